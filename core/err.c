@@ -1,0 +1,64 @@
+#include "core/err.h"
+
+#include "core/check.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool gw_fail(gw_err *err, gw_code code, const char *format, ...) {
+    GW_CHECK(err != NULL && code != GW_OK);
+    va_list args;
+    va_start(args, format);
+    err->code = code;
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    return false;
+}
+
+bool gw_fail_errno(gw_err *err, int errno_value, const char *format, ...) {
+    GW_CHECK(err != NULL);
+    va_list args;
+    va_start(args, format);
+    err->code = errno_value == ENOMEM ? GW_E_NOMEM : GW_E_IO;
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, ": %s", strerror(errno_value));
+    return false;
+}
+
+bool gw_fail_in(gw_err *err, const char *format, ...) {
+    GW_CHECK(err != NULL && err->code != GW_OK);
+    char inner[sizeof err->text];
+    memcpy(inner, err->text, sizeof inner);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, ": %s", inner);
+    return false;
+}
+
+const char *gw_code_name(gw_code code) {
+    static const char *const names[] = {
+        [GW_OK] = "ok",
+        [GW_E_USAGE] = "usage",
+        [GW_E_INVALID] = "invalid",
+        [GW_E_CORRUPT] = "corrupt",
+        [GW_E_IO] = "io",
+        [GW_E_NOMEM] = "no-memory",
+        [GW_E_NOTFOUND] = "not-found",
+        [GW_E_LIMIT] = "limit",
+        [GW_E_TIMEOUT] = "timeout",
+        [GW_E_ABORTED] = "aborted",
+        [GW_E_PEER] = "peer",
+        [GW_E_DENIED] = "denied",
+        [GW_E_FENCED] = "fenced",
+        [GW_E_UNSUPPORTED] = "unsupported",
+    };
+    GW_CHECK((size_t)code < sizeof names / sizeof names[0]);
+    return names[code];
+}
