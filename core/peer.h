@@ -1,0 +1,89 @@
+/* The brain of a peer: a pure state machine. One call moves it: gw_peer_step. The order of design sections 3
+ * to 5 and 11 lives here: membership, views, steps, repair, join, checkpoints.
+ *
+ * Thread: one peer belongs to one thread at a time. Time is in nanoseconds of any monotonic clock, never 0.
+ */
+#ifndef GODWIT_CORE_PEER_H
+#define GODWIT_CORE_PEER_H
+
+#include "core/world.h"
+
+typedef struct gw_peer gw_peer;
+
+typedef enum gw_quorum { GW_QUORUM_ANY = 1, GW_QUORUM_MAJORITY = 2 } gw_quorum;
+
+enum { GW_MAX_ADDRS = 4, GW_MAX_SEEDS = 64 };
+
+typedef struct gw_peer_config {
+    gw_peer_id id;
+    gw_incarnation incarnation;
+    gw_hash cluster;
+    gw_addr addrs[GW_MAX_ADDRS]; /* where others reach this peer (TCP and UDP) */
+    uint32_t addr_count;
+    gw_addr seeds[GW_MAX_SEEDS];
+    uint32_t seed_count;
+
+    /* Everything that affects S_t, one "name=value" a line (job, parameters, data digest, build, compute
+     * class). The job id is its hash; two peers that differ name the first line that does. Copied. */
+    const char *identity;
+    uint64_t
+        probe; /* fingerprint of one full shard of step 0 from S_0, computed here: must equal the flock's */
+    uint64_t steps; /* of the whole job */
+    uint32_t (*shards)(const void *context, uint64_t step);
+    const void *shards_context;
+    uint32_t state_chunks; /* of 4 MiB in the state image */
+
+    uint32_t peers; /* found a new job with at least this many; 1 = at once. Majority: the founding size */
+    gw_quorum quorum;
+    bool fast; /* float sums: states may differ between lineages, so only the latest view's state counts */
+    bool skip_bad;                            /* --on-bad skip */
+    uint32_t workers;                         /* first guess of the speed */
+    uint64_t checkpoint_steps, checkpoint_ns; /* 0 = not by this measure */
+    uint32_t keep, replicas;
+    bool fresh;                 /* ignore checkpoints of this job */
+    uint64_t join_timeout_ns;   /* with seeds: found nothing before one is reached or this has passed */
+    uint64_t resume_timeout_ns; /* how long to wait for the holders of a newer checkpoint */
+
+    uint64_t seed;               /* of this peer's jitter */
+    uint64_t probe_interval_ns;  /* gossip; 0 = default */
+    uint64_t time_scale_percent; /* 100; more for emulated machines: widens every protocol timeout */
+    const uint8_t *record;       /* what was persisted last, or NULL */
+    size_t record_length;
+    const gw_inventory *inventory; /* checkpoints on this peer's disk, newest first; copied */
+    uint32_t inventory_count;
+} gw_peer_config;
+
+/* NULL and *err when the configuration makes no sense (GW_E_USAGE). */
+gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err);
+void gw_peer_destroy(gw_peer *peer);
+
+/* Tells the peer one event; what it wants done is appended to `actions`. */
+void gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t now_ns, gw_actions *actions);
+/* When the peer wants a GW_EV_TIMER; UINT64_MAX = never. */
+uint64_t gw_peer_deadline(const gw_peer *peer);
+
+/* What it knows, for people. */
+typedef struct gw_peer_status {
+    const char *phase;    /* a constant: "computing", "waiting for peers" ... */
+    const gw_view *view;  /* NULL = none */
+    uint64_t step;        /* next step to compute */
+    uint64_t fingerprint; /* of the current state */
+    bool has_state;
+    uint64_t checkpoint_step; /* newest complete one known; UINT64_MAX = none */
+    gw_hash checkpoint_root;
+    uint64_t views_installed, steps_repaired, shards_repaired, steals, shards_stolen;
+} gw_peer_status;
+void gw_peer_status_get(const gw_peer *peer, gw_peer_status *status);
+
+/* A peer as gossip knows it. Index from 0 until false is returned. */
+typedef struct gw_peer_contact {
+    gw_peer_id id;
+    gw_incarnation incarnation;
+    gw_addr addr;
+    const char *state; /* "alive", "suspect", "dead", "left" */
+    bool linked, member, leader;
+    uint64_t step, speed, checkpoint_step; /* speed in thousandths of a shard a second */
+} gw_peer_contact;
+bool gw_peer_contact_at(const gw_peer *peer, uint32_t index, gw_peer_contact *contact);
+
+#endif
