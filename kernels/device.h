@@ -1,0 +1,171 @@
+/* A compute device of one peer: it holds the job's state and one accumulator, and runs shards.
+ *
+ * The node owns one device and drives it through the table below; a GPU is another table behind the same
+ * calls (state and accumulator in its memory, contribute ordered on its stream). A step, seen from the node:
+ *
+ *   step_begin(t)                          accumulator empty
+ *   contribute(lane, t, shard) ...         from the worker threads, any order
+ *   [zero()]                               a repair throws the held shards away; shards in flight are dropped
+ *   set_boundary(words)                    this peer's integers for the boundary
+ *   reduce_begin(mode, &send, &receive)    no contribute running; the collective sums send -> receive
+ *   reduce_end(&verdict)                   checked; a right sum is kept until the *next* right one exists
+ *   scalars()                              from here on the state changes
+ *   unit(GW_UNIT_APPLY, ...) for each unit from the worker threads; the parts add up to the fingerprint
+ *   step_begin(t + 1)
+ *
+ * reduce_begin may be called again for the same step (after an aborted collective, a failed check, more
+ * shards or zero): it starts from the accumulator, which no reduction changes.
+ *
+ * Threads: *control* calls come from one thread at a time. *Worker* calls come from the thread that opened
+ * the lane, several lanes at once. zero, held, bad and set_boundary may be called while workers run
+ * contribute; step_begin too (it drops what is in flight). reduce_begin, scalars and unit must not. */
+#ifndef GODWIT_KERNELS_DEVICE_H
+#define GODWIT_KERNELS_DEVICE_H
+
+#include "core/exact.h"
+#include "core/godwit.h"
+#include "core/layout.h"
+
+typedef struct gw_device gw_device;
+typedef struct gw_lane gw_lane; /* one worker's place on a device */
+
+typedef struct gw_device_options {
+    const gw_job_type *type;
+    void *job;               /* opened and described; outlives the device */
+    const gw_plan *plan;     /* outlives the device */
+    uint64_t job_key;        /* 64 bits of the job id: keys the coverage hash */
+    uint32_t workers;        /* lanes that will be opened, at least 1 */
+    uint32_t boundary_words; /* integers that the node exchanges in each sum (core/layout.h) */
+} gw_device_options;
+
+/* What became of a shard. */
+typedef enum gw_contributed {
+    GW_SHARD_HELD = 1, /* wholly in the accumulator, and its bit is set */
+    GW_SHARD_DROPPED =
+        2, /* the accumulator was zeroed or moved to another step meanwhile: nothing of it is in */
+    GW_SHARD_FAILED =
+        3, /* could not be computed: *err says why. If it had emitted, the accumulator is poisoned */
+} gw_contributed;
+
+/* What the accumulator holds, at one instant. */
+typedef struct gw_held {
+    uint64_t step;
+    uint64_t generation; /* rises with every step_begin and zero */
+    uint32_t shards;     /* of this step */
+    uint32_t held;       /* bits set */
+    uint32_t in_flight;  /* shards being computed that will be held when they end */
+    bool poisoned;       /* a shard is in it in part: zero it, and report nothing held */
+} gw_held;
+
+/* One contiguous array of a sum. The lists that reduce_begin gives are alike on all peers of a job. */
+typedef struct gw_segment {
+    void *data;     /* host memory for `cpu`; int64_t or float */
+    uint64_t count; /* elements */
+    bool is_float;  /* sum in float32; else int64, wrapping */
+} gw_segment;
+
+typedef struct gw_segments {
+    const gw_segment *list; /* the device's, until the next reduce_begin */
+    uint32_t count;
+} gw_segments;
+
+typedef enum gw_reduce {
+    GW_REDUCE_ALONE = 1,  /* one member: the accumulator is the sum. No segments, nothing is copied */
+    GW_REDUCE_EXACT = 2,  /* int64 all the way */
+    GW_REDUCE_FAST = 3,   /* data travel as float32, headers as int64; no fingerprint check */
+    GW_REDUCE_IMPORT = 4, /* receive takes a finished sum that another member exported (sum_export) */
+} gw_reduce;
+
+typedef enum gw_unit_work {
+    GW_UNIT_INIT = 1, /* S_0 */
+    GW_UNIT_APPLY = 2,
+    GW_UNIT_HASH = 3, /* changes nothing: fingerprint of state that was written with state_write */
+} gw_unit_work;
+
+typedef struct gw_device_ops {
+    /* Control. All lanes are closed. NULL is allowed. */
+    void (*close)(gw_device *device);
+
+    /* Worker. Opens a lane for the calling thread, whose floating-point mode it sets (round to nearest,
+     * denormals kept; that stays so). Only this thread may use the lane. */
+    bool (*lane_open)(gw_device *device, gw_lane **lane, gw_err *err);
+    void (*lane_close)(gw_device *device, gw_lane *lane); /* NULL is allowed */
+
+    /* Worker. INIT, APPLY or HASH of unit `unit` (< layout->unit_count), each unit once, any lanes in any
+     * order. *part is the unit's part of the state fingerprint after the work: the wrapping sum over all
+     * units is the fingerprint of the state. A failed APPLY leaves the state torn: the peer cannot go on. */
+    bool (*unit)(gw_device *device, gw_lane *lane, gw_unit_work work, uint64_t unit, uint64_t *part,
+                 gw_err *err);
+
+    /* Any thread, while no unit runs that changes those bytes. Copies bytes of the state image
+     * (layout->image_bytes) from or to host memory; offset + bytes <= image_bytes. */
+    bool (*state_read)(gw_device *device, uint64_t offset, uint64_t bytes, void *to, gw_err *err);
+    bool (*state_write)(gw_device *device, uint64_t offset, uint64_t bytes, const void *from, gw_err *err);
+
+    /* Control. Empties the accumulator for step `step`; the job says how many shards it has. Any step may
+     * follow any other. Kept sums stay. */
+    void (*step_begin)(gw_device *device, uint64_t step);
+    /* Control. Empties the accumulator (held shards, boundary, poison, bad) and stays in the step. */
+    void (*zero)(gw_device *device);
+
+    /* Worker. Loads what (step, shard) will need; a hint, not a claim. */
+    void (*prefetch)(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard);
+    /* Worker, blocking. Computes a shard and adds it. FAILED also if `step` is not the accumulator's
+     * (GW_E_FENCED) or the shard is held or in flight already (GW_E_INVALID); these do not poison. */
+    gw_contributed (*contribute)(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,
+                                 gw_err *err);
+    /* Worker. Computes a shard of `step` from the present state and adds it nowhere: *fingerprint is the
+     * same number on every machine of one compute class. Concurrent with contribute, not with APPLY. */
+    bool (*probe)(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard, uint64_t *fingerprint,
+                  gw_err *err);
+
+    /* Any thread. A consistent picture; copies the bitmap (bit s%64 of word s/64 = shard s is held) unless
+     * `bits` is NULL: room for gw_held_words(shards of the step) words. */
+    void (*held)(gw_device *device, gw_held *held, uint64_t *bits);
+    /* Any thread. The least bad element seen since the accumulator was emptied. */
+    void (*bad)(gw_device *device, gw_exact_bad *bad);
+
+    /* Control. This peer's boundary integers, layout->boundary_words of them; replaces earlier ones. The sum
+     * carries the sums over peers. Emptying the accumulator clears them. */
+    void (*set_boundary)(gw_device *device, const int64_t *words);
+
+    /* Control; no contribute running, not poisoned. Prepares a reduction of the present step. The segments
+     * of `send` are read only and of `receive` may hold anything; both belong to the collective until
+     * reduce_end or the next reduce_begin. ALONE and IMPORT have no `send`, ALONE no `receive`. */
+    bool (*reduce_begin)(gw_device *device, gw_reduce mode, gw_segments *send, gw_segments *receive,
+                         gw_err *err);
+    /* Control. Checks what was received. When coverage and fingerprint are right it becomes the sum of the
+     * step, and the sum before the last one is forgotten. */
+    bool (*reduce_end)(gw_device *device, gw_verdict *verdict, gw_err *err);
+    /* Any thread between a good reduce_end and the second one after it. The finished sum of `step`, as int64
+     * segments for another member's IMPORT. Fails with GW_E_NOTFOUND when it is not kept (any more; a sum of
+     * ALONE is gone at the next step_begin). */
+    bool (*sum_export)(gw_device *device, uint64_t step, gw_segments *segments, gw_err *err);
+    /* Control. Boundary words of the present step's sum. */
+    void (*boundary)(gw_device *device, int64_t *words);
+
+    /* Control, after a good reduce_end. Runs the job's scalars; units may be applied after it. */
+    bool (*scalars)(gw_device *device, gw_scalars *scalars, gw_err *err);
+    /* Control, after the units of the step. One line about the step for people; "" if the job has none. */
+    void (*report)(gw_device *device, char *text, size_t size);
+    /* Control. One line about the whole job from its present state, `steps_done` steps in. */
+    void (*summary)(gw_device *device, uint64_t steps_done, char *text, size_t size);
+} gw_device_ops;
+
+struct gw_device {
+    const gw_device_ops *ops;
+    const gw_layout *layout;
+    char class_text[200];  /* compute class: peers of an exact job must agree on it (kernels/class.h) */
+    uint64_t memory_bytes; /* allocated for state, accumulator and sums */
+};
+
+/* 64-bit words of a bitmap of `shards` shards. */
+static inline uint64_t gw_held_words(uint32_t shards) {
+    return ((uint64_t)shards + 63) / 64;
+}
+
+/* The processor as a device. *device is NULL on failure. The calling thread needs no lane. Memory: state,
+ * accumulator, and, from the first reduction with others on, two sums (float copies of two more for FAST). */
+bool gw_device_cpu_open(const gw_device_options *options, gw_device **device, gw_err *err);
+
+#endif
