@@ -1,0 +1,39 @@
+/* Listening: one port for TCP and UDP, accepted connections handed over once they are authenticated.
+ * Thread: the loop's. */
+#ifndef GODWIT_NET_LISTENER_H
+#define GODWIT_NET_LISTENER_H
+
+#include "core/err.h"
+#include "core/id.h"
+#include "net/loop.h"
+#include "net/stream.h"
+
+#include <stddef.h>
+
+enum { GW_HALF_OPEN = 64 }; /* handshakes in progress; one more drops the oldest (slow-loris) */
+
+/* Binds both sockets of a peer to `wanted`; port 0 picks one that is free for both. *bound is the address
+ * with its port. A port in use fails with GW_E_IO and says so. The caller closes the sockets or hands them to
+ * gw_listener_open and gw_udp_open. */
+bool gw_endpoint_bind(const gw_addr *wanted, int *tcp_fd, int *udp_fd, gw_addr *bound, gw_err *err);
+
+typedef struct gw_listener gw_listener;
+
+typedef struct gw_listener_events {
+    void *context;
+    /* An authenticated stream, of either kind. The receiver sets its events (gw_stream_set_events) or
+     * detaches or closes it before returning. */
+    void (*accepted)(void *context, gw_stream *stream, const gw_remote *remote);
+    /* May be NULL. A connection that never got that far; logged here already, at a limited rate. */
+    void (*failed)(void *context, const gw_addr *from, gw_closed why, gw_fault fault, const char *text);
+} gw_listener_events;
+
+/* Takes `tcp_fd`, bound and listening (also on failure: closed). `local` must outlive the listener. */
+gw_listener *gw_listener_open(gw_loop *loop, const gw_local *local, int tcp_fd,
+                              const gw_listener_events *events, gw_err *err);
+/* Handshakes in progress. */
+size_t gw_listener_half_open(const gw_listener *listener);
+/* Stops listening and drops unfinished handshakes; streams handed over live on. NULL is allowed. */
+void gw_listener_close(gw_listener *listener);
+
+#endif

@@ -1,0 +1,91 @@
+/* A TCP stream on a loop: authenticated (net/secure.h), framed in messages, not blocking.
+ *
+ * Life: dialled or accepted -> ready (the other side is known) -> closed. Sockets have TCP_NODELAY, keepalive
+ * (a silent host is noticed in about 5 s) and TCP_USER_TIMEOUT; a handshake has GW_HANDSHAKE_NS to finish.
+ * Thread: the loop's; a stream that was detached belongs to whoever detached it. */
+#ifndef GODWIT_NET_STREAM_H
+#define GODWIT_NET_STREAM_H
+
+#include "core/err.h"
+#include "core/id.h"
+#include "net/loop.h"
+#include "net/record.h"
+#include "net/secure.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GW_HANDSHAKE_NS 5000000000u
+
+enum {
+    GW_MESSAGE_BYTES = 16 << 20,      /* the longest message */
+    GW_STREAM_QUEUE_BYTES = 64 << 20, /* most that waits unsent on one stream */
+};
+
+typedef enum gw_closed {
+    GW_CLOSED_NOT,         /* it is not */
+    GW_CLOSED_END,         /* the other side closed it in order (its process may have ended) */
+    GW_CLOSED_RESET,       /* the connection broke */
+    GW_CLOSED_REFUSED,     /* nobody listens there: proof that the process is gone */
+    GW_CLOSED_UNREACHABLE, /* no route, network down */
+    GW_CLOSED_TIMEOUT,     /* no connection, no handshake or no acknowledgement in time */
+    GW_CLOSED_PROTOCOL,    /* a handshake or record that is wrong: the fault and the text say how */
+    GW_CLOSED_LOCAL,       /* this side could not go on: out of memory or descriptors */
+} gw_closed;
+
+typedef struct gw_stream gw_stream;
+
+/* Callbacks may send on, close or detach the stream; after that they must not touch it. */
+typedef struct gw_stream_events {
+    void *context;
+    /* The handshake is done; `remote` lives as long as the stream. */
+    void (*ready)(void *context, gw_stream *stream, const gw_remote *remote);
+    /* One whole message; `bytes` is valid during the call. */
+    void (*message)(void *context, gw_stream *stream, const uint8_t *bytes, size_t count);
+    /* May be NULL. Everything queued has been handed to the kernel. */
+    void (*drained)(void *context, gw_stream *stream);
+    /* The stream is over, and is freed after this call. Never called after gw_stream_close or detach.
+     * `fault` is not NONE only with GW_CLOSED_PROTOCOL in a handshake. `text` is for a person. */
+    void (*closed)(void *context, gw_stream *stream, gw_closed why, gw_fault fault, const char *text);
+} gw_stream_events;
+
+/* Connects to `to`. Failing to connect is reported by `closed`, never from inside this call; this fails only
+ * for want of memory or descriptors. `local` must outlive the stream. */
+gw_stream *gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *to, gw_stream_kind kind,
+                          uint64_t word, const gw_stream_events *events, gw_err *err);
+/* Answers on an accepted, non-blocking socket, which it takes (closed on failure). net/listener.h does this.
+ */
+gw_stream *gw_stream_answer(gw_loop *loop, const gw_local *local, int fd, const gw_addr *from,
+                            const gw_stream_events *events, gw_err *err);
+/* Hands a stream to another owner. */
+void gw_stream_set_events(gw_stream *stream, const gw_stream_events *events);
+
+/* Queues one message, 0 to GW_MESSAGE_BYTES bytes, which are copied. The stream must be ready. Fails with
+ * GW_E_LIMIT when more than GW_STREAM_QUEUE_BYTES would wait (nothing is queued then), or GW_E_NOMEM. A break
+ * of the connection is reported by `closed`, not from inside this call. */
+bool gw_stream_send(gw_stream *stream, const void *bytes, size_t count, gw_err *err);
+/* Sealed bytes that the kernel has not taken yet. */
+size_t gw_stream_queued(const gw_stream *stream);
+/* NULL until ready. */
+const gw_remote *gw_stream_remote(const gw_stream *stream);
+/* Closes and frees; what is still queued is lost. No callback. NULL is allowed. */
+void gw_stream_close(gw_stream *stream);
+
+/* A stream without its loop: the socket (non-blocking, the receiver's to close), the ciphers of both
+ * directions, and bytes already read that the next record begins with. */
+typedef struct gw_detached {
+    gw_cipher seal, open;
+    gw_remote remote;
+    int fd;
+    uint8_t *ahead; /* malloc'd, the receiver's to free; NULL when ahead_bytes is 0 */
+    size_t ahead_bytes;
+} gw_detached;
+
+/* Takes a ready stream with nothing queued apart; the stream is freed. Fails (and leaves the stream as it is)
+ * only out of memory. From inside `message` only at a message's end, which is always so there. */
+bool gw_stream_detach(gw_stream *stream, gw_detached *out, gw_err *err);
+
+const char *gw_closed_name(gw_closed why); /* "refused" */
+
+#endif
