@@ -1,0 +1,149 @@
+/* The data plane between peers: one-sided operations on each other's memory, fetches by name, and
+ * (net/lane.h) the messages that collectives are made of. This is the interface that every backend
+ * implements; TCP is net/tcp.h. RDMA and shared memory fit below it without a change to callers.
+ *
+ * One-sided operations. A peer registers *regions* under small numbers that are the same on every peer
+ * ("region 1 holds the range word"). Another peer READs, WRITEs, compare-and-swaps or fetch-adds them by
+ * (peer, region, offset). No code of the owner's program runs: over RDMA the network card serves them, over
+ * TCP the owner's data thread, with ordinary C11 atomics, so that the owner's workers may use atomics on the
+ * same words. What a backend needs to reach a region (rkeys and addresses) it tells to the members by itself,
+ * over its own encrypted stream; callers never see it.
+ *
+ * Fence. Every operation names the view (epoch and name) it belongs to. It takes effect only if that is the
+ * view the owner's fence stands at, checked atomically with the operation; otherwise its completion says
+ * GW_OP_FENCED. When gw_transport_fence has returned, no operation of another view can take effect any more.
+ *
+ * Tokens. Every operation carries a token of the caller's, returned by exactly one completion. Operations
+ * that are outstanding at the same time are not ordered.
+ *
+ * Threads. Every function here may be called from any thread, unless it says otherwise. Completions and
+ * link events come on the transport's own threads, several at once: handlers must be quick and must not wait.
+ * They may post new operations, but must not call gw_transport_fence, _register, _withdraw or _close. */
+#ifndef GODWIT_NET_TRANSPORT_H
+#define GODWIT_NET_TRANSPORT_H
+
+#include "core/err.h"
+#include "core/id.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct gw_transport gw_transport;
+typedef struct gw_transport_ops gw_transport_ops; /* net/lane.h: what a backend implements */
+
+enum {
+    GW_MAX_REGIONS = 16,           /* region numbers are below this */
+    GW_FETCH_MAX_BYTES = 64 << 20, /* most bytes behind one name */
+};
+
+/* The view that operations belong to. All zeros: none, nothing is served. */
+typedef struct gw_fence {
+    uint64_t epoch;
+    gw_view_name view;
+} gw_fence;
+
+typedef enum gw_region_kind {
+    GW_REGION_DATA =
+        1,           /* READ only, any offset and length. The owner keeps it unchanged while it may be read */
+    GW_REGION_WORDS, /* 8-byte words, each atomic: READ, WRITE, CAS and FETCH_ADD, all 8-byte aligned. Small:
+                        the only memory that others can write */
+} gw_region_kind;
+
+typedef enum gw_op_kind {
+    GW_OP_READ = 1,  /* `bytes` bytes at `offset` to `buffer` */
+    GW_OP_WRITE,     /* `bytes` bytes from `buffer` (copied before the call returns); at most 4096 */
+    GW_OP_CAS,       /* word at `offset`: if it is `expected`, make it `operand`; value = the word found */
+    GW_OP_FETCH_ADD, /* word at `offset` += `operand`; value = the word before */
+    GW_OP_FETCH, /* the bytes called `name` to `buffer`, at most `bytes`; needs no fence. value = how many */
+} gw_op_kind;
+
+/* What a caller wants done. `buffer` stays the caller's and must live until the completion; a backend reads
+ * or writes it in place where it can. */
+typedef struct gw_op {
+    gw_op_kind kind;
+    uint64_t token;
+    gw_peer_id peer;
+    gw_fence fence;
+    uint32_t region;
+    uint64_t offset, bytes;
+    void *buffer;
+    uint64_t expected, operand;
+    gw_hash name;
+} gw_op;
+
+typedef enum gw_op_status {
+    GW_OP_OK = 1,
+    GW_OP_MISMATCH, /* CAS: not swapped; value = the word found */
+    GW_OP_FENCED,   /* the owner's fence stands elsewhere: nothing happened (of a READ: buffer undefined) */
+    GW_OP_DENIED,   /* no such region, out of bounds, misaligned, or not allowed there: nothing happened */
+    GW_OP_NOTFOUND, /* FETCH: nothing there by that name, or more than `bytes` */
+    GW_OP_UNREACHABLE, /* no link stood: nothing was sent, nothing happened */
+    GW_OP_UNKNOWN,     /* the link broke, or the operation was abandoned: it may or may not have happened */
+} gw_op_status;
+
+typedef struct gw_completion {
+    uint64_t token;
+    gw_peer_id peer;
+    gw_op_kind kind;
+    gw_op_status status;
+    uint64_t value; /* CAS, FETCH_ADD: the word found. READ of 8 bytes: the word. FETCH: the length */
+} gw_completion;
+
+/* Serves FETCH: finds the bytes called `name`. On true, *bytes and *length stand until `release`, which is
+ * called once with the same `bytes` (any transport thread). False: not found. Called on a thread of its own,
+ * off the hot path: it may read a file. */
+typedef struct gw_fetch_provider {
+    void *context;
+    bool (*find)(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,
+                 uint64_t *length);
+    void (*release)(void *context, const void *bytes, uint64_t length);
+} gw_fetch_provider;
+
+typedef struct gw_transport_events {
+    void *context;
+    void (*completed)(void *context, const gw_completion *completion);
+    /* Link `link` to `peer` is gone: its outstanding operations have completed with GW_OP_UNKNOWN or will at
+     * once, and collectives through it have failed or will. Said once a link, unless gw_transport_unlink or a
+     * newer link ended it. `why` is valid during the call. */
+    void (*link_down)(void *context, const gw_peer_id *peer, uint64_t link, const gw_err *why);
+} gw_transport_events;
+
+/* Makes [memory, memory + bytes) readable (and, for words, writable) by members of the fence's view. The
+ * memory is the caller's and must live until it is withdrawn. Words: aligned to 8, bytes a multiple of 8.
+ * Fails with GW_E_LIMIT or GW_E_INVALID, or when the number is taken. */
+bool gw_transport_register(gw_transport *transport, uint32_t region, gw_region_kind kind, void *memory,
+                           uint64_t bytes, gw_err *err);
+/* Ends it, synchronously: afterwards no operation touches the memory. No-op for a number that is not in use.
+ */
+void gw_transport_withdraw(gw_transport *transport, uint32_t region);
+
+/* Moves the fence, synchronously. `fence` NULL or zeros: nothing is served. Only `members[count]` are served;
+ * the array is copied. Must be called without any lock that a completion handler takes. */
+void gw_transport_fence(gw_transport *transport, const gw_fence *fence, const gw_peer_id *members,
+                        uint32_t count);
+
+/* Starts an operation; its completion may come before this returns. */
+void gw_transport_post(gw_transport *transport, const gw_op *op);
+
+/* Completes every outstanding operation on `peer` (NULL: on all) with GW_OP_UNKNOWN; what still arrives for
+ * it is dropped and its buffer no longer touched. How a peer resolves its steals when it freezes. The
+ * completions may come after this returns. */
+void gw_transport_abandon(gw_transport *transport, const gw_peer_id *peer);
+
+/* Ends the link to a peer, if there is one. Outstanding operations complete with GW_OP_UNKNOWN; no link_down.
+ */
+void gw_transport_unlink(gw_transport *transport, const gw_peer_id *peer);
+
+/* True: a core is idle, the data threads that serve and complete small operations may spin instead of
+ * sleeping. Off at first. */
+void gw_transport_spin(gw_transport *transport, bool spin);
+
+/* Ends all links and threads; outstanding operations complete first. Regions are withdrawn. Not to be called
+ * while a collective (net/collective.h) is open on it. */
+void gw_transport_close(gw_transport *transport);
+
+/* "ok", "mismatch", ... */
+const char *gw_op_status_name(gw_op_status status);
+
+#endif
