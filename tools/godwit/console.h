@@ -1,0 +1,21 @@
+/* The run's ways to speak, opened together before the node and closed after it. */
+#ifndef GODWIT_GODWIT_CONSOLE_H
+#define GODWIT_GODWIT_CONSOLE_H
+
+#include "tools/godwit/display.h"
+#include "tools/godwit/events.h"
+#include "tools/godwit/log.h"
+#include "tools/godwit/options.h"
+#include "tools/godwit/snapshot.h"
+
+typedef struct gw_console {
+    gw_board *board;
+    gw_display *display;
+    gw_events *events;
+    gw_log_target log;
+} gw_console;
+
+bool gw_console_open(const gw_run_options *options, gw_console *console, gw_err *err);
+void gw_console_close(gw_console *console);
+
+#endif

@@ -1,0 +1,25 @@
+/* The control socket of a running peer: DIR/control.sock, mode 0600. A client sends one line ("status" or
+ * "stop") and gets one JSON object. */
+#ifndef GODWIT_GODWIT_CONTROL_H
+#define GODWIT_GODWIT_CONTROL_H
+
+#include "core/err.h"
+#include "tools/godwit/snapshot.h"
+
+typedef struct gw_control gw_control;
+
+/* Somebody asked for the whole job to stop. Called on the control thread: hand it over and return. */
+typedef void gw_control_stop(void *context);
+
+/* Serves from a thread of its own. Take the directory's lock first: a socket left by a dead process is
+ * replaced. The board must outlive it. NULL on failure. */
+gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_stop *stop, void *context,
+                            gw_err *err);
+/* Ends the thread and removes the socket. NULL is allowed. */
+void gw_control_close(gw_control *control);
+
+/* Client side: sends `request` to the peer that runs in `dir` and returns its answer, which the caller
+ * frees. GW_E_NOTFOUND when no peer runs there. */
+char *gw_control_ask(const char *dir, const char *request, gw_err *err);
+
+#endif

@@ -1,0 +1,35 @@
+/* What a person sees of a run. On a terminal stdout has one live line, redrawn at most ten times a second; in
+ * a pipe a plain line now and then; with --json or --quiet nothing of either. Everything that this process
+ * prints goes through here, so that nothing tears the live line.
+ *
+ * Thread: any; a lock is held while a line is written. */
+#ifndef GODWIT_GODWIT_DISPLAY_H
+#define GODWIT_GODWIT_DISPLAY_H
+
+#include "core/err.h"
+#include "tools/godwit/snapshot.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum gw_display_mode {
+    GW_DISPLAY_AUTO = 1, /* live on a terminal, plain otherwise */
+    GW_DISPLAY_SILENT,   /* no progress: --quiet, --json */
+} gw_display_mode;
+
+typedef struct gw_display gw_display;
+
+gw_display *gw_display_open(gw_display_mode mode, gw_err *err); /* NULL on failure */
+/* Erases the live line. NULL is allowed. */
+void gw_display_close(gw_display *display);
+
+/* Shows progress if it is time to. Cheap: call it at every step and several times a second. */
+void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot);
+/* One line (without newline) to stdout or stderr, above the live line, written out at once. */
+void gw_display_out(gw_display *display, const char *text);
+void gw_display_err(gw_display *display, const char *text);
+
+/* The live line for a terminal of `width` columns: never longer than that. Pure. */
+void gw_display_format(const gw_node_snapshot *snapshot, size_t width, char *line, size_t size);
+
+#endif

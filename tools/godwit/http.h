@@ -1,0 +1,18 @@
+/* The HTTP server of a running peer (libmicrohttpd, a thread of its own): GET /api/state (JSON), /metrics
+ * (Prometheus), /healthz (200 "ok" or 503 and why). Other paths 404, other methods 405. Read only, no
+ * authentication: bind it to loopback or a trusted network. */
+#ifndef GODWIT_GODWIT_HTTP_H
+#define GODWIT_GODWIT_HTTP_H
+
+#include "core/err.h"
+#include "core/id.h"
+#include "tools/godwit/snapshot.h"
+
+typedef struct gw_http gw_http;
+
+/* Listens on `addr`; *bound is that with the port that was chosen for 0. The board must outlive it. NULL on
+ * failure. */
+gw_http *gw_http_open(const gw_addr *addr, gw_board *board, gw_addr *bound, gw_err *err);
+void gw_http_close(gw_http *http); /* NULL is allowed */
+
+#endif

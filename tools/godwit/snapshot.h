@@ -1,0 +1,119 @@
+/* What a running peer shows to people and machines: one value that the node's thread publishes and that the
+ * display, the HTTP server and the control socket copy. */
+#ifndef GODWIT_GODWIT_SNAPSHOT_H
+#define GODWIT_GODWIT_SNAPSHOT_H
+
+#include "core/err.h"
+#include "core/id.h"
+#include "core/view.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GW_SNAPSHOT_PEERS = GW_MAX_MEMBERS, GW_SNAPSHOT_CHECKPOINTS = 16 };
+
+/* Things counted since this process started. Names, units and explanations: gw_counter_of. */
+typedef enum gw_counter {
+    GW_COUNT_STEPS,            /* steps applied here */
+    GW_COUNT_SHARDS,           /* shards computed here */
+    GW_COUNT_SHARDS_STOLEN,    /* shards this peer took from others */
+    GW_COUNT_SHARDS_LOST,      /* shards others took from this peer */
+    GW_COUNT_STEALS,           /* successful steals */
+    GW_COUNT_STEALS_FAILED,    /* attempts that found the word changed, fenced or the link broken */
+    GW_COUNT_STEPS_REPAIRED,   /* steps in which shards were dealt again */
+    GW_COUNT_SHARDS_REPAIRED,  /* shards dealt again */
+    GW_COUNT_VIEWS,            /* views installed */
+    GW_COUNT_CHECKPOINTS,      /* checkpoints that became complete */
+    GW_COUNT_CHECKPOINT_BYTES, /* bytes of chunks written to this peer's disk */
+    GW_COUNT_BAD_ELEMENTS,     /* elements that were not finite or out of range */
+    GW_COUNT_REDUCE_BYTES,     /* bytes sent in reductions */
+    GW_COUNT_SENT_BYTES,       /* bytes sent, gossip and streams */
+    GW_COUNT_RECEIVED_BYTES,
+    GW_COUNT_PACKETS_DROPPED, /* gossip packets that were malformed, foreign, replayed or not authentic */
+    GW_COUNT_WARNINGS,        /* log lines of level warn and error */
+    GW_COUNTERS
+} gw_counter;
+
+typedef struct gw_counter_info {
+    const char *name; /* "shards_stolen": JSON key; the metric is godwit_<name>_total */
+    const char *help; /* one sentence */
+} gw_counter_info;
+
+const gw_counter_info *gw_counter_of(gw_counter counter);
+
+typedef struct gw_snapshot_peer {
+    gw_peer_id id;
+    gw_addr addr;
+    char state[12]; /* "alive", "suspect", "dead", "left" */
+    bool self, member, leader, linked;
+    uint64_t boot, step;
+    double speed;             /* shards a second while busy; 0 = not known */
+    uint64_t checkpoint_step; /* newest it holds chunks of; UINT64_MAX = none */
+} gw_snapshot_peer;
+
+/* A checkpoint this peer knows: complete, or being written. */
+typedef struct gw_snapshot_checkpoint {
+    uint64_t step;
+    gw_hash root; /* zeros while it is open */
+    bool complete;
+    uint32_t chunks, held; /* of the whole state; on this peer's disk */
+} gw_snapshot_checkpoint;
+
+typedef struct gw_node_snapshot {
+    double time; /* seconds since 1970 when it was published */
+    double uptime_s;
+    char job[64];
+    gw_hash job_id;
+    char version[16];
+    char dir[256];
+    char cluster[64];
+    int64_t pid;
+
+    gw_peer_id self;
+    uint64_t boot;
+    gw_addr listen;
+    char phase[96]; /* what it is doing or waiting for, for people: "computing", "waiting for 2 of 4 peers" */
+    bool healthy;   /* computing or about to: what /healthz says. False when frozen, denied or failed */
+
+    uint64_t epoch; /* 0 = no view */
+    gw_view_name view;
+    gw_peer_id leader;
+    uint32_t members;
+
+    uint64_t step, steps; /* steps done; of the whole job (0 = not known yet) */
+    double step_ms;       /* recent mean wall time of a step; 0 = none yet */
+    double shards_per_s;  /* of the whole flock: recent steps' shards by their time */
+    uint32_t workers;
+    uint64_t fingerprint; /* of the state after `step` steps */
+    char report[160];     /* the job's words about its last step ("loss=0.31") */
+    uint64_t rss_bytes;
+
+    uint64_t checkpoint_step; /* newest complete one; UINT64_MAX = none */
+    double checkpoint_age_s;  /* since it became complete */
+
+    uint64_t counter[GW_COUNTERS];
+    gw_snapshot_peer peers[GW_SNAPSHOT_PEERS]; /* this peer and every other that it knows, by id */
+    uint32_t peer_count;
+    gw_snapshot_checkpoint checkpoints[GW_SNAPSHOT_CHECKPOINTS]; /* newest first */
+    uint32_t checkpoint_count;
+} gw_node_snapshot;
+
+/* Where the newest snapshot lies. Thread: all functions may be called from any thread; publish and copy hold
+ * a lock for one memcpy. */
+typedef struct gw_board gw_board;
+gw_board *gw_board_open(gw_err *err); /* NULL on failure */
+void gw_board_close(gw_board *board); /* NULL is allowed */
+void gw_board_publish(gw_board *board, const gw_node_snapshot *snapshot);
+/* False, and an all-zero snapshot, before the first publish. */
+bool gw_board_copy(gw_board *board, gw_node_snapshot *snapshot);
+
+/* This process's resident memory now, in bytes; 0 when /proc does not say. */
+uint64_t gw_rss_bytes(void);
+
+/* The snapshot as a JSON text: what `godwit status --json` and /api/state give. The caller frees; NULL out of
+ * memory. Any thread. */
+char *gw_snapshot_json(const gw_node_snapshot *snapshot);
+/* The same in the Prometheus text format 0.0.4. */
+char *gw_snapshot_metrics(const gw_node_snapshot *snapshot);
+
+#endif
