@@ -12,7 +12,7 @@ typedef struct gw_peer gw_peer;
 
 typedef enum gw_quorum { GW_QUORUM_ANY = 1, GW_QUORUM_MAJORITY = 2 } gw_quorum;
 
-enum { GW_MAX_ADDRS = 4, GW_MAX_SEEDS = 64 };
+enum { GW_MAX_ADDRS = 2, GW_MAX_SEEDS = 64 };
 
 typedef struct gw_peer_config {
     gw_peer_id id;

@@ -1,0 +1,98 @@
+#include "core/ballot.h"
+
+#include "core/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { RECORD_VERSION = 1, VIEW_WIRE_BYTES = 16 + 76 + GW_MAX_MEMBERS * 32 };
+
+void gw_ballot_open(gw_ballot *ballot, bool majority) {
+    memset(ballot, 0, sizeof *ballot);
+    ballot->majority = majority;
+    ballot->later = calloc(GW_BALLOT_LATER, sizeof *ballot->later);
+    GW_CHECK(ballot->later != NULL);
+}
+
+void gw_ballot_close(gw_ballot *ballot) {
+    free(ballot->later);
+    ballot->later = NULL;
+}
+
+static bool is_listed(const gw_view *view, const gw_view *listed, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (gw_view_name_equal(&view->name, &listed[i].name)) return true;
+    return false;
+}
+
+static bool later_than(const gw_view *view, uint64_t epoch, const gw_view_name *name) {
+    if (view->epoch != epoch) return view->epoch > epoch;
+    return gw_view_name_compare(&view->name, name) > 0;
+}
+
+gw_ballot_answer gw_ballot_consider(const gw_ballot *ballot, const gw_view *view, uint64_t base_epoch,
+                                    const gw_view_name *base, const gw_view *listed, uint32_t listed_count) {
+    if (view->epoch <= ballot->voted || view->epoch <= ballot->installed.epoch) return GW_BALLOT_OLD;
+    if (!ballot->majority) return GW_BALLOT_YES;
+    if (ballot->installed.epoch > 0 && later_than(&ballot->installed, base_epoch, base) &&
+        !is_listed(&ballot->installed, listed, listed_count))
+        return GW_BALLOT_UNLISTED;
+    for (uint32_t i = 0; i < ballot->later_count; i++)
+        if (later_than(&ballot->later[i], base_epoch, base) &&
+            !is_listed(&ballot->later[i], listed, listed_count))
+            return GW_BALLOT_UNLISTED;
+    return ballot->later_count == GW_BALLOT_LATER ? GW_BALLOT_FULL : GW_BALLOT_YES;
+}
+
+void gw_ballot_vote(gw_ballot *ballot, const gw_view *view) {
+    GW_CHECK(view->epoch > ballot->voted);
+    ballot->voted = view->epoch;
+    if (view->epoch > ballot->highest) ballot->highest = view->epoch;
+    if (!ballot->majority) return;
+    GW_CHECK(ballot->later_count < GW_BALLOT_LATER);
+    ballot->later[ballot->later_count++] = *view;
+}
+
+void gw_ballot_install(gw_ballot *ballot, const gw_view *view) {
+    GW_CHECK(view->epoch > ballot->installed.epoch);
+    ballot->installed = *view;
+    if (view->epoch > ballot->voted) ballot->voted = view->epoch;
+    if (view->epoch > ballot->highest) ballot->highest = view->epoch;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < ballot->later_count; i++)
+        if (gw_view_compare(&ballot->later[i], view) > 0) ballot->later[kept++] = ballot->later[i];
+    ballot->later_count = kept;
+}
+
+bool gw_ballot_quorum(const gw_view *base, const gw_view *listed, uint32_t listed_count,
+                      const gw_view *view) {
+    if (base->epoch > 0 && !gw_view_majority(base, view)) return false;
+    for (uint32_t i = 0; i < listed_count; i++)
+        if (!gw_view_majority(&listed[i], view)) return false;
+    return true;
+}
+
+size_t gw_ballot_bytes(const gw_ballot *ballot) {
+    return 64 + (size_t)(1 + ballot->later_count) * VIEW_WIRE_BYTES;
+}
+
+void gw_ballot_put(gw_writer *w, const gw_ballot *ballot) {
+    gw_put_u8(w, RECORD_VERSION);
+    gw_put_u64(w, ballot->highest);
+    gw_put_u64(w, ballot->voted);
+    gw_put_u8(w, ballot->installed.epoch > 0);
+    if (ballot->installed.epoch > 0) gw_view_put(w, &ballot->installed);
+    gw_put_u32(w, ballot->later_count);
+    for (uint32_t i = 0; i < ballot->later_count; i++) gw_view_put(w, &ballot->later[i]);
+}
+
+void gw_ballot_get(gw_reader *r, gw_ballot *ballot) {
+    if (gw_get_u8(r) != RECORD_VERSION) r->failed = true;
+    ballot->highest = gw_get_u64(r);
+    ballot->voted = gw_get_u64(r);
+    if (gw_get_u8(r) != 0) gw_view_get(r, &ballot->installed);
+    uint32_t count = gw_get_u32(r);
+    if (count > GW_BALLOT_LATER) r->failed = true;
+    ballot->later_count = 0;
+    for (uint32_t i = 0; i < count && !r->failed; i++) gw_view_get(r, &ballot->later[ballot->later_count++]);
+}

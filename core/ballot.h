@@ -1,0 +1,53 @@
+/* What a peer has promised: the voter's side of view formation, pure and persistent (design section 3).
+ *
+ * Quorum `any`: one vote an epoch, rising. Quorum `majority` (checked exhaustively by model for 3 to 5
+ * peers): a proposal names its base view and lists every later view that any of its voters voted for or
+ * installed; it needs a majority of the base and of each listed view; a voter refuses a proposal that omits
+ * one it knows. Voting once an epoch alone forks with three peers. What is promised is persisted before it is
+ * answered. */
+#ifndef GODWIT_CORE_BALLOT_H
+#define GODWIT_CORE_BALLOT_H
+
+#include "core/view.h"
+
+#include <stdbool.h>
+
+enum { GW_BALLOT_LATER = 64 }; /* most views voted for and not superseded; further votes are refused */
+
+typedef struct gw_ballot {
+    bool majority;
+    uint64_t highest;  /* epoch seen anywhere */
+    uint64_t voted;    /* epoch voted for last */
+    gw_view installed; /* epoch 0 = none */
+    gw_view *later;    /* majority: views voted for after `installed`, in rising order */
+    uint32_t later_count;
+} gw_ballot;
+
+typedef enum gw_ballot_answer {
+    GW_BALLOT_YES = 1,
+    GW_BALLOT_OLD,      /* its epoch is not past what was voted for */
+    GW_BALLOT_UNLISTED, /* it omits a view that this peer voted for or installed */
+    GW_BALLOT_FULL,     /* too many promises outstanding */
+} gw_ballot_answer;
+
+void gw_ballot_open(gw_ballot *ballot, bool majority);
+void gw_ballot_close(gw_ballot *ballot);
+
+/* Whether this peer may vote for `view`, proposed with `listed` on the base whose epoch and name are given.
+ */
+gw_ballot_answer gw_ballot_consider(const gw_ballot *ballot, const gw_view *view, uint64_t base_epoch,
+                                    const gw_view_name *base, const gw_view *listed, uint32_t listed_count);
+void gw_ballot_vote(gw_ballot *ballot, const gw_view *view);
+/* The view is installed: promises up to it are fulfilled. */
+void gw_ballot_install(gw_ballot *ballot, const gw_view *view);
+
+/* For a proposer: whether `view` may be proposed on `base` (epoch 0: founding) with `listed`. */
+bool gw_ballot_quorum(const gw_view *base, const gw_view *listed, uint32_t listed_count, const gw_view *view);
+
+/* The durable record. Reading fails the reader on malformed bytes. */
+void gw_ballot_put(gw_writer *w, const gw_ballot *ballot);
+void gw_ballot_get(gw_reader *r, gw_ballot *ballot);
+/* Bytes that gw_ballot_put needs at most. */
+size_t gw_ballot_bytes(const gw_ballot *ballot);
+
+#endif

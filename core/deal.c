@@ -1,0 +1,17 @@
+#include "core/deal.h"
+
+#include "core/check.h"
+
+void gw_deal_cut(uint32_t positions, const uint64_t *speeds, uint32_t count, uint32_t *cuts) {
+    GW_CHECK(count > 0);
+    unsigned __int128 total = 0, before = 0;
+    for (uint32_t i = 0; i < count; i++) total += speeds[i] == 0 ? 1 : speeds[i];
+    cuts[0] = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        before += speeds[i] == 0 ? 1 : speeds[i];
+        /* Rounded to nearest: truncation would give every fraction to the last member. */
+        cuts[i + 1] = (uint32_t)((before * positions + total / 2) / total);
+        GW_CHECK(cuts[i + 1] >= cuts[i]);
+    }
+    GW_CHECK(cuts[count] == positions);
+}

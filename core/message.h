@@ -1,0 +1,117 @@
+/* Control messages between peers: one struct, one codec. Everything carries the version byte, the job and the
+ * view (epoch and name) that it is about, and is checked against them by its reader (design section 3,
+ * "Fence"). */
+#ifndef GODWIT_CORE_MESSAGE_H
+#define GODWIT_CORE_MESSAGE_H
+
+#include "core/set.h"
+#include "core/view.h"
+#include "core/world.h"
+
+enum {
+    GW_MESSAGE_VERSION = 1,
+    GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
+    GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
+    GW_MAX_LISTED = 64,         /* views a proposal lists */
+    GW_MAX_ABSORBED = 16,       /* views a proposal merges */
+    GW_MAX_CHUNKS = 1 << 22,    /* of 4 MiB: a state of 16 TiB */
+};
+
+typedef enum gw_message_kind {
+    GW_MSG_HELLO = 1, /* text: the sender's identity; value: its probe; flag: it has a view */
+    GW_MSG_PROPOSE,   /* view, base, listed, absorbed */
+    GW_MSG_VOTE,      /* about view: report */
+    GW_MSG_REFUSE, /* about view: refusal, epoch (highest seen), listed (views promised or installed), peer */
+    GW_MSG_INSTALL, /* install */
+    GW_MSG_READY,   /* about view: the sender holds the view's state */
+    GW_MSG_REPAIR,  /* about view: text = why the sender needs a new one */
+    GW_MSG_JOIN, /* view with the newcomers as members (epoch: their own, 1 if none); value: their step; flag:
+                    an offer of a whole view (heal) */
+    GW_MSG_ASK_VIEW, /* which view are you in? */
+    GW_MSG_VIEW,     /* view: this one */
+    GW_MSG_STORED,   /* about view: step; flag: the sender could not; chunks and their hashes */
+    GW_MSG_MANIFEST, /* about view: step, value (fingerprint), hashes of all chunks */
+    GW_MSG_RECORDED, /* about view: step, hash: the sender has the manifest of that root */
+    GW_MSG_COMPLETE, /* about view: step, hash: that checkpoint is complete */
+    GW_MSG_END,   /* about view: step, hash (root of the final state), flag: stopped before its last step */
+    GW_MSG_CLAIM, /* about view: step, worker, shard: the sender is about to compute it */
+    GW_MSG_ASK_STOP, /* to the leader: stop the job at the next boundary */
+    GW_MSG_ASK_SAVE, /* to the leader: checkpoint at the next boundary */
+} gw_message_kind;
+
+typedef enum gw_refusal {
+    GW_REFUSE_OLD = 1,  /* epoch is not new */
+    GW_REFUSE_UNLISTED, /* see listed */
+    GW_REFUSE_STALE,    /* the sender is in listed[0], which the proposer is not in */
+    GW_REFUSE_DEAD,     /* the sender believes the proposer dead */
+    GW_REFUSE_UNLINKED, /* the sender has no link to newcomer `peer` */
+    GW_REFUSE_BUSY,     /* not now */
+} gw_refusal;
+
+/* What a voter holds, frozen. */
+typedef struct gw_report {
+    bool has_state, ended, fresh; /* ended: its step is the job's end */
+    uint64_t step, fingerprint;   /* of the state */
+    uint64_t installed_epoch;
+    gw_view_name installed;
+    gw_set held, claimed; /* of step `step`; size 0 = nothing */
+    uint32_t failures;    /* checks of this step's sum that failed */
+    uint64_t speed;
+    uint32_t inventory_count; /* only without a state */
+    gw_inventory inventory[GW_MAX_INVENTORY];
+} gw_report;
+
+/* What a view starts with. */
+typedef struct gw_install {
+    gw_view view;
+    uint64_t step, fingerprint; /* the state everybody is to hold; fingerprint 0 = not known */
+    bool ended, stopped, careful;
+    uint32_t failures;
+    gw_load_kind load; /* how fetchers get it */
+    gw_hash root;
+    gw_set fetchers, drops; /* of ranks: who lacks the state, who zeroes its accumulator */
+    gw_set missing;         /* shards that are dealt; size = shards of the step */
+    uint32_t cuts[GW_MAX_MEMBERS + 1];
+    gw_set inventories[GW_MAX_MEMBERS]; /* GW_LOAD_MANIFEST: chunks on each member's disk */
+    uint64_t cause_age_ns;              /* since the proposer knew the cause: for people */
+    char cause[120];
+} gw_install;
+
+typedef struct gw_message {
+    gw_message_kind kind;
+    gw_hash job;
+    uint64_t epoch; /* of the view it is about */
+    gw_view_name name;
+    /* fields by kind, see above */
+    gw_view *view;
+    uint64_t base_epoch;
+    gw_view_name base;
+    gw_view *listed;
+    uint32_t listed_count;
+    gw_view_name absorbed[GW_MAX_ABSORBED];
+    uint32_t absorbed_count;
+    gw_report *report;
+    gw_install *install;
+    gw_refusal refusal;
+    gw_peer_id peer;
+    bool flag;
+    uint64_t step, value;
+    uint32_t shard, worker;
+    char *text;
+    uint32_t *chunks;
+    gw_hash *hashes;
+    uint32_t count;
+    gw_hash hash;
+} gw_message;
+
+/* Bytes of the encoded message, malloced into *bytes (caller frees). */
+size_t gw_message_encode(const gw_message *message, uint8_t **bytes);
+/* Fills *message, which owns what it points to until gw_message_free. Malformed: false, nothing to free. */
+bool gw_message_decode(const uint8_t *bytes, size_t length, gw_message *message, gw_err *err);
+void gw_message_free(gw_message *message);
+const char *gw_message_name(gw_message_kind kind);
+
+void gw_report_free(gw_report *report);
+void gw_install_free(gw_install *install);
+
+#endif

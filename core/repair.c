@@ -1,0 +1,183 @@
+#include "core/repair.h"
+
+#include "core/check.h"
+#include "core/deal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A third failed check of one step's sum stops the job: the first reduces again, the second recomputes all.
+ */
+enum { FAILURES_RECOMPUTE = 2, FAILURES_STOP = 3 };
+
+/* The latest installed view named in any report of a peer that has a state. */
+static const gw_report *latest_reporter(const gw_report *const *reports, uint32_t count) {
+    const gw_report *latest = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!reports[i]->has_state) continue;
+        bool later = latest == NULL || reports[i]->installed_epoch > latest->installed_epoch ||
+                     (reports[i]->installed_epoch == latest->installed_epoch &&
+                      gw_view_name_compare(&reports[i]->installed, &latest->installed) > 0);
+        if (later) latest = reports[i];
+    }
+    return latest;
+}
+
+static bool trusted(const gw_repair_rules *rules, const gw_report *report, const gw_report *latest) {
+    if (!report->has_state) return false;
+    return !rules->latest_view_only || gw_view_name_equal(&report->installed, &latest->installed);
+}
+
+/* How many trusted reports agree with `one` on step and fingerprint. */
+static uint32_t support(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count,
+                        const gw_report *latest, const gw_report *one) {
+    uint32_t agreeing = 0;
+    for (uint32_t i = 0; i < count; i++)
+        agreeing += trusted(rules, reports[i], latest) && reports[i]->step == one->step &&
+                    reports[i]->fingerprint == one->fingerprint;
+    return agreeing;
+}
+
+/* The report whose state the view goes on from: the highest step, then what most hold, then the lowest rank.
+ */
+static const gw_report *choose_state(const gw_repair_rules *rules, const gw_report *const *reports,
+                                     uint32_t count) {
+    const gw_report *latest = latest_reporter(reports, count), *best = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const gw_report *r = reports[i];
+        if (!trusted(rules, r, latest)) continue;
+        bool better = best == NULL || r->step > best->step ||
+                      (r->step == best->step && support(rules, reports, count, latest, r) >
+                                                    support(rules, reports, count, latest, best));
+        if (better) best = r;
+    }
+    return best;
+}
+
+static const gw_inventory *find_inventory(const gw_report *report, const gw_hash *root) {
+    for (uint32_t i = 0; i < report->inventory_count; i++)
+        if (gw_hash_equal(&report->inventory[i].root, root)) return &report->inventory[i];
+    return NULL;
+}
+
+/* Whether the voters' disks together hold every chunk of this checkpoint. */
+static bool is_complete(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count,
+                        const gw_inventory *checkpoint) {
+    if (checkpoint->chunks.size != rules->state_chunks) return false;
+    gw_set all = gw_set_of(checkpoint->chunks.size);
+    for (uint32_t i = 0; i < count; i++) {
+        const gw_inventory *own = find_inventory(reports[i], &checkpoint->root);
+        if (own != NULL && own->chunks.size == all.size) gw_set_unite(&all, &own->chunks);
+    }
+    bool complete = gw_set_count(&all) == all.size;
+    gw_set_free(&all);
+    return complete;
+}
+
+/* Newest known and newest complete checkpoint among the reports; NULL where there is none. */
+static void choose_checkpoint(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count,
+                              const gw_inventory **known, const gw_inventory **complete) {
+    *known = *complete = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < reports[i]->inventory_count; k++) {
+            const gw_inventory *one = &reports[i]->inventory[k];
+            if (*known == NULL || one->step > (*known)->step) *known = one;
+            if ((*complete == NULL || one->step > (*complete)->step) &&
+                is_complete(rules, reports, count, one))
+                *complete = one;
+        }
+    }
+}
+
+static bool leader_is_fresh(const gw_report *const *reports, const gw_install *install) {
+    int rank = gw_view_rank(&install->view, &install->view.leader);
+    GW_CHECK(rank >= 0);
+    return reports[rank]->fresh;
+}
+
+/* Nobody has a state: from a checkpoint, or from S_0. */
+static gw_repair_answer plan_start(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
+                                   gw_install *install, char *text, size_t text_size) {
+    uint32_t count = install->view.count;
+    const gw_inventory *known = NULL, *complete = NULL;
+    if (!leader_is_fresh(reports, install)) choose_checkpoint(rules, reports, count, &known, &complete);
+    if (known != NULL && (complete == NULL || complete->step < known->step) && !settle) {
+        snprintf(text, text_size,
+                 "checkpoint of step %llu is known, but some of its chunks are on peers that are not here",
+                 (unsigned long long)known->step);
+        return GW_REPAIR_WAIT;
+    }
+    gw_set_fill(&install->fetchers);
+    install->load = GW_LOAD_INIT;
+    if (complete == NULL) return GW_REPAIR_READY;
+    install->load = GW_LOAD_MANIFEST;
+    install->step = complete->step;
+    install->fingerprint = complete->fingerprint;
+    install->root = complete->root;
+    for (uint32_t i = 0; i < count; i++) {
+        const gw_inventory *own = find_inventory(reports[i], &complete->root);
+        install->inventories[i] = own != NULL ? gw_set_copy(&own->chunks) : gw_set_of(rules->state_chunks);
+    }
+    return GW_REPAIR_READY;
+}
+
+/* Members that hold the state; overlaps cost the higher rank its accumulator. */
+static void plan_shards(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
+    uint32_t shards = install->ended || install->step >= rules->steps
+                          ? 0
+                          : rules->shards(rules->shards_context, install->step);
+    install->missing = gw_set_of(shards);
+    for (uint32_t rank = 0; rank < install->view.count && shards > 0; rank++) {
+        const gw_report *r = reports[rank];
+        if (gw_set_has(&install->fetchers, rank)) continue;
+        if (r->held.size != shards || install->failures >= FAILURES_RECOMPUTE) {
+            if (r->held.size != 0) gw_set_add(&install->drops, rank);
+            continue;
+        }
+        gw_set own = gw_set_copy(&r->held);
+        gw_set_unite(&own, &r->claimed);
+        if (gw_set_overlaps(&r->held, &r->claimed) || gw_set_overlaps(&own, &install->missing))
+            gw_set_add(&install->drops, rank);
+        else
+            gw_set_unite(&install->missing, &own);
+        gw_set_free(&own);
+    }
+    gw_set_complement(&install->missing);
+}
+
+gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
+                                gw_install *install, char *text, size_t text_size) {
+    uint32_t count = install->view.count;
+    GW_CHECK(count > 0 && text_size >= 200);
+    gw_repair_answer answer = GW_REPAIR_READY;
+    install->fetchers = gw_set_of(count);
+    install->drops = gw_set_of(count);
+    const gw_report *state = choose_state(rules, reports, count);
+    if (state == NULL) {
+        answer = plan_start(rules, reports, settle, install, text, text_size);
+        if (answer != GW_REPAIR_READY) return answer;
+    } else {
+        install->load = GW_LOAD_PEERS;
+        install->step = state->step;
+        install->fingerprint = state->fingerprint;
+        install->ended = state->ended;
+        for (uint32_t i = 0; i < count; i++) {
+            const gw_report *r = reports[i];
+            bool holds = r->has_state && r->step == state->step && r->fingerprint == state->fingerprint;
+            if (!holds) gw_set_add(&install->fetchers, i);
+            if (holds && r->failures > install->failures) install->failures = r->failures;
+        }
+    }
+    plan_shards(rules, reports, install);
+    uint64_t speeds[GW_MAX_MEMBERS];
+    for (uint32_t i = 0; i < count; i++) speeds[i] = reports[i]->speed;
+    gw_deal_cut(gw_set_count(&install->missing), speeds, count, install->cuts);
+    if (install->failures >= FAILURES_STOP) {
+        snprintf(
+            text, text_size,
+            "the sum of step %llu failed its checks %u times, the last time after all was computed again",
+            (unsigned long long)install->step, install->failures);
+        return GW_REPAIR_STOP;
+    }
+    return answer;
+}

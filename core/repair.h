@@ -1,0 +1,28 @@
+/* From the frozen reports of a view's members to what the view starts with (design section 5). Pure. */
+#ifndef GODWIT_CORE_REPAIR_H
+#define GODWIT_CORE_REPAIR_H
+
+#include "core/message.h"
+
+typedef struct gw_repair_rules {
+    uint64_t steps; /* of the whole job */
+    uint32_t (*shards)(const void *context, uint64_t step);
+    const void *shards_context;
+    uint32_t state_chunks;
+    bool latest_view_only; /* float sums: only the state of the latest view's members counts */
+} gw_repair_rules;
+
+typedef enum gw_repair_answer {
+    GW_REPAIR_READY = 1,
+    GW_REPAIR_WAIT, /* a newer checkpoint is known than the voters' disks can complete: see the text */
+    GW_REPAIR_STOP, /* the step's sum failed its checks a third time: see the text */
+} gw_repair_answer;
+
+/* Fills everything of *install but view, careful, cause and cause_age_ns (view is read: its members are in
+ * the order of the reports). *install must be zeroed but for these, and owns its sets afterwards. `settle`:
+ * start from the newest complete checkpoint even when a newer incomplete one is known. `text` (at least 200
+ * bytes) explains WAIT and STOP. */
+gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
+                                gw_install *install, char *text, size_t text_size);
+
+#endif

@@ -1,0 +1,98 @@
+#include "core/view.h"
+
+#include "core/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MEMBER_BYTES = 32, VIEW_BYTES = 8 + 16 + 16 + 32 + 4 };
+
+static int compare_members(const void *a, const void *b) {
+    return gw_peer_id_compare(&((const gw_member *)a)->id, &((const gw_member *)b)->id);
+}
+
+static void put_contents(gw_writer *w, const gw_view *view) {
+    gw_put_u64(w, view->epoch);
+    gw_put_view_name(w, &view->parent);
+    gw_put_peer_id(w, &view->leader);
+    gw_put_hash(w, &view->job);
+    gw_put_u32(w, view->count);
+    for (uint32_t i = 0; i < view->count; i++) {
+        gw_put_peer_id(w, &view->members[i].id);
+        gw_put_u64(w, view->members[i].boot);
+        gw_put_u64(w, view->members[i].nonce);
+    }
+}
+
+static gw_view_name name_of(const gw_view *view) {
+    uint8_t bytes[VIEW_BYTES + GW_MAX_MEMBERS * MEMBER_BYTES];
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    put_contents(&w, view);
+    GW_CHECK(!w.failed);
+    gw_view_name name;
+    gw_blake2b(bytes, w.length, name.bytes, sizeof name.bytes);
+    return name;
+}
+
+void gw_view_seal(gw_view *view) {
+    GW_CHECK(view->count > 0 && view->count <= GW_MAX_MEMBERS && view->epoch > 0);
+    qsort(view->members, view->count, sizeof view->members[0], compare_members);
+    for (uint32_t i = 1; i < view->count; i++)
+        GW_CHECK(compare_members(&view->members[i - 1], &view->members[i]) < 0);
+    GW_CHECK(gw_view_rank(view, &view->leader) >= 0);
+    view->name = name_of(view);
+}
+
+int gw_view_rank(const gw_view *view, const gw_peer_id *id) {
+    gw_member key = {.id = *id};
+    const gw_member *found =
+        bsearch(&key, view->members, view->count, sizeof view->members[0], compare_members);
+    return found == NULL ? -1 : (int)(found - view->members);
+}
+
+int gw_view_rank_of_life(const gw_view *view, const gw_peer_id *id, uint64_t boot, uint64_t nonce) {
+    int rank = gw_view_rank(view, id);
+    if (rank < 0 || view->members[rank].boot != boot || view->members[rank].nonce != nonce) return -1;
+    return rank;
+}
+
+int gw_view_compare(const gw_view *a, const gw_view *b) {
+    if (a->epoch != b->epoch) return a->epoch < b->epoch ? -1 : 1;
+    return gw_view_name_compare(&a->name, &b->name);
+}
+
+bool gw_view_majority(const gw_view *of, const gw_view *some) {
+    uint32_t common = 0;
+    for (uint32_t i = 0; i < of->count; i++) common += gw_view_rank(some, &of->members[i].id) >= 0;
+    if (2 * common == of->count) return gw_view_rank(some, &of->members[0].id) >= 0;
+    return 2 * common > of->count;
+}
+
+void gw_view_put(gw_writer *w, const gw_view *view) {
+    gw_put_view_name(w, &view->name);
+    put_contents(w, view);
+}
+
+void gw_view_get(gw_reader *r, gw_view *view) {
+    memset(view, 0, sizeof *view);
+    gw_get_view_name(r, &view->name);
+    view->epoch = gw_get_u64(r);
+    gw_get_view_name(r, &view->parent);
+    gw_get_peer_id(r, &view->leader);
+    gw_get_hash(r, &view->job);
+    view->count = gw_get_u32(r);
+    if (r->failed || view->count == 0 || view->count > GW_MAX_MEMBERS || view->epoch == 0) {
+        view->count = 0;
+        r->failed = true;
+        return;
+    }
+    for (uint32_t i = 0; i < view->count; i++) {
+        gw_get_peer_id(r, &view->members[i].id);
+        view->members[i].boot = gw_get_u64(r);
+        view->members[i].nonce = gw_get_u64(r);
+        if (i > 0 && compare_members(&view->members[i - 1], &view->members[i]) >= 0) r->failed = true;
+    }
+    if (r->failed) return;
+    gw_view_name name = name_of(view);
+    if (gw_view_rank(view, &view->leader) < 0 || !gw_view_name_equal(&name, &view->name)) r->failed = true;
+}
