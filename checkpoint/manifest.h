@@ -10,11 +10,10 @@
  *   chunk bytes u32 = GW_CHUNK_BYTES | chunks u32, each: name 32
  *   checksum 32: BLAKE2b-256 of everything before it
  *
- * Files: DIR/manifests/<step, 8 digits or more>-<16 digits of the root>.manifest. */
+ * Pure: no files here; where manifests lie is checkpoint/catalog.h's. */
 #ifndef GODWIT_CHECKPOINT_MANIFEST_H
 #define GODWIT_CHECKPOINT_MANIFEST_H
 
-#include "checkpoint/io.h"
 #include "core/chunk.h"
 #include "core/err.h"
 #include "core/godwit.h"
@@ -28,7 +27,6 @@ enum {
     GW_JOB_NAME_BYTES = 64,
     GW_MAX_PARAMS = 256,
     GW_MANIFEST_MAX_BYTES = 64 << 20,
-    GW_MANIFEST_NAME_BYTES = 64,
 };
 
 typedef struct gw_manifest {
@@ -61,44 +59,10 @@ bool gw_manifest_encode(const gw_manifest *manifest, void **bytes, size_t *lengt
  * is no manifest or a version we do not know, GW_E_CORRUPT for a truncated or damaged one. On success the
  * caller frees. Bytes from a peer and from disk alike. */
 bool gw_manifest_decode(const void *bytes, size_t length, gw_manifest *manifest, gw_err *err);
-/* Frees what decode or read allocated, and zeroes. */
+/* Frees what decode allocated, and zeroes. */
 void gw_manifest_free(gw_manifest *manifest);
 
 /* Byte offset of tensor `index` in the state image. */
 uint64_t gw_manifest_offset(const gw_manifest *manifest, uint32_t index);
-
-/* "00000400-1f3a5c7d9e0b2a46.manifest". Returns `name`. */
-const char *gw_manifest_name(uint64_t step, const gw_hash *root, char name[GW_MANIFEST_NAME_BYTES]);
-
-/* Makes encoded bytes (checked first, as by decode) durable under DIR/manifests. Writing the same one again
- * is no error. Thread: any, but one at a time a directory (the writer's, checkpoint/writer.h). */
-bool gw_manifest_save(gw_io *io, const char *dir, const void *bytes, size_t length, gw_err *err);
-
-/* Reads one file; errors name the file, and the offset where that makes sense. */
-bool gw_manifest_read(gw_io *io, const char *path, gw_manifest *manifest, gw_err *err);
-
-typedef struct gw_manifest_bad {
-    char *path;
-    gw_err err;
-} gw_manifest_bad;
-
-typedef struct gw_manifest_list {
-    gw_manifest *good; /* newest (highest step) first; of one step, by root */
-    uint32_t good_count;
-    gw_manifest_bad *bad; /* damaged ones: reported and passed over, never fatal */
-    uint32_t bad_count;
-} gw_manifest_list;
-
-/* All manifests under DIR/manifests, of every job; an absent folder is an empty list. */
-bool gw_manifest_list_load(gw_io *io, const char *dir, gw_manifest_list *list, gw_err *err);
-void gw_manifest_list_free(gw_manifest_list *list);
-
-/* Deletes the files of `job_id` whose roots are not among `kept`, and files that cannot be read although
- * their names do not say a kept root; then collects the chunks that all remaining manifests (of every job)
- * need into memory that the caller frees. *complete is false when a kept root has no readable manifest here:
- * then nobody can say which chunks it needs, and none should be deleted. */
-bool gw_manifest_retain(gw_io *io, const char *dir, const gw_hash *job_id, const gw_hash *kept,
-                        uint32_t kept_count, gw_hash **needed, size_t *needed_count, bool *complete,
-                        gw_err *err);
 
 #endif

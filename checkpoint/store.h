@@ -58,6 +58,9 @@ bool gw_store_has(gw_store *store, const gw_hash *name, uint32_t length);
 /* Like gw_store_has, and when it is there pins it under `tag`: what stands behind a "have" answer. */
 bool gw_store_pin(gw_store *store, uint64_t tag, const gw_hash *name, uint32_t length);
 
+/* Takes back one pin of that name and tag, as set by gw_store_put or gw_store_pin. */
+void gw_store_unpin(gw_store *store, uint64_t tag, const gw_hash *name);
+
 /* Drops all pins of a tag: its manifest is on disk, or its checkpoint was abandoned. */
 void gw_store_release(gw_store *store, uint64_t tag);
 

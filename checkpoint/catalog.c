@@ -1,0 +1,216 @@
+#include "checkpoint/catalog.h"
+
+#include "checkpoint/durable.h"
+#include "core/check.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char suffix[] = ".manifest";
+enum { ROOT_DIGITS = 16 };
+
+const char *gw_catalog_name(uint64_t step, const gw_hash *root, char name[GW_CATALOG_NAME_BYTES]) {
+    char digits[ROOT_DIGITS + 1];
+    gw_hex(root->bytes, ROOT_DIGITS / 2, digits);
+    snprintf(name, GW_CATALOG_NAME_BYTES, "%08llu-%s%s", (unsigned long long)step, digits, suffix);
+    return name;
+}
+
+static bool save_checked(gw_io *io, const char *dir, const gw_manifest *manifest, const void *bytes,
+                         size_t length, gw_err *err) {
+    char folder[GW_PATH_BYTES], temporaries[GW_PATH_BYTES], path[GW_PATH_BYTES], temporary[GW_PATH_BYTES];
+    char name[GW_CATALOG_NAME_BYTES];
+    gw_catalog_name(manifest->step, &manifest->root, name);
+    return gw_durable_path(folder, err, "%s/manifests", dir) &&
+           gw_durable_path(temporaries, err, "%s/tmp", dir) &&
+           gw_durable_path(path, err, "%s/%s", folder, name) &&
+           gw_durable_path(temporary, err, "%s/%s", temporaries, name) &&
+           gw_durable_folder(io, folder, NULL, err) && gw_durable_folder(io, temporaries, NULL, err) &&
+           gw_durable_sync_folder(io, dir, err) &&
+           gw_durable_replace(io, temporary, folder, path, bytes, length, err);
+}
+
+bool gw_catalog_save(gw_io *io, const char *dir, const void *bytes, size_t length, gw_err *err) {
+    gw_manifest manifest;
+    if (!gw_manifest_decode(bytes, length, &manifest, err))
+        return gw_fail_in(err, "checkpoint/catalog: a manifest to be saved");
+    bool done = save_checked(io, dir, &manifest, bytes, length, err);
+    if (!done)
+        gw_fail_in(err, "checkpoint/catalog: manifest of step %llu", (unsigned long long)manifest.step);
+    gw_manifest_free(&manifest);
+    return done;
+}
+
+bool gw_catalog_read(gw_io *io, const char *path, gw_manifest *manifest, gw_err *err) {
+    void *bytes;
+    size_t length;
+    if (!gw_durable_read(io, path, GW_MANIFEST_MAX_BYTES, &bytes, &length, err))
+        return gw_fail_in(err, "checkpoint/catalog");
+    bool done = gw_manifest_decode(bytes, length, manifest, err);
+    free(bytes);
+    return done || gw_fail_in(err, "checkpoint/catalog: %s", path);
+}
+
+/* ---- load ---- */
+
+static bool fail_memory(gw_err *err) {
+    return gw_fail(err, GW_E_NOMEM, "checkpoint/catalog: out of memory");
+}
+
+/* The array, with room for one more item than `count`; NULL (the old one stays) when out of memory. */
+static void *grow(void *list, uint32_t count, size_t item_bytes) {
+    if ((count & (count - 1)) != 0) return list; /* full only at powers of two */
+    return realloc(list, (count > 0 ? 2 * (size_t)count : 1) * item_bytes);
+}
+
+static bool add_file(gw_io *io, gw_catalog *catalog, const char *path, gw_err *err) {
+    gw_manifest *good = grow(catalog->good, catalog->good_count, sizeof *good);
+    if (good == NULL) return fail_memory(err);
+    catalog->good = good;
+    gw_err why;
+    if (gw_catalog_read(io, path, &good[catalog->good_count], &why)) {
+        catalog->good_count++;
+        return true;
+    }
+    if (why.code == GW_E_NOTFOUND) return true; /* deleted since the folder was read */
+    gw_catalog_bad *bad = grow(catalog->bad, catalog->bad_count, sizeof *bad);
+    if (bad == NULL) return fail_memory(err);
+    catalog->bad = bad;
+    char *copy = strdup(path);
+    if (copy == NULL) return fail_memory(err);
+    bad[catalog->bad_count++] = (gw_catalog_bad){copy, why};
+    return true;
+}
+
+static bool ends_with_suffix(const char *name) {
+    size_t length = strlen(name), end = sizeof suffix - 1;
+    return length >= end && strcmp(name + length - end, suffix) == 0;
+}
+
+static int newest_first(const void *a, const void *b) {
+    const gw_manifest *left = a, *right = b;
+    if (left->step != right->step) return left->step > right->step ? -1 : 1;
+    return memcmp(left->root.bytes, right->root.bytes, sizeof left->root.bytes);
+}
+
+bool gw_catalog_load(gw_io *io, const char *dir, gw_catalog *catalog, gw_err *err) {
+    *catalog = (gw_catalog){0};
+    char folder[GW_PATH_BYTES], path[GW_PATH_BYTES];
+    if (!gw_durable_path(folder, err, "%s/manifests", dir)) return false;
+    DIR *stream = opendir(folder);
+    if (stream == NULL && errno == ENOENT) return true;
+    if (stream == NULL) return gw_fail_errno(err, errno, "checkpoint/catalog: opening folder %s", folder);
+    bool done = true;
+    for (struct dirent *entry; done && (entry = readdir(stream)) != NULL;) {
+        if (!ends_with_suffix(entry->d_name)) continue;
+        done = gw_durable_path(path, err, "%s/%s", folder, entry->d_name) && add_file(io, catalog, path, err);
+    }
+    closedir(stream);
+    if (!done)
+        gw_catalog_free(catalog);
+    else if (catalog->good_count > 0)
+        qsort(catalog->good, catalog->good_count, sizeof *catalog->good, newest_first);
+    return done;
+}
+
+void gw_catalog_free(gw_catalog *catalog) {
+    for (uint32_t i = 0; i < catalog->good_count; i++) gw_manifest_free(&catalog->good[i]);
+    for (uint32_t i = 0; i < catalog->bad_count; i++) free(catalog->bad[i].path);
+    free(catalog->good);
+    free(catalog->bad);
+    *catalog = (gw_catalog){0};
+}
+
+/* ---- retain ---- */
+
+typedef struct retaining {
+    gw_io *io;
+    const char *dir;
+    const gw_hash *job_id, *kept;
+    uint32_t kept_count;
+    gw_err *err;
+    bool failed;
+} retaining;
+
+static bool is_kept(const retaining *r, const gw_manifest *manifest) {
+    if (!gw_hash_equal(&manifest->job_id, r->job_id)) return true;
+    for (uint32_t i = 0; i < r->kept_count; i++)
+        if (gw_hash_equal(&manifest->root, &r->kept[i])) return true;
+    return false;
+}
+
+static void note_failure(retaining *r, const char *what, const char *path) {
+    if (!r->failed) gw_fail_errno(r->err, errno, "checkpoint/catalog: %s %s", what, path);
+    r->failed = true;
+}
+
+/* Deletes one manifest under the name that gw_catalog_save gave it. True when it is gone. */
+static bool delete_manifest(retaining *r, const gw_manifest *manifest) {
+    char path[GW_PATH_BYTES], name[GW_CATALOG_NAME_BYTES];
+    gw_catalog_name(manifest->step, &manifest->root, name);
+    if (!gw_durable_path(path, r->err, "%s/manifests/%s", r->dir, name)) {
+        r->failed = true;
+        return false;
+    }
+    if (r->io->unlink(r->io, path) == 0 || errno == ENOENT) return true;
+    note_failure(r, "deleting", path);
+    return false;
+}
+
+static void set_aside(retaining *r, const char *path) {
+    char aside[GW_PATH_BYTES], digits[ROOT_DIGITS + 1];
+    for (uint32_t i = 0; i < r->kept_count; i++) {
+        gw_hex(r->kept[i].bytes, ROOT_DIGITS / 2, digits);
+        if (strstr(path, digits) != NULL) return; /* a good copy may come from a peer under this name */
+    }
+    if (!gw_durable_path(aside, r->err, "%s.damaged", path))
+        r->failed = true;
+    else if (r->io->rename(r->io, path, aside) < 0)
+        note_failure(r, "setting aside", path);
+}
+
+static bool has_root(const gw_catalog *catalog, const gw_hash *root) {
+    for (uint32_t i = 0; i < catalog->good_count; i++)
+        if (gw_hash_equal(&catalog->good[i].root, root)) return true;
+    return false;
+}
+
+/* Deletes what is to go and gathers the chunks of the rest. `needed` has room for all chunks of all. */
+static size_t prune(retaining *r, const gw_catalog *catalog, gw_hash *needed) {
+    size_t count = 0;
+    for (uint32_t i = 0; i < catalog->good_count; i++) {
+        const gw_manifest *manifest = &catalog->good[i];
+        if (!is_kept(r, manifest) && delete_manifest(r, manifest)) continue;
+        if (manifest->chunk_count > 0)
+            memcpy(needed + count, manifest->chunks, manifest->chunk_count * sizeof *needed);
+        count += manifest->chunk_count;
+    }
+    for (uint32_t i = 0; i < catalog->bad_count; i++) set_aside(r, catalog->bad[i].path);
+    return count;
+}
+
+bool gw_catalog_retain(gw_io *io, const char *dir, const gw_hash *job_id, const gw_hash *kept,
+                       uint32_t kept_count, gw_hash **needed, size_t *needed_count, bool *complete,
+                       gw_err *err) {
+    gw_catalog catalog;
+    if (!gw_catalog_load(io, dir, &catalog, err)) return false;
+    size_t room = 1;
+    for (uint32_t i = 0; i < catalog.good_count; i++) room += catalog.good[i].chunk_count;
+    *needed = malloc(room * sizeof **needed);
+    if (*needed == NULL) {
+        gw_catalog_free(&catalog);
+        return fail_memory(err);
+    }
+    *complete = true;
+    for (uint32_t i = 0; i < kept_count; i++) *complete = *complete && has_root(&catalog, &kept[i]);
+    retaining r = {io, dir, job_id, kept, kept_count, err, false};
+    *needed_count = prune(&r, &catalog, *needed);
+    gw_catalog_free(&catalog);
+    if (!r.failed) return true;
+    free(*needed);
+    *needed = NULL;
+    return false;
+}

@@ -1,0 +1,53 @@
+/* The manifests of one peer on its disk: DIR/manifests/<step, 8 digits or more>-<16 digits of the
+ * root>.manifest, each written as durably as a chunk (checkpoint/durable.h).
+ *
+ * Thread: any, but one change at a time a directory: those go through the writer (checkpoint/writer.h). */
+#ifndef GODWIT_CHECKPOINT_CATALOG_H
+#define GODWIT_CHECKPOINT_CATALOG_H
+
+#include "checkpoint/io.h"
+#include "checkpoint/manifest.h"
+#include "core/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { GW_CATALOG_NAME_BYTES = 64 };
+
+/* "00000400-1f3a5c7d9e0b2a46.manifest". Returns `name`. */
+const char *gw_catalog_name(uint64_t step, const gw_hash *root, char name[GW_CATALOG_NAME_BYTES]);
+
+/* Makes an encoded manifest (checked first, as by gw_manifest_decode) durable. Saving the same one again is
+ * no error. */
+bool gw_catalog_save(gw_io *io, const char *dir, const void *bytes, size_t length, gw_err *err);
+
+/* Reads one file, of any name; errors name it, and the offset where that makes sense. The caller frees. */
+bool gw_catalog_read(gw_io *io, const char *path, gw_manifest *manifest, gw_err *err);
+
+typedef struct gw_catalog_bad {
+    char *path;
+    gw_err err;
+} gw_catalog_bad;
+
+typedef struct gw_catalog {
+    gw_manifest *good; /* newest (highest step) first; of one step, by root */
+    uint32_t good_count;
+    gw_catalog_bad *bad; /* damaged ones: reported and passed over, never fatal */
+    uint32_t bad_count;
+} gw_catalog;
+
+/* All manifests under DIR/manifests, of every job; an absent folder is an empty catalog. */
+bool gw_catalog_load(gw_io *io, const char *dir, gw_catalog *catalog, gw_err *err);
+void gw_catalog_free(gw_catalog *catalog);
+
+/* Deletes the manifests of `job_id` whose roots are not among `kept`; sets damaged files, unless their names
+ * say a kept root, aside as *.damaged; and collects the chunks that the manifests left need, of every job,
+ * into memory that the caller frees. *complete is false when a kept root has no readable manifest here: then
+ * nobody can say which chunks it needs, and none should be deleted. A file that cannot be deleted is GW_E_IO,
+ * after all others have been tried; it counts as left. */
+bool gw_catalog_retain(gw_io *io, const char *dir, const gw_hash *job_id, const gw_hash *kept,
+                       uint32_t kept_count, gw_hash **needed, size_t *needed_count, bool *complete,
+                       gw_err *err);
+
+#endif

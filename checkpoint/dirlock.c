@@ -1,0 +1,55 @@
+#include "checkpoint/dirlock.h"
+
+#include "checkpoint/durable.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static bool refuse(int fd, const char *dir, gw_err *err) {
+    char text[24] = "";
+    ssize_t count = pread(fd, text, sizeof text - 1, 0);
+    text[count > 0 ? count : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    const char *by = text[0] != '\0' ? "process " : "another process"; /* between its lock and its write */
+    return gw_fail(err, GW_E_DENIED,
+                   "checkpoint/dirlock: %s is in use by %s%s: stop that peer, or give this one another --dir",
+                   dir, by, text);
+}
+
+static bool note_pid(int fd) {
+    char text[24];
+    int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    return ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)length, 0) == length;
+}
+
+bool gw_dirlock_take(const char *dir, gw_dirlock *lock, gw_err *err) {
+    lock->fd = -1;
+    char path[GW_PATH_BYTES];
+    if (!gw_durable_path(path, err, "%s/lock", dir)) return false;
+    if (!gw_durable_folder(gw_io_system(), dir, NULL, err)) return false;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) return gw_fail_errno(err, errno, "checkpoint/dirlock: opening %s", path);
+    int result;
+    do result = flock(fd, LOCK_EX | LOCK_NB);
+    while (result < 0 && errno == EINTR);
+    if (result < 0 && errno == EWOULDBLOCK)
+        refuse(fd, dir, err);
+    else if (result < 0)
+        gw_fail_errno(err, errno, "checkpoint/dirlock: locking %s", path);
+    else if (!note_pid(fd))
+        gw_fail_errno(err, errno, "checkpoint/dirlock: writing %s", path);
+    else
+        lock->fd = fd;
+    if (lock->fd < 0) close(fd);
+    return lock->fd >= 0;
+}
+
+void gw_dirlock_release(gw_dirlock *lock) {
+    if (lock->fd < 0) return;
+    close(lock->fd);
+    lock->fd = -1;
+}

@@ -1,0 +1,139 @@
+#include "checkpoint/durable.h"
+
+#include "core/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+bool gw_durable_path(char path[GW_PATH_BYTES], gw_err *err, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(path, GW_PATH_BYTES, format, args);
+    va_end(args);
+    GW_CHECK(length >= 0);
+    if (length >= GW_PATH_BYTES)
+        return gw_fail(err, GW_E_LIMIT, "checkpoint/durable: a path is over %d bytes: %.60s...",
+                       GW_PATH_BYTES - 1, path);
+    return true;
+}
+
+bool gw_durable_folder(gw_io *io, const char *path, bool *created, gw_err *err) {
+    if (created != NULL) *created = false;
+    if (io->mkdir(io, path, 0700) == 0) {
+        if (created != NULL) *created = true;
+        return true;
+    }
+    int mkdir_errno = errno;
+    struct stat status;
+    if (stat(path, &status) == 0) {
+        if (S_ISDIR(status.st_mode)) return true;
+        mkdir_errno = ENOTDIR;
+    }
+    return gw_fail_errno(err, mkdir_errno, "checkpoint/durable: creating folder %s", path);
+}
+
+static int flush(gw_io *io, int fd, bool folder) {
+    int result;
+    do result = folder ? io->fsync(io, fd) : io->fdatasync(io, fd);
+    while (result < 0 && errno == EINTR);
+    return result;
+}
+
+bool gw_durable_sync_folder(gw_io *io, const char *path, gw_err *err) {
+    int fd = io->open(io, path, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0) return gw_fail_errno(err, errno, "checkpoint/durable: opening folder %s", path);
+    bool done = flush(io, fd, true) == 0;
+    if (!done) gw_fail_errno(err, errno, "checkpoint/durable: flushing folder %s", path);
+    io->close(io, fd);
+    return done;
+}
+
+static bool write_all(gw_io *io, int fd, const uint8_t *bytes, size_t length) {
+    while (length > 0) {
+        ssize_t count = io->write(io, fd, bytes, length);
+        if (count < 0 && errno == EINTR) continue;
+        if (count == 0) errno = EIO;
+        if (count <= 0) return false;
+        GW_CHECK((size_t)count <= length);
+        bytes += count;
+        length -= (size_t)count;
+    }
+    return true;
+}
+
+bool gw_durable_begin(gw_io *io, const char *path, const void *bytes, size_t length, int *fd, gw_err *err) {
+    *fd = io->open(io, path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (*fd < 0) return gw_fail_errno(err, errno, "checkpoint/durable: creating %s", path);
+    if (write_all(io, *fd, bytes, length)) return true;
+    gw_fail_errno(err, errno, "checkpoint/durable: writing %s", path);
+    io->close(io, *fd);
+    io->unlink(io, path);
+    return false;
+}
+
+bool gw_durable_finish(gw_io *io, const char *path, int fd, gw_err *err) {
+    bool done = flush(io, fd, false) == 0;
+    if (!done) gw_fail_errno(err, errno, "checkpoint/durable: flushing %s", path);
+    if (io->close(io, fd) < 0 && errno != EINTR && done)
+        done = gw_fail_errno(err, errno, "checkpoint/durable: closing %s", path);
+    if (!done) io->unlink(io, path);
+    return done;
+}
+
+bool gw_durable_replace(gw_io *io, const char *temporary, const char *folder, const char *path,
+                        const void *bytes, size_t length, gw_err *err) {
+    int fd;
+    if (!gw_durable_begin(io, temporary, bytes, length, &fd, err)) return false;
+    if (!gw_durable_finish(io, temporary, fd, err)) return false;
+    if (io->rename(io, temporary, path) < 0) {
+        gw_fail_errno(err, errno, "checkpoint/durable: renaming %s to %s", temporary, path);
+        io->unlink(io, temporary);
+        return false;
+    }
+    return gw_durable_sync_folder(io, folder, err);
+}
+
+bool gw_durable_read_fd(gw_io *io, int fd, const char *path, void *bytes, size_t count, size_t *got,
+                        gw_err *err) {
+    *got = 0;
+    while (*got < count) {
+        ssize_t part = io->read(io, fd, (uint8_t *)bytes + *got, count - *got);
+        if (part < 0 && errno == EINTR) continue;
+        if (part < 0) return gw_fail_errno(err, errno, "checkpoint/durable: reading %s", path);
+        if (part == 0) break;
+        *got += (size_t)part;
+    }
+    return true;
+}
+
+static bool read_open(gw_io *io, int fd, const char *path, size_t limit, void **bytes, size_t *length,
+                      gw_err *err) {
+    struct stat status;
+    if (fstat(fd, &status) < 0) return gw_fail_errno(err, errno, "checkpoint/durable: looking at %s", path);
+    if (!S_ISREG(status.st_mode))
+        return gw_fail(err, GW_E_INVALID, "checkpoint/durable: %s is not a regular file", path);
+    if ((uint64_t)status.st_size > limit)
+        return gw_fail(err, GW_E_LIMIT, "checkpoint/durable: %s has %lld bytes, more than %zu", path,
+                       (long long)status.st_size, limit);
+    size_t size = (size_t)status.st_size;
+    *bytes = malloc(size > 0 ? size : 1);
+    if (*bytes == NULL) return gw_fail_errno(err, ENOMEM, "checkpoint/durable: reading %s", path);
+    if (gw_durable_read_fd(io, fd, path, *bytes, size, length, err)) return true;
+    free(*bytes);
+    *bytes = NULL;
+    return false;
+}
+
+bool gw_durable_read(gw_io *io, const char *path, size_t limit, void **bytes, size_t *length, gw_err *err) {
+    int fd = io->open(io, path, O_RDONLY | O_NONBLOCK, 0); /* a FIFO must not hang us before fstat */
+    if (fd < 0 && errno == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "checkpoint/durable: no file %s", path);
+    if (fd < 0) return gw_fail_errno(err, errno, "checkpoint/durable: opening %s", path);
+    bool done = read_open(io, fd, path, limit, bytes, length, err);
+    io->close(io, fd);
+    return done;
+}

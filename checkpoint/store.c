@@ -1,0 +1,421 @@
+#include "checkpoint/store.h"
+
+#include "checkpoint/durable.h"
+#include "checkpoint/pins.h"
+#include "core/check.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { FOLDERS = 256, NAME_DIGITS = 64, SHORT_DIGITS = 16 };
+static const char damaged_suffix[] = ".damaged";
+
+struct gw_store {
+    char *dir;
+    gw_io *io;
+    gw_store_mode mode;
+    pthread_mutex_t put_lock; /* one put or set-aside at a time; taken before pin_lock */
+    uint64_t serial;          /* of temporary files */
+    bool settled[FOLDERS];    /* the folder exists and was flushed once, so that what lies in it stays */
+    pthread_mutex_t
+        pin_lock; /* held while a chunk file is deleted, so that a pin and a deletion cannot cross */
+    gw_pins pins;
+};
+
+static bool chunk_path(const gw_store *store, const gw_hash *name, const char *suffix,
+                       char path[GW_PATH_BYTES], gw_err *err) {
+    char digits[GW_HASH_TEXT];
+    gw_hex(name->bytes, sizeof name->bytes, digits);
+    return gw_durable_path(path, err, "%s/chunks/%.2s/%s%s", store->dir, digits, digits, suffix);
+}
+
+static const char *short_name(const gw_hash *name, char text[SHORT_DIGITS + 1]) {
+    gw_hex(name->bytes, SHORT_DIGITS / 2, text);
+    return text;
+}
+
+static bool fail_chunk(gw_err *err, const gw_hash *name) {
+    char text[SHORT_DIGITS + 1];
+    return gw_fail_in(err, "checkpoint/store: chunk %s", short_name(name, text));
+}
+
+/* ---- open and close ---- */
+
+/* Removes what crashed writes left under DIR/tmp. A file that will not go is not worth failing for. */
+static bool clean_temporaries(const gw_store *store, const char *folder, gw_err *err) {
+    DIR *stream = opendir(folder);
+    if (stream == NULL) return gw_fail_errno(err, errno, "checkpoint/store: opening folder %s", folder);
+    for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
+        char path[GW_PATH_BYTES];
+        if (entry->d_name[0] == '.') continue;
+        if (gw_durable_path(path, err, "%s/%s", folder, entry->d_name)) store->io->unlink(store->io, path);
+    }
+    closedir(stream);
+    return true;
+}
+
+static bool prepare_folders(gw_store *store, gw_err *err) {
+    char chunks[GW_PATH_BYTES], temporary[GW_PATH_BYTES];
+    return gw_durable_path(chunks, err, "%s/chunks", store->dir) &&
+           gw_durable_path(temporary, err, "%s/tmp", store->dir) &&
+           gw_durable_folder(store->io, store->dir, NULL, err) &&
+           gw_durable_folder(store->io, chunks, NULL, err) &&
+           gw_durable_folder(store->io, temporary, NULL, err) &&
+           gw_durable_sync_folder(store->io, chunks, err) &&
+           gw_durable_sync_folder(store->io, store->dir, err) && clean_temporaries(store, temporary, err);
+}
+
+bool gw_store_open(const char *dir, gw_store_mode mode, gw_io *io, gw_store **store, gw_err *err) {
+    gw_store *opened = calloc(1, sizeof *opened);
+    if (opened == NULL || (opened->dir = strdup(dir)) == NULL) {
+        free(opened);
+        return gw_fail(err, GW_E_NOMEM, "checkpoint/store: opening %s: out of memory", dir);
+    }
+    opened->io = io != NULL ? io : gw_io_system();
+    opened->mode = mode;
+    pthread_mutex_init(&opened->put_lock, NULL);
+    pthread_mutex_init(&opened->pin_lock, NULL);
+    if (mode == GW_STORE_WRITE && !prepare_folders(opened, err)) {
+        gw_store_close(opened);
+        return gw_fail_in(err, "checkpoint/store: opening %s", dir);
+    }
+    *store = opened;
+    return true;
+}
+
+void gw_store_close(gw_store *store) {
+    if (store == NULL) return;
+    pthread_mutex_destroy(&store->put_lock);
+    pthread_mutex_destroy(&store->pin_lock);
+    gw_pins_free(&store->pins);
+    free(store->dir);
+    free(store);
+}
+
+const char *gw_store_dir(const gw_store *store) {
+    return store->dir;
+}
+gw_io *gw_store_io(const gw_store *store) {
+    return store->io;
+}
+
+/* ---- pins ---- */
+
+static bool is_there(gw_store *store, const gw_hash *name, uint32_t length) {
+    char path[GW_PATH_BYTES];
+    gw_err err;
+    struct stat status;
+    return chunk_path(store, name, "", path, &err) && stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+           (uint64_t)status.st_size == length;
+}
+
+bool gw_store_has(gw_store *store, const gw_hash *name, uint32_t length) {
+    return is_there(store, name, length);
+}
+
+bool gw_store_pin(gw_store *store, uint64_t tag, const gw_hash *name, uint32_t length) {
+    pthread_mutex_lock(&store->pin_lock);
+    bool pinned = is_there(store, name, length) && gw_pins_add(&store->pins, tag, name);
+    pthread_mutex_unlock(&store->pin_lock);
+    return pinned;
+}
+
+void gw_store_unpin(gw_store *store, uint64_t tag, const gw_hash *name) {
+    pthread_mutex_lock(&store->pin_lock);
+    gw_pins_remove(&store->pins, tag, name);
+    pthread_mutex_unlock(&store->pin_lock);
+}
+
+void gw_store_release(gw_store *store, uint64_t tag) {
+    pthread_mutex_lock(&store->pin_lock);
+    gw_pins_release(&store->pins, tag);
+    pthread_mutex_unlock(&store->pin_lock);
+}
+
+/* ---- put ---- */
+
+/* Pins first, so that a chunk found there cannot be deleted between the look and the answer. */
+static bool pin_items(gw_store *store, uint64_t tag, const gw_store_item *items, uint32_t count,
+                      gw_err *err) {
+    bool done = true;
+    pthread_mutex_lock(&store->pin_lock);
+    for (uint32_t i = 0; i < count && done; i++) {
+        done = gw_pins_add(&store->pins, tag, &items[i].name);
+        for (uint32_t undo = 0; !done && undo < i; undo++)
+            gw_pins_remove(&store->pins, tag, &items[undo].name);
+    }
+    pthread_mutex_unlock(&store->pin_lock);
+    return done || gw_fail(err, GW_E_NOMEM, "checkpoint/store: out of memory for pins");
+}
+
+/* Creates and flushes the folder of a chunk the first time it is used since the store was opened: a crashed
+ * process may have renamed a chunk into it without the flush. */
+static bool settle_folder(gw_store *store, uint8_t first, gw_err *err) {
+    if (store->settled[first]) return true;
+    char chunks[GW_PATH_BYTES], folder[GW_PATH_BYTES];
+    bool created;
+    if (!gw_durable_path(chunks, err, "%s/chunks", store->dir) ||
+        !gw_durable_path(folder, err, "%s/%02x", chunks, first) ||
+        !gw_durable_folder(store->io, folder, &created, err) ||
+        (created && !gw_durable_sync_folder(store->io, chunks, err)) ||
+        !gw_durable_sync_folder(store->io, folder, err))
+        return false;
+    store->settled[first] = true;
+    return true;
+}
+
+typedef struct put_files {
+    char temporary[GW_STORE_BATCH][GW_PATH_BYTES];
+    int fd[GW_STORE_BATCH]; /* -1: nothing under way for this item */
+} put_files;
+
+static bool write_temporary(gw_store *store, put_files *files, gw_store_item *items, uint32_t i,
+                            gw_err *err) {
+    gw_store_item *item = &items[i];
+    item->written = false;
+    if (!settle_folder(store, item->name.bytes[0], err)) return fail_chunk(err, &item->name);
+    bool twin = false; /* the same bytes earlier in this batch */
+    for (uint32_t j = 0; j < i; j++) twin = twin || gw_hash_equal(&items[j].name, &item->name);
+    if (twin || is_there(store, &item->name, item->length)) return true;
+    char text[SHORT_DIGITS + 1];
+    if (!gw_durable_path(files->temporary[i], err, "%s/tmp/%s-%llu", store->dir,
+                         short_name(&item->name, text), (unsigned long long)store->serial++) ||
+        !gw_durable_begin(store->io, files->temporary[i], item->bytes, item->length, &files->fd[i], err)) {
+        files->fd[i] = -1;
+        return fail_chunk(err, &item->name);
+    }
+    item->written = true;
+    return true;
+}
+
+static bool rename_into_place(gw_store *store, const put_files *files, const gw_store_item *item, uint32_t i,
+                              gw_err *err) {
+    char path[GW_PATH_BYTES];
+    if (!chunk_path(store, &item->name, "", path, err)) return false;
+    store->settled[item->name.bytes[0]] = false; /* until its flush has succeeded */
+    if (store->io->rename(store->io, files->temporary[i], path) == 0) return true;
+    gw_fail_errno(err, errno, "renaming %s to %s", files->temporary[i], path);
+    return fail_chunk(err, &item->name);
+}
+
+static bool flush_folder_of(gw_store *store, const gw_store_item *item, gw_err *err) {
+    char folder[GW_PATH_BYTES];
+    return (gw_durable_path(folder, err, "%s/chunks/%02x", store->dir, item->name.bytes[0]) &&
+            gw_durable_sync_folder(store->io, folder, err)) ||
+           fail_chunk(err, &item->name);
+}
+
+/* Writes all, then flushes all, then renames all, then flushes the folders: the first flush of each kind does
+ * most of the disk's work for the others. */
+static bool put_locked(gw_store *store, put_files *files, gw_store_item *items, uint32_t count, gw_err *err) {
+    bool done = true;
+    uint32_t begun = 0, flushed = 0, renamed = 0;
+    for (; begun < count && done; begun++) done = write_temporary(store, files, items, begun, err);
+    for (; flushed < begun && done; flushed++)
+        if (files->fd[flushed] >= 0) {
+            done = gw_durable_finish(store->io, files->temporary[flushed], files->fd[flushed], err) ||
+                   fail_chunk(err, &items[flushed].name);
+            files->fd[flushed] = -1;
+        }
+    for (; renamed < flushed && done; renamed++)
+        if (items[renamed].written) done = rename_into_place(store, files, &items[renamed], renamed, err);
+    for (uint32_t i = 0; i < renamed && done; i++)
+        if (items[i].written) {
+            done = flush_folder_of(store, &items[i], err);
+            store->settled[items[i].name.bytes[0]] = done;
+        }
+    if (done) return true;
+    for (uint32_t i = 0; i < begun; i++) {
+        if (files->fd[i] >= 0) store->io->close(store->io, files->fd[i]);
+        if (items[i].written) store->io->unlink(store->io, files->temporary[i]);
+    }
+    return false;
+}
+
+bool gw_store_put(gw_store *store, uint64_t tag, gw_store_item *items, uint32_t count, gw_err *err) {
+    GW_CHECK(store->mode == GW_STORE_WRITE && count <= GW_STORE_BATCH);
+    put_files *files = malloc(sizeof *files);
+    if (files == NULL) return gw_fail(err, GW_E_NOMEM, "checkpoint/store: out of memory");
+    for (uint32_t i = 0; i < count; i++) {
+        GW_CHECK(items[i].length > 0 && items[i].length <= GW_CHUNK_BYTES);
+        files->fd[i] = -1;
+    }
+    bool done = pin_items(store, tag, items, count, err);
+    if (done) {
+        pthread_mutex_lock(&store->put_lock);
+        done = put_locked(store, files, items, count, err);
+        pthread_mutex_unlock(&store->put_lock);
+    }
+    free(files);
+    return done;
+}
+
+/* ---- read ---- */
+
+/* Renames a damaged file, unless a good one has taken its place since it was opened as `fd`. */
+static void set_aside(gw_store *store, const char *path, int fd) {
+    char aside[GW_PATH_BYTES];
+    gw_err err;
+    struct stat opened, now;
+    if (store->mode == GW_STORE_LOOK || !gw_durable_path(aside, &err, "%s%s", path, damaged_suffix)) return;
+    pthread_mutex_lock(&store->put_lock);
+    if (fstat(fd, &opened) == 0 && stat(path, &now) == 0 && opened.st_ino == now.st_ino &&
+        opened.st_dev == now.st_dev)
+        store->io->rename(store->io, path, aside);
+    pthread_mutex_unlock(&store->put_lock);
+}
+
+static bool read_verified(gw_store *store, int fd, const char *path, const gw_hash *name, void *bytes,
+                          uint32_t length, gw_err *err) {
+    size_t got;
+    struct stat status;
+    if (!gw_durable_read_fd(store->io, fd, path, bytes, length, &got, err)) return false;
+    if (fstat(fd, &status) < 0) return gw_fail_errno(err, errno, "looking at %s", path);
+    if (got != length || (uint64_t)status.st_size != length)
+        return gw_fail(err, GW_E_CORRUPT, "%lld bytes in %s, not %u", (long long)status.st_size, path,
+                       length);
+    gw_hash actual;
+    gw_blake2b(bytes, length, actual.bytes, sizeof actual.bytes);
+    if (!gw_hash_equal(&actual, name)) return gw_fail(err, GW_E_CORRUPT, "hash differs in %s", path);
+    return true;
+}
+
+bool gw_store_read(gw_store *store, const gw_hash *name, void *bytes, uint32_t length, gw_err *err) {
+    char path[GW_PATH_BYTES], text[SHORT_DIGITS + 1];
+    if (!chunk_path(store, name, "", path, err)) return false;
+    int fd = store->io->open(store->io, path, O_RDONLY, 0);
+    if (fd < 0 && errno == ENOENT)
+        return gw_fail(err, GW_E_NOTFOUND, "checkpoint/store: chunk %s: not in %s", short_name(name, text),
+                       store->dir);
+    if (fd < 0) {
+        gw_fail_errno(err, errno, "opening %s", path);
+        return fail_chunk(err, name);
+    }
+    bool done = read_verified(store, fd, path, name, bytes, length, err);
+    if (!done && err->code == GW_E_CORRUPT) set_aside(store, path, fd);
+    store->io->close(store->io, fd);
+    return done || fail_chunk(err, name);
+}
+
+/* ---- list and sweep ---- */
+
+static int hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return -1;
+}
+
+/* The chunk that a file's name says; *damaged when it was set aside. False for any other name. */
+static bool parse_name(const char *text, gw_hash *name, bool *damaged) {
+    for (size_t i = 0; i < sizeof name->bytes; i++) {
+        int high = hex_digit(text[2 * i]);
+        if (high < 0) return false;
+        int low = hex_digit(text[2 * i + 1]);
+        if (low < 0) return false;
+        name->bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    *damaged = strcmp(text + NAME_DIGITS, damaged_suffix) == 0;
+    return *damaged || text[NAME_DIGITS] == '\0';
+}
+
+typedef bool file_fn(void *context, const char *path, const gw_hash *name, bool damaged);
+
+/* Calls `each` for every chunk file of one folder. A folder that is not there is empty. */
+static bool walk_folder(const gw_store *store, unsigned first, file_fn *each, void *context, gw_err *err) {
+    char folder[GW_PATH_BYTES], path[GW_PATH_BYTES];
+    if (!gw_durable_path(folder, err, "%s/chunks/%02x", store->dir, first)) return false;
+    DIR *stream = opendir(folder);
+    if (stream == NULL && errno == ENOENT) return true;
+    if (stream == NULL) return gw_fail_errno(err, errno, "checkpoint/store: opening folder %s", folder);
+    bool done = true;
+    for (struct dirent *entry; done && (entry = readdir(stream)) != NULL;) {
+        gw_hash name;
+        bool damaged;
+        if (!parse_name(entry->d_name, &name, &damaged) || name.bytes[0] != first) continue;
+        done =
+            gw_durable_path(path, err, "%s/%s", folder, entry->d_name) && each(context, path, &name, damaged);
+    }
+    closedir(stream);
+    return done;
+}
+
+typedef struct listing {
+    void (*each)(void *context, const gw_hash *name, uint64_t bytes);
+    void *context;
+} listing;
+
+static bool list_file(void *context, const char *path, const gw_hash *name, bool damaged) {
+    listing *list = context;
+    struct stat status;
+    if (!damaged && stat(path, &status) == 0 && S_ISREG(status.st_mode))
+        list->each(list->context, name, (uint64_t)status.st_size);
+    return true;
+}
+
+bool gw_store_list(gw_store *store, void (*each)(void *context, const gw_hash *name, uint64_t bytes),
+                   void *context, gw_err *err) {
+    listing list = {each, context};
+    for (unsigned first = 0; first < FOLDERS; first++)
+        if (!walk_folder(store, first, list_file, &list, err)) return false;
+    return true;
+}
+
+typedef struct sweeping {
+    gw_store *store;
+    const gw_hash *needed; /* sorted */
+    size_t needed_count;
+    gw_store_swept *swept;
+    gw_err *err;
+    bool failed;
+} sweeping;
+
+static bool sweep_file(void *context, const char *path, const gw_hash *name, bool damaged) {
+    sweeping *sweep = context;
+    gw_store *store = sweep->store;
+    bool needed = sweep->needed_count > 0 && bsearch(name, sweep->needed, sweep->needed_count,
+                                                     sizeof *sweep->needed, gw_pins_compare) != NULL;
+    struct stat status;
+    char whole[GW_PATH_BYTES];
+    gw_err ignored;
+    if (damaged && needed) /* kept for people to look at until a good copy is there */
+        needed = !(chunk_path(store, name, "", whole, &ignored) && stat(whole, &status) == 0);
+    pthread_mutex_lock(&store->pin_lock);
+    bool stays = needed || (!damaged && gw_pins_has(&store->pins, name));
+    uint64_t bytes = !stays && stat(path, &status) == 0 ? (uint64_t)status.st_size : 0;
+    int result = stays ? 0 : store->io->unlink(store->io, path);
+    int unlink_errno = errno;
+    pthread_mutex_unlock(&store->pin_lock);
+    if (result < 0 && unlink_errno != ENOENT) {
+        if (!sweep->failed) gw_fail_errno(sweep->err, unlink_errno, "checkpoint/store: deleting %s", path);
+        sweep->failed = true;
+    }
+    if (stays || result < 0) {
+        sweep->swept->kept++;
+    } else {
+        sweep->swept->deleted++;
+        sweep->swept->deleted_bytes += bytes;
+    }
+    return true;
+}
+
+bool gw_store_sweep(gw_store *store, const gw_hash *needed, size_t needed_count, gw_store_swept *swept,
+                    gw_err *err) {
+    GW_CHECK(store->mode == GW_STORE_WRITE);
+    *swept = (gw_store_swept){0};
+    gw_hash *sorted = malloc(needed_count > 0 ? needed_count * sizeof *sorted : 1);
+    if (sorted == NULL) return gw_fail(err, GW_E_NOMEM, "checkpoint/store: out of memory for a sweep");
+    if (needed_count > 0) memcpy(sorted, needed, needed_count * sizeof *sorted);
+    qsort(sorted, needed_count, sizeof *sorted, gw_pins_compare);
+    sweeping sweep = {store, sorted, needed_count, swept, err, false};
+    bool done = true;
+    for (unsigned first = 0; first < FOLDERS && done; first++)
+        done = walk_folder(store, first, sweep_file, &sweep, err);
+    free(sorted);
+    return done && !sweep.failed;
+}
