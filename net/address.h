@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-enum { GW_HOST_TEXT = 256, GW_MAX_ADDRS = 16 };
+enum { GW_HOST_TEXT = 256, GW_RESOLVE_ADDRS = 16 };
 
 /* Splits "HOST:PORT" or "[V6]:PORT" without looking anything up. Fails with GW_E_USAGE. Any thread. */
 bool gw_address_parse(const char *text, char host[GW_HOST_TEXT], uint16_t *port, gw_err *err);

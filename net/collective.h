@@ -26,11 +26,11 @@ typedef enum gw_sum_type { GW_SUM_I64 = 1, GW_SUM_F32 } gw_sum_type;
 
 /* A piece of the vector: `count` elements summed from every member's `in` to every member's `out`. in and out
  * are distinct or wholly disjoint memory, aligned to the element. */
-typedef struct gw_segment {
+typedef struct gw_collective_piece {
     const void *in;
     void *out;
     uint64_t count;
-} gw_segment;
+} gw_collective_piece;
 
 /* Which all-reduce this is. Tags rise (by epoch, step, attempt, bucket, in this order) from call to call; the
  * names tell apart views of one epoch. */
@@ -43,10 +43,10 @@ typedef struct gw_collective_tag {
 typedef struct gw_collective_call {
     gw_collective_tag tag;
     gw_sum_type type;
-    const gw_peer_id *members;   /* copied */
-    uint32_t member_count, rank; /* rank: this peer's place in members */
-    const gw_segment *segments;  /* the array is copied; the memory must stand until `done` */
-    uint32_t segment_count;
+    const gw_peer_id *members;         /* copied */
+    uint32_t member_count, rank;       /* rank: this peer's place in members */
+    const gw_collective_piece *pieces; /* the array is copied; the memory must stand until `done` */
+    uint32_t piece_count;
     uint32_t progress_ms; /* once all have entered: fail after this long without any progress */
     uint64_t token;       /* given back */
 } gw_collective_call;

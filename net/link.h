@@ -46,7 +46,7 @@ gw_links *gw_links_open(gw_loop *loop, const gw_local *local, const gw_link_even
 /* Closes every link without events. NULL is allowed. */
 void gw_links_close(gw_links *links);
 
-/* Wants a link to `peer`, not ourselves, at any of `count` (1 to GW_MAX_ADDRS) addresses; replaces the
+/* Wants a link to `peer`, not ourselves, at any of `count` (1 to GW_RESOLVE_ADDRS) addresses; replaces the
  * addresses of a peer that is wanted already. Dials at once if there is no link. */
 bool gw_links_want(gw_links *links, const gw_peer_id *peer, const gw_addr *addrs, size_t count, gw_err *err);
 /* Dials a wanted peer without a link now, without waiting for the pause to end: a hint said it may be back,
