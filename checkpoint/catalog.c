@@ -66,14 +66,25 @@ static void *grow(void *list, uint32_t count, size_t item_bytes) {
     return realloc(list, (count > 0 ? 2 * (size_t)count : 1) * item_bytes);
 }
 
+static bool has_its_name(const char *path, const gw_manifest *manifest) {
+    char name[GW_CATALOG_NAME_BYTES];
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && strcmp(slash + 1, gw_catalog_name(manifest->step, &manifest->root, name)) == 0;
+}
+
 static bool add_file(gw_io *io, gw_catalog *catalog, const char *path, gw_err *err) {
     gw_manifest *good = grow(catalog->good, catalog->good_count, sizeof *good);
     if (good == NULL) return fail_memory(err);
     catalog->good = good;
     gw_err why;
-    if (gw_catalog_read(io, path, &good[catalog->good_count], &why)) {
-        catalog->good_count++;
-        return true;
+    gw_manifest *manifest = &good[catalog->good_count];
+    if (gw_catalog_read(io, path, manifest, &why)) {
+        if (has_its_name(path, manifest)) {
+            catalog->good_count++;
+            return true;
+        }
+        gw_manifest_free(manifest);
+        gw_fail(&why, GW_E_INVALID, "checkpoint/catalog: %s: not named after its step and root", path);
     }
     if (why.code == GW_E_NOTFOUND) return true; /* deleted since the folder was read */
     gw_catalog_bad *bad = grow(catalog->bad, catalog->bad_count, sizeof *bad);
@@ -181,14 +192,22 @@ static bool has_root(const gw_catalog *catalog, const gw_hash *root) {
 /* Deletes what is to go and gathers the chunks of the rest. `needed` has room for all chunks of all. */
 static size_t prune(retaining *r, const gw_catalog *catalog, gw_hash *needed) {
     size_t count = 0;
+    bool deleted = false;
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         const gw_manifest *manifest = &catalog->good[i];
-        if (!is_kept(r, manifest) && delete_manifest(r, manifest)) continue;
+        if (!is_kept(r, manifest) && delete_manifest(r, manifest)) {
+            deleted = true;
+            continue;
+        }
         if (manifest->chunk_count > 0)
             memcpy(needed + count, manifest->chunks, manifest->chunk_count * sizeof *needed);
         count += manifest->chunk_count;
     }
     for (uint32_t i = 0; i < catalog->bad_count; i++) set_aside(r, catalog->bad[i].path);
+    char folder[GW_PATH_BYTES]; /* flushed, so that no manifest comes back after its chunks are gone */
+    if (deleted && !r->failed)
+        r->failed = !gw_durable_path(folder, r->err, "%s/manifests", r->dir) ||
+                    !gw_durable_sync_folder(r->io, folder, r->err);
     return count;
 }
 

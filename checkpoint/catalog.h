@@ -45,7 +45,7 @@ void gw_catalog_free(gw_catalog *catalog);
  * say a kept root, aside as *.damaged; and collects the chunks that the manifests left need, of every job,
  * into memory that the caller frees. *complete is false when a kept root has no readable manifest here: then
  * nobody can say which chunks it needs, and none should be deleted. A file that cannot be deleted is GW_E_IO,
- * after all others have been tried; it counts as left. */
+ * with nothing collected, after all others have been tried. */
 bool gw_catalog_retain(gw_io *io, const char *dir, const gw_hash *job_id, const gw_hash *kept,
                        uint32_t kept_count, gw_hash **needed, size_t *needed_count, bool *complete,
                        gw_err *err);

@@ -2,7 +2,7 @@
  *
  * What one peer does for a checkpoint: `gw_ckpt_snapshot` at a step boundary with the chunks placed on it;
  * `gw_ckpt_finish_staging` before the next apply changes the state; the callback brings the chunks' hashes;
- * when the leader has called the checkpoint complete, `gw_ckpt_manifest`, `gw_store_release(step)`, and
+ * when the leader has called the checkpoint complete, `gw_ckpt_manifest`, `gw_store_release(tag)`, and
  * `gw_ckpt_retain` with the roots that are to stay. `gw_ckpt_abandon` at any time before.
  *
  * Jobs are carried out in the order given. Functions return at once but for gw_ckpt_finish_staging and
@@ -54,16 +54,17 @@ typedef void gw_ckpt_done_fn(void *context, const gw_ckpt_done *done);
  * the one in gw_ckpt_finish_staging, at once; the state does not change while snapshots are being staged. */
 typedef bool gw_ckpt_read_fn(void *context, uint64_t offset, void *bytes, size_t length, gw_err *err);
 
-/* `store` must be open for writing and outlive the writer. `staging_bytes` bounds the staging buffers (at
- * least one chunk): when a snapshot needs more, gw_ckpt_finish_staging waits for the disk. */
+/* `store` must be open for writing and outlive the writer; with NULL (the state directory cannot be used)
+ * only hash-only snapshots succeed. `staging_bytes` bounds the staging buffers (at least one chunk): when a
+ * snapshot needs more, gw_ckpt_finish_staging waits for the disk. */
 bool gw_ckpt_open(gw_store *store, size_t staging_bytes, gw_ckpt_done_fn *done, void *context,
                   gw_ckpt_writer **writer, gw_err *err);
 /* Ends the thread. drain: everything queued is carried out first; otherwise what has not begun is aborted,
- * and what has ends after the batch in hand. NULL is allowed. */
+ * and what has ends after the batch in hand. No other call may run or follow. NULL is allowed. */
 void gw_ckpt_close(gw_ckpt_writer *writer, bool drain);
 
 typedef struct gw_ckpt_request {
-    uint64_t tag;            /* for the callback, for pins and for gw_ckpt_abandon: the step */
+    uint64_t tag;            /* for the callback, for pins and for gw_ckpt_abandon; one per attempt */
     uint64_t state_bytes;    /* the whole image's */
     const uint32_t *indices; /* which chunks; copied */
     uint32_t count;          /* 0 is allowed: the callback comes all the same */
@@ -94,8 +95,9 @@ bool gw_ckpt_manifest(gw_ckpt_writer *writer, uint64_t tag, const void *bytes, s
 bool gw_ckpt_retain(gw_ckpt_writer *writer, uint64_t tag, const gw_hash *job_id, const gw_hash *kept,
                     uint32_t kept_count, gw_err *err);
 
-/* Gives up the snapshots and puts of a tag: those queued or running end with GW_E_ABORTED soon, and the tag's
- * pins are released. Its manifests and retentions are not touched. */
+/* Gives up the snapshots and puts of a tag, which should not be used again (give each attempt its own): those
+ * queued or running end with GW_E_ABORTED soon, and the tag's pins are released. Its manifests and retentions
+ * are not touched. */
 void gw_ckpt_abandon(gw_ckpt_writer *writer, uint64_t tag);
 
 typedef struct gw_ckpt_stats {

@@ -1,0 +1,120 @@
+#include "checkpoint/restore.h"
+
+#include "core/check.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+typedef struct running {
+    const gw_restore *restore;
+    pthread_mutex_t lock; /* everything below */
+    uint32_t next;
+    bool failed;
+    gw_err err; /* the first failure's */
+    gw_restore_stats stats;
+} running;
+
+static bool fail_chunk(const gw_restore *restore, uint32_t index, gw_err *err) {
+    char digits[GW_HASH_TEXT];
+    gw_hex(restore->manifest->chunks[index].bytes, sizeof(gw_hash), digits);
+    return gw_fail_in(err, "checkpoint/restore: step %llu, chunk %u (%.16s)",
+                      (unsigned long long)restore->manifest->step, index, digits);
+}
+
+/* Fetches a chunk and checks that it is what was asked for. */
+static bool fetch(const gw_restore *restore, uint32_t index, void *bytes, uint32_t length, gw_err *err) {
+    const gw_hash *name = &restore->manifest->chunks[index];
+    if (!restore->fetch(restore->context, index, name, bytes, length, err)) return false;
+    gw_hash actual;
+    gw_blake2b(bytes, length, actual.bytes, sizeof actual.bytes);
+    return gw_hash_equal(&actual, name) || gw_fail(err, GW_E_CORRUPT, "as sent by a peer: hash differs");
+}
+
+/* Stores a fetched chunk where it belongs. That this fails (a full disk) does not fail the restore. */
+static void store(running *run, uint32_t index, const void *bytes, uint32_t length) {
+    const gw_restore *restore = run->restore;
+    gw_store_item item = {.name = restore->manifest->chunks[index], .bytes = bytes, .length = length};
+    gw_err err;
+    bool done = gw_store_put(restore->store, restore->tag, &item, 1, &err);
+    pthread_mutex_lock(&run->lock);
+    if (done) {
+        run->stats.stored++;
+    } else {
+        if (run->stats.unstored++ == 0) run->stats.unstored_err = err;
+    }
+    pthread_mutex_unlock(&run->lock);
+}
+
+static bool restore_chunk(running *run, uint32_t index, void *bytes, gw_err *err) {
+    const gw_restore *restore = run->restore;
+    const gw_hash *name = &restore->manifest->chunks[index];
+    uint32_t length = gw_chunk_length(restore->manifest->state_bytes, index);
+    bool here = false, damaged = false;
+    gw_fail(err, GW_E_NOTFOUND, "not held by this peer");
+    if (restore->store != NULL) {
+        gw_store_pin(restore->store, restore->tag, name, length);
+        here = gw_store_read(restore->store, name, bytes, length, err);
+        damaged = !here && err->code != GW_E_NOTFOUND;
+    }
+    if (!here) {
+        if (restore->fetch == NULL) return false;
+        if (!fetch(restore, index, bytes, length, err)) return false;
+    }
+    pthread_mutex_lock(&run->lock);
+    run->stats.local += here;
+    run->stats.fetched += !here;
+    run->stats.damaged += damaged;
+    pthread_mutex_unlock(&run->lock);
+    bool wanted = damaged || (restore->keep != NULL && restore->keep(restore->context, index));
+    if (!here && wanted && restore->store != NULL) store(run, index, bytes, length);
+    return restore->write(restore->context, gw_chunk_offset(index), bytes, length, err);
+}
+
+static void note_failure(running *run, const gw_err *err) {
+    pthread_mutex_lock(&run->lock);
+    if (!run->failed) run->err = *err;
+    run->failed = true;
+    pthread_mutex_unlock(&run->lock);
+}
+
+static void *work(void *context) {
+    running *run = context;
+    gw_err err;
+    void *bytes = malloc(GW_CHUNK_BYTES);
+    if (bytes == NULL) {
+        gw_fail(&err, GW_E_NOMEM, "checkpoint/restore: out of memory for a chunk");
+        note_failure(run, &err);
+        return NULL;
+    }
+    for (;;) {
+        pthread_mutex_lock(&run->lock);
+        bool ended = run->failed || run->next == run->restore->manifest->chunk_count;
+        uint32_t index = ended ? 0 : run->next++;
+        pthread_mutex_unlock(&run->lock);
+        if (ended) break;
+        if (restore_chunk(run, index, bytes, &err)) continue;
+        fail_chunk(run->restore, index, &err);
+        note_failure(run, &err);
+    }
+    free(bytes);
+    return NULL;
+}
+
+bool gw_restore_run(const gw_restore *restore, gw_restore_stats *stats, gw_err *err) {
+    GW_CHECK(restore->threads >= 1 && restore->threads <= GW_RESTORE_THREADS && restore->write != NULL);
+    running run = {.restore = restore};
+    pthread_mutex_init(&run.lock, NULL);
+    pthread_t helpers[GW_RESTORE_THREADS];
+    uint32_t started = 0;
+    while (started + 1 < restore->threads && started + 1 < restore->manifest->chunk_count)
+        if (pthread_create(&helpers[started], NULL, work, &run) != 0)
+            break; /* fewer threads do as well, later */
+        else
+            started++;
+    work(&run);
+    for (uint32_t i = 0; i < started; i++) pthread_join(helpers[i], NULL);
+    pthread_mutex_destroy(&run.lock);
+    *stats = run.stats;
+    if (run.failed) *err = run.err;
+    return !run.failed;
+}
