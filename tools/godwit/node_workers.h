@@ -1,0 +1,76 @@
+/* The workers of a peer: threads that claim shards from the peer's own range and run them on the device.
+ *
+ * The peer's share of a deal is one 64-bit word (core/range.h) that thieves may change at any moment by
+ * compare-and-swap. Workers move small batches from it to a *private range*, at most as many positions as
+ * workers are idle, and run these: claim = launch, no shard waits behind a running one.
+ *
+ * Threads: the pool's own, and *control* calls from one thread at a time (the loop's) unless a function says
+ * otherwise. Callbacks come on a worker's thread or from inside a control call: they must only hand over. */
+#ifndef GODWIT_GODWIT_NODE_WORKERS_H
+#define GODWIT_GODWIT_NODE_WORKERS_H
+
+#include "core/set.h"
+#include "core/world.h"
+#include "kernels/device.h"
+
+typedef struct gw_workers gw_workers;
+
+typedef struct gw_workers_events {
+    void *context;
+    /* Own word and private range are empty and a worker is idle; once a deal or take. */
+    void (*dry)(void *context, uint32_t tag);
+    /* Careful deals: worker `worker` waits to start `shard` until gw_workers_grant(ticket). */
+    void (*claim)(void *context, uint32_t worker, uint32_t shard, uint64_t ticket);
+    /* No shard runs any more. `speed`: thousandths of a shard a second since the step began, over all workers
+     * while busy; 0 = none was finished. */
+    void (*sealed)(void *context, gw_token token, uint64_t speed);
+    void (*shard_failed)(void *context, uint32_t shard, const char *text);
+} gw_workers_events;
+
+/* Starts `count` threads, each with a lane of its own, at a lower priority than the caller's. NULL when a
+ * thread or a lane cannot be had. `device` and the callbacks must work until the pool is closed. */
+gw_workers *gw_workers_open(gw_device *device, uint32_t count, const gw_workers_events *events, gw_err *err);
+/* Ends the threads and frees the pool; waits at most `patience_ns` for running shards. False when one did not
+ * end: then its thread still runs, nothing is freed, and the process must end without touching the device.
+ * NULL is allowed. */
+bool gw_workers_close(gw_workers *workers, uint64_t patience_ns);
+
+/* The own word, for the data plane; closed (0) while there is no deal. Valid until close. */
+_Atomic uint64_t *gw_workers_word(gw_workers *workers);
+
+/* Forgets the deal; what runs is cancelled; the device's accumulator starts at `step`. */
+void gw_workers_begin_step(gw_workers *workers, uint64_t step);
+/* Publishes the own word {tag, first, end} and starts. Positions index the elements of `list` (NULL: they are
+ * shard numbers). Ends a freeze. */
+void gw_workers_deal(gw_workers *workers, uint32_t tag, const gw_set *list, uint32_t first, uint32_t end,
+                     bool careful);
+/* A stolen range goes to the own word, which is empty. */
+void gw_workers_take(gw_workers *workers, uint32_t first, uint32_t end);
+/* Claims nothing more; `sealed` follows when nothing runs. A freeze or a new step takes it back. */
+void gw_workers_seal(gw_workers *workers, gw_token token);
+/* Lets a careful claim start; harmless when it was revoked meanwhile. */
+void gw_workers_grant(gw_workers *workers, uint64_t ticket);
+
+/* What the accumulator holds and what will be added to it still. */
+typedef struct gw_frozen {
+    uint64_t step;
+    gw_set held, claimed; /* the caller frees; of size 0 before the first step */
+    bool poisoned;
+} gw_frozen;
+
+/* Closes the own word, forgets the private range and claims that were not granted. Shards that run go on. */
+void gw_workers_freeze(gw_workers *workers, gw_frozen *frozen);
+
+/* Any one thread that may wait, while no deal is being worked at: waits until no shard runs, dropped ones
+ * included, runs every unit on the workers, and adds up the state's fingerprint. */
+bool gw_workers_units(gw_workers *workers, gw_unit_work work, uint64_t *fingerprint, gw_err *err);
+/* The same for one probe (kernels/device.h) of a shard. */
+bool gw_workers_probe(gw_workers *workers, uint64_t step, uint32_t shard, uint64_t *fingerprint, gw_err *err);
+
+/* Any thread: a worker whose shard has run for longer than max(floor_ns, 20 x the slowest seen). */
+bool gw_workers_stuck(gw_workers *workers, uint64_t now_ns, uint64_t floor_ns, uint32_t *worker,
+                      uint32_t *shard, uint64_t *running_ns);
+/* Any thread: shards added to the accumulator since the pool was opened. */
+uint64_t gw_workers_done(gw_workers *workers);
+
+#endif
