@@ -43,7 +43,7 @@ typedef struct gw_run_options {
     uint32_t keep, replicas;
     bool fresh;
 
-    const char *http; /* HOST:PORT, or NULL = off */
+    char *http; /* HOST:PORT, or NULL = off; owned */
     bool json, quiet, verbose;
 
     uint64_t join_timeout_ns, resume_timeout_ns;

@@ -1,0 +1,237 @@
+#include "tools/godwit/control.h"
+
+#include "core/check.h"
+#include "core/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static const char socket_name[] = "control.sock";
+
+enum { REQUEST_BYTES = 64, CLIENT_TIMEOUT_S = 2, ANSWER_TIMEOUT_S = 10 };
+
+struct gw_control {
+    int directory_fd, listen_fd, wake_fd;
+    pthread_t thread;
+    gw_board *board;
+    gw_control_stop *stop;
+    void *context;
+};
+
+/* A Unix socket's path has 107 bytes. Through an open directory it is always short. */
+static void socket_address(int directory_fd, struct sockaddr_un *address) {
+    memset(address, 0, sizeof *address);
+    address->sun_family = AF_UNIX;
+    int length = snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d/%s", directory_fd,
+                          socket_name);
+    GW_CHECK(length > 0 && (size_t)length < sizeof address->sun_path);
+}
+
+static void set_timeout(int fd, int seconds) {
+    struct timeval timeout = {.tv_sec = seconds};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+}
+
+static bool send_all(int fd, const char *bytes, size_t length) {
+    while (length > 0) {
+        ssize_t sent = send(fd, bytes, length, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent <= 0) return false;
+        bytes += sent;
+        length -= (size_t)sent;
+    }
+    return true;
+}
+
+/* Reads until a newline; false when the client sends none in time or too much. */
+static bool read_line(int fd, char line[REQUEST_BYTES]) {
+    size_t length = 0;
+    while (length < REQUEST_BYTES - 1) {
+        ssize_t got = recv(fd, line + length, REQUEST_BYTES - 1 - length, 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        length += (size_t)got;
+        char *newline = memchr(line, '\n', length);
+        if (newline == NULL) continue;
+        *newline = '\0';
+        return true;
+    }
+    return false;
+}
+
+static void answer_status(gw_control *control, int fd) {
+    gw_node_snapshot *snapshot = malloc(sizeof *snapshot);
+    char *text = NULL;
+    if (snapshot != NULL && gw_board_copy(control->board, snapshot)) text = gw_snapshot_json(snapshot);
+    static const char starting[] = "{\"error\":\"the peer is still starting\"}";
+    if (send_all(fd, text != NULL ? text : starting, strlen(text != NULL ? text : starting)))
+        send_all(fd, "\n", 1);
+    free(text);
+    free(snapshot);
+}
+
+static void serve(gw_control *control, int fd) {
+    char line[REQUEST_BYTES];
+    set_timeout(fd, CLIENT_TIMEOUT_S);
+    if (!read_line(fd, line)) return;
+    if (strcmp(line, "status") == 0) {
+        answer_status(control, fd);
+    } else if (strcmp(line, "stop") == 0) {
+        gw_log(GW_INFO, "control", "asked to stop the job");
+        control->stop(control->context);
+        static const char ok[] = "{\"ok\":true}\n";
+        send_all(fd, ok, sizeof ok - 1);
+    } else {
+        static const char unknown[] = "{\"error\":\"unknown request\"}\n";
+        send_all(fd, unknown, sizeof unknown - 1);
+    }
+}
+
+static void *control_thread(void *argument) {
+    gw_control *control = argument;
+    struct pollfd fds[2] = {{.fd = control->listen_fd, .events = POLLIN},
+                            {.fd = control->wake_fd, .events = POLLIN}};
+    for (;;) {
+        if (poll(fds, 2, -1) < 0 && errno != EINTR) break;
+        if (fds[1].revents != 0) break;
+        if (fds[0].revents == 0) continue;
+        int client = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        if (client < 0) continue;
+        serve(control, client);
+        close(client);
+    }
+    return NULL;
+}
+
+static bool open_socket(gw_control *control, const char *dir, gw_err *err) {
+    control->directory_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (control->directory_fd < 0) return gw_fail_errno(err, errno, "%s", dir);
+    control->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (control->listen_fd < 0) return gw_fail_errno(err, errno, "socket");
+    struct sockaddr_un address;
+    socket_address(control->directory_fd, &address);
+    unlinkat(control->directory_fd, socket_name, 0);
+    /* Mode 0600 from the moment it exists: no window in which others could connect. */
+    if (fchmod(control->listen_fd, 0600) != 0) return gw_fail_errno(err, errno, "fchmod");
+    if (bind(control->listen_fd, (struct sockaddr *)&address, sizeof address) != 0)
+        return gw_fail_errno(err, errno, "bind %s/%s", dir, socket_name);
+    if (fchmodat(control->directory_fd, socket_name, 0600, 0) != 0)
+        return gw_fail_errno(err, errno, "chmod %s/%s", dir, socket_name);
+    if (listen(control->listen_fd, 8) != 0) return gw_fail_errno(err, errno, "listen");
+    control->wake_fd = eventfd(0, EFD_CLOEXEC);
+    if (control->wake_fd < 0) return gw_fail_errno(err, errno, "eventfd");
+    return true;
+}
+
+static void release(gw_control *control) {
+    if (control->directory_fd >= 0) {
+        unlinkat(control->directory_fd, socket_name, 0);
+        close(control->directory_fd);
+    }
+    if (control->listen_fd >= 0) close(control->listen_fd);
+    if (control->wake_fd >= 0) close(control->wake_fd);
+    free(control);
+}
+
+gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_stop *stop, void *context,
+                            gw_err *err) {
+    gw_control *control = calloc(1, sizeof *control);
+    if (control == NULL) {
+        gw_fail(err, GW_E_NOMEM, "control: out of memory");
+        return NULL;
+    }
+    *control = (gw_control){
+        .directory_fd = -1, .listen_fd = -1, .wake_fd = -1, .board = board, .stop = stop, .context = context};
+    bool opened = open_socket(control, dir, err);
+    if (opened) {
+        int failure = pthread_create(&control->thread, NULL, control_thread, control);
+        if (failure != 0) opened = gw_fail_errno(err, failure, "pthread_create");
+    }
+    if (opened) return control;
+    gw_fail_in(err, "control");
+    release(control);
+    return NULL;
+}
+
+void gw_control_close(gw_control *control) {
+    if (control == NULL) return;
+    uint64_t one = 1;
+    GW_CHECK(write(control->wake_fd, &one, sizeof one) == sizeof one);
+    pthread_join(control->thread, NULL);
+    release(control);
+}
+
+static int connect_to(const char *dir, gw_err *err) {
+    int directory_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (directory_fd < 0) {
+        int why = errno;
+        gw_fail_errno(err, why, "%s", dir);
+        if (why == ENOENT) err->code = GW_E_NOTFOUND;
+        return -1;
+    }
+    struct sockaddr_un address;
+    socket_address(directory_fd, &address);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
+        close(directory_fd);
+        return fd;
+    }
+    int why = errno;
+    if (fd >= 0) close(fd);
+    close(directory_fd);
+    if (why == ENOENT || why == ECONNREFUSED)
+        gw_fail(err, GW_E_NOTFOUND, "no peer runs in %s", dir);
+    else
+        gw_fail_errno(err, why, "%s/%s", dir, socket_name);
+    return -1;
+}
+
+static char *read_answer(int fd, gw_err *err) {
+    char *text = NULL, chunk[4096];
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL) {
+        gw_fail(err, GW_E_NOMEM, "out of memory");
+        return NULL;
+    }
+    ssize_t got;
+    while ((got = recv(fd, chunk, sizeof chunk, 0)) > 0 || (got < 0 && errno == EINTR))
+        if (got > 0) fwrite(chunk, 1, (size_t)got, out);
+    int why = errno;
+    bool written = fclose(out) == 0;
+    if (written && got == 0 && length > 0 && text[length - 1] == '\n') {
+        text[length - 1] = '\0';
+        return text;
+    }
+    free(text);
+    if (got < 0 && (why == EAGAIN || why == EWOULDBLOCK))
+        gw_fail(err, GW_E_TIMEOUT, "the peer does not answer (is it stopped?)");
+    else
+        gw_fail(err, GW_E_PEER, "the peer hung up before it had answered");
+    return NULL;
+}
+
+char *gw_control_ask(const char *dir, const char *request, gw_err *err) {
+    int fd = connect_to(dir, err);
+    if (fd < 0) return NULL;
+    set_timeout(fd, ANSWER_TIMEOUT_S);
+    char *answer = NULL;
+    if (send_all(fd, request, strlen(request)) && send_all(fd, "\n", 1))
+        answer = read_answer(fd, err);
+    else
+        gw_fail_errno(err, errno, "%s/%s: send", dir, socket_name);
+    close(fd);
+    return answer;
+}

@@ -1,0 +1,225 @@
+#include "tools/godwit/display.h"
+
+#include "core/check.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LIVE_INTERVAL_MS = 100,
+    PLAIN_INTERVAL_MS = 1000,        /* the first lines in a pipe ... */
+    PLAIN_LATER_INTERVAL_MS = 10000, /* ... and those after PLAIN_SOON of them */
+    PLAIN_SOON = 10,
+    MAX_WIDTH = 500,
+};
+
+struct gw_display {
+    pthread_mutex_t lock;
+    bool silent, live;
+    bool drawn; /* the live line is on the screen */
+    char line[MAX_WIDTH + 1];
+    uint64_t shown_ms, shown_step;
+    uint32_t plain_lines;
+};
+
+static uint64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static size_t terminal_width(void) {
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2) return 80;
+    return size.ws_col < MAX_WIDTH ? size.ws_col : MAX_WIDTH;
+}
+
+gw_display *gw_display_open(gw_display_mode mode, gw_err *err) {
+    gw_display *display = calloc(1, sizeof *display);
+    if (display == NULL) {
+        gw_fail(err, GW_E_NOMEM, "display: out of memory");
+        return NULL;
+    }
+    const char *terminal = getenv("TERM");
+    bool dumb = terminal == NULL || strcmp(terminal, "dumb") == 0;
+    display->silent = mode == GW_DISPLAY_SILENT;
+    display->live = !display->silent && !dumb && isatty(STDOUT_FILENO) == 1;
+    display->shown_step = UINT64_MAX;
+    GW_CHECK(pthread_mutex_init(&display->lock, NULL) == 0);
+    return display;
+}
+
+static void erase(gw_display *display) {
+    if (!display->drawn) return;
+    fputs("\r\033[K", stdout);
+    fflush(stdout);
+    display->drawn = false;
+}
+
+static void draw(gw_display *display) {
+    if (display->line[0] == '\0') return;
+    fprintf(stdout, "\r%s\033[K", display->line);
+    fflush(stdout);
+    display->drawn = true;
+}
+
+void gw_display_close(gw_display *display) {
+    if (display == NULL) return;
+    erase(display);
+    pthread_mutex_destroy(&display->lock);
+    free(display);
+}
+
+/* "59 s", "12:05", "3:02:11" */
+static void duration_text(double seconds, char *text, size_t size) {
+    if (!isfinite(seconds) || seconds < 0 || seconds > 1e9) {
+        snprintf(text, size, "-");
+        return;
+    }
+    uint64_t s = (uint64_t)llround(seconds);
+    if (s < 60)
+        snprintf(text, size, "%" PRIu64 " s", s);
+    else if (s < 3600)
+        snprintf(text, size, "%" PRIu64 ":%02" PRIu64, s / 60, s % 60);
+    else
+        snprintf(text, size, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600, s / 60 % 60, s % 60);
+}
+
+/* A part of the line; parts of a high rank are left out first where the terminal is narrow. */
+typedef struct part {
+    int rank;
+    char text[200];
+} part;
+
+enum { PARTS = 8 };
+
+static int fill_parts(const gw_node_snapshot *s, part parts[PARTS]) {
+    int count = 0;
+    char left[32], leader[GW_SHORT_TEXT];
+    part *next = &parts[count++];
+    next->rank = 0;
+    if (s->steps > 0)
+        snprintf(next->text, sizeof next->text, "step %" PRIu64 "/%" PRIu64, s->step, s->steps);
+    else
+        snprintf(next->text, sizeof next->text, "step %" PRIu64, s->step);
+    if (strcmp(s->phase, "computing") != 0 && s->phase[0] != '\0') {
+        next = &parts[count++];
+        next->rank = 1;
+        snprintf(next->text, sizeof next->text, "%s", s->phase);
+    }
+    if (s->report[0] != '\0') {
+        next = &parts[count++];
+        next->rank = 2;
+        snprintf(next->text, sizeof next->text, "%s", s->report);
+    }
+    if (s->shards_per_s > 0) {
+        next = &parts[count++];
+        next->rank = 4;
+        int decimals = s->shards_per_s < 100 ? 1 : 0;
+        snprintf(next->text, sizeof next->text, "%.*f shards/s", decimals, s->shards_per_s);
+    }
+    if (s->members > 0) {
+        bool leads = gw_peer_id_equal(&s->leader, &s->self);
+        next = &parts[count++];
+        next->rank = 3;
+        snprintf(next->text, sizeof next->text, "%" PRIu32 " peer%s", s->members, s->members == 1 ? "" : "s");
+        next = &parts[count++];
+        next->rank = 6;
+        snprintf(next->text, sizeof next->text, leads ? "leads" : "leader %s",
+                 gw_peer_id_short(&s->leader, leader));
+    }
+    if (s->checkpoint_step != UINT64_MAX) {
+        next = &parts[count++];
+        next->rank = 7;
+        snprintf(next->text, sizeof next->text, "saved %" PRIu64, s->checkpoint_step);
+    }
+    if (s->step_ms > 0 && s->steps > s->step) {
+        next = &parts[count++];
+        next->rank = 5;
+        duration_text((double)(s->steps - s->step) * s->step_ms / 1000, left, sizeof left);
+        snprintf(next->text, sizeof next->text, "%s left", left);
+    }
+    GW_CHECK(count <= PARTS);
+    return count;
+}
+
+void gw_display_format(const gw_node_snapshot *snapshot, size_t width, char *line, size_t size) {
+    part parts[PARTS];
+    int count = fill_parts(snapshot, parts);
+    bool keep[PARTS] = {false};
+    size_t used = 0, room = width < size ? width : size - 1;
+    for (int rank = 0; rank < PARTS; rank++)
+        for (int i = 0; i < count; i++) {
+            size_t needed = strlen(parts[i].text) + (used > 0 ? 2 : 0);
+            if (parts[i].rank != rank || used + needed > room) continue;
+            keep[i] = true;
+            used += needed;
+        }
+    line[0] = '\0';
+    size_t length = 0;
+    for (int i = 0; i < count; i++)
+        if (keep[i])
+            length +=
+                (size_t)snprintf(line + length, size - length, "%s%s", length > 0 ? "  " : "", parts[i].text);
+    GW_CHECK(length == used && length <= room);
+}
+
+static void update_live(gw_display *display, const gw_node_snapshot *snapshot, uint64_t now) {
+    if (display->drawn && now - display->shown_ms < LIVE_INTERVAL_MS) return;
+    display->shown_ms = now;
+    gw_display_format(snapshot, terminal_width() - 1, display->line, sizeof display->line);
+    draw(display);
+}
+
+static void update_plain(gw_display *display, const gw_node_snapshot *snapshot, uint64_t now) {
+    uint64_t interval = display->plain_lines < PLAIN_SOON ? PLAIN_INTERVAL_MS : PLAIN_LATER_INTERVAL_MS;
+    if (display->shown_step == UINT64_MAX) { /* the first line is not for a run that has not begun */
+        display->shown_step = snapshot->step;
+        display->shown_ms = now;
+    }
+    if (snapshot->step == display->shown_step || now - display->shown_ms < interval) return;
+    display->shown_ms = now;
+    display->shown_step = snapshot->step;
+    display->plain_lines++;
+    char line[MAX_WIDTH + 1];
+    gw_display_format(snapshot, MAX_WIDTH, line, sizeof line);
+    puts(line);
+    fflush(stdout);
+}
+
+void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot) {
+    if (display->silent) return;
+    uint64_t now = now_ms();
+    pthread_mutex_lock(&display->lock);
+    if (display->live)
+        update_live(display, snapshot, now);
+    else
+        update_plain(display, snapshot, now);
+    pthread_mutex_unlock(&display->lock);
+}
+
+static void print_above(gw_display *display, FILE *stream, const char *text) {
+    pthread_mutex_lock(&display->lock);
+    bool was_drawn = display->drawn;
+    erase(display);
+    fputs(text, stream);
+    fputc('\n', stream);
+    fflush(stream);
+    if (was_drawn) draw(display);
+    pthread_mutex_unlock(&display->lock);
+}
+
+void gw_display_out(gw_display *display, const char *text) {
+    print_above(display, stdout, text);
+}
+
+void gw_display_err(gw_display *display, const char *text) {
+    print_above(display, stderr, text);
+}

@@ -1,0 +1,124 @@
+#include "tools/godwit/http.h"
+
+#include "core/check.h"
+#include "net/address.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONNECTIONS = 64, TIMEOUT_S = 10, MEMORY_BYTES = 32 * 1024 };
+
+struct gw_http {
+    struct MHD_Daemon *daemon;
+    gw_board *board;
+};
+
+/* Takes `text`, from malloc. */
+static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type,
+                              char *text) {
+    if (text == NULL) return MHD_NO;
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
+    if (response == NULL) {
+        free(text);
+        return MHD_NO;
+    }
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    enum MHD_Result result = MHD_queue_response(connection, status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result answer_line(struct MHD_Connection *connection, unsigned status, const char *line) {
+    char *text = NULL;
+    if (asprintf(&text, "%s\n", line) < 0) return MHD_NO;
+    return answer(connection, status, "text/plain; charset=utf-8", text);
+}
+
+static enum MHD_Result answer_health(struct MHD_Connection *connection, const gw_node_snapshot *snapshot) {
+    if (snapshot->healthy) return answer_line(connection, MHD_HTTP_OK, "ok");
+    return answer_line(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+                       snapshot->phase[0] != '\0' ? snapshot->phase : "starting");
+}
+
+static enum MHD_Result serve(gw_http *http, struct MHD_Connection *connection, const char *path) {
+    gw_node_snapshot *snapshot = malloc(sizeof *snapshot);
+    if (snapshot == NULL) return MHD_NO;
+    gw_board_copy(http->board, snapshot);
+    enum MHD_Result result;
+    if (strcmp(path, "/api/state") == 0)
+        result = answer(connection, MHD_HTTP_OK, "application/json", gw_snapshot_json(snapshot));
+    else if (strcmp(path, "/metrics") == 0)
+        result = answer(connection, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8",
+                        gw_snapshot_metrics(snapshot));
+    else if (strcmp(path, "/healthz") == 0)
+        result = answer_health(connection, snapshot);
+    else
+        result = answer_line(connection, MHD_HTTP_NOT_FOUND,
+                             "not found; there are /api/state, /metrics and /healthz");
+    free(snapshot);
+    return result;
+}
+
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *path,
+                              const char *method, const char *version, const char *upload,
+                              size_t *upload_size, void **request) {
+    (void)version;
+    (void)upload;
+    static int seen;
+    if (*request == NULL) { /* libmicrohttpd calls once with the headers before it calls for the answer */
+        *request = &seen;
+        return MHD_YES;
+    }
+    if (*upload_size != 0) { /* what was sent is of no interest */
+        *upload_size = 0;
+        return MHD_YES;
+    }
+    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+        return answer_line(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD");
+    return serve(context, connection, path);
+}
+
+gw_http *gw_http_open(const gw_addr *addr, gw_board *board, gw_addr *bound, gw_err *err) {
+    char text[GW_ADDR_TEXT];
+    gw_http *http = calloc(1, sizeof *http);
+    if (http == NULL) {
+        gw_fail(err, GW_E_NOMEM, "http: out of memory");
+        return NULL;
+    }
+    http->board = board;
+    struct sockaddr_storage address;
+    gw_address_to_sockaddr(addr, &address);
+    unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC;
+    if (addr->family == 6) flags |= MHD_USE_IPv6;
+    errno = 0;
+    http->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, http, MHD_OPTION_SOCK_ADDR, &address,
+                                    MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
+                                    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
+                                    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES, MHD_OPTION_END);
+    if (http->daemon == NULL) {
+        if (errno != 0)
+            gw_fail_errno(err, errno, "http: cannot listen on %s", gw_addr_text(addr, text));
+        else
+            gw_fail(err, GW_E_IO, "http: cannot listen on %s", gw_addr_text(addr, text));
+        free(http);
+        return NULL;
+    }
+    *bound = *addr;
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    GW_CHECK(info != NULL);
+    bound->port = info->port;
+    return http;
+}
+
+void gw_http_close(gw_http *http) {
+    if (http == NULL) return;
+    MHD_stop_daemon(http->daemon);
+    free(http);
+}

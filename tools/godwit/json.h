@@ -1,0 +1,28 @@
+/* Setting keys of a JSON object (jansson). A key whose value cannot be had (out of memory, text that is not
+ * UTF-8) is left out: a line that people read is not worth a run's life. */
+#ifndef GODWIT_GODWIT_JSON_H
+#define GODWIT_GODWIT_JSON_H
+
+#include "core/id.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+void gw_json_count(json_t *object, const char *key, uint64_t value);
+/* Null when it is UINT64_MAX: no such step. */
+void gw_json_step(json_t *object, const char *key, uint64_t step);
+/* Null when it is not finite. */
+void gw_json_real(json_t *object, const char *key, double value);
+void gw_json_flag(json_t *object, const char *key, bool value);
+/* NULL texts are left out. */
+void gw_json_text(json_t *object, const char *key, const char *text);
+/* At most 32 bytes. */
+void gw_json_hex(json_t *object, const char *key, const void *bytes, size_t count);
+void gw_json_peer(json_t *object, const char *key, const gw_peer_id *peer);
+void gw_json_hash(json_t *object, const char *key, const gw_hash *hash);
+void gw_json_addr(json_t *object, const char *key, const gw_addr *addr);
+/* As 16 hexadecimal digits: JSON numbers have 53 bits. */
+void gw_json_u64(json_t *object, const char *key, uint64_t value);
+
+#endif

@@ -1,0 +1,82 @@
+#include "tools/godwit/snapshot.h"
+
+#include "core/check.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const gw_counter_info infos[GW_COUNTERS] = {
+    [GW_COUNT_STEPS] = {"steps", "Steps applied by this peer."},
+    [GW_COUNT_SHARDS] = {"shards", "Shards computed by this peer."},
+    [GW_COUNT_SHARDS_STOLEN] = {"shards_stolen", "Shards this peer took from others."},
+    [GW_COUNT_SHARDS_LOST] = {"shards_lost", "Shards others took from this peer."},
+    [GW_COUNT_STEALS] = {"steals", "Successful steals."},
+    [GW_COUNT_STEALS_FAILED] = {"steals_failed", "Attempts to steal that brought nothing."},
+    [GW_COUNT_STEPS_REPAIRED] = {"steps_repaired", "Steps in which shards were dealt again."},
+    [GW_COUNT_SHARDS_REPAIRED] = {"shards_repaired", "Shards dealt again after a failure."},
+    [GW_COUNT_VIEWS] = {"views", "Views installed."},
+    [GW_COUNT_CHECKPOINTS] = {"checkpoints", "Checkpoints that became complete."},
+    [GW_COUNT_CHECKPOINT_BYTES] = {"checkpoint_bytes", "Bytes of chunks written to this peer's disk."},
+    [GW_COUNT_BAD_ELEMENTS] = {"bad_elements", "Elements that were not finite or out of range."},
+    [GW_COUNT_REDUCE_BYTES] = {"reduce_bytes", "Bytes sent in reductions."},
+    [GW_COUNT_SENT_BYTES] = {"sent_bytes", "Bytes sent, gossip and streams."},
+    [GW_COUNT_RECEIVED_BYTES] = {"received_bytes", "Bytes received, gossip and streams."},
+    [GW_COUNT_PACKETS_DROPPED] = {"packets_dropped",
+                                  "Gossip packets that were malformed, foreign, replayed or not authentic."},
+    [GW_COUNT_WARNINGS] = {"warnings", "Log lines of level warn and error."},
+};
+
+const gw_counter_info *gw_counter_of(gw_counter counter) {
+    GW_CHECK((unsigned)counter < GW_COUNTERS && infos[counter].name != NULL);
+    return &infos[counter];
+}
+
+struct gw_board {
+    pthread_mutex_t lock;
+    bool published;
+    gw_node_snapshot snapshot;
+};
+
+gw_board *gw_board_open(gw_err *err) {
+    gw_board *board = calloc(1, sizeof *board);
+    if (board == NULL) {
+        gw_fail(err, GW_E_NOMEM, "snapshot: out of memory");
+        return NULL;
+    }
+    GW_CHECK(pthread_mutex_init(&board->lock, NULL) == 0);
+    return board;
+}
+
+void gw_board_close(gw_board *board) {
+    if (board == NULL) return;
+    pthread_mutex_destroy(&board->lock);
+    free(board);
+}
+
+void gw_board_publish(gw_board *board, const gw_node_snapshot *snapshot) {
+    GW_CHECK(snapshot->peer_count <= GW_SNAPSHOT_PEERS);
+    GW_CHECK(snapshot->checkpoint_count <= GW_SNAPSHOT_CHECKPOINTS);
+    pthread_mutex_lock(&board->lock);
+    board->snapshot = *snapshot;
+    board->published = true;
+    pthread_mutex_unlock(&board->lock);
+}
+
+bool gw_board_copy(gw_board *board, gw_node_snapshot *snapshot) {
+    pthread_mutex_lock(&board->lock);
+    *snapshot = board->snapshot;
+    bool published = board->published;
+    pthread_mutex_unlock(&board->lock);
+    return published;
+}
+
+uint64_t gw_rss_bytes(void) {
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file == NULL) return 0;
+    unsigned long long total, resident;
+    int fields = fscanf(file, "%llu %llu", &total, &resident);
+    fclose(file);
+    return fields == 2 ? resident * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}

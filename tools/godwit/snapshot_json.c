@@ -1,0 +1,77 @@
+#include "tools/godwit/snapshot.h"
+
+#include "tools/godwit/json.h"
+
+static json_t *peer_object(const gw_snapshot_peer *peer) {
+    json_t *object = json_object();
+    gw_json_peer(object, "id", &peer->id);
+    gw_json_addr(object, "address", &peer->addr);
+    gw_json_text(object, "state", peer->state);
+    gw_json_flag(object, "self", peer->self);
+    gw_json_flag(object, "member", peer->member);
+    gw_json_flag(object, "leader", peer->leader);
+    gw_json_flag(object, "linked", peer->linked);
+    gw_json_count(object, "boot", peer->boot);
+    gw_json_step(object, "step", peer->step);
+    gw_json_real(object, "shards_per_s", peer->speed);
+    gw_json_step(object, "checkpoint_step", peer->checkpoint_step);
+    return object;
+}
+
+static json_t *checkpoint_object(const gw_snapshot_checkpoint *checkpoint) {
+    json_t *object = json_object();
+    gw_json_step(object, "step", checkpoint->step);
+    gw_json_hash(object, "root", &checkpoint->root);
+    gw_json_flag(object, "complete", checkpoint->complete);
+    gw_json_count(object, "chunks", checkpoint->chunks);
+    gw_json_count(object, "held", checkpoint->held);
+    return object;
+}
+
+static void set_run(json_t *root, const gw_node_snapshot *s) {
+    gw_json_real(root, "time", s->time);
+    gw_json_real(root, "uptime_s", s->uptime_s);
+    gw_json_text(root, "version", s->version);
+    gw_json_text(root, "job", s->job);
+    gw_json_hash(root, "job_id", &s->job_id);
+    gw_json_text(root, "cluster", s->cluster);
+    gw_json_text(root, "dir", s->dir);
+    gw_json_count(root, "pid", (uint64_t)s->pid);
+    gw_json_peer(root, "self", &s->self);
+    gw_json_count(root, "boot", s->boot);
+    gw_json_addr(root, "listen", &s->listen);
+    gw_json_text(root, "phase", s->phase);
+    gw_json_flag(root, "healthy", s->healthy);
+    gw_json_count(root, "epoch", s->epoch);
+    gw_json_hex(root, "view", s->view.bytes, sizeof s->view.bytes);
+    gw_json_peer(root, "leader", &s->leader);
+    gw_json_count(root, "members", s->members);
+    gw_json_step(root, "step", s->step);
+    gw_json_count(root, "steps", s->steps);
+    gw_json_real(root, "step_ms", s->step_ms);
+    gw_json_real(root, "shards_per_s", s->shards_per_s);
+    gw_json_count(root, "workers", s->workers);
+    gw_json_u64(root, "fingerprint", s->fingerprint);
+    gw_json_text(root, "report", s->report);
+    gw_json_count(root, "rss_bytes", s->rss_bytes);
+    gw_json_step(root, "checkpoint_step", s->checkpoint_step);
+    gw_json_real(root, "checkpoint_age_s", s->checkpoint_age_s);
+}
+
+char *gw_snapshot_json(const gw_node_snapshot *snapshot) {
+    json_t *root = json_object(), *counters = json_object();
+    json_t *peers = json_array(), *checkpoints = json_array();
+    set_run(root, snapshot);
+    for (int i = 0; i < GW_COUNTERS; i++)
+        gw_json_count(counters, gw_counter_of((gw_counter)i)->name, snapshot->counter[i]);
+    for (uint32_t i = 0; i < snapshot->peer_count; i++)
+        json_array_append_new(peers, peer_object(&snapshot->peers[i]));
+    for (uint32_t i = 0; i < snapshot->checkpoint_count; i++)
+        json_array_append_new(checkpoints, checkpoint_object(&snapshot->checkpoints[i]));
+    json_object_set_new(root, "counters", counters);
+    json_object_set_new(root, "peers", peers);
+    json_object_set_new(root, "checkpoints", checkpoints);
+    char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    json_decref(root);
+    return text;
+}

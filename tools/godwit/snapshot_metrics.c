@@ -1,0 +1,104 @@
+#include "tools/godwit/snapshot.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static void metric(FILE *out, const char *name, const char *type, const char *help) {
+    fprintf(out, "# HELP godwit_%s %s\n# TYPE godwit_%s %s\n", name, help, name, type);
+}
+
+static void gauge(FILE *out, const char *name, const char *help, double value) {
+    metric(out, name, "gauge", help);
+    fprintf(out, "godwit_%s %.17g\n", name, value);
+}
+
+/* Label values escape backslash, quote and newline (the format's rule). */
+static void label(FILE *out, const char *text) {
+    for (; *text != '\0'; text++) {
+        if (*text == '\n') {
+            fputs("\\n", out);
+            continue;
+        }
+        if (*text == '\\' || *text == '"') fputc('\\', out);
+        fputc(*text, out);
+    }
+}
+
+static void info(FILE *out, const gw_node_snapshot *s) {
+    char self[GW_ID_TEXT], job[GW_HASH_TEXT];
+    gw_hex(s->self.bytes, sizeof s->self.bytes, self);
+    gw_hex(s->job_id.bytes, sizeof s->job_id.bytes, job);
+    metric(out, "info", "gauge", "This peer and its job; always 1.");
+    fprintf(out, "godwit_info{peer=\"%s\",job_id=\"%s\",job=\"", self, job);
+    label(out, s->job);
+    fputs("\",cluster=\"", out);
+    label(out, s->cluster);
+    fputs("\",version=\"", out);
+    label(out, s->version);
+    fputs("\"} 1\n", out);
+}
+
+/* Numbers in the job's report ("loss=0.31 accuracy=0.97") become godwit_report{key="loss"}. */
+static void report(FILE *out, const gw_node_snapshot *s) {
+    metric(out, "report", "gauge", "What the job said about its last step.");
+    char text[sizeof s->report], *rest = NULL;
+    snprintf(text, sizeof text, "%s", s->report);
+    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+        char *equals = strchr(word, '='), end;
+        double value;
+        if (equals == NULL || sscanf(equals + 1, "%lf%c", &value, &end) != 1) continue;
+        *equals = '\0';
+        fputs("godwit_report{key=\"", out);
+        label(out, word);
+        fprintf(out, "\"} %.17g\n", value);
+    }
+}
+
+static void peers(FILE *out, const gw_node_snapshot *s) {
+    static const char *const states[] = {"alive", "suspect", "dead", "left"};
+    metric(out, "peers", "gauge", "Peers this peer knows, by state.");
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
+        unsigned count = 0;
+        for (uint32_t j = 0; j < s->peer_count; j++) count += strcmp(s->peers[j].state, states[i]) == 0;
+        fprintf(out, "godwit_peers{state=\"%s\"} %u\n", states[i], count);
+    }
+}
+
+static void state(FILE *out, const gw_node_snapshot *s) {
+    bool leads = gw_peer_id_equal(&s->self, &s->leader) && s->members > 0;
+    gauge(out, "healthy", "1 while this peer takes part or is about to.", s->healthy);
+    gauge(out, "uptime_seconds", "Since this process started.", s->uptime_s);
+    gauge(out, "epoch", "Number of the installed view.", (double)s->epoch);
+    gauge(out, "members", "Members of the installed view.", s->members);
+    gauge(out, "leader", "1 on the leader.", leads);
+    gauge(out, "step", "Steps of the job done.", (double)s->step);
+    gauge(out, "steps_planned", "Steps of the whole job.", (double)s->steps);
+    gauge(out, "step_seconds", "Recent mean wall time of a step.", s->step_ms / 1000);
+    gauge(out, "flock_shards_per_second", "Shards that the whole flock computes a second.", s->shards_per_s);
+    gauge(out, "workers", "Worker threads of this peer.", s->workers);
+    gauge(out, "resident_memory_bytes", "Resident memory of this process.", (double)s->rss_bytes);
+    if (s->checkpoint_step == UINT64_MAX) return;
+    gauge(out, "checkpoint_step", "Step of the newest complete checkpoint.", (double)s->checkpoint_step);
+    gauge(out, "checkpoint_age_seconds", "Since it became complete.", s->checkpoint_age_s);
+}
+
+char *gw_snapshot_metrics(const gw_node_snapshot *snapshot) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL) return NULL;
+    info(out, snapshot);
+    state(out, snapshot);
+    peers(out, snapshot);
+    report(out, snapshot);
+    for (int i = 0; i < GW_COUNTERS; i++) {
+        const gw_counter_info *counter = gw_counter_of((gw_counter)i);
+        char name[64];
+        snprintf(name, sizeof name, "%s_total", counter->name);
+        metric(out, name, "counter", counter->help);
+        fprintf(out, "godwit_%s %" PRIu64 "\n", name, snapshot->counter[i]);
+    }
+    fclose(out);
+    return text;
+}
