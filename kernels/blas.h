@@ -1,0 +1,37 @@
+/* Matrix products by OpenBLAS, one thread each, safe to call from many.
+ *
+ * Debian's serial OpenBLAS is built without a lock around its table of packing buffers: two threads that
+ * enter sgemm together may be given the same buffer, and then both products are wrong (seen: 1 in 1,000 calls
+ * on two cores). This room puts the library's own blas_memory_alloc and blas_memory_free behind a mutex by
+ * defining them in the program, where the dynamic linker looks first. Therefore nothing else may call
+ * cblas_*.
+ *
+ * The result depends on the shape, the values and the library's kernel set (compute class), and on nothing
+ * else: not on threads, addresses or what ran before. */
+#ifndef GODWIT_KERNELS_BLAS_H
+#define GODWIT_KERNELS_BLAS_H
+
+#include "core/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum gw_transpose { GW_PLAIN, GW_TRANSPOSED } gw_transpose;
+
+/* A row-major matrix operand: its values, and the distance between rows in elements. */
+typedef struct gw_operand {
+    const float *values;
+    size_t stride;
+    gw_transpose transpose;
+} gw_operand;
+
+/* C = A B + beta C, where A (after transposition) is rows x inner and B inner x columns; row-major. No size
+ * is zero and none exceeds INT_MAX. Any thread, also at once. */
+void gw_blas_multiply(size_t rows, size_t columns, size_t inner, gw_operand a, gw_operand b, float beta,
+                      float *c, size_t c_stride);
+
+/* Checks that the loaded library asks this program for its buffers, as it must for the above to hold; a
+ * library linked so that it does not is refused with GW_E_UNSUPPORTED. Call once before threads start. */
+bool gw_blas_check(gw_err *err);
+
+#endif
