@@ -1,0 +1,260 @@
+#include "kernels/jobs/digits.h"
+
+#include "core/check.h"
+#include "core/rng.h"
+#include "kernels/clones.h"
+#include "kernels/jobs/digits_setup.h"
+#include "kernels/loss.h"
+#include "kernels/optimizer.h"
+#include "kernels/permutation.h"
+#include "kernels/vmath.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a training step: what apply needs. Of an evaluation: its results. */
+enum { SCALE = 0, RATE, CORRECTION1, CORRECTION2 };
+enum { LOSS = 0, ACCURACY };
+
+static const double beta2 = 0.999;
+
+typedef struct digits_lane {
+    gw_mlp_lane mlp;
+    uint8_t *labels;
+} digits_lane;
+
+static uint32_t lane_rows(const digits_job *job) {
+    return job->micro_batch > job->test_rows ? job->micro_batch : job->test_rows;
+}
+
+static bool digits_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
+    const digits_job *job = job_pointer;
+    (void)err;
+    *plan = (gw_plan){
+        .tensors = job->tensors,
+        .tensor_count = job->tensor_count,
+        .steps = job->steps,
+        .lane_bytes = gw_mlp_lane_bytes(&job->mlp, lane_rows(job)) + lane_rows(job),
+        .data_digest = job->data_digest,
+    };
+    memcpy(plan->data_text, job->data_text, sizeof plan->data_text);
+    return true;
+}
+
+static void digits_lane_close(void *job_pointer, void *lane_pointer) {
+    (void)job_pointer;
+    digits_lane *lane = lane_pointer;
+    gw_mlp_lane_close(&lane->mlp);
+    free(lane->labels);
+    free(lane);
+}
+
+static bool digits_lane_open(void *job_pointer, void **lane_out, gw_err *err) {
+    const digits_job *job = job_pointer;
+    digits_lane *lane = calloc(1, sizeof *lane);
+    if (lane == NULL) return gw_fail(err, GW_E_NOMEM, "digits: out of memory");
+    lane->labels = malloc(lane_rows(job));
+    if (lane->labels == NULL) gw_fail(err, GW_E_NOMEM, "digits: out of memory");
+    if (lane->labels == NULL || !gw_mlp_lane_open(&job->mlp, lane_rows(job), &lane->mlp, err)) {
+        digits_lane_close(job_pointer, lane);
+        return false;
+    }
+    *lane_out = lane;
+    return true;
+}
+
+/* He's uniform initialisation (He et al., "Delving deep into rectifiers", ICCV 2015); half the variance where
+ * no ReLU follows. Biases and moments start at 0. */
+static void init_weights(const digits_job *job, const digits_group *group, const gw_range *range,
+                         float *weights) {
+    uint32_t inputs = job->mlp.width[group->layer];
+    bool last = group->layer + 1 == job->mlp.layers;
+    double bound = __builtin_sqrt((last ? 3.0 : 6.0) / inputs);
+    uint64_t key = gw_mix64(job->seed);
+    for (uint64_t i = range->first; i < range->first + range->count; i++) {
+        uint32_t word = gw_philox_at(key, range->group, i / 4).words[i % 4];
+        weights[i] = (float)(((double)word + 0.5) * 0x1p-31 * bound - bound);
+    }
+}
+
+static bool digits_init(void *job_pointer, const gw_range *range, const gw_state *state, gw_err *err) {
+    const digits_job *job = job_pointer;
+    (void)err;
+    for (uint32_t t = 0; t < job->tensor_count; t++) {
+        const gw_tensor *tensor = &job->tensors[t];
+        if (tensor->group != range->group || tensor->role != GW_STATE) continue;
+        size_t bytes = gw_dtype_bytes(tensor->dtype);
+        memset((char *)state->data[t] + range->first * bytes, 0, range->count * bytes);
+    }
+    if (range->group != job->result_group && range->group % 2 == 0) {
+        const digits_group *group = &job->groups[range->group];
+        init_weights(job, group, range, state->data[group->parameter]);
+    }
+    return true;
+}
+
+static uint32_t digits_shards(const void *job, uint64_t step, gw_phase *phase) {
+    digits_place place = digits_place_of(job, step);
+    *phase = place.phase;
+    return place.shards;
+}
+
+GW_CLONES static void to_unit(const uint8_t *restrict pixels, float *restrict values, size_t count) {
+    for (size_t i = 0; i < count; i++) values[i] = (float)pixels[i] * (1.0f / 255.0f);
+}
+
+/* Inputs and labels of samples [first, first + rows) of the place's order. */
+static void gather(const digits_job *job, const digits_place *place, uint64_t first, uint32_t rows,
+                   digits_lane *lane) {
+    size_t inputs = job->mlp.width[0];
+    const gw_images *images = place->phase == GW_TRAIN ? &job->data.train : &job->data.test;
+    gw_permutation order = gw_permutation_of(job->seed, place->epoch, images->count);
+    for (uint32_t r = 0; r < rows; r++) {
+        uint64_t sample = place->phase == GW_TRAIN ? gw_permutation_at(&order, first + r) : first + r;
+        to_unit(images->pixels + sample * inputs, lane->mlp.activation[0] + r * inputs, inputs);
+        lane->labels[r] = images->labels[sample];
+    }
+}
+
+static bool digits_contribute(void *job_pointer, void *lane_pointer, uint64_t step, uint32_t shard,
+                              const gw_state *state, gw_emitter *emitter, gw_err *err) {
+    const digits_job *job = job_pointer;
+    digits_lane *lane = lane_pointer;
+    (void)err;
+    digits_place place = digits_place_of(job, step);
+    GW_CHECK(shard < place.shards);
+    uint64_t before = (uint64_t)shard * place.shard_rows, left = place.count - before;
+    uint32_t rows = left < place.shard_rows ? (uint32_t)left : place.shard_rows;
+    gather(job, &place, place.first + before, rows, lane);
+
+    gw_mlp_parameters parameters;
+    for (uint32_t l = 0; l < job->mlp.layers; l++) {
+        parameters.weights[l] = state->data[job->groups[2 * l].parameter];
+        parameters.bias[l] = state->data[job->groups[2 * l + 1].parameter];
+    }
+    gw_mlp_forward(&job->mlp, &parameters, &lane->mlp, rows);
+    float *logits = lane->mlp.activation[job->mlp.layers];
+    gw_loss loss = gw_loss_softmax(logits, lane->labels, rows, GW_CLASSES, 1.0f / (float)job->batch);
+    float loss_sum = (float)loss.sum;
+    int64_t count = rows;
+    gw_emit_integers(emitter, job->correct, 0, 1, &loss.correct);
+    gw_emit_integers(emitter, job->count, 0, 1, &count);
+    gw_emit(emitter, job->loss, 0, 1, &loss_sum);
+    if (place.phase == GW_TRAIN)
+        gw_mlp_backward(&job->mlp, &parameters, &job->gradients, &lane->mlp, rows, emitter);
+    return true;
+}
+
+/* Loss and accuracy over all samples of a step. */
+static void mean_results(const digits_job *job, const gw_sums *sums, double *loss, double *accuracy) {
+    double count = gw_sum_value(sums, job->count, 0);
+    *loss = gw_sum_value(sums, job->loss, 0) / count;
+    *accuracy = gw_sum_value(sums, job->correct, 0) / count;
+}
+
+static bool digits_scalars(void *job_pointer, uint64_t step, const gw_sums *sums, const gw_state *state,
+                           gw_scalars *scalars, gw_err *err) {
+    const digits_job *job = job_pointer;
+    (void)state;
+    digits_place place = digits_place_of(job, step);
+    double count = gw_sum_value(sums, job->count, 0);
+    if (count != (double)place.count) /* the sum has been checked, so only wrong data could do this */
+        return gw_fail(err, GW_E_CORRUPT, "digits: step %llu summed %.0f samples, expected %llu",
+                       (unsigned long long)step, count, (unsigned long long)place.count);
+    if (place.phase == GW_EVALUATE) {
+        mean_results(job, sums, &scalars->value[LOSS], &scalars->value[ACCURACY]);
+        return true;
+    }
+    uint64_t update = step - place.epoch, updates = job->epochs * job->train_steps; /* without evaluations */
+    scalars->value[SCALE] = 0x1p-40 * (job->batch / count);
+    scalars->value[RATE] = job->rate * ((double)(updates - update) / (double)updates);
+    scalars->value[CORRECTION1] = 1.0 / (1.0 - gw_power(job->momentum, update + 1));
+    scalars->value[CORRECTION2] = 1.0 / (1.0 - gw_power(beta2, update + 1));
+    return true;
+}
+
+static void apply_group(const digits_job *job, const digits_group *group, const gw_range *range,
+                        const gw_sums *sums, const gw_scalars *scalars, const gw_state *state) {
+    const int64_t *gradient = sums->data[group->gradient] + range->first;
+    float *parameter = (float *)state->data[group->parameter] + range->first;
+    float *first = (float *)state->data[group->first] + range->first;
+    float decay = range->group % 2 == 0 ? (float)job->decay : 0.0f; /* biases do not decay */
+    if (job->optimizer == DIGITS_SGD) {
+        gw_sgd sgd = {
+            .scale = scalars->value[SCALE],
+            .rate = (float)scalars->value[RATE],
+            .momentum = (float)job->momentum,
+            .decay = decay,
+        };
+        gw_optimizer_sgd(&sgd, range->count, gradient, parameter, first);
+        return;
+    }
+    gw_adamw adamw = {
+        .scale = scalars->value[SCALE],
+        .rate = (float)scalars->value[RATE],
+        .beta1 = (float)job->momentum,
+        .beta2 = (float)beta2,
+        .epsilon = (float)job->epsilon,
+        .decay = decay,
+        .correction1 = (float)scalars->value[CORRECTION1],
+        .correction2 = (float)scalars->value[CORRECTION2],
+    };
+    gw_optimizer_adamw(&adamw, range->count, gradient, parameter, first,
+                       (float *)state->data[group->second] + range->first);
+}
+
+static bool digits_apply(void *job_pointer, uint64_t step, const gw_range *range, const gw_sums *sums,
+                         const gw_scalars *scalars, const gw_state *state, gw_err *err) {
+    const digits_job *job = job_pointer;
+    (void)err;
+    bool evaluate = digits_place_of(job, step).phase == GW_EVALUATE,
+         results = range->group == job->result_group;
+    if (evaluate && results) {
+        ((double *)state->data[job->result_loss])[0] = scalars->value[LOSS];
+        ((double *)state->data[job->result_accuracy])[0] = scalars->value[ACCURACY];
+    } else if (!evaluate && !results) {
+        apply_group(job, &job->groups[range->group], range, sums, scalars, state);
+    }
+    return true;
+}
+
+static void digits_report(void *job_pointer, uint64_t step, const gw_sums *sums, const gw_scalars *scalars,
+                          char *text, size_t size) {
+    const digits_job *job = job_pointer;
+    (void)scalars;
+    digits_place place = digits_place_of(job, step);
+    const char *which = place.phase == GW_EVALUATE ? "test_" : "";
+    double loss, accuracy;
+    mean_results(job, sums, &loss, &accuracy);
+    snprintf(text, size, "epoch=%llu %sloss=%.4f %saccuracy=%.4f", (unsigned long long)place.epoch + 1, which,
+             loss, which, accuracy);
+}
+
+static void digits_summary(void *job_pointer, uint64_t steps_done, const gw_state *state, char *text,
+                           size_t size) {
+    const digits_job *job = job_pointer;
+    text[0] = '\0';
+    if (steps_done > job->train_steps) /* else nothing has been evaluated yet */
+        snprintf(text, size, "loss=%.4f accuracy=%.4f", *(const double *)state->data[job->result_loss],
+                 *(const double *)state->data[job->result_accuracy]);
+}
+
+const gw_job_type gw_job_digits = {
+    .api = GW_JOB_API,
+    .name = "digits",
+    .about = "a classifier of small images: MNIST, Fashion-MNIST, or digits drawn by the program",
+    .options = digits_options,
+    .open = digits_open,
+    .close = digits_close,
+    .describe = digits_describe,
+    .lane_open = digits_lane_open,
+    .lane_close = digits_lane_close,
+    .init = digits_init,
+    .shards = digits_shards,
+    .contribute = digits_contribute,
+    .scalars = digits_scalars,
+    .apply = digits_apply,
+    .report = digits_report,
+    .summary = digits_summary,
+};
