@@ -56,10 +56,10 @@ static bool restore_chunk(running *run, uint32_t index, void *bytes, gw_err *err
         here = gw_store_read(restore->store, name, bytes, length, err);
         damaged = !here && err->code != GW_E_NOTFOUND;
     }
-    if (!here) {
-        if (restore->fetch == NULL) return false;
-        if (!fetch(restore, index, bytes, length, err)) return false;
-    }
+    if (!here && restore->fetch == NULL) return false;
+    gw_err local = *err;
+    if (!here && !fetch(restore, index, bytes, length, err))
+        return damaged ? gw_fail_in(err, "%s; and from peers", local.text) : false;
     pthread_mutex_lock(&run->lock);
     run->stats.local += here;
     run->stats.fetched += !here;

@@ -298,7 +298,7 @@ bool gw_store_read(gw_store *store, const gw_hash *name, void *bytes, uint32_t l
         return fail_chunk(err, name);
     }
     bool done = read_verified(store, fd, path, name, bytes, length, err);
-    if (!done && err->code == GW_E_CORRUPT) set_aside(store, path, fd);
+    if (!done) set_aside(store, path, fd);
     store->io->close(store->io, fd);
     return done || fail_chunk(err, name);
 }

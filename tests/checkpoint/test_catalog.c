@@ -1,0 +1,192 @@
+/* The folder of manifests: newest first, damaged ones passed over, deletion of what is not kept. */
+#include "checkpoint/catalog.h"
+
+#include "fixture.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[256];
+static gw_err err;
+static gw_catalog catalog;
+
+static void setup(void) {
+    fixture_folder(folder);
+}
+static void teardown(void) {
+    gw_catalog_free(&catalog);
+    fixture_remove(folder);
+}
+TestSuite(catalog, .init = setup, .fini = teardown);
+
+static gw_hash save(uint64_t step, uint8_t job) {
+    fixture_image *image = fixture_image_make(step);
+    image->manifest.job_id.bytes[0] = job;
+    void *bytes;
+    size_t length;
+    cr_assert(gw_manifest_encode(&image->manifest, &bytes, &length, &err), "%s", err.text);
+    cr_assert(gw_catalog_save(gw_io_system(), folder, bytes, length, &err), "%s", err.text);
+    free(bytes);
+    gw_hash root = image->manifest.root;
+    fixture_image_free(image);
+    return root;
+}
+
+static void manifest_path(uint64_t step, const gw_hash *root, char path[512]) {
+    char name[GW_CATALOG_NAME_BYTES];
+    snprintf(path, 512, "%s/manifests/%s", folder, gw_catalog_name(step, root, name));
+}
+
+static void load(void) {
+    gw_catalog_free(&catalog);
+    cr_assert(gw_catalog_load(gw_io_system(), folder, &catalog, &err), "%s", err.text);
+}
+
+Test(catalog, names_say_step_and_root) {
+    char name[GW_CATALOG_NAME_BYTES];
+    gw_hash root = {.bytes = {0x1f, 0x3a, 0x5c, 0x7d, 0x9e, 0x0b, 0x2a, 0x46, 0xff}};
+    cr_assert_str_eq(gw_catalog_name(400, &root, name), "00000400-1f3a5c7d9e0b2a46.manifest");
+    cr_assert_str_eq(gw_catalog_name(UINT64_MAX, &root, name),
+                     "18446744073709551615-1f3a5c7d9e0b2a46.manifest");
+}
+
+Test(catalog, an_absent_folder_is_empty) {
+    load();
+    cr_assert_eq(catalog.good_count + catalog.bad_count, 0);
+}
+
+Test(catalog, lists_newest_first) {
+    static const uint64_t steps[] = {20, 100, 3, 40, 5};
+    for (size_t i = 0; i < 5; i++) save(steps[i], 7);
+    save(40, 7);
+    load();
+    cr_assert_eq(catalog.good_count, 5);
+    static const uint64_t expected[] = {100, 40, 20, 5, 3};
+    for (size_t i = 0; i < 5; i++) cr_assert_eq(catalog.good[i].step, expected[i]);
+}
+
+Test(catalog, damaged_manifests_are_reported_and_passed_over) {
+    gw_hash a = save(1, 7), b = save(2, 7);
+    save(3, 7);
+    char path[512];
+    manifest_path(1, &a, path);
+    fixture_damage(path);
+    manifest_path(2, &b, path);
+    fixture_truncate(path, 90);
+    load();
+    cr_assert_eq(catalog.good_count, 1);
+    cr_assert_eq(catalog.good[0].step, 3);
+    cr_assert_eq(catalog.bad_count, 2);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_not_null(strstr(catalog.bad[i].err.text, catalog.bad[i].path), "%s",
+                           catalog.bad[i].err.text);
+        cr_assert_not_null(strstr(catalog.bad[i].err.text, "offset "), "%s", catalog.bad[i].err.text);
+    }
+    save(2, 7);
+    load();
+    cr_assert_eq(catalog.good_count, 2, "a good copy replaces a damaged one");
+}
+
+Test(catalog, a_manifest_under_another_ones_name_is_bad) {
+    gw_hash root = save(1, 7);
+    char from[512], to[600];
+    manifest_path(1, &root, from);
+    snprintf(to, sizeof to, "%s/manifests/copy.manifest", folder);
+    cr_assert_eq(rename(from, to), 0);
+    load();
+    cr_assert_eq(catalog.bad_count, 1);
+    cr_assert_not_null(strstr(catalog.bad[0].err.text, "not named after"), "%s", catalog.bad[0].err.text);
+}
+
+Test(catalog, garbage_is_not_saved) {
+    cr_assert_not(gw_catalog_save(gw_io_system(), folder, "garbage", 7, &err));
+    cr_assert_eq(err.code, GW_E_INVALID);
+    load();
+    cr_assert_eq(catalog.good_count + catalog.bad_count, 0);
+}
+
+Test(catalog, a_disk_full_is_named_and_leaves_nothing) {
+    fixture_image *image = fixture_image_make(1);
+    void *bytes;
+    size_t length;
+    cr_assert(gw_manifest_encode(&image->manifest, &bytes, &length, &err), "%s", err.text);
+    fixture_io faulty;
+    fixture_io_init(&faulty, CALL_WRITE, 0, ENOSPC);
+    cr_assert_not(gw_catalog_save(&faulty.io, folder, bytes, length, &err));
+    cr_assert_not_null(strstr(err.text, "No space left"), "%s", err.text);
+    cr_assert_not_null(strstr(err.text, "step 1"), "%s", err.text);
+    cr_assert_eq(fixture_count_files(folder, ""), 0);
+    free(bytes);
+    fixture_image_free(image);
+}
+
+static bool retain(const gw_hash *kept, uint32_t count, size_t *needed_count, bool *complete) {
+    gw_hash *needed;
+    if (!gw_catalog_retain(gw_io_system(), folder, &(gw_hash){{7}}, kept, count, &needed, needed_count,
+                           complete, &err))
+        return false;
+    free(needed);
+    return true;
+}
+
+Test(catalog, retain_deletes_what_is_not_kept_of_this_job) {
+    save(1, 7);
+    gw_hash kept = save(2, 7);
+    save(3, 8); /* another job's */
+    size_t needed;
+    bool complete;
+    cr_assert(retain(&kept, 1, &needed, &complete), "%s", err.text);
+    cr_assert(complete);
+    cr_assert_eq(needed, 2 * FIXTURE_CHUNKS);
+    load();
+    cr_assert_eq(catalog.good_count, 2);
+    cr_assert_eq(catalog.good[0].step, 3);
+    cr_assert_eq(catalog.good[1].step, 2);
+}
+
+Test(catalog, retain_says_when_a_kept_manifest_is_missing_or_damaged) {
+    gw_hash root = save(2, 7), other = save(3, 7), absent = {{9, 9}};
+    size_t needed;
+    bool complete;
+    gw_hash kept[] = {root, absent};
+    cr_assert(retain(kept, 2, &needed, &complete), "%s", err.text);
+    cr_assert_not(complete);
+    save(3, 7);
+    char path[512];
+    manifest_path(2, &root, path);
+    fixture_damage(path);
+    manifest_path(3, &other, path);
+    fixture_damage(path);
+    cr_assert(retain(&root, 1, &needed, &complete), "%s", err.text);
+    cr_assert_not(complete);
+    load();
+    cr_assert_eq(catalog.bad_count, 1, "the kept one stays to be replaced");
+    cr_assert_eq(fixture_count_files(folder, ".damaged"), 1, "the other is set aside");
+}
+
+Test(catalog, retain_that_cannot_delete_is_an_error) {
+    save(1, 7);
+    save(2, 7);
+    fixture_io faulty;
+    fixture_io_init(&faulty, CALL_UNLINK, 0, EROFS);
+    gw_hash *needed;
+    size_t needed_count;
+    bool complete;
+    cr_assert_not(gw_catalog_retain(&faulty.io, folder, &(gw_hash){{7}}, NULL, 0, &needed, &needed_count,
+                                    &complete, &err));
+    cr_assert_not_null(strstr(err.text, "Read-only file system"), "%s", err.text);
+    cr_assert_not_null(strstr(err.text, "00000002-"), "%s", err.text);
+    cr_assert_null(needed);
+}
+
+Test(catalog, what_is_no_file_is_refused) {
+    gw_manifest manifest;
+    cr_assert_not(gw_catalog_read(gw_io_system(), folder, &manifest, &err));
+    cr_assert_not_null(strstr(err.text, "not a regular file"), "%s", err.text);
+    cr_assert_not(gw_catalog_read(gw_io_system(), "/nowhere/at.manifest", &manifest, &err));
+    cr_assert_eq(err.code, GW_E_NOTFOUND);
+}

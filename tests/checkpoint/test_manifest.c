@@ -1,0 +1,253 @@
+/* The manifest codec: its exact bytes, and every way in which a file can be bad. */
+#include "checkpoint/manifest.h"
+
+#include "fixture.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static gw_err err;
+
+/* Made by another implementation (Python's struct and hashlib) from the description in the header. */
+static const char pinned[] =
+    "474f445749544d0108010000000000000700000000000000000000000000000000000000000000000000000000000000"
+    "0300746f7990010000000000001d0000000000000088776655443322110068e5cf8b010000dadfe27ed04aef79a10937"
+    "c1a91a1f892678b88250b09c782465617158929a990100000002006c720300302e310200000001007701020200000000"
+    "000000030000000000000000000000000000000000000001006e05010500000000000000030000001800000000000000"
+    "0000400001000000bd78e1c368d70b968e194dca2c6fbda605a67d5e52824289e058c93eee073ef56bd10315759c884c"
+    "c419b1372738b4b87d68002b3b112e8b00d4c979abf03f60";
+
+static const gw_tensor toy_tensors[] = {
+    {.name = "w", .dtype = GW_F32, .role = GW_STATE, .rank = 2, .dim = {2, 3}},
+    {.name = "w-sum", .role = GW_SUMMED, .rank = 2, .dim = {2, 3}},
+    {.name = "n", .dtype = GW_U8, .role = GW_STATE, .rank = 1, .dim = {5}, .group = 3},
+};
+
+static gw_manifest toy(gw_hash *chunk) {
+    static const gw_param params[] = {{"lr", "0.1"}};
+    uint8_t image[29];
+    for (uint8_t i = 0; i < 29; i++) image[i] = i;
+    gw_blake2b(image, sizeof image, chunk->bytes, sizeof chunk->bytes);
+    gw_manifest manifest = {
+        .job_name = "toy",
+        .job_id = {.bytes = {7}},
+        .step = 400,
+        .fingerprint = 0x1122334455667788,
+        .created_ms = 1700000000000,
+        .params = params,
+        .param_count = 1,
+        .tensors = toy_tensors,
+        .tensor_count = 3,
+        .chunks = chunk,
+    };
+    cr_assert(gw_manifest_seal(&manifest, &err), "%s", err.text);
+    return manifest;
+}
+
+static uint8_t *encode(const gw_manifest *manifest, size_t *length) {
+    void *bytes;
+    cr_assert(gw_manifest_encode(manifest, &bytes, length, &err), "%s", err.text);
+    return bytes;
+}
+
+static uint8_t *encode_toy(size_t *length) {
+    gw_hash chunk;
+    gw_manifest manifest = toy(&chunk);
+    return encode(&manifest, length);
+}
+
+/* Makes the checksum right again after a change, so that the parser itself is what is tested. */
+static void forge(uint8_t *bytes, size_t length) {
+    gw_blake2b(bytes, length - 32, bytes + length - 32, 32);
+}
+
+Test(manifest, bytes_are_pinned) {
+    size_t length;
+    uint8_t *bytes = encode_toy(&length);
+    char *text = malloc(2 * length + 1);
+    gw_hex(bytes, length, text);
+    cr_assert_str_eq(text, pinned);
+    free(text);
+    free(bytes);
+}
+
+Test(manifest, decodes_what_was_encoded) {
+    fixture_image *image = fixture_image_make(400);
+    size_t length;
+    uint8_t *bytes = encode(&image->manifest, &length);
+    gw_manifest back;
+    cr_assert(gw_manifest_decode(bytes, length, &back, &err), "%s", err.text);
+    free(bytes);
+    cr_assert_str_eq(back.job_name, "test");
+    cr_assert(gw_hash_equal(&back.job_id, &image->manifest.job_id));
+    cr_assert(gw_hash_equal(&back.root, &image->manifest.root));
+    cr_assert_eq(back.step, 400);
+    cr_assert_eq(back.fingerprint, 4400);
+    cr_assert_eq(back.created_ms, 1700000000000);
+    cr_assert_eq(back.param_count, 2);
+    cr_assert_str_eq(back.params[1].name, "hidden");
+    cr_assert_str_eq(back.params[1].value, "128");
+    cr_assert_eq(back.tensor_count, FIXTURE_TENSORS);
+    cr_assert_str_eq(back.tensors[2].name, "count");
+    cr_assert_eq(back.tensors[2].group, 1);
+    cr_assert_eq(back.tensors[1].dim[1], 1024);
+    cr_assert_eq(gw_manifest_offset(&back, 2), 2ull << 22);
+    cr_assert_eq(back.chunk_count, FIXTURE_CHUNKS);
+    cr_assert(gw_hash_equal(&back.chunks[2], &image->chunks[2]));
+    gw_manifest_free(&back);
+    gw_manifest_free(&back);
+    fixture_image_free(image);
+}
+
+Test(manifest, an_empty_state_is_a_state) {
+    gw_manifest empty = {.job_name = "empty"}, back;
+    cr_assert(gw_manifest_seal(&empty, &err), "%s", err.text);
+    size_t length;
+    uint8_t *bytes = encode(&empty, &length);
+    cr_assert(gw_manifest_decode(bytes, length, &back, &err), "%s", err.text);
+    cr_assert_eq(back.chunk_count, 0);
+    gw_manifest_free(&back);
+    free(bytes);
+}
+
+Test(manifest, every_truncation_is_refused) {
+    size_t length;
+    uint8_t *bytes = encode_toy(&length);
+    for (size_t cut = 0; cut < length; cut++) {
+        uint8_t *exact = malloc(cut > 0 ? cut : 1); /* so that a read past the end is seen by the sanitizer */
+        memcpy(exact, bytes, cut);
+        gw_manifest back;
+        cr_assert_not(gw_manifest_decode(exact, cut, &back, &err), "%zu bytes", cut);
+        cr_assert_eq(strncmp(err.text, "offset ", 7), 0, "%s", err.text);
+        free(exact);
+    }
+    free(bytes);
+}
+
+Test(manifest, every_flipped_byte_is_found) {
+    size_t length;
+    uint8_t *bytes = encode_toy(&length);
+    for (size_t i = 0; i < length; i++) {
+        bytes[i] ^= 0x40;
+        gw_manifest back;
+        cr_assert_not(gw_manifest_decode(bytes, length, &back, &err), "byte %zu", i);
+        bytes[i] ^= 0x40;
+    }
+    free(bytes);
+}
+
+/* With the checksum made right again the parser must still never read or write outside, whatever it says. */
+Test(manifest, forged_bytes_are_parsed_safely) {
+    static const uint8_t values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
+    size_t length;
+    uint8_t *bytes = encode_toy(&length);
+    unsigned accepted = 0, refused = 0;
+    for (size_t i = 16; i + 32 < length; i++)
+        for (size_t v = 0; v < sizeof values; v++) {
+            uint8_t before = bytes[i];
+            bytes[i] = values[v];
+            forge(bytes, length);
+            gw_manifest back;
+            if (gw_manifest_decode(bytes, length, &back, &err)) {
+                accepted++;
+                gw_manifest_free(&back);
+            } else {
+                refused++;
+                cr_assert_null(back.memory);
+                cr_assert_eq(strncmp(err.text, "offset ", 7), 0, "%s", err.text);
+            }
+            bytes[i] = before;
+        }
+    cr_assert_gt(accepted, 0, "a step may be any number");
+    cr_assert_gt(refused, accepted / 2);
+    free(bytes);
+}
+
+/* Sets the u32 at `offset` and expects a refusal that names it and says `what`. */
+static void refuse_u32(size_t offset, uint32_t value, const char *what) {
+    size_t length;
+    uint8_t *bytes = encode_toy(&length);
+    for (int i = 0; i < 4; i++) bytes[offset + (size_t)i] = (uint8_t)(value >> (8 * i));
+    forge(bytes, length);
+    gw_manifest back;
+    cr_assert_not(gw_manifest_decode(bytes, length, &back, &err));
+    cr_assert_eq(err.code, GW_E_CORRUPT);
+    char expected[100];
+    snprintf(expected, sizeof expected, "offset %zu: %s", offset, what);
+    cr_assert_str_eq(err.text, expected);
+    free(bytes);
+}
+
+/* Offsets in the pinned file. */
+enum {
+    PARAMS_AT = 16 + 32 + 5 + 32 + 32,
+    TENSORS_AT = PARAMS_AT + 4 + 9,
+    CHUNKS_AT = TENSORS_AT + 4 + 33 + 25
+};
+
+Test(manifest, hostile_counts_are_refused_before_they_cost_anything) {
+    refuse_u32(PARAMS_AT, UINT32_MAX, "impossible number of parameters");
+    refuse_u32(PARAMS_AT, 200, "impossible number of parameters");
+    refuse_u32(TENSORS_AT, UINT32_MAX, "impossible number of tensors");
+    refuse_u32(TENSORS_AT, 4096, "impossible number of tensors");
+    refuse_u32(CHUNKS_AT + 4, UINT32_MAX, "impossible number of chunks");
+    refuse_u32(CHUNKS_AT, 1 << 20, "unknown chunk size");
+}
+
+Test(manifest, other_files_and_versions_are_told_apart) {
+    gw_manifest back;
+    cr_assert_not(gw_manifest_decode("#!/bin/sh\necho hello, this is a script\n", 39, &back, &err));
+    cr_assert_eq(err.code, GW_E_INVALID);
+    cr_assert_not_null(strstr(err.text, "not a manifest"), "%s", err.text);
+    size_t length;
+    uint8_t *bytes = encode_toy(&length);
+    bytes[7] = 2;
+    cr_assert_not(gw_manifest_decode(bytes, length, &back, &err));
+    cr_assert_eq(err.code, GW_E_INVALID);
+    cr_assert_not_null(strstr(err.text, "version 2"), "%s", err.text);
+    free(bytes);
+}
+
+Test(manifest, bytes_after_the_end_are_refused) {
+    size_t length;
+    uint8_t *bytes = encode_toy(&length);
+    uint8_t *longer = calloc(1, length + 8);
+    memcpy(longer, bytes, length);
+    gw_manifest back;
+    cr_assert_not(gw_manifest_decode(longer, length + 8, &back, &err));
+    cr_assert_eq(err.code, GW_E_CORRUPT);
+    free(longer);
+    free(bytes);
+}
+
+Test(manifest, a_value_too_long_is_an_error_not_a_file) {
+    char *value = malloc(70001);
+    memset(value, 'x', 70000);
+    value[70000] = '\0';
+    gw_param param = {"data", value};
+    gw_hash chunk;
+    gw_manifest manifest = toy(&chunk);
+    manifest.params = &param;
+    void *bytes;
+    size_t length;
+    cr_assert_not(gw_manifest_encode(&manifest, &bytes, &length, &err));
+    cr_assert_eq(err.code, GW_E_LIMIT);
+    free(value);
+}
+
+/* The root names the state, and nothing else. */
+Test(manifest, the_root_depends_on_the_state_alone) {
+    gw_hash chunk;
+    gw_manifest a = toy(&chunk), b = a;
+    b.step = 401;
+    b.created_ms++;
+    b.job_id.bytes[0]++;
+    b.fingerprint++;
+    cr_assert(gw_manifest_seal(&b, &err));
+    cr_assert(gw_hash_equal(&a.root, &b.root));
+    chunk.bytes[31] ^= 1;
+    cr_assert(gw_manifest_seal(&b, &err));
+    cr_assert_not(gw_hash_equal(&a.root, &b.root));
+}

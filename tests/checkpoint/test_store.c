@@ -1,0 +1,403 @@
+/* The chunk store: durable, verified, and never a crash whatever the disk does. */
+#include "checkpoint/store.h"
+
+#include "fixture.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[256];
+static gw_store *store;
+static gw_err err;
+static uint8_t bytes[GW_CHUNK_BYTES];
+
+static void setup(void) {
+    fixture_folder(folder);
+    cr_assert(gw_store_open(folder, GW_STORE_WRITE, NULL, &store, &err), "%s", err.text);
+}
+static void teardown(void) {
+    gw_store_close(store);
+    fixture_remove(folder);
+}
+TestSuite(store, .init = setup, .fini = teardown);
+
+static gw_store_item item_of(const char *text) {
+    gw_store_item item = {.bytes = text, .length = (uint32_t)strlen(text)};
+    gw_blake2b(item.bytes, item.length, item.name.bytes, sizeof item.name.bytes);
+    return item;
+}
+
+static gw_store_item put(uint64_t tag, const char *text) {
+    gw_store_item item = item_of(text);
+    cr_assert(gw_store_put(store, tag, &item, 1, &err), "%s", err.text);
+    return item;
+}
+
+/* Opens the store again on faulty system calls. */
+static void reopen(fixture_io *faulty) {
+    gw_store_close(store);
+    cr_assert(gw_store_open(folder, GW_STORE_WRITE, &faulty->io, &store, &err), "%s", err.text);
+}
+
+Test(store, reads_back_what_was_put) {
+    gw_store_item items[3] = {item_of("one"), item_of("two"), item_of("one")};
+    cr_assert(gw_store_put(store, 1, items, 3, &err), "%s", err.text);
+    cr_assert(items[0].written && items[1].written && !items[2].written, "twins are written once");
+    cr_assert(gw_store_read(store, &items[1].name, bytes, 3, &err), "%s", err.text);
+    cr_assert_arr_eq(bytes, "two", 3);
+    cr_assert(gw_store_has(store, &items[0].name, 3));
+    cr_assert_not(gw_store_has(store, &items[0].name, 4));
+    cr_assert_eq(fixture_count_files(folder, "-"), 0, "no temporary files are left");
+}
+
+Test(store, a_chunk_already_there_is_not_written_again) {
+    put(1, "same");
+    cr_assert_not(put(2, "same").written);
+    fixture_io faulty;
+    fixture_io_init(&faulty, CALL_WRITE, -1, 0);
+    reopen(&faulty);
+    cr_assert_not(put(3, "same").written);
+    cr_assert_eq(atomic_load(&faulty.seen), 0, "not by another process either");
+}
+
+Test(store, chunks_left_by_a_crash_are_flushed_before_they_count) {
+    put(1, "same");
+    fixture_io faulty;
+    fixture_io_init(&faulty, CALL_FSYNC, -1, 0);
+    reopen(&faulty);
+    int before = atomic_load(&faulty.seen);
+    put(1, "same");
+    cr_assert_gt(atomic_load(&faulty.seen), before, "its folder may never have been flushed");
+    before = atomic_load(&faulty.seen);
+    put(1, "same");
+    cr_assert_eq(atomic_load(&faulty.seen), before, "once is enough");
+}
+
+Test(store, a_full_chunk_fits) {
+    memset(bytes, 7, sizeof bytes);
+    gw_store_item item = {.bytes = bytes, .length = GW_CHUNK_BYTES};
+    gw_blake2b(bytes, sizeof bytes, item.name.bytes, sizeof item.name.bytes);
+    fixture_io faulty;
+    fixture_io_init(&faulty, CALL_WRITE, -1, 0);
+    faulty.short_writes = true;
+    reopen(&faulty);
+    cr_assert(gw_store_put(store, 1, &item, 1, &err), "%s", err.text);
+    cr_assert_gt(atomic_load(&faulty.seen), 3, "short writes are gone on with");
+    memset(bytes, 0, sizeof bytes);
+    cr_assert(gw_store_read(store, &item.name, bytes, GW_CHUNK_BYTES, &err), "%s", err.text);
+    cr_assert_eq(bytes[GW_CHUNK_BYTES - 1], 7);
+}
+
+Test(store, a_missing_chunk_is_named) {
+    gw_store_item item = item_of("never stored");
+    cr_assert_not(gw_store_read(store, &item.name, bytes, item.length, &err));
+    cr_assert_eq(err.code, GW_E_NOTFOUND);
+    char digits[GW_HASH_TEXT];
+    gw_hex(item.name.bytes, 8, digits);
+    cr_assert_not_null(strstr(err.text, digits), "%s", err.text);
+}
+
+Test(store, a_damaged_chunk_is_named_set_aside_and_replaced) {
+    gw_store_item item = put(1, "some bytes that will rot");
+    char path[512];
+    fixture_chunk_path(folder, &item.name, path);
+    fixture_damage(path);
+    cr_assert_not(gw_store_read(store, &item.name, bytes, item.length, &err));
+    cr_assert_eq(err.code, GW_E_CORRUPT);
+    cr_assert_eq(strncmp(err.text, "checkpoint/store: chunk ", 24), 0, "%s", err.text);
+    cr_assert_not_null(strstr(err.text, "hash differs"), "%s", err.text);
+    cr_assert_eq(fixture_count_files(folder, ".damaged"), 1);
+    cr_assert_not(gw_store_has(store, &item.name, item.length));
+    cr_assert(put(1, "some bytes that will rot").written);
+    cr_assert(gw_store_read(store, &item.name, bytes, item.length, &err), "%s", err.text);
+}
+
+Test(store, a_truncated_or_overlong_chunk_is_damaged) {
+    gw_store_item a = put(1, "cut short"), b = put(1, "made longer");
+    char path[512];
+    fixture_chunk_path(folder, &a.name, path);
+    fixture_truncate(path, 4);
+    cr_assert_not(gw_store_read(store, &a.name, bytes, a.length, &err));
+    cr_assert_eq(err.code, GW_E_CORRUPT);
+    fixture_chunk_path(folder, &b.name, path);
+    fixture_truncate(path, 100);
+    cr_assert_not(gw_store_read(store, &b.name, bytes, b.length, &err));
+    cr_assert_eq(err.code, GW_E_CORRUPT);
+    cr_assert(put(1, "cut short").written && put(1, "made longer").written);
+}
+
+Test(store, a_disk_that_cannot_read_sets_aside_too) {
+    gw_store_item item = put(1, "unreadable sector");
+    fixture_io faulty;
+    fixture_io_init(&faulty, CALL_READ, 0, EIO);
+    reopen(&faulty);
+    cr_assert_not(gw_store_read(store, &item.name, bytes, item.length, &err));
+    cr_assert_eq(err.code, GW_E_IO);
+    cr_assert(put(1, "unreadable sector").written);
+}
+
+Test(store, sweep_keeps_what_is_needed_or_pinned) {
+    gw_store_item needed = put(1, "needed"), pinned = put(2, "pinned"), loose = put(1, "loose");
+    gw_store_release(store, 1);
+    gw_store_swept swept;
+    cr_assert(gw_store_sweep(store, &needed.name, 1, &swept, &err), "%s", err.text);
+    cr_assert_eq(swept.deleted, 1);
+    cr_assert_eq(swept.deleted_bytes, 5);
+    cr_assert_eq(swept.kept, 2);
+    cr_assert_not(gw_store_has(store, &loose.name, loose.length));
+    gw_store_release(store, 2);
+    cr_assert(gw_store_sweep(store, &needed.name, 1, &swept, &err), "%s", err.text);
+    cr_assert_not(gw_store_has(store, &pinned.name, pinned.length));
+    cr_assert(gw_store_has(store, &needed.name, needed.length));
+}
+
+Test(store, a_have_answer_pins_and_can_be_taken_back) {
+    gw_store_item item = put(1, "had");
+    gw_store_release(store, 1);
+    cr_assert(gw_store_pin(store, 9, &item.name, item.length));
+    cr_assert(gw_store_pin(store, 9, &item.name, item.length));
+    gw_store_unpin(store, 9, &item.name);
+    gw_store_swept swept;
+    cr_assert(gw_store_sweep(store, NULL, 0, &swept, &err), "%s", err.text);
+    cr_assert_eq(swept.deleted, 0, "it was pinned twice");
+    gw_store_unpin(store, 9, &item.name);
+    cr_assert(gw_store_sweep(store, NULL, 0, &swept, &err), "%s", err.text);
+    cr_assert_eq(swept.deleted, 1);
+    cr_assert_not(gw_store_pin(store, 9, &item.name, item.length), "what is gone is not had");
+}
+
+Test(store, sweep_clears_damaged_files_that_nobody_needs) {
+    gw_store_item needed = put(1, "needed and damaged"), loose = put(1, "loose and damaged");
+    char path[512];
+    fixture_chunk_path(folder, &needed.name, path);
+    fixture_damage(path);
+    fixture_chunk_path(folder, &loose.name, path);
+    fixture_damage(path);
+    gw_store_read(store, &needed.name, bytes, needed.length, &err);
+    gw_store_read(store, &loose.name, bytes, loose.length, &err);
+    gw_store_swept swept;
+    cr_assert(gw_store_sweep(store, &needed.name, 1, &swept, &err), "%s", err.text);
+    cr_assert_eq(fixture_count_files(folder, ".damaged"), 1, "a needed one stays for people to see");
+    put(1, "needed and damaged");
+    cr_assert(gw_store_sweep(store, &needed.name, 1, &swept, &err), "%s", err.text);
+    cr_assert_eq(fixture_count_files(folder, ".damaged"), 0, "until it is replaced");
+    cr_assert(gw_store_has(store, &needed.name, needed.length));
+}
+
+Test(store, leftovers_of_crashed_writes_go_at_open) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/tmp/1f3a-7", folder);
+    FILE *stream = fopen(path, "w");
+    cr_assert_not_null(stream);
+    fclose(stream);
+    gw_store_close(store);
+    cr_assert(gw_store_open(folder, GW_STORE_LOOK, NULL, &store, &err));
+    cr_assert_eq(access(path, F_OK), 0, "looking changes nothing");
+    gw_store_close(store);
+    cr_assert(gw_store_open(folder, GW_STORE_WRITE, NULL, &store, &err));
+    cr_assert_neq(access(path, F_OK), 0);
+}
+
+Test(store, looking_leaves_damaged_files_where_they_are) {
+    gw_store_item item = put(1, "rotting");
+    char path[512];
+    fixture_chunk_path(folder, &item.name, path);
+    fixture_damage(path);
+    gw_store_close(store);
+    cr_assert(gw_store_open(folder, GW_STORE_LOOK, NULL, &store, &err));
+    cr_assert_not(gw_store_read(store, &item.name, bytes, item.length, &err));
+    cr_assert_eq(err.code, GW_E_CORRUPT);
+    cr_assert_eq(access(path, F_OK), 0);
+}
+
+static void count_chunk(void *context, const gw_hash *name, uint64_t length) {
+    (void)name;
+    *(uint64_t *)context += 1000 + length;
+}
+
+Test(store, lists_chunks_and_nothing_else) {
+    put(1, "one");
+    gw_store_item item = put(1, "three");
+    char path[512], strange[600];
+    fixture_chunk_path(folder, &item.name, path);
+    snprintf(strange, sizeof strange, "%s.txt", path);
+    FILE *stream = fopen(strange, "w");
+    cr_assert_not_null(stream);
+    fclose(stream);
+    uint64_t sum = 0;
+    cr_assert(gw_store_list(store, count_chunk, &sum, &err), "%s", err.text);
+    cr_assert_eq(sum, 2008);
+}
+
+/* ---- disks that fail ---- */
+
+/* One failing call of every kind in turn: the error says why, no temporary file and no wrong chunk stays, and
+ * the same put succeeds once the disk is well again. */
+static void fail_and_recover(fixture_call call, int error, const char *why) {
+    fixture_io faulty;
+    fixture_io_init(&faulty, call, -1, error);
+    faulty.once = true;
+    reopen(&faulty);
+    gw_store_item items[2] = {item_of("first of two"), item_of("second of two")};
+    cr_assert(gw_store_put(store, 1, items, 2, &err), "%s", err.text); /* makes the folders */
+    for (int left = 0; left < 2; left++) {
+        char path[512];
+        for (int i = 0; i < 2; i++) {
+            fixture_chunk_path(folder, &items[i].name, path);
+            unlink(path);
+        }
+        atomic_store(&faulty.left, left);
+        cr_assert_not(gw_store_put(store, 1, items, 2, &err), "call %d of kind %d", left, (int)call);
+        cr_assert_eq(err.code, GW_E_IO);
+        cr_assert_not_null(strstr(err.text, why), "%s", err.text);
+        cr_assert_not_null(strstr(err.text, "chunk "), "%s", err.text);
+        cr_assert_eq(fixture_count_files(folder, "-"), 0, "%s", err.text);
+        for (int i = 0; i < 2; i++)
+            cr_assert(gw_store_read(store, &items[i].name, bytes, items[i].length, &err) ||
+                      err.code == GW_E_NOTFOUND);
+        cr_assert(gw_store_put(store, 1, items, 2, &err), "%s", err.text);
+        cr_assert(gw_store_read(store, &items[1].name, bytes, items[1].length, &err), "%s", err.text);
+    }
+}
+
+Test(store, disk_full) {
+    fail_and_recover(CALL_WRITE, ENOSPC, "No space left on device");
+}
+Test(store, flush_fails) {
+    fail_and_recover(CALL_FDATASYNC, EIO, "Input/output error");
+}
+Test(store, folder_flush_fails) {
+    fail_and_recover(CALL_FSYNC, EIO, "Input/output error");
+}
+Test(store, rename_fails) {
+    fail_and_recover(CALL_RENAME, EROFS, "Read-only file system");
+}
+Test(store, close_fails) {
+    fail_and_recover(CALL_CLOSE, EDQUOT, "Disk quota exceeded");
+}
+Test(store, open_fails) {
+    fail_and_recover(CALL_OPEN, EMFILE, "Too many open files");
+}
+
+Test(store, interrupted_calls_are_repeated) {
+    static const fixture_call calls[] = {CALL_WRITE, CALL_FDATASYNC, CALL_FSYNC, CALL_READ};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        fixture_io faulty;
+        fixture_io_init(&faulty, calls[i], -1, EINTR);
+        faulty.once = true;
+        reopen(&faulty);
+        char text[16];
+        snprintf(text, sizeof text, "chunk %zu", i);
+        atomic_store(&faulty.left, 0);
+        gw_store_item item = put(1, text);
+        cr_assert(gw_store_read(store, &item.name, bytes, item.length, &err), "%s", err.text);
+        cr_assert_eq(atomic_load(&faulty.left), -1, "the call was interrupted");
+    }
+}
+
+Test(store, a_read_only_disk_cannot_be_opened_for_writing) {
+    gw_store_close(store);
+    fixture_remove(folder);
+    fixture_io faulty;
+    fixture_io_init(&faulty, CALL_MKDIR, 0, EROFS);
+    cr_assert_not(gw_store_open(folder, GW_STORE_WRITE, &faulty.io, &store, &err));
+    cr_assert_eq(err.code, GW_E_IO);
+    cr_assert_not_null(strstr(err.text, folder), "%s", err.text);
+    cr_assert_not_null(strstr(err.text, "Read-only file system"), "%s", err.text);
+    cr_assert(gw_store_open(folder, GW_STORE_LOOK, NULL, &store, &err), "looking needs no folder");
+    cr_assert_not(gw_store_read(store, &(gw_hash){{1}}, bytes, 5, &err));
+    cr_assert_eq(err.code, GW_E_NOTFOUND);
+}
+
+/* A real limit of the operating system instead of a pretended one. */
+Test(store, a_file_size_limit_is_an_error_like_any_other) {
+    memset(bytes, 3, sizeof bytes);
+    gw_store_item item = {.bytes = bytes, .length = GW_CHUNK_BYTES};
+    gw_blake2b(bytes, sizeof bytes, item.name.bytes, sizeof item.name.bytes);
+    signal(SIGXFSZ, SIG_IGN);
+    struct rlimit limit = {1 << 20, RLIM_INFINITY}, before;
+    getrlimit(RLIMIT_FSIZE, &before);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    bool done = gw_store_put(store, 1, &item, 1, &err);
+    setrlimit(RLIMIT_FSIZE, &before);
+    cr_assert_not(done);
+    cr_assert_not_null(strstr(err.text, "File too large"), "%s", err.text);
+    cr_assert_eq(fixture_count_files(folder, ""), 0, "nothing half-written stays");
+    cr_assert(gw_store_put(store, 1, &item, 1, &err), "%s", err.text);
+}
+
+Test(store, a_sweep_that_cannot_delete_tries_the_others) {
+    put(1, "one");
+    put(1, "two");
+    put(1, "three");
+    gw_store_release(store, 1);
+    fixture_io faulty;
+    fixture_io_init(&faulty, CALL_UNLINK, -1, EPERM);
+    faulty.once = true;
+    reopen(&faulty);
+    atomic_store(&faulty.left, 0);
+    gw_store_swept swept;
+    cr_assert_not(gw_store_sweep(store, NULL, 0, &swept, &err));
+    cr_assert_not_null(strstr(err.text, "Operation not permitted"), "%s", err.text);
+    cr_assert_eq(swept.deleted, 2);
+    cr_assert_eq(swept.kept, 1);
+}
+
+/* ---- threads ---- */
+
+enum { ROUNDS = 200 };
+
+static void *pin_and_read(void *context) {
+    gw_store_item *item = context;
+    uint8_t own[64];
+    gw_err why;
+    uintptr_t broken = 0;
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        if (!gw_store_pin(store, 100, &item->name, item->length)) continue;
+        if (!gw_store_read(store, &item->name, own, item->length, &why)) broken++;
+        gw_store_release(store, 100);
+    }
+    return (void *)broken;
+}
+
+static void *put_again(void *context) {
+    gw_store_item item = *(gw_store_item *)context;
+    gw_err why;
+    uintptr_t broken = 0;
+    uint8_t own[64];
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        if (!gw_store_put(store, 200, &item, 1, &why) ||
+            !gw_store_read(store, &item.name, own, item.length, &why))
+            broken++;
+        gw_store_release(store, 200);
+    }
+    return (void *)broken;
+}
+
+/* Three threads put, pin and delete one chunk: whoever holds a pin must be able to read it. */
+Test(store, pins_and_sweeps_do_not_cross) {
+    gw_store_item item = item_of("contended");
+    fixture_io quick; /* without real flushes */
+    fixture_io_init(&quick, CALL_ANY, -1, 0);
+    reopen(&quick);
+    pthread_t threads[2];
+    pthread_create(&threads[0], NULL, pin_and_read, &item);
+    pthread_create(&threads[1], NULL, put_again, &item);
+    for (int i = 0; i < ROUNDS; i++) {
+        gw_store_swept swept;
+        cr_expect(gw_store_sweep(store, NULL, 0, &swept, &err), "%s", err.text);
+    }
+    for (int i = 0; i < 2; i++) {
+        void *broken;
+        pthread_join(threads[i], &broken);
+        cr_assert_eq((uintptr_t)broken, 0);
+    }
+}
