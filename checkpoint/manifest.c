@@ -17,12 +17,12 @@ enum {
 };
 
 bool gw_manifest_seal(gw_manifest *manifest, gw_err *err) {
-    if (!gw_layout_bytes(manifest->tensors, manifest->tensor_count, &manifest->state_bytes, err))
+    if (!gw_chunk_state_bytes(manifest->tensors, manifest->tensor_count, &manifest->state_bytes, err))
         return gw_fail_in(err, "checkpoint/manifest");
     manifest->chunk_count = gw_chunk_count(manifest->state_bytes);
     gw_hash layout;
-    gw_layout_hash(manifest->tensors, manifest->tensor_count, &layout);
-    gw_root_hash(&layout, manifest->state_bytes, manifest->chunks, manifest->chunk_count, &manifest->root);
+    gw_chunk_layout_hash(manifest->tensors, manifest->tensor_count, &layout);
+    gw_chunk_root(&layout, manifest->state_bytes, manifest->chunks, manifest->chunk_count, &manifest->root);
     return true;
 }
 
@@ -228,7 +228,7 @@ static bool take_chunks(decoding *d) {
     gw_manifest *m = d->manifest;
     size_t at = d->r.position;
     if (gw_get_u32(&d->r) != GW_CHUNK_BYTES) return fail_at(d, at, "unknown chunk size");
-    if (!take_count(d, GW_MAX_CHUNKS, sizeof(gw_hash), "impossible number of chunks", &m->chunk_count))
+    if (!take_count(d, GW_MAX_STATE_CHUNKS, sizeof(gw_hash), "impossible number of chunks", &m->chunk_count))
         return false;
     if (m->chunk_count != gw_chunk_count(m->state_bytes))
         return fail_at(d, at, "number of chunks and size of the state differ");
@@ -255,8 +255,8 @@ static bool take_manifest(decoding *d) {
     if (!take_params(d) || !take_tensors(d) || !take_chunks(d)) return false;
     if (gw_reader_left(&d->r) != CHECKSUM_BYTES) return fail_at(d, d->r.position, "bytes left over");
     gw_hash layout, root;
-    gw_layout_hash(m->tensors, m->tensor_count, &layout);
-    gw_root_hash(&layout, m->state_bytes, m->chunks, m->chunk_count, &root);
+    gw_chunk_layout_hash(m->tensors, m->tensor_count, &layout);
+    gw_chunk_root(&layout, m->state_bytes, m->chunks, m->chunk_count, &root);
     return gw_hash_equal(&root, &m->root) || fail_at(d, root_at, "the root is not that of the chunks");
 }
 

@@ -8,7 +8,7 @@
 bool gw_staging_init(gw_staging *pool, size_t bytes) {
     *pool = (gw_staging){.most = bytes / GW_CHUNK_BYTES};
     if (pool->most == 0) pool->most = 1;
-    if (pool->most > GW_MAX_CHUNKS) pool->most = GW_MAX_CHUNKS;
+    if (pool->most > GW_MAX_STATE_CHUNKS) pool->most = GW_MAX_STATE_CHUNKS;
     pool->idle = calloc(pool->most, sizeof *pool->idle);
     return pool->idle != NULL;
 }

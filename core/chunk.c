@@ -20,7 +20,7 @@ uint64_t gw_chunk_offset(uint32_t index) {
     return (uint64_t)index * GW_CHUNK_BYTES;
 }
 
-bool gw_layout_bytes(const gw_tensor *tensors, uint32_t count, uint64_t *state_bytes, gw_err *err) {
+bool gw_chunk_state_bytes(const gw_tensor *tensors, uint32_t count, uint64_t *state_bytes, gw_err *err) {
     uint64_t total = 0;
     for (uint32_t i = 0; i < count; i++) {
         const gw_tensor *tensor = &tensors[i];
@@ -53,7 +53,7 @@ static void end(crypto_generichash_state *state, gw_hash *hash) {
     GW_CHECK(failed == 0);
 }
 
-void gw_layout_hash(const gw_tensor *tensors, uint32_t count, gw_hash *layout) {
+void gw_chunk_layout_hash(const gw_tensor *tensors, uint32_t count, gw_hash *layout) {
     crypto_generichash_state state;
     begin(&state, "godwit layout 1");
     for (uint32_t i = 0; i < count; i++) {
@@ -71,8 +71,8 @@ void gw_layout_hash(const gw_tensor *tensors, uint32_t count, gw_hash *layout) {
     end(&state, layout);
 }
 
-void gw_root_hash(const gw_hash *layout, uint64_t state_bytes, const gw_hash *chunks, uint32_t chunk_count,
-                  gw_hash *root) {
+void gw_chunk_root(const gw_hash *layout, uint64_t state_bytes, const gw_hash *chunks, uint32_t chunk_count,
+                   gw_hash *root) {
     GW_CHECK(chunk_count == gw_chunk_count(state_bytes));
     crypto_generichash_state state;
     begin(&state, "godwit state 1");

@@ -20,9 +20,9 @@
 
 enum {
     GW_CHUNK_BYTES = 4 << 20,
-    GW_MAX_CHUNKS = 1 << 20, /* a state of at most 4 TiB */
+    GW_MAX_STATE_CHUNKS = 1 << 20, /* a state of at most 4 TiB */
 };
-#define GW_MAX_STATE_BYTES ((uint64_t)GW_CHUNK_BYTES * GW_MAX_CHUNKS)
+#define GW_MAX_STATE_BYTES ((uint64_t)GW_CHUNK_BYTES * GW_MAX_STATE_CHUNKS)
 
 /* How many chunks a state of `state_bytes` (at most GW_MAX_STATE_BYTES) has; 0 for an empty state. */
 uint32_t gw_chunk_count(uint64_t state_bytes);
@@ -33,12 +33,12 @@ uint64_t gw_chunk_offset(uint32_t index);
 
 /* The image's size: the sum over the GW_STATE tensors of the list; the others are passed over, so that a
  * gw_plan's list may be given as it is. False when the sum or a tensor is over GW_MAX_STATE_BYTES. */
-bool gw_layout_bytes(const gw_tensor *tensors, uint32_t count, uint64_t *state_bytes, gw_err *err);
+bool gw_chunk_state_bytes(const gw_tensor *tensors, uint32_t count, uint64_t *state_bytes, gw_err *err);
 /* The layout's hash as above, of the GW_STATE tensors of the list. Names are at most 63 bytes. */
-void gw_layout_hash(const gw_tensor *tensors, uint32_t count, gw_hash *layout);
+void gw_chunk_layout_hash(const gw_tensor *tensors, uint32_t count, gw_hash *layout);
 
 /* The root over all the chunks' names, which lie in order of index. */
-void gw_root_hash(const gw_hash *layout, uint64_t state_bytes, const gw_hash *chunks, uint32_t chunk_count,
-                  gw_hash *root);
+void gw_chunk_root(const gw_hash *layout, uint64_t state_bytes, const gw_hash *chunks, uint32_t chunk_count,
+                   gw_hash *root);
 
 #endif
