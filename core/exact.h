@@ -67,6 +67,10 @@ void gw_exact_add(const gw_exact_format *format, uint64_t first, uint64_t count,
 void gw_exact_add_integers(const gw_exact_format *format, uint64_t first, uint64_t count,
                            const int64_t *values, int64_t *sum, gw_exact_part *part);
 
+/* For sums in float (--reduce fast): values[i] = sum[i] * 2^-frac_bits, to nearest. The way back is
+ * gw_exact_add onto zeros with the format of one shard. */
+void gw_exact_to_float(uint32_t frac_bits, uint64_t count, const int64_t *sum, float *values);
+
 /* sum of q_i * key_i mod 2^64 over elements first..first+count of a bucket. Scalar reference. */
 uint64_t gw_exact_fingerprint(uint64_t first, uint64_t count, const int64_t *data);
 

@@ -54,6 +54,8 @@ typedef struct gw_held {
     uint32_t shards;     /* of this step */
     uint32_t held;       /* bits set */
     uint32_t in_flight;  /* shards being computed that will be held when they end */
+    uint32_t running;    /* contribute calls not yet returned, those that will be DROPPED included: the state
+                            must not change before this is 0 */
     bool poisoned;       /* a shard is in it in part: zero it, and report nothing held */
 } gw_held;
 
@@ -137,9 +139,9 @@ typedef struct gw_device_ops {
     /* Control. Checks what was received. When coverage and fingerprint are right it becomes the sum of the
      * step, and the sum before the last one is forgotten. */
     bool (*reduce_end)(gw_device *device, gw_verdict *verdict, gw_err *err);
-    /* Any thread between a good reduce_end and the second one after it. The finished sum of `step`, as int64
-     * segments for another member's IMPORT. Fails with GW_E_NOTFOUND when it is not kept (any more; a sum of
-     * ALONE is gone at the next step_begin). */
+    /* Control. The finished sum of `step`, readable by any thread until the second reduce_begin after it, as
+     * int64 segments for another member's IMPORT. Fails with GW_E_NOTFOUND when it is not kept (any more; a
+     * sum of ALONE is gone at the next step_begin). */
     bool (*sum_export)(gw_device *device, uint64_t step, gw_segments *segments, gw_err *err);
     /* Control. Boundary words of the present step's sum. */
     void (*boundary)(gw_device *device, int64_t *words);

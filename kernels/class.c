@@ -1,0 +1,165 @@
+#include "kernels/class.h"
+
+#include "core/id.h"
+
+#include <cblas.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+/* Rises when our own kernels give other bits than before. */
+enum { KERNEL_SET = 1 };
+
+static const char core_variable[] = "OPENBLAS_CORETYPE";
+
+typedef struct cpu_class {
+    const char *name; /* what users type, what OPENBLAS_CORETYPE takes and openblas_get_corename answers */
+    bool (*runs)(void);
+} cpu_class;
+
+#if defined(__x86_64__)
+static bool runs_nehalem(void) {
+    return __builtin_cpu_supports("sse4.2");
+}
+
+static bool runs_sandybridge(void) {
+    return __builtin_cpu_supports("avx");
+}
+
+static bool runs_haswell(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static bool runs_skylakex(void) {
+    return runs_haswell() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512cd");
+}
+
+static bool runs_cooperlake(void) {
+    return runs_skylakex() && __builtin_cpu_supports("avx512bf16");
+}
+
+static const cpu_class classes[] = {{"Nehalem", runs_nehalem},   {"Sandybridge", runs_sandybridge},
+                                    {"Haswell", runs_haswell},   {"Zen", runs_haswell},
+                                    {"SkylakeX", runs_skylakex}, {"Cooperlake", runs_cooperlake}};
+static const char class_names[] = "nehalem, sandybridge, haswell, zen, skylakex, cooperlake";
+#else
+static bool runs_armv8(void) {
+    return true;
+}
+
+static const cpu_class classes[] = {{"armv8", runs_armv8}};
+static const char class_names[] = "armv8";
+#endif
+
+const char *gw_cpu_class_names(void) {
+    return class_names;
+}
+
+static bool find_class(const char *name, const cpu_class **class, gw_err *err) {
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
+        if (strcasecmp(classes[i].name, name) != 0) continue;
+        if (!classes[i].runs())
+            return gw_fail(err, GW_E_UNSUPPORTED, "--cpu-class %s: this processor lacks its instructions",
+                           name);
+        *class = &classes[i];
+        return true;
+    }
+    return gw_fail(err, GW_E_USAGE, "--cpu-class: '%s' is not one of %s", name, class_names);
+}
+
+/* Whether an environment entry may change results, or threads that BLAS starts. */
+static bool harmful(const char *entry) {
+    static const char *const prefixes[] = {"OPENBLAS_", "GOTO_", "OMP_",      "GOMP_", "KMP_",
+                                           "MKL_",      "BLIS_", "FLEXIBLAS", "BLAS_", "VECLIB_"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0) return true;
+    return false;
+}
+
+/* Builds the environment to run in, in `clean` (room for all entries and two more); `setting` is NULL or an
+ * entry to have in it. Returns whether it differs from the present one. */
+static bool clean_environment(char *setting, char **clean) {
+    size_t kept = 0;
+    bool changed = false, set = false;
+    for (char **entry = environ; *entry != NULL; entry++) {
+        if (setting != NULL && strcmp(*entry, setting) == 0)
+            set = true;
+        else if (harmful(*entry))
+            changed = true;
+        else
+            clean[kept++] = *entry;
+    }
+    if (setting != NULL) clean[kept++] = setting;
+    clean[kept] = NULL;
+    return changed || (setting != NULL && !set);
+}
+
+bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err) {
+    const cpu_class *class = NULL;
+    char setting[64];
+    if (name != NULL) {
+        if (!find_class(name, &class, err)) return false;
+        snprintf(setting, sizeof setting, "%s=%s", core_variable, class->name);
+    }
+    size_t entries = 0;
+    while (environ[entries] != NULL) entries++;
+    char **clean = calloc(entries + 2, sizeof *clean);
+    if (clean == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for %zu environment entries", entries);
+    if (clean_environment(class != NULL ? setting : NULL, clean)) {
+        execve("/proc/self/exe", argv, clean);
+        int reason = errno;
+        free(clean);
+        return gw_fail_errno(err, reason, "cannot run this program again with a clean environment");
+    }
+    free(clean);
+    if (class != NULL && strcasecmp(openblas_get_corename(), class->name) != 0)
+        return gw_fail(err, GW_E_UNSUPPORTED,
+                       "--cpu-class %s: this OpenBLAS has no such kernels (it uses %s)", name,
+                       openblas_get_corename());
+    return true;
+}
+
+/* The 8 first bytes of the GNU build id among a program's notes, in hexadecimal. */
+static bool find_build_id(const uint8_t *notes, size_t length, char text[17]) {
+    for (size_t at = 0; at + sizeof(ElfW(Nhdr)) <= length;) {
+        ElfW(Nhdr) note;
+        memcpy(&note, notes + at, sizeof note);
+        at += sizeof note;
+        size_t name_bytes = ((size_t)note.n_namesz + 3) & ~(size_t)3;
+        size_t bytes = ((size_t)note.n_descsz + 3) & ~(size_t)3;
+        if (name_bytes > length - at || bytes > length - at - name_bytes) return false;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(notes + at, "GNU", 4) == 0 &&
+            note.n_descsz >= 8) {
+            gw_hex(notes + at + name_bytes, 8, text);
+            return true;
+        }
+        at += name_bytes + bytes;
+    }
+    return false;
+}
+
+static int visit_program(struct dl_phdr_info *program, size_t size, void *text) {
+    (void)size;
+    for (int i = 0; i < program->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &program->dlpi_phdr[i];
+        const uint8_t *notes = (const uint8_t *)(program->dlpi_addr + header->p_vaddr); /* NOLINT */
+        if (header->p_type == PT_NOTE && find_build_id(notes, header->p_memsz, text)) break;
+    }
+    return 1; /* the first one is the program itself: look no further */
+}
+
+void gw_cpu_class_text(char *text, size_t size) {
+    char build[17] = "unknown";
+    dl_iterate_phdr(visit_program, build);
+    char version[32] = "unknown"; /* openblas_get_config: "OpenBLAS 0.3.21 DYNAMIC_ARCH ..." */
+    (void)sscanf(openblas_get_config(), "OpenBLAS %31s", version);
+    snprintf(text, size, "cpu godwit=%s build=%s openblas=%s core=%s kernels=%d", GODWIT_VERSION, build,
+             version, openblas_get_corename(), KERNEL_SET);
+}

@@ -1,0 +1,226 @@
+#include "kernels/sums.h"
+
+#include "core/check.h"
+#include "kernels/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEPT = 2 }; /* the latest sum, and one that is being received or is the step's before */
+
+typedef struct sum {
+    int64_t *words; /* NULL until it is needed; the accumulator's for ALONE */
+    uint64_t step;
+    bool finished;
+} sum;
+
+struct gw_sum_store {
+    const gw_layout *layout;
+    const gw_exact_path *path;
+    gw_accumulator *accumulator;
+    uint64_t job_key;
+    sum kept[KEPT];
+    sum alone; /* lies in the accumulator */
+    uint32_t latest;
+    float *floats[2];        /* FAST: sent, received; indexed like the words */
+    gw_segment *segments[3]; /* sent, received, exported; 2 per bucket */
+
+    gw_reduce mode; /* of the reduction that was begun; 0 = none */
+    uint64_t step;
+    uint32_t shards;
+};
+
+bool gw_sum_store_open(const gw_layout *layout, const gw_exact_path *path, uint64_t job_key,
+                       gw_accumulator *accumulator, gw_sum_store **store, gw_err *err) {
+    gw_sum_store *s = calloc(1, sizeof *s);
+    *store = NULL;
+    if (s == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for sums");
+    s->layout = layout;
+    s->path = path;
+    s->accumulator = accumulator;
+    s->job_key = job_key;
+    for (int i = 0; i < 3; i++) {
+        s->segments[i] = calloc(2 * (size_t)layout->bucket_count, sizeof *s->segments[i]);
+        if (s->segments[i] != NULL) continue;
+        gw_sum_store_close(s);
+        return gw_fail(err, GW_E_NOMEM, "no memory for %u segments", layout->bucket_count);
+    }
+    *store = s;
+    return true;
+}
+
+void gw_sum_store_close(gw_sum_store *s) {
+    if (s == NULL) return;
+    for (int i = 0; i < KEPT; i++) gw_memory_give(s->kept[i].words, s->layout->words * sizeof(int64_t));
+    for (int i = 0; i < 2; i++) gw_memory_give(s->floats[i], s->layout->words * sizeof(float));
+    for (int i = 0; i < 3; i++) free(s->segments[i]);
+    free(s);
+}
+
+uint64_t gw_sum_store_bytes(const gw_sum_store *s) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < KEPT; i++)
+        if (s->kept[i].words != NULL) bytes += s->layout->words * sizeof(int64_t);
+    for (int i = 0; i < 2; i++)
+        if (s->floats[i] != NULL) bytes += s->layout->words * sizeof(float);
+    return bytes;
+}
+
+static gw_segments list_exact(const gw_sum_store *s, gw_segment *list, int64_t *words) {
+    for (uint32_t b = 0; b < s->layout->bucket_count; b++) {
+        const gw_layout_bucket *bucket = &s->layout->buckets[b];
+        list[b] = (gw_segment){words + bucket->header, GW_EXACT_HEADER + bucket->count, false};
+    }
+    return (gw_segments){list, s->layout->bucket_count};
+}
+
+/* The job's buckets in two segments, header and data; the boundary bucket stays whole integers. */
+static gw_segments list_fast(const gw_sum_store *s, gw_segment *list, int64_t *words, float *floats) {
+    uint32_t count = 0, job_buckets = s->layout->bucket_count - 1;
+    for (uint32_t b = 0; b < job_buckets; b++) {
+        const gw_layout_bucket *bucket = &s->layout->buckets[b];
+        list[count++] = (gw_segment){words + bucket->header, GW_EXACT_HEADER, false};
+        list[count++] = (gw_segment){floats + bucket->data, bucket->count, true};
+    }
+    const gw_layout_bucket *boundary = &s->layout->buckets[job_buckets];
+    list[count++] = (gw_segment){words + boundary->header, GW_EXACT_HEADER + boundary->count, false};
+    return (gw_segments){list, count};
+}
+
+/* The word of a summed tensor's first element, or false for another tensor. */
+static bool find_sum(const gw_layout *layout, uint32_t tensor, uint64_t *word) {
+    if (layout->tensors[tensor].role == GW_STATE) return false;
+    *word = layout->buckets[layout->of[tensor].bucket].data + layout->of[tensor].first;
+    return true;
+}
+
+static void pack_floats(gw_sum_store *s, const int64_t *words) {
+    for (uint32_t t = 0; t < s->layout->tensor_count; t++) {
+        uint64_t at;
+        if (!find_sum(s->layout, t, &at)) continue;
+        gw_exact_to_float(s->layout->tensors[t].frac_bits, s->layout->of[t].elements, words + at,
+                          s->floats[0] + at);
+    }
+}
+
+/* Back to integers, on zeros; the headers get the fingerprint of what came out, so that the sum can be
+ * checked again where it is imported. A float sum out of range is bad, alike on all peers. */
+static void unpack_floats(gw_sum_store *s, int64_t *words) {
+    for (uint32_t b = 0; b + 1 < s->layout->bucket_count; b++) {
+        const gw_layout_bucket *bucket = &s->layout->buckets[b];
+        memset(words + bucket->data, 0, bucket->count * sizeof *words);
+        words[bucket->header + GW_EXACT_FINGERPRINT] = 0;
+    }
+    for (uint32_t t = 0; t < s->layout->tensor_count; t++) {
+        uint64_t at;
+        if (!find_sum(s->layout, t, &at)) continue;
+        gw_exact_format format = gw_exact_format_of(s->layout->tensors[t].frac_bits, 1);
+        gw_exact_part part = {0, 0};
+        s->path->add(&format, s->layout->of[t].first, s->layout->of[t].elements, s->floats[1] + at,
+                     words + at, &part);
+        int64_t *header = words + s->layout->buckets[s->layout->of[t].bucket].header;
+        header[GW_EXACT_FINGERPRINT] = (int64_t)((uint64_t)header[GW_EXACT_FINGERPRINT] + part.fingerprint);
+        header[GW_EXACT_BAD] += (int64_t)part.bad;
+    }
+}
+
+static bool need_buffers(gw_sum_store *s, gw_reduce mode, sum *into, gw_err *err) {
+    void *memory;
+    if (into->words == NULL) {
+        if (!gw_memory_take(s->layout->words * sizeof(int64_t), &memory, err)) return gw_fail_in(err, "sums");
+        into->words = memory;
+    }
+    for (int i = 0; mode == GW_REDUCE_FAST && i < 2; i++) {
+        if (s->floats[i] != NULL) continue;
+        if (!gw_memory_take(s->layout->words * sizeof(float), &memory, err)) return gw_fail_in(err, "sums");
+        s->floats[i] = memory;
+    }
+    return true;
+}
+
+bool gw_sum_store_begin(gw_sum_store *s, gw_reduce mode, gw_segments *send, gw_segments *receive,
+                        gw_err *err) {
+    gw_held held;
+    gw_accumulator_held(s->accumulator, &held, NULL);
+    *send = (gw_segments){NULL, 0};
+    *receive = (gw_segments){NULL, 0};
+    s->mode = 0;
+    s->alone.finished = false;
+    sum *into = &s->kept[1 - s->latest];
+    if (mode != GW_REDUCE_ALONE) {
+        if (!need_buffers(s, mode, into, err)) return false;
+        into->finished = false;
+    }
+    int64_t *own = mode == GW_REDUCE_IMPORT ? NULL : gw_accumulator_settle(s->accumulator);
+    switch (mode) {
+    case GW_REDUCE_ALONE:
+        s->alone.words = own;
+        break;
+    case GW_REDUCE_EXACT:
+        *send = list_exact(s, s->segments[0], own);
+        *receive = list_exact(s, s->segments[1], into->words);
+        break;
+    case GW_REDUCE_FAST:
+        pack_floats(s, own);
+        *send = list_fast(s, s->segments[0], own, s->floats[0]);
+        *receive = list_fast(s, s->segments[1], into->words, s->floats[1]);
+        break;
+    case GW_REDUCE_IMPORT:
+        *receive = list_exact(s, s->segments[1], into->words);
+        break;
+    default:
+        GW_CHECK(!"a known way to reduce");
+    }
+    s->mode = mode;
+    s->step = held.step;
+    s->shards = held.shards;
+    return true;
+}
+
+bool gw_sum_store_end(gw_sum_store *s, gw_verdict *verdict, gw_err *err) {
+    *verdict = gw_verdict_start();
+    if (s->mode == 0) return gw_fail(err, GW_E_INVALID, "no reduction was begun");
+    sum *done = s->mode == GW_REDUCE_ALONE ? &s->alone : &s->kept[1 - s->latest];
+    if (s->mode == GW_REDUCE_FAST) unpack_floats(s, done->words);
+    uint64_t coverage = gw_exact_coverage_of_all(s->job_key, s->step, s->shards);
+    for (uint32_t b = 0; b < s->layout->bucket_count; b++) {
+        const gw_layout_bucket *bucket = &s->layout->buckets[b];
+        gw_exact_check(b, done->words + bucket->header,
+                       s->path->fingerprint(0, bucket->count, done->words + bucket->data), s->shards,
+                       coverage, verdict);
+    }
+    if (verdict->coverage_ok && verdict->fingerprint_ok) {
+        done->step = s->step;
+        done->finished = true;
+        if (done != &s->alone) s->latest = 1 - s->latest;
+    }
+    s->mode = 0;
+    return true;
+}
+
+void gw_sum_store_release(gw_sum_store *s) {
+    s->alone.finished = false;
+    s->mode = 0;
+}
+
+static const sum *find(const gw_sum_store *s, uint64_t step) {
+    if (s->alone.finished && s->alone.step == step) return &s->alone;
+    for (uint32_t i = 0; i < KEPT; i++) { /* the latest first: it may be the step's second */
+        const sum *one = &s->kept[i == 0 ? s->latest : 1 - s->latest];
+        if (one->finished && one->step == step) return one;
+    }
+    return NULL;
+}
+
+const int64_t *gw_sum_store_words(const gw_sum_store *s, uint64_t step) {
+    const sum *one = find(s, step);
+    return one != NULL ? one->words : NULL;
+}
+
+bool gw_sum_store_export(gw_sum_store *s, uint64_t step, gw_segments *segments, gw_err *err) {
+    const sum *one = find(s, step);
+    if (one == NULL)
+        return gw_fail(err, GW_E_NOTFOUND, "the sum of step %llu is not kept", (unsigned long long)step);
+    *segments = list_exact(s, s->segments[2], one->words);
+    return true;
+}
