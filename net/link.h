@@ -10,13 +10,15 @@
  * First message on a connection, from the offerer: version u8, 1, ordinal u64. From the taker: version u8, 2,
  * ordinal u64. After that, messages are the brain's.
  *
- * Down. When a link breaks, `down` tells why at once, and if the peer is wanted it is dialled again at once,
- * at every address. A round of dialling that fails reports `down` again: with GW_CLOSED_REFUSED only when
- * every address refused, or was found to belong to another peer (the process is gone: proof of death), else
- * with the most hopeful reason of all. Rounds go on, with a growing pause (10 ms to 1 s, jittered), while the
- * peer is wanted. A peer that comes back with a newer incarnation: down for the old life, up for the new.
+ * Down. When a link breaks, `down` tells why at once, and if the peer is wanted it is dialled again at every
+ * address: at once, or after a pause if the link had not lasted a second. A round of dialling that fails
+ * reports `down` again: with GW_CLOSED_REFUSED only when every address refused, or was found to belong to
+ * another peer (the process is gone: proof of death), else with the most hopeful reason of all. Rounds go on,
+ * with a growing pause (10 ms to 1 s, jittered), while the peer is wanted. A peer that comes back with a
+ * newer incarnation: down for the old life, up for the new.
  *
- * Thread: the loop's. Callbacks may call any of these functions but gw_links_close. */
+ * Thread: the loop's. Callbacks may call any of these functions but gw_links_close, and
+ * come from the loop only, never from inside a call. */
 #ifndef GODWIT_NET_LINK_H
 #define GODWIT_NET_LINK_H
 
@@ -28,6 +30,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+enum { GW_LINK_ADDRS = 16 }; /* most addresses of one peer */
 
 typedef struct gw_links gw_links;
 

@@ -81,7 +81,6 @@ bool gw_endpoint_bind(const gw_addr *wanted, int *tcp_fd, int *udp_fd, gw_addr *
             return false;
         }
         *bound = gw_address_from_sockaddr((struct sockaddr *)&address);
-        bound->family = wanted->family; /* ::ffff:a.b.c.d stays what was asked for */
         int udp = make_socket(bound, SOCK_DGRAM, err), why = errno;
         if (udp >= 0) {
             *tcp_fd = tcp;
@@ -107,7 +106,9 @@ static void failed(gw_listener *listener, const gw_addr *from, gw_closed why, gw
                    const char *text) {
     uint64_t count;
     char address[GW_ADDR_TEXT];
-    if (fault != GW_FAULT_SELF && gw_quiet_may_speak(&listener->quiet, gw_now_ns(), &count))
+    /* A dialler that breaks off is normal: two peers that dial each other at once keep one connection. */
+    bool strange = why != GW_CLOSED_END && why != GW_CLOSED_RESET && fault != GW_FAULT_SELF;
+    if (strange && gw_quiet_may_speak(&listener->quiet, gw_now_ns(), &count))
         gw_log(GW_WARN, "net/listener", "%" PRIu64 " connection%s turned away, last from %s: %s", count,
                count == 1 ? "" : "s", gw_addr_text(from, address), text);
     if (listener->events.failed != NULL)

@@ -19,12 +19,14 @@ bool gw_endpoint_bind(const gw_addr *wanted, int *tcp_fd, int *udp_fd, gw_addr *
 
 typedef struct gw_listener gw_listener;
 
+/* Callbacks must not close the listener. */
 typedef struct gw_listener_events {
     void *context;
     /* An authenticated stream, of either kind. The receiver sets its events (gw_stream_set_events) or
      * detaches or closes it before returning. */
     void (*accepted)(void *context, gw_stream *stream, const gw_remote *remote);
-    /* May be NULL. A connection that never got that far; logged here already, at a limited rate. */
+    /* May be NULL. A connection that never got that far; if that is worth a
+     * person's attention, it was logged here already, at a limited rate. */
     void (*failed)(void *context, const gw_addr *from, gw_closed why, gw_fault fault, const char *text);
 } gw_listener_events;
 
