@@ -124,6 +124,7 @@ static void put_body(gw_writer *w, const gw_message *m) {
     case GW_MSG_MANIFEST:
         gw_put_u64(w, m->step);
         gw_put_u64(w, m->value);
+        gw_put_u8(w, m->flag);
         gw_put_u32(w, m->count);
         put_hashes(w, m->hashes, m->count);
         break;
@@ -322,6 +323,7 @@ static void get_body(gw_reader *r, gw_message *m) {
     case GW_MSG_MANIFEST:
         m->step = gw_get_u64(r);
         m->value = gw_get_u64(r);
+        m->flag = get_flag(r);
         get_hashes(r, m, false);
         break;
     case GW_MSG_RECORDED:

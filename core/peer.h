@@ -76,14 +76,14 @@ typedef struct gw_peer_status {
 void gw_peer_status_get(const gw_peer *peer, gw_peer_status *status);
 
 /* A peer as gossip knows it. Index from 0 until false is returned. */
-typedef struct gw_peer_contact {
+typedef struct gw_peer_contact_info {
     gw_peer_id id;
     gw_incarnation incarnation;
     gw_addr addr;
     const char *state; /* "alive", "suspect", "dead", "left" */
     bool linked, member, leader;
     uint64_t step, speed, checkpoint_step; /* speed in thousandths of a shard a second */
-} gw_peer_contact;
-bool gw_peer_contact_at(const gw_peer *peer, uint32_t index, gw_peer_contact *contact);
+} gw_peer_contact_info;
+bool gw_peer_contact_at(const gw_peer *peer, uint32_t index, gw_peer_contact_info *info);
 
 #endif

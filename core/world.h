@@ -183,6 +183,7 @@ typedef enum gw_notice {
     GW_NOTICE_CHECKPOINT, /* step, root: complete */
     GW_NOTICE_RESUMED,    /* step, root */
     GW_NOTICE_HEALED,     /* text */
+    GW_NOTICE_BAD,        /* step; shards = shard, first = tensor, desired = element: the first bad element */
 } gw_notice;
 
 typedef struct gw_action {

@@ -1,0 +1,481 @@
+#include "core/peer_state.h"
+
+#include "core/check.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- helpers that the peer_*.c files share
+ * ------------------------------------------------------------------- */
+
+gw_token gw_peer_token(gw_peer *p) {
+    return ++p->last_token;
+}
+
+gw_action *gw_peer_act(gw_peer *p, gw_action_kind kind) {
+    GW_CHECK(p->actions != NULL);
+    return gw_actions_add(p->actions, kind);
+}
+
+static const char *keep_text(gw_peer *p, const char *format, va_list args) {
+    char text[600];
+    vsnprintf(text, sizeof text, format, args);
+    return gw_actions_copy(p->actions, text, strlen(text) + 1);
+}
+
+void gw_peer_say(gw_peer *p, gw_level level, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    const char *text = keep_text(p, format, args);
+    va_end(args);
+    gw_action *log = gw_peer_act(p, GW_ACT_LOG);
+    log->level = level;
+    log->text = text;
+}
+
+gw_action *gw_peer_notice(gw_peer *p, gw_notice notice, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    const char *text = keep_text(p, format, args);
+    va_end(args);
+    gw_action *action = gw_peer_act(p, GW_ACT_NOTICE);
+    action->notice = notice;
+    action->text = text;
+    return action;
+}
+
+void gw_peer_waits(gw_peer *p, const char *format, ...) {
+    if (p->now < p->phase_logged_ns) return;
+    p->phase_logged_ns = p->now + 2000 * GW_MS;
+    va_list args;
+    va_start(args, format);
+    const char *text = keep_text(p, format, args);
+    va_end(args);
+    gw_action *action = gw_peer_act(p, GW_ACT_NOTICE);
+    action->notice = GW_NOTICE_PHASE;
+    action->text = text;
+}
+
+uint64_t gw_peer_ms(const gw_peer *p, uint64_t milliseconds) {
+    return milliseconds * GW_MS * p->config.time_scale_percent / 100;
+}
+
+void gw_peer_send(gw_peer *p, const gw_peer_id *to, gw_message *message) {
+    GW_CHECK(!gw_peer_id_equal(to, &p->config.id));
+    message->job = p->job;
+    uint8_t *bytes;
+    size_t length = gw_message_encode(message, &bytes);
+    gw_action *action = gw_peer_act(p, GW_ACT_MESSAGE);
+    action->peer = *to;
+    action->length = length;
+    action->bytes = gw_actions_copy(p->actions, bytes, length);
+    free(bytes);
+}
+
+gw_message gw_peer_about_view(const gw_peer *p, gw_message_kind kind) {
+    return (gw_message){.kind = kind, .epoch = p->view.epoch, .name = p->view.name};
+}
+
+void gw_peer_send_members(gw_peer *p, gw_message *message) {
+    for (uint32_t i = 0; i < p->view.count; i++)
+        if (!gw_peer_id_equal(&p->view.members[i].id, &p->config.id))
+            gw_peer_send(p, &p->view.members[i].id, message);
+}
+
+void gw_peer_finish(gw_peer *p, gw_finish finish, const gw_hash *root, const char *format, ...) {
+    if (p->phase == GW_AT_OVER) return;
+    va_list args;
+    va_start(args, format);
+    const char *text = keep_text(p, format, args);
+    va_end(args);
+    gw_contacts_announce(p);
+    gw_gossip_leave(p->gossip, p->now);
+    gw_action *action = gw_peer_act(p, GW_ACT_FINISH);
+    action->finish = finish;
+    action->text = text;
+    action->step = p->step;
+    if (root != NULL) action->root = *root;
+    p->phase = GW_AT_OVER;
+}
+
+int gw_peer_own_rank(const gw_peer *p) {
+    return gw_view_rank(&p->view, &p->config.id);
+}
+bool gw_peer_is_leader(const gw_peer *p) {
+    return p->view.epoch > 0 && gw_peer_id_equal(&p->view.leader, &p->config.id);
+}
+
+/* ---- assembly
+ * ------------------------------------------------------------------------------------------------ */
+
+static void sink_send(void *context, const gw_addr *to, const void *bytes, size_t length) {
+    gw_peer *p = context;
+    gw_action *action = gw_peer_act(p, GW_ACT_DATAGRAM);
+    action->addr = *to;
+    action->length = length;
+    action->bytes = gw_actions_copy(p->actions, bytes, length);
+}
+
+static void sink_event(void *context, const gw_gossip_event *event) {
+    gw_contacts_gossip_event(context, event);
+}
+
+static bool open_gossip(gw_peer *p, gw_err *err) {
+    const gw_peer_config *c = &p->config;
+    gw_gossip_config gossip = {.id = c->id,
+                               .incarnation = c->incarnation,
+                               .cluster = c->cluster,
+                               .addr_count = c->addr_count,
+                               .seeds = c->seeds,
+                               .seed_count = c->seed_count,
+                               .timing = gw_gossip_timing_default(),
+                               .rng_seed = gw_rng_next(&p->rng),
+                               .sink = {p, sink_send, sink_event}};
+    memcpy(gossip.addr, c->addrs, sizeof gossip.addr);
+    gw_gossip_timing *t = &gossip.timing;
+    uint64_t percent = c->time_scale_percent;
+    if (c->probe_interval_ns != 0 && t->period_ns != 0)
+        percent = percent * c->probe_interval_ns / t->period_ns;
+    uint64_t *durations[] = {&t->period_ns,    &t->ping_timeout_ns,  &t->probe_timeout_ns,
+                             &t->suspicion_ns, &t->suspicion_log_ns, &t->gap_ns};
+    for (size_t i = 0; i < sizeof durations / sizeof durations[0]; i++)
+        *durations[i] = *durations[i] * percent / 100;
+    return gw_gossip_create(&gossip, &p->gossip, err);
+}
+
+static bool sane(const gw_peer_config *c, gw_err *err) {
+    if (c->identity == NULL || c->shards == NULL || gw_peer_id_is_none(&c->id))
+        return gw_fail(err, GW_E_USAGE, "core/peer: identity, shards and id are needed");
+    if (c->peers < 1 || c->peers > GW_MAX_MEMBERS)
+        return gw_fail(err, GW_E_USAGE, "--peers: %u is not from 1 to %d", c->peers, GW_MAX_MEMBERS);
+    if (c->fast && c->quorum != GW_QUORUM_MAJORITY)
+        return gw_fail(
+            err, GW_E_USAGE,
+            "--reduce fast needs --quorum majority: float sums depend on the view, so two halves of a "
+            "split network would compute different results");
+    if (c->replicas < 1 || c->keep < 1)
+        return gw_fail(err, GW_E_USAGE, "--replicas and --keep must be at least 1");
+    return true;
+}
+
+static void copy_config(gw_peer *p, const gw_peer_config *config) {
+    p->config = *config;
+    if (p->config.time_scale_percent == 0) p->config.time_scale_percent = 100;
+    p->identity = strdup(config->identity);
+    p->inventory = calloc(config->inventory_count + 1, sizeof *p->inventory);
+    GW_CHECK(p->identity != NULL && p->inventory != NULL);
+    for (uint32_t i = 0; i < config->inventory_count; i++) {
+        p->inventory[i] = config->inventory[i];
+        p->inventory[i].chunks = gw_set_copy(&config->inventory[i].chunks);
+    }
+    p->config.identity = p->identity;
+    p->config.inventory = p->inventory;
+    gw_blake2b(p->identity, strlen(p->identity), p->job.bytes, sizeof p->job.bytes);
+}
+
+gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
+    if (!sane(config, err)) return NULL;
+    gw_peer *p = calloc(1, sizeof *p);
+    if (p == NULL) {
+        gw_fail(err, GW_E_NOMEM, "core/peer: no memory for a peer");
+        return NULL;
+    }
+    copy_config(p, config);
+    p->rng = gw_rng_seeded(config->seed);
+    p->phase = GW_AT_WAITING;
+    p->accumulator_step = UINT64_MAX;
+    p->saved_step = UINT64_MAX;
+    p->own_speed = (uint64_t)config->workers * 1000;
+    p->learned = calloc(GW_MAX_LISTED, sizeof *p->learned);
+    p->kept = calloc(config->keep + 1, sizeof *p->kept);
+    GW_CHECK(p->learned != NULL && p->kept != NULL);
+    gw_ballot_open(&p->ballot, config->quorum == GW_QUORUM_MAJORITY);
+    if (config->record != NULL && config->record_length > 0) {
+        gw_reader r = gw_reader_on(config->record, config->record_length);
+        gw_ballot_get(&r, &p->ballot);
+        if (!gw_reader_done(&r)) {
+            gw_fail(err, GW_E_CORRUPT,
+                    "core/peer: the protocol record of this directory is damaged at byte %zu; "
+                    "a peer that forgot its votes must not vote: move the directory away and join afresh",
+                    r.position);
+            gw_peer_destroy(p);
+            return NULL;
+        }
+    }
+    if (!open_gossip(p, err)) {
+        gw_peer_destroy(p);
+        return NULL;
+    }
+    return p;
+}
+
+void gw_peer_destroy(gw_peer *p) {
+    if (p == NULL) return;
+    gw_gossip_destroy(p->gossip);
+    gw_ballot_close(&p->ballot);
+    for (uint32_t i = 0; i < p->config.inventory_count; i++) gw_set_free(&p->inventory[i].chunks);
+    gw_views_drop_attempt(p);
+    gw_install_free(p->installed);
+    gw_set_free(&p->ready);
+    gw_set_free(&p->held);
+    gw_set_free(&p->claimed);
+    gw_set_free(&p->missing);
+    gw_saves_free(&p->save);
+    free(p->poison);
+    free(p->learned);
+    free(p->kept);
+    for (uint32_t i = 0; i < p->contact_count; i++) gw_saves_forget_early(&p->contacts[i]);
+    free(p->contacts);
+    free(p->inventory);
+    free(p->identity);
+    free(p);
+}
+
+/* ---- events
+ * -------------------------------------------------------------------------------------------------- */
+
+static void on_message(gw_peer *p, const gw_event *event) {
+    gw_contact *from = gw_peer_contact(p, &event->peer);
+    if (from == NULL || !from->linked) return;
+    gw_message message;
+    gw_err err;
+    if (!gw_message_decode(event->bytes, event->length, &message, &err)) {
+        char id[GW_SHORT_TEXT];
+        gw_peer_say(p, GW_WARN, "from %s: %s", gw_peer_id_short(&from->id, id), err.text);
+        return;
+    }
+    bool same_job = gw_hash_equal(&message.job, &p->job);
+    if (message.kind == GW_MSG_HELLO) {
+        gw_contacts_hello(p, from, &message);
+    } else if (same_job) {
+        switch (message.kind) {
+        case GW_MSG_JOIN:
+            gw_waiting_join(p, from, &message);
+            break;
+        case GW_MSG_CLAIM:
+            gw_steps_claimed_by(p, from, &message);
+            break;
+        case GW_MSG_STORED:
+        case GW_MSG_MANIFEST:
+        case GW_MSG_RECORDED:
+        case GW_MSG_COMPLETE:
+        case GW_MSG_END:
+        case GW_MSG_ASK_STOP:
+        case GW_MSG_ASK_SAVE:
+            gw_saves_message(p, from, &message);
+            break;
+        default:
+            gw_views_message(p, from, &message);
+        }
+    }
+    gw_message_free(&message);
+}
+
+static void on_start(gw_peer *p) {
+    GW_CHECK(!p->started);
+    p->started = true;
+    p->started_ns = p->now;
+    p->saved_ns = p->now;
+    gw_contacts_announce(p);
+    gw_gossip_start(p->gossip, p->now);
+}
+
+static void on_leave(gw_peer *p) {
+    if (p->leaving) return;
+    p->leaving = true;
+    p->leave_step = p->step;
+    p->leave_deadline_ns = p->now + gw_peer_ms(p, 10000);
+    if (p->view.epoch == 0 || p->phase == GW_AT_WAITING) {
+        gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left before it was admitted");
+        return;
+    }
+    p->want_save = true;
+    gw_message message = gw_peer_about_view(p, GW_MSG_ASK_SAVE);
+    if (!gw_peer_is_leader(p)) gw_peer_send(p, &p->view.leader, &message);
+}
+
+static void on_stop(gw_peer *p) {
+    if (p->view.epoch == 0) {
+        gw_peer_finish(p, GW_FINISH_STOPPED, NULL, "stopped before the job started");
+        return;
+    }
+    p->want_stop = true;
+    gw_message message = gw_peer_about_view(p, GW_MSG_ASK_STOP);
+    if (!gw_peer_is_leader(p)) gw_peer_send(p, &p->view.leader, &message);
+}
+
+static void on_shard_failed(gw_peer *p, const gw_event *event) {
+    gw_peer_finish(p, GW_FINISH_FAILED, NULL, "shard %u of step %" PRIu64 " cannot be computed here: %s",
+                   event->shard, p->step, event->text == NULL ? "no reason given" : event->text);
+}
+
+static void dispatch(gw_peer *p, const gw_event *event) {
+    switch (event->kind) {
+    case GW_EV_START:
+        on_start(p);
+        break;
+    case GW_EV_TIMER:
+        break; /* the considerations below look at the clock */
+    case GW_EV_DATAGRAM:
+        gw_gossip_datagram(p->gossip, &event->addr, event->bytes, event->length, p->now);
+        break;
+    case GW_EV_LINK_UP:
+    case GW_EV_LINK_DOWN:
+        gw_contacts_link(p, event);
+        break;
+    case GW_EV_MESSAGE:
+        on_message(p, event);
+        break;
+    case GW_EV_DRY:
+        gw_steps_dry(p, event);
+        break;
+    case GW_EV_WORD_READ:
+        gw_steps_word_read(p, event);
+        break;
+    case GW_EV_WORD_SWAPPED:
+        gw_steps_word_swapped(p, event);
+        break;
+    case GW_EV_CLAIM:
+        gw_steps_claim(p, event);
+        break;
+    case GW_EV_SEALED:
+        gw_steps_sealed(p, event);
+        break;
+    case GW_EV_FROZEN:
+        gw_views_frozen(p, event);
+        break;
+    case GW_EV_REDUCED:
+        gw_steps_reduced(p, event);
+        break;
+    case GW_EV_APPLIED:
+        gw_steps_applied(p, event);
+        break;
+    case GW_EV_LOADED:
+        gw_views_loaded(p, event);
+        break;
+    case GW_EV_STORED:
+        gw_saves_stored(p, event);
+        break;
+    case GW_EV_MANIFEST_STORED:
+        gw_saves_manifest_stored(p, event);
+        break;
+    case GW_EV_PERSISTED:
+        gw_views_persisted(p, event);
+        break;
+    case GW_EV_SHARD_FAILED:
+        on_shard_failed(p, event);
+        break;
+    case GW_EV_STOP:
+        on_stop(p);
+        break;
+    case GW_EV_LEAVE:
+        on_leave(p);
+        break;
+    case GW_EV_FORCE_VIEW:
+        gw_views_force(p);
+        break;
+    }
+}
+
+void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions *actions) {
+    GW_CHECK(now_ns > 0 && now_ns >= p->now && p->actions == NULL);
+    GW_CHECK(p->started || event->kind == GW_EV_START);
+    p->actions = actions;
+    p->now = now_ns;
+    if (p->phase != GW_AT_OVER) {
+        dispatch(p, event);
+        if (gw_gossip_next_deadline(p->gossip) <= p->now) gw_gossip_tick(p->gossip, p->now);
+    }
+    if (p->phase != GW_AT_OVER) {
+        gw_steps_consider(p);
+        gw_saves_consider(p);
+        gw_views_consider(p);
+        gw_waiting_consider(p);
+    }
+    if (p->phase != GW_AT_OVER) gw_contacts_announce(p);
+    p->actions = NULL;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+uint64_t gw_peer_deadline(const gw_peer *p) {
+    if (p->phase == GW_AT_OVER) return UINT64_MAX;
+    uint64_t next = gw_gossip_next_deadline(p->gossip);
+    next = earlier(next, gw_views_deadline(p));
+    next = earlier(next, gw_waiting_deadline(p));
+    next = earlier(next, gw_saves_deadline(p));
+    if (p->thief.active && p->thief.retry_ns != 0) next = earlier(next, p->thief.retry_ns);
+    return next;
+}
+
+/* ---- for people
+ * ---------------------------------------------------------------------------------------------- */
+
+static const char *phase_text(const gw_peer *p) {
+    static const char *const names[] = {
+        [GW_AT_WAITING] = "waiting for peers",
+        [GW_AT_FROZEN] = "changing the view",
+        [GW_AT_LOADING] = "fetching the state",
+        [GW_AT_GATHERING] = "waiting for newcomers",
+        [GW_AT_COMPUTING] = "computing",
+        [GW_AT_SEALING] = "computing",
+        [GW_AT_REDUCING] = "reducing",
+        [GW_AT_APPLYING] = "applying",
+        [GW_AT_PAUSED] = "paused for a new view",
+        [GW_AT_ENDING] = "writing the final checkpoint",
+        [GW_AT_OVER] = "finished",
+    };
+    return names[p->phase];
+}
+
+void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
+    *status = (gw_peer_status){
+        .phase = phase_text(p),
+        .view = p->view.epoch > 0 ? &p->view : NULL,
+        .step = p->step,
+        .fingerprint = p->fingerprint,
+        .has_state = p->has_state,
+        .checkpoint_step = p->saved_step,
+        .views_installed = p->views_installed,
+        .steps_repaired = p->steps_repaired,
+        .shards_repaired = p->shards_repaired,
+        .steals = p->steals,
+        .shards_stolen = p->shards_stolen,
+    };
+    if (p->kept_count > 0) status->checkpoint_root = p->kept[p->kept_count - 1].root;
+}
+
+bool gw_peer_contact_at(const gw_peer *p, uint32_t index, gw_peer_contact_info *info) {
+    static const char *const states[] = {"alive", "suspect", "dead", "left"};
+    if (index >= gw_gossip_count(p->gossip)) return false;
+    const gw_gossip_member *member = gw_gossip_at(p->gossip, index);
+    *info =
+        (gw_peer_contact_info){.id = member->id,
+                               .incarnation = member->incarnation,
+                               .state = states[member->state],
+                               .addr = member->addr_count > 0 ? member->addr[0] : (gw_addr){0},
+                               .member = p->view.epoch > 0 && gw_view_rank(&p->view, &member->id) >= 0,
+                               .leader = p->view.epoch > 0 && gw_peer_id_equal(&p->view.leader, &member->id),
+                               .checkpoint_step = UINT64_MAX};
+    if (gw_peer_id_equal(&member->id, &p->config.id)) {
+        info->linked = true;
+        info->step = p->step;
+        info->speed = p->own_speed;
+        info->checkpoint_step = p->saved_step;
+        return true;
+    }
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *contact = &p->contacts[i];
+        if (!gw_peer_id_equal(&contact->id, &member->id)) continue;
+        info->linked = contact->linked;
+        info->step = contact->step;
+        info->speed = contact->speed;
+        info->checkpoint_step = contact->checkpoint_step;
+    }
+    return true;
+}

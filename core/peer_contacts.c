@@ -1,0 +1,286 @@
+/* Gossip's members as the brain sees them: links, hello, blobs. */
+#include "core/peer_state.h"
+
+#include "core/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { META_VERSION = 1 };
+
+gw_contact *gw_peer_contact(gw_peer *p, const gw_peer_id *id) {
+    for (uint32_t i = 0; i < p->contact_count; i++)
+        if (gw_peer_id_equal(&p->contacts[i].id, id)) return &p->contacts[i];
+    return NULL;
+}
+
+static gw_contact *add_contact(gw_peer *p, const gw_peer_id *id) {
+    if (p->contact_count == p->contact_capacity) {
+        p->contact_capacity = p->contact_capacity == 0 ? 8 : 2 * p->contact_capacity;
+        gw_contact *grown = realloc(p->contacts, p->contact_capacity * sizeof *grown);
+        GW_CHECK(grown != NULL);
+        p->contacts = grown;
+    }
+    gw_contact *contact = &p->contacts[p->contact_count++];
+    *contact = (gw_contact){.id = *id, .checkpoint_step = UINT64_MAX};
+    return contact;
+}
+
+/* ---- blobs
+ * --------------------------------------------------------------------------------------------------- */
+
+static void read_blob(gw_contact *contact, const uint8_t *bytes, size_t length) {
+    gw_reader r = gw_reader_on(bytes, length);
+    uint8_t version = gw_get_u8(&r), flags = gw_get_u8(&r);
+    uint8_t job[8];
+    gw_get_bytes(&r, job, sizeof job);
+    gw_contact next = *contact;
+    next.has_view = flags & 1;
+    next.at_end = flags >> 1 & 1;
+    next.leaving = flags >> 2 & 1;
+    memcpy(next.job, job, sizeof job);
+    next.epoch = gw_get_u64(&r);
+    gw_get_view_name(&r, &next.view_name);
+    gw_get_peer_id(&r, &next.leader);
+    next.view_count = gw_get_u32(&r);
+    next.step = gw_get_u64(&r);
+    next.fingerprint = gw_get_u64(&r);
+    next.checkpoint_step = gw_get_u64(&r);
+    next.speed = gw_get_u64(&r);
+    if (version == META_VERSION && gw_reader_done(&r)) *contact = next;
+}
+
+void gw_contacts_announce(gw_peer *p) {
+    uint8_t bytes[GW_GOSSIP_META];
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    uint64_t known = p->saved_step;
+    for (uint32_t i = 0; i < p->config.inventory_count && !p->config.fresh; i++)
+        if (known == UINT64_MAX || p->inventory[i].step > known) known = p->inventory[i].step;
+    gw_put_u8(&w, META_VERSION);
+    gw_put_u8(&w, (uint8_t)((p->view.epoch > 0) | (p->end_sent << 1) | (p->leaving << 2)));
+    gw_put_bytes(&w, p->job.bytes, 8);
+    gw_put_u64(&w, p->view.epoch);
+    gw_put_view_name(&w, &p->view.name);
+    gw_put_peer_id(&w, &p->view.leader);
+    gw_put_u32(&w, p->view.count);
+    gw_put_u64(&w, p->step);
+    gw_put_u64(&w, p->fingerprint);
+    gw_put_u64(&w, known);
+    gw_put_u64(&w, p->own_speed);
+    GW_CHECK(!w.failed);
+    if (w.length == p->meta_length && memcmp(bytes, p->meta, w.length) == 0) return;
+    memcpy(p->meta, bytes, w.length);
+    p->meta_length = w.length;
+    gw_gossip_set_meta(p->gossip, bytes, w.length, p->now);
+}
+
+/* ---- gossip's events
+ * ------------------------------------------------------------------------------------------ */
+
+static void want_link(gw_peer *p, gw_contact *contact, const gw_gossip_member *member) {
+    if (member->addr_count == 0) return;
+    gw_action *action = gw_peer_act(p, GW_ACT_LINK);
+    action->peer = contact->id;
+    action->flag = true;
+    action->count = member->addr_count;
+    action->addrs = gw_actions_copy(p->actions, member->addr, member->addr_count * sizeof member->addr[0]);
+    contact->wanted = true;
+}
+
+static void drop_link(gw_peer *p, gw_contact *contact) {
+    if (!contact->wanted) return;
+    gw_peer_act(p, GW_ACT_LINK)->peer = contact->id;
+    contact->wanted = false;
+}
+
+static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_incarnation *life) {
+    gw_contact *contact = gw_peer_contact(p, &member->id);
+    if (contact == NULL) contact = add_contact(p, &member->id);
+    bool news = !contact->alive || !gw_same_life(&contact->incarnation, life);
+    contact->incarnation = *life;
+    if (member->meta_bytes > 0) read_blob(contact, member->meta, member->meta_bytes);
+    if (!news) return;
+    contact->alive = true;
+    contact->alive_since_ns = p->now;
+    if (!contact->linked) contact->unlinked_since_ns = p->now;
+    want_link(p, contact, member);
+    gw_peer_notice(p, GW_NOTICE_PEER_ALIVE, " ")->peer = member->id;
+}
+
+static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
+    gw_contact *contact = gw_peer_contact(p, &event->member->id);
+    if (contact == NULL || !contact->alive) return;
+    if (!gw_same_life(&contact->incarnation, &event->incarnation)) return; /* an older life: long gone */
+    bool left = event->kind == GW_GOSSIP_LEFT;
+    if (event->member->meta_bytes > 0) read_blob(contact, event->member->meta, event->member->meta_bytes);
+    contact->alive = false;
+    contact->joining_until_ns = 0;
+    if (!left) gw_steps_member_died(p, contact);
+    drop_link(p, contact);
+    gw_peer_notice(p, left ? GW_NOTICE_PEER_LEFT : GW_NOTICE_PEER_DEAD, " ")->peer = contact->id;
+    int rank = p->view.epoch == 0 ? -1
+                                  : gw_view_rank_of_life(&p->view, &contact->id, event->incarnation.boot,
+                                                         event->incarnation.nonce);
+    char id[GW_SHORT_TEXT];
+    if (rank >= 0 && p->phase != GW_AT_OVER && !p->end_sent)
+        gw_views_need_change(p, "%s%s %s",
+                             gw_peer_id_equal(&contact->id, &p->view.leader) ? "leader " : "peer ",
+                             gw_peer_id_short(&contact->id, id), left ? "left" : "died");
+}
+
+static void peer_cloned(gw_peer *p, const gw_gossip_event *event) {
+    char id[GW_SHORT_TEXT], addr[GW_ADDR_TEXT];
+    gw_peer_id_short(&event->member->id, id);
+    gw_addr_text(&event->other_addr, addr);
+    if (gw_peer_id_equal(&event->member->id, &p->config.id))
+        gw_peer_finish(
+            p, GW_FINISH_DENIED, NULL,
+            "another process (%s) runs with this peer's identity %s: its directory is a copy of this one; "
+            "give every peer a --dir of its own",
+            addr, id);
+    else
+        gw_peer_say(p, GW_WARN,
+                    "two processes run with one identity %s (one of them at %s): a copied directory", id,
+                    addr);
+}
+
+void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
+    if (p->phase == GW_AT_OVER) return;
+    bool self = gw_peer_id_equal(&event->member->id, &p->config.id);
+    if (event->kind == GW_GOSSIP_CLONED) {
+        peer_cloned(p, event);
+        return;
+    }
+    if (self) return;
+    gw_contact *contact;
+    switch (event->kind) {
+    case GW_GOSSIP_ALIVE:
+        peer_alive(p, event->member, &event->incarnation);
+        break;
+    case GW_GOSSIP_DEAD:
+    case GW_GOSSIP_LEFT:
+        peer_gone(p, event);
+        break;
+    case GW_GOSSIP_META:
+        contact = gw_peer_contact(p, &event->member->id);
+        if (contact != NULL && event->member->meta_bytes > 0)
+            read_blob(contact, event->member->meta, event->member->meta_bytes);
+        break;
+    case GW_GOSSIP_SUSPECT:
+    case GW_GOSSIP_CLONED:
+        break;
+    }
+}
+
+/* ---- links
+ * ---------------------------------------------------------------------------------------------------- */
+
+static void link_up(gw_peer *p, gw_contact *contact, const gw_incarnation *life) {
+    contact->linked = true;
+    contact->linked_life = *life;
+    contact->greeted = false;
+    gw_message hello = {.kind = GW_MSG_HELLO,
+                        .epoch = p->view.epoch,
+                        .name = p->view.name,
+                        .text = p->identity,
+                        .value = p->config.probe,
+                        .flag = p->view.epoch > 0};
+    gw_peer_send(p, &contact->id, &hello);
+}
+
+static void link_down(gw_peer *p, gw_contact *contact, const gw_event *event) {
+    bool was_linked = contact->linked;
+    contact->linked = contact->greeted = false;
+    if (was_linked) contact->unlinked_since_ns = p->now;
+    if (event->link_end == GW_LINK_REFUSED)
+        gw_gossip_confirm_dead(p->gossip, &event->peer, &contact->incarnation, p->now);
+    else
+        gw_gossip_suspect_hint(p->gossip, &event->peer, p->now);
+}
+
+void gw_contacts_link(gw_peer *p, const gw_event *event) {
+    gw_contact *contact = gw_peer_contact(p, &event->peer);
+    if (contact == NULL) {
+        if (event->kind != GW_EV_LINK_UP) return;
+        contact = add_contact(p, &event->peer); /* it found us before gossip told us of it */
+        contact->incarnation = event->incarnation;
+    }
+    if (event->kind == GW_EV_LINK_UP)
+        link_up(p, contact, &event->incarnation);
+    else
+        link_down(p, contact, event);
+}
+
+/* ---- hello
+ * ----------------------------------------------------------------------------------------------------- */
+
+/* The first line that differs between two identities: name, and both values ("absent" where there is none).
+ */
+static void first_difference(const char *theirs, const char *ours, char *text, size_t size) {
+    while (*theirs != '\0' && *theirs == *ours) {
+        size_t line = strcspn(theirs, "\n");
+        if (strncmp(theirs, ours, line + 1) != 0) break;
+        theirs += line + 1;
+        ours += line + 1;
+    }
+    int their_line = (int)strcspn(theirs, "\n"), our_line = (int)strcspn(ours, "\n");
+    snprintf(text, size, "theirs: %.*s, here: %.*s", their_line == 0 ? 6 : their_line,
+             their_line == 0 ? "absent" : theirs, our_line == 0 ? 6 : our_line,
+             our_line == 0 ? "absent" : ours);
+}
+
+static void greet(gw_peer *p, gw_contact *from) {
+    from->greeted = true;
+    from->differs = false;
+    gw_views_link_up(p, from);
+}
+
+void gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message) {
+    char id[GW_SHORT_TEXT], text[400];
+    gw_peer_id_short(&from->id, id);
+    bool same = strcmp(message->text, p->identity) == 0;
+    if (same && message->value == p->config.probe) {
+        greet(p, from);
+        return;
+    }
+    from->differs = true;
+    from->greeted = false;
+    if (same)
+        snprintf(text, sizeof text,
+                 "the probe shard has other bits there (%016llx) than here (%016llx): different hardware or "
+                 "libraries",
+                 (unsigned long long)message->value, (unsigned long long)p->config.probe);
+    else
+        first_difference(message->text, p->identity, text, sizeof text);
+    /* Whoever came later is turned away: the one without a view; of two without, the higher id. */
+    bool ours_runs = p->view.epoch > 0, theirs_runs = message->flag;
+    bool turned_away = ours_runs != theirs_runs
+                           ? theirs_runs
+                           : !ours_runs && gw_peer_id_compare(&p->config.id, &from->id) > 0;
+    if (turned_away)
+        gw_peer_finish(p, GW_FINISH_DENIED, NULL, "peer %s runs another job (%s)", id, text);
+    else
+        gw_peer_say(p, GW_WARN, "peer %s runs another job (%s): not admitted", id, text);
+}
+
+/* ---- questions
+ * --------------------------------------------------------------------------------------------------- */
+
+bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact) {
+    return !contact->differs && memcmp(contact->job, p->job.bytes, sizeof contact->job) == 0;
+}
+
+bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact) {
+    return contact->alive && contact->linked && contact->greeted &&
+           gw_same_life(&contact->linked_life, &contact->incarnation) && p->now >= contact->blocked_until_ns;
+}
+
+bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank) {
+    const gw_member *member = &view->members[rank];
+    if (gw_peer_id_equal(&member->id, &p->config.id))
+        return member->boot == p->config.incarnation.boot && member->nonce == p->config.incarnation.nonce;
+    const gw_contact *contact = gw_peer_contact(p, &member->id);
+    return contact != NULL && contact->alive && contact->incarnation.boot == member->boot &&
+           contact->incarnation.nonce == member->nonce;
+}

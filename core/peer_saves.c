@@ -1,0 +1,361 @@
+/* Checkpoints while the job runs, and its end (design section 11). Every member stores the chunks that are
+ * placed on it and tells the leader their hashes; the leader checks that holders agree and sends the whole
+ * list, from which every member writes the same manifest; when all have it the checkpoint is complete. */
+#include "core/peer_state.h"
+
+#include "core/check.h"
+#include "core/placement.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAVE_LASTS_MS = 60000 }; /* a checkpoint that takes longer is abandoned */
+
+void gw_saves_free(gw_save *save) {
+    free(save->chunks);
+    free(save->hashes);
+    gw_set_free(&save->known);
+    gw_set_free(&save->durable);
+    gw_set_free(&save->answered);
+    gw_set_free(&save->recorded);
+    *save = (gw_save){0};
+}
+
+/* ---- deciding
+ * ------------------------------------------------------------------------------------------------------- */
+
+static bool is_due(const gw_peer *p) {
+    const gw_peer_config *c = &p->config;
+    if (p->want_save) return true;
+    if (c->checkpoint_steps != 0 && (p->step + 1) % c->checkpoint_steps == 0) return true;
+    return c->checkpoint_ns != 0 && p->now >= p->saved_ns + c->checkpoint_ns;
+}
+
+int64_t gw_saves_decide(gw_peer *p) {
+    int64_t decisions = 0;
+    if (!p->save.active && is_due(p)) {
+        decisions |= GW_DECIDE_SAVE;
+        p->want_save = false;
+    }
+    if (gw_waiting_has_joiners(p) || p->healing) decisions |= GW_DECIDE_PAUSE;
+    if (p->want_stop) decisions |= GW_DECIDE_STOP;
+    return decisions;
+}
+
+/* ---- storing
+ * -------------------------------------------------------------------------------------------------------- */
+
+static uint32_t writable_members(const gw_peer *p, gw_peer_id *ids) {
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < p->view.count; rank++)
+        if (!p->member_unwritable[rank]) ids[count++] = p->view.members[rank].id;
+    if (count > 0) return count;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) ids[rank] = p->view.members[rank].id;
+    return p->view.count; /* nobody can write: the hashes are wanted all the same */
+}
+
+static void store_chunks(gw_peer *p, bool hash_only) {
+    gw_action *save = gw_peer_act(p, GW_ACT_SAVE);
+    save->token = p->save.store_token = gw_peer_token(p);
+    save->step = p->save.step;
+    save->flag = hash_only;
+    save->count = p->save.chunk_count;
+    save->chunks = gw_actions_copy(p->actions, p->save.chunks, p->save.chunk_count * sizeof *p->save.chunks);
+}
+
+static void on_stored(gw_peer *p, uint32_t rank, bool failed, const uint32_t *chunks, const gw_hash *hashes,
+                      uint32_t count);
+
+/* A member may have stored its chunks before the leader has applied the step. */
+static void keep_early(gw_contact *from, gw_message *m) {
+    gw_saves_forget_early(from);
+    from->early = malloc(sizeof *from->early);
+    GW_CHECK(from->early != NULL);
+    *from->early = *m;
+    memset(m, 0, sizeof *m);
+}
+
+void gw_saves_forget_early(gw_contact *contact) {
+    if (contact->early == NULL) return;
+    gw_message_free(contact->early);
+    free(contact->early);
+    contact->early = NULL;
+}
+
+static void take_early(gw_peer *p, gw_contact *from) {
+    const gw_message *m = from->early;
+    if (m == NULL) return;
+    int rank = gw_view_rank(&p->view, &from->id);
+    bool fits =
+        rank >= 0 && p->save.active && gw_view_name_equal(&m->name, &p->view.name) && m->step == p->save.step;
+    if (fits) on_stored(p, (uint32_t)rank, m->flag, m->chunks, m->hashes, m->count);
+    if (fits || m->step < p->step) gw_saves_forget_early(from);
+}
+
+void gw_saves_open(gw_peer *p, bool final) {
+    gw_saves_free(&p->save);
+    uint32_t chunks = p->config.state_chunks;
+    gw_peer_id ids[GW_MAX_MEMBERS];
+    uint32_t writable = writable_members(p, ids);
+    gw_save *s = &p->save;
+    *s = (gw_save){.active = true, .final = final, .step = p->step, .fingerprint = p->fingerprint};
+    s->deadline_ns = final ? UINT64_MAX : p->now + gw_peer_ms(p, SAVE_LASTS_MS);
+    s->chunks = calloc(chunks + 1, sizeof *s->chunks);
+    s->hashes = calloc(chunks + 1, sizeof *s->hashes);
+    GW_CHECK(s->chunks != NULL && s->hashes != NULL);
+    s->known = gw_set_of(chunks);
+    s->durable = gw_set_of(chunks);
+    s->answered = gw_set_of(p->view.count);
+    s->recorded = gw_set_of(p->view.count);
+    uint32_t replicas = p->config.replicas < GW_MAX_REPLICAS ? p->config.replicas : GW_MAX_REPLICAS;
+    s->chunk_count = gw_placement_list(chunks, ids, writable, replicas, &p->config.id, s->chunks);
+    store_chunks(p, p->unwritable);
+    for (uint32_t i = 0; i < p->contact_count; i++) take_early(p, &p->contacts[i]);
+}
+
+void gw_saves_abandon(gw_peer *p) {
+    if (!p->save.active) return;
+    if (!p->save.final) {
+        p->want_save = true;
+        gw_peer_say(p, GW_INFO, "the checkpoint of step %" PRIu64 " is abandoned; another follows",
+                    p->save.step);
+    }
+    gw_saves_free(&p->save);
+}
+
+/* ---- at the leader
+ * ---------------------------------------------------------------------------------------------------- */
+
+static void record_manifest(gw_peer *p, const gw_hash *hashes, uint32_t count, uint64_t fingerprint,
+                            bool hash_only) {
+    gw_action *manifest = gw_peer_act(p, GW_ACT_MANIFEST);
+    manifest->token = p->save.manifest_token = gw_peer_token(p);
+    manifest->step = p->save.step;
+    manifest->fingerprint = fingerprint;
+    manifest->count = count;
+    manifest->hashes = gw_actions_copy(p->actions, hashes, count * sizeof *hashes);
+    manifest->flag = hash_only || p->unwritable;
+}
+
+static void all_answered(gw_peer *p) {
+    gw_save *s = &p->save;
+    bool known = gw_set_count(&s->known) == s->known.size,
+         durable = gw_set_count(&s->durable) == s->durable.size;
+    if (!known || (!durable && !s->final)) {
+        gw_peer_say(p, GW_WARN,
+                    "the checkpoint of step %" PRIu64
+                    " is given up: %u of its %u chunks could be stored by nobody; "
+                    "the last complete one stays",
+                    s->step, s->durable.size - gw_set_count(&s->durable), s->durable.size);
+        if (!s->final)
+            gw_saves_free(s);
+        else
+            gw_views_need_change(p, "the final state could not be hashed");
+        return;
+    }
+    gw_message message = gw_peer_about_view(p, GW_MSG_MANIFEST);
+    message.step = s->step;
+    message.value = s->fingerprint;
+    message.hashes = s->hashes;
+    message.count = s->known.size;
+    message.flag = !durable;
+    gw_peer_send_members(p, &message);
+    record_manifest(p, s->hashes, s->known.size, s->fingerprint, !durable);
+}
+
+static void on_stored(gw_peer *p, uint32_t rank, bool failed, const uint32_t *chunks, const gw_hash *hashes,
+                      uint32_t count) {
+    gw_save *s = &p->save;
+    char id[GW_SHORT_TEXT];
+    if (failed) p->member_unwritable[rank] = true;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t chunk = chunks[i];
+        if (chunk >= s->known.size) return;
+        if (gw_set_has(&s->known, chunk) && !gw_hash_equal(&s->hashes[chunk], &hashes[i])) {
+            gw_peer_say(p, GW_ERROR,
+                        "peer %s has other bits in chunk %u of the state of step %" PRIu64
+                        ": checkpoint given up",
+                        gw_peer_id_short(&p->view.members[rank].id, id), chunk, s->step);
+            gw_views_need_change(p, "holders of chunk %u disagree", chunk);
+            return;
+        }
+        gw_set_add(&s->known, chunk);
+        s->hashes[chunk] = hashes[i];
+        if (!failed) gw_set_add(&s->durable, chunk);
+    }
+    gw_set_add(&s->answered, rank);
+    if (gw_set_count(&s->answered) == p->view.count) all_answered(p);
+}
+
+static void complete(gw_peer *p, uint64_t step, const gw_hash *root);
+
+static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root) {
+    gw_save *s = &p->save;
+    if (gw_set_count(&s->recorded) == 0) s->root = *root;
+    if (!gw_hash_equal(&s->root, root)) {
+        gw_views_need_change(p, "members computed different roots of step %" PRIu64, s->step);
+        return;
+    }
+    gw_set_add(&s->recorded, rank);
+    if (gw_set_count(&s->recorded) < p->view.count) return;
+    bool final = s->final;
+    gw_hash whole = *root;
+    gw_message message = gw_peer_about_view(p, final ? GW_MSG_END : GW_MSG_COMPLETE);
+    message.step = s->step;
+    message.hash = whole;
+    message.flag = final && p->stopped;
+    gw_peer_send_members(p, &message);
+    complete(p, s->step, &whole);
+}
+
+/* ---- at every member
+ * ---------------------------------------------------------------------------------------------------- */
+
+static void retain(gw_peer *p) {
+    gw_hash roots[1024];
+    uint32_t count = p->kept_count < 1024 ? p->kept_count : 1024;
+    for (uint32_t i = 0; i < count; i++) roots[i] = p->kept[i].root;
+    gw_action *action = gw_peer_act(p, GW_ACT_RETAIN);
+    action->count = count;
+    action->hashes = gw_actions_copy(p->actions, roots, count * sizeof roots[0]);
+}
+
+static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
+    for (uint32_t i = 0; i < p->kept_count; i++)
+        if (gw_hash_equal(&p->kept[i].root, root)) return;
+    if (p->kept_count == p->config.keep) {
+        memmove(p->kept, p->kept + 1, (p->kept_count - 1) * sizeof *p->kept);
+        p->kept_count--;
+    }
+    p->kept[p->kept_count++] = (gw_kept){step, *root};
+}
+
+static void complete(gw_peer *p, uint64_t step, const gw_hash *root) {
+    bool final = p->save.final, durable = !p->unwritable;
+    gw_saves_free(&p->save);
+    p->saved_step = step;
+    p->saved_ns = p->now;
+    keep_root(p, step, root);
+    if (durable) retain(p);
+    gw_action *notice = gw_peer_notice(p, GW_NOTICE_CHECKPOINT, " ");
+    notice->step = step;
+    notice->root = *root;
+    if (!final) {
+        if (p->leaving && p->phase == GW_AT_PAUSED)
+            gw_peer_finish(p, GW_FINISH_LEFT, root, "left at step %" PRIu64, p->step);
+        return;
+    }
+    p->end_sent = true;
+    gw_peer_finish(p, p->stopped ? GW_FINISH_STOPPED : GW_FINISH_DONE, root, "step %" PRIu64, step);
+}
+
+void gw_saves_stored(gw_peer *p, const gw_event *event) {
+    gw_save *s = &p->save;
+    if (!s->active || event->token != s->store_token) return;
+    s->store_token = 0;
+    bool failed = event->outcome != GW_DONE;
+    if (failed && !p->unwritable) {
+        p->unwritable = true;
+        gw_peer_say(p, GW_WARN,
+                    "checkpoints cannot be written here: %s; the run goes on, others keep its share",
+                    event->text == NULL ? "no reason given" : event->text);
+        store_chunks(p, true);
+        return;
+    }
+    uint32_t count = failed ? 0 : s->chunk_count;
+    GW_CHECK(failed || event->count == s->chunk_count);
+    if (gw_peer_is_leader(p)) {
+        on_stored(p, (uint32_t)gw_peer_own_rank(p), p->unwritable, s->chunks, event->hashes, count);
+        return;
+    }
+    gw_message message = gw_peer_about_view(p, GW_MSG_STORED);
+    gw_hash *hashes = calloc(count + 1, sizeof *hashes);
+    GW_CHECK(hashes != NULL);
+    if (count > 0) memcpy(hashes, event->hashes, count * sizeof *hashes);
+    message.step = s->step;
+    message.flag = p->unwritable;
+    message.chunks = s->chunks;
+    message.hashes = hashes;
+    message.count = count;
+    gw_peer_send(p, &p->view.leader, &message);
+    free(hashes);
+}
+
+void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
+    gw_save *s = &p->save;
+    if (!s->active || event->token != s->manifest_token) return;
+    s->manifest_token = 0;
+    if (event->outcome != GW_DONE) {
+        p->unwritable = true;
+        gw_peer_say(p, GW_WARN, "the manifest of step %" PRIu64 " cannot be written here: %s", s->step,
+                    event->text == NULL ? "no reason given" : event->text);
+    }
+    if (gw_peer_is_leader(p)) {
+        on_recorded(p, (uint32_t)gw_peer_own_rank(p), &event->root);
+        return;
+    }
+    gw_message message = gw_peer_about_view(p, GW_MSG_RECORDED);
+    message.step = s->step;
+    message.hash = event->root;
+    gw_peer_send(p, &p->view.leader, &message);
+}
+
+void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
+    int rank = p->view.epoch == 0 ? -1 : gw_view_rank(&p->view, &from->id);
+    if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.name)) return;
+    bool leads = gw_peer_id_equal(&from->id, &p->view.leader), led = gw_peer_is_leader(p);
+    bool current = p->save.active && m->step == p->save.step;
+    switch (m->kind) {
+    case GW_MSG_STORED:
+        if (led && current)
+            on_stored(p, (uint32_t)rank, m->flag, m->chunks, m->hashes, m->count);
+        else if (led && m->step > p->step)
+            keep_early(from, m);
+        break;
+    case GW_MSG_MANIFEST:
+        if (leads && current && m->count == p->save.known.size && m->value == p->save.fingerprint)
+            record_manifest(p, m->hashes, m->count, m->value, m->flag);
+        break;
+    case GW_MSG_RECORDED:
+        if (led && current) on_recorded(p, (uint32_t)rank, &m->hash);
+        break;
+    case GW_MSG_COMPLETE:
+    case GW_MSG_END:
+        if (leads && current) complete(p, m->step, &m->hash);
+        break;
+    case GW_MSG_ASK_STOP:
+        p->want_stop = true;
+        break;
+    case GW_MSG_ASK_SAVE:
+        p->want_save = true;
+        break;
+    default:
+        break;
+    }
+}
+
+void gw_saves_end(gw_peer *p) {
+    p->phase = GW_AT_ENDING;
+    gw_saves_open(p, true);
+}
+
+/* ---- the clock
+ * ------------------------------------------------------------------------------------------------------- */
+
+void gw_saves_consider(gw_peer *p) {
+    if (p->save.active && p->now >= p->save.deadline_ns) {
+        gw_peer_say(p, GW_WARN, "the checkpoint of step %" PRIu64 " takes too long (a slow disk?)",
+                    p->save.step);
+        gw_saves_abandon(p);
+    }
+    if (p->leaving && p->phase != GW_AT_OVER && p->now >= p->leave_deadline_ns)
+        gw_peer_finish(p, GW_FINISH_LEFT, NULL,
+                       "left at step %" PRIu64 " without waiting for a checkpoint any longer", p->step);
+}
+
+uint64_t gw_saves_deadline(const gw_peer *p) {
+    uint64_t next = p->save.active ? p->save.deadline_ns : UINT64_MAX;
+    if (p->leaving && p->leave_deadline_ns < next) next = p->leave_deadline_ns;
+    return next;
+}

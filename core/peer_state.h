@@ -1,0 +1,291 @@
+/* Inside the brain: one peer's state, shared by the peer_*.c files only.
+ *
+ *   peer.c          assembly: create, dispatch, timers, status
+ *   peer_contacts.c gossip's members: links, hello, what is gossiped of this peer
+ *   peer_views.c    when a new view is needed, proposing, voting, installing
+ *   peer_waiting.c  without a view: founding, joining; healing of two views
+ *   peer_steps.c    a step's life: deal, steal, seal, reduce, check, apply
+ *   peer_saves.c    checkpoints, stop and the end of the job */
+#ifndef GODWIT_CORE_PEER_STATE_H
+#define GODWIT_CORE_PEER_STATE_H
+
+#include "core/ballot.h"
+#include "core/gossip.h"
+#include "core/message.h"
+#include "core/peer.h"
+#include "core/rng.h"
+
+#define GW_MS UINT64_C(1000000)
+
+typedef enum gw_phase_of_peer {
+    GW_AT_WAITING = 1, /* no view */
+    GW_AT_FROZEN,      /* voted; waits for the view to be installed */
+    GW_AT_LOADING,     /* installed; fetches the view's state */
+    GW_AT_GATHERING,   /* installed; others fetch */
+    GW_AT_COMPUTING,
+    GW_AT_SEALING,
+    GW_AT_REDUCING,
+    GW_AT_APPLYING,
+    GW_AT_PAUSED, /* at a boundary: the leader is about to propose */
+    GW_AT_ENDING, /* holds the final state; waits for the final checkpoint and for the others */
+    GW_AT_OVER,   /* finished: nothing happens any more */
+} gw_phase_of_peer;
+
+enum { GW_MAX_CLAIMS = 64 }; /* workers whose claims are remembered */
+
+/* A peer as the brain knows it beyond gossip. */
+typedef struct gw_contact {
+    gw_peer_id id;
+    gw_incarnation incarnation;           /* as gossip has it */
+    bool alive, linked, greeted, differs; /* greeted: its identity equals ours; differs: it does not */
+    bool wanted;                          /* a link has been asked for */
+    gw_incarnation linked_life;
+    uint64_t alive_since_ns, unlinked_since_ns, blocked_until_ns;
+    /* from its blob */
+    bool has_view, at_end, leaving;
+    uint8_t job[8];
+    uint64_t epoch, step, fingerprint, checkpoint_step, speed;
+    gw_view_name view_name;
+    gw_peer_id leader;
+    uint32_t view_count;
+    /* from JOIN, at a leader */
+    uint64_t joining_until_ns;
+    gw_view_name offered; /* the view it offers itself from, or none */
+    gw_message *early;    /* at a leader: its STORED for a checkpoint not opened here yet; owned */
+    /* careful steps: shards its workers were about to compute */
+    uint32_t claims[GW_MAX_CLAIMS]; /* by worker; UINT32_MAX = none */
+    uint32_t claim_count;           /* 0 = none has been heard of in this step */
+} gw_contact;
+
+typedef struct gw_attempt { /* a proposal of this peer's own */
+    bool active, deciding;  /* deciding: all voted, but waits (for a checkpoint's holders) */
+    gw_view view;
+    uint64_t base_epoch;
+    gw_view_name base;
+    gw_view_name absorbed[GW_MAX_ABSORBED];
+    uint32_t absorbed_count;
+    gw_view *listed; /* owned */
+    uint32_t listed_count;
+    gw_report *reports[GW_MAX_MEMBERS];
+    uint64_t started_ns, resend_ns;
+} gw_attempt;
+
+typedef struct gw_thief {
+    bool active;
+    gw_token tokens[GW_MAX_MEMBERS]; /* outstanding READ of each rank, 0 = none */
+    uint64_t words[GW_MAX_MEMBERS];
+    bool known[GW_MAX_MEMBERS]; /* words[rank] was read in this round */
+    uint32_t outstanding;
+    gw_token swap;
+    uint32_t victim;
+    uint64_t desired;
+    uint32_t first, end;
+    uint64_t retry_ns; /* next round, when a victim was not ready; 0 = none */
+} gw_thief;
+
+typedef struct gw_save { /* one checkpoint in progress */
+    bool active, final;
+    uint64_t step, fingerprint, deadline_ns;
+    gw_token store_token, manifest_token;
+    uint32_t *chunks; /* what this peer stores */
+    uint32_t chunk_count;
+    /* at the leader */
+    gw_hash *hashes;       /* of all chunks */
+    gw_set known, durable; /* chunks whose hash is known; that somebody stored */
+    gw_set answered;       /* ranks that sent STORED */
+    gw_set recorded;       /* ranks that sent RECORDED */
+    gw_hash root;
+} gw_save;
+
+typedef struct gw_kept {
+    uint64_t step;
+    gw_hash root;
+} gw_kept;
+
+struct gw_peer {
+    gw_peer_config config;
+    char *identity;
+    gw_hash job;
+    gw_inventory *inventory;
+    gw_gossip *gossip;
+    gw_rng rng;
+    gw_actions *actions; /* of the step in progress */
+    uint64_t now, started_ns;
+    gw_token last_token;
+    bool started;
+
+    gw_contact *contacts;
+    uint32_t contact_count, contact_capacity;
+    uint8_t meta[GW_GOSSIP_META];
+    size_t meta_length;
+
+    /* views */
+    gw_ballot ballot;
+    gw_view view;          /* installed and lived in; epoch 0 = none */
+    gw_install *installed; /* at its leader: to send again */
+    gw_view voted;         /* frozen for this one */
+    gw_phase_of_peer phase;
+    bool need_change;
+    char cause[120];
+    uint64_t cause_ns, patience_ns; /* proposals of others get this long */
+    uint64_t propose_at_ns, ask_view_at_ns, ask_view_epoch, repair_sent_ns;
+    bool forced; /* the next proposal needs no quorum */
+    gw_attempt attempt;
+    gw_view *learned; /* majority: views others promised, hints for the next proposal */
+    uint32_t learned_count;
+    bool settle; /* start from what is complete */
+    uint64_t wait_since_ns, wait_logged_ns;
+    gw_view_name ready_name;
+    gw_set ready; /* ranks that hold the state of view `ready_name` */
+    bool own_ready;
+
+    /* freezing */
+    gw_token freeze_token, persist_token;
+    bool frozen; /* FROZEN has come for the vote in progress: the sets below stand */
+    gw_set held, claimed;
+    bool vote_sent, freeze_after_apply;
+
+    /* the step */
+    bool has_state, ended, stopped;
+    uint64_t step, fingerprint;
+    uint64_t accumulator_step; /* UINT64_MAX = none */
+    uint32_t shards;
+    gw_set missing; /* what the current deal deals */
+    bool careful, deal_all;
+    uint32_t cuts[GW_MAX_MEMBERS + 1];
+    uint64_t speeds[GW_MAX_MEMBERS];
+    uint64_t own_speed;
+    uint32_t tag;
+    gw_token seal_token, reduce_token, apply_token, load_token;
+    uint64_t load_step, load_fingerprint;
+    uint32_t newcomers; /* of the view installed last */
+    bool applying;
+    gw_bad own_bad;
+    int64_t decisions; /* of the sum being applied */
+    uint32_t failures, step_deaths;
+    gw_thief thief;
+    uint8_t *poison; /* careful deaths per shard of this step; NULL = none */
+    uint64_t pause_since_ns;
+    uint64_t load_failures;
+
+    /* waiting */
+    uint64_t join_at_ns, phase_logged_ns, found_since_ns;
+    uint64_t heal_since_ns, heal_block_ns, offer_at_ns, offer_until_ns;
+    bool healing;
+    gw_peer_id heal_leader;
+
+    /* checkpoints and the end */
+    gw_save save;
+    uint64_t saved_step; /* newest complete; UINT64_MAX = none */
+    uint64_t saved_ns;
+    gw_kept *kept;
+    uint32_t kept_count;
+    bool want_save, want_stop, leaving, unwritable, end_sent;
+    bool member_unwritable[GW_MAX_MEMBERS];
+    uint64_t leave_step;
+    uint64_t leave_deadline_ns;
+
+    uint64_t views_installed, steps_repaired, shards_repaired, steals, shards_stolen;
+};
+
+/* ---- shared helpers (peer.c) ---- */
+gw_token gw_peer_token(gw_peer *p);
+gw_action *gw_peer_act(gw_peer *p, gw_action_kind kind);
+void gw_peer_say(gw_peer *p, gw_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+gw_action *gw_peer_notice(gw_peer *p, gw_notice notice, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Says what this peer waits for, at most every two seconds and only when it changed or persists. */
+void gw_peer_waits(gw_peer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A protocol duration, scaled for slow machines. */
+uint64_t gw_peer_ms(const gw_peer *p, uint64_t milliseconds);
+void gw_peer_send(gw_peer *p, const gw_peer_id *to, gw_message *message);
+/* A message about the installed view. */
+gw_message gw_peer_about_view(const gw_peer *p, gw_message_kind kind);
+void gw_peer_send_members(gw_peer *p, gw_message *message); /* all but this peer */
+void gw_peer_finish(gw_peer *p, gw_finish finish, const gw_hash *root, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+int gw_peer_own_rank(const gw_peer *p);
+bool gw_peer_is_leader(const gw_peer *p);
+
+/* ---- peer_contacts.c ---- */
+gw_contact *gw_peer_contact(gw_peer *p, const gw_peer_id *id); /* NULL = unknown */
+void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event);
+void gw_contacts_link(gw_peer *p, const gw_event *event);
+void gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message);
+void gw_contacts_announce(gw_peer *p); /* keeps the own blob current */
+/* The member of the installed view at `rank` lives, in the life that is a member. */
+bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank);
+/* Alive, of this job (as far as known), linked and greeted. */
+bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact);
+bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact);
+
+/* ---- peer_views.c ---- */
+void gw_views_need_change(gw_peer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void gw_views_consider(gw_peer *p);
+uint64_t gw_views_deadline(const gw_peer *p);
+/* Proposes a view of these members (this peer among them) on the view it is in. */
+void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count);
+void gw_views_drop_attempt(gw_peer *p);
+void gw_views_message(gw_peer *p, gw_contact *from, gw_message *message);
+void gw_views_frozen(gw_peer *p, const gw_event *event);
+void gw_views_vote_if_ready(gw_peer *p);
+void gw_views_persisted(gw_peer *p, const gw_event *event);
+void gw_views_loaded(gw_peer *p, const gw_event *event);
+void gw_views_link_up(gw_peer *p, gw_contact *contact);
+void gw_views_force(gw_peer *p);                 /* the operator insists */
+void gw_views_lost(gw_peer *p, const char *why); /* leaves the installed view and waits to be admitted */
+
+/* ---- peer_waiting.c ---- */
+void gw_waiting_consider(gw_peer *p);
+void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *message);
+/* Adds the newcomers that may be admitted now; returns the new count. */
+uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count);
+bool gw_waiting_has_joiners(gw_peer *p);
+/* At a boundary, at the leader: proposes the next view, or offers this one to a later flock. */
+void gw_waiting_at_pause(gw_peer *p);
+bool gw_waiting_knows_flock(const gw_peer *p); /* a living peer of this job has a view */
+uint64_t gw_waiting_deadline(const gw_peer *p);
+
+/* ---- peer_steps.c ---- */
+void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts); /* missing NULL: all */
+void gw_steps_next(gw_peer *p);                                               /* at a boundary: what now? */
+void gw_steps_dry(gw_peer *p, const gw_event *event);
+void gw_steps_word_read(gw_peer *p, const gw_event *event);
+void gw_steps_word_swapped(gw_peer *p, const gw_event *event);
+void gw_steps_sealed(gw_peer *p, const gw_event *event);
+void gw_steps_reduced(gw_peer *p, const gw_event *event);
+void gw_steps_applied(gw_peer *p, const gw_event *event);
+void gw_steps_claim(gw_peer *p, const gw_event *event);
+void gw_steps_claimed_by(gw_peer *p, gw_contact *from, const gw_message *message);
+void gw_steps_member_died(gw_peer *p, const gw_contact *contact);
+void gw_steps_consider(gw_peer *p);
+
+/* ---- peer_saves.c ---- */
+int64_t gw_saves_decide(gw_peer *p); /* at the leader: decisions for the reduction it is about to enter */
+void gw_saves_open(gw_peer *p, bool final);
+void gw_saves_abandon(gw_peer *p);
+void gw_saves_free(gw_save *save);
+void gw_saves_stored(gw_peer *p, const gw_event *event);
+void gw_saves_manifest_stored(gw_peer *p, const gw_event *event);
+void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *message); /* may keep what it points to */
+void gw_saves_forget_early(gw_contact *contact);
+void gw_saves_consider(gw_peer *p);
+void gw_saves_end(gw_peer *p); /* the job's last boundary has been reached */
+uint64_t gw_saves_deadline(const gw_peer *p);
+
+/* Bits of the leader's decisions in the reduction's slots. */
+enum { GW_DECIDE_SAVE = 1, GW_DECIDE_PAUSE = 2, GW_DECIDE_STOP = 4 };
+/* Bits of any member's flags. */
+enum { GW_FLAG_UNWRITABLE = 1 };
+enum {
+    GW_SLOT_SPEED,
+    GW_SLOT_FINGERPRINT,
+    GW_SLOT_DECISIONS,
+    GW_SLOT_FLAGS,
+    GW_SLOT_BAD,
+    GW_SLOT_BAD_INDEX,
+    GW_SLOT_SPARE,
+    GW_SLOT_CHECK
+};
+
+#endif

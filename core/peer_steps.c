@@ -1,0 +1,444 @@
+/* A step's life: deal, compute and steal, seal, reduce, check, apply (design sections 4 and 5). */
+#include "core/peer_state.h"
+
+#include "core/check.h"
+#include "core/deal.h"
+#include "core/range.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    NOT_READY_RETRY_US =
+        500, /* a victim that has not published this step's word is looked at again after this */
+    POISON_CLAIMS =
+        2, /* careful deaths on one shard that make it poison: with the first, careless one, three */
+};
+
+/* ---- dealing
+ * ------------------------------------------------------------------------------------------------------ */
+
+void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts) {
+    int rank = gw_peer_own_rank(p);
+    GW_CHECK(rank >= 0 && p->has_state && p->accumulator_step == p->step);
+    p->phase = GW_AT_COMPUTING;
+    p->thief = (gw_thief){0};
+    p->tag = gw_word_tag(p->view.epoch, p->step);
+    gw_action *deal = gw_peer_act(p, GW_ACT_DEAL);
+    deal->tag = p->tag;
+    deal->step = p->step;
+    deal->first = cuts[rank];
+    deal->end = cuts[rank + 1];
+    deal->flag = p->careful;
+    bool all = missing == NULL || gw_set_count(missing) == missing->size;
+    if (!all) deal->list = gw_actions_copy_set(p->actions, missing);
+}
+
+static void begin_whole_step(gw_peer *p) {
+    p->shards = p->config.shards(p->config.shards_context, p->step);
+    GW_CHECK(p->shards > 0);
+    gw_action *begin = gw_peer_act(p, GW_ACT_BEGIN_STEP);
+    begin->step = p->step;
+    begin->shards = p->shards;
+    p->accumulator_step = p->step;
+    gw_deal_cut(p->shards, p->speeds, p->view.count, p->cuts);
+    gw_steps_begin(p, NULL, p->cuts);
+}
+
+/* ---- stealing
+ * ----------------------------------------------------------------------------------------------------- */
+
+static void seal(gw_peer *p) {
+    p->thief.active = false;
+    p->phase = GW_AT_SEALING;
+    gw_peer_act(p, GW_ACT_SEAL)->token = p->seal_token = gw_peer_token(p);
+}
+
+static bool is_live_deal(const gw_thief *t, uint32_t rank, uint32_t tag) {
+    return t->known[rank] && gw_word_unpack(t->words[rank]).tag == tag;
+}
+
+/* The victim whose work would last longest at its own speed; -1 = every ready word is empty. */
+static int choose_victim(const gw_peer *p) {
+    const gw_thief *t = &p->thief;
+    int best = -1;
+    unsigned __int128 best_cost = 0, best_speed = 1;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        if (!is_live_deal(t, rank, p->tag)) continue;
+        uint32_t left = gw_word_left(gw_word_unpack(t->words[rank]));
+        uint64_t speed = p->speeds[rank] == 0 ? 1 : p->speeds[rank];
+        if (left == 0 || (best >= 0 && left * best_speed <= best_cost * speed)) continue;
+        best = (int)rank;
+        best_cost = left;
+        best_speed = speed;
+    }
+    return best;
+}
+
+static bool all_words_ready(const gw_peer *p) {
+    int own = gw_peer_own_rank(p);
+    for (uint32_t rank = 0; rank < p->view.count; rank++)
+        if ((int)rank != own && !is_live_deal(&p->thief, rank, p->tag)) return false;
+    return true;
+}
+
+/* Every word of this round has been read: steal, look again, or seal. The reduction waits for a member that
+ * is not ready anyway, so looking again costs nothing and lets it be helped. */
+static void decide(gw_peer *p) {
+    gw_thief *t = &p->thief;
+    int victim = choose_victim(p);
+    if (victim < 0) {
+        if (all_words_ready(p))
+            seal(p);
+        else
+            t->retry_ns = p->now + NOT_READY_RETRY_US * 1000;
+        return;
+    }
+    gw_word word = gw_word_unpack(t->words[victim]), rest;
+    uint64_t own_speed = p->speeds[gw_peer_own_rank(p)];
+    bool some = gw_word_split(word, own_speed, p->speeds[victim], &rest, &t->first, &t->end);
+    GW_CHECK(some);
+    t->victim = (uint32_t)victim;
+    t->desired = gw_word_pack(rest);
+    gw_action *swap = gw_peer_act(p, GW_ACT_SWAP_WORD);
+    swap->token = t->swap = gw_peer_token(p);
+    swap->peer = p->view.members[victim].id;
+    swap->expected = t->words[victim];
+    swap->desired = t->desired;
+}
+
+static void look_around(gw_peer *p) {
+    gw_thief *t = &p->thief;
+    *t = (gw_thief){.active = true};
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        const gw_peer_id *id = &p->view.members[rank].id;
+        const gw_contact *contact = gw_peer_contact(p, id);
+        if (gw_peer_id_equal(id, &p->config.id) || contact == NULL || !contact->linked) continue;
+        gw_action *read = gw_peer_act(p, GW_ACT_READ_WORD);
+        read->token = t->tokens[rank] = gw_peer_token(p);
+        read->peer = *id;
+        t->outstanding++;
+    }
+    if (t->outstanding == 0) decide(p);
+}
+
+void gw_steps_dry(gw_peer *p, const gw_event *event) {
+    if (p->phase != GW_AT_COMPUTING || event->tag != p->tag || p->thief.active) return;
+    look_around(p);
+}
+
+void gw_steps_word_read(gw_peer *p, const gw_event *event) {
+    gw_thief *t = &p->thief;
+    if (!t->active || event->token == 0) return;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        if (t->tokens[rank] != event->token) continue;
+        t->tokens[rank] = 0;
+        t->known[rank] = event->word_outcome == GW_WORD_OK;
+        t->words[rank] = event->word;
+        if (--t->outstanding == 0) decide(p);
+        return;
+    }
+}
+
+void gw_steps_word_swapped(gw_peer *p, const gw_event *event) {
+    gw_thief *t = &p->thief;
+    if (!t->active || event->token != t->swap || t->swap == 0) return;
+    t->swap = 0;
+    switch (event->word_outcome) {
+    case GW_WORD_OK: {
+        uint32_t count = t->end - t->first;
+        p->steals++;
+        p->shards_stolen += count;
+        gw_action *take = gw_peer_act(p, GW_ACT_TAKE);
+        take->tag = p->tag;
+        take->first = t->first;
+        take->end = t->end;
+        gw_action *notice = gw_peer_notice(p, GW_NOTICE_STEAL, " ");
+        notice->peer = p->view.members[t->victim].id;
+        notice->count = count;
+        *t = (gw_thief){0};
+        break;
+    }
+    case GW_WORD_DIFFERS:
+        t->words[t->victim] = event->word;
+        decide(p);
+        break;
+    case GW_WORD_FENCED:
+        t->known[t->victim] = false;
+        decide(p);
+        break;
+    case GW_WORD_UNKNOWN:
+        *t = (gw_thief){0};
+        gw_views_need_change(p, "the outcome of a steal is unknown");
+        break;
+    }
+}
+
+void gw_steps_consider(gw_peer *p) {
+    if (p->phase == GW_AT_COMPUTING && p->thief.active && p->thief.retry_ns != 0 &&
+        p->now >= p->thief.retry_ns)
+        look_around(p);
+}
+
+/* ---- careful steps: which shard kills its holders?
+ * ------------------------------------------------------------------ */
+
+void gw_steps_claim(gw_peer *p, const gw_event *event) {
+    if (p->view.epoch == 0) return;
+    gw_message message = gw_peer_about_view(p, GW_MSG_CLAIM);
+    message.step = p->step;
+    message.worker = event->worker;
+    message.shard = event->shard;
+    gw_peer_send_members(p, &message);
+}
+
+void gw_steps_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
+    bool installed = gw_view_name_equal(&m->name, &p->view.name),
+         voted = gw_view_name_equal(&m->name, &p->voted.name);
+    if ((!installed && !voted) || m->step != p->step) return;
+    if (from->claim_count == 0) memset(from->claims, 0xFF, sizeof from->claims);
+    from->claims[m->worker % GW_MAX_CLAIMS] = m->shard;
+    from->claim_count++;
+}
+
+void gw_steps_member_died(gw_peer *p, const gw_contact *contact) {
+    if (p->view.epoch == 0 || gw_view_rank(&p->view, &contact->id) < 0) return;
+    p->step_deaths++;
+    for (uint32_t worker = 0; contact->claim_count > 0 && worker < GW_MAX_CLAIMS; worker++) {
+        uint32_t shard = contact->claims[worker];
+        if (shard >= p->shards) continue;
+        if (p->poison == NULL) p->poison = calloc(p->shards, 1);
+        GW_CHECK(p->poison != NULL);
+        if (++p->poison[shard] < POISON_CLAIMS) continue;
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                       "shard %u of step %" PRIu64
+                       " is poison: whoever computes it dies (%u peers so far); its data or "
+                       "code must be mended before the job can go on",
+                       shard, p->step, p->step_deaths);
+        return;
+    }
+}
+
+/* ---- sealing and reducing
+ * ------------------------------------------------------------------------------------------- */
+
+static int64_t row_check(const int64_t *row) {
+    uint64_t check = 0;
+    for (int i = 0; i < GW_SLOT_CHECK; i++) check = gw_mix64(check ^ (uint64_t)row[i]);
+    return (int64_t)check;
+}
+
+/* A bad element as two integers that order as (shard, tensor, index) and are 0 for none. */
+static void put_bad(int64_t *row, const gw_bad *bad) {
+    if (!bad->present) return;
+    row[GW_SLOT_BAD] = (int64_t)((uint64_t)(bad->shard + 1) << 32 | bad->tensor);
+    row[GW_SLOT_BAD_INDEX] = (int64_t)bad->index;
+}
+
+static bool first_bad(const gw_peer *p, const int64_t *slots, gw_bad *bad) {
+    const int64_t *least = NULL;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        const int64_t *row = slots + (size_t)rank * GW_SLOTS;
+        if (row[GW_SLOT_BAD] == 0) continue;
+        bool less =
+            least == NULL || row[GW_SLOT_BAD] < least[GW_SLOT_BAD] ||
+            (row[GW_SLOT_BAD] == least[GW_SLOT_BAD] && row[GW_SLOT_BAD_INDEX] < least[GW_SLOT_BAD_INDEX]);
+        if (less) least = row;
+    }
+    if (least == NULL) return false;
+    uint64_t key = (uint64_t)least[GW_SLOT_BAD];
+    *bad = (gw_bad){.present = true,
+                    .shard = (uint32_t)(key >> 32) - 1,
+                    .tensor = (uint32_t)key,
+                    .index = (uint64_t)least[GW_SLOT_BAD_INDEX]};
+    return true;
+}
+
+void gw_steps_sealed(gw_peer *p, const gw_event *event) {
+    if (p->phase != GW_AT_SEALING || event->token != p->seal_token) return;
+    p->seal_token = 0;
+    if (event->speed > 0) p->own_speed = event->speed;
+    p->phase = GW_AT_REDUCING;
+    gw_action *reduce = gw_peer_act(p, GW_ACT_REDUCE);
+    reduce->token = p->reduce_token = gw_peer_token(p);
+    reduce->step = p->step;
+    int64_t *row = reduce->slots;
+    row[GW_SLOT_SPEED] = (int64_t)p->own_speed;
+    row[GW_SLOT_FINGERPRINT] = (int64_t)p->fingerprint;
+    if (gw_peer_is_leader(p)) row[GW_SLOT_DECISIONS] = gw_saves_decide(p);
+    if (p->unwritable) row[GW_SLOT_FLAGS] |= GW_FLAG_UNWRITABLE;
+    put_bad(row, &event->bad);
+    row[GW_SLOT_CHECK] = row_check(row);
+}
+
+/* What all members gave for `slot`, when most agree: the value most give; the lowest rank's on a tie. */
+static int64_t most_common(const gw_peer *p, const int64_t *slots, int slot) {
+    int64_t best = slots[slot];
+    uint32_t best_count = 0;
+    for (uint32_t i = 0; i < p->view.count; i++) {
+        uint32_t count = 0;
+        for (uint32_t k = 0; k < p->view.count; k++)
+            count += slots[(size_t)k * GW_SLOTS + (size_t)slot] == slots[(size_t)i * GW_SLOTS + (size_t)slot];
+        if (count > best_count) {
+            best = slots[(size_t)i * GW_SLOTS + (size_t)slot];
+            best_count = count;
+        }
+    }
+    return best;
+}
+
+/* Whether all members started the step from one state. The odd ones out fetch it anew. */
+static bool states_agree(gw_peer *p, const int64_t *slots) {
+    int64_t right = most_common(p, slots, GW_SLOT_FINGERPRINT);
+    bool agree = true;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        if (slots[(size_t)rank * GW_SLOTS + GW_SLOT_FINGERPRINT] == right) continue;
+        agree = false;
+        char id[GW_SHORT_TEXT];
+        gw_peer_say(p, GW_ERROR,
+                    "peer %s holds other bits of the state of step %" PRIu64
+                    " than most: it must fetch them anew",
+                    gw_peer_id_short(&p->view.members[rank].id, id), p->step);
+    }
+    if ((int64_t)p->fingerprint != right) p->has_state = false;
+    return agree;
+}
+
+static const char *what_is_wrong(gw_peer *p, const gw_event *event) {
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        const int64_t *row = event->slots + (size_t)rank * GW_SLOTS;
+        if (row[GW_SLOT_CHECK] != row_check(row)) return "a member's decisions were damaged on the way";
+    }
+    if (!event->coverage_ok) return "its coverage is wrong";
+    if (!event->fingerprint_ok) return "its fingerprint is wrong";
+    return states_agree(p, event->slots) ? NULL : "the members' states differ";
+}
+
+static void take_decisions(gw_peer *p, const int64_t *slots) {
+    int leader = gw_view_rank(&p->view, &p->view.leader);
+    p->decisions = slots[(size_t)leader * GW_SLOTS + GW_SLOT_DECISIONS];
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        const int64_t *row = slots + (size_t)rank * GW_SLOTS;
+        p->speeds[rank] = (uint64_t)row[GW_SLOT_SPEED];
+        p->member_unwritable[rank] = row[GW_SLOT_FLAGS] & GW_FLAG_UNWRITABLE;
+    }
+}
+
+static void apply_sum(gw_peer *p, const gw_event *event) {
+    gw_bad bad;
+    bool skip = event->bad_count > 0;
+    if (skip && !p->config.skip_bad) {
+        bool named = first_bad(p, event->slots, &bad);
+        gw_action *notice = gw_peer_notice(p, GW_NOTICE_BAD, " ");
+        notice->step = p->step;
+        notice->shards = named ? bad.shard : 0;
+        notice->first = named ? bad.tensor : 0;
+        notice->desired = named ? bad.index : 0;
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                       "%" PRIu64 " elements of the sum of step %" PRIu64
+                       " are not finite or out of range, the first in shard %u, "
+                       "tensor %u, element %" PRIu64 " (--on-bad skip would skip such updates)",
+                       event->bad_count, p->step, named ? bad.shard : 0, named ? bad.tensor : 0,
+                       named ? bad.index : 0);
+        return;
+    }
+    if (skip)
+        gw_peer_say(p, GW_WARN,
+                    "step %" PRIu64 ": %" PRIu64
+                    " elements are not finite or out of range: its update is skipped",
+                    p->step, event->bad_count);
+    take_decisions(p, event->slots);
+    if (p->phase != GW_AT_FROZEN) p->phase = GW_AT_APPLYING;
+    p->applying = true;
+    gw_action *apply = gw_peer_act(p, GW_ACT_APPLY);
+    apply->token = p->apply_token = gw_peer_token(p);
+    apply->step = p->step;
+    apply->flag = skip;
+}
+
+void gw_steps_reduced(gw_peer *p, const gw_event *event) {
+    if (event->token != p->reduce_token) return;
+    p->reduce_token = 0;
+    GW_CHECK(!p->applying && p->view.epoch > 0);
+    if (event->outcome == GW_DONE) {
+        const char *wrong = what_is_wrong(p, event);
+        if (wrong == NULL) {
+            apply_sum(p, event);
+            return;
+        }
+        p->failures++;
+        gw_peer_say(p, GW_ERROR, "the sum of step %" PRIu64 " is not applied: %s", p->step, wrong);
+        if (p->phase != GW_AT_FROZEN)
+            gw_views_need_change(p, "the sum of step %" PRIu64 " was refused: %s", p->step, wrong);
+    } else if (p->phase != GW_AT_FROZEN) {
+        gw_views_need_change(p, "a reduction failed: %.80s",
+                             event->text == NULL ? "no reason given" : event->text);
+    }
+    gw_views_vote_if_ready(p);
+}
+
+/* ---- the boundary
+ * --------------------------------------------------------------------------------------------------- */
+
+static bool leaves_here(gw_peer *p) {
+    bool saved = p->saved_step != UINT64_MAX && p->saved_step >= p->leave_step;
+    if (!p->leaving || !saved) return false;
+    gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left at step %" PRIu64, p->step);
+    return true;
+}
+
+/* S_step is in place, and nobody has asked for another view: what now? */
+static void go_on(gw_peer *p) {
+    if (p->ended) {
+        gw_saves_end(p);
+        return;
+    }
+    if (leaves_here(p)) return;
+    if (p->decisions & GW_DECIDE_SAVE) gw_saves_open(p, false);
+    bool last_one_leaves =
+        p->leaving && p->save.active && p->view.count == 1; /* nobody would go on from the next step */
+    if ((p->decisions & GW_DECIDE_PAUSE) == 0 && !last_one_leaves) {
+        begin_whole_step(p);
+        return;
+    }
+    p->phase = GW_AT_PAUSED;
+    if (last_one_leaves) {
+        p->patience_ns = p->leave_deadline_ns + gw_peer_ms(p, 1000);
+        return;
+    }
+    p->pause_since_ns = p->now;
+    p->patience_ns = p->now + gw_peer_ms(p, 2000) + (p->healing ? gw_peer_ms(p, 5000) : 0);
+    gw_waiting_at_pause(p);
+}
+
+void gw_steps_applied(gw_peer *p, const gw_event *event) {
+    if (event->token != p->apply_token || !p->applying) return;
+    p->applying = false;
+    p->apply_token = 0;
+    if (event->outcome != GW_DONE) {
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL, "step %" PRIu64 " could not be applied: %s", p->step,
+                       event->text == NULL ? "no reason given" : event->text);
+        return;
+    }
+    gw_action *notice = gw_peer_notice(p, GW_NOTICE_STEP, " ");
+    notice->step = p->step;
+    notice->count = p->view.count;
+    p->step++;
+    p->fingerprint = event->fingerprint;
+    p->failures = p->step_deaths = 0;
+    p->careful = false;
+    free(p->poison);
+    p->poison = NULL;
+    for (uint32_t i = 0; i < p->contact_count; i++) p->contacts[i].claim_count = 0;
+    p->stopped |= (p->decisions & GW_DECIDE_STOP) != 0;
+    p->ended = p->stopped || event->stop || p->step >= p->config.steps;
+    if (p->freeze_after_apply) {
+        p->freeze_after_apply = false;
+        gw_peer_act(p, GW_ACT_FREEZE)->token = p->freeze_token = gw_peer_token(p);
+    }
+    if (p->phase == GW_AT_APPLYING)
+        go_on(p);
+    else
+        gw_views_vote_if_ready(p);
+}

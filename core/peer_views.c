@@ -1,0 +1,842 @@
+/* Views: when a new one is needed, proposing, voting (which freezes), installing (design sections 3 and 5).
+ */
+#include "core/peer_state.h"
+
+#include "core/check.h"
+#include "core/repair.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    STAGGER_MS = 150,   /* each further candidate waits this much longer before it proposes */
+    PATIENCE_MS = 2000, /* how long a proposal that one voted for may take */
+    RESEND_MS = 300,    /* a proposal is said again to those who have not voted */
+    UNLINKED_MS = 1000, /* a living member without a link is left out after this */
+    BLOCK_MS = 3000,    /* a peer that some member cannot reach is not proposed again for this long */
+    MOST_LOAD_FAILURES = 5,
+};
+
+static void begin_freeze(gw_peer *p);
+static void install(gw_peer *p, const gw_install *i);
+
+/* ---- when
+ * ------------------------------------------------------------------------------------------------------ */
+
+void gw_views_need_change(gw_peer *p, const char *format, ...) {
+    if (p->need_change || p->view.epoch == 0 || p->phase == GW_AT_OVER) return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(p->cause, sizeof p->cause, format, args);
+    va_end(args);
+    p->need_change = true;
+    p->cause_ns = p->now;
+    p->repair_sent_ns = 0;
+}
+
+/* How many living members come before this peer in the order of proposers: the leader, then by rank. */
+static uint32_t own_position(gw_peer *p) {
+    if (gw_peer_is_leader(p)) return 0;
+    int leader = gw_view_rank(&p->view, &p->view.leader), own = gw_peer_own_rank(p);
+    uint32_t position = gw_contacts_member_lives(p, &p->view, (uint32_t)leader) ? 1 : 0;
+    for (int rank = 0; rank < own; rank++)
+        if (rank != leader && gw_contacts_member_lives(p, &p->view, (uint32_t)rank)) position++;
+    return position;
+}
+
+/* A member that is in a later view than ours, other than the one we voted for: ask what it is before
+ * proposing. */
+static bool asks_about_later_view(gw_peer *p) {
+    if (p->now < p->ask_view_at_ns) return true;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
+        if (contact == NULL || !contact->alive || !contact->linked || !contact->has_view) continue;
+        if (contact->epoch <= p->view.epoch || contact->epoch <= p->ask_view_epoch) continue;
+        gw_message ask = gw_peer_about_view(p, GW_MSG_ASK_VIEW);
+        gw_peer_send(p, &contact->id, &ask);
+        p->ask_view_epoch = contact->epoch; /* once about each: an answer may be lost, and we must go on */
+        p->ask_view_at_ns = p->now + gw_peer_ms(p, 200);
+        return true;
+    }
+    return false;
+}
+
+static bool is_reachable(const gw_peer *p, const gw_contact *contact) {
+    if (p->now < contact->blocked_until_ns) return false;
+    return contact->linked || p->now - contact->unlinked_since_ns < gw_peer_ms(p, UNLINKED_MS);
+}
+
+static uint32_t living_members(gw_peer *p, gw_member *members) {
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        if (!gw_contacts_member_lives(p, &p->view, rank)) continue;
+        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
+        if (contact == NULL || is_reachable(p, contact)) members[count++] = p->view.members[rank];
+    }
+    return count;
+}
+
+static void ask_for_repair(gw_peer *p) {
+    if (gw_peer_is_leader(p) || p->now < p->repair_sent_ns + gw_peer_ms(p, 500)) return;
+    p->repair_sent_ns = p->now;
+    gw_message message = gw_peer_about_view(p, GW_MSG_REPAIR);
+    message.text = p->cause;
+    gw_peer_send(p, &p->view.leader, &message);
+}
+
+static uint64_t propose_time(gw_peer *p) {
+    uint64_t since = p->cause_ns > p->patience_ns ? p->cause_ns : p->patience_ns;
+    uint64_t due = since + own_position(p) * gw_peer_ms(p, STAGGER_MS);
+    return due > p->propose_at_ns ? due : p->propose_at_ns;
+}
+
+/* The proposer that we are frozen for, or pause for, is gone or takes too long. */
+static void consider_voted(gw_peer *p) {
+    if (p->phase == GW_AT_PAUSED && p->now >= p->patience_ns)
+        gw_views_need_change(p, "paused at step %" PRIu64 ", but no view was proposed", p->step);
+    if (p->phase != GW_AT_FROZEN || gw_peer_id_equal(&p->voted.leader, &p->config.id)) return;
+    int rank = gw_view_rank(&p->voted, &p->voted.leader);
+    bool dead = !gw_contacts_member_lives(p, &p->voted, (uint32_t)rank);
+    if (!dead && p->now < p->patience_ns) return;
+    if (p->view.epoch == 0) {
+        p->phase = GW_AT_WAITING;
+        return;
+    }
+    if (dead && p->patience_ns > p->now) p->patience_ns = p->now;
+    gw_views_need_change(p, "view %" PRIu64 " was proposed but not installed", p->voted.epoch);
+}
+
+static void keep_attempt(gw_peer *p);
+
+void gw_views_consider(gw_peer *p) {
+    consider_voted(p);
+    if (p->attempt.active) keep_attempt(p);
+    if (!p->need_change || p->attempt.active || p->view.epoch == 0 || p->applying || p->phase == GW_AT_OVER)
+        return;
+    ask_for_repair(p);
+    if (p->now < propose_time(p) || asks_about_later_view(p)) return;
+    gw_member members[GW_MAX_MEMBERS];
+    uint32_t count = living_members(p, members);
+    count = gw_waiting_add_joiners(p, members, count);
+    gw_views_propose(p, members, count);
+}
+
+uint64_t gw_views_deadline(const gw_peer *p) {
+    uint64_t next = UINT64_MAX;
+    if (p->attempt.active) next = p->attempt.resend_ns;
+    /* own_position and friends only read. */
+    if (p->need_change && !p->attempt.active && p->view.epoch > 0 && !p->applying) {
+        uint64_t due = propose_time((gw_peer *)(uintptr_t)p);
+        if (due < p->ask_view_at_ns) due = p->ask_view_at_ns;
+        uint64_t again = p->repair_sent_ns + gw_peer_ms(p, 500);
+        if (!gw_peer_is_leader(p) && again < due) due = again;
+        next = due;
+    }
+    bool patient = p->phase == GW_AT_FROZEN || p->phase == GW_AT_PAUSED;
+    if (patient && p->patience_ns > p->now && p->patience_ns < next) next = p->patience_ns;
+    return next > p->now ? next : p->now + GW_MS;
+}
+
+/* ---- proposing
+ * -------------------------------------------------------------------------------------------------- */
+
+void gw_views_drop_attempt(gw_peer *p) {
+    for (uint32_t i = 0; i < GW_MAX_MEMBERS; i++) gw_report_free(p->attempt.reports[i]);
+    free(p->attempt.listed);
+    p->attempt = (gw_attempt){0};
+}
+
+static void propose_to(gw_peer *p, const gw_peer_id *to) {
+    gw_attempt *a = &p->attempt;
+    gw_message message = {.kind = GW_MSG_PROPOSE,
+                          .epoch = a->view.epoch,
+                          .name = a->view.name,
+                          .view = &a->view,
+                          .base_epoch = a->base_epoch,
+                          .base = a->base,
+                          .listed = a->listed,
+                          .listed_count = a->listed_count,
+                          .absorbed_count = a->absorbed_count};
+    memcpy(message.absorbed, a->absorbed, sizeof message.absorbed);
+    gw_peer_send(p, to, &message);
+}
+
+static void propose_to_silent(gw_peer *p) {
+    gw_attempt *a = &p->attempt;
+    for (uint32_t i = 0; i < a->view.count; i++)
+        if (a->reports[i] == NULL && !gw_peer_id_equal(&a->view.members[i].id, &p->config.id))
+            propose_to(p, &a->view.members[i].id);
+    a->resend_ns = p->now + gw_peer_ms(p, RESEND_MS);
+}
+
+/* Gives the attempt up; the next one comes after a little while that differs between peers. */
+static void retry_later(gw_peer *p, uint64_t least_ms) {
+    gw_views_drop_attempt(p);
+    p->propose_at_ns = p->now + gw_peer_ms(p, least_ms) + gw_rng_below(&p->rng, gw_peer_ms(p, 40) + 1);
+    p->join_at_ns = p->propose_at_ns;
+    if (p->view.epoch == 0) {
+        p->phase = GW_AT_WAITING;
+        return;
+    }
+    if (p->patience_ns > p->now) p->patience_ns = p->now;
+    gw_views_need_change(p, "a proposal was refused");
+}
+
+static bool list_views(gw_peer *p, const gw_view *base, const gw_view *view) {
+    gw_attempt *a = &p->attempt;
+    a->listed = calloc(GW_MAX_LISTED, sizeof *a->listed);
+    GW_CHECK(a->listed != NULL);
+    const gw_view *sources[] = {p->ballot.later, p->learned};
+    const uint32_t counts[] = {p->ballot.later_count, p->learned_count};
+    for (int s = 0; s < 2; s++) {
+        for (uint32_t i = 0; i < counts[s]; i++) {
+            const gw_view *one = &sources[s][i];
+            if (gw_view_compare(one, base) <= 0 || one->epoch >= view->epoch) continue;
+            bool there = false;
+            for (uint32_t k = 0; k < a->listed_count; k++)
+                there |= gw_view_name_equal(&a->listed[k].name, &one->name);
+            if (there) continue;
+            if (a->listed_count == GW_MAX_LISTED) return false;
+            a->listed[a->listed_count++] = *one;
+        }
+    }
+    return gw_ballot_quorum(base, a->listed, a->listed_count, view);
+}
+
+static void absorb_offers(gw_peer *p, const gw_view *view) {
+    gw_attempt *a = &p->attempt;
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *contact = &p->contacts[i];
+        if (gw_view_name_is_none(&contact->offered) || gw_view_rank(view, &contact->id) < 0) continue;
+        if (gw_view_rank(&p->view, &contact->id) >= 0 || a->absorbed_count == GW_MAX_ABSORBED) continue;
+        bool there = false;
+        for (uint32_t k = 0; k < a->absorbed_count; k++)
+            there |= gw_view_name_equal(&a->absorbed[k], &contact->offered);
+        if (!there) a->absorbed[a->absorbed_count++] = contact->offered;
+    }
+}
+
+static void vote_for(gw_peer *p, const gw_view *view) {
+    gw_ballot_vote(&p->ballot, view);
+    p->voted = *view;
+    p->patience_ns = p->now + gw_peer_ms(p, PATIENCE_MS);
+    begin_freeze(p);
+}
+
+void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
+    GW_CHECK(!p->attempt.active && count > 0 && count <= GW_MAX_MEMBERS);
+    const gw_view *base = p->ballot.majority ? &p->ballot.installed : &p->view;
+    gw_attempt *a = &p->attempt;
+    a->view = (gw_view){.epoch = p->ballot.highest + 1,
+                        .leader = p->config.id,
+                        .job = p->job,
+                        .count = count,
+                        .parent = base->name};
+    memcpy(a->view.members, members, count * sizeof *members);
+    gw_view_seal(&a->view);
+    a->base_epoch = base->epoch;
+    a->base = base->name;
+    bool quorum = !p->ballot.majority || list_views(p, base, &a->view);
+    if (p->ballot.majority && p->ballot.later_count == GW_BALLOT_LATER) quorum = p->forced = false;
+    if (!quorum && !p->forced) {
+        gw_peer_waits(p,
+                      "only %u of the %u members of view %" PRIu64
+                      " can be reached: not a majority, so this side waits",
+                      count, base->count, base->epoch);
+        gw_views_drop_attempt(p);
+        p->propose_at_ns = p->now + gw_peer_ms(p, 500);
+        return;
+    }
+    p->forced = false;
+    absorb_offers(p, &a->view);
+    a->active = true;
+    a->started_ns = p->now;
+    vote_for(p, &a->view);
+    propose_to_silent(p);
+}
+
+void gw_views_force(gw_peer *p) {
+    gw_peer_say(p, GW_WARN,
+                "the operator forces a view of whoever can be reached: the other side must not go on");
+    p->forced = true;
+    gw_views_drop_attempt(p);
+    p->propose_at_ns = p->patience_ns = p->now;
+    gw_views_need_change(p, "forced by the operator");
+}
+
+static void conclude(gw_peer *p);
+
+/* Looks after a proposal that is waiting for votes. */
+static void keep_attempt(gw_peer *p) {
+    gw_attempt *a = &p->attempt;
+    bool all = true;
+    for (uint32_t i = 0; i < a->view.count; i++) {
+        if (a->reports[i] != NULL) continue;
+        all = false;
+        const gw_contact *contact = gw_peer_contact(p, &a->view.members[i].id);
+        bool gone =
+            !gw_contacts_member_lives(p, &a->view, i) || (contact != NULL && !is_reachable(p, contact));
+        if (gone) {
+            retry_later(p, 0);
+            p->propose_at_ns = p->now; /* no rival to give way to */
+            return;
+        }
+    }
+    if (all && (!a->deciding || p->now >= a->resend_ns)) {
+        conclude(p);
+        return;
+    }
+    if (!all && p->now >= a->resend_ns) propose_to_silent(p);
+}
+
+static void learn_view(gw_peer *p, const gw_view *view) {
+    if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
+    for (uint32_t i = 0; i < p->learned_count; i++)
+        if (gw_view_name_equal(&p->learned[i].name, &view->name)) return;
+    if (p->learned_count < GW_MAX_LISTED) p->learned[p->learned_count++] = *view;
+}
+
+static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
+    if (m->value > p->ballot.highest) p->ballot.highest = m->value;
+    if (!p->attempt.active || !gw_view_name_equal(&m->name, &p->attempt.view.name)) return;
+    for (uint32_t i = 0; i < m->listed_count && p->ballot.majority; i++) learn_view(p, &m->listed[i]);
+    if (m->refusal == GW_REFUSE_STALE && m->listed_count > 0) {
+        const gw_incarnation *life = &p->config.incarnation;
+        if (gw_view_rank_of_life(&m->listed[0], &p->config.id, life->boot, life->nonce) < 0) {
+            retry_later(p, 200);
+            gw_views_lost(p, "the others went on without it");
+            return;
+        }
+    }
+    if (m->refusal == GW_REFUSE_UNLINKED) {
+        gw_contact *blocked = gw_peer_contact(p, &m->peer);
+        if (blocked == NULL) blocked = from; /* it cannot reach us: the link is one-way */
+        blocked->blocked_until_ns = p->now + gw_peer_ms(p, BLOCK_MS);
+    }
+    retry_later(p, m->refusal == GW_REFUSE_DEAD || m->refusal == GW_REFUSE_BUSY ? 200 : 10);
+}
+
+/* ---- voting
+ * ------------------------------------------------------------------------------------------------------ */
+
+static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw_refusal why,
+                   const gw_peer_id *peer) {
+    gw_view *listed = calloc(GW_BALLOT_LATER + 1, sizeof *listed);
+    GW_CHECK(listed != NULL);
+    uint32_t count = 0;
+    if (p->view.epoch > 0 && why == GW_REFUSE_STALE) listed[count++] = p->view;
+    if (p->ballot.majority && why == GW_REFUSE_UNLISTED) {
+        if (p->ballot.installed.epoch > 0) listed[count++] = p->ballot.installed;
+        for (uint32_t i = 0; i < p->ballot.later_count; i++) listed[count++] = p->ballot.later[i];
+    }
+    gw_message message = {.kind = GW_MSG_REFUSE,
+                          .epoch = about->epoch,
+                          .name = about->name,
+                          .refusal = why,
+                          .value = p->ballot.highest,
+                          .listed = listed,
+                          .listed_count = count};
+    if (peer != NULL) message.peer = *peer;
+    gw_peer_send(p, &to->id, &message);
+    free(listed);
+}
+
+/* Whether the proposer is a stranger to the view this peer lives in. */
+static bool is_stranger(const gw_peer *p, const gw_contact *from, const gw_message *m) {
+    if (p->view.epoch == 0) return false;
+    if (gw_view_rank_of_life(&p->view, &from->id, from->incarnation.boot, from->incarnation.nonce) >= 0)
+        return false;
+    for (uint32_t i = 0; i < m->absorbed_count; i++)
+        if (gw_view_name_equal(&m->absorbed[i], &p->view.name)) return false;
+    /* A view that descends from ours without our leader having told us: its proposer was admitted meanwhile.
+     */
+    return !gw_view_name_equal(&m->base, &p->voted.name);
+}
+
+static const gw_peer_id *unlinked_member(gw_peer *p, const gw_view *view) {
+    for (uint32_t i = 0; i < view->count; i++) {
+        const gw_peer_id *id = &view->members[i].id;
+        if (gw_peer_id_equal(id, &p->config.id)) continue;
+        const gw_contact *contact = gw_peer_contact(p, id);
+        bool old_member = p->view.epoch > 0 && gw_view_rank(&p->view, id) >= 0;
+        if (contact != NULL && (contact->linked || (old_member && is_reachable(p, contact)))) continue;
+        return id;
+    }
+    return NULL;
+}
+
+static void on_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
+    const gw_view *view = m->view;
+    if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
+    if (!gw_peer_id_equal(&view->leader, &from->id) || !gw_hash_equal(&view->job, &p->job)) return;
+    const gw_incarnation *life = &p->config.incarnation;
+    if (gw_view_rank_of_life(view, &p->config.id, life->boot, life->nonce) < 0) return;
+    if (p->phase == GW_AT_FROZEN && gw_view_name_equal(&view->name, &p->voted.name)) {
+        p->patience_ns = p->now + gw_peer_ms(p, PATIENCE_MS);
+        p->vote_sent = false; /* said again: it did not hear us */
+        gw_views_vote_if_ready(p);
+        return;
+    }
+    if (gw_view_name_equal(&view->name, &p->view.name)) return;
+    if (!from->alive) {
+        refuse(p, from, m, GW_REFUSE_DEAD, NULL);
+        return;
+    }
+    if (is_stranger(p, from, m)) {
+        refuse(p, from, m, GW_REFUSE_STALE, NULL);
+        return;
+    }
+    if (p->view.epoch == 0 && gw_view_name_is_none(&m->base) && gw_waiting_knows_flock(p)) {
+        refuse(p, from, m, GW_REFUSE_BUSY, NULL); /* nobody founds a second flock beside one that runs */
+        return;
+    }
+    const gw_peer_id *unlinked = unlinked_member(p, view);
+    if (unlinked != NULL) {
+        refuse(p, from, m, GW_REFUSE_UNLINKED, unlinked);
+        return;
+    }
+    gw_ballot_answer answer =
+        gw_ballot_consider(&p->ballot, view, m->base_epoch, &m->base, m->listed, m->listed_count);
+    if (answer != GW_BALLOT_YES) {
+        refuse(p, from, m, answer == GW_BALLOT_UNLISTED ? GW_REFUSE_UNLISTED : GW_REFUSE_OLD, NULL);
+        return;
+    }
+    gw_views_drop_attempt(p); /* a later proposal takes the place of our own */
+    if (!p->need_change && p->view.epoch > 0) p->cause_ns = p->now;
+    vote_for(p, view);
+}
+
+/* Freezes for a vote: nothing of this step is claimed, stolen, reduced or applied any more until a view is
+ * installed. */
+static void begin_freeze(gw_peer *p) {
+    gw_saves_abandon(p);
+    p->thief = (gw_thief){0};
+    p->phase = GW_AT_FROZEN;
+    p->frozen = p->vote_sent = false;
+    p->seal_token = 0;
+    p->freeze_token = 0;
+    if (p->ballot.majority) {
+        size_t capacity = gw_ballot_bytes(&p->ballot);
+        uint8_t *bytes = malloc(capacity);
+        GW_CHECK(bytes != NULL);
+        gw_writer w = gw_writer_on(bytes, capacity);
+        gw_ballot_put(&w, &p->ballot);
+        GW_CHECK(!w.failed);
+        gw_action *action = gw_peer_act(p, GW_ACT_PERSIST);
+        action->token = p->persist_token = gw_peer_token(p);
+        action->bytes = gw_actions_copy(p->actions, bytes, w.length);
+        action->length = w.length;
+        free(bytes);
+    }
+    p->freeze_after_apply = p->applying;
+    if (p->applying) return; /* an apply is never interrupted: FREEZE follows it */
+    gw_peer_act(p, GW_ACT_FREEZE)->token = p->freeze_token = gw_peer_token(p);
+}
+
+void gw_views_frozen(gw_peer *p, const gw_event *event) {
+    if (event->token != p->freeze_token) return;
+    p->freeze_token = 0;
+    p->frozen = true;
+    p->accumulator_step = event->accumulator_step;
+    gw_set_free(&p->held);
+    gw_set_free(&p->claimed);
+    if (event->held != NULL && event->claimed != NULL && !event->poisoned) {
+        p->held = gw_set_copy(event->held);
+        p->claimed = gw_set_copy(event->claimed);
+    }
+    if (event->poisoned) p->accumulator_step = UINT64_MAX;
+    gw_views_vote_if_ready(p);
+}
+
+void gw_views_persisted(gw_peer *p, const gw_event *event) {
+    if (event->token != p->persist_token) return;
+    p->persist_token = 0;
+    gw_views_vote_if_ready(p);
+}
+
+static gw_report *make_report(const gw_peer *p) {
+    gw_report *r = calloc(1, sizeof *r);
+    GW_CHECK(r != NULL);
+    r->has_state = p->has_state;
+    r->ended = p->ended;
+    r->fresh = p->config.fresh;
+    r->step = p->step;
+    r->fingerprint = p->fingerprint;
+    r->installed_epoch = p->ballot.installed.epoch;
+    r->installed = p->ballot.installed.name;
+    if (p->has_state && p->accumulator_step == p->step) {
+        r->held = gw_set_copy(&p->held);
+        r->claimed = gw_set_copy(&p->claimed);
+    }
+    r->failures = p->failures;
+    r->speed = p->own_speed;
+    for (uint32_t i = 0; i < p->config.inventory_count && i < GW_MAX_INVENTORY && !p->has_state; i++) {
+        r->inventory[i] = p->inventory[i];
+        r->inventory[i].chunks = gw_set_copy(&p->inventory[i].chunks);
+        r->inventory_count++;
+    }
+    return r;
+}
+
+static void count_vote(gw_peer *p, const gw_peer_id *voter, gw_report *report) {
+    int rank = gw_view_rank(&p->attempt.view, voter);
+    if (rank < 0 || p->attempt.reports[rank] != NULL) {
+        gw_report_free(report);
+        return;
+    }
+    p->attempt.reports[rank] = report;
+}
+
+void gw_views_vote_if_ready(gw_peer *p) {
+    bool busy = p->applying || p->reduce_token != 0 || p->load_token != 0 || p->persist_token != 0;
+    if (p->phase != GW_AT_FROZEN || !p->frozen || busy || p->vote_sent) return;
+    p->vote_sent = true;
+    gw_report *report = make_report(p);
+    if (gw_peer_id_equal(&p->voted.leader, &p->config.id)) {
+        GW_CHECK(p->attempt.active);
+        count_vote(p, &p->config.id, report);
+        return;
+    }
+    gw_message message = {
+        .kind = GW_MSG_VOTE, .epoch = p->voted.epoch, .name = p->voted.name, .report = report};
+    gw_peer_send(p, &p->voted.leader, &message);
+    gw_report_free(report);
+}
+
+static void on_vote(gw_peer *p, const gw_contact *from, gw_message *m) {
+    if (!p->attempt.active || !gw_view_name_equal(&m->name, &p->attempt.view.name)) return;
+    count_vote(p, &from->id, m->report);
+    m->report = NULL;
+}
+
+/* ---- installing
+ * -------------------------------------------------------------------------------------------------- */
+
+static void conclude(gw_peer *p) {
+    gw_attempt *a = &p->attempt;
+    gw_repair_rules rules = {.steps = p->config.steps,
+                             .shards = p->config.shards,
+                             .shards_context = p->config.shards_context,
+                             .state_chunks = p->config.state_chunks,
+                             .latest_view_only = p->config.fast};
+    gw_install *i = calloc(1, sizeof *i);
+    GW_CHECK(i != NULL);
+    i->view = a->view;
+    char text[240];
+    bool settle = p->wait_since_ns != 0 && p->now >= p->wait_since_ns + p->config.resume_timeout_ns;
+    gw_repair_answer answer =
+        gw_repair_plan(&rules, (const gw_report *const *)a->reports, settle, i, text, sizeof text);
+    if (answer == GW_REPAIR_WAIT) {
+        gw_install_free(i);
+        if (p->wait_since_ns == 0) p->wait_since_ns = p->now;
+        gw_peer_waits(p, "%s; waiting for them", text);
+        a->deciding = true;
+        propose_to_silent(p); /* sets when to look again */
+        p->patience_ns = p->now + gw_peer_ms(p, PATIENCE_MS);
+        for (uint32_t k = 0; k < a->view.count; k++)
+            if (!gw_peer_id_equal(&a->view.members[k].id, &p->config.id))
+                propose_to(p, &a->view.members[k].id);
+        return;
+    }
+    if (answer == GW_REPAIR_STOP) {
+        gw_install_free(i);
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s", text);
+        return;
+    }
+    i->stopped = p->stopped;
+    i->careful = p->step_deaths > 0;
+    i->cause_age_ns = p->cause_ns == 0 ? 0 : p->now - p->cause_ns;
+    snprintf(i->cause, sizeof i->cause, "%s", p->cause[0] == '\0' ? "founded" : p->cause);
+    gw_install_free(p->installed);
+    p->installed = i;
+    gw_message message = {.kind = GW_MSG_INSTALL, .epoch = i->view.epoch, .name = i->view.name, .install = i};
+    for (uint32_t k = 0; k < i->view.count; k++)
+        if (!gw_peer_id_equal(&i->view.members[k].id, &p->config.id))
+            gw_peer_send(p, &i->view.members[k].id, &message);
+    gw_views_drop_attempt(p);
+    install(p, i);
+}
+
+static void expect_ready(gw_peer *p, const gw_view *view) {
+    if (p->ready.size == view->count && gw_view_name_equal(&p->ready_name, &view->name)) return;
+    gw_set_free(&p->ready);
+    p->ready = gw_set_of(view->count);
+    p->ready_name = view->name;
+}
+
+static void start_if_all_ready(gw_peer *p) {
+    bool waiting = p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING;
+    if (!waiting || gw_set_count(&p->ready) < p->view.count) return;
+    if (p->pause_since_ns != 0) {
+        gw_action *notice = gw_peer_notice(p, GW_NOTICE_JOINED, " ");
+        notice->duration_ns = p->now - p->pause_since_ns;
+        notice->count = p->newcomers;
+    }
+    p->pause_since_ns = 0;
+    p->load_failures = 0;
+    if (p->ended)
+        gw_saves_end(p);
+    else
+        gw_steps_begin(p, &p->missing, p->cuts);
+}
+
+static void say_ready(gw_peer *p) {
+    p->own_ready = true;
+    gw_set_add(&p->ready, (uint32_t)gw_peer_own_rank(p));
+    gw_message message = gw_peer_about_view(p, GW_MSG_READY);
+    gw_peer_send_members(p, &message);
+    start_if_all_ready(p);
+}
+
+static const gw_peer_id *list_donors(gw_peer *p, const gw_install *i, bool holders, uint32_t *count) {
+    gw_peer_id donors[GW_MAX_MEMBERS];
+    *count = 0;
+    for (uint32_t rank = 0; rank < i->view.count; rank++)
+        if (holders || !gw_set_has(&i->fetchers, rank)) donors[(*count)++] = i->view.members[rank].id;
+    return gw_actions_copy(p->actions, donors, *count * sizeof donors[0]);
+}
+
+static void load_state(gw_peer *p, const gw_install *i) {
+    p->phase = GW_AT_LOADING;
+    gw_action *load = gw_peer_act(p, GW_ACT_LOAD);
+    load->token = p->load_token = gw_peer_token(p);
+    load->load_kind = i->load;
+    load->step = p->load_step = i->step;
+    load->fingerprint = p->load_fingerprint = i->fingerprint;
+    load->root = i->root;
+    const gw_peer_id *peers = list_donors(p, i, i->load == GW_LOAD_MANIFEST, &load->count);
+    if (i->load == GW_LOAD_MANIFEST) {
+        load->holders = peers;
+        gw_set *inventories =
+            gw_actions_copy(p->actions, i->inventories, i->view.count * sizeof *inventories);
+        for (uint32_t k = 0; k < i->view.count; k++)
+            inventories[k] = *gw_actions_copy_set(p->actions, &i->inventories[k]);
+        load->inventories = inventories;
+        gw_action *notice =
+            gw_peer_notice(p, GW_NOTICE_RESUMED, "from the checkpoint of step %" PRIu64, i->step);
+        notice->step = i->step;
+        notice->root = i->root;
+    } else {
+        load->donors = peers;
+    }
+}
+
+static void begin_accumulator(gw_peer *p, uint64_t step) {
+    gw_action *begin = gw_peer_act(p, GW_ACT_BEGIN_STEP);
+    begin->step = step;
+    begin->shards = p->shards;
+    p->accumulator_step = step;
+}
+
+static void note_install(gw_peer *p, const gw_install *i) {
+    p->views_installed++;
+    gw_action *notice = gw_peer_notice(p, GW_NOTICE_VIEW, "%s", i->cause);
+    notice->view = gw_actions_copy(p->actions, &p->view, sizeof p->view);
+    notice->duration_ns = p->cause_ns == 0 ? i->cause_age_ns : p->now - p->cause_ns;
+    uint32_t dealt = gw_set_count(&i->missing);
+    bool repaired = i->load == GW_LOAD_PEERS && i->missing.size > 0 &&
+                    (dealt < i->missing.size || i->failures > 0 || i->careful);
+    if (!repaired) return;
+    p->steps_repaired++;
+    p->shards_repaired += dealt;
+    gw_action *repair =
+        gw_peer_notice(p, GW_NOTICE_REPAIR, "%u of %u shards dealt again", dealt, i->missing.size);
+    repair->step = i->step;
+    repair->count = dealt;
+}
+
+static void adopt_view(gw_peer *p, const gw_install *i) {
+    p->view = i->view;
+    gw_ballot_install(&p->ballot, &i->view);
+    if (p->ballot.majority) {
+        uint32_t kept = 0;
+        for (uint32_t k = 0; k < p->learned_count; k++)
+            if (gw_view_compare(&p->learned[k], &i->view) > 0) p->learned[kept++] = p->learned[k];
+        p->learned_count = kept;
+    }
+    p->need_change = false;
+    p->cause[0] = '\0';
+    p->propose_at_ns = p->patience_ns = 0;
+    p->wait_since_ns = 0;
+    p->healing = false;
+    memset(p->member_unwritable, 0, sizeof p->member_unwritable);
+    for (uint32_t k = 0; k < p->contact_count; k++) {
+        gw_contact *contact = &p->contacts[k];
+        contact->claim_count = 0;
+        if (gw_view_rank(&p->view, &contact->id) < 0) continue;
+        contact->joining_until_ns = 0;
+        contact->offered = (gw_view_name){0};
+    }
+    gw_peer_act(p, GW_ACT_INSTALL)->view = gw_actions_copy(p->actions, &p->view, sizeof p->view);
+}
+
+static void install(gw_peer *p, const gw_install *i) {
+    GW_CHECK(p->phase == GW_AT_FROZEN && p->load_token == 0 && !p->applying);
+    uint32_t before = p->view.count;
+    adopt_view(p, i);
+    note_install(p, i);
+    uint32_t rank = (uint32_t)gw_peer_own_rank(p);
+    p->newcomers = p->view.count > before ? p->view.count - before : 0;
+    p->cause_ns = 0;
+    p->failures = i->failures;
+    p->ended = i->ended;
+    p->stopped = i->stopped;
+    p->careful = i->careful;
+    p->shards = i->missing.size;
+    gw_set_free(&p->missing);
+    p->missing = gw_set_copy(&i->missing);
+    memcpy(p->cuts, i->cuts, sizeof p->cuts);
+    for (uint32_t k = 0; k < p->view.count; k++) p->speeds[k] = i->cuts[k + 1] - i->cuts[k];
+    expect_ready(p, &p->view);
+    for (uint32_t k = 0; k < p->view.count; k++)
+        if (!gw_set_has(&i->fetchers, k)) gw_set_add(&p->ready, k);
+    p->own_ready = !gw_set_has(&i->fetchers, rank);
+    bool have_it =
+        p->has_state && p->step == i->step && i->fingerprint != 0 && p->fingerprint == i->fingerprint;
+    if (p->accumulator_step != i->step || gw_set_has(&i->drops, rank) || !p->own_ready)
+        begin_accumulator(p, i->step);
+    if (p->own_ready) {
+        p->phase = GW_AT_GATHERING;
+        start_if_all_ready(p);
+    } else if (have_it) {
+        p->phase = GW_AT_LOADING;
+        say_ready(p);
+    } else {
+        load_state(p, i);
+    }
+}
+
+static void on_install(gw_peer *p, const gw_contact *from, const gw_message *m) {
+    const gw_install *i = m->install;
+    if (!gw_peer_id_equal(&i->view.leader, &from->id)) return;
+    if (p->phase != GW_AT_FROZEN || !gw_view_name_equal(&i->view.name, &p->voted.name)) return;
+    if (!p->frozen || p->applying || p->load_token != 0 || p->reduce_token != 0)
+        return; /* it cannot have our vote */
+    install(p, i);
+}
+
+static void on_ready(gw_peer *p, const gw_contact *from, const gw_message *m) {
+    bool installed = gw_view_name_equal(&m->name, &p->view.name);
+    bool voted = p->phase == GW_AT_FROZEN && gw_view_name_equal(&m->name, &p->voted.name);
+    if (!installed && !voted) return;
+    const gw_view *view = installed ? &p->view : &p->voted;
+    int rank = gw_view_rank(view, &from->id);
+    if (rank < 0 || (installed && p->phase != GW_AT_LOADING && p->phase != GW_AT_GATHERING)) return;
+    expect_ready(p, view);
+    gw_set_add(&p->ready, (uint32_t)rank);
+    if (installed) start_if_all_ready(p);
+}
+
+void gw_views_loaded(gw_peer *p, const gw_event *event) {
+    if (event->token != p->load_token) return;
+    p->load_token = 0;
+    bool other =
+        event->outcome == GW_DONE && p->load_fingerprint != 0 && event->fingerprint != p->load_fingerprint;
+    if (event->outcome == GW_DONE) {
+        p->has_state = !other;
+        p->step = p->load_step;
+        p->fingerprint = event->fingerprint;
+    }
+    if (event->outcome != GW_DONE || other) {
+        const char *why = other                 ? "its fingerprint differs"
+                          : event->text == NULL ? "no reason given"
+                                                : event->text;
+        if (++p->load_failures >= MOST_LOAD_FAILURES) {
+            gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                           "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);
+            return;
+        }
+        gw_peer_say(p, GW_WARN, "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);
+        if (p->phase != GW_AT_FROZEN) gw_views_need_change(p, "a member could not fetch the state");
+    } else if (p->phase == GW_AT_LOADING) {
+        say_ready(p);
+    }
+    gw_views_vote_if_ready(p);
+}
+
+/* ---- the rest
+ * ----------------------------------------------------------------------------------------------------- */
+
+void gw_views_lost(gw_peer *p, const char *why) {
+    if (p->view.epoch == 0) return;
+    gw_peer_say(p, GW_WARN, "out of view %" PRIu64 ": %s; asking to be admitted again", p->view.epoch, why);
+    gw_views_drop_attempt(p);
+    if (!p->applying) begin_freeze(p);
+    p->freeze_after_apply |= p->applying;
+    if (p->config.fast) p->has_state = false;
+    p->view = (gw_view){0};
+    p->phase = GW_AT_WAITING;
+    p->need_change = false;
+    p->healing = false;
+    p->join_at_ns = p->now;
+}
+
+static void on_view(gw_peer *p, const gw_message *m) {
+    const gw_view *view = m->view;
+    if (p->view.epoch == 0 || view->epoch <= p->view.epoch || !gw_hash_equal(&view->job, &p->job)) return;
+    if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
+    const gw_incarnation *life = &p->config.incarnation;
+    if (gw_view_rank_of_life(view, &p->config.id, life->boot, life->nonce) < 0)
+        gw_views_lost(p, "the others went on without it");
+}
+
+void gw_views_link_up(gw_peer *p, gw_contact *contact) {
+    gw_attempt *a = &p->attempt;
+    int rank = a->active ? gw_view_rank(&a->view, &contact->id) : -1;
+    if (rank >= 0 && a->reports[rank] == NULL) propose_to(p, &contact->id);
+    if (p->phase == GW_AT_FROZEN && gw_peer_id_equal(&p->voted.leader, &contact->id)) {
+        p->vote_sent = false;
+        gw_views_vote_if_ready(p);
+    }
+    if (p->view.epoch == 0 || gw_view_rank(&p->view, &contact->id) < 0) return;
+    bool own = p->installed != NULL && gw_view_name_equal(&p->installed->view.name, &p->view.name);
+    if (own && gw_peer_is_leader(p)) {
+        gw_message message = {
+            .kind = GW_MSG_INSTALL, .epoch = p->view.epoch, .name = p->view.name, .install = p->installed};
+        gw_peer_send(p, &contact->id, &message);
+    }
+    if (p->own_ready) {
+        gw_message message = gw_peer_about_view(p, GW_MSG_READY);
+        gw_peer_send(p, &contact->id, &message);
+    }
+}
+
+void gw_views_message(gw_peer *p, gw_contact *from, gw_message *m) {
+    char id[GW_SHORT_TEXT];
+    switch (m->kind) {
+    case GW_MSG_PROPOSE:
+        on_propose(p, from, m);
+        break;
+    case GW_MSG_VOTE:
+        on_vote(p, from, m);
+        break;
+    case GW_MSG_REFUSE:
+        on_refuse(p, from, m);
+        break;
+    case GW_MSG_INSTALL:
+        on_install(p, from, m);
+        break;
+    case GW_MSG_READY:
+        on_ready(p, from, m);
+        break;
+    case GW_MSG_REPAIR:
+        if (gw_view_name_equal(&m->name, &p->view.name))
+            gw_views_need_change(p, "%.80s (asked by %s)", m->text, gw_peer_id_short(&from->id, id));
+        break;
+    case GW_MSG_ASK_VIEW:
+        if (p->view.epoch > 0) {
+            gw_message answer = gw_peer_about_view(p, GW_MSG_VIEW);
+            answer.view = &p->view;
+            gw_peer_send(p, &from->id, &answer);
+        }
+        break;
+    case GW_MSG_VIEW:
+        on_view(p, m);
+        break;
+    default:
+        break;
+    }
+}

@@ -1,0 +1,319 @@
+/* Without a view: founding one or asking to be admitted. With one: admitting others, and healing two views of
+ * one job. */
+#include "core/peer_state.h"
+
+#include "core/check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    POLL_MS = 100,
+    JOIN_MS = 500,        /* between two requests to be admitted */
+    JOIN_LASTS_MS = 3000, /* a request counts this long */
+    SETTLE_MS = 1500,     /* no news of peers for this long: whoever comes has come */
+    FOUND_STAGGER_MS = 1000,
+    HEAL_AFTER_MS = 1000, /* another view of this job must be seen this long */
+    OFFER_MS = 300,
+    OFFER_LASTS_MS = 4000,
+    HEAL_BLOCK_MS = 5000,
+};
+
+/* ---- without a view
+ * -------------------------------------------------------------------------------------------- */
+
+static bool runs_this_job(const gw_peer *p, const gw_contact *contact) {
+    return contact->alive && contact->has_view && gw_contacts_same_job(p, contact);
+}
+
+bool gw_waiting_knows_flock(const gw_peer *p) {
+    for (uint32_t i = 0; i < p->contact_count; i++)
+        if (runs_this_job(p, &p->contacts[i])) return true;
+    return false;
+}
+
+/* Of several flocks, the one that a heal would keep: higher step, larger, higher name. */
+static int compare_flocks(const gw_contact *a, uint64_t step, uint32_t count, const gw_view_name *name) {
+    if (a->step != step) return a->step < step ? -1 : 1;
+    if (a->view_count != count) return a->view_count < count ? -1 : 1;
+    return gw_view_name_compare(&a->view_name, name);
+}
+
+static const gw_contact *best_flock(const gw_peer *p) {
+    const gw_contact *best = NULL;
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *one = &p->contacts[i];
+        if (!runs_this_job(p, one)) continue;
+        if (best == NULL || compare_flocks(one, best->step, best->view_count, &best->view_name) > 0)
+            best = one;
+    }
+    return best;
+}
+
+static void send_join(gw_peer *p, const gw_peer_id *leader, bool whole_view) {
+    gw_view newcomers = {.epoch = 1, .leader = p->config.id, .job = p->job, .count = 1};
+    newcomers.members[0] = (gw_member){
+        .id = p->config.id, .boot = p->config.incarnation.boot, .nonce = p->config.incarnation.nonce};
+    if (whole_view) {
+        newcomers.count = 0;
+        for (uint32_t rank = 0; rank < p->view.count; rank++)
+            if (gw_contacts_member_lives(p, &p->view, rank))
+                newcomers.members[newcomers.count++] = p->view.members[rank];
+    }
+    newcomers.epoch = p->ballot.highest + 1;
+    gw_view_seal(&newcomers);
+    gw_message message = gw_peer_about_view(p, GW_MSG_JOIN);
+    message.view = &newcomers;
+    message.value = p->step;
+    message.flag = whole_view;
+    gw_peer_send(p, leader, &message);
+}
+
+static void ask_to_join(gw_peer *p, const gw_contact *flock) {
+    gw_contact *leader = gw_peer_contact(p, &flock->leader);
+    char id[GW_SHORT_TEXT];
+    gw_peer_id_short(&flock->leader, id);
+    if (leader == NULL || !gw_contacts_ready(p, leader)) {
+        gw_peer_waits(p, "a flock of %u runs at step %" PRIu64 "; waiting for a link to its leader %s",
+                      flock->view_count, flock->step, id);
+        return;
+    }
+    gw_peer_waits(p, "asking leader %s to be admitted at step %" PRIu64, id, flock->step);
+    if (p->now < p->join_at_ns) return;
+    p->join_at_ns = p->now + gw_peer_ms(p, JOIN_MS);
+    send_join(p, &leader->id, false);
+}
+
+typedef struct muster {             /* who is here, without a view, for the same job */
+    uint32_t ready, unready, lower; /* ready counts this peer; lower = living ones with a lower id */
+    uint64_t newest_ns;             /* when the last of them came */
+    bool met_anybody, checkpoint;
+    gw_member members[GW_MAX_MEMBERS];
+} muster;
+
+static void take_muster(const gw_peer *p, muster *m) {
+    *m = (muster){.ready = 1, .newest_ns = p->started_ns};
+    m->members[0] = (gw_member){
+        .id = p->config.id, .boot = p->config.incarnation.boot, .nonce = p->config.incarnation.nonce};
+    m->checkpoint = p->config.inventory_count > 0 && !p->config.fresh;
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *c = &p->contacts[i];
+        if (!c->alive) continue;
+        m->met_anybody = true;
+        if (c->has_view || c->differs) continue;
+        if (c->alive_since_ns > m->newest_ns) m->newest_ns = c->alive_since_ns;
+        if (gw_contacts_same_job(p, c)) {
+            m->lower += gw_peer_id_compare(&c->id, &p->config.id) < 0;
+            m->checkpoint |= c->checkpoint_step != UINT64_MAX && !p->config.fresh;
+        }
+        if (!gw_contacts_ready(p, c) || m->ready == GW_MAX_MEMBERS) {
+            m->unready++;
+            continue;
+        }
+        m->members[m->ready++] =
+            (gw_member){.id = c->id, .boot = c->incarnation.boot, .nonce = c->incarnation.nonce};
+    }
+}
+
+/* Whether this peer should found a view now. */
+static bool may_found(gw_peer *p, const muster *m) {
+    const gw_peer_config *c = &p->config;
+    bool waits_for_seed = c->seed_count > 0 && !m->met_anybody && p->now < p->started_ns + c->join_timeout_ns;
+    if (waits_for_seed) {
+        gw_peer_waits(p, "no seed answers yet");
+        return false;
+    }
+    bool resumes = m->checkpoint || p->ballot.installed.epoch > 0;
+    if (!resumes && m->ready < c->peers) {
+        gw_peer_waits(p, "waiting for %u peers: %u here", c->peers, m->ready);
+        return false;
+    }
+    bool enough = c->peers > 1 && m->ready >= c->peers;
+    bool alone = c->seed_count == 0 && c->peers == 1 && m->ready + m->unready == 1;
+    bool settled = m->unready == 0 && p->now >= m->newest_ns + gw_peer_ms(p, SETTLE_MS);
+    return enough || alone || settled;
+}
+
+static void consider_founding(gw_peer *p) {
+    muster m;
+    take_muster(p, &m);
+    if (!may_found(p, &m)) {
+        p->found_since_ns = 0;
+        return;
+    }
+    if (p->found_since_ns == 0) p->found_since_ns = p->now;
+    uint64_t due = p->found_since_ns + m.lower * gw_peer_ms(p, FOUND_STAGGER_MS);
+    if (p->now < due || p->now < p->propose_at_ns) return;
+    p->found_since_ns = 0;
+    p->cause_ns = p->now;
+    gw_views_propose(p, m.members, m.ready);
+}
+
+/* Waiting for the holders of a checkpoint with a proposal open: whoever comes belongs into it. */
+static void widen_founding(gw_peer *p) {
+    if (!p->attempt.active || !p->attempt.deciding || p->view.epoch > 0) return;
+    muster m;
+    take_muster(p, &m);
+    if (m.ready <= p->attempt.view.count) return;
+    gw_views_drop_attempt(p);
+    gw_views_propose(p, m.members, m.ready);
+}
+
+static bool job_has_ended(const gw_peer *p) {
+    for (uint32_t i = 0; i < p->contact_count; i++)
+        if (p->contacts[i].at_end && !p->contacts[i].alive && gw_contacts_same_job(p, &p->contacts[i]))
+            return true;
+    return false;
+}
+
+/* ---- admitting
+ * -------------------------------------------------------------------------------------------------- */
+
+static bool is_joining(const gw_peer *p, const gw_contact *contact) {
+    return contact->joining_until_ns > p->now && gw_contacts_ready(p, contact) &&
+           gw_view_rank(&p->view, &contact->id) < 0;
+}
+
+/* Of a whole view that offers itself, each member is asked for; it need not have greeted as a newcomer. */
+bool gw_waiting_has_joiners(gw_peer *p) {
+    for (uint32_t i = 0; i < p->contact_count; i++)
+        if (is_joining(p, &p->contacts[i])) return true;
+    return false;
+}
+
+uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count) {
+    for (uint32_t i = 0; i < p->contact_count && count < GW_MAX_MEMBERS; i++) {
+        const gw_contact *c = &p->contacts[i];
+        if (!is_joining(p, c)) continue;
+        members[count++] =
+            (gw_member){.id = c->id, .boot = c->incarnation.boot, .nonce = c->incarnation.nonce};
+    }
+    return count;
+}
+
+void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *m) {
+    if (!gw_peer_is_leader(p) || p->end_sent) return;
+    if (m->epoch > p->ballot.highest) p->ballot.highest = m->epoch;
+    if (m->flag && p->healing) {
+        if (gw_view_name_compare(&p->view.name, &m->name) < 0)
+            return; /* ours crossed theirs, and theirs stays */
+        p->healing = false;
+    }
+    for (uint32_t i = 0; i < m->view->count; i++) {
+        const gw_member *member = &m->view->members[i];
+        gw_contact *c = gw_peer_contact(p, &member->id);
+        if (c == NULL || !c->alive || c->differs || c->incarnation.boot != member->boot ||
+            c->incarnation.nonce != member->nonce)
+            continue;
+        if (!m->flag && c != from) continue; /* a newcomer speaks for itself only */
+        c->joining_until_ns = p->now + gw_peer_ms(p, JOIN_LASTS_MS);
+        c->offered = m->flag ? m->name : (gw_view_name){0};
+    }
+    if (p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING) gw_waiting_at_pause(p);
+}
+
+/* ---- healing
+ * ----------------------------------------------------------------------------------------------------- */
+
+/* The leader of another view of this job, seen long enough to be no passing shadow of a view change. */
+static gw_contact *other_flock(gw_peer *p) {
+    gw_contact *best = NULL;
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        gw_contact *c = &p->contacts[i];
+        bool leads = runs_this_job(p, c) && gw_peer_id_equal(&c->id, &c->leader) && gw_contacts_ready(p, c);
+        if (!leads || c->at_end || gw_view_rank(&p->view, &c->id) >= 0) continue;
+        if (gw_view_name_equal(&c->view_name, &p->view.name)) continue;
+        if (best == NULL || compare_flocks(c, best->step, best->view_count, &best->view_name) > 0) best = c;
+    }
+    return best;
+}
+
+static void consider_healing(gw_peer *p) {
+    bool steady = gw_peer_is_leader(p) && !p->ballot.majority && !p->need_change && !p->attempt.active &&
+                  !p->end_sent && p->phase != GW_AT_FROZEN;
+    gw_contact *other = steady && p->now >= p->heal_block_ns ? other_flock(p) : NULL;
+    if (p->healing) {
+        if (p->phase == GW_AT_PAUSED) gw_waiting_at_pause(p);
+        return;
+    }
+    if (other == NULL) {
+        p->heal_since_ns = 0;
+        return;
+    }
+    if (p->heal_since_ns == 0) p->heal_since_ns = p->now;
+    if (p->now < p->heal_since_ns + gw_peer_ms(p, HEAL_AFTER_MS)) return;
+    if (compare_flocks(other, p->step, p->view.count, &p->view.name) <= 0)
+        return; /* it will offer itself to us */
+    char id[GW_SHORT_TEXT];
+    gw_peer_notice(p, GW_NOTICE_HEALED,
+                   "another view of this job, led by %s, is at step %" PRIu64 ": offering this one to it",
+                   gw_peer_id_short(&other->id, id), other->step);
+    p->healing = true;
+    p->heal_leader = other->id;
+    p->offer_until_ns = 0;
+    if (p->phase == GW_AT_ENDING) gw_waiting_at_pause(p);
+}
+
+static void offer_view(gw_peer *p) {
+    if (p->offer_until_ns == 0) p->offer_until_ns = p->now + gw_peer_ms(p, OFFER_LASTS_MS);
+    gw_contact *leader = gw_peer_contact(p, &p->heal_leader);
+    if (p->now >= p->offer_until_ns || leader == NULL || !gw_contacts_ready(p, leader)) {
+        p->healing = false;
+        p->heal_block_ns = p->now + gw_peer_ms(p, HEAL_BLOCK_MS);
+        gw_waiting_at_pause(p);
+        return;
+    }
+    if (p->now < p->offer_at_ns) return;
+    p->offer_at_ns = p->now + gw_peer_ms(p, OFFER_MS);
+    send_join(p, &leader->id, true);
+}
+
+void gw_waiting_at_pause(gw_peer *p) {
+    GW_CHECK(p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING);
+    if (!gw_peer_is_leader(p) || p->attempt.active || p->end_sent) return;
+    if (p->healing) {
+        offer_view(p);
+        return;
+    }
+    if (p->phase == GW_AT_ENDING && !gw_waiting_has_joiners(p)) return;
+    if (p->cause[0] == '\0') {
+        p->cause_ns = p->now;
+        memcpy(p->cause, "newcomers", sizeof "newcomers");
+    }
+    gw_member members[GW_MAX_MEMBERS];
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < p->view.count; rank++)
+        if (gw_contacts_member_lives(p, &p->view, rank)) members[count++] = p->view.members[rank];
+    gw_views_propose(p, members, gw_waiting_add_joiners(p, members, count));
+}
+
+/* ---- the clock
+ * ---------------------------------------------------------------------------------------------------- */
+
+void gw_waiting_consider(gw_peer *p) {
+    if (p->phase == GW_AT_OVER) return;
+    widen_founding(p);
+    if (p->view.epoch > 0) {
+        consider_healing(p);
+        return;
+    }
+    if (p->phase != GW_AT_WAITING || p->attempt.active || p->applying) return;
+    const gw_contact *flock = best_flock(p);
+    if (flock != NULL) {
+        ask_to_join(p, flock);
+        return;
+    }
+    if (job_has_ended(p)) {
+        gw_peer_finish(p, GW_FINISH_LEFT, NULL, "the job ended while this peer was waiting to be admitted");
+        return;
+    }
+    consider_founding(p);
+}
+
+uint64_t gw_waiting_deadline(const gw_peer *p) {
+    uint64_t poll = p->now + gw_peer_ms(p, POLL_MS);
+    if (p->phase == GW_AT_WAITING || (p->attempt.active && p->attempt.deciding)) return poll;
+    if (p->healing && p->phase == GW_AT_PAUSED) return poll;
+    if (p->heal_since_ns != 0) return poll;
+    return UINT64_MAX;
+}
