@@ -245,7 +245,7 @@ static void note_failure(peer *p, gw_closed why, gw_fault fault, const char *tex
     if (hope(why) <= hope(p->round_why)) return;
     p->round_why = why;
     p->round_fault = fault;
-    snprintf(p->round_text, sizeof p->round_text, "%s", text);
+    snprintf(p->round_text, sizeof p->round_text, "%.*s", (int)sizeof p->round_text - 1, text);
 }
 
 static void retry(void *context) {
