@@ -1,8 +1,8 @@
 /* `godwit bench WHAT`: measurements of this machine. One file each; each parses its own options (argp, with
  * --help), prints a table that a person can read, and returns the exit code: 0, 1 for a failure, 2 for usage.
  * argv[0] is what messages call it ("godwit bench steal"). */
-#ifndef GODWIT_BENCH_BENCH_H
-#define GODWIT_BENCH_BENCH_H
+#ifndef GODWIT_TOOLS_BENCH_BENCH_H
+#define GODWIT_TOOLS_BENCH_BENCH_H
 
 int gw_bench_allreduce(int argc, char **argv);  /* int64 all-reduce between processes over TCP */
 int gw_bench_steal(int argc, char **argv);      /* a steal's round trip over TCP */

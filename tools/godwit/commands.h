@@ -1,7 +1,7 @@
 /* The subcommands. argv[0] is what messages call the command ("godwit status"); each returns the process's
  * exit code: 0, 1 for a failure, 2 for usage. `--help` prints and exits. */
-#ifndef GODWIT_GODWIT_COMMANDS_H
-#define GODWIT_GODWIT_COMMANDS_H
+#ifndef GODWIT_TOOLS_GODWIT_COMMANDS_H
+#define GODWIT_TOOLS_GODWIT_COMMANDS_H
 
 int gw_run_main(int argc, char **argv);    /* run a peer of a job */
 int gw_status_main(int argc, char **argv); /* ask the peer that runs in a directory */

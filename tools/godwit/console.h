@@ -1,6 +1,6 @@
 /* The run's ways to speak, opened together before the node and closed after it. */
-#ifndef GODWIT_GODWIT_CONSOLE_H
-#define GODWIT_GODWIT_CONSOLE_H
+#ifndef GODWIT_TOOLS_GODWIT_CONSOLE_H
+#define GODWIT_TOOLS_GODWIT_CONSOLE_H
 
 #include "tools/godwit/display.h"
 #include "tools/godwit/events.h"

@@ -176,9 +176,10 @@ void gw_control_close(gw_control *control) {
 static int connect_to(const char *dir, gw_err *err) {
     int directory_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (directory_fd < 0) {
-        int why = errno;
-        gw_fail_errno(err, why, "%s", dir);
-        if (why == ENOENT) err->code = GW_E_NOTFOUND;
+        if (errno == ENOENT)
+            gw_fail(err, GW_E_NOTFOUND, "no peer runs in %s: there is no such directory", dir);
+        else
+            gw_fail_errno(err, errno, "%s", dir);
         return -1;
     }
     struct sockaddr_un address;

@@ -1,7 +1,7 @@
 /* The control socket of a running peer: DIR/control.sock, mode 0600. A client sends one line ("status" or
  * "stop") and gets one JSON object. */
-#ifndef GODWIT_GODWIT_CONTROL_H
-#define GODWIT_GODWIT_CONTROL_H
+#ifndef GODWIT_TOOLS_GODWIT_CONTROL_H
+#define GODWIT_TOOLS_GODWIT_CONTROL_H
 
 #include "core/err.h"
 #include "tools/godwit/snapshot.h"

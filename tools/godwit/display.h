@@ -3,8 +3,8 @@
  * prints goes through here, so that nothing tears the live line.
  *
  * Thread: any; a lock is held while a line is written. */
-#ifndef GODWIT_GODWIT_DISPLAY_H
-#define GODWIT_GODWIT_DISPLAY_H
+#ifndef GODWIT_TOOLS_GODWIT_DISPLAY_H
+#define GODWIT_TOOLS_GODWIT_DISPLAY_H
 
 #include "core/err.h"
 #include "tools/godwit/snapshot.h"

@@ -4,8 +4,8 @@
  * sentences.
  *
  * Thread: any. Strings are read during the call only; NULL texts are left out. */
-#ifndef GODWIT_GODWIT_EVENTS_H
-#define GODWIT_GODWIT_EVENTS_H
+#ifndef GODWIT_TOOLS_GODWIT_EVENTS_H
+#define GODWIT_TOOLS_GODWIT_EVENTS_H
 
 #include "core/godwit.h"
 #include "core/log.h"

@@ -1,8 +1,8 @@
 /* The HTTP server of a running peer (libmicrohttpd, a thread of its own): GET /api/state (JSON), /metrics
  * (Prometheus), /healthz (200 "ok" or 503 and why). Other paths 404, other methods 405. Read only, no
  * authentication: bind it to loopback or a trusted network. */
-#ifndef GODWIT_GODWIT_HTTP_H
-#define GODWIT_GODWIT_HTTP_H
+#ifndef GODWIT_TOOLS_GODWIT_HTTP_H
+#define GODWIT_TOOLS_GODWIT_HTTP_H
 
 #include "core/err.h"
 #include "core/id.h"

@@ -1,7 +1,7 @@
 /* Setting keys of a JSON object (jansson). A key whose value cannot be had (out of memory, text that is not
  * UTF-8) is left out: a line that people read is not worth a run's life. */
-#ifndef GODWIT_GODWIT_JSON_H
-#define GODWIT_GODWIT_JSON_H
+#ifndef GODWIT_TOOLS_GODWIT_JSON_H
+#define GODWIT_TOOLS_GODWIT_JSON_H
 
 #include "core/id.h"
 

@@ -1,6 +1,6 @@
 /* Log lines (core/log.h) to stderr with time and level, and with --json also as events on stdout. */
-#ifndef GODWIT_GODWIT_LOG_H
-#define GODWIT_GODWIT_LOG_H
+#ifndef GODWIT_TOOLS_GODWIT_LOG_H
+#define GODWIT_TOOLS_GODWIT_LOG_H
 
 #include "core/log.h"
 #include "tools/godwit/display.h"

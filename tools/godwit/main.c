@@ -1,6 +1,49 @@
-#include <stdio.h>
+#include "tools/godwit/commands.h"
+#include "tools/godwit/help.h"
 
-int main(void) {
-    puts("godwit " GODWIT_VERSION);
-    return 0;
+#include <argp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    char *title; /* what messages call it */
+    int (*main)(int argc, char **argv);
+} commands[] = {
+    {"status", (char[]){"godwit status"}, gw_status_main},
+    {"stop", (char[]){"godwit stop"}, gw_stop_main},
+    {"keygen", (char[]){"godwit keygen"}, gw_keygen_main},
+};
+
+static int dispatch(int argc, char **argv) {
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        if (strcmp(argv[0], commands[i].name) != 0) continue;
+        argv[0] = commands[i].title;
+        return commands[i].main(argc, argv);
+    }
+    fprintf(stderr, "godwit: there is no command '%s'\nTry 'godwit --help'.\n", argv[0]);
+    return 2;
+}
+
+int main(int argc, char **argv) {
+    argp_err_exit_status = 2;
+    if (argc < 2) {
+        gw_help_print(stderr);
+        return 2;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("godwit " GODWIT_VERSION);
+        return 0;
+    }
+    bool help = strcmp(argv[1], "help") == 0;
+    if (help && argc > 2) { /* "help run" is "run --help" */
+        char *asked[] = {argv[2], (char[]){"--help"}, NULL};
+        return dispatch(2, asked);
+    }
+    if (help || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        gw_help_print(stdout);
+        return 0;
+    }
+    return dispatch(argc - 1, argv + 1);
 }

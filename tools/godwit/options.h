@@ -1,6 +1,6 @@
 /* The options of `godwit run`, parsed, checked and filled with defaults. */
-#ifndef GODWIT_GODWIT_OPTIONS_H
-#define GODWIT_GODWIT_OPTIONS_H
+#ifndef GODWIT_TOOLS_GODWIT_OPTIONS_H
+#define GODWIT_TOOLS_GODWIT_OPTIONS_H
 
 #include "core/godwit.h"
 #include "core/peer.h"

@@ -1,7 +1,7 @@
 /* What a running peer shows to people and machines: one value that the node's thread publishes and that the
  * display, the HTTP server and the control socket copy. */
-#ifndef GODWIT_GODWIT_SNAPSHOT_H
-#define GODWIT_GODWIT_SNAPSHOT_H
+#ifndef GODWIT_TOOLS_GODWIT_SNAPSHOT_H
+#define GODWIT_TOOLS_GODWIT_SNAPSHOT_H
 
 #include "core/err.h"
 #include "core/id.h"

@@ -1,0 +1,153 @@
+#!/usr/bin/env bash
+# Builds, tests and shows Godwit. ./build.sh help lists what it can do.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+build_packages=(cmake ninja-build gcc libc6-dev pkg-config libcriterion-dev libsodium-dev
+    libopenblas-serial-dev libmicrohttpd-dev zlib1g-dev libjansson-dev)
+python_packages=(python3)
+lint_packages=(git clang-format clang-tidy shellcheck)
+bench_packages=(openmpi-bin libopenmpi-dev) # what the all-reduce is compared with
+
+usage() {
+    cat <<'END'
+usage: ./build.sh [COMMAND]
+
+  (none)     install what is missing, make a release build: build/godwit
+  demo       four peers on this machine, two of them killed; under a minute
+  test       build and run the tests
+  lint       formatting, clang-tidy, shellcheck, and the house's rules
+  sanitize   run the tests under address, undefined-behaviour and thread sanitizers
+  bench      measure what Godwit promises, as tables (about 40 minutes; 'bench quick': 10)
+  clean      remove every build folder
+  help       this
+
+Packages are Debian's. As root, or where sudo asks for no password, they are
+installed; otherwise the line that installs them is printed.
+END
+}
+
+say() { printf '%s\n' "$*"; }
+die() {
+    printf 'build.sh: %s\n' "$*" >&2
+    exit 1
+}
+
+# need PACKAGE...: all of them are installed, or this script ends saying what to do.
+need() {
+    if ! command -v dpkg-query >/dev/null; then
+        return 0 # not Debian: CMake will say which library it misses
+    fi
+    local missing=() package
+    for package in "$@"; do
+        dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+    done
+    if [ ${#missing[@]} -eq 0 ]; then
+        return 0
+    fi
+    local run=()
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! sudo -n true 2>/dev/null; then
+            say "These packages are missing. Install them and run this again:" >&2
+            die "sudo apt-get install ${missing[*]}"
+        fi
+        run=(sudo -n)
+    fi
+    say "installing ${missing[*]}"
+    install_packages "${missing[@]}" || {
+        "${run[@]}" apt-get update -qq && install_packages "${missing[@]}"
+    } || die "apt could not install ${missing[*]}"
+}
+
+install_packages() {
+    "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >/dev/null
+}
+
+# build FOLDER [CMake option...]: configures and builds it, showing the compiler's words only when it fails.
+build() {
+    local folder=$1 log
+    shift
+    mkdir -p "$folder"
+    log=$folder/build.log
+    if ! { cmake -S . -B "$folder" -G Ninja "$@" && ninja -C "$folder"; } >"$log" 2>&1; then
+        cat "$log" >&2
+        die "the build in $folder failed"
+    fi
+}
+
+release() {
+    need "${build_packages[@]}"
+    build build
+}
+
+# run_tests FOLDER: CTest, then what Criterion wrote for each suite (TAP) decides what passed. The last line is
+# "N passed, N failed, N skipped".
+run_tests() {
+    local folder=$1 suites
+    rm -rf "$folder/tap" "$folder/Testing/Temporary/LastTestsFailed.log"
+    mkdir -p "$folder/tap"
+    (cd "$folder" && ctest --output-on-failure --parallel "$(nproc)") || true
+    suites=$(cd "$folder" && ctest -N | sed -n 's/^ *Test *#[0-9]*: //p')
+    local failed_suites=/dev/null
+    if [ -f "$folder/Testing/Temporary/LastTestsFailed.log" ]; then
+        failed_suites=$folder/Testing/Temporary/LastTestsFailed.log
+    fi
+    say "$suites" | awk -v folder="$folder" -v failed_suites="$failed_suites" -f tests/count.awk
+}
+
+run_test_command() {
+    release
+    run_tests build
+}
+
+sanitize() {
+    need "${build_packages[@]}"
+    local bad=0
+    say "== address and undefined behaviour"
+    build build-asan -DGODWIT_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
+    UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 run_tests build-asan || bad=1
+    say "== threads"
+    build build-tsan -DGODWIT_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo
+    run_tests build-tsan || bad=1
+    return $bad
+}
+
+lint() {
+    need "${build_packages[@]}" "${lint_packages[@]}"
+    cmake -S . -B build -G Ninja >/dev/null # clang-tidy reads build/compile_commands.json
+    ./tests/lint.sh
+}
+
+demo() {
+    need "${python_packages[@]}"
+    release
+    exec python3 tools/demo/demo.py build/godwit
+}
+
+bench() {
+    need "${python_packages[@]}" "${bench_packages[@]}"
+    release
+    exec python3 tools/bench/tables.py build/godwit "$@"
+}
+
+command=${1-build}
+case $command in
+build)
+    release
+    say "built build/godwit; try ./build.sh demo, or build/godwit --help"
+    ;;
+demo) demo ;;
+test) run_test_command ;;
+lint) lint ;;
+sanitize) sanitize ;;
+bench)
+    shift
+    bench "$@"
+    ;;
+clean) rm -rf build build-asan build-tsan ;;
+help | --help | -h) usage ;;
+*)
+    usage >&2
+    exit 2
+    ;;
+esac

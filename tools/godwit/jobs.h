@@ -1,0 +1,12 @@
+/* Jobs by name: those compiled in (kernels/jobs/jobs.h), and shared objects that export godwit_job
+ * (core/godwit.h). */
+#ifndef GODWIT_TOOLS_GODWIT_JOBS_H
+#define GODWIT_TOOLS_GODWIT_JOBS_H
+
+#include "core/godwit.h"
+
+/* The job called `name`, or the one in the shared object at path `name` when that has a '/'. The object stays
+ * loaded until the process ends. NULL and *err (naming the jobs there are) otherwise. */
+const gw_job_type *gw_jobs_find(const char *name, gw_err *err);
+
+#endif

@@ -1,0 +1,146 @@
+/* `godwit status`: what the peer that runs in a directory knows. */
+#include "tools/godwit/commands.h"
+#include "tools/godwit/control.h"
+#include "tools/godwit/options.h"
+
+#include <argp.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct arguments {
+    const char *dir;
+    bool json;
+} arguments;
+
+static const struct argp_option status_options[] = {
+    {"dir", 'd', "DIR", 0, "The directory of a running peer (" GW_DEFAULT_DIR ")", 0},
+    {"json", 'j', 0, 0, "As one JSON object", 0},
+    {0},
+};
+
+static const char status_doc[] = "Asks the peer that runs in DIR: its job, step and speed, the peers it "
+                                 "knows, the leader, the view, and who "
+                                 "has which checkpoint.";
+
+static error_t parse_status(int key, char *arg, struct argp_state *state) {
+    arguments *a = state->input;
+    switch (key) {
+    case 'd':
+        a->dir = arg;
+        return 0;
+    case 'j':
+        a->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "what is '%s'?", arg);
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char *text_of(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "-";
+}
+
+static long long count_of(const json_t *object, const char *key) {
+    return json_integer_value(json_object_get(object, key));
+}
+
+static double real_of(const json_t *object, const char *key) {
+    return json_number_value(json_object_get(object, key));
+}
+
+/* "-" for null: no such step. */
+static const char *step_of(const json_t *object, const char *key, char text[24]) {
+    const json_t *value = json_object_get(object, key);
+    snprintf(text, 24, "-");
+    if (json_is_integer(value)) snprintf(text, 24, "%lld", (long long)json_integer_value(value));
+    return text;
+}
+
+static void print_run(const json_t *s) {
+    char saved[24];
+    printf("job %s, step %lld", text_of(s, "job"), count_of(s, "step"));
+    if (count_of(s, "steps") > 0) printf(" of %lld", count_of(s, "steps"));
+    if (real_of(s, "step_ms") > 0)
+        printf(", %.1f ms a step, %.1f shards/s", real_of(s, "step_ms"), real_of(s, "shards_per_s"));
+    printf("\n%s", text_of(s, "phase"));
+    if (text_of(s, "report")[0] != '\0') printf("; %s", text_of(s, "report"));
+    if (count_of(s, "members") > 0)
+        printf("\nview %lld: %lld peer%s, leader %.8s", count_of(s, "epoch"), count_of(s, "members"),
+               count_of(s, "members") == 1 ? "" : "s", text_of(s, "leader"));
+    printf("\nnewest checkpoint: %s\n", step_of(s, "checkpoint_step", saved));
+    printf("this peer: pid %lld on %s, up %.0f s, %.1f MB resident\n", count_of(s, "pid"),
+           text_of(s, "listen"), real_of(s, "uptime_s"), real_of(s, "rss_bytes") * 1e-6);
+}
+
+static void print_peers(const json_t *peers) {
+    size_t i;
+    json_t *peer;
+    printf("\n  %-8s  %-22s %-8s %-7s %9s %9s %10s\n", "peer", "address", "state", "role", "step", "shards/s",
+           "checkpoint");
+    json_array_foreach(peers, i, peer) {
+        char step[24], saved[24];
+        bool leader = json_is_true(json_object_get(peer, "leader"));
+        bool member = json_is_true(json_object_get(peer, "member"));
+        printf("%c %-8.8s  %-22s %-8s %-7s %9s %9.1f %10s\n",
+               json_is_true(json_object_get(peer, "self")) ? '*' : ' ', text_of(peer, "id"),
+               text_of(peer, "address"), text_of(peer, "state"),
+               leader   ? "leader"
+               : member ? "member"
+                        : "-",
+               step_of(peer, "step", step), real_of(peer, "shards_per_s"),
+               step_of(peer, "checkpoint_step", saved));
+    }
+}
+
+static void print_checkpoints(const json_t *checkpoints) {
+    size_t i;
+    json_t *checkpoint;
+    if (json_array_size(checkpoints) == 0) return;
+    printf("\n  %10s  %-16s  %-9s %s\n", "checkpoint", "root", "", "chunks here");
+    json_array_foreach(checkpoints, i, checkpoint) {
+        bool complete = json_is_true(json_object_get(checkpoint, "complete"));
+        printf("  %10lld  %-16.16s  %-9s %lld of %lld\n", count_of(checkpoint, "step"),
+               text_of(checkpoint, "root"), complete ? "complete" : "open", count_of(checkpoint, "held"),
+               count_of(checkpoint, "chunks"));
+    }
+}
+
+static int print_status(const char *command, const char *answer) {
+    json_t *object = json_loads(answer, 0, NULL);
+    const char *error = json_string_value(json_object_get(object, "error"));
+    bool good = json_is_object(object) && error == NULL;
+    if (good) {
+        print_run(object);
+        print_peers(json_object_get(object, "peers"));
+        print_checkpoints(json_object_get(object, "checkpoints"));
+    } else {
+        fprintf(stderr, "%s: %s\n", command, error != NULL ? error : "the peer's answer makes no sense");
+    }
+    json_decref(object);
+    return good ? 0 : 1;
+}
+
+int gw_status_main(int argc, char **argv) {
+    arguments a = {.dir = GW_DEFAULT_DIR};
+    struct argp argp = {.options = status_options, .parser = parse_status, .doc = status_doc};
+    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    gw_err err;
+    char *answer = gw_control_ask(a.dir, "status", &err);
+    if (answer == NULL) {
+        fprintf(stderr, "%s: %s\n", argv[0], err.text);
+        return 1;
+    }
+    int code = 0;
+    if (a.json)
+        puts(answer);
+    else
+        code = print_status(argv[0], answer);
+    free(answer);
+    return code;
+}

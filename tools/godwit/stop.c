@@ -1,0 +1,55 @@
+/* `godwit stop`: the whole job, through the local peer. */
+#include "tools/godwit/commands.h"
+#include "tools/godwit/control.h"
+#include "tools/godwit/options.h"
+
+#include <argp.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct argp_option stop_options[] = {
+    {"dir", 'd', "DIR", 0, "The directory of a running peer (" GW_DEFAULT_DIR ")", 0},
+    {0},
+};
+
+static const char stop_doc[] =
+    "Stops the whole job: every peer ends at the same step, after a checkpoint of it.\v"
+    "Returns as soon as the peer in DIR has taken the request. To take one peer out of a running job, send "
+    "it "
+    "SIGTERM instead: the others go on.";
+
+static error_t parse_stop(int key, char *arg, struct argp_state *state) {
+    const char **dir = state->input;
+    switch (key) {
+    case 'd':
+        *dir = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "what is '%s'?", arg);
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int gw_stop_main(int argc, char **argv) {
+    const char *dir = GW_DEFAULT_DIR;
+    struct argp argp = {.options = stop_options, .parser = parse_stop, .doc = stop_doc};
+    argp_parse(&argp, argc, argv, 0, NULL, &dir);
+    gw_err err;
+    char *answer = gw_control_ask(dir, "stop", &err);
+    if (answer == NULL) {
+        fprintf(stderr, "%s: %s\n", argv[0], err.text);
+        return 1;
+    }
+    json_t *object = json_loads(answer, 0, NULL);
+    bool taken = json_is_true(json_object_get(object, "ok"));
+    if (taken)
+        puts("stopping the job: a last checkpoint, then every peer ends");
+    else
+        fprintf(stderr, "%s: the peer said: %s\n", argv[0], answer);
+    json_decref(object);
+    free(answer);
+    return taken ? 0 : 1;
+}
