@@ -1,0 +1,219 @@
+#include "core/gossip_room.h"
+
+#include "core/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void gw_gossip_health(gw_gossip *g, int change) {
+    int health = (int)g->stats.health + change;
+    if (health < 0) health = 0;
+    if (health > GW_GOSSIP_HEALTH_MAX) health = GW_GOSSIP_HEALTH_MAX;
+    g->stats.health = (uint32_t)health;
+}
+
+void gw_gossip_tell(gw_gossip *g, gw_gossip_event_kind kind, const gw_gossip_entry *entry,
+                    const gw_incarnation *incarnation) {
+    gw_gossip_event event = {.kind = kind, .member = &entry->public, .incarnation = *incarnation};
+    g->config.sink.event(g->config.sink.context, &event);
+}
+
+static void tell_clone(gw_gossip *g, const gw_gossip_entry *entry, const gw_incarnation *other,
+                       const gw_addr *from) {
+    gw_gossip_event event = {.kind = GW_GOSSIP_CLONED,
+                             .member = &entry->public,
+                             .incarnation = entry->public.incarnation,
+                             .other = *other};
+    if (from != NULL) event.other_addr = *from;
+    g->config.sink.event(g->config.sink.context, &event);
+}
+
+/* Somebody contradicts that this life of this peer is well: a higher refutation number answers it (SWIM). */
+static void refute(gw_gossip *g, uint32_t refutation, const gw_addr *from, uint64_t now_ns) {
+    gw_gossip_entry *self = &g->entries[0];
+    if (g->leaving) return;
+    self->public.incarnation.refutation = refutation + 1;
+    g->stats.refutations++;
+    gw_gossip_health(g, 1);
+    gw_gossip_spread(g, self, GW_NEWS, now_ns);
+    if (from != NULL) gw_gossip_accuse(g, from, self); /* whoever said so hears it first */
+    gw_gossip_rumour_round(g, now_ns);
+}
+
+static void merge_self(gw_gossip *g, const gw_gossip_record *record, gw_gossip_source source,
+                       const gw_addr *from, uint64_t now_ns) {
+    gw_gossip_entry *self = &g->entries[0];
+    const gw_incarnation *mine = &self->public.incarnation, *theirs = &record->incarnation;
+    if (!gw_same_life(mine, theirs)) {
+        /* An older boot is this peer's own past, unless it speaks. */
+        if (theirs->boot < mine->boot && source != GW_FROM_SUBJECT) return;
+        if (source == GW_FROM_SUBJECT) gw_gossip_accuse(g, from, self);
+        if (g->clone_nonce == theirs->nonce) return;
+        g->clone_nonce = theirs->nonce;
+        tell_clone(g, self, theirs, source == GW_FROM_SUBJECT ? from : NULL);
+        return;
+    }
+    if (theirs->refutation > mine->refutation ||
+        (theirs->refutation == mine->refutation && record->state != GW_GOSSIP_IS_ALIVE))
+        refute(g, theirs->refutation, from, now_ns);
+}
+
+static void take_addresses(gw_gossip_entry *entry, const gw_gossip_record *record, gw_gossip_source source,
+                           const gw_addr *from) {
+    if (record->addr_count > 0) {
+        memcpy(entry->public.addr, record->addr, sizeof entry->public.addr);
+        entry->public.addr_count = record->addr_count;
+    } else if (entry->public.addr_count == 0 && source == GW_FROM_SUBJECT) {
+        entry->public.addr[0] = *from;
+        entry->public.addr_count = 1;
+    }
+}
+
+/* A blob newer than the one known. Returns whether it was. */
+static bool take_meta(gw_gossip_entry *entry, const gw_gossip_record *record) {
+    if (!record->has_meta || record->meta_version <= entry->public.meta_version) return false;
+    if (entry->meta_store == NULL) {
+        entry->meta_store = malloc(GW_GOSSIP_META_BYTES);
+        if (entry->meta_store == NULL) return false;
+        entry->public.meta = entry->meta_store;
+    }
+    if (record->meta_bytes > 0) memcpy(entry->meta_store, record->meta, record->meta_bytes);
+    entry->public.meta_bytes = record->meta_bytes;
+    entry->public.meta_version = record->meta_version;
+    return true;
+}
+
+/* What is learnt from an anti-entropy round while joining is old news to everybody else. */
+static void relay(gw_gossip *g, gw_gossip_entry *entry, gw_gossip_source source, uint64_t now_ns) {
+    if (source == GW_FROM_SYNC && g->joining) return;
+    gw_gossip_spread(g, entry, GW_NEWS, now_ns);
+}
+
+/* Sets the state that a record names, for the life that it names, and tells. `was` is how the same life stood
+ * before (dead for one not known). */
+static void enter_state(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_record *record,
+                        gw_gossip_state was, gw_gossip_source source, uint64_t now_ns) {
+    const gw_incarnation life = record->incarnation;
+    entry->proven = record->state == GW_GOSSIP_IS_DEAD && record->proven;
+    switch ((gw_gossip_state)record->state) {
+    case GW_GOSSIP_IS_ALIVE:
+        gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_ALIVE, now_ns);
+        if (was != GW_GOSSIP_IS_ALIVE) gw_gossip_tell(g, GW_GOSSIP_ALIVE, entry, &life);
+        break;
+    case GW_GOSSIP_IS_SUSPECT:
+        if (was >= GW_GOSSIP_IS_DEAD) {
+            gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_ALIVE, now_ns);
+            gw_gossip_tell(g, GW_GOSSIP_ALIVE, entry, &life);
+        } else {
+            gw_gossip_suspicion_end(g, entry); /* of a lower refutation number */
+        }
+        gw_gossip_suspect(g, entry, &record->accuser, now_ns);
+        return; /* which has spread it */
+    case GW_GOSSIP_IS_DEAD:
+        gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_DEAD, now_ns);
+        gw_gossip_tell(g, GW_GOSSIP_DEAD, entry, &life);
+        break;
+    case GW_GOSSIP_IS_LEFT:
+        gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_LEFT, now_ns);
+        gw_gossip_tell(g, GW_GOSSIP_LEFT, entry, &life);
+        break;
+    }
+    relay(g, entry, source, now_ns);
+}
+
+static void meet(gw_gossip *g, const gw_gossip_record *record, gw_gossip_source source, const gw_addr *from,
+                 uint64_t now_ns) {
+    /* Rumours about strangers are kept and passed on: during a mass restart the accused may be known to the
+     * next peer. A tombstone of a stranger found by anti-entropy is no news: it would never be forgotten. */
+    if (source == GW_FROM_SYNC && record->state >= GW_GOSSIP_IS_DEAD) return;
+    if (source == GW_FROM_SUBJECT && record->addr_count == 0 && from == NULL) return;
+    gw_gossip_entry *entry = gw_gossip_entry_add(g, &record->id, &record->incarnation, GW_GOSSIP_IS_ALIVE);
+    if (entry == NULL) return;
+    entry->since_ns = now_ns;
+    take_addresses(entry, record, source, from);
+    if (take_meta(entry, record) && source == GW_FROM_RUMOUR) gw_gossip_spread(g, entry, GW_METAS, now_ns);
+    enter_state(g, entry, record, GW_GOSSIP_IS_DEAD, source, now_ns);
+}
+
+static void new_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_record *record,
+                     gw_gossip_source source, const gw_addr *from, uint64_t now_ns) {
+    const gw_incarnation old = entry->public.incarnation;
+    bool was_live = gw_gossip_is_live(entry);
+    gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_DEAD, now_ns);
+    entry->public.incarnation = record->incarnation;
+    entry->public.meta_version = 0;
+    entry->public.meta_bytes = 0;
+    entry->public.addr_count = 0;
+    entry->clone_told = false;
+    entry->heard_ns = source == GW_FROM_SUBJECT ? now_ns : 0;
+    take_addresses(entry, record, source, from);
+    if (was_live) gw_gossip_tell(g, GW_GOSSIP_DEAD, entry, &old);
+    if (take_meta(entry, record)) gw_gossip_spread(g, entry, GW_METAS, now_ns);
+    enter_state(g, entry, record, GW_GOSSIP_IS_DEAD, source, now_ns);
+}
+
+/* Hearsay of a death that this peer has reason to doubt: it heard from the accused itself a moment ago, or
+ * the accuser was perhaps on the other side of a partition. It tells the accused, who refutes if it lives,
+ * and probes it: the living are not buried on hearsay, and the dead are found out within one suspicion. */
+static bool doubtful(const gw_gossip *g, const gw_gossip_entry *entry, const gw_gossip_record *record,
+                     gw_gossip_source source, uint64_t now_ns) {
+    if (record->state != GW_GOSSIP_IS_DEAD || record->proven || !gw_gossip_is_live(entry)) return false;
+    if (source == GW_FROM_SYNC) return true;
+    return entry->heard_ns != 0 && now_ns - entry->heard_ns < g->config.timing.suspicion_ns / 2;
+}
+
+static void verify(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_record *record, uint64_t now_ns) {
+    const gw_addr *addr = gw_gossip_addr_of(entry);
+    if (addr == NULL) return;
+    gw_gossip_packet packet = gw_gossip_packet_of(g, GW_GOSSIP_RUMOURS);
+    gw_gossip_send(g, addr, entry, &packet, record);
+    gw_gossip_probe_start(g, entry, now_ns);
+}
+
+static void merge_same_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_record *record,
+                            gw_gossip_source source, const gw_addr *from, uint64_t now_ns) {
+    uint32_t mine = entry->public.incarnation.refutation, theirs = record->incarnation.refutation;
+    gw_gossip_state was = (gw_gossip_state)entry->public.state;
+    bool newer = theirs > mine || (theirs == mine && record->state > was);
+    if (source == GW_FROM_SUBJECT && record->addr_count > 0) take_addresses(entry, record, source, from);
+    if (newer && doubtful(g, entry, record, source, now_ns)) {
+        verify(g, entry, record, now_ns);
+        return;
+    }
+    if (newer) {
+        entry->public.incarnation.refutation = theirs;
+        take_addresses(entry, record, source, from);
+        enter_state(g, entry, record, was, source, now_ns);
+    } else if (theirs == mine && record->state == GW_GOSSIP_IS_SUSPECT && was == GW_GOSSIP_IS_SUSPECT) {
+        gw_gossip_suspect(g, entry, &record->accuser, now_ns);
+    }
+    if (take_meta(entry, record)) {
+        gw_gossip_tell(g, GW_GOSSIP_META, entry, &entry->public.incarnation);
+        if (source != GW_FROM_SYNC) gw_gossip_spread(g, entry, GW_METAS, now_ns);
+    }
+}
+
+void gw_gossip_merge(gw_gossip *g, const gw_gossip_record *record, gw_gossip_source source,
+                     const gw_addr *from, uint64_t now_ns) {
+    if (gw_peer_id_equal(&record->id, &g->entries[0].public.id)) {
+        merge_self(g, record, source, from, now_ns);
+        return;
+    }
+    gw_gossip_entry *entry = gw_gossip_entry_find(g, &record->id);
+    if (entry == NULL) {
+        meet(g, record, source, from, now_ns);
+        return;
+    }
+    const gw_incarnation known = entry->public.incarnation;
+    if (gw_same_life(&known, &record->incarnation)) {
+        merge_same_life(g, entry, record, source, from, now_ns);
+    } else if (record->incarnation.boot > known.boot) {
+        new_life(g, entry, record, source, from, now_ns);
+    } else if (record->incarnation.boot == known.boot || source == GW_FROM_SUBJECT) {
+        /* Two living processes with one identity; the one that speaks is told of the other. */
+        if (source == GW_FROM_SUBJECT) gw_gossip_accuse(g, from, entry);
+        if (entry->clone_told) return;
+        entry->clone_told = true;
+        tell_clone(g, entry, &record->incarnation, source == GW_FROM_SUBJECT ? from : NULL);
+    }
+}

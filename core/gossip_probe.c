@@ -1,0 +1,222 @@
+#include "core/gossip_room.h"
+
+#include "core/check.h"
+
+/* Lifeguard's local health multiplier: a peer that misses answers is perhaps slow itself, and waits longer.
+ */
+static uint64_t stretched(const gw_gossip *g, uint64_t ns) {
+    return ns * (g->stats.health + 1);
+}
+
+static void plan_probe(gw_gossip *g, const gw_probe *probe) {
+    uint64_t due = probe->indirect ? probe->verdict_ns : probe->indirect_ns;
+    if (due < g->probe_due) g->probe_due = due;
+}
+
+void gw_gossip_ping(gw_gossip *g, const gw_addr *addr, const gw_gossip_entry *entry, uint32_t seq) {
+    gw_gossip_packet packet = gw_gossip_packet_of(g, GW_GOSSIP_PING);
+    packet.seq = seq;
+    packet.target = entry->public.id;
+    packet.known_meta = entry->public.meta_version;
+    gw_gossip_send(g, addr, entry, &packet, NULL);
+}
+
+static uint32_t next_seq(gw_gossip *g) {
+    if (++g->seq == 0) g->seq = 1; /* 0 = nobody waits for the answer */
+    return g->seq;
+}
+
+void gw_gossip_probe_start(gw_gossip *g, gw_gossip_entry *entry, uint64_t now_ns) {
+    const gw_addr *addr = gw_gossip_addr_of(entry);
+    if (addr == NULL || g->leaving || g->probe_count == GW_GOSSIP_PROBES) return;
+    for (uint32_t i = 0; i < g->probe_count; i++)
+        if (gw_peer_id_equal(&g->probes[i].target, &entry->public.id)) return;
+    gw_probe *probe = &g->probes[g->probe_count++];
+    *probe = (gw_probe){.target = entry->public.id,
+                        .boot = entry->public.incarnation.boot,
+                        .seq = next_seq(g),
+                        .indirect_ns = now_ns + stretched(g, g->config.timing.ping_timeout_ns),
+                        .verdict_ns = now_ns + stretched(g, g->config.timing.probe_timeout_ns)};
+    plan_probe(g, probe);
+    g->stats.probes++;
+    gw_gossip_ping(g, addr, entry, probe->seq);
+}
+
+static void ask_others(gw_gossip *g, gw_probe *probe, const gw_gossip_entry *target) {
+    uint32_t numbers[16];
+    uint32_t most = g->config.timing.indirect < 16 ? g->config.timing.indirect : 16;
+    uint32_t count = gw_gossip_choose(g, &probe->target, numbers, most);
+    gw_gossip_packet packet = gw_gossip_packet_of(g, GW_GOSSIP_PING_REQ);
+    packet.seq = probe->seq;
+    packet.target = probe->target;
+    packet.addr = *gw_gossip_addr_of(target);
+    for (uint32_t i = 0; i < count; i++) {
+        const gw_gossip_entry *via = &g->entries[numbers[i]];
+        gw_gossip_send(g, gw_gossip_addr_of(via), via, &packet, NULL);
+    }
+    probe->nacks_expected = count;
+    probe->indirect = true;
+    if (target->public.addr_count > 1) gw_gossip_ping(g, &target->public.addr[1], target, probe->seq);
+}
+
+static void probe_failed(gw_gossip *g, const gw_probe *probe, uint64_t now_ns) {
+    gw_gossip_entry *entry = gw_gossip_entry_find(g, &probe->target);
+    if (entry == NULL || !gw_gossip_is_live(entry) || entry->public.incarnation.boot != probe->boot) return;
+    g->stats.probes_failed++;
+    /* Those asked who did not even say that they got no answer: the fault is perhaps here. */
+    gw_gossip_health(g, probe->nacks_expected == 0 ? 1 : (int)(probe->nacks_expected - probe->nacks));
+    gw_gossip_suspect(g, entry, &g->entries[0].public.id, now_ns);
+}
+
+void gw_gossip_probes_run(gw_gossip *g, uint64_t now_ns) {
+    g->probe_due = UINT64_MAX;
+    for (uint32_t i = 0; i < g->probe_count;) {
+        gw_probe *probe = &g->probes[i];
+        const gw_gossip_entry *target = gw_gossip_entry_find(g, &probe->target);
+        bool gone = target == NULL || !gw_gossip_is_live(target);
+        if (gone || now_ns >= probe->verdict_ns) {
+            gw_probe ended = *probe;
+            *probe = g->probes[--g->probe_count];
+            if (!gone) probe_failed(g, &ended, now_ns);
+            continue;
+        }
+        if (!probe->indirect && now_ns >= probe->indirect_ns) ask_others(g, probe, target);
+        plan_probe(g, probe);
+        i++;
+    }
+}
+
+void gw_gossip_probes_restart(gw_gossip *g, uint64_t now_ns) {
+    g->probe_due = UINT64_MAX;
+    for (uint32_t i = 0; i < g->probe_count; i++) {
+        gw_probe *probe = &g->probes[i];
+        const gw_gossip_entry *target = gw_gossip_entry_find(g, &probe->target);
+        probe->indirect = false;
+        probe->nacks = 0;
+        probe->indirect_ns = now_ns + stretched(g, g->config.timing.ping_timeout_ns);
+        probe->verdict_ns = now_ns + stretched(g, g->config.timing.probe_timeout_ns);
+        if (target != NULL && gw_gossip_addr_of(target) != NULL)
+            gw_gossip_ping(g, gw_gossip_addr_of(target), target, probe->seq);
+        plan_probe(g, probe);
+    }
+}
+
+void gw_gossip_probes_shift(gw_gossip *g, uint64_t by_ns) {
+    g->probe_due = UINT64_MAX;
+    for (uint32_t i = 0; i < g->probe_count; i++) {
+        g->probes[i].indirect_ns += by_ns;
+        g->probes[i].verdict_ns += by_ns;
+        plan_probe(g, &g->probes[i]);
+    }
+}
+
+void gw_gossip_on_ping_req(gw_gossip *g, const gw_gossip_packet *packet, const gw_addr *from,
+                           uint64_t now_ns) {
+    if (g->relay_count == GW_GOSSIP_RELAYS || packet->addr.family == 0 || packet->addr.port == 0) return;
+    gw_relay *relay = &g->relays[g->relay_count++];
+    *relay = (gw_relay){.seq = next_seq(g),
+                        .origin_seq = packet->seq,
+                        .origin = *from,
+                        .nack_ns = now_ns + g->config.timing.ping_timeout_ns,
+                        .end_ns = now_ns + 2 * g->config.timing.probe_timeout_ns};
+    if (relay->nack_ns < g->relay_due) g->relay_due = relay->nack_ns;
+    const gw_gossip_entry *entry = gw_gossip_entry_find(g, &packet->target);
+    if (entry != NULL) {
+        gw_gossip_ping(g, &packet->addr, entry, relay->seq);
+        return;
+    }
+    gw_gossip_packet ping = gw_gossip_packet_of(g, GW_GOSSIP_PING);
+    ping.seq = relay->seq;
+    ping.target = packet->target;
+    gw_gossip_send(g, &packet->addr, NULL, &ping, NULL);
+}
+
+void gw_gossip_relays_run(gw_gossip *g, uint64_t now_ns) {
+    g->relay_due = UINT64_MAX;
+    for (uint32_t i = 0; i < g->relay_count;) {
+        gw_relay *relay = &g->relays[i];
+        if (now_ns >= relay->end_ns) {
+            *relay = g->relays[--g->relay_count];
+            continue;
+        }
+        if (!relay->nacked && now_ns >= relay->nack_ns) {
+            relay->nacked = true;
+            gw_gossip_packet nack = gw_gossip_packet_of(g, GW_GOSSIP_NACK);
+            nack.seq = relay->origin_seq;
+            gw_gossip_send(g, &relay->origin, NULL, &nack, NULL);
+        }
+        uint64_t due = relay->nacked ? relay->end_ns : relay->nack_ns;
+        if (due < g->relay_due) g->relay_due = due;
+        i++;
+    }
+}
+
+void gw_gossip_on_ack(gw_gossip *g, uint32_t seq) {
+    for (uint32_t i = 0; i < g->probe_count; i++) {
+        if (g->probes[i].seq != seq) continue;
+        g->probes[i] = g->probes[--g->probe_count];
+        gw_gossip_health(g, -1);
+        return;
+    }
+    for (uint32_t i = 0; i < g->relay_count; i++) {
+        if (g->relays[i].seq != seq) continue;
+        gw_gossip_packet ack = gw_gossip_packet_of(g, GW_GOSSIP_ACK);
+        ack.seq = g->relays[i].origin_seq;
+        gw_gossip_send(g, &g->relays[i].origin, NULL, &ack, NULL);
+        g->relays[i] = g->relays[--g->relay_count];
+        return;
+    }
+}
+
+void gw_gossip_on_nack(gw_gossip *g, uint32_t seq) {
+    for (uint32_t i = 0; i < g->probe_count; i++)
+        if (g->probes[i].seq == seq && g->probes[i].nacks < g->probes[i].nacks_expected) g->probes[i].nacks++;
+}
+
+void gw_gossip_period(gw_gossip *g, uint64_t now_ns) {
+    g->period_due = now_ns + stretched(g, g->config.timing.period_ns);
+    gw_gossip_entry *entry = gw_gossip_next_in_round(g);
+    if (entry != NULL) gw_gossip_probe_start(g, entry, now_ns);
+}
+
+void gw_gossip_revive(gw_gossip *g, uint64_t now_ns) {
+    /* All the dead together are probed by all the living together: about two probes a pause reach each. */
+    uint64_t pause_ns = g->config.timing.revive_ns;
+    if (g->dead > 0 && g->live > 2 * g->dead) pause_ns = pause_ns * g->live / (2 * g->dead);
+    g->revive_due = now_ns + pause_ns - pause_ns / 8 + gw_rng_below(&g->rng, pause_ns / 4 + 1);
+    if (g->dead == 0) return;
+    uint32_t start = (uint32_t)gw_rng_below(&g->rng, g->count);
+    for (uint32_t i = 0; i < g->count; i++) {
+        const gw_gossip_entry *entry = &g->entries[(start + i) % g->count];
+        if (entry->public.state != GW_GOSSIP_IS_DEAD || entry->public.addr_count == 0) continue;
+        gw_gossip_ping(g, gw_gossip_addr_of(entry), entry, 0);
+        return;
+    }
+}
+
+static bool is_live_member(const gw_gossip *g, const gw_addr *addr) {
+    for (uint32_t i = 0; i < g->count; i++) {
+        const gw_gossip_entry *entry = &g->entries[i];
+        for (uint32_t a = 0; gw_gossip_is_live(entry) && a < entry->public.addr_count; a++)
+            if (gw_addr_equal(&entry->public.addr[a], addr)) return true;
+    }
+    return false;
+}
+
+void gw_gossip_try_seeds(gw_gossip *g, uint64_t now_ns) {
+    /* Alone: ask all of them, often. In a flock: one at random, and the larger the flock the more rarely. */
+    bool alone = g->live == 1;
+    uint64_t pause_ns = g->config.timing.seed_ns;
+    if (alone)
+        pause_ns /= 10;
+    else if (g->live > 32)
+        pause_ns = pause_ns * g->live / 32;
+    g->seed_due = now_ns + pause_ns - pause_ns / 8 + gw_rng_below(&g->rng, pause_ns / 4 + 1);
+    uint32_t first = (uint32_t)gw_rng_below(&g->rng, g->config.seed_count);
+    for (uint32_t i = 0; i < g->config.seed_count; i++) {
+        const gw_addr *seed = &g->seeds[(first + i) % g->config.seed_count];
+        if (is_live_member(g, seed)) continue;
+        gw_gossip_send_digest(g, seed, false);
+        if (!alone) return;
+    }
+}

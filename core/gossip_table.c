@@ -1,0 +1,183 @@
+#include "core/gossip_room.h"
+
+#include "core/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+unsigned gw_gossip_log2(uint32_t n) {
+    return n <= 1 ? 0 : 32 - (unsigned)__builtin_clz(n - 1);
+}
+
+bool gw_gossip_is_live(const gw_gossip_entry *entry) {
+    return entry->public.state <= GW_GOSSIP_IS_SUSPECT;
+}
+
+uint32_t gw_gossip_number(const gw_gossip *g, const gw_gossip_entry *entry) {
+    GW_CHECK(entry >= g->entries && entry < g->entries + g->count);
+    return (uint32_t)(entry - g->entries);
+}
+
+/* Ids are hashes already, but chosen by peers: mixed so that nobody can aim at one cell by accident. */
+static uint32_t cell_of(const gw_gossip *g, const gw_peer_id *id) {
+    uint64_t word;
+    memcpy(&word, id->bytes, sizeof word);
+    return (uint32_t)gw_mix64(word) & (g->index_cells - 1);
+}
+
+static void index_put(gw_gossip *g, uint32_t number) {
+    uint32_t cell = cell_of(g, &g->entries[number].public.id);
+    while (g->index[cell] != 0) cell = (cell + 1) & (g->index_cells - 1);
+    g->index[cell] = number + 1;
+}
+
+static void index_rebuild(gw_gossip *g) {
+    memset(g->index, 0, g->index_cells * sizeof *g->index);
+    for (uint32_t i = 0; i < g->count; i++) index_put(g, i);
+}
+
+gw_gossip_entry *gw_gossip_entry_find(const gw_gossip *g, const gw_peer_id *id) {
+    if (g->index_cells == 0) return NULL;
+    for (uint32_t cell = cell_of(g, id); g->index[cell] != 0; cell = (cell + 1) & (g->index_cells - 1)) {
+        gw_gossip_entry *entry = &g->entries[g->index[cell] - 1];
+        if (gw_peer_id_equal(&entry->public.id, id)) return entry;
+    }
+    return NULL;
+}
+
+/* Room for one more member in every table. */
+static bool make_room(gw_gossip *g) {
+    if (g->count < g->capacity) return true;
+    uint32_t capacity = g->capacity == 0 ? 8 : g->capacity + g->capacity / 2;
+    gw_gossip_entry *entries = realloc(g->entries, capacity * sizeof *entries);
+    if (entries == NULL) return false;
+    g->entries = entries;
+    uint32_t *order = realloc(g->order, capacity * sizeof *order);
+    if (order == NULL) return false;
+    g->order = order;
+    uint32_t cells = 16;
+    while (cells < capacity + capacity / 2) cells *= 2;
+    if (cells != g->index_cells) {
+        uint32_t *index = realloc(g->index, cells * sizeof *index);
+        if (index == NULL) return false;
+        g->index = index;
+        g->index_cells = cells;
+        index_rebuild(g);
+    }
+    g->capacity = capacity;
+    return true;
+}
+
+/* Into the unvisited part of the probing round, at a random place, as SWIM has it: a newcomer is probed no
+ * later than anybody else. */
+static void join_round(gw_gossip *g, uint32_t number) {
+    uint32_t place = g->cursor + (uint32_t)gw_rng_below(&g->rng, g->order_count - g->cursor + 1);
+    g->order[g->order_count] = g->order[place];
+    g->order[place] = number;
+    g->order_count++;
+}
+
+gw_gossip_entry *gw_gossip_entry_add(gw_gossip *g, const gw_peer_id *id, const gw_incarnation *incarnation,
+                                     gw_gossip_state state) {
+    GW_CHECK(gw_gossip_entry_find(g, id) == NULL);
+    if (!make_room(g)) return NULL;
+    uint32_t number = g->count++;
+    g->entries[number] =
+        (gw_gossip_entry){.public = {.id = *id, .incarnation = *incarnation, .state = (uint8_t)state}};
+    index_put(g, number);
+    if (number > 0) join_round(g, number);
+    if (state <= GW_GOSSIP_IS_SUSPECT) g->live++;
+    if (state == GW_GOSSIP_IS_DEAD) g->dead++;
+    return &g->entries[number];
+}
+
+void gw_gossip_entry_set(gw_gossip *g, gw_gossip_entry *entry, gw_gossip_state state, uint64_t now_ns) {
+    if (gw_gossip_is_live(entry)) g->live--;
+    if (entry->public.state == GW_GOSSIP_IS_DEAD) g->dead--;
+    if (state != GW_GOSSIP_IS_SUSPECT) gw_gossip_suspicion_end(g, entry);
+    if (state != entry->public.state) entry->since_ns = now_ns;
+    entry->public.state = (uint8_t)state;
+    if (gw_gossip_is_live(entry)) g->live++;
+    if (state == GW_GOSSIP_IS_DEAD) g->dead++;
+}
+
+static void new_round(gw_gossip *g) {
+    g->cursor = 0;
+    g->order_count = 0;
+    for (uint32_t i = 1; i < g->count; i++) join_round(g, i);
+}
+
+static void entry_remove(gw_gossip *g, uint32_t number) {
+    gw_gossip_entry *entry = &g->entries[number];
+    GW_CHECK(number > 0 && entry->suspicion == 0);
+    if (entry->public.state == GW_GOSSIP_IS_DEAD) g->dead--;
+    gw_rumours_drop(&g->rumours[GW_NEWS], &entry->rumour[GW_NEWS]);
+    gw_rumours_drop(&g->rumours[GW_METAS], &entry->rumour[GW_METAS]);
+    free(entry->meta_store);
+    *entry = g->entries[--g->count];
+    if (number < g->count) {
+        gw_rumours_renumber(&g->rumours[GW_NEWS], entry->rumour[GW_NEWS], number);
+        gw_rumours_renumber(&g->rumours[GW_METAS], entry->rumour[GW_METAS], number);
+        if (entry->suspicion != 0) g->suspicions[entry->suspicion - 1].member = number;
+    }
+    index_rebuild(g);
+    new_round(g);
+}
+
+void gw_gossip_reap(gw_gossip *g, uint64_t now_ns) {
+    uint32_t oldest = 0, left_long_ago = 0;
+    for (uint32_t i = 1; i < g->count; i++) {
+        const gw_gossip_entry *entry = &g->entries[i];
+        if (entry->public.state == GW_GOSSIP_IS_DEAD &&
+            (oldest == 0 || entry->since_ns < g->entries[oldest].since_ns))
+            oldest = i;
+        if (entry->public.state == GW_GOSSIP_IS_LEFT && now_ns - entry->since_ns > GW_GOSSIP_LEFT_KEPT_NS)
+            left_long_ago = i;
+    }
+    uint32_t most_dead = 2 * g->live > 256 ? 2 * g->live : 256;
+    if (left_long_ago != 0)
+        entry_remove(g, left_long_ago);
+    else if (g->dead > most_dead)
+        entry_remove(g, oldest);
+}
+
+gw_gossip_entry *gw_gossip_next_in_round(gw_gossip *g) {
+    for (uint32_t tries = 0; tries < 2 * g->count; tries++) {
+        if (g->cursor >= g->order_count) new_round(g);
+        if (g->order_count == 0) return NULL;
+        gw_gossip_entry *entry = &g->entries[g->order[g->cursor++]];
+        if (gw_gossip_is_live(entry) && entry->public.addr_count > 0) return entry;
+    }
+    return NULL;
+}
+
+static bool eligible(const gw_gossip *g, uint32_t number, const gw_peer_id *except) {
+    const gw_gossip_entry *entry = &g->entries[number];
+    return number != 0 && gw_gossip_is_live(entry) && entry->public.addr_count > 0 &&
+           (except == NULL || !gw_peer_id_equal(&entry->public.id, except));
+}
+
+uint32_t gw_gossip_choose(gw_gossip *g, const gw_peer_id *except, uint32_t *numbers, uint32_t most) {
+    uint32_t found = 0;
+    if (g->count > 32) { /* by lot; a flock of mostly dead members may yield fewer */
+        for (uint32_t tries = 0; tries < 8 * most && found < most; tries++) {
+            uint32_t number = (uint32_t)gw_rng_below(&g->rng, g->count);
+            bool again = !eligible(g, number, except);
+            for (uint32_t i = 0; i < found; i++) again |= numbers[i] == number;
+            if (!again) numbers[found++] = number;
+        }
+        if (found > 0) return found;
+    }
+    uint32_t seen = 0; /* reservoir sampling over all */
+    for (uint32_t number = 1; number < g->count; number++) {
+        if (!eligible(g, number, except)) continue;
+        seen++;
+        if (found < most)
+            numbers[found++] = number;
+        else {
+            uint64_t place = gw_rng_below(&g->rng, seen);
+            if (place < most) numbers[place] = number;
+        }
+    }
+    return found;
+}

@@ -1,0 +1,175 @@
+/* Gossip under virtual time: joins, detection, partitions, slow peers, mass restarts. */
+#include "tools/sim/flock.h"
+
+#include <criterion/criterion.h>
+
+#define MS     UINT64_C(1000000)
+#define SECOND UINT64_C(1000000000)
+
+static uint64_t all_pairs(const gw_flock *flock) {
+    uint64_t running = gw_flock_running(flock);
+    return running * (running - 1);
+}
+
+static void assert_all_alive(const gw_flock *flock) {
+    cr_assert_eq(gw_flock_pairs(flock, GW_GOSSIP_IS_ALIVE), all_pairs(flock));
+}
+
+static void start_all(gw_flock *flock, uint32_t seeds) {
+    for (uint32_t i = 0; i < flock->count; i++) gw_flock_start(flock, i, seeds);
+}
+
+Test(flock, everybody_learns_of_everybody_from_one_seed) {
+    gw_flock flock;
+    gw_flock_open(&flock, 200, 1);
+    start_all(&flock, 1);
+    gw_flock_run(&flock, 10 * SECOND);
+    assert_all_alive(&flock);
+    cr_assert_eq(flock.false_deaths, 0);
+    gw_flock_close(&flock);
+}
+
+Test(flock, seeds_may_come_up_later) {
+    gw_flock flock;
+    gw_flock_open(&flock, 6, 2);
+    for (uint32_t i = 1; i < 6; i++) gw_flock_start(&flock, i, 1);
+    gw_flock_run(&flock, 30 * SECOND);
+    cr_assert_eq(gw_flock_pairs(&flock, GW_GOSSIP_IS_ALIVE), 0);
+    gw_flock_start(&flock, 0, 1);
+    gw_flock_run(&flock, 5 * SECOND);
+    assert_all_alive(&flock);
+    gw_flock_close(&flock);
+}
+
+/* Virtual time: this is a property of the protocol, not of the machine. */
+static void silent_peer(uint32_t peers, uint64_t seed) {
+    gw_flock flock;
+    gw_flock_open(&flock, peers, seed);
+    start_all(&flock, 1);
+    gw_flock_run(&flock, 10 * SECOND);
+    uint32_t victim = peers - 1;
+    gw_flock_freeze(&flock, victim, UINT64_MAX);
+    gw_flock_run(&flock, 3 * SECOND);
+    cr_assert_eq(flock.peers[victim].known_dead_by, peers - 1, "%u peers, seed %lu: known by %u", peers, seed,
+                 flock.peers[victim].known_dead_by);
+    cr_assert_eq(flock.false_deaths, 0);
+    gw_flock_close(&flock);
+}
+
+Test(flock, a_silent_peer_is_dead_to_all_within_three_seconds) {
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        for (uint32_t peers = 2; peers <= 6; peers++) silent_peer(peers, seed);
+    silent_peer(50, 1);
+}
+
+Test(flock, a_crash_among_a_thousand_is_known_to_all_within_three_seconds) {
+    enum { PEERS = 1000, CRASHES = 10 };
+    gw_flock flock;
+    gw_flock_open(&flock, PEERS, 3);
+    gw_flock_start_together(&flock);
+    gw_flock_run(&flock, 4 * SECOND);
+    for (uint32_t i = 0; i < CRASHES; i++) gw_flock_crash(&flock, i * 97);
+    gw_flock_run(&flock, 3 * SECOND);
+    for (uint32_t i = 0; i < CRASHES; i++) cr_assert_eq(flock.peers[i * 97].known_dead_by, PEERS - CRASHES);
+    cr_assert_eq(flock.false_deaths, 0);
+    assert_all_alive(&flock);
+    gw_flock_close(&flock);
+}
+
+static void partition(uint32_t peers, bool one_way, uint64_t seed) {
+    gw_flock flock;
+    gw_flock_open(&flock, peers, seed);
+    start_all(&flock, 1);
+    gw_flock_run(&flock, 10 * SECOND);
+    for (uint32_t i = 0; i < peers / 2; i++) flock.network.group[i] = 1;
+    flock.network.cut[0][1] = true;
+    flock.network.cut[1][0] = !one_way;
+    gw_flock_run(&flock, 20 * SECOND);
+    uint64_t across = 2 * (uint64_t)(peers / 2) * (peers - peers / 2);
+    if (!one_way) cr_assert_eq(gw_flock_pairs(&flock, GW_GOSSIP_IS_DEAD), across);
+    gw_sim_network_heal(&flock.network);
+    gw_flock_run(&flock, 15 * SECOND);
+    assert_all_alive(&flock);
+    gw_flock_close(&flock);
+}
+
+Test(flock, partitions_heal_by_themselves) {
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        partition(2, false, seed);
+        partition(5, false, seed);
+        partition(5, true, seed);
+    }
+    partition(100, false, 1);
+    partition(100, true, 2);
+}
+
+Test(flock, peers_that_stand_still_for_hundreds_of_milliseconds_are_not_buried) {
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        gw_flock flock;
+        gw_flock_open(&flock, 8, seed);
+        start_all(&flock, 1);
+        gw_flock_run(&flock, 5 * SECOND);
+        for (uint32_t i = 0; i < 8; i++) gw_flock_slow(&flock, i);
+        gw_flock_run(&flock, 300 * SECOND);
+        cr_assert_eq(flock.false_deaths, 0, "seed %lu: %lu buried alive, %lu suspected", seed,
+                     flock.false_deaths, flock.false_suspicions);
+        gw_flock_close(&flock);
+    }
+}
+
+Test(flock, a_frozen_peer_comes_back_and_buries_nobody) {
+    gw_flock flock;
+    gw_flock_open(&flock, 10, 4);
+    start_all(&flock, 1);
+    gw_flock_run(&flock, 5 * SECOND);
+    gw_flock_freeze(&flock, 3, 20 * SECOND);
+    gw_flock_run(&flock, 20 * SECOND - 1);
+    uint64_t buried = flock.false_deaths; /* of the frozen one, by the other nine */
+    cr_assert_eq(buried, 9);
+    gw_flock_run(&flock, 10 * SECOND);
+    assert_all_alive(&flock);
+    cr_assert_eq(flock.false_deaths, buried);
+    gw_flock_close(&flock);
+}
+
+Test(flock, a_mass_restart_leaves_nobody_behind) {
+    enum { PEERS = 100 };
+    gw_flock flock;
+    gw_flock_open(&flock, PEERS, 5);
+    start_all(&flock, 3);
+    gw_flock_run(&flock, 10 * SECOND);
+    for (uint32_t i = 3; i < PEERS; i += 2) gw_flock_crash(&flock, i);
+    gw_flock_run(&flock, 300 * MS); /* faster than detection */
+    for (uint32_t i = 3; i < PEERS; i += 2) gw_flock_start(&flock, i, 3);
+    gw_flock_run(&flock, 10 * SECOND);
+    assert_all_alive(&flock);
+    gw_flock_close(&flock);
+}
+
+Test(flock, loss_and_duplication_do_not_bury_the_living) {
+    gw_flock flock;
+    gw_flock_open(&flock, 50, 6);
+    flock.network.weather =
+        (gw_sim_weather){.drop = 0.05, .duplicate = 0.05, .delay_least_ns = 50000, .delay_most_ns = 20 * MS};
+    start_all(&flock, 2);
+    gw_flock_run(&flock, 120 * SECOND);
+    assert_all_alive(&flock);
+    cr_assert_eq(flock.false_deaths, 0);
+    gw_flock_close(&flock);
+}
+
+Test(flock, equal_seeds_give_equal_runs) {
+    uint64_t sent[2], events[2];
+    for (int i = 0; i < 2; i++) {
+        gw_flock flock;
+        gw_flock_open(&flock, 30, 7);
+        flock.network.weather.drop = 0.1;
+        start_all(&flock, 1);
+        gw_flock_run(&flock, 20 * SECOND);
+        sent[i] = flock.bytes_sent;
+        events[i] = gw_sim_events_run(flock.engine);
+        gw_flock_close(&flock);
+    }
+    cr_assert_eq(sent[0], sent[1]);
+    cr_assert_eq(events[0], events[1]);
+}

@@ -1,0 +1,110 @@
+#include "tools/sim/engine.h"
+
+#include "core/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct pending {
+    uint64_t at_ns, serial;
+    gw_sim_event event;
+} pending;
+
+struct gw_sim_engine {
+    uint64_t now_ns, serial, run;
+    pending **heap;
+    size_t count, capacity;
+};
+
+static void *must(void *memory) {
+    if (memory == NULL) {
+        fputs("godwit sim: out of memory\n", stderr);
+        exit(1);
+    }
+    return memory;
+}
+
+gw_sim_engine *gw_sim_engine_create(uint64_t start_ns) {
+    gw_sim_engine *engine = must(calloc(1, sizeof *engine));
+    engine->now_ns = start_ns;
+    return engine;
+}
+
+static void release(pending *p) {
+    free(p->event.bytes);
+    free(p);
+}
+
+void gw_sim_engine_destroy(gw_sim_engine *engine) {
+    if (engine == NULL) return;
+    for (size_t i = 0; i < engine->count; i++) release(engine->heap[i]);
+    free(engine->heap);
+    free(engine);
+}
+
+uint64_t gw_sim_now(const gw_sim_engine *engine) {
+    return engine->now_ns;
+}
+
+uint64_t gw_sim_events_run(const gw_sim_engine *engine) {
+    return engine->run;
+}
+
+static bool before(const pending *x, const pending *y) {
+    if (x->at_ns != y->at_ns) return x->at_ns < y->at_ns;
+    if (x->event.order != y->event.order) return x->event.order < y->event.order;
+    return x->serial < y->serial;
+}
+
+void gw_sim_schedule(gw_sim_engine *engine, uint64_t at_ns, const gw_sim_event *event) {
+    if (engine->count == engine->capacity) {
+        engine->capacity = engine->capacity == 0 ? 1024 : 2 * engine->capacity;
+        engine->heap = must(realloc(engine->heap, engine->capacity * sizeof(pending *)));
+    }
+    pending *p = must(malloc(sizeof *p));
+    *p = (pending){.at_ns = at_ns < engine->now_ns ? engine->now_ns : at_ns,
+                   .serial = engine->serial++,
+                   .event = *event};
+    if (event->length > 0) {
+        p->event.bytes = must(malloc(event->length));
+        memcpy(p->event.bytes, event->bytes, event->length);
+    } else {
+        p->event.bytes = NULL;
+    }
+    size_t hole = engine->count++;
+    while (hole > 0 && before(p, engine->heap[(hole - 1) / 2])) {
+        engine->heap[hole] = engine->heap[(hole - 1) / 2];
+        hole = (hole - 1) / 2;
+    }
+    engine->heap[hole] = p;
+}
+
+static pending *pop(gw_sim_engine *engine) {
+    pending *first = engine->heap[0], *last = engine->heap[--engine->count];
+    size_t hole = 0;
+    for (;;) {
+        size_t child = 2 * hole + 1;
+        if (child >= engine->count) break;
+        if (child + 1 < engine->count && before(engine->heap[child + 1], engine->heap[child])) child++;
+        if (!before(engine->heap[child], last)) break;
+        engine->heap[hole] = engine->heap[child];
+        hole = child;
+    }
+    if (engine->count > 0) engine->heap[hole] = last;
+    return first;
+}
+
+bool gw_sim_step(gw_sim_engine *engine, uint64_t until_ns) {
+    if (engine->count == 0 || engine->heap[0]->at_ns > until_ns) {
+        if (engine->now_ns < until_ns) engine->now_ns = until_ns;
+        return false;
+    }
+    pending *p = pop(engine);
+    GW_CHECK(p->at_ns >= engine->now_ns);
+    engine->now_ns = p->at_ns;
+    engine->run++;
+    p->event.run(p->event.context, &p->event);
+    release(p);
+    return true;
+}
