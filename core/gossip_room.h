@@ -24,6 +24,7 @@ enum {
     GW_GOSSIP_PROBES = 64,          /* at once; more hints than that wait for their turn in the round */
     GW_GOSSIP_RELAYS = 256,         /* pings made for others at once */
     GW_GOSSIP_SYNC_PIECES = 16,     /* datagrams of entries for one digest */
+    GW_GOSSIP_LAST_ASKERS = 64,     /* about so many peers ask a suspect once more before it is buried */
     GW_GOSSIP_META_PEERS = 64,      /* the flock size up to which timing.meta_bytes_per_s holds */
     GW_GOSSIP_SYNC_META_MOST = 256, /* entries carry blobs up to this flock size */
 };
@@ -46,10 +47,10 @@ typedef struct gw_gossip_entry {
 typedef struct gw_suspicion {
     uint32_t member;
     uint32_t count; /* of confirmers, the first accuser included */
-    bool mine;      /* this peer's own probe failed */
+    bool mine;      /* this peer's own probe failed: it goes on asking the suspect */
     gw_peer_id confirmer[GW_GOSSIP_CONFIRMERS];
     uint64_t started_ns, deadline_ns;
-    uint64_t nag_ns; /* mine: when to tell the suspect again */
+    uint64_t nag_ns; /* when to tell the suspect again; UINT64_MAX = not */
 } gw_suspicion;
 
 typedef struct gw_probe {

@@ -45,10 +45,10 @@ void gw_gossip_transmit(gw_gossip *g, const gw_addr *addr, const gw_writer *w) {
     g->config.sink.send(g->config.sink.context, addr, w->bytes, w->length);
 }
 
-/* SWIM's lambda log n: with this many tellings by each, a random rumour misses a peer with probability
- * e^-(2 + log2 n) < 1/n; anti-entropy finds those. */
+/* SWIM's lambda log n: told this often by each, a rumour misses a given peer with probability about
+ * e^-(3 + 1.5 log2 n), less when datagrams are lost; anti-entropy finds those. */
 static uint32_t telling_limit(const gw_gossip *g) {
-    return 2 + gw_gossip_log2(g->live);
+    return 3 + gw_gossip_log2(g->live) * 3 / 2;
 }
 
 static bool put_record(gw_writer *w, uint8_t *count, const gw_gossip_record *record) {

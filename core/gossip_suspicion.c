@@ -22,7 +22,7 @@ static uint64_t timeout_of(const gw_gossip *g, uint32_t confirmers) {
 
 static void plan(gw_gossip *g, const gw_suspicion *suspicion) {
     uint64_t due = suspicion->deadline_ns;
-    if (suspicion->mine && suspicion->nag_ns < due) due = suspicion->nag_ns;
+    if (suspicion->nag_ns < due) due = suspicion->nag_ns;
     if (due < g->suspicion_due) g->suspicion_due = due;
 }
 
@@ -35,7 +35,8 @@ static gw_suspicion *begin(gw_gossip *g, gw_gossip_entry *entry, uint64_t now_ns
         g->suspicion_capacity = capacity;
     }
     gw_suspicion *suspicion = &g->suspicions[g->suspicion_count++];
-    *suspicion = (gw_suspicion){.member = gw_gossip_number(g, entry), .started_ns = now_ns};
+    *suspicion =
+        (gw_suspicion){.member = gw_gossip_number(g, entry), .started_ns = now_ns, .nag_ns = UINT64_MAX};
     entry->suspicion = g->suspicion_count;
     return suspicion;
 }
@@ -56,6 +57,10 @@ static void add_confirmer(gw_gossip *g, gw_suspicion *suspicion, const gw_peer_i
     if (gw_peer_id_equal(accuser, &g->entries[0].public.id)) {
         suspicion->mine = true;
         suspicion->nag_ns = now_ns; /* the buddy system: the suspect is told at once, and again */
+    } else if (!suspicion->mine && gw_rng_below(&g->rng, g->live) < GW_GOSSIP_LAST_ASKERS) {
+        /* Perhaps only this peer missed that the suspect has refuted: it asks before the end. */
+        uint64_t asks_ns = suspicion->deadline_ns - g->config.timing.probe_timeout_ns;
+        suspicion->nag_ns = asks_ns > now_ns ? asks_ns : now_ns;
     }
     plan(g, suspicion);
 }
@@ -91,7 +96,7 @@ void gw_gossip_suspect(gw_gossip *g, gw_gossip_entry *entry, const gw_peer_id *a
 
 static void nag(gw_gossip *g, gw_suspicion *suspicion, uint64_t now_ns) {
     const gw_gossip_entry *entry = &g->entries[suspicion->member];
-    suspicion->nag_ns = now_ns + g->config.timing.probe_timeout_ns;
+    suspicion->nag_ns = suspicion->mine ? now_ns + g->config.timing.probe_timeout_ns : UINT64_MAX;
     const gw_addr *addr = gw_gossip_addr_of(entry);
     if (addr != NULL) gw_gossip_ping(g, addr, entry, 0);
 }
@@ -111,7 +116,7 @@ void gw_gossip_suspicions_run(gw_gossip *g, uint64_t now_ns) {
             bury(g, &g->entries[suspicion->member], now_ns); /* the last one takes place i */
             continue;
         }
-        if (suspicion->mine && now_ns >= suspicion->nag_ns) nag(g, suspicion, now_ns);
+        if (now_ns >= suspicion->nag_ns) nag(g, suspicion, now_ns);
         plan(g, suspicion);
         i++;
     }
