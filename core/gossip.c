@@ -54,12 +54,11 @@ bool gw_gossip_create(const gw_gossip_config *config, gw_gossip **gossip, gw_err
     g->period_due = g->rumour_due = g->suspicion_due = g->probe_due = g->relay_due = g->sync_due =
         g->revive_due = g->seed_due = g->meta_due = UINT64_MAX;
     gw_gossip_entry *self = gw_gossip_entry_add(g, &config->id, &config->incarnation, GW_GOSSIP_IS_ALIVE);
-    if (self != NULL) self->meta_store = malloc(GW_GOSSIP_META_BYTES);
-    if (self == NULL || self->meta_store == NULL) {
+    if (self == NULL) {
         gw_gossip_destroy(g);
         return gw_fail(err, GW_E_NOMEM, "gossip: out of memory");
     }
-    self->public.meta = self->meta_store;
+
     memcpy(self->public.addr, config->addr, sizeof self->public.addr);
     self->public.addr_count = (uint8_t)config->addr_count;
     *gossip = g;
@@ -68,7 +67,7 @@ bool gw_gossip_create(const gw_gossip_config *config, gw_gossip **gossip, gw_err
 
 void gw_gossip_destroy(gw_gossip *g) {
     if (g == NULL) return;
-    for (uint32_t i = 0; i < g->count; i++) free(g->entries[i].meta_store);
+    for (uint32_t i = 0; i < g->count; i++) free((void *)g->entries[i].public.meta);
     gw_rumours_destroy(&g->rumours[GW_NEWS]);
     gw_rumours_destroy(&g->rumours[GW_METAS]);
     free(g->entries);
@@ -88,7 +87,6 @@ void gw_gossip_start(gw_gossip *g, uint64_t now_ns) {
     g->sync_due = now_ns + timing->sync_ns / 2 + gw_rng_below(&g->rng, timing->sync_ns);
     g->revive_due = now_ns + gw_rng_below(&g->rng, timing->revive_ns);
     g->seed_due = g->config.seed_count > 0 ? now_ns : UINT64_MAX;
-    gw_gossip_spread(g, &g->entries[0], GW_NEWS, now_ns);
 }
 
 uint64_t gw_gossip_next_deadline(const gw_gossip *g) {

@@ -72,13 +72,8 @@ static void take_addresses(gw_gossip_entry *entry, const gw_gossip_record *recor
 /* A blob newer than the one known. Returns whether it was. */
 static bool take_meta(gw_gossip_entry *entry, const gw_gossip_record *record) {
     if (!record->has_meta || record->meta_version <= entry->public.meta_version) return false;
-    if (entry->meta_store == NULL) {
-        entry->meta_store = malloc(GW_GOSSIP_META_BYTES);
-        if (entry->meta_store == NULL) return false;
-        entry->public.meta = entry->meta_store;
-    }
-    if (record->meta_bytes > 0) memcpy(entry->meta_store, record->meta, record->meta_bytes);
-    entry->public.meta_bytes = record->meta_bytes;
+    if (!gw_gossip_entry_set_meta(entry, record->meta, record->meta_bytes)) return false;
+
     entry->public.meta_version = record->meta_version;
     return true;
 }

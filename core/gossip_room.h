@@ -35,13 +35,13 @@ enum { GW_NEWS = 0, GW_METAS = 1 }; /* the two queues: states first, blobs as ba
 
 typedef struct gw_gossip_entry {
     gw_gossip_member public;
-    uint8_t *meta_store; /* GW_GOSSIP_META_BYTES, or NULL */
-    uint64_t heard_ns;   /* last packet from this life itself; 0 = never */
-    uint64_t since_ns;   /* in this state */
-    uint32_t rumour[2];  /* slots in the queues */
-    uint32_t suspicion;  /* number in suspicions, plus 1; 0 = none */
-    bool proven;         /* dead by proof */
-    bool clone_told;     /* CLONED was reported for this life */
+
+    uint64_t heard_ns;  /* last packet from this life itself; 0 = never */
+    uint64_t since_ns;  /* in this state */
+    uint32_t rumour[2]; /* slots in the queues */
+    uint32_t suspicion; /* number in suspicions, plus 1; 0 = none */
+    bool proven;        /* dead by proof */
+    bool clone_told;    /* CLONED was reported for this life */
 } gw_gossip_entry;
 
 typedef struct gw_suspicion {
@@ -116,6 +116,8 @@ gw_gossip_entry *gw_gossip_entry_add(gw_gossip *g, const gw_peer_id *id, const g
                                      gw_gossip_state state);
 /* Sets the state, and keeps the counts and the suspicion right. */
 void gw_gossip_entry_set(gw_gossip *g, gw_gossip_entry *entry, gw_gossip_state state, uint64_t now_ns);
+/* Replaces the blob that public.meta owns; false: out of memory, nothing changed. */
+bool gw_gossip_entry_set_meta(gw_gossip_entry *entry, const void *meta, uint8_t bytes);
 /* Forgets those that left long ago, and the oldest dead when they outnumber the living by far. */
 void gw_gossip_reap(gw_gossip *g, uint64_t now_ns);
 /* The next member of the round that is alive or suspect; NULL when there is none. */

@@ -169,8 +169,7 @@ void gw_gossip_publish_meta(gw_gossip *g, uint64_t now_ns) {
         return;
     }
     g->meta_waits = false;
-    memcpy(self->meta_store, g->meta, g->meta_bytes);
-    self->public.meta_bytes = g->meta_bytes;
+    if (!gw_gossip_entry_set_meta(self, g->meta, g->meta_bytes)) return;
     self->public.meta_version++;
     gw_gossip_spread(g, self, GW_METAS, now_ns);
 }

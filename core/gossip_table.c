@@ -101,6 +101,19 @@ void gw_gossip_entry_set(gw_gossip *g, gw_gossip_entry *entry, gw_gossip_state s
     if (state == GW_GOSSIP_IS_DEAD) g->dead++;
 }
 
+bool gw_gossip_entry_set_meta(gw_gossip_entry *entry, const void *meta, uint8_t bytes) {
+    uint8_t *copy = NULL;
+    if (bytes > 0) {
+        copy = malloc(bytes);
+        if (copy == NULL) return false;
+        memcpy(copy, meta, bytes);
+    }
+    free((void *)entry->public.meta);
+    entry->public.meta = copy;
+    entry->public.meta_bytes = bytes;
+    return true;
+}
+
 static void new_round(gw_gossip *g) {
     g->cursor = 0;
     g->order_count = 0;
@@ -113,7 +126,7 @@ static void entry_remove(gw_gossip *g, uint32_t number) {
     if (entry->public.state == GW_GOSSIP_IS_DEAD) g->dead--;
     gw_rumours_drop(&g->rumours[GW_NEWS], &entry->rumour[GW_NEWS]);
     gw_rumours_drop(&g->rumours[GW_METAS], &entry->rumour[GW_METAS]);
-    free(entry->meta_store);
+    free((void *)entry->public.meta);
     *entry = g->entries[--g->count];
     if (number < g->count) {
         gw_rumours_renumber(&g->rumours[GW_NEWS], entry->rumour[GW_NEWS], number);
