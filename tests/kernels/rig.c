@@ -1,0 +1,146 @@
+#include "rig.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+void rig_open(rig *r, const gw_job_type *type, const char *const *settings, uint32_t devices,
+              uint32_t workers) {
+    gw_param list[64];
+    gw_params params = {list, 0};
+    for (const gw_option *option = type->options; option->name != NULL; option++) {
+        const char *value = option->fallback;
+        for (size_t i = 0; settings != NULL && settings[i] != NULL; i++) {
+            size_t length = strlen(option->name);
+            if (strncmp(settings[i], option->name, length) == 0 && settings[i][length] == '=')
+                value = settings[i] + length + 1;
+        }
+        if (value != NULL) list[params.count++] = (gw_param){option->name, value};
+    }
+    gw_err err;
+    *r = (rig){.type = type, .devices = devices, .workers = workers};
+    cr_assert(type->open(&params, &r->job, &err), "%s", err.text);
+    cr_assert(type->describe(r->job, &r->plan, &err), "%s", err.text);
+    gw_device_options options = {.type = type,
+                                 .job = r->job,
+                                 .plan = &r->plan,
+                                 .job_key = RIG_JOB_KEY,
+                                 .workers = workers,
+                                 .boundary_words = RIG_BOUNDARY};
+    for (uint32_t d = 0; d < devices; d++)
+        cr_assert(gw_device_cpu_open(&options, &r->device[d], &err), "%s", err.text);
+}
+
+void rig_close(rig *r) {
+    for (uint32_t d = 0; d < r->devices; d++) r->device[d]->ops->close(r->device[d]);
+    r->type->close(r->job);
+}
+
+/* What the workers of one device share: each takes the next item until none is left. */
+typedef struct crew {
+    gw_device *device;
+    gw_unit_work work; /* 0: shards */
+    uint64_t step, items;
+    uint32_t first, stride;
+    _Atomic uint64_t next;
+    _Atomic uint64_t sum;
+} crew;
+
+static void run_item(crew *c, gw_lane *lane, uint64_t item) {
+    gw_err err;
+    const gw_device_ops *ops = c->device->ops;
+    if (c->work != 0) {
+        uint64_t part;
+        cr_assert(ops->unit(c->device, lane, c->work, item, &part, &err), "%s", err.text);
+        atomic_fetch_add(&c->sum, part);
+    } else {
+        uint32_t shard = c->first + c->stride * (uint32_t)item;
+        cr_assert_eq(ops->contribute(c->device, lane, c->step, shard, &err), GW_SHARD_HELD, "%s", err.text);
+    }
+}
+
+static void *crew_member(void *argument) {
+    crew *c = argument;
+    gw_lane *lane;
+    gw_err err;
+    cr_assert(c->device->ops->lane_open(c->device, &lane, &err), "%s", err.text);
+    for (uint64_t item; (item = atomic_fetch_add(&c->next, 1)) < c->items;) run_item(c, lane, item);
+    c->device->ops->lane_close(c->device, lane);
+    return NULL;
+}
+
+static void run_crew(const rig *r, crew *c) {
+    pthread_t threads[RIG_MOST_WORKERS];
+    for (uint32_t w = 0; w < r->workers; w++)
+        cr_assert_eq(pthread_create(&threads[w], NULL, crew_member, c), 0);
+    for (uint32_t w = 0; w < r->workers; w++) pthread_join(threads[w], NULL);
+}
+
+uint64_t rig_units(rig *r, uint32_t device, gw_unit_work work) {
+    crew c = {.device = r->device[device], .work = work, .items = r->device[device]->layout->unit_count};
+    run_crew(r, &c);
+    return atomic_load(&c.sum);
+}
+
+void rig_init(rig *r) {
+    for (uint32_t d = 0; d < r->devices; d++) rig_units(r, d, GW_UNIT_INIT);
+}
+
+void rig_contribute(rig *r, uint32_t device, uint64_t step, uint32_t first, uint32_t stride) {
+    gw_phase phase;
+    uint32_t shards = r->type->shards(r->job, step, &phase);
+    crew c = {.device = r->device[device],
+              .step = step,
+              .items = shards > first ? (shards - first + stride - 1) / stride : 0,
+              .first = first,
+              .stride = stride};
+    run_crew(r, &c);
+}
+
+static void add_segment(const gw_segment *from, const gw_segment *to) {
+    cr_assert_eq(from->count, to->count);
+    cr_assert_eq(from->is_float, to->is_float);
+    float *floats = to->data;
+    uint64_t *words = to->data;
+    for (uint64_t i = 0; i < from->count; i++) {
+        if (from->is_float)
+            floats[i] += ((const float *)from->data)[i];
+        else
+            words[i] += ((const uint64_t *)from->data)[i];
+    }
+}
+
+void rig_reduce(rig *r, gw_reduce mode) {
+    gw_segments send[RIG_MOST_DEVICES], receive[RIG_MOST_DEVICES];
+    gw_err err;
+    for (uint32_t d = 0; d < r->devices; d++)
+        cr_assert(r->device[d]->ops->reduce_begin(r->device[d], mode, &send[d], &receive[d], &err), "%s",
+                  err.text);
+    for (uint32_t d = 0; d < r->devices; d++)
+        for (uint32_t s = 0; s < receive[d].count; s++) {
+            const gw_segment *to = &receive[d].list[s];
+            memset(to->data, 0, to->count * (to->is_float ? sizeof(float) : sizeof(int64_t)));
+            for (uint32_t from = 0; from < r->devices; from++) add_segment(&send[from].list[s], to);
+        }
+}
+
+uint64_t rig_step(rig *r, uint64_t step, gw_reduce mode) {
+    for (uint32_t d = 0; d < r->devices; d++) r->device[d]->ops->step_begin(r->device[d], step);
+    for (uint32_t d = 0; d < r->devices; d++) rig_contribute(r, d, step, d, r->devices);
+    rig_reduce(r, mode);
+    uint64_t fingerprint = 0;
+    for (uint32_t d = 0; d < r->devices; d++) {
+        gw_verdict verdict;
+        gw_scalars scalars;
+        gw_err err;
+        cr_assert(r->device[d]->ops->reduce_end(r->device[d], &verdict, &err), "%s", err.text);
+        cr_assert(verdict.coverage_ok && verdict.fingerprint_ok && verdict.bad == 0);
+        cr_assert(r->device[d]->ops->scalars(r->device[d], &scalars, &err), "%s", err.text);
+        uint64_t own = rig_units(r, d, GW_UNIT_APPLY);
+        cr_assert(d == 0 || own == fingerprint);
+        fingerprint = own;
+    }
+    return fingerprint;
+}

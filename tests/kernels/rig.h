@@ -1,0 +1,38 @@
+/* Devices without a network: opens a job on some devices, computes steps on threads, and sums between devices
+ * in the plainest way there is. */
+#ifndef GODWIT_TESTS_KERNELS_RIG_H
+#define GODWIT_TESTS_KERNELS_RIG_H
+
+#include "kernels/device.h"
+
+enum { RIG_MOST_DEVICES = 4, RIG_MOST_WORKERS = 8, RIG_BOUNDARY = 3, RIG_JOB_KEY = 77 };
+
+typedef struct rig {
+    const gw_job_type *type;
+    void *job;
+    gw_plan plan;
+    uint32_t devices, workers;
+    gw_device *device[RIG_MOST_DEVICES];
+} rig;
+
+/* Opens `type` with its defaults and `settings`, "name=value" strings ending with NULL. */
+void rig_open(rig *r, const gw_job_type *type, const char *const *settings, uint32_t devices,
+              uint32_t workers);
+void rig_close(rig *r);
+
+/* Runs `work` for all units of a device on its workers; returns the state's fingerprint. */
+uint64_t rig_units(rig *r, uint32_t device, gw_unit_work work);
+void rig_init(rig *r); /* S_0 on every device */
+
+/* Contributes shards first, first + stride, ... of the device's step on its workers, in an order that depends
+ * on the threads. Every one must end up held. */
+void rig_contribute(rig *r, uint32_t device, uint64_t step, uint32_t first, uint32_t stride);
+
+/* Sums the segments of all devices into the receive segments of each. */
+void rig_reduce(rig *r, gw_reduce mode);
+
+/* A whole step: begin, contribute, reduce, check, apply. The devices must agree; returns the fingerprint of
+ * the state after it. */
+uint64_t rig_step(rig *r, uint64_t step, gw_reduce mode);
+
+#endif

@@ -1,0 +1,70 @@
+#include "kernels/class.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { REACHED = 42 };
+
+/* Runs before main when this program is started by the test below with GODWIT_TEST_CLASS set, and once more
+ * when gw_cpu_class_apply has executed it again: it only ends with REACHED if the second life is clean. */
+__attribute__((constructor)) static void second_life(int argc, char **argv, char **environment) {
+    (void)argc, (void)environment;
+    const char *name = getenv("GODWIT_TEST_CLASS");
+    if (name == NULL) return;
+    gw_err err;
+    if (!gw_cpu_class_apply(name[0] != '\0' ? name : NULL, argv, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+        _exit(err.code == GW_E_UNSUPPORTED ? REACHED : 1);
+    }
+    bool clean = getenv("OPENBLAS_NUM_THREADS") == NULL && getenv("OMP_NUM_THREADS") == NULL;
+    const char *core = getenv("OPENBLAS_CORETYPE");
+    bool set = name[0] != '\0' ? core != NULL && strcmp(core, "Haswell") == 0 : core == NULL;
+    _exit(clean && set && getenv("HOME") != NULL ? REACHED : 2);
+}
+
+static int run_with(const char *name) {
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("GODWIT_TEST_CLASS", name, 1);
+        setenv("OPENBLAS_NUM_THREADS", "3", 1);
+        setenv("OMP_NUM_THREADS", "3", 1);
+        setenv("OPENBLAS_CORETYPE", "Prescott", 1);
+        setenv("HOME", "/", 0);
+        char name_of_program[] = "test", *argv[] = {name_of_program, NULL};
+        execv("/proc/self/exe", argv);
+        _exit(3);
+    }
+    int status = 0;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+Test(class, second_life_has_a_clean_environment_and_the_class) {
+    cr_assert_eq(run_with("haswell"), REACHED);
+    cr_assert_eq(run_with(""), REACHED);
+}
+
+Test(class, unknown_names_are_refused) {
+    gw_err err;
+    char name_of_program[] = "test", *argv[] = {name_of_program, NULL};
+    cr_assert_not(gw_cpu_class_apply("pentium", argv, &err));
+    cr_assert_eq(err.code, GW_E_USAGE);
+    cr_assert(strstr(err.text, "pentium") != NULL && strstr(err.text, gw_cpu_class_names()) != NULL);
+}
+
+Test(class, text_has_its_parts) {
+    char text[200], build[33], openblas[33], core[33];
+    int kernels;
+    gw_cpu_class_text(text, sizeof text);
+    cr_assert_eq(sscanf(text, "cpu godwit=" GODWIT_VERSION " build=%32s openblas=%32s core=%32s kernels=%d",
+                        build, openblas, core, &kernels),
+                 4, "%s", text);
+    cr_assert_eq(strlen(build), 16, "%s", text);
+    cr_assert(strchr(openblas, '.') != NULL, "%s", text);
+}

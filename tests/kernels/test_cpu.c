@@ -1,0 +1,298 @@
+#include "kernels/jobs/jobs.h"
+#include "kernels/jobs/synthetic.h"
+#include "rig.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const quick[] = {"shards=24",        "shard-ms=0", "state-bytes=600k",
+                                    "sum-elements=70k", "seed=3",     NULL};
+
+static uint64_t run(uint32_t devices, uint32_t workers, uint64_t steps, gw_reduce mode) {
+    rig r;
+    uint64_t fingerprint = 0;
+    rig_open(&r, &gw_job_synthetic, quick, devices, workers);
+    rig_init(&r);
+    for (uint64_t step = 0; step < steps; step++) fingerprint = rig_step(&r, step, mode);
+    rig_close(&r);
+    return fingerprint;
+}
+
+Test(cpu, same_state_from_any_number_of_devices_and_workers) {
+    uint64_t alone = run(1, 1, 5, GW_REDUCE_ALONE);
+    cr_assert_eq(run(1, 7, 5, GW_REDUCE_ALONE), alone);
+    cr_assert_eq(run(1, 2, 5, GW_REDUCE_EXACT), alone);
+    cr_assert_eq(run(3, 2, 5, GW_REDUCE_EXACT), alone);
+    cr_assert_neq(run(1, 1, 4, GW_REDUCE_ALONE), alone);
+}
+
+Test(cpu, a_step_repeated_gives_the_same_fingerprint) {
+    rig r;
+    const char *const small[] = {"shards=12", "shard-ms=0", "state-bytes=64k", "sum-elements=9k", NULL};
+    rig_open(&r, &gw_job_synthetic, small, 1, 2);
+    rig_init(&r);
+    gw_device *device = r.device[0];
+    uint64_t bytes = device->layout->image_bytes;
+    uint8_t *image = malloc(bytes);
+    gw_err err;
+    cr_assert(device->ops->state_read(device, 0, bytes, image, &err));
+    uint64_t first = rig_step(&r, 0, GW_REDUCE_ALONE);
+    for (int i = 1; i < 1000; i++) {
+        cr_assert(device->ops->state_write(device, 0, bytes, image, &err));
+        cr_assert_eq(rig_step(&r, 0, GW_REDUCE_ALONE), first, "repetition %d", i);
+    }
+    free(image);
+    rig_close(&r);
+}
+
+Test(cpu, state_moves_between_devices_by_any_byte_ranges) {
+    rig r;
+    rig_open(&r, &gw_job_synthetic, quick, 2, 2);
+    uint64_t fingerprint = rig_units(&r, 0, GW_UNIT_INIT);
+    gw_device *from = r.device[0], *to = r.device[1];
+    uint8_t buffer[10007];
+    gw_err err;
+    for (uint64_t at = 0, n; at < from->layout->image_bytes; at += n) {
+        n = from->layout->image_bytes - at < sizeof buffer ? from->layout->image_bytes - at : sizeof buffer;
+        cr_assert(from->ops->state_read(from, at, n, buffer, &err));
+        cr_assert(to->ops->state_write(to, at, n, buffer, &err));
+    }
+    cr_assert_eq(rig_units(&r, 1, GW_UNIT_HASH), fingerprint);
+    buffer[0] ^= 1;
+    cr_assert(to->ops->state_write(to, 0, 0, buffer, &err)); /* nothing */
+    cr_assert_eq(rig_units(&r, 1, GW_UNIT_HASH), fingerprint);
+    cr_assert(to->ops->state_write(to, to->layout->image_bytes - 1, 1, "x", &err));
+    cr_assert_neq(rig_units(&r, 1, GW_UNIT_HASH), fingerprint);
+    rig_close(&r);
+}
+
+Test(cpu, apply_by_any_partition_gives_the_same_bytes) {
+    rig r;
+    gw_err err;
+    rig_open(&r, &gw_job_synthetic, quick, 1, 2);
+    rig_init(&r);
+    gw_device *device = r.device[0];
+    uint64_t bytes = device->layout->image_bytes;
+    uint8_t *before = malloc(bytes), *after = malloc(bytes);
+    cr_assert(device->ops->state_read(device, 0, bytes, before, &err));
+    rig_step(&r, 0, GW_REDUCE_EXACT);
+    cr_assert(device->ops->state_read(device, 0, bytes, after, &err));
+
+    /* The job's own apply, in ranges that have nothing to do with the units. */
+    gw_segments sum;
+    cr_assert(device->ops->sum_export(device, 0, &sum, &err), "%s", err.text);
+    const int64_t *data[5] = {NULL, NULL, (int64_t *)sum.list[0].data + GW_EXACT_HEADER,
+                              (int64_t *)sum.list[1].data + GW_EXACT_HEADER,
+                              (int64_t *)sum.list[1].data + GW_EXACT_HEADER + GW_LAYOUT_ALIGN};
+    gw_sums sums = {data, r.plan.tensors};
+    uint64_t cells = device->layout->of[0].elements;
+    void *tensors[5] = {before, before + device->layout->of[1].image_offset, NULL, NULL, NULL};
+    gw_state state = {tensors};
+    gw_scalars scalars = {0};
+    cr_assert(r.type->scalars(r.job, 0, &sums, &state, &scalars, &err));
+    for (uint64_t at = 0, n = 1; at < cells; at += n, n = n * 3 + 1) {
+        gw_range range = {r.plan.tensors[0].group, at, n < cells - at ? n : cells - at};
+        cr_assert(r.type->apply(r.job, 0, &range, &sums, &scalars, &state, &err));
+    }
+    for (uint64_t k = 0; k < 4; k++) {
+        gw_range range = {r.plan.tensors[1].group, k, 1};
+        cr_assert(r.type->apply(r.job, 0, &range, &sums, &scalars, &state, &err));
+    }
+    cr_assert_arr_eq(before, after, bytes);
+    free(before);
+    free(after);
+    rig_close(&r);
+}
+
+static gw_verdict finish(rig *r, uint32_t d) {
+    gw_verdict verdict;
+    gw_err err;
+    cr_assert(r->device[d]->ops->reduce_end(r->device[d], &verdict, &err), "%s", err.text);
+    return verdict;
+}
+
+Test(cpu, wrong_sums_are_recognised_and_the_reduction_repeated) {
+    rig r;
+    gw_err err;
+    gw_segments send, receive, kept;
+    rig_open(&r, &gw_job_synthetic, quick, 2, 2);
+    rig_init(&r);
+    gw_device *device = r.device[0];
+    for (uint32_t d = 0; d < 2; d++) r.device[d]->ops->step_begin(r.device[d], 0);
+    rig_contribute(&r, 0, 0, 0, 2);
+
+    rig_reduce(&r, GW_REDUCE_EXACT); /* half of the shards are missing */
+    gw_verdict verdict = finish(&r, 0);
+    cr_assert(!verdict.coverage_ok && verdict.fingerprint_ok);
+    cr_assert_not(device->ops->sum_export(device, 0, &kept, &err));
+    cr_assert_eq(err.code, GW_E_NOTFOUND);
+    cr_assert_not(device->ops->reduce_end(device, &verdict, &err)); /* nothing was begun */
+
+    rig_contribute(&r, 1, 0, 1, 2);
+    rig_reduce(&r, GW_REDUCE_EXACT);
+    cr_assert(device->ops->reduce_begin(device, GW_REDUCE_EXACT, &send, &receive, &err));
+    verdict = finish(&r, 1);
+    cr_assert(verdict.coverage_ok && verdict.fingerprint_ok);
+    cr_assert(r.device[1]->ops->sum_export(r.device[1], 0, &kept, &err));
+    for (uint32_t s = 0; s < kept.count; s++)
+        memcpy(receive.list[s].data, kept.list[s].data, kept.list[s].count * sizeof(int64_t));
+    ((int64_t *)receive.list[0].data)[GW_EXACT_HEADER + 5] += 1; /* a value changed on the way */
+    verdict = finish(&r, 0);
+    cr_assert(verdict.coverage_ok && !verdict.fingerprint_ok && verdict.bucket == 0);
+
+    rig_reduce(&r, GW_REDUCE_EXACT);
+    verdict = finish(&r, 0);
+    cr_assert(verdict.coverage_ok && verdict.fingerprint_ok);
+    rig_close(&r);
+}
+
+Test(cpu, a_member_that_lags_imports_the_sum) {
+    rig r;
+    gw_err err;
+    gw_scalars scalars;
+    gw_segments send, receive, kept;
+    rig_open(&r, &gw_job_synthetic, quick, 2, 1);
+    rig_init(&r);
+    gw_device *ahead = r.device[0], *behind = r.device[1];
+    for (uint32_t d = 0; d < 2; d++) {
+        int64_t boundary[RIG_BOUNDARY] = {1, 10 + d, -5};
+        r.device[d]->ops->step_begin(r.device[d], 0);
+        r.device[d]->ops->set_boundary(r.device[d], boundary);
+        rig_contribute(&r, d, 0, d, 2);
+    }
+    rig_reduce(&r, GW_REDUCE_EXACT);
+    cr_assert(finish(&r, 0).fingerprint_ok);
+    cr_assert(ahead->ops->scalars(ahead, &scalars, &err));
+    uint64_t fingerprint = rig_units(&r, 0, GW_UNIT_APPLY);
+    ahead->ops->step_begin(ahead, 1); /* the sum of step 0 is still kept */
+    cr_assert(ahead->ops->sum_export(ahead, 0, &kept, &err), "%s", err.text);
+    behind->ops->zero(behind);
+    cr_assert(behind->ops->reduce_begin(behind, GW_REDUCE_IMPORT, &send, &receive, &err));
+    cr_assert_eq(send.count, 0);
+    cr_assert_eq(receive.count, kept.count);
+    for (uint32_t s = 0; s < kept.count; s++) {
+        cr_assert_eq(receive.list[s].count, kept.list[s].count);
+        memcpy(receive.list[s].data, kept.list[s].data, kept.list[s].count * sizeof(int64_t));
+    }
+    gw_verdict verdict = finish(&r, 1);
+    cr_assert(verdict.coverage_ok && verdict.fingerprint_ok);
+    int64_t boundary[RIG_BOUNDARY];
+    behind->ops->boundary(behind, boundary);
+    cr_assert(boundary[0] == 2 && boundary[1] == 21 && boundary[2] == -10);
+    cr_assert(behind->ops->scalars(behind, &scalars, &err));
+    cr_assert_eq(rig_units(&r, 1, GW_UNIT_APPLY), fingerprint);
+    rig_close(&r);
+}
+
+Test(cpu, float_sums_agree_between_devices_and_can_be_imported) {
+    uint64_t exact = run(2, 2, 3, GW_REDUCE_EXACT);
+    uint64_t fast = run(2, 2, 3, GW_REDUCE_FAST);
+    cr_assert_neq(fast, exact); /* rounded: or it would not be in float */
+    rig r;
+    gw_err err;
+    gw_segments kept;
+    rig_open(&r, &gw_job_synthetic, quick, 2, 2);
+    rig_init(&r);
+    rig_step(&r, 0, GW_REDUCE_FAST);
+    gw_device *device = r.device[0];
+    cr_assert(device->ops->sum_export(device, 0, &kept, &err));
+    for (uint32_t b = 0; b < kept.count; b++) { /* as whole as an exact one for whoever imports it */
+        const int64_t *words = kept.list[b].data;
+        cr_assert_eq((uint64_t)words[GW_EXACT_FINGERPRINT],
+                     gw_exact_fingerprint(0, kept.list[b].count - GW_EXACT_HEADER, words + GW_EXACT_HEADER));
+    }
+    rig_close(&r);
+}
+
+Test(cpu, probe_is_the_same_everywhere_and_adds_nothing) {
+    rig r;
+    gw_err err;
+    uint64_t print[2], other;
+    rig_open(&r, &gw_job_synthetic, quick, 2, 1);
+    rig_init(&r);
+    for (uint32_t d = 0; d < 2; d++) {
+        gw_lane *lane;
+        gw_held held;
+        cr_assert(r.device[d]->ops->lane_open(r.device[d], &lane, &err));
+        cr_assert(r.device[d]->ops->probe(r.device[d], lane, 0, 4, &print[d], &err));
+        cr_assert(r.device[d]->ops->probe(r.device[d], lane, 0, 5, &other, &err));
+        r.device[d]->ops->held(r.device[d], &held, NULL);
+        cr_assert(held.held == 0 && held.running == 0);
+        r.device[d]->ops->lane_close(r.device[d], lane);
+    }
+    cr_assert_eq(print[0], print[1]);
+    cr_assert_neq(print[0], other);
+    rig_close(&r);
+}
+
+Test(cpu, bad_shard_is_named) {
+    rig r;
+    gw_exact_bad bad;
+    const char *const settings[] = {"shards=12", "shard-ms=0", "sum-elements=100", "bad-shard=0:7", NULL};
+    rig_open(&r, &gw_job_synthetic, settings, 1, 2);
+    rig_init(&r);
+    r.device[0]->ops->step_begin(r.device[0], 0);
+    rig_contribute(&r, 0, 0, 0, 1);
+    rig_reduce(&r, GW_REDUCE_ALONE);
+    gw_verdict verdict = finish(&r, 0);
+    cr_assert(verdict.coverage_ok && verdict.fingerprint_ok);
+    cr_assert_eq(verdict.bad, 1);
+    r.device[0]->ops->bad(r.device[0], &bad);
+    cr_assert(bad.any && bad.shard == 7 && bad.index == 50);
+    cr_assert_str_eq(r.plan.tensors[bad.tensor].name, "push");
+    rig_close(&r);
+}
+
+Test(cpu, report_and_summary_are_one_line) {
+    rig r;
+    char text[100];
+    rig_open(&r, &gw_job_synthetic, quick, 1, 1);
+    rig_init(&r);
+    rig_step(&r, 0, GW_REDUCE_ALONE);
+    r.device[0]->ops->report(r.device[0], text, sizeof text);
+    cr_assert(strncmp(text, "energy=0.", 9) == 0, "%s", text);
+    r.device[0]->ops->summary(r.device[0], 1, text, sizeof text);
+    cr_assert_eq(strlen(text), strlen("digest=") + 16, "%s", text);
+    cr_assert(strncmp(r.device[0]->class_text, "cpu godwit=", 11) == 0);
+    rig_close(&r);
+}
+
+Test(jobs, are_found_by_name) {
+    cr_assert_eq(gw_job_find("synthetic"), &gw_job_synthetic);
+    cr_assert_null(gw_job_find("synthetics"));
+    for (const gw_job_type *const *job = gw_job_list(); *job != NULL; job++) {
+        cr_assert_eq((*job)->api, GW_JOB_API);
+        cr_assert_eq(gw_job_find((*job)->name), *job);
+    }
+}
+
+static void refuse(const char *name, const char *value) {
+    gw_param list[16];
+    gw_params params = {list, 0};
+    for (const gw_option *option = gw_job_synthetic.options; option->name != NULL; option++) {
+        const char *given = strcmp(option->name, name) == 0 ? value : option->fallback;
+        if (given != NULL) list[params.count++] = (gw_param){option->name, given};
+    }
+    gw_err err = {0};
+    void *job;
+    cr_assert_not(gw_job_synthetic.open(&params, &job, &err), "--%s %s was accepted", name, value);
+    cr_assert_eq(err.code, GW_E_USAGE);
+    cr_assert(strstr(err.text, name) != NULL && strstr(err.text, value) != NULL, "%s", err.text);
+}
+
+Test(synthetic, refuses_options_that_make_no_sense) {
+    refuse("shards", "0");
+    refuse("shards", "1048576");
+    refuse("shard-ms", "-1");
+    refuse("shard-ms", "nan");
+    refuse("skew", "0");
+    refuse("state-bytes", "100");
+    refuse("state-bytes", "1x");
+    refuse("bad-shard", "3");
+    refuse("bad-shard", "3:");
+    refuse("bad-shard", "-3:1");
+    refuse("crash-shard", "1:2:3");
+    refuse("crash-shard", "99999999999999999999999:1");
+    refuse("steps", "0");
+}
