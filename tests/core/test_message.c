@@ -1,0 +1,141 @@
+/* Control messages: pinned bytes, and nothing malformed gets through. */
+#include "core/message.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static gw_view small_view(void) {
+    gw_view view = {.epoch = 9, .leader = {{1}}, .count = 2};
+    view.members[0] = (gw_member){.id = {{1}}, .boot = 3, .nonce = 4};
+    view.members[1] = (gw_member){.id = {{2}}, .boot = 5, .nonce = 6};
+    gw_view_seal(&view);
+    return view;
+}
+
+static gw_install *small_install(void) {
+    gw_install *i = calloc(1, sizeof *i);
+    i->view = small_view();
+    i->step = 17;
+    i->fingerprint = 99;
+    i->load = GW_LOAD_MANIFEST;
+    i->fetchers = gw_set_of(2);
+    i->drops = gw_set_of(2);
+    i->missing = gw_set_of(5);
+    gw_set_add(&i->fetchers, 1);
+    gw_set_add(&i->missing, 4);
+    i->cuts[1] = 1;
+    i->cuts[2] = 1;
+    for (int k = 0; k < 2; k++) i->inventories[k] = gw_set_of(3);
+    strcpy(i->cause, "why");
+    return i;
+}
+
+/* Every message kind, filled with something. */
+static gw_message sample(gw_message_kind kind, gw_view *view, gw_install *install, gw_report *report) {
+    static uint32_t chunks[] = {1, 5};
+    static gw_hash hashes[2] = {{{7}}, {{8}}};
+    static char text[] = "job=digits\nlr=0.1\n";
+    gw_message m = {.kind = kind,
+                    .job = {{0x11}},
+                    .epoch = 9,
+                    .name = {{0x22}},
+                    .view = view,
+                    .base_epoch = 8,
+                    .listed = view,
+                    .listed_count = 1,
+                    .absorbed_count = 1,
+                    .report = report,
+                    .install = install,
+                    .refusal = GW_REFUSE_STALE,
+                    .flag = true,
+                    .step = 17,
+                    .value = 42,
+                    .shard = 3,
+                    .worker = 1,
+                    .text = text,
+                    .chunks = chunks,
+                    .hashes = hashes,
+                    .count = 2};
+    return m;
+}
+
+Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
+    gw_view view = small_view();
+    gw_install *install = small_install();
+    gw_report report = {
+        .has_state = true, .step = 17, .held = gw_set_of(5), .claimed = gw_set_of(5), .inventory_count = 1};
+    report.inventory[0].chunks = gw_set_of(3);
+    for (int kind = GW_MSG_HELLO; kind <= GW_MSG_ASK_SAVE; kind++) {
+        gw_message m = sample((gw_message_kind)kind, &view, install, &report), back;
+        uint8_t *bytes, *again;
+        gw_err err;
+        size_t length = gw_message_encode(&m, &bytes);
+        cr_assert(gw_message_decode(bytes, length, &back, &err), "%s: %s", gw_message_name(m.kind), err.text);
+        size_t again_length = gw_message_encode(&back, &again);
+        cr_assert_eq(again_length, length);
+        cr_assert_arr_eq(again, bytes, length, "%s", gw_message_name(m.kind));
+        gw_message_free(&back);
+        for (size_t cut = 0; cut < length; cut++) {
+            uint8_t *part = malloc(cut + 1); /* exact size: a read past it shows under a sanitizer */
+            memcpy(part, bytes, cut);
+            cr_assert(!gw_message_decode(part, cut, &back, &err), "%s cut at %zu", gw_message_name(m.kind),
+                      cut);
+            free(part);
+        }
+        uint8_t *longer = calloc(length + 1, 1);
+        memcpy(longer, bytes, length);
+        cr_assert(!gw_message_decode(longer, length + 1, &back, &err));
+        free(longer);
+        free(bytes);
+        free(again);
+    }
+    gw_install_free(install);
+    gw_set_free(&report.held);
+    gw_set_free(&report.claimed);
+    gw_set_free(&report.inventory[0].chunks);
+}
+
+Test(message, flipped_bits_never_crash_the_reader) {
+    gw_view view = small_view();
+    gw_install *install = small_install();
+    gw_message m = sample(GW_MSG_INSTALL, &view, install, NULL), back;
+    uint8_t *bytes;
+    gw_err err;
+    size_t length = gw_message_encode(&m, &bytes), refused = 0;
+    for (size_t bit = 0; bit < 8 * length; bit++) {
+        bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        if (gw_message_decode(bytes, length, &back, &err))
+            gw_message_free(&back);
+        else
+            refused++;
+        bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+    cr_assert_gt(refused, 8 * 100, "the view's name alone protects that many bits");
+    free(bytes);
+    gw_install_free(install);
+}
+
+Test(message, bytes_are_pinned) {
+    gw_view view = small_view();
+    gw_message m = sample(GW_MSG_CLAIM, &view, NULL, NULL);
+    uint8_t *bytes;
+    size_t length = gw_message_encode(&m, &bytes);
+    uint8_t expected[2 + 32 + 8 + 16 + 16] = {1, 16, 0x11};
+    expected[34] = 9;
+    expected[42] = 0x22;
+    expected[58] = 17;
+    expected[66] = 1;
+    expected[70] = 3;
+    cr_assert_eq(length, sizeof expected);
+    cr_assert_arr_eq(bytes, expected, sizeof expected);
+    free(bytes);
+}
+
+Test(message, another_version_is_named) {
+    const uint8_t bytes[] = {2, GW_MSG_READY};
+    gw_message m;
+    gw_err err;
+    cr_assert(!gw_message_decode(bytes, sizeof bytes, &m, &err));
+    cr_assert(strstr(err.text, "version 2") != NULL, "%s", err.text);
+}

@@ -1,0 +1,220 @@
+/* From reports to a plan: nothing dealt twice, nothing forgotten. */
+#include "core/repair.h"
+#include "core/rng.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHARDS = 12, CHUNKS = 4 };
+
+static uint32_t twelve(const void *context, uint64_t step) {
+    (void)context;
+    (void)step;
+    return SHARDS;
+}
+
+static const gw_repair_rules rules = {.steps = 100, .shards = twelve, .state_chunks = CHUNKS};
+
+static gw_install *plan_for(uint32_t members) {
+    gw_install *install = calloc(1, sizeof *install);
+    install->view.epoch = 2;
+    install->view.count = members;
+    for (uint32_t i = 0; i < members; i++) install->view.members[i].id.bytes[0] = (uint8_t)(i + 1);
+    install->view.leader = install->view.members[0].id;
+    gw_view_seal(&install->view);
+    return install;
+}
+
+static gw_report *report_at(uint64_t step, const char *held, const char *claimed) {
+    gw_report *r = calloc(1, sizeof *r);
+    r->has_state = true;
+    r->step = step;
+    r->fingerprint = step * 1000;
+    r->speed = 1000;
+    r->held = gw_set_of(SHARDS);
+    r->claimed = gw_set_of(SHARDS);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        if (held[i] == 'x') gw_set_add(&r->held, i);
+        if (claimed[i] == 'x') gw_set_add(&r->claimed, i);
+    }
+    return r;
+}
+
+static void free_all(gw_report **reports, uint32_t count, gw_install *install) {
+    for (uint32_t i = 0; i < count; i++) gw_report_free(reports[i]);
+    gw_install_free(install);
+}
+
+static gw_repair_answer plan(gw_report **reports, gw_install *install, bool settle) {
+    char text[200];
+    return gw_repair_plan(&rules, (const gw_report *const *)reports, settle, install, text, sizeof text);
+}
+
+Test(repair, deals_what_nobody_holds_or_computes) {
+    gw_report *reports[] = {report_at(7, "xxx.........", "...x........"),
+                            report_at(7, "......xx....", "........x...")};
+    gw_install *install = plan_for(2);
+    cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY);
+    cr_assert_eq(install->step, 7);
+    cr_assert_eq(gw_set_count(&install->fetchers), 0);
+    cr_assert_eq(gw_set_count(&install->drops), 0);
+    const char *missing = "....xx...xxx";
+    for (uint32_t i = 0; i < SHARDS; i++)
+        cr_assert_eq(gw_set_has(&install->missing, i), missing[i] == 'x', "%u", i);
+    cr_assert_eq(install->cuts[2], 5);
+    free_all(reports, 2, install);
+}
+
+Test(repair, of_overlapping_reports_the_higher_rank_zeroes_its_accumulator) {
+    gw_report *reports[] = {report_at(7, "xxxx........", "............"),
+                            report_at(7, "...xx.......", "............"),
+                            report_at(7, ".....x......", "............")};
+    gw_install *install = plan_for(3);
+    plan(reports, install, false);
+    cr_assert(!gw_set_has(&install->drops, 0));
+    cr_assert(gw_set_has(&install->drops, 1));
+    cr_assert(!gw_set_has(&install->drops, 2));
+    cr_assert(gw_set_has(&install->missing, 4));
+    cr_assert(!gw_set_has(&install->missing, 3));
+    cr_assert(!gw_set_has(&install->missing, 5));
+    free_all(reports, 3, install);
+}
+
+Test(repair, who_lacks_the_newest_state_fetches_it_and_its_work_does_not_count) {
+    gw_report *reports[] = {report_at(7, "xxxxxxxxxxxx", "............"),
+                            report_at(8, "x...........", "............")};
+    gw_install *install = plan_for(2);
+    plan(reports, install, false);
+    cr_assert_eq(install->step, 8);
+    cr_assert_eq(install->load, GW_LOAD_PEERS);
+    cr_assert(gw_set_has(&install->fetchers, 0));
+    cr_assert(!gw_set_has(&install->fetchers, 1));
+    cr_assert_eq(gw_set_count(&install->missing), 11);
+    free_all(reports, 2, install);
+}
+
+Test(repair, a_minority_of_other_bits_fetches) {
+    gw_report *reports[] = {report_at(7, "x...........", "............"),
+                            report_at(7, ".x..........", "............"),
+                            report_at(7, "..x.........", "............")};
+    reports[0]->fingerprint ^= 1;
+    gw_install *install = plan_for(3);
+    plan(reports, install, false);
+    cr_assert(gw_set_has(&install->fetchers, 0));
+    cr_assert(gw_set_has(&install->missing, 0));
+    cr_assert(!gw_set_has(&install->missing, 1));
+    free_all(reports, 3, install);
+}
+
+Test(repair, failed_checks_reduce_again_then_recompute_then_stop) {
+    for (uint32_t failures = 1; failures <= 3; failures++) {
+        gw_report *reports[] = {report_at(7, "xxxxxx......", "............"),
+                                report_at(7, "......xxxxxx", "............")};
+        reports[1]->failures = failures;
+        gw_install *install = plan_for(2);
+        gw_repair_answer answer = plan(reports, install, false);
+        cr_assert_eq(answer, failures == 3 ? GW_REPAIR_STOP : GW_REPAIR_READY);
+        cr_assert_eq(gw_set_count(&install->missing), failures == 1 ? 0 : SHARDS);
+        cr_assert_eq(gw_set_count(&install->drops), failures == 1 ? 0 : 2);
+        free_all(reports, 2, install);
+    }
+}
+
+static gw_report *newcomer(uint64_t step, const char *chunks) {
+    gw_report *r = calloc(1, sizeof *r);
+    r->speed = 1000;
+    if (chunks == NULL) return r;
+    r->inventory_count = 1;
+    r->inventory[0] = (gw_inventory){
+        .step = step, .root = {{(uint8_t)step}}, .fingerprint = step, .chunks = gw_set_of(CHUNKS)};
+    for (uint32_t i = 0; i < CHUNKS; i++)
+        if (chunks[i] == 'x') gw_set_add(&r->inventory[0].chunks, i);
+    return r;
+}
+
+Test(repair, starts_from_scratch_when_nobody_knows_a_checkpoint) {
+    gw_report *reports[] = {newcomer(0, NULL), newcomer(0, NULL)};
+    gw_install *install = plan_for(2);
+    cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY);
+    cr_assert_eq(install->load, GW_LOAD_INIT);
+    cr_assert_eq(install->step, 0);
+    cr_assert_eq(gw_set_count(&install->missing), SHARDS);
+    free_all(reports, 2, install);
+}
+
+Test(repair, resumes_from_the_newest_checkpoint_that_the_disks_complete) {
+    gw_report *reports[] = {newcomer(20, "xx.."), newcomer(20, ".xxx")};
+    gw_install *install = plan_for(2);
+    cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY);
+    cr_assert_eq(install->load, GW_LOAD_MANIFEST);
+    cr_assert_eq(install->step, 20);
+    cr_assert(gw_set_has(&install->inventories[0], 0));
+    cr_assert(!gw_set_has(&install->inventories[1], 0));
+    free_all(reports, 2, install);
+}
+
+Test(repair, waits_for_the_holders_of_a_newer_checkpoint_unless_told_to_settle) {
+    gw_report *reports[] = {newcomer(20, "xx.."), newcomer(10, "xxxx")};
+    gw_install *install = plan_for(2);
+    cr_assert_eq(plan(reports, install, false), GW_REPAIR_WAIT);
+    gw_install_free(install);
+    install = plan_for(2);
+    cr_assert_eq(plan(reports, install, true), GW_REPAIR_READY);
+    cr_assert_eq(install->step, 10);
+    free_all(reports, 2, install);
+}
+
+Test(repair, a_fresh_leader_ignores_checkpoints) {
+    gw_report *reports[] = {newcomer(20, "xxxx"), newcomer(20, "xxxx")};
+    reports[0]->fresh = true;
+    gw_install *install = plan_for(2);
+    cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY);
+    cr_assert_eq(install->load, GW_LOAD_INIT);
+    free_all(reports, 2, install);
+}
+
+Test(repair, with_float_sums_only_the_latest_views_state_counts) {
+    gw_repair_rules fast = rules;
+    fast.latest_view_only = true;
+    gw_report *reports[] = {report_at(9, "x...........", "............"),
+                            report_at(8, "............", "............")};
+    reports[0]->installed_epoch = 3;
+    reports[1]->installed_epoch = 4;
+    reports[1]->installed.bytes[0] = 1;
+    gw_install *install = plan_for(2);
+    char text[200];
+    gw_repair_plan(&fast, (const gw_report *const *)reports, false, install, text, sizeof text);
+    cr_assert_eq(install->step, 8);
+    cr_assert(gw_set_has(&install->fetchers, 0));
+    free_all(reports, 2, install);
+}
+
+/* Whatever the reports: what members keep and what is dealt covers every shard exactly once. */
+Test(repair, every_shard_is_kept_or_dealt_exactly_once) {
+    gw_rng rng = gw_rng_seeded(11);
+    for (int run = 0; run < 2000; run++) {
+        uint32_t members = 1 + (uint32_t)gw_rng_below(&rng, 5);
+        gw_report *reports[5];
+        for (uint32_t i = 0; i < members; i++) {
+            char held[SHARDS + 1] = "", claimed[SHARDS + 1] = "";
+            for (int k = 0; k < SHARDS; k++) {
+                uint64_t draw = gw_rng_below(&rng, 8);
+                held[k] = draw == 0 ? 'x' : '.';
+                claimed[k] = draw == 1 ? 'x' : '.';
+            }
+            reports[i] = report_at(5 + gw_rng_below(&rng, 2), held, claimed);
+        }
+        gw_install *install = plan_for(members);
+        cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY);
+        for (uint32_t shard = 0; shard < SHARDS; shard++) {
+            int count = gw_set_has(&install->missing, shard);
+            for (uint32_t i = 0; i < members; i++) {
+                if (gw_set_has(&install->fetchers, i) || gw_set_has(&install->drops, i)) continue;
+                count += gw_set_has(&reports[i]->held, shard) + gw_set_has(&reports[i]->claimed, shard);
+            }
+            cr_assert_eq(count, 1, "run %d shard %u is there %d times", run, shard, count);
+        }
+        free_all(reports, members, install);
+    }
+}
