@@ -32,9 +32,12 @@ AVX512 static inline void multiply_in(halves *sum, __m512i q, __m512i key) {
     sum->high = _mm512_add_epi64(sum->high, _mm512_mul_epu32(_mm512_srli_epi64(q, 32), key));
 }
 
+/* Not _mm512_reduce_add_epi64: its last addition is a signed one, and fingerprints wrap. */
 AVX512 static inline uint64_t total(const halves *sum) {
-    __m512i whole = _mm512_add_epi64(sum->low, _mm512_slli_epi64(sum->high, 32));
-    return (uint64_t)_mm512_reduce_add_epi64(whole);
+    uint64_t lane[8], whole = 0;
+    _mm512_storeu_si512(lane, _mm512_add_epi64(sum->low, _mm512_slli_epi64(sum->high, 32)));
+    for (int i = 0; i < 8; i++) whole += lane[i];
+    return whole;
 }
 
 AVX512 static inline void add_eight(__m256 x, __m512d scale, int64_t *sum, halves *print, __m512i weyl) {

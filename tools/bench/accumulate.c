@@ -1,0 +1,113 @@
+/* How fast contributions are rounded, added and fingerprinted (kernels/exact_add.h), by vector path, with the
+ * sums in the second-level cache and in memory, beside the speed of memcpy. */
+#include "tools/bench/bench.h"
+
+#include "kernels/exact_add.h"
+#include "kernels/memory.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    CACHED = 1 << 16,   /* elements: 512 KiB of sums and 256 KiB of floats */
+    UNCACHED = 1 << 24, /* 128 MiB and 64 MiB */
+    ROUNDS = 7,
+    BYTES_PER_ELEMENT = 20, /* a float read, a sum read and written */
+};
+
+typedef struct arrays {
+    uint64_t count;
+    float *values;
+    int64_t *sum, *copy;
+    uint64_t sink; /* what keeps the compiler from dropping the work */
+} arrays;
+
+typedef void work(arrays *a, const gw_exact_path *path);
+
+static void add(arrays *a, const gw_exact_path *path) {
+    gw_exact_format format = gw_exact_format_of(40, 120);
+    gw_exact_part part = {0, 0};
+    path->add(&format, 0, a->count, a->values, a->sum, &part);
+    a->sink += part.fingerprint + part.bad;
+}
+
+static void fingerprint(arrays *a, const gw_exact_path *path) {
+    a->sink += path->fingerprint(0, a->count, a->sum);
+}
+
+static void copy(arrays *a, const gw_exact_path *path) {
+    (void)path;
+    memcpy(a->copy, a->sum, a->count * sizeof *a->sum);
+    a->sink += (uint64_t)a->copy[a->sink % a->count];
+}
+
+static double now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); /* other processes' turns do not count */
+    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+/* Best of some rounds, in ns per element; each round covers at least UNCACHED elements. */
+static double measure(work *run, arrays *a, const gw_exact_path *path) {
+    double best = 0;
+    uint64_t repeats = UNCACHED / a->count;
+    run(a, path);
+    for (int round = 0; round < ROUNDS; round++) {
+        double start = now_ns();
+        for (uint64_t i = 0; i < repeats; i++) run(a, path);
+        double ns = (now_ns() - start) / (double)(repeats * a->count);
+        if (round == 0 || ns < best) best = ns;
+    }
+    return best;
+}
+
+static void print_row(const char *name, double ns, double bytes_per_element) {
+    printf("  %-22s %7.3f ns/element %8.2f GB/s\n", name, ns, bytes_per_element / ns);
+}
+
+static void measure_all(arrays *a, const char *where) {
+    uint32_t count;
+    const gw_exact_path *const *paths = gw_exact_paths(&count);
+    char name[32];
+    printf("%s: %llu elements\n", where, (unsigned long long)a->count);
+    for (uint32_t p = 0; p < count; p++) {
+        snprintf(name, sizeof name, "add %s", paths[p]->name);
+        print_row(name, measure(add, a, paths[p]), BYTES_PER_ELEMENT);
+    }
+    for (uint32_t p = 0; p < count; p++) {
+        snprintf(name, sizeof name, "fingerprint %s", paths[p]->name);
+        print_row(name, measure(fingerprint, a, paths[p]), sizeof(int64_t));
+    }
+    print_row("memcpy of the sums", measure(copy, a, NULL), 2 * sizeof(int64_t));
+}
+
+int gw_bench_accumulate(int argc, char **argv) {
+    static const struct argp parser = {
+        .doc = "Measures rounding and adding floats exactly: ns per element and GB/s of each vector path."};
+    if (argp_parse(&parser, argc, argv, 0, NULL, NULL) != 0) return 2;
+    arrays a = {.count = UNCACHED};
+    void *values, *sum, *copied;
+    gw_err err;
+    bool taken = gw_memory_take(UNCACHED * sizeof(float), &values, &err) &&
+                 gw_memory_take(UNCACHED * sizeof(int64_t), &sum, &err) &&
+                 gw_memory_take(UNCACHED * sizeof(int64_t), &copied, &err);
+    if (!taken) { /* what was taken goes with the process, which ends */
+        fprintf(stderr, "%s: %s\n", argv[0], err.text);
+        return 1;
+    }
+    a.values = values;
+    a.sum = sum;
+    a.copy = copied;
+    for (uint64_t i = 0; i < UNCACHED; i++) a.values[i] = (float)(i % 1000) * 1e-4F - 0.05F;
+    a.count = CACHED;
+    measure_all(&a, "in the second-level cache");
+    a.count = UNCACHED;
+    measure_all(&a, "in memory");
+    gw_memory_give(values, UNCACHED * sizeof(float));
+    gw_memory_give(sum, UNCACHED * sizeof(int64_t));
+    gw_memory_give(copied, UNCACHED * sizeof(int64_t));
+    return a.sink == 1 ? 3 : 0; /* practically never 3: the sums must be looked at */
+}
