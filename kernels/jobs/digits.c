@@ -17,7 +17,8 @@
 enum { SCALE = 0, RATE, CORRECTION1, CORRECTION2 };
 enum { LOSS = 0, ACCURACY };
 
-static const double beta2 = 0.999;
+/* Less than the usual 0.999: a short training has no time for a long memory. */
+static const double beta2 = 0.99;
 
 typedef struct digits_lane {
     gw_mlp_lane mlp;
@@ -100,8 +101,9 @@ static uint32_t digits_shards(const void *job, uint64_t step, gw_phase *phase) {
     return place.shards;
 }
 
-GW_CLONES static void to_unit(const uint8_t *restrict pixels, float *restrict values, size_t count) {
-    for (size_t i = 0; i < count; i++) values[i] = (float)pixels[i] * (1.0f / 255.0f);
+GW_CLONES static void normalise(const uint8_t *restrict pixels, float *restrict values, size_t count,
+                                float scale, float shift) {
+    for (size_t i = 0; i < count; i++) values[i] = (float)pixels[i] * scale + shift;
 }
 
 /* Inputs and labels of samples [first, first + rows) of the place's order. */
@@ -112,7 +114,8 @@ static void gather(const digits_job *job, const digits_place *place, uint64_t fi
     gw_permutation order = gw_permutation_of(job->seed, place->epoch, images->count);
     for (uint32_t r = 0; r < rows; r++) {
         uint64_t sample = place->phase == GW_TRAIN ? gw_permutation_at(&order, first + r) : first + r;
-        to_unit(images->pixels + sample * inputs, lane->mlp.activation[0] + r * inputs, inputs);
+        normalise(images->pixels + sample * inputs, lane->mlp.activation[0] + r * inputs, inputs,
+                  job->pixel_scale, job->pixel_shift);
         lane->labels[r] = images->labels[sample];
     }
 }
@@ -153,6 +156,12 @@ static void mean_results(const digits_job *job, const gw_sums *sums, double *los
     *accuracy = gw_sum_value(sums, job->correct, 0) / count;
 }
 
+/* The learning rate's course: up over the first tenth of the updates, then down to 0, both linear. */
+static double schedule(uint64_t update, uint64_t updates) {
+    double done = (double)update / (double)updates, up = (double)(update + 1) / ((double)updates * 0.1);
+    return up < 1.0 - done ? up : 1.0 - done;
+}
+
 static bool digits_scalars(void *job_pointer, uint64_t step, const gw_sums *sums, const gw_state *state,
                            gw_scalars *scalars, gw_err *err) {
     const digits_job *job = job_pointer;
@@ -168,7 +177,7 @@ static bool digits_scalars(void *job_pointer, uint64_t step, const gw_sums *sums
     }
     uint64_t update = step - place.epoch, updates = job->epochs * job->train_steps; /* without evaluations */
     scalars->value[SCALE] = 0x1p-40 * (job->batch / count);
-    scalars->value[RATE] = job->rate * ((double)(updates - update) / (double)updates);
+    scalars->value[RATE] = job->rate * schedule(update, updates);
     scalars->value[CORRECTION1] = 1.0 / (1.0 - gw_power(job->momentum, update + 1));
     scalars->value[CORRECTION2] = 1.0 / (1.0 - gw_power(beta2, update + 1));
     return true;

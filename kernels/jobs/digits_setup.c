@@ -25,9 +25,9 @@ const gw_option digits_options[] = {
     {"batch", "N", "480", "samples of a step", false},
     {"micro-batch", "N", "40", "samples of a shard", false},
     {"optimizer", "NAME", "adamw", "adamw or sgd", false},
-    {"lr", "X", NULL, "learning rate at the start; it falls linearly to 0 (default 0.004, sgd 0.2)", false},
+    {"lr", "X", NULL, "highest learning rate, after a tenth of the steps (default 0.01, sgd 0.2)", false},
     {"momentum", "X", "0.9", "decay of the mean gradient (beta1 of adamw)", false},
-    {"weight-decay", "X", "0.01", "weight decay", false},
+    {"weight-decay", "X", NULL, "weight decay; biases have none (default 0.01, sgd 0.0001)", false},
     {"epsilon", "X", "1e-8", "adamw: added to the root of the second moment", false},
     {"seed", "N", "1", "of the initial weights and of the order of the samples", false},
     {NULL, NULL, NULL, NULL, false},
@@ -84,12 +84,31 @@ static bool read_optimizer(const gw_params *params, digits_job *job, gw_err *err
         job->optimizer = DIGITS_SGD;
     else
         return gw_fail(err, GW_E_USAGE, "--optimizer: '%s' is neither adamw nor sgd", name);
-    job->rate = job->optimizer == DIGITS_ADAMW ? 0.004 : 0.2;
+    job->rate = job->optimizer == DIGITS_ADAMW ? 0.01 : 0.2;
+    job->decay = job->optimizer == DIGITS_ADAMW ? 0.01 : 0.0001;
     if (gw_param_text(params, "lr") != NULL && !gw_param_real(params, "lr", 0.0, 1e30, &job->rate, err))
         return false;
+    if (gw_param_text(params, "weight-decay") != NULL &&
+        !gw_param_real(params, "weight-decay", 0.0, 1e6, &job->decay, err))
+        return false;
     return gw_param_real(params, "momentum", 0.0, 0.999999, &job->momentum, err) &&
-           gw_param_real(params, "weight-decay", 0.0, 1e6, &job->decay, err) &&
            gw_param_real(params, "epsilon", 1e-30, 1.0, &job->epsilon, err);
+}
+
+/* From whole numbers, so that no order of adding matters. */
+static void measure_pixels(digits_job *job) {
+    const gw_images *train = &job->data.train;
+    size_t pixels = (size_t)train->count * job->data.rows * job->data.columns;
+    uint64_t histogram[256] = {0}, sum = 0, squares = 0;
+    for (size_t i = 0; i < pixels; i++) histogram[train->pixels[i]]++;
+    for (uint64_t value = 0; value < 256; value++) {
+        sum += histogram[value] * value;
+        squares += histogram[value] * value * value;
+    }
+    double mean = (double)sum / (double)pixels, variance = (double)squares / (double)pixels - mean * mean;
+    double deviation = __builtin_sqrt(variance > 1.0 ? variance : 1.0); /* blank images have none */
+    job->pixel_scale = (float)(1.0 / deviation);
+    job->pixel_shift = (float)(-mean / deviation);
 }
 
 static bool read_data(const gw_params *params, digits_job *job, gw_err *err) {
@@ -106,6 +125,7 @@ static bool read_data(const gw_params *params, digits_job *job, gw_err *err) {
         if (!gw_dataset_draw(drawing_seed, (uint32_t)count, (uint32_t)(count / 6), data, err)) return false;
     }
     job->data_digest = gw_dataset_digest(data);
+    measure_pixels(job);
     snprintf(job->data_text, sizeof job->data_text, "%u+%u %s of %ux%u%s%.100s", data->train.count,
              data->test.count, directory != NULL ? "images" : "drawn digits", data->rows, data->columns,
              directory != NULL ? " in " : "", directory != NULL ? directory : "");

@@ -26,6 +26,7 @@ typedef struct digits_job {
     uint32_t test_rows; /* of an evaluation's shard */
     uint64_t train_steps, steps;
     gw_dataset data;
+    float pixel_scale, pixel_shift; /* make the training set's pixels of mean 0 and variance 1 */
     gw_hash data_digest;
     char data_text[sizeof((gw_plan *)0)->data_text];
 
