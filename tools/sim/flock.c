@@ -236,6 +236,7 @@ static size_t entries_datagram(const gw_flock *flock, uint32_t teller, uint32_t 
                                uint8_t *bytes) {
     gw_writer w = gw_writer_on(bytes, GW_GOSSIP_DATAGRAM);
     gw_gossip_packet packet = {.type = GW_GOSSIP_ENTRIES, .sender = flock->peers[teller].id};
+    packet.flags = last < flock->count ? GW_GOSSIP_MORE : 0;
     packet.incarnation = gw_gossip_self(flock->peers[teller].gossip)->incarnation;
     memcpy(packet.cluster, cluster.bytes, sizeof packet.cluster);
     gw_gossip_packet_put(&w, &packet);
