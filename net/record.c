@@ -28,7 +28,7 @@ void gw_cipher_wipe(gw_cipher *cipher) {
 }
 
 bool gw_record_has_aes(void) {
-    return crypto_aead_aes256gcm_is_available() != 0;
+    return sodium_init() >= 0 && crypto_aead_aes256gcm_is_available() != 0; /* false before sodium_init */
 }
 
 static void put_u32(uint8_t *out, uint32_t value) {
