@@ -54,7 +54,7 @@ static void ready(void *context, uint32_t events) {
 gw_udp *gw_udp_open(gw_loop *loop, int fd, gw_udp_received *received, void *context, gw_err *err) {
     GW_CHECK(received != NULL);
     gw_udp *udp = calloc(1, sizeof *udp);
-    struct sockaddr_storage bound;
+    struct sockaddr_storage bound = {0};
     socklen_t bound_bytes = sizeof bound;
     int buffer = BUFFER_BYTES; /* bursts of gossip; the kernel may grant less */
     if (udp == NULL)

@@ -1,6 +1,7 @@
 /* Runs a suite's tests in the thread-sanitizer build, in Criterion's place: its own runner maps memory at
  * fixed addresses that the thread sanitizer keeps for itself, and cannot start. The tests and their
- * assertions are Criterion's; each test runs in a child process, one after another. Arguments are ignored. */
+ * assertions are Criterion's; each test runs in a child process, one after another. Of Criterion's options it
+ * knows --tap=FILE; others are ignored. */
 #include <criterion/criterion.h>
 
 #include <stdarg.h>
@@ -80,18 +81,36 @@ static bool as_expected(const struct criterion_test *test, int status) {
     return WEXITSTATUS(status) == test->data->exit_code || WEXITSTATUS(status) == SKIPPED;
 }
 
-int main(void) {
+static FILE *open_tap(int argc, char **argv) {
+    static const char option[] = "--tap=";
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], option, sizeof option - 1) == 0) return fopen(argv[i] + sizeof option - 1, "we");
+    return NULL;
+}
+
+int main(int argc, char **argv) {
     int failures = 0;
+    FILE *tap = open_tap(argc, argv);
+    if (tap != NULL) fprintf(tap, "1..%td\n", __stop_cr_tst - __start_cr_tst);
     for (struct criterion_test **at = __start_cr_tst; at < __stop_cr_tst; at++) {
         const struct criterion_test *test = *at;
-        if (test->data->disabled) continue;
         fflush(NULL);
+        if (test->data->disabled) {
+            if (tap != NULL) fprintf(tap, "ok - %s::%s # SKIP disabled\n", test->category, test->name);
+            continue;
+        }
         pid_t child = fork();
         if (child == 0) run_here(test);
         int status = 0;
         bool right = child > 0 && waitpid(child, &status, 0) == child && as_expected(test, status);
         fprintf(stderr, "[%s] %s::%s\n", right ? "PASS" : "FAIL", test->category, test->name);
+        if (tap != NULL) {
+            bool skipped = right && WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED;
+            fprintf(tap, "%s - %s::%s%s\n", right ? "ok" : "not ok", test->category, test->name,
+                    skipped ? " # SKIP" : "");
+        }
         failures += !right;
     }
+    if (tap != NULL) fclose(tap);
     return failures > 0;
 }

@@ -42,12 +42,12 @@ static json_t *object_of(const char *event) {
     clock_gettime(CLOCK_REALTIME, &now);
     json_t *object = json_object();
     json_object_set_new(object, "event", json_string(event));
-    json_object_set_new(object, "time", json_real((double)now.tv_sec + (double)(now.tv_nsec / 1000) * 1e-6));
+    json_object_set_new(object, "time", json_real((double)now.tv_sec + (double)now.tv_nsec * 1e-9));
     return object;
 }
 
 static void set_ms(json_t *object, const char *key, uint64_t duration_ns) {
-    json_object_set_new(object, key, json_real((double)(duration_ns / 1000) * 1e-3));
+    json_object_set_new(object, key, json_real((double)duration_ns * 1e-6));
 }
 
 /* Numbers stay numbers: "loss=0.31 note=x" becomes {"loss": 0.31, "note": "x"}. */
