@@ -52,7 +52,7 @@ static void read_blob(gw_contact *contact, const uint8_t *bytes, size_t length) 
 }
 
 void gw_contacts_announce(gw_peer *p) {
-    uint8_t bytes[GW_GOSSIP_META];
+    uint8_t bytes[GW_GOSSIP_META_BYTES];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
     uint64_t known = p->saved_step;
     for (uint32_t i = 0; i < p->config.inventory_count && !p->config.fresh; i++)
@@ -92,6 +92,8 @@ static void drop_link(gw_peer *p, gw_contact *contact) {
     if (!contact->wanted) return;
     gw_peer_act(p, GW_ACT_LINK)->peer = contact->id;
     contact->wanted = false;
+    if (contact->linked) contact->unlinked_since_ns = p->now;
+    contact->linked = contact->greeted = false; /* the world does not report the end of what is not wanted */
 }
 
 static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_incarnation *life) {

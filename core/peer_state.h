@@ -116,7 +116,7 @@ struct gw_peer {
 
     gw_contact *contacts;
     uint32_t contact_count, contact_capacity;
-    uint8_t meta[GW_GOSSIP_META];
+    uint8_t meta[GW_GOSSIP_META_BYTES];
     size_t meta_length;
 
     /* views */
