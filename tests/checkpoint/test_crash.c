@@ -1,0 +1,169 @@
+/* Crash points: a process that writes a second checkpoint over a first is killed before its k-th system call,
+ * for every k. Whatever k is, the newest checkpoint that is whole must be found afterwards, the first must
+ * not have suffered before the second is complete, and no wrong byte may be read.
+ *
+ * Each call either happened or not; what a power failure adds (calls that happened but did not reach the
+ * disk) is what the flushes are for, whose places test_store and the order below check. */
+#include "checkpoint/catalog.h"
+#include "checkpoint/restore.h"
+#include "checkpoint/writer.h"
+#include "fixture.h"
+#include "mailbox.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[256];
+static gw_err err;
+static fixture_image *old_image, *new_image;
+static uint8_t *target;
+
+static void setup(void) {
+    fixture_folder(folder);
+    old_image = fixture_image_make(10);
+    new_image = fixture_image_make(20);
+    target = malloc(FIXTURE_STATE_BYTES);
+}
+static void teardown(void) {
+    fixture_image_free(old_image);
+    fixture_image_free(new_image);
+    free(target);
+    fixture_remove(folder);
+}
+TestSuite(crash, .init = setup, .fini = teardown, .timeout = 300);
+
+/* One whole checkpoint as a lone peer takes it: chunks, manifest, retention of this one only. Returns whether
+ * all of it succeeded. */
+static bool take_checkpoint(gw_io *io, fixture_image *image) {
+    static const uint32_t all[FIXTURE_CHUNKS] = {0, 1, 2};
+    static mailbox box;
+    mailbox_init(&box);
+    gw_store *store;
+    gw_ckpt_writer *writer;
+    gw_err why;
+    if (!gw_store_open(folder, GW_STORE_WRITE, io, &store, &why)) return false;
+    if (!gw_ckpt_open(store, 64 << 20, mailbox_deliver, &box, &writer, &why)) abort();
+    gw_ckpt_request request = {.tag = image->manifest.step,
+                               .state_bytes = FIXTURE_STATE_BYTES,
+                               .indices = all,
+                               .count = FIXTURE_CHUNKS,
+                               .read = fixture_image_read,
+                               .read_context = image};
+    if (!gw_ckpt_snapshot(writer, &request, &why)) abort();
+    gw_ckpt_finish_staging(writer);
+    bool done = mailbox_next(&box)->done.err == NULL;
+    if (done) {
+        void *bytes;
+        size_t length;
+        if (!gw_manifest_encode(&image->manifest, &bytes, &length, &why)) abort();
+        if (!gw_ckpt_manifest(writer, image->manifest.step, bytes, length, &why)) abort();
+        free(bytes);
+        done = mailbox_next(&box)->done.err == NULL;
+    }
+    if (done) {
+        gw_store_release(store, image->manifest.step);
+        if (!gw_ckpt_retain(writer, 1, &image->manifest.job_id, &image->manifest.root, 1, &why)) abort();
+        done = mailbox_next(&box)->done.err == NULL;
+    }
+    gw_ckpt_close(writer, true);
+    gw_store_close(store);
+    return done;
+}
+
+static bool write_target(void *context, uint64_t offset, const void *bytes, uint32_t length, gw_err *why) {
+    (void)context, (void)why;
+    memcpy(target + offset, bytes, length);
+    return true;
+}
+
+/* Restores from the newest manifest and compares every byte; returns its step. */
+static uint64_t expect_a_whole_checkpoint(const char *when, int k) {
+    gw_store *store;
+    gw_catalog catalog;
+    cr_assert(gw_store_open(folder, GW_STORE_WRITE, NULL, &store, &err), "%s %d: %s", when, k, err.text);
+    cr_assert_eq(fixture_count_files(folder, "tmp"), 0);
+    cr_assert(gw_catalog_load(gw_io_system(), folder, &catalog, &err), "%s %d: %s", when, k, err.text);
+    cr_assert_eq(catalog.bad_count, 0, "%s %d: a half-written manifest", when, k);
+    cr_assert_gt(catalog.good_count, 0, "%s %d: no checkpoint left", when, k);
+    gw_restore restore = {.manifest = &catalog.good[0], .store = store, .write = write_target, .threads = 1};
+    gw_restore_stats stats;
+    memset(target, 0, FIXTURE_STATE_BYTES);
+    cr_assert(gw_restore_run(&restore, &stats, &err), "%s %d: %s", when, k, err.text);
+    uint64_t step = catalog.good[0].step;
+    cr_assert(step == 10 || step == 20);
+    const fixture_image *image = step == 10 ? old_image : new_image;
+    cr_assert_eq(memcmp(target, image->bytes, FIXTURE_STATE_BYTES), 0, "%s %d: wrong bytes", when, k);
+    gw_catalog_free(&catalog);
+    gw_store_close(store);
+    return step;
+}
+
+/* Starts from the first checkpoint, takes the second in a child that is killed before call k. Returns whether
+ * the child came to its end. */
+static bool crash_at(int k) {
+    fixture_io quick;
+    fixture_io_init(&quick, CALL_ANY, -1, 0);
+    cr_assert(take_checkpoint(&quick.io, old_image));
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        fixture_io deadly;
+        fixture_io_init(&deadly, CALL_ANY, k, 0);
+        deadly.short_writes = true;
+        _exit(take_checkpoint(&deadly.io, new_image) ? 0 : 1);
+    }
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status)) cr_assert_eq(WEXITSTATUS(status), 0);
+    return WIFEXITED(status);
+}
+
+Test(crash, a_kill_before_any_system_call_leaves_a_whole_checkpoint) {
+    bool ended = false;
+    unsigned old_found = 0, new_found = 0;
+    for (int k = 0; !ended; k++) {
+        ended = crash_at(k);
+        uint64_t step = expect_a_whole_checkpoint("killed at call", k);
+        cr_assert(step == 20 || new_found == 0, "call %d: the new checkpoint was complete and is gone", k);
+        *(step == 10 ? &old_found : &new_found) += 1;
+        cr_assert(!ended || step == 20);
+        fixture_io quick; /* and the next checkpoint works on what the crash left */
+        fixture_io_init(&quick, CALL_ANY, -1, 0);
+        cr_assert(take_checkpoint(&quick.io, new_image), "after call %d", k);
+        cr_assert_eq(expect_a_whole_checkpoint("after call", k), 20);
+        cr_assert_eq(fixture_count_files(folder, ""), FIXTURE_CHUNKS + 1, "call %d: garbage stays", k);
+        cr_assert(take_checkpoint(&quick.io, old_image));
+    }
+    cr_assert_gt(old_found, 20);
+    cr_assert_gt(new_found, 5);
+}
+
+/* The same with calls that fail instead: everything from the k-th call on is refused, as on a disk that has
+ * become read-only, or only that call is. */
+static void fail_at_every_call(int error, bool once) {
+    for (int k = 0;; k++) {
+        fixture_io quick, faulty;
+        fixture_io_init(&quick, CALL_ANY, -1, 0);
+        cr_assert(take_checkpoint(&quick.io, old_image));
+        fixture_io_init(&faulty, CALL_ANY, k, error);
+        faulty.once = once;
+        bool done = take_checkpoint(&faulty.io, new_image);
+        uint64_t step = expect_a_whole_checkpoint("failed call", k);
+        cr_assert(!done || step == 20, "call %d: said to be done and is not", k);
+        if (atomic_load(&faulty.left) > 0) break; /* k is past the last call */
+    }
+}
+
+Test(crash, a_disk_that_becomes_read_only) {
+    fail_at_every_call(EROFS, false);
+}
+Test(crash, a_disk_that_fills_up) {
+    fail_at_every_call(ENOSPC, false);
+}
+Test(crash, a_single_input_output_error) {
+    fail_at_every_call(EIO, true);
+}
