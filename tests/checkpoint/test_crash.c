@@ -1,17 +1,18 @@
-/* Crash points: a process that writes a second checkpoint over a first is killed before its k-th system call,
- * for every k. Whatever k is, the newest checkpoint that is whole must be found afterwards, the first must
- * not have suffered before the second is complete, and no wrong byte may be read.
- *
- * Each call either happened or not; what a power failure adds (calls that happened but did not reach the
- * disk) is what the flushes are for, whose places test_store and the order below check. */
+/* Crash points: a process that writes a second checkpoint over a first ends before its k-th system call, for
+ * every k: killed, or with a power failure that takes what was not flushed. Whatever k is, the newest
+ * checkpoint must be whole afterwards, the first must not have suffered before the second is complete, and no
+ * wrong byte may be read. */
 #include "checkpoint/catalog.h"
 #include "checkpoint/restore.h"
 #include "checkpoint/writer.h"
 #include "fixture.h"
 #include "mailbox.h"
+#include "powerloss.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -85,7 +86,9 @@ static uint64_t expect_a_whole_checkpoint(const char *when, int k) {
     gw_store *store;
     gw_catalog catalog;
     cr_assert(gw_store_open(folder, GW_STORE_WRITE, NULL, &store, &err), "%s %d: %s", when, k, err.text);
-    cr_assert_eq(fixture_count_files(folder, "tmp"), 0);
+    char temporaries[300];
+    snprintf(temporaries, sizeof temporaries, "%s/tmp", folder);
+    cr_assert_eq(fixture_count_files(temporaries, ""), 0, "%s %d: leftovers", when, k);
     cr_assert(gw_catalog_load(gw_io_system(), folder, &catalog, &err), "%s %d: %s", when, k, err.text);
     cr_assert_eq(catalog.bad_count, 0, "%s %d: a half-written manifest", when, k);
     cr_assert_gt(catalog.good_count, 0, "%s %d: no checkpoint left", when, k);
@@ -102,53 +105,55 @@ static uint64_t expect_a_whole_checkpoint(const char *when, int k) {
     return step;
 }
 
-/* Starts from the first checkpoint, takes the second in a child that is killed before call k. Returns whether
- * the child came to its end. */
-static bool crash_at(int k) {
-    fixture_io quick;
-    fixture_io_init(&quick, CALL_ANY, -1, 0);
-    cr_assert(take_checkpoint(&quick.io, old_image));
+/* Starts from the first checkpoint, takes the second in a child that ends before call k. Returns whether the
+ * child came to its own end. */
+static bool crash_at(powerloss_kind kind, int k) {
+    cr_assert(take_checkpoint(powerloss_io(LOSE_NOTHING, -1), old_image));
     pid_t child = fork();
     cr_assert_geq(child, 0);
-    if (child == 0) {
-        fixture_io deadly;
-        fixture_io_init(&deadly, CALL_ANY, k, 0);
-        deadly.short_writes = true;
-        _exit(take_checkpoint(&deadly.io, new_image) ? 0 : 1);
-    }
+    if (child == 0) _exit(take_checkpoint(powerloss_io(kind, k), new_image) ? 0 : 1);
     int status;
     cr_assert_eq(waitpid(child, &status, 0), child);
     if (WIFEXITED(status)) cr_assert_eq(WEXITSTATUS(status), 0);
+    if (WIFSIGNALED(status)) cr_assert_eq(WTERMSIG(status), SIGKILL);
     return WIFEXITED(status);
 }
 
-Test(crash, a_kill_before_any_system_call_leaves_a_whole_checkpoint) {
+static void crash_everywhere(powerloss_kind kind) {
     bool ended = false;
     unsigned old_found = 0, new_found = 0;
     for (int k = 0; !ended; k++) {
-        ended = crash_at(k);
-        uint64_t step = expect_a_whole_checkpoint("killed at call", k);
+        ended = crash_at(kind, k);
+        uint64_t step = expect_a_whole_checkpoint("call", k);
         cr_assert(step == 20 || new_found == 0, "call %d: the new checkpoint was complete and is gone", k);
-        *(step == 10 ? &old_found : &new_found) += 1;
+        if (step == 10) old_found++;
+        if (step == 20) new_found++;
         cr_assert(!ended || step == 20);
-        fixture_io quick; /* and the next checkpoint works on what the crash left */
-        fixture_io_init(&quick, CALL_ANY, -1, 0);
-        cr_assert(take_checkpoint(&quick.io, new_image), "after call %d", k);
+        /* and the next checkpoint works on what the crash left */
+        cr_assert(take_checkpoint(powerloss_io(LOSE_NOTHING, -1), new_image), "after call %d", k);
         cr_assert_eq(expect_a_whole_checkpoint("after call", k), 20);
         cr_assert_eq(fixture_count_files(folder, ""), FIXTURE_CHUNKS + 1, "call %d: garbage stays", k);
-        cr_assert(take_checkpoint(&quick.io, old_image));
     }
     cr_assert_gt(old_found, 20);
     cr_assert_gt(new_found, 5);
+}
+
+Test(crash, killed) {
+    crash_everywhere(LOSE_NOTHING);
+}
+Test(crash, power_lost_with_unflushed_contents) {
+    crash_everywhere(LOSE_CONTENTS);
+}
+Test(crash, power_lost_with_unflushed_names) {
+    crash_everywhere(LOSE_NAMES);
 }
 
 /* The same with calls that fail instead: everything from the k-th call on is refused, as on a disk that has
  * become read-only, or only that call is. */
 static void fail_at_every_call(int error, bool once) {
     for (int k = 0;; k++) {
-        fixture_io quick, faulty;
-        fixture_io_init(&quick, CALL_ANY, -1, 0);
-        cr_assert(take_checkpoint(&quick.io, old_image));
+        fixture_io faulty;
+        cr_assert(take_checkpoint(powerloss_io(LOSE_NOTHING, -1), old_image));
         fixture_io_init(&faulty, CALL_ANY, k, error);
         faulty.once = once;
         bool done = take_checkpoint(&faulty.io, new_image);

@@ -1,0 +1,165 @@
+#include "powerloss.h"
+
+#include "fixture.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef enum entry_kind { CONTENTS, NAME, FOLDER, OPEN_FOLDER } entry_kind;
+
+/* Something not on disk yet, or (OPEN_FOLDER) which folder a descriptor is of. */
+typedef struct entry {
+    entry_kind kind;
+    int fd;
+    char path[512];
+} entry;
+
+enum { ENTRIES = 512 };
+static entry entries[ENTRIES];
+static unsigned entry_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static powerloss_kind loss;
+static int calls_left;
+
+static void add(entry_kind kind, const char *path, int fd) {
+    if (entry_count == ENTRIES || strlen(path) >= sizeof entries->path) abort();
+    entries[entry_count].kind = kind;
+    entries[entry_count].fd = fd;
+    strcpy(entries[entry_count++].path, path);
+}
+
+static void forget(unsigned i) {
+    entries[i] = entries[--entry_count];
+}
+
+static bool lies_in(const char *path, const char *folder) {
+    size_t length = strlen(folder);
+    return strncmp(path, folder, length) == 0 && path[length] == '/' &&
+           strchr(path + length + 1, '/') == NULL;
+}
+
+static void fail_power(void) {
+    for (unsigned i = 0; i < entry_count; i++) {
+        const entry *e = &entries[i];
+        if (loss == LOSE_CONTENTS && e->kind == CONTENTS && truncate(e->path, 0) < 0) abort();
+        if (loss == LOSE_NAMES && e->kind == NAME) unlink(e->path);
+        if (loss == LOSE_NAMES && e->kind == FOLDER) fixture_remove(e->path);
+    }
+    raise(SIGKILL);
+}
+
+/* Counts a call and takes the lock, which the call's end gives back. */
+static void begin_call(void) {
+    pthread_mutex_lock(&lock);
+    if (calls_left-- == 0) fail_power();
+}
+
+static int loss_open(gw_io *io, const char *path, int flags, mode_t mode) {
+    begin_call();
+    int fd = gw_io_system()->open(io, path, flags, mode);
+    if (fd >= 0 && (flags & O_CREAT)) add(CONTENTS, path, fd);
+    if (fd >= 0 && (flags & O_DIRECTORY)) add(OPEN_FOLDER, path, fd);
+    pthread_mutex_unlock(&lock);
+    return fd;
+}
+
+static ssize_t loss_read(gw_io *io, int fd, void *bytes, size_t count) {
+    begin_call();
+    pthread_mutex_unlock(&lock);
+    return gw_io_system()->read(io, fd, bytes, count);
+}
+
+static ssize_t loss_write(gw_io *io, int fd, const void *bytes, size_t count) {
+    begin_call();
+    ssize_t written = gw_io_system()->write(io, fd, bytes, count > 2000 ? count / 2 + 1000 : count);
+    pthread_mutex_unlock(&lock);
+    return written;
+}
+
+static int loss_fdatasync(gw_io *io, int fd) {
+    (void)io;
+    begin_call();
+    for (unsigned i = entry_count; i-- > 0;)
+        if (entries[i].kind == CONTENTS && entries[i].fd == fd) forget(i);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+static int loss_fsync(gw_io *io, int fd) {
+    (void)io;
+    begin_call();
+    const char *folder = NULL;
+    for (unsigned i = 0; i < entry_count; i++)
+        if (entries[i].kind == OPEN_FOLDER && entries[i].fd == fd) folder = entries[i].path;
+    if (folder == NULL) abort();
+    char path[sizeof entries->path];
+    strcpy(path, folder);
+    for (unsigned i = entry_count; i-- > 0;)
+        if ((entries[i].kind == NAME || entries[i].kind == FOLDER) && lies_in(entries[i].path, path))
+            forget(i);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+static int loss_close(gw_io *io, int fd) {
+    begin_call();
+    for (unsigned i = entry_count; i-- > 0;) {
+        if (entries[i].fd != fd) continue;
+        if (entries[i].kind == OPEN_FOLDER)
+            forget(i);
+        else
+            entries[i].fd = -1; /* closing flushes nothing */
+    }
+    int result = gw_io_system()->close(io, fd);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static int loss_rename(gw_io *io, const char *from, const char *to) {
+    begin_call();
+    int result = gw_io_system()->rename(io, from, to);
+    for (unsigned i = 0; result == 0 && i < entry_count; i++)
+        if (entries[i].kind == CONTENTS && strcmp(entries[i].path, from) == 0) strcpy(entries[i].path, to);
+    if (result == 0) add(NAME, to, -1);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static int loss_unlink(gw_io *io, const char *path) {
+    begin_call();
+    int result = gw_io_system()->unlink(io, path);
+    for (unsigned i = entry_count; i-- > 0;)
+        if (strcmp(entries[i].path, path) == 0) forget(i);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static int loss_mkdir(gw_io *io, const char *path, mode_t mode) {
+    begin_call();
+    int result = gw_io_system()->mkdir(io, path, mode);
+    if (result == 0) add(FOLDER, path, -1);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+gw_io *powerloss_io(powerloss_kind kind, int k) {
+    static gw_io table = {
+        .open = loss_open,
+        .read = loss_read,
+        .write = loss_write,
+        .fdatasync = loss_fdatasync,
+        .fsync = loss_fsync,
+        .close = loss_close,
+        .rename = loss_rename,
+        .unlink = loss_unlink,
+        .mkdir = loss_mkdir,
+    };
+    entry_count = 0;
+    loss = kind;
+    calls_left = k;
+    return &table;
+}
