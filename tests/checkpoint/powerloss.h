@@ -14,4 +14,7 @@ typedef enum powerloss_kind {
 /* A table, one per process, whose call number `k` (from 0) does not return. k < 0: never. */
 gw_io *powerloss_io(powerloss_kind kind, int k);
 
+/* The power fails now. */
+_Noreturn void powerloss_now(void);
+
 #endif

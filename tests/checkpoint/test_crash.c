@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -108,6 +109,8 @@ static uint64_t expect_a_whole_checkpoint(const char *when, int k) {
 /* Starts from the first checkpoint, takes the second in a child that ends before call k. Returns whether the
  * child came to its own end. */
 static bool crash_at(powerloss_kind kind, int k) {
+    fixture_remove(folder); /* folders that are there already would not have to be made */
+    cr_assert_eq(mkdir(folder, 0700), 0);
     cr_assert(take_checkpoint(powerloss_io(LOSE_NOTHING, -1), old_image));
     pid_t child = fork();
     cr_assert_geq(child, 0);
@@ -146,6 +149,27 @@ Test(crash, power_lost_with_unflushed_contents) {
 }
 Test(crash, power_lost_with_unflushed_names) {
     crash_everywhere(LOSE_NAMES);
+}
+
+/* What was said to be done is done, from the very first folder on. */
+static void lose_power_after_the_first(powerloss_kind kind) {
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        if (!take_checkpoint(powerloss_io(kind, -1), old_image)) _exit(1);
+        powerloss_now();
+    }
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    cr_assert_eq(expect_a_whole_checkpoint("after the end", 0), 10);
+}
+
+Test(crash, power_lost_after_the_end_costs_no_contents) {
+    lose_power_after_the_first(LOSE_CONTENTS);
+}
+Test(crash, power_lost_after_the_end_costs_no_names) {
+    lose_power_after_the_first(LOSE_NAMES);
 }
 
 /* The same with calls that fail instead: everything from the k-th call on is refused, as on a disk that has
