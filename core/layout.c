@@ -143,6 +143,7 @@ static bool lay_units(const gw_plan *plan, gw_layout *layout, gw_err *err) {
             }
         }
         if (pass == 0) {
+            GW_CHECK(units > 0); /* there is a state tensor */
             layout->unit_count = units;
             layout->units = calloc(units, sizeof *layout->units);
             if (layout->units == NULL)

@@ -177,9 +177,10 @@ static bool check_piece(gw_deposit *deposit, uint32_t tensor, uint64_t first, ui
     bool right = tensor < layout->tensor_count && layout->tensors[tensor].role != GW_STATE &&
                  first <= layout->of[tensor].elements && count <= layout->of[tensor].elements - first;
     if (right || deposit->invalid) return right;
+    uint64_t last = first + count; /* wraps when the piece is that wrong */
     deposit->invalid = true;
     gw_fail(&deposit->err, GW_E_INVALID, "the job emitted elements %llu to %llu of tensor %u (%s)",
-            (unsigned long long)first, (unsigned long long)(first + count), tensor,
+            (unsigned long long)first, (unsigned long long)last, tensor,
             tensor < layout->tensor_count ? layout->tensors[tensor].name : "no such tensor");
     return false;
 }

@@ -62,16 +62,16 @@ const char *gw_cpu_class_names(void) {
     return class_names;
 }
 
-static bool find_class(const char *name, const cpu_class **class, gw_err *err) {
+/* NULL and *err when there is no such class here. */
+static const cpu_class *find_class(const char *name, gw_err *err) {
     for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
         if (strcasecmp(classes[i].name, name) != 0) continue;
-        if (!classes[i].runs())
-            return gw_fail(err, GW_E_UNSUPPORTED, "--cpu-class %s: this processor lacks its instructions",
-                           name);
-        *class = &classes[i];
-        return true;
+        if (classes[i].runs()) return &classes[i];
+        gw_fail(err, GW_E_UNSUPPORTED, "--cpu-class %s: this processor lacks its instructions", name);
+        return NULL;
     }
-    return gw_fail(err, GW_E_USAGE, "--cpu-class: '%s' is not one of %s", name, class_names);
+    gw_fail(err, GW_E_USAGE, "--cpu-class: '%s' is not one of %s", name, class_names);
+    return NULL;
 }
 
 /* Whether an environment entry may change results, or threads that BLAS starts. */
@@ -105,7 +105,8 @@ bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err) {
     const cpu_class *class = NULL;
     char setting[64];
     if (name != NULL) {
-        if (!find_class(name, &class, err)) return false;
+        class = find_class(name, err);
+        if (class == NULL) return false;
         snprintf(setting, sizeof setting, "%s=%s", core_variable, class->name);
     }
     size_t entries = 0;

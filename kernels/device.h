@@ -131,9 +131,10 @@ typedef struct gw_device_ops {
      * carries the sums over peers. Emptying the accumulator clears them. */
     void (*set_boundary)(gw_device *device, const int64_t *words);
 
-    /* Control; no contribute running, not poisoned. Prepares a reduction of the present step. The segments
-     * of `send` are read only and of `receive` may hold anything; both belong to the collective until
-     * reduce_end or the next reduce_begin. ALONE and IMPORT have no `send`, ALONE no `receive`. */
+    /* Control. Prepares a reduction of the present step; except for IMPORT, fails with GW_E_INVALID while
+     * shards are in flight or the accumulator is poisoned. The segments of `send` are read only and of
+     * `receive` may hold anything; both belong to the collective until reduce_end or the next reduce_begin.
+     * ALONE and IMPORT have no `send`, ALONE no `receive`. */
     bool (*reduce_begin)(gw_device *device, gw_reduce mode, gw_segments *send, gw_segments *receive,
                          gw_err *err);
     /* Control. Checks what was received. When coverage and fingerprint are right it becomes the sum of the

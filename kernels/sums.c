@@ -144,6 +144,9 @@ bool gw_sum_store_begin(gw_sum_store *s, gw_reduce mode, gw_segments *send, gw_s
     gw_accumulator_held(s->accumulator, &held, NULL);
     *send = (gw_segments){NULL, 0};
     *receive = (gw_segments){NULL, 0};
+    if (mode != GW_REDUCE_IMPORT && (held.in_flight > 0 || held.poisoned))
+        return gw_fail(err, GW_E_INVALID, "step %llu cannot be reduced: %u shards in flight%s",
+                       (unsigned long long)held.step, held.in_flight, held.poisoned ? ", poisoned" : "");
     s->mode = 0;
     s->alone.finished = false;
     sum *into = &s->kept[1 - s->latest];

@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/rng.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -47,18 +48,24 @@ static const gw_option options[] = {
     {NULL, NULL, NULL, NULL, false},
 };
 
+/* Digits up to `stop`, of which `most` is the largest value; returns what follows `stop`, or NULL. */
+static const char *read_digits(const char *text, char stop, uint64_t most, uint64_t *value) {
+    char *end;
+    if (text[0] < '0' || text[0] > '9') return NULL; /* strtoull takes signs and blanks */
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    return errno == 0 && *end == stop && *value <= most ? end + 1 : NULL;
+}
+
 static bool read_place(const gw_params *params, const char *name, place *at, gw_err *err) {
     const char *text = gw_param_text(params, name);
     *at = (place){.given = false};
     if (text == NULL) return true;
-    uint64_t step;
-    uint32_t shard;
-    int used = 0;
-    bool digits = text[0] >= '0' && text[0] <= '9' && strlen(text) <= 24;
-    if (!digits || sscanf(text, "%" SCNu64 ":%" SCNu32 "%n", &step, &shard, &used) != 2 ||
-        text[used] != '\0' || shard > GW_MAX_SHARDS)
+    uint64_t step, shard;
+    const char *rest = read_digits(text, ':', UINT64_MAX, &step);
+    if (rest == NULL || read_digits(rest, '\0', GW_MAX_SHARDS, &shard) == NULL)
         return gw_fail(err, GW_E_USAGE, "--%s: '%s' is not STEP:SHARD, such as 3:17", name, text);
-    *at = (place){.given = true, .step = step, .shard = shard};
+    *at = (place){.given = true, .step = step, .shard = (uint32_t)shard};
     return true;
 }
 

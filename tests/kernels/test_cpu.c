@@ -1,8 +1,10 @@
+#include "kernels/fpmode.h"
 #include "kernels/jobs/jobs.h"
 #include "kernels/jobs/synthetic.h"
 #include "rig.h"
 
 #include <criterion/criterion.h>
+#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +55,7 @@ Test(cpu, state_moves_between_devices_by_any_byte_ranges) {
     gw_device *from = r.device[0], *to = r.device[1];
     uint8_t buffer[10007];
     gw_err err;
-    for (uint64_t at = 0, n; at < from->layout->image_bytes; at += n) {
+    for (uint64_t at = 0, n = 0; at < from->layout->image_bytes; at += n) {
         n = from->layout->image_bytes - at < sizeof buffer ? from->layout->image_bytes - at : sizeof buffer;
         cr_assert(from->ops->state_read(from, at, n, buffer, &err));
         cr_assert(to->ops->state_write(to, at, n, buffer, &err));
@@ -242,6 +244,57 @@ Test(cpu, bad_shard_is_named) {
     cr_assert(bad.any && bad.shard == 7 && bad.index == 50);
     cr_assert_str_eq(r.plan.tensors[bad.tensor].name, "push");
     rig_close(&r);
+}
+
+/* The synthetic job with a shard 3 that misbehaves after its first piece. */
+static enum { FAIL, CHANGE_MODE } misbehaviour;
+
+static bool misbehave(void *job, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
+                      gw_emitter *emitter, gw_err *err) {
+    if (shard != 3) return gw_job_synthetic.contribute(job, lane, step, shard, state, emitter, err);
+    float one = 1;
+    gw_emit(emitter, 2, 0, 1, &one);
+    if (misbehaviour == FAIL) return gw_fail(err, GW_E_IO, "the disk is on fire");
+    fesetround(FE_UPWARD);
+    return true;
+}
+
+static void run_misbehaving(const char *text) {
+    rig r;
+    gw_err err = {0};
+    gw_held held;
+    gw_lane *lane;
+    gw_segments send, receive;
+    gw_job_type type = gw_job_synthetic;
+    type.contribute = misbehave;
+    rig_open(&r, &type, quick, 1, 1);
+    rig_init(&r);
+    gw_device *device = r.device[0];
+    device->ops->step_begin(device, 0);
+    cr_assert(device->ops->lane_open(device, &lane, &err));
+    cr_assert_eq(device->ops->contribute(device, lane, 0, 2, &err), GW_SHARD_HELD);
+    cr_assert_eq(device->ops->contribute(device, lane, 0, 3, &err), GW_SHARD_FAILED);
+    cr_assert(strstr(err.text, "step 0, shard 3") != NULL && strstr(err.text, text) != NULL, "%s", err.text);
+    cr_assert(gw_fpmode_right());
+    device->ops->held(device, &held, NULL);
+    cr_assert(held.poisoned && held.held == 1 && held.running == 0);
+    cr_assert_not(device->ops->reduce_begin(device, GW_REDUCE_EXACT, &send, &receive, &err));
+    cr_assert_eq(err.code, GW_E_INVALID);
+    device->ops->zero(device);
+    cr_assert_eq(device->ops->contribute(device, lane, 0, 2, &err), GW_SHARD_HELD);
+    cr_assert(device->ops->reduce_begin(device, GW_REDUCE_EXACT, &send, &receive, &err));
+    device->ops->lane_close(device, lane);
+    rig_close(&r);
+}
+
+Test(cpu, a_shard_that_fails_midway_poisons) {
+    misbehaviour = FAIL;
+    run_misbehaving("the disk is on fire");
+}
+
+Test(cpu, a_shard_that_changes_the_rounding_mode_fails) {
+    misbehaviour = CHANGE_MODE;
+    run_misbehaving("floating-point mode");
 }
 
 Test(cpu, report_and_summary_are_one_line) {
