@@ -5,20 +5,42 @@
 
 #include <criterion/criterion.h>
 #include <fenv.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 static const char *const quick[] = {"shards=24",        "shard-ms=0", "state-bytes=600k",
                                     "sum-elements=70k", "seed=3",     NULL};
 
-static uint64_t run(uint32_t devices, uint32_t workers, uint64_t steps, gw_reduce mode) {
+static const char *const few_digits[] = {"samples=960", "hidden=24", "batch=240", "micro-batch=20", NULL};
+
+static uint64_t run_job(const gw_job_type *type, const char *const *settings, uint32_t devices,
+                        uint32_t workers, uint64_t steps, gw_reduce mode) {
     rig r;
     uint64_t fingerprint = 0;
-    rig_open(&r, &gw_job_synthetic, quick, devices, workers);
+    rig_open(&r, type, settings, devices, workers);
     rig_init(&r);
     for (uint64_t step = 0; step < steps; step++) fingerprint = rig_step(&r, step, mode);
     rig_close(&r);
     return fingerprint;
+}
+
+static uint64_t run(uint32_t devices, uint32_t workers, uint64_t steps, gw_reduce mode) {
+    return run_job(&gw_job_synthetic, quick, devices, workers, steps, mode);
+}
+
+static uint64_t run_digits(uint32_t devices, uint32_t workers, gw_reduce mode) {
+    return run_job(gw_job_find("digits"), few_digits, devices, workers, 6, mode);
+}
+
+Test(cpu, digits_have_one_state_whoever_computes_what) {
+    uint64_t alone = run_digits(1, 1, GW_REDUCE_ALONE);
+    cr_assert_eq(run_digits(1, 2, GW_REDUCE_ALONE), alone);
+    cr_assert_eq(run_digits(1, 7, GW_REDUCE_ALONE), alone);
+    cr_assert_eq(run_digits(3, 2, GW_REDUCE_EXACT), alone);
 }
 
 Test(cpu, same_state_from_any_number_of_devices_and_workers) {
@@ -53,7 +75,7 @@ Test(cpu, state_moves_between_devices_by_any_byte_ranges) {
     rig_open(&r, &gw_job_synthetic, quick, 2, 2);
     uint64_t fingerprint = rig_units(&r, 0, GW_UNIT_INIT);
     gw_device *from = r.device[0], *to = r.device[1];
-    uint8_t buffer[10007];
+    uint8_t buffer[10007] = {0};
     gw_err err;
     for (uint64_t at = 0, n = 0; at < from->layout->image_bytes; at += n) {
         n = from->layout->image_bytes - at < sizeof buffer ? from->layout->image_bytes - at : sizeof buffer;
@@ -309,6 +331,46 @@ Test(cpu, report_and_summary_are_one_line) {
     cr_assert_eq(strlen(text), strlen("digest=") + 16, "%s", text);
     cr_assert(strncmp(r.device[0]->class_text, "cpu godwit=", 11) == 0);
     rig_close(&r);
+}
+
+/* Computes shard 2 of step 0 in a child process; returns how that ended. */
+static int status_of_child(const char *const *settings) {
+    pid_t child = fork();
+    if (child == 0) {
+        rig r;
+        gw_err err;
+        gw_lane *lane;
+        struct timespec used;
+        rig_open(&r, &gw_job_synthetic, settings, 1, 1);
+        rig_init(&r);
+        r.device[0]->ops->step_begin(r.device[0], 0);
+        if (!r.device[0]->ops->lane_open(r.device[0], &lane, &err)) _exit(1);
+        if (r.device[0]->ops->contribute(r.device[0], lane, 0, 2, &err) != GW_SHARD_HELD) _exit(2);
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+        _exit(used.tv_sec > 0 || used.tv_nsec >= 40000000 ? 43 : 42);
+    }
+    int status = 0;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    return status;
+}
+
+Test(synthetic, crashes_only_at_the_shard_that_was_named) {
+    const char *const here[] = {"shards=4", "shard-ms=0", "crash-shard=0:2", NULL};
+    const char *const other_shard[] = {"shards=4", "shard-ms=0", "crash-shard=0:3", NULL};
+    const char *const other_step[] = {"shards=4", "shard-ms=0", "crash-shard=1:2", NULL};
+    int status = status_of_child(here);
+    cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    status = status_of_child(other_shard);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) >= 42);
+    status = status_of_child(other_step);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) >= 42);
+}
+
+Test(synthetic, spin_burns_the_time_of_a_shard_times_skew) {
+    const char *const settings[] = {"shards=4", "shard-ms=10", "skew=4", "spin=1", NULL};
+    int status = status_of_child(settings);
+    cr_assert(WIFEXITED(status));
+    cr_assert_eq(WEXITSTATUS(status), 43); /* 40 ms of CPU time at least */
 }
 
 Test(jobs, are_found_by_name) {
