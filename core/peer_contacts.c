@@ -124,6 +124,7 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     int rank = p->view.epoch == 0 ? -1
                                   : gw_view_rank_of_life(&p->view, &contact->id, event->incarnation.boot,
                                                          event->incarnation.nonce);
+    if (left && gw_saves_end_without_leader(p, contact)) return;
     char id[GW_SHORT_TEXT];
     if (rank >= 0 && p->phase != GW_AT_OVER && !p->end_sent)
         gw_views_need_change(p, "%s%s %s",

@@ -291,6 +291,8 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
         gw_peer_say(p, GW_WARN, "the manifest of step %" PRIu64 " cannot be written here: %s", s->step,
                     event->text == NULL ? "no reason given" : event->text);
     }
+    s->own_root = event->root;
+    s->own_recorded = true;
     if (gw_peer_is_leader(p)) {
         on_recorded(p, (uint32_t)gw_peer_own_rank(p), &event->root);
         return;
@@ -333,6 +335,15 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
     default:
         break;
     }
+}
+
+bool gw_saves_end_without_leader(gw_peer *p, const gw_contact *gone) {
+    bool through = p->save.active && p->save.final && p->save.own_recorded && gone->at_end &&
+                   gw_peer_id_equal(&gone->id, &p->view.leader);
+    if (!through) return false;
+    gw_hash root = p->save.own_root;
+    complete(p, p->save.step, &root);
+    return true;
 }
 
 void gw_saves_end(gw_peer *p) {

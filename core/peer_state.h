@@ -95,6 +95,8 @@ typedef struct gw_save { /* one checkpoint in progress */
     gw_set answered;       /* ranks that sent STORED */
     gw_set recorded;       /* ranks that sent RECORDED */
     gw_hash root;
+    gw_hash own_root; /* of the manifest written here */
+    bool own_recorded;
 } gw_save;
 
 typedef struct gw_kept {
@@ -243,7 +245,8 @@ uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count);
 bool gw_waiting_has_joiners(gw_peer *p);
 /* At a boundary, at the leader: proposes the next view, or offers this one to a later flock. */
 void gw_waiting_at_pause(gw_peer *p);
-bool gw_waiting_knows_flock(const gw_peer *p); /* a living peer of this job has a view */
+bool gw_waiting_job_has_ended(const gw_peer *p); /* somebody finished it and left */
+bool gw_waiting_knows_flock(const gw_peer *p);   /* a living peer of this job has a view */
 uint64_t gw_waiting_deadline(const gw_peer *p);
 
 /* ---- peer_steps.c ---- */
@@ -270,6 +273,9 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event);
 void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *message); /* may keep what it points to */
 void gw_saves_forget_early(gw_contact *contact);
 void gw_saves_consider(gw_peer *p);
+/* The leader ended the job and went before its word reached us: whoever has the final manifest is through as
+ * well. */
+bool gw_saves_end_without_leader(gw_peer *p, const gw_contact *gone);
 void gw_saves_end(gw_peer *p); /* the job's last boundary has been reached */
 uint64_t gw_saves_deadline(const gw_peer *p);
 

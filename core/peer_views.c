@@ -12,11 +12,12 @@
 #include <string.h>
 
 enum {
-    STAGGER_MS = 150,   /* each further candidate waits this much longer before it proposes */
-    PATIENCE_MS = 2000, /* how long a proposal that one voted for may take */
-    RESEND_MS = 300,    /* a proposal is said again to those who have not voted */
-    UNLINKED_MS = 1000, /* a living member without a link is left out after this */
-    BLOCK_MS = 3000,    /* a peer that some member cannot reach is not proposed again for this long */
+    STAGGER_MS = 150,        /* each further candidate waits this much longer before it proposes */
+    PATIENCE_MS = 2000,      /* how long a proposal that one voted for may take */
+    RESEND_MS = 300,         /* a proposal is said again to those who have not voted */
+    UNLINKED_MS = 1000,      /* a living member without a link is left out after this */
+    BLOCK_MS = 3000,         /* a peer that some member cannot reach is not proposed again for this long */
+    FOUNDING_BLOCK_MS = 100, /* links come up one by one then */
     MOST_LOAD_FAILURES = 5,
 };
 
@@ -64,9 +65,12 @@ static bool asks_about_later_view(gw_peer *p) {
     return false;
 }
 
-static bool is_reachable(const gw_peer *p, const gw_contact *contact) {
-    if (p->now < contact->blocked_until_ns) return false;
+static bool linked_lately(const gw_peer *p, const gw_contact *contact) {
     return contact->linked || p->now - contact->unlinked_since_ns < gw_peer_ms(p, UNLINKED_MS);
+}
+
+static bool is_reachable(const gw_peer *p, const gw_contact *contact) {
+    return p->now >= contact->blocked_until_ns && linked_lately(p, contact);
 }
 
 static uint32_t living_members(gw_peer *p, gw_member *members) {
@@ -241,6 +245,11 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
     a->base = base->name;
     bool quorum = !p->ballot.majority || list_views(p, base, &a->view);
     if (p->ballot.majority && p->ballot.later_count == GW_BALLOT_LATER) quorum = p->forced = false;
+    if (!quorum && !p->forced && gw_waiting_job_has_ended(p)) {
+        gw_views_drop_attempt(p);
+        gw_views_lost(p, "the others finished the job");
+        return;
+    }
     if (!quorum && !p->forced) {
         gw_peer_waits(p,
                       "only %u of the %u members of view %" PRIu64
@@ -278,7 +287,7 @@ static void keep_attempt(gw_peer *p) {
         all = false;
         const gw_contact *contact = gw_peer_contact(p, &a->view.members[i].id);
         bool gone =
-            !gw_contacts_member_lives(p, &a->view, i) || (contact != NULL && !is_reachable(p, contact));
+            !gw_contacts_member_lives(p, &a->view, i) || (contact != NULL && !linked_lately(p, contact));
         if (gone) {
             retry_later(p, 0);
             p->propose_at_ns = p->now; /* no rival to give way to */
@@ -314,7 +323,7 @@ static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     if (m->refusal == GW_REFUSE_UNLINKED) {
         gw_contact *blocked = gw_peer_contact(p, &m->peer);
         if (blocked == NULL) blocked = from; /* it cannot reach us: the link is one-way */
-        blocked->blocked_until_ns = p->now + gw_peer_ms(p, BLOCK_MS);
+        blocked->blocked_until_ns = p->now + gw_peer_ms(p, p->view.epoch > 0 ? BLOCK_MS : FOUNDING_BLOCK_MS);
     }
     retry_later(p, m->refusal == GW_REFUSE_DEAD || m->refusal == GW_REFUSE_BUSY ? 200 : 10);
 }
@@ -362,7 +371,7 @@ static const gw_peer_id *unlinked_member(gw_peer *p, const gw_view *view) {
         if (gw_peer_id_equal(id, &p->config.id)) continue;
         const gw_contact *contact = gw_peer_contact(p, id);
         bool old_member = p->view.epoch > 0 && gw_view_rank(&p->view, id) >= 0;
-        if (contact != NULL && (contact->linked || (old_member && is_reachable(p, contact)))) continue;
+        if (contact != NULL && (contact->linked || (old_member && linked_lately(p, contact)))) continue;
         return id;
     }
     return NULL;
@@ -667,7 +676,7 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
         gw_contact *contact = &p->contacts[k];
         contact->claim_count = 0;
         if (gw_view_rank(&p->view, &contact->id) < 0) continue;
-        contact->joining_until_ns = 0;
+        contact->joining_until_ns = contact->blocked_until_ns = 0;
         contact->offered = (gw_view_name){0};
     }
     gw_peer_act(p, GW_ACT_INSTALL)->view = gw_actions_copy(p->actions, &p->view, sizeof p->view);

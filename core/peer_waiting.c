@@ -159,7 +159,7 @@ static void widen_founding(gw_peer *p) {
     gw_views_propose(p, m.members, m.ready);
 }
 
-static bool job_has_ended(const gw_peer *p) {
+bool gw_waiting_job_has_ended(const gw_peer *p) {
     for (uint32_t i = 0; i < p->contact_count; i++)
         if (p->contacts[i].at_end && !p->contacts[i].alive && gw_contacts_same_job(p, &p->contacts[i]))
             return true;
@@ -303,7 +303,7 @@ void gw_waiting_consider(gw_peer *p) {
         ask_to_join(p, flock);
         return;
     }
-    if (job_has_ended(p)) {
+    if (gw_waiting_job_has_ended(p)) {
         gw_peer_finish(p, GW_FINISH_LEFT, NULL, "the job ended while this peer was waiting to be admitted");
         return;
     }

@@ -1,0 +1,483 @@
+#include "flock.h"
+
+#include "core/check.h"
+#include "core/range.h"
+#include "core/rng.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct flock_event {
+    uint64_t at, serial;
+    uint32_t to;
+    uint64_t life; /* of the receiver it is meant for */
+    gw_event event;
+    uint8_t *bytes;
+    gw_set held, claimed;
+    int64_t *slots;
+    gw_hash *hashes;
+} flock_event;
+
+static uint32_t shards_of(const void *context, uint64_t step) {
+    (void)context;
+    (void)step;
+    return FLOCK_SHARDS;
+}
+
+uint64_t flock_state_after(uint64_t steps) {
+    uint64_t state = 1;
+    for (uint64_t i = 0; i < steps; i++) state = gw_mix64(state + i);
+    return state;
+}
+
+static flock_event *post(flock *f, uint32_t to, uint64_t delay_ns, gw_event event) {
+    if (f->queued == f->capacity) {
+        f->capacity = f->capacity == 0 ? 64 : 2 * f->capacity;
+        f->queue = realloc(f->queue, f->capacity * sizeof *f->queue);
+    }
+    flock_event *e = &f->queue[f->queued++];
+    *e = (flock_event){.at = f->now + delay_ns, .serial = f->serial++, .to = to, .event = event};
+    e->life = f->peers[to].config.incarnation.boot;
+    return e;
+}
+
+static void keep_bytes(flock_event *e, const void *bytes, size_t length) {
+    e->bytes = malloc(length + 1);
+    memcpy(e->bytes, bytes, length);
+    e->event.bytes = e->bytes;
+    e->event.length = length;
+}
+
+static int index_of(const flock *f, const gw_peer_id *id) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (gw_peer_id_equal(&f->peers[i].config.id, id)) return (int)i;
+    return -1;
+}
+
+/* ---- a peer's workers
+ * --------------------------------------------------------------------------------------------- */
+
+static void tell_reduced(flock *f, const gw_view *view);
+
+static void seal_if_done(flock *f, uint32_t i) {
+    flock_peer *p = &f->peers[i];
+    if (p->sealing == 0) return;
+    gw_event event = {.kind = GW_EV_SEALED, .token = p->sealing, .speed = 1000};
+    if (p->bad_shard) event.bad = (gw_bad){.present = true, .shard = 3 + i, .tensor = 1, .index = 7};
+    p->sealing = 0;
+    post(f, i, 1000, event);
+}
+
+/* Takes everything that is in the own word. */
+static void work(flock *f, uint32_t i) {
+    flock_peer *p = &f->peers[i];
+    gw_word word = gw_word_unpack(p->word);
+    uint32_t first, count;
+    while (word.tag != 0 && gw_word_take(&word, 1, &first, &count)) {
+        uint32_t shard = first;
+        if (p->list.size > 0) {
+            shard = gw_set_next(&p->list, 0);
+            for (uint32_t k = 0; k < first; k++) shard = gw_set_next(&p->list, shard + 1);
+        }
+        if (p->hang_at_shard == (int64_t)shard) {
+            gw_event claim = {.kind = GW_EV_CLAIM, .shard = shard};
+            if (p->careful) post(f, i, 0, claim);
+            gw_event death = {.kind = (gw_event_kind)0};
+            post(f, i, 10, death);
+            return;
+        }
+        p->adds[shard]++;
+        p->computed++;
+        gw_set_add(&p->added, shard);
+    }
+    p->word = gw_word_pack(word);
+    if (p->dry_told || word.tag == 0) return;
+    p->dry_told = true;
+    post(f, i, 1000, (gw_event){.kind = GW_EV_DRY, .tag = word.tag});
+}
+
+/* ---- actions
+ * -------------------------------------------------------------------------------------------------------- */
+
+/* What a dead peer had sent still arrives; then its links break, and reconnecting is refused. */
+static void end_links(flock *f, uint32_t i) {
+    for (uint32_t k = 0; k < f->count; k++) {
+        f->peers[i].linked[k] = false;
+        if (!f->peers[k].linked[i] || f->peers[k].brain == NULL) continue;
+        gw_event down = {.kind = GW_EV_LINK_DOWN,
+                         .peer = f->peers[i].config.id,
+                         .incarnation = f->peers[i].config.incarnation};
+        down.link_end = GW_LINK_CLOSED;
+        post(f, k, 150000, down);
+        down.link_end = GW_LINK_REFUSED;
+        post(f, k, 200000, down);
+    }
+}
+
+static void link_peers(flock *f, uint32_t a, uint32_t b) {
+    if (f->peers[a].linked[b] || f->peers[b].brain == NULL || f->peers[a].brain == NULL) return;
+    f->peers[a].linked[b] = f->peers[b].linked[a] = true;
+    post(f, a, 1000,
+         (gw_event){.kind = GW_EV_LINK_UP,
+                    .peer = f->peers[b].config.id,
+                    .incarnation = f->peers[b].config.incarnation});
+    post(f, b, 1000,
+         (gw_event){.kind = GW_EV_LINK_UP,
+                    .peer = f->peers[a].config.id,
+                    .incarnation = f->peers[a].config.incarnation});
+}
+
+static void word_action(flock *f, uint32_t i, const gw_action *a) {
+    int victim = index_of(f, &a->peer);
+    flock_peer *v = &f->peers[victim];
+    bool swap = a->kind == GW_ACT_SWAP_WORD;
+    gw_event event = {
+        .kind = swap ? GW_EV_WORD_SWAPPED : GW_EV_WORD_READ, .token = a->token, .word = v->word};
+    bool fenced = v->brain == NULL || !gw_view_name_equal(&v->fence.name, &f->peers[i].fence.name);
+    event.word_outcome = fenced ? GW_WORD_FENCED : GW_WORD_OK;
+    if (swap && !fenced) {
+        if (v->word == a->expected)
+            v->word = a->desired;
+        else
+            event.word_outcome = GW_WORD_DIFFERS;
+    }
+    post(f, i, 2000, event);
+}
+
+static void freeze(flock *f, uint32_t i, const gw_action *a) {
+    flock_peer *p = &f->peers[i];
+    p->fence = (gw_view){0};
+    p->word = 0;
+    p->sealing = 0;
+    if (p->reducing != 0)
+        post(f, i, 500, (gw_event){.kind = GW_EV_REDUCED, .token = p->reducing, .outcome = GW_ABORTED});
+    p->reducing = 0;
+    gw_event event = {.kind = GW_EV_FROZEN, .token = a->token, .accumulator_step = p->accumulator_step};
+    flock_event *e = post(f, i, 1000, event);
+    if (p->added.size == 0) return;
+    e->held = gw_set_copy(&p->added);
+    e->claimed = gw_set_of(p->added.size);
+}
+
+static void begin_step(flock_peer *p, const gw_action *a) {
+    p->accumulator_step = a->step;
+    gw_set_free(&p->added);
+    p->added = gw_set_of(a->shards);
+    memset(p->adds, 0, sizeof p->adds);
+}
+
+static void deal(flock *f, uint32_t i, const gw_action *a) {
+    flock_peer *p = &f->peers[i];
+    cr_assert_eq(p->accumulator_step, p->step, "a deal needs this step's accumulator");
+    gw_set_free(&p->list);
+    if (a->list != NULL) p->list = gw_set_copy(a->list);
+    p->tag = a->tag;
+    p->careful = a->flag;
+    p->dry_told = false;
+    p->word = gw_word_pack((gw_word){a->tag, a->first, a->end});
+    work(f, i);
+}
+
+/* When every member of the view has entered: the sum, checked, for all of them. */
+static void tell_reduced(flock *f, const gw_view *view) {
+    int64_t slots[GW_MAX_MEMBERS * GW_SLOTS];
+    int adds[FLOCK_SHARDS] = {0};
+    bool bad = false;
+    for (uint32_t rank = 0; rank < view->count; rank++) {
+        flock_peer *p = &f->peers[index_of(f, &view->members[rank].id)];
+        if (p->brain == NULL || p->reducing == 0 || !gw_view_name_equal(&p->fence.name, &view->name)) return;
+        memcpy(slots + rank * GW_SLOTS, p->slots, sizeof p->slots);
+        for (int s = 0; s < FLOCK_SHARDS; s++) adds[s] += p->adds[s];
+        bad |= p->bad_shard;
+    }
+    bool right = true;
+    for (int s = 0; s < FLOCK_SHARDS; s++) right &= adds[s] == 1;
+    for (uint32_t rank = 0; rank < view->count; rank++) {
+        uint32_t i = (uint32_t)index_of(f, &view->members[rank].id);
+        gw_event event = {.kind = GW_EV_REDUCED,
+                          .token = f->peers[i].reducing,
+                          .outcome = GW_DONE,
+                          .coverage_ok = right,
+                          .fingerprint_ok = right,
+                          .bad_count = bad};
+        flock_event *e = post(f, i, 1000, event);
+        e->slots = malloc(view->count * GW_SLOTS * sizeof *e->slots);
+        memcpy(e->slots, slots, view->count * GW_SLOTS * sizeof *e->slots);
+        f->peers[i].reducing = 0;
+    }
+}
+
+static void load(flock *f, uint32_t i, const gw_action *a) {
+    flock_peer *p = &f->peers[i];
+    gw_event event = {.kind = GW_EV_LOADED, .token = a->token, .outcome = GW_DONE};
+    if (a->load_kind == GW_LOAD_PEERS) {
+        const flock_peer *donor = &f->peers[index_of(f, &a->donors[0])];
+        if (donor->brain == NULL || donor->step != a->step) event.outcome = GW_FAILED;
+    }
+    if (event.outcome == GW_DONE) {
+        p->step = a->step;
+        p->state = flock_state_after(a->step);
+    }
+    event.fingerprint = p->state;
+    post(f, i, 3000, event);
+}
+
+static void save(flock *f, uint32_t i, const gw_action *a) {
+    flock_event *e =
+        post(f, i, 5000,
+             (gw_event){.kind = GW_EV_STORED, .token = a->token, .outcome = GW_DONE, .count = a->count});
+    e->hashes = calloc(a->count + 1, sizeof *e->hashes);
+    for (uint32_t k = 0; k < a->count; k++) {
+        uint64_t content = f->peers[i].state ^ a->chunks[k];
+        gw_blake2b(&content, sizeof content, e->hashes[k].bytes, 32);
+    }
+}
+
+static void manifest(flock *f, uint32_t i, const gw_action *a) {
+    flock_peer *p = &f->peers[i];
+    gw_event event = {.kind = GW_EV_MANIFEST_STORED, .token = a->token, .outcome = GW_DONE};
+    gw_blake2b(a->hashes, a->count * sizeof *a->hashes, event.root.bytes, 32);
+    p->saved_root = event.root;
+    p->saved_step = a->step;
+    post(f, i, 1000, event);
+}
+
+static void carry_out(flock *f, uint32_t i, const gw_action *a) {
+    flock_peer *p = &f->peers[i];
+    int other;
+    switch (a->kind) {
+    case GW_ACT_DATAGRAM:
+        for (uint32_t k = 0; k < f->count; k++) {
+            if (f->peers[k].brain == NULL || !gw_addr_equal(&f->peers[k].config.addrs[0], &a->addr)) continue;
+            keep_bytes(post(f, k, 200000, (gw_event){.kind = GW_EV_DATAGRAM, .addr = p->config.addrs[0]}),
+                       a->bytes, a->length);
+        }
+        break;
+    case GW_ACT_LINK:
+        other = index_of(f, &a->peer);
+        if (a->flag) link_peers(f, i, (uint32_t)other);
+        break;
+    case GW_ACT_MESSAGE:
+        other = index_of(f, &a->peer);
+        if (p->linked[other])
+            keep_bytes(
+                post(f, (uint32_t)other, 100000, (gw_event){.kind = GW_EV_MESSAGE, .peer = p->config.id}),
+                a->bytes, a->length);
+        break;
+    case GW_ACT_FREEZE:
+        freeze(f, i, a);
+        break;
+    case GW_ACT_INSTALL:
+        p->fence = *a->view;
+        break;
+    case GW_ACT_BEGIN_STEP:
+        begin_step(p, a);
+        break;
+    case GW_ACT_DEAL:
+        deal(f, i, a);
+        break;
+    case GW_ACT_READ_WORD:
+    case GW_ACT_SWAP_WORD:
+        word_action(f, i, a);
+        break;
+    case GW_ACT_TAKE:
+        p->word = gw_word_pack((gw_word){p->tag, a->first, a->end});
+        p->dry_told = false;
+        work(f, i);
+        break;
+    case GW_ACT_SEAL:
+        p->sealing = a->token;
+        seal_if_done(f, i);
+        break;
+    case GW_ACT_REDUCE:
+        p->reducing = a->token;
+        memcpy(p->slots, a->slots, sizeof p->slots);
+        tell_reduced(f, &p->fence);
+        break;
+    case GW_ACT_APPLY:
+        cr_assert_eq(a->step, p->step);
+        p->state = gw_mix64(p->state + p->step);
+        p->step++;
+        cr_assert_eq(p->state, flock_state_after(p->step));
+        post(f, i, 2000000,
+             (gw_event){
+                 .kind = GW_EV_APPLIED, .token = a->token, .outcome = GW_DONE, .fingerprint = p->state});
+        break;
+    case GW_ACT_LOAD:
+        load(f, i, a);
+        break;
+    case GW_ACT_SAVE:
+        save(f, i, a);
+        break;
+    case GW_ACT_MANIFEST:
+        manifest(f, i, a);
+        break;
+    case GW_ACT_PERSIST:
+        post(f, i, 1000, (gw_event){.kind = GW_EV_PERSISTED, .token = a->token});
+        break;
+    case GW_ACT_FINISH:
+        p->finished = true;
+        p->finish = a->finish;
+        p->final_root = a->root;
+        snprintf(p->finish_text, sizeof p->finish_text, "%s", a->text);
+        break;
+    case GW_ACT_RETAIN:
+    case GW_ACT_LOG:
+    case GW_ACT_NOTICE:
+        if (getenv("FLOCK_TALKS") != NULL)
+            fprintf(stderr, "%9.3f ms  peer %u: %s\n", (double)f->now / 1e6, i,
+                    a->text == NULL ? "" : a->text);
+        break;
+    }
+}
+
+/* ---- the flock
+ * ------------------------------------------------------------------------------------------------------ */
+
+void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_quorum quorum) {
+    memset(f, 0, sizeof *f);
+    f->count = count;
+    f->now = 1000000;
+    f->steps = steps;
+    f->quorum = quorum;
+    for (uint32_t i = 0; i < count; i++) {
+        flock_peer *p = &f->peers[i];
+        p->hang_at_shard = -1;
+        p->config = (gw_peer_config){.id = {{(uint8_t)(i + 1)}},
+                                     .addr_count = 1,
+                                     .identity = "job=test\nlr=0.1\n",
+                                     .steps = steps,
+                                     .shards = shards_of,
+                                     .state_chunks = FLOCK_CHUNKS,
+                                     .peers = founding,
+                                     .quorum = quorum,
+                                     .workers = 1,
+                                     .keep = 2,
+                                     .replicas = 2,
+                                     .join_timeout_ns = UINT64_C(10000000000),
+                                     .resume_timeout_ns = UINT64_C(20000000000),
+                                     .seed = i + 1};
+        p->config.addrs[0] = (gw_addr){.family = 4, .ip = {127, 0, 0, 1}, .port = (uint16_t)(1000 + i)};
+        p->config.seed_count = i == 0 ? 0 : 1;
+        p->config.seeds[0] = f->peers[0].config.addrs[0];
+    }
+}
+
+void flock_start(flock *f, uint32_t i) {
+    flock_peer *p = &f->peers[i];
+    cr_assert(p->brain == NULL);
+    p->config.incarnation = (gw_incarnation){.boot = p->config.incarnation.boot + 1, .nonce = 77 + f->serial};
+    p->config.checkpoint_steps = f->checkpoint_steps;
+    gw_inventory inventory = {.step = p->saved_step,
+                              .root = p->saved_root,
+                              .fingerprint = flock_state_after(p->saved_step),
+                              .chunks = gw_set_of(FLOCK_CHUNKS)};
+    gw_set_fill(&inventory.chunks);
+    p->config.inventory = &inventory;
+    p->config.inventory_count = p->saved_step > 0;
+    p->fence = (gw_view){0};
+    p->word = p->step = p->sealing = p->reducing = 0;
+    p->accumulator_step = UINT64_MAX;
+    p->state = flock_state_after(0);
+    gw_set_free(&p->added);
+    p->finished = false;
+    gw_err err;
+    p->brain = gw_peer_create(&p->config, &err);
+    cr_assert_not_null(p->brain, "%s", err.text);
+    gw_set_free(&inventory.chunks);
+    flock_tell(f, i, (gw_event){.kind = GW_EV_START});
+}
+
+void flock_kill(flock *f, uint32_t i) {
+    flock_peer *p = &f->peers[i];
+    if (p->brain == NULL) return;
+    gw_peer_destroy(p->brain);
+    p->brain = NULL;
+    end_links(f, i);
+}
+
+void flock_tell(flock *f, uint32_t i, gw_event event) {
+    gw_actions actions = {0};
+    gw_peer_step(f->peers[i].brain, &event, f->now, &actions);
+    for (uint32_t k = 0; k < actions.count; k++) carry_out(f, i, &actions.list[k]);
+    gw_actions_free(&actions);
+}
+
+static void free_event(flock_event *e) {
+    free(e->bytes);
+    free(e->slots);
+    free(e->hashes);
+    gw_set_free(&e->held);
+    gw_set_free(&e->claimed);
+}
+
+static bool earlier(const flock_event *a, const flock_event *b) {
+    return a->at != b->at ? a->at < b->at : a->serial < b->serial;
+}
+
+static void handle(flock *f, flock_event *e) {
+    flock_peer *p = &f->peers[e->to];
+    if (p->brain == NULL || p->config.incarnation.boot != e->life || p->finished) return;
+    if (e->event.kind == (gw_event_kind)0) {
+        flock_kill(f, e->to);
+        return;
+    }
+    if (e->event.kind == GW_EV_MESSAGE && !p->linked[index_of(f, &e->event.peer)]) return;
+    if (e->event.kind == GW_EV_LINK_DOWN && e->event.link_end == GW_LINK_CLOSED)
+        p->linked[index_of(f, &e->event.peer)] = false;
+    if (e->held.size > 0) {
+        e->event.held = &e->held;
+        e->event.claimed = &e->claimed;
+    }
+    e->event.slots = e->slots;
+    e->event.hashes = e->hashes;
+    flock_tell(f, e->to, e->event);
+}
+
+static bool all_finished(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].brain != NULL && !f->peers[i].finished) return false;
+    return true;
+}
+
+bool flock_run(flock *f, bool (*condition)(const flock *f), uint64_t most) {
+    for (uint64_t n = 0; n < most; n++) {
+        if (condition != NULL ? condition(f) : all_finished(f)) return true;
+        uint64_t timer = UINT64_MAX;
+        uint32_t who = 0, next = 0;
+        for (uint32_t i = 0; i < f->count; i++) {
+            flock_peer *p = &f->peers[i];
+            if (p->brain == NULL || p->finished) continue;
+            uint64_t due = gw_peer_deadline(p->brain);
+            if (due < timer) timer = due, who = i;
+        }
+        for (uint32_t k = 1; k < f->queued; k++)
+            if (earlier(&f->queue[k], &f->queue[next])) next = k;
+        if (f->queued == 0 && timer == UINT64_MAX) return false;
+        if (f->queued == 0 || timer < f->queue[next].at) {
+            if (timer > f->now) f->now = timer;
+            flock_event tick = {
+                .to = who, .life = f->peers[who].config.incarnation.boot, .event = {.kind = GW_EV_TIMER}};
+            handle(f, &tick);
+            continue;
+        }
+        flock_event e = f->queue[next];
+        f->queue[next] = f->queue[--f->queued];
+        if (e.at > f->now) f->now = e.at;
+        handle(f, &e);
+        free_event(&e);
+    }
+    return false;
+}
+
+void flock_close(flock *f) {
+    for (uint32_t i = 0; i < f->count; i++) {
+        gw_peer_destroy(f->peers[i].brain);
+        gw_set_free(&f->peers[i].list);
+        gw_set_free(&f->peers[i].added);
+    }
+    for (uint32_t k = 0; k < f->queued; k++) free_event(&f->queue[k]);
+    free(f->queue);
+}
