@@ -41,6 +41,7 @@ struct gw_stream {
 
     uint8_t *in; /* bytes [in_start, in_start + in_count) are read and not yet used */
     size_t in_start, in_count, in_capacity;
+    size_t wanted;    /* length of the record that comes next, once its header is here; else 0 */
     uint8_t *message; /* records of a message that goes on */
     size_t message_bytes, message_capacity;
     gw_send_queue out;
@@ -197,8 +198,9 @@ static void flush(gw_stream *stream) {
 
 /* Receiving */
 
-/* Makes room for at least one more byte, or for the rest of a record of `wanted` bytes. */
-static bool make_room(gw_stream *stream, size_t wanted) {
+/* Makes room for at least one more byte, and for the rest of the record that comes next. */
+static bool make_room(gw_stream *stream) {
+    size_t wanted = stream->wanted;
     if (stream->in_start > 0) {
         memmove(stream->in, stream->in + stream->in_start, stream->in_count);
         stream->in_start = 0;
@@ -249,9 +251,8 @@ static void deliver(gw_stream *stream, const uint8_t *payload, size_t count, boo
     free(message);
 }
 
-/* Uses whole records up; leaves in *wanted how long the next one is (or 1). */
-static void use_records(gw_stream *stream, size_t *wanted) {
-    *wanted = 1;
+/* Uses whole records up. */
+static void use_records(gw_stream *stream) {
     while (stream->stage == READY && stream->in_count >= GW_RECORD_HEADER) {
         uint8_t *record = stream->in + stream->in_start;
         size_t bytes;
@@ -261,7 +262,7 @@ static void use_records(gw_stream *stream, size_t *wanted) {
             end(stream, GW_CLOSED_PROTOCOL, GW_FAULT_NONE, err.text);
             return;
         }
-        *wanted = bytes;
+        stream->wanted = bytes;
         if (stream->in_count < bytes) return;
         if (!gw_record_open(&stream->open, record, bytes, record + GW_RECORD_HEADER, &err)) {
             end(stream, GW_CLOSED_PROTOCOL, GW_FAULT_NONE, err.text);
@@ -269,7 +270,7 @@ static void use_records(gw_stream *stream, size_t *wanted) {
         }
         stream->in_start += bytes;
         stream->in_count -= bytes;
-        *wanted = 1;
+        stream->wanted = 0;
         size_t payload = bytes - gw_record_bytes(&stream->open, 0);
         deliver(stream, record + GW_RECORD_HEADER, payload, more);
     }
@@ -321,9 +322,8 @@ static void shake(gw_stream *stream) {
 
 /* Reads until there is no more, the budget is spent, or the stream is over. */
 static void receive(gw_stream *stream) {
-    size_t wanted = 1;
     for (size_t budget = READ_BUDGET; stream->stage == SHAKING || stream->stage == READY;) {
-        if (!make_room(stream, wanted)) {
+        if (!make_room(stream)) {
             end_nomem(stream);
             return;
         }
@@ -343,7 +343,7 @@ static void receive(gw_stream *stream) {
         }
         stream->in_count += (size_t)got;
         if (stream->stage == SHAKING) shake(stream);
-        if (stream->stage == READY) use_records(stream, &wanted);
+        if (stream->stage == READY) use_records(stream);
         if ((size_t)got >= budget || (size_t)got < room) return;
         budget -= (size_t)got;
     }
