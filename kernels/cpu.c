@@ -18,8 +18,9 @@ typedef struct cpu {
     const gw_exact_path *path;
     gw_accumulator *accumulator;
     gw_sum_store *sums;
-    void **state;        /* by tensor; NULL for sums */
-    const int64_t **sum; /* by tensor, into the present step's sum; NULL for state */
+    uint64_t lanes_bytes; /* of all workers' scratch */
+    void **state;         /* by tensor; NULL for sums */
+    const int64_t **sum;  /* by tensor, into the present step's sum; NULL for state */
     gw_scalars scalars;
     bool scalars_ready; /* of the accumulator's step: units may be applied */
     uint64_t step;      /* of the accumulator; written by the control thread */
@@ -45,6 +46,11 @@ enum { PROBE_BLOCK = 4096 };
 
 static cpu *cpu_of(gw_device *device) {
     return (cpu *)(void *)device;
+}
+
+static void count_memory(cpu *c) {
+    c->device.memory_bytes = c->layout.image_bytes + gw_accumulator_bytes(c->accumulator) +
+                             gw_sum_store_bytes(c->sums) + c->lanes_bytes;
 }
 
 static void emit_floats(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
@@ -254,8 +260,7 @@ static bool begin_reduce(gw_device *device, gw_reduce mode, gw_segments *send, g
 static bool end_reduce(gw_device *device, gw_verdict *verdict, gw_err *err) {
     cpu *c = cpu_of(device);
     if (!gw_sum_store_end(c->sums, verdict, err)) return false;
-    device->memory_bytes =
-        c->layout.image_bytes + gw_accumulator_bytes(c->accumulator) + gw_sum_store_bytes(c->sums);
+    count_memory(c);
     return true;
 }
 
@@ -378,7 +383,8 @@ bool gw_device_cpu_open(const gw_device_options *options, gw_device **device, gw
         return gw_fail_in(err, "cpu device");
     }
     gw_cpu_class_text(c->device.class_text, sizeof c->device.class_text);
-    c->device.memory_bytes = c->layout.image_bytes + gw_accumulator_bytes(c->accumulator);
+    c->lanes_bytes = (uint64_t)options->workers * options->plan->lane_bytes;
+    count_memory(c);
     begin_step(&c->device, 0);
     *device = &c->device;
     return true;

@@ -159,7 +159,7 @@ struct gw_device {
     const gw_device_ops *ops;
     const gw_layout *layout;
     char class_text[200];  /* compute class: peers of an exact job must agree on it (kernels/class.h) */
-    uint64_t memory_bytes; /* allocated for state, accumulator and sums */
+    uint64_t memory_bytes; /* taken for state, accumulator, sums and the workers' scratch */
 };
 
 /* 64-bit words of a bitmap of `shards` shards. */
