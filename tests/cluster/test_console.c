@@ -1,0 +1,245 @@
+/* What people and machines see of a peer: the live line, JSON, metrics, the control socket, HTTP. */
+#include "tools/godwit/control.h"
+#include "tools/godwit/display.h"
+#include "tools/godwit/http.h"
+#include "tools/godwit/snapshot.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static gw_node_snapshot *busy(void) {
+    static gw_node_snapshot s;
+    s = (gw_node_snapshot){.job = "digits",
+                           .cluster = "a \"quoted\" \\ name",
+                           .version = "1",
+                           .phase = "computing",
+                           .healthy = true,
+                           .epoch = 3,
+                           .members = 4,
+                           .step = 312,
+                           .steps = 590,
+                           .step_ms = 412,
+                           .shards_per_s = 116.4,
+                           .report = "loss=0.1234 note=fine",
+                           .checkpoint_step = 300,
+                           .fingerprint = UINT64_MAX,
+                           .peer_count = 2,
+                           .peers = {{.state = "alive", .self = true, .checkpoint_step = 300},
+                                     {.state = "dead", .checkpoint_step = UINT64_MAX}}};
+    s.leader.bytes[0] = 0x1f;
+    s.counter[GW_COUNT_SHARDS_STOLEN] = 118;
+    return &s;
+}
+
+Test(display, shows_everything_where_there_is_room) {
+    char line[200];
+    gw_display_format(busy(), 150, line, sizeof line);
+    cr_assert_str_eq(line, "step 312/590  loss=0.1234 note=fine  116 shards/s  4 peers  leader 1f000000  "
+                           "saved 300  1:55 left");
+}
+
+Test(display, never_exceeds_the_width_and_keeps_the_step) {
+    for (size_t width = 1; width < 150; width++) {
+        char line[200];
+        gw_display_format(busy(), width, line, sizeof line);
+        cr_assert_leq(strlen(line), width);
+        if (width >= strlen("step 312/590")) cr_assert_eq(strncmp(line, "step 312/590", 12), 0);
+    }
+}
+
+Test(display, says_what_a_peer_waits_for) {
+    gw_node_snapshot *s = busy();
+    strcpy(s->phase, "waiting for 2 of 4 peers");
+    char line[200];
+    gw_display_format(s, 80, line, sizeof line);
+    cr_assert_not_null(strstr(line, "waiting for 2 of 4 peers"));
+}
+
+Test(snapshot, json_has_what_was_put_in) {
+    char *text = gw_snapshot_json(busy());
+    json_t *object = json_loads(text, 0, NULL);
+    cr_assert_not_null(object, "%s", text);
+    cr_assert_eq(json_integer_value(json_object_get(object, "step")), 312);
+    cr_assert_str_eq(json_string_value(json_object_get(object, "cluster")), "a \"quoted\" \\ name");
+    cr_assert_str_eq(json_string_value(json_object_get(object, "fingerprint")), "ffffffffffffffff");
+    json_t *counters = json_object_get(object, "counters"), *peers = json_object_get(object, "peers");
+    cr_assert_eq(json_object_size(counters), GW_COUNTERS);
+    cr_assert_eq(json_integer_value(json_object_get(counters, "shards_stolen")), 118);
+    cr_assert_eq(json_array_size(peers), 2);
+    cr_assert(json_is_null(json_object_get(json_array_get(peers, 1), "checkpoint_step")));
+    json_decref(object);
+    free(text);
+}
+
+Test(snapshot, numbers_that_are_none_are_null) {
+    gw_node_snapshot *s = busy();
+    s->step_ms = 0.0 / (s->step == 0);
+    s->checkpoint_step = UINT64_MAX;
+    char *text = gw_snapshot_json(s);
+    json_t *object = json_loads(text, 0, NULL);
+    cr_assert_not_null(object, "%s", text);
+    cr_assert(json_is_null(json_object_get(object, "checkpoint_step")));
+    json_decref(object);
+    free(text);
+}
+
+/* Every sample line belongs to a metric that HELP and TYPE lines came before. */
+Test(snapshot, metrics_are_well_formed) {
+    char *text = gw_snapshot_metrics(busy()), *rest = NULL, type[100] = "";
+    cr_assert_not_null(strstr(text, "cluster=\"a \\\"quoted\\\" \\\\ name\""));
+    cr_assert_not_null(strstr(text, "\ngodwit_shards_stolen_total 118\n"));
+    cr_assert_not_null(strstr(text, "\ngodwit_report{key=\"loss\"} 0.1234"));
+    cr_assert_not_null(strstr(text, "\ngodwit_peers{state=\"dead\"} 1\n"));
+    cr_assert_null(strstr(text, "note"), "a report that is no number is no metric");
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        if (sscanf(line, "# TYPE %99s", type) == 1 || line[0] == '#') continue;
+        cr_assert_eq(strncmp(line, type, strlen(type)), 0, "%s after the type of %s", line, type);
+        char *value = strrchr(line, ' '), *end;
+        strtod(value + 1, &end);
+        cr_assert_eq(*end, '\0', "%s", line);
+    }
+    free(text);
+}
+
+/* ---- the control socket ---- */
+
+static void count_stop(void *context) {
+    atomic_fetch_add((_Atomic int *)context, 1);
+}
+
+/* A directory whose path is longer than a Unix socket's may be. */
+static char *deep_folder(char path[400]) {
+    strcpy(path, "/tmp/godwit-console-XXXXXX");
+    cr_assert_not_null(mkdtemp(path));
+    for (int i = 0; i < 3; i++) {
+        strcat(path, "/a-folder-with-a-name-that-makes-the-path-of-the-socket-long");
+        cr_assert_eq(mkdir(path, 0700), 0);
+    }
+    return path;
+}
+
+static void remove_deep(char *path) {
+    for (int i = 0; i < 4; i++) {
+        cr_expect_eq(rmdir(path), 0, "%s", path);
+        *strrchr(path, '/') = '\0';
+    }
+}
+
+Test(control, answers_and_cleans_up) {
+    gw_err err;
+    char dir[400], path[500];
+    deep_folder(dir);
+    _Atomic int stops = 0;
+    gw_board *board = gw_board_open(&err);
+    gw_control *control = gw_control_open(dir, board, count_stop, &stops, &err);
+    cr_assert_not_null(control, "%s", err.text);
+    struct stat status;
+    snprintf(path, sizeof path, "%s/control.sock", dir);
+    cr_assert_eq(stat(path, &status), 0);
+    cr_assert_eq(status.st_mode & 0777, 0600);
+
+    char *answer = gw_control_ask(dir, "status", &err);
+    cr_assert_not_null(answer, "%s", err.text);
+    cr_assert_not_null(strstr(answer, "starting"));
+    free(answer);
+    gw_board_publish(board, busy());
+    answer = gw_control_ask(dir, "status", &err);
+    cr_assert_not_null(strstr(answer, "\"step\":312"));
+    free(answer);
+    answer = gw_control_ask(dir, "stop", &err);
+    cr_assert_str_eq(answer, "{\"ok\":true}");
+    free(answer);
+    cr_assert_eq(atomic_load(&stops), 1);
+    answer = gw_control_ask(dir, "dance", &err);
+    cr_assert_not_null(strstr(answer, "error"));
+    free(answer);
+
+    gw_control_close(control);
+    cr_assert_neq(stat(path, &status), 0);
+    cr_assert_null(gw_control_ask(dir, "status", &err));
+    cr_assert_eq(err.code, GW_E_NOTFOUND);
+    gw_board_close(board);
+    remove_deep(dir);
+}
+
+Test(control, a_request_too_long_gets_no_answer_and_harms_nobody) {
+    gw_err err;
+    char dir[400], longer[200];
+    deep_folder(dir);
+    gw_board *board = gw_board_open(&err);
+    _Atomic int stops = 0;
+    gw_control *control = gw_control_open(dir, board, count_stop, &stops, &err);
+    cr_assert_not_null(control, "%s", err.text);
+    memset(longer, 'x', sizeof longer);
+    longer[sizeof longer - 1] = '\0';
+    cr_assert_null(gw_control_ask(dir, longer, &err));
+    char *answer = gw_control_ask(dir, "stop", &err);
+    cr_assert_not_null(answer, "%s", err.text);
+    free(answer);
+    gw_control_close(control);
+    gw_board_close(board);
+    remove_deep(dir);
+}
+
+/* ---- HTTP ---- */
+
+/* Sends `request` as it is and reads until the server closes. */
+static void exchange(const gw_addr *addr, const char *request, char *answer, size_t size) {
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(addr->port)};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    cr_assert_eq(send(fd, request, strlen(request), MSG_NOSIGNAL), (ssize_t)strlen(request));
+    shutdown(fd, SHUT_WR);
+    size_t length = 0;
+    ssize_t got;
+    while (length < size - 1 && (got = recv(fd, answer + length, size - 1 - length, 0)) > 0)
+        length += (size_t)got;
+    answer[length] = '\0';
+    close(fd);
+}
+
+Test(http, serves_three_paths_and_refuses_the_rest) {
+    static const struct {
+        const char *request, *status, *contains;
+    } cases[] = {
+        {"GET /healthz HTTP/1.0\r\n\r\n", " 503 ", "starting"},
+        {"GET /healthz HTTP/1.0\r\n\r\n", " 200 ", "ok"},
+        {"GET /api/state HTTP/1.0\r\n\r\n", " 200 ", "\"step\":312"},
+        {"GET /metrics HTTP/1.0\r\n\r\n", " 200 ", "godwit_step 312"},
+        {"HEAD /metrics HTTP/1.0\r\n\r\n", " 200 ", "text/plain"},
+        {"GET /api/../etc/passwd HTTP/1.0\r\n\r\n", " 404 ", "/metrics"},
+        {"GET / HTTP/1.0\r\n\r\n", " 404 ", ""},
+        {"POST /api/state HTTP/1.0\r\nContent-Length: 5\r\n\r\nhello", " 405 ", "Allow: GET, HEAD"},
+        {"DELETE /metrics HTTP/1.0\r\n\r\n", " 405 ", ""},
+        {"\x16\x03\x01 this is no HTTP\r\n\r\n", " 400 ", ""},
+    };
+    gw_err err;
+    static char answer[65536];
+    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
+    gw_board *board = gw_board_open(&err);
+    gw_http *http = gw_http_open(&any, board, &bound, &err);
+    cr_assert_not_null(http, "%s", err.text);
+    cr_assert_neq(bound.port, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        exchange(&bound, cases[i].request, answer, sizeof answer);
+        char *line_end = strchr(answer, '\r');
+        const char *status = strstr(answer, cases[i].status);
+        cr_expect(status != NULL && status < line_end, "%s -> %.60s", cases[i].request, answer);
+        cr_expect_not_null(strstr(answer, cases[i].contains), "%s -> %s", cases[i].request, answer);
+        gw_board_publish(board, busy());
+    }
+    gw_addr again;
+    cr_assert_null(gw_http_open(&bound, board, &again, &err), "the port is in use");
+    cr_assert_not_null(strstr(err.text, "cannot listen on 127.0.0.1:"));
+    gw_http_close(http);
+    gw_board_close(board);
+}
