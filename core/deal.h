@@ -6,7 +6,8 @@
 
 /* Cuts positions [0, positions) into `count` contiguous ranges proportional to the speeds: range i is
  * [cuts[i], cuts[i + 1]). Integer arithmetic only, so that all members compute the same deal from the same
- * speeds. A speed of 0 counts as 1. cuts has room for count + 1. */
+ * speeds. A speed of 0 is
+ * not known yet and counts as the mean of the others. cuts has room for count + 1. */
 void gw_deal_cut(uint32_t positions, const uint64_t *speeds, uint32_t count, uint32_t *cuts);
 
 #endif

@@ -188,7 +188,6 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
     p->phase = GW_AT_WAITING;
     p->accumulator_step = UINT64_MAX;
     p->saved_step = UINT64_MAX;
-    p->own_speed = (uint64_t)config->workers * 1000;
     p->learned = calloc(GW_MAX_LISTED, sizeof *p->learned);
     p->kept = calloc(config->keep + 1, sizeof *p->kept);
     GW_CHECK(p->learned != NULL && p->kept != NULL);
@@ -345,7 +344,7 @@ static void dispatch(gw_peer *p, const gw_event *event) {
         gw_steps_sealed(p, event);
         break;
     case GW_EV_FROZEN:
-        gw_views_frozen(p, event);
+        gw_votes_frozen(p, event);
         break;
     case GW_EV_REDUCED:
         gw_steps_reduced(p, event);
@@ -363,7 +362,7 @@ static void dispatch(gw_peer *p, const gw_event *event) {
         gw_saves_manifest_stored(p, event);
         break;
     case GW_EV_PERSISTED:
-        gw_views_persisted(p, event);
+        gw_votes_persisted(p, event);
         break;
     case GW_EV_SHARD_FAILED:
         on_shard_failed(p, event);

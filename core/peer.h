@@ -37,7 +37,6 @@ typedef struct gw_peer_config {
     gw_quorum quorum;
     bool fast; /* float sums: states may differ between lineages, so only the latest view's state counts */
     bool skip_bad;                            /* --on-bad skip */
-    uint32_t workers;                         /* first guess of the speed */
     uint64_t checkpoint_steps, checkpoint_ns; /* 0 = not by this measure */
     uint32_t keep, replicas;
     bool fresh;                 /* ignore checkpoints of this job */

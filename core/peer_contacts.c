@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { META_VERSION = 1 };
+enum { META_VERSION = 1, UNLINKED_MS = 1000 };
 
 gw_contact *gw_peer_contact(gw_peer *p, const gw_peer_id *id) {
     for (uint32_t i = 0; i < p->contact_count; i++)
@@ -286,4 +286,8 @@ bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank) {
     const gw_contact *contact = gw_peer_contact(p, &member->id);
     return contact != NULL && contact->alive && contact->incarnation.boot == member->boot &&
            contact->incarnation.nonce == member->nonce;
+}
+
+bool gw_contacts_linked_lately(const gw_peer *p, const gw_contact *contact) {
+    return contact->linked || p->now - contact->unlinked_since_ns < gw_peer_ms(p, UNLINKED_MS);
 }

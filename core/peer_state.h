@@ -2,7 +2,8 @@
  *
  *   peer.c          assembly: create, dispatch, timers, status
  *   peer_contacts.c gossip's members: links, hello, what is gossiped of this peer
- *   peer_views.c    when a new view is needed, proposing, voting, installing
+ *   peer_views.c    when a new view is needed, proposing, installing
+ *   peer_votes.c    voting, which freezes
  *   peer_waiting.c  without a view: founding, joining; healing of two views
  *   peer_steps.c    a step's life: deal, steal, seal, reduce, check, apply
  *   peer_saves.c    checkpoints, stop and the end of the job */
@@ -219,6 +220,8 @@ void gw_contacts_announce(gw_peer *p); /* keeps the own blob current */
 bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank);
 /* Alive, of this job (as far as known), linked and greeted. */
 bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact);
+/* Linked, or without a link for so short a time that it will come back. */
+bool gw_contacts_linked_lately(const gw_peer *p, const gw_contact *contact);
 bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact);
 
 /* ---- peer_views.c ---- */
@@ -229,13 +232,21 @@ uint64_t gw_views_deadline(const gw_peer *p);
 void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count);
 void gw_views_drop_attempt(gw_peer *p);
 void gw_views_message(gw_peer *p, gw_contact *from, gw_message *message);
-void gw_views_frozen(gw_peer *p, const gw_event *event);
-void gw_views_vote_if_ready(gw_peer *p);
-void gw_views_persisted(gw_peer *p, const gw_event *event);
 void gw_views_loaded(gw_peer *p, const gw_event *event);
 void gw_views_link_up(gw_peer *p, gw_contact *contact);
 void gw_views_force(gw_peer *p);                 /* the operator insists */
 void gw_views_lost(gw_peer *p, const char *why); /* leaves the installed view and waits to be admitted */
+
+/* ---- peer_votes.c ---- */
+enum { GW_PATIENCE_MS = 2000 }; /* how long a proposal that one voted for may take */
+void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *message); /* somebody proposes a view */
+void gw_votes_give(gw_peer *p, const gw_view *view);
+void gw_votes_freeze(gw_peer *p);
+void gw_votes_frozen(gw_peer *p, const gw_event *event);
+void gw_votes_persisted(gw_peer *p, const gw_event *event);
+void gw_votes_send_if_ready(gw_peer *p);
+void gw_votes_vote(gw_peer *p, const gw_contact *from,
+                   gw_message *message); /* at the proposer; takes the report */
 
 /* ---- peer_waiting.c ---- */
 void gw_waiting_consider(gw_peer *p);

@@ -375,7 +375,7 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
         gw_views_need_change(p, "a reduction failed: %.80s",
                              event->text == NULL ? "no reason given" : event->text);
     }
-    gw_views_vote_if_ready(p);
+    gw_votes_send_if_ready(p);
 }
 
 /* ---- the boundary
@@ -440,5 +440,5 @@ void gw_steps_applied(gw_peer *p, const gw_event *event) {
     if (p->phase == GW_AT_APPLYING)
         go_on(p);
     else
-        gw_views_vote_if_ready(p);
+        gw_votes_send_if_ready(p);
 }

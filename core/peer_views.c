@@ -1,5 +1,4 @@
-/* Views: when a new one is needed, proposing, voting (which freezes), installing (design sections 3 and 5).
- */
+/* Views: when a new one is needed, proposing, installing (design sections 3 and 5). */
 #include "core/peer_state.h"
 
 #include "core/check.h"
@@ -13,15 +12,12 @@
 
 enum {
     STAGGER_MS = 150,        /* each further candidate waits this much longer before it proposes */
-    PATIENCE_MS = 2000,      /* how long a proposal that one voted for may take */
     RESEND_MS = 300,         /* a proposal is said again to those who have not voted */
-    UNLINKED_MS = 1000,      /* a living member without a link is left out after this */
     BLOCK_MS = 3000,         /* a peer that some member cannot reach is not proposed again for this long */
     FOUNDING_BLOCK_MS = 100, /* links come up one by one then */
     MOST_LOAD_FAILURES = 5,
 };
 
-static void begin_freeze(gw_peer *p);
 static void install(gw_peer *p, const gw_install *i);
 
 /* ---- when
@@ -65,12 +61,8 @@ static bool asks_about_later_view(gw_peer *p) {
     return false;
 }
 
-static bool linked_lately(const gw_peer *p, const gw_contact *contact) {
-    return contact->linked || p->now - contact->unlinked_since_ns < gw_peer_ms(p, UNLINKED_MS);
-}
-
 static bool is_reachable(const gw_peer *p, const gw_contact *contact) {
-    return p->now >= contact->blocked_until_ns && linked_lately(p, contact);
+    return p->now >= contact->blocked_until_ns && gw_contacts_linked_lately(p, contact);
 }
 
 static uint32_t living_members(gw_peer *p, gw_member *members) {
@@ -223,13 +215,6 @@ static void absorb_offers(gw_peer *p, const gw_view *view) {
     }
 }
 
-static void vote_for(gw_peer *p, const gw_view *view) {
-    gw_ballot_vote(&p->ballot, view);
-    p->voted = *view;
-    p->patience_ns = p->now + gw_peer_ms(p, PATIENCE_MS);
-    begin_freeze(p);
-}
-
 void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
     GW_CHECK(!p->attempt.active && count > 0 && count <= GW_MAX_MEMBERS);
     const gw_view *base = p->ballot.majority ? &p->ballot.installed : &p->view;
@@ -263,7 +248,7 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
     absorb_offers(p, &a->view);
     a->active = true;
     a->started_ns = p->now;
-    vote_for(p, &a->view);
+    gw_votes_give(p, &a->view);
     propose_to_silent(p);
 }
 
@@ -286,8 +271,8 @@ static void keep_attempt(gw_peer *p) {
         if (a->reports[i] != NULL) continue;
         all = false;
         const gw_contact *contact = gw_peer_contact(p, &a->view.members[i].id);
-        bool gone =
-            !gw_contacts_member_lives(p, &a->view, i) || (contact != NULL && !linked_lately(p, contact));
+        bool gone = !gw_contacts_member_lives(p, &a->view, i) ||
+                    (contact != NULL && !gw_contacts_linked_lately(p, contact));
         if (gone) {
             retry_later(p, 0);
             p->propose_at_ns = p->now; /* no rival to give way to */
@@ -328,199 +313,6 @@ static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     retry_later(p, m->refusal == GW_REFUSE_DEAD || m->refusal == GW_REFUSE_BUSY ? 200 : 10);
 }
 
-/* ---- voting
- * ------------------------------------------------------------------------------------------------------ */
-
-static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw_refusal why,
-                   const gw_peer_id *peer) {
-    gw_view *listed = calloc(GW_BALLOT_LATER + 1, sizeof *listed);
-    GW_CHECK(listed != NULL);
-    uint32_t count = 0;
-    if (p->view.epoch > 0 && why == GW_REFUSE_STALE) listed[count++] = p->view;
-    if (p->ballot.majority && why == GW_REFUSE_UNLISTED) {
-        if (p->ballot.installed.epoch > 0) listed[count++] = p->ballot.installed;
-        for (uint32_t i = 0; i < p->ballot.later_count; i++) listed[count++] = p->ballot.later[i];
-    }
-    gw_message message = {.kind = GW_MSG_REFUSE,
-                          .epoch = about->epoch,
-                          .name = about->name,
-                          .refusal = why,
-                          .value = p->ballot.highest,
-                          .listed = listed,
-                          .listed_count = count};
-    if (peer != NULL) message.peer = *peer;
-    gw_peer_send(p, &to->id, &message);
-    free(listed);
-}
-
-/* Whether the proposer is a stranger to the view this peer lives in. */
-static bool is_stranger(const gw_peer *p, const gw_contact *from, const gw_message *m) {
-    if (p->view.epoch == 0) return false;
-    if (gw_view_rank_of_life(&p->view, &from->id, from->incarnation.boot, from->incarnation.nonce) >= 0)
-        return false;
-    for (uint32_t i = 0; i < m->absorbed_count; i++)
-        if (gw_view_name_equal(&m->absorbed[i], &p->view.name)) return false;
-    /* A view that descends from ours without our leader having told us: its proposer was admitted meanwhile.
-     */
-    return !gw_view_name_equal(&m->base, &p->voted.name);
-}
-
-static const gw_peer_id *unlinked_member(gw_peer *p, const gw_view *view) {
-    for (uint32_t i = 0; i < view->count; i++) {
-        const gw_peer_id *id = &view->members[i].id;
-        if (gw_peer_id_equal(id, &p->config.id)) continue;
-        const gw_contact *contact = gw_peer_contact(p, id);
-        bool old_member = p->view.epoch > 0 && gw_view_rank(&p->view, id) >= 0;
-        if (contact != NULL && (contact->linked || (old_member && linked_lately(p, contact)))) continue;
-        return id;
-    }
-    return NULL;
-}
-
-static void on_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
-    const gw_view *view = m->view;
-    if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
-    if (!gw_peer_id_equal(&view->leader, &from->id) || !gw_hash_equal(&view->job, &p->job)) return;
-    const gw_incarnation *life = &p->config.incarnation;
-    if (gw_view_rank_of_life(view, &p->config.id, life->boot, life->nonce) < 0) return;
-    if (p->phase == GW_AT_FROZEN && gw_view_name_equal(&view->name, &p->voted.name)) {
-        p->patience_ns = p->now + gw_peer_ms(p, PATIENCE_MS);
-        p->vote_sent = false; /* said again: it did not hear us */
-        gw_views_vote_if_ready(p);
-        return;
-    }
-    if (gw_view_name_equal(&view->name, &p->view.name)) return;
-    if (!from->alive) {
-        refuse(p, from, m, GW_REFUSE_DEAD, NULL);
-        return;
-    }
-    if (is_stranger(p, from, m)) {
-        refuse(p, from, m, GW_REFUSE_STALE, NULL);
-        return;
-    }
-    if (p->view.epoch == 0 && gw_view_name_is_none(&m->base) && gw_waiting_knows_flock(p)) {
-        refuse(p, from, m, GW_REFUSE_BUSY, NULL); /* nobody founds a second flock beside one that runs */
-        return;
-    }
-    const gw_peer_id *unlinked = unlinked_member(p, view);
-    if (unlinked != NULL) {
-        refuse(p, from, m, GW_REFUSE_UNLINKED, unlinked);
-        return;
-    }
-    gw_ballot_answer answer =
-        gw_ballot_consider(&p->ballot, view, m->base_epoch, &m->base, m->listed, m->listed_count);
-    if (answer != GW_BALLOT_YES) {
-        refuse(p, from, m, answer == GW_BALLOT_UNLISTED ? GW_REFUSE_UNLISTED : GW_REFUSE_OLD, NULL);
-        return;
-    }
-    gw_views_drop_attempt(p); /* a later proposal takes the place of our own */
-    if (!p->need_change && p->view.epoch > 0) p->cause_ns = p->now;
-    vote_for(p, view);
-}
-
-/* Freezes for a vote: nothing of this step is claimed, stolen, reduced or applied any more until a view is
- * installed. */
-static void begin_freeze(gw_peer *p) {
-    gw_saves_abandon(p);
-    p->thief = (gw_thief){0};
-    p->phase = GW_AT_FROZEN;
-    p->frozen = p->vote_sent = false;
-    p->seal_token = 0;
-    p->freeze_token = 0;
-    if (p->ballot.majority) {
-        size_t capacity = gw_ballot_bytes(&p->ballot);
-        uint8_t *bytes = malloc(capacity);
-        GW_CHECK(bytes != NULL);
-        gw_writer w = gw_writer_on(bytes, capacity);
-        gw_ballot_put(&w, &p->ballot);
-        GW_CHECK(!w.failed);
-        gw_action *action = gw_peer_act(p, GW_ACT_PERSIST);
-        action->token = p->persist_token = gw_peer_token(p);
-        action->bytes = gw_actions_copy(p->actions, bytes, w.length);
-        action->length = w.length;
-        free(bytes);
-    }
-    p->freeze_after_apply = p->applying;
-    if (p->applying) return; /* an apply is never interrupted: FREEZE follows it */
-    gw_peer_act(p, GW_ACT_FREEZE)->token = p->freeze_token = gw_peer_token(p);
-}
-
-void gw_views_frozen(gw_peer *p, const gw_event *event) {
-    if (event->token != p->freeze_token) return;
-    p->freeze_token = 0;
-    p->frozen = true;
-    p->accumulator_step = event->accumulator_step;
-    gw_set_free(&p->held);
-    gw_set_free(&p->claimed);
-    if (event->held != NULL && event->claimed != NULL && !event->poisoned) {
-        p->held = gw_set_copy(event->held);
-        p->claimed = gw_set_copy(event->claimed);
-    }
-    if (event->poisoned) p->accumulator_step = UINT64_MAX;
-    gw_views_vote_if_ready(p);
-}
-
-void gw_views_persisted(gw_peer *p, const gw_event *event) {
-    if (event->token != p->persist_token) return;
-    p->persist_token = 0;
-    gw_views_vote_if_ready(p);
-}
-
-static gw_report *make_report(const gw_peer *p) {
-    gw_report *r = calloc(1, sizeof *r);
-    GW_CHECK(r != NULL);
-    r->has_state = p->has_state;
-    r->ended = p->ended;
-    r->fresh = p->config.fresh;
-    r->step = p->step;
-    r->fingerprint = p->fingerprint;
-    r->installed_epoch = p->ballot.installed.epoch;
-    r->installed = p->ballot.installed.name;
-    if (p->has_state && p->accumulator_step == p->step) {
-        r->held = gw_set_copy(&p->held);
-        r->claimed = gw_set_copy(&p->claimed);
-    }
-    r->failures = p->failures;
-    r->speed = p->own_speed;
-    for (uint32_t i = 0; i < p->config.inventory_count && i < GW_MAX_INVENTORY && !p->has_state; i++) {
-        r->inventory[i] = p->inventory[i];
-        r->inventory[i].chunks = gw_set_copy(&p->inventory[i].chunks);
-        r->inventory_count++;
-    }
-    return r;
-}
-
-static void count_vote(gw_peer *p, const gw_peer_id *voter, gw_report *report) {
-    int rank = gw_view_rank(&p->attempt.view, voter);
-    if (rank < 0 || p->attempt.reports[rank] != NULL) {
-        gw_report_free(report);
-        return;
-    }
-    p->attempt.reports[rank] = report;
-}
-
-void gw_views_vote_if_ready(gw_peer *p) {
-    bool busy = p->applying || p->reduce_token != 0 || p->load_token != 0 || p->persist_token != 0;
-    if (p->phase != GW_AT_FROZEN || !p->frozen || busy || p->vote_sent) return;
-    p->vote_sent = true;
-    gw_report *report = make_report(p);
-    if (gw_peer_id_equal(&p->voted.leader, &p->config.id)) {
-        GW_CHECK(p->attempt.active);
-        count_vote(p, &p->config.id, report);
-        return;
-    }
-    gw_message message = {
-        .kind = GW_MSG_VOTE, .epoch = p->voted.epoch, .name = p->voted.name, .report = report};
-    gw_peer_send(p, &p->voted.leader, &message);
-    gw_report_free(report);
-}
-
-static void on_vote(gw_peer *p, const gw_contact *from, gw_message *m) {
-    if (!p->attempt.active || !gw_view_name_equal(&m->name, &p->attempt.view.name)) return;
-    count_vote(p, &from->id, m->report);
-    m->report = NULL;
-}
-
 /* ---- installing
  * -------------------------------------------------------------------------------------------------- */
 
@@ -544,7 +336,7 @@ static void conclude(gw_peer *p) {
         gw_peer_waits(p, "%s; waiting for them", text);
         a->deciding = true;
         propose_to_silent(p); /* sets when to look again */
-        p->patience_ns = p->now + gw_peer_ms(p, PATIENCE_MS);
+        p->patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
         for (uint32_t k = 0; k < a->view.count; k++)
             if (!gw_peer_id_equal(&a->view.members[k].id, &p->config.id))
                 propose_to(p, &a->view.members[k].id);
@@ -763,7 +555,7 @@ void gw_views_loaded(gw_peer *p, const gw_event *event) {
     } else if (p->phase == GW_AT_LOADING) {
         say_ready(p);
     }
-    gw_views_vote_if_ready(p);
+    gw_votes_send_if_ready(p);
 }
 
 /* ---- the rest
@@ -773,7 +565,7 @@ void gw_views_lost(gw_peer *p, const char *why) {
     if (p->view.epoch == 0) return;
     gw_peer_say(p, GW_WARN, "out of view %" PRIu64 ": %s; asking to be admitted again", p->view.epoch, why);
     gw_views_drop_attempt(p);
-    if (!p->applying) begin_freeze(p);
+    if (!p->applying) gw_votes_freeze(p);
     p->freeze_after_apply |= p->applying;
     if (p->config.fast) p->has_state = false;
     p->view = (gw_view){0};
@@ -798,7 +590,7 @@ void gw_views_link_up(gw_peer *p, gw_contact *contact) {
     if (rank >= 0 && a->reports[rank] == NULL) propose_to(p, &contact->id);
     if (p->phase == GW_AT_FROZEN && gw_peer_id_equal(&p->voted.leader, &contact->id)) {
         p->vote_sent = false;
-        gw_views_vote_if_ready(p);
+        gw_votes_send_if_ready(p);
     }
     if (p->view.epoch == 0 || gw_view_rank(&p->view, &contact->id) < 0) return;
     bool own = p->installed != NULL && gw_view_name_equal(&p->installed->view.name, &p->view.name);
@@ -817,10 +609,10 @@ void gw_views_message(gw_peer *p, gw_contact *from, gw_message *m) {
     char id[GW_SHORT_TEXT];
     switch (m->kind) {
     case GW_MSG_PROPOSE:
-        on_propose(p, from, m);
+        gw_votes_propose(p, from, m);
         break;
     case GW_MSG_VOTE:
-        on_vote(p, from, m);
+        gw_votes_vote(p, from, m);
         break;
     case GW_MSG_REFUSE:
         on_refuse(p, from, m);

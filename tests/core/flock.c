@@ -353,7 +353,6 @@ void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_
                                      .state_chunks = FLOCK_CHUNKS,
                                      .peers = founding,
                                      .quorum = quorum,
-                                     .workers = 1,
                                      .keep = 2,
                                      .replicas = 2,
                                      .join_timeout_ns = UINT64_C(10000000000),

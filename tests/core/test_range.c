@@ -71,13 +71,17 @@ Test(deal, is_contiguous_complete_and_proportional) {
 }
 
 Test(deal, bears_extreme_speeds_and_few_positions) {
-    const uint64_t speeds[] = {UINT64_MAX, 0, UINT64_MAX, 1};
+    const uint64_t speeds[] = {UINT64_MAX, 1, UINT64_MAX, 1};
     uint32_t cuts[5];
     gw_deal_cut((1 << 20) - 1, speeds, 4, cuts);
     cr_assert_eq(cuts[4], (1 << 20) - 1);
     cr_assert_eq(cuts[1], (1 << 19) - 1);
     gw_deal_cut(0, speeds, 4, cuts);
     cr_assert_eq(cuts[4], 0);
+    const uint64_t unknown[] = {3000, 0, 1000};
+    gw_deal_cut(60, unknown, 3, cuts);
+    cr_assert_eq(cuts[1], 30);
+    cr_assert_eq(cuts[2], 50, "a newcomer is taken for the mean");
     const uint64_t equal[] = {5, 5, 5};
     gw_deal_cut(2, equal, 3, cuts);
     cr_assert_eq(cuts[3], 2);
