@@ -14,6 +14,7 @@ static const struct {
     {"status", (char[]){"godwit status"}, gw_status_main},
     {"stop", (char[]){"godwit stop"}, gw_stop_main},
     {"keygen", (char[]){"godwit keygen"}, gw_keygen_main},
+    {"inspect", (char[]){"godwit inspect"}, gw_inspect_main},
 };
 
 static int dispatch(int argc, char **argv) {

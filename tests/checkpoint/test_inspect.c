@@ -1,0 +1,212 @@
+/* `godwit inspect` as a person runs it: the real program on real directories. */
+#include "checkpoint/catalog.h"
+
+#include "fixture.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[256], output[20000];
+static gw_err err;
+static fixture_image *image;
+
+static void make_checkpoint(fixture_image *of) {
+    gw_store *store;
+    cr_assert(gw_store_open(folder, GW_STORE_WRITE, NULL, &store, &err), "%s", err.text);
+    gw_store_item items[FIXTURE_CHUNKS];
+    for (uint32_t i = 0; i < FIXTURE_CHUNKS; i++)
+        items[i] = (gw_store_item){.name = of->chunks[i],
+                                   .bytes = of->bytes + gw_chunk_offset(i),
+                                   .length = gw_chunk_length(FIXTURE_STATE_BYTES, i)};
+    cr_assert(gw_store_put(store, 1, items, FIXTURE_CHUNKS, &err), "%s", err.text);
+    gw_store_close(store);
+    void *bytes;
+    size_t length;
+    cr_assert(gw_manifest_encode(&of->manifest, &bytes, &length, &err), "%s", err.text);
+    cr_assert(gw_catalog_save(gw_io_system(), folder, bytes, length, &err), "%s", err.text);
+    free(bytes);
+}
+
+static void setup(void) {
+    fixture_folder(folder);
+    image = fixture_image_make(20);
+    fixture_image *older = fixture_image_make(10);
+    make_checkpoint(older);
+    make_checkpoint(image);
+    fixture_image_free(older);
+}
+static void teardown(void) {
+    fixture_image_free(image);
+    fixture_remove(folder);
+}
+TestSuite(inspect, .init = setup, .fini = teardown);
+
+static void manifest_path(char path[512]) {
+    char name[GW_CATALOG_NAME_BYTES];
+    snprintf(path, 512, "%s/manifests/%s", folder, gw_catalog_name(20, &image->manifest.root, name));
+}
+
+/* Runs the program, its two outputs together in `output`; returns the exit code. */
+static int inspect(const char *first, const char *second) {
+    int ends[2];
+    cr_assert_eq(pipe(ends), 0);
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        execl(GODWIT_BINARY, "godwit", "inspect", first, second, (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    size_t used = 0;
+    for (ssize_t count; (count = read(ends[0], output + used, sizeof output - 1 - used)) > 0;)
+        used += (size_t)count;
+    output[used] = '\0';
+    close(ends[0]);
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status), "%s", output);
+    return WEXITSTATUS(status);
+}
+
+static void expect(const char *text) {
+    cr_assert_not_null(strstr(output, text), "'%s' in\n%s", text, output);
+}
+
+/* Deletes a chunk's file. */
+static void lose_chunk(uint32_t index) {
+    char path[512];
+    fixture_chunk_path(folder, &image->chunks[index], path);
+    cr_assert_eq(unlink(path), 0);
+}
+
+Test(inspect, a_directory_shows_its_checkpoints_and_the_newest) {
+    cr_assert_eq(inspect(folder, NULL), 0, "%s", output);
+    char root[GW_HASH_TEXT];
+    gw_hex(image->manifest.root.bytes, 32, root);
+    expect("2 checkpoints");
+    expect(root);
+    expect("step         20");
+    expect("lr=0.1");
+    expect("1024x1024");
+    expect("3 held, 0 missing, 0 damaged");
+    expect("3/3");
+}
+
+Test(inspect, tables_fit_a_terminal) {
+    lose_chunk(0);
+    cr_assert_eq(inspect(folder, NULL), 0, "%s", output);
+    char *rest = strchr(output, '\n') + 1; /* the first line holds the directory's name */
+    for (char *line = strtok(rest, "\n"); line != NULL; line = strtok(NULL, "\n"))
+        cr_assert_leq(strlen(line), 80, "%s", line);
+}
+
+static json_t *inspect_json(const char *path) {
+    cr_assert_eq(inspect(path, "--json"), 0, "%s", output);
+    json_error_t why;
+    json_t *object = json_loads(output, 0, &why);
+    cr_assert_not_null(object, "%s in\n%s", why.text, output);
+    return object;
+}
+
+static double norm_of(const json_t *object, size_t tensor) {
+    return json_number_value(
+        json_object_get(json_array_get(json_object_get(object, "tensors"), tensor), "norm"));
+}
+
+Test(inspect, norms_are_those_of_the_tensors) {
+    char path[512];
+    manifest_path(path);
+    json_t *object = inspect_json(path);
+    double expected = 0;
+    for (size_t i = 0; i < 1000; i++) {
+        double value = image->bytes[2 * (size_t)GW_CHUNK_BYTES + i];
+        expected += value * value;
+    }
+    cr_assert_float_eq(norm_of(object, 2), sqrt(expected), 1e-9);
+    expected = 0;
+    for (size_t i = 0; i < 1 << 20; i++) {
+        float value;
+        memcpy(&value, image->bytes + 4 * i, 4);
+        expected += (double)value * (double)value;
+    }
+    cr_assert_float_eq(norm_of(object, 0), sqrt(expected), 1e-9 * sqrt(expected));
+    cr_assert_eq(json_integer_value(json_object_get(object, "held")), 3);
+    json_decref(object);
+}
+
+Test(inspect, missing_and_damaged_chunks_are_named) {
+    lose_chunk(1);
+    char path[512];
+    fixture_chunk_path(folder, &image->chunks[2], path);
+    fixture_damage(path);
+    cr_assert_eq(inspect(folder, NULL), 0, "%s", output);
+    expect("1 held, 1 missing, 1 damaged");
+    expect("chunk 1 (");
+    expect("is missing");
+    expect("chunk 2 (");
+    expect("is damaged");
+    expect("? 1/1 gone");
+    cr_assert_eq(access(path, F_OK), 0, "nothing is set aside");
+    json_t *object = inspect_json(folder);
+    json_t *newest = json_object_get(object, "newest");
+    cr_assert_eq(json_array_size(json_object_get(newest, "absent")), 2);
+    cr_assert(json_is_null(json_object_get(json_array_get(json_object_get(newest, "tensors"), 1), "norm")));
+    cr_assert_eq(json_array_size(json_object_get(object, "checkpoints")), 2);
+    json_decref(object);
+}
+
+Test(inspect, a_manifest_elsewhere_has_no_chunks) {
+    char from[512], to[512];
+    manifest_path(from);
+    snprintf(to, sizeof to, "%s/loose.manifest", folder);
+    cr_assert_eq(rename(from, to), 0);
+    cr_assert_eq(inspect(to, NULL), 0, "%s", output);
+    expect("0 held, 3 missing, 0 damaged");
+}
+
+Test(inspect, damaged_manifests_are_reported_beside_the_others) {
+    char path[512];
+    manifest_path(path);
+    fixture_damage(path);
+    cr_assert_eq(inspect(folder, NULL), 0, "%s", output);
+    expect("1 checkpoint\n");
+    expect("damaged: ");
+    expect("step         10");
+}
+
+Test(inspect, what_is_wrong_is_said) {
+    char path[512];
+    manifest_path(path);
+    fixture_truncate(path, 150);
+    cr_assert_eq(inspect(path, NULL), 1);
+    expect("truncated");
+    expect(path);
+    fixture_truncate(path, 0);
+    cr_assert_eq(inspect(path, NULL), 1);
+    expect("not a manifest");
+    cr_assert_eq(inspect("/nowhere", NULL), 1);
+    expect("/nowhere: No such file or directory");
+    cr_assert_eq(inspect("/proc/self", NULL), 1);
+    expect("holds no checkpoint");
+    cr_assert_eq(inspect(GODWIT_BINARY, NULL), 1, "%s", output);
+}
+
+Test(inspect, bad_usage_has_its_own_exit_code) {
+    cr_assert_eq(inspect(NULL, NULL), 2);
+    expect("which directory or manifest?");
+    cr_assert_eq(inspect(folder, "another"), 2);
+    expect("only one");
+    cr_assert_eq(inspect("--nonsense", folder), 2);
+    cr_assert_eq(inspect("--help", NULL), 0);
+    expect("DIR|MANIFEST");
+}

@@ -1,0 +1,141 @@
+/* `godwit inspect`: what a state directory or one checkpoint holds. Changes nothing on disk and needs no
+ * lock, so it may be used on a running peer's directory. */
+#include "checkpoint/catalog.h"
+#include "tools/godwit/commands.h"
+#include "tools/godwit/inspect_show.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct arguments {
+    const char *path;
+    bool json;
+} arguments;
+
+static const struct argp_option inspect_options[] = {
+    {"json", 'j', 0, 0, "As one JSON object", 0},
+    {0},
+};
+
+static const char inspect_doc[] =
+    "Shows the checkpoints of a peer's directory and the newest of them in full, or the one whose manifest "
+    "is "
+    "given: job and parameters, state hash, tensors with their norms, and which chunks are here and sound. "
+    "Nothing is changed.";
+
+static error_t parse_inspect(int key, char *arg, struct argp_state *state) {
+    arguments *a = state->input;
+    switch (key) {
+    case 'j':
+        a->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (a->path != NULL)
+            argp_error(state, "only one directory or manifest at a time; what is '%s'?", arg);
+        a->path = arg;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "which directory or manifest?");
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Takes the object over. */
+static void print_json(json_t *object) {
+    json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    putchar('\n');
+    json_decref(object);
+}
+
+/* The newest checkpoint in full, below the list of all. */
+static bool show_catalog(const char *dir, const gw_catalog *catalog, gw_store *store, bool json,
+                         gw_err *err) {
+    gw_inspect_report report;
+    if (!gw_inspect_collect(&catalog->good[0], store, &report, err)) return false;
+    if (json) {
+        json_t *object = gw_inspect_json_catalog(dir, catalog, store);
+        json_object_set_new(object, "newest", gw_inspect_json_report(&report));
+        print_json(object);
+    } else {
+        gw_inspect_print_catalog(stdout, dir, catalog, store);
+        fputs("\nThe newest:\n\n", stdout);
+        gw_inspect_print_report(stdout, &report);
+    }
+    gw_inspect_report_free(&report);
+    return true;
+}
+
+static bool inspect_folder(const char *dir, bool json, gw_err *err) {
+    gw_store *store;
+    gw_catalog catalog;
+    if (!gw_store_open(dir, GW_STORE_LOOK, NULL, &store, err)) return false;
+    bool done = gw_catalog_load(gw_io_system(), dir, &catalog, err);
+    if (done && catalog.good_count > 0)
+        done = show_catalog(dir, &catalog, store, json, err);
+    else if (done && catalog.bad_count > 0)
+        done = gw_fail(err, GW_E_CORRUPT, "%s holds no whole checkpoint: %s", dir, catalog.bad[0].err.text);
+    else if (done)
+        done = gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint", dir);
+    gw_catalog_free(&catalog);
+    gw_store_close(store);
+    return done;
+}
+
+/* The state directory of DIR/manifests/NAME, in memory that the caller frees; NULL when the manifest lies
+ * elsewhere. */
+static char *folder_of(const char *path) {
+    char *absolute = realpath(path, NULL);
+    if (absolute == NULL) return NULL;
+    char *slash = strrchr(absolute, '/');
+    *slash = '\0';
+    slash = strrchr(absolute, '/');
+    if (slash != NULL && strcmp(slash, "/manifests") == 0) {
+        *slash = '\0';
+        return absolute;
+    }
+    free(absolute);
+    return NULL;
+}
+
+static bool inspect_manifest(const char *path, bool json, gw_err *err) {
+    gw_manifest manifest;
+    if (!gw_catalog_read(gw_io_system(), path, &manifest, err)) return false;
+    char *dir = folder_of(path);
+    gw_store *store = NULL;
+    gw_inspect_report report;
+    bool done = (dir == NULL || gw_store_open(dir, GW_STORE_LOOK, NULL, &store, err)) &&
+                gw_inspect_collect(&manifest, store, &report, err);
+    if (done && json)
+        print_json(gw_inspect_json_report(&report));
+    else if (done)
+        gw_inspect_print_report(stdout, &report);
+    if (done) gw_inspect_report_free(&report);
+    gw_store_close(store);
+    free(dir);
+    gw_manifest_free(&manifest);
+    return done;
+}
+
+int gw_inspect_main(int argc, char **argv) {
+    arguments a = {0};
+    struct argp argp = {
+        .options = inspect_options, .parser = parse_inspect, .args_doc = "DIR|MANIFEST", .doc = inspect_doc};
+    argp_err_exit_status = 2;
+    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    gw_err err;
+    struct stat status;
+    bool done;
+    if (stat(a.path, &status) < 0)
+        done = gw_fail_errno(&err, errno, "%s", a.path);
+    else if (S_ISDIR(status.st_mode))
+        done = inspect_folder(a.path, a.json, &err);
+    else
+        done = inspect_manifest(a.path, a.json, &err);
+    if (!done) fprintf(stderr, "%s: %s\n", argv[0], err.text);
+    return done ? 0 : 1;
+}
