@@ -360,7 +360,9 @@ static void apply_sum(gw_peer *p, const gw_event *event) {
 void gw_steps_reduced(gw_peer *p, const gw_event *event) {
     if (event->token != p->reduce_token) return;
     p->reduce_token = 0;
-    GW_CHECK(!p->applying && p->view.epoch > 0);
+    GW_CHECK(!p->applying);
+    if (p->view.epoch == 0)
+        return; /* this peer was left behind meanwhile: it joins again from the state it has */
     if (event->outcome == GW_DONE) {
         const char *wrong = what_is_wrong(p, event);
         if (wrong == NULL) {

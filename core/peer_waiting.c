@@ -194,6 +194,13 @@ uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count) 
 void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *m) {
     if (!gw_peer_is_leader(p) || p->end_sent) return;
     if (m->epoch > p->ballot.highest) p->ballot.highest = m->epoch;
+    bool inside =
+        gw_view_rank_of_life(&p->view, &from->id, from->incarnation.boot, from->incarnation.nonce) >= 0;
+    /* It voted, then believed itself left behind: the step would wait for it for ever. */
+    if (inside && !m->flag) {
+        gw_views_need_change(p, "a member asks to be admitted");
+        return;
+    }
     if (m->flag && p->healing) {
         if (gw_view_name_compare(&p->view.name, &m->name) < 0)
             return; /* ours crossed theirs, and theirs stays */
