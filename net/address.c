@@ -43,7 +43,7 @@ static bool listed(const gw_addr *addrs, size_t count, const gw_addr *addr) {
 bool gw_address_resolve(const char *text, gw_addr *addrs, size_t capacity, size_t *count, gw_err *err) {
     GW_CHECK(capacity > 0);
     char host[GW_HOST_TEXT];
-    uint16_t port;
+    uint16_t port = 0;
     if (!gw_address_parse(text, host, &port, err)) return false;
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
     int failed = getaddrinfo(host, NULL, &hints, &found);

@@ -67,7 +67,7 @@ static bool count_boot(const char *directory, uint64_t *boot, gw_err *err) {
 bool gw_identity_open(const char *directory, gw_identity *identity, gw_err *err) {
     if (sodium_init() < 0) return gw_fail(err, GW_E_UNSUPPORTED, "libsodium cannot be initialised");
     uint8_t seed[32];
-    uint64_t boot, nonce;
+    uint64_t boot = 0, nonce;
     if (!read_seed(directory, seed, err) || !count_boot(directory, &boot, err))
         return gw_fail_in(err, "identity");
     randombytes_buf(&nonce, sizeof nonce);
