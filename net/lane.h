@@ -4,13 +4,14 @@
  * ordered and never lost while the link stands; each has a header of GW_LANE_HEADER bytes and a payload of up
  * to GW_LANE_PAYLOAD bytes that is gathered from and scattered to places that the user of the lane names.
  * Over TCP a message is a frame, read straight into its place; over RDMA a slot of the receiver, written with
- * immediate, and its place is copied to (or reduced to) from the slot.
+ * immediate, and its place is copied to from the slot.
  *
  * The flow is pulled: the lane asks its user for the next message when a channel has room, and asks where an
  * arriving message shall go when it sees the header. The user may answer "park": then the lane reads no
- * further on that channel, so that the sender is held back, until gw_lane_ops.resume.
+ * further on that channel, so that the sender is held back, until lane_resume.
  *
- * All handlers of a lane are called on that lane's thread; so must be the ops, but for wake. */
+ * All handlers of a lane are called on that lane's thread, which must also be where the ops on a lane or a
+ * lane peer are called, but for lane_use and lane_wake. Handlers do not nest: no op calls a handler. */
 #ifndef GODWIT_NET_LANE_H
 #define GODWIT_NET_LANE_H
 
@@ -19,6 +20,13 @@
 #include <sys/uio.h>
 
 enum { GW_LANE_HEADER = 64, GW_LANE_PAYLOAD = 1 << 20 };
+
+/* One end of a channel. Lives from `up` until `down` has returned. */
+typedef struct gw_lane_peer {
+    gw_peer_id id;
+    uint32_t lane;
+    void *state; /* the user's */
+} gw_lane_peer;
 
 typedef struct gw_lane_message {
     uint8_t header[GW_LANE_HEADER];
@@ -36,19 +44,19 @@ typedef enum gw_arrival {
 
 typedef struct gw_lane_user {
     void *context;
-    /* The next message to `peer`, or false when there is none now (then gw_lane_ops.push says when). */
-    bool (*next)(void *context, uint32_t lane, const gw_peer_id *peer, gw_lane_message *message);
+    void (*up)(void *context, gw_lane_peer *peer);
+    /* The channel is gone, and with it every message taken and landing. */
+    void (*down)(void *context, gw_lane_peer *peer);
+    /* The next message to `peer`, or false when there is none now (lane_push says when there is one again).
+     */
+    bool (*next)(void *context, gw_lane_peer *peer, gw_lane_message *message);
     /* The memory of the oldest message taken by `next` is no longer needed. */
-    void (*sent)(void *context, uint32_t lane, const gw_peer_id *peer);
-    /* header and bytes are filled in; sets parts when it answers LAND. */
-    gw_arrival (*arrive)(void *context, uint32_t lane, const gw_peer_id *peer, gw_lane_message *message);
+    void (*sent)(void *context, gw_lane_peer *peer);
+    /* header and bytes are filled in; the user sets parts when it answers LAND. */
+    gw_arrival (*arrive)(void *context, gw_lane_peer *peer, gw_lane_message *message);
     /* The payload of the message last answered with LAND is in place. */
-    void (*landed)(void *context, uint32_t lane, const gw_peer_id *peer);
-    /* The channel to `peer` is gone, and with it every message taken and landing. */
-    void (*down)(void *context, uint32_t lane, const gw_peer_id *peer);
-    /* A channel to `peer` is new. */
-    void (*up)(void *context, uint32_t lane, const gw_peer_id *peer);
-    /* After wake, or when the time given to alarm has come. */
+    void (*landed)(void *context, gw_lane_peer *peer);
+    /* After lane_wake, or when the time given to lane_alarm has come. */
     void (*woken)(void *context, uint32_t lane);
 } gw_lane_user;
 
@@ -63,21 +71,24 @@ struct gw_transport_ops {
     void (*spin)(gw_transport *, bool spin);
     void (*close)(gw_transport *);
 
-    /* Message lanes. */
-    uint32_t (*lanes)(const gw_transport *); /* how many; the same on every peer of a flock */
-    /* Sets or (NULL) takes away the user, synchronously. Any thread. */
+    /* How many lanes for messages there are; the same on every peer of a flock. They are numbered from 0. */
+    uint32_t (*lanes)(const gw_transport *);
+    /* Gives the lanes a user (copied), with an `up` for each channel that stands, or (NULL) takes it away,
+     * with no `down`s: synchronous, any thread but the lanes'. */
     void (*lane_use)(gw_transport *, const gw_lane_user *user);
     void (*lane_wake)(gw_transport *, uint32_t lane); /* any thread */
-    /* There is something for `next` on this channel. False: no such channel. */
-    bool (*lane_push)(gw_transport *, uint32_t lane, const gw_peer_id *peer);
+    /* There is something for `next` on this channel. */
+    void (*lane_push)(gw_transport *, gw_lane_peer *peer);
     /* Ask again about the parked message, if there is one. */
-    void (*lane_resume)(gw_transport *, uint32_t lane, const gw_peer_id *peer);
-    /* Let go of all the user's memory on every channel of the lane: messages taken and not sent yet go on
-     * from private copies (no `sent` follows), messages landing are dropped (no `landed` follows). Afterwards
-     * the channels are usable as before. */
-    void (*lane_release)(gw_transport *, uint32_t lane);
+    void (*lane_resume)(gw_transport *, gw_lane_peer *peer);
+    /* Lets go of all the user's memory on this channel: a message taken and not sent yet goes on from a
+     * private copy (no `sent` follows), one that is landing is dropped (no `landed` follows). The channel is
+     * then usable as before. False: out of memory; the link will be ended, but the memory is let go of. */
+    bool (*lane_release)(gw_transport *, gw_lane_peer *peer);
     /* Calls `woken` once CLOCK_MONOTONIC passes at_ns (UINT64_MAX: never); the last call counts. */
     void (*lane_alarm)(gw_transport *, uint32_t lane, uint64_t at_ns);
+    /* Ends the link to this peer: `down` follows, and link_down with this reason. */
+    void (*lane_refuse)(gw_transport *, gw_lane_peer *peer, const gw_err *why);
 };
 
 /* Every backend's object begins with this. */

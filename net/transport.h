@@ -103,6 +103,8 @@ typedef struct gw_fetch_provider {
 typedef struct gw_transport_events {
     void *context;
     void (*completed)(void *context, const gw_completion *completion);
+    /* A link to `peer` stands; `link` numbers it. */
+    void (*link_up)(void *context, const gw_peer_id *peer, uint64_t link);
     /* Link `link` to `peer` is gone: its outstanding operations have completed with GW_OP_UNKNOWN or will at
      * once, and collectives through it have failed or will. Said once a link, unless gw_transport_unlink or a
      * newer link ended it. `why` is valid during the call. */
