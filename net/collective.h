@@ -18,7 +18,8 @@
 
 #include "net/transport.h"
 
-enum { GW_COLLECTIVE_MEMBERS = 1024 }; /* most members of one call */
+enum { GW_COLLECTIVE_MEMBERS = 1024 };             /* most members of one call */
+#define GW_COLLECTIVE_ELEMENTS ((uint64_t)1 << 40) /* and elements */
 
 typedef struct gw_collective gw_collective;
 

@@ -18,7 +18,9 @@
  *
  * Threads. Every function here may be called from any thread, unless it says otherwise. Completions and
  * link events come on the transport's own threads, several at once: handlers must be quick and must not wait.
- * They may post new operations, but must not call gw_transport_fence, _register, _withdraw or _close. */
+ * They may post new operations, but must not call gw_transport_fence, _register, _withdraw, _abandon or
+ * _close, and those must not be called holding a lock that a handler takes;
+ * the link handlers must not call _unlink either. */
 #ifndef GODWIT_NET_TRANSPORT_H
 #define GODWIT_NET_TRANSPORT_H
 
@@ -34,6 +36,7 @@ typedef struct gw_transport_ops gw_transport_ops; /* net/lane.h: what a backend 
 
 enum {
     GW_MAX_REGIONS = 16,           /* region numbers are below this */
+    GW_WRITE_BYTES = 4096,         /* most of one WRITE */
     GW_FETCH_MAX_BYTES = 64 << 20, /* most bytes behind one name */
 };
 
@@ -51,9 +54,9 @@ typedef enum gw_region_kind {
 } gw_region_kind;
 
 typedef enum gw_op_kind {
-    GW_OP_READ = 1,  /* `bytes` bytes at `offset` to `buffer` */
-    GW_OP_WRITE,     /* `bytes` bytes from `buffer` (copied before the call returns); at most 4096 */
-    GW_OP_CAS,       /* word at `offset`: if it is `expected`, make it `operand`; value = the word found */
+    GW_OP_READ = 1, /* `bytes` bytes at `offset` to `buffer` */
+    GW_OP_WRITE,    /* `bytes` bytes from `buffer` (copied before the call returns); at most GW_WRITE_BYTES */
+    GW_OP_CAS,      /* word at `offset`: if it is `expected`, make it `operand`; value = the word found */
     GW_OP_FETCH_ADD, /* word at `offset` += `operand`; value = the word before */
     GW_OP_FETCH, /* the bytes called `name` to `buffer`, at most `bytes`; needs no fence. value = how many */
 } gw_op_kind;
@@ -121,16 +124,16 @@ bool gw_transport_register(gw_transport *transport, uint32_t region, gw_region_k
 void gw_transport_withdraw(gw_transport *transport, uint32_t region);
 
 /* Moves the fence, synchronously. `fence` NULL or zeros: nothing is served. Only `members[count]` are served;
- * the array is copied. Must be called without any lock that a completion handler takes. */
+ * the array is copied. */
 void gw_transport_fence(gw_transport *transport, const gw_fence *fence, const gw_peer_id *members,
                         uint32_t count);
 
 /* Starts an operation; its completion may come before this returns. */
 void gw_transport_post(gw_transport *transport, const gw_op *op);
 
-/* Completes every outstanding operation on `peer` (NULL: on all) with GW_OP_UNKNOWN; what still arrives for
- * it is dropped and its buffer no longer touched. How a peer resolves its steals when it freezes. The
- * completions may come after this returns. */
+/* Completes every outstanding operation on `peer` (NULL: on all), synchronously: with GW_OP_UNKNOWN, or
+ * GW_OP_UNREACHABLE when it was not sent yet. What still arrives for it is dropped, and its buffer no longer
+ * touched. How a peer resolves its steals when it freezes. The completions come from inside this call. */
 void gw_transport_abandon(gw_transport *transport, const gw_peer_id *peer);
 
 /* Ends the link to a peer, if there is one. Outstanding operations complete with GW_OP_UNKNOWN; no link_down.

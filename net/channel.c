@@ -1,0 +1,503 @@
+#include "net/channel.h"
+
+#include "core/check.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    FRAME_VERSION = 1,
+    FRAME_PREFIX = 8,
+    FRAME = FRAME_PREFIX + GW_LANE_HEADER,
+    SMALL = 4096,        /* payloads up to this share a record with their header */
+    RECORD = 128 * 1024, /* payload of a record that we seal: stays in a core's cache between copies */
+    AHEAD = 4096,      /* plain: bytes read beyond the payload, so that one call reads the next header too */
+    SCRAP = 64 * 1024, /* where dropped payload is read to */
+    PARTS = 64,        /* most parts in one system call */
+    SEALED_BYTES = 2 * (RECORD + FRAME + GW_RECORD_HEADER + GW_RECORD_TAG),
+    OPENED_BYTES = 2 * (GW_RECORD_DATA + GW_RECORD_HEADER + GW_RECORD_TAG),
+};
+
+/* A position in a payload's parts. */
+typedef struct cursor {
+    const struct iovec *parts;
+    uint32_t part_count, part;
+    size_t offset; /* in that part */
+    size_t left;   /* bytes until the payload's end */
+} cursor;
+
+typedef enum receive_state { RX_HEAD, RX_ASK, RX_LAND, RX_DROP } receive_state;
+
+struct gw_channel {
+    gw_lane_peer peer; /* first: gw_channel_of */
+    void *owner;
+    int fd;
+    bool sealed; /* frames travel in records */
+
+    struct {
+        bool active;          /* a message is being sent */
+        uint8_t frame[FRAME]; /* its first bytes */
+        size_t frame_sent;
+        cursor payload;
+        struct iovec own_part; /* after a release: the rest of the payload, ours */
+        uint8_t *own;          /* NULL: the payload is the user's */
+        uint8_t *records;      /* sealed: records on their way, records[start, end) */
+        size_t start, end;
+    } tx;
+
+    struct {
+        receive_state state;
+        bool parked;
+        gw_lane_message message;
+        cursor payload;
+        uint8_t *bytes; /* read and not used yet: bytes[start, end) */
+        size_t start, end, capacity;
+        uint8_t *scrap; /* plain: made when first needed */
+    } rx;
+
+    gw_cipher seal, open;
+};
+
+/* ---- cursor ---- */
+
+static cursor cursor_on(const gw_lane_message *message) {
+    return (cursor){.parts = message->parts, .part_count = message->part_count, .left = message->bytes};
+}
+
+static void cursor_advance(cursor *c, size_t bytes) {
+    GW_CHECK(bytes <= c->left);
+    c->left -= bytes;
+    while (bytes > 0) {
+        GW_CHECK(c->part < c->part_count);
+        size_t here = c->parts[c->part].iov_len - c->offset;
+        if (bytes < here) {
+            c->offset += bytes;
+            return;
+        }
+        bytes -= here;
+        c->part++;
+        c->offset = 0;
+    }
+}
+
+/* The next bytes as parts for a system call; returns how many parts, and their sum in *bytes. */
+static uint32_t cursor_parts(const cursor *c, struct iovec *out, uint32_t most, size_t *bytes) {
+    uint32_t count = 0;
+    size_t offset = c->offset;
+    *bytes = 0;
+    for (uint32_t i = c->part; i < c->part_count && count < most && *bytes < c->left; i++, offset = 0) {
+        size_t length = c->parts[i].iov_len - offset;
+        if (length == 0) continue;
+        out[count++] = (struct iovec){(uint8_t *)c->parts[i].iov_base + offset, length};
+        *bytes += length;
+    }
+    return count;
+}
+
+/* The next `bytes` bytes where they lie, or NULL when they are not in one part. */
+static uint8_t *cursor_contiguous(cursor *c, size_t bytes) {
+    while (c->part < c->part_count && c->offset == c->parts[c->part].iov_len) {
+        c->part++;
+        c->offset = 0;
+    }
+    if (c->part == c->part_count || c->parts[c->part].iov_len - c->offset < bytes) return NULL;
+    return (uint8_t *)c->parts[c->part].iov_base + c->offset;
+}
+
+static void cursor_copy(cursor *c, uint8_t *bytes, size_t count, bool gather) {
+    while (count > 0) {
+        struct iovec part;
+        size_t here;
+        GW_CHECK(cursor_parts(c, &part, 1, &here) == 1);
+        if (here > count) here = count;
+        if (gather)
+            memcpy(bytes, part.iov_base, here);
+        else
+            memcpy(part.iov_base, bytes, here);
+        cursor_advance(c, here);
+        bytes += here;
+        count -= here;
+    }
+}
+
+/* ---- life ---- */
+
+gw_channel *gw_channel_open(gw_detached *stream, uint32_t lane, void *owner, gw_err *err) {
+    gw_channel *channel = calloc(1, sizeof *channel);
+    bool sealed = stream->seal.algorithm != GW_ALGORITHM_PLAIN;
+    size_t capacity = sealed ? OPENED_BYTES : AHEAD;
+    if (capacity < stream->ahead_bytes) capacity = stream->ahead_bytes;
+    uint8_t *bytes = malloc(capacity), *records = sealed ? malloc(SEALED_BYTES) : NULL;
+    if (channel == NULL || bytes == NULL || (sealed && records == NULL)) {
+        gw_fail(err, GW_E_NOMEM, "net/channel: no memory for a channel");
+        free(channel);
+        free(bytes);
+        free(records);
+        close(stream->fd);
+        channel = NULL;
+    } else {
+        if (stream->ahead_bytes > 0) memcpy(bytes, stream->ahead, stream->ahead_bytes);
+        channel->peer = (gw_lane_peer){.id = stream->remote.id, .lane = lane};
+        channel->owner = owner;
+        channel->fd = stream->fd;
+        channel->sealed = sealed;
+        channel->seal = stream->seal;
+        channel->open = stream->open;
+        channel->tx.records = records;
+        channel->rx.bytes = bytes;
+        channel->rx.end = stream->ahead_bytes;
+        channel->rx.capacity = capacity;
+        int on = 1;
+        setsockopt(channel->fd, IPPROTO_TCP, TCP_NODELAY, &on,
+                   sizeof on); /* fails harmlessly on a socketpair */
+    }
+    free(stream->ahead);
+    gw_cipher_wipe(&stream->seal);
+    gw_cipher_wipe(&stream->open);
+    *stream = (gw_detached){.fd = -1};
+    return channel;
+}
+
+void gw_channel_close(gw_channel *channel) {
+    close(channel->fd);
+    gw_cipher_wipe(&channel->seal);
+    gw_cipher_wipe(&channel->open);
+    free(channel->tx.own);
+    free(channel->tx.records);
+    free(channel->rx.bytes);
+    free(channel->rx.scrap);
+    free(channel);
+}
+
+int gw_channel_fd(const gw_channel *channel) {
+    return channel->fd;
+}
+void *gw_channel_owner(const gw_channel *channel) {
+    return channel->owner;
+}
+gw_lane_peer *gw_channel_peer(gw_channel *channel) {
+    return &channel->peer;
+}
+gw_channel *gw_channel_of(gw_lane_peer *peer) {
+    return (gw_channel *)peer;
+}
+bool gw_channel_is_parked(const gw_channel *channel) {
+    return channel->rx.parked;
+}
+void gw_channel_resume(gw_channel *channel) {
+    channel->rx.parked = false;
+}
+
+bool gw_channel_release(gw_channel *channel) {
+    if (channel->rx.state == RX_LAND) channel->rx.state = RX_DROP;
+    if (!channel->tx.active || channel->tx.own != NULL) return true;
+    size_t left = channel->tx.payload.left;
+    uint8_t *own = malloc(left + 1);
+    if (own == NULL) {
+        channel->tx.active = false;
+        return false;
+    }
+    cursor_copy(&channel->tx.payload, own, left, true);
+    channel->tx.own = own;
+    channel->tx.own_part = (struct iovec){own, left};
+    channel->tx.payload = (cursor){.parts = &channel->tx.own_part, .part_count = 1, .left = left};
+    return true;
+}
+
+/* ---- sending ---- */
+
+static bool take_next(gw_channel *channel, const gw_lane_user *user) {
+    gw_lane_message message;
+    if (!user->next(user->context, &channel->peer, &message)) return false;
+    GW_CHECK(message.bytes <= GW_LANE_PAYLOAD);
+    gw_writer w = gw_writer_on(channel->tx.frame, FRAME);
+    gw_put_u32(&w, FRAME_VERSION);
+    gw_put_u32(&w, message.bytes);
+    gw_put_bytes(&w, message.header, GW_LANE_HEADER);
+    GW_CHECK(!w.failed);
+    channel->tx.frame_sent = 0;
+    channel->tx.payload = cursor_on(&message);
+    channel->tx.active = true;
+    return true;
+}
+
+static void finish_sending(gw_channel *channel, const gw_lane_user *user) {
+    channel->tx.active = false;
+    if (channel->tx.own == NULL) {
+        user->sent(user->context, &channel->peer);
+        return;
+    }
+    free(channel->tx.own);
+    channel->tx.own = NULL;
+}
+
+static gw_flow socket_trouble(const char *verb, gw_err *err) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return GW_FLOW_BLOCKED;
+    if (errno == EINTR) return GW_FLOW_MORE;
+    gw_fail(err, GW_E_PEER, "net/channel: %s: %s", verb, strerror(errno));
+    return GW_FLOW_BROKEN;
+}
+
+static gw_flow send_plain(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+    if (!channel->tx.active && !take_next(channel, user)) return GW_FLOW_IDLE;
+    struct iovec parts[PARTS];
+    uint32_t count = 0;
+    size_t frame_left = FRAME - channel->tx.frame_sent, payload;
+    if (frame_left > 0)
+        parts[count++] = (struct iovec){channel->tx.frame + channel->tx.frame_sent, frame_left};
+    count += cursor_parts(&channel->tx.payload, parts + count, PARTS - count, &payload);
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+    ssize_t sent = sendmsg(channel->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0) return socket_trouble("send", err);
+    size_t of_frame = (size_t)sent < frame_left ? (size_t)sent : frame_left;
+    channel->tx.frame_sent += of_frame;
+    cursor_advance(&channel->tx.payload, (size_t)sent - of_frame);
+    if (channel->tx.frame_sent == FRAME && channel->tx.payload.left == 0) finish_sending(channel, user);
+    return GW_FLOW_MORE;
+}
+
+/* Seals the next record of the message in hand at the end of tx.records. */
+static bool seal_record(gw_channel *channel, gw_err *err) {
+    uint8_t *record = channel->tx.records + channel->tx.end, *plain = record + GW_RECORD_HEADER;
+    cursor *payload = &channel->tx.payload;
+    const uint8_t *from = plain;
+    size_t length = 0;
+    if (channel->tx.frame_sent == 0) {
+        memcpy(plain, channel->tx.frame, FRAME);
+        length = FRAME;
+        channel->tx.frame_sent = FRAME;
+        if (payload->left <= SMALL) {
+            length += payload->left;
+            cursor_copy(payload, plain + FRAME, payload->left, true);
+        }
+    } else {
+        length = payload->left < RECORD ? payload->left : RECORD;
+        from = cursor_contiguous(payload, length);
+        if (from == NULL) {
+            cursor_copy(payload, plain, length, true);
+            from = plain;
+        } else
+            cursor_advance(payload, length);
+    }
+    if (!gw_record_seal(&channel->seal, from, length, false, record, err)) return false;
+    channel->tx.end += gw_record_bytes(&channel->seal, length);
+    return true;
+}
+
+static gw_flow send_sealed(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+    const size_t room = RECORD + FRAME + GW_RECORD_HEADER + GW_RECORD_TAG;
+    if (channel->tx.start == channel->tx.end) channel->tx.start = channel->tx.end = 0;
+    while (channel->tx.start == 0 && SEALED_BYTES - channel->tx.end >= room) {
+        if (!channel->tx.active && !take_next(channel, user)) break;
+        if (!seal_record(channel, err)) return GW_FLOW_BROKEN;
+        if (channel->tx.payload.left == 0) finish_sending(channel, user);
+    }
+    if (channel->tx.end == 0) return GW_FLOW_IDLE;
+    ssize_t sent = send(channel->fd, channel->tx.records + channel->tx.start,
+                        channel->tx.end - channel->tx.start, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0) return socket_trouble("send", err);
+    channel->tx.start += (size_t)sent;
+    return GW_FLOW_MORE;
+}
+
+gw_flow gw_channel_send(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+    return channel->sealed ? send_sealed(channel, user, err) : send_plain(channel, user, err);
+}
+
+/* ---- receiving ---- */
+
+static gw_flow broken(gw_err *err, const char *what) {
+    gw_fail(err, GW_E_PEER, "net/channel: %s", what);
+    return GW_FLOW_BROKEN;
+}
+
+static void finish_receiving(gw_channel *channel, const gw_lane_user *user) {
+    bool landed = channel->rx.state == RX_LAND;
+    channel->rx.state = RX_HEAD;
+    if (landed) user->landed(user->context, &channel->peer);
+}
+
+/* Asks the user about the message whose header is in. */
+static gw_flow ask(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+    gw_lane_message *message = &channel->rx.message;
+    message->parts = NULL;
+    message->part_count = 0;
+    switch (user->arrive(user->context, &channel->peer, message)) {
+    case GW_ARRIVAL_PARK:
+        channel->rx.parked = true;
+        return GW_FLOW_IDLE;
+    case GW_ARRIVAL_REFUSE:
+        return broken(err, "the peer sent a message that makes no sense");
+    case GW_ARRIVAL_LAND:
+        channel->rx.state = RX_LAND;
+        break;
+    case GW_ARRIVAL_DROP:
+        channel->rx.state = RX_DROP;
+        break;
+    }
+    channel->rx.payload = cursor_on(message);
+    if (message->bytes == 0) finish_receiving(channel, user);
+    return GW_FLOW_MORE;
+}
+
+static bool parse_frame(gw_channel *channel, const uint8_t *frame) {
+    gw_reader r = gw_reader_on(frame, FRAME);
+    uint32_t version = gw_get_u32(&r);
+    channel->rx.message.bytes = gw_get_u32(&r);
+    gw_get_bytes(&r, channel->rx.message.header, GW_LANE_HEADER);
+    channel->rx.state = RX_ASK;
+    return version == FRAME_VERSION && channel->rx.message.bytes <= GW_LANE_PAYLOAD;
+}
+
+/* Moves payload that lies at `bytes` to its place. */
+static void take_payload(gw_channel *channel, const gw_lane_user *user, uint8_t *bytes, size_t count) {
+    cursor *payload = &channel->rx.payload;
+    if (channel->rx.state == RX_LAND)
+        cursor_copy(payload, bytes, count, false);
+    else
+        payload->left -= count;
+    if (payload->left == 0) finish_receiving(channel, user);
+}
+
+/* Uses what has been read. MORE: all used that can be. */
+static gw_flow use_plain(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+    for (;;) {
+        size_t have = channel->rx.end - channel->rx.start;
+        uint8_t *bytes = channel->rx.bytes + channel->rx.start;
+        if (channel->rx.state == RX_ASK) {
+            gw_flow flow = ask(channel, user, err);
+            if (flow != GW_FLOW_MORE) return flow;
+        } else if (channel->rx.state == RX_HEAD) {
+            if (have < FRAME) return GW_FLOW_MORE;
+            if (!parse_frame(channel, bytes)) return broken(err, "the peer sent garbage instead of a frame");
+            channel->rx.start += FRAME;
+        } else {
+            if (have == 0) return GW_FLOW_MORE;
+            size_t take = have < channel->rx.payload.left ? have : channel->rx.payload.left;
+            channel->rx.start += take;
+            take_payload(channel, user, bytes, take);
+        }
+    }
+}
+
+static void close_up(gw_channel *channel) {
+    size_t have = channel->rx.end - channel->rx.start;
+    if (channel->rx.start == 0) return;
+    memmove(channel->rx.bytes, channel->rx.bytes + channel->rx.start, have);
+    channel->rx.start = 0;
+    channel->rx.end = have;
+}
+
+static gw_flow receive_plain(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+    gw_flow flow = use_plain(channel, user, err);
+    if (flow != GW_FLOW_MORE) return flow;
+    close_up(channel);
+    struct iovec parts[PARTS];
+    uint32_t count = 0;
+    size_t direct = 0, left = channel->rx.payload.left;
+    if (channel->rx.state == RX_LAND) {
+        count = cursor_parts(&channel->rx.payload, parts, PARTS - 1, &direct);
+    } else if (channel->rx.state == RX_DROP) {
+        if (channel->rx.scrap == NULL) channel->rx.scrap = malloc(SCRAP);
+        if (channel->rx.scrap == NULL) return broken(err, "no memory");
+        direct = left < SCRAP ? left : SCRAP;
+        parts[count++] = (struct iovec){channel->rx.scrap, direct};
+    }
+    /* Ahead, only behind the whole payload. */
+    if (channel->rx.state == RX_HEAD || direct == left)
+        parts[count++] =
+            (struct iovec){channel->rx.bytes + channel->rx.end, channel->rx.capacity - channel->rx.end};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+    ssize_t got = recvmsg(channel->fd, &message, MSG_DONTWAIT);
+    if (got < 0) return socket_trouble("receive", err);
+    if (got == 0) return broken(err, "the peer closed the connection");
+    size_t of_payload = (size_t)got < direct ? (size_t)got : direct;
+    channel->rx.end += (size_t)got - of_payload;
+    if (of_payload > 0) {
+        if (channel->rx.state == RX_LAND)
+            cursor_advance(&channel->rx.payload, of_payload);
+        else
+            channel->rx.payload.left -= of_payload;
+        if (channel->rx.payload.left == 0) finish_receiving(channel, user);
+    }
+    return use_plain(channel, user, err);
+}
+
+/* Opens one whole record and uses its content. */
+static gw_flow use_record(gw_channel *channel, const gw_lane_user *user, uint8_t *record, size_t record_bytes,
+                          gw_err *err) {
+    uint8_t *plain = record + GW_RECORD_HEADER;
+    size_t length = record_bytes - gw_record_bytes(&channel->open, 0);
+    bool payload = channel->rx.state == RX_LAND || channel->rx.state == RX_DROP;
+    if (payload && (length == 0 || length > channel->rx.payload.left))
+        return broken(err, "the peer sent a record that overruns its message");
+    if (channel->rx.state == RX_LAND) {
+        uint8_t *place = cursor_contiguous(&channel->rx.payload, length);
+        if (!gw_record_open(&channel->open, record, record_bytes, place != NULL ? place : plain, err))
+            return GW_FLOW_BROKEN;
+        if (place != NULL) {
+            cursor_advance(&channel->rx.payload, length);
+            if (channel->rx.payload.left == 0) finish_receiving(channel, user);
+            return GW_FLOW_MORE;
+        }
+    } else if (!gw_record_open(&channel->open, record, record_bytes, plain, err))
+        return GW_FLOW_BROKEN;
+    if (payload) {
+        take_payload(channel, user, plain, length);
+        return GW_FLOW_MORE;
+    }
+    if (length < FRAME || !parse_frame(channel, plain))
+        return broken(err, "the peer sent garbage for a frame");
+    size_t inlined = length - FRAME;
+    if (inlined != (channel->rx.message.bytes <= SMALL ? channel->rx.message.bytes : 0))
+        return broken(err, "the peer sent a frame of the wrong length");
+    return GW_FLOW_MORE;
+}
+
+/* A header record is used in two goes: asking may park, and its payload must wait with it. */
+static gw_flow use_sealed(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+    for (;;) {
+        size_t have = channel->rx.end - channel->rx.start, record_bytes;
+        uint8_t *record = channel->rx.bytes + channel->rx.start;
+        bool more;
+        if (have < GW_RECORD_HEADER) return GW_FLOW_MORE;
+        if (!gw_record_measure(&channel->open, record, &record_bytes, &more, err)) return GW_FLOW_BROKEN;
+        if (more) return broken(err, "the peer sent a record of another kind of stream");
+        if (have < record_bytes) return GW_FLOW_MORE;
+        if (channel->rx.state == RX_ASK) { /* the record at hand is this message's, and open */
+            gw_flow flow = ask(channel, user, err);
+            if (flow != GW_FLOW_MORE) return flow;
+            channel->rx.start += record_bytes;
+            uint32_t bytes = channel->rx.message.bytes;
+            if (bytes > 0 && bytes <= SMALL)
+                take_payload(channel, user, record + GW_RECORD_HEADER + FRAME, bytes);
+        } else {
+            bool head = channel->rx.state == RX_HEAD;
+            gw_flow flow = use_record(channel, user, record, record_bytes, err);
+            if (flow != GW_FLOW_MORE) return flow;
+            if (!head) channel->rx.start += record_bytes;
+        }
+    }
+}
+
+static gw_flow receive_sealed(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+    gw_flow flow = use_sealed(channel, user, err);
+    if (flow != GW_FLOW_MORE) return flow;
+    close_up(channel);
+    ssize_t got = recv(channel->fd, channel->rx.bytes + channel->rx.end,
+                       channel->rx.capacity - channel->rx.end, MSG_DONTWAIT);
+    if (got < 0) return socket_trouble("receive", err);
+    if (got == 0) return broken(err, "the peer closed the connection");
+    channel->rx.end += (size_t)got;
+    return use_sealed(channel, user, err);
+}
+
+gw_flow gw_channel_receive(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+    if (channel->rx.parked) return GW_FLOW_IDLE;
+    return channel->sealed ? receive_sealed(channel, user, err) : receive_plain(channel, user, err);
+}

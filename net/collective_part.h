@@ -1,0 +1,101 @@
+/* Shared by net/collective.c (the queue), net/ring.c and net/doubling.c (the algorithms) alone: an all-reduce
+ * as its lanes see it.
+ *
+ * A call is cut into one *part* a lane: a slice of the vector that runs by itself on that lane's thread, so
+ * that parts share nothing but the call's end. Small calls have a part on lane 0 only.
+ *
+ * Message header (GW_LANE_HEADER bytes, little-endian): type u8 | sum type u8 | 0 u16 | index u32 | epoch u64
+ * | view 16 | step u64 | attempt u32 | bucket u32 | elements u64 | members u32 | chunks u32. */
+#ifndef GODWIT_NET_COLLECTIVE_PART_H
+#define GODWIT_NET_COLLECTIVE_PART_H
+
+#include "net/collective.h"
+#include "net/lane.h"
+
+#include <stdatomic.h>
+
+enum {
+    GW_RING_CHUNK_BYTES =
+        128 * 1024,                /* stays in a core's cache from socket to sum and on to the next socket */
+    GW_DOUBLING_BYTES = 64 * 1024, /* sums up to this go by recursive doubling */
+};
+
+typedef enum gw_part_message {
+    GW_PART_ENTER = 1, /* ring: index = how many members before and with the sender have entered */
+    GW_PART_CHUNK,     /* ring: index = which of the 2 (members - 1) chunk messages of this part */
+    GW_PART_ROUND,     /* doubling: index = stage */
+} gw_part_message;
+
+typedef struct gw_part_header {
+    gw_part_message type;
+    gw_sum_type sum;
+    uint32_t index;
+    gw_collective_tag tag;
+    uint64_t elements; /* of the whole call */
+    uint32_t members, chunks;
+} gw_part_header;
+
+typedef struct gw_part gw_part;
+
+/* What all parts of a call share; does not change while they run, but for the end. */
+typedef struct gw_call {
+    struct gw_call *next;
+    gw_collective_call is; /* members and segments are the call's own copies */
+    uint64_t *starts;      /* first element of each segment in the concatenation, and the end */
+    uint64_t elements;
+    uint32_t parts_left; /* under the collective's lock */
+    gw_part *parts;      /* one for each lane that has one */
+    uint32_t part_count;
+    uint64_t started_ns;
+    /* The end, when it is not a good one: written under the collective's lock, status last. */
+    atomic_int status; /* gw_collective_status; 0: going well */
+    gw_peer_id suspect;
+    gw_err err;
+} gw_call;
+
+/* An algorithm. All on the part's lane thread. */
+typedef struct gw_part_ops {
+    /* Finds its peers (gw_part_peer) and memory. */
+    bool (*open)(gw_part *part, gw_err *err);
+    /* As in gw_lane_user, for messages of this part. */
+    bool (*next)(gw_part *part, gw_lane_peer *peer, gw_lane_message *message);
+    void (*sent)(gw_part *part, gw_lane_peer *peer);
+    gw_arrival (*arrive)(gw_part *part, gw_lane_peer *peer, const gw_part_header *header,
+                         gw_lane_message *message);
+    void (*landed)(gw_part *part, gw_lane_peer *peer);
+    void (*close)(gw_part *part); /* also after an open that failed */
+} gw_part_ops;
+
+struct gw_part {
+    const gw_part_ops *ops;
+    gw_call *call;
+    gw_part *next; /* of the lane: the next call's part */
+    gw_transport *transport;
+    uint32_t lane;
+    struct gw_lane_ends *ends; /* the lane's channels: gw_part_peer */
+    void *state;               /* the algorithm's */
+    uint64_t first, count;     /* slice of the concatenated vector */
+    /* Set by the algorithm: */
+    bool tx_done;             /* nothing more for `next`: the next call's part may send */
+    bool done;                /* everything sent, landed and added */
+    bool all_entered;         /* every member has entered: the deadline counts */
+    gw_lane_peer *sending_to; /* where messages are that were taken and are not sent yet */
+    uint32_t in_flight;       /* how many */
+};
+
+extern const gw_part_ops gw_ring_ops, gw_doubling_ops;
+
+/* The lane's channel to a member; fails with GW_E_PEER when there is none. */
+bool gw_part_peer(const gw_part *part, uint32_t rank, gw_lane_peer **peer, gw_err *err);
+
+void gw_part_encode(const gw_part *part, gw_part_message type, uint32_t index, uint32_t chunks,
+                    uint8_t header[GW_LANE_HEADER]);
+bool gw_part_decode(const uint8_t bytes[GW_LANE_HEADER], gw_part_header *header);
+
+/* Elements [first, first + count) of the inputs or outputs as parts of a message; `list` has room for every
+ * segment of the call. Returns how many. */
+uint32_t gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t count, struct iovec *list);
+/* out += in over elements [first, first + count). */
+void gw_call_add(const gw_call *call, uint64_t first, uint64_t count);
+
+#endif

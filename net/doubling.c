@@ -1,0 +1,150 @@
+/* Recursive doubling for small sums: in stage k a member exchanges its sum so far with the one whose number
+ * differs in bit k, so that log2 N exchanges suffice. When N is no power of two, each of the first 2 (N -
+ * 2^m) members pairs up with its neighbour first (stage 0): the even one hands its vector over, and gets the
+ * result at the end. The two sides of an exchange add the same two vectors, and adding two floats does not
+ * depend on their order, so all have the same bytes.
+ *
+ * A sum is there as soon as all have entered, and nobody can know earlier that they have: there is no
+ * deadline to count here. */
+#include "core/check.h"
+#include "net/collective_part.h"
+#include "net/reduce.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct doubling {
+    uint32_t rounds;         /* m */
+    uint32_t folded;         /* N - 2^m pairs */
+    uint32_t stage;          /* 0 fold, 1 to m exchange, m + 1 unfold, m + 2 done */
+    bool to_send, to_land;   /* still, in this stage */
+    gw_lane_peer *peers[34]; /* by stage; NULL: nothing to do then */
+    struct iovec tx_part, rx_part, *segments;
+    uint64_t bytes;
+    uint8_t *sum, *theirs; /* `bytes` each */
+} doubling;
+
+/* Who we exchange with in exchange k: member number from the number among the 2^m that take part. */
+static uint32_t partner_of(const gw_part *part, const doubling *d, uint32_t k) {
+    uint32_t rank = part->call->is.rank;
+    uint32_t number = rank < 2 * d->folded ? rank / 2 : rank - d->folded;
+    uint32_t other = number ^ (1u << k);
+    return other < d->folded ? 2 * other + 1 : other + d->folded;
+}
+
+/* Copies between the segments and one buffer. */
+static void copy_vector(const gw_part *part, doubling *d, bool out) {
+    uint32_t parts = gw_call_gather(part->call, out, 0, part->count, d->segments);
+    uint8_t *at = d->sum;
+    for (uint32_t i = 0; i < parts; at += d->segments[i++].iov_len) {
+        if (out)
+            memcpy(d->segments[i].iov_base, at, d->segments[i].iov_len);
+        else
+            memcpy(at, d->segments[i].iov_base, d->segments[i].iov_len);
+    }
+}
+
+static void enter_stage(gw_part *part, doubling *d) {
+    uint32_t rank = part->call->is.rank, last = d->rounds + 1;
+    while (d->stage <= last && d->peers[d->stage] == NULL) d->stage++;
+    if (d->stage > last) {
+        part->tx_done = part->done = part->all_entered = true;
+        copy_vector(part, d, true);
+        return;
+    }
+    bool even = rank % 2 == 0;
+    d->to_send = d->stage == 0 ? even : d->stage == last ? !even : true;
+    d->to_land = d->stage == 0 ? !even : d->stage == last ? even : true;
+    gw_lane_peer *peer = d->peers[d->stage];
+    part->transport->ops->lane_resume(part->transport, peer);
+    part->transport->ops->lane_push(part->transport, peer);
+}
+
+static bool doubling_open(gw_part *part, gw_err *err) {
+    const gw_collective_call *is = &part->call->is;
+    doubling *d = part->state = calloc(1, sizeof *d);
+    if (d == NULL) return gw_fail(err, GW_E_NOMEM, "net/doubling: no memory");
+    d->bytes = part->count * gw_sum_bytes(is->type);
+    d->segments = calloc(is->segment_count, sizeof *d->segments);
+    d->sum = malloc(d->bytes + 1);
+    d->theirs = malloc(d->bytes + 1);
+    if (d->segments == NULL || d->sum == NULL || d->theirs == NULL)
+        return gw_fail(err, GW_E_NOMEM, "net/doubling: no memory");
+    while (2u << d->rounds <= is->member_count) d->rounds++;
+    d->folded = is->member_count - (1u << d->rounds);
+    bool folds = is->rank < 2 * d->folded, even = is->rank % 2 == 0;
+    if (folds) {
+        if (!gw_part_peer(part, even ? is->rank + 1 : is->rank - 1, &d->peers[0], err)) return false;
+        d->peers[d->rounds + 1] = d->peers[0];
+    }
+    for (uint32_t k = 0; k < d->rounds && !(folds && even); k++)
+        if (!gw_part_peer(part, partner_of(part, d, k), &d->peers[k + 1], err)) return false;
+    copy_vector(part, d, false);
+    enter_stage(part, d);
+    return true;
+}
+
+static void doubling_close(gw_part *part) {
+    doubling *d = part->state;
+    if (d == NULL) return;
+    free(d->segments);
+    free(d->sum);
+    free(d->theirs);
+    free(d);
+}
+
+static void advance(gw_part *part, doubling *d) {
+    if (d->to_send || d->to_land || part->in_flight > 0) return;
+    bool gathers = d->stage <= d->rounds, received = !(d->stage == 0 && part->call->is.rank % 2 == 0);
+    if (d->stage == d->rounds + 1) {
+        if (part->call->is.rank % 2 == 0) memcpy(d->sum, d->theirs, d->bytes);
+    } else if (gathers && received) {
+        gw_sum_add(part->call->is.type, d->sum, d->theirs, part->count);
+    }
+    d->stage++;
+    enter_stage(part, d);
+}
+
+static bool doubling_next(gw_part *part, gw_lane_peer *peer, gw_lane_message *message) {
+    doubling *d = part->state;
+    if (!d->to_send || peer != d->peers[d->stage]) return false;
+    d->to_send = false;
+    d->tx_part = (struct iovec){d->sum, d->bytes};
+    message->bytes = (uint32_t)d->bytes;
+    message->parts = &d->tx_part;
+    message->part_count = 1;
+    gw_part_encode(part, GW_PART_ROUND, d->stage, 0, message->header);
+    part->sending_to = peer;
+    part->in_flight++;
+    return true;
+}
+
+static void doubling_sent(gw_part *part, gw_lane_peer *peer) {
+    (void)peer;
+    advance(part, part->state);
+}
+
+static gw_arrival doubling_arrive(gw_part *part, gw_lane_peer *peer, const gw_part_header *header,
+                                  gw_lane_message *message) {
+    doubling *d = part->state;
+    if (header->type != GW_PART_ROUND || header->chunks != 0 || header->index > d->rounds + 1)
+        return GW_ARRIVAL_REFUSE;
+    if (header->index < d->stage || peer != d->peers[header->index] || message->bytes != d->bytes)
+        return GW_ARRIVAL_REFUSE;
+    if (header->index > d->stage) return GW_ARRIVAL_PARK;
+    if (!d->to_land) return GW_ARRIVAL_REFUSE;
+    d->rx_part = (struct iovec){d->theirs, d->bytes};
+    message->parts = &d->rx_part;
+    message->part_count = 1;
+    return GW_ARRIVAL_LAND;
+}
+
+static void doubling_landed(gw_part *part, gw_lane_peer *peer) {
+    (void)peer;
+    doubling *d = part->state;
+    d->to_land = false;
+    advance(part, d);
+}
+
+const gw_part_ops gw_doubling_ops = {doubling_open,   doubling_next,   doubling_sent,
+                                     doubling_arrive, doubling_landed, doubling_close};

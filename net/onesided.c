@@ -1,0 +1,283 @@
+#include "net/onesided.h"
+
+#include "core/check.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a lane peer's `state` is. */
+typedef struct end {
+    struct end *next;
+    gw_lane_peer *peer;
+    uint64_t number;
+    gw_asker *asker;
+    gw_server *server;
+    bool sending_reply, sending; /* a message taken by the lane, and whose */
+    bool asked_last;             /* take turns between requests and replies */
+    bool landing_write;
+    gw_request write; /* its payload lands in written */
+    struct iovec landing, payload;
+    uint8_t written[GW_WRITE_BYTES];
+} end;
+
+struct gw_onesided {
+    gw_tcp_lane *lane;
+    uint32_t window, read_bytes;
+    const gw_regions *regions;
+    gw_provider *provider;
+    gw_transport_events events;
+    pthread_mutex_t inbox_lock;
+    gw_posted *posted, **posted_last;
+    gw_lookup *answered; /* in any order */
+    end *ends;           /* inside the gate */
+    uint64_t numbers;
+};
+
+static void complete_unreachable(gw_onesided *onesided, gw_posted *posted) {
+    gw_completion completion = {.token = posted->op.token,
+                                .peer = posted->op.peer,
+                                .kind = posted->op.kind,
+                                .status = GW_OP_UNREACHABLE};
+    free(posted);
+    onesided->events.completed(onesided->events.context, &completion);
+}
+
+/* ---- the lane's user: inside the gate ---- */
+
+static void on_up(void *context, gw_lane_peer *peer) {
+    gw_onesided *onesided = context;
+    end *e = calloc(1, sizeof *e);
+    peer->state = NULL;
+    if (e != NULL) {
+        e->number = ++onesided->numbers;
+        e->asker = gw_asker_open(onesided->window, &onesided->events);
+        e->server =
+            gw_server_open(&peer->id, e->number, onesided->read_bytes, onesided->regions, onesided->provider);
+    }
+    if (e == NULL || e->asker == NULL || e->server == NULL) {
+        if (e != NULL && e->asker != NULL) gw_asker_close(e->asker);
+        if (e != NULL && e->server != NULL) gw_server_close(e->server);
+        free(e);
+        gw_err err;
+        gw_fail(&err, GW_E_NOMEM, "net/onesided: no memory for a channel");
+        gw_tcp_lane_refuse(onesided->lane, peer, &err);
+        return;
+    }
+    e->peer = peer;
+    peer->state = e;
+    e->next = onesided->ends;
+    onesided->ends = e;
+}
+
+static void on_down(void *context, gw_lane_peer *peer) {
+    gw_onesided *onesided = context;
+    end *gone = peer->state;
+    if (gone == NULL) return;
+    for (end **at = &onesided->ends; *at != NULL; at = &(*at)->next) {
+        if (*at != gone) continue;
+        *at = gone->next;
+        break;
+    }
+    gw_asker_close(gone->asker);
+    gw_server_close(gone->server);
+    free(gone);
+}
+
+static bool next_reply(end *e, gw_lane_message *message) {
+    gw_reply reply;
+    if (!gw_server_next(e->server, &reply, &e->payload)) return false;
+    gw_reply_encode(&reply, message->header);
+    return true;
+}
+
+static bool next_request(end *e, gw_lane_message *message) {
+    gw_request request;
+    if (!gw_asker_next(e->asker, &request, &e->payload)) return false;
+    gw_request_encode(&request, message->header);
+    return true;
+}
+
+static bool on_next(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+    (void)context;
+    end *e = peer->state;
+    if (e == NULL) return false;
+    GW_CHECK(!e->sending);
+    bool reply = e->asked_last && next_reply(e, message);
+    bool request = !reply && next_request(e, message);
+    if (!reply && !request) reply = next_reply(e, message);
+    if (!reply && !request) return false;
+    e->asked_last = request;
+    e->sending = true;
+    e->sending_reply = reply;
+    message->bytes = (uint32_t)e->payload.iov_len;
+    message->part_count = 1;
+    message->parts = &e->payload;
+    return true;
+}
+
+static void on_sent(void *context, gw_lane_peer *peer) {
+    (void)context;
+    end *e = peer->state;
+    GW_CHECK(e->sending);
+    e->sending = false;
+    if (e->sending_reply) gw_server_sent(e->server);
+}
+
+static gw_arrival take_request(gw_onesided *onesided, end *e, const gw_request *request,
+                               gw_lane_message *message) {
+    if (request->kind == GW_OP_WRITE) {
+        if (message->bytes != request->bytes || request->bytes > GW_WRITE_BYTES) return GW_ARRIVAL_REFUSE;
+        e->landing_write = true;
+        e->write = *request;
+        e->landing = (struct iovec){e->written, message->bytes};
+        return GW_ARRIVAL_LAND;
+    }
+    if (message->bytes != 0 || !gw_server_take(e->server, request, NULL, 0)) return GW_ARRIVAL_REFUSE;
+    gw_tcp_lane_push(onesided->lane, e->peer);
+    return GW_ARRIVAL_DROP; /* no payload: nothing to land */
+}
+
+static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+    gw_onesided *onesided = context;
+    end *e = peer->state;
+    gw_request request;
+    gw_reply reply;
+    if (e == NULL) return GW_ARRIVAL_REFUSE;
+    gw_arrival arrival = GW_ARRIVAL_REFUSE;
+    e->landing_write = false;
+    switch (gw_header_decode(message->header, &request, &reply)) {
+    case GW_HEADER_BAD:
+        return GW_ARRIVAL_REFUSE;
+    case GW_HEADER_REQUEST:
+        arrival = take_request(onesided, e, &request, message);
+        break;
+    case GW_HEADER_REPLY:
+        arrival = gw_asker_place(e->asker, &reply, message->bytes, &e->landing);
+        gw_tcp_lane_push(onesided->lane, peer); /* a place in the window may be free */
+        break;
+    }
+    message->parts = &e->landing;
+    message->part_count = 1;
+    return arrival;
+}
+
+static void on_landed(void *context, gw_lane_peer *peer) {
+    gw_onesided *onesided = context;
+    end *e = peer->state;
+    if (!e->landing_write) {
+        gw_asker_landed(e->asker);
+    } else if (!gw_server_take(e->server, &e->write, e->written, e->write.bytes)) {
+        gw_err err;
+        gw_fail(&err, GW_E_PEER, "net/onesided: the peer sent too many requests at once");
+        gw_tcp_lane_refuse(onesided->lane, peer, &err);
+    }
+    gw_tcp_lane_push(onesided->lane, peer);
+}
+
+static end *find_end(const gw_onesided *onesided, const gw_peer_id *peer) {
+    for (end *e = onesided->ends; e != NULL; e = e->next) /* newest first: a link's successor before it */
+        if (gw_peer_id_equal(&e->peer->id, peer)) return e;
+    return NULL;
+}
+
+static void take_answer(gw_onesided *onesided, gw_lookup *lookup) {
+    for (end *e = onesided->ends; e != NULL; e = e->next) {
+        if (e->number != lookup->channel) continue;
+        gw_server_answered(e->server, lookup);
+        gw_tcp_lane_push(onesided->lane, e->peer);
+        return;
+    }
+    gw_lookup_free(lookup);
+}
+
+static void on_woken(void *context, uint32_t number) {
+    (void)number;
+    gw_onesided *onesided = context;
+    pthread_mutex_lock(&onesided->inbox_lock);
+    gw_posted *posted = onesided->posted;
+    gw_lookup *answered = onesided->answered;
+    onesided->posted = NULL;
+    onesided->posted_last = &onesided->posted;
+    onesided->answered = NULL;
+    pthread_mutex_unlock(&onesided->inbox_lock);
+    while (posted != NULL) {
+        gw_posted *next = posted->next;
+        end *e = find_end(onesided, &posted->op.peer);
+        if (e == NULL) {
+            complete_unreachable(onesided, posted);
+        } else {
+            gw_asker_add(e->asker, posted);
+            gw_tcp_lane_push(onesided->lane, e->peer);
+        }
+        posted = next;
+    }
+    while (answered != NULL) {
+        gw_lookup *next = answered->next;
+        take_answer(onesided, answered);
+        answered = next;
+    }
+}
+
+/* ---- from outside ---- */
+
+gw_onesided *gw_onesided_open(gw_tcp_lane *lane, uint32_t window, uint32_t read_bytes,
+                              const gw_regions *regions, gw_provider *provider,
+                              const gw_transport_events *events, gw_err *err) {
+    gw_onesided *onesided = calloc(1, sizeof *onesided);
+    if (onesided == NULL) {
+        gw_fail(err, GW_E_NOMEM, "net/onesided: no memory");
+        return NULL;
+    }
+    *onesided = (gw_onesided){.lane = lane,
+                              .window = window,
+                              .read_bytes = read_bytes,
+                              .regions = regions,
+                              .provider = provider,
+                              .events = *events};
+    onesided->posted_last = &onesided->posted;
+    pthread_mutex_init(&onesided->inbox_lock, NULL);
+    gw_lane_user user = {onesided, on_up, on_down, on_next, on_sent, on_arrive, on_landed, on_woken};
+    gw_tcp_lane_enter(lane);
+    gw_tcp_lane_use(lane, &user);
+    gw_tcp_lane_leave(lane);
+    return onesided;
+}
+
+void gw_onesided_close(gw_onesided *onesided) {
+    GW_CHECK(onesided->ends == NULL);
+    on_woken(onesided, 0); /* what still waits has no channel: unreachable, or dropped */
+    pthread_mutex_destroy(&onesided->inbox_lock);
+    free(onesided);
+}
+
+void gw_onesided_post(gw_onesided *onesided, gw_posted *posted) {
+    posted->next = NULL;
+    pthread_mutex_lock(&onesided->inbox_lock);
+    *onesided->posted_last = posted;
+    onesided->posted_last = &posted->next;
+    pthread_mutex_unlock(&onesided->inbox_lock);
+    gw_tcp_lane_wake(onesided->lane);
+}
+
+void gw_onesided_answered(gw_onesided *onesided, gw_lookup *lookup) {
+    pthread_mutex_lock(&onesided->inbox_lock);
+    lookup->next = onesided->answered;
+    onesided->answered = lookup;
+    pthread_mutex_unlock(&onesided->inbox_lock);
+    gw_tcp_lane_wake(onesided->lane);
+}
+
+void gw_onesided_abandon(gw_onesided *onesided, const gw_peer_id *peer) {
+    gw_tcp_lane_enter(onesided->lane);
+    on_woken(onesided, 0); /* what was posted before */
+    for (end *e = onesided->ends; e != NULL; e = e->next) {
+        if (peer != NULL && !gw_peer_id_equal(&e->peer->id, peer)) continue;
+        (void)gw_tcp_lane_release(onesided->lane, e->peer);
+        if (e->sending) on_sent(onesided, e->peer);
+        e->landing_write = false;
+        gw_asker_abandon(e->asker);
+    }
+    gw_tcp_lane_leave(onesided->lane);
+    gw_tcp_lane_wake(onesided->lane);
+}

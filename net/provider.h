@@ -1,0 +1,35 @@
+/* The thread that looks up what FETCH asks for (gw_fetch_provider.find may read a file), so that no data
+ * thread waits for a disk. */
+#ifndef GODWIT_NET_PROVIDER_H
+#define GODWIT_NET_PROVIDER_H
+
+#include "net/transport.h"
+
+typedef struct gw_provider gw_provider;
+
+/* One question and its answer. Made and freed by who asks. */
+typedef struct gw_lookup {
+    struct gw_lookup *next;
+    gw_peer_id asker;
+    gw_hash name;
+    uint64_t channel, id;     /* the asker's: which channel and request it is for */
+    uint64_t capacity;        /* longer answers are of no use */
+    gw_fetch_provider source; /* filled in with the answer */
+    bool found;
+    const void *bytes; /* until gw_lookup_free */
+    uint64_t length;
+} gw_lookup;
+
+/* `answered` is called on the provider's thread, once a lookup. */
+gw_provider *gw_provider_open(const gw_fetch_provider *source,
+                              void (*answered)(void *context, gw_lookup *lookup), void *context, gw_err *err);
+/* Answers what was asked, then ends the thread and frees. */
+void gw_provider_close(gw_provider *provider);
+
+/* Any thread. */
+void gw_provider_ask(gw_provider *provider, gw_lookup *lookup);
+/* Gives the bytes of an answer back, if it has any, and frees it. Any thread, also after the provider has
+ * ended. */
+void gw_lookup_free(gw_lookup *lookup);
+
+#endif

@@ -1,0 +1,380 @@
+#include "net/tcp_lane.h"
+
+#include "core/check.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { EVENTS = 32, ROUNDS = 16 /* of work between two looks at the sockets */ };
+
+/* A channel's place in the lane. */
+typedef struct seat {
+    struct seat *next; /* in the inbox */
+    gw_channel *channel;
+    gw_tcp_link *link;
+    bool readable, writable; /* edge-triggered: true until the socket says otherwise */
+    bool ending;             /* the peer has closed its side: read on until its last byte */
+    bool pushed;             /* the user may have something to send, or bytes wait half sent */
+    bool refused;            /* by the user, or out of memory: `trouble` says why */
+    gw_err trouble;
+} seat;
+
+struct gw_tcp_lane {
+    uint32_t number;
+    gw_lane_user user;
+    bool used; /* user is set */
+    gw_tcp_lane_broken *broken;
+    void *context;
+    pthread_t thread;
+    pthread_mutex_t gate;
+    atomic_uint visitors; /* want the gate: the thread lets them go first */
+    int epoll_fd, event_fd;
+    atomic_bool spin, closing;
+    atomic_bool called; /* something for the thread was left since it last looked */
+    atomic_bool asleep; /* it waits, or is about to: needs a write to event_fd */
+    pthread_mutex_t inbox_lock;
+    seat *inbox;
+    /* inside the gate */
+    seat **seats;
+    uint32_t seat_count, seat_capacity;
+    uint64_t alarm_ns;
+};
+
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void gw_tcp_link_forget(gw_tcp_link *link) {
+    if (atomic_fetch_sub(&link->references, 1) == 1) free(link);
+}
+
+static seat *seat_of(gw_lane_peer *peer) {
+    return gw_channel_owner(gw_channel_of(peer));
+}
+
+/* ---- seats ---- */
+
+static void free_seat(seat *s) {
+    gw_channel_close(s->channel);
+    gw_tcp_link_forget(s->link);
+    free(s);
+}
+
+/* Takes away seat i. With `why`: it broke by itself. */
+static void drop_seat(gw_tcp_lane *lane, uint32_t i, const gw_err *why) {
+    seat *s = lane->seats[i];
+    lane->seats[i] = lane->seats[--lane->seat_count];
+    if (lane->used) lane->user.down(lane->user.context, gw_channel_peer(s->channel));
+    if (why != NULL) lane->broken(lane->context, s->link, why);
+    free_seat(s);
+}
+
+static bool seat_down(gw_tcp_lane *lane, seat *s, gw_err *err) {
+    if (lane->seat_count == lane->seat_capacity) {
+        uint32_t capacity = lane->seat_capacity == 0 ? 8 : 2 * lane->seat_capacity;
+        seat **seats = realloc(lane->seats, capacity * sizeof(seat *));
+        if (seats == NULL) return gw_fail(err, GW_E_NOMEM, "net/tcp_lane: no memory for a channel");
+        lane->seats = seats;
+        lane->seat_capacity = capacity;
+    }
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = s};
+    if (epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, gw_channel_fd(s->channel), &event) != 0)
+        return gw_fail_errno(err, errno, "net/tcp_lane: epoll_ctl");
+    lane->seats[lane->seat_count++] = s;
+    if (lane->used) lane->user.up(lane->user.context, gw_channel_peer(s->channel));
+    return true;
+}
+
+static void take_inbox(gw_tcp_lane *lane) {
+    pthread_mutex_lock(&lane->inbox_lock);
+    seat *inbox = lane->inbox;
+    lane->inbox = NULL;
+    pthread_mutex_unlock(&lane->inbox_lock);
+    seat *in_order = NULL;
+    while (inbox != NULL) {
+        seat *next = inbox->next;
+        inbox->next = in_order;
+        in_order = inbox;
+        inbox = next;
+    }
+    while (in_order != NULL) {
+        seat *s = in_order;
+        in_order = s->next;
+        gw_err err;
+        if (atomic_load(&s->link->ended)) {
+            free_seat(s);
+        } else if (!seat_down(lane, s, &err)) {
+            lane->broken(lane->context, s->link, &err);
+            free_seat(s);
+        }
+    }
+    for (uint32_t i = lane->seat_count; i > 0; i--)
+        if (atomic_load(&lane->seats[i - 1]->link->ended)) drop_seat(lane, i - 1, NULL);
+}
+
+/* ---- the thread ---- */
+
+/* One round of work on a seat. False: it is broken, err says why. */
+static bool serve(gw_tcp_lane *lane, seat *s, gw_err *err) {
+    if (s->refused) {
+        *err = s->trouble;
+        return false;
+    }
+    if (s->readable) {
+        gw_flow flow = gw_channel_receive(s->channel, &lane->user, err);
+        if (flow == GW_FLOW_BROKEN) return false;
+        if (flow == GW_FLOW_BLOCKED && !s->ending) s->readable = false;
+        if (flow == GW_FLOW_IDLE && s->ending)
+            return gw_fail(err, GW_E_PEER, "net/tcp_lane: the peer closed the connection");
+    }
+    if (s->writable && s->pushed) {
+        gw_flow flow = gw_channel_send(s->channel, &lane->user, err);
+        if (flow == GW_FLOW_BROKEN) return false;
+        if (flow == GW_FLOW_BLOCKED) s->writable = false;
+        if (flow == GW_FLOW_IDLE) s->pushed = false;
+    }
+    return true;
+}
+
+static bool has_work(const seat *s) {
+    return s->refused || (s->readable && !gw_channel_is_parked(s->channel)) || (s->writable && s->pushed);
+}
+
+/* True while there is more to do without waiting. */
+static bool serve_all(gw_tcp_lane *lane) {
+    bool busy = false;
+    for (uint32_t i = lane->seat_count; i > 0; i--) {
+        gw_err err;
+        if (has_work(lane->seats[i - 1]) && !serve(lane, lane->seats[i - 1], &err))
+            drop_seat(lane, i - 1, &err);
+    }
+    for (uint32_t i = 0; i < lane->seat_count && !busy; i++) busy = has_work(lane->seats[i]);
+    return busy;
+}
+
+static void note_events(gw_tcp_lane *lane, const struct epoll_event *events, int count) {
+    for (int i = 0; i < count; i++) {
+        seat *s = events[i].data.ptr;
+        if (s == NULL) {
+            uint64_t ignored;
+            GW_CHECK(read(lane->event_fd, &ignored, sizeof ignored) == sizeof ignored || errno == EAGAIN);
+            continue;
+        }
+        if (events[i].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) s->readable = true;
+        if (events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) s->ending = true;
+        if (events[i].events & EPOLLOUT) s->writable = true;
+        /* Parked, and the peer is gone: what it would have sent after the parked message never comes. */
+        if (s->ending && gw_channel_is_parked(s->channel)) {
+            s->refused = true;
+            gw_fail(&s->trouble, GW_E_PEER, "net/tcp_lane: the peer closed the connection");
+        }
+    }
+}
+
+static int wait_ms(const gw_tcp_lane *lane) {
+    if (lane->alarm_ns == UINT64_MAX) return -1;
+    uint64_t now = now_ns();
+    if (now >= lane->alarm_ns) return 0;
+    uint64_t ms = (lane->alarm_ns - now + 999999u) / 1000000u;
+    return ms > 60000 ? 60000 : (int)ms;
+}
+
+static void enter_own_gate(gw_tcp_lane *lane) {
+    while (atomic_load(&lane->visitors) > 0) sched_yield();
+    pthread_mutex_lock(&lane->gate);
+}
+
+static void heed_calls(gw_tcp_lane *lane) {
+    bool called = atomic_exchange(&lane->called, false);
+    if (called) take_inbox(lane);
+    if (lane->alarm_ns != UINT64_MAX && now_ns() >= lane->alarm_ns) {
+        lane->alarm_ns = UINT64_MAX;
+        called = true;
+    }
+    if (called && lane->used) lane->user.woken(lane->user.context, lane->number);
+}
+
+static void *lane_main(void *argument) {
+    gw_tcp_lane *lane = argument;
+    struct epoll_event events[EVENTS];
+    int count = 0;
+    while (!atomic_load(&lane->closing)) {
+        enter_own_gate(lane);
+        note_events(lane, events, count);
+        heed_calls(lane);
+        bool busy = lane->used && serve_all(lane);
+        for (uint32_t round = 1; busy && round < ROUNDS && !atomic_load(&lane->called); round++)
+            busy = serve_all(lane);
+        int timeout = wait_ms(lane);
+        pthread_mutex_unlock(&lane->gate);
+        if (busy || atomic_load(&lane->spin)) timeout = 0;
+        if (timeout != 0) {
+            atomic_store(&lane->asleep, true);
+            if (atomic_load(&lane->called) || atomic_load(&lane->closing)) timeout = 0;
+        }
+        count = epoll_wait(lane->epoll_fd, events, EVENTS, timeout);
+        GW_CHECK(count >= 0 || errno == EINTR);
+        atomic_store(&lane->asleep, false);
+    }
+    return NULL;
+}
+
+/* ---- from outside ---- */
+
+static bool start_thread(gw_tcp_lane *lane, gw_err *err) {
+    lane->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    lane->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    if (lane->epoll_fd < 0 || lane->event_fd < 0 ||
+        epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, lane->event_fd, &event) != 0)
+        return gw_fail_errno(err, errno, "net/tcp_lane: epoll");
+    int failed = pthread_create(&lane->thread, NULL, lane_main, lane);
+    if (failed != 0) return gw_fail_errno(err, failed, "net/tcp_lane: pthread_create");
+    return true;
+}
+
+static void free_lane(gw_tcp_lane *lane) {
+    if (lane->epoll_fd >= 0) close(lane->epoll_fd);
+    if (lane->event_fd >= 0) close(lane->event_fd);
+    pthread_mutex_destroy(&lane->gate);
+    pthread_mutex_destroy(&lane->inbox_lock);
+    free(lane->seats);
+    free(lane);
+}
+
+gw_tcp_lane *gw_tcp_lane_open(uint32_t number, const gw_lane_user *user, gw_tcp_lane_broken *broken,
+                              void *context, gw_err *err) {
+    gw_tcp_lane *lane = calloc(1, sizeof *lane);
+    if (lane == NULL) {
+        gw_fail(err, GW_E_NOMEM, "net/tcp_lane: no memory for a lane");
+        return NULL;
+    }
+    lane->number = number;
+    lane->broken = broken;
+    lane->context = context;
+    lane->alarm_ns = UINT64_MAX;
+    lane->epoll_fd = lane->event_fd = -1;
+    pthread_mutex_init(&lane->gate, NULL);
+    pthread_mutex_init(&lane->inbox_lock, NULL);
+    gw_tcp_lane_use(lane, user);
+    if (!start_thread(lane, err)) {
+        free_lane(lane);
+        return NULL;
+    }
+    return lane;
+}
+
+static void call(gw_tcp_lane *lane) {
+    atomic_store(&lane->called, true);
+    if (!atomic_exchange(&lane->asleep, false)) return;
+    uint64_t one = 1;
+    GW_CHECK(write(lane->event_fd, &one, sizeof one) == sizeof one || errno == EAGAIN);
+}
+
+void gw_tcp_lane_stop(gw_tcp_lane *lane) {
+    atomic_store(&lane->closing, true);
+    call(lane);
+    pthread_join(lane->thread, NULL);
+    take_inbox(lane);
+    while (lane->seat_count > 0) drop_seat(lane, lane->seat_count - 1, NULL);
+}
+
+void gw_tcp_lane_close(gw_tcp_lane *lane) {
+    GW_CHECK(atomic_load(&lane->closing) && lane->seat_count == 0);
+    free_lane(lane);
+}
+
+bool gw_tcp_lane_add(gw_tcp_lane *lane, gw_detached *stream, gw_tcp_link *link, gw_err *err) {
+    seat *s = calloc(1, sizeof *s);
+    gw_channel *channel = gw_channel_open(stream, lane->number, s, err);
+    if (s == NULL || channel == NULL) {
+        if (channel != NULL) gw_channel_close(channel);
+        free(s);
+        return gw_fail(err, GW_E_NOMEM, "net/tcp_lane: no memory for a channel");
+    }
+    *s = (seat){.channel = channel, .link = link, .readable = true, .writable = true};
+    atomic_fetch_add(&link->references, 1);
+    pthread_mutex_lock(&lane->inbox_lock);
+    s->next = lane->inbox;
+    lane->inbox = s;
+    pthread_mutex_unlock(&lane->inbox_lock);
+    call(lane);
+    return true;
+}
+
+void gw_tcp_lane_wake(gw_tcp_lane *lane) {
+    call(lane);
+}
+
+void gw_tcp_lane_spin(gw_tcp_lane *lane, bool spin) {
+    atomic_store(&lane->spin, spin);
+    call(lane);
+}
+
+void gw_tcp_lane_enter(gw_tcp_lane *lane) {
+    atomic_fetch_add(&lane->visitors, 1);
+    pthread_mutex_lock(&lane->gate);
+}
+
+void gw_tcp_lane_leave(gw_tcp_lane *lane) {
+    pthread_mutex_unlock(&lane->gate);
+    atomic_fetch_sub(&lane->visitors, 1);
+}
+
+void gw_tcp_lane_use(gw_tcp_lane *lane, const gw_lane_user *user) {
+    lane->used = user != NULL;
+    lane->alarm_ns = UINT64_MAX;
+    if (user == NULL) {
+        /* What a past user left half sent or half landed must not be touched again. */
+        for (uint32_t i = 0; i < lane->seat_count; i++)
+            (void)gw_tcp_lane_release(lane, gw_channel_peer(lane->seats[i]->channel));
+        return;
+    }
+    lane->user = *user;
+    for (uint32_t i = 0; i < lane->seat_count; i++) {
+        gw_channel_resume(lane->seats[i]->channel);
+        lane->user.up(lane->user.context, gw_channel_peer(lane->seats[i]->channel));
+    }
+    if (lane->seat_count > 0) call(lane);
+}
+
+/* ---- inside the gate ---- */
+
+void gw_tcp_lane_push(gw_tcp_lane *lane, gw_lane_peer *peer) {
+    GW_CHECK(peer->lane == lane->number);
+    seat_of(peer)->pushed = true;
+}
+
+void gw_tcp_lane_resume(gw_tcp_lane *lane, gw_lane_peer *peer) {
+    GW_CHECK(peer->lane == lane->number);
+    gw_channel_resume(gw_channel_of(peer));
+}
+
+bool gw_tcp_lane_release(gw_tcp_lane *lane, gw_lane_peer *peer) {
+    GW_CHECK(peer->lane == lane->number);
+    seat *s = seat_of(peer);
+    s->pushed = true; /* the rest of a message goes on, also when no user pushes again */
+    if (gw_channel_release(gw_channel_of(peer))) return true;
+    s->refused = true;
+    return gw_fail(&s->trouble, GW_E_NOMEM, "net/tcp_lane: no memory to let go of a message");
+}
+
+void gw_tcp_lane_alarm(gw_tcp_lane *lane, uint64_t at_ns) {
+    lane->alarm_ns = at_ns;
+}
+
+void gw_tcp_lane_refuse(gw_tcp_lane *lane, gw_lane_peer *peer, const gw_err *why) {
+    GW_CHECK(peer->lane == lane->number);
+    seat *s = seat_of(peer);
+    s->refused = true;
+    s->trouble = *why;
+}

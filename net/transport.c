@@ -1,0 +1,55 @@
+#include "net/transport.h"
+
+#include "core/check.h"
+#include "net/lane.h"
+
+bool gw_transport_register(gw_transport *transport, uint32_t region, gw_region_kind kind, void *memory,
+                           uint64_t bytes, gw_err *err) {
+    return transport->ops->add_region(transport, region, kind, memory, bytes, err);
+}
+
+void gw_transport_withdraw(gw_transport *transport, uint32_t region) {
+    transport->ops->remove_region(transport, region);
+}
+
+void gw_transport_fence(gw_transport *transport, const gw_fence *fence, const gw_peer_id *members,
+                        uint32_t count) {
+    GW_CHECK(count == 0 || members != NULL);
+    transport->ops->fence(transport, fence, members, count);
+}
+
+void gw_transport_post(gw_transport *transport, const gw_op *op) {
+    GW_CHECK(op->kind >= GW_OP_READ && op->kind <= GW_OP_FETCH);
+    GW_CHECK(op->region < GW_MAX_REGIONS);
+    bool moves = op->kind == GW_OP_READ || op->kind == GW_OP_WRITE;
+    GW_CHECK(!moves || (op->buffer != NULL && op->bytes > 0));
+    GW_CHECK(op->kind != GW_OP_WRITE || op->bytes <= GW_WRITE_BYTES);
+    GW_CHECK(op->kind != GW_OP_FETCH || op->buffer != NULL || op->bytes == 0);
+    transport->ops->post(transport, op);
+}
+
+void gw_transport_abandon(gw_transport *transport, const gw_peer_id *peer) {
+    transport->ops->abandon(transport, peer);
+}
+
+void gw_transport_unlink(gw_transport *transport, const gw_peer_id *peer) {
+    transport->ops->unlink(transport, peer);
+}
+
+void gw_transport_spin(gw_transport *transport, bool spin) {
+    transport->ops->spin(transport, spin);
+}
+
+void gw_transport_close(gw_transport *transport) {
+    transport->ops->close(transport);
+}
+
+const char *gw_op_status_name(gw_op_status status) {
+    static const char *const names[] = {
+        [GW_OP_OK] = "ok",           [GW_OP_MISMATCH] = "mismatch",  [GW_OP_FENCED] = "fenced",
+        [GW_OP_DENIED] = "denied",   [GW_OP_NOTFOUND] = "not-found", [GW_OP_UNREACHABLE] = "unreachable",
+        [GW_OP_UNKNOWN] = "unknown",
+    };
+    GW_CHECK(status >= GW_OP_OK && (size_t)status < sizeof names / sizeof names[0]);
+    return names[status];
+}
