@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "net/collective_part.h"
+#include "net/loop.h"
 #include "net/reduce.h"
 
 #include <pthread.h>
@@ -35,12 +36,6 @@ struct gw_collective {
     uint64_t delivered_ns;
 };
 
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* By epoch, step, attempt, bucket. */
 static int compare_tags(const gw_collective_tag *a, const gw_collective_tag *b) {
     if (a->fence.epoch != b->fence.epoch) return a->fence.epoch < b->fence.epoch ? -1 : 1;
@@ -59,7 +54,7 @@ static void deliver(gw_collective *collective) {
         collective->first = call->next;
         if (collective->first == NULL) collective->last = NULL;
         collective->delivering = true;
-        uint64_t now = now_ns(), since = call->started_ns;
+        uint64_t now = gw_now_ns(), since = call->started_ns;
         if (since < collective->delivered_ns) since = collective->delivered_ns;
         collective->delivered_ns = now;
         pthread_mutex_unlock(&collective->lock);
@@ -202,7 +197,7 @@ static void on_sent(void *context, gw_lane_peer *peer) {
     gw_part *part = lane->first;
     while (part != NULL && (part->sending_to != peer || part->in_flight == 0)) part = part->next;
     GW_CHECK(part != NULL);
-    lane->progress_ns = now_ns();
+    lane->progress_ns = gw_now_ns();
     part->in_flight--;
     bool blocked = !part->tx_done;
     part->ops->sent(part, peer);
@@ -259,7 +254,7 @@ static void on_landed(void *context, gw_lane_peer *peer) {
     gw_part *part = peer->state;
     GW_CHECK(part != NULL);
     peer->state = NULL;
-    lane->progress_ns = now_ns();
+    lane->progress_ns = gw_now_ns();
     bool blocked = !part->tx_done, waiting = !part->all_entered;
     part->ops->landed(part, peer);
     if (blocked && part->tx_done) push_all(lane);
@@ -295,7 +290,7 @@ static void take_inbox(gw_lane_ends *lane) {
     gw_part *part = lane->inbox;
     lane->inbox = lane->inbox_last = NULL;
     pthread_mutex_unlock(&collective->lock);
-    bool came = part != NULL, failed = false;
+    bool came = part != NULL;
     while (part != NULL) {
         gw_part *next = part->next;
         part->next = NULL;
@@ -306,16 +301,14 @@ static void take_inbox(gw_lane_ends *lane) {
             lane->last->next = part;
         lane->last = part;
         gw_err err;
-        if (atomic_load(&part->call->status) == 0 && !part->ops->open(part, &err)) {
+        if (atomic_load(&part->call->status) == 0 && !part->ops->open(part, &err))
             fail_calls(lane, NULL, &err);
-            failed = true;
-        }
         part = next;
     }
     if (!came) return;
     for (uint32_t i = 0; i < lane->peer_count; i++) transport->ops->lane_resume(transport, lane->peers[i]);
     push_all(lane);
-    if (failed) take_down(lane);
+    take_down(lane); /* what was ended before it came here */
 }
 
 /* Sets the alarm for the first part that is to fail when nothing moves. */
@@ -329,7 +322,7 @@ static void arm(gw_lane_ends *lane) {
 }
 
 static void check_deadline(gw_lane_ends *lane) {
-    uint64_t now = now_ns();
+    uint64_t now = gw_now_ns();
     for (gw_part *part = lane->first; part != NULL; part = part->next) {
         uint64_t limit = lane->progress_ns + (uint64_t)part->call->is.progress_ms * 1000000u;
         if (!part->all_entered || part->done || now < limit) continue;
@@ -392,40 +385,41 @@ static bool check_call(const gw_collective_call *is, gw_err *err) {
     if (is->member_count < 1 || is->member_count > GW_COLLECTIVE_MEMBERS || is->rank >= is->member_count)
         return gw_fail(err, GW_E_INVALID, "net/collective: rank %u of %u members", is->rank,
                        is->member_count);
-    if (is->segment_count < 1 || is->progress_ms == 0)
-        return gw_fail(err, GW_E_INVALID, "net/collective: a call needs a segment and a deadline");
+    if (is->piece_count < 1 || is->progress_ms == 0)
+        return gw_fail(err, GW_E_INVALID, "net/collective: a call needs a piece and a deadline");
     uint64_t elements = 0;
-    for (uint32_t i = 0; i < is->segment_count; i++) {
-        const gw_segment *s = &is->segments[i];
+    for (uint32_t i = 0; i < is->piece_count; i++) {
+        const gw_collective_piece *s = &is->pieces[i];
         if (s->count > GW_COLLECTIVE_ELEMENTS || (elements += s->count) > GW_COLLECTIVE_ELEMENTS)
             return gw_fail(err, GW_E_LIMIT, "net/collective: more than 2^40 elements");
         uint64_t misaligned = ((uintptr_t)s->in | (uintptr_t)s->out) % gw_sum_bytes(is->type);
         if (s->count > 0 && (s->in == NULL || s->out == NULL || misaligned != 0))
-            return gw_fail(err, GW_E_INVALID, "net/collective: segment %u is not aligned memory", i);
+            return gw_fail(err, GW_E_INVALID, "net/collective: piece %u is not aligned memory", i);
         if (s->in == s->out && s->count > 0 && is->member_count > 1)
-            return gw_fail(err, GW_E_INVALID, "net/collective: segment %u: in and out are the same", i);
+            return gw_fail(err, GW_E_INVALID, "net/collective: piece %u: in and out are the same", i);
     }
     return true;
 }
 
 /* One block holds the call and all of its arrays. */
 static gw_call *make_call(const gw_collective_call *is, uint32_t lanes) {
-    size_t members = is->member_count * sizeof(gw_peer_id), segments = is->segment_count * sizeof(gw_segment),
-           starts = (is->segment_count + (size_t)1) * sizeof(uint64_t), parts = lanes * sizeof(gw_part);
-    gw_call *call = calloc(1, sizeof *call + parts + segments + starts + members);
+    size_t members = is->member_count * sizeof(gw_peer_id),
+           pieces = is->piece_count * sizeof(gw_collective_piece),
+           starts = (is->piece_count + (size_t)1) * sizeof(uint64_t), parts = lanes * sizeof(gw_part);
+    gw_call *call = calloc(1, sizeof *call + parts + pieces + starts + members);
     if (call == NULL) return NULL;
     call->parts = (gw_part *)(call + 1);
-    gw_segment *segment_copy = (gw_segment *)(call->parts + lanes);
-    call->starts = (uint64_t *)(segment_copy + is->segment_count);
-    gw_peer_id *member_copy = (gw_peer_id *)(call->starts + is->segment_count + 1);
-    memcpy(segment_copy, is->segments, segments);
+    gw_collective_piece *piece_copy = (gw_collective_piece *)(call->parts + lanes);
+    call->starts = (uint64_t *)(piece_copy + is->piece_count);
+    gw_peer_id *member_copy = (gw_peer_id *)(call->starts + is->piece_count + 1);
+    memcpy(piece_copy, is->pieces, pieces);
     memcpy(member_copy, is->members, members);
     call->is = *is;
-    call->is.segments = segment_copy;
+    call->is.pieces = piece_copy;
     call->is.members = member_copy;
-    for (uint32_t i = 0; i < is->segment_count; i++)
-        call->starts[i + 1] = call->starts[i] + is->segments[i].count;
-    call->elements = call->starts[is->segment_count];
+    for (uint32_t i = 0; i < is->piece_count; i++)
+        call->starts[i + 1] = call->starts[i] + is->pieces[i].count;
+    call->elements = call->starts[is->piece_count];
     return call;
 }
 
@@ -433,8 +427,8 @@ static void cut_into_parts(gw_collective *collective, gw_call *call) {
     uint64_t bytes = call->elements * gw_sum_bytes(call->is.type);
     bool small = bytes <= GW_DOUBLING_BYTES;
     if (call->is.member_count == 1) {
-        for (uint32_t i = 0; i < call->is.segment_count; i++) {
-            const gw_segment *s = &call->is.segments[i];
+        for (uint32_t i = 0; i < call->is.piece_count; i++) {
+            const gw_collective_piece *s = &call->is.pieces[i];
             if (s->in != s->out && s->count > 0)
                 memcpy(s->out, s->in, s->count * gw_sum_bytes(call->is.type));
         }
@@ -459,7 +453,7 @@ bool gw_collective_start(gw_collective *collective, const gw_collective_call *is
     gw_call *call = make_call(is, collective->lane_count);
     if (call == NULL) return gw_fail(err, GW_E_NOMEM, "net/collective: no memory for a call");
     cut_into_parts(collective, call);
-    call->started_ns = now_ns();
+    call->started_ns = gw_now_ns();
     pthread_mutex_lock(&collective->lock);
     bool rises = compare_tags(&is->tag, &collective->latest) > 0;
     if (rises) {

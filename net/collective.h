@@ -55,7 +55,7 @@ typedef struct gw_collective_call {
 typedef enum gw_collective_status {
     GW_COLLECTIVE_OK = 1,
     GW_COLLECTIVE_ABORTED, /* by gw_collective_abort */
-    GW_COLLECTIVE_FAILED,  /* err says why: link lost, no progress, or an earlier call failed */
+    GW_COLLECTIVE_FAILED,  /* err says why: link lost, no progress; it fails all calls that were started */
 } gw_collective_status;
 
 typedef struct gw_collective_result {

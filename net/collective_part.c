@@ -41,9 +41,9 @@ bool gw_part_decode(const uint8_t bytes[GW_LANE_HEADER], gw_part_header *header)
     return gw_reader_done(&r) && zero == 0 && header->type >= GW_PART_ENTER && header->type <= GW_PART_ROUND;
 }
 
-/* The segment that element `first` is in (of several, empty ones apart). */
-static uint32_t segment_at(const gw_call *call, uint64_t first) {
-    uint32_t low = 0, high = call->is.segment_count;
+/* The piece that element `first` is in (of several, empty ones apart). */
+static uint32_t piece_at(const gw_call *call, uint64_t first) {
+    uint32_t low = 0, high = call->is.piece_count;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
         if (call->starts[middle] <= first)
@@ -54,7 +54,7 @@ static uint32_t segment_at(const gw_call *call, uint64_t first) {
     return low;
 }
 
-/* The part of [first, first + count) that lies in segment i: its offset in the segment and its length. */
+/* The part of [first, first + count) that lies in piece i: its offset in the piece and its length. */
 static uint64_t within(const gw_call *call, uint32_t i, uint64_t first, uint64_t count, uint64_t *offset) {
     uint64_t end = call->starts[i + 1] < first + count ? call->starts[i + 1] : first + count;
     *offset = first - call->starts[i];
@@ -65,8 +65,8 @@ uint32_t gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t 
     GW_CHECK(first + count <= call->elements);
     uint64_t size = gw_sum_bytes(call->is.type);
     uint32_t parts = 0;
-    for (uint32_t i = segment_at(call, first); count > 0; i++) {
-        const gw_segment *s = &call->is.segments[i];
+    for (uint32_t i = piece_at(call, first); count > 0; i++) {
+        const gw_collective_piece *s = &call->is.pieces[i];
         uint64_t offset, length = within(call, i, first, count, &offset);
         if (length == 0) continue;
         uint8_t *memory = out ? s->out : (uint8_t *)(uintptr_t)s->in;
@@ -79,8 +79,8 @@ uint32_t gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t 
 
 void gw_call_add(const gw_call *call, uint64_t first, uint64_t count) {
     uint64_t size = gw_sum_bytes(call->is.type);
-    for (uint32_t i = segment_at(call, first); count > 0; i++) {
-        const gw_segment *s = &call->is.segments[i];
+    for (uint32_t i = piece_at(call, first); count > 0; i++) {
+        const gw_collective_piece *s = &call->is.pieces[i];
         uint64_t offset, length = within(call, i, first, count, &offset);
         if (length == 0) continue;
         gw_sum_add(call->is.type, (uint8_t *)s->out + offset * size, (const uint8_t *)s->in + offset * size,

@@ -40,8 +40,8 @@ typedef struct gw_part gw_part;
 /* What all parts of a call share; does not change while they run, but for the end. */
 typedef struct gw_call {
     struct gw_call *next;
-    gw_collective_call is; /* members and segments are the call's own copies */
-    uint64_t *starts;      /* first element of each segment in the concatenation, and the end */
+    gw_collective_call is; /* members and pieces are the call's own copies */
+    uint64_t *starts;      /* first element of each piece in the concatenation, and the end */
     uint64_t elements;
     uint32_t parts_left; /* under the collective's lock */
     gw_part *parts;      /* one for each lane that has one */
@@ -93,7 +93,7 @@ void gw_part_encode(const gw_part *part, gw_part_message type, uint32_t index, u
 bool gw_part_decode(const uint8_t bytes[GW_LANE_HEADER], gw_part_header *header);
 
 /* Elements [first, first + count) of the inputs or outputs as parts of a message; `list` has room for every
- * segment of the call. Returns how many. */
+ * piece of the call. Returns how many. */
 uint32_t gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t count, struct iovec *list);
 /* out += in over elements [first, first + count). */
 void gw_call_add(const gw_call *call, uint64_t first, uint64_t count);

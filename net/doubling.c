@@ -19,7 +19,7 @@ typedef struct doubling {
     uint32_t stage;          /* 0 fold, 1 to m exchange, m + 1 unfold, m + 2 done */
     bool to_send, to_land;   /* still, in this stage */
     gw_lane_peer *peers[34]; /* by stage; NULL: nothing to do then */
-    struct iovec tx_part, rx_part, *segments;
+    struct iovec tx_part, rx_part, *pieces;
     uint64_t bytes;
     uint8_t *sum, *theirs; /* `bytes` each */
 } doubling;
@@ -32,15 +32,15 @@ static uint32_t partner_of(const gw_part *part, const doubling *d, uint32_t k) {
     return other < d->folded ? 2 * other + 1 : other + d->folded;
 }
 
-/* Copies between the segments and one buffer. */
+/* Copies between the pieces and one buffer. */
 static void copy_vector(const gw_part *part, doubling *d, bool out) {
-    uint32_t parts = gw_call_gather(part->call, out, 0, part->count, d->segments);
+    uint32_t parts = gw_call_gather(part->call, out, 0, part->count, d->pieces);
     uint8_t *at = d->sum;
-    for (uint32_t i = 0; i < parts; at += d->segments[i++].iov_len) {
+    for (uint32_t i = 0; i < parts; at += d->pieces[i++].iov_len) {
         if (out)
-            memcpy(d->segments[i].iov_base, at, d->segments[i].iov_len);
+            memcpy(d->pieces[i].iov_base, at, d->pieces[i].iov_len);
         else
-            memcpy(at, d->segments[i].iov_base, d->segments[i].iov_len);
+            memcpy(at, d->pieces[i].iov_base, d->pieces[i].iov_len);
     }
 }
 
@@ -65,10 +65,10 @@ static bool doubling_open(gw_part *part, gw_err *err) {
     doubling *d = part->state = calloc(1, sizeof *d);
     if (d == NULL) return gw_fail(err, GW_E_NOMEM, "net/doubling: no memory");
     d->bytes = part->count * gw_sum_bytes(is->type);
-    d->segments = calloc(is->segment_count, sizeof *d->segments);
+    d->pieces = calloc(is->piece_count, sizeof *d->pieces);
     d->sum = malloc(d->bytes + 1);
     d->theirs = malloc(d->bytes + 1);
-    if (d->segments == NULL || d->sum == NULL || d->theirs == NULL)
+    if (d->pieces == NULL || d->sum == NULL || d->theirs == NULL)
         return gw_fail(err, GW_E_NOMEM, "net/doubling: no memory");
     while (2u << d->rounds <= is->member_count) d->rounds++;
     d->folded = is->member_count - (1u << d->rounds);
@@ -87,7 +87,7 @@ static bool doubling_open(gw_part *part, gw_err *err) {
 static void doubling_close(gw_part *part) {
     doubling *d = part->state;
     if (d == NULL) return;
-    free(d->segments);
+    free(d->pieces);
     free(d->sum);
     free(d->theirs);
     free(d);

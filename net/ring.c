@@ -22,7 +22,7 @@ typedef struct ring {
     uint32_t sent, landed;
     uint32_t enters_sent, enters_landed; /* N - 1 of each */
     bool landing_enter;
-    struct iovec *tx_parts, *rx_parts; /* one a segment each */
+    struct iovec *tx_parts, *rx_parts; /* one a piece each */
 } ring;
 
 /* Where message `index` of the member `rank` lies in the vector. */
@@ -40,8 +40,8 @@ static bool ring_open(gw_part *part, gw_err *err) {
     uint32_t n = is->member_count;
     ring *r = part->state = calloc(1, sizeof *r);
     if (r == NULL) return gw_fail(err, GW_E_NOMEM, "net/ring: no memory");
-    r->tx_parts = calloc(is->segment_count, sizeof *r->tx_parts);
-    r->rx_parts = calloc(is->segment_count, sizeof *r->rx_parts);
+    r->tx_parts = calloc(is->piece_count, sizeof *r->tx_parts);
+    r->rx_parts = calloc(is->piece_count, sizeof *r->rx_parts);
     if (r->tx_parts == NULL || r->rx_parts == NULL) return gw_fail(err, GW_E_NOMEM, "net/ring: no memory");
     uint64_t block_bytes = (part->count + n - 1) / n * gw_sum_bytes(is->type);
     uint64_t chunks = (block_bytes + GW_RING_CHUNK_BYTES - 1) / GW_RING_CHUNK_BYTES;

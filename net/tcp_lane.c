@@ -1,6 +1,7 @@
 #include "net/tcp_lane.h"
 
 #include "core/check.h"
+#include "net/loop.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -9,7 +10,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { EVENTS = 32, ROUNDS = 16 /* of work between two looks at the sockets */ };
@@ -46,12 +46,6 @@ struct gw_tcp_lane {
     uint32_t seat_count, seat_capacity;
     uint64_t alarm_ns;
 };
-
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 void gw_tcp_link_forget(gw_tcp_link *link) {
     if (atomic_fetch_sub(&link->references, 1) == 1) free(link);
@@ -182,7 +176,7 @@ static void note_events(gw_tcp_lane *lane, const struct epoll_event *events, int
 
 static int wait_ms(const gw_tcp_lane *lane) {
     if (lane->alarm_ns == UINT64_MAX) return -1;
-    uint64_t now = now_ns();
+    uint64_t now = gw_now_ns();
     if (now >= lane->alarm_ns) return 0;
     uint64_t ms = (lane->alarm_ns - now + 999999u) / 1000000u;
     return ms > 60000 ? 60000 : (int)ms;
@@ -196,7 +190,7 @@ static void enter_own_gate(gw_tcp_lane *lane) {
 static void heed_calls(gw_tcp_lane *lane) {
     bool called = atomic_exchange(&lane->called, false);
     if (called) take_inbox(lane);
-    if (lane->alarm_ns != UINT64_MAX && now_ns() >= lane->alarm_ns) {
+    if (lane->alarm_ns != UINT64_MAX && gw_now_ns() >= lane->alarm_ns) {
         lane->alarm_ns = UINT64_MAX;
         called = true;
     }

@@ -1,0 +1,207 @@
+#include "data_rig.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PATIENCE_S = 60 /* before a test that would hang fails */ };
+
+gw_peer_id rig_id(uint32_t i) {
+    gw_peer_id id = {{0}};
+    memset(id.bytes, (int)(i + 1), sizeof id.bytes);
+    return id;
+}
+
+gw_fence rig_fence(uint64_t epoch) {
+    gw_fence fence = {.epoch = epoch};
+    memset(fence.view.bytes, (int)(epoch & 0x7f) + 1, sizeof fence.view.bytes);
+    return fence;
+}
+
+static void wait_change(rig_peer *p) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_S;
+    cr_assert_eq(pthread_cond_timedwait(&p->changed, &p->lock, &until), 0, "nothing happened for %d s",
+                 PATIENCE_S);
+}
+
+static void on_completed(void *context, const gw_completion *completion) {
+    rig_peer *p = context;
+    pthread_mutex_lock(&p->lock);
+    p->completions[p->reported++ % RIG_REPORTS] = *completion;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void on_up(void *context, const gw_peer_id *peer, uint64_t link) {
+    (void)peer;
+    (void)link;
+    rig_peer *p = context;
+    pthread_mutex_lock(&p->lock);
+    p->ups++;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void on_down(void *context, const gw_peer_id *peer, uint64_t link, const gw_err *why) {
+    (void)peer;
+    (void)link;
+    rig_peer *p = context;
+    cr_assert_neq(why->code, GW_OK);
+    pthread_mutex_lock(&p->lock);
+    p->downs++;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void on_done(void *context, const gw_collective_result *result) {
+    rig_peer *p = context;
+    pthread_mutex_lock(&p->lock);
+    p->codes[p->results_reported % RIG_REPORTS] = result->err != NULL ? result->err->code : GW_OK;
+    p->results[p->results_reported++ % RIG_REPORTS] = *result;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* Serves one name, all bytes 7, of 1 MiB less one. */
+static bool find_sevens(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,
+                        uint64_t *length) {
+    (void)context;
+    (void)asker;
+    if (name->bytes[0] != 7) return false;
+    *length = (1 << 20) - 1;
+    void *sevens = malloc(*length);
+    memset(sevens, 7, *length);
+    *bytes = sevens;
+    return true;
+}
+
+static void release_sevens(void *context, const void *bytes, uint64_t length) {
+    (void)context;
+    (void)length;
+    free((void *)(uintptr_t)bytes);
+}
+
+static void connect_pair(int fds[2]) {
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof any;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert_eq(bind(listener, (struct sockaddr *)&any, sizeof any), 0);
+    cr_assert_eq(listen(listener, 1), 0);
+    cr_assert_eq(getsockname(listener, (struct sockaddr *)&any, &length), 0);
+    fds[0] = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert_eq(connect(fds[0], (struct sockaddr *)&any, sizeof any), 0);
+    fds[1] = accept(listener, NULL, NULL);
+    cr_assert_geq(fds[1], 0);
+    close(listener);
+}
+
+static void hand_over(rig *r, rig_peer *to, const gw_peer_id *from, int fd, bool dialled, uint32_t number) {
+    static const uint8_t keys[2][32] = {{1}, {2}};
+    gw_algorithm algorithm = !r->sealed            ? GW_ALGORITHM_PLAIN
+                             : gw_record_has_aes() ? GW_ALGORITHM_AES256GCM
+                                                   : GW_ALGORITHM_CHACHA20;
+    uint64_t word = gw_tcp_stream_word(r->attempts, number, 2 + r->lanes);
+    gw_detached stream = {.fd = fd,
+                          .remote = {.id = *from, .kind = GW_STREAM_DATA, .word = word, .dialled = dialled}};
+    cr_assert_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    gw_cipher_start(&stream.seal, algorithm, keys[dialled], GW_RECORD_DATA);
+    gw_cipher_start(&stream.open, algorithm, keys[!dialled], GW_RECORD_DATA);
+    gw_err err;
+    cr_assert(gw_tcp_adopt(to->transport, &stream, &err), "%s", err.text);
+}
+
+void rig_link(rig *r, uint32_t a, uint32_t b) {
+    r->attempts++;
+    for (uint32_t number = 0; number < 2 + r->lanes; number++) {
+        int fds[2];
+        connect_pair(fds);
+        hand_over(r, &r->peers[a], &r->peers[b].id, fds[0], true, number);
+        hand_over(r, &r->peers[b], &r->peers[a].id, fds[1], false, number);
+    }
+}
+
+void rig_link_raw(rig *r, uint32_t i, const gw_peer_id *peer, int *fds) {
+    r->attempts++;
+    for (uint32_t number = 0; number < 2 + r->lanes; number++) {
+        int pair[2];
+        connect_pair(pair);
+        fds[number] = pair[0];
+        hand_over(r, &r->peers[i], peer, pair[1], false, number);
+    }
+}
+
+rig *rig_open(uint32_t count, uint32_t lanes, bool sealed) {
+    cr_assert_geq(sodium_init(), 0);
+    rig *r = calloc(1, sizeof *r);
+    r->count = count;
+    r->lanes = lanes;
+    r->sealed = sealed;
+    for (uint32_t i = 0; i < count; i++) {
+        rig_peer *p = &r->peers[i];
+        gw_err err;
+        p->id = rig_id(i);
+        pthread_mutex_init(&p->lock, NULL);
+        pthread_cond_init(&p->changed, NULL);
+        gw_tcp_options options = {.lanes = lanes,
+                                  .events = {p, on_completed, on_up, on_down},
+                                  .provider = {NULL, find_sevens, release_sevens}};
+        cr_assert(gw_tcp_open(&options, &p->transport, &err), "%s", err.text);
+        cr_assert(gw_collective_open(p->transport, on_done, p, &p->collective, &err), "%s", err.text);
+    }
+    for (uint32_t a = 0; a < count; a++)
+        for (uint32_t b = 0; b < a; b++) rig_link(r, a, b);
+    return r;
+}
+
+void rig_close(rig *r) {
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (r->peers[i].transport == NULL) continue; /* the test has killed it */
+        gw_collective_close(r->peers[i].collective);
+        gw_transport_close(r->peers[i].transport);
+    }
+    free(r);
+}
+
+void rig_fence_all(rig *r, uint64_t epoch) {
+    gw_peer_id members[RIG_PEERS];
+    gw_fence fence = rig_fence(epoch);
+    for (uint32_t i = 0; i < r->count; i++) members[i] = r->peers[i].id;
+    for (uint32_t i = 0; i < r->count; i++)
+        gw_transport_fence(r->peers[i].transport, &fence, members, r->count);
+}
+
+gw_completion rig_completion(rig_peer *p) {
+    pthread_mutex_lock(&p->lock);
+    while (p->taken == p->reported) wait_change(p);
+    gw_completion completion = p->completions[p->taken++ % RIG_REPORTS];
+    pthread_mutex_unlock(&p->lock);
+    return completion;
+}
+
+gw_completion rig_do(rig_peer *p, const gw_op *op) {
+    gw_transport_post(p->transport, op);
+    gw_completion completion = rig_completion(p);
+    cr_assert_eq(completion.token, op->token);
+    return completion;
+}
+
+void rig_wait_downs(rig_peer *p, uint32_t downs) {
+    pthread_mutex_lock(&p->lock);
+    while (p->downs < downs) wait_change(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
+gw_collective_result rig_result(rig_peer *p, gw_code *code) {
+    pthread_mutex_lock(&p->lock);
+    while (p->results_taken == p->results_reported) wait_change(p);
+    *code = p->codes[p->results_taken % RIG_REPORTS];
+    gw_collective_result result = p->results[p->results_taken++ % RIG_REPORTS];
+    pthread_mutex_unlock(&p->lock);
+    return result;
+}

@@ -1,0 +1,52 @@
+/* Several peers' data planes in one process, linked over TCP on 127.0.0.1, and what they report. */
+#ifndef GODWIT_TESTS_NET_DATA_RIG_H
+#define GODWIT_TESTS_NET_DATA_RIG_H
+
+#include "net/collective.h"
+#include "net/tcp.h"
+
+#include <pthread.h>
+
+enum { RIG_PEERS = 8, RIG_REPORTS = 4096 };
+
+typedef struct rig_peer {
+    gw_peer_id id;
+    gw_transport *transport;
+    gw_collective *collective;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    gw_completion completions[RIG_REPORTS]; /* a ring; [taken, reported) */
+    uint64_t reported, taken;
+    gw_collective_result results[RIG_REPORTS];
+    gw_code codes[RIG_REPORTS]; /* of the results' errors */
+    uint64_t results_reported, results_taken;
+    uint32_t ups, downs;
+} rig_peer;
+
+typedef struct rig {
+    uint32_t count, lanes;
+    bool sealed;
+    uint64_t attempts;
+    rig_peer peers[RIG_PEERS];
+} rig;
+
+gw_peer_id rig_id(uint32_t i);
+gw_fence rig_fence(uint64_t epoch);
+
+/* `count` peers with `lanes` lanes each, all linked to each other, with a collective each. */
+rig *rig_open(uint32_t count, uint32_t lanes, bool sealed);
+void rig_close(rig *r);
+/* A new link between two peers. */
+void rig_link(rig *r, uint32_t a, uint32_t b);
+/* A link of peer i to somebody who is not there: the test holds the other ends (2 + lanes sockets). */
+void rig_link_raw(rig *r, uint32_t i, const gw_peer_id *peer, int *fds);
+/* All peers stand at the same fence, with all of them as members. */
+void rig_fence_all(rig *r, uint64_t epoch);
+
+/* The next completion, waiting for it. */
+gw_completion rig_completion(rig_peer *p);
+gw_completion rig_do(rig_peer *p, const gw_op *op);
+void rig_wait_downs(rig_peer *p, uint32_t downs);
+gw_collective_result rig_result(rig_peer *p, gw_code *code);
+
+#endif
