@@ -121,13 +121,13 @@ lint() {
 demo() {
     need "${python_packages[@]}"
     release
-    exec python3 tools/demo/demo.py build/godwit
+    exec python3 tools/lab/demo.py build/godwit
 }
 
 bench() {
     need "${python_packages[@]}" "${bench_packages[@]}"
     release
-    exec python3 tools/bench/tables.py build/godwit "$@"
+    exec python3 tools/lab/bench.py build/godwit "$@"
 }
 
 command=${1-build}

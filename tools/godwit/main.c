@@ -15,6 +15,7 @@ static const struct {
     {"stop", (char[]){"godwit stop"}, gw_stop_main},
     {"keygen", (char[]){"godwit keygen"}, gw_keygen_main},
     {"inspect", (char[]){"godwit inspect"}, gw_inspect_main},
+    {"bench", (char[]){"godwit bench"}, gw_bench_main},
 };
 
 static int dispatch(int argc, char **argv) {

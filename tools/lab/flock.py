@@ -1,0 +1,218 @@
+"""Peers of a flock as processes on this machine, watched through their --json events.
+
+The demo and the measurements drive real peers with it: start, kill, stop, start again, and wait for what
+happens. Every process that was started is ended when the flock is closed, and its folder removed.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+
+class Trouble(Exception):
+    """The flock did not do what was waited for."""
+
+
+class Peer:
+    """One directory, and the processes that have run in it one after another."""
+
+    def __init__(self, flock, number, extra):
+        self.flock = flock
+        self.number = number
+        self.extra = list(extra)
+        self.directory = os.path.join(flock.folder, f"peer{number}")
+        self.process = None
+        self.reader = None
+        self.forget()
+
+    def forget(self):
+        """Nothing is known yet of the process that is about to start."""
+        self.id = None
+        self.port = None
+        self.view = None
+        self.step = 0
+        self.report = {}
+        self.done = None
+        self.ended = None  # exit code, once it has ended and everything it said was read
+
+    @property
+    def alive(self):
+        return self.process is not None and self.ended is None
+
+    @property
+    def leads(self):
+        return self.alive and self.view is not None and self.view["leads"]
+
+    @property
+    def errors(self):
+        """The last lines it wrote to stderr."""
+        with open(os.path.join(self.flock.folder, f"peer{self.number}.err"), errors="replace") as file:
+            return "".join(file.readlines()[-12:])
+
+    def start(self, extra=()):
+        """Starts a process in the peer's directory; it joins whoever listens now."""
+        self.forget()
+        seeds = [f"127.0.0.1:{peer.port}" for peer in self.flock.peers if peer.alive and peer.port]
+        command = [self.flock.binary, "run", *self.flock.job, "--json", "--listen", "127.0.0.1:0"]
+        command += ["--dir", self.directory, *self.extra, *extra]
+        if seeds:
+            command += ["--join", ",".join(seeds)]
+        errors = open(os.path.join(self.flock.folder, f"peer{self.number}.err"), "ab")
+        with errors:
+            self.process = subprocess.Popen(
+                self.flock.prefix + command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+        self.reader = threading.Thread(target=self.read, args=(self.process,), daemon=True)
+        self.reader.start()
+
+    def read(self, process):
+        for line in process.stdout:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            with self.flock.changed:
+                self.take(event)
+                self.flock.changed.notify_all()
+        code = process.wait()
+        with self.flock.changed:
+            if process is self.process:
+                self.ended = code
+            self.flock.changed.notify_all()
+
+    def take(self, event):
+        kind = event["event"]
+        if kind == "start":
+            self.id = event["peer"]
+        elif kind == "listening" and event["what"] == "gossip":
+            self.port = event["port"]
+        elif kind == "view":
+            self.view = event
+        elif kind == "step":
+            self.step = event["step"]
+            self.report = event.get("report", {})
+        elif kind == "done":
+            self.done = event
+        self.flock.events.append((self, event))
+
+    def signal(self, number):
+        """Returns the time just before the signal was sent, on the events' clock."""
+        moment = time.time()
+        self.process.send_signal(number)
+        return moment
+
+    def kill(self):
+        """SIGKILL; returns when the process is gone."""
+        moment = self.signal(signal.SIGKILL)
+        self.reader.join()
+        return moment
+
+
+class Flock:
+    def __init__(self, binary, job, prefix=()):
+        self.binary = os.path.abspath(binary)
+        self.job = list(job)
+        self.prefix = list(prefix)  # a command that runs the peer's: taskset, ip netns exec ...
+        self.folder = tempfile.mkdtemp(prefix="godwit-")
+        self.peers = []
+        self.events = []  # (peer, event) in the order they were read
+        self.changed = threading.Condition(threading.RLock())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *ignored):
+        self.close()
+
+    def close(self):
+        for peer in self.peers:
+            if peer.process is not None and peer.process.poll() is None:
+                peer.process.kill()
+        for peer in self.peers:
+            if peer.reader is not None:
+                peer.reader.join()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def add(self, extra=()):
+        """Starts one more peer and waits until it listens."""
+        peer = Peer(self, len(self.peers) + 1, extra)
+        self.peers.append(peer)
+        self.start(peer)
+        return peer
+
+    def start(self, peer, extra=()):
+        peer.start(extra)
+        self.wait(lambda: peer.port, 30, f"peer {peer.number} listens", watch=[peer])
+
+    def wait(self, condition, seconds, what, watch=()):
+        """Waits until condition() is true, and returns that. Trouble when time is up or a peer of `watch` ends."""
+        deadline = time.monotonic() + seconds
+        with self.changed:
+            while True:
+                value = condition()
+                if value:
+                    return value
+                for peer in watch:
+                    if peer.ended is not None:
+                        raise Trouble(f"peer {peer.number} ended ({peer.ended}) before {what}:\n{peer.errors}")
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise Trouble(f"after {seconds} s still not: {what}\n{self.last_words()}")
+                self.changed.wait(min(left, 0.5))
+
+    def last_words(self):
+        return "".join(f"peer {p.number}: step {p.step}, ended {p.ended}\n{p.errors}" for p in self.peers)
+
+    def living(self):
+        return [peer for peer in self.peers if peer.alive]
+
+    def leader(self):
+        """The living peer that leads the newest view, or None."""
+        leaders = [peer for peer in self.living() if peer.leads]
+        return max(leaders, key=lambda peer: peer.view["epoch"], default=None)
+
+    def step(self):
+        return max((peer.step for peer in self.peers), default=0)
+
+    def wait_step(self, step, seconds):
+        self.wait(lambda: self.step() >= step, seconds, f"step {step}", watch=self.living())
+
+    def wait_ends(self, peers, seconds):
+        """All of `peers` end; Trouble unless each did so with exit code 0."""
+        self.wait(lambda: all(peer.ended is not None for peer in peers), seconds, "all peers end")
+        for peer in peers:
+            if peer.ended != 0:
+                raise Trouble(f"peer {peer.number} ended with {peer.ended}:\n{peer.errors}")
+
+    def events_after(self, moment, kind):
+        """[(peer, event)] of one kind since `moment` on the events' clock."""
+        with self.changed:
+            return [(p, e) for p, e in self.events if e["event"] == kind and e["time"] >= moment]
+
+    def first_step_after(self, moment, seconds, members=None):
+        """The first step that was committed after `moment` (in a flock of `members`), as its event."""
+
+        def found():
+            for _, event in self.events_after(moment, "step"):
+                if members is None or event["members"] == members:
+                    return event
+            return None
+
+        return self.wait(found, seconds, "the next step")
+
+
+def run_alone(binary, job, extra=(), seconds=600):
+    """An undisturbed run of one peer: its done event."""
+    with Flock(binary, job) as flock:
+        peer = flock.add(extra)
+        flock.wait_ends([peer], seconds)
+        return peer.done
