@@ -1,4 +1,4 @@
-#include "flock.h"
+#include "tests/net/flock.h"
 
 #include "net/address.h"
 

@@ -1,6 +1,6 @@
 /* Addresses as people write them; bad ones are refused by name. */
-#include "flock.h"
 #include "net/address.h"
+#include "tests/net/flock.h"
 
 #include <criterion/criterion.h>
 #include <netinet/in.h>

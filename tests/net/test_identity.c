@@ -1,5 +1,5 @@
 /* The identity stays, the boot count rises, and damage is named. */
-#include "flock.h"
+#include "tests/net/flock.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

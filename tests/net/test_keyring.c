@@ -1,5 +1,5 @@
 /* Key files: what is made can be read, and what is unsafe or malformed is refused by file and line. */
-#include "flock.h"
+#include "tests/net/flock.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The loop's promises: order of timers and posts, and no call after a removal. */
-#include "flock.h"
+#include "tests/net/flock.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

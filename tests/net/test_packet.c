@@ -1,8 +1,8 @@
 /* Gossip packets: who can open what, what is dropped and why, and the pinned bytes of the format. */
-#include "flock.h"
 #include "net/packet.h"
 #include "net/replay.h"
 #include "net/udp.h"
+#include "tests/net/flock.h"
 
 #include <criterion/criterion.h>
 #include <netinet/in.h>

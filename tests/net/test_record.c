@@ -1,6 +1,6 @@
 /* Records: sealed, opened, and refused when anything about them changed. */
-#include "flock.h"
 #include "net/record.h"
+#include "tests/net/flock.h"
 
 #include <criterion/criterion.h>
 #include <sodium.h>

@@ -1,5 +1,5 @@
 /* The handshake: who gets in, who is told what, and that no byte on the way can change. */
-#include "flock.h"
+#include "tests/net/flock.h"
 
 #include <criterion/criterion.h>
 #include <sodium.h>

@@ -1,7 +1,7 @@
 /* Streams and listeners over real sockets of loopback: messages whole and in order, every ending with its
  * reason, and strangers that send garbage, half frames or nothing. */
-#include "flock.h"
 #include "net/stream.h"
+#include "tests/net/flock.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
