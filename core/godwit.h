@@ -71,7 +71,7 @@ typedef enum gw_phase { GW_TRAIN = 1, GW_EVALUATE = 2 } gw_phase;
 typedef struct gw_plan {
     const gw_tensor *tensors; /* the job's array, until close */
     uint32_t tensor_count;
-    uint64_t steps;      /* how many steps the whole job has; scalars may stop it earlier */
+    uint64_t steps; /* how many steps the whole job has, 0 = no end of its own; scalars may stop it earlier */
     size_t lane_bytes;   /* scratch that one lane will allocate, for the memory estimate */
     gw_hash data_digest; /* of the data the job reads; zeros when it reads none */
     char data_text[160]; /* what a person calls these data: "mnist in /data/mnist, 60000+10000 samples" */

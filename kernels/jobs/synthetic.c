@@ -26,7 +26,7 @@ typedef struct place {
 
 typedef struct synthetic {
     gw_tensor tensors[TENSORS];
-    uint64_t steps, seed, cells, pushed;
+    uint64_t seed, cells, pushed;
     uint32_t shards;
     int64_t shard_ns; /* skew included */
     bool spin;
@@ -41,7 +41,6 @@ static const gw_option options[] = {
     {"state-bytes", "SIZE", "1m", "Size of the state, all of which changes each step (suffixes k, m, g).",
      false},
     {"sum-elements", "N", "16384", "Elements summed over the shards of a step, 8 bytes each.", false},
-    {"steps", "N", "100", "Steps of the job.", false},
     {"seed", "N", "1", "Seed of the noise.", false},
     {"bad-shard", "STEP:SHARD", NULL, "This shard emits a NaN.", false},
     {"crash-shard", "STEP:SHARD", NULL, "This peer is killed when it computes this shard.", true},
@@ -74,21 +73,19 @@ static bool is_at(const place *at, uint64_t step, uint32_t shard) {
 }
 
 static bool read_options(const gw_params *params, synthetic *job, gw_err *err) {
-    int64_t shards, bytes, pushed, steps, seed;
+    int64_t shards, bytes, pushed, seed;
     double shard_ms, skew;
     if (!gw_param_integer(params, "shards", 1, GW_MAX_SHARDS, false, &shards, err)) return false;
     if (!gw_param_real(params, "shard-ms", 0, 3600e3, &shard_ms, err)) return false;
     if (!gw_param_real(params, "skew", 0.001, 1000, &skew, err)) return false;
     if (!gw_param_integer(params, "state-bytes", 4096, (int64_t)1 << 40, true, &bytes, err)) return false;
     if (!gw_param_integer(params, "sum-elements", 1, 1 << 28, true, &pushed, err)) return false;
-    if (!gw_param_integer(params, "steps", 1, INT64_MAX, false, &steps, err)) return false;
     if (!gw_param_integer(params, "seed", 0, INT64_MAX, false, &seed, err)) return false;
     if (!read_place(params, "crash-shard", &job->crash, err)) return false;
     if (!read_place(params, "bad-shard", &job->bad, err)) return false;
     job->shards = (uint32_t)shards;
     job->cells = ((uint64_t)bytes - DIGEST_WORDS * sizeof(int64_t) + 3) / 4;
     job->pushed = (uint64_t)pushed < job->cells ? (uint64_t)pushed : job->cells;
-    job->steps = (uint64_t)steps;
     job->seed = (uint64_t)seed;
     job->shard_ns = (int64_t)(shard_ms * skew * 1e6);
     job->spin = gw_param_text(params, "spin") != NULL;
@@ -133,10 +130,8 @@ static bool job_open(const gw_params *params, void **job, gw_err *err) {
 static bool job_describe(void *job, gw_plan *plan, gw_err *err) {
     const synthetic *j = job;
     (void)err; /* nothing left that could fail */
-    *plan = (gw_plan){.tensors = j->tensors,
-                      .tensor_count = TENSORS,
-                      .steps = j->steps,
-                      .lane_bytes = j->pushed * sizeof(float)};
+    *plan =
+        (gw_plan){.tensors = j->tensors, .tensor_count = TENSORS, .lane_bytes = j->pushed * sizeof(float)};
     snprintf(plan->data_text, sizeof plan->data_text, "none: noise of seed %" PRIu64, j->seed);
     return true;
 }

@@ -409,5 +409,4 @@ Test(synthetic, refuses_options_that_make_no_sense) {
     refuse("bad-shard", "-3:1");
     refuse("crash-shard", "1:2:3");
     refuse("crash-shard", "99999999999999999999999:1");
-    refuse("steps", "0");
 }

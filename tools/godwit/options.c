@@ -59,7 +59,8 @@ static const struct argp_option run_options[] = {
 
     {0, 0, 0, 0, "The work:", 2},
     {"workers", KEY_WORKERS, "N", 0, "Worker threads (one a core)", 2},
-    {"steps", KEY_STEPS, "N", 0, "End after N steps (what the job says)", 2},
+    {"steps", KEY_STEPS, "N", 0,
+     "End after N steps, if the job does not end earlier (when the job does; synthetic: never)", 2},
     {"quorum", KEY_QUORUM, "any|majority", 0,
      "Who may go on after a partition (any: both sides, they compute the same)", 2},
     {"reduce", KEY_REDUCE, "exact|fast", 0,
