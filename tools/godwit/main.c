@@ -11,6 +11,7 @@ static const struct {
     char *title; /* what messages call it */
     int (*main)(int argc, char **argv);
 } commands[] = {
+    {"run", (char[]){"godwit run"}, gw_run_main},
     {"status", (char[]){"godwit status"}, gw_status_main},
     {"stop", (char[]){"godwit stop"}, gw_stop_main},
     {"keygen", (char[]){"godwit keygen"}, gw_keygen_main},

@@ -30,10 +30,11 @@ typedef struct gw_workers_events {
 /* Starts `count` threads, each with a lane of its own, at a lower priority than the caller's. NULL when a
  * thread or a lane cannot be had. `device` and the callbacks must work until the pool is closed. */
 gw_workers *gw_workers_open(gw_device *device, uint32_t count, const gw_workers_events *events, gw_err *err);
-/* Ends the threads and frees the pool; waits at most `patience_ns` for running shards. False when one did not
- * end: then its thread still runs, nothing is freed, and the process must end without touching the device.
- * NULL is allowed. */
-bool gw_workers_close(gw_workers *workers, uint64_t patience_ns);
+/* Claims nothing more and waits at most `patience_ns` for running shards. False when one did not end: then
+ * the pool cannot be closed, and the process must end without touching the device. NULL is allowed. */
+bool gw_workers_end(gw_workers *workers, uint64_t patience_ns);
+/* Ends the threads, after the shards that run, and frees the pool. NULL is allowed. */
+void gw_workers_close(gw_workers *workers);
 
 /* The own word, for the data plane; closed (0) while there is no deal. Valid until close. */
 _Atomic uint64_t *gw_workers_word(gw_workers *workers);
@@ -61,6 +62,8 @@ typedef struct gw_frozen {
 /* Closes the own word, forgets the private range and claims that were not granted. Shards that run go on. */
 void gw_workers_freeze(gw_workers *workers, gw_frozen *frozen);
 
+/* Any thread that may wait: until no shard runs, dropped ones included. */
+void gw_workers_quiet(gw_workers *workers);
 /* Any one thread that may wait, while no deal is being worked at: waits until no shard runs, dropped ones
  * included, runs every unit on the workers, and adds up the state's fingerprint. */
 bool gw_workers_units(gw_workers *workers, gw_unit_work work, uint64_t *fingerprint, gw_err *err);

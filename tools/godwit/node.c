@@ -1,0 +1,188 @@
+#include "tools/godwit/node.h"
+
+#include "core/check.h"
+#include "core/log.h"
+#include "tools/godwit/node_inside.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define WATCH_NS       UINT64_C(1000000000)
+#define STUCK_NS       UINT64_C(60000000000)
+#define STUCK_LEAVE_NS UINT64_C(10000000000)
+#define FLUSH_NS       UINT64_C(1000000000)
+#define FLUSH_LOOK_NS  UINT64_C(2000000)
+#define RUNNING_NS     UINT64_C(2000000000)
+
+/* ---- feeding the brain ---- */
+
+static void timer_due(void *context) {
+    gw_node *node = context;
+    gw_node_feed(node, &(gw_event){.kind = GW_EV_TIMER});
+}
+
+static void arm(gw_node *node) {
+    uint64_t deadline = gw_peer_deadline(node->peer);
+    gw_err err;
+    if (deadline == UINT64_MAX)
+        gw_timer_cancel(&node->deadline);
+    else
+        GW_CHECK(gw_timer_set(node->loop, &node->deadline, deadline, timer_due, node, &err));
+}
+
+/* Leaves the loop when everything that was said has gone out, or after FLUSH_NS. */
+static void flush(void *context) {
+    gw_node *node = context;
+    gw_err err;
+    uint64_t now = gw_now_ns();
+    if (gw_links_queued(node->links) == 0 || now >= node->flush_until_ns ||
+        !gw_timer_set(node->loop, &node->flush, now + FLUSH_LOOK_NS, flush, node, &err))
+        gw_loop_stop(node->loop);
+}
+
+/* The world's own calls may bring events while actions are being carried out: these wait as mail. */
+static void feed_later(gw_node *node, const gw_event *event) {
+    gw_mail *mail = gw_mail_new(event->kind, event->token);
+    mail->event = *event;
+    if (event->bytes) gw_mail_bytes(mail, event->bytes, event->length);
+    if (event->text) gw_mail_text(mail, event->text);
+    GW_CHECK(!event->held && !event->slots && !event->hashes);
+    gw_mailbox_post(node->mail, mail);
+}
+
+void gw_node_feed(gw_node *node, const gw_event *event) {
+    if (node->finished || !node->peer) return;
+    if (node->feeding) {
+        feed_later(node, event);
+        return;
+    }
+    node->feeding = true;
+    gw_actions_reset(&node->actions);
+    gw_peer_step(node->peer, event, gw_now_ns(), &node->actions);
+    for (uint32_t i = 0; i < node->actions.count; i++) gw_node_act(node, &node->actions.list[i]);
+    node->feeding = false;
+    if (!node->finished) {
+        arm(node);
+        return;
+    }
+    gw_timer_cancel(&node->deadline);
+    node->flush_until_ns = gw_now_ns() + FLUSH_NS;
+    flush(node);
+}
+
+void gw_node_deliver(void *context, gw_mail *mail) {
+    gw_node *node = context;
+    if (mail->event.kind == GW_EV_APPLIED && mail->event.bytes)
+        snprintf(node->shown.report, sizeof node->shown.report, "%s", (const char *)mail->event.bytes);
+    if (mail->event.kind == GW_EV_REDUCED) gw_node_reduced(node);
+    gw_node_feed(node, &mail->event);
+    if (mail->event.kind == GW_EV_CLAIM) gw_workers_grant(node->workers, mail->ticket);
+    if (mail->event.kind == GW_EV_REDUCED) gw_node_thaw(node);
+}
+
+/* ---- signals, watchdog, control socket ---- */
+
+static void got_signal(void *context, uint32_t events) {
+    (void)events;
+    gw_node *node = context;
+    struct signalfd_siginfo info;
+    if (read(node->signal_fd, &info, sizeof info) != (ssize_t)sizeof info) return;
+    if (node->asked_to_leave) _exit(128 + (int)info.ssi_signo);
+    node->asked_to_leave = true;
+    gw_log(GW_INFO, "node", "%s: leaving (once more ends it at once)", strsignal((int)info.ssi_signo));
+    gw_node_feed(node, &(gw_event){.kind = GW_EV_LEAVE});
+}
+
+static void stop_job(void *context) {
+    gw_mailbox_post(((gw_node *)context)->mail, gw_mail_new(GW_EV_STOP, 0));
+}
+
+static void give_up_stuck(void *context) {
+    gw_node *node = context;
+    gw_log(GW_ERROR, "node", "could not leave politely; ending as it is");
+    node->finished = true;
+    node->finish = GW_FINISH_FAILED;
+    gw_loop_stop(node->loop);
+}
+
+/* A shard that runs far longer than any before it hangs. Others must compute it, so this peer leaves. */
+static void look_at_workers(void *context) {
+    gw_node *node = context;
+    uint32_t worker, shard;
+    uint64_t running_ns, now = gw_now_ns();
+    gw_err err;
+    if (!node->stuck && gw_workers_stuck(node->workers, now, STUCK_NS, &worker, &shard, &running_ns)) {
+        node->stuck = true;
+        gw_log(GW_ERROR, "node",
+               "worker %u has been at shard %u of step %llu for %.0f s and seems to hang: this peer leaves",
+               worker, shard, (unsigned long long)node->step, (double)running_ns * 1e-9);
+        GW_CHECK(gw_timer_set(node->loop, &node->watchdog, now + STUCK_LEAVE_NS, give_up_stuck, node, &err));
+        gw_node_feed(node, &(gw_event){.kind = GW_EV_LEAVE});
+        return;
+    }
+    GW_CHECK(gw_timer_set(node->loop, &node->watchdog, now + WATCH_NS, look_at_workers, node, &err));
+}
+
+static bool watch_signals(gw_node *node, sigset_t *before, gw_err *err) {
+    sigset_t ours;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGTERM);
+    sigaddset(&ours, SIGINT);
+    signal(SIGPIPE, SIG_IGN);
+    pthread_sigmask(SIG_BLOCK, &ours, before);
+    node->signal_fd = signalfd(-1, &ours, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (node->signal_fd < 0) return gw_fail_errno(err, errno, "signalfd");
+    return true;
+}
+
+/* ---- the run ---- */
+
+static bool serve(gw_node *node, gw_err *err) {
+    node->control = gw_control_open(node->options->dir, node->console->board, stop_job, node, err);
+    if (!node->control) return false;
+    if (!gw_watch_add(node->loop, &node->signals, node->signal_fd, EPOLLIN, got_signal, node, err))
+        return false;
+    look_at_workers(node);
+    gw_node_feed(node, &(gw_event){.kind = GW_EV_START});
+    gw_node_publish_loop(node);
+    gw_loop_run(node->loop);
+    GW_CHECK(node->finished);
+    gw_node_publish(node);
+    return true;
+}
+
+static int exit_code_of(const gw_node *node) {
+    if (node->stuck) return 1;
+    return node->finish == GW_FINISH_FAILED || node->finish == GW_FINISH_DENIED ? 1 : 0;
+}
+
+static int fail(gw_console *console, const gw_err *err) {
+    char line[600];
+    snprintf(line, sizeof line, "godwit: %s", err->text);
+    gw_display_err(console->display, line);
+    return err->code == GW_E_USAGE ? 2 : 1;
+}
+
+int gw_node_run(const gw_run_options *options, gw_console *console) {
+    gw_node *node = calloc(1, sizeof *node);
+    GW_CHECK(node != NULL);
+    *node = (gw_node){.options = options, .console = console, .signal_fd = -1, .tcp_fd = -1, .udp_fd = -1};
+    gw_err err = {0};
+    sigset_t before;
+    bool good = watch_signals(node, &before, &err) && gw_node_open(node, &err) && serve(node, &err);
+    int code = good ? exit_code_of(node) : 0;
+    if (good) gw_node_publish_end(node);
+    if (!gw_node_close(node)) {
+        /* A worker's thread cannot be ended from outside; the process can. */
+        gw_log(GW_WARN, "node", "a shard is still running; ending without it");
+        _exit(good ? code : 1);
+    }
+    free(node);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return good ? code : fail(console, &err);
+}

@@ -1,0 +1,257 @@
+/* What each action of the brain means in the real world. */
+#include "checkpoint/durable.h"
+#include "core/check.h"
+#include "core/log.h"
+#include "tools/godwit/node_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- network ---- */
+
+static void send_datagram(gw_node *node, const gw_action *action) {
+    if (action->length > GW_PACKET_BODY) {
+        gw_log(GW_WARN, "node", "gossip of %zu bytes is too long for a packet", action->length);
+        return;
+    }
+    uint8_t datagram[GW_DATAGRAM_BYTES];
+    size_t length = gw_packet_seal(node->packets, action->bytes, action->length, datagram);
+    node->shown.counter[GW_COUNT_SENT_BYTES] += length;
+    gw_udp_send(node->udp, &action->addr, datagram, length);
+}
+
+static void want_link(gw_node *node, const gw_action *action) {
+    gw_err err;
+    if (!action->flag) {
+        gw_links_unwant(node->links, &action->peer);
+        gw_wires_drop(node->wires, &action->peer);
+        return;
+    }
+    if (!gw_links_want(node->links, &action->peer, action->addrs, action->count, &err))
+        gw_log(GW_WARN, "node", "link: %s", err.text);
+}
+
+static void send_message(gw_node *node, const gw_action *action) {
+    gw_err err;
+    node->shown.counter[GW_COUNT_SENT_BYTES] += action->length;
+    if (!gw_links_send(node->links, &action->peer, action->bytes, action->length, &err) &&
+        err.code != GW_E_NOTFOUND)
+        gw_log(GW_WARN, "node", "message: %s", err.text);
+}
+
+/* ---- one-sided operations on range words ---- */
+
+typedef struct word_op {
+    gw_wire_op op; /* first */
+    gw_node *node;
+    gw_token token;
+    bool swap;
+    uint64_t buffer;
+} word_op;
+
+static void word_done(gw_wire_op *op, const gw_completion *completion) {
+    word_op *w = (word_op *)op;
+    gw_mail *mail = gw_mail_new(w->swap ? GW_EV_WORD_SWAPPED : GW_EV_WORD_READ, w->token);
+    mail->event.peer = completion->peer;
+    mail->event.word = completion->value;
+    switch (completion->status) {
+    case GW_OP_OK:
+        mail->event.word_outcome = GW_WORD_OK;
+        break;
+    case GW_OP_MISMATCH:
+        mail->event.word_outcome = GW_WORD_DIFFERS;
+        break;
+    case GW_OP_UNKNOWN:
+        mail->event.word_outcome = GW_WORD_UNKNOWN;
+        break;
+    case GW_OP_FENCED:
+    case GW_OP_DENIED:
+    case GW_OP_NOTFOUND:
+    case GW_OP_UNREACHABLE:
+        mail->event.word_outcome = GW_WORD_FENCED;
+        break; /* nothing has happened */
+    }
+    gw_mailbox_post(w->node->mail, mail);
+    free(w);
+}
+
+static void word_op_start(gw_node *node, const gw_action *action) {
+    word_op *w = calloc(1, sizeof *w);
+    GW_CHECK(w != NULL);
+    *w = (word_op){.op = {.done = word_done},
+                   .node = node,
+                   .token = action->token,
+                   .swap = action->kind == GW_ACT_SWAP_WORD};
+    gw_op request = {
+        .kind = w->swap ? GW_OP_CAS : GW_OP_READ,
+        .peer = action->peer,
+        .fence = {.epoch = node->view.epoch, .view = node->view.name},
+        .region = GW_REGION_RANGE,
+        .bytes = sizeof(uint64_t),
+        .buffer = &w->buffer,
+        .expected = action->expected,
+        .operand = action->desired,
+    };
+    gw_wires_post(node->wires, &request, &w->op);
+}
+
+/* ---- views and steps ---- */
+
+static void say_frozen(gw_node *node, gw_token token) {
+    gw_frozen frozen;
+    gw_workers_freeze(node->workers, &frozen);
+    gw_mail *mail = gw_mail_new(GW_EV_FROZEN, token);
+    mail->held = frozen.held;
+    mail->claimed = frozen.claimed;
+    mail->event.accumulator_step = frozen.step;
+    mail->event.poisoned = frozen.poisoned;
+    mail->event.held = frozen.held.size > 0 ? &mail->held : NULL;
+    mail->event.claimed = frozen.claimed.size > 0 ? &mail->claimed : NULL;
+    gw_mailbox_post(node->mail, mail);
+}
+
+/* The fence closes first, so that no thief changes the word that is then closed and reported. */
+static void freeze(gw_node *node, gw_token token) {
+    gw_wires_fence(node->wires, NULL);
+    for (uint32_t i = 0; i < node->view.count; i++)
+        if (!gw_peer_id_equal(&node->view.members[i].id, &node->self.id))
+            gw_wires_abandon(node->wires, &node->view.members[i].id);
+    if (atomic_load(&node->reduction.underway)) {
+        gw_node_reduce_stop(node);
+        node->frozen_token = token;
+        return;
+    }
+    say_frozen(node, token);
+}
+
+static void install(gw_node *node, const gw_view *view) {
+    node->view = *view;
+    gw_wires_fence(node->wires, view);
+}
+
+static void begin_step(gw_node *node, const gw_action *action) {
+    GW_CHECK(!atomic_load(&node->reduction.underway));
+    node->step = action->step;
+    gw_workers_begin_step(node->workers, action->step);
+}
+
+/* ---- the record ---- */
+
+typedef struct record {
+    gw_node *node;
+    gw_token token;
+    size_t length;
+    uint8_t bytes[];
+} record;
+
+static void run_persist(void *context) {
+    record *r = context;
+    char temporary[GW_PATH_BYTES];
+    gw_err err;
+    const char *dir = r->node->options->dir;
+    bool good = gw_durable_path(temporary, &err, "%s/record.new", dir) &&
+                gw_durable_replace(gw_io_system(), temporary, dir, "record", r->bytes, r->length, &err);
+    /* The brain waits for what it promised to be durable: it must not answer before. Failing to write is
+     * failing to take part. */
+    gw_mail *mail = gw_mail_new(GW_EV_PERSISTED, r->token);
+    mail->event.outcome = good ? GW_DONE : GW_FAILED;
+    if (!good) gw_mail_text(mail, err.text);
+    gw_mailbox_post(r->node->mail, mail);
+    free(r);
+}
+
+static void persist(gw_node *node, const gw_action *action) {
+    record *r = malloc(sizeof *r + action->length);
+    GW_CHECK(r != NULL);
+    r->node = node;
+    r->token = action->token;
+    r->length = action->length;
+    memcpy(r->bytes, action->bytes, action->length);
+    gw_helper_give(node->disk, run_persist, r);
+}
+
+/* ---- the end ---- */
+
+static void finish(gw_node *node, const gw_action *action) {
+    node->finished = true;
+    node->finish = action->finish;
+    node->final_root = action->root;
+    free(node->final_text);
+    node->final_text = action->text ? strdup(action->text) : NULL;
+}
+
+void gw_node_act(gw_node *node, const gw_action *action) {
+    switch (action->kind) {
+    case GW_ACT_DATAGRAM:
+        send_datagram(node, action);
+        break;
+    case GW_ACT_LINK:
+        want_link(node, action);
+        break;
+    case GW_ACT_MESSAGE:
+        send_message(node, action);
+        break;
+    case GW_ACT_FREEZE:
+        freeze(node, action->token);
+        break;
+    case GW_ACT_INSTALL:
+        install(node, action->view);
+        break;
+    case GW_ACT_BEGIN_STEP:
+        begin_step(node, action);
+        break;
+    case GW_ACT_DEAL:
+        gw_workers_deal(node->workers, action->tag, action->list, action->first, action->end, action->flag);
+        break;
+    case GW_ACT_READ_WORD:
+    case GW_ACT_SWAP_WORD:
+        word_op_start(node, action);
+        break;
+    case GW_ACT_TAKE:
+        gw_workers_take(node->workers, action->first, action->end);
+        break;
+    case GW_ACT_SEAL:
+        gw_workers_seal(node->workers, action->token);
+        break;
+    case GW_ACT_REDUCE:
+        gw_node_reduce(node, action);
+        break;
+    case GW_ACT_APPLY:
+        gw_node_apply(node, action);
+        break;
+    case GW_ACT_LOAD:
+        gw_node_load(node, action);
+        break;
+    case GW_ACT_SAVE:
+        gw_saver_save(node->saver, action);
+        break;
+    case GW_ACT_MANIFEST:
+        gw_saver_manifest(node->saver, action);
+        break;
+    case GW_ACT_RETAIN:
+        gw_saver_retain(node->saver, action);
+        break;
+    case GW_ACT_PERSIST:
+        persist(node, action);
+        break;
+    case GW_ACT_LOG:
+        gw_log(action->level, "peer", "%s", action->text);
+        break;
+    case GW_ACT_NOTICE:
+        gw_node_notice(node, action);
+        break;
+    case GW_ACT_FINISH:
+        finish(node, action);
+        break;
+    }
+}
+
+void gw_node_reduced(gw_node *node) {
+    atomic_store(&node->reduction.underway, false);
+}
+
+void gw_node_thaw(gw_node *node) {
+    if (node->frozen_token == 0) return;
+    say_frozen(node, node->frozen_token);
+    node->frozen_token = 0;
+}

@@ -1,0 +1,165 @@
+/* Bytes by name, from and to other peers: chunks by their hash, manifests by their root, and, for joiners,
+ * chunks of the present state by (step, fingerprint, index). */
+#include "checkpoint/catalog.h"
+#include "core/check.h"
+#include "core/chunk.h"
+#include "tools/godwit/node_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FETCH_PATIENCE_NS UINT64_C(10000000000)
+
+/* ---- asking ---- */
+
+typedef struct fetch {
+    gw_wire_op op; /* first */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool over;
+    gw_completion result;
+} fetch;
+
+static void fetched(gw_wire_op *op, const gw_completion *completion) {
+    fetch *f = (fetch *)op;
+    pthread_mutex_lock(&f->lock);
+    f->over = true;
+    f->result = *completion;
+    pthread_cond_signal(&f->changed);
+    pthread_mutex_unlock(&f->lock);
+}
+
+static void wait_fetched(gw_node *node, fetch *f, const gw_peer_id *peer) {
+    uint64_t end = gw_now_ns() + FETCH_PATIENCE_NS * node->options->time_scale_percent / 100;
+    struct timespec until = {.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u)};
+    pthread_mutex_lock(&f->lock);
+    while (!f->over)
+        if (pthread_cond_timedwait(&f->changed, &f->lock, &until) != 0) break;
+    bool late = !f->over;
+    pthread_mutex_unlock(&f->lock);
+    /* The buffer is the transport's until the completion, so a silent peer is abandoned, then waited for. */
+    if (late) gw_wires_abandon(node->wires, peer);
+    pthread_mutex_lock(&f->lock);
+    while (!f->over) pthread_cond_wait(&f->changed, &f->lock);
+    pthread_mutex_unlock(&f->lock);
+}
+
+bool gw_node_fetch(gw_node *node, const gw_peer_id *peer, const gw_hash *name, void *bytes, uint64_t capacity,
+                   uint64_t *length, gw_err *err) {
+    fetch f = {.op = {.done = fetched}};
+    pthread_mutex_init(&f.lock, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&f.changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    gw_op request = {.kind = GW_OP_FETCH, .peer = *peer, .buffer = bytes, .bytes = capacity, .name = *name};
+    gw_wires_post(node->wires, &request, &f.op);
+    wait_fetched(node, &f, peer);
+    pthread_cond_destroy(&f.changed);
+    pthread_mutex_destroy(&f.lock);
+    *length = f.result.value;
+    if (f.result.status == GW_OP_OK) return true;
+    char text[GW_SHORT_TEXT];
+    gw_code code = f.result.status == GW_OP_NOTFOUND ? GW_E_NOTFOUND : GW_E_PEER;
+    return gw_fail(err, code, "fetch from %s: %s", gw_peer_id_short(peer, text),
+                   gw_op_status_name(f.result.status));
+}
+
+/* ---- answering (transport threads) ---- */
+
+static const char state_mark[8] = "gwstate";
+
+gw_hash gw_state_chunk_name(uint64_t step, uint64_t fingerprint, uint64_t index) {
+    gw_hash name;
+    gw_writer w = gw_writer_on(name.bytes, sizeof name.bytes);
+    gw_put_bytes(&w, state_mark, sizeof state_mark);
+    gw_put_u64(&w, step);
+    gw_put_u64(&w, fingerprint);
+    gw_put_u64(&w, index);
+    GW_CHECK(!w.failed && w.length == sizeof name.bytes);
+    return name;
+}
+
+/* A chunk of the state, if this peer has the very state that is asked for (fingerprint 0: of that step). */
+static void *find_state_chunk(gw_node *node, const gw_hash *name, uint64_t *length) {
+    gw_reader r = gw_reader_on(name->bytes + sizeof state_mark, sizeof name->bytes - sizeof state_mark);
+    uint64_t step = gw_get_u64(&r), fingerprint = gw_get_u64(&r), index = gw_get_u64(&r);
+    uint64_t bytes = node->device->layout->image_bytes;
+    if (index >= gw_chunk_count(bytes)) return NULL;
+    uint32_t size = gw_chunk_length(bytes, (uint32_t)index);
+    void *copy = malloc(size);
+    if (!copy) return NULL;
+    gw_err err;
+    pthread_rwlock_rdlock(&node->state.lock);
+    bool good =
+        node->state.valid && node->state.step == step &&
+        (fingerprint == 0 || node->state.fingerprint == fingerprint) &&
+        node->device->ops->state_read(node->device, gw_chunk_offset((uint32_t)index), size, copy, &err);
+    pthread_rwlock_unlock(&node->state.lock);
+    if (!good) {
+        free(copy);
+        return NULL;
+    }
+    *length = size;
+    return copy;
+}
+
+/* A stored chunk of any length up to a whole one: the name does not say which. */
+static void *find_chunk(gw_node *node, const gw_hash *name, uint64_t *length) {
+    uint64_t image = node->device->layout->image_bytes;
+    uint32_t count = gw_chunk_count(image);
+    if (count == 0) return NULL;
+    const uint32_t lengths[2] = {gw_chunk_length(image, 0), gw_chunk_length(image, count - 1)};
+    for (int i = 0; i < 2; i++) {
+        if (!gw_store_has(node->store, name, lengths[i])) continue;
+        void *bytes = malloc(lengths[i]);
+        gw_err err;
+        if (bytes && gw_store_read(node->store, name, bytes, lengths[i], &err)) {
+            *length = lengths[i];
+            return bytes;
+        }
+        free(bytes);
+    }
+    return NULL;
+}
+
+static void *find_manifest(gw_node *node, const gw_hash *root, uint64_t *length) {
+    gw_catalog catalog;
+    gw_err err;
+    void *bytes = NULL;
+    size_t size = 0;
+    if (!gw_catalog_load(gw_store_io(node->store), gw_store_dir(node->store), &catalog, &err)) return NULL;
+    for (uint32_t i = 0; i < catalog.good_count; i++) {
+        const gw_manifest *manifest = &catalog.good[i];
+        if (!gw_hash_equal(&manifest->root, root) || !gw_hash_equal(&manifest->job_id, &node->job_id))
+            continue;
+        if (!gw_manifest_encode(manifest, &bytes, &size, &err)) bytes = NULL;
+        break;
+    }
+    gw_catalog_free(&catalog);
+    *length = size;
+    return bytes;
+}
+
+static bool provide(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,
+                    uint64_t *length) {
+    (void)asker;
+    gw_node *node = context;
+    void *found;
+    if (memcmp(name->bytes, state_mark, sizeof state_mark) == 0)
+        found = find_state_chunk(node, name, length);
+    else if (!(found = find_chunk(node, name, length)))
+        found = find_manifest(node, name, length);
+    *bytes = found;
+    return found != NULL;
+}
+
+static void provided(void *context, const void *bytes, uint64_t length) {
+    (void)context, (void)length;
+    free((void *)(uintptr_t)bytes);
+}
+
+gw_fetch_provider gw_node_provider(gw_node *node) {
+    return (gw_fetch_provider){.context = node, .find = provide, .release = provided};
+}

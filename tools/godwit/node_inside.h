@@ -1,0 +1,187 @@
+/* Inside the runtime: what the node_*.c files share.
+ *
+ * Threads. The *loop's* thread owns everything here unless a comment says otherwise. The *compute* helper
+ * runs one reduction, apply or load at a time and owns the device's control calls meanwhile; the brain starts
+ * no two of them together, and begins no step while one is under way. The *disk* helper persists records.
+ * Workers, data threads and the checkpoint writer have threads of their own. All report by mail. */
+#ifndef GODWIT_GODWIT_NODE_INSIDE_H
+#define GODWIT_GODWIT_NODE_INSIDE_H
+
+#include "checkpoint/dirlock.h"
+#include "checkpoint/store.h"
+#include "checkpoint/writer.h"
+#include "core/peer.h"
+#include "kernels/device.h"
+#include "net/link.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "net/packet.h"
+#include "net/udp.h"
+#include "tools/godwit/control.h"
+#include "tools/godwit/http.h"
+#include "tools/godwit/node.h"
+#include "tools/godwit/node_helper.h"
+#include "tools/godwit/node_mail.h"
+#include "tools/godwit/node_save.h"
+#include "tools/godwit/node_wires.h"
+#include "tools/godwit/node_workers.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* One reduction: shared by the loop (which may end it), the compute helper and the data threads. */
+typedef struct gw_reduction {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint32_t pending; /* collective calls that are not done */
+    bool failed, aborted;
+    gw_err err;
+    atomic_bool stop;     /* the brain froze: end soon */
+    atomic_bool underway; /* from the action to its mail */
+} gw_reduction;
+
+/* What is computed with: the device's state and how far it is. Under `lock`, as donors serve it. */
+typedef struct gw_held_state {
+    pthread_rwlock_t lock;
+    bool valid;
+    uint64_t step, fingerprint;
+} gw_held_state;
+
+/* What people see (node_publish.c). */
+typedef struct gw_shown {
+    uint64_t started_ns, step_ns; /* of the last committed step */
+    uint64_t computed, step_stolen;
+    uint32_t members; /* that committed the last step */
+    double step_ms, shards_per_s;
+    uint64_t counter[GW_COUNTERS];
+    uint64_t checkpoint_ns;
+    char phase[96];
+    char report[200]; /* of the step applied last */
+    gw_snapshot_checkpoint checkpoints[GW_SNAPSHOT_CHECKPOINTS];
+    uint32_t checkpoint_count;
+    gw_timer timer;
+    gw_node_snapshot *snapshot; /* reused */
+} gw_shown;
+
+typedef struct gw_node {
+    const gw_run_options *options;
+    gw_console *console;
+
+    /* The job. */
+    void *job;
+    bool job_open;
+    gw_plan plan;
+    uint64_t steps;
+    char *identity;
+    gw_hash job_id;
+    uint64_t probe;
+    gw_device *device;
+    gw_workers *workers;
+    gw_held_state state;
+
+    /* This peer and its ways out. */
+    gw_dirlock lock;
+    gw_identity self;
+    gw_keyring keyring;
+    gw_local local;
+    gw_addr listen;
+    gw_loop *loop;
+    gw_mailbox *mail;
+    gw_udp *udp;
+    gw_packets *packets;
+    gw_listener *listener;
+    gw_links *links;
+    gw_wires *wires;
+    gw_store *store;
+    gw_saver *saver;
+    gw_helper *compute, *disk;
+    gw_control *control;
+    gw_http *http;
+    int signal_fd, tcp_fd, udp_fd;
+    gw_watch signals;
+
+    /* The brain. */
+    gw_peer *peer;
+    gw_actions actions;
+    gw_timer deadline, watchdog, flush;
+    bool feeding;
+    gw_view view;  /* installed */
+    uint64_t step; /* that was begun last */
+    gw_reduction reduction;
+    gw_token frozen_token; /* FREEZE waits for the reduction's end; 0 = none */
+    gw_shown shown;
+
+    /* The end. */
+    bool finished, stuck, asked_to_leave;
+    gw_finish finish;
+    gw_hash final_root;
+    char *final_text;
+    uint64_t flush_until_ns;
+    int exit_code;
+} gw_node;
+
+/* node.c. Tells the brain an event and carries out what it wants; from within one, the event waits. */
+void gw_node_feed(gw_node *node, const gw_event *event);
+void gw_node_deliver(void *node, gw_mail *mail); /* gw_mail_deliver */
+
+/* node_start.c. */
+bool gw_node_open(gw_node *node, gw_err *err);
+/* False: a shard hangs, and the process must end as it is. */
+bool gw_node_close(gw_node *node);
+
+/* node_identity.c. Fills in identity and job_id; describes what differs to people by its lines. */
+bool gw_node_identify(gw_node *node, gw_err *err);
+/* The parameters that are part of the identity, in the order of the job's table; the caller frees the list.
+ */
+gw_param *gw_node_shared_params(const gw_node *node, uint32_t *count);
+
+/* node_links.c: sockets of the control plane. */
+bool gw_node_listen(gw_node *node, gw_err *err);
+void gw_node_unlisten(gw_node *node);
+
+/* node_actions.c. */
+void gw_node_act(gw_node *node, const gw_action *action);
+/* The reduction's end is about to be told to the brain; it has been told: a FREEZE may wait for that. */
+void gw_node_reduced(gw_node *node);
+void gw_node_thaw(gw_node *node);
+
+/* node_reduce.c. */
+void gw_node_reduce(gw_node *node, const gw_action *action);
+void gw_node_reduce_stop(gw_node *node);
+gw_collective_done gw_node_collective_done;
+
+/* node_state.c. */
+void gw_node_apply(gw_node *node, const gw_action *action);
+void gw_node_load(gw_node *node, const gw_action *action);
+/* node_load.c: fills `image` (layout->image_bytes) from other members, or from a checkpoint. Compute helper.
+ */
+typedef struct gw_load {
+    gw_node *node;
+    gw_token token;
+    gw_load_kind kind;
+    uint64_t step, fingerprint;
+    gw_hash root;
+    uint32_t count; /* of donors or holders */
+    gw_peer_id *peers;
+    gw_set *inventories; /* NULL for donors */
+    gw_peer_id *members; /* of the view, for placement */
+    uint32_t member_count;
+} gw_load;
+bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err);
+bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err);
+
+/* node_fetch.c. Any thread that may wait: brings what a peer has under `name`. */
+bool gw_node_fetch(gw_node *node, const gw_peer_id *peer, const gw_hash *name, void *bytes, uint64_t capacity,
+                   uint64_t *length, gw_err *err);
+gw_fetch_provider gw_node_provider(gw_node *node);
+/* The name under which a member serves chunk `index` of the state it holds after `step` steps. */
+gw_hash gw_state_chunk_name(uint64_t step, uint64_t fingerprint, uint64_t index);
+
+/* node_publish.c. */
+void gw_node_notice(gw_node *node, const gw_action *action);
+void gw_node_publish(gw_node *node);
+void gw_node_publish_start(gw_node *node);
+void gw_node_publish_loop(gw_node *node); /* from now on several times a second */
+void gw_node_publish_end(gw_node *node);
+
+#endif

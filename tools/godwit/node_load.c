@@ -1,0 +1,202 @@
+/* Bringing a whole state image here: from members that hold it, or from a checkpoint. */
+#include "checkpoint/catalog.h"
+#include "checkpoint/restore.h"
+#include "core/check.h"
+#include "core/chunk.h"
+#include "core/placement.h"
+#include "tools/godwit/node_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOAD_THREADS = 8 };
+
+/* ---- from members ---- */
+
+typedef struct copying {
+    gw_load *load;
+    uint8_t *image;
+    uint64_t image_bytes;
+    uint32_t chunks;
+    pthread_mutex_t lock;
+    uint32_t next;
+    bool *dead; /* by donor: it failed once, and is asked no more */
+    bool failed;
+    gw_err err;
+} copying;
+
+static bool copy_chunk(copying *c, uint32_t index, gw_err *err) {
+    const gw_load *load = c->load;
+    gw_hash name = gw_state_chunk_name(load->step, load->fingerprint, index);
+    uint32_t length = gw_chunk_length(c->image_bytes, index);
+    gw_fail(err, GW_E_PEER, "no donor is left");
+    for (uint32_t i = 0; i < load->count; i++) {
+        uint32_t donor = (index + i) % load->count;
+        pthread_mutex_lock(&c->lock);
+        bool dead = c->dead[donor];
+        pthread_mutex_unlock(&c->lock);
+        if (dead) continue;
+        uint64_t got;
+        if (gw_node_fetch(load->node, &load->peers[donor], &name, c->image + gw_chunk_offset(index), length,
+                          &got, err)) {
+            if (got == length) return true;
+            gw_fail(err, GW_E_CORRUPT, "%llu bytes instead of %u", (unsigned long long)got, length);
+        }
+        pthread_mutex_lock(&c->lock);
+        c->dead[donor] = true;
+        pthread_mutex_unlock(&c->lock);
+    }
+    return gw_fail_in(err, "chunk %u of the state", index);
+}
+
+static void *copy_main(void *context) {
+    copying *c = context;
+    pthread_mutex_lock(&c->lock);
+    while (!c->failed && c->next < c->chunks) {
+        uint32_t index = c->next++;
+        pthread_mutex_unlock(&c->lock);
+        gw_err err;
+        bool good = copy_chunk(c, index, &err);
+        pthread_mutex_lock(&c->lock);
+        if (!good && !c->failed) {
+            c->failed = true;
+            c->err = err;
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err) {
+    if (load->count == 0) return gw_fail(err, GW_E_PEER, "nobody to copy the state from");
+    gw_peer_id missing;
+    atomic_bool never = false;
+    /* Connections may still be on their way up; a donor that has none in a second is passed over. */
+    gw_wires_wait(load->node->wires, load->peers, load->count, &load->node->self.id, &never,
+                  UINT64_C(1000000000) * load->node->options->time_scale_percent / 100, &missing);
+    copying c = {.load = load, .image = image, .image_bytes = load->node->device->layout->image_bytes};
+    c.chunks = gw_chunk_count(c.image_bytes);
+    c.dead = calloc(load->count, sizeof(bool));
+    GW_CHECK(c.dead != NULL);
+    pthread_mutex_init(&c.lock, NULL);
+    uint32_t wanted = load->count * 2 < LOAD_THREADS ? load->count * 2 : LOAD_THREADS, started = 0;
+    if (wanted > c.chunks) wanted = c.chunks;
+    pthread_t threads[LOAD_THREADS];
+    while (started + 1 < wanted && pthread_create(&threads[started], NULL, copy_main, &c) == 0) started++;
+    copy_main(&c);
+    for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    pthread_mutex_destroy(&c.lock);
+    free(c.dead);
+    if (c.failed) *err = c.err;
+    return !c.failed;
+}
+
+/* ---- from a checkpoint ---- */
+
+static bool find_local(gw_node *node, const gw_hash *root, gw_manifest *manifest) {
+    gw_catalog catalog;
+    gw_err err;
+    bool found = false;
+    if (!gw_catalog_load(gw_store_io(node->store), gw_store_dir(node->store), &catalog, &err)) return false;
+    for (uint32_t i = 0; i < catalog.good_count && !found; i++) {
+        if (!gw_hash_equal(&catalog.good[i].root, root)) continue;
+        *manifest = catalog.good[i];
+        memset(&catalog.good[i], 0, sizeof catalog.good[i]);
+        found = true;
+    }
+    gw_catalog_free(&catalog);
+    return found;
+}
+
+/* Asks the holders for the manifest itself, and keeps it. */
+static bool fetch_manifest(gw_load *load, gw_manifest *manifest, gw_err *err) {
+    void *bytes = malloc(GW_MANIFEST_MAX_BYTES);
+    if (!bytes) return gw_fail(err, GW_E_NOMEM, "manifest");
+    gw_fail(err, GW_E_NOTFOUND, "nobody has the manifest");
+    bool good = false;
+    for (uint32_t i = 0; i < load->count && !good; i++) {
+        uint64_t length;
+        if (gw_peer_id_equal(&load->peers[i], &load->node->self.id)) continue;
+        if (!gw_node_fetch(load->node, &load->peers[i], &load->root, bytes, GW_MANIFEST_MAX_BYTES, &length,
+                           err) ||
+            !gw_manifest_decode(bytes, length, manifest, err))
+            continue;
+        good = gw_hash_equal(&manifest->root, &load->root);
+        if (good) {
+            gw_saver_keep_manifest(load->node->saver, manifest->step, bytes, length);
+        } else {
+            gw_manifest_free(manifest);
+            gw_fail(err, GW_E_CORRUPT, "manifest of another checkpoint");
+        }
+    }
+    free(bytes);
+    return good;
+}
+
+typedef struct restoring {
+    gw_load *load;
+    uint8_t *image;
+} restoring;
+
+static bool restore_fetch(void *context, uint32_t index, const gw_hash *name, void *bytes, uint32_t length,
+                          gw_err *err) {
+    gw_load *load = ((restoring *)context)->load;
+    gw_fail(err, GW_E_NOTFOUND, "no peer that is here holds it");
+    for (uint32_t i = 0; i < load->count; i++) {
+        uint32_t holder = (index + i) % load->count;
+        const gw_set *has = &load->inventories[holder];
+        if (gw_peer_id_equal(&load->peers[holder], &load->node->self.id)) continue;
+        if (index >= has->size || !gw_set_has(has, index)) continue;
+        uint64_t got;
+        if (gw_node_fetch(load->node, &load->peers[holder], name, bytes, length, &got, err) && got == length)
+            return true;
+    }
+    return false;
+}
+
+static bool restore_keep(void *context, uint32_t index) {
+    const gw_load *load = ((restoring *)context)->load;
+    return gw_placement_holds(index, load->members, load->member_count, load->node->options->replicas,
+                              &load->node->self.id);
+}
+
+static bool restore_write(void *context, uint64_t offset, const void *bytes, uint32_t length, gw_err *err) {
+    (void)err;
+    memcpy(((restoring *)context)->image + offset, bytes, length);
+    return true;
+}
+
+bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
+    gw_node *node = load->node;
+    gw_peer_id missing;
+    atomic_bool never = false;
+    gw_wires_wait(node->wires, load->peers, load->count, &node->self.id, &never,
+                  UINT64_C(1000000000) * node->options->time_scale_percent / 100, &missing);
+    gw_manifest manifest;
+    if (!find_local(node, &load->root, &manifest) && !fetch_manifest(load, &manifest, err)) return false;
+    bool good = manifest.state_bytes == node->device->layout->image_bytes && manifest.step == load->step;
+    if (!good)
+        gw_fail(err, GW_E_CORRUPT, "the manifest is not of this job's state at step %llu",
+                (unsigned long long)load->step);
+    restoring r = {.load = load, .image = image};
+    gw_restore restore = {
+        .manifest = &manifest,
+        .store = node->store,
+        .tag = load->step,
+        .fetch = restore_fetch,
+        .keep = restore_keep,
+        .write = restore_write,
+        .context = &r,
+        .threads = LOAD_THREADS,
+    };
+    gw_restore_stats stats = {0};
+    good = good && gw_restore_run(&restore, &stats, err);
+    gw_store_release(node->store, load->step);
+    if (stats.damaged > 0)
+        gw_log(GW_WARN, "checkpoint", "%u damaged chunks of step %llu were replaced from other peers",
+               stats.damaged, (unsigned long long)load->step);
+    if (stats.unstored > 0) gw_log(GW_WARN, "checkpoint", "not stored here: %s", stats.unstored_err.text);
+    if (good && load->fingerprint == 0) load->fingerprint = manifest.fingerprint;
+    gw_manifest_free(&manifest);
+    return good;
+}

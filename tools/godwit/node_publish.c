@@ -1,0 +1,293 @@
+/* What people see: the brain's notices become events, and what is known becomes a snapshot. */
+#include "core/check.h"
+#include "core/log.h"
+#include "tools/godwit/node_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PUBLISH_NS UINT64_C(250000000)
+
+static double wall_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* ---- notices ---- */
+
+static void step_done(gw_node *node, const gw_action *action) {
+    gw_shown *shown = &node->shown;
+    uint64_t now = gw_now_ns();
+    uint64_t took = now - (shown->step_ns ? shown->step_ns : shown->started_ns);
+    uint64_t computed = gw_workers_done(node->workers);
+    gw_phase phase;
+    uint32_t shards = node->options->job->shards(node->job, action->step, &phase);
+    shown->step_ns = now;
+    shown->members = action->count;
+    shown->counter[GW_COUNT_STEPS]++;
+    shown->counter[GW_COUNT_SHARDS] = computed;
+    double ms = (double)took * 1e-6;
+    shown->step_ms = shown->step_ms == 0 ? ms : shown->step_ms * 0.9 + ms * 0.1;
+    double rate = ms > 0 ? shards / ms * 1000.0 : 0;
+    shown->shards_per_s = shown->shards_per_s == 0 ? rate : shown->shards_per_s * 0.9 + rate * 0.1;
+    gw_event_step event = {.step = action->step + 1,
+                           .duration_ns = took,
+                           .members = action->count,
+                           .shards = shards,
+                           .computed = (uint32_t)(computed - shown->computed),
+                           .stolen = (uint32_t)shown->step_stolen,
+                           .fingerprint = node->state.fingerprint,
+                           .report = shown->report};
+    gw_events_step(node->console->events, &event);
+    shown->computed = computed;
+    shown->step_stolen = 0;
+}
+
+static void checkpoint_done(gw_node *node, const gw_action *action) {
+    gw_shown *shown = &node->shown;
+    shown->counter[GW_COUNT_CHECKPOINTS]++;
+    shown->checkpoint_ns = gw_now_ns();
+    uint32_t kept = shown->checkpoint_count < GW_SNAPSHOT_CHECKPOINTS ? shown->checkpoint_count
+                                                                      : GW_SNAPSHOT_CHECKPOINTS - 1;
+    memmove(shown->checkpoints + 1, shown->checkpoints, kept * sizeof shown->checkpoints[0]);
+    shown->checkpoints[0] =
+        (gw_snapshot_checkpoint){.step = action->step, .root = action->root, .complete = true};
+    shown->checkpoint_count = kept + 1;
+    uint64_t written = gw_saver_written(node->saver);
+    gw_events_checkpoint(node->console->events, action->step, &action->root,
+                         written - shown->counter[GW_COUNT_CHECKPOINT_BYTES], 0);
+    shown->counter[GW_COUNT_CHECKPOINT_BYTES] = written;
+}
+
+static void stole(gw_node *node, const gw_action *action) {
+    node->shown.counter[GW_COUNT_STEALS]++;
+    node->shown.counter[GW_COUNT_SHARDS_STOLEN] += action->count;
+    node->shown.step_stolen += action->count;
+    gw_events_steal(node->console->events, node->step, &action->peer, action->count);
+}
+
+static void bad_elements(gw_node *node, const gw_action *action) {
+    node->shown.counter[GW_COUNT_BAD_ELEMENTS]++;
+    uint32_t tensor = action->first;
+    gw_log(GW_ERROR, "node", "step %llu: shard %u has a bad element: tensor %s, element %llu",
+           (unsigned long long)action->step, action->shards,
+           tensor < node->plan.tensor_count ? node->plan.tensors[tensor].name : "unknown",
+           (unsigned long long)action->desired);
+}
+
+void gw_node_notice(gw_node *node, const gw_action *action) {
+    gw_events *events = node->console->events;
+    gw_shown *shown = &node->shown;
+    switch (action->notice) {
+    case GW_NOTICE_PHASE:
+        snprintf(shown->phase, sizeof shown->phase, "%s", action->text);
+        gw_events_phase(events, action->text);
+        break;
+    case GW_NOTICE_PEER_ALIVE:
+        gw_events_peer(events, &action->peer, NULL, "alive", NULL);
+        break;
+    case GW_NOTICE_PEER_DEAD:
+        gw_events_peer(events, &action->peer, NULL, "dead", NULL);
+        break;
+    case GW_NOTICE_PEER_LEFT:
+        gw_events_peer(events, &action->peer, NULL, "left", NULL);
+        break;
+    case GW_NOTICE_VIEW:
+        shown->counter[GW_COUNT_VIEWS]++;
+        shown->phase[0] = '\0';
+        gw_events_view(events, action->view, &node->self.id, node->step, action->text, action->duration_ns);
+        break;
+    case GW_NOTICE_STEP:
+        step_done(node, action);
+        break;
+    case GW_NOTICE_REPAIR:
+        gw_events_repair(events, action->step, action->count, action->text);
+        break;
+    case GW_NOTICE_STEAL:
+        stole(node, action);
+        break;
+    case GW_NOTICE_JOINED:
+        gw_events_joined(events, node->step, action->count, action->duration_ns);
+        break;
+    case GW_NOTICE_CHECKPOINT:
+        checkpoint_done(node, action);
+        break;
+    case GW_NOTICE_RESUMED:
+        gw_events_resumed(events, action->step, &action->root);
+        break;
+    case GW_NOTICE_BAD:
+        bad_elements(node, action);
+        break;
+    case GW_NOTICE_HEALED:
+        gw_events_healed(events, action->text);
+        break;
+    }
+    if (action->notice == GW_NOTICE_STEP || action->notice == GW_NOTICE_VIEW) gw_node_publish(node);
+}
+
+/* ---- the snapshot ---- */
+
+static void fill_self(const gw_node *node, const gw_peer_status *status, gw_node_snapshot *s) {
+    gw_snapshot_peer *peer = &s->peers[s->peer_count++];
+    *peer = (gw_snapshot_peer){.id = node->self.id,
+                               .addr = node->local.listen,
+                               .self = true,
+                               .member = s->members > 0,
+                               .leader = s->epoch > 0 && gw_peer_id_equal(&s->leader, &node->self.id),
+                               .linked = true,
+                               .boot = node->self.incarnation.boot,
+                               .step = status->step,
+                               .checkpoint_step = status->checkpoint_step};
+    snprintf(peer->state, sizeof peer->state, "alive");
+}
+
+static void fill_peers(const gw_node *node, gw_node_snapshot *s) {
+    gw_peer_contact_info info;
+    for (uint32_t i = 0; s->peer_count < GW_SNAPSHOT_PEERS && gw_peer_contact_at(node->peer, i, &info); i++) {
+        if (gw_peer_id_equal(&info.id, &node->self.id)) continue;
+        gw_snapshot_peer *peer = &s->peers[s->peer_count++];
+        *peer = (gw_snapshot_peer){.id = info.id,
+                                   .addr = info.addr,
+                                   .member = info.member,
+                                   .leader = info.leader,
+                                   .linked = info.linked,
+                                   .boot = info.incarnation.boot,
+                                   .step = info.step,
+                                   .speed = (double)info.speed / 1000.0,
+                                   .checkpoint_step = info.checkpoint_step};
+        snprintf(peer->state, sizeof peer->state, "%s", info.state);
+    }
+}
+
+static int by_id(const void *a, const void *b) {
+    return gw_peer_id_compare(&((const gw_snapshot_peer *)a)->id, &((const gw_snapshot_peer *)b)->id);
+}
+
+static void fill_brain(const gw_node *node, gw_node_snapshot *s) {
+    gw_peer_status status;
+    gw_peer_status_get(node->peer, &status);
+    snprintf(s->phase, sizeof s->phase, "%s", node->shown.phase[0] ? node->shown.phase : status.phase);
+    s->healthy = status.view != NULL && !node->finished;
+    if (status.view) {
+        s->epoch = status.view->epoch;
+        s->view = status.view->name;
+        s->leader = status.view->leader;
+        s->members = status.view->count;
+    }
+    s->step = status.step;
+    s->fingerprint = status.fingerprint;
+    s->checkpoint_step = status.checkpoint_step;
+    s->counter[GW_COUNT_STEPS_REPAIRED] = status.steps_repaired;
+    s->counter[GW_COUNT_SHARDS_REPAIRED] = status.shards_repaired;
+    fill_self(node, &status, s);
+    fill_peers(node, s);
+    qsort(s->peers, s->peer_count, sizeof s->peers[0], by_id);
+}
+
+void gw_node_publish(gw_node *node) {
+    gw_shown *shown = &node->shown;
+    gw_node_snapshot *s = shown->snapshot;
+    uint64_t now = gw_now_ns();
+    memset(s, 0, sizeof *s);
+    s->time = wall_clock();
+    s->uptime_s = (double)(now - shown->started_ns) * 1e-9;
+    snprintf(s->job, sizeof s->job, "%s", node->options->job->name);
+    s->job_id = node->job_id;
+    snprintf(s->version, sizeof s->version, "%s", GODWIT_VERSION);
+    snprintf(s->dir, sizeof s->dir, "%s", node->options->dir);
+    snprintf(s->cluster, sizeof s->cluster, "%s", node->options->cluster);
+    s->pid = getpid();
+    s->self = node->self.id;
+    s->boot = node->self.incarnation.boot;
+    s->listen = node->listen;
+    s->steps = node->steps == UINT64_MAX ? 0 : node->steps;
+    s->step_ms = shown->step_ms;
+    s->shards_per_s = shown->shards_per_s;
+    s->workers = node->options->workers;
+    snprintf(s->report, sizeof s->report, "%s", shown->report);
+    s->rss_bytes = gw_rss_bytes();
+    if (shown->checkpoint_ns) s->checkpoint_age_s = (double)(now - shown->checkpoint_ns) * 1e-9;
+    memcpy(s->counter, shown->counter, sizeof s->counter);
+    s->counter[GW_COUNT_WARNINGS] = gw_log_warnings();
+    memcpy(s->checkpoints, shown->checkpoints, sizeof s->checkpoints);
+    s->checkpoint_count = shown->checkpoint_count;
+    fill_brain(node, s);
+    gw_board_publish(node->console->board, s);
+    gw_display_update(node->console->display, s);
+}
+
+static void publish_again(void *context) {
+    gw_node *node = context;
+    gw_node_publish(node);
+    gw_err err;
+    gw_timer_set(node->loop, &node->shown.timer, gw_now_ns() + PUBLISH_NS, publish_again, node, &err);
+}
+
+void gw_node_publish_start(gw_node *node) {
+    node->shown.snapshot = calloc(1, sizeof *node->shown.snapshot);
+    GW_CHECK(node->shown.snapshot != NULL);
+    node->shown.started_ns = gw_now_ns();
+    gw_event_start start = {.job = node->options->job->name,
+                            .params = &node->options->params,
+                            .job_id = node->job_id,
+                            .self = node->self.id,
+                            .boot = node->self.incarnation.boot,
+                            .steps = node->steps == UINT64_MAX ? 0 : node->steps,
+                            .workers = node->options->workers,
+                            .data = node->plan.data_text,
+                            .compute_class = node->device->class_text};
+    gw_events_start(node->console->events, &start);
+}
+
+void gw_node_publish_loop(gw_node *node) {
+    publish_again(node);
+}
+
+/* ---- the end ---- */
+
+static const char *outcome_text(gw_finish finish) {
+    switch (finish) {
+    case GW_FINISH_DONE:
+        return "done";
+    case GW_FINISH_STOPPED:
+        return "stopped";
+    case GW_FINISH_LEFT:
+        return "left";
+    case GW_FINISH_FAILED:
+        return "failed";
+    case GW_FINISH_DENIED:
+        return "denied";
+    }
+    return "failed";
+}
+
+static bool is_zero(const gw_hash *hash) {
+    const gw_hash none = {{0}};
+    return gw_hash_equal(hash, &none);
+}
+
+void gw_node_publish_end(gw_node *node) {
+    gw_peer_status status;
+    gw_peer_status_get(node->peer, &status);
+    char summary[256] = "";
+    bool whole = node->finish == GW_FINISH_DONE || node->finish == GW_FINISH_STOPPED;
+    if (whole && node->state.valid)
+        node->device->ops->summary(node->device, status.step, summary, sizeof summary);
+    gw_event_done done = {.outcome = outcome_text(node->finish),
+                          .job = node->options->job->name,
+                          .text = node->final_text,
+                          .steps = status.step,
+                          .has_state = !is_zero(&node->final_root),
+                          .state = node->final_root,
+                          .summary = summary,
+                          .peers = node->shown.members ? node->shown.members : node->view.count,
+                          .repaired = status.shards_repaired,
+                          .stolen = status.shards_stolen,
+                          .rss_bytes = gw_rss_bytes(),
+                          .seconds = (double)(gw_now_ns() - node->shown.started_ns) * 1e-9};
+    gw_events_done(node->console->events, &done);
+}

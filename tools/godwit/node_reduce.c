@@ -1,0 +1,180 @@
+/* One reduction: prepared and checked on the compute helper, carried by the data plane's threads, ended early
+ * by the loop when the brain freezes. */
+#include "core/check.h"
+#include "tools/godwit/node_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PROGRESS_MS 5000u /* all have entered and nothing moves: something hangs */
+
+typedef struct reduce {
+    gw_node *node;
+    gw_token token;
+    uint64_t step;
+    uint32_t attempt, members, rank;
+    int64_t slots[GW_SLOTS];
+    gw_fence fence;
+    gw_peer_id ids[GW_MAX_MEMBERS];
+} reduce;
+
+void gw_node_collective_done(void *context, const gw_collective_result *result) {
+    gw_reduction *reduction = &((gw_node *)context)->reduction;
+    pthread_mutex_lock(&reduction->lock);
+    GW_CHECK(reduction->pending > 0);
+    reduction->pending--;
+    if (result->status == GW_COLLECTIVE_ABORTED) reduction->aborted = true;
+    if (result->status == GW_COLLECTIVE_FAILED && !reduction->failed) {
+        reduction->failed = true;
+        reduction->err = *result->err;
+    }
+    pthread_cond_signal(&reduction->changed);
+    pthread_mutex_unlock(&reduction->lock);
+}
+
+/* Enters the all-reduce of all segments of one type. True also when there are none. */
+static bool enter(reduce *r, gw_segments send, gw_segments receive, bool floats, gw_err *err) {
+    gw_node *node = r->node;
+    gw_collective_piece *pieces = calloc(send.count, sizeof *pieces);
+    GW_CHECK(pieces != NULL && send.count == receive.count);
+    uint32_t count = 0;
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < send.count; i++) {
+        GW_CHECK(send.list[i].count == receive.list[i].count &&
+                 send.list[i].is_float == receive.list[i].is_float);
+        if (send.list[i].is_float != floats || send.list[i].count == 0) continue;
+        pieces[count++] = (gw_collective_piece){
+            .in = send.list[i].data, .out = receive.list[i].data, .count = send.list[i].count};
+        elements += send.list[i].count;
+    }
+    gw_collective_call call = {
+        .tag = {.fence = r->fence, .step = r->step, .attempt = r->attempt, .bucket = floats ? 1 : 0},
+        .type = floats ? GW_SUM_F32 : GW_SUM_I64,
+        .members = r->ids,
+        .member_count = r->members,
+        .rank = r->rank,
+        .pieces = pieces,
+        .piece_count = count,
+        .progress_ms = (uint32_t)(PROGRESS_MS * (uint64_t)node->options->time_scale_percent / 100),
+        .token = r->token,
+    };
+    bool good = true;
+    if (count > 0) {
+        pthread_mutex_lock(&node->reduction.lock);
+        node->reduction.pending++;
+        pthread_mutex_unlock(&node->reduction.lock);
+        good = gw_collective_start(gw_wires_collective(node->wires), &call, err);
+        if (!good) {
+            pthread_mutex_lock(&node->reduction.lock);
+            node->reduction.pending--;
+            pthread_mutex_unlock(&node->reduction.lock);
+        }
+    }
+    free(pieces);
+    return good;
+}
+
+/* Carries the sums across. Returns when every call is done, however they ended. */
+static gw_outcome exchange(reduce *r, gw_segments send, gw_segments receive, gw_err *err) {
+    gw_node *node = r->node;
+    gw_reduction *reduction = &node->reduction;
+    gw_peer_id missing;
+    uint64_t patience = UINT64_C(1000000) * PROGRESS_MS * node->options->time_scale_percent / 100;
+    if (!gw_wires_wait(node->wires, r->ids, r->members, &node->self.id, &reduction->stop, patience,
+                       &missing)) {
+        char text[GW_SHORT_TEXT];
+        if (atomic_load(&reduction->stop)) return GW_ABORTED;
+        gw_fail(err, GW_E_PEER, "no data connection to %s", gw_peer_id_short(&missing, text));
+        return GW_FAILED;
+    }
+    bool entered = enter(r, send, receive, false, err) && enter(r, send, receive, true, err);
+    /* The loop ends a reduction by setting `stop`, then ending the calls it finds: these are now all here. */
+    if (!entered || atomic_load(&reduction->stop)) gw_collective_abort(gw_wires_collective(node->wires));
+    pthread_mutex_lock(&reduction->lock);
+    while (reduction->pending > 0) pthread_cond_wait(&reduction->changed, &reduction->lock);
+    gw_outcome outcome = GW_DONE;
+    if (reduction->failed) {
+        outcome = GW_FAILED;
+        *err = reduction->err;
+    } else if (!entered) {
+        outcome = GW_FAILED;
+    } else if (reduction->aborted) {
+        outcome = GW_ABORTED;
+    }
+    pthread_mutex_unlock(&reduction->lock);
+    return outcome;
+}
+
+static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
+    gw_device *device = r->node->device;
+    const gw_device_ops *ops = device->ops;
+    int64_t *words = calloc(device->layout->boundary_words, sizeof *words);
+    GW_CHECK(words != NULL && (uint64_t)r->members * GW_SLOTS <= device->layout->boundary_words);
+    memcpy(words + (size_t)r->rank * GW_SLOTS, r->slots, sizeof r->slots);
+    ops->set_boundary(device, words);
+    free(words);
+    gw_reduce mode = r->members == 1          ? GW_REDUCE_ALONE
+                     : r->node->options->fast ? GW_REDUCE_FAST
+                                              : GW_REDUCE_EXACT;
+    gw_segments send = {0}, receive = {0};
+    if (!ops->reduce_begin(device, mode, &send, &receive, err)) return GW_FAILED;
+    if (r->members > 1) {
+        gw_outcome outcome = exchange(r, send, receive, err);
+        if (outcome != GW_DONE) return outcome;
+    }
+    return ops->reduce_end(device, verdict, err) ? GW_DONE : GW_FAILED;
+}
+
+static void run_reduce(void *context) {
+    reduce *r = context;
+    gw_node *node = r->node;
+    gw_mail *mail = gw_mail_new(GW_EV_REDUCED, r->token);
+    gw_verdict verdict = {0};
+    gw_err err = {0};
+    mail->event.outcome = atomic_load(&node->reduction.stop) ? GW_ABORTED : reduce_all(r, &verdict, &err);
+    if (mail->event.outcome == GW_DONE) {
+        gw_device *device = node->device;
+        mail->slots = calloc(device->layout->boundary_words, sizeof(int64_t));
+        GW_CHECK(mail->slots != NULL);
+        device->ops->boundary(device, mail->slots);
+        mail->event.slots = mail->slots;
+        mail->event.coverage_ok = verdict.coverage_ok;
+        mail->event.fingerprint_ok = verdict.fingerprint_ok;
+        mail->event.bad_count = verdict.bad;
+        if (!verdict.coverage_ok || !verdict.fingerprint_ok) {
+            gw_fail(&err, GW_E_CORRUPT, "bucket %u", verdict.bucket);
+            gw_mail_text(mail, err.text);
+        }
+    } else {
+        gw_mail_text(mail, mail->event.outcome == GW_ABORTED ? "ended by a change of view" : err.text);
+    }
+    gw_mailbox_post(node->mail, mail);
+    free(r);
+}
+
+void gw_node_reduce(gw_node *node, const gw_action *action) {
+    GW_CHECK(!atomic_load(&node->reduction.underway) && node->view.epoch > 0);
+    int rank = gw_view_rank(&node->view, &node->self.id);
+    GW_CHECK(rank >= 0);
+    reduce *r = calloc(1, sizeof *r);
+    GW_CHECK(r != NULL);
+    *r = (reduce){.node = node,
+                  .token = action->token,
+                  .step = node->step,
+                  .attempt = action->attempt,
+                  .members = node->view.count,
+                  .rank = (uint32_t)rank,
+                  .fence = {.epoch = node->view.epoch, .view = node->view.name}};
+    memcpy(r->slots, action->slots, sizeof r->slots);
+    for (uint32_t i = 0; i < node->view.count; i++) r->ids[i] = node->view.members[i].id;
+    node->reduction.failed = node->reduction.aborted = false;
+    atomic_store(&node->reduction.stop, false);
+    atomic_store(&node->reduction.underway, true);
+    gw_helper_give(node->compute, run_reduce, r);
+}
+
+void gw_node_reduce_stop(gw_node *node) {
+    atomic_store(&node->reduction.stop, true);
+    gw_wires_wake(node->wires);
+    gw_collective_abort(gw_wires_collective(node->wires));
+}

@@ -1,0 +1,284 @@
+#include "tools/godwit/node_save.h"
+
+#include "checkpoint/catalog.h"
+#include "checkpoint/writer.h"
+#include "core/check.h"
+#include "core/chunk.h"
+#include "core/log.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { STAGING_BYTES = 256 << 20 };
+
+/* A job of the writer that the brain waits for. */
+typedef struct pending {
+    struct pending *next;
+    gw_ckpt_kind kind;
+    gw_token token;
+    uint64_t step;
+    bool hash_only;
+    gw_hash root;
+} pending;
+
+struct gw_saver {
+    gw_saver_options options;
+    gw_param *params;
+    gw_ckpt_writer *writer;
+    pthread_mutex_t lock;
+    pending *first, **end; /* in the order submitted */
+    bool has_open;
+    uint64_t open_step; /* the checkpoint whose chunks are pinned, and have no manifest yet */
+};
+
+static bool read_state(void *context, uint64_t offset, void *bytes, size_t length, gw_err *err) {
+    gw_saver *saver = context;
+    gw_device *device = saver->options.device;
+    return device->ops->state_read(device, offset, length, bytes, err);
+}
+
+static void expect(gw_saver *saver, const pending *what) {
+    pending *entry = malloc(sizeof *entry);
+    GW_CHECK(entry != NULL);
+    *entry = *what;
+    entry->next = NULL;
+    pthread_mutex_lock(&saver->lock);
+    *saver->end = entry;
+    saver->end = &entry->next;
+    pthread_mutex_unlock(&saver->lock);
+}
+
+/* The oldest expected end of this kind and step. */
+static bool expected(gw_saver *saver, gw_ckpt_kind kind, uint64_t step, bool hash_only, pending *out) {
+    bool found = false;
+    pthread_mutex_lock(&saver->lock);
+    for (pending **at = &saver->first; *at; at = &(*at)->next) {
+        pending *entry = *at;
+        if (entry->kind != kind || entry->step != step || entry->hash_only != hash_only) continue;
+        *out = *entry;
+        *at = entry->next;
+        if (!*at) saver->end = at;
+        free(entry);
+        found = true;
+        break;
+    }
+    pthread_mutex_unlock(&saver->lock);
+    return found;
+}
+
+static gw_outcome outcome_of(const gw_err *err) {
+    if (!err) return GW_DONE;
+    return err->code == GW_E_ABORTED ? GW_ABORTED : GW_FAILED;
+}
+
+static void say_stored(gw_saver *saver, gw_token token, const gw_ckpt_chunk *chunks, uint32_t count,
+                       const gw_err *err) {
+    gw_mail *mail = gw_mail_new(GW_EV_STORED, token);
+    mail->event.outcome = outcome_of(err);
+    if (err) gw_mail_text(mail, err->text);
+    mail->hashes = calloc(count ? count : 1, sizeof(gw_hash));
+    GW_CHECK(mail->hashes != NULL);
+    for (uint32_t i = 0; i < count; i++) mail->hashes[i] = chunks[i].name;
+    mail->event.hashes = mail->hashes;
+    mail->event.count = count;
+    gw_mailbox_post(saver->options.mail, mail);
+}
+
+static void say_manifest(gw_saver *saver, gw_token token, const gw_hash *root, const gw_err *err) {
+    gw_mail *mail = gw_mail_new(GW_EV_MANIFEST_STORED, token);
+    mail->event.outcome = outcome_of(err);
+    if (err) gw_mail_text(mail, err->text);
+    mail->event.root = *root;
+    gw_mailbox_post(saver->options.mail, mail);
+}
+
+/* On the writer's thread. */
+static void writer_done(void *context, const gw_ckpt_done *done) {
+    gw_saver *saver = context;
+    if (done->err && done->err->code != GW_E_ABORTED)
+        gw_log(GW_WARN, "checkpoint", "%s; the run goes on, the last good checkpoint stays", done->err->text);
+    pending what;
+    switch (done->kind) {
+    case GW_CKPT_SNAPSHOT:
+        if (expected(saver, GW_CKPT_SNAPSHOT, done->tag, done->hash_only, &what))
+            say_stored(saver, what.token, done->chunks, done->err ? 0 : done->chunk_count, done->err);
+        break;
+    case GW_CKPT_MANIFEST:
+        if (!expected(saver, GW_CKPT_MANIFEST, done->tag, false, &what)) break;
+        /* From here on the manifest keeps the chunks, not the pins. */
+        if (!done->err) gw_store_release(saver->options.store, done->tag);
+        say_manifest(saver, what.token, &what.root, done->err);
+        break;
+    case GW_CKPT_PUT:
+    case GW_CKPT_RETAIN:
+        break;
+    }
+}
+
+static gw_param *copy_params(const gw_param *params, uint32_t count) {
+    gw_param *copy = calloc(count ? count : 1, sizeof *copy);
+    GW_CHECK(copy != NULL);
+    memcpy(copy, params, count * sizeof *copy);
+    return copy;
+}
+
+gw_saver *gw_saver_open(const gw_saver_options *options, gw_err *err) {
+    gw_saver *saver = calloc(1, sizeof *saver);
+    if (!saver) {
+        gw_fail(err, GW_E_NOMEM, "checkpoints: out of memory");
+        return NULL;
+    }
+    saver->options = *options;
+    saver->params = copy_params(options->params, options->param_count);
+    saver->end = &saver->first;
+    pthread_mutex_init(&saver->lock, NULL);
+    if (!gw_ckpt_open(options->store, STAGING_BYTES, writer_done, saver, &saver->writer, err)) {
+        pthread_mutex_destroy(&saver->lock);
+        free(saver->params);
+        free(saver);
+        return NULL;
+    }
+    return saver;
+}
+
+void gw_saver_close(gw_saver *saver) {
+    if (!saver) return;
+    gw_ckpt_close(saver->writer, true);
+    GW_CHECK(saver->first == NULL);
+    pthread_mutex_destroy(&saver->lock);
+    free(saver->params);
+    free(saver);
+}
+
+void gw_saver_save(gw_saver *saver, const gw_action *action) {
+    if (!action->flag) {
+        /* A new checkpoint takes the place of one that never got its manifest: the pins of that end. */
+        if (saver->has_open && saver->open_step != action->step)
+            gw_ckpt_abandon(saver->writer, saver->open_step);
+        saver->has_open = true;
+        saver->open_step = action->step;
+    }
+    gw_ckpt_request request = {
+        .tag = action->step,
+        .state_bytes = saver->options.device->layout->image_bytes,
+        .indices = action->chunks,
+        .count = action->count,
+        .hash_only = action->flag,
+        .read = read_state,
+        .read_context = saver,
+    };
+    expect(saver, &(pending){.kind = GW_CKPT_SNAPSHOT,
+                             .token = action->token,
+                             .step = action->step,
+                             .hash_only = action->flag});
+    gw_err err;
+    pending what;
+    if (gw_ckpt_snapshot(saver->writer, &request, &err)) return;
+    GW_CHECK(expected(saver, GW_CKPT_SNAPSHOT, action->step, action->flag, &what));
+    say_stored(saver, what.token, NULL, 0, &err);
+}
+
+static uint64_t wall_clock_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
+    const gw_saver_options *options = &saver->options;
+    gw_manifest manifest = {
+        .job_id = options->job_id,
+        .step = action->step,
+        .fingerprint = action->fingerprint,
+        .created_ms = wall_clock_ms(),
+        .params = saver->params,
+        .param_count = options->param_count,
+        .tensors = options->plan->tensors,
+        .tensor_count = options->plan->tensor_count,
+        .chunks = action->hashes,
+        .chunk_count = action->count,
+    };
+    strncpy(manifest.job_name, options->job_name, sizeof manifest.job_name - 1);
+    gw_err err;
+    void *bytes = NULL;
+    size_t length = 0;
+    bool good = gw_manifest_seal(&manifest, &err);
+    if (good && !action->flag) good = gw_manifest_encode(&manifest, &bytes, &length, &err);
+    if (!good || action->flag) {
+        say_manifest(saver, action->token, &manifest.root, good ? NULL : &err);
+        return;
+    }
+    expect(saver, &(pending){.kind = GW_CKPT_MANIFEST,
+                             .token = action->token,
+                             .step = action->step,
+                             .root = manifest.root});
+    pending what;
+    if (!gw_ckpt_manifest(saver->writer, action->step, bytes, length, &err)) {
+        GW_CHECK(expected(saver, GW_CKPT_MANIFEST, action->step, false, &what));
+        say_manifest(saver, what.token, &manifest.root, &err);
+    }
+    free(bytes);
+}
+
+void gw_saver_retain(gw_saver *saver, const gw_action *action) {
+    gw_err err;
+    if (!gw_ckpt_retain(saver->writer, 0, &saver->options.job_id, action->hashes, action->count, &err))
+        gw_log(GW_WARN, "checkpoint", "old checkpoints stay: %s", err.text);
+}
+
+void gw_saver_staged(gw_saver *saver) {
+    gw_ckpt_finish_staging(saver->writer);
+}
+
+void gw_saver_keep_manifest(gw_saver *saver, uint64_t step, const void *bytes, size_t length) {
+    gw_err err;
+    if (!gw_ckpt_manifest(saver->writer, step, bytes, length, &err))
+        gw_log(GW_WARN, "checkpoint", "manifest of step %llu not kept: %s", (unsigned long long)step,
+               err.text);
+}
+
+uint64_t gw_saver_written(gw_saver *saver) {
+    gw_ckpt_stats stats;
+    gw_ckpt_stats_read(saver->writer, &stats);
+    return stats.written_bytes;
+}
+
+/* ---- what is on disk at the start ---- */
+
+static gw_set chunks_here(gw_store *store, const gw_manifest *manifest) {
+    gw_set here = gw_set_of(manifest->chunk_count);
+    for (uint32_t i = 0; i < manifest->chunk_count; i++)
+        if (gw_store_has(store, &manifest->chunks[i], gw_chunk_length(manifest->state_bytes, i)))
+            gw_set_add(&here, i);
+    return here;
+}
+
+bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_bytes, gw_inventory **list,
+                       uint32_t *count, gw_err *err) {
+    gw_catalog catalog;
+    if (!gw_catalog_load(gw_store_io(store), gw_store_dir(store), &catalog, err)) return false;
+    for (uint32_t i = 0; i < catalog.bad_count; i++)
+        gw_log(GW_WARN, "checkpoint", "%s", catalog.bad[i].err.text);
+    *count = 0;
+    *list = calloc(catalog.good_count ? catalog.good_count : 1, sizeof **list);
+    GW_CHECK(*list != NULL);
+    for (uint32_t i = 0; i < catalog.good_count; i++) {
+        const gw_manifest *manifest = &catalog.good[i];
+        if (!gw_hash_equal(&manifest->job_id, job_id) || manifest->state_bytes != state_bytes) continue;
+        (*list)[(*count)++] = (gw_inventory){
+            .step = manifest->step,
+            .root = manifest->root,
+            .fingerprint = manifest->fingerprint,
+            .chunks = chunks_here(store, manifest),
+        };
+    }
+    gw_catalog_free(&catalog);
+    return true;
+}
+
+void gw_inventory_free(gw_inventory *list, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) gw_set_free(&list[i].chunks);
+    free(list);
+}

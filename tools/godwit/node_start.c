@@ -1,0 +1,305 @@
+/* Opening everything a peer is made of, in order, and closing it in the opposite one. */
+#include "checkpoint/durable.h"
+#include "core/check.h"
+#include "core/chunk.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "net/address.h"
+#include "tools/godwit/node_inside.h"
+
+#include <ifaddrs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CLOSE_NS UINT64_C(2000000000)
+
+enum { RECORD_MAX = 16 << 20 };
+
+/* ---- what the workers say (their threads) ---- */
+
+static void on_dry(void *context, uint32_t tag) {
+    gw_mail *mail = gw_mail_new(GW_EV_DRY, 0);
+    mail->event.tag = tag;
+    gw_mailbox_post(((gw_node *)context)->mail, mail);
+}
+
+static void on_claim(void *context, uint32_t worker, uint32_t shard, uint64_t ticket) {
+    gw_mail *mail = gw_mail_new(GW_EV_CLAIM, 0);
+    mail->event.worker = worker;
+    mail->event.shard = shard;
+    mail->ticket = ticket;
+    gw_mailbox_post(((gw_node *)context)->mail, mail);
+}
+
+static void on_sealed(void *context, gw_token token, uint64_t speed) {
+    gw_node *node = context;
+    gw_mail *mail = gw_mail_new(GW_EV_SEALED, token);
+    gw_exact_bad bad;
+    node->device->ops->bad(node->device, &bad);
+    mail->event.speed = speed;
+    mail->event.bad =
+        (gw_bad){.present = bad.any, .shard = bad.shard, .tensor = bad.tensor, .index = bad.index};
+    gw_mailbox_post(node->mail, mail);
+}
+
+static void on_shard_failed(void *context, uint32_t shard, const char *text) {
+    gw_mail *mail = gw_mail_new(GW_EV_SHARD_FAILED, 0);
+    mail->event.shard = shard;
+    gw_mail_text(mail, text);
+    gw_mailbox_post(((gw_node *)context)->mail, mail);
+}
+
+/* ---- the job ---- */
+
+static bool open_job(gw_node *node, gw_err *err) {
+    const gw_job_type *type = node->options->job;
+    if (type->api != GW_JOB_API)
+        return gw_fail(err, GW_E_UNSUPPORTED, "job %s was built for API %u, this is %u", type->name,
+                       type->api, GW_JOB_API);
+    if (!type->open(&node->options->params, &node->job, err)) return false;
+    node->job_open = true;
+    if (!type->describe(node->job, &node->plan, err)) return gw_fail_in(err, "job %s", type->name);
+    node->steps = node->plan.steps != 0 ? node->plan.steps : UINT64_MAX;
+    if (node->options->steps != 0 && node->options->steps < node->steps) node->steps = node->options->steps;
+    return gw_node_identify(node, err);
+}
+
+static bool open_device(gw_node *node, gw_err *err) {
+    uint64_t key;
+    memcpy(&key, node->job_id.bytes, sizeof key);
+    gw_device_options options = {.type = node->options->job,
+                                 .job = node->job,
+                                 .plan = &node->plan,
+                                 .job_key = key,
+                                 .workers = node->options->workers,
+                                 .boundary_words = GW_MAX_MEMBERS * GW_SLOTS};
+    if (!gw_device_cpu_open(&options, &node->device, err)) return false;
+    gw_workers_events events = {.context = node,
+                                .dry = on_dry,
+                                .claim = on_claim,
+                                .sealed = on_sealed,
+                                .shard_failed = on_shard_failed};
+    node->workers = gw_workers_open(node->device, node->options->workers, &events, err);
+    return node->workers != NULL;
+}
+
+/* One full shard of step 0 from S_0: what shows that this machine computes the same bits as the others. */
+static bool compute_probe(gw_node *node, gw_err *err) {
+    uint64_t state;
+    if (!gw_workers_units(node->workers, GW_UNIT_INIT, &state, err)) return gw_fail_in(err, "initial state");
+    if (!gw_workers_probe(node->workers, 0, 0, &node->probe, err)) return gw_fail_in(err, "probe");
+    node->probe = gw_mix64(node->probe ^ gw_mix64(state));
+    return true;
+}
+
+/* ---- the brain ---- */
+
+static uint32_t shards_of(const void *context, uint64_t step) {
+    const gw_node *node = context;
+    gw_phase phase;
+    return node->options->job->shards(node->job, step, &phase);
+}
+
+/* An any-address says nothing to others: they are told the machine's own addresses. */
+static uint32_t own_addrs(const gw_node *node, gw_addr *addrs) {
+    addrs[0] = node->local.listen;
+    if (!gw_address_is_any(&node->local.listen)) return 1;
+    struct ifaddrs *list;
+    if (getifaddrs(&list) != 0) return 1;
+    uint32_t count = 0;
+    for (struct ifaddrs *at = list; at && count < GW_MAX_ADDRS; at = at->ifa_next) {
+        if (!at->ifa_addr) continue;
+        gw_addr addr = gw_address_from_sockaddr(at->ifa_addr);
+        bool local_only = addr.family == 6 && addr.ip[0] == 0xfe && (addr.ip[1] & 0xc0) == 0x80;
+        if (addr.family == 0 || local_only || gw_address_is_loopback(&addr)) continue;
+        if (node->local.listen.family == 4 && addr.family != 4) continue;
+        addr.port = node->local.listen.port;
+        addrs[count++] = addr;
+    }
+    freeifaddrs(list);
+    return count > 0 ? count : 1;
+}
+
+/* Seeds may come up later, and so may their names: one that cannot be resolved now is asked for again until
+ * the time to join has passed. */
+static void resolve_seeds(const gw_node *node, gw_peer_config *config) {
+    uint64_t end = gw_now_ns() + node->options->join_timeout_ns;
+    for (uint32_t i = 0; i < node->options->seed_count; i++) {
+        gw_addr found[GW_RESOLVE_ADDRS];
+        size_t count = 0;
+        gw_err err;
+        bool said = false;
+        while (!gw_address_resolve(node->options->seeds[i], found, GW_RESOLVE_ADDRS, &count, &err)) {
+            count = 0;
+            if (!said) gw_log(GW_WARN, "node", "--join %s: %s", node->options->seeds[i], err.text);
+            said = true;
+            if (err.code != GW_E_NOTFOUND || gw_now_ns() >= end) break;
+            sleep(1);
+        }
+        for (size_t k = 0; k < count && config->seed_count < GW_MAX_SEEDS; k++)
+            config->seeds[config->seed_count++] = found[k];
+    }
+}
+
+static void fill_config(const gw_node *node, gw_peer_config *config) {
+    const gw_run_options *options = node->options;
+    *config = (gw_peer_config){
+        .id = node->self.id,
+        .incarnation = node->self.incarnation,
+        .cluster = node->local.cluster,
+        .identity = node->identity,
+        .probe = node->probe,
+        .steps = node->steps,
+        .shards = shards_of,
+        .shards_context = node,
+        .state_chunks = gw_chunk_count(node->device->layout->image_bytes),
+        .peers = options->peers,
+        .quorum = options->quorum,
+        .fast = options->fast,
+        .skip_bad = options->skip_bad,
+        .checkpoint_steps = options->checkpoint_steps,
+        .checkpoint_ns = options->checkpoint_ns,
+        .keep = options->keep,
+        .replicas = options->replicas,
+        .fresh = options->fresh,
+        .join_timeout_ns = options->join_timeout_ns,
+        .resume_timeout_ns = options->resume_timeout_ns,
+        .seed = node->self.incarnation.nonce,
+        .probe_interval_ns = options->probe_interval_ns,
+        .time_scale_percent = options->time_scale_percent,
+    };
+    config->addr_count = own_addrs(node, config->addrs);
+    resolve_seeds(node, config);
+}
+
+static bool read_record(const gw_node *node, void **bytes, size_t *length, gw_err *err) {
+    char path[GW_PATH_BYTES];
+    *bytes = NULL;
+    *length = 0;
+    if (!gw_durable_path(path, err, "%s/record", node->options->dir)) return false;
+    return gw_durable_read(gw_io_system(), path, RECORD_MAX, bytes, length, err) ||
+           err->code == GW_E_NOTFOUND;
+}
+
+static bool open_brain(gw_node *node, gw_err *err) {
+    gw_peer_config config;
+    fill_config(node, &config);
+    void *record;
+    size_t length;
+    gw_inventory *inventory = NULL;
+    uint32_t inventory_count = 0;
+    if (!read_record(node, &record, &length, err)) return false;
+    bool good = node->options->fresh ||
+                gw_inventory_load(node->store, &node->job_id, node->device->layout->image_bytes, &inventory,
+                                  &inventory_count, err);
+    if (good) {
+        config.record = record;
+        config.record_length = length;
+        config.inventory = inventory;
+        config.inventory_count = inventory_count;
+        node->peer = gw_peer_create(&config, err);
+    }
+    gw_inventory_free(inventory, inventory_count);
+    free(record);
+    return node->peer != NULL;
+}
+
+/* ---- all of it ---- */
+
+static bool open_saver(gw_node *node, gw_err *err) {
+    if (!gw_store_open(node->options->dir, GW_STORE_WRITE, NULL, &node->store, err)) return false;
+    uint32_t count;
+    gw_param *params = gw_node_shared_params(node, &count);
+    gw_saver_options options = {.store = node->store,
+                                .device = node->device,
+                                .mail = node->mail,
+                                .plan = &node->plan,
+                                .job_name = node->options->job->name,
+                                .job_id = node->job_id,
+                                .params = params,
+                                .param_count = count};
+    node->saver = gw_saver_open(&options, err);
+    free(params);
+    return node->saver != NULL;
+}
+
+static bool open_self(gw_node *node, gw_err *err) {
+    const gw_run_options *options = node->options;
+    if (!gw_dirlock_take(options->dir, &node->lock, err)) return false;
+    if (options->key_file && !gw_keyring_load(options->key_file, &node->keyring, err)) return false;
+    if (!gw_identity_open(options->dir, &node->self, err)) return false;
+    node->local.identity = &node->self;
+    node->local.keyring = &node->keyring;
+    gw_cluster_id(options->cluster, &node->local.cluster);
+    snprintf(node->local.build, sizeof node->local.build, "%s", GODWIT_VERSION);
+    return true;
+}
+
+static bool open_http(gw_node *node, gw_err *err) {
+    if (!node->options->http) return true;
+    gw_addr wanted[GW_RESOLVE_ADDRS], bound;
+    size_t count;
+    if (!gw_address_resolve(node->options->http, wanted, GW_RESOLVE_ADDRS, &count, err))
+        return gw_fail_in(err, "--http %s", node->options->http);
+    node->http = gw_http_open(&wanted[0], node->console->board, &bound, err);
+    if (!node->http) return false;
+    gw_events_listening(node->console->events, "http", &bound);
+    return true;
+}
+
+bool gw_node_open(gw_node *node, gw_err *err) {
+    node->lock.fd = -1;
+    node->shown.started_ns = gw_now_ns();
+    pthread_mutex_init(&node->reduction.lock, NULL);
+    pthread_cond_init(&node->reduction.changed, NULL);
+    pthread_rwlock_init(&node->state.lock, NULL);
+    node->loop = gw_loop_open(err);
+    if (!node->loop) return false;
+    node->mail = gw_mailbox_open(node->loop, gw_node_deliver, node, err);
+    if (!node->mail || !open_self(node, err) || !open_job(node, err) || !open_device(node, err)) return false;
+    if (!compute_probe(node, err) || !open_saver(node, err)) return false;
+    node->compute = gw_helper_open(err);
+    if (!node->compute || !(node->disk = gw_helper_open(err))) return false;
+    if (!gw_node_listen(node, err)) return false;
+    gw_node_publish_start(node);
+    return open_brain(node, err) && open_http(node, err);
+}
+
+bool gw_node_close(gw_node *node) {
+    gw_control_close(node->control);
+    gw_http_close(node->http);
+    gw_timer_cancel(&node->deadline);
+    gw_timer_cancel(&node->watchdog);
+    gw_timer_cancel(&node->flush);
+    gw_timer_cancel(&node->shown.timer);
+    gw_watch_remove(&node->signals);
+    if (node->signal_fd >= 0) close(node->signal_fd);
+    if (node->wires && atomic_load(&node->reduction.underway)) gw_node_reduce_stop(node);
+    if (!gw_workers_end(node->workers, CLOSE_NS)) return false;
+    gw_helper_close(node->compute);
+    gw_helper_close(node->disk);
+    gw_node_unlisten(node);
+    gw_wires_close(node->wires);
+    gw_saver_close(node->saver);
+    gw_store_close(node->store);
+    gw_workers_close(node->workers);
+    if (node->device) node->device->ops->close(node->device);
+    if (node->job_open) node->options->job->close(node->job);
+    gw_peer_destroy(node->peer);
+    gw_actions_free(&node->actions);
+    gw_mailbox_close(node->mail);
+    if (node->loop) gw_loop_close(node->loop);
+    if (node->packets) gw_packets_close(node->packets);
+    gw_identity_wipe(&node->self);
+    gw_keyring_wipe(&node->keyring);
+    gw_dirlock_release(&node->lock);
+    pthread_rwlock_destroy(&node->state.lock);
+    pthread_cond_destroy(&node->reduction.changed);
+    pthread_mutex_destroy(&node->reduction.lock);
+    free(node->shown.snapshot);
+    free(node->final_text);
+    free(node->identity);
+    return true;
+}

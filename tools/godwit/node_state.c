@@ -1,0 +1,176 @@
+/* The device's state: stepping it forward, and putting another in its place. Compute helper. */
+#include "core/check.h"
+#include "core/exact.h"
+#include "tools/godwit/node_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- APPLY ---- */
+
+typedef struct apply {
+    gw_node *node;
+    gw_token token;
+    uint64_t step;
+    bool skip;
+} apply;
+
+/* With the state's lock held for writing. */
+static bool step_forward(gw_node *node, bool skip, uint64_t *fingerprint, bool *stop, gw_err *err) {
+    *fingerprint = node->state.fingerprint;
+    *stop = false;
+    if (skip) return true;
+    gw_scalars scalars = {0};
+    if (!node->device->ops->scalars(node->device, &scalars, err)) return gw_fail_in(err, "scalars");
+    *stop = scalars.stop;
+    return gw_workers_units(node->workers, GW_UNIT_APPLY, fingerprint, err) || gw_fail_in(err, "apply");
+}
+
+static void run_apply(void *context) {
+    apply *task = context;
+    gw_node *node = task->node;
+    gw_mail *mail = gw_mail_new(GW_EV_APPLIED, task->token);
+    gw_saver_staged(node->saver);
+    gw_err err = {0};
+    uint64_t fingerprint = 0;
+    bool stop = false;
+    pthread_rwlock_wrlock(&node->state.lock);
+    node->state.valid = false;
+    bool good = step_forward(node, task->skip, &fingerprint, &stop, &err);
+    if (good) {
+        node->state.valid = true;
+        node->state.step = task->step + 1;
+        node->state.fingerprint = fingerprint;
+    }
+    pthread_rwlock_unlock(&node->state.lock);
+    mail->event.outcome = good ? GW_DONE : GW_FAILED;
+    mail->event.fingerprint = fingerprint;
+    mail->event.stop = stop;
+    if (!good) {
+        gw_fail_in(&err, "step %llu", (unsigned long long)task->step);
+        gw_mail_text(mail, err.text);
+    } else if (!task->skip) {
+        char report[200] = "";
+        node->device->ops->report(node->device, report, sizeof report);
+        gw_mail_bytes(mail, report, strlen(report) + 1);
+    }
+    gw_mailbox_post(node->mail, mail);
+    free(task);
+}
+
+void gw_node_apply(gw_node *node, const gw_action *action) {
+    apply *task = malloc(sizeof *task);
+    GW_CHECK(task != NULL);
+    *task = (apply){.node = node, .token = action->token, .step = action->step, .skip = action->flag};
+    gw_helper_give(node->compute, run_apply, task);
+}
+
+/* ---- LOAD ---- */
+
+static uint64_t image_fingerprint(const gw_layout *layout, const uint8_t *image) {
+    uint64_t sum = 0;
+    for (uint32_t t = 0; t < layout->tensor_count; t++) {
+        if (layout->tensors[t].role != GW_STATE) continue;
+        const gw_layout_tensor *at = &layout->of[t];
+        sum += gw_exact_state_fingerprint(at->first_word, at->bytes, image + at->image_offset);
+    }
+    return sum;
+}
+
+/* The image is brought here whole and checked before anything of the present state changes. */
+static bool load_image(gw_load *load, uint64_t *fingerprint, gw_err *err) {
+    gw_device *device = load->node->device;
+    uint64_t bytes = device->layout->image_bytes;
+    uint8_t *image = malloc(bytes ? bytes : 1);
+    if (!image) return gw_fail(err, GW_E_NOMEM, "%llu bytes for the state", (unsigned long long)bytes);
+    bool good = load->kind == GW_LOAD_PEERS ? gw_load_from_peers(load, image, err)
+                                            : gw_load_from_checkpoint(load, image, err);
+    if (good) {
+        *fingerprint = image_fingerprint(device->layout, image);
+        if (load->fingerprint != 0 && load->fingerprint != *fingerprint)
+            good = gw_fail(err, GW_E_CORRUPT, "the state has fingerprint %016llx instead of %016llx",
+                           (unsigned long long)*fingerprint, (unsigned long long)load->fingerprint);
+    }
+    if (good) {
+        gw_saver_staged(load->node->saver);
+        pthread_rwlock_wrlock(&load->node->state.lock);
+        load->node->state.valid = false;
+        gw_workers_quiet(load->node->workers);
+        good = device->ops->state_write(device, 0, bytes, image, err);
+        load->node->state.valid = good;
+        load->node->state.step = load->step;
+        load->node->state.fingerprint = *fingerprint;
+        pthread_rwlock_unlock(&load->node->state.lock);
+    }
+    free(image);
+    return good;
+}
+
+static bool load_initial(gw_load *load, uint64_t *fingerprint, gw_err *err) {
+    gw_node *node = load->node;
+    gw_saver_staged(node->saver);
+    pthread_rwlock_wrlock(&node->state.lock);
+    node->state.valid = gw_workers_units(node->workers, GW_UNIT_INIT, fingerprint, err);
+    node->state.step = 0;
+    node->state.fingerprint = *fingerprint;
+    bool good = node->state.valid;
+    pthread_rwlock_unlock(&node->state.lock);
+    return good;
+}
+
+static void free_load(gw_load *load) {
+    for (uint32_t i = 0; load->inventories && i < load->count; i++) gw_set_free(&load->inventories[i]);
+    free(load->inventories);
+    free(load->peers);
+    free(load->members);
+    free(load);
+}
+
+static void run_load(void *context) {
+    gw_load *load = context;
+    gw_mail *mail = gw_mail_new(GW_EV_LOADED, load->token);
+    gw_err err = {0};
+    uint64_t fingerprint = 0;
+    bool good = load->kind == GW_LOAD_INIT ? load_initial(load, &fingerprint, &err)
+                                           : load_image(load, &fingerprint, &err);
+    mail->event.outcome = good ? GW_DONE : GW_FAILED;
+    mail->event.fingerprint = fingerprint;
+    if (!good) {
+        gw_fail_in(&err, "state of step %llu", (unsigned long long)load->step);
+        gw_mail_text(mail, err.text);
+    }
+    gw_mailbox_post(load->node->mail, mail);
+    free_load(load);
+}
+
+static gw_peer_id *copy_ids(const gw_peer_id *ids, uint32_t count) {
+    gw_peer_id *copy = calloc(count ? count : 1, sizeof *copy);
+    GW_CHECK(copy != NULL);
+    if (count > 0) memcpy(copy, ids, count * sizeof *copy);
+    return copy;
+}
+
+void gw_node_load(gw_node *node, const gw_action *action) {
+    gw_load *load = calloc(1, sizeof *load);
+    GW_CHECK(load != NULL);
+    *load = (gw_load){.node = node,
+                      .token = action->token,
+                      .kind = action->load_kind,
+                      .step = action->step,
+                      .fingerprint = action->fingerprint,
+                      .root = action->root,
+                      .count = action->count};
+    load->peers = copy_ids(action->load_kind == GW_LOAD_PEERS ? action->donors : action->holders,
+                           action->load_kind == GW_LOAD_INIT ? 0 : action->count);
+    if (action->load_kind == GW_LOAD_MANIFEST) {
+        load->inventories = calloc(action->count ? action->count : 1, sizeof(gw_set));
+        GW_CHECK(load->inventories != NULL);
+        for (uint32_t i = 0; i < action->count; i++)
+            load->inventories[i] = gw_set_copy(&action->inventories[i]);
+    }
+    load->member_count = node->view.count;
+    load->members = calloc(GW_MAX_MEMBERS, sizeof(gw_peer_id));
+    GW_CHECK(load->members != NULL);
+    for (uint32_t i = 0; i < node->view.count; i++) load->members[i] = node->view.members[i].id;
+    gw_helper_give(node->compute, run_load, load);
+}

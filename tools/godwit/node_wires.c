@@ -1,0 +1,375 @@
+#include "tools/godwit/node_wires.h"
+
+#include "core/check.h"
+#include "core/log.h"
+#include "net/tcp.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REDIAL_NS 100000000u
+
+typedef struct gw_wire gw_wire;
+
+typedef struct dial {
+    gw_wire *wire;
+    gw_stream *stream; /* NULL: over */
+} dial;
+
+/* The data connections to one peer. Wires are never freed before the end: peers are few. */
+struct gw_wire {
+    gw_wire *next;
+    gw_wires *wires;
+    gw_peer_id id;
+    /* the loop's */
+    bool followed;
+    gw_incarnation life;
+    gw_addr addr;
+    gw_timer redial;
+    dial dials[2 + GW_TCP_LANES];
+    uint32_t dialling;
+    /* under the lock */
+    bool standing;
+    uint64_t link;
+};
+
+struct gw_wires {
+    gw_loop *loop;
+    const gw_local *local;
+    gw_transport *transport;
+    gw_collective *collective;
+    uint32_t streams;
+    uint64_t attempts;
+    gw_wire *first;
+    bool stopped;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+};
+
+static void dial_all(void *context);
+
+/* Adds wires at the front only, under the lock, so that the loop may read the list without it. */
+static gw_wire *find(const gw_wires *wires, const gw_peer_id *id) {
+    for (gw_wire *wire = wires->first; wire; wire = wire->next)
+        if (gw_peer_id_equal(&wire->id, id)) return wire;
+    return NULL;
+}
+
+static gw_wire *find_or_add(gw_wires *wires, const gw_peer_id *id) {
+    gw_wire *wire = find(wires, id);
+    if (wire) return wire;
+    wire = calloc(1, sizeof *wire);
+    GW_CHECK(wire != NULL);
+    wire->wires = wires;
+    wire->id = *id;
+    pthread_mutex_lock(&wires->lock);
+    wire->next = wires->first;
+    wires->first = wire;
+    pthread_mutex_unlock(&wires->lock);
+    return wire;
+}
+
+/* ---- the transport's threads ---- */
+
+static void op_completed(void *context, const gw_completion *completion) {
+    (void)context;
+    gw_wire_op *op = (gw_wire_op *)(uintptr_t)completion->token;
+    op->done(op, completion);
+}
+
+static void look_again(void *context);
+
+static void link_up(void *context, const gw_peer_id *peer, uint64_t link) {
+    gw_wires *wires = context;
+    pthread_mutex_lock(&wires->lock);
+    gw_wire *wire = find(wires, peer);
+    if (wire) {
+        wire->standing = true;
+        wire->link = link;
+    }
+    pthread_cond_broadcast(&wires->changed);
+    pthread_mutex_unlock(&wires->lock);
+}
+
+static void link_down(void *context, const gw_peer_id *peer, uint64_t link, const gw_err *why) {
+    gw_wires *wires = context;
+    char text[GW_SHORT_TEXT];
+    gw_log(GW_DEBUG, "node/wires", "data link to %s: %s", gw_peer_id_short(peer, text), why->text);
+    pthread_mutex_lock(&wires->lock);
+    gw_wire *wire = find(wires, peer);
+    if (wire && wire->link == link) wire->standing = false;
+    pthread_cond_broadcast(&wires->changed);
+    pthread_mutex_unlock(&wires->lock);
+    gw_err err;
+    gw_loop_post(wires->loop, look_again, wires, &err);
+}
+
+static bool is_standing(gw_wires *wires, const gw_wire *wire) {
+    pthread_mutex_lock(&wires->lock);
+    bool standing = wire->standing;
+    pthread_mutex_unlock(&wires->lock);
+    return standing;
+}
+
+/* ---- dialling ---- */
+
+static bool we_dial(const gw_wire *wire) {
+    return gw_peer_id_compare(&wire->wires->local->identity->id, &wire->id) < 0;
+}
+
+static void drop_dials(gw_wire *wire) {
+    for (uint32_t i = 0; i < wire->wires->streams; i++) {
+        gw_stream_close(wire->dials[i].stream);
+        wire->dials[i].stream = NULL;
+    }
+    wire->dialling = 0;
+}
+
+/* Dials after a pause, if it is ours to dial and still makes sense then. */
+static void dial_later(gw_wire *wire, uint64_t pause_ns) {
+    gw_wires *wires = wire->wires;
+    if (wires->stopped || !wire->followed || !we_dial(wire) || wire->redial.loop) return;
+    gw_err err;
+    if (!gw_timer_set(wires->loop, &wire->redial, gw_now_ns() + pause_ns, dial_all, wire, &err))
+        gw_log(GW_WARN, "node/wires", "cannot dial: %s", err.text);
+}
+
+static void look_again(void *context) {
+    gw_wires *wires = context;
+    for (gw_wire *wire = wires->first; wire; wire = wire->next)
+        if (wire->dialling == 0 && !is_standing(wires, wire)) dial_later(wire, REDIAL_NS / 10);
+}
+
+static void give_up(gw_wire *wire) {
+    drop_dials(wire);
+    dial_later(wire, REDIAL_NS);
+}
+
+static void on_ready(void *context, gw_stream *stream, const gw_remote *remote) {
+    dial *d = context;
+    gw_wire *wire = d->wire;
+    GW_CHECK(d->stream == stream);
+    if (!gw_peer_id_equal(&remote->id, &wire->id) || !gw_same_life(&remote->incarnation, &wire->life)) {
+        give_up(wire);
+        return;
+    }
+    gw_detached detached;
+    gw_err err;
+    if (!gw_stream_detach(stream, &detached, &err)) {
+        give_up(wire);
+        return;
+    }
+    d->stream = NULL;
+    wire->dialling--;
+    if (!gw_tcp_adopt(wire->wires->transport, &detached, &err)) {
+        gw_log(GW_WARN, "node/wires", "data stream: %s", err.text);
+        give_up(wire);
+    }
+}
+
+static void on_message(void *context, gw_stream *stream, const uint8_t *bytes, size_t count) {
+    (void)context, (void)stream, (void)bytes, (void)count;
+    GW_CHECK(!"a data stream was read before it was handed over");
+}
+
+static void on_closed(void *context, gw_stream *stream, gw_closed why, gw_fault fault, const char *text) {
+    (void)why, (void)fault;
+    dial *d = context;
+    GW_CHECK(d->stream == stream);
+    gw_log(GW_DEBUG, "node/wires", "dialling a data stream: %s", text);
+    d->stream = NULL;
+    give_up(d->wire);
+}
+
+static void dial_all(void *context) {
+    gw_wire *wire = context;
+    gw_wires *wires = wire->wires;
+    if (wires->stopped || !wire->followed || wire->dialling > 0 || is_standing(wires, wire)) return;
+    /* Attempts of all lives of this peer rise: the boot count is the high part. */
+    uint64_t attempt =
+        (wires->local->identity->incarnation.boot << 24 | ++wires->attempts) & (UINT64_MAX >> 16);
+    for (uint32_t i = 0; i < wires->streams; i++) {
+        dial *d = &wire->dials[i];
+        d->wire = wire;
+        gw_stream_events events = {
+            .context = d, .ready = on_ready, .message = on_message, .closed = on_closed};
+        gw_err err;
+        d->stream = gw_stream_dial(wires->loop, wires->local, &wire->addr, GW_STREAM_DATA,
+                                   gw_tcp_stream_word(attempt, i, wires->streams), &events, &err);
+        if (!d->stream) {
+            gw_log(GW_WARN, "node/wires", "data stream: %s", err.text);
+            give_up(wire);
+            return;
+        }
+        wire->dialling++;
+    }
+}
+
+void gw_wires_follow(gw_wires *wires, const gw_remote *remote) {
+    gw_wire *wire = find_or_add(wires, &remote->id);
+    bool reborn = !gw_same_life(&wire->life, &remote->incarnation);
+    wire->followed = true;
+    wire->life = remote->incarnation;
+    wire->addr = remote->listen;
+    if (!we_dial(wire)) return;
+    if (reborn) {
+        gw_wires_drop(wires, &remote->id);
+        wire->followed = true;
+    }
+    gw_timer_cancel(&wire->redial);
+    dial_all(wire);
+}
+
+void gw_wires_unfollow(gw_wires *wires, const gw_peer_id *peer) {
+    gw_wire *wire = find(wires, peer);
+    if (!wire) return;
+    wire->followed = false;
+    gw_timer_cancel(&wire->redial);
+    drop_dials(wire);
+}
+
+void gw_wires_life(const gw_wires *wires, const gw_peer_id *peer, gw_incarnation *life) {
+    const gw_wire *wire = find(wires, peer);
+    *life = wire ? wire->life : (gw_incarnation){0};
+}
+
+void gw_wires_drop(gw_wires *wires, const gw_peer_id *peer) {
+    gw_wire *wire = find(wires, peer);
+    if (!wire) return;
+    gw_wires_unfollow(wires, peer);
+    gw_transport_unlink(wires->transport, peer);
+    pthread_mutex_lock(&wires->lock);
+    wire->standing = false;
+    pthread_cond_broadcast(&wires->changed);
+    pthread_mutex_unlock(&wires->lock);
+}
+
+void gw_wires_adopt(gw_wires *wires, gw_stream *stream) {
+    find_or_add(wires, &gw_stream_remote(stream)->id);
+    gw_detached detached;
+    gw_err err;
+    bool good = gw_stream_detach(stream, &detached, &err);
+    if (!good)
+        gw_stream_close(stream);
+    else
+        good = gw_tcp_adopt(wires->transport, &detached, &err);
+    if (!good) gw_log(GW_WARN, "node/wires", "data stream: %s", err.text);
+}
+
+/* ---- the rest ---- */
+
+gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_fetch_provider *provider,
+                        gw_collective_done *done, void *done_context, gw_err *err) {
+    gw_wires *wires = calloc(1, sizeof *wires);
+    if (!wires) {
+        gw_fail(err, GW_E_NOMEM, "data plane: out of memory");
+        return NULL;
+    }
+    wires->loop = loop;
+    wires->local = local;
+    pthread_mutex_init(&wires->lock, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&wires->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    gw_tcp_options options = {
+        .lanes = 1,
+        .events = {.context = wires, .completed = op_completed, .link_up = link_up, .link_down = link_down},
+        .provider = *provider,
+    };
+    if (!gw_tcp_open(&options, &wires->transport, err) ||
+        !gw_collective_open(wires->transport, done, done_context, &wires->collective, err)) {
+        gw_wires_stop(wires);
+        gw_wires_close(wires);
+        return NULL;
+    }
+    wires->streams = gw_tcp_streams(wires->transport);
+    return wires;
+}
+
+void gw_wires_stop(gw_wires *wires) {
+    if (!wires) return;
+    wires->stopped = true;
+    for (gw_wire *wire = wires->first; wire; wire = wire->next) {
+        gw_timer_cancel(&wire->redial);
+        drop_dials(wire);
+    }
+}
+
+void gw_wires_close(gw_wires *wires) {
+    if (!wires) return;
+    GW_CHECK(wires->stopped);
+    if (wires->collective) gw_collective_close(wires->collective);
+    if (wires->transport) gw_transport_close(wires->transport);
+    while (wires->first) {
+        gw_wire *wire = wires->first;
+        wires->first = wire->next;
+        free(wire);
+    }
+    pthread_cond_destroy(&wires->changed);
+    pthread_mutex_destroy(&wires->lock);
+    free(wires);
+}
+
+void gw_wires_fence(gw_wires *wires, const gw_view *view) {
+    if (!view) {
+        gw_transport_fence(wires->transport, NULL, NULL, 0);
+        return;
+    }
+    gw_peer_id members[GW_MAX_MEMBERS];
+    for (uint32_t i = 0; i < view->count; i++) members[i] = view->members[i].id;
+    gw_fence fence = {.epoch = view->epoch, .view = view->name};
+    gw_transport_fence(wires->transport, &fence, members, view->count);
+}
+
+bool gw_wires_share_word(gw_wires *wires, _Atomic uint64_t *word, gw_err *err) {
+    return gw_transport_register(wires->transport, GW_REGION_RANGE, GW_REGION_WORDS, (void *)word,
+                                 sizeof *word, err);
+}
+
+void gw_wires_post(gw_wires *wires, gw_op *request, gw_wire_op *op) {
+    request->token = (uint64_t)(uintptr_t)op;
+    gw_transport_post(wires->transport, request);
+}
+
+void gw_wires_abandon(gw_wires *wires, const gw_peer_id *peer) {
+    gw_transport_abandon(wires->transport, peer);
+}
+
+/* With the lock held. */
+static bool all_stand(gw_wires *wires, const gw_peer_id *members, uint32_t count, const gw_peer_id *self,
+                      gw_peer_id *missing) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (gw_peer_id_equal(&members[i], self)) continue;
+        const gw_wire *wire = find(wires, &members[i]);
+        if (wire && wire->standing) continue;
+        *missing = members[i];
+        return false;
+    }
+    return true;
+}
+
+bool gw_wires_wait(gw_wires *wires, const gw_peer_id *members, uint32_t count, const gw_peer_id *self,
+                   const atomic_bool *stop, uint64_t patience_ns, gw_peer_id *missing) {
+    uint64_t end = gw_now_ns() + patience_ns;
+    struct timespec until = {.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u)};
+    pthread_mutex_lock(&wires->lock);
+    bool good;
+    while (!(good = all_stand(wires, members, count, self, missing)) && !atomic_load(stop))
+        if (pthread_cond_timedwait(&wires->changed, &wires->lock, &until) != 0) break;
+    pthread_mutex_unlock(&wires->lock);
+    return good;
+}
+
+void gw_wires_wake(gw_wires *wires) {
+    pthread_mutex_lock(&wires->lock);
+    pthread_cond_broadcast(&wires->changed);
+    pthread_mutex_unlock(&wires->lock);
+}
+
+gw_collective *gw_wires_collective(gw_wires *wires) {
+    return wires->collective;
+}

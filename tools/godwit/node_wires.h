@@ -1,0 +1,65 @@
+/* The data plane of a peer: connections that follow its control links, the fence, one-sided operations.
+ *
+ * Of two peers with a control link the one with the lower id dials the data streams, and dials again while
+ * the control link is up. Streams leave the loop once they are authenticated and belong to the transport.
+ *
+ * Threads: the loop's unless a function says otherwise. */
+#ifndef GODWIT_GODWIT_NODE_WIRES_H
+#define GODWIT_GODWIT_NODE_WIRES_H
+
+#include "core/view.h"
+#include "net/collective.h"
+#include "net/loop.h"
+#include "net/stream.h"
+#include "net/transport.h"
+
+#include <stdatomic.h>
+
+enum { GW_REGION_RANGE = 1 }; /* the number of the region that holds a peer's range word, everywhere */
+
+typedef struct gw_wires gw_wires;
+
+/* One operation under way: embed it in what `done` needs. `done` comes on a transport thread, once. */
+typedef struct gw_wire_op gw_wire_op;
+struct gw_wire_op {
+    void (*done)(gw_wire_op *op, const gw_completion *completion);
+};
+
+/* `local` must outlive the wires. The provider answers others' fetches. */
+gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_fetch_provider *provider,
+                        gw_collective_done *done, void *done_context, gw_err *err);
+/* First step of closing: no stream or timer of the loop is left. NULL is allowed. */
+void gw_wires_stop(gw_wires *wires);
+/* Ends all connections and threads; every operation has completed afterwards. NULL is allowed. */
+void gw_wires_close(gw_wires *wires);
+
+/* The control link to a peer came up. */
+void gw_wires_follow(gw_wires *wires, const gw_remote *remote);
+/* It went down: data connections that stand stay, but are not dialled again. */
+void gw_wires_unfollow(gw_wires *wires, const gw_peer_id *peer);
+/* The life of the peer whose control link came up last; zeros if none did. */
+void gw_wires_life(const gw_wires *wires, const gw_peer_id *peer, gw_incarnation *life);
+/* The peer is not wanted any more: ends its data connections. */
+void gw_wires_drop(gw_wires *wires, const gw_peer_id *peer);
+/* A data stream that the listener accepted. */
+void gw_wires_adopt(gw_wires *wires, gw_stream *stream);
+
+/* Serves the members of `view` only; NULL: nobody. */
+void gw_wires_fence(gw_wires *wires, const gw_view *view);
+/* Registers the range word (net/transport.h). */
+bool gw_wires_share_word(gw_wires *wires, _Atomic uint64_t *word, gw_err *err);
+
+/* Any thread: starts *request, whose token this sets. `op` must live until its `done`. */
+void gw_wires_post(gw_wires *wires, gw_op *request, gw_wire_op *op);
+/* Any thread: what is outstanding on `peer` completes with GW_OP_UNKNOWN. */
+void gw_wires_abandon(gw_wires *wires, const gw_peer_id *peer);
+/* Any thread that may wait: until data connections to all of `members` but `self` stand, *stop is set, or
+ * `patience_ns` has passed. False then; *missing is one without a connection. */
+bool gw_wires_wait(gw_wires *wires, const gw_peer_id *members, uint32_t count, const gw_peer_id *self,
+                   const atomic_bool *stop, uint64_t patience_ns, gw_peer_id *missing);
+/* Wakes gw_wires_wait after *stop was set. Any thread. */
+void gw_wires_wake(gw_wires *wires);
+
+gw_collective *gw_wires_collective(gw_wires *wires);
+
+#endif

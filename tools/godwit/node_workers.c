@@ -1,0 +1,290 @@
+#include "tools/godwit/node_workers.h"
+
+#include "core/check.h"
+#include "core/range.h"
+#include "net/loop.h"
+#include "tools/godwit/node_workers_pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Waits until every thread has its lane, or one could not have it. */
+static bool wait_open(gw_workers *pool, gw_err *err) {
+    pthread_mutex_lock(&pool->lock);
+    while (pool->opened < pool->count && pool->open_err.code == GW_OK)
+        pthread_cond_wait(&pool->quiet, &pool->lock);
+    bool good = pool->open_err.code == GW_OK;
+    if (!good) *err = pool->open_err;
+    pthread_mutex_unlock(&pool->lock);
+    return good;
+}
+
+static void free_pool(gw_workers *pool) {
+    pthread_cond_destroy(&pool->quiet);
+    pthread_cond_destroy(&pool->wake);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool->positions);
+    free(pool->list);
+    free(pool);
+}
+
+gw_workers *gw_workers_open(gw_device *device, uint32_t count, const gw_workers_events *events, gw_err *err) {
+    GW_CHECK(count > 0);
+    gw_workers *pool = aligned_alloc(64, (sizeof(gw_workers) + 63) / 64 * 64);
+    gw_worker *list = calloc(count, sizeof(gw_worker));
+    if (!pool || !list) {
+        free(pool);
+        free(list);
+        gw_fail(err, GW_E_NOMEM, "workers: out of memory");
+        return NULL;
+    }
+    memset(pool, 0, sizeof *pool);
+    pool->device = device;
+    pool->events = *events;
+    pool->list = list;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->wake, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&pool->quiet, &attributes);
+    pthread_condattr_destroy(&attributes);
+
+    for (uint32_t i = 0; i < count; i++) {
+        gw_worker *worker = &pool->list[i];
+        worker->pool = pool;
+        worker->index = i;
+        int failure = pthread_create(&worker->thread, NULL, gw_worker_main, worker);
+        if (failure != 0) {
+            gw_fail_errno(err, failure, "workers: thread %u", i);
+            gw_workers_close(pool);
+            return NULL;
+        }
+        pool->count++;
+    }
+    if (!wait_open(pool, err)) {
+        gw_workers_close(pool);
+        return NULL;
+    }
+    return pool;
+}
+
+/* Claims that wait for their grant are given up: nothing of them has happened. */
+static void revoke_claims(gw_workers *pool) {
+    for (uint32_t i = 0; i < pool->count; i++)
+        if (pool->list[i].doing == GW_WORKER_CLAIMING) pool->list[i].revoked = true;
+    pthread_cond_broadcast(&pool->wake);
+}
+
+static void forget_deal(gw_workers *pool) {
+    atomic_store(&pool->word, 0);
+    pool->dealt = pool->sealing = false;
+    pool->private_first = pool->private_end = 0;
+    free(pool->positions);
+    pool->positions = NULL;
+    pool->position_count = 0;
+    revoke_claims(pool);
+}
+
+static bool wait_idle(gw_workers *pool, uint64_t patience_ns) {
+    uint64_t now = gw_now_ns();
+    uint64_t end = patience_ns > UINT64_MAX / 4 ? UINT64_MAX / 4 : now + patience_ns;
+    struct timespec until = {.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u)};
+    while (pool->running > 0)
+        if (pthread_cond_timedwait(&pool->quiet, &pool->lock, &until) != 0) return pool->running == 0;
+    return true;
+}
+
+bool gw_workers_end(gw_workers *pool, uint64_t patience_ns) {
+    if (!pool) return true;
+    pthread_mutex_lock(&pool->lock);
+    forget_deal(pool);
+    bool idle = wait_idle(pool, patience_ns);
+    pthread_mutex_unlock(&pool->lock);
+    return idle;
+}
+
+void gw_workers_close(gw_workers *pool) {
+    if (!pool) return;
+    pthread_mutex_lock(&pool->lock);
+    pool->closing = true;
+    atomic_store(&pool->word, 0);
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+    for (uint32_t i = 0; i < pool->count; i++) pthread_join(pool->list[i].thread, NULL);
+    free_pool(pool);
+}
+
+_Atomic uint64_t *gw_workers_word(gw_workers *pool) {
+    return &pool->word;
+}
+
+void gw_workers_begin_step(gw_workers *pool, uint64_t step) {
+    pthread_mutex_lock(&pool->lock);
+    forget_deal(pool);
+    for (uint32_t i = 0; i < pool->count; i++)
+        if (pool->list[i].doing == GW_WORKER_RUNNING) pool->list[i].dropped = true;
+    pool->device->ops->step_begin(pool->device, step);
+    pool->begun = true;
+    pool->step = step;
+    pool->step_done = pool->step_busy_ns = 0;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void copy_positions(gw_workers *pool, const gw_set *list) {
+    uint32_t count = gw_set_count(list);
+    pool->positions = malloc((count ? count : 1) * sizeof(uint32_t));
+    GW_CHECK(pool->positions != NULL);
+    pool->position_count = count;
+    uint32_t shard = gw_set_next(list, 0);
+    for (uint32_t i = 0; i < count; i++, shard = gw_set_next(list, shard + 1)) pool->positions[i] = shard;
+}
+
+void gw_workers_deal(gw_workers *pool, uint32_t tag, const gw_set *list, uint32_t first, uint32_t end,
+                     bool careful) {
+    GW_CHECK(tag != 0 && first <= end);
+    pthread_mutex_lock(&pool->lock);
+    GW_CHECK(pool->begun);
+    forget_deal(pool);
+    if (list) copy_positions(pool, list);
+    pool->dealt = true;
+    pool->careful = careful;
+    pool->dry_said = false;
+    pool->tag = tag;
+    atomic_store(&pool->word, gw_word_pack((gw_word){.tag = tag, .next = first, .end = end}));
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void gw_workers_take(gw_workers *pool, uint32_t first, uint32_t end) {
+    GW_CHECK(first < end);
+    pthread_mutex_lock(&pool->lock);
+    GW_CHECK(pool->dealt && !pool->sealing);
+    /* The word is empty, so no thief can change it; and only this thread fills it. */
+    gw_word word = gw_word_unpack(atomic_load(&pool->word));
+    GW_CHECK(gw_word_left(word) == 0);
+    pool->dry_said = false;
+    atomic_store(&pool->word, gw_word_pack((gw_word){.tag = pool->tag, .next = first, .end = end}));
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void gw_pool_check_sealed(gw_workers *pool) {
+    if (!pool->sealing || pool->running > 0) return;
+    pool->sealing = false;
+    uint64_t speed = 0;
+    if (pool->step_done > 0 && pool->step_busy_ns > 0) {
+        double seconds = (double)pool->step_busy_ns * 1e-9;
+        double rate = (double)pool->step_done * pool->count / seconds * 1000.0;
+        speed = rate < 1.0 ? 1 : (uint64_t)rate;
+    }
+    pool->events.sealed(pool->events.context, pool->seal_token, speed);
+}
+
+void gw_workers_seal(gw_workers *pool, gw_token token) {
+    pthread_mutex_lock(&pool->lock);
+    pool->dealt = false;
+    pool->private_first = pool->private_end = 0;
+    revoke_claims(pool);
+    pool->sealing = true;
+    pool->seal_token = token;
+    gw_pool_check_sealed(pool);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void gw_workers_grant(gw_workers *pool, uint64_t ticket) {
+    pthread_mutex_lock(&pool->lock);
+    for (uint32_t i = 0; i < pool->count; i++)
+        if (pool->list[i].doing == GW_WORKER_CLAIMING && pool->list[i].ticket == ticket)
+            pool->list[i].granted = true;
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void gw_workers_freeze(gw_workers *pool, gw_frozen *frozen) {
+    *frozen = (gw_frozen){0};
+    pthread_mutex_lock(&pool->lock);
+    forget_deal(pool);
+    if (!pool->begun) {
+        pthread_mutex_unlock(&pool->lock);
+        return;
+    }
+    gw_held held;
+    pool->device->ops->held(pool->device, &held, NULL);
+    frozen->step = held.step;
+    frozen->held = gw_set_of(held.shards);
+    frozen->claimed = gw_set_of(held.shards);
+    for (uint32_t i = 0; i < pool->count; i++) {
+        const gw_worker *worker = &pool->list[i];
+        if (worker->doing == GW_WORKER_RUNNING && !worker->dropped)
+            gw_set_add(&frozen->claimed, worker->shard);
+    }
+    /* After the claims, as nothing is claimed now: a shard that ends in between is held, not claimed. */
+    pool->device->ops->held(pool->device, &held, frozen->held.words);
+    frozen->poisoned = held.poisoned;
+    for (uint32_t s = gw_set_next(&frozen->held, 0); s < frozen->held.size;
+         s = gw_set_next(&frozen->held, s + 1))
+        frozen->claimed.words[s / 64] &= ~(UINT64_C(1) << (s % 64));
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void gw_workers_quiet(gw_workers *pool) {
+    pthread_mutex_lock(&pool->lock);
+    wait_idle(pool, UINT64_MAX);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static bool run_task(gw_workers *pool, const gw_pool_task *task, uint64_t *sum, gw_err *err) {
+    pthread_mutex_lock(&pool->lock);
+    GW_CHECK(!pool->task.active);
+    wait_idle(pool, UINT64_MAX);
+    pool->task = *task;
+    pool->task.active = true;
+    pthread_cond_broadcast(&pool->wake);
+    while (pool->task.busy > 0 || (pool->task.next < pool->task.count && !pool->task.failed))
+        pthread_cond_wait(&pool->quiet, &pool->lock);
+    pool->task.active = false;
+    bool good = !pool->task.failed;
+    if (good)
+        *sum = pool->task.sum;
+    else
+        *err = pool->task.err;
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+    return good;
+}
+
+bool gw_workers_units(gw_workers *pool, gw_unit_work work, uint64_t *fingerprint, gw_err *err) {
+    gw_pool_task task = {.work = work, .count = pool->device->layout->unit_count};
+    return run_task(pool, &task, fingerprint, err);
+}
+
+bool gw_workers_probe(gw_workers *pool, uint64_t step, uint32_t shard, uint64_t *fingerprint, gw_err *err) {
+    gw_pool_task task = {.probe = true, .step = step, .shard = shard, .count = 1};
+    return run_task(pool, &task, fingerprint, err);
+}
+
+bool gw_workers_stuck(gw_workers *pool, uint64_t now_ns, uint64_t floor_ns, uint32_t *worker, uint32_t *shard,
+                      uint64_t *running_ns) {
+    pthread_mutex_lock(&pool->lock);
+    uint64_t limit = pool->slowest_ns * 20 > floor_ns ? pool->slowest_ns * 20 : floor_ns;
+    bool found = false;
+    for (uint32_t i = 0; i < pool->count && !found; i++) {
+        const gw_worker *w = &pool->list[i];
+        if (w->doing != GW_WORKER_RUNNING || now_ns < w->started_ns || now_ns - w->started_ns < limit)
+            continue;
+        found = true;
+        *worker = i;
+        *shard = w->shard;
+        *running_ns = now_ns - w->started_ns;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return found;
+}
+
+uint64_t gw_workers_done(gw_workers *pool) {
+    pthread_mutex_lock(&pool->lock);
+    uint64_t done = pool->done;
+    pthread_mutex_unlock(&pool->lock);
+    return done;
+}

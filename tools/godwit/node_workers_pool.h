@@ -1,0 +1,67 @@
+/* Inside the worker pool: shared by node_workers.c (control) and node_workers_run.c (the threads). */
+#ifndef GODWIT_GODWIT_NODE_WORKERS_POOL_H
+#define GODWIT_GODWIT_NODE_WORKERS_POOL_H
+
+#include "tools/godwit/node_workers.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef enum gw_worker_doing {
+    GW_WORKER_IDLE = 0,
+    GW_WORKER_CLAIMING, /* waits for gw_workers_grant */
+    GW_WORKER_RUNNING,  /* inside contribute */
+} gw_worker_doing;
+
+typedef struct gw_worker {
+    gw_workers *pool;
+    pthread_t thread;
+    uint32_t index;
+    gw_lane *lane;
+    gw_worker_doing doing;
+    bool granted, revoked;
+    bool dropped; /* RUNNING: the accumulator moved on meanwhile; the result will not be added */
+    uint64_t ticket, started_ns;
+    uint32_t shard;
+} gw_worker;
+
+/* Work that is not a shard, shared out to all workers in numbered units. */
+typedef struct gw_pool_task {
+    bool active, probe, failed;
+    gw_unit_work work;
+    uint64_t step; /* probe */
+    uint32_t shard;
+    uint64_t next, count, busy, sum;
+    gw_err err;
+} gw_pool_task;
+
+struct gw_workers {
+    gw_device *device;
+    gw_workers_events events;
+    uint32_t count, opened;
+    gw_worker *list;
+    gw_err open_err;
+
+    /* The own word is what thieves and workers share; all else is under the lock. */
+    _Alignas(64) _Atomic uint64_t word;
+    _Alignas(64) pthread_mutex_t lock;
+    pthread_cond_t wake;  /* for workers */
+    pthread_cond_t quiet; /* for who waits on them */
+    bool closing, begun, dealt, careful, sealing, dry_said;
+    uint32_t tag, running;
+    uint32_t private_first, private_end;
+    uint32_t *positions; /* NULL: a position is a shard number */
+    uint32_t position_count;
+    gw_token seal_token;
+    uint64_t step, last_ticket;
+    uint64_t step_done, step_busy_ns; /* since the step began */
+    uint64_t done, slowest_ns;
+    gw_pool_task task;
+};
+
+/* A worker's thread. */
+void *gw_worker_main(void *worker);
+/* With the lock held: says `sealed` if it is time to. */
+void gw_pool_check_sealed(gw_workers *pool);
+
+#endif

@@ -1,0 +1,147 @@
+/* What a worker's thread does: claim, compute, report. */
+#include "core/check.h"
+#include "core/log.h"
+#include "core/range.h"
+#include "net/loop.h"
+#include "tools/godwit/node_workers_pool.h"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { WORKER_NICE = 5 }; /* gossip stays responsive when the machine is oversubscribed */
+
+static uint32_t idle_workers(const gw_workers *pool) {
+    uint32_t idle = 0;
+    for (uint32_t i = 0; i < pool->count; i++) idle += pool->list[i].doing == GW_WORKER_IDLE;
+    return idle;
+}
+
+/* Moves as many positions to the private range as workers are idle. */
+static bool refill(gw_workers *pool) {
+    uint64_t bits = atomic_load(&pool->word);
+    for (;;) {
+        gw_word word = gw_word_unpack(bits);
+        uint32_t first, count;
+        if (word.tag != pool->tag || !gw_word_take(&word, idle_workers(pool), &first, &count)) return false;
+        if (!atomic_compare_exchange_weak(&pool->word, &bits, gw_word_pack(word))) continue;
+        pool->private_first = first;
+        pool->private_end = first + count;
+        if (count > 1) pthread_cond_broadcast(&pool->wake);
+        return true;
+    }
+}
+
+/* Takes the next shard, or says once that there is none. */
+static bool next_shard(gw_workers *pool, uint32_t *shard) {
+    if (!pool->dealt) return false;
+    if (pool->private_first == pool->private_end && !refill(pool)) {
+        if (!pool->dry_said) pool->events.dry(pool->events.context, pool->tag);
+        pool->dry_said = true;
+        return false;
+    }
+    uint32_t position = pool->private_first++;
+    GW_CHECK(!pool->positions || position < pool->position_count);
+    *shard = pool->positions ? pool->positions[position] : position;
+    return true;
+}
+
+/* Careful deals: tells who may need to know before anything can crash. False: revoked. */
+static bool ask(gw_workers *pool, gw_worker *worker) {
+    worker->doing = GW_WORKER_CLAIMING;
+    worker->granted = worker->revoked = false;
+    worker->ticket = ++pool->last_ticket;
+    pool->events.claim(pool->events.context, worker->index, worker->shard, worker->ticket);
+    while (!worker->granted && !worker->revoked && !pool->closing)
+        pthread_cond_wait(&pool->wake, &pool->lock);
+    bool go = worker->granted && !worker->revoked && !pool->closing;
+    worker->doing = GW_WORKER_IDLE;
+    return go;
+}
+
+static void finish_shard(gw_workers *pool, gw_worker *worker, gw_contributed result, const gw_err *err) {
+    uint64_t took = gw_now_ns() - worker->started_ns;
+    worker->doing = GW_WORKER_IDLE;
+    pool->running--;
+    if (result == GW_SHARD_HELD) {
+        pool->done++;
+        pool->step_done++;
+        pool->step_busy_ns += took;
+        if (took > pool->slowest_ns) pool->slowest_ns = took;
+    } else if (result == GW_SHARD_FAILED && !worker->dropped) {
+        pool->events.shard_failed(pool->events.context, worker->shard, err->text);
+    }
+    gw_pool_check_sealed(pool);
+    if (pool->running == 0) pthread_cond_broadcast(&pool->quiet);
+}
+
+static void run_shard(gw_workers *pool, gw_worker *worker) {
+    uint64_t step = pool->step;
+    worker->doing = GW_WORKER_RUNNING;
+    worker->dropped = false;
+    worker->started_ns = gw_now_ns();
+    pool->running++;
+    pthread_mutex_unlock(&pool->lock);
+    gw_err err = {0};
+    gw_contributed result =
+        pool->device->ops->contribute(pool->device, worker->lane, step, worker->shard, &err);
+    pthread_mutex_lock(&pool->lock);
+    finish_shard(pool, worker, result, &err);
+}
+
+static void run_unit(gw_workers *pool, gw_worker *worker) {
+    gw_pool_task *task = &pool->task;
+    uint64_t unit = task->next++;
+    task->busy++;
+    pthread_mutex_unlock(&pool->lock);
+    gw_err err = {0};
+    uint64_t part = 0;
+    const gw_device_ops *ops = pool->device->ops;
+    bool good = task->probe ? ops->probe(pool->device, worker->lane, task->step, task->shard, &part, &err)
+                            : ops->unit(pool->device, worker->lane, task->work, unit, &part, &err);
+    pthread_mutex_lock(&pool->lock);
+    task->busy--;
+    task->sum += part;
+    if (!good && !task->failed) {
+        task->failed = true;
+        task->err = err;
+    }
+    if (task->busy == 0 && (task->failed || task->next == task->count)) pthread_cond_broadcast(&pool->quiet);
+}
+
+static bool open_lane(gw_workers *pool, gw_worker *worker) {
+    gw_err err = {0};
+    bool good = pool->device->ops->lane_open(pool->device, &worker->lane, &err);
+    pthread_mutex_lock(&pool->lock);
+    if (good)
+        pool->opened++;
+    else
+        pool->open_err = err;
+    pthread_cond_broadcast(&pool->quiet);
+    pthread_mutex_unlock(&pool->lock);
+    return good;
+}
+
+void *gw_worker_main(void *context) {
+    gw_worker *worker = context;
+    gw_workers *pool = worker->pool;
+    /* Best effort: a refused priority changes no result. */
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), WORKER_NICE);
+    if (!open_lane(pool, worker)) return NULL;
+    pthread_mutex_lock(&pool->lock);
+    while (!pool->closing) {
+        if (pool->task.active) {
+            if (!pool->task.failed && pool->task.next < pool->task.count)
+                run_unit(pool, worker);
+            else
+                pthread_cond_wait(&pool->wake, &pool->lock);
+        } else if (next_shard(pool, &worker->shard)) {
+            if (!pool->careful || ask(pool, worker)) run_shard(pool, worker);
+        } else {
+            pthread_cond_wait(&pool->wake, &pool->lock);
+        }
+    }
+    pthread_mutex_unlock(&pool->lock);
+    pool->device->ops->lane_close(pool->device, worker->lane);
+    return NULL;
+}
