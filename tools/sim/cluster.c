@@ -1,0 +1,326 @@
+#include "tools/sim/cluster.h"
+
+#include "core/check.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- small things ---- */
+
+uint64_t sim_now(const sim_cluster *c) {
+    return gw_sim_now(c->engine);
+}
+
+void sim_trace(sim_cluster *c, const char *format, ...) {
+    if (!c->options->trace) return;
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "%12.6f ", (double)sim_now(c) / 1e9);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+void sim_violation(sim_cluster *c, const char *format, ...) {
+    if (c->result->failed) return;
+    c->result->failed = true;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->result->why, sizeof c->result->why, format, args);
+    va_end(args);
+    sim_trace(c, "VIOLATION %s", c->result->why);
+}
+
+uint64_t sim_between(sim_cluster *c, uint64_t least, uint64_t most) {
+    return least + gw_rng_below(&c->rng, most - least + 1);
+}
+
+bool sim_chance(sim_cluster *c, double probability) {
+    return gw_rng_unit(&c->rng) < probability;
+}
+
+bool sim_runs(const sim_peer *p) {
+    return p->brain != NULL && !p->finished;
+}
+
+sim_peer *sim_by_id(sim_cluster *c, const gw_peer_id *id) {
+    for (uint32_t i = 0; i < c->count; i++)
+        if (gw_peer_id_equal(&c->peers[i].id, id)) return &c->peers[i];
+    return NULL;
+}
+
+uint64_t sim_contribution(uint64_t state, uint64_t step, uint32_t shard) {
+    return gw_mix64(gw_mix64(state ^ gw_mix64(step)) + shard);
+}
+
+uint64_t sim_next_state(uint64_t state, uint64_t sum) {
+    return gw_mix64(state) + gw_mix64(sum ^ 0x5eed);
+}
+
+uint64_t sim_fingerprint(uint64_t state) {
+    return gw_mix64(state ^ 0xf1f1) | 1;
+}
+
+/* Steps differ in size, so that a mixed-up step shows. */
+uint32_t sim_shards(const void *context, uint64_t step) {
+    const gw_sim_options *options = context;
+    return options->shards + (uint32_t)(step % 3);
+}
+
+void sim_sum_free(sim_sum *sum) {
+    free(sum->times);
+    *sum = (sim_sum){0};
+}
+
+sim_sum sim_sum_copy(const sim_sum *sum) {
+    sim_sum copy = *sum;
+    copy.times = malloc(sum->shards + 1);
+    GW_CHECK(copy.times != NULL);
+    if (sum->shards > 0) memcpy(copy.times, sum->times, sum->shards);
+    return copy;
+}
+
+/* ---- what happens later ---- */
+
+sim_op sim_op_to(const sim_peer *p, void (*handle)(sim_cluster *, sim_peer *, const sim_op *)) {
+    return (sim_op){.handle = handle, .peer = p->number, .life = p->boot};
+}
+
+static void run_op(void *context, const gw_sim_event *event) {
+    sim_cluster *c = context;
+    sim_op op;
+    memcpy(&op, event->bytes, sizeof op);
+    sim_peer *p = &c->peers[op.peer];
+    if (p->brain == NULL || p->boot != op.life || c->result->failed) return;
+    if (p->paused_until_ns > sim_now(c)) { /* SIGSTOP: everything waits in its sockets and queues */
+        gw_sim_schedule(c->engine, p->paused_until_ns, event);
+        return;
+    }
+    op.bytes = op.length > 0 ? event->bytes + sizeof op : NULL;
+    op.handle(c, p, &op);
+}
+
+void sim_later(sim_cluster *c, uint64_t delay_ns, const sim_op *op) {
+    uint8_t stack[2048], *bytes = stack;
+    size_t length = sizeof *op + op->length;
+    if (length > sizeof stack) bytes = malloc(length);
+    GW_CHECK(bytes != NULL);
+    memcpy(bytes, op, sizeof *op);
+    if (op->length > 0) memcpy(bytes + sizeof *op, op->bytes, op->length);
+    gw_sim_event event = {.run = run_op, .context = c, .bytes = bytes, .length = length};
+    gw_sim_schedule(c->engine, sim_now(c) + delay_ns, &event);
+    if (bytes != stack) free(bytes);
+}
+
+/* ---- the clock ---- */
+
+static void plan_timer(sim_cluster *c, sim_peer *p);
+
+static void on_timer(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    (void)op;
+    if (p->timer_ns > sim_now(c)) return; /* planned anew meanwhile */
+    p->timer_ns = UINT64_MAX;
+    if (p->finished) return;
+    if (gw_peer_deadline(p->brain) <= sim_now(c)) {
+        gw_event event = {.kind = GW_EV_TIMER};
+        sim_event(c, p, &event);
+    } else {
+        plan_timer(c, p);
+    }
+}
+
+static void plan_timer(sim_cluster *c, sim_peer *p) {
+    uint64_t due_ns = gw_peer_deadline(p->brain), now_ns = sim_now(c);
+    if (due_ns == UINT64_MAX || due_ns >= p->timer_ns) return;
+    p->timer_ns = due_ns > now_ns ? due_ns : now_ns + 1000; /* a loop takes time to come round */
+    sim_op op = sim_op_to(p, on_timer);
+    sim_later(c, p->timer_ns - now_ns, &op);
+}
+
+/* ---- actions ---- */
+
+static void end_process(sim_cluster *c, sim_peer *p) {
+    sim_trace(c, "peer %u ends", p->number);
+    sim_break_all(c, p);
+    sim_reduce_hurt(c, p->number, -1);
+    gw_peer_destroy(p->brain);
+    p->brain = NULL;
+    sim_work_forget(p);
+}
+
+static void flushed(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    (void)op;
+    end_process(c, p);
+}
+
+static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_trace(c, "peer %u FINISH %d: %s", p->number, (int)action->finish, action->text);
+    p->finished = true;
+    p->finish = action->finish;
+    p->finish_root = action->root;
+    p->finish_step = action->step;
+    snprintf(p->finish_text, sizeof p->finish_text, "%s", action->text == NULL ? "" : action->text);
+    if (action->finish == GW_FINISH_DONE) {
+        if (c->result->done_ns == 0) c->result->done_ns = sim_now(c);
+        gw_hash root = sim_root_of(c, c->options->steps);
+        if (!gw_hash_equal(&root, &action->root))
+            sim_violation(c, "peer %u ended with a root that is not that of the undisturbed run", p->number);
+    }
+    sim_op op = sim_op_to(p, flushed);
+    sim_later(c, 200 * SIM_MS, &op);
+}
+
+static void note(sim_cluster *c, const sim_peer *p, const gw_action *action) {
+    switch (action->notice) {
+    case GW_NOTICE_VIEW:
+        c->result->views++;
+        sim_trace(c, "peer %u VIEW %" PRIu64 " of %u: %s", p->number, action->view->epoch,
+                  action->view->count, action->text);
+        break;
+    case GW_NOTICE_REPAIR:
+        c->result->repairs++;
+        break;
+    case GW_NOTICE_STEAL:
+        c->result->steals++;
+        break;
+    case GW_NOTICE_RESUMED:
+        c->result->resumes++;
+        break;
+    case GW_NOTICE_STEP:
+        sim_trace(c, "peer %u step %" PRIu64, p->number, action->step);
+        break;
+    default:
+        if (action->text != NULL && action->text[0] > ' ')
+            sim_trace(c, "peer %u notice %d: %s", p->number, (int)action->notice, action->text);
+        break;
+    }
+}
+
+static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    const sim_peer *other = sim_by_id(c, &action->peer);
+    uint32_t endpoint;
+    switch (action->kind) {
+    case GW_ACT_DATAGRAM:
+        if (gw_sim_endpoint(&c->network, &action->addr, &endpoint))
+            gw_sim_network_send(&c->network, p->number, endpoint, action->bytes, action->length);
+        break;
+    case GW_ACT_LINK:
+        if (other != NULL && other != p) sim_want(c, p, other->number, action->flag);
+        break;
+    case GW_ACT_MESSAGE:
+        if (other != NULL) sim_message(c, p, other->number, action->bytes, action->length);
+        break;
+    case GW_ACT_FREEZE:
+    case GW_ACT_INSTALL:
+    case GW_ACT_BEGIN_STEP:
+    case GW_ACT_DEAL:
+    case GW_ACT_READ_WORD:
+    case GW_ACT_SWAP_WORD:
+    case GW_ACT_TAKE:
+    case GW_ACT_SEAL:
+        sim_work_action(c, p, action);
+        break;
+    case GW_ACT_REDUCE:
+        sim_reduce(c, p, action);
+        break;
+    case GW_ACT_APPLY:
+        sim_apply(c, p, action);
+        break;
+    case GW_ACT_LOAD:
+    case GW_ACT_SAVE:
+    case GW_ACT_MANIFEST:
+    case GW_ACT_RETAIN:
+    case GW_ACT_PERSIST:
+        sim_disk_action(c, p, action);
+        break;
+    case GW_ACT_LOG:
+        sim_trace(c, "peer %u %s: %s", p->number, gw_level_name(action->level), action->text);
+        break;
+    case GW_ACT_NOTICE:
+        note(c, p, action);
+        break;
+    case GW_ACT_FINISH:
+        finish(c, p, action);
+        break;
+    }
+}
+
+void sim_event(sim_cluster *c, sim_peer *p, const gw_event *event) {
+    if (p->finished) return;
+    GW_CHECK(!p->stepping);
+    p->stepping = true;
+    gw_actions_reset(&p->actions);
+    gw_peer_step(p->brain, event, sim_now(c), &p->actions);
+    for (uint32_t i = 0; i < p->actions.count; i++) {
+        if (p->finished) sim_violation(c, "peer %u acts after its FINISH", p->number);
+        act(c, p, &p->actions.list[i]);
+    }
+    p->stepping = false;
+    if (!p->finished) plan_timer(c, p);
+}
+
+/* ---- processes ---- */
+
+static void begin(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    (void)op;
+    gw_event event = {.kind = GW_EV_START};
+    sim_event(c, p, &event);
+}
+
+void sim_start(sim_cluster *c, sim_peer *p) {
+    GW_CHECK(p->brain == NULL);
+    const gw_sim_options *o = c->options;
+    gw_inventory inventory[SIM_SAVED];
+    p->boot++;
+    p->nonce = gw_rng_next(&c->rng);
+    p->finished = p->host_down = false;
+    p->timer_ns = UINT64_MAX;
+    p->paused_until_ns = 0;
+    p->m = (sim_memory){0};
+    memset(p->wants, 0, sizeof p->wants);
+    gw_peer_config config = {.id = p->id,
+                             .incarnation = {.boot = p->boot, .nonce = p->nonce},
+                             .cluster = {"sim"},
+                             .addrs = {gw_sim_addr(p->number)},
+                             .addr_count = 1,
+                             .seeds = {gw_sim_addr(0), gw_sim_addr(1)},
+                             .seed_count = 2,
+                             .identity = "job=sim\n",
+                             .probe = 1,
+                             .steps = o->steps,
+                             .shards = sim_shards,
+                             .shards_context = o,
+                             .state_chunks = SIM_CHUNKS,
+                             .peers = o->peers,
+                             .quorum = o->majority ? GW_QUORUM_MAJORITY : GW_QUORUM_ANY,
+                             .workers = SIM_WORKERS,
+                             .checkpoint_steps = o->checkpoint_steps,
+                             .keep = 2,
+                             .replicas = 2,
+                             .join_timeout_ns = 5000 * SIM_MS,
+                             .resume_timeout_ns = 10000 * SIM_MS,
+                             .seed = gw_rng_next(&c->rng),
+                             .record = p->disk.record,
+                             .record_length = p->disk.record_length,
+                             .inventory = inventory};
+    config.inventory_count = sim_disk_inventory(c, p, inventory, SIM_SAVED);
+    gw_err err;
+    p->brain = gw_peer_create(&config, &err);
+    if (p->brain == NULL) {
+        sim_violation(c, "peer %u cannot start: %s", p->number, err.text);
+        return;
+    }
+    sim_trace(c, "peer %u starts, boot %" PRIu64 ", %u checkpoints", p->number, p->boot,
+              config.inventory_count);
+    sim_op op = sim_op_to(p, begin);
+    sim_later(c, 0, &op);
+}
+
+void sim_crash(sim_cluster *c, sim_peer *p) {
+    GW_CHECK(p->brain != NULL && !p->stepping);
+    sim_trace(c, "peer %u CRASHES", p->number);
+    end_process(c, p);
+}

@@ -1,0 +1,219 @@
+/* A whole flock under virtual time: the real brain (core/peer.h) of every peer, and a world that carries out
+ * what the brains ask for and goes wrong in every way that a seed says. Inside the simulator only.
+ *
+ *   cluster.c         processes: start, crash, pause; events in, actions out
+ *   cluster_links.c   control links: ordered, breakable, refused by dead processes
+ *   cluster_work.c    workers, the accumulator, range words and one-sided operations
+ *   cluster_reduce.c  collectives: each member ends on its own, well or not
+ *   cluster_disk.c    what survives a crash: records, chunks, manifests; and fetching states
+ *   faults.c          what goes wrong, when
+ *   run.c             one seed from start to verdict
+ *
+ * The state of the job is 64 bits: S_{t+1} is a hash of S_t and the sum of step t, and a shard's contribution
+ * is a hash of (S_t, t, shard). An accumulator counts each shard by itself, so a sum that lost or doubled one
+ * is seen exactly. The states that an undisturbed run would reach are computed beforehand. */
+#ifndef GODWIT_TOOLS_SIM_CLUSTER_H
+#define GODWIT_TOOLS_SIM_CLUSTER_H
+
+#include "core/peer.h"
+#include "core/range.h"
+#include "core/rng.h"
+#include "tools/sim/network.h"
+#include "tools/sim/run.h"
+
+#define SIM_MS UINT64_C(1000000)
+
+enum { SIM_WORKERS = 2, SIM_PEERS = GW_SIM_PEERS, SIM_SAVED = 64, SIM_REDUCTIONS = 64, SIM_CHUNKS = 6 };
+
+typedef struct sim_cluster sim_cluster;
+typedef struct sim_peer sim_peer;
+
+/* Something that happens to one life of one peer later. Small and flat: it travels through the engine. */
+typedef struct sim_op {
+    void (*handle)(sim_cluster *c, sim_peer *p, const struct sim_op *op);
+    uint32_t peer, from;
+    uint64_t life; /* the boot that it is meant for */
+    gw_token token;
+    uint64_t x, y, z, session;
+    const uint8_t *bytes; /* of the handler's call */
+    uint32_t length;
+} sim_op;
+
+typedef struct sim_saved { /* chunks and perhaps the manifest of one step's state, on a disk */
+    uint64_t step;
+    gw_set chunks;
+    bool manifest;
+} sim_saved;
+
+typedef struct sim_disk {
+    uint8_t *record;
+    size_t record_length;
+    sim_saved saved[SIM_SAVED];
+    uint32_t saved_count;
+} sim_disk;
+
+typedef struct sim_sum {
+    bool there;
+    uint64_t step, value;
+    uint32_t shards;
+    uint8_t *times; /* how often each shard is in it */
+} sim_sum;
+
+typedef struct sim_worker {
+    bool busy;
+    uint32_t shard, turn; /* turn: which claim this is, so that a cancelled one is told apart */
+} sim_worker;
+
+typedef struct sim_asked { /* a one-sided operation without an answer so far */
+    gw_token token;
+    uint32_t target;
+    uint64_t session;
+    bool swap;
+} sim_asked;
+
+/* What a process loses when it dies. */
+typedef struct sim_memory {
+    bool has_state;
+    uint64_t step, state;
+    sim_sum accumulator, sum;
+    uint64_t sum_epoch, sum_name; /* the view that made the sum: its epoch and the front of its name */
+    gw_view fence;                /* epoch 0 = closed */
+    uint64_t word;
+    uint32_t tag, private_first, private_end;
+    uint32_t *list; /* shard of each position; NULL = the position itself */
+    uint32_t listed;
+    bool claiming, careful, dry_told;
+    sim_worker workers[SIM_WORKERS];
+    uint32_t turns;
+    gw_token seal_token;
+    uint64_t done, busy_ns;
+    gw_token reduce_token; /* entered and not ended */
+    uint64_t reduce_told_ns;
+    bool applying;
+    sim_asked asked[64];
+    uint32_t asked_count;
+} sim_memory;
+
+struct sim_peer {
+    uint32_t number;
+    gw_peer_id id;
+    uint64_t boot, nonce;
+    gw_peer *brain; /* NULL = not running */
+    gw_actions actions;
+    bool stepping;
+    uint64_t timer_ns, paused_until_ns, disk_bad_until_ns, persisted_ns;
+    double slowness; /* times the shard time */
+    bool host_down;  /* nothing answers, not even a refusal */
+    bool wants[SIM_PEERS];
+    sim_memory m;
+    sim_disk disk;
+    bool finished; /* this life has said FINISH */
+    gw_finish finish;
+    uint64_t finish_step;
+    char finish_text[200];
+    gw_hash finish_root;
+};
+
+typedef struct sim_link { /* between two peers; side 0 is the lower number */
+    bool up;
+    uint64_t session;
+    bool told[2], dialling[2]; /* by side: knows that it is up; a dial is planned */
+    uint64_t pause_ns[2];      /* until the next dial of this side */
+    uint64_t arrival_ns[2];    /* the last thing planned to arrive at this side: order is kept */
+    uint64_t sent[2], taken[2];
+    uint64_t stalled_ns[2]; /* since when messages to this side cannot pass; 0 = they can */
+} sim_link;
+
+typedef struct sim_entry { /* one member in a collective */
+    bool entered, ended;
+    bool lucky; /* has all it needs: ends well although the others do not */
+    uint32_t peer;
+    uint64_t life;
+    gw_token token;
+    sim_sum snapshot;
+    int64_t row[GW_SLOTS];
+} sim_entry;
+
+typedef struct sim_reduction {
+    gw_view view;
+    uint64_t step;
+    uint32_t entered;
+    bool broken;
+    uint64_t full_ns; /* since when all are in */
+    sim_entry entry[SIM_PEERS];
+} sim_reduction;
+
+struct sim_cluster {
+    const gw_sim_options *options;
+    gw_sim_result *result;
+    gw_sim_engine *engine;
+    gw_sim_network network;
+    gw_rng rng;
+    sim_peer peers[SIM_PEERS];
+    uint32_t count;
+    sim_link links[SIM_PEERS][SIM_PEERS]; /* [lower][higher] */
+    sim_reduction *reductions[SIM_REDUCTIONS];
+    uint32_t reduction_count;
+    uint64_t *states;    /* S_0 .. S_steps as they must be */
+    uint64_t *committed; /* majority: by epoch, the name (front) of the view that committed a step in it */
+    uint64_t committed_capacity;
+    bool calm; /* no more faults */
+    uint64_t highest_step;
+};
+
+/* --- cluster.c --- */
+uint64_t sim_now(const sim_cluster *c);
+/* Ends the run with a verdict. The first one counts. */
+void sim_violation(sim_cluster *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_trace(sim_cluster *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_start(sim_cluster *c, sim_peer *p);
+void sim_crash(sim_cluster *c, sim_peer *p);
+/* Hands one event to the brain and carries out its actions. */
+void sim_event(sim_cluster *c, sim_peer *p, const gw_event *event);
+/* `op` happens to op->peer after `delay_ns`, unless that life is over; later if it is paused. */
+void sim_later(sim_cluster *c, uint64_t delay_ns, const sim_op *op);
+sim_op sim_op_to(const sim_peer *p, void (*handle)(sim_cluster *, sim_peer *, const sim_op *));
+uint64_t sim_between(sim_cluster *c, uint64_t least, uint64_t most);
+bool sim_chance(sim_cluster *c, double probability);
+bool sim_runs(const sim_peer *p); /* a process that has not finished */
+sim_peer *sim_by_id(sim_cluster *c, const gw_peer_id *id);
+uint64_t sim_contribution(uint64_t state, uint64_t step, uint32_t shard);
+uint64_t sim_next_state(uint64_t state, uint64_t sum);
+uint32_t sim_shards(const void *context, uint64_t step);
+uint64_t sim_fingerprint(uint64_t state);
+void sim_sum_free(sim_sum *sum);
+sim_sum sim_sum_copy(const sim_sum *sum);
+
+/* --- cluster_links.c --- */
+sim_link *sim_link_of(sim_cluster *c, uint32_t a, uint32_t b);
+void sim_want(sim_cluster *c, sim_peer *p, uint32_t other, bool wanted);
+void sim_break(sim_cluster *c, uint32_t a, uint32_t b);
+void sim_break_all(sim_cluster *c, sim_peer *p); /* it died */
+void sim_message(sim_cluster *c, sim_peer *p, uint32_t to, const uint8_t *bytes, size_t length);
+bool sim_reaches_both(const sim_cluster *c, uint32_t a, uint32_t b);
+
+/* --- cluster_work.c --- */
+void sim_work_action(sim_cluster *c, sim_peer *p, const gw_action *action);
+/* What waits for an answer over a link that broke will not get one. */
+void sim_work_broken(sim_cluster *c, sim_peer *p, uint32_t other);
+void sim_work_forget(sim_peer *p); /* frees the memory of a life */
+
+/* --- cluster_reduce.c --- */
+void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action);
+void sim_reduce_abort(sim_cluster *c, sim_peer *p);
+/* A member died, or the link between two members broke (b >= 0). */
+void sim_reduce_hurt(sim_cluster *c, uint32_t a, int b);
+void sim_apply(sim_cluster *c, sim_peer *p, const gw_action *action);
+void sim_reductions_free(sim_cluster *c);
+
+/* --- cluster_disk.c --- */
+void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action);
+uint32_t sim_disk_inventory(const sim_cluster *c, const sim_peer *p, gw_inventory *inventory, uint32_t most);
+gw_hash sim_root_of(const sim_cluster *c, uint64_t step); /* of S_step as it must be */
+void sim_disk_free(sim_disk *disk);
+
+/* --- faults.c --- */
+void sim_faults_plan(sim_cluster *c);
+void sim_faults_end(sim_cluster *c);
+
+#endif

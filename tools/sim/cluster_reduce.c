@@ -1,0 +1,302 @@
+/* Collectives, one member at a time: each enters with what its accumulator holds, and ends on its own. When a
+ * member dies or aborts, or a link breaks, some of the others may still have all they need. */
+#include "tools/sim/cluster.h"
+
+#include "core/check.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STALL_MOST_NS (2000 * SIM_MS) /* without progress, after all have entered */
+
+static uint64_t front_of(const gw_view_name *name) {
+    uint64_t front;
+    memcpy(&front, name->bytes, sizeof front);
+    return front;
+}
+
+static void free_reduction(sim_reduction *r) {
+    for (uint32_t i = 0; i < r->view.count; i++) sim_sum_free(&r->entry[i].snapshot);
+    free(r);
+}
+
+void sim_reductions_free(sim_cluster *c) {
+    for (uint32_t i = 0; i < c->reduction_count; i++) free_reduction(c->reductions[i]);
+    c->reduction_count = 0;
+}
+
+static bool is_over(const sim_cluster *c, const sim_reduction *r) {
+    for (uint32_t i = 0; i < r->view.count; i++) {
+        const sim_entry *e = &r->entry[i];
+        const sim_peer *p = &c->peers[e->peer];
+        if (e->entered && !e->ended && p->brain != NULL && p->boot == e->life) return false;
+    }
+    return r->broken || r->entered == r->view.count;
+}
+
+static sim_reduction *find(sim_cluster *c, uint64_t front, uint64_t step) {
+    for (uint32_t i = 0; i < c->reduction_count; i++)
+        if (front_of(&c->reductions[i]->view.name) == front && c->reductions[i]->step == step)
+            return c->reductions[i];
+    return NULL;
+}
+
+static sim_reduction *open_reduction(sim_cluster *c, const gw_view *view, uint64_t step) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < c->reduction_count && c->reduction_count == SIM_REDUCTIONS; i++) {
+        if (is_over(c, c->reductions[i]))
+            free_reduction(c->reductions[i]);
+        else
+            c->reductions[kept++] = c->reductions[i];
+    }
+    if (c->reduction_count == SIM_REDUCTIONS) c->reduction_count = kept;
+    GW_CHECK(c->reduction_count < SIM_REDUCTIONS);
+    sim_reduction *r = calloc(1, sizeof *r);
+    GW_CHECK(r != NULL);
+    r->view = *view;
+    r->step = step;
+    c->reductions[c->reduction_count++] = r;
+    return r;
+}
+
+static void fail(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (p->m.reduce_token != op->token) return;
+    sim_reduction *r = find(c, op->x, op->y);
+    if (r != NULL) r->entry[gw_view_rank(&r->view, &p->id)].ended = true;
+    p->m.reduce_token = 0;
+    c->result->failed_reductions++;
+    gw_event event = {.kind = GW_EV_REDUCED, .token = op->token, .outcome = GW_FAILED, .text = "link broke"};
+    sim_event(c, p, &event);
+}
+
+static void fail_later(sim_cluster *c, const sim_reduction *r, const sim_entry *e) {
+    sim_op op = sim_op_to(&c->peers[e->peer], fail);
+    op.life = e->life;
+    op.token = e->token;
+    op.x = front_of(&r->view.name);
+    op.y = r->step;
+    sim_later(c, sim_between(c, SIM_MS / 10, 50 * SIM_MS), &op);
+}
+
+/* Whether the ring turns: everybody runs and reaches everybody. */
+static bool turns(const sim_cluster *c, const sim_reduction *r) {
+    for (uint32_t i = 0; i < r->view.count; i++) {
+        const sim_peer *p = &c->peers[r->entry[i].peer];
+        if (p->paused_until_ns > sim_now(c)) return false;
+        for (uint32_t k = 0; k < i; k++)
+            if (!sim_reaches_both(c, r->entry[i].peer, r->entry[k].peer)) return false;
+    }
+    return true;
+}
+
+static void add_up(const sim_reduction *r, sim_sum *sum, int64_t *slots) {
+    const sim_sum *first = &r->entry[0].snapshot;
+    *sum = (sim_sum){.there = true, .step = r->step, .shards = first->shards};
+    sum->times = calloc(first->shards, 1);
+    GW_CHECK(sum->times != NULL);
+    for (uint32_t i = 0; i < r->view.count; i++) {
+        const sim_entry *e = &r->entry[i];
+        for (uint32_t s = 0; s < first->shards; s++)
+            sum->times[s] = (uint8_t)(sum->times[s] + e->snapshot.times[s]);
+        sum->value += e->snapshot.value;
+        memcpy(slots + (size_t)i * GW_SLOTS, e->row, sizeof e->row);
+    }
+}
+
+static bool covers(const sim_sum *sum) {
+    for (uint32_t s = 0; s < sum->shards; s++)
+        if (sum->times[s] != 1) return false;
+    return true;
+}
+
+static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *e) {
+    int64_t slots[SIM_PEERS * GW_SLOTS];
+    sim_memory *m = &p->m;
+    sim_sum_free(&m->sum);
+    add_up(r, &m->sum, slots);
+    m->sum_epoch = r->view.epoch;
+    m->sum_name = front_of(&r->view.name);
+    e->ended = true;
+    m->reduce_token = 0;
+    if (r->broken) c->result->split_reductions++;
+    gw_event event = {.kind = GW_EV_REDUCED,
+                      .token = e->token,
+                      .outcome = GW_DONE,
+                      .coverage_ok = covers(&m->sum),
+                      .fingerprint_ok = true,
+                      .slots = slots};
+    if (!event.coverage_ok)
+        sim_trace(c, "peer %u: sum of step %" PRIu64 " does not cover", p->number, r->step);
+    sim_event(c, p, &event);
+}
+
+static void done(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    sim_reduction *r = find(c, op->x, op->y);
+    if (r == NULL || p->m.reduce_token != op->token) return;
+    sim_entry *e = &r->entry[gw_view_rank(&r->view, &p->id)];
+    if (e->ended || (r->broken && !e->lucky)) return;
+    if (!e->lucky && !turns(c, r)) {
+        if (sim_now(c) - r->full_ns > STALL_MOST_NS) {
+            r->broken = true;
+            fail(c, p, op);
+        } else {
+            sim_later(c, 10 * SIM_MS, op);
+        }
+        return;
+    }
+    ends_well(c, p, r, e);
+}
+
+void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_memory *m = &p->m;
+    const sim_sum *a = &m->accumulator;
+    int rank = m->fence.epoch == 0 ? -1 : gw_view_rank(&m->fence, &p->id);
+    if (rank < 0 || m->reduce_token != 0 || !a->there || a->step != action->step) {
+        sim_violation(c, "peer %u reduces step %" PRIu64 " outside a view, twice, or of another step",
+                      p->number, action->step);
+        return;
+    }
+    sim_reduction *r = find(c, front_of(&m->fence.name), action->step);
+    if (r == NULL) {
+        r = open_reduction(c, &m->fence, action->step);
+        for (uint32_t i = 0; i < r->view.count; i++)
+            r->entry[i].peer = sim_by_id(c, &r->view.members[i].id)->number;
+    }
+    sim_entry *e = &r->entry[rank];
+    if (e->entered) {
+        sim_violation(c, "peer %u enters the reduction of step %" PRIu64 " twice in one view", p->number,
+                      r->step);
+        return;
+    }
+    *e = (sim_entry){.entered = true,
+                     .peer = p->number,
+                     .life = p->boot,
+                     .token = action->token,
+                     .snapshot = sim_sum_copy(a)};
+    memcpy(e->row, action->slots, sizeof e->row);
+    m->reduce_token = action->token;
+    r->entered++;
+    if (r->broken) {
+        fail_later(c, r, e);
+        return;
+    }
+    if (r->entered < r->view.count) return;
+    r->full_ns = sim_now(c);
+    for (uint32_t i = 0; i < r->view.count; i++) {
+        sim_op op = sim_op_to(&c->peers[r->entry[i].peer], done);
+        op.life = r->entry[i].life;
+        op.token = r->entry[i].token;
+        op.x = front_of(&r->view.name);
+        op.y = r->step;
+        sim_later(c, sim_between(c, SIM_MS, 4 * SIM_MS), &op);
+    }
+}
+
+static void hurt(sim_cluster *c, sim_reduction *r) {
+    if (r->broken) return;
+    r->broken = true;
+    for (uint32_t i = 0; i < r->view.count; i++) {
+        sim_entry *e = &r->entry[i];
+        if (!e->entered || e->ended) continue;
+        e->lucky = r->entered == r->view.count && sim_chance(c, 0.4);
+        if (!e->lucky) fail_later(c, r, e);
+    }
+}
+
+void sim_reduce_hurt(sim_cluster *c, uint32_t a, int b) {
+    for (uint32_t i = 0; i < c->reduction_count; i++) {
+        sim_reduction *r = c->reductions[i];
+        if (gw_view_rank_of_life(&r->view, &c->peers[a].id, c->peers[a].boot, c->peers[a].nonce) < 0)
+            continue;
+        if (b >= 0 && (gw_view_rank(&r->view, &c->peers[b].id) < 0 || !sim_chance(c, 0.6))) continue;
+        hurt(c, r);
+    }
+}
+
+static void aborted(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    sim_reduction *r = find(c, op->x, op->y);
+    GW_CHECK(r != NULL);
+    sim_entry *e = &r->entry[gw_view_rank(&r->view, &p->id)];
+    if (op->z != 0) { /* the last piece had come just before */
+        ends_well(c, p, r, e);
+        return;
+    }
+    p->m.reduce_token = 0;
+    e->ended = true;
+    gw_event event = {.kind = GW_EV_REDUCED, .token = op->token, .outcome = GW_ABORTED, .text = "aborted"};
+    sim_event(c, p, &event);
+}
+
+void sim_reduce_abort(sim_cluster *c, sim_peer *p) {
+    for (uint32_t i = 0; i < c->reduction_count && p->m.reduce_token != 0; i++) {
+        sim_reduction *r = c->reductions[i];
+        int rank = gw_view_rank_of_life(&r->view, &p->id, p->boot, p->nonce);
+        if (rank < 0 || !r->entry[rank].entered || r->entry[rank].token != p->m.reduce_token) continue;
+        sim_op op = sim_op_to(p, aborted);
+        op.token = p->m.reduce_token;
+        op.x = front_of(&r->view.name);
+        op.y = r->step;
+        bool complete = r->entered == r->view.count && (!r->broken || r->entry[rank].lucky);
+        op.z = complete && sim_chance(c, 0.3);
+        uint64_t delay_ns = sim_between(c, 1000, SIM_MS);
+        p->m.reduce_told_ns = sim_now(c) + delay_ns;
+        sim_later(c, delay_ns, &op);
+        r->entry[rank].ended = true;
+        hurt(c, r);
+    }
+}
+
+/* ---- applying ---- */
+
+static void check_sum(sim_cluster *c, const sim_peer *p, const gw_action *action) {
+    const sim_memory *m = &p->m;
+    if (!m->has_state || !m->sum.there || m->sum.step != action->step || m->step != action->step) {
+        sim_violation(
+            c, "peer %u applies step %" PRIu64 ", its sum is of step %" PRIu64 ", its state of %" PRIu64,
+            p->number, action->step, m->sum.step, m->step);
+        return;
+    }
+    for (uint32_t s = 0; s < m->sum.shards; s++)
+        if (m->sum.times[s] != 1)
+            sim_violation(c, "peer %u applies a sum of step %" PRIu64 " that has shard %u %u times",
+                          p->number, action->step, s, m->sum.times[s]);
+    if (!c->options->majority) return;
+    if (m->sum_epoch >= c->committed_capacity) {
+        uint64_t capacity = 2 * m->sum_epoch + 64;
+        c->committed = realloc(c->committed, capacity * sizeof *c->committed);
+        GW_CHECK(c->committed != NULL);
+        memset(c->committed + c->committed_capacity, 0,
+               (capacity - c->committed_capacity) * sizeof *c->committed);
+        c->committed_capacity = capacity;
+    }
+    if (c->committed[m->sum_epoch] != 0 && c->committed[m->sum_epoch] != m->sum_name)
+        sim_violation(c, "two views of epoch %" PRIu64 " committed steps", m->sum_epoch);
+    c->committed[m->sum_epoch] = m->sum_name;
+}
+
+static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    sim_memory *m = &p->m;
+    m->applying = false;
+    m->state = sim_next_state(m->state, m->sum.value);
+    m->step++;
+    c->result->steps_applied++;
+    if (m->step > c->highest_step) c->highest_step = m->step;
+    if (m->state != c->states[m->step])
+        sim_violation(c, "peer %u holds another state of step %" PRIu64 " than the undisturbed run",
+                      p->number, m->step);
+    gw_event event = {.kind = GW_EV_APPLIED,
+                      .token = op->token,
+                      .outcome = GW_DONE,
+                      .fingerprint = sim_fingerprint(m->state)};
+    sim_event(c, p, &event);
+}
+
+void sim_apply(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    check_sum(c, p, action);
+    if (c->result->failed) return;
+    p->m.applying = true;
+    sim_op op = sim_op_to(p, applied);
+    op.token = action->token;
+    sim_later(c, sim_between(c, SIM_MS / 5, 2 * SIM_MS), &op);
+}

@@ -1,0 +1,351 @@
+/* Workers, the accumulator, the range word, one-sided operations. */
+#include "tools/sim/cluster.h"
+
+#include "core/check.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 2 }; /* positions that the owner moves from its word at a time */
+
+static void feed(sim_cluster *c, sim_peer *p);
+
+void sim_work_forget(sim_peer *p) {
+    sim_sum_free(&p->m.accumulator);
+    sim_sum_free(&p->m.sum);
+    free(p->m.list);
+    p->m = (sim_memory){0};
+}
+
+/* ---- workers ---- */
+
+static uint64_t shard_ns(sim_cluster *c, const sim_peer *p) {
+    uint64_t mean_ns = (uint64_t)c->options->shard_us * 1000;
+    return (uint64_t)((double)sim_between(c, mean_ns / 2, mean_ns + mean_ns / 2) * p->slowness) + 1;
+}
+
+static void sealed(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    gw_event event = {.kind = GW_EV_SEALED, .token = op->token};
+    if (p->m.busy_ns > 0 && p->m.done > 0)
+        event.speed = (uint64_t)(1e12 * (double)p->m.done * SIM_WORKERS / (double)p->m.busy_ns);
+    p->m.done = p->m.busy_ns = 0;
+    sim_event(c, p, &event);
+}
+
+static void perhaps_sealed(sim_cluster *c, sim_peer *p) {
+    for (int w = 0; w < SIM_WORKERS; w++)
+        if (p->m.workers[w].busy) return;
+    if (p->m.seal_token == 0) return;
+    sim_op op = sim_op_to(p, sealed);
+    op.token = p->m.seal_token;
+    p->m.seal_token = 0;
+    sim_later(c, 1000, &op);
+}
+
+static void shard_done(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    sim_memory *m = &p->m;
+    sim_worker *worker = &m->workers[op->x];
+    if (!worker->busy || worker->turn != op->y) return; /* cancelled */
+    worker->busy = false;
+    GW_CHECK(worker->shard < m->accumulator.shards);
+    m->accumulator.times[worker->shard]++;
+    m->accumulator.value += op->z;
+    m->done++;
+    perhaps_sealed(c, p);
+    feed(c, p);
+}
+
+static void compute(sim_cluster *c, sim_peer *p, uint32_t w) {
+    sim_memory *m = &p->m;
+    if (!m->has_state || m->step != m->accumulator.step) {
+        sim_violation(c, "peer %u computes a shard of step %" PRIu64 " from the state of step %" PRIu64,
+                      p->number, m->accumulator.step, m->step);
+        return;
+    }
+    uint64_t time_ns = shard_ns(c, p);
+    m->busy_ns += time_ns;
+    sim_op op = sim_op_to(p, shard_done);
+    op.x = w;
+    op.y = m->workers[w].turn;
+    op.z = sim_contribution(m->state, m->step, m->workers[w].shard);
+    sim_later(c, time_ns, &op);
+}
+
+/* A careful claim: the brain has been told, and its actions have been carried out. */
+static void claimed(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    const sim_worker *worker = &p->m.workers[op->x];
+    if (!worker->busy || worker->turn != op->y) return;
+    gw_event event = {.kind = GW_EV_CLAIM, .worker = (uint32_t)op->x, .shard = worker->shard};
+    sim_event(c, p, &event);
+    worker = &p->m.workers[op->x];
+    if (!p->finished && worker->busy && worker->turn == op->y) compute(c, p, (uint32_t)op->x);
+}
+
+static void dry(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    gw_event event = {.kind = GW_EV_DRY, .tag = (uint32_t)op->x};
+    sim_event(c, p, &event);
+}
+
+static bool next_position(sim_memory *m, uint32_t *position) {
+    if (m->private_first == m->private_end) {
+        gw_word word = gw_word_unpack(m->word);
+        uint32_t count;
+        if (word.tag != m->tag || !gw_word_take(&word, BATCH, &m->private_first, &count)) return false;
+        m->private_end = m->private_first + count;
+        m->word = gw_word_pack(word);
+    }
+    *position = m->private_first++;
+    return true;
+}
+
+static void feed(sim_cluster *c, sim_peer *p) {
+    sim_memory *m = &p->m;
+    for (uint32_t w = 0; w < SIM_WORKERS && m->claiming && !p->finished; w++) {
+        sim_worker *worker = &m->workers[w];
+        uint32_t position;
+        if (worker->busy) continue;
+        if (!next_position(m, &position)) {
+            if (m->dry_told) return;
+            m->dry_told = true;
+            sim_op op = sim_op_to(p, dry);
+            op.x = m->tag;
+            sim_later(c, sim_between(c, 1000, 20000), &op);
+            return;
+        }
+        if (m->list != NULL && position >= m->listed) {
+            sim_violation(c, "peer %u claims position %u of a list of %u", p->number, position, m->listed);
+            return;
+        }
+        *worker = (sim_worker){
+            .busy = true, .shard = m->list == NULL ? position : m->list[position], .turn = ++m->turns};
+        if (worker->shard >= m->accumulator.shards) {
+            sim_violation(c, "peer %u claims shard %u of %u", p->number, worker->shard,
+                          m->accumulator.shards);
+            return;
+        }
+        if (!m->careful) {
+            compute(c, p, w);
+            continue;
+        }
+        sim_op op = sim_op_to(p, claimed);
+        op.x = w;
+        op.y = worker->turn;
+        sim_later(c, 1000, &op);
+    }
+}
+
+/* ---- freezing and dealing ---- */
+
+static void frozen(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    const sim_sum *a = &p->m.accumulator;
+    gw_set held = gw_set_of(a->shards), now = gw_set_of(a->shards);
+    for (uint32_t i = 0; i < a->shards; i++)
+        if (a->times[i] > 0) gw_set_add(&held, i);
+    for (int w = 0; w < SIM_WORKERS; w++)
+        if (p->m.workers[w].busy) gw_set_add(&now, p->m.workers[w].shard);
+    gw_event event = {.kind = GW_EV_FROZEN,
+                      .token = op->token,
+                      .accumulator_step = a->there ? a->step : UINT64_MAX,
+                      .held = &held,
+                      .claimed = &now};
+    sim_event(c, p, &event);
+    gw_set_free(&held);
+    gw_set_free(&now);
+}
+
+static void freeze(sim_cluster *c, sim_peer *p, gw_token token) {
+    sim_memory *m = &p->m;
+    if (m->applying) sim_violation(c, "peer %u freezes while it applies", p->number);
+    m->fence = (gw_view){0};
+    m->word = 0;
+    m->tag = m->private_first = m->private_end = 0;
+    m->claiming = false;
+    m->seal_token = 0;
+    sim_reduce_abort(c, p);
+    uint64_t at_ns = sim_now(c) + sim_between(c, 2000, 100000);
+    if (at_ns <= m->reduce_told_ns) at_ns = m->reduce_told_ns + 1000; /* REDUCED comes first */
+    sim_op op = sim_op_to(p, frozen);
+    op.token = token;
+    sim_later(c, at_ns - sim_now(c), &op);
+}
+
+static void begin_step(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_sum_free(&p->m.accumulator);
+    uint32_t shards = sim_shards(c->options, action->step);
+    if (action->shards != shards)
+        sim_violation(c, "peer %u begins step %" PRIu64 " with %u shards, not %u", p->number, action->step,
+                      action->shards, shards);
+    p->m.accumulator = (sim_sum){.there = true, .step = action->step, .shards = shards};
+    p->m.accumulator.times = calloc(shards, 1);
+    GW_CHECK(p->m.accumulator.times != NULL);
+    for (int w = 0; w < SIM_WORKERS; w++) p->m.workers[w].busy = false;
+}
+
+static void deal(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_memory *m = &p->m;
+    free(m->list);
+    m->list = NULL;
+    m->listed = 0;
+    if (action->list != NULL) {
+        m->list = calloc(action->list->size + 1, sizeof *m->list);
+        GW_CHECK(m->list != NULL);
+        for (uint32_t i = gw_set_next(action->list, 0); i < action->list->size;
+             i = gw_set_next(action->list, i + 1))
+            m->list[m->listed++] = i;
+    }
+    m->tag = action->tag;
+    m->careful = action->flag;
+    m->word = gw_word_pack((gw_word){.tag = action->tag, .next = action->first, .end = action->end});
+    m->private_first = m->private_end = 0;
+    m->claiming = true;
+    m->dry_told = false;
+    feed(c, p);
+}
+
+static void take(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_memory *m = &p->m;
+    gw_word own = gw_word_unpack(m->word);
+    if (own.tag != m->tag || gw_word_left(own) > 0)
+        sim_violation(c, "peer %u takes a stolen range over one of its own", p->number);
+    m->word = gw_word_pack((gw_word){.tag = m->tag, .next = action->first, .end = action->end});
+    m->dry_told = false;
+    feed(c, p);
+}
+
+/* ---- one-sided operations ---- */
+
+static sim_asked *asked_of(sim_memory *m, gw_token token) {
+    for (uint32_t i = 0; i < m->asked_count; i++)
+        if (m->asked[i].token == token) return &m->asked[i];
+    return NULL;
+}
+
+static void answer(sim_cluster *c, sim_peer *p, gw_token token, gw_word_outcome outcome, uint64_t word) {
+    sim_asked *asked = asked_of(&p->m, token);
+    if (asked == NULL) return; /* the link broke first: the answer is lost */
+    bool swap = asked->swap;
+    *asked = p->m.asked[--p->m.asked_count];
+    gw_event event = {.kind = swap ? GW_EV_WORD_SWAPPED : GW_EV_WORD_READ,
+                      .token = token,
+                      .word_outcome = outcome,
+                      .word = word};
+    sim_event(c, p, &event);
+}
+
+static void on_answer(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (!gw_sim_network_reaches(&c->network, op->from, p->number)) {
+        sim_later(c, 20 * SIM_MS, op); /* sent again until the link breaks */
+        return;
+    }
+    answer(c, p, op->token, (gw_word_outcome)op->x, op->y);
+}
+
+typedef struct request {
+    gw_view_name view;
+    uint64_t expected, desired;
+    uint64_t asker_life;
+    bool swap;
+} request;
+
+static void on_request(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    const sim_link *link = sim_link_of(c, p->number, op->from);
+    if (!link->up || link->session != op->session) return;
+    if (!gw_sim_network_reaches(&c->network, op->from, p->number)) {
+        sim_later(c, 20 * SIM_MS, op);
+        return;
+    }
+    request r;
+    memcpy(&r, op->bytes, sizeof r);
+    sim_op back = sim_op_to(&c->peers[op->from], on_answer);
+    back.life = r.asker_life;
+    back.from = p->number;
+    back.token = op->token;
+    back.x = GW_WORD_OK;
+    back.y = p->m.word;
+    if (p->m.fence.epoch == 0 || !gw_view_name_equal(&p->m.fence.name, &r.view))
+        back.x = GW_WORD_FENCED;
+    else if (r.swap && p->m.word != r.expected)
+        back.x = GW_WORD_DIFFERS;
+    else if (r.swap)
+        p->m.word = r.desired;
+    if (!c->calm && r.swap && sim_chance(c, 0.01)) { /* the answer is lost, the swap is not */
+        c->result->lost_answers++;
+        sim_break(c, p->number, op->from);
+        return;
+    }
+    sim_later(c, sim_between(c, 5000, 100000), &back);
+}
+
+static void unknown(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    answer(c, p, op->token, GW_WORD_UNKNOWN, 0);
+}
+
+static void ask(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_memory *m = &p->m;
+    sim_peer *victim = sim_by_id(c, &action->peer);
+    GW_CHECK(victim != NULL && victim != p);
+    if (m->asked_count == sizeof m->asked / sizeof m->asked[0]) {
+        sim_violation(c, "peer %u has %u one-sided operations open", p->number, m->asked_count);
+        return;
+    }
+    const sim_link *link = sim_link_of(c, p->number, victim->number);
+    bool swap = action->kind == GW_ACT_SWAP_WORD;
+    m->asked[m->asked_count++] =
+        (sim_asked){.token = action->token, .target = victim->number, .session = link->session, .swap = swap};
+    if (!link->up) {
+        sim_op op = sim_op_to(p, unknown);
+        op.token = action->token;
+        sim_later(c, 1000, &op);
+        return;
+    }
+    request r = {.view = m->fence.name,
+                 .expected = action->expected,
+                 .desired = action->desired,
+                 .asker_life = p->boot,
+                 .swap = swap};
+    sim_op op = sim_op_to(victim, on_request);
+    op.from = p->number;
+    op.token = action->token;
+    op.session = link->session;
+    op.bytes = (const uint8_t *)&r;
+    op.length = sizeof r;
+    sim_later(c, sim_between(c, 5000, 100000), &op);
+}
+
+void sim_work_broken(sim_cluster *c, sim_peer *p, uint32_t other) {
+    for (uint32_t i = 0; i < p->m.asked_count; i++) {
+        if (p->m.asked[i].target != other) continue;
+        sim_op op = sim_op_to(p, unknown);
+        op.token = p->m.asked[i].token;
+        sim_later(c, 1000, &op);
+    }
+}
+
+void sim_work_action(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    switch (action->kind) {
+    case GW_ACT_FREEZE:
+        freeze(c, p, action->token);
+        break;
+    case GW_ACT_INSTALL:
+        p->m.fence = *action->view;
+        break;
+    case GW_ACT_BEGIN_STEP:
+        begin_step(c, p, action);
+        break;
+    case GW_ACT_DEAL:
+        deal(c, p, action);
+        break;
+    case GW_ACT_TAKE:
+        take(c, p, action);
+        break;
+    case GW_ACT_SEAL:
+        p->m.claiming = false;
+        p->m.seal_token = action->token;
+        perhaps_sealed(c, p);
+        break;
+    default:
+        ask(c, p, action);
+        break;
+    }
+}

@@ -1,0 +1,234 @@
+/* `godwit sim`: runs seeds of the simulated flock and says what it saw. */
+#include "tools/sim/run.h"
+
+#include <argp.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum key {
+    KEY_SEED = 256,
+    KEY_SEEDS,
+    KEY_PEERS,
+    KEY_STEPS,
+    KEY_SHARDS,
+    KEY_QUORUM,
+    KEY_SHARD_US,
+    KEY_CHECKPOINT,
+    KEY_CRASH,
+    KEY_RESTART,
+    KEY_PAUSE,
+    KEY_PARTITION,
+    KEY_BREAK,
+    KEY_LEAVE,
+    KEY_DISK,
+    KEY_DROP,
+    KEY_DUPLICATE,
+    KEY_DELAY,
+    KEY_FAULT,
+    KEY_BOUND,
+    KEY_TRACE,
+    KEY_KEEP_GOING,
+};
+
+static const struct argp_option options[] = {
+    {"seed", KEY_SEED, "S", 0, "run one seed (default 1)", 0},
+    {"seeds", KEY_SEEDS, "A..B", 0, "run the seeds from A to B", 0},
+    {"peers", KEY_PEERS, "N", 0, "peers, 1 to 32 (default: drawn from the seed)", 0},
+    {"steps", KEY_STEPS, "N", 0, "steps of the job (default: drawn)", 0},
+    {"shards", KEY_SHARDS, "N", 0, "shards of a step (default: drawn)", 0},
+    {"quorum", KEY_QUORUM, "any|majority", 0, "default any", 0},
+    {"shard-us", KEY_SHARD_US, "US", 0, "mean time of a shard", 0},
+    {"checkpoint-every", KEY_CHECKPOINT, "STEPS", 0, "0 = only at the end", 0},
+    {0, 0, 0, 0, "Faults: the mean virtual time between two of a kind, 0 = none (default: drawn)", 1},
+    {"crash-ms", KEY_CRASH, "MS", 0, "a process or host dies", 1},
+    {"restart-ms", KEY_RESTART, "MS", 0, "mean time until it is started again", 1},
+    {"pause-ms", KEY_PAUSE, "MS", 0, "a process stands still for up to 6 s", 1},
+    {"partition-ms", KEY_PARTITION, "MS", 0, "the network is cut, one way or both", 1},
+    {"break-ms", KEY_BREAK, "MS", 0, "a control link breaks", 1},
+    {"leave-ms", KEY_LEAVE, "MS", 0, "a peer is asked to leave", 1},
+    {"disk-ms", KEY_DISK, "MS", 0, "a disk is full for up to 3 s", 1},
+    {"drop", KEY_DROP, "PERMILLE", 0, "datagrams lost", 1},
+    {"duplicate", KEY_DUPLICATE, "PERMILLE", 0, "datagrams doubled", 1},
+    {"delay-us", KEY_DELAY, "US", 0, "longest way of a datagram", 1},
+    {"fault-ms", KEY_FAULT, "MS", 0, "how long faults happen; then all is healed", 1},
+    {"bound-ms", KEY_BOUND, "MS", 0, "within this time the job must then be done (default 120000)", 1},
+    {"trace", KEY_TRACE, 0, 0, "print everything that happens", 2},
+    {"keep-going", KEY_KEEP_GOING, 0, 0, "do not stop at the first seed that fails", 2},
+    {0},
+};
+
+typedef struct arguments {
+    gw_sim_options run;
+    uint64_t first, last;
+    bool keep_going;
+} arguments;
+
+static uint32_t number(struct argp_state *state, const char *text, uint32_t least, uint32_t most) {
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || value < least || value > most)
+        argp_error(state, "%s: not a number from %u to %u", text, least, most);
+    return (uint32_t)value;
+}
+
+static void seeds(struct argp_state *state, const char *text, arguments *a) {
+    char *end;
+    a->first = strtoull(text, &end, 10);
+    if (end == text || strncmp(end, "..", 2) != 0) argp_error(state, "--seeds %s: not A..B", text);
+    const char *second = end + 2;
+    a->last = strtoull(second, &end, 10);
+    if (end == second || *end != '\0' || a->last < a->first) argp_error(state, "--seeds %s: not A..B", text);
+}
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+    enum { LONG_MS = 100000000 };
+    arguments *a = state->input;
+    gw_sim_options *o = &a->run;
+    switch (key) {
+    case KEY_SEED: {
+        char *end;
+        a->first = a->last = strtoull(text, &end, 10);
+        if (end == text || *end != '\0') argp_error(state, "--seed %s: not a number", text);
+        break;
+    }
+    case KEY_SEEDS:
+        seeds(state, text, a);
+        break;
+    case KEY_PEERS:
+        o->peers = number(state, text, 1, GW_SIM_PEERS);
+        break;
+    case KEY_STEPS:
+        o->steps = number(state, text, 1, 1000000);
+        break;
+    case KEY_SHARDS:
+        o->shards = number(state, text, 1, 10000);
+        break;
+    case KEY_QUORUM:
+        if (strcmp(text, "any") != 0 && strcmp(text, "majority") != 0)
+            argp_error(state, "--quorum %s: any or majority", text);
+        o->majority = strcmp(text, "majority") == 0;
+        break;
+    case KEY_SHARD_US:
+        o->shard_us = number(state, text, 1, LONG_MS);
+        break;
+    case KEY_CHECKPOINT:
+        o->checkpoint_steps = number(state, text, 0, LONG_MS);
+        break;
+    case KEY_CRASH:
+        o->crash_ms = number(state, text, 0, LONG_MS);
+        break;
+    case KEY_RESTART:
+        o->restart_ms = number(state, text, 0, LONG_MS);
+        break;
+    case KEY_PAUSE:
+        o->pause_ms = number(state, text, 0, LONG_MS);
+        break;
+    case KEY_PARTITION:
+        o->partition_ms = number(state, text, 0, LONG_MS);
+        break;
+    case KEY_BREAK:
+        o->break_ms = number(state, text, 0, LONG_MS);
+        break;
+    case KEY_LEAVE:
+        o->leave_ms = number(state, text, 0, LONG_MS);
+        break;
+    case KEY_DISK:
+        o->disk_ms = number(state, text, 0, LONG_MS);
+        break;
+    case KEY_DROP:
+        o->drop_permille = number(state, text, 0, 1000);
+        break;
+    case KEY_DUPLICATE:
+        o->duplicate_permille = number(state, text, 0, 1000);
+        break;
+    case KEY_DELAY:
+        o->delay_us = number(state, text, 1, LONG_MS);
+        break;
+    case KEY_FAULT:
+        o->fault_ms = number(state, text, 0, LONG_MS);
+        break;
+    case KEY_BOUND:
+        o->bound_ms = number(state, text, 1, LONG_MS);
+        break;
+    case KEY_TRACE:
+        o->trace = true;
+        break;
+    case KEY_KEEP_GOING:
+        a->keep_going = true;
+        break;
+    case ARGP_KEY_ARG:
+        argp_error(state, "%s: no argument is expected", text);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+/* An invariant of the brain itself may end the process: the seed is printed all the same. */
+static char command[600];
+
+static void on_abort(int signal_number) {
+    static const char text[] = "\ngodwit sim: an invariant is broken; replay it with\n  ";
+    ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+    written += write(STDERR_FILENO, command, strlen(command));
+    written += write(STDERR_FILENO, "\n", 1);
+    (void)written;
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+static void summary(uint64_t count, uint64_t failed, const gw_sim_result *all) {
+    printf("godwit sim: %" PRIu64 " seeds, %" PRIu64 " failed, %.2f virtual hours, %" PRIu64
+           " events, %" PRIu64 " steps applied, %" PRIu64 " views, %" PRIu64 " repairs, %" PRIu64
+           " steals, %" PRIu64 " resumes; faults: %" PRIu64 " crashes, %" PRIu64 " restarts, %" PRIu64
+           " pauses, %" PRIu64 " partitions, %" PRIu64 " one-way cuts, %" PRIu64 " broken links, %" PRIu64
+           " leaves, %" PRIu64 " full disks, %" PRIu64 " lost answers, %" PRIu64 " failed and %" PRIu64
+           " split reductions\n",
+           count, failed, (double)all->virtual_ns / 3.6e12, all->events, all->steps_applied, all->views,
+           all->repairs, all->steals, all->resumes, all->crashes, all->restarts, all->pauses, all->partitions,
+           all->one_way, all->breaks, all->leaves, all->disk_faults, all->lost_answers,
+           all->failed_reductions, all->split_reductions);
+}
+
+int gw_sim_main(int argc, char **argv) {
+    static const struct argp argp = {
+        options,
+        parse,
+        NULL,
+        "Runs the real protocol code of a flock under virtual time, on a simulated network and disks that "
+        "fail "
+        "as the seed says, and checks at every event that no sum is applied that lacks or doubles a shard, "
+        "that "
+        "no two peers hold different states for one step, that with --quorum majority no two views of an "
+        "epoch "
+        "commit, and that after everything is healed the job ends. What is not given is drawn from the seed. "
+        "A seed that fails prints all its options and replays exactly.",
+        NULL,
+        NULL,
+        NULL};
+    arguments a = {.run = gw_sim_unset(1), .first = 1, .last = 1};
+    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    signal(SIGABRT, on_abort);
+    gw_sim_result all = {0};
+    uint64_t failed = 0, count = 0;
+    for (uint64_t seed = a.first; seed <= a.last && (failed == 0 || a.keep_going); seed++, count++) {
+        gw_sim_options run = a.run;
+        gw_sim_result result;
+        run.seed = seed;
+        gw_sim_draw(&run);
+        gw_sim_command(&run, command, sizeof command);
+        gw_sim_run(&run, &result);
+        gw_sim_result_add(&all, &result);
+        if (!result.failed) continue;
+        failed++;
+        printf("seed %" PRIu64 " FAILED at %.6f s: %s\n  %s\n", seed, (double)result.virtual_ns / 1e9,
+               result.why, command);
+    }
+    summary(count, failed, &all);
+    return failed == 0 ? 0 : 1;
+}
