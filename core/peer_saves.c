@@ -260,8 +260,10 @@ void gw_saves_stored(gw_peer *p, const gw_event *event) {
         gw_peer_say(p, GW_WARN,
                     "checkpoints cannot be written here: %s; the run goes on, others keep its share",
                     event->text == NULL ? "no reason given" : event->text);
-        store_chunks(p, true);
-        return;
+        if (p->step == s->step && !p->applying) { /* the state is still there: others may need the hashes */
+            store_chunks(p, true);
+            return;
+        }
     }
     uint32_t count = failed ? 0 : s->chunk_count;
     GW_CHECK(failed || event->count == s->chunk_count);
