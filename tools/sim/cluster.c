@@ -144,10 +144,10 @@ static void plan_timer(sim_cluster *c, sim_peer *p) {
 
 static void end_process(sim_cluster *c, sim_peer *p) {
     sim_trace(c, "peer %u ends", p->number);
-    sim_break_all(c, p);
-    sim_reduce_hurt(c, p->number, -1);
     gw_peer_destroy(p->brain);
     p->brain = NULL;
+    sim_break_all(c, p);
+    sim_reduce_hurt(c, p->number, -1);
     sim_work_forget(p);
 }
 
