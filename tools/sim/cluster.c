@@ -296,7 +296,6 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .state_chunks = SIM_CHUNKS,
                              .peers = o->peers,
                              .quorum = o->majority ? GW_QUORUM_MAJORITY : GW_QUORUM_ANY,
-                             .workers = SIM_WORKERS,
                              .checkpoint_steps = o->checkpoint_steps,
                              .keep = 2,
                              .replicas = 2,
