@@ -191,10 +191,24 @@ gw_completion rig_do(rig_peer *p, const gw_op *op) {
     return completion;
 }
 
+uint32_t rig_downs(rig_peer *p) {
+    pthread_mutex_lock(&p->lock);
+    uint32_t downs = p->downs;
+    pthread_mutex_unlock(&p->lock);
+    return downs;
+}
+
 void rig_wait_downs(rig_peer *p, uint32_t downs) {
     pthread_mutex_lock(&p->lock);
     while (p->downs < downs) wait_change(p);
     pthread_mutex_unlock(&p->lock);
+}
+
+uint64_t rig_results(rig_peer *p) {
+    pthread_mutex_lock(&p->lock);
+    uint64_t results = p->results_reported;
+    pthread_mutex_unlock(&p->lock);
+    return results;
 }
 
 gw_collective_result rig_result(rig_peer *p, gw_code *code) {

@@ -46,7 +46,10 @@ void rig_fence_all(rig *r, uint64_t epoch);
 /* The next completion, waiting for it. */
 gw_completion rig_completion(rig_peer *p);
 gw_completion rig_do(rig_peer *p, const gw_op *op);
+/* Links that broke so far. */
+uint32_t rig_downs(rig_peer *p);
 void rig_wait_downs(rig_peer *p, uint32_t downs);
+uint64_t rig_results(rig_peer *p); /* how many have come */
 gw_collective_result rig_result(rig_peer *p, gw_code *code);
 
 #endif

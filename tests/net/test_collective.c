@@ -135,7 +135,7 @@ Test(collective, nothing_to_sum_is_a_barrier) {
     for (uint32_t m = 0; m < 3; m++) v[m] = make_vector(m, GW_SUM_I64, 0);
     start(r, 0, 3, &v[0], GW_SUM_I64, 1, 0);
     start(r, 1, 3, &v[1], GW_SUM_I64, 1, 0);
-    cr_assert_eq(r->peers[0].results_reported + r->peers[1].results_reported, 0);
+    cr_assert_eq(rig_results(&r->peers[0]) + rig_results(&r->peers[1]), 0);
     start(r, 2, 3, &v[2], GW_SUM_I64, 1, 0);
     for (uint32_t m = 0; m < 3; m++) expect(r, m, GW_COLLECTIVE_OK, 1000);
     for (uint32_t m = 0; m < 3; m++) free_vector(&v[m]);
@@ -194,7 +194,7 @@ static void check_abort(uint32_t members, uint64_t count, bool sealed, bool ente
         }
     }
     for (uint32_t m = 0; m < members; m++) {
-        cr_assert_eq(r->peers[m].downs, 0);
+        cr_assert_eq(rig_downs(&r->peers[m]), 0);
         free_vector(&v[m]);
     }
     rig_close(r);

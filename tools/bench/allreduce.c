@@ -1,0 +1,271 @@
+/* int64 all-reduce between processes on loopback, in plain and encrypted, beside OpenMPI's TCP path in the
+ * same run when it is installed (tools/bench/mpi/, compiled here by mpicc). */
+#include "tools/bench/bench.h"
+#include "tools/bench/mesh.h"
+
+#include "net/collective.h"
+#include "net/loop.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROUNDS = 3, WARM_UP = 3, MOST_REPEATS = 1000, SIZES = 6 };
+
+typedef struct options {
+    uint32_t peers, lanes, repeats;
+    uint64_t bytes; /* 0: a table of sizes */
+    bool no_mpi;
+} options;
+
+/* One measurement: what is shared with the member processes. */
+typedef struct job {
+    uint32_t repeats;
+    uint64_t bytes;
+    double *ns; /* rank 0 fills it in */
+} job;
+
+typedef struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done, failed;
+} waiter;
+
+static void on_done(void *context, const gw_collective_result *result) {
+    waiter *w = context;
+    pthread_mutex_lock(&w->lock);
+    w->done = true;
+    w->failed = result->status != GW_COLLECTIVE_OK;
+    if (result->err != NULL) fprintf(stderr, "godwit bench allreduce: %s\n", result->err->text);
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void ignore_completion(void *context, const gw_completion *completion) {
+    (void)context;
+    (void)completion;
+}
+
+static bool reduce(gw_collective *collective, waiter *w, gw_collective_call *call, uint32_t step,
+                   gw_err *err) {
+    call->tag.step = step;
+    w->done = false;
+    if (!gw_collective_start(collective, call, err)) return false;
+    pthread_mutex_lock(&w->lock);
+    while (!w->done) pthread_cond_wait(&w->changed, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+    return !w->failed || gw_fail(err, GW_E_PEER, "the all-reduce failed");
+}
+
+static bool check(const int64_t *out, uint64_t count, uint32_t peers, gw_err *err) {
+    for (uint64_t i = 0; i < count; i++)
+        if (out[i] != (int64_t)i * peers * (peers + 1) / 2)
+            return gw_fail(err, GW_E_CORRUPT, "element %llu of the sum is wrong", (unsigned long long)i);
+    return true;
+}
+
+static bool measure(gw_mesh *mesh, uint32_t rank, const job *j, int64_t *in, int64_t *out, gw_err *err) {
+    waiter w = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    gw_transport_events events = {.context = NULL, .completed = ignore_completion};
+    gw_transport *transport;
+    gw_collective *collective;
+    gw_peer_id members[GW_MESH_PEERS];
+    uint32_t peers = mesh->count;
+    for (uint32_t i = 0; i < peers; i++) members[i] = gw_mesh_id(i);
+    for (uint64_t i = 0; i < j->bytes / 8; i++) in[i] = (int64_t)(i * (rank + 1));
+    memset(out, 0, j->bytes);
+    if (!gw_mesh_join(mesh, rank, &events, &transport, err) ||
+        !gw_collective_open(transport, on_done, &w, &collective, err))
+        return false;
+    gw_collective_piece piece = {in, out, j->bytes / 8};
+    gw_collective_call call = {.tag = {.fence = {.epoch = 1, .view = {{1}}}},
+                               .type = GW_SUM_I64,
+                               .members = members,
+                               .member_count = peers,
+                               .rank = rank,
+                               .pieces = &piece,
+                               .piece_count = 1,
+                               .progress_ms = 30000};
+    bool done = true;
+    for (uint32_t step = 0; step < j->repeats + WARM_UP && done; step++) {
+        uint64_t start = gw_now_ns();
+        done = reduce(collective, &w, &call, step, err);
+        if (rank == 0 && step >= WARM_UP) j->ns[step - WARM_UP] = (double)(gw_now_ns() - start);
+    }
+    done = done && check(out, j->bytes / 8, peers, err);
+    gw_collective_close(collective);
+    gw_transport_close(transport);
+    return done;
+}
+
+static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
+    const job *j = argument;
+    int64_t *in = malloc(j->bytes), *out = malloc(j->bytes);
+    gw_err err;
+    bool done = (in != NULL && out != NULL) || gw_fail(&err, GW_E_NOMEM, "no memory");
+    done = done && measure(mesh, rank, j, in, out, &err);
+    if (!done) fprintf(stderr, "godwit bench allreduce: %s\n", err.text);
+    free(in);
+    free(out);
+    return done;
+}
+
+/* ---- OpenMPI ---- */
+
+/* Compiles tools/bench/mpi/allreduce.c of the tree that this binary was built in; false when that cannot be.
+ */
+static bool compile_mpi(char *program, size_t size) {
+    char self[3072], command[4096];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0) return false;
+    self[length] = '\0';
+    for (int up = 0; up < 2; up++) { /* <tree>/build/godwit */
+        char *slash = strrchr(self, '/');
+        if (slash == NULL) return false;
+        *slash = '\0';
+    }
+    snprintf(program, size, "/tmp/godwit-mpi-XXXXXX");
+    int fd = mkstemp(program);
+    if (fd < 0) return false;
+    close(fd);
+    snprintf(command, sizeof command, "mpicc -O2 -o %s '%s/tools/bench/mpi/allreduce.c' >/dev/null 2>&1",
+             program, self);
+    if (system(command) == 0) return true;
+    unlink(program);
+    return false;
+}
+
+static bool run_mpi(const char *program, const options *o, uint64_t bytes, uint32_t repeats, double *ns) {
+    char command[4096];
+    snprintf(command, sizeof command,
+             "mpirun --allow-run-as-root --oversubscribe -np %u --mca pml ob1 --mca btl self,tcp "
+             "--mca btl_tcp_if_include lo %s %llu %u 2>/dev/null",
+             o->peers, program, (unsigned long long)bytes, repeats);
+    FILE *pipe = popen(command, "r");
+    if (pipe == NULL) return false;
+    uint32_t got = 0;
+    while (got < repeats && fscanf(pipe, "%lf", &ns[got]) == 1) got++;
+    return pclose(pipe) == 0 && got == repeats;
+}
+
+/* ---- the table ---- */
+
+typedef struct column {
+    double ns[ROUNDS * MOST_REPEATS];
+    uint32_t count;
+    bool present;
+} column;
+
+static bool run_godwit(const options *o, uint64_t bytes, uint32_t repeats, gw_algorithm algorithm,
+                       column *c) {
+    gw_mesh mesh;
+    gw_err err;
+    job j = {.repeats = repeats, .bytes = bytes, .ns = c->ns + c->count};
+    if (!gw_mesh_make(&mesh, o->peers, o->lanes, algorithm, &err)) {
+        fprintf(stderr, "godwit bench allreduce: %s\n", err.text);
+        return false;
+    }
+    c->present = true;
+    c->count += repeats;
+    return gw_mesh_run(&mesh, member, &j);
+}
+
+static void print_cell(column *c) {
+    if (c->present)
+        printf(" %10.3f", gw_mesh_percentile(c->ns, c->count, 50) * 1e-6);
+    else
+        printf(" %10s", "-");
+}
+
+/* The three are measured in turns, so that what else the machine does hits them alike. */
+static bool print_row(const options *o, uint64_t bytes, const char *mpi) {
+    static column columns[3];
+    column *plain = &columns[0], *sealed = &columns[1], *open_mpi = &columns[2];
+    uint32_t repeats = o->repeats;
+    if (repeats == 0) repeats = bytes >= 4 << 20 ? 20 : bytes >= 1 << 18 ? 100 : 500;
+    memset(columns, 0, sizeof columns);
+    for (int round = 0; round < ROUNDS; round++) {
+        if (!run_godwit(o, bytes, repeats, GW_ALGORITHM_PLAIN, plain) ||
+            !run_godwit(o, bytes, repeats, gw_mesh_sealed(), sealed))
+            return false;
+        if (mpi == NULL || !run_mpi(mpi, o, bytes, repeats, open_mpi->ns + open_mpi->count)) continue;
+        open_mpi->present = true;
+        open_mpi->count += repeats;
+    }
+    printf("%10llu", (unsigned long long)bytes);
+    print_cell(plain);
+    print_cell(sealed);
+    print_cell(open_mpi);
+    double median = gw_mesh_percentile(plain->ns, plain->count, 50);
+    if (open_mpi->present) printf(" %10.2f", median / gw_mesh_percentile(open_mpi->ns, open_mpi->count, 50));
+    printf("\n");
+    fflush(stdout);
+    return true;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+    options *o = state->input;
+    if (key == 'x') {
+        o->no_mpi = true;
+        return 0;
+    }
+    static const struct {
+        int key;
+        const char *name;
+        long least, most;
+    } numbers[] = {{'p', "peers", 2, GW_MESH_PEERS},
+                   {'l', "lanes", 1, GW_TCP_LANES},
+                   {'r', "repeats", 1, MOST_REPEATS},
+                   {'b', "bytes", 8, 1l << 32}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (numbers[i].key != key) continue;
+        char *end;
+        long value = strtol(argument, &end, 10);
+        if (end == argument || *end != '\0' || value < numbers[i].least || value > numbers[i].most) {
+            argp_error(state, "--%s: %ld to %ld, not '%s'", numbers[i].name, numbers[i].least,
+                       numbers[i].most, argument);
+            return EINVAL;
+        }
+        if (key == 'p') o->peers = (uint32_t)value;
+        if (key == 'l') o->lanes = (uint32_t)value;
+        if (key == 'r') o->repeats = (uint32_t)value;
+        if (key == 'b') o->bytes = (uint64_t)value / 8 * 8;
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+int gw_bench_allreduce(int argc, char **argv) {
+    static const struct argp_option table[] = {
+        {"peers", 'p', "N", 0, "Processes (2)", 0},
+        {"lanes", 'l', "N", 0, "Streams and threads for collectives (1)", 0},
+        {"bytes", 'b', "BYTES", 0, "Only this size", 0},
+        {"repeats", 'r', "N", 0, "All-reduces in each of 3 rounds", 0},
+        {"no-mpi", 'x', NULL, 0, "Do not compare with OpenMPI", 0},
+        {0},
+    };
+    const struct argp argp = {
+        .options = table,
+        .parser = parse,
+        .doc = "Measures int64 all-reduce between processes over TCP on loopback, in plain and "
+               "encrypted, and OpenMPI's TCP path where it is installed."};
+    options o = {.peers = 2, .lanes = 1};
+    if (argp_parse(&argp, argc, argv, ARGP_NO_EXIT, NULL, &o) != 0) return 2;
+    if (sodium_init() < 0) return 1;
+    char mpi[64];
+    bool has_mpi = !o.no_mpi && compile_mpi(mpi, sizeof mpi);
+    if (!has_mpi && !o.no_mpi) fputs("OpenMPI (mpicc, mpirun) is not here: no comparison\n", stderr);
+    printf("all-reduce of int64, %u processes, %u lanes: median milliseconds\n", o.peers, o.lanes);
+    printf("%10s %10s %10s %10s %10s\n", "bytes", "plain", "encrypted", "OpenMPI", "plain/MPI");
+    static const uint64_t sizes[SIZES] = {8, 4096, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
+    bool good = true;
+    for (int i = 0; i < SIZES && good; i++)
+        if (o.bytes == 0 || i == 0)
+            good = print_row(&o, o.bytes != 0 ? o.bytes : sizes[i], has_mpi ? mpi : NULL);
+    if (has_mpi) unlink(mpi);
+    return good ? 0 : 1;
+}

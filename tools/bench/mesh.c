@@ -1,0 +1,121 @@
+#include "tools/bench/mesh.h"
+
+#include "core/check.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+gw_peer_id gw_mesh_id(uint32_t rank) {
+    gw_peer_id id = {{0}};
+    memset(id.bytes, (int)rank + 1, sizeof id.bytes);
+    return id;
+}
+
+gw_algorithm gw_mesh_sealed(void) {
+    return gw_record_has_aes() ? GW_ALGORITHM_AES256GCM : GW_ALGORITHM_CHACHA20;
+}
+
+static bool connect_pair(int listener, const struct sockaddr_in *at, int *one, int *other, gw_err *err) {
+    *one = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (*one < 0 || connect(*one, (const struct sockaddr *)at, sizeof *at) != 0)
+        return gw_fail_errno(err, errno, "connect");
+    *other = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (*other < 0) return gw_fail_errno(err, errno, "accept");
+    if (fcntl(*one, F_SETFL, O_NONBLOCK) != 0 || fcntl(*other, F_SETFL, O_NONBLOCK) != 0)
+        return gw_fail_errno(err, errno, "fcntl");
+    return true;
+}
+
+bool gw_mesh_make(gw_mesh *mesh, uint32_t count, uint32_t lanes, gw_algorithm algorithm, gw_err *err) {
+    GW_CHECK(count >= 1 && count <= GW_MESH_PEERS && lanes >= 1 && lanes <= GW_TCP_LANES);
+    *mesh = (gw_mesh){.count = count, .lanes = lanes, .algorithm = algorithm};
+    memset(mesh->fds, 0xff, sizeof mesh->fds);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof at;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool done = listener >= 0 && bind(listener, (struct sockaddr *)&at, sizeof at) == 0 &&
+                listen(listener, 16) == 0 && getsockname(listener, (struct sockaddr *)&at, &length) == 0;
+    if (!done) gw_fail_errno(err, errno, "listen on 127.0.0.1");
+    for (uint32_t a = 0; a < count; a++)
+        for (uint32_t b = 0; b < a; b++)
+            for (uint32_t s = 0; s < 2 + lanes && done; s++)
+                done = connect_pair(listener, &at, &mesh->fds[a][b][s], &mesh->fds[b][a][s], err);
+    if (listener >= 0) close(listener);
+    if (!done) gw_mesh_drop(mesh);
+    return done;
+}
+
+void gw_mesh_drop(gw_mesh *mesh) {
+    int *fds = &mesh->fds[0][0][0];
+    for (size_t i = 0; i < sizeof mesh->fds / sizeof(int); i++) {
+        if (fds[i] >= 0) close(fds[i]);
+        fds[i] = -1;
+    }
+}
+
+bool gw_mesh_join(gw_mesh *mesh, uint32_t rank, const gw_transport_events *events, gw_transport **transport,
+                  gw_err *err) {
+    static const uint8_t keys[2][32] = {{1}, {2}};
+    gw_tcp_options options = {.lanes = mesh->lanes, .events = *events};
+    bool done = gw_tcp_open(&options, transport, err);
+    for (uint32_t to = 0; to < mesh->count && done; to++) {
+        for (uint32_t s = 0; s < 2 + mesh->lanes && to != rank && done; s++) {
+            gw_detached stream = {.fd = mesh->fds[rank][to][s],
+                                  .remote = {.id = gw_mesh_id(to),
+                                             .kind = GW_STREAM_DATA,
+                                             .word = gw_tcp_stream_word(1, s, 2 + mesh->lanes),
+                                             .dialled = rank > to}};
+            mesh->fds[rank][to][s] = -1;
+            gw_cipher_start(&stream.seal, mesh->algorithm, keys[rank > to], GW_RECORD_DATA);
+            gw_cipher_start(&stream.open, mesh->algorithm, keys[rank < to], GW_RECORD_DATA);
+            done = gw_tcp_adopt(*transport, &stream, err);
+        }
+    }
+    gw_mesh_drop(mesh);
+    return done;
+}
+
+bool gw_mesh_run(gw_mesh *mesh, bool (*member)(gw_mesh *mesh, uint32_t rank, void *argument),
+                 void *argument) {
+    pid_t children[GW_MESH_PEERS];
+    uint32_t started = 1;
+    bool good = true;
+    fflush(NULL);
+    for (; started < mesh->count && good; started++) {
+        children[started] = fork();
+        if (children[started] == 0) _exit(member(mesh, started, argument) ? 0 : 1);
+        if (children[started] < 0) {
+            fprintf(stderr, "fork: %s\n", strerror(errno));
+            good = false;
+            started--;
+        }
+    }
+    if (good)
+        good = member(mesh, 0, argument);
+    else
+        gw_mesh_drop(mesh); /* the children's links break */
+    for (uint32_t i = 1; i < started; i++) {
+        int status;
+        good = waitpid(children[i], &status, 0) == children[i] && WIFEXITED(status) &&
+               WEXITSTATUS(status) == 0 && good;
+    }
+    return good;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+double gw_mesh_percentile(double *values, uint32_t count, uint32_t percent) {
+    GW_CHECK(count > 0 && percent <= 100);
+    qsort(values, count, sizeof *values, compare_doubles);
+    return values[(uint64_t)(count - 1) * percent / 100];
+}

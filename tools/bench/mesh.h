@@ -1,0 +1,35 @@
+/* Processes for measurements of the data plane: forked, each with a transport, all linked over TCP on
+ * 127.0.0.1. */
+#ifndef GODWIT_TOOLS_BENCH_MESH_H
+#define GODWIT_TOOLS_BENCH_MESH_H
+
+#include "net/tcp.h"
+
+enum { GW_MESH_PEERS = 16 };
+
+typedef struct gw_mesh {
+    uint32_t count, lanes;
+    gw_algorithm algorithm;
+    int fds[GW_MESH_PEERS][GW_MESH_PEERS][2 + GW_TCP_LANES]; /* [of][to][stream] */
+} gw_mesh;
+
+/* The id of member `rank`. */
+gw_peer_id gw_mesh_id(uint32_t rank);
+/* The algorithm that peers with a key would use on this machine. */
+gw_algorithm gw_mesh_sealed(void);
+/* Connects all streams of `count` members. */
+bool gw_mesh_make(gw_mesh *mesh, uint32_t count, uint32_t lanes, gw_algorithm algorithm, gw_err *err);
+/* Closes what this process holds of it. */
+void gw_mesh_drop(gw_mesh *mesh);
+/* In the process of member `rank`: its transport, linked to all others; the mesh is used up. */
+bool gw_mesh_join(gw_mesh *mesh, uint32_t rank, const gw_transport_events *events, gw_transport **transport,
+                  gw_err *err);
+
+/* Forks and runs `member` in a child for each rank but 0, and in this process for rank 0. Returns true when
+ * all returned true; a failure is printed on stderr by whoever has it. */
+bool gw_mesh_run(gw_mesh *mesh, bool (*member)(gw_mesh *mesh, uint32_t rank, void *argument), void *argument);
+
+/* The `percent`-th percentile of unsorted values (sorts them). */
+double gw_mesh_percentile(double *values, uint32_t count, uint32_t percent);
+
+#endif

@@ -1,0 +1,167 @@
+/* The round trip of a steal's READ and CAS over TCP on loopback, between two processes. */
+#include "tools/bench/bench.h"
+#include "tools/bench/mesh.h"
+
+#include "net/loop.h"
+
+#include <argp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { WORDS = 1, WARM_UP = 1000 };
+
+typedef struct options {
+    uint32_t count; /* of operations of a kind */
+    bool spin;
+} options;
+
+/* The thief: posts the next operation from the completion of the last, so that nothing but the transport is
+ * in the way. */
+typedef struct thief {
+    gw_transport *transport;
+    gw_op op;
+    uint64_t posted_ns;
+    uint32_t left, measured;
+    double *ns;
+    bool failed, done;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t word;
+} thief;
+
+static const gw_fence fence = {.epoch = 1, .view = {{1}}};
+
+static void on_completed(void *context, const gw_completion *completion) {
+    thief *t = context;
+    uint64_t now = gw_now_ns();
+    if (t->left < t->measured) t->ns[t->left] = (double)(now - t->posted_ns);
+    t->failed = completion->status != GW_OP_OK;
+    if (t->left == 0 || t->failed) {
+        pthread_mutex_lock(&t->lock);
+        t->done = true;
+        pthread_cond_signal(&t->changed);
+        pthread_mutex_unlock(&t->lock);
+        return;
+    }
+    t->left--;
+    t->op.expected = t->op.operand;
+    t->op.operand++;
+    t->posted_ns = gw_now_ns();
+    gw_transport_post(t->transport, &t->op);
+}
+
+static void on_link(void *context, const gw_peer_id *peer, uint64_t link) {
+    (void)context;
+    (void)peer;
+    (void)link;
+}
+
+static void on_down(void *context, const gw_peer_id *peer, uint64_t link, const gw_err *why) {
+    thief *t = context;
+    (void)peer;
+    (void)link;
+    (void)why;
+    pthread_mutex_lock(&t->lock);
+    t->done = true;
+    pthread_cond_signal(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void wait_done(thief *t) {
+    pthread_mutex_lock(&t->lock);
+    while (!t->done) pthread_cond_wait(&t->changed, &t->lock);
+    t->done = false;
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void measure(thief *t, gw_op_kind kind, const char *name, const options *o) {
+    t->op = (gw_op){.kind = kind, .token = 1, .peer = gw_mesh_id(1), .fence = fence, .region = WORDS};
+    t->op.buffer = &t->word;
+    t->op.bytes = kind == GW_OP_READ ? 8 : 0;
+    t->measured = o->count;
+    t->left = o->count + WARM_UP;
+    t->posted_ns = gw_now_ns();
+    gw_transport_post(t->transport, &t->op);
+    wait_done(t);
+    if (t->failed) return;
+    printf("  %-5s %-9s %9.1f %9.1f %9.1f\n", name, o->spin ? "polling" : "blocking",
+           gw_mesh_percentile(t->ns, o->count, 50) * 1e-3, gw_mesh_percentile(t->ns, o->count, 90) * 1e-3,
+           gw_mesh_percentile(t->ns, o->count, 99) * 1e-3);
+}
+
+/* Rank 1 is the victim: it serves until rank 0 has gone. */
+static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
+    const options *o = argument;
+    _Alignas(64) static uint64_t words[8];
+    thief t = {.ns = calloc(o->count, sizeof(double))};
+    gw_err err;
+    pthread_mutex_init(&t.lock, NULL);
+    pthread_cond_init(&t.changed, NULL);
+    gw_peer_id members[] = {gw_mesh_id(0), gw_mesh_id(1)};
+    gw_transport_events events = {&t, on_completed, on_link, on_down};
+    if (t.ns == NULL || !gw_mesh_join(mesh, rank, &events, &t.transport, &err) ||
+        !gw_transport_register(t.transport, WORDS, GW_REGION_WORDS, words, sizeof words, &err)) {
+        fprintf(stderr, "godwit bench steal: %s\n", t.ns == NULL ? "no memory" : err.text);
+        free(t.ns);
+        return false;
+    }
+    gw_transport_fence(t.transport, &fence, members, 2);
+    gw_transport_spin(t.transport, o->spin);
+    if (rank == 0) {
+        do { /* until the victim is in the view */
+            t.op =
+                (gw_op){.kind = GW_OP_CAS, .peer = members[1], .fence = fence, .region = WORDS, .token = 1};
+            t.left = t.measured = 0;
+            gw_transport_post(t.transport, &t.op);
+            wait_done(&t);
+        } while (t.failed);
+        measure(&t, GW_OP_READ, "READ", o);
+        if (!t.failed) measure(&t, GW_OP_CAS, "CAS", o);
+    } else {
+        wait_done(&t);
+    }
+    gw_transport_close(t.transport);
+    free(t.ns);
+    return rank != 0 || !t.failed;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+    options *o = state->input;
+    if (key != 'n') return ARGP_ERR_UNKNOWN;
+    long count = strtol(argument, NULL, 10);
+    if (count < 1 || count > 10000000) {
+        argp_error(state, "--count: 1 to 10000000, not '%s'", argument);
+        return EINVAL;
+    }
+    o->count = (uint32_t)count;
+    return 0;
+}
+
+int gw_bench_steal(int argc, char **argv) {
+    static const struct argp_option table[] = {{"count", 'n', "N", 0, "Operations of a kind (20000)", 0},
+                                               {0}};
+    const struct argp argp = {.options = table,
+                              .parser = parse,
+                              .doc =
+                                  "Measures the round trip of one-sided operations between two processes."};
+    options o = {.count = 20000};
+    if (argp_parse(&argp, argc, argv, ARGP_NO_EXIT, NULL, &o) != 0) return 2;
+    if (sodium_init() < 0) return 1;
+    for (int sealed = 0; sealed <= 1; sealed++) {
+        printf("%s, microseconds\n  %-5s %-9s %9s %9s %9s\n", sealed ? "encrypted" : "plain", "", "",
+               "median", "90 %", "99 %");
+        for (int spin = 0; spin <= 1; spin++) {
+            gw_mesh mesh;
+            gw_err err;
+            o.spin = spin != 0;
+            if (!gw_mesh_make(&mesh, 2, 1, sealed ? gw_mesh_sealed() : GW_ALGORITHM_PLAIN, &err)) {
+                fprintf(stderr, "%s: %s\n", argv[0], err.text);
+                return 1;
+            }
+            if (!gw_mesh_run(&mesh, member, &o)) return 1;
+        }
+    }
+    return 0;
+}
