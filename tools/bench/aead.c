@@ -43,7 +43,7 @@ static bool measure(gw_algorithm algorithm, uint32_t record_bytes, double *seal_
 
 int gw_bench_aead(int argc, char **argv) {
     const struct argp argp = {.doc = "Measures how fast one core seals and opens records."};
-    if (argp_parse(&argp, argc, argv, ARGP_NO_EXIT, NULL, NULL) != 0) return 2;
+    if (argp_parse(&argp, argc, argv, 0, NULL, NULL) != 0) return 2;
     static const struct {
         const char *name;
         gw_algorithm algorithm;

@@ -254,7 +254,7 @@ int gw_bench_allreduce(int argc, char **argv) {
         .doc = "Measures int64 all-reduce between processes over TCP on loopback, in plain and "
                "encrypted, and OpenMPI's TCP path where it is installed."};
     options o = {.peers = 2, .lanes = 1};
-    if (argp_parse(&argp, argc, argv, ARGP_NO_EXIT, NULL, &o) != 0) return 2;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0) return 2;
     if (sodium_init() < 0) return 1;
     char mpi[64];
     bool has_mpi = !o.no_mpi && compile_mpi(mpi, sizeof mpi);

@@ -147,7 +147,7 @@ int gw_bench_steal(int argc, char **argv) {
                               .doc =
                                   "Measures the round trip of one-sided operations between two processes."};
     options o = {.count = 20000};
-    if (argp_parse(&argp, argc, argv, ARGP_NO_EXIT, NULL, &o) != 0) return 2;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0) return 2;
     if (sodium_init() < 0) return 1;
     for (int sealed = 0; sealed <= 1; sealed++) {
         printf("%s, microseconds\n  %-5s %-9s %9s %9s %9s\n", sealed ? "encrypted" : "plain", "", "",
