@@ -483,7 +483,7 @@ static void install(gw_peer *p, const gw_install *i) {
     p->newcomers = p->view.count > before ? p->view.count - before : 0;
     p->cause_ns = 0;
     p->failures = i->failures;
-    p->ended = i->ended;
+    p->ended = i->ended || i->step >= p->config.steps; /* the final checkpoint, found again */
     p->stopped = i->stopped;
     p->careful = i->careful;
     p->shards = i->missing.size;
