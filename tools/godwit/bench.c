@@ -11,6 +11,10 @@ static const struct {
     int (*main)(int argc, char **argv);
     const char *about;
 } benches[] = {
+    {"allreduce", (char[]){"godwit bench allreduce"}, gw_bench_allreduce,
+     "all-reduce between processes over TCP"},
+    {"steal", (char[]){"godwit bench steal"}, gw_bench_steal, "a steal's round trip over TCP"},
+    {"aead", (char[]){"godwit bench aead"}, gw_bench_aead, "encryption, one core"},
     {"accumulate", (char[]){"godwit bench accumulate"}, gw_bench_accumulate, "rounding and adding exactly"},
     {"digits", (char[]){"godwit bench digits"}, gw_bench_digits,
      "training, against its matrix products alone"},
