@@ -175,6 +175,7 @@ static void merge_same_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossi
         verify(g, entry, record, now_ns);
         return;
     }
+    bool new_meta = take_meta(entry, record); /* first: who hears that a peer left reads its last blob */
     if (newer) {
         entry->public.incarnation.refutation = theirs;
         take_addresses(entry, record, source, from);
@@ -182,7 +183,7 @@ static void merge_same_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossi
     } else if (theirs == mine && record->state == GW_GOSSIP_IS_SUSPECT && was == GW_GOSSIP_IS_SUSPECT) {
         gw_gossip_suspect(g, entry, &record->accuser, now_ns);
     }
-    if (take_meta(entry, record)) {
+    if (new_meta) {
         gw_gossip_tell(g, GW_GOSSIP_META, entry, &entry->public.incarnation);
         if (source != GW_FROM_SYNC) gw_gossip_spread(g, entry, GW_METAS, now_ns);
     }

@@ -65,7 +65,8 @@ static void put_rumours(gw_gossip *g, int queue, const gw_gossip_entry *to, gw_w
     for (uint32_t i = 0; i < picked; i++) {
         gw_gossip_entry *entry = &g->entries[members[i]];
         if (entry == to) continue;
-        gw_gossip_record record = gw_gossip_record_of(g, entry, queue == GW_METAS);
+        bool last_words = entry->public.state == GW_GOSSIP_IS_LEFT; /* tell why it went */
+        gw_gossip_record record = gw_gossip_record_of(g, entry, queue == GW_METAS || last_words);
         if (queue == GW_METAS && g->meta_tokens < (double)gw_gossip_record_bytes(&record)) break;
         if (!put_record(w, count, &record)) break;
         if (queue == GW_METAS) g->meta_tokens -= (double)gw_gossip_record_bytes(&record);

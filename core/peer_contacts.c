@@ -119,7 +119,7 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     contact->alive = false;
     contact->joining_until_ns = 0;
     if (!left) gw_steps_member_died(p, contact);
-    drop_link(p, contact);
+    if (!left) drop_link(p, contact); /* what a peer that left said before is still on its way */
     gw_peer_notice(p, left ? GW_NOTICE_PEER_LEFT : GW_NOTICE_PEER_DEAD, " ")->peer = contact->id;
     int rank = p->view.epoch == 0 ? -1
                                   : gw_view_rank_of_life(&p->view, &contact->id, event->incarnation.boot,
@@ -200,6 +200,7 @@ static void link_down(gw_peer *p, gw_contact *contact, const gw_event *event) {
         gw_gossip_confirm_dead(p->gossip, &event->peer, &contact->incarnation, p->now);
     else
         gw_gossip_suspect_hint(p->gossip, &event->peer, p->now);
+    if (!contact->alive) drop_link(p, contact); /* it left, and is gone now */
 }
 
 void gw_contacts_link(gw_peer *p, const gw_event *event) {

@@ -15,6 +15,7 @@ enum { SAVE_LASTS_MS = 60000 }; /* a checkpoint that takes longer is abandoned *
 void gw_saves_free(gw_save *save) {
     free(save->chunks);
     free(save->hashes);
+    free(save->own_hashes);
     gw_set_free(&save->known);
     gw_set_free(&save->durable);
     gw_set_free(&save->answered);
@@ -138,6 +139,16 @@ static void record_manifest(gw_peer *p, const gw_hash *hashes, uint32_t count, u
     manifest->flag = hash_only || p->unwritable;
 }
 
+static gw_message list_of_chunks(const gw_peer *p) {
+    gw_message message = gw_peer_about_view(p, GW_MSG_MANIFEST);
+    message.step = p->save.step;
+    message.value = p->save.fingerprint;
+    message.hashes = p->save.hashes;
+    message.count = p->save.known.size;
+    message.flag = p->save.incomplete;
+    return message;
+}
+
 static void all_answered(gw_peer *p) {
     gw_save *s = &p->save;
     bool known = gw_set_count(&s->known) == s->known.size,
@@ -154,12 +165,9 @@ static void all_answered(gw_peer *p) {
             gw_views_need_change(p, "the final state could not be hashed");
         return;
     }
-    gw_message message = gw_peer_about_view(p, GW_MSG_MANIFEST);
-    message.step = s->step;
-    message.value = s->fingerprint;
-    message.hashes = s->hashes;
-    message.count = s->known.size;
-    message.flag = !durable;
+    s->listed = true;
+    s->incomplete = !durable;
+    gw_message message = list_of_chunks(p);
     gw_peer_send_members(p, &message);
     record_manifest(p, s->hashes, s->known.size, s->fingerprint, !durable);
 }
@@ -168,6 +176,7 @@ static void on_stored(gw_peer *p, uint32_t rank, bool failed, const uint32_t *ch
                       uint32_t count) {
     gw_save *s = &p->save;
     char id[GW_SHORT_TEXT];
+    if (gw_set_has(&s->answered, rank)) return; /* said again */
     if (failed) p->member_unwritable[rank] = true;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t chunk = chunks[i];
@@ -250,6 +259,36 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root) {
     gw_peer_finish(p, p->stopped ? GW_FINISH_STOPPED : GW_FINISH_DONE, root, "step %" PRIu64, step);
 }
 
+static void say_stored(gw_peer *p) {
+    gw_save *s = &p->save;
+    gw_message message = gw_peer_about_view(p, GW_MSG_STORED);
+    message.step = s->step;
+    message.flag = p->unwritable;
+    message.chunks = s->chunks;
+    message.hashes = s->own_hashes;
+    message.count = s->own_count;
+    gw_peer_send(p, &p->view.leader, &message);
+}
+
+static void say_recorded(gw_peer *p) {
+    gw_message message = gw_peer_about_view(p, GW_MSG_RECORDED);
+    message.step = p->save.step;
+    message.hash = p->save.own_root;
+    gw_peer_send(p, &p->view.leader, &message);
+}
+
+void gw_saves_link_up(gw_peer *p, const gw_contact *contact) {
+    const gw_save *s = &p->save;
+    if (!s->active) return;
+    if (gw_peer_is_leader(p) && s->listed) {
+        gw_message message = list_of_chunks(p);
+        gw_peer_send(p, &contact->id, &message);
+    }
+    if (!gw_peer_id_equal(&contact->id, &p->view.leader)) return;
+    if (s->own_stored) say_stored(p);
+    if (s->own_recorded) say_recorded(p);
+}
+
 void gw_saves_stored(gw_peer *p, const gw_event *event) {
     gw_save *s = &p->save;
     if (!s->active || event->token != s->store_token) return;
@@ -271,17 +310,12 @@ void gw_saves_stored(gw_peer *p, const gw_event *event) {
         on_stored(p, (uint32_t)gw_peer_own_rank(p), p->unwritable, s->chunks, event->hashes, count);
         return;
     }
-    gw_message message = gw_peer_about_view(p, GW_MSG_STORED);
-    gw_hash *hashes = calloc(count + 1, sizeof *hashes);
-    GW_CHECK(hashes != NULL);
-    if (count > 0) memcpy(hashes, event->hashes, count * sizeof *hashes);
-    message.step = s->step;
-    message.flag = p->unwritable;
-    message.chunks = s->chunks;
-    message.hashes = hashes;
-    message.count = count;
-    gw_peer_send(p, &p->view.leader, &message);
-    free(hashes);
+    s->own_hashes = calloc(count + 1, sizeof *s->own_hashes);
+    GW_CHECK(s->own_hashes != NULL);
+    if (count > 0) memcpy(s->own_hashes, event->hashes, count * sizeof *s->own_hashes);
+    s->own_count = count;
+    s->own_stored = true;
+    say_stored(p);
 }
 
 void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
@@ -299,10 +333,7 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
         on_recorded(p, (uint32_t)gw_peer_own_rank(p), &event->root);
         return;
     }
-    gw_message message = gw_peer_about_view(p, GW_MSG_RECORDED);
-    message.step = s->step;
-    message.hash = event->root;
-    gw_peer_send(p, &p->view.leader, &message);
+    say_recorded(p);
 }
 
 void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
@@ -318,7 +349,8 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
             keep_early(from, m);
         break;
     case GW_MSG_MANIFEST:
-        if (leads && current && m->count == p->save.known.size && m->value == p->save.fingerprint)
+        if (leads && current && p->save.manifest_token == 0 && !p->save.own_recorded &&
+            m->count == p->save.known.size && m->value == p->save.fingerprint)
             record_manifest(p, m->hashes, m->count, m->value, m->flag);
         break;
     case GW_MSG_RECORDED:

@@ -96,6 +96,11 @@ typedef struct gw_save { /* one checkpoint in progress */
     gw_set answered;       /* ranks that sent STORED */
     gw_set recorded;       /* ranks that sent RECORDED */
     gw_hash root;
+    bool listed, incomplete; /* the leader has sent the list; incomplete: not all chunks are durable */
+    /* what this peer has said so far: said again when a link comes back */
+    gw_hash *own_hashes; /* of what it stored */
+    uint32_t own_count;
+    bool own_stored;
     gw_hash own_root; /* of the manifest written here */
     bool own_recorded;
 } gw_save;
@@ -283,6 +288,7 @@ void gw_saves_stored(gw_peer *p, const gw_event *event);
 void gw_saves_manifest_stored(gw_peer *p, const gw_event *event);
 void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *message); /* may keep what it points to */
 void gw_saves_forget_early(gw_contact *contact);
+void gw_saves_link_up(gw_peer *p, const gw_contact *contact); /* says again what the old link may have lost */
 void gw_saves_consider(gw_peer *p);
 /* The leader ended the job and went before its word reached us: whoever has the final manifest is through as
  * well. */

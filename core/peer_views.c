@@ -603,6 +603,7 @@ void gw_views_link_up(gw_peer *p, gw_contact *contact) {
         gw_message message = gw_peer_about_view(p, GW_MSG_READY);
         gw_peer_send(p, &contact->id, &message);
     }
+    gw_saves_link_up(p, contact);
 }
 
 void gw_views_message(gw_peer *p, gw_contact *from, gw_message *m) {

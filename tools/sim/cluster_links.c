@@ -4,6 +4,7 @@
 #include "tools/sim/cluster.h"
 
 #include "core/check.h"
+#include "core/message.h"
 
 #include <string.h>
 
@@ -189,7 +190,11 @@ static void arrives(sim_cluster *c, sim_peer *p, const sim_op *op) {
 
 void sim_message(sim_cluster *c, sim_peer *p, uint32_t to, const uint8_t *bytes, size_t length) {
     sim_link *link = sim_link_of(c, p->number, to);
-    if (!link->up || !link->told[side_of(p->number, to)]) return;
+    bool stands = link->up && link->told[side_of(p->number, to)];
+    if (length > 1)
+        sim_trace(c, "peer %u -> %u: %s%s", p->number, to, gw_message_name((gw_message_kind)bytes[1]),
+                  stands ? "" : ", but there is no link");
+    if (!stands) return;
     int side = side_of(to, p->number);
     sim_op op = sim_op_to(&c->peers[to], arrives);
     op.from = p->number;
