@@ -50,6 +50,7 @@ struct gw_links {
     peer *buckets[BUCKETS];
     gw_rng rng;
     uint64_t serial; /* of the last connection */
+    uint64_t offers; /* made so far, to anybody */
     gw_timer sweep;  /* frees peers that are of no use any more, never inside a callback */
 };
 
@@ -199,8 +200,8 @@ static void offer_expired(void *context) {
 static void offer(connection *c) {
     peer *p = c->peer;
     GW_CHECK(p->offered == NULL && p->link == NULL && c->phase == SPARE);
-    uint64_t base = p->links->local->identity->incarnation.boot << 32;
-    p->ordinal = (p->ordinal > base ? p->ordinal : base) + 1;
+    /* One count for all peers: a peer that was forgotten here meanwhile remembers the ordinals it took. */
+    p->ordinal = (p->links->local->identity->incarnation.boot << 32) + ++p->links->offers;
     c->ordinal = p->ordinal;
     c->phase = OFFERED;
     p->offered = c;
