@@ -110,6 +110,8 @@ static void keep_attempt(gw_peer *p);
 void gw_views_consider(gw_peer *p) {
     consider_voted(p);
     if (p->attempt.active) keep_attempt(p);
+    /* Stopped or cut off for a while and expelled meanwhile, a peer may see nothing break: it asks. */
+    if (!p->need_change && p->view.epoch > 0 && p->phase != GW_AT_OVER) asks_about_later_view(p);
     if (!p->need_change || p->attempt.active || p->view.epoch == 0 || p->applying || p->phase == GW_AT_OVER)
         return;
     ask_for_repair(p);
