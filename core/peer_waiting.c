@@ -69,8 +69,28 @@ static void send_join(gw_peer *p, const gw_peer_id *leader, bool whole_view) {
     gw_peer_send(p, leader, &message);
 }
 
+/* The flock's leader died and came back without a view: whoever still lives in the view may propose the next
+ * one, and with a majority of them in new lives nobody can without us. */
+static void ask_members_to_join(gw_peer *p, const gw_contact *flock) {
+    gw_peer_waits(p, "asking the members of view %" PRIu64 " to be admitted at step %" PRIu64, flock->epoch,
+                  flock->step);
+    if (p->now < p->join_at_ns) return;
+    p->join_at_ns = p->now + gw_peer_ms(p, JOIN_MS);
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *one = &p->contacts[i];
+        if (runs_this_job(p, one) && gw_contacts_ready(p, one) &&
+            gw_view_name_equal(&one->view_name, &flock->view_name))
+            send_join(p, &one->id, false);
+    }
+}
+
 static void ask_to_join(gw_peer *p, const gw_contact *flock) {
     gw_contact *leader = gw_peer_contact(p, &flock->leader);
+    bool led = leader != NULL && runs_this_job(p, leader);
+    if (!led && (leader == NULL ? gw_peer_id_equal(&flock->leader, &p->config.id) : leader->alive)) {
+        ask_members_to_join(p, flock);
+        return;
+    }
     char id[GW_SHORT_TEXT];
     gw_peer_id_short(&flock->leader, id);
     if (leader == NULL || !gw_contacts_ready(p, leader)) {
@@ -171,7 +191,8 @@ bool gw_waiting_job_has_ended(const gw_peer *p) {
 
 static bool is_joining(const gw_peer *p, const gw_contact *contact) {
     return contact->joining_until_ns > p->now && gw_contacts_ready(p, contact) &&
-           gw_view_rank(&p->view, &contact->id) < 0;
+           gw_view_rank_of_life(&p->view, &contact->id, contact->incarnation.boot,
+                                contact->incarnation.nonce) < 0;
 }
 
 /* Of a whole view that offers itself, each member is asked for; it need not have greeted as a newcomer. */
@@ -192,7 +213,8 @@ uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count) 
 }
 
 void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *m) {
-    if (!gw_peer_is_leader(p) || p->end_sent) return;
+    bool may_propose = gw_peer_is_leader(p) || (p->need_change && !m->flag);
+    if (!may_propose || p->end_sent) return;
     if (m->epoch > p->ballot.highest) p->ballot.highest = m->epoch;
     bool inside =
         gw_view_rank_of_life(&p->view, &from->id, from->incarnation.boot, from->incarnation.nonce) >= 0;
