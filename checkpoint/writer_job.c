@@ -1,6 +1,7 @@
 #include "checkpoint/writer_job.h"
 
 #include "checkpoint/catalog.h"
+#include "checkpoint/lanes.h"
 #include "core/check.h"
 
 #include <stdlib.h>
@@ -107,10 +108,12 @@ static void unpin_batch(gw_ckpt_writer *writer, uint64_t tag, const batch *b) {
 
 static void hash_batch(batch *b) {
     uint64_t began = gw_ckpt_now_us();
+    gw_lane lanes[GW_STORE_BATCH];
     for (uint32_t i = 0; i < b->count; i++) {
-        gw_blake2b(b->items[i].bytes, b->items[i].length, b->items[i].name.bytes, sizeof b->items[i].name);
+        lanes[i] = (gw_lane){b->items[i].bytes, b->items[i].length, &b->items[i].name};
         b->bytes += b->items[i].length;
     }
+    gw_lanes_hash(lanes, b->count);
     b->hash_us = gw_ckpt_now_us() - began;
 }
 

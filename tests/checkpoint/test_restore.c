@@ -33,7 +33,7 @@ static void teardown(void) {
     free(target);
     fixture_remove(folder);
 }
-TestSuite(restore, .init = setup, .fini = teardown);
+TestSuite(restore, .init = setup, .fini = teardown, .timeout = 120);
 
 static void hold(uint32_t index) {
     gw_store_item item = {.name = image->chunks[index],

@@ -27,7 +27,7 @@ static void teardown(void) {
     gw_store_close(store);
     fixture_remove(folder);
 }
-TestSuite(store, .init = setup, .fini = teardown);
+TestSuite(store, .init = setup, .fini = teardown, .timeout = 120);
 
 static gw_store_item item_of(const char *text) {
     gw_store_item item = {.bytes = text, .length = (uint32_t)strlen(text)};
