@@ -10,7 +10,7 @@
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&     \
     !defined(__SANITIZE_THREAD__)
-#define GW_CLONES __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#define GW_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define GW_CLONES
 #endif
