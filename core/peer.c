@@ -395,6 +395,8 @@ void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions
         gw_waiting_consider(p);
     }
     if (p->phase != GW_AT_OVER) gw_contacts_announce(p);
+    for (uint32_t i = 0; i < actions->count && p->phase == GW_AT_OVER; i++)
+        if (actions->list[i].kind == GW_ACT_FINISH) actions->count = i + 1; /* no action follows */
     p->actions = NULL;
 }
 

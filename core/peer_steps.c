@@ -203,7 +203,9 @@ void gw_steps_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
 }
 
 void gw_steps_member_died(gw_peer *p, const gw_contact *contact) {
-    if (p->view.epoch == 0 || gw_view_rank(&p->view, &contact->id) < 0) return;
+    const gw_incarnation *life = &contact->incarnation;
+    if (p->view.epoch == 0 || gw_view_rank_of_life(&p->view, &contact->id, life->boot, life->nonce) < 0)
+        return;
     p->step_deaths++;
     for (uint32_t worker = 0; contact->claim_count > 0 && worker < GW_MAX_CLAIMS; worker++) {
         uint32_t shard = contact->claims[worker];

@@ -476,6 +476,17 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
     gw_peer_act(p, GW_ACT_INSTALL)->view = gw_actions_copy(p->actions, &p->view, sizeof p->view);
 }
 
+/* A member that died between its vote and now: its death was told before this view was ours to change. */
+static void mourn(gw_peer *p) {
+    char id[GW_SHORT_TEXT];
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
+        if (contact == NULL || contact->alive_since_ns == 0 || gw_contacts_member_lives(p, &p->view, rank))
+            continue;
+        gw_views_need_change(p, "peer %s died", gw_peer_id_short(&contact->id, id));
+    }
+}
+
 static void install(gw_peer *p, const gw_install *i) {
     GW_CHECK(p->phase == GW_AT_FROZEN && p->load_token == 0 && !p->applying);
     uint32_t before = p->view.count;
@@ -510,6 +521,7 @@ static void install(gw_peer *p, const gw_install *i) {
     } else {
         load_state(p, i);
     }
+    mourn(p);
 }
 
 static void on_install(gw_peer *p, const gw_contact *from, const gw_message *m) {

@@ -278,6 +278,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     p->nonce = gw_rng_next(&c->rng);
     p->finished = p->host_down = false;
     p->timer_ns = UINT64_MAX;
+    p->started_ns = sim_now(c);
     p->paused_until_ns = 0;
     p->m = (sim_memory){0};
     memset(p->wants, 0, sizeof p->wants);

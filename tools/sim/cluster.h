@@ -101,7 +101,7 @@ struct sim_peer {
     gw_peer *brain; /* NULL = not running */
     gw_actions actions;
     bool stepping;
-    uint64_t timer_ns, paused_until_ns, disk_bad_until_ns, persisted_ns;
+    uint64_t started_ns, timer_ns, paused_until_ns, disk_bad_until_ns, persisted_ns;
     double slowness; /* times the shard time */
     bool host_down;  /* nothing answers, not even a refusal */
     bool wants[SIM_PEERS];
