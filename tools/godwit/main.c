@@ -1,5 +1,6 @@
 #include "tools/godwit/commands.h"
 #include "tools/godwit/help.h"
+#include "tools/sim/run.h"
 
 #include <argp.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@ static const struct {
     {"keygen", (char[]){"godwit keygen"}, gw_keygen_main},
     {"inspect", (char[]){"godwit inspect"}, gw_inspect_main},
     {"bench", (char[]){"godwit bench"}, gw_bench_main},
+    {"sim", (char[]){"godwit sim"}, gw_sim_main},
 };
 
 static int dispatch(int argc, char **argv) {

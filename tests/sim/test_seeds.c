@@ -1,0 +1,86 @@
+/* Whole flocks under hundreds of seeds: whatever fails, no sum is wrong, no states differ, the job ends. */
+#include "tools/sim/run.h"
+
+#include <criterion/criterion.h>
+
+/* All of them must pass; adds up what happened. */
+static void seeds(uint64_t first, uint64_t last, bool majority, gw_sim_result *all) {
+    *all = (gw_sim_result){0};
+    for (uint64_t seed = first; seed <= last; seed++) {
+        gw_sim_options options = gw_sim_unset(seed);
+        gw_sim_result result;
+        char command[600];
+        options.majority = majority;
+        gw_sim_draw(&options);
+        gw_sim_run(&options, &result);
+        cr_assert(!result.failed, "%s\n  %s", result.why, gw_sim_command(&options, command, sizeof command));
+        gw_sim_result_add(all, &result);
+    }
+}
+
+/* A simulator in which nothing goes wrong proves nothing. */
+static void assert_that_much_went_wrong(const gw_sim_result *all) {
+    cr_assert_gt(all->crashes, 100);
+    cr_assert_gt(all->restarts, 100);
+    cr_assert_gt(all->partitions, 50);
+    cr_assert_gt(all->one_way, 20);
+    cr_assert_gt(all->pauses, 20);
+    cr_assert_gt(all->breaks, 50);
+    cr_assert_gt(all->lost_answers, 20);
+    cr_assert_gt(all->failed_reductions, 20);
+    cr_assert_gt(all->split_reductions, 5);
+    cr_assert_gt(all->repairs, 100);
+    cr_assert_gt(all->steals, 1000);
+}
+
+Test(seeds, quorum_any) {
+    gw_sim_result all;
+    seeds(1, 200, false, &all);
+    assert_that_much_went_wrong(&all);
+}
+
+Test(seeds, quorum_majority) {
+    gw_sim_result all;
+    seeds(1001, 1200, true, &all);
+    assert_that_much_went_wrong(&all);
+}
+
+Test(seeds, an_undisturbed_flock_repairs_nothing) {
+    gw_sim_options options = gw_sim_unset(1);
+    gw_sim_result result;
+    options.peers = 5;
+    options.crash_ms = options.pause_ms = options.partition_ms = options.break_ms = options.leave_ms =
+        options.disk_ms = options.drop_permille = options.duplicate_permille = 0;
+    options.fault_ms = 0;
+    gw_sim_draw(&options);
+    gw_sim_run(&options, &result);
+    cr_assert(!result.failed, "%s", result.why);
+    cr_assert_eq(result.repairs, 0);
+    cr_assert_eq(result.steps_applied, (uint64_t)options.steps * options.peers);
+}
+
+Test(seeds, a_seed_replays_exactly) {
+    gw_sim_result result[2];
+    for (int i = 0; i < 2; i++) {
+        gw_sim_options options = gw_sim_unset(7);
+        gw_sim_draw(&options);
+        gw_sim_run(&options, &result[i]);
+    }
+    cr_assert_eq(result[0].events, result[1].events);
+    cr_assert_eq(result[0].virtual_ns, result[1].virtual_ns);
+    cr_assert_eq(result[0].steals, result[1].steals);
+}
+
+Test(seeds, what_is_given_is_kept) {
+    gw_sim_options options = gw_sim_unset(3);
+    options.peers = 4;
+    options.steps = 17;
+    options.crash_ms = 1234;
+    options.drop_permille = 0;
+    gw_sim_draw(&options);
+    cr_assert_eq(options.peers, 4);
+    cr_assert_eq(options.steps, 17);
+    cr_assert_eq(options.crash_ms, 1234);
+    cr_assert_eq(options.drop_permille, 0);
+    cr_assert_neq(options.fault_ms, UINT32_MAX);
+}
