@@ -127,6 +127,18 @@ static void cursor_copy(cursor *c, uint8_t *bytes, size_t count, bool gather) {
 
 /* ---- life ---- */
 
+/* Small operations go at once; and no BBR, where that is the default: its pacing waits between segments,
+ * which halves the throughput on fast, short paths (measured on loopback). Nothing here is needed to work. */
+static void tune_socket(int fd) {
+    static const char cubic[] = "cubic";
+    char current[16] = "";
+    socklen_t length = sizeof current - 1;
+    int on = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, current, &length) == 0 && strncmp(current, "bbr", 3) == 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cubic, sizeof cubic - 1);
+}
+
 gw_channel *gw_channel_open(gw_detached *stream, uint32_t lane, void *owner, gw_err *err) {
     gw_channel *channel = calloc(1, sizeof *channel);
     bool sealed = stream->seal.algorithm != GW_ALGORITHM_PLAIN;
@@ -152,9 +164,7 @@ gw_channel *gw_channel_open(gw_detached *stream, uint32_t lane, void *owner, gw_
         channel->rx.bytes = bytes;
         channel->rx.end = stream->ahead_bytes;
         channel->rx.capacity = capacity;
-        int on = 1;
-        setsockopt(channel->fd, IPPROTO_TCP, TCP_NODELAY, &on,
-                   sizeof on); /* fails harmlessly on a socketpair */
+        tune_socket(channel->fd);
     }
     free(stream->ahead);
     gw_cipher_wipe(&stream->seal);

@@ -97,6 +97,7 @@ static bool measure(gw_mesh *mesh, uint32_t rank, const job *j, int64_t *in, int
         if (rank == 0 && step >= WARM_UP) j->ns[step - WARM_UP] = (double)(gw_now_ns() - start);
     }
     done = done && check(out, j->bytes / 8, peers, err);
+    gw_mesh_finish(mesh, rank);
     gw_collective_close(collective);
     gw_transport_close(transport);
     return done;

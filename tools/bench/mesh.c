@@ -22,6 +22,24 @@ gw_algorithm gw_mesh_sealed(void) {
     return gw_record_has_aes() ? GW_ALGORITHM_AES256GCM : GW_ALGORITHM_CHACHA20;
 }
 
+static void close_fd(int *fd) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+}
+
+static void drop_streams(gw_mesh *mesh) {
+    int *fds = &mesh->fds[0][0][0];
+    for (size_t i = 0; i < sizeof mesh->fds / sizeof(int); i++) close_fd(&fds[i]);
+}
+
+static void drop_all(gw_mesh *mesh) {
+    drop_streams(mesh);
+    for (int i = 0; i < 2; i++) {
+        close_fd(&mesh->finished[i]);
+        close_fd(&mesh->released[i]);
+    }
+}
+
 static bool connect_pair(int listener, const struct sockaddr_in *at, int *one, int *other, gw_err *err) {
     *one = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*one < 0 || connect(*one, (const struct sockaddr *)at, sizeof *at) != 0)
@@ -37,6 +55,7 @@ bool gw_mesh_make(gw_mesh *mesh, uint32_t count, uint32_t lanes, gw_algorithm al
     GW_CHECK(count >= 1 && count <= GW_MESH_PEERS && lanes >= 1 && lanes <= GW_TCP_LANES);
     *mesh = (gw_mesh){.count = count, .lanes = lanes, .algorithm = algorithm};
     memset(mesh->fds, 0xff, sizeof mesh->fds);
+    mesh->finished[0] = mesh->finished[1] = mesh->released[0] = mesh->released[1] = -1;
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof at;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -48,16 +67,10 @@ bool gw_mesh_make(gw_mesh *mesh, uint32_t count, uint32_t lanes, gw_algorithm al
             for (uint32_t s = 0; s < 2 + lanes && done; s++)
                 done = connect_pair(listener, &at, &mesh->fds[a][b][s], &mesh->fds[b][a][s], err);
     if (listener >= 0) close(listener);
-    if (!done) gw_mesh_drop(mesh);
+    if (done && (pipe(mesh->finished) != 0 || pipe(mesh->released) != 0))
+        done = gw_fail_errno(err, errno, "pipe");
+    if (!done) drop_all(mesh);
     return done;
-}
-
-void gw_mesh_drop(gw_mesh *mesh) {
-    int *fds = &mesh->fds[0][0][0];
-    for (size_t i = 0; i < sizeof mesh->fds / sizeof(int); i++) {
-        if (fds[i] >= 0) close(fds[i]);
-        fds[i] = -1;
-    }
 }
 
 bool gw_mesh_join(gw_mesh *mesh, uint32_t rank, const gw_transport_events *events, gw_transport **transport,
@@ -78,8 +91,22 @@ bool gw_mesh_join(gw_mesh *mesh, uint32_t rank, const gw_transport_events *event
             done = gw_tcp_adopt(*transport, &stream, err);
         }
     }
-    gw_mesh_drop(mesh);
+    drop_streams(mesh);
     return done;
+}
+
+void gw_mesh_finish(gw_mesh *mesh, uint32_t rank) {
+    char byte = 0;
+    if (rank == 0) {
+        close_fd(&mesh->finished[1]);
+        while (read(mesh->finished[0], &byte, 1) > 0) /* until every other member has closed its end */
+            continue;
+        close_fd(&mesh->released[1]);
+        return;
+    }
+    close_fd(&mesh->finished[1]);
+    close_fd(&mesh->released[1]);
+    while (read(mesh->released[0], &byte, 1) > 0) continue;
 }
 
 bool gw_mesh_run(gw_mesh *mesh, bool (*member)(gw_mesh *mesh, uint32_t rank, void *argument),
@@ -100,7 +127,8 @@ bool gw_mesh_run(gw_mesh *mesh, bool (*member)(gw_mesh *mesh, uint32_t rank, voi
     if (good)
         good = member(mesh, 0, argument);
     else
-        gw_mesh_drop(mesh); /* the children's links break */
+        drop_all(mesh); /* the children's links break */
+    drop_all(mesh);
     for (uint32_t i = 1; i < started; i++) {
         int status;
         good = waitpid(children[i], &status, 0) == children[i] && WIFEXITED(status) &&

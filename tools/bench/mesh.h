@@ -10,6 +10,7 @@ enum { GW_MESH_PEERS = 16 };
 typedef struct gw_mesh {
     uint32_t count, lanes;
     gw_algorithm algorithm;
+    int finished[2], released[2];                            /* pipes: gw_mesh_finish */
     int fds[GW_MESH_PEERS][GW_MESH_PEERS][2 + GW_TCP_LANES]; /* [of][to][stream] */
 } gw_mesh;
 
@@ -19,11 +20,13 @@ gw_peer_id gw_mesh_id(uint32_t rank);
 gw_algorithm gw_mesh_sealed(void);
 /* Connects all streams of `count` members. */
 bool gw_mesh_make(gw_mesh *mesh, uint32_t count, uint32_t lanes, gw_algorithm algorithm, gw_err *err);
-/* Closes what this process holds of it. */
-void gw_mesh_drop(gw_mesh *mesh);
-/* In the process of member `rank`: its transport, linked to all others; the mesh is used up. */
+/* In the process of member `rank`: its transport, linked to all others. */
 bool gw_mesh_join(gw_mesh *mesh, uint32_t rank, const gw_transport_events *events, gw_transport **transport,
                   gw_err *err);
+
+/* Waits until all members have come here (or died): a transport that is closed earlier takes what the others
+ * still have to read with it. */
+void gw_mesh_finish(gw_mesh *mesh, uint32_t rank);
 
 /* Forks and runs `member` in a child for each rank but 0, and in this process for rank 0. Returns true when
  * all returned true; a failure is printed on stderr by whoever has it. */

@@ -91,7 +91,7 @@ static void measure(thief *t, gw_op_kind kind, const char *name, const options *
            gw_mesh_percentile(t->ns, o->count, 99) * 1e-3);
 }
 
-/* Rank 1 is the victim: it serves until rank 0 has gone. */
+/* Rank 1 is the victim: it serves until rank 0 has finished. */
 static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
     const options *o = argument;
     _Alignas(64) static uint64_t words[8];
@@ -119,9 +119,8 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
         } while (t.failed);
         measure(&t, GW_OP_READ, "READ", o);
         if (!t.failed) measure(&t, GW_OP_CAS, "CAS", o);
-    } else {
-        wait_done(&t);
     }
+    gw_mesh_finish(mesh, rank);
     gw_transport_close(t.transport);
     free(t.ns);
     return rank != 0 || !t.failed;
