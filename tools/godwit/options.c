@@ -279,7 +279,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state) {
     context *c = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = c;
+        if (c->value_count > 0) state->child_inputs[0] = c; /* a job's options, if it has any */
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num == 0) return 0; /* the job: found before the options were parsed */
