@@ -70,6 +70,7 @@ typedef struct gw_gossip_event {
     gw_gossip_event_kind kind;
     const gw_gossip_member *member; /* as it stands now; valid during the call */
     gw_incarnation incarnation;     /* the life that this is about */
+    bool proven;                    /* DEAD: not by silence, but by a refused connection or a newer life */
     gw_incarnation other;           /* CLONED: the other life */
     gw_addr other_addr;             /* CLONED: where it was heard from; family 0 = hearsay */
 } gw_gossip_event;

@@ -15,6 +15,7 @@ void gw_gossip_health(gw_gossip *g, int change) {
 void gw_gossip_tell(gw_gossip *g, gw_gossip_event_kind kind, const gw_gossip_entry *entry,
                     const gw_incarnation *incarnation) {
     gw_gossip_event event = {.kind = kind, .member = &entry->public, .incarnation = *incarnation};
+    event.proven = kind == GW_GOSSIP_DEAD && entry->proven;
     g->config.sink.event(g->config.sink.context, &event);
 }
 
@@ -135,6 +136,7 @@ static void new_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_recor
     const gw_incarnation old = entry->public.incarnation;
     bool was_live = gw_gossip_is_live(entry);
     gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_DEAD, now_ns);
+    entry->proven = true;
     entry->public.incarnation = record->incarnation;
     entry->public.meta_version = 0;
     entry->public.meta_bytes = 0;

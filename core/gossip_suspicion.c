@@ -103,6 +103,7 @@ static void nag(gw_gossip *g, gw_suspicion *suspicion, uint64_t now_ns) {
 
 static void bury(gw_gossip *g, gw_gossip_entry *entry, uint64_t now_ns) {
     const gw_incarnation life = entry->public.incarnation;
+    entry->proven = false;
     gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_DEAD, now_ns);
     gw_gossip_spread(g, entry, GW_NEWS, now_ns);
     gw_gossip_tell(g, GW_GOSSIP_DEAD, entry, &life);

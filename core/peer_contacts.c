@@ -118,7 +118,7 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     if (event->member->meta_bytes > 0) read_blob(contact, event->member->meta, event->member->meta_bytes);
     contact->alive = false;
     contact->joining_until_ns = 0;
-    if (!left) gw_steps_member_died(p, contact);
+    if (!left && event->proven) gw_steps_member_died(p, contact); /* the silent may be cut off, not killed */
     if (!left) drop_link(p, contact); /* what a peer that left said before is still on its way */
     gw_peer_notice(p, left ? GW_NOTICE_PEER_LEFT : GW_NOTICE_PEER_DEAD, " ")->peer = contact->id;
     int rank = p->view.epoch == 0 ? -1

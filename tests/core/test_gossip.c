@@ -176,6 +176,7 @@ Test(gossip, a_silent_member_is_suspected_then_dead_then_back) {
     assert_last(&w, 0, 2, GW_GOSSIP_SUSPECT, &alice);
     run(&w, 3 * SECOND);
     assert_last(&w, 2, 1, GW_GOSSIP_DEAD, &alice);
+    cr_assert(!w.event[2].proven);
     gw_gossip_record back = about(&alice, &alices, GW_GOSSIP_IS_ALIVE, 1, 1);
     hear_rumour(&w, &back);
     assert_last(&w, 3, 1, GW_GOSSIP_ALIVE, &alice);
@@ -315,6 +316,7 @@ Test(gossip, proof_of_death_is_spread_at_once) {
     cr_assert_eq(w.told, told, "another life");
     gw_gossip_confirm_dead(w.gossip, &alice, &life, w.now_ns);
     assert_last(&w, told, 1, GW_GOSSIP_DEAD, &alice);
+    cr_assert(w.event[told % KEPT].proven);
     cr_assert_gt(w.sent, sent);
     cr_assert_eq(gw_gossip_live_count(w.gossip), 2);
     gw_gossip_destroy(w.gossip);
