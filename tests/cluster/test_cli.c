@@ -1,0 +1,230 @@
+/* The command line as a user meets it: what it prints, and its exit codes. */
+#include "core/godwit.h"
+#include "tools/godwit/options.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_ARGUMENTS = 16, OUTPUT_BYTES = 16384 };
+
+typedef struct outcome {
+    int code; /* exit code, or -signal */
+    char out[OUTPUT_BYTES], err[OUTPUT_BYTES];
+} outcome;
+
+static void read_back(int fd, char text[OUTPUT_BYTES]) {
+    ssize_t got = pread(fd, text, OUTPUT_BYTES - 1, 0);
+    cr_assert_geq(got, 0);
+    text[got] = '\0';
+    close(fd);
+}
+
+/* Runs godwit with arguments separated by single spaces. */
+static outcome godwit(const char *arguments) {
+    char text[1000], *argv[MOST_ARGUMENTS + 2] = {(char[]){"godwit"}}, *rest = NULL;
+    cr_assert_lt(strlen(arguments), sizeof text);
+    strcpy(text, arguments);
+    int argc = 1;
+    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+        cr_assert_leq(argc, MOST_ARGUMENTS);
+        argv[argc++] = word;
+    }
+    int out = memfd_create("out", 0), err = memfd_create("err", 0);
+    fflush(NULL);
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        dup2(out, STDOUT_FILENO);
+        dup2(err, STDERR_FILENO);
+        execv(GODWIT_BINARY, argv);
+        _exit(127);
+    }
+    int status = 0;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    outcome o = {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status)};
+    read_back(out, o.out);
+    read_back(err, o.err);
+    return o;
+}
+
+/* Usage errors: exit code 2, nothing on stdout, and on stderr a text that names what is wrong. */
+static void refused(const char *arguments, const char *named) {
+    outcome o = godwit(arguments);
+    cr_expect_eq(o.code, 2, "godwit %s: exit code %d", arguments, o.code);
+    cr_expect_str_empty(o.out, "godwit %s", arguments);
+    cr_expect_not_null(strstr(o.err, named), "godwit %s: '%s' does not name '%s'", arguments, o.err, named);
+}
+
+static void fits_80_columns(const char *arguments) {
+    outcome o = godwit(arguments);
+    cr_expect_eq(o.code, 0, "godwit %s: %d %s", arguments, o.code, o.err);
+    char *rest = NULL;
+    for (char *line = strtok_r(o.out, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+        cr_expect_leq(strlen(line), 80, "godwit %s: '%s'", arguments, line);
+}
+
+static char *folder(void) {
+    static char path[] = "/tmp/godwit-cli-XXXXXX";
+    cr_assert_not_null(mkdtemp(path));
+    return path;
+}
+
+Test(cli, version_is_one_line) {
+    outcome o = godwit("--version");
+    cr_assert_eq(o.code, 0);
+    cr_assert_str_eq(o.out, "godwit " GODWIT_VERSION "\n");
+}
+
+Test(cli, every_help_fits_a_terminal) {
+    static const char *const helps[] = {
+        "--help",      "help",          "run --help",           "run digits --help", "help status",
+        "stop --help", "keygen --help", "run synthetic --help", "inspect --help"};
+    for (size_t i = 0; i < sizeof helps / sizeof helps[0]; i++) fits_80_columns(helps[i]);
+}
+
+Test(cli, nonsense_is_refused_by_name) {
+    refused("fly", "'fly'");
+    refused("status --what", "--what");
+    refused("stop here", "'here'");
+    refused("keygen", "FILE");
+    refused("keygen a b", "'b'");
+    refused("help fly", "'fly'");
+}
+
+Test(cli, run_names_the_option_that_is_wrong) {
+    refused("run", "the job comes first");
+    refused("run --peers 3", "the job comes first");
+    refused("run fly", "digits, synthetic");
+    refused("run ./no-such-job.so", "no-such-job.so");
+    refused("run digits --what", "--what");
+    refused("run digits --what", "godwit run --help");
+    refused("run digits twice", "'twice'");
+    refused("run digits --peers many", "--peers");
+    refused("run digits --peers 0", "--peers");
+    refused("run digits --listen here", "--listen");
+    refused("run digits --listen 127.0.0.1:70000", "--listen");
+    refused("run digits --join 127.0.0.1:1,there", "--join");
+    refused("run digits --http nowhere", "--http");
+    refused("run digits --checkpoint-every often", "--checkpoint-every");
+    refused("run digits --checkpoint-every 0", "--checkpoint-every");
+    refused("run digits --quorum most", "--quorum");
+    refused("run digits --quorum majority", "--peers");
+    refused("run digits --reduce fast", "--quorum majority");
+    refused("run digits --json --quiet", "--json");
+    refused("run digits --cpu-class abacus", "--cpu-class");
+}
+
+Test(cli, a_shared_object_is_a_job) {
+    outcome o = godwit("run " GODWIT_EXAMPLE_JOB " --help");
+    cr_assert_eq(o.code, 0, "%s", o.err);
+    cr_assert_not_null(strstr(o.out, "--darts=N"));
+    refused("run " GODWIT_BINARY, "godwit");
+}
+
+Test(cli, nobody_home) {
+    outcome o = godwit("status --dir /nonexistent/godwit");
+    cr_assert_eq(o.code, 1);
+    cr_assert_not_null(strstr(o.err, "no peer runs in /nonexistent/godwit"));
+    char *dir = folder(), arguments[100];
+    snprintf(arguments, sizeof arguments, "stop --dir %s", dir);
+    o = godwit(arguments);
+    cr_assert_eq(o.code, 1);
+    cr_assert_not_null(strstr(o.err, "no peer runs in"));
+    rmdir(dir);
+}
+
+Test(cli, keygen_writes_a_private_key_once) {
+    char *dir = folder(), path[100], arguments[120];
+    snprintf(path, sizeof path, "%s/key", dir);
+    snprintf(arguments, sizeof arguments, "keygen %s", path);
+    outcome first = godwit(arguments);
+    cr_assert_eq(first.code, 0, "%s", first.err);
+    struct stat status;
+    cr_assert_eq(stat(path, &status), 0);
+    cr_assert_eq(status.st_mode & 0777, 0600);
+    time_t written = status.st_mtime;
+    off_t size = status.st_size;
+    outcome second = godwit(arguments);
+    cr_assert_eq(second.code, 1);
+    cr_assert_not_null(strstr(second.err, path));
+    cr_assert_eq(stat(path, &status), 0);
+    cr_assert_eq(status.st_size, size);
+    cr_assert_eq(status.st_mtime, written);
+    unlink(path);
+    rmdir(dir);
+}
+
+/* ---- what the options become ---- */
+
+static gw_run_options parsed(const char *arguments) {
+    static char text[1000], *argv[MOST_ARGUMENTS + 2];
+    char *rest = NULL;
+    strcpy(text, arguments);
+    int argc = 0;
+    argv[argc++] = (char[]){"godwit run"};
+    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
+        argv[argc++] = word;
+    argv[argc] = NULL;
+    gw_run_options options;
+    gw_err err;
+    cr_assert(gw_run_options_parse(argc, argv, &options, &err), "%s: %s", arguments, err.text);
+    return options;
+}
+
+Test(options, defaults) {
+    gw_run_options o = parsed("synthetic");
+    cr_assert_str_eq(o.job->name, "synthetic");
+    cr_assert_str_eq(o.dir, GW_DEFAULT_DIR);
+    cr_assert_str_eq(o.listen, GW_DEFAULT_LISTEN);
+    cr_assert_eq(o.peers, 1);
+    cr_assert_geq(o.workers, 1);
+    cr_assert_eq(o.quorum, GW_QUORUM_ANY);
+    cr_assert_not(o.fast);
+    cr_assert_not(o.skip_bad);
+    cr_assert_not(o.fresh);
+    cr_assert_null(o.http);
+    cr_assert_eq(o.checkpoint_ns, 30000000000u);
+    cr_assert_eq(o.checkpoint_steps, 0);
+    gw_run_options_free(&o);
+}
+
+Test(options, everything_is_understood) {
+    gw_run_options o = parsed("digits --join 127.0.0.1:1,[::1]:2 --join example.org:3 --peers 5 "
+                              "--quorum majority --reduce fast --checkpoint-every 40 --http 8080 --steps 7");
+    cr_assert_eq(o.seed_count, 3);
+    cr_assert_str_eq(o.seeds[1], "[::1]:2");
+    cr_assert_str_eq(o.seeds[2], "example.org:3");
+    cr_assert_eq(o.peers, 5);
+    cr_assert_eq(o.quorum, GW_QUORUM_MAJORITY);
+    cr_assert_eq(o.fast, true);
+    cr_assert_eq(o.checkpoint_steps, 40);
+    cr_assert_eq(o.checkpoint_ns, 0);
+    cr_assert_eq(o.steps, 7);
+    cr_assert_str_eq(o.http, "127.0.0.1:8080");
+    gw_run_options_free(&o);
+}
+
+Test(options, times_have_units) {
+    gw_run_options o = parsed("digits --checkpoint-every 1.5m --join-timeout 250ms --keep 3 --http off");
+    cr_assert_eq(o.checkpoint_ns, 90000000000u);
+    cr_assert_eq(o.join_timeout_ns, 250000000u);
+    cr_assert_eq(o.keep, 3);
+    cr_assert_null(o.http);
+    gw_run_options_free(&o);
+}
+
+Test(options, steps_reach_a_job_that_has_steps) {
+    gw_run_options o = parsed("synthetic --steps 12 --shards 7 --spin");
+    cr_assert_eq(o.steps, 12);
+    cr_assert_str_eq(gw_param_text(&o.params, "steps"), "12");
+    cr_assert_str_eq(gw_param_text(&o.params, "shards"), "7");
+    cr_assert_str_eq(gw_param_text(&o.params, "spin"), "1");
+    cr_assert_null(gw_param_text(&o.params, "bad-shard"));
+    gw_run_options_free(&o);
+}

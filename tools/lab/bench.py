@@ -1,0 +1,420 @@
+"""./build.sh bench: measures what Godwit promises and prints it as tables, beside what it should reach.
+
+usage: bench.py GODWIT [quick] [TABLE...]
+
+Tables: hashes mnist recovery silence false-deaths churn slow micro checkpoint memory (default: all).
+quick: fewer repetitions and shorter runs.
+"""
+
+import os
+import random
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from flock import Flock, Trouble, run_alone  # noqa: E402
+
+PATIENCE_S = 120
+
+
+def table(title):
+    print(f"\n== {title}", flush=True)
+
+
+def row(what, measured, reach=""):
+    print(f"{what:<44} {measured:>20}  {reach}", flush=True)
+
+
+def median(values):
+    return statistics.median(values) if values else float("nan")
+
+
+def flock_of(binary, job, count, extra=()):
+    """A flock in which `count` peers are computing."""
+    flock = Flock(binary, [*job, "--peers", str(count)])
+    try:
+        for _ in range(count):
+            flock.add(extra)
+        flock.wait_step(2, PATIENCE_S)
+    except BaseException:
+        flock.close()
+        raise
+    return flock
+
+
+def steps_between(flock, begin, end):
+    """[(time, step)] of commits between two moments: the first peer's word counts."""
+    first = {}
+    for _, event in flock.events_after(begin, "step"):
+        if event["time"] <= end:
+            first.setdefault(event["step"], event["time"])
+    return sorted((moment, step) for step, moment in first.items())
+
+
+# ---- 1: the same bytes ----
+
+
+def disturbed(binary, job, steps, extra=()):
+    """Four peers; leader and a follower are killed and come back; the states at the end."""
+    with flock_of(binary, job, 4, ["--workers", "1", *extra]) as flock:
+        for share, leader in ((0.25, True), (0.5, False)):
+            flock.wait_step(int(steps * share), PATIENCE_S)
+            victim = next(peer for peer in flock.living() if peer.leads == leader)
+            victim.kill()
+            flock.first_step_after(time.time(), PATIENCE_S)
+            flock.start(victim)
+        flock.wait_ends(flock.living(), PATIENCE_S)
+        return {peer.done["state"] for peer in flock.peers}
+
+
+def resumed(binary, job, steps):
+    """Four peers with frequent checkpoints, all killed at once; three start again."""
+    with flock_of(binary, job, 4, ["--workers", "1", "--checkpoint-every", "10"]) as flock:
+        flock.wait(lambda: flock.events_after(0, "checkpoint"), PATIENCE_S, "a checkpoint")
+        flock.wait_step(steps // 2, PATIENCE_S)
+        for peer in flock.living():
+            peer.signal(signal.SIGKILL)
+        flock.wait(lambda: not flock.living(), PATIENCE_S, "the end of all")
+        flock.job[flock.job.index("--peers") + 1] = "3"
+        for peer in flock.peers[:3]:
+            flock.start(peer)
+        flock.wait_ends(flock.peers[:3], PATIENCE_S)
+        return {peer.done["state"] for peer in flock.peers[:3]}
+
+
+def together(binary, job, count, extra=()):
+    with flock_of(binary, job, count, ["--workers", "1", *extra]) as flock:
+        flock.wait_ends(flock.peers, PATIENCE_S)
+        return {peer.done["state"] for peer in flock.peers}
+
+
+def hashes(binary, quick):
+    epochs, steps = ("6", 120) if quick else ("20", 300)
+    jobs = {
+        "digits": ["digits", "--epochs", epochs],
+        "synthetic": ["synthetic", "--shards", "48", "--shard-ms", "4", "--steps", str(steps)],
+    }
+    for name, job in jobs.items():
+        table(f"1. one state hash: {name}")
+        alone = run_alone(binary, job, ["--workers", "1"])
+        reference, count = alone["state"], alone["steps"]
+        row("1 peer, 1 worker", reference[:16], f"{count} steps")
+        ways = [
+            ("1 peer, 2 workers", lambda: {run_alone(binary, job, ["--workers", "2"])["state"]}),
+            ("1 peer, 7 workers", lambda: {run_alone(binary, job, ["--workers", "7"])["state"]}),
+            ("4 peers", lambda: together(binary, job, 4)),
+            ("4 peers, --transport tcp", lambda: together(binary, job, 4, ["--transport", "tcp"])),
+            ("4 peers, --quorum majority", lambda: together(binary, job, 4, ["--quorum", "majority"])),
+            ("4 peers, kills and joins", lambda: disturbed(binary, job, count)),
+            ("the same, majority", lambda: disturbed(binary, job, count, ["--quorum", "majority"])),
+            ("all killed, three restarted", lambda: resumed(binary, job, count)),
+        ]
+        for what, way in ways:
+            try:
+                states = way()
+            except Trouble as trouble:
+                row(what, "failed", str(trouble).splitlines()[0])
+                continue
+            row(what, ",".join(state[:16] for state in states), "same" if states == {reference} else "DIFFERS")
+
+
+def mnist(binary, quick):
+    del quick
+    table("2. accuracy and CPU time of digits")
+    folder = os.environ.get("GODWIT_TEST_DATA")
+    data = []
+    for candidate in [folder and os.path.join(folder, "mnist"), folder]:
+        if candidate and any("idx3" in name for name in os.listdir(candidate)):
+            data = ["--data", candidate]
+            break
+    if data:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = run_alone(binary, ["digits", *data, "--epochs", "5"])
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        row("MNIST, 784-128-10, 5 epochs: accuracy", f"{done['summary']['accuracy']:.4f}", ">= 0.975")
+        row("  wall and CPU time", f"{done['seconds']:.1f} s, {after.ru_utime - before.ru_utime:.1f} s")
+    else:
+        print("GODWIT_TEST_DATA names no folder with MNIST: skipped the accuracy")
+    subprocess.run([binary, "bench", "digits", *data], check=False)
+
+
+# ---- 3: failures ----
+
+SMALL_STEPS = ["synthetic", "--shards", "48", "--shard-ms", "5", "--steps", "100000000", "--checkpoint-every", "off"]
+
+
+def gap_after(flock, moment, survivors):
+    """How much longer than a normal step nothing was committed around `moment`, in ms."""
+    after = flock.first_step_after(moment, PATIENCE_S, survivors)
+    steps = steps_between(flock, moment - 5, after["time"])
+    before = [(at, step) for at, step in steps if at < moment]
+    normal = median([b[0] - a[0] for a, b in zip(before, before[1:])])
+    gaps = [b[0] - a[0] for a, b in zip(steps, steps[1:]) if b[0] > moment]
+    return (max(gaps) - normal) * 1000, normal * 1000
+
+
+def disturb(flock, leader, how):
+    """Picks the leader or a follower, does `how` to it, and returns (peer, gap beyond a step, a step) in ms."""
+    flock.wait_step(flock.step() + random.randint(8, 12), PATIENCE_S)
+    time.sleep(random.random() * 0.1)  # anywhere within a step
+    victim = flock.leader() if leader else random.choice([p for p in flock.living() if not p.leads])
+    survivors = len(flock.living()) - 1
+    moment = how(victim)
+    return (victim, *gap_after(flock, moment, survivors))
+
+
+def wait_whole(flock, count):
+    """Until all `count` peers commit steps together."""
+    flock.first_step_after(time.time(), PATIENCE_S, count)
+
+
+def recovery(binary, quick):
+    table("3. SIGKILL of one of 4 peers: no step committed, beyond a normal step")
+    times = 3 if quick else 10
+    with flock_of(binary, SMALL_STEPS, 4, ["--workers", "1"]) as flock:
+        for what, leader in (("follower", False), ("leader", True)):
+            gaps = []
+            for _ in range(times):
+                wait_whole(flock, 4)
+                victim, gap, normal = disturb(flock, leader, lambda peer: peer.kill())
+                gaps.append(gap)
+                flock.start(victim)
+            row(f"{what}: median of {times} (a step: {normal:.0f} ms)", f"{median(gaps):.0f} ms", "<= 300 ms")
+            row("  least and most", f"{min(gaps):.0f} .. {max(gaps):.0f} ms")
+
+
+def silence(binary, quick):
+    table("3. a peer goes silent (SIGSTOP)")
+    times = 2 if quick else 5
+    with flock_of(binary, SMALL_STEPS, 4, ["--workers", "1"]) as flock:
+        for what, leader in (("follower", False), ("leader", True)):
+            gaps = []
+            for _ in range(times):
+                wait_whole(flock, 4)
+                victim, gap, _ = disturb(flock, leader, lambda peer: peer.signal(signal.SIGSTOP))
+                gaps.append(gap)
+                victim.signal(signal.SIGCONT)
+            row(f"{what}: median of {times}", f"{median(gaps):.0f} ms", "<= 3000 ms")
+            row("  most", f"{max(gaps):.0f} ms")
+
+
+def false_deaths(binary, quick):
+    table("3. false deaths with every core oversubscribed 4 times")
+    seconds = 60 if quick else 600
+    hogs = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 * (os.cpu_count() or 1))
+    ]
+    try:
+        with flock_of(binary, SMALL_STEPS, 4, ["--workers", "1"]) as flock:
+            began, first = time.time(), flock.step()
+            flock.wait(lambda: time.time() - began > seconds, seconds + PATIENCE_S, "the end", flock.peers)
+            deaths = [e for _, e in flock.events_after(began, "peer") if e["state"] == "dead"]
+            row(f"deaths believed in {seconds} s", str(len(deaths)), "0")
+            row("steps committed meanwhile", str(flock.step() - first))
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+
+
+# ---- 4 and 5: churn, and a slow peer ----
+
+SLEEPING = ["synthetic", "--shards", "120", "--shard-ms", "20", "--steps", "100000000", "--checkpoint-every", "off"]
+SHARD_S, SHARDS = 0.020, 120
+
+
+def churn(binary, quick):
+    table("4. six peers, one killed every 5 s and restarted 2 s later")
+    seconds = 40 if quick else 120
+    random.seed(7)
+    lives = []  # [from, to] of each process, within the window
+    kills = 0
+    with flock_of(binary, SLEEPING, 6, ["--workers", "1"]) as flock:
+        wait_whole(flock, 6)
+        began, first = time.time(), flock.step()
+        alive = {peer: began for peer in flock.peers}
+        restart_at, victim = None, None
+        next_kill = began + 5
+        while time.time() - began < seconds:
+            now = time.time()
+            if victim is None and now >= next_kill:
+                victim = random.choice(flock.living())
+                lives.append((alive.pop(victim), victim.kill()))
+                restart_at, next_kill, kills = now + 2, now + 5, kills + 1
+            if victim is not None and now >= restart_at:
+                flock.start(victim)
+                alive[victim] = flock.events[-1][1]["time"]
+                victim = None
+            time.sleep(0.01)
+        commits = steps_between(flock, began, time.time())
+        end, last = commits[-1]
+        lives += [(since, end) for since in alive.values() if since < end]
+        allowed = sum(max(0, min(to, end) - since) for since, to in lives)
+        work = (last - first) * SHARDS * SHARD_S
+        states = stop_all(flock)
+    row("kills", str(kills))
+    row("steps committed, in order", f"{last - first}", "every one" if gapless(commits) else "GAPS")
+    row("work done of what live peers allow", f"{100 * work / allowed:.1f} %", ">= 95 %")
+    check_against_alone(binary, SLEEPING, states)
+
+
+def gapless(commits):
+    numbers = sorted(step for _, step in commits)
+    return numbers == list(range(numbers[0], numbers[-1] + 1))
+
+
+def stop_all(flock):
+    """godwit stop: {(steps, state)} of all peers that were running."""
+    finishers = flock.living()
+    subprocess.run([flock.binary, "stop", "--dir", finishers[0].directory], check=True, stdout=subprocess.DEVNULL)
+    flock.wait_ends(finishers, PATIENCE_S)
+    return {(peer.done["steps"], peer.done["state"]) for peer in finishers}
+
+
+def check_against_alone(binary, job, states):
+    (steps, state), *others = states
+    quick_job = [*job]
+    quick_job[quick_job.index("--shard-ms") + 1] = "0"
+    quick_job[quick_job.index("--steps") + 1] = str(steps)
+    alone = run_alone(binary, quick_job)["state"]
+    row("state hash against one undisturbed peer", "same" if alone == state and not others else "DIFFERS", "same")
+
+
+def rate(flock, steps):
+    """Steps a second over the next `steps` of them."""
+    begin = flock.first_step_after(time.time(), PATIENCE_S)
+    flock.wait_step(begin["step"] + steps, PATIENCE_S)
+    commits = steps_between(flock, begin["time"] - 0.001, time.time())
+    (t0, s0), (t1, s1) = commits[0], commits[-1]
+    return (s1 - s0) / (t1 - t0)
+
+
+def slow(binary, quick):
+    table("5. one of four peers is 4 times slower")
+    steps = 20 if quick else 60
+    with flock_of(binary, SLEEPING, 4, ["--workers", "1"]) as flock:
+        even = rate(flock, steps)
+    with Flock(binary, [*SLEEPING, "--peers", "4"]) as flock:
+        for number in range(4):
+            flock.add(["--workers", "1", *(["--skew", "4"] if number == 3 else [])])
+        flock.wait_step(10, PATIENCE_S)
+        began = time.time()
+        uneven = rate(flock, steps)
+        stolen = sum(e["shards"] for _, e in flock.events_after(began, "steal"))
+        shares = {peer.number: 0 for peer in flock.peers}
+        for peer, event in flock.events_after(began, "step"):
+            shares[peer.number] += event["computed"]
+    row("even flock", f"{even:.3f} steps/s")
+    row("with the slow peer", f"{uneven:.3f} steps/s")
+    row("of the ideal 3.25/4", f"{100 * uneven / (even * 3.25 / 4):.1f} %", ">= 95 %")
+    total = max(1, sum(shares.values()))
+    row("shards computed by each peer", " ".join(f"{100 * n / total:.1f}%" for n in shares.values()), "4th: 7.7%")
+    row("shards stolen, a step", f"{stolen / max(1, steps):.1f}")
+
+
+# ---- 6: parts ----
+
+
+def micro(binary, quick):
+    del quick
+    for title, what in (("exact sums", "accumulate"), ("6. AEAD", "aead"), ("6. all-reduce", "allreduce"), ("6. steal", "steal")):
+        table(title)
+        subprocess.run([binary, "bench", what], check=False)
+
+
+# ---- 7 and 8: checkpoints, memory ----
+
+
+def checkpoint_run(binary, every, steps):
+    job = ["synthetic", "--spin", "--shards", "24", "--shard-ms", "20", "--state-bytes", "64m", "--steps", str(steps)]
+    with flock_of(binary, [*job, "--checkpoint-every", every], 2, ["--workers", "1"]) as flock:
+        flock.wait_step(steps - 1, PATIENCE_S)
+        commits = [at for at, step in steps_between(flock, 0, time.time()) if 5 <= step < steps]
+        flock.wait_ends(flock.peers, PATIENCE_S)
+        return (commits[-1] - commits[0]) / (len(commits) - 1) * 1000
+
+
+def checkpoint_bytes(binary):
+    """Bytes each of four peers writes of a 64 MiB state with two replicas, as shares of it."""
+    job = ["synthetic", "--shards", "12", "--shard-ms", "5", "--state-bytes", "64m", "--steps", "12"]
+    with flock_of(binary, [*job, "--checkpoint-every", "6"], 4, ["--workers", "1"]) as flock:
+        flock.wait_ends(flock.peers, PATIENCE_S)
+        written = {peer.number: [] for peer in flock.peers}
+        for peer, event in flock.events_after(0, "checkpoint"):
+            written[peer.number].append(event["bytes"] / 64 / 2**20)
+        return [statistics.mean(shares) for shares in written.values() if shares]
+
+
+def checkpoint(binary, quick):
+    table("7. a checkpoint of 64 MiB every 10 CPU-bound steps, 2 peers")
+    rounds, steps = (1, 42) if quick else (3, 82)
+    without, with_them = [], []
+    for _ in range(rounds):
+        without.append(checkpoint_run(binary, "off", steps))
+        with_them.append(checkpoint_run(binary, "10", steps))
+    base, loaded = median(without), median(with_them)
+    row("a step without", f"{base:.1f} ms", ">= 200 ms")
+    row("a step with", f"{loaded:.1f} ms")
+    row("slowed by", f"{100 * (loaded / base - 1):.1f} %", "<= 3 %")
+    shares = checkpoint_bytes(binary)
+    row("written by each of 4 peers, 2 replicas", " ".join(f"{100 * share:.0f}%" for share in shares), "50 % of it")
+
+
+def resident_bytes(peer):
+    with open(f"/proc/{peer.process.pid}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def memory(binary, quick):
+    steps = 3000 if quick else 10000
+    table(f"8. resident memory over {steps} steps, 2 peers")
+    job = ["synthetic", "--shards", "12", "--shard-ms", "0", "--state-bytes", "64k", "--steps", "100000000"]
+    with flock_of(binary, [*job, "--checkpoint-every", "200"], 2, ["--workers", "1"]) as flock:
+        for part in (0.1, 0.25, 0.5, 0.75, 1):
+            flock.wait_step(int(steps * part), 600)
+            sizes = " ".join(f"{resident_bytes(peer) / 1e6:.2f}" for peer in flock.peers)
+            row(f"after {flock.step()} steps", f"{sizes} MB", "no growth" if part == 1 else "")
+
+
+TABLES = {
+    "hashes": hashes,
+    "mnist": mnist,
+    "recovery": recovery,
+    "silence": silence,
+    "false-deaths": false_deaths,
+    "churn": churn,
+    "slow": slow,
+    "micro": micro,
+    "checkpoint": checkpoint,
+    "memory": memory,
+}
+
+
+def main():
+    words = sys.argv[2:]
+    quick = "quick" in words
+    chosen = [word for word in words if word != "quick"] or list(TABLES)
+    if len(sys.argv) < 2 or any(name not in TABLES for name in chosen):
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, lambda *ignored: sys.exit(143))
+    failed = []
+    for name in chosen:
+        try:
+            TABLES[name](sys.argv[1], quick)
+        except Trouble as trouble:
+            failed.append(name)
+            print(f"{name}: {trouble}", flush=True)
+        except KeyboardInterrupt:
+            return 130
+    if failed:
+        print(f"\nnot measured: {' '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
