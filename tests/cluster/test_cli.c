@@ -219,12 +219,11 @@ Test(options, times_have_units) {
     gw_run_options_free(&o);
 }
 
-Test(options, steps_reach_a_job_that_has_steps) {
-    gw_run_options o = parsed("synthetic --steps 12 --shards 7 --spin");
-    cr_assert_eq(o.steps, 12);
-    cr_assert_str_eq(gw_param_text(&o.params, "steps"), "12");
+Test(options, a_job_gets_its_own_options_and_defaults) {
+    gw_run_options o = parsed("synthetic --shards 7 --spin");
     cr_assert_str_eq(gw_param_text(&o.params, "shards"), "7");
     cr_assert_str_eq(gw_param_text(&o.params, "spin"), "1");
+    cr_assert_str_eq(gw_param_text(&o.params, "shard-ms"), "20");
     cr_assert_null(gw_param_text(&o.params, "bad-shard"));
     gw_run_options_free(&o);
 }

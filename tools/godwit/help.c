@@ -4,7 +4,7 @@ void gw_help_print(FILE *out) {
     fputs("Godwit runs one job on a flock of identical peers and ends with the same bytes\n"
           "whatever dies on the way.\n"
           "\n"
-          "  godwit run JOB [OPTION...]   run one peer of a job (digits, synthetic, ./mine.so)\n"
+          "  godwit run JOB [OPTION...]   run one peer: digits, synthetic, ./mine.so\n"
           "  godwit status [--dir DIR]    what the peer that runs in DIR knows\n"
           "  godwit stop [--dir DIR]      stop the whole job, checkpoint first\n"
           "  godwit keygen FILE           write a cluster key\n"

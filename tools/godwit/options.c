@@ -97,7 +97,6 @@ typedef struct context {
     gw_run_options *options;
     const char **values; /* of the job's options, in their order */
     int value_count;
-    const char **steps; /* the value of the job's own --steps, or NULL when it has none */
     gw_err *err;
 } context;
 
@@ -235,6 +234,8 @@ static bool take_work(gw_run_options *o, int key, char *arg, gw_err *err) {
     switch (key) {
     case KEY_WORKERS:
         return parse_u32("workers", arg, 1, GW_MAX_WORKERS, &o->workers, err);
+    case KEY_STEPS:
+        return parse_steps("steps", arg, &o->steps, err);
     case KEY_QUORUM:
         if (!parse_choice("quorum", arg, "any", "majority", &second, err)) return false;
         o->quorum = second ? GW_QUORUM_MAJORITY : GW_QUORUM_ANY;
@@ -285,9 +286,6 @@ static error_t parse_run(int key, char *arg, struct argp_state *state) {
         if (state->arg_num == 0) return 0; /* the job: found before the options were parsed */
         gw_fail(c->err, GW_E_USAGE, "there is one job only; what is '%s'?", arg);
         return EINVAL;
-    case KEY_STEPS: /* the job hears of it too, if it wants to */
-        if (c->steps != NULL) *c->steps = arg;
-        return parse_steps("steps", arg, &c->options->steps, c->err) ? 0 : EINVAL;
     case KEY_HTTP:
         return parse_http(c->options, arg, c->err) ? 0 : EINVAL;
     case KEY_DIR:
@@ -303,6 +301,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state) {
     case KEY_RESUME_TIMEOUT:
         return take_place(c->options, key, arg, c->err) ? 0 : EINVAL;
     case KEY_WORKERS:
+    case KEY_STEPS:
     case KEY_QUORUM:
     case KEY_REDUCE:
     case KEY_ON_BAD:
@@ -328,10 +327,9 @@ static error_t parse_job(int key, char *arg, struct argp_state *state) {
 
 typedef struct job_options {
     uint32_t count;
-    struct argp_option *options; /* at most count, and an empty one */
+    struct argp_option *options; /* count, and an empty one */
     char **docs;
     const char **values;
-    const char **steps;
 } job_options;
 
 static void job_options_free(job_options *job) {
@@ -365,19 +363,14 @@ static bool job_options_of(const gw_job_type *type, job_options *job, gw_err *er
     job->values = calloc(job->count + 1, sizeof job->values[0]);
     if (job->options == NULL || job->docs == NULL || job->values == NULL)
         return gw_fail(err, GW_E_NOMEM, "out of memory");
-    struct argp_option *next = job->options;
     for (uint32_t i = 0; i < job->count; i++) {
         const gw_option *option = &type->options[i];
         job->values[i] = option->fallback;
-        if (strcmp(option->name, "steps") == 0) {
-            job->steps = &job->values[i];
-            continue;
-        }
         if (taken(option->name))
             return gw_fail(err, GW_E_INVALID, "job %s: its option --%s is one of godwit run", type->name,
                            option->name);
         if (!option_doc(option, &job->docs[i], err)) return false;
-        *next++ = (struct argp_option){
+        job->options[i] = (struct argp_option){
             .name = option->name, .key = JOB_KEY + (int)i, .arg = option->argument, .doc = job->docs[i]};
     }
     return true;
@@ -456,11 +449,7 @@ static bool parse_with_job(int argc, char **argv, gw_run_options *options, job_o
                         .children = job->count > 0 ? children : NULL};
     if (options->job != NULL)
         snprintf(header, sizeof header, "Options of %s (%s):", options->job->name, options->job->about);
-    context c = {.options = options,
-                 .values = job->values,
-                 .value_count = (int)job->count,
-                 .steps = job->steps,
-                 .err = err};
+    context c = {.options = options, .values = job->values, .value_count = (int)job->count, .err = err};
     return argp_parse(&argp, argc, argv, 0, NULL, &c) == 0;
 }
 
