@@ -40,19 +40,19 @@ static const uint8_t schedule[12][WORDS] = {
 
 /* Rotations to the right. Those by whole bytes are one shuffle. */
 INLINE words rotate_32(words x) {
-    return (words)__builtin_shuffle((octets)x,
-                                    (octets){4,  5,  6,  7,  0,  1,  2,  3,  12, 13, 14, 15, 8,  9,  10, 11,
-                                             20, 21, 22, 23, 16, 17, 18, 19, 28, 29, 30, 31, 24, 25, 26, 27});
+    return (words)__builtin_shufflevector((octets)x, (octets)x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9,
+                                          10, 11, 20, 21, 22, 23, 16, 17, 18, 19, 28, 29, 30, 31, 24, 25, 26,
+                                          27);
 }
 INLINE words rotate_24(words x) {
-    return (words)__builtin_shuffle((octets)x,
-                                    (octets){3,  4,  5,  6,  7,  0,  1,  2,  11, 12, 13, 14, 15, 8,  9,  10,
-                                             19, 20, 21, 22, 23, 16, 17, 18, 27, 28, 29, 30, 31, 24, 25, 26});
+    return (words)__builtin_shufflevector((octets)x, (octets)x, 3, 4, 5, 6, 7, 0, 1, 2, 11, 12, 13, 14, 15, 8,
+                                          9, 10, 19, 20, 21, 22, 23, 16, 17, 18, 27, 28, 29, 30, 31, 24, 25,
+                                          26);
 }
 INLINE words rotate_16(words x) {
-    return (words)__builtin_shuffle((octets)x,
-                                    (octets){2,  3,  4,  5,  6,  7,  0,  1,  10, 11, 12, 13, 14, 15, 8,  9,
-                                             18, 19, 20, 21, 22, 23, 16, 17, 26, 27, 28, 29, 30, 31, 24, 25});
+    return (words)__builtin_shufflevector((octets)x, (octets)x, 2, 3, 4, 5, 6, 7, 0, 1, 10, 11, 12, 13, 14,
+                                          15, 8, 9, 18, 19, 20, 21, 22, 23, 16, 17, 26, 27, 28, 29, 30, 31,
+                                          24, 25);
 }
 INLINE words rotate_63(words x) {
     return (x + x) | (x >> 63);
@@ -75,14 +75,14 @@ INLINE void load_block(const uint8_t *const bytes[LANES], size_t offset, words *
         words row[LANES];
         for (int lane = 0; lane < LANES; lane++)
             memcpy(&row[lane], bytes[lane] + offset + 8 * i, sizeof *row);
-        words even01 = __builtin_shuffle(row[0], row[1], (words){0, 4, 2, 6});
-        words odd01 = __builtin_shuffle(row[0], row[1], (words){1, 5, 3, 7});
-        words even23 = __builtin_shuffle(row[2], row[3], (words){0, 4, 2, 6});
-        words odd23 = __builtin_shuffle(row[2], row[3], (words){1, 5, 3, 7});
-        m[i + 0] = __builtin_shuffle(even01, even23, (words){0, 1, 4, 5});
-        m[i + 1] = __builtin_shuffle(odd01, odd23, (words){0, 1, 4, 5});
-        m[i + 2] = __builtin_shuffle(even01, even23, (words){2, 3, 6, 7});
-        m[i + 3] = __builtin_shuffle(odd01, odd23, (words){2, 3, 6, 7});
+        words even01 = __builtin_shufflevector(row[0], row[1], 0, 4, 2, 6);
+        words odd01 = __builtin_shufflevector(row[0], row[1], 1, 5, 3, 7);
+        words even23 = __builtin_shufflevector(row[2], row[3], 0, 4, 2, 6);
+        words odd23 = __builtin_shufflevector(row[2], row[3], 1, 5, 3, 7);
+        m[i + 0] = __builtin_shufflevector(even01, even23, 0, 1, 4, 5);
+        m[i + 1] = __builtin_shufflevector(odd01, odd23, 0, 1, 4, 5);
+        m[i + 2] = __builtin_shufflevector(even01, even23, 2, 3, 6, 7);
+        m[i + 3] = __builtin_shufflevector(odd01, odd23, 2, 3, 6, 7);
     }
 }
 

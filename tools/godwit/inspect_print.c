@@ -35,7 +35,7 @@ static const char *shape_text(const gw_tensor *tensor, char text[SHAPE_TEXT]) {
         char part[24];
         int length = snprintf(part, sizeof part, "%s%" PRIu64, d > 0 ? "x" : "", tensor->dim[d]);
         if (used + (size_t)length + 4 > SHAPE_TEXT) {
-            strcpy(text + used, "...");
+            memcpy(text + used, "...", 4);
             break;
         }
         memcpy(text + used, part, (size_t)length + 1);
