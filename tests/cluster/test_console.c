@@ -46,6 +46,12 @@ Test(display, shows_everything_where_there_is_room) {
                            "saved 300  1:55 left");
 }
 
+Test(display, shows_everything_in_brief_on_80_columns) {
+    char line[200];
+    gw_display_format(busy(), 79, line, sizeof line);
+    cr_assert_str_eq(line, "step 312/590  loss=0.1234  116/s  4 peers  leader 1f00  saved 300  1:55 left");
+}
+
 Test(display, never_exceeds_the_width_and_keeps_the_step) {
     for (size_t width = 1; width < 150; width++) {
         char line[200];

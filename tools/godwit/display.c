@@ -92,62 +92,84 @@ static void duration_text(double seconds, char *text, size_t size) {
         snprintf(text, size, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600, s / 60 % 60, s % 60);
 }
 
-/* A part of the line; parts of a high rank are left out first where the terminal is narrow. */
+/* A part of the line. Where the terminal is narrow the short texts are used, and then parts of a high rank
+ * are left out first. */
 typedef struct part {
     int rank;
-    char text[200];
+    char text[200], brief[200];
 } part;
 
 enum { PARTS = 8 };
 
+static part *add(part parts[PARTS], int *count, int rank) {
+    GW_CHECK(*count < PARTS);
+    parts[*count].rank = rank;
+    return &parts[(*count)++];
+}
+
+/* Of "epoch=4 loss=0.31 accuracy=0.9" the loss, if there is one: it is what people watch. */
+static void brief_report(const char *report, char *brief, size_t size) {
+    const char *loss = strstr(report, "loss=");
+    bool word = loss != NULL && (loss == report || loss[-1] == ' ');
+    const char *from = word ? loss : report;
+    snprintf(brief, size, "%.*s", (int)strcspn(from, " "), from);
+}
+
+static void add_flock(const gw_node_snapshot *s, part parts[PARTS], int *count) {
+    char id[GW_SHORT_TEXT];
+    bool leads = gw_peer_id_equal(&s->leader, &s->self);
+    part *next = add(parts, count, 3);
+    snprintf(next->text, sizeof next->text, "%" PRIu32 " peer%s", s->members, s->members == 1 ? "" : "s");
+    strcpy(next->brief, next->text);
+    next = add(parts, count, 6);
+    gw_peer_id_short(&s->leader, id);
+    snprintf(next->text, sizeof next->text, leads ? "leads" : "leader %s", id);
+    snprintf(next->brief, sizeof next->brief, leads ? "leads" : "leader %.4s", id);
+}
+
 static int fill_parts(const gw_node_snapshot *s, part parts[PARTS]) {
     int count = 0;
-    char left[32], leader[GW_SHORT_TEXT];
-    part *next = &parts[count++];
-    next->rank = 0;
-    if (s->steps > 0)
-        snprintf(next->text, sizeof next->text, "step %" PRIu64 "/%" PRIu64, s->step, s->steps);
-    else
-        snprintf(next->text, sizeof next->text, "step %" PRIu64, s->step);
+    part *next = add(parts, &count, 0);
+    snprintf(next->text, sizeof next->text, "step %" PRIu64, s->step);
+    size_t used = strlen(next->text);
+    if (s->steps > 0) snprintf(next->text + used, sizeof next->text - used, "/%" PRIu64, s->steps);
+    strcpy(next->brief, next->text);
     if (strcmp(s->phase, "computing") != 0 && s->phase[0] != '\0') {
-        next = &parts[count++];
-        next->rank = 1;
+        next = add(parts, &count, 1);
         snprintf(next->text, sizeof next->text, "%s", s->phase);
+        strcpy(next->brief, next->text);
     }
     if (s->report[0] != '\0') {
-        next = &parts[count++];
-        next->rank = 2;
+        next = add(parts, &count, 2);
         snprintf(next->text, sizeof next->text, "%s", s->report);
+        brief_report(s->report, next->brief, sizeof next->brief);
     }
     if (s->shards_per_s > 0) {
-        next = &parts[count++];
-        next->rank = 4;
         int decimals = s->shards_per_s < 100 ? 1 : 0;
+        next = add(parts, &count, 4);
         snprintf(next->text, sizeof next->text, "%.*f shards/s", decimals, s->shards_per_s);
+        snprintf(next->brief, sizeof next->brief, "%.*f/s", decimals, s->shards_per_s);
     }
-    if (s->members > 0) {
-        bool leads = gw_peer_id_equal(&s->leader, &s->self);
-        next = &parts[count++];
-        next->rank = 3;
-        snprintf(next->text, sizeof next->text, "%" PRIu32 " peer%s", s->members, s->members == 1 ? "" : "s");
-        next = &parts[count++];
-        next->rank = 6;
-        snprintf(next->text, sizeof next->text, leads ? "leads" : "leader %s",
-                 gw_peer_id_short(&s->leader, leader));
-    }
+    if (s->members > 0) add_flock(s, parts, &count);
     if (s->checkpoint_step != UINT64_MAX) {
-        next = &parts[count++];
-        next->rank = 7;
+        next = add(parts, &count, 7);
         snprintf(next->text, sizeof next->text, "saved %" PRIu64, s->checkpoint_step);
+        strcpy(next->brief, next->text);
     }
     if (s->step_ms > 0 && s->steps > s->step) {
-        next = &parts[count++];
-        next->rank = 5;
+        char left[32];
+        next = add(parts, &count, 5);
         duration_text((double)(s->steps - s->step) * s->step_ms / 1000, left, sizeof left);
         snprintf(next->text, sizeof next->text, "%s left", left);
+        strcpy(next->brief, next->text);
     }
-    GW_CHECK(count <= PARTS);
     return count;
+}
+
+static size_t whole_length(const part *parts, int count) {
+    size_t length = 0;
+    for (int i = 0; i < count; i++) length += strlen(parts[i].text) + (i > 0 ? 2 : 0);
+    return length;
 }
 
 void gw_display_format(const gw_node_snapshot *snapshot, size_t width, char *line, size_t size) {
@@ -155,9 +177,10 @@ void gw_display_format(const gw_node_snapshot *snapshot, size_t width, char *lin
     int count = fill_parts(snapshot, parts);
     bool keep[PARTS] = {false};
     size_t used = 0, room = width < size ? width : size - 1;
+    bool brief = whole_length(parts, count) > room;
     for (int rank = 0; rank < PARTS; rank++)
         for (int i = 0; i < count; i++) {
-            size_t needed = strlen(parts[i].text) + (used > 0 ? 2 : 0);
+            size_t needed = strlen(brief ? parts[i].brief : parts[i].text) + (used > 0 ? 2 : 0);
             if (parts[i].rank != rank || used + needed > room) continue;
             keep[i] = true;
             used += needed;
@@ -166,8 +189,8 @@ void gw_display_format(const gw_node_snapshot *snapshot, size_t width, char *lin
     size_t length = 0;
     for (int i = 0; i < count; i++)
         if (keep[i])
-            length +=
-                (size_t)snprintf(line + length, size - length, "%s%s", length > 0 ? "  " : "", parts[i].text);
+            length += (size_t)snprintf(line + length, size - length, "%s%s", length > 0 ? "  " : "",
+                                       brief ? parts[i].brief : parts[i].text);
     GW_CHECK(length == used && length <= room);
 }
 

@@ -107,9 +107,9 @@ static const char *time_text(uint64_t duration_ns, char text[24]) {
 void gw_events_start(gw_events *events, const gw_event_start *start) {
     char self[GW_SHORT_TEXT], job[GW_HASH_TEXT];
     gw_hex(start->job_id.bytes, 4, job);
-    say(events, "godwit %s: job %s (%s), peer %s, %" PRIu32 " worker%s%s%s", GODWIT_VERSION, start->job, job,
-        gw_peer_id_short(&start->self, self), start->workers, start->workers == 1 ? "" : "s",
-        start->data != NULL && start->data[0] != '\0' ? ", " : "", start->data != NULL ? start->data : "");
+    say(events, "godwit %s: job %s (%s), peer %s, %" PRIu32 " worker%s", GODWIT_VERSION, start->job, job,
+        gw_peer_id_short(&start->self, self), start->workers, start->workers == 1 ? "" : "s");
+    if (start->data != NULL && start->data[0] != '\0') say(events, "data: %s", start->data);
     if (!wants_json(events)) return;
     json_t *object = object_of("start"), *params = json_object();
     for (uint32_t i = 0; i < start->params->count; i++)
@@ -243,14 +243,14 @@ void gw_events_checkpoint(gw_events *events, uint64_t step, const gw_hash *root,
                           uint64_t took_ns) {
     char hex[GW_HASH_TEXT], took[24];
     gw_hex(root->bytes, 4, hex);
-    say(events, "checkpoint of step %" PRIu64 " complete: %s, %.1f MB written here, %s", step, hex,
-        (double)bytes * 1e-6, time_text(took_ns, took));
+    say(events, "checkpoint of step %" PRIu64 " complete: %s, %.1f MB written here%s%s", step, hex,
+        (double)bytes * 1e-6, took_ns > 0 ? ", " : "", took_ns > 0 ? time_text(took_ns, took) : "");
     if (!wants_json(events)) return;
     json_t *object = object_of("checkpoint");
     gw_json_count(object, "step", step);
     gw_json_hash(object, "root", root);
     gw_json_count(object, "bytes", bytes);
-    set_ms(object, "took_ms", took_ns);
+    if (took_ns > 0) set_ms(object, "took_ms", took_ns);
     print_object(events, object);
 }
 
@@ -296,7 +296,8 @@ static void done_line(const gw_event_done *done, char *line, size_t size) {
 void gw_events_done(gw_events *events, const gw_event_done *done) {
     char line[1000], text[1000];
     done_line(done, line, sizeof line);
-    if (done->text != NULL && done->text[0] != '\0' && strcmp(done->outcome, "done") != 0) {
+    bool wrong = strcmp(done->outcome, "failed") == 0 || strcmp(done->outcome, "denied") == 0;
+    if (wrong && done->text != NULL && done->text[0] != '\0') {
         snprintf(text, sizeof text, "godwit: %s: %s", done->outcome, done->text);
         gw_display_err(events->display, text);
     }

@@ -64,7 +64,7 @@ void gw_events_repair(gw_events *events, uint64_t step, uint32_t shards, const c
 void gw_events_steal(gw_events *events, uint64_t step, const gw_peer_id *victim, uint32_t shards);
 /* Newcomers were admitted; the flock paused for so long. */
 void gw_events_joined(gw_events *events, uint64_t step, uint32_t newcomers, uint64_t pause_ns);
-/* A checkpoint became complete. bytes: written by this peer. */
+/* A checkpoint became complete. bytes: written by this peer. took_ns: 0 = not known. */
 void gw_events_checkpoint(gw_events *events, uint64_t step, const gw_hash *root, uint64_t bytes,
                           uint64_t took_ns);
 void gw_events_resumed(gw_events *events, uint64_t step, const gw_hash *root);
@@ -85,9 +85,12 @@ typedef struct gw_event_done {
     double seconds;
 } gw_event_done;
 /* The last line of a run:
- * "godwit: done job=digits steps=590 state=<64 hex> loss=0.0712 accuracy=0.9781 peers=4 repaired=2
- * stolen=118" for "done"; "godwit: stopped ..." and so on for the others, whose text goes to stderr. With
- * --json the object has that line under "line". */
+ *
+ *   godwit: done job=digits steps=590 state=<64 hex> loss=0.0712 accuracy=0.9781 peers=4 repaired=2
+ * stolen=118
+ *
+ * or "godwit: stopped ..." and so on. Why it failed or was denied goes to stderr. With --json the object has
+ * that line under "line". */
 void gw_events_done(gw_events *events, const gw_event_done *done);
 
 #endif
