@@ -70,6 +70,10 @@ uint32_t sim_shards(const void *context, uint64_t step) {
     return options->shards + (uint32_t)(step % 3);
 }
 
+uint64_t sim_last_step(const gw_sim_options *options) {
+    return options->end_step != 0 && options->end_step < options->steps ? options->end_step : options->steps;
+}
+
 void sim_sum_free(sim_sum *sum) {
     free(sum->times);
     *sum = (sim_sum){0};
@@ -154,6 +158,7 @@ static void end_process(sim_cluster *c, sim_peer *p) {
 static void flushed(sim_cluster *c, sim_peer *p, const sim_op *op) {
     (void)op;
     end_process(c, p);
+    sim_ended(c, p);
 }
 
 static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
@@ -165,7 +170,7 @@ static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
     snprintf(p->finish_text, sizeof p->finish_text, "%s", action->text == NULL ? "" : action->text);
     if (action->finish == GW_FINISH_DONE) {
         if (c->result->done_ns == 0) c->result->done_ns = sim_now(c);
-        gw_hash root = sim_root_of(c, c->options->steps);
+        gw_hash root = sim_root_of(c, sim_last_step(c->options));
         if (!gw_hash_equal(&root, &action->root))
             sim_violation(c, "peer %u ended with a root that is not that of the undisturbed run", p->number);
     }
@@ -264,12 +269,6 @@ void sim_event(sim_cluster *c, sim_peer *p, const gw_event *event) {
 
 /* ---- processes ---- */
 
-static void begin(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    (void)op;
-    gw_event event = {.kind = GW_EV_START};
-    sim_event(c, p, &event);
-}
-
 void sim_start(sim_cluster *c, sim_peer *p) {
     GW_CHECK(p->brain == NULL);
     const gw_sim_options *o = c->options;
@@ -295,7 +294,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .shards = sim_shards,
                              .shards_context = o,
                              .state_chunks = SIM_CHUNKS,
-                             .peers = o->peers,
+                             .peers = o->founders,
                              .quorum = o->majority ? GW_QUORUM_MAJORITY : GW_QUORUM_ANY,
                              .checkpoint_steps = o->checkpoint_steps,
                              .keep = 2,
@@ -315,8 +314,8 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     }
     sim_trace(c, "peer %u starts, boot %" PRIu64 ", %u checkpoints", p->number, p->boot,
               config.inventory_count);
-    sim_op op = sim_op_to(p, begin);
-    sim_later(c, 0, &op);
+    gw_event event = {.kind = GW_EV_START};
+    sim_event(c, p, &event);
 }
 
 void sim_crash(sim_cluster *c, sim_peer *p) {

@@ -158,7 +158,6 @@ struct sim_cluster {
     uint64_t *committed; /* majority: by epoch, the name (front) of the view that committed a step in it */
     uint64_t committed_capacity;
     bool calm; /* no more faults */
-    uint64_t highest_step;
 };
 
 /* --- cluster.c --- */
@@ -181,6 +180,7 @@ uint64_t sim_contribution(uint64_t state, uint64_t step, uint32_t shard);
 uint64_t sim_next_state(uint64_t state, uint64_t sum);
 uint32_t sim_shards(const void *context, uint64_t step);
 uint64_t sim_fingerprint(uint64_t state);
+uint64_t sim_last_step(const gw_sim_options *options); /* how many steps the job really has */
 void sim_sum_free(sim_sum *sum);
 sim_sum sim_sum_copy(const sim_sum *sum);
 
@@ -215,5 +215,7 @@ void sim_disk_free(sim_disk *disk);
 /* --- faults.c --- */
 void sim_faults_plan(sim_cluster *c);
 void sim_faults_end(sim_cluster *c);
+/* A process ended by itself: without having seen the end of the job it is started again, sooner or later. */
+void sim_ended(sim_cluster *c, const sim_peer *p);
 
 #endif

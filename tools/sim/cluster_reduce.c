@@ -120,11 +120,13 @@ static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *
     e->ended = true;
     m->reduce_token = 0;
     if (r->broken) c->result->split_reductions++;
+    bool corrupt = !c->calm && sim_chance(c, c->options->corrupt_permille / 1000.0);
+    c->result->corruptions += corrupt;
     gw_event event = {.kind = GW_EV_REDUCED,
                       .token = e->token,
                       .outcome = GW_DONE,
                       .coverage_ok = covers(&m->sum),
-                      .fingerprint_ok = true,
+                      .fingerprint_ok = !corrupt,
                       .slots = slots};
     if (!event.coverage_ok)
         sim_trace(c, "peer %u: sum of step %" PRIu64 " does not cover", p->number, r->step);
@@ -281,14 +283,16 @@ static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
     m->state = sim_next_state(m->state, m->sum.value);
     m->step++;
     c->result->steps_applied++;
-    if (m->step > c->highest_step) c->highest_step = m->step;
-    if (m->state != c->states[m->step])
+    if (m->step > sim_last_step(c->options))
+        sim_violation(c, "peer %u computes step %" PRIu64 " after the job has ended", p->number, m->step - 1);
+    else if (m->state != c->states[m->step])
         sim_violation(c, "peer %u holds another state of step %" PRIu64 " than the undisturbed run",
                       p->number, m->step);
     gw_event event = {.kind = GW_EV_APPLIED,
                       .token = op->token,
                       .outcome = GW_DONE,
-                      .fingerprint = sim_fingerprint(m->state)};
+                      .fingerprint = sim_fingerprint(m->state),
+                      .stop = m->step == sim_last_step(c->options)};
     sim_event(c, p, &event);
 }
 

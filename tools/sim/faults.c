@@ -38,6 +38,11 @@ static void restart_later(sim_cluster *c, const sim_peer *p, uint64_t delay_ns) 
     gw_sim_schedule(c->engine, sim_now(c) + delay_ns, &event);
 }
 
+void sim_ended(sim_cluster *c, const sim_peer *p) {
+    if (p->finish == GW_FINISH_LEFT || p->finish == GW_FINISH_STOPPED)
+        restart_later(c, p, next_in(c, c->options->restart_ms + 1));
+}
+
 /* ---- the kinds ---- */
 
 static void crash_one(sim_cluster *c, sim_peer *p) {
@@ -113,7 +118,16 @@ static void leave_one(sim_cluster *c) {
     sim_trace(c, "peer %u is asked to leave", p->number);
     gw_event event = {.kind = GW_EV_LEAVE};
     sim_event(c, p, &event);
-    restart_later(c, p, 12000 * SIM_MS + next_in(c, c->options->restart_ms + 1));
+}
+
+/* The user stops the whole job, and starts it again. */
+static void stop_job(sim_cluster *c) {
+    sim_peer *p = any_running(c);
+    if (p == NULL || p->paused_until_ns > sim_now(c)) return;
+    c->result->stops++;
+    sim_trace(c, "the job is to stop, says peer %u", p->number);
+    gw_event event = {.kind = GW_EV_STOP};
+    sim_event(c, p, &event);
 }
 
 static void fill_disk(sim_cluster *c) {
@@ -134,6 +148,7 @@ static const fault faults[] = {
     {crash, offsetof(gw_sim_options, crash_ms)},         {pause_one, offsetof(gw_sim_options, pause_ms)},
     {partition, offsetof(gw_sim_options, partition_ms)}, {break_link, offsetof(gw_sim_options, break_ms)},
     {leave_one, offsetof(gw_sim_options, leave_ms)},     {fill_disk, offsetof(gw_sim_options, disk_ms)},
+    {stop_job, offsetof(gw_sim_options, stop_ms)},
 };
 
 static uint32_t mean_of(const sim_cluster *c, const fault *f) {

@@ -25,6 +25,10 @@ enum key {
     KEY_BREAK,
     KEY_LEAVE,
     KEY_DISK,
+    KEY_END,
+    KEY_STOP,
+    KEY_CORRUPT,
+    KEY_FOUNDERS,
     KEY_DROP,
     KEY_DUPLICATE,
     KEY_DELAY,
@@ -38,6 +42,9 @@ static const struct argp_option options[] = {
     {"seed", KEY_SEED, "S", 0, "run one seed (default 1)", 0},
     {"seeds", KEY_SEEDS, "A..B", 0, "run the seeds from A to B", 0},
     {"peers", KEY_PEERS, "N", 0, "peers, 1 to 32 (default: drawn from the seed)", 0},
+    {"end-step", KEY_END, "N", 0,
+     "the job ends itself after N steps, 0 = not before the last (default: drawn)", 0},
+    {"founders", KEY_FOUNDERS, "N", 0, "how many found the job, the others join (default: drawn)", 0},
     {"steps", KEY_STEPS, "N", 0, "steps of the job (default: drawn)", 0},
     {"shards", KEY_SHARDS, "N", 0, "shards of a step (default: drawn)", 0},
     {"quorum", KEY_QUORUM, "any|majority", 0, "default any", 0},
@@ -51,6 +58,8 @@ static const struct argp_option options[] = {
     {"break-ms", KEY_BREAK, "MS", 0, "a control link breaks", 1},
     {"leave-ms", KEY_LEAVE, "MS", 0, "a peer is asked to leave", 1},
     {"disk-ms", KEY_DISK, "MS", 0, "a disk is full for up to 3 s", 1},
+    {"stop-ms", KEY_STOP, "MS", 0, "the whole job is asked to stop, and started again", 1},
+    {"corrupt", KEY_CORRUPT, "PERMILLE", 0, "sums that a member finds damaged", 1},
     {"drop", KEY_DROP, "PERMILLE", 0, "datagrams lost", 1},
     {"duplicate", KEY_DUPLICATE, "PERMILLE", 0, "datagrams doubled", 1},
     {"delay-us", KEY_DELAY, "US", 0, "longest way of a datagram", 1},
@@ -139,6 +148,18 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_DISK:
         o->disk_ms = number(state, text, 0, LONG_MS);
         break;
+    case KEY_STOP:
+        o->stop_ms = number(state, text, 0, LONG_MS);
+        break;
+    case KEY_CORRUPT:
+        o->corrupt_permille = number(state, text, 0, 1000);
+        break;
+    case KEY_FOUNDERS:
+        o->founders = number(state, text, 1, GW_SIM_PEERS);
+        break;
+    case KEY_END:
+        o->end_step = number(state, text, 0, 1000000);
+        break;
     case KEY_DROP:
         o->drop_permille = number(state, text, 0, 1000);
         break;
@@ -187,12 +208,12 @@ static void summary(uint64_t count, uint64_t failed, const gw_sim_result *all) {
            " events, %" PRIu64 " steps applied, %" PRIu64 " views, %" PRIu64 " repairs, %" PRIu64
            " steals, %" PRIu64 " resumes; faults: %" PRIu64 " crashes, %" PRIu64 " restarts, %" PRIu64
            " pauses, %" PRIu64 " partitions, %" PRIu64 " one-way cuts, %" PRIu64 " broken links, %" PRIu64
-           " leaves, %" PRIu64 " full disks, %" PRIu64 " lost answers, %" PRIu64 " failed and %" PRIu64
-           " split reductions\n",
+           " leaves, %" PRIu64 " full disks, %" PRIu64 " stops, %" PRIu64 " damaged sums, %" PRIu64
+           " lost answers, %" PRIu64 " failed and %" PRIu64 " split reductions\n",
            count, failed, (double)all->virtual_ns / 3.6e12, all->events, all->steps_applied, all->views,
            all->repairs, all->steals, all->resumes, all->crashes, all->restarts, all->pauses, all->partitions,
-           all->one_way, all->breaks, all->leaves, all->disk_faults, all->lost_answers,
-           all->failed_reductions, all->split_reductions);
+           all->one_way, all->breaks, all->leaves, all->disk_faults, all->stops, all->corruptions,
+           all->lost_answers, all->failed_reductions, all->split_reductions);
 }
 
 int gw_sim_main(int argc, char **argv) {

@@ -22,10 +22,13 @@ gw_sim_options gw_sim_unset(uint64_t seed) {
                             .break_ms = UINT32_MAX,
                             .leave_ms = UINT32_MAX,
                             .disk_ms = UINT32_MAX,
+                            .stop_ms = UINT32_MAX,
+                            .corrupt_permille = UINT32_MAX,
                             .drop_permille = UINT32_MAX,
                             .duplicate_permille = UINT32_MAX,
                             .delay_us = UINT32_MAX,
                             .shard_us = UINT32_MAX,
+                            .end_step = UINT32_MAX,
                             .checkpoint_steps = UINT32_MAX,
                             .fault_ms = UINT32_MAX,
                             .bound_ms = 120000};
@@ -63,19 +66,24 @@ void gw_sim_draw(gw_sim_options *o) {
     draw_rate(&rng, &o->drop_permille, 0.5, 1, 100);
     draw_rate(&rng, &o->duplicate_permille, 0.3, 1, 100);
     draw(&rng, &o->delay_us, UINT32_MAX, 100, 5000);
+    draw_rate(&rng, &o->stop_ms, 0.15, 3000, 15000);
+    draw_rate(&rng, &o->corrupt_permille, 0.2, 1, 10);
+    draw(&rng, &o->founders, 0, 1, o->peers);
+    if (o->majority) o->founders = o->peers;
+    draw_rate(&rng, &o->end_step, 0.2, o->steps / 2 + 1, o->steps);
 }
 
 const char *gw_sim_command(const gw_sim_options *o, char *text, size_t size) {
-    snprintf(
-        text, size,
-        "godwit sim --seed %" PRIu64
-        " --peers %u --steps %u --shards %u --quorum %s --shard-us %u --checkpoint-every %u --crash-ms %u "
-        "--restart-ms %u --pause-ms %u --partition-ms %u --break-ms %u --leave-ms %u --disk-ms %u "
-        "--drop %u --duplicate %u --delay-us %u --fault-ms %u --bound-ms %u",
-        o->seed, o->peers, o->steps, o->shards, o->majority ? "majority" : "any", o->shard_us,
-        o->checkpoint_steps, o->crash_ms, o->restart_ms, o->pause_ms, o->partition_ms, o->break_ms,
-        o->leave_ms, o->disk_ms, o->drop_permille, o->duplicate_permille, o->delay_us, o->fault_ms,
-        o->bound_ms);
+    snprintf(text, size,
+             "godwit sim --seed %" PRIu64 " --peers %u --founders %u --steps %u --shards %u --quorum %s "
+             "--shard-us %u --checkpoint-every %u --end-step %u --crash-ms %u "
+             "--restart-ms %u --pause-ms %u --partition-ms %u --break-ms %u --leave-ms %u --disk-ms %u "
+             "--stop-ms %u --corrupt %u "
+             "--drop %u --duplicate %u --delay-us %u --fault-ms %u --bound-ms %u",
+             o->seed, o->peers, o->founders, o->steps, o->shards, o->majority ? "majority" : "any",
+             o->shard_us, o->checkpoint_steps, o->end_step, o->crash_ms, o->restart_ms, o->pause_ms,
+             o->partition_ms, o->break_ms, o->leave_ms, o->disk_ms, o->stop_ms, o->corrupt_permille,
+             o->drop_permille, o->duplicate_permille, o->delay_us, o->fault_ms, o->bound_ms);
     return text;
 }
 
@@ -214,7 +222,9 @@ void gw_sim_run(const gw_sim_options *options, gw_sim_result *result) {
     c->network.deliver = deliver;
     for (uint32_t i = 0; i < c->count; i++) {
         gw_sim_event event = {.run = start_one, .context = c, .a = i};
-        gw_sim_schedule(c->engine, sim_now(c) + sim_between(c, 0, 500) * SIM_MS, &event);
+        bool late = options->founders < options->peers && sim_chance(c, 0.4);
+        uint64_t most_ms = late ? options->fault_ms : 500;
+        gw_sim_schedule(c->engine, sim_now(c) + sim_between(c, 0, most_ms) * SIM_MS, &event);
     }
     sim_faults_plan(c);
     run_until(c, sim_now(c) + (uint64_t)options->fault_ms * SIM_MS);
@@ -241,6 +251,8 @@ void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->breaks += one->breaks;
     into->leaves += one->leaves;
     into->disk_faults += one->disk_faults;
+    into->stops += one->stops;
+    into->corruptions += one->corruptions;
     into->lost_answers += one->lost_answers;
     into->failed_reductions += one->failed_reductions;
     into->split_reductions += one->split_reductions;
