@@ -308,12 +308,12 @@ static bool states_agree(gw_peer *p, const int64_t *slots) {
 }
 
 static const char *what_is_wrong(gw_peer *p, const gw_event *event) {
+    if (!event->coverage_ok) return "its coverage is wrong";
+    if (!event->fingerprint_ok) return "its fingerprint is wrong";
     for (uint32_t rank = 0; rank < p->view.count; rank++) {
         const int64_t *row = event->slots + (size_t)rank * GW_SLOTS;
         if (row[GW_SLOT_CHECK] != row_check(row)) return "a member's decisions were damaged on the way";
     }
-    if (!event->coverage_ok) return "its coverage is wrong";
-    if (!event->fingerprint_ok) return "its fingerprint is wrong";
     return states_agree(p, event->slots) ? NULL : "the members' states differ";
 }
 

@@ -88,6 +88,9 @@ static void work(flock *f, uint32_t i) {
             post(f, i, 10, death);
             return;
         }
+        bool lost = p->loses_shard;
+        p->loses_shard = false;
+        if (lost) continue;
         p->adds[shard]++;
         p->computed++;
         gw_set_add(&p->added, shard);
@@ -203,9 +206,10 @@ static void tell_reduced(flock *f, const gw_view *view) {
                           .fingerprint_ok = right,
                           .bad_count = bad};
         flock_event *e = post(f, i, 1000, event);
+        f->peers[i].reducing = 0;
+        if (!right) continue; /* of a wrong sum nothing is believed */
         e->slots = malloc(view->count * GW_SLOTS * sizeof *e->slots);
         memcpy(e->slots, slots, view->count * GW_SLOTS * sizeof *e->slots);
-        f->peers[i].reducing = 0;
     }
 }
 

@@ -168,6 +168,20 @@ Test(peer, another_job_is_turned_away_naming_both_values) {
     flock_close(&f);
 }
 
+Test(peer, a_sum_without_one_shard_is_not_applied_but_repaired) {
+    flock f;
+    flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+    start_all(&f);
+    cr_assert(flock_run(&f, some_at_step_5, MOST_EVENTS));
+    f.peers[1].loses_shard = true;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    expect_done(&f, 3);
+    gw_peer_status status;
+    gw_peer_status_get(f.peers[0].brain, &status);
+    cr_assert_geq(status.shards_repaired, 1);
+    flock_close(&f);
+}
+
 Test(peer, a_bad_element_stops_every_peer_alike) {
     flock f;
     flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);

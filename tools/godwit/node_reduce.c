@@ -133,17 +133,18 @@ static void run_reduce(void *context) {
     gw_err err = {0};
     mail->event.outcome = atomic_load(&node->reduction.stop) ? GW_ABORTED : reduce_all(r, &verdict, &err);
     if (mail->event.outcome == GW_DONE) {
-        gw_device *device = node->device;
-        mail->slots = calloc(device->layout->boundary_words, sizeof(int64_t));
-        GW_CHECK(mail->slots != NULL);
-        device->ops->boundary(device, mail->slots);
-        mail->event.slots = mail->slots;
         mail->event.coverage_ok = verdict.coverage_ok;
         mail->event.fingerprint_ok = verdict.fingerprint_ok;
         mail->event.bad_count = verdict.bad;
         if (!verdict.coverage_ok || !verdict.fingerprint_ok) {
             gw_fail(&err, GW_E_CORRUPT, "bucket %u", verdict.bucket);
             gw_mail_text(mail, err.text);
+        } else {
+            gw_device *device = node->device;
+            mail->slots = calloc(device->layout->boundary_words, sizeof(int64_t));
+            GW_CHECK(mail->slots != NULL);
+            device->ops->boundary(device, mail->slots);
+            mail->event.slots = mail->slots;
         }
     } else {
         gw_mail_text(mail, mail->event.outcome == GW_ABORTED ? "ended by a change of view" : err.text);

@@ -120,16 +120,15 @@ static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *
     e->ended = true;
     m->reduce_token = 0;
     if (r->broken) c->result->split_reductions++;
-    bool corrupt = !c->calm && sim_chance(c, c->options->corrupt_permille / 1000.0);
+    bool corrupt = !c->calm && sim_chance(c, c->options->corrupt_permille / 1000.0), whole = covers(&m->sum);
     c->result->corruptions += corrupt;
     gw_event event = {.kind = GW_EV_REDUCED,
                       .token = e->token,
                       .outcome = GW_DONE,
-                      .coverage_ok = covers(&m->sum),
+                      .coverage_ok = whole,
                       .fingerprint_ok = !corrupt,
-                      .slots = slots};
-    if (!event.coverage_ok)
-        sim_trace(c, "peer %u: sum of step %" PRIu64 " does not cover", p->number, r->step);
+                      .slots = whole && !corrupt ? slots : NULL};
+    if (!whole) sim_trace(c, "peer %u: sum of step %" PRIu64 " does not cover", p->number, r->step);
     sim_event(c, p, &event);
 }
 
