@@ -1,0 +1,15 @@
+/* How fast this core seals and opens records (net/record.h), right now. */
+#ifndef GODWIT_TOOLS_BENCH_RECORDS_H
+#define GODWIT_TOOLS_BENCH_RECORDS_H
+
+#include "net/record.h"
+
+typedef struct gw_record_speed {
+    double seal, open; /* bytes a nanosecond, wall time */
+} gw_record_speed;
+
+/* Seals and opens `bytes` bytes in records of `record_bytes`. */
+bool gw_record_measure_speed(gw_algorithm algorithm, uint32_t record_bytes, uint64_t bytes,
+                             gw_record_speed *speed, gw_err *err);
+
+#endif
