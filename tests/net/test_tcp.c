@@ -1,0 +1,195 @@
+/* Links of the TCP transport: made of streams, replaced, ended; frames in bits and pieces, tampered records.
+ */
+#include "data_rig.h"
+
+#include "net/request.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { WORDS = 1, FRAME = 8 + GW_LANE_HEADER };
+
+static uint64_t word;
+
+static gw_detached stream_of(const gw_peer_id *peer, uint64_t stream_word, int *other) {
+    int fds[2];
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    *other = fds[1];
+    gw_detached stream = {.fd = fds[0], .remote = {.id = *peer, .kind = GW_STREAM_DATA, .word = stream_word}};
+    gw_cipher_start(&stream.seal, GW_ALGORITHM_PLAIN, NULL, GW_RECORD_DATA);
+    gw_cipher_start(&stream.open, GW_ALGORITHM_PLAIN, NULL, GW_RECORD_DATA);
+    return stream;
+}
+
+static void expect_closed(int fd) {
+    char byte;
+    fcntl(fd, F_SETFL, 0);
+    cr_assert_eq(recv(fd, &byte, 1, 0), 0);
+    close(fd);
+}
+
+Test(tcp, streams_that_make_no_sense_are_closed) {
+    rig *r = rig_open(1, 1, false);
+    gw_transport *t = r->peers[0].transport;
+    gw_peer_id peer = rig_id(4);
+    gw_err err;
+    int other;
+    gw_detached stream = stream_of(&peer, gw_tcp_stream_word(1, 0, 4), &other); /* another number of lanes */
+    cr_assert(!gw_tcp_adopt(t, &stream, &err) && err.code == GW_E_PEER);
+    expect_closed(other);
+    stream = stream_of(&peer, 1 << 16 | 3 << 8 | 3, &other); /* stream 3 of 3 */
+    cr_assert(!gw_tcp_adopt(t, &stream, &err) && err.code == GW_E_PEER);
+    expect_closed(other);
+    stream = stream_of(&peer, gw_tcp_stream_word(1, 0, 3), &other);
+    stream.remote.kind = GW_STREAM_CONTROL;
+    cr_assert(!gw_tcp_adopt(t, &stream, &err) && err.code == GW_E_PEER);
+    expect_closed(other);
+    cr_assert_eq(r->peers[0].ups, 0);
+    rig_close(r);
+    gw_tcp_options options = {.lanes = 0};
+    cr_assert(!gw_tcp_open(&options, &t, &err) && err.code == GW_E_USAGE);
+    options.lanes = GW_TCP_LANES + 1;
+    cr_assert(!gw_tcp_open(&options, &t, &err) && err.code == GW_E_USAGE);
+}
+
+Test(tcp, a_new_attempt_pushes_out_the_streams_of_an_older_one) {
+    rig *r = rig_open(1, 1, false);
+    gw_transport *t = r->peers[0].transport;
+    gw_peer_id peer = rig_id(4);
+    gw_err err;
+    int old[2], fresh[3], again;
+    for (uint32_t i = 0; i < 2; i++) {
+        gw_detached stream = stream_of(&peer, gw_tcp_stream_word(1, i, 3), &old[i]);
+        cr_assert(gw_tcp_adopt(t, &stream, &err));
+    }
+    gw_detached stream = stream_of(&peer, gw_tcp_stream_word(2, 2, 3), &fresh[2]);
+    cr_assert(gw_tcp_adopt(t, &stream, &err));
+    expect_closed(old[0]);
+    expect_closed(old[1]);
+    cr_assert_eq(r->peers[0].ups, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        stream = stream_of(&peer, gw_tcp_stream_word(2, i, 3), &fresh[i]);
+        cr_assert(gw_tcp_adopt(t, &stream, &err));
+    }
+    cr_assert_eq(r->peers[0].ups, 1);
+    stream = stream_of(&peer, gw_tcp_stream_word(3, 0, 3), &again); /* waits for the rest of it */
+    cr_assert(gw_tcp_adopt(t, &stream, &err));
+    gw_transport_unlink(t, &peer);
+    expect_closed(again);
+    for (uint32_t i = 0; i < 3; i++) expect_closed(fresh[i]);
+    rig_close(r);
+}
+
+Test(tcp, a_newer_link_ends_the_older_one) {
+    gw_err err;
+    rig *r = rig_open(2, 1, false);
+    cr_assert(gw_transport_register(r->peers[1].transport, WORDS, GW_REGION_WORDS, &word, sizeof word, &err));
+    rig_fence_all(r, 1);
+    gw_peer_id silent = rig_id(6);
+    int fds[3];
+    rig_link_raw(r, 0, &silent, fds);
+    gw_op op = {.kind = GW_OP_CAS, .token = 1, .peer = silent, .fence = rig_fence(1), .region = WORDS};
+    gw_transport_post(r->peers[0].transport, &op);
+    uint8_t frame[FRAME];
+    cr_assert_eq(recv(fds[0], frame, sizeof frame, MSG_WAITALL), sizeof frame);
+    int next[3];
+    rig_link_raw(r, 0, &silent, next);
+    cr_assert_eq(rig_completion(&r->peers[0]).status, GW_OP_UNKNOWN); /* it was asked over the old link */
+    for (uint32_t i = 0; i < 3; i++) expect_closed(fds[i]);
+    op.token = 2;
+    gw_transport_post(r->peers[0].transport, &op);
+    cr_assert_eq(recv(next[0], frame, sizeof frame, MSG_WAITALL),
+                 sizeof frame); /* and this over the new one */
+    cr_assert_eq(rig_downs(&r->peers[0]), 0);
+    for (uint32_t i = 0; i < 3; i++) close(next[i]);
+    rig_wait_downs(&r->peers[0], 1);
+    rig_close(r);
+}
+
+/* A frame of a FETCH_ADD of 1 on the word. */
+static void put_add(uint8_t frame[FRAME], uint64_t id) {
+    gw_request request = {
+        .kind = GW_OP_FETCH_ADD, .region = WORDS, .id = id, .fence = rig_fence(1), .operand = 1};
+    memset(frame, 0, FRAME);
+    frame[0] = 1;
+    gw_request_encode(&request, frame + 8);
+}
+
+static rig *server_and_stranger(bool sealed, int fds[3]) {
+    gw_err err;
+    gw_peer_id members[] = {rig_id(0), rig_id(6)};
+    gw_fence fence = rig_fence(1);
+    rig *r = rig_open(1, 1, sealed);
+    word = 0;
+    cr_assert(gw_transport_register(r->peers[0].transport, WORDS, GW_REGION_WORDS, &word, sizeof word, &err));
+    gw_transport_fence(r->peers[0].transport, &fence, members, 2);
+    rig_link_raw(r, 0, &members[1], fds);
+    return r;
+}
+
+Test(tcp, frames_may_come_in_bits_and_pieces) {
+    int fds[3];
+    rig *r = server_and_stranger(false, fds);
+    for (uint64_t i = 0; i < 50; i++) {
+        uint8_t frame[FRAME], answer[FRAME];
+        put_add(frame, i);
+        for (size_t at = 0; at < FRAME; at += 7) {
+            size_t count = FRAME - at < 7 ? FRAME - at : 7;
+            cr_assert_eq(send(fds[0], frame + at, count, 0), (ssize_t)count);
+        }
+        cr_assert_eq(recv(fds[0], answer, sizeof answer, MSG_WAITALL), sizeof answer);
+        cr_assert_eq(answer[8 + 16], i); /* the value before */
+    }
+    for (uint32_t i = 0; i < 3; i++) close(fds[i]);
+    rig_close(r);
+}
+
+Test(tcp, too_many_requests_at_once_end_the_link) {
+    int fds[3];
+    rig *r = server_and_stranger(false, fds);
+    uint8_t frame[FRAME], small[4096];
+    int bytes = 4096;
+    cr_assert_eq(setsockopt(fds[0], SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes), 0);
+    put_add(frame, 1);
+    /* Nobody reads the answers: they pile up until the server has had enough. */
+    while (send(fds[0], frame, sizeof frame, MSG_NOSIGNAL) == sizeof frame) continue;
+    rig_wait_downs(&r->peers[0], 1);
+    while (recv(fds[0], small, sizeof small, 0) > 0) continue;
+    for (uint32_t i = 0; i < 3; i++) close(fds[i]);
+    rig_close(r);
+}
+
+Test(tcp, tampered_and_repeated_records_end_the_link) {
+    for (int how = 0; how < 4; how++) {
+        int fds[3];
+        rig *r = server_and_stranger(true, fds);
+        gw_cipher seal;
+        gw_err err;
+        uint8_t frame[FRAME], record[FRAME + GW_RECORD_HEADER + GW_RECORD_TAG], answer[sizeof record];
+        static const uint8_t key[32] = {2}; /* what the rig lets the side that did not dial open with */
+        gw_cipher_start(&seal, gw_record_has_aes() ? GW_ALGORITHM_AES256GCM : GW_ALGORITHM_CHACHA20, key,
+                        GW_RECORD_DATA);
+        put_add(frame, 1);
+        cr_assert(gw_record_seal(&seal, frame, FRAME, how == 3, record, &err));
+        if (how == 1) record[20] ^= 1;
+        cr_assert_eq(send(fds[0], record, sizeof record, 0), sizeof record);
+        if (how == 0 || how == 2) {
+            cr_assert_eq(recv(fds[0], answer, sizeof answer, MSG_WAITALL), sizeof answer);
+            cr_assert_eq(__atomic_load_n(&word, __ATOMIC_SEQ_CST), 1);
+            if (how == 0) { /* well sealed, but not a frame */
+                cr_assert(gw_record_seal(&seal, frame, FRAME - 1, false, record, &err));
+                cr_assert_eq(send(fds[0], record, sizeof record - 1, 0), sizeof record - 1);
+            } else {
+                cr_assert_eq(send(fds[0], record, sizeof record, 0), sizeof record);
+            }
+        }
+        rig_wait_downs(&r->peers[0], 1);
+        cr_assert_eq(__atomic_load_n(&word, __ATOMIC_SEQ_CST), how == 0 || how == 2 ? 1 : 0);
+        for (uint32_t i = 0; i < 3; i++) close(fds[i]);
+        rig_close(r);
+    }
+}
