@@ -240,7 +240,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     } numbers[] = {{'p', "peers", 2, GW_MESH_PEERS},
                    {'l', "lanes", 1, GW_TCP_LANES},
                    {'r', "repeats", 1, MOST_REPEATS},
-                   {'b', "bytes", 8, 1l << 32}};
+                   {'b', "bytes", 8, 1L << 32}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (numbers[i].key != key) continue;
         char *end;
