@@ -66,14 +66,31 @@ static bool write_all(gw_io *io, int fd, const uint8_t *bytes, size_t length) {
     return true;
 }
 
+/* Whether the bytes may be written past the page cache. */
+static bool fits_direct(const void *bytes, size_t length) {
+    return length > 0 && length % GW_DURABLE_ALIGN == 0 && (uintptr_t)bytes % GW_DURABLE_ALIGN == 0;
+}
+
+/* 0, or the errno of what failed; `err` is set then and nothing is left. */
+static int create_and_write(gw_io *io, const char *path, int more_flags, const void *bytes, size_t length,
+                            int *fd, gw_err *err) {
+    *fd = io->open(io, path, O_WRONLY | O_CREAT | O_TRUNC | more_flags, 0600);
+    if (*fd >= 0 && write_all(io, *fd, bytes, length)) return 0;
+    int why = errno;
+    gw_fail_errno(err, why, "checkpoint/durable: %s %s", *fd < 0 ? "creating" : "writing", path);
+    if (*fd >= 0) {
+        io->close(io, *fd);
+        io->unlink(io, path);
+    }
+    return why;
+}
+
 bool gw_durable_begin(gw_io *io, const char *path, const void *bytes, size_t length, int *fd, gw_err *err) {
-    *fd = io->open(io, path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (*fd < 0) return gw_fail_errno(err, errno, "checkpoint/durable: creating %s", path);
-    if (write_all(io, *fd, bytes, length)) return true;
-    gw_fail_errno(err, errno, "checkpoint/durable: writing %s", path);
-    io->close(io, *fd);
-    io->unlink(io, path);
-    return false;
+    if (fits_direct(bytes, length)) {
+        int why = create_and_write(io, path, O_DIRECT, bytes, length, fd, err);
+        if (why != EINVAL) return why == 0; /* EINVAL: not on this file system, or not at this alignment */
+    }
+    return create_and_write(io, path, 0, bytes, length, fd, err) == 0;
 }
 
 bool gw_durable_finish(gw_io *io, const char *path, int fd, gw_err *err) {

@@ -1,5 +1,6 @@
 #include "checkpoint/staging.h"
 
+#include "checkpoint/durable.h"
 #include "core/check.h"
 #include "core/chunk.h"
 
@@ -16,7 +17,7 @@ bool gw_staging_init(gw_staging *pool, size_t bytes) {
 uint8_t *gw_staging_take(gw_staging *pool) {
     if (pool->idle_count > 0) return pool->idle[--pool->idle_count];
     if (pool->made == pool->most) return NULL;
-    uint8_t *buffer = malloc(GW_CHUNK_BYTES);
+    uint8_t *buffer = aligned_alloc(GW_DURABLE_ALIGN, GW_CHUNK_BYTES); /* for direct writes */
     if (buffer != NULL) pool->made++;
     return buffer;
 }

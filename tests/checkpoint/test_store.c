@@ -303,6 +303,33 @@ Test(store, interrupted_calls_are_repeated) {
     }
 }
 
+/* Whole aligned chunks are written past the page cache; a file system that will not have it gets them as
+ * usual, whether it says so at the open or at the write. */
+Test(store, a_file_system_without_direct_writes_will_do) {
+    static const fixture_call calls[] = {CALL_OPEN, CALL_WRITE};
+    uint8_t *aligned = aligned_alloc(4096, GW_CHUNK_BYTES);
+    cr_assert_not_null(aligned);
+    memset(aligned, 1, GW_CHUNK_BYTES);
+    gw_store_item item = {.bytes = aligned, .length = GW_CHUNK_BYTES};
+    gw_blake2b(aligned, GW_CHUNK_BYTES, item.name.bytes, sizeof item.name.bytes);
+    cr_assert(gw_store_put(store, 1, &item, 1, &err), "%s", err.text);
+    for (int i = 0; i < 2; i++) {
+        fixture_io faulty;
+        fixture_io_init(&faulty, calls[i], -1, EINVAL);
+        faulty.once = true;
+        reopen(&faulty);
+        cr_assert(gw_store_put(store, 1, &item, 1, &err), "%s", err.text); /* flushes the folder once */
+        char path[512];
+        fixture_chunk_path(folder, &item.name, path);
+        cr_assert_eq(unlink(path), 0);
+        atomic_store(&faulty.left, 0);
+        cr_assert(gw_store_put(store, 1, &item, 1, &err), "%s", err.text);
+        cr_assert_eq(atomic_load(&faulty.left), -1, "the call was refused");
+        cr_assert(gw_store_read(store, &item.name, bytes, GW_CHUNK_BYTES, &err), "%s", err.text);
+    }
+    free(aligned);
+}
+
 Test(store, a_read_only_disk_cannot_be_opened_for_writing) {
     gw_store_close(store);
     fixture_remove(folder);
