@@ -3,6 +3,7 @@
  * assertions are Criterion's; each test runs in a child process, one after another. Of Criterion's options it
  * knows --tap=FILE; others are ignored. */
 #include <criterion/criterion.h>
+#include <criterion/logging.h>
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -56,6 +57,15 @@ void criterion_test_die(const char *format, ...) {
     vfprintf(stderr, format, arguments);
     va_end(arguments);
     _exit(ASSERTION_FAILED);
+}
+
+void cr_log(enum criterion_severity severity, const char *format, ...) {
+    (void)severity;
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
 }
 
 static const struct criterion_test_extra_data *suite_of(const struct criterion_test *test) {

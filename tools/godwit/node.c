@@ -171,12 +171,15 @@ static int fail(gw_console *console, const gw_err *err) {
 int gw_node_run(const gw_run_options *options, gw_console *console) {
     gw_node *node = calloc(1, sizeof *node);
     GW_CHECK(node != NULL);
-    *node = (gw_node){.options = options, .console = console, .signal_fd = -1, .tcp_fd = -1, .udp_fd = -1};
+    *node = (gw_node){
+        .options = options, .console = console, .lock.fd = -1, .signal_fd = -1, .tcp_fd = -1, .udp_fd = -1};
     gw_err err = {0};
     sigset_t before;
     bool good = watch_signals(node, &before, &err) && gw_node_open(node, &err) && serve(node, &err);
     int code = good ? exit_code_of(node) : 0;
     if (good) gw_node_publish_end(node);
+    /* Nobody reads signals any more: a second one ends the process at once all the same. */
+    if (node->asked_to_leave) pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!gw_node_close(node)) {
         /* A worker's thread cannot be ended from outside; the process can. */
         gw_log(GW_WARN, "node", "a shard is still running; ending without it");

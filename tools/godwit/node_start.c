@@ -8,6 +8,7 @@
 #include "tools/godwit/node_inside.h"
 
 #include <ifaddrs.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,8 +123,14 @@ static uint32_t own_addrs(const gw_node *node, gw_addr *addrs) {
     return count > 0 ? count : 1;
 }
 
+/* Waits a second, or until a signal has come. */
+static bool pause_for_signal(const gw_node *node) {
+    struct pollfd signals = {.fd = node->signal_fd, .events = POLLIN};
+    return poll(&signals, 1, 1000) > 0;
+}
+
 /* Seeds may come up later, and so may their names: one that cannot be resolved now is asked for again until
- * the time to join has passed. */
+ * the time to join has passed, or somebody wants this peer to end. */
 static void resolve_seeds(const gw_node *node, gw_peer_config *config) {
     uint64_t end = gw_now_ns() + node->options->join_timeout_ns;
     for (uint32_t i = 0; i < node->options->seed_count; i++) {
@@ -135,8 +142,7 @@ static void resolve_seeds(const gw_node *node, gw_peer_config *config) {
             count = 0;
             if (!said) gw_log(GW_WARN, "node", "--join %s: %s", node->options->seeds[i], err.text);
             said = true;
-            if (err.code != GW_E_NOTFOUND || gw_now_ns() >= end) break;
-            sleep(1);
+            if (err.code != GW_E_NOTFOUND || gw_now_ns() >= end || pause_for_signal(node)) break;
         }
         for (size_t k = 0; k < count && config->seed_count < GW_MAX_SEEDS; k++)
             config->seeds[config->seed_count++] = found[k];
@@ -250,7 +256,6 @@ static bool open_http(gw_node *node, gw_err *err) {
 }
 
 bool gw_node_open(gw_node *node, gw_err *err) {
-    node->lock.fd = -1;
     node->shown.started_ns = gw_now_ns();
     pthread_mutex_init(&node->reduction.lock, NULL);
     pthread_cond_init(&node->reduction.changed, NULL);
@@ -278,9 +283,9 @@ bool gw_node_close(gw_node *node) {
     if (node->signal_fd >= 0) close(node->signal_fd);
     if (node->wires && atomic_load(&node->reduction.underway)) gw_node_reduce_stop(node);
     if (!gw_workers_end(node->workers, CLOSE_NS)) return false;
+    gw_node_unlisten(node); /* before the helpers: one may be fetching a state from a peer that is silent */
     gw_helper_close(node->compute);
     gw_helper_close(node->disk);
-    gw_node_unlisten(node);
     gw_wires_close(node->wires);
     gw_saver_close(node->saver);
     gw_store_close(node->store);

@@ -43,7 +43,7 @@ struct gw_wires {
     uint32_t streams;
     uint64_t attempts;
     gw_wire *first;
-    bool stopped;
+    bool stopped; /* changed by the loop, under the lock */
     pthread_mutex_t lock;
     pthread_cond_t changed;
 };
@@ -292,10 +292,14 @@ gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_fetch_pro
 
 void gw_wires_stop(gw_wires *wires) {
     if (!wires) return;
+    pthread_mutex_lock(&wires->lock);
     wires->stopped = true;
+    pthread_cond_broadcast(&wires->changed);
+    pthread_mutex_unlock(&wires->lock);
     for (gw_wire *wire = wires->first; wire; wire = wire->next) {
         gw_timer_cancel(&wire->redial);
         drop_dials(wire);
+        gw_transport_unlink(wires->transport, &wire->id);
     }
 }
 
@@ -358,7 +362,7 @@ bool gw_wires_wait(gw_wires *wires, const gw_peer_id *members, uint32_t count, c
     struct timespec until = {.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u)};
     pthread_mutex_lock(&wires->lock);
     bool good;
-    while (!(good = all_stand(wires, members, count, self, missing)) && !atomic_load(stop))
+    while (!(good = all_stand(wires, members, count, self, missing)) && !atomic_load(stop) && !wires->stopped)
         if (pthread_cond_timedwait(&wires->changed, &wires->lock, &until) != 0) break;
     pthread_mutex_unlock(&wires->lock);
     return good;

@@ -28,7 +28,9 @@ struct gw_wire_op {
 /* `local` must outlive the wires. The provider answers others' fetches. */
 gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_fetch_provider *provider,
                         gw_collective_done *done, void *done_context, gw_err *err);
-/* First step of closing: no stream or timer of the loop is left. NULL is allowed. */
+/* First step of closing: no stream or timer of the loop is left, and no peer is reached any more: what is
+ * outstanding completes, what is started later is unreachable, and nobody waits for connections. Who fetches
+ * thus comes to an end. NULL is allowed. */
 void gw_wires_stop(gw_wires *wires);
 /* Ends all connections and threads; every operation has completed afterwards. NULL is allowed. */
 void gw_wires_close(gw_wires *wires);
@@ -53,8 +55,8 @@ bool gw_wires_share_word(gw_wires *wires, _Atomic uint64_t *word, gw_err *err);
 void gw_wires_post(gw_wires *wires, gw_op *request, gw_wire_op *op);
 /* Any thread: what is outstanding on `peer` completes with GW_OP_UNKNOWN. */
 void gw_wires_abandon(gw_wires *wires, const gw_peer_id *peer);
-/* Any thread that may wait: until data connections to all of `members` but `self` stand, *stop is set, or
- * `patience_ns` has passed. False then; *missing is one without a connection. */
+/* Any thread that may wait: until data connections to all of `members` but `self` stand, *stop is set, the
+ * wires are stopped, or `patience_ns` has passed. False then; *missing is one without a connection. */
 bool gw_wires_wait(gw_wires *wires, const gw_peer_id *members, uint32_t count, const gw_peer_id *self,
                    const atomic_bool *stop, uint64_t patience_ns, gw_peer_id *missing);
 /* Wakes gw_wires_wait after *stop was set. Any thread. */
