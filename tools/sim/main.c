@@ -206,14 +206,14 @@ static void on_abort(int signal_number) {
 static void summary(uint64_t count, uint64_t failed, const gw_sim_result *all) {
     printf("godwit sim: %" PRIu64 " seeds, %" PRIu64 " failed, %.2f virtual hours, %" PRIu64
            " events, %" PRIu64 " steps applied, %" PRIu64 " views, %" PRIu64 " repairs, %" PRIu64
-           " steals, %" PRIu64 " resumes; faults: %" PRIu64 " crashes, %" PRIu64 " restarts, %" PRIu64
-           " pauses, %" PRIu64 " partitions, %" PRIu64 " one-way cuts, %" PRIu64 " broken links, %" PRIu64
-           " leaves, %" PRIu64 " full disks, %" PRIu64 " stops, %" PRIu64 " damaged sums, %" PRIu64
-           " lost answers, %" PRIu64 " failed and %" PRIu64 " split reductions\n",
+           " steals, %" PRIu64 " resumes, %" PRIu64 " ended by poison; faults: %" PRIu64 " crashes, %" PRIu64
+           " restarts, %" PRIu64 " pauses, %" PRIu64 " partitions, %" PRIu64 " one-way cuts, %" PRIu64
+           " broken links, %" PRIu64 " leaves, %" PRIu64 " full disks, %" PRIu64 " stops, %" PRIu64
+           " damaged sums, %" PRIu64 " lost answers, %" PRIu64 " failed and %" PRIu64 " split reductions\n",
            count, failed, (double)all->virtual_ns / 3.6e12, all->events, all->steps_applied, all->views,
-           all->repairs, all->steals, all->resumes, all->crashes, all->restarts, all->pauses, all->partitions,
-           all->one_way, all->breaks, all->leaves, all->disk_faults, all->stops, all->corruptions,
-           all->lost_answers, all->failed_reductions, all->split_reductions);
+           all->repairs, all->steals, all->resumes, all->poisoned, all->crashes, all->restarts, all->pauses,
+           all->partitions, all->one_way, all->breaks, all->leaves, all->disk_faults, all->stops,
+           all->corruptions, all->lost_answers, all->failed_reductions, all->split_reductions);
 }
 
 int gw_sim_main(int argc, char **argv) {

@@ -171,7 +171,7 @@ static bool is_over(sim_cluster *c) {
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_peer *p = &c->peers[i];
         if (p->finished && names_poison(c, p)) {
-            c->result->poisoned = true;
+            c->result->poisoned = 1;
             return true;
         }
         if (failed_end(c, p)) {
@@ -267,6 +267,7 @@ void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->leaves += one->leaves;
     into->disk_faults += one->disk_faults;
     into->stops += one->stops;
+    into->poisoned += one->poisoned;
     into->corruptions += one->corruptions;
     into->lost_answers += one->lost_answers;
     into->failed_reductions += one->failed_reductions;

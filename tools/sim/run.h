@@ -27,7 +27,7 @@ typedef struct gw_sim_options {
 
 typedef struct gw_sim_result {
     bool failed;
-    bool poisoned; /* ended early: a shard was named poison after three deaths, as it should be */
+    uint64_t poisoned; /* ended early: a shard was named poison after three deaths, as it should be */
     char why[512];
     uint64_t virtual_ns, events, healed_ns, done_ns;
     uint64_t views, repairs, steals, steps_applied;
