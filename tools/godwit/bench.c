@@ -16,6 +16,8 @@ static const struct {
     {"steal", (char[]){"godwit bench steal"}, gw_bench_steal, "a steal's round trip over TCP"},
     {"aead", (char[]){"godwit bench aead"}, gw_bench_aead, "encryption, one core"},
     {"accumulate", (char[]){"godwit bench accumulate"}, gw_bench_accumulate, "rounding and adding exactly"},
+    {"checkpoint", (char[]){"godwit bench checkpoint"}, gw_bench_checkpoint,
+     "hashing, writing and restoring a state"},
     {"digits", (char[]){"godwit bench digits"}, gw_bench_digits,
      "training, against its matrix products alone"},
 };
