@@ -11,7 +11,8 @@
  *
  * The state of the job is 64 bits: S_{t+1} is a hash of S_t and the sum of step t, and a shard's contribution
  * is a hash of (S_t, t, shard). An accumulator counts each shard by itself, so a sum that lost or doubled one
- * is seen exactly. The states that an undisturbed run would reach are computed beforehand. */
+ * is seen exactly. The states that an undisturbed run would reach are computed beforehand. With --reduce fast
+ * a sum depends on the view that made it, as float sums do: lineages that forked show at once. */
 #ifndef GODWIT_TOOLS_SIM_CLUSTER_H
 #define GODWIT_TOOLS_SIM_CLUSTER_H
 
@@ -40,7 +41,7 @@ typedef struct sim_op {
 } sim_op;
 
 typedef struct sim_saved { /* chunks and perhaps the manifest of one step's state, on a disk */
-    uint64_t step;
+    uint64_t step, state;
     gw_set chunks;
     bool manifest;
 } sim_saved;
@@ -55,6 +56,8 @@ typedef struct sim_disk {
 typedef struct sim_sum {
     bool there;
     uint64_t step, value;
+    uint64_t state; /* what it was computed from */
+    bool mixed;     /* computed from different states */
     uint32_t shards;
     uint8_t *times; /* how often each shard is in it */
 } sim_sum;
@@ -75,6 +78,7 @@ typedef struct sim_asked { /* a one-sided operation without an answer so far */
 typedef struct sim_memory {
     bool has_state;
     uint64_t step, state;
+    uint64_t saved_step, saved_state; /* of the last SAVE */
     sim_sum accumulator, sum;
     uint64_t sum_epoch, sum_name; /* the view that made the sum: its epoch and the front of its name */
     gw_view fence;                /* epoch 0 = closed */
@@ -134,6 +138,10 @@ typedef struct sim_entry { /* one member in a collective */
     int64_t row[GW_SLOTS];
 } sim_entry;
 
+typedef struct sim_made { /* fast: what a view made of a step */
+    uint64_t view, step, state;
+} sim_made;
+
 typedef struct sim_reduction {
     gw_view view;
     uint64_t step;
@@ -157,7 +165,10 @@ struct sim_cluster {
     uint64_t *states;    /* S_0 .. S_steps as they must be */
     uint64_t *committed; /* majority: by epoch, the name (front) of the view that committed a step in it */
     uint64_t committed_capacity;
-    bool calm; /* no more faults */
+    sim_made *made; /* fast only */
+    uint32_t made_count, made_capacity;
+    gw_hash final_root; /* of the first peer that was done */
+    bool calm;          /* no more faults */
 };
 
 /* --- cluster.c --- */
@@ -209,7 +220,7 @@ void sim_reductions_free(sim_cluster *c);
 /* --- cluster_disk.c --- */
 void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action);
 uint32_t sim_disk_inventory(const sim_cluster *c, const sim_peer *p, gw_inventory *inventory, uint32_t most);
-gw_hash sim_root_of(const sim_cluster *c, uint64_t step); /* of S_step as it must be */
+gw_hash sim_root(uint64_t step, uint64_t state);
 void sim_disk_free(sim_disk *disk);
 
 /* --- faults.c --- */

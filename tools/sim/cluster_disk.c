@@ -35,15 +35,15 @@ static gw_hash root_of(uint64_t step, const gw_hash *hashes, uint32_t count) {
     return root;
 }
 
-gw_hash sim_root_of(const sim_cluster *c, uint64_t step) {
+gw_hash sim_root(uint64_t step, uint64_t state) {
     gw_hash hashes[SIM_CHUNKS];
-    for (uint32_t i = 0; i < SIM_CHUNKS; i++) hashes[i] = chunk_hash(c->states[step], i);
+    for (uint32_t i = 0; i < SIM_CHUNKS; i++) hashes[i] = chunk_hash(state, i);
     return root_of(step, hashes, SIM_CHUNKS);
 }
 
-static sim_saved *saved_of(sim_disk *disk, uint64_t step, bool make) {
+static sim_saved *saved_of(sim_disk *disk, uint64_t step, uint64_t state, bool make) {
     for (uint32_t i = 0; i < disk->saved_count; i++)
-        if (disk->saved[i].step == step) return &disk->saved[i];
+        if (disk->saved[i].step == step && disk->saved[i].state == state) return &disk->saved[i];
     if (!make) return NULL;
     if (disk->saved_count == SIM_SAVED) { /* the oldest without a manifest is a left-over */
         for (uint32_t i = 0; i < disk->saved_count; i++) {
@@ -55,19 +55,21 @@ static sim_saved *saved_of(sim_disk *disk, uint64_t step, bool make) {
     }
     GW_CHECK(disk->saved_count < SIM_SAVED);
     sim_saved *saved = &disk->saved[disk->saved_count++];
-    *saved = (sim_saved){.step = step, .chunks = gw_set_of(SIM_CHUNKS)};
+    *saved = (sim_saved){.step = step, .state = state, .chunks = gw_set_of(SIM_CHUNKS)};
     return saved;
 }
 
 uint32_t sim_disk_inventory(const sim_cluster *c, const sim_peer *p, gw_inventory *inventory, uint32_t most) {
     uint32_t count = 0;
     for (uint64_t step = c->options->steps + 1; step-- > 0 && count < most;) { /* newest first */
-        sim_saved *saved = saved_of((sim_disk *)&p->disk, step, false);
-        if (saved == NULL || !saved->manifest) continue;
-        inventory[count++] = (gw_inventory){.step = step,
-                                            .root = sim_root_of(c, step),
-                                            .fingerprint = sim_fingerprint(c->states[step]),
-                                            .chunks = saved->chunks};
+        for (uint32_t i = 0; i < p->disk.saved_count && count < most; i++) {
+            const sim_saved *saved = &p->disk.saved[i];
+            if (saved->step != step || !saved->manifest) continue;
+            inventory[count++] = (gw_inventory){.step = step,
+                                                .root = sim_root(step, saved->state),
+                                                .fingerprint = sim_fingerprint(saved->state),
+                                                .chunks = saved->chunks};
+        }
     }
     return count;
 }
@@ -103,7 +105,7 @@ static void persist(sim_cluster *c, sim_peer *p, const gw_action *action) {
 
 static void chunk_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (p->disk_bad_until_ns > sim_now(c)) return;
-    gw_set_add(&saved_of(&p->disk, op->x, true)->chunks, (uint32_t)op->y);
+    gw_set_add(&saved_of(&p->disk, op->x, op->z, true)->chunks, (uint32_t)op->y);
 }
 
 static void stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
@@ -130,11 +132,15 @@ static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
                       p->m.step);
         return;
     }
+    p->m.saved_step = action->step;
+    p->m.saved_state = p->m.state;
     uint64_t time_ns = sim_between(c, 5 * SIM_MS, 200 * SIM_MS);
     for (uint32_t i = 0; i < action->count && !action->flag; i++) {
         sim_op op = sim_op_to(p, chunk_durable);
         op.x = action->step;
         op.y = action->chunks[i];
+        op.z = p->m.state;
+
         sim_later(c, i % 2 == 0 ? time_ns / 2 : time_ns - 1, &op);
     }
     sim_op op = sim_op_to(p, stored);
@@ -148,8 +154,8 @@ static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
 
 static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
     bool failed = op->y == 0 && p->disk_bad_until_ns > sim_now(c);
-    gw_hash root = sim_root_of(c, op->x);
-    if (op->y == 0 && !failed) saved_of(&p->disk, op->x, true)->manifest = true;
+    gw_hash root = sim_root(op->x, op->z);
+    if (op->y == 0 && !failed) saved_of(&p->disk, op->x, op->z, true)->manifest = true;
     gw_event event = {.kind = GW_EV_MANIFEST_STORED,
                       .token = op->token,
                       .outcome = failed ? GW_FAILED : GW_DONE,
@@ -159,8 +165,9 @@ static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
 }
 
 static void manifest(sim_cluster *c, sim_peer *p, const gw_action *action) {
-    gw_hash root = root_of(action->step, action->hashes, action->count), right = sim_root_of(c, action->step);
-    if (!gw_hash_equal(&root, &right)) {
+    gw_hash root = root_of(action->step, action->hashes, action->count);
+    gw_hash right = sim_root(p->m.saved_step, p->m.saved_state);
+    if (p->m.saved_step != action->step || !gw_hash_equal(&root, &right)) {
         sim_violation(c, "peer %u writes a manifest of step %" PRIu64 " of another state", p->number,
                       action->step);
         return;
@@ -169,16 +176,17 @@ static void manifest(sim_cluster *c, sim_peer *p, const gw_action *action) {
     op.token = action->token;
     op.x = action->step;
     op.y = action->flag;
+    op.z = p->m.saved_state;
     sim_later(c, sim_between(c, SIM_MS, 20 * SIM_MS), &op);
 }
 
-static void retain(const sim_cluster *c, sim_peer *p, const gw_action *action) {
+static void retain(sim_peer *p, const gw_action *action) {
     sim_disk *disk = &p->disk;
     uint64_t oldest = UINT64_MAX;
     uint32_t kept = 0;
     bool keep[SIM_SAVED];
     for (uint32_t i = 0; i < disk->saved_count; i++) {
-        gw_hash root = sim_root_of(c, disk->saved[i].step);
+        gw_hash root = sim_root(disk->saved[i].step, disk->saved[i].state);
         keep[i] = false;
         for (uint32_t k = 0; k < action->count; k++) keep[i] |= gw_hash_equal(&root, &action->hashes[k]);
         if (keep[i] && disk->saved[i].step < oldest) oldest = disk->saved[i].step;
@@ -198,6 +206,8 @@ static void retain(const sim_cluster *c, sim_peer *p, const gw_action *action) {
 typedef struct fetch {
     gw_load_kind kind;
     uint64_t step, fingerprint, since_ns;
+    gw_hash root;
+
     uint32_t sources[SIM_PEERS], count; /* donors or holders */
 } fetch;
 
@@ -207,23 +217,36 @@ static bool may_fetch(const sim_cluster *c, const sim_peer *p, const sim_peer *f
            sim_reaches_both(c, p->number, from->number);
 }
 
-static bool chunks_at_hand(const sim_cluster *c, sim_peer *p, const fetch *f) {
+static const sim_saved *saved_as(const sim_disk *disk, const gw_hash *root, uint64_t step) {
+    for (uint32_t i = 0; i < disk->saved_count; i++) {
+        gw_hash one = sim_root(disk->saved[i].step, disk->saved[i].state);
+        if (disk->saved[i].step == step && gw_hash_equal(&one, root)) return &disk->saved[i];
+    }
+    return NULL;
+}
+
+static bool chunks_at_hand(const sim_cluster *c, const sim_peer *p, const fetch *f, uint64_t *state) {
     gw_set all = gw_set_of(SIM_CHUNKS);
     for (uint32_t i = 0; i <= f->count; i++) {
         const sim_peer *from = i < f->count ? &c->peers[f->sources[i]] : p;
-        const sim_saved *saved = saved_of((sim_disk *)&from->disk, f->step, false);
-        if (saved != NULL && may_fetch(c, p, from)) gw_set_unite(&all, &saved->chunks);
+        const sim_saved *saved = saved_as(&from->disk, &f->root, f->step);
+        if (saved == NULL || !may_fetch(c, p, from)) continue;
+        gw_set_unite(&all, &saved->chunks);
+        *state = saved->state;
     }
     bool complete = gw_set_count(&all) == SIM_CHUNKS;
     gw_set_free(&all);
     return complete;
 }
 
-static bool donor_at_hand(const sim_cluster *c, const sim_peer *p, const fetch *f) {
+static bool donor_at_hand(const sim_cluster *c, const sim_peer *p, const fetch *f, uint64_t *state) {
     for (uint32_t i = 0; i < f->count; i++) {
         const sim_peer *donor = &c->peers[f->sources[i]];
-        if (donor != p && may_fetch(c, p, donor) && donor->m.has_state && donor->m.step == f->step)
-            return true;
+        if (donor == p || !may_fetch(c, p, donor) || !donor->m.has_state || donor->m.step != f->step)
+            continue;
+        if (f->fingerprint != 0 && sim_fingerprint(donor->m.state) != f->fingerprint) continue;
+        *state = donor->m.state;
+        return true;
     }
     return false;
 }
@@ -231,9 +254,11 @@ static bool donor_at_hand(const sim_cluster *c, const sim_peer *p, const fetch *
 static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     fetch f;
     memcpy(&f, op->bytes, sizeof f);
+    uint64_t state = c->states[0];
+
     bool there = f.kind == GW_LOAD_INIT       ? f.step == 0
-                 : f.kind == GW_LOAD_MANIFEST ? chunks_at_hand(c, p, &f)
-                                              : donor_at_hand(c, p, &f);
+                 : f.kind == GW_LOAD_MANIFEST ? chunks_at_hand(c, p, &f, &state)
+                                              : donor_at_hand(c, p, &f, &state);
     if (!there && sim_now(c) - f.since_ns < FETCH_MOST_NS) {
         sim_later(c, 50 * SIM_MS, op);
         return;
@@ -242,8 +267,7 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (there) {
         p->m.has_state = true;
         p->m.step = f.step;
-        p->m.state =
-            c->states[f.step]; /* every state held anywhere is the right one: checked when it is made */
+        p->m.state = state;
         event.fingerprint = sim_fingerprint(p->m.state);
     } else {
         event.text = "no source could be reached";
@@ -252,7 +276,11 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
 }
 
 static void load(sim_cluster *c, sim_peer *p, const gw_action *action) {
-    fetch f = {.kind = action->load_kind, .step = action->step, .since_ns = sim_now(c)};
+    fetch f = {.kind = action->load_kind,
+               .step = action->step,
+               .fingerprint = action->fingerprint,
+               .root = action->root};
+    f.since_ns = sim_now(c);
     const gw_peer_id *sources = action->load_kind == GW_LOAD_PEERS ? action->donors : action->holders;
     for (uint32_t i = 0; sources != NULL && i < action->count; i++)
         f.sources[f.count++] = sim_by_id(c, &sources[i])->number;
@@ -278,7 +306,7 @@ void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action) {
         manifest(c, p, action);
         break;
     case GW_ACT_RETAIN:
-        retain(c, p, action);
+        retain(p, action);
         break;
     default:
         load(c, p, action);

@@ -100,6 +100,11 @@ static void add_up(const sim_reduction *r, sim_sum *sum, int64_t *slots) {
         for (uint32_t s = 0; s < first->shards; s++)
             sum->times[s] = (uint8_t)(sum->times[s] + e->snapshot.times[s]);
         sum->value += e->snapshot.value;
+        if (e->snapshot.mixed ||
+            (sum->state != 0 && e->snapshot.state != 0 && sum->state != e->snapshot.state))
+            sum->mixed = true;
+        if (e->snapshot.state != 0) sum->state = e->snapshot.state;
+
         memcpy(slots + (size_t)i * GW_SLOTS, e->row, sizeof e->row);
     }
 }
@@ -117,6 +122,8 @@ static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *
     add_up(r, &m->sum, slots);
     m->sum_epoch = r->view.epoch;
     m->sum_name = front_of(&r->view.name);
+    if (c->options->fast) m->sum.value ^= gw_mix64(m->sum_name);
+
     e->ended = true;
     m->reduce_token = 0;
     if (r->broken) c->result->split_reductions++;
@@ -262,7 +269,11 @@ static void check_sum(sim_cluster *c, const sim_peer *p, const gw_action *action
         if (m->sum.times[s] != 1)
             sim_violation(c, "peer %u applies a sum of step %" PRIu64 " that has shard %u %u times",
                           p->number, action->step, s, m->sum.times[s]);
+    if (m->sum.mixed || m->sum.state != m->state)
+        sim_violation(c, "peer %u applies a sum of step %" PRIu64 " that was computed from other states",
+                      p->number, action->step);
     if (!c->options->majority) return;
+
     if (m->sum_epoch >= c->committed_capacity) {
         uint64_t capacity = 2 * m->sum_epoch + 64;
         c->committed = realloc(c->committed, capacity * sizeof *c->committed);
@@ -276,6 +287,24 @@ static void check_sum(sim_cluster *c, const sim_peer *p, const gw_action *action
     c->committed[m->sum_epoch] = m->sum_name;
 }
 
+/* fast: the members of a view make the same of a step. */
+static void check_lineage(sim_cluster *c, const sim_peer *p) {
+    const sim_memory *m = &p->m;
+    for (uint32_t i = 0; i < c->made_count; i++) {
+        if (c->made[i].view != m->sum_name || c->made[i].step != m->step) continue;
+        if (c->made[i].state != m->state)
+            sim_violation(c, "peer %u holds another state of step %" PRIu64 " than others of its view",
+                          p->number, m->step);
+        return;
+    }
+    if (c->made_count == c->made_capacity) {
+        c->made_capacity = 2 * c->made_capacity + 64;
+        c->made = realloc(c->made, c->made_capacity * sizeof *c->made);
+        GW_CHECK(c->made != NULL);
+    }
+    c->made[c->made_count++] = (sim_made){m->sum_name, m->step, m->state};
+}
+
 static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_memory *m = &p->m;
     m->applying = false;
@@ -284,6 +313,8 @@ static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
     c->result->steps_applied++;
     if (m->step > sim_last_step(c->options))
         sim_violation(c, "peer %u computes step %" PRIu64 " after the job has ended", p->number, m->step - 1);
+    else if (c->options->fast)
+        check_lineage(c, p);
     else if (m->state != c->states[m->step])
         sim_violation(c, "peer %u holds another state of step %" PRIu64 " than the undisturbed run",
                       p->number, m->step);

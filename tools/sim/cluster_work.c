@@ -51,6 +51,11 @@ static void shard_done(sim_cluster *c, sim_peer *p, const sim_op *op) {
     GW_CHECK(worker->shard < m->accumulator.shards);
     m->accumulator.times[worker->shard]++;
     m->accumulator.value += op->z;
+    uint64_t from;
+    memcpy(&from, op->bytes, sizeof from);
+    if (m->accumulator.state != 0 && m->accumulator.state != from) m->accumulator.mixed = true;
+    m->accumulator.state = from;
+
     m->done++;
     perhaps_sealed(c, p);
     feed(c, p);
@@ -69,6 +74,9 @@ static void compute(sim_cluster *c, sim_peer *p, uint32_t w) {
     op.x = w;
     op.y = m->workers[w].turn;
     op.z = sim_contribution(m->state, m->step, m->workers[w].shard);
+    op.bytes = (const uint8_t *)&m->state;
+    op.length = sizeof m->state;
+
     sim_later(c, time_ns, &op);
 }
 

@@ -16,6 +16,7 @@ enum key {
     KEY_STEPS,
     KEY_SHARDS,
     KEY_QUORUM,
+    KEY_REDUCE,
     KEY_SHARD_US,
     KEY_CHECKPOINT,
     KEY_CRASH,
@@ -48,6 +49,8 @@ static const struct argp_option options[] = {
     {"steps", KEY_STEPS, "N", 0, "steps of the job (default: drawn)", 0},
     {"shards", KEY_SHARDS, "N", 0, "shards of a step (default: drawn)", 0},
     {"quorum", KEY_QUORUM, "any|majority", 0, "default any", 0},
+    {"reduce", KEY_REDUCE, "exact|fast", 0,
+     "fast: sums depend on the view; implies --quorum majority (default exact)", 0},
     {"shard-us", KEY_SHARD_US, "US", 0, "mean time of a shard", 0},
     {"checkpoint-every", KEY_CHECKPOINT, "STEPS", 0, "0 = only at the end", 0},
     {0, 0, 0, 0, "Faults: the mean virtual time between two of a kind, 0 = none (default: drawn)", 1},
@@ -120,6 +123,11 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         if (strcmp(text, "any") != 0 && strcmp(text, "majority") != 0)
             argp_error(state, "--quorum %s: any or majority", text);
         o->majority = strcmp(text, "majority") == 0;
+        break;
+    case KEY_REDUCE:
+        if (strcmp(text, "exact") != 0 && strcmp(text, "fast") != 0)
+            argp_error(state, "--reduce %s: exact or fast", text);
+        o->fast = strcmp(text, "fast") == 0;
         break;
     case KEY_SHARD_US:
         o->shard_us = number(state, text, 1, LONG_MS);
@@ -234,6 +242,7 @@ int gw_sim_main(int argc, char **argv) {
         NULL};
     arguments a = {.run = gw_sim_unset(1), .first = 1, .last = 1};
     argp_parse(&argp, argc, argv, 0, NULL, &a);
+    a.run.majority |= a.run.fast;
     signal(SIGABRT, on_abort);
     gw_sim_result all = {0};
     uint64_t failed = 0, count = 0;

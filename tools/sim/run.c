@@ -75,15 +75,17 @@ void gw_sim_draw(gw_sim_options *o) {
 
 const char *gw_sim_command(const gw_sim_options *o, char *text, size_t size) {
     snprintf(text, size,
-             "godwit sim --seed %" PRIu64 " --peers %u --founders %u --steps %u --shards %u --quorum %s "
+             "godwit sim --seed %" PRIu64
+             " --peers %u --founders %u --steps %u --shards %u --quorum %s --reduce %s "
              "--shard-us %u --checkpoint-every %u --end-step %u --crash-ms %u "
              "--restart-ms %u --pause-ms %u --partition-ms %u --break-ms %u --leave-ms %u --disk-ms %u "
              "--stop-ms %u --corrupt %u "
              "--drop %u --duplicate %u --delay-us %u --fault-ms %u --bound-ms %u",
              o->seed, o->peers, o->founders, o->steps, o->shards, o->majority ? "majority" : "any",
-             o->shard_us, o->checkpoint_steps, o->end_step, o->crash_ms, o->restart_ms, o->pause_ms,
-             o->partition_ms, o->break_ms, o->leave_ms, o->disk_ms, o->stop_ms, o->corrupt_permille,
-             o->drop_permille, o->duplicate_permille, o->delay_us, o->fault_ms, o->bound_ms);
+             o->fast ? "fast" : "exact", o->shard_us, o->checkpoint_steps, o->end_step, o->crash_ms,
+             o->restart_ms, o->pause_ms, o->partition_ms, o->break_ms, o->leave_ms, o->disk_ms, o->stop_ms,
+             o->corrupt_permille, o->drop_permille, o->duplicate_permille, o->delay_us, o->fault_ms,
+             o->bound_ms);
     return text;
 }
 
@@ -130,6 +132,7 @@ static void close_cluster(sim_cluster *c) {
     gw_sim_engine_destroy(c->engine);
     free(c->states);
     free(c->committed);
+    free(c->made);
     free(c);
 }
 

@@ -12,9 +12,9 @@ enum { GW_SIM_PEERS = 32 };
 typedef struct gw_sim_options {
     uint64_t seed;
     uint32_t peers, steps, shards;
-    uint32_t founders; /* the job is founded by at least so many; majority: all */
-    bool majority;
-    uint32_t shard_us; /* mean time of a shard */
+    uint32_t founders;   /* the job is founded by at least so many; majority: all */
+    bool majority, fast; /* fast needs majority */
+    uint32_t shard_us;   /* mean time of a shard */
     uint32_t checkpoint_steps;
     uint32_t end_step; /* the job itself ends after so many steps, before `steps`; 0 = it does not */
     uint32_t crash_ms, restart_ms, pause_ms, partition_ms, break_ms, leave_ms, disk_ms, stop_ms;
