@@ -117,8 +117,8 @@ Test(snapshot, metrics_are_well_formed) {
 
 /* ---- the control socket ---- */
 
-static void count_stop(void *context) {
-    atomic_fetch_add((_Atomic int *)context, 1);
+static void count_stop(void *context, gw_request request) {
+    atomic_fetch_add((_Atomic int *)context, request == GW_REQUEST_STOP ? 1 : 100);
 }
 
 /* A directory whose path is longer than a Unix socket's may be. */

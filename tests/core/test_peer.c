@@ -152,6 +152,19 @@ Test(peer, a_minority_waits_when_a_majority_is_needed) {
     flock_close(&f);
 }
 
+Test(peer, the_operator_may_force_a_minority_to_go_on) {
+    flock f;
+    flock_open(&f, 5, 5, 50, GW_QUORUM_MAJORITY);
+    start_all(&f);
+    cr_assert(flock_run(&f, some_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
+    cr_assert(!flock_run(&f, NULL, 20000));
+    flock_tell(&f, 3, (gw_event){.kind = GW_EV_FORCE_VIEW});
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    expect_done(&f, 2);
+    flock_close(&f);
+}
+
 Test(peer, another_job_is_turned_away_naming_both_values) {
     flock f;
     flock_open(&f, 3, 2, 5000, GW_QUORUM_ANY);

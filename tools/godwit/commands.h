@@ -3,11 +3,12 @@
 #ifndef GODWIT_TOOLS_GODWIT_COMMANDS_H
 #define GODWIT_TOOLS_GODWIT_COMMANDS_H
 
-int gw_run_main(int argc, char **argv);     /* run a peer of a job */
-int gw_status_main(int argc, char **argv);  /* ask the peer that runs in a directory */
-int gw_stop_main(int argc, char **argv);    /* stop the whole job, checkpoint first */
-int gw_keygen_main(int argc, char **argv);  /* write a cluster key */
-int gw_inspect_main(int argc, char **argv); /* show what checkpoints hold; changes nothing on disk */
-int gw_bench_main(int argc, char **argv);   /* measure parts of Godwit */
+int gw_run_main(int argc, char **argv);        /* run a peer of a job */
+int gw_status_main(int argc, char **argv);     /* ask the peer that runs in a directory */
+int gw_stop_main(int argc, char **argv);       /* stop the whole job, checkpoint first */
+int gw_force_view_main(int argc, char **argv); /* go on without a majority */
+int gw_keygen_main(int argc, char **argv);     /* write a cluster key */
+int gw_inspect_main(int argc, char **argv);    /* show what checkpoints hold; changes nothing on disk */
+int gw_bench_main(int argc, char **argv);      /* measure parts of Godwit */
 
 #endif

@@ -25,7 +25,7 @@ struct gw_control {
     int directory_fd, listen_fd, wake_fd;
     pthread_t thread;
     gw_board *board;
-    gw_control_stop *stop;
+    gw_control_request *request;
     void *context;
 };
 
@@ -82,6 +82,13 @@ static void answer_status(gw_control *control, int fd) {
     free(snapshot);
 }
 
+static void take(gw_control *control, int fd, gw_request request, const char *text) {
+    gw_log(GW_INFO, "control", "%s", text);
+    control->request(control->context, request);
+    static const char ok[] = "{\"ok\":true}\n";
+    send_all(fd, ok, sizeof ok - 1);
+}
+
 static void serve(gw_control *control, int fd) {
     char line[REQUEST_BYTES];
     set_timeout(fd, CLIENT_TIMEOUT_S);
@@ -89,10 +96,9 @@ static void serve(gw_control *control, int fd) {
     if (strcmp(line, "status") == 0) {
         answer_status(control, fd);
     } else if (strcmp(line, "stop") == 0) {
-        gw_log(GW_INFO, "control", "asked to stop the job");
-        control->stop(control->context);
-        static const char ok[] = "{\"ok\":true}\n";
-        send_all(fd, ok, sizeof ok - 1);
+        take(control, fd, GW_REQUEST_STOP, "asked to stop the job");
+    } else if (strcmp(line, "force-view") == 0) {
+        take(control, fd, GW_REQUEST_FORCE_VIEW, "asked to go on without a majority");
     } else {
         static const char unknown[] = "{\"error\":\"unknown request\"}\n";
         send_all(fd, unknown, sizeof unknown - 1);
@@ -145,15 +151,19 @@ static void release(gw_control *control) {
     free(control);
 }
 
-gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_stop *stop, void *context,
+gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_request *request, void *context,
                             gw_err *err) {
     gw_control *control = calloc(1, sizeof *control);
     if (control == NULL) {
         gw_fail(err, GW_E_NOMEM, "control: out of memory");
         return NULL;
     }
-    *control = (gw_control){
-        .directory_fd = -1, .listen_fd = -1, .wake_fd = -1, .board = board, .stop = stop, .context = context};
+    *control = (gw_control){.directory_fd = -1,
+                            .listen_fd = -1,
+                            .wake_fd = -1,
+                            .board = board,
+                            .request = request,
+                            .context = context};
     bool opened = open_socket(control, dir, err);
     if (opened) {
         int failure = pthread_create(&control->thread, NULL, control_thread, control);

@@ -7,6 +7,7 @@ void gw_help_print(FILE *out) {
           "  godwit run JOB [OPTION...]   run one peer: digits, synthetic, ./mine.so\n"
           "  godwit status [--dir DIR]    what the peer that runs in DIR knows\n"
           "  godwit stop [--dir DIR]      stop the whole job, checkpoint first\n"
+          "  godwit force-view [--dir DIR]  go on without a majority (the others are lost)\n"
           "  godwit keygen FILE           write a cluster key\n"
           "  godwit inspect DIR|MANIFEST  what a directory's checkpoints hold\n"
           "  godwit sim [OPTION...]       the same protocol on simulated, failing networks\n"

@@ -15,6 +15,7 @@ static const struct {
     {"run", (char[]){"godwit run"}, gw_run_main},
     {"status", (char[]){"godwit status"}, gw_status_main},
     {"stop", (char[]){"godwit stop"}, gw_stop_main},
+    {"force-view", (char[]){"godwit force-view"}, gw_force_view_main},
     {"keygen", (char[]){"godwit keygen"}, gw_keygen_main},
     {"inspect", (char[]){"godwit inspect"}, gw_inspect_main},
     {"bench", (char[]){"godwit bench"}, gw_bench_main},

@@ -98,8 +98,9 @@ static void got_signal(void *context, uint32_t events) {
     gw_node_feed(node, &(gw_event){.kind = GW_EV_LEAVE});
 }
 
-static void stop_job(void *context) {
-    gw_mailbox_post(((gw_node *)context)->mail, gw_mail_new(GW_EV_STOP, 0));
+static void take_request(void *context, gw_request request) {
+    gw_event_kind kind = request == GW_REQUEST_STOP ? GW_EV_STOP : GW_EV_FORCE_VIEW;
+    gw_mailbox_post(((gw_node *)context)->mail, gw_mail_new(kind, 0));
 }
 
 static void give_up_stuck(void *context) {
@@ -143,7 +144,7 @@ static bool watch_signals(gw_node *node, sigset_t *before, gw_err *err) {
 /* ---- the run ---- */
 
 static bool serve(gw_node *node, gw_err *err) {
-    node->control = gw_control_open(node->options->dir, node->console->board, stop_job, node, err);
+    node->control = gw_control_open(node->options->dir, node->console->board, take_request, node, err);
     if (!node->control) return false;
     if (!gw_watch_add(node->loop, &node->signals, node->signal_fd, EPOLLIN, got_signal, node, err))
         return false;

@@ -1,4 +1,4 @@
-/* `godwit stop`: the whole job, through the local peer. */
+/* `godwit stop` and `godwit force-view`: what an operator asks of a flock, through the local peer. */
 #include "tools/godwit/commands.h"
 #include "tools/godwit/control.h"
 #include "tools/godwit/options.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct argp_option stop_options[] = {
+static const struct argp_option dir_option[] = {
     {"dir", 'd', "DIR", 0, "The directory of a running peer (" GW_DEFAULT_DIR ")", 0},
     {0},
 };
@@ -19,7 +19,12 @@ static const char stop_doc[] =
     "it "
     "SIGTERM instead: the others go on.";
 
-static error_t parse_stop(int key, char *arg, struct argp_state *state) {
+static const char force_view_doc[] =
+    "Lets the peers that can reach each other go on although they are no majority (--quorum majority).\v"
+    "The way out when most peers of a flock are lost for good. The others must never go on with this job by "
+    "themselves: make sure that they are down. Returns as soon as the peer in DIR has taken the request.";
+
+static error_t parse_dir(int key, char *arg, struct argp_state *state) {
     const char **dir = state->input;
     switch (key) {
     case 'd':
@@ -33,12 +38,12 @@ static error_t parse_stop(int key, char *arg, struct argp_state *state) {
     }
 }
 
-int gw_stop_main(int argc, char **argv) {
+static int ask(int argc, char **argv, const char *doc, const char *request, const char *answer_text) {
     const char *dir = GW_DEFAULT_DIR;
-    struct argp argp = {.options = stop_options, .parser = parse_stop, .doc = stop_doc};
+    struct argp argp = {.options = dir_option, .parser = parse_dir, .doc = doc};
     argp_parse(&argp, argc, argv, 0, NULL, &dir);
     gw_err err;
-    char *answer = gw_control_ask(dir, "stop", &err);
+    char *answer = gw_control_ask(dir, request, &err);
     if (answer == NULL) {
         fprintf(stderr, "%s: %s\n", argv[0], err.text);
         return 1;
@@ -46,10 +51,18 @@ int gw_stop_main(int argc, char **argv) {
     json_t *object = json_loads(answer, 0, NULL);
     bool taken = json_is_true(json_object_get(object, "ok"));
     if (taken)
-        puts("stopping the job: a last checkpoint, then every peer ends");
+        puts(answer_text);
     else
         fprintf(stderr, "%s: the peer said: %s\n", argv[0], answer);
     json_decref(object);
     free(answer);
     return taken ? 0 : 1;
+}
+
+int gw_stop_main(int argc, char **argv) {
+    return ask(argc, argv, stop_doc, "stop", "stopping the job: a last checkpoint, then every peer ends");
+}
+
+int gw_force_view_main(int argc, char **argv) {
+    return ask(argc, argv, force_view_doc, "force-view", "forming a view of whoever can be reached");
 }
