@@ -1,5 +1,6 @@
 /* Gossip under virtual time: joins, detection, partitions, slow peers, mass restarts. */
 #include "tools/sim/flock.h"
+#include "tools/sim/measure.h"
 
 #include <criterion/criterion.h>
 
@@ -156,6 +157,15 @@ Test(flock, loss_and_duplication_do_not_bury_the_living) {
     assert_all_alive(&flock);
     cr_assert_eq(flock.false_deaths, 0);
     gw_flock_close(&flock);
+}
+
+Test(flock, at_rest_a_peer_sends_less_than_a_kilobyte_a_second) {
+    gw_gossip_figures figures;
+    gw_gossip_measure(500, 3, 1, &figures);
+    cr_assert_lt(figures.bytes_per_s, 1000);
+    cr_assert_lt(figures.all_worst_s, 3.0); /* virtual seconds */
+    cr_assert_eq(figures.unnoticed, 0);
+    cr_assert_eq(figures.false_deaths, 0);
 }
 
 Test(flock, equal_seeds_give_equal_runs) {

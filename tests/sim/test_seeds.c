@@ -4,13 +4,14 @@
 #include <criterion/criterion.h>
 
 /* All of them must pass; adds up what happened. */
-static void seeds(uint64_t first, uint64_t last, bool majority, gw_sim_result *all) {
+static void seeds(uint64_t first, uint64_t last, bool majority, bool fast, gw_sim_result *all) {
     *all = (gw_sim_result){0};
     for (uint64_t seed = first; seed <= last; seed++) {
         gw_sim_options options = gw_sim_unset(seed);
         gw_sim_result result;
         char command[600];
         options.majority = majority;
+        options.fast = fast;
         gw_sim_draw(&options);
         gw_sim_run(&options, &result);
         cr_assert(!result.failed, "%s\n  %s", result.why, gw_sim_command(&options, command, sizeof command));
@@ -35,13 +36,19 @@ static void assert_that_much_went_wrong(const gw_sim_result *all) {
 
 Test(seeds, quorum_any) {
     gw_sim_result all;
-    seeds(1, 200, false, &all);
+    seeds(1, 200, false, false, &all);
     assert_that_much_went_wrong(&all);
 }
 
 Test(seeds, quorum_majority) {
     gw_sim_result all;
-    seeds(1001, 1200, true, &all);
+    seeds(1001, 1200, true, false, &all);
+    assert_that_much_went_wrong(&all);
+}
+
+Test(seeds, reduce_fast) {
+    gw_sim_result all;
+    seeds(2001, 2200, true, true, &all);
     assert_that_much_went_wrong(&all);
 }
 
@@ -50,7 +57,8 @@ Test(seeds, an_undisturbed_flock_repairs_nothing) {
     gw_sim_result result;
     options.peers = 5;
     options.crash_ms = options.pause_ms = options.partition_ms = options.break_ms = options.leave_ms =
-        options.disk_ms = options.drop_permille = options.duplicate_permille = 0;
+        options.disk_ms = options.stop_ms = options.corrupt_permille = options.drop_permille =
+            options.duplicate_permille = 0;
     options.fault_ms = 0;
     gw_sim_draw(&options);
     gw_sim_run(&options, &result);

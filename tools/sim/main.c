@@ -1,4 +1,5 @@
 /* `godwit sim`: runs seeds of the simulated flock and says what it saw. */
+#include "tools/sim/measure.h"
 #include "tools/sim/run.h"
 
 #include <argp.h>
@@ -36,6 +37,7 @@ enum key {
     KEY_FAULT,
     KEY_BOUND,
     KEY_TRACE,
+    KEY_GOSSIP,
     KEY_KEEP_GOING,
 };
 
@@ -69,6 +71,8 @@ static const struct argp_option options[] = {
     {"fault-ms", KEY_FAULT, "MS", 0, "how long faults happen; then all is healed", 1},
     {"bound-ms", KEY_BOUND, "MS", 0, "within this time the job must then be done (default 120000)", 1},
     {"trace", KEY_TRACE, 0, 0, "print everything that happens", 2},
+    {"gossip", KEY_GOSSIP, "PEERS", 0,
+     "measure gossip alone among so many (3 to 10000; 140 bytes of memory for each pair)", 2},
     {"keep-going", KEY_KEEP_GOING, 0, 0, "do not stop at the first seed that fails", 2},
     {0},
 };
@@ -77,6 +81,7 @@ typedef struct arguments {
     gw_sim_options run;
     uint64_t first, last;
     bool keep_going;
+    uint32_t gossip; /* peers of the measurement; 0 = none */
 } arguments;
 
 static uint32_t number(struct argp_state *state, const char *text, uint32_t least, uint32_t most) {
@@ -183,6 +188,9 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_BOUND:
         o->bound_ms = number(state, text, 1, LONG_MS);
         break;
+    case KEY_GOSSIP:
+        a->gossip = number(state, text, 3, 10000);
+        break;
     case KEY_TRACE:
         o->trace = true;
         break;
@@ -243,6 +251,12 @@ int gw_sim_main(int argc, char **argv) {
     arguments a = {.run = gw_sim_unset(1), .first = 1, .last = 1};
     argp_parse(&argp, argc, argv, 0, NULL, &a);
     a.run.majority |= a.run.fast;
+    if (a.gossip != 0) {
+        gw_gossip_figures figures;
+        gw_gossip_measure(a.gossip, a.gossip < 22 ? a.gossip / 2 : 10, a.first, &figures);
+        gw_gossip_figures_print(&figures);
+        return figures.unnoticed == 0 ? 0 : 1;
+    }
     signal(SIGABRT, on_abort);
     gw_sim_result all = {0};
     uint64_t failed = 0, count = 0;
