@@ -14,7 +14,7 @@ enum {
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
     GW_MAX_ABSORBED = 16,       /* views a proposal merges */
-    GW_MAX_CHUNKS = 1 << 22,    /* of 4 MiB: a state of 16 TiB */
+    GW_MAX_CHUNKS = 200000,     /* of 4 MiB, so that their hashes fit one message: a state of 781 GiB */
 };
 
 typedef enum gw_message_kind {

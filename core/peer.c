@@ -156,6 +156,9 @@ static bool sane(const gw_peer_config *c, gw_err *err) {
             err, GW_E_USAGE,
             "--reduce fast needs --quorum majority: float sums depend on the view, so two halves of a "
             "split network would compute different results");
+    if (c->state_chunks > GW_MAX_CHUNKS)
+        return gw_fail(err, GW_E_USAGE, "the job's state has %u chunks of 4 MiB; at most %d are supported",
+                       c->state_chunks, GW_MAX_CHUNKS);
     if (c->replicas < 1 || c->keep < 1)
         return gw_fail(err, GW_E_USAGE, "--replicas and --keep must be at least 1");
     return true;

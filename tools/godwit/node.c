@@ -135,6 +135,7 @@ static bool watch_signals(gw_node *node, sigset_t *before, gw_err *err) {
     sigaddset(&ours, SIGTERM);
     sigaddset(&ours, SIGINT);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error like a full disk */
     pthread_sigmask(SIG_BLOCK, &ours, before);
     node->signal_fd = signalfd(-1, &ours, SFD_NONBLOCK | SFD_CLOEXEC);
     if (node->signal_fd < 0) return gw_fail_errno(err, errno, "signalfd");
