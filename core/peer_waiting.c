@@ -283,9 +283,21 @@ static void consider_healing(gw_peer *p) {
     if (p->phase == GW_AT_ENDING) gw_waiting_at_pause(p);
 }
 
-static void offer_view(gw_peer *p) {
-    if (p->offer_until_ns == 0) p->offer_until_ns = p->now + gw_peer_ms(p, OFFER_LASTS_MS);
+/* Whom this view is offered to: the leader it was offered to so far or, when that leads no more, another. */
+static gw_contact *offer_target(gw_peer *p) {
     gw_contact *leader = gw_peer_contact(p, &p->heal_leader);
+    if (leader != NULL && runs_this_job(p, leader) && gw_peer_id_equal(&leader->id, &leader->leader))
+        return leader;
+    gw_contact *other = other_flock(p);
+    if (other == NULL || compare_flocks(other, p->step, p->view.count, &p->view.name) <= 0) return NULL;
+    p->heal_leader = other->id;
+    p->offer_until_ns = 0;
+    return other;
+}
+
+static void offer_view(gw_peer *p) {
+    gw_contact *leader = offer_target(p);
+    if (p->offer_until_ns == 0) p->offer_until_ns = p->now + gw_peer_ms(p, OFFER_LASTS_MS);
     if (p->now >= p->offer_until_ns || leader == NULL || !gw_contacts_ready(p, leader)) {
         p->healing = false;
         p->heal_block_ns = p->now + gw_peer_ms(p, HEAL_BLOCK_MS);
@@ -326,8 +338,14 @@ void gw_waiting_consider(gw_peer *p) {
         consider_healing(p);
         return;
     }
-    if (p->phase != GW_AT_WAITING || p->attempt.active || p->applying) return;
     const gw_contact *flock = best_flock(p);
+    if (flock != NULL && p->attempt.active && p->attempt.deciding) { /* no need to found what runs already */
+        gw_views_drop_attempt(p);
+        p->wait_since_ns = 0;
+        p->phase = GW_AT_WAITING;
+    }
+    if (p->phase != GW_AT_WAITING || p->attempt.active || p->applying) return;
+
     if (flock != NULL) {
         ask_to_join(p, flock);
         return;
