@@ -1,0 +1,147 @@
+/* How runs end: politely, by force, by the user's stop, and because the job cannot go on. */
+#include "lab.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SYNTHETIC "synthetic --steps 40 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1"
+
+static void expect_stderr(const lab_peer *peer, const char *part) {
+    cr_expect(peer->stderr_text && strstr(peer->stderr_text, part), "'%s' is not in: %s", part,
+              peer->stderr_text ? peer->stderr_text : "");
+}
+
+Test(endings, sigterm_leaves) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    lab_flock(l, 3, SYNTHETIC, peers);
+    lab_wait_step(l, peers[0], 5);
+    lab_signal(peers[1], SIGTERM);
+    cr_expect_eq(lab_end(l, peers[1]), 0);
+    cr_expect_str_eq(lab_text(lab_last(peers[1], "done"), "outcome"), "left");
+    char hash[65];
+    strcpy(hash, lab_state(l, peers[0], "done"));
+    cr_expect_str_eq(lab_state(l, peers[2], "done"), hash);
+    cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC), hash);
+    lab_close(l);
+}
+
+/* The last one to leave takes a checkpoint with it, and a later start goes on from there. */
+Test(endings, sigterm_alone_and_resume) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC);
+    lab_wait_step(l, peer, 5);
+    lab_signal(peer, SIGINT);
+    cr_expect_eq(lab_end(l, peer), 0);
+    uint64_t left_at = lab_number(lab_last(peer, "done"), "steps");
+    lab_peer *again = lab_start(l, "one", NULL, SYNTHETIC);
+    cr_expect_eq(lab_number(lab_wait_event(l, again, "resumed"), "step"), left_at);
+    char hash[65];
+    strcpy(hash, lab_state(l, again, "done"));
+    cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC), hash);
+    lab_close(l);
+}
+
+/* The first signal is obeyed at the end of the step, seconds away; the second ends the process at once. Of
+ * two signals that wait together, the one with the lower number is delivered first. */
+Test(endings, second_signal) {
+    lab *l = lab_open();
+    lab_peer *peers[2];
+    lab_flock(l, 2, "synthetic --shards 8 --shard-ms 1000 --workers 1", peers);
+    lab_wait_view(l, peers[1], 2);
+    lab_signal(peers[1], SIGSTOP);
+    lab_signal(peers[1], SIGTERM);
+    lab_signal(peers[1], SIGINT);
+    lab_signal(peers[1], SIGCONT);
+    cr_expect_eq(lab_end(l, peers[1]), 128 + SIGTERM);
+    cr_expect_null(lab_last(peers[1], "done"));
+    lab_kill(l, peers[0]);
+    lab_close(l);
+}
+
+Test(endings, stop_and_resume) {
+    lab *l = lab_open();
+    lab_peer *peers[3], *again[3];
+    lab_flock(l, 3, SYNTHETIC, peers);
+    lab_wait_step(l, peers[0], 5);
+    char command[600];
+    snprintf(command, sizeof command, "stop --dir %s", peers[2]->dir);
+    cr_assert_eq(lab_command(command), 0);
+    char hash[65];
+    strcpy(hash, lab_state(l, peers[0], "stopped"));
+    uint64_t step = lab_number(lab_last(peers[0], "done"), "steps");
+    cr_expect_str_eq(lab_state(l, peers[1], "stopped"), hash);
+    cr_expect_str_eq(lab_state(l, peers[2], "stopped"), hash);
+    lab_flock(l, 3, SYNTHETIC, again);
+    cr_expect_eq(lab_number(lab_wait_event(l, again[0], "resumed"), "step"), step);
+    strcpy(hash, lab_state(l, again[0], "done"));
+    cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC), hash);
+    lab_close(l);
+}
+
+Test(endings, fresh_ignores_checkpoints) {
+    lab *l = lab_open();
+    char hash[65];
+    strcpy(hash, lab_undisturbed(l, SYNTHETIC));
+    cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC " --fresh"), hash);
+    cr_expect_null(lab_last(&l->peers[1], "resumed"));
+    cr_expect_eq(lab_number(lab_last(&l->peers[1], "step"), "step"), 40);
+    lab_close(l);
+}
+
+/* Every peer stops alike, naming step, shard and tensor. */
+Test(endings, bad_element) {
+    lab *l = lab_open();
+    lab_peer *peers[2];
+    lab_flock(l, 2, SYNTHETIC " --bad-shard 3:17", peers);
+    for (int i = 0; i < 2; i++) {
+        cr_expect_eq(lab_end(l, peers[i]), 1);
+        cr_expect_str_eq(lab_text(lab_last(peers[i], "done"), "outcome"), "failed");
+        expect_stderr(peers[i], "step 3");
+        expect_stderr(peers[i], "shard 17");
+        expect_stderr(peers[i], "tensor push");
+    }
+    lab_close(l);
+}
+
+Test(endings, bad_element_skipped) {
+    lab *l = lab_open();
+    lab_peer *peers[2];
+    const char *args = SYNTHETIC " --bad-shard 3:17 --on-bad skip";
+    lab_flock(l, 2, args, peers);
+    char hash[65];
+    strcpy(hash, lab_state(l, peers[0], "done"));
+    cr_expect_str_eq(lab_state(l, peers[1], "done"), hash);
+    cr_expect_str_eq(lab_undisturbed(l, args), hash);
+    lab_close(l);
+}
+
+Test(endings, diverging_training) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_launch(l, "one", NULL, NULL, "digits --epochs 1 --lr 1e6 --optimizer sgd");
+    cr_expect_eq(lab_end(l, peer), 1);
+    expect_stderr(peer, "shard");
+    expect_stderr(peer, "tensor");
+    lab_close(l);
+}
+
+/* A shard that kills whoever computes it stops the job after three, not the flock one after another. */
+Test(endings, poison_shard) {
+    lab *l = lab_open();
+    lab_peer *peers[5];
+    lab_flock(l, 5, SYNTHETIC " --crash-shard 3:17", peers);
+    int killed = 0, named = 0;
+    for (int i = 0; i < 5; i++) {
+        int code = lab_end(l, peers[i]);
+        killed += code == 128 + SIGKILL;
+        if (code != 1) continue;
+        named++;
+        expect_stderr(peers[i], "shard 17");
+        expect_stderr(peers[i], "step 3");
+    }
+    cr_expect_eq(killed, 3);
+    cr_expect_eq(named, 2);
+    lab_close(l);
+}

@@ -1,0 +1,68 @@
+/* --quorum majority: only a majority goes on. */
+#include "lab.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAJORITY                                                                                             \
+    "synthetic --steps 40 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1 --quorum majority --peers " \
+    "3"
+
+static void start_three(lab *l, lab_peer **peers, const char *args) {
+    for (int i = 0; i < 3; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "p%d", i);
+        peers[i] = lab_start(l, name, i > 0 ? peers[0] : NULL, args);
+    }
+}
+
+Test(quorum, majority_survives_one) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    start_three(l, peers, MAJORITY);
+    lab_wait_step(l, peers[0], 5);
+    uint32_t leader = lab_leader(peers, 3);
+    lab_kill(l, peers[leader]);
+    char hash[65];
+    strcpy(hash, lab_state(l, peers[(leader + 1) % 3], "done"));
+    cr_expect_str_eq(lab_state(l, peers[(leader + 2) % 3], "done"), hash);
+    cr_expect_str_eq(
+        lab_undisturbed(l, "synthetic --steps 40 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1"),
+        hash);
+    lab_close(l);
+}
+
+/* One of three alone is no majority: it waits, and goes on when a second one is back. */
+Test(quorum, minority_waits) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    start_three(l, peers, MAJORITY);
+    lab_wait_step(l, peers[0], 5);
+    lab_kill(l, peers[1]);
+    lab_wait_view(l, peers[0], 2);
+    lab_kill(l, peers[2]);
+    lab_mark(l, peers[0]);
+    lab_wait_event(l, peers[0], "phase");
+    uint64_t frozen_at = lab_number(lab_last(peers[0], "step"), "step");
+    lab_peer *back = lab_start(l, "p2", peers[0], MAJORITY);
+    lab_wait_view(l, peers[0], 2);
+    cr_expect_eq(lab_number(lab_last(peers[0], "step"), "step"), frozen_at);
+    char hash[65];
+    strcpy(hash, lab_state(l, peers[0], "done"));
+    cr_expect_str_eq(lab_state(l, back, "done"), hash);
+    lab_close(l);
+}
+
+/* Float sums depend on who adds; the members of a view still hold the same bytes. */
+Test(quorum, fast_sums_agree) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    start_three(l, peers, MAJORITY " --reduce fast");
+    lab_wait_step(l, peers[0], 5);
+    lab_kill(l, peers[2]);
+    char hash[65];
+    strcpy(hash, lab_state(l, peers[0], "done"));
+    cr_expect_str_eq(lab_state(l, peers[1], "done"), hash);
+    lab_close(l);
+}

@@ -1,0 +1,129 @@
+/* Who is not let in, and what they are told. */
+#include "lab.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SYNTHETIC "synthetic --steps 60 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1"
+
+static void expect_stderr(const lab_peer *peer, const char *part) {
+    cr_expect(peer->stderr_text && strstr(peer->stderr_text, part), "'%s' is not in: %s", part,
+              peer->stderr_text ? peer->stderr_text : "");
+}
+
+/* Ended with `code`, and stderr says `part`. */
+static void refused(lab *l, lab_peer *peer, int code, const char *part) {
+    cr_expect_eq(lab_end(l, peer), code);
+    expect_stderr(peer, part);
+}
+
+Test(refusals, other_parameters) {
+    lab *l = lab_open();
+    lab_peer *first = lab_start(l, "first", NULL, SYNTHETIC " --seed 5");
+    lab_wait_step(l, first, 1);
+    lab_peer *other = lab_start(l, "other", first, SYNTHETIC " --seed 6");
+    refused(l, other, 1, "seed=5");
+    expect_stderr(other, "seed=6");
+    cr_expect_str_eq(lab_text(lab_last(other, "done"), "outcome"), "denied");
+    lab_state(l, first, "done");
+    lab_close(l);
+}
+
+Test(refusals, port_in_use) {
+    lab *l = lab_open();
+    lab_peer *first = lab_start(l, "first", NULL, SYNTHETIC);
+    char listen[64];
+    snprintf(listen, sizeof listen, "127.0.0.1:%u", first->port);
+    refused(l, lab_launch(l, "second", NULL, listen, SYNTHETIC), 1, listen);
+    lab_state(l, first, "done");
+    lab_close(l);
+}
+
+Test(refusals, directory_in_use) {
+    lab *l = lab_open();
+    lab_peer *first = lab_start(l, "same", NULL, SYNTHETIC);
+    lab_peer *second = lab_launch(l, "same", NULL, NULL, SYNTHETIC);
+    refused(l, second, 1, second->dir);
+    char pid[32];
+    snprintf(pid, sizeof pid, "%d", (int)first->pid);
+    expect_stderr(second, pid);
+    lab_state(l, first, "done");
+    lab_close(l);
+}
+
+Test(refusals, not_loopback_without_key) {
+    lab *l = lab_open();
+    refused(l, lab_launch(l, "open", NULL, "0.0.0.0:0", SYNTHETIC), 1, "--key");
+    lab_close(l);
+}
+
+static void make_key(const lab *l, const char *name, char *path, size_t size) {
+    snprintf(path, size, "%.400s/%s", l->dir, name);
+    char command[600];
+    snprintf(command, sizeof command, "keygen %s", path);
+    cr_assert_eq(lab_command(command), 0);
+}
+
+Test(refusals, key_that_others_can_read) {
+    lab *l = lab_open();
+    char path[500], args[800];
+    make_key(l, "key", path, sizeof path);
+    cr_assert_eq(chmod(path, 0644), 0);
+    snprintf(args, sizeof args, SYNTHETIC " --key %s", path);
+    refused(l, lab_launch(l, "open", NULL, NULL, args), 1, path);
+    lab_close(l);
+}
+
+static bool says_key(const json_t *event, const void *context) {
+    (void)context;
+    return strcmp(lab_text(event, "event"), "warning") == 0 && strstr(lab_text(event, "text"), "key");
+}
+
+/* With another key, or none, a peer is a stranger: both sides say so, and the flock goes on without it. */
+Test(refusals, wrong_key) {
+    lab *l = lab_open();
+    char right[500], wrong[500], args[800];
+    make_key(l, "right", right, sizeof right);
+    make_key(l, "wrong", wrong, sizeof wrong);
+    snprintf(args, sizeof args, SYNTHETIC " --peers 2 --key %s", right);
+    lab_peer *first = lab_start(l, "first", NULL, args);
+    snprintf(args, sizeof args, SYNTHETIC " --key %s", wrong);
+    lab_peer *stranger = lab_start(l, "stranger", first, args);
+    lab_wait(l, first, says_key, NULL, "a warning about the key");
+    snprintf(args, sizeof args, SYNTHETIC " --peers 2 --key %s", right);
+    lab_peer *second = lab_start(l, "second", first, args);
+    char hash[65];
+    strcpy(hash, lab_state(l, first, "done"));
+    cr_expect_str_eq(lab_state(l, second, "done"), hash);
+    lab_kill(l, stranger);
+    cr_expect_null(lab_last(stranger, "step"));
+    lab_close(l);
+}
+
+/* Two directories copied from one have one identity. */
+Test(refusals, cloned_directory) {
+    lab *l = lab_open();
+    lab_peer *born = lab_start(l, "born", NULL, "synthetic --steps 1 --shard-ms 0 --workers 1");
+    lab_state(l, born, "done");
+    char command[1200];
+    snprintf(command, sizeof command, "mkdir -m 700 %s/copy && cp -p %s/identity %s/boot %s/copy/", l->dir,
+             born->dir, born->dir, l->dir);
+    cr_assert_eq(system(command), 0);
+    lab_peer *seed = lab_start(l, "seed", NULL, SYNTHETIC " --peers 3");
+    lab_peer *original = lab_start(l, "born", seed, SYNTHETIC " --peers 3");
+    lab_wait_event(l, original, "peer");
+    lab_peer *copy = lab_start(l, "copy", seed, SYNTHETIC " --peers 3");
+    /* One of the two ends, and says why. */
+    while (original->out >= 0 && copy->out >= 0) {
+        const json_t *event =
+            lab_last(original, "done") ? lab_last(original, "done") : lab_last(copy, "done");
+        if (event) break;
+        lab_pump(l);
+    }
+    lab_peer *denied = lab_last(original, "done") || original->out < 0 ? original : copy;
+    refused(l, denied, 1, "identity");
+    lab_close(l);
+}

@@ -1,0 +1,165 @@
+/* The one idea: however many peers and workers, whoever dies, the state has the same bytes. */
+#include "lab.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SYNTHETIC "synthetic --steps 30 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1"
+#define DIGITS    "digits --epochs 1 --batch 512 --micro-batch 64"
+
+Test(same_bytes, workers) {
+    lab *l = lab_open();
+    char hash[65];
+    strcpy(hash, lab_undisturbed(l, "synthetic --steps 10 --shard-ms 0 --state-bytes 1m --workers 1"));
+    const char *others[] = {"2", "7"};
+    for (int i = 0; i < 2; i++) {
+        char args[200];
+        snprintf(args, sizeof args, "synthetic --steps 10 --shard-ms 0 --state-bytes 1m --fresh --workers %s",
+                 others[i]);
+        cr_expect_str_eq(lab_undisturbed(l, args), hash);
+    }
+    lab_close(l);
+}
+
+/* Four peers against one. */
+static void four_equal_one(const char *args) {
+    lab *l = lab_open();
+    lab_peer *peers[4];
+    lab_flock(l, 4, args, peers);
+    char hash[65];
+    strcpy(hash, lab_state(l, peers[0], "done"));
+    for (int i = 1; i < 4; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash);
+    cr_expect_str_eq(lab_undisturbed(l, args), hash);
+    lab_close(l);
+}
+
+Test(same_bytes, four_peers_synthetic) {
+    four_equal_one(SYNTHETIC);
+}
+
+Test(same_bytes, four_peers_digits) {
+    four_equal_one(DIGITS " --workers 1");
+}
+
+/* The last line on stdout is the one that people and scripts read. */
+Test(same_bytes, last_line) {
+    lab *l = lab_open();
+    const char *hash = lab_undisturbed(l, DIGITS " --workers 2");
+    const char *line = lab_text(lab_last(&l->peers[0], "done"), "line");
+    char begin[200];
+    snprintf(begin, sizeof begin, "godwit: done job=digits steps=%u state=%s loss=",
+             (unsigned)lab_number(lab_last(&l->peers[0], "done"), "steps"), hash);
+    cr_expect(strncmp(line, begin, strlen(begin)) == 0, "%s", line);
+    cr_expect_not_null(strstr(line, " accuracy="));
+    cr_expect_not_null(strstr(line, " peers=1 repaired=0 stolen=0"));
+    lab_close(l);
+}
+
+/* Kills one of four, leader or not, in the middle of a step. */
+static void kill_one(bool leader) {
+    lab *l = lab_open();
+    lab_peer *peers[4];
+    lab_flock(l, 4, SYNTHETIC, peers);
+    lab_wait_step(l, peers[0], 5);
+    uint32_t victim = lab_leader(peers, 4);
+    if (!leader) victim = (victim + 1) % 4;
+    uint32_t witness = (victim + 1) % 4;
+    lab_kill(l, peers[victim]);
+    lab_wait_view(l, peers[witness], 3);
+    char hash[65];
+    strcpy(hash, lab_undisturbed(l, SYNTHETIC));
+    for (uint32_t i = 0; i < 4; i++)
+        if (i != victim) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash);
+    lab_close(l);
+}
+
+Test(same_bytes, kill_leader) {
+    kill_one(true);
+}
+Test(same_bytes, kill_follower) {
+    kill_one(false);
+}
+
+/* Killed and started again in the same directory: a new life, admitted as a newcomer. */
+Test(same_bytes, kill_and_restart) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    const char *args = "synthetic --steps 60 --shards 24 --shard-ms 5 --workers 1";
+    lab_flock(l, 3, args, peers);
+    lab_wait_step(l, peers[0], 3);
+    lab_kill(l, peers[2]);
+    lab_wait_view(l, peers[0], 2);
+    lab_mark(l, peers[0]);
+    lab_peer *again = lab_start(l, "p2", peers[0], args);
+    lab_wait_view(l, peers[0], 3);
+    cr_expect_eq(lab_number(lab_last(again, "start"), "boot"), 2);
+    char hash[65];
+    strcpy(hash, lab_state(l, peers[0], "done"));
+    cr_expect_str_eq(lab_state(l, peers[1], "done"), hash);
+    cr_expect_str_eq(lab_state(l, again, "done"), hash);
+    cr_expect_str_eq(lab_undisturbed(l, args), hash);
+    lab_close(l);
+}
+
+Test(same_bytes, join_late) {
+    lab *l = lab_open();
+    const char *args = "synthetic --steps 40 --shards 24 --shard-ms 5 --workers 1 --state-bytes 9m";
+    lab_peer *first = lab_start(l, "first", NULL, args);
+    lab_wait_step(l, first, 3);
+    lab_peer *late = lab_start(l, "late", first, args);
+    lab_wait_view(l, late, 2);
+    char hash[65];
+    strcpy(hash, lab_state(l, first, "done"));
+    cr_expect_str_eq(lab_state(l, late, "done"), hash);
+    cr_expect_gt(lab_number(lab_last(late, "step"), "computed"), 0);
+    cr_expect_str_eq(lab_undisturbed(l, args), hash);
+    lab_close(l);
+}
+
+/* A peer that goes silent is expelled; when it wakes it is admitted again. */
+Test(same_bytes, silent_peer) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    const char *args = "synthetic --steps 300 --shards 24 --shard-ms 2 --workers 1";
+    lab_flock(l, 3, args, peers);
+    lab_wait_step(l, peers[0], 3);
+    lab_signal(peers[2], SIGSTOP);
+    lab_wait_view(l, peers[0], 2);
+    lab_mark(l, peers[0]);
+    lab_signal(peers[2], SIGCONT);
+    lab_wait_view(l, peers[0], 3);
+    char hash[65];
+    strcpy(hash, lab_state(l, peers[0], "done"));
+    cr_expect_str_eq(lab_state(l, peers[1], "done"), hash);
+    cr_expect_str_eq(lab_state(l, peers[2], "done"), hash);
+    cr_expect_str_eq(lab_undisturbed(l, args), hash);
+    lab_close(l);
+}
+
+/* All killed at once, three of four started again: they resume from what they hold together. */
+Test(same_bytes, all_killed_three_restarted) {
+    lab *l = lab_open();
+    lab_peer *peers[4], *again[3];
+    const char *args = "synthetic --steps 40 --shards 24 --shard-ms 2 --state-bytes 9m --workers 1 "
+                       "--checkpoint-every 8";
+    lab_flock(l, 4, args, peers);
+    lab_wait_event(l, peers[0], "checkpoint");
+    lab_wait_step(l, peers[0], 12);
+    for (int i = 0; i < 4; i++) lab_signal(peers[i], SIGKILL);
+    for (int i = 0; i < 4; i++) lab_end(l, peers[i]);
+    for (int i = 0; i < 3; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "p%d", i);
+        again[i] = lab_start(l, name, i > 0 ? again[0] : NULL, args);
+    }
+    const json_t *resumed = lab_wait_event(l, again[1], "resumed");
+    cr_expect_geq(lab_number(resumed, "step"), 8);
+    char hash[65];
+    strcpy(hash, lab_state(l, again[0], "done"));
+    cr_expect_str_eq(lab_state(l, again[1], "done"), hash);
+    cr_expect_str_eq(lab_state(l, again[2], "done"), hash);
+    cr_expect_str_eq(lab_undisturbed(l, args), hash);
+    lab_close(l);
+}
