@@ -154,7 +154,7 @@ Test(same_bytes, all_killed_three_restarted) {
         snprintf(name, sizeof name, "p%d", i);
         again[i] = lab_start(l, name, i > 0 ? again[0] : NULL, args);
     }
-    const json_t *resumed = lab_wait_event(l, again[1], "resumed");
+    const json_t *resumed = lab_wait_event(l, again[0], "resumed");
     cr_expect_geq(lab_number(resumed, "step"), 8);
     char hash[65];
     strcpy(hash, lab_state(l, again[0], "done"));

@@ -146,11 +146,12 @@ typedef struct record {
 
 static void run_persist(void *context) {
     record *r = context;
-    char temporary[GW_PATH_BYTES];
+    char temporary[GW_PATH_BYTES], path[GW_PATH_BYTES];
     gw_err err;
     const char *dir = r->node->options->dir;
     bool good = gw_durable_path(temporary, &err, "%s/record.new", dir) &&
-                gw_durable_replace(gw_io_system(), temporary, dir, "record", r->bytes, r->length, &err);
+                gw_durable_path(path, &err, "%s/record", dir) &&
+                gw_durable_replace(gw_io_system(), temporary, dir, path, r->bytes, r->length, &err);
     /* The brain waits for what it promised to be durable: it must not answer before. Failing to write is
      * failing to take part. */
     gw_mail *mail = gw_mail_new(GW_EV_PERSISTED, r->token);
