@@ -5,8 +5,10 @@
 
 #include "core/err.h"
 
+/* clang-format off */
 #define gw_fail(...) ((void)gw_fail(__VA_ARGS__), false)
 #define gw_fail_errno(...) ((void)gw_fail_errno(__VA_ARGS__), false)
 #define gw_fail_in(...) ((void)gw_fail_in(__VA_ARGS__), false)
+/* clang-format on */
 
 #endif

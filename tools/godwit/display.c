@@ -120,7 +120,7 @@ static void add_flock(const gw_node_snapshot *s, part parts[PARTS], int *count) 
     bool leads = gw_peer_id_equal(&s->leader, &s->self);
     part *next = add(parts, count, 3);
     snprintf(next->text, sizeof next->text, "%" PRIu32 " peer%s", s->members, s->members == 1 ? "" : "s");
-    strcpy(next->brief, next->text);
+    memcpy(next->brief, next->text, sizeof next->brief);
     next = add(parts, count, 6);
     gw_peer_id_short(&s->leader, id);
     snprintf(next->text, sizeof next->text, leads ? "leads" : "leader %s", id);
@@ -133,11 +133,11 @@ static int fill_parts(const gw_node_snapshot *s, part parts[PARTS]) {
     snprintf(next->text, sizeof next->text, "step %" PRIu64, s->step);
     size_t used = strlen(next->text);
     if (s->steps > 0) snprintf(next->text + used, sizeof next->text - used, "/%" PRIu64, s->steps);
-    strcpy(next->brief, next->text);
+    memcpy(next->brief, next->text, sizeof next->brief);
     if (strcmp(s->phase, "computing") != 0 && s->phase[0] != '\0') {
         next = add(parts, &count, 1);
         snprintf(next->text, sizeof next->text, "%s", s->phase);
-        strcpy(next->brief, next->text);
+        memcpy(next->brief, next->text, sizeof next->brief);
     }
     if (s->report[0] != '\0') {
         next = add(parts, &count, 2);
@@ -154,14 +154,14 @@ static int fill_parts(const gw_node_snapshot *s, part parts[PARTS]) {
     if (s->checkpoint_step != UINT64_MAX) {
         next = add(parts, &count, 7);
         snprintf(next->text, sizeof next->text, "saved %" PRIu64, s->checkpoint_step);
-        strcpy(next->brief, next->text);
+        memcpy(next->brief, next->text, sizeof next->brief);
     }
     if (s->step_ms > 0 && s->steps > s->step) {
         char left[32];
         next = add(parts, &count, 5);
         duration_text((double)(s->steps - s->step) * s->step_ms / 1000, left, sizeof left);
         snprintf(next->text, sizeof next->text, "%s left", left);
-        strcpy(next->brief, next->text);
+        memcpy(next->brief, next->text, sizeof next->brief);
     }
     return count;
 }

@@ -184,7 +184,7 @@ static void retain(sim_peer *p, const gw_action *action) {
     sim_disk *disk = &p->disk;
     uint64_t oldest = UINT64_MAX;
     uint32_t kept = 0;
-    bool keep[SIM_SAVED];
+    bool keep[SIM_SAVED] = {false};
     for (uint32_t i = 0; i < disk->saved_count; i++) {
         gw_hash root = sim_root(disk->saved[i].step, disk->saved[i].state);
         keep[i] = false;
