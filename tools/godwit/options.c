@@ -158,6 +158,8 @@ static bool parse_address(const char *name, const char *text, const char **value
 static bool parse_join(gw_run_options *options, const char *text, gw_err *err) {
     char *list = strdup(text), *rest = NULL;
     bool good = list != NULL || gw_fail(err, GW_E_NOMEM, "--join: out of memory");
+    if (good && strspn(text, ",") == strlen(text))
+        good = gw_fail(err, GW_E_USAGE, "--join: '%s' names no peer", text);
     for (char *seed = good ? strtok_r(list, ",", &rest) : NULL; good && seed != NULL;
          seed = strtok_r(NULL, ",", &rest)) {
         const char *checked;

@@ -36,7 +36,6 @@ int gw_run_main(int argc, char **argv) {
     gw_err err;
     bool good = gw_run_options_parse(argc, argv, &options, &err);
     if (good && !gw_cpu_class_apply(options.cpu_class, whole, &err)) {
-        if (err.code == GW_E_USAGE) gw_fail_in(&err, "--cpu-class");
         gw_run_options_free(&options);
         good = false;
     }
