@@ -10,7 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAVE_LASTS_MS = 60000 }; /* a checkpoint that takes longer is abandoned */
+enum {
+    SAVE_LASTS_MS = 60000,  /* a checkpoint that takes longer is abandoned */
+    WRITE_AGAIN_MS = 60000, /* a disk that refused is tried again after this: it may have room by then */
+};
 
 void gw_saves_free(gw_save *save) {
     free(save->chunks);
@@ -111,6 +114,7 @@ void gw_saves_open(gw_peer *p, bool final) {
     s->recorded = gw_set_of(p->view.count);
     uint32_t replicas = p->config.replicas < GW_MAX_REPLICAS ? p->config.replicas : GW_MAX_REPLICAS;
     s->chunk_count = gw_placement_list(chunks, ids, writable, replicas, &p->config.id, s->chunks);
+    if (p->unwritable && p->now >= p->write_again_ns) p->unwritable = false;
     store_chunks(p, p->unwritable);
     for (uint32_t i = 0; i < p->contact_count; i++) take_early(p, &p->contacts[i]);
 }
@@ -240,16 +244,26 @@ static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->kept[p->kept_count++] = (gw_kept){step, *root};
 }
 
-static void complete(gw_peer *p, uint64_t step, const gw_hash *root) {
-    bool final = p->save.final, durable = !p->unwritable;
-    gw_saves_free(&p->save);
+static void note_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->saved_step = step;
     p->saved_ns = p->now;
     keep_root(p, step, root);
-    if (durable) retain(p);
+    if (!p->unwritable) retain(p);
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_CHECKPOINT, " ");
     notice->step = step;
     notice->root = *root;
+}
+
+static void complete(gw_peer *p, uint64_t step, const gw_hash *root) {
+    bool final = p->save.final, incomplete = p->save.incomplete;
+    gw_saves_free(&p->save);
+    if (incomplete)
+        gw_peer_say(p, GW_WARN,
+                    "the state of step %" PRIu64
+                    " is not saved: nobody could store all of it; the last complete checkpoint stays",
+                    step);
+    else
+        note_complete(p, step, root);
     if (!final) {
         if (p->leaving && p->phase == GW_AT_PAUSED)
             gw_peer_finish(p, GW_FINISH_LEFT, root, "left at step %" PRIu64, p->step);
@@ -289,13 +303,18 @@ void gw_saves_link_up(gw_peer *p, const gw_contact *contact) {
     if (s->own_recorded) say_recorded(p);
 }
 
+static void cannot_write(gw_peer *p) {
+    p->unwritable = true;
+    p->write_again_ns = p->now + gw_peer_ms(p, WRITE_AGAIN_MS);
+}
+
 void gw_saves_stored(gw_peer *p, const gw_event *event) {
     gw_save *s = &p->save;
     if (!s->active || event->token != s->store_token) return;
     s->store_token = 0;
     bool failed = event->outcome != GW_DONE;
     if (failed && !p->unwritable) {
-        p->unwritable = true;
+        cannot_write(p);
         gw_peer_say(p, GW_WARN,
                     "checkpoints cannot be written here: %s; the run goes on, others keep its share",
                     event->text == NULL ? "no reason given" : event->text);
@@ -323,10 +342,11 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
     if (!s->active || event->token != s->manifest_token) return;
     s->manifest_token = 0;
     if (event->outcome != GW_DONE) {
-        p->unwritable = true;
+        cannot_write(p);
         gw_peer_say(p, GW_WARN, "the manifest of step %" PRIu64 " cannot be written here: %s", s->step,
                     event->text == NULL ? "no reason given" : event->text);
     }
+    if (event->outcome != GW_DONE && p->view.count == 1) s->incomplete = true; /* nobody else has it */
     s->own_root = event->root;
     s->own_recorded = true;
     if (gw_peer_is_leader(p)) {
@@ -350,8 +370,10 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
         break;
     case GW_MSG_MANIFEST:
         if (leads && current && p->save.manifest_token == 0 && !p->save.own_recorded &&
-            m->count == p->save.known.size && m->value == p->save.fingerprint)
+            m->count == p->save.known.size && m->value == p->save.fingerprint) {
+            p->save.incomplete = m->flag;
             record_manifest(p, m->hashes, m->count, m->value, m->flag);
+        }
         break;
     case GW_MSG_RECORDED:
         if (led && current) on_recorded(p, (uint32_t)rank, &m->hash);

@@ -96,7 +96,9 @@ typedef struct gw_save { /* one checkpoint in progress */
     gw_set answered;       /* ranks that sent STORED */
     gw_set recorded;       /* ranks that sent RECORDED */
     gw_hash root;
-    bool listed, incomplete; /* the leader has sent the list; incomplete: not all chunks are durable */
+    bool listed; /* the leader has sent the list */
+    /* at every member */
+    bool incomplete; /* the list says: not all chunks are durable */
     /* what this peer has said so far: said again when a link comes back */
     gw_hash *own_hashes; /* of what it stored */
     uint32_t own_count;
@@ -189,6 +191,7 @@ struct gw_peer {
     gw_kept *kept;
     uint32_t kept_count;
     bool want_save, want_stop, leaving, unwritable, end_sent;
+    uint64_t write_again_ns; /* while unwritable */
     bool member_unwritable[GW_MAX_MEMBERS];
     uint64_t leave_step;
     uint64_t leave_deadline_ns;

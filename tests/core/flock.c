@@ -229,6 +229,10 @@ static void load(flock *f, uint32_t i, const gw_action *a) {
 }
 
 static void save(flock *f, uint32_t i, const gw_action *a) {
+    if (f->peers[i].disk_full && !a->flag) {
+        post(f, i, 5000, (gw_event){.kind = GW_EV_STORED, .token = a->token, .outcome = GW_FAILED});
+        return;
+    }
     flock_event *e =
         post(f, i, 5000,
              (gw_event){.kind = GW_EV_STORED, .token = a->token, .outcome = GW_DONE, .count = a->count});
@@ -243,8 +247,11 @@ static void manifest(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     gw_event event = {.kind = GW_EV_MANIFEST_STORED, .token = a->token, .outcome = GW_DONE};
     gw_blake2b(a->hashes, a->count * sizeof *a->hashes, event.root.bytes, 32);
-    p->saved_root = event.root;
-    p->saved_step = a->step;
+    if (p->disk_full && !a->flag) event.outcome = GW_FAILED;
+    if (!p->disk_full) {
+        p->saved_root = event.root;
+        p->saved_step = a->step;
+    }
     post(f, i, 1000, event);
 }
 
@@ -327,9 +334,11 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         p->final_root = a->root;
         snprintf(p->finish_text, sizeof p->finish_text, "%s", a->text);
         break;
+    case GW_ACT_NOTICE:
+        if (a->notice == GW_NOTICE_CHECKPOINT) p->checkpoints++;
+        break;
     case GW_ACT_RETAIN:
     case GW_ACT_LOG:
-    case GW_ACT_NOTICE:
         if (getenv("FLOCK_TALKS") != NULL)
             fprintf(stderr, "%9.3f ms  peer %u: %s\n", (double)f->now / 1e6, i,
                     a->text == NULL ? "" : a->text);

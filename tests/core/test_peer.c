@@ -228,6 +228,31 @@ Test(peer, a_poison_shard_is_named_before_it_has_killed_all) {
     flock_close(&f);
 }
 
+static void run_on_full_disks(uint32_t peers, uint32_t full, uint32_t checkpoints) {
+    flock f;
+    flock_open(&f, peers, peers, 12, GW_QUORUM_ANY);
+    f.checkpoint_steps = 5;
+    for (uint32_t i = 0; i < full; i++) f.peers[i].disk_full = true;
+    start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    for (uint32_t i = 0; i < peers; i++) {
+        cr_assert_eq(f.peers[i].finish, GW_FINISH_DONE);
+        cr_assert(gw_hash_equal(&f.peers[i].final_root, &f.peers[0].final_root));
+        cr_assert_eq(f.peers[i].checkpoints, checkpoints, "peer %u of %u: %u checkpoints", i, peers,
+                     f.peers[i].checkpoints);
+    }
+    flock_close(&f);
+}
+
+Test(peer, a_checkpoint_that_nobody_could_store_is_not_called_complete) {
+    run_on_full_disks(1, 1, 0);
+    run_on_full_disks(3, 3, 0);
+}
+
+Test(peer, one_full_disk_costs_no_checkpoint) {
+    run_on_full_disks(3, 1, 3);
+}
+
 Test(peer, stop_ends_the_whole_job_with_a_checkpoint) {
     flock f;
     flock_open(&f, 3, 3, 100000, GW_QUORUM_ANY);
