@@ -435,8 +435,9 @@ void gw_steps_applied(gw_peer *p, const gw_event *event) {
     free(p->poison);
     p->poison = NULL;
     for (uint32_t i = 0; i < p->contact_count; i++) p->contacts[i].claim_count = 0;
-    p->stopped |= (p->decisions & GW_DECIDE_STOP) != 0;
-    p->ended = p->stopped || event->stop || p->step >= p->config.steps;
+    bool last = event->stop || p->step >= p->config.steps; /* done, even when somebody asked to stop here */
+    p->stopped = !last && (p->stopped || (p->decisions & GW_DECIDE_STOP) != 0);
+    p->ended = last || p->stopped;
     if (p->freeze_after_apply) {
         p->freeze_after_apply = false;
         gw_peer_act(p, GW_ACT_FREEZE)->token = p->freeze_token = gw_peer_token(p);
