@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_ARGUMENTS = 16, OUTPUT_BYTES = 16384 };
+enum { MOST_ARGUMENTS = 32, OUTPUT_BYTES = 16384 };
 
 typedef struct outcome {
     int code; /* exit code, or -signal */
@@ -25,16 +25,29 @@ static void read_back(int fd, char text[OUTPUT_BYTES]) {
     close(fd);
 }
 
-/* Runs godwit with arguments separated by single spaces. */
-static outcome godwit(const char *arguments) {
-    char text[1000], *argv[MOST_ARGUMENTS + 2] = {(char[]){"godwit"}}, *rest = NULL;
-    cr_assert_lt(strlen(arguments), sizeof text);
-    strcpy(text, arguments);
-    int argc = 1;
-    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-        cr_assert_leq(argc, MOST_ARGUMENTS);
-        argv[argc++] = word;
+/* A command line: its name and arguments that are separated by single spaces. */
+typedef struct command {
+    char name[16], text[1000];
+    int argc;
+    char *argv[MOST_ARGUMENTS + 2];
+} command;
+
+static void split(const char *name, const char *arguments, command *c) {
+    *c = (command){.argc = 1};
+    cr_assert_lt(strlen(arguments), sizeof c->text);
+    strcpy(c->text, arguments);
+    strcpy(c->name, name);
+    c->argv[0] = c->name;
+    char *rest = NULL;
+    for (char *word = strtok_r(c->text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+        cr_assert_leq(c->argc, MOST_ARGUMENTS);
+        c->argv[c->argc++] = word;
     }
+}
+
+static outcome godwit(const char *arguments) {
+    command c;
+    split("godwit", arguments, &c);
     int out = memfd_create("out", 0), err = memfd_create("err", 0);
     fflush(NULL);
     pid_t child = fork();
@@ -42,7 +55,7 @@ static outcome godwit(const char *arguments) {
     if (child == 0) {
         dup2(out, STDOUT_FILENO);
         dup2(err, STDERR_FILENO);
-        execv(GODWIT_BINARY, argv);
+        execv(GODWIT_BINARY, c.argv);
         _exit(127);
     }
     int status = 0;
@@ -163,17 +176,11 @@ Test(cli, keygen_writes_a_private_key_once) {
 /* ---- what the options become ---- */
 
 static gw_run_options parsed(const char *arguments) {
-    static char text[1000], *argv[MOST_ARGUMENTS + 2];
-    char *rest = NULL;
-    strcpy(text, arguments);
-    int argc = 0;
-    argv[argc++] = (char[]){"godwit run"};
-    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
-        argv[argc++] = word;
-    argv[argc] = NULL;
+    static command c; /* the options point into it */
+    split("godwit run", arguments, &c);
     gw_run_options options;
     gw_err err;
-    cr_assert(gw_run_options_parse(argc, argv, &options, &err), "%s: %s", arguments, err.text);
+    cr_assert(gw_run_options_parse(c.argc, c.argv, &options, &err), "%s: %s", arguments, err.text);
     return options;
 }
 
