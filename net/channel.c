@@ -19,8 +19,6 @@ enum {
     AHEAD = 4096,      /* plain: bytes read beyond the payload, so that one call reads the next header too */
     SCRAP = 64 * 1024, /* where dropped payload is read to */
     PARTS = 64,        /* most parts in one system call */
-    SEALED_BYTES = 2 * (RECORD + FRAME + GW_RECORD_HEADER + GW_RECORD_TAG),
-    OPENED_BYTES = 2 * (GW_RECORD_DATA + GW_RECORD_HEADER + GW_RECORD_TAG),
 };
 
 /* A position in a payload's parts. */
@@ -37,7 +35,9 @@ struct gw_channel {
     gw_lane_peer peer; /* first: gw_channel_of */
     void *owner;
     int fd;
-    bool sealed; /* frames travel in records */
+    bool sealed;           /* frames travel in records */
+    uint32_t payload_most; /* of a message */
+    size_t record_most;    /* bytes of the longest record, all included; buffers hold two */
 
     struct {
         bool active;          /* a message is being sent */
@@ -130,21 +130,31 @@ static void cursor_copy(cursor *c, uint8_t *bytes, size_t count, bool gather) {
 /* Small operations go at once; and no BBR, where that is the default: its pacing waits between segments,
  * which halves the throughput on fast, short paths (measured on loopback). Nothing here is needed to work. */
 static void tune_socket(int fd) {
-    static const char cubic[] = "cubic";
+    static const char *const others[] = {"cubic",
+                                         "reno"}; /* an unprivileged process may always choose reno */
     char current[16] = "";
     socklen_t length = sizeof current - 1;
     int on = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, current, &length) == 0 && strncmp(current, "bbr", 3) == 0)
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cubic, sizeof cubic - 1);
+    bool bbr =
+        getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, current, &length) == 0 && strncmp(current, "bbr", 3) == 0;
+    for (size_t i = 0; i < sizeof others / sizeof others[0] && bbr; i++)
+        bbr = setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, others[i], (socklen_t)strlen(others[i])) != 0;
 }
 
-gw_channel *gw_channel_open(gw_detached *stream, uint32_t lane, void *owner, gw_err *err) {
+static size_t longest_record(uint32_t payload_most) {
+    size_t frame = FRAME + (payload_most < SMALL ? payload_most : SMALL);
+    size_t payload = payload_most < RECORD ? payload_most : RECORD;
+    return (frame > payload ? frame : payload) + GW_RECORD_HEADER + GW_RECORD_TAG;
+}
+
+gw_channel *gw_channel_open(gw_detached *stream, uint32_t lane, uint32_t payload_most, void *owner,
+                            gw_err *err) {
     gw_channel *channel = calloc(1, sizeof *channel);
     bool sealed = stream->seal.algorithm != GW_ALGORITHM_PLAIN;
-    size_t capacity = sealed ? OPENED_BYTES : AHEAD;
+    size_t record_most = longest_record(payload_most), capacity = sealed ? 2 * record_most : AHEAD;
     if (capacity < stream->ahead_bytes) capacity = stream->ahead_bytes;
-    uint8_t *bytes = malloc(capacity), *records = sealed ? malloc(SEALED_BYTES) : NULL;
+    uint8_t *bytes = malloc(capacity), *records = sealed ? malloc(2 * record_most) : NULL;
     if (channel == NULL || bytes == NULL || (sealed && records == NULL)) {
         gw_fail(err, GW_E_NOMEM, "net/channel: no memory for a channel");
         free(channel);
@@ -158,6 +168,8 @@ gw_channel *gw_channel_open(gw_detached *stream, uint32_t lane, void *owner, gw_
         channel->owner = owner;
         channel->fd = stream->fd;
         channel->sealed = sealed;
+        channel->payload_most = payload_most;
+        channel->record_most = record_most;
         channel->seal = stream->seal;
         channel->open = stream->open;
         channel->tx.records = records;
@@ -224,7 +236,7 @@ bool gw_channel_release(gw_channel *channel) {
 static bool take_next(gw_channel *channel, const gw_lane_user *user) {
     gw_lane_message message;
     if (!user->next(user->context, &channel->peer, &message)) return false;
-    GW_CHECK(message.bytes <= GW_LANE_PAYLOAD);
+    GW_CHECK(message.bytes <= channel->payload_most);
     gw_writer w = gw_writer_on(channel->tx.frame, FRAME);
     gw_put_u32(&w, FRAME_VERSION);
     gw_put_u32(&w, message.bytes);
@@ -300,9 +312,8 @@ static bool seal_record(gw_channel *channel, gw_err *err) {
 }
 
 static gw_flow send_sealed(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
-    const size_t room = RECORD + FRAME + GW_RECORD_HEADER + GW_RECORD_TAG;
     if (channel->tx.start == channel->tx.end) channel->tx.start = channel->tx.end = 0;
-    while (channel->tx.start == 0 && SEALED_BYTES - channel->tx.end >= room) {
+    while (channel->tx.start == 0 && 2 * channel->record_most - channel->tx.end >= channel->record_most) {
         if (!channel->tx.active && !take_next(channel, user)) break;
         if (!seal_record(channel, err)) return GW_FLOW_BROKEN;
         if (channel->tx.payload.left == 0) finish_sending(channel, user);
@@ -361,7 +372,7 @@ static bool parse_frame(gw_channel *channel, const uint8_t *frame) {
     channel->rx.message.bytes = gw_get_u32(&r);
     gw_get_bytes(&r, channel->rx.message.header, GW_LANE_HEADER);
     channel->rx.state = RX_ASK;
-    return version == FRAME_VERSION && channel->rx.message.bytes <= GW_LANE_PAYLOAD;
+    return version == FRAME_VERSION && channel->rx.message.bytes <= channel->payload_most;
 }
 
 /* Moves payload that lies at `bytes` to its place. */
@@ -477,7 +488,8 @@ static gw_flow use_sealed(gw_channel *channel, const gw_lane_user *user, gw_err 
         bool more;
         if (have < GW_RECORD_HEADER) return GW_FLOW_MORE;
         if (!gw_record_measure(&channel->open, record, &record_bytes, &more, err)) return GW_FLOW_BROKEN;
-        if (more) return broken(err, "the peer sent a record of another kind of stream");
+        if (more || record_bytes > channel->record_most)
+            return broken(err, "the peer sent a record of another kind of stream");
         if (have < record_bytes) return GW_FLOW_MORE;
         if (channel->rx.state == RX_ASK) { /* the record at hand is this message's, and open */
             gw_flow flow = ask(channel, user, err);

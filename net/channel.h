@@ -16,9 +16,11 @@ typedef enum gw_flow {
     GW_FLOW_BROKEN,   /* err says why; the channel is of no more use */
 } gw_flow;
 
-/* Takes the socket, ciphers and bytes of `stream` (also on failure: then all is closed and freed). `owner` is
- * what gw_channel_owner gives back. */
-gw_channel *gw_channel_open(gw_detached *stream, uint32_t lane, void *owner, gw_err *err);
+/* Takes the socket, ciphers and bytes of `stream` (also on failure: then all is closed and freed). Messages
+ * have at most `payload_most` bytes of payload, in both directions: buffers are made for that, and a peer
+ * that sends longer ones is refused. `owner` is what gw_channel_owner gives back. */
+gw_channel *gw_channel_open(gw_detached *stream, uint32_t lane, uint32_t payload_most, void *owner,
+                            gw_err *err);
 /* Closes the socket; no handler is called. */
 void gw_channel_close(gw_channel *channel);
 

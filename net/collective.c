@@ -291,6 +291,7 @@ static void take_inbox(gw_lane_ends *lane) {
     lane->inbox = lane->inbox_last = NULL;
     pthread_mutex_unlock(&collective->lock);
     bool came = part != NULL;
+    if (came) transport->ops->lane_refresh(transport, lane->lane);
     while (part != NULL) {
         gw_part *next = part->next;
         part->next = NULL;

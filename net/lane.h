@@ -11,7 +11,8 @@
  * further on that channel, so that the sender is held back, until lane_resume.
  *
  * All handlers of a lane are called on that lane's thread, which must also be where the ops on a lane or a
- * lane peer are called, but for lane_use and lane_wake. Handlers do not nest: no op calls a handler. */
+ * lane peer are called, but for lane_use and lane_wake. Handlers do not nest: no op
+ * calls a handler, but for lane_refresh (`up` and `down`). */
 #ifndef GODWIT_NET_LANE_H
 #define GODWIT_NET_LANE_H
 
@@ -77,6 +78,10 @@ struct gw_transport_ops {
      * with no `down`s: synchronous, any thread but the lanes'. */
     void (*lane_use)(gw_transport *, const gw_lane_user *user);
     void (*lane_wake)(gw_transport *, uint32_t lane); /* any thread */
+    /* Links that stood or had ended before the call are `up` or `down` after it. For `woken`, after it has
+     * taken what other threads left for it: what they left may rest on a link that the lane has not seen yet.
+     */
+    void (*lane_refresh)(gw_transport *, uint32_t lane);
     /* There is something for `next` on this channel. */
     void (*lane_push)(gw_transport *, gw_lane_peer *peer);
     /* Ask again about the parked message, if there is one. */

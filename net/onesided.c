@@ -191,9 +191,8 @@ static void take_answer(gw_onesided *onesided, gw_lookup *lookup) {
     gw_lookup_free(lookup);
 }
 
-static void on_woken(void *context, uint32_t number) {
-    (void)number;
-    gw_onesided *onesided = context;
+/* Hands what other threads left to its channels. `refresh`: on the lane's thread only. */
+static void take_inbox(gw_onesided *onesided, bool refresh) {
     pthread_mutex_lock(&onesided->inbox_lock);
     gw_posted *posted = onesided->posted;
     gw_lookup *answered = onesided->answered;
@@ -201,6 +200,7 @@ static void on_woken(void *context, uint32_t number) {
     onesided->posted_last = &onesided->posted;
     onesided->answered = NULL;
     pthread_mutex_unlock(&onesided->inbox_lock);
+    if (refresh) gw_tcp_lane_refresh(onesided->lane);
     while (posted != NULL) {
         gw_posted *next = posted->next;
         end *e = find_end(onesided, &posted->op.peer);
@@ -217,6 +217,11 @@ static void on_woken(void *context, uint32_t number) {
         take_answer(onesided, answered);
         answered = next;
     }
+}
+
+static void on_woken(void *context, uint32_t number) {
+    (void)number;
+    take_inbox(context, true);
 }
 
 /* ---- from outside ---- */
@@ -246,7 +251,7 @@ gw_onesided *gw_onesided_open(gw_tcp_lane *lane, uint32_t window, uint32_t read_
 
 void gw_onesided_close(gw_onesided *onesided) {
     GW_CHECK(onesided->ends == NULL);
-    on_woken(onesided, 0); /* what still waits has no channel: unreachable, or dropped */
+    take_inbox(onesided, false); /* what still waits has no channel: unreachable, or dropped */
     pthread_mutex_destroy(&onesided->inbox_lock);
     free(onesided);
 }
@@ -270,7 +275,7 @@ void gw_onesided_answered(gw_onesided *onesided, gw_lookup *lookup) {
 
 void gw_onesided_abandon(gw_onesided *onesided, const gw_peer_id *peer) {
     gw_tcp_lane_enter(onesided->lane);
-    on_woken(onesided, 0); /* what was posted before */
+    take_inbox(onesided, false); /* what was posted before */
     for (end *e = onesided->ends; e != NULL; e = e->next) {
         if (peer != NULL && !gw_peer_id_equal(&e->peer->id, peer)) continue;
         (void)gw_tcp_lane_release(onesided->lane, e->peer);

@@ -303,6 +303,10 @@ static void tcp_lane_wake(gw_transport *transport, uint32_t lane) {
     gw_tcp_lane_wake(lane_of(transport, lane));
 }
 
+static void tcp_lane_refresh(gw_transport *transport, uint32_t lane) {
+    gw_tcp_lane_refresh(lane_of(transport, lane));
+}
+
 static void tcp_lane_push(gw_transport *transport, gw_lane_peer *peer) {
     gw_tcp_lane_push(lane_of(transport, peer->lane), peer);
 }
@@ -360,6 +364,7 @@ static const gw_transport_ops tcp_ops = {
     .lanes = tcp_lanes,
     .lane_use = tcp_lane_use,
     .lane_wake = tcp_lane_wake,
+    .lane_refresh = tcp_lane_refresh,
     .lane_push = tcp_lane_push,
     .lane_resume = tcp_lane_resume,
     .lane_release = tcp_lane_release,
@@ -381,7 +386,10 @@ bool gw_tcp_open(const gw_tcp_options *options, gw_transport **transport, gw_err
     bool done = true;
     for (uint32_t i = 0; i < tcp->streams && done; i++) {
         uint32_t number = i < FIRST_LANE ? i : i - FIRST_LANE;
-        tcp->lanes[i] = gw_tcp_lane_open(number, NULL, on_broken, tcp, err);
+        uint32_t payload_most = i == STREAM_WORDS  ? GW_SMALL_BYTES
+                                : i == STREAM_BULK ? GW_PIECE_BYTES
+                                                   : GW_LANE_PAYLOAD;
+        tcp->lanes[i] = gw_tcp_lane_open(number, payload_most, on_broken, tcp, err);
         done = tcp->lanes[i] != NULL;
     }
     if (done) tcp->provider = gw_provider_open(&options->provider, on_answered, tcp, err);

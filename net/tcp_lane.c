@@ -27,7 +27,7 @@ typedef struct seat {
 } seat;
 
 struct gw_tcp_lane {
-    uint32_t number;
+    uint32_t number, payload_most;
     gw_lane_user user;
     bool used; /* user is set */
     gw_tcp_lane_broken *broken;
@@ -88,7 +88,10 @@ static bool seat_down(gw_tcp_lane *lane, seat *s, gw_err *err) {
     return true;
 }
 
+/* Drops the channels of ended links and takes new ones, in this order: a link's successor comes after it. */
 static void take_inbox(gw_tcp_lane *lane) {
+    for (uint32_t i = lane->seat_count; i > 0; i--)
+        if (atomic_load(&lane->seats[i - 1]->link->ended)) drop_seat(lane, i - 1, NULL);
     pthread_mutex_lock(&lane->inbox_lock);
     seat *inbox = lane->inbox;
     lane->inbox = NULL;
@@ -111,8 +114,6 @@ static void take_inbox(gw_tcp_lane *lane) {
             free_seat(s);
         }
     }
-    for (uint32_t i = lane->seat_count; i > 0; i--)
-        if (atomic_load(&lane->seats[i - 1]->link->ended)) drop_seat(lane, i - 1, NULL);
 }
 
 /* ---- the thread ---- */
@@ -245,7 +246,7 @@ static void free_lane(gw_tcp_lane *lane) {
     free(lane);
 }
 
-gw_tcp_lane *gw_tcp_lane_open(uint32_t number, const gw_lane_user *user, gw_tcp_lane_broken *broken,
+gw_tcp_lane *gw_tcp_lane_open(uint32_t number, uint32_t payload_most, gw_tcp_lane_broken *broken,
                               void *context, gw_err *err) {
     gw_tcp_lane *lane = calloc(1, sizeof *lane);
     if (lane == NULL) {
@@ -253,13 +254,13 @@ gw_tcp_lane *gw_tcp_lane_open(uint32_t number, const gw_lane_user *user, gw_tcp_
         return NULL;
     }
     lane->number = number;
+    lane->payload_most = payload_most;
     lane->broken = broken;
     lane->context = context;
     lane->alarm_ns = UINT64_MAX;
     lane->epoll_fd = lane->event_fd = -1;
     pthread_mutex_init(&lane->gate, NULL);
     pthread_mutex_init(&lane->inbox_lock, NULL);
-    gw_tcp_lane_use(lane, user);
     if (!start_thread(lane, err)) {
         free_lane(lane);
         return NULL;
@@ -289,7 +290,7 @@ void gw_tcp_lane_close(gw_tcp_lane *lane) {
 
 bool gw_tcp_lane_add(gw_tcp_lane *lane, gw_detached *stream, gw_tcp_link *link, gw_err *err) {
     seat *s = calloc(1, sizeof *s);
-    gw_channel *channel = gw_channel_open(stream, lane->number, s, err);
+    gw_channel *channel = gw_channel_open(stream, lane->number, lane->payload_most, s, err);
     if (s == NULL || channel == NULL) {
         if (channel != NULL) gw_channel_close(channel);
         free(s);
@@ -342,6 +343,10 @@ void gw_tcp_lane_use(gw_tcp_lane *lane, const gw_lane_user *user) {
 }
 
 /* ---- inside the gate ---- */
+
+void gw_tcp_lane_refresh(gw_tcp_lane *lane) {
+    take_inbox(lane);
+}
 
 void gw_tcp_lane_push(gw_tcp_lane *lane, gw_lane_peer *peer) {
     GW_CHECK(peer->lane == lane->number);

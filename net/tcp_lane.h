@@ -26,8 +26,8 @@ void gw_tcp_link_forget(gw_tcp_link *link); /* gives one reference back */
 /* Called on the lane's thread, gate held, when a channel broke by itself; the channel is gone already. */
 typedef void gw_tcp_lane_broken(void *context, gw_tcp_link *link, const gw_err *why);
 
-/* Starts the thread. `user` is copied; NULL: none yet, nothing is read. */
-gw_tcp_lane *gw_tcp_lane_open(uint32_t number, const gw_lane_user *user, gw_tcp_lane_broken *broken,
+/* Starts the thread; without a user yet, nothing is read. `payload_most`: of a message. */
+gw_tcp_lane *gw_tcp_lane_open(uint32_t number, uint32_t payload_most, gw_tcp_lane_broken *broken,
                               void *context, gw_err *err);
 /* Ends the thread, with a `down` for every channel. Calls from other threads do nothing from now on. */
 void gw_tcp_lane_stop(gw_tcp_lane *lane);
@@ -44,8 +44,9 @@ void gw_tcp_lane_spin(gw_tcp_lane *lane, bool spin);
 void gw_tcp_lane_enter(gw_tcp_lane *lane);
 void gw_tcp_lane_leave(gw_tcp_lane *lane);
 
-/* Inside the gate only. See gw_transport_ops. */
+/* Inside the gate only; _refresh only on the lane's thread. See gw_transport_ops. */
 void gw_tcp_lane_use(gw_tcp_lane *lane, const gw_lane_user *user);
+void gw_tcp_lane_refresh(gw_tcp_lane *lane);
 void gw_tcp_lane_push(gw_tcp_lane *lane, gw_lane_peer *peer);
 void gw_tcp_lane_resume(gw_tcp_lane *lane, gw_lane_peer *peer);
 bool gw_tcp_lane_release(gw_tcp_lane *lane, gw_lane_peer *peer);

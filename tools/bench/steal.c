@@ -1,4 +1,5 @@
-/* The round trip of a steal's READ and CAS over TCP on loopback, between two processes. */
+/* The round trip of a steal's READ and CAS over TCP on loopback, between two processes; "busy link": while
+ * 64 MiB READs from the same victim go on beside. */
 #include "tools/bench/bench.h"
 #include "tools/bench/mesh.h"
 
@@ -10,7 +11,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { WORDS = 1, WARM_UP = 1000 };
+enum { WORDS = 1, DATA = 2, DATA_BYTES = 64 << 20, WARM_UP = 1000 };
+enum { TOKEN_WORD = 1, TOKEN_READ = 2 };
 
 typedef struct options {
     uint32_t count; /* of operations of a kind */
@@ -28,13 +30,38 @@ typedef struct thief {
     bool failed, done;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint64_t word;
+    uint64_t word;    /* as it was read */
+    uint64_t swapped; /* what the last CAS made of it */
+    uint8_t *copy;    /* not NULL: large READs go on beside, one after the other */
+    bool reading;
 } thief;
 
 static const gw_fence fence = {.epoch = 1, .view = {{1}}};
 
+static void post_read(thief *t) {
+    gw_op read = {
+        .kind = GW_OP_READ, .token = TOKEN_READ, .peer = gw_mesh_id(1), .fence = fence, .region = DATA};
+    read.buffer = t->copy;
+    read.bytes = DATA_BYTES;
+    gw_transport_post(t->transport, &read);
+}
+
+/* Ends the large READs with the small operations. */
+static void on_read(thief *t) {
+    pthread_mutex_lock(&t->lock);
+    bool again = !t->done;
+    t->reading = again;
+    pthread_cond_signal(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+    if (again) post_read(t);
+}
+
 static void on_completed(void *context, const gw_completion *completion) {
     thief *t = context;
+    if (completion->token == TOKEN_READ) {
+        on_read(t);
+        return;
+    }
     uint64_t now = gw_now_ns();
     if (t->left < t->measured) t->ns[t->left] = (double)(now - t->posted_ns);
     t->failed = completion->status != GW_OP_OK;
@@ -71,22 +98,27 @@ static void on_down(void *context, const gw_peer_id *peer, uint64_t link, const 
 
 static void wait_done(thief *t) {
     pthread_mutex_lock(&t->lock);
-    while (!t->done) pthread_cond_wait(&t->changed, &t->lock);
+    while (!t->done || t->reading) pthread_cond_wait(&t->changed, &t->lock);
     t->done = false;
     pthread_mutex_unlock(&t->lock);
 }
 
 static void measure(thief *t, gw_op_kind kind, const char *name, const options *o) {
-    t->op = (gw_op){.kind = kind, .token = 1, .peer = gw_mesh_id(1), .fence = fence, .region = WORDS};
+    t->op =
+        (gw_op){.kind = kind, .token = TOKEN_WORD, .peer = gw_mesh_id(1), .fence = fence, .region = WORDS};
+    t->op.expected = t->op.operand = t->swapped;
     t->op.buffer = &t->word;
     t->op.bytes = kind == GW_OP_READ ? 8 : 0;
     t->measured = o->count;
     t->left = o->count + WARM_UP;
+    t->reading = t->copy != NULL;
+    if (t->reading) post_read(t);
     t->posted_ns = gw_now_ns();
     gw_transport_post(t->transport, &t->op);
     wait_done(t);
     if (t->failed) return;
-    printf("  %-5s %-9s %9.1f %9.1f %9.1f\n", name, o->spin ? "polling" : "blocking",
+    if (kind == GW_OP_CAS) t->swapped = t->op.operand;
+    printf("  %-14s %-9s %9.1f %9.1f %9.1f\n", name, o->spin ? "polling" : "blocking",
            gw_mesh_percentile(t->ns, o->count, 50) * 1e-3, gw_mesh_percentile(t->ns, o->count, 90) * 1e-3,
            gw_mesh_percentile(t->ns, o->count, 99) * 1e-3);
 }
@@ -96,33 +128,39 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
     const options *o = argument;
     _Alignas(64) static uint64_t words[8];
     thief t = {.ns = calloc(o->count, sizeof(double))};
+    uint8_t *data = calloc(1, DATA_BYTES);
     gw_err err;
     pthread_mutex_init(&t.lock, NULL);
     pthread_cond_init(&t.changed, NULL);
     gw_peer_id members[] = {gw_mesh_id(0), gw_mesh_id(1)};
     gw_transport_events events = {&t, on_completed, on_link, on_down};
-    if (t.ns == NULL || !gw_mesh_join(mesh, rank, &events, &t.transport, &err) ||
-        !gw_transport_register(t.transport, WORDS, GW_REGION_WORDS, words, sizeof words, &err)) {
-        fprintf(stderr, "godwit bench steal: %s\n", t.ns == NULL ? "no memory" : err.text);
+    if (t.ns == NULL || data == NULL || !gw_mesh_join(mesh, rank, &events, &t.transport, &err) ||
+        !gw_transport_register(t.transport, WORDS, GW_REGION_WORDS, words, sizeof words, &err) ||
+        !gw_transport_register(t.transport, DATA, GW_REGION_DATA, data, DATA_BYTES, &err)) {
+        fprintf(stderr, "godwit bench steal: %s\n", t.ns == NULL || data == NULL ? "no memory" : err.text);
         free(t.ns);
+        free(data);
         return false;
     }
     gw_transport_fence(t.transport, &fence, members, 2);
     gw_transport_spin(t.transport, o->spin);
     if (rank == 0) {
         do { /* until the victim is in the view */
-            t.op =
-                (gw_op){.kind = GW_OP_CAS, .peer = members[1], .fence = fence, .region = WORDS, .token = 1};
+            t.op = (gw_op){
+                .kind = GW_OP_CAS, .peer = members[1], .fence = fence, .region = WORDS, .token = TOKEN_WORD};
             t.left = t.measured = 0;
             gw_transport_post(t.transport, &t.op);
             wait_done(&t);
         } while (t.failed);
         measure(&t, GW_OP_READ, "READ", o);
         if (!t.failed) measure(&t, GW_OP_CAS, "CAS", o);
+        t.copy = data;
+        if (!t.failed) measure(&t, GW_OP_CAS, "CAS, busy link", o);
     }
     gw_mesh_finish(mesh, rank);
     gw_transport_close(t.transport);
     free(t.ns);
+    free(data);
     return rank != 0 || !t.failed;
 }
 
@@ -149,7 +187,7 @@ int gw_bench_steal(int argc, char **argv) {
     if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0) return 2;
     if (sodium_init() < 0) return 1;
     for (int sealed = 0; sealed <= 1; sealed++) {
-        printf("%s, microseconds\n  %-5s %-9s %9s %9s %9s\n", sealed ? "encrypted" : "plain", "", "",
+        printf("%s, microseconds\n  %-14s %-9s %9s %9s %9s\n", sealed ? "encrypted" : "plain", "", "",
                "median", "90 %", "99 %");
         for (int spin = 0; spin <= 1; spin++) {
             gw_mesh mesh;
