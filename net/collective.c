@@ -283,6 +283,20 @@ static void take_down(gw_lane_ends *lane) {
     deliver(lane->collective);
 }
 
+/* A link to every member must stand: one that breaks later fails the call, and so must one that broke before.
+ */
+static void open_part(gw_lane_ends *lane, gw_part *part) {
+    const gw_collective_call *is = &part->call->is;
+    gw_lane_peer *peer;
+    gw_err err;
+    for (uint32_t i = 0; i < is->member_count; i++) {
+        if (i == is->rank || gw_part_peer(part, i, &peer, &err)) continue;
+        fail_calls(lane, &is->members[i], &err);
+        return;
+    }
+    if (!part->ops->open(part, &err)) fail_calls(lane, NULL, &err);
+}
+
 static void take_inbox(gw_lane_ends *lane) {
     gw_collective *collective = lane->collective;
     gw_transport *transport = collective->transport;
@@ -301,9 +315,7 @@ static void take_inbox(gw_lane_ends *lane) {
         else
             lane->last->next = part;
         lane->last = part;
-        gw_err err;
-        if (atomic_load(&part->call->status) == 0 && !part->ops->open(part, &err))
-            fail_calls(lane, NULL, &err);
+        if (atomic_load(&part->call->status) == 0) open_part(lane, part);
         part = next;
     }
     if (!came) return;

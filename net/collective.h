@@ -61,7 +61,7 @@ typedef enum gw_collective_status {
 typedef struct gw_collective_result {
     uint64_t token;
     gw_collective_status status;
-    gw_peer_id suspect;  /* FAILED: the neighbour it failed with, or zeros */
+    gw_peer_id suspect;  /* FAILED: the member it failed with, or zeros */
     const gw_err *err;   /* FAILED: valid during the call; else NULL */
     uint64_t elapsed_ns; /* from the call's turn until its end */
 } gw_collective_result;
@@ -74,8 +74,8 @@ bool gw_collective_open(gw_transport *transport, gw_collective_done *done, void 
 
 /* Enters an all-reduce. Exactly one `done` follows when this returns true; it may come first. Members that
  * enter early wait for the others without a deadline. Fails with GW_E_INVALID on a tag that does not rise, on
- * bad ranks or on sizes out of bounds. A call of one member copies (nothing where in == out). Small sums need
- * a link to every member, large ones to both ring neighbours; a link that does not stand fails the call. */
+ * bad ranks or on sizes out of bounds. A call of one member copies (nothing where in == out). A call needs a
+ * link to every other member: one that does not stand, or breaks before the end, fails it. */
 bool gw_collective_start(gw_collective *collective, const gw_collective_call *call, gw_err *err);
 
 /* Ends all calls that were started and are not done with GW_COLLECTIVE_ABORTED, each by its own `done`, after
