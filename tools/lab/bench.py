@@ -37,8 +37,7 @@ def flock_of(binary, job, count, extra=()):
     """A flock in which `count` peers are computing."""
     flock = Flock(binary, [*job, "--peers", str(count)])
     try:
-        for _ in range(count):
-            flock.add(extra)
+        flock.gather(count, extra)
         flock.wait_step(2, PATIENCE_S)
     except BaseException:
         flock.close()

@@ -12,7 +12,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from flock import Flock, Trouble, run_alone  # noqa: E402
 
-JOB = ["digits", "--epochs", "30", "--hidden", "256"]
+JOB = ["digits", "--samples", "36000", "--epochs", "20", "--hidden", "256"]
 PEERS = 4
 PATIENCE_S = 60
 WIDTH = 79
@@ -82,7 +82,7 @@ def restart(flock, story, peer):
 def fly(binary, story):
     """The disturbed run. Returns (done event of each peer, lines about the recoveries)."""
     with Flock(binary, [*JOB, "--peers", str(PEERS), "--workers", "1"]) as flock:
-        peers = [flock.add() for _ in range(PEERS)]
+        peers = flock.gather(PEERS)
         flock.wait(flock.leader, PATIENCE_S, "a leader", watch=peers)
         steps = flock.events_after(0, "start")[0][1]["steps"]
         flock.wait_step(1, PATIENCE_S)

@@ -149,9 +149,23 @@ class Flock:
         self.start(peer)
         return peer
 
+    def gather(self, count, extra=()):
+        """Starts `count` peers, the first before the others, and waits until they all listen."""
+        first = self.add(extra)
+        others = [Peer(self, first.number + 1 + i, extra) for i in range(count - 1)]
+        self.peers += others
+        for peer in others:
+            peer.start()
+        for peer in others:
+            self.wait_ready(peer)
+        return [first, *others]
+
     def start(self, peer, extra=()):
         peer.start(extra)
-        self.wait(lambda: peer.port, 30, f"peer {peer.number} listens", watch=[peer])
+        self.wait_ready(peer)
+
+    def wait_ready(self, peer):
+        self.wait(lambda: peer.port and peer.id, 60, f"peer {peer.number} listens", watch=[peer])
 
     def wait(self, condition, seconds, what, watch=()):
         """Waits until condition() is true, and returns that. Trouble when time is up or a peer of `watch` ends."""
