@@ -264,10 +264,6 @@ static bool end_reduce(gw_device *device, gw_verdict *verdict, gw_err *err) {
     return true;
 }
 
-static bool export_sum(gw_device *device, uint64_t step, gw_segments *segments, gw_err *err) {
-    return gw_sum_store_export(cpu_of(device)->sums, step, segments, err);
-}
-
 static void read_boundary(gw_device *device, int64_t *words) {
     cpu *c = cpu_of(device);
     const int64_t *sum = gw_sum_store_words(c->sums, c->step);
@@ -343,7 +339,6 @@ static const gw_device_ops cpu_ops = {
     .set_boundary = set_boundary,
     .reduce_begin = begin_reduce,
     .reduce_end = end_reduce,
-    .sum_export = export_sum,
     .boundary = read_boundary,
     .scalars = run_scalars,
     .report = report,

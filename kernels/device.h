@@ -72,10 +72,9 @@ typedef struct gw_segments {
 } gw_segments;
 
 typedef enum gw_reduce {
-    GW_REDUCE_ALONE = 1,  /* one member: the accumulator is the sum. No segments, nothing is copied */
-    GW_REDUCE_EXACT = 2,  /* int64 all the way */
-    GW_REDUCE_FAST = 3,   /* data travel as float32, headers as int64; no fingerprint check */
-    GW_REDUCE_IMPORT = 4, /* receive takes a finished sum that another member exported (sum_export) */
+    GW_REDUCE_ALONE = 1, /* one member: the accumulator is the sum. No segments, nothing is copied */
+    GW_REDUCE_EXACT = 2, /* int64 all the way */
+    GW_REDUCE_FAST = 3,  /* data travel as float32, headers as int64; no fingerprint check */
 } gw_reduce;
 
 typedef enum gw_unit_work {
@@ -105,7 +104,7 @@ typedef struct gw_device_ops {
     bool (*state_write)(gw_device *device, uint64_t offset, uint64_t bytes, const void *from, gw_err *err);
 
     /* Control. Empties the accumulator for step `step`; the job says how many shards it has. Any step may
-     * follow any other. Kept sums stay. */
+     * follow any other. */
     void (*step_begin)(gw_device *device, uint64_t step);
     /* Control. Empties the accumulator (held shards, boundary, poison, bad) and stays in the step. */
     void (*zero)(gw_device *device);
@@ -131,19 +130,15 @@ typedef struct gw_device_ops {
      * carries the sums over peers. Emptying the accumulator clears them. */
     void (*set_boundary)(gw_device *device, const int64_t *words);
 
-    /* Control. Prepares a reduction of the present step; except for IMPORT, fails with GW_E_INVALID while
-     * shards are in flight or the accumulator is poisoned. The segments of `send` are read only and of
+    /* Control. Prepares a reduction of the present step; fails with GW_E_INVALID while shards are in flight
+     * or the accumulator is poisoned. The segments of `send` are read only and of
      * `receive` may hold anything; both belong to the collective until reduce_end or the next reduce_begin.
-     * ALONE and IMPORT have no `send`, ALONE no `receive`. */
+     * ALONE has neither. */
     bool (*reduce_begin)(gw_device *device, gw_reduce mode, gw_segments *send, gw_segments *receive,
                          gw_err *err);
     /* Control. Checks what was received. When coverage and fingerprint are right it becomes the sum of the
-     * step, and the sum before the last one is forgotten. */
+     * step, until the next reduce_begin; a sum of ALONE is gone at the next step_begin. */
     bool (*reduce_end)(gw_device *device, gw_verdict *verdict, gw_err *err);
-    /* Control. The finished sum of `step`, readable by any thread until the second reduce_begin after it, as
-     * int64 segments for another member's IMPORT. Fails with GW_E_NOTFOUND when it is not kept (any more; a
-     * sum of ALONE is gone at the next step_begin). */
-    bool (*sum_export)(gw_device *device, uint64_t step, gw_segments *segments, gw_err *err);
     /* Control. Boundary words of the present step's sum. */
     void (*boundary)(gw_device *device, int64_t *words);
 
@@ -168,7 +163,7 @@ static inline uint64_t gw_held_words(uint32_t shards) {
 }
 
 /* The processor as a device. *device is NULL on failure. The calling thread needs no lane. Memory: state,
- * accumulator, and, from the first reduction with others on, two sums (float copies of two more for FAST). */
+ * accumulator, and, from the first reduction with others on, a sum (and float copies of both for FAST). */
 bool gw_device_cpu_open(const gw_device_options *options, gw_device **device, gw_err *err);
 
 #endif

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT = 2 }; /* the latest sum, and one that is being received or is the step's before */
-
 typedef struct sum {
     int64_t *words; /* NULL until it is needed; the accumulator's for ALONE */
     uint64_t step;
@@ -19,11 +17,10 @@ struct gw_sum_store {
     const gw_exact_path *path;
     gw_accumulator *accumulator;
     uint64_t job_key;
-    sum kept[KEPT];
-    sum alone; /* lies in the accumulator */
-    uint32_t latest;
+    sum received;
+    sum alone;               /* lies in the accumulator */
     float *floats[2];        /* FAST: sent, received; indexed like the words */
-    gw_segment *segments[3]; /* sent, received, exported; 2 per bucket */
+    gw_segment *segments[2]; /* sent, received; 2 per bucket */
 
     gw_reduce mode; /* of the reduction that was begun; 0 = none */
     uint64_t step;
@@ -39,7 +36,7 @@ bool gw_sum_store_open(const gw_layout *layout, const gw_exact_path *path, uint6
     s->path = path;
     s->accumulator = accumulator;
     s->job_key = job_key;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         s->segments[i] = calloc(2 * (size_t)layout->bucket_count, sizeof *s->segments[i]);
         if (s->segments[i] != NULL) continue;
         gw_sum_store_close(s);
@@ -51,16 +48,15 @@ bool gw_sum_store_open(const gw_layout *layout, const gw_exact_path *path, uint6
 
 void gw_sum_store_close(gw_sum_store *s) {
     if (s == NULL) return;
-    for (int i = 0; i < KEPT; i++) gw_memory_give(s->kept[i].words, s->layout->words * sizeof(int64_t));
+    gw_memory_give(s->received.words, s->layout->words * sizeof(int64_t));
     for (int i = 0; i < 2; i++) gw_memory_give(s->floats[i], s->layout->words * sizeof(float));
-    for (int i = 0; i < 3; i++) free(s->segments[i]);
+    for (int i = 0; i < 2; i++) free(s->segments[i]);
     free(s);
 }
 
 uint64_t gw_sum_store_bytes(const gw_sum_store *s) {
     uint64_t bytes = 0;
-    for (int i = 0; i < KEPT; i++)
-        if (s->kept[i].words != NULL) bytes += s->layout->words * sizeof(int64_t);
+    if (s->received.words != NULL) bytes += s->layout->words * sizeof(int64_t);
     for (int i = 0; i < 2; i++)
         if (s->floats[i] != NULL) bytes += s->layout->words * sizeof(float);
     return bytes;
@@ -103,8 +99,8 @@ static void pack_floats(gw_sum_store *s, const int64_t *words) {
     }
 }
 
-/* Back to integers, on zeros; the headers get the fingerprint of what came out, so that the sum can be
- * checked again where it is imported. A float sum out of range is bad, alike on all peers. */
+/* Back to integers, on zeros; the headers get the fingerprint of what came out, so that one check serves both
+ * modes. A float sum out of range is bad, alike on all peers. */
 static void unpack_floats(gw_sum_store *s, int64_t *words) {
     for (uint32_t b = 0; b + 1 < s->layout->bucket_count; b++) {
         const gw_layout_bucket *bucket = &s->layout->buckets[b];
@@ -144,17 +140,15 @@ bool gw_sum_store_begin(gw_sum_store *s, gw_reduce mode, gw_segments *send, gw_s
     gw_accumulator_held(s->accumulator, &held, NULL);
     *send = (gw_segments){NULL, 0};
     *receive = (gw_segments){NULL, 0};
-    if (mode != GW_REDUCE_IMPORT && (held.in_flight > 0 || held.poisoned))
+    if (held.in_flight > 0 || held.poisoned)
         return gw_fail(err, GW_E_INVALID, "step %llu cannot be reduced: %u shards in flight%s",
                        (unsigned long long)held.step, held.in_flight, held.poisoned ? ", poisoned" : "");
     s->mode = 0;
     s->alone.finished = false;
-    sum *into = &s->kept[1 - s->latest];
-    if (mode != GW_REDUCE_ALONE) {
-        if (!need_buffers(s, mode, into, err)) return false;
-        into->finished = false;
-    }
-    int64_t *own = mode == GW_REDUCE_IMPORT ? NULL : gw_accumulator_settle(s->accumulator);
+    sum *into = &s->received;
+    into->finished = false;
+    if (mode != GW_REDUCE_ALONE && !need_buffers(s, mode, into, err)) return false;
+    int64_t *own = gw_accumulator_settle(s->accumulator);
     switch (mode) {
     case GW_REDUCE_ALONE:
         s->alone.words = own;
@@ -168,9 +162,6 @@ bool gw_sum_store_begin(gw_sum_store *s, gw_reduce mode, gw_segments *send, gw_s
         *send = list_fast(s, s->segments[0], own, s->floats[0]);
         *receive = list_fast(s, s->segments[1], into->words, s->floats[1]);
         break;
-    case GW_REDUCE_IMPORT:
-        *receive = list_exact(s, s->segments[1], into->words);
-        break;
     default:
         GW_CHECK(!"a known way to reduce");
     }
@@ -183,7 +174,7 @@ bool gw_sum_store_begin(gw_sum_store *s, gw_reduce mode, gw_segments *send, gw_s
 bool gw_sum_store_end(gw_sum_store *s, gw_verdict *verdict, gw_err *err) {
     *verdict = gw_verdict_start();
     if (s->mode == 0) return gw_fail(err, GW_E_INVALID, "no reduction was begun");
-    sum *done = s->mode == GW_REDUCE_ALONE ? &s->alone : &s->kept[1 - s->latest];
+    sum *done = s->mode == GW_REDUCE_ALONE ? &s->alone : &s->received;
     if (s->mode == GW_REDUCE_FAST) unpack_floats(s, done->words);
     uint64_t coverage = gw_exact_coverage_of_all(s->job_key, s->step, s->shards);
     for (uint32_t b = 0; b < s->layout->bucket_count; b++) {
@@ -195,7 +186,6 @@ bool gw_sum_store_end(gw_sum_store *s, gw_verdict *verdict, gw_err *err) {
     if (verdict->coverage_ok && verdict->fingerprint_ok) {
         done->step = s->step;
         done->finished = true;
-        if (done != &s->alone) s->latest = 1 - s->latest;
     }
     s->mode = 0;
     return true;
@@ -206,24 +196,7 @@ void gw_sum_store_release(gw_sum_store *s) {
     s->mode = 0;
 }
 
-static const sum *find(const gw_sum_store *s, uint64_t step) {
-    if (s->alone.finished && s->alone.step == step) return &s->alone;
-    for (uint32_t i = 0; i < KEPT; i++) { /* the latest first: it may be the step's second */
-        const sum *one = &s->kept[i == 0 ? s->latest : 1 - s->latest];
-        if (one->finished && one->step == step) return one;
-    }
-    return NULL;
-}
-
 const int64_t *gw_sum_store_words(const gw_sum_store *s, uint64_t step) {
-    const sum *one = find(s, step);
-    return one != NULL ? one->words : NULL;
-}
-
-bool gw_sum_store_export(gw_sum_store *s, uint64_t step, gw_segments *segments, gw_err *err) {
-    const sum *one = find(s, step);
-    if (one == NULL)
-        return gw_fail(err, GW_E_NOTFOUND, "the sum of step %llu is not kept", (unsigned long long)step);
-    *segments = list_exact(s, s->segments[2], one->words);
-    return true;
+    if (s->alone.finished && s->alone.step == step) return s->alone.words;
+    return s->received.finished && s->received.step == step ? s->received.words : NULL;
 }

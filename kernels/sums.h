@@ -1,6 +1,6 @@
-/* The finished sums of a device in host memory: where a collective receives into, checked and kept until the
- * next one is right, so that a peer which lags a step can still be given it. Used from one thread at a time,
- * but for gw_sums_export. */
+/* The finished sum of a device in host memory: where a collective receives into, and checked. A member that
+ * lags a step fetches the state from one that has it, so one sum is enough. Used from one thread at a time.
+ */
 #ifndef GODWIT_KERNELS_SUMS_H
 #define GODWIT_KERNELS_SUMS_H
 
@@ -23,7 +23,6 @@ bool gw_sum_store_end(gw_sum_store *store, gw_verdict *verdict, gw_err *err);
 /* The accumulator is about to be emptied: a sum that lies in it (ALONE) is forgotten, and so is a reduction
  * that was begun. */
 void gw_sum_store_release(gw_sum_store *store);
-bool gw_sum_store_export(gw_sum_store *store, uint64_t step, gw_segments *segments, gw_err *err);
 
 /* The words of the finished sum of `step`, layout->words of them, or NULL. */
 const int64_t *gw_sum_store_words(const gw_sum_store *store, uint64_t step);

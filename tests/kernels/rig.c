@@ -113,7 +113,7 @@ static void add_segment(const gw_segment *from, const gw_segment *to) {
 }
 
 void rig_reduce(rig *r, gw_reduce mode) {
-    gw_segments send[RIG_MOST_DEVICES], receive[RIG_MOST_DEVICES];
+    gw_segments send[RIG_MOST_DEVICES], *receive = r->received;
     gw_err err;
     for (uint32_t d = 0; d < r->devices; d++)
         cr_assert(r->device[d]->ops->reduce_begin(r->device[d], mode, &send[d], &receive[d], &err), "%s",

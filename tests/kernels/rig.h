@@ -13,6 +13,7 @@ typedef struct rig {
     gw_plan plan;
     uint32_t devices, workers;
     gw_device *device[RIG_MOST_DEVICES];
+    gw_segments received[RIG_MOST_DEVICES]; /* by the last rig_reduce */
 } rig;
 
 /* Opens `type` with its defaults and `settings`, "name=value" strings ending with NULL. */
