@@ -101,6 +101,14 @@ static void seeds(struct argp_state *state, const char *text, arguments *a) {
     if (end == second || *end != '\0' || a->last < a->first) argp_error(state, "--seeds %s: not A..B", text);
 }
 
+/* Of an option with two values: whether it has the second. */
+static bool is_second(struct argp_state *state, const char *option, const char *text, const char *first,
+                      const char *second) {
+    bool is = strcmp(text, second) == 0;
+    if (!is && strcmp(text, first) != 0) argp_error(state, "%s is %s or %s", option, first, second);
+    return is;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state) {
     enum { LONG_MS = 100000000 };
     arguments *a = state->input;
@@ -125,14 +133,10 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         o->shards = number(state, text, 1, 10000);
         break;
     case KEY_QUORUM:
-        if (strcmp(text, "any") != 0 && strcmp(text, "majority") != 0)
-            argp_error(state, "--quorum %s: any or majority", text);
-        o->majority = strcmp(text, "majority") == 0;
+        o->majority = is_second(state, "--quorum", text, "any", "majority");
         break;
     case KEY_REDUCE:
-        if (strcmp(text, "exact") != 0 && strcmp(text, "fast") != 0)
-            argp_error(state, "--reduce %s: exact or fast", text);
-        o->fast = strcmp(text, "fast") == 0;
+        o->fast = is_second(state, "--reduce", text, "exact", "fast");
         break;
     case KEY_SHARD_US:
         o->shard_us = number(state, text, 1, LONG_MS);
