@@ -77,7 +77,7 @@ build() {
 
 release() {
     need "${build_packages[@]}"
-    build build
+    build build -DCMAKE_BUILD_TYPE=Release
 }
 
 # run_tests FOLDER: CTest, then what Criterion wrote for each suite (TAP) decides what passed. The last line is

@@ -10,7 +10,7 @@ static void metric(FILE *out, const char *name, const char *type, const char *he
 
 static void gauge(FILE *out, const char *name, const char *help, double value) {
     metric(out, name, "gauge", help);
-    fprintf(out, "godwit_%s %.17g\n", name, value);
+    fprintf(out, "godwit_%s %.15g\n", name, value);
 }
 
 /* Label values escape backslash, quote and newline (the format's rule). */
@@ -51,7 +51,7 @@ static void report(FILE *out, const gw_node_snapshot *s) {
         *equals = '\0';
         fputs("godwit_report{key=\"", out);
         label(out, word);
-        fprintf(out, "\"} %.17g\n", value);
+        fprintf(out, "\"} %.15g\n", value);
     }
 }
 
