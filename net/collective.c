@@ -199,6 +199,7 @@ static void on_sent(void *context, gw_lane_peer *peer) {
     GW_CHECK(part != NULL);
     lane->progress_ns = gw_now_ns();
     part->in_flight--;
+    if (atomic_load(&part->call->status) != 0) return; /* is being ended: its peers may be gone */
     bool blocked = !part->tx_done;
     part->ops->sent(part, peer);
     if (blocked && part->tx_done) push_all(lane);
@@ -254,6 +255,7 @@ static void on_landed(void *context, gw_lane_peer *peer) {
     gw_part *part = peer->state;
     GW_CHECK(part != NULL);
     peer->state = NULL;
+    if (atomic_load(&part->call->status) != 0) return; /* is being ended: its peers may be gone */
     lane->progress_ns = gw_now_ns();
     bool blocked = !part->tx_done, waiting = !part->all_entered;
     part->ops->landed(part, peer);
