@@ -79,7 +79,7 @@ typedef enum gw_event_kind {
     GW_EV_LOADED,  /* token, outcome, fingerprint, text: S_step is in place (GW_DONE), or nothing changed */
     GW_EV_STORED,  /* token, outcome, text, hashes[count] in the order of the SAVE's chunks */
     GW_EV_MANIFEST_STORED, /* token, outcome, root */
-    GW_EV_PERSISTED,       /* token: the record is durable */
+    GW_EV_PERSISTED,       /* token, outcome: the record is durable, or (GW_FAILED) it is not */
     GW_EV_SHARD_FAILED, /* shard, text: a worker could not compute a shard (I/O, memory): the accumulator is
                            poisoned */
     GW_EV_STOP,         /* the user wants the whole job to stop, checkpoint first */

@@ -80,6 +80,9 @@ void gw_node_deliver(void *context, gw_mail *mail) {
     if (mail->event.kind == GW_EV_APPLIED && mail->event.bytes)
         snprintf(node->shown.report, sizeof node->shown.report, "%s", (const char *)mail->event.bytes);
     if (mail->event.kind == GW_EV_REDUCED) gw_node_reduced(node);
+    node->shown.counter[GW_COUNT_REDUCE_BYTES] += mail->sent_bytes;
+    if (mail->event.kind == GW_EV_WORD_SWAPPED && mail->event.word_outcome != GW_WORD_OK)
+        node->shown.counter[GW_COUNT_STEALS_FAILED]++;
     gw_node_feed(node, &mail->event);
     if (mail->event.kind == GW_EV_CLAIM) gw_workers_grant(node->workers, mail->ticket);
     if (mail->event.kind == GW_EV_REDUCED) gw_node_thaw(node);
@@ -129,6 +132,24 @@ static void look_at_workers(void *context) {
     GW_CHECK(gw_timer_set(node->loop, &node->watchdog, now + WATCH_NS, look_at_workers, node, &err));
 }
 
+/* Until the loop runs nobody depends on this peer yet, and opening may take long (the probe is a whole
+ * shard): a signal ends the process as it is. */
+static void *end_at_once(void *unused) {
+    (void)unused;
+    sigset_t ours;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGTERM);
+    sigaddset(&ours, SIGINT);
+    int number;
+    if (sigwait(&ours, &number) == 0) _exit(128 + number);
+    return NULL;
+}
+
+static void end_waiting(gw_node *node) {
+    pthread_cancel(node->impatient);
+    pthread_join(node->impatient, NULL);
+}
+
 static bool watch_signals(gw_node *node, sigset_t *before, gw_err *err) {
     sigset_t ours;
     sigemptyset(&ours);
@@ -139,7 +160,8 @@ static bool watch_signals(gw_node *node, sigset_t *before, gw_err *err) {
     pthread_sigmask(SIG_BLOCK, &ours, before);
     node->signal_fd = signalfd(-1, &ours, SFD_NONBLOCK | SFD_CLOEXEC);
     if (node->signal_fd < 0) return gw_fail_errno(err, errno, "signalfd");
-    return true;
+    int failure = pthread_create(&node->impatient, NULL, end_at_once, NULL);
+    return failure == 0 || gw_fail_errno(err, failure, "signal thread");
 }
 
 /* ---- the run ---- */
@@ -177,7 +199,12 @@ int gw_node_run(const gw_run_options *options, gw_console *console) {
         .options = options, .console = console, .lock.fd = -1, .signal_fd = -1, .tcp_fd = -1, .udp_fd = -1};
     gw_err err = {0};
     sigset_t before;
-    bool good = watch_signals(node, &before, &err) && gw_node_open(node, &err) && serve(node, &err);
+    bool good = watch_signals(node, &before, &err);
+    if (good) {
+        good = gw_node_open(node, &err);
+        end_waiting(node);
+        good = good && serve(node, &err);
+    }
     int code = good ? exit_code_of(node) : 0;
     if (good) gw_node_publish_end(node);
     /* Nobody reads signals any more: a second one ends the process at once all the same. */

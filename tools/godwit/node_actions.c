@@ -152,11 +152,12 @@ static void run_persist(void *context) {
     bool good = gw_durable_path(temporary, &err, "%s/record.new", dir) &&
                 gw_durable_path(path, &err, "%s/record", dir) &&
                 gw_durable_replace(gw_io_system(), temporary, dir, path, r->bytes, r->length, &err);
-    /* The brain waits for what it promised to be durable: it must not answer before. Failing to write is
-     * failing to take part. */
     gw_mail *mail = gw_mail_new(GW_EV_PERSISTED, r->token);
     mail->event.outcome = good ? GW_DONE : GW_FAILED;
-    if (!good) gw_mail_text(mail, err.text);
+    if (!good) {
+        gw_mail_text(mail, err.text);
+        gw_log(GW_WARN, "node", "the protocol record is not on disk: %s", err.text);
+    }
     gw_mailbox_post(r->node->mail, mail);
     free(r);
 }
@@ -169,6 +170,14 @@ static void persist(gw_node *node, const gw_action *action) {
     r->length = action->length;
     memcpy(r->bytes, action->bytes, action->length);
     gw_helper_give(node->disk, run_persist, r);
+}
+
+static void save(gw_node *node, const gw_action *action) {
+    if (!action->flag) {
+        node->shown.save_ns = gw_now_ns();
+        node->shown.save_chunks = action->count;
+    }
+    gw_saver_save(node->saver, action);
 }
 
 /* ---- the end ---- */
@@ -224,13 +233,14 @@ void gw_node_act(gw_node *node, const gw_action *action) {
         gw_node_load(node, action);
         break;
     case GW_ACT_SAVE:
-        gw_saver_save(node->saver, action);
+        save(node, action);
         break;
     case GW_ACT_MANIFEST:
         gw_saver_manifest(node->saver, action);
         break;
     case GW_ACT_RETAIN:
         gw_saver_retain(node->saver, action);
+        gw_node_show_retained(node, action->hashes, action->count);
         break;
     case GW_ACT_PERSIST:
         persist(node, action);

@@ -52,6 +52,8 @@ typedef struct gw_shown {
     uint64_t started_ns, step_ns; /* of the last committed step */
     uint64_t computed, step_stolen;
     uint32_t members; /* that committed the last step */
+    uint64_t save_ns; /* the last SAVE began */
+    uint32_t save_chunks;
     double step_ms, shards_per_s;
     uint64_t counter[GW_COUNTERS];
     uint64_t checkpoint_ns;
@@ -97,6 +99,7 @@ typedef struct gw_node {
     gw_helper *compute, *disk;
     gw_control *control;
     gw_http *http;
+    pthread_t impatient; /* takes signals until the loop does */
     int signal_fd, tcp_fd, udp_fd;
     gw_watch signals;
 
@@ -112,6 +115,7 @@ typedef struct gw_node {
     gw_shown shown;
 
     /* The end. */
+    atomic_bool ending; /* helpers: give up what waits for others */
     bool finished, stuck, asked_to_leave;
     gw_finish finish;
     gw_hash final_root;
@@ -179,6 +183,9 @@ gw_hash gw_state_chunk_name(uint64_t step, uint64_t fingerprint, uint64_t index)
 
 /* node_publish.c. */
 void gw_node_notice(gw_node *node, const gw_action *action);
+/* The checkpoints on this peer's disk at the start; those that stay. */
+void gw_node_show_inventory(gw_node *node, const gw_inventory *list, uint32_t count);
+void gw_node_show_retained(gw_node *node, const gw_hash *roots, uint32_t count);
 void gw_node_publish(gw_node *node);
 void gw_node_publish_start(gw_node *node);
 void gw_node_publish_loop(gw_node *node); /* from now on several times a second */

@@ -37,6 +37,7 @@ static bool copy_chunk(copying *c, uint32_t index, gw_err *err) {
         pthread_mutex_unlock(&c->lock);
         if (dead) continue;
         uint64_t got;
+        if (atomic_load(&load->node->ending)) return gw_fail(err, GW_E_ABORTED, "this peer is ending");
         if (gw_node_fetch(load->node, &load->peers[donor], &name, c->image + gw_chunk_offset(index), length,
                           &got, err)) {
             if (got == length) return true;
@@ -70,9 +71,8 @@ static void *copy_main(void *context) {
 bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err) {
     if (load->count == 0) return gw_fail(err, GW_E_PEER, "nobody to copy the state from");
     gw_peer_id missing;
-    atomic_bool never = false;
     /* Connections may still be on their way up; a donor that has none in a second is passed over. */
-    gw_wires_wait(load->node->wires, load->peers, load->count, &load->node->self.id, &never,
+    gw_wires_wait(load->node->wires, load->peers, load->count, &load->node->self.id, &load->node->ending,
                   UINT64_C(1000000000) * load->node->options->time_scale_percent / 100, &missing);
     copying c = {.load = load, .image = image, .image_bytes = load->node->device->layout->image_bytes};
     c.chunks = gw_chunk_count(c.image_bytes);
@@ -148,6 +148,7 @@ static bool restore_fetch(void *context, uint32_t index, const gw_hash *name, vo
         if (gw_peer_id_equal(&load->peers[holder], &load->node->self.id)) continue;
         if (index >= has->size || !gw_set_has(has, index)) continue;
         uint64_t got;
+        if (atomic_load(&load->node->ending)) return gw_fail(err, GW_E_ABORTED, "this peer is ending");
         if (gw_node_fetch(load->node, &load->peers[holder], name, bytes, length, &got, err) && got == length)
             return true;
     }
@@ -169,8 +170,7 @@ static bool restore_write(void *context, uint64_t offset, const void *bytes, uin
 bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
     gw_node *node = load->node;
     gw_peer_id missing;
-    atomic_bool never = false;
-    gw_wires_wait(node->wires, load->peers, load->count, &node->self.id, &never,
+    gw_wires_wait(node->wires, load->peers, load->count, &node->self.id, &node->ending,
                   UINT64_C(1000000000) * node->options->time_scale_percent / 100, &missing);
     gw_manifest manifest;
     if (!find_local(node, &load->root, &manifest) && !fetch_manifest(load, &manifest, err)) return false;

@@ -1,5 +1,6 @@
 /* What people see: the brain's notices become events, and what is known becomes a snapshot. */
 #include "core/check.h"
+#include "core/chunk.h"
 #include "core/log.h"
 #include "tools/godwit/node_inside.h"
 
@@ -30,6 +31,7 @@ static void step_done(gw_node *node, const gw_action *action) {
     shown->members = action->count;
     shown->counter[GW_COUNT_STEPS]++;
     shown->counter[GW_COUNT_SHARDS] = computed;
+    shown->counter[GW_COUNT_SHARDS_LOST] = gw_workers_lost(node->workers);
     double ms = (double)took * 1e-6;
     shown->step_ms = shown->step_ms == 0 ? ms : shown->step_ms * 0.9 + ms * 0.1;
     double rate = ms > 0 ? shards / ms * 1000.0 : 0;
@@ -55,12 +57,48 @@ static void checkpoint_done(gw_node *node, const gw_action *action) {
                                                                       : GW_SNAPSHOT_CHECKPOINTS - 1;
     memmove(shown->checkpoints + 1, shown->checkpoints, kept * sizeof shown->checkpoints[0]);
     shown->checkpoints[0] =
-        (gw_snapshot_checkpoint){.step = action->step, .root = action->root, .complete = true};
+        (gw_snapshot_checkpoint){.step = action->step,
+                                 .root = action->root,
+                                 .complete = true,
+                                 .chunks = gw_chunk_count(node->device->layout->image_bytes),
+                                 .held = shown->save_chunks};
     shown->checkpoint_count = kept + 1;
+    uint64_t took = shown->save_ns ? shown->checkpoint_ns - shown->save_ns : 0;
     uint64_t written = gw_saver_written(node->saver);
     gw_events_checkpoint(node->console->events, action->step, &action->root,
-                         written - shown->counter[GW_COUNT_CHECKPOINT_BYTES], 0);
+                         written - shown->counter[GW_COUNT_CHECKPOINT_BYTES], took);
     shown->counter[GW_COUNT_CHECKPOINT_BYTES] = written;
+}
+
+void gw_node_show_inventory(gw_node *node, const gw_inventory *list, uint32_t count) {
+    gw_shown *shown = &node->shown;
+    for (uint32_t i = 0; i < count && shown->checkpoint_count < GW_SNAPSHOT_CHECKPOINTS; i++)
+        shown->checkpoints[shown->checkpoint_count++] =
+            (gw_snapshot_checkpoint){.step = list[i].step,
+                                     .root = list[i].root,
+                                     .complete = true,
+                                     .chunks = list[i].chunks.size,
+                                     .held = gw_set_count(&list[i].chunks)};
+}
+
+void gw_node_show_retained(gw_node *node, const gw_hash *roots, uint32_t count) {
+    gw_shown *shown = &node->shown;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < shown->checkpoint_count; i++) {
+        bool stays = false;
+        for (uint32_t k = 0; k < count; k++) stays |= gw_hash_equal(&roots[k], &shown->checkpoints[i].root);
+        if (stays) shown->checkpoints[kept++] = shown->checkpoints[i];
+    }
+    shown->checkpoint_count = kept;
+}
+
+/* A peer's state has changed. */
+static void show_peer(gw_node *node, const gw_peer_id *id, const char *state) {
+    gw_peer_contact_info info;
+    const gw_addr *addr = NULL;
+    for (uint32_t i = 0; addr == NULL && gw_peer_contact_at(node->peer, i, &info); i++)
+        if (gw_peer_id_equal(&info.id, id) && info.addr.family != 0) addr = &info.addr;
+    gw_events_peer(node->console->events, id, addr, state, NULL);
 }
 
 static void stole(gw_node *node, const gw_action *action) {
@@ -89,13 +127,13 @@ void gw_node_notice(gw_node *node, const gw_action *action) {
         gw_events_phase(events, action->text);
         break;
     case GW_NOTICE_PEER_ALIVE:
-        gw_events_peer(events, &action->peer, NULL, "alive", NULL);
+        show_peer(node, &action->peer, "alive");
         break;
     case GW_NOTICE_PEER_DEAD:
-        gw_events_peer(events, &action->peer, NULL, "dead", NULL);
+        show_peer(node, &action->peer, "dead");
         break;
     case GW_NOTICE_PEER_LEFT:
-        gw_events_peer(events, &action->peer, NULL, "left", NULL);
+        show_peer(node, &action->peer, "left");
         break;
     case GW_NOTICE_VIEW:
         shown->counter[GW_COUNT_VIEWS]++;

@@ -16,6 +16,7 @@ typedef struct reduce {
     int64_t slots[GW_SLOTS];
     gw_fence fence;
     gw_peer_id ids[GW_MAX_MEMBERS];
+    uint64_t sent_bytes;
 } reduce;
 
 void gw_node_collective_done(void *context, const gw_collective_result *result) {
@@ -59,6 +60,9 @@ static bool enter(reduce *r, gw_segments send, gw_segments receive, bool floats,
         .token = r->token,
     };
     bool good = true;
+    /* What a ring sends: each element 2 (n - 1) / n times. */
+    r->sent_bytes +=
+        elements * (floats ? sizeof(float) : sizeof(int64_t)) * 2 * (r->members - 1) / r->members;
     if (count > 0) {
         pthread_mutex_lock(&node->reduction.lock);
         node->reduction.pending++;
@@ -132,6 +136,7 @@ static void run_reduce(void *context) {
     gw_verdict verdict = {0};
     gw_err err = {0};
     mail->event.outcome = atomic_load(&node->reduction.stop) ? GW_ABORTED : reduce_all(r, &verdict, &err);
+    mail->sent_bytes = r->sent_bytes;
     if (mail->event.outcome == GW_DONE) {
         mail->event.coverage_ok = verdict.coverage_ok;
         mail->event.fingerprint_ok = verdict.fingerprint_ok;

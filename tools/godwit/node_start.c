@@ -206,6 +206,7 @@ static bool open_brain(gw_node *node, gw_err *err) {
         config.inventory = inventory;
         config.inventory_count = inventory_count;
         node->peer = gw_peer_create(&config, err);
+        gw_node_show_inventory(node, inventory, inventory_count);
     }
     gw_inventory_free(inventory, inventory_count);
     free(record);
@@ -281,6 +282,8 @@ bool gw_node_close(gw_node *node) {
     gw_timer_cancel(&node->shown.timer);
     gw_watch_remove(&node->signals);
     if (node->signal_fd >= 0) close(node->signal_fd);
+    atomic_store(&node->ending, true);
+    if (node->wires) gw_wires_wake(node->wires);
     if (node->wires && atomic_load(&node->reduction.underway)) gw_node_reduce_stop(node);
     if (!gw_workers_end(node->workers, CLOSE_NS)) return false;
     gw_node_unlisten(node); /* before the helpers: one may be fetching a state from a peer that is silent */

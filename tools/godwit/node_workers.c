@@ -83,6 +83,7 @@ static void forget_deal(gw_workers *pool) {
     free(pool->positions);
     pool->positions = NULL;
     pool->position_count = 0;
+    pool->given = pool->claimed = 0;
     revoke_claims(pool);
 }
 
@@ -151,6 +152,7 @@ void gw_workers_deal(gw_workers *pool, uint32_t tag, const gw_set *list, uint32_
     pool->careful = careful;
     pool->dry_said = false;
     pool->tag = tag;
+    pool->given = end - first;
     atomic_store(&pool->word, gw_word_pack((gw_word){.tag = tag, .next = first, .end = end}));
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
@@ -164,6 +166,7 @@ void gw_workers_take(gw_workers *pool, uint32_t first, uint32_t end) {
     gw_word word = gw_word_unpack(atomic_load(&pool->word));
     GW_CHECK(gw_word_left(word) == 0);
     pool->dry_said = false;
+    pool->given += end - first;
     atomic_store(&pool->word, gw_word_pack((gw_word){.tag = pool->tag, .next = first, .end = end}));
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
@@ -186,6 +189,8 @@ void gw_workers_seal(gw_workers *pool, gw_token token) {
     pool->dealt = false;
     pool->private_first = pool->private_end = 0;
     revoke_claims(pool);
+    if (pool->given > pool->claimed) pool->lost += pool->given - pool->claimed;
+    pool->given = pool->claimed = 0;
     pool->sealing = true;
     pool->seal_token = token;
     gw_pool_check_sealed(pool);
@@ -280,6 +285,13 @@ bool gw_workers_stuck(gw_workers *pool, uint64_t now_ns, uint64_t floor_ns, uint
     }
     pthread_mutex_unlock(&pool->lock);
     return found;
+}
+
+uint64_t gw_workers_lost(gw_workers *pool) {
+    pthread_mutex_lock(&pool->lock);
+    uint64_t lost = pool->lost;
+    pthread_mutex_unlock(&pool->lock);
+    return lost;
 }
 
 uint64_t gw_workers_done(gw_workers *pool) {

@@ -73,6 +73,8 @@ bool gw_workers_probe(gw_workers *workers, uint64_t step, uint32_t shard, uint64
 /* Any thread: a worker whose shard has run for longer than max(floor_ns, 20 x the slowest seen). */
 bool gw_workers_stuck(gw_workers *workers, uint64_t now_ns, uint64_t floor_ns, uint32_t *worker,
                       uint32_t *shard, uint64_t *running_ns);
+/* Any thread: shards that thieves took, counted when a step is sealed. */
+uint64_t gw_workers_lost(gw_workers *workers);
 /* Any thread: shards added to the accumulator since the pool was opened. */
 uint64_t gw_workers_done(gw_workers *workers);
 

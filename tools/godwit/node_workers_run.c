@@ -41,6 +41,7 @@ static bool next_shard(gw_workers *pool, uint32_t *shard) {
         return false;
     }
     uint32_t position = pool->private_first++;
+    pool->claimed++;
     GW_CHECK(!pool->positions || position < pool->position_count);
     *shard = pool->positions ? pool->positions[position] : position;
     return true;
