@@ -164,19 +164,30 @@ static bool sane(const gw_peer_config *c, gw_err *err) {
     return true;
 }
 
+/* What two peers must agree on without its being part of the job: a flock with two rules for who may go on
+ * after a partition could go on twice. */
+static char *identity_and_rules(const gw_peer_config *c) {
+    char *text;
+    int length = c->quorum == GW_QUORUM_MAJORITY
+                     ? asprintf(&text, "%squorum=majority\npeers=%" PRIu32 "\n", c->identity, c->peers)
+                     : asprintf(&text, "%squorum=any\n", c->identity);
+    GW_CHECK(length >= 0);
+    return text;
+}
+
 static void copy_config(gw_peer *p, const gw_peer_config *config) {
     p->config = *config;
     if (p->config.time_scale_percent == 0) p->config.time_scale_percent = 100;
-    p->identity = strdup(config->identity);
+    p->identity = identity_and_rules(config);
     p->inventory = calloc(config->inventory_count + 1, sizeof *p->inventory);
-    GW_CHECK(p->identity != NULL && p->inventory != NULL);
+    GW_CHECK(p->inventory != NULL);
     for (uint32_t i = 0; i < config->inventory_count; i++) {
         p->inventory[i] = config->inventory[i];
         p->inventory[i].chunks = gw_set_copy(&config->inventory[i].chunks);
     }
     p->config.identity = p->identity;
     p->config.inventory = p->inventory;
-    gw_blake2b(p->identity, strlen(p->identity), p->job.bytes, sizeof p->job.bytes);
+    gw_blake2b(config->identity, strlen(config->identity), p->job.bytes, sizeof p->job.bytes);
 }
 
 gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {

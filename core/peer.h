@@ -6,6 +6,7 @@
 #ifndef GODWIT_CORE_PEER_H
 #define GODWIT_CORE_PEER_H
 
+#include "core/godwit.h"
 #include "core/world.h"
 
 typedef struct gw_peer gw_peer;
@@ -26,6 +27,8 @@ typedef struct gw_peer_config {
     /* Everything that affects S_t, one "name=value" a line (job, parameters, data digest, build, compute
      * class). The job id is its hash; two peers that differ name the first line that does. Copied. */
     const char *identity;
+    const gw_tensor *tensors; /* of the job, for their names in messages; NULL: numbers do */
+    uint32_t tensor_count;
     uint64_t
         probe; /* fingerprint of one full shard of step 0 from S_0, computed here: must equal the flock's */
     uint64_t steps; /* of the whole job */

@@ -114,7 +114,7 @@ typedef struct gw_kept {
 
 struct gw_peer {
     gw_peer_config config;
-    char *identity;
+    char *identity; /* as told to others: the job's, and then the rules of this run */
     gw_hash job;
     gw_inventory *inventory;
     gw_gossip *gossip;

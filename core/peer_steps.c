@@ -6,6 +6,7 @@
 #include "core/range.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -327,6 +328,12 @@ static void take_decisions(gw_peer *p, const int64_t *slots) {
     }
 }
 
+static const char *tensor_name(const gw_peer *p, uint32_t tensor, char number[16]) {
+    if (tensor < p->config.tensor_count) return p->config.tensors[tensor].name;
+    snprintf(number, 16, "%" PRIu32, tensor);
+    return number;
+}
+
 static void apply_sum(gw_peer *p, const gw_event *event) {
     gw_bad bad;
     bool skip = event->bad_count > 0;
@@ -337,12 +344,13 @@ static void apply_sum(gw_peer *p, const gw_event *event) {
         notice->shards = named ? bad.shard : 0;
         notice->first = named ? bad.tensor : 0;
         notice->desired = named ? bad.index : 0;
+        char number[16];
         gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                        "%" PRIu64 " elements of the sum of step %" PRIu64
                        " are not finite or out of range, the first in shard %u, "
-                       "tensor %u, element %" PRIu64 " (--on-bad skip would skip such updates)",
-                       event->bad_count, p->step, named ? bad.shard : 0, named ? bad.tensor : 0,
-                       named ? bad.index : 0);
+                       "tensor %s, element %" PRIu64 " (--on-bad skip would skip such updates)",
+                       event->bad_count, p->step, named ? bad.shard : 0,
+                       tensor_name(p, named ? bad.tensor : 0, number), named ? bad.index : 0);
         return;
     }
     if (skip)

@@ -165,6 +165,14 @@ static void consider_founding(gw_peer *p) {
     uint64_t due = p->found_since_ns + m.lower * gw_peer_ms(p, FOUND_STAGGER_MS);
     if (p->now < due || p->now < p->propose_at_ns) return;
     p->found_since_ns = 0;
+    if (p->config.seed_count > 0 && !m.met_anybody) {
+        char seed[GW_ADDR_TEXT];
+        gw_peer_say(p, GW_WARN,
+                    "no seed (%s%s) has answered for %.0f s: beginning alone. Where one runs, its --key or "
+                    "--cluster differs, or packets do not reach it",
+                    gw_addr_text(&p->config.seeds[0], seed), p->config.seed_count > 1 ? ", ..." : "",
+                    (double)(p->now - p->started_ns) * 1e-9);
+    }
     p->cause_ns = p->now;
     gw_views_propose(p, m.members, m.ready);
 }

@@ -195,16 +195,38 @@ Test(peer, a_sum_without_one_shard_is_not_applied_but_repaired) {
     flock_close(&f);
 }
 
+/* One that would go on after a partition where the others wait: the flock could go on twice. */
+Test(peer, another_quorum_is_turned_away_naming_both) {
+    flock f;
+    flock_open(&f, 3, 2, 5000, GW_QUORUM_MAJORITY);
+    flock_start(&f, 0);
+    flock_start(&f, 1);
+    cr_assert(flock_run(&f, some_at_step_5, MOST_EVENTS));
+    f.peers[2].config.quorum = GW_QUORUM_ANY;
+    flock_start(&f, 2);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(f.peers[2].finish, GW_FINISH_DENIED);
+    cr_assert(strstr(f.peers[2].finish_text, "theirs: quorum=majority, here: quorum=any") != NULL, "%s",
+              f.peers[2].finish_text);
+    for (uint32_t i = 0; i < 2; i++) cr_assert_eq(f.peers[i].finish, GW_FINISH_DONE);
+    flock_close(&f);
+}
+
 Test(peer, a_bad_element_stops_every_peer_alike) {
+    static const gw_tensor tensors[] = {{.name = "weight"}, {.name = "weight.grad"}};
     flock f;
     flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 3; i++) {
+        f.peers[i].config.tensors = tensors;
+        f.peers[i].config.tensor_count = 2;
+    }
     f.peers[1].bad_shard = f.peers[2].bad_shard = true;
     start_all(&f);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     for (uint32_t i = 0; i < 3; i++) {
         cr_assert_eq(f.peers[i].finish, GW_FINISH_FAILED);
         cr_assert_str_eq(f.peers[i].finish_text, f.peers[0].finish_text);
-        cr_assert(strstr(f.peers[i].finish_text, "shard 4, tensor 1, element 7") != NULL, "%s",
+        cr_assert(strstr(f.peers[i].finish_text, "shard 4, tensor weight.grad, element 7") != NULL, "%s",
                   f.peers[i].finish_text);
     }
     flock_close(&f);

@@ -156,6 +156,8 @@ static void fill_config(const gw_node *node, gw_peer_config *config) {
         .incarnation = node->self.incarnation,
         .cluster = node->local.cluster,
         .identity = node->identity,
+        .tensors = node->plan.tensors,
+        .tensor_count = node->plan.tensor_count,
         .probe = node->probe,
         .steps = node->steps,
         .shards = shards_of,
