@@ -1,6 +1,8 @@
 /* All-reduce over lanes: right sums for any size and number of members, early and late entry, abort, death,
  * stale and foreign messages. */
 #include "data_rig.h"
+
+#include "core/rng.h"
 #include "net/collective_part.h"
 
 #include <criterion/criterion.h>
@@ -245,6 +247,50 @@ Test(collective, a_member_that_dies_fails_the_sum_and_the_rest_go_on) {
     }
     for (uint32_t m = 0; m < MEMBERS; m++) free_vector(&v[m]);
     rig_close(r);
+}
+
+/* Links that break and come back, and aborts, at any moment: every call ends once, and the next undisturbed
+ * one is right. */
+static void check_chaos(bool sealed, uint64_t seed) {
+    enum { MEMBERS = 4, ROUNDS = 60 };
+    rig *r = rig_open(MEMBERS, 2, sealed);
+    gw_rng rng = gw_rng_seeded(seed);
+    uint32_t good = 0;
+    for (uint64_t epoch = 1; epoch <= ROUNDS; epoch++) {
+        uint64_t disturb = epoch % 3 == 0 ? 0 : 1 + gw_rng_below(&rng, 3),
+                 victim = gw_rng_below(&rng, MEMBERS);
+        vector v[2][MEMBERS];
+        for (uint32_t m = 0; m < MEMBERS; m++) {
+            v[0][m] = make_vector(m, GW_SUM_I64, 100003);
+            v[1][m] = make_vector(m, GW_SUM_I64, 60);
+        }
+        for (uint32_t m = 0; m < MEMBERS; m++)
+            for (uint32_t b = 0; b < 2; b++) start(r, m, MEMBERS, &v[b][m], GW_SUM_I64, epoch, b);
+        if (disturb == 1) rig_link(r, (uint32_t)victim, (uint32_t)(victim + 1) % MEMBERS);
+        if (disturb == 2) rig_link(r, (uint32_t)victim, (uint32_t)(victim + 2) % MEMBERS);
+        if (disturb > 0) gw_collective_abort(r->peers[victim].collective);
+        for (uint32_t m = 0; m < MEMBERS && disturb > 0; m++) gw_collective_abort(r->peers[m].collective);
+        for (uint32_t m = 0; m < MEMBERS; m++)
+            for (uint32_t b = 0; b < 2; b++) {
+                gw_code code;
+                gw_collective_result result = rig_result(&r->peers[m], &code);
+                cr_assert_eq(result.token, epoch * 1000 + b);
+                cr_assert(disturb > 0 || result.status == GW_COLLECTIVE_OK, "epoch %d", (int)epoch);
+                if (result.status == GW_COLLECTIVE_OK) check_sum(&v[b][m], MEMBERS, GW_SUM_I64);
+                good += result.status == GW_COLLECTIVE_OK;
+            }
+        for (uint32_t m = 0; m < MEMBERS; m++)
+            for (uint32_t b = 0; b < 2; b++) free_vector(&v[b][m]);
+    }
+    cr_assert_geq(good, ROUNDS / 3 * MEMBERS * 2);
+    rig_close(r);
+}
+
+Test(collective, chaos_of_links_and_aborts) {
+    check_chaos(false, 1);
+}
+Test(collective, chaos_of_links_and_aborts_sealed) {
+    check_chaos(true, 2);
 }
 
 Test(collective, without_a_link_it_fails) {
