@@ -13,6 +13,7 @@ typedef struct flock_event {
     uint64_t at, serial;
     uint32_t to;
     uint64_t life; /* of the receiver it is meant for */
+    bool redial;   /* not an event: the link to event.peer comes back */
     gw_event event;
     uint8_t *bytes;
     gw_set held, claimed;
@@ -21,9 +22,8 @@ typedef struct flock_event {
 } flock_event;
 
 static uint32_t shards_of(const void *context, uint64_t step) {
-    (void)context;
-    (void)step;
-    return FLOCK_SHARDS;
+    const flock *f = context;
+    return f->uneven && step % 2 == 0 ? FLOCK_SHARDS / 2 : FLOCK_SHARDS;
 }
 
 uint64_t flock_state_after(uint64_t steps) {
@@ -67,7 +67,7 @@ static void seal_if_done(flock *f, uint32_t i) {
     gw_event event = {.kind = GW_EV_SEALED, .token = p->sealing, .speed = 1000};
     if (p->bad_shard) event.bad = (gw_bad){.present = true, .shard = 3 + i, .tensor = 1, .index = 7};
     p->sealing = 0;
-    post(f, i, 1000, event);
+    post(f, i, 1000 + f->seal_ns, event);
 }
 
 /* Takes everything that is in the own word. */
@@ -120,7 +120,8 @@ static void end_links(flock *f, uint32_t i) {
 }
 
 static void link_peers(flock *f, uint32_t a, uint32_t b) {
-    if (f->peers[a].linked[b] || f->peers[b].brain == NULL || f->peers[a].brain == NULL) return;
+    if (f->peers[a].linked[b] || f->peers[b].brain == NULL || f->peers[a].brain == NULL || f->cut[a][b])
+        return;
     f->peers[a].linked[b] = f->peers[b].linked[a] = true;
     post(f, a, 1000,
          (gw_event){.kind = GW_EV_LINK_UP,
@@ -132,6 +133,48 @@ static void link_peers(flock *f, uint32_t a, uint32_t b) {
                     .incarnation = f->peers[a].config.incarnation});
 }
 
+static void break_link(flock *f, uint32_t a, uint32_t b) {
+    const uint32_t ends[2] = {a, b};
+    if (!f->peers[a].linked[b]) return;
+    f->peers[a].linked[b] = f->peers[b].linked[a] = false;
+    for (int k = 0; k < 2; k++) {
+        const flock_peer *other = &f->peers[ends[1 - k]];
+        post(f, ends[k], 1000,
+             (gw_event){.kind = GW_EV_LINK_DOWN,
+                        .peer = other->config.id,
+                        .incarnation = other->config.incarnation,
+                        .link_end = GW_LINK_CLOSED});
+    }
+}
+
+void flock_cut(flock *f, uint32_t a, uint32_t b, bool datagrams) {
+    f->cut[a][b] = f->cut[b][a] = true;
+    f->parted[a][b] = f->parted[b][a] = datagrams;
+    break_link(f, a, b);
+}
+
+void flock_mend(flock *f, uint32_t a, uint32_t b) {
+    f->cut[a][b] = f->cut[b][a] = f->parted[a][b] = f->parted[b][a] = false;
+    link_peers(f, a, b);
+}
+
+/* Whether the link breaks under this message. */
+static bool is_lost(flock *f, uint32_t from, uint32_t to, const gw_action *a) {
+    flock_break *b = &f->breaks;
+    gw_message message;
+    gw_err err;
+    if (b->times == 0 || (b->from >= 0 && b->from != (int)from) || (b->to >= 0 && b->to != (int)to))
+        return false;
+    cr_assert(gw_message_decode(a->bytes, a->length, &message, &err), "%s", err.text);
+    bool lost = message.kind == b->kind;
+    gw_message_free(&message);
+    if (!lost) return false;
+    b->times--;
+    break_link(f, from, to);
+    post(f, from, 1000000, (gw_event){.peer = f->peers[to].config.id})->redial = true;
+    return true;
+}
+
 static void word_action(flock *f, uint32_t i, const gw_action *a) {
     int victim = index_of(f, &a->peer);
     flock_peer *v = &f->peers[victim];
@@ -139,6 +182,7 @@ static void word_action(flock *f, uint32_t i, const gw_action *a) {
     gw_event event = {
         .kind = swap ? GW_EV_WORD_SWAPPED : GW_EV_WORD_READ, .token = a->token, .word = v->word};
     bool fenced = v->brain == NULL || !gw_view_name_equal(&v->fence.name, &f->peers[i].fence.name);
+    fenced |= !f->peers[i].linked[victim];
     event.word_outcome = fenced ? GW_WORD_FENCED : GW_WORD_OK;
     if (swap && !fenced) {
         if (v->word == a->expected)
@@ -183,6 +227,32 @@ static void deal(flock *f, uint32_t i, const gw_action *a) {
     work(f, i);
 }
 
+static bool path_is_broken(const flock *f, uint32_t a, uint32_t b) {
+    return f->data_broken[a][b] || f->cut[a][b];
+}
+
+/* A reduction over a broken path fails at all; the two ends of the path know whom they missed. */
+static bool fail_reduction(flock *f, const gw_view *view) {
+    bool broken = false;
+    for (uint32_t a = 0; a < f->count; a++)
+        for (uint32_t b = 0; b < a; b++)
+            broken |= path_is_broken(f, a, b) && gw_view_rank(view, &f->peers[a].config.id) >= 0 &&
+                      gw_view_rank(view, &f->peers[b].config.id) >= 0;
+    for (uint32_t rank = 0; broken && rank < view->count; rank++) {
+        uint32_t i = (uint32_t)index_of(f, &view->members[rank].id);
+        gw_event event = {.kind = GW_EV_REDUCED,
+                          .token = f->peers[i].reducing,
+                          .outcome = GW_FAILED,
+                          .text = "no data connection"};
+        for (uint32_t k = 0; k < f->count; k++)
+            if (path_is_broken(f, i, k) && gw_view_rank(view, &f->peers[k].config.id) >= 0)
+                event.peer = f->peers[k].config.id;
+        post(f, i, 1000000, event);
+        f->peers[i].reducing = 0;
+    }
+    return broken;
+}
+
 /* When every member of the view has entered: the sum, checked, for all of them. */
 static void tell_reduced(flock *f, const gw_view *view) {
     int64_t slots[GW_MAX_MEMBERS * GW_SLOTS];
@@ -195,8 +265,10 @@ static void tell_reduced(flock *f, const gw_view *view) {
         for (int s = 0; s < FLOCK_SHARDS; s++) adds[s] += p->adds[s];
         bad |= p->bad_shard;
     }
+    if (fail_reduction(f, view)) return;
     bool right = true;
-    for (int s = 0; s < FLOCK_SHARDS; s++) right &= adds[s] == 1;
+    uint64_t step = f->peers[index_of(f, &view->members[0].id)].step;
+    for (uint32_t s = 0; s < shards_of(f, step); s++) right &= adds[s] == 1;
     for (uint32_t rank = 0; rank < view->count; rank++) {
         uint32_t i = (uint32_t)index_of(f, &view->members[rank].id);
         gw_event event = {.kind = GW_EV_REDUCED,
@@ -220,6 +292,10 @@ static void load(flock *f, uint32_t i, const gw_action *a) {
         const flock_peer *donor = &f->peers[index_of(f, &a->donors[0])];
         if (donor->brain == NULL || donor->step != a->step) event.outcome = GW_FAILED;
     }
+    if (p->loads_to_fail > 0) {
+        p->loads_to_fail--;
+        event.outcome = GW_FAILED;
+    }
     if (event.outcome == GW_DONE) {
         p->step = a->step;
         p->state = flock_state_after(a->step);
@@ -229,30 +305,46 @@ static void load(flock *f, uint32_t i, const gw_action *a) {
 }
 
 static void save(flock *f, uint32_t i, const gw_action *a) {
-    if (f->peers[i].disk_full && !a->flag) {
-        post(f, i, 5000, (gw_event){.kind = GW_EV_STORED, .token = a->token, .outcome = GW_FAILED});
-        return;
-    }
-    flock_event *e =
-        post(f, i, 5000,
-             (gw_event){.kind = GW_EV_STORED, .token = a->token, .outcome = GW_DONE, .count = a->count});
+    flock_peer *p = &f->peers[i];
+    bool failed = p->disk_full && !a->flag;
+    flock_event *e = post(f, i, 5000 + p->save_ns,
+                          (gw_event){.kind = GW_EV_STORED,
+                                     .token = a->token,
+                                     .outcome = failed ? GW_FAILED : GW_DONE,
+                                     .text = failed ? "no space left" : NULL,
+                                     .count = failed ? 0 : a->count});
+    if (failed) return;
     e->hashes = calloc(a->count + 1, sizeof *e->hashes);
+    gw_set_free(&p->stored);
+    p->stored = gw_set_of(FLOCK_CHUNKS);
     for (uint32_t k = 0; k < a->count; k++) {
-        uint64_t content = f->peers[i].state ^ a->chunks[k];
+        uint64_t content = p->state ^ a->chunks[k];
         gw_blake2b(&content, sizeof content, e->hashes[k].bytes, 32);
+        if (!a->flag) gw_set_add(&p->stored, a->chunks[k]);
     }
 }
 
 static void manifest(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
-    gw_event event = {.kind = GW_EV_MANIFEST_STORED, .token = a->token, .outcome = GW_DONE};
+    bool failed = (p->disk_full || p->manifests_fail) && !a->flag;
+    gw_event event = {
+        .kind = GW_EV_MANIFEST_STORED, .token = a->token, .outcome = failed ? GW_FAILED : GW_DONE};
     gw_blake2b(a->hashes, a->count * sizeof *a->hashes, event.root.bytes, 32);
-    if (p->disk_full && !a->flag) event.outcome = GW_FAILED;
-    if (!p->disk_full) {
-        p->saved_root = event.root;
-        p->saved_step = a->step;
-    }
     post(f, i, 1000, event);
+    if (failed || a->flag) return;
+    p->saved_root = event.root;
+    p->saved_step = a->step;
+    gw_set_free(&p->saved_chunks);
+    p->saved_chunks = gw_set_copy(&p->stored);
+}
+
+static void persist(flock *f, uint32_t i, const gw_action *a) {
+    flock_peer *p = &f->peers[i];
+    free(p->record);
+    p->record = malloc(a->length + 1);
+    memcpy(p->record, a->bytes, a->length);
+    p->record_length = a->length;
+    post(f, i, 1000, (gw_event){.kind = GW_EV_PERSISTED, .token = a->token});
 }
 
 static void carry_out(flock *f, uint32_t i, const gw_action *a) {
@@ -262,6 +354,7 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
     case GW_ACT_DATAGRAM:
         for (uint32_t k = 0; k < f->count; k++) {
             if (f->peers[k].brain == NULL || !gw_addr_equal(&f->peers[k].config.addrs[0], &a->addr)) continue;
+            if (f->parted[i][k]) continue;
             keep_bytes(post(f, k, 200000, (gw_event){.kind = GW_EV_DATAGRAM, .addr = p->config.addrs[0]}),
                        a->bytes, a->length);
         }
@@ -272,7 +365,7 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         break;
     case GW_ACT_MESSAGE:
         other = index_of(f, &a->peer);
-        if (p->linked[other])
+        if (p->linked[other] && !is_lost(f, i, (uint32_t)other, a))
             keep_bytes(
                 post(f, (uint32_t)other, 100000, (gw_event){.kind = GW_EV_MESSAGE, .peer = p->config.id}),
                 a->bytes, a->length);
@@ -304,6 +397,7 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         break;
     case GW_ACT_REDUCE:
         p->reducing = a->token;
+        p->reduces_entered++;
         memcpy(p->slots, a->slots, sizeof p->slots);
         tell_reduced(f, &p->fence);
         break;
@@ -313,8 +407,11 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         p->step++;
         cr_assert_eq(p->state, flock_state_after(p->step));
         post(f, i, 2000000,
-             (gw_event){
-                 .kind = GW_EV_APPLIED, .token = a->token, .outcome = GW_DONE, .fingerprint = p->state});
+             (gw_event){.kind = GW_EV_APPLIED,
+                        .token = a->token,
+                        .outcome = GW_DONE,
+                        .fingerprint = p->state,
+                        .stop = f->stop_step != 0 && p->step >= f->stop_step});
         break;
     case GW_ACT_LOAD:
         load(f, i, a);
@@ -326,7 +423,7 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         manifest(f, i, a);
         break;
     case GW_ACT_PERSIST:
-        post(f, i, 1000, (gw_event){.kind = GW_EV_PERSISTED, .token = a->token});
+        persist(f, i, a);
         break;
     case GW_ACT_FINISH:
         p->finished = true;
@@ -338,6 +435,8 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         if (a->notice == GW_NOTICE_CHECKPOINT) p->checkpoints++;
         break;
     case GW_ACT_RETAIN:
+        p->retained = a->count;
+        break;
     case GW_ACT_LOG:
         if (getenv("FLOCK_TALKS") != NULL)
             fprintf(stderr, "%9.3f ms  peer %u: %s\n", (double)f->now / 1e6, i,
@@ -363,6 +462,7 @@ void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_
                                      .identity = "job=test\nlr=0.1\n",
                                      .steps = steps,
                                      .shards = shards_of,
+                                     .shards_context = f,
                                      .state_chunks = FLOCK_CHUNKS,
                                      .peers = founding,
                                      .quorum = quorum,
@@ -385,8 +485,9 @@ void flock_start(flock *f, uint32_t i) {
     gw_inventory inventory = {.step = p->saved_step,
                               .root = p->saved_root,
                               .fingerprint = flock_state_after(p->saved_step),
-                              .chunks = gw_set_of(FLOCK_CHUNKS)};
-    gw_set_fill(&inventory.chunks);
+                              .chunks = gw_set_copy(&p->saved_chunks)};
+    p->config.record = p->record;
+    p->config.record_length = p->record_length;
     p->config.inventory = &inventory;
     p->config.inventory_count = p->saved_step > 0;
     p->fence = (gw_view){0};
@@ -431,7 +532,8 @@ static bool earlier(const flock_event *a, const flock_event *b) {
 
 static void handle(flock *f, flock_event *e) {
     flock_peer *p = &f->peers[e->to];
-    if (p->brain == NULL || p->config.incarnation.boot != e->life || p->finished) return;
+    if (e->redial) link_peers(f, e->to, (uint32_t)index_of(f, &e->event.peer));
+    if (e->redial || p->brain == NULL || p->config.incarnation.boot != e->life || p->finished) return;
     if (e->event.kind == (gw_event_kind)0) {
         flock_kill(f, e->to);
         return;
@@ -489,7 +591,47 @@ void flock_close(flock *f) {
         gw_peer_destroy(f->peers[i].brain);
         gw_set_free(&f->peers[i].list);
         gw_set_free(&f->peers[i].added);
+        gw_set_free(&f->peers[i].stored);
+        gw_set_free(&f->peers[i].saved_chunks);
+        free(f->peers[i].record);
     }
     for (uint32_t k = 0; k < f->queued; k++) free_event(&f->queue[k]);
     free(f->queue);
+}
+
+/* ---- what most tests ask
+ * ------------------------------------------------------------------------------------------------- */
+
+void flock_start_all(flock *f) {
+    for (uint32_t i = 0; i < f->count; i++) flock_start(f, i);
+}
+
+bool flock_at_step_5(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].brain != NULL && f->peers[i].step >= 5) return true;
+    return false;
+}
+
+uint32_t flock_leader(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++) {
+        gw_peer_status status;
+        if (f->peers[i].brain == NULL) continue;
+        gw_peer_status_get(f->peers[i].brain, &status);
+        if (status.view != NULL) return (uint32_t)index_of(f, &status.view->leader);
+    }
+    cr_assert_fail("no leader");
+    return 0;
+}
+
+void flock_expect_done(const flock *f, uint32_t least) {
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < f->count; i++) {
+        const flock_peer *p = &f->peers[i];
+        if (p->brain == NULL) continue;
+        cr_assert(p->finished, "peer %u", i);
+        cr_assert_eq(p->finish, GW_FINISH_DONE, "peer %u: %s", i, p->finish_text);
+        cr_assert_eq(p->state, flock_state_after(f->steps));
+        done++;
+    }
+    cr_assert_geq(done, least);
 }

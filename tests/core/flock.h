@@ -1,8 +1,11 @@
 /* A whole flock in one process, step by step: real brains, perfect links, work that takes no time. For tests
- * of what the brain decides; faults of every kind are the simulator's (tools/sim). */
+ * of what the brain decides, with the faults that a test asks for; random ones are the simulator's
+ * (tools/sim).
+ */
 #ifndef GODWIT_TESTS_CORE_FLOCK_H
 #define GODWIT_TESTS_CORE_FLOCK_H
 
+#include "core/message.h"
 #include "core/peer.h"
 
 #include <stdbool.h>
@@ -21,9 +24,12 @@ typedef struct flock_peer {
     int adds[FLOCK_SHARDS]; /* how often each shard is in the accumulator */
     gw_token reducing;
     int64_t slots[GW_SLOTS];
-    uint64_t save_step;
+    gw_set stored;      /* chunks of the newest SAVE that succeeded */
     gw_hash saved_root; /* of the newest manifest written; zeros = none */
     uint64_t saved_step;
+    gw_set saved_chunks;
+    uint8_t *record; /* what it persisted last; NULL = nothing */
+    size_t record_length;
     bool linked[FLOCK_MOST];
     bool finished;
     gw_finish finish;
@@ -32,10 +38,22 @@ typedef struct flock_peer {
     uint32_t computed;     /* shards, all steps */
     int64_t hang_at_shard; /* dies when it takes this shard; -1 = never */
     bool bad_shard;        /* its sums have a bad element */
-    bool disk_full;        /* it can store neither chunks nor manifests */
+    bool disk_full;        /* it can store neither chunks nor manifests, only hash */
     uint32_t checkpoints;  /* that it was told are complete */
     bool loses_shard;      /* the next shard it takes is lost, and nobody notices */
+    bool manifests_fail;   /* only its manifests cannot be written */
+    uint32_t loads_to_fail;
+    uint64_t save_ns;         /* a SAVE takes this long */
+    uint32_t reduces_entered; /* REDUCE actions so far */
+    uint32_t retained;        /* checkpoints that the last RETAIN named */
 } flock_peer;
+
+/* The link over which a message of this kind goes breaks, and the message is lost; it comes back at once. */
+typedef struct flock_break {
+    gw_message_kind kind; /* 0 = no more */
+    int from, to;         /* -1 = any */
+    uint32_t times;
+} flock_break;
 
 typedef struct flock {
     uint32_t count;
@@ -46,17 +64,35 @@ typedef struct flock {
     uint64_t serial;
     gw_quorum quorum;
     uint64_t steps, checkpoint_steps;
+    uint64_t seal_ns;                         /* a step's shards take this long */
+    bool uneven;                              /* every second step has fewer shards */
+    uint64_t stop_step;                       /* the job's scalars end it after this many steps; 0 = never */
+    bool cut[FLOCK_MOST][FLOCK_MOST];         /* no link between the two, datagrams pass */
+    bool parted[FLOCK_MOST][FLOCK_MOST];      /* nor datagrams */
+    bool data_broken[FLOCK_MOST][FLOCK_MOST]; /* reductions with both fail; control links stand */
+    flock_break breaks;
 } flock;
 
 void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_quorum quorum);
 void flock_close(flock *f);
 void flock_start(flock *f, uint32_t i); /* a new life of peer i */
 void flock_kill(flock *f, uint32_t i);
+/* Cuts the link between two (and, when `datagrams`, everything else), or mends it. */
+void flock_cut(flock *f, uint32_t a, uint32_t b, bool datagrams);
+void flock_mend(flock *f, uint32_t a, uint32_t b);
 void flock_tell(flock *f, uint32_t i, gw_event event);
 /* Runs until every running peer has finished, or `condition` holds, or `most` events have been handled: then
  * false. */
 bool flock_run(flock *f, bool (*condition)(const flock *f), uint64_t most);
 /* What an undisturbed run ends with. */
 uint64_t flock_state_after(uint64_t steps);
+
+void flock_start_all(flock *f);
+/* A condition: somebody has applied five steps. */
+bool flock_at_step_5(const flock *f);
+/* Who leads, as the first running peer with a view sees it. */
+uint32_t flock_leader(const flock *f);
+/* All that run have finished the whole job with the right state, and they are at least so many. */
+void flock_expect_done(const flock *f, uint32_t least);
 
 #endif

@@ -6,48 +6,12 @@
 
 enum { MOST_EVENTS = 400000 };
 
-static void start_all(flock *f) {
-    for (uint32_t i = 0; i < f->count; i++) flock_start(f, i);
-}
-
-static void expect_done(const flock *f, uint32_t least) {
-    uint32_t done = 0;
-    for (uint32_t i = 0; i < f->count; i++) {
-        const flock_peer *p = &f->peers[i];
-        if (p->brain == NULL) continue;
-        cr_assert(p->finished, "peer %u", i);
-        cr_assert_eq(p->finish, GW_FINISH_DONE, "peer %u: %s", i, p->finish_text);
-        cr_assert_eq(p->state, flock_state_after(f->steps));
-        done++;
-    }
-    cr_assert_geq(done, least);
-}
-
-static bool some_at_step_5(const flock *f) {
-    for (uint32_t i = 0; i < f->count; i++)
-        if (f->peers[i].brain != NULL && f->peers[i].step >= 5) return true;
-    return false;
-}
-
-static uint32_t leader_of(const flock *f) {
-    for (uint32_t i = 0; i < f->count; i++) {
-        gw_peer_status status;
-        if (f->peers[i].brain == NULL) continue;
-        gw_peer_status_get(f->peers[i].brain, &status);
-        if (status.view == NULL) continue;
-        for (uint32_t k = 0; k < f->count; k++)
-            if (gw_peer_id_equal(&status.view->leader, &f->peers[k].config.id)) return k;
-    }
-    cr_assert_fail("no leader");
-    return 0;
-}
-
 Test(peer, alone_it_runs_the_job_to_its_end) {
     flock f;
     flock_open(&f, 1, 1, 10, GW_QUORUM_ANY);
-    start_all(&f);
+    flock_start_all(&f);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    expect_done(&f, 1);
+    flock_expect_done(&f, 1);
     cr_assert_eq(f.peers[0].computed, 10 * FLOCK_SHARDS);
     flock_close(&f);
 }
@@ -56,9 +20,9 @@ Test(peer, four_share_each_step_and_compute_no_shard_twice) {
     for (int quorum = GW_QUORUM_ANY; quorum <= GW_QUORUM_MAJORITY; quorum++) {
         flock f;
         flock_open(&f, 4, 4, 20, (gw_quorum)quorum);
-        start_all(&f);
+        flock_start_all(&f);
         cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-        expect_done(&f, 4);
+        flock_expect_done(&f, 4);
         uint32_t computed = 0;
         for (uint32_t i = 0; i < 4; i++) {
             computed += f.peers[i].computed;
@@ -73,13 +37,13 @@ Test(peer, four_share_each_step_and_compute_no_shard_twice) {
 static void kill_one(gw_quorum quorum, bool leader) {
     flock f;
     flock_open(&f, 4, 4, 20, quorum);
-    start_all(&f);
-    cr_assert(flock_run(&f, some_at_step_5, MOST_EVENTS));
-    uint32_t victim = leader_of(&f);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    uint32_t victim = flock_leader(&f);
     if (!leader) victim = (victim + 1) % 4;
     flock_kill(&f, victim);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    expect_done(&f, 3);
+    flock_expect_done(&f, 3);
     flock_close(&f);
 }
 
@@ -100,10 +64,10 @@ Test(peer, one_that_comes_late_is_admitted_and_works) {
     flock f;
     flock_open(&f, 4, 3, 1000, GW_QUORUM_ANY);
     for (uint32_t i = 0; i < 3; i++) flock_start(&f, i);
-    cr_assert(flock_run(&f, some_at_step_5, MOST_EVENTS));
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
     flock_start(&f, 3);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    expect_done(&f, 4);
+    flock_expect_done(&f, 4);
     cr_assert_gt(f.peers[3].computed, 0);
     flock_close(&f);
 }
@@ -111,12 +75,12 @@ Test(peer, one_that_comes_late_is_admitted_and_works) {
 Test(peer, killed_and_restarted_it_is_a_new_member) {
     flock f;
     flock_open(&f, 3, 3, 1000, GW_QUORUM_ANY);
-    start_all(&f);
-    cr_assert(flock_run(&f, some_at_step_5, MOST_EVENTS));
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
     flock_kill(&f, 1);
     flock_start(&f, 1);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    expect_done(&f, 3);
+    flock_expect_done(&f, 3);
     cr_assert_gt(f.peers[1].step, 5);
     flock_close(&f);
 }
@@ -126,13 +90,13 @@ Test(peer, all_killed_they_resume_from_the_checkpoint) {
         flock f;
         flock_open(&f, 4, 4, 20, (gw_quorum)quorum);
         f.checkpoint_steps = 2;
-        start_all(&f);
-        cr_assert(flock_run(&f, some_at_step_5, MOST_EVENTS));
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
         for (uint32_t i = 0; i < 4; i++) flock_kill(&f, i);
         uint32_t before = f.peers[0].computed + f.peers[1].computed + f.peers[2].computed;
         for (uint32_t i = 0; i < 3; i++) flock_start(&f, i);
         cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-        expect_done(&f, 3);
+        flock_expect_done(&f, 3);
         uint32_t after = f.peers[0].computed + f.peers[1].computed + f.peers[2].computed;
         cr_assert_lt(after - before, 20 * FLOCK_SHARDS, "it did not start again from step 0");
         flock_close(&f);
@@ -142,8 +106,8 @@ Test(peer, all_killed_they_resume_from_the_checkpoint) {
 Test(peer, a_minority_waits_when_a_majority_is_needed) {
     flock f;
     flock_open(&f, 5, 5, 50, GW_QUORUM_MAJORITY);
-    start_all(&f);
-    cr_assert(flock_run(&f, some_at_step_5, MOST_EVENTS));
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
     for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
     uint64_t step = f.peers[3].step;
     cr_assert(!flock_run(&f, NULL, 20000));
@@ -155,13 +119,13 @@ Test(peer, a_minority_waits_when_a_majority_is_needed) {
 Test(peer, the_operator_may_force_a_minority_to_go_on) {
     flock f;
     flock_open(&f, 5, 5, 50, GW_QUORUM_MAJORITY);
-    start_all(&f);
-    cr_assert(flock_run(&f, some_at_step_5, MOST_EVENTS));
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
     for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
     cr_assert(!flock_run(&f, NULL, 20000));
     flock_tell(&f, 3, (gw_event){.kind = GW_EV_FORCE_VIEW});
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    expect_done(&f, 2);
+    flock_expect_done(&f, 2);
     flock_close(&f);
 }
 
@@ -170,7 +134,7 @@ Test(peer, another_job_is_turned_away_naming_both_values) {
     flock_open(&f, 3, 2, 5000, GW_QUORUM_ANY);
     flock_start(&f, 0);
     flock_start(&f, 1);
-    cr_assert(flock_run(&f, some_at_step_5, MOST_EVENTS));
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
     f.peers[2].config.identity = "job=test\nlr=0.2\n";
     flock_start(&f, 2);
     for (int i = 0; i < 1000 && !f.peers[2].finished; i++) flock_run(&f, NULL, 100);
@@ -184,11 +148,11 @@ Test(peer, another_job_is_turned_away_naming_both_values) {
 Test(peer, a_sum_without_one_shard_is_not_applied_but_repaired) {
     flock f;
     flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
-    start_all(&f);
-    cr_assert(flock_run(&f, some_at_step_5, MOST_EVENTS));
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
     f.peers[1].loses_shard = true;
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    expect_done(&f, 3);
+    flock_expect_done(&f, 3);
     gw_peer_status status;
     gw_peer_status_get(f.peers[0].brain, &status);
     cr_assert_geq(status.shards_repaired, 1);
@@ -221,7 +185,7 @@ Test(peer, a_bad_element_stops_every_peer_alike) {
         f.peers[i].config.tensor_count = 2;
     }
     f.peers[1].bad_shard = f.peers[2].bad_shard = true;
-    start_all(&f);
+    flock_start_all(&f);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     for (uint32_t i = 0; i < 3; i++) {
         cr_assert_eq(f.peers[i].finish, GW_FINISH_FAILED);
@@ -235,8 +199,8 @@ Test(peer, a_bad_element_stops_every_peer_alike) {
 Test(peer, a_poison_shard_is_named_before_it_has_killed_all) {
     flock f;
     flock_open(&f, 5, 5, 20, GW_QUORUM_ANY);
-    start_all(&f);
-    cr_assert(flock_run(&f, some_at_step_5, MOST_EVENTS));
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
     for (uint32_t i = 0; i < 5; i++) f.peers[i].hang_at_shard = 6;
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     uint32_t survivors = 0;
@@ -255,7 +219,7 @@ static void run_on_full_disks(uint32_t peers, uint32_t full, uint32_t checkpoint
     flock_open(&f, peers, peers, 12, GW_QUORUM_ANY);
     f.checkpoint_steps = 5;
     for (uint32_t i = 0; i < full; i++) f.peers[i].disk_full = true;
-    start_all(&f);
+    flock_start_all(&f);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     for (uint32_t i = 0; i < peers; i++) {
         cr_assert_eq(f.peers[i].finish, GW_FINISH_DONE);
@@ -278,9 +242,9 @@ Test(peer, one_full_disk_costs_no_checkpoint) {
 Test(peer, stop_ends_the_whole_job_with_a_checkpoint) {
     flock f;
     flock_open(&f, 3, 3, 100000, GW_QUORUM_ANY);
-    start_all(&f);
-    cr_assert(flock_run(&f, some_at_step_5, MOST_EVENTS));
-    flock_tell(&f, leader_of(&f), (gw_event){.kind = GW_EV_STOP});
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    flock_tell(&f, flock_leader(&f), (gw_event){.kind = GW_EV_STOP});
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     for (uint32_t i = 0; i < 3; i++) {
         cr_assert_eq(f.peers[i].finish, GW_FINISH_STOPPED);
@@ -296,14 +260,14 @@ static bool one_has_left(const flock *f) {
 Test(peer, who_leaves_politely_loses_nothing) {
     flock f;
     flock_open(&f, 3, 3, 300, GW_QUORUM_ANY);
-    start_all(&f);
-    cr_assert(flock_run(&f, some_at_step_5, MOST_EVENTS));
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
     flock_tell(&f, 2, (gw_event){.kind = GW_EV_LEAVE});
     cr_assert(!f.peers[2].finished, "not before its work of this step is in");
     cr_assert(flock_run(&f, one_has_left, MOST_EVENTS));
     cr_assert_eq(f.peers[2].finish, GW_FINISH_LEFT);
     flock_kill(&f, 2);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    expect_done(&f, 2);
+    flock_expect_done(&f, 2);
     flock_close(&f);
 }

@@ -1,0 +1,391 @@
+/* Faults that random schedules rarely hit: messages lost under a breaking link, two members that cannot reach
+ * each other, a stop that its leader does not live to carry out, disks that fail half-way. */
+#include "flock.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { MOST_EVENTS = 400000 };
+
+static gw_peer_status status_of(const flock *f, uint32_t i) {
+    gw_peer_status status;
+    gw_peer_status_get(f->peers[i].brain, &status);
+    return status;
+}
+
+static uint32_t count_finished(const flock *f, gw_finish finish) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < f->count; i++)
+        count += f->peers[i].brain != NULL && f->peers[i].finished && f->peers[i].finish == finish;
+    return count;
+}
+
+static void run_to_step_5(flock *f, uint32_t count, uint64_t steps, gw_quorum quorum) {
+    flock_open(f, count, count, steps, quorum);
+    flock_start_all(f);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+}
+
+/* ---- messages that are lost with their link ---- */
+
+static void lose(gw_message_kind kind, gw_quorum quorum, bool leader_dies) {
+    flock f;
+    flock_open(&f, 4, 4, 20, quorum);
+    f.checkpoint_steps = 3;
+    f.breaks = (flock_break){.kind = kind, .from = -1, .to = -1, .times = 2};
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS), "%s", gw_message_name(kind));
+    uint32_t victim = flock_leader(&f);
+    if (!leader_dies) victim = (victim + 1) % 4;
+    flock_kill(&f, victim);
+    f.breaks.times = 2;
+    uint64_t began = f.now;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS), "%s", gw_message_name(kind));
+    cr_assert_lt(f.now - began, UINT64_C(20000000000), "%s: not within 20 s", gw_message_name(kind));
+    flock_expect_done(&f, 3);
+    flock_close(&f);
+}
+
+Test(peer_faults, whatever_is_lost_with_a_link_is_said_again) {
+    for (int kind = GW_MSG_HELLO; kind <= GW_MSG_ASK_SAVE; kind++) {
+        if (kind == GW_MSG_HELLO || kind == GW_MSG_END) continue; /* links are not perfect, and see below */
+        lose((gw_message_kind)kind, GW_QUORUM_ANY, false);
+        lose((gw_message_kind)kind, GW_QUORUM_ANY, true);
+        lose((gw_message_kind)kind, GW_QUORUM_MAJORITY, true);
+    }
+}
+
+Test(peer_faults, a_member_that_missed_complete_hears_it_again) {
+    flock f;
+    flock_open(&f, 3, 3, 1000, GW_QUORUM_ANY);
+    f.checkpoint_steps = 4;
+    f.breaks = (flock_break){.kind = GW_MSG_COMPLETE, .from = -1, .to = -1, .times = 1};
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    while (f.breaks.times > 0) cr_assert(!flock_run(&f, NULL, 10));
+    flock_run(&f, NULL, 300);
+    for (uint32_t i = 0; i < 3; i++) cr_assert_eq(status_of(&f, i).checkpoint_step, 4, "peer %u", i);
+    flock_close(&f);
+}
+
+/* ---- links between two members ---- */
+
+static void part_two(uint32_t count, gw_quorum quorum, bool link, bool with_leader) {
+    flock f;
+    run_to_step_5(&f, count, 200, quorum);
+    uint32_t leader = flock_leader(&f), a = with_leader ? leader : (leader + 1) % count,
+             b = (leader + 2) % count;
+    if (link)
+        flock_cut(&f, a, b, false);
+    else
+        f.data_broken[a][b] = f.data_broken[b][a] = true;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS), "link %d leader %d", link, with_leader);
+    cr_assert_geq(count_finished(&f, GW_FINISH_DONE), count - 1);
+    flock_close(&f);
+}
+
+Test(peer_faults, two_members_without_a_link_do_not_hold_up_the_others) {
+    for (int quorum = GW_QUORUM_ANY; quorum <= GW_QUORUM_MAJORITY; quorum++) {
+        part_two(4, (gw_quorum)quorum, true, false);
+        part_two(4, (gw_quorum)quorum, true, true);
+    }
+}
+
+Test(peer_faults, two_members_without_a_data_path_do_not_hold_up_the_others) {
+    for (int quorum = GW_QUORUM_ANY; quorum <= GW_QUORUM_MAJORITY; quorum++) {
+        part_two(4, (gw_quorum)quorum, false, false);
+        part_two(4, (gw_quorum)quorum, false, true);
+    }
+}
+
+/* ---- stop and leave ---- */
+
+static void expect_stopped(const flock *f, uint32_t least) {
+    cr_assert_geq(count_finished(f, GW_FINISH_STOPPED), least);
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].brain != NULL)
+            cr_assert_eq(f->peers[i].finish, GW_FINISH_STOPPED, "peer %u: %s", i, f->peers[i].finish_text);
+}
+
+Test(peer_faults, a_stop_outlives_the_leader_that_was_asked) {
+    flock f;
+    run_to_step_5(&f, 4, 5000, GW_QUORUM_ANY);
+    uint32_t leader = flock_leader(&f);
+    flock_tell(&f, (leader + 1) % 4, (gw_event){.kind = GW_EV_STOP});
+    flock_kill(&f, leader);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    expect_stopped(&f, 3);
+    flock_close(&f);
+}
+
+Test(peer_faults, a_stop_lost_with_the_link_is_asked_for_again) {
+    flock f;
+    run_to_step_5(&f, 4, 5000, GW_QUORUM_ANY);
+    f.breaks = (flock_break){.kind = GW_MSG_ASK_STOP, .from = -1, .to = -1, .times = 1};
+    flock_tell(&f, (flock_leader(&f) + 1) % 4, (gw_event){.kind = GW_EV_STOP});
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    expect_stopped(&f, 4);
+    flock_close(&f);
+}
+
+static bool two_have_left(const flock *f) {
+    return count_finished(f, GW_FINISH_LEFT) == 2;
+}
+
+Test(peer_faults, the_leader_and_another_leave_at_once) {
+    flock f;
+    run_to_step_5(&f, 4, 2000, GW_QUORUM_ANY);
+    uint32_t leader = flock_leader(&f), other = (leader + 1) % 4;
+    f.breaks = (flock_break){.kind = GW_MSG_ASK_SAVE, .from = -1, .to = -1, .times = 1};
+    flock_tell(&f, other, (gw_event){.kind = GW_EV_LEAVE});
+    flock_tell(&f, leader, (gw_event){.kind = GW_EV_LEAVE});
+    cr_assert(flock_run(&f, two_have_left, MOST_EVENTS));
+    for (uint32_t i = 0; i < 4; i++)
+        cr_assert(!f.peers[i].finished || strstr(f.peers[i].finish_text, "without waiting") == NULL,
+                  "peer %u: %s", i, f.peers[i].finish_text);
+    flock_kill(&f, leader);
+    flock_kill(&f, other);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 2);
+    flock_close(&f);
+}
+
+Test(peer_faults, the_saving_that_a_leaver_asked_for_outlives_the_leader) {
+    flock f;
+    run_to_step_5(&f, 4, 5000, GW_QUORUM_ANY);
+    uint32_t leader = flock_leader(&f), leaver = (leader + 1) % 4;
+    flock_tell(&f, leaver, (gw_event){.kind = GW_EV_LEAVE});
+    flock_kill(&f, leader);
+    while (!f.peers[leaver].finished) cr_assert(!flock_run(&f, NULL, 10));
+    cr_assert(strstr(f.peers[leaver].finish_text, "without waiting") == NULL, "%s",
+              f.peers[leaver].finish_text);
+    flock_close(&f);
+}
+
+/* ---- majorities ---- */
+
+Test(peer_faults, a_founding_that_takes_many_attempts_succeeds_in_the_end) {
+    flock f;
+    flock_open(&f, 3, 3, 20, GW_QUORUM_MAJORITY);
+    f.cut[1][2] = f.cut[2][1] = true;
+    flock_start_all(&f);
+    cr_assert(!flock_run(&f, NULL, 40000));
+    flock_mend(&f, 1, 2);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
+    flock_close(&f);
+}
+
+Test(peer_faults, a_checkpoint_without_a_record_does_not_make_a_majority) {
+    flock f;
+    flock_open(&f, 5, 5, 20, GW_QUORUM_MAJORITY);
+    f.checkpoint_steps = 2;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 5; i++) {
+        flock_kill(&f, i);
+        f.peers[i].record_length = 0;
+    }
+    flock_start(&f, 0);
+    flock_start(&f, 1);
+    cr_assert(!flock_run(&f, NULL, 20000));
+    for (uint32_t i = 0; i < 2; i++) cr_assert_null(status_of(&f, i).view, "two of five founded a view");
+    flock_close(&f);
+}
+
+Test(peer_faults, the_operator_forces_a_view_after_a_majority_is_lost) {
+    for (int restarted = 0; restarted < 2; restarted++) {
+        flock f;
+        flock_open(&f, 5, 5, 50, GW_QUORUM_MAJORITY);
+        f.checkpoint_steps = 2;
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+        for (uint32_t i = 0; i < 5; i++)
+            if (i < 3 || restarted) flock_kill(&f, i);
+        for (uint32_t i = 3; i < 5 && restarted; i++) flock_start(&f, i);
+        cr_assert(!flock_run(&f, NULL, 20000));
+        flock_tell(&f, 4, (gw_event){.kind = GW_EV_FORCE_VIEW});
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS), "restarted %d", restarted);
+        flock_expect_done(&f, 2);
+        flock_close(&f);
+    }
+}
+
+/* ---- two halves ---- */
+
+static bool one_view_of_four(const flock *f) {
+    for (uint32_t i = 0; i < 4; i++) {
+        gw_peer_status status = status_of(f, i);
+        if (status.view == NULL || status.view->count != 4) return false;
+    }
+    return true;
+}
+
+static bool two_views_of_two(const flock *f) {
+    for (uint32_t i = 0; i < 4; i++) {
+        gw_peer_status status = status_of(f, i);
+        if (status.view == NULL || status.view->count != 2) return false;
+    }
+    return true;
+}
+
+static void part_and_heal(uint64_t seal_ns) {
+    flock f;
+    flock_open(&f, 4, 4, 1000000, GW_QUORUM_ANY);
+    f.seal_ns = seal_ns;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t a = 0; a < 2; a++)
+        for (uint32_t b = 2; b < 4; b++) flock_cut(&f, a, b, true);
+    cr_assert(flock_run(&f, two_views_of_two, MOST_EVENTS));
+    for (uint32_t a = 0; a < 2; a++)
+        for (uint32_t b = 2; b < 4; b++) flock_mend(&f, a, b);
+    uint64_t mended = f.now;
+    cr_assert(flock_run(&f, one_view_of_four, MOST_EVENTS), "steps of %llu ms",
+              (unsigned long long)seal_ns / 1000000);
+    cr_assert_lt(f.now - mended, UINT64_C(90000000000));
+    flock_close(&f);
+}
+
+Test(peer_faults, two_halves_heal_when_steps_are_fast) {
+    part_and_heal(0);
+    part_and_heal(20000000);
+}
+Test(peer_faults, two_halves_heal_when_steps_are_slow) {
+    part_and_heal(UINT64_C(10000000000));
+}
+
+/* ---- disks ---- */
+
+static void expect_durable(const flock *f, uint32_t copies, uint64_t step) {
+    uint32_t holders[FLOCK_CHUNKS] = {0};
+    for (uint32_t i = 0; i < f->count; i++)
+        for (uint32_t c = 0; f->peers[i].saved_step == step && c < f->peers[i].saved_chunks.size; c++)
+            holders[c] += gw_set_has(&f->peers[i].saved_chunks, c);
+    for (uint32_t c = 0; c < FLOCK_CHUNKS; c++)
+        cr_assert_geq(holders[c], copies, "chunk %u of step %llu is on %u disks", c, (unsigned long long)step,
+                      holders[c]);
+}
+
+Test(peer_faults, a_full_disk_does_not_cost_the_final_checkpoint) {
+    for (uint32_t full = 0; full < 3; full++) {
+        for (uint32_t replicas = 1; replicas <= 2; replicas++) {
+            flock f;
+            flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+            for (uint32_t i = 0; i < 3; i++) f.peers[i].config.replicas = replicas;
+            f.peers[full].disk_full = true;
+            flock_start_all(&f);
+            cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+            flock_expect_done(&f, 3);
+            expect_durable(&f, replicas, 20);
+            flock_close(&f);
+        }
+    }
+}
+
+static bool saved_4(const flock *f) {
+    return status_of(f, 0).checkpoint_step != UINT64_MAX;
+}
+
+Test(peer_faults, a_checkpoint_is_complete_only_with_all_its_copies) {
+    for (uint32_t full = 0; full < 3; full++) {
+        flock f;
+        flock_open(&f, 3, 3, 1000, GW_QUORUM_ANY);
+        f.checkpoint_steps = 4;
+        f.peers[full].disk_full = true;
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, saved_4, MOST_EVENTS));
+        expect_durable(&f, 2, status_of(&f, 0).checkpoint_step);
+        flock_close(&f);
+    }
+}
+
+Test(peer_faults, without_a_manifest_no_checkpoint_is_complete) {
+    flock f;
+    flock_open(&f, 1, 1, 100, GW_QUORUM_ANY);
+    f.checkpoint_steps = 2;
+    f.peers[0].manifests_fail = true;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    cr_assert_eq(status_of(&f, 0).checkpoint_step, UINT64_MAX);
+    flock_close(&f);
+}
+
+Test(peer_faults, a_disk_too_slow_for_the_interval_completes_checkpoints_all_the_same) {
+    flock f;
+    flock_open(&f, 3, 3, 100000, GW_QUORUM_ANY);
+    f.checkpoint_steps = 2;
+    f.seal_ns = UINT64_C(5000000000);
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].save_ns = UINT64_C(100000000000);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, saved_4, MOST_EVENTS));
+    flock_close(&f);
+}
+
+/* ---- resuming ---- */
+
+Test(peer_faults, a_job_that_stopped_itself_is_not_resumed_past_its_end) {
+    flock f;
+    flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+    f.stop_step = 7;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(count_finished(&f, GW_FINISH_DONE), 3);
+    gw_hash root = f.peers[0].final_root;
+    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
+    uint32_t before = f.peers[0].computed;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(count_finished(&f, GW_FINISH_DONE), 3);
+    cr_assert_eq(f.peers[0].step, 7);
+    cr_assert_eq(f.peers[0].computed, before);
+    cr_assert(gw_hash_equal(&f.peers[0].final_root, &root));
+    flock_close(&f);
+}
+
+Test(peer_faults, the_checkpoint_resumed_from_is_kept_beside_the_next) {
+    flock f;
+    flock_open(&f, 3, 3, 1000, GW_QUORUM_ANY);
+    f.checkpoint_steps = 4;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, saved_4, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) {
+        flock_run(&f, NULL, 200);
+        flock_kill(&f, i);
+        f.peers[i].retained = 0;
+    }
+    flock_start_all(&f);
+    while (f.peers[0].retained == 0) cr_assert(!flock_run(&f, NULL, 10));
+    cr_assert_eq(f.peers[0].retained, 2);
+    flock_close(&f);
+}
+
+/* ---- states and shards ---- */
+
+Test(peer_faults, a_state_that_cannot_be_fetched_at_once_is_fetched_again) {
+    flock f;
+    flock_open(&f, 4, 3, 1000, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 3; i++) flock_start(&f, i);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    f.peers[3].loads_to_fail = 2;
+    flock_start(&f, 3);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 4);
+    flock_close(&f);
+}
+
+Test(peer_faults, deaths_in_steps_of_different_sizes_are_counted_apart) {
+    flock f;
+    flock_open(&f, 6, 6, 200, GW_QUORUM_ANY);
+    f.uneven = true;
+    flock_start_all(&f);
+    for (uint32_t victim = 5; victim >= 3; victim--) {
+        uint64_t from = f.peers[0].step;
+        while (f.peers[0].step < from + 3) cr_assert(!flock_run(&f, NULL, 10));
+        for (uint32_t i = 0; i < 6; i++) f.peers[i].hang_at_shard = i == victim ? (victim % 2 ? 2 : 10) : -1;
+        while (f.peers[victim].brain != NULL) cr_assert(!flock_run(&f, NULL, 10));
+    }
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
+    flock_close(&f);
+}
