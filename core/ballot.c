@@ -21,7 +21,7 @@ void gw_ballot_close(gw_ballot *ballot) {
 
 static bool is_listed(const gw_view *view, const gw_view *listed, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
-        if (gw_view_name_equal(&view->name, &listed[i].name)) return true;
+        if (gw_view_same_peers(view, &listed[i])) return true;
     return false;
 }
 
@@ -49,6 +49,10 @@ void gw_ballot_vote(gw_ballot *ballot, const gw_view *view) {
     ballot->voted = view->epoch;
     if (view->epoch > ballot->highest) ballot->highest = view->epoch;
     if (!ballot->majority) return;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < ballot->later_count; i++)
+        if (!gw_view_same_peers(&ballot->later[i], view)) ballot->later[kept++] = ballot->later[i];
+    ballot->later_count = kept;
     GW_CHECK(ballot->later_count < GW_BALLOT_LATER);
     ballot->later[ballot->later_count++] = *view;
 }

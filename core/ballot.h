@@ -3,8 +3,10 @@
  * Quorum `any`: one vote an epoch, rising. Quorum `majority` (checked exhaustively by model for 3 to 5
  * peers): a proposal names its base view and lists every later view that any of its voters voted for or
  * installed; it needs a majority of the base and of each listed view; a voter refuses a proposal that omits
- * one it knows. Voting once an epoch alone forks with three peers. What is promised is persisted before it is
- * answered. */
+ * one it knows. What a listed view asks for is a majority of its peers, so a view counts as listed when one
+ * of the same peers is, and of two promises with the same peers the later stands for both: however many
+ * attempts a view takes, the promises do not pile up. Voting once an epoch alone forks with three peers. What
+ * is promised is persisted before it is answered. */
 #ifndef GODWIT_CORE_BALLOT_H
 #define GODWIT_CORE_BALLOT_H
 
@@ -12,14 +14,18 @@
 
 #include <stdbool.h>
 
-enum { GW_BALLOT_LATER = 64 }; /* most views voted for and not superseded; further votes are refused */
+enum {
+    GW_BALLOT_LATER = 64
+}; /* most views of different peers voted for and not superseded; then votes are
+      refused */
 
 typedef struct gw_ballot {
     bool majority;
     uint64_t highest;  /* epoch seen anywhere */
     uint64_t voted;    /* epoch voted for last */
     gw_view installed; /* epoch 0 = none */
-    gw_view *later;    /* majority: views voted for after `installed`, in rising order */
+    gw_view *later;    /* majority: views voted for after `installed`, in rising order, no two of the same
+                          peers */
     uint32_t later_count;
 } gw_ballot;
 

@@ -250,6 +250,7 @@ enum { GW_PATIENCE_MS = 2000 }; /* how long a proposal that one voted for may ta
 void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *message); /* somebody proposes a view */
 void gw_votes_give(gw_peer *p, const gw_view *view);
 void gw_votes_freeze(gw_peer *p);
+void gw_votes_persist(gw_peer *p); /* majority: the ballot, before it is acted on */
 void gw_votes_frozen(gw_peer *p, const gw_event *event);
 void gw_votes_persisted(gw_peer *p, const gw_event *event);
 void gw_votes_send_if_ready(gw_peer *p);

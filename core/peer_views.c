@@ -194,8 +194,7 @@ static bool list_views(gw_peer *p, const gw_view *base, const gw_view *view) {
             const gw_view *one = &sources[s][i];
             if (gw_view_compare(one, base) <= 0 || one->epoch >= view->epoch) continue;
             bool there = false;
-            for (uint32_t k = 0; k < a->listed_count; k++)
-                there |= gw_view_name_equal(&a->listed[k].name, &one->name);
+            for (uint32_t k = 0; k < a->listed_count; k++) there |= gw_view_same_peers(&a->listed[k], one);
             if (there) continue;
             if (a->listed_count == GW_MAX_LISTED) return false;
             a->listed[a->listed_count++] = *one;
@@ -246,7 +245,6 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
         p->propose_at_ns = p->now + gw_peer_ms(p, 500);
         return;
     }
-    p->forced = false;
     absorb_offers(p, &a->view);
     a->active = true;
     a->started_ns = p->now;
@@ -258,9 +256,8 @@ void gw_views_force(gw_peer *p) {
     gw_peer_say(p, GW_WARN,
                 "the operator forces a view of whoever can be reached: the other side must not go on");
     p->forced = true;
-    gw_views_drop_attempt(p);
+    retry_later(p, 0);
     p->propose_at_ns = p->patience_ns = p->now;
-    gw_views_need_change(p, "forced by the operator");
 }
 
 static void conclude(gw_peer *p);
@@ -291,7 +288,10 @@ static void keep_attempt(gw_peer *p) {
 static void learn_view(gw_peer *p, const gw_view *view) {
     if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
     for (uint32_t i = 0; i < p->learned_count; i++)
-        if (gw_view_name_equal(&p->learned[i].name, &view->name)) return;
+        if (gw_view_same_peers(&p->learned[i], view)) {
+            if (gw_view_compare(&p->learned[i], view) < 0) p->learned[i] = *view;
+            return;
+        }
     if (p->learned_count < GW_MAX_LISTED) p->learned[p->learned_count++] = *view;
 }
 
@@ -455,6 +455,7 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
     p->view = i->view;
     gw_ballot_install(&p->ballot, &i->view);
     if (p->ballot.majority) {
+        gw_votes_persist(p); /* what a later life founds on: it must not need members of the view before */
         uint32_t kept = 0;
         for (uint32_t k = 0; k < p->learned_count; k++)
             if (gw_view_compare(&p->learned[k], &i->view) > 0) p->learned[kept++] = p->learned[k];
@@ -464,7 +465,7 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
     p->cause[0] = '\0';
     p->propose_at_ns = p->patience_ns = 0;
     p->wait_since_ns = 0;
-    p->healing = false;
+    p->healing = p->forced = false;
     memset(p->member_unwritable, 0, sizeof p->member_unwritable);
     for (uint32_t k = 0; k < p->contact_count; k++) {
         gw_contact *contact = &p->contacts[k];

@@ -104,6 +104,20 @@ void gw_votes_give(gw_peer *p, const gw_view *view) {
     gw_votes_freeze(p);
 }
 
+void gw_votes_persist(gw_peer *p) {
+    size_t capacity = gw_ballot_bytes(&p->ballot);
+    uint8_t *bytes = malloc(capacity);
+    GW_CHECK(bytes != NULL);
+    gw_writer w = gw_writer_on(bytes, capacity);
+    gw_ballot_put(&w, &p->ballot);
+    GW_CHECK(!w.failed);
+    gw_action *action = gw_peer_act(p, GW_ACT_PERSIST);
+    action->token = p->persist_token = gw_peer_token(p);
+    action->bytes = gw_actions_copy(p->actions, bytes, w.length);
+    action->length = w.length;
+    free(bytes);
+}
+
 /* Freezes for a vote: nothing of this step is claimed, stolen, reduced or applied any more until a view is
  * installed. */
 void gw_votes_freeze(gw_peer *p) {
@@ -113,19 +127,7 @@ void gw_votes_freeze(gw_peer *p) {
     p->frozen = p->vote_sent = false;
     p->seal_token = 0;
     p->freeze_token = 0;
-    if (p->ballot.majority) {
-        size_t capacity = gw_ballot_bytes(&p->ballot);
-        uint8_t *bytes = malloc(capacity);
-        GW_CHECK(bytes != NULL);
-        gw_writer w = gw_writer_on(bytes, capacity);
-        gw_ballot_put(&w, &p->ballot);
-        GW_CHECK(!w.failed);
-        gw_action *action = gw_peer_act(p, GW_ACT_PERSIST);
-        action->token = p->persist_token = gw_peer_token(p);
-        action->bytes = gw_actions_copy(p->actions, bytes, w.length);
-        action->length = w.length;
-        free(bytes);
-    }
+    if (p->ballot.majority) gw_votes_persist(p);
     p->freeze_after_apply = p->applying;
     if (p->applying) return; /* an apply is never interrupted: FREEZE follows it */
     gw_peer_act(p, GW_ACT_FREEZE)->token = p->freeze_token = gw_peer_token(p);

@@ -143,7 +143,9 @@ static bool may_found(gw_peer *p, const muster *m) {
         gw_peer_waits(p, "no seed answers yet");
         return false;
     }
-    bool resumes = m->checkpoint || p->ballot.installed.epoch > 0;
+    /* Where a majority rules, the founding view has all: without a record of a view, a checkpoint proves
+     * nothing about who else goes on from it. */
+    bool resumes = p->ballot.installed.epoch > 0 || (m->checkpoint && !p->ballot.majority);
     if (!resumes && m->ready < c->peers) {
         gw_peer_waits(p, "waiting for %u peers: %u here", c->peers, m->ready);
         return false;

@@ -61,6 +61,13 @@ int gw_view_compare(const gw_view *a, const gw_view *b) {
     return gw_view_name_compare(&a->name, &b->name);
 }
 
+bool gw_view_same_peers(const gw_view *a, const gw_view *b) {
+    if (a->count != b->count) return false;
+    for (uint32_t i = 0; i < a->count; i++)
+        if (!gw_peer_id_equal(&a->members[i].id, &b->members[i].id)) return false;
+    return true;
+}
+
 bool gw_view_majority(const gw_view *of, const gw_view *some) {
     uint32_t common = 0;
     for (uint32_t i = 0; i < of->count; i++) common += gw_view_rank(some, &of->members[i].id) >= 0;

@@ -3,8 +3,9 @@
  * lists what its voters promised taken out, the same search finds a fork, so it would have found one.
  *
  * A view is committed when all its members live in it at once; a fork is two committed views neither of which
- * descends from the other (by base, or by being listed). Proposal k has epoch k + 1: epochs are distinct,
- * since peers that vote for different proposals of one epoch cannot both be a majority. */
+ * descends from the other (by base, or by being listed; listing a view lists every other of the same peers
+ * after the base, of whose members it needs the same majority). Proposal k has epoch k + 1: epochs are
+ * distinct, since peers that vote for different proposals of one epoch cannot both be a majority. */
 #include "core/ballot.h"
 
 #include <criterion/criterion.h>
@@ -58,7 +59,12 @@ static uint32_t listed_views(const state *s, uint8_t mask, gw_view *views) {
 static bool descends(const state *s, uint8_t younger, uint8_t older) {
     if (younger == older) return true;
     if (younger == 0) return false;
-    uint8_t from = (uint8_t)(s->proposals[younger].listed | 1 << s->proposals[younger].base);
+    const proposal *p = &s->proposals[younger];
+    uint8_t from = (uint8_t)(p->listed | 1 << p->base);
+    for (uint8_t k = (uint8_t)(p->base + 1); k < younger; k++)
+        for (uint8_t l = 0; l < younger; l++)
+            if ((p->listed >> l & 1) && s->proposals[l].members == s->proposals[k].members)
+                from |= (uint8_t)(1 << k);
     for (uint8_t k = 0; k < younger; k++)
         if ((from >> k & 1) && descends(s, k, older)) return true;
     return false;
