@@ -7,7 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { META_VERSION = 1, UNLINKED_MS = 1000 };
+enum {
+    META_VERSION = 1,
+    UNLINKED_MS = 1000,
+    PATH_FAILURES = 2, /* reductions that a broken path may fail before one of its ends is left out */
+    PATH_FAILURES_OTHER = 4,
+    PATH_FORGIVEN_MS = 60000, /* then it is tried again */
+};
 
 gw_contact *gw_peer_contact(gw_peer *p, const gw_peer_id *id) {
     for (uint32_t i = 0; i < p->contact_count; i++)
@@ -291,4 +297,15 @@ bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank) {
 
 bool gw_contacts_linked_lately(const gw_peer *p, const gw_contact *contact) {
     return contact->linked || p->now - contact->unlinked_since_ns < gw_peer_ms(p, UNLINKED_MS);
+}
+
+/* Both ends of the path see it broken, and they must not throw out each other: the leader stays, or the lower
+ * id. The other one insists only when that has not helped (a path that is broken in one direction). */
+bool gw_contacts_path_broken(const gw_peer *p, const gw_contact *contact) {
+    if (contact->path_failures == 0 || p->now >= contact->path_failed_ns + gw_peer_ms(p, PATH_FORGIVEN_MS))
+        return false;
+    bool theirs_leads = p->view.epoch > 0 && gw_peer_id_equal(&p->view.leader, &contact->id);
+    bool ours_stays =
+        gw_peer_is_leader(p) || (!theirs_leads && gw_peer_id_compare(&p->config.id, &contact->id) < 0);
+    return contact->path_failures >= (ours_stays ? PATH_FAILURES : PATH_FAILURES_OTHER);
 }

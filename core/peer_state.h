@@ -42,6 +42,9 @@ typedef struct gw_contact {
     bool wanted;                          /* a link has been asked for */
     gw_incarnation linked_life;
     uint64_t alive_since_ns, unlinked_since_ns, blocked_until_ns;
+    uint32_t blocks;        /* how often in a row it was blocked: each time for twice as long */
+    uint32_t path_failures; /* reductions in a row that failed between it and this peer */
+    uint64_t path_failed_ns;
     /* from its blob */
     bool has_view, at_end, leaving;
     uint8_t job[8];
@@ -230,6 +233,8 @@ bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank);
 bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact);
 /* Linked, or without a link for so short a time that it will come back. */
 bool gw_contacts_linked_lately(const gw_peer *p, const gw_contact *contact);
+/* The control link stands, but reductions with this member go on failing: one of the two must go. */
+bool gw_contacts_path_broken(const gw_peer *p, const gw_contact *contact);
 bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact);
 
 /* ---- peer_views.c ---- */

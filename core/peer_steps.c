@@ -374,6 +374,8 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
     if (p->view.epoch == 0)
         return; /* this peer was left behind meanwhile: it joins again from the state it has */
     if (event->outcome == GW_DONE) {
+        for (uint32_t i = 0; i < p->contact_count; i++)
+            if (gw_view_rank(&p->view, &p->contacts[i].id) >= 0) p->contacts[i].path_failures = 0;
         const char *wrong = what_is_wrong(p, event);
         if (wrong == NULL) {
             apply_sum(p, event);
@@ -383,9 +385,15 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
         gw_peer_say(p, GW_ERROR, "the sum of step %" PRIu64 " is not applied: %s", p->step, wrong);
         if (p->phase != GW_AT_FROZEN)
             gw_views_need_change(p, "the sum of step %" PRIu64 " was refused: %s", p->step, wrong);
-    } else if (p->phase != GW_AT_FROZEN) {
-        gw_views_need_change(p, "a reduction failed: %.80s",
-                             event->text == NULL ? "no reason given" : event->text);
+    } else {
+        gw_contact *blamed = gw_peer_contact(p, &event->peer);
+        if (event->outcome == GW_FAILED && blamed != NULL) {
+            blamed->path_failures++;
+            blamed->path_failed_ns = p->now;
+        }
+        if (p->phase != GW_AT_FROZEN)
+            gw_views_need_change(p, "a reduction failed: %.80s",
+                                 event->text == NULL ? "no reason given" : event->text);
     }
     gw_votes_send_if_ready(p);
 }

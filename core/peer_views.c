@@ -13,7 +13,8 @@
 enum {
     STAGGER_MS = 150,        /* each further candidate waits this much longer before it proposes */
     RESEND_MS = 300,         /* a proposal is said again to those who have not voted */
-    BLOCK_MS = 3000,         /* a peer that some member cannot reach is not proposed again for this long */
+    BLOCK_MS = 3000,         /* a peer that some member cannot reach is not proposed again for this long, */
+    MOST_DOUBLINGS = 5,      /* and for twice as long each time */
     FOUNDING_BLOCK_MS = 100, /* links come up one by one then */
     MOST_LOAD_FAILURES = 5,
 };
@@ -62,7 +63,19 @@ static bool asks_about_later_view(gw_peer *p) {
 }
 
 static bool is_reachable(const gw_peer *p, const gw_contact *contact) {
-    return p->now >= contact->blocked_until_ns && gw_contacts_linked_lately(p, contact);
+    return p->now >= contact->blocked_until_ns && gw_contacts_linked_lately(p, contact) &&
+           !gw_contacts_path_broken(p, contact);
+}
+
+/* A living member that this peer has lost its link to and does not get back: the step would wait for ever for
+ * its word and its sum. */
+static void consider_links(gw_peer *p) {
+    char id[GW_SHORT_TEXT];
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
+        if (contact == NULL || !contact->alive || gw_contacts_linked_lately(p, contact)) continue;
+        gw_views_need_change(p, "no link to peer %s", gw_peer_id_short(&contact->id, id));
+    }
 }
 
 static uint32_t living_members(gw_peer *p, gw_member *members) {
@@ -111,7 +124,10 @@ void gw_views_consider(gw_peer *p) {
     consider_voted(p);
     if (p->attempt.active) keep_attempt(p);
     /* Stopped or cut off for a while and expelled meanwhile, a peer may see nothing break: it asks. */
-    if (!p->need_change && p->view.epoch > 0 && p->phase != GW_AT_OVER) asks_about_later_view(p);
+    if (!p->need_change && p->view.epoch > 0 && p->phase != GW_AT_OVER) {
+        asks_about_later_view(p);
+        if (p->phase != GW_AT_FROZEN) consider_links(p);
+    }
     if (!p->need_change || p->attempt.active || p->view.epoch == 0 || p->applying || p->phase == GW_AT_OVER)
         return;
     ask_for_repair(p);
@@ -295,11 +311,31 @@ static void learn_view(gw_peer *p, const gw_view *view) {
     if (p->learned_count < GW_MAX_LISTED) p->learned[p->learned_count++] = *view;
 }
 
+static void block(gw_peer *p, gw_contact *contact) {
+    uint64_t ms = p->view.epoch > 0 ? (uint64_t)BLOCK_MS << contact->blocks : FOUNDING_BLOCK_MS;
+    contact->blocked_until_ns = p->now + gw_peer_ms(p, ms);
+    if (p->view.epoch > 0 && contact->blocks < MOST_DOUBLINGS) contact->blocks++;
+}
+
+/* It, and whoever was offered with it, is not proposed again before it asks again. */
+static void forget_offer(gw_peer *p, const gw_contact *from) {
+    const gw_view_name offered = from->offered;
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        gw_contact *contact = &p->contacts[i];
+        bool same = !gw_view_name_is_none(&offered) && gw_view_name_equal(&contact->offered, &offered);
+        if (contact != from && !same) continue;
+        contact->joining_until_ns = 0;
+        contact->offered = (gw_view_name){0};
+    }
+}
+
 static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     if (m->value > p->ballot.highest) p->ballot.highest = m->value;
     if (!p->attempt.active || !gw_view_name_equal(&m->name, &p->attempt.view.name)) return;
     for (uint32_t i = 0; i < m->listed_count && p->ballot.majority; i++) learn_view(p, &m->listed[i]);
-    if (m->refusal == GW_REFUSE_STALE && m->listed_count > 0) {
+    if (m->refusal == GW_REFUSE_STALE && gw_view_rank(&p->view, &from->id) < 0) {
+        forget_offer(p, from); /* a newcomer that has gone elsewhere is no reason to leave this view */
+    } else if (m->refusal == GW_REFUSE_STALE && m->listed_count > 0) {
         const gw_incarnation *life = &p->config.incarnation;
         if (gw_view_rank_of_life(&m->listed[0], &p->config.id, life->boot, life->nonce) < 0) {
             retry_later(p, 200);
@@ -310,7 +346,7 @@ static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     if (m->refusal == GW_REFUSE_UNLINKED) {
         gw_contact *blocked = gw_peer_contact(p, &m->peer);
         if (blocked == NULL) blocked = from; /* it cannot reach us: the link is one-way */
-        blocked->blocked_until_ns = p->now + gw_peer_ms(p, p->view.epoch > 0 ? BLOCK_MS : FOUNDING_BLOCK_MS);
+        block(p, blocked);
     }
     retry_later(p, m->refusal == GW_REFUSE_DEAD || m->refusal == GW_REFUSE_BUSY ? 200 : 10);
 }
@@ -472,6 +508,7 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
         contact->claim_count = 0;
         if (gw_view_rank(&p->view, &contact->id) < 0) continue;
         contact->joining_until_ns = contact->blocked_until_ns = 0;
+        contact->blocks = 0;
         contact->offered = (gw_view_name){0};
     }
     gw_peer_act(p, GW_ACT_INSTALL)->view = gw_actions_copy(p->actions, &p->view, sizeof p->view);

@@ -73,8 +73,9 @@ typedef enum gw_event_kind {
                            actions        of this event have been carried out */
     GW_EV_SEALED,       /* token, speed, bad: no shard is in flight any more */
     GW_EV_FROZEN,       /* token, accumulator_step, held, claimed, poisoned */
-    GW_EV_REDUCED, /* token, outcome, text; when GW_DONE: coverage_ok, fingerprint_ok, bad_count, and, when
-                      the sum is right, slots */
+    GW_EV_REDUCED, /* token, outcome, text; when GW_FAILED: peer, the member that data could not be exchanged
+                      with (zeros = not known); when GW_DONE: coverage_ok, fingerprint_ok, bad_count, and,
+                      when the sum is right, slots */
     GW_EV_APPLIED, /* token, outcome, fingerprint, stop */
     GW_EV_LOADED,  /* token, outcome, fingerprint, text: S_step is in place (GW_DONE), or nothing changed */
     GW_EV_STORED,  /* token, outcome, text, hashes[count] in the order of the SAVE's chunks */
