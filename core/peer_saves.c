@@ -42,7 +42,7 @@ int64_t gw_saves_decide(gw_peer *p) {
         decisions |= GW_DECIDE_SAVE;
         p->want_save = false;
     }
-    if (gw_waiting_has_joiners(p) || p->healing) decisions |= GW_DECIDE_PAUSE;
+    if (gw_waiting_has_joiners(p)) decisions |= GW_DECIDE_PAUSE;
     if (p->want_stop) decisions |= GW_DECIDE_STOP;
     return decisions;
 }

@@ -268,7 +268,7 @@ void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *message);
 /* Adds the newcomers that may be admitted now; returns the new count. */
 uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count);
 bool gw_waiting_has_joiners(gw_peer *p);
-/* At a boundary, at the leader: proposes the next view, or offers this one to a later flock. */
+/* At a boundary, at the leader: proposes the next view. */
 void gw_waiting_at_pause(gw_peer *p);
 bool gw_waiting_job_has_ended(const gw_peer *p); /* somebody finished it and left */
 bool gw_waiting_knows_flock(const gw_peer *p);   /* a living peer of this job has a view */

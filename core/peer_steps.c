@@ -428,7 +428,7 @@ static void go_on(gw_peer *p) {
         return;
     }
     p->pause_since_ns = p->now;
-    p->patience_ns = p->now + gw_peer_ms(p, 2000) + (p->healing ? gw_peer_ms(p, 5000) : 0);
+    p->patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
     gw_waiting_at_pause(p);
 }
 

@@ -15,7 +15,7 @@ enum {
     FOUND_STAGGER_MS = 1000,
     HEAL_AFTER_MS = 1000, /* another view of this job must be seen this long */
     OFFER_MS = 300,
-    OFFER_LASTS_MS = 4000,
+    OFFER_LASTS_MS = 120000, /* the other side may be in the middle of a long step */
     HEAL_BLOCK_MS = 5000,
 };
 
@@ -267,12 +267,36 @@ static gw_contact *other_flock(gw_peer *p) {
     return best;
 }
 
+/* Which of two views offers itself to the other. Both leaders must judge alike although each knows the
+ * other's step only as it was a while ago: so they go by size and name, which last. Which *state* the merged
+ * view goes on from is decided by its members' reports, and that is the higher step. */
+static bool is_to_offer(const gw_peer *p, const gw_contact *other) {
+    if (other->view_count != p->view.count) return other->view_count > p->view.count;
+    return gw_view_name_compare(&other->view_name, &p->view.name) > 0;
+}
+
+/* The step goes on meanwhile: the other leader takes this view's members in at its own next boundary, which
+ * may be far away, and what their accumulators hold they report when they vote. */
+static void offer_view(gw_peer *p) {
+    const gw_contact *leader = gw_peer_contact(p, &p->heal_leader);
+    bool leads = leader != NULL && gw_contacts_ready(p, leader) && runs_this_job(p, leader) &&
+                 gw_peer_id_equal(&leader->leader, &leader->id);
+    if (p->now >= p->offer_until_ns || !leads) {
+        p->healing = false; /* when another leads that view now, it is offered to that one */
+        if (leads) p->heal_block_ns = p->now + gw_peer_ms(p, HEAL_BLOCK_MS);
+        return;
+    }
+    if (p->now < p->offer_at_ns) return;
+    p->offer_at_ns = p->now + gw_peer_ms(p, OFFER_MS);
+    send_join(p, &leader->id, true);
+}
+
 static void consider_healing(gw_peer *p) {
     bool steady = gw_peer_is_leader(p) && !p->ballot.majority && !p->need_change && !p->attempt.active &&
                   !p->end_sent && p->phase != GW_AT_FROZEN;
     gw_contact *other = steady && p->now >= p->heal_block_ns ? other_flock(p) : NULL;
     if (p->healing) {
-        if (p->phase == GW_AT_PAUSED) gw_waiting_at_pause(p);
+        if (steady) offer_view(p);
         return;
     }
     if (other == NULL) {
@@ -281,51 +305,21 @@ static void consider_healing(gw_peer *p) {
     }
     if (p->heal_since_ns == 0) p->heal_since_ns = p->now;
     if (p->now < p->heal_since_ns + gw_peer_ms(p, HEAL_AFTER_MS)) return;
-    if (compare_flocks(other, p->step, p->view.count, &p->view.name) <= 0)
-        return; /* it will offer itself to us */
+    if (!is_to_offer(p, other)) return; /* it will offer itself to us */
     char id[GW_SHORT_TEXT];
     gw_peer_notice(p, GW_NOTICE_HEALED,
                    "another view of this job, led by %s, is at step %" PRIu64 ": offering this one to it",
                    gw_peer_id_short(&other->id, id), other->step);
     p->healing = true;
     p->heal_leader = other->id;
-    p->offer_until_ns = 0;
-    if (p->phase == GW_AT_ENDING) gw_waiting_at_pause(p);
-}
-
-/* Whom this view is offered to: the leader it was offered to so far or, when that leads no more, another. */
-static gw_contact *offer_target(gw_peer *p) {
-    gw_contact *leader = gw_peer_contact(p, &p->heal_leader);
-    if (leader != NULL && runs_this_job(p, leader) && gw_peer_id_equal(&leader->id, &leader->leader))
-        return leader;
-    gw_contact *other = other_flock(p);
-    if (other == NULL || compare_flocks(other, p->step, p->view.count, &p->view.name) <= 0) return NULL;
-    p->heal_leader = other->id;
-    p->offer_until_ns = 0;
-    return other;
-}
-
-static void offer_view(gw_peer *p) {
-    gw_contact *leader = offer_target(p);
-    if (p->offer_until_ns == 0) p->offer_until_ns = p->now + gw_peer_ms(p, OFFER_LASTS_MS);
-    if (p->now >= p->offer_until_ns || leader == NULL || !gw_contacts_ready(p, leader)) {
-        p->healing = false;
-        p->heal_block_ns = p->now + gw_peer_ms(p, HEAL_BLOCK_MS);
-        gw_waiting_at_pause(p);
-        return;
-    }
-    if (p->now < p->offer_at_ns) return;
-    p->offer_at_ns = p->now + gw_peer_ms(p, OFFER_MS);
-    send_join(p, &leader->id, true);
+    p->offer_at_ns = 0;
+    p->offer_until_ns = p->now + gw_peer_ms(p, OFFER_LASTS_MS);
+    offer_view(p);
 }
 
 void gw_waiting_at_pause(gw_peer *p) {
     GW_CHECK(p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING);
     if (!gw_peer_is_leader(p) || p->attempt.active || p->end_sent) return;
-    if (p->healing) {
-        offer_view(p);
-        return;
-    }
     if (p->phase == GW_AT_ENDING && !gw_waiting_has_joiners(p)) return;
     if (p->cause[0] == '\0') {
         p->cause_ns = p->now;
@@ -370,7 +364,6 @@ void gw_waiting_consider(gw_peer *p) {
 uint64_t gw_waiting_deadline(const gw_peer *p) {
     uint64_t poll = p->now + gw_peer_ms(p, POLL_MS);
     if (p->phase == GW_AT_WAITING || (p->attempt.active && p->attempt.deciding)) return poll;
-    if (p->healing && p->phase == GW_AT_PAUSED) return poll;
-    if (p->heal_since_ns != 0) return poll;
+    if (p->healing || p->heal_since_ns != 0) return poll;
     return UINT64_MAX;
 }

@@ -67,7 +67,7 @@ static void seal_if_done(flock *f, uint32_t i) {
     gw_event event = {.kind = GW_EV_SEALED, .token = p->sealing, .speed = 1000};
     if (p->bad_shard) event.bad = (gw_bad){.present = true, .shard = 3 + i, .tensor = 1, .index = 7};
     p->sealing = 0;
-    post(f, i, 1000 + f->seal_ns, event);
+    post(f, i, 1000 + p->seal_ns, event);
 }
 
 /* Takes everything that is in the own word. */

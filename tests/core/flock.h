@@ -43,6 +43,7 @@ typedef struct flock_peer {
     bool loses_shard;      /* the next shard it takes is lost, and nobody notices */
     bool manifests_fail;   /* only its manifests cannot be written */
     uint32_t loads_to_fail;
+    uint64_t seal_ns;         /* its shards of a step take this long */
     uint64_t save_ns;         /* a SAVE takes this long */
     uint32_t reduces_entered; /* REDUCE actions so far */
     uint32_t retained;        /* checkpoints that the last RETAIN named */
@@ -64,7 +65,7 @@ typedef struct flock {
     uint64_t serial;
     gw_quorum quorum;
     uint64_t steps, checkpoint_steps;
-    uint64_t seal_ns;                         /* a step's shards take this long */
+
     bool uneven;                              /* every second step has fewer shards */
     uint64_t stop_step;                       /* the job's scalars end it after this many steps; 0 = never */
     bool cut[FLOCK_MOST][FLOCK_MOST];         /* no link between the two, datagrams pass */
