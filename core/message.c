@@ -41,7 +41,8 @@ static void put_inventory(gw_writer *w, const gw_inventory *inventory) {
 }
 
 static void put_report(gw_writer *w, const gw_report *report) {
-    gw_put_u8(w, (uint8_t)(report->has_state | report->ended << 1 | report->fresh << 2));
+    gw_put_u8(w, (uint8_t)(report->has_state | report->ended << 1 | report->fresh << 2 |
+                           report->stopped << 3 | report->unwritable << 4));
     gw_put_u64(w, report->step);
     gw_put_u64(w, report->fingerprint);
     gw_put_u64(w, report->installed_epoch);
@@ -64,6 +65,7 @@ static void put_install(gw_writer *w, const gw_install *install) {
     gw_put_hash(w, &install->root);
     gw_set_put(w, &install->fetchers);
     gw_set_put(w, &install->drops);
+    gw_set_put(w, &install->unwritable);
     gw_set_put(w, &install->missing);
     for (uint32_t i = 0; i <= install->view.count; i++) gw_put_u32(w, install->cuts[i]);
     if (install->load == GW_LOAD_MANIFEST)
@@ -189,10 +191,12 @@ static gw_view *get_views(gw_reader *r, uint32_t most, uint32_t *count) {
 static gw_report *get_report(gw_reader *r) {
     gw_report *report = allocate(1, sizeof *report);
     uint8_t flags = gw_get_u8(r);
-    if (flags > 7) r->failed = true;
+    if (flags > 31) r->failed = true;
     report->has_state = flags & 1;
     report->ended = flags >> 1 & 1;
     report->fresh = flags >> 2 & 1;
+    report->stopped = flags >> 3 & 1;
+    report->unwritable = flags >> 4 & 1;
     report->step = gw_get_u64(r);
     report->fingerprint = gw_get_u64(r);
     report->installed_epoch = gw_get_u64(r);
@@ -229,9 +233,11 @@ static gw_install *get_install(gw_reader *r) {
     gw_get_hash(r, &install->root);
     install->fetchers = gw_set_get(r);
     install->drops = gw_set_get(r);
+    install->unwritable = gw_set_get(r);
     install->missing = gw_set_get(r);
     bool sane = flags <= 7 && install->load >= GW_LOAD_INIT && install->load <= GW_LOAD_PEERS &&
-                install->fetchers.size == members && install->drops.size == members;
+                install->fetchers.size == members && install->drops.size == members &&
+                install->unwritable.size == members;
     if (!sane) r->failed = true;
     for (uint32_t i = 0; i <= members && !r->failed; i++) {
         install->cuts[i] = gw_get_u32(r);
@@ -379,6 +385,7 @@ void gw_install_free(gw_install *install) {
     if (install == NULL) return;
     gw_set_free(&install->fetchers);
     gw_set_free(&install->drops);
+    gw_set_free(&install->unwritable);
     gw_set_free(&install->missing);
     for (uint32_t i = 0; i < GW_MAX_MEMBERS; i++) gw_set_free(&install->inventories[i]);
     free(install);

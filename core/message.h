@@ -51,8 +51,10 @@ typedef enum gw_refusal {
 
 /* What a voter holds, frozen. */
 typedef struct gw_report {
-    bool has_state, ended, fresh; /* ended: its step is the job's end */
-    uint64_t step, fingerprint;   /* of the state */
+    bool has_state, fresh;
+    bool ended, stopped;        /* its step is the job's end; because of the user */
+    bool unwritable;            /* its disk takes no checkpoints */
+    uint64_t step, fingerprint; /* of the state */
     uint64_t installed_epoch;
     gw_view_name installed;
     gw_set held, claimed; /* of step `step`; size 0 = nothing */
@@ -71,6 +73,7 @@ typedef struct gw_install {
     gw_load_kind load; /* how fetchers get it */
     gw_hash root;
     gw_set fetchers, drops; /* of ranks: who lacks the state, who zeroes its accumulator */
+    gw_set unwritable;      /* of ranks: whose disks take no checkpoints */
     gw_set missing;         /* shards that are dealt; size = shards of the step */
     uint32_t cuts[GW_MAX_MEMBERS + 1];
     gw_set inventories[GW_MAX_MEMBERS]; /* GW_LOAD_MANIFEST: chunks on each member's disk */

@@ -306,18 +306,16 @@ static void on_leave(gw_peer *p) {
         return;
     }
     p->want_save = true;
-    gw_message message = gw_peer_about_view(p, GW_MSG_ASK_SAVE);
-    if (!gw_peer_is_leader(p)) gw_peer_send(p, &p->view.leader, &message);
+    if (!gw_peer_is_leader(p)) gw_saves_remind(p);
 }
 
 static void on_stop(gw_peer *p) {
-    if (p->view.epoch == 0) {
+    if (p->view.epoch == 0 && p->phase == GW_AT_WAITING) {
         gw_peer_finish(p, GW_FINISH_STOPPED, NULL, "stopped before the job started");
         return;
     }
     p->want_stop = true;
-    gw_message message = gw_peer_about_view(p, GW_MSG_ASK_STOP);
-    if (!gw_peer_is_leader(p)) gw_peer_send(p, &p->view.leader, &message);
+    if (p->view.epoch > 0 && !gw_peer_is_leader(p)) gw_saves_remind(p);
 }
 
 static void on_shard_failed(gw_peer *p, const gw_event *event) {

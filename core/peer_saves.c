@@ -36,12 +36,15 @@ static bool is_due(const gw_peer *p) {
     return c->checkpoint_ns != 0 && p->now >= p->saved_ns + c->checkpoint_ns;
 }
 
+void gw_saves_remind(gw_peer *p) {
+    gw_message stop = gw_peer_about_view(p, GW_MSG_ASK_STOP), save = gw_peer_about_view(p, GW_MSG_ASK_SAVE);
+    if (p->want_stop) gw_peer_send(p, &p->view.leader, &stop);
+    if (p->want_save) gw_peer_send(p, &p->view.leader, &save);
+}
+
 int64_t gw_saves_decide(gw_peer *p) {
     int64_t decisions = 0;
-    if (!p->save.active && is_due(p)) {
-        decisions |= GW_DECIDE_SAVE;
-        p->want_save = false;
-    }
+    if (!p->save.active && is_due(p)) decisions |= GW_DECIDE_SAVE;
     if (gw_waiting_has_joiners(p)) decisions |= GW_DECIDE_PAUSE;
     if (p->want_stop) decisions |= GW_DECIDE_STOP;
     return decisions;
@@ -99,6 +102,7 @@ static void take_early(gw_peer *p, gw_contact *from) {
 
 void gw_saves_open(gw_peer *p, bool final) {
     gw_saves_free(&p->save);
+    p->want_save = false;
     uint32_t chunks = p->config.state_chunks;
     gw_peer_id ids[GW_MAX_MEMBERS];
     uint32_t writable = writable_members(p, ids);
@@ -293,12 +297,14 @@ static void say_recorded(gw_peer *p) {
 
 void gw_saves_link_up(gw_peer *p, const gw_contact *contact) {
     const gw_save *s = &p->save;
+    bool to_leader = gw_peer_id_equal(&contact->id, &p->view.leader);
+    if (to_leader) gw_saves_remind(p);
     if (!s->active) return;
     if (gw_peer_is_leader(p) && s->listed) {
         gw_message message = list_of_chunks(p);
         gw_peer_send(p, &contact->id, &message);
     }
-    if (!gw_peer_id_equal(&contact->id, &p->view.leader)) return;
+    if (!to_leader) return;
     if (s->own_stored) say_stored(p);
     if (s->own_recorded) say_recorded(p);
 }

@@ -286,9 +286,12 @@ void gw_steps_applied(gw_peer *p, const gw_event *event);
 void gw_steps_claim(gw_peer *p, const gw_event *event);
 void gw_steps_claimed_by(gw_peer *p, gw_contact *from, const gw_message *message);
 void gw_steps_member_died(gw_peer *p, const gw_contact *contact);
+void gw_steps_forget_deaths(gw_peer *p); /* the step that they were counted in is over */
 void gw_steps_consider(gw_peer *p);
 
 /* ---- peer_saves.c ---- */
+/* Tells the leader, who may be new, of a stop or a checkpoint that this peer was asked for. */
+void gw_saves_remind(gw_peer *p);
 int64_t gw_saves_decide(gw_peer *p); /* at the leader: decisions for the reduction it is about to enter */
 void gw_saves_open(gw_peer *p, bool final);
 void gw_saves_abandon(gw_peer *p);

@@ -203,6 +203,13 @@ void gw_steps_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
     from->claim_count++;
 }
 
+void gw_steps_forget_deaths(gw_peer *p) {
+    p->step_deaths = 0;
+    free(p->poison);
+    p->poison = NULL;
+    for (uint32_t i = 0; i < p->contact_count; i++) p->contacts[i].claim_count = 0;
+}
+
 void gw_steps_member_died(gw_peer *p, const gw_contact *contact) {
     const gw_incarnation *life = &contact->incarnation;
     if (p->view.epoch == 0 || gw_view_rank_of_life(&p->view, &contact->id, life->boot, life->nonce) < 0)
@@ -371,8 +378,10 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
     if (event->token != p->reduce_token) return;
     p->reduce_token = 0;
     GW_CHECK(!p->applying);
-    if (p->view.epoch == 0)
-        return; /* this peer was left behind meanwhile: it joins again from the state it has */
+    if (p->view.epoch == 0) { /* this peer was left behind meanwhile: it joins again from the state it has */
+        gw_votes_send_if_ready(p);
+        return;
+    }
     if (event->outcome == GW_DONE) {
         for (uint32_t i = 0; i < p->contact_count; i++)
             if (gw_view_rank(&p->view, &p->contacts[i].id) >= 0) p->contacts[i].path_failures = 0;
@@ -446,11 +455,9 @@ void gw_steps_applied(gw_peer *p, const gw_event *event) {
     notice->count = p->view.count;
     p->step++;
     p->fingerprint = event->fingerprint;
-    p->failures = p->step_deaths = 0;
+    p->failures = 0;
     p->careful = false;
-    free(p->poison);
-    p->poison = NULL;
-    for (uint32_t i = 0; i < p->contact_count; i++) p->contacts[i].claim_count = 0;
+    gw_steps_forget_deaths(p);
     bool last = event->stop || p->step >= p->config.steps; /* done, even when somebody asked to stop here */
     p->stopped = !last && (p->stopped || (p->decisions & GW_DECIDE_STOP) != 0);
     p->ended = last || p->stopped;
@@ -458,8 +465,11 @@ void gw_steps_applied(gw_peer *p, const gw_event *event) {
         p->freeze_after_apply = false;
         gw_peer_act(p, GW_ACT_FREEZE)->token = p->freeze_token = gw_peer_token(p);
     }
-    if (p->phase == GW_AT_APPLYING)
+    if (p->phase == GW_AT_APPLYING) {
         go_on(p);
-    else
-        gw_votes_send_if_ready(p);
+        return;
+    }
+    if (p->decisions & GW_DECIDE_SAVE)
+        p->want_save = true; /* at the next boundary, this one is passed over */
+    gw_votes_send_if_ready(p);
 }

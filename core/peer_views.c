@@ -385,7 +385,6 @@ static void conclude(gw_peer *p) {
         gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s", text);
         return;
     }
-    i->stopped = p->stopped;
     i->careful = p->step_deaths > 0;
     i->cause_age_ns = p->cause_ns == 0 ? 0 : p->now - p->cause_ns;
     snprintf(i->cause, sizeof i->cause, "%s", p->cause[0] == '\0' ? "founded" : p->cause);
@@ -502,7 +501,7 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
     p->propose_at_ns = p->patience_ns = 0;
     p->wait_since_ns = 0;
     p->healing = p->forced = false;
-    memset(p->member_unwritable, 0, sizeof p->member_unwritable);
+    for (uint32_t k = 0; k < p->view.count; k++) p->member_unwritable[k] = gw_set_has(&i->unwritable, k);
     for (uint32_t k = 0; k < p->contact_count; k++) {
         gw_contact *contact = &p->contacts[k];
         contact->claim_count = 0;
@@ -538,6 +537,7 @@ static void install(gw_peer *p, const gw_install *i) {
     p->stopped = i->stopped;
     p->careful = i->careful;
     p->shards = i->missing.size;
+    if (p->step != i->step) gw_steps_forget_deaths(p);
     gw_set_free(&p->missing);
     p->missing = gw_set_copy(&i->missing);
     memcpy(p->cuts, i->cuts, sizeof p->cuts);
@@ -560,6 +560,7 @@ static void install(gw_peer *p, const gw_install *i) {
         load_state(p, i);
     }
     mourn(p);
+    if (!gw_peer_is_leader(p)) gw_saves_remind(p);
 }
 
 static void on_install(gw_peer *p, const gw_contact *from, const gw_message *m) {
@@ -617,6 +618,7 @@ void gw_views_lost(gw_peer *p, const char *why) {
     if (p->view.epoch == 0) return;
     gw_peer_say(p, GW_WARN, "out of view %" PRIu64 ": %s; asking to be admitted again", p->view.epoch, why);
     gw_views_drop_attempt(p);
+    gw_saves_abandon(p);
     if (!p->applying) gw_votes_freeze(p);
     p->freeze_after_apply |= p->applying;
     if (p->config.fast) p->has_state = false;

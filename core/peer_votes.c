@@ -162,6 +162,8 @@ static gw_report *make_report(const gw_peer *p) {
     GW_CHECK(r != NULL);
     r->has_state = p->has_state;
     r->ended = p->ended;
+    r->stopped = p->stopped;
+    r->unwritable = p->unwritable;
     r->fresh = p->config.fresh;
     r->step = p->step;
     r->fingerprint = p->fingerprint;

@@ -152,6 +152,9 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
     gw_repair_answer answer = GW_REPAIR_READY;
     install->fetchers = gw_set_of(count);
     install->drops = gw_set_of(count);
+    install->unwritable = gw_set_of(count);
+    for (uint32_t i = 0; i < count; i++)
+        if (reports[i]->unwritable) gw_set_add(&install->unwritable, i);
     const gw_report *state = choose_state(rules, reports, count);
     if (state == NULL) {
         answer = plan_start(rules, reports, settle, install, text, text_size);
@@ -161,6 +164,7 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
         install->step = state->step;
         install->fingerprint = state->fingerprint;
         install->ended = state->ended;
+        install->stopped = state->stopped;
         for (uint32_t i = 0; i < count; i++) {
             const gw_report *r = reports[i];
             bool holds = r->has_state && r->step == state->step && r->fingerprint == state->fingerprint;

@@ -66,7 +66,6 @@ typedef struct flock {
     gw_quorum quorum;
     uint64_t steps, checkpoint_steps;
 
-    bool uneven;                              /* every second step has fewer shards */
     uint64_t stop_step;                       /* the job's scalars end it after this many steps; 0 = never */
     bool cut[FLOCK_MOST][FLOCK_MOST];         /* no link between the two, datagrams pass */
     bool parted[FLOCK_MOST][FLOCK_MOST];      /* nor datagrams */
@@ -93,6 +92,9 @@ void flock_start_all(flock *f);
 bool flock_at_step_5(const flock *f);
 /* Who leads, as the first running peer with a view sees it. */
 uint32_t flock_leader(const flock *f);
+gw_peer_status flock_status(const flock *f, uint32_t i);
+/* How many have finished in this way. */
+uint32_t flock_finished(const flock *f, gw_finish finish);
 /* All that run have finished the whole job with the right state, and they are at least so many. */
 void flock_expect_done(const flock *f, uint32_t least);
 

@@ -21,6 +21,7 @@ static gw_install *small_install(void) {
     i->load = GW_LOAD_MANIFEST;
     i->fetchers = gw_set_of(2);
     i->drops = gw_set_of(2);
+    i->unwritable = gw_set_of(2);
     i->missing = gw_set_of(5);
     gw_set_add(&i->fetchers, 1);
     gw_set_add(&i->missing, 4);

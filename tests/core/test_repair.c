@@ -218,3 +218,15 @@ Test(repair, every_shard_is_kept_or_dealt_exactly_once) {
         free_all(reports, members, install);
     }
 }
+
+Test(repair, the_end_of_the_job_and_the_stop_that_brought_it_come_with_the_state) {
+    gw_report *reports[] = {report_at(7, "xxx.........", "............"),
+                            report_at(8, "............", "............")};
+    reports[1]->ended = reports[1]->stopped = reports[1]->unwritable = true;
+    gw_install *install = plan_for(2); /* led by the one that has not seen the end */
+    cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY);
+    cr_assert_eq(install->step, 8);
+    cr_assert(install->ended && install->stopped);
+    cr_assert(!gw_set_has(&install->unwritable, 0) && gw_set_has(&install->unwritable, 1));
+    free_all(reports, 2, install);
+}

@@ -36,6 +36,7 @@ typedef struct gw_reduction {
     uint32_t pending; /* collective calls that are not done */
     bool failed, aborted;
     gw_err err;
+    gw_peer_id suspect;   /* of a failure; zeros = not known */
     atomic_bool stop;     /* the brain froze: end soon */
     atomic_bool underway; /* from the action to its mail */
 } gw_reduction;

@@ -28,6 +28,7 @@ void gw_node_collective_done(void *context, const gw_collective_result *result) 
     if (result->status == GW_COLLECTIVE_FAILED && !reduction->failed) {
         reduction->failed = true;
         reduction->err = *result->err;
+        reduction->suspect = result->suspect;
     }
     pthread_cond_signal(&reduction->changed);
     pthread_mutex_unlock(&reduction->lock);
@@ -88,6 +89,7 @@ static gw_outcome exchange(reduce *r, gw_segments send, gw_segments receive, gw_
                        &missing)) {
         char text[GW_SHORT_TEXT];
         if (atomic_load(&reduction->stop)) return GW_ABORTED;
+        reduction->suspect = missing;
         gw_fail(err, GW_E_PEER, "no data connection to %s", gw_peer_id_short(&missing, text));
         return GW_FAILED;
     }
@@ -152,6 +154,7 @@ static void run_reduce(void *context) {
             mail->event.slots = mail->slots;
         }
     } else {
+        mail->event.peer = node->reduction.suspect;
         gw_mail_text(mail, mail->event.outcome == GW_ABORTED ? "ended by a change of view" : err.text);
     }
     gw_mailbox_post(node->mail, mail);
@@ -174,6 +177,7 @@ void gw_node_reduce(gw_node *node, const gw_action *action) {
     memcpy(r->slots, action->slots, sizeof r->slots);
     for (uint32_t i = 0; i < node->view.count; i++) r->ids[i] = node->view.members[i].id;
     node->reduction.failed = node->reduction.aborted = false;
+    node->reduction.suspect = (gw_peer_id){0};
     atomic_store(&node->reduction.stop, false);
     atomic_store(&node->reduction.underway, true);
     gw_helper_give(node->compute, run_reduce, r);
