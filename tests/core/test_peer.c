@@ -165,7 +165,7 @@ Test(peer, another_quorum_is_turned_away_naming_both) {
     flock_open(&f, 3, 2, 5000, GW_QUORUM_MAJORITY);
     flock_start(&f, 0);
     flock_start(&f, 1);
-    cr_assert(flock_run(&f, some_at_step_5, MOST_EVENTS));
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
     f.peers[2].config.quorum = GW_QUORUM_ANY;
     flock_start(&f, 2);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
