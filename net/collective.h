@@ -48,7 +48,8 @@ typedef struct gw_collective_call {
     uint32_t member_count, rank;       /* rank: this peer's place in members */
     const gw_collective_piece *pieces; /* the array is copied; the memory must stand until `done` */
     uint32_t piece_count;
-    uint32_t progress_ms; /* once all have entered: fail after this long without any progress */
+    uint32_t progress_ms; /* once all have entered: fail after this long without any progress. A small sum is
+                             done as soon as all have entered, and has no deadline of its own */
     uint64_t token;       /* given back */
 } gw_collective_call;
 
