@@ -32,7 +32,8 @@ typedef enum gw_message_kind {
     GW_MSG_STORED,   /* about view: step; flag: the sender could not; chunks and their hashes */
     GW_MSG_MANIFEST, /* about view: step, value (fingerprint), hashes of all chunks; flag: not all are durable
                       */
-    GW_MSG_RECORDED, /* about view: step, hash: the sender has the manifest of that root */
+    GW_MSG_RECORDED, /* about view: step, hash: the sender has the manifest of that root; flag: it could not
+                        write it */
     GW_MSG_COMPLETE, /* about view: step, hash: that checkpoint is complete */
     GW_MSG_END,   /* about view: step, hash (root of the final state), flag: stopped before its last step */
     GW_MSG_CLAIM, /* about view: step, worker, shard: the sender is about to compute it */

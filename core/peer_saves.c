@@ -11,7 +11,9 @@
 #include <string.h>
 
 enum {
-    SAVE_LASTS_MS = 60000,  /* a checkpoint that takes longer is abandoned */
+    SAVE_LASTS_MS =
+        60000, /* a checkpoint that takes longer is abandoned, and the next may take twice as long: */
+    MOST_DOUBLINGS = 6,     /* some slow disk must get one done */
     WRITE_AGAIN_MS = 60000, /* a disk that refused is tried again after this: it may have room by then */
 };
 
@@ -108,7 +110,9 @@ void gw_saves_open(gw_peer *p, bool final) {
     uint32_t writable = writable_members(p, ids);
     gw_save *s = &p->save;
     *s = (gw_save){.active = true, .final = final, .step = p->step, .fingerprint = p->fingerprint};
-    s->deadline_ns = final ? UINT64_MAX : p->now + gw_peer_ms(p, SAVE_LASTS_MS);
+    s->deadline_ns = UINT64_MAX;
+    if (gw_peer_is_leader(p) && !final)
+        s->deadline_ns = p->now + gw_peer_ms(p, (uint64_t)SAVE_LASTS_MS << p->late_saves);
     s->chunks = calloc(chunks + 1, sizeof *s->chunks);
     s->hashes = calloc(chunks + 1, sizeof *s->hashes);
     GW_CHECK(s->chunks != NULL && s->hashes != NULL);
@@ -157,8 +161,32 @@ static gw_message list_of_chunks(const gw_peer *p) {
     return message;
 }
 
+/* Copies were placed on a disk that has failed since. Now that it is known, it is not counted on any more. */
+static bool placed_anew(gw_peer *p) {
+    bool writable = false;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) writable |= !p->member_unwritable[rank];
+    if (!p->save.lacks_copies || !writable) return false;
+    gw_peer_say(p, GW_WARN,
+                "a disk failed while the checkpoint of step %" PRIu64
+                " was written: it is written again elsewhere",
+                p->save.step);
+    if (p->save.final) {
+        gw_views_need_change(p, "a disk failed before the final checkpoint was complete");
+        return true;
+    }
+    p->want_save = true;
+    gw_saves_free(&p->save);
+    return true;
+}
+
+static void note_disk(gw_peer *p, uint32_t rank, bool failed) {
+    p->save.lacks_copies |= failed && !p->member_unwritable[rank];
+    p->member_unwritable[rank] |= failed;
+}
+
 static void all_answered(gw_peer *p) {
     gw_save *s = &p->save;
+    if (placed_anew(p)) return;
     bool known = gw_set_count(&s->known) == s->known.size,
          durable = gw_set_count(&s->durable) == s->durable.size;
     if (!known || (!durable && !s->final)) {
@@ -185,7 +213,7 @@ static void on_stored(gw_peer *p, uint32_t rank, bool failed, const uint32_t *ch
     gw_save *s = &p->save;
     char id[GW_SHORT_TEXT];
     if (gw_set_has(&s->answered, rank)) return; /* said again */
-    if (failed) p->member_unwritable[rank] = true;
+    note_disk(p, rank, failed);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t chunk = chunks[i];
         if (chunk >= s->known.size) return;
@@ -207,15 +235,16 @@ static void on_stored(gw_peer *p, uint32_t rank, bool failed, const uint32_t *ch
 
 static void complete(gw_peer *p, uint64_t step, const gw_hash *root);
 
-static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root) {
+static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool failed) {
     gw_save *s = &p->save;
     if (gw_set_count(&s->recorded) == 0) s->root = *root;
     if (!gw_hash_equal(&s->root, root)) {
         gw_views_need_change(p, "members computed different roots of step %" PRIu64, s->step);
         return;
     }
+    note_disk(p, rank, failed);
     gw_set_add(&s->recorded, rank);
-    if (gw_set_count(&s->recorded) < p->view.count) return;
+    if (gw_set_count(&s->recorded) < p->view.count || placed_anew(p)) return;
     bool final = s->final;
     gw_hash whole = *root;
     gw_message message = gw_peer_about_view(p, final ? GW_MSG_END : GW_MSG_COMPLETE);
@@ -248,10 +277,15 @@ static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->kept[p->kept_count++] = (gw_kept){step, *root};
 }
 
-static void note_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
+void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->saved_step = step;
     p->saved_ns = p->now;
     keep_root(p, step, root);
+}
+
+static void note_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
+    gw_saves_resumed(p, step, root); /* whoever starts again starts from here */
+    p->late_saves = 0;
     if (!p->unwritable) retain(p);
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_CHECKPOINT, " ");
     notice->step = step;
@@ -292,6 +326,7 @@ static void say_recorded(gw_peer *p) {
     gw_message message = gw_peer_about_view(p, GW_MSG_RECORDED);
     message.step = p->save.step;
     message.hash = p->save.own_root;
+    message.flag = p->save.own_unrecorded;
     gw_peer_send(p, &p->view.leader, &message);
 }
 
@@ -352,14 +387,23 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
         gw_peer_say(p, GW_WARN, "the manifest of step %" PRIu64 " cannot be written here: %s", s->step,
                     event->text == NULL ? "no reason given" : event->text);
     }
-    if (event->outcome != GW_DONE && p->view.count == 1) s->incomplete = true; /* nobody else has it */
+    s->own_unrecorded = event->outcome != GW_DONE;
+    s->incomplete |= s->own_unrecorded; /* when the leader goes on all the same, nobody could write it */
     s->own_root = event->root;
     s->own_recorded = true;
     if (gw_peer_is_leader(p)) {
-        on_recorded(p, (uint32_t)gw_peer_own_rank(p), &event->root);
+        on_recorded(p, (uint32_t)gw_peer_own_rank(p), &event->root, s->own_unrecorded);
         return;
     }
     say_recorded(p);
+}
+
+/* Its link broke before the news reached it. */
+static void say_complete_again(gw_peer *p, const gw_contact *to) {
+    gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
+    message.step = p->saved_step;
+    message.hash = p->kept[p->kept_count - 1].root;
+    gw_peer_send(p, &to->id, &message);
 }
 
 void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
@@ -382,7 +426,10 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
         }
         break;
     case GW_MSG_RECORDED:
-        if (led && current) on_recorded(p, (uint32_t)rank, &m->hash);
+        if (led && current)
+            on_recorded(p, (uint32_t)rank, &m->hash, m->flag);
+        else if (led && p->kept_count > 0 && m->step == p->saved_step)
+            say_complete_again(p, from);
         break;
     case GW_MSG_COMPLETE:
     case GW_MSG_END:
@@ -420,6 +467,7 @@ void gw_saves_consider(gw_peer *p) {
     if (p->save.active && p->now >= p->save.deadline_ns) {
         gw_peer_say(p, GW_WARN, "the checkpoint of step %" PRIu64 " takes too long (a slow disk?)",
                     p->save.step);
+        if (p->late_saves < MOST_DOUBLINGS) p->late_saves++;
         gw_saves_abandon(p);
     }
     if (p->leaving && p->phase != GW_AT_OVER && p->now >= p->leave_deadline_ns)

@@ -99,15 +99,16 @@ typedef struct gw_save { /* one checkpoint in progress */
     gw_set answered;       /* ranks that sent STORED */
     gw_set recorded;       /* ranks that sent RECORDED */
     gw_hash root;
-    bool listed; /* the leader has sent the list */
+    bool listed;       /* the leader has sent the list */
+    bool lacks_copies; /* a disk that was counted on has failed meanwhile */
     /* at every member */
     bool incomplete; /* the list says: not all chunks are durable */
     /* what this peer has said so far: said again when a link comes back */
     gw_hash *own_hashes; /* of what it stored */
     uint32_t own_count;
     bool own_stored;
-    gw_hash own_root; /* of the manifest written here */
-    bool own_recorded;
+    gw_hash own_root;                  /* of the manifest written here */
+    bool own_recorded, own_unrecorded; /* unrecorded: hashed, but not written */
 } gw_save;
 
 typedef struct gw_kept {
@@ -195,6 +196,7 @@ struct gw_peer {
     uint32_t kept_count;
     bool want_save, want_stop, leaving, unwritable, end_sent;
     uint64_t write_again_ns; /* while unwritable */
+    uint32_t late_saves;     /* checkpoints in a row that took too long */
     bool member_unwritable[GW_MAX_MEMBERS];
     uint64_t leave_step;
     uint64_t leave_deadline_ns;
@@ -295,6 +297,8 @@ void gw_saves_remind(gw_peer *p);
 int64_t gw_saves_decide(gw_peer *p); /* at the leader: decisions for the reduction it is about to enter */
 void gw_saves_open(gw_peer *p, bool final);
 void gw_saves_abandon(gw_peer *p);
+/* The job starts from this checkpoint: it is the newest complete one, and is kept beside the next. */
+void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root);
 void gw_saves_free(gw_save *save);
 void gw_saves_stored(gw_peer *p, const gw_event *event);
 void gw_saves_manifest_stored(gw_peer *p, const gw_event *event);

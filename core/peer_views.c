@@ -538,6 +538,7 @@ static void install(gw_peer *p, const gw_install *i) {
     p->careful = i->careful;
     p->shards = i->missing.size;
     if (p->step != i->step) gw_steps_forget_deaths(p);
+    if (i->load == GW_LOAD_MANIFEST) gw_saves_resumed(p, i->step, &i->root);
     gw_set_free(&p->missing);
     p->missing = gw_set_copy(&i->missing);
     memcpy(p->cuts, i->cuts, sizeof p->cuts);

@@ -1,0 +1,108 @@
+/* When a checkpoint counts as complete, whatever the disks do, and what a resumed job starts with. */
+#include "flock.h"
+
+#include <criterion/criterion.h>
+
+enum { MOST_EVENTS = 100000 };
+
+/* ---- disks ---- */
+
+static void expect_durable(const flock *f, uint32_t copies, uint64_t step) {
+    uint32_t holders[FLOCK_CHUNKS] = {0};
+    for (uint32_t i = 0; i < f->count; i++)
+        for (uint32_t c = 0; f->peers[i].saved_step == step && c < f->peers[i].saved_chunks.size; c++)
+            holders[c] += gw_set_has(&f->peers[i].saved_chunks, c);
+    for (uint32_t c = 0; c < FLOCK_CHUNKS; c++)
+        cr_assert_geq(holders[c], copies, "chunk %u of step %llu is on %u disks", c, (unsigned long long)step,
+                      holders[c]);
+}
+
+Test(peer_saves, a_full_disk_does_not_cost_the_final_checkpoint) {
+    for (uint32_t full = 0; full < 3; full++) {
+        for (uint32_t replicas = 1; replicas <= 2; replicas++) {
+            flock f;
+            flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+            for (uint32_t i = 0; i < 3; i++) f.peers[i].config.replicas = replicas;
+            f.peers[full].disk_full = true;
+            flock_start_all(&f);
+            cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+            flock_expect_done(&f, 3);
+            expect_durable(&f, replicas, 20);
+            flock_close(&f);
+        }
+    }
+}
+
+static bool saved_4(const flock *f) {
+    return flock_status(f, 0).checkpoint_step != UINT64_MAX;
+}
+
+Test(peer_saves, a_checkpoint_is_complete_only_with_all_its_copies) {
+    for (uint32_t full = 0; full < 3; full++) {
+        flock f;
+        flock_open(&f, 3, 3, 1000, GW_QUORUM_ANY);
+        f.checkpoint_steps = 4;
+        f.peers[full].disk_full = true;
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, saved_4, MOST_EVENTS));
+        expect_durable(&f, 2, flock_status(&f, 0).checkpoint_step);
+        flock_close(&f);
+    }
+}
+
+Test(peer_saves, without_a_manifest_no_checkpoint_is_complete) {
+    flock f;
+    flock_open(&f, 1, 1, 100, GW_QUORUM_ANY);
+    f.checkpoint_steps = 2;
+    f.peers[0].manifests_fail = true;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    cr_assert_eq(flock_status(&f, 0).checkpoint_step, UINT64_MAX);
+    flock_close(&f);
+}
+
+Test(peer_saves, a_disk_too_slow_for_the_interval_completes_checkpoints_all_the_same) {
+    flock f;
+    flock_open(&f, 3, 3, 100000, GW_QUORUM_ANY);
+    f.checkpoint_steps = 2;
+    for (uint32_t i = 0; i < 3; i++) {
+        f.peers[i].seal_ns = UINT64_C(5000000000);
+        f.peers[i].save_ns = UINT64_C(100000000000);
+    }
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, saved_4, MOST_EVENTS));
+    flock_close(&f);
+}
+
+/* ---- resuming ---- */
+
+Test(peer_saves, the_checkpoint_resumed_from_is_kept_beside_the_next) {
+    flock f;
+    flock_open(&f, 3, 3, 1000, GW_QUORUM_ANY);
+    f.checkpoint_steps = 4;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, saved_4, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) {
+        flock_run(&f, NULL, 200);
+        flock_kill(&f, i);
+        f.peers[i].retained = 0;
+    }
+    flock_start_all(&f);
+    while (f.peers[0].retained == 0) cr_assert(!flock_run(&f, NULL, 10));
+    cr_assert_eq(f.peers[0].retained, 2);
+    flock_close(&f);
+}
+
+/* ---- news of it ---- */
+
+Test(peer_saves, a_member_that_missed_complete_hears_it_again) {
+    flock f;
+    flock_open(&f, 3, 3, 42, GW_QUORUM_ANY);
+    f.checkpoint_steps = 20; /* far apart: the news is in before the next */
+    f.breaks = (flock_break){.kind = GW_MSG_COMPLETE, .from = -1, .to = -1, .times = 1};
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(f.breaks.times, 0);
+    for (uint32_t i = 0; i < 3; i++) cr_assert_eq(f.peers[i].checkpoints, 3, "peer %u", i);
+    flock_close(&f);
+}
