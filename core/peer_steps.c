@@ -60,16 +60,25 @@ static bool is_live_deal(const gw_thief *t, uint32_t rank, uint32_t tag) {
     return t->known[rank] && gw_word_unpack(t->words[rank]).tag == tag;
 }
 
-/* The victim whose work would last longest at its own speed; -1 = every ready word is empty. */
+/* Whether a thief finishes one shard before the victim, which runs one, has done all that is left. A slow
+ * thief would otherwise make the flock wait for the last shard of a step. Speeds of 0 are not known. */
+static bool is_worth_stealing(uint32_t left, uint64_t thief_speed, uint64_t victim_speed) {
+    if (left == 0 || thief_speed == 0 || victim_speed == 0) return left > 0;
+    return ((unsigned __int128)left + 1) * thief_speed >= victim_speed;
+}
+
+/* The victim whose work would last longest at its own speed; -1 = no ready word has any for this peer. */
 static int choose_victim(const gw_peer *p) {
     const gw_thief *t = &p->thief;
+    uint64_t own_speed = p->speeds[gw_peer_own_rank(p)];
     int best = -1;
     unsigned __int128 best_cost = 0, best_speed = 1;
     for (uint32_t rank = 0; rank < p->view.count; rank++) {
         if (!is_live_deal(t, rank, p->tag)) continue;
         uint32_t left = gw_word_left(gw_word_unpack(t->words[rank]));
         uint64_t speed = p->speeds[rank] == 0 ? 1 : p->speeds[rank];
-        if (left == 0 || (best >= 0 && left * best_speed <= best_cost * speed)) continue;
+        if (!is_worth_stealing(left, own_speed, p->speeds[rank])) continue;
+        if (best >= 0 && left * best_speed <= best_cost * speed) continue;
         best = (int)rank;
         best_cost = left;
         best_speed = speed;
