@@ -172,6 +172,7 @@ struct gw_peer {
     uint32_t tag;
     gw_token seal_token, reduce_token, apply_token, load_token;
     uint64_t load_step, load_fingerprint;
+    gw_hash load_root;
     uint32_t newcomers; /* of the view installed last */
     bool applying;
     gw_bad own_bad;

@@ -385,6 +385,7 @@ static void conclude(gw_peer *p) {
         gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s", text);
         return;
     }
+    if (text[0] != '\0') gw_peer_say(p, GW_WARN, "%s", text);
     i->careful = p->step_deaths > 0;
     i->cause_age_ns = p->cause_ns == 0 ? 0 : p->now - p->cause_ns;
     snprintf(i->cause, sizeof i->cause, "%s", p->cause[0] == '\0' ? "founded" : p->cause);
@@ -444,7 +445,7 @@ static void load_state(gw_peer *p, const gw_install *i) {
     load->load_kind = i->load;
     load->step = p->load_step = i->step;
     load->fingerprint = p->load_fingerprint = i->fingerprint;
-    load->root = i->root;
+    load->root = p->load_root = i->root;
     const gw_peer_id *peers = list_donors(p, i, i->load == GW_LOAD_MANIFEST, &load->count);
     if (i->load == GW_LOAD_MANIFEST) {
         load->holders = peers;
@@ -585,6 +586,17 @@ static void on_ready(gw_peer *p, const gw_contact *from, const gw_message *m) {
     if (installed) start_if_all_ready(p);
 }
 
+/* A checkpoint of which less is here than was told: the next votes say so, and another is taken if nobody has
+ * the rest. */
+static void correct_inventory(gw_peer *p, const gw_set *here) {
+    for (uint32_t i = 0; i < p->config.inventory_count; i++) {
+        gw_inventory *own = &p->inventory[i];
+        if (!gw_hash_equal(&own->root, &p->load_root) || own->chunks.size != here->size) continue;
+        gw_set_free(&own->chunks);
+        own->chunks = gw_set_copy(here);
+    }
+}
+
 void gw_views_loaded(gw_peer *p, const gw_event *event) {
     if (event->token != p->load_token) return;
     p->load_token = 0;
@@ -599,6 +611,7 @@ void gw_views_loaded(gw_peer *p, const gw_event *event) {
         const char *why = other                 ? "its fingerprint differs"
                           : event->text == NULL ? "no reason given"
                                                 : event->text;
+        if (event->held != NULL) correct_inventory(p, event->held);
         if (++p->load_failures >= MOST_LOAD_FAILURES) {
             gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                            "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);

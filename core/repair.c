@@ -107,6 +107,11 @@ static gw_repair_answer plan_start(const gw_repair_rules *rules, const gw_report
                  (unsigned long long)known->step);
         return GW_REPAIR_WAIT;
     }
+    if (known != NULL && known != complete && (complete == NULL || complete->step < known->step))
+        snprintf(text, text_size,
+                 "checkpoint of step %llu is known, but nobody here has all of it: beginning at step %llu",
+                 (unsigned long long)known->step,
+                 complete == NULL ? 0ull : (unsigned long long)complete->step);
     gw_set_fill(&install->fetchers);
     install->load = GW_LOAD_INIT;
     if (complete == NULL) return GW_REPAIR_READY;
@@ -149,6 +154,7 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
                                 gw_install *install, char *text, size_t text_size) {
     uint32_t count = install->view.count;
     GW_CHECK(count > 0 && text_size >= 200);
+    text[0] = '\0';
     gw_repair_answer answer = GW_REPAIR_READY;
     install->fetchers = gw_set_of(count);
     install->drops = gw_set_of(count);

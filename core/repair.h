@@ -21,7 +21,7 @@ typedef enum gw_repair_answer {
 /* Fills everything of *install but view, careful, cause and cause_age_ns (view is read: its members are in
  * the order of the reports). *install must be zeroed but for these, and owns its sets afterwards. `settle`:
  * start from the newest complete checkpoint even when a newer incomplete one is known. `text` (at least 200
- * bytes) explains WAIT and STOP. */
+ * bytes) explains WAIT and STOP, and warns of what READY leaves behind; empty otherwise. */
 gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
                                 gw_install *install, char *text, size_t text_size);
 

@@ -77,8 +77,9 @@ typedef enum gw_event_kind {
                       with (zeros = not known); when GW_DONE: coverage_ok, fingerprint_ok, bad_count, and,
                       when the sum is right, slots */
     GW_EV_APPLIED, /* token, outcome, fingerprint, stop */
-    GW_EV_LOADED,  /* token, outcome, fingerprint, text: S_step is in place (GW_DONE), or nothing changed */
-    GW_EV_STORED,  /* token, outcome, text, hashes[count] in the order of the SAVE's chunks */
+    GW_EV_LOADED, /* token, outcome, fingerprint, text, held: S_step is in place (GW_DONE), or nothing changed
+                   */
+    GW_EV_STORED, /* token, outcome, text, hashes[count] in the order of the SAVE's chunks */
     GW_EV_MANIFEST_STORED, /* token, outcome, root */
     GW_EV_PERSISTED,       /* token, outcome: the record is durable, or (GW_FAILED) it is not */
     GW_EV_SHARD_FAILED, /* shard, text: a worker could not compute a shard (I/O, memory): the accumulator is
@@ -106,7 +107,8 @@ typedef struct gw_event {
     uint64_t speed; /* SEALED: thousandths of a shard a second that this peer's workers do while busy; 0 = did
                        none */
     gw_bad bad;
-    uint64_t accumulator_step;    /* FROZEN: the step the accumulator belongs to */
+    uint64_t accumulator_step; /* FROZEN: the step the accumulator belongs to */
+    /* LOADED, from a checkpoint that failed: held = its chunks that are here and sound; NULL = as before. */
     const gw_set *held, *claimed; /* FROZEN: of that step; NULL = none. held: wholly added. claimed: being
                                      computed now, will be added later unless the accumulator is dropped */
     bool poisoned;                /* FROZEN: a shard was added in part: nothing may be held */

@@ -296,6 +296,14 @@ static void load(flock *f, uint32_t i, const gw_action *a) {
         p->loads_to_fail--;
         event.outcome = GW_FAILED;
     }
+    if (a->load_kind == GW_LOAD_MANIFEST && p->damaged) {
+        static gw_set sound;
+        gw_set_free(&sound);
+        sound = gw_set_of(FLOCK_CHUNKS);
+        for (uint32_t k = 1; k < FLOCK_CHUNKS; k++) gw_set_add(&sound, k);
+        event.outcome = GW_FAILED;
+        event.held = &sound;
+    }
     if (event.outcome == GW_DONE) {
         p->step = a->step;
         p->state = flock_state_after(a->step);

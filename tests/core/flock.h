@@ -38,6 +38,7 @@ typedef struct flock_peer {
     uint32_t computed;     /* shards, all steps */
     int64_t hang_at_shard; /* dies when it takes this shard; -1 = never */
     bool bad_shard;        /* its sums have a bad element */
+    bool damaged;          /* chunk 0 of its checkpoint is, which shows when it is read */
     bool disk_full;        /* it can store neither chunks nor manifests, only hash */
     uint32_t checkpoints;  /* that it was told are complete */
     bool loses_shard;      /* the next shard it takes is lost, and nobody notices */

@@ -103,6 +103,20 @@ Test(peer, all_killed_they_resume_from_the_checkpoint) {
     }
 }
 
+Test(peer, a_damaged_checkpoint_costs_only_itself) {
+    flock f;
+    flock_open(&f, 2, 2, 20, GW_QUORUM_ANY);
+    f.checkpoint_steps = 2;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
+    for (uint32_t i = 0; i < 2; i++) f.peers[i].damaged = true;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 2);
+    flock_close(&f);
+}
+
 Test(peer, a_minority_waits_when_a_majority_is_needed) {
     flock f;
     flock_open(&f, 5, 5, 50, GW_QUORUM_MAJORITY);

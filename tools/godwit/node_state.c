@@ -139,6 +139,8 @@ static void run_load(void *context) {
         gw_fail_in(&err, "state of step %llu", (unsigned long long)load->step);
         gw_mail_text(mail, err.text);
     }
+    mail->held = load->sound;
+    if (mail->held.size > 0) mail->event.held = &mail->held;
     gw_mailbox_post(load->node->mail, mail);
     free_load(load);
 }

@@ -1,0 +1,158 @@
+/* What disks and strangers do to a flock: nothing is lost, and whoever is hit says what. */
+#include "lab.h"
+
+#include "core/rng.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SYNTHETIC "synthetic --steps 40 --shards 12 --shard-ms 2 --state-bytes 64k --workers 1"
+
+static bool has_text(const json_t *event, const void *part) {
+    const char *text = lab_text(event, "text");
+    return text && strstr(text, part) != NULL;
+}
+
+/* ---- disks ---- */
+
+/* Flips a bit of the chunk that was written last. */
+static void damage_newest_chunk(const lab_peer *peer) {
+    char pattern[LAB_PATH + 20];
+    snprintf(pattern, sizeof pattern, "%s/chunks/*/*", peer->dir);
+    glob_t found;
+    cr_assert_eq(glob(pattern, 0, NULL, &found), 0);
+    const char *newest = NULL;
+    struct timespec when = {0};
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        struct stat status;
+        cr_assert_eq(stat(found.gl_pathv[i], &status), 0);
+        const struct timespec *written = &status.st_mtim;
+        if (written->tv_sec < when.tv_sec ||
+            (written->tv_sec == when.tv_sec && written->tv_nsec < when.tv_nsec))
+            continue;
+        newest = found.gl_pathv[i];
+        when = *written;
+    }
+    FILE *file = fopen(newest, "r+b");
+    cr_assert_not_null(file);
+    fseek(file, 1000, SEEK_SET);
+    int byte = fgetc(file);
+    fseek(file, 1000, SEEK_SET);
+    fputc(byte ^ 1, file);
+    cr_assert_eq(fclose(file), 0);
+    globfree(&found);
+}
+
+Test(bad_input, a_damaged_chunk_costs_that_checkpoint_only) {
+    lab *l = lab_open();
+    const char *args = SYNTHETIC " --checkpoint-every 10 --resume-timeout 100ms";
+    lab_peer *peer = lab_start(l, "one", NULL, args);
+    char hash[65];
+    strcpy(hash, lab_state(l, peer, "done"));
+    damage_newest_chunk(peer);
+    peer = lab_start(l, "one", NULL, args);
+    lab_wait(l, peer, has_text, "hash differs", "the damaged chunk is named");
+    lab_wait(l, peer, has_text, "beginning at step 30", "another checkpoint is taken");
+    cr_expect_str_eq(lab_state(l, peer, "done"), hash);
+    cr_expect_eq(lab_number(lab_last(peer, "resumed"), "step"), 30);
+    lab_close(l);
+}
+
+/* From now on every write to a file fails, as on a full disk. */
+static void fill_disk(const lab_peer *peer) {
+    struct rlimit none = {0, 0};
+    cr_assert_eq(prlimit(peer->pid, RLIMIT_FSIZE, &none, NULL), 0);
+}
+
+Test(bad_input, a_full_disk_stops_checkpoints_and_not_the_run) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC " --checkpoint-every off");
+    fill_disk(peer);
+    char hash[65];
+    strcpy(hash, lab_state(l, peer, "done"));
+    lab_wait(l, peer, has_text, "cannot be written", "a warning");
+    lab_wait(l, peer, has_text, "is not saved", "a warning that the end is not saved");
+    cr_expect_null(lab_last(peer, "checkpoint"), "nothing was saved");
+    cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC), hash);
+    lab_close(l);
+}
+
+Test(bad_input, one_full_disk_costs_no_checkpoint) {
+    lab *l = lab_open();
+    lab_peer *peers[2];
+    lab_flock(l, 2, SYNTHETIC " --checkpoint-every 10", peers);
+    fill_disk(peers[1]);
+    lab_state(l, peers[1], "done");
+    lab_state(l, peers[0], "done");
+    cr_expect_eq(lab_number(lab_last(peers[0], "checkpoint"), "step"), 40);
+    lab_close(l);
+}
+
+/* ---- strangers ---- */
+
+enum { NOISES = 400, CALLERS = 40, NOISE_BYTES = 1500 };
+
+static struct sockaddr_in address_of(const lab_peer *peer) {
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(peer->port)};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return to;
+}
+
+static void fill(uint8_t *bytes, size_t count, uint64_t *seed) {
+    for (size_t i = 0; i < count; i++) bytes[i] = (uint8_t)gw_mix64(++*seed);
+}
+
+static void send_noise(const lab_peer *peer, uint64_t *seed) {
+    struct sockaddr_in to = address_of(peer);
+    uint8_t bytes[NOISE_BYTES];
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    cr_assert_geq(fd, 0);
+    for (uint32_t i = 0; i < NOISES; i++) {
+        size_t count = gw_mix64(++*seed) % (NOISE_BYTES + 1);
+        fill(bytes, count, seed);
+        sendto(fd, bytes, count, 0, (struct sockaddr *)&to, sizeof to);
+    }
+    close(fd);
+}
+
+/* Callers that say nothing, half a frame, the length of an endless one, or something else entirely; all stay.
+ */
+static void call_and_stay(const lab_peer *peer, int *fds, uint64_t *seed) {
+    struct sockaddr_in to = address_of(peer);
+    for (uint32_t i = 0; i < CALLERS; i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        cr_assert_eq(connect(fds[i], (struct sockaddr *)&to, sizeof to), 0);
+        uint8_t bytes[NOISE_BYTES] = {0xff, 0xff, 0xff, 0xff};
+        size_t count = (size_t[]){0, 1, 4, NOISE_BYTES}[i % 4];
+        if (count == NOISE_BYTES) fill(bytes, count, seed);
+        if (count > 0) cr_assert_eq(send(fds[i], bytes, count, MSG_NOSIGNAL), (ssize_t)count);
+    }
+}
+
+#define STRANGE SYNTHETIC " --steps 300" /* long enough for one to come late */
+
+Test(bad_input, strangers_disturb_nobody) {
+    lab *l = lab_open();
+    lab_peer *peers[2];
+    int callers[CALLERS];
+    uint64_t seed = 1;
+    lab_flock(l, 2, STRANGE, peers);
+    send_noise(peers[0], &seed);
+    call_and_stay(peers[0], callers, &seed);
+    lab_wait(l, peers[0], has_text, "dropped", "a warning about the packets");
+    lab_wait(l, peers[0], has_text, "turned away", "a warning about the connections");
+    lab_peer *late = lab_start(l, "late", peers[0], STRANGE);
+    char hash[65];
+    strcpy(hash, lab_state(l, late, "done"));
+    for (int i = 0; i < 2; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash);
+    for (int i = 0; i < CALLERS; i++) close(callers[i]);
+    cr_expect_str_eq(lab_undisturbed(l, STRANGE), hash);
+    lab_close(l);
+}
