@@ -21,8 +21,7 @@ Test(endings, sigterm_leaves) {
     lab_signal(peers[1], SIGTERM);
     cr_expect_eq(lab_end(l, peers[1]), 0);
     cr_expect_str_eq(lab_text(lab_last(peers[1], "done"), "outcome"), "left");
-    char hash[65];
-    strcpy(hash, lab_state(l, peers[0], "done"));
+    const char *hash = lab_state(l, peers[0], "done");
     cr_expect_str_eq(lab_state(l, peers[2], "done"), hash);
     cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC), hash);
     lab_close(l);
@@ -38,8 +37,7 @@ Test(endings, sigterm_alone_and_resume) {
     uint64_t left_at = lab_number(lab_last(peer, "done"), "steps");
     lab_peer *again = lab_start(l, "one", NULL, SYNTHETIC);
     cr_expect_eq(lab_number(lab_wait_event(l, again, "resumed"), "step"), left_at);
-    char hash[65];
-    strcpy(hash, lab_state(l, again, "done"));
+    const char *hash = lab_state(l, again, "done");
     cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC), hash);
     lab_close(l);
 }
@@ -69,22 +67,20 @@ Test(endings, stop_and_resume) {
     char command[600];
     snprintf(command, sizeof command, "stop --dir %s", peers[2]->dir);
     cr_assert_eq(lab_command(command), 0);
-    char hash[65];
-    strcpy(hash, lab_state(l, peers[0], "stopped"));
+    const char *hash = lab_state(l, peers[0], "stopped");
     uint64_t step = lab_number(lab_last(peers[0], "done"), "steps");
     cr_expect_str_eq(lab_state(l, peers[1], "stopped"), hash);
     cr_expect_str_eq(lab_state(l, peers[2], "stopped"), hash);
     lab_flock(l, 3, SYNTHETIC, again);
     cr_expect_eq(lab_number(lab_wait_event(l, again[0], "resumed"), "step"), step);
-    strcpy(hash, lab_state(l, again[0], "done"));
+    hash = lab_state(l, again[0], "done");
     cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC), hash);
     lab_close(l);
 }
 
 Test(endings, fresh_ignores_checkpoints) {
     lab *l = lab_open();
-    char hash[65];
-    strcpy(hash, lab_undisturbed(l, SYNTHETIC));
+    const char *hash = lab_undisturbed(l, SYNTHETIC);
     cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC " --fresh"), hash);
     cr_expect_null(lab_last(&l->peers[1], "resumed"));
     cr_expect_eq(lab_number(lab_last(&l->peers[1], "step"), "step"), 40);
@@ -111,8 +107,7 @@ Test(endings, bad_element_skipped) {
     lab_peer *peers[2];
     const char *args = SYNTHETIC " --bad-shard 3:17 --on-bad skip";
     lab_flock(l, 2, args, peers);
-    char hash[65];
-    strcpy(hash, lab_state(l, peers[0], "done"));
+    const char *hash = lab_state(l, peers[0], "done");
     cr_expect_str_eq(lab_state(l, peers[1], "done"), hash);
     cr_expect_str_eq(lab_undisturbed(l, args), hash);
     lab_close(l);

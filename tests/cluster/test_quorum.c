@@ -25,8 +25,7 @@ Test(quorum, majority_survives_one) {
     lab_wait_step(l, peers[0], 5);
     uint32_t leader = lab_leader(peers, 3);
     lab_kill(l, peers[leader]);
-    char hash[65];
-    strcpy(hash, lab_state(l, peers[(leader + 1) % 3], "done"));
+    const char *hash = lab_state(l, peers[(leader + 1) % 3], "done");
     cr_expect_str_eq(lab_state(l, peers[(leader + 2) % 3], "done"), hash);
     cr_expect_str_eq(
         lab_undisturbed(l, "synthetic --steps 40 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1"),
@@ -50,8 +49,7 @@ Test(quorum, minority_waits) {
     lab_peer *back = lab_start(l, "p2", peers[0], MAJORITY);
     lab_wait_view(l, peers[0], 2);
     cr_expect_eq(lab_number(lab_last(peers[0], "step"), "step"), frozen_at);
-    char hash[65];
-    strcpy(hash, lab_state(l, peers[0], "done"));
+    const char *hash = lab_state(l, peers[0], "done");
     cr_expect_str_eq(lab_state(l, back, "done"), hash);
     lab_close(l);
 }
@@ -63,8 +61,7 @@ Test(quorum, fast_sums_agree) {
     start_three(l, peers, MAJORITY " --reduce fast");
     lab_wait_step(l, peers[0], 5);
     lab_kill(l, peers[2]);
-    char hash[65];
-    strcpy(hash, lab_state(l, peers[0], "done"));
+    const char *hash = lab_state(l, peers[0], "done");
     cr_expect_str_eq(lab_state(l, peers[1], "done"), hash);
     lab_close(l);
 }

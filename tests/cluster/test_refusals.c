@@ -95,8 +95,7 @@ Test(refusals, wrong_key) {
     lab_wait(l, first, says_key, NULL, "a warning about the key");
     snprintf(args, sizeof args, SYNTHETIC " --peers 2 --key %s", right);
     lab_peer *second = lab_start(l, "second", first, args);
-    char hash[65];
-    strcpy(hash, lab_state(l, first, "done"));
+    const char *hash = lab_state(l, first, "done");
     cr_expect_str_eq(lab_state(l, second, "done"), hash);
     lab_kill(l, stranger);
     cr_expect_null(lab_last(stranger, "step"));

@@ -11,8 +11,7 @@
 
 Test(same_bytes, workers) {
     lab *l = lab_open();
-    char hash[65];
-    strcpy(hash, lab_undisturbed(l, "synthetic --steps 10 --shard-ms 0 --state-bytes 1m --workers 1"));
+    const char *hash = lab_undisturbed(l, "synthetic --steps 10 --shard-ms 0 --state-bytes 1m --workers 1");
     const char *others[] = {"2", "7"};
     for (int i = 0; i < 2; i++) {
         char args[200];
@@ -28,8 +27,7 @@ static void four_equal_one(const char *args) {
     lab *l = lab_open();
     lab_peer *peers[4];
     lab_flock(l, 4, args, peers);
-    char hash[65];
-    strcpy(hash, lab_state(l, peers[0], "done"));
+    const char *hash = lab_state(l, peers[0], "done");
     for (int i = 1; i < 4; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash);
     cr_expect_str_eq(lab_undisturbed(l, args), hash);
     lab_close(l);
@@ -68,8 +66,7 @@ static void kill_one(bool leader) {
     uint32_t witness = (victim + 1) % 4;
     lab_kill(l, peers[victim]);
     lab_wait_view(l, peers[witness], 3);
-    char hash[65];
-    strcpy(hash, lab_undisturbed(l, SYNTHETIC));
+    const char *hash = lab_undisturbed(l, SYNTHETIC);
     for (uint32_t i = 0; i < 4; i++)
         if (i != victim) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash);
     lab_close(l);
@@ -95,8 +92,7 @@ Test(same_bytes, kill_and_restart) {
     lab_peer *again = lab_start(l, "p2", peers[0], args);
     lab_wait_view(l, peers[0], 3);
     cr_expect_eq(lab_number(lab_last(again, "start"), "boot"), 2);
-    char hash[65];
-    strcpy(hash, lab_state(l, peers[0], "done"));
+    const char *hash = lab_state(l, peers[0], "done");
     cr_expect_str_eq(lab_state(l, peers[1], "done"), hash);
     cr_expect_str_eq(lab_state(l, again, "done"), hash);
     cr_expect_str_eq(lab_undisturbed(l, args), hash);
@@ -110,8 +106,7 @@ Test(same_bytes, join_late) {
     lab_wait_step(l, first, 3);
     lab_peer *late = lab_start(l, "late", first, args);
     lab_wait_view(l, late, 2);
-    char hash[65];
-    strcpy(hash, lab_state(l, first, "done"));
+    const char *hash = lab_state(l, first, "done");
     cr_expect_str_eq(lab_state(l, late, "done"), hash);
     cr_expect_gt(lab_number(lab_last(late, "step"), "computed"), 0);
     cr_expect_str_eq(lab_undisturbed(l, args), hash);
@@ -130,8 +125,7 @@ Test(same_bytes, silent_peer) {
     lab_mark(l, peers[0]);
     lab_signal(peers[2], SIGCONT);
     lab_wait_view(l, peers[0], 3);
-    char hash[65];
-    strcpy(hash, lab_state(l, peers[0], "done"));
+    const char *hash = lab_state(l, peers[0], "done");
     cr_expect_str_eq(lab_state(l, peers[1], "done"), hash);
     cr_expect_str_eq(lab_state(l, peers[2], "done"), hash);
     cr_expect_str_eq(lab_undisturbed(l, args), hash);
@@ -156,8 +150,7 @@ Test(same_bytes, all_killed_three_restarted) {
     }
     const json_t *resumed = lab_wait_event(l, again[0], "resumed");
     cr_expect_geq(lab_number(resumed, "step"), 8);
-    char hash[65];
-    strcpy(hash, lab_state(l, again[0], "done"));
+    const char *hash = lab_state(l, again[0], "done");
     cr_expect_str_eq(lab_state(l, again[1], "done"), hash);
     cr_expect_str_eq(lab_state(l, again[2], "done"), hash);
     cr_expect_str_eq(lab_undisturbed(l, args), hash);
