@@ -94,6 +94,21 @@ Test(cli, version_is_one_line) {
     cr_assert_str_eq(o.out, "godwit " GODWIT_VERSION "\n");
 }
 
+/* Exit code of a shell's command about the binary. */
+static int shell(const char *arguments) {
+    char line[1000];
+    snprintf(line, sizeof line, "%s %s", GODWIT_BINARY, arguments);
+    int status = system(line);
+    cr_assert(WIFEXITED(status), "%s", line);
+    return WEXITSTATUS(status);
+}
+
+Test(cli, what_could_not_be_printed_is_no_success) {
+    cr_expect_eq(shell("--version >/dev/full 2>/dev/null"), 1);
+    cr_expect_eq(shell("run digits --help >/dev/full 2>/dev/null"), 1);
+    cr_expect_eq(shell("--version >&- 2>&- <&-"), 0, "nobody wants to read it");
+}
+
 Test(cli, every_help_fits_a_terminal) {
     static const char *const helps[] = {
         "--help",      "help",          "run --help",           "run digits --help", "help status",
@@ -111,6 +126,7 @@ Test(cli, nonsense_is_refused_by_name) {
 }
 
 Test(cli, run_names_the_option_that_is_wrong) {
+    refused("run digits --join ,", "--join");
     refused("run", "the job comes first");
     refused("run --peers 3", "the job comes first");
     refused("run fly", "digits, synthetic");

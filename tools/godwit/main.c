@@ -3,9 +3,14 @@
 #include "tools/sim/run.h"
 
 #include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const struct {
     const char *name;
@@ -32,7 +37,30 @@ static int dispatch(int argc, char **argv) {
     return 2;
 }
 
+/* A standard descriptor that is closed would be given to the next file opened, and what is printed would be
+ * written into that. */
+static void occupy_descriptors(void) {
+    int fd = 0;
+    while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
+    if (fd >= 0) close(fd);
+}
+
+/* At exit: what could not be printed must not look like a success. A reader that has gone knows it has. */
+static void check_stdout(void) {
+    errno = 0;
+    bool good = fflush(stdout) == 0 && !ferror(stdout);
+    struct stat status;
+    if (good ||
+        (fstat(STDOUT_FILENO, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode))))
+        return;
+    fprintf(stderr, "godwit: not all could be written to stdout%s%s\n", errno != 0 ? ": " : "",
+            errno != 0 ? strerror(errno) : "");
+    _exit(1);
+}
+
 int main(int argc, char **argv) {
+    occupy_descriptors();
+    atexit(check_stdout);
     argp_err_exit_status = 2;
     if (argc < 2) {
         gw_help_print(stderr);
