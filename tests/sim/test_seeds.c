@@ -52,19 +52,40 @@ Test(seeds, reduce_fast) {
     assert_that_much_went_wrong(&all);
 }
 
-Test(seeds, an_undisturbed_flock_repairs_nothing) {
-    gw_sim_options options = gw_sim_unset(1);
-    gw_sim_result result;
-    options.peers = 5;
+static gw_sim_options undisturbed(uint64_t seed) {
+    gw_sim_options options = gw_sim_unset(seed);
     options.crash_ms = options.pause_ms = options.partition_ms = options.break_ms = options.leave_ms =
         options.disk_ms = options.stop_ms = options.corrupt_permille = options.drop_permille =
             options.duplicate_permille = 0;
     options.fault_ms = 0;
+    return options;
+}
+
+Test(seeds, an_undisturbed_flock_repairs_nothing) {
+    gw_sim_options options = undisturbed(1);
+    gw_sim_result result;
+    options.peers = 5;
     gw_sim_draw(&options);
     gw_sim_run(&options, &result);
     cr_assert(!result.failed, "%s", result.why);
     cr_assert_eq(result.repairs, 0);
     cr_assert_eq(result.steps_applied, (uint64_t)options.steps * options.peers);
+}
+
+Test(seeds, a_shard_that_kills_whoever_computes_it_is_named_after_three) {
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        gw_sim_options options = undisturbed(seed);
+        gw_sim_result result;
+        options.peers = options.founders = 5;
+        options.majority = seed % 2 == 0;
+        options.poison_step = 4;
+        options.restart_ms = 2000;
+        gw_sim_draw(&options);
+        gw_sim_run(&options, &result);
+        cr_assert(!result.failed, "%s", result.why);
+        cr_assert_eq(result.poisoned, 1);
+        cr_assert_eq(result.poison_deaths, 3);
+    }
 }
 
 Test(seeds, a_seed_replays_exactly) {

@@ -278,7 +278,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     gw_inventory inventory[SIM_SAVED];
     p->boot++;
     p->nonce = gw_rng_next(&c->rng);
-    p->finished = p->host_down = false;
+    p->finished = p->host_down = p->abrupt = false;
     p->timer_ns = UINT64_MAX;
     p->started_ns = sim_now(c);
     p->paused_until_ns = 0;

@@ -107,6 +107,7 @@ struct sim_peer {
     bool stepping;
     uint64_t started_ns, timer_ns, paused_until_ns, disk_bad_until_ns, persisted_ns;
     double slowness; /* times the shard time */
+    bool abrupt;     /* what it sent last is lost when it dies: its connections were reset */
     bool host_down;  /* nothing answers, not even a refusal */
     bool wants[SIM_PEERS];
     sim_memory m;
@@ -121,6 +122,7 @@ struct sim_peer {
 typedef struct sim_link { /* between two peers; side 0 is the lower number */
     bool up;
     uint64_t session;
+    bool drains[2];            /* broken, but what was sent to this side still arrives */
     bool told[2], dialling[2]; /* by side: knows that it is up; a dial is planned */
     uint64_t pause_ns[2];      /* until the next dial of this side */
     uint64_t arrival_ns[2];    /* the last thing planned to arrive at this side: order is kept */
@@ -226,6 +228,8 @@ void sim_disk_free(sim_disk *disk);
 /* --- faults.c --- */
 void sim_faults_plan(sim_cluster *c);
 void sim_faults_end(sim_cluster *c);
+void sim_crash_and_restart(sim_cluster *c, sim_peer *p);
+bool sim_is_poison(const sim_cluster *c, uint64_t step, uint32_t shard);
 /* A process ended by itself: without having seen the end of the job it is started again, sooner or later. */
 void sim_ended(sim_cluster *c, const sim_peer *p);
 

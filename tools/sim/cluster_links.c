@@ -156,7 +156,9 @@ void sim_break_all(sim_cluster *c, sim_peer *p) {
         link->pause_ns[side_of(p->number, other)] = 0;
         bool heard = !p->host_down && gw_sim_network_reaches(&c->network, p->number, other);
         if (heard || c->peers[other].brain == NULL) {
+            bool drains = heard && link->up && !p->abrupt; /* the kernel sends what the process wrote */
             sim_break(c, p->number, other);
+            link->drains[side_of(other, p->number)] = drains;
         } else if (link->up) { /* no reset arrives: the others find out when nothing is acknowledged */
             sim_op op = sim_op_to(&c->peers[other], silent_break);
             op.from = p->number;
@@ -169,10 +171,12 @@ void sim_break_all(sim_cluster *c, sim_peer *p) {
 static void arrives(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_link *link = sim_link_of(c, p->number, op->from);
     int side = side_of(p->number, op->from);
-    if (!link->up || link->session != op->session || p->finished) return;
+    bool stands = link->up || link->drains[side];
+    if (!stands || link->session != op->session || p->finished) return;
     bool passes = gw_sim_network_reaches(&c->network, op->from, p->number) && link->taken[side] == op->x;
     if (!passes) {
         if (link->stalled_ns[side] == 0) link->stalled_ns[side] = sim_now(c);
+        if (!link->up) return;
         if (sim_now(c) - link->stalled_ns[side] > STALL_MOST_NS) {
             sim_break(c, p->number, op->from);
             return;

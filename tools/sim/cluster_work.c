@@ -47,6 +47,11 @@ static void shard_done(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_memory *m = &p->m;
     sim_worker *worker = &m->workers[op->x];
     if (!worker->busy || worker->turn != op->y) return; /* cancelled */
+    if (sim_is_poison(c, m->accumulator.step, worker->shard)) {
+        c->result->poison_deaths++;
+        sim_crash_and_restart(c, p);
+        return;
+    }
     worker->busy = false;
     GW_CHECK(worker->shard < m->accumulator.shards);
     m->accumulator.times[worker->shard]++;

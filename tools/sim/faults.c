@@ -45,11 +45,21 @@ void sim_ended(sim_cluster *c, const sim_peer *p) {
 
 /* ---- the kinds ---- */
 
-static void crash_one(sim_cluster *c, sim_peer *p) {
-    p->host_down = sim_chance(c, 0.2);
-    c->result->crashes++;
+bool sim_is_poison(const sim_cluster *c, uint64_t step, uint32_t shard) {
+    uint32_t poison = c->options->poison_step;
+    return poison != 0 && step == poison && shard == sim_shards(c->options, step) - 1;
+}
+
+void sim_crash_and_restart(sim_cluster *c, sim_peer *p) {
     sim_crash(c, p);
     restart_later(c, p, next_in(c, c->options->restart_ms + 1));
+}
+
+static void crash_one(sim_cluster *c, sim_peer *p) {
+    p->host_down = sim_chance(c, 0.2);
+    p->abrupt = sim_chance(c, 0.4);
+    c->result->crashes++;
+    sim_crash_and_restart(c, p);
 }
 
 static void crash(sim_cluster *c) {

@@ -27,6 +27,7 @@ enum key {
     KEY_BREAK,
     KEY_LEAVE,
     KEY_DISK,
+    KEY_POISON,
     KEY_END,
     KEY_STOP,
     KEY_CORRUPT,
@@ -47,6 +48,8 @@ static const struct argp_option options[] = {
     {"peers", KEY_PEERS, "N", 0, "peers, 1 to 32 (default: drawn from the seed)", 0},
     {"end-step", KEY_END, "N", 0,
      "the job ends itself after N steps, 0 = not before the last (default: drawn)", 0},
+    {"poison-step", KEY_POISON, "N", 0,
+     "whoever computes the last shard of step N dies of it, 0 = nobody (default 0)", 0},
     {"founders", KEY_FOUNDERS, "N", 0, "how many found the job, the others join (default: drawn)", 0},
     {"steps", KEY_STEPS, "N", 0, "steps of the job (default: drawn)", 0},
     {"shards", KEY_SHARDS, "N", 0, "shards of a step (default: drawn)", 0},
@@ -194,6 +197,9 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         break;
     case KEY_GOSSIP:
         a->gossip = number(state, text, 3, 10000);
+        break;
+    case KEY_POISON:
+        o->poison_step = number(state, text, 0, 1000000);
         break;
     case KEY_TRACE:
         o->trace = true;

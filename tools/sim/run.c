@@ -77,15 +77,15 @@ const char *gw_sim_command(const gw_sim_options *o, char *text, size_t size) {
     snprintf(text, size,
              "godwit sim --seed %" PRIu64
              " --peers %u --founders %u --steps %u --shards %u --quorum %s --reduce %s "
-             "--shard-us %u --checkpoint-every %u --end-step %u --crash-ms %u "
+             "--shard-us %u --checkpoint-every %u --poison-step %u --end-step %u --crash-ms %u "
              "--restart-ms %u --pause-ms %u --partition-ms %u --break-ms %u --leave-ms %u --disk-ms %u "
              "--stop-ms %u --corrupt %u "
              "--drop %u --duplicate %u --delay-us %u --fault-ms %u --bound-ms %u",
              o->seed, o->peers, o->founders, o->steps, o->shards, o->majority ? "majority" : "any",
-             o->fast ? "fast" : "exact", o->shard_us, o->checkpoint_steps, o->end_step, o->crash_ms,
-             o->restart_ms, o->pause_ms, o->partition_ms, o->break_ms, o->leave_ms, o->disk_ms, o->stop_ms,
-             o->corrupt_permille, o->drop_permille, o->duplicate_permille, o->delay_us, o->fault_ms,
-             o->bound_ms);
+             o->fast ? "fast" : "exact", o->shard_us, o->checkpoint_steps, o->poison_step, o->end_step,
+             o->crash_ms, o->restart_ms, o->pause_ms, o->partition_ms, o->break_ms, o->leave_ms, o->disk_ms,
+             o->stop_ms, o->corrupt_permille, o->drop_permille, o->duplicate_permille, o->delay_us,
+             o->fault_ms, o->bound_ms);
     return text;
 }
 
@@ -159,7 +159,7 @@ static void start_one(void *context, const gw_sim_event *event) {
 /* A shard whose holders died three times ends the job by design; with crashes as dense as some seeds have
  * them, chance does that. */
 static bool names_poison(const sim_cluster *c, const sim_peer *p) {
-    return p->finish == GW_FINISH_FAILED && c->result->crashes >= 3 &&
+    return p->finish == GW_FINISH_FAILED && c->result->crashes + c->result->poison_deaths >= 3 &&
            strstr(p->finish_text, "is poison") != NULL;
 }
 

@@ -12,9 +12,10 @@ enum { GW_SIM_PEERS = 32 };
 typedef struct gw_sim_options {
     uint64_t seed;
     uint32_t peers, steps, shards;
-    uint32_t founders;   /* the job is founded by at least so many; majority: all */
-    bool majority, fast; /* fast needs majority */
-    uint32_t shard_us;   /* mean time of a shard */
+    uint32_t founders;    /* the job is founded by at least so many; majority: all */
+    bool majority, fast;  /* fast needs majority */
+    uint32_t shard_us;    /* mean time of a shard */
+    uint32_t poison_step; /* whoever computes the last shard of this step dies of it; 0 = none does */
     uint32_t checkpoint_steps;
     uint32_t end_step; /* the job itself ends after so many steps, before `steps`; 0 = it does not */
     uint32_t crash_ms, restart_ms, pause_ms, partition_ms, break_ms, leave_ms, disk_ms, stop_ms;
@@ -31,8 +32,8 @@ typedef struct gw_sim_result {
     char why[512];
     uint64_t virtual_ns, events, healed_ns, done_ns;
     uint64_t views, repairs, steals, steps_applied;
-    uint64_t crashes, restarts, pauses, partitions, one_way, breaks, leaves, disk_faults, stops, corruptions,
-        lost_answers, failed_reductions, split_reductions, resumes;
+    uint64_t crashes, poison_deaths, restarts, pauses, partitions, one_way, breaks, leaves, disk_faults,
+        stops, corruptions, lost_answers, failed_reductions, split_reductions, resumes;
 } gw_sim_result;
 
 /* What a seed stands for: a quiet, a rough or a cruel world, by lot. Fields that are set already (not
