@@ -320,7 +320,14 @@ def slow(binary, quick):
 
 def micro(binary, quick):
     del quick
-    for title, what in (("exact sums", "accumulate"), ("6. AEAD", "aead"), ("6. all-reduce", "allreduce"), ("6. steal", "steal")):
+    parts = {
+        "exact sums": "accumulate",
+        "6. AEAD": "aead",
+        "6. all-reduce": "allreduce",
+        "6. steal": "steal",
+        "7. a checkpoint's parts": "checkpoint",
+    }
+    for title, what in parts.items():
         table(title)
         subprocess.run([binary, "bench", what], check=False)
 
