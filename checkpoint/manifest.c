@@ -70,6 +70,7 @@ static void put_manifest(gw_writer *w, const gw_manifest *manifest, uint64_t fil
     gw_put_u64(w, manifest->fingerprint);
     gw_put_u64(w, manifest->created_ms);
     gw_put_hash(w, &manifest->root);
+    gw_put_u8(w, manifest->ended);
     gw_put_u32(w, manifest->param_count);
     for (uint32_t i = 0; i < manifest->param_count; i++) {
         gw_put_string(w, manifest->params[i].name);
@@ -252,6 +253,10 @@ static bool take_manifest(decoding *d) {
     m->created_ms = gw_get_u64(&d->r);
     size_t root_at = d->r.position;
     gw_get_hash(&d->r, &m->root);
+    at = d->r.position;
+    uint8_t ended = gw_get_u8(&d->r);
+    if (ended > 1) return fail_at(d, at, "a flag that is neither 0 nor 1");
+    m->ended = ended == 1;
     if (!take_params(d) || !take_tensors(d) || !take_chunks(d)) return false;
     if (gw_reader_left(&d->r) != CHECKSUM_BYTES) return fail_at(d, d->r.position, "bytes left over");
     gw_hash layout, root;

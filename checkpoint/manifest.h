@@ -4,7 +4,7 @@
  * File format, version 1 (core/wire.h; pinned by tests/checkpoint/test_manifest.c):
  *
  *   "GODWITM" version u8 = 1 | file bytes u64 | job id 32 | job name string | step u64 | state bytes u64
- *   fingerprint u64 | created_ms u64 | root 32
+ *   fingerprint u64 | created_ms u64 | root 32 | ended u8
  *   parameters u32, each: name string, value string
  *   tensors u32, each: name string, dtype u8, rank u8, dims u64 * rank, group u32, offset u64
  *   chunk bytes u32 = GW_CHUNK_BYTES | chunks u32, each: name 32
@@ -37,6 +37,7 @@ typedef struct gw_manifest {
     uint64_t fingerprint; /* of the state; what peers gossip */
     uint64_t created_ms;  /* wall clock, Unix time; not part of the root */
     gw_hash root;         /* the state hash (core/chunk.h) */
+    bool ended;           /* the job decided that this is its last state; not part of the root */
     const gw_param *params;
     uint32_t param_count;
     const gw_tensor *tensors; /* only the GW_STATE ones count; a decoded manifest has no others */

@@ -37,6 +37,7 @@ static void put_inventory(gw_writer *w, const gw_inventory *inventory) {
     gw_put_u64(w, inventory->step);
     gw_put_hash(w, &inventory->root);
     gw_put_u64(w, inventory->fingerprint);
+    gw_put_u8(w, inventory->ended);
     gw_set_put(w, &inventory->chunks);
 }
 
@@ -213,6 +214,7 @@ static gw_report *get_report(gw_reader *r) {
         inventory->step = gw_get_u64(r);
         gw_get_hash(r, &inventory->root);
         inventory->fingerprint = gw_get_u64(r);
+        inventory->ended = get_flag(r);
         inventory->chunks = gw_set_get(r);
     }
     return report;

@@ -149,6 +149,7 @@ static void record_manifest(gw_peer *p, const gw_hash *hashes, uint32_t count, u
     manifest->count = count;
     manifest->hashes = gw_actions_copy(p->actions, hashes, count * sizeof *hashes);
     manifest->flag = hash_only || p->unwritable;
+    manifest->ended = p->save.final && !p->stopped;
 }
 
 static gw_message list_of_chunks(const gw_peer *p) {

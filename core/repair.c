@@ -121,6 +121,7 @@ static gw_repair_answer plan_start(const gw_repair_rules *rules, const gw_report
     install->root = complete->root;
     for (uint32_t i = 0; i < count; i++) {
         const gw_inventory *own = find_inventory(reports[i], &complete->root);
+        install->ended |= own != NULL && own->ended;
         install->inventories[i] = own != NULL ? gw_set_copy(&own->chunks) : gw_set_of(rules->state_chunks);
     }
     return GW_REPAIR_READY;

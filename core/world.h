@@ -52,6 +52,7 @@ typedef struct gw_inventory {
     uint64_t step; /* number of steps done in that state */
     gw_hash root;
     uint64_t fingerprint;
+    bool ended; /* the job's last state, by its own decision */
     gw_set chunks;
 } gw_inventory;
 
@@ -217,6 +218,7 @@ typedef struct gw_action {
     gw_level level;
     gw_notice notice;
     uint64_t duration_ns;
+    bool ended; /* MANIFEST: of the job's last state */
     gw_finish finish;
     const char *text;
 } gw_action;

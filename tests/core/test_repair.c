@@ -165,6 +165,16 @@ Test(repair, waits_for_the_holders_of_a_newer_checkpoint_unless_told_to_settle) 
     free_all(reports, 2, install);
 }
 
+Test(repair, the_last_state_of_a_job_that_ended_early_is_its_end) {
+    gw_report *reports[] = {newcomer(20, "xx.."), newcomer(20, "..xx")};
+    reports[1]->inventory[0].ended = true;
+    gw_install *install = plan_for(2);
+    cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY);
+    cr_assert(install->ended);
+    cr_assert_eq(install->missing.size, 0);
+    free_all(reports, 2, install);
+}
+
 Test(repair, a_fresh_leader_ignores_checkpoints) {
     gw_report *reports[] = {newcomer(20, "xxxx"), newcomer(20, "xxxx")};
     reports[0]->fresh = true;

@@ -192,6 +192,7 @@ void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
         .job_id = options->job_id,
         .step = action->step,
         .fingerprint = action->fingerprint,
+        .ended = action->ended,
         .created_ms = wall_clock_ms(),
         .params = saver->params,
         .param_count = options->param_count,
@@ -271,6 +272,7 @@ bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_by
             .step = manifest->step,
             .root = manifest->root,
             .fingerprint = manifest->fingerprint,
+            .ended = manifest->ended,
             .chunks = chunks_here(store, manifest),
         };
     }

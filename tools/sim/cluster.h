@@ -43,7 +43,7 @@ typedef struct sim_op {
 typedef struct sim_saved { /* chunks and perhaps the manifest of one step's state, on a disk */
     uint64_t step, state;
     gw_set chunks;
-    bool manifest;
+    bool manifest, ended;
 } sim_saved;
 
 typedef struct sim_disk {

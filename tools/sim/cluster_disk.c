@@ -68,6 +68,7 @@ uint32_t sim_disk_inventory(const sim_cluster *c, const sim_peer *p, gw_inventor
             inventory[count++] = (gw_inventory){.step = step,
                                                 .root = sim_root(step, saved->state),
                                                 .fingerprint = sim_fingerprint(saved->state),
+                                                .ended = saved->ended,
                                                 .chunks = saved->chunks};
         }
     }
@@ -153,9 +154,14 @@ static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
 }
 
 static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    bool failed = op->y == 0 && p->disk_bad_until_ns > sim_now(c);
+    bool hash_only = op->y & 1;
+    bool failed = !hash_only && p->disk_bad_until_ns > sim_now(c);
     gw_hash root = sim_root(op->x, op->z);
-    if (op->y == 0 && !failed) saved_of(&p->disk, op->x, op->z, true)->manifest = true;
+    if (!hash_only && !failed) {
+        sim_saved *saved = saved_of(&p->disk, op->x, op->z, true);
+        saved->manifest = true;
+        saved->ended = op->y >> 1 & 1;
+    }
     gw_event event = {.kind = GW_EV_MANIFEST_STORED,
                       .token = op->token,
                       .outcome = failed ? GW_FAILED : GW_DONE,
@@ -175,7 +181,7 @@ static void manifest(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_op op = sim_op_to(p, manifest_stored);
     op.token = action->token;
     op.x = action->step;
-    op.y = action->flag;
+    op.y = action->flag | action->ended << 1;
     op.z = p->m.saved_state;
     sim_later(c, sim_between(c, SIM_MS, 20 * SIM_MS), &op);
 }
