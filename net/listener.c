@@ -107,10 +107,12 @@ static void failed(gw_listener *listener, const gw_addr *from, gw_closed why, gw
     uint64_t count;
     char address[GW_ADDR_TEXT];
     /* A dialler that breaks off is normal: two peers that dial each other at once keep one connection. */
+    bool known = from->family != 0; /* not when accepting failed */
     bool strange = why != GW_CLOSED_END && why != GW_CLOSED_RESET && fault != GW_FAULT_SELF;
     if (strange && gw_quiet_may_speak(&listener->quiet, gw_now_ns(), &count))
-        gw_log(GW_WARN, "net/listener", "%" PRIu64 " connection%s turned away, last from %s: %s", count,
-               count == 1 ? "" : "s", gw_addr_text(from, address), text);
+        gw_log(GW_WARN, "net/listener", "%" PRIu64 " connection%s turned away%s%s: %s", count,
+               count == 1 ? "" : "s", known ? ", last from " : "", known ? gw_addr_text(from, address) : "",
+               text);
     if (listener->events.failed != NULL)
         listener->events.failed(listener->events.context, from, why, fault, text);
 }

@@ -156,3 +156,17 @@ Test(bad_input, strangers_disturb_nobody) {
     cr_expect_str_eq(lab_undisturbed(l, STRANGE), hash);
     lab_close(l);
 }
+
+/* A key or a cluster's name that differs looks like nobody: what then happens must be said. */
+Test(bad_input, who_is_answered_by_nobody_says_so_and_begins_alone) {
+    lab *l = lab_open();
+    lab_peer *other = lab_start(l, "other", NULL, STRANGE " --cluster theirs");
+    lab_peer *peer = lab_start(l, "one", other, SYNTHETIC " --cluster ours --join-timeout 200ms");
+    lab_wait(l, peer, has_text, "beginning alone", "a warning");
+    lab_wait(l, other, has_text, "of another cluster", "a warning there");
+    char hash[65];
+    strcpy(hash, lab_state(l, peer, "done"));
+    cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC), hash);
+    lab_kill(l, other);
+    lab_close(l);
+}

@@ -121,6 +121,7 @@ Test(cli, nonsense_is_refused_by_name) {
     refused("status --what", "--what");
     refused("stop here", "'here'");
     refused("keygen", "FILE");
+    refused("sim --peers 0", "--peers");
     refused("keygen a b", "'b'");
     refused("help fly", "'fly'");
 }

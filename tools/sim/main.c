@@ -87,11 +87,17 @@ typedef struct arguments {
     uint32_t gossip; /* peers of the measurement; 0 = none */
 } arguments;
 
-static uint32_t number(struct argp_state *state, const char *text, uint32_t least, uint32_t most) {
+static const char *option_name(int key) {
+    const struct argp_option *option = options;
+    while (option->key != key) option++;
+    return option->name;
+}
+
+static uint32_t number(struct argp_state *state, int key, const char *text, uint32_t least, uint32_t most) {
     char *end;
     unsigned long value = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || value < least || value > most)
-        argp_error(state, "%s: not a number from %u to %u", text, least, most);
+        argp_error(state, "--%s %s: not a number from %u to %u", option_name(key), text, least, most);
     return (uint32_t)value;
 }
 
@@ -127,13 +133,13 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         seeds(state, text, a);
         break;
     case KEY_PEERS:
-        o->peers = number(state, text, 1, GW_SIM_PEERS);
+        o->peers = number(state, key, text, 1, GW_SIM_PEERS);
         break;
     case KEY_STEPS:
-        o->steps = number(state, text, 1, 1000000);
+        o->steps = number(state, key, text, 1, 1000000);
         break;
     case KEY_SHARDS:
-        o->shards = number(state, text, 1, 10000);
+        o->shards = number(state, key, text, 1, 10000);
         break;
     case KEY_QUORUM:
         o->majority = is_second(state, "--quorum", text, "any", "majority");
@@ -142,64 +148,64 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         o->fast = is_second(state, "--reduce", text, "exact", "fast");
         break;
     case KEY_SHARD_US:
-        o->shard_us = number(state, text, 1, LONG_MS);
+        o->shard_us = number(state, key, text, 1, LONG_MS);
         break;
     case KEY_CHECKPOINT:
-        o->checkpoint_steps = number(state, text, 0, LONG_MS);
+        o->checkpoint_steps = number(state, key, text, 0, LONG_MS);
         break;
     case KEY_CRASH:
-        o->crash_ms = number(state, text, 0, LONG_MS);
+        o->crash_ms = number(state, key, text, 0, LONG_MS);
         break;
     case KEY_RESTART:
-        o->restart_ms = number(state, text, 0, LONG_MS);
+        o->restart_ms = number(state, key, text, 0, LONG_MS);
         break;
     case KEY_PAUSE:
-        o->pause_ms = number(state, text, 0, LONG_MS);
+        o->pause_ms = number(state, key, text, 0, LONG_MS);
         break;
     case KEY_PARTITION:
-        o->partition_ms = number(state, text, 0, LONG_MS);
+        o->partition_ms = number(state, key, text, 0, LONG_MS);
         break;
     case KEY_BREAK:
-        o->break_ms = number(state, text, 0, LONG_MS);
+        o->break_ms = number(state, key, text, 0, LONG_MS);
         break;
     case KEY_LEAVE:
-        o->leave_ms = number(state, text, 0, LONG_MS);
+        o->leave_ms = number(state, key, text, 0, LONG_MS);
         break;
     case KEY_DISK:
-        o->disk_ms = number(state, text, 0, LONG_MS);
+        o->disk_ms = number(state, key, text, 0, LONG_MS);
         break;
     case KEY_STOP:
-        o->stop_ms = number(state, text, 0, LONG_MS);
+        o->stop_ms = number(state, key, text, 0, LONG_MS);
         break;
     case KEY_CORRUPT:
-        o->corrupt_permille = number(state, text, 0, 1000);
+        o->corrupt_permille = number(state, key, text, 0, 1000);
         break;
     case KEY_FOUNDERS:
-        o->founders = number(state, text, 1, GW_SIM_PEERS);
+        o->founders = number(state, key, text, 1, GW_SIM_PEERS);
         break;
     case KEY_END:
-        o->end_step = number(state, text, 0, 1000000);
+        o->end_step = number(state, key, text, 0, 1000000);
         break;
     case KEY_DROP:
-        o->drop_permille = number(state, text, 0, 1000);
+        o->drop_permille = number(state, key, text, 0, 1000);
         break;
     case KEY_DUPLICATE:
-        o->duplicate_permille = number(state, text, 0, 1000);
+        o->duplicate_permille = number(state, key, text, 0, 1000);
         break;
     case KEY_DELAY:
-        o->delay_us = number(state, text, 1, LONG_MS);
+        o->delay_us = number(state, key, text, 1, LONG_MS);
         break;
     case KEY_FAULT:
-        o->fault_ms = number(state, text, 0, LONG_MS);
+        o->fault_ms = number(state, key, text, 0, LONG_MS);
         break;
     case KEY_BOUND:
-        o->bound_ms = number(state, text, 1, LONG_MS);
+        o->bound_ms = number(state, key, text, 1, LONG_MS);
         break;
     case KEY_GOSSIP:
-        a->gossip = number(state, text, 3, 10000);
+        a->gossip = number(state, key, text, 3, 10000);
         break;
     case KEY_POISON:
-        o->poison_step = number(state, text, 0, 1000000);
+        o->poison_step = number(state, key, text, 0, 1000000);
         break;
     case KEY_TRACE:
         o->trace = true;
