@@ -342,6 +342,7 @@ static void manifest(flock *f, uint32_t i, const gw_action *a) {
     if (failed || a->flag) return;
     p->saved_root = event.root;
     p->saved_step = a->step;
+    p->saved_ended = a->ended;
     gw_set_free(&p->saved_chunks);
     p->saved_chunks = gw_set_copy(&p->stored);
 }
@@ -492,6 +493,7 @@ void flock_start(flock *f, uint32_t i) {
     gw_inventory inventory = {.step = p->saved_step,
                               .root = p->saved_root,
                               .fingerprint = flock_state_after(p->saved_step),
+                              .ended = p->saved_ended,
                               .chunks = gw_set_copy(&p->saved_chunks)};
     p->config.record = p->record;
     p->config.record_length = p->record_length;

@@ -76,6 +76,25 @@ Test(peer_saves, a_disk_too_slow_for_the_interval_completes_checkpoints_all_the_
 
 /* ---- resuming ---- */
 
+Test(peer_saves, a_job_that_stopped_itself_is_not_resumed_past_its_end) {
+    flock f;
+    flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+    f.stop_step = 7;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(flock_finished(&f, GW_FINISH_DONE), 3);
+    gw_hash root = f.peers[0].final_root;
+    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
+    uint32_t before = f.peers[0].computed;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(flock_finished(&f, GW_FINISH_DONE), 3);
+    cr_assert_eq(f.peers[0].step, 7);
+    cr_assert_eq(f.peers[0].computed, before);
+    cr_assert(gw_hash_equal(&f.peers[0].final_root, &root));
+    flock_close(&f);
+}
+
 Test(peer_saves, the_checkpoint_resumed_from_is_kept_beside_the_next) {
     flock f;
     flock_open(&f, 3, 3, 1000, GW_QUORUM_ANY);
