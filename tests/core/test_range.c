@@ -70,12 +70,21 @@ Test(deal, is_contiguous_complete_and_proportional) {
     cr_assert_arr_eq(cuts, expected, sizeof expected);
 }
 
+/* 9.4 shards for the slow one: the tenth would end at 833, all others are through at 755. */
+Test(deal, spares_the_slow) {
+    const uint64_t speeds[] = {49, 49, 49, 12};
+    uint32_t cuts[5];
+    gw_deal_cut(120, speeds, 4, cuts);
+    const uint32_t expected[] = {0, 37, 74, 111, 120};
+    cr_assert_arr_eq(cuts, expected, sizeof expected);
+}
+
 Test(deal, bears_extreme_speeds_and_few_positions) {
     const uint64_t speeds[] = {UINT64_MAX, 1, UINT64_MAX, 1};
     uint32_t cuts[5];
     gw_deal_cut((1 << 20) - 1, speeds, 4, cuts);
     cr_assert_eq(cuts[4], (1 << 20) - 1);
-    cr_assert_eq(cuts[1], (1 << 19) - 1);
+    cr_assert_eq(cuts[1], 1 << 19, "of equals the first takes what is left");
     gw_deal_cut(0, speeds, 4, cuts);
     cr_assert_eq(cuts[4], 0);
     const uint64_t unknown[] = {3000, 0, 1000};
