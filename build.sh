@@ -63,21 +63,25 @@ install_packages() {
     "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >/dev/null
 }
 
-# build FOLDER [CMake option...]: configures and builds it, showing the compiler's words only when it fails.
+# build FOLDER TARGET [CMake option...]: configures and builds, showing the compiler's words only when it fails.
 build() {
-    local folder=$1 log
-    shift
+    local folder=$1 target=$2 log
+    shift 2
+    if [ ! -f "$folder/build.ninja" ]; then
+        say "building in $folder/ for the first time: a minute or so"
+    fi
     mkdir -p "$folder"
     log=$folder/build.log
-    if ! { cmake -S . -B "$folder" -G Ninja "$@" && ninja -C "$folder"; } >"$log" 2>&1; then
+    if ! { cmake -S . -B "$folder" -G Ninja "$@" && ninja -C "$folder" "$target"; } >"$log" 2>&1; then
         cat "$log" >&2
         die "the build in $folder failed"
     fi
 }
 
+# release TARGET: of the build in build/.
 release() {
     need "${build_packages[@]}"
-    build build -DCMAKE_BUILD_TYPE=Release
+    build build "$1" -DCMAKE_BUILD_TYPE=Release
 }
 
 # run_tests FOLDER: CTest, then what Criterion wrote for each suite (TAP) decides what passed. The last line is
@@ -96,7 +100,7 @@ run_tests() {
 }
 
 run_test_command() {
-    release
+    release all
     run_tests build
 }
 
@@ -104,10 +108,10 @@ sanitize() {
     need "${build_packages[@]}"
     local bad=0
     say "== address and undefined behaviour"
-    build build-asan -DGODWIT_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
+    build build-asan all -DGODWIT_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
     UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 run_tests build-asan || bad=1
     say "== threads"
-    build build-tsan -DGODWIT_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo
+    build build-tsan all -DGODWIT_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo
     run_tests build-tsan || bad=1
     return $bad
 }
@@ -120,20 +124,20 @@ lint() {
 
 demo() {
     need "${python_packages[@]}"
-    release
+    release godwit
     exec python3 tools/lab/demo.py build/godwit
 }
 
 bench() {
     need "${python_packages[@]}" "${bench_packages[@]}"
-    release
+    release godwit
     exec python3 tools/lab/bench.py build/godwit "$@"
 }
 
 command=${1-build}
 case $command in
 build)
-    release
+    release godwit
     say "built build/godwit; try ./build.sh demo, or build/godwit --help"
     ;;
 demo) demo ;;
