@@ -223,6 +223,7 @@ void sim_reduce_hurt(sim_cluster *c, uint32_t a, int b) {
 }
 
 static void aborted(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (p->m.reduce_token != op->token) return; /* it failed before its abort arrived */
     sim_reduction *r = find(c, op->x, op->y);
     GW_CHECK(r != NULL);
     sim_entry *e = &r->entry[gw_view_rank(&r->view, &p->id)];
