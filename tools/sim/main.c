@@ -5,6 +5,7 @@
 #include <argp.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,10 +119,51 @@ static bool is_second(struct argp_state *state, const char *option, const char *
     return is;
 }
 
+enum { LONG_MS = 100000000, MANY_STEPS = 1000000 };
+
+/* Options that are plain numbers: where they go, and their bounds. */
+static const struct {
+    int key;
+    size_t at;
+    uint32_t least, most;
+} numbers[] = {
+    {KEY_PEERS, offsetof(gw_sim_options, peers), 1, GW_SIM_PEERS},
+    {KEY_FOUNDERS, offsetof(gw_sim_options, founders), 1, GW_SIM_PEERS},
+    {KEY_STEPS, offsetof(gw_sim_options, steps), 1, MANY_STEPS},
+    {KEY_SHARDS, offsetof(gw_sim_options, shards), 1, 10000},
+    {KEY_SHARD_US, offsetof(gw_sim_options, shard_us), 1, LONG_MS},
+    {KEY_CHECKPOINT, offsetof(gw_sim_options, checkpoint_steps), 0, LONG_MS},
+    {KEY_END, offsetof(gw_sim_options, end_step), 0, MANY_STEPS},
+    {KEY_POISON, offsetof(gw_sim_options, poison_step), 0, MANY_STEPS},
+    {KEY_CRASH, offsetof(gw_sim_options, crash_ms), 0, LONG_MS},
+    {KEY_RESTART, offsetof(gw_sim_options, restart_ms), 0, LONG_MS},
+    {KEY_PAUSE, offsetof(gw_sim_options, pause_ms), 0, LONG_MS},
+    {KEY_PARTITION, offsetof(gw_sim_options, partition_ms), 0, LONG_MS},
+    {KEY_BREAK, offsetof(gw_sim_options, break_ms), 0, LONG_MS},
+    {KEY_LEAVE, offsetof(gw_sim_options, leave_ms), 0, LONG_MS},
+    {KEY_DISK, offsetof(gw_sim_options, disk_ms), 0, LONG_MS},
+    {KEY_STOP, offsetof(gw_sim_options, stop_ms), 0, LONG_MS},
+    {KEY_CORRUPT, offsetof(gw_sim_options, corrupt_permille), 0, 1000},
+    {KEY_DROP, offsetof(gw_sim_options, drop_permille), 0, 1000},
+    {KEY_DUPLICATE, offsetof(gw_sim_options, duplicate_permille), 0, 1000},
+    {KEY_DELAY, offsetof(gw_sim_options, delay_us), 1, LONG_MS},
+    {KEY_FAULT, offsetof(gw_sim_options, fault_ms), 0, LONG_MS},
+    {KEY_BOUND, offsetof(gw_sim_options, bound_ms), 1, LONG_MS},
+};
+
+static bool parse_number(int key, const char *text, struct argp_state *state, gw_sim_options *o) {
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (numbers[i].key != key) continue;
+        uint32_t value = number(state, key, text, numbers[i].least, numbers[i].most);
+        memcpy((char *)o + numbers[i].at, &value, sizeof value);
+        return true;
+    }
+    return false;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state) {
-    enum { LONG_MS = 100000000 };
     arguments *a = state->input;
-    gw_sim_options *o = &a->run;
+    if (parse_number(key, text, state, &a->run)) return 0;
     switch (key) {
     case KEY_SEED: {
         char *end;
@@ -132,83 +174,17 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_SEEDS:
         seeds(state, text, a);
         break;
-    case KEY_PEERS:
-        o->peers = number(state, key, text, 1, GW_SIM_PEERS);
-        break;
-    case KEY_STEPS:
-        o->steps = number(state, key, text, 1, 1000000);
-        break;
-    case KEY_SHARDS:
-        o->shards = number(state, key, text, 1, 10000);
-        break;
     case KEY_QUORUM:
-        o->majority = is_second(state, "--quorum", text, "any", "majority");
+        a->run.majority = is_second(state, "--quorum", text, "any", "majority");
         break;
     case KEY_REDUCE:
-        o->fast = is_second(state, "--reduce", text, "exact", "fast");
-        break;
-    case KEY_SHARD_US:
-        o->shard_us = number(state, key, text, 1, LONG_MS);
-        break;
-    case KEY_CHECKPOINT:
-        o->checkpoint_steps = number(state, key, text, 0, LONG_MS);
-        break;
-    case KEY_CRASH:
-        o->crash_ms = number(state, key, text, 0, LONG_MS);
-        break;
-    case KEY_RESTART:
-        o->restart_ms = number(state, key, text, 0, LONG_MS);
-        break;
-    case KEY_PAUSE:
-        o->pause_ms = number(state, key, text, 0, LONG_MS);
-        break;
-    case KEY_PARTITION:
-        o->partition_ms = number(state, key, text, 0, LONG_MS);
-        break;
-    case KEY_BREAK:
-        o->break_ms = number(state, key, text, 0, LONG_MS);
-        break;
-    case KEY_LEAVE:
-        o->leave_ms = number(state, key, text, 0, LONG_MS);
-        break;
-    case KEY_DISK:
-        o->disk_ms = number(state, key, text, 0, LONG_MS);
-        break;
-    case KEY_STOP:
-        o->stop_ms = number(state, key, text, 0, LONG_MS);
-        break;
-    case KEY_CORRUPT:
-        o->corrupt_permille = number(state, key, text, 0, 1000);
-        break;
-    case KEY_FOUNDERS:
-        o->founders = number(state, key, text, 1, GW_SIM_PEERS);
-        break;
-    case KEY_END:
-        o->end_step = number(state, key, text, 0, 1000000);
-        break;
-    case KEY_DROP:
-        o->drop_permille = number(state, key, text, 0, 1000);
-        break;
-    case KEY_DUPLICATE:
-        o->duplicate_permille = number(state, key, text, 0, 1000);
-        break;
-    case KEY_DELAY:
-        o->delay_us = number(state, key, text, 1, LONG_MS);
-        break;
-    case KEY_FAULT:
-        o->fault_ms = number(state, key, text, 0, LONG_MS);
-        break;
-    case KEY_BOUND:
-        o->bound_ms = number(state, key, text, 1, LONG_MS);
+        a->run.fast = is_second(state, "--reduce", text, "exact", "fast");
         break;
     case KEY_GOSSIP:
         a->gossip = number(state, key, text, 3, 10000);
         break;
-    case KEY_POISON:
-        o->poison_step = number(state, key, text, 0, 1000000);
-        break;
     case KEY_TRACE:
-        o->trace = true;
+        a->run.trace = true;
         break;
     case KEY_KEEP_GOING:
         a->keep_going = true;
