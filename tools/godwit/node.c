@@ -81,6 +81,7 @@ void gw_node_deliver(void *context, gw_mail *mail) {
         snprintf(node->shown.report, sizeof node->shown.report, "%s", (const char *)mail->event.bytes);
     if (mail->event.kind == GW_EV_REDUCED) gw_node_reduced(node);
     node->shown.counter[GW_COUNT_REDUCE_BYTES] += mail->sent_bytes;
+    node->shown.counter[GW_COUNT_BAD_ELEMENTS] += mail->event.bad_count;
     if (mail->event.kind == GW_EV_WORD_SWAPPED && mail->event.word_outcome != GW_WORD_OK)
         node->shown.counter[GW_COUNT_STEALS_FAILED]++;
     gw_node_feed(node, &mail->event);

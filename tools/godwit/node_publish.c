@@ -108,15 +108,6 @@ static void stole(gw_node *node, const gw_action *action) {
     gw_events_steal(node->console->events, node->step, &action->peer, action->count);
 }
 
-static void bad_elements(gw_node *node, const gw_action *action) {
-    node->shown.counter[GW_COUNT_BAD_ELEMENTS]++;
-    uint32_t tensor = action->first;
-    gw_log(GW_ERROR, "node", "step %llu: shard %u has a bad element: tensor %s, element %llu",
-           (unsigned long long)action->step, action->shards,
-           tensor < node->plan.tensor_count ? node->plan.tensors[tensor].name : "unknown",
-           (unsigned long long)action->desired);
-}
-
 void gw_node_notice(gw_node *node, const gw_action *action) {
     gw_events *events = node->console->events;
     gw_shown *shown = &node->shown;
@@ -159,8 +150,7 @@ void gw_node_notice(gw_node *node, const gw_action *action) {
     case GW_NOTICE_RESUMED:
         gw_events_resumed(events, action->step, &action->root);
         break;
-    case GW_NOTICE_BAD:
-        bad_elements(node, action);
+    case GW_NOTICE_BAD: /* the text of FINISH says it all */
         break;
     case GW_NOTICE_HEALED:
         gw_events_healed(events, action->text);
