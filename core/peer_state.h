@@ -147,8 +147,7 @@ struct gw_peer {
     gw_attempt attempt;
     gw_view *learned; /* majority: views others promised, hints for the next proposal */
     uint32_t learned_count;
-    bool settle; /* start from what is complete */
-    uint64_t wait_since_ns, wait_logged_ns;
+    uint64_t wait_since_ns;
     gw_view_name ready_name;
     gw_set ready; /* ranks that hold the state of view `ready_name` */
     bool own_ready;
@@ -165,7 +164,7 @@ struct gw_peer {
     uint64_t accumulator_step; /* UINT64_MAX = none */
     uint32_t shards;
     gw_set missing; /* what the current deal deals */
-    bool careful, deal_all;
+    bool careful;
     uint32_t cuts[GW_MAX_MEMBERS + 1];
     uint64_t speeds[GW_MAX_MEMBERS];
     uint64_t own_speed;
@@ -175,7 +174,6 @@ struct gw_peer {
     gw_hash load_root;
     uint32_t newcomers; /* of the view installed last */
     bool applying;
-    gw_bad own_bad;
     int64_t decisions; /* of the sum being applied */
     uint32_t failures, step_deaths;
     gw_thief thief;
@@ -279,7 +277,6 @@ uint64_t gw_waiting_deadline(const gw_peer *p);
 
 /* ---- peer_steps.c ---- */
 void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts); /* missing NULL: all */
-void gw_steps_next(gw_peer *p);                                               /* at a boundary: what now? */
 void gw_steps_dry(gw_peer *p, const gw_event *event);
 void gw_steps_word_read(gw_peer *p, const gw_event *event);
 void gw_steps_word_swapped(gw_peer *p, const gw_event *event);

@@ -55,11 +55,6 @@ void gw_set_unite(gw_set *into, const gw_set *other) {
     for (uint32_t i = 0; i < words_of(into->size); i++) into->words[i] |= other->words[i];
 }
 
-void gw_set_intersect(gw_set *into, const gw_set *other) {
-    GW_CHECK(into->size == other->size);
-    for (uint32_t i = 0; i < words_of(into->size); i++) into->words[i] &= other->words[i];
-}
-
 bool gw_set_overlaps(const gw_set *a, const gw_set *b) {
     GW_CHECK(a->size == b->size);
     for (uint32_t i = 0; i < words_of(a->size); i++)

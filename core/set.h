@@ -24,9 +24,8 @@ void gw_set_add(gw_set *set, uint32_t element);
 void gw_set_fill(gw_set *set);
 bool gw_set_has(const gw_set *set, uint32_t element);
 uint32_t gw_set_count(const gw_set *set);
-/* The following three need sets of equal size. */
+/* The following two need sets of equal size. */
 void gw_set_unite(gw_set *into, const gw_set *other);
-void gw_set_intersect(gw_set *into, const gw_set *other);
 bool gw_set_overlaps(const gw_set *a, const gw_set *b);
 void gw_set_complement(gw_set *set);
 /* The smallest element >= from, or size when there is none. */
