@@ -388,7 +388,14 @@ bool gw_collective_open(gw_transport *transport, gw_collective_done *done, void 
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->idle, NULL);
     for (uint32_t i = 0; i < lanes; i++) ends[i] = (gw_lane_ends){.collective = c, .lane = i};
-    gw_lane_user user = {c, on_up, on_down, on_next, on_sent, on_arrive, on_landed, on_woken};
+    gw_lane_user user = {.context = c,
+                         .up = on_up,
+                         .down = on_down,
+                         .next = on_next,
+                         .sent = on_sent,
+                         .arrive = on_arrive,
+                         .landed = on_landed,
+                         .woken = on_woken};
     transport->ops->lane_use(transport, &user);
     *collective = c;
     return true;

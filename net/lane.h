@@ -26,7 +26,8 @@ enum { GW_LANE_HEADER = 64, GW_LANE_PAYLOAD = 1 << 20 };
 typedef struct gw_lane_peer {
     gw_peer_id id;
     uint32_t lane;
-    void *state; /* the user's */
+    uint64_t link; /* the number of the link it belongs to */
+    void *state;   /* the user's */
 } gw_lane_peer;
 
 typedef struct gw_lane_message {
@@ -34,6 +35,7 @@ typedef struct gw_lane_message {
     uint32_t bytes; /* of payload: the sum of the parts */
     uint32_t part_count;
     const struct iovec *parts; /* array and memory are the user's until sent/landed, or release */
+    bool fold;                 /* set by `arrive`: the payload may be given to `fold` instead of the parts */
 } gw_lane_message;
 
 typedef enum gw_arrival {
@@ -55,6 +57,10 @@ typedef struct gw_lane_user {
     void (*sent)(void *context, gw_lane_peer *peer);
     /* header and bytes are filled in; the user sets parts when it answers LAND. */
     gw_arrival (*arrive)(void *context, gw_lane_peer *peer, gw_lane_message *message);
+    /* May be NULL. A channel that has the payload in memory already gives it to the user where it lies,
+     * instead of copying it to the parts, if the message was answered so: `bytes` bytes at `offset` of the
+     * payload, in order and without gaps; all but the last are multiples of 64, and aligned to that. */
+    void (*fold)(void *context, gw_lane_peer *peer, uint32_t offset, const void *payload, uint32_t bytes);
     /* The payload of the message last answered with LAND is in place. */
     void (*landed)(void *context, gw_lane_peer *peer);
     /* After lane_wake, or when the time given to lane_alarm has come. */

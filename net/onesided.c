@@ -22,7 +22,7 @@ typedef struct end {
 } end;
 
 struct gw_onesided {
-    gw_tcp_lane *lane;
+    gw_lane_thread *lane;
     uint32_t window, read_bytes;
     const gw_regions *regions;
     gw_provider *provider;
@@ -61,7 +61,7 @@ static void on_up(void *context, gw_lane_peer *peer) {
         free(e);
         gw_err err;
         gw_fail(&err, GW_E_NOMEM, "net/onesided: no memory for a channel");
-        gw_tcp_lane_refuse(onesided->lane, peer, &err);
+        gw_lane_thread_refuse(onesided->lane, peer, &err);
         return;
     }
     e->peer = peer;
@@ -134,7 +134,7 @@ static gw_arrival take_request(gw_onesided *onesided, end *e, const gw_request *
         return GW_ARRIVAL_LAND;
     }
     if (message->bytes != 0 || !gw_server_take(e->server, request, NULL, 0)) return GW_ARRIVAL_REFUSE;
-    gw_tcp_lane_push(onesided->lane, e->peer);
+    gw_lane_thread_push(onesided->lane, e->peer);
     return GW_ARRIVAL_DROP; /* no payload: nothing to land */
 }
 
@@ -154,7 +154,7 @@ static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *
         break;
     case GW_HEADER_REPLY:
         arrival = gw_asker_place(e->asker, &reply, message->bytes, &e->landing);
-        gw_tcp_lane_push(onesided->lane, peer); /* a place in the window may be free */
+        gw_lane_thread_push(onesided->lane, peer); /* a place in the window may be free */
         break;
     }
     message->parts = &e->landing;
@@ -170,9 +170,9 @@ static void on_landed(void *context, gw_lane_peer *peer) {
     } else if (!gw_server_take(e->server, &e->write, e->written, e->write.bytes)) {
         gw_err err;
         gw_fail(&err, GW_E_PEER, "net/onesided: the peer sent too many requests at once");
-        gw_tcp_lane_refuse(onesided->lane, peer, &err);
+        gw_lane_thread_refuse(onesided->lane, peer, &err);
     }
-    gw_tcp_lane_push(onesided->lane, peer);
+    gw_lane_thread_push(onesided->lane, peer);
 }
 
 static end *find_end(const gw_onesided *onesided, const gw_peer_id *peer) {
@@ -185,7 +185,7 @@ static void take_answer(gw_onesided *onesided, gw_lookup *lookup) {
     for (end *e = onesided->ends; e != NULL; e = e->next) {
         if (e->number != lookup->channel) continue;
         gw_server_answered(e->server, lookup);
-        gw_tcp_lane_push(onesided->lane, e->peer);
+        gw_lane_thread_push(onesided->lane, e->peer);
         return;
     }
     gw_lookup_free(lookup);
@@ -200,7 +200,7 @@ static void take_inbox(gw_onesided *onesided, bool refresh) {
     onesided->posted_last = &onesided->posted;
     onesided->answered = NULL;
     pthread_mutex_unlock(&onesided->inbox_lock);
-    if (refresh) gw_tcp_lane_refresh(onesided->lane);
+    if (refresh) gw_lane_thread_refresh(onesided->lane);
     while (posted != NULL) {
         gw_posted *next = posted->next;
         end *e = find_end(onesided, &posted->op.peer);
@@ -208,7 +208,7 @@ static void take_inbox(gw_onesided *onesided, bool refresh) {
             complete_unreachable(onesided, posted);
         } else {
             gw_asker_add(e->asker, posted);
-            gw_tcp_lane_push(onesided->lane, e->peer);
+            gw_lane_thread_push(onesided->lane, e->peer);
         }
         posted = next;
     }
@@ -226,7 +226,7 @@ static void on_woken(void *context, uint32_t number) {
 
 /* ---- from outside ---- */
 
-gw_onesided *gw_onesided_open(gw_tcp_lane *lane, uint32_t window, uint32_t read_bytes,
+gw_onesided *gw_onesided_open(gw_lane_thread *lane, uint32_t window, uint32_t read_bytes,
                               const gw_regions *regions, gw_provider *provider,
                               const gw_transport_events *events, gw_err *err) {
     gw_onesided *onesided = calloc(1, sizeof *onesided);
@@ -242,10 +242,17 @@ gw_onesided *gw_onesided_open(gw_tcp_lane *lane, uint32_t window, uint32_t read_
                               .events = *events};
     onesided->posted_last = &onesided->posted;
     pthread_mutex_init(&onesided->inbox_lock, NULL);
-    gw_lane_user user = {onesided, on_up, on_down, on_next, on_sent, on_arrive, on_landed, on_woken};
-    gw_tcp_lane_enter(lane);
-    gw_tcp_lane_use(lane, &user);
-    gw_tcp_lane_leave(lane);
+    gw_lane_user user = {.context = onesided,
+                         .up = on_up,
+                         .down = on_down,
+                         .next = on_next,
+                         .sent = on_sent,
+                         .arrive = on_arrive,
+                         .landed = on_landed,
+                         .woken = on_woken};
+    gw_lane_thread_enter(lane);
+    gw_lane_thread_use(lane, &user);
+    gw_lane_thread_leave(lane);
     return onesided;
 }
 
@@ -262,7 +269,7 @@ void gw_onesided_post(gw_onesided *onesided, gw_posted *posted) {
     *onesided->posted_last = posted;
     onesided->posted_last = &posted->next;
     pthread_mutex_unlock(&onesided->inbox_lock);
-    gw_tcp_lane_wake(onesided->lane);
+    gw_lane_thread_wake(onesided->lane);
 }
 
 void gw_onesided_answered(gw_onesided *onesided, gw_lookup *lookup) {
@@ -270,19 +277,19 @@ void gw_onesided_answered(gw_onesided *onesided, gw_lookup *lookup) {
     lookup->next = onesided->answered;
     onesided->answered = lookup;
     pthread_mutex_unlock(&onesided->inbox_lock);
-    gw_tcp_lane_wake(onesided->lane);
+    gw_lane_thread_wake(onesided->lane);
 }
 
 void gw_onesided_abandon(gw_onesided *onesided, const gw_peer_id *peer) {
-    gw_tcp_lane_enter(onesided->lane);
+    gw_lane_thread_enter(onesided->lane);
     take_inbox(onesided, false); /* what was posted before */
     for (end *e = onesided->ends; e != NULL; e = e->next) {
         if (peer != NULL && !gw_peer_id_equal(&e->peer->id, peer)) continue;
-        (void)gw_tcp_lane_release(onesided->lane, e->peer);
+        (void)gw_lane_thread_release(onesided->lane, e->peer);
         if (e->sending) on_sent(onesided, e->peer);
         e->landing_write = false;
         gw_asker_abandon(e->asker);
     }
-    gw_tcp_lane_leave(onesided->lane);
-    gw_tcp_lane_wake(onesided->lane);
+    gw_lane_thread_leave(onesided->lane);
+    gw_lane_thread_wake(onesided->lane);
 }

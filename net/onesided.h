@@ -5,16 +5,16 @@
 
 #include "net/asker.h"
 #include "net/server.h"
-#include "net/tcp_lane.h"
+#include "net/lane_thread.h"
 
 typedef struct gw_onesided gw_onesided;
 
 /* Becomes the user of `lane`, which outlives it; so do regions and provider (which may be NULL). `window`:
  * requests in flight; `read_bytes`: most of one READ request. */
-gw_onesided *gw_onesided_open(gw_tcp_lane *lane, uint32_t window, uint32_t read_bytes,
+gw_onesided *gw_onesided_open(gw_lane_thread *lane, uint32_t window, uint32_t read_bytes,
                               const gw_regions *regions, gw_provider *provider,
                               const gw_transport_events *events, gw_err *err);
-/* After the lane's thread has ended (gw_tcp_lane_stop): completes what is left and frees. */
+/* After the lane's thread has ended (gw_lane_thread_stop): completes what is left and frees. */
 void gw_onesided_close(gw_onesided *onesided);
 
 /* Any thread. Takes a posted operation (malloc'd). */

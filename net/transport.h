@@ -1,6 +1,6 @@
 /* The data plane between peers: one-sided operations on each other's memory, fetches by name, and
  * (net/lane.h) the messages that collectives are made of. This is the interface that every backend
- * implements; TCP is net/tcp.h. RDMA and shared memory fit below it without a change to callers.
+ * implements; TCP is net/fabric.h. RDMA and shared memory fit below it without a change to callers.
  *
  * One-sided operations. A peer registers *regions* under small numbers that are the same on every peer
  * ("region 1 holds the range word"). Another peer READs, WRITEs, compare-and-swaps or fetch-adds them by
@@ -45,6 +45,9 @@ typedef struct gw_fence {
     uint64_t epoch;
     gw_view_name view;
 } gw_fence;
+
+/* How a peer is reached. */
+typedef enum gw_path_kind { GW_PATH_TCP = 1, GW_PATH_SHM, GW_PATH_RDMA } gw_path_kind;
 
 typedef enum gw_region_kind {
     GW_REGION_DATA =

@@ -106,14 +106,14 @@ static void hand_over(rig *r, rig_peer *to, const gw_peer_id *from, int fd, bool
     gw_algorithm algorithm = !r->sealed            ? GW_ALGORITHM_PLAIN
                              : gw_record_has_aes() ? GW_ALGORITHM_AES256GCM
                                                    : GW_ALGORITHM_CHACHA20;
-    uint64_t word = gw_tcp_stream_word(r->attempts, number, 2 + r->lanes);
+    uint64_t word = gw_fabric_stream_word(r->attempts, number, 2 + r->lanes);
     gw_detached stream = {.fd = fd,
                           .remote = {.id = *from, .kind = GW_STREAM_DATA, .word = word, .dialled = dialled}};
     cr_assert_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
     gw_cipher_start(&stream.seal, algorithm, keys[dialled], GW_RECORD_DATA);
     gw_cipher_start(&stream.open, algorithm, keys[!dialled], GW_RECORD_DATA);
     gw_err err;
-    cr_assert(gw_tcp_adopt(to->transport, &stream, &err), "%s", err.text);
+    cr_assert(gw_fabric_adopt(to->transport, &stream, &err), "%s", err.text);
 }
 
 void rig_link(rig *r, uint32_t a, uint32_t b) {
@@ -148,10 +148,10 @@ rig *rig_open(uint32_t count, uint32_t lanes, bool sealed) {
         p->id = rig_id(i);
         pthread_mutex_init(&p->lock, NULL);
         pthread_cond_init(&p->changed, NULL);
-        gw_tcp_options options = {.lanes = lanes,
+        gw_fabric_options options = {.lanes = lanes,
                                   .events = {p, on_completed, on_up, on_down},
                                   .provider = {NULL, find_sevens, release_sevens}};
-        cr_assert(gw_tcp_open(&options, &p->transport, &err), "%s", err.text);
+        cr_assert(gw_fabric_open(&options, &p->transport, &err), "%s", err.text);
         cr_assert(gw_collective_open(p->transport, on_done, p, &p->collective, &err), "%s", err.text);
     }
     for (uint32_t a = 0; a < count; a++)

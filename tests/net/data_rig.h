@@ -3,7 +3,7 @@
 #define GODWIT_TESTS_NET_DATA_RIG_H
 
 #include "net/collective.h"
-#include "net/tcp.h"
+#include "net/fabric.h"
 
 #include <pthread.h>
 

@@ -38,22 +38,22 @@ Test(tcp, streams_that_make_no_sense_are_closed) {
     gw_peer_id peer = rig_id(4);
     gw_err err;
     int other;
-    gw_detached stream = stream_of(&peer, gw_tcp_stream_word(1, 0, 4), &other); /* another number of lanes */
-    cr_assert(!gw_tcp_adopt(t, &stream, &err) && err.code == GW_E_PEER);
+    gw_detached stream = stream_of(&peer, gw_fabric_stream_word(1, 0, 4), &other); /* another number of lanes */
+    cr_assert(!gw_fabric_adopt(t, &stream, &err) && err.code == GW_E_PEER);
     expect_closed(other);
     stream = stream_of(&peer, 1 << 16 | 3 << 8 | 3, &other); /* stream 3 of 3 */
-    cr_assert(!gw_tcp_adopt(t, &stream, &err) && err.code == GW_E_PEER);
+    cr_assert(!gw_fabric_adopt(t, &stream, &err) && err.code == GW_E_PEER);
     expect_closed(other);
-    stream = stream_of(&peer, gw_tcp_stream_word(1, 0, 3), &other);
+    stream = stream_of(&peer, gw_fabric_stream_word(1, 0, 3), &other);
     stream.remote.kind = GW_STREAM_CONTROL;
-    cr_assert(!gw_tcp_adopt(t, &stream, &err) && err.code == GW_E_PEER);
+    cr_assert(!gw_fabric_adopt(t, &stream, &err) && err.code == GW_E_PEER);
     expect_closed(other);
     cr_assert_eq(r->peers[0].ups, 0);
     rig_close(r);
-    gw_tcp_options options = {.lanes = 0};
-    cr_assert(!gw_tcp_open(&options, &t, &err) && err.code == GW_E_USAGE);
-    options.lanes = GW_TCP_LANES + 1;
-    cr_assert(!gw_tcp_open(&options, &t, &err) && err.code == GW_E_USAGE);
+    gw_fabric_options options = {.lanes = 0};
+    cr_assert(!gw_fabric_open(&options, &t, &err) && err.code == GW_E_USAGE);
+    options.lanes = GW_FABRIC_LANES + 1;
+    cr_assert(!gw_fabric_open(&options, &t, &err) && err.code == GW_E_USAGE);
 }
 
 Test(tcp, a_new_attempt_pushes_out_the_streams_of_an_older_one) {
@@ -63,21 +63,21 @@ Test(tcp, a_new_attempt_pushes_out_the_streams_of_an_older_one) {
     gw_err err;
     int old[2], fresh[3], again;
     for (uint32_t i = 0; i < 2; i++) {
-        gw_detached stream = stream_of(&peer, gw_tcp_stream_word(1, i, 3), &old[i]);
-        cr_assert(gw_tcp_adopt(t, &stream, &err));
+        gw_detached stream = stream_of(&peer, gw_fabric_stream_word(1, i, 3), &old[i]);
+        cr_assert(gw_fabric_adopt(t, &stream, &err));
     }
-    gw_detached stream = stream_of(&peer, gw_tcp_stream_word(2, 2, 3), &fresh[2]);
-    cr_assert(gw_tcp_adopt(t, &stream, &err));
+    gw_detached stream = stream_of(&peer, gw_fabric_stream_word(2, 2, 3), &fresh[2]);
+    cr_assert(gw_fabric_adopt(t, &stream, &err));
     expect_closed(old[0]);
     expect_closed(old[1]);
     cr_assert_eq(r->peers[0].ups, 0);
     for (uint32_t i = 0; i < 2; i++) {
-        stream = stream_of(&peer, gw_tcp_stream_word(2, i, 3), &fresh[i]);
-        cr_assert(gw_tcp_adopt(t, &stream, &err));
+        stream = stream_of(&peer, gw_fabric_stream_word(2, i, 3), &fresh[i]);
+        cr_assert(gw_fabric_adopt(t, &stream, &err));
     }
     cr_assert_eq(r->peers[0].ups, 1);
-    stream = stream_of(&peer, gw_tcp_stream_word(3, 0, 3), &again); /* waits for the rest of it */
-    cr_assert(gw_tcp_adopt(t, &stream, &err));
+    stream = stream_of(&peer, gw_fabric_stream_word(3, 0, 3), &again); /* waits for the rest of it */
+    cr_assert(gw_fabric_adopt(t, &stream, &err));
     gw_transport_unlink(t, &peer);
     expect_closed(again);
     for (uint32_t i = 0; i < 3; i++) expect_closed(fresh[i]);

@@ -251,7 +251,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         const char *name;
         long least, most;
     } numbers[] = {{'p', "peers", 2, GW_MESH_PEERS},
-                   {'l', "lanes", 1, GW_TCP_LANES},
+                   {'l', "lanes", 1, GW_FABRIC_LANES},
                    {'r', "repeats", 1, MOST_REPEATS},
                    {'b', "bytes", 8, 1L << 32}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {

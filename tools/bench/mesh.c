@@ -52,7 +52,7 @@ static bool connect_pair(int listener, const struct sockaddr_in *at, int *one, i
 }
 
 bool gw_mesh_make(gw_mesh *mesh, uint32_t count, uint32_t lanes, gw_algorithm algorithm, gw_err *err) {
-    GW_CHECK(count >= 1 && count <= GW_MESH_PEERS && lanes >= 1 && lanes <= GW_TCP_LANES);
+    GW_CHECK(count >= 1 && count <= GW_MESH_PEERS && lanes >= 1 && lanes <= GW_FABRIC_LANES);
     *mesh = (gw_mesh){.count = count, .lanes = lanes, .algorithm = algorithm};
     memset(mesh->fds, 0xff, sizeof mesh->fds);
     mesh->finished[0] = mesh->finished[1] = mesh->released[0] = mesh->released[1] = -1;
@@ -76,19 +76,19 @@ bool gw_mesh_make(gw_mesh *mesh, uint32_t count, uint32_t lanes, gw_algorithm al
 bool gw_mesh_join(gw_mesh *mesh, uint32_t rank, const gw_transport_events *events, gw_transport **transport,
                   gw_err *err) {
     static const uint8_t keys[2][32] = {{1}, {2}};
-    gw_tcp_options options = {.lanes = mesh->lanes, .events = *events};
-    bool done = gw_tcp_open(&options, transport, err);
+    gw_fabric_options options = {.lanes = mesh->lanes, .events = *events};
+    bool done = gw_fabric_open(&options, transport, err);
     for (uint32_t to = 0; to < mesh->count && done; to++) {
         for (uint32_t s = 0; s < 2 + mesh->lanes && to != rank && done; s++) {
             gw_detached stream = {.fd = mesh->fds[rank][to][s],
                                   .remote = {.id = gw_mesh_id(to),
                                              .kind = GW_STREAM_DATA,
-                                             .word = gw_tcp_stream_word(1, s, 2 + mesh->lanes),
+                                             .word = gw_fabric_stream_word(1, s, 2 + mesh->lanes),
                                              .dialled = rank > to}};
             mesh->fds[rank][to][s] = -1;
             gw_cipher_start(&stream.seal, mesh->algorithm, keys[rank > to], GW_RECORD_DATA);
             gw_cipher_start(&stream.open, mesh->algorithm, keys[rank < to], GW_RECORD_DATA);
-            done = gw_tcp_adopt(*transport, &stream, err);
+            done = gw_fabric_adopt(*transport, &stream, err);
         }
     }
     drop_streams(mesh);

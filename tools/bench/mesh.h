@@ -3,15 +3,15 @@
 #ifndef GODWIT_TOOLS_BENCH_MESH_H
 #define GODWIT_TOOLS_BENCH_MESH_H
 
-#include "net/tcp.h"
+#include "net/fabric.h"
 
 enum { GW_MESH_PEERS = 16 };
 
 typedef struct gw_mesh {
     uint32_t count, lanes;
     gw_algorithm algorithm;
-    int finished[2], released[2];                            /* pipes: gw_mesh_finish */
-    int fds[GW_MESH_PEERS][GW_MESH_PEERS][2 + GW_TCP_LANES]; /* [of][to][stream] */
+    int finished[2], released[2];                               /* pipes: gw_mesh_finish */
+    int fds[GW_MESH_PEERS][GW_MESH_PEERS][2 + GW_FABRIC_LANES]; /* [of][to][stream] */
 } gw_mesh;
 
 /* The id of member `rank`. */

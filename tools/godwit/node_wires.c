@@ -2,7 +2,7 @@
 
 #include "core/check.h"
 #include "core/log.h"
-#include "net/tcp.h"
+#include "net/fabric.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -28,7 +28,7 @@ struct gw_wire {
     gw_incarnation life;
     gw_addr addr;
     gw_timer redial;
-    dial dials[2 + GW_TCP_LANES];
+    dial dials[2 + GW_FABRIC_LANES];
     uint32_t dialling;
     /* under the lock */
     bool standing;
@@ -163,7 +163,7 @@ static void on_ready(void *context, gw_stream *stream, const gw_remote *remote) 
     }
     d->stream = NULL;
     wire->dialling--;
-    if (!gw_tcp_adopt(wire->wires->transport, &detached, &err)) {
+    if (!gw_fabric_adopt(wire->wires->transport, &detached, &err)) {
         gw_log(GW_WARN, "node/wires", "data stream: %s", err.text);
         give_up(wire);
     }
@@ -197,7 +197,7 @@ static void dial_all(void *context) {
             .context = d, .ready = on_ready, .message = on_message, .closed = on_closed};
         gw_err err;
         d->stream = gw_stream_dial(wires->loop, wires->local, &wire->addr, GW_STREAM_DATA,
-                                   gw_tcp_stream_word(attempt, i, wires->streams), &events, &err);
+                                   gw_fabric_stream_word(attempt, i, wires->streams), &events, &err);
         if (!d->stream) {
             gw_log(GW_WARN, "node/wires", "data stream: %s", err.text);
             give_up(wire);
@@ -254,7 +254,7 @@ void gw_wires_adopt(gw_wires *wires, gw_stream *stream) {
     if (!good)
         gw_stream_close(stream);
     else
-        good = gw_tcp_adopt(wires->transport, &detached, &err);
+        good = gw_fabric_adopt(wires->transport, &detached, &err);
     if (!good) gw_log(GW_WARN, "node/wires", "data stream: %s", err.text);
 }
 
@@ -275,18 +275,18 @@ gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_fetch_pro
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&wires->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    gw_tcp_options options = {
+    gw_fabric_options options = {
         .lanes = 1,
         .events = {.context = wires, .completed = op_completed, .link_up = link_up, .link_down = link_down},
         .provider = *provider,
     };
-    if (!gw_tcp_open(&options, &wires->transport, err) ||
+    if (!gw_fabric_open(&options, &wires->transport, err) ||
         !gw_collective_open(wires->transport, done, done_context, &wires->collective, err)) {
         gw_wires_stop(wires);
         gw_wires_close(wires);
         return NULL;
     }
-    wires->streams = gw_tcp_streams(wires->transport);
+    wires->streams = gw_fabric_streams(wires->transport);
     return wires;
 }
 

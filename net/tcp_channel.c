@@ -1,4 +1,4 @@
-#include "net/channel.h"
+#include "net/tcp_channel.h"
 
 #include "core/check.h"
 
@@ -31,10 +31,8 @@ typedef struct cursor {
 
 typedef enum receive_state { RX_HEAD, RX_ASK, RX_LAND, RX_DROP } receive_state;
 
-struct gw_channel {
-    gw_lane_peer peer; /* first: gw_channel_of */
-    void *owner;
-    int fd;
+typedef struct tcp_channel {
+    gw_channel base;
     bool sealed;           /* frames travel in records */
     uint32_t payload_most; /* of a message */
     size_t record_most;    /* bytes of the longest record, all included; buffers hold two */
@@ -61,7 +59,13 @@ struct gw_channel {
     } rx;
 
     gw_cipher seal, open;
-};
+} tcp_channel;
+
+static const gw_channel_ops tcp_ops;
+
+static tcp_channel *tcp_of(gw_channel *channel) {
+    return (tcp_channel *)channel;
+}
 
 /* ---- cursor ---- */
 
@@ -148,45 +152,50 @@ static size_t longest_record(uint32_t payload_most) {
     return (frame > payload ? frame : payload) + GW_RECORD_HEADER + GW_RECORD_TAG;
 }
 
-gw_channel *gw_channel_open(gw_detached *stream, uint32_t lane, uint32_t payload_most, void *owner,
-                            gw_err *err) {
-    gw_channel *channel = calloc(1, sizeof *channel);
+void gw_detached_close(gw_detached *stream) {
+    if (stream->fd >= 0) close(stream->fd);
+    free(stream->ahead);
+    gw_cipher_wipe(&stream->seal);
+    gw_cipher_wipe(&stream->open);
+    *stream = (gw_detached){.fd = -1};
+}
+
+gw_channel *gw_tcp_channel_open(gw_detached *stream, uint32_t lane, uint64_t link, uint32_t payload_most,
+                                gw_err *err) {
+    tcp_channel *channel = calloc(1, sizeof *channel);
     bool sealed = stream->seal.algorithm != GW_ALGORITHM_PLAIN;
     size_t record_most = longest_record(payload_most), capacity = sealed ? 2 * record_most : AHEAD;
     if (capacity < stream->ahead_bytes) capacity = stream->ahead_bytes;
     uint8_t *bytes = malloc(capacity), *records = sealed ? malloc(2 * record_most) : NULL;
     if (channel == NULL || bytes == NULL || (sealed && records == NULL)) {
-        gw_fail(err, GW_E_NOMEM, "net/channel: no memory for a channel");
+        gw_fail(err, GW_E_NOMEM, "net/tcp_channel: no memory for a channel");
         free(channel);
         free(bytes);
         free(records);
-        close(stream->fd);
-        channel = NULL;
-    } else {
-        if (stream->ahead_bytes > 0) memcpy(bytes, stream->ahead, stream->ahead_bytes);
-        channel->peer = (gw_lane_peer){.id = stream->remote.id, .lane = lane};
-        channel->owner = owner;
-        channel->fd = stream->fd;
-        channel->sealed = sealed;
-        channel->payload_most = payload_most;
-        channel->record_most = record_most;
-        channel->seal = stream->seal;
-        channel->open = stream->open;
-        channel->tx.records = records;
-        channel->rx.bytes = bytes;
-        channel->rx.end = stream->ahead_bytes;
-        channel->rx.capacity = capacity;
-        tune_socket(channel->fd);
+        gw_detached_close(stream);
+        return NULL;
     }
-    free(stream->ahead);
-    gw_cipher_wipe(&stream->seal);
-    gw_cipher_wipe(&stream->open);
-    *stream = (gw_detached){.fd = -1};
-    return channel;
+    if (stream->ahead_bytes > 0) memcpy(bytes, stream->ahead, stream->ahead_bytes);
+    channel->base = (gw_channel){
+        .peer = {.id = stream->remote.id, .lane = lane, .link = link}, .ops = &tcp_ops, .fd = stream->fd};
+    channel->sealed = sealed;
+    channel->payload_most = payload_most;
+    channel->record_most = record_most;
+    channel->seal = stream->seal;
+    channel->open = stream->open;
+    channel->tx.records = records;
+    channel->rx.bytes = bytes;
+    channel->rx.end = stream->ahead_bytes;
+    channel->rx.capacity = capacity;
+    tune_socket(stream->fd);
+    stream->fd = -1;
+    gw_detached_close(stream);
+    return &channel->base;
 }
 
-void gw_channel_close(gw_channel *channel) {
-    close(channel->fd);
+static void tcp_close(gw_channel *base) {
+    tcp_channel *channel = tcp_of(base);
+    close(channel->base.fd);
     gw_cipher_wipe(&channel->seal);
     gw_cipher_wipe(&channel->open);
     free(channel->tx.own);
@@ -196,26 +205,16 @@ void gw_channel_close(gw_channel *channel) {
     free(channel);
 }
 
-int gw_channel_fd(const gw_channel *channel) {
-    return channel->fd;
-}
-void *gw_channel_owner(const gw_channel *channel) {
-    return channel->owner;
-}
-gw_lane_peer *gw_channel_peer(gw_channel *channel) {
-    return &channel->peer;
-}
-gw_channel *gw_channel_of(gw_lane_peer *peer) {
-    return (gw_channel *)peer;
-}
-bool gw_channel_is_parked(const gw_channel *channel) {
-    return channel->rx.parked;
-}
-void gw_channel_resume(gw_channel *channel) {
-    channel->rx.parked = false;
+static bool tcp_is_parked(const gw_channel *base) {
+    return ((const tcp_channel *)base)->rx.parked;
 }
 
-bool gw_channel_release(gw_channel *channel) {
+static void tcp_resume(gw_channel *base) {
+    tcp_of(base)->rx.parked = false;
+}
+
+static bool tcp_release(gw_channel *base) {
+    tcp_channel *channel = tcp_of(base);
     if (channel->rx.state == RX_LAND) channel->rx.state = RX_DROP;
     if (!channel->tx.active || channel->tx.own != NULL) return true;
     size_t left = channel->tx.payload.left;
@@ -233,9 +232,9 @@ bool gw_channel_release(gw_channel *channel) {
 
 /* ---- sending ---- */
 
-static bool take_next(gw_channel *channel, const gw_lane_user *user) {
+static bool take_next(tcp_channel *channel, const gw_lane_user *user) {
     gw_lane_message message;
-    if (!user->next(user->context, &channel->peer, &message)) return false;
+    if (!user->next(user->context, &channel->base.peer, &message)) return false;
     GW_CHECK(message.bytes <= channel->payload_most);
     gw_writer w = gw_writer_on(channel->tx.frame, FRAME);
     gw_put_u32(&w, FRAME_VERSION);
@@ -248,10 +247,10 @@ static bool take_next(gw_channel *channel, const gw_lane_user *user) {
     return true;
 }
 
-static void finish_sending(gw_channel *channel, const gw_lane_user *user) {
+static void finish_sending(tcp_channel *channel, const gw_lane_user *user) {
     channel->tx.active = false;
     if (channel->tx.own == NULL) {
-        user->sent(user->context, &channel->peer);
+        user->sent(user->context, &channel->base.peer);
         return;
     }
     free(channel->tx.own);
@@ -261,11 +260,11 @@ static void finish_sending(gw_channel *channel, const gw_lane_user *user) {
 static gw_flow socket_trouble(const char *verb, gw_err *err) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return GW_FLOW_BLOCKED;
     if (errno == EINTR) return GW_FLOW_MORE;
-    gw_fail(err, GW_E_PEER, "net/channel: %s: %s", verb, strerror(errno));
+    gw_fail(err, GW_E_PEER, "net/tcp_channel: %s: %s", verb, strerror(errno));
     return GW_FLOW_BROKEN;
 }
 
-static gw_flow send_plain(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow send_plain(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
     if (!channel->tx.active && !take_next(channel, user)) return GW_FLOW_IDLE;
     struct iovec parts[PARTS];
     uint32_t count = 0;
@@ -274,7 +273,7 @@ static gw_flow send_plain(gw_channel *channel, const gw_lane_user *user, gw_err 
         parts[count++] = (struct iovec){channel->tx.frame + channel->tx.frame_sent, frame_left};
     count += cursor_parts(&channel->tx.payload, parts + count, PARTS - count, &payload);
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
-    ssize_t sent = sendmsg(channel->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t sent = sendmsg(channel->base.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0) return socket_trouble("send", err);
     size_t of_frame = (size_t)sent < frame_left ? (size_t)sent : frame_left;
     channel->tx.frame_sent += of_frame;
@@ -284,7 +283,7 @@ static gw_flow send_plain(gw_channel *channel, const gw_lane_user *user, gw_err 
 }
 
 /* Seals the next record of the message in hand at the end of tx.records. */
-static bool seal_record(gw_channel *channel, gw_err *err) {
+static bool seal_record(tcp_channel *channel, gw_err *err) {
     uint8_t *record = channel->tx.records + channel->tx.end, *plain = record + GW_RECORD_HEADER;
     cursor *payload = &channel->tx.payload;
     const uint8_t *from = plain;
@@ -311,7 +310,7 @@ static bool seal_record(gw_channel *channel, gw_err *err) {
     return true;
 }
 
-static gw_flow send_sealed(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow send_sealed(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
     if (channel->tx.start == channel->tx.end) channel->tx.start = channel->tx.end = 0;
     while (channel->tx.start == 0 && 2 * channel->record_most - channel->tx.end >= channel->record_most) {
         if (!channel->tx.active && !take_next(channel, user)) break;
@@ -319,36 +318,37 @@ static gw_flow send_sealed(gw_channel *channel, const gw_lane_user *user, gw_err
         if (channel->tx.payload.left == 0) finish_sending(channel, user);
     }
     if (channel->tx.end == 0) return GW_FLOW_IDLE;
-    ssize_t sent = send(channel->fd, channel->tx.records + channel->tx.start,
+    ssize_t sent = send(channel->base.fd, channel->tx.records + channel->tx.start,
                         channel->tx.end - channel->tx.start, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0) return socket_trouble("send", err);
     channel->tx.start += (size_t)sent;
     return GW_FLOW_MORE;
 }
 
-gw_flow gw_channel_send(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow tcp_send(gw_channel *base, const gw_lane_user *user, gw_err *err) {
+    tcp_channel *channel = tcp_of(base);
     return channel->sealed ? send_sealed(channel, user, err) : send_plain(channel, user, err);
 }
 
 /* ---- receiving ---- */
 
 static gw_flow broken(gw_err *err, const char *what) {
-    gw_fail(err, GW_E_PEER, "net/channel: %s", what);
+    gw_fail(err, GW_E_PEER, "net/tcp_channel: %s", what);
     return GW_FLOW_BROKEN;
 }
 
-static void finish_receiving(gw_channel *channel, const gw_lane_user *user) {
+static void finish_receiving(tcp_channel *channel, const gw_lane_user *user) {
     bool landed = channel->rx.state == RX_LAND;
     channel->rx.state = RX_HEAD;
-    if (landed) user->landed(user->context, &channel->peer);
+    if (landed) user->landed(user->context, &channel->base.peer);
 }
 
 /* Asks the user about the message whose header is in. */
-static gw_flow ask(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow ask(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
     gw_lane_message *message = &channel->rx.message;
     message->parts = NULL;
     message->part_count = 0;
-    switch (user->arrive(user->context, &channel->peer, message)) {
+    switch (user->arrive(user->context, &channel->base.peer, message)) {
     case GW_ARRIVAL_PARK:
         channel->rx.parked = true;
         return GW_FLOW_IDLE;
@@ -366,7 +366,7 @@ static gw_flow ask(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
     return GW_FLOW_MORE;
 }
 
-static bool parse_frame(gw_channel *channel, const uint8_t *frame) {
+static bool parse_frame(tcp_channel *channel, const uint8_t *frame) {
     gw_reader r = gw_reader_on(frame, FRAME);
     uint32_t version = gw_get_u32(&r);
     channel->rx.message.bytes = gw_get_u32(&r);
@@ -376,7 +376,7 @@ static bool parse_frame(gw_channel *channel, const uint8_t *frame) {
 }
 
 /* Moves payload that lies at `bytes` to its place. */
-static void take_payload(gw_channel *channel, const gw_lane_user *user, uint8_t *bytes, size_t count) {
+static void take_payload(tcp_channel *channel, const gw_lane_user *user, uint8_t *bytes, size_t count) {
     cursor *payload = &channel->rx.payload;
     if (channel->rx.state == RX_LAND)
         cursor_copy(payload, bytes, count, false);
@@ -386,7 +386,7 @@ static void take_payload(gw_channel *channel, const gw_lane_user *user, uint8_t 
 }
 
 /* Uses what has been read. MORE: all used that can be. */
-static gw_flow use_plain(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow use_plain(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
     for (;;) {
         size_t have = channel->rx.end - channel->rx.start;
         uint8_t *bytes = channel->rx.bytes + channel->rx.start;
@@ -406,7 +406,7 @@ static gw_flow use_plain(gw_channel *channel, const gw_lane_user *user, gw_err *
     }
 }
 
-static void close_up(gw_channel *channel) {
+static void close_up(tcp_channel *channel) {
     size_t have = channel->rx.end - channel->rx.start;
     if (channel->rx.start == 0) return;
     memmove(channel->rx.bytes, channel->rx.bytes + channel->rx.start, have);
@@ -414,7 +414,7 @@ static void close_up(gw_channel *channel) {
     channel->rx.end = have;
 }
 
-static gw_flow receive_plain(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow receive_plain(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
     gw_flow flow = use_plain(channel, user, err);
     if (flow != GW_FLOW_MORE) return flow;
     close_up(channel);
@@ -434,7 +434,7 @@ static gw_flow receive_plain(gw_channel *channel, const gw_lane_user *user, gw_e
         parts[count++] =
             (struct iovec){channel->rx.bytes + channel->rx.end, channel->rx.capacity - channel->rx.end};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
-    ssize_t got = recvmsg(channel->fd, &message, MSG_DONTWAIT);
+    ssize_t got = recvmsg(channel->base.fd, &message, MSG_DONTWAIT);
     if (got < 0) return socket_trouble("receive", err);
     if (got == 0) return broken(err, "the peer closed the connection");
     size_t of_payload = (size_t)got < direct ? (size_t)got : direct;
@@ -450,8 +450,8 @@ static gw_flow receive_plain(gw_channel *channel, const gw_lane_user *user, gw_e
 }
 
 /* Opens one whole record and uses its content. */
-static gw_flow use_record(gw_channel *channel, const gw_lane_user *user, uint8_t *record, size_t record_bytes,
-                          gw_err *err) {
+static gw_flow use_record(tcp_channel *channel, const gw_lane_user *user, uint8_t *record,
+                          size_t record_bytes, gw_err *err) {
     uint8_t *plain = record + GW_RECORD_HEADER;
     size_t length = record_bytes - gw_record_bytes(&channel->open, 0);
     bool payload = channel->rx.state == RX_LAND || channel->rx.state == RX_DROP;
@@ -481,7 +481,7 @@ static gw_flow use_record(gw_channel *channel, const gw_lane_user *user, uint8_t
 }
 
 /* A header record is used in two goes: asking may park, and its payload must wait with it. */
-static gw_flow use_sealed(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow use_sealed(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
     for (;;) {
         size_t have = channel->rx.end - channel->rx.start, record_bytes;
         uint8_t *record = channel->rx.bytes + channel->rx.start;
@@ -507,11 +507,11 @@ static gw_flow use_sealed(gw_channel *channel, const gw_lane_user *user, gw_err 
     }
 }
 
-static gw_flow receive_sealed(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow receive_sealed(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
     gw_flow flow = use_sealed(channel, user, err);
     if (flow != GW_FLOW_MORE) return flow;
     close_up(channel);
-    ssize_t got = recv(channel->fd, channel->rx.bytes + channel->rx.end,
+    ssize_t got = recv(channel->base.fd, channel->rx.bytes + channel->rx.end,
                        channel->rx.capacity - channel->rx.end, MSG_DONTWAIT);
     if (got < 0) return socket_trouble("receive", err);
     if (got == 0) return broken(err, "the peer closed the connection");
@@ -519,7 +519,17 @@ static gw_flow receive_sealed(gw_channel *channel, const gw_lane_user *user, gw_
     return use_sealed(channel, user, err);
 }
 
-gw_flow gw_channel_receive(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow tcp_receive(gw_channel *base, const gw_lane_user *user, gw_err *err) {
+    tcp_channel *channel = tcp_of(base);
     if (channel->rx.parked) return GW_FLOW_IDLE;
     return channel->sealed ? receive_sealed(channel, user, err) : receive_plain(channel, user, err);
 }
+
+static const gw_channel_ops tcp_ops = {
+    .send = tcp_send,
+    .receive = tcp_receive,
+    .release = tcp_release,
+    .resume = tcp_resume,
+    .is_parked = tcp_is_parked,
+    .close = tcp_close,
+};

@@ -1,4 +1,4 @@
-#include "net/tcp_lane.h"
+#include "net/lane_thread.h"
 
 #include "core/check.h"
 #include "net/loop.h"
@@ -12,25 +12,30 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { EVENTS = 32, ROUNDS = 16 /* of work between two looks at the sockets */ };
+enum {
+    EVENTS = 32,
+    ROUNDS = 16, /* of work between two looks at the sockets */
+    LINGER_NS =
+        20000, /* polled channels are looked at for so long before the thread sleeps: a wake-up costs more */
+};
 
 /* A channel's place in the lane. */
 typedef struct seat {
     struct seat *next; /* in the inbox */
     gw_channel *channel;
-    gw_tcp_link *link;
-    bool readable, writable; /* edge-triggered: true until the socket says otherwise */
+    gw_data_link *link;
+    bool readable, writable; /* edge-triggered: true until the channel says otherwise */
     bool ending;             /* the peer has closed its side: read on until its last byte */
     bool pushed;             /* the user may have something to send, or bytes wait half sent */
     bool refused;            /* by the user, or out of memory: `trouble` says why */
     gw_err trouble;
 } seat;
 
-struct gw_tcp_lane {
-    uint32_t number, payload_most;
+struct gw_lane_thread {
+    uint32_t number;
     gw_lane_user user;
     bool used; /* user is set */
-    gw_tcp_lane_broken *broken;
+    gw_lane_broken *broken;
     void *context;
     pthread_t thread;
     pthread_mutex_t gate;
@@ -44,52 +49,69 @@ struct gw_tcp_lane {
     /* inside the gate */
     seat **seats;
     uint32_t seat_count, seat_capacity;
+    uint32_t polled_count; /* of the seats */
+    gw_lane_watch *watches[GW_LANE_WATCHES];
+    uint32_t watch_count;
     uint64_t alarm_ns;
 };
 
-void gw_tcp_link_forget(gw_tcp_link *link) {
+void gw_data_link_forget(gw_data_link *link) {
     if (atomic_fetch_sub(&link->references, 1) == 1) free(link);
 }
 
 static seat *seat_of(gw_lane_peer *peer) {
-    return gw_channel_owner(gw_channel_of(peer));
+    return gw_channel_of(peer)->owner;
+}
+
+static bool is_parked(const seat *s) {
+    return s->channel->ops->is_parked(s->channel);
+}
+
+static bool is_polled(const seat *s) {
+    return s->channel->ops->arm != NULL;
+}
+
+static void resume(gw_channel *channel) {
+    channel->ops->resume(channel);
 }
 
 /* ---- seats ---- */
 
 static void free_seat(seat *s) {
-    gw_channel_close(s->channel);
-    gw_tcp_link_forget(s->link);
+    s->channel->ops->close(s->channel);
+    gw_data_link_forget(s->link);
     free(s);
 }
 
 /* Takes away seat i. With `why`: it broke by itself. */
-static void drop_seat(gw_tcp_lane *lane, uint32_t i, const gw_err *why) {
+static void drop_seat(gw_lane_thread *lane, uint32_t i, const gw_err *why) {
     seat *s = lane->seats[i];
     lane->seats[i] = lane->seats[--lane->seat_count];
-    if (lane->used) lane->user.down(lane->user.context, gw_channel_peer(s->channel));
+    lane->polled_count -= is_polled(s);
+    if (lane->used) lane->user.down(lane->user.context, &s->channel->peer);
     if (why != NULL) lane->broken(lane->context, s->link, why);
     free_seat(s);
 }
 
-static bool seat_down(gw_tcp_lane *lane, seat *s, gw_err *err) {
+static bool seat_down(gw_lane_thread *lane, seat *s, gw_err *err) {
     if (lane->seat_count == lane->seat_capacity) {
         uint32_t capacity = lane->seat_capacity == 0 ? 8 : 2 * lane->seat_capacity;
         seat **seats = realloc(lane->seats, capacity * sizeof(seat *));
-        if (seats == NULL) return gw_fail(err, GW_E_NOMEM, "net/tcp_lane: no memory for a channel");
+        if (seats == NULL) return gw_fail(err, GW_E_NOMEM, "net/lane_thread: no memory for a channel");
         lane->seats = seats;
         lane->seat_capacity = capacity;
     }
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = s};
-    if (epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, gw_channel_fd(s->channel), &event) != 0)
-        return gw_fail_errno(err, errno, "net/tcp_lane: epoll_ctl");
+    if (epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, s->channel->fd, &event) != 0)
+        return gw_fail_errno(err, errno, "net/lane_thread: epoll_ctl");
     lane->seats[lane->seat_count++] = s;
-    if (lane->used) lane->user.up(lane->user.context, gw_channel_peer(s->channel));
+    lane->polled_count += is_polled(s);
+    if (lane->used) lane->user.up(lane->user.context, &s->channel->peer);
     return true;
 }
 
 /* Drops the channels of ended links and takes new ones, in this order: a link's successor comes after it. */
-static void take_inbox(gw_tcp_lane *lane) {
+static void take_inbox(gw_lane_thread *lane) {
     for (uint32_t i = lane->seat_count; i > 0; i--)
         if (atomic_load(&lane->seats[i - 1]->link->ended)) drop_seat(lane, i - 1, NULL);
     pthread_mutex_lock(&lane->inbox_lock);
@@ -119,20 +141,20 @@ static void take_inbox(gw_tcp_lane *lane) {
 /* ---- the thread ---- */
 
 /* One round of work on a seat. False: it is broken, err says why. */
-static bool serve(gw_tcp_lane *lane, seat *s, gw_err *err) {
+static bool serve(gw_lane_thread *lane, seat *s, gw_err *err) {
     if (s->refused) {
         *err = s->trouble;
         return false;
     }
     if (s->readable) {
-        gw_flow flow = gw_channel_receive(s->channel, &lane->user, err);
+        gw_flow flow = s->channel->ops->receive(s->channel, &lane->user, err);
         if (flow == GW_FLOW_BROKEN) return false;
         if (flow == GW_FLOW_BLOCKED && !s->ending) s->readable = false;
         if (flow == GW_FLOW_IDLE && s->ending)
-            return gw_fail(err, GW_E_PEER, "net/tcp_lane: the peer closed the connection");
+            return gw_fail(err, GW_E_PEER, "net/lane_thread: the peer closed the connection");
     }
     if (s->writable && s->pushed) {
-        gw_flow flow = gw_channel_send(s->channel, &lane->user, err);
+        gw_flow flow = s->channel->ops->send(s->channel, &lane->user, err);
         if (flow == GW_FLOW_BROKEN) return false;
         if (flow == GW_FLOW_BLOCKED) s->writable = false;
         if (flow == GW_FLOW_IDLE) s->pushed = false;
@@ -141,11 +163,11 @@ static bool serve(gw_tcp_lane *lane, seat *s, gw_err *err) {
 }
 
 static bool has_work(const seat *s) {
-    return s->refused || (s->readable && !gw_channel_is_parked(s->channel)) || (s->writable && s->pushed);
+    return s->refused || (s->readable && !is_parked(s)) || (s->writable && s->pushed);
 }
 
 /* True while there is more to do without waiting. */
-static bool serve_all(gw_tcp_lane *lane) {
+static bool serve_all(gw_lane_thread *lane) {
     bool busy = false;
     for (uint32_t i = lane->seat_count; i > 0; i--) {
         gw_err err;
@@ -156,26 +178,29 @@ static bool serve_all(gw_tcp_lane *lane) {
     return busy;
 }
 
-static void note_events(gw_tcp_lane *lane, const struct epoll_event *events, int count) {
+static void note_events(gw_lane_thread *lane, const struct epoll_event *events, int count) {
     for (int i = 0; i < count; i++) {
         seat *s = events[i].data.ptr;
-        if (s == NULL) {
+        if (events[i].data.ptr == &lane->event_fd) {
             uint64_t ignored;
             GW_CHECK(read(lane->event_fd, &ignored, sizeof ignored) == sizeof ignored || errno == EAGAIN);
             continue;
         }
+        if (events[i].data.ptr == NULL) continue; /* a watch: all are polled */
+        if (is_polled(s)) s->readable = s->writable = true;
+        if (is_polled(s)) continue;
         if (events[i].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) s->readable = true;
         if (events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) s->ending = true;
         if (events[i].events & EPOLLOUT) s->writable = true;
         /* Parked, and the peer is gone: what it would have sent after the parked message never comes. */
-        if (s->ending && gw_channel_is_parked(s->channel)) {
+        if (s->ending && is_parked(s)) {
             s->refused = true;
-            gw_fail(&s->trouble, GW_E_PEER, "net/tcp_lane: the peer closed the connection");
+            gw_fail(&s->trouble, GW_E_PEER, "net/lane_thread: the peer closed the connection");
         }
     }
 }
 
-static int wait_ms(const gw_tcp_lane *lane) {
+static int wait_ms(const gw_lane_thread *lane) {
     if (lane->alarm_ns == UINT64_MAX) return -1;
     uint64_t now = gw_now_ns();
     if (now >= lane->alarm_ns) return 0;
@@ -183,12 +208,12 @@ static int wait_ms(const gw_tcp_lane *lane) {
     return ms > 60000 ? 60000 : (int)ms;
 }
 
-static void enter_own_gate(gw_tcp_lane *lane) {
+static void enter_own_gate(gw_lane_thread *lane) {
     while (atomic_load(&lane->visitors) > 0) sched_yield();
     pthread_mutex_lock(&lane->gate);
 }
 
-static void heed_calls(gw_tcp_lane *lane) {
+static void heed_calls(gw_lane_thread *lane) {
     bool called = atomic_exchange(&lane->called, false);
     if (called) take_inbox(lane);
     if (lane->alarm_ns != UINT64_MAX && gw_now_ns() >= lane->alarm_ns) {
@@ -198,20 +223,59 @@ static void heed_calls(gw_tcp_lane *lane) {
     if (called && lane->used) lane->user.woken(lane->user.context, lane->number);
 }
 
+/* One look at everything that is polled; true when there was anything. */
+static bool poll_once(gw_lane_thread *lane) {
+    bool busy = false;
+    for (uint32_t i = 0; i < lane->watch_count; i++)
+        busy = lane->watches[i]->poll(lane->watches[i]->context) || busy;
+    if (lane->polled_count == 0 || !lane->used) return busy;
+    for (uint32_t i = 0; i < lane->seat_count; i++) {
+        seat *s = lane->seats[i];
+        if (is_polled(s)) s->readable = s->writable = true;
+    }
+    return serve_all(lane) || busy;
+}
+
+/* Looks at what is polled for a while; true when there was anything. */
+static bool linger(gw_lane_thread *lane) {
+    if (lane->polled_count + lane->watch_count == 0) return false;
+    uint64_t end = gw_now_ns() + LINGER_NS;
+    do {
+        if (poll_once(lane)) return true;
+    } while (gw_now_ns() < end && !atomic_load(&lane->called) && atomic_load(&lane->visitors) == 0);
+    return false;
+}
+
+/* Has everything that is polled call when there is something; false when there is already. */
+static bool arm(gw_lane_thread *lane) {
+    bool quiet = true;
+    for (uint32_t i = 0; i < lane->watch_count; i++)
+        quiet = lane->watches[i]->arm(lane->watches[i]->context) && quiet;
+    for (uint32_t i = 0; i < lane->seat_count && lane->used; i++) {
+        seat *s = lane->seats[i];
+        if (!is_polled(s) || s->channel->ops->arm(s->channel, !is_parked(s), s->pushed)) continue;
+        s->readable = s->writable = true;
+        quiet = false;
+    }
+    return quiet;
+}
+
 static void *lane_main(void *argument) {
-    gw_tcp_lane *lane = argument;
+    gw_lane_thread *lane = argument;
     struct epoll_event events[EVENTS];
     int count = 0;
     while (!atomic_load(&lane->closing)) {
         enter_own_gate(lane);
         note_events(lane, events, count);
         heed_calls(lane);
-        bool busy = lane->used && serve_all(lane);
+        bool spin = atomic_load(&lane->spin), busy = poll_once(lane);
+        busy = (lane->used && serve_all(lane)) || busy;
         for (uint32_t round = 1; busy && round < ROUNDS && !atomic_load(&lane->called); round++)
             busy = serve_all(lane);
+        busy = busy || linger(lane) || (!spin && !arm(lane));
         int timeout = wait_ms(lane);
         pthread_mutex_unlock(&lane->gate);
-        if (busy || atomic_load(&lane->spin)) timeout = 0;
+        if (busy || spin) timeout = 0;
         if (timeout != 0) {
             atomic_store(&lane->asleep, true);
             if (atomic_load(&lane->called) || atomic_load(&lane->closing)) timeout = 0;
@@ -225,19 +289,19 @@ static void *lane_main(void *argument) {
 
 /* ---- from outside ---- */
 
-static bool start_thread(gw_tcp_lane *lane, gw_err *err) {
+static bool start_thread(gw_lane_thread *lane, gw_err *err) {
     lane->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     lane->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &lane->event_fd};
     if (lane->epoll_fd < 0 || lane->event_fd < 0 ||
         epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, lane->event_fd, &event) != 0)
-        return gw_fail_errno(err, errno, "net/tcp_lane: epoll");
+        return gw_fail_errno(err, errno, "net/lane_thread: epoll");
     int failed = pthread_create(&lane->thread, NULL, lane_main, lane);
-    if (failed != 0) return gw_fail_errno(err, failed, "net/tcp_lane: pthread_create");
+    if (failed != 0) return gw_fail_errno(err, failed, "net/lane_thread: pthread_create");
     return true;
 }
 
-static void free_lane(gw_tcp_lane *lane) {
+static void free_lane(gw_lane_thread *lane) {
     if (lane->epoll_fd >= 0) close(lane->epoll_fd);
     if (lane->event_fd >= 0) close(lane->event_fd);
     pthread_mutex_destroy(&lane->gate);
@@ -246,15 +310,13 @@ static void free_lane(gw_tcp_lane *lane) {
     free(lane);
 }
 
-gw_tcp_lane *gw_tcp_lane_open(uint32_t number, uint32_t payload_most, gw_tcp_lane_broken *broken,
-                              void *context, gw_err *err) {
-    gw_tcp_lane *lane = calloc(1, sizeof *lane);
+gw_lane_thread *gw_lane_thread_open(uint32_t number, gw_lane_broken *broken, void *context, gw_err *err) {
+    gw_lane_thread *lane = calloc(1, sizeof *lane);
     if (lane == NULL) {
-        gw_fail(err, GW_E_NOMEM, "net/tcp_lane: no memory for a lane");
+        gw_fail(err, GW_E_NOMEM, "net/lane_thread: no memory for a lane");
         return NULL;
     }
     lane->number = number;
-    lane->payload_most = payload_most;
     lane->broken = broken;
     lane->context = context;
     lane->alarm_ns = UINT64_MAX;
@@ -268,14 +330,14 @@ gw_tcp_lane *gw_tcp_lane_open(uint32_t number, uint32_t payload_most, gw_tcp_lan
     return lane;
 }
 
-static void call(gw_tcp_lane *lane) {
+static void call(gw_lane_thread *lane) {
     atomic_store(&lane->called, true);
     if (!atomic_exchange(&lane->asleep, false)) return;
     uint64_t one = 1;
     GW_CHECK(write(lane->event_fd, &one, sizeof one) == sizeof one || errno == EAGAIN);
 }
 
-void gw_tcp_lane_stop(gw_tcp_lane *lane) {
+void gw_lane_thread_stop(gw_lane_thread *lane) {
     atomic_store(&lane->closing, true);
     call(lane);
     pthread_join(lane->thread, NULL);
@@ -283,20 +345,19 @@ void gw_tcp_lane_stop(gw_tcp_lane *lane) {
     while (lane->seat_count > 0) drop_seat(lane, lane->seat_count - 1, NULL);
 }
 
-void gw_tcp_lane_close(gw_tcp_lane *lane) {
+void gw_lane_thread_close(gw_lane_thread *lane) {
     GW_CHECK(atomic_load(&lane->closing) && lane->seat_count == 0);
     free_lane(lane);
 }
 
-bool gw_tcp_lane_add(gw_tcp_lane *lane, gw_detached *stream, gw_tcp_link *link, gw_err *err) {
+bool gw_lane_thread_add(gw_lane_thread *lane, gw_channel *channel, gw_data_link *link, gw_err *err) {
     seat *s = calloc(1, sizeof *s);
-    gw_channel *channel = gw_channel_open(stream, lane->number, lane->payload_most, s, err);
-    if (s == NULL || channel == NULL) {
-        if (channel != NULL) gw_channel_close(channel);
-        free(s);
-        return gw_fail(err, GW_E_NOMEM, "net/tcp_lane: no memory for a channel");
+    if (s == NULL) {
+        channel->ops->close(channel);
+        return gw_fail(err, GW_E_NOMEM, "net/lane_thread: no memory for a channel");
     }
     *s = (seat){.channel = channel, .link = link, .readable = true, .writable = true};
+    channel->owner = s;
     atomic_fetch_add(&link->references, 1);
     pthread_mutex_lock(&lane->inbox_lock);
     s->next = lane->inbox;
@@ -306,72 +367,96 @@ bool gw_tcp_lane_add(gw_tcp_lane *lane, gw_detached *stream, gw_tcp_link *link, 
     return true;
 }
 
-void gw_tcp_lane_wake(gw_tcp_lane *lane) {
+bool gw_lane_thread_watch(gw_lane_thread *lane, gw_lane_watch *watch, gw_err *err) {
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = NULL};
+    gw_lane_thread_enter(lane);
+    bool done = lane->watch_count < GW_LANE_WATCHES ||
+                gw_fail(err, GW_E_LIMIT, "net/lane_thread: more than %d watches", GW_LANE_WATCHES);
+    if (done && epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, watch->fd, &event) != 0)
+        done = gw_fail_errno(err, errno, "net/lane_thread: epoll_ctl");
+    if (done) lane->watches[lane->watch_count++] = watch;
+    gw_lane_thread_leave(lane);
+    if (done) call(lane); /* it is armed before the thread sleeps again */
+    return done;
+}
+
+void gw_lane_thread_unwatch(gw_lane_thread *lane, gw_lane_watch *watch) {
+    gw_lane_thread_enter(lane);
+    for (uint32_t i = 0; i < lane->watch_count; i++) {
+        if (lane->watches[i] != watch) continue;
+        lane->watches[i] = lane->watches[--lane->watch_count];
+        (void)epoll_ctl(lane->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+        break;
+    }
+    gw_lane_thread_leave(lane);
+}
+
+void gw_lane_thread_wake(gw_lane_thread *lane) {
     call(lane);
 }
 
-void gw_tcp_lane_spin(gw_tcp_lane *lane, bool spin) {
+void gw_lane_thread_spin(gw_lane_thread *lane, bool spin) {
     atomic_store(&lane->spin, spin);
     call(lane);
 }
 
-void gw_tcp_lane_enter(gw_tcp_lane *lane) {
+void gw_lane_thread_enter(gw_lane_thread *lane) {
     atomic_fetch_add(&lane->visitors, 1);
     pthread_mutex_lock(&lane->gate);
 }
 
-void gw_tcp_lane_leave(gw_tcp_lane *lane) {
+void gw_lane_thread_leave(gw_lane_thread *lane) {
     pthread_mutex_unlock(&lane->gate);
     atomic_fetch_sub(&lane->visitors, 1);
 }
 
-void gw_tcp_lane_use(gw_tcp_lane *lane, const gw_lane_user *user) {
+void gw_lane_thread_use(gw_lane_thread *lane, const gw_lane_user *user) {
     lane->used = user != NULL;
     lane->alarm_ns = UINT64_MAX;
     if (user == NULL) {
         /* What a past user left half sent or half landed must not be touched again. */
         for (uint32_t i = 0; i < lane->seat_count; i++)
-            (void)gw_tcp_lane_release(lane, gw_channel_peer(lane->seats[i]->channel));
+            (void)gw_lane_thread_release(lane, &lane->seats[i]->channel->peer);
         return;
     }
     lane->user = *user;
     for (uint32_t i = 0; i < lane->seat_count; i++) {
-        gw_channel_resume(lane->seats[i]->channel);
-        lane->user.up(lane->user.context, gw_channel_peer(lane->seats[i]->channel));
+        resume(lane->seats[i]->channel);
+        lane->user.up(lane->user.context, &lane->seats[i]->channel->peer);
     }
     if (lane->seat_count > 0) call(lane);
 }
 
 /* ---- inside the gate ---- */
 
-void gw_tcp_lane_refresh(gw_tcp_lane *lane) {
+void gw_lane_thread_refresh(gw_lane_thread *lane) {
     take_inbox(lane);
 }
 
-void gw_tcp_lane_push(gw_tcp_lane *lane, gw_lane_peer *peer) {
+void gw_lane_thread_push(gw_lane_thread *lane, gw_lane_peer *peer) {
     GW_CHECK(peer->lane == lane->number);
     seat_of(peer)->pushed = true;
 }
 
-void gw_tcp_lane_resume(gw_tcp_lane *lane, gw_lane_peer *peer) {
+void gw_lane_thread_resume(gw_lane_thread *lane, gw_lane_peer *peer) {
     GW_CHECK(peer->lane == lane->number);
-    gw_channel_resume(gw_channel_of(peer));
+    resume(gw_channel_of(peer));
 }
 
-bool gw_tcp_lane_release(gw_tcp_lane *lane, gw_lane_peer *peer) {
+bool gw_lane_thread_release(gw_lane_thread *lane, gw_lane_peer *peer) {
     GW_CHECK(peer->lane == lane->number);
     seat *s = seat_of(peer);
     s->pushed = true; /* the rest of a message goes on, also when no user pushes again */
-    if (gw_channel_release(gw_channel_of(peer))) return true;
+    if (gw_channel_of(peer)->ops->release(gw_channel_of(peer))) return true;
     s->refused = true;
-    return gw_fail(&s->trouble, GW_E_NOMEM, "net/tcp_lane: no memory to let go of a message");
+    return gw_fail(&s->trouble, GW_E_NOMEM, "net/lane_thread: no memory to let go of a message");
 }
 
-void gw_tcp_lane_alarm(gw_tcp_lane *lane, uint64_t at_ns) {
+void gw_lane_thread_alarm(gw_lane_thread *lane, uint64_t at_ns) {
     lane->alarm_ns = at_ns;
 }
 
-void gw_tcp_lane_refuse(gw_tcp_lane *lane, gw_lane_peer *peer, const gw_err *why) {
+void gw_lane_thread_refuse(gw_lane_thread *lane, gw_lane_peer *peer, const gw_err *why) {
     GW_CHECK(peer->lane == lane->number);
     seat *s = seat_of(peer);
     s->refused = true;

@@ -1,0 +1,102 @@
+/* A *path* is a faster way to a peer than the TCP streams of its link: shared memory (net/shm.h), RDMA. It is
+ * an upgrade of a standing link: the fabric (net/fabric.h) keeps the TCP stream for small operations, over
+ * which the two sides agree and tell each other what they need (it is authenticated and encrypted, so a path
+ * needs no key exchange of its own), and which notices a peer's death.
+ *
+ * Life. Each side describes itself by a *card*; one side of the pair *leads*: it looks at both cards, opens
+ * an *end* of the path, and has the other side open one; the ends talk (`tell`, `message`) until the leading
+ * one is `ready`, which means that both sides can take channels and operations. From then on all lanes but
+ * the small operations' have channels of the path, and operations are offered to `post`. Whatever fails is
+ * said by `failed`: before that, the pair uses another path; afterwards the link is down, with this reason.
+ *
+ * Threads. The *control thread* runs host->loop: all functions of a path are called on it, but post and
+ * abandon (any thread) and fence_begin, fence_end and word (any thread, see there). A path may use the loop
+ * for its own descriptors and timers. host functions may be called from any thread. */
+#ifndef GODWIT_NET_PATH_H
+#define GODWIT_NET_PATH_H
+
+#include "net/channel.h"
+#include "net/lane_thread.h"
+#include "net/loop.h"
+#include "net/words.h"
+
+enum {
+    GW_PATH_CARD_BYTES = 512,     /* longest card */
+    GW_PATH_MESSAGE_BYTES = 2048, /* longest message between ends */
+    GW_PATH_STREAMS = 10,         /* most streams of a link: 0 small operations, 1 bulk, 2.. lanes */
+};
+
+typedef struct gw_path gw_path;
+typedef struct gw_path_end gw_path_end;
+
+/* What the fabric does for its paths. */
+typedef struct gw_path_host {
+    void *context;
+    gw_loop *loop;
+    gw_lane_thread *direct; /* the small operations' thread: for gw_lane_thread_watch */
+    gw_words *words;        /* this peer's words */
+    uint32_t streams;       /* channels are made for streams 1 to streams - 1 */
+    uint32_t payload_most[GW_PATH_STREAMS];
+    /* To the other side's `message`, in order; lost with the link. */
+    void (*tell)(gw_path_end *end, const void *bytes, uint32_t count);
+    void (*ready)(gw_path_end *end); /* of the side that leads; once */
+    /* Of either side, once. The end is closed soon after, by the fabric. */
+    void (*failed)(gw_path_end *end, const gw_err *why);
+    /* Gives the completion of an operation that `post` has started to its caller. */
+    void (*completed)(gw_path_end *end, const gw_completion *completion);
+} gw_path_host;
+
+/* One side of a path between two peers. Every kind's object begins with this. */
+struct gw_path_end {
+    gw_path *path;
+    gw_peer_id peer;
+    uint64_t link;   /* the number of the TCP link below */
+    uint32_t serial; /* of this try at it; the same on both sides */
+    bool leads;
+};
+
+typedef enum gw_path_posted {
+    GW_PATH_DONE = 1, /* `completion` is filled in */
+    GW_PATH_STARTED,  /* host->completed will be called (or has been) */
+    GW_PATH_PASS,     /* not by this path: nothing happened, it goes by the lanes */
+} gw_path_posted;
+
+typedef struct gw_path_ops {
+    gw_path_kind kind;
+    /* Writes the card (host and device identity, addresses); 0: not to be had on this machine, and why. */
+    uint32_t (*card)(gw_path *, uint8_t bytes[GW_PATH_CARD_BYTES], gw_err *why);
+    /* Whether a peer with this card can be reached this way. */
+    bool (*suits)(gw_path *, const uint8_t *card, uint32_t count, gw_err *why);
+    /* An end from `as` (peer, link, serial, leads filled in), for the peer with this card. NULL: failed. */
+    gw_path_end *(*open)(gw_path *, const gw_path_end *as, const uint8_t *card, uint32_t count, gw_err *err);
+    /* What the other side's end told. Bytes of another process: check them. */
+    void (*message)(gw_path_end *, const uint8_t *bytes, uint32_t count);
+    /* The channel for a stream (1 to streams - 1), once each when the end is ready; its peer.lane is `lane`,
+     * its peer.link `link`. Channels belong to their lane threads, which may close them after the end: what
+     * they share with it is freed with the last of them. */
+    gw_channel *(*channel)(gw_path_end *, uint32_t stream, uint32_t lane, uint64_t link, gw_err *err);
+    /* A READ, WRITE, CAS or FETCH_ADD (never a FETCH). Never after or during `close_end`. */
+    gw_path_posted (*post)(gw_path_end *, const gw_op *op, gw_completion *completion);
+    /* See gw_transport_abandon: completions come from inside. NULL: nothing is ever outstanding. */
+    void (*abandon)(gw_path_end *);
+    /* Completes what is outstanding with GW_OP_UNKNOWN, says nothing any more, and frees the end. */
+    void (*close_end)(gw_path_end *);
+    /* The owner's side of gw_transport_fence, in this order: fence_begin for every path (ends what
+     * non-members can reach this peer's memory by), then the words are moved to fresh memory, then fence_end,
+     * which makes the new memory known to the members. One fence at a time; either may be NULL. */
+    void (*fence_begin)(gw_path *, const gw_fence *fence, const gw_peer_id *members, uint32_t count);
+    void (*fence_end)(gw_path *, const gw_fence *fence, const gw_peer_id *members, uint32_t count);
+    /* Not NULL: this peer's words are in this path's atomicity domain, and everything that touches them on
+     * this machine comes here (net/words.h). Any thread, waits for the result. */
+    const gw_word_domain *domain;
+    /* No end is left. */
+    void (*close)(gw_path *);
+} gw_path_ops;
+
+/* Every kind's object begins with this. */
+struct gw_path {
+    const gw_path_ops *ops;
+    const gw_path_host *host; /* set by the fabric before any other call */
+};
+
+#endif

@@ -1,0 +1,20 @@
+/* A channel on a socket: frames, bare or in sealed records, read straight into the places that the lane's
+ * user names.
+ *
+ * Frame: version u8, 3 zero bytes, payload length u32, header of GW_LANE_HEADER bytes, payload. */
+#ifndef GODWIT_NET_TCP_CHANNEL_H
+#define GODWIT_NET_TCP_CHANNEL_H
+
+#include "net/channel.h"
+#include "net/stream.h"
+
+/* Takes the socket, ciphers and bytes of `stream` (also on failure: then all is closed and freed). Buffers
+ * are made for messages of up to `payload_most` bytes of payload. `link`: the number of the link it belongs
+ * to. */
+gw_channel *gw_tcp_channel_open(gw_detached *stream, uint32_t lane, uint64_t link, uint32_t payload_most,
+                                gw_err *err);
+
+/* Closes and frees what a detached stream holds. No-op for one that was taken. */
+void gw_detached_close(gw_detached *stream);
+
+#endif
