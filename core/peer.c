@@ -269,7 +269,7 @@ static void on_message(gw_peer *p, const gw_event *event) {
             gw_waiting_join(p, from, &message);
             break;
         case GW_MSG_CLAIM:
-            gw_steps_claimed_by(p, from, &message);
+            gw_poison_claimed_by(p, from, &message);
             break;
         case GW_MSG_STORED:
         case GW_MSG_MANIFEST:
@@ -319,8 +319,10 @@ static void on_stop(gw_peer *p) {
 }
 
 static void on_shard_failed(gw_peer *p, const gw_event *event) {
-    gw_peer_finish(p, GW_FINISH_FAILED, NULL, "shard %u of step %" PRIu64 " cannot be computed here: %s",
-                   event->shard, p->step, event->text == NULL ? "no reason given" : event->text);
+    char why[400];
+    snprintf(why, sizeof why, "cannot be computed here: %s",
+             event->text == NULL ? "no reason given" : event->text);
+    gw_poison_give_up(p, event->shard, why);
 }
 
 static void dispatch(gw_peer *p, const gw_event *event) {
@@ -350,7 +352,7 @@ static void dispatch(gw_peer *p, const gw_event *event) {
         gw_steps_word_swapped(p, event);
         break;
     case GW_EV_CLAIM:
-        gw_steps_claim(p, event);
+        gw_poison_claim(p, event);
         break;
     case GW_EV_SEALED:
         gw_steps_sealed(p, event);

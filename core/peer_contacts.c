@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    META_VERSION = 1,
+    META_VERSION = 2,
     UNLINKED_MS = 1000,
     PATH_FAILURES = 2, /* reductions that a broken path may fail before one of its ends is left out */
     PATH_FAILURES_OTHER = 4,
@@ -54,6 +54,7 @@ static void read_blob(gw_contact *contact, const uint8_t *bytes, size_t length) 
     next.fingerprint = gw_get_u64(&r);
     next.checkpoint_step = gw_get_u64(&r);
     next.speed = gw_get_u64(&r);
+    next.fell_at = gw_get_u32(&r);
     if (version == META_VERSION && gw_reader_done(&r)) *contact = next;
 }
 
@@ -74,6 +75,7 @@ void gw_contacts_announce(gw_peer *p) {
     gw_put_u64(&w, p->fingerprint);
     gw_put_u64(&w, known);
     gw_put_u64(&w, p->own_speed);
+    gw_put_u32(&w, p->fell_at);
     GW_CHECK(!w.failed);
     if (w.length == p->meta_length && memcmp(bytes, p->meta, w.length) == 0) return;
     memcpy(p->meta, bytes, w.length);
@@ -110,6 +112,7 @@ static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_inca
     if (member->meta_bytes > 0) read_blob(contact, member->meta, member->meta_bytes);
     if (!news) return;
     contact->alive = true;
+    contact->uncharged = false;
     contact->alive_since_ns = p->now;
     if (!contact->linked) contact->unlinked_since_ns = p->now;
     want_link(p, contact, member);
@@ -124,7 +127,9 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     if (event->member->meta_bytes > 0) read_blob(contact, event->member->meta, event->member->meta_bytes);
     contact->alive = false;
     contact->joining_until_ns = 0;
-    if (!left && event->proven) gw_steps_member_died(p, contact); /* the silent may be cut off, not killed */
+    /* The silent may be cut off, not killed; and who neither wanted to leave nor was done could not go on. */
+    bool fell = left ? !contact->leaving && !contact->at_end : event->proven;
+    if (fell) gw_poison_member_fell(p, contact);
     if (!left) drop_link(p, contact); /* what a peer that left said before is still on its way */
     gw_peer_notice(p, left ? GW_NOTICE_PEER_LEFT : GW_NOTICE_PEER_DEAD, " ")->peer = contact->id;
     int rank = p->view.epoch == 0 ? -1
@@ -175,6 +180,7 @@ void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
         contact = gw_peer_contact(p, &event->member->id);
         if (contact != NULL && event->member->meta_bytes > 0)
             read_blob(contact, event->member->meta, event->member->meta_bytes);
+        if (contact != NULL) gw_poison_last_words(p, contact);
         break;
     case GW_GOSSIP_SUSPECT:
     case GW_GOSSIP_CLONED:

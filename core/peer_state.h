@@ -6,6 +6,7 @@
  *   peer_votes.c    voting, which freezes
  *   peer_waiting.c  without a view: founding, joining; healing of two views
  *   peer_steps.c    a step's life: deal, steal, seal, reduce, check, apply
+ *   peer_poison.c   a shard that spares nobody
  *   peer_saves.c    checkpoints, stop and the end of the job */
 #ifndef GODWIT_CORE_PEER_STATE_H
 #define GODWIT_CORE_PEER_STATE_H
@@ -56,6 +57,8 @@ typedef struct gw_contact {
     uint64_t joining_until_ns;
     gw_view_name offered; /* the view it offers itself from, or none */
     gw_message *early;    /* at a leader: its STORED for a checkpoint not opened here yet; owned */
+    uint32_t fell_at;     /* its last words: the shard that made it give up, plus 1; 0 = none did */
+    bool uncharged;       /* it fell, and no shard has been charged with that */
     /* careful steps: shards its workers were about to compute */
     uint32_t claims[GW_MAX_CLAIMS]; /* by worker; UINT32_MAX = none */
     uint32_t claim_count;           /* 0 = none has been heard of in this step */
@@ -177,7 +180,8 @@ struct gw_peer {
     int64_t decisions; /* of the sum being applied */
     uint32_t failures, step_deaths;
     gw_thief thief;
-    uint8_t *poison; /* careful deaths per shard of this step; NULL = none */
+    uint8_t *poison;  /* losses that each shard of this step is charged with; NULL = none */
+    uint32_t fell_at; /* the shard that made this peer give up, plus 1; 0 = none */
     uint64_t pause_since_ns;
     uint64_t load_failures;
 
@@ -283,11 +287,18 @@ void gw_steps_word_swapped(gw_peer *p, const gw_event *event);
 void gw_steps_sealed(gw_peer *p, const gw_event *event);
 void gw_steps_reduced(gw_peer *p, const gw_event *event);
 void gw_steps_applied(gw_peer *p, const gw_event *event);
-void gw_steps_claim(gw_peer *p, const gw_event *event);
-void gw_steps_claimed_by(gw_peer *p, gw_contact *from, const gw_message *message);
-void gw_steps_member_died(gw_peer *p, const gw_contact *contact);
-void gw_steps_forget_deaths(gw_peer *p); /* the step that they were counted in is over */
 void gw_steps_consider(gw_peer *p);
+
+/* ---- peer_poison.c ---- */
+void gw_poison_claim(gw_peer *p, const gw_event *event);
+void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *message);
+void gw_poison_careful(gw_peer *p); /* somebody was lost in this step: those who did not see it learn so */
+/* It died or gave up, and has not wished to leave. */
+void gw_poison_member_fell(gw_peer *p, gw_contact *contact);
+void gw_poison_last_words(gw_peer *p, gw_contact *contact); /* they may come after the news that it left */
+/* This peer cannot go on because of this shard: "shard 7 of step 3 <why>". */
+void gw_poison_give_up(gw_peer *p, uint32_t shard, const char *why);
+void gw_poison_forget(gw_peer *p); /* the step that losses were counted in is over */
 
 /* ---- peer_saves.c ---- */
 /* Tells the leader, who may be new, of a stop or a checkpoint that this peer was asked for. */

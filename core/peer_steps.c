@@ -13,8 +13,6 @@
 enum {
     NOT_READY_RETRY_US =
         500, /* a victim that has not published this step's word is looked at again after this */
-    POISON_CLAIMS =
-        2, /* careful deaths on one shard that make it poison: with the first, careless one, three */
 };
 
 /* ---- dealing
@@ -189,54 +187,6 @@ void gw_steps_consider(gw_peer *p) {
     if (p->phase == GW_AT_COMPUTING && p->thief.active && p->thief.retry_ns != 0 &&
         p->now >= p->thief.retry_ns)
         look_around(p);
-}
-
-/* ---- careful steps: which shard kills its holders?
- * ------------------------------------------------------------------ */
-
-void gw_steps_claim(gw_peer *p, const gw_event *event) {
-    if (p->view.epoch == 0) return;
-    gw_message message = gw_peer_about_view(p, GW_MSG_CLAIM);
-    message.step = p->step;
-    message.worker = event->worker;
-    message.shard = event->shard;
-    gw_peer_send_members(p, &message);
-}
-
-void gw_steps_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
-    bool installed = gw_view_name_equal(&m->name, &p->view.name),
-         voted = gw_view_name_equal(&m->name, &p->voted.name);
-    if ((!installed && !voted) || m->step != p->step) return;
-    if (from->claim_count == 0) memset(from->claims, 0xFF, sizeof from->claims);
-    from->claims[m->worker % GW_MAX_CLAIMS] = m->shard;
-    from->claim_count++;
-}
-
-void gw_steps_forget_deaths(gw_peer *p) {
-    p->step_deaths = 0;
-    free(p->poison);
-    p->poison = NULL;
-    for (uint32_t i = 0; i < p->contact_count; i++) p->contacts[i].claim_count = 0;
-}
-
-void gw_steps_member_died(gw_peer *p, const gw_contact *contact) {
-    const gw_incarnation *life = &contact->incarnation;
-    if (p->view.epoch == 0 || gw_view_rank_of_life(&p->view, &contact->id, life->boot, life->nonce) < 0)
-        return;
-    p->step_deaths++;
-    for (uint32_t worker = 0; contact->claim_count > 0 && worker < GW_MAX_CLAIMS; worker++) {
-        uint32_t shard = contact->claims[worker];
-        if (shard >= p->shards) continue;
-        if (p->poison == NULL) p->poison = calloc(p->shards, 1);
-        GW_CHECK(p->poison != NULL);
-        if (++p->poison[shard] < POISON_CLAIMS) continue;
-        gw_peer_finish(p, GW_FINISH_FAILED, NULL,
-                       "shard %u of step %" PRIu64
-                       " is poison: whoever computes it dies (%u peers so far); its data or "
-                       "code must be mended before the job can go on",
-                       shard, p->step, p->step_deaths);
-        return;
-    }
 }
 
 /* ---- sealing and reducing
@@ -466,7 +416,7 @@ void gw_steps_applied(gw_peer *p, const gw_event *event) {
     p->fingerprint = event->fingerprint;
     p->failures = 0;
     p->careful = false;
-    gw_steps_forget_deaths(p);
+    gw_poison_forget(p);
     bool last = event->stop || p->step >= p->config.steps; /* done, even when somebody asked to stop here */
     p->stopped = !last && (p->stopped || (p->decisions & GW_DECIDE_STOP) != 0);
     p->ended = last || p->stopped;

@@ -505,7 +505,6 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
     for (uint32_t k = 0; k < p->view.count; k++) p->member_unwritable[k] = gw_set_has(&i->unwritable, k);
     for (uint32_t k = 0; k < p->contact_count; k++) {
         gw_contact *contact = &p->contacts[k];
-        contact->claim_count = 0;
         if (gw_view_rank(&p->view, &contact->id) < 0) continue;
         contact->joining_until_ns = contact->blocked_until_ns = 0;
         contact->blocks = 0;
@@ -536,9 +535,10 @@ static void install(gw_peer *p, const gw_install *i) {
     p->failures = i->failures;
     p->ended = i->ended || i->step >= p->config.steps; /* the final checkpoint, found again */
     p->stopped = i->stopped;
-    p->careful = i->careful;
+    p->careful = false;
     p->shards = i->missing.size;
-    if (p->step != i->step) gw_steps_forget_deaths(p);
+    if (p->step != i->step) gw_poison_forget(p);
+    if (i->careful) gw_poison_careful(p);
     if (i->load == GW_LOAD_MANIFEST) gw_saves_resumed(p, i->step, &i->root);
     gw_set_free(&p->missing);
     p->missing = gw_set_copy(&i->missing);

@@ -83,11 +83,11 @@ typedef enum gw_event_kind {
     GW_EV_STORED, /* token, outcome, text, hashes[count] in the order of the SAVE's chunks */
     GW_EV_MANIFEST_STORED, /* token, outcome, root */
     GW_EV_PERSISTED,       /* token, outcome: the record is durable, or (GW_FAILED) it is not */
-    GW_EV_SHARD_FAILED, /* shard, text: a worker could not compute a shard (I/O, memory): the accumulator is
-                           poisoned */
-    GW_EV_STOP,         /* the user wants the whole job to stop, checkpoint first */
-    GW_EV_LEAVE,        /* the user wants this peer to leave politely */
-    GW_EV_FORCE_VIEW,   /* the operator's way out of a lost majority: form a view of whoever is reachable */
+    GW_EV_SHARD_FAILED,    /* shard, text: a worker cannot compute a shard (I/O, memory, it hangs): this peer
+                              cannot go on */
+    GW_EV_STOP,            /* the user wants the whole job to stop, checkpoint first */
+    GW_EV_LEAVE,           /* the user wants this peer to leave politely */
+    GW_EV_FORCE_VIEW, /* the operator's way out of a lost majority: form a view of whoever is reachable */
 } gw_event_kind;
 
 typedef struct gw_event {

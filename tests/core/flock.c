@@ -82,11 +82,13 @@ static void work(flock *f, uint32_t i) {
             shard = gw_set_next(&p->list, 0);
             for (uint32_t k = 0; k < first; k++) shard = gw_set_next(&p->list, shard + 1);
         }
-        if (p->hang_at_shard == (int64_t)shard) {
+        bool fails = p->fails_at_shard == (int64_t)shard;
+        if (fails || p->dies_at_shard == (int64_t)shard) {
             gw_event claim = {.kind = GW_EV_CLAIM, .shard = shard};
             if (p->careful) post(f, i, 0, claim);
-            gw_event death = {.kind = (gw_event_kind)0};
-            post(f, i, 10, death);
+            gw_event end = {.kind = fails ? GW_EV_SHARD_FAILED : (gw_event_kind)0, .shard = shard};
+            post(f, i, 10, end);
+            p->word = gw_word_pack(word);
             return;
         }
         bool lost = p->loses_shard;
@@ -375,9 +377,9 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
     case GW_ACT_MESSAGE:
         other = index_of(f, &a->peer);
         if (p->linked[other] && !is_lost(f, i, (uint32_t)other, a))
-            keep_bytes(
-                post(f, (uint32_t)other, 100000, (gw_event){.kind = GW_EV_MESSAGE, .peer = p->config.id}),
-                a->bytes, a->length);
+            keep_bytes(post(f, (uint32_t)other, f->message_ns,
+                            (gw_event){.kind = GW_EV_MESSAGE, .peer = p->config.id}),
+                       a->bytes, a->length);
         break;
     case GW_ACT_FREEZE:
         freeze(f, i, a);
@@ -462,10 +464,11 @@ void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_
     f->count = count;
     f->now = 1000000;
     f->steps = steps;
+    f->message_ns = 100000;
     f->quorum = quorum;
     for (uint32_t i = 0; i < count; i++) {
         flock_peer *p = &f->peers[i];
-        p->hang_at_shard = -1;
+        p->dies_at_shard = p->fails_at_shard = -1;
         p->config = (gw_peer_config){.id = {{(uint8_t)(i + 1)}},
                                      .addr_count = 1,
                                      .identity = "job=test\nlr=0.1\n",

@@ -36,14 +36,15 @@ typedef struct flock_peer {
     gw_finish finish;
     char finish_text[600];
     gw_hash final_root;
-    uint32_t computed;     /* shards, all steps */
-    int64_t hang_at_shard; /* dies when it takes this shard; -1 = never */
-    bool bad_shard;        /* its sums have a bad element */
-    bool damaged;          /* chunk 0 of its checkpoint is, which shows when it is read */
-    bool disk_full;        /* it can store neither chunks nor manifests, only hash */
-    uint32_t checkpoints;  /* that it was told are complete */
-    bool loses_shard;      /* the next shard it takes is lost, and nobody notices */
-    bool manifests_fail;   /* only its manifests cannot be written */
+    uint32_t computed;      /* shards, all steps */
+    int64_t dies_at_shard;  /* when it takes this shard; -1 = never */
+    int64_t fails_at_shard; /* cannot compute this one; -1 = all can be */
+    bool bad_shard;         /* its sums have a bad element */
+    bool damaged;           /* chunk 0 of its checkpoint is, which shows when it is read */
+    bool disk_full;         /* it can store neither chunks nor manifests, only hash */
+    uint32_t checkpoints;   /* that it was told are complete */
+    bool loses_shard;       /* the next shard it takes is lost, and nobody notices */
+    bool manifests_fail;    /* only its manifests cannot be written */
     uint32_t loads_to_fail;
     uint64_t seal_ns;         /* its shards of a step take this long */
     uint64_t save_ns;         /* a SAVE takes this long */
@@ -73,6 +74,7 @@ typedef struct flock {
     bool parted[FLOCK_MOST][FLOCK_MOST];      /* nor datagrams */
     bool data_broken[FLOCK_MOST][FLOCK_MOST]; /* reductions with both fail; control links stand */
     flock_break breaks;
+    uint64_t message_ns; /* how long a message is on its way */
 } flock;
 
 void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_quorum quorum);

@@ -215,7 +215,7 @@ Test(peer, a_poison_shard_is_named_before_it_has_killed_all) {
     flock_open(&f, 5, 5, 20, GW_QUORUM_ANY);
     flock_start_all(&f);
     cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
-    for (uint32_t i = 0; i < 5; i++) f.peers[i].hang_at_shard = 6;
+    for (uint32_t i = 0; i < 5; i++) f.peers[i].dies_at_shard = 6;
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     uint32_t survivors = 0;
     for (uint32_t i = 0; i < 5; i++) {
@@ -226,6 +226,33 @@ Test(peer, a_poison_shard_is_named_before_it_has_killed_all) {
     }
     cr_assert_eq(survivors, 2);
     flock_close(&f);
+}
+
+/* Nor may one that none of them can compute: who gives up leaves, which tells the others no less, also when
+ * the gossip about it is faster than what it had said before. */
+static void fail_everywhere(uint64_t message_ns) {
+    flock f;
+    flock_open(&f, 5, 5, 20, GW_QUORUM_ANY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 5; i++) f.peers[i].fails_at_shard = 6;
+    f.message_ns = message_ns;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    uint32_t failed = 0, named = 0;
+    for (uint32_t i = 0; i < 5; i++) {
+        cr_assert_eq(f.peers[i].finish, GW_FINISH_FAILED);
+        failed += strstr(f.peers[i].finish_text, "cannot be computed here") != NULL;
+        named += strstr(f.peers[i].finish_text, "shard 6 of step") != NULL &&
+                 strstr(f.peers[i].finish_text, "is poison") != NULL;
+    }
+    cr_assert_eq(failed, 3);
+    cr_assert_eq(named, 2);
+    flock_close(&f);
+}
+
+Test(peer, a_shard_that_nobody_can_compute_is_named_before_all_have_failed) {
+    fail_everywhere(100000);
+    fail_everywhere(5000000);
 }
 
 static void run_on_full_disks(uint32_t peers, uint32_t full, uint32_t checkpoints) {

@@ -12,12 +12,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define WATCH_NS       UINT64_C(1000000000)
-#define STUCK_NS       UINT64_C(60000000000)
-#define STUCK_LEAVE_NS UINT64_C(10000000000)
-#define FLUSH_NS       UINT64_C(1000000000)
-#define FLUSH_LOOK_NS  UINT64_C(2000000)
-#define RUNNING_NS     UINT64_C(2000000000)
+#define WATCH_NS      UINT64_C(1000000000)
+#define FLUSH_NS      UINT64_C(1000000000)
+#define FLUSH_LOOK_NS UINT64_C(2000000)
 
 /* ---- feeding the brain ---- */
 
@@ -107,27 +104,20 @@ static void take_request(void *context, gw_request request) {
     gw_mailbox_post(((gw_node *)context)->mail, gw_mail_new(kind, 0));
 }
 
-static void give_up_stuck(void *context) {
-    gw_node *node = context;
-    gw_log(GW_ERROR, "node", "could not leave politely; ending as it is");
-    node->finished = true;
-    node->finish = GW_FINISH_FAILED;
-    gw_loop_stop(node->loop);
-}
-
-/* A shard that runs far longer than any before it hangs. Others must compute it, so this peer leaves. */
+/* Others must compute a shard that hangs here, so this peer gives up: it leaves, and the view that follows is
+ * without it before the shard is dealt again. */
 static void look_at_workers(void *context) {
     gw_node *node = context;
-    uint32_t worker, shard;
-    uint64_t running_ns, now = gw_now_ns();
     gw_err err;
-    if (!node->stuck && gw_workers_stuck(node->workers, now, STUCK_NS, &worker, &shard, &running_ns)) {
-        node->stuck = true;
-        gw_log(GW_ERROR, "node",
-               "worker %u has been at shard %u of step %llu for %.0f s and seems to hang: this peer leaves",
-               worker, shard, (unsigned long long)node->step, (double)running_ns * 1e-9);
-        GW_CHECK(gw_timer_set(node->loop, &node->watchdog, now + STUCK_LEAVE_NS, give_up_stuck, node, &err));
-        gw_node_feed(node, &(gw_event){.kind = GW_EV_LEAVE});
+    gw_running oldest;
+    uint64_t now = gw_now_ns();
+    gw_watchdog_look(&node->dog, now);
+    if (gw_workers_oldest(node->workers, &oldest) &&
+        gw_watchdog_hangs(&node->dog, oldest.started_ns, oldest.longest_ns)) {
+        char text[160];
+        snprintf(text, sizeof text, "worker %u has been at it for %.0f s and seems to hang (--hang-timeout)",
+                 oldest.worker, (double)(now - oldest.started_ns) * 1e-9);
+        gw_node_feed(node, &(gw_event){.kind = GW_EV_SHARD_FAILED, .shard = oldest.shard, .text = text});
         return;
     }
     GW_CHECK(gw_timer_set(node->loop, &node->watchdog, now + WATCH_NS, look_at_workers, node, &err));
@@ -172,6 +162,7 @@ static bool serve(gw_node *node, gw_err *err) {
     if (!node->control) return false;
     if (!gw_watch_add(node->loop, &node->signals, node->signal_fd, EPOLLIN, got_signal, node, err))
         return false;
+    node->dog = (gw_watchdog){.patience_ns = node->options->hang_timeout_ns, .interval_ns = WATCH_NS};
     look_at_workers(node);
     gw_node_feed(node, &(gw_event){.kind = GW_EV_START});
     gw_node_publish_loop(node);
@@ -182,7 +173,6 @@ static bool serve(gw_node *node, gw_err *err) {
 }
 
 static int exit_code_of(const gw_node *node) {
-    if (node->stuck) return 1;
     return node->finish == GW_FINISH_FAILED || node->finish == GW_FINISH_DENIED ? 1 : 0;
 }
 

@@ -25,6 +25,7 @@
 #include "tools/godwit/node_save.h"
 #include "tools/godwit/node_wires.h"
 #include "tools/godwit/node_workers.h"
+#include "tools/godwit/watchdog.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -108,6 +109,7 @@ typedef struct gw_node {
     gw_peer *peer;
     gw_actions actions;
     gw_timer deadline, watchdog, flush;
+    gw_watchdog dog;
     bool feeding;
     gw_view view;  /* installed */
     uint64_t step; /* that was begun last */
@@ -117,7 +119,7 @@ typedef struct gw_node {
 
     /* The end. */
     atomic_bool ending; /* helpers: give up what waits for others */
-    bool finished, stuck, asked_to_leave;
+    bool finished, asked_to_leave;
     gw_finish finish;
     gw_hash final_root;
     char *final_text;

@@ -269,19 +269,18 @@ bool gw_workers_probe(gw_workers *pool, uint64_t step, uint32_t shard, uint64_t 
     return run_task(pool, &task, fingerprint, err);
 }
 
-bool gw_workers_stuck(gw_workers *pool, uint64_t now_ns, uint64_t floor_ns, uint32_t *worker, uint32_t *shard,
-                      uint64_t *running_ns) {
-    pthread_mutex_lock(&pool->lock);
-    uint64_t limit = pool->slowest_ns * 20 > floor_ns ? pool->slowest_ns * 20 : floor_ns;
+bool gw_workers_oldest(gw_workers *pool, gw_running *oldest) {
     bool found = false;
-    for (uint32_t i = 0; i < pool->count && !found; i++) {
-        const gw_worker *w = &pool->list[i];
-        if (w->doing != GW_WORKER_RUNNING || now_ns < w->started_ns || now_ns - w->started_ns < limit)
+    pthread_mutex_lock(&pool->lock);
+    for (uint32_t i = 0; i < pool->count; i++) {
+        const gw_worker *worker = &pool->list[i];
+        if (worker->doing != GW_WORKER_RUNNING || (found && worker->started_ns >= oldest->started_ns))
             continue;
         found = true;
-        *worker = i;
-        *shard = w->shard;
-        *running_ns = now_ns - w->started_ns;
+        *oldest = (gw_running){.worker = i,
+                               .shard = worker->shard,
+                               .started_ns = worker->started_ns,
+                               .longest_ns = pool->longest_ns};
     }
     pthread_mutex_unlock(&pool->lock);
     return found;

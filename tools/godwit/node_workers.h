@@ -70,9 +70,15 @@ bool gw_workers_units(gw_workers *workers, gw_unit_work work, uint64_t *fingerpr
 /* The same for one probe (kernels/device.h) of a shard. */
 bool gw_workers_probe(gw_workers *workers, uint64_t step, uint32_t shard, uint64_t *fingerprint, gw_err *err);
 
-/* Any thread: a worker whose shard has run for longer than max(floor_ns, 20 x the slowest seen). */
-bool gw_workers_stuck(gw_workers *workers, uint64_t now_ns, uint64_t floor_ns, uint32_t *worker,
-                      uint32_t *shard, uint64_t *running_ns);
+/* A shard that a worker is at; one that was dropped too. */
+typedef struct gw_running {
+    uint32_t worker, shard;
+    uint64_t started_ns; /* gw_now_ns */
+    uint64_t longest_ns; /* that a shard or probe of this pool took so far, to its end; 0 = none has ended */
+} gw_running;
+
+/* Any thread: the one that has run for longest. False when none runs. */
+bool gw_workers_oldest(gw_workers *workers, gw_running *oldest);
 /* Any thread: shards that thieves took, counted when a step is sealed. */
 uint64_t gw_workers_lost(gw_workers *workers);
 /* Any thread: shards added to the accumulator since the pool was opened. */

@@ -55,7 +55,7 @@ struct gw_workers {
     gw_token seal_token;
     uint64_t step, last_ticket;
     uint64_t step_done, step_busy_ns; /* since the step began */
-    uint64_t done, lost, slowest_ns;
+    uint64_t done, lost, longest_ns;
     uint32_t given, claimed; /* positions of this deal: dealt or taken; begun here */
     gw_pool_task task;
 };

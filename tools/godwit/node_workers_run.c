@@ -68,7 +68,7 @@ static void finish_shard(gw_workers *pool, gw_worker *worker, gw_contributed res
         pool->done++;
         pool->step_done++;
         pool->step_busy_ns += took;
-        if (took > pool->slowest_ns) pool->slowest_ns = took;
+        if (took > pool->longest_ns) pool->longest_ns = took;
     } else if (result == GW_SHARD_FAILED && !worker->dropped) {
         pool->events.shard_failed(pool->events.context, worker->shard, err->text);
     }
@@ -92,7 +92,7 @@ static void run_shard(gw_workers *pool, gw_worker *worker) {
 
 static void run_unit(gw_workers *pool, gw_worker *worker) {
     gw_pool_task *task = &pool->task;
-    uint64_t unit = task->next++;
+    uint64_t unit = task->next++, started_ns = gw_now_ns();
     task->busy++;
     pthread_mutex_unlock(&pool->lock);
     gw_err err = {0};
@@ -101,6 +101,8 @@ static void run_unit(gw_workers *pool, gw_worker *worker) {
     bool good = task->probe ? ops->probe(pool->device, worker->lane, task->step, task->shard, &part, &err)
                             : ops->unit(pool->device, worker->lane, task->work, unit, &part, &err);
     pthread_mutex_lock(&pool->lock);
+    uint64_t took = gw_now_ns() - started_ns;
+    if (task->probe && took > pool->longest_ns) pool->longest_ns = took; /* it is a whole shard */
     task->busy--;
     task->sum += part;
     if (!good && !task->failed) {

@@ -39,6 +39,7 @@ enum { /* keys of options without a letter; those of the job follow JOB_KEY */
        KEY_PROBE_INTERVAL,
        KEY_TIME_SCALE,
        KEY_RESUME_TIMEOUT,
+       KEY_HANG_TIMEOUT,
        JOB_KEY = 0x1000,
 };
 
@@ -90,6 +91,10 @@ static const struct argp_option run_options[] = {
      "Widen every timeout of the protocol, for slow or emulated machines (100)", 5},
     {"resume-timeout", KEY_RESUME_TIMEOUT, "TIME", 0,
      "How long to wait for the holders of a newer checkpoint (60s)", 5},
+    {"hang-timeout", KEY_HANG_TIMEOUT, "TIME", 0,
+     "A shard that runs for so long, and 20 times as long as any before it, hangs: its peer ends, and others "
+     "compute it (60s)",
+     5},
     {0},
 };
 
@@ -225,6 +230,10 @@ static bool take_place(gw_run_options *o, int key, char *arg, gw_err *err) {
     }
     case KEY_TIME_SCALE:
         return parse_u32("time-scale", arg, 10, 100000, &o->time_scale_percent, err);
+    case KEY_HANG_TIMEOUT:
+        if (!parse_time("hang-timeout", arg, &o->hang_timeout_ns, err)) return false;
+        if (o->hang_timeout_ns >= 1000000000) return true;
+        return gw_fail(err, GW_E_USAGE, "--hang-timeout: '%s' is less than 1s", arg);
     default:
         GW_CHECK(key == KEY_RESUME_TIMEOUT);
         return parse_time("resume-timeout", arg, &o->resume_timeout_ns, err);
@@ -301,6 +310,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state) {
     case KEY_PROBE_INTERVAL:
     case KEY_TIME_SCALE:
     case KEY_RESUME_TIMEOUT:
+    case KEY_HANG_TIMEOUT:
         return take_place(c->options, key, arg, c->err) ? 0 : EINVAL;
     case KEY_WORKERS:
     case KEY_STEPS:
@@ -411,6 +421,7 @@ static void fill_defaults(gw_run_options *options) {
         .replicas = 2,
         .join_timeout_ns = 30000000000,
         .resume_timeout_ns = 60000000000,
+        .hang_timeout_ns = 60000000000,
         .time_scale_percent = 100,
     };
 }

@@ -46,7 +46,7 @@ typedef struct gw_run_options {
     char *http; /* HOST:PORT, or NULL = off; owned */
     bool json, quiet, verbose;
 
-    uint64_t join_timeout_ns, resume_timeout_ns;
+    uint64_t join_timeout_ns, resume_timeout_ns, hang_timeout_ns;
     uint64_t probe_interval_ns;  /* 0 = the brain's default */
     uint32_t time_scale_percent; /* 100; widens every timeout of the protocol */
 } gw_run_options;

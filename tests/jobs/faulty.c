@@ -1,0 +1,107 @@
+/* A job with faults that a test asks for: shards that hang, or that cannot be computed. Its state counts
+ * shards, each weighted by its number. */
+#include "core/godwit.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { COUNT, SUM, SHARDS = 24 };
+
+static const gw_tensor tensors[] = {
+    [COUNT] = {.name = "count", .dtype = GW_I64, .role = GW_STATE, .rank = 1, .dim = {1}},
+    [SUM] = {.name = "sum", .role = GW_SUMMED, .rank = 1, .dim = {1}},
+};
+
+static const gw_option options[] = {
+    {"hang-step", "N", "-1", "The first shard that this peer computes from step N on hangs; -1: none", true},
+    {"hang-shard", "K", "-1", "Shard K of step 3 hangs wherever it is computed; -1: none", true},
+    {"fail-shard", "K", "-1", "Shard K of step 3 fails wherever it is computed; -1: none", true},
+    {0},
+};
+
+typedef struct faulty_job {
+    int64_t hang_step, hang_shard, fail_shard;
+} faulty_job;
+
+static bool faulty_open(const gw_params *params, void **job, gw_err *err) {
+    faulty_job *faulty = calloc(1, sizeof *faulty);
+    if (faulty == NULL) return gw_fail(err, GW_E_NOMEM, "faulty: out of memory");
+    *job = faulty;
+    if (gw_param_integer(params, "hang-step", -1, INT64_MAX, false, &faulty->hang_step, err) &&
+        gw_param_integer(params, "hang-shard", -1, SHARDS - 1, false, &faulty->hang_shard, err) &&
+        gw_param_integer(params, "fail-shard", -1, SHARDS - 1, false, &faulty->fail_shard, err))
+        return true;
+    free(faulty);
+    return false;
+}
+
+static bool faulty_describe(void *job, gw_plan *plan, gw_err *err) {
+    (void)job, (void)err;
+    plan->tensors = tensors;
+    plan->tensor_count = 2;
+    plan->steps = 20;
+    return true;
+}
+
+static bool faulty_lane_open(void *job, void **lane, gw_err *err) {
+    (void)job, (void)err;
+    *lane = NULL;
+    return true;
+}
+
+static void faulty_lane_close(void *job, void *lane) {
+    (void)job, (void)lane;
+}
+
+static bool faulty_init(void *job, const gw_range *range, const gw_state *state, gw_err *err) {
+    (void)job, (void)range, (void)err;
+    *(int64_t *)state->data[COUNT] = 0;
+    return true;
+}
+
+static uint32_t faulty_shards(const void *job, uint64_t step, gw_phase *phase) {
+    (void)job, (void)step;
+    *phase = GW_TRAIN;
+    return SHARDS;
+}
+
+static bool faulty_contribute(void *job, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
+                              gw_emitter *emitter, gw_err *err) {
+    (void)lane, (void)state;
+    const faulty_job *faulty = job;
+    if (step == 3 && shard == faulty->fail_shard) return gw_fail(err, GW_E_IO, "its disk is gone");
+    bool own = faulty->hang_step >= 0 && step >= (uint64_t)faulty->hang_step;
+    while (own || (step == 3 && shard == faulty->hang_shard)) pause();
+    usleep(1000); /* long enough for every peer to get some of a step */
+    int64_t weight = shard + 1;
+    gw_emit_integers(emitter, SUM, 0, 1, &weight);
+    return true;
+}
+
+static bool faulty_apply(void *job, uint64_t step, const gw_range *range, const gw_sums *sums,
+                         const gw_scalars *scalars, const gw_state *state, gw_err *err) {
+    (void)job, (void)step, (void)range, (void)scalars, (void)err;
+    *(int64_t *)state->data[COUNT] += sums->data[SUM][0];
+    return true;
+}
+
+const gw_job_type *godwit_job(void); /* what `godwit run ./faulty.so` looks for */
+
+const gw_job_type *godwit_job(void) {
+    static const gw_job_type type = {
+        .api = GW_JOB_API,
+        .name = "faulty",
+        .about = "shards that hang or fail",
+        .options = options,
+        .open = faulty_open,
+        .close = free,
+        .describe = faulty_describe,
+        .lane_open = faulty_lane_open,
+        .lane_close = faulty_lane_close,
+        .init = faulty_init,
+        .shards = faulty_shards,
+        .contribute = faulty_contribute,
+        .apply = faulty_apply,
+    };
+    return &type;
+}

@@ -1,0 +1,28 @@
+/* Finds a shard that hangs: one that runs for longer than a patience, and than GW_WATCHDOG_MULTIPLE times the
+ * longest seen (design section 5). Pure: the clock is the caller's.
+ *
+ * Time in which this process did not run at all (stopped, or starved) is nobody's fault: when the looks come
+ * later than planned, what runs is timed from the late look on. */
+#ifndef GODWIT_TOOLS_GODWIT_WATCHDOG_H
+#define GODWIT_TOOLS_GODWIT_WATCHDOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GW_WATCHDOG_MULTIPLE = 20 };
+
+/* Zeros but for the first two. */
+typedef struct gw_watchdog {
+    uint64_t patience_ns;
+    uint64_t interval_ns; /* between looks; one that is later by more than this again is a gap */
+    uint64_t looked_ns;   /* 0 = never yet */
+    uint64_t awake_ns;    /* the end of the last gap */
+} gw_watchdog;
+
+/* Notes that the caller looks, at `now_ns` (never earlier than before). */
+void gw_watchdog_look(gw_watchdog *dog, uint64_t now_ns);
+/* Whether a shard that runs since `started_ns` hangs, as seen at the last look. `longest_ns`: of the shards
+ * that ended, 0 = none has. */
+bool gw_watchdog_hangs(const gw_watchdog *dog, uint64_t started_ns, uint64_t longest_ns);
+
+#endif
