@@ -55,6 +55,23 @@ Test(vmath, expf_is_within_half_an_ulp) {
     cr_assert_lt(worst, 0.51, "%g", worst);
 }
 
+Test(vmath, expf_quick_is_within_2_ulp) {
+    double worst = 0.0;
+    for (int i = 0; i < POINTS; i++) {
+        float x = (float)at(-86.6, 88.7, i), small = (float)at(-1.0, 1.0, i);
+        worst = fmax(worst, ulps((long double)gw_expf_quick(x), expl((long double)x), 24));
+        worst = fmax(worst, ulps((long double)gw_expf_quick(small), expl((long double)small), 24));
+    }
+    cr_assert_lt(worst, 2.0, "%g", worst);
+    cr_assert_eq(gw_expf_quick(0.0f), 1.0f);
+    cr_assert_eq(gw_expf_quick(88.8f), INFINITY);
+    cr_assert_eq(gw_expf_quick(INFINITY), INFINITY);
+    cr_assert_geq(gw_expf_quick(-86.6f), FLT_MIN);
+    cr_assert_eq(gw_expf_quick(-86.7f), 0.0f);
+    cr_assert_eq(gw_expf_quick(-INFINITY), 0.0f);
+    cr_assert(isnan(gw_expf_quick(NAN)));
+}
+
 Test(vmath, log_is_within_2_ulp) {
     double worst = 0.0;
     for (int i = 0; i < POINTS; i++) {

@@ -1,0 +1,21 @@
+/* Layer normalisation (Ba, Kiros and Hinton, 2016) of the rows of a matrix, forward and backward.
+ *
+ * All matrices are row-major [rows, channels]. Sums over a row are in lane order (kernels/lanes.h), sums over
+ * rows in row order. Any thread. */
+#ifndef GODWIT_KERNELS_LAYERNORM_H
+#define GODWIT_KERNELS_LAYERNORM_H
+
+#include <stddef.h>
+
+/* y = (x - mean) / sqrt(variance + 1e-5) * weight + bias. Keeps each row's mean and 1 / sqrt(...) in `mean`
+ * and `scale` [rows], for backward. */
+void gw_layernorm_forward(size_t rows, size_t channels, const float *x, const float *weight,
+                          const float *bias, float *y, float *mean, float *scale);
+
+/* From dy, the gradient of y: adds the gradient of x to dx, and writes those of weight and bias [channels].
+ */
+void gw_layernorm_backward(size_t rows, size_t channels, const float *x, const float *weight,
+                           const float *mean, const float *scale, const float *dy, float *dx, float *dweight,
+                           float *dbias);
+
+#endif
