@@ -220,13 +220,29 @@ static void leave_both(fabric *f) {
     pthread_mutex_unlock(&f->change_lock);
 }
 
-static bool fabric_add_region(gw_transport *transport, uint32_t region, gw_region_kind kind, void *memory,
-                              uint64_t bytes, gw_err *err) {
+static bool fabric_add_region(gw_transport *transport, uint32_t region, const void *memory, uint64_t bytes,
+                              gw_err *err) {
     fabric *f = fabric_of(transport);
     enter_both(f);
-    bool done = gw_regions_add(&f->regions, region, kind, memory, bytes, err);
+    bool done = gw_regions_add(&f->regions, region, memory, bytes, err);
     leave_both(f);
     return done;
+}
+
+static bool fabric_share_words(gw_transport *transport, uint32_t region, uint64_t count, gw_err *err) {
+    fabric *f = fabric_of(transport);
+    enter_both(f);
+    bool done = gw_regions_share(&f->regions, region, count, err);
+    leave_both(f);
+    return done;
+}
+
+static uint64_t fabric_word(gw_transport *transport, gw_word_do what, uint32_t region, uint64_t index,
+                            uint64_t expected, uint64_t operand) {
+    gw_words *words = fabric_of(transport)->regions.words;
+    uint64_t offset, bytes;
+    GW_CHECK(gw_words_find(words, region, &offset, &bytes) && index < bytes / 8);
+    return gw_words_do(words, what, offset + 8 * index, expected, operand);
 }
 
 static void fabric_remove_region(gw_transport *transport, uint32_t region) {
@@ -349,6 +365,7 @@ static void fabric_close(gw_transport *transport) {
     for (uint32_t i = 0; i < f->streams; i++)
         if (f->lanes[i] != NULL) gw_lane_thread_close(f->lanes[i]);
     free(f->regions.members);
+    if (f->regions.words != NULL) gw_words_close(f->regions.words);
     pthread_mutex_destroy(&f->change_lock);
     pthread_mutex_destroy(&f->links_lock);
     free(f);
@@ -361,6 +378,8 @@ uint32_t gw_fabric_streams(const gw_transport *transport) {
 static const gw_transport_ops fabric_ops = {
     .add_region = fabric_add_region,
     .remove_region = fabric_remove_region,
+    .share_words = fabric_share_words,
+    .word = fabric_word,
     .fence = fabric_fence,
     .post = fabric_post,
     .abandon = fabric_abandon,
@@ -389,7 +408,8 @@ bool gw_fabric_open(const gw_fabric_options *options, gw_transport **transport, 
     f->streams = FIRST_LANE + options->lanes;
     pthread_mutex_init(&f->change_lock, NULL);
     pthread_mutex_init(&f->links_lock, NULL);
-    bool done = true;
+    f->regions.words = gw_words_open(err);
+    bool done = f->regions.words != NULL;
     for (uint32_t i = 0; i < f->streams && done; i++) {
         f->lanes[i] = gw_lane_thread_open(lane_number(i), on_broken, f, err);
         done = f->lanes[i] != NULL;

@@ -17,6 +17,7 @@
 #define GODWIT_NET_LANE_H
 
 #include "net/transport.h"
+#include "net/words.h"
 
 #include <sys/uio.h>
 
@@ -68,9 +69,11 @@ typedef struct gw_lane_user {
 } gw_lane_user;
 
 struct gw_transport_ops {
-    bool (*add_region)(gw_transport *, uint32_t region, gw_region_kind, void *memory, uint64_t bytes,
-                       gw_err *);
+    bool (*add_region)(gw_transport *, uint32_t region, const void *memory, uint64_t bytes, gw_err *);
     void (*remove_region)(gw_transport *, uint32_t region);
+    bool (*share_words)(gw_transport *, uint32_t region, uint64_t count, gw_err *);
+    uint64_t (*word)(gw_transport *, gw_word_do, uint32_t region, uint64_t index, uint64_t expected,
+                     uint64_t operand);
     void (*fence)(gw_transport *, const gw_fence *, const gw_peer_id *members, uint32_t count);
     void (*post)(gw_transport *, const gw_op *);
     void (*abandon)(gw_transport *, const gw_peer_id *peer);

@@ -4,8 +4,8 @@
 #define GODWIT_NET_ONESIDED_H
 
 #include "net/asker.h"
-#include "net/server.h"
 #include "net/lane_thread.h"
+#include "net/server.h"
 
 typedef struct gw_onesided gw_onesided;
 

@@ -1,28 +1,29 @@
 /* The memory that a peer exposes, the fence before it, and what operations do to it. The owner's side of
- * one-sided operations for backends that serve them by a thread (TCP, and shared memory's fallback).
+ * one-sided operations that its threads serve (those over TCP, and what a path passes on).
  *
  * Not locked: whoever changes it has all serving threads shut out (their gates). */
 #ifndef GODWIT_NET_REGIONS_H
 #define GODWIT_NET_REGIONS_H
 
 #include "net/transport.h"
+#include "net/words.h"
 
-typedef struct gw_region {
-    gw_region_kind kind; /* 0: not in use */
-    uint8_t *memory;
+typedef struct gw_data_region {
+    const uint8_t *memory; /* NULL: not in use */
     uint64_t bytes;
-} gw_region;
+} gw_data_region;
 
 typedef struct gw_regions {
-    gw_region list[GW_MAX_REGIONS];
+    gw_data_region data[GW_MAX_REGIONS];
+    gw_words *words; /* whose numbers are others */
     gw_fence fence;
     gw_peer_id *members; /* sorted */
     uint32_t member_count;
 } gw_regions;
 
-bool gw_regions_add(gw_regions *regions, uint32_t number, gw_region_kind kind, void *memory, uint64_t bytes,
-                    gw_err *err);
+bool gw_regions_add(gw_regions *regions, uint32_t number, const void *memory, uint64_t bytes, gw_err *err);
 void gw_regions_remove(gw_regions *regions, uint32_t number);
+bool gw_regions_share(gw_regions *regions, uint32_t number, uint64_t count, gw_err *err);
 /* `members`: malloc'd, becomes the regions'; sorted here. The former array is returned, for the caller to
  * free when it has let the threads go on. */
 gw_peer_id *gw_regions_fence(gw_regions *regions, const gw_fence *fence, gw_peer_id *members, uint32_t count);

@@ -3,13 +3,33 @@
 #include "core/check.h"
 #include "net/lane.h"
 
-bool gw_transport_register(gw_transport *transport, uint32_t region, gw_region_kind kind, void *memory,
-                           uint64_t bytes, gw_err *err) {
-    return transport->ops->add_region(transport, region, kind, memory, bytes, err);
+bool gw_transport_register(gw_transport *transport, uint32_t region, const void *memory, uint64_t bytes,
+                           gw_err *err) {
+    return transport->ops->add_region(transport, region, memory, bytes, err);
 }
 
 void gw_transport_withdraw(gw_transport *transport, uint32_t region) {
     transport->ops->remove_region(transport, region);
+}
+
+bool gw_transport_share_words(gw_transport *transport, uint32_t region, uint64_t count, gw_err *err) {
+    return transport->ops->share_words(transport, region, count, err);
+}
+
+uint64_t gw_transport_word_load(gw_transport *transport, uint32_t region, uint64_t index) {
+    return transport->ops->word(transport, GW_WORD_LOAD, region, index, 0, 0);
+}
+
+void gw_transport_word_store(gw_transport *transport, uint32_t region, uint64_t index, uint64_t value) {
+    (void)transport->ops->word(transport, GW_WORD_STORE, region, index, 0, value);
+}
+
+bool gw_transport_word_swap(gw_transport *transport, uint32_t region, uint64_t index, uint64_t *expected,
+                            uint64_t desired) {
+    uint64_t before = transport->ops->word(transport, GW_WORD_CAS, region, index, *expected, desired);
+    bool swapped = before == *expected;
+    *expected = before;
+    return swapped;
 }
 
 void gw_transport_fence(gw_transport *transport, const gw_fence *fence, const gw_peer_id *members,

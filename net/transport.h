@@ -2,12 +2,16 @@
  * (net/lane.h) the messages that collectives are made of. This is the interface that every backend
  * implements; TCP is net/fabric.h. RDMA and shared memory fit below it without a change to callers.
  *
- * One-sided operations. A peer registers *regions* under small numbers that are the same on every peer
- * ("region 1 holds the range word"). Another peer READs, WRITEs, compare-and-swaps or fetch-adds them by
- * (peer, region, offset). No code of the owner's program runs: over RDMA the network card serves them, over
- * TCP the owner's data thread, with ordinary C11 atomics, so that the owner's workers may use atomics on the
- * same words. What a backend needs to reach a region (rkeys and addresses) it tells to the members by itself,
- * over its own encrypted stream; callers never see it.
+ * One-sided operations. A peer has *regions* under small numbers that are the same on every peer ("region 1
+ * holds the range word"). Another peer READs, WRITEs, compare-and-swaps or fetch-adds them by (peer, region,
+ * offset). No code of the owner's program runs: over RDMA the network card serves them, in shared memory the
+ * asker's own CPU, over TCP the owner's data thread. There are two kinds of regions:
+ *   data    READ only, any offset and length. The memory is the owner's, who keeps it unchanged while it may
+ * be read. words   8-byte words, each atomic: READ, WRITE, CAS and FETCH_ADD, all 8-byte aligned. The only
+ * memory that others can write; it belongs to the transport, and the owner too touches its words only by the
+ *           gw_transport_word functions, which are atomic with everything that others do to them.
+ * What it takes to reach a region (rkeys, addresses, descriptors) is told to the members by the transport
+ * itself; callers never see it.
  *
  * Fence. Every operation names the view (epoch and name) it belongs to. It takes effect only if that is the
  * view the owner's fence stands at, checked atomically with the operation; otherwise its completion says
@@ -48,13 +52,6 @@ typedef struct gw_fence {
 
 /* How a peer is reached. */
 typedef enum gw_path_kind { GW_PATH_TCP = 1, GW_PATH_SHM, GW_PATH_RDMA } gw_path_kind;
-
-typedef enum gw_region_kind {
-    GW_REGION_DATA =
-        1,           /* READ only, any offset and length. The owner keeps it unchanged while it may be read */
-    GW_REGION_WORDS, /* 8-byte words, each atomic: READ, WRITE, CAS and FETCH_ADD, all 8-byte aligned. Small:
-                        the only memory that others can write */
-} gw_region_kind;
 
 typedef enum gw_op_kind {
     GW_OP_READ = 1, /* `bytes` bytes at `offset` to `buffer` */
@@ -117,14 +114,24 @@ typedef struct gw_transport_events {
     void (*link_down)(void *context, const gw_peer_id *peer, uint64_t link, const gw_err *why);
 } gw_transport_events;
 
-/* Makes [memory, memory + bytes) readable (and, for words, writable) by members of the fence's view. The
- * memory is the caller's and must live until it is withdrawn. Words: aligned to 8, bytes a multiple of 8.
- * Fails with GW_E_LIMIT or GW_E_INVALID, or when the number is taken. */
-bool gw_transport_register(gw_transport *transport, uint32_t region, gw_region_kind kind, void *memory,
-                           uint64_t bytes, gw_err *err);
+/* A data region: makes [memory, memory + bytes) readable by members of the fence's view. The memory is the
+ * caller's and must live until it is withdrawn. Fails with GW_E_LIMIT or GW_E_INVALID, or when the number is
+ * taken. */
+bool gw_transport_register(gw_transport *transport, uint32_t region, const void *memory, uint64_t bytes,
+                           gw_err *err);
 /* Ends it, synchronously: afterwards no operation touches the memory. No-op for a number that is not in use.
  */
 void gw_transport_withdraw(gw_transport *transport, uint32_t region);
+
+/* A words region of `count` words, all 0, until the transport is closed; some thousand words in all. Not
+ * while anybody may fence or use the number. */
+bool gw_transport_share_words(gw_transport *transport, uint32_t region, uint64_t count, gw_err *err);
+/* What the owner does to word `index` of such a region. Swaps if the word is *expected, else (false) puts the
+ * word there. */
+uint64_t gw_transport_word_load(gw_transport *transport, uint32_t region, uint64_t index);
+void gw_transport_word_store(gw_transport *transport, uint32_t region, uint64_t index, uint64_t value);
+bool gw_transport_word_swap(gw_transport *transport, uint32_t region, uint64_t index, uint64_t *expected,
+                            uint64_t desired);
 
 /* Moves the fence, synchronously. `fence` NULL or zeros: nothing is served. Only `members[count]` are served;
  * the array is copied. */

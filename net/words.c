@@ -13,7 +13,7 @@
 enum { FIRST = 64, ALIGN = 64 /* of a region: no two share a cache line */ };
 
 typedef struct place {
-    uint64_t offset, bytes; /* bytes 0: not in use */
+    uint64_t offset, bytes; /* set once, bytes last; 0: not in use */
 } place;
 
 struct gw_words {
@@ -72,20 +72,18 @@ bool gw_words_add(gw_words *words, uint32_t region, uint64_t count, gw_err *err)
     if (count == 0 || count > left / 8)
         return gw_fail(err, GW_E_LIMIT, "net/words: region %u: %llu words, where %llu are left", region,
                        (unsigned long long)count, (unsigned long long)left / 8);
-    pthread_rwlock_wrlock(&words->lock);
-    words->regions[region] = (place){words->used, count * 8};
+    words->regions[region].offset = words->used;
     words->used = (words->used + count * 8 + ALIGN - 1) / ALIGN * ALIGN;
-    pthread_rwlock_unlock(&words->lock);
+    __atomic_store_n(&words->regions[region].bytes, count * 8, __ATOMIC_RELEASE);
     return true;
 }
 
-bool gw_words_find(gw_words *words, uint32_t region, uint64_t *offset, uint64_t *bytes) {
-    pthread_rwlock_rdlock(&words->lock);
-    place at = region < GW_MAX_REGIONS ? words->regions[region] : (place){0};
-    pthread_rwlock_unlock(&words->lock);
-    *offset = at.offset;
-    *bytes = at.bytes;
-    return at.bytes != 0;
+bool gw_words_find(const gw_words *words, uint32_t region, uint64_t *offset, uint64_t *bytes) {
+    *offset = *bytes = 0;
+    if (region >= GW_MAX_REGIONS) return false;
+    *bytes = __atomic_load_n(&words->regions[region].bytes, __ATOMIC_ACQUIRE);
+    *offset = words->regions[region].offset;
+    return *bytes != 0;
 }
 
 uint64_t gw_word_act(gw_word_do what, uint64_t *word, uint64_t expected, uint64_t operand) {
@@ -93,7 +91,6 @@ uint64_t gw_word_act(gw_word_do what, uint64_t *word, uint64_t expected, uint64_
     case GW_WORD_LOAD:
         return __atomic_load_n(word, __ATOMIC_SEQ_CST);
     case GW_WORD_STORE:
-    case GW_WORD_SWAP:
         return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);
     case GW_WORD_CAS:
         __atomic_compare_exchange_n(word, &expected, operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);

@@ -22,13 +22,7 @@ typedef struct gw_words_header {
                          done was done in time */
 } gw_words_header;
 
-typedef enum gw_word_do {
-    GW_WORD_LOAD = 1,
-    GW_WORD_STORE,
-    GW_WORD_SWAP,
-    GW_WORD_CAS,
-    GW_WORD_ADD
-} gw_word_do;
+typedef enum gw_word_do { GW_WORD_LOAD = 1, GW_WORD_STORE, GW_WORD_CAS, GW_WORD_ADD } gw_word_do;
 
 /* How words are touched when not by the CPU. `word` points into the current file's memory. Returns the word
  * before. Must not fail: a device that is lost is replaced by the CPU from inside. */
@@ -49,7 +43,7 @@ void gw_words_close(gw_words *words);
 /* Room for `count` words, all 0, called `region`. */
 bool gw_words_add(gw_words *words, uint32_t region, uint64_t count, gw_err *err);
 /* Where a region begins in the file, and its length; false: not here. */
-bool gw_words_find(gw_words *words, uint32_t region, uint64_t *offset, uint64_t *bytes);
+bool gw_words_find(const gw_words *words, uint32_t region, uint64_t *offset, uint64_t *bytes);
 
 /* Acts on one word atomically, in its domain; returns the word before. `offset`: in the file, of a region. */
 uint64_t gw_words_do(gw_words *words, gw_word_do what, uint64_t offset, uint64_t expected, uint64_t operand);

@@ -8,21 +8,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { WORDS = 1, DATA = 2, WORD_COUNT = 64 };
-
-static uint64_t words[WORD_COUNT] __attribute__((aligned(64)));
+enum { WORDS = 1, DATA = 2, WORD_COUNT = 64, WORD_BYTES = WORD_COUNT * 8 };
 
 /* Two peers; peer 1 has the regions, peer 0 asks. */
 static rig *two_peers(bool sealed, void *data, uint64_t bytes) {
     gw_err err;
-    memset(words, 0, sizeof words);
     rig *r = rig_open(2, 1, sealed);
-    cr_assert(
-        gw_transport_register(r->peers[1].transport, WORDS, GW_REGION_WORDS, words, sizeof words, &err));
-    if (data != NULL)
-        cr_assert(gw_transport_register(r->peers[1].transport, DATA, GW_REGION_DATA, data, bytes, &err));
+    cr_assert(gw_transport_share_words(r->peers[1].transport, WORDS, WORD_COUNT, &err));
+    if (data != NULL) cr_assert(gw_transport_register(r->peers[1].transport, DATA, data, bytes, &err));
     rig_fence_all(r, 1);
     return r;
+}
+
+/* A word of peer i, as the peer itself sees it. */
+static uint64_t word_of(const rig *r, uint32_t i, uint64_t index) {
+    return gw_transport_word_load(r->peers[i].transport, WORDS, index);
 }
 
 static gw_op op_on(uint32_t peer, gw_op_kind kind, uint64_t offset) {
@@ -82,17 +82,17 @@ Test(onesided, out_of_bounds_misaligned_and_foreign_regions_are_denied) {
         uint32_t region;
         uint64_t offset, bytes;
     } bad[] = {
-        {GW_OP_CAS, WORDS, sizeof words, 0},
+        {GW_OP_CAS, WORDS, WORD_BYTES, 0},
         {GW_OP_CAS, WORDS, 4, 0},
         {GW_OP_CAS, WORDS, UINT64_MAX - 7, 0},
-        {GW_OP_FETCH_ADD, WORDS, sizeof words + 8, 0},
+        {GW_OP_FETCH_ADD, WORDS, WORD_BYTES + 8, 0},
         {GW_OP_CAS, DATA, 0, 0},
         {GW_OP_CAS, 9, 0, 0},
-        {GW_OP_WRITE, WORDS, sizeof words - 8, 16},
+        {GW_OP_WRITE, WORDS, WORD_BYTES - 8, 16},
         {GW_OP_WRITE, WORDS, 1, 8},
         {GW_OP_WRITE, WORDS, 0, 12},
         {GW_OP_WRITE, DATA, 0, 8},
-        {GW_OP_READ, WORDS, 8, sizeof words},
+        {GW_OP_READ, WORDS, 8, WORD_BYTES},
         {GW_OP_READ, WORDS, 0, 4},
         {GW_OP_READ, DATA, 1, 100},
         {GW_OP_READ, DATA, UINT64_MAX, 2},
@@ -105,7 +105,7 @@ Test(onesided, out_of_bounds_misaligned_and_foreign_regions_are_denied) {
         op.buffer = buffer;
         cr_assert_eq(rig_do(&r->peers[0], &op).status, GW_OP_DENIED, "case %zu", i);
     }
-    for (uint32_t i = 0; i < WORD_COUNT; i++) cr_assert_eq(words[i], 0);
+    for (uint32_t i = 0; i < WORD_COUNT; i++) cr_assert_eq(word_of(r, 1, i), 0);
     gw_op fine = op_on(1, GW_OP_READ, 99);
     fine.region = DATA;
     fine.bytes = 1;
@@ -118,16 +118,24 @@ Test(onesided, registering_refuses_what_makes_no_sense) {
     rig *r = rig_open(1, 1, false);
     gw_transport *t = r->peers[0].transport;
     gw_err err;
-    cr_assert(!gw_transport_register(t, GW_MAX_REGIONS, GW_REGION_WORDS, words, sizeof words, &err));
+    static const uint8_t data[8];
+    cr_assert(!gw_transport_register(t, GW_MAX_REGIONS, data, sizeof data, &err));
     cr_assert_eq(err.code, GW_E_LIMIT);
-    cr_assert(!gw_transport_register(t, 1, GW_REGION_WORDS, (uint8_t *)words + 4, 8, &err));
-    cr_assert(!gw_transport_register(t, 1, GW_REGION_WORDS, words, 12, &err));
-    cr_assert(!gw_transport_register(t, 1, GW_REGION_WORDS, NULL, 8, &err));
-    cr_assert(!gw_transport_register(t, 1, GW_REGION_WORDS, words, 0, &err));
-    cr_assert(gw_transport_register(t, 1, GW_REGION_WORDS, words, 8, &err));
-    cr_assert(!gw_transport_register(t, 1, GW_REGION_WORDS, words, 8, &err));
+    cr_assert(!gw_transport_register(t, 1, NULL, 8, &err));
+    cr_assert(!gw_transport_register(t, 1, data, 0, &err));
+    cr_assert(gw_transport_register(t, 1, data, 8, &err));
+    cr_assert(!gw_transport_register(t, 1, data, 8, &err));
     gw_transport_withdraw(t, 1);
-    cr_assert(gw_transport_register(t, 1, GW_REGION_WORDS, words, 8, &err));
+    cr_assert(gw_transport_register(t, 1, data, 8, &err));
+    cr_assert(!gw_transport_share_words(t, 1, 8, &err) && err.code == GW_E_INVALID);
+    cr_assert(!gw_transport_share_words(t, GW_MAX_REGIONS, 8, &err) && err.code == GW_E_LIMIT);
+    cr_assert(!gw_transport_share_words(t, 2, 0, &err) && err.code == GW_E_LIMIT);
+    cr_assert(!gw_transport_share_words(t, 2, UINT64_MAX / 8, &err) && err.code == GW_E_LIMIT);
+    cr_assert(gw_transport_share_words(t, 2, 8, &err));
+    cr_assert(!gw_transport_share_words(t, 2, 8, &err) && err.code == GW_E_INVALID);
+    cr_assert(!gw_transport_register(t, 2, data, 8, &err) && err.code == GW_E_INVALID);
+    gw_transport_withdraw(t, 2); /* words stay */
+    cr_assert_eq(gw_transport_word_load(t, 2, 7), 0);
     rig_close(r);
 }
 
@@ -150,7 +158,7 @@ Test(onesided, other_views_and_strangers_are_fenced_off) {
     gw_peer_id alone = rig_id(1);
     gw_transport_fence(r->peers[1].transport, &op.fence, &alone, 1); /* right view, but we are no member */
     cr_assert_eq(rig_do(p, &op).status, GW_OP_FENCED);
-    cr_assert_eq(words[0], 0);
+    cr_assert_eq(word_of(r, 1, 0), 0);
     rig_fence_all(r, 1);
     cr_assert_eq(rig_do(p, &op).status, GW_OP_OK);
     rig_close(r);
@@ -173,13 +181,13 @@ Test(onesided, nothing_of_the_old_view_happens_once_the_fence_has_moved) {
         }
         gw_fence next = rig_fence(epoch + 1);
         gw_transport_fence(r->peers[1].transport, &next, members, 2);
-        uint64_t frozen = __atomic_load_n(&words[0], __ATOMIC_SEQ_CST);
+        uint64_t frozen = word_of(r, 1, 0);
         for (int i = 0; i < 40; i++) {
             gw_completion c = rig_completion(thief);
             done += c.status == GW_OP_OK;
             fenced += c.status == GW_OP_FENCED;
         }
-        cr_assert_eq(__atomic_load_n(&words[0], __ATOMIC_SEQ_CST), frozen, "epoch %d", (int)epoch);
+        cr_assert_eq(word_of(r, 1, 0), frozen, "epoch %d", (int)epoch);
         unfenced_total = frozen;
     }
     cr_assert_eq(done + fenced, posted);
@@ -226,9 +234,9 @@ Test(onesided, seven_thieves_and_the_owner_claim_every_integer_once) {
     gw_err err;
     rig *r = rig_open(8, 1, false);
     uint8_t *claimed = calloc(COUNT, 1);
-    words[0] = COUNT;
-    cr_assert(
-        gw_transport_register(r->peers[0].transport, WORDS, GW_REGION_WORDS, words, sizeof words, &err));
+    gw_transport *own = r->peers[0].transport;
+    cr_assert(gw_transport_share_words(own, WORDS, WORD_COUNT, &err));
+    gw_transport_word_store(own, WORDS, 0, COUNT);
     rig_fence_all(r, 1);
     pthread_t threads[8];
     thief thieves[8];
@@ -237,13 +245,12 @@ Test(onesided, seven_thieves_and_the_owner_claim_every_integer_once) {
         cr_assert_eq(pthread_create(&threads[i], NULL, steal_all, &thieves[i]), 0);
     }
     thief owner = {r, 0, claimed, 0};
-    uint64_t word = __atomic_load_n(&words[0], __ATOMIC_SEQ_CST);
+    uint64_t word = COUNT;
     while (word >> 20 != (word & 0xfffff)) {
         uint64_t next = word >> 20, take = next + 1;
-        if (__atomic_compare_exchange_n(&words[0], &word, take << 20 | (word & 0xfffff), false,
-                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+        if (gw_transport_word_swap(own, WORDS, 0, &word, take << 20 | (word & 0xfffff))) {
             claim(&owner, next, take);
-            word = __atomic_load_n(&words[0], __ATOMIC_SEQ_CST);
+            word = gw_transport_word_load(own, WORDS, 0);
         }
     }
     uint32_t doubles = owner.doubles;
@@ -282,7 +289,7 @@ static void check_large_read(bool sealed) {
         cr_assert(c.token == add.token && c.status == GW_OP_OK);
         swaps++;
     }
-    cr_assert_eq(words[0], swaps);
+    cr_assert_eq(word_of(r, 1, 0), swaps);
     cr_assert_eq(memcmp(copy, data + 5, bytes - 5), 0);
     rig_close(r);
     free(data);

@@ -13,8 +13,6 @@
 
 enum { WORDS = 1, FRAME = 8 + GW_LANE_HEADER };
 
-static uint64_t word;
-
 static gw_detached stream_of(const gw_peer_id *peer, uint64_t stream_word, int *other) {
     int fds[2];
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
@@ -38,7 +36,8 @@ Test(tcp, streams_that_make_no_sense_are_closed) {
     gw_peer_id peer = rig_id(4);
     gw_err err;
     int other;
-    gw_detached stream = stream_of(&peer, gw_fabric_stream_word(1, 0, 4), &other); /* another number of lanes */
+    gw_detached stream =
+        stream_of(&peer, gw_fabric_stream_word(1, 0, 4), &other); /* another number of lanes */
     cr_assert(!gw_fabric_adopt(t, &stream, &err) && err.code == GW_E_PEER);
     expect_closed(other);
     stream = stream_of(&peer, 1 << 16 | 3 << 8 | 3, &other); /* stream 3 of 3 */
@@ -87,7 +86,7 @@ Test(tcp, a_new_attempt_pushes_out_the_streams_of_an_older_one) {
 Test(tcp, a_newer_link_ends_the_older_one) {
     gw_err err;
     rig *r = rig_open(2, 1, false);
-    cr_assert(gw_transport_register(r->peers[1].transport, WORDS, GW_REGION_WORDS, &word, sizeof word, &err));
+    cr_assert(gw_transport_share_words(r->peers[1].transport, WORDS, 1, &err));
     rig_fence_all(r, 1);
     gw_peer_id silent = rig_id(6);
     int fds[3];
@@ -124,8 +123,7 @@ static rig *server_and_stranger(bool sealed, int fds[3]) {
     gw_peer_id members[] = {rig_id(0), rig_id(6)};
     gw_fence fence = rig_fence(1);
     rig *r = rig_open(1, 1, sealed);
-    word = 0;
-    cr_assert(gw_transport_register(r->peers[0].transport, WORDS, GW_REGION_WORDS, &word, sizeof word, &err));
+    cr_assert(gw_transport_share_words(r->peers[0].transport, WORDS, 1, &err));
     gw_transport_fence(r->peers[0].transport, &fence, members, 2);
     rig_link_raw(r, 0, &members[1], fds);
     return r;
@@ -179,7 +177,7 @@ Test(tcp, tampered_and_repeated_records_end_the_link) {
         cr_assert_eq(send(fds[0], record, sizeof record, 0), sizeof record);
         if (how == 0 || how == 2) {
             cr_assert_eq(recv(fds[0], answer, sizeof answer, MSG_WAITALL), sizeof answer);
-            cr_assert_eq(__atomic_load_n(&word, __ATOMIC_SEQ_CST), 1);
+            cr_assert_eq(gw_transport_word_load(r->peers[0].transport, WORDS, 0), 1);
             if (how == 0) { /* well sealed, but not a frame */
                 cr_assert(gw_record_seal(&seal, frame, FRAME - 1, false, record, &err));
                 cr_assert_eq(send(fds[0], record, sizeof record - 1, 0), sizeof record - 1);
@@ -188,7 +186,7 @@ Test(tcp, tampered_and_repeated_records_end_the_link) {
             }
         }
         rig_wait_downs(&r->peers[0], 1);
-        cr_assert_eq(__atomic_load_n(&word, __ATOMIC_SEQ_CST), how == 0 || how == 2 ? 1 : 0);
+        cr_assert_eq(gw_transport_word_load(r->peers[0].transport, WORDS, 0), how == 0 || how == 2 ? 1 : 0);
         for (uint32_t i = 0; i < 3; i++) close(fds[i]);
         rig_close(r);
     }

@@ -126,7 +126,6 @@ static void measure(thief *t, gw_op_kind kind, const char *name, const options *
 /* Rank 1 is the victim: it serves until rank 0 has finished. */
 static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
     const options *o = argument;
-    _Alignas(64) static uint64_t words[8];
     thief t = {.ns = calloc(o->count, sizeof(double))};
     uint8_t *data = calloc(1, DATA_BYTES);
     gw_err err;
@@ -135,8 +134,8 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
     gw_peer_id members[] = {gw_mesh_id(0), gw_mesh_id(1)};
     gw_transport_events events = {&t, on_completed, on_link, on_down};
     if (t.ns == NULL || data == NULL || !gw_mesh_join(mesh, rank, &events, &t.transport, &err) ||
-        !gw_transport_register(t.transport, WORDS, GW_REGION_WORDS, words, sizeof words, &err) ||
-        !gw_transport_register(t.transport, DATA, GW_REGION_DATA, data, DATA_BYTES, &err)) {
+        !gw_transport_share_words(t.transport, WORDS, 1, &err) ||
+        !gw_transport_register(t.transport, DATA, data, DATA_BYTES, &err)) {
         fprintf(stderr, "godwit bench steal: %s\n", t.ns == NULL || data == NULL ? "no memory" : err.text);
         free(t.ns);
         free(data);

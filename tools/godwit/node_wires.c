@@ -329,9 +329,8 @@ void gw_wires_fence(gw_wires *wires, const gw_view *view) {
     gw_transport_fence(wires->transport, &fence, members, view->count);
 }
 
-bool gw_wires_share_word(gw_wires *wires, _Atomic uint64_t *word, gw_err *err) {
-    return gw_transport_register(wires->transport, GW_REGION_RANGE, GW_REGION_WORDS, (void *)word,
-                                 sizeof *word, err);
+gw_transport *gw_wires_transport(gw_wires *wires) {
+    return wires->transport;
 }
 
 void gw_wires_post(gw_wires *wires, gw_op *request, gw_wire_op *op) {

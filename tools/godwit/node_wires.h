@@ -48,8 +48,7 @@ void gw_wires_adopt(gw_wires *wires, gw_stream *stream);
 
 /* Serves the members of `view` only; NULL: nobody. */
 void gw_wires_fence(gw_wires *wires, const gw_view *view);
-/* Registers the range word (net/transport.h). */
-bool gw_wires_share_word(gw_wires *wires, _Atomic uint64_t *word, gw_err *err);
+gw_transport *gw_wires_transport(gw_wires *wires);
 
 /* Any thread: starts *request, whose token this sets. `op` must live until its `done`. */
 void gw_wires_post(gw_wires *wires, gw_op *request, gw_wire_op *op);

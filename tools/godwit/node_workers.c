@@ -30,7 +30,7 @@ static void free_pool(gw_workers *pool) {
 
 gw_workers *gw_workers_open(gw_device *device, uint32_t count, const gw_workers_events *events, gw_err *err) {
     GW_CHECK(count > 0);
-    gw_workers *pool = aligned_alloc(64, (sizeof(gw_workers) + 63) / 64 * 64);
+    gw_workers *pool = calloc(1, sizeof *pool);
     gw_worker *list = calloc(count, sizeof(gw_worker));
     if (!pool || !list) {
         free(pool);
@@ -38,7 +38,6 @@ gw_workers *gw_workers_open(gw_device *device, uint32_t count, const gw_workers_
         gw_fail(err, GW_E_NOMEM, "workers: out of memory");
         return NULL;
     }
-    memset(pool, 0, sizeof *pool);
     pool->device = device;
     pool->events = *events;
     pool->list = list;
@@ -77,7 +76,7 @@ static void revoke_claims(gw_workers *pool) {
 }
 
 static void forget_deal(gw_workers *pool) {
-    atomic_store(&pool->word, 0);
+    if (pool->transport) gw_pool_set_word(pool, 0);
     pool->dealt = pool->sealing = false;
     pool->private_first = pool->private_end = 0;
     free(pool->positions);
@@ -109,15 +108,17 @@ void gw_workers_close(gw_workers *pool) {
     if (!pool) return;
     pthread_mutex_lock(&pool->lock);
     pool->closing = true;
-    atomic_store(&pool->word, 0);
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
     for (uint32_t i = 0; i < pool->count; i++) pthread_join(pool->list[i].thread, NULL);
     free_pool(pool);
 }
 
-_Atomic uint64_t *gw_workers_word(gw_workers *pool) {
-    return &pool->word;
+void gw_workers_share(gw_workers *pool, gw_transport *transport, uint32_t region) {
+    pthread_mutex_lock(&pool->lock);
+    pool->transport = transport;
+    pool->region = region;
+    pthread_mutex_unlock(&pool->lock);
 }
 
 void gw_workers_begin_step(gw_workers *pool, uint64_t step) {
@@ -153,7 +154,7 @@ void gw_workers_deal(gw_workers *pool, uint32_t tag, const gw_set *list, uint32_
     pool->dry_said = false;
     pool->tag = tag;
     pool->given = end - first;
-    atomic_store(&pool->word, gw_word_pack((gw_word){.tag = tag, .next = first, .end = end}));
+    gw_pool_set_word(pool, gw_word_pack((gw_word){.tag = tag, .next = first, .end = end}));
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
 }
@@ -163,11 +164,11 @@ void gw_workers_take(gw_workers *pool, uint32_t first, uint32_t end) {
     pthread_mutex_lock(&pool->lock);
     GW_CHECK(pool->dealt && !pool->sealing);
     /* The word is empty, so no thief can change it; and only this thread fills it. */
-    gw_word word = gw_word_unpack(atomic_load(&pool->word));
+    gw_word word = gw_word_unpack(gw_pool_word(pool));
     GW_CHECK(gw_word_left(word) == 0);
     pool->dry_said = false;
     pool->given += end - first;
-    atomic_store(&pool->word, gw_word_pack((gw_word){.tag = pool->tag, .next = first, .end = end}));
+    gw_pool_set_word(pool, gw_word_pack((gw_word){.tag = pool->tag, .next = first, .end = end}));
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
 }

@@ -12,6 +12,7 @@
 #include "core/set.h"
 #include "core/world.h"
 #include "kernels/device.h"
+#include "net/transport.h"
 
 typedef struct gw_workers gw_workers;
 
@@ -36,8 +37,9 @@ bool gw_workers_end(gw_workers *workers, uint64_t patience_ns);
 /* Ends the threads, after the shards that run, and frees the pool. NULL is allowed. */
 void gw_workers_close(gw_workers *workers);
 
-/* The own word, for the data plane; closed (0) while there is no deal. Valid until close. */
-_Atomic uint64_t *gw_workers_word(gw_workers *workers);
+/* Before the first deal: where the own word is, in the data plane (net/transport.h); closed (0) while there
+ * is no deal. The transport must stand until gw_workers_end. */
+void gw_workers_share(gw_workers *workers, gw_transport *transport, uint32_t region);
 
 /* Forgets the deal; what runs is cancelled; the device's accumulator starts at `step`. */
 void gw_workers_begin_step(gw_workers *workers, uint64_t step);

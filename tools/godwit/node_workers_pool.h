@@ -42,9 +42,10 @@ struct gw_workers {
     gw_worker *list;
     gw_err open_err;
 
-    /* The own word is what thieves and workers share; all else is under the lock. */
-    _Alignas(64) _Atomic uint64_t word;
-    _Alignas(64) pthread_mutex_t lock;
+    /* Where the own word is: what thieves and workers share. All else is under the lock. */
+    gw_transport *transport;
+    uint32_t region;
+    pthread_mutex_t lock;
     pthread_cond_t wake;  /* for workers */
     pthread_cond_t quiet; /* for who waits on them */
     bool closing, begun, dealt, careful, sealing, dry_said;
@@ -59,6 +60,14 @@ struct gw_workers {
     uint32_t given, claimed; /* positions of this deal: dealt or taken; begun here */
     gw_pool_task task;
 };
+
+static inline uint64_t gw_pool_word(gw_workers *pool) {
+    return gw_transport_word_load(pool->transport, pool->region, 0);
+}
+
+static inline void gw_pool_set_word(gw_workers *pool, uint64_t word) {
+    gw_transport_word_store(pool->transport, pool->region, 0, word);
+}
 
 /* A worker's thread. */
 void *gw_worker_main(void *worker);

@@ -19,12 +19,12 @@ static uint32_t idle_workers(const gw_workers *pool) {
 
 /* Moves as many positions to the private range as workers are idle. */
 static bool refill(gw_workers *pool) {
-    uint64_t bits = atomic_load(&pool->word);
+    uint64_t bits = gw_pool_word(pool);
     for (;;) {
         gw_word word = gw_word_unpack(bits);
         uint32_t first, count;
         if (word.tag != pool->tag || !gw_word_take(&word, idle_workers(pool), &first, &count)) return false;
-        if (!atomic_compare_exchange_weak(&pool->word, &bits, gw_word_pack(word))) continue;
+        if (!gw_transport_word_swap(pool->transport, pool->region, 0, &bits, gw_word_pack(word))) continue;
         pool->private_first = first;
         pool->private_end = first + count;
         if (count > 1) pthread_cond_broadcast(&pool->wake);
