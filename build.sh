@@ -6,6 +6,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 build_packages=(cmake ninja-build gcc libc6-dev pkg-config libcriterion-dev libsodium-dev
     libopenblas-serial-dev libmicrohttpd-dev zlib1g-dev libjansson-dev)
 python_packages=(python3)
+# Virtual machines with Soft-RoCE, and what tries and measures it in them.
+lab_packages=(python3 qemu-system-x86 busybox-static cpio kmod iproute2 util-linux rdma-core ibverbs-providers
+    ibverbs-utils rdmacm-utils perftest)
 lint_packages=(git clang-format clang-tidy shellcheck)
 bench_packages=(openmpi-bin libopenmpi-dev) # what the all-reduce is compared with
 
@@ -19,6 +22,7 @@ usage: ./build.sh [COMMAND]
   lint       formatting, clang-tidy, shellcheck, and the house's rules
   sanitize   run the tests under address, undefined-behaviour and thread sanitizers
   bench      measure what Godwit promises, as tables (about 40 minutes; 'bench quick': 10)
+  lab [N] [-- COMMAND]  N virtual machines with RDMA devices: each runs COMMAND, or you look around
   clean      remove every build folder
   help       this
 
@@ -45,22 +49,27 @@ need() {
     if [ ${#missing[@]} -eq 0 ]; then
         return 0
     fi
-    local run=()
-    if [ "$(id -u)" -ne 0 ]; then
-        if ! sudo -n true 2>/dev/null; then
-            say "These packages are missing. Install them and run this again:" >&2
-            die "sudo apt-get install ${missing[*]}"
-        fi
-        run=(sudo -n)
+    if ! as_root true 2>/dev/null; then
+        say "These packages are missing. Install them and run this again:" >&2
+        die "sudo apt-get install --no-install-recommends ${missing[*]}"
     fi
     say "installing ${missing[*]}"
     install_packages "${missing[@]}" || {
-        "${run[@]}" apt-get update -qq && install_packages "${missing[@]}"
+        as_root apt-get update -qq && install_packages "${missing[@]}"
     } || die "apt could not install ${missing[*]}"
 }
 
+# as_root COMMAND...: directly, or by sudo where it asks for no password.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    else
+        sudo -n "$@"
+    fi
+}
+
 install_packages() {
-    "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >/dev/null
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >/dev/null
 }
 
 # build FOLDER TARGET [CMake option...]: configures and builds, showing the compiler's words only when it fails.
@@ -134,6 +143,20 @@ bench() {
     exec python3 tools/lab/bench.py build/godwit "$@"
 }
 
+# The lab's kernel and its initramfs, in its cache.
+lab_image() {
+    python3 tools/lab/image.py || {
+        say "apt's lists may be missing or old: fetching them"
+        as_root apt-get update -qq && python3 tools/lab/image.py
+    }
+}
+
+lab() {
+    need "${lab_packages[@]}"
+    lab_image || die "no lab without its image"
+    exec python3 tools/lab/lab.py "$@"
+}
+
 command=${1-build}
 case $command in
 build)
@@ -147,6 +170,10 @@ sanitize) sanitize ;;
 bench)
     shift
     bench "$@"
+    ;;
+lab)
+    shift
+    lab "$@"
     ;;
 clean) rm -rf build build-asan build-tsan ;;
 help | --help | -h) usage ;;

@@ -1,0 +1,521 @@
+"""Virtual machines with an RDMA device each (Soft-RoCE), on a private network, driven from Python.
+
+    from machines import Lab
+
+    with Lab(2) as lab:                             # nothing of it is left afterwards, whatever happens
+        one, two = lab.start_all()                  # boots both: some five seconds
+        code, output = one.run("build/godwit --version")        # (exit code, stdout and stderr together)
+        server = two.spawn("ib_write_bw -x 1")                  # goes on by itself; .lines() .wait() .signal()
+        code, output = one.run(f"ib_write_bw -x 1 {two.address}", timeout_s=60)
+        two.cut()                                   # its cable is out; two.heal() puts it back
+        one.freeze()                                # stands still; one.thaw()
+        two.kill()                                  # gone without a word: its QEMU gets SIGKILL
+        lab.start(2)                                # a new machine in its place, with the same address
+
+What a machine is:
+- Its root is the host's, read only, under a layer in its memory: every program and library of the host is there,
+  under the same path, and what a command writes is lost with the machine. Commands start in the working directory
+  of the process that made the Lab. Only /proc /sys /dev /run are the machine's own.
+- /lab is lab.shared on the host: shared, writable, never cached. lab.put(file) copies a file into it. (A file
+  elsewhere that changes after the boot may be seen as it was; nothing outside /lab is written to the host.)
+- Machine i has the address 10.77.0.i on eth0 and the RDMA device rxe0 on it; GID index 1 is the IPv4 RoCE v2 one.
+  Its device counters are machine.counters(). A machine reaches itself, too: Lab(1) is enough for two processes.
+- Locked memory is unlimited, or what Lab(memlock=KIB) says; `ulimit -l` in a command lowers it for that command.
+- Commands run as root, under /bin/sh, with GODWIT_LAB_NUMBER, GODWIT_LAB_ADDRESS (the machine's) and
+  GODWIT_LAB_ADDRESSES (all, by number) in the environment, and none of the host's variables. Whoever is still in a command's process group when it ends is killed.
+- Unless the host's KVM can be used, the processor is emulated: 10 to 50 times slower than the host's.
+  GODWIT_LAB_ACCEL=kvm|tcg decides it by hand.
+
+Lab(count) says how many there may be; a machine exists from lab.start(i) to its kill(). missing() says why this host
+can have no lab, or returns None. The bridge and its taps are in a network namespace without a name that a keeper
+process holds (keeper.py): when the process that made the Lab ends, in any way, everything goes.
+"""
+
+import collections
+import contextlib
+import fcntl
+import glob
+import itertools
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import image  # noqa: E402
+from flock import Trouble  # noqa: E402
+
+KEEPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper.py")
+NETWORK = "10.77.0"
+COMMANDS = 8  # at the same time in one machine
+BOOT_S = 120  # three to six seconds where nothing else runs
+CONTROL_S = 30
+MACHINE_GONE = -signal.SIGKILL  # exit code of a command whose machine ended beneath it
+FOLDER_PREFIX = "godwit-machines-"
+
+Result = collections.namedtuple("Result", "code output")
+
+
+def unshare():
+    """The command that gives what follows a network namespace; without root also a user namespace to own it."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return ["unshare", *user, "--net", "--"]
+
+
+def missing():
+    """Why this host can have no lab, as a text with what to do; None if it can. Makes the image if need be."""
+    try:
+        image.prepare()
+    except image.Missing as reason:
+        return str(reason)
+    script = "ip link add lab type bridge && ip tuntap add tap1 mode tap"
+    tried = subprocess.run([*unshare(), "sh", "-c", script], capture_output=True, text=True)
+    if tried.returncode != 0:
+        return f"no network namespace with a bridge and taps: {tried.stderr.strip()}"
+    return None
+
+
+def remove_stale():
+    """Folders of labs whose keeper was killed. (Nothing else of them can be left.)"""
+    for folder in glob.glob(os.path.join(tempfile.gettempdir(), FOLDER_PREFIX + "*")):
+        try:
+            with open(os.path.join(folder, "alive"), "r+b") as alive:
+                fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue  # it lives, or belongs to somebody else
+
+
+def accelerator():
+    """QEMU's options for the processor. /dev/kvm alone proves nothing: a guest may have it without the hardware."""
+    with open("/proc/cpuinfo") as file:
+        hardware = re.search(r"^flags.*\b(vmx|svm)\b", file.read(), re.MULTILINE)
+    usable = "kvm" if hardware and os.access("/dev/kvm", os.R_OK | os.W_OK) else "tcg"
+    if os.environ.get("GODWIT_LAB_ACCEL", usable) == "kvm":
+        return ["-accel", "kvm", "-cpu", "host"]
+    return ["-accel", "tcg,thread=multi", "-cpu", "max"]
+
+
+class Keeper:
+    """The lab's side of keeper.py."""
+
+    def __init__(self, folder, alive):
+        self.lock = threading.Lock()
+        self.changed = threading.Condition()
+        self.answers = collections.deque()
+        self.ended = {}  # pid: exit code as subprocess gives it
+        self.gone = False
+        self.process = subprocess.Popen(
+            [*unshare(), sys.executable, KEEPER, folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=[alive],  # locked as long as the keeper lives
+            start_new_session=True,  # Ctrl-C is for the tool, which then closes the lab
+        )
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            word = json.loads(line)
+            with self.changed:
+                if "ended" in word:
+                    self.ended[word["ended"]] = word["code"]
+                else:
+                    self.answers.append(word)
+                self.changed.notify_all()
+        with self.changed:
+            self.gone = True
+            self.changed.notify_all()
+
+    def ask(self, do, *arguments):
+        with self.lock:
+            self.process.stdin.write((json.dumps({"do": do, "with": arguments}) + "\n").encode())
+            self.process.stdin.flush()
+            with self.changed:
+                self.changed.wait_for(lambda: self.answers or self.gone)
+                if not self.answers:
+                    raise Trouble("the lab's keeper ended")
+                answer = self.answers.popleft()
+        if "error" in answer:
+            raise Trouble(f"{do}: {answer['error']}")
+        return answer
+
+    def call(self, *command):
+        answer = self.ask("call", command)
+        if answer["code"] != 0:
+            raise Trouble(f"{' '.join(command)}: {answer['output'].strip()}")
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.reader.join()
+
+
+class Job:
+    """A command in a machine. Made by Machine.spawn."""
+
+    def __init__(self, machine, name, command, line):
+        self.machine = machine
+        self.name = name
+        self.command = command
+        self.line = line
+        self.changed = threading.Condition()
+        self.data = bytearray()  # its process group's number in the first line, then what it printed
+        self.code = None  # once it has ended, and all it printed was read
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        mark = f"\1{self.name} ".encode()
+        while True:
+            try:
+                piece = self.line.recv(1 << 16)
+            except OSError:
+                piece = b""
+            with self.changed:
+                seen = max(0, len(self.data) - len(mark))
+                self.data += piece
+                end = self.data.find(mark, seen)
+                if not piece:
+                    self.code = MACHINE_GONE
+                elif end >= 0 and self.data.endswith(b"\n"):
+                    self.code = int(self.data[end + len(mark) :])
+                    del self.data[end:]
+                self.changed.notify_all()
+                if self.code is None:
+                    continue
+            if piece:
+                self.machine.give_back(self.line)
+            return
+
+    @property
+    def output(self):
+        """What it has printed so far, stdout and stderr together."""
+        with self.changed:
+            return bytes(self.data).partition(b"\n")[2].decode(errors="replace")
+
+    def lines(self, timeout_s=None):
+        """What it prints, line by line as it comes, until it ends. Trouble when one takes longer than timeout_s."""
+        at = None
+        while True:
+            with self.changed:
+                if at is None:
+                    self.await_(lambda: b"\n" in self.data, timeout_s, "it started")
+                    at = self.data.find(b"\n") + 1
+                self.await_(lambda: self.data.find(b"\n", at) >= 0, timeout_s, "it printed a line")
+                end = self.data.find(b"\n", at) + 1
+                if end == 0 or at == 0:  # it has ended
+                    end = len(self.data)
+                line = self.data[at:end].decode(errors="replace")
+                at = end
+            if not line:
+                return
+            yield line.rstrip("\n")
+
+    def wait_line(self, pattern, timeout_s):
+        """Until it has printed a line in which the regular expression is found; returns the match."""
+        deadline = time.monotonic() + timeout_s
+        for line in self.lines(timeout_s):
+            found = re.search(pattern, line)
+            if found:
+                return found
+            if time.monotonic() > deadline:
+                break
+        raise self.trouble(f"no line with {pattern!r}")
+
+    def await_(self, condition, timeout_s, what):
+        """With `changed` held: until condition() or the end of the job."""
+        if not self.changed.wait_for(lambda: condition() or self.code is not None, timeout_s):
+            raise self.trouble(f"after {timeout_s} s, not yet: {what}")
+
+    def trouble(self, what):
+        return Trouble(f"machine {self.machine.number}: {self.command}: {what}\n{self.output}".rstrip())
+
+    def wait(self, timeout_s=None):
+        """Its exit code; 128 + N if signal N ended it; MACHINE_GONE if its machine ended beneath it."""
+        with self.changed:
+            self.await_(lambda: False, timeout_s, "it ended")
+            return self.code
+
+    def poll(self):
+        return self.code
+
+    def signal(self, number=signal.SIGTERM):
+        """Sends a signal to the whole process group."""
+        with self.changed:
+            self.await_(lambda: b"\n" in self.data, CONTROL_S, "it started")
+            group = bytes(self.data).partition(b"\n")[0].decode()
+        if self.code is None:
+            self.machine.control(f"kill -{int(number)} -{group} 2>/dev/null")
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+
+
+class Machine:
+    """One of a lab's machines, from its start to its end. Made by Lab.start."""
+
+    def __init__(self, lab, number):
+        self.lab = lab
+        self.number = number
+        self.address = f"{NETWORK}.{number}"
+        self.tap = f"tap{number}"
+        self.log = os.path.join(lab.folder, f"machine{number}.log")
+        self.lock = threading.Lock()
+        self.lines = []
+        self.free = []
+        self.serial = itertools.count(1)
+        self.life = lab.next_life()
+        self.pid = self.spawn_qemu()
+        self.controls = self.lines[0]
+        self.control_lock = threading.Lock()
+
+    def spawn_qemu(self):
+        paths = [os.path.join(self.lab.folder, f"{self.life}.{i}") for i in range(COMMANDS + 1)]
+        listeners = []
+        for path in paths:
+            listener = socket.socket(socket.AF_UNIX)
+            listener.bind(path)
+            listener.listen(1)
+            listener.settimeout(CONTROL_S)
+            listeners.append(listener)
+        pid = self.lab.keeper.ask("spawn", self.command(paths), self.log)["pid"]
+        for listener, path in zip(listeners, paths):
+            try:
+                line, _ = listener.accept()
+            except socket.timeout:
+                raise Trouble(f"machine {self.number}: QEMU does not start\n{self.last_words()}") from None
+            listener.close()
+            os.unlink(path)
+            line.settimeout(None)
+            self.lines.append(line)
+        self.free = self.lines[1:]
+        return pid
+
+    def command(self, paths):
+        lab = self.lab
+        options = f"lab.address={self.address}/24 lab.mtu={lab.mtu} lab.memlock={lab.memlock}"
+        kernel = f"console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on {options}"
+        command = ["qemu-system-x86_64", *lab.accelerator, "-smp", str(lab.cores), "-m", f"{lab.memory_mb}M"]
+        command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"]
+        command += ["-kernel", lab.kernel, "-initrd", lab.initramfs, "-append", kernel]
+        for tag, path, access in (("host", "/", "readonly=on,multidevs=remap"), ("lab", lab.shared, "readonly=off")):
+            command += ["-fsdev", f"local,id={tag},path={path},security_model=none,{access}"]
+            command += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+        mac = f"52:54:00:67:77:{self.number:02x}"
+        command += ["-netdev", f"tap,id=net,ifname={self.tap},script=no,downscript=no"]
+        command += ["-device", f"virtio-net-pci,netdev=net,mac={mac},host_mtu={lab.mtu},romfile="]
+        command += ["-device", "virtio-serial-pci"]
+        for i, path in enumerate(paths):
+            command += ["-chardev", f"socket,id=line{i},path={path}"]
+            command += ["-device", f"virtserialport,chardev=line{i},name=line{i}"]
+        return command
+
+    def wait_ready(self):
+        """Until it takes commands."""
+        try:
+            code, _ = self.run("true", BOOT_S)
+        except Trouble:
+            code = None
+        if code != 0:
+            raise Trouble(f"machine {self.number} does not come up:\n{self.last_words()}")
+        return self
+
+    def last_words(self):
+        """The end of what its kernel and QEMU said."""
+        with open(self.log, errors="replace") as file:
+            return "".join(file.readlines()[-20:])
+
+    @property
+    def alive(self):
+        return self.pid not in self.lab.keeper.ended
+
+    def give_back(self, line):
+        with self.lock:
+            self.free.append(line)
+
+    def spawn(self, command, env=None):
+        """Starts a shell command; env: variables on top of the machine's own."""
+        with self.lock:
+            if not self.free:
+                raise Trouble(f"machine {self.number}: {COMMANDS} commands are running already")
+            line = self.free.pop()
+        return self.send(command, line, env)
+
+    def send(self, command, line, env=None):
+        name = f"{self.life}-{next(self.serial)}"
+        about = {
+            "GODWIT_LAB_NUMBER": self.number,
+            "GODWIT_LAB_ADDRESS": self.address,
+            "GODWIT_LAB_ADDRESSES": " ".join(f"{NETWORK}.{i + 1}" for i in range(self.lab.count)),
+        }
+        values = {**about, **(env or {})}
+        variables = "".join(f"export {key}={shlex.quote(str(value))}\n" for key, value in values.items())
+        with open(os.path.join(self.lab.shared, "jobs", name), "w") as file:
+            file.write(f"cd {shlex.quote(self.lab.directory)}\n{variables}{command}\n")
+        try:
+            line.sendall(f"{name}\n".encode())
+        except OSError:
+            pass  # the machine is gone: the job's reader sees the same
+        return Job(self, name, command, line)
+
+    def run(self, command, timeout_s=60, env=None):
+        """Runs a shell command to its end: (exit code, output). Trouble, and its end, when timeout_s is over."""
+        job = self.spawn(command, env)
+        try:
+            return Result(job.wait(timeout_s), job.output)
+        except Trouble:
+            with contextlib.suppress(Trouble):  # a frozen machine does not answer
+                job.kill()
+            raise
+
+    def check(self, command, timeout_s=60, env=None):
+        """As run, for commands that must succeed: their output, or Trouble."""
+        code, output = self.run(command, timeout_s, env)
+        if code != 0:
+            raise Trouble(f"machine {self.number}: {command}: exit code {code}\n{output}")
+        return output
+
+    def wait_listening(self, port, timeout_s=CONTROL_S):
+        """Until some process in the machine listens on the TCP port."""
+        socket_of_port = f":{port:04X} [0-9A-F]*:0000 0A"
+        self.check(f"until grep -q '{socket_of_port}' /proc/net/tcp*; do sleep 0.05; done", timeout_s)
+
+    def control(self, command):
+        """A word to the machine while all its other lines may be taken."""
+        with self.control_lock:
+            self.send(command, self.controls).wait(CONTROL_S)
+
+    def counters(self):
+        """The RDMA device's own counters, by name."""
+        text = self.check("grep -H . /sys/class/infiniband/rxe0/ports/1/hw_counters/*")
+        pairs = re.findall(r"/([^/:]+):(\d+)$", text, re.MULTILINE)
+        return {name: int(value) for name, value in pairs}
+
+    def signal(self, number):
+        self.lab.keeper.ask("signal", self.pid, int(number))
+
+    def kill(self):
+        """SIGKILL to its QEMU; returns when the process is gone."""
+        self.signal(signal.SIGKILL)
+        keeper = self.lab.keeper
+        with keeper.changed:
+            keeper.changed.wait_for(lambda: not self.alive or keeper.gone)
+        self.close()
+
+    def freeze(self):
+        """Stands still, processors and devices, until thaw(); its clocks go on."""
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self):
+        self.signal(signal.SIGCONT)
+
+    def cut(self):
+        """Nothing more goes through its cable, either way; it is not told."""
+        self.lab.keeper.call("ip", "link", "set", self.tap, "nomaster")
+
+    def heal(self):
+        self.lab.keeper.call("ip", "link", "set", self.tap, "master", "lab")
+
+    def close(self):
+        for line in self.lines:
+            with contextlib.suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
+            line.close()
+
+
+class Lab:
+    """A network for up to `count` machines. cores and memory_mb are each machine's (two cores if it is alone)."""
+
+    def __init__(self, count=3, cores=None, memory_mb=None, mtu=9000, memlock="unlimited"):
+        reason = missing()
+        if reason:
+            raise Trouble(f"no lab here: {reason}")
+        self.count = count
+        self.cores = cores or (2 if count == 1 else 1)
+        self.memory_mb = memory_mb or (1024 if count == 1 else 512)
+        self.mtu = mtu
+        self.memlock = memlock
+        self.kernel, self.initramfs = image.prepare()
+        self.accelerator = accelerator()
+        self.directory = os.getcwd()
+        self.machines = {}  # number: Machine, the latest of each
+        self.lives = itertools.count(1)
+        remove_stale()
+        self.folder = tempfile.mkdtemp(prefix=FOLDER_PREFIX)
+        self.shared = os.path.join(self.folder, "shared")
+        os.makedirs(os.path.join(self.shared, "jobs"))
+        with open(os.path.join(self.folder, "alive"), "wb") as alive:
+            fcntl.flock(alive, fcntl.LOCK_EX)
+            self.keeper = Keeper(self.folder, alive.fileno())
+        try:
+            self.make_network()
+        except BaseException:
+            self.close()
+            raise
+
+    def make_network(self):
+        ip = self.keeper.call
+        ip("ip", "link", "add", "lab", "mtu", str(self.mtu), "type", "bridge", "forward_delay", "0")
+        ip("ip", "link", "set", "lab", "up")
+        for number in range(1, self.count + 1):
+            ip("ip", "tuntap", "add", f"tap{number}", "mode", "tap")
+            ip("ip", "link", "set", f"tap{number}", "mtu", str(self.mtu), "master", "lab", "up")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *ignored):
+        self.close()
+
+    def close(self):
+        """Ends every machine, and all that the lab has made. Jobs still running end with MACHINE_GONE."""
+        self.keeper.close()
+        for machine in self.machines.values():
+            machine.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def next_life(self):
+        return f"m{next(self.lives)}"
+
+    def boot(self, number):
+        old = self.machines.get(number)
+        if not 1 <= number <= self.count or (old and old.alive):
+            raise Trouble(f"machine {number}: there are 1 to {self.count}, and each starts once until it is killed")
+        self.machines[number] = Machine(self, number)
+        return self.machines[number]
+
+    def start(self, number):
+        """Boots machine `number` (from 1) and returns it when it takes commands."""
+        return self.boot(number).wait_ready()
+
+    def start_all(self):
+        """Boots all machines at once; they are returned in order."""
+        return [machine.wait_ready() for machine in [self.boot(i + 1) for i in range(self.count)]]
+
+    def put(self, path, name=None):
+        """Copies a file into /lab; returns its path there."""
+        name = name or os.path.basename(path)
+        shutil.copy(path, os.path.join(self.shared, name))
+        return f"/lab/{name}"
+
+    def machine(self, number):
+        """The one that was started last with this number."""
+        if number not in self.machines:
+            raise Trouble(f"machine {number} was not started")
+        return self.machines[number]
+
+    def cut(self, number):
+        self.machine(number).cut()
+
+    def heal(self, number):
+        self.machine(number).heal()
