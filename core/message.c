@@ -119,6 +119,7 @@ static void put_body(gw_writer *w, const gw_message *m) {
         break;
     case GW_MSG_STORED:
         gw_put_u64(w, m->step);
+        gw_put_u64(w, m->value);
         gw_put_u8(w, m->flag);
         gw_put_u32(w, m->count);
         for (uint32_t i = 0; i < m->count; i++) gw_put_u32(w, m->chunks[i]);
@@ -325,6 +326,7 @@ static void get_body(gw_reader *r, gw_message *m) {
         break;
     case GW_MSG_STORED:
         m->step = gw_get_u64(r);
+        m->value = gw_get_u64(r);
         m->flag = get_flag(r);
         get_hashes(r, m, true);
         break;

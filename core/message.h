@@ -29,7 +29,8 @@ typedef enum gw_message_kind {
                     an offer of a whole view (heal) */
     GW_MSG_ASK_VIEW, /* which view are you in? */
     GW_MSG_VIEW,     /* view: this one */
-    GW_MSG_STORED,   /* about view: step; flag: the sender could not; chunks and their hashes */
+    GW_MSG_STORED, /* about view: step, value (fingerprint of the sender's state); flag: the sender could not
+                      write; chunks and their hashes */
     GW_MSG_MANIFEST, /* about view: step, value (fingerprint), hashes of all chunks; flag: not all are durable
                       */
     GW_MSG_RECORDED, /* about view: step, hash: the sender has the manifest of that root; flag: it could not
@@ -56,6 +57,8 @@ typedef struct gw_report {
     bool ended, stopped;        /* its step is the job's end; because of the user */
     bool unwritable;            /* its disk takes no checkpoints */
     uint64_t step, fingerprint; /* of the state */
+    /* The view it installed last; of a voter without a state the latest that an earlier life of it
+     * voted for, if that is later: it may have lived in it. */
     uint64_t installed_epoch;
     gw_view_name installed;
     gw_set held, claimed; /* of step `step`; size 0 = nothing */

@@ -218,6 +218,10 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
             return NULL;
         }
     }
+    if (p->ballot.later_count > 0) {
+        p->last_promise.epoch = p->ballot.later[p->ballot.later_count - 1].epoch;
+        p->last_promise.name = p->ballot.later[p->ballot.later_count - 1].name;
+    }
     if (!open_gossip(p, err)) {
         gw_peer_destroy(p);
         return NULL;
@@ -454,6 +458,8 @@ void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
         .view = p->view.epoch > 0 ? &p->view : NULL,
         .step = p->step,
         .fingerprint = p->fingerprint,
+        .committed_step = p->ballot.majority ? p->committed_step : p->step,
+        .committed_fingerprint = p->ballot.majority ? p->committed_fingerprint : p->fingerprint,
         .has_state = p->has_state,
         .checkpoint_step = p->saved_step,
         .views_installed = p->views_installed,

@@ -70,6 +70,9 @@ typedef struct gw_peer_status {
     const gw_view *view;  /* NULL = none */
     uint64_t step;        /* next step to compute */
     uint64_t fingerprint; /* of the current state */
+    /* The same of the newest state that others may see (GW_NOTICE_STEP): at most one step behind, but for a
+     * peer that is about to fetch the state. */
+    uint64_t committed_step, committed_fingerprint;
     bool has_state;
     uint64_t checkpoint_step; /* newest complete one known; UINT64_MAX = none */
     gw_hash checkpoint_root;

@@ -73,8 +73,7 @@ static void store_chunks(gw_peer *p, bool hash_only) {
     save->chunks = gw_actions_copy(p->actions, p->save.chunks, p->save.chunk_count * sizeof *p->save.chunks);
 }
 
-static void on_stored(gw_peer *p, uint32_t rank, bool failed, const uint32_t *chunks, const gw_hash *hashes,
-                      uint32_t count);
+static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m);
 
 /* A member may have stored its chunks before the leader has applied the step. */
 static void keep_early(gw_contact *from, gw_message *m) {
@@ -98,7 +97,7 @@ static void take_early(gw_peer *p, gw_contact *from) {
     int rank = gw_view_rank(&p->view, &from->id);
     bool fits =
         rank >= 0 && p->save.active && gw_view_name_equal(&m->name, &p->view.name) && m->step == p->save.step;
-    if (fits) on_stored(p, (uint32_t)rank, m->flag, m->chunks, m->hashes, m->count);
+    if (fits) on_stored(p, (uint32_t)rank, m);
     if (fits || m->step < p->step) gw_saves_forget_early(from);
 }
 
@@ -185,8 +184,15 @@ static void note_disk(gw_peer *p, uint32_t rank, bool failed) {
     p->member_unwritable[rank] |= failed;
 }
 
+/* All members hold the state that is being saved: if it is the present one, the step that led to it may be
+ * shown. */
+static void note_agreement(gw_peer *p) {
+    if (p->step == p->save.step) gw_commit_agreed(p);
+}
+
 static void all_answered(gw_peer *p) {
     gw_save *s = &p->save;
+    note_agreement(p);
     if (placed_anew(p)) return;
     bool known = gw_set_count(&s->known) == s->known.size,
          durable = gw_set_count(&s->durable) == s->durable.size;
@@ -209,16 +215,23 @@ static void all_answered(gw_peer *p) {
     record_manifest(p, s->hashes, s->known.size, s->fingerprint, !durable);
 }
 
-static void on_stored(gw_peer *p, uint32_t rank, bool failed, const uint32_t *chunks, const gw_hash *hashes,
-                      uint32_t count) {
+static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
     gw_save *s = &p->save;
     char id[GW_SHORT_TEXT];
     if (gw_set_has(&s->answered, rank)) return; /* said again */
-    note_disk(p, rank, failed);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t chunk = chunks[i];
+    note_disk(p, rank, m->flag);
+    if (m->value != s->fingerprint) {
+        gw_peer_say(p, GW_ERROR,
+                    "peer %s holds other bits of the state of step %" PRIu64
+                    " than the leader: checkpoint given up",
+                    gw_peer_id_short(&p->view.members[rank].id, id), s->step);
+        gw_views_need_change(p, "the members' states differ at a checkpoint");
+        return;
+    }
+    for (uint32_t i = 0; i < m->count; i++) {
+        uint32_t chunk = m->chunks[i];
         if (chunk >= s->known.size) return;
-        if (gw_set_has(&s->known, chunk) && !gw_hash_equal(&s->hashes[chunk], &hashes[i])) {
+        if (gw_set_has(&s->known, chunk) && !gw_hash_equal(&s->hashes[chunk], &m->hashes[i])) {
             gw_peer_say(p, GW_ERROR,
                         "peer %s has other bits in chunk %u of the state of step %" PRIu64
                         ": checkpoint given up",
@@ -227,8 +240,8 @@ static void on_stored(gw_peer *p, uint32_t rank, bool failed, const uint32_t *ch
             return;
         }
         gw_set_add(&s->known, chunk);
-        s->hashes[chunk] = hashes[i];
-        if (!failed) gw_set_add(&s->durable, chunk);
+        s->hashes[chunk] = m->hashes[i];
+        if (!m->flag) gw_set_add(&s->durable, chunk);
     }
     gw_set_add(&s->answered, rank);
     if (gw_set_count(&s->answered) == p->view.count) all_answered(p);
@@ -312,14 +325,20 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root) {
     gw_peer_finish(p, p->stopped ? GW_FINISH_STOPPED : GW_FINISH_DONE, root, "step %" PRIu64, step);
 }
 
-static void say_stored(gw_peer *p) {
-    gw_save *s = &p->save;
+static gw_message stored_message(const gw_peer *p) {
+    const gw_save *s = &p->save;
     gw_message message = gw_peer_about_view(p, GW_MSG_STORED);
     message.step = s->step;
+    message.value = s->fingerprint;
     message.flag = p->unwritable;
     message.chunks = s->chunks;
     message.hashes = s->own_hashes;
     message.count = s->own_count;
+    return message;
+}
+
+static void say_stored(gw_peer *p) {
+    gw_message message = stored_message(p);
     gw_peer_send(p, &p->view.leader, &message);
 }
 
@@ -367,15 +386,16 @@ void gw_saves_stored(gw_peer *p, const gw_event *event) {
     }
     uint32_t count = failed ? 0 : s->chunk_count;
     GW_CHECK(failed || event->count == s->chunk_count);
-    if (gw_peer_is_leader(p)) {
-        on_stored(p, (uint32_t)gw_peer_own_rank(p), p->unwritable, s->chunks, event->hashes, count);
-        return;
-    }
     s->own_hashes = calloc(count + 1, sizeof *s->own_hashes);
     GW_CHECK(s->own_hashes != NULL);
     if (count > 0) memcpy(s->own_hashes, event->hashes, count * sizeof *s->own_hashes);
     s->own_count = count;
     s->own_stored = true;
+    if (gw_peer_is_leader(p)) {
+        const gw_message own = stored_message(p);
+        on_stored(p, (uint32_t)gw_peer_own_rank(p), &own);
+        return;
+    }
     say_stored(p);
 }
 
@@ -415,7 +435,7 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
     switch (m->kind) {
     case GW_MSG_STORED:
         if (led && current)
-            on_stored(p, (uint32_t)rank, m->flag, m->chunks, m->hashes, m->count);
+            on_stored(p, (uint32_t)rank, m);
         else if (led && m->step > p->step)
             keep_early(from, m);
         break;
@@ -423,6 +443,7 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
         if (leads && current && p->save.manifest_token == 0 && !p->save.own_recorded &&
             m->count == p->save.known.size && m->value == p->save.fingerprint) {
             p->save.incomplete = m->flag;
+            note_agreement(p);
             record_manifest(p, m->hashes, m->count, m->value, m->flag);
         }
         break;

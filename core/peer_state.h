@@ -7,6 +7,7 @@
  *   peer_waiting.c  without a view: founding, joining; healing of two views
  *   peer_steps.c    a step's life: deal, steal, seal, reduce, check, apply
  *   peer_poison.c   a shard that spares nobody
+ *   peer_commit.c   when others may see a step
  *   peer_saves.c    checkpoints, stop and the end of the job */
 #ifndef GODWIT_CORE_PEER_STATE_H
 #define GODWIT_CORE_PEER_STATE_H
@@ -114,6 +115,12 @@ typedef struct gw_save { /* one checkpoint in progress */
     bool own_recorded, own_unrecorded; /* unrecorded: hashed, but not written */
 } gw_save;
 
+typedef struct gw_uncommitted { /* the step applied last, while others may not see it yet */
+    bool any;
+    uint64_t step, fingerprint; /* of the state after it */
+    uint32_t members;           /* of the view it was made in */
+} gw_uncommitted;
+
 typedef struct gw_kept {
     uint64_t step;
     gw_hash root;
@@ -141,6 +148,10 @@ struct gw_peer {
     gw_view view;          /* installed and lived in; epoch 0 = none */
     gw_install *installed; /* at its leader: to send again */
     gw_view voted;         /* frozen for this one */
+    struct { /* the latest view that an earlier life of this peer voted for, and may have lived in */
+        uint64_t epoch; /* 0 = none */
+        gw_view_name name;
+    } last_promise;
     gw_phase_of_peer phase;
     bool need_change;
     char cause[120];
@@ -184,6 +195,8 @@ struct gw_peer {
     uint32_t fell_at; /* the shard that made this peer give up, plus 1; 0 = none */
     uint64_t pause_since_ns;
     uint64_t load_failures;
+    gw_uncommitted uncommitted;
+    uint64_t committed_step, committed_fingerprint; /* the newest state that others may see */
 
     /* waiting */
     uint64_t join_at_ns, phase_logged_ns, found_since_ns;
@@ -299,6 +312,11 @@ void gw_poison_last_words(gw_peer *p, gw_contact *contact); /* they may come aft
 /* This peer cannot go on because of this shard: "shard 7 of step 3 <why>". */
 void gw_poison_give_up(gw_peer *p, uint32_t shard, const char *why);
 void gw_poison_forget(gw_peer *p); /* the step that losses were counted in is over */
+
+/* ---- peer_commit.c ---- */
+void gw_commit_applied(gw_peer *p); /* a step has been applied here: p->step and p->fingerprint are of now */
+/* All members of the view hold the state that this peer holds: shows the step that led to it, once. */
+void gw_commit_agreed(gw_peer *p);
 
 /* ---- peer_saves.c ---- */
 /* Tells the leader, who may be new, of a stop or a checkpoint that this peer was asked for. */

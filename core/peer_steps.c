@@ -346,6 +346,7 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
             if (gw_view_rank(&p->view, &p->contacts[i].id) >= 0) p->contacts[i].path_failures = 0;
         const char *wrong = what_is_wrong(p, event);
         if (wrong == NULL) {
+            gw_commit_agreed(p);
             apply_sum(p, event);
             return;
         }
@@ -409,11 +410,9 @@ void gw_steps_applied(gw_peer *p, const gw_event *event) {
                        event->text == NULL ? "no reason given" : event->text);
         return;
     }
-    gw_action *notice = gw_peer_notice(p, GW_NOTICE_STEP, " ");
-    notice->step = p->step;
-    notice->count = p->view.count;
     p->step++;
     p->fingerprint = event->fingerprint;
+    gw_commit_applied(p);
     p->failures = 0;
     p->careful = false;
     gw_poison_forget(p);

@@ -278,10 +278,22 @@ void gw_views_force(gw_peer *p) {
 
 static void conclude(gw_peer *p);
 
+/* While this peer, in a view, waits for somebody with its proposal open: more could be proposed by now. */
+static bool others_came(gw_peer *p) {
+    gw_member members[GW_MAX_MEMBERS];
+    if (p->view.epoch == 0) return false; /* founding looks after that itself */
+    return gw_waiting_add_joiners(p, members, living_members(p, members)) > p->attempt.view.count;
+}
+
 /* Looks after a proposal that is waiting for votes. */
 static void keep_attempt(gw_peer *p) {
     gw_attempt *a = &p->attempt;
     bool all = true;
+    if (a->deciding && others_came(p)) {
+        retry_later(p, 0);
+        p->propose_at_ns = p->now;
+        return;
+    }
     for (uint32_t i = 0; i < a->view.count; i++) {
         if (a->reports[i] != NULL) continue;
         all = false;
@@ -354,18 +366,31 @@ static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
 /* ---- installing
  * -------------------------------------------------------------------------------------------------- */
 
+/* Whether a member of the base, or of a listed view, is left out of the proposal. */
+static bool some_absent(const gw_peer *p) {
+    const gw_attempt *a = &p->attempt;
+    for (uint32_t v = 0; v <= a->listed_count; v++) {
+        const gw_view *before = v < a->listed_count ? &a->listed[v] : &p->ballot.installed;
+        for (uint32_t i = 0; i < before->count; i++)
+            if (gw_view_rank(&a->view, &before->members[i].id) < 0) return true;
+    }
+    return false;
+}
+
 static void conclude(gw_peer *p) {
     gw_attempt *a = &p->attempt;
     gw_repair_rules rules = {.steps = p->config.steps,
                              .shards = p->config.shards,
                              .shards_context = p->config.shards_context,
                              .state_chunks = p->config.state_chunks,
-                             .latest_view_only = p->config.fast};
+                             .latest_view_only = p->config.fast,
+                             .some_absent = some_absent(p)};
     gw_install *i = calloc(1, sizeof *i);
     GW_CHECK(i != NULL);
     i->view = a->view;
     char text[240];
-    bool settle = p->wait_since_ns != 0 && p->now >= p->wait_since_ns + p->config.resume_timeout_ns;
+    bool settle =
+        p->forced || (p->wait_since_ns != 0 && p->now >= p->wait_since_ns + p->config.resume_timeout_ns);
     gw_repair_answer answer =
         gw_repair_plan(&rules, (const gw_report *const *)a->reports, settle, i, text, sizeof text);
     if (answer == GW_REPAIR_WAIT) {
@@ -416,6 +441,7 @@ static void start_if_all_ready(gw_peer *p) {
     }
     p->pause_since_ns = 0;
     p->load_failures = 0;
+    gw_commit_agreed(p);
     if (p->ended)
         gw_saves_end(p);
     else
@@ -559,6 +585,8 @@ static void install(gw_peer *p, const gw_install *i) {
         p->phase = GW_AT_LOADING;
         say_ready(p);
     } else {
+        if (p->config.fast)
+            p->has_state = false; /* of another lineage, perhaps: no later view may go on from it */
         load_state(p, i);
     }
     mourn(p);

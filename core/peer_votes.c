@@ -169,6 +169,10 @@ static gw_report *make_report(const gw_peer *p) {
     r->fingerprint = p->fingerprint;
     r->installed_epoch = p->ballot.installed.epoch;
     r->installed = p->ballot.installed.name;
+    if (!p->has_state && p->last_promise.epoch > r->installed_epoch) {
+        r->installed_epoch = p->last_promise.epoch;
+        r->installed = p->last_promise.name;
+    }
     if (p->has_state && p->accumulator_step == p->step) {
         r->held = gw_set_copy(&p->held);
         r->claimed = gw_set_copy(&p->claimed);

@@ -200,8 +200,10 @@ bool gw_waiting_job_has_ended(const gw_peer *p) {
 /* ---- admitting
  * -------------------------------------------------------------------------------------------------- */
 
+/* While a proposal waits for somebody, whoever is here without a view belongs into it, asked or not. */
 static bool is_joining(const gw_peer *p, const gw_contact *contact) {
-    return contact->joining_until_ns > p->now && gw_contacts_ready(p, contact) &&
+    bool awaited = p->wait_since_ns != 0 && !contact->has_view && gw_contacts_same_job(p, contact);
+    return (contact->joining_until_ns > p->now || awaited) && gw_contacts_ready(p, contact) &&
            gw_view_rank_of_life(&p->view, &contact->id, contact->incarnation.boot,
                                 contact->incarnation.nonce) < 0;
 }

@@ -10,11 +10,11 @@
  */
 enum { FAILURES_RECOMPUTE = 2, FAILURES_STOP = 3 };
 
-/* The latest installed view named in any report of a peer that has a state. */
-static const gw_report *latest_reporter(const gw_report *const *reports, uint32_t count) {
+/* The report that names the latest installed view; `stateful`: of the peers that have a state. */
+static const gw_report *latest_reporter(const gw_report *const *reports, uint32_t count, bool stateful) {
     const gw_report *latest = NULL;
     for (uint32_t i = 0; i < count; i++) {
-        if (!reports[i]->has_state) continue;
+        if (stateful && !reports[i]->has_state) continue;
         bool later = latest == NULL || reports[i]->installed_epoch > latest->installed_epoch ||
                      (reports[i]->installed_epoch == latest->installed_epoch &&
                       gw_view_name_compare(&reports[i]->installed, &latest->installed) > 0);
@@ -42,7 +42,7 @@ static uint32_t support(const gw_repair_rules *rules, const gw_report *const *re
  */
 static const gw_report *choose_state(const gw_repair_rules *rules, const gw_report *const *reports,
                                      uint32_t count) {
-    const gw_report *latest = latest_reporter(reports, count), *best = NULL;
+    const gw_report *latest = latest_reporter(reports, count, true), *best = NULL;
     for (uint32_t i = 0; i < count; i++) {
         const gw_report *r = reports[i];
         if (!trusted(rules, r, latest)) continue;
@@ -52,6 +52,17 @@ static const gw_report *choose_state(const gw_repair_rules *rules, const gw_repo
         if (better) best = r;
     }
     return best;
+}
+
+/* Whether a step may have been shown (core/peer_commit.c) whose state only somebody absent holds. All members
+ * of a view hold what was shown in it, so one of them with its state knows; with none, those who forgot their
+ * state may have shown one. */
+static bool lacks_latest(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count) {
+    if (!rules->latest_view_only || !rules->some_absent) return false;
+    const gw_report *latest = latest_reporter(reports, count, false),
+                    *stateful = latest_reporter(reports, count, true);
+    return latest->installed_epoch > 0 &&
+           (stateful == NULL || !gw_view_name_equal(&stateful->installed, &latest->installed));
 }
 
 static const gw_inventory *find_inventory(const gw_report *report, const gw_hash *root) {
@@ -162,6 +173,12 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
     install->unwritable = gw_set_of(count);
     for (uint32_t i = 0; i < count; i++)
         if (reports[i]->unwritable) gw_set_add(&install->unwritable, i);
+    if (lacks_latest(rules, reports, count)) {
+        snprintf(text, text_size,
+                 "nobody here holds the last view's state, and some of its members are not here%s",
+                 settle ? ": steps that were shown may be computed again, with other sums" : "");
+        if (!settle) return GW_REPAIR_WAIT;
+    }
     const gw_report *state = choose_state(rules, reports, count);
     if (state == NULL) {
         answer = plan_start(rules, reports, settle, install, text, text_size);

@@ -10,17 +10,19 @@ typedef struct gw_repair_rules {
     const void *shards_context;
     uint32_t state_chunks;
     bool latest_view_only; /* float sums: only the state of the latest view's members counts */
+    bool some_absent;      /* a member of a view that this one follows is not among the voters */
 } gw_repair_rules;
 
 typedef enum gw_repair_answer {
     GW_REPAIR_READY = 1,
-    GW_REPAIR_WAIT, /* a newer checkpoint is known than the voters' disks can complete: see the text */
+    GW_REPAIR_WAIT, /* a newer checkpoint is known than the voters' disks can complete, or float sums: nobody
+                       here holds the latest view's state, but somebody absent may: see the text */
     GW_REPAIR_STOP, /* the step's sum failed its checks a third time: see the text */
 } gw_repair_answer;
 
 /* Fills everything of *install but view, careful, cause and cause_age_ns (view is read: its members are in
  * the order of the reports). *install must be zeroed but for these, and owns its sets afterwards. `settle`:
- * start from the newest complete checkpoint even when a newer incomplete one is known. `text` (at least 200
+ * make do with what the voters have, without waiting any longer. `text` (at least 200
  * bytes) explains WAIT and STOP, and warns of what READY leaves behind; empty otherwise. */
 gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
                                 gw_install *install, char *text, size_t text_size);

@@ -358,6 +358,20 @@ static void persist(flock *f, uint32_t i, const gw_action *a) {
     post(f, i, 1000, (gw_event){.kind = GW_EV_PERSISTED, .token = a->token});
 }
 
+/* What is shown of a step is right, comes once, and in order. */
+static void note_shown(flock *f, uint32_t i, const gw_action *a) {
+    flock_peer *p = &f->peers[i];
+    cr_assert_eq(a->fingerprint, flock_state_after(a->step + 1), "peer %u, step %lu", i, a->step);
+    cr_assert_geq(a->step + 1, p->shown_step + (f->quorum == GW_QUORUM_MAJORITY));
+    p->shown_step = a->step + 1;
+    for (uint32_t rank = 0; rank < p->fence.count; rank++) {
+        const flock_peer *other = &f->peers[index_of(f, &p->fence.members[rank].id)];
+        gw_peer_status status = {.step = UINT64_MAX};
+        if (other->brain != NULL && other != p) gw_peer_status_get(other->brain, &status);
+        p->showed_early |= status.step < a->step + 1;
+    }
+}
+
 static void carry_out(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     int other;
@@ -417,7 +431,11 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         p->state = gw_mix64(p->state + p->step);
         p->step++;
         cr_assert_eq(p->state, flock_state_after(p->step));
-        post(f, i, 2000000,
+        if (p->step == p->flip_step) {
+            p->state ^= 1;
+            p->flip_step = 0;
+        }
+        post(f, i, 2000000 + p->apply_ns,
              (gw_event){.kind = GW_EV_APPLIED,
                         .token = a->token,
                         .outcome = GW_DONE,
@@ -444,6 +462,7 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         break;
     case GW_ACT_NOTICE:
         if (a->notice == GW_NOTICE_CHECKPOINT) p->checkpoints++;
+        if (a->notice == GW_NOTICE_STEP) note_shown(f, i, a);
         break;
     case GW_ACT_RETAIN:
         p->retained = a->count;
@@ -508,6 +527,7 @@ void flock_start(flock *f, uint32_t i) {
     p->state = flock_state_after(0);
     gw_set_free(&p->added);
     p->finished = false;
+    p->shown_step = 0;
     gw_err err;
     p->brain = gw_peer_create(&p->config, &err);
     cr_assert_not_null(p->brain, "%s", err.text);

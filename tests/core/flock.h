@@ -46,8 +46,12 @@ typedef struct flock_peer {
     bool loses_shard;       /* the next shard it takes is lost, and nobody notices */
     bool manifests_fail;    /* only its manifests cannot be written */
     uint32_t loads_to_fail;
-    uint64_t seal_ns;         /* its shards of a step take this long */
-    uint64_t save_ns;         /* a SAVE takes this long */
+    uint64_t seal_ns;    /* its shards of a step take this long */
+    uint64_t apply_ns;   /* applying takes this much longer */
+    uint64_t flip_step;  /* when it has applied so many steps a bit of its state flips, once; 0 = never */
+    uint64_t shown_step; /* steps that it has shown (GW_NOTICE_STEP) */
+    bool showed_early;   /* one before all living members of its view held the state */
+    uint64_t save_ns;    /* a SAVE takes this long */
     uint32_t reduces_entered; /* REDUCE actions so far */
     uint32_t retained;        /* checkpoints that the last RETAIN named */
 } flock_peer;

@@ -240,3 +240,39 @@ Test(repair, the_end_of_the_job_and_the_stop_that_brought_it_come_with_the_state
     cr_assert(!gw_set_has(&install->unwritable, 0) && gw_set_has(&install->unwritable, 1));
     free_all(reports, 2, install);
 }
+
+/* ---- float sums: only the latest view's state counts ---- */
+
+typedef struct float_case {
+    uint64_t installed[2]; /* epochs of the views that the voters were in last; the second has no state */
+    bool absent, settle;
+    gw_repair_answer answer;
+} float_case;
+
+/* The second voter has lived in a view that the first was not in, or has forgotten: what was shown there, a
+ * third may know. */
+Test(repair, float_sums_wait_for_whoever_may_know_what_was_shown) {
+    static const float_case cases[] = {
+        {{5, 5}, true, false, GW_REPAIR_READY}, /* the first holds all that was shown in view 5 */
+        {{6, 5}, true, false, GW_REPAIR_READY}, {{5, 6}, false, false, GW_REPAIR_READY},
+        {{5, 6}, true, false, GW_REPAIR_WAIT},  {{5, 6}, true, true, GW_REPAIR_READY},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const float_case *c = &cases[i];
+        gw_report *reports[2] = {report_at(7, "............", "............"), calloc(1, sizeof(gw_report))};
+        for (int k = 0; k < 2; k++) {
+            reports[k]->installed_epoch = c->installed[k];
+            reports[k]->installed.bytes[0] = (uint8_t)c->installed[k];
+        }
+        gw_install *install = plan_for(2);
+        gw_repair_rules floats = rules;
+        char text[200];
+        floats.latest_view_only = true;
+        floats.some_absent = c->absent;
+        cr_assert_eq(
+            gw_repair_plan(&floats, (const gw_report *const *)reports, c->settle, install, text, sizeof text),
+            c->answer, "case %zu", i);
+        cr_assert_eq(text[0] != '\0', c->absent && c->installed[1] > c->installed[0], "case %zu", i);
+        free_all(reports, 2, install);
+    }
+}

@@ -75,7 +75,7 @@ void gw_node_feed(gw_node *node, const gw_event *event) {
 void gw_node_deliver(void *context, gw_mail *mail) {
     gw_node *node = context;
     if (mail->event.kind == GW_EV_APPLIED && mail->event.bytes)
-        snprintf(node->shown.report, sizeof node->shown.report, "%s", (const char *)mail->event.bytes);
+        snprintf(node->shown.applied, sizeof node->shown.applied, "%s", (const char *)mail->event.bytes);
     if (mail->event.kind == GW_EV_REDUCED) gw_node_reduced(node);
     node->shown.counter[GW_COUNT_REDUCE_BYTES] += mail->sent_bytes;
     node->shown.counter[GW_COUNT_BAD_ELEMENTS] += mail->event.bad_count;

@@ -60,7 +60,7 @@ typedef struct gw_shown {
     uint64_t counter[GW_COUNTERS];
     uint64_t checkpoint_ns;
     char phase[96];
-    char report[200]; /* of the step applied last */
+    char applied[200], report[200]; /* of the step applied last; of the one committed last */
     gw_snapshot_checkpoint checkpoints[GW_SNAPSHOT_CHECKPOINTS];
     uint32_t checkpoint_count;
     gw_timer timer;

@@ -29,6 +29,8 @@ static void step_done(gw_node *node, const gw_action *action) {
     uint32_t shards = node->options->job->shards(node->job, action->step, &phase);
     shown->step_ns = now;
     shown->members = action->count;
+    memcpy(shown->report, shown->applied,
+           sizeof shown->report); /* no other step is applied before this one is shown */
     shown->counter[GW_COUNT_STEPS]++;
     shown->counter[GW_COUNT_SHARDS] = computed;
     shown->counter[GW_COUNT_SHARDS_LOST] = gw_workers_lost(node->workers);
@@ -42,7 +44,7 @@ static void step_done(gw_node *node, const gw_action *action) {
                            .shards = shards,
                            .computed = (uint32_t)(computed - shown->computed),
                            .stolen = (uint32_t)shown->step_stolen,
-                           .fingerprint = node->state.fingerprint,
+                           .fingerprint = action->fingerprint,
                            .report = shown->report};
     gw_events_step(node->console->events, &event);
     shown->computed = computed;
@@ -170,7 +172,7 @@ static void fill_self(const gw_node *node, const gw_peer_status *status, gw_node
                                .leader = s->epoch > 0 && gw_peer_id_equal(&s->leader, &node->self.id),
                                .linked = true,
                                .boot = node->self.incarnation.boot,
-                               .step = status->step,
+                               .step = status->committed_step,
                                .checkpoint_step = status->checkpoint_step};
     snprintf(peer->state, sizeof peer->state, "alive");
 }
@@ -208,8 +210,8 @@ static void fill_brain(const gw_node *node, gw_node_snapshot *s) {
         s->leader = status.view->leader;
         s->members = status.view->count;
     }
-    s->step = status.step;
-    s->fingerprint = status.fingerprint;
+    s->step = status.committed_step;
+    s->fingerprint = status.committed_fingerprint;
     s->checkpoint_step = status.checkpoint_step;
     s->counter[GW_COUNT_STEPS_REPAIRED] = status.steps_repaired;
     s->counter[GW_COUNT_SHARDS_REPAIRED] = status.shards_repaired;
@@ -306,11 +308,11 @@ void gw_node_publish_end(gw_node *node) {
     char summary[256] = "";
     bool whole = node->finish == GW_FINISH_DONE || node->finish == GW_FINISH_STOPPED;
     if (whole && node->state.valid)
-        node->device->ops->summary(node->device, status.step, summary, sizeof summary);
+        node->device->ops->summary(node->device, status.committed_step, summary, sizeof summary);
     gw_event_done done = {.outcome = outcome_text(node->finish),
                           .job = node->options->job->name,
                           .text = node->final_text,
-                          .steps = status.step,
+                          .steps = status.committed_step,
                           .has_state = !is_zero(&node->final_root),
                           .state = node->final_root,
                           .summary = summary,

@@ -199,6 +199,7 @@ static void note(sim_cluster *c, const sim_peer *p, const gw_action *action) {
         break;
     case GW_NOTICE_STEP:
         sim_trace(c, "peer %u step %" PRIu64, p->number, action->step);
+        sim_shows(c, p, action);
         break;
     default:
         if (action->text != NULL && action->text[0] > ' ')
@@ -221,8 +222,11 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
     case GW_ACT_MESSAGE:
         if (other != NULL) sim_message(c, p, other->number, action->bytes, action->length);
         break;
-    case GW_ACT_FREEZE:
     case GW_ACT_INSTALL:
+        sim_installed(c, p, action->view);
+        sim_work_action(c, p, action);
+        break;
+    case GW_ACT_FREEZE:
     case GW_ACT_BEGIN_STEP:
     case GW_ACT_DEAL:
     case GW_ACT_READ_WORD:
@@ -304,7 +308,8 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .keep = 2,
                              .replicas = 2,
                              .join_timeout_ns = 5000 * SIM_MS,
-                             .resume_timeout_ns = 10000 * SIM_MS,
+                             /* fast: whoever gives up waiting for a shown state may show another */
+                             .resume_timeout_ns = (o->fast ? 60000 : 10000) * SIM_MS,
                              .seed = gw_rng_next(&c->rng),
                              .record = p->disk.record,
                              .record_length = p->disk.record_length,

@@ -5,6 +5,7 @@
  *   cluster_links.c   control links: ordered, breakable, refused by dead processes
  *   cluster_work.c    workers, the accumulator, range words and one-sided operations
  *   cluster_reduce.c  collectives: each member ends on its own, well or not
+ *   cluster_shown.c   what peers show, and whether they may
  *   cluster_disk.c    what survives a crash: records, chunks, manifests; and fetching states
  *   faults.c          what goes wrong, when
  *   run.c             one seed from start to verdict
@@ -142,7 +143,13 @@ typedef struct sim_entry { /* one member in a collective */
 
 typedef struct sim_made { /* fast: what a view made of a step */
     uint64_t view, step, state;
+    uint64_t parent; /* the state that it was made from */
 } sim_made;
+
+typedef struct sim_held { /* fast: a view was installed by a peer that held this state */
+    uint64_t epoch, state;
+    uint64_t boot[SIM_PEERS]; /* of its members; 0 = is none */
+} sim_held;
 
 typedef struct sim_reduction {
     gw_view view;
@@ -169,6 +176,9 @@ struct sim_cluster {
     uint64_t committed_capacity;
     sim_made *made; /* fast only */
     uint32_t made_count, made_capacity;
+    sim_held *held; /* fast only */
+    uint32_t held_count, held_capacity;
+    uint64_t *shown;    /* by step: the state that was shown last; 0 = none */
     gw_hash final_root; /* of the first peer that was done */
     bool calm;          /* no more faults */
 };
@@ -218,6 +228,11 @@ void sim_reduce_abort(sim_cluster *c, sim_peer *p);
 void sim_reduce_hurt(sim_cluster *c, uint32_t a, int b);
 void sim_apply(sim_cluster *c, sim_peer *p, const gw_action *action);
 void sim_reductions_free(sim_cluster *c);
+
+/* --- cluster_shown.c --- */
+void sim_made_add(sim_cluster *c, const sim_made *made);
+void sim_installed(sim_cluster *c, const sim_peer *p, const gw_view *view);
+void sim_shows(sim_cluster *c, const sim_peer *p, const gw_action *action);
 
 /* --- cluster_disk.c --- */
 void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action);

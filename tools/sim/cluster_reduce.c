@@ -287,7 +287,7 @@ static void check_sum(sim_cluster *c, const sim_peer *p, const gw_action *action
 }
 
 /* fast: the members of a view make the same of a step. */
-static void check_lineage(sim_cluster *c, const sim_peer *p) {
+static void check_lineage(sim_cluster *c, const sim_peer *p, uint64_t parent) {
     const sim_memory *m = &p->m;
     for (uint32_t i = 0; i < c->made_count; i++) {
         if (c->made[i].view != m->sum_name || c->made[i].step != m->step) continue;
@@ -296,16 +296,12 @@ static void check_lineage(sim_cluster *c, const sim_peer *p) {
                           p->number, m->step);
         return;
     }
-    if (c->made_count == c->made_capacity) {
-        c->made_capacity = 2 * c->made_capacity + 64;
-        c->made = realloc(c->made, c->made_capacity * sizeof *c->made);
-        GW_CHECK(c->made != NULL);
-    }
-    c->made[c->made_count++] = (sim_made){m->sum_name, m->step, m->state};
+    sim_made_add(c, &(sim_made){m->sum_name, m->step, m->state, parent});
 }
 
 static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_memory *m = &p->m;
+    uint64_t parent = m->state;
     m->applying = false;
     m->state = sim_next_state(m->state, m->sum.value);
     m->step++;
@@ -313,7 +309,7 @@ static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (m->step > sim_last_step(c->options))
         sim_violation(c, "peer %u computes step %" PRIu64 " after the job has ended", p->number, m->step - 1);
     else if (c->options->fast)
-        check_lineage(c, p);
+        check_lineage(c, p, parent);
     else if (m->state != c->states[m->step])
         sim_violation(c, "peer %u holds another state of step %" PRIu64 " than the undisturbed run",
                       p->number, m->step);

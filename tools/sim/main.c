@@ -213,15 +213,17 @@ static void on_abort(int signal_number) {
 
 static void summary(uint64_t count, uint64_t failed, const gw_sim_result *all) {
     printf("godwit sim: %" PRIu64 " seeds, %" PRIu64 " failed, %.2f virtual hours, %" PRIu64
-           " events, %" PRIu64 " steps applied, %" PRIu64 " views, %" PRIu64 " repairs, %" PRIu64
+           " events, %" PRIu64 " steps applied, %" PRIu64 " shown (%" PRIu64
+           " anew after all who knew had died), %" PRIu64 " views, %" PRIu64 " repairs, %" PRIu64
            " steals, %" PRIu64 " resumes, %" PRIu64 " ended by poison; faults: %" PRIu64 " crashes, %" PRIu64
            " restarts, %" PRIu64 " pauses, %" PRIu64 " partitions, %" PRIu64 " one-way cuts, %" PRIu64
            " broken links, %" PRIu64 " leaves, %" PRIu64 " full disks, %" PRIu64 " stops, %" PRIu64
            " damaged sums, %" PRIu64 " lost answers, %" PRIu64 " failed and %" PRIu64 " split reductions\n",
-           count, failed, (double)all->virtual_ns / 3.6e12, all->events, all->steps_applied, all->views,
-           all->repairs, all->steals, all->resumes, all->poisoned, all->crashes, all->restarts, all->pauses,
-           all->partitions, all->one_way, all->breaks, all->leaves, all->disk_faults, all->stops,
-           all->corruptions, all->lost_answers, all->failed_reductions, all->split_reductions);
+           count, failed, (double)all->virtual_ns / 3.6e12, all->events, all->steps_applied, all->steps_shown,
+           all->forgotten, all->views, all->repairs, all->steals, all->resumes, all->poisoned, all->crashes,
+           all->restarts, all->pauses, all->partitions, all->one_way, all->breaks, all->leaves,
+           all->disk_faults, all->stops, all->corruptions, all->lost_answers, all->failed_reductions,
+           all->split_reductions);
 }
 
 int gw_sim_main(int argc, char **argv) {
@@ -235,7 +237,8 @@ int gw_sim_main(int argc, char **argv) {
         "that "
         "no two peers hold different states for one step, that with --quorum majority no two views of an "
         "epoch "
-        "commit, and that after everything is healed the job ends. What is not given is drawn from the seed. "
+        "commit and no two peers show different states of one step, and that after everything is healed the "
+        "job ends. What is not given is drawn from the seed. "
         "A seed that fails prints all its options and replays exactly.",
         NULL,
         NULL,

@@ -106,6 +106,8 @@ static void open_cluster(sim_cluster *c, const gw_sim_options *o, gw_sim_result 
     c->states = calloc(o->steps + 1u, sizeof *c->states);
     GW_CHECK(c->states != NULL);
     c->states[0] = gw_mix64(o->seed);
+    c->shown = calloc(o->steps + 1u, sizeof *c->shown);
+    GW_CHECK(c->shown != NULL);
     for (uint64_t step = 0; step < o->steps; step++) {
         uint64_t sum = 0;
         for (uint32_t s = 0; s < sim_shards(o, step); s++) sum += sim_contribution(c->states[step], step, s);
@@ -133,6 +135,8 @@ static void close_cluster(sim_cluster *c) {
     free(c->states);
     free(c->committed);
     free(c->made);
+    free(c->held);
+    free(c->shown);
     free(c);
 }
 
@@ -261,6 +265,8 @@ void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->repairs += one->repairs;
     into->steals += one->steals;
     into->steps_applied += one->steps_applied;
+    into->steps_shown += one->steps_shown;
+    into->forgotten += one->forgotten;
     into->crashes += one->crashes;
     into->restarts += one->restarts;
     into->pauses += one->pauses;

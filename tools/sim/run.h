@@ -32,6 +32,8 @@ typedef struct gw_sim_result {
     char why[512];
     uint64_t virtual_ns, events, healed_ns, done_ns;
     uint64_t views, repairs, steals, steps_applied;
+    uint64_t steps_shown; /* (peer, step) that others may see */
+    uint64_t forgotten;   /* shown once, then computed again because all who knew had died */
     uint64_t crashes, poison_deaths, restarts, pauses, partitions, one_way, breaks, leaves, disk_faults,
         stops, corruptions, lost_answers, failed_reductions, split_reductions, resumes;
 } gw_sim_result;

@@ -1,0 +1,63 @@
+/* When a step may be shown (core/peer_commit.c). That what is shown is right, comes in order and never twice
+ * is checked by the flock itself, in every test. */
+#include "flock.h"
+
+#include <criterion/criterion.h>
+
+enum { MOST_EVENTS = 100000, STEPS = 12 };
+
+static void run_with_slow_peer(gw_quorum quorum, uint32_t *early) {
+    flock f;
+    flock_open(&f, 3, 3, STEPS, quorum);
+    f.checkpoint_steps = 4;
+    f.peers[1].apply_ns = 50000000;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
+    *early = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_expect_eq(f.peers[i].shown_step, STEPS, "peer %u showed %lu steps", i, f.peers[i].shown_step);
+        cr_expect_eq(flock_status(&f, i).committed_step, STEPS);
+        *early += f.peers[i].showed_early;
+    }
+    flock_close(&f);
+}
+
+Test(commit, where_a_majority_rules_a_step_is_shown_when_all_members_hold_its_state) {
+    uint32_t early;
+    run_with_slow_peer(GW_QUORUM_MAJORITY, &early);
+    cr_assert_eq(early, 0);
+    run_with_slow_peer(GW_QUORUM_ANY, &early);
+    cr_assert_eq(early, 2, "where nothing depends on who takes part, nobody waits to show it");
+}
+
+/* `flipped` peers from `who` on get other bits; with an even number the half with the lowest rank stays. They
+ * have nothing to show of the step: it is the others' state that they go on from. */
+static void flip(uint32_t count, uint32_t who, uint32_t flipped, uint64_t step) {
+    flock f;
+    flock_open(&f, count, count, STEPS, GW_QUORUM_MAJORITY);
+    for (uint32_t i = who; i < who + flipped; i++) f.peers[i].flip_step = step;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, count);
+    for (uint32_t i = 0; i < count; i++) {
+        bool dropped = i >= who && i < who + flipped && step == STEPS;
+        cr_expect_eq(f.peers[i].shown_step, dropped ? STEPS - 1 : STEPS, "peer %u", i);
+        cr_expect_eq(flock_status(&f, i).committed_step, STEPS);
+    }
+    flock_close(&f);
+}
+
+Test(commit, members_with_other_bits_take_the_quorums_state_before_the_step_is_shown) {
+    flip(3, 1, 1, 6);
+    flip(5, 0, 2, 6);
+    flip(2, 1, 1, 6);
+    flip(4, 2, 2, 6);
+}
+
+/* No reduction follows. */
+Test(commit, other_bits_of_the_last_step_show_in_the_final_checkpoint) {
+    flip(3, 0, 1, STEPS);
+    flip(3, 2, 1, STEPS);
+    flip(5, 2, 2, STEPS);
+}

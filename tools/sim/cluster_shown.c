@@ -1,0 +1,86 @@
+/* What peers show of the job (GW_NOTICE_STEP): where a majority rules, no two ever show different states of
+ * one step. The one excuse is a state that is gone: every member that could have known of it, in the latest
+ * view that held it, has lost its memory. */
+#include "tools/sim/cluster.h"
+
+#include "core/check.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+void sim_made_add(sim_cluster *c, const sim_made *made) {
+    if (c->made_count == c->made_capacity) {
+        c->made_capacity = 2 * c->made_capacity + 64;
+        c->made = realloc(c->made, c->made_capacity * sizeof *c->made);
+        GW_CHECK(c->made != NULL);
+    }
+    c->made[c->made_count++] = *made;
+}
+
+void sim_installed(sim_cluster *c, const sim_peer *p, const gw_view *view) {
+    if (!c->options->fast || !p->m.has_state) return;
+    if (c->held_count == c->held_capacity) {
+        c->held_capacity = 2 * c->held_capacity + 64;
+        c->held = realloc(c->held, c->held_capacity * sizeof *c->held);
+        GW_CHECK(c->held != NULL);
+    }
+    sim_held *held = &c->held[c->held_count++];
+    *held = (sim_held){.epoch = view->epoch, .state = p->m.state};
+    for (uint32_t i = 0; i < view->count; i++)
+        held->boot[sim_by_id(c, &view->members[i].id)->number] = view->members[i].boot;
+}
+
+static const sim_made *maker(const sim_cluster *c, uint64_t state) {
+    for (uint32_t i = 0; i < c->made_count; i++)
+        if (c->made[i].state == state) return &c->made[i];
+    return NULL;
+}
+
+/* Whether `state` came of `from`, by any number of steps. */
+static bool descends(const sim_cluster *c, uint64_t state, uint64_t from) {
+    while (state != from) {
+        const sim_made *made = maker(c, state);
+        if (made == NULL) return false;
+        state = made->parent;
+    }
+    return true;
+}
+
+/* A peer that holds this state, or what came of it, and was not left behind by those it was shown to: it is
+ * in the latest view that was installed on it. */
+static const sim_peer *who_knows(const sim_cluster *c, uint64_t state) {
+    const sim_held *latest = NULL;
+    for (uint32_t i = 0; i < c->held_count; i++) {
+        const sim_held *one = &c->held[i];
+        if ((latest == NULL || one->epoch > latest->epoch) && descends(c, one->state, state)) latest = one;
+    }
+    for (uint32_t i = 0; i < c->count; i++) {
+        const sim_peer *p = &c->peers[i];
+        bool holds = sim_runs(p) && p->m.has_state && descends(c, p->m.state, state);
+        if (holds && (latest == NULL || latest->boot[i] == p->boot)) return p;
+    }
+    return NULL;
+}
+
+void sim_shows(sim_cluster *c, const sim_peer *p, const gw_action *action) {
+    uint64_t step = action->step + 1;
+    GW_CHECK(step <= c->options->steps);
+    if (p->m.step != step || sim_fingerprint(p->m.state) != action->fingerprint) {
+        sim_violation(c, "peer %u shows step %" PRIu64 " but holds another state", p->number, action->step);
+        return;
+    }
+    c->result->steps_shown++;
+    if (!c->options->majority) return;
+    if (c->shown[step] == 0 || c->shown[step] == p->m.state) {
+        c->shown[step] = p->m.state;
+        return;
+    }
+    const sim_peer *other = who_knows(c, c->shown[step]);
+    if (other != NULL)
+        sim_violation(c,
+                      "peer %u shows another state of step %" PRIu64
+                      " than was shown before, which peer %u still knows",
+                      p->number, step, other->number);
+    c->result->forgotten++;
+    c->shown[step] = p->m.state;
+}
