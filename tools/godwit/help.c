@@ -10,6 +10,7 @@ void gw_help_print(FILE *out) {
           "  godwit force-view [--dir DIR]  go on without a majority (the others are lost)\n"
           "  godwit keygen FILE           write a cluster key\n"
           "  godwit inspect DIR|MANIFEST  what a directory's checkpoints hold\n"
+          "  godwit devices               RDMA devices, and what they miss\n"
           "  godwit sim [OPTION...]       the same protocol on simulated, failing networks\n"
           "  godwit bench WHAT            measure: allreduce, steal, aead, digits, ...\n"
           "\n"
