@@ -1,0 +1,103 @@
+#include "net/rdma_device.h"
+
+#include "net/address.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ACK_TIMEOUT = 14, RETRIES = 7, MESSAGE_MOST = 1 << 20, READS_MOST = 16 };
+
+/* True when `address` is an address of the device's port; then the device has its verbs. */
+static bool try_address(gw_rdma_device *device, const gw_addr *address, gw_err *err) {
+    struct rdma_cm_id *id;
+    struct sockaddr_storage to;
+    (void)gw_address_to_sockaddr(address, &to);
+    if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) != 0)
+        return gw_fail_errno(err, errno,
+                             "net/rdma: rdma_create_id (is the kernel's module loaded? 'modprobe rdma_ucm')");
+    if (rdma_bind_addr(id, (struct sockaddr *)&to) == 0 && id->verbs != NULL &&
+        strcmp(ibv_get_device_name(id->verbs->device), device->name) == 0 && id->port_num == device->port) {
+        device->anchor = id;
+        device->verbs = id->verbs;
+        device->address = *address;
+        return true;
+    }
+    rdma_destroy_id(id);
+    char text[GW_ADDR_TEXT];
+    return gw_fail(err, GW_E_NOTFOUND, "net/rdma: %s is not an address of %s port %u",
+                   gw_addr_text(address, text), device->name, device->port);
+}
+
+/* InfiniBand: an address of the IP interface over the port (IPoIB) stands for it. */
+static bool find_address(gw_rdma_device *device, gw_err *err) {
+    struct ifaddrs *all;
+    if (getifaddrs(&all) != 0) return gw_fail_errno(err, errno, "net/rdma: getifaddrs");
+    bool found = false;
+    for (struct ifaddrs *i = all; i != NULL && !found; i = i->ifa_next) {
+        if (i->ifa_addr == NULL) continue;
+        gw_addr address = gw_address_from_sockaddr(i->ifa_addr);
+        address.port = 0;
+        if (address.family == 4 && !gw_address_is_loopback(&address))
+            found = try_address(device, &address, err);
+    }
+    freeifaddrs(all);
+    return found || gw_fail(err, GW_E_NOTFOUND,
+                            "net/rdma: no IP address belongs to %s port %u: give its interface (IPoIB) one",
+                            device->name, device->port);
+}
+
+static bool query(gw_rdma_device *device, gw_err *err) {
+    struct ibv_device_attr attr;
+    struct ibv_port_attr port;
+    int failed = ibv_query_device(device->verbs, &attr);
+    if (failed == 0) failed = ibv_query_port(device->verbs, device->port, &port);
+    if (failed == 0 && ibv_query_gid(device->verbs, device->port, (int)device->gid_index, &device->gid) != 0)
+        failed = errno;
+    if (failed != 0)
+        return gw_fail_errno(err, failed, "net/rdma: asking %s port %u for its limits", device->name,
+                             device->port);
+    device->atomics = attr.atomic_cap;
+    device->reads_in = (uint8_t)(attr.max_qp_rd_atom < READS_MOST ? attr.max_qp_rd_atom : READS_MOST);
+    device->reads_out =
+        (uint8_t)(attr.max_qp_init_rd_atom < READS_MOST ? attr.max_qp_init_rd_atom : READS_MOST);
+    device->message_most = port.max_msg_sz < MESSAGE_MOST ? port.max_msg_sz : MESSAGE_MOST;
+    device->queue_depth = (uint32_t)attr.max_qp_wr;
+    device->lid = port.lid;
+    device->ethernet = port.link_layer == IBV_LINK_LAYER_ETHERNET;
+    device->mtu = port.active_mtu;
+    return true;
+}
+
+bool gw_rdma_device_open(gw_rdma_device *device, const gw_rdma_options *options, gw_err *err) {
+    gw_rdma_info *devices;
+    uint32_t count, d, p, g;
+    *device = (gw_rdma_device){
+        .ack_timeout = options->ack_timeout != 0 ? options->ack_timeout : ACK_TIMEOUT,
+        .retries = options->retries != 0 ? options->retries : RETRIES,
+    };
+    if (!gw_rdma_list(&devices, &count, err)) return false;
+    if (!gw_rdma_choose(devices, count, options, &d, &p, &g, err)) {
+        free(devices);
+        return false;
+    }
+    const gw_rdma_gid *gid = &devices[d].ports[p].gids[g];
+    memcpy(device->name, devices[d].name, sizeof device->name);
+    device->port = (uint8_t)devices[d].ports[p].number;
+    device->gid_index = gid->index;
+    gw_addr address = {.family = gid->ipv4 ? 4 : 6};
+    memcpy(address.ip, gid->ipv4 ? gid->bytes + 12 : gid->bytes, gid->ipv4 ? 4 : 16);
+    bool infiniband = gid->type == GW_RDMA_GID_IB;
+    free(devices);
+    if (!(infiniband ? find_address(device, err) : try_address(device, &address, err))) return false;
+    if (query(device, err)) return true;
+    gw_rdma_device_close(device);
+    return false;
+}
+
+void gw_rdma_device_close(gw_rdma_device *device) {
+    if (device->anchor != NULL) rdma_destroy_id(device->anchor);
+    device->anchor = NULL;
+    device->verbs = NULL;
+}
