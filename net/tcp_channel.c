@@ -1,6 +1,7 @@
 #include "net/tcp_channel.h"
 
 #include "core/check.h"
+#include "net/cursor.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -21,14 +22,6 @@ enum {
     PARTS = 64,        /* most parts in one system call */
 };
 
-/* A position in a payload's parts. */
-typedef struct cursor {
-    const struct iovec *parts;
-    uint32_t part_count, part;
-    size_t offset; /* in that part */
-    size_t left;   /* bytes until the payload's end */
-} cursor;
-
 typedef enum receive_state { RX_HEAD, RX_ASK, RX_LAND, RX_DROP } receive_state;
 
 typedef struct tcp_channel {
@@ -41,7 +34,7 @@ typedef struct tcp_channel {
         bool active;          /* a message is being sent */
         uint8_t frame[FRAME]; /* its first bytes */
         size_t frame_sent;
-        cursor payload;
+        gw_cursor payload;
         struct iovec own_part; /* after a release: the rest of the payload, ours */
         uint8_t *own;          /* NULL: the payload is the user's */
         uint8_t *records;      /* sealed: records on their way, records[start, end) */
@@ -52,7 +45,7 @@ typedef struct tcp_channel {
         receive_state state;
         bool parked;
         gw_lane_message message;
-        cursor payload;
+        gw_cursor payload;
         uint8_t *bytes; /* read and not used yet: bytes[start, end) */
         size_t start, end, capacity;
         uint8_t *scrap; /* plain: made when first needed */
@@ -65,68 +58,6 @@ static const gw_channel_ops tcp_ops;
 
 static tcp_channel *tcp_of(gw_channel *channel) {
     return (tcp_channel *)channel;
-}
-
-/* ---- cursor ---- */
-
-static cursor cursor_on(const gw_lane_message *message) {
-    return (cursor){.parts = message->parts, .part_count = message->part_count, .left = message->bytes};
-}
-
-static void cursor_advance(cursor *c, size_t bytes) {
-    GW_CHECK(bytes <= c->left);
-    c->left -= bytes;
-    while (bytes > 0) {
-        GW_CHECK(c->part < c->part_count);
-        size_t here = c->parts[c->part].iov_len - c->offset;
-        if (bytes < here) {
-            c->offset += bytes;
-            return;
-        }
-        bytes -= here;
-        c->part++;
-        c->offset = 0;
-    }
-}
-
-/* The next bytes as parts for a system call; returns how many parts, and their sum in *bytes. */
-static uint32_t cursor_parts(const cursor *c, struct iovec *out, uint32_t most, size_t *bytes) {
-    uint32_t count = 0;
-    size_t offset = c->offset;
-    *bytes = 0;
-    for (uint32_t i = c->part; i < c->part_count && count < most && *bytes < c->left; i++, offset = 0) {
-        size_t length = c->parts[i].iov_len - offset;
-        if (length == 0) continue;
-        out[count++] = (struct iovec){(uint8_t *)c->parts[i].iov_base + offset, length};
-        *bytes += length;
-    }
-    return count;
-}
-
-/* The next `bytes` bytes where they lie, or NULL when they are not in one part. */
-static uint8_t *cursor_contiguous(cursor *c, size_t bytes) {
-    while (c->part < c->part_count && c->offset == c->parts[c->part].iov_len) {
-        c->part++;
-        c->offset = 0;
-    }
-    if (c->part == c->part_count || c->parts[c->part].iov_len - c->offset < bytes) return NULL;
-    return (uint8_t *)c->parts[c->part].iov_base + c->offset;
-}
-
-static void cursor_copy(cursor *c, uint8_t *bytes, size_t count, bool gather) {
-    while (count > 0) {
-        struct iovec part;
-        size_t here;
-        GW_CHECK(cursor_parts(c, &part, 1, &here) == 1);
-        if (here > count) here = count;
-        if (gather)
-            memcpy(bytes, part.iov_base, here);
-        else
-            memcpy(part.iov_base, bytes, here);
-        cursor_advance(c, here);
-        bytes += here;
-        count -= here;
-    }
 }
 
 /* ---- life ---- */
@@ -223,10 +154,10 @@ static bool tcp_release(gw_channel *base) {
         channel->tx.active = false;
         return false;
     }
-    cursor_copy(&channel->tx.payload, own, left, true);
+    gw_cursor_copy(&channel->tx.payload, own, left, true);
     channel->tx.own = own;
     channel->tx.own_part = (struct iovec){own, left};
-    channel->tx.payload = (cursor){.parts = &channel->tx.own_part, .part_count = 1, .left = left};
+    channel->tx.payload = (gw_cursor){.parts = &channel->tx.own_part, .part_count = 1, .left = left};
     return true;
 }
 
@@ -242,7 +173,7 @@ static bool take_next(tcp_channel *channel, const gw_lane_user *user) {
     gw_put_bytes(&w, message.header, GW_LANE_HEADER);
     GW_CHECK(!w.failed);
     channel->tx.frame_sent = 0;
-    channel->tx.payload = cursor_on(&message);
+    channel->tx.payload = gw_cursor_on(&message);
     channel->tx.active = true;
     return true;
 }
@@ -271,13 +202,13 @@ static gw_flow send_plain(tcp_channel *channel, const gw_lane_user *user, gw_err
     size_t frame_left = FRAME - channel->tx.frame_sent, payload;
     if (frame_left > 0)
         parts[count++] = (struct iovec){channel->tx.frame + channel->tx.frame_sent, frame_left};
-    count += cursor_parts(&channel->tx.payload, parts + count, PARTS - count, &payload);
+    count += gw_cursor_parts(&channel->tx.payload, parts + count, PARTS - count, &payload);
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
     ssize_t sent = sendmsg(channel->base.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0) return socket_trouble("send", err);
     size_t of_frame = (size_t)sent < frame_left ? (size_t)sent : frame_left;
     channel->tx.frame_sent += of_frame;
-    cursor_advance(&channel->tx.payload, (size_t)sent - of_frame);
+    gw_cursor_advance(&channel->tx.payload, (size_t)sent - of_frame);
     if (channel->tx.frame_sent == FRAME && channel->tx.payload.left == 0) finish_sending(channel, user);
     return GW_FLOW_MORE;
 }
@@ -285,7 +216,7 @@ static gw_flow send_plain(tcp_channel *channel, const gw_lane_user *user, gw_err
 /* Seals the next record of the message in hand at the end of tx.records. */
 static bool seal_record(tcp_channel *channel, gw_err *err) {
     uint8_t *record = channel->tx.records + channel->tx.end, *plain = record + GW_RECORD_HEADER;
-    cursor *payload = &channel->tx.payload;
+    gw_cursor *payload = &channel->tx.payload;
     const uint8_t *from = plain;
     size_t length = 0;
     if (channel->tx.frame_sent == 0) {
@@ -294,16 +225,16 @@ static bool seal_record(tcp_channel *channel, gw_err *err) {
         channel->tx.frame_sent = FRAME;
         if (payload->left <= SMALL) {
             length += payload->left;
-            cursor_copy(payload, plain + FRAME, payload->left, true);
+            gw_cursor_copy(payload, plain + FRAME, payload->left, true);
         }
     } else {
         length = payload->left < RECORD ? payload->left : RECORD;
-        from = cursor_contiguous(payload, length);
+        from = gw_cursor_contiguous(payload, length);
         if (from == NULL) {
-            cursor_copy(payload, plain, length, true);
+            gw_cursor_copy(payload, plain, length, true);
             from = plain;
         } else
-            cursor_advance(payload, length);
+            gw_cursor_advance(payload, length);
     }
     if (!gw_record_seal(&channel->seal, from, length, false, record, err)) return false;
     channel->tx.end += gw_record_bytes(&channel->seal, length);
@@ -361,7 +292,7 @@ static gw_flow ask(tcp_channel *channel, const gw_lane_user *user, gw_err *err) 
         channel->rx.state = RX_DROP;
         break;
     }
-    channel->rx.payload = cursor_on(message);
+    channel->rx.payload = gw_cursor_on(message);
     if (message->bytes == 0) finish_receiving(channel, user);
     return GW_FLOW_MORE;
 }
@@ -377,9 +308,9 @@ static bool parse_frame(tcp_channel *channel, const uint8_t *frame) {
 
 /* Moves payload that lies at `bytes` to its place. */
 static void take_payload(tcp_channel *channel, const gw_lane_user *user, uint8_t *bytes, size_t count) {
-    cursor *payload = &channel->rx.payload;
+    gw_cursor *payload = &channel->rx.payload;
     if (channel->rx.state == RX_LAND)
-        cursor_copy(payload, bytes, count, false);
+        gw_cursor_copy(payload, bytes, count, false);
     else
         payload->left -= count;
     if (payload->left == 0) finish_receiving(channel, user);
@@ -422,7 +353,7 @@ static gw_flow receive_plain(tcp_channel *channel, const gw_lane_user *user, gw_
     uint32_t count = 0;
     size_t direct = 0, left = channel->rx.payload.left;
     if (channel->rx.state == RX_LAND) {
-        count = cursor_parts(&channel->rx.payload, parts, PARTS - 1, &direct);
+        count = gw_cursor_parts(&channel->rx.payload, parts, PARTS - 1, &direct);
     } else if (channel->rx.state == RX_DROP) {
         if (channel->rx.scrap == NULL) channel->rx.scrap = malloc(SCRAP);
         if (channel->rx.scrap == NULL) return broken(err, "no memory");
@@ -441,7 +372,7 @@ static gw_flow receive_plain(tcp_channel *channel, const gw_lane_user *user, gw_
     channel->rx.end += (size_t)got - of_payload;
     if (of_payload > 0) {
         if (channel->rx.state == RX_LAND)
-            cursor_advance(&channel->rx.payload, of_payload);
+            gw_cursor_advance(&channel->rx.payload, of_payload);
         else
             channel->rx.payload.left -= of_payload;
         if (channel->rx.payload.left == 0) finish_receiving(channel, user);
@@ -458,11 +389,11 @@ static gw_flow use_record(tcp_channel *channel, const gw_lane_user *user, uint8_
     if (payload && (length == 0 || length > channel->rx.payload.left))
         return broken(err, "the peer sent a record that overruns its message");
     if (channel->rx.state == RX_LAND) {
-        uint8_t *place = cursor_contiguous(&channel->rx.payload, length);
+        uint8_t *place = gw_cursor_contiguous(&channel->rx.payload, length);
         if (!gw_record_open(&channel->open, record, record_bytes, place != NULL ? place : plain, err))
             return GW_FLOW_BROKEN;
         if (place != NULL) {
-            cursor_advance(&channel->rx.payload, length);
+            gw_cursor_advance(&channel->rx.payload, length);
             if (channel->rx.payload.left == 0) finish_receiving(channel, user);
             return GW_FLOW_MORE;
         }
