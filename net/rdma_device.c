@@ -7,7 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ACK_TIMEOUT = 14, RETRIES = 7, MESSAGE_MOST = 1 << 20, READS_MOST = 16 };
+enum {
+    ACK_TIMEOUT = 14,
+    RETRIES = 6 /* 7 is for ever to Soft-RoCE */,
+    MESSAGE_MOST = 1 << 20,
+    READS_MOST = 16
+};
 
 /* True when `address` is an address of the device's port; then the device has its verbs. */
 static bool try_address(gw_rdma_device *device, const gw_addr *address, gw_err *err) {

@@ -74,9 +74,9 @@ static bool fail_register(const gw_rdma_memory *memory, const gw_rdma_region *re
 
 static bool register_at_device(gw_rdma_memory *memory, entry *e, gw_err *err) {
     unsigned flags = e->access == GW_RDMA_LOCAL ? IBV_ACCESS_LOCAL_WRITE
-                : e->access == GW_RDMA_READABLE
-                    ? IBV_ACCESS_REMOTE_READ
-                    : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+                     : e->access == GW_RDMA_READABLE
+                         ? IBV_ACCESS_REMOTE_READ
+                         : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
     if (e->access == GW_RDMA_WRITABLE && memory->device->atomics != IBV_ATOMIC_NONE)
         flags |= IBV_ACCESS_REMOTE_ATOMIC;
     e->mr = ibv_reg_mr(memory->domain, e->region.start, e->region.bytes, flags);
