@@ -1,0 +1,73 @@
+/* A worker pool on a device that does what a test says: each shard waits at a gate until the test opens it,
+ * and what the pool reports is kept in order. The functions that wait do so for events, never for a time. */
+#ifndef GODWIT_TESTS_TOOLS_POOL_RIG_H
+#define GODWIT_TESTS_TOOLS_POOL_RIG_H
+
+#include "core/range.h"
+#include "net/lane.h"
+#include "tools/godwit/node_workers.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+enum { RIG_SHARDS = 4096, RIG_REPORTS = 4096, RIG_UNITS = 100 };
+
+typedef enum rig_kind { RIG_DRY = 1, RIG_CLAIM, RIG_SEALED, RIG_FAILED } rig_kind;
+
+/* What the pool said: of DRY tag; of CLAIM worker, shard, ticket; of SEALED token, speed; of FAILED shard,
+ * text. */
+typedef struct rig_report {
+    rig_kind kind;
+    uint32_t tag, worker, shard;
+    uint64_t ticket, speed;
+    gw_token token;
+    char text[64];
+} rig_report;
+
+typedef struct pool_rig {
+    gw_device device; /* first */
+    gw_layout layout;
+    gw_transport transport; /* has the own word, and nothing else */
+    uint64_t word;
+    gw_workers *pool;
+    pthread_mutex_t lock; /* guards all that follows */
+    pthread_cond_t changed;
+
+    uint64_t step, generation;
+    bool gated;                          /* shards wait at their gates */
+    bool open[RIG_SHARDS];               /* this one's gate is open */
+    bool fails[RIG_SHARDS];              /* cannot be computed */
+    bool held[RIG_SHARDS];               /* in the accumulator */
+    uint32_t began[RIG_SHARDS];          /* in this step */
+    uint32_t inside, most_inside, ended; /* contribute calls: now, at most at once, returned */
+    uint32_t lanes, lanes_refused_from;  /* open; a lane of this number or more is refused, 0 = none is */
+    uint32_t units[RIG_UNITS], failing_unit;
+    uint32_t inside_at_unit; /* shards that ran when a unit did: must be 0 */
+
+    rig_report reports[RIG_REPORTS];
+    uint32_t report_count;
+} pool_rig;
+
+/* A pool of `workers`, for step 0. */
+void rig_open(pool_rig *rig, uint32_t workers, bool gated);
+/* The same without the pool: *err says why there is none. */
+bool rig_try_open(pool_rig *rig, uint32_t workers, uint32_t lanes, gw_err *err);
+/* Opens all gates and closes the pool (unless a test has); checks that every lane was closed. */
+void rig_close(pool_rig *rig);
+
+void rig_open_gate(pool_rig *rig, uint32_t shard);
+void rig_open_all(pool_rig *rig);
+/* Until so many contribute calls are inside, or have returned. */
+void rig_wait_inside(pool_rig *rig, uint32_t count);
+void rig_wait_ended(pool_rig *rig, uint32_t count);
+/* Until the report number `count` (from 0) of this kind is there; gives it. */
+rig_report rig_wait_report(pool_rig *rig, rig_kind kind, uint32_t count);
+uint32_t rig_count(pool_rig *rig, rig_kind kind);
+uint32_t rig_began(pool_rig *rig, uint32_t shard);
+bool rig_held(pool_rig *rig, uint32_t shard);
+/* The own word, as a thief reads it. */
+gw_word rig_word(pool_rig *rig);
+/* A thief's compare-and-swap, or anybody's. */
+bool rig_swap(pool_rig *rig, gw_word *expected, gw_word desired);
+
+#endif

@@ -1,0 +1,500 @@
+/* The worker pool by itself: what it claims, what it leaves to thieves, and how it stops. */
+#include "pool_rig.h"
+
+#include <criterion/criterion.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+enum { TAG = 77 };
+
+static pool_rig rig; /* too large for a stack; every test runs in a process of its own */
+
+static void deal(uint32_t first, uint32_t end) {
+    gw_workers_deal(rig.pool, TAG, NULL, first, end, false);
+}
+
+static uint64_t seal(gw_token token) {
+    gw_workers_seal(rig.pool, token);
+    return rig_wait_report(&rig, RIG_SEALED, 0).speed;
+}
+
+/* ---- claims ---- */
+
+Test(workers, each_shard_of_a_deal_is_computed_once) {
+    for (uint32_t workers = 1; workers <= 5; workers += 2) {
+        rig_open(&rig, workers, false);
+        deal(10, 1010);
+        cr_assert_eq(rig_wait_report(&rig, RIG_DRY, 0).tag, TAG);
+        cr_assert_gt(seal(5), 0);
+        for (uint32_t s = 0; s < 1100; s++) {
+            cr_assert_eq(rig_began(&rig, s), s >= 10 && s < 1010, "shard %u", s);
+            cr_assert_eq(rig_held(&rig, s), s >= 10 && s < 1010, "shard %u", s);
+        }
+        cr_assert_eq(gw_workers_done(rig.pool), 1000);
+        cr_assert_eq(gw_workers_lost(rig.pool), 0);
+        rig_close(&rig);
+    }
+}
+
+Test(workers, positions_index_the_list_of_the_deal) {
+    rig_open(&rig, 2, false);
+    gw_set list = gw_set_of(RIG_SHARDS);
+    for (uint32_t s = 3; s < 300; s += 3) gw_set_add(&list, s);
+    gw_workers_deal(rig.pool, TAG, &list, 2, 5, false); /* the third to fifth of them */
+    gw_set_free(&list);
+    rig_wait_report(&rig, RIG_DRY, 0);
+    seal(1);
+    for (uint32_t s = 0; s < 300; s++)
+        cr_assert_eq(rig_began(&rig, s), s == 9 || s == 12 || s == 15, "shard %u", s);
+    rig_close(&rig);
+}
+
+/* Claim = launch: what no worker has begun stays in the word, where thieves may have it. */
+Test(workers, no_shard_waits_behind_a_running_one) {
+    rig_open(&rig, 2, true);
+    deal(0, 10);
+    rig_wait_inside(&rig, 2);
+    gw_word word = rig_word(&rig);
+    cr_assert_eq(word.tag, TAG);
+    cr_assert_eq(word.next, 2);
+    cr_assert_eq(word.end, 10);
+    for (uint32_t shard = 0; shard < 6; shard++) {
+        rig_open_gate(&rig, shard);
+        rig_wait_ended(&rig, shard + 1);
+        rig_wait_inside(&rig, 2);
+        cr_assert_eq(rig_word(&rig).next, shard + 3);
+    }
+    rig_close(&rig);
+    cr_assert_eq(rig.most_inside, 2);
+}
+
+Test(workers, being_dry_is_said_once_a_deal) {
+    rig_open(&rig, 2, true);
+    deal(0, 2);
+    rig_wait_inside(&rig, 2);
+    rig_open_gate(&rig, 0);
+    rig_wait_report(&rig, RIG_DRY, 0);
+    rig_open_gate(&rig, 1);
+    gw_workers_quiet(rig.pool); /* the other worker has looked for more by then */
+    cr_assert_eq(rig_count(&rig, RIG_DRY), 1);
+    rig_close(&rig);
+}
+
+Test(workers, nothing_is_claimed_of_a_word_with_another_tag) {
+    rig_open(&rig, 1, true);
+    deal(0, 8);
+    rig_wait_inside(&rig, 1);
+    gw_word now = rig_word(&rig);
+    cr_assert(rig_swap(&rig, &now, (gw_word){.tag = TAG + 1, .next = 1, .end = 8}));
+    rig_open_gate(&rig, 0);
+    rig_wait_report(&rig, RIG_DRY, 0);
+    cr_assert_eq(rig_word(&rig).next, 1, "left as it is");
+    rig_close(&rig);
+    cr_assert_eq(rig.ended, 1);
+}
+
+/* ---- stealing ---- */
+
+typedef struct thief {
+    pthread_t thread;
+    atomic_bool *over;
+    uint32_t taken;
+    uint32_t times[RIG_SHARDS];
+} thief;
+
+static void *steal(void *context) {
+    thief *t = context;
+    while (!atomic_load(t->over)) {
+        gw_word word = rig_word(&rig), rest;
+        uint32_t first, end;
+        if (!gw_word_split(word, 1, 7, &rest, &first, &end)) {
+            sched_yield();
+            continue;
+        }
+        if (!rig_swap(&rig, &word, rest)) continue;
+        for (uint32_t s = first; s < end; s++) t->times[s]++;
+        t->taken += end - first;
+    }
+    return NULL;
+}
+
+/* Every position goes to the owner or to one thief, never to both or none. */
+Test(workers, thieves_and_the_owner_share_out_a_range) {
+    static thief thieves[2];
+    atomic_bool over = false;
+    rig_open(&rig, 3, false);
+    for (int i = 0; i < 2; i++) {
+        thieves[i].over = &over;
+        cr_assert_eq(pthread_create(&thieves[i].thread, NULL, steal, &thieves[i]), 0);
+    }
+    deal(0, RIG_SHARDS);
+    rig_wait_report(&rig, RIG_DRY, 0);
+    atomic_store(&over, true);
+    for (int i = 0; i < 2; i++) pthread_join(thieves[i].thread, NULL);
+    seal(1);
+    for (uint32_t s = 0; s < RIG_SHARDS; s++)
+        cr_assert_eq(rig_began(&rig, s) + thieves[0].times[s] + thieves[1].times[s], 1, "shard %u", s);
+    cr_assert_eq(gw_workers_lost(rig.pool), thieves[0].taken + thieves[1].taken);
+    cr_assert_eq(gw_workers_done(rig.pool) + gw_workers_lost(rig.pool), RIG_SHARDS);
+    rig_close(&rig);
+}
+
+Test(workers, a_stolen_range_is_taken_in_and_being_dry_said_again) {
+    rig_open(&rig, 2, false);
+    deal(0, 4);
+    rig_wait_report(&rig, RIG_DRY, 0);
+    gw_workers_take(rig.pool, 100, 110);
+    rig_wait_report(&rig, RIG_DRY, 1);
+    seal(1);
+    cr_assert_eq(gw_workers_done(rig.pool), 14);
+    cr_assert_eq(gw_workers_lost(rig.pool), 0);
+    for (uint32_t s = 100; s < 110; s++) cr_assert_eq(rig_began(&rig, s), 1);
+    rig_close(&rig);
+}
+
+/* ---- sealing ---- */
+
+Test(workers, sealing_waits_for_what_runs_and_claims_nothing_more) {
+    rig_open(&rig, 2, true);
+    deal(0, 10);
+    rig_wait_inside(&rig, 2);
+    gw_workers_seal(rig.pool, 9);
+    rig_open_gate(&rig, 1);
+    rig_wait_ended(&rig, 1);
+    cr_assert_eq(rig_count(&rig, RIG_SEALED), 0);
+    rig_open_gate(&rig, 0);
+    rig_report sealed = rig_wait_report(&rig, RIG_SEALED, 0);
+    cr_assert_eq(sealed.token, 9);
+    cr_assert_gt(sealed.speed, 0);
+    cr_assert_eq(gw_workers_done(rig.pool), 2);
+    rig_close(&rig);
+    cr_assert_eq(rig.ended, 2);
+}
+
+Test(workers, who_did_nothing_is_sealed_at_once_and_has_no_speed) {
+    rig_open(&rig, 2, true);
+    deal(5, 5);
+    rig_wait_report(&rig, RIG_DRY, 0);
+    cr_assert_eq(seal(3), 0);
+    rig_close(&rig);
+}
+
+Test(workers, a_freeze_takes_a_seal_back) {
+    rig_open(&rig, 1, true);
+    deal(0, 3);
+    rig_wait_inside(&rig, 1);
+    gw_workers_seal(rig.pool, 9);
+    gw_frozen frozen;
+    gw_workers_freeze(rig.pool, &frozen);
+    gw_set_free(&frozen.held);
+    gw_set_free(&frozen.claimed);
+    rig_open_gate(&rig, 0);
+    gw_workers_quiet(rig.pool);
+    cr_assert_eq(rig_count(&rig, RIG_SEALED), 0);
+    rig_close(&rig);
+}
+
+/* ---- freezing ---- */
+
+Test(workers, a_freeze_tells_held_from_claimed_and_lets_what_runs_go_on) {
+    rig_open(&rig, 2, true);
+    rig.open[0] = true;
+    deal(0, 10);
+    rig_wait_ended(&rig, 1);
+    rig_wait_inside(&rig, 2);
+    gw_frozen frozen;
+    gw_workers_freeze(rig.pool, &frozen);
+    cr_assert_eq(frozen.step, 0);
+    cr_assert_not(frozen.poisoned);
+    cr_assert_eq(gw_set_count(&frozen.held), 1);
+    cr_assert(gw_set_has(&frozen.held, 0));
+    cr_assert_eq(gw_set_count(&frozen.claimed), 2);
+    cr_assert(gw_set_has(&frozen.claimed, 1) && gw_set_has(&frozen.claimed, 2));
+    cr_assert_eq(rig_word(&rig).tag, 0, "closed");
+    gw_set_free(&frozen.held);
+    gw_set_free(&frozen.claimed);
+    rig_open_all(&rig);
+    gw_workers_quiet(rig.pool);
+    cr_assert(rig_held(&rig, 1) && rig_held(&rig, 2));
+    cr_assert_eq(rig_began(&rig, 3), 0, "nothing more was claimed");
+    gw_workers_deal(rig.pool, TAG + 1, NULL, 3, 10, false);
+    rig_wait_report(&rig, RIG_DRY, 0);
+    seal(1);
+    for (uint32_t s = 0; s < 10; s++) cr_assert_eq(rig_began(&rig, s), 1, "shard %u", s);
+    rig_close(&rig);
+}
+
+Test(workers, before_the_first_step_a_freeze_has_nothing_to_say) {
+    gw_err err;
+    cr_assert(rig_try_open(&rig, 1, 1, &err));
+    gw_frozen frozen;
+    gw_workers_freeze(rig.pool, &frozen);
+    cr_assert_eq(frozen.held.size, 0);
+    cr_assert_eq(frozen.claimed.size, 0);
+    rig_close(&rig);
+}
+
+/* A new step drops what runs: it is neither held nor claimed, and its worker goes on with the new deal. */
+Test(workers, a_new_step_drops_what_runs) {
+    rig_open(&rig, 1, true);
+    deal(0, 4);
+    rig_wait_inside(&rig, 1);
+    gw_workers_begin_step(rig.pool, 1);
+    gw_frozen frozen;
+    gw_workers_freeze(rig.pool, &frozen);
+    cr_assert_eq(frozen.step, 1);
+    cr_assert_eq(gw_set_count(&frozen.held) + gw_set_count(&frozen.claimed), 0);
+    gw_set_free(&frozen.held);
+    gw_set_free(&frozen.claimed);
+    gw_workers_deal(rig.pool, TAG + 1, NULL, 0, 4, false);
+    rig_open_all(&rig);
+    rig_wait_report(&rig, RIG_DRY, 0);
+    seal(1);
+    cr_assert_eq(gw_workers_done(rig.pool), 4);
+    rig_close(&rig);
+    cr_assert_eq(rig.ended, 5);
+}
+
+/* ---- careful deals ---- */
+
+Test(workers, a_careful_claim_waits_for_its_own_grant) {
+    rig_open(&rig, 2, false);
+    gw_workers_deal(rig.pool, TAG, NULL, 0, 2, true);
+    rig_report claims[2] = {rig_wait_report(&rig, RIG_CLAIM, 0), rig_wait_report(&rig, RIG_CLAIM, 1)};
+    cr_assert_neq(claims[0].worker, claims[1].worker);
+    cr_assert_neq(claims[0].ticket, claims[1].ticket);
+    cr_assert_eq(claims[0].shard + claims[1].shard, 1);
+    gw_workers_grant(rig.pool, claims[1].ticket);
+    rig_wait_ended(&rig, 1);
+    cr_assert_eq(rig_began(&rig, claims[1].shard), 1);
+    cr_assert_eq(rig_began(&rig, claims[0].shard), 0);
+    gw_workers_grant(rig.pool, claims[0].ticket);
+    rig_wait_ended(&rig, 2);
+    seal(1);
+    cr_assert_eq(gw_workers_done(rig.pool), 2);
+    rig_close(&rig);
+}
+
+/* Whoever ends the deal revokes the claims: their workers are free again, and a grant that comes too late, at
+ * once or after a while, starts nothing. */
+static void revoke_by(void (*end)(void)) {
+    for (int at_once = 0; at_once < 2; at_once++) {
+        rig_open(&rig, 1, false);
+        gw_workers_deal(rig.pool, TAG, NULL, 0, 4, true);
+        uint64_t ticket = rig_wait_report(&rig, RIG_CLAIM, 0).ticket;
+        end();
+        if (at_once) gw_workers_grant(rig.pool, ticket);
+        gw_workers_begin_step(rig.pool, 8);
+        gw_workers_deal(rig.pool, TAG + 1, NULL, 50, 51, false);
+        rig_wait_ended(&rig, 1);
+        gw_workers_grant(rig.pool, ticket);
+        cr_assert_eq(rig_began(&rig, 50), 1);
+        rig_close(&rig);
+        cr_assert_eq(rig.ended, 1);
+    }
+}
+
+static void end_by_freeze(void) {
+    gw_frozen frozen;
+    gw_workers_freeze(rig.pool, &frozen);
+    cr_assert_eq(gw_set_count(&frozen.claimed), 0, "nothing of it has happened");
+    gw_set_free(&frozen.held);
+    gw_set_free(&frozen.claimed);
+}
+
+static void end_by_seal(void) {
+    seal(1);
+}
+
+static void end_by_step(void) {
+    gw_workers_begin_step(rig.pool, 7);
+}
+
+Test(workers, a_freeze_revokes_claims) {
+    revoke_by(end_by_freeze);
+}
+
+Test(workers, a_seal_revokes_claims) {
+    revoke_by(end_by_seal);
+}
+
+Test(workers, a_new_step_revokes_claims) {
+    revoke_by(end_by_step);
+}
+
+/* A grant and a freeze at once: what is reported as claimed is what will be added, and nothing else. */
+Test(workers, a_freeze_right_after_a_grant_reports_what_comes_of_it) {
+    rig_open(&rig, 1, false);
+    bool reported = false;
+    for (uint32_t shard = 0; shard < 300; shard++) {
+        gw_workers_deal(rig.pool, TAG + shard, NULL, shard, shard + 1, true);
+        uint64_t ticket = rig_wait_report(&rig, RIG_CLAIM, shard).ticket;
+        if (shard > 0) cr_assert_eq(rig_held(&rig, shard - 1), reported, "shard %u", shard - 1);
+        gw_workers_grant(rig.pool, ticket);
+        gw_frozen frozen;
+        gw_workers_freeze(rig.pool, &frozen);
+        reported = gw_set_has(&frozen.held, shard) || gw_set_has(&frozen.claimed, shard);
+        gw_set_free(&frozen.held);
+        gw_set_free(&frozen.claimed);
+    }
+    rig_close(&rig);
+}
+
+/* ---- failures ---- */
+
+Test(workers, a_shard_that_fails_is_reported_and_the_others_go_on) {
+    rig_open(&rig, 2, false);
+    rig.fails[3] = true;
+    deal(0, 8);
+    rig_report failed = rig_wait_report(&rig, RIG_FAILED, 0);
+    cr_assert_eq(failed.shard, 3);
+    cr_assert_str_eq(failed.text, "shard 3 has no data");
+    rig_wait_report(&rig, RIG_DRY, 0);
+    seal(1);
+    cr_assert_eq(gw_workers_done(rig.pool), 7);
+    cr_assert_eq(rig_count(&rig, RIG_FAILED), 1);
+    rig_close(&rig);
+}
+
+Test(workers, the_failure_of_a_dropped_shard_is_nobodys_business) {
+    rig_open(&rig, 1, true);
+    rig.fails[0] = true;
+    deal(0, 1);
+    rig_wait_inside(&rig, 1);
+    gw_workers_begin_step(rig.pool, 1);
+    rig_open_all(&rig);
+    gw_workers_quiet(rig.pool);
+    cr_assert_eq(rig_count(&rig, RIG_FAILED), 0);
+    rig_close(&rig);
+}
+
+Test(workers, a_lane_that_cannot_be_had_fails_the_opening) {
+    gw_err err;
+    cr_assert_not(rig_try_open(&rig, 4, 2, &err));
+    cr_assert_str_eq(err.text, "no more lanes");
+    cr_assert_eq(rig.lanes, 0, "those that were had are closed");
+}
+
+/* ---- other work ---- */
+
+static void *apply_units(void *fingerprint) {
+    gw_err err;
+    cr_assert(gw_workers_units(rig.pool, GW_UNIT_APPLY, fingerprint, &err));
+    return NULL;
+}
+
+/* Shards that were dropped run on while their step is over: the state must not change under them. */
+Test(workers, units_wait_for_shards_and_each_is_done_once) {
+    rig_open(&rig, 3, true);
+    for (uint32_t round = 1; round <= 50; round++) {
+        gw_workers_begin_step(rig.pool, round);
+        deal(2 * round, 2 * round + 2); /* one worker stays idle */
+        rig_wait_inside(&rig, 2);
+        gw_workers_seal(rig.pool, round);
+        pthread_t caller;
+        uint64_t sum = 0;
+        cr_assert_eq(pthread_create(&caller, NULL, apply_units, &sum), 0);
+        for (uint32_t i = 0; i < round; i++) sched_yield();
+        rig_open_gate(&rig, 2 * round);
+        rig_open_gate(&rig, 2 * round + 1);
+        pthread_join(caller, NULL);
+        cr_assert_eq(sum, RIG_UNITS * (RIG_UNITS - 1) / 2);
+        for (uint32_t u = 0; u < RIG_UNITS; u++) cr_assert_eq(rig.units[u], round);
+        cr_assert_eq(rig.inside_at_unit, 0);
+    }
+    rig_close(&rig);
+}
+
+Test(workers, a_unit_that_fails_fails_them_all) {
+    rig_open(&rig, 3, false);
+    rig.failing_unit = 40;
+    uint64_t sum;
+    gw_err err;
+    cr_assert_not(gw_workers_units(rig.pool, GW_UNIT_APPLY, &sum, &err));
+    cr_assert_str_eq(err.text, "unit 40 tore");
+    cr_assert_not(gw_workers_units(rig.pool, GW_UNIT_APPLY, &sum, &err), "and leaves the pool usable");
+    rig_close(&rig);
+}
+
+/* ---- who runs for how long ---- */
+
+Test(workers, the_oldest_running_shard_is_found) {
+    gw_running oldest;
+    gw_err err;
+    uint64_t fingerprint;
+    rig_open(&rig, 2, true);
+    cr_assert_not(gw_workers_oldest(rig.pool, &oldest));
+    deal(0, 3);
+    rig_wait_inside(&rig, 2);
+    cr_assert(gw_workers_oldest(rig.pool, &oldest));
+    cr_assert_lt(oldest.shard, 2);
+    cr_assert_eq(oldest.longest_ns, 0, "none has ended");
+    uint32_t first = oldest.shard;
+    rig_open_gate(&rig, first);
+    rig_wait_ended(&rig, 1);
+    rig_wait_inside(&rig, 2);
+    cr_assert(gw_workers_oldest(rig.pool, &oldest));
+    cr_assert_eq(oldest.shard, 1 - first, "the third began later");
+    cr_assert_gt(oldest.longest_ns, 0);
+    rig_open_all(&rig);
+    gw_workers_quiet(rig.pool);
+    cr_assert_not(gw_workers_oldest(rig.pool, &oldest));
+    cr_assert(gw_workers_probe(rig.pool, 4, 2, &fingerprint, &err));
+    cr_assert_eq(fingerprint, 4002);
+    rig_close(&rig);
+}
+
+/* The probe is a whole shard, computed before any other. */
+Test(workers, a_probe_counts_among_the_longest) {
+    gw_running oldest;
+    gw_err err;
+    uint64_t fingerprint;
+    rig_open(&rig, 1, true);
+    cr_assert(gw_workers_probe(rig.pool, 0, 0, &fingerprint, &err));
+    deal(0, 1);
+    rig_wait_inside(&rig, 1);
+    cr_assert(gw_workers_oldest(rig.pool, &oldest));
+    cr_assert_gt(oldest.longest_ns, 0);
+    rig_close(&rig);
+}
+
+/* ---- the end ---- */
+
+static void *close_pool(void *unused) {
+    (void)unused;
+    gw_workers_close(rig.pool);
+    return NULL;
+}
+
+Test(workers, closing_waits_for_what_runs) {
+    rig_open(&rig, 2, true);
+    deal(0, 10);
+    rig_wait_inside(&rig, 2);
+    cr_assert_not(gw_workers_end(rig.pool, 0));
+    pthread_t closer;
+    cr_assert_eq(pthread_create(&closer, NULL, close_pool, NULL), 0);
+    rig_open_all(&rig);
+    pthread_join(closer, NULL);
+    cr_assert_eq(rig.ended, 2);
+    cr_assert_eq(rig.lanes, 0);
+}
+
+Test(workers, closing_ends_claims_that_wait) {
+    rig_open(&rig, 2, false);
+    gw_workers_deal(rig.pool, TAG, NULL, 0, 10, true);
+    rig_wait_report(&rig, RIG_CLAIM, 1);
+    rig_close(&rig);
+    cr_assert_eq(rig.ended, 0);
+}
+
+Test(workers, a_shard_that_does_not_end_is_told_from_an_idle_pool) {
+    rig_open(&rig, 2, true);
+    deal(0, 10);
+    rig_wait_inside(&rig, 2);
+    cr_assert_not(gw_workers_end(rig.pool, 0));
+    rig_open_all(&rig);
+    cr_assert(gw_workers_end(rig.pool, UINT64_MAX));
+    cr_assert_eq(rig_word(&rig).tag, 0);
+    rig_close(&rig);
+    cr_assert_eq(rig.ended, 2, "and the rest is not claimed any more");
+}
