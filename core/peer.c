@@ -382,6 +382,9 @@ static void dispatch(gw_peer *p, const gw_event *event) {
     case GW_EV_PERSISTED:
         gw_votes_persisted(p, event);
         break;
+    case GW_EV_PROGRESS:
+        gw_patience_progress(p, event);
+        break;
     case GW_EV_SHARD_FAILED:
         on_shard_failed(p, event);
         break;
@@ -409,6 +412,7 @@ void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions
     if (p->phase != GW_AT_OVER) {
         gw_steps_consider(p);
         gw_saves_consider(p);
+        gw_patience_consider(p);
         gw_views_consider(p);
         gw_waiting_consider(p);
     }
@@ -428,6 +432,7 @@ uint64_t gw_peer_deadline(const gw_peer *p) {
     next = earlier(next, gw_views_deadline(p));
     next = earlier(next, gw_waiting_deadline(p));
     next = earlier(next, gw_saves_deadline(p));
+    next = earlier(next, gw_patience_deadline(p));
     if (p->thief.active && p->thief.retry_ns != 0) next = earlier(next, p->thief.retry_ns);
     return next;
 }

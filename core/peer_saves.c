@@ -13,7 +13,8 @@
 enum {
     SAVE_LASTS_MS =
         60000, /* a checkpoint that takes longer is abandoned, and the next may take twice as long: */
-    MOST_DOUBLINGS = 6,     /* some slow disk must get one done */
+    MOST_DOUBLINGS = 6, /* some slow disk must get one done */
+    MOST_FINAL_FAILURES = 3,
     WRITE_AGAIN_MS = 60000, /* a disk that refused is tried again after this: it may have room by then */
 };
 
@@ -64,9 +65,16 @@ static uint32_t writable_members(const gw_peer *p, gw_peer_id *ids) {
     return p->view.count; /* nobody can write: the hashes are wanted all the same */
 }
 
+static void stored_nothing(gw_peer *p);
+
 static void store_chunks(gw_peer *p, bool hash_only) {
+    if (p->disk_hangs) { /* whatever is given to it waits behind what hangs */
+        stored_nothing(p);
+        return;
+    }
     gw_action *save = gw_peer_act(p, GW_ACT_SAVE);
     save->token = p->save.store_token = gw_peer_token(p);
+    gw_patience_disk(p, save->token);
     save->step = p->save.step;
     save->flag = hash_only;
     save->count = p->save.chunk_count;
@@ -121,7 +129,7 @@ void gw_saves_open(gw_peer *p, bool final) {
     s->recorded = gw_set_of(p->view.count);
     uint32_t replicas = p->config.replicas < GW_MAX_REPLICAS ? p->config.replicas : GW_MAX_REPLICAS;
     s->chunk_count = gw_placement_list(chunks, ids, writable, replicas, &p->config.id, s->chunks);
-    if (p->unwritable && p->now >= p->write_again_ns) p->unwritable = false;
+    if (p->unwritable && p->now >= p->write_again_ns && !p->disk_hangs) p->unwritable = false;
     store_chunks(p, p->unwritable);
     for (uint32_t i = 0; i < p->contact_count; i++) take_early(p, &p->contacts[i]);
 }
@@ -139,16 +147,17 @@ void gw_saves_abandon(gw_peer *p) {
 /* ---- at the leader
  * ---------------------------------------------------------------------------------------------------- */
 
-static void record_manifest(gw_peer *p, const gw_hash *hashes, uint32_t count, uint64_t fingerprint,
-                            bool hash_only) {
+static void record_manifest(gw_peer *p) {
+    const gw_save *s = &p->save;
     gw_action *manifest = gw_peer_act(p, GW_ACT_MANIFEST);
     manifest->token = p->save.manifest_token = gw_peer_token(p);
-    manifest->step = p->save.step;
-    manifest->fingerprint = fingerprint;
-    manifest->count = count;
-    manifest->hashes = gw_actions_copy(p->actions, hashes, count * sizeof *hashes);
-    manifest->flag = hash_only || p->unwritable;
-    manifest->ended = p->save.final && !p->stopped;
+    manifest->step = s->step;
+    manifest->fingerprint = s->fingerprint;
+    manifest->count = s->known.size;
+    manifest->hashes = gw_actions_copy(p->actions, s->hashes, s->known.size * sizeof *s->hashes);
+    manifest->flag = s->incomplete || p->unwritable;
+    manifest->ended = s->final && !p->stopped;
+    if (!manifest->flag) gw_patience_disk(p, manifest->token);
 }
 
 static gw_message list_of_chunks(const gw_peer *p) {
@@ -190,6 +199,23 @@ static void note_agreement(gw_peer *p) {
     if (p->step == p->save.step) gw_commit_agreed(p);
 }
 
+/* Nobody could even hash some of the final state: tried again, but not for ever. */
+static void final_failed(gw_peer *p) {
+    char id[GW_SHORT_TEXT];
+    const char *culprit = "no peer's disk is known to fail";
+    if (++p->final_failures < MOST_FINAL_FAILURES) {
+        gw_views_need_change(p, "the final state could not be hashed");
+        return;
+    }
+    for (uint32_t rank = p->view.count; rank-- > 0;)
+        if (p->member_unwritable[rank]) culprit = gw_peer_id_short(&p->view.members[rank].id, id);
+    gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                   "the final state (step %" PRIu64
+                   ") is computed, but could not be hashed and stored in %d attempts (failing disk: %s); the "
+                   "last complete checkpoint stays",
+                   p->save.step, MOST_FINAL_FAILURES, culprit);
+}
+
 static void all_answered(gw_peer *p) {
     gw_save *s = &p->save;
     note_agreement(p);
@@ -205,14 +231,15 @@ static void all_answered(gw_peer *p) {
         if (!s->final)
             gw_saves_free(s);
         else
-            gw_views_need_change(p, "the final state could not be hashed");
+            final_failed(p);
         return;
     }
+    p->final_failures = 0;
     s->listed = true;
     s->incomplete = !durable;
     gw_message message = list_of_chunks(p);
     gw_peer_send_members(p, &message);
-    record_manifest(p, s->hashes, s->known.size, s->fingerprint, !durable);
+    record_manifest(p);
 }
 
 static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
@@ -369,8 +396,44 @@ static void cannot_write(gw_peer *p) {
     p->write_again_ns = p->now + gw_peer_ms(p, WRITE_AGAIN_MS);
 }
 
+/* The outcome of this peer's part: its chunks, or (with no hashes) none of them. */
+static void tell_stored(gw_peer *p, const gw_hash *hashes, uint32_t count) {
+    gw_save *s = &p->save;
+    s->own_hashes = calloc(count + 1, sizeof *s->own_hashes);
+    GW_CHECK(s->own_hashes != NULL);
+    if (count > 0) memcpy(s->own_hashes, hashes, count * sizeof *s->own_hashes);
+    s->own_count = count;
+    s->own_stored = true;
+    if (gw_peer_is_leader(p)) {
+        const gw_message own = stored_message(p);
+        on_stored(p, (uint32_t)gw_peer_own_rank(p), &own);
+        return;
+    }
+    say_stored(p);
+}
+
+static void stored_nothing(gw_peer *p) {
+    p->unwritable = true;
+    tell_stored(p, NULL, 0);
+}
+
+void gw_saves_disk_hangs(gw_peer *p) {
+    gw_save *s = &p->save;
+    cannot_write(p);
+    gw_peer_act(p, GW_ACT_ABANDON);
+    if (!s->active) return;
+    if (s->store_token != 0) {
+        s->store_token = 0;
+        stored_nothing(p);
+    } else if (s->manifest_token != 0) {
+        s->unwritten = true;
+        record_manifest(p); /* its root is wanted all the same */
+    }
+}
+
 void gw_saves_stored(gw_peer *p, const gw_event *event) {
     gw_save *s = &p->save;
+    gw_patience_disk_answered(p, event->token);
     if (!s->active || event->token != s->store_token) return;
     s->store_token = 0;
     bool failed = event->outcome != GW_DONE;
@@ -386,21 +449,12 @@ void gw_saves_stored(gw_peer *p, const gw_event *event) {
     }
     uint32_t count = failed ? 0 : s->chunk_count;
     GW_CHECK(failed || event->count == s->chunk_count);
-    s->own_hashes = calloc(count + 1, sizeof *s->own_hashes);
-    GW_CHECK(s->own_hashes != NULL);
-    if (count > 0) memcpy(s->own_hashes, event->hashes, count * sizeof *s->own_hashes);
-    s->own_count = count;
-    s->own_stored = true;
-    if (gw_peer_is_leader(p)) {
-        const gw_message own = stored_message(p);
-        on_stored(p, (uint32_t)gw_peer_own_rank(p), &own);
-        return;
-    }
-    say_stored(p);
+    tell_stored(p, event->hashes, count);
 }
 
 void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
     gw_save *s = &p->save;
+    gw_patience_disk_answered(p, event->token);
     if (!s->active || event->token != s->manifest_token) return;
     s->manifest_token = 0;
     if (event->outcome != GW_DONE) {
@@ -408,7 +462,7 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
         gw_peer_say(p, GW_WARN, "the manifest of step %" PRIu64 " cannot be written here: %s", s->step,
                     event->text == NULL ? "no reason given" : event->text);
     }
-    s->own_unrecorded = event->outcome != GW_DONE;
+    s->own_unrecorded = event->outcome != GW_DONE || s->unwritten;
     s->incomplete |= s->own_unrecorded; /* when the leader goes on all the same, nobody could write it */
     s->own_root = event->root;
     s->own_recorded = true;
@@ -427,6 +481,16 @@ static void say_complete_again(gw_peer *p, const gw_contact *to) {
     gw_peer_send(p, &to->id, &message);
 }
 
+static void on_list(gw_peer *p, const gw_message *m) {
+    gw_save *s = &p->save;
+    if (s->manifest_token != 0 || s->own_recorded) return;
+    if (m->count != s->known.size || m->value != s->fingerprint) return;
+    s->incomplete = m->flag;
+    note_agreement(p);
+    if (m->count > 0) memcpy(s->hashes, m->hashes, m->count * sizeof *s->hashes);
+    record_manifest(p);
+}
+
 void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
     int rank = p->view.epoch == 0 ? -1 : gw_view_rank(&p->view, &from->id);
     if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.name)) return;
@@ -440,12 +504,7 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
             keep_early(from, m);
         break;
     case GW_MSG_MANIFEST:
-        if (leads && current && p->save.manifest_token == 0 && !p->save.own_recorded &&
-            m->count == p->save.known.size && m->value == p->save.fingerprint) {
-            p->save.incomplete = m->flag;
-            note_agreement(p);
-            record_manifest(p, m->hashes, m->count, m->value, m->flag);
-        }
+        if (leads && current) on_list(p, m);
         break;
     case GW_MSG_RECORDED:
         if (led && current)

@@ -8,7 +8,8 @@
  *   peer_steps.c    a step's life: deal, steal, seal, reduce, check, apply
  *   peer_poison.c   a shard that spares nobody
  *   peer_commit.c   when others may see a step
- *   peer_saves.c    checkpoints, stop and the end of the job */
+ *   peer_saves.c    checkpoints, stop and the end of the job
+ *   peer_patience.c deadlines for what the world was asked to do */
 #ifndef GODWIT_CORE_PEER_STATE_H
 #define GODWIT_CORE_PEER_STATE_H
 
@@ -98,7 +99,7 @@ typedef struct gw_save { /* one checkpoint in progress */
     uint32_t *chunks; /* what this peer stores */
     uint32_t chunk_count;
     /* at the leader */
-    gw_hash *hashes;       /* of all chunks */
+    gw_hash *hashes;       /* of all chunks; at the others from the list on */
     gw_set known, durable; /* chunks whose hash is known; that somebody stored */
     gw_set answered;       /* ranks that sent STORED */
     gw_set recorded;       /* ranks that sent RECORDED */
@@ -113,6 +114,7 @@ typedef struct gw_save { /* one checkpoint in progress */
     bool own_stored;
     gw_hash own_root;                  /* of the manifest written here */
     bool own_recorded, own_unrecorded; /* unrecorded: hashed, but not written */
+    bool unwritten;                    /* the manifest was tried, and the disk hangs */
 } gw_save;
 
 typedef struct gw_uncommitted { /* the step applied last, while others may not see it yet */
@@ -198,6 +200,14 @@ struct gw_peer {
     gw_uncommitted uncommitted;
     uint64_t committed_step, committed_fingerprint; /* the newest state that others may see */
 
+    /* what the world was asked for */
+    uint64_t looked_ns;     /* when it was last seen to */
+    uint64_t load_moved_ns; /* when the LOAD in progress last got on */
+    gw_token disk_token;    /* the last SAVE or MANIFEST without an answer; 0 = none */
+    uint64_t disk_moved_ns;
+    bool disk_hangs;                             /* it has been silent for too long */
+    uint64_t persist_since_ns, persist_again_ns; /* the record is not durable since; 0 = it is */
+
     /* waiting */
     uint64_t join_at_ns, phase_logged_ns, found_since_ns;
     uint64_t heal_since_ns, heal_block_ns, offer_at_ns, offer_until_ns;
@@ -214,6 +224,7 @@ struct gw_peer {
     uint64_t write_again_ns; /* while unwritable */
     uint32_t late_saves;     /* checkpoints in a row that took too long */
     bool member_unwritable[GW_MAX_MEMBERS];
+    uint32_t final_failures; /* final checkpoints in a row that nobody could hash */
     uint64_t leave_step;
     uint64_t leave_deadline_ns;
 
@@ -338,6 +349,18 @@ void gw_saves_consider(gw_peer *p);
 bool gw_saves_end_without_leader(gw_peer *p, const gw_contact *gone);
 void gw_saves_end(gw_peer *p); /* the job's last boundary has been reached */
 uint64_t gw_saves_deadline(const gw_peer *p);
+void gw_saves_disk_hangs(gw_peer *p); /* what was given to the disk will not end */
+
+/* ---- peer_patience.c ---- */
+void gw_patience_load(gw_peer *p); /* a LOAD begins */
+/* A SAVE or a MANIFEST is given to the disk; one of them has ended. */
+void gw_patience_disk(gw_peer *p, gw_token token);
+void gw_patience_disk_answered(gw_peer *p, gw_token token);
+void gw_patience_persist(gw_peer *p); /* a PERSIST begins; it has ended */
+void gw_patience_persisted(gw_peer *p, bool durable);
+void gw_patience_progress(gw_peer *p, const gw_event *event);
+void gw_patience_consider(gw_peer *p);
+uint64_t gw_patience_deadline(const gw_peer *p);
 
 /* Bits of the leader's decisions in the reduction's slots. */
 enum { GW_DECIDE_SAVE = 1, GW_DECIDE_PAUSE = 2, GW_DECIDE_STOP = 4 };

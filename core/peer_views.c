@@ -472,6 +472,7 @@ static void load_state(gw_peer *p, const gw_install *i) {
     load->step = p->load_step = i->step;
     load->fingerprint = p->load_fingerprint = i->fingerprint;
     load->root = p->load_root = i->root;
+    gw_patience_load(p);
     const gw_peer_id *peers = list_donors(p, i, i->load == GW_LOAD_MANIFEST, &load->count);
     if (i->load == GW_LOAD_MANIFEST) {
         load->holders = peers;

@@ -114,6 +114,7 @@ void gw_votes_persist(gw_peer *p) {
     GW_CHECK(!w.failed);
     gw_action *action = gw_peer_act(p, GW_ACT_PERSIST);
     action->token = p->persist_token = gw_peer_token(p);
+    gw_patience_persist(p);
     action->bytes = gw_actions_copy(p->actions, bytes, w.length);
     action->length = w.length;
     free(bytes);
@@ -152,7 +153,8 @@ void gw_votes_frozen(gw_peer *p, const gw_event *event) {
 void gw_votes_persisted(gw_peer *p, const gw_event *event) {
     if (event->token != p->persist_token) return;
     /* Whoever may forget a promise must not make it: without a durable record there is no vote. */
-    if (event->outcome == GW_FAILED && p->ballot.majority) return;
+    gw_patience_persisted(p, event->outcome != GW_FAILED);
+    if (event->outcome == GW_FAILED) return;
     p->persist_token = 0;
     gw_votes_send_if_ready(p);
 }

@@ -83,6 +83,8 @@ typedef enum gw_event_kind {
     GW_EV_STORED, /* token, outcome, text, hashes[count] in the order of the SAVE's chunks */
     GW_EV_MANIFEST_STORED, /* token, outcome, root */
     GW_EV_PERSISTED,       /* token, outcome: the record is durable, or (GW_FAILED) it is not */
+    GW_EV_PROGRESS, /* token, of a LOAD, SAVE or MANIFEST under way: some of it has been done since it began
+                       or since the last of these; about once a second. One that is silent for long hangs */
     GW_EV_SHARD_FAILED,    /* shard, text: a worker cannot compute a shard (I/O, memory, it hangs): this peer
                               cannot go on */
     GW_EV_STOP,            /* the user wants the whole job to stop, checkpoint first */
@@ -166,6 +168,8 @@ typedef enum gw_action_kind {
     GW_ACT_SAVE, /* token, step, chunks[count] (chunk numbers of the state image) -> STORED: stage them now,
                     before the next apply; hash, write and sync behind the run. flag: hash only, write nothing
                   */
+    GW_ACT_ABANDON,  /* the SAVE given last takes too long: it must hold up no APPLY, and is ended as soon as
+                        the disk lets it. Nothing when it has ended */
     GW_ACT_MANIFEST, /* token, step, fingerprint, hashes[count] -> MANIFEST_STORED; with flag (hash only):
                         compute the root, write nothing */
     GW_ACT_RETAIN,   /* hashes[count]: roots of the checkpoints to keep; delete what no kept one needs */

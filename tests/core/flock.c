@@ -287,6 +287,13 @@ static void tell_reduced(flock *f, const gw_view *view) {
     }
 }
 
+/* What takes long tells once a second that it gets on. */
+static void post_progress(flock *f, uint32_t i, const gw_action *a, uint64_t lasts_ns) {
+    gw_event progress = {.kind = GW_EV_PROGRESS, .token = a->token};
+    for (uint64_t at = 1000000000; at < lasts_ns && !f->peers[i].silent; at += 1000000000)
+        post(f, i, at, progress);
+}
+
 static void load(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     gw_event event = {.kind = GW_EV_LOADED, .token = a->token, .outcome = GW_DONE};
@@ -311,12 +318,14 @@ static void load(flock *f, uint32_t i, const gw_action *a) {
         p->state = flock_state_after(a->step);
     }
     event.fingerprint = p->state;
-    post(f, i, 3000, event);
+    post_progress(f, i, a, p->load_ns);
+    post(f, i, 3000 + p->load_ns, event);
 }
 
 static void save(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     bool failed = p->disk_full && !a->flag;
+    post_progress(f, i, a, p->save_ns);
     flock_event *e = post(f, i, 5000 + p->save_ns,
                           (gw_event){.kind = GW_EV_STORED,
                                      .token = a->token,
@@ -340,6 +349,7 @@ static void manifest(flock *f, uint32_t i, const gw_action *a) {
     gw_event event = {
         .kind = GW_EV_MANIFEST_STORED, .token = a->token, .outcome = failed ? GW_FAILED : GW_DONE};
     gw_blake2b(a->hashes, a->count * sizeof *a->hashes, event.root.bytes, 32);
+    if (p->manifests_hang && !a->flag) return;
     post(f, i, 1000, event);
     if (failed || a->flag) return;
     p->saved_root = event.root;
@@ -351,6 +361,10 @@ static void manifest(flock *f, uint32_t i, const gw_action *a) {
 
 static void persist(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
+    if (p->persists_fail) {
+        post(f, i, 1000, (gw_event){.kind = GW_EV_PERSISTED, .token = a->token, .outcome = GW_FAILED});
+        return;
+    }
     free(p->record);
     p->record = malloc(a->length + 1);
     memcpy(p->record, a->bytes, a->length);
@@ -447,6 +461,9 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         break;
     case GW_ACT_SAVE:
         save(f, i, a);
+        break;
+    case GW_ACT_ABANDON:
+        p->abandoned++;
         break;
     case GW_ACT_MANIFEST:
         manifest(f, i, a);

@@ -52,6 +52,11 @@ typedef struct flock_peer {
     uint64_t shown_step; /* steps that it has shown (GW_NOTICE_STEP) */
     bool showed_early;   /* one before all living members of its view held the state */
     uint64_t save_ns;    /* a SAVE takes this long */
+    uint64_t load_ns;    /* a LOAD does */
+    bool silent;         /* neither tells progress */
+    bool manifests_hang; /* a MANIFEST that is to be written never ends */
+    uint32_t abandoned;  /* ABANDON actions so far */
+    bool persists_fail;  /* its record cannot be written */
     uint32_t reduces_entered; /* REDUCE actions so far */
     uint32_t retained;        /* checkpoints that the last RETAIN named */
 } flock_peer;

@@ -81,8 +81,8 @@ Test(seeds, what_is_shown_of_float_sums_is_shown_alike) {
 static gw_sim_options undisturbed(uint64_t seed) {
     gw_sim_options options = gw_sim_unset(seed);
     options.crash_ms = options.pause_ms = options.partition_ms = options.break_ms = options.leave_ms =
-        options.disk_ms = options.stop_ms = options.corrupt_permille = options.drop_permille =
-            options.duplicate_permille = 0;
+        options.disk_ms = options.stop_ms = options.hang_ms = options.corrupt_permille =
+            options.drop_permille = options.duplicate_permille = 0;
     options.fault_ms = 0;
     return options;
 }

@@ -81,6 +81,7 @@ void gw_node_deliver(void *context, gw_mail *mail) {
     node->shown.counter[GW_COUNT_BAD_ELEMENTS] += mail->event.bad_count;
     if (mail->event.kind == GW_EV_WORD_SWAPPED && mail->event.word_outcome != GW_WORD_OK)
         node->shown.counter[GW_COUNT_STEALS_FAILED]++;
+    gw_node_work_done(node, &mail->event);
     gw_node_feed(node, &mail->event);
     if (mail->event.kind == GW_EV_CLAIM) gw_workers_grant(node->workers, mail->ticket);
     if (mail->event.kind == GW_EV_REDUCED) gw_node_thaw(node);
@@ -106,12 +107,14 @@ static void take_request(void *context, gw_request request) {
 
 /* Others must compute a shard that hangs here, so this peer gives up: it leaves, and the view that follows is
  * without it before the shard is dealt again. */
-static void look_at_workers(void *context) {
+static void look_at_work(void *context) {
     gw_node *node = context;
     gw_err err;
     gw_running oldest;
     uint64_t now = gw_now_ns();
     gw_watchdog_look(&node->dog, now);
+    gw_node_work_look(node, now);
+    if (node->finished) return;
     if (gw_workers_oldest(node->workers, &oldest) &&
         gw_watchdog_hangs(&node->dog, oldest.started_ns, oldest.longest_ns)) {
         char text[160];
@@ -120,7 +123,7 @@ static void look_at_workers(void *context) {
         gw_node_feed(node, &(gw_event){.kind = GW_EV_SHARD_FAILED, .shard = oldest.shard, .text = text});
         return;
     }
-    GW_CHECK(gw_timer_set(node->loop, &node->watchdog, now + WATCH_NS, look_at_workers, node, &err));
+    GW_CHECK(gw_timer_set(node->loop, &node->watchdog, now + WATCH_NS, look_at_work, node, &err));
 }
 
 /* Until the loop runs nobody depends on this peer yet, and opening may take long (the probe is a whole
@@ -163,8 +166,8 @@ static bool serve(gw_node *node, gw_err *err) {
     if (!gw_watch_add(node->loop, &node->signals, node->signal_fd, EPOLLIN, got_signal, node, err))
         return false;
     node->dog = (gw_watchdog){.patience_ns = node->options->hang_timeout_ns, .interval_ns = WATCH_NS};
-    look_at_workers(node);
     gw_node_feed(node, &(gw_event){.kind = GW_EV_START});
+    look_at_work(node);
     gw_node_publish_loop(node);
     gw_loop_run(node->loop);
     GW_CHECK(node->finished);

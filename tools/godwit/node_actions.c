@@ -191,6 +191,7 @@ static void finish(gw_node *node, const gw_action *action) {
 }
 
 void gw_node_act(gw_node *node, const gw_action *action) {
+    gw_node_work_given(node, action);
     switch (action->kind) {
     case GW_ACT_DATAGRAM:
         send_datagram(node, action);
@@ -234,6 +235,9 @@ void gw_node_act(gw_node *node, const gw_action *action) {
         break;
     case GW_ACT_SAVE:
         save(node, action);
+        break;
+    case GW_ACT_ABANDON:
+        gw_saver_abandon(node->saver);
         break;
     case GW_ACT_MANIFEST:
         gw_saver_manifest(node->saver, action);

@@ -49,6 +49,14 @@ typedef struct gw_held_state {
     uint64_t step, fingerprint;
 } gw_held_state;
 
+/* Whether helpers and checkpoint writer get on (node_progress.c). The loop's, but for `pieces`. */
+typedef struct gw_work {
+    gw_token load, save, apply;  /* under way, of SAVE and MANIFEST the one given last; 0 = none */
+    atomic_uint_fast64_t pieces; /* of states brought here: any thread adds */
+    uint64_t computed, saved;    /* as seen last */
+    uint64_t moved_ns;
+} gw_work;
+
 /* What people see (node_publish.c). */
 typedef struct gw_shown {
     uint64_t started_ns, step_ns; /* of the last committed step */
@@ -115,6 +123,7 @@ typedef struct gw_node {
     uint64_t step; /* that was begun last */
     gw_reduction reduction;
     gw_token frozen_token; /* FREEZE waits for the reduction's end; 0 = none */
+    gw_work work;
     gw_shown shown;
 
     /* The end. */
@@ -151,6 +160,11 @@ void gw_node_act(gw_node *node, const gw_action *action);
 /* The reduction's end is about to be told to the brain; it has been told: a FREEZE may wait for that. */
 void gw_node_reduced(gw_node *node);
 void gw_node_thaw(gw_node *node);
+
+/* node_progress.c: notes what begins and ends; looks, once a second, at what goes on. */
+void gw_node_work_given(gw_node *node, const gw_action *action);
+void gw_node_work_done(gw_node *node, const gw_event *event);
+void gw_node_work_look(gw_node *node, uint64_t now_ns);
 
 /* node_reduce.c. */
 void gw_node_reduce(gw_node *node, const gw_action *action);

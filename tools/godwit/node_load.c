@@ -40,7 +40,10 @@ static bool copy_chunk(copying *c, uint32_t index, gw_err *err) {
         if (atomic_load(&load->node->ending)) return gw_fail(err, GW_E_ABORTED, "this peer is ending");
         if (gw_node_fetch(load->node, &load->peers[donor], &name, c->image + gw_chunk_offset(index), length,
                           &got, err)) {
-            if (got == length) return true;
+            if (got == length) {
+                atomic_fetch_add(&load->node->work.pieces, 1);
+                return true;
+            }
             gw_fail(err, GW_E_CORRUPT, "%llu bytes instead of %u", (unsigned long long)got, length);
         }
         pthread_mutex_lock(&c->lock);
@@ -163,7 +166,9 @@ static bool restore_keep(void *context, uint32_t index) {
 
 static bool restore_write(void *context, uint64_t offset, const void *bytes, uint32_t length, gw_err *err) {
     (void)err;
-    memcpy(((restoring *)context)->image + offset, bytes, length);
+    const restoring *r = context;
+    memcpy(r->image + offset, bytes, length);
+    atomic_fetch_add(&r->load->node->work.pieces, 1);
     return true;
 }
 
@@ -175,6 +180,7 @@ static gw_set sound_chunks(gw_node *node, const gw_manifest *manifest) {
     for (uint32_t i = 0; i < manifest->chunk_count; i++) {
         gw_err err;
         uint32_t length = gw_chunk_length(manifest->state_bytes, i);
+        atomic_fetch_add(&node->work.pieces, 1);
         if (gw_store_read(node->store, &manifest->chunks[i], bytes, length, &err))
             gw_set_add(&sound, i);
         else if (err.code != GW_E_NOTFOUND)

@@ -240,6 +240,17 @@ void gw_saver_keep_manifest(gw_saver *saver, uint64_t step, const void *bytes, s
                err.text);
 }
 
+void gw_saver_abandon(gw_saver *saver) {
+    if (saver->has_open) gw_ckpt_abandon(saver->writer, saver->open_step);
+    saver->has_open = false;
+}
+
+uint64_t gw_saver_moved(gw_saver *saver) {
+    gw_ckpt_stats stats;
+    gw_ckpt_stats_read(saver->writer, &stats);
+    return stats.hashed_bytes + stats.written_bytes;
+}
+
 uint64_t gw_saver_written(gw_saver *saver) {
     gw_ckpt_stats stats;
     gw_ckpt_stats_read(saver->writer, &stats);

@@ -37,6 +37,10 @@ void gw_saver_retain(gw_saver *saver, const gw_action *action);
 void gw_saver_staged(gw_saver *saver);
 /* Any thread: keeps a manifest that came from another peer (encoded bytes, checked). */
 void gw_saver_keep_manifest(gw_saver *saver, uint64_t step, const void *bytes, size_t length);
+/* The action ABANDON. */
+void gw_saver_abandon(gw_saver *saver);
+/* Any thread: changes while the writer gets on. */
+uint64_t gw_saver_moved(gw_saver *saver);
 /* Any thread: bytes of chunks written to disk since the start. */
 uint64_t gw_saver_written(gw_saver *saver);
 

@@ -270,6 +270,15 @@ bool gw_workers_probe(gw_workers *pool, uint64_t step, uint32_t shard, uint64_t 
     return run_task(pool, &task, fingerprint, err);
 }
 
+uint64_t gw_workers_moved(gw_workers *pool, bool *running, uint64_t *longest_ns) {
+    pthread_mutex_lock(&pool->lock);
+    uint64_t moved = pool->moved;
+    *running = pool->running > 0;
+    *longest_ns = pool->longest_ns;
+    pthread_mutex_unlock(&pool->lock);
+    return moved;
+}
+
 bool gw_workers_oldest(gw_workers *pool, gw_running *oldest) {
     bool found = false;
     pthread_mutex_lock(&pool->lock);

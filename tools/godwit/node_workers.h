@@ -81,6 +81,9 @@ typedef struct gw_running {
 
 /* Any thread: the one that has run for longest. False when none runs. */
 bool gw_workers_oldest(gw_workers *workers, gw_running *oldest);
+/* Any thread: changes whenever a shard or unit has ended; *running: shards run now; *longest_ns: see above.
+ */
+uint64_t gw_workers_moved(gw_workers *workers, bool *running, uint64_t *longest_ns);
 /* Any thread: shards that thieves took, counted when a step is sealed. */
 uint64_t gw_workers_lost(gw_workers *workers);
 /* Any thread: shards added to the accumulator since the pool was opened. */

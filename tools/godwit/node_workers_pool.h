@@ -57,6 +57,7 @@ struct gw_workers {
     uint64_t step, last_ticket;
     uint64_t step_done, step_busy_ns; /* since the step began */
     uint64_t done, lost, longest_ns;
+    uint64_t moved;          /* shards and units that have ended */
     uint32_t given, claimed; /* positions of this deal: dealt or taken; begun here */
     gw_pool_task task;
 };

@@ -64,6 +64,7 @@ static void finish_shard(gw_workers *pool, gw_worker *worker, gw_contributed res
     uint64_t took = gw_now_ns() - worker->started_ns;
     worker->doing = GW_WORKER_IDLE;
     pool->running--;
+    pool->moved++;
     if (result == GW_SHARD_HELD) {
         pool->done++;
         pool->step_done++;
@@ -104,6 +105,7 @@ static void run_unit(gw_workers *pool, gw_worker *worker) {
     uint64_t took = gw_now_ns() - started_ns;
     if (task->probe && took > pool->longest_ns) pool->longest_ns = took; /* it is a whole shard */
     task->busy--;
+    pool->moved++;
     task->sum += part;
     if (!good && !task->failed) {
         task->failed = true;

@@ -248,6 +248,8 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
     case GW_ACT_PERSIST:
         sim_disk_action(c, p, action);
         break;
+    case GW_ACT_ABANDON: /* no APPLY waits for a SAVE here */
+        break;
     case GW_ACT_LOG:
         sim_trace(c, "peer %u %s: %s", p->number, gw_level_name(action->level), action->text);
         break;

@@ -106,7 +106,7 @@ struct sim_peer {
     gw_peer *brain; /* NULL = not running */
     gw_actions actions;
     bool stepping;
-    uint64_t started_ns, timer_ns, paused_until_ns, disk_bad_until_ns, persisted_ns;
+    uint64_t started_ns, timer_ns, paused_until_ns, disk_bad_until_ns, disk_hangs_until_ns, persisted_ns;
     double slowness; /* times the shard time */
     bool abrupt;     /* what it sent last is lost when it dies: its connections were reset */
     bool host_down;  /* nothing answers, not even a refusal */
@@ -245,6 +245,8 @@ void sim_faults_plan(sim_cluster *c);
 void sim_faults_end(sim_cluster *c);
 void sim_crash_and_restart(sim_cluster *c, sim_peer *p);
 bool sim_is_poison(const sim_cluster *c, uint64_t step, uint32_t shard);
+/* It ended because its disk hung or failed: it is started again. */
+bool sim_gave_up_rightly(const sim_peer *p);
 /* A process ended by itself: without having seen the end of the job it is started again, sooner or later. */
 void sim_ended(sim_cluster *c, const sim_peer *p);
 

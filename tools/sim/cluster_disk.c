@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define FETCH_MOST_NS (1500 * SIM_MS)
+#define HANG_GRID_NS  (100 * SIM_MS) /* what waits for a disk is tried again at these instants, in order */
 
 void sim_disk_free(sim_disk *disk) {
     free(disk->record);
@@ -75,10 +76,17 @@ uint32_t sim_disk_inventory(const sim_cluster *c, const sim_peer *p, gw_inventor
     return count;
 }
 
+/* What a hanging disk does happens when it does so no more, in the order it was asked for. */
+static bool hangs(sim_cluster *c, const sim_peer *p, const sim_op *op) {
+    if (p->disk_hangs_until_ns <= sim_now(c)) return false;
+    sim_later(c, (sim_now(c) / HANG_GRID_NS + 1) * HANG_GRID_NS - sim_now(c), op);
+    return true;
+}
+
 /* ---- writing ---- */
 
 static void persist_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    (void)c;
+    if (hangs(c, p, op)) return;
     free(p->disk.record);
     p->disk.record = malloc(op->length + 1u);
     GW_CHECK(p->disk.record != NULL);
@@ -87,6 +95,7 @@ static void persist_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
 }
 
 static void persist_told(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (hangs(c, p, op)) return;
     gw_event event = {.kind = GW_EV_PERSISTED, .token = op->token};
     sim_event(c, p, &event);
 }
@@ -105,11 +114,13 @@ static void persist(sim_cluster *c, sim_peer *p, const gw_action *action) {
 }
 
 static void chunk_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (hangs(c, p, op)) return;
     if (p->disk_bad_until_ns > sim_now(c)) return;
     gw_set_add(&saved_of(&p->disk, op->x, op->z, true)->chunks, (uint32_t)op->y);
 }
 
 static void stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (hangs(c, p, op)) return;
     uint32_t count = op->length / (uint32_t)sizeof(uint32_t);
     gw_hash hashes[SIM_CHUNKS];
     for (uint32_t i = 0; i < count; i++) {
@@ -155,6 +166,7 @@ static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
 
 static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
     bool hash_only = op->y & 1;
+    if (!hash_only && hangs(c, p, op)) return;
     bool failed = !hash_only && p->disk_bad_until_ns > sim_now(c);
     gw_hash root = sim_root(op->x, op->z);
     if (!hash_only && !failed) {
@@ -261,7 +273,7 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     fetch f;
     memcpy(&f, op->bytes, sizeof f);
     uint64_t state = c->states[0];
-
+    if (f.kind == GW_LOAD_MANIFEST && hangs(c, p, op)) return;
     bool there = f.kind == GW_LOAD_INIT       ? f.step == 0
                  : f.kind == GW_LOAD_MANIFEST ? chunks_at_hand(c, p, &f, &state)
                                               : donor_at_hand(c, p, &f, &state);

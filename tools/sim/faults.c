@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static uint64_t next_in(sim_cluster *c, uint32_t mean_ms) {
@@ -38,8 +39,13 @@ static void restart_later(sim_cluster *c, const sim_peer *p, uint64_t delay_ns) 
     gw_sim_schedule(c->engine, sim_now(c) + delay_ns, &event);
 }
 
+bool sim_gave_up_rightly(const sim_peer *p) {
+    return p->finish == GW_FINISH_FAILED && (strstr(p->finish_text, "so that the others go on") != NULL ||
+                                             strstr(p->finish_text, "(failing disk: ") != NULL);
+}
+
 void sim_ended(sim_cluster *c, const sim_peer *p) {
-    if (p->finish == GW_FINISH_LEFT || p->finish == GW_FINISH_STOPPED)
+    if (p->finish == GW_FINISH_LEFT || p->finish == GW_FINISH_STOPPED || sim_gave_up_rightly(p))
         restart_later(c, p, next_in(c, c->options->restart_ms + 1));
 }
 
@@ -147,6 +153,15 @@ static void fill_disk(sim_cluster *c) {
     p->disk_bad_until_ns = sim_now(c) + sim_between(c, 100, 3000) * SIM_MS;
 }
 
+static void hang_disk(sim_cluster *c) {
+    sim_peer *p = any_running(c);
+    if (p == NULL) return;
+    c->result->hangs++;
+    uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 100, 5000) : sim_between(c, 5000, 90000);
+    sim_trace(c, "the disk of peer %u hangs for %" PRIu64 " ms", p->number, for_ms);
+    p->disk_hangs_until_ns = sim_now(c) + for_ms * SIM_MS;
+}
+
 /* ---- when ---- */
 
 typedef struct fault {
@@ -158,7 +173,7 @@ static const fault faults[] = {
     {crash, offsetof(gw_sim_options, crash_ms)},         {pause_one, offsetof(gw_sim_options, pause_ms)},
     {partition, offsetof(gw_sim_options, partition_ms)}, {break_link, offsetof(gw_sim_options, break_ms)},
     {leave_one, offsetof(gw_sim_options, leave_ms)},     {fill_disk, offsetof(gw_sim_options, disk_ms)},
-    {stop_job, offsetof(gw_sim_options, stop_ms)},
+    {stop_job, offsetof(gw_sim_options, stop_ms)},       {hang_disk, offsetof(gw_sim_options, hang_ms)},
 };
 
 static uint32_t mean_of(const sim_cluster *c, const fault *f) {
@@ -190,7 +205,7 @@ void sim_faults_end(sim_cluster *c) {
     c->network.weather.drop = c->network.weather.duplicate = 0;
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[i];
-        p->disk_bad_until_ns = 0;
+        p->disk_bad_until_ns = p->disk_hangs_until_ns = 0;
         p->slowness = 1;
         if (p->brain == NULL && !stays_away(p)) restart_later(c, p, sim_between(c, 1, 1000) * SIM_MS);
     }

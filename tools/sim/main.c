@@ -31,6 +31,7 @@ enum key {
     KEY_POISON,
     KEY_END,
     KEY_STOP,
+    KEY_HANG,
     KEY_CORRUPT,
     KEY_FOUNDERS,
     KEY_DROP,
@@ -67,6 +68,7 @@ static const struct argp_option options[] = {
     {"break-ms", KEY_BREAK, "MS", 0, "a control link breaks", 1},
     {"leave-ms", KEY_LEAVE, "MS", 0, "a peer is asked to leave", 1},
     {"disk-ms", KEY_DISK, "MS", 0, "a disk is full for up to 3 s", 1},
+    {"hang-ms", KEY_HANG, "MS", 0, "a disk hangs for up to 90 s", 1},
     {"stop-ms", KEY_STOP, "MS", 0, "the whole job is asked to stop, and started again", 1},
     {"corrupt", KEY_CORRUPT, "PERMILLE", 0, "sums that a member finds damaged", 1},
     {"drop", KEY_DROP, "PERMILLE", 0, "datagrams lost", 1},
@@ -143,6 +145,7 @@ static const struct {
     {KEY_LEAVE, offsetof(gw_sim_options, leave_ms), 0, LONG_MS},
     {KEY_DISK, offsetof(gw_sim_options, disk_ms), 0, LONG_MS},
     {KEY_STOP, offsetof(gw_sim_options, stop_ms), 0, LONG_MS},
+    {KEY_HANG, offsetof(gw_sim_options, hang_ms), 0, LONG_MS},
     {KEY_CORRUPT, offsetof(gw_sim_options, corrupt_permille), 0, 1000},
     {KEY_DROP, offsetof(gw_sim_options, drop_permille), 0, 1000},
     {KEY_DUPLICATE, offsetof(gw_sim_options, duplicate_permille), 0, 1000},
@@ -217,13 +220,14 @@ static void summary(uint64_t count, uint64_t failed, const gw_sim_result *all) {
            " anew after all who knew had died), %" PRIu64 " views, %" PRIu64 " repairs, %" PRIu64
            " steals, %" PRIu64 " resumes, %" PRIu64 " ended by poison; faults: %" PRIu64 " crashes, %" PRIu64
            " restarts, %" PRIu64 " pauses, %" PRIu64 " partitions, %" PRIu64 " one-way cuts, %" PRIu64
-           " broken links, %" PRIu64 " leaves, %" PRIu64 " full disks, %" PRIu64 " stops, %" PRIu64
-           " damaged sums, %" PRIu64 " lost answers, %" PRIu64 " failed and %" PRIu64 " split reductions\n",
+           " broken links, %" PRIu64 " leaves, %" PRIu64 " full disks, %" PRIu64 " hanging disks, %" PRIu64
+           " stops, %" PRIu64 " damaged sums, %" PRIu64 " lost answers, %" PRIu64 " failed and %" PRIu64
+           " split reductions\n",
            count, failed, (double)all->virtual_ns / 3.6e12, all->events, all->steps_applied, all->steps_shown,
            all->forgotten, all->views, all->repairs, all->steals, all->resumes, all->poisoned, all->crashes,
            all->restarts, all->pauses, all->partitions, all->one_way, all->breaks, all->leaves,
-           all->disk_faults, all->stops, all->corruptions, all->lost_answers, all->failed_reductions,
-           all->split_reductions);
+           all->disk_faults, all->hangs, all->stops, all->corruptions, all->lost_answers,
+           all->failed_reductions, all->split_reductions);
 }
 
 int gw_sim_main(int argc, char **argv) {

@@ -18,7 +18,7 @@ typedef struct gw_sim_options {
     uint32_t poison_step; /* whoever computes the last shard of this step dies of it; 0 = none does */
     uint32_t checkpoint_steps;
     uint32_t end_step; /* the job itself ends after so many steps, before `steps`; 0 = it does not */
-    uint32_t crash_ms, restart_ms, pause_ms, partition_ms, break_ms, leave_ms, disk_ms, stop_ms;
+    uint32_t crash_ms, restart_ms, pause_ms, partition_ms, break_ms, leave_ms, disk_ms, stop_ms, hang_ms;
     uint32_t drop_permille, duplicate_permille, delay_us;
     uint32_t corrupt_permille; /* a member of a reduction finds a sum with flipped bits */
     uint32_t fault_ms;         /* faults happen this long; then everything is healed */
@@ -35,7 +35,7 @@ typedef struct gw_sim_result {
     uint64_t steps_shown; /* (peer, step) that others may see */
     uint64_t forgotten;   /* shown once, then computed again because all who knew had died */
     uint64_t crashes, poison_deaths, restarts, pauses, partitions, one_way, breaks, leaves, disk_faults,
-        stops, corruptions, lost_answers, failed_reductions, split_reductions, resumes;
+        stops, hangs, corruptions, lost_answers, failed_reductions, split_reductions, resumes;
 } gw_sim_result;
 
 /* What a seed stands for: a quiet, a rough or a cruel world, by lot. Fields that are set already (not

@@ -1,0 +1,128 @@
+/* A peer whose world hangs: it lives, is linked and gossips, and what it was asked to do never ends. */
+#include "flock.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { MOST_EVENTS = 400000 };
+
+#define FOR_EVER UINT64_C(1000000000000000)
+
+/* ---- fetching a state ---- */
+
+static void join_with_load(flock *f, uint64_t load_ns, bool silent) {
+    flock_open(f, 4, 3, 40, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 3; i++) f->peers[i].seal_ns = UINT64_C(1000000000);
+    for (uint32_t i = 0; i < 3; i++) flock_start(f, i);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+    f->peers[3].load_ns = load_ns;
+    f->peers[3].silent = silent;
+    flock_start(f, 3);
+}
+
+Test(peer_patience, a_newcomer_that_never_gets_the_state_is_dropped) {
+    flock f;
+    join_with_load(&f, FOR_EVER, true);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(f.peers[3].finish, GW_FINISH_FAILED);
+    cr_assert(strstr(f.peers[3].finish_text, "no progress") != NULL, "%s", f.peers[3].finish_text);
+    flock_kill(&f, 3);
+    flock_expect_done(&f, 3);
+    flock_close(&f);
+}
+
+Test(peer_patience, a_large_state_may_take_long) {
+    flock f;
+    join_with_load(&f, UINT64_C(300000000000), false);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 4);
+    flock_close(&f);
+}
+
+/* ---- checkpoints ---- */
+
+static bool all_have_a_checkpoint(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].checkpoints == 0) return false;
+    return true;
+}
+
+static void hang_disk(uint32_t peer, bool manifests, uint64_t checkpoint_steps) {
+    flock f;
+    flock_open(&f, 3, 3, 100, GW_QUORUM_ANY);
+    f.checkpoint_steps = checkpoint_steps;
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = UINT64_C(1000000000);
+    f.peers[peer].save_ns = manifests ? 0 : FOR_EVER;
+    f.peers[peer].manifests_hang = manifests;
+    f.peers[peer].silent = true;
+    flock_start_all(&f);
+    if (checkpoint_steps > 0)
+        cr_assert(flock_run(&f, all_have_a_checkpoint, MOST_EVENTS), "peer %u: no checkpoint", peer);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS), "peer %u", peer);
+    flock_expect_done(&f, 3);
+    for (uint32_t i = 0; i < 3; i++) cr_assert_eq(f.peers[i].saved_step == 100, i != peer, "peer %u", i);
+    cr_assert_gt(f.peers[peer].abandoned, 0);
+    flock_close(&f);
+}
+
+Test(peer_patience, a_disk_that_hangs_costs_no_checkpoint) {
+    for (uint32_t peer = 0; peer < 3; peer++) {
+        hang_disk(peer, false, 5);
+        hang_disk(peer, true, 5);
+    }
+}
+
+Test(peer_patience, a_disk_that_hangs_does_not_hold_up_the_end) {
+    for (uint32_t peer = 0; peer < 3; peer++) {
+        hang_disk(peer, false, 0);
+        hang_disk(peer, true, 0);
+    }
+}
+
+Test(peer_patience, a_final_state_that_nobody_can_store_ends_the_run_naming_a_peer) {
+    flock f;
+    flock_open(&f, 2, 2, 10, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 2; i++) {
+        f.peers[i].save_ns = FOR_EVER;
+        f.peers[i].silent = true;
+    }
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(flock_finished(&f, GW_FINISH_FAILED), 2);
+    for (uint32_t i = 0; i < 2; i++)
+        cr_assert(strstr(f.peers[i].finish_text, "failing disk: ") != NULL, "%s", f.peers[i].finish_text);
+    flock_close(&f);
+}
+
+Test(peer_patience, a_disk_that_answers_at_last_is_used_again) {
+    flock f;
+    flock_open(&f, 3, 3, 300, GW_QUORUM_ANY);
+    f.checkpoint_steps = 20;
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = UINT64_C(1000000000);
+    f.peers[1].save_ns = UINT64_C(50000000000);
+    f.peers[1].silent = true;
+    flock_start_all(&f);
+    while (f.peers[1].abandoned == 0) cr_assert(!flock_run(&f, NULL, 10));
+    f.peers[1].save_ns = 0;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
+    cr_assert_eq(f.peers[1].saved_step, 300);
+    flock_close(&f);
+}
+
+/* ---- votes ---- */
+
+Test(peer_patience, who_cannot_make_its_votes_durable_does_not_hold_up_a_view) {
+    flock f;
+    flock_open(&f, 5, 5, 50, GW_QUORUM_MAJORITY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    f.peers[2].persists_fail = true;
+    flock_kill(&f, 4);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(f.peers[2].finish, GW_FINISH_FAILED);
+    cr_assert(strstr(f.peers[2].finish_text, "durable") != NULL, "%s", f.peers[2].finish_text);
+    flock_kill(&f, 2);
+    flock_expect_done(&f, 3);
+    flock_close(&f);
+}
