@@ -3,11 +3,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-build_packages=(cmake ninja-build gcc libc6-dev pkg-config libcriterion-dev libsodium-dev
+build_packages=(cmake ninja-build gcc libc6-dev pkg-config python3 libcriterion-dev libsodium-dev
     libopenblas-serial-dev libmicrohttpd-dev zlib1g-dev libjansson-dev libibverbs-dev librdmacm-dev)
-python_packages=(python3)
 # Virtual machines with Soft-RoCE, and what tries and measures it in them.
-lab_packages=(python3 qemu-system-x86 busybox-static cpio kmod iproute2 util-linux rdma-core ibverbs-providers
+lab_packages=(qemu-system-x86 busybox-static cpio kmod iproute2 util-linux rdma-core ibverbs-providers
     ibverbs-utils rdmacm-utils perftest)
 lint_packages=(git clang-format clang-tidy shellcheck)
 bench_packages=(openmpi-bin libopenmpi-dev) # what the all-reduce is compared with
@@ -37,8 +36,13 @@ die() {
     exit 1
 }
 
-# need PACKAGE...: all of them are installed, or this script ends saying what to do.
+# need PACKAGE...: all of them are installed, or this script ends.
 need() {
+    install "$@" || die "nothing to be done without them"
+}
+
+# install PACKAGE...: all of them are there afterwards, or it is said what to do.
+install() {
     if ! command -v dpkg-query >/dev/null; then
         return 0 # not Debian: CMake will say which library it misses
     fi
@@ -51,12 +55,16 @@ need() {
     fi
     if ! as_root true 2>/dev/null; then
         say "These packages are missing. Install them and run this again:" >&2
-        die "sudo apt-get install --no-install-recommends ${missing[*]}"
+        say "sudo apt-get install --no-install-recommends ${missing[*]}" >&2
+        return 1
     fi
     say "installing ${missing[*]}"
-    install_packages "${missing[@]}" || {
-        as_root apt-get update -qq && install_packages "${missing[@]}"
-    } || die "apt could not install ${missing[*]}"
+    apt_install "${missing[@]}" || {
+        as_root apt-get update -qq && apt_install "${missing[@]}"
+    } || {
+        say "apt could not install ${missing[*]}" >&2
+        return 1
+    }
 }
 
 # as_root COMMAND...: directly, or by sudo where it asks for no password.
@@ -68,7 +76,7 @@ as_root() {
     fi
 }
 
-install_packages() {
+apt_install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >/dev/null
 }
 
@@ -110,11 +118,12 @@ run_tests() {
 
 run_test_command() {
     release all
+    { install "${lab_packages[@]}" && lab_image; } || say "no lab of virtual machines: its tests will be skipped"
     run_tests build
 }
 
 sanitize() {
-    need "${build_packages[@]}"
+    need "${build_packages[@]}" "${lab_packages[@]}"
     local bad=0
     say "== address and undefined behaviour"
     build build-asan all -DGODWIT_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
@@ -132,13 +141,12 @@ lint() {
 }
 
 demo() {
-    need "${python_packages[@]}"
     release godwit
     exec python3 tools/lab/demo.py build/godwit
 }
 
 bench() {
-    need "${python_packages[@]}" "${bench_packages[@]}"
+    need "${bench_packages[@]}"
     release godwit
     exec python3 tools/lab/bench.py build/godwit "$@"
 }
@@ -152,7 +160,7 @@ lab_image() {
 }
 
 lab() {
-    need "${lab_packages[@]}"
+    need python3 "${lab_packages[@]}"
     lab_image || die "no lab without its image"
     exec python3 tools/lab/lab.py "$@"
 }

@@ -20,7 +20,8 @@ What a machine is:
   elsewhere that changes after the boot may be seen as it was; nothing outside /lab is written to the host.)
 - Machine i has the address 10.77.0.i on eth0 and the RDMA device rxe0 on it; GID index 1 is the IPv4 RoCE v2 one.
   Its device counters are machine.counters(). A machine reaches itself, too: Lab(1) is enough for two processes.
-- Locked memory is unlimited, or what Lab(memlock=KIB) says; `ulimit -l` in a command lowers it for that command.
+- Locked memory is unlimited, or what Lab(memlock=KIB) says; `ulimit -l` in a command lowers it for that command. Root
+  may lock more all the same, unless it runs under `setpriv --bounding-set=-ipc_lock`.
 - Commands run as root, under /bin/sh, with GODWIT_LAB_NUMBER, GODWIT_LAB_ADDRESS (the machine's) and
   GODWIT_LAB_ADDRESSES (all, by number) in the environment, and none of the host's variables. Whoever is still in a command's process group when it ends is killed.
 - Unless the host's KVM can be used, the processor is emulated: 10 to 50 times slower than the host's.
@@ -376,6 +377,7 @@ class Machine:
         except Trouble:
             with contextlib.suppress(Trouble):  # a frozen machine does not answer
                 job.kill()
+                job.wait(CONTROL_S)
             raise
 
     def check(self, command, timeout_s=60, env=None):
