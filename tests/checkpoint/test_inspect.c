@@ -110,10 +110,10 @@ Test(inspect, tables_fit_a_terminal) {
         cr_assert_leq(strlen(line), 80, "%s", line);
 }
 
-static json_t *inspect_json(const char *path) {
-    cr_assert_eq(inspect(path, "--json"), 0, "%s", output);
+static json_t *inspect_json(const char *path, int code) {
+    cr_assert_eq(inspect(path, "--json"), code, "%s", output);
     json_error_t why;
-    json_t *object = json_loads(output, 0, &why);
+    json_t *object = json_loads(output, JSON_DISABLE_EOF_CHECK, &why); /* a last word may follow */
     cr_assert_not_null(object, "%s in\n%s", why.text, output);
     return object;
 }
@@ -126,7 +126,7 @@ static double norm_of(const json_t *object, size_t tensor) {
 Test(inspect, norms_are_those_of_the_tensors) {
     char path[512];
     manifest_path(path);
-    json_t *object = inspect_json(path);
+    json_t *object = inspect_json(path, 0);
     double expected = 0;
     for (size_t i = 0; i < 1000; i++) {
         double value = image->bytes[2 * (size_t)GW_CHUNK_BYTES + i];
@@ -149,20 +149,33 @@ Test(inspect, missing_and_damaged_chunks_are_named) {
     char path[512];
     fixture_chunk_path(folder, &image->chunks[2], path);
     fixture_damage(path);
-    cr_assert_eq(inspect(folder, NULL), 0, "%s", output);
+    cr_assert_eq(inspect(folder, NULL), 1, "%s", output);
     expect("1 held, 1 missing, 1 damaged");
     expect("chunk 1 (");
     expect("is missing");
     expect("chunk 2 (");
     expect("is damaged");
     expect("? 1/1 gone");
+    expect(": 1 chunk damaged: ");
     cr_assert_eq(access(path, F_OK), 0, "nothing is set aside");
-    json_t *object = inspect_json(folder);
+    json_t *object = inspect_json(folder, 1);
     json_t *newest = json_object_get(object, "newest");
     cr_assert_eq(json_array_size(json_object_get(newest, "absent")), 2);
     cr_assert(json_is_null(json_object_get(json_array_get(json_object_get(newest, "tensors"), 1), "norm")));
     cr_assert_eq(json_array_size(json_object_get(object, "checkpoints")), 2);
     json_decref(object);
+    manifest_path(path);
+    cr_assert_eq(inspect(path, NULL), 1, "%s", output);
+    expect(": 1 chunk damaged: ");
+}
+
+/* Each peer holds a part of a checkpoint: that is as it should be. */
+Test(inspect, missing_chunks_are_no_damage) {
+    lose_chunk(0);
+    lose_chunk(2);
+    cr_assert_eq(inspect(folder, NULL), 0, "%s", output);
+    expect("1 held, 2 missing, 0 damaged");
+    expect("other peers may hold them");
 }
 
 Test(inspect, a_manifest_elsewhere_has_no_chunks) {
@@ -178,10 +191,25 @@ Test(inspect, damaged_manifests_are_reported_beside_the_others) {
     char path[512];
     manifest_path(path);
     fixture_damage(path);
-    cr_assert_eq(inspect(folder, NULL), 0, "%s", output);
+    cr_assert_eq(inspect(folder, NULL), 1, "%s", output);
     expect("1 checkpoint\n");
-    expect("damaged: ");
     expect("step         10");
+    expect(": 1 manifest damaged: ");
+    expect(path);
+}
+
+Test(inspect, all_damage_is_counted) {
+    char path[512], name[GW_CATALOG_NAME_BYTES];
+    fixture_image *older = fixture_image_make(10);
+    snprintf(path, sizeof path, "%s/manifests/%s", folder, gw_catalog_name(10, &older->manifest.root, name));
+    fixture_damage(path);
+    fixture_image_free(older);
+    for (uint32_t i = 0; i < 2; i++) {
+        fixture_chunk_path(folder, &image->chunks[i], path);
+        fixture_damage(path);
+    }
+    cr_assert_eq(inspect(folder, NULL), 1, "%s", output);
+    expect(": 1 manifest and 2 chunks damaged: ");
 }
 
 Test(inspect, what_is_wrong_is_said) {

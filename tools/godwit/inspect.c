@@ -24,7 +24,10 @@ static const char inspect_doc[] =
     "Shows the checkpoints of a peer's directory and the newest of them in full, or the one whose manifest "
     "is "
     "given: job and parameters, state hash, tensors with their norms, and which chunks are here and sound. "
-    "Nothing is changed.";
+    "Nothing is changed.\vThe exit code is 1 when a manifest, or a chunk of the one shown in full, is "
+    "damaged. Chunks "
+    "that "
+    "are missing here are no damage: each peer holds a part of a checkpoint.";
 
 static error_t parse_inspect(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
@@ -52,6 +55,22 @@ static void print_json(json_t *object) {
     json_decref(object);
 }
 
+static const char *plural(uint32_t count) {
+    return count == 1 ? "" : "s";
+}
+
+/* What was shown is good, or this is the last word about it. `why`: of the first piece of damage. */
+static bool judge(const char *path, uint32_t manifests, uint32_t chunks, const gw_err *why, gw_err *err) {
+    if (manifests + chunks == 0) return true;
+    fflush(stdout);
+    char text[80] = "";
+    if (manifests > 0) snprintf(text, sizeof text, "%u manifest%s", manifests, plural(manifests));
+    if (chunks > 0)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%u chunk%s",
+                 manifests > 0 ? " and " : "", chunks, plural(chunks));
+    return gw_fail(err, GW_E_CORRUPT, "%s: %s damaged: %s", path, text, why->text);
+}
+
 /* The newest checkpoint in full, below the list of all. */
 static bool show_catalog(const char *dir, const gw_catalog *catalog, gw_store *store, bool json,
                          gw_err *err) {
@@ -66,8 +85,10 @@ static bool show_catalog(const char *dir, const gw_catalog *catalog, gw_store *s
         fputs("\nThe newest:\n\n", stdout);
         gw_inspect_print_report(stdout, &report);
     }
+    const gw_err *why = report.damaged > 0 ? &report.why : &catalog->bad[0].err;
+    bool sound = judge(dir, catalog->bad_count, report.damaged, why, err);
     gw_inspect_report_free(&report);
-    return true;
+    return sound;
 }
 
 static bool inspect_folder(const char *dir, bool json, gw_err *err) {
@@ -114,7 +135,10 @@ static bool inspect_manifest(const char *path, bool json, gw_err *err) {
         print_json(gw_inspect_json_report(&report));
     else if (done)
         gw_inspect_print_report(stdout, &report);
-    if (done) gw_inspect_report_free(&report);
+    if (done) {
+        done = judge(path, 0, report.damaged, &report.why, err);
+        gw_inspect_report_free(&report);
+    }
     gw_store_close(store);
     free(dir);
     gw_manifest_free(&manifest);

@@ -119,7 +119,7 @@ static void collect_chunks(gw_store *store, uint8_t *bytes, gw_inspect_report *r
         report->status[i] = read ? GW_CHUNK_HELD : absent ? GW_CHUNK_MISSING : GW_CHUNK_DAMAGED;
         report->held += read;
         report->missing += absent;
-        report->damaged += !read && !absent;
+        if (!read && !absent && report->damaged++ == 0) report->why = err;
         feed_chunk(&w, i, read ? bytes : NULL);
     }
 }

@@ -18,6 +18,7 @@ typedef struct gw_inspect_report {
     const gw_manifest *manifest; /* the caller's */
     uint8_t *status;             /* gw_inspect_status of each chunk */
     uint32_t held, missing, damaged;
+    gw_err why;             /* of the first damaged chunk */
     gw_inspect_norm *norms; /* of each tensor */
 } gw_inspect_report;
 
