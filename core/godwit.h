@@ -18,7 +18,12 @@
  * Threads: open, describe, close, report and summary are called from one thread, nothing else running. init
  * and apply run on several threads at once, on disjoint ranges. contribute runs on several threads at once,
  * each with its own lane; it must not write to the job object, except to caches that it guards itself.
- * scalars runs alone. */
+ * scalars runs alone. payload runs on several threads at once, and beside contribute.
+ *
+ * Shard payload: input that is too large for every peer to hold. A job that says so in its plan gives each
+ * shard a block of bytes that does not change from step to step. The flock keeps each block in the memory of
+ * some peers; contribute finds it behind gw_payload(), in place where this peer holds it, else read from a
+ * peer that does, over RDMA without its help, or written by the job's `payload`. */
 #ifndef GODWIT_CORE_GODWIT_H
 #define GODWIT_CORE_GODWIT_H
 
@@ -29,7 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_JOB_API 1u
+#define GW_JOB_API 2u
 
 enum {
     GW_MAX_TENSORS = 4096,
@@ -67,6 +72,16 @@ size_t gw_dtype_bytes(gw_dtype dtype);
 
 typedef enum gw_phase { GW_TRAIN = 1, GW_EVALUATE = 2 } gw_phase;
 
+/* The payload of the job's shards. Block i, the payload of shard i of every step, is a pure function of the
+ * job and i: which peer wrote it, and when, must not show. Every block is held by `copies` peers (fewer when
+ * there are not so many). When they all die, or somebody joins, blocks move: they are read from a peer that
+ * still has them, else written again by the job's `payload`. */
+typedef struct gw_payload_plan {
+    uint32_t shards; /* shards 0 to this - 1 of a step have a payload; 0 = none has */
+    uint32_t copies; /* 1 to 16; may differ between peers. 0 means 1 */
+    uint64_t bytes;  /* of each block, at least 1 */
+} gw_payload_plan;
+
 /* What describe() fills in. Everything here must be a function of the parameters and the data alone. */
 typedef struct gw_plan {
     const gw_tensor *tensors; /* the job's array, until close */
@@ -75,6 +90,7 @@ typedef struct gw_plan {
     size_t lane_bytes;   /* scratch that one lane will allocate, for the memory estimate */
     gw_hash data_digest; /* of the data the job reads; zeros when it reads none */
     char data_text[160]; /* what a person calls these data: "mnist in /data/mnist, 60000+10000 samples" */
+    gw_payload_plan payload;
 } gw_plan;
 
 /* Options of a job. Values reach open() as strings, defaults filled in. */
@@ -128,12 +144,14 @@ typedef struct gw_scalars {
     bool stop; /* this step is the job's last */
 } gw_scalars;
 
-/* Where contribute() puts its results. Opaque to jobs but for gw_emit. */
+/* One call of contribute(): where it puts its results, and the shard's payload. Opaque to jobs but for the
+ * functions below. */
 typedef struct gw_emitter gw_emitter;
 struct gw_emitter {
     void (*emit)(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count, const float *values);
     void (*emit_integers)(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
                           const int64_t *values);
+    const void *payload;
 };
 
 /* Adds values[0..count) to elements [first, first + count) of summed tensor `tensor`. Each value is rounded
@@ -149,6 +167,12 @@ static inline void gw_emit(gw_emitter *emitter, uint32_t tensor, uint64_t first,
 static inline void gw_emit_integers(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
                                     const int64_t *values) {
     emitter->emit_integers(emitter, tensor, first, count, values);
+}
+
+/* The payload of the shard that contribute() computes: gw_payload_plan.bytes bytes, aligned to 64, to be read
+ * only, until contribute returns. NULL: it has none. */
+static inline const void *gw_payload(const gw_emitter *emitter) {
+    return emitter->payload;
 }
 
 typedef struct gw_job_type {
@@ -172,7 +196,8 @@ typedef struct gw_job_type {
     /* How many shards step `step` has (1 to GW_MAX_SHARDS), and what it is. Pure, cheap, any thread. */
     uint32_t (*shards)(const void *job, uint64_t step, gw_phase *phase);
 
-    /* Optional (may be NULL): a shard that this worker will probably run next; load its data. */
+    /* Optional (may be NULL): a shard that this worker will probably run next; ask for its data, but do not
+     * wait for them: the worker is about to run another. (Payload is fetched ahead without this.) */
     void (*prefetch)(void *job, void *lane, uint64_t step, uint32_t shard);
 
     /* The contribution of one shard. Fails only when the shard cannot be computed here (I/O, memory). */
@@ -194,6 +219,12 @@ typedef struct gw_job_type {
     void (*report)(void *job, uint64_t step, const gw_sums *sums, const gw_scalars *scalars, char *text,
                    size_t size);
     void (*summary)(void *job, uint64_t steps_done, const gw_state *state, char *text, size_t size);
+
+    /* Needed when the plan has a payload: writes block `shard` to `bytes`, which is zeroed or holds any
+     * older block. Called wherever the block is needed and no peer has it: on those that hold it at the
+     * start, and on others after deaths. When it fails the shard is given back, and the flock deals it
+     * again; a peer on which that happens three times in one step stops, and the others go on. */
+    bool (*payload)(void *job, uint32_t shard, void *bytes, gw_err *err);
 } gw_job_type;
 
 #endif

@@ -3,8 +3,8 @@
 #include "core/check.h"
 #include "core/rng.h"
 
-/* A member's score for a chunk: two rounds of mixing over both halves of the id, which is itself a hash. */
-static uint64_t score(uint32_t index, const gw_peer_id *member) {
+/* Two rounds of mixing over both halves of the id, which is itself a hash. */
+uint64_t gw_placement_score(uint32_t index, const gw_peer_id *member) {
     gw_reader r = gw_reader_on(member->bytes, sizeof member->bytes);
     uint64_t low = gw_get_u64(&r), high = gw_get_u64(&r);
     return gw_mix64(gw_mix64(index ^ low) ^ high);
@@ -16,7 +16,7 @@ uint32_t gw_placement_holders(uint32_t index, const gw_peer_id *members, uint32_
     uint64_t best[GW_MAX_REPLICAS];
     uint32_t found = 0;
     for (uint32_t m = 0; m < member_count; m++) {
-        uint64_t mine = score(index, &members[m]);
+        uint64_t mine = gw_placement_score(index, &members[m]);
         uint32_t at = found;
         while (at > 0 &&
                (mine > best[at - 1] ||

@@ -16,6 +16,9 @@
 
 enum { GW_MAX_REPLICAS = 16 };
 
+/* How much `member` is the one to hold chunk (or block) `index`: the highest score holds it. */
+uint64_t gw_placement_score(uint32_t index, const gw_peer_id *member);
+
 /* The holders of chunk `index`: positions in `members` (distinct ids, in any order; the answer is the same
  * set of ids), best first. `replicas` is 1 to GW_MAX_REPLICAS. Returns min(replicas, member_count) and writes
  * as many to `holders`. */

@@ -71,7 +71,7 @@ static bool open_lane(gw_device *device, gw_lane **lane, gw_err *err) {
     *lane = NULL;
     if (l == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a worker's lane");
     gw_fpmode_set();
-    l->emitter = (gw_emitter){emit_floats, emit_integers};
+    l->emitter = (gw_emitter){.emit = emit_floats, .emit_integers = emit_integers};
     l->owner = c;
     l->thread = pthread_self();
     if (!c->type->lane_open(c->job, &l->job_lane, err)) {
@@ -174,6 +174,11 @@ static void prefetch(gw_device *device, gw_lane *lane, uint64_t step, uint32_t s
     if (c->type->prefetch != NULL) c->type->prefetch(c->job, lane->job_lane, step, shard);
 }
 
+static void set_payload(gw_device *device, gw_lane *lane, const void *bytes) {
+    check_lane(cpu_of(device), lane);
+    lane->emitter.payload = bytes;
+}
+
 static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,
                                  gw_err *err) {
     cpu *c = cpu_of(device);
@@ -226,9 +231,10 @@ static bool probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shar
     cpu *c = cpu_of(device);
     check_lane(c, lane);
     gw_phase phase;
-    prober p = {.emitter = {probe_floats, probe_integers},
-                .owner = c,
-                .shards = c->type->shards(c->job, step, &phase)};
+    prober p = {
+        .emitter = {.emit = probe_floats, .emit_integers = probe_integers, .payload = lane->emitter.payload},
+        .owner = c,
+        .shards = c->type->shards(c->job, step, &phase)};
     gw_state state = {c->state};
     if (!c->type->contribute(c->job, lane->job_lane, step, shard, &state, &p.emitter, err))
         return gw_fail_in(err, "job %s: probe of step %llu, shard %u", c->type->name,
@@ -332,6 +338,7 @@ static const gw_device_ops cpu_ops = {
     .step_begin = begin_step,
     .zero = zero,
     .prefetch = prefetch,
+    .payload = set_payload,
     .contribute = contribute,
     .probe = probe,
     .held = held,

@@ -111,6 +111,9 @@ typedef struct gw_device_ops {
 
     /* Worker. Loads what (step, shard) will need; a hint, not a claim. */
     void (*prefetch)(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard);
+    /* Worker. The payload of the shards that this lane computes from now on (host memory, the caller's, which
+     * stands while one runs); NULL, as at first: they have none. */
+    void (*payload)(gw_device *device, gw_lane *lane, const void *bytes);
     /* Worker, blocking. Computes a shard and adds it. FAILED also if `step` is not the accumulator's
      * (GW_E_FENCED) or the shard is held or in flight already (GW_E_INVALID); these do not poison. */
     gw_contributed (*contribute)(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,

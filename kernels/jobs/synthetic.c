@@ -1,5 +1,6 @@
 /* The model: `cells` follow the mean of what the shards push at them, a shard pushes noise plus a part of the
- * present cells, so that an error in any step's sum lives on; `digest` chains every bit of every sum. */
+ * present cells, so that an error in any step's sum lives on; `digest` chains every bit of every sum. With
+ * payloads the noise is keyed by every byte of them: a wrong one shows. */
 #include "kernels/jobs/synthetic.h"
 
 #include "core/check.h"
@@ -26,8 +27,8 @@ typedef struct place {
 
 typedef struct synthetic {
     gw_tensor tensors[TENSORS];
-    uint64_t seed, cells, pushed;
-    uint32_t shards;
+    uint64_t seed, cells, pushed, payload_bytes;
+    uint32_t shards, payload_copies;
     int64_t shard_ns; /* skew included */
     bool spin;
     place crash, bad;
@@ -42,6 +43,9 @@ static const gw_option options[] = {
      false},
     {"sum-elements", "N", "16384", "Elements summed over the shards of a step, 8 bytes each.", false},
     {"seed", "N", "1", "Seed of the noise.", false},
+    {"payload-bytes", "SIZE", "0",
+     "Input of a shard, in the memory of the peer that it is dealt to first (suffixes k, m, g).", false},
+    {"payload-copies", "R", "1", "Peers that hold each shard's input.", true},
     {"bad-shard", "STEP:SHARD", NULL, "This shard emits a NaN.", false},
     {"crash-shard", "STEP:SHARD", NULL, "This peer is killed when it computes this shard.", true},
     {NULL, NULL, NULL, NULL, false},
@@ -73,7 +77,7 @@ static bool is_at(const place *at, uint64_t step, uint32_t shard) {
 }
 
 static bool read_options(const gw_params *params, synthetic *job, gw_err *err) {
-    int64_t shards, bytes, pushed, seed;
+    int64_t shards, bytes, pushed, seed, payload, copies;
     double shard_ms, skew;
     if (!gw_param_integer(params, "shards", 1, GW_MAX_SHARDS, false, &shards, err)) return false;
     if (!gw_param_real(params, "shard-ms", 0, 3600e3, &shard_ms, err)) return false;
@@ -81,12 +85,16 @@ static bool read_options(const gw_params *params, synthetic *job, gw_err *err) {
     if (!gw_param_integer(params, "state-bytes", 4096, (int64_t)1 << 40, true, &bytes, err)) return false;
     if (!gw_param_integer(params, "sum-elements", 1, 1 << 28, true, &pushed, err)) return false;
     if (!gw_param_integer(params, "seed", 0, INT64_MAX, false, &seed, err)) return false;
+    if (!gw_param_integer(params, "payload-bytes", 0, (int64_t)1 << 40, true, &payload, err)) return false;
+    if (!gw_param_integer(params, "payload-copies", 1, 16, false, &copies, err)) return false;
     if (!read_place(params, "crash-shard", &job->crash, err)) return false;
     if (!read_place(params, "bad-shard", &job->bad, err)) return false;
     job->shards = (uint32_t)shards;
     job->cells = ((uint64_t)bytes - DIGEST_WORDS * sizeof(int64_t) + 3) / 4;
     job->pushed = (uint64_t)pushed < job->cells ? (uint64_t)pushed : job->cells;
     job->seed = (uint64_t)seed;
+    job->payload_bytes = (uint64_t)payload;
+    job->payload_copies = (uint32_t)copies;
     job->shard_ns = (int64_t)(shard_ms * skew * 1e6);
     job->spin = gw_param_text(params, "spin") != NULL;
     return true;
@@ -132,6 +140,9 @@ static bool job_describe(void *job, gw_plan *plan, gw_err *err) {
     (void)err; /* nothing left that could fail */
     *plan =
         (gw_plan){.tensors = j->tensors, .tensor_count = TENSORS, .lane_bytes = j->pushed * sizeof(float)};
+    if (j->payload_bytes > 0)
+        plan->payload =
+            (gw_payload_plan){.shards = j->shards, .bytes = j->payload_bytes, .copies = j->payload_copies};
     snprintf(plan->data_text, sizeof plan->data_text, "none: noise of seed %" PRIu64, j->seed);
     return true;
 }
@@ -157,6 +168,37 @@ static float noise(uint64_t key, uint64_t i) {
 static uint64_t noise_key(const synthetic *job, uint64_t step, uint64_t shard) {
     gw_philox bits = gw_philox_at(job->seed, step, shard);
     return (uint64_t)bits.words[1] << 32 | bits.words[0];
+}
+
+/* Word i of a payload; of its last word only the bytes that there are count. */
+static uint64_t payload_word(uint64_t key, uint64_t i) {
+    return gw_mix64(key ^ gw_mix64(i));
+}
+
+static bool job_payload(void *job, uint32_t shard, void *bytes, gw_err *err) {
+    const synthetic *j = job;
+    (void)err;                                                                        /* arithmetic only */
+    uint64_t key = noise_key(j, UINT64_MAX - 1, shard), words = j->payload_bytes / 8; /* no step's */
+    uint8_t *to = bytes;
+    for (uint64_t i = 0; i < words; i++) {
+        uint64_t word = payload_word(key, i);
+        memcpy(to + i * 8, &word, 8);
+    }
+    uint64_t last = payload_word(key, words);
+    memcpy(to + words * 8, &last, j->payload_bytes % 8);
+    return true;
+}
+
+/* Every bit of a payload, and where it is. */
+static uint64_t digest_of(const uint8_t *bytes, uint64_t count) {
+    uint64_t digest = count;
+    for (uint64_t i = 0; i < count; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, bytes + i, count - i < 8 ? count - i : 8);
+        digest = (digest ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+        digest ^= digest >> 29;
+    }
+    return digest;
 }
 
 static bool job_init(void *job, const gw_range *range, const gw_state *state, gw_err *err) {
@@ -212,6 +254,7 @@ static bool job_contribute(void *job, void *lane, uint64_t step, uint32_t shard,
     struct timespec start;
     clock_gettime(shard_clock(j), &start);
     uint64_t key = noise_key(j, step, shard);
+    if (j->payload_bytes > 0) key ^= digest_of(gw_payload(emitter), j->payload_bytes);
     float energy = 0;
     for (uint64_t i = 0; i < j->pushed; i++) {
         push[i] = noise(key, i) + 0.125f * cells[i];
@@ -295,4 +338,5 @@ const gw_job_type gw_job_synthetic = {
     .apply = job_apply,
     .report = job_report,
     .summary = job_summary,
+    .payload = job_payload,
 };

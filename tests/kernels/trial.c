@@ -66,7 +66,7 @@ trial *trial_open(const gw_job_type *type, const char *const *pairs) {
     gw_params params = with_defaults(type, pairs, list);
     gw_err err;
     trial *t = calloc(1, sizeof *t);
-    t->emitter = (gw_emitter){emit, emit_integers};
+    t->emitter = (gw_emitter){.emit = emit, .emit_integers = emit_integers};
     t->type = type;
     cr_assert(type->open(&params, &t->job, &err), "%s", err.text);
     cr_assert(type->describe(t->job, &t->plan, &err), "%s", err.text);

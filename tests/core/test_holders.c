@@ -1,0 +1,103 @@
+/* Who holds which payload: everybody gives the same answer, shares are those of a deal among equals, and
+ * little moves when a member goes. */
+#include "core/holders.h"
+
+#include "core/deal.h"
+#include "core/rng.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHARDS = 1200, MEMBERS = 6 };
+
+static int by_id(const void *a, const void *b) {
+    return gw_peer_id_compare(a, b);
+}
+
+static void make_members(gw_peer_id *members, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) gw_blake2b(&i, sizeof i, members[i].bytes, sizeof members[i].bytes);
+    qsort(members, count, sizeof *members, by_id);
+}
+
+Test(holders, each_shard_has_as_many_different_ones_as_asked) {
+    gw_peer_id members[MEMBERS];
+    make_members(members, MEMBERS);
+    for (uint32_t copies = 1; copies <= MEMBERS + 2; copies++) {
+        gw_holders h = gw_holders_of(SHARDS, copies, members, MEMBERS);
+        cr_assert_eq(h.copies, copies < MEMBERS ? copies : MEMBERS);
+        for (uint32_t s = 0; s < SHARDS; s++) {
+            uint32_t found = 0;
+            for (uint32_t m = 0; m < MEMBERS; m++) found += gw_holders_has(&h, s, m);
+            cr_assert_eq(found, h.copies, "shard %u", s);
+        }
+        cr_assert_not(gw_holders_has(&h, SHARDS, 0));
+        gw_holders_free(&h);
+    }
+}
+
+/* An undisturbed step reads nothing: what a deal among equals gives a member is what it holds. */
+Test(holders, a_deal_among_equals_gives_each_member_what_it_holds) {
+    gw_peer_id members[MEMBERS];
+    make_members(members, MEMBERS);
+    for (uint32_t count = 1; count <= MEMBERS; count++) {
+        for (uint32_t shards = 1; shards < 50; shards++) {
+            uint64_t speeds[MEMBERS] = {7, 7, 7, 7, 7, 7};
+            uint32_t cuts[MEMBERS + 1], listed;
+            gw_deal_cut(shards, speeds, count, cuts);
+            gw_holders h = gw_holders_of(shards, 2, members, count);
+            uint32_t *order = gw_holders_order(&h, shards, NULL, &listed);
+            cr_assert_eq(listed, shards);
+            for (uint32_t m = 0; m < count; m++)
+                for (uint32_t i = cuts[m]; i < cuts[m + 1]; i++)
+                    cr_assert_eq(h.ranks[(size_t)order[i] * h.copies], m);
+            free(order);
+            gw_holders_free(&h);
+        }
+    }
+}
+
+Test(holders, the_order_holds_every_shard_of_the_list_once_and_does_not_depend_on_copies) {
+    gw_peer_id members[MEMBERS];
+    make_members(members, MEMBERS);
+    gw_holders one = gw_holders_of(SHARDS, 1, members, MEMBERS),
+               three = gw_holders_of(SHARDS, 3, members, MEMBERS);
+    gw_set list = gw_set_of(SHARDS + 9), seen = gw_set_of(SHARDS + 9); /* nine without a payload */
+    for (uint32_t s = 0; s < SHARDS + 9; s += 3) gw_set_add(&list, s);
+    uint32_t count, again;
+    uint32_t *order = gw_holders_order(&one, SHARDS + 9, &list, &count),
+             *same = gw_holders_order(&three, SHARDS + 9, &list, &again);
+    cr_assert_eq(count, gw_set_count(&list));
+    cr_assert_eq(count, again);
+    cr_assert_eq(memcmp(order, same, count * sizeof *order), 0);
+    for (uint32_t i = 0; i < count; i++) gw_set_add(&seen, order[i]);
+    cr_assert_eq(memcmp(list.words, seen.words, (SHARDS + 9 + 63) / 64 * sizeof *list.words), 0);
+    cr_assert_geq(order[count - 3], SHARDS, "those without a payload come last");
+    free(order);
+    free(same);
+    gw_set_free(&list);
+    gw_set_free(&seen);
+    gw_holders_free(&one);
+    gw_holders_free(&three);
+}
+
+/* How many shards that survivors held first are with another survivor in the view without `gone`. */
+static uint32_t moved(uint32_t gone) {
+    gw_peer_id members[MEMBERS], left[MEMBERS];
+    make_members(members, MEMBERS);
+    uint32_t count = 0, moves = 0;
+    for (uint32_t m = 0; m < MEMBERS; m++)
+        if (m != gone) left[count++] = members[m];
+    gw_holders before = gw_holders_of(SHARDS, 1, members, MEMBERS),
+               after = gw_holders_of(SHARDS, 1, left, count);
+    for (uint32_t s = 0; s < SHARDS; s++)
+        moves +=
+            before.ranks[s] != gone && !gw_peer_id_equal(&members[before.ranks[s]], &left[after.ranks[s]]);
+    gw_holders_free(&before);
+    gw_holders_free(&after);
+    return moves;
+}
+
+Test(holders, few_others_move_when_a_member_goes) {
+    for (uint32_t gone = 0; gone < MEMBERS; gone++) cr_expect_lt(moved(gone), SHARDS / 8, "%u", moved(gone));
+}
