@@ -41,6 +41,7 @@ enum {
     GW_MAX_RANK = 8,
     GW_MAX_SHARDS = (1 << 20) - 1, /* of one step: the range word has 20 bits for a position */
     GW_MAX_SCALARS = 16,
+    GW_MAX_PAYLOADS = 4096,
 };
 
 typedef enum gw_dtype { GW_F32 = 1, GW_F64 = 2, GW_I32 = 3, GW_I64 = 4, GW_U8 = 5, GW_BF16 = 6 } gw_dtype;
@@ -77,7 +78,8 @@ typedef enum gw_phase { GW_TRAIN = 1, GW_EVALUATE = 2 } gw_phase;
  * there are not so many). When they all die, or somebody joins, blocks move: they are read from a peer that
  * still has them, else written again by the job's `payload`. */
 typedef struct gw_payload_plan {
-    uint32_t shards; /* shards 0 to this - 1 of a step have a payload; 0 = none has */
+    uint32_t
+        shards; /* shards 0 to this - 1 of a step have a payload, GW_MAX_PAYLOADS at most; 0 = none has */
     uint32_t copies; /* 1 to 16; may differ between peers. 0 means 1 */
     uint64_t bytes;  /* of each block, at least 1 */
 } gw_payload_plan;

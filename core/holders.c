@@ -60,16 +60,32 @@ static uint32_t first_holder(const gw_holders *holders, uint32_t shard) {
     return shard < holders->shards ? holders->ranks[(size_t)shard * holders->copies] : GW_MAX_MEMBERS;
 }
 
-uint32_t *gw_holders_order(const gw_holders *holders, uint32_t shards, const gw_set *list, uint32_t *count) {
+/* The next element of `list` (NULL: any number) from `shard` on, or `shards`. */
+static uint32_t next_listed(const gw_set *list, uint32_t shards, uint32_t shard) {
+    if (list == NULL || shard >= shards) return shard < shards ? shard : shards;
+    return gw_set_next(list, shard);
+}
+
+uint32_t *gw_holders_order(const gw_holders *holders, uint32_t shards, const gw_set *list,
+                           const uint32_t *cuts, uint32_t count) {
     GW_CHECK(list == NULL || list->size == shards);
-    uint32_t next[GW_MAX_MEMBERS + 2] = {0}; /* where the next shard of each first holder goes */
-    for (uint32_t s = 0; s < shards; s++)
-        if (list == NULL || gw_set_has(list, s)) next[first_holder(holders, s) + 1]++;
-    for (uint32_t r = 0; r <= GW_MAX_MEMBERS; r++) next[r + 1] += next[r];
-    *count = next[GW_MAX_MEMBERS + 1];
-    uint32_t *order = malloc((*count > 0 ? *count : 1) * sizeof *order);
-    GW_CHECK(order != NULL);
-    for (uint32_t s = 0; s < shards; s++)
-        if (list == NULL || gw_set_has(list, s)) order[next[first_holder(holders, s)]++] = s;
+    GW_CHECK(cuts[count] == (list == NULL ? shards : gw_set_count(list)));
+    uint32_t *order = malloc(((size_t)cuts[count] + 1) * sizeof *order);
+    uint32_t *over =
+        malloc(((size_t)cuts[count] + 1) * sizeof *over); /* do not fit into their holder's share */
+    GW_CHECK(order != NULL && over != NULL);
+    uint32_t next[GW_MAX_MEMBERS], beyond = 0, placed = 0;
+    memcpy(next, cuts, count * sizeof *next);
+    for (uint32_t s = next_listed(list, shards, 0); s < shards; s = next_listed(list, shards, s + 1)) {
+        uint32_t m = first_holder(holders, s);
+        if (m < count && next[m] < cuts[m + 1])
+            order[next[m]++] = s;
+        else
+            over[beyond++] = s;
+    }
+    for (uint32_t m = 0; m < count; m++)
+        while (next[m] < cuts[m + 1]) order[next[m]++] = over[placed++];
+    GW_CHECK(placed == beyond);
+    free(over);
     return order;
 }

@@ -1,6 +1,7 @@
 /* Who holds which shard's payload (design section 4), and in which order a step's shards are dealt, so that
- * each member's share is what it holds. A function of the view's members alone: everybody computes the same
- * answer without talking, a view that lost or gained a member has its own, and nothing needs to be saved.
+ * as much as possible of each member's share is what it holds. A function of the view's members alone:
+ * everybody computes the same answer without talking, a view that lost or gained a member has its own, and
+ * nothing needs to be saved.
  *
  * Rendezvous hashing as for chunks (core/placement.h), but with quotas: every shard in turn goes to the
  * member that scores it highest among those with room left. Then the first holders' shares are those of a
@@ -23,9 +24,12 @@ void gw_holders_free(gw_holders *holders);
 
 bool gw_holders_has(const gw_holders *holders, uint32_t shard, uint32_t rank);
 
-/* The positions of a deal: the elements of `list` (NULL: 0 to shards - 1) by first holder, then number; those
- * without a payload come last. An array, the caller's to free, of *count shards. It depends on the first
- * holders only, so that peers with different `copies` agree. */
-uint32_t *gw_holders_order(const gw_holders *holders, uint32_t shards, const gw_set *list, uint32_t *count);
+/* The positions of a deal that gives member m those from cuts[m] to cuts[m + 1] - 1: an order of the elements
+ * of `list` (NULL: 0 to shards - 1), which are cuts[count] many. Each member's share begins with shards that
+ * it holds, as many as it has and as fit; the others fill what is left, in rising order. The back of a share,
+ * where thieves take, is thus what must travel anyway. An array, the caller's to free. It depends on the
+ * first holders only, so that peers with different `copies` agree. */
+uint32_t *gw_holders_order(const gw_holders *holders, uint32_t shards, const gw_set *list,
+                           const uint32_t *cuts, uint32_t count);
 
 #endif

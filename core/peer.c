@@ -388,6 +388,9 @@ static void dispatch(gw_peer *p, const gw_event *event) {
     case GW_EV_SHARD_FAILED:
         on_shard_failed(p, event);
         break;
+    case GW_EV_SHARD_LOST:
+        gw_steps_shard_lost(p, event);
+        break;
     case GW_EV_STOP:
         on_stop(p);
         break;

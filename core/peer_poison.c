@@ -31,7 +31,7 @@ void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
 }
 
 void gw_poison_forget(gw_peer *p) {
-    p->step_deaths = 0;
+    p->step_deaths = p->lost_claims = 0;
     free(p->poison);
     p->poison = NULL;
     for (uint32_t i = 0; i < p->contact_count; i++) p->contacts[i].claim_count = 0;

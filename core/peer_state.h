@@ -192,6 +192,8 @@ struct gw_peer {
     bool applying;
     int64_t decisions; /* of the sum being applied */
     uint32_t failures, step_deaths;
+    uint32_t lost_claims; /* of this step: shards claimed here and given back */
+    bool lacks_shard;     /* one of them was dealt in this view: a sum without it would be refused */
     gw_thief thief;
     uint8_t *poison;  /* losses that each shard of this step is charged with; NULL = none */
     uint32_t fell_at; /* the shard that made this peer give up, plus 1; 0 = none */
@@ -311,6 +313,7 @@ void gw_steps_word_swapped(gw_peer *p, const gw_event *event);
 void gw_steps_sealed(gw_peer *p, const gw_event *event);
 void gw_steps_reduced(gw_peer *p, const gw_event *event);
 void gw_steps_applied(gw_peer *p, const gw_event *event);
+void gw_steps_shard_lost(gw_peer *p, const gw_event *event);
 void gw_steps_consider(gw_peer *p);
 
 /* ---- peer_poison.c ---- */

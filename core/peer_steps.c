@@ -12,7 +12,8 @@
 
 enum {
     NOT_READY_RETRY_US =
-        500, /* a victim that has not published this step's word is looked at again after this */
+        500,              /* a victim that has not published this step's word is looked at again after this */
+    MOST_LOST_CLAIMS = 2, /* of one step: a peer that loses more cannot do its share */
 };
 
 /* ---- dealing
@@ -23,12 +24,14 @@ void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts) {
     GW_CHECK(rank >= 0 && p->has_state && p->accumulator_step == p->step);
     p->phase = GW_AT_COMPUTING;
     p->thief = (gw_thief){0};
+    p->lacks_shard = false;
     p->tag = gw_word_tag(p->view.epoch, p->step);
     gw_action *deal = gw_peer_act(p, GW_ACT_DEAL);
     deal->tag = p->tag;
     deal->step = p->step;
     deal->first = cuts[rank];
     deal->end = cuts[rank + 1];
+    deal->cuts = gw_actions_copy(p->actions, cuts, (p->view.count + 1) * sizeof *cuts);
     deal->flag = p->careful;
     bool all = missing == NULL || gw_set_count(missing) == missing->size;
     if (!all) deal->list = gw_actions_copy_set(p->actions, missing);
@@ -189,6 +192,23 @@ void gw_steps_consider(gw_peer *p) {
         look_around(p);
 }
 
+/* ---- claims given back
+ * ----------------------------------------------------------------------------------------------- */
+
+void gw_steps_shard_lost(gw_peer *p, const gw_event *event) {
+    /* When this peer froze meanwhile, the shard is missing in its report anyway. */
+    if (p->phase != GW_AT_COMPUTING && p->phase != GW_AT_SEALING) return;
+    const char *text = event->text == NULL ? "no reason given" : event->text;
+    if (++p->lost_claims > MOST_LOST_CLAIMS) {
+        char why[400];
+        snprintf(why, sizeof why, "cannot be computed here: %s", text);
+        gw_poison_give_up(p, event->shard, why);
+        return;
+    }
+    p->lacks_shard = true;
+    gw_views_need_change(p, "shard %u is given back: %.60s", event->shard, text);
+}
+
 /* ---- sealing and reducing
  * ------------------------------------------------------------------------------------------- */
 
@@ -228,6 +248,7 @@ void gw_steps_sealed(gw_peer *p, const gw_event *event) {
     if (p->phase != GW_AT_SEALING || event->token != p->seal_token) return;
     p->seal_token = 0;
     if (event->speed > 0) p->own_speed = event->speed;
+    if (p->lacks_shard) return; /* a view in which it is dealt again has been asked for */
     p->phase = GW_AT_REDUCING;
     gw_action *reduce = gw_peer_act(p, GW_ACT_REDUCE);
     reduce->token = p->reduce_token = gw_peer_token(p);

@@ -87,6 +87,8 @@ typedef enum gw_event_kind {
                        or since the last of these; about once a second. One that is silent for long hangs */
     GW_EV_SHARD_FAILED,    /* shard, text: a worker cannot compute a shard (I/O, memory, it hangs): this peer
                               cannot go on */
+    GW_EV_SHARD_LOST,      /* shard, text: a worker has claimed a shard and will not begin it, as its payload
+                              cannot be      had; comes before the SEALED that leaves it out */
     GW_EV_STOP,            /* the user wants the whole job to stop, checkpoint first */
     GW_EV_LEAVE,           /* the user wants this peer to leave politely */
     GW_EV_FORCE_VIEW, /* the operator's way out of a lost majority: form a view of whoever is reachable */
@@ -154,9 +156,9 @@ typedef enum gw_action_kind {
                        comes at once, it does not  wait for them. Never sent while APPLY is in progress */
     GW_ACT_INSTALL, /* view: open the fence for this view; rank order of collectives is member order */
     GW_ACT_BEGIN_STEP, /* step, shards: zero the accumulator for this step; shards in flight are cancelled */
-    GW_ACT_DEAL, /* tag, list (may be NULL: all), first, end, flag (careful): publish own word {tag, first,
-                    end}; positions index `list`'s elements in rising order (or are shard numbers); workers
-                    start */
+    GW_ACT_DEAL, /* tag, list (may be NULL: all), cuts, first, end, flag (careful): publish own word {tag,
+                    first, end}; positions index `list`'s elements (or all shards) in an order on which the
+                    worlds of all members agree, such as the rising one; workers start */
     GW_ACT_READ_WORD, /* token, peer (a member) */
     GW_ACT_SWAP_WORD, /* token, peer, expected, desired */
     GW_ACT_TAKE,      /* first, end: a stolen range: goes to own (empty) word */
@@ -209,6 +211,8 @@ typedef struct gw_action {
     const gw_view *view;
     uint64_t step;
     uint32_t shards, tag, first, end, attempt;
+    const uint32_t
+        *cuts; /* DEAL: by rank, where each member's positions begin; cuts[members] = their number */
     const gw_set *list;
     uint64_t expected, desired;
     int64_t slots[GW_SLOTS];

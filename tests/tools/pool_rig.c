@@ -43,6 +43,8 @@ static void step_begin(gw_device *device, uint64_t step) {
     pthread_mutex_unlock(&rig->lock);
 }
 
+static _Thread_local const void *lane_payload; /* a thread is a lane */
+
 static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,
                                  gw_err *err) {
     (void)lane;
@@ -51,6 +53,8 @@ static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step
     uint64_t generation = rig->generation;
     cr_assert_eq(step, rig->step);
     rig->began[shard]++;
+    cr_assert_eq(rig->payloads != NULL, lane_payload != NULL);
+    if (lane_payload) cr_assert_eq(*(const uint32_t *)lane_payload, shard, "the payload of another shard");
     rig->inside++;
     if (rig->inside > rig->most_inside) rig->most_inside = rig->inside;
     pthread_cond_broadcast(&rig->changed);
@@ -100,9 +104,25 @@ static bool probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shar
     return true;
 }
 
+static void prefetch(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard) {
+    (void)lane;
+    pool_rig *rig = rig_of(device);
+    pthread_mutex_lock(&rig->lock);
+    cr_assert_eq(step, rig->step);
+    rig->prefetched[shard]++;
+    pthread_mutex_unlock(&rig->lock);
+}
+
+static void payload(gw_device *device, gw_lane *lane, const void *bytes) {
+    (void)device, (void)lane;
+    lane_payload = bytes;
+}
+
 static const gw_device_ops ops = {.lane_open = lane_open,
                                   .lane_close = lane_close,
                                   .step_begin = step_begin,
+                                  .prefetch = prefetch,
+                                  .payload = payload,
                                   .contribute = contribute,
                                   .held = held,
                                   .unit = unit,
@@ -158,6 +178,12 @@ static void on_failed(void *context, uint32_t shard, const char *text) {
     report(context, &new);
 }
 
+static void on_lost(void *context, uint32_t shard, const char *text) {
+    rig_report new = {.kind = RIG_LOST, .shard = shard};
+    snprintf(new.text, sizeof new.text, "%s", text);
+    report(context, &new);
+}
+
 /* Index of the report, or RIG_REPORTS. */
 static uint32_t find(const pool_rig *rig, rig_kind kind, uint32_t number) {
     for (uint32_t i = 0; i < rig->report_count; i++)
@@ -184,16 +210,22 @@ uint32_t rig_count(pool_rig *rig, rig_kind kind) {
 /* ---- opening, closing, looking ---- */
 
 bool rig_try_open(pool_rig *rig, uint32_t workers, uint32_t lanes, gw_err *err) {
+    gw_payloads *payloads = rig->payloads;
     memset(rig, 0, sizeof *rig);
+    rig->payloads = payloads;
     pthread_mutex_init(&rig->lock, NULL);
     pthread_cond_init(&rig->changed, NULL);
     rig->layout.unit_count = RIG_UNITS;
     rig->device = (gw_device){.ops = &ops, .layout = &rig->layout};
     rig->lanes_refused_from = lanes < workers ? lanes + 1 : 0;
-    gw_workers_events events = {
-        .context = rig, .dry = on_dry, .claim = on_claim, .sealed = on_sealed, .shard_failed = on_failed};
+    gw_workers_events events = {.context = rig,
+                                .dry = on_dry,
+                                .claim = on_claim,
+                                .sealed = on_sealed,
+                                .shard_failed = on_failed,
+                                .shard_lost = on_lost};
     rig->transport.ops = &transport_ops;
-    rig->pool = gw_workers_open(&rig->device, workers, &events, err);
+    rig->pool = gw_workers_open(&rig->device, workers, rig->payloads, &events, err);
     if (rig->pool) gw_workers_share(rig->pool, &rig->transport, RIG_REGION);
     return rig->pool != NULL;
 }

@@ -12,10 +12,10 @@
 
 enum { RIG_SHARDS = 4096, RIG_REPORTS = 4096, RIG_UNITS = 100 };
 
-typedef enum rig_kind { RIG_DRY = 1, RIG_CLAIM, RIG_SEALED, RIG_FAILED } rig_kind;
+typedef enum rig_kind { RIG_DRY = 1, RIG_CLAIM, RIG_SEALED, RIG_FAILED, RIG_LOST } rig_kind;
 
-/* What the pool said: of DRY tag; of CLAIM worker, shard, ticket; of SEALED token, speed; of FAILED shard,
- * text. */
+/* What the pool said: of DRY tag; of CLAIM worker, shard, ticket; of SEALED token, speed; of FAILED
+ * and LOST shard, text. */
 typedef struct rig_report {
     rig_kind kind;
     uint32_t tag, worker, shard;
@@ -29,6 +29,8 @@ typedef struct pool_rig {
     gw_layout layout;
     gw_transport transport; /* has the own word, and nothing else */
     uint64_t word;
+    gw_payloads
+        *payloads; /* set before the rig is opened: shards have payload that begins with their number */
     gw_workers *pool;
     pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t changed;
@@ -39,6 +41,7 @@ typedef struct pool_rig {
     bool fails[RIG_SHARDS];              /* cannot be computed */
     bool held[RIG_SHARDS];               /* in the accumulator */
     uint32_t began[RIG_SHARDS];          /* in this step */
+    uint32_t prefetched[RIG_SHARDS];     /* ever */
     uint32_t inside, most_inside, ended; /* contribute calls: now, at most at once, returned */
     uint32_t lanes, lanes_refused_from;  /* open; a lane of this number or more is refused, 0 = none is */
     uint32_t units[RIG_UNITS], failing_unit;

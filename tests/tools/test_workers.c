@@ -9,8 +9,13 @@ enum { TAG = 77 };
 
 static pool_rig rig; /* too large for a stack; every test runs in a process of its own */
 
+static void deal_with(uint32_t tag, const gw_set *list, uint32_t first, uint32_t end, bool careful) {
+    gw_workers_deal(rig.pool,
+                    &(gw_action){.tag = tag, .list = list, .first = first, .end = end, .flag = careful});
+}
+
 static void deal(uint32_t first, uint32_t end) {
-    gw_workers_deal(rig.pool, TAG, NULL, first, end, false);
+    deal_with(TAG, NULL, first, end, false);
 }
 
 static uint64_t seal(gw_token token) {
@@ -40,7 +45,7 @@ Test(workers, positions_index_the_list_of_the_deal) {
     rig_open(&rig, 2, false);
     gw_set list = gw_set_of(RIG_SHARDS);
     for (uint32_t s = 3; s < 300; s += 3) gw_set_add(&list, s);
-    gw_workers_deal(rig.pool, TAG, &list, 2, 5, false); /* the third to fifth of them */
+    deal_with(TAG, &list, 2, 5, false); /* the third to fifth of them */
     gw_set_free(&list);
     rig_wait_report(&rig, RIG_DRY, 0);
     seal(1);
@@ -66,6 +71,18 @@ Test(workers, no_shard_waits_behind_a_running_one) {
     }
     rig_close(&rig);
     cr_assert_eq(rig.most_inside, 2);
+}
+
+/* Looking at what comes next is not a claim: it stays in the word. */
+Test(workers, the_next_shard_is_prefetched_and_not_claimed) {
+    rig_open(&rig, 1, true);
+    deal(0, 2);
+    rig_wait_inside(&rig, 1);
+    cr_assert_eq(rig.prefetched[1], 1);
+    cr_assert_eq(rig.prefetched[0], 0);
+    cr_assert_eq(rig_word(&rig).next, 1);
+    cr_assert_eq(rig_began(&rig, 1), 0);
+    rig_close(&rig);
 }
 
 Test(workers, being_dry_is_said_once_a_deal) {
@@ -217,7 +234,7 @@ Test(workers, a_freeze_tells_held_from_claimed_and_lets_what_runs_go_on) {
     gw_workers_quiet(rig.pool);
     cr_assert(rig_held(&rig, 1) && rig_held(&rig, 2));
     cr_assert_eq(rig_began(&rig, 3), 0, "nothing more was claimed");
-    gw_workers_deal(rig.pool, TAG + 1, NULL, 3, 10, false);
+    deal_with(TAG + 1, NULL, 3, 10, false);
     rig_wait_report(&rig, RIG_DRY, 0);
     seal(1);
     for (uint32_t s = 0; s < 10; s++) cr_assert_eq(rig_began(&rig, s), 1, "shard %u", s);
@@ -246,7 +263,7 @@ Test(workers, a_new_step_drops_what_runs) {
     cr_assert_eq(gw_set_count(&frozen.held) + gw_set_count(&frozen.claimed), 0);
     gw_set_free(&frozen.held);
     gw_set_free(&frozen.claimed);
-    gw_workers_deal(rig.pool, TAG + 1, NULL, 0, 4, false);
+    deal_with(TAG + 1, NULL, 0, 4, false);
     rig_open_all(&rig);
     rig_wait_report(&rig, RIG_DRY, 0);
     seal(1);
@@ -259,7 +276,7 @@ Test(workers, a_new_step_drops_what_runs) {
 
 Test(workers, a_careful_claim_waits_for_its_own_grant) {
     rig_open(&rig, 2, false);
-    gw_workers_deal(rig.pool, TAG, NULL, 0, 2, true);
+    deal_with(TAG, NULL, 0, 2, true);
     rig_report claims[2] = {rig_wait_report(&rig, RIG_CLAIM, 0), rig_wait_report(&rig, RIG_CLAIM, 1)};
     cr_assert_neq(claims[0].worker, claims[1].worker);
     cr_assert_neq(claims[0].ticket, claims[1].ticket);
@@ -280,12 +297,12 @@ Test(workers, a_careful_claim_waits_for_its_own_grant) {
 static void revoke_by(void (*end)(void)) {
     for (int at_once = 0; at_once < 2; at_once++) {
         rig_open(&rig, 1, false);
-        gw_workers_deal(rig.pool, TAG, NULL, 0, 4, true);
+        deal_with(TAG, NULL, 0, 4, true);
         uint64_t ticket = rig_wait_report(&rig, RIG_CLAIM, 0).ticket;
         end();
         if (at_once) gw_workers_grant(rig.pool, ticket);
         gw_workers_begin_step(rig.pool, 8);
-        gw_workers_deal(rig.pool, TAG + 1, NULL, 50, 51, false);
+        deal_with(TAG + 1, NULL, 50, 51, false);
         rig_wait_ended(&rig, 1);
         gw_workers_grant(rig.pool, ticket);
         cr_assert_eq(rig_began(&rig, 50), 1);
@@ -327,7 +344,7 @@ Test(workers, a_freeze_right_after_a_grant_reports_what_comes_of_it) {
     rig_open(&rig, 1, false);
     bool reported = false;
     for (uint32_t shard = 0; shard < 300; shard++) {
-        gw_workers_deal(rig.pool, TAG + shard, NULL, shard, shard + 1, true);
+        deal_with(TAG + shard, NULL, shard, shard + 1, true);
         uint64_t ticket = rig_wait_report(&rig, RIG_CLAIM, shard).ticket;
         if (shard > 0) cr_assert_eq(rig_held(&rig, shard - 1), reported, "shard %u", shard - 1);
         gw_workers_grant(rig.pool, ticket);
@@ -439,7 +456,7 @@ Test(workers, the_oldest_running_shard_is_found) {
     rig_open_all(&rig);
     gw_workers_quiet(rig.pool);
     cr_assert_not(gw_workers_oldest(rig.pool, &oldest));
-    cr_assert(gw_workers_probe(rig.pool, 4, 2, &fingerprint, &err));
+    cr_assert(gw_workers_probe(rig.pool, 4, 2, NULL, &fingerprint, &err));
     cr_assert_eq(fingerprint, 4002);
     rig_close(&rig);
 }
@@ -450,7 +467,7 @@ Test(workers, a_probe_counts_among_the_longest) {
     gw_err err;
     uint64_t fingerprint;
     rig_open(&rig, 1, true);
-    cr_assert(gw_workers_probe(rig.pool, 0, 0, &fingerprint, &err));
+    cr_assert(gw_workers_probe(rig.pool, 0, 0, NULL, &fingerprint, &err));
     deal(0, 1);
     rig_wait_inside(&rig, 1);
     cr_assert(gw_workers_oldest(rig.pool, &oldest));
@@ -481,7 +498,7 @@ Test(workers, closing_waits_for_what_runs) {
 
 Test(workers, closing_ends_claims_that_wait) {
     rig_open(&rig, 2, false);
-    gw_workers_deal(rig.pool, TAG, NULL, 0, 10, true);
+    deal_with(TAG, NULL, 0, 10, true);
     rig_wait_report(&rig, RIG_CLAIM, 1);
     rig_close(&rig);
     cr_assert_eq(rig.ended, 0);

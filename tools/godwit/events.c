@@ -291,6 +291,11 @@ static void done_line(const gw_event_done *done, char *line, size_t size) {
              " stolen=%" PRIu64,
              done->outcome, done->job, done->steps, state, summary ? " " : "", summary ? done->summary : "",
              done->peers, done->repaired, done->stolen);
+    size_t length = strlen(line);
+    if (done->has_payload)
+        snprintf(line + length, size - length,
+                 " payload_local=%" PRIu64 " payload_read=%" PRIu64 " payload_failed=%" PRIu64,
+                 done->payload_local, done->payload_read, done->payload_failed);
 }
 
 void gw_events_done(gw_events *events, const gw_event_done *done) {
@@ -315,6 +320,11 @@ void gw_events_done(gw_events *events, const gw_event_done *done) {
     gw_json_count(object, "peers", done->peers);
     gw_json_count(object, "repaired", done->repaired);
     gw_json_count(object, "stolen", done->stolen);
+    if (done->has_payload) {
+        gw_json_count(object, "payload_local", done->payload_local);
+        gw_json_count(object, "payload_read", done->payload_read);
+        gw_json_count(object, "payload_failed", done->payload_failed);
+    }
     gw_json_count(object, "rss_bytes", done->rss_bytes);
     json_object_set_new(object, "seconds", json_real(done->seconds));
     gw_json_text(object, "line", line);

@@ -81,6 +81,9 @@ typedef struct gw_event_done {
     const char *summary; /* the job's "loss=0.0712 accuracy=0.9781" */
     uint32_t peers;
     uint64_t repaired, stolen; /* shards dealt again; shards this peer stole */
+    bool has_payload;
+    uint64_t payload_local, payload_read; /* bytes that this peer's shards found here; read from others */
+    uint64_t payload_failed;              /* blocks that another peer did not give */
     uint64_t rss_bytes;
     double seconds;
 } gw_event_done;
@@ -89,7 +92,8 @@ typedef struct gw_event_done {
  *   godwit: done job=digits steps=590 state=<64 hex> loss=0.0712 accuracy=0.9781 peers=4 repaired=2
  * stolen=118
  *
- * or "godwit: stopped ..." and so on. Why it failed or was denied goes to stderr. With --json the object has
+ * or "godwit: stopped ..." and so on, with " payload_local=N payload_read=N payload_failed=N" behind it when
+ * the job's shards have payload. Why it failed or was denied goes to stderr. With --json the object has
  * that line under "line". */
 void gw_events_done(gw_events *events, const gw_event_done *done);
 

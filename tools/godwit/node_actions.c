@@ -113,6 +113,7 @@ static void say_frozen(gw_node *node, gw_token token) {
 /* The fence closes first, so that no thief changes the word that is then closed and reported. */
 static void freeze(gw_node *node, gw_token token) {
     gw_wires_fence(node->wires, NULL);
+    gw_payloads_freeze(node->payloads);
     for (uint32_t i = 0; i < node->view.count; i++)
         if (!gw_peer_id_equal(&node->view.members[i].id, &node->self.id))
             gw_wires_abandon(node->wires, &node->view.members[i].id);
@@ -126,6 +127,7 @@ static void freeze(gw_node *node, gw_token token) {
 
 static void install(gw_node *node, const gw_view *view) {
     node->view = *view;
+    if (node->payloads) gw_payloads_install(node->payloads, view);
     gw_wires_fence(node->wires, view);
 }
 
@@ -212,7 +214,7 @@ void gw_node_act(gw_node *node, const gw_action *action) {
         begin_step(node, action);
         break;
     case GW_ACT_DEAL:
-        gw_workers_deal(node->workers, action->tag, action->list, action->first, action->end, action->flag);
+        gw_workers_deal(node->workers, action);
         break;
     case GW_ACT_READ_WORD:
     case GW_ACT_SWAP_WORD:

@@ -22,6 +22,7 @@
 #include "tools/godwit/node.h"
 #include "tools/godwit/node_helper.h"
 #include "tools/godwit/node_mail.h"
+#include "tools/godwit/node_payload.h"
 #include "tools/godwit/node_save.h"
 #include "tools/godwit/node_wires.h"
 #include "tools/godwit/node_workers.h"
@@ -88,6 +89,7 @@ typedef struct gw_node {
     gw_hash job_id;
     uint64_t probe;
     gw_device *device;
+    gw_payloads *payloads; /* NULL: the job's shards have none */
     gw_workers *workers;
     gw_held_state state;
 

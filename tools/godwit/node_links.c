@@ -97,6 +97,9 @@ bool gw_node_listen(gw_node *node, gw_err *err) {
     node->wires = gw_wires_open(node->loop, &node->local, &provider, gw_node_collective_done, node, err);
     if (!node->wires || !gw_transport_share_words(gw_wires_transport(node->wires), GW_REGION_RANGE, 1, err))
         return false;
+    if (node->payloads && !gw_transport_share_words(gw_wires_transport(node->wires), GW_REGION_PAYLOAD_INDEX,
+                                                    node->plan.payload.shards, err))
+        return false;
     gw_workers_share(node->workers, gw_wires_transport(node->wires), GW_REGION_RANGE);
     gw_listener_events listener_events = {.context = node, .accepted = accepted};
     node->listener = gw_listener_open(node->loop, &node->local, node->tcp_fd, &listener_events, err);

@@ -220,6 +220,16 @@ static void fill_brain(const gw_node *node, gw_node_snapshot *s) {
     qsort(s->peers, s->peer_count, sizeof s->peers[0], by_id);
 }
 
+static void fill_payload(const gw_node *node, gw_node_snapshot *s) {
+    if (!node->payloads) return;
+    gw_payload_counts counts = gw_payloads_count(node->payloads);
+    s->counter[GW_COUNT_PAYLOAD_LOCAL_BYTES] = counts.local_bytes;
+    s->counter[GW_COUNT_PAYLOAD_READ_BYTES] = counts.read_bytes;
+    s->counter[GW_COUNT_PAYLOAD_READS_FAILED] = counts.reads_failed;
+    s->counter[GW_COUNT_PAYLOAD_WRITTEN] = counts.written;
+    s->counter[GW_COUNT_PAYLOAD_WAITED_MS] = counts.waited_ns / 1000000;
+}
+
 void gw_node_publish(gw_node *node) {
     gw_shown *shown = &node->shown;
     gw_node_snapshot *s = shown->snapshot;
@@ -245,6 +255,7 @@ void gw_node_publish(gw_node *node) {
     if (shown->checkpoint_ns) s->checkpoint_age_s = (double)(now - shown->checkpoint_ns) * 1e-9;
     memcpy(s->counter, shown->counter, sizeof s->counter);
     s->counter[GW_COUNT_WARNINGS] = gw_log_warnings();
+    fill_payload(node, s);
     memcpy(s->checkpoints, shown->checkpoints, sizeof s->checkpoints);
     s->checkpoint_count = shown->checkpoint_count;
     fill_brain(node, s);
@@ -319,7 +330,14 @@ void gw_node_publish_end(gw_node *node) {
                           .peers = node->shown.members ? node->shown.members : node->view.count,
                           .repaired = status.shards_repaired,
                           .stolen = status.shards_stolen,
+                          .has_payload = node->payloads != NULL,
                           .rss_bytes = gw_rss_bytes(),
                           .seconds = (double)(gw_now_ns() - node->shown.started_ns) * 1e-9};
+    if (node->payloads) {
+        gw_payload_counts counts = gw_payloads_count(node->payloads);
+        done.payload_local = counts.local_bytes;
+        done.payload_read = counts.read_bytes;
+        done.payload_failed = counts.reads_failed;
+    }
     gw_events_done(node->console->events, &done);
 }

@@ -4,6 +4,7 @@
 #include "core/chunk.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "kernels/memory.h"
 #include "net/address.h"
 #include "tools/godwit/node_inside.h"
 
@@ -14,7 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CLOSE_NS UINT64_C(2000000000)
+#define CLOSE_NS            UINT64_C(2000000000)
+#define PAYLOAD_PATIENCE_NS UINT64_C(5000000000)
+#define PAYLOAD_SPARE_NS    UINT64_C(10000000000)
 
 enum { RECORD_MAX = 16 << 20 };
 
@@ -52,6 +55,60 @@ static void on_shard_failed(void *context, uint32_t shard, const char *text) {
     gw_mailbox_post(((gw_node *)context)->mail, mail);
 }
 
+static void on_shard_lost(void *context, uint32_t shard, const char *text) {
+    gw_mail *mail = gw_mail_new(GW_EV_SHARD_LOST, 0);
+    mail->event.shard = shard;
+    gw_mail_text(mail, text);
+    gw_mailbox_post(((gw_node *)context)->mail, mail);
+}
+
+/* ---- what shard payload needs of the data plane ---- */
+
+static void post_read(void *context, gw_op *request, gw_wire_op *op) {
+    gw_wires_post(((gw_node *)context)->wires, request, op);
+}
+
+static void abandon_peer(void *context, const gw_peer_id *peer) {
+    gw_wires_abandon(((gw_node *)context)->wires, peer);
+}
+
+static bool share_slots(void *context, const void *slots, uint64_t bytes, gw_err *err) {
+    gw_transport *transport = gw_wires_transport(((gw_node *)context)->wires);
+    return gw_transport_register(transport, GW_REGION_PAYLOAD, slots, bytes, err);
+}
+
+static void unshare_slots(void *context) {
+    gw_transport_withdraw(gw_wires_transport(((gw_node *)context)->wires), GW_REGION_PAYLOAD);
+}
+
+static void publish_block(void *context, uint32_t shard, uint64_t entry) {
+    gw_transport *transport = gw_wires_transport(((gw_node *)context)->wires);
+    gw_transport_word_store(transport, GW_REGION_PAYLOAD_INDEX, shard, entry);
+}
+
+static bool open_payloads(gw_node *node, gw_err *err) {
+    const gw_run_options *options = node->options;
+    if (node->plan.payload.shards == 0) return true;
+    gw_payloads_options payload = {
+        .type = options->job,
+        .job = node->job,
+        .plan = node->plan.payload,
+        .world = {.way = {.context = node,
+                          .post = post_read,
+                          .abandon = abandon_peer,
+                          .patience_ns = PAYLOAD_PATIENCE_NS * options->time_scale_percent / 100},
+                  .share = share_slots,
+                  .unshare = unshare_slots,
+                  .publish = publish_block},
+        .self = node->self.id,
+        .workers = options->workers,
+        .ahead = !options->no_prefetch,
+        .spare_ns = PAYLOAD_SPARE_NS,
+    };
+    node->payloads = gw_payloads_open(&payload, err);
+    return node->payloads != NULL;
+}
+
 /* ---- the job ---- */
 
 static bool open_job(gw_node *node, gw_err *err) {
@@ -81,16 +138,30 @@ static bool open_device(gw_node *node, gw_err *err) {
                                 .dry = on_dry,
                                 .claim = on_claim,
                                 .sealed = on_sealed,
-                                .shard_failed = on_shard_failed};
-    node->workers = gw_workers_open(node->device, node->options->workers, &events, err);
+                                .shard_failed = on_shard_failed,
+                                .shard_lost = on_shard_lost};
+    node->workers = gw_workers_open(node->device, node->options->workers, node->payloads, &events, err);
     return node->workers != NULL;
+}
+
+static bool probe_shard(gw_node *node, gw_err *err) {
+    void *payload = NULL;
+    uint64_t bytes = node->plan.payload.bytes;
+    if (node->payloads &&
+        (!gw_memory_take(bytes, &payload, err) || !node->options->job->payload(node->job, 0, payload, err))) {
+        gw_memory_give(payload, bytes);
+        return gw_fail_in(err, "payload of shard 0, %llu bytes", (unsigned long long)bytes);
+    }
+    bool good = gw_workers_probe(node->workers, 0, 0, payload, &node->probe, err);
+    gw_memory_give(payload, bytes);
+    return good;
 }
 
 /* One full shard of step 0 from S_0: what shows that this machine computes the same bits as the others. */
 static bool compute_probe(gw_node *node, gw_err *err) {
     uint64_t state;
     if (!gw_workers_units(node->workers, GW_UNIT_INIT, &state, err)) return gw_fail_in(err, "initial state");
-    if (!gw_workers_probe(node->workers, 0, 0, &node->probe, err)) return gw_fail_in(err, "probe");
+    if (!probe_shard(node, err)) return gw_fail_in(err, "probe");
     node->probe = gw_mix64(node->probe ^ gw_mix64(state));
     return true;
 }
@@ -266,7 +337,8 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     node->loop = gw_loop_open(err);
     if (!node->loop) return false;
     node->mail = gw_mailbox_open(node->loop, gw_node_deliver, node, err);
-    if (!node->mail || !open_self(node, err) || !open_job(node, err) || !open_device(node, err)) return false;
+    if (!node->mail || !open_self(node, err) || !open_job(node, err)) return false;
+    if (!open_payloads(node, err) || !open_device(node, err)) return false;
     if (!compute_probe(node, err) || !open_saver(node, err)) return false;
     node->compute = gw_helper_open(err);
     if (!node->compute || !(node->disk = gw_helper_open(err))) return false;
@@ -287,14 +359,18 @@ bool gw_node_close(gw_node *node) {
     atomic_store(&node->ending, true);
     if (node->wires) gw_wires_wake(node->wires);
     if (node->wires && atomic_load(&node->reduction.underway)) gw_node_reduce_stop(node);
+    gw_payloads_freeze(node->payloads);
+    if (node->wires) gw_wires_abandon(node->wires, NULL); /* what workers wait for */
     if (!gw_workers_end(node->workers, CLOSE_NS)) return false;
     gw_node_unlisten(node); /* before the helpers: one may be fetching a state from a peer that is silent */
+    gw_payloads_end(node->payloads);
     gw_helper_close(node->compute);
     gw_helper_close(node->disk);
     gw_wires_close(node->wires);
     gw_saver_close(node->saver);
     gw_store_close(node->store);
     gw_workers_close(node->workers);
+    gw_payloads_close(node->payloads);
     if (node->device) node->device->ops->close(node->device);
     if (node->job_open) node->options->job->close(node->job);
     gw_peer_destroy(node->peer);

@@ -15,7 +15,9 @@
 
 #include <stdatomic.h>
 
-enum { GW_REGION_RANGE = 1 }; /* the number of the region that holds a peer's range word, everywhere */
+/* What a peer's regions hold, everywhere: its range word; the index of its shard payload and the payload
+ * itself (node_payload_read.h). */
+enum { GW_REGION_RANGE = 1, GW_REGION_PAYLOAD_INDEX, GW_REGION_PAYLOAD };
 
 typedef struct gw_wires gw_wires;
 
@@ -52,7 +54,7 @@ gw_transport *gw_wires_transport(gw_wires *wires);
 
 /* Any thread: starts *request, whose token this sets. `op` must live until its `done`. */
 void gw_wires_post(gw_wires *wires, gw_op *request, gw_wire_op *op);
-/* Any thread: what is outstanding on `peer` completes with GW_OP_UNKNOWN. */
+/* Any thread: what is outstanding on `peer` (NULL: on anybody) completes with GW_OP_UNKNOWN. */
 void gw_wires_abandon(gw_wires *wires, const gw_peer_id *peer);
 /* Any thread that may wait: until data connections to all of `members` but `self` stand, *stop is set, the
  * wires are stopped, or `patience_ns` has passed. False then; *missing is one without a connection. */

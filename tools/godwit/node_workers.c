@@ -24,23 +24,29 @@ static void free_pool(gw_workers *pool) {
     pthread_cond_destroy(&pool->wake);
     pthread_mutex_destroy(&pool->lock);
     free(pool->positions);
+    free(pool->upcoming);
     free(pool->list);
     free(pool);
 }
 
-gw_workers *gw_workers_open(gw_device *device, uint32_t count, const gw_workers_events *events, gw_err *err) {
+gw_workers *gw_workers_open(gw_device *device, uint32_t count, gw_payloads *payloads,
+                            const gw_workers_events *events, gw_err *err) {
     GW_CHECK(count > 0);
     gw_workers *pool = calloc(1, sizeof *pool);
     gw_worker *list = calloc(count, sizeof(gw_worker));
-    if (!pool || !list) {
+    uint32_t *upcoming = calloc(count, sizeof *upcoming);
+    if (!pool || !list || !upcoming) {
         free(pool);
         free(list);
+        free(upcoming);
         gw_fail(err, GW_E_NOMEM, "workers: out of memory");
         return NULL;
     }
     pool->device = device;
+    pool->payloads = payloads;
     pool->events = *events;
     pool->list = list;
+    pool->upcoming = upcoming;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
     pthread_condattr_t attributes;
@@ -68,10 +74,11 @@ gw_workers *gw_workers_open(gw_device *device, uint32_t count, const gw_workers_
     return pool;
 }
 
-/* Claims that wait for their grant are given up: nothing of them has happened. */
+/* Claims that wait for their grant or their payload are given up: nothing of them has happened. */
 static void revoke_claims(gw_workers *pool) {
     for (uint32_t i = 0; i < pool->count; i++)
-        if (pool->list[i].doing == GW_WORKER_CLAIMING) pool->list[i].revoked = true;
+        if (pool->list[i].doing == GW_WORKER_CLAIMING || pool->list[i].doing == GW_WORKER_LOADING)
+            pool->list[i].revoked = true;
     pthread_cond_broadcast(&pool->wake);
 }
 
@@ -86,20 +93,28 @@ static void forget_deal(gw_workers *pool) {
     revoke_claims(pool);
 }
 
-static bool wait_idle(gw_workers *pool, uint64_t patience_ns) {
+static bool is_loading(const gw_workers *pool) {
+    for (uint32_t i = 0; i < pool->count; i++)
+        if (pool->list[i].doing == GW_WORKER_LOADING) return true;
+    return false;
+}
+
+/* Waits until no shard runs, nor, if `loads` count too, waits for its payload. */
+static bool wait_idle(gw_workers *pool, bool loads, uint64_t patience_ns) {
     uint64_t now = gw_now_ns();
     uint64_t end = patience_ns > UINT64_MAX / 4 ? UINT64_MAX / 4 : now + patience_ns;
     struct timespec until = {.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u)};
-    while (pool->running > 0)
-        if (pthread_cond_timedwait(&pool->quiet, &pool->lock, &until) != 0) return pool->running == 0;
-    return true;
+    bool idle;
+    while (!(idle = pool->running == 0 && !(loads && is_loading(pool))))
+        if (pthread_cond_timedwait(&pool->quiet, &pool->lock, &until) != 0) break;
+    return idle;
 }
 
 bool gw_workers_end(gw_workers *pool, uint64_t patience_ns) {
     if (!pool) return true;
     pthread_mutex_lock(&pool->lock);
     forget_deal(pool);
-    bool idle = wait_idle(pool, patience_ns);
+    bool idle = wait_idle(pool, true, patience_ns);
     pthread_mutex_unlock(&pool->lock);
     return idle;
 }
@@ -133,7 +148,14 @@ void gw_workers_begin_step(gw_workers *pool, uint64_t step) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-static void copy_positions(gw_workers *pool, const gw_set *list) {
+static void set_positions(gw_workers *pool, const gw_action *deal) {
+    const gw_set *list = deal->list;
+    if (pool->payloads) {
+        pool->positions =
+            gw_payloads_order(pool->payloads, pool->step, list, deal->cuts, &pool->position_count);
+        return;
+    }
+    if (!list) return;
     uint32_t count = gw_set_count(list);
     pool->positions = malloc((count ? count : 1) * sizeof(uint32_t));
     GW_CHECK(pool->positions != NULL);
@@ -142,19 +164,18 @@ static void copy_positions(gw_workers *pool, const gw_set *list) {
     for (uint32_t i = 0; i < count; i++, shard = gw_set_next(list, shard + 1)) pool->positions[i] = shard;
 }
 
-void gw_workers_deal(gw_workers *pool, uint32_t tag, const gw_set *list, uint32_t first, uint32_t end,
-                     bool careful) {
-    GW_CHECK(tag != 0 && first <= end);
+void gw_workers_deal(gw_workers *pool, const gw_action *deal) {
+    GW_CHECK(deal->tag != 0 && deal->first <= deal->end);
     pthread_mutex_lock(&pool->lock);
     GW_CHECK(pool->begun);
     forget_deal(pool);
-    if (list) copy_positions(pool, list);
+    set_positions(pool, deal);
     pool->dealt = true;
-    pool->careful = careful;
+    pool->careful = deal->flag;
     pool->dry_said = false;
-    pool->tag = tag;
-    pool->given = end - first;
-    gw_pool_set_word(pool, gw_word_pack((gw_word){.tag = tag, .next = first, .end = end}));
+    pool->tag = deal->tag;
+    pool->given = deal->end - deal->first;
+    gw_pool_set_word(pool, gw_word_pack((gw_word){.tag = deal->tag, .next = deal->first, .end = deal->end}));
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
 }
@@ -173,8 +194,18 @@ void gw_workers_take(gw_workers *pool, uint32_t first, uint32_t end) {
     pthread_mutex_unlock(&pool->lock);
 }
 
+/* Claims that will still be launched. */
+static bool has_claims(const gw_workers *pool) {
+    bool found = false;
+    for (uint32_t i = 0; i < pool->count; i++) {
+        gw_worker_doing doing = pool->list[i].doing;
+        found |= (doing == GW_WORKER_CLAIMING || doing == GW_WORKER_LOADING) && !pool->list[i].revoked;
+    }
+    return found;
+}
+
 void gw_pool_check_sealed(gw_workers *pool) {
-    if (!pool->sealing || pool->running > 0) return;
+    if (!pool->sealing || pool->running > 0 || has_claims(pool)) return;
     pool->sealing = false;
     uint64_t speed = 0;
     if (pool->step_done > 0 && pool->step_busy_ns > 0) {
@@ -189,7 +220,9 @@ void gw_workers_seal(gw_workers *pool, gw_token token) {
     pthread_mutex_lock(&pool->lock);
     pool->dealt = false;
     pool->private_first = pool->private_end = 0;
-    revoke_claims(pool);
+    for (uint32_t i = 0; i < pool->count; i++)
+        if (pool->list[i].doing == GW_WORKER_CLAIMING && !pool->list[i].granted) pool->list[i].revoked = true;
+    pthread_cond_broadcast(&pool->wake);
     if (pool->given > pool->claimed) pool->lost += pool->given - pool->claimed;
     pool->given = pool->claimed = 0;
     pool->sealing = true;
@@ -236,14 +269,14 @@ void gw_workers_freeze(gw_workers *pool, gw_frozen *frozen) {
 
 void gw_workers_quiet(gw_workers *pool) {
     pthread_mutex_lock(&pool->lock);
-    wait_idle(pool, UINT64_MAX);
+    wait_idle(pool, false, UINT64_MAX);
     pthread_mutex_unlock(&pool->lock);
 }
 
 static bool run_task(gw_workers *pool, const gw_pool_task *task, uint64_t *sum, gw_err *err) {
     pthread_mutex_lock(&pool->lock);
     GW_CHECK(!pool->task.active);
-    wait_idle(pool, UINT64_MAX);
+    wait_idle(pool, false, UINT64_MAX);
     pool->task = *task;
     pool->task.active = true;
     pthread_cond_broadcast(&pool->wake);
@@ -265,8 +298,9 @@ bool gw_workers_units(gw_workers *pool, gw_unit_work work, uint64_t *fingerprint
     return run_task(pool, &task, fingerprint, err);
 }
 
-bool gw_workers_probe(gw_workers *pool, uint64_t step, uint32_t shard, uint64_t *fingerprint, gw_err *err) {
-    gw_pool_task task = {.probe = true, .step = step, .shard = shard, .count = 1};
+bool gw_workers_probe(gw_workers *pool, uint64_t step, uint32_t shard, const void *payload,
+                      uint64_t *fingerprint, gw_err *err) {
+    gw_pool_task task = {.probe = true, .step = step, .shard = shard, .payload = payload, .count = 1};
     return run_task(pool, &task, fingerprint, err);
 }
 
@@ -284,8 +318,8 @@ bool gw_workers_oldest(gw_workers *pool, gw_running *oldest) {
     pthread_mutex_lock(&pool->lock);
     for (uint32_t i = 0; i < pool->count; i++) {
         const gw_worker *worker = &pool->list[i];
-        if (worker->doing != GW_WORKER_RUNNING || (found && worker->started_ns >= oldest->started_ns))
-            continue;
+        bool busy = worker->doing == GW_WORKER_RUNNING || worker->doing == GW_WORKER_LOADING;
+        if (!busy || (found && worker->started_ns >= oldest->started_ns)) continue;
         found = true;
         *oldest = (gw_running){.worker = i,
                                .shard = worker->shard,

@@ -1,8 +1,11 @@
-/* The workers of a peer: threads that claim shards from the peer's own range and run them on the device.
+/* The workers of a peer: threads that claim shards from the peer's own range, get their payload, if the job
+ * has any, and run them on the device.
  *
  * The peer's share of a deal is one 64-bit word (core/range.h) that thieves may change at any moment by
  * compare-and-swap. Workers move small batches from it to a *private range*, at most as many positions as
- * workers are idle, and run these: claim = launch, no shard waits behind a running one.
+ * workers are idle, and run these: claim = launch, no shard waits behind a running one. What comes next is
+ * only looked at, so that its payload can be fetched meanwhile. A claim whose payload has not come yet is not
+ * launched: a freeze takes it back.
  *
  * Threads: the pool's own, and *control* calls from one thread at a time (the loop's) unless a function says
  * otherwise. Callbacks come on a worker's thread or from inside a control call: they must only hand over. */
@@ -13,6 +16,7 @@
 #include "core/world.h"
 #include "kernels/device.h"
 #include "net/transport.h"
+#include "tools/godwit/node_payload.h"
 
 typedef struct gw_workers gw_workers;
 
@@ -26,12 +30,17 @@ typedef struct gw_workers_events {
      * while busy; 0 = none was finished. */
     void (*sealed)(void *context, gw_token token, uint64_t speed);
     void (*shard_failed)(void *context, uint32_t shard, const char *text);
+    /* A claimed shard was not begun, as its payload cannot be had: it must be dealt again. */
+    void (*shard_lost)(void *context, uint32_t shard, const char *text);
 } gw_workers_events;
 
 /* Starts `count` threads, each with a lane of its own, at a lower priority than the caller's. NULL when a
- * thread or a lane cannot be had. `device` and the callbacks must work until the pool is closed. */
-gw_workers *gw_workers_open(gw_device *device, uint32_t count, const gw_workers_events *events, gw_err *err);
-/* Claims nothing more and waits at most `patience_ns` for running shards. False when one did not end: then
+ * thread or a lane cannot be had. `device`, `payloads` (NULL: shards have none) and the callbacks must work
+ * until the pool is closed. */
+gw_workers *gw_workers_open(gw_device *device, uint32_t count, gw_payloads *payloads,
+                            const gw_workers_events *events, gw_err *err);
+/* Claims nothing more and waits at most `patience_ns` for running shards, and those whose payload is being
+ * brought. False when one did not end: then
  * the pool cannot be closed, and the process must end without touching the device. NULL is allowed. */
 bool gw_workers_end(gw_workers *workers, uint64_t patience_ns);
 /* Ends the threads, after the shards that run, and frees the pool. NULL is allowed. */
@@ -43,10 +52,9 @@ void gw_workers_share(gw_workers *workers, gw_transport *transport, uint32_t reg
 
 /* Forgets the deal; what runs is cancelled; the device's accumulator starts at `step`. */
 void gw_workers_begin_step(gw_workers *workers, uint64_t step);
-/* Publishes the own word {tag, first, end} and starts. Positions index the elements of `list` (NULL: they are
- * shard numbers). Ends a freeze. */
-void gw_workers_deal(gw_workers *workers, uint32_t tag, const gw_set *list, uint32_t first, uint32_t end,
-                     bool careful);
+/* Publishes the own word {tag, first, end} and starts (core/world.h, DEAL). Positions index the shards in
+ * rising order or, when they have payload, in that of gw_payloads_order. Ends a freeze. */
+void gw_workers_deal(gw_workers *workers, const gw_action *deal);
 /* A stolen range goes to the own word, which is empty. */
 void gw_workers_take(gw_workers *workers, uint32_t first, uint32_t end);
 /* Claims nothing more; `sealed` follows when nothing runs. A freeze or a new step takes it back. */
@@ -69,10 +77,11 @@ void gw_workers_quiet(gw_workers *workers);
 /* Any one thread that may wait, while no deal is being worked at: waits until no shard runs, dropped ones
  * included, runs every unit on the workers, and adds up the state's fingerprint. */
 bool gw_workers_units(gw_workers *workers, gw_unit_work work, uint64_t *fingerprint, gw_err *err);
-/* The same for one probe (kernels/device.h) of a shard. */
-bool gw_workers_probe(gw_workers *workers, uint64_t step, uint32_t shard, uint64_t *fingerprint, gw_err *err);
+/* The same for one probe (kernels/device.h) of a shard with this payload (NULL: none). */
+bool gw_workers_probe(gw_workers *workers, uint64_t step, uint32_t shard, const void *payload,
+                      uint64_t *fingerprint, gw_err *err);
 
-/* A shard that a worker is at; one that was dropped too. */
+/* A shard that a worker is at, from when it began to bring its payload on; one that was dropped too. */
 typedef struct gw_running {
     uint32_t worker, shard;
     uint64_t started_ns; /* gw_now_ns */

@@ -10,6 +10,7 @@
 typedef enum gw_worker_doing {
     GW_WORKER_IDLE = 0,
     GW_WORKER_CLAIMING, /* waits for gw_workers_grant */
+    GW_WORKER_LOADING,  /* waits for the payload of its shard */
     GW_WORKER_RUNNING,  /* inside contribute */
 } gw_worker_doing;
 
@@ -23,6 +24,7 @@ typedef struct gw_worker {
     bool dropped; /* RUNNING: the accumulator moved on meanwhile; the result will not be added */
     uint64_t ticket, started_ns;
     uint32_t shard;
+    const void *payload; /* of the shard; NULL = it has none */
 } gw_worker;
 
 /* Work that is not a shard, shared out to all workers in numbered units. */
@@ -31,14 +33,17 @@ typedef struct gw_pool_task {
     gw_unit_work work;
     uint64_t step; /* probe */
     uint32_t shard;
+    const void *payload;
     uint64_t next, count, busy, sum;
     gw_err err;
 } gw_pool_task;
 
 struct gw_workers {
     gw_device *device;
+    gw_payloads *payloads; /* NULL: shards have none */
     gw_workers_events events;
     uint32_t count, opened;
+    uint32_t *upcoming; /* room for `count` shards */
     gw_worker *list;
     gw_err open_err;
 

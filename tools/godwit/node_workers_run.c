@@ -60,8 +60,47 @@ static bool ask(gw_workers *pool, gw_worker *worker) {
     return go;
 }
 
+/* The shards at the next positions, as many as there are workers: thieves may still take them. */
+static uint32_t look_ahead(gw_workers *pool) {
+    gw_word word = gw_word_unpack(gw_pool_word(pool));
+    uint32_t count = 0, next = word.next, end = word.tag == pool->tag ? word.end : next;
+    for (uint32_t i = pool->private_first; i < pool->private_end && count < pool->count; i++)
+        pool->upcoming[count++] = i;
+    for (; next < end && count < pool->count; next++) pool->upcoming[count++] = next;
+    for (uint32_t i = 0; pool->positions && i < count; i++)
+        pool->upcoming[i] = pool->positions[pool->upcoming[i]];
+    return count;
+}
+
+/* Lets the job and the payload's fetchers know what comes next, and brings the payload of the worker's shard.
+ * False: the claim was revoked, or is lost. */
+static bool load(gw_workers *pool, gw_worker *worker) {
+    uint32_t count = look_ahead(pool);
+    bool next = count > 0;
+    uint32_t upcoming = next ? pool->upcoming[0] : 0;
+    uint64_t step = pool->step;
+    gw_err err = {0};
+    gw_payload_end end = GW_PAYLOAD_HERE;
+    if (pool->payloads) gw_payloads_expect(pool->payloads, pool->upcoming, count);
+    worker->doing = GW_WORKER_LOADING;
+    worker->revoked = false;
+    worker->started_ns = gw_now_ns();
+    pthread_mutex_unlock(&pool->lock);
+    if (next) pool->device->ops->prefetch(pool->device, worker->lane, step, upcoming);
+    if (pool->payloads) end = gw_payloads_take(pool->payloads, worker->shard, &worker->payload, &err);
+    pthread_mutex_lock(&pool->lock);
+    worker->doing = GW_WORKER_IDLE;
+    if (end == GW_PAYLOAD_HERE && !worker->revoked && !pool->closing) return true;
+    if (end == GW_PAYLOAD_HERE && pool->payloads)
+        gw_payloads_release(pool->payloads, worker->shard, worker->payload);
+    if (end == GW_PAYLOAD_LOST && !worker->revoked)
+        pool->events.shard_lost(pool->events.context, worker->shard, err.text);
+    pthread_cond_broadcast(&pool->quiet);
+    return false;
+}
+
 static void finish_shard(gw_workers *pool, gw_worker *worker, gw_contributed result, const gw_err *err) {
-    uint64_t took = gw_now_ns() - worker->started_ns;
+    uint64_t took = gw_now_ns() - worker->started_ns; /* the wait for its payload counts */
     worker->doing = GW_WORKER_IDLE;
     pool->running--;
     pool->moved++;
@@ -81,12 +120,13 @@ static void run_shard(gw_workers *pool, gw_worker *worker) {
     uint64_t step = pool->step;
     worker->doing = GW_WORKER_RUNNING;
     worker->dropped = false;
-    worker->started_ns = gw_now_ns();
     pool->running++;
     pthread_mutex_unlock(&pool->lock);
     gw_err err = {0};
+    pool->device->ops->payload(pool->device, worker->lane, worker->payload);
     gw_contributed result =
         pool->device->ops->contribute(pool->device, worker->lane, step, worker->shard, &err);
+    if (pool->payloads) gw_payloads_release(pool->payloads, worker->shard, worker->payload);
     pthread_mutex_lock(&pool->lock);
     finish_shard(pool, worker, result, &err);
 }
@@ -99,6 +139,7 @@ static void run_unit(gw_workers *pool, gw_worker *worker) {
     gw_err err = {0};
     uint64_t part = 0;
     const gw_device_ops *ops = pool->device->ops;
+    if (task->probe) ops->payload(pool->device, worker->lane, task->payload);
     bool good = task->probe ? ops->probe(pool->device, worker->lane, task->step, task->shard, &part, &err)
                             : ops->unit(pool->device, worker->lane, task->work, unit, &part, &err);
     pthread_mutex_lock(&pool->lock);
@@ -141,7 +182,10 @@ void *gw_worker_main(void *context) {
             else
                 pthread_cond_wait(&pool->wake, &pool->lock);
         } else if (next_shard(pool, &worker->shard)) {
-            if (!pool->careful || ask(pool, worker)) run_shard(pool, worker);
+            if ((!pool->careful || ask(pool, worker)) && load(pool, worker))
+                run_shard(pool, worker);
+            else
+                gw_pool_check_sealed(pool);
         } else {
             pthread_cond_wait(&pool->wake, &pool->lock);
         }

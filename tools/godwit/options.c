@@ -40,6 +40,7 @@ enum { /* keys of options without a letter; those of the job follow JOB_KEY */
        KEY_TIME_SCALE,
        KEY_RESUME_TIMEOUT,
        KEY_HANG_TIMEOUT,
+       KEY_NO_PREFETCH,
        JOB_KEY = 0x1000,
 };
 
@@ -94,6 +95,9 @@ static const struct argp_option run_options[] = {
     {"hang-timeout", KEY_HANG_TIMEOUT, "TIME", 0,
      "A shard that runs for so long, and 20 times as long as any before it, hangs: its peer ends, and others "
      "compute it (60s)",
+     5},
+    {"no-prefetch", KEY_NO_PREFETCH, 0, 0,
+     "Fetch a shard's payload when it is computed, not while the one before is: to measure what that gains",
      5},
     {0},
 };
@@ -282,6 +286,8 @@ static bool take_switch(gw_run_options *o, int key) {
         return o->quiet = true;
     case KEY_VERBOSE:
         return o->verbose = true;
+    case KEY_NO_PREFETCH:
+        return o->no_prefetch = true;
     default:
         return false;
     }

@@ -26,6 +26,13 @@ static const gw_counter_info infos[GW_COUNTERS] = {
     [GW_COUNT_PACKETS_DROPPED] = {"packets_dropped",
                                   "Gossip packets that were malformed, foreign, replayed or not authentic."},
     [GW_COUNT_WARNINGS] = {"warnings", "Log lines of level warn and error."},
+    [GW_COUNT_PAYLOAD_LOCAL_BYTES] = {"payload_local_bytes",
+                                      "Bytes of shard payload that shards found in this peer's memory."},
+    [GW_COUNT_PAYLOAD_READ_BYTES] = {"payload_read_bytes", "Bytes of shard payload read from other peers."},
+    [GW_COUNT_PAYLOAD_READS_FAILED] = {"payload_reads_failed",
+                                       "Blocks of shard payload that another peer did not give."},
+    [GW_COUNT_PAYLOAD_WRITTEN] = {"payload_blocks_written", "Blocks of shard payload written by the job."},
+    [GW_COUNT_PAYLOAD_WAITED_MS] = {"payload_waited_ms", "Milliseconds that workers waited for payload."},
 };
 
 const gw_counter_info *gw_counter_of(gw_counter counter) {

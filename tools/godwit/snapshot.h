@@ -29,8 +29,13 @@ typedef enum gw_counter {
     GW_COUNT_REDUCE_BYTES,     /* bytes sent in reductions */
     GW_COUNT_SENT_BYTES,       /* bytes sent, gossip and streams */
     GW_COUNT_RECEIVED_BYTES,
-    GW_COUNT_PACKETS_DROPPED, /* gossip packets that were malformed, foreign, replayed or not authentic */
-    GW_COUNT_WARNINGS,        /* log lines of level warn and error */
+    GW_COUNT_PACKETS_DROPPED,     /* gossip packets that were malformed, foreign, replayed or not authentic */
+    GW_COUNT_WARNINGS,            /* log lines of level warn and error */
+    GW_COUNT_PAYLOAD_LOCAL_BYTES, /* shard payload found in this peer's memory by its shards */
+    GW_COUNT_PAYLOAD_READ_BYTES,  /* shard payload read from other peers */
+    GW_COUNT_PAYLOAD_READS_FAILED, /* blocks that a peer should have had and did not give */
+    GW_COUNT_PAYLOAD_WRITTEN,      /* blocks of shard payload that the job wrote here */
+    GW_COUNT_PAYLOAD_WAITED_MS,    /* that workers waited for payload */
     GW_COUNTERS
 } gw_counter;
 

@@ -78,6 +78,14 @@ static void print_run(const json_t *s) {
            text_of(s, "listen"), real_of(s, "uptime_s"), real_of(s, "rss_bytes") * 1e-6);
 }
 
+/* Only of a job whose shards have payload: from the first shard on some of it is local or was read. */
+static void print_payload(const json_t *counters) {
+    double local = real_of(counters, "payload_local_bytes"), read = real_of(counters, "payload_read_bytes");
+    if (local + read == 0) return;
+    printf("shard payload: %.1f MB found here, %.1f MB read from others, %lld reads failed\n", local * 1e-6,
+           read * 1e-6, count_of(counters, "payload_reads_failed"));
+}
+
 static void print_peers(const json_t *peers) {
     size_t i;
     json_t *peer;
@@ -118,6 +126,7 @@ static int print_status(const char *command, const char *answer) {
     bool good = json_is_object(object) && error == NULL;
     if (good) {
         print_run(object);
+        print_payload(json_object_get(object, "counters"));
         print_peers(json_object_get(object, "peers"));
         print_checkpoints(json_object_get(object, "checkpoints"));
     } else {
