@@ -436,6 +436,7 @@ uint64_t gw_peer_deadline(const gw_peer *p) {
     next = earlier(next, gw_waiting_deadline(p));
     next = earlier(next, gw_saves_deadline(p));
     next = earlier(next, gw_patience_deadline(p));
+    next = earlier(next, gw_retry_deadline(p));
     if (p->thief.active && p->thief.retry_ns != 0) next = earlier(next, p->thief.retry_ns);
     return next;
 }

@@ -6,6 +6,7 @@
  *   peer_votes.c    voting, which freezes
  *   peer_waiting.c  without a view: founding, joining; healing of two views
  *   peer_steps.c    a step's life: deal, steal, seal, reduce, check, apply
+ *   peer_retry.c    reductions that fail again and again
  *   peer_poison.c   a shard that spares nobody
  *   peer_commit.c   when others may see a step
  *   peer_saves.c    checkpoints, stop and the end of the job
@@ -117,6 +118,13 @@ typedef struct gw_save { /* one checkpoint in progress */
     bool unwritten;                    /* the manifest was tried, and the disk hangs */
 } gw_save;
 
+typedef struct gw_retry { /* of reductions that failed */
+    gw_hash members;      /* of the view that they failed in */
+    uint32_t failures;    /* in a row, in views of these members */
+    uint64_t at_ns;       /* when the next may be tried */
+    char why[100];        /* the last one failed */
+} gw_retry;
+
 typedef struct gw_uncommitted { /* the step applied last, while others may not see it yet */
     bool any;
     uint64_t step, fingerprint; /* of the state after it */
@@ -195,8 +203,10 @@ struct gw_peer {
     uint32_t lost_claims; /* of this step: shards claimed here and given back */
     bool lacks_shard;     /* one of them was dealt in this view: a sum without it would be refused */
     gw_thief thief;
-    uint8_t *poison;  /* losses that each shard of this step is charged with; NULL = none */
-    uint32_t fell_at; /* the shard that made this peer give up, plus 1; 0 = none */
+    uint8_t *poison;   /* losses that each shard of this step is charged with; NULL = none */
+    uint32_t fell_at;  /* the shard that made this peer give up, plus 1; 0 = none */
+    char refused[120]; /* what was wrong with the sum that failed its checks last */
+    gw_retry retry;
     uint64_t pause_since_ns;
     uint64_t load_failures;
     gw_uncommitted uncommitted;
@@ -315,6 +325,12 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event);
 void gw_steps_applied(gw_peer *p, const gw_event *event);
 void gw_steps_shard_lost(gw_peer *p, const gw_event *event);
 void gw_steps_consider(gw_peer *p);
+
+/* ---- peer_retry.c ---- */
+void gw_retry_failed(gw_peer *p, const gw_event *event); /* asks for a new view, now or later, or gives up */
+void gw_retry_succeeded(gw_peer *p);
+void gw_retry_consider(gw_peer *p);
+uint64_t gw_retry_deadline(const gw_peer *p);
 
 /* ---- peer_poison.c ---- */
 void gw_poison_claim(gw_peer *p, const gw_event *event);

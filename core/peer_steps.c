@@ -190,6 +190,7 @@ void gw_steps_consider(gw_peer *p) {
     if (p->phase == GW_AT_COMPUTING && p->thief.active && p->thief.retry_ns != 0 &&
         p->now >= p->thief.retry_ns)
         look_around(p);
+    gw_retry_consider(p);
 }
 
 /* ---- claims given back
@@ -365,6 +366,7 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
     if (event->outcome == GW_DONE) {
         for (uint32_t i = 0; i < p->contact_count; i++)
             if (gw_view_rank(&p->view, &p->contacts[i].id) >= 0) p->contacts[i].path_failures = 0;
+        gw_retry_succeeded(p);
         const char *wrong = what_is_wrong(p, event);
         if (wrong == NULL) {
             gw_commit_agreed(p);
@@ -372,18 +374,13 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
             return;
         }
         p->failures++;
-        gw_peer_say(p, GW_ERROR, "the sum of step %" PRIu64 " is not applied: %s", p->step, wrong);
+        snprintf(p->refused, sizeof p->refused, "%s%s%s", wrong, event->text == NULL ? "" : ", ",
+                 event->text == NULL ? "" : event->text);
+        gw_peer_say(p, GW_ERROR, "the sum of step %" PRIu64 " is not applied: %s", p->step, p->refused);
         if (p->phase != GW_AT_FROZEN)
-            gw_views_need_change(p, "the sum of step %" PRIu64 " was refused: %s", p->step, wrong);
+            gw_views_need_change(p, "the sum of step %" PRIu64 " was refused: %s", p->step, p->refused);
     } else {
-        gw_contact *blamed = gw_peer_contact(p, &event->peer);
-        if (event->outcome == GW_FAILED && blamed != NULL) {
-            blamed->path_failures++;
-            blamed->path_failed_ns = p->now;
-        }
-        if (p->phase != GW_AT_FROZEN)
-            gw_views_need_change(p, "a reduction failed: %.80s",
-                                 event->text == NULL ? "no reason given" : event->text);
+        gw_retry_failed(p, event);
     }
     gw_votes_send_if_ready(p);
 }

@@ -377,6 +377,21 @@ static bool some_absent(const gw_peer *p) {
     return false;
 }
 
+/* A sum that fails its checks whatever is tried: says what is wrong with it, and who found that. */
+static void stop_job(gw_peer *p, const char *text) {
+    char finders[GW_SHORT_TEXT * 8] = "", id[GW_SHORT_TEXT];
+    size_t used = 0;
+    for (uint32_t rank = 0; rank < p->attempt.view.count && used + GW_SHORT_TEXT + 2 < sizeof finders;
+         rank++) {
+        if (p->attempt.reports[rank]->failures == 0) continue;
+        int more = snprintf(finders + used, sizeof finders - used, "%s%s", used == 0 ? "" : ", ",
+                            gw_peer_id_short(&p->attempt.view.members[rank].id, id));
+        used += more > 0 ? (size_t)more : 0;
+    }
+    gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s (%s; found by %s)", text,
+                   p->refused[0] == '\0' ? "not seen here" : p->refused, finders);
+}
+
 static void conclude(gw_peer *p) {
     gw_attempt *a = &p->attempt;
     gw_repair_rules rules = {.steps = p->config.steps,
@@ -407,7 +422,7 @@ static void conclude(gw_peer *p) {
     }
     if (answer == GW_REPAIR_STOP) {
         gw_install_free(i);
-        gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s", text);
+        stop_job(p, text);
         return;
     }
     if (text[0] != '\0') gw_peer_say(p, GW_WARN, "%s", text);

@@ -236,7 +236,8 @@ static bool path_is_broken(const flock *f, uint32_t a, uint32_t b) {
 
 /* A reduction over a broken path fails at all; the two ends of the path know whom they missed. */
 static bool fail_reduction(flock *f, const gw_view *view) {
-    bool broken = false;
+    bool broken = f->reductions_to_fail > 0;
+    if (broken) f->reductions_to_fail--;
     for (uint32_t a = 0; a < f->count; a++)
         for (uint32_t b = 0; b < a; b++)
             broken |= path_is_broken(f, a, b) && gw_view_rank(view, &f->peers[a].config.id) >= 0 &&
@@ -269,7 +270,8 @@ static void tell_reduced(flock *f, const gw_view *view) {
         bad |= p->bad_shard;
     }
     if (fail_reduction(f, view)) return;
-    bool right = true;
+    bool right = f->sums_to_spoil == 0;
+    if (!right) f->sums_to_spoil--;
     for (uint32_t s = 0; s < FLOCK_SHARDS; s++) right &= adds[s] == 1;
     for (uint32_t rank = 0; rank < view->count; rank++) {
         uint32_t i = (uint32_t)index_of(f, &view->members[rank].id);
@@ -278,6 +280,7 @@ static void tell_reduced(flock *f, const gw_view *view) {
                           .outcome = GW_DONE,
                           .coverage_ok = right,
                           .fingerprint_ok = right,
+                          .text = right ? NULL : "bucket 4",
                           .bad_count = bad};
         flock_event *e = post(f, i, 1000, event);
         f->peers[i].reducing = 0;

@@ -82,6 +82,8 @@ typedef struct flock {
     bool cut[FLOCK_MOST][FLOCK_MOST];         /* no link between the two, datagrams pass */
     bool parted[FLOCK_MOST][FLOCK_MOST];      /* nor datagrams */
     bool data_broken[FLOCK_MOST][FLOCK_MOST]; /* reductions with both fail; control links stand */
+    uint32_t reductions_to_fail;              /* all members' do, and nobody is to blame */
+    uint32_t sums_to_spoil;                   /* they fail their checks */
     flock_break breaks;
     uint64_t message_ns; /* how long a message is on its way */
 } flock;

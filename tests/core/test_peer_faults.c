@@ -72,6 +72,48 @@ Test(peer_faults, two_members_without_a_data_path_do_not_hold_up_the_others) {
     }
 }
 
+/* ---- reductions that nobody is to blame for ---- */
+
+Test(peer_faults, reductions_that_fail_for_a_while_are_tried_again_less_and_less_often) {
+    flock f;
+    run_to_step_5(&f, 3, 20, GW_QUORUM_ANY);
+    uint64_t began = f.now;
+    f.reductions_to_fail = 12;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
+    cr_assert_gt(f.now - began, UINT64_C(30000000000));
+    flock_close(&f);
+}
+
+Test(peer_faults, reductions_that_always_fail_end_the_run_saying_why) {
+    for (int quorum = GW_QUORUM_ANY; quorum <= GW_QUORUM_MAJORITY; quorum++) {
+        flock f;
+        run_to_step_5(&f, 3, 20, (gw_quorum)quorum);
+        f.reductions_to_fail = UINT32_MAX;
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        cr_assert_eq(flock_finished(&f, GW_FINISH_FAILED), 3);
+        for (uint32_t i = 0; i < 3; i++)
+            cr_assert(strstr(f.peers[i].finish_text, "in a row") != NULL &&
+                          strstr(f.peers[i].finish_text, "no data connection") != NULL,
+                      "%s", f.peers[i].finish_text);
+        flock_close(&f);
+    }
+}
+
+Test(peer_faults, a_sum_that_always_fails_its_checks_ends_the_run_naming_bucket_and_peers) {
+    flock f;
+    run_to_step_5(&f, 3, 20, GW_QUORUM_ANY);
+    f.sums_to_spoil = UINT32_MAX;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(flock_finished(&f, GW_FINISH_FAILED), 3);
+    char id[GW_SHORT_TEXT];
+    for (uint32_t i = 0; i < 3; i++)
+        cr_assert(strstr(f.peers[i].finish_text, "bucket 4") != NULL &&
+                      strstr(f.peers[i].finish_text, gw_peer_id_short(&f.peers[i].config.id, id)) != NULL,
+                  "%s", f.peers[i].finish_text);
+    flock_close(&f);
+}
+
 /* ---- stop and leave ---- */
 
 static void expect_stopped(const flock *f, uint32_t least) {
