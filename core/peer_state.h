@@ -166,7 +166,10 @@ struct gw_peer {
     bool need_change;
     char cause[120];
     uint64_t cause_ns, patience_ns; /* proposals of others get this long */
-    uint64_t propose_at_ns, ask_view_at_ns, ask_view_epoch, repair_sent_ns;
+    uint64_t propose_at_ns, repair_sent_ns;
+    /* a later view than ours: the last epoch asked about, until when an answer is waited for, and when it is
+     * asked again; the last epoch that an answer named */
+    uint64_t ask_view_epoch, ask_view_at_ns, ask_view_again_ns, ask_view_pause_ms, view_told_epoch;
     bool forced; /* the next proposal needs no quorum */
     gw_attempt attempt;
     gw_view *learned; /* majority: views others promised, hints for the next proposal */

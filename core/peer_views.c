@@ -17,6 +17,9 @@ enum {
     MOST_DOUBLINGS = 5,      /* and for twice as long each time */
     FOUNDING_BLOCK_MS = 100, /* links come up one by one then */
     MOST_LOAD_FAILURES = 5,
+    ANSWER_MS = 200, /* a proposal waits for an answer this long */
+    ASK_AGAIN_MS = 400,
+    MOST_ASK_AGAIN_MS = 6400,
 };
 
 static void install(gw_peer *p, const gw_install *i);
@@ -46,17 +49,24 @@ static uint32_t own_position(gw_peer *p) {
 }
 
 /* A member that is in a later view than ours, other than the one we voted for: ask what it is before
- * proposing. */
+ * proposing. An answer may be lost, so this peer goes on after a while, and asks again, less and less often,
+ * until it knows. */
 static bool asks_about_later_view(gw_peer *p) {
     if (p->now < p->ask_view_at_ns) return true;
+    uint64_t known = p->view.epoch > p->view_told_epoch ? p->view.epoch : p->view_told_epoch;
     for (uint32_t rank = 0; rank < p->view.count; rank++) {
         gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
         if (contact == NULL || !contact->alive || !contact->linked || !contact->has_view) continue;
-        if (contact->epoch <= p->view.epoch || contact->epoch <= p->ask_view_epoch) continue;
+        if (contact->epoch <= known) continue;
+        bool again = contact->epoch <= p->ask_view_epoch;
+        if (again && p->now < p->ask_view_again_ns) continue;
         gw_message ask = gw_peer_about_view(p, GW_MSG_ASK_VIEW);
         gw_peer_send(p, &contact->id, &ask);
-        p->ask_view_epoch = contact->epoch; /* once about each: an answer may be lost, and we must go on */
-        p->ask_view_at_ns = p->now + gw_peer_ms(p, 200);
+        p->ask_view_pause_ms = again ? p->ask_view_pause_ms * 2 : ASK_AGAIN_MS;
+        if (p->ask_view_pause_ms > MOST_ASK_AGAIN_MS) p->ask_view_pause_ms = MOST_ASK_AGAIN_MS;
+        if (!again) p->ask_view_epoch = contact->epoch;
+        p->ask_view_at_ns = p->now + gw_peer_ms(p, ANSWER_MS);
+        p->ask_view_again_ns = p->now + gw_peer_ms(p, p->ask_view_pause_ms);
         return true;
     }
     return false;
@@ -691,6 +701,7 @@ static void on_view(gw_peer *p, const gw_message *m) {
     const gw_view *view = m->view;
     if (p->view.epoch == 0 || view->epoch <= p->view.epoch || !gw_hash_equal(&view->job, &p->job)) return;
     if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
+    if (view->epoch > p->view_told_epoch) p->view_told_epoch = view->epoch;
     const gw_incarnation *life = &p->config.incarnation;
     if (gw_view_rank_of_life(view, &p->config.id, life->boot, life->nonce) < 0)
         gw_views_lost(p, "the others went on without it");

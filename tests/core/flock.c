@@ -150,6 +150,17 @@ static void break_link(flock *f, uint32_t a, uint32_t b) {
     }
 }
 
+/* Whoever drops a link is not told that it is down. */
+static void drop_link(flock *f, uint32_t i, uint32_t other) {
+    if (!f->peers[i].linked[other]) return;
+    f->peers[i].linked[other] = f->peers[other].linked[i] = false;
+    post(f, other, 1000,
+         (gw_event){.kind = GW_EV_LINK_DOWN,
+                    .peer = f->peers[i].config.id,
+                    .incarnation = f->peers[i].config.incarnation,
+                    .link_end = GW_LINK_CLOSED});
+}
+
 void flock_cut(flock *f, uint32_t a, uint32_t b, bool datagrams) {
     f->cut[a][b] = f->cut[b][a] = true;
     f->parted[a][b] = f->parted[b][a] = datagrams;
@@ -173,6 +184,7 @@ static bool is_lost(flock *f, uint32_t from, uint32_t to, const gw_action *a) {
     gw_message_free(&message);
     if (!lost) return false;
     b->times--;
+    if (b->quiet) return true;
     break_link(f, from, to);
     post(f, from, 1000000, (gw_event){.peer = f->peers[to].config.id})->redial = true;
     return true;
@@ -403,7 +415,10 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         break;
     case GW_ACT_LINK:
         other = index_of(f, &a->peer);
-        if (a->flag) link_peers(f, i, (uint32_t)other);
+        if (a->flag)
+            link_peers(f, i, (uint32_t)other);
+        else
+            drop_link(f, i, (uint32_t)other);
         break;
     case GW_ACT_MESSAGE:
         other = index_of(f, &a->peer);
@@ -563,6 +578,14 @@ void flock_kill(flock *f, uint32_t i) {
     end_links(f, i);
 }
 
+void flock_stop(flock *f, uint32_t i) {
+    f->peers[i].stopped = true;
+}
+
+void flock_continue(flock *f, uint32_t i) {
+    f->peers[i].stopped = false;
+}
+
 void flock_tell(flock *f, uint32_t i, gw_event event) {
     gw_actions actions = {0};
     gw_peer_step(f->peers[i].brain, &event, f->now, &actions);
@@ -608,6 +631,16 @@ static bool all_finished(const flock *f) {
     return true;
 }
 
+static bool next_event(const flock *f, uint32_t *next) {
+    bool any = false;
+    for (uint32_t k = 0; k < f->queued; k++) {
+        if (f->peers[f->queue[k].to].stopped || (any && !earlier(&f->queue[k], &f->queue[*next]))) continue;
+        *next = k;
+        any = true;
+    }
+    return any;
+}
+
 bool flock_run(flock *f, bool (*condition)(const flock *f), uint64_t most) {
     for (uint64_t n = 0; n < most; n++) {
         if (condition != NULL ? condition(f) : all_finished(f)) return true;
@@ -615,14 +648,13 @@ bool flock_run(flock *f, bool (*condition)(const flock *f), uint64_t most) {
         uint32_t who = 0, next = 0;
         for (uint32_t i = 0; i < f->count; i++) {
             flock_peer *p = &f->peers[i];
-            if (p->brain == NULL || p->finished) continue;
+            if (p->brain == NULL || p->finished || p->stopped) continue;
             uint64_t due = gw_peer_deadline(p->brain);
             if (due < timer) timer = due, who = i;
         }
-        for (uint32_t k = 1; k < f->queued; k++)
-            if (earlier(&f->queue[k], &f->queue[next])) next = k;
-        if (f->queued == 0 && timer == UINT64_MAX) return false;
-        if (f->queued == 0 || timer < f->queue[next].at) {
+        bool any = next_event(f, &next);
+        if (!any && timer == UINT64_MAX) return false;
+        if (!any || timer < f->queue[next].at) {
             if (timer > f->now) f->now = timer;
             flock_event tick = {
                 .to = who, .life = f->peers[who].config.incarnation.boot, .event = {.kind = GW_EV_TIMER}};

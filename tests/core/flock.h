@@ -32,6 +32,7 @@ typedef struct flock_peer {
     uint8_t *record; /* what it persisted last; NULL = nothing */
     size_t record_length;
     bool linked[FLOCK_MOST];
+    bool stopped; /* SIGSTOP: all that happens to it waits */
     bool finished;
     gw_finish finish;
     char finish_text[600];
@@ -66,6 +67,7 @@ typedef struct flock_break {
     gw_message_kind kind; /* 0 = no more */
     int from, to;         /* -1 = any */
     uint32_t times;
+    bool quiet; /* neither side notices: the link was back before they looked */
 } flock_break;
 
 typedef struct flock {
@@ -95,6 +97,9 @@ void flock_kill(flock *f, uint32_t i);
 /* Cuts the link between two (and, when `datagrams`, everything else), or mends it. */
 void flock_cut(flock *f, uint32_t a, uint32_t b, bool datagrams);
 void flock_mend(flock *f, uint32_t a, uint32_t b);
+/* SIGSTOP and SIGCONT. */
+void flock_stop(flock *f, uint32_t i);
+void flock_continue(flock *f, uint32_t i);
 void flock_tell(flock *f, uint32_t i, gw_event event);
 /* Runs until every running peer has finished, or `condition` holds, or `most` events have been handled: then
  * false. */

@@ -274,6 +274,41 @@ Test(peer_faults, two_halves_heal_when_steps_are_slow) {
     part_and_heal(UINT64_C(20000000000));
 }
 
+/* ---- stopped and continued ---- */
+
+static bool one_view_of_three(const flock *f) {
+    for (uint32_t i = 0; i < 4; i++) {
+        if (f->peers[i].stopped) continue;
+        gw_peer_status status = flock_status(f, i);
+        if (status.view == NULL || status.view->count != 3) return false;
+    }
+    return true;
+}
+
+static void stop_and_continue(uint32_t lost) {
+    for (int quorum = GW_QUORUM_ANY; quorum <= GW_QUORUM_MAJORITY; quorum++) {
+        for (uint32_t who = 0; who < 4; who++) {
+            flock f;
+            run_to_step_5(&f, 4, 1000000, (gw_quorum)quorum);
+            for (uint32_t i = 0; i < 4; i++) f.peers[i].seal_ns = 100000000;
+            flock_stop(&f, who);
+            cr_assert(flock_run(&f, one_view_of_three, MOST_EVENTS));
+            f.breaks = (flock_break){
+                .kind = GW_MSG_ASK_VIEW, .from = (int)who, .to = -1, .times = lost, .quiet = true};
+            flock_continue(&f, who);
+            cr_assert(flock_run(&f, one_view_of_four, MOST_EVENTS), "peer %u, %u lost", who, lost);
+            flock_close(&f);
+        }
+    }
+}
+
+Test(peer_faults, who_stood_still_and_was_expelled_comes_back) {
+    stop_and_continue(0);
+}
+Test(peer_faults, who_stood_still_asks_for_the_view_until_it_is_answered) {
+    stop_and_continue(4);
+}
+
 /* ---- joining ---- */
 
 Test(peer_faults, a_state_that_cannot_be_fetched_at_once_is_fetched_again) {
