@@ -1,4 +1,4 @@
-"""Peers of a flock as processes on this machine, watched through their --json events.
+"""Peers of a flock as processes, on this machine or in the lab's, watched through their --json events.
 
 The demo and the measurements drive real peers with it: start, kill, stop, start again, and wait for what
 happens. Every process that was started is ended when the flock is closed, and its folder removed.
@@ -18,14 +18,40 @@ class Trouble(Exception):
     """The flock did not do what was waited for."""
 
 
+class Here:
+    """Where a peer's processes run: this machine. (lab_flock.py has another such place.)"""
+
+    address = "127.0.0.1"
+
+    def inside(self, path):
+        """What is called `path` here, as it is called there."""
+        return path
+
+    def launch(self, command, errors):
+        """A process with this command, like subprocess.Popen; its stderr is appended to the file `errors`."""
+        with open(errors, "ab") as file:
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=file, start_new_session=True
+            )
+
+    def time_of(self, event):
+        """When it happened, on this machine's clock."""
+        return event["time"]
+
+
+HERE = Here()
+
+
 class Peer:
     """One directory, and the processes that have run in it one after another."""
 
-    def __init__(self, flock, number, extra):
+    def __init__(self, flock, number, extra, home):
         self.flock = flock
         self.number = number
         self.extra = list(extra)
+        self.home = home
         self.directory = os.path.join(flock.folder, f"peer{number}")
+        self.error_file = self.directory + ".err"
         self.process = None
         self.reader = None
         self.forget()
@@ -51,26 +77,18 @@ class Peer:
     @property
     def errors(self):
         """The last lines it wrote to stderr."""
-        with open(os.path.join(self.flock.folder, f"peer{self.number}.err"), errors="replace") as file:
+        with open(self.error_file, errors="replace") as file:
             return "".join(file.readlines()[-12:])
 
     def start(self, extra=()):
         """Starts a process in the peer's directory; it joins whoever listens now."""
         self.forget()
-        seeds = [f"127.0.0.1:{peer.port}" for peer in self.flock.peers if peer.alive and peer.port]
-        command = [self.flock.binary, "run", *self.flock.job, "--json", "--listen", "127.0.0.1:0"]
-        command += ["--dir", self.directory, *self.extra, *extra]
+        seeds = [f"{peer.home.address}:{peer.port}" for peer in self.flock.peers if peer.alive and peer.port]
+        command = [self.flock.binary, "run", *self.flock.job, "--json", "--listen", f"{self.home.address}:0"]
+        command += ["--dir", self.home.inside(self.directory), *self.extra, *extra]
         if seeds:
             command += ["--join", ",".join(seeds)]
-        errors = open(os.path.join(self.flock.folder, f"peer{self.number}.err"), "ab")
-        with errors:
-            self.process = subprocess.Popen(
-                self.flock.prefix + command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                start_new_session=True,
-            )
+        self.process = self.home.launch(command, self.error_file)
         self.reader = threading.Thread(target=self.read, args=(self.process,), daemon=True)
         self.reader.start()
 
@@ -80,6 +98,7 @@ class Peer:
                 event = json.loads(line)
             except ValueError:
                 continue
+            event["time"] = self.home.time_of(event)
             with self.flock.changed:
                 self.take(event)
                 self.flock.changed.notify_all()
@@ -118,11 +137,11 @@ class Peer:
 
 
 class Flock:
-    def __init__(self, binary, job, prefix=()):
+    def __init__(self, binary, job, within=None):
+        """within: where its folder is made, if not in the system's place for such."""
         self.binary = os.path.abspath(binary)
         self.job = list(job)
-        self.prefix = list(prefix)  # a command that runs the peer's: taskset, ip netns exec ...
-        self.folder = tempfile.mkdtemp(prefix="godwit-")
+        self.folder = tempfile.mkdtemp(prefix="godwit-", dir=within)
         self.peers = []
         self.events = []  # (peer, event) in the order they were read
         self.changed = threading.Condition(threading.RLock())
@@ -142,17 +161,21 @@ class Flock:
                 peer.reader.join()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def add(self, extra=()):
+    def add(self, extra=(), home=HERE):
         """Starts one more peer and waits until it listens."""
-        peer = Peer(self, len(self.peers) + 1, extra)
+        peer = Peer(self, len(self.peers) + 1, extra, home)
         self.peers.append(peer)
         self.start(peer)
         return peer
 
     def gather(self, count, extra=()):
         """Starts `count` peers, the first before the others, and waits until they all listen."""
-        first = self.add(extra)
-        others = [Peer(self, first.number + 1 + i, extra) for i in range(count - 1)]
+        return self.gather_in([HERE] * count, extra)
+
+    def gather_in(self, homes, extra=()):
+        """As gather, a peer in each of the places."""
+        first = self.add(extra, homes[0])
+        others = [Peer(self, first.number + 1 + i, extra, home) for i, home in enumerate(homes[1:])]
         self.peers += others
         for peer in others:
             peer.start()

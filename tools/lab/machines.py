@@ -5,7 +5,7 @@
     with Lab(2) as lab:                             # nothing of it is left afterwards, whatever happens
         one, two = lab.start_all()                  # boots both: some five seconds
         code, output = one.run("build/godwit --version")        # (exit code, stdout and stderr together)
-        server = two.spawn("ib_write_bw -x 1")                  # goes on by itself; .lines() .wait() .signal()
+        server = two.spawn("ib_write_bw -x 1")                  # goes on by itself; .lines() .wait() .kill()
         code, output = one.run(f"ib_write_bw -x 1 {two.address}", timeout_s=60)
         two.cut()                                   # its cable is out; two.heal() puts it back
         one.freeze()                                # stands still; one.thaw()
@@ -162,7 +162,7 @@ class Keeper:
 
 
 class Job:
-    """A command in a machine. Made by Machine.spawn."""
+    """A command in a machine. Made by Machine.spawn; much like subprocess.Popen."""
 
     def __init__(self, machine, name, command, line):
         self.machine = machine
@@ -203,6 +203,10 @@ class Job:
         """What it has printed so far, stdout and stderr together."""
         with self.changed:
             return bytes(self.data).partition(b"\n")[2].decode(errors="replace")
+
+    @property
+    def stdout(self):
+        return self.lines()
 
     def lines(self, timeout_s=None):
         """What it prints, line by line as it comes, until it ends. Trouble when one takes longer than timeout_s."""
@@ -250,8 +254,8 @@ class Job:
     def poll(self):
         return self.code
 
-    def signal(self, number=signal.SIGTERM):
-        """Sends a signal to the whole process group."""
+    def send_signal(self, number):
+        """To the whole process group."""
         with self.changed:
             self.await_(lambda: b"\n" in self.data, CONTROL_S, "it started")
             group = bytes(self.data).partition(b"\n")[0].decode()
@@ -259,7 +263,7 @@ class Job:
             self.machine.control(f"kill -{int(number)} -{group} 2>/dev/null")
 
     def kill(self):
-        self.signal(signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
 
 
 class Machine:
@@ -309,8 +313,13 @@ class Machine:
         command = ["qemu-system-x86_64", *lab.accelerator, "-smp", str(lab.cores), "-m", f"{lab.memory_mb}M"]
         command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"]
         command += ["-kernel", lab.kernel, "-initrd", lab.initramfs, "-append", kernel]
-        for tag, path, access in (("host", "/", "readonly=on,multidevs=remap"), ("lab", lab.shared, "readonly=off")):
-            command += ["-fsdev", f"local,id={tag},path={path},security_model=none,{access}"]
+        # What machines make in /lab is an ordinary file here, whatever it is there (a socket, say).
+        shares = {
+            "host": "path=/,security_model=none,readonly=on,multidevs=remap",
+            "lab": f"path={lab.shared},security_model=mapped-file",
+        }
+        for tag, share in shares.items():
+            command += ["-fsdev", f"local,id={tag},{share}"]
             command += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
         mac = f"52:54:00:67:77:{self.number:02x}"
         command += ["-netdev", f"tap,id=net,ifname={self.tap},script=no,downscript=no"]
