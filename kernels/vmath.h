@@ -25,6 +25,15 @@ static inline uint64_t gw_to_bits(double x) {
     return bits;
 }
 
+/* (double)q, rounded once, by operations that every instruction set can do on vectors: the upper and the
+ * lower half each become a double exactly by being put into the mantissa of a power of two. */
+static inline double gw_widen(int64_t q) {
+    uint64_t offset = (uint64_t)q ^ UINT64_C(1) << 63;
+    double high = gw_from_bits(offset >> 32 | UINT64_C(0x4530000000000000));          /* 2^84 + high 2^32 */
+    double low = gw_from_bits((offset & 0xffffffffu) | UINT64_C(0x4330000000000000)); /* 2^52 + low */
+    return (high - 0x1.00000801p84) + low; /* minus 2^84, minus the offset 2^63, minus 2^52 */
+}
+
 /* The whole number nearest to x, |x| < 2^51, ties to even: adding 1.5 * 2^52 leaves no bits for a fraction.
  */
 static inline double gw_nearest(double x) {

@@ -1,11 +1,12 @@
 #include "kernels/jobs/jobs.h"
 
 #include "kernels/jobs/digits.h"
+#include "kernels/jobs/gpt.h"
 #include "kernels/jobs/synthetic.h"
 
 #include <string.h>
 
-static const gw_job_type *const jobs[] = {&gw_job_digits, &gw_job_synthetic, NULL};
+static const gw_job_type *const jobs[] = {&gw_job_digits, &gw_job_gpt, &gw_job_synthetic, NULL};
 
 const gw_job_type *gw_job_find(const char *name) {
     for (size_t i = 0; jobs[i] != NULL; i++)

@@ -8,6 +8,10 @@
 
 #define SYNTHETIC "synthetic --steps 30 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1"
 #define DIGITS    "digits --epochs 1 --batch 512 --micro-batch 64"
+/* A tiny model, trained on this program's own bytes. */
+#define GPT                                                                                                  \
+    "gpt --data " GODWIT_BINARY " --layers 2 --heads 2 --channels 32 --context 32 --batch-tokens 1536 "      \
+    "--micro-batch 2 --dropout 0.1 --workers 1"
 
 Test(same_bytes, workers) {
     lab *l = lab_open();
@@ -39,6 +43,30 @@ Test(same_bytes, four_peers_synthetic) {
 
 Test(same_bytes, four_peers_digits) {
     four_equal_one(DIGITS " --workers 1");
+}
+
+Test(same_bytes, four_peers_gpt) {
+    four_equal_one(GPT " --updates 40");
+}
+
+/* One of three is killed and started again, and then all; the workers' number changes on the way. */
+Test(same_bytes, gpt_killed_and_resumed) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    const char *args = GPT " --updates 400 --checkpoint-every 10";
+    lab_flock(l, 3, args, peers);
+    lab_wait_step(l, peers[0], 5);
+    lab_kill(l, peers[1]);
+    lab_wait_view(l, peers[0], 2);
+    lab_wait_event(l, peers[0], "checkpoint");
+    for (int i = 0; i < 3; i += 2) lab_signal(peers[i], SIGKILL);
+    for (int i = 0; i < 3; i += 2) lab_end(l, peers[i]);
+    lab_peer *first = lab_start(l, "p0", NULL, GPT " --updates 400 --checkpoint-every 10 --workers 3");
+    lab_peer *second = lab_start(l, "p2", first, args);
+    const char *hash = lab_state(l, first, "done");
+    cr_expect_str_eq(lab_state(l, second, "done"), hash);
+    cr_expect_str_eq(lab_undisturbed(l, GPT " --updates 400"), hash);
+    lab_close(l);
 }
 
 /* The last line on stdout is the one that people and scripts read. */

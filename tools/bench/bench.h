@@ -9,6 +9,7 @@ int gw_bench_steal(int argc, char **argv);      /* a steal's round trip over TCP
 int gw_bench_aead(int argc, char **argv);       /* encryption, one core */
 int gw_bench_accumulate(int argc, char **argv); /* rounding and adding exactly */
 int gw_bench_digits(int argc, char **argv);     /* CPU time of training against that of its GEMMs alone */
+int gw_bench_gpt(int argc, char **argv);        /* a training step, and what it is made of */
 int gw_bench_checkpoint(int argc, char **argv); /* hashing, writing and restoring a state */
 
 #endif

@@ -5,19 +5,12 @@
 #include "kernels/blas.h"
 #include "kernels/device.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/job.h"
 
-#include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-enum { OPTIONS_MOST = 32 };
-
-/* Values of the job's own options, by their place in its table. */
-typedef struct settings {
-    const char *value[OPTIONS_MOST];
-} settings;
 
 typedef struct bench {
     void *job;
@@ -153,41 +146,13 @@ static void print_result(const bench *b) {
     printf("result                %s\n", summary);
 }
 
-static error_t parse(int key, char *argument, struct argp_state *state) {
-    settings *s = state->input;
-    int place = key - 256;
-    if (place < 0 || place >= OPTIONS_MOST) return ARGP_ERR_UNKNOWN;
-    s->value[place] = argument;
-    return 0;
-}
-
-/* The job's options with the values that were given, else with their defaults. */
-static gw_params read_options(int argc, char **argv, gw_param *list, error_t *failed) {
-    static struct argp_option options[OPTIONS_MOST + 1];
-    settings s = {{NULL}};
-    for (int i = 0; gw_job_digits.options[i].name != NULL; i++) {
-        const gw_option *option = &gw_job_digits.options[i];
-        GW_CHECK(i < OPTIONS_MOST);
-        options[i] = (struct argp_option){option->name, 256 + i, option->argument, 0, option->help, 0};
-        s.value[i] = option->fallback;
-    }
-    static const struct argp argp = {
-        options, parse,
-        NULL,    "Trains `digits` in one thread and compares its CPU time with that of the GEMMs.",
-        NULL,    NULL,
-        NULL};
-    *failed = argp_parse(&argp, argc, argv, 0, NULL, &s);
-    gw_params params = {list, 0};
-    for (int i = 0; gw_job_digits.options[i].name != NULL; i++)
-        if (s.value[i] != NULL) list[params.count++] = (gw_param){gw_job_digits.options[i].name, s.value[i]};
-    return params;
-}
-
 int gw_bench_digits(int argc, char **argv) {
-    gw_param list[OPTIONS_MOST];
-    error_t failed;
-    gw_params params = read_options(argc, argv, list, &failed);
-    if (failed != 0) return 2;
+    gw_param list[GW_BENCH_PARAMS];
+    gw_params params;
+    if (!gw_bench_job_params(
+            argc, argv, &gw_job_digits, NULL,
+            "Trains `digits` in one thread and compares its CPU time with that of the GEMMs.", list, &params))
+        return 2;
     gw_err err = {0};
     bench b = {0};
     int64_t rows = 0;

@@ -20,6 +20,7 @@ static const struct {
      "hashing, writing and restoring a state"},
     {"digits", (char[]){"godwit bench digits"}, gw_bench_digits,
      "training, against its matrix products alone"},
+    {"gpt", (char[]){"godwit bench gpt"}, gw_bench_gpt, "a training step of gpt, and what it is made of"},
 };
 
 enum { BENCHES = sizeof benches / sizeof benches[0] };

@@ -1,0 +1,252 @@
+#include "kernels/jobs/gpt.h"
+
+#include "core/check.h"
+#include "core/rng.h"
+#include "kernels/jobs/gpt_setup.h"
+#include "kernels/norm.h"
+#include "kernels/optimizer.h"
+#include "kernels/permutation.h"
+#include "kernels/vmath.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a training step. An evaluation's has LOSS alone. */
+enum { LOSS, SCALE, RATE, NORM, CORRECTION1, CORRECTION2 };
+
+static bool gpt_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
+    const gpt_job *job = job_pointer;
+    (void)err;
+    *plan = (gw_plan){
+        .tensors = job->tensors,
+        .tensor_count = job->results + GPT_RESULTS,
+        .steps = job->steps,
+        .lane_bytes = gw_gpt_lane_bytes(&job->gpt, job->micro_batch, job->recompute),
+        .data_digest = job->data_digest,
+    };
+    memcpy(plan->data_text, job->data_text, sizeof plan->data_text);
+    return true;
+}
+
+static void gpt_lane_close(void *job_pointer, void *lane_pointer) {
+    (void)job_pointer;
+    gw_gpt_lane_close(lane_pointer);
+    free(lane_pointer);
+}
+
+static bool gpt_lane_open(void *job_pointer, void **lane_out, gw_err *err) {
+    const gpt_job *job = job_pointer;
+    gw_gpt_lane *lane = calloc(1, sizeof *lane);
+    if (lane == NULL) return gw_fail(err, GW_E_NOMEM, "gpt: out of memory");
+    if (!gw_gpt_lane_open(&job->gpt, job->micro_batch, job->recompute, lane, err)) {
+        free(lane);
+        return false;
+    }
+    *lane_out = lane;
+    return true;
+}
+
+/* Normal numbers after Box and Muller (1958), two from two words; `deviation` of them, in place. */
+static void fill_normal(uint64_t key, const gw_range *range, double deviation, float *values) {
+    const double turn = 0x1.921fb54442d18p2;
+    for (uint64_t block = range->first / 4; block * 4 < range->first + range->count; block++) {
+        gw_philox bits = gw_philox_at(key, range->group, block);
+        for (uint64_t pair = 0; pair < 4; pair += 2) {
+            double u = ((double)bits.words[pair] + 0.5) * 0x1p-32, v = (double)bits.words[pair + 1] * 0x1p-32;
+            double radius = deviation * __builtin_sqrt(-2.0 * gw_log(u)), sine, cosine;
+            gw_sincos(turn * v, &sine, &cosine);
+            uint64_t i = block * 4 + pair;
+            if (i - range->first < range->count) values[i] = (float)(radius * cosine);
+            if (i + 1 - range->first < range->count) values[i + 1] = (float)(radius * sine);
+        }
+    }
+}
+
+static bool gpt_init(void *job_pointer, const gw_range *range, const gw_state *state, gw_err *err) {
+    const gpt_job *job = job_pointer;
+    (void)err;
+    if (range->group == job->parameters) {
+        *(double *)state->data[job->results + GPT_RESULT_LOSS] = 0.0;
+        *(double *)state->data[job->results + GPT_RESULT_VALIDATION] = 0.0;
+        return true;
+    }
+    gw_gpt_parameter parameter = gw_gpt_parameter_of(&job->gpt, range->group);
+    void *const *tensors = &state->data[GPT_KINDS * range->group];
+    for (int kind = GPT_FIRST_MOMENT; kind <= GPT_SECOND_MOMENT; kind++)
+        memset((float *)tensors[kind] + range->first, 0, range->count * sizeof(float));
+    float *values = tensors[GPT_VALUE];
+    for (uint64_t i = range->first; i < range->first + range->count; i++) values[i] = parameter.constant;
+    if (parameter.deviation > 0.0f)
+        fill_normal(gw_mix64(job->seed), range, (double)parameter.deviation, values);
+    return true;
+}
+
+static uint32_t gpt_shards(const void *job, uint64_t step, gw_phase *phase) {
+    gpt_place place = gpt_place_of(job, step);
+    *phase = place.phase;
+    return place.shards;
+}
+
+/* Fills the lane with windows [first, first + count) of the place's. */
+static bool gather(const gpt_job *job, const gpt_place *place, uint64_t first, uint32_t count,
+                   gw_gpt_lane *lane, gw_err *err) {
+    bool train = place->phase == GW_TRAIN;
+    const gw_tokens *set = train ? &job->data : &job->validation;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t window = first + i;
+        if (train) {
+            uint64_t position = place->update * job->batch + window;
+            gw_permutation order = gw_permutation_of(job->seed, position / set->windows, set->windows);
+            window = gw_permutation_at(&order, position % set->windows);
+        }
+        size_t row = (size_t)i * job->gpt.context;
+        if (!gw_tokens_window(set, window, lane->tokens + row, lane->targets + row, err)) return false;
+    }
+    return true;
+}
+
+static bool gpt_contribute(void *job_pointer, void *lane_pointer, uint64_t step, uint32_t shard,
+                           const gw_state *state, gw_emitter *emitter, gw_err *err) {
+    const gpt_job *job = job_pointer;
+    gpt_place place = gpt_place_of(job, step);
+    GW_CHECK(shard < place.shards);
+    uint64_t first = (uint64_t)shard * job->micro_batch, left = place.windows - first;
+    uint32_t count = left < job->micro_batch ? (uint32_t)left : job->micro_batch;
+    if (!gather(job, &place, first, count, lane_pointer, err)) return false;
+
+    const float *parameters[GW_GPT_PARAMETERS];
+    for (uint32_t i = 0; i < job->parameters; i++) parameters[i] = state->data[GPT_KINDS * i + GPT_VALUE];
+    bool train = place.phase == GW_TRAIN;
+    const gw_gpt_pass pass = {
+        .gpt = &job->gpt,
+        .parameters = parameters,
+        .lane = lane_pointer,
+        .sequences = count,
+        .dropout = train ? (float)job->dropout : 0.0f,
+        .key = gw_mix64(gw_mix64(job->seed + 1) + step),
+        .shard = shard,
+    };
+    int64_t tokens = (int64_t)count * job->gpt.context;
+    float scale = 1.0f / ((float)job->batch * (float)job->gpt.context);
+    float loss = (float)gw_gpt_forward(&pass, train ? scale : 0.0f);
+    gw_emit_integers(emitter, job->results + GPT_SUM_COUNT, 0, 1, &tokens);
+    gw_emit(emitter, job->results + GPT_SUM_LOSS, 0, 1, &loss);
+    if (train) gw_gpt_backward(&pass, job->gradients, emitter);
+    return true;
+}
+
+static double mean_loss(const gpt_job *job, const gw_sums *sums) {
+    return gw_sum_value(sums, job->results + GPT_SUM_LOSS, 0) /
+           gw_sum_value(sums, job->results + GPT_SUM_COUNT, 0);
+}
+
+/* Of the mean gradient over all parameters. */
+static double gradient_norm(const gpt_job *job, const gw_sums *sums, double scale) {
+    gw_norm norm = 0;
+    for (uint32_t i = 0; i < job->parameters; i++)
+        gw_norm_add(&norm, gw_tensor_elements(&job->tensors[job->gradients[i]]),
+                    sums->data[job->gradients[i]], scale);
+    return gw_norm_value(norm);
+}
+
+static bool gpt_scalars(void *job_pointer, uint64_t step, const gw_sums *sums, const gw_state *state,
+                        gw_scalars *scalars, gw_err *err) {
+    const gpt_job *job = job_pointer;
+    (void)state;
+    gpt_place place = gpt_place_of(job, step);
+    double count = gw_sum_value(sums, job->results + GPT_SUM_COUNT, 0), *value = scalars->value;
+    double expected = (double)place.windows * job->gpt.context;
+    if (count != expected) /* the sum has been checked, so only wrong data could do this */
+        return gw_fail(err, GW_E_CORRUPT, "gpt: step %llu summed %.0f tokens, expected %.0f",
+                       (unsigned long long)step, count, expected);
+    value[LOSS] = mean_loss(job, sums);
+    if (place.phase == GW_EVALUATE) return true;
+    value[SCALE] = 0x1p-40;
+    value[NORM] = gradient_norm(job, sums, value[SCALE]);
+    if (job->clip > 0.0 && value[NORM] > job->clip) value[SCALE] *= job->clip / value[NORM];
+    value[RATE] = gw_schedule_rate(&job->schedule, place.update);
+    value[CORRECTION1] = 1.0 / (1.0 - gw_power(job->beta1, place.update + 1));
+    value[CORRECTION2] = 1.0 / (1.0 - gw_power(job->beta2, place.update + 1));
+    return true;
+}
+
+static bool gpt_apply(void *job_pointer, uint64_t step, const gw_range *range, const gw_sums *sums,
+                      const gw_scalars *scalars, const gw_state *state, gw_err *err) {
+    const gpt_job *job = job_pointer;
+    (void)err;
+    bool evaluate = gpt_place_of(job, step).phase == GW_EVALUATE;
+    if (range->group == job->parameters) {
+        uint32_t result = evaluate ? GPT_RESULT_VALIDATION : GPT_RESULT_LOSS;
+        *(double *)state->data[job->results + result] = scalars->value[LOSS];
+        return true;
+    }
+    if (evaluate) return true;
+    uint32_t t = GPT_KINDS * range->group;
+    gw_adamw adamw = {
+        .scale = scalars->value[SCALE],
+        .rate = (float)scalars->value[RATE],
+        .beta1 = (float)job->beta1,
+        .beta2 = (float)job->beta2,
+        .epsilon = (float)job->epsilon,
+        .decay = job->tensors[t].rank == 2 ? (float)job->decay : 0.0f,
+        .correction1 = (float)scalars->value[CORRECTION1],
+        .correction2 = (float)scalars->value[CORRECTION2],
+    };
+    gw_optimizer_adamw(&adamw, range->count, sums->data[t + GPT_GRADIENT] + range->first,
+                       (float *)state->data[t + GPT_VALUE] + range->first,
+                       (float *)state->data[t + GPT_FIRST_MOMENT] + range->first,
+                       (float *)state->data[t + GPT_SECOND_MOMENT] + range->first);
+    return true;
+}
+
+/* What a validation loss means: perplexity, and of bytes the bits that each takes. */
+static void describe_validation(const gpt_job *job, double loss, char *text, size_t size) {
+    int used = snprintf(text, size, "val_loss=%.4f perplexity=%.2f", loss, gw_exp(loss));
+    if (!job->data.shards && used > 0 && (size_t)used < size)
+        snprintf(text + used, size - (size_t)used, " bits_per_byte=%.4f", loss * 0x1.71547652b82fep0);
+}
+
+static void gpt_report(void *job_pointer, uint64_t step, const gw_sums *sums, const gw_scalars *scalars,
+                       char *text, size_t size) {
+    const gpt_job *job = job_pointer;
+    (void)sums;
+    const double *value = scalars->value;
+    if (gpt_place_of(job, step).phase == GW_EVALUATE)
+        describe_validation(job, value[LOSS], text, size);
+    else
+        snprintf(text, size, "loss=%.4f lr=%.3g norm=%.3g", value[LOSS], value[RATE], value[NORM]);
+}
+
+static void gpt_summary(void *job_pointer, uint64_t steps_done, const gw_state *state, char *text,
+                        size_t size) {
+    const gpt_job *job = job_pointer;
+    text[0] = '\0';
+    if (steps_done == 0) return;
+    int used =
+        snprintf(text, size, "loss=%.4f", *(const double *)state->data[job->results + GPT_RESULT_LOSS]);
+    bool evaluated = job->eval_windows > 0 && (steps_done > job->eval_every || steps_done == job->steps);
+    if (!evaluated || used < 0 || (size_t)used + 1 >= size) return;
+    text[used] = ' ';
+    describe_validation(job, *(const double *)state->data[job->results + GPT_RESULT_VALIDATION],
+                        text + used + 1, size - (size_t)used - 1);
+}
+
+const gw_job_type gw_job_gpt = {
+    .api = GW_JOB_API,
+    .name = "gpt",
+    .about = "a language model of GPT-2's kind, on text or token shards",
+    .options = gpt_options,
+    .open = gpt_open,
+    .close = gpt_close,
+    .describe = gpt_describe,
+    .lane_open = gpt_lane_open,
+    .lane_close = gpt_lane_close,
+    .init = gpt_init,
+    .shards = gpt_shards,
+    .contribute = gpt_contribute,
+    .scalars = gpt_scalars,
+    .apply = gpt_apply,
+    .report = gpt_report,
+    .summary = gpt_summary,
+};

@@ -1,0 +1,310 @@
+#include "kernels/jobs/gpt_setup.h"
+
+#include "core/check.h"
+#include "kernels/blas.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DEFAULT_SHARDS = 24, DEFAULT_SHARD_TOKENS = 256, EVAL_BATCHES = 20 };
+
+const gw_option gpt_options[] = {
+    {"data", "FILE,..", NULL,
+     "train on these: text or any bytes, or token shards (llm.c's .bin); 'a-*.bin' works", true},
+    {"val", "FILE,..", NULL, "evaluate on these, of the same kind", true},
+    {"model", "NAME", "nano", "nano, gpt2, gpt2-medium, gpt2-large or gpt2-xl", false},
+    {"layers", "N", NULL, "layers (default: the model's, as for the next five)", false},
+    {"heads", "N", NULL, "attention heads of a layer", false},
+    {"channels", "N", NULL, "width of the model", false},
+    {"context", "N", NULL, "tokens of a window", false},
+    {"vocab", "N", NULL, "different tokens (default: 256 for bytes, else the model's)", false},
+    {"lr", "X", NULL, "highest learning rate", false},
+    {"epochs", "X", "1", "how often every window is seen", false},
+    {"updates", "N", NULL, "updates of the whole training, instead of --epochs", false},
+    {"batch-tokens", "N", NULL, "tokens of an update (default 24 shards)", false},
+    {"micro-batch", "N", NULL, "windows of a shard (default: about 256 tokens)", false},
+    {"schedule", "NAME", "cosine", "of the learning rate: cosine, linear, wsd or constant", false},
+    {"min-lr", "X", "0.1", "the last learning rate, as a part of --lr", false},
+    {"warmup", "N", NULL, "updates until the learning rate is up (default: a twentieth, at most 2000)",
+     false},
+    {"decay-updates", "N", NULL, "wsd: updates on the way down (default: a fifth)", false},
+    {"weight-decay", "X", "0.1", "weight decay; of matrices only", false},
+    {"beta1", "X", "0.9", "decay of the mean gradient", false},
+    {"beta2", "X", "0.95", "decay of the mean squared gradient", false},
+    {"epsilon", "X", "1e-8", "added to the root of the second moment", false},
+    {"clip", "X", "1", "most that the gradient's norm may be; 0 for no bound", false},
+    {"dropout", "X", "0", "part of the activations that is dropped in training", false},
+    {"eval-every", "N", "250", "updates between evaluations", false},
+    {"val-tokens", "N", NULL, "tokens that an evaluation reads (default: all, at most 20 batches)", false},
+    {"seed", "N", "1", "of initial weights, order and dropout", false},
+    {"recompute", NULL, NULL, "compute layers again instead of keeping them: less memory, a third slower",
+     true},
+    {NULL, NULL, NULL, NULL, false},
+};
+
+typedef struct preset {
+    const char *name;
+    gw_gpt gpt;
+    double rate;
+} preset;
+
+static const preset presets[] = {
+    {"nano", {.layers = 4, .heads = 4, .channels = 128, .context = 64, .vocabulary = 50257}, 1e-3},
+    {"gpt2", {.layers = 12, .heads = 12, .channels = 768, .context = 1024, .vocabulary = 50257}, 6e-4},
+    {"gpt2-medium",
+     {.layers = 24, .heads = 16, .channels = 1024, .context = 1024, .vocabulary = 50257},
+     3e-4},
+    {"gpt2-large",
+     {.layers = 36, .heads = 20, .channels = 1280, .context = 1024, .vocabulary = 50257},
+     2.5e-4},
+    {"gpt2-xl", {.layers = 48, .heads = 25, .channels = 1600, .context = 1024, .vocabulary = 50257}, 2e-4},
+};
+
+static const preset *find_preset(const char *name, gw_err *err) {
+    char known[120] = "";
+    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
+        if (strcmp(presets[i].name, name) == 0) return &presets[i];
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", presets[i].name);
+    }
+    gw_fail(err, GW_E_USAGE, "--model: '%s' is not one of %s", name, known);
+    return NULL;
+}
+
+/* A number that has its value already where the option was not given. */
+static bool read_count(const gw_params *params, const char *name, int64_t least, int64_t most, int64_t *value,
+                       gw_err *err) {
+    return gw_param_text(params, name) == NULL ||
+           gw_param_integer(params, name, least, most, false, value, err);
+}
+
+static bool read_model(const gw_params *params, gpt_job *job, gw_err *err) {
+    const char *name = gw_param_text(params, "model");
+    GW_CHECK(name != NULL);
+    const preset *model = find_preset(name, err);
+    if (model == NULL) return false;
+    int64_t layers = model->gpt.layers, heads = model->gpt.heads, channels = model->gpt.channels,
+            context = model->gpt.context;
+    if (!read_count(params, "layers", 1, GW_GPT_LAYERS, &layers, err) ||
+        !read_count(params, "heads", 1, 1 << 16, &heads, err) ||
+        !read_count(params, "channels", 1, 1 << 16, &channels, err) ||
+        !read_count(params, "context", 1, 1 << 17, &context, err))
+        return false;
+    if (channels % heads != 0)
+        return gw_fail(err, GW_E_USAGE, "--heads: %lld heads do not divide %lld channels", (long long)heads,
+                       (long long)channels);
+    job->gpt = (gw_gpt){.layers = (uint32_t)layers,
+                        .heads = (uint32_t)heads,
+                        .channels = (uint32_t)channels,
+                        .context = (uint32_t)context,
+                        .vocabulary = model->gpt.vocabulary};
+    job->schedule.most = model->rate;
+    return gw_param_text(params, "lr") == NULL ||
+           gw_param_real(params, "lr", 0.0, 1e3, &job->schedule.most, err);
+}
+
+static bool read_data(const gw_params *params, gpt_job *job, gw_err *err) {
+    const char *data = gw_param_text(params, "data"), *validation = gw_param_text(params, "val");
+    if (data == NULL)
+        return gw_fail(err, GW_E_USAGE,
+                       "gpt needs --data FILE: text, any bytes, or token shards to train on");
+    if (!gw_tokens_open(data, job->gpt.context, &job->data, err)) return gw_fail_in(err, "--data");
+    if (validation != NULL && !gw_tokens_open(validation, job->gpt.context, &job->validation, err))
+        return gw_fail_in(err, "--val");
+    bool shards = job->data.shards;
+    if (validation != NULL && job->validation.shards != shards)
+        return gw_fail(err, GW_E_USAGE, "--val: is %s, but --data is %s",
+                       shards ? "plain bytes" : "token shards", shards ? "token shards" : "plain bytes");
+    int64_t vocabulary = shards ? job->gpt.vocabulary : 256;
+    if (!read_count(params, "vocab", 1, 1 << 24, &vocabulary, err)) return false;
+    job->gpt.vocabulary = (uint32_t)vocabulary;
+    const gw_tokens *sets[] = {&job->data, &job->validation};
+    for (int i = 0; i < 2; i++)
+        if (sets[i]->largest >= vocabulary)
+            return gw_fail(err, GW_E_INVALID, "--vocab: %lld is too small: there is a token %u in --%s",
+                           (long long)vocabulary, sets[i]->largest, i == 0 ? "data" : "val");
+    gw_hash digests[] = {job->data.digest, job->validation.digest};
+    gw_blake2b(digests, sizeof digests, &job->data_digest, sizeof job->data_digest);
+    snprintf(job->data_text, sizeof job->data_text, "%.100s, %llu %s", data,
+             (unsigned long long)job->data.tokens, shards ? "tokens" : "bytes");
+    return true;
+}
+
+static bool read_batch(const gw_params *params, gpt_job *job, gw_err *err) {
+    int64_t context = job->gpt.context;
+    int64_t micro = context < DEFAULT_SHARD_TOKENS ? DEFAULT_SHARD_TOKENS / context : 1;
+    if (!read_count(params, "micro-batch", 1, GW_GPT_ROWS / context, &micro, err)) return false;
+    int64_t tokens = DEFAULT_SHARDS * micro * context;
+    if (!read_count(params, "batch-tokens", context, INT32_MAX, &tokens, err)) return false;
+    if (tokens % context != 0)
+        return gw_fail(err, GW_E_USAGE, "--batch-tokens: %lld is no multiple of the context of %lld; %lld is",
+                       (long long)tokens, (long long)context, (long long)(tokens / context * context));
+    int64_t batch = tokens / context;
+    if (micro > batch)
+        return gw_fail(err, GW_E_USAGE, "--micro-batch: %lld windows are more than the batch of %lld",
+                       (long long)micro, (long long)batch);
+    if ((batch + micro - 1) / micro > GW_MAX_SHARDS)
+        return gw_fail(err, GW_E_USAGE, "--micro-batch: %lld makes more than %d shards of a batch of %lld",
+                       (long long)micro, GW_MAX_SHARDS, (long long)batch);
+    job->micro_batch = (uint32_t)micro;
+    job->batch = (uint32_t)batch;
+    return true;
+}
+
+static bool read_length(const gw_params *params, gpt_job *job, gw_err *err) {
+    double epochs;
+    const double most = 1e12; /* of updates */
+    if (!gw_param_real(params, "epochs", 1e-6, 1e9, &epochs, err)) return false;
+    double asked = __builtin_ceil(epochs * (double)job->data.windows / job->batch);
+    int64_t updates = (int64_t)(asked < most ? asked : most), eval_every = 0;
+    if (!read_count(params, "updates", 1, (int64_t)most, &updates, err) ||
+        !gw_param_integer(params, "eval-every", 1, (int64_t)most, false, &eval_every, err))
+        return false;
+    job->updates = job->steps = (uint64_t)updates;
+    job->eval_every = (uint64_t)eval_every;
+    if (job->validation.windows == 0) return true;
+    int64_t context = job->gpt.context, all = (int64_t)job->validation.windows;
+    int64_t windows = all < EVAL_BATCHES * (int64_t)job->batch ? all : EVAL_BATCHES * (int64_t)job->batch;
+    int64_t tokens = windows * context;
+    if (!read_count(params, "val-tokens", context, INT64_MAX, &tokens, err)) return false;
+    job->eval_windows = (uint64_t)(tokens / context < all ? tokens / context : all);
+    if ((job->eval_windows + job->micro_batch - 1) / job->micro_batch > GW_MAX_SHARDS)
+        return gw_fail(err, GW_E_USAGE, "--val-tokens: %lld make more than %d shards", (long long)tokens,
+                       GW_MAX_SHARDS);
+    job->steps += (job->updates + job->eval_every - 1) / job->eval_every;
+    return true;
+}
+
+static bool read_schedule(const gw_params *params, gpt_job *job, gw_err *err) {
+    gw_schedule *schedule = &job->schedule;
+    const char *name = gw_param_text(params, "schedule");
+    double least;
+    GW_CHECK(name != NULL);
+    if (!gw_schedule_named(name, &schedule->kind))
+        return gw_fail(err, GW_E_USAGE, "--schedule: '%s' is not one of cosine, linear, wsd, constant", name);
+    if (!gw_param_real(params, "min-lr", 0.0, 1.0, &least, err)) return false;
+    schedule->least = least * schedule->most;
+    schedule->updates = job->updates;
+    int64_t warmup = (int64_t)(job->updates / 20 < 2000 ? job->updates / 20 : 2000);
+    int64_t decay = (int64_t)(job->updates / 5);
+    if (!read_count(params, "warmup", 0, INT64_MAX, &warmup, err) ||
+        !read_count(params, "decay-updates", 0, INT64_MAX, &decay, err))
+        return false;
+    schedule->warmup = (uint64_t)warmup;
+    schedule->decay = (uint64_t)decay;
+    return true;
+}
+
+/* Adam divides by the gradient's size plus epsilon. Where the true gradient is 0 the sum may still be off by
+ * half a unit a shard; an epsilon below that would turn rounding into steps of full length. */
+static bool read_optimizer(const gw_params *params, gpt_job *job, gw_err *err) {
+    int64_t seed;
+    if (!gw_param_real(params, "weight-decay", 0.0, 1e6, &job->decay, err) ||
+        !gw_param_real(params, "beta1", 0.0, 0.999999, &job->beta1, err) ||
+        !gw_param_real(params, "beta2", 0.0, 0.999999, &job->beta2, err) ||
+        !gw_param_real(params, "epsilon", 1e-30, 1.0, &job->epsilon, err) ||
+        !gw_param_real(params, "clip", 0.0, 1e9, &job->clip, err) ||
+        !gw_param_real(params, "dropout", 0.0, 0.99, &job->dropout, err) ||
+        !gw_param_integer(params, "seed", 0, INT64_MAX, false, &seed, err))
+        return false;
+    job->seed = (uint64_t)seed;
+    job->recompute = gw_param_text(params, "recompute") != NULL;
+    uint32_t shards = (job->batch + job->micro_batch - 1) / job->micro_batch;
+    double unit = 0x1p-40 * shards;
+    if (job->epsilon < unit)
+        return gw_fail(
+            err, GW_E_USAGE,
+            "--epsilon: %g is too small: the mean gradient of this batch is summed in units of %.2g",
+            job->epsilon, unit);
+    return true;
+}
+
+/* What one peer with one worker takes, against what the machine has; and what to change. */
+static bool check_memory(const gpt_job *job, gw_err *err) {
+    uint64_t size = gw_gpt_size(&job->gpt),
+             lane = gw_gpt_lane_bytes(&job->gpt, job->micro_batch, job->recompute);
+    uint64_t need = size * (3 * sizeof(float) + sizeof(int64_t)) + lane;
+    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    if (need <= machine) return true;
+    const double gib = 0x1p-30;
+    return gw_fail(
+        err, GW_E_LIMIT,
+        "gpt: this model of %llu parameters needs %.1f GiB, %.1f of them for a shard; this machine has "
+        "%.1f. %s",
+        (unsigned long long)size, (double)need * gib, (double)lane * gib, (double)machine * gib,
+        need - lane > machine  ? "Take a smaller --model"
+        : job->micro_batch > 1 ? "Take a smaller --micro-batch"
+        : !job->recompute      ? "Try --recompute, or a smaller --context"
+                               : "Take a smaller --context or --model");
+}
+
+static void lay_parameter(gpt_job *job, uint32_t number) {
+    static const char *const suffixes[GPT_KINDS] = {"", ".m", ".v", ".grad"};
+    gw_gpt_parameter parameter = gw_gpt_parameter_of(&job->gpt, number);
+    for (uint32_t kind = 0; kind < GPT_KINDS; kind++) {
+        uint32_t t = GPT_KINDS * number + kind;
+        snprintf(job->names[t], sizeof job->names[t], "%s%s", parameter.name, suffixes[kind]);
+        job->tensors[t] = (gw_tensor){.name = job->names[t],
+                                      .dtype = GW_F32,
+                                      .role = kind == GPT_GRADIENT ? GW_SUMMED : GW_STATE,
+                                      .rank = parameter.rank,
+                                      .dim = {parameter.dim[0], parameter.dim[1]},
+                                      .group = number,
+                                      .bucket = parameter.bucket,
+                                      .frac_bits = GPT_GRADIENT_BITS};
+    }
+    job->gradients[number] = GPT_KINDS * number + GPT_GRADIENT;
+}
+
+static void lay_out(gpt_job *job) {
+    job->parameters = gw_gpt_parameters(&job->gpt);
+    for (uint32_t i = 0; i < job->parameters; i++) lay_parameter(job, i);
+    job->results = GPT_KINDS * job->parameters;
+    gw_tensor one = {.dtype = GW_F64, .role = GW_STATE, .rank = 1, .dim = {1}, .group = job->parameters};
+    gw_tensor *results = &job->tensors[job->results];
+    results[GPT_RESULT_LOSS] = results[GPT_RESULT_VALIDATION] = one;
+    one.role = GW_SUMMED;
+    results[GPT_SUM_COUNT] = results[GPT_SUM_LOSS] = one;
+    results[GPT_SUM_LOSS].frac_bits = GPT_LOSS_BITS;
+    results[GPT_RESULT_LOSS].name = "loss";
+    results[GPT_RESULT_VALIDATION].name = "loss.validation";
+    results[GPT_SUM_COUNT].name = "sum.count";
+    results[GPT_SUM_LOSS].name = "sum.loss";
+}
+
+gpt_place gpt_place_of(const gpt_job *job, uint64_t step) {
+    uint64_t cycle = job->eval_windows > 0 ? step / (job->eval_every + 1) : 0;
+    uint64_t update = step - cycle,
+             end = job->eval_windows > 0 ? (cycle + 1) * job->eval_every : job->updates;
+    if (end > job->updates) end = job->updates;
+    gpt_place place = {.phase = GW_TRAIN, .update = update, .windows = job->batch};
+    if (job->eval_windows > 0 && update == end) {
+        place.phase = GW_EVALUATE;
+        place.windows = job->eval_windows;
+    }
+    place.shards = (uint32_t)((place.windows + job->micro_batch - 1) / job->micro_batch);
+    return place;
+}
+
+bool gpt_open(const gw_params *params, void **job_out, gw_err *err) {
+    gpt_job *job = calloc(1, sizeof *job);
+    if (job == NULL) return gw_fail(err, GW_E_NOMEM, "gpt: out of memory");
+    if (!read_model(params, job, err) || !gw_blas_check(err) || !read_data(params, job, err) ||
+        !read_batch(params, job, err) || !read_length(params, job, err) || !read_schedule(params, job, err) ||
+        !read_optimizer(params, job, err) || !check_memory(job, err)) {
+        gpt_close(job);
+        return false;
+    }
+    lay_out(job);
+    *job_out = job;
+    return true;
+}
+
+void gpt_close(void *job_pointer) {
+    gpt_job *job = job_pointer;
+    gw_tokens_close(&job->data);
+    gw_tokens_close(&job->validation);
+    free(job);
+}

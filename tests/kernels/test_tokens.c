@@ -1,0 +1,188 @@
+#include "kernels/tokens.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH = 400, HEADER = 1024 };
+
+static char folder[64];
+
+static void enter(void) {
+    snprintf(folder, sizeof folder, "/tmp/godwit-tokens-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+}
+
+static void leave(void) {
+    char command[PATH];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(tokens, .init = enter, .fini = leave);
+
+static const char *path_of(const char *name) {
+    static char path[4][PATH];
+    static int next;
+    char *here = path[next++ % 4];
+    snprintf(here, PATH, "%s/%s", folder, name);
+    return here;
+}
+
+static void write_file(const char *name, const void *bytes, size_t count) {
+    FILE *file = fopen(path_of(name), "wb");
+    cr_assert_not_null(file);
+    cr_assert_eq(fwrite(bytes, 1, count, file), count);
+    fclose(file);
+}
+
+/* A shard of `count` tokens: token i is i * 7 mod 50257. The file is `bytes` long, 0 for what is right. */
+static void write_shard(const char *name, uint32_t magic, uint32_t version, uint32_t count, size_t bytes) {
+    size_t right = HEADER + 2 * (size_t)count, size = bytes > right ? bytes : right;
+    uint8_t *all = calloc(size, 1);
+    const uint32_t header[] = {magic, version, count};
+    memcpy(all, header, sizeof header);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t token = i * 7 % 50257;
+        all[HEADER + 2 * i] = (uint8_t)token;
+        all[HEADER + 2 * i + 1] = (uint8_t)(token >> 8);
+    }
+    write_file(name, all, bytes > 0 ? bytes : right);
+    free(all);
+}
+
+static gw_tokens open_all(const char *list, uint32_t context) {
+    gw_tokens tokens;
+    gw_err err;
+    cr_assert(gw_tokens_open(list, context, &tokens, &err), "%s", err.text);
+    return tokens;
+}
+
+static void refuse(const char *list, uint32_t context, gw_code code, const char *words) {
+    gw_tokens tokens;
+    gw_err err = {0};
+    cr_assert_not(gw_tokens_open(list, context, &tokens, &err));
+    cr_assert_eq(err.code, code, "%s", err.text);
+    cr_assert_not_null(strstr(err.text, words), "%s", err.text);
+}
+
+Test(tokens, bytes_are_cut_into_windows_that_overlap_by_what_follows) {
+    write_file("text", "abcdefghijk", 11);
+    gw_tokens tokens = open_all(path_of("text"), 3);
+    cr_assert_not(tokens.shards);
+    cr_assert_eq(tokens.windows, 3);
+    cr_assert_eq(tokens.tokens, 11);
+    cr_assert_eq(tokens.largest, 'k');
+    const char *const inputs[] = {"abc", "def", "ghi"}, *const targets[] = {"bcd", "efg", "hij"};
+    for (uint64_t w = 0; w < 3; w++) {
+        uint32_t in[3], out[3];
+        gw_err err;
+        cr_assert(gw_tokens_window(&tokens, w, in, out, &err), "%s", err.text);
+        for (int i = 0; i < 3; i++) {
+            cr_assert_eq(in[i], (uint32_t)inputs[w][i]);
+            cr_assert_eq(out[i], (uint32_t)targets[w][i]);
+        }
+    }
+    gw_tokens_close(&tokens);
+}
+
+Test(tokens, many_shards_are_one_sequence_of_windows) {
+    write_shard("a-2.bin", 20240520, 1, 11, 0);
+    write_shard("a-1.bin", 20240520, 1, 10000, 0);
+    write_shard("other", 20240520, 1, 26, 0);
+    char list[2 * PATH];
+    snprintf(list, sizeof list, "%s,%s", path_of("a-*.bin"), path_of("other"));
+    gw_tokens tokens = open_all(list, 5);
+    cr_assert(tokens.shards);
+    cr_assert_eq(tokens.file_count, 3);
+    cr_assert_str_eq(tokens.files[0].path, path_of("a-1.bin")); /* sorted */
+    cr_assert_eq(tokens.windows, 1999 + 2 + 5);
+    cr_assert_eq(tokens.largest, 50253);
+    const struct {
+        uint64_t window;
+        uint32_t first; /* its first token's number in its file */
+    } places[] = {{0, 0}, {1998, 9990}, {1999, 0}, {2000, 5}, {2001, 0}, {2005, 20}};
+    for (size_t k = 0; k < sizeof places / sizeof places[0]; k++) {
+        uint32_t in[5], out[5];
+        gw_err err;
+        cr_assert(gw_tokens_window(&tokens, places[k].window, in, out, &err), "%s", err.text);
+        for (uint32_t i = 0; i < 5; i++) {
+            cr_assert_eq(in[i], (places[k].first + i) * 7 % 50257);
+            cr_assert_eq(out[i], (places[k].first + i + 1) * 7 % 50257);
+        }
+    }
+    gw_tokens_close(&tokens);
+}
+
+Test(tokens, the_digest_is_of_the_contents) {
+    write_file("a", "the same text", 13);
+    write_file("b", "the same text", 13);
+    write_file("c", "the same texT", 13);
+    char both[2 * PATH];
+    snprintf(both, sizeof both, "%s,%s", path_of("a"), path_of("b"));
+    gw_tokens a = open_all(path_of("a"), 4), b = open_all(path_of("b"), 4), c = open_all(path_of("c"), 4);
+    gw_tokens two = open_all(both, 4);
+    cr_assert(gw_hash_equal(&a.digest, &b.digest));
+    cr_assert_not(gw_hash_equal(&a.digest, &c.digest));
+    cr_assert_not(gw_hash_equal(&a.digest, &two.digest));
+    gw_tokens *all[] = {&a, &b, &c, &two};
+    for (int i = 0; i < 4; i++) gw_tokens_close(all[i]);
+}
+
+Test(tokens, damaged_shards_are_refused_with_the_reason) {
+    write_shard("magic.bin", 20240519, 1, 100, 0);
+    write_shard("version", 20240520, 2, 100, 0);
+    write_shard("short", 20240520, 1, 100, HEADER + 199);
+    write_shard("long", 20240520, 1, 100, HEADER + 202);
+    write_shard("header", 20240520, 1, 100, 700);
+    write_shard("huge", 20240520, 1, 100, 0);
+    FILE *huge = fopen(path_of("huge"), "r+b");
+    fseek(huge, 8, SEEK_SET);
+    fwrite("\xff\xff\xff\xff", 1, 4, huge);
+    fclose(huge);
+    refuse(path_of("magic.bin"), 8, GW_E_INVALID, "does not begin with 20240520");
+    refuse(path_of("version"), 8, GW_E_UNSUPPORTED, "version 2");
+    refuse(path_of("short"), 8, GW_E_CORRUPT,
+           "short has 1223 bytes; its header says 100 tokens, which take 1224");
+    refuse(path_of("long"), 8, GW_E_CORRUPT, "1226 bytes");
+    refuse(path_of("header"), 8, GW_E_CORRUPT, "ends after 700 bytes");
+    refuse(path_of("huge"), 8, GW_E_CORRUPT, "4294967295 tokens");
+}
+
+Test(tokens, what_cannot_be_data_is_refused_with_the_reason) {
+    write_file("empty", "", 0);
+    write_file("tiny", "12345678", 8);
+    write_shard("shard", 20240520, 1, 100, 0);
+    char mixed[2 * PATH];
+    snprintf(mixed, sizeof mixed, "%s,%s", path_of("tiny"), path_of("shard"));
+    refuse(path_of("none"), 8, GW_E_NOTFOUND, "there is no file");
+    refuse(path_of("none-*"), 8, GW_E_NOTFOUND, "no file matches");
+    refuse(path_of("empty"), 8, GW_E_INVALID, "is empty");
+    refuse(folder, 8, GW_E_INVALID, "not a plain file");
+    refuse(path_of("tiny"), 8, GW_E_INVALID, "8 tokens");
+    refuse(mixed, 4, GW_E_INVALID, "plain bytes");
+    refuse("", 8, GW_E_USAGE, "not a list of files");
+    refuse(",b", 8, GW_E_USAGE, "not a list of files");
+}
+
+/* The mapping shows what happens to the file. */
+Test(tokens, a_file_that_changes_under_the_run_is_noticed) {
+    write_shard("live", 20240520, 1, 100, 0);
+    gw_tokens tokens = open_all(path_of("live"), 8);
+    uint32_t in[8], out[8];
+    gw_err err;
+    FILE *file = fopen(path_of("live"), "r+b");
+    fseek(file, HEADER + 2 * 90, SEEK_SET);
+    fwrite("\xff\xff", 1, 2, file);
+    fclose(file);
+    cr_assert_not(gw_tokens_window(&tokens, 11, in, out, &err));
+    cr_assert_eq(err.code, GW_E_CORRUPT);
+    cr_assert_not_null(strstr(err.text, "token 90 is 65535, above 693"), "%s", err.text);
+    cr_assert(gw_tokens_window(&tokens, 0, in, out, &err), "%s", err.text);
+    cr_assert_eq(truncate(path_of("live"), HEADER), 0);
+    cr_assert_not(gw_tokens_window(&tokens, 0, in, out, &err));
+    cr_assert_not_null(strstr(err.text, "has shrunk"), "%s", err.text);
+    gw_tokens_close(&tokens);
+}
