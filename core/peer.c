@@ -477,6 +477,7 @@ void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
         .steals = p->steals,
         .shards_stolen = p->shards_stolen,
     };
+    gw_gossip_stats_read(p->gossip, &status->gossip);
     if (p->kept_count > 0) status->checkpoint_root = p->kept[p->kept_count - 1].root;
 }
 

@@ -7,6 +7,7 @@
 #define GODWIT_CORE_PEER_H
 
 #include "core/godwit.h"
+#include "core/gossip.h"
 #include "core/world.h"
 
 typedef struct gw_peer gw_peer;
@@ -77,6 +78,7 @@ typedef struct gw_peer_status {
     uint64_t checkpoint_step; /* newest complete one known; UINT64_MAX = none */
     gw_hash checkpoint_root;
     uint64_t views_installed, steps_repaired, shards_repaired, steals, shards_stolen;
+    gw_gossip_stats gossip;
 } gw_peer_status;
 void gw_peer_status_get(const gw_peer *peer, gw_peer_status *status);
 

@@ -62,6 +62,10 @@ static void deliver(gw_collective *collective) {
         gw_collective_result result = {.token = call->is.token,
                                        .status = status == 0 ? GW_COLLECTIVE_OK : status,
                                        .elapsed_ns = now - since};
+        for (uint32_t i = 0; i < call->part_count; i++) {
+            result.sent_bytes += call->parts[i].sent_bytes;
+            result.received_bytes += call->parts[i].received_bytes;
+        }
         if (status == GW_COLLECTIVE_FAILED) {
             result.suspect = call->suspect;
             result.err = &call->err;
@@ -185,6 +189,7 @@ static bool on_next(void *context, gw_lane_peer *peer, gw_lane_message *message)
     for (gw_part *part = lane->first; part != NULL; part = part->next) {
         if (part->tx_done) continue;
         bool has = part->ops->next(part, peer, message);
+        if (has) part->sent_bytes += message->bytes;
         if (part->tx_done) push_all(lane);
         return has;
     }
@@ -243,7 +248,10 @@ static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *
         header.sum != call->is.type)
         return disagree(lane, peer, call, &header);
     gw_arrival arrival = part->ops->arrive(part, peer, &header, message);
-    if (arrival == GW_ARRIVAL_LAND) peer->state = part;
+    if (arrival == GW_ARRIVAL_LAND) {
+        peer->state = part;
+        part->received_bytes += message->bytes;
+    }
     return arrival;
 }
 

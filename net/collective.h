@@ -65,6 +65,8 @@ typedef struct gw_collective_result {
     gw_peer_id suspect;  /* FAILED: the member it failed with, or zeros */
     const gw_err *err;   /* FAILED: valid during the call; else NULL */
     uint64_t elapsed_ns; /* from the call's turn until its end */
+    uint64_t sent_bytes,
+        received_bytes; /* of payload, to and from other members, also of a call that failed */
 } gw_collective_result;
 
 typedef void gw_collective_done(void *context, const gw_collective_result *result);

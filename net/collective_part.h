@@ -81,6 +81,8 @@ struct gw_part {
     bool all_entered;         /* every member has entered: the deadline counts */
     gw_lane_peer *sending_to; /* where messages are that were taken and are not sent yet */
     uint32_t in_flight;       /* how many */
+    /* Payload given to the lane, and landed or landing from it. */
+    uint64_t sent_bytes, received_bytes;
 };
 
 extern const gw_part_ops gw_ring_ops, gw_doubling_ops;

@@ -70,12 +70,13 @@ static void start(rig *r, uint32_t rank, uint32_t members, const vector *v, gw_s
     cr_assert(gw_collective_start(r->peers[rank].collective, &call, &err), "%s", err.text);
 }
 
-static void expect(rig *r, uint32_t rank, gw_collective_status status, uint64_t token) {
+static gw_collective_result expect(rig *r, uint32_t rank, gw_collective_status status, uint64_t token) {
     gw_code code;
     gw_collective_result result = rig_result(&r->peers[rank], &code);
     cr_assert_eq(result.status, status, "rank %u: status %d, code %d", rank, (int)result.status, (int)code);
     cr_assert_eq(result.token, token);
     cr_assert_eq(code == GW_OK, status != GW_COLLECTIVE_FAILED);
+    return result;
 }
 
 static void check_sum(const vector *v, uint32_t members, gw_sum_type type) {
@@ -99,7 +100,14 @@ static void check_all(rig *r, uint32_t members, uint64_t epoch, uint64_t count, 
         v[m] = make_vector(m, type, count);
         start(r, m, members, &v[m], type, epoch, 0);
     }
-    for (uint32_t m = 0; m < members; m++) expect(r, m, GW_COLLECTIVE_OK, epoch * 1000);
+    uint64_t sent = 0, received = 0;
+    for (uint32_t m = 0; m < members; m++) {
+        gw_collective_result result = expect(r, m, GW_COLLECTIVE_OK, epoch * 1000);
+        sent += result.sent_bytes;
+        received += result.received_bytes;
+    }
+    cr_assert_eq(sent, received);
+    cr_assert_geq(sent, 2 * (members - 1) * count * (type == GW_SUM_I64 ? 8 : 4), "the least there is");
     for (uint32_t m = 0; m < members; m++) {
         check_sum(&v[m], members, type);
         cr_assert_eq(memcmp(v[m].out, v[0].out, count * (type == GW_SUM_I64 ? 8 : 4)), 0);

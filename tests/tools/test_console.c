@@ -36,6 +36,9 @@ static gw_node_snapshot *busy(void) {
                                      {.state = "dead", .checkpoint_step = UINT64_MAX}}};
     s.leader.bytes[0] = 0x1f;
     s.counter[GW_COUNT_SHARDS_STOLEN] = 118;
+    s.counter[GW_COUNT_REDUCE_NS] = 1500000000;
+    s.packets[GW_PACKET_GOOD] = 5;
+    s.packets[GW_PACKET_WRONG_KEY] = 2;
     return &s;
 }
 
@@ -79,6 +82,10 @@ Test(snapshot, json_has_what_was_put_in) {
     json_t *counters = json_object_get(object, "counters"), *peers = json_object_get(object, "peers");
     cr_assert_eq(json_object_size(counters), GW_COUNTERS);
     cr_assert_eq(json_integer_value(json_object_get(counters, "shards_stolen")), 118);
+    cr_assert_float_eq(json_real_value(json_object_get(counters, "reduce_seconds")), 1.5, 1e-12);
+    json_t *dropped = json_object_get(object, "packets_dropped");
+    cr_assert_eq(json_object_size(dropped), GW_PACKET_VERDICTS - 1);
+    cr_assert_eq(json_integer_value(json_object_get(dropped, "wrong_key")), 2);
     cr_assert_eq(json_array_size(peers), 2);
     cr_assert(json_is_null(json_object_get(json_array_get(peers, 1), "checkpoint_step")));
     json_decref(object);
@@ -102,6 +109,9 @@ Test(snapshot, metrics_are_well_formed) {
     char *text = gw_snapshot_metrics(busy()), *rest = NULL, type[100] = "";
     cr_assert_not_null(strstr(text, "cluster=\"a \\\"quoted\\\" \\\\ name\""));
     cr_assert_not_null(strstr(text, "\ngodwit_shards_stolen_total 118\n"));
+    cr_assert_not_null(strstr(text, "\ngodwit_reduce_seconds_total 1.5\n"));
+    cr_assert_not_null(strstr(text, "\ngodwit_packets_dropped_total{reason=\"wrong_key\"} 2\n"));
+    cr_assert_null(strstr(text, "} 5\n"), "good packets are not dropped");
     cr_assert_not_null(strstr(text, "\ngodwit_report{key=\"loss\"} 0.1234"));
     cr_assert_not_null(strstr(text, "\ngodwit_peers{state=\"dead\"} 1\n"));
     cr_assert_null(strstr(text, "note"), "a report that is no number is no metric");

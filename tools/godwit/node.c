@@ -77,7 +77,9 @@ void gw_node_deliver(void *context, gw_mail *mail) {
     if (mail->event.kind == GW_EV_APPLIED && mail->event.bytes)
         snprintf(node->shown.applied, sizeof node->shown.applied, "%s", (const char *)mail->event.bytes);
     if (mail->event.kind == GW_EV_REDUCED) gw_node_reduced(node);
-    node->shown.counter[GW_COUNT_REDUCE_BYTES] += mail->sent_bytes;
+    node->shown.counter[GW_COUNT_REDUCE_NS] += mail->took_ns;
+    node->shown.counter[GW_COUNT_REDUCE_SENT] += mail->sent_bytes;
+    node->shown.counter[GW_COUNT_REDUCE_RECEIVED] += mail->received_bytes;
     node->shown.counter[GW_COUNT_BAD_ELEMENTS] += mail->event.bad_count;
     if (mail->event.kind == GW_EV_WORD_SWAPPED && mail->event.word_outcome != GW_WORD_OK)
         node->shown.counter[GW_COUNT_STEALS_FAILED]++;

@@ -16,7 +16,7 @@ static void send_datagram(gw_node *node, const gw_action *action) {
     }
     uint8_t datagram[GW_DATAGRAM_BYTES];
     size_t length = gw_packet_seal(node->packets, action->bytes, action->length, datagram);
-    node->shown.counter[GW_COUNT_SENT_BYTES] += length;
+    node->shown.counter[GW_COUNT_CONTROL_SENT] += length;
     gw_udp_send(node->udp, &action->addr, datagram, length);
 }
 
@@ -33,9 +33,9 @@ static void want_link(gw_node *node, const gw_action *action) {
 
 static void send_message(gw_node *node, const gw_action *action) {
     gw_err err;
-    node->shown.counter[GW_COUNT_SENT_BYTES] += action->length;
-    if (!gw_links_send(node->links, &action->peer, action->bytes, action->length, &err) &&
-        err.code != GW_E_NOTFOUND)
+    if (gw_links_send(node->links, &action->peer, action->bytes, action->length, &err))
+        node->shown.counter[GW_COUNT_CONTROL_SENT] += action->length;
+    else if (err.code != GW_E_NOTFOUND)
         gw_log(GW_WARN, "node", "message: %s", err.text);
 }
 
@@ -134,6 +134,7 @@ static void install(gw_node *node, const gw_view *view) {
 static void begin_step(gw_node *node, const gw_action *action) {
     GW_CHECK(!atomic_load(&node->reduction.underway));
     node->step = action->step;
+    if (node->shown.step_ns == 0) node->shown.step_ns = gw_now_ns(); /* waiting for peers is no step's time */
     gw_workers_begin_step(node->workers, action->step);
 }
 

@@ -59,7 +59,10 @@ bool gw_node_fetch(gw_node *node, const gw_peer_id *peer, const gw_hash *name, v
     pthread_cond_destroy(&f.changed);
     pthread_mutex_destroy(&f.lock);
     *length = f.result.value;
-    if (f.result.status == GW_OP_OK) return true;
+    if (f.result.status == GW_OP_OK) {
+        atomic_fetch_add(&node->fetched_bytes, *length);
+        return true;
+    }
     char text[GW_SHORT_TEXT];
     gw_code code = f.result.status == GW_OP_NOTFOUND ? GW_E_NOTFOUND : GW_E_PEER;
     return gw_fail(err, code, "fetch from %s: %s", gw_peer_id_short(peer, text),
@@ -156,7 +159,7 @@ static bool provide(void *context, const gw_peer_id *asker, const gw_hash *name,
 }
 
 static void provided(void *context, const void *bytes, uint64_t length) {
-    (void)context, (void)length;
+    atomic_fetch_add(&((gw_node *)context)->served_bytes, length);
     free((void *)(uintptr_t)bytes);
 }
 

@@ -38,7 +38,8 @@ typedef struct gw_reduction {
     uint32_t pending; /* collective calls that are not done */
     bool failed, aborted;
     gw_err err;
-    gw_peer_id suspect;   /* of a failure; zeros = not known */
+    gw_peer_id suspect; /* of a failure; zeros = not known */
+    uint64_t sent_bytes, received_bytes;
     atomic_bool stop;     /* the brain froze: end soon */
     atomic_bool underway; /* from the action to its mail */
 } gw_reduction;
@@ -124,6 +125,7 @@ typedef struct gw_node {
     gw_view view;  /* installed */
     uint64_t step; /* that was begun last */
     gw_reduction reduction;
+    _Atomic uint64_t fetched_bytes, served_bytes;
     gw_token frozen_token; /* FREEZE waits for the reduction's end; 0 = none */
     gw_work work;
     gw_shown shown;

@@ -13,12 +13,10 @@ static void received(void *context, const gw_addr *from, uint8_t *bytes, size_t 
     gw_peer_id sender;
     const uint8_t *body;
     size_t length;
-    node->shown.counter[GW_COUNT_RECEIVED_BYTES] += count;
+    node->shown.counter[GW_COUNT_CONTROL_RECEIVED] += count;
     if (gw_packet_open(node->packets, from, bytes, count, gw_now_ns(), &sender, &body, &length) !=
-        GW_PACKET_GOOD) {
-        node->shown.counter[GW_COUNT_PACKETS_DROPPED]++;
+        GW_PACKET_GOOD)
         return;
-    }
     gw_node_feed(
         node,
         &(gw_event){.kind = GW_EV_DATAGRAM, .peer = sender, .addr = *from, .bytes = body, .length = length});
@@ -50,7 +48,7 @@ static void link_down(void *context, const gw_peer_id *peer, gw_closed why, gw_f
 
 static void link_message(void *context, const gw_peer_id *peer, const uint8_t *bytes, size_t count) {
     gw_node *node = context;
-    node->shown.counter[GW_COUNT_RECEIVED_BYTES] += count;
+    node->shown.counter[GW_COUNT_CONTROL_RECEIVED] += count;
     gw_node_feed(node, &(gw_event){.kind = GW_EV_MESSAGE, .peer = *peer, .bytes = bytes, .length = count});
 }
 

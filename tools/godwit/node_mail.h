@@ -11,9 +11,9 @@ typedef struct gw_mailbox gw_mailbox;
 typedef struct gw_mail {
     struct gw_mail *next;
     gw_event event;
-    uint64_t ticket;     /* CLAIM: for gw_workers_grant */
-    uint64_t sent_bytes; /* REDUCED */
-    char text[500];      /* what event.text points to, when set by gw_mail_text */
+    uint64_t ticket;                              /* CLAIM: for gw_workers_grant */
+    uint64_t took_ns, sent_bytes, received_bytes; /* REDUCED */
+    char text[500];                               /* what event.text points to, when set by gw_mail_text */
     gw_set held, claimed;
     int64_t *slots;
     gw_hash *hashes;

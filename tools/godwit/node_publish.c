@@ -23,7 +23,7 @@ static double wall_clock(void) {
 static void step_done(gw_node *node, const gw_action *action) {
     gw_shown *shown = &node->shown;
     uint64_t now = gw_now_ns();
-    uint64_t took = now - (shown->step_ns ? shown->step_ns : shown->started_ns);
+    uint64_t took = shown->step_ns ? now - shown->step_ns : 0;
     uint64_t computed = gw_workers_done(node->workers);
     gw_phase phase;
     uint32_t shards = node->options->job->shards(node->job, action->step, &phase);
@@ -215,6 +215,12 @@ static void fill_brain(const gw_node *node, gw_node_snapshot *s) {
     s->checkpoint_step = status.checkpoint_step;
     s->counter[GW_COUNT_STEPS_REPAIRED] = status.steps_repaired;
     s->counter[GW_COUNT_SHARDS_REPAIRED] = status.shards_repaired;
+    s->counter[GW_COUNT_PROBES] = status.gossip.probes;
+    s->counter[GW_COUNT_PROBES_FAILED] = status.gossip.probes_failed;
+    s->counter[GW_COUNT_SUSPICIONS] = status.gossip.suspicions;
+    s->counter[GW_COUNT_REFUTATIONS] = status.gossip.refutations;
+    s->counter[GW_COUNT_PAUSES] = status.gossip.gaps;
+    s->health = status.gossip.health;
     fill_self(node, &status, s);
     fill_peers(node, s);
     qsort(s->peers, s->peer_count, sizeof s->peers[0], by_id);
@@ -255,6 +261,10 @@ void gw_node_publish(gw_node *node) {
     if (shown->checkpoint_ns) s->checkpoint_age_s = (double)(now - shown->checkpoint_ns) * 1e-9;
     memcpy(s->counter, shown->counter, sizeof s->counter);
     s->counter[GW_COUNT_WARNINGS] = gw_log_warnings();
+    s->counter[GW_COUNT_FETCHED] = atomic_load(&node->fetched_bytes);
+    s->counter[GW_COUNT_SERVED] = atomic_load(&node->served_bytes);
+    memcpy(s->packets, gw_packet_counts(node->packets), sizeof s->packets);
+    s->half_open = (uint32_t)gw_listener_half_open(node->listener);
     fill_payload(node, s);
     memcpy(s->checkpoints, shown->checkpoints, sizeof s->checkpoints);
     s->checkpoint_count = shown->checkpoint_count;

@@ -16,7 +16,7 @@ typedef struct reduce {
     int64_t slots[GW_SLOTS];
     gw_fence fence;
     gw_peer_id ids[GW_MAX_MEMBERS];
-    uint64_t sent_bytes;
+    uint64_t began_ns;
 } reduce;
 
 void gw_node_collective_done(void *context, const gw_collective_result *result) {
@@ -24,6 +24,8 @@ void gw_node_collective_done(void *context, const gw_collective_result *result) 
     pthread_mutex_lock(&reduction->lock);
     GW_CHECK(reduction->pending > 0);
     reduction->pending--;
+    reduction->sent_bytes += result->sent_bytes;
+    reduction->received_bytes += result->received_bytes;
     if (result->status == GW_COLLECTIVE_ABORTED) reduction->aborted = true;
     if (result->status == GW_COLLECTIVE_FAILED && !reduction->failed) {
         reduction->failed = true;
@@ -40,14 +42,12 @@ static bool enter(reduce *r, gw_segments send, gw_segments receive, bool floats,
     gw_collective_piece *pieces = calloc(send.count, sizeof *pieces);
     GW_CHECK(pieces != NULL && send.count == receive.count);
     uint32_t count = 0;
-    uint64_t elements = 0;
     for (uint32_t i = 0; i < send.count; i++) {
         GW_CHECK(send.list[i].count == receive.list[i].count &&
                  send.list[i].is_float == receive.list[i].is_float);
         if (send.list[i].is_float != floats || send.list[i].count == 0) continue;
         pieces[count++] = (gw_collective_piece){
             .in = send.list[i].data, .out = receive.list[i].data, .count = send.list[i].count};
-        elements += send.list[i].count;
     }
     gw_collective_call call = {
         .tag = {.fence = r->fence, .step = r->step, .attempt = r->attempt, .bucket = floats ? 1 : 0},
@@ -61,9 +61,6 @@ static bool enter(reduce *r, gw_segments send, gw_segments receive, bool floats,
         .token = r->token,
     };
     bool good = true;
-    /* What a ring sends: each element 2 (n - 1) / n times. */
-    r->sent_bytes +=
-        elements * (floats ? sizeof(float) : sizeof(int64_t)) * 2 * (r->members - 1) / r->members;
     if (count > 0) {
         pthread_mutex_lock(&node->reduction.lock);
         node->reduction.pending++;
@@ -138,7 +135,9 @@ static void run_reduce(void *context) {
     gw_verdict verdict = {0};
     gw_err err = {0};
     mail->event.outcome = atomic_load(&node->reduction.stop) ? GW_ABORTED : reduce_all(r, &verdict, &err);
-    mail->sent_bytes = r->sent_bytes;
+    mail->took_ns = gw_now_ns() - r->began_ns;
+    mail->sent_bytes = node->reduction.sent_bytes;
+    mail->received_bytes = node->reduction.received_bytes;
     if (mail->event.outcome == GW_DONE) {
         mail->event.coverage_ok = verdict.coverage_ok;
         mail->event.fingerprint_ok = verdict.fingerprint_ok;
@@ -173,11 +172,13 @@ void gw_node_reduce(gw_node *node, const gw_action *action) {
                   .attempt = action->attempt,
                   .members = node->view.count,
                   .rank = (uint32_t)rank,
+                  .began_ns = gw_now_ns(),
                   .fence = {.epoch = node->view.epoch, .view = node->view.name}};
     memcpy(r->slots, action->slots, sizeof r->slots);
     for (uint32_t i = 0; i < node->view.count; i++) r->ids[i] = node->view.members[i].id;
     node->reduction.failed = node->reduction.aborted = false;
     node->reduction.suspect = (gw_peer_id){0};
+    node->reduction.sent_bytes = node->reduction.received_bytes = 0;
     atomic_store(&node->reduction.stop, false);
     atomic_store(&node->reduction.underway, true);
     gw_helper_give(node->compute, run_reduce, r);

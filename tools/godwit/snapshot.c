@@ -20,11 +20,20 @@ static const gw_counter_info infos[GW_COUNTERS] = {
     [GW_COUNT_CHECKPOINTS] = {"checkpoints", "Checkpoints that became complete."},
     [GW_COUNT_CHECKPOINT_BYTES] = {"checkpoint_bytes", "Bytes of chunks written to this peer's disk."},
     [GW_COUNT_BAD_ELEMENTS] = {"bad_elements", "Elements that were not finite or out of range."},
-    [GW_COUNT_REDUCE_BYTES] = {"reduce_bytes", "Bytes sent in reductions."},
-    [GW_COUNT_SENT_BYTES] = {"sent_bytes", "Bytes sent, gossip and streams."},
-    [GW_COUNT_RECEIVED_BYTES] = {"received_bytes", "Bytes received, gossip and streams."},
-    [GW_COUNT_PACKETS_DROPPED] = {"packets_dropped",
-                                  "Gossip packets that were malformed, foreign, replayed or not authentic."},
+    [GW_COUNT_REDUCE_NS] = {"reduce_seconds", "Time in reductions, waiting for other members included.",
+                            1e-9},
+    [GW_COUNT_REDUCE_SENT] = {"reduce_sent_bytes", "Bytes of sums sent to other members."},
+    [GW_COUNT_REDUCE_RECEIVED] = {"reduce_received_bytes", "Bytes of sums received from other members."},
+    [GW_COUNT_CONTROL_SENT] = {"control_sent_bytes", "Bytes of gossip packets and control messages sent."},
+    [GW_COUNT_CONTROL_RECEIVED] = {"control_received_bytes",
+                                   "Bytes of gossip packets and control messages received."},
+    [GW_COUNT_FETCHED] = {"fetched_bytes", "Bytes of states and checkpoints fetched from other peers."},
+    [GW_COUNT_SERVED] = {"served_bytes", "Bytes of states and checkpoints given to other peers."},
+    [GW_COUNT_PROBES] = {"probes", "Peers probed by gossip."},
+    [GW_COUNT_PROBES_FAILED] = {"probes_failed", "Probes that were not answered in time."},
+    [GW_COUNT_SUSPICIONS] = {"suspicions", "Peers suspected to be dead."},
+    [GW_COUNT_REFUTATIONS] = {"refutations", "Suspicions of this peer that it refuted."},
+    [GW_COUNT_PAUSES] = {"pauses", "Times that this process did not run for long, stopped or starved."},
     [GW_COUNT_WARNINGS] = {"warnings", "Log lines of level warn and error."},
     [GW_COUNT_PAYLOAD_LOCAL_BYTES] = {"payload_local_bytes",
                                       "Bytes of shard payload that shards found in this peer's memory."},
@@ -38,6 +47,17 @@ static const gw_counter_info infos[GW_COUNTERS] = {
 const gw_counter_info *gw_counter_of(gw_counter counter) {
     GW_CHECK((unsigned)counter < GW_COUNTERS && infos[counter].name != NULL);
     return &infos[counter];
+}
+
+const char *gw_packet_drop_name(gw_packet_verdict verdict) {
+    static const char *const names[GW_PACKET_VERDICTS] = {
+        [GW_PACKET_GARBAGE] = "garbage",   [GW_PACKET_VERSIONED] = "version",
+        [GW_PACKET_FOREIGN] = "foreign",   [GW_PACKET_UNSEALED] = "not_sealed",
+        [GW_PACKET_SEALED] = "sealed",     [GW_PACKET_WRONG_KEY] = "wrong_key",
+        [GW_PACKET_REPLAYED] = "replayed", [GW_PACKET_OUTDATED] = "outdated",
+        [GW_PACKET_OWN] = "own",
+    };
+    return names[verdict];
 }
 
 struct gw_board {

@@ -6,6 +6,7 @@
 #include "core/err.h"
 #include "core/id.h"
 #include "core/view.h"
+#include "net/packet.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,13 +27,22 @@ typedef enum gw_counter {
     GW_COUNT_CHECKPOINTS,      /* checkpoints that became complete */
     GW_COUNT_CHECKPOINT_BYTES, /* bytes of chunks written to this peer's disk */
     GW_COUNT_BAD_ELEMENTS,     /* elements that were not finite or out of range */
-    GW_COUNT_REDUCE_BYTES,     /* bytes sent in reductions */
-    GW_COUNT_SENT_BYTES,       /* bytes sent, gossip and streams */
-    GW_COUNT_RECEIVED_BYTES,
-    GW_COUNT_PACKETS_DROPPED,     /* gossip packets that were malformed, foreign, replayed or not authentic */
-    GW_COUNT_WARNINGS,            /* log lines of level warn and error */
-    GW_COUNT_PAYLOAD_LOCAL_BYTES, /* shard payload found in this peer's memory by its shards */
-    GW_COUNT_PAYLOAD_READ_BYTES,  /* shard payload read from other peers */
+    GW_COUNT_REDUCE_NS,        /* time in reductions, waiting for other members included */
+    GW_COUNT_REDUCE_SENT,      /* bytes of sums, to and from other members */
+    GW_COUNT_REDUCE_RECEIVED,
+    GW_COUNT_CONTROL_SENT, /* bytes of gossip packets and control messages */
+    GW_COUNT_CONTROL_RECEIVED,
+    GW_COUNT_FETCHED, /* bytes of states and checkpoints, from and to other peers */
+    GW_COUNT_SERVED,
+    GW_COUNT_PROBES, /* gossip: peers probed; not answered in time; suspected; suspicions of this peer refuted
+                      */
+    GW_COUNT_PROBES_FAILED,
+    GW_COUNT_SUSPICIONS,
+    GW_COUNT_REFUTATIONS,
+    GW_COUNT_PAUSES,               /* times that this process did not run for long */
+    GW_COUNT_WARNINGS,             /* log lines of level warn and error */
+    GW_COUNT_PAYLOAD_LOCAL_BYTES,  /* shard payload found in this peer's memory by its shards */
+    GW_COUNT_PAYLOAD_READ_BYTES,   /* shard payload read from other peers */
     GW_COUNT_PAYLOAD_READS_FAILED, /* blocks that a peer should have had and did not give */
     GW_COUNT_PAYLOAD_WRITTEN,      /* blocks of shard payload that the job wrote here */
     GW_COUNT_PAYLOAD_WAITED_MS,    /* that workers waited for payload */
@@ -42,9 +52,12 @@ typedef enum gw_counter {
 typedef struct gw_counter_info {
     const char *name; /* "shards_stolen": JSON key; the metric is godwit_<name>_total */
     const char *help; /* one sentence */
+    double unit;      /* what is shown = the count x this; 0 = the count itself */
 } gw_counter_info;
 
 const gw_counter_info *gw_counter_of(gw_counter counter);
+/* Why a packet was dropped, in a word: "wrong_key"; NULL when it was not. */
+const char *gw_packet_drop_name(gw_packet_verdict verdict);
 
 typedef struct gw_snapshot_peer {
     gw_peer_id id;
@@ -97,6 +110,9 @@ typedef struct gw_node_snapshot {
     double checkpoint_age_s;  /* since it became complete */
 
     uint64_t counter[GW_COUNTERS];
+    uint64_t packets[GW_PACKET_VERDICTS];      /* gossip packets that came, by what was made of them */
+    uint32_t health;                           /* of the gossip: 0 = good, 8 = this peer is very slow */
+    uint32_t half_open;                        /* connections that have not said yet who they are */
     gw_snapshot_peer peers[GW_SNAPSHOT_PEERS]; /* this peer and every other that it knows, by id */
     uint32_t peer_count;
     gw_snapshot_checkpoint checkpoints[GW_SNAPSHOT_CHECKPOINTS]; /* newest first */

@@ -54,6 +54,8 @@ static void set_run(json_t *root, const gw_node_snapshot *s) {
     gw_json_u64(root, "fingerprint", s->fingerprint);
     gw_json_text(root, "report", s->report);
     gw_json_count(root, "rss_bytes", s->rss_bytes);
+    gw_json_count(root, "gossip_health", s->health);
+    gw_json_count(root, "half_open", s->half_open);
     gw_json_step(root, "checkpoint_step", s->checkpoint_step);
     gw_json_real(root, "checkpoint_age_s", s->checkpoint_age_s);
 }
@@ -62,13 +64,23 @@ char *gw_snapshot_json(const gw_node_snapshot *snapshot) {
     json_t *root = json_object(), *counters = json_object();
     json_t *peers = json_array(), *checkpoints = json_array();
     set_run(root, snapshot);
-    for (int i = 0; i < GW_COUNTERS; i++)
-        gw_json_count(counters, gw_counter_of((gw_counter)i)->name, snapshot->counter[i]);
+    json_t *dropped = json_object();
+    for (int i = 0; i < GW_COUNTERS; i++) {
+        const gw_counter_info *info = gw_counter_of((gw_counter)i);
+        if (info->unit == 0)
+            gw_json_count(counters, info->name, snapshot->counter[i]);
+        else
+            gw_json_real(counters, info->name, (double)snapshot->counter[i] * info->unit);
+    }
+    for (int i = 0; i < GW_PACKET_VERDICTS; i++)
+        if (gw_packet_drop_name((gw_packet_verdict)i) != NULL)
+            gw_json_count(dropped, gw_packet_drop_name((gw_packet_verdict)i), snapshot->packets[i]);
     for (uint32_t i = 0; i < snapshot->peer_count; i++)
         json_array_append_new(peers, peer_object(&snapshot->peers[i]));
     for (uint32_t i = 0; i < snapshot->checkpoint_count; i++)
         json_array_append_new(checkpoints, checkpoint_object(&snapshot->checkpoints[i]));
     json_object_set_new(root, "counters", counters);
+    json_object_set_new(root, "packets_dropped", dropped);
     json_object_set_new(root, "peers", peers);
     json_object_set_new(root, "checkpoints", checkpoints);
     char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(12));

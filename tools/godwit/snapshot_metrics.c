@@ -65,6 +65,28 @@ static void peers(FILE *out, const gw_node_snapshot *s) {
     }
 }
 
+static void counters(FILE *out, const gw_node_snapshot *s) {
+    for (int i = 0; i < GW_COUNTERS; i++) {
+        const gw_counter_info *counter = gw_counter_of((gw_counter)i);
+        char name[64];
+        snprintf(name, sizeof name, "%s_total", counter->name);
+        metric(out, name, "counter", counter->help);
+        if (counter->unit == 0)
+            fprintf(out, "godwit_%s %" PRIu64 "\n", name, s->counter[i]);
+        else
+            fprintf(out, "godwit_%s %.15g\n", name, (double)s->counter[i] * counter->unit);
+    }
+}
+
+static void packets(FILE *out, const gw_node_snapshot *s) {
+    metric(out, "packets_dropped_total", "counter", "Gossip packets that were dropped, by reason.");
+    for (int i = 0; i < GW_PACKET_VERDICTS; i++) {
+        const char *reason = gw_packet_drop_name((gw_packet_verdict)i);
+        if (reason != NULL)
+            fprintf(out, "godwit_packets_dropped_total{reason=\"%s\"} %" PRIu64 "\n", reason, s->packets[i]);
+    }
+}
+
 static void state(FILE *out, const gw_node_snapshot *s) {
     bool leads = gw_peer_id_equal(&s->self, &s->leader) && s->members > 0;
     gauge(out, "healthy", "1 while this peer takes part or is about to.", s->healthy);
@@ -78,6 +100,8 @@ static void state(FILE *out, const gw_node_snapshot *s) {
     gauge(out, "flock_shards_per_second", "Shards that the whole flock computes a second.", s->shards_per_s);
     gauge(out, "workers", "Worker threads of this peer.", s->workers);
     gauge(out, "resident_memory_bytes", "Resident memory of this process.", (double)s->rss_bytes);
+    gauge(out, "gossip_health", "0 = gossip is answered in time, 8 = this peer is very slow.", s->health);
+    gauge(out, "half_open_connections", "Connections that have not said yet who they are.", s->half_open);
     if (s->checkpoint_step == UINT64_MAX) return;
     gauge(out, "checkpoint_step", "Step of the newest complete checkpoint.", (double)s->checkpoint_step);
     gauge(out, "checkpoint_age_seconds", "Since it became complete.", s->checkpoint_age_s);
@@ -92,13 +116,8 @@ char *gw_snapshot_metrics(const gw_node_snapshot *snapshot) {
     state(out, snapshot);
     peers(out, snapshot);
     report(out, snapshot);
-    for (int i = 0; i < GW_COUNTERS; i++) {
-        const gw_counter_info *counter = gw_counter_of((gw_counter)i);
-        char name[64];
-        snprintf(name, sizeof name, "%s_total", counter->name);
-        metric(out, name, "counter", counter->help);
-        fprintf(out, "godwit_%s %" PRIu64 "\n", name, snapshot->counter[i]);
-    }
+    counters(out, snapshot);
+    packets(out, snapshot);
     fclose(out);
     return text;
 }

@@ -1,0 +1,125 @@
+/* What a peer counts, compared with what the other side counts and with what the job is. */
+#include "lab.h"
+
+#include "tools/godwit/control.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 30, SHARDS = 24, STATE_BYTES = 1 << 20 };
+#define JOB                                                                                                  \
+    "synthetic --shards 24 --shard-ms 1 --state-bytes 1m --workers 1 --checkpoint-every 10 --replicas 2"
+
+static uint64_t count(const json_t *status, const char *name) {
+    const json_t *value = json_object_get(json_object_get(status, "counters"), name);
+    cr_assert(json_is_integer(value), "no counter %s", name);
+    return (uint64_t)json_integer_value(value);
+}
+
+/* What `godwit status --json` says once so many steps are counted: it is published a little after the events.
+ */
+static json_t *status_after(lab *l, const lab_peer *peer, uint64_t steps) {
+    for (;;) {
+        gw_err err;
+        char *text = gw_control_ask(peer->dir, "status", &err);
+        cr_assert_not_null(text, "%s", err.text);
+        json_t *object = json_loads(text, 0, NULL);
+        cr_assert_not_null(object, "%s", text);
+        free(text);
+        if (count(object, "steps") >= steps) return object;
+        json_decref(object);
+        lab_pump(l);
+    }
+}
+
+/* What one peer counts at two moments, and the other, between them, under another name: the same, but for
+ * what was on its way or not published yet. */
+static void expect_agree(const json_t *before, const json_t *other, const json_t *after, const char *name,
+                         const char *others_name) {
+    uint64_t least = count(before, name), most = count(after, name), is = count(other, others_name);
+    cr_expect_gt(least, 0, "%s", name);
+    cr_expect(is > least / 2 && is < most + most / 2, "%s: %lu to %lu, but the other's %s: %lu", name, least,
+              most, others_name, is);
+}
+
+/* No counter falls. */
+static void expect_rising(const json_t *before, const json_t *after) {
+    const char *name;
+    json_t *value;
+    json_object_foreach(json_object_get(before, "counters"), name, value) {
+        const json_t *later = json_object_get(json_object_get(after, "counters"), name);
+        cr_expect_geq(json_number_value(later), json_number_value(value), "%s", name);
+    }
+}
+
+static void check_job(const json_t *own) {
+    uint64_t steps = count(own, "steps"), sent = count(own, "reduce_sent_bytes");
+    /* The sum of a step, an eighth of the state, crosses once or twice, with what peers decide with. */
+    cr_expect(sent >= STATE_BYTES / 8 * steps && sent < STATE_BYTES * steps, "%lu bytes in %lu steps", sent,
+              steps);
+    double seconds = json_real_value(json_object_get(json_object_get(own, "counters"), "reduce_seconds"));
+    cr_expect(seconds > 0 && seconds < json_number_value(json_object_get(own, "uptime_s")));
+    cr_expect_geq(count(own, "checkpoint_bytes"), STATE_BYTES);
+    cr_expect_geq(count(own, "checkpoints"), 1);
+    cr_expect_eq(count(own, "views"), 1);
+    cr_expect_gt(count(own, "probes"), 0);
+    cr_expect_eq(count(own, "fetched_bytes"), 0);
+    cr_expect_eq(count(own, "bad_elements"), 0);
+}
+
+Test(counters, agree_with_the_other_peers_and_with_the_job) {
+    lab *l = lab_open();
+    lab_peer *peers[2];
+    lab_flock(l, 2, JOB, peers);
+    for (int i = 0; i < 2; i++) lab_wait_event(l, peers[i], "checkpoint");
+    json_t *before = status_after(l, peers[0], STEPS), *other = status_after(l, peers[1], STEPS),
+           *after = status_after(l, peers[0], count(other, "steps") + 1);
+    expect_rising(before, after);
+    expect_agree(before, other, after, "reduce_sent_bytes", "reduce_received_bytes");
+    expect_agree(before, other, after, "reduce_received_bytes", "reduce_sent_bytes");
+    expect_agree(before, other, after, "control_sent_bytes", "control_received_bytes");
+    expect_agree(before, other, after, "control_received_bytes", "control_sent_bytes");
+    check_job(after);
+    check_job(other);
+    json_decref(before);
+    json_decref(other);
+    json_decref(after);
+    for (int i = 0; i < 2; i++) lab_kill(l, peers[i]);
+    lab_close(l);
+}
+
+/* Who comes later fetches the state from the others, and these count what they gave. */
+Test(counters, a_state_that_is_fetched_is_counted_on_both_sides) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    lab_flock(l, 2, JOB, peers);
+    lab_wait_step(l, peers[0], 3);
+    peers[2] = lab_start(l, "late", peers[0], JOB);
+    lab_wait_event(l, peers[2], "step");
+    json_t *late = status_after(l, peers[2], 2);
+    cr_expect_geq(count(late, "fetched_bytes"), STATE_BYTES);
+    json_decref(late);
+    uint64_t served = 0;
+    for (int i = 0; i < 2; i++) {
+        json_t *donor = status_after(l, peers[i], lab_number(lab_last(peers[2], "step"), "step"));
+        served += count(donor, "served_bytes");
+        json_decref(donor);
+    }
+    cr_expect_geq(served, STATE_BYTES);
+    for (int i = 0; i < 3; i++) lab_kill(l, peers[i]);
+    lab_close(l);
+}
+
+/* The time of a step is not that of waiting for peers before the first. */
+Test(counters, waiting_for_peers_is_no_steps_time) {
+    lab *l = lab_open();
+    lab_peer *peers[2];
+    lab_flock(l, 2, JOB, peers);
+    const json_t *step = lab_wait_event(l, peers[0], "step"), *view = lab_last(peers[0], "view");
+    double since_view =
+        json_number_value(json_object_get(step, "time")) - json_number_value(json_object_get(view, "time"));
+    cr_expect_leq(json_number_value(json_object_get(step, "ms")) * 1e-3, since_view + 0.001);
+    for (int i = 0; i < 2; i++) lab_kill(l, peers[i]);
+    lab_close(l);
+}
