@@ -2,7 +2,7 @@
 
 usage: bench.py GODWIT [quick] [TABLE...]
 
-Tables: hashes mnist recovery silence false-deaths churn slow micro checkpoint memory (default: all).
+Tables: hashes mnist recovery silence false-deaths churn slow micro checkpoint memory rdma (default: all).
 quick: fewer repetitions and shorter runs.
 """
 
@@ -17,20 +17,10 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from flock import Flock, Trouble, run_alone  # noqa: E402
+from rdma_bench import rdma  # noqa: E402
+from tables import median, row, table  # noqa: E402
 
 PATIENCE_S = 120
-
-
-def table(title):
-    print(f"\n== {title}", flush=True)
-
-
-def row(what, measured, reach=""):
-    print(f"{what:<44} {measured:>20}  {reach}", flush=True)
-
-
-def median(values):
-    return statistics.median(values) if values else float("nan")
 
 
 def flock_of(binary, job, count, extra=()):
@@ -397,6 +387,7 @@ TABLES = {
     "micro": micro,
     "checkpoint": checkpoint,
     "memory": memory,
+    "rdma": rdma,
 }
 
 
