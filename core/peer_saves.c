@@ -223,11 +223,13 @@ static void all_answered(gw_peer *p) {
     bool known = gw_set_count(&s->known) == s->known.size,
          durable = gw_set_count(&s->durable) == s->durable.size;
     if (!known || (!durable && !s->final)) {
-        gw_peer_say(p, GW_WARN,
-                    "the checkpoint of step %" PRIu64
-                    " is given up: %u of its %u chunks could be stored by nobody; "
-                    "the last complete one stays",
-                    s->step, s->durable.size - gw_set_count(&s->durable), s->durable.size);
+        if (!p->given_up_said)
+            gw_peer_say(p, GW_WARN,
+                        "the checkpoint of step %" PRIu64
+                        " is given up: %u of its %u chunks could be stored by nobody; "
+                        "the last complete one stays, and nothing is said until another is complete",
+                        s->step, s->durable.size - gw_set_count(&s->durable), s->durable.size);
+        p->given_up_said = true;
         if (!s->final)
             gw_saves_free(s);
         else
@@ -327,6 +329,7 @@ void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root) {
 static void note_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
     gw_saves_resumed(p, step, root); /* whoever starts again starts from here */
     p->late_saves = 0;
+    p->given_up_said = false;
     if (!p->unwritable) retain(p);
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_CHECKPOINT, " ");
     notice->step = step;
@@ -396,6 +399,23 @@ static void cannot_write(gw_peer *p) {
     p->write_again_ns = p->now + gw_peer_ms(p, WRITE_AGAIN_MS);
 }
 
+/* Once: the disk is tried again every minute, and may stay full for days. */
+static void say_unwritable(gw_peer *p, const gw_event *event) {
+    if (p->unwritable_said) return;
+    p->unwritable_said = true;
+    gw_peer_say(
+        p, GW_WARN,
+        "checkpoints cannot be written here: %s; the run goes on, others keep its share, and this disk "
+        "is tried again every minute",
+        event->text == NULL ? "no reason given" : event->text);
+}
+
+static void say_writable(gw_peer *p) {
+    if (!p->unwritable_said) return;
+    p->unwritable_said = false;
+    gw_peer_say(p, GW_INFO, "checkpoints can be written here again");
+}
+
 /* The outcome of this peer's part: its chunks, or (with no hashes) none of them. */
 static void tell_stored(gw_peer *p, const gw_hash *hashes, uint32_t count) {
     gw_save *s = &p->save;
@@ -439,9 +459,7 @@ void gw_saves_stored(gw_peer *p, const gw_event *event) {
     bool failed = event->outcome != GW_DONE;
     if (failed && !p->unwritable) {
         cannot_write(p);
-        gw_peer_say(p, GW_WARN,
-                    "checkpoints cannot be written here: %s; the run goes on, others keep its share",
-                    event->text == NULL ? "no reason given" : event->text);
+        say_unwritable(p, event);
         if (p->step == s->step && !p->applying) { /* the state is still there: others may need the hashes */
             store_chunks(p, true);
             return;
@@ -459,8 +477,9 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
     s->manifest_token = 0;
     if (event->outcome != GW_DONE) {
         cannot_write(p);
-        gw_peer_say(p, GW_WARN, "the manifest of step %" PRIu64 " cannot be written here: %s", s->step,
-                    event->text == NULL ? "no reason given" : event->text);
+        say_unwritable(p, event);
+    } else if (!p->unwritable) {
+        say_writable(p);
     }
     s->own_unrecorded = event->outcome != GW_DONE || s->unwritten;
     s->incomplete |= s->own_unrecorded; /* when the leader goes on all the same, nobody could write it */

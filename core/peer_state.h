@@ -237,6 +237,8 @@ struct gw_peer {
     uint32_t kept_count;
     bool want_save, want_stop, leaving, unwritable, end_sent;
     uint64_t write_again_ns; /* while unwritable */
+    bool unwritable_said;    /* until something was written again */
+    bool given_up_said;      /* a checkpoint was given up, and none is complete since */
     uint32_t late_saves;     /* checkpoints in a row that took too long */
     bool member_unwritable[GW_MAX_MEMBERS];
     uint32_t final_failures; /* final checkpoints in a row that nobody could hash */

@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,6 +82,27 @@ Test(bad_input, a_full_disk_stops_checkpoints_and_not_the_run) {
     lab_wait(l, peer, has_text, "is not saved", "a warning that the end is not saved");
     cr_expect_null(lab_last(peer, "checkpoint"), "nothing was saved");
     cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC), hash);
+    lab_close(l);
+}
+
+static uint32_t warnings_with(const lab_peer *peer, const char *part) {
+    uint32_t count = 0;
+    for (size_t i = 0; i < json_array_size(peer->events); i++) {
+        const json_t *event = json_array_get(peer->events, i);
+        count +=
+            strcmp(lab_text(event, "event"), "warning") == 0 && strstr(lab_text(event, "text"), part) != NULL;
+    }
+    return count;
+}
+
+Test(bad_input, a_full_disk_is_told_once) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC " --checkpoint-every 2");
+    lab_wait_event(l, peer, "checkpoint");
+    fill_disk(peer);
+    lab_state(l, peer, "done");
+    cr_expect_eq(warnings_with(peer, strerror(EFBIG)), 1, "why, once");
+    cr_expect_eq(warnings_with(peer, "is given up"), 1);
     lab_close(l);
 }
 

@@ -104,6 +104,26 @@ static void work(flock *f, uint32_t i) {
     post(f, i, 1000, (gw_event){.kind = GW_EV_DRY, .tag = word.tag});
 }
 
+/* ---- what it says
+ * -------------------------------------------------------------------------------------------------- */
+
+static void keep_said(flock_peer *p, const char *text) {
+    size_t length = strlen(text);
+    p->said = realloc(p->said, p->said_length + length + 2);
+    cr_assert_not_null(p->said);
+    memcpy(p->said + p->said_length, text, length);
+    memcpy(p->said + p->said_length + length, "\n", 2);
+    p->said_length += length + 1;
+}
+
+uint32_t flock_said(const flock *f, uint32_t i, const char *part) {
+    uint32_t count = 0;
+    for (const char *at = f->peers[i].said; at != NULL && (at = strstr(at, part)) != NULL;
+         at = strchr(at, '\n'))
+        count++;
+    return count;
+}
+
 /* ---- actions
  * -------------------------------------------------------------------------------------------------------- */
 
@@ -503,9 +523,9 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         p->retained = a->count;
         break;
     case GW_ACT_LOG:
+        keep_said(p, a->text);
         if (getenv("FLOCK_TALKS") != NULL)
-            fprintf(stderr, "%9.3f ms  peer %u: %s\n", (double)f->now / 1e6, i,
-                    a->text == NULL ? "" : a->text);
+            fprintf(stderr, "%9.3f ms  peer %u: %s\n", (double)f->now / 1e6, i, a->text);
         break;
     }
 }
@@ -678,6 +698,7 @@ void flock_close(flock *f) {
         gw_set_free(&f->peers[i].stored);
         gw_set_free(&f->peers[i].saved_chunks);
         free(f->peers[i].record);
+        free(f->peers[i].said);
     }
     for (uint32_t k = 0; k < f->queued; k++) free_event(&f->queue[k]);
     free(f->queue);

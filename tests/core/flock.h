@@ -33,6 +33,8 @@ typedef struct flock_peer {
     size_t record_length;
     bool linked[FLOCK_MOST];
     bool stopped; /* SIGSTOP: all that happens to it waits */
+    char *said;   /* its log lines */
+    size_t said_length;
     bool finished;
     gw_finish finish;
     char finish_text[600];
@@ -113,6 +115,8 @@ bool flock_at_step_5(const flock *f);
 /* Who leads, as the first running peer with a view sees it. */
 uint32_t flock_leader(const flock *f);
 gw_peer_status flock_status(const flock *f, uint32_t i);
+/* How many of its log lines have this in them. */
+uint32_t flock_said(const flock *f, uint32_t i, const char *part);
 /* How many have finished in this way. */
 uint32_t flock_finished(const flock *f, gw_finish finish);
 /* All that run have finished the whole job with the right state, and they are at least so many. */

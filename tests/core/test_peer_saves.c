@@ -74,6 +74,40 @@ Test(peer_saves, a_disk_too_slow_for_the_interval_completes_checkpoints_all_the_
     flock_close(&f);
 }
 
+static bool at_step_20(const flock *f) {
+    return f->peers[0].step >= 20;
+}
+
+static bool at_step_40(const flock *f) {
+    return f->peers[0].step >= 40;
+}
+
+static void expect_said(const flock *f, uint32_t full, uint32_t given_up, uint32_t again) {
+    cr_assert_eq(flock_said(f, 0, "cannot be written here"), full);
+    cr_assert_eq(flock_said(f, 0, "is given up"), given_up);
+    cr_assert_eq(flock_said(f, 0, "can be written here again"), again);
+}
+
+/* Full for minutes, with room for minutes, full again: each change is told, and nothing else. */
+Test(peer_saves, a_full_disk_is_told_once_until_it_has_room_again) {
+    flock f;
+    flock_open(&f, 1, 1, 60, GW_QUORUM_ANY);
+    f.checkpoint_steps = 1;
+    f.peers[0].seal_ns = UINT64_C(20000000000);
+    f.peers[0].disk_full = true;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, at_step_20, MOST_EVENTS));
+    expect_said(&f, 1, 1, 0);
+    f.peers[0].disk_full = false;
+    cr_assert(flock_run(&f, at_step_40, MOST_EVENTS));
+    cr_assert_gt(f.peers[0].checkpoints, 10);
+    expect_said(&f, 1, 1, 1);
+    f.peers[0].disk_full = true;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    expect_said(&f, 2, 2, 1);
+    flock_close(&f);
+}
+
 /* ---- resuming ---- */
 
 Test(peer_saves, a_job_that_stopped_itself_is_not_resumed_past_its_end) {

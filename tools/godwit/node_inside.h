@@ -128,6 +128,7 @@ typedef struct gw_node {
     _Atomic uint64_t fetched_bytes, served_bytes;
     gw_token frozen_token; /* FREEZE waits for the reduction's end; 0 = none */
     gw_work work;
+    bool record_fails; /* the disk helper's: the record could not be written last time */
     gw_shown shown;
 
     /* The end. */

@@ -29,6 +29,7 @@ struct gw_saver {
     gw_ckpt_writer *writer;
     pthread_mutex_t lock;
     pending *first, **end; /* in the order submitted */
+    bool retain_fails;     /* the writer thread's */
     bool has_open;
     uint64_t open_step; /* the checkpoint whose chunks are pinned, and have no manifest yet */
 };
@@ -94,11 +95,17 @@ static void say_manifest(gw_saver *saver, gw_token token, const gw_hash *root, c
     gw_mailbox_post(saver->options.mail, mail);
 }
 
+/* Of the writer's jobs the only one that the brain does not hear of. Said when it begins to fail. */
+static void say_retained(gw_saver *saver, const gw_err *err) {
+    bool fails = err && err->code != GW_E_ABORTED;
+    if (fails && !saver->retain_fails)
+        gw_log(GW_WARN, "checkpoint", "old checkpoints cannot be deleted: %s", err->text);
+    saver->retain_fails = fails;
+}
+
 /* On the writer's thread. */
 static void writer_done(void *context, const gw_ckpt_done *done) {
     gw_saver *saver = context;
-    if (done->err && done->err->code != GW_E_ABORTED)
-        gw_log(GW_WARN, "checkpoint", "%s; the run goes on, the last good checkpoint stays", done->err->text);
     pending what;
     switch (done->kind) {
     case GW_CKPT_SNAPSHOT:
@@ -112,7 +119,9 @@ static void writer_done(void *context, const gw_ckpt_done *done) {
         say_manifest(saver, what.token, &what.root, done->err);
         break;
     case GW_CKPT_PUT:
+        break;
     case GW_CKPT_RETAIN:
+        say_retained(saver, done->err);
         break;
     }
 }
