@@ -2,219 +2,28 @@
 
 #include "core/check.h"
 #include "core/log.h"
-#include "net/onesided.h"
-#include "net/tcp_channel.h"
+#include "net/fabric_inside.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    STREAM_WORDS = 0,
-    STREAM_BULK = 1,
-    FIRST_LANE = 2,
-    STREAMS = FIRST_LANE + GW_FABRIC_LANES,
-    BULK_WINDOW = 8, /* pieces in flight: 2 MiB cover 10 Gbit/s at 1.6 ms */
-};
+enum { BULK_WINDOW = 8 /* pieces in flight: 2 MiB cover 10 Gbit/s at 1.6 ms */ };
 
-/* A peer's link, or the streams of one to be. */
-typedef struct peer_links {
-    struct peer_links *next;
-    gw_peer_id peer;
-    gw_data_link *link; /* stands, or NULL */
-    uint64_t attempt;   /* that `waiting` belong to */
-    bool dialled;       /* by us: attempts of both sides are told apart */
-    uint32_t waiting_count;
-    gw_detached waiting[STREAMS]; /* fd -1: not in yet */
-} peer_links;
-
-typedef struct fabric {
-    gw_transport base; /* first */
-    gw_transport_events events;
-    uint32_t streams;
-    gw_lane_thread *lanes[STREAMS]; /* by stream number */
-    gw_onesided *words, *bulk;
-    gw_provider *provider;
-    gw_regions regions;          /* changed inside the gates of both one-sided lanes */
-    pthread_mutex_t change_lock; /* one change of regions or fence at a time */
-    pthread_mutex_t links_lock;
-    peer_links *links;
-    uint64_t link_numbers;
-} fabric;
-
-static fabric *fabric_of(gw_transport *transport) {
-    return (fabric *)transport;
-}
-
-/* What its users call the lane of a stream. */
-static uint32_t lane_number(uint32_t stream) {
-    return stream < FIRST_LANE ? stream : stream - FIRST_LANE;
-}
-
-static uint32_t payload_most(uint32_t stream) {
-    if (stream == STREAM_WORDS) return GW_SMALL_BYTES;
-    return stream == STREAM_BULK ? GW_PIECE_BYTES : GW_LANE_PAYLOAD;
-}
-
-/* ---- links ---- */
-
-static void wake_all(fabric *f) {
-    for (uint32_t i = 0; i < f->streams; i++) gw_lane_thread_wake(f->lanes[i]);
-}
-
-static peer_links *find_links(fabric *f, const gw_peer_id *peer) {
-    for (peer_links *l = f->links; l != NULL; l = l->next)
-        if (gw_peer_id_equal(&l->peer, peer)) return l;
-    return NULL;
-}
-
-static void drop_waiting(peer_links *links) {
-    for (uint32_t i = 0; i < STREAMS; i++)
-        if (links->waiting[i].fd >= 0) gw_detached_close(&links->waiting[i]);
-    links->waiting_count = 0;
-}
-
-/* Takes the link away from its peer; the lanes must be woken. */
-static void end_link(peer_links *links) {
-    if (links->link == NULL) return;
-    atomic_store(&links->link->ended, true);
-    gw_data_link_forget(links->link);
-    links->link = NULL;
-}
-
-static void on_broken(void *context, gw_data_link *link, const gw_err *why) {
-    fabric *f = context;
-    pthread_mutex_lock(&f->links_lock);
-    peer_links *links = find_links(f, &link->peer);
-    /* Not the first: another stream of it broke earlier, or it was ended on purpose. */
-    if (links != NULL && links->link == link) {
-        end_link(links);
-        wake_all(f);
-        if (f->events.link_down != NULL)
-            f->events.link_down(f->events.context, &link->peer, link->number, why);
-    }
-    pthread_mutex_unlock(&f->links_lock);
-}
-
-uint64_t gw_fabric_stream_word(uint64_t attempt, uint32_t number, uint32_t streams) {
-    GW_CHECK(attempt < (uint64_t)1 << 48 && number < streams && streams <= STREAMS);
-    return attempt << 16 | (uint64_t)streams << 8 | number;
-}
-
-static peer_links *links_for(fabric *f, const gw_peer_id *peer) {
-    peer_links *links = find_links(f, peer);
-    if (links != NULL) return links;
-    links = calloc(1, sizeof *links);
-    if (links == NULL) return NULL;
-    links->peer = *peer;
-    for (uint32_t i = 0; i < STREAMS; i++) links->waiting[i].fd = -1;
-    links->next = f->links;
-    f->links = links;
-    return links;
-}
-
-/* All streams are in: makes them a link. */
-static bool establish(fabric *f, peer_links *links, gw_err *err) {
-    gw_data_link *link = calloc(1, sizeof *link);
-    if (link == NULL) {
-        drop_waiting(links);
-        return gw_fail(err, GW_E_NOMEM, "net/fabric: no memory for a link");
-    }
-    link->peer = links->peer;
-    link->number = ++f->link_numbers;
-    atomic_init(&link->references, 1);
-    end_link(links);
-    wake_all(f); /* the older link goes down before the new one comes up */
-    links->link = link;
-    bool done = true;
-    for (uint32_t i = 0; i < f->streams && done; i++) {
-        gw_channel *channel =
-            gw_tcp_channel_open(&links->waiting[i], lane_number(i), link->number, payload_most(i), err);
-        done = channel != NULL && gw_lane_thread_add(f->lanes[i], channel, link, err);
-    }
-    drop_waiting(links);
-    if (!done) {
-        end_link(links);
-        wake_all(f);
-    } else if (f->events.link_up != NULL) {
-        f->events.link_up(f->events.context, &link->peer, link->number);
-    }
-    return done;
-}
-
-static bool check_word(const fabric *f, const gw_detached *stream, gw_err *err) {
-    uint64_t word = stream->remote.word;
-    uint32_t number = word & 0xff, streams = word >> 8 & 0xff;
-    char id[GW_SHORT_TEXT];
-    gw_peer_id_short(&stream->remote.id, id);
-    if (stream->remote.kind != GW_STREAM_DATA)
-        return gw_fail(err, GW_E_PEER, "net/fabric: the stream from %s is not for data", id);
-    if (streams != f->streams)
-        return gw_fail(err, GW_E_PEER, "net/fabric: peer %s uses %u data streams a link, this one %u", id,
-                       streams, f->streams);
-    if (number >= streams)
-        return gw_fail(err, GW_E_PEER, "net/fabric: peer %s opened stream %u of %u", id, number, streams);
-    return true;
-}
-
-bool gw_fabric_adopt(gw_transport *transport, gw_detached *stream, gw_err *err) {
-    fabric *f = fabric_of(transport);
-    if (!check_word(f, stream, err)) {
-        gw_detached_close(stream);
-        return false;
-    }
-    uint64_t attempt = stream->remote.word >> 16;
-    uint32_t place = stream->remote.word & 0xff;
-    gw_peer_id peer = stream->remote.id;
-    bool dialled = stream->remote.dialled;
-    pthread_mutex_lock(&f->links_lock);
-    peer_links *links = links_for(f, &peer);
-    if (links == NULL) {
-        pthread_mutex_unlock(&f->links_lock);
-        gw_detached_close(stream);
-        return gw_fail(err, GW_E_NOMEM, "net/fabric: no memory for a peer");
-    }
-    if (links->waiting_count > 0 && (links->attempt != attempt || links->dialled != dialled))
-        drop_waiting(links);
-    links->attempt = attempt;
-    links->dialled = dialled;
-    if (links->waiting[place].fd >= 0)
-        gw_detached_close(&links->waiting[place]);
-    else
-        links->waiting_count++;
-    links->waiting[place] = *stream;
-    *stream = (gw_detached){.fd = -1};
-    bool done = links->waiting_count < f->streams || establish(f, links, err);
-    pthread_mutex_unlock(&f->links_lock);
-    return done;
-}
-
-static void fabric_unlink(gw_transport *transport, const gw_peer_id *peer) {
-    fabric *f = fabric_of(transport);
-    pthread_mutex_lock(&f->links_lock);
-    peer_links **at = &f->links;
-    while (*at != NULL && !gw_peer_id_equal(&(*at)->peer, peer)) at = &(*at)->next;
-    peer_links *links = *at;
-    if (links != NULL) {
-        *at = links->next;
-        end_link(links);
-        drop_waiting(links);
-        free(links);
-    }
-    pthread_mutex_unlock(&f->links_lock);
-    wake_all(f);
+static gw_fabric *fabric_of(gw_transport *transport) {
+    return (gw_fabric *)transport;
 }
 
 /* ---- one-sided operations ---- */
 
-static void enter_both(fabric *f) {
+static void enter_both(gw_fabric *f) {
     pthread_mutex_lock(&f->change_lock);
     gw_lane_thread_enter(f->lanes[STREAM_WORDS]);
     gw_lane_thread_enter(f->lanes[STREAM_BULK]);
 }
 
-static void leave_both(fabric *f) {
+static void leave_both(gw_fabric *f) {
     gw_lane_thread_leave(f->lanes[STREAM_BULK]);
     gw_lane_thread_leave(f->lanes[STREAM_WORDS]);
     pthread_mutex_unlock(&f->change_lock);
@@ -222,7 +31,7 @@ static void leave_both(fabric *f) {
 
 static bool fabric_add_region(gw_transport *transport, uint32_t region, const void *memory, uint64_t bytes,
                               gw_err *err) {
-    fabric *f = fabric_of(transport);
+    gw_fabric *f = fabric_of(transport);
     enter_both(f);
     bool done = gw_regions_add(&f->regions, region, memory, bytes, err);
     leave_both(f);
@@ -230,7 +39,7 @@ static bool fabric_add_region(gw_transport *transport, uint32_t region, const vo
 }
 
 static bool fabric_share_words(gw_transport *transport, uint32_t region, uint64_t count, gw_err *err) {
-    fabric *f = fabric_of(transport);
+    gw_fabric *f = fabric_of(transport);
     enter_both(f);
     bool done = gw_regions_share(&f->regions, region, count, err);
     leave_both(f);
@@ -246,15 +55,38 @@ static uint64_t fabric_word(gw_transport *transport, gw_word_do what, uint32_t r
 }
 
 static void fabric_remove_region(gw_transport *transport, uint32_t region) {
-    fabric *f = fabric_of(transport);
+    gw_fabric *f = fabric_of(transport);
     enter_both(f);
     gw_regions_remove(&f->regions, region);
     leave_both(f);
 }
 
+/* The regions' fence, with the paths' on both sides of it. `members` as in gw_regions_fence. */
+static gw_peer_id *move_fence(gw_fabric *f, const gw_fence *fence, gw_peer_id *members, uint32_t count) {
+    gw_err err;
+    bool mapped = false; /* others may have the words' memory */
+    for (uint32_t i = 0; i < GW_PATH_KINDS; i++) {
+        gw_path *path = f->paths[i];
+        mapped = mapped || path != NULL;
+        if (path != NULL && path->ops->fence_begin != NULL)
+            path->ops->fence_begin(path, fence, members, count);
+    }
+    gw_fence to = *fence;
+    if (mapped && !gw_words_renew(f->regions.words, &err)) {
+        gw_log(GW_ERROR, "net/fabric", "%s: serving nobody", err.text);
+        to = (gw_fence){0};
+    }
+    gw_peer_id *former = gw_regions_fence(&f->regions, &to, members, count);
+    for (uint32_t i = 0; i < GW_PATH_KINDS; i++) {
+        gw_path *path = f->paths[i];
+        if (path != NULL && path->ops->fence_end != NULL) path->ops->fence_end(path, &to, members, count);
+    }
+    return former;
+}
+
 static void fabric_fence(gw_transport *transport, const gw_fence *fence, const gw_peer_id *members,
                          uint32_t count) {
-    fabric *f = fabric_of(transport);
+    gw_fabric *f = fabric_of(transport);
     gw_fence to = fence != NULL ? *fence : (gw_fence){0};
     gw_peer_id *copy = count > 0 ? malloc(count * sizeof *copy) : NULL;
     if (count > 0 && copy == NULL) {
@@ -265,13 +97,27 @@ static void fabric_fence(gw_transport *transport, const gw_fence *fence, const g
     }
     if (count > 0) memcpy(copy, members, count * sizeof *copy);
     enter_both(f);
-    gw_peer_id *former = gw_regions_fence(&f->regions, &to, copy, count);
+    gw_peer_id *former = move_fence(f, &to, copy, count);
     leave_both(f);
     free(former);
 }
 
+/* Offers an operation to the peer's path. False: it goes by the lanes. */
+static bool post_direct(gw_fabric *f, const gw_op *op) {
+    gw_completion completion = {.token = op->token, .peer = op->peer, .kind = op->kind};
+    gw_path_posted how = GW_PATH_PASS;
+    pthread_rwlock_rdlock(&f->posts_lock);
+    const gw_pair *pair = gw_fabric_find(f, &op->peer);
+    if (pair != NULL && pair->direct != NULL && !pair->direct_over)
+        how = pair->direct->path->ops->post(pair->direct, op, &completion);
+    pthread_rwlock_unlock(&f->posts_lock);
+    if (how == GW_PATH_DONE) f->events.completed(f->events.context, &completion);
+    return how != GW_PATH_PASS;
+}
+
 static void fabric_post(gw_transport *transport, const gw_op *op) {
-    fabric *f = fabric_of(transport);
+    gw_fabric *f = fabric_of(transport);
+    if (f->loop != NULL && op->kind != GW_OP_FETCH && post_direct(f, op)) return;
     size_t payload = op->kind == GW_OP_WRITE ? op->bytes : 0;
     gw_posted *posted = calloc(1, sizeof *posted + payload);
     if (posted == NULL) {
@@ -286,7 +132,14 @@ static void fabric_post(gw_transport *transport, const gw_op *op) {
 }
 
 static void fabric_abandon(gw_transport *transport, const gw_peer_id *peer) {
-    fabric *f = fabric_of(transport);
+    gw_fabric *f = fabric_of(transport);
+    pthread_rwlock_rdlock(&f->posts_lock);
+    for (const gw_pair *pair = f->pairs; pair != NULL; pair = pair->next) {
+        if (pair->direct == NULL || (peer != NULL && !gw_peer_id_equal(&pair->peer, peer))) continue;
+        const gw_path_ops *ops = pair->direct->path->ops;
+        if (ops->abandon != NULL) ops->abandon(pair->direct);
+    }
+    pthread_rwlock_unlock(&f->posts_lock);
     gw_onesided_abandon(f->words, peer);
     gw_onesided_abandon(f->bulk, peer);
 }
@@ -296,20 +149,20 @@ static void fabric_spin(gw_transport *transport, bool spin) {
 }
 
 static void on_answered(void *context, gw_lookup *lookup) {
-    fabric *f = context;
+    gw_fabric *f = context;
     gw_onesided_answered(f->bulk, lookup);
 }
 
 /* ---- lanes ---- */
 
 static gw_lane_thread *lane_of(gw_transport *transport, uint32_t lane) {
-    fabric *f = fabric_of(transport);
+    gw_fabric *f = fabric_of(transport);
     GW_CHECK(lane < f->streams - FIRST_LANE);
     return f->lanes[FIRST_LANE + lane];
 }
 
 static uint32_t fabric_lanes(const gw_transport *transport) {
-    return ((const fabric *)transport)->streams - FIRST_LANE;
+    return ((const gw_fabric *)transport)->streams - FIRST_LANE;
 }
 
 static void fabric_lane_use(gw_transport *transport, const gw_lane_user *user) {
@@ -352,13 +205,12 @@ static void fabric_lane_refuse(gw_transport *transport, gw_lane_peer *peer, cons
 /* ---- life ---- */
 
 static void fabric_close(gw_transport *transport) {
-    fabric *f = fabric_of(transport);
-    while (f->links != NULL) {
-        gw_peer_id peer = f->links->peer;
-        fabric_unlink(transport, &peer);
-    }
+    gw_fabric *f = fabric_of(transport);
+    for (gw_pair *pair = f->pairs; pair != NULL; pair = pair->next) gw_fabric_unlink(transport, &pair->peer);
+    if (f->loop != NULL) gw_settle_stop(f);
     for (uint32_t i = 0; i < f->streams; i++)
         if (f->lanes[i] != NULL) gw_lane_thread_stop(f->lanes[i]);
+    if (f->loop != NULL) gw_settle_close(f);
     if (f->provider != NULL) gw_provider_close(f->provider);
     if (f->words != NULL) gw_onesided_close(f->words);
     if (f->bulk != NULL) gw_onesided_close(f->bulk);
@@ -366,13 +218,19 @@ static void fabric_close(gw_transport *transport) {
         if (f->lanes[i] != NULL) gw_lane_thread_close(f->lanes[i]);
     free(f->regions.members);
     if (f->regions.words != NULL) gw_words_close(f->regions.words);
+    while (f->pairs != NULL) {
+        gw_pair *pair = f->pairs;
+        f->pairs = pair->next;
+        free(pair);
+    }
     pthread_mutex_destroy(&f->change_lock);
     pthread_mutex_destroy(&f->links_lock);
+    pthread_rwlock_destroy(&f->posts_lock);
     free(f);
 }
 
 uint32_t gw_fabric_streams(const gw_transport *transport) {
-    return ((const fabric *)transport)->streams;
+    return ((const gw_fabric *)transport)->streams;
 }
 
 static const gw_transport_ops fabric_ops = {
@@ -383,7 +241,7 @@ static const gw_transport_ops fabric_ops = {
     .fence = fabric_fence,
     .post = fabric_post,
     .abandon = fabric_abandon,
-    .unlink = fabric_unlink,
+    .unlink = gw_fabric_unlink,
     .spin = fabric_spin,
     .close = fabric_close,
     .lanes = fabric_lanes,
@@ -397,31 +255,39 @@ static const gw_transport_ops fabric_ops = {
     .lane_refuse = fabric_lane_refuse,
 };
 
+static bool open_threads(gw_fabric *f, const gw_fabric_options *options, gw_err *err) {
+    for (uint32_t i = 0; i < f->streams; i++) {
+        f->lanes[i] = gw_lane_thread_open(gw_stream_lane(i), gw_fabric_broken, f, err);
+        if (f->lanes[i] == NULL) return false;
+    }
+    f->provider = gw_provider_open(&options->provider, on_answered, f, err);
+    if (f->provider == NULL) return false;
+    f->words = gw_onesided_open(f->lanes[STREAM_WORDS], GW_ASKER_WINDOW, GW_SMALL_BYTES, &f->regions,
+                                f->provider, &f->events, gw_settle_told, f, err);
+    if (f->words == NULL) return false;
+    f->bulk = gw_onesided_open(f->lanes[STREAM_BULK], BULK_WINDOW, GW_PIECE_BYTES, &f->regions, f->provider,
+                               &f->events, NULL, NULL, err);
+    return f->bulk != NULL;
+}
+
 bool gw_fabric_open(const gw_fabric_options *options, gw_transport **transport, gw_err *err) {
     if (options->lanes < 1 || options->lanes > GW_FABRIC_LANES)
         return gw_fail(err, GW_E_USAGE, "net/fabric: a link has 1 to %d lanes, not %u", GW_FABRIC_LANES,
                        options->lanes);
-    fabric *f = calloc(1, sizeof *f);
+    GW_CHECK(options->kinds != 0);
+    gw_fabric *f = calloc(1, sizeof *f);
     if (f == NULL) return gw_fail(err, GW_E_NOMEM, "net/fabric: no memory for a transport");
     f->base.ops = &fabric_ops;
     f->events = options->events;
+    f->kinds = options->kinds;
     f->streams = FIRST_LANE + options->lanes;
+    f->settle_ns = options->settle_ns != 0 ? options->settle_ns : 1000000000u;
     pthread_mutex_init(&f->change_lock, NULL);
     pthread_mutex_init(&f->links_lock, NULL);
+    pthread_rwlock_init(&f->posts_lock, NULL);
     f->regions.words = gw_words_open(err);
-    bool done = f->regions.words != NULL;
-    for (uint32_t i = 0; i < f->streams && done; i++) {
-        f->lanes[i] = gw_lane_thread_open(lane_number(i), on_broken, f, err);
-        done = f->lanes[i] != NULL;
-    }
-    if (done) f->provider = gw_provider_open(&options->provider, on_answered, f, err);
-    if (f->provider != NULL)
-        f->words = gw_onesided_open(f->lanes[STREAM_WORDS], GW_ASKER_WINDOW, GW_SMALL_BYTES, &f->regions,
-                                    f->provider, &f->events, err);
-    if (f->words != NULL)
-        f->bulk = gw_onesided_open(f->lanes[STREAM_BULK], BULK_WINDOW, GW_PIECE_BYTES, &f->regions,
-                                   f->provider, &f->events, err);
-    if (f->bulk == NULL) {
+    bool done = f->regions.words != NULL && open_threads(f, options, err);
+    if (!done || (f->kinds != GW_FABRIC_TCP && !gw_settle_open(f, err))) {
         fabric_close(&f->base);
         return false;
     }

@@ -77,7 +77,9 @@ static void resume(gw_channel *channel) {
 
 /* ---- seats ---- */
 
-static void free_seat(seat *s) {
+static void free_seat(gw_lane_thread *lane, seat *s) {
+    /* Closing the descriptor is not enough: another process may have one of the same file. */
+    (void)epoll_ctl(lane->epoll_fd, EPOLL_CTL_DEL, s->channel->fd, NULL);
     s->channel->ops->close(s->channel);
     gw_data_link_forget(s->link);
     free(s);
@@ -90,7 +92,7 @@ static void drop_seat(gw_lane_thread *lane, uint32_t i, const gw_err *why) {
     lane->polled_count -= is_polled(s);
     if (lane->used) lane->user.down(lane->user.context, &s->channel->peer);
     if (why != NULL) lane->broken(lane->context, s->link, why);
-    free_seat(s);
+    free_seat(lane, s);
 }
 
 static bool seat_down(gw_lane_thread *lane, seat *s, gw_err *err) {
@@ -130,10 +132,10 @@ static void take_inbox(gw_lane_thread *lane) {
         in_order = s->next;
         gw_err err;
         if (atomic_load(&s->link->ended)) {
-            free_seat(s);
+            free_seat(lane, s);
         } else if (!seat_down(lane, s, &err)) {
             lane->broken(lane->context, s->link, &err);
-            free_seat(s);
+            free_seat(lane, s);
         }
     }
 }

@@ -6,6 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A path message on its way. */
+typedef struct telling {
+    struct telling *next;
+    gw_peer_id peer;
+    uint64_t link;
+    gw_path_note note;
+    uint32_t count;
+    uint8_t bytes[];
+} telling;
+
+typedef enum cargo { NOTHING, REQUEST, REPLY, TELLING } cargo;
+
 /* What a lane peer's `state` is. */
 typedef struct end {
     struct end *next;
@@ -13,13 +25,17 @@ typedef struct end {
     uint64_t number;
     gw_asker *asker;
     gw_server *server;
-    bool sending_reply, sending; /* a message taken by the lane, and whose */
-    bool asked_last;             /* take turns between requests and replies */
-    bool landing_write;
-    gw_request write; /* its payload lands in written */
+    cargo sending;   /* what the lane has taken */
+    bool asked_last; /* take turns between requests and replies */
+    telling *tellings, **tellings_last, *telling;
+    cargo landing_cargo; /* REQUEST (a WRITE) and TELLING land in `written` */
+    gw_request write;
+    gw_path_note note;
     struct iovec landing, payload;
-    uint8_t written[GW_WRITE_BYTES];
+    uint8_t written[GW_SMALL_BYTES];
 } end;
+_Static_assert(GW_WRITE_BYTES <= (int)GW_SMALL_BYTES && GW_PATH_HELLO_BYTES <= (int)GW_SMALL_BYTES,
+               "they fit");
 
 struct gw_onesided {
     gw_lane_thread *lane;
@@ -27,7 +43,10 @@ struct gw_onesided {
     const gw_regions *regions;
     gw_provider *provider;
     gw_transport_events events;
+    gw_onesided_told *told;
+    void *told_context;
     pthread_mutex_t inbox_lock;
+    telling *tellings, **tellings_last;
     gw_posted *posted, **posted_last;
     gw_lookup *answered; /* in any order */
     end *ends;           /* inside the gate */
@@ -41,6 +60,14 @@ static void complete_unreachable(gw_onesided *onesided, gw_posted *posted) {
                                 .status = GW_OP_UNREACHABLE};
     free(posted);
     onesided->events.completed(onesided->events.context, &completion);
+}
+
+static void free_tellings(telling *first) {
+    while (first != NULL) {
+        telling *next = first->next;
+        free(first);
+        first = next;
+    }
 }
 
 /* ---- the lane's user: inside the gate ---- */
@@ -65,6 +92,7 @@ static void on_up(void *context, gw_lane_peer *peer) {
         return;
     }
     e->peer = peer;
+    e->tellings_last = &e->tellings;
     peer->state = e;
     e->next = onesided->ends;
     onesided->ends = e;
@@ -81,7 +109,20 @@ static void on_down(void *context, gw_lane_peer *peer) {
     }
     gw_asker_close(gone->asker);
     gw_server_close(gone->server);
+    free_tellings(gone->tellings);
+    free(gone->telling);
     free(gone);
+}
+
+static bool next_telling(end *e, gw_lane_message *message) {
+    telling *t = e->tellings;
+    if (t == NULL) return false;
+    e->tellings = t->next;
+    if (e->tellings == NULL) e->tellings_last = &e->tellings;
+    e->telling = t;
+    e->payload = (struct iovec){t->bytes, t->count};
+    gw_path_note_encode(&t->note, message->header);
+    return true;
 }
 
 static bool next_reply(end *e, gw_lane_message *message) {
@@ -102,14 +143,18 @@ static bool on_next(void *context, gw_lane_peer *peer, gw_lane_message *message)
     (void)context;
     end *e = peer->state;
     if (e == NULL) return false;
-    GW_CHECK(!e->sending);
-    bool reply = e->asked_last && next_reply(e, message);
-    bool request = !reply && next_request(e, message);
-    if (!reply && !request) reply = next_reply(e, message);
-    if (!reply && !request) return false;
-    e->asked_last = request;
-    e->sending = true;
-    e->sending_reply = reply;
+    GW_CHECK(e->sending == NOTHING);
+    if (next_telling(e, message))
+        e->sending = TELLING;
+    else if (e->asked_last && next_reply(e, message))
+        e->sending = REPLY;
+    else if (next_request(e, message))
+        e->sending = REQUEST;
+    else if (next_reply(e, message))
+        e->sending = REPLY;
+    else
+        return false;
+    e->asked_last = e->sending == REQUEST;
     message->bytes = (uint32_t)e->payload.iov_len;
     message->part_count = 1;
     message->parts = &e->payload;
@@ -119,16 +164,20 @@ static bool on_next(void *context, gw_lane_peer *peer, gw_lane_message *message)
 static void on_sent(void *context, gw_lane_peer *peer) {
     (void)context;
     end *e = peer->state;
-    GW_CHECK(e->sending);
-    e->sending = false;
-    if (e->sending_reply) gw_server_sent(e->server);
+    GW_CHECK(e->sending != NOTHING);
+    if (e->sending == REPLY) gw_server_sent(e->server);
+    if (e->sending == TELLING) {
+        free(e->telling);
+        e->telling = NULL;
+    }
+    e->sending = NOTHING;
 }
 
 static gw_arrival take_request(gw_onesided *onesided, end *e, const gw_request *request,
                                gw_lane_message *message) {
     if (request->kind == GW_OP_WRITE) {
         if (message->bytes != request->bytes || request->bytes > GW_WRITE_BYTES) return GW_ARRIVAL_REFUSE;
-        e->landing_write = true;
+        e->landing_cargo = REQUEST;
         e->write = *request;
         e->landing = (struct iovec){e->written, message->bytes};
         return GW_ARRIVAL_LAND;
@@ -145,7 +194,14 @@ static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *
     gw_reply reply;
     if (e == NULL) return GW_ARRIVAL_REFUSE;
     gw_arrival arrival = GW_ARRIVAL_REFUSE;
-    e->landing_write = false;
+    e->landing_cargo = NOTHING;
+    message->parts = &e->landing;
+    message->part_count = 1;
+    if (onesided->told != NULL && gw_path_note_decode(message->header, &e->note)) {
+        e->landing_cargo = TELLING;
+        e->landing = (struct iovec){e->written, message->bytes};
+        return message->bytes <= sizeof e->written ? GW_ARRIVAL_LAND : GW_ARRIVAL_REFUSE;
+    }
     switch (gw_header_decode(message->header, &request, &reply)) {
     case GW_HEADER_BAD:
         return GW_ARRIVAL_REFUSE;
@@ -154,18 +210,22 @@ static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *
         break;
     case GW_HEADER_REPLY:
         arrival = gw_asker_place(e->asker, &reply, message->bytes, &e->landing);
+        if (arrival == GW_ARRIVAL_LAND) e->landing_cargo = REPLY;
         gw_lane_thread_push(onesided->lane, peer); /* a place in the window may be free */
         break;
     }
-    message->parts = &e->landing;
-    message->part_count = 1;
     return arrival;
 }
 
 static void on_landed(void *context, gw_lane_peer *peer) {
     gw_onesided *onesided = context;
     end *e = peer->state;
-    if (!e->landing_write) {
+    cargo landed = e->landing_cargo;
+    e->landing_cargo = NOTHING;
+    if (landed == TELLING) {
+        onesided->told(onesided->told_context, &peer->id, peer->link, &e->note, e->written,
+                       (uint32_t)e->landing.iov_len);
+    } else if (landed == REPLY) {
         gw_asker_landed(e->asker);
     } else if (!gw_server_take(e->server, &e->write, e->written, e->write.bytes)) {
         gw_err err;
@@ -191,16 +251,36 @@ static void take_answer(gw_onesided *onesided, gw_lookup *lookup) {
     gw_lookup_free(lookup);
 }
 
+static void take_telling(gw_onesided *onesided, telling *t) {
+    for (end *e = onesided->ends; e != NULL; e = e->next) {
+        if (e->peer->link != t->link || !gw_peer_id_equal(&e->peer->id, &t->peer)) continue;
+        t->next = NULL;
+        *e->tellings_last = t;
+        e->tellings_last = &t->next;
+        gw_lane_thread_push(onesided->lane, e->peer);
+        return;
+    }
+    free(t);
+}
+
 /* Hands what other threads left to its channels. `refresh`: on the lane's thread only. */
 static void take_inbox(gw_onesided *onesided, bool refresh) {
     pthread_mutex_lock(&onesided->inbox_lock);
     gw_posted *posted = onesided->posted;
     gw_lookup *answered = onesided->answered;
+    telling *tellings = onesided->tellings;
+    onesided->tellings = NULL;
+    onesided->tellings_last = &onesided->tellings;
     onesided->posted = NULL;
     onesided->posted_last = &onesided->posted;
     onesided->answered = NULL;
     pthread_mutex_unlock(&onesided->inbox_lock);
     if (refresh) gw_lane_thread_refresh(onesided->lane);
+    while (tellings != NULL) {
+        telling *next = tellings->next;
+        take_telling(onesided, tellings);
+        tellings = next;
+    }
     while (posted != NULL) {
         gw_posted *next = posted->next;
         end *e = find_end(onesided, &posted->op.peer);
@@ -228,7 +308,8 @@ static void on_woken(void *context, uint32_t number) {
 
 gw_onesided *gw_onesided_open(gw_lane_thread *lane, uint32_t window, uint32_t read_bytes,
                               const gw_regions *regions, gw_provider *provider,
-                              const gw_transport_events *events, gw_err *err) {
+                              const gw_transport_events *events, gw_onesided_told *told, void *told_context,
+                              gw_err *err) {
     gw_onesided *onesided = calloc(1, sizeof *onesided);
     if (onesided == NULL) {
         gw_fail(err, GW_E_NOMEM, "net/onesided: no memory");
@@ -239,8 +320,11 @@ gw_onesided *gw_onesided_open(gw_lane_thread *lane, uint32_t window, uint32_t re
                               .read_bytes = read_bytes,
                               .regions = regions,
                               .provider = provider,
-                              .events = *events};
+                              .events = *events,
+                              .told = told,
+                              .told_context = told_context};
     onesided->posted_last = &onesided->posted;
+    onesided->tellings_last = &onesided->tellings;
     pthread_mutex_init(&onesided->inbox_lock, NULL);
     gw_lane_user user = {.context = onesided,
                          .up = on_up,
@@ -272,6 +356,21 @@ void gw_onesided_post(gw_onesided *onesided, gw_posted *posted) {
     gw_lane_thread_wake(onesided->lane);
 }
 
+bool gw_onesided_tell(gw_onesided *onesided, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
+                      const void *bytes, uint32_t count) {
+    GW_CHECK(count <= GW_SMALL_BYTES);
+    telling *t = malloc(sizeof *t + count);
+    if (t == NULL) return false;
+    *t = (telling){.peer = *peer, .link = link, .note = *note, .count = count};
+    if (count > 0) memcpy(t->bytes, bytes, count);
+    pthread_mutex_lock(&onesided->inbox_lock);
+    *onesided->tellings_last = t;
+    onesided->tellings_last = &t->next;
+    pthread_mutex_unlock(&onesided->inbox_lock);
+    gw_lane_thread_wake(onesided->lane);
+    return true;
+}
+
 void gw_onesided_answered(gw_onesided *onesided, gw_lookup *lookup) {
     pthread_mutex_lock(&onesided->inbox_lock);
     lookup->next = onesided->answered;
@@ -280,14 +379,26 @@ void gw_onesided_answered(gw_onesided *onesided, gw_lookup *lookup) {
     gw_lane_thread_wake(onesided->lane);
 }
 
+/* Has the channel let go of the asker's memory, if it has any. What the other side asks or tells must not be
+ * lost with that: the link ends where it would be. */
+static void let_go(gw_onesided *onesided, end *e) {
+    bool lands_theirs = e->landing_cargo == REQUEST || e->landing_cargo == TELLING;
+    if (e->sending != REQUEST && e->landing_cargo != REPLY) return;
+    (void)gw_lane_thread_release(onesided->lane, e->peer);
+    if (e->sending != NOTHING) on_sent(onesided, e->peer);
+    e->landing_cargo = NOTHING;
+    if (!lands_theirs) return;
+    gw_err err;
+    gw_fail(&err, GW_E_PEER, "net/onesided: abandoned in the middle of a message from the peer");
+    gw_lane_thread_refuse(onesided->lane, e->peer, &err);
+}
+
 void gw_onesided_abandon(gw_onesided *onesided, const gw_peer_id *peer) {
     gw_lane_thread_enter(onesided->lane);
     take_inbox(onesided, false); /* what was posted before */
     for (end *e = onesided->ends; e != NULL; e = e->next) {
         if (peer != NULL && !gw_peer_id_equal(&e->peer->id, peer)) continue;
-        (void)gw_lane_thread_release(onesided->lane, e->peer);
-        if (e->sending) on_sent(onesided, e->peer);
-        e->landing_write = false;
+        let_go(onesided, e);
         gw_asker_abandon(e->asker);
     }
     gw_lane_thread_leave(onesided->lane);

@@ -31,7 +31,7 @@ typedef struct gw_path_end gw_path_end;
 
 /* What the fabric does for its paths. */
 typedef struct gw_path_host {
-    void *context;
+    struct gw_fabric *fabric;
     gw_loop *loop;
     gw_lane_thread *direct; /* the small operations' thread: for gw_lane_thread_watch */
     gw_words *words;        /* this peer's words */
@@ -74,7 +74,7 @@ typedef struct gw_path_ops {
     /* The channel for a stream (1 to streams - 1), once each when the end is ready; its peer.lane is `lane`,
      * its peer.link `link`. Channels belong to their lane threads, which may close them after the end: what
      * they share with it is freed with the last of them. */
-    gw_channel *(*channel)(gw_path_end *, uint32_t stream, uint32_t lane, uint64_t link, gw_err *err);
+    gw_channel *(*channel)(gw_path_end *, uint32_t stream, uint32_t lane, gw_err *err);
     /* A READ, WRITE, CAS or FETCH_ADD (never a FETCH). Never after or during `close_end`. */
     gw_path_posted (*post)(gw_path_end *, const gw_op *op, gw_completion *completion);
     /* See gw_transport_abandon: completions come from inside. NULL: nothing is ever outstanding. */
@@ -83,12 +83,14 @@ typedef struct gw_path_ops {
     void (*close_end)(gw_path_end *);
     /* The owner's side of gw_transport_fence, in this order: fence_begin for every path (ends what
      * non-members can reach this peer's memory by), then the words are moved to fresh memory, then fence_end,
-     * which makes the new memory known to the members. One fence at a time; either may be NULL. */
+     * which makes the new memory known to the members. One fence at a time, on any thread, with the gates of
+     * streams 0 and 1 held: do not wait for those threads. Either may be NULL. */
     void (*fence_begin)(gw_path *, const gw_fence *fence, const gw_peer_id *members, uint32_t count);
     void (*fence_end)(gw_path *, const gw_fence *fence, const gw_peer_id *members, uint32_t count);
-    /* Not NULL: this peer's words are in this path's atomicity domain, and everything that touches them on
-     * this machine comes here (net/words.h). Any thread, waits for the result. */
-    const gw_word_domain *domain;
+    /* May be NULL, or answer NULL. Else this peer's words are in this path's atomicity domain, and everything
+     * that touches them on this machine goes through it (net/words.h). Asked once, when the fabric is opened.
+     */
+    const gw_word_domain *(*domain)(gw_path *);
     /* No end is left. */
     void (*close)(gw_path *);
 } gw_path_ops;
@@ -96,7 +98,7 @@ typedef struct gw_path_ops {
 /* Every kind's object begins with this. */
 struct gw_path {
     const gw_path_ops *ops;
-    const gw_path_host *host; /* set by the fabric before any other call */
+    const gw_path_host *host; /* outlives it */
 };
 
 #endif

@@ -91,8 +91,7 @@ void gw_detached_close(gw_detached *stream) {
     *stream = (gw_detached){.fd = -1};
 }
 
-gw_channel *gw_tcp_channel_open(gw_detached *stream, uint32_t lane, uint64_t link, uint32_t payload_most,
-                                gw_err *err) {
+gw_channel *gw_tcp_channel_open(gw_detached *stream, uint32_t lane, uint32_t payload_most, gw_err *err) {
     tcp_channel *channel = calloc(1, sizeof *channel);
     bool sealed = stream->seal.algorithm != GW_ALGORITHM_PLAIN;
     size_t record_most = longest_record(payload_most), capacity = sealed ? 2 * record_most : AHEAD;
@@ -107,8 +106,8 @@ gw_channel *gw_tcp_channel_open(gw_detached *stream, uint32_t lane, uint64_t lin
         return NULL;
     }
     if (stream->ahead_bytes > 0) memcpy(bytes, stream->ahead, stream->ahead_bytes);
-    channel->base = (gw_channel){
-        .peer = {.id = stream->remote.id, .lane = lane, .link = link}, .ops = &tcp_ops, .fd = stream->fd};
+    channel->base =
+        (gw_channel){.peer = {.id = stream->remote.id, .lane = lane}, .ops = &tcp_ops, .fd = stream->fd};
     channel->sealed = sealed;
     channel->payload_most = payload_most;
     channel->record_most = record_most;

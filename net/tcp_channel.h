@@ -11,8 +11,7 @@
 /* Takes the socket, ciphers and bytes of `stream` (also on failure: then all is closed and freed). Buffers
  * are made for messages of up to `payload_most` bytes of payload. `link`: the number of the link it belongs
  * to. */
-gw_channel *gw_tcp_channel_open(gw_detached *stream, uint32_t lane, uint64_t link, uint32_t payload_most,
-                                gw_err *err);
+gw_channel *gw_tcp_channel_open(gw_detached *stream, uint32_t lane, uint32_t payload_most, gw_err *err);
 
 /* Closes and frees what a detached stream holds. No-op for one that was taken. */
 void gw_detached_close(gw_detached *stream);

@@ -73,3 +73,10 @@ const char *gw_op_status_name(gw_op_status status) {
     GW_CHECK(status >= GW_OP_OK && (size_t)status < sizeof names / sizeof names[0]);
     return names[status];
 }
+
+const char *gw_path_kind_name(gw_path_kind kind) {
+    static const char *const names[] = {
+        [GW_PATH_TCP] = "tcp", [GW_PATH_SHM] = "shm", [GW_PATH_RDMA] = "rdma"};
+    GW_CHECK(kind >= GW_PATH_TCP && (size_t)kind < sizeof names / sizeof names[0]);
+    return names[kind];
+}

@@ -106,11 +106,12 @@ typedef struct gw_fetch_provider {
 typedef struct gw_transport_events {
     void *context;
     void (*completed)(void *context, const gw_completion *completion);
-    /* A link to `peer` stands; `link` numbers it. */
-    void (*link_up)(void *context, const gw_peer_id *peer, uint64_t link);
+    /* A link to `peer` stands; `link` numbers it, `kind` says how it goes. */
+    void (*link_up)(void *context, const gw_peer_id *peer, uint64_t link, gw_path_kind kind);
     /* Link `link` to `peer` is gone: its outstanding operations have completed with GW_OP_UNKNOWN or will at
      * once, and collectives through it have failed or will. Said once a link, unless gw_transport_unlink or a
-     * newer link ended it. `why` is valid during the call. */
+     * newer link ended it; also of one that could not be brought up, whose number was never said. `why` is
+     * valid during the call. */
     void (*link_down)(void *context, const gw_peer_id *peer, uint64_t link, const gw_err *why);
 } gw_transport_events;
 
@@ -160,5 +161,7 @@ void gw_transport_close(gw_transport *transport);
 
 /* "ok", "mismatch", ... */
 const char *gw_op_status_name(gw_op_status status);
+/* "tcp", "shm", "rdma" */
+const char *gw_path_kind_name(gw_path_kind kind);
 
 #endif

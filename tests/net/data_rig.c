@@ -39,12 +39,14 @@ static void on_completed(void *context, const gw_completion *completion) {
     pthread_mutex_unlock(&p->lock);
 }
 
-static void on_up(void *context, const gw_peer_id *peer, uint64_t link) {
+static void on_up(void *context, const gw_peer_id *peer, uint64_t link, gw_path_kind kind) {
     (void)peer;
     (void)link;
     rig_peer *p = context;
     pthread_mutex_lock(&p->lock);
     p->ups++;
+    p->kind = kind;
+    pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -87,6 +89,19 @@ static void release_sevens(void *context, const void *bytes, uint64_t length) {
     free((void *)(uintptr_t)bytes);
 }
 
+static uint32_t rig_ups(rig_peer *p) {
+    pthread_mutex_lock(&p->lock);
+    uint32_t ups = p->ups;
+    pthread_mutex_unlock(&p->lock);
+    return ups;
+}
+
+void rig_wait_ups(rig_peer *p, uint32_t ups) {
+    pthread_mutex_lock(&p->lock);
+    while (p->ups < ups) wait_change(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
 static void connect_pair(int fds[2]) {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof any;
@@ -117,6 +132,7 @@ static void hand_over(rig *r, rig_peer *to, const gw_peer_id *from, int fd, bool
 }
 
 void rig_link(rig *r, uint32_t a, uint32_t b) {
+    uint32_t ups_a = rig_ups(&r->peers[a]), ups_b = rig_ups(&r->peers[b]);
     r->attempts++;
     for (uint32_t number = 0; number < 2 + r->lanes; number++) {
         int fds[2];
@@ -124,6 +140,8 @@ void rig_link(rig *r, uint32_t a, uint32_t b) {
         hand_over(r, &r->peers[a], &r->peers[b].id, fds[0], true, number);
         hand_over(r, &r->peers[b], &r->peers[a].id, fds[1], false, number);
     }
+    rig_wait_ups(&r->peers[a], ups_a + 1);
+    rig_wait_ups(&r->peers[b], ups_b + 1);
 }
 
 void rig_link_raw(rig *r, uint32_t i, const gw_peer_id *peer, int *fds) {
@@ -137,8 +155,13 @@ void rig_link_raw(rig *r, uint32_t i, const gw_peer_id *peer, int *fds) {
 }
 
 rig *rig_open(uint32_t count, uint32_t lanes, bool sealed) {
+    return rig_open_over(GW_FABRIC_TCP, count, lanes, sealed);
+}
+
+rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t lanes, bool sealed) {
     cr_assert_geq(sodium_init(), 0);
     rig *r = calloc(1, sizeof *r);
+    r->kinds = kinds;
     r->count = count;
     r->lanes = lanes;
     r->sealed = sealed;
@@ -148,9 +171,10 @@ rig *rig_open(uint32_t count, uint32_t lanes, bool sealed) {
         p->id = rig_id(i);
         pthread_mutex_init(&p->lock, NULL);
         pthread_cond_init(&p->changed, NULL);
-        gw_fabric_options options = {.lanes = lanes,
-                                  .events = {p, on_completed, on_up, on_down},
-                                  .provider = {NULL, find_sevens, release_sevens}};
+        gw_fabric_options options = {.kinds = kinds,
+                                     .lanes = lanes,
+                                     .events = {p, on_completed, on_up, on_down},
+                                     .provider = {NULL, find_sevens, release_sevens}};
         cr_assert(gw_fabric_open(&options, &p->transport, &err), "%s", err.text);
         cr_assert(gw_collective_open(p->transport, on_done, p, &p->collective, &err), "%s", err.text);
     }

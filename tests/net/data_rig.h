@@ -21,10 +21,11 @@ typedef struct rig_peer {
     gw_code codes[RIG_REPORTS]; /* of the results' errors */
     uint64_t results_reported, results_taken;
     uint32_t ups, downs;
+    gw_path_kind kind; /* of the link that came up last */
 } rig_peer;
 
 typedef struct rig {
-    uint32_t count, lanes;
+    uint32_t kinds, count, lanes;
     bool sealed;
     uint64_t attempts;
     rig_peer peers[RIG_PEERS];
@@ -33,10 +34,12 @@ typedef struct rig {
 gw_peer_id rig_id(uint32_t i);
 gw_fence rig_fence(uint64_t epoch);
 
-/* `count` peers with `lanes` lanes each, all linked to each other, with a collective each. */
+/* `count` peers with `lanes` lanes each, all linked to each other, with a collective each. `kinds` of paths are
+ * allowed (net/fabric.h); rig_open: TCP alone. */
+rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t lanes, bool sealed);
 rig *rig_open(uint32_t count, uint32_t lanes, bool sealed);
 void rig_close(rig *r);
-/* A new link between two peers. */
+/* A new link between two peers, which stands on return. */
 void rig_link(rig *r, uint32_t a, uint32_t b);
 /* A link of peer i to somebody who is not there: the test holds the other ends (2 + lanes sockets). */
 void rig_link_raw(rig *r, uint32_t i, const gw_peer_id *peer, int *fds);
@@ -46,7 +49,8 @@ void rig_fence_all(rig *r, uint64_t epoch);
 /* The next completion, waiting for it. */
 gw_completion rig_completion(rig_peer *p);
 gw_completion rig_do(rig_peer *p, const gw_op *op);
-/* Links that broke so far. */
+/* Links that came up, and broke, so far. */
+void rig_wait_ups(rig_peer *p, uint32_t ups);
 uint32_t rig_downs(rig_peer *p);
 void rig_wait_downs(rig_peer *p, uint32_t downs);
 uint64_t rig_results(rig_peer *p); /* how many have come */

@@ -49,7 +49,7 @@ Test(tcp, streams_that_make_no_sense_are_closed) {
     expect_closed(other);
     cr_assert_eq(r->peers[0].ups, 0);
     rig_close(r);
-    gw_fabric_options options = {.lanes = 0};
+    gw_fabric_options options = {.kinds = GW_FABRIC_TCP, .lanes = 0};
     cr_assert(!gw_fabric_open(&options, &t, &err) && err.code == GW_E_USAGE);
     options.lanes = GW_FABRIC_LANES + 1;
     cr_assert(!gw_fabric_open(&options, &t, &err) && err.code == GW_E_USAGE);

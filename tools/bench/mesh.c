@@ -76,7 +76,7 @@ bool gw_mesh_make(gw_mesh *mesh, uint32_t count, uint32_t lanes, gw_algorithm al
 bool gw_mesh_join(gw_mesh *mesh, uint32_t rank, const gw_transport_events *events, gw_transport **transport,
                   gw_err *err) {
     static const uint8_t keys[2][32] = {{1}, {2}};
-    gw_fabric_options options = {.lanes = mesh->lanes, .events = *events};
+    gw_fabric_options options = {.kinds = GW_FABRIC_TCP, .lanes = mesh->lanes, .events = *events};
     bool done = gw_fabric_open(&options, transport, err);
     for (uint32_t to = 0; to < mesh->count && done; to++) {
         for (uint32_t s = 0; s < 2 + mesh->lanes && to != rank && done; s++) {

@@ -79,10 +79,11 @@ static void on_completed(void *context, const gw_completion *completion) {
     gw_transport_post(t->transport, &t->op);
 }
 
-static void on_link(void *context, const gw_peer_id *peer, uint64_t link) {
+static void on_link(void *context, const gw_peer_id *peer, uint64_t link, gw_path_kind kind) {
     (void)context;
     (void)peer;
     (void)link;
+    (void)kind;
 }
 
 static void on_down(void *context, const gw_peer_id *peer, uint64_t link, const gw_err *why) {

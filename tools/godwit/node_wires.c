@@ -81,7 +81,8 @@ static void op_completed(void *context, const gw_completion *completion) {
 
 static void look_again(void *context);
 
-static void link_up(void *context, const gw_peer_id *peer, uint64_t link) {
+static void link_up(void *context, const gw_peer_id *peer, uint64_t link, gw_path_kind kind) {
+    (void)kind;
     gw_wires *wires = context;
     pthread_mutex_lock(&wires->lock);
     gw_wire *wire = find(wires, peer);
@@ -276,6 +277,7 @@ gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_fetch_pro
     pthread_cond_init(&wires->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     gw_fabric_options options = {
+        .kinds = GW_FABRIC_TCP,
         .lanes = 1,
         .events = {.context = wires, .completed = op_completed, .link_up = link_up, .link_down = link_down},
         .provider = *provider,

@@ -1,0 +1,572 @@
+/* Which path a link takes. The control thread settles it with the other side's: both say what they allow and
+ * have (HELLO); the side that dialled tries the kinds that both have, best first, by an end of the path on
+ * each side (TRY, TELL, FAIL), and says when one is established, or that it is TCP (USE). Who allows TCP
+ * alone takes that without a word and only answers a HELLO. */
+#include "core/check.h"
+#include "core/log.h"
+#include "net/fabric_inside.h"
+#include "net/shm.h"
+#include "net/tcp_channel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_PAUSE_NS   UINT64_C(30000000000) /* before a path that failed is tried again; doubles */
+#define LONGEST_PAUSE_NS UINT64_C(600000000000)
+#define PARTING_NS       UINT64_C(1000000000) /* the other side ends a link that was refused, or this one does */
+
+typedef enum job_kind { BEGIN, END, TOLD, READY, FAILED } job_kind;
+
+/* What other threads leave to the control thread. */
+typedef struct job {
+    job_kind kind;
+    gw_pair *pair;
+    uint64_t link;
+    bool leads;
+    uint32_t serial; /* READY, FAILED: of the end */
+    gw_err err;
+    gw_path_note note;
+    gw_detached streams[STREAMS];
+    uint32_t count;
+    uint8_t bytes[];
+} job;
+
+static void choose(gw_pair *pair);
+
+/* ---- what is left to the control thread ---- */
+
+static job *make_job(job_kind kind, gw_pair *pair, uint64_t link, uint32_t count) {
+    job *j = calloc(1, sizeof *j + count);
+    if (j == NULL) {
+        gw_log(GW_ERROR, "net/fabric", "no memory to settle a link");
+        return NULL;
+    }
+    *j = (job){.kind = kind, .pair = pair, .link = link, .count = count};
+    for (uint32_t i = 0; i < STREAMS; i++) j->streams[i].fd = -1;
+    return j;
+}
+
+static void run_job(void *context);
+
+static bool leave(gw_fabric *f, job *j) {
+    gw_err err;
+    if (gw_loop_post(f->loop, run_job, j, &err)) return true;
+    gw_log(GW_ERROR, "net/fabric", "%s", err.text);
+    for (uint32_t i = 0; i < STREAMS; i++) gw_detached_close(&j->streams[i]);
+    free(j);
+    return false;
+}
+
+bool gw_settle_begin(gw_fabric *f, gw_pair *pair, uint64_t link, bool leads, gw_detached streams[STREAMS],
+                     gw_err *err) {
+    job *j = make_job(BEGIN, pair, link, 0);
+    if (j != NULL) {
+        j->leads = leads;
+        for (uint32_t i = 1; i < f->streams; i++) {
+            j->streams[i] = streams[i];
+            streams[i] = (gw_detached){.fd = -1};
+        }
+        if (leave(f, j)) return true;
+    }
+    return gw_fail(err, GW_E_NOMEM, "net/fabric: no memory to settle a link");
+}
+
+void gw_settle_end(gw_fabric *f, gw_pair *pair, uint64_t link) {
+    job *j = f->loop != NULL ? make_job(END, pair, link, 0) : NULL;
+    if (j != NULL) (void)leave(f, j);
+}
+
+static void answer_without_paths(gw_fabric *f, gw_pair *pair, uint64_t link, const gw_path_note *note,
+                                 const uint8_t *text, uint32_t count) {
+    if (note->what == GW_PATH_HELLO) {
+        uint8_t bytes[GW_PATH_HELLO_BYTES];
+        gw_path_hello hello = {.kinds = GW_FABRIC_TCP};
+        gw_path_note answer = {.what = GW_PATH_HELLO};
+        (void)gw_onesided_tell(f->words, &pair->peer, link, &answer, bytes,
+                               gw_path_hello_encode(&hello, bytes));
+    } else if (note->what == GW_PATH_USE && note->kind == 0) {
+        gw_err why;
+        gw_fail(&why, GW_E_PEER, "net/fabric: the other side does without TCP: %.*s", (int)count,
+                (const char *)text);
+        gw_fabric_break(f, pair, link, &why);
+    }
+}
+
+void gw_settle_told(void *context, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
+                    const uint8_t *bytes, uint32_t count) {
+    gw_fabric *f = context;
+    /* Whoever makes the link holds the lock until the control thread has been told of it: nothing comes
+     * sooner. */
+    pthread_mutex_lock(&f->links_lock);
+    gw_pair *pair = gw_fabric_find(f, peer);
+    pthread_mutex_unlock(&f->links_lock);
+    GW_CHECK(pair != NULL);
+    if (f->loop == NULL) {
+        answer_without_paths(f, pair, link, note, bytes, count);
+        return;
+    }
+    job *j = make_job(TOLD, pair, link, count);
+    if (j == NULL) return;
+    j->note = *note;
+    memcpy(j->bytes, bytes, count);
+    (void)leave(f, j);
+}
+
+/* ---- what paths are given ---- */
+
+static gw_pair *pair_of(const gw_path_end *end) {
+    gw_fabric *f = end->path->host->fabric;
+    pthread_rwlock_rdlock(&f->posts_lock);
+    gw_pair *pair = gw_fabric_find(f, &end->peer);
+    pthread_rwlock_unlock(&f->posts_lock);
+    GW_CHECK(pair != NULL);
+    return pair;
+}
+
+static void host_tell(gw_path_end *end, const void *bytes, uint32_t count) {
+    GW_CHECK(count <= GW_PATH_MESSAGE_BYTES);
+    gw_path_note note = {.what = GW_PATH_TELL, .kind = end->path->ops->kind, .serial = end->serial};
+    if (!gw_onesided_tell(end->path->host->fabric->words, &end->peer, end->link, &note, bytes, count))
+        gw_log(GW_ERROR, "net/fabric", "no memory for a path's message");
+}
+
+static void say(gw_path_end *end, job_kind kind, const gw_err *err) {
+    job *j = make_job(kind, pair_of(end), end->link, 0);
+    if (j == NULL) return;
+    j->serial = end->serial;
+    if (err != NULL) j->err = *err;
+    (void)leave(end->path->host->fabric, j);
+}
+
+static void host_ready(gw_path_end *end) {
+    say(end, READY, NULL);
+}
+
+static void host_failed(gw_path_end *end, const gw_err *why) {
+    say(end, FAILED, why);
+}
+
+static void host_completed(gw_path_end *end, const gw_completion *completion) {
+    const gw_fabric *f = end->path->host->fabric;
+    f->events.completed(f->events.context, completion);
+}
+
+/* ---- settling: all on the control thread ---- */
+
+static void tell(gw_pair *pair, gw_path_what what, gw_path_kind kind, const void *bytes, uint32_t count) {
+    gw_settling *s = &pair->settling;
+    gw_path_note note = {.what = what, .kind = kind, .serial = s->serial};
+    if (!gw_onesided_tell(pair->fabric->words, &pair->peer, s->link, &note, bytes, count))
+        gw_log(GW_ERROR, "net/fabric", "no memory for a path's message");
+}
+
+static void tell_text(gw_pair *pair, gw_path_what what, gw_path_kind kind, const char *text) {
+    size_t count = strlen(text);
+    tell(pair, what, kind, text, (uint32_t)(count < GW_PATH_MESSAGE_BYTES ? count : GW_PATH_MESSAGE_BYTES));
+}
+
+/* Kinds that may be tried now. */
+static uint32_t offered(const gw_pair *pair) {
+    const gw_fabric *f = pair->fabric;
+    uint32_t kinds = f->kinds & GW_FABRIC_TCP;
+    for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++)
+        if (f->paths[kind] != NULL && gw_now_ns() >= pair->settling.cooling[kind].until_ns)
+            kinds |= GW_PATH_BIT(kind);
+    return kinds;
+}
+
+static void tell_hello(gw_pair *pair) {
+    gw_fabric *f = pair->fabric;
+    gw_path_hello hello = {.kinds = offered(pair)};
+    uint8_t bytes[GW_PATH_HELLO_BYTES];
+    gw_err why;
+    for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++)
+        if (f->paths[kind] != NULL && (hello.kinds & GW_PATH_BIT(kind)) != 0)
+            hello.cards[kind].count =
+                f->paths[kind]->ops->card(f->paths[kind], hello.cards[kind].bytes, &why);
+    tell(pair, GW_PATH_HELLO, 0, bytes, gw_path_hello_encode(&hello, bytes));
+}
+
+static void close_end(gw_pair *pair) {
+    gw_path_end *end = pair->settling.end;
+    if (end == NULL) return;
+    pair->settling.end = NULL;
+    pthread_rwlock_wrlock(&pair->fabric->posts_lock);
+    if (pair->direct == end) pair->direct = NULL;
+    pthread_rwlock_unlock(&pair->fabric->posts_lock);
+    end->path->ops->close_end(end);
+}
+
+static void drop_spare(gw_settling *s) {
+    for (uint32_t i = 0; i < STREAMS; i++) gw_detached_close(&s->spare[i]);
+}
+
+/* Back to: no link. */
+static void forget(gw_pair *pair) {
+    gw_settling *s = &pair->settling;
+    close_end(pair);
+    drop_spare(s);
+    gw_timer_cancel(&s->timer);
+    s->link = 0;
+    s->settled = s->greeted = false;
+}
+
+static void break_link(gw_pair *pair, const gw_err *why) {
+    gw_fabric_break(pair->fabric, pair, pair->settling.link, why);
+    forget(pair);
+}
+
+static void set_timer(gw_pair *pair, uint64_t at_ns, gw_loop_call *call) {
+    gw_err err;
+    if (!gw_timer_set(pair->fabric->loop, &pair->settling.timer, at_ns, call, pair, &err))
+        break_link(pair, &err);
+}
+
+/* A link that took TCP for want of a path that failed: it is tried again when that has cooled down. */
+static void on_cooled(void *context) {
+    gw_pair *pair = context;
+    pair->settling.tried = 0;
+    if (pair->settling.leads)
+        choose(pair);
+    else
+        tell_hello(pair);
+}
+
+static void await_cooling(gw_pair *pair) {
+    uint64_t at = 0;
+    for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++)
+        if (pair->settling.cooling[kind].until_ns > at) at = pair->settling.cooling[kind].until_ns;
+    if (at > gw_now_ns()) set_timer(pair, at, on_cooled);
+}
+
+/* Leaves a kind alone for a while, where there is TCP to go on with. */
+static void cool(gw_pair *pair, gw_path_kind kind) {
+    gw_settling *s = &pair->settling;
+    if ((pair->fabric->kinds & s->theirs.kinds & GW_FABRIC_TCP) == 0) return;
+    uint64_t pause = s->cooling[kind].pause_ns == 0 ? FIRST_PAUSE_NS : 2 * s->cooling[kind].pause_ns;
+    if (pause > LONGEST_PAUSE_NS) pause = LONGEST_PAUSE_NS;
+    s->cooling[kind].pause_ns = pause;
+    s->cooling[kind].until_ns = gw_now_ns() + pause;
+}
+
+static void say_without(gw_pair *pair, const char *text) {
+    char id[GW_SHORT_TEXT];
+    if (!pair->settling.said && text[0] != '\0')
+        gw_log(GW_WARN, "net/fabric", "TCP it is with peer %s: %s", gw_peer_id_short(&pair->peer, id), text);
+    pair->settling.said = true;
+}
+
+static void settle(gw_pair *pair, gw_path_kind kind) {
+    gw_fabric *f = pair->fabric;
+    gw_settling *s = &pair->settling;
+    gw_channel *channels[STREAMS] = {NULL};
+    gw_path_end *end = kind == GW_PATH_TCP ? NULL : s->end;
+    gw_err err;
+    bool done = true;
+    if (end == NULL) {
+        close_end(pair);
+        done = gw_fabric_tcp_channels(f, s->spare, 1, f->streams, channels, &err);
+    }
+    for (uint32_t i = 1; i < f->streams && end != NULL && done; i++) {
+        channels[i] = end->path->ops->channel(end, i, gw_stream_lane(i), &err);
+        done = channels[i] != NULL;
+    }
+    gw_timer_cancel(&s->timer);
+    drop_spare(s);
+    if (!done) {
+        gw_fabric_drop_channels(f, channels);
+        break_link(pair, &err);
+        return;
+    }
+    s->settled = true;
+    s->kind = kind;
+    if (!gw_fabric_furnish(f, pair, s->link, kind, channels, end)) return; /* END is on its way */
+    if (kind == GW_PATH_TCP) {
+        await_cooling(pair);
+        return;
+    }
+    s->cooling[kind].pause_ns = 0;
+    s->said = false;
+}
+
+static void part(void *context) {
+    gw_pair *pair = context;
+    break_link(pair, &pair->settling.why);
+}
+
+/* The two sides have no kind of path in common that works. */
+static void refuse(gw_pair *pair, const char *text) {
+    char id[GW_SHORT_TEXT];
+    gw_settling *s = &pair->settling;
+    gw_fail(&s->why, GW_E_UNSUPPORTED, "net/fabric: no path to peer %s that both sides allow%s%s",
+            gw_peer_id_short(&pair->peer, id), text[0] != '\0' ? ": " : "", text);
+    if (!s->said) gw_log(GW_WARN, "net/fabric", "%s", s->why.text);
+    s->said = true;
+    tell_text(pair, GW_PATH_USE, 0, s->why.text);
+    set_timer(pair, gw_now_ns() + PARTING_NS, part);
+}
+
+/* The end at hand came to nothing, or (settled on it) broke. */
+static void fail_end(gw_pair *pair, const gw_err *why) {
+    gw_settling *s = &pair->settling;
+    gw_path_kind kind = s->end->path->ops->kind;
+    cool(pair, kind);
+    if (s->settled && s->kind == kind) {
+        break_link(pair, why);
+        return;
+    }
+    close_end(pair);
+    s->why = *why;
+    if (s->leads)
+        choose(pair);
+    else
+        tell_text(pair, GW_PATH_FAIL, kind, why->text);
+}
+
+static void on_late(void *context) {
+    gw_pair *pair = context;
+    gw_err err;
+    gw_fail(&err, GW_E_TIMEOUT, "no answer within %llu ms",
+            (unsigned long long)(pair->fabric->settle_ns / 1000000u));
+    fail_end(pair, &err);
+}
+
+/* Opens the end of a try. */
+static bool open_end(gw_pair *pair, gw_path_kind kind, gw_err *err) {
+    gw_settling *s = &pair->settling;
+    gw_path *path = pair->fabric->paths[kind];
+    const gw_path_card *card = &s->theirs.cards[kind];
+    gw_path_end as = {
+        .path = path, .peer = pair->peer, .link = s->link, .serial = s->serial, .leads = s->leads};
+    s->end = path->ops->open(path, &as, card->bytes, card->count, err);
+    return s->end != NULL;
+}
+
+/* Tries the next kind that both sides have; without one it is TCP. For the side that leads. */
+static void choose(gw_pair *pair) {
+    gw_settling *s = &pair->settling;
+    uint32_t both = offered(pair) & s->theirs.kinds;
+    static const gw_path_kind best_first[] = {GW_PATH_SHM, GW_PATH_RDMA};
+    for (size_t i = 0; i < sizeof best_first / sizeof best_first[0]; i++) {
+        gw_path_kind kind = best_first[i];
+        const gw_path_card *card = &s->theirs.cards[kind];
+        if ((both & ~s->tried & GW_PATH_BIT(kind)) == 0 || card->count == 0) continue;
+        gw_path *path = pair->fabric->paths[kind];
+        gw_err err;
+        s->tried |= GW_PATH_BIT(kind);
+        bool suits = path->ops->suits(path, card->bytes, card->count, &err);
+        if (!suits && (both & GW_FABRIC_TCP) == 0) s->why = err;
+        if (!suits) continue;
+        s->serial++;
+        tell(pair, GW_PATH_TRY, kind, NULL, 0);
+        if (open_end(pair, kind, &err)) {
+            set_timer(pair, gw_now_ns() + pair->fabric->settle_ns, on_late);
+            return;
+        }
+        cool(pair, kind);
+        s->why = err;
+    }
+    if (s->settled) {
+        await_cooling(pair);
+    } else if ((both & GW_FABRIC_TCP) != 0) {
+        say_without(pair, s->why.text);
+        tell_text(pair, GW_PATH_USE, GW_PATH_TCP, s->why.text);
+        settle(pair, GW_PATH_TCP);
+    } else {
+        refuse(pair, s->why.text);
+    }
+}
+
+/* ---- what the other side says ---- */
+
+static void bad_message(gw_pair *pair) {
+    gw_err err;
+    gw_fail(&err, GW_E_PEER, "net/fabric: the peer sent a path message that makes no sense");
+    break_link(pair, &err);
+}
+
+static void on_hello(gw_pair *pair, const uint8_t *bytes, uint32_t count) {
+    gw_settling *s = &pair->settling;
+    if (!gw_path_hello_decode(bytes, count, &s->theirs)) {
+        bad_message(pair);
+        return;
+    }
+    s->greeted = true;
+    s->tried = 0;
+    if (s->settled && s->kind != GW_PATH_TCP) return;
+    if (s->theirs.kinds == GW_FABRIC_TCP && !s->settled) { /* it has taken TCP, or will */
+        if ((pair->fabric->kinds & GW_FABRIC_TCP) == 0)
+            refuse(pair, "the other side allows TCP alone");
+        else
+            settle(pair, GW_PATH_TCP);
+    } else if (s->leads && s->end == NULL) {
+        choose(pair);
+    }
+}
+
+static void on_try(gw_pair *pair, const gw_path_note *note) {
+    gw_settling *s = &pair->settling;
+    gw_err err;
+    if (s->leads || !s->greeted || pair->fabric->paths[note->kind] == NULL ||
+        (s->settled && s->kind != GW_PATH_TCP)) {
+        bad_message(pair);
+        return;
+    }
+    close_end(pair);
+    s->serial = note->serial;
+    if (open_end(pair, note->kind, &err)) return;
+    cool(pair, note->kind);
+    tell_text(pair, GW_PATH_FAIL, note->kind, err.text);
+}
+
+static void on_fail(gw_pair *pair, const gw_path_note *note, const uint8_t *text, uint32_t count) {
+    gw_settling *s = &pair->settling;
+    if (s->end == NULL || note->serial != s->serial) return;
+    gw_err err;
+    gw_fail(&err, GW_E_PEER, "the other side: %.*s", (int)count, (const char *)text);
+    fail_end(pair, &err);
+}
+
+static void on_use(gw_pair *pair, const gw_path_note *note, const uint8_t *text, uint32_t count) {
+    gw_settling *s = &pair->settling;
+    gw_err err;
+    gw_fail(&err, GW_E_PEER, "%.*s", (int)count, (const char *)text);
+    if (note->kind == 0) {
+        if (!s->said) gw_log(GW_WARN, "net/fabric", "%s", err.text);
+        s->said = true;
+        break_link(pair, &err);
+    } else if (note->kind == GW_PATH_TCP && !s->leads && (pair->fabric->kinds & GW_FABRIC_TCP) != 0) {
+        if (s->settled) return;
+        say_without(pair, err.text);
+        settle(pair, GW_PATH_TCP);
+    } else if (!s->leads && s->end != NULL && note->serial == s->serial &&
+               s->end->path->ops->kind == note->kind) {
+        settle(pair, note->kind);
+    } else {
+        bad_message(pair);
+    }
+}
+
+static void on_told(gw_pair *pair, const gw_path_note *note, const uint8_t *bytes, uint32_t count) {
+    gw_settling *s = &pair->settling;
+    switch (note->what) {
+    case GW_PATH_HELLO:
+        on_hello(pair, bytes, count);
+        break;
+    case GW_PATH_TRY:
+        on_try(pair, note);
+        break;
+    case GW_PATH_TELL:
+        if (s->end != NULL && note->serial == s->serial && s->end->path->ops->kind == note->kind)
+            s->end->path->ops->message(s->end, bytes, count);
+        break;
+    case GW_PATH_FAIL:
+        on_fail(pair, note, bytes, count);
+        break;
+    case GW_PATH_USE:
+        on_use(pair, note, bytes, count);
+        break;
+    }
+}
+
+static void begin(gw_pair *pair, job *j) {
+    gw_settling *s = &pair->settling;
+    forget(pair);
+    s->link = j->link;
+    s->leads = j->leads;
+    s->why = (gw_err){0};
+    memcpy(s->spare, j->streams, sizeof s->spare);
+    for (uint32_t i = 0; i < STREAMS; i++) j->streams[i] = (gw_detached){.fd = -1};
+    tell_hello(pair);
+}
+
+static void on_ready(gw_pair *pair) {
+    gw_path_kind kind = pair->settling.end->path->ops->kind;
+    if (!pair->settling.leads || (pair->settling.settled && pair->settling.kind == kind)) return;
+    tell_text(pair, GW_PATH_USE, kind, "");
+    settle(pair, kind);
+}
+
+static void run_job(void *context) {
+    job *j = context;
+    gw_settling *s = &j->pair->settling;
+    bool ours = j->link == s->link, of_end = ours && s->end != NULL && j->serial == s->serial;
+    if (j->kind == BEGIN)
+        begin(j->pair, j);
+    else if (j->kind == END && ours)
+        forget(j->pair);
+    else if (j->kind == TOLD && ours)
+        on_told(j->pair, &j->note, j->bytes, j->count);
+    else if (j->kind == READY && of_end)
+        on_ready(j->pair);
+    else if (j->kind == FAILED && of_end)
+        fail_end(j->pair, &j->err);
+    for (uint32_t i = 0; i < STREAMS; i++) gw_detached_close(&j->streams[i]);
+    free(j);
+}
+
+/* ---- life ---- */
+
+static void *control_main(void *argument) {
+    gw_fabric *f = argument;
+    gw_loop_run(f->loop);
+    return NULL;
+}
+
+static bool open_path(gw_fabric *f, gw_path_kind kind, gw_path *(*open)(const gw_path_host *, gw_err *)) {
+    gw_err err;
+    if ((f->kinds & GW_PATH_BIT(kind)) == 0) return false;
+    f->paths[kind] = open(&f->host, &err);
+    if (f->paths[kind] != NULL) {
+        const gw_path_ops *ops = f->paths[kind]->ops;
+        const gw_word_domain *domain = ops->domain != NULL ? ops->domain(f->paths[kind]) : NULL;
+        if (domain != NULL) gw_words_set_domain(f->regions.words, domain);
+        return true;
+    }
+    f->path_errs[kind] = err;
+    return false;
+}
+
+bool gw_settle_open(gw_fabric *f, gw_err *err) {
+    f->loop = gw_loop_open(err);
+    if (f->loop == NULL) return false;
+    f->host = (gw_path_host){.fabric = f,
+                             .loop = f->loop,
+                             .direct = f->lanes[STREAM_WORDS],
+                             .words = f->regions.words,
+                             .streams = f->streams,
+                             .tell = host_tell,
+                             .ready = host_ready,
+                             .failed = host_failed,
+                             .completed = host_completed};
+    for (uint32_t i = 0; i < f->streams; i++) f->host.payload_most[i] = gw_stream_payload(i);
+    bool any = open_path(f, GW_PATH_SHM, gw_shm_open);
+    for (uint32_t kind = 0; kind < GW_PATH_KINDS && !any && (f->kinds & GW_FABRIC_TCP) == 0; kind++)
+        if (f->path_errs[kind].code != GW_OK) {
+            *err = f->path_errs[kind];
+            return false;
+        }
+    int failed = pthread_create(&f->control, NULL, control_main, f);
+    if (failed != 0) return gw_fail_errno(err, failed, "net/fabric: pthread_create");
+    f->controlled = true;
+    return true;
+}
+
+void gw_settle_stop(gw_fabric *f) {
+    if (f->controlled) {
+        gw_loop_stop(f->loop);
+        pthread_join(f->control, NULL);
+        f->controlled = false;
+    }
+    gw_loop_turn(f->loop, 0); /* this thread's now */
+    for (gw_pair *pair = f->pairs; pair != NULL; pair = pair->next) forget(pair);
+}
+
+void gw_settle_close(gw_fabric *f) {
+    gw_loop_turn(f->loop, 0); /* jobs that the lanes left */
+    for (gw_pair *pair = f->pairs; pair != NULL; pair = pair->next) forget(pair);
+    for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++)
+        if (f->paths[kind] != NULL) f->paths[kind]->ops->close(f->paths[kind]);
+    gw_loop_close(f->loop);
+    f->loop = NULL;
+}

@@ -1,0 +1,20 @@
+/* The path between processes of one host and user (net/path.h): shared memory. A peer's words are mapped by
+ * those who may touch them, and operations are done on them by the asker's own CPU; lanes are rings with one
+ * copy in and one out.
+ *
+ * Descriptors are handed over a Unix socket in the abstract name space. The side that leads connects to the
+ * name on the other's card and shows a token that it was told over the link's encrypted stream: so the socket
+ * belongs to the peer that the link belongs to. Both sides also see that the other process has their own user
+ * id.
+ *
+ * Every fence moves the words to a fresh file (net/words.h), which is handed to the members alone: who keeps
+ * an older one changes dead memory, and is not told OK. */
+#ifndef GODWIT_NET_SHM_H
+#define GODWIT_NET_SHM_H
+
+#include "net/path.h"
+
+/* NULL: this machine cannot have it; err says why. `host` outlives it. */
+gw_path *gw_shm_open(const gw_path_host *host, gw_err *err);
+
+#endif

@@ -1,0 +1,379 @@
+#include "net/shm_channel.h"
+
+#include "core/check.h"
+#include "core/wire.h"
+#include "net/cursor.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    PAGE = 4096,
+    RING = 256 * 1024, /* data of a ring: stays in a core's second-level cache */
+    LINE = 64,
+    FRAME = 128,
+    PIECE = 16 * 1024,  /* moved between two looks at the other side's position */
+    BUDGET = 64 * 1024, /* in one go, so that both directions and all channels get on */
+};
+
+/* A ring's first page. Bytes ever written and read; each on a line of its own. */
+typedef struct ring_page {
+    _Alignas(LINE) _Atomic uint64_t head;
+    _Alignas(LINE) _Atomic uint64_t tail;
+    _Alignas(LINE) _Atomic uint32_t asleep; /* the ring's receiver sleeps, or is about to: ring its bell */
+} ring_page;
+
+typedef struct ring {
+    ring_page *page;
+    uint8_t *data;  /* mapped twice in a row: no wrapping inside a piece */
+    uint64_t at;    /* our position: head of the ring we send on, tail of the other */
+    uint64_t other; /* the other side's, as it was last seen */
+} ring;
+
+typedef enum receive_state { RX_HEAD, RX_ASK, RX_LAND, RX_DROP } receive_state;
+
+typedef struct shm_channel {
+    gw_channel base;
+    int other_bell;
+    uint32_t payload_most;
+    ring to, from;
+    struct {
+        bool active, framed;
+        uint8_t frame[FRAME];
+        gw_cursor payload;
+        struct iovec own_part; /* after a release: the rest of the payload, ours */
+        uint8_t *own;          /* NULL: the payload is the user's */
+    } tx;
+    struct {
+        receive_state state;
+        bool parked;
+        gw_lane_message message;
+        gw_cursor payload;
+        uint32_t done; /* bytes of it */
+    } rx;
+} shm_channel;
+
+static const gw_channel_ops shm_ops;
+
+static shm_channel *shm_of(gw_channel *channel) {
+    return (shm_channel *)channel;
+}
+
+/* ---- rings ---- */
+
+uint64_t gw_shm_rings_bytes(uint32_t count) {
+    return (uint64_t)count * 2 * (PAGE + RING);
+}
+
+static void *map(void *at, size_t bytes, int fd, uint64_t offset) {
+    return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset);
+}
+
+static bool map_ring(ring *r, int fd, uint64_t number, gw_err *err) {
+    uint64_t offset = number * (PAGE + RING);
+    uint8_t *at = mmap(NULL, PAGE + 2 * RING, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) return gw_fail_errno(err, errno, "net/shm_channel: mmap");
+    if (map(at, PAGE + RING, fd, offset) == MAP_FAILED ||
+        map(at + PAGE + RING, RING, fd, offset + PAGE) == MAP_FAILED) {
+        gw_fail_errno(err, errno, "net/shm_channel: mmap");
+        munmap(at, PAGE + 2 * RING);
+        return false;
+    }
+    r->page = (ring_page *)(void *)at;
+    r->data = at + PAGE;
+    return true;
+}
+
+static void unmap_ring(ring *r) {
+    if (r->page != NULL) munmap(r->page, PAGE + 2 * RING);
+}
+
+/* How much may be written, or false when the other side's position makes no sense. */
+static bool look_for_room(ring *r, uint64_t *room) {
+    r->other = atomic_load_explicit(&r->page->tail, memory_order_acquire);
+    *room = RING - (r->at - r->other);
+    return r->at - r->other <= RING && r->other % LINE == 0;
+}
+
+static bool look_for_bytes(ring *r, uint64_t *bytes) {
+    r->other = atomic_load_explicit(&r->page->head, memory_order_acquire);
+    *bytes = r->other - r->at;
+    return *bytes <= RING && *bytes % LINE == 0;
+}
+
+static uint8_t *place(const ring *r) {
+    return r->data + r->at % RING;
+}
+
+static uint64_t padded(uint64_t bytes) {
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+static void publish_head(ring *r, uint64_t bytes) {
+    r->at += bytes;
+    atomic_store_explicit(&r->page->head, r->at, memory_order_release);
+}
+
+static void publish_tail(ring *r, uint64_t bytes) {
+    r->at += bytes;
+    atomic_store_explicit(&r->page->tail, r->at, memory_order_release);
+}
+
+/* After moving something: whoever may wait for it is woken. Pairs with shm_arm: either this sees the flag, or
+ * that sees the position. */
+static void ring_bell(shm_channel *channel) {
+    atomic_thread_fence(memory_order_seq_cst);
+    _Atomic uint32_t *asleep = &channel->to.page->asleep;
+    if (atomic_load_explicit(asleep, memory_order_relaxed) == 0 || atomic_exchange(asleep, 0) == 0) return;
+    uint64_t one = 1;
+    GW_CHECK(write(channel->other_bell, &one, sizeof one) == sizeof one || errno == EAGAIN);
+}
+
+static bool shm_arm(gw_channel *base, bool receive, bool send) {
+    shm_channel *channel = shm_of(base);
+    _Atomic uint32_t *asleep = &channel->from.page->asleep;
+    uint64_t bytes, room;
+    atomic_store_explicit(asleep, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+    bool news = receive && (!look_for_bytes(&channel->from, &bytes) || bytes > 0);
+    news = news || (send && (!look_for_room(&channel->to, &room) || room >= FRAME));
+    if (news) atomic_store_explicit(asleep, 0, memory_order_relaxed);
+    return !news;
+}
+
+/* ---- life ---- */
+
+gw_channel *gw_shm_channel_open(int rings, uint32_t index, bool first, int bell, int other,
+                                uint32_t payload_most, const gw_peer_id *peer, uint32_t lane, gw_err *err) {
+    shm_channel *channel = calloc(1, sizeof *channel);
+    if (channel == NULL) {
+        gw_fail(err, GW_E_NOMEM, "net/shm_channel: no memory for a channel");
+        close(bell);
+        close(other);
+        return NULL;
+    }
+    channel->base = (gw_channel){.peer = {.id = *peer, .lane = lane}, .ops = &shm_ops, .fd = bell};
+    channel->other_bell = other;
+    channel->payload_most = payload_most;
+    uint64_t to = 2 * (uint64_t)index + !first, from = 2 * (uint64_t)index + first;
+    if (!map_ring(&channel->to, rings, to, err) || !map_ring(&channel->from, rings, from, err)) {
+        channel->base.ops->close(&channel->base);
+        return NULL;
+    }
+    return &channel->base;
+}
+
+static void shm_close(gw_channel *base) {
+    shm_channel *channel = shm_of(base);
+    unmap_ring(&channel->to);
+    unmap_ring(&channel->from);
+    close(channel->base.fd);
+    close(channel->other_bell);
+    free(channel->tx.own);
+    free(channel);
+}
+
+static bool shm_is_parked(const gw_channel *base) {
+    return ((const shm_channel *)base)->rx.parked;
+}
+
+static void shm_resume(gw_channel *base) {
+    shm_of(base)->rx.parked = false;
+}
+
+static bool shm_release(gw_channel *base) {
+    shm_channel *channel = shm_of(base);
+    if (channel->rx.state == RX_LAND) channel->rx.state = RX_DROP;
+    if (!channel->tx.active || channel->tx.own != NULL) return true;
+    size_t left = channel->tx.payload.left;
+    uint8_t *own = malloc(left + 1);
+    if (own == NULL) {
+        channel->tx.active = false;
+        return false;
+    }
+    gw_cursor_copy(&channel->tx.payload, own, left, true);
+    channel->tx.own = own;
+    channel->tx.own_part = (struct iovec){own, left};
+    channel->tx.payload = (gw_cursor){.parts = &channel->tx.own_part, .part_count = 1, .left = left};
+    return true;
+}
+
+static gw_flow broken(gw_err *err, const char *what) {
+    gw_fail(err, GW_E_PEER, "net/shm_channel: %s", what);
+    return GW_FLOW_BROKEN;
+}
+
+/* ---- sending ---- */
+
+static bool take_next(shm_channel *channel, const gw_lane_user *user) {
+    gw_lane_message message;
+    if (!user->next(user->context, &channel->base.peer, &message)) return false;
+    GW_CHECK(message.bytes <= channel->payload_most);
+    memset(channel->tx.frame, 0, FRAME);
+    gw_writer w = gw_writer_on(channel->tx.frame, FRAME);
+    gw_put_u32(&w, message.bytes);
+    gw_put_u32(&w, 0);
+    gw_put_bytes(&w, message.header, GW_LANE_HEADER);
+    GW_CHECK(!w.failed);
+    channel->tx.payload = gw_cursor_on(&message);
+    channel->tx.active = true;
+    channel->tx.framed = false;
+    return true;
+}
+
+static void finish_sending(shm_channel *channel, const gw_lane_user *user) {
+    channel->tx.active = false;
+    if (channel->tx.own == NULL) {
+        user->sent(user->context, &channel->base.peer);
+        return;
+    }
+    free(channel->tx.own);
+    channel->tx.own = NULL;
+}
+
+/* Moves a piece of the message at hand, for which there is room. */
+static uint64_t send_piece(shm_channel *channel, uint64_t room) {
+    uint64_t moved = 0;
+    if (!channel->tx.framed) {
+        memcpy(place(&channel->to), channel->tx.frame, FRAME);
+        channel->tx.framed = true;
+        moved = FRAME;
+        room -= FRAME;
+    }
+    uint64_t take = channel->tx.payload.left;
+    if (take > PIECE) take = PIECE;
+    if (take > room) take = room; /* a multiple of LINE, as PIECE is */
+    if (take > 0) gw_cursor_copy(&channel->tx.payload, place(&channel->to) + moved, take, true);
+    moved += padded(take);
+    publish_head(&channel->to, moved);
+    return moved;
+}
+
+static gw_flow shm_send(gw_channel *base, const gw_lane_user *user, gw_err *err) {
+    shm_channel *channel = shm_of(base);
+    gw_flow flow = GW_FLOW_MORE;
+    uint64_t moved = 0;
+    while (flow == GW_FLOW_MORE && moved < BUDGET) {
+        uint64_t room;
+        if (!channel->tx.active && !take_next(channel, user)) {
+            flow = GW_FLOW_IDLE;
+        } else if (!look_for_room(&channel->to, &room)) {
+            return broken(err, "the peer's position in the ring makes no sense");
+        } else if (room < FRAME) {
+            flow = GW_FLOW_BLOCKED;
+        } else {
+            moved += send_piece(channel, room);
+            if (channel->tx.payload.left == 0) finish_sending(channel, user);
+        }
+    }
+    if (moved > 0) ring_bell(channel);
+    return flow;
+}
+
+/* ---- receiving ---- */
+
+static void finish_receiving(shm_channel *channel, const gw_lane_user *user) {
+    bool landed = channel->rx.state == RX_LAND;
+    channel->rx.state = RX_HEAD;
+    if (landed) user->landed(user->context, &channel->base.peer);
+}
+
+/* Reads the header: of memory that the other side might still change, so it is copied first. */
+static bool parse_frame(shm_channel *channel) {
+    uint8_t frame[FRAME];
+    memcpy(frame, place(&channel->from), FRAME);
+    gw_reader r = gw_reader_on(frame, FRAME);
+    channel->rx.message.bytes = gw_get_u32(&r);
+    uint32_t zero = gw_get_u32(&r);
+    gw_get_bytes(&r, channel->rx.message.header, GW_LANE_HEADER);
+    channel->rx.state = RX_ASK;
+    return zero == 0 && channel->rx.message.bytes <= channel->payload_most;
+}
+
+/* Asks the user about the message whose header is in. */
+static gw_flow ask(shm_channel *channel, const gw_lane_user *user, gw_err *err) {
+    gw_lane_message *message = &channel->rx.message;
+    message->parts = NULL;
+    message->part_count = 0;
+    message->fold = false;
+    switch (user->arrive(user->context, &channel->base.peer, message)) {
+    case GW_ARRIVAL_PARK:
+        channel->rx.parked = true;
+        return GW_FLOW_IDLE;
+    case GW_ARRIVAL_REFUSE:
+        return broken(err, "the peer sent a message that makes no sense");
+    case GW_ARRIVAL_LAND:
+        channel->rx.state = RX_LAND;
+        break;
+    case GW_ARRIVAL_DROP:
+        channel->rx.state = RX_DROP;
+        break;
+    }
+    channel->rx.payload = gw_cursor_on(message);
+    channel->rx.done = 0;
+    publish_tail(&channel->from, FRAME);
+    if (message->bytes == 0) finish_receiving(channel, user);
+    return GW_FLOW_MORE;
+}
+
+/* Takes a piece of the payload at hand; returns how many bytes of the ring. */
+static uint64_t take_piece(shm_channel *channel, const gw_lane_user *user, uint64_t there) {
+    gw_cursor *payload = &channel->rx.payload;
+    uint64_t take = payload->left;
+    if (take > PIECE) take = PIECE;
+    if (take > there) take = there;
+    if (channel->rx.state == RX_DROP) {
+        payload->left -= take;
+    } else if (channel->rx.message.fold) {
+        user->fold(user->context, &channel->base.peer, channel->rx.done, place(&channel->from),
+                   (uint32_t)take);
+        payload->left -= take;
+    } else {
+        gw_cursor_copy(payload, place(&channel->from), take, false);
+    }
+    channel->rx.done += (uint32_t)take;
+    publish_tail(&channel->from, padded(take));
+    if (payload->left == 0) finish_receiving(channel, user);
+    return padded(take);
+}
+
+static gw_flow receive_some(shm_channel *channel, const gw_lane_user *user, uint64_t *moved, gw_err *err) {
+    uint64_t bytes;
+    if (channel->rx.state == RX_ASK) {
+        *moved += FRAME;
+        return ask(channel, user, err);
+    }
+    if (!look_for_bytes(&channel->from, &bytes))
+        return broken(err, "the peer's position in the ring makes no sense");
+    if (channel->rx.state == RX_HEAD) {
+        if (bytes < FRAME) return GW_FLOW_BLOCKED;
+        return parse_frame(channel) ? GW_FLOW_MORE : broken(err, "the peer sent garbage instead of a frame");
+    }
+    if (bytes == 0) return GW_FLOW_BLOCKED;
+    *moved += take_piece(channel, user, bytes);
+    return GW_FLOW_MORE;
+}
+
+static gw_flow shm_receive(gw_channel *base, const gw_lane_user *user, gw_err *err) {
+    shm_channel *channel = shm_of(base);
+    gw_flow flow = GW_FLOW_MORE;
+    uint64_t moved = 0;
+    if (channel->rx.parked) return GW_FLOW_IDLE;
+    while (flow == GW_FLOW_MORE && moved < BUDGET) flow = receive_some(channel, user, &moved, err);
+    if (moved > 0) ring_bell(channel);
+    return flow;
+}
+
+static const gw_channel_ops shm_ops = {
+    .send = shm_send,
+    .receive = shm_receive,
+    .release = shm_release,
+    .resume = shm_resume,
+    .is_parked = shm_is_parked,
+    .arm = shm_arm,
+    .close = shm_close,
+};
