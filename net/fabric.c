@@ -111,6 +111,7 @@ static bool post_direct(gw_fabric *f, const gw_op *op) {
     if (pair != NULL && pair->direct != NULL && !pair->direct_over)
         how = pair->direct->path->ops->post(pair->direct, op, &completion);
     pthread_rwlock_unlock(&f->posts_lock);
+    if (how != GW_PATH_PASS) atomic_fetch_add_explicit(&f->direct, 1, memory_order_relaxed);
     if (how == GW_PATH_DONE) f->events.completed(f->events.context, &completion);
     return how != GW_PATH_PASS;
 }
@@ -146,6 +147,12 @@ static void fabric_abandon(gw_transport *transport, const gw_peer_id *peer) {
 
 static void fabric_spin(gw_transport *transport, bool spin) {
     gw_lane_thread_spin(fabric_of(transport)->lanes[STREAM_WORDS], spin);
+}
+
+static gw_transport_counts fabric_count(gw_transport *transport) {
+    gw_fabric *f = fabric_of(transport);
+    return (gw_transport_counts){.direct = atomic_load_explicit(&f->direct, memory_order_relaxed),
+                                 .served = gw_onesided_served(f->words) + gw_onesided_served(f->bulk)};
 }
 
 static void on_answered(void *context, gw_lookup *lookup) {
@@ -243,6 +250,7 @@ static const gw_transport_ops fabric_ops = {
     .abandon = fabric_abandon,
     .unlink = gw_fabric_unlink,
     .spin = fabric_spin,
+    .count = fabric_count,
     .close = fabric_close,
     .lanes = fabric_lanes,
     .lane_use = fabric_lane_use,

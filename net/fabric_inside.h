@@ -69,6 +69,7 @@ typedef struct gw_fabric {
     pthread_rwlock_t posts_lock;
     gw_pair *pairs; /* added to under both locks */
     uint64_t link_numbers;
+    _Atomic uint64_t direct; /* operations that paths took */
     /* The control thread; there is none when TCP alone is allowed. */
     gw_loop *loop;
     pthread_t control;

@@ -79,6 +79,7 @@ struct gw_transport_ops {
     void (*abandon)(gw_transport *, const gw_peer_id *peer);
     void (*unlink)(gw_transport *, const gw_peer_id *peer);
     void (*spin)(gw_transport *, bool spin);
+    gw_transport_counts (*count)(gw_transport *);
     void (*close)(gw_transport *);
 
     /* How many lanes for messages there are; the same on every peer of a flock. They are numbered from 0. */

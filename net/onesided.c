@@ -3,6 +3,7 @@
 #include "core/check.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +52,7 @@ struct gw_onesided {
     gw_lookup *answered; /* in any order */
     end *ends;           /* inside the gate */
     uint64_t numbers;
+    _Atomic uint64_t served;
 };
 
 static void complete_unreachable(gw_onesided *onesided, gw_posted *posted) {
@@ -173,6 +175,12 @@ static void on_sent(void *context, gw_lane_peer *peer) {
     e->sending = NOTHING;
 }
 
+static bool serve(gw_onesided *onesided, end *e, const gw_request *request, const void *payload,
+                  uint32_t bytes) {
+    atomic_fetch_add_explicit(&onesided->served, 1, memory_order_relaxed);
+    return gw_server_take(e->server, request, payload, bytes);
+}
+
 static gw_arrival take_request(gw_onesided *onesided, end *e, const gw_request *request,
                                gw_lane_message *message) {
     if (request->kind == GW_OP_WRITE) {
@@ -182,7 +190,7 @@ static gw_arrival take_request(gw_onesided *onesided, end *e, const gw_request *
         e->landing = (struct iovec){e->written, message->bytes};
         return GW_ARRIVAL_LAND;
     }
-    if (message->bytes != 0 || !gw_server_take(e->server, request, NULL, 0)) return GW_ARRIVAL_REFUSE;
+    if (message->bytes != 0 || !serve(onesided, e, request, NULL, 0)) return GW_ARRIVAL_REFUSE;
     gw_lane_thread_push(onesided->lane, e->peer);
     return GW_ARRIVAL_DROP; /* no payload: nothing to land */
 }
@@ -227,7 +235,7 @@ static void on_landed(void *context, gw_lane_peer *peer) {
                        (uint32_t)e->landing.iov_len);
     } else if (landed == REPLY) {
         gw_asker_landed(e->asker);
-    } else if (!gw_server_take(e->server, &e->write, e->written, e->write.bytes)) {
+    } else if (!serve(onesided, e, &e->write, e->written, e->write.bytes)) {
         gw_err err;
         gw_fail(&err, GW_E_PEER, "net/onesided: the peer sent too many requests at once");
         gw_lane_thread_refuse(onesided->lane, peer, &err);
@@ -354,6 +362,10 @@ void gw_onesided_post(gw_onesided *onesided, gw_posted *posted) {
     onesided->posted_last = &posted->next;
     pthread_mutex_unlock(&onesided->inbox_lock);
     gw_lane_thread_wake(onesided->lane);
+}
+
+uint64_t gw_onesided_served(gw_onesided *onesided) {
+    return atomic_load_explicit(&onesided->served, memory_order_relaxed);
 }
 
 bool gw_onesided_tell(gw_onesided *onesided, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,

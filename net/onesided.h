@@ -26,6 +26,8 @@ void gw_onesided_close(gw_onesided *onesided);
 
 /* Any thread. Takes a posted operation (malloc'd). */
 void gw_onesided_post(gw_onesided *onesided, gw_posted *posted);
+/* Any thread. Requests of others that were taken so far. */
+uint64_t gw_onesided_served(gw_onesided *onesided);
 /* Any thread. See gw_transport_abandon. */
 void gw_onesided_abandon(gw_onesided *onesided, const gw_peer_id *peer);
 /* Any thread. A path message of up to GW_SMALL_BYTES over link `link`; dropped when that is gone. Only fails

@@ -60,6 +60,10 @@ void gw_transport_spin(gw_transport *transport, bool spin) {
     transport->ops->spin(transport, spin);
 }
 
+gw_transport_counts gw_transport_count(gw_transport *transport) {
+    return transport->ops->count(transport);
+}
+
 void gw_transport_close(gw_transport *transport) {
     transport->ops->close(transport);
 }

@@ -155,6 +155,14 @@ void gw_transport_unlink(gw_transport *transport, const gw_peer_id *peer);
  * sleeping. Off at first. */
 void gw_transport_spin(gw_transport *transport, bool spin);
 
+/* What was done since the transport was opened, in operations of which each is counted where it was done. */
+typedef struct gw_transport_counts {
+    uint64_t direct; /* of this peer's own: by a path, with no thread of the other peer's */
+    uint64_t served; /* of other peers': by this peer's threads */
+} gw_transport_counts;
+
+gw_transport_counts gw_transport_count(gw_transport *transport);
+
 /* Ends all links and threads; outstanding operations complete first. Regions are withdrawn. Not to be called
  * while a collective (net/collective.h) is open on it. */
 void gw_transport_close(gw_transport *transport);

@@ -34,8 +34,8 @@ typedef struct rig {
 gw_peer_id rig_id(uint32_t i);
 gw_fence rig_fence(uint64_t epoch);
 
-/* `count` peers with `lanes` lanes each, all linked to each other, with a collective each. `kinds` of paths are
- * allowed (net/fabric.h); rig_open: TCP alone. */
+/* `count` peers with `lanes` lanes each, all linked to each other, with a collective each. `kinds` of paths
+ * are allowed (net/fabric.h); rig_open: TCP alone. */
 rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t lanes, bool sealed);
 rig *rig_open(uint32_t count, uint32_t lanes, bool sealed);
 void rig_close(rig *r);
