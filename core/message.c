@@ -52,6 +52,7 @@ static void put_report(gw_writer *w, const gw_report *report) {
     gw_set_put(w, &report->claimed);
     gw_put_u32(w, report->failures);
     gw_put_u64(w, report->speed);
+    gw_losses_put(w, &report->losses);
     gw_put_u32(w, report->inventory_count);
     for (uint32_t i = 0; i < report->inventory_count; i++) put_inventory(w, &report->inventory[i]);
 }
@@ -60,7 +61,7 @@ static void put_install(gw_writer *w, const gw_install *install) {
     gw_view_put(w, &install->view);
     gw_put_u64(w, install->step);
     gw_put_u64(w, install->fingerprint);
-    gw_put_u8(w, (uint8_t)(install->ended | install->stopped << 1 | install->careful << 2));
+    gw_put_u8(w, (uint8_t)(install->ended | install->stopped << 1));
     gw_put_u32(w, install->failures);
     gw_put_u8(w, (uint8_t)install->load);
     gw_put_hash(w, &install->root);
@@ -71,6 +72,7 @@ static void put_install(gw_writer *w, const gw_install *install) {
     for (uint32_t i = 0; i <= install->view.count; i++) gw_put_u32(w, install->cuts[i]);
     if (install->load == GW_LOAD_MANIFEST)
         for (uint32_t i = 0; i < install->view.count; i++) gw_set_put(w, &install->inventories[i]);
+    gw_losses_put(w, &install->losses);
     gw_put_u64(w, install->cause_age_ns);
     gw_put_string(w, install->cause);
 }
@@ -208,6 +210,7 @@ static gw_report *get_report(gw_reader *r) {
     if (report->held.size != report->claimed.size) r->failed = true;
     report->failures = gw_get_u32(r);
     report->speed = gw_get_u64(r);
+    gw_losses_get(r, &report->losses);
     uint32_t count = gw_get_u32(r);
     if (count > GW_MAX_INVENTORY) r->failed = true;
     for (uint32_t i = 0; i < count && !r->failed; i++) {
@@ -230,7 +233,6 @@ static gw_install *get_install(gw_reader *r) {
     uint8_t flags = gw_get_u8(r);
     install->ended = flags & 1;
     install->stopped = flags >> 1 & 1;
-    install->careful = flags >> 2 & 1;
     install->failures = gw_get_u32(r);
     install->load = (gw_load_kind)gw_get_u8(r);
     gw_get_hash(r, &install->root);
@@ -238,7 +240,7 @@ static gw_install *get_install(gw_reader *r) {
     install->drops = gw_set_get(r);
     install->unwritable = gw_set_get(r);
     install->missing = gw_set_get(r);
-    bool sane = flags <= 7 && install->load >= GW_LOAD_INIT && install->load <= GW_LOAD_PEERS &&
+    bool sane = flags <= 3 && install->load >= GW_LOAD_INIT && install->load <= GW_LOAD_PEERS &&
                 install->fetchers.size == members && install->drops.size == members &&
                 install->unwritable.size == members;
     if (!sane) r->failed = true;
@@ -250,6 +252,7 @@ static gw_install *get_install(gw_reader *r) {
         r->failed = true;
     if (install->load == GW_LOAD_MANIFEST)
         for (uint32_t i = 0; i < members && !r->failed; i++) install->inventories[i] = gw_set_get(r);
+    gw_losses_get(r, &install->losses);
     install->cause_age_ns = gw_get_u64(r);
     gw_get_string(r, install->cause, sizeof install->cause);
     return install;

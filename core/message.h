@@ -4,6 +4,7 @@
 #ifndef GODWIT_CORE_MESSAGE_H
 #define GODWIT_CORE_MESSAGE_H
 
+#include "core/losses.h"
 #include "core/set.h"
 #include "core/view.h"
 #include "core/world.h"
@@ -64,6 +65,7 @@ typedef struct gw_report {
     gw_set held, claimed; /* of step `step`; size 0 = nothing */
     uint32_t failures;    /* checks of this step's sum that failed */
     uint64_t speed;
+    gw_losses losses;         /* that it knows of */
     uint32_t inventory_count; /* only without a state */
     gw_inventory inventory[GW_MAX_INVENTORY];
 } gw_report;
@@ -72,7 +74,7 @@ typedef struct gw_report {
 typedef struct gw_install {
     gw_view view;
     uint64_t step, fingerprint; /* the state everybody is to hold; fingerprint 0 = not known */
-    bool ended, stopped, careful;
+    bool ended, stopped;
     uint32_t failures;
     gw_load_kind load; /* how fetchers get it */
     gw_hash root;
@@ -81,6 +83,7 @@ typedef struct gw_install {
     gw_set missing;         /* shards that are dealt; size = shards of the step */
     uint32_t cuts[GW_MAX_MEMBERS + 1];
     gw_set inventories[GW_MAX_MEMBERS]; /* GW_LOAD_MANIFEST: chunks on each member's disk */
+    gw_losses losses;                   /* that its voters know of, from `step` on */
     uint64_t cause_age_ns;              /* since the proposer knew the cause: for people */
     char cause[120];
 } gw_install;

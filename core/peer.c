@@ -208,7 +208,11 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
     gw_ballot_open(&p->ballot, config->quorum == GW_QUORUM_MAJORITY);
     if (config->record != NULL && config->record_length > 0) {
         gw_reader r = gw_reader_on(config->record, config->record_length);
+        gw_hash job;
         gw_ballot_get(&r, &p->ballot);
+        gw_get_hash(&r, &job);
+        gw_losses_get(&r, &p->losses);
+        if (!gw_hash_equal(&job, &p->job)) p->losses.count = 0;
         if (!gw_reader_done(&r)) {
             gw_fail(err, GW_E_CORRUPT,
                     "core/peer: the protocol record of this directory is damaged at byte %zu; "
@@ -218,6 +222,7 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
             return NULL;
         }
     }
+    p->losses_changed = gw_poison_start(p);
     if (p->ballot.later_count > 0) {
         p->last_promise.epoch = p->ballot.later[p->ballot.later_count - 1].epoch;
         p->last_promise.name = p->ballot.later[p->ballot.later_count - 1].name;
@@ -241,7 +246,6 @@ void gw_peer_destroy(gw_peer *p) {
     gw_set_free(&p->claimed);
     gw_set_free(&p->missing);
     gw_saves_free(&p->save);
-    free(p->poison);
     free(p->learned);
     free(p->kept);
     for (uint32_t i = 0; i < p->contact_count; i++) gw_saves_forget_early(&p->contacts[i]);
@@ -296,6 +300,7 @@ static void on_start(gw_peer *p) {
     p->started = true;
     p->started_ns = p->now;
     p->saved_ns = p->now;
+    if (p->losses_changed) gw_votes_persist(p);
     gw_contacts_announce(p);
     gw_gossip_start(p->gossip, p->now);
 }

@@ -8,6 +8,7 @@
 
 #include "core/godwit.h"
 #include "core/gossip.h"
+#include "core/losses.h"
 #include "core/world.h"
 
 typedef struct gw_peer gw_peer;
@@ -44,6 +45,9 @@ typedef struct gw_peer_config {
     uint64_t checkpoint_steps, checkpoint_ns; /* 0 = not by this measure */
     uint32_t keep, replicas;
     bool fresh;                 /* ignore checkpoints of this job */
+    bool forget_losses;         /* and what is known of peers that were lost at a shard */
+    const gw_loss *fell;        /* what its last life was computing when it ended unexpectedly; copied */
+    uint32_t fell_count;        /* 0 = nothing, or not known */
     uint64_t join_timeout_ns;   /* with seeds: found nothing before one is reached or this has passed */
     uint64_t resume_timeout_ns; /* how long to wait for the holders of a newer checkpoint */
 

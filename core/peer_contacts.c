@@ -112,7 +112,6 @@ static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_inca
     if (member->meta_bytes > 0) read_blob(contact, member->meta, member->meta_bytes);
     if (!news) return;
     contact->alive = true;
-    contact->uncharged = false;
     contact->alive_since_ns = p->now;
     if (!contact->linked) contact->unlinked_since_ns = p->now;
     want_link(p, contact, member);

@@ -1,17 +1,16 @@
 /* Which shard kills whoever computes it, or makes them give up? After a first loss in a step its members are
  * careful: they say what they are about to compute before they begin. Of a peer that dies these claims tell
- * what it was at; one that gives up names its shard in its last words. The first loss of a step may be
- * anybody's fault; the shard that two more are charged to is poison, and the job stops (design section 5). */
+ * what it was at, and when it comes back it tells so itself; one that gives up names its shard in its last
+ * words. Losses are kept in the durable record, told with every vote and united in every install: they
+ * outlive the peers, and where peers are started again whenever they crash, the third life lost to a shard
+ * still names it, on all peers alike, whenever they start (design section 5). */
 #include "core/peer_state.h"
 
 #include "core/check.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { MOST_CHARGES = 2 };
 
 void gw_poison_claim(gw_peer *p, const gw_event *event) {
     if (p->view.epoch == 0) return;
@@ -30,35 +29,57 @@ void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
     from->claim_count++;
 }
 
-void gw_poison_forget(gw_peer *p) {
-    p->step_deaths = p->lost_claims = 0;
-    free(p->poison);
-    p->poison = NULL;
+void gw_poison_forget(gw_peer *p, uint64_t step) {
+    p->lost_claims = 0;
     for (uint32_t i = 0; i < p->contact_count; i++) p->contacts[i].claim_count = 0;
+    if (gw_losses_forget_before(&p->losses, step)) gw_votes_persist(p);
 }
 
-void gw_poison_careful(gw_peer *p) {
-    p->careful = true;
-    if (p->step_deaths == 0) p->step_deaths = 1;
+bool gw_poison_start(gw_peer *p) {
+    bool changed = p->config.forget_losses && p->losses.count > 0;
+    if (p->config.forget_losses) p->losses.count = 0;
+    for (uint32_t i = 0; i < p->config.fell_count && !p->config.forget_losses; i++)
+        changed |= gw_losses_add(&p->losses, &p->config.fell[i]);
+    return changed;
+}
+
+static bool note(gw_peer *p, const gw_contact *contact, uint32_t shard) {
+    return gw_losses_add(
+        &p->losses,
+        &(gw_loss){.id = contact->id, .boot = contact->incarnation.boot, .step = p->step, .shard = shard});
+}
+
+static void name(gw_peer *p, const gw_poison *poison) {
+    char others[60] = "";
+    if (poison->ties > 0)
+        snprintf(others, sizeof others, " (or one of %" PRIu32 " computed together with it)", poison->ties);
+    if (poison->step == p->step) p->fell_at = poison->shard + 1;
+    gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                   "shard %" PRIu32 " of step %" PRIu64
+                   " is poison%s: whoever computes it dies, fails or hangs "
+                   "(%" PRIu32 " so far); when its data or code are mended, start with --forget-losses",
+                   poison->shard, poison->step, others, poison->lives);
+}
+
+static void judge(gw_peer *p, uint64_t step) {
+    gw_poison poison;
+    if (gw_losses_poison(&p->losses, step, &poison)) name(p, &poison);
+}
+
+void gw_poison_learn(gw_peer *p, const gw_losses *losses, uint64_t step) {
+    if (p->step != step) p->lost_claims = 0;
+    bool changed = gw_losses_unite(&p->losses, losses);
+    if (gw_losses_forget_before(&p->losses, step) || changed) gw_votes_persist(p);
+    judge(p, step);
 }
 
 void gw_poison_give_up(gw_peer *p, uint32_t shard, const char *why) {
     p->fell_at = shard + 1;
+    const gw_loss own = {
+        .id = p->config.id, .boot = p->config.incarnation.boot, .step = p->step, .shard = shard};
+    if (gw_losses_add(&p->losses, &own)) gw_votes_persist(p);
     gw_peer_finish(p, GW_FINISH_FAILED, NULL, "shard %" PRIu32 " of step %" PRIu64 " %s", shard, p->step,
                    why);
-}
-
-static void charge(gw_peer *p, uint32_t shard) {
-    if (shard >= p->shards) return;
-    if (p->poison == NULL) p->poison = calloc(p->shards, 1);
-    GW_CHECK(p->poison != NULL);
-    if (++p->poison[shard] < MOST_CHARGES) return;
-    char why[160];
-    snprintf(why, sizeof why,
-             "is poison: whoever computes it dies, fails or hangs (%" PRIu32
-             " peers so far); its data or code must be mended before the job can go on",
-             p->step_deaths);
-    gw_poison_give_up(p, shard, why);
 }
 
 static bool has_last_words(const gw_peer *p, const gw_contact *contact) {
@@ -69,17 +90,17 @@ void gw_poison_member_fell(gw_peer *p, gw_contact *contact) {
     const gw_incarnation *life = &contact->incarnation;
     if (p->view.epoch == 0 || gw_view_rank_of_life(&p->view, &contact->id, life->boot, life->nonce) < 0)
         return;
-    if (++p->step_deaths == 1) return;
-    contact->uncharged = has_last_words(p, contact) || contact->claim_count == 0;
-    if (contact->uncharged) {
-        gw_poison_last_words(p, contact);
-        return;
-    }
-    for (uint32_t worker = 0; worker < GW_MAX_CLAIMS; worker++) charge(p, contact->claims[worker]);
+    bool told = has_last_words(p, contact), changed = told && note(p, contact, contact->fell_at - 1);
+    for (uint32_t worker = 0; worker < GW_MAX_CLAIMS && contact->claim_count > 0 && !told; worker++)
+        if (contact->claims[worker] < p->shards) changed |= note(p, contact, contact->claims[worker]);
+    if (note(p, contact, GW_LOSS_ANY) || changed) gw_votes_persist(p);
+    judge(p, p->step);
 }
 
 void gw_poison_last_words(gw_peer *p, gw_contact *contact) {
-    if (!contact->uncharged || !has_last_words(p, contact)) return;
-    contact->uncharged = false;
-    charge(p, contact->fell_at - 1);
+    if (!has_last_words(p, contact) ||
+        !gw_losses_lacks_shard(&p->losses, &contact->id, contact->incarnation.boot, p->step))
+        return;
+    if (note(p, contact, contact->fell_at - 1)) gw_votes_persist(p);
+    judge(p, p->step);
 }

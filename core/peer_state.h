@@ -16,6 +16,7 @@
 
 #include "core/ballot.h"
 #include "core/gossip.h"
+#include "core/losses.h"
 #include "core/message.h"
 #include "core/peer.h"
 #include "core/rng.h"
@@ -61,7 +62,6 @@ typedef struct gw_contact {
     gw_view_name offered; /* the view it offers itself from, or none */
     gw_message *early;    /* at a leader: its STORED for a checkpoint not opened here yet; owned */
     uint32_t fell_at;     /* its last words: the shard that made it give up, plus 1; 0 = none did */
-    bool uncharged;       /* it fell, and no shard has been charged with that */
     /* careful steps: shards its workers were about to compute */
     uint32_t claims[GW_MAX_CLAIMS]; /* by worker; UINT32_MAX = none */
     uint32_t claim_count;           /* 0 = none has been heard of in this step */
@@ -202,13 +202,14 @@ struct gw_peer {
     uint32_t newcomers; /* of the view installed last */
     bool applying;
     int64_t decisions; /* of the sum being applied */
-    uint32_t failures, step_deaths;
+    uint32_t failures;
     uint32_t lost_claims; /* of this step: shards claimed here and given back */
     bool lacks_shard;     /* one of them was dealt in this view: a sum without it would be refused */
     gw_thief thief;
-    uint8_t *poison;   /* losses that each shard of this step is charged with; NULL = none */
-    uint32_t fell_at;  /* the shard that made this peer give up, plus 1; 0 = none */
-    char refused[120]; /* what was wrong with the sum that failed its checks last */
+    gw_losses losses;    /* of this job, from the present step on; part of the durable record */
+    bool losses_changed; /* since that was read, at the start */
+    uint32_t fell_at;    /* the shard that made this peer give up, plus 1; 0 = none */
+    char refused[120];   /* what was wrong with the sum that failed its checks last */
     gw_retry retry;
     uint64_t pause_since_ns;
     uint64_t load_failures;
@@ -301,7 +302,8 @@ enum { GW_PATIENCE_MS = 2000 }; /* how long a proposal that one voted for may ta
 void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *message); /* somebody proposes a view */
 void gw_votes_give(gw_peer *p, const gw_view *view);
 void gw_votes_freeze(gw_peer *p);
-void gw_votes_persist(gw_peer *p); /* majority: the ballot, before it is acted on */
+void gw_votes_persist(
+    gw_peer *p); /* the durable record: the ballot (majority), before it is acted on; losses */
 void gw_votes_frozen(gw_peer *p, const gw_event *event);
 void gw_votes_persisted(gw_peer *p, const gw_event *event);
 void gw_votes_send_if_ready(gw_peer *p);
@@ -340,13 +342,15 @@ uint64_t gw_retry_deadline(const gw_peer *p);
 /* ---- peer_poison.c ---- */
 void gw_poison_claim(gw_peer *p, const gw_event *event);
 void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *message);
-void gw_poison_careful(gw_peer *p); /* somebody was lost in this step: those who did not see it learn so */
+bool gw_poison_start(gw_peer *p); /* takes in how the last life ended; true: the record is to change */
+/* Takes over what others know; steps before `step` are done. May end this peer. */
+void gw_poison_learn(gw_peer *p, const gw_losses *losses, uint64_t step);
 /* It died or gave up, and has not wished to leave. */
 void gw_poison_member_fell(gw_peer *p, gw_contact *contact);
 void gw_poison_last_words(gw_peer *p, gw_contact *contact); /* they may come after the news that it left */
 /* This peer cannot go on because of this shard: "shard 7 of step 3 <why>". */
 void gw_poison_give_up(gw_peer *p, uint32_t shard, const char *why);
-void gw_poison_forget(gw_peer *p); /* the step that losses were counted in is over */
+void gw_poison_forget(gw_peer *p, uint64_t step); /* steps before this one are over */
 
 /* ---- peer_commit.c ---- */
 void gw_commit_applied(gw_peer *p); /* a step has been applied here: p->step and p->fingerprint are of now */

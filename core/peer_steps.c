@@ -44,6 +44,7 @@ static void begin_whole_step(gw_peer *p) {
     begin->step = p->step;
     begin->shards = p->shards;
     p->accumulator_step = p->step;
+    p->careful = gw_losses_in_step(&p->losses, p->step); /* in a life before this one */
     gw_deal_cut(p->shards, p->speeds, p->view.count, p->cuts);
     gw_steps_begin(p, NULL, p->cuts);
 }
@@ -432,8 +433,7 @@ void gw_steps_applied(gw_peer *p, const gw_event *event) {
     p->fingerprint = event->fingerprint;
     gw_commit_applied(p);
     p->failures = 0;
-    p->careful = false;
-    gw_poison_forget(p);
+    gw_poison_forget(p, p->step);
     bool last = event->stop || p->step >= p->config.steps; /* done, even when somebody asked to stop here */
     p->stopped = !last && (p->stopped || (p->decisions & GW_DECIDE_STOP) != 0);
     p->ended = last || p->stopped;

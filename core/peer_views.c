@@ -402,6 +402,13 @@ static void stop_job(gw_peer *p, const char *text) {
                    p->refused[0] == '\0' ? "not seen here" : p->refused, finders);
 }
 
+static void unite_losses(const gw_peer *p, gw_install *i) {
+    i->losses = p->losses;
+    for (uint32_t k = 0; k < p->attempt.view.count; k++)
+        gw_losses_unite(&i->losses, &p->attempt.reports[k]->losses);
+    gw_losses_forget_before(&i->losses, i->step);
+}
+
 static void conclude(gw_peer *p) {
     gw_attempt *a = &p->attempt;
     gw_repair_rules rules = {.steps = p->config.steps,
@@ -436,7 +443,7 @@ static void conclude(gw_peer *p) {
         return;
     }
     if (text[0] != '\0') gw_peer_say(p, GW_WARN, "%s", text);
-    i->careful = p->step_deaths > 0;
+    unite_losses(p, i);
     i->cause_age_ns = p->cause_ns == 0 ? 0 : p->now - p->cause_ns;
     snprintf(i->cause, sizeof i->cause, "%s", p->cause[0] == '\0' ? "founded" : p->cause);
     gw_install_free(p->installed);
@@ -529,7 +536,7 @@ static void note_install(gw_peer *p, const gw_install *i) {
     notice->duration_ns = p->cause_ns == 0 ? i->cause_age_ns : p->now - p->cause_ns;
     uint32_t dealt = gw_set_count(&i->missing);
     bool repaired = i->load == GW_LOAD_PEERS && i->missing.size > 0 &&
-                    (dealt < i->missing.size || i->failures > 0 || i->careful);
+                    (dealt < i->missing.size || i->failures > 0 || gw_losses_in_step(&i->losses, i->step));
     if (!repaired) return;
     p->steps_repaired++;
     p->shards_repaired += dealt;
@@ -581,16 +588,16 @@ static void install(gw_peer *p, const gw_install *i) {
     uint32_t before = p->view.count;
     adopt_view(p, i);
     note_install(p, i);
+    gw_poison_learn(p, &i->losses, i->step);
+    if (p->phase == GW_AT_OVER) return;
     uint32_t rank = (uint32_t)gw_peer_own_rank(p);
     p->newcomers = p->view.count > before ? p->view.count - before : 0;
     p->cause_ns = 0;
     p->failures = i->failures;
     p->ended = i->ended || i->step >= p->config.steps; /* the final checkpoint, found again */
     p->stopped = i->stopped;
-    p->careful = false;
+    p->careful = gw_losses_in_step(&p->losses, i->step);
     p->shards = i->missing.size;
-    if (p->step != i->step) gw_poison_forget(p);
-    if (i->careful) gw_poison_careful(p);
     if (i->load == GW_LOAD_MANIFEST) gw_saves_resumed(p, i->step, &i->root);
     gw_set_free(&p->missing);
     p->missing = gw_set_copy(&i->missing);

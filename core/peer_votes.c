@@ -106,11 +106,15 @@ void gw_votes_give(gw_peer *p, const gw_view *view) {
 }
 
 void gw_votes_persist(gw_peer *p) {
-    size_t capacity = gw_ballot_bytes(&p->ballot);
+    const gw_ballot none = {0}; /* where any quorum will do a later life keeps no promises */
+    const gw_ballot *ballot = p->ballot.majority ? &p->ballot : &none;
+    size_t capacity = gw_ballot_bytes(ballot) + sizeof p->job.bytes + 4 + p->losses.count * GW_LOSS_BYTES;
     uint8_t *bytes = malloc(capacity);
     GW_CHECK(bytes != NULL);
     gw_writer w = gw_writer_on(bytes, capacity);
-    gw_ballot_put(&w, &p->ballot);
+    gw_ballot_put(&w, ballot);
+    gw_put_hash(&w, &p->job);
+    gw_losses_put(&w, &p->losses);
     GW_CHECK(!w.failed);
     gw_action *action = gw_peer_act(p, GW_ACT_PERSIST);
     action->token = p->persist_token = gw_peer_token(p);
@@ -181,6 +185,7 @@ static gw_report *make_report(const gw_peer *p) {
     }
     r->failures = p->failures;
     r->speed = p->own_speed;
+    r->losses = p->losses;
     for (uint32_t i = 0; i < p->config.inventory_count && i < GW_MAX_INVENTORY && !p->has_state; i++) {
         r->inventory[i] = p->inventory[i];
         r->inventory[i].chunks = gw_set_copy(&p->inventory[i].chunks);

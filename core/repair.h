@@ -20,7 +20,7 @@ typedef enum gw_repair_answer {
     GW_REPAIR_STOP, /* the step's sum failed its checks a third time: see the text */
 } gw_repair_answer;
 
-/* Fills everything of *install but view, careful, cause and cause_age_ns (view is read: its members are in
+/* Fills everything of *install but view, losses, cause and cause_age_ns (view is read: its members are in
  * the order of the reports). *install must be zeroed but for these, and owns its sets afterwards. `settle`:
  * make do with what the voters have, without waiting any longer. `text` (at least 200
  * bytes) explains WAIT and STOP, and warns of what READY leaves behind; empty otherwise. */

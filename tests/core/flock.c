@@ -83,7 +83,8 @@ static void work(flock *f, uint32_t i) {
             for (uint32_t k = 0; k < first; k++) shard = gw_set_next(&p->list, shard + 1);
         }
         bool fails = p->fails_at_shard == (int64_t)shard;
-        if (fails || p->dies_at_shard == (int64_t)shard) {
+        if (fails ||
+            (p->dies_at_shard == (int64_t)shard && (p->dies_at_step == 0 || p->dies_at_step == p->step))) {
             gw_event claim = {.kind = GW_EV_CLAIM, .shard = shard};
             if (p->careful) post(f, i, 0, claim);
             gw_event end = {.kind = fails ? GW_EV_SHARD_FAILED : (gw_event_kind)0, .shard = shard};
@@ -575,6 +576,8 @@ void flock_start(flock *f, uint32_t i) {
     p->config.record = p->record;
     p->config.record_length = p->record_length;
     p->config.inventory = &inventory;
+    p->config.fell = &p->fell;
+    p->config.fell_count = p->fell.boot != 0;
     p->config.inventory_count = p->saved_step > 0;
     p->fence = (gw_view){0};
     p->word = p->step = p->sealing = p->reducing = 0;
@@ -630,6 +633,7 @@ static void handle(flock *f, flock_event *e) {
     if (e->redial) link_peers(f, e->to, (uint32_t)index_of(f, &e->event.peer));
     if (e->redial || p->brain == NULL || p->config.incarnation.boot != e->life || p->finished) return;
     if (e->event.kind == (gw_event_kind)0) {
+        p->fell = (gw_loss){.id = p->config.id, .boot = e->life, .step = p->step, .shard = e->event.shard};
         flock_kill(f, e->to);
         return;
     }

@@ -41,6 +41,8 @@ typedef struct flock_peer {
     gw_hash final_root;
     uint32_t computed;      /* shards, all steps */
     int64_t dies_at_shard;  /* when it takes this shard; -1 = never */
+    gw_loss fell;           /* what it was at when it died of that, for its next life; boot 0 = nothing */
+    uint64_t dies_at_step;  /* and only in this step; 0 = in any */
     int64_t fails_at_shard; /* cannot compute this one; -1 = all can be */
     bool bad_shard;         /* its sums have a bad element */
     bool damaged;           /* chunk 0 of its checkpoint is, which shows when it is read */

@@ -228,6 +228,82 @@ Test(peer, a_poison_shard_is_named_before_it_has_killed_all) {
     flock_close(&f);
 }
 
+static bool somebody_died(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].brain == NULL) return true;
+    return false;
+}
+
+static bool somebody_died_or_all_ended(const flock *f) {
+    return somebody_died(f) || flock_finished(f, GW_FINISH_FAILED) == f->count;
+}
+
+static uint64_t restart_ns;
+
+static bool it_is_time_to_restart(const flock *f) {
+    return f->now >= restart_ns || flock_finished(f, GW_FINISH_FAILED) > 0;
+}
+
+static void expect_named(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        cr_assert(strstr(f->peers[i].finish_text, "shard 6 of step 5 is poison") != NULL, "peer %u of %u: %s",
+                  i, f->count, f->peers[i].finish_text);
+}
+
+/* Whoever crashes or fails is started again, at once or when all have: too few to remember anything for each
+ * other. */
+static void supervise(uint32_t count, gw_quorum quorum, bool at_once) {
+    flock f;
+    flock_open(&f, count, count, 20, quorum);
+    f.checkpoint_steps = 2;
+    for (uint32_t i = 0; i < count; i++) {
+        f.peers[i].dies_at_shard = 6;
+        f.peers[i].dies_at_step = 5;
+    }
+    flock_start_all(&f);
+    uint32_t deaths = 0;
+    while (flock_finished(&f, GW_FINISH_FAILED) < count) {
+        cr_assert(flock_run(&f, at_once ? somebody_died_or_all_ended : NULL, MOST_EVENTS));
+        restart_ns = f.now + 1000000; /* the news of the death comes before the next life */
+        flock_run(&f, it_is_time_to_restart,
+                  MOST_EVENTS); /* false: nobody is left to whom anything happens */
+        for (uint32_t i = 0; i < count; i++) {
+            bool died = f.peers[i].brain == NULL;
+            deaths += died;
+            cr_assert_lt(deaths, 6, "%u peers: nobody names the shard", count);
+            bool all_ended = flock_finished(&f, GW_FINISH_FAILED) == count;
+            if (!died && (!f.peers[i].finished || all_ended)) continue;
+            flock_kill(&f, i);
+            flock_start(&f, i);
+        }
+    }
+    cr_expect_geq(deaths, 3);
+    expect_named(&f);
+    for (uint32_t i = 0; i < count; i++) flock_kill(&f, i); /* on restart as well */
+    for (uint32_t i = 0; i < count; i++) f.peers[i].finish_text[0] = '\0';
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    expect_named(&f);
+    for (uint32_t i = 0; i < count; i++) flock_kill(&f, i); /* until it is mended */
+    for (uint32_t i = 0; i < count; i++) {
+        f.peers[i].dies_at_shard = -1;
+        f.peers[i].config.forget_losses = true;
+    }
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, count);
+    flock_close(&f);
+}
+
+Test(peer, a_poison_shard_is_named_where_all_that_crash_are_started_again) {
+    for (uint32_t count = 1; count <= 3; count++) {
+        supervise(count, GW_QUORUM_ANY, true);
+        supervise(count, GW_QUORUM_ANY, false);
+        supervise(count, GW_QUORUM_MAJORITY, true);
+        supervise(count, GW_QUORUM_MAJORITY, false);
+    }
+}
+
 /* Nor may one that none of them can compute: who gives up leaves, which tells the others no less, also when
  * the gossip about it is faster than what it had said before. */
 static void fail_everywhere(uint64_t message_ns) {

@@ -115,6 +115,24 @@ Test(seeds, a_shard_that_kills_whoever_computes_it_is_named_after_three) {
     }
 }
 
+/* Where whoever dies is soon back, and nobody who remembers need be left. */
+Test(seeds, in_small_flocks_it_is_named_when_they_are_started_again) {
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        gw_sim_options options = undisturbed(seed);
+        gw_sim_result result;
+        options.peers = options.founders = 1 + (uint32_t)seed % 3;
+        options.majority = seed % 2 == 0;
+        options.poison_step = 4;
+        options.restart_ms = 300;
+        gw_sim_draw(&options);
+        gw_sim_run(&options, &result);
+        cr_assert(!result.failed, "%s", result.why);
+        cr_assert_eq(result.poisoned, 1);
+        cr_assert_geq(result.poison_deaths, 3);
+        cr_assert_leq(result.poison_deaths, 5);
+    }
+}
+
 Test(seeds, a_seed_replays_exactly) {
     gw_sim_result result[2];
     for (int i = 0; i < 2; i++) {

@@ -96,7 +96,10 @@ static void got_signal(void *context, uint32_t events) {
     gw_node *node = context;
     struct signalfd_siginfo info;
     if (read(node->signal_fd, &info, sizeof info) != (ssize_t)sizeof info) return;
-    if (node->asked_to_leave) _exit(128 + (int)info.ssi_signo);
+    if (node->asked_to_leave) {
+        gw_claims_clear(node->claims);
+        _exit(128 + (int)info.ssi_signo);
+    }
     node->asked_to_leave = true;
     gw_log(GW_INFO, "node", "%s: leaving (once more ends it at once)", strsignal((int)info.ssi_signo));
     gw_node_feed(node, &(gw_event){.kind = GW_EV_LEAVE});

@@ -20,6 +20,7 @@
 #include "tools/godwit/control.h"
 #include "tools/godwit/http.h"
 #include "tools/godwit/node.h"
+#include "tools/godwit/node_claims.h"
 #include "tools/godwit/node_helper.h"
 #include "tools/godwit/node_mail.h"
 #include "tools/godwit/node_payload.h"
@@ -92,6 +93,7 @@ typedef struct gw_node {
     gw_device *device;
     gw_payloads *payloads; /* NULL: the job's shards have none */
     gw_workers *workers;
+    gw_claims *claims; /* NULL: there is none */
     gw_held_state state;
 
     /* This peer and its ways out. */

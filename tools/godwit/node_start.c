@@ -55,6 +55,12 @@ static void on_shard_failed(void *context, uint32_t shard, const char *text) {
     gw_mailbox_post(((gw_node *)context)->mail, mail);
 }
 
+static void on_running(void *context, uint32_t worker, uint64_t step, uint32_t shard, bool runs) {
+    gw_claims *claims = ((gw_node *)context)->claims;
+    if (claims && runs) gw_claims_begin(claims, worker, step, shard);
+    if (claims && !runs) gw_claims_end(claims, worker);
+}
+
 static void on_shard_lost(void *context, uint32_t shard, const char *text) {
     gw_mail *mail = gw_mail_new(GW_EV_SHARD_LOST, 0);
     mail->event.shard = shard;
@@ -139,7 +145,8 @@ static bool open_device(gw_node *node, gw_err *err) {
                                 .claim = on_claim,
                                 .sealed = on_sealed,
                                 .shard_failed = on_shard_failed,
-                                .shard_lost = on_shard_lost};
+                                .shard_lost = on_shard_lost,
+                                .running = on_running};
     node->workers = gw_workers_open(node->device, node->options->workers, node->payloads, &events, err);
     return node->workers != NULL;
 }
@@ -243,6 +250,7 @@ static void fill_config(const gw_node *node, gw_peer_config *config) {
         .keep = options->keep,
         .replicas = options->replicas,
         .fresh = options->fresh,
+        .forget_losses = options->forget_losses || options->fresh,
         .join_timeout_ns = options->join_timeout_ns,
         .resume_timeout_ns = options->resume_timeout_ns,
         .seed = node->self.incarnation.nonce,
@@ -262,6 +270,18 @@ static bool read_record(const gw_node *node, void **bytes, size_t *length, gw_er
            err->code == GW_E_NOTFOUND;
 }
 
+/* What the last life was computing when it ended; NULL = nothing. */
+static gw_loss *read_claims(gw_node *node, uint32_t *count) {
+    gw_loss *fell;
+    gw_err err;
+    node->claims = gw_claims_open(node->options->dir, &node->job_id, &node->self.id,
+                                  node->self.incarnation.boot, node->options->workers, &fell, count, &err);
+    if (node->claims == NULL)
+        gw_log(GW_WARN, "node", "a shard that kills this process will not be known after a restart: %s",
+               err.text);
+    return fell;
+}
+
 static bool open_brain(gw_node *node, gw_err *err) {
     gw_peer_config config;
     fill_config(node, &config);
@@ -273,7 +293,9 @@ static bool open_brain(gw_node *node, gw_err *err) {
     bool good = node->options->fresh ||
                 gw_inventory_load(node->store, &node->job_id, node->device->layout->image_bytes, &inventory,
                                   &inventory_count, err);
+    gw_loss *fell = read_claims(node, &config.fell_count);
     if (good) {
+        config.fell = fell;
         config.record = record;
         config.record_length = length;
         config.inventory = inventory;
@@ -282,6 +304,7 @@ static bool open_brain(gw_node *node, gw_err *err) {
         gw_node_show_inventory(node, inventory, inventory_count);
     }
     gw_inventory_free(inventory, inventory_count);
+    free(fell);
     free(record);
     return node->peer != NULL;
 }
@@ -361,7 +384,10 @@ bool gw_node_close(gw_node *node) {
     if (node->wires && atomic_load(&node->reduction.underway)) gw_node_reduce_stop(node);
     gw_payloads_freeze(node->payloads);
     if (node->wires) gw_wires_abandon(node->wires, NULL); /* what workers wait for */
-    if (!gw_workers_end(node->workers, CLOSE_NS)) return false;
+    bool ended = gw_workers_end(node->workers, CLOSE_NS);
+    gw_claims_clear(
+        node->claims); /* whatever still runs: a shard that made this peer give up is in its record */
+    if (!ended) return false;
     gw_node_unlisten(node); /* before the helpers: one may be fetching a state from a peer that is silent */
     gw_payloads_end(node->payloads);
     gw_helper_close(node->compute);
@@ -371,6 +397,7 @@ bool gw_node_close(gw_node *node) {
     gw_store_close(node->store);
     gw_workers_close(node->workers);
     gw_payloads_close(node->payloads);
+    gw_claims_close(node->claims);
     if (node->device) node->device->ops->close(node->device);
     if (node->job_open) node->options->job->close(node->job);
     gw_peer_destroy(node->peer);

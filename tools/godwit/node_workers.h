@@ -32,6 +32,9 @@ typedef struct gw_workers_events {
     void (*shard_failed)(void *context, uint32_t shard, const char *text);
     /* A claimed shard was not begun, as its payload cannot be had: it must be dealt again. */
     void (*shard_lost)(void *context, uint32_t shard, const char *text);
+    /* Worker `worker` begins `shard` (`runs`), or is through with it. Called for every shard, with the pool's
+     * lock: must cost nothing. NULL: nobody wants to know. */
+    void (*running)(void *context, uint32_t worker, uint64_t step, uint32_t shard, bool runs);
 } gw_workers_events;
 
 /* Starts `count` threads, each with a lane of its own, at a lower priority than the caller's. NULL when a

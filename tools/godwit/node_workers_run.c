@@ -121,6 +121,8 @@ static void run_shard(gw_workers *pool, gw_worker *worker) {
     worker->doing = GW_WORKER_RUNNING;
     worker->dropped = false;
     pool->running++;
+    if (pool->events.running)
+        pool->events.running(pool->events.context, worker->index, step, worker->shard, true);
     pthread_mutex_unlock(&pool->lock);
     gw_err err = {0};
     pool->device->ops->payload(pool->device, worker->lane, worker->payload);
@@ -128,6 +130,8 @@ static void run_shard(gw_workers *pool, gw_worker *worker) {
         pool->device->ops->contribute(pool->device, worker->lane, step, worker->shard, &err);
     if (pool->payloads) gw_payloads_release(pool->payloads, worker->shard, worker->payload);
     pthread_mutex_lock(&pool->lock);
+    if (pool->events.running)
+        pool->events.running(pool->events.context, worker->index, step, worker->shard, false);
     finish_shard(pool, worker, result, &err);
 }
 

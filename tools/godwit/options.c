@@ -32,6 +32,7 @@ enum { /* keys of options without a letter; those of the job follow JOB_KEY */
        KEY_KEEP,
        KEY_REPLICAS,
        KEY_FRESH,
+       KEY_FORGET,
        KEY_HTTP,
        KEY_JSON,
        KEY_QUIET,
@@ -79,6 +80,7 @@ static const struct argp_option run_options[] = {
     {"keep", KEY_KEEP, "N", 0, "Keep the newest N checkpoints (2)", 3},
     {"replicas", KEY_REPLICAS, "N", 0, "Peers that hold each part of one (2)", 3},
     {"fresh", KEY_FRESH, 0, 0, "Begin at step 0 whatever checkpoints there are", 3},
+    {"forget-losses", KEY_FORGET, 0, 0, "Try a shard again that was named poison (on every peer)", 3},
 
     {0, 0, 0, 0, "What it shows:", 4},
     {"http", KEY_HTTP, "[HOST:]PORT|off", 0, "Serve /api/state, /metrics and /healthz (off)", 4},
@@ -280,6 +282,8 @@ static bool take_switch(gw_run_options *o, int key) {
     switch (key) {
     case KEY_FRESH:
         return o->fresh = true;
+    case KEY_FORGET:
+        return o->forget_losses = true;
     case KEY_JSON:
         return o->json = true;
     case KEY_QUIET:

@@ -41,7 +41,7 @@ typedef struct gw_run_options {
 
     uint64_t checkpoint_steps, checkpoint_ns; /* at most one is set; both 0 = only the final one */
     uint32_t keep, replicas;
-    bool fresh;
+    bool fresh, forget_losses;
 
     char *http; /* HOST:PORT, or NULL = off; owned */
     bool json, quiet, verbose;

@@ -315,6 +315,8 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .seed = gw_rng_next(&c->rng),
                              .record = p->disk.record,
                              .record_length = p->disk.record_length,
+                             .fell = p->disk.fell,
+                             .fell_count = p->disk.fell_count,
                              .inventory = inventory};
     config.inventory_count = sim_disk_inventory(c, p, inventory, SIM_SAVED);
     gw_err err;
@@ -325,6 +327,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     }
     sim_trace(c, "peer %u starts, boot %" PRIu64 ", %u checkpoints", p->number, p->boot,
               config.inventory_count);
+    p->disk.fell_count = 0;
     gw_event event = {.kind = GW_EV_START};
     sim_event(c, p, &event);
 }
@@ -332,5 +335,11 @@ void sim_start(sim_cluster *c, sim_peer *p) {
 void sim_crash(sim_cluster *c, sim_peer *p) {
     GW_CHECK(p->brain != NULL && !p->stepping);
     sim_trace(c, "peer %u CRASHES", p->number);
+    for (uint32_t w = 0; w < SIM_WORKERS; w++) {
+        const sim_worker *worker = &p->m.workers[w];
+        if (!worker->busy) continue;
+        p->disk.fell[p->disk.fell_count++] =
+            (gw_loss){.id = p->id, .boot = p->boot, .step = p->m.accumulator.step, .shard = worker->shard};
+    }
     end_process(c, p);
 }

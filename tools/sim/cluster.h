@@ -50,6 +50,8 @@ typedef struct sim_saved { /* chunks and perhaps the manifest of one step's stat
 typedef struct sim_disk {
     uint8_t *record;
     size_t record_length;
+    gw_loss fell[SIM_WORKERS]; /* what its last life was computing when it crashed */
+    uint32_t fell_count;
     sim_saved saved[SIM_SAVED];
     uint32_t saved_count;
 } sim_disk;
