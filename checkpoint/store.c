@@ -348,27 +348,6 @@ static bool walk_folder(const gw_store *store, unsigned first, file_fn *each, vo
     return done;
 }
 
-typedef struct listing {
-    void (*each)(void *context, const gw_hash *name, uint64_t bytes);
-    void *context;
-} listing;
-
-static bool list_file(void *context, const char *path, const gw_hash *name, bool damaged) {
-    listing *list = context;
-    struct stat status;
-    if (!damaged && stat(path, &status) == 0 && S_ISREG(status.st_mode))
-        list->each(list->context, name, (uint64_t)status.st_size);
-    return true;
-}
-
-bool gw_store_list(gw_store *store, void (*each)(void *context, const gw_hash *name, uint64_t bytes),
-                   void *context, gw_err *err) {
-    listing list = {each, context};
-    for (unsigned first = 0; first < FOLDERS; first++)
-        if (!walk_folder(store, first, list_file, &list, err)) return false;
-    return true;
-}
-
 typedef struct sweeping {
     gw_store *store;
     const gw_hash *needed; /* sorted */

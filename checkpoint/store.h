@@ -80,8 +80,4 @@ typedef struct gw_store_swept {
 bool gw_store_sweep(gw_store *store, const gw_hash *needed, size_t needed_count, gw_store_swept *swept,
                     gw_err *err);
 
-/* Calls `each` for every chunk file there, in no order. For people's eyes (inspect, status). */
-bool gw_store_list(gw_store *store, void (*each)(void *context, const gw_hash *name, uint64_t bytes),
-                   void *context, gw_err *err);
-
 #endif

@@ -33,13 +33,12 @@ static void finish(gw_ckpt_writer *writer, gw_ckpt_job *job) {
     writer->stats.queued--;
     pthread_cond_broadcast(&writer->changed);
     pthread_mutex_unlock(&writer->lock);
-    uint32_t chunk_count = job->kind == GW_CKPT_SNAPSHOT ? job->request.count : job->kind == GW_CKPT_PUT;
     gw_ckpt_done done = {
         .kind = job->kind,
         .tag = job->tag,
         .hash_only = job->request.hash_only,
         .chunks = job->chunks,
-        .chunk_count = job->dead ? 0 : chunk_count,
+        .chunk_count = job->dead ? 0 : job->request.count, /* of snapshots alone */
         .bytes = job->bytes,
         .written_bytes = job->written_bytes,
         .busy_us = gw_ckpt_now_us() - job->began_us,
@@ -172,24 +171,6 @@ void gw_ckpt_finish_staging(gw_ckpt_writer *writer) {
     pthread_mutex_unlock(&writer->lock);
 }
 
-bool gw_ckpt_put(gw_ckpt_writer *writer, uint64_t tag, uint32_t index, const gw_hash *name, void *bytes,
-                 uint32_t length, gw_err *err) {
-    GW_CHECK(bytes != NULL);
-    gw_ckpt_job *job = new_job(GW_CKPT_PUT, tag, 1);
-    if (job == NULL || length == 0 || length > GW_CHUNK_BYTES) {
-        free(bytes);
-        if (job == NULL) return fail_memory(err);
-        gw_ckpt_job_free(job);
-        return gw_fail(err, GW_E_INVALID, "checkpoint/writer: a chunk of %u bytes", length);
-    }
-    job->index = index;
-    job->name = *name;
-    job->payload = bytes;
-    job->length = length;
-    enqueue(writer, job);
-    return true;
-}
-
 bool gw_ckpt_manifest(gw_ckpt_writer *writer, uint64_t tag, const void *bytes, size_t length, gw_err *err) {
     gw_ckpt_job *job = new_job(GW_CKPT_MANIFEST, tag, 0);
     if (job == NULL) return fail_memory(err);
@@ -225,7 +206,7 @@ void gw_ckpt_abandon(gw_ckpt_writer *writer, uint64_t tag) {
     gw_fail(&err, GW_E_ABORTED, "checkpoint/writer: abandoned");
     pthread_mutex_lock(&writer->lock);
     for (gw_ckpt_job *job = writer->first; job != NULL; job = job->next) {
-        if (job->tag != tag || (job->kind != GW_CKPT_SNAPSHOT && job->kind != GW_CKPT_PUT)) continue;
+        if (job->tag != tag || job->kind != GW_CKPT_SNAPSHOT) continue;
         job->abandoned = true;
         gw_ckpt_kill(writer, job, &err);
     }

@@ -27,9 +27,8 @@ typedef struct gw_ckpt_writer gw_ckpt_writer;
 
 typedef enum gw_ckpt_kind {
     GW_CKPT_SNAPSHOT = 1, /* chunks of the state hashed and stored (or, hash_only, just hashed) */
-    GW_CKPT_PUT = 2,      /* one chunk that came from a peer */
-    GW_CKPT_MANIFEST = 3,
-    GW_CKPT_RETAIN = 4,
+    GW_CKPT_MANIFEST = 2,
+    GW_CKPT_RETAIN = 3,
 } gw_ckpt_kind;
 
 typedef struct gw_ckpt_chunk {
@@ -39,10 +38,10 @@ typedef struct gw_ckpt_chunk {
 
 typedef struct gw_ckpt_done {
     gw_ckpt_kind kind;
-    uint64_t tag;                /* the caller's */
-    bool hash_only;              /* snapshots */
-    const gw_ckpt_chunk *chunks; /* snapshots: all, in the order given; put: the one. Valid during the call */
-    uint32_t chunk_count;        /* 0 when it failed */
+    uint64_t tag;                  /* the caller's */
+    bool hash_only;                /* snapshots */
+    const gw_ckpt_chunk *chunks;   /* snapshots: all, in the order given. Valid during the call */
+    uint32_t chunk_count;          /* 0 when it failed */
     uint64_t bytes, written_bytes; /* handled; of these written (the rest was there already) */
     uint64_t busy_us;              /* wall time from its start on the writer's thread */
     const gw_err *err; /* NULL: all durable. GW_E_ABORTED: abandoned or closed. Valid during the call */
@@ -81,11 +80,6 @@ bool gw_ckpt_snapshot(gw_ckpt_writer *writer, const gw_ckpt_request *request, gw
  * abandoned: the state may change again. Costs nothing when there is none. One thread at a time. */
 void gw_ckpt_finish_staging(gw_ckpt_writer *writer);
 
-/* Stores a chunk that came from a peer, after checking that its hash is `name` (GW_E_CORRUPT otherwise).
- * Takes `bytes`, which must be from malloc, over, even when it fails. `index` is only handed back. */
-bool gw_ckpt_put(gw_ckpt_writer *writer, uint64_t tag, uint32_t index, const gw_hash *name, void *bytes,
-                 uint32_t length, gw_err *err);
-
 /* Makes an encoded manifest (copied) durable. */
 bool gw_ckpt_manifest(gw_ckpt_writer *writer, uint64_t tag, const void *bytes, size_t length, gw_err *err);
 
@@ -95,7 +89,7 @@ bool gw_ckpt_manifest(gw_ckpt_writer *writer, uint64_t tag, const void *bytes, s
 bool gw_ckpt_retain(gw_ckpt_writer *writer, uint64_t tag, const gw_hash *job_id, const gw_hash *kept,
                     uint32_t kept_count, gw_err *err);
 
-/* Gives up the snapshots and puts of a tag, which should not be used again (give each attempt its own): those
+/* Gives up the snapshots of a tag, which should not be used again (give each attempt its own): those
  * queued or running end with GW_E_ABORTED soon, and the tag's pins are released. Its manifests and retentions
  * are not touched. */
 void gw_ckpt_abandon(gw_ckpt_writer *writer, uint64_t tag);

@@ -158,30 +158,6 @@ static void work_on_snapshot(gw_ckpt_writer *writer, gw_ckpt_job *job) {
     pthread_cond_broadcast(&writer->changed);
 }
 
-static bool put_chunk(gw_ckpt_writer *writer, gw_ckpt_job *job, batch *b, gw_err *err) {
-    *b = (batch){.count = 1};
-    b->items[0] = (gw_store_item){.bytes = job->payload, .length = (uint32_t)job->length};
-    hash_batch(b);
-    char digits[GW_HASH_TEXT];
-    gw_hex(job->name.bytes, sizeof job->name.bytes, digits);
-    if (!gw_hash_equal(&b->items[0].name, &job->name))
-        return gw_fail(err, GW_E_CORRUPT, "checkpoint/writer: chunk %.16s as sent by a peer: hash differs",
-                       digits);
-    return store_batch(writer, job->tag, b, err);
-}
-
-static void work_on_put(gw_ckpt_writer *writer, gw_ckpt_job *job) {
-    batch b;
-    gw_err err;
-    pthread_mutex_unlock(&writer->lock);
-    bool done = put_chunk(writer, job, &b, &err);
-    pthread_mutex_lock(&writer->lock);
-    account(writer, job, &b);
-    job->chunks[0] = (gw_ckpt_chunk){job->index, job->name};
-    if (!done) gw_ckpt_kill(writer, job, &err);
-    if (job->abandoned) unpin_batch(writer, job->tag, &b);
-}
-
 static bool retain(gw_store *store, const gw_ckpt_job *job, gw_err *err) {
     gw_hash *needed;
     size_t needed_count;
@@ -220,9 +196,6 @@ bool gw_ckpt_work(gw_ckpt_writer *writer, gw_ckpt_job *job, bool *progress) {
         *progress = job->handled > before;
         return (job->dead || job->handled == job->request.count) && job->copying == 0;
     }
-    if (!job->dead && job->kind == GW_CKPT_PUT)
-        work_on_put(writer, job);
-    else if (!job->dead)
-        work_on_files(writer, job);
+    if (!job->dead) work_on_files(writer, job);
     return true;
 }

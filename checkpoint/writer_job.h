@@ -23,9 +23,7 @@ typedef struct gw_ckpt_job {
     uint8_t **buffers; /* by position; set while staged and not handled */
     uint32_t staged_next, handled, copying;
 
-    /* Puts and manifests. */
-    uint32_t index;
-    gw_hash name;
+    /* Manifests. */
     uint8_t *payload;
     size_t length;
 

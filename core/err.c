@@ -41,24 +41,3 @@ bool gw_fail_in(gw_err *err, const char *format, ...) {
     snprintf(err->text + used, sizeof err->text - used, ": %s", inner);
     return false;
 }
-
-const char *gw_code_name(gw_code code) {
-    static const char *const names[] = {
-        [GW_OK] = "ok",
-        [GW_E_USAGE] = "usage",
-        [GW_E_INVALID] = "invalid",
-        [GW_E_CORRUPT] = "corrupt",
-        [GW_E_IO] = "io",
-        [GW_E_NOMEM] = "no-memory",
-        [GW_E_NOTFOUND] = "not-found",
-        [GW_E_LIMIT] = "limit",
-        [GW_E_TIMEOUT] = "timeout",
-        [GW_E_ABORTED] = "aborted",
-        [GW_E_PEER] = "peer",
-        [GW_E_DENIED] = "denied",
-        [GW_E_FENCED] = "fenced",
-        [GW_E_UNSUPPORTED] = "unsupported",
-    };
-    GW_CHECK((size_t)code < sizeof names / sizeof names[0]);
-    return names[code];
-}

@@ -41,7 +41,4 @@ bool gw_fail_errno(gw_err *err, int errno_value, const char *format, ...)
 /* Puts context in front of an error that is already set ("context: text") and returns false. */
 bool gw_fail_in(gw_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A short constant name for a code ("corrupt"), for logs and JSON. */
-const char *gw_code_name(gw_code code);
-
 #endif

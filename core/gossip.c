@@ -192,10 +192,6 @@ const gw_gossip_member *gw_gossip_at(const gw_gossip *g, uint32_t number) {
     return &g->entries[number].public;
 }
 
-uint32_t gw_gossip_live_count(const gw_gossip *g) {
-    return g->live;
-}
-
 void gw_gossip_stats_read(const gw_gossip *g, gw_gossip_stats *stats) {
     *stats = g->stats;
 }

@@ -161,8 +161,6 @@ const gw_gossip_member *gw_gossip_self(const gw_gossip *gossip);
 const gw_gossip_member *gw_gossip_find(const gw_gossip *gossip, const gw_peer_id *id); /* NULL: unknown */
 uint32_t gw_gossip_count(const gw_gossip *gossip);
 const gw_gossip_member *gw_gossip_at(const gw_gossip *gossip, uint32_t number); /* number < count */
-/* How many are alive or suspect, this peer included. */
-uint32_t gw_gossip_live_count(const gw_gossip *gossip);
 
 typedef struct gw_gossip_stats {
     uint64_t datagrams_sent, bytes_sent, datagrams_received, bytes_received;

@@ -30,12 +30,6 @@ bool gw_hash_equal(const gw_hash *a, const gw_hash *b) {
     return memcmp(a->bytes, b->bytes, 32) == 0;
 }
 
-int gw_incarnation_compare(const gw_incarnation *a, const gw_incarnation *b) {
-    if (a->boot != b->boot) return a->boot < b->boot ? -1 : 1;
-    if (a->refutation != b->refutation) return a->refutation < b->refutation ? -1 : 1;
-    return 0;
-}
-
 bool gw_same_life(const gw_incarnation *a, const gw_incarnation *b) {
     return a->boot == b->boot && a->nonce == b->nonce;
 }

@@ -49,9 +49,6 @@ int gw_view_name_compare(const gw_view_name *a, const gw_view_name *b);
 bool gw_view_name_is_none(const gw_view_name *name);
 bool gw_hash_equal(const gw_hash *a, const gw_hash *b);
 
-/* By boot, then refutation. Incarnations of different nonce and equal boot are of cloned directories and
- * compare as equal here: see gw_same_life. */
-int gw_incarnation_compare(const gw_incarnation *a, const gw_incarnation *b);
 /* The same process: boot and nonce agree (the refutation may differ). */
 bool gw_same_life(const gw_incarnation *a, const gw_incarnation *b);
 bool gw_addr_equal(const gw_addr *a, const gw_addr *b);

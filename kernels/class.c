@@ -58,10 +58,6 @@ static const cpu_class classes[] = {{"armv8", runs_armv8}};
 static const char class_names[] = "armv8";
 #endif
 
-const char *gw_cpu_class_names(void) {
-    return class_names;
-}
-
 /* NULL and *err when there is no such class here. */
 static const cpu_class *find_class(const char *name, gw_err *err) {
     for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {

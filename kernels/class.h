@@ -10,12 +10,9 @@
  * threads behind our back (OPENBLAS_*, GOTO_*, OMP_*, ...), and when `name` is not NULL ("haswell",
  * "skylakex", ...; any case) makes OpenBLAS use the kernels of that processor family. If the environment had
  * to change, the process is executed again with `argv` and the call does not return. Fails with GW_E_USAGE
- * for an unknown name, GW_E_UNSUPPORTED when this processor lacks the instructions or OpenBLAS the kernels,
- * and GW_E_IO when the execution fails. */
+ * for an unknown name (the message lists those there are), GW_E_UNSUPPORTED when this processor lacks the
+ * instructions or OpenBLAS the kernels, and GW_E_IO when the execution fails. */
 bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err);
-
-/* The names that gw_cpu_class_apply knows here, separated by commas, for a help text. A constant. */
-const char *gw_cpu_class_names(void);
 
 /* "cpu godwit=0.1.0 build=5f92... openblas=0.3.21 core=Haswell kernels=1": parts separated by single spaces,
  * so that two classes can be compared part by part. Any thread. */

@@ -491,14 +491,6 @@ bool gw_links_want(gw_links *links, const gw_peer_id *id, const gw_addr *addrs, 
     return true;
 }
 
-void gw_links_hurry(gw_links *links, const gw_peer_id *id) {
-    peer *p = find(links, id);
-    if (p == NULL || !p->wanted || p->retry.loop == NULL) return;
-    gw_timer_cancel(&p->retry);
-    p->pause_ns = first_pause_ns;
-    pursue(p);
-}
-
 void gw_links_unwant(gw_links *links, const gw_peer_id *id) {
     peer *p = find(links, id);
     if (p != NULL) stop_wanting(p);
@@ -518,10 +510,6 @@ void gw_links_adopt(gw_links *links, gw_stream *stream) {
     gw_stream_events events = events_of(c);
     gw_stream_set_events(stream, &events);
     on_ready(c, stream, remote);
-}
-
-bool gw_links_is_up(const gw_links *links, const gw_peer_id *id) {
-    return gw_links_remote(links, id) != NULL;
 }
 
 const gw_remote *gw_links_remote(const gw_links *links, const gw_peer_id *id) {

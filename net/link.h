@@ -53,16 +53,12 @@ void gw_links_close(gw_links *links);
 /* Wants a link to `peer`, not ourselves, at any of `count` (1 to GW_RESOLVE_ADDRS) addresses; replaces the
  * addresses of a peer that is wanted already. Dials at once if there is no link. */
 bool gw_links_want(gw_links *links, const gw_peer_id *peer, const gw_addr *addrs, size_t count, gw_err *err);
-/* Dials a wanted peer without a link now, without waiting for the pause to end: a hint said it may be back,
- * or gone. */
-void gw_links_hurry(gw_links *links, const gw_peer_id *peer);
 /* Stops wanting, and closes the link if there is one. The other side may make a new one: links that others
  * dial are accepted from every peer, wanted or not. */
 void gw_links_unwant(gw_links *links, const gw_peer_id *peer);
 /* Takes a control stream that a listener accepted. */
 void gw_links_adopt(gw_links *links, gw_stream *stream);
 
-bool gw_links_is_up(const gw_links *links, const gw_peer_id *peer);
 /* Who is there; NULL when no link is up. */
 const gw_remote *gw_links_remote(const gw_links *links, const gw_peer_id *peer);
 /* Sends 0 to GW_MESSAGE_BYTES bytes on the link. GW_E_NOTFOUND: no link is up. GW_E_LIMIT: too much waits

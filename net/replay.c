@@ -34,10 +34,6 @@ gw_replay *gw_replay_open(size_t lives, gw_err *err) {
     return replay;
 }
 
-size_t gw_replay_lives(const gw_replay *replay) {
-    return replay->lives;
-}
-
 static life **bucket_of(gw_replay *replay, const gw_peer_id *sender) {
     return &replay->buckets[(sender->bytes[0] | sender->bytes[1] << 8) % BUCKETS]; /* ids are hashes */
 }

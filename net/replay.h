@@ -25,7 +25,5 @@ void gw_replay_close(gw_replay *replay);
  * older lives forgotten. */
 gw_replay_verdict gw_replay_accept(gw_replay *replay, const gw_peer_id *sender, uint64_t boot, uint64_t nonce,
                                    uint64_t counter);
-/* Lives remembered now. */
-size_t gw_replay_lives(const gw_replay *replay);
 
 #endif

@@ -46,15 +46,6 @@ typedef struct header {
     uint8_t type, mode;
 } header;
 
-const char *gw_fault_name(gw_fault fault) {
-    static const char *const names[] = {
-        [GW_FAULT_NONE] = "none",       [GW_FAULT_GARBAGE] = "garbage", [GW_FAULT_VERSION] = "version",
-        [GW_FAULT_CLUSTER] = "cluster", [GW_FAULT_KEY] = "key",         [GW_FAULT_NO_KEY] = "no-key",
-        [GW_FAULT_IDENTITY] = "tamper", [GW_FAULT_SELF] = "self",       [GW_FAULT_CLONE] = "clone"};
-    GW_CHECK((size_t)fault < sizeof names / sizeof names[0]);
-    return names[fault];
-}
-
 static uint8_t our_mode(const gw_handshake *h) {
     return h->local->keyring->count > 0 ? MODE_SEALED : MODE_PLAIN;
 }

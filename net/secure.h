@@ -108,7 +108,4 @@ gw_fault gw_handshake_fault(const gw_handshake *handshake);
 /* After GW_HANDSHAKE_DONE, once: who the other side is and the ciphers of both directions. */
 void gw_handshake_finish(gw_handshake *handshake, gw_remote *remote, gw_cipher *seal, gw_cipher *open);
 
-/* "version", "key", ...: for logs. */
-const char *gw_fault_name(gw_fault fault);
-
 #endif

@@ -47,13 +47,6 @@ struct gw_stream {
     gw_send_queue out;
 };
 
-const char *gw_closed_name(gw_closed why) {
-    static const char *const names[] = {"open",        "end",     "reset",    "refused",
-                                        "unreachable", "timeout", "protocol", "local"};
-    GW_CHECK((size_t)why < sizeof names / sizeof names[0]);
-    return names[why];
-}
-
 /* Ending */
 
 static void release(gw_stream *stream) {

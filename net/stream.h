@@ -86,6 +86,4 @@ typedef struct gw_detached {
  * only out of memory. From inside `message` only at a message's end, which is always so there. */
 bool gw_stream_detach(gw_stream *stream, gw_detached *out, gw_err *err);
 
-const char *gw_closed_name(gw_closed why); /* "refused" */
-
 #endif

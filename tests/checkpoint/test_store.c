@@ -218,25 +218,6 @@ Test(store, looking_leaves_damaged_files_where_they_are) {
     cr_assert_eq(access(path, F_OK), 0);
 }
 
-static void count_chunk(void *context, const gw_hash *name, uint64_t length) {
-    (void)name;
-    *(uint64_t *)context += 1000 + length;
-}
-
-Test(store, lists_chunks_and_nothing_else) {
-    put(1, "one");
-    gw_store_item item = put(1, "three");
-    char path[512], strange[600];
-    fixture_chunk_path(folder, &item.name, path);
-    snprintf(strange, sizeof strange, "%s.txt", path);
-    FILE *stream = fopen(strange, "w");
-    cr_assert_not_null(stream);
-    fclose(stream);
-    uint64_t sum = 0;
-    cr_assert(gw_store_list(store, count_chunk, &sum, &err), "%s", err.text);
-    cr_assert_eq(sum, 2008);
-}
-
 /* ---- disks that fail ---- */
 
 /* One failing call of every kind in turn: the error says why, no temporary file and no wrong chunk stays, and

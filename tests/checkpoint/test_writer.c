@@ -219,34 +219,6 @@ Test(writer, a_file_size_limit_is_an_error_not_a_death) {
     fixture_image_free(image);
 }
 
-static gw_hash put_text(uint64_t tag, const char *text, const char *pretended) {
-    gw_hash name;
-    gw_blake2b(pretended, strlen(pretended), name.bytes, sizeof name.bytes);
-    cr_assert(gw_ckpt_put(writer, tag, 4, &name, strdup(text), (uint32_t)strlen(text), &err), "%s", err.text);
-    return name;
-}
-
-Test(writer, a_chunk_from_a_peer_is_checked_and_stored) {
-    gw_hash name = put_text(1, "chunk", "chunk");
-    const mail *letter = mailbox_next(&box);
-    cr_assert_null(letter->done.err);
-    cr_assert_eq(letter->chunks[0].index, 4);
-    cr_assert(gw_store_has(store, &name, 5));
-    name = put_text(1, "forged", "chunks");
-    letter = mailbox_next(&box);
-    cr_assert_eq(letter->err.code, GW_E_CORRUPT);
-    cr_assert_not_null(strstr(letter->err.text, "hash differs"), "%s", letter->err.text);
-    cr_assert_not(gw_store_has(store, &name, 6));
-}
-
-Test(writer, a_chunk_of_impossible_size_is_refused) {
-    gw_hash name = {{1}};
-    cr_assert_not(gw_ckpt_put(writer, 1, 0, &name, malloc(1), 0, &err));
-    cr_assert_eq(err.code, GW_E_INVALID);
-    cr_assert_not(gw_ckpt_put(writer, 1, 0, &name, malloc(1), GW_CHUNK_BYTES + 1, &err));
-    cr_assert_eq(err.code, GW_E_INVALID);
-}
-
 Test(writer, retention_keeps_what_kept_manifests_need) {
     fixture_image *images[3];
     for (uint64_t step = 0; step < 3; step++) {
@@ -352,7 +324,9 @@ static void *open_gate_later(void *context) {
 Test(writer, closing_answers_for_everything_that_was_queued) {
     gate g = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     snapshot_of(1, read_at_gate, &g, false);
-    put_text(2, "chunk", "chunk");
+    fixture_image *image = fixture_image_make(1);
+    send_manifest(image);
+    fixture_image_free(image);
     wait_at_gate(&g);
     pthread_t opener;
     pthread_create(&opener, NULL, open_gate_later, &g);

@@ -55,7 +55,7 @@ Test(class, unknown_names_are_refused) {
     char name_of_program[] = "test", *argv[] = {name_of_program, NULL};
     cr_assert_not(gw_cpu_class_apply("pentium", argv, &err));
     cr_assert_eq(err.code, GW_E_USAGE);
-    cr_assert(strstr(err.text, "pentium") != NULL && strstr(err.text, gw_cpu_class_names()) != NULL);
+    cr_assert(strstr(err.text, "pentium") != NULL && strstr(err.text, "is not one of ") != NULL);
 }
 
 Test(class, text_has_its_parts) {

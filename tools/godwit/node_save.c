@@ -118,8 +118,6 @@ static void writer_done(void *context, const gw_ckpt_done *done) {
         if (!done->err) gw_store_release(saver->options.store, done->tag);
         say_manifest(saver, what.token, &what.root, done->err);
         break;
-    case GW_CKPT_PUT:
-        break;
     case GW_CKPT_RETAIN:
         say_retained(saver, done->err);
         break;
