@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "core/rng.h"
+#include "kernels/gpt_file.h"
 #include "kernels/jobs/gpt_setup.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
@@ -76,6 +77,11 @@ static bool gpt_init(void *job_pointer, const gw_range *range, const gw_state *s
     for (int kind = GPT_FIRST_MOMENT; kind <= GPT_SECOND_MOMENT; kind++)
         memset((float *)tensors[kind] + range->first, 0, range->count * sizeof(float));
     float *values = tensors[GPT_VALUE];
+    if (job->init.map != NULL) {
+        gw_gpt_file_read(&job->gpt, &job->init, range->group, range->first, range->count,
+                         values + range->first);
+        return true;
+    }
     for (uint64_t i = range->first; i < range->first + range->count; i++) values[i] = parameter.constant;
     if (parameter.deviation > 0.0f)
         fill_normal(gw_mix64(job->seed), range, (double)parameter.deviation, values);

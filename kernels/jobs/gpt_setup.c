@@ -2,6 +2,8 @@
 
 #include "core/check.h"
 #include "kernels/blas.h"
+#include "kernels/gpt_config.h"
+#include "kernels/gpt_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,7 @@ const gw_option gpt_options[] = {
      "train on these: text or any bytes, or token shards (llm.c's .bin); 'a-*.bin' works", true},
     {"val", "FILE,..", NULL, "evaluate on these, of the same kind", true},
     {"model", "NAME", "nano", "nano, gpt2, gpt2-medium, gpt2-large or gpt2-xl", false},
+    {"init", "FILE", NULL, "begin with the weights in this safetensors file of a GPT-2", true},
     {"layers", "N", NULL, "layers (default: the model's, as for the next five)", false},
     {"heads", "N", NULL, "attention heads of a layer", false},
     {"channels", "N", NULL, "width of the model", false},
@@ -44,65 +47,10 @@ const gw_option gpt_options[] = {
     {NULL, NULL, NULL, NULL, false},
 };
 
-typedef struct preset {
-    const char *name;
-    gw_gpt gpt;
-    double rate;
-} preset;
-
-static const preset presets[] = {
-    {"nano", {.layers = 4, .heads = 4, .channels = 128, .context = 64, .vocabulary = 50257}, 1e-3},
-    {"gpt2", {.layers = 12, .heads = 12, .channels = 768, .context = 1024, .vocabulary = 50257}, 6e-4},
-    {"gpt2-medium",
-     {.layers = 24, .heads = 16, .channels = 1024, .context = 1024, .vocabulary = 50257},
-     3e-4},
-    {"gpt2-large",
-     {.layers = 36, .heads = 20, .channels = 1280, .context = 1024, .vocabulary = 50257},
-     2.5e-4},
-    {"gpt2-xl", {.layers = 48, .heads = 25, .channels = 1600, .context = 1024, .vocabulary = 50257}, 2e-4},
-};
-
-static const preset *find_preset(const char *name, gw_err *err) {
-    char known[120] = "";
-    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
-        if (strcmp(presets[i].name, name) == 0) return &presets[i];
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", presets[i].name);
-    }
-    gw_fail(err, GW_E_USAGE, "--model: '%s' is not one of %s", name, known);
-    return NULL;
-}
-
-/* A number that has its value already where the option was not given. */
-static bool read_count(const gw_params *params, const char *name, int64_t least, int64_t most, int64_t *value,
-                       gw_err *err) {
-    return gw_param_text(params, name) == NULL ||
-           gw_param_integer(params, name, least, most, false, value, err);
-}
-
 static bool read_model(const gw_params *params, gpt_job *job, gw_err *err) {
-    const char *name = gw_param_text(params, "model");
-    GW_CHECK(name != NULL);
-    const preset *model = find_preset(name, err);
-    if (model == NULL) return false;
-    int64_t layers = model->gpt.layers, heads = model->gpt.heads, channels = model->gpt.channels,
-            context = model->gpt.context;
-    if (!read_count(params, "layers", 1, GW_GPT_LAYERS, &layers, err) ||
-        !read_count(params, "heads", 1, 1 << 16, &heads, err) ||
-        !read_count(params, "channels", 1, 1 << 16, &channels, err) ||
-        !read_count(params, "context", 1, 1 << 17, &context, err))
-        return false;
-    if (channels % heads != 0)
-        return gw_fail(err, GW_E_USAGE, "--heads: %lld heads do not divide %lld channels", (long long)heads,
-                       (long long)channels);
-    job->gpt = (gw_gpt){.layers = (uint32_t)layers,
-                        .heads = (uint32_t)heads,
-                        .channels = (uint32_t)channels,
-                        .context = (uint32_t)context,
-                        .vocabulary = model->gpt.vocabulary};
-    job->schedule.most = model->rate;
-    return gw_param_text(params, "lr") == NULL ||
-           gw_param_real(params, "lr", 0.0, 1e3, &job->schedule.most, err);
+    return gw_gpt_configure(params, &job->gpt, &job->schedule.most, err) &&
+           (gw_param_text(params, "lr") == NULL ||
+            gw_param_real(params, "lr", 0.0, 1e3, &job->schedule.most, err));
 }
 
 static bool read_data(const gw_params *params, gpt_job *job, gw_err *err) {
@@ -117,15 +65,20 @@ static bool read_data(const gw_params *params, gpt_job *job, gw_err *err) {
     if (validation != NULL && job->validation.shards != shards)
         return gw_fail(err, GW_E_USAGE, "--val: is %s, but --data is %s",
                        shards ? "plain bytes" : "token shards", shards ? "token shards" : "plain bytes");
-    int64_t vocabulary = shards ? job->gpt.vocabulary : 256;
-    if (!read_count(params, "vocab", 1, 1 << 24, &vocabulary, err)) return false;
+    const char *init = gw_param_text(params, "init");
+    if (init != NULL && !gw_safetensors_open(init, &job->init, err)) return gw_fail_in(err, "--init");
+    uint32_t known = gw_gpt_file_vocabulary(&job->init);
+    int64_t vocabulary = known > 0 ? known : shards ? job->gpt.vocabulary : 256;
+    if (!gw_gpt_option(params, "vocab", 1, 1 << 24, &vocabulary, err)) return false;
     job->gpt.vocabulary = (uint32_t)vocabulary;
+    if (init != NULL && !gw_gpt_file_check(&job->gpt, &job->init, err))
+        return gw_fail_in(err, "--init: %s", init);
     const gw_tokens *sets[] = {&job->data, &job->validation};
     for (int i = 0; i < 2; i++)
         if (sets[i]->largest >= vocabulary)
             return gw_fail(err, GW_E_INVALID, "--vocab: %lld is too small: there is a token %u in --%s",
                            (long long)vocabulary, sets[i]->largest, i == 0 ? "data" : "val");
-    gw_hash digests[] = {job->data.digest, job->validation.digest};
+    gw_hash digests[] = {job->data.digest, job->validation.digest, job->init.digest};
     gw_blake2b(digests, sizeof digests, &job->data_digest, sizeof job->data_digest);
     snprintf(job->data_text, sizeof job->data_text, "%.100s, %llu %s", data,
              (unsigned long long)job->data.tokens, shards ? "tokens" : "bytes");
@@ -135,9 +88,9 @@ static bool read_data(const gw_params *params, gpt_job *job, gw_err *err) {
 static bool read_batch(const gw_params *params, gpt_job *job, gw_err *err) {
     int64_t context = job->gpt.context;
     int64_t micro = context < DEFAULT_SHARD_TOKENS ? DEFAULT_SHARD_TOKENS / context : 1;
-    if (!read_count(params, "micro-batch", 1, GW_GPT_ROWS / context, &micro, err)) return false;
+    if (!gw_gpt_option(params, "micro-batch", 1, GW_GPT_ROWS / context, &micro, err)) return false;
     int64_t tokens = DEFAULT_SHARDS * micro * context;
-    if (!read_count(params, "batch-tokens", context, INT32_MAX, &tokens, err)) return false;
+    if (!gw_gpt_option(params, "batch-tokens", context, INT32_MAX, &tokens, err)) return false;
     if (tokens % context != 0)
         return gw_fail(err, GW_E_USAGE, "--batch-tokens: %lld is no multiple of the context of %lld; %lld is",
                        (long long)tokens, (long long)context, (long long)(tokens / context * context));
@@ -159,7 +112,7 @@ static bool read_length(const gw_params *params, gpt_job *job, gw_err *err) {
     if (!gw_param_real(params, "epochs", 1e-6, 1e9, &epochs, err)) return false;
     double asked = __builtin_ceil(epochs * (double)job->data.windows / job->batch);
     int64_t updates = (int64_t)(asked < most ? asked : most), eval_every = 0;
-    if (!read_count(params, "updates", 1, (int64_t)most, &updates, err) ||
+    if (!gw_gpt_option(params, "updates", 1, (int64_t)most, &updates, err) ||
         !gw_param_integer(params, "eval-every", 1, (int64_t)most, false, &eval_every, err))
         return false;
     job->updates = job->steps = (uint64_t)updates;
@@ -168,7 +121,7 @@ static bool read_length(const gw_params *params, gpt_job *job, gw_err *err) {
     int64_t context = job->gpt.context, all = (int64_t)job->validation.windows;
     int64_t windows = all < EVAL_BATCHES * (int64_t)job->batch ? all : EVAL_BATCHES * (int64_t)job->batch;
     int64_t tokens = windows * context;
-    if (!read_count(params, "val-tokens", context, INT64_MAX, &tokens, err)) return false;
+    if (!gw_gpt_option(params, "val-tokens", context, INT64_MAX, &tokens, err)) return false;
     job->eval_windows = (uint64_t)(tokens / context < all ? tokens / context : all);
     if ((job->eval_windows + job->micro_batch - 1) / job->micro_batch > GW_MAX_SHARDS)
         return gw_fail(err, GW_E_USAGE, "--val-tokens: %lld make more than %d shards", (long long)tokens,
@@ -189,8 +142,8 @@ static bool read_schedule(const gw_params *params, gpt_job *job, gw_err *err) {
     schedule->updates = job->updates;
     int64_t warmup = (int64_t)(job->updates / 20 < 2000 ? job->updates / 20 : 2000);
     int64_t decay = (int64_t)(job->updates / 5);
-    if (!read_count(params, "warmup", 0, INT64_MAX, &warmup, err) ||
-        !read_count(params, "decay-updates", 0, INT64_MAX, &decay, err))
+    if (!gw_gpt_option(params, "warmup", 0, INT64_MAX, &warmup, err) ||
+        !gw_gpt_option(params, "decay-updates", 0, INT64_MAX, &decay, err))
         return false;
     schedule->warmup = (uint64_t)warmup;
     schedule->decay = (uint64_t)decay;
@@ -306,5 +259,6 @@ void gpt_close(void *job_pointer) {
     gpt_job *job = job_pointer;
     gw_tokens_close(&job->data);
     gw_tokens_close(&job->validation);
+    gw_safetensors_close(&job->init);
     free(job);
 }

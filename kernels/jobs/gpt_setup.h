@@ -8,6 +8,7 @@
 
 #include "core/godwit.h"
 #include "kernels/gpt.h"
+#include "kernels/safetensors.h"
 #include "kernels/schedule.h"
 #include "kernels/tokens.h"
 
@@ -20,6 +21,7 @@ enum { GPT_GRADIENT_BITS = 40, GPT_LOSS_BITS = 20, GPT_NAME = 56 };
 typedef struct gpt_job {
     gw_gpt gpt;
     gw_tokens data, validation; /* validation.windows = 0: none */
+    gw_safetensors init;        /* the first weights; init.map NULL: random ones */
     uint64_t seed;
     uint32_t batch, micro_batch; /* windows of an update and of a shard */
     uint64_t updates, eval_every, eval_windows, steps;

@@ -130,7 +130,7 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run digits --join ,", "--join");
     refused("run", "the job comes first");
     refused("run --peers 3", "the job comes first");
-    refused("run fly", "digits, synthetic");
+    refused("run fly", "digits, gpt, synthetic");
     refused("run ./no-such-job.so", "no-such-job.so");
     refused("run digits --what", "--what");
     refused("run digits --what", "godwit run --help");

@@ -23,6 +23,8 @@ static const struct {
     {"force-view", (char[]){"godwit force-view"}, gw_force_view_main},
     {"keygen", (char[]){"godwit keygen"}, gw_keygen_main},
     {"inspect", (char[]){"godwit inspect"}, gw_inspect_main},
+    {"export", (char[]){"godwit export"}, gw_export_main},
+    {"generate", (char[]){"godwit generate"}, gw_generate_main},
     {"devices", (char[]){"godwit devices"}, gw_devices_main},
     {"bench", (char[]){"godwit bench"}, gw_bench_main},
     {"sim", (char[]){"godwit sim"}, gw_sim_main},

@@ -454,7 +454,7 @@ static bool validate(gw_run_options *options, gw_err *err) {
 static const char run_doc[] = "Runs one peer of a job. The same command on every node: the peers find each "
                               "other, elect a leader, share "
                               "the work and lose nobody's when one dies.\v"
-                              "JOB is 'digits', 'synthetic' or the path of a shared object; it comes first. "
+                              "JOB is 'digits', 'gpt', 'synthetic' or the path of a shared object; it comes first. "
                               "'godwit run JOB --help' lists "
                               "its own options too. Defaults are in parentheses.\n\n"
                               "SIGTERM or SIGINT: leave politely, the others go on; a second one: at once. "

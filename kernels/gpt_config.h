@@ -1,0 +1,15 @@
+/* A model's shape from options, for the job that trains it and for what reads its checkpoints. */
+#ifndef GODWIT_KERNELS_GPT_CONFIG_H
+#define GODWIT_KERNELS_GPT_CONFIG_H
+
+#include "kernels/gpt.h"
+
+/* A whole number option; *value stays as it is where the option was not given. */
+bool gw_gpt_option(const gw_params *params, const char *name, int64_t least, int64_t most, int64_t *value,
+                   gw_err *err);
+
+/* From model, layers, heads, channels and context. The vocabulary is the preset's, and *rate the learning
+ * rate that suits it. */
+bool gw_gpt_configure(const gw_params *params, gw_gpt *gpt, double *rate, gw_err *err);
+
+#endif

@@ -1,0 +1,108 @@
+#include "kernels/gpt_file.h"
+
+#include "core/check.h"
+#include "kernels/gpt_parts.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char prefix[] = "transformer.";
+
+enum { FULL_NAME = 64, GPT2_VOCABULARY = 50257, GPT2_END_OF_TEXT = 50256 };
+
+static const gw_safetensor *find(const gw_safetensors *file, const char *name) {
+    char full[FULL_NAME];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    const gw_safetensor *tensor = gw_safetensors_find(file, full);
+    return tensor != NULL ? tensor : gw_safetensors_find(file, name);
+}
+
+uint32_t gw_gpt_file_vocabulary(const gw_safetensors *file) {
+    const gw_safetensor *words = find(file, "wte.weight");
+    return words != NULL && words->rank == 2 && words->dim[0] <= UINT32_MAX ? (uint32_t)words->dim[0] : 0;
+}
+
+static bool check_parameter(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, gw_err *err) {
+    gw_gpt_parameter parameter = gw_gpt_parameter_of(gpt, number);
+    const gw_safetensor *tensor = find(file, parameter.name);
+    if (tensor == NULL) return gw_fail(err, GW_E_INVALID, "has no tensor '%s'", parameter.name);
+    if (strcmp(tensor->dtype, "F32") != 0)
+        return gw_fail(err, GW_E_UNSUPPORTED, "tensor '%s' is %s; F32 is what can be read", tensor->name,
+                       tensor->dtype);
+    bool same = tensor->rank == parameter.rank;
+    for (uint32_t d = 0; same && d < parameter.rank; d++)
+        same = tensor->dim[d] == parameter.dim[d] ||
+               (number == GPT_PLACES && d == 0 && tensor->dim[0] > parameter.dim[0]);
+    if (same) return true;
+    char shape[100] = "";
+    for (uint32_t d = 0; d < tensor->rank; d++)
+        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%llu", d > 0 ? "x" : "",
+                 (unsigned long long)tensor->dim[d]);
+    return gw_fail(err, GW_E_INVALID, "tensor '%s' is %s, and this model's is %llux%llu", tensor->name, shape,
+                   (unsigned long long)parameter.dim[0],
+                   (unsigned long long)(parameter.rank == 2 ? parameter.dim[1] : 1));
+}
+
+bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, gw_err *err) {
+    for (uint32_t i = 0; i < gw_gpt_parameters(gpt); i++)
+        if (!check_parameter(gpt, file, i, err)) return false;
+    return true;
+}
+
+void gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, uint64_t first,
+                      uint64_t count, float *values) {
+    gw_gpt_parameter parameter = gw_gpt_parameter_of(gpt, number);
+    const gw_safetensor *tensor = find(file, parameter.name);
+    GW_CHECK(tensor != NULL && (first + count) * sizeof(float) <= tensor->size);
+    memcpy(values, tensor->bytes + first * sizeof(float), count * sizeof(float));
+}
+
+bool gw_gpt_file_write(const gw_gpt *gpt, const float *const *parameters, const char *path, gw_err *err) {
+    uint32_t count = gw_gpt_parameters(gpt);
+    gw_safetensor *list = calloc(count, sizeof *list);
+    char(*names)[FULL_NAME] = calloc(count, sizeof *names);
+    bool written = list != NULL && names != NULL;
+    if (!written) gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", count);
+    for (uint32_t i = 0; written && i < count; i++) {
+        gw_gpt_parameter parameter = gw_gpt_parameter_of(gpt, i);
+        uint64_t elements = parameter.dim[0] * (parameter.rank == 2 ? parameter.dim[1] : 1);
+        snprintf(names[i], sizeof names[i], "%s%s", prefix, parameter.name);
+        list[i] = (gw_safetensor){.name = names[i],
+                                  .dtype = "F32",
+                                  .rank = parameter.rank,
+                                  .dim = {parameter.dim[0], parameter.dim[1]},
+                                  .bytes = (const uint8_t *)parameters[i],
+                                  .size = elements * sizeof(float)};
+    }
+    written = written && gw_safetensors_write(path, list, count, err);
+    free(names);
+    free(list);
+    return written;
+}
+
+bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const char *path, gw_err *err) {
+    json_t *config =
+        json_pack("{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:b, s:s}",
+                  "architectures", "GPT2LMHeadModel", "model_type", "gpt2", "vocab_size",
+                  (int)gpt->vocabulary, "n_positions", (int)gpt->context, "n_embd", (int)gpt->channels,
+                  "n_layer", (int)gpt->layers, "n_head", (int)gpt->heads, "activation_function", "gelu_new",
+                  "layer_norm_epsilon", 1e-5, "initializer_range", 0.02, "attn_pdrop", dropout, "embd_pdrop",
+                  dropout, "resid_pdrop", dropout, "tie_word_embeddings", 1, "torch_dtype", "float32");
+    GW_CHECK(config != NULL);
+    bool text = gpt->vocabulary == GPT2_VOCABULARY; /* others have no token that ends a text */
+    json_object_set_new(config, "bos_token_id", text ? json_integer(GPT2_END_OF_TEXT) : json_null());
+    json_object_set_new(config, "eos_token_id", text ? json_integer(GPT2_END_OF_TEXT) : json_null());
+    errno = 0;
+    FILE *file = fopen(path, "w");
+    bool written =
+        file != NULL &&
+        json_dumpf(config, file, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12)) == 0 &&
+        fputc('\n', file) != EOF;
+    if (file != NULL && fclose(file) != 0) written = false;
+    int reason = errno;
+    json_decref(config);
+    return written || gw_fail_errno(err, reason, "cannot write %s", path);
+}

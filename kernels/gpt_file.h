@@ -1,0 +1,27 @@
+/* A model's parameters in safetensors files, by the names and layouts of Hugging Face's GPT-2, and the
+ * config.json that goes with them. */
+#ifndef GODWIT_KERNELS_GPT_FILE_H
+#define GODWIT_KERNELS_GPT_FILE_H
+
+#include "kernels/gpt.h"
+#include "kernels/safetensors.h"
+
+/* The vocabulary of the model in the file; 0 when it holds no such thing. */
+uint32_t gw_gpt_file_vocabulary(const gw_safetensors *file);
+
+/* That the file has every parameter of the model: F32, of the right shape, the positions at least as many as
+ * the context. Names may begin with "transformer."; what else is in the file does not matter. */
+bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, gw_err *err);
+
+/* Copies elements [first, first + count) of parameter `number` to `values`. After a successful check. Any
+ * thread. */
+void gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, uint64_t first,
+                      uint64_t count, float *values);
+
+/* Writes all parameters, as `GPT2LMHeadModel` saves and loads them. */
+bool gw_gpt_file_write(const gw_gpt *gpt, const float *const *parameters, const char *path, gw_err *err);
+
+/* Writes the config.json of such a model; `dropout` is what it was trained with. */
+bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const char *path, gw_err *err);
+
+#endif

@@ -1,0 +1,229 @@
+#include "kernels/safetensors.h"
+
+#include "core/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LENGTH_BYTES = 8, HEADER_MOST = 100000000 };
+
+static const struct {
+    const char *name;
+    uint32_t bytes;
+} dtypes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4},
+              {"I16", 2}, {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"U64", 8}, {"U32", 4}};
+
+/* Bytes of an element, or 0 for what is not known. */
+static uint32_t element_bytes(const char *dtype) {
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
+        if (strcmp(dtypes[i].name, dtype) == 0) return dtypes[i].bytes;
+    return 0;
+}
+
+static bool read_shape(const json_t *shape, gw_safetensor *tensor, uint64_t *elements) {
+    size_t rank = json_array_size(shape);
+    if (!json_is_array(shape) || rank > GW_MAX_RANK) return false;
+    tensor->rank = (uint32_t)rank;
+    *elements = 1;
+    for (size_t i = 0; i < rank; i++) {
+        json_int_t dim = json_integer_value(json_array_get(shape, i));
+        if (!json_is_integer(json_array_get(shape, i)) || dim < 0) return false;
+        tensor->dim[i] = (uint64_t)dim;
+        if (__builtin_mul_overflow(*elements, tensor->dim[i], elements)) return false;
+    }
+    return true;
+}
+
+/* One entry of the header. `data` is where the tensors' bytes begin, `room` how many there are. */
+static bool read_entry(const char *name, const json_t *entry, const uint8_t *data, uint64_t room,
+                       gw_safetensor *tensor, gw_err *err) {
+    const char *dtype = json_string_value(json_object_get(entry, "dtype"));
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    const json_t *from = json_array_get(offsets, 0), *to = json_array_get(offsets, 1);
+    uint64_t elements, bytes;
+    if (dtype == NULL || strlen(dtype) >= sizeof tensor->dtype || json_array_size(offsets) != 2 ||
+        !json_is_integer(from) || !json_is_integer(to))
+        return gw_fail(err, GW_E_INVALID, "tensor '%.80s' has no dtype, or no two data_offsets", name);
+    *tensor = (gw_safetensor){.name = name};
+    memcpy(tensor->dtype, dtype, strlen(dtype) + 1);
+    if (!read_shape(json_object_get(entry, "shape"), tensor, &elements))
+        return gw_fail(err, GW_E_INVALID, "tensor '%.80s' has no shape of up to %d dimensions", name,
+                       GW_MAX_RANK);
+    json_int_t begin = json_integer_value(from), end = json_integer_value(to);
+    if (begin < 0 || end < begin || (uint64_t)end > room)
+        return gw_fail(err, GW_E_CORRUPT,
+                       "tensor '%.80s' lies at %lld to %lld, outside of the file's %llu bytes of data", name,
+                       (long long)begin, (long long)end, (unsigned long long)room);
+    tensor->bytes = data + begin;
+    tensor->size = (uint64_t)(end - begin);
+    uint32_t width = element_bytes(dtype);
+    if (width > 0 && (__builtin_mul_overflow(elements, width, &bytes) || bytes != tensor->size))
+        return gw_fail(err, GW_E_CORRUPT, "tensor '%.80s' takes %llu bytes, which is not what its shape says",
+                       name, (unsigned long long)tensor->size);
+    return true;
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(((const gw_safetensor *)a)->name, ((const gw_safetensor *)b)->name);
+}
+
+/* Names are copied behind the list, in one piece of memory. */
+static bool read_header(gw_safetensors *file, json_t *header, const uint8_t *data, uint64_t room,
+                        gw_err *err) {
+    size_t names = 0, count = json_object_size(header);
+    const char *key;
+    json_t *entry;
+    json_object_foreach(header, key, entry) names += strlen(key) + 1;
+    file->list = calloc(1, (count + 1) * sizeof *file->list + names);
+    if (file->list == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for %zu tensors", count);
+    char *next = (char *)(file->list + count + 1);
+    json_object_foreach(header, key, entry) {
+        if (strcmp(key, "__metadata__") == 0) continue;
+        size_t length = strlen(key) + 1;
+        memcpy(next, key, length);
+        if (!read_entry(next, entry, data, room, &file->list[file->count], err)) return false;
+        file->count++;
+        next += length;
+    }
+    qsort(file->list, file->count, sizeof *file->list, compare_names);
+    return true;
+}
+
+static bool parse(gw_safetensors *file, gw_err *err) {
+    uint64_t length = 0;
+    if (file->map_bytes < LENGTH_BYTES)
+        return gw_fail(err, GW_E_CORRUPT, "ends after %llu bytes", (unsigned long long)file->map_bytes);
+    for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)file->map[i] << (8 * i);
+    if (length > HEADER_MOST || length > file->map_bytes - LENGTH_BYTES)
+        return gw_fail(
+            err, GW_E_CORRUPT,
+            "is no safetensors file, or was cut off: its header should have %llu bytes, and %llu are left",
+            (unsigned long long)length, (unsigned long long)(file->map_bytes - LENGTH_BYTES));
+    json_error_t why;
+    json_t *header = json_loadb((const char *)file->map + LENGTH_BYTES, length, JSON_REJECT_DUPLICATES, &why);
+    if (header == NULL)
+        return gw_fail(err, GW_E_CORRUPT,
+                       "is no safetensors file, or damaged: its header, at byte %d: %.100s", why.position,
+                       why.text);
+    const uint8_t *data = file->map + LENGTH_BYTES + length;
+    bool read = json_is_object(header) ||
+                gw_fail(err, GW_E_INVALID, "is no safetensors file: its header is no object");
+    read = read && read_header(file, header, data, file->map_bytes - LENGTH_BYTES - length, err);
+    json_decref(header);
+    return read;
+}
+
+static bool map_file(const char *path, gw_safetensors *file, gw_err *err) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "there is no file %s", path);
+    if (fd < 0) return gw_fail_errno(err, errno, "cannot open %s", path);
+    struct stat about;
+    bool found = fstat(fd, &about) == 0 || gw_fail_errno(err, errno, "fstat of %s", path);
+    if (found && (!S_ISREG(about.st_mode) || about.st_size == 0))
+        found = gw_fail(err, GW_E_INVALID, "%s is empty, or not a plain file", path);
+    void *map = MAP_FAILED;
+    if (found) {
+        file->map_bytes = (uint64_t)about.st_size;
+        map = mmap(NULL, file->map_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (map == MAP_FAILED) gw_fail_errno(err, errno, "cannot map %s", path);
+    }
+    close(fd);
+    if (map == MAP_FAILED) return false;
+    file->map = map;
+    return true;
+}
+
+bool gw_safetensors_open(const char *path, gw_safetensors *file, gw_err *err) {
+    *file = (gw_safetensors){0};
+    if (!map_file(path, file, err)) return false;
+    if (!parse(file, err)) {
+        gw_safetensors_close(file);
+        return gw_fail_in(err, "%s", path);
+    }
+    gw_blake2b(file->map, file->map_bytes, &file->digest, sizeof file->digest);
+    return true;
+}
+
+void gw_safetensors_close(gw_safetensors *file) {
+    if (file->map != NULL) munmap((void *)(uintptr_t)file->map, file->map_bytes);
+    free(file->list);
+    *file = (gw_safetensors){0};
+}
+
+const gw_safetensor *gw_safetensors_find(const gw_safetensors *file, const char *name) {
+    gw_safetensor wanted = {.name = name};
+    if (file->count == 0) return NULL;
+    return bsearch(&wanted, file->list, file->count, sizeof *file->list, compare_names);
+}
+
+/* The header as text that the caller frees, or NULL. Readers want to know where tensors come from: "pt". */
+static char *make_header(const gw_safetensor *list, uint32_t count) {
+    json_t *header = json_object(), *metadata = json_object();
+    json_object_set_new(metadata, "format", json_string("pt"));
+    json_object_set_new(header, "__metadata__", metadata);
+    uint64_t offset = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        json_t *shape = json_array();
+        for (uint32_t d = 0; d < list[i].rank; d++)
+            json_array_append_new(shape, json_integer((json_int_t)list[i].dim[d]));
+        json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", list[i].dtype, "shape", shape,
+                                  "data_offsets", (json_int_t)offset, (json_int_t)(offset + list[i].size));
+        json_object_set_new(header, list[i].name, entry);
+        offset += list[i].size;
+    }
+    char *text = json_dumps(header, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    json_decref(header);
+    return text;
+}
+
+static bool write_all(int fd, const void *bytes, uint64_t count) {
+    for (const uint8_t *next = bytes; count > 0;) {
+        ssize_t written = write(fd, next, count < (1u << 30) ? count : 1u << 30);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return false;
+        next += written;
+        count -= (uint64_t)written;
+    }
+    return true;
+}
+
+/* The header is filled with spaces so that the data are aligned. */
+static bool write_file(int fd, const char *header, const gw_safetensor *list, uint32_t count) {
+    size_t text = strlen(header), padded = (text + 7) / 8 * 8;
+    uint8_t length[LENGTH_BYTES];
+    for (int i = 0; i < LENGTH_BYTES; i++) length[i] = (uint8_t)((uint64_t)padded >> (8 * i));
+    bool written = write_all(fd, length, sizeof length) && write_all(fd, header, text) &&
+                   write_all(fd, "        ", padded - text);
+    for (uint32_t i = 0; written && i < count; i++) written = write_all(fd, list[i].bytes, list[i].size);
+    return written && fsync(fd) == 0;
+}
+
+bool gw_safetensors_write(const char *path, const gw_safetensor *list, uint32_t count, gw_err *err) {
+    char *header = make_header(list, count), *partial = NULL;
+    if (header == NULL || asprintf(&partial, "%s.partial", path) < 0) {
+        free(header);
+        return gw_fail(err, GW_E_NOMEM, "no memory for the header of %s", path);
+    }
+    int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    bool written = fd >= 0 && write_file(fd, header, list, count);
+    int reason = errno;
+    if (fd >= 0 && close(fd) != 0 && written) {
+        reason = errno;
+        written = false;
+    }
+    if (written && rename(partial, path) != 0) {
+        reason = errno;
+        written = false;
+    }
+    if (!written && fd >= 0) unlink(partial);
+    if (!written) gw_fail_errno(err, reason, "cannot write %s", path);
+    free(partial);
+    free(header);
+    return written;
+}

@@ -1,0 +1,38 @@
+/* Files in Hugging Face's safetensors format: a u64 length, that many bytes of JSON ({name: {dtype, shape,
+ * data_offsets}}), and the tensors' bytes, little-endian and row-major. */
+#ifndef GODWIT_KERNELS_SAFETENSORS_H
+#define GODWIT_KERNELS_SAFETENSORS_H
+
+#include "core/godwit.h"
+
+typedef struct gw_safetensor {
+    const char *name;
+    char dtype[8]; /* as the file says: "F32" */
+    uint32_t rank;
+    uint64_t dim[GW_MAX_RANK];
+    const uint8_t *bytes; /* at any alignment */
+    uint64_t size;        /* of the bytes: of the elements together, for a dtype that is known */
+} gw_safetensor;
+
+typedef struct gw_safetensors {
+    const uint8_t *map;
+    uint64_t map_bytes;
+    gw_safetensor *list; /* sorted by name */
+    uint32_t count;
+    gw_hash digest; /* of the whole file */
+} gw_safetensors;
+
+/* Maps and checks a file: every tensor lies within it and is as large as its shape says. Fails with
+ * GW_E_NOTFOUND, GW_E_IO, GW_E_INVALID or GW_E_CORRUPT, naming the file and what is wrong in it; *file then
+ * holds nothing. */
+bool gw_safetensors_open(const char *path, gw_safetensors *file, gw_err *err);
+void gw_safetensors_close(gw_safetensors *file);
+
+/* The tensor of that name, or NULL. */
+const gw_safetensor *gw_safetensors_find(const gw_safetensors *file, const char *name);
+
+/* Writes tensors (dtype and size as above), in their order, and flushes; an older file of that name is
+ * replaced when the new one is whole. Blocks on the disk. */
+bool gw_safetensors_write(const char *path, const gw_safetensor *list, uint32_t count, gw_err *err);
+
+#endif

@@ -1,0 +1,156 @@
+/* A trained language model, out of the checkpoints of real peers. */
+#include "kernels/gpt_decode.h"
+#include "lab.h"
+#include "tools/godwit/model.h"
+
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TEXT = 2000 };
+
+/* Large enough for several chunks. */
+#define GPT                                                                                                  \
+    "gpt --data " GODWIT_BINARY " --layers 2 --heads 4 --channels 128 --context 32 --batch-tokens 768 "      \
+    "--micro-batch 2 --workers 1"
+
+/* What a shell's command prints; *code is its exit code. */
+static const char *output(int *code, const char *format, ...) {
+    static char text[4][TEXT];
+    static int next;
+    char command[3 * LAB_PATH], *out = text[next++ % 4];
+    va_list arguments;
+    va_start(arguments, format);
+    cr_assert_lt(vsnprintf(command, sizeof command, format, arguments), (int)sizeof command);
+    va_end(arguments);
+    FILE *pipe = popen(command, "r");
+    cr_assert_not_null(pipe);
+    size_t got = fread(out, 1, TEXT - 1, pipe);
+    out[got] = '\0';
+    int status = pclose(pipe);
+    cr_assert(WIFEXITED(status), "%s", command);
+    *code = WEXITSTATUS(status);
+    return out;
+}
+
+/* Four peers, of which one is killed and comes back; and one that nobody disturbs: the same model, byte for
+ * byte. */
+Test(gpt, the_exported_model_does_not_depend_on_what_happened) {
+    lab *l = lab_open();
+    lab_peer *peers[4];
+    const char *args = GPT " --updates 200";
+    lab_flock(l, 4, args, peers);
+    lab_wait_step(l, peers[0], 5);
+    lab_kill(l, peers[2]);
+    lab_wait_view(l, peers[0], 3);
+    lab_peer *again = lab_start(l, "p2", peers[0], args);
+    const char *hash = lab_state(l, peers[0], "done");
+    lab_state(l, peers[1], "done");
+    lab_state(l, peers[3], "done");
+    lab_state(l, again, "done");
+    cr_assert_str_eq(lab_undisturbed(l, args), hash);
+    const lab_peer *alone = &l->peers[l->count - 1];
+    int code;
+    const char *said =
+        output(&code,
+               "cd %s && mkdir one && " GODWIT_BINARY " export p0 p1 p2 p3 --to many.safetensors "
+               "&& " GODWIT_BINARY " export %s --to one/model.safetensors && "
+               "cmp many.safetensors one/model.safetensors && cmp config.json one/config.json",
+               l->dir, alone->dir);
+    cr_expect_eq(code, 0, "%s", said);
+    cr_expect_not_null(strstr(said, "parameters after step 200"), "%s", said);
+    lab_close(l);
+}
+
+Test(gpt, a_part_of_a_checkpoint_is_not_enough) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    lab_flock(l, 3, GPT " --updates 3 --replicas 1", peers);
+    for (int i = 0; i < 3; i++) lab_state(l, peers[i], "done");
+    int code;
+    const char *said = output(&code, "cd %s && " GODWIT_BINARY " export p0 2>&1", l->dir);
+    cr_expect_eq(code, 1);
+    cr_expect_not_null(strstr(said, "give the directories of the other peers too"), "%s", said);
+    said = output(&code, "cd %s && " GODWIT_BINARY " export p2 p0 p1 2>&1", l->dir);
+    cr_expect_eq(code, 0, "%s", said);
+    said = output(&code, "cd %s && " GODWIT_BINARY " export . 2>&1", l->dir);
+    cr_expect_eq(code, 1);
+    cr_expect_not_null(strstr(said, "holds no checkpoint of a job gpt"), "%s", said);
+    lab_close(l);
+}
+
+Test(gpt, generates_the_same_text_by_the_same_seed) {
+    lab *l = lab_open();
+    lab_undisturbed(l, GPT " --updates 3");
+    int code;
+#define GENERATE "cd %s && " GODWIT_BINARY " generate %s --prompt abc --tokens 100 "
+    const char *dir = l->peers[0].dir, *one = output(&code, GENERATE "--seed 1", l->dir, dir);
+    cr_expect_eq(code, 0);
+    cr_expect_eq(strncmp(one, "abc", 3), 0);
+    const char *again = output(&code, GENERATE "--seed 1 | cat", l->dir, dir);
+    cr_expect_arr_eq(one, again, 104);
+    const char *other = output(&code, GENERATE "--seed 2", l->dir, dir);
+    cr_expect_neq(memcmp(one, other, 104), 0);
+    output(&code, GENERATE "--temperature x 2>/dev/null", l->dir, dir);
+    cr_expect_eq(code, 2);
+    lab_close(l);
+}
+
+static void write_array(const char *dir, const char *name, const void *values, size_t bytes) {
+    char path[2 * LAB_PATH];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *file = fopen(path, "wb");
+    cr_assert_not_null(file);
+    cr_assert_eq(fwrite(values, 1, bytes, file), bytes);
+    fclose(file);
+}
+
+/* Our logits of a window that the model has not seen, a row a token. */
+static void write_logits(const char *dir, char *state) {
+    gw_model model;
+    gw_gpt_decoder decoder;
+    gw_err err;
+    cr_assert(gw_model_load(&state, 1, &model, &err), "%s", err.text);
+    cr_assert(gw_gpt_decoder_open(&model.gpt, (const float *const *)model.parameters, &decoder, &err), "%s",
+              err.text);
+    size_t row = model.gpt.vocabulary, rows = model.gpt.context;
+    float *logits = malloc(rows * row * sizeof *logits);
+    uint32_t *tokens = malloc(rows * sizeof *tokens);
+    for (uint32_t i = 0; i < rows; i++) {
+        tokens[i] = i * i * 31 % 256;
+        memcpy(logits + i * row, gw_gpt_decoder_feed(&decoder, &tokens[i], 1), row * sizeof *logits);
+    }
+    write_array(dir, "tokens", tokens, rows * sizeof *tokens);
+    write_array(dir, "logits", logits, rows * row * sizeof *logits);
+    free(tokens);
+    free(logits);
+    gw_gpt_decoder_close(&decoder);
+    gw_model_free(&model);
+}
+
+Test(gpt, transformers_loads_what_is_exported) {
+    const char *python = getenv("GODWIT_TEST_PYTHON");
+    if (python == NULL) python = "python3";
+    int code;
+    output(&code, "%s -c 'import torch, transformers' 2>/dev/null", python);
+    if (code != 0)
+        cr_skip_test("%s lacks torch and transformers; GODWIT_TEST_PYTHON may name one that has them",
+                     python);
+    lab *l = lab_open();
+    lab_undisturbed(l, GPT " --updates 30 --lr 0.01");
+    write_logits(l->dir, l->peers[0].dir);
+    const char *said = output(&code,
+                              GODWIT_BINARY " export %s --to %s/model.safetensors && %s " GODWIT_SOURCE
+                                            "/tests/cluster/transformers_logits.py %s %s/tokens %s/logits",
+                              l->peers[0].dir, l->dir, python, l->dir, l->dir, l->dir);
+    cr_assert_eq(code, 0, "%s", said);
+    const char *last = strrchr(said, '\n'); /* the number's line ends the text */
+    while (last > said && last[-1] != '\n') last--;
+    double difference = strtod(last, NULL);
+    cr_assert(difference > 0.0 && difference < 1e-4, "%s", said);
+    lab_close(l);
+}

@@ -1,0 +1,165 @@
+/* A model that goes out as safetensors and comes back by --init. */
+#include "kernels/gpt_file.h"
+#include "kernels/jobs/gpt.h"
+#include "trial.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH = 100 };
+
+static char folder[64];
+
+static void enter(void) {
+    snprintf(folder, sizeof folder, "/tmp/godwit-gpt-file-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+}
+
+static void leave(void) {
+    char command[PATH];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(gpt_file, .init = enter, .fini = leave);
+
+static const char *path_of(const char *name) {
+    static char path[4][PATH];
+    static int next;
+    char *here = path[next++ % 4];
+    snprintf(here, PATH, "%s/%s", folder, name);
+    return here;
+}
+
+static const char *text_file(void) {
+    const char *path = path_of("text");
+    FILE *file = fopen(path, "w");
+    for (int i = 0; i < 500; i++) fputc(32 + i * i % 60, file);
+    fclose(file);
+    return path;
+}
+
+static const gw_gpt shape = {.layers = 2, .heads = 2, .channels = 12, .context = 10, .vocabulary = 256};
+
+static trial *open_trial(const char *init, const char *context) {
+    const char *pairs[] = {"data", text_file(), "layers", "2",    "heads", "2", "channels",
+                           "12",   "context",   context,  "init", init,    NULL};
+    if (init == NULL) pairs[10] = NULL;
+    trial *t = trial_open(&gw_job_gpt, pairs);
+    trial_init(t, 7);
+    return t;
+}
+
+static const float *parameter(const trial *t, uint32_t number) {
+    return t->state[trial_tensor(t, gw_gpt_parameter_of(&shape, number).name)];
+}
+
+static void write_model(const trial *t, const char *path) {
+    const float *parameters[GW_GPT_PARAMETERS];
+    gw_err err;
+    for (uint32_t i = 0; i < gw_gpt_parameters(&shape); i++) parameters[i] = parameter(t, i);
+    cr_assert(gw_gpt_file_write(&shape, parameters, path, &err), "%s", err.text);
+}
+
+Test(gpt_file, init_begins_with_what_was_exported) {
+    trial *first = open_trial(NULL, "10");
+    trial_sum(first, 0, TRIAL_FORWARD);
+    trial_apply(first, 0, UINT64_MAX);
+    write_model(first, path_of("model.safetensors"));
+    trial *second = open_trial(path_of("model.safetensors"), "10"),
+          *shorter = open_trial(path_of("model.safetensors"), "4");
+    for (uint32_t i = 0; i < gw_gpt_parameters(&shape); i++) {
+        gw_gpt_parameter p = gw_gpt_parameter_of(&shape, i);
+        size_t bytes = p.dim[0] * (p.rank == 2 ? p.dim[1] : 1) * sizeof(float);
+        cr_assert_arr_eq(parameter(first, i), parameter(second, i), bytes, "%s", p.name);
+        if (strcmp(p.name, "wpe.weight") == 0) bytes = 4 * 12 * sizeof(float); /* the first positions */
+        cr_assert_arr_eq(parameter(first, i), parameter(shorter, i), bytes, "%s", p.name);
+    }
+    cr_assert_not(gw_hash_equal(&first->plan.data_digest, &second->plan.data_digest)); /* another job */
+    trial_close(first);
+    trial_close(second);
+    trial_close(shorter);
+}
+
+static void refuse_init(const char *words, const char *const *pairs) {
+    gw_err err;
+    cr_assert_not(trial_opens(&gw_job_gpt, pairs, &err));
+    cr_assert_not_null(strstr(err.text, words), "%s", err.text);
+}
+
+Test(gpt_file, init_of_another_shape_is_refused_with_the_reason) {
+    trial *t = open_trial(NULL, "10");
+    const char *model = path_of("model.safetensors"), *text = text_file();
+    write_model(t, model);
+    trial_close(t);
+#define WITH(...) ((const char *const[]){"data", text, "init", model, "heads", "2", __VA_ARGS__, NULL})
+    refuse_init("tensor 'transformer.wte.weight' is 256x12, and this model's is 256x8",
+                WITH("channels", "8"));
+    refuse_init("tensor 'transformer.wpe.weight' is 10x12, and this model's is 11x12",
+                WITH("channels", "12", "context", "11"));
+    refuse_init("has no tensor 'h.2.ln_1.weight'", WITH("channels", "12", "context", "10", "layers", "3"));
+    refuse_init("--init: there is no file /nowhere",
+                ((const char *const[]){"data", text, "init", "/nowhere", NULL}));
+    refuse_init("is 256x12, and this model's is 20x12",
+                WITH("channels", "12", "context", "10", "vocab", "20"));
+}
+
+/* As in the files that OpenAI published: no prefix, and more in them than parameters. Only F32 is read. */
+Test(gpt_file, names_without_prefix_and_other_tensors_do_not_matter) {
+    gw_gpt tiny = {.layers = 1, .heads = 1, .channels = 2, .context = 3, .vocabulary = 5};
+    static const float zeros[64];
+    gw_safetensor list[32];
+    char names[32][64];
+    uint32_t count = gw_gpt_parameters(&tiny);
+    for (uint32_t i = 0; i < count; i++) {
+        gw_gpt_parameter p = gw_gpt_parameter_of(&tiny, i);
+        strcpy(names[i], p.name);
+        uint64_t elements = p.dim[0] * (p.rank == 2 ? p.dim[1] : 1);
+        list[i] = (gw_safetensor){.name = names[i],
+                                  .dtype = "F32",
+                                  .rank = p.rank,
+                                  .dim = {p.dim[0], p.dim[1]},
+                                  .bytes = (const uint8_t *)zeros,
+                                  .size = elements * sizeof(float)};
+    }
+    list[count] = (gw_safetensor){.name = "h.0.attn.bias",
+                                  .dtype = "U8",
+                                  .rank = 4,
+                                  .dim = {1, 1, 3, 3},
+                                  .bytes = (const uint8_t *)zeros,
+                                  .size = 9};
+    gw_safetensors file;
+    gw_err err;
+    cr_assert(gw_safetensors_write(path_of("plain"), list, count + 1, &err), "%s", err.text);
+    cr_assert(gw_safetensors_open(path_of("plain"), &file, &err), "%s", err.text);
+    cr_assert_eq(gw_gpt_file_vocabulary(&file), 5);
+    cr_assert(gw_gpt_file_check(&tiny, &file, &err), "%s", err.text);
+    gw_safetensors_close(&file);
+
+    strcpy(list[4].dtype, "BF16");
+    list[4].size /= 2;
+    cr_assert(gw_safetensors_write(path_of("half"), list, count, &err), "%s", err.text);
+    cr_assert(gw_safetensors_open(path_of("half"), &file, &err), "%s", err.text);
+    cr_assert_not(gw_gpt_file_check(&tiny, &file, &err));
+    cr_assert_not_null(strstr(err.text, "is BF16; F32 is what can be read"), "%s", err.text);
+    gw_safetensors_close(&file);
+}
+
+Test(gpt_file, config_says_what_the_model_is) {
+    gw_err err;
+    cr_assert(gw_gpt_file_write_config(&shape, 0.1, path_of("config.json"), &err), "%s", err.text);
+    json_t *config = json_load_file(path_of("config.json"), 0, NULL);
+    cr_assert_not_null(config);
+    cr_assert_str_eq(json_string_value(json_object_get(config, "model_type")), "gpt2");
+    cr_assert_eq(json_integer_value(json_object_get(config, "n_layer")), 2);
+    cr_assert_eq(json_integer_value(json_object_get(config, "n_positions")), 10);
+    cr_assert_eq(json_integer_value(json_object_get(config, "vocab_size")), 256);
+    cr_assert_float_eq(json_real_value(json_object_get(config, "resid_pdrop")), 0.1, 1e-12);
+    cr_assert(json_is_null(json_object_get(config, "eos_token_id")));
+    json_decref(config);
+    cr_assert_not(gw_gpt_file_write_config(&shape, 0.1, "/nowhere/config.json", &err));
+}

@@ -1,0 +1,171 @@
+/* `godwit generate`: lets a trained language model go on with a text. */
+#include "kernels/blas.h"
+#include "kernels/gpt_decode.h"
+#include "tools/godwit/commands.h"
+#include "tools/godwit/model.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BYTE_VALUES = 256, TOKENS_MOST = 1 << 30 };
+
+typedef struct arguments {
+    char **dirs;
+    uint32_t dir_count;
+    const char *prompt;
+    uint64_t tokens;
+    gw_gpt_sampling sampling;
+} arguments;
+
+enum { KEY_PROMPT = 256, KEY_TOKENS, KEY_TEMPERATURE, KEY_TOP_K, KEY_SEED };
+
+static const struct argp_option generate_options[] = {
+    {"prompt", KEY_PROMPT, "TEXT", 0, "Begin with this (a line break)", 0},
+    {"tokens", KEY_TOKENS, "N", 0, "Write so many tokens (500)", 0},
+    {"temperature", KEY_TEMPERATURE, "X", 0, "0: always the likeliest token; 1: as the model thinks (0.8)",
+     0},
+    {"top-k", KEY_TOP_K, "N", 0, "Only the N likeliest tokens; 0: all (0)", 0},
+    {"seed", KEY_SEED, "N", 0, "The same seed writes the same text (1)", 0},
+    {0},
+};
+
+static const char generate_doc[] =
+    "Prints a text and what the model of the newest checkpoint of a job gpt goes on with. For models of "
+    "bytes.\v"
+    "Each peer holds a part of a checkpoint: where one directory does not hold all of it, give several.";
+
+static double number(struct argp_state *state, const char *name, const char *text, double most) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(value >= 0.0 && value <= most))
+        argp_error(state, "--%s: '%s' is not a number from 0 to %g", name, text, most);
+    return value;
+}
+
+static uint64_t whole(struct argp_state *state, const char *name, const char *text, uint64_t most) {
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value > most)
+        argp_error(state, "--%s: '%s' is not a whole number from 0 to %llu", name, text,
+                   (unsigned long long)most);
+    return value;
+}
+
+static error_t parse_generate(int key, char *arg, struct argp_state *state) {
+    arguments *a = state->input;
+    switch (key) {
+    case KEY_PROMPT:
+        a->prompt = arg;
+        return 0;
+    case KEY_TOKENS:
+        a->tokens = whole(state, "tokens", arg, TOKENS_MOST);
+        return 0;
+    case KEY_TEMPERATURE:
+        a->sampling.temperature = number(state, "temperature", arg, 1e6);
+        return 0;
+    case KEY_TOP_K:
+        a->sampling.top = (uint32_t)whole(state, "top-k", arg, TOKENS_MOST);
+        return 0;
+    case KEY_SEED:
+        a->sampling.seed = whole(state, "seed", arg, INT64_MAX);
+        return 0;
+    case ARGP_KEY_ARGS:
+        a->dirs = state->argv + state->next;
+        a->dir_count = (uint32_t)(state->argc - state->next);
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "which directory?");
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Feeds tokens in as few calls as may be; returns the logits after the last. */
+static const float *feed(gw_gpt_decoder *decoder, const uint32_t *tokens, uint64_t count) {
+    const float *logits = NULL;
+    for (uint64_t i = 0; i < count; i += GW_GPT_FEED)
+        logits = gw_gpt_decoder_feed(decoder, tokens + i,
+                                     (uint32_t)(count - i < GW_GPT_FEED ? count - i : GW_GPT_FEED));
+    return logits;
+}
+
+/* Begins anew with the end of what has been written. Half of the context, so that the next time is far off.
+ */
+static const float *feed_end(gw_gpt_decoder *decoder, const uint32_t *text, uint64_t length, uint64_t keep) {
+    if (keep > length) keep = length;
+    decoder->position = 0;
+    return feed(decoder, text + (length - keep), keep);
+}
+
+static void show(uint32_t token) {
+    putchar((int)token);
+    fflush(stdout);
+}
+
+static void write_on(gw_gpt_decoder *decoder, const arguments *a, uint32_t *text, uint64_t length,
+                     float *scratch) {
+    const gw_gpt *gpt = decoder->gpt;
+    const float *logits = feed_end(decoder, text, length, gpt->context);
+    for (uint64_t i = 0; i < a->tokens && !ferror(stdout); i++) {
+        text[length] = gw_gpt_sample(&a->sampling, i, gpt->vocabulary, logits, scratch);
+        show(text[length++]);
+        if (i + 1 == a->tokens) break;
+        if (decoder->position == gpt->context)
+            logits = feed_end(decoder, text, length, (gpt->context + 1) / 2);
+        else
+            logits = gw_gpt_decoder_feed(decoder, &text[length - 1], 1);
+    }
+}
+
+static bool generate(const gw_model *model, const arguments *a, gw_err *err) {
+    uint64_t length = strlen(a->prompt);
+    if (model->gpt.vocabulary > BYTE_VALUES)
+        return gw_fail(err, GW_E_UNSUPPORTED,
+                       "this model has %u tokens; only models of bytes can be written from",
+                       model->gpt.vocabulary);
+    if (length == 0) return gw_fail(err, GW_E_USAGE, "--prompt: is empty");
+    uint32_t *text = calloc(length + a->tokens, sizeof *text);
+    float *scratch = calloc(model->gpt.vocabulary, sizeof *scratch);
+    bool done = text != NULL && scratch != NULL;
+    if (!done)
+        gw_fail(err, GW_E_NOMEM, "no memory for %llu tokens", (unsigned long long)(length + a->tokens));
+    for (uint64_t i = 0; done && i < length; i++) {
+        text[i] = (unsigned char)a->prompt[i];
+        if (text[i] >= model->gpt.vocabulary)
+            done = gw_fail(err, GW_E_USAGE, "--prompt: byte %u is not among the model's %u tokens", text[i],
+                           model->gpt.vocabulary);
+    }
+    gw_gpt_decoder decoder;
+    if (done && gw_gpt_decoder_open(&model->gpt, (const float *const *)model->parameters, &decoder, err)) {
+        fputs(a->prompt, stdout);
+        write_on(&decoder, a, text, length, scratch);
+        putchar('\n');
+        gw_gpt_decoder_close(&decoder);
+    } else {
+        done = false;
+    }
+    free(text);
+    free(scratch);
+    return done;
+}
+
+int gw_generate_main(int argc, char **argv) {
+    arguments a = {.prompt = "\n", .tokens = 500, .sampling = {.temperature = 0.8, .seed = 1}};
+    const struct argp argp = {
+        .options = generate_options, .parser = parse_generate, .args_doc = "DIR...", .doc = generate_doc};
+    if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) return 2;
+    gw_model model;
+    gw_err err;
+    bool done = gw_blas_check(&err) && gw_model_load(a.dirs, a.dir_count, &model, &err);
+    if (done) {
+        done = generate(&model, &a, &err);
+        gw_model_free(&model);
+    }
+    if (!done) fprintf(stderr, "%s: %s\n", argv[0], err.text);
+    return done ? 0 : err.code == GW_E_USAGE ? 2 : 1;
+}
