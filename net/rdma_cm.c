@@ -315,6 +315,7 @@ static void on_async(void *context, uint32_t events) {
         ibv_ack_async_event(&event);
         if (type == IBV_EVENT_DEVICE_FATAL || (type == IBV_EVENT_PORT_ERR && ours))
             lose(cm, ibv_event_type_str(type));
+        if (type == IBV_EVENT_PORT_ACTIVE && ours) cm->events.found(cm->events.context);
     }
 }
 

@@ -42,10 +42,13 @@ typedef struct gw_rdma_cm_events {
     void (*accepted)(void *context, void *owner, gw_rdma_connection *connection);
     /* A dial has come to its end: the queue may be used. */
     void (*connected)(void *context, void *owner);
-    /* A dial failed, an answer could not be given, or the other side is gone. Once; nothing follows. */
+    /* A dial failed, an answer could not be given (there is no connection then), or the other side is gone.
+     * Once; nothing follows, and the connection is to be dropped. */
     void (*ended)(void *context, void *owner, const gw_err *why);
     /* The device or its port is lost: everything is. May come again. */
     void (*lost)(void *context, const gw_err *why);
+    /* The port is active (again). */
+    void (*found)(void *context);
 } gw_rdma_cm_events;
 
 /* Listens on the device's address; *port is where. `device` and `loop` outlive it. NULL on failure. */

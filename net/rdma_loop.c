@@ -62,7 +62,7 @@ static bool run(gw_rdma_loop *loop, gw_rdma_work *work, uint64_t *found, gw_err 
         if (spins >= SPINS) sched_yield();
     }
     *found = atomic_load_explicit((_Atomic uint64_t *)&loop->answer, memory_order_acquire);
-    const gw_err *trouble = gw_rdma_queue_trouble(loop->queue);
+    const gw_err *trouble = gw_rdma_queue_trouble(loop->queue, NULL);
     if (outcome != GW_RDMA_DONE) *err = *trouble;
     pthread_mutex_unlock(&loop->lock);
     return outcome == GW_RDMA_DONE || gw_fail_in(err, "net/rdma_loop");
@@ -85,11 +85,12 @@ bool gw_rdma_loop_add(gw_rdma_loop *loop, const void *word, uint32_t rkey, uint6
     return run(loop, &work, found, err);
 }
 
-bool gw_rdma_loop_store(gw_rdma_loop *loop, const void *word, uint32_t rkey, uint64_t value, gw_err *err) {
-    uint64_t expected = atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire), found;
-    while (gw_rdma_loop_swap(loop, word, rkey, expected, value, &found, err)) {
-        if (found == expected) return true;
-        expected = found;
+bool gw_rdma_loop_store(gw_rdma_loop *loop, const void *word, uint32_t rkey, uint64_t value, uint64_t *found,
+                        gw_err *err) {
+    uint64_t expected = atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire);
+    while (gw_rdma_loop_swap(loop, word, rkey, expected, value, found, err)) {
+        if (*found == expected) return true;
+        expected = *found;
     }
     return false;
 }

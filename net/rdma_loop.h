@@ -21,6 +21,7 @@ bool gw_rdma_loop_swap(gw_rdma_loop *loop, const void *word, uint32_t rkey, uint
 bool gw_rdma_loop_add(gw_rdma_loop *loop, const void *word, uint32_t rkey, uint64_t operand, uint64_t *found,
                       gw_err *err);
 /* By swaps: a plain write is not atomic to them. */
-bool gw_rdma_loop_store(gw_rdma_loop *loop, const void *word, uint32_t rkey, uint64_t value, gw_err *err);
+bool gw_rdma_loop_store(gw_rdma_loop *loop, const void *word, uint32_t rkey, uint64_t value, uint64_t *found,
+                        gw_err *err);
 
 #endif

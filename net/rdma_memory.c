@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,8 @@ typedef struct entry {
 } entry;
 
 struct gw_rdma_memory {
-    const gw_rdma_device *device;
+    gw_rdma_device device;
+    atomic_uint holders;
     struct ibv_pd *domain;
     pthread_mutex_t lock;
     entry *entries;
@@ -29,26 +31,36 @@ static entry *entry_of(const gw_rdma_region *region) {
     return (entry *)region;
 }
 
-gw_rdma_memory *gw_rdma_memory_open(const gw_rdma_device *device, gw_err *err) {
+gw_rdma_memory *gw_rdma_memory_open(gw_rdma_device *device, gw_err *err) {
     gw_rdma_memory *memory = calloc(1, sizeof *memory);
-    if (memory == NULL) {
-        gw_fail(err, GW_E_NOMEM, "net/rdma: no memory");
-        return NULL;
-    }
-    memory->device = device;
-    memory->domain = ibv_alloc_pd(device->verbs);
-    if (memory->domain == NULL) {
-        gw_fail_errno(err, errno, "net/rdma: %s: no protection domain", device->name);
+    struct ibv_pd *domain = memory != NULL ? ibv_alloc_pd(device->verbs) : NULL;
+    if (domain == NULL) {
+        if (memory == NULL)
+            gw_fail(err, GW_E_NOMEM, "net/rdma: no memory");
+        else
+            gw_fail_errno(err, errno, "net/rdma: %s: no protection domain", device->name);
         free(memory);
+        gw_rdma_device_close(device);
         return NULL;
     }
+    memory->domain = domain;
+    memory->device = *device;
+    *device = (gw_rdma_device){0};
+    atomic_init(&memory->holders, 1);
     pthread_mutex_init(&memory->lock, NULL);
     return memory;
 }
 
+gw_rdma_memory *gw_rdma_memory_hold(gw_rdma_memory *memory) {
+    atomic_fetch_add(&memory->holders, 1);
+    return memory;
+}
+
 void gw_rdma_memory_close(gw_rdma_memory *memory) {
+    if (atomic_fetch_sub(&memory->holders, 1) > 1) return;
     GW_CHECK(memory->entries == NULL);
     GW_CHECK(ibv_dealloc_pd(memory->domain) == 0);
+    gw_rdma_device_close(&memory->device);
     pthread_mutex_destroy(&memory->lock);
     free(memory);
 }
@@ -66,9 +78,9 @@ static bool fail_register(const gw_rdma_memory *memory, const gw_rdma_region *re
         return gw_fail(err, GW_E_LIMIT,
                        "net/rdma: %s needs %llu KiB of locked memory and this process may lock %llu KiB "
                        "('ulimit -l'): put the line '%s' into /etc/security/limits.conf and log in again",
-                       memory->device->name, (unsigned long long)(need + 1023) / 1024,
+                       memory->device.name, (unsigned long long)(need + 1023) / 1024,
                        (unsigned long long)limit / 1024, gw_rdma_limits_line);
-    return gw_fail_errno(err, failed, "net/rdma: %s: registering %zu bytes", memory->device->name,
+    return gw_fail_errno(err, failed, "net/rdma: %s: registering %zu bytes", memory->device.name,
                          region->bytes);
 }
 
@@ -77,7 +89,7 @@ static bool register_at_device(gw_rdma_memory *memory, entry *e, gw_err *err) {
                      : e->access == GW_RDMA_READABLE
                          ? IBV_ACCESS_REMOTE_READ
                          : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-    if (e->access == GW_RDMA_WRITABLE && memory->device->atomics != IBV_ATOMIC_NONE)
+    if (e->access == GW_RDMA_WRITABLE && memory->device.atomics != IBV_ATOMIC_NONE)
         flags |= IBV_ACCESS_REMOTE_ATOMIC;
     e->mr = ibv_reg_mr(memory->domain, e->region.start, e->region.bytes, flags);
     if (e->mr == NULL) return fail_register(memory, &e->region, errno, err);
@@ -165,5 +177,5 @@ struct ibv_pd *gw_rdma_memory_domain(gw_rdma_memory *memory) {
     return memory->domain;
 }
 const gw_rdma_device *gw_rdma_memory_device(const gw_rdma_memory *memory) {
-    return memory->device;
+    return &memory->device;
 }

@@ -1,4 +1,5 @@
-/* Memory that a device may read and write: a protection domain and what is registered in it.
+/* Memory that a device may read and write: a protection domain and what is registered in it. It holds the
+ * device open for all that is made on it.
  *
  * A registration lasts as long as somebody who knows how long the memory lives holds it: a region that was
  * registered with the transport, an operation that is outstanding, an answer that is being read. While it
@@ -25,9 +26,11 @@ typedef struct gw_rdma_region {
     uint32_t lkey, rkey;
 } gw_rdma_region;
 
-/* `device` outlives it. NULL on failure. */
-gw_rdma_memory *gw_rdma_memory_open(const gw_rdma_device *device, gw_err *err);
-/* Everything must have been dropped. */
+/* Takes the device, also on failure. NULL on failure. */
+gw_rdma_memory *gw_rdma_memory_open(gw_rdma_device *device, gw_err *err);
+/* Any thread. One more holder. Returns `memory`. */
+gw_rdma_memory *gw_rdma_memory_hold(gw_rdma_memory *memory);
+/* Any thread. The last holder closes it, and the device; everything must have been dropped. */
 void gw_rdma_memory_close(gw_rdma_memory *memory);
 
 /* Any thread. A registration that covers [start, start + bytes); NULL on failure: GW_E_LIMIT when too little

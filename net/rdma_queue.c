@@ -88,7 +88,7 @@ gw_rdma_queue *gw_rdma_queue_open(gw_rdma_memory *memory, const gw_rdma_queue_op
         gw_fail(err, GW_E_NOMEM, "net/rdma: no memory for a queue pair");
         return NULL;
     }
-    queue->memory = memory;
+    queue->memory = gw_rdma_memory_hold(memory);
     queue->sent = ring;
     queue->send_depth = options->send_depth;
     queue->receive_depth = options->receive_depth;
@@ -111,6 +111,7 @@ void gw_rdma_queue_close(gw_rdma_queue *queue) {
         GW_CHECK(ibv_destroy_cq(queue->cq) == 0);
     }
     if (queue->channel != NULL) GW_CHECK(ibv_destroy_comp_channel(queue->channel) == 0);
+    gw_rdma_memory_close(queue->memory);
     free(queue->sent);
     free(queue);
 }
@@ -124,7 +125,8 @@ uint32_t gw_rdma_queue_inline(const gw_rdma_queue *queue) {
 int gw_rdma_queue_fd(const gw_rdma_queue *queue) {
     return queue->channel->fd;
 }
-const gw_err *gw_rdma_queue_trouble(const gw_rdma_queue *queue) {
+const gw_err *gw_rdma_queue_trouble(const gw_rdma_queue *queue, bool *refused) {
+    if (refused != NULL) *refused = queue->refused;
     return queue->broken ? &queue->trouble : NULL;
 }
 bool gw_rdma_queue_is_busy(const gw_rdma_queue *queue) {

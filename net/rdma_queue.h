@@ -56,7 +56,7 @@ typedef struct gw_rdma_queue_options {
     uint32_t inline_bytes;  /* wished for; the device may grant less */
 } gw_rdma_queue_options;
 
-/* `memory` outlives it. NULL on failure. */
+/* Holds `memory`. NULL on failure. */
 gw_rdma_queue *gw_rdma_queue_open(gw_rdma_memory *memory, const gw_rdma_queue_options *options, gw_err *err);
 /* Destroys the queue pair: when this returns nothing it was sent can take effect here any more. Work that is
  * not done is forgotten, with no `done`. NULL is allowed. */
@@ -80,8 +80,8 @@ bool gw_rdma_queue_arm(gw_rdma_queue *queue);
 int gw_rdma_queue_fd(const gw_rdma_queue *queue);
 /* Work was posted that is not done. */
 bool gw_rdma_queue_is_busy(const gw_rdma_queue *queue);
-/* NULL while it is good. */
-const gw_err *gw_rdma_queue_trouble(const gw_rdma_queue *queue);
+/* NULL while it is good. *refused (may be NULL): whether it was the other side's refusal. */
+const gw_err *gw_rdma_queue_trouble(const gw_rdma_queue *queue, bool *refused);
 /* Moves the queue pair to its error state: all work will complete as broken, with this reason. */
 void gw_rdma_queue_break(gw_rdma_queue *queue, const gw_err *why);
 

@@ -45,21 +45,27 @@ static void on_lost(void *context, const gw_err *why) {
     rig->why = *why;
 }
 
+static void on_found(void *context) {
+    ((rdma_rig *)context)->lost = false;
+}
+
 void rdma_rig_open(rdma_rig *rig) {
     gw_err err;
     uint16_t port;
     *rig = (rdma_rig){.secret = {7}};
     cr_assert(sodium_init() >= 0);
     gw_rdma_options options = {.gid_index = -1};
-    if (!gw_rdma_device_open(&rig->device, &options, &err)) cr_skip_test("%s", err.text);
-    rig->memory = gw_rdma_memory_open(&rig->device, &err);
+    gw_rdma_device device;
+    if (!gw_rdma_device_open(&device, &options, &err)) cr_skip_test("%s", err.text);
+    rig->memory = gw_rdma_memory_open(&device, &err);
     cr_assert(rig->memory, "%s", err.text);
+    rig->device = gw_rdma_memory_device(rig->memory);
     rig->loop = gw_loop_open(&err);
     cr_assert(rig->loop);
-    gw_rdma_cm_events events = {rig, on_asked, on_accepted, on_connected, on_ended, on_lost};
-    rig->cm = gw_rdma_cm_open(&rig->device, rig->loop, &events, &port, &err);
+    gw_rdma_cm_events events = {rig, on_asked, on_accepted, on_connected, on_ended, on_lost, on_found};
+    rig->cm = gw_rdma_cm_open(rig->device, rig->loop, &events, &port, &err);
     cr_assert(rig->cm, "%s", err.text);
-    rig->address = rig->device.address;
+    rig->address = rig->device->address;
     rig->address.port = port;
 }
 
@@ -68,7 +74,6 @@ void rdma_rig_close(rdma_rig *rig) {
     gw_rdma_cm_close(rig->cm);
     gw_loop_close(rig->loop);
     gw_rdma_memory_close(rig->memory);
-    gw_rdma_device_close(&rig->device);
 }
 
 void rdma_rig_connect(rdma_rig *rig, const gw_rdma_queue_options *options) {
@@ -111,7 +116,7 @@ gw_rdma_outcome rdma_rig_do(gw_rdma_queue *queue, gw_rdma_work *work) {
 
 uint32_t rdma_rig_count(const rdma_rig *rig, const char *kind) {
     char command[256], line[512] = "", word[32];
-    snprintf(command, sizeof command, "rdma resource show %s", rig->device.name);
+    snprintf(command, sizeof command, "rdma resource show %s", rig->device->name);
     FILE *pipe = popen(command, "r");
     cr_assert(pipe);
     cr_assert(fgets(line, sizeof line, pipe), "'%s' said nothing", command);

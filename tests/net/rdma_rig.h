@@ -7,7 +7,7 @@
 enum { RDMA_RIG_ENDS = 2 }; /* of a pair: 0 dials, 1 answers */
 
 typedef struct rdma_rig {
-    gw_rdma_device device;
+    const gw_rdma_device *device;
     gw_rdma_memory *memory;
     gw_loop *loop;
     gw_rdma_cm *cm;

@@ -188,8 +188,8 @@ Test(rdma_verbs, old_keys_are_refused) {
                              .operand = 99};
         cr_assert_eq(rdma_rig_do(rig.queues[0], &work), GW_RDMA_REFUSED);
         cr_assert_eq(*word, 0);
-        const gw_err *trouble = gw_rdma_queue_trouble(rig.queues[0]);
-        cr_assert(trouble != NULL && strstr(trouble->text, rig.device.name) &&
+        const gw_err *trouble = gw_rdma_queue_trouble(rig.queues[0], NULL);
+        cr_assert(trouble != NULL && strstr(trouble->text, rig.device->name) &&
                       strstr(trouble->text, "access"),
                   "%s", trouble->text);
         work.rkey = remote->rkey; /* behind the refusal nothing goes through, whatever its key */
@@ -221,8 +221,8 @@ Test(rdma_verbs, a_destroyed_queue_pair_is_an_error_soon) {
     uint64_t start = gw_now_ns();
     cr_assert_eq(rdma_rig_do(rig.queues[0], &work), GW_RDMA_BROKEN);
     cr_log_info("broken after %.3f s", (double)(gw_now_ns() - start) * 1e-9);
-    cr_assert(strstr(gw_rdma_queue_trouble(rig.queues[0])->text, "retry"), "%s",
-              gw_rdma_queue_trouble(rig.queues[0])->text);
+    cr_assert(strstr(gw_rdma_queue_trouble(rig.queues[0], NULL)->text, "retry"), "%s",
+              gw_rdma_queue_trouble(rig.queues[0], NULL)->text);
     rdma_rig_disconnect(&rig);
     gw_rdma_memory_drop(rig.memory, remote);
     free(word);
@@ -271,6 +271,7 @@ Test(rdma_verbs, the_owner_and_thieves_share_a_domain) {
     uint64_t *word = (uint64_t *)(void *)pages(4096), *mine = (uint64_t *)(void *)pages(4096);
     const gw_rdma_region *remote = take(&rig, word, 4096, GW_RDMA_WRITABLE);
     const gw_rdma_region *local = take(&rig, mine, 4096, GW_RDMA_LOCAL);
+    uint64_t before;
     pthread_t threads[ADDERS];
     adder adders[ADDERS];
     for (int i = 0; i < ADDERS; i++) {
@@ -288,7 +289,7 @@ Test(rdma_verbs, the_owner_and_thieves_share_a_domain) {
     }
     for (int i = 0; i < ADDERS; i++) pthread_join(threads[i], NULL);
     cr_assert_eq(*word, (ADDERS + 1) * ADDS);
-    cr_assert(gw_rdma_loop_store(loop, word, remote->rkey, 3, &err));
+    cr_assert(gw_rdma_loop_store(loop, word, remote->rkey, 3, &before, &err));
     cr_assert_eq(*word, 3);
     gw_rdma_loop_close(loop);
     rdma_rig_disconnect(&rig);
@@ -329,7 +330,7 @@ static void dial_in_vain(rdma_rig *rig, const gw_addr *address, const uint8_t se
     cr_assert(rig->connections[0], "%s", err.text);
     while (!rig->ended && !rig->connected) gw_loop_turn(rig->loop, UINT64_MAX);
     cr_assert(rig->ended);
-    cr_assert(strstr(rig->why.text, rig->device.name) && strstr(rig->why.text, "rejected"), "%s",
+    cr_assert(strstr(rig->why.text, rig->device->name) && strstr(rig->why.text, "rejected"), "%s",
               rig->why.text);
     rdma_rig_disconnect(rig);
 }

@@ -1,0 +1,367 @@
+#include "net/rdma_channel.h"
+
+#include "core/check.h"
+#include "net/cursor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SLOTS = 8,
+    SLOT_PAYLOAD = 128 * 1024,
+    HEAD = 128,               /* of a message, at the beginning of a slot */
+    INLINE = 256,             /* messages without payload need no memory of the device's */
+    WORKS = 4 * SLOTS,        /* posted and not known to be done */
+    RECEIVES = 2 * SLOTS + 2, /* a WRITE for each slot, and what gives each back */
+    PAGE = 4096,
+};
+
+typedef enum receive_state { RX_HEAD, RX_ASK, RX_LAND, RX_DROP } receive_state;
+
+typedef struct rdma_channel {
+    gw_channel base; /* first */
+    gw_rdma_memory *memory;
+    gw_rdma_queue *queue;
+    uint32_t payload_most, slot_bytes;
+    uint8_t *slots; /* theirs to write, then ours to send: SLOTS each */
+    const gw_rdma_region *written, *sending;
+    gw_rdma_work works[WORKS];
+    uint32_t posted, done; /* works; all counts are mod 2^32 */
+
+    struct {
+        gw_rdma_slots to;
+        uint32_t filled, freed; /* slots of theirs */
+        bool active;            /* a message is being sent */
+        bool begun;             /* its head has been */
+        uint32_t bytes;
+        uint8_t header[GW_LANE_HEADER];
+        gw_cursor payload;
+        struct iovec own_part; /* after a release: the rest of the payload, ours */
+        uint8_t *own;          /* NULL: the payload is the user's */
+    } tx;
+
+    struct {
+        receive_state state;
+        bool parked, garbled;
+        uint32_t arrived, used, told; /* slots of ours: written, given back, and said to be */
+        uint32_t lengths[SLOTS];
+        gw_lane_message message;
+        gw_cursor payload;
+    } rx;
+} rdma_channel;
+
+static rdma_channel *channel_of(gw_channel *channel) {
+    return (rdma_channel *)channel;
+}
+
+/* ---- completions ---- */
+
+static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) {
+    rdma_channel *c = context;
+    (void)work;
+    (void)outcome; /* the queue pair remembers its trouble */
+    c->done++;
+}
+
+static void on_said(void *context, uint32_t given_back, uint32_t bytes) {
+    rdma_channel *c = context;
+    if (c->tx.filled - given_back > SLOTS || given_back - c->tx.freed > SLOTS) {
+        c->rx.garbled = true;
+        return;
+    }
+    c->tx.freed = given_back;
+    if (bytes == 0) return;
+    if (bytes > c->slot_bytes || c->rx.arrived - c->rx.used >= SLOTS) {
+        c->rx.garbled = true;
+        return;
+    }
+    c->rx.lengths[c->rx.arrived++ % SLOTS] = bytes;
+}
+
+static uint32_t poll_queue(rdma_channel *c) {
+    gw_rdma_handlers handlers = {c, on_done, on_said};
+    return gw_rdma_queue_poll(c->queue, &handlers);
+}
+
+static gw_rdma_work *new_work(rdma_channel *c) {
+    gw_rdma_work *work = &c->works[c->posted++ % WORKS];
+    *work = (gw_rdma_work){.verb = GW_RDMA_WRITE_SAYING, .quiet = true, .immediate = c->rx.used};
+    work->remote = c->tx.to.address;
+    work->rkey = c->tx.to.rkey;
+    c->rx.told = c->rx.used;
+    return work;
+}
+
+/* When nothing is being sent that would say it: half of the slots are given back at once. */
+static void give_back(rdma_channel *c) {
+    if (c->rx.used - c->rx.told < SLOTS / 2 || c->posted - c->done == WORKS) return;
+    gw_rdma_queue_post(c->queue, new_work(c));
+}
+
+static gw_flow broken(gw_err *err, const char *what) {
+    gw_fail(err, GW_E_PEER, "net/rdma_channel: %s", what);
+    return GW_FLOW_BROKEN;
+}
+
+static bool is_broken(const rdma_channel *c) {
+    return c->rx.garbled || gw_rdma_queue_trouble(c->queue, NULL) != NULL;
+}
+
+static gw_flow say_broken(const rdma_channel *c, gw_err *err) {
+    if (c->rx.garbled) return broken(err, "the peer does not keep to its slots");
+    char id[GW_SHORT_TEXT];
+    *err = *gw_rdma_queue_trouble(c->queue, NULL);
+    gw_fail_in(err, "to peer %s", gw_peer_id_short(&c->base.peer.id, id));
+    return GW_FLOW_BROKEN;
+}
+
+/* ---- sending ---- */
+
+static bool has_room(const rdma_channel *c) {
+    return c->tx.filled - c->tx.freed < SLOTS && c->posted - c->done < WORKS;
+}
+
+static bool take_next(rdma_channel *c, const gw_lane_user *user) {
+    gw_lane_message message;
+    if (!user->next(user->context, &c->base.peer, &message)) return false;
+    GW_CHECK(message.bytes <= c->payload_most);
+    c->tx.active = true;
+    c->tx.begun = false;
+    c->tx.bytes = message.bytes;
+    memcpy(c->tx.header, message.header, GW_LANE_HEADER);
+    c->tx.payload = gw_cursor_on(&message);
+    return true;
+}
+
+static void finish_sending(rdma_channel *c, const gw_lane_user *user) {
+    c->tx.active = false;
+    if (c->tx.own == NULL) {
+        user->sent(user->context, &c->base.peer);
+        return;
+    }
+    free(c->tx.own);
+    c->tx.own = NULL;
+}
+
+static uint32_t put_head(const rdma_channel *c, uint8_t *slot) {
+    gw_writer w = gw_writer_on(slot, HEAD);
+    gw_put_u32(&w, c->tx.bytes);
+    gw_put_u32(&w, 0);
+    gw_put_bytes(&w, c->tx.header, GW_LANE_HEADER);
+    GW_CHECK(!w.failed);
+    memset(slot + w.length, 0, HEAD - w.length);
+    return HEAD;
+}
+
+static gw_flow rdma_send(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+    rdma_channel *c = channel_of(channel);
+    poll_queue(c);
+    if (is_broken(c)) return say_broken(c, err);
+    if (!has_room(c)) return GW_FLOW_BLOCKED;
+    if (!c->tx.active && !take_next(c, user)) return GW_FLOW_IDLE;
+    uint32_t place = c->tx.filled++ % SLOTS, used = 0;
+    uint8_t *slot = c->slots + (size_t)(SLOTS + place) * c->slot_bytes;
+    if (!c->tx.begun) used = put_head(c, slot);
+    c->tx.begun = true;
+    size_t payload = c->slot_bytes - used < c->tx.payload.left ? c->slot_bytes - used : c->tx.payload.left;
+    gw_cursor_copy(&c->tx.payload, slot + used, payload, true);
+    gw_rdma_work *work = new_work(c);
+    work->local = slot;
+    work->lkey = c->sending->lkey;
+    work->bytes = used + payload;
+    work->remote += (uint64_t)place * c->slot_bytes;
+    gw_rdma_queue_post(c->queue, work);
+    if (c->tx.payload.left == 0) finish_sending(c, user);
+    return GW_FLOW_MORE;
+}
+
+/* ---- receiving ---- */
+
+static void finish_receiving(rdma_channel *c, const gw_lane_user *user) {
+    bool landed = c->rx.state == RX_LAND;
+    c->rx.state = RX_HEAD;
+    if (landed) user->landed(user->context, &c->base.peer);
+}
+
+/* Asks the user about the message whose head is in. */
+static gw_flow ask(rdma_channel *c, const gw_lane_user *user, gw_err *err) {
+    gw_lane_message *message = &c->rx.message;
+    message->parts = NULL;
+    message->part_count = 0;
+    message->fold = false;
+    switch (user->arrive(user->context, &c->base.peer, message)) {
+    case GW_ARRIVAL_PARK:
+        c->rx.parked = true;
+        return GW_FLOW_IDLE;
+    case GW_ARRIVAL_REFUSE:
+        return broken(err, "the peer sent a message that makes no sense");
+    case GW_ARRIVAL_LAND:
+        c->rx.state = RX_LAND;
+        break;
+    case GW_ARRIVAL_DROP:
+        c->rx.state = RX_DROP;
+        break;
+    }
+    c->rx.payload = gw_cursor_on(message);
+    return GW_FLOW_MORE;
+}
+
+/* Moves payload to its place. */
+static void deliver(rdma_channel *c, const gw_lane_user *user, uint8_t *bytes, uint32_t count) {
+    gw_cursor *payload = &c->rx.payload;
+    uint32_t offset = c->rx.message.bytes - (uint32_t)payload->left;
+    bool folds = c->rx.state == RX_LAND && c->rx.message.fold && user->fold != NULL;
+    if (c->rx.state == RX_LAND && !folds) {
+        gw_cursor_copy(payload, bytes, count, false);
+        return;
+    }
+    if (folds && count > 0) user->fold(user->context, &c->base.peer, offset, bytes, count);
+    payload->left -= count;
+}
+
+/* Uses the oldest slot that has arrived. */
+static gw_flow use_slot(rdma_channel *c, const gw_lane_user *user, gw_err *err) {
+    uint32_t place = c->rx.used % SLOTS, length = c->rx.lengths[place], used = 0;
+    uint8_t *slot = c->slots + (size_t)place * c->slot_bytes;
+    if (c->rx.state == RX_HEAD) {
+        gw_reader r = gw_reader_on(slot, length);
+        c->rx.message.bytes = gw_get_u32(&r);
+        (void)gw_get_u32(&r);
+        gw_get_bytes(&r, c->rx.message.header, GW_LANE_HEADER);
+        if (length < HEAD || c->rx.message.bytes > c->payload_most)
+            return broken(err, "the peer sent garbage instead of a message");
+        c->rx.state = RX_ASK;
+    }
+    if (c->rx.state == RX_ASK) {
+        gw_flow flow = ask(c, user, err);
+        if (flow != GW_FLOW_MORE) return flow;
+        used = HEAD;
+    }
+    size_t left = c->rx.payload.left;
+    if (length - used != (left < c->slot_bytes - used ? left : c->slot_bytes - used))
+        return broken(err, "the peer sent a slot of the wrong length");
+    deliver(c, user, slot + used, length - used);
+    c->rx.used++;
+    if (c->rx.payload.left == 0) finish_receiving(c, user);
+    return GW_FLOW_MORE;
+}
+
+static gw_flow rdma_receive(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+    rdma_channel *c = channel_of(channel);
+    if (c->rx.parked) return GW_FLOW_IDLE;
+    poll_queue(c);
+    give_back(c);
+    /* What had arrived before a break is used first. */
+    if (c->rx.arrived == c->rx.used) return is_broken(c) ? say_broken(c, err) : GW_FLOW_BLOCKED;
+    gw_flow flow = use_slot(c, user, err);
+    give_back(c);
+    return flow;
+}
+
+/* ---- the rest ---- */
+
+static bool rdma_release(gw_channel *channel) {
+    rdma_channel *c = channel_of(channel);
+    if (c->rx.state == RX_LAND) c->rx.state = RX_DROP;
+    if (!c->tx.active || c->tx.own != NULL) return true;
+    size_t left = c->tx.payload.left;
+    uint8_t *own = malloc(left + 1);
+    if (own == NULL) {
+        c->tx.active = false;
+        return false;
+    }
+    gw_cursor_copy(&c->tx.payload, own, left, true);
+    c->tx.own = own;
+    c->tx.own_part = (struct iovec){own, left};
+    c->tx.payload = (gw_cursor){.parts = &c->tx.own_part, .part_count = 1, .left = left};
+    return true;
+}
+
+static void rdma_resume(gw_channel *channel) {
+    channel_of(channel)->rx.parked = false;
+}
+
+static bool rdma_is_parked(const gw_channel *channel) {
+    return ((const rdma_channel *)channel)->rx.parked;
+}
+
+static bool rdma_arm(gw_channel *channel, bool receive, bool send) {
+    rdma_channel *c = channel_of(channel);
+    bool armed = gw_rdma_queue_arm(c->queue);
+    poll_queue(c);
+    if (!armed || is_broken(c)) return !(receive || send);
+    if (receive && c->rx.arrived != c->rx.used) return false;
+    return !(send && has_room(c));
+}
+
+static void rdma_close(gw_channel *channel) {
+    rdma_channel *c = channel_of(channel);
+    gw_rdma_queue_close(c->queue);
+    gw_rdma_memory_drop(c->memory, c->written);
+    gw_rdma_memory_drop(c->memory, c->sending);
+    gw_rdma_memory_close(c->memory);
+    free(c->slots);
+    free(c->tx.own);
+    free(c);
+}
+
+static const gw_channel_ops rdma_ops = {
+    .send = rdma_send,
+    .receive = rdma_receive,
+    .release = rdma_release,
+    .resume = rdma_resume,
+    .is_parked = rdma_is_parked,
+    .arm = rdma_arm,
+    .close = rdma_close,
+};
+
+static bool make_slots(rdma_channel *c, gw_err *err) {
+    size_t half = (size_t)SLOTS * c->slot_bytes;
+    c->slots = aligned_alloc(PAGE, (2 * half + PAGE - 1) / PAGE * PAGE);
+    if (c->slots == NULL) return gw_fail(err, GW_E_NOMEM, "net/rdma_channel: no memory for slots");
+    memset(c->slots, 0, 2 * half);
+    c->written = gw_rdma_memory_take(c->memory, c->slots, half, GW_RDMA_WRITABLE, err);
+    if (c->written == NULL) return false;
+    c->sending = gw_rdma_memory_take(c->memory, c->slots + half, half, GW_RDMA_LOCAL, err);
+    return c->sending != NULL;
+}
+
+gw_channel *gw_rdma_channel_open(gw_rdma_memory *memory, uint32_t payload_most, gw_err *err) {
+    static const gw_rdma_queue_options options = {
+        .send_depth = WORKS, .receive_depth = RECEIVES, .inline_bytes = INLINE};
+    rdma_channel *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        gw_fail(err, GW_E_NOMEM, "net/rdma_channel: no memory for a channel");
+        return NULL;
+    }
+    c->base.ops = &rdma_ops;
+    c->memory = gw_rdma_memory_hold(memory);
+    c->payload_most = payload_most;
+    c->slot_bytes = HEAD + (payload_most < SLOT_PAYLOAD ? (payload_most + 63) / 64 * 64 : SLOT_PAYLOAD);
+    if (make_slots(c, err)) c->queue = gw_rdma_queue_open(memory, &options, err);
+    if (c->queue != NULL) {
+        c->base.fd = gw_rdma_queue_fd(c->queue);
+        return &c->base;
+    }
+    rdma_close(&c->base);
+    return NULL;
+}
+
+gw_rdma_queue *gw_rdma_channel_queue(gw_channel *channel) {
+    return channel_of(channel)->queue;
+}
+
+gw_rdma_slots gw_rdma_channel_slots(const gw_channel *channel) {
+    const rdma_channel *c = (const rdma_channel *)channel;
+    return (gw_rdma_slots){(uintptr_t)c->slots, c->written->rkey, c->slot_bytes, SLOTS};
+}
+
+bool gw_rdma_channel_aim(gw_channel *channel, const gw_rdma_slots *theirs, gw_err *err) {
+    rdma_channel *c = channel_of(channel);
+    if (theirs->slot_bytes != c->slot_bytes || theirs->count != SLOTS)
+        return gw_fail(err, GW_E_PEER,
+                       "net/rdma_channel: the peer has %u slots of %u bytes, this one %d of %u",
+                       theirs->count, theirs->slot_bytes, SLOTS, c->slot_bytes);
+    c->tx.to = *theirs;
+    return true;
+}

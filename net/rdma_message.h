@@ -1,0 +1,57 @@
+/* What the two ends of an RDMA path tell each other (little-endian), over the link's encrypted stream:
+ *
+ *   slots  1 | version u8 | 0 u16 | addressee 16 | secret 32 | count u32 | count x (address u64 | rkey u32 |
+ *            slot bytes u32 | slots u32)
+ *          first from the side that leads, then from the other: its queue pairs may be dialled now, with this
+ * secret words  2 | dial u8 | 0 u16 | epoch u64 | view 16 | address u64 | rkey u32 | count u32 | count x
+ * (region u32 | offset u32 | bytes u32) the words of the sender, for operations of that fence; dial: its old
+ * queue pair for them is gone
+ *
+ * and the card that says where a side is: version u8 | link layer u8 | 0 u16 | network 8 | address 19. */
+#ifndef GODWIT_NET_RDMA_MESSAGE_H
+#define GODWIT_NET_RDMA_MESSAGE_H
+
+#include "net/path.h"
+#include "net/rdma_channel.h"
+#include "net/rdma_cm.h"
+
+typedef struct gw_rdma_told_slots {
+    gw_peer_id addressee; /* so the other side learns its own id */
+    uint8_t secret[GW_RDMA_SECRET];
+    uint32_t count;
+    gw_rdma_slots slots[GW_PATH_STREAMS];
+} gw_rdma_told_slots;
+
+typedef struct gw_rdma_told_words {
+    bool dial;
+    gw_fence fence;
+    uint64_t address; /* 0: there are none for you */
+    uint32_t rkey, count;
+    struct {
+        uint32_t region, offset, bytes;
+    } regions[GW_MAX_REGIONS];
+} gw_rdma_told_words;
+
+typedef struct gw_rdma_card {
+    bool ethernet;
+    uint8_t network[8]; /* InfiniBand's subnet prefix; zeros on Ethernet */
+    gw_addr address;    /* to dial */
+} gw_rdma_card;
+
+typedef enum gw_rdma_message {
+    GW_RDMA_MESSAGE_BAD,
+    GW_RDMA_MESSAGE_SLOTS,
+    GW_RDMA_MESSAGE_WORDS,
+} gw_rdma_message;
+
+/* They return how many bytes. */
+uint32_t gw_rdma_slots_encode(const gw_rdma_told_slots *slots, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
+uint32_t gw_rdma_words_encode(const gw_rdma_told_words *words, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
+/* Fills in the one that it is. */
+gw_rdma_message gw_rdma_message_decode(const uint8_t *bytes, uint32_t count, gw_rdma_told_slots *slots,
+                                       gw_rdma_told_words *words);
+
+uint32_t gw_rdma_card_encode(const gw_rdma_card *card, uint8_t bytes[GW_PATH_CARD_BYTES]);
+bool gw_rdma_card_decode(const uint8_t *bytes, uint32_t count, gw_rdma_card *card);
+
+#endif

@@ -1,0 +1,110 @@
+#include "net/rdma_words.h"
+
+#include "core/log.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct gw_rdma_words {
+    gw_rdma_memory *memory;
+    gw_words *words;
+    gw_word_domain domain;
+    gw_rdma_loop *loop;    /* NULL: the CPU's domain */
+    pthread_rwlock_t lock; /* held to read around every access, to write while the registration changes */
+    const gw_rdma_region *region; /* NULL: withdrawn */
+    atomic_bool lost;             /* the device failed: what it had was withdrawn */
+};
+
+/* The device acts no more: the words are the CPU's from now on. */
+static void lose(gw_rdma_words *words, const gw_err *why) {
+    if (atomic_exchange(&words->lost, true)) return;
+    gw_log(GW_ERROR, "net/rdma", "%s: this peer's words are the processor's now", why->text);
+    gw_rdma_words_withdraw(words);
+}
+
+/* False: by no device. */
+static bool act_by_device(gw_rdma_words *words, gw_word_do what, uint64_t *word, uint64_t expected,
+                          uint64_t operand, uint64_t *before, gw_err *err) {
+    uint32_t rkey = words->region->rkey;
+    if (what == GW_WORD_CAS)
+        return gw_rdma_loop_swap(words->loop, word, rkey, expected, operand, before, err);
+    if (what == GW_WORD_ADD) return gw_rdma_loop_add(words->loop, word, rkey, operand, before, err);
+    return gw_rdma_loop_store(words->loop, word, rkey, operand, before, err);
+}
+
+static uint64_t act(void *context, gw_word_do what, uint64_t *word, uint64_t expected, uint64_t operand) {
+    gw_rdma_words *words = context;
+    if (what == GW_WORD_LOAD) return gw_word_act(what, word, 0, 0);
+    for (;;) {
+        uint64_t before;
+        gw_err err;
+        pthread_rwlock_rdlock(&words->lock);
+        bool withdrawn = words->region == NULL, done = true;
+        if (withdrawn)
+            before = gw_word_act(what, word, expected, operand);
+        else
+            done = act_by_device(words, what, word, expected, operand, &before, &err);
+        pthread_rwlock_unlock(&words->lock);
+        if (done) return before;
+        lose(words, &err);
+    }
+}
+
+gw_rdma_words *gw_rdma_words_open(gw_rdma_memory *memory, gw_words *of, gw_err *err) {
+    gw_rdma_words *words = calloc(1, sizeof *words);
+    if (words == NULL) {
+        gw_fail(err, GW_E_NOMEM, "net/rdma: no memory");
+        return NULL;
+    }
+    words->memory = gw_rdma_memory_hold(memory);
+    words->words = of;
+    words->domain = (gw_word_domain){words, act};
+    pthread_rwlock_init(&words->lock, NULL);
+    if (gw_rdma_memory_device(memory)->atomics != IBV_ATOMIC_HCA) return words;
+    words->loop = gw_rdma_loop_open(memory, err);
+    if (words->loop != NULL) return words;
+    gw_rdma_words_close(words);
+    return NULL;
+}
+
+void gw_rdma_words_close(gw_rdma_words *words) {
+    if (words == NULL) return;
+    gw_rdma_words_withdraw(words);
+    gw_rdma_loop_close(words->loop);
+    gw_rdma_memory_close(words->memory);
+    pthread_rwlock_destroy(&words->lock);
+    free(words);
+}
+
+const gw_word_domain *gw_rdma_words_domain(const gw_rdma_words *words) {
+    return words->loop != NULL ? &words->domain : NULL;
+}
+
+void gw_rdma_words_withdraw(gw_rdma_words *words) {
+    pthread_rwlock_wrlock(&words->lock);
+    gw_rdma_memory_drop(words->memory, words->region);
+    words->region = NULL;
+    pthread_rwlock_unlock(&words->lock);
+}
+
+bool gw_rdma_words_publish(gw_rdma_words *words, gw_err *err) {
+    if (atomic_load(&words->lost)) return gw_fail(err, GW_E_IO, "net/rdma: the device has failed");
+    pthread_rwlock_wrlock(&words->lock);
+    const gw_rdma_region *old = words->region;
+    words->region = gw_rdma_memory_take(words->memory, gw_words_memory(words->words), GW_WORDS_BYTES,
+                                        GW_RDMA_WRITABLE, err);
+    gw_rdma_memory_drop(words->memory, old);
+    bool done = words->region != NULL;
+    pthread_rwlock_unlock(&words->lock);
+    return done;
+}
+
+bool gw_rdma_words_key(gw_rdma_words *words, uint64_t *address, uint32_t *rkey) {
+    pthread_rwlock_rdlock(&words->lock);
+    bool there = words->region != NULL && gw_rdma_memory_device(words->memory)->atomics != IBV_ATOMIC_NONE;
+    if (there) *address = (uintptr_t)words->region->start;
+    if (there) *rkey = words->region->rkey;
+    pthread_rwlock_unlock(&words->lock);
+    return there;
+}

@@ -1,0 +1,27 @@
+/* This peer's words at its RDMA device: their registration, which every fence replaces, and the atomicity
+ * domain that they are in.
+ *
+ * Threads: any; _withdraw and _publish one at a time. */
+#ifndef GODWIT_NET_RDMA_WORDS_H
+#define GODWIT_NET_RDMA_WORDS_H
+
+#include "net/rdma_loop.h"
+#include "net/words.h"
+
+typedef struct gw_rdma_words gw_rdma_words;
+
+/* `words` outlive it. Holds `memory`. NULL on failure. */
+gw_rdma_words *gw_rdma_words_open(gw_rdma_memory *memory, gw_words *words, gw_err *err);
+void gw_rdma_words_close(gw_rdma_words *words);
+
+/* The device's domain, or NULL: its atomics are the CPU's, or it has none. While the words are withdrawn
+ * nobody reaches them by the device, and the CPU acts on them. */
+const gw_word_domain *gw_rdma_words_domain(const gw_rdma_words *words);
+/* When this returns, no device's operation touches the words. */
+void gw_rdma_words_withdraw(gw_rdma_words *words);
+/* Registers the words' present memory. */
+bool gw_rdma_words_publish(gw_rdma_words *words, gw_err *err);
+/* The registration, to be told to members; false: there is none, or nothing atomic can be done with it. */
+bool gw_rdma_words_key(gw_rdma_words *words, uint64_t *address, uint32_t *rkey);
+
+#endif
