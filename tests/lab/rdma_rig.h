@@ -1,6 +1,6 @@
 /* Queue pairs of this machine's RDMA device, connected to each other in one process by rdma_cm. */
-#ifndef GODWIT_TESTS_NET_RDMA_RIG_H
-#define GODWIT_TESTS_NET_RDMA_RIG_H
+#ifndef GODWIT_TESTS_LAB_RDMA_RIG_H
+#define GODWIT_TESTS_LAB_RDMA_RIG_H
 
 #include "net/rdma_cm.h"
 
@@ -25,12 +25,14 @@ void rdma_rig_open(rdma_rig *rig);
 void rdma_rig_close(rdma_rig *rig);
 /* Connects a new pair. */
 void rdma_rig_connect(rdma_rig *rig, const gw_rdma_queue_options *options);
+/* Connects the pair that is in `queues`. */
+void rdma_rig_connect_made(rdma_rig *rig);
 void rdma_rig_disconnect(rdma_rig *rig);
 
 /* Runs one piece of work on a queue to its end. */
 gw_rdma_outcome rdma_rig_do(gw_rdma_queue *queue, gw_rdma_work *work);
 
-/* What the kernel has of a kind ("qp", "cq", "mr", "cm_id") on the device, of all processes. */
-uint32_t rdma_rig_count(const rdma_rig *rig, const char *kind);
+/* What the kernel has of a kind ("qp", "cq", "mr", "cm_id") for this process. */
+uint32_t rdma_rig_count(const char *kind);
 
 #endif

@@ -1,0 +1,127 @@
+/* What ends of an RDMA path tell each other, and what a dialler says: the bytes, and what is not accepted. */
+#include <criterion/criterion.h>
+
+#ifdef GODWIT_RDMA
+#include "net/rdma_message.h"
+
+#include <sodium.h>
+#include <string.h>
+
+static gw_rdma_told_slots slots, got_slots;
+static gw_rdma_told_words words, got_words;
+
+static uint32_t sample_slots(uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
+    slots = (gw_rdma_told_slots){.count = 2, .slots[1] = {0x0807060504030201, 0x11223344, 0x5566, 8}};
+    memset(slots.addressee.bytes, 0xab, sizeof slots.addressee.bytes);
+    memset(slots.secret, 0xcd, sizeof slots.secret);
+    return gw_rdma_slots_encode(&slots, bytes);
+}
+
+static uint32_t sample_words(uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
+    words = (gw_rdma_told_words){.dial = true,
+                                 .fence = {.epoch = 9},
+                                 .address = 0x0807060504030201,
+                                 .rkey = 0x11223344,
+                                 .count = 1,
+                                 .regions[0] = {1, 64, 128}};
+    memset(words.fence.view.bytes, 0xef, sizeof words.fence.view.bytes);
+    return gw_rdma_words_encode(&words, bytes);
+}
+
+Test(rdma_message, the_bytes_of_slots) {
+    uint8_t bytes[GW_PATH_MESSAGE_BYTES], expected[4 + 16 + 32 + 4 + 2 * 20] = {1, 1};
+    memset(expected + 4, 0xab, 16);
+    memset(expected + 20, 0xcd, 32);
+    expected[52] = 2;
+    const uint8_t second[] = {1, 2, 3, 4, 5, 6, 7, 8, 0x44, 0x33, 0x22, 0x11, 0x66, 0x55, 0, 0, 8};
+    memcpy(expected + 76, second, sizeof second);
+    cr_assert_eq(sample_slots(bytes), sizeof expected);
+    cr_assert_arr_eq(bytes, expected, sizeof expected);
+    cr_assert_eq(gw_rdma_message_decode(bytes, sizeof expected, &got_slots, &got_words),
+                 GW_RDMA_MESSAGE_SLOTS);
+    cr_assert(gw_peer_id_equal(&got_slots.addressee, &slots.addressee) && got_slots.count == 2);
+    cr_assert_arr_eq(got_slots.secret, slots.secret, sizeof slots.secret);
+    cr_assert(got_slots.slots[1].address == slots.slots[1].address && got_slots.slots[1].rkey == 0x11223344 &&
+              got_slots.slots[1].slot_bytes == 0x5566 && got_slots.slots[1].count == 8);
+}
+
+Test(rdma_message, the_bytes_of_words) {
+    uint8_t bytes[GW_PATH_MESSAGE_BYTES], expected[4 + 8 + 16 + 8 + 8 + 12] = {2, 1, 0, 0, 9};
+    memset(expected + 12, 0xef, 16);
+    const uint8_t rest[] = {1, 2, 3, 4, 5, 6, 7, 8,  0x44, 0x33, 0x22, 0x11, 1,
+                            0, 0, 0, 1, 0, 0, 0, 64, 0,    0,    0,    128};
+    memcpy(expected + 28, rest, sizeof rest);
+    cr_assert_eq(sample_words(bytes), sizeof expected);
+    cr_assert_arr_eq(bytes, expected, sizeof expected);
+    cr_assert_eq(gw_rdma_message_decode(bytes, sizeof expected, &got_slots, &got_words),
+                 GW_RDMA_MESSAGE_WORDS);
+    cr_assert(got_words.dial && got_words.fence.epoch == 9 && got_words.address == words.address &&
+              got_words.rkey == words.rkey && got_words.count == 1 && got_words.regions[0].offset == 64 &&
+              got_words.regions[0].bytes == 128 && got_words.regions[0].region == 1);
+}
+
+Test(rdma_message, what_makes_no_sense_is_not_accepted) {
+    uint8_t bytes[GW_PATH_MESSAGE_BYTES];
+    for (int kind = 0; kind < 2; kind++) {
+        uint32_t count = kind == 0 ? sample_slots(bytes) : sample_words(bytes);
+        for (uint32_t shorter = 0; shorter < count; shorter++)
+            cr_assert_eq(gw_rdma_message_decode(bytes, shorter, &got_slots, &got_words), GW_RDMA_MESSAGE_BAD);
+        bytes[count] = 0;
+        cr_assert_eq(gw_rdma_message_decode(bytes, count + 1, &got_slots, &got_words), GW_RDMA_MESSAGE_BAD);
+        bytes[0] = 3;
+        cr_assert_eq(gw_rdma_message_decode(bytes, count, &got_slots, &got_words), GW_RDMA_MESSAGE_BAD);
+    }
+    uint32_t count = sample_slots(bytes);
+    bytes[52] = GW_PATH_STREAMS + 1;
+    cr_assert_eq(gw_rdma_message_decode(bytes, count, &got_slots, &got_words), GW_RDMA_MESSAGE_BAD);
+    count = sample_slots(bytes);
+    bytes[1] = 9; /* version */
+    cr_assert_eq(gw_rdma_message_decode(bytes, count, &got_slots, &got_words), GW_RDMA_MESSAGE_BAD);
+    count = sample_words(bytes);
+    bytes[40] = GW_MAX_REGIONS + 1;
+    cr_assert_eq(gw_rdma_message_decode(bytes, count, &got_slots, &got_words), GW_RDMA_MESSAGE_BAD);
+    count = sample_words(bytes);
+    bytes[1] = 2;
+    cr_assert_eq(gw_rdma_message_decode(bytes, count, &got_slots, &got_words), GW_RDMA_MESSAGE_BAD);
+}
+
+Test(rdma_message, the_bytes_of_a_card) {
+    uint8_t bytes[GW_PATH_CARD_BYTES], expected[4 + 8 + 19] = {1, 1, 0, 0, 5, 0, 0, 0, 0, 0, 0, 6};
+    gw_rdma_card card = {
+        .ethernet = true, .network = {5, 0, 0, 0, 0, 0, 0, 6}, .address = {4, {10, 0, 0, 1}, 7}};
+    gw_rdma_card got;
+    gw_writer w = gw_writer_on(expected + 12, 19);
+    gw_put_addr(&w, &card.address);
+    cr_assert_eq(gw_rdma_card_encode(&card, bytes), sizeof expected);
+    cr_assert_arr_eq(bytes, expected, sizeof expected);
+    cr_assert(gw_rdma_card_decode(bytes, sizeof expected, &got));
+    cr_assert(got.ethernet && gw_addr_equal(&got.address, &card.address) && got.network[7] == 6);
+    cr_assert(!gw_rdma_card_decode(bytes, sizeof expected - 1, &got));
+    bytes[0] = 2;
+    cr_assert(!gw_rdma_card_decode(bytes, sizeof expected, &got));
+}
+
+/* A tag is good for one secret, queue, try, dialler and acceptor. */
+Test(rdma_message, the_tag_of_a_dialler) {
+    cr_assert(sodium_init() >= 0);
+    const uint8_t secret[GW_RDMA_SECRET] = {1}, other[GW_RDMA_SECRET] = {2};
+    gw_rdma_hello hello = {.queue = 2, .serial = 3, .dialler = {{4}}, .acceptor = {{5}}}, got;
+    uint8_t bytes[GW_RDMA_HELLO];
+    gw_rdma_hello_encode(&hello, secret, bytes);
+    cr_assert(gw_rdma_hello_decode(bytes, sizeof bytes, &got));
+    cr_assert(got.queue == 2 && got.serial == 3 && gw_peer_id_equal(&got.dialler, &hello.dialler));
+    cr_assert(gw_peer_id_is_none(&got.acceptor));
+    cr_assert(!gw_rdma_hello_verify(&got, secret, bytes));
+    got.acceptor = hello.acceptor;
+    cr_assert(gw_rdma_hello_verify(&got, secret, bytes));
+    cr_assert(!gw_rdma_hello_verify(&got, other, bytes));
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] ^= 1;
+        cr_assert(!gw_rdma_hello_verify(&got, secret, bytes), "byte %zu", i);
+        bytes[i] ^= 1;
+    }
+    cr_assert(!gw_rdma_hello_decode(bytes, sizeof bytes - 1, &got));
+    bytes[0] = 2;
+    cr_assert(!gw_rdma_hello_decode(bytes, sizeof bytes, &got));
+}
+#endif
