@@ -295,7 +295,7 @@ bool gw_fabric_open(const gw_fabric_options *options, gw_transport **transport, 
     pthread_rwlock_init(&f->posts_lock, NULL);
     f->regions.words = gw_words_open(err);
     bool done = f->regions.words != NULL && open_threads(f, options, err);
-    if (!done || (f->kinds != GW_FABRIC_TCP && !gw_settle_open(f, err))) {
+    if (!done || (f->kinds != GW_FABRIC_TCP && !gw_settle_open(f, &options->rdma, err))) {
         fabric_close(&f->base);
         return false;
     }

@@ -19,6 +19,7 @@
 #ifndef GODWIT_NET_FABRIC_H
 #define GODWIT_NET_FABRIC_H
 
+#include "net/rdma.h"
 #include "net/stream.h"
 #include "net/transport.h"
 
@@ -30,9 +31,10 @@ enum {
 };
 
 typedef struct gw_fabric_options {
-    uint32_t kinds;     /* GW_FABRIC_TCP | ...: the kinds of path that may be used */
-    uint32_t lanes;     /* 1 to GW_FABRIC_LANES; 1 unless there are idle cores and a fast network */
-    uint64_t settle_ns; /* how long a path may take to be established; 0: one second */
+    uint32_t kinds;       /* GW_FABRIC_TCP | ...: the kinds of path that may be used */
+    uint32_t lanes;       /* 1 to GW_FABRIC_LANES; 1 unless there are idle cores and a fast network */
+    uint64_t settle_ns;   /* how long a path may take to be established; 0: one second */
+    gw_rdma_options rdma; /* which device, when RDMA is allowed */
     gw_transport_events events;
     gw_fetch_provider provider; /* find NULL: nothing is found here */
 } gw_fabric_options;

@@ -110,7 +110,7 @@ void gw_settle_told(void *context, const gw_peer_id *peer, uint64_t link, const 
                     const uint8_t *bytes, uint32_t count); /* gw_onesided_told */
 
 /* Life of the control thread: opens the paths that are allowed and can be had. */
-bool gw_settle_open(gw_fabric *fabric, gw_err *err);
+bool gw_settle_open(gw_fabric *fabric, const gw_rdma_options *rdma, gw_err *err);
 /* No link stands any more: ends the thread and all path ends. */
 void gw_settle_stop(gw_fabric *fabric);
 /* After the lane threads have ended. */

@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "net/fabric_inside.h"
+#include "net/rdma_path.h"
 #include "net/shm.h"
 #include "net/tcp_channel.h"
 
@@ -513,21 +514,20 @@ static void *control_main(void *argument) {
     return NULL;
 }
 
-static bool open_path(gw_fabric *f, gw_path_kind kind, gw_path *(*open)(const gw_path_host *, gw_err *)) {
-    gw_err err;
-    if ((f->kinds & GW_PATH_BIT(kind)) == 0) return false;
-    f->paths[kind] = open(&f->host, &err);
-    if (f->paths[kind] != NULL) {
-        const gw_path_ops *ops = f->paths[kind]->ops;
-        const gw_word_domain *domain = ops->domain != NULL ? ops->domain(f->paths[kind]) : NULL;
-        if (domain != NULL) gw_words_set_domain(f->regions.words, domain);
-        return true;
+/* Takes what opening a path came to. */
+static bool take_path(gw_fabric *f, gw_path_kind kind, gw_path *path, const gw_err *err) {
+    f->paths[kind] = path;
+    if (path == NULL) {
+        f->path_errs[kind] = *err;
+        gw_log(GW_INFO, "net/fabric", "not on this machine: %s", err->text);
+        return false;
     }
-    f->path_errs[kind] = err;
-    return false;
+    const gw_word_domain *domain = path->ops->domain != NULL ? path->ops->domain(path) : NULL;
+    if (domain != NULL) gw_words_set_domain(f->regions.words, domain);
+    return true;
 }
 
-bool gw_settle_open(gw_fabric *f, gw_err *err) {
+bool gw_settle_open(gw_fabric *f, const gw_rdma_options *rdma, gw_err *err) {
     f->loop = gw_loop_open(err);
     if (f->loop == NULL) return false;
     f->host = (gw_path_host){.fabric = f,
@@ -540,7 +540,12 @@ bool gw_settle_open(gw_fabric *f, gw_err *err) {
                              .failed = host_failed,
                              .completed = host_completed};
     for (uint32_t i = 0; i < f->streams; i++) f->host.payload_most[i] = gw_stream_payload(i);
-    bool any = open_path(f, GW_PATH_SHM, gw_shm_open);
+    bool any = false;
+    gw_err why;
+    if ((f->kinds & GW_FABRIC_SHM) != 0)
+        any = take_path(f, GW_PATH_SHM, gw_shm_open(&f->host, &why), &why) || any;
+    if ((f->kinds & GW_FABRIC_RDMA) != 0)
+        any = take_path(f, GW_PATH_RDMA, gw_rdma_path_open(&f->host, rdma, &why), &why) || any;
     for (uint32_t kind = 0; kind < GW_PATH_KINDS && !any && (f->kinds & GW_FABRIC_TCP) == 0; kind++)
         if (f->path_errs[kind].code != GW_OK) {
             *err = f->path_errs[kind];

@@ -47,8 +47,8 @@ typedef struct gw_rdma_info {
 
 /* Which device and GID to use, and how patient to be. */
 typedef struct gw_rdma_options {
-    const char *device; /* NULL: the best */
-    int32_t gid_index;  /* negative: the best */
+    const char *device;        /* NULL: the best */
+    const uint32_t *gid_index; /* NULL: the best */
     /* A request that nobody answers fails after about (retries + 1) * 4.096 us * 2^ack_timeout. 0 and 0: the
      * defaults, 14 and 6, which come to half a second. */
     uint8_t ack_timeout, retries;

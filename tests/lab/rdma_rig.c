@@ -55,7 +55,7 @@ void rdma_rig_open(rdma_rig *rig) {
     uint16_t port;
     *rig = (rdma_rig){.secret = {7}};
     cr_assert(sodium_init() >= 0);
-    gw_rdma_options options = {.gid_index = -1};
+    gw_rdma_options options = {0};
     gw_rdma_device device;
     if (!gw_rdma_device_open(&device, &options, &err)) cr_skip_test("%s", err.text);
     rig->memory = gw_rdma_memory_open(&device, &err);

@@ -173,6 +173,7 @@ rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t lanes, bool sealed) 
         pthread_cond_init(&p->changed, NULL);
         gw_fabric_options options = {.kinds = kinds,
                                      .lanes = lanes,
+                                     .settle_ns = 20000000000u, /* emulated machines are slow */
                                      .events = {p, on_completed, on_up, on_down},
                                      .provider = {NULL, find_sevens, release_sevens}};
         cr_assert(gw_fabric_open(&options, &p->transport, &err), "%s", err.text);

@@ -30,13 +30,14 @@ Test(rdma_choice, the_best_gid_of_an_active_port) {
     add_gid(&devices[2], GW_RDMA_GID_ROCE_V2, false, false);
     add_gid(&devices[2], GW_RDMA_GID_ROCE_V2, true, false);
     add_gid(&devices[3], GW_RDMA_GID_IB, false, true);
-    gw_rdma_options any = {.gid_index = -1};
+    gw_rdma_options any = {0};
     cr_assert(gw_rdma_choose(devices, 4, &any, &d, &p, &g, &err));
     cr_assert(d == 2 && p == 0 && g == 1);
-    gw_rdma_options named = {.device = "ib0", .gid_index = -1};
+    gw_rdma_options named = {.device = "ib0"};
     cr_assert(gw_rdma_choose(devices, 4, &named, &d, &p, &g, &err));
     cr_assert(d == 3 && g == 0);
-    gw_rdma_options indexed = {.gid_index = 0};
+    const uint32_t zero = 0;
+    gw_rdma_options indexed = {.gid_index = &zero};
     cr_assert(gw_rdma_choose(devices, 4, &indexed, &d, &p, &g, &err));
     cr_assert(d == 3 && g == 0, "InfiniBand before RoCE without an IPv4 address");
     named.device = "old0";
@@ -47,7 +48,7 @@ Test(rdma_choice, the_best_gid_of_an_active_port) {
 }
 
 Test(rdma_choice, says_what_is_wrong) {
-    gw_rdma_options any = {.gid_index = -1}, named = {.device = "mlx5_0", .gid_index = -1};
+    gw_rdma_options any = {0}, named = {.device = "mlx5_0"};
     cr_assert(!gw_rdma_choose(NULL, 0, &any, &d, &p, &g, &err));
     cr_assert(err.code == GW_E_NOTFOUND && strstr(err.text, "rxe") != NULL);
     gw_rdma_info devices[] = {device("mlx4_0", true)};

@@ -12,6 +12,7 @@
 
 typedef struct options {
     bool json;
+    uint32_t gid_index;
     gw_rdma_options rdma;
 } options;
 
@@ -47,7 +48,8 @@ static error_t parse_devices(int key, char *arg, struct argp_state *state) {
         long value = strtol(arg, &end, 10);
         if (end == arg || *end != '\0' || value < 0 || value > 65535)
             argp_error(state, "--gid-index: 0 to 65535, not '%s'", arg);
-        o->rdma.gid_index = (int32_t)value;
+        o->gid_index = (uint32_t)value;
+        o->rdma.gid_index = &o->gid_index;
         return 0;
     }
     case ARGP_KEY_ARG:
@@ -190,7 +192,7 @@ static void print_json(const gw_rdma_info *devices, uint32_t count, const choice
 }
 
 int gw_devices_main(int argc, char **argv) {
-    options o = {.rdma.gid_index = -1};
+    options o = {0};
     struct argp argp = {.options = devices_options, .parser = parse_devices, .doc = devices_doc};
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     gw_rdma_info *devices;

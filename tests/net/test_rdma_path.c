@@ -1,0 +1,57 @@
+/* Peers linked by RDMA, on this machine's device; skipped where there is none. CTest runs it in the lab, too.
+ */
+#include "data_rig.h"
+
+#include "net/rdma.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORDS = 1, DATA = 2 };
+
+static rig *open_rig(uint32_t count) {
+    gw_rdma_info *devices;
+    uint32_t found, device, port, gid;
+    gw_err err;
+    gw_rdma_options best = {0};
+    if (!gw_rdma_list(&devices, &found, &err) ||
+        !gw_rdma_choose(devices, found, &best, &device, &port, &gid, &err))
+        cr_skip_test("%s", err.text);
+    free(devices);
+    return rig_open_over(GW_FABRIC_RDMA, count, 1, true);
+}
+
+static void share(rig *r) {
+    gw_err err;
+    for (uint32_t i = 0; i < r->count; i++)
+        cr_assert(gw_transport_share_words(r->peers[i].transport, WORDS, 8, &err), "%s", err.text);
+}
+
+static gw_op word_op(rig *r, gw_op_kind kind, uint32_t to, uint64_t index) {
+    return (gw_op){.kind = kind,
+                   .token = 5,
+                   .peer = r->peers[to].id,
+                   .fence = rig_fence(1),
+                   .region = WORDS,
+                   .offset = 8 * index,
+                   .bytes = 8};
+}
+
+Test(rdma_path, words) {
+    rig *r = open_rig(2);
+    share(r);
+    rig_fence_all(r, 1);
+    gw_transport *owner = r->peers[1].transport;
+    gw_transport_word_store(owner, WORDS, 2, 41);
+    gw_op op = word_op(r, GW_OP_CAS, 1, 2);
+    op.expected = 41;
+    op.operand = 42;
+    gw_completion c = rig_do(&r->peers[0], &op);
+    cr_assert_eq(c.status, GW_OP_OK, "%s", gw_op_status_name(c.status));
+    cr_assert_eq(c.value, 41);
+    cr_assert_eq(gw_transport_word_load(owner, WORDS, 2), 42);
+    c = rig_do(&r->peers[0], &op);
+    cr_assert(c.status == GW_OP_MISMATCH && c.value == 42);
+    rig_close(r);
+}
