@@ -60,11 +60,11 @@ static bool fail_choice(const gw_rdma_info *devices, uint32_t count, const gw_rd
         *err = named->trouble;
         return false;
     }
-    if (options->gid_index != NULL)
+    if (options->gid_chosen)
         return gw_fail(err, GW_E_NOTFOUND,
                        "net/rdma: %s has no GID %u of type RoCE v2 or InfiniBand on an active port; "
                        "'godwit devices' lists them",
-                       named != NULL ? named->name : "no device", *options->gid_index);
+                       named != NULL ? named->name : "no device", options->gid_index);
     return gw_fail(
         err, GW_E_NOTFOUND,
         "net/rdma: %s has no active port with a RoCE v2 or InfiniBand GID: is its network interface "
@@ -83,7 +83,7 @@ bool gw_rdma_choose(const gw_rdma_info *devices, uint32_t count, const gw_rdma_o
         for (uint32_t p = 0; p < info->port_count; p++)
             for (uint32_t g = 0; g < info->ports[p].gid_count; g++) {
                 const gw_rdma_gid *candidate = &info->ports[p].gids[g];
-                if (options->gid_index != NULL && candidate->index != *options->gid_index) continue;
+                if (options->gid_chosen && candidate->index != options->gid_index) continue;
                 uint32_t value = merit(&info->ports[p], candidate);
                 if (value <= best) continue;
                 best = value;

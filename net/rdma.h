@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 enum { GW_RDMA_NAME = 64, GW_RDMA_GIDS = 64, GW_RDMA_PORTS = 4 /* of a device: what is looked at */ };
+enum { GW_RDMA_ACK_TIMEOUT = 14, GW_RDMA_ACK_TIMEOUT_MOST = 21 /* about 9 s */ };
 
 typedef enum gw_rdma_gid_type { GW_RDMA_GID_IB, GW_RDMA_GID_ROCE_V1, GW_RDMA_GID_ROCE_V2 } gw_rdma_gid_type;
 
@@ -47,10 +48,11 @@ typedef struct gw_rdma_info {
 
 /* Which device and GID to use, and how patient to be. */
 typedef struct gw_rdma_options {
-    const char *device;        /* NULL: the best */
-    const uint32_t *gid_index; /* NULL: the best */
+    const char *device; /* NULL: the best */
+    bool gid_chosen;    /* false: the best */
+    uint32_t gid_index; /* when chosen */
     /* A request that nobody answers fails after about (retries + 1) * 4.096 us * 2^ack_timeout. 0 and 0: the
-     * defaults, 14 and 6, which come to half a second. */
+     * defaults, GW_RDMA_ACK_TIMEOUT and 6, which come to half a second. */
     uint8_t ack_timeout, retries;
 } gw_rdma_options;
 

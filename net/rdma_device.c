@@ -7,12 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    ACK_TIMEOUT = 14,
-    RETRIES = 6 /* 7 is for ever to Soft-RoCE */,
-    MESSAGE_MOST = 1 << 20,
-    READS_MOST = 16
-};
+enum { RETRIES = 6 /* 7 is for ever to Soft-RoCE */, MESSAGE_MOST = 1 << 20, READS_MOST = 16 };
 
 /* True when `address` is an address of the device's port; then the device has its verbs. */
 static bool try_address(gw_rdma_device *device, const gw_addr *address, gw_err *err) {
@@ -79,7 +74,7 @@ bool gw_rdma_device_open(gw_rdma_device *device, const gw_rdma_options *options,
     gw_rdma_info *devices;
     uint32_t count, d, p, g;
     *device = (gw_rdma_device){
-        .ack_timeout = options->ack_timeout != 0 ? options->ack_timeout : ACK_TIMEOUT,
+        .ack_timeout = options->ack_timeout != 0 ? options->ack_timeout : GW_RDMA_ACK_TIMEOUT,
         .retries = options->retries != 0 ? options->retries : RETRIES,
     };
     if (!gw_rdma_list(&devices, &count, err)) return false;

@@ -36,8 +36,7 @@ Test(rdma_choice, the_best_gid_of_an_active_port) {
     gw_rdma_options named = {.device = "ib0"};
     cr_assert(gw_rdma_choose(devices, 4, &named, &d, &p, &g, &err));
     cr_assert(d == 3 && g == 0);
-    const uint32_t zero = 0;
-    gw_rdma_options indexed = {.gid_index = &zero};
+    gw_rdma_options indexed = {.gid_chosen = true, .gid_index = 0};
     cr_assert(gw_rdma_choose(devices, 4, &indexed, &d, &p, &g, &err));
     cr_assert(d == 3 && g == 0, "InfiniBand before RoCE without an IPv4 address");
     named.device = "old0";

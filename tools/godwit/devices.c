@@ -12,7 +12,6 @@
 
 typedef struct options {
     bool json;
-    uint32_t gid_index;
     gw_rdma_options rdma;
 } options;
 
@@ -48,8 +47,8 @@ static error_t parse_devices(int key, char *arg, struct argp_state *state) {
         long value = strtol(arg, &end, 10);
         if (end == arg || *end != '\0' || value < 0 || value > 65535)
             argp_error(state, "--gid-index: 0 to 65535, not '%s'", arg);
-        o->gid_index = (uint32_t)value;
-        o->rdma.gid_index = &o->gid_index;
+        o->rdma.gid_chosen = true;
+        o->rdma.gid_index = (uint32_t)value;
         return 0;
     }
     case ARGP_KEY_ARG:

@@ -92,7 +92,10 @@ bool gw_node_listen(gw_node *node, gw_err *err) {
     node->links = gw_links_open(node->loop, &node->local, &link_events, err);
     if (!node->links) return false;
     gw_fetch_provider provider = gw_node_provider(node);
-    node->wires = gw_wires_open(node->loop, &node->local, &provider, gw_node_collective_done, node, err);
+    gw_wires_options how = {node->options->transports, node->options->rdma,
+                            node->options->time_scale_percent};
+    node->wires =
+        gw_wires_open(node->loop, &node->local, &how, &provider, gw_node_collective_done, node, err);
     if (!node->wires || !gw_transport_share_words(gw_wires_transport(node->wires), GW_REGION_RANGE, 1, err))
         return false;
     if (node->payloads && !gw_transport_share_words(gw_wires_transport(node->wires), GW_REGION_PAYLOAD_INDEX,

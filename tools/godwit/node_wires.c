@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define REDIAL_NS 100000000u
+#define SETTLE_NS UINT64_C(1000000000)
 
 typedef struct gw_wire gw_wire;
 
@@ -261,8 +262,19 @@ void gw_wires_adopt(gw_wires *wires, gw_stream *stream) {
 
 /* ---- the rest ---- */
 
-gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_fetch_provider *provider,
-                        gw_collective_done *done, void *done_context, gw_err *err) {
+/* Each step of the exponent doubles the time: as much as the scale at least, within what 5 bits hold. */
+static gw_rdma_options scaled(const gw_rdma_options *options, uint32_t percent) {
+    gw_rdma_options rdma = *options;
+    if (rdma.ack_timeout == 0) rdma.ack_timeout = GW_RDMA_ACK_TIMEOUT;
+    for (uint32_t reached = 100; reached < percent && rdma.ack_timeout < GW_RDMA_ACK_TIMEOUT_MOST;
+         reached *= 2)
+        rdma.ack_timeout++;
+    return rdma;
+}
+
+gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_wires_options *how,
+                        const gw_fetch_provider *provider, gw_collective_done *done, void *done_context,
+                        gw_err *err) {
     gw_wires *wires = calloc(1, sizeof *wires);
     if (!wires) {
         gw_fail(err, GW_E_NOMEM, "data plane: out of memory");
@@ -277,8 +289,10 @@ gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_fetch_pro
     pthread_cond_init(&wires->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     gw_fabric_options options = {
-        .kinds = GW_FABRIC_TCP,
+        .kinds = how->kinds,
         .lanes = 1,
+        .settle_ns = SETTLE_NS * how->time_scale_percent / 100,
+        .rdma = scaled(&how->rdma, how->time_scale_percent),
         .events = {.context = wires, .completed = op_completed, .link_up = link_up, .link_down = link_down},
         .provider = *provider,
     };

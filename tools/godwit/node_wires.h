@@ -10,6 +10,7 @@
 #include "core/view.h"
 #include "net/collective.h"
 #include "net/loop.h"
+#include "net/rdma.h"
 #include "net/stream.h"
 #include "net/transport.h"
 
@@ -27,9 +28,17 @@ struct gw_wire_op {
     void (*done)(gw_wire_op *op, const gw_completion *completion);
 };
 
+/* By which paths data go, and how patient they are. */
+typedef struct gw_wires_options {
+    uint32_t kinds; /* GW_FABRIC_TCP | ... */
+    gw_rdma_options rdma;
+    uint32_t time_scale_percent;
+} gw_wires_options;
+
 /* `local` must outlive the wires. The provider answers others' fetches. */
-gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_fetch_provider *provider,
-                        gw_collective_done *done, void *done_context, gw_err *err);
+gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_wires_options *options,
+                        const gw_fetch_provider *provider, gw_collective_done *done, void *done_context,
+                        gw_err *err);
 /* First step of closing: no stream or timer of the loop is left, and no peer is reached any more: what is
  * outstanding completes, what is started later is unreachable, and nobody waits for connections. Who fetches
  * thus comes to an end. NULL is allowed. */

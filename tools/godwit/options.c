@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "net/address.h"
+#include "net/fabric.h"
 #include "tools/godwit/jobs.h"
 
 #include <argp.h>
@@ -28,6 +29,8 @@ enum { /* keys of options without a letter; those of the job follow JOB_KEY */
        KEY_ON_BAD,
        KEY_CPU_CLASS,
        KEY_TRANSPORT,
+       KEY_RDMA_DEVICE,
+       KEY_GID_INDEX,
        KEY_CHECKPOINT_EVERY,
        KEY_KEEP,
        KEY_REPLICAS,
@@ -44,6 +47,8 @@ enum { /* keys of options without a letter; those of the job follow JOB_KEY */
        KEY_NO_PREFETCH,
        JOB_KEY = 0x1000,
 };
+
+enum { ALL_TRANSPORTS = GW_FABRIC_TCP | GW_FABRIC_SHM | GW_FABRIC_RDMA };
 
 static const struct argp_option run_options[] = {
     {0, 0, 0, 0, "This peer and the others:", 1},
@@ -72,7 +77,14 @@ static const struct argp_option run_options[] = {
      2},
     {"cpu-class", KEY_CPU_CLASS, "NAME", 0,
      "Compute as this kind of processor does (haswell, skylakex, zen, ...), for flocks of different ones", 2},
-    {"transport", KEY_TRANSPORT, "auto|tcp", 0, "How data travel (auto)", 2},
+    {"transport", KEY_TRANSPORT, "KIND", 0,
+     "How data travel: tcp, shm (within a host), rdma, or auto, the best of these between each two peers. "
+     "Who "
+     "cannot be reached by the one that is named is not reached (auto)",
+     2},
+    {"rdma-device", KEY_RDMA_DEVICE, "NAME", 0,
+     "The RDMA device to use: godwit devices lists them (the best)", 2},
+    {"gid-index", KEY_GID_INDEX, "N", 0, "The GID of it to use (the best)", 2},
 
     {0, 0, 0, 0, "Checkpoints:", 3},
     {"checkpoint-every", KEY_CHECKPOINT_EVERY, "STEPS|TIME|off", 0,
@@ -156,6 +168,20 @@ static bool parse_choice(const char *name, const char *text, const char *first, 
     *chosen = strcmp(text, second) == 0;
     if (*chosen || strcmp(text, first) == 0) return true;
     return gw_fail(err, GW_E_USAGE, "--%s: '%s' is neither '%s' nor '%s'", name, text, first, second);
+}
+
+static bool parse_transport(const char *text, uint32_t *kinds, gw_err *err) {
+    static const struct {
+        const char *name;
+        uint32_t kinds;
+    } choices[] = {
+        {"auto", ALL_TRANSPORTS}, {"tcp", GW_FABRIC_TCP}, {"shm", GW_FABRIC_SHM}, {"rdma", GW_FABRIC_RDMA}};
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        if (strcmp(text, choices[i].name) != 0) continue;
+        *kinds = choices[i].kinds;
+        return true;
+    }
+    return gw_fail(err, GW_E_USAGE, "--transport: '%s' is none of auto, tcp, shm and rdma", text);
 }
 
 static bool parse_address(const char *name, const char *text, const char **value, gw_err *err) {
@@ -265,9 +291,13 @@ static bool take_work(gw_run_options *o, int key, char *arg, gw_err *err) {
         o->cpu_class = arg;
         return true;
     case KEY_TRANSPORT:
-        if (!parse_choice("transport", arg, "auto", "tcp", &second, err)) return false;
-        o->transport = second ? GW_TRANSPORT_TCP : GW_TRANSPORT_AUTO;
+        return parse_transport(arg, &o->transports, err);
+    case KEY_RDMA_DEVICE:
+        o->rdma.device = arg;
         return true;
+    case KEY_GID_INDEX:
+        o->rdma.gid_chosen = true;
+        return parse_u32("gid-index", arg, 0, UINT16_MAX, &o->rdma.gid_index, err);
     case KEY_CHECKPOINT_EVERY:
         return parse_checkpoint_every(o, arg, err);
     case KEY_KEEP:
@@ -329,6 +359,8 @@ static error_t parse_run(int key, char *arg, struct argp_state *state) {
     case KEY_ON_BAD:
     case KEY_CPU_CLASS:
     case KEY_TRANSPORT:
+    case KEY_RDMA_DEVICE:
+    case KEY_GID_INDEX:
     case KEY_CHECKPOINT_EVERY:
     case KEY_KEEP:
     case KEY_REPLICAS:
@@ -425,7 +457,7 @@ static void fill_defaults(gw_run_options *options) {
         .cluster = GW_DEFAULT_CLUSTER,
         .workers = cores(),
         .quorum = GW_QUORUM_ANY,
-        .transport = GW_TRANSPORT_AUTO,
+        .transports = ALL_TRANSPORTS,
         .checkpoint_ns = 30000000000,
         .keep = 2,
         .replicas = 2,

@@ -4,6 +4,7 @@
 
 #include "core/godwit.h"
 #include "core/peer.h"
+#include "net/rdma.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,8 +14,6 @@
 #define GW_DEFAULT_CLUSTER "godwit"
 
 enum { GW_MAX_WORKERS = 1024 };
-
-typedef enum gw_transport_choice { GW_TRANSPORT_AUTO = 1, GW_TRANSPORT_TCP = 2 } gw_transport_choice;
 
 /* Strings are argv's or constants and live as long as the process. HOST:PORT texts have been checked for
  * their form, not looked up. */
@@ -37,7 +36,8 @@ typedef struct gw_run_options {
     bool fast;             /* --reduce fast */
     bool skip_bad;         /* --on-bad skip */
     const char *cpu_class; /* NULL = what the processor is */
-    gw_transport_choice transport;
+    uint32_t transports;   /* GW_FABRIC_TCP | ...: the kinds of path that may be used */
+    gw_rdma_options rdma;
 
     uint64_t checkpoint_steps, checkpoint_ns; /* at most one is set; both 0 = only the final one */
     uint32_t keep, replicas;
