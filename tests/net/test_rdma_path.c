@@ -1,24 +1,14 @@
 /* Peers linked by RDMA, on this machine's device; skipped where there is none. CTest runs it in the lab, too.
  */
 #include "data_rig.h"
-
-#include "net/rdma.h"
+#include "rdma_here.h"
 
 #include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
-enum { WORDS = 1, DATA = 2 };
+enum { WORDS = 1 };
 
 static rig *open_rig(uint32_t count) {
-    gw_rdma_info *devices;
-    uint32_t found, device, port, gid;
-    gw_err err;
-    gw_rdma_options best = {0};
-    if (!gw_rdma_list(&devices, &found, &err) ||
-        !gw_rdma_choose(devices, found, &best, &device, &port, &gid, &err))
-        cr_skip_test("%s", err.text);
-    free(devices);
+    rdma_here();
     return rig_open_over(GW_FABRIC_RDMA, count, 1, true);
 }
 
