@@ -96,13 +96,27 @@ def remove_stale():
 
 
 def accelerator():
-    """QEMU's options for the processor. /dev/kvm alone proves nothing: a guest may have it without the hardware."""
+    """(QEMU's options, the kernel's) for the processor. /dev/kvm alone proves nothing: a guest may have it without the
+    hardware for it."""
     with open("/proc/cpuinfo") as file:
-        hardware = re.search(r"^flags.*\b(vmx|svm)\b", file.read(), re.MULTILINE)
+        about = file.read()
+    hardware = re.search(r"^flags.*\b(vmx|svm)\b", about, re.MULTILINE)
     usable = "kvm" if hardware and os.access("/dev/kvm", os.R_OK | os.W_OK) else "tcg"
     if os.environ.get("GODWIT_LAB_ACCEL", usable) == "kvm":
-        return ["-accel", "kvm", "-cpu", "host"]
-    return ["-accel", "tcg,thread=multi", "-cpu", "max"]
+        return ["-accel", "kvm", "-cpu", "host"], ""
+    # An emulated processor counts the host's ticks. On a busy host the kernel would measure them wrongly, find that
+    # its timer interrupts are broken, and give up; bogomips are twice the ticks of a microsecond.
+    ticks = re.search(r"^bogomips\s*: ([\d.]+)", about, re.MULTILINE)
+    khz = f"tsc_early_khz={float(ticks.group(1)) * 500:.0f}" if ticks else ""
+    return ["-accel", "tcg,thread=multi", "-cpu", "max"], f"no_timer_check tsc=reliable {khz}"
+
+
+def listen_at(path):
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(1)
+    listener.settimeout(0.2)
+    return listener
 
 
 class Keeper:
@@ -139,8 +153,9 @@ class Keeper:
 
     def ask(self, do, *arguments):
         with self.lock:
-            self.process.stdin.write((json.dumps({"do": do, "with": arguments}) + "\n").encode())
-            self.process.stdin.flush()
+            with contextlib.suppress(OSError):  # it is gone, which the reader sees, too
+                self.process.stdin.write((json.dumps({"do": do, "with": arguments}) + "\n").encode())
+                self.process.stdin.flush()
             with self.changed:
                 self.changed.wait_for(lambda: self.answers or self.gone)
                 if not self.answers:
@@ -156,7 +171,8 @@ class Keeper:
             raise Trouble(f"{' '.join(command)}: {answer['output'].strip()}")
 
     def close(self):
-        self.process.stdin.close()
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
         self.process.wait()
         self.reader.join()
 
@@ -285,31 +301,30 @@ class Machine:
         self.control_lock = threading.Lock()
 
     def spawn_qemu(self):
+        """Starts it, and takes its end of each line; returns its pid."""
         paths = [os.path.join(self.lab.folder, f"{self.life}.{i}") for i in range(COMMANDS + 1)]
-        listeners = []
-        for path in paths:
-            listener = socket.socket(socket.AF_UNIX)
-            listener.bind(path)
-            listener.listen(1)
-            listener.settimeout(CONTROL_S)
-            listeners.append(listener)
+        listeners = [listen_at(path) for path in paths]
         pid = self.lab.keeper.ask("spawn", self.command(paths), self.log)["pid"]
+        deadline = time.monotonic() + CONTROL_S
         for listener, path in zip(listeners, paths):
-            try:
-                line, _ = listener.accept()
-            except socket.timeout:
-                raise Trouble(f"machine {self.number}: QEMU does not start\n{self.last_words()}") from None
-            listener.close()
+            with listener:
+                self.lines.append(self.accept(listener, pid, deadline))
             os.unlink(path)
-            line.settimeout(None)
-            self.lines.append(line)
         self.free = self.lines[1:]
         return pid
+
+    def accept(self, listener, pid, deadline):
+        while True:
+            try:
+                return listener.accept()[0]
+            except socket.timeout:
+                if pid in self.lab.keeper.ended or time.monotonic() > deadline:
+                    raise Trouble(f"machine {self.number}: no QEMU:\n{self.last_words()}") from None
 
     def command(self, paths):
         lab = self.lab
         options = f"lab.address={self.address}/24 lab.mtu={lab.mtu} lab.memlock={lab.memlock}"
-        kernel = f"console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on {options}"
+        kernel = f"console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on {lab.kernel_options} {options}"
         command = ["qemu-system-x86_64", *lab.accelerator, "-smp", str(lab.cores), "-m", f"{lab.memory_mb}M"]
         command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"]
         command += ["-kernel", lab.kernel, "-initrd", lab.initramfs, "-append", kernel]
@@ -457,7 +472,7 @@ class Lab:
         self.mtu = mtu
         self.memlock = memlock
         self.kernel, self.initramfs = image.prepare()
-        self.accelerator = accelerator()
+        self.accelerator, self.kernel_options = accelerator()
         self.directory = os.getcwd()
         self.machines = {}  # number: Machine, the latest of each
         self.lives = itertools.count(1)
