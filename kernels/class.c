@@ -70,6 +70,14 @@ static const cpu_class *find_class(const char *name, gw_err *err) {
     return NULL;
 }
 
+/* What to compute as when nobody says: OpenBLAS takes processors with AVX-512 that are newer than itself for
+ * ones with AVX2, at half the speed, and treats those it knows as several kinds. NULL: what it finds best. */
+static const cpu_class *preferred_class(void) {
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++)
+        if (strcmp(classes[i].name, "SkylakeX") == 0 && classes[i].runs()) return &classes[i];
+    return NULL;
+}
+
 /* Whether an environment entry may change results, or threads that BLAS starts. */
 static bool harmful(const char *entry) {
     static const char *const prefixes[] = {"OPENBLAS_", "GOTO_", "OMP_",      "GOMP_", "KMP_",
@@ -98,13 +106,10 @@ static bool clean_environment(char *setting, char **clean) {
 }
 
 bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err) {
-    const cpu_class *class = NULL;
+    const cpu_class *class = name != NULL ? find_class(name, err) : preferred_class();
     char setting[64];
-    if (name != NULL) {
-        class = find_class(name, err);
-        if (class == NULL) return false;
-        snprintf(setting, sizeof setting, "%s=%s", core_variable, class->name);
-    }
+    if (name != NULL && class == NULL) return false;
+    if (class != NULL) snprintf(setting, sizeof setting, "%s=%s", core_variable, class->name);
     size_t entries = 0;
     while (environ[entries] != NULL) entries++;
     char **clean = calloc(entries + 2, sizeof *clean);
@@ -116,7 +121,7 @@ bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err) {
         return gw_fail_errno(err, reason, "cannot run this program again with a clean environment");
     }
     free(clean);
-    if (class != NULL && strcasecmp(openblas_get_corename(), class->name) != 0)
+    if (name != NULL && strcasecmp(openblas_get_corename(), class->name) != 0)
         return gw_fail(err, GW_E_UNSUPPORTED,
                        "--cpu-class %s: this OpenBLAS has no such kernels (it uses %s)", name,
                        openblas_get_corename());

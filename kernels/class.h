@@ -7,11 +7,12 @@
 #include "core/err.h"
 
 /* Call first in main, before any thread: removes from the environment what would change results or start
- * threads behind our back (OPENBLAS_*, GOTO_*, OMP_*, ...), and when `name` is not NULL ("haswell",
- * "skylakex", ...; any case) makes OpenBLAS use the kernels of that processor family. If the environment had
- * to change, the process is executed again with `argv` and the call does not return. Fails with GW_E_USAGE
- * for an unknown name (the message lists those there are), GW_E_UNSUPPORTED when this processor lacks the
- * instructions or OpenBLAS the kernels, and GW_E_IO when the execution fails. */
+ * threads behind our back (OPENBLAS_*, GOTO_*, OMP_*, ...), and makes OpenBLAS use the kernels of processor
+ * family `name` ("haswell", "skylakex", ...; any case). NULL: skylakex's on every processor with AVX-512,
+ * elsewhere what OpenBLAS chooses. If the environment had to change, the process is executed again with
+ * `argv` and the call does not return. Fails with GW_E_USAGE for an unknown name (the message lists those
+ * there are), GW_E_UNSUPPORTED when this processor lacks the instructions or OpenBLAS the kernels, and
+ * GW_E_IO when the execution fails. */
 bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err);
 
 /* "cpu godwit=0.1.0 build=5f92... openblas=0.3.21 core=Haswell kernels=1": parts separated by single spaces,

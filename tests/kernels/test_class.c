@@ -10,6 +10,18 @@
 
 enum { REACHED = 42 };
 
+/* Whether this processor computes as skylakex when nobody says how. */
+static bool wide(void) {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512cd");
+#else
+    return false;
+#endif
+}
+
 /* Runs before main when this program is started by the test below with GODWIT_TEST_CLASS set, and once more
  * when gw_cpu_class_apply has executed it again: it only ends with REACHED if the second life is clean. */
 __attribute__((constructor)) static void second_life(int argc, char **argv, char **environment) {
@@ -23,7 +35,8 @@ __attribute__((constructor)) static void second_life(int argc, char **argv, char
     }
     bool clean = getenv("OPENBLAS_NUM_THREADS") == NULL && getenv("OMP_NUM_THREADS") == NULL;
     const char *core = getenv("OPENBLAS_CORETYPE");
-    bool set = name[0] != '\0' ? core != NULL && strcmp(core, "Haswell") == 0 : core == NULL;
+    const char *expected = name[0] != '\0' ? "Haswell" : wide() ? "SkylakeX" : NULL;
+    bool set = expected == NULL ? core == NULL : core != NULL && strcmp(core, expected) == 0;
     _exit(clean && set && getenv("HOME") != NULL ? REACHED : 2);
 }
 

@@ -1,6 +1,8 @@
 /* `godwit generate`: lets a trained language model go on with a text. */
 #include "kernels/blas.h"
+#include "kernels/class.h"
 #include "kernels/gpt_decode.h"
+#include "tools/godwit/command_line.h"
 #include "tools/godwit/commands.h"
 #include "tools/godwit/model.h"
 
@@ -158,14 +160,20 @@ int gw_generate_main(int argc, char **argv) {
     arguments a = {.prompt = "\n", .tokens = 500, .sampling = {.temperature = 0.8, .seed = 1}};
     const struct argp argp = {
         .options = generate_options, .parser = parse_generate, .args_doc = "DIR...", .doc = generate_doc};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) return 2;
+    char **whole = gw_command_line("generate", argc, argv);
+    if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) {
+        free(whole);
+        return 2;
+    }
     gw_model model;
     gw_err err;
-    bool done = gw_blas_check(&err) && gw_model_load(a.dirs, a.dir_count, &model, &err);
+    bool done = gw_cpu_class_apply(NULL, whole, &err) && gw_blas_check(&err) &&
+                gw_model_load(a.dirs, a.dir_count, &model, &err);
     if (done) {
         done = generate(&model, &a, &err);
         gw_model_free(&model);
     }
+    free(whole);
     if (!done) fprintf(stderr, "%s: %s\n", argv[0], err.text);
     return done ? 0 : err.code == GW_E_USAGE ? 2 : 1;
 }

@@ -1,6 +1,6 @@
 /* `godwit run`: options, the console, and then the node. */
-#include "core/check.h"
 #include "kernels/class.h"
+#include "tools/godwit/command_line.h"
 #include "tools/godwit/commands.h"
 #include "tools/godwit/console.h"
 #include "tools/godwit/node.h"
@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static int fail(const char *command, const gw_err *err) {
     fprintf(stderr, "%s: %s\n", command, err->text);
@@ -17,20 +16,9 @@ static int fail(const char *command, const gw_err *err) {
     return 2;
 }
 
-/* The command line as the shell gave it: what the process is executed with again for --cpu-class. Parsing
- * reorders argv, so this comes first. */
-static char **whole_command(int argc, char **argv) {
-    char **whole = calloc((size_t)argc + 2, sizeof *whole);
-    GW_CHECK(whole != NULL);
-    whole[0] = (char *)(uintptr_t) "godwit";
-    whole[1] = (char *)(uintptr_t) "run";
-    memcpy(whole + 2, argv + 1, (size_t)(argc - 1) * sizeof *whole);
-    return whole;
-}
-
 int gw_run_main(int argc, char **argv) {
     const char *command = argv[0];
-    char **whole = whole_command(argc, argv);
+    char **whole = gw_command_line("run", argc, argv);
     gw_run_options options;
     gw_console console;
     gw_err err;
