@@ -140,3 +140,19 @@ Test(endings, poison_shard) {
     cr_expect_eq(named, 2);
     lab_close(l);
 }
+
+/* A pager that waits, a terminal after Ctrl-S: the peer goes on, and nobody takes it for dead. */
+Test(endings, a_peer_whose_output_is_not_read_goes_on) {
+    lab *l = lab_open();
+    lab_peer *peers[2];
+    lab_flock(l, 2, "synthetic --steps 2000 --shards 8 --shard-ms 0 --state-bytes 4k --workers 1", peers);
+    lab_wait_step(l, peers[1], 1);
+    int unread = peers[1]->out;
+    peers[1]->out = -1;
+    const char *hash = lab_state(l, peers[0], "done");
+    cr_expect_eq(json_array_size(json_object_get(lab_last(peers[0], "view"), "members")), 2);
+    peers[1]->out = unread;
+    cr_expect_str_eq(lab_state(l, peers[1], "done"), hash);
+    cr_expect_eq(lab_number(lab_last(peers[1], "step"), "step"), 2000);
+    lab_close(l);
+}

@@ -25,10 +25,11 @@ bool gw_console_open(const gw_run_options *options, gw_console *console, gw_err 
     return true;
 }
 
-void gw_console_close(gw_console *console) {
+bool gw_console_close(gw_console *console) {
     gw_log_direct(NULL);
     gw_events_close(console->events);
-    gw_display_close(console->display);
+    bool whole = gw_display_close(console->display);
     gw_board_close(console->board);
     memset(console, 0, sizeof *console);
+    return whole;
 }

@@ -16,6 +16,7 @@ typedef struct gw_console {
 } gw_console;
 
 bool gw_console_open(const gw_run_options *options, gw_console *console, gw_err *err);
-void gw_console_close(gw_console *console);
+/* False: what was printed could not all be written. */
+bool gw_console_close(gw_console *console);
 
 #endif

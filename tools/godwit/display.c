@@ -1,14 +1,18 @@
 #include "tools/godwit/display.h"
 
 #include "core/check.h"
+#include "tools/godwit/outlet.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,7 +26,9 @@ enum {
 
 struct gw_display {
     pthread_mutex_t lock;
+    gw_outlet *out, *err; /* one and the same when both lead to one place, so that the order is kept */
     bool silent, live;
+    bool failure_said;
     bool drawn; /* the live line is on the screen */
     char line[MAX_WIDTH + 1];
     uint64_t shown_ms, shown_step;
@@ -41,6 +47,12 @@ static size_t terminal_width(void) {
     return size.ws_col < MAX_WIDTH ? size.ws_col : MAX_WIDTH;
 }
 
+static bool same_place(int a, int b) {
+    struct stat one, other;
+    return fstat(a, &one) == 0 && fstat(b, &other) == 0 && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
+
 gw_display *gw_display_open(gw_display_mode mode, gw_err *err) {
     gw_display *display = calloc(1, sizeof *display);
     if (display == NULL) {
@@ -53,28 +65,71 @@ gw_display *gw_display_open(gw_display_mode mode, gw_err *err) {
     display->live = !display->silent && !dumb && isatty(STDOUT_FILENO) == 1;
     display->shown_step = UINT64_MAX;
     GW_CHECK(pthread_mutex_init(&display->lock, NULL) == 0);
-    return display;
+    display->out = gw_outlet_open(STDOUT_FILENO, err);
+    display->err =
+        same_place(STDOUT_FILENO, STDERR_FILENO) ? display->out : gw_outlet_open(STDERR_FILENO, err);
+    if (display->out != NULL && display->err != NULL) return display;
+    gw_display_close(display);
+    return NULL;
+}
+
+static void put_text(gw_outlet *outlet, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put_text(gw_outlet *outlet, const char *format, ...) {
+    char *text;
+    va_list args;
+    va_start(args, format);
+    int length = vasprintf(&text, format, args);
+    va_end(args);
+    GW_CHECK(length >= 0);
+    gw_outlet_put(outlet, text, (size_t)length);
+    free(text);
 }
 
 static void erase(gw_display *display) {
-    if (!display->drawn) return;
-    fputs("\r\033[K", stdout);
-    fflush(stdout);
+    if (display->drawn) put_text(display->out, "\r\033[K");
     display->drawn = false;
 }
 
 static void draw(gw_display *display) {
     if (display->line[0] == '\0') return;
-    fprintf(stdout, "\r%s\033[K", display->line);
-    fflush(stdout);
+    put_text(display->out, "\r%s\033[K", display->line);
     display->drawn = true;
 }
 
-void gw_display_close(gw_display *display) {
-    if (display == NULL) return;
-    erase(display);
+/* What became of stdout, where it can still be said. */
+static void say_trouble(gw_display *display) {
+    int failure = gw_outlet_failure(display->out);
+    if (failure != 0 && !display->failure_said && display->err != display->out) {
+        display->failure_said = true;
+        put_text(display->err, "godwit: stdout: %s; nothing more is written there, the run goes on\n",
+                 failure == EPIPE ? "nobody reads it any more" : strerror(failure));
+    }
+    if (!gw_outlet_idle(display->out)) return;
+    uint64_t left_out = gw_outlet_left_out(display->out);
+    if (left_out > 0)
+        put_text(display->err, "godwit: stdout: %" PRIu64 " lines are left out: they were not read in time\n",
+                 left_out);
+}
+
+void gw_display_flush(gw_display *display, uint64_t patience_ns) {
+    gw_outlet_flush(display->out, patience_ns);
+    gw_outlet_flush(display->err, patience_ns);
+}
+
+bool gw_display_close(gw_display *display) {
+    if (display == NULL) return true;
+    bool both = display->out != NULL && display->err != NULL;
+    if (both) {
+        erase(display);
+        gw_outlet_flush(display->out, UINT64_C(100000000)); /* what is wrong with it shows by then, if ever */
+        say_trouble(display);
+    }
+    gw_outlet *err = display->err == display->out ? NULL : display->err;
+    int failure = gw_outlet_close(display->out);
+    gw_outlet_close(err);
     pthread_mutex_destroy(&display->lock);
     free(display);
+    return failure == 0 || failure == EPIPE;
 }
 
 /* "59 s", "12:05", "3:02:11" */
@@ -196,6 +251,7 @@ void gw_display_format(const gw_node_snapshot *snapshot, size_t width, char *lin
 
 static void update_live(gw_display *display, const gw_node_snapshot *snapshot, uint64_t now) {
     if (display->drawn && now - display->shown_ms < LIVE_INTERVAL_MS) return;
+    if (!gw_outlet_idle(display->out)) return; /* the screen stands still */
     display->shown_ms = now;
     gw_display_format(snapshot, terminal_width() - 1, display->line, sizeof display->line);
     draw(display);
@@ -213,36 +269,33 @@ static void update_plain(gw_display *display, const gw_node_snapshot *snapshot, 
     display->plain_lines++;
     char line[MAX_WIDTH + 1];
     gw_display_format(snapshot, MAX_WIDTH, line, sizeof line);
-    puts(line);
-    fflush(stdout);
+    put_text(display->out, "%s\n", line);
 }
 
 void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot) {
-    if (display->silent) return;
     uint64_t now = now_ms();
     pthread_mutex_lock(&display->lock);
+    say_trouble(display);
     if (display->live)
         update_live(display, snapshot, now);
-    else
+    else if (!display->silent)
         update_plain(display, snapshot, now);
     pthread_mutex_unlock(&display->lock);
 }
 
-static void print_above(gw_display *display, FILE *stream, const char *text) {
+static void print_above(gw_display *display, gw_outlet *outlet, const char *text) {
     pthread_mutex_lock(&display->lock);
     bool was_drawn = display->drawn;
     erase(display);
-    fputs(text, stream);
-    fputc('\n', stream);
-    fflush(stream);
+    put_text(outlet, "%s\n", text);
     if (was_drawn) draw(display);
     pthread_mutex_unlock(&display->lock);
 }
 
 void gw_display_out(gw_display *display, const char *text) {
-    print_above(display, stdout, text);
+    print_above(display, display->out, text);
 }
 
 void gw_display_err(gw_display *display, const char *text) {
-    print_above(display, stderr, text);
+    print_above(display, display->err, text);
 }

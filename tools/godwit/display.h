@@ -2,7 +2,7 @@
  * a pipe a plain line now and then; with --json or --quiet nothing of either. Everything that this process
  * prints goes through here, so that nothing tears the live line.
  *
- * Thread: any; a lock is held while a line is written. */
+ * Nothing here waits for whoever reads (tools/godwit/outlet.h), but for the end. Thread: any. */
 #ifndef GODWIT_TOOLS_GODWIT_DISPLAY_H
 #define GODWIT_TOOLS_GODWIT_DISPLAY_H
 
@@ -20,12 +20,15 @@ typedef enum gw_display_mode {
 typedef struct gw_display gw_display;
 
 gw_display *gw_display_open(gw_display_mode mode, gw_err *err); /* NULL on failure */
-/* Erases the live line. NULL is allowed. */
-void gw_display_close(gw_display *display);
+/* Erases the live line and waits until all is written, or its readers have gone. False: stdout failed in
+ * another way, and what was printed is not all there. NULL is allowed. */
+bool gw_display_close(gw_display *display);
+/* For a process that is to end without closing: waits until all is written, at most so long. */
+void gw_display_flush(gw_display *display, uint64_t patience_ns);
 
 /* Shows progress if it is time to. Cheap: call it at every step and several times a second. */
 void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot);
-/* One line (without newline) to stdout or stderr, above the live line, written out at once. */
+/* One line (without newline) to stdout or stderr, above the live line. */
 void gw_display_out(gw_display *display, const char *text);
 void gw_display_err(gw_display *display, const char *text);
 

@@ -211,6 +211,7 @@ int gw_node_run(const gw_run_options *options, gw_console *console) {
     if (!gw_node_close(node)) {
         /* A worker's thread cannot be ended from outside; the process can. */
         gw_log(GW_WARN, "node", "a shard is still running; ending without it");
+        gw_display_flush(console->display, FLUSH_NS);
         _exit(good ? code : 1);
     }
     free(node);

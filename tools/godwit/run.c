@@ -32,7 +32,7 @@ int gw_run_main(int argc, char **argv) {
     int code = 1;
     if (gw_console_open(&options, &console, &err)) {
         code = gw_node_run(&options, &console);
-        gw_console_close(&console);
+        if (!gw_console_close(&console) && code == 0) code = 1;
     } else {
         fail(command, &err);
     }

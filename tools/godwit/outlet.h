@@ -1,0 +1,38 @@
+/* One of the process's outputs, written by a thread of its own: a reader who is slow or stands still (a
+ * pager, Ctrl-S on a terminal) must not hold up a peer, which the others would take for dead. What is not
+ * written yet waits in memory, up to GW_OUTLET_BYTES; beyond that whole pieces are left out, and counted.
+ *
+ * Thread: any. */
+#ifndef GODWIT_TOOLS_GODWIT_OUTLET_H
+#define GODWIT_TOOLS_GODWIT_OUTLET_H
+
+#include "core/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { GW_OUTLET_BYTES = 8 << 20 };
+
+typedef struct gw_outlet gw_outlet;
+
+/* `fd` stays the caller's, and must stay open. NULL on failure. */
+gw_outlet *gw_outlet_open(int fd, gw_err *err);
+/* Waits until everything is written or cannot be, and ends the thread. Returns as gw_outlet_failure. NULL is
+ * allowed. */
+int gw_outlet_close(gw_outlet *outlet);
+
+/* Queues a piece (copied). Order is kept, and a piece is written whole or not at all. */
+void gw_outlet_put(gw_outlet *outlet, const char *bytes, size_t count);
+/* Nothing waits. */
+bool gw_outlet_idle(gw_outlet *outlet);
+/* Waits until nothing waits, but at most so long. */
+void gw_outlet_flush(gw_outlet *outlet, uint64_t patience_ns);
+
+/* The errno of the write that failed, after which nothing is written any more; 0 = none did. EPIPE: the
+ * reader has gone. */
+int gw_outlet_failure(gw_outlet *outlet);
+/* Pieces left out since this was asked last. */
+uint64_t gw_outlet_left_out(gw_outlet *outlet);
+
+#endif
