@@ -125,12 +125,18 @@ static void sink_event(void *context, const gw_gossip_event *event) {
 
 static bool open_gossip(gw_peer *p, gw_err *err) {
     const gw_peer_config *c = &p->config;
+    gw_addr seeds[GW_GOSSIP_SEEDS];
+    uint32_t seed_count = 0;
+    for (uint32_t i = 0; i < c->seed_count && seed_count < GW_GOSSIP_SEEDS; i++)
+        seeds[seed_count++] = c->seeds[i];
+    for (uint32_t i = 0; i < c->known_count && seed_count < GW_GOSSIP_SEEDS; i++)
+        seeds[seed_count++] = c->known[i];
     gw_gossip_config gossip = {.id = c->id,
                                .incarnation = c->incarnation,
                                .cluster = c->cluster,
                                .addr_count = c->addr_count,
-                               .seeds = c->seeds,
-                               .seed_count = c->seed_count,
+                               .seeds = seeds,
+                               .seed_count = seed_count,
                                .timing = gw_gossip_timing_default(),
                                .rng_seed = gw_rng_next(&p->rng),
                                .sink = {p, sink_send, sink_event}};

@@ -15,7 +15,7 @@ typedef struct gw_peer gw_peer;
 
 typedef enum gw_quorum { GW_QUORUM_ANY = 1, GW_QUORUM_MAJORITY = 2 } gw_quorum;
 
-enum { GW_MAX_ADDRS = 2, GW_MAX_SEEDS = 64 };
+enum { GW_MAX_ADDRS = 2, GW_MAX_SEEDS = 64, GW_MAX_KNOWN = 32 };
 
 typedef struct gw_peer_config {
     gw_peer_id id;
@@ -25,6 +25,10 @@ typedef struct gw_peer_config {
     uint32_t addr_count;
     gw_addr seeds[GW_MAX_SEEDS];
     uint32_t seed_count;
+    /* Where peers of this job were met by an earlier life: tried like seeds, but nobody waits for them, and
+     * who is found there running another job is left alone. */
+    gw_addr known[GW_MAX_KNOWN];
+    uint32_t known_count;
 
     /* Everything that affects S_t, one "name=value" a line (job, parameters, data digest, build, compute
      * class). The job id is its hash; two peers that differ name the first line that does. Copied. */

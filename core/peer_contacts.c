@@ -251,6 +251,19 @@ static void greet(gw_peer *p, gw_contact *from) {
     gw_views_link_up(p, from);
 }
 
+/* Whether this peer asked to join `contact`: with addresses from an earlier life it may have come across a
+ * stranger. */
+static bool asked_to_join(const gw_peer *p, const gw_contact *contact) {
+    const gw_gossip_member *member = NULL;
+    for (uint32_t i = 0; i < gw_gossip_count(p->gossip) && member == NULL; i++)
+        if (gw_peer_id_equal(&gw_gossip_at(p->gossip, i)->id, &contact->id))
+            member = gw_gossip_at(p->gossip, i);
+    for (uint32_t i = 0; member != NULL && i < member->addr_count; i++)
+        for (uint32_t k = 0; k < p->config.seed_count; k++)
+            if (gw_addr_equal(&member->addr[i], &p->config.seeds[k])) return true;
+    return p->config.known_count == 0;
+}
+
 void gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message) {
     char id[GW_SHORT_TEXT], text[400];
     gw_peer_id_short(&from->id, id);
@@ -273,7 +286,7 @@ void gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message) 
     bool turned_away = ours_runs != theirs_runs
                            ? theirs_runs
                            : !ours_runs && gw_peer_id_compare(&p->config.id, &from->id) > 0;
-    if (turned_away)
+    if (turned_away && asked_to_join(p, from))
         gw_peer_finish(p, GW_FINISH_DENIED, NULL, "peer %s runs another job (%s)", id, text);
     else
         gw_peer_say(p, GW_WARN, "peer %s runs another job (%s): not admitted", id, text);

@@ -120,8 +120,9 @@ static void take_muster(const gw_peer *p, muster *m) {
     for (uint32_t i = 0; i < p->contact_count; i++) {
         const gw_contact *c = &p->contacts[i];
         if (!c->alive) continue;
+        if (c->differs) continue;
         m->met_anybody = true;
-        if (c->has_view || c->differs) continue;
+        if (c->has_view) continue;
         if (c->alive_since_ns > m->newest_ns) m->newest_ns = c->alive_since_ns;
         if (gw_contacts_same_job(p, c)) {
             m->lower += gw_peer_id_compare(&c->id, &p->config.id) < 0;
@@ -152,7 +153,7 @@ static bool may_found(gw_peer *p, const muster *m) {
         return false;
     }
     bool enough = c->peers > 1 && m->ready >= c->peers;
-    bool alone = c->seed_count == 0 && c->peers == 1 && m->ready + m->unready == 1;
+    bool alone = c->seed_count == 0 && c->known_count == 0 && c->peers == 1 && m->ready + m->unready == 1;
     bool settled = m->unready == 0 && p->now >= m->newest_ns + gw_peer_ms(p, SETTLE_MS);
     return enough || alone || settled;
 }

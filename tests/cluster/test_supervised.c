@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define SYNTHETIC                                                                                            \
     "synthetic --steps 20 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1 --checkpoint-every 2 "      \
@@ -93,4 +94,59 @@ Test(supervised, two_peers_name_their_poison_shard) {
 
 Test(supervised, three_peers_name_their_poison_shard) {
     poison(3);
+}
+
+/* ---- who was met before ---- */
+
+#define LONG    SYNTHETIC " --steps 400"
+#define QUICKLY " --workers 8" /* its shards sleep */
+
+/* Until peer i has written down where `others` of this job are. */
+static void wait_until_known(const supervised *s, uint32_t i, uint32_t others) {
+    char path[LAB_PATH + 20];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/known-peers", s->peers[i]->dir);
+    off_t expected = 1 + 32 + 32 + 4 + (off_t)others * (16 + 19 + 8);
+    while (stat(path, &status) != 0 || status.st_size < expected) lab_pump(s->l);
+}
+
+/* The only peer that the others were told of is dead, and does not come back. */
+Test(supervised, they_find_each_other_when_their_seed_is_gone) {
+    supervised s = {.l = lab_open(), .count = 3};
+    snprintf(s.args, sizeof s.args, LONG " --peers 3 --join-timeout 30s");
+    for (uint32_t i = 0; i < 3; i++) start(&s, i, "");
+    for (uint32_t i = 0; i < 3; i++) wait_until_known(&s, i, 2);
+    for (uint32_t i = 0; i < 3; i++) lab_wait_event(s.l, s.peers[i], "checkpoint");
+    for (uint32_t i = 0; i < 3; i++) lab_kill(s.l, s.peers[i]);
+    for (uint32_t i = 1; i < 3; i++) start(&s, i, QUICKLY);
+    for (uint32_t i = 1; i < 3; i++) lab_wait_view(s.l, s.peers[i], 2);
+    const char *hash = lab_state(s.l, s.peers[1], "done");
+    cr_expect_str_eq(lab_state(s.l, s.peers[2], "done"), hash);
+    cr_expect_str_eq(lab_undisturbed(s.l, LONG QUICKLY), hash);
+    lab_close(s.l);
+}
+
+static bool is_warning_of(const json_t *event, const void *part) {
+    return strstr(lab_text(event, "text"), part) != NULL;
+}
+
+/* Where a peer of this job was, one of another is now: nobody asked to join that. */
+Test(supervised, a_stranger_at_a_known_address_is_left_alone) {
+    supervised s = {.l = lab_open(), .count = 2};
+    snprintf(s.args, sizeof s.args, LONG " --peers 2");
+    for (uint32_t i = 0; i < 2; i++) start(&s, i, "");
+    for (uint32_t i = 0; i < 2; i++) wait_until_known(&s, i, 1);
+    lab_wait_event(s.l, s.peers[0], "checkpoint");
+    for (uint32_t i = 0; i < 2; i++) lab_kill(s.l, s.peers[i]);
+    char listen[32];
+    snprintf(listen, sizeof listen, "127.0.0.1:%u", s.ports[1]);
+    lab_peer *stranger = lab_launch(s.l, "stranger", NULL, listen, LONG " --seed 5 --steps 100000");
+    lab_wait_step(s.l, stranger, 1);
+    start(&s, 0, QUICKLY);
+    lab_wait(s.l, s.peers[0], is_warning_of, "runs another job", "a warning");
+    char hash[65];
+    strcpy(hash, lab_state(s.l, s.peers[0], "done"));
+    cr_expect_str_eq(lab_undisturbed(s.l, LONG QUICKLY), hash);
+    lab_kill(s.l, stranger);
+    lab_close(s.l);
 }

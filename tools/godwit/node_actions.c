@@ -129,6 +129,7 @@ static void install(gw_node *node, const gw_view *view) {
     node->view = *view;
     if (node->payloads) gw_payloads_install(node->payloads, view);
     gw_wires_fence(node->wires, view);
+    gw_node_remember(node, view);
 }
 
 static void begin_step(gw_node *node, const gw_action *action) {

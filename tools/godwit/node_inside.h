@@ -22,6 +22,7 @@
 #include "tools/godwit/node.h"
 #include "tools/godwit/node_claims.h"
 #include "tools/godwit/node_helper.h"
+#include "tools/godwit/node_known.h"
 #include "tools/godwit/node_mail.h"
 #include "tools/godwit/node_payload.h"
 #include "tools/godwit/node_save.h"
@@ -94,6 +95,7 @@ typedef struct gw_node {
     gw_payloads *payloads; /* NULL: the job's shards have none */
     gw_workers *workers;
     gw_claims *claims; /* NULL: there is none */
+    gw_known known;
     gw_held_state state;
 
     /* This peer and its ways out. */
@@ -157,6 +159,10 @@ bool gw_node_identify(gw_node *node, gw_err *err);
 /* The parameters that are part of the identity, in the order of the job's table; the caller frees the list.
  */
 gw_param *gw_node_shared_params(const gw_node *node, uint32_t *count);
+
+/* node_remember.c. Fills in config->known; keeps the members of an installed view for the next life. */
+void gw_node_recall(gw_node *node, gw_peer_config *config);
+void gw_node_remember(gw_node *node, const gw_view *view);
 
 /* node_links.c: sockets of the control plane. */
 bool gw_node_listen(gw_node *node, gw_err *err);

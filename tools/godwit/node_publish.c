@@ -121,6 +121,7 @@ void gw_node_notice(gw_node *node, const gw_action *action) {
         break;
     case GW_NOTICE_PEER_ALIVE:
         show_peer(node, &action->peer, "alive");
+        gw_node_remember(node, &node->view); /* a link may stand before gossip tells the address */
         break;
     case GW_NOTICE_PEER_DEAD:
         show_peer(node, &action->peer, "dead");

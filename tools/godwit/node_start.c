@@ -227,7 +227,7 @@ static void resolve_seeds(const gw_node *node, gw_peer_config *config) {
     }
 }
 
-static void fill_config(const gw_node *node, gw_peer_config *config) {
+static void fill_config(gw_node *node, gw_peer_config *config) {
     const gw_run_options *options = node->options;
     *config = (gw_peer_config){
         .id = node->self.id,
@@ -259,6 +259,7 @@ static void fill_config(const gw_node *node, gw_peer_config *config) {
     };
     config->addr_count = own_addrs(node, config->addrs);
     resolve_seeds(node, config);
+    gw_node_recall(node, config);
 }
 
 static bool read_record(const gw_node *node, void **bytes, size_t *length, gw_err *err) {
