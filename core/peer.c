@@ -196,6 +196,13 @@ static void copy_config(gw_peer *p, const gw_peer_config *config) {
     gw_blake2b(config->identity, strlen(config->identity), p->job.bytes, sizeof p->job.bytes);
 }
 
+static void keep_old_ballot(gw_peer *p, const uint8_t *bytes, size_t length) {
+    p->old_ballot = malloc(length + 1);
+    GW_CHECK(p->old_ballot != NULL);
+    memcpy(p->old_ballot, bytes, length);
+    p->old_ballot_length = length;
+}
+
 gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
     if (!sane(config, err)) return NULL;
     gw_peer *p = calloc(1, sizeof *p);
@@ -216,6 +223,7 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
         gw_reader r = gw_reader_on(config->record, config->record_length);
         gw_hash job;
         gw_ballot_get(&r, &p->ballot);
+        if (!p->ballot.majority) keep_old_ballot(p, config->record, r.position);
         gw_get_hash(&r, &job);
         gw_losses_get(&r, &p->losses);
         if (!gw_hash_equal(&job, &p->job)) p->losses.count = 0;
@@ -252,6 +260,7 @@ void gw_peer_destroy(gw_peer *p) {
     gw_set_free(&p->claimed);
     gw_set_free(&p->missing);
     gw_saves_free(&p->save);
+    free(p->old_ballot);
     free(p->learned);
     free(p->kept);
     for (uint32_t i = 0; i < p->contact_count; i++) gw_saves_forget_early(&p->contacts[i]);

@@ -206,7 +206,10 @@ struct gw_peer {
     uint32_t lost_claims; /* of this step: shards claimed here and given back */
     bool lacks_shard;     /* one of them was dealt in this view: a sum without it would be refused */
     gw_thief thief;
-    gw_losses losses;    /* of this job, from the present step on; part of the durable record */
+    gw_losses losses; /* of this job, from the present step on; part of the durable record */
+    uint8_t
+        *old_ballot; /* quorum any: what the record says of promises, which a run by majority made; kept */
+    size_t old_ballot_length;
     bool losses_changed; /* since that was read, at the start */
     uint32_t fell_at;    /* the shard that made this peer give up, plus 1; 0 = none */
     char refused[120];   /* what was wrong with the sum that failed its checks last */

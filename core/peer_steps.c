@@ -227,7 +227,8 @@ static void put_bad(int64_t *row, const gw_bad *bad) {
     row[GW_SLOT_BAD_INDEX] = (int64_t)bad->index;
 }
 
-static bool first_bad(const gw_peer *p, const int64_t *slots, gw_bad *bad) {
+/* The first of all members' first ones; *bad stays as it is when none names any. */
+static void first_bad(const gw_peer *p, const int64_t *slots, gw_bad *bad) {
     const int64_t *least = NULL;
     for (uint32_t rank = 0; rank < p->view.count; rank++) {
         const int64_t *row = slots + (size_t)rank * GW_SLOTS;
@@ -237,13 +238,12 @@ static bool first_bad(const gw_peer *p, const int64_t *slots, gw_bad *bad) {
             (row[GW_SLOT_BAD] == least[GW_SLOT_BAD] && row[GW_SLOT_BAD_INDEX] < least[GW_SLOT_BAD_INDEX]);
         if (less) least = row;
     }
-    if (least == NULL) return false;
+    if (least == NULL) return;
     uint64_t key = (uint64_t)least[GW_SLOT_BAD];
     *bad = (gw_bad){.present = true,
                     .shard = (uint32_t)(key >> 32) - 1,
                     .tensor = (uint32_t)key,
                     .index = (uint64_t)least[GW_SLOT_BAD_INDEX]};
-    return true;
 }
 
 void gw_steps_sealed(gw_peer *p, const gw_event *event) {
@@ -323,30 +323,30 @@ static const char *tensor_name(const gw_peer *p, uint32_t tensor, char number[16
     return number;
 }
 
+/* Says which elements are bad, and what is done about it. */
+static void tell_bad(gw_peer *p, const gw_event *event) {
+    gw_bad bad = {0};
+    char number[16], text[300];
+    first_bad(p, event->slots, &bad);
+    gw_action *notice = gw_peer_notice(p, GW_NOTICE_BAD, " ");
+    notice->step = p->step;
+    notice->shards = bad.shard;
+    notice->first = bad.tensor;
+    notice->desired = bad.index;
+    snprintf(text, sizeof text,
+             "%" PRIu64 " elements of the sum of step %" PRIu64
+             " are not finite or out of range, the first in shard %u, tensor %s, element %" PRIu64,
+             event->bad_count, p->step, bad.shard, tensor_name(p, bad.tensor, number), bad.index);
+    if (p->config.skip_bad)
+        gw_peer_say(p, GW_WARN, "%s: the step's update is skipped", text);
+    else
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s (--on-bad skip would skip such updates)", text);
+}
+
 static void apply_sum(gw_peer *p, const gw_event *event) {
-    gw_bad bad;
     bool skip = event->bad_count > 0;
-    if (skip && !p->config.skip_bad) {
-        bool named = first_bad(p, event->slots, &bad);
-        gw_action *notice = gw_peer_notice(p, GW_NOTICE_BAD, " ");
-        notice->step = p->step;
-        notice->shards = named ? bad.shard : 0;
-        notice->first = named ? bad.tensor : 0;
-        notice->desired = named ? bad.index : 0;
-        char number[16];
-        gw_peer_finish(p, GW_FINISH_FAILED, NULL,
-                       "%" PRIu64 " elements of the sum of step %" PRIu64
-                       " are not finite or out of range, the first in shard %u, "
-                       "tensor %s, element %" PRIu64 " (--on-bad skip would skip such updates)",
-                       event->bad_count, p->step, named ? bad.shard : 0,
-                       tensor_name(p, named ? bad.tensor : 0, number), named ? bad.index : 0);
-        return;
-    }
-    if (skip)
-        gw_peer_say(p, GW_WARN,
-                    "step %" PRIu64 ": %" PRIu64
-                    " elements are not finite or out of range: its update is skipped",
-                    p->step, event->bad_count);
+    if (skip) tell_bad(p, event);
+    if (p->phase == GW_AT_OVER) return;
     take_decisions(p, event->slots);
     if (p->phase != GW_AT_FROZEN) p->phase = GW_AT_APPLYING;
     p->applying = true;

@@ -106,19 +106,27 @@ void gw_votes_give(gw_peer *p, const gw_view *view) {
 }
 
 void gw_votes_persist(gw_peer *p) {
-    const gw_ballot none = {0}; /* where any quorum will do a later life keeps no promises */
-    const gw_ballot *ballot = p->ballot.majority ? &p->ballot : &none;
-    size_t capacity = gw_ballot_bytes(ballot) + sizeof p->job.bytes + 4 + p->losses.count * GW_LOSS_BYTES;
+    bool majority = p->ballot.majority;
+    const gw_ballot none = {0};
+    size_t capacity =
+        (majority ? gw_ballot_bytes(&p->ballot) : p->old_ballot_length + gw_ballot_bytes(&none)) +
+        sizeof p->job.bytes + 4 + p->losses.count * GW_LOSS_BYTES;
     uint8_t *bytes = malloc(capacity);
     GW_CHECK(bytes != NULL);
     gw_writer w = gw_writer_on(bytes, capacity);
-    gw_ballot_put(&w, ballot);
+    if (!majority && p->old_ballot_length > 0)
+        gw_put_bytes(&w, p->old_ballot, p->old_ballot_length);
+    else
+        gw_ballot_put(&w, majority ? &p->ballot : &none);
     gw_put_hash(&w, &p->job);
     gw_losses_put(&w, &p->losses);
     GW_CHECK(!w.failed);
     gw_action *action = gw_peer_act(p, GW_ACT_PERSIST);
-    action->token = p->persist_token = gw_peer_token(p);
-    gw_patience_persist(p);
+    action->token = gw_peer_token(p);
+    if (majority) { /* losses alone are worth no waiting */
+        p->persist_token = action->token;
+        gw_patience_persist(p);
+    }
     action->bytes = gw_actions_copy(p->actions, bytes, w.length);
     action->length = w.length;
     free(bytes);

@@ -113,6 +113,34 @@ Test(endings, bad_element_skipped) {
     lab_close(l);
 }
 
+static bool is_skip_of_17(const json_t *event, const void *context) {
+    (void)context;
+    const char *text = lab_text(event, "text");
+    return strstr(text, "update is skipped") && strstr(text, "shard 17, tensor push");
+}
+
+/* Whoever is there: many, one of whom dies and is replaced, or all of them in a later life. */
+Test(endings, bad_element_skipped_by_any_number) {
+    lab *l = lab_open();
+    lab_peer *peers[4];
+    const char *args = SYNTHETIC " --bad-shard 3:17 --on-bad skip --checkpoint-every 2";
+    lab_flock(l, 4, args, peers);
+    for (int i = 0; i < 4; i++) lab_wait(l, peers[i], is_skip_of_17, NULL, "a warning");
+    lab_kill(l, peers[3]);
+    peers[3] = lab_start(l, "late", peers[0], args);
+    lab_wait_view(l, peers[3], 4);
+    lab_wait_event(l, peers[0], "checkpoint");
+    for (int i = 0; i < 4; i++) lab_kill(l, peers[i]);
+    lab_peer *again = lab_start(l, "p0", NULL, args);
+    lab_peer *other = lab_start(l, "p1", again, args);
+    const char *hash = lab_state(l, again, "done");
+    cr_expect_str_eq(lab_state(l, other, "done"), hash);
+    cr_expect_str_eq(lab_undisturbed(l, args), hash);
+    lab_peer *whole = lab_launch(l, "whole", NULL, NULL, SYNTHETIC);
+    cr_expect_str_neq(lab_state(l, whole, "done"), hash, "something is skipped");
+    lab_close(l);
+}
+
 Test(endings, diverging_training) {
     lab *l = lab_open();
     lab_peer *peer = lab_launch(l, "one", NULL, NULL, "digits --epochs 1 --lr 1e6 --optimizer sgd");

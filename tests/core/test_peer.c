@@ -2,6 +2,7 @@
 #include "flock.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_EVENTS = 400000 };
@@ -238,6 +239,12 @@ static bool somebody_died_or_all_ended(const flock *f) {
     return somebody_died(f) || flock_finished(f, GW_FINISH_FAILED) == f->count;
 }
 
+static bool all_survivors_know(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].brain != NULL && flock_status(f, i).view->count == f->count) return false;
+    return true;
+}
+
 static uint64_t restart_ns;
 
 static bool it_is_time_to_restart(const flock *f) {
@@ -302,6 +309,44 @@ Test(peer, a_poison_shard_is_named_where_all_that_crash_are_started_again) {
         supervise(count, GW_QUORUM_MAJORITY, true);
         supervise(count, GW_QUORUM_MAJORITY, false);
     }
+}
+
+/* Evidence is worth no more than a try: where the record cannot be written, the flock goes on all the same.
+ */
+Test(peer, a_death_is_survived_by_those_whose_disks_cannot_note_it) {
+    flock f;
+    flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].persists_fail = true;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    flock_kill(&f, flock_leader(&f));
+    uint64_t killed_ns = f.now;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_lt(f.now - killed_ns, UINT64_C(1000000000));
+    flock_expect_done(&f, 2);
+    flock_close(&f);
+}
+
+/* A run where any quorum will do notes losses in the record in which a run by majority left its promises. */
+Test(peer, promises_of_a_run_by_majority_outlive_one_without) {
+    flock f;
+    flock_open(&f, 3, 3, 20, GW_QUORUM_MAJORITY);
+    f.checkpoint_steps = 2;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
+    size_t before = f.peers[0].record_length;
+    uint8_t *record = malloc(before);
+    memcpy(record, f.peers[0].record, before);
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].config.quorum = GW_QUORUM_ANY;
+    f.peers[1].dies_at_shard = 6;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, somebody_died, MOST_EVENTS));
+    flock_run(&f, all_survivors_know, MOST_EVENTS);
+    cr_assert_eq(f.peers[0].record_length, before + GW_LOSS_BYTES);
+    cr_assert_arr_eq(f.peers[0].record, record, before - 4, "all but the number of losses");
+    free(record);
+    flock_close(&f);
 }
 
 /* Nor may one that none of them can compute: who gives up leaves, which tells the others no less, also when
