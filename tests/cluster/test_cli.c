@@ -1,5 +1,6 @@
 /* The command line as a user meets it: what it prints, and its exit codes. */
 #include "core/godwit.h"
+#include "kernels/jobs/jobs.h"
 #include "tools/godwit/options.h"
 
 #include <criterion/criterion.h>
@@ -110,10 +111,34 @@ Test(cli, what_could_not_be_printed_is_no_success) {
 }
 
 Test(cli, every_help_fits_a_terminal) {
-    static const char *const helps[] = {
-        "--help",      "help",          "run --help",           "run digits --help", "help status",
-        "stop --help", "keygen --help", "run synthetic --help", "inspect --help"};
+    static const char *const helps[] = {"--help",
+                                        "help",
+                                        "run --help",
+                                        "run digits --help",
+                                        "run gpt --help",
+                                        "help status",
+                                        "stop --help",
+                                        "keygen --help",
+                                        "inspect --help",
+                                        "run synthetic --help",
+                                        "sim --help",
+                                        "devices --help",
+                                        "force-view --help",
+                                        "bench steal --help",
+                                        "export --help",
+                                        "bench --help",
+                                        "help devices",
+                                        "bench allreduce --help",
+                                        "generate --help"};
     for (size_t i = 0; i < sizeof helps / sizeof helps[0]; i++) fits_80_columns(helps[i]);
+}
+
+/* Whoever asks for help hears of every job there is. */
+Test(cli, helps_name_all_jobs) {
+    for (const gw_job_type *const *job = gw_job_list(); *job != NULL; job++) {
+        cr_expect_not_null(strstr(godwit("--help").out, (*job)->name), "%s", (*job)->name);
+        cr_expect_not_null(strstr(godwit("run --help").out, (*job)->name), "%s", (*job)->name);
+    }
 }
 
 Test(cli, nonsense_is_refused_by_name) {
@@ -141,7 +166,7 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run digits --listen 127.0.0.1:70000", "--listen");
     refused("run digits --join 127.0.0.1:1,there", "--join");
     refused("run digits --http nowhere", "--http");
-    refused("run digits --checkpoint-every often", "--checkpoint-every");
+    refused("run digits --checkpoint-every often", "a number of steps");
     refused("run digits --checkpoint-every 0", "--checkpoint-every");
     refused("run digits --quorum most", "--quorum");
     refused("run digits --quorum majority", "--peers");

@@ -31,8 +31,8 @@ enum { BENCHES = sizeof benches / sizeof benches[0] };
 static void print_help(FILE *out) {
     fputs("Usage: godwit bench WHAT [OPTION...]\nMeasures parts of Godwit on this machine.\n\n", out);
     for (size_t i = 0; i < BENCHES; i++) fprintf(out, "  %-12s %s\n", benches[i].name, benches[i].about);
-    fputs("\n'godwit bench WHAT --help' lists the options of one. Whole flocks are measured by\n"
-          "'./build.sh bench'.\n",
+    fputs("\n'godwit bench WHAT --help' lists the options of one. Whole flocks are measured\n"
+          "by './build.sh bench'.\n",
           out);
 }
 

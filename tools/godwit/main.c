@@ -65,6 +65,7 @@ int main(int argc, char **argv) {
     occupy_descriptors();
     atexit(check_stdout);
     argp_err_exit_status = 2;
+    setenv("ARGP_HELP_FMT", "no-dup-args-note", 0); /* a note about short options that says little */
     if (argc < 2) {
         gw_help_print(stderr);
         return 2;

@@ -228,7 +228,12 @@ static bool parse_checkpoint_every(gw_run_options *options, const char *text, gw
     if (strcmp(text, "off") == 0) return true;
     if (strspn(text, "0123456789") == strlen(text))
         return parse_steps("checkpoint-every", text, &options->checkpoint_steps, err);
-    if (!parse_time("checkpoint-every", text, &options->checkpoint_ns, err)) return false;
+    if (!parse_time("checkpoint-every", text, &options->checkpoint_ns, err))
+        return gw_fail(
+            err, GW_E_USAGE,
+            "--checkpoint-every: '%s' is neither a number of steps, nor a time such as 30s or 5m, nor "
+            "'off'",
+            text);
     if (options->checkpoint_ns > 0) return true;
     return gw_fail(err, GW_E_USAGE, "--checkpoint-every: 0 makes no sense; 'off' saves the last state only");
 }
@@ -483,15 +488,16 @@ static bool validate(gw_run_options *options, gw_err *err) {
     return true;
 }
 
-static const char run_doc[] = "Runs one peer of a job. The same command on every node: the peers find each "
-                              "other, elect a leader, share "
-                              "the work and lose nobody's when one dies.\v"
-                              "JOB is 'digits', 'gpt', 'synthetic' or the path of a shared object; it comes first. "
-                              "'godwit run JOB --help' lists "
-                              "its own options too. Defaults are in parentheses.\n\n"
-                              "SIGTERM or SIGINT: leave politely, the others go on; a second one: at once. "
-                              "'godwit stop' stops the whole "
-                              "job. Run again in the same directory, a job resumes.";
+static const char run_doc[] =
+    "Runs one peer of a job. The same command on every node: the peers find each "
+    "other, elect a leader, share "
+    "the work and lose nobody's when one dies.\v"
+    "JOB is 'digits', 'gpt', 'synthetic' or the path of a shared object; it comes first. "
+    "'godwit run JOB --help' lists "
+    "its own options too. Defaults are in parentheses.\n\n"
+    "SIGTERM or SIGINT: leave politely, the others go on; a second one: at once. "
+    "'godwit stop' stops the whole "
+    "job. Run again in the same directory, a job resumes.";
 
 static bool parse_with_job(int argc, char **argv, gw_run_options *options, job_options *job, gw_err *err) {
     char header[200] = "";
