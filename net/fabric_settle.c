@@ -514,12 +514,13 @@ static void *control_main(void *argument) {
     return NULL;
 }
 
-/* Takes what opening a path came to. */
-static bool take_path(gw_fabric *f, gw_path_kind kind, gw_path *path, const gw_err *err) {
+/* Takes what opening a path came to. That a machine has no such thing is news only to who asked for it. */
+static bool take_path(gw_fabric *f, gw_path_kind kind, bool asked, gw_path *path, const gw_err *err) {
     f->paths[kind] = path;
     if (path == NULL) {
+        bool news = asked || (err->code != GW_E_UNSUPPORTED && err->code != GW_E_NOTFOUND);
         f->path_errs[kind] = *err;
-        gw_log(GW_INFO, "net/fabric", "not on this machine: %s", err->text);
+        gw_log(news ? GW_INFO : GW_DEBUG, "net/fabric", "not on this machine: %s", err->text);
         return false;
     }
     const gw_word_domain *domain = path->ops->domain != NULL ? path->ops->domain(path) : NULL;
@@ -543,9 +544,10 @@ bool gw_settle_open(gw_fabric *f, const gw_rdma_options *rdma, gw_err *err) {
     bool any = false;
     gw_err why;
     if ((f->kinds & GW_FABRIC_SHM) != 0)
-        any = take_path(f, GW_PATH_SHM, gw_shm_open(&f->host, &why), &why) || any;
+        any = take_path(f, GW_PATH_SHM, false, gw_shm_open(&f->host, &why), &why) || any;
+    bool asked = rdma->device != NULL || rdma->gid_chosen || (f->kinds & GW_FABRIC_TCP) == 0;
     if ((f->kinds & GW_FABRIC_RDMA) != 0)
-        any = take_path(f, GW_PATH_RDMA, gw_rdma_path_open(&f->host, rdma, &why), &why) || any;
+        any = take_path(f, GW_PATH_RDMA, asked, gw_rdma_path_open(&f->host, rdma, &why), &why) || any;
     for (uint32_t kind = 0; kind < GW_PATH_KINDS && !any && (f->kinds & GW_FABRIC_TCP) == 0; kind++)
         if (f->path_errs[kind].code != GW_OK) {
             *err = f->path_errs[kind];

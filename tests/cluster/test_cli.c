@@ -133,6 +133,20 @@ Test(cli, every_help_fits_a_terminal) {
     for (size_t i = 0; i < sizeof helps / sizeof helps[0]; i++) fits_80_columns(helps[i]);
 }
 
+/* That this machine lacks what nobody asked for (an RDMA device) is no news. */
+Test(cli, a_run_without_trouble_says_nothing_on_stderr) {
+    char arguments[200], remove_it[100];
+    const char *dir = folder();
+    snprintf(arguments, sizeof arguments,
+             "run synthetic --steps 1 --shards 2 --shard-ms 0 --listen 127.0.0.1:0 --dir %s", dir);
+    outcome o = godwit(arguments);
+    cr_expect_eq(o.code, 0);
+    cr_expect_str_empty(o.err);
+    cr_expect_eq(strncmp(o.out, "godwit ", 7), 0, "begins with who it is: %s", o.out);
+    snprintf(remove_it, sizeof remove_it, "rm -r %s", dir);
+    cr_expect_eq(system(remove_it), 0);
+}
+
 /* Whoever asks for help hears of every job there is. */
 Test(cli, helps_name_all_jobs) {
     for (const gw_job_type *const *job = gw_job_list(); *job != NULL; job++) {

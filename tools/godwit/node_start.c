@@ -366,9 +366,8 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     if (!compute_probe(node, err) || !open_saver(node, err)) return false;
     node->compute = gw_helper_open(err);
     if (!node->compute || !(node->disk = gw_helper_open(err))) return false;
-    if (!gw_node_listen(node, err)) return false;
     gw_node_publish_start(node);
-    return open_brain(node, err) && open_http(node, err);
+    return gw_node_listen(node, err) && open_brain(node, err) && open_http(node, err);
 }
 
 bool gw_node_close(gw_node *node) {
