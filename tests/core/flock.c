@@ -92,6 +92,11 @@ static void work(flock *f, uint32_t i) {
             p->word = gw_word_pack(word);
             return;
         }
+        if (p->gives_back > 0) {
+            p->gives_back--;
+            post(f, i, 0, (gw_event){.kind = GW_EV_SHARD_LOST, .shard = shard, .text = "no payload"});
+            continue;
+        }
         bool lost = p->loses_shard;
         p->loses_shard = false;
         if (lost) continue;
@@ -525,6 +530,7 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         break;
     case GW_ACT_LOG:
         keep_said(p, a->text);
+        p->sums_refused += strstr(a->text, "is not applied") != NULL;
         if (getenv("FLOCK_TALKS") != NULL)
             fprintf(stderr, "%9.3f ms  peer %u: %s\n", (double)f->now / 1e6, i, a->text);
         break;

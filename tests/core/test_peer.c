@@ -174,6 +174,39 @@ Test(peer, a_sum_without_one_shard_is_not_applied_but_repaired) {
     flock_close(&f);
 }
 
+/* The shard is dealt again in another view; nobody sums what lacks it. */
+Test(peer, a_shard_that_is_given_back_is_dealt_again) {
+    for (uint32_t loser = 0; loser < 3; loser++) {
+        for (uint32_t shards = 1; shards <= 2; shards++) {
+            flock f;
+            flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+            flock_start_all(&f);
+            cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+            f.peers[loser].gives_back = shards;
+            cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+            flock_expect_done(&f, 3);
+            cr_assert_geq(flock_status(&f, 0).shards_repaired, 1);
+            for (uint32_t i = 0; i < 3; i++) cr_assert_eq(f.peers[i].sums_refused, 0, "loser %u", loser);
+            flock_close(&f);
+        }
+    }
+}
+
+Test(peer, who_gives_back_three_shards_of_a_step_gives_up_and_the_others_go_on) {
+    flock f;
+    flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    f.peers[1].gives_back = 1000;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(f.peers[1].finish, GW_FINISH_FAILED);
+    cr_assert(strstr(f.peers[1].finish_text, "no payload") != NULL, "%s", f.peers[1].finish_text);
+    cr_assert_geq(1000 - f.peers[1].gives_back, 3);
+    flock_kill(&f, 1);
+    flock_expect_done(&f, 2);
+    flock_close(&f);
+}
+
 /* One that would go on after a partition where the others wait: the flock could go on twice. */
 Test(peer, another_quorum_is_turned_away_naming_both) {
     flock f;

@@ -28,6 +28,7 @@ static void assert_that_much_went_wrong(const gw_sim_result *all) {
     cr_assert_gt(all->pauses, 20);
     cr_assert_gt(all->breaks, 50);
     cr_assert_gt(all->lost_answers, 20);
+    cr_assert_gt(all->lost_claims, 20);
     cr_assert_gt(all->failed_reductions, 20);
     cr_assert_gt(all->split_reductions, 5);
     cr_assert_gt(all->repairs, 100);

@@ -94,6 +94,8 @@ typedef struct sim_memory {
     uint32_t turns;
     gw_token seal_token;
     uint64_t done, busy_ns;
+    uint64_t lost_step; /* in which claims were given back, and how many: no more than a peer survives */
+    uint32_t losses;
     gw_token reduce_token; /* entered and not ended */
     uint64_t reduce_told_ns;
     bool applying;

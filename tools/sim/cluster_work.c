@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 2 }; /* positions that the owner moves from its word at a time */
+enum { MOST_LOSSES = 2, BATCH = 2 }; /* positions that the owner moves from its word at a time */
 
 static void feed(sim_cluster *c, sim_peer *p);
 
@@ -66,8 +66,31 @@ static void shard_done(sim_cluster *c, sim_peer *p, const sim_op *op) {
     feed(c, p);
 }
 
+static void lost(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    gw_event event = {.kind = GW_EV_SHARD_LOST, .shard = (uint32_t)op->x, .text = "its payload is gone"};
+    sim_event(c, p, &event);
+    feed(c, p);
+}
+
+/* The payload of the worker's shard cannot be had: the claim is given back. */
+static bool loses(sim_cluster *c, sim_peer *p, sim_worker *worker) {
+    sim_memory *m = &p->m;
+    if (c->calm || c->options->lose_permille == 0) return false;
+    if (m->lost_step != m->accumulator.step) m->losses = 0;
+    if (m->losses == MOST_LOSSES || !sim_chance(c, c->options->lose_permille / 1000.0)) return false;
+    m->lost_step = m->accumulator.step;
+    m->losses++;
+    c->result->lost_claims++;
+    worker->busy = false;
+    sim_op op = sim_op_to(p, lost);
+    op.x = worker->shard;
+    sim_later(c, 1000, &op);
+    return true;
+}
+
 static void compute(sim_cluster *c, sim_peer *p, uint32_t w) {
     sim_memory *m = &p->m;
+    if (loses(c, p, &m->workers[w])) return;
     if (!m->has_state || m->step != m->accumulator.step) {
         sim_violation(c, "peer %u computes a shard of step %" PRIu64 " from the state of step %" PRIu64,
                       p->number, m->accumulator.step, m->step);

@@ -33,6 +33,7 @@ enum key {
     KEY_STOP,
     KEY_HANG,
     KEY_CORRUPT,
+    KEY_LOSE,
     KEY_FOUNDERS,
     KEY_DROP,
     KEY_DUPLICATE,
@@ -71,6 +72,7 @@ static const struct argp_option options[] = {
     {"hang-ms", KEY_HANG, "MS", 0, "a disk hangs for up to 90 s", 1},
     {"stop-ms", KEY_STOP, "MS", 0, "the whole job is asked to stop, and started again", 1},
     {"corrupt", KEY_CORRUPT, "PERMILLE", 0, "sums that a member finds damaged", 1},
+    {"lose", KEY_LOSE, "PERMILLE", 0, "claimed shards that are given back for lack of their payload", 1},
     {"drop", KEY_DROP, "PERMILLE", 0, "datagrams lost", 1},
     {"duplicate", KEY_DUPLICATE, "PERMILLE", 0, "datagrams doubled", 1},
     {"delay-us", KEY_DELAY, "US", 0, "longest way of a datagram", 1},
@@ -147,6 +149,7 @@ static const struct {
     {KEY_STOP, offsetof(gw_sim_options, stop_ms), 0, LONG_MS},
     {KEY_HANG, offsetof(gw_sim_options, hang_ms), 0, LONG_MS},
     {KEY_CORRUPT, offsetof(gw_sim_options, corrupt_permille), 0, 1000},
+    {KEY_LOSE, offsetof(gw_sim_options, lose_permille), 0, 1000},
     {KEY_DROP, offsetof(gw_sim_options, drop_permille), 0, 1000},
     {KEY_DUPLICATE, offsetof(gw_sim_options, duplicate_permille), 0, 1000},
     {KEY_DELAY, offsetof(gw_sim_options, delay_us), 1, LONG_MS},
@@ -221,12 +224,12 @@ static void summary(uint64_t count, uint64_t failed, const gw_sim_result *all) {
            " steals, %" PRIu64 " resumes, %" PRIu64 " ended by poison; faults: %" PRIu64 " crashes, %" PRIu64
            " restarts, %" PRIu64 " pauses, %" PRIu64 " partitions, %" PRIu64 " one-way cuts, %" PRIu64
            " broken links, %" PRIu64 " leaves, %" PRIu64 " full disks, %" PRIu64 " hanging disks, %" PRIu64
-           " stops, %" PRIu64 " damaged sums, %" PRIu64 " lost answers, %" PRIu64 " failed and %" PRIu64
-           " split reductions\n",
+           " stops, %" PRIu64 " damaged sums, %" PRIu64 " shards given back, %" PRIu64
+           " lost answers, %" PRIu64 " failed and %" PRIu64 " split reductions\n",
            count, failed, (double)all->virtual_ns / 3.6e12, all->events, all->steps_applied, all->steps_shown,
            all->forgotten, all->views, all->repairs, all->steals, all->resumes, all->poisoned, all->crashes,
            all->restarts, all->pauses, all->partitions, all->one_way, all->breaks, all->leaves,
-           all->disk_faults, all->hangs, all->stops, all->corruptions, all->lost_answers,
+           all->disk_faults, all->hangs, all->stops, all->corruptions, all->lost_claims, all->lost_answers,
            all->failed_reductions, all->split_reductions);
 }
 

@@ -25,6 +25,7 @@ gw_sim_options gw_sim_unset(uint64_t seed) {
                             .stop_ms = UINT32_MAX,
                             .hang_ms = UINT32_MAX,
                             .corrupt_permille = UINT32_MAX,
+                            .lose_permille = UINT32_MAX,
                             .drop_permille = UINT32_MAX,
                             .duplicate_permille = UINT32_MAX,
                             .delay_us = UINT32_MAX,
@@ -73,6 +74,7 @@ void gw_sim_draw(gw_sim_options *o) {
     if (o->majority) o->founders = o->peers;
     draw_rate(&rng, &o->end_step, 0.2, o->steps / 2 + 1, o->steps);
     draw_rate(&rng, &o->hang_ms, 0.15, 2000, 15000);
+    draw_rate(&rng, &o->lose_permille, 0.25, 1, 5);
 }
 
 const char *gw_sim_command(const gw_sim_options *o, char *text, size_t size) {
@@ -81,13 +83,13 @@ const char *gw_sim_command(const gw_sim_options *o, char *text, size_t size) {
              " --peers %u --founders %u --steps %u --shards %u --quorum %s --reduce %s "
              "--shard-us %u --checkpoint-every %u --poison-step %u --end-step %u --crash-ms %u "
              "--restart-ms %u --pause-ms %u --partition-ms %u --break-ms %u --leave-ms %u --disk-ms %u "
-             "--stop-ms %u --hang-ms %u --corrupt %u "
+             "--stop-ms %u --hang-ms %u --corrupt %u --lose %u "
              "--drop %u --duplicate %u --delay-us %u --fault-ms %u --bound-ms %u",
              o->seed, o->peers, o->founders, o->steps, o->shards, o->majority ? "majority" : "any",
              o->fast ? "fast" : "exact", o->shard_us, o->checkpoint_steps, o->poison_step, o->end_step,
              o->crash_ms, o->restart_ms, o->pause_ms, o->partition_ms, o->break_ms, o->leave_ms, o->disk_ms,
-             o->stop_ms, o->hang_ms, o->corrupt_permille, o->drop_permille, o->duplicate_permille,
-             o->delay_us, o->fault_ms, o->bound_ms);
+             o->stop_ms, o->hang_ms, o->corrupt_permille, o->lose_permille, o->drop_permille,
+             o->duplicate_permille, o->delay_us, o->fault_ms, o->bound_ms);
     return text;
 }
 
@@ -279,6 +281,7 @@ void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->disk_faults += one->disk_faults;
     into->stops += one->stops;
     into->hangs += one->hangs;
+    into->lost_claims += one->lost_claims;
     into->poisoned += one->poisoned;
     into->corruptions += one->corruptions;
     into->lost_answers += one->lost_answers;

@@ -21,6 +21,7 @@ typedef struct gw_sim_options {
     uint32_t crash_ms, restart_ms, pause_ms, partition_ms, break_ms, leave_ms, disk_ms, stop_ms, hang_ms;
     uint32_t drop_permille, duplicate_permille, delay_us;
     uint32_t corrupt_permille; /* a member of a reduction finds a sum with flipped bits */
+    uint32_t lose_permille;    /* a claimed shard is given back, as its payload cannot be had */
     uint32_t fault_ms;         /* faults happen this long; then everything is healed */
     uint32_t bound_ms;         /* and the job must be done this much later */
     bool trace;                /* everything that happens, on stderr */
@@ -35,7 +36,7 @@ typedef struct gw_sim_result {
     uint64_t steps_shown; /* (peer, step) that others may see */
     uint64_t forgotten;   /* shown once, then computed again because all who knew had died */
     uint64_t crashes, poison_deaths, restarts, pauses, partitions, one_way, breaks, leaves, disk_faults,
-        stops, hangs, corruptions, lost_answers, failed_reductions, split_reductions, resumes;
+        stops, hangs, corruptions, lost_claims, lost_answers, failed_reductions, split_reductions, resumes;
 } gw_sim_result;
 
 /* What a seed stands for: a quiet, a rough or a cruel world, by lot. Fields that are set already (not
