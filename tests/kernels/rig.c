@@ -44,6 +44,9 @@ typedef struct crew {
     gw_unit_work work; /* 0: shards */
     uint64_t step, items;
     uint32_t first, stride;
+    const gw_job_type *type;
+    void *job;
+    const gw_plan *plan;
     _Atomic uint64_t next;
     _Atomic uint64_t sum;
 } crew;
@@ -57,7 +60,11 @@ static void run_item(crew *c, gw_lane *lane, uint64_t item) {
         atomic_fetch_add(&c->sum, part);
     } else {
         uint32_t shard = c->first + c->stride * (uint32_t)item;
+        void *payload = c->plan->payload.shards > shard ? malloc(c->plan->payload.bytes) : NULL;
+        if (payload != NULL) cr_assert(c->type->payload(c->job, shard, payload, &err), "%s", err.text);
+        ops->payload(c->device, lane, payload);
         cr_assert_eq(ops->contribute(c->device, lane, c->step, shard, &err), GW_SHARD_HELD, "%s", err.text);
+        free(payload);
     }
 }
 
@@ -94,6 +101,9 @@ void rig_contribute(rig *r, uint32_t device, uint64_t step, uint32_t first, uint
     crew c = {.device = r->device[device],
               .step = step,
               .items = shards > first ? (shards - first + stride - 1) / stride : 0,
+              .type = r->type,
+              .job = r->job,
+              .plan = &r->plan,
               .first = first,
               .stride = stride};
     run_crew(r, &c);

@@ -138,11 +138,18 @@ void trial_sum(trial *t, uint64_t step, trial_order order) {
             memset(t->sums[i], 0, gw_tensor_elements(&t->plan.tensors[i]) * sizeof(int64_t));
     t->bad = 0;
     gw_state state = {t->state};
+    void *payload = malloc(t->plan.payload.bytes + 1);
+    cr_assert_not_null(payload);
     for (uint32_t s = 0; s < shards; s++) {
         t->emitted_bucket = 0;
+        if (list[s] < t->plan.payload.shards) {
+            t->emitter.payload = payload;
+            cr_assert(t->type->payload(t->job, list[s], payload, &err), "%s", err.text);
+        }
         cr_assert(t->type->contribute(t->job, t->lane, step, list[s], &state, &t->emitter, &err), "%s",
                   err.text);
     }
+    free(payload);
     free(list);
 }
 

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum { EARLY_PAUSE_NS = 500000, IMPATIENT_NS = 20000000, PATIENT_NS = 1000000000 };
 enum { FETCHERS = 2, FETCHER_NICE = 5, NOBODY = UINT32_MAX, MOST_SOURCES = 32 };
 
 /* A block that is not held here: for a shard that was stolen, or will be computed next. */
@@ -107,15 +108,30 @@ static void count_read(gw_payloads *p, gw_payload_read_end end) {
     pthread_mutex_unlock(&p->lock);
 }
 
+/* Reads from one peer. A member that is not linked or not in the view yet will be at once: it is waited for,
+ * for long by who is `patient`, for a moment by a worker. */
+static gw_payload_read_end read_from(gw_payloads *p, uint32_t shard, const sources *s, uint32_t source,
+                                     bool patient, void *into, gw_err *err) {
+    uint64_t bytes = p->options.plan.bytes, until_ns = gw_now_ns() + (patient ? PATIENT_NS : IMPATIENT_NS);
+    const struct timespec pause = {.tv_nsec = EARLY_PAUSE_NS};
+    for (;;) {
+        gw_payload_read_end end = gw_payload_read(&p->options.world.way, &s->list[source], &s->fence, shard,
+                                                  bytes, gw_payload_stride(bytes), into, err);
+        if (end != GW_PAYLOAD_READ_EARLY || is_over(p, s)) return end;
+        if (gw_now_ns() >= until_ns) return GW_PAYLOAD_READ_FAILED;
+        nanosleep(&pause, NULL);
+    }
+}
+
 /* Without the lock: from whoever has it, else from the job. */
-static gw_payload_end obtain(gw_payloads *p, uint32_t shard, const sources *s, void *into, gw_err *err) {
+static gw_payload_end obtain(gw_payloads *p, uint32_t shard, const sources *s, bool patient, void *into,
+                             gw_err *err) {
     const gw_payloads_options *o = &p->options;
     for (uint32_t i = 0; i < s->count; i++) {
         if (is_over(p, s)) return GW_PAYLOAD_GIVEN_UP;
         gw_err failure;
-        gw_payload_read_end end = gw_payload_read(&o->world.way, &s->list[i], &s->fence, shard, o->plan.bytes,
-                                                  gw_payload_stride(o->plan.bytes), into, &failure);
-        bool given_up = end == GW_PAYLOAD_READ_FAILED && is_over(p, s);
+        gw_payload_read_end end = read_from(p, shard, s, i, patient, into, &failure);
+        bool given_up = end != GW_PAYLOAD_READ_OK && is_over(p, s);
         if (!given_up) count_read(p, end);
         if (end == GW_PAYLOAD_READ_OK) return GW_PAYLOAD_HERE;
         if (end == GW_PAYLOAD_READ_FAILED && !given_up)
@@ -158,14 +174,14 @@ static staged *claim_staged(gw_payloads *p, bool even) {
 }
 
 /* Brings a block into its slot. The lock is given up meanwhile. */
-static gw_payload_end fill_slot(gw_payloads *p, uint32_t shard, gw_err *err) {
+static gw_payload_end fill_slot(gw_payloads *p, uint32_t shard, bool patient, gw_err *err) {
     gw_block *block = &p->memory.blocks[shard];
     void *into = gw_payload_memory_block(&p->memory, shard);
     uint32_t slot = block->slot;
     sources s = sources_of(p, shard);
     block->state = GW_BLOCK_LOADING;
     pthread_mutex_unlock(&p->lock);
-    gw_payload_end end = obtain(p, shard, &s, into, err);
+    gw_payload_end end = obtain(p, shard, &s, patient, into, err);
     uint64_t entry = end == GW_PAYLOAD_HERE ? gw_payload_entry(slot, into, p->memory.bytes) : 0;
     pthread_mutex_lock(&p->lock);
     if (end == GW_PAYLOAD_HERE)
@@ -183,7 +199,7 @@ static gw_payload_end fill_staged(gw_payloads *p, staged *at, uint32_t shard, gw
     pthread_mutex_unlock(&p->lock);
     gw_payload_end end = GW_PAYLOAD_LOST;
     if (at->bytes != NULL || gw_memory_take(gw_payload_stride(p->memory.bytes), &at->bytes, err))
-        end = obtain(p, shard, &s, at->bytes, err);
+        end = obtain(p, shard, &s, false, at->bytes, err);
     pthread_mutex_lock(&p->lock);
     at->state = end == GW_PAYLOAD_HERE ? GW_BLOCK_READY : GW_BLOCK_EMPTY;
     if (end != GW_PAYLOAD_HERE) at->shard = NOBODY;
@@ -212,7 +228,7 @@ static gw_payload_end look(gw_payloads *p, uint32_t shard, const void **block, g
     if (held->state == GW_BLOCK_LOADING || at != NULL)
         pthread_cond_wait(&p->changed, &p->lock);
     else if (held->slot != NOBODY)
-        end = fill_slot(p, shard, err);
+        end = fill_slot(p, shard, false, err);
     else if ((at = claim_staged(p, true)) != NULL)
         end = fill_staged(p, at, shard, err);
     else
@@ -299,7 +315,7 @@ static bool fetch_ahead(gw_payloads *p) {
         bool held = p->memory.blocks[shard].slot != NOBODY;
         staged *at = held ? NULL : claim_staged(p, false);
         if (!held && at == NULL) return false;
-        gw_payload_end end = held ? fill_slot(p, shard, &err) : fill_staged(p, at, shard, &err);
+        gw_payload_end end = held ? fill_slot(p, shard, false, &err) : fill_staged(p, at, shard, &err);
         if (end == GW_PAYLOAD_LOST) p->ahead_count = 0;
         return true;
     }
@@ -312,7 +328,7 @@ static bool fetch_held(gw_payloads *p) {
         if (!block->wanted || block->slot == NOBODY || block->state != GW_BLOCK_EMPTY) continue;
         gw_err err;
         uint32_t shard = p->fill_next++;
-        if (fill_slot(p, shard, &err) == GW_PAYLOAD_LOST && !p->said_lost) {
+        if (fill_slot(p, shard, true, &err) == GW_PAYLOAD_LOST && !p->said_lost) {
             p->said_lost = true;
             gw_log(GW_WARN, "node/payload", "the payload of shard %u cannot be held here: %s", shard,
                    err.text);

@@ -111,7 +111,7 @@ gw_payload_read_end gw_payload_read(const gw_payload_way *way, const gw_peer_id 
                 .bytes = sizeof entry,
                 .buffer = &entry};
     gw_op_status found = read_range(way, &op, err);
-    if (found == GW_OP_FENCED) return GW_PAYLOAD_READ_ABSENT;
+    if (found == GW_OP_FENCED || found == GW_OP_UNREACHABLE) return GW_PAYLOAD_READ_EARLY;
     if (found != GW_OP_OK) return GW_PAYLOAD_READ_FAILED;
     if (entry == 0) return GW_PAYLOAD_READ_ABSENT;
     uint32_t slot = (uint32_t)(entry & PLACE_MASK) - 1;

@@ -21,7 +21,8 @@ typedef struct gw_payload_way {
 
 typedef enum gw_payload_read_end {
     GW_PAYLOAD_READ_OK = 1,
-    GW_PAYLOAD_READ_ABSENT, /* the peer does not have it (any more, or yet), or is not in the view yet */
+    GW_PAYLOAD_READ_ABSENT, /* the peer does not have it (any more, or yet) */
+    GW_PAYLOAD_READ_EARLY,  /* the peer is not linked or not in the view yet, or no more: *err says what */
     GW_PAYLOAD_READ_FAILED, /* *err says why */
 } gw_payload_read_end;
 
