@@ -50,7 +50,6 @@ typedef struct flock_peer {
     uint32_t checkpoints;   /* that it was told are complete */
     bool loses_shard;       /* the next shard it takes is lost, and nobody notices */
     uint32_t gives_back;    /* so many of the next shards that it takes it says it cannot begin */
-    uint32_t sums_refused;  /* complete, but not applied */
     bool manifests_fail;    /* only its manifests cannot be written */
     uint32_t loads_to_fail;
     uint64_t seal_ns;    /* its shards of a step take this long */

@@ -1,7 +1,8 @@
-/* A job with faults that a test asks for: shards that hang, or that cannot be computed. Its state counts
- * shards, each weighted by its number. */
+/* A job with faults that a test asks for: shards that hang, that cannot be computed, or whose payload cannot
+ * be written. Its state counts shards, each weighted by its number. */
 #include "core/godwit.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -16,11 +17,17 @@ static const gw_option options[] = {
     {"hang-step", "N", "-1", "The first shard that this peer computes from step N on hangs; -1: none", true},
     {"hang-shard", "K", "-1", "Shard K of step 3 hangs wherever it is computed; -1: none", true},
     {"fail-shard", "K", "-1", "Shard K of step 3 fails wherever it is computed; -1: none", true},
+    {"payload", NULL, NULL, "A shard's weight is its payload", false},
+    {"lose-payloads", "N", "0", "After the probe this peer fails to write a payload N times", true},
     {0},
 };
 
 typedef struct faulty_job {
     int64_t hang_step, hang_shard, fail_shard;
+    bool payload;
+    int64_t lose;
+    atomic_bool probed; /* the first payload is the one of the probe at the start */
+    atomic_llong lost;
 } faulty_job;
 
 static bool faulty_open(const gw_params *params, void **job, gw_err *err) {
@@ -29,17 +36,21 @@ static bool faulty_open(const gw_params *params, void **job, gw_err *err) {
     *job = faulty;
     if (gw_param_integer(params, "hang-step", -1, INT64_MAX, false, &faulty->hang_step, err) &&
         gw_param_integer(params, "hang-shard", -1, SHARDS - 1, false, &faulty->hang_shard, err) &&
-        gw_param_integer(params, "fail-shard", -1, SHARDS - 1, false, &faulty->fail_shard, err))
+        gw_param_integer(params, "fail-shard", -1, SHARDS - 1, false, &faulty->fail_shard, err) &&
+        gw_param_integer(params, "lose-payloads", 0, INT64_MAX, false, &faulty->lose, err)) {
+        faulty->payload = gw_param_text(params, "payload") != NULL;
         return true;
+    }
     free(faulty);
     return false;
 }
 
 static bool faulty_describe(void *job, gw_plan *plan, gw_err *err) {
-    (void)job, (void)err;
+    (void)err;
     plan->tensors = tensors;
     plan->tensor_count = 2;
     plan->steps = 20;
+    if (((faulty_job *)job)->payload) plan->payload = (gw_payload_plan){.shards = SHARDS, .bytes = 8};
     return true;
 }
 
@@ -73,7 +84,8 @@ static bool faulty_contribute(void *job, void *lane, uint64_t step, uint32_t sha
     bool own = faulty->hang_step >= 0 && step >= (uint64_t)faulty->hang_step;
     while (own || (step == 3 && shard == faulty->hang_shard)) pause();
     usleep(1000); /* long enough for every peer to get some of a step */
-    int64_t weight = shard + 1;
+    const int64_t *payload = gw_payload(emitter);
+    int64_t weight = payload != NULL ? *payload : shard + 1;
     gw_emit_integers(emitter, SUM, 0, 1, &weight);
     return true;
 }
@@ -82,6 +94,15 @@ static bool faulty_apply(void *job, uint64_t step, const gw_range *range, const 
                          const gw_scalars *scalars, const gw_state *state, gw_err *err) {
     (void)job, (void)step, (void)range, (void)scalars, (void)err;
     *(int64_t *)state->data[COUNT] += sums->data[SUM][0];
+    return true;
+}
+
+static bool faulty_payload(void *job, uint32_t shard, void *bytes, gw_err *err) {
+    faulty_job *faulty = job;
+    bool probe = !atomic_exchange(&faulty->probed, true);
+    if (!probe && atomic_fetch_add(&faulty->lost, 1) < faulty->lose)
+        return gw_fail(err, GW_E_IO, "its disk is gone");
+    *(int64_t *)bytes = (int64_t)shard * shard + 1;
     return true;
 }
 
@@ -102,6 +123,7 @@ const gw_job_type *godwit_job(void) {
         .shards = faulty_shards,
         .contribute = faulty_contribute,
         .apply = faulty_apply,
+        .payload = faulty_payload,
     };
     return &type;
 }
