@@ -36,7 +36,7 @@ Test(payload, who_holds_a_block_finds_it_in_place) {
         for (uint32_t s = 0; s < 10; s++) {
             const void *block;
             gw_err err;
-            cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, s, &block, &err), GW_PAYLOAD_HERE);
+            cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, s, NULL, 0, &block, &err), GW_PAYLOAD_HERE);
             cr_assert(payload_rig_in_place(&rig, 0, block), "copied");
             gw_payloads_release(rig.peers[0].payloads, s, block);
             payload_rig_expect(&rig, 0, s);
@@ -53,7 +53,7 @@ Test(payload, a_shard_beyond_the_plan_has_none) {
     gw_err err;
     start(1, 10, 100, 1);
     settle(1);
-    cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, 10, &block, &err), GW_PAYLOAD_HERE);
+    cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, 10, NULL, 0, &block, &err), GW_PAYLOAD_HERE);
     cr_assert_null(block);
     gw_payloads_release(rig.peers[0].payloads, 10, block);
     payload_rig_close(&rig);
@@ -76,7 +76,7 @@ Test(payload, before_a_view_is_installed_nothing_is_waited_for) {
     const void *block;
     gw_err err;
     start(1, 10, 100, 1);
-    cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, 3, &block, &err), GW_PAYLOAD_GIVEN_UP);
+    cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, 3, NULL, 0, &block, &err), GW_PAYLOAD_GIVEN_UP);
     payload_rig_close(&rig);
 }
 
@@ -138,7 +138,7 @@ Test(payload, what_nobody_has_and_the_job_cannot_write_is_lost) {
     payload_rig_set(&rig, &rig.peers[0].cannot_write, true);
     payload_rig_set(&rig, &rig.peers[1].dead, true);
     uint32_t shard = payload_rig_shard_of(&rig, 1, 3);
-    cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, shard, &block, &err), GW_PAYLOAD_LOST);
+    cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, shard, NULL, 0, &block, &err), GW_PAYLOAD_LOST);
     cr_assert_not_null(strstr(err.text, "its disk is gone"), "%s", err.text);
     payload_rig_set(&rig, &rig.peers[1].dead, false);
     payload_rig_expect(&rig, 0, shard);
@@ -154,7 +154,7 @@ static void *take_one(void *context) {
     taker *t = context;
     const void *block;
     gw_err err;
-    t->end = gw_payloads_take(rig.peers[0].payloads, t->shard, &block, &err);
+    t->end = gw_payloads_take(rig.peers[0].payloads, t->shard, NULL, 0, &block, &err);
     if (t->end == GW_PAYLOAD_HERE) gw_payloads_release(rig.peers[0].payloads, t->shard, block);
     return NULL;
 }
@@ -229,13 +229,21 @@ Test(payload, what_is_not_held_any_more_is_given_up) {
 
 /* ---- ahead ---- */
 
+/* Takes one block and gives it back, saying that `next` comes after it. */
+static void take_before(uint32_t shard, uint32_t next) {
+    const void *block;
+    gw_err err;
+    cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, shard, &next, 1, &block, &err), GW_PAYLOAD_HERE);
+    gw_payloads_release(rig.peers[0].payloads, shard, block);
+}
+
 Test(payload, what_is_expected_is_fetched_before_it_is_taken) {
     payload_rig_open(&rig, 2, 6, 1000, 1);
     rig.ahead = true;
     payload_rig_start(&rig);
     settle(3);
     uint32_t shard = payload_rig_shard_of(&rig, 1, 3);
-    gw_payloads_expect(rig.peers[0].payloads, &shard, 1);
+    take_before(payload_rig_shard_of(&rig, 0, 3), shard);
     payload_rig_wait_served(&rig, 1, 1);
     payload_rig_expect(&rig, 0, shard);
     payload_rig_expect(&rig, 0, shard);
@@ -247,32 +255,37 @@ Test(payload, nothing_is_fetched_ahead_when_not_asked_to) {
     start(2, 6, 1000, 1);
     settle(3);
     uint32_t shard = payload_rig_shard_of(&rig, 1, 3);
-    gw_payloads_expect(rig.peers[0].payloads, &shard, 1);
+    take_before(payload_rig_shard_of(&rig, 0, 3), shard);
     payload_rig_expect(&rig, 0, payload_rig_shard_of(&rig, 0, 3));
     cr_assert_eq(rig.peers[1].served, 0);
     payload_rig_close(&rig);
 }
 
-/* However many blocks pass through, two a worker are here at once. */
+/* However many blocks pass through, two a worker are here at once, and each is read once. */
 Test(payload, blocks_of_others_take_turns_in_few_buffers) {
     payload_rig_open(&rig, 2, 60, 1000, 1);
     rig.ahead = true;
     payload_rig_start(&rig);
     settle(3);
     const void *seen[3] = {NULL, NULL, NULL};
-    for (uint32_t s = 0; s < 60; s++) {
+    uint32_t others[60], count = 0;
+    for (uint32_t s = 0; s < 60; s++)
+        if (rig.peers[0].index[s] == 0) others[count++] = s;
+    for (uint32_t k = 0; k < count; k++) {
         const void *block;
         gw_err err;
-        if (rig.peers[0].index[s] != 0) continue;
-        uint32_t next = s + 1;
-        gw_payloads_expect(rig.peers[0].payloads, &next, next < 60 ? 1 : 0);
-        cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, s, &block, &err), GW_PAYLOAD_HERE);
+        bool last = k + 1 == count;
+        cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, others[k], last ? NULL : &others[k + 1], !last,
+                                      &block, &err),
+                     GW_PAYLOAD_HERE);
+        if (!last) payload_rig_wait_served(&rig, 1, k + 2); /* while this one is in use */
         int i = 0;
         while (seen[i] != NULL && seen[i] != block) i++;
         seen[i] = block;
-        gw_payloads_release(rig.peers[0].payloads, s, block);
+        gw_payloads_release(rig.peers[0].payloads, others[k], block);
         cr_assert_null(seen[2], "a third buffer");
     }
+    cr_assert_eq(rig.peers[1].served, count);
     payload_rig_close(&rig);
 }
 

@@ -20,8 +20,8 @@ enum { FETCHERS = 2, FETCHER_NICE = 5, NOBODY = UINT32_MAX, MOST_SOURCES = 32 };
 typedef struct staged {
     uint32_t shard; /* NOBODY: the buffer is free */
     gw_block_state state;
-    uint32_t users;
-    void *bytes; /* NULL until it is needed first */
+    uint32_t users; /* shards that read it, or wait for it */
+    void *bytes;    /* NULL until it is needed first */
 } staged;
 
 /* Who held what in a view that this peer was in. */
@@ -164,8 +164,8 @@ static staged *claim_staged(gw_payloads *p, bool even) {
     staged *best = NULL;
     for (uint32_t i = 0; i < p->staged_count; i++) {
         staged *at = &p->staged[i];
-        if (at->shard == NOBODY) return at;
         if (at->users > 0 || at->state == GW_BLOCK_LOADING) continue;
+        if (at->shard == NOBODY) return at;
         bool expected = is_expected(p, at->shard);
         if (expected && (!even || best != NULL)) continue;
         best = at;
@@ -225,7 +225,11 @@ static gw_payload_end look(gw_payloads *p, uint32_t shard, const void **block, g
         return GW_PAYLOAD_HERE;
     }
     gw_payload_end end = GW_PAYLOAD_HERE;
-    if (held->state == GW_BLOCK_LOADING || at != NULL)
+    if (at != NULL) {
+        at->users++;
+        pthread_cond_wait(&p->changed, &p->lock);
+        at->users--;
+    } else if (held->state == GW_BLOCK_LOADING)
         pthread_cond_wait(&p->changed, &p->lock);
     else if (held->slot != NOBODY)
         end = fill_slot(p, shard, false, err);
@@ -236,12 +240,22 @@ static gw_payload_end look(gw_payloads *p, uint32_t shard, const void **block, g
     return end == GW_PAYLOAD_HERE ? (gw_payload_end)0 : end;
 }
 
-gw_payload_end gw_payloads_take(gw_payloads *p, uint32_t shard, const void **block, gw_err *err) {
-    *block = NULL;
-    if (shard >= p->memory.shards) return GW_PAYLOAD_HERE;
+/* With the lock held. */
+static void expect(gw_payloads *p, const uint32_t *shards, uint32_t count) {
+    if (!p->options.ahead) return;
+    p->ahead_count = 0;
+    for (uint32_t i = 0; i < count && p->ahead_count < p->options.workers; i++)
+        if (shards[i] < p->memory.shards) p->ahead[p->ahead_count++] = shards[i];
+    pthread_cond_broadcast(&p->changed);
+}
+
+gw_payload_end gw_payloads_take(gw_payloads *p, uint32_t shard, const uint32_t *next, uint32_t count,
+                                const void **block, gw_err *err) {
     uint64_t began = gw_now_ns();
-    gw_payload_end end = (gw_payload_end)0;
+    gw_payload_end end = shard < p->memory.shards ? (gw_payload_end)0 : GW_PAYLOAD_HERE;
+    *block = NULL;
     pthread_mutex_lock(&p->lock);
+    expect(p, next, count);
     uint64_t generation = p->generation;
     while (end == 0) {
         if (p->closing || !p->in_view || p->generation != generation)
@@ -267,16 +281,6 @@ void gw_payloads_release(gw_payloads *p, uint32_t shard, const void *block) {
         GW_CHECK(at != NULL && at->bytes == block && at->users > 0);
         at->users--;
     }
-    pthread_cond_broadcast(&p->changed);
-    pthread_mutex_unlock(&p->lock);
-}
-
-void gw_payloads_expect(gw_payloads *p, const uint32_t *shards, uint32_t count) {
-    if (!p->options.ahead) return;
-    pthread_mutex_lock(&p->lock);
-    p->ahead_count = 0;
-    for (uint32_t i = 0; i < count && p->ahead_count < p->options.workers; i++)
-        if (shards[i] < p->memory.shards) p->ahead[p->ahead_count++] = shards[i];
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
 }

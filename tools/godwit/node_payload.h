@@ -69,12 +69,12 @@ typedef enum gw_payload_end {
     GW_PAYLOAD_LOST,     /* nobody has it, and the job failed to write it: *err */
 } gw_payload_end;
 
-/* Any thread that may wait: a worker, before it computes `shard`. */
-gw_payload_end gw_payloads_take(gw_payloads *payloads, uint32_t shard, const void **block, gw_err *err);
+/* Any thread that may wait: a worker, before it computes `shard`. The shards next[0..count) will probably be
+ * taken after it, by whichever worker, and are fetched ahead, as many as there are workers; that replaces
+ * what was said before. */
+gw_payload_end gw_payloads_take(gw_payloads *payloads, uint32_t shard, const uint32_t *next, uint32_t count,
+                                const void **block, gw_err *err);
 void gw_payloads_release(gw_payloads *payloads, uint32_t shard, const void *block);
-/* Any thread. These shards will probably be taken next, the first first: replaces what was said before. At
- * most as many as there are workers count. */
-void gw_payloads_expect(gw_payloads *payloads, const uint32_t *shards, uint32_t count);
 
 /* Any thread. */
 gw_payload_counts gw_payloads_count(gw_payloads *payloads);

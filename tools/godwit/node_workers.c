@@ -24,7 +24,7 @@ static void free_pool(gw_workers *pool) {
     pthread_cond_destroy(&pool->wake);
     pthread_mutex_destroy(&pool->lock);
     free(pool->positions);
-    free(pool->upcoming);
+    for (uint32_t i = 0; i < pool->count; i++) free(pool->list[i].upcoming);
     free(pool->list);
     free(pool);
 }
@@ -34,11 +34,9 @@ gw_workers *gw_workers_open(gw_device *device, uint32_t count, gw_payloads *payl
     GW_CHECK(count > 0);
     gw_workers *pool = calloc(1, sizeof *pool);
     gw_worker *list = calloc(count, sizeof(gw_worker));
-    uint32_t *upcoming = calloc(count, sizeof *upcoming);
-    if (!pool || !list || !upcoming) {
+    if (!pool || !list) {
         free(pool);
         free(list);
-        free(upcoming);
         gw_fail(err, GW_E_NOMEM, "workers: out of memory");
         return NULL;
     }
@@ -46,7 +44,6 @@ gw_workers *gw_workers_open(gw_device *device, uint32_t count, gw_payloads *payl
     pool->payloads = payloads;
     pool->events = *events;
     pool->list = list;
-    pool->upcoming = upcoming;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
     pthread_condattr_t attributes;
@@ -59,6 +56,8 @@ gw_workers *gw_workers_open(gw_device *device, uint32_t count, gw_payloads *payl
         gw_worker *worker = &pool->list[i];
         worker->pool = pool;
         worker->index = i;
+        worker->upcoming = calloc(count, sizeof *worker->upcoming);
+        GW_CHECK(worker->upcoming != NULL);
         int failure = pthread_create(&worker->thread, NULL, gw_worker_main, worker);
         if (failure != 0) {
             gw_fail_errno(err, failure, "workers: thread %u", i);

@@ -24,6 +24,7 @@ typedef struct gw_worker {
     bool dropped; /* RUNNING: the accumulator moved on meanwhile; the result will not be added */
     uint64_t ticket, started_ns;
     uint32_t shard;
+    uint32_t *upcoming;  /* room for as many shards as there are workers */
     const void *payload; /* of the shard; NULL = it has none */
 } gw_worker;
 
@@ -43,7 +44,6 @@ struct gw_workers {
     gw_payloads *payloads; /* NULL: shards have none */
     gw_workers_events events;
     uint32_t count, opened;
-    uint32_t *upcoming; /* room for `count` shards */
     gw_worker *list;
     gw_err open_err;
 

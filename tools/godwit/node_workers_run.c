@@ -61,33 +61,31 @@ static bool ask(gw_workers *pool, gw_worker *worker) {
 }
 
 /* The shards at the next positions, as many as there are workers: thieves may still take them. */
-static uint32_t look_ahead(gw_workers *pool) {
+static uint32_t look_ahead(gw_workers *pool, uint32_t *upcoming) {
     gw_word word = gw_word_unpack(gw_pool_word(pool));
     uint32_t count = 0, next = word.next, end = word.tag == pool->tag ? word.end : next;
     for (uint32_t i = pool->private_first; i < pool->private_end && count < pool->count; i++)
-        pool->upcoming[count++] = i;
-    for (; next < end && count < pool->count; next++) pool->upcoming[count++] = next;
-    for (uint32_t i = 0; pool->positions && i < count; i++)
-        pool->upcoming[i] = pool->positions[pool->upcoming[i]];
+        upcoming[count++] = i;
+    for (; next < end && count < pool->count; next++) upcoming[count++] = next;
+    for (uint32_t i = 0; pool->positions && i < count; i++) upcoming[i] = pool->positions[upcoming[i]];
     return count;
 }
 
 /* Lets the job and the payload's fetchers know what comes next, and brings the payload of the worker's shard.
  * False: the claim was revoked, or is lost. */
 static bool load(gw_workers *pool, gw_worker *worker) {
-    uint32_t count = look_ahead(pool);
-    bool next = count > 0;
-    uint32_t upcoming = next ? pool->upcoming[0] : 0;
+    uint32_t count = look_ahead(pool, worker->upcoming);
     uint64_t step = pool->step;
     gw_err err = {0};
     gw_payload_end end = GW_PAYLOAD_HERE;
-    if (pool->payloads) gw_payloads_expect(pool->payloads, pool->upcoming, count);
     worker->doing = GW_WORKER_LOADING;
     worker->revoked = false;
     worker->started_ns = gw_now_ns();
     pthread_mutex_unlock(&pool->lock);
-    if (next) pool->device->ops->prefetch(pool->device, worker->lane, step, upcoming);
-    if (pool->payloads) end = gw_payloads_take(pool->payloads, worker->shard, &worker->payload, &err);
+    if (count > 0) pool->device->ops->prefetch(pool->device, worker->lane, step, worker->upcoming[0]);
+    if (pool->payloads)
+        end =
+            gw_payloads_take(pool->payloads, worker->shard, worker->upcoming, count, &worker->payload, &err);
     pthread_mutex_lock(&pool->lock);
     worker->doing = GW_WORKER_IDLE;
     if (end == GW_PAYLOAD_HERE && !worker->revoked && !pool->closing) return true;
