@@ -150,10 +150,7 @@ Test(gpt_job, only_matrices_decay) {
     trial_init(start, UINT64_MAX);
     for (uint32_t t = 0; t < plain->plan.tensor_count; t++) {
         const gw_tensor *tensor = &plain->plan.tensors[t];
-        size_t length = strlen(tensor->name);
-        bool weight = strcmp(tensor->name + length - 7, ".weight") == 0;
-        bool bias = strcmp(tensor->name + length - 5, ".bias") == 0;
-        if (tensor->role != GW_STATE || (!weight && !bias)) continue;
+        if (!trial_named(tensor, ".weight") && !trial_named(tensor, ".bias")) continue;
         const float *a = plain->state[t], *b = decayed->state[t], *from = start->state[t];
         for (uint64_t i = 0; i < gw_tensor_elements(tensor); i++)
             cr_assert_float_eq((double)(a[i] - b[i]), tensor->rank == 2 ? 0.01 * 0.5 * (double)from[i] : 0.0,
@@ -188,10 +185,9 @@ Test(gpt_job, the_gradient_is_clipped_by_its_norm) {
     for (uint32_t i = 0; i < t->plan.tensor_count; i++) {
         const gw_tensor *tensor = &t->plan.tensors[i];
         uint64_t elements = gw_tensor_elements(tensor);
-        const char *end = tensor->name + strlen(tensor->name);
         for (uint64_t k = 0; k < elements; k++) {
-            if (strcmp(end - 2, ".m") == 0) squares += pow((double)((float *)t->state[i])[k], 2.0);
-            if (strcmp(end - 5, ".grad") == 0) unclipped += pow((double)t->sums[i][k] * 0x1p-40, 2.0);
+            if (trial_named(tensor, ".m")) squares += pow((double)((float *)t->state[i])[k], 2.0);
+            if (trial_named(tensor, ".grad")) unclipped += pow((double)t->sums[i][k] * 0x1p-40, 2.0);
         }
     }
     cr_assert_float_eq(norm, sqrt(unclipped), 1e-2 * norm); /* as it is printed */

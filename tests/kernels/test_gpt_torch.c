@@ -17,13 +17,12 @@ static void set_parameters(trial *t) {
     uint64_t number = 0;
     for (uint32_t i = 0; i < t->plan.tensor_count; i++) {
         const gw_tensor *tensor = &t->plan.tensors[i];
-        const char *name = tensor->name, *end = name + strlen(name);
-        bool weight = strcmp(end - 7, ".weight") == 0;
-        if (tensor->role != GW_STATE || (!weight && strcmp(end - 5, ".bias") != 0)) continue;
+        bool weight = trial_named(tensor, ".weight");
+        if (!weight && !trial_named(tensor, ".bias")) continue;
         float *values = t->state[i];
         for (uint64_t k = 0; k < gw_tensor_elements(tensor); k++) {
             uint64_t mixed = (number * 7919 + k * 104729 + 12345) * 48271 % 2147483647;
-            double one = weight && strstr(name, "ln_") != NULL ? 1.0 : 0.0;
+            double one = weight && strstr(tensor->name, "ln_") != NULL ? 1.0 : 0.0;
             values[k] = (float)(((double)mixed / 2147483647.0 - 0.5) * 0.8 + one);
         }
         number++;
@@ -35,15 +34,14 @@ static void compare(const trial *t, const char *suffix, const double *expected, 
     size_t at = 0;
     for (uint32_t i = 0; i < t->plan.tensor_count; i++) {
         const gw_tensor *tensor = &t->plan.tensors[i];
-        const char *name = tensor->name, *end = name + strlen(name);
         bool sum = strcmp(suffix, ".grad") == 0;
-        bool wanted = sum ? strcmp(end - 5, ".grad") == 0
-                          : strcmp(end - 5, ".bias") == 0 || strcmp(end - 7, ".weight") == 0;
+        bool wanted = sum ? trial_named(tensor, ".grad")
+                          : trial_named(tensor, ".bias") || trial_named(tensor, ".weight");
         if (!wanted) continue;
         for (uint64_t k = 0; k < gw_tensor_elements(tensor); k += EVERY) {
             double value = sum ? (double)t->sums[i][k] * 0x1p-40 : (double)((const float *)t->state[i])[k];
-            cr_assert_float_eq(value, expected[at], tolerance, "%s[%d]: %.9g, not %.9g", name, (int)k, value,
-                               expected[at]);
+            cr_assert_float_eq(value, expected[at], tolerance, "%s[%d]: %.9g, not %.9g", tensor->name, (int)k,
+                               value, expected[at]);
             at++;
         }
     }

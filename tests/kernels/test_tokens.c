@@ -1,5 +1,7 @@
 #include "kernels/tokens.h"
 
+#include "core/rng.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,6 +151,35 @@ Test(tokens, damaged_shards_are_refused_with_the_reason) {
     refuse(path_of("long"), 8, GW_E_CORRUPT, "1226 bytes");
     refuse(path_of("header"), 8, GW_E_CORRUPT, "ends after 700 bytes");
     refuse(path_of("huge"), 8, GW_E_CORRUPT, "4294967295 tokens");
+}
+
+/* Whatever the header says, a file that opens can be read to its end. */
+Test(tokens, random_damage_does_no_harm) {
+    enum { TOKENS = 300, BYTES = HEADER + 2 * TOKENS, ROUNDS = 2000 };
+    static uint8_t good[BYTES], bytes[BYTES + 8];
+    write_shard("good", 20240520, 1, TOKENS, 0);
+    FILE *in = fopen(path_of("good"), "rb");
+    cr_assert_eq(fread(good, 1, BYTES, in), BYTES);
+    fclose(in);
+    gw_rng rng = gw_rng_seeded(5);
+    uint32_t opened = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        memcpy(bytes, good, BYTES);
+        for (uint64_t k = gw_rng_below(&rng, 3); k-- > 0;)
+            bytes[gw_rng_below(&rng, k == 0 ? 16 : BYTES)] = (uint8_t)gw_rng_below(&rng, 256);
+        uint64_t length = gw_rng_below(&rng, 4) == 0 ? gw_rng_below(&rng, BYTES + 8) + 1 : BYTES;
+        write_file("damaged.bin", bytes, length);
+        gw_tokens tokens;
+        gw_err err;
+        if (!gw_tokens_open(path_of("damaged.bin"), 16, &tokens, &err)) continue;
+        opened++;
+        for (uint64_t w = 0; w < tokens.windows; w++) {
+            uint32_t inputs[16], targets[16];
+            cr_assert(gw_tokens_window(&tokens, w, inputs, targets, &err), "%s", err.text);
+        }
+        gw_tokens_close(&tokens);
+    }
+    cr_assert(opened > 0 && opened < ROUNDS);
 }
 
 Test(tokens, what_cannot_be_data_is_refused_with_the_reason) {

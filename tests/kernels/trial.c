@@ -191,6 +191,11 @@ uint32_t trial_tensor(const trial *t, const char *name) {
     return i;
 }
 
+bool trial_named(const gw_tensor *tensor, const char *end) {
+    size_t name = strlen(tensor->name), length = strlen(end);
+    return name >= length && strcmp(tensor->name + name - length, end) == 0;
+}
+
 static gw_hash hash_all(const trial *t, bool state) {
     uint8_t *all = NULL;
     size_t length = 0;

@@ -36,6 +36,8 @@ void trial_run(trial *t, uint64_t steps);
 gw_sums trial_sums(const trial *t);
 /* Number of the tensor called `name`; the test fails if there is none. */
 uint32_t trial_tensor(const trial *t, const char *name);
+/* Whether a tensor's name ends so. */
+bool trial_named(const gw_tensor *tensor, const char *end);
 /* BLAKE2b of all state, or of all sums. */
 gw_hash trial_state_hash(const trial *t);
 gw_hash trial_sums_hash(const trial *t);
