@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 build_packages=(cmake ninja-build gcc libc6-dev pkg-config python3 libcriterion-dev libsodium-dev
-    libopenblas-serial-dev libmicrohttpd-dev zlib1g-dev libjansson-dev libibverbs-dev librdmacm-dev)
+    libopenblas-serial-dev libmicrohttpd-dev zlib1g-dev libjansson-dev libpcre2-dev libibverbs-dev librdmacm-dev)
 # Virtual machines with Soft-RoCE, and what tries and measures it in them.
 lab_packages=(qemu-system-x86 busybox-static cpio kmod iproute2 util-linux rdma-core ibverbs-providers
     ibverbs-utils rdmacm-utils perftest)

@@ -100,6 +100,19 @@ Test(gpt, generates_the_same_text_by_the_same_seed) {
     lab_close(l);
 }
 
+Test(gpt, tokens_that_are_no_bytes_need_a_tokenizer) {
+    lab *l = lab_open();
+    lab_undisturbed(l, GPT " --updates 1 --vocab 300");
+    int code;
+    const char *said = output(&code, GODWIT_BINARY " generate %s 2>&1", l->peers[0].dir);
+    cr_expect_eq(code, 2);
+    cr_expect_not_null(strstr(said, "give --tokenizer"), "%s", said);
+    said = output(&code, GODWIT_BINARY " generate %s --tokenizer %s 2>&1", l->peers[0].dir, l->dir);
+    cr_expect_eq(code, 1);
+    cr_expect_not_null(strstr(said, "/vocab.json"), "%s", said);
+    lab_close(l);
+}
+
 static void write_array(const char *dir, const char *name, const void *values, size_t bytes) {
     char path[2 * LAB_PATH];
     snprintf(path, sizeof path, "%s/%s", dir, name);

@@ -1,5 +1,6 @@
 /* `godwit generate`: lets a trained language model go on with a text. */
 #include "kernels/blas.h"
+#include "kernels/bpe.h"
 #include "kernels/class.h"
 #include "kernels/gpt_decode.h"
 #include "tools/godwit/command_line.h"
@@ -17,15 +18,17 @@ enum { BYTE_VALUES = 256, TOKENS_MOST = 1 << 30 };
 typedef struct arguments {
     char **dirs;
     uint32_t dir_count;
-    const char *prompt;
+    const char *prompt, *tokenizer;
     uint64_t tokens;
     gw_gpt_sampling sampling;
 } arguments;
 
-enum { KEY_PROMPT = 256, KEY_TOKENS, KEY_TEMPERATURE, KEY_TOP_K, KEY_SEED };
+enum { KEY_PROMPT = 256, KEY_TOKENIZER, KEY_TOKENS, KEY_TEMPERATURE, KEY_TOP_K, KEY_SEED };
 
 static const struct argp_option generate_options[] = {
     {"prompt", KEY_PROMPT, "TEXT", 0, "Begin with this (a line break)", 0},
+    {"tokenizer", KEY_TOKENIZER, "DIR", 0,
+     "The tokens are those of GPT-2's vocab.json and merges.txt in DIR (bytes)", 0},
     {"tokens", KEY_TOKENS, "N", 0, "Write so many tokens (500)", 0},
     {"temperature", KEY_TEMPERATURE, "X", 0, "0: always the likeliest token; 1: as the model thinks (0.8)",
      0},
@@ -62,6 +65,9 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
     switch (key) {
     case KEY_PROMPT:
         a->prompt = arg;
+        return 0;
+    case KEY_TOKENIZER:
+        a->tokenizer = arg;
         return 0;
     case KEY_TOKENS:
         a->tokens = whole(state, "tokens", arg, TOKENS_MOST);
@@ -104,54 +110,80 @@ static const float *feed_end(gw_gpt_decoder *decoder, const uint32_t *text, uint
     return feed(decoder, text + (length - keep), keep);
 }
 
-static void show(uint32_t token) {
-    putchar((int)token);
+/* What is written so far, and what its tokens are: bytes, unless there is a tokenizer. */
+typedef struct text {
+    gw_bpe *bpe;
+    uint32_t *tokens; /* with room for all that will be written */
+    size_t length;
+} text;
+
+static void show(const text *t, uint32_t token) {
+    size_t length = 1;
+    char byte = (char)token;
+    const char *bytes = t->bpe != NULL ? gw_bpe_decode(t->bpe, token, &length) : &byte;
+    fwrite(bytes, 1, length, stdout);
     fflush(stdout);
 }
 
-static void write_on(gw_gpt_decoder *decoder, const arguments *a, uint32_t *text, uint64_t length,
-                     float *scratch) {
+static void write_on(gw_gpt_decoder *decoder, const arguments *a, text *t, float *scratch) {
     const gw_gpt *gpt = decoder->gpt;
-    const float *logits = feed_end(decoder, text, length, gpt->context);
+    const float *logits = feed_end(decoder, t->tokens, t->length, gpt->context);
     for (uint64_t i = 0; i < a->tokens && !ferror(stdout); i++) {
-        text[length] = gw_gpt_sample(&a->sampling, i, gpt->vocabulary, logits, scratch);
-        show(text[length++]);
+        uint32_t token = gw_gpt_sample(&a->sampling, i, gpt->vocabulary, logits, scratch);
+        t->tokens[t->length++] = token;
+        show(t, token);
         if (i + 1 == a->tokens) break;
         if (decoder->position == gpt->context)
-            logits = feed_end(decoder, text, length, (gpt->context + 1) / 2);
+            logits = feed_end(decoder, t->tokens, t->length, (gpt->context + 1) / 2);
         else
-            logits = gw_gpt_decoder_feed(decoder, &text[length - 1], 1);
+            logits = gw_gpt_decoder_feed(decoder, &token, 1);
     }
 }
 
-static bool generate(const gw_model *model, const arguments *a, gw_err *err) {
-    uint64_t length = strlen(a->prompt);
-    if (model->gpt.vocabulary > BYTE_VALUES)
-        return gw_fail(err, GW_E_UNSUPPORTED,
-                       "this model has %u tokens; only models of bytes can be written from",
-                       model->gpt.vocabulary);
-    if (length == 0) return gw_fail(err, GW_E_USAGE, "--prompt: is empty");
-    uint32_t *text = calloc(length + a->tokens, sizeof *text);
-    float *scratch = calloc(model->gpt.vocabulary, sizeof *scratch);
-    bool done = text != NULL && scratch != NULL;
-    if (!done)
-        gw_fail(err, GW_E_NOMEM, "no memory for %llu tokens", (unsigned long long)(length + a->tokens));
-    for (uint64_t i = 0; done && i < length; i++) {
-        text[i] = (unsigned char)a->prompt[i];
-        if (text[i] >= model->gpt.vocabulary)
-            done = gw_fail(err, GW_E_USAGE, "--prompt: byte %u is not among the model's %u tokens", text[i],
-                           model->gpt.vocabulary);
+/* The prompt's tokens. */
+static bool read_prompt(const gw_model *model, const arguments *a, text *t, gw_err *err) {
+    size_t bytes = strlen(a->prompt);
+    uint32_t vocabulary = model->gpt.vocabulary;
+    if (bytes == 0) return gw_fail(err, GW_E_USAGE, "--prompt: is empty");
+    if (a->tokenizer == NULL && vocabulary > BYTE_VALUES)
+        return gw_fail(err, GW_E_USAGE, "this model has %u tokens, which are no bytes: give --tokenizer",
+                       vocabulary);
+    if (a->tokenizer != NULL) {
+        if (!gw_bpe_open(a->tokenizer, &t->bpe, err) ||
+            !gw_bpe_encode(t->bpe, a->prompt, bytes, &t->tokens, &t->length, err))
+            return gw_fail_in(err, "--tokenizer");
+        if (gw_bpe_size(t->bpe) > vocabulary)
+            return gw_fail(err, GW_E_USAGE, "--tokenizer: has %u tokens, and the model %u",
+                           gw_bpe_size(t->bpe), vocabulary);
     }
+    size_t known = t->length > 0 ? t->length : bytes;
+    uint32_t *grown = realloc(t->tokens, (known + a->tokens) * sizeof *grown);
+    if (grown == NULL)
+        return gw_fail(err, GW_E_NOMEM, "no memory for %llu tokens", (unsigned long long)(known + a->tokens));
+    t->tokens = grown;
+    for (; t->length < known; t->length++) t->tokens[t->length] = (unsigned char)a->prompt[t->length];
+    for (size_t i = 0; i < known; i++)
+        if (t->tokens[i] >= vocabulary)
+            return gw_fail(err, GW_E_USAGE, "--prompt: byte %u is not among the model's %u tokens",
+                           t->tokens[i], vocabulary);
+    return true;
+}
+
+static bool generate(const gw_model *model, const arguments *a, gw_err *err) {
+    text t = {.bpe = NULL};
     gw_gpt_decoder decoder;
-    if (done && gw_gpt_decoder_open(&model->gpt, (const float *const *)model->parameters, &decoder, err)) {
+    float *scratch = calloc(model->gpt.vocabulary, sizeof *scratch);
+    bool done = scratch != NULL || gw_fail(err, GW_E_NOMEM, "out of memory");
+    done = done && read_prompt(model, a, &t, err) &&
+           gw_gpt_decoder_open(&model->gpt, (const float *const *)model->parameters, &decoder, err);
+    if (done) {
         fputs(a->prompt, stdout);
-        write_on(&decoder, a, text, length, scratch);
+        write_on(&decoder, a, &t, scratch);
         putchar('\n');
         gw_gpt_decoder_close(&decoder);
-    } else {
-        done = false;
     }
-    free(text);
+    gw_bpe_close(t.bpe);
+    free(t.tokens);
     free(scratch);
     return done;
 }

@@ -1,0 +1,231 @@
+/* A small vocabulary: the 256 bytes, in the order of their letters as in GPT-2's, and what the merges below
+ * make. */
+#include "kernels/bpe.h"
+
+#include "core/rng.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH = 100, BYTES = 256 };
+
+static char folder[64];
+static const char *const merges[] = {"h e", "l l",     "he ll", "hell o", "Ġ w", "o r", "Ġw or",
+                                     "l d", "Ġwor ld", "1 2",   "Ġ Ġ",    "' s", "Ã ©", "ĠĠ Ġ"};
+enum { MERGES = sizeof merges / sizeof merges[0] };
+enum {
+    HE = BYTES,
+    LL,
+    HELL,
+    HELLO,
+    SPACE_W,
+    OR,
+    SPACE_WOR,
+    LD,
+    WORLD,
+    TWELVE,
+    BLANKS,
+    OF,
+    E_ACUTE,
+    THREE_BLANKS
+};
+
+static const char *path_of(const char *name) {
+    static char path[PATH];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+/* A byte's letter, as the published files spell it. */
+static void spell(unsigned byte, char letter[4]) {
+    unsigned code = byte;
+    bool shown = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    if (!shown) code = byte <= 32 ? 256 + byte : byte <= 160 ? 256 + 33 + byte - 127 : 323;
+    if (code < 0x80)
+        snprintf(letter, 4, "%c", (char)code);
+    else
+        snprintf(letter, 4, "%c%c", (char)(0xc0 | code >> 6), (char)(0x80 | (code & 0x3f)));
+}
+
+static void write_text(const char *name, const char *text) {
+    FILE *file = fopen(path_of(name), "w");
+    fputs(text, file);
+    fclose(file);
+}
+
+/* Byte b is token b here. */
+static json_t *vocabulary(void) {
+    json_t *numbers = json_object();
+    char letter[4], joined[64];
+    for (unsigned b = 0; b < BYTES; b++) {
+        spell(b, letter);
+        json_object_set_new(numbers, letter, json_integer(b));
+    }
+    for (int i = 0; i < MERGES; i++) {
+        const char *space = strchr(merges[i], ' ');
+        snprintf(joined, sizeof joined, "%.*s%s", (int)(space - merges[i]), merges[i], space + 1);
+        json_object_set_new(numbers, joined, json_integer(BYTES + i));
+    }
+    return numbers;
+}
+
+static void write_vocabulary(json_t *numbers) {
+    cr_assert_eq(json_dump_file(numbers, path_of("vocab.json"), 0), 0);
+    json_decref(numbers);
+}
+
+static void enter(void) {
+    snprintf(folder, sizeof folder, "/tmp/godwit-bpe-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+    write_vocabulary(vocabulary());
+    FILE *file = fopen(path_of("merges.txt"), "w");
+    fputs("#version: 0.2\n", file);
+    for (int i = 0; i < MERGES; i++) fprintf(file, "%s\n", merges[i]);
+    fclose(file);
+}
+
+static void leave(void) {
+    char command[PATH];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(bpe, .init = enter, .fini = leave);
+
+static gw_bpe *open_bpe(void) {
+    gw_bpe *bpe;
+    gw_err err;
+    cr_assert(gw_bpe_open(folder, &bpe, &err), "%s", err.text);
+    return bpe;
+}
+
+/* The tokens of a text, which must be `expected`; and they stand for the text. */
+static void check(const gw_bpe *bpe, const char *text, size_t expected_count, const uint32_t *expected) {
+    uint32_t *tokens;
+    size_t count, at = 0;
+    gw_err err;
+    cr_assert(gw_bpe_encode(bpe, text, strlen(text), &tokens, &count, &err), "%s", err.text);
+    cr_assert_eq(count, expected_count, "'%s': %zu tokens", text, count);
+    for (size_t i = 0; i < count; i++) {
+        size_t length;
+        const char *bytes = gw_bpe_decode(bpe, tokens[i], &length);
+        cr_assert_eq(tokens[i], expected[i], "'%s': token %zu is %u", text, i, tokens[i]);
+        cr_assert_arr_eq(text + at, bytes, length);
+        at += length;
+    }
+    cr_assert_eq(at, strlen(text));
+    free(tokens);
+}
+
+#define CHECK(text, ...)                                                                                     \
+    check(bpe, text, sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), (uint32_t[]){__VA_ARGS__})
+
+Test(bpe, merges_join_the_lowest_rank_first) {
+    gw_bpe *bpe = open_bpe();
+    cr_assert_eq(gw_bpe_size(bpe), BYTES + MERGES);
+    CHECK("hello", HELLO);
+    CHECK("hell", HELL);
+    CHECK("helo", HE, 'l', 'o');
+    CHECK("lll", LL, 'l'); /* of equal ranks the first */
+    CHECK("hello world", HELLO, WORLD);
+    CHECK("hello  world", HELLO, ' ', WORLD); /* the last blank goes with the word */
+    CHECK("hello   ", HELLO, THREE_BLANKS);
+    CHECK("or12or", OR, TWELVE, OR);
+    CHECK("he's", HE, OF);
+    CHECK("he'S", HE, '\'', 'S');
+    CHECK("h\ne", 'h', '\n', 'e'); /* no merge across pieces */
+    CHECK("caf\xc3\xa9", 'c', 'a', 'f', E_ACUTE);
+    gw_bpe_close(bpe);
+}
+
+Test(bpe, any_bytes_are_encoded) {
+    gw_bpe *bpe = open_bpe();
+    CHECK("\xff", 0xff);
+    CHECK("hello\xffhello", HELLO, 0xff, HELLO);
+    CHECK("\xc3", 0xc3);
+    CHECK("\xf0\x9f\x99\x82", 0xf0, 0x9f, 0x99, 0x82);
+    uint32_t *tokens;
+    size_t count, length;
+    gw_err err;
+    cr_assert(gw_bpe_encode(bpe, "", 0, &tokens, &count, &err), "%s", err.text);
+    cr_assert_eq(count, 0);
+    free(tokens);
+    gw_bpe_decode(bpe, 1000000, &length);
+    cr_assert_eq(length, 0);
+    gw_rng rng = gw_rng_seeded(1);
+    for (int round = 0; round < 300; round++) {
+        char text[64], back[64];
+        size_t bytes = gw_rng_below(&rng, sizeof text), at = 0;
+        for (size_t i = 0; i < bytes; i++)
+            text[i] =
+                gw_rng_below(&rng, 2) ? (char)gw_rng_below(&rng, 256) : " hello'12"[gw_rng_below(&rng, 9)];
+        cr_assert(gw_bpe_encode(bpe, text, bytes, &tokens, &count, &err), "%s", err.text);
+        for (size_t i = 0; i < count; i++) {
+            const char *part = gw_bpe_decode(bpe, tokens[i], &length);
+            cr_assert_leq(at + length, bytes);
+            memcpy(back + at, part, length);
+            at += length;
+        }
+        cr_assert_eq(at, bytes);
+        cr_assert_eq(memcmp(text, back, bytes), 0);
+        free(tokens);
+    }
+    gw_bpe_close(bpe);
+}
+
+static void refuse(const char *words) {
+    gw_bpe *bpe;
+    gw_err err;
+    cr_assert_not(gw_bpe_open(folder, &bpe, &err), "'%s' should have been refused", words);
+    cr_assert_not_null(strstr(err.text, words), "%s", err.text);
+}
+
+Test(bpe, damaged_merges_are_refused_with_the_line) {
+    write_text("merges.txt", "#version: 0.2\nh e\nhel\n");
+    refuse("merges.txt: line 3 is not two tokens");
+    write_text("merges.txt", "h e\nl l x\n");
+    refuse("line 2 is not two tokens");
+    write_text("merges.txt", "h e\nx y\n");
+    refuse("line 2: a part of 'x y' is no token");
+    write_text("merges.txt", "h e\nl l\nh e\n");
+    refuse("line 3: 'h e' is there twice");
+    char *line = malloc(10000);
+    memset(line, 'h', 9999);
+    line[9999] = '\0';
+    write_text("merges.txt", line);
+    refuse("line 1 is longer than");
+    free(line);
+    cr_assert_eq(remove(path_of("merges.txt")), 0);
+    refuse("there is no file");
+}
+
+Test(bpe, damaged_vocabularies_are_refused_with_the_reason) {
+    const struct {
+        const char *key;
+        json_t *number;
+        const char *words;
+    } cases[] = {{"hello", json_integer(7), "two tokens have the number 7"},
+                 {"hello", json_integer(-1), "token 'hello' has no number"},
+                 {"hello", json_integer(1 << 25), "token 'hello' has no number"},
+                 {"hello", json_string("7"), "token 'hello' has no number"},
+                 {"日", json_integer(5000), "token '日' has characters that stand for no byte"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        json_t *numbers = vocabulary();
+        json_object_set_new(numbers, cases[i].key, cases[i].number);
+        write_vocabulary(numbers);
+        refuse(cases[i].words);
+    }
+    json_t *numbers = vocabulary();
+    json_object_del(numbers, "A");
+    write_vocabulary(numbers);
+    refuse("has no token for byte 65 ('A')");
+    write_text("vocab.json", "[1, 2]");
+    refuse("no object");
+    write_text("vocab.json", "{\"a\": 1, \"a\": 2}");
+    refuse("duplicate");
+    write_text("vocab.json", "{\"a\": 1");
+    refuse("vocab.json: line 1");
+}
