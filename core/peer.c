@@ -316,6 +316,7 @@ static void on_start(gw_peer *p) {
     p->started_ns = p->now;
     p->saved_ns = p->now;
     if (p->losses_changed) gw_votes_persist(p);
+    gw_end_from_disk(p);
     gw_contacts_announce(p);
     gw_gossip_start(p->gossip, p->now);
 }

@@ -96,6 +96,12 @@ static void want_link(gw_peer *p, gw_contact *contact, const gw_gossip_member *m
     contact->wanted = true;
 }
 
+void gw_contacts_look_for(gw_peer *p, gw_contact *contact) {
+    const gw_gossip_member *member = gw_gossip_find(p->gossip, &contact->id);
+    if (member != NULL && !contact->alive && !contact->ended && !contact->wanted)
+        want_link(p, contact, member);
+}
+
 static void drop_link(gw_peer *p, gw_contact *contact) {
     if (!contact->wanted) return;
     gw_peer_act(p, GW_ACT_LINK)->peer = contact->id;
@@ -112,6 +118,7 @@ static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_inca
     if (member->meta_bytes > 0) read_blob(contact, member->meta, member->meta_bytes);
     if (!news) return;
     contact->alive = true;
+    contact->ended = false;
     contact->alive_since_ns = p->now;
     if (!contact->linked) contact->unlinked_since_ns = p->now;
     want_link(p, contact, member);
@@ -126,6 +133,7 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     if (event->member->meta_bytes > 0) read_blob(contact, event->member->meta, event->member->meta_bytes);
     contact->alive = false;
     contact->joining_until_ns = 0;
+    contact->ended = left || event->proven;
     /* The silent may be cut off, not killed; and who neither wanted to leave nor was done could not go on. */
     bool fell = left ? !contact->leaving && !contact->at_end : event->proven;
     if (fell) gw_poison_member_fell(p, contact);
@@ -211,7 +219,10 @@ static void link_down(gw_peer *p, gw_contact *contact, const gw_event *event) {
         gw_gossip_confirm_dead(p->gossip, &event->peer, &contact->incarnation, p->now);
     else
         gw_gossip_suspect_hint(p->gossip, &event->peer, p->now);
-    if (!contact->alive) drop_link(p, contact); /* it left, and is gone now */
+    if (!contact->alive) {
+        contact->ended |= event->link_end == GW_LINK_REFUSED;
+        drop_link(p, contact); /* it left, and is gone now */
+    }
 }
 
 void gw_contacts_link(gw_peer *p, const gw_event *event) {

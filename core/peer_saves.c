@@ -484,6 +484,7 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
     s->own_unrecorded = event->outcome != GW_DONE || s->unwritten;
     s->incomplete |= s->own_unrecorded; /* when the leader goes on all the same, nobody could write it */
     s->own_root = event->root;
+    if (s->final) gw_end_recorded(p, s->step, &event->root, p->stopped);
     s->own_recorded = true;
     if (gw_peer_is_leader(p)) {
         on_recorded(p, (uint32_t)gw_peer_own_rank(p), &event->root, s->own_unrecorded);

@@ -10,6 +10,7 @@
  *   peer_poison.c   a shard that spares nobody
  *   peer_commit.c   when others may see a step
  *   peer_saves.c    checkpoints, stop and the end of the job
+ *   peer_end.c      the end of the job for those who missed it
  *   peer_patience.c deadlines for what the world was asked to do */
 #ifndef GODWIT_CORE_PEER_STATE_H
 #define GODWIT_CORE_PEER_STATE_H
@@ -47,6 +48,7 @@ typedef struct gw_contact {
     bool wanted;                          /* a link has been asked for */
     gw_incarnation linked_life;
     uint64_t alive_since_ns, unlinked_since_ns, blocked_until_ns;
+    bool ended;             /* not alive, and not just silent: it left, or its address refuses connections */
     uint32_t blocks;        /* how often in a row it was blocked: each time for twice as long */
     uint32_t path_failures; /* reductions in a row that failed between it and this peer */
     uint64_t path_failed_ns;
@@ -124,6 +126,12 @@ typedef struct gw_retry { /* of reductions that failed */
     uint64_t at_ns;       /* when the next may be tried */
     char why[100];        /* the last one failed */
 } gw_retry;
+
+typedef struct gw_end { /* the job's last state, as the manifest on this peer's disk has it */
+    bool known, stopped;
+    uint64_t step;
+    gw_hash root;
+} gw_end;
 
 typedef struct gw_uncommitted { /* the step applied last, while others may not see it yet */
     bool any;
@@ -237,6 +245,10 @@ struct gw_peer {
     gw_save save;
     uint64_t saved_step; /* newest complete; UINT64_MAX = none */
     uint64_t saved_ns;
+    gw_end end;
+    bool said_alone;
+    uint64_t lonely_ns;   /* since when it can do nothing without others; 0 = it can */
+    uint64_t hopeless_ns; /* and those have ended */
     gw_kept *kept;
     uint32_t kept_count;
     bool want_save, want_stop, leaving, unwritable, end_sent;
@@ -277,6 +289,8 @@ void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event);
 void gw_contacts_link(gw_peer *p, const gw_event *event);
 void gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message);
 void gw_contacts_announce(gw_peer *p); /* keeps the own blob current */
+/* One that fell silent: dials it, as a refusal would show that its process has ended. */
+void gw_contacts_look_for(gw_peer *p, gw_contact *contact);
 /* The member of the installed view at `rank` lives, in the life that is a member. */
 bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank);
 /* Alive, of this job (as far as known), linked and greeted. */
@@ -321,8 +335,7 @@ uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count);
 bool gw_waiting_has_joiners(gw_peer *p);
 /* At a boundary, at the leader: proposes the next view. */
 void gw_waiting_at_pause(gw_peer *p);
-bool gw_waiting_job_has_ended(const gw_peer *p); /* somebody finished it and left */
-bool gw_waiting_knows_flock(const gw_peer *p);   /* a living peer of this job has a view */
+bool gw_waiting_knows_flock(const gw_peer *p); /* a living peer of this job has a view */
 uint64_t gw_waiting_deadline(const gw_peer *p);
 
 /* ---- peer_steps.c ---- */
@@ -381,6 +394,16 @@ bool gw_saves_end_without_leader(gw_peer *p, const gw_contact *gone);
 void gw_saves_end(gw_peer *p); /* the job's last boundary has been reached */
 uint64_t gw_saves_deadline(const gw_peer *p);
 void gw_saves_disk_hangs(gw_peer *p); /* what was given to the disk will not end */
+
+/* ---- peer_end.c ---- */
+void gw_end_recorded(gw_peer *p, uint64_t step, const gw_hash *root, bool stopped);
+void gw_end_from_disk(gw_peer *p);
+void gw_end_forget(gw_peer *p); /* the flock goes on from before that end */
+/* When another peer ended the job and left: ends this one as well, and says true. */
+bool gw_end_of_others(gw_peer *p);
+/* While this peer can neither found nor join nor form a view: after a time it ends, if nobody is left. */
+void gw_end_consider(gw_peer *p);
+void gw_end_hope(gw_peer *p); /* it can do something again */
 
 /* ---- peer_patience.c ---- */
 void gw_patience_load(gw_peer *p); /* a LOAD begins */

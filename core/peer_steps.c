@@ -14,6 +14,7 @@ enum {
     NOT_READY_RETRY_US =
         500,              /* a victim that has not published this step's word is looked at again after this */
     MOST_LOST_CLAIMS = 2, /* of one step: a peer that loses more cannot do its share */
+    NOBODY_RETRY_US = 50000,
 };
 
 /* ---- dealing
@@ -132,7 +133,9 @@ static void look_around(gw_peer *p) {
         read->peer = *id;
         t->outstanding++;
     }
-    if (t->outstanding == 0) decide(p);
+    if (t->outstanding > 0) return;
+    decide(p);
+    if (t->retry_ns != 0) t->retry_ns = p->now + NOBODY_RETRY_US * 1000; /* nobody to read from: no hurry */
 }
 
 void gw_steps_dry(gw_peer *p, const gw_event *event) {

@@ -257,11 +257,6 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
     a->base = base->name;
     bool quorum = !p->ballot.majority || list_views(p, base, &a->view);
     if (p->ballot.majority && p->ballot.later_count == GW_BALLOT_LATER) quorum = p->forced = false;
-    if (!quorum && !p->forced && gw_waiting_job_has_ended(p)) {
-        gw_views_drop_attempt(p);
-        gw_views_lost(p, "the others finished the job");
-        return;
-    }
     if (!quorum && !p->forced) {
         gw_peer_waits(p,
                       "only %u of the %u members of view %" PRIu64
@@ -269,6 +264,7 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
                       count, base->count, base->epoch);
         gw_views_drop_attempt(p);
         p->propose_at_ns = p->now + gw_peer_ms(p, 500);
+        if (!gw_end_of_others(p)) gw_end_consider(p);
         return;
     }
     absorb_offers(p, &a->view);
@@ -560,6 +556,7 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
     p->cause[0] = '\0';
     p->propose_at_ns = p->patience_ns = 0;
     p->wait_since_ns = 0;
+    gw_end_hope(p);
     p->healing = p->forced = false;
     for (uint32_t k = 0; k < p->view.count; k++) p->member_unwritable[k] = gw_set_has(&i->unwritable, k);
     for (uint32_t k = 0; k < p->contact_count; k++) {
@@ -596,6 +593,7 @@ static void install(gw_peer *p, const gw_install *i) {
     p->failures = i->failures;
     p->ended = i->ended || i->step >= p->config.steps; /* the final checkpoint, found again */
     p->stopped = i->stopped;
+    if (!p->ended) gw_end_forget(p);
     p->careful = gw_losses_in_step(&p->losses, i->step);
     p->shards = i->missing.size;
     if (i->load == GW_LOAD_MANIFEST) gw_saves_resumed(p, i->step, &i->root);

@@ -169,7 +169,8 @@ static void consider_founding(gw_peer *p) {
     uint64_t due = p->found_since_ns + m.lower * gw_peer_ms(p, FOUND_STAGGER_MS);
     if (p->now < due || p->now < p->propose_at_ns) return;
     p->found_since_ns = 0;
-    if (p->config.seed_count > 0 && !m.met_anybody) {
+    if (p->config.seed_count > 0 && !m.met_anybody && !p->said_alone) {
+        p->said_alone = true;
         char seed[GW_ADDR_TEXT];
         gw_peer_say(p, GW_WARN,
                     "no seed (%s%s) has answered for %.0f s: beginning alone. Where one runs, its --key or "
@@ -189,13 +190,6 @@ static void widen_founding(gw_peer *p) {
     if (m.ready <= p->attempt.view.count) return;
     gw_views_drop_attempt(p);
     gw_views_propose(p, m.members, m.ready);
-}
-
-bool gw_waiting_job_has_ended(const gw_peer *p) {
-    for (uint32_t i = 0; i < p->contact_count; i++)
-        if (p->contacts[i].at_end && !p->contacts[i].alive && gw_contacts_same_job(p, &p->contacts[i]))
-            return true;
-    return false;
 }
 
 /* ---- admitting
@@ -355,13 +349,13 @@ void gw_waiting_consider(gw_peer *p) {
     if (p->phase != GW_AT_WAITING || p->attempt.active || p->applying) return;
 
     if (flock != NULL) {
+        gw_end_hope(p);
         ask_to_join(p, flock);
         return;
     }
-    if (gw_waiting_job_has_ended(p)) {
-        gw_peer_finish(p, GW_FINISH_LEFT, NULL, "the job ended while this peer was waiting to be admitted");
-        return;
-    }
+    if (gw_end_of_others(p)) return;
+    gw_end_consider(p);
+    if (p->phase == GW_AT_OVER) return;
     consider_founding(p);
 }
 

@@ -148,9 +148,21 @@ static void end_links(flock *f, uint32_t i) {
     }
 }
 
+/* Whoever dials a dead process is refused. */
+static void refuse(flock *f, uint32_t i, uint32_t other) {
+    post(f, i, 200000,
+         (gw_event){.kind = GW_EV_LINK_DOWN,
+                    .peer = f->peers[other].config.id,
+                    .incarnation = f->peers[other].config.incarnation,
+                    .link_end = GW_LINK_REFUSED});
+}
+
 static void link_peers(flock *f, uint32_t a, uint32_t b) {
-    if (f->peers[a].linked[b] || f->peers[b].brain == NULL || f->peers[a].brain == NULL || f->cut[a][b])
+    if (f->peers[a].linked[b] || f->peers[a].brain == NULL || f->cut[a][b]) return;
+    if (f->peers[b].brain == NULL) {
+        refuse(f, a, b);
         return;
+    }
     f->peers[a].linked[b] = f->peers[b].linked[a] = true;
     post(f, a, 1000,
          (gw_event){.kind = GW_EV_LINK_UP,
@@ -643,8 +655,11 @@ static void handle(flock *f, flock_event *e) {
         return;
     }
     if (e->event.kind == GW_EV_MESSAGE && !p->linked[index_of(f, &e->event.peer)]) return;
-    if (e->event.kind == GW_EV_LINK_DOWN && e->event.link_end == GW_LINK_CLOSED)
-        p->linked[index_of(f, &e->event.peer)] = false;
+    if (e->event.kind == GW_EV_LINK_DOWN && e->event.link_end == GW_LINK_CLOSED) {
+        uint32_t other = (uint32_t)index_of(f, &e->event.peer);
+        p->linked[other] = false;
+        if (f->peers[other].brain == NULL) refuse(f, e->to, other); /* it dials again at once */
+    }
     if (e->held.size > 0) {
         e->event.held = &e->held;
         e->event.claimed = &e->claimed;

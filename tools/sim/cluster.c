@@ -74,6 +74,10 @@ uint64_t sim_last_step(const gw_sim_options *options) {
     return options->end_step != 0 && options->end_step < options->steps ? options->end_step : options->steps;
 }
 
+uint64_t sim_resume_ns(const gw_sim_options *options) {
+    return (options->fast ? 60000 : 10000) * SIM_MS;
+}
+
 void sim_sum_free(sim_sum *sum) {
     free(sum->times);
     *sum = (sim_sum){0};
@@ -290,6 +294,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     p->paused_until_ns = 0;
     p->m = (sim_memory){0};
     memset(p->wants, 0, sizeof p->wants);
+    memset(p->met, 0, sizeof p->met);
     gw_peer_config config = {.id = p->id,
                              .incarnation = {.boot = p->boot, .nonce = p->nonce},
                              .cluster = {"sim"},
@@ -311,7 +316,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .replicas = 2,
                              .join_timeout_ns = 5000 * SIM_MS,
                              /* fast: whoever gives up waiting for a shown state may show another */
-                             .resume_timeout_ns = (o->fast ? 60000 : 10000) * SIM_MS,
+                             .resume_timeout_ns = sim_resume_ns(o),
                              .seed = gw_rng_next(&c->rng),
                              .record = p->disk.record,
                              .record_length = p->disk.record_length,

@@ -111,9 +111,10 @@ struct sim_peer {
     gw_actions actions;
     bool stepping;
     uint64_t started_ns, timer_ns, paused_until_ns, disk_bad_until_ns, disk_hangs_until_ns, persisted_ns;
-    double slowness; /* times the shard time */
-    bool abrupt;     /* what it sent last is lost when it dies: its connections were reset */
-    bool host_down;  /* nothing answers, not even a refusal */
+    double slowness;         /* times the shard time */
+    bool abrupt;             /* what it sent last is lost when it dies: its connections were reset */
+    bool host_down;          /* nothing answers, not even a refusal */
+    uint64_t met[SIM_PEERS]; /* the last life of each that this life has had a link to */
     bool wants[SIM_PEERS];
     sim_memory m;
     sim_disk disk;
@@ -208,6 +209,7 @@ uint64_t sim_next_state(uint64_t state, uint64_t sum);
 uint32_t sim_shards(const void *context, uint64_t step);
 uint64_t sim_fingerprint(uint64_t state);
 uint64_t sim_last_step(const gw_sim_options *options); /* how many steps the job really has */
+uint64_t sim_resume_ns(const gw_sim_options *options); /* --resume-timeout of all */
 void sim_sum_free(sim_sum *sum);
 sim_sum sim_sum_copy(const sim_sum *sum);
 
@@ -249,7 +251,7 @@ void sim_faults_plan(sim_cluster *c);
 void sim_faults_end(sim_cluster *c);
 void sim_crash_and_restart(sim_cluster *c, sim_peer *p);
 bool sim_is_poison(const sim_cluster *c, uint64_t step, uint32_t shard);
-/* It ended because its disk hung or failed: it is started again. */
+/* It ended because its disk hung or failed, or because nobody was left: it is started again. */
 bool sim_gave_up_rightly(const sim_peer *p);
 /* A process ended by itself: without having seen the end of the job it is started again, sooner or later. */
 void sim_ended(sim_cluster *c, const sim_peer *p);

@@ -56,6 +56,7 @@ static void told_up(sim_cluster *c, sim_peer *p, const sim_op *op) {
     const sim_peer *other = &c->peers[op->from];
     link->told[side_of(p->number, op->from)] = true;
     link->pause_ns[side_of(p->number, op->from)] = 0;
+    p->met[op->from] = other->boot;
     gw_event event = {.kind = GW_EV_LINK_UP, .peer = other->id};
     event.incarnation = (gw_incarnation){.boot = other->boot, .nonce = other->nonce};
     sim_event(c, p, &event);

@@ -41,7 +41,8 @@ static void restart_later(sim_cluster *c, const sim_peer *p, uint64_t delay_ns) 
 
 bool sim_gave_up_rightly(const sim_peer *p) {
     return p->finish == GW_FINISH_FAILED && (strstr(p->finish_text, "so that the others go on") != NULL ||
-                                             strstr(p->finish_text, "(failing disk: ") != NULL);
+                                             strstr(p->finish_text, "(failing disk: ") != NULL ||
+                                             strstr(p->finish_text, "or they all failed") != NULL);
 }
 
 void sim_ended(sim_cluster *c, const sim_peer *p) {

@@ -1,0 +1,100 @@
+/* The end of the job as seen by a peer that missed it: one that stood still or was cut off meanwhile, was not
+ * admitted in time, or lost the last message. What tells it: the others' last words ("at the end"), the final
+ * manifest that it wrote itself, and that all others' processes are gone. */
+#include "core/peer_state.h"
+
+#include <inttypes.h>
+
+/* --resume-timeout for what is known to have ended, this many times it for what may come back. */
+enum { UNSURE_TIMES = 10 };
+
+void gw_end_recorded(gw_peer *p, uint64_t step, const gw_hash *root, bool stopped) {
+    p->end = (gw_end){.known = true, .stopped = stopped, .step = step, .root = *root};
+}
+
+void gw_end_forget(gw_peer *p) {
+    p->end = (gw_end){0};
+}
+
+/* The newest checkpoint on this peer's own disk is the job's last state. */
+void gw_end_from_disk(gw_peer *p) {
+    const gw_inventory *newest = NULL;
+    for (uint32_t i = 0; i < p->config.inventory_count && !p->config.fresh; i++)
+        if (newest == NULL || p->inventory[i].step > newest->step) newest = &p->inventory[i];
+    if (newest != NULL && (newest->ended || newest->step >= p->config.steps))
+        gw_end_recorded(p, newest->step, &newest->root, false);
+}
+
+static void end_as_recorded(gw_peer *p) {
+    gw_peer_finish(p, p->end.stopped ? GW_FINISH_STOPPED : GW_FINISH_DONE, &p->end.root,
+                   "step %" PRIu64 ", as recorded here: the others have ended", p->end.step);
+}
+
+bool gw_end_of_others(gw_peer *p) {
+    bool ended = false;
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *c = &p->contacts[i];
+        ended |= c->at_end && !c->alive && gw_contacts_same_job(p, c);
+    }
+    if (!ended) return false;
+    if (p->end.known)
+        end_as_recorded(p);
+    else
+        gw_peer_finish(p, GW_FINISH_LEFT, NULL, "the others ended the job while this peer was away");
+    return true;
+}
+
+/* So many processes of this view have ended that the rest can never be a majority of it again, unless some
+ * come back. Those that only cannot be reached may go on without this peer, and are waited for. */
+static bool is_lost(gw_peer *p, const gw_view *view) {
+    gw_view rest = {0};
+    for (uint32_t rank = 0; rank < view->count; rank++) {
+        gw_contact *c = gw_peer_contact(p, &view->members[rank].id);
+        if (c != NULL) gw_contacts_look_for(p, c);
+        if (c == NULL || c->alive || !c->ended) rest.members[rest.count++] = view->members[rank];
+    }
+    return !gw_view_majority(view, &rest);
+}
+
+/* One of the views that this peer needs a majority of is lost. */
+static bool is_remnant(gw_peer *p) {
+    if (!p->ballot.majority) return false;
+    bool lost = p->ballot.installed.epoch > 0 && is_lost(p, &p->ballot.installed);
+    for (uint32_t i = 0; i < p->ballot.later_count; i++) lost |= is_lost(p, &p->ballot.later[i]);
+    for (uint32_t i = 0; i < p->learned_count; i++) lost |= is_lost(p, &p->learned[i]);
+    return lost;
+}
+
+/* The flock that this peer waited to be admitted to has ended. */
+static bool has_missed_flock(gw_peer *p) {
+    bool seen = false, living = false;
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        gw_contact *c = &p->contacts[i];
+        if (!c->has_view || !gw_contacts_same_job(p, c)) continue;
+        gw_contacts_look_for(p, c);
+        seen = true;
+        living |= c->alive || !c->ended;
+    }
+    return seen && !living;
+}
+
+void gw_end_consider(gw_peer *p) {
+    uint64_t patience_ns = p->config.resume_timeout_ns;
+    bool hopeless = is_remnant(p) || (p->view.epoch == 0 && has_missed_flock(p));
+    if (p->lonely_ns == 0) p->lonely_ns = p->now;
+    if (!hopeless || p->hopeless_ns == 0) p->hopeless_ns = hopeless ? p->now : 0;
+    /* With float sums the others might end otherwise. */
+    if (p->end.known && !p->config.fast && p->now >= p->lonely_ns + patience_ns) {
+        end_as_recorded(p);
+    } else if (hopeless && p->now >= p->hopeless_ns + UNSURE_TIMES * patience_ns) {
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                       "the processes of the others have ended, and for %.0f s too few have come back to go "
+                       "on: the job ended without this peer, or they all failed. Started again, this peer "
+                       "joins them, or goes on from a checkpoint with them",
+                       (double)(UNSURE_TIMES * patience_ns) * 1e-9);
+    }
+}
+
+void gw_end_hope(gw_peer *p) {
+    p->lonely_ns = p->hopeless_ns = 0;
+}

@@ -1,0 +1,122 @@
+/* The end of the job, for peers that missed it. */
+#include "flock.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { MOST_EVENTS = 200000, STEPS = 20, ODD = 3 };
+
+static bool all_but_odd_finished(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (i != ODD && !f->peers[i].finished) return false;
+    return true;
+}
+
+/* Nothing that these say from now on reaches the odd one. */
+static void deafen_odd(flock *f, bool to_all) {
+    uint32_t leader = flock_leader(f);
+    for (uint32_t i = 0; i < f->count; i++)
+        if (i != ODD && (to_all || i == leader)) f->parted[i][ODD] = true;
+}
+
+static void end_all_but_odd(flock *f) {
+    cr_assert(flock_run(f, all_but_odd_finished, MOST_EVENTS));
+    for (uint32_t i = 0; i < f->count; i++)
+        if (i != ODD) flock_kill(f, i);
+}
+
+static void expect_done_too(const flock *f, const gw_hash *root) {
+    cr_assert_eq(f->peers[ODD].finish, GW_FINISH_DONE, "%d: %s", f->peers[ODD].finish,
+                 f->peers[ODD].finish_text);
+    cr_assert(gw_hash_equal(&f->peers[ODD].final_root, root));
+}
+
+static void lose_the_end(bool deaf_to_all) {
+    for (int quorum = GW_QUORUM_ANY; quorum <= GW_QUORUM_MAJORITY; quorum++) {
+        flock f;
+        flock_open(&f, 4, 4, STEPS, (gw_quorum)quorum);
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+        cr_assert_neq(flock_leader(&f), ODD);
+        deafen_odd(&f, deaf_to_all);
+        f.breaks = (flock_break){.kind = GW_MSG_END, .from = -1, .to = ODD, .times = 1, .quiet = true};
+        end_all_but_odd(&f);
+        gw_hash root = f.peers[0].final_root;
+        cr_assert(!f.peers[ODD].finished);
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        expect_done_too(&f, &root);
+        flock_close(&f);
+    }
+}
+
+Test(peer_end, who_lost_the_leaders_last_words_hears_it_from_the_others) {
+    lose_the_end(false);
+}
+Test(peer_end, who_lost_everybodys_last_words_goes_by_its_own_manifest) {
+    lose_the_end(true);
+}
+
+Test(peer_end, who_stood_still_across_the_end_ends_and_says_why) {
+    flock f;
+    flock_open(&f, 4, 4, STEPS, GW_QUORUM_MAJORITY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    cr_assert_neq(flock_leader(&f), ODD);
+    deafen_odd(&f, true);
+    flock_stop(&f, ODD);
+    end_all_but_odd(&f);
+    flock_continue(&f, ODD);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(f.peers[ODD].finish, GW_FINISH_FAILED);
+    cr_assert(strstr(f.peers[ODD].finish_text, "the job ended without this peer") != NULL, "%s",
+              f.peers[ODD].finish_text);
+    flock_close(&f);
+}
+
+Test(peer_end, who_is_started_after_the_end_and_has_its_manifest_is_done) {
+    flock f;
+    flock_open(&f, 4, 4, STEPS, GW_QUORUM_MAJORITY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    gw_hash root = f.peers[0].final_root;
+    for (uint32_t i = 0; i < 4; i++) flock_kill(&f, i);
+    flock_start(&f, ODD);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    expect_done_too(&f, &root);
+    flock_close(&f);
+}
+
+Test(peer_end, who_waited_to_be_admitted_to_a_flock_that_is_gone_says_so) {
+    for (int quorum = GW_QUORUM_ANY; quorum <= GW_QUORUM_MAJORITY; quorum++) {
+        flock f;
+        flock_open(&f, 4, 3, STEPS, (gw_quorum)quorum);
+        f.peers[ODD].config.peers = quorum == GW_QUORUM_ANY ? 2 : 3;
+        for (uint32_t i = 0; i < 3; i++) flock_start(&f, i);
+        cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+        f.breaks =
+            (flock_break){.kind = GW_MSG_JOIN, .from = ODD, .to = -1, .times = UINT32_MAX, .quiet = true};
+        flock_start(&f, ODD);
+        while (f.breaks.times == UINT32_MAX && !all_but_odd_finished(&f)) flock_run(&f, NULL, 1);
+        deafen_odd(&f, true);
+        end_all_but_odd(&f);
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        cr_assert_eq(f.peers[ODD].finish, GW_FINISH_FAILED, "%s", f.peers[ODD].finish_text);
+        cr_assert(strstr(f.peers[ODD].finish_text, "the job ended without this peer") != NULL, "%s",
+                  f.peers[ODD].finish_text);
+        flock_close(&f);
+    }
+}
+
+/* Without any word of an end others may come back: the minority waits for them for long. */
+Test(peer_end, a_minority_whose_others_only_fell_silent_goes_on_waiting) {
+    flock f;
+    flock_open(&f, 4, 4, 1000000, GW_QUORUM_MAJORITY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) flock_cut(&f, i, ODD, true);
+    for (uint32_t i = 0; i < 4; i++) f.peers[i].seal_ns = UINT64_C(10000000000);
+    uint64_t cut_ns = f.now;
+    while (f.now < cut_ns + UINT64_C(600000000000)) cr_assert(!flock_run(&f, NULL, 1000));
+    cr_assert(!f.peers[ODD].finished, "%s", f.peers[ODD].finish_text);
+    flock_close(&f);
+}
