@@ -126,3 +126,16 @@ Test(peer_patience, who_cannot_make_its_votes_durable_does_not_hold_up_a_view) {
     flock_expect_done(&f, 3);
     flock_close(&f);
 }
+
+Test(peer_patience, where_any_quorum_will_do_a_record_that_cannot_be_written_costs_nothing) {
+    flock f;
+    flock_open(&f, 4, 4, 50, GW_QUORUM_ANY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    f.peers[2].persists_fail = true;
+    for (uint32_t i = 0; i < 4; i++) f.peers[i].seal_ns = UINT64_C(1000000000);
+    flock_kill(&f, 3);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
+    flock_close(&f);
+}
