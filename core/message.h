@@ -57,6 +57,7 @@ typedef struct gw_report {
     bool has_state, fresh;
     bool ended, stopped;        /* its step is the job's end; because of the user */
     bool unwritable;            /* its disk takes no checkpoints */
+    bool grounded;              /* it has a state, and could not load another one */
     uint64_t step, fingerprint; /* of the state */
     /* The view it installed last; of a voter without a state the latest that an earlier life of it
      * voted for, if that is later: it may have lived in it. */
@@ -66,7 +67,7 @@ typedef struct gw_report {
     uint32_t failures;    /* checks of this step's sum that failed */
     uint64_t speed;
     gw_losses losses;         /* that it knows of */
-    uint32_t inventory_count; /* only without a state */
+    uint32_t inventory_count; /* with a state: of later steps only */
     gw_inventory inventory[GW_MAX_INVENTORY];
 } gw_report;
 

@@ -301,10 +301,17 @@ static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool fai
 /* ---- at every member
  * ---------------------------------------------------------------------------------------------------- */
 
+/* Later checkpoints than this run has come to stay, too: whoever holds the rest of one may come yet. */
 static void retain(gw_peer *p) {
     gw_hash roots[1024];
     uint32_t count = p->kept_count < 1024 ? p->kept_count : 1024;
     for (uint32_t i = 0; i < count; i++) roots[i] = p->kept[i].root;
+    for (uint32_t i = 0, later = 0; i < p->config.inventory_count && later < p->config.keep; i++) {
+        if (p->config.fresh || p->config.fast || p->inventory[i].step <= p->saved_step || count == 1024)
+            continue;
+        roots[count++] = p->inventory[i].root;
+        later++;
+    }
     gw_action *action = gw_peer_act(p, GW_ACT_RETAIN);
     action->count = count;
     action->hashes = gw_actions_copy(p->actions, roots, count * sizeof roots[0]);

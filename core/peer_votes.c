@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_JUMP_FAILURES = 2 }; /* to a later checkpoint that cannot be loaded */
+
 /* ---- voting
  * ------------------------------------------------------------------------------------------------------ */
 
@@ -180,6 +182,7 @@ static gw_report *make_report(const gw_peer *p) {
     r->stopped = p->stopped;
     r->unwritable = p->unwritable;
     r->fresh = p->config.fresh;
+    r->grounded = p->has_state && p->load_failures >= MOST_JUMP_FAILURES;
     r->step = p->step;
     r->fingerprint = p->fingerprint;
     r->installed_epoch = p->ballot.installed.epoch;
@@ -195,10 +198,11 @@ static gw_report *make_report(const gw_peer *p) {
     r->failures = p->failures;
     r->speed = p->own_speed;
     r->losses = p->losses;
-    for (uint32_t i = 0; i < p->config.inventory_count && i < GW_MAX_INVENTORY && !p->has_state; i++) {
-        r->inventory[i] = p->inventory[i];
-        r->inventory[i].chunks = gw_set_copy(&p->inventory[i].chunks);
-        r->inventory_count++;
+    for (uint32_t i = 0; i < p->config.inventory_count && r->inventory_count < GW_MAX_INVENTORY; i++) {
+        if (p->has_state && p->inventory[i].step <= p->step) continue;
+        gw_inventory *told = &r->inventory[r->inventory_count++];
+        *told = p->inventory[i];
+        told->chunks = gw_set_copy(&p->inventory[i].chunks);
     }
     return r;
 }

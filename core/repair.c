@@ -106,6 +106,33 @@ static bool leader_is_fresh(const gw_report *const *reports, const gw_install *i
     return reports[rank]->fresh;
 }
 
+/* All go on from this checkpoint, which the voters' disks complete. */
+static void plan_checkpoint(const gw_repair_rules *rules, const gw_report *const *reports,
+                            const gw_inventory *complete, gw_install *install) {
+    gw_set_fill(&install->fetchers);
+    install->load = GW_LOAD_MANIFEST;
+    install->step = complete->step;
+    install->fingerprint = complete->fingerprint;
+    install->root = complete->root;
+    for (uint32_t i = 0; i < install->view.count; i++) {
+        const gw_inventory *own = find_inventory(reports[i], &complete->root);
+        install->ended |= own != NULL && own->ended;
+        install->inventories[i] = own != NULL ? gw_set_copy(&own->chunks) : gw_set_of(rules->state_chunks);
+    }
+}
+
+/* A complete checkpoint above the state that is held: with exact sums it is what the job will come to. Not
+ * when somebody wants none, or could not load one just now. */
+static const gw_inventory *later_checkpoint(const gw_repair_rules *rules, const gw_report *const *reports,
+                                            uint32_t count, const gw_report *state) {
+    const gw_inventory *known, *complete;
+    if (rules->latest_view_only || state->ended) return NULL;
+    for (uint32_t i = 0; i < count; i++)
+        if (reports[i]->fresh || reports[i]->grounded) return NULL;
+    choose_checkpoint(rules, reports, count, &known, &complete);
+    return complete != NULL && complete->step > state->step ? complete : NULL;
+}
+
 /* Nobody has a state: from a checkpoint, or from S_0. */
 static gw_repair_answer plan_start(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
                                    gw_install *install, char *text, size_t text_size) {
@@ -123,17 +150,11 @@ static gw_repair_answer plan_start(const gw_repair_rules *rules, const gw_report
                  "checkpoint of step %llu is known, but nobody here has all of it: beginning at step %llu",
                  (unsigned long long)known->step,
                  complete == NULL ? 0ull : (unsigned long long)complete->step);
-    gw_set_fill(&install->fetchers);
-    install->load = GW_LOAD_INIT;
-    if (complete == NULL) return GW_REPAIR_READY;
-    install->load = GW_LOAD_MANIFEST;
-    install->step = complete->step;
-    install->fingerprint = complete->fingerprint;
-    install->root = complete->root;
-    for (uint32_t i = 0; i < count; i++) {
-        const gw_inventory *own = find_inventory(reports[i], &complete->root);
-        install->ended |= own != NULL && own->ended;
-        install->inventories[i] = own != NULL ? gw_set_copy(&own->chunks) : gw_set_of(rules->state_chunks);
+    if (complete != NULL) {
+        plan_checkpoint(rules, reports, complete, install);
+    } else {
+        gw_set_fill(&install->fetchers);
+        install->load = GW_LOAD_INIT;
     }
     return GW_REPAIR_READY;
 }
@@ -162,6 +183,21 @@ static void plan_shards(const gw_repair_rules *rules, const gw_report *const *re
     gw_set_complement(&install->missing);
 }
 
+/* All go on from this state. */
+static void plan_state(const gw_report *const *reports, const gw_report *state, gw_install *install) {
+    install->load = GW_LOAD_PEERS;
+    install->step = state->step;
+    install->fingerprint = state->fingerprint;
+    install->ended = state->ended;
+    install->stopped = state->stopped;
+    for (uint32_t i = 0; i < install->view.count; i++) {
+        const gw_report *r = reports[i];
+        bool holds = r->has_state && r->step == state->step && r->fingerprint == state->fingerprint;
+        if (!holds) gw_set_add(&install->fetchers, i);
+        if (holds && r->failures > install->failures) install->failures = r->failures;
+    }
+}
+
 gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
                                 gw_install *install, char *text, size_t text_size) {
     uint32_t count = install->view.count;
@@ -184,17 +220,11 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
         answer = plan_start(rules, reports, settle, install, text, text_size);
         if (answer != GW_REPAIR_READY) return answer;
     } else {
-        install->load = GW_LOAD_PEERS;
-        install->step = state->step;
-        install->fingerprint = state->fingerprint;
-        install->ended = state->ended;
-        install->stopped = state->stopped;
-        for (uint32_t i = 0; i < count; i++) {
-            const gw_report *r = reports[i];
-            bool holds = r->has_state && r->step == state->step && r->fingerprint == state->fingerprint;
-            if (!holds) gw_set_add(&install->fetchers, i);
-            if (holds && r->failures > install->failures) install->failures = r->failures;
-        }
+        const gw_inventory *later = later_checkpoint(rules, reports, count, state);
+        if (later != NULL)
+            plan_checkpoint(rules, reports, later, install);
+        else
+            plan_state(reports, state, install);
     }
     plan_shards(rules, reports, install);
     uint64_t speeds[GW_MAX_MEMBERS];

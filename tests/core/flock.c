@@ -354,6 +354,7 @@ static void load(flock *f, uint32_t i, const gw_action *a) {
         const flock_peer *donor = &f->peers[index_of(f, &a->donors[0])];
         if (donor->brain == NULL || donor->step != a->step) event.outcome = GW_FAILED;
     }
+    if (a->load_kind == GW_LOAD_MANIFEST && p->manifests_unloadable) event.outcome = GW_FAILED;
     if (p->loads_to_fail > 0) {
         p->loads_to_fail--;
         event.outcome = GW_FAILED;

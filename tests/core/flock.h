@@ -52,8 +52,9 @@ typedef struct flock_peer {
     uint32_t gives_back;    /* so many of the next shards that it takes it says it cannot begin */
     bool manifests_fail;    /* only its manifests cannot be written */
     uint32_t loads_to_fail;
-    uint64_t seal_ns;    /* its shards of a step take this long */
-    uint64_t apply_ns;   /* applying takes this much longer */
+    bool manifests_unloadable; /* states of checkpoints cannot be fetched */
+    uint64_t seal_ns;          /* its shards of a step take this long */
+    uint64_t apply_ns;         /* applying takes this much longer */
     uint64_t flip_step;  /* when it has applied so many steps a bit of its state flips, once; 0 = never */
     uint64_t shown_step; /* steps that it has shown (GW_NOTICE_STEP) */
     bool showed_early;   /* one before all living members of its view held the state */

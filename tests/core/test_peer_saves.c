@@ -146,6 +146,72 @@ Test(peer_saves, the_checkpoint_resumed_from_is_kept_beside_the_next) {
     flock_close(&f);
 }
 
+/* ---- a later checkpoint than the flock has come to ---- */
+
+enum { LONG = 1000 };
+
+static bool saved_12(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].saved_step < 12) return false;
+    return true;
+}
+
+static bool first_at_step_2(const flock *f) {
+    return f->peers[0].step >= 2;
+}
+
+static bool all_past_12(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].step <= 12) return false;
+    return true;
+}
+
+/* One of three begins anew, as nobody else is there; then come those who have the rest of the checkpoint. */
+static void begin_anew(flock *f) {
+    flock_open(f, 3, 3, LONG, GW_QUORUM_ANY);
+    f->checkpoint_steps = 4;
+    for (uint32_t i = 0; i < 3; i++) f->peers[i].config.replicas = 1;
+    flock_start_all(f);
+    cr_assert(flock_run(f, saved_12, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) flock_kill(f, i);
+    for (uint32_t i = 0; i < 3; i++) f->peers[i].seal_ns = UINT64_C(1000000000);
+    f->peers[0].config.peers = 1;
+    flock_start(f, 0);
+    cr_assert(flock_run(f, first_at_step_2, MOST_EVENTS));
+    cr_assert_lt(f->peers[0].step, 12);
+}
+
+Test(peer_saves, a_flock_jumps_to_a_later_checkpoint_that_newcomers_complete) {
+    flock f;
+    begin_anew(&f);
+    uint32_t before = f.peers[0].computed;
+    flock_start(&f, 1);
+    flock_start(&f, 2);
+    cr_assert(flock_run(&f, all_past_12, MOST_EVENTS));
+    cr_assert_lt(f.peers[0].computed - before, 8 * FLOCK_SHARDS, "steps up to 12 were computed again");
+    flock_close(&f);
+}
+
+Test(peer_saves, a_later_checkpoint_that_cannot_be_loaded_does_not_hold_up_the_flock) {
+    flock f;
+    begin_anew(&f);
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].manifests_unloadable = true;
+    flock_start(&f, 1);
+    flock_start(&f, 2);
+    cr_assert(flock_run(&f, all_past_12, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) cr_assert(!f.peers[i].finished, "%s", f.peers[i].finish_text);
+    flock_close(&f);
+}
+
+Test(peer_saves, a_later_checkpoint_whose_rest_is_away_is_kept) {
+    flock f;
+    begin_anew(&f);
+    f.peers[0].retained = 0;
+    while (f.peers[0].retained == 0) cr_assert(!flock_run(&f, NULL, 10));
+    cr_assert_eq(f.peers[0].retained, 2, "the new one, and the later one of the life before");
+    flock_close(&f);
+}
+
 /* ---- news of it ---- */
 
 Test(peer_saves, a_member_that_missed_complete_hears_it_again) {

@@ -276,3 +276,48 @@ Test(repair, float_sums_wait_for_whoever_may_know_what_was_shown) {
         free_all(reports, 2, install);
     }
 }
+
+/* ---- a later checkpoint than the state that is held ---- */
+
+static gw_install *plan_to_jump(gw_report **reports, const gw_repair_rules *its_rules) {
+    gw_install *install = plan_for(2);
+    char text[200];
+    cr_assert_eq(
+        gw_repair_plan(its_rules, (const gw_report *const *)reports, false, install, text, sizeof text),
+        GW_REPAIR_READY);
+    return install;
+}
+
+static void expect_jump(gw_report **reports, const gw_repair_rules *its_rules, bool jumps) {
+    gw_install *install = plan_to_jump(reports, its_rules);
+    cr_assert_eq(install->load, jumps ? GW_LOAD_MANIFEST : GW_LOAD_PEERS);
+    cr_assert_eq(install->step, jumps ? 20 : 7);
+    cr_assert_eq(gw_set_count(&install->fetchers), jumps ? 2 : 1);
+    gw_install_free(install);
+}
+
+Test(repair, a_complete_checkpoint_above_the_state_is_jumped_to) {
+    gw_repair_rules fast = rules;
+    fast.latest_view_only = true;
+    gw_report *reports[] = {report_at(7, "xxx.........", "............"), newcomer(20, "xxxx")};
+    expect_jump(reports, &rules, true);
+    expect_jump(reports, &fast, false);
+    reports[0]->fresh = true;
+    expect_jump(reports, &rules, false);
+    reports[0]->fresh = false;
+    reports[0]->grounded = true;
+    expect_jump(reports, &rules, false);
+    reports[0]->grounded = false;
+    reports[0]->ended = true;
+    expect_jump(reports, &rules, false);
+    for (int i = 0; i < 2; i++) gw_report_free(reports[i]);
+}
+
+Test(repair, an_incomplete_or_older_checkpoint_is_not_jumped_to) {
+    gw_report *reports[] = {report_at(7, "xxx.........", "............"), newcomer(20, "xxx.")};
+    expect_jump(reports, &rules, false);
+    gw_report_free(reports[1]);
+    reports[1] = newcomer(6, "xxxx");
+    expect_jump(reports, &rules, false);
+    for (int i = 0; i < 2; i++) gw_report_free(reports[i]);
+}
