@@ -76,11 +76,6 @@ void gw_patience_consider(gw_peer *p) {
                        p->load_step, LOAD_STALL_MS / 1000);
         return;
     }
-    if (p->now >= persist_deadline(p) && !p->ballot.majority) { /* no promise is in it */
-        p->persist_token = 0;
-        p->persist_since_ns = 0;
-        gw_votes_send_if_ready(p);
-    }
     if (p->now >= persist_deadline(p)) {
         gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                        "this peer's votes could not be made durable for %d s (see --dir): it leaves, so "

@@ -167,9 +167,8 @@ void gw_votes_frozen(gw_peer *p, const gw_event *event) {
 void gw_votes_persisted(gw_peer *p, const gw_event *event) {
     if (event->token != p->persist_token) return;
     /* Whoever may forget a promise must not make it: without a durable record there is no vote. */
-    bool kept = event->outcome != GW_FAILED || !p->ballot.majority;
-    gw_patience_persisted(p, kept);
-    if (!kept) return;
+    gw_patience_persisted(p, event->outcome != GW_FAILED);
+    if (event->outcome == GW_FAILED) return;
     p->persist_token = 0;
     gw_votes_send_if_ready(p);
 }
