@@ -59,6 +59,26 @@ Test(endings, second_signal) {
     lab_close(l);
 }
 
+static bool is_unknown_name(const json_t *event, const void *unused) {
+    (void)unused;
+    return strstr(lab_text(event, "text"), "--join nosuch.invalid") != NULL;
+}
+
+/* While it waits for the name of a seed, before it takes part in anything. Either it ends as it is, or it had
+ * just begun to take part, and leaves. */
+Test(endings, a_signal_while_opening_is_not_lost) {
+    for (int i = 0; i < 5; i++) {
+        lab *l = lab_open();
+        lab_peer *peer = lab_launch(l, "one", NULL, NULL,
+                                    "synthetic --shards 8 --shard-ms 20 --join nosuch.invalid:1 --workers 1");
+        lab_wait(l, peer, is_unknown_name, NULL, "a warning");
+        lab_signal(peer, SIGINT);
+        int code = lab_end(l, peer);
+        cr_expect(code == 128 + SIGINT || code == 0, "%d", code);
+        lab_close(l);
+    }
+}
+
 Test(endings, stop_and_resume) {
     lab *l = lab_open();
     lab_peer *peers[3], *again[3];

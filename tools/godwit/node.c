@@ -5,10 +5,12 @@
 #include "tools/godwit/node_inside.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -133,20 +135,23 @@ static void look_at_work(void *context) {
 
 /* Until the loop runs nobody depends on this peer yet, and opening may take long (the probe is a whole
  * shard): a signal ends the process as it is. */
-static void *end_at_once(void *unused) {
-    (void)unused;
-    sigset_t ours;
-    sigemptyset(&ours);
-    sigaddset(&ours, SIGTERM);
-    sigaddset(&ours, SIGINT);
-    int number;
-    if (sigwait(&ours, &number) == 0) _exit(128 + number);
+static void *end_at_once(void *context) {
+    const gw_node *node = context;
+    struct pollfd either[2] = {{.fd = node->signal_fd, .events = POLLIN},
+                               {.fd = node->opened_fd, .events = POLLIN}};
+    struct signalfd_siginfo info;
+    while (poll(either, 2, -1) < 0 && errno == EINTR) continue;
+    if (either[0].revents != 0 && read(node->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+        _exit(128 + (int)info.ssi_signo);
     return NULL;
 }
 
+/* From here on signals are the loop's: one that comes now is still in the descriptor. */
 static void end_waiting(gw_node *node) {
-    pthread_cancel(node->impatient);
+    uint64_t one = 1;
+    GW_CHECK(write(node->opened_fd, &one, sizeof one) == (ssize_t)sizeof one);
     pthread_join(node->impatient, NULL);
+    close(node->opened_fd);
 }
 
 static bool watch_signals(gw_node *node, sigset_t *before, gw_err *err) {
@@ -159,7 +164,9 @@ static bool watch_signals(gw_node *node, sigset_t *before, gw_err *err) {
     pthread_sigmask(SIG_BLOCK, &ours, before);
     node->signal_fd = signalfd(-1, &ours, SFD_NONBLOCK | SFD_CLOEXEC);
     if (node->signal_fd < 0) return gw_fail_errno(err, errno, "signalfd");
-    int failure = pthread_create(&node->impatient, NULL, end_at_once, NULL);
+    node->opened_fd = eventfd(0, EFD_CLOEXEC);
+    if (node->opened_fd < 0) return gw_fail_errno(err, errno, "eventfd");
+    int failure = pthread_create(&node->impatient, NULL, end_at_once, node);
     return failure == 0 || gw_fail_errno(err, failure, "signal thread");
 }
 

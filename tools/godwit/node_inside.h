@@ -117,6 +117,7 @@ typedef struct gw_node {
     gw_control *control;
     gw_http *http;
     pthread_t impatient; /* takes signals until the loop does */
+    int opened_fd;       /* tells it so */
     int signal_fd, tcp_fd, udp_fd;
     gw_watch signals;
 
