@@ -1,4 +1,5 @@
-"""A flock whose peers are in machines of their own, which die and join: the bytes of one undisturbed peer."""
+"""Flocks whose peers are in machines of their own, over RDMA; machines die and join. The bytes are those of one
+undisturbed peer over TCP, and the devices' own counters show which way the data went."""
 
 import os
 import time
@@ -10,29 +11,72 @@ from lab_flock import LabFlock
 from machines import Lab
 
 BINARY = os.environ.get("GODWIT_BINARY", "build/godwit")
-JOB = ["synthetic", "--shards", "12", "--shard-ms", "20", "--steps", "60", "--state-bytes", "256k"]
+SYNTHETIC = ["synthetic", "--shards", "12", "--shard-ms", "5", "--state-bytes", "256k"]
+# The emulated processor is not the host's: both compute as a third kind does.
+DIGITS = ["digits", "--samples", "4000", "--epochs", "1000", "--hidden", "32", "--cpu-class", "haswell"]
+OVER_RDMA = ["--transport", "rdma", "--time-scale", "400"]
 PATIENCE_S = 240
+# A step's sums of either job are more than 64 packets' worth; what a peer tells its own device by loopback is less.
+PACKETS_A_STEP = 64
 
 
 class Flocks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = Lab(3)
+        cls.addClassCleanup(cls.lab.close)
+        cls.lab.start_all()
+
     def setUp(self):
-        self.lab = self.enterContext(Lab(3))
-        self.lab.start_all()
+        for number in (1, 2, 3):
+            if not self.lab.machine(number).alive:
+                self.lab.start(number)
 
-    def flock(self, job):
-        return self.enterContext(LabFlock(self.lab, BINARY, job))
-
-    def test_same_bytes_when_the_leaders_machine_is_killed_and_another_joins(self):
-        flock = self.flock([*JOB, "--peers", "2"])
-        flock.gather_in([flock.home(1), flock.home(2)], ["--workers", "1"])
+    def flock(self, job, numbers):
+        """Peers in these machines, computing until they are stopped."""
+        flock = self.enterContext(LabFlock(self.lab, BINARY, [*job, *OVER_RDMA, "--peers", str(len(numbers))]))
+        flock.gather_in([flock.home(number) for number in numbers], ["--workers", "1"])
         flock.wait_step(5, PATIENCE_S)
+        return flock
+
+    def packets(self, flock):
+        """What the devices of the living peers' machines have sent, by peer."""
+        return {peer: peer.home.machine.counters()["sent_pkts"] for peer in flock.living()}
+
+    def kill(self, flock, victim):
+        """Its machine dies; the rest commit a step without it."""
+        survivors = len(flock.living()) - 1
+        flock.first_step_after(flock.kill_machine(victim), PATIENCE_S, survivors)
+
+    def finish(self, flock, job):
+        """Some more steps, the job is stopped, and what must hold then."""
+        before, first = self.packets(flock), flock.step()
+        flock.wait_step(first + 5, PATIENCE_S)
+        finishers = flock.living()
+        finishers[0].home.machine.check(f"{flock.binary} stop --dir {finishers[0].home.inside(finishers[0].directory)}")
+        flock.wait_ends(finishers, PATIENCE_S)
+        steps = finishers[0].done["steps"]
+        alone = run_alone(BINARY, [*job, "--steps", str(steps)])
+        self.assertEqual({peer.done["state"] for peer in finishers}, {alone["state"]})
+        for peer in finishers:
+            sent = peer.home.machine.counters()["sent_pkts"] - before[peer]
+            self.assertGreater(sent, (steps - first) * PACKETS_A_STEP, f"machine {peer.home.number}")
+
+    def test_same_bytes_when_a_machine_joins_and_the_leaders_is_killed(self):
+        flock = self.flock(SYNTHETIC, [1, 2])
         flock.add(["--workers", "1"], flock.home(3))
         flock.first_step_after(time.time(), PATIENCE_S, 3)
-        killed = flock.leader()
-        flock.first_step_after(flock.kill_machine(killed), PATIENCE_S, 2)
-        flock.wait_ends(flock.living(), PATIENCE_S)
-        states = {peer.done["state"] for peer in flock.peers if peer is not killed}
-        self.assertEqual(states, {run_alone(BINARY, JOB)["state"]})
+        self.kill(flock, flock.leader())
+        self.finish(flock, SYNTHETIC)
+
+    def test_same_bytes_when_a_machine_is_killed_and_comes_back(self):
+        flock = self.flock(DIGITS, [1, 2, 3])
+        victim = next(peer for peer in flock.living() if not peer.leads)
+        self.kill(flock, victim)
+        self.lab.start(victim.home.number)
+        flock.start(victim, ["--workers", "1"])
+        flock.first_step_after(time.time(), PATIENCE_S, 3)
+        self.finish(flock, DIGITS)
 
 
 if __name__ == "__main__":

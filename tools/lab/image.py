@@ -17,12 +17,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 META_PACKAGE = "linux-image-amd64"
 # crc32_generic: without it no RDMA link can be added, and the message does not say why.
 MODULES = "crc32_generic virtio_pci virtio_net virtio_console 9pnet_virtio 9p overlay ib_uverbs rdma_ucm rdma_rxe"
 INIT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "init.sh")
 BUSYBOX = "/bin/busybox"
+UNUSED_S = 7 * 24 * 3600  # after that an initramfs of another source tree is removed
 TOOLS = {
     "qemu-system-x86_64": "qemu-system-x86",
     "cpio": "cpio",
@@ -165,9 +167,11 @@ def prepare():
                 digest.update(file.read())
         initramfs = os.path.join(cache_folder(), f"initramfs-{digest.hexdigest()[:16]}")
         if not os.path.exists(initramfs):
-            for old in glob.glob(os.path.join(cache_folder(), "initramfs-*")):
-                os.remove(old)
             make_initramfs(kernel, initramfs)
+        os.utime(initramfs)
+        for other in glob.glob(os.path.join(cache_folder(), "initramfs-*")):
+            if time.time() - os.path.getmtime(other) > UNUSED_S:
+                os.remove(other)
     return os.path.join(kernel, "vmlinux"), initramfs
 
 

@@ -37,7 +37,7 @@ mount -t devpts devpts /root/dev/pts
 for folder in dev/shm run; do
     mount -t tmpfs -o mode=1777 tmpfs /root/$folder
 done
-mount -t 9p -o trans=virtio,version=9p2000.L,cache=none,msize=524288 lab /root/lab || give_up "no /lab"
+mount -t 9p -o trans=virtio,version=9p2000.L,cache=mmap,msize=524288 lab /root/lab || give_up "no /lab"
 for link in fd:fd stdin:fd/0 stdout:fd/1 stderr:fd/2; do
     ln -s "/proc/self/${link#*:}" "/dev/${link%:*}"
 done

@@ -16,7 +16,7 @@ What a machine is:
 - Its root is the host's, read only, under a layer in its memory: every program and library of the host is there,
   under the same path, and what a command writes is lost with the machine. Commands start in the working directory
   of the process that made the Lab. Only /proc /sys /dev /run are the machine's own.
-- /lab is lab.shared on the host: shared, writable, never cached. lab.put(file) copies a file into it. (A file
+- /lab is lab.shared on the host: shared, writable, not cached. lab.put(file) copies a file into it. (A file
   elsewhere that changes after the boot may be seen as it was; nothing outside /lab is written to the host.)
 - Machine i has the address 10.77.0.i on eth0 and the RDMA device rxe0 on it; GID index 1 is the IPv4 RoCE v2 one.
   Its device counters are machine.counters(). A machine reaches itself, too: Lab(1) is enough for two processes.
