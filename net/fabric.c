@@ -116,9 +116,7 @@ static bool post_direct(gw_fabric *f, const gw_op *op) {
     return how != GW_PATH_PASS;
 }
 
-static void fabric_post(gw_transport *transport, const gw_op *op) {
-    gw_fabric *f = fabric_of(transport);
-    if (f->loop != NULL && op->kind != GW_OP_FETCH && post_direct(f, op)) return;
+void gw_fabric_post_lanes(gw_fabric *f, const gw_op *op) {
     size_t payload = op->kind == GW_OP_WRITE ? op->bytes : 0;
     gw_posted *posted = calloc(1, sizeof *posted + payload);
     if (posted == NULL) {
@@ -130,6 +128,12 @@ static void fabric_post(gw_transport *transport, const gw_op *op) {
     if (payload > 0) memcpy(posted->payload, op->buffer, payload);
     bool large = op->kind == GW_OP_FETCH || (op->kind == GW_OP_READ && op->bytes > GW_SMALL_BYTES);
     gw_onesided_post(large ? f->bulk : f->words, posted);
+}
+
+static void fabric_post(gw_transport *transport, const gw_op *op) {
+    gw_fabric *f = fabric_of(transport);
+    if (f->loop != NULL && op->kind != GW_OP_FETCH && post_direct(f, op)) return;
+    gw_fabric_post_lanes(f, op);
 }
 
 static void fabric_abandon(gw_transport *transport, const gw_peer_id *peer) {

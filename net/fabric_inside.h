@@ -79,6 +79,9 @@ typedef struct gw_fabric {
     gw_err path_errs[GW_PATH_KINDS];
 } gw_fabric;
 
+/* Posts an operation to the lanes. Any thread. */
+void gw_fabric_post_lanes(gw_fabric *fabric, const gw_op *op);
+
 /* What the users of a stream's lane call it, and the most payload of its messages. */
 uint32_t gw_stream_lane(uint32_t stream);
 uint32_t gw_stream_payload(uint32_t stream);

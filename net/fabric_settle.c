@@ -152,6 +152,10 @@ static void host_completed(gw_path_end *end, const gw_completion *completion) {
     f->events.completed(f->events.context, completion);
 }
 
+static void host_pass(gw_path_end *end, const gw_op *op) {
+    gw_fabric_post_lanes(end->path->host->fabric, op);
+}
+
 /* ---- settling: all on the control thread ---- */
 
 static void tell(gw_pair *pair, gw_path_what what, gw_path_kind kind, const void *bytes, uint32_t count) {
@@ -539,7 +543,8 @@ bool gw_settle_open(gw_fabric *f, const gw_rdma_options *rdma, gw_err *err) {
                              .tell = host_tell,
                              .ready = host_ready,
                              .failed = host_failed,
-                             .completed = host_completed};
+                             .completed = host_completed,
+                             .pass = host_pass};
     for (uint32_t i = 0; i < f->streams; i++) f->host.payload_most[i] = gw_stream_payload(i);
     bool any = false;
     gw_err why;

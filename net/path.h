@@ -44,6 +44,8 @@ typedef struct gw_path_host {
     void (*failed)(gw_path_end *end, const gw_err *why);
     /* Gives the completion of an operation that `post` has started to its caller. */
     void (*completed)(gw_path_end *end, const gw_completion *completion);
+    /* Such an operation has not happened, and can not by this path: it goes by the lanes after all. */
+    void (*pass)(gw_path_end *end, const gw_op *op);
 } gw_path_host;
 
 /* One side of a path between two peers. Every kind's object begins with this. */

@@ -14,6 +14,7 @@ enum {
     PLACE = GW_WRITE_BYTES,
     AT_ONCE = 256, /* askers looked after in one round */
     EVENTS = 16,
+    FLUSH_POLLS = 100000,
 };
 
 typedef struct task {
@@ -65,9 +66,7 @@ static void put_free(gw_rdma_asker *asker, task *t) {
 
 static gw_completion completion_of(const task *t) {
     gw_completion completion = {.token = t->op.token, .peer = t->op.peer, .kind = t->op.kind};
-    completion.status = t->outcome == GW_RDMA_DONE      ? GW_OP_OK
-                        : t->outcome == GW_RDMA_REFUSED ? GW_OP_FENCED
-                                                        : GW_OP_UNKNOWN;
+    completion.status = t->outcome == GW_RDMA_DONE ? GW_OP_OK : GW_OP_UNKNOWN;
     bool word = t->op.kind == GW_OP_CAS || t->op.kind == GW_OP_FETCH_ADD ||
                 (t->op.kind == GW_OP_READ && t->op.bytes == 8);
     if (completion.status == GW_OP_OK && word) memcpy(&completion.value, t->place, sizeof completion.value);
@@ -100,9 +99,22 @@ static void on_said(void *context, uint32_t immediate, uint32_t bytes) {
     (void)bytes;
 }
 
+/* Without the lock. */
+static void say_one(gw_rdma_asker *asker, gw_path_end *end, task *t) {
+    const gw_rdma_asker_events *events = &asker->askers->events;
+    if (t->outcome == GW_RDMA_REFUSED) {
+        if (t->op.kind == GW_OP_WRITE) t->op.buffer = t->place;
+        events->passed(end, &t->op);
+        return;
+    }
+    gw_completion completion = completion_of(t);
+    if (completion.status == GW_OP_OK && t->op.kind == GW_OP_READ)
+        memcpy(t->op.buffer, t->place, t->op.bytes);
+    events->completed(end, &completion);
+}
+
 /* Gives what is done to the end, without the lock meanwhile; returns whether there was anything. */
 static bool say_done(gw_rdma_asker *asker, task *first) {
-    const gw_rdma_asker_events *events = &asker->askers->events;
     bool refused;
     const gw_err *trouble = gw_rdma_queue_trouble(asker->queue, &refused);
     bool breaks = asker->usable && trouble != NULL;
@@ -111,21 +123,16 @@ static bool say_done(gw_rdma_asker *asker, task *first) {
     if (breaks) why = *trouble;
     if (breaks) asker->usable = false;
     gw_path_end *end = asker->end;
-    gw_completion completions[TASKS];
-    uint32_t count = 0;
-    for (task *t = first, *next; t != NULL; t = next) {
-        next = t->next;
-        completions[count] = completion_of(t);
-        if (completions[count].status == GW_OP_OK && t->op.kind == GW_OP_READ)
-            memcpy(t->op.buffer, t->place, t->op.bytes);
-        count++;
-        put_free(asker, t);
-    }
+    for (task *t = first; t != NULL; t = t->next) t->live = false;
     asker->saying = true;
     pthread_mutex_unlock(&asker->lock);
-    for (uint32_t i = 0; i < count; i++) events->completed(end, &completions[i]);
-    if (breaks) events->broken(end, &why, refused);
+    for (task *t = first; t != NULL; t = t->next) say_one(asker, end, t);
+    if (breaks) asker->askers->events.broken(end, &why, refused);
     pthread_mutex_lock(&asker->lock);
+    for (task *t = first, *next; t != NULL; t = next) {
+        next = t->next;
+        put_free(asker, t);
+    }
     asker->saying = false;
     pthread_cond_broadcast(&asker->said);
     return true;
@@ -141,6 +148,11 @@ static bool look_after(gw_rdma_asker *asker, bool arm) {
         gw_rdma_handlers handlers = {&h, on_done, on_said};
         if (arm) (void)gw_rdma_queue_arm(asker->queue);
         gw_rdma_queue_poll(asker->queue, &handlers);
+        /* The rest of a broken queue pair's work is flushed at once: it is said with the break. */
+        for (uint32_t polls = 0; polls < FLUSH_POLLS && gw_rdma_queue_trouble(asker->queue, NULL) != NULL &&
+                                 gw_rdma_queue_is_busy(asker->queue);
+             polls++)
+            gw_rdma_queue_poll(asker->queue, &handlers);
         atomic_store(&asker->busy, gw_rdma_queue_is_busy(asker->queue));
         any = say_done(asker, h.first);
     }

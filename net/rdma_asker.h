@@ -1,9 +1,9 @@
 /* This peer's operations on another's words: one READ, WRITE or atomic of the device each, by a queue pair of
  * their own. What it cannot do, the lanes can: it passes.
  *
- * An operation goes directly only when the owner has told the keys of its words for the operation's fence. An
- * owner whose fence has moved meanwhile refuses, and nothing has happened; the queue pair is broken then, and
- * is to be replaced.
+ * An operation goes directly only when the owner has told the keys of its words for the operation's fence.
+ * When these are the owner's no more, its device refuses: nothing has happened, the operation goes by the
+ * lanes, and the queue pair is to be replaced.
  *
  * Threads: any. Completions come from gw_rdma_askers_poll and from _abandon and _close alone. */
 #ifndef GODWIT_NET_RDMA_ASKER_H
@@ -17,6 +17,7 @@ typedef struct gw_rdma_asker gw_rdma_asker;
 
 typedef struct gw_rdma_asker_events {
     void (*completed)(gw_path_end *end, const gw_completion *completion);
+    void (*passed)(gw_path_end *end, const gw_op *op); /* by the lanes, please */
     /* The queue pair is of no more use. `refused`: by the owner's fence, and not because it is gone. Called
      * on the thread of small operations. */
     void (*broken)(gw_path_end *end, const gw_err *why, bool refused);

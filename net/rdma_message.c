@@ -27,7 +27,7 @@ uint32_t gw_rdma_slots_encode(const gw_rdma_told_slots *slots, uint8_t bytes[GW_
 uint32_t gw_rdma_words_encode(const gw_rdma_told_words *words, uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
     gw_writer w = gw_writer_on(bytes, GW_PATH_MESSAGE_BYTES);
     gw_put_u8(&w, GW_RDMA_MESSAGE_WORDS);
-    gw_put_u8(&w, words->dial ? 1 : 0);
+    gw_put_u8(&w, 0);
     gw_put_u16(&w, 0);
     gw_put_u64(&w, words->fence.epoch);
     gw_put_view_name(&w, &words->fence.view);
@@ -60,15 +60,14 @@ static bool read_slots(gw_reader *r, gw_rdma_told_slots *slots) {
 }
 
 static bool read_words(gw_reader *r, gw_rdma_told_words *words) {
-    uint8_t dial = gw_get_u8(r);
-    words->dial = dial == 1;
+    (void)gw_get_u8(r);
     (void)gw_get_u16(r);
     words->fence.epoch = gw_get_u64(r);
     gw_get_view_name(r, &words->fence.view);
     words->address = gw_get_u64(r);
     words->rkey = gw_get_u32(r);
     words->count = gw_get_u32(r);
-    if (words->count > GW_MAX_REGIONS || dial > 1) return false;
+    if (words->count > GW_MAX_REGIONS) return false;
     for (uint32_t i = 0; i < words->count; i++) {
         words->regions[i].region = gw_get_u32(r);
         words->regions[i].offset = gw_get_u32(r);

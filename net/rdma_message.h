@@ -1,13 +1,13 @@
 /* What the two ends of an RDMA path tell each other (little-endian), over the link's encrypted stream:
  *
- *   slots  1 | version u8 | 0 u16 | addressee 16 | secret 32 | count u32 | count x (address u64 | rkey u32 |
- *            slot bytes u32 | slots u32)
- *          first from the side that leads, then from the other: its queue pairs may be dialled now, with this
- * secret words  2 | dial u8 | 0 u16 | epoch u64 | view 16 | address u64 | rkey u32 | count u32 | count x
- * (region u32 | offset u32 | bytes u32) the words of the sender, for operations of that fence; dial: its old
- * queue pair for them is gone
+ *   slots  1 | version u8 | 0 u16 | addressee 16 | secret 32 | count u32 |
+ *            count x (address u64 | rkey u32 | slot bytes u32 | slots u32)
+ *          First from the side that leads, then from the other. Who has been told may dial, with this secret.
+ *   words  2 | 0 u8 | 0 u16 | epoch u64 | view 16 | address u64 | rkey u32 | count u32 |
+ *            count x (region u32 | offset u32 | bytes u32)
+ *          The sender's words, for operations of that fence; address 0: they are not for you any more.
  *
- * and the card that says where a side is: version u8 | link layer u8 | 0 u16 | network 8 | address 19. */
+ * And the card that says where a side is: version u8 | link layer u8 | 0 u16 | network 8 | address 19. */
 #ifndef GODWIT_NET_RDMA_MESSAGE_H
 #define GODWIT_NET_RDMA_MESSAGE_H
 
@@ -23,9 +23,8 @@ typedef struct gw_rdma_told_slots {
 } gw_rdma_told_slots;
 
 typedef struct gw_rdma_told_words {
-    bool dial;
     gw_fence fence;
-    uint64_t address; /* 0: there are none for you */
+    uint64_t address; /* 0: none for you */
     uint32_t rkey, count;
     struct {
         uint32_t region, offset, bytes;

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BARRING_NS UINT64_C(1000000000) /* between a fence and the end of non-members' queue pairs */
+
 enum { ASKED = 0 /* queue number of a dial for operations; those of lanes are their streams' */ };
 
 typedef struct rdma_end rdma_end;
@@ -29,6 +31,7 @@ typedef struct rdma_path {
     uint16_t port;
     gw_rdma_words *words;
     gw_rdma_askers *askers;
+    gw_timer barring;
     bool lost; /* the device is gone, or its port down: no new ends. The control thread's */
     pthread_mutex_t lock;
     /* under the lock */
@@ -55,7 +58,7 @@ struct rdma_end {
     line serve;           /* theirs */
     gw_rdma_queue *asked; /* by which they ask; under the path's lock. NULL: none */
     bool standing;        /* under the path's lock: the link goes by this path */
-    bool barred;          /* under the path's lock: a fence took their queue pair away */
+    bool barred;          /* under the path's lock: theirs is to be destroyed, they are no member */
     atomic_bool redial;   /* our queue pair was refused */
 };
 
@@ -107,7 +110,7 @@ static bool is_member(const rdma_path *path, const gw_peer_id *peer) {
 /* Under the path's lock. The keys of our words, to a member of the fence. */
 static void tell_words(rdma_path *path, rdma_end *end) {
     if (path->fence.epoch == 0 || !is_member(path, &end->base.peer)) return;
-    gw_rdma_told_words told = {.fence = path->fence, .dial = end->barred};
+    gw_rdma_told_words told = {.fence = path->fence};
     if (!gw_rdma_words_key(path->words, &told.address, &told.rkey)) return;
     for (uint32_t region = 0; region < GW_MAX_REGIONS; region++) {
         uint64_t offset, bytes;
@@ -179,24 +182,32 @@ static bool is_for(const rdma_end *end, const gw_rdma_hello *hello, const uint8_
            gw_rdma_hello_verify(&whole, end->secret, bytes);
 }
 
+static void stop_serving(rdma_end *end) {
+    rdma_path *path = path_of_end(end);
+    gw_rdma_connection_drop(end->serve.connection);
+    end->serve.connection = NULL;
+    pthread_mutex_lock(&path->lock);
+    gw_rdma_queue *queue = end->asked;
+    end->asked = NULL;
+    pthread_mutex_unlock(&path->lock);
+    gw_rdma_queue_close(queue);
+}
+
 /* Another queue pair for the other side to ask by, if it may. */
 static gw_rdma_queue *serve(rdma_end *end) {
     static const gw_rdma_queue_options options = {.send_depth = 1};
     rdma_path *path = path_of_end(end);
     gw_err err;
-    gw_rdma_queue *queue = gw_rdma_queue_open(path->memory, &options, &err), *former;
+    stop_serving(end);
+    gw_rdma_queue *queue = gw_rdma_queue_open(path->memory, &options, &err);
     if (queue == NULL) {
         gw_log(GW_WARN, "net/rdma", "%s", err.text);
         return NULL;
     }
-    gw_rdma_connection_drop(end->serve.connection);
-    end->serve.connection = NULL;
     pthread_mutex_lock(&path->lock);
     bool may = is_member(path, &end->base.peer);
-    former = end->asked;
     end->asked = may ? queue : NULL;
     pthread_mutex_unlock(&path->lock);
-    gw_rdma_queue_close(former);
     if (!may) gw_rdma_queue_close(queue);
     return may ? queue : NULL;
 }
@@ -235,8 +246,11 @@ static void on_ended(void *context, void *owner, const gw_err *why) {
         fail_end(l->end, why);
         return;
     }
-    /* For operations alone: they find out, or go by the lanes until the next words are told. */
-    gw_rdma_connection_drop(l->connection);
+    /* For operations alone: they go by the lanes until the next words are told. */
+    if (l == &l->end->serve)
+        stop_serving(l->end);
+    else
+        gw_rdma_connection_drop(l->connection);
     l->connection = NULL;
 }
 
@@ -255,6 +269,10 @@ static void on_found(void *context) {
 
 static void on_completed(gw_path_end *end, const gw_completion *completion) {
     end->path->host->completed(end, completion);
+}
+
+static void on_passed(gw_path_end *end, const gw_op *op) {
+    end->path->host->pass(end, op);
 }
 
 static void redial(void *context) {
@@ -367,8 +385,15 @@ static void on_slots(rdma_end *end, const gw_rdma_told_slots *told) {
 }
 
 static void on_words(rdma_end *end, const gw_rdma_told_words *told) {
+    if (told->address == 0) { /* what is outstanding comes back refused */
+        gw_rdma_asker_told(end->asker, told);
+        gw_rdma_connection_drop(end->ask.connection);
+        end->ask.connection = NULL;
+        return;
+    }
+    if (end->ask.connection == NULL && end->heard)
+        dial_words(end); /* before a queue pair that is gone is used */
     gw_rdma_asker_told(end->asker, told);
-    if (told->dial || (end->ask.connection == NULL && end->heard)) dial_words(end);
 }
 
 static void rdma_message(gw_path_end *base, const uint8_t *bytes, uint32_t count) {
@@ -422,6 +447,34 @@ static void rdma_abandon(gw_path_end *end) {
 
 /* ---- fences ---- */
 
+/* Those that have been told so, and had the time to hear of it. */
+static void bar(void *context) {
+    rdma_path *path = context;
+    for (rdma_end *end = path->ends; end != NULL; end = end->next) {
+        pthread_mutex_lock(&path->lock);
+        bool barred = end->barred;
+        end->barred = false;
+        pthread_mutex_unlock(&path->lock);
+        if (barred) stop_serving(end);
+    }
+}
+
+static void bar_soon(void *context) {
+    rdma_path *path = context;
+    gw_err err;
+    if (!gw_timer_set(path->base.host->loop, &path->barring, gw_now_ns() + BARRING_NS, bar, path, &err))
+        bar(path);
+}
+
+/* Under the path's lock. From now on its operations are refused for their keys; its queue pair stays a little
+ * longer, so that it learns so at once instead of by retries, and keeps the link. */
+static void tell_off(rdma_end *end) {
+    uint8_t bytes[GW_PATH_MESSAGE_BYTES];
+    gw_rdma_told_words none = {.address = 0};
+    end->barred = true;
+    host_of(end)->tell(&end->base, bytes, gw_rdma_words_encode(&none, bytes));
+}
+
 static void rdma_fence_begin(gw_path *base, const gw_fence *fence, const gw_peer_id *members,
                              uint32_t count) {
     rdma_path *path = path_of(base);
@@ -434,13 +487,16 @@ static void rdma_fence_begin(gw_path *base, const gw_fence *fence, const gw_peer
     path->members = copy;
     path->member_count = copy != NULL ? count : 0; /* without memory: nobody is told, all go by the lanes */
     path->fence = (gw_fence){0};
+    bool any = false;
     for (rdma_end *end = path->ends; end != NULL; end = end->next) {
-        if (is_member(path, &end->base.peer) || end->asked == NULL) continue;
-        gw_rdma_queue_close(end->asked);
-        end->asked = NULL;
-        end->barred = true;
+        if (is_member(path, &end->base.peer) || end->asked == NULL || end->barred) continue;
+        tell_off(end);
+        any = true;
     }
     pthread_mutex_unlock(&path->lock);
+    gw_err err;
+    if (any && !gw_loop_post(base->host->loop, bar_soon, path, &err))
+        gw_log(GW_WARN, "net/rdma", "%s", err.text);
 }
 
 static void rdma_fence_end(gw_path *base, const gw_fence *fence, const gw_peer_id *members, uint32_t count) {
@@ -494,6 +550,7 @@ static const gw_word_domain *rdma_domain(gw_path *path) {
 static void rdma_close(gw_path *base) {
     rdma_path *path = path_of(base);
     GW_CHECK(path->ends == NULL);
+    gw_timer_cancel(&path->barring);
     gw_rdma_askers_close(path->askers);
     gw_rdma_cm_close(path->cm);
     gw_rdma_words_close(path->words);
@@ -520,7 +577,7 @@ static const gw_path_ops rdma_ops = {
 };
 
 static bool open_parts(rdma_path *path, const gw_rdma_options *options, gw_err *err) {
-    static const gw_rdma_asker_events asker_events = {on_completed, on_asker_broken};
+    static const gw_rdma_asker_events asker_events = {on_completed, on_passed, on_asker_broken};
     const gw_rdma_cm_events cm_events = {.context = path,
                                          .asked = on_asked,
                                          .accepted = on_accepted,
