@@ -9,7 +9,7 @@
 
 enum { RETRIES = 6 /* 7 is for ever to Soft-RoCE */, MESSAGE_MOST = 1 << 20, READS_MOST = 16 };
 
-/* True when `address` is an address of the device's port; then the device has its verbs. */
+/* True when `address` is an address of the device's port. */
 static bool try_address(gw_rdma_device *device, const gw_addr *address, gw_err *err) {
     struct rdma_cm_id *id;
     struct sockaddr_storage to;
@@ -17,17 +17,24 @@ static bool try_address(gw_rdma_device *device, const gw_addr *address, gw_err *
     if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) != 0)
         return gw_fail_errno(err, errno,
                              "net/rdma: rdma_create_id (is the kernel's module loaded? 'modprobe rdma_ucm')");
-    if (rdma_bind_addr(id, (struct sockaddr *)&to) == 0 && id->verbs != NULL &&
-        strcmp(ibv_get_device_name(id->verbs->device), device->name) == 0 && id->port_num == device->port) {
-        device->anchor = id;
-        device->verbs = id->verbs;
-        device->address = *address;
-        return true;
-    }
+    bool found = rdma_bind_addr(id, (struct sockaddr *)&to) == 0 && id->verbs != NULL &&
+                 strcmp(ibv_get_device_name(id->verbs->device), device->name) == 0 &&
+                 id->port_num == device->port;
     rdma_destroy_id(id);
+    device->address = *address;
     char text[GW_ADDR_TEXT];
-    return gw_fail(err, GW_E_NOTFOUND, "net/rdma: %s is not an address of %s port %u",
-                   gw_addr_text(address, text), device->name, device->port);
+    return found || gw_fail(err, GW_E_NOTFOUND, "net/rdma: %s is not an address of %s port %u",
+                            gw_addr_text(address, text), device->name, device->port);
+}
+
+static bool open_verbs(gw_rdma_device *device, gw_err *err) {
+    int count;
+    struct ibv_device **list = ibv_get_device_list(&count);
+    for (int i = 0; list != NULL && i < count && device->verbs == NULL; i++)
+        if (strcmp(ibv_get_device_name(list[i]), device->name) == 0) device->verbs = ibv_open_device(list[i]);
+    int failed = errno;
+    if (list != NULL) ibv_free_device_list(list);
+    return device->verbs != NULL || gw_fail_errno(err, failed, "net/rdma: opening %s", device->name);
 }
 
 /* InfiniBand: an address of the IP interface over the port (IPoIB) stands for it. */
@@ -91,13 +98,12 @@ bool gw_rdma_device_open(gw_rdma_device *device, const gw_rdma_options *options,
     bool infiniband = gid->type == GW_RDMA_GID_IB;
     free(devices);
     if (!(infiniband ? find_address(device, err) : try_address(device, &address, err))) return false;
-    if (query(device, err)) return true;
+    if (open_verbs(device, err) && query(device, err)) return true;
     gw_rdma_device_close(device);
     return false;
 }
 
 void gw_rdma_device_close(gw_rdma_device *device) {
-    if (device->anchor != NULL) rdma_destroy_id(device->anchor);
-    device->anchor = NULL;
+    if (device->verbs != NULL) ibv_close_device(device->verbs);
     device->verbs = NULL;
 }

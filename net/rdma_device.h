@@ -11,8 +11,7 @@
 /* Does not change while it is open; any thread may read it. */
 typedef struct gw_rdma_device {
     char name[GW_RDMA_NAME];
-    struct ibv_context *verbs; /* librdmacm's own: what is made on it fits its connections */
-    struct rdma_cm_id *anchor; /* keeps verbs open */
+    struct ibv_context *verbs; /* our own: librdmacm never closes its, and they are of no use after a fork */
     uint8_t port;
     uint32_t gid_index;
     union ibv_gid gid;

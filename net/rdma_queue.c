@@ -323,6 +323,7 @@ static void note_trouble(gw_rdma_queue *queue, const struct ibv_wc *wc) {
  * been said. Of work in pieces the last one counts: after an error in the middle it cannot be good. */
 static void retire(gw_rdma_queue *queue, uint64_t sequence, gw_rdma_outcome outcome,
                    const gw_rdma_handlers *handlers) {
+    if (sequence >= queue->posted) return; /* posting it failed, and yet the device had it: it waits again */
     while (queue->retired <= sequence) {
         sent *s = &queue->sent[queue->retired % queue->send_depth];
         gw_rdma_outcome own = queue->retired == sequence ? outcome : GW_RDMA_DONE;
