@@ -255,6 +255,14 @@ static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *
     return arrival;
 }
 
+static void on_fold(void *context, gw_lane_peer *peer, uint32_t offset, const void *payload, uint32_t bytes) {
+    (void)context;
+    gw_part *part = peer->state;
+    GW_CHECK(part != NULL);
+    if (atomic_load(&part->call->status) != 0) return; /* is being ended */
+    part->ops->fold(part, offset, payload, bytes);
+}
+
 static void arm(gw_lane_ends *lane);
 
 static void on_landed(void *context, gw_lane_peer *peer) {
@@ -402,6 +410,7 @@ bool gw_collective_open(gw_transport *transport, gw_collective_done *done, void 
                          .next = on_next,
                          .sent = on_sent,
                          .arrive = on_arrive,
+                         .fold = on_fold,
                          .landed = on_landed,
                          .woken = on_woken};
     transport->ops->lane_use(transport, &user);

@@ -77,6 +77,21 @@ uint32_t gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t 
     return parts;
 }
 
+void gw_call_fold(const gw_call *call, uint64_t first, uint64_t count, const void *theirs) {
+    uint64_t size = gw_sum_bytes(call->is.type);
+    const uint8_t *at = theirs;
+    for (uint32_t i = piece_at(call, first); count > 0; i++) {
+        const gw_collective_piece *s = &call->is.pieces[i];
+        uint64_t offset, length = within(call, i, first, count, &offset);
+        if (length == 0) continue;
+        gw_sum_into(call->is.type, (uint8_t *)s->out + offset * size, (const uint8_t *)s->in + offset * size,
+                    at, length);
+        at += length * size;
+        first += length;
+        count -= length;
+    }
+}
+
 void gw_call_add(const gw_call *call, uint64_t first, uint64_t count) {
     uint64_t size = gw_sum_bytes(call->is.type);
     for (uint32_t i = piece_at(call, first); count > 0; i++) {

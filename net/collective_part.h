@@ -62,6 +62,8 @@ typedef struct gw_part_ops {
     void (*sent)(gw_part *part, gw_lane_peer *peer);
     gw_arrival (*arrive)(gw_part *part, gw_lane_peer *peer, const gw_part_header *header,
                          gw_lane_message *message);
+    /* For messages that `arrive` said may be folded; may be NULL. */
+    void (*fold)(gw_part *part, uint32_t offset, const void *payload, uint32_t bytes);
     void (*landed)(gw_part *part, gw_lane_peer *peer);
     void (*close)(gw_part *part); /* also after an open that failed */
 } gw_part_ops;
@@ -99,5 +101,7 @@ bool gw_part_decode(const uint8_t bytes[GW_LANE_HEADER], gw_part_header *header)
 uint32_t gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t count, struct iovec *list);
 /* out += in over elements [first, first + count). */
 void gw_call_add(const gw_call *call, uint64_t first, uint64_t count);
+/* out = in + `theirs` over elements [first, first + count). */
+void gw_call_fold(const gw_call *call, uint64_t first, uint64_t count, const void *theirs);
 
 #endif

@@ -146,5 +146,9 @@ static void doubling_landed(gw_part *part, gw_lane_peer *peer) {
     advance(part, d);
 }
 
-const gw_part_ops gw_doubling_ops = {doubling_open,   doubling_next,   doubling_sent,
-                                     doubling_arrive, doubling_landed, doubling_close};
+const gw_part_ops gw_doubling_ops = {.open = doubling_open,
+                                     .next = doubling_next,
+                                     .sent = doubling_sent,
+                                     .arrive = doubling_arrive,
+                                     .landed = doubling_landed,
+                                     .close = doubling_close};

@@ -39,6 +39,9 @@ typedef struct gw_fabric_options {
     gw_fetch_provider provider; /* find NULL: nothing is found here */
 } gw_fabric_options;
 
+/* What is called "auto" (everything), "tcp", "shm" or "rdma"; false: nothing is. */
+bool gw_fabric_kinds(const char *name, uint32_t *kinds);
+
 /* Starts the threads. The handlers must work until gw_transport_close has returned. Fails also when only
  * kinds are allowed that this machine does not have. */
 bool gw_fabric_open(const gw_fabric_options *options, gw_transport **transport, gw_err *err);

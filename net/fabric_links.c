@@ -15,6 +15,22 @@ uint32_t gw_stream_payload(uint32_t stream) {
     return stream == STREAM_BULK ? GW_PIECE_BYTES : GW_LANE_PAYLOAD;
 }
 
+bool gw_fabric_kinds(const char *name, uint32_t *kinds) {
+    static const struct {
+        const char *name;
+        uint32_t kinds;
+    } table[] = {{"auto", GW_FABRIC_TCP | GW_FABRIC_SHM | GW_FABRIC_RDMA},
+                 {"tcp", GW_FABRIC_TCP},
+                 {"shm", GW_FABRIC_SHM},
+                 {"rdma", GW_FABRIC_RDMA}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        if (strcmp(name, table[i].name) != 0) continue;
+        *kinds = table[i].kinds;
+        return true;
+    }
+    return false;
+}
+
 void gw_fabric_wake(gw_fabric *f) {
     for (uint32_t i = 0; i < f->streams; i++) gw_lane_thread_wake(f->lanes[i]);
 }

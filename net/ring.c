@@ -21,8 +21,8 @@ typedef struct ring {
     uint32_t messages; /* 2 (N - 1) K */
     uint32_t sent, landed;
     uint32_t enters_sent, enters_landed; /* N - 1 of each */
-    bool landing_enter;
-    struct iovec *tx_parts, *rx_parts; /* one a piece each */
+    bool landing_enter, folded;          /* the message at hand; folded: it was added as it came */
+    struct iovec *tx_parts, *rx_parts;   /* one a piece each */
 } ring;
 
 /* Where message `index` of the member `rank` lies in the vector. */
@@ -100,6 +100,11 @@ static void ring_sent(gw_part *part, gw_lane_peer *peer) {
     update(part);
 }
 
+/* Whether the chunk that comes next still gathers contributions: the own one is to be added. */
+static bool gathers(const gw_part *part, const ring *r) {
+    return r->landed < (part->call->is.member_count - 1) * r->chunks;
+}
+
 static gw_arrival ring_arrive(gw_part *part, gw_lane_peer *peer, const gw_part_header *header,
                               gw_lane_message *message) {
     ring *r = part->state;
@@ -117,7 +122,19 @@ static gw_arrival ring_arrive(gw_part *part, gw_lane_peer *peer, const gw_part_h
     if (message->bytes != count * gw_sum_bytes(part->call->is.type)) return GW_ARRIVAL_REFUSE;
     message->part_count = gw_call_gather(part->call, true, first, count, r->rx_parts);
     message->parts = r->rx_parts;
+    message->fold = gathers(part, r);
+    r->folded = false;
     return GW_ARRIVAL_LAND;
+}
+
+static void ring_fold(gw_part *part, uint32_t offset, const void *payload, uint32_t bytes) {
+    ring *r = part->state;
+    uint64_t first, count, size = gw_sum_bytes(part->call->is.type);
+    uint32_t n = part->call->is.member_count;
+    locate(part, r, (part->call->is.rank + n - 1) % n, r->landed, &first, &count);
+    GW_CHECK(offset % size == 0 && bytes % size == 0 && offset + bytes <= count * size);
+    gw_call_fold(part->call, first + offset / size, bytes / size, payload);
+    r->folded = true;
 }
 
 static void ring_landed(gw_part *part, gw_lane_peer *peer) {
@@ -127,7 +144,7 @@ static void ring_landed(gw_part *part, gw_lane_peer *peer) {
         r->enters_landed++;
     } else {
         uint32_t n = part->call->is.member_count;
-        if (r->landed < (n - 1) * r->chunks) {
+        if (gathers(part, r) && !r->folded) {
             uint64_t first, count;
             locate(part, r, (part->call->is.rank + n - 1) % n, r->landed, &first, &count);
             gw_call_add(part->call, first, count);
@@ -138,4 +155,10 @@ static void ring_landed(gw_part *part, gw_lane_peer *peer) {
     part->transport->ops->lane_push(part->transport, r->right);
 }
 
-const gw_part_ops gw_ring_ops = {ring_open, ring_next, ring_sent, ring_arrive, ring_landed, ring_close};
+const gw_part_ops gw_ring_ops = {.open = ring_open,
+                                 .next = ring_next,
+                                 .sent = ring_sent,
+                                 .arrive = ring_arrive,
+                                 .fold = ring_fold,
+                                 .landed = ring_landed,
+                                 .close = ring_close};

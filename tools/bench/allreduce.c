@@ -20,6 +20,8 @@ enum { ROUNDS = 3, WARM_UP = 3, MOST_REPEATS = 1000, SIZES = 6 };
 typedef struct options {
     uint32_t peers, lanes, repeats;
     uint64_t bytes; /* 0: a table of sizes */
+    uint32_t kinds;
+    const char *transport;
     bool no_mpi;
 } options;
 
@@ -163,12 +165,12 @@ typedef struct column {
     bool present;
 } column;
 
-static bool run_godwit(const options *o, uint64_t bytes, uint32_t repeats, gw_algorithm algorithm,
-                       column *c) {
+static bool run_godwit(const options *o, uint32_t kinds, uint64_t bytes, uint32_t repeats,
+                       gw_algorithm algorithm, column *c) {
     gw_mesh mesh;
     gw_err err;
     job j = {.repeats = repeats, .bytes = bytes, .ns = c->ns + c->count};
-    if (!gw_mesh_make(&mesh, o->peers, o->lanes, algorithm, &err)) {
+    if (!gw_mesh_make(&mesh, kinds, o->peers, o->lanes, algorithm, &err)) {
         fprintf(stderr, "godwit bench allreduce: %s\n", err.text);
         return false;
     }
@@ -200,7 +202,7 @@ static bool bare_aead(const options *o, uint64_t bytes, double *ns) {
     gw_err err;
     job j = {.bytes = bytes};
     double moved = 2.0 * (o->peers - 1) / o->peers * (double)bytes;
-    if (!gw_mesh_make(&mesh, o->peers, 1, GW_ALGORITHM_PLAIN, &err)) {
+    if (!gw_mesh_make(&mesh, GW_FABRIC_TCP, o->peers, 1, GW_ALGORITHM_PLAIN, &err)) {
         fprintf(stderr, "godwit bench allreduce: %s\n", err.text);
         return false;
     }
@@ -209,16 +211,40 @@ static bool bare_aead(const options *o, uint64_t bytes, double *ns) {
     return true;
 }
 
+static uint32_t repeats_of(const options *o, uint64_t bytes) {
+    if (o->repeats != 0) return o->repeats;
+    return bytes >= 4 << 20 ? 20 : bytes >= 1 << 18 ? 100 : 500;
+}
+
+/* A path beside TCP, in turns. */
+static bool print_path_row(const options *o, uint64_t bytes) {
+    static column path, tcp;
+    uint32_t repeats = repeats_of(o, bytes);
+    path.count = tcp.count = 0;
+    for (int round = 0; round < ROUNDS; round++)
+        if (!run_godwit(o, o->kinds, bytes, repeats, GW_ALGORITHM_PLAIN, &path) ||
+            !run_godwit(o, GW_FABRIC_TCP, bytes, repeats, GW_ALGORITHM_PLAIN, &tcp))
+            return false;
+    double best = gw_mesh_percentile(path.ns, path.count, 0) * 1e-6;
+    printf("%10llu", (unsigned long long)bytes);
+    print_cell(&path);
+    printf(" %10.3f", best);
+    print_cell(&tcp);
+    printf(" %10.2f\n",
+           gw_mesh_percentile(path.ns, path.count, 50) / gw_mesh_percentile(tcp.ns, tcp.count, 50));
+    fflush(stdout);
+    return true;
+}
+
 /* All are measured in turns, so that what else the machine does hits them alike. */
 static bool print_row(const options *o, uint64_t bytes, const char *mpi) {
     static column columns[4];
     column *plain = &columns[0], *sealed = &columns[1], *aead = &columns[2], *open_mpi = &columns[3];
-    uint32_t repeats = o->repeats;
-    if (repeats == 0) repeats = bytes >= 4 << 20 ? 20 : bytes >= 1 << 18 ? 100 : 500;
+    uint32_t repeats = repeats_of(o, bytes);
     memset(columns, 0, sizeof columns);
     for (int round = 0; round < ROUNDS; round++) {
-        if (!run_godwit(o, bytes, repeats, GW_ALGORITHM_PLAIN, plain) ||
-            !run_godwit(o, bytes, repeats, gw_mesh_sealed(), sealed) ||
+        if (!run_godwit(o, GW_FABRIC_TCP, bytes, repeats, GW_ALGORITHM_PLAIN, plain) ||
+            !run_godwit(o, GW_FABRIC_TCP, bytes, repeats, gw_mesh_sealed(), sealed) ||
             !bare_aead(o, bytes, &aead->ns[aead->count++]))
             return false;
         if (mpi == NULL || !run_mpi(mpi, o, bytes, repeats, open_mpi->ns + open_mpi->count)) continue;
@@ -240,11 +266,27 @@ static bool print_row(const options *o, uint64_t bytes, const char *mpi) {
     return true;
 }
 
+static bool print_paths(const options *o, const uint64_t sizes[SIZES]) {
+    printf("all-reduce of int64, %u processes, %u lanes: milliseconds\n", o->peers, o->lanes);
+    printf("%10s %10s %10s %10s %10s\n%10s %10s %10s %10s\n", "bytes", o->transport, o->transport, "tcp",
+           "ratio", "", "median", "best", "median");
+    bool good = true;
+    for (int i = 0; i < SIZES && good; i++)
+        if (o->bytes == 0 || i == 0) good = print_path_row(o, o->bytes != 0 ? o->bytes : sizes[i]);
+    return good;
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state) {
     options *o = state->input;
     if (key == 'x') {
         o->no_mpi = true;
         return 0;
+    }
+    if (key == 't') {
+        o->transport = argument;
+        if (gw_fabric_kinds(argument, &o->kinds)) return 0;
+        argp_error(state, "--transport: tcp, shm, rdma or auto, not '%s'", argument);
+        return EINVAL;
     }
     static const struct {
         int key;
@@ -278,17 +320,21 @@ int gw_bench_allreduce(int argc, char **argv) {
         {"lanes", 'l', "N", 0, "Streams and threads for collectives (1)", 0},
         {"bytes", 'b', "BYTES", 0, "Only this size", 0},
         {"repeats", 'r', "N", 0, "All-reduces in each of 3 rounds", 0},
+        {"transport", 't', "KIND", 0, "tcp, shm, rdma or auto; beside tcp (tcp)", 0},
         {"no-mpi", 'x', NULL, 0, "Do not compare with OpenMPI", 0},
         {0},
     };
     const struct argp argp = {
         .options = table,
         .parser = parse,
-        .doc = "Measures int64 all-reduce between processes over TCP on loopback, in plain and "
-               "encrypted, and OpenMPI's TCP path where it is installed."};
-    options o = {.peers = 2, .lanes = 1};
+        .doc =
+            "Measures int64 all-reduce between processes on this machine: over TCP, in plain and encrypted, "
+            "and OpenMPI's TCP path where it is installed; or over another path beside TCP."};
+    options o = {.peers = 2, .lanes = 1, .kinds = GW_FABRIC_TCP, .transport = "tcp"};
     if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0) return 2;
     if (sodium_init() < 0) return 1;
+    static const uint64_t sizes[SIZES] = {8, 4096, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
+    if (o.kinds != GW_FABRIC_TCP) return print_paths(&o, sizes) ? 0 : 1;
     char mpi[64];
     bool has_mpi = !o.no_mpi && compile_mpi(mpi, sizeof mpi);
     if (!has_mpi && !o.no_mpi) fputs("OpenMPI (mpicc, mpirun) is not here: no comparison\n", stderr);
@@ -298,7 +344,6 @@ int gw_bench_allreduce(int argc, char **argv) {
            o.peers, o.lanes);
     printf("%10s %10s %10s %10s %10s %10s\n", "bytes", "plain", "OpenMPI", "plain/MPI", "encrypted",
            "of AEAD");
-    static const uint64_t sizes[SIZES] = {8, 4096, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
     bool good = true;
     for (int i = 0; i < SIZES && good; i++)
         if (o.bytes == 0 || i == 0)

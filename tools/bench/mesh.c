@@ -10,7 +10,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { LINK_S = 30 /* for all links to stand */ };
 
 gw_peer_id gw_mesh_id(uint32_t rank) {
     gw_peer_id id = {{0}};
@@ -51,9 +54,12 @@ static bool connect_pair(int listener, const struct sockaddr_in *at, int *one, i
     return true;
 }
 
-bool gw_mesh_make(gw_mesh *mesh, uint32_t count, uint32_t lanes, gw_algorithm algorithm, gw_err *err) {
+bool gw_mesh_make(gw_mesh *mesh, uint32_t kinds, uint32_t count, uint32_t lanes, gw_algorithm algorithm,
+                  gw_err *err) {
     GW_CHECK(count >= 1 && count <= GW_MESH_PEERS && lanes >= 1 && lanes <= GW_FABRIC_LANES);
-    *mesh = (gw_mesh){.count = count, .lanes = lanes, .algorithm = algorithm};
+    *mesh = (gw_mesh){.kinds = kinds, .count = count, .lanes = lanes, .algorithm = algorithm};
+    pthread_mutex_init(&mesh->lock, NULL);
+    pthread_cond_init(&mesh->changed, NULL);
     memset(mesh->fds, 0xff, sizeof mesh->fds);
     mesh->finished[0] = mesh->finished[1] = mesh->released[0] = mesh->released[1] = -1;
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -73,10 +79,48 @@ bool gw_mesh_make(gw_mesh *mesh, uint32_t count, uint32_t lanes, gw_algorithm al
     return done;
 }
 
+static void on_completed(void *context, const gw_completion *completion) {
+    const gw_mesh *mesh = context;
+    mesh->events.completed(mesh->events.context, completion);
+}
+
+static void on_up(void *context, const gw_peer_id *peer, uint64_t link, gw_path_kind kind) {
+    gw_mesh *mesh = context;
+    (void)peer;
+    (void)link;
+    (void)kind;
+    pthread_mutex_lock(&mesh->lock);
+    mesh->ups++;
+    pthread_cond_signal(&mesh->changed);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+static void on_down(void *context, const gw_peer_id *peer, uint64_t link, const gw_err *why) {
+    const gw_mesh *mesh = context;
+    if (mesh->events.link_down != NULL) mesh->events.link_down(mesh->events.context, peer, link, why);
+}
+
+/* Until all links stand. */
+static bool await_links(gw_mesh *mesh, gw_err *err) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LINK_S;
+    int failed = 0;
+    pthread_mutex_lock(&mesh->lock);
+    while (mesh->ups < mesh->count - 1 && failed == 0)
+        failed = pthread_cond_timedwait(&mesh->changed, &mesh->lock, &until);
+    pthread_mutex_unlock(&mesh->lock);
+    return failed == 0 || gw_fail(err, GW_E_TIMEOUT, "no links within %d s", LINK_S);
+}
+
 bool gw_mesh_join(gw_mesh *mesh, uint32_t rank, const gw_transport_events *events, gw_transport **transport,
                   gw_err *err) {
     static const uint8_t keys[2][32] = {{1}, {2}};
-    gw_fabric_options options = {.kinds = GW_FABRIC_TCP, .lanes = mesh->lanes, .events = *events};
+    mesh->events = *events;
+    gw_fabric_options options = {
+        .kinds = mesh->kinds,
+        .lanes = mesh->lanes,
+        .events = {.context = mesh, .completed = on_completed, .link_up = on_up, .link_down = on_down}};
     bool done = gw_fabric_open(&options, transport, err);
     for (uint32_t to = 0; to < mesh->count && done; to++) {
         for (uint32_t s = 0; s < 2 + mesh->lanes && to != rank && done; s++) {
@@ -92,7 +136,7 @@ bool gw_mesh_join(gw_mesh *mesh, uint32_t rank, const gw_transport_events *event
         }
     }
     drop_streams(mesh);
-    return done;
+    return done && await_links(mesh, err);
 }
 
 void gw_mesh_finish(gw_mesh *mesh, uint32_t rank) {

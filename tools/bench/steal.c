@@ -1,5 +1,5 @@
-/* The round trip of a steal's READ and CAS over TCP on loopback, between two processes; "busy link": while
- * 64 MiB READs from the same victim go on beside. */
+/* The round trip of a steal's READ and CAS between two processes on this machine, and of both together (a
+ * steal); "busy link": while 64 MiB READs from the same victim go on beside. */
 #include "tools/bench/bench.h"
 #include "tools/bench/mesh.h"
 
@@ -7,6 +7,7 @@
 
 #include <argp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@ enum { TOKEN_WORD = 1, TOKEN_READ = 2 };
 
 typedef struct options {
     uint32_t count; /* of operations of a kind */
+    uint32_t kinds;
+    const char *transport;
     bool spin;
 } options;
 
@@ -26,6 +29,8 @@ typedef struct thief {
     gw_op op;
     uint64_t posted_ns;
     uint32_t left, measured;
+    bool steals;         /* each READ is followed by a CAS of what it has read, and both are one */
+    atomic_bool arrived; /* of the completion and the poster's return, one is there */
     double *ns;
     bool failed, done;
     pthread_mutex_t lock;
@@ -56,45 +61,64 @@ static void on_read(thief *t) {
     if (again) post_read(t);
 }
 
+static void end(thief *t) {
+    pthread_mutex_lock(&t->lock);
+    t->done = true;
+    pthread_cond_signal(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* Makes the next operation of the last one's; false: there is none. */
+static bool prepare_next(thief *t) {
+    if (t->failed) return false;
+    if (t->steals && t->op.kind == GW_OP_READ) {
+        t->op.kind = GW_OP_CAS;
+        t->op.expected = t->word;
+        t->op.operand = t->word + 1;
+        t->swapped = t->op.operand;
+        return true;
+    }
+    if (t->left < t->measured) t->ns[t->left] = (double)(gw_now_ns() - t->posted_ns);
+    if (t->left == 0) return false;
+    t->left--;
+    if (t->steals)
+        t->op.kind = GW_OP_READ;
+    else
+        t->op.expected = t->op.operand++;
+    t->posted_ns = gw_now_ns();
+    return true;
+}
+
+/* Posts one operation after the other. A completion may come from inside the post: whoever is last of the
+ * two, completion and poster, goes on. */
+static void go_on(thief *t) {
+    do {
+        atomic_store(&t->arrived, false);
+        gw_transport_post(t->transport, &t->op);
+        if (!atomic_exchange(&t->arrived, true)) return;
+    } while (prepare_next(t));
+    end(t);
+}
+
 static void on_completed(void *context, const gw_completion *completion) {
     thief *t = context;
     if (completion->token == TOKEN_READ) {
         on_read(t);
         return;
     }
-    uint64_t now = gw_now_ns();
-    if (t->left < t->measured) t->ns[t->left] = (double)(now - t->posted_ns);
     t->failed = completion->status != GW_OP_OK;
-    if (t->left == 0 || t->failed) {
-        pthread_mutex_lock(&t->lock);
-        t->done = true;
-        pthread_cond_signal(&t->changed);
-        pthread_mutex_unlock(&t->lock);
-        return;
-    }
-    t->left--;
-    t->op.expected = t->op.operand;
-    t->op.operand++;
-    t->posted_ns = gw_now_ns();
-    gw_transport_post(t->transport, &t->op);
-}
-
-static void on_link(void *context, const gw_peer_id *peer, uint64_t link, gw_path_kind kind) {
-    (void)context;
-    (void)peer;
-    (void)link;
-    (void)kind;
+    if (!atomic_exchange(&t->arrived, true)) return;
+    if (prepare_next(t))
+        go_on(t);
+    else
+        end(t);
 }
 
 static void on_down(void *context, const gw_peer_id *peer, uint64_t link, const gw_err *why) {
-    thief *t = context;
     (void)peer;
     (void)link;
     (void)why;
-    pthread_mutex_lock(&t->lock);
-    t->done = true;
-    pthread_cond_signal(&t->changed);
-    pthread_mutex_unlock(&t->lock);
+    end(context);
 }
 
 static void wait_done(thief *t) {
@@ -104,22 +128,23 @@ static void wait_done(thief *t) {
     pthread_mutex_unlock(&t->lock);
 }
 
-static void measure(thief *t, gw_op_kind kind, const char *name, const options *o) {
+static void measure(thief *t, gw_op_kind kind, bool steals, const char *name, const options *o) {
     t->op =
         (gw_op){.kind = kind, .token = TOKEN_WORD, .peer = gw_mesh_id(1), .fence = fence, .region = WORDS};
     t->op.expected = t->op.operand = t->swapped;
     t->op.buffer = &t->word;
     t->op.bytes = kind == GW_OP_READ ? 8 : 0;
+    t->steals = steals;
     t->measured = o->count;
     t->left = o->count + WARM_UP;
     t->reading = t->copy != NULL;
     if (t->reading) post_read(t);
     t->posted_ns = gw_now_ns();
-    gw_transport_post(t->transport, &t->op);
+    go_on(t);
     wait_done(t);
     if (t->failed) return;
     if (kind == GW_OP_CAS) t->swapped = t->op.operand;
-    printf("  %-14s %-9s %9.1f %9.1f %9.1f\n", name, o->spin ? "polling" : "blocking",
+    printf("  %-14s %-9s %9.2f %9.2f %9.2f\n", name, o->spin ? "polling" : "blocking",
            gw_mesh_percentile(t->ns, o->count, 50) * 1e-3, gw_mesh_percentile(t->ns, o->count, 90) * 1e-3,
            gw_mesh_percentile(t->ns, o->count, 99) * 1e-3);
 }
@@ -133,7 +158,7 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
     pthread_mutex_init(&t.lock, NULL);
     pthread_cond_init(&t.changed, NULL);
     gw_peer_id members[] = {gw_mesh_id(0), gw_mesh_id(1)};
-    gw_transport_events events = {&t, on_completed, on_link, on_down};
+    gw_transport_events events = {.context = &t, .completed = on_completed, .link_down = on_down};
     if (t.ns == NULL || data == NULL || !gw_mesh_join(mesh, rank, &events, &t.transport, &err) ||
         !gw_transport_share_words(t.transport, WORDS, 1, &err) ||
         !gw_transport_register(t.transport, DATA, data, DATA_BYTES, &err)) {
@@ -149,13 +174,14 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
             t.op = (gw_op){
                 .kind = GW_OP_CAS, .peer = members[1], .fence = fence, .region = WORDS, .token = TOKEN_WORD};
             t.left = t.measured = 0;
-            gw_transport_post(t.transport, &t.op);
+            go_on(&t);
             wait_done(&t);
         } while (t.failed);
-        measure(&t, GW_OP_READ, "READ", o);
-        if (!t.failed) measure(&t, GW_OP_CAS, "CAS", o);
+        measure(&t, GW_OP_READ, false, "READ", o);
+        if (!t.failed) measure(&t, GW_OP_CAS, false, "CAS", o);
+        if (!t.failed) measure(&t, GW_OP_READ, true, "steal", o);
         t.copy = data;
-        if (!t.failed) measure(&t, GW_OP_CAS, "CAS, busy link", o);
+        if (!t.failed) measure(&t, GW_OP_CAS, false, "CAS, busy link", o);
     }
     gw_mesh_finish(mesh, rank);
     gw_transport_close(t.transport);
@@ -166,6 +192,12 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
     options *o = state->input;
+    if (key == 't') {
+        o->transport = argument;
+        if (gw_fabric_kinds(argument, &o->kinds)) return 0;
+        argp_error(state, "--transport: tcp, shm, rdma or auto, not '%s'", argument);
+        return EINVAL;
+    }
     if (key != 'n') return ARGP_ERR_UNKNOWN;
     long count = strtol(argument, NULL, 10);
     if (count < 1 || count > 10000000) {
@@ -177,23 +209,25 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 }
 
 int gw_bench_steal(int argc, char **argv) {
-    static const struct argp_option table[] = {{"count", 'n', "N", 0, "Operations of a kind (20000)", 0},
-                                               {0}};
+    static const struct argp_option table[] = {
+        {"count", 'n', "N", 0, "Operations of a kind (20000)", 0},
+        {"transport", 't', "KIND", 0, "tcp, shm, rdma or auto (tcp)", 0},
+        {0}};
     const struct argp argp = {.options = table,
                               .parser = parse,
                               .doc =
                                   "Measures the round trip of one-sided operations between two processes."};
-    options o = {.count = 20000};
+    options o = {.count = 20000, .kinds = GW_FABRIC_TCP, .transport = "tcp"};
     if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0) return 2;
     if (sodium_init() < 0) return 1;
-    for (int sealed = 0; sealed <= 1; sealed++) {
-        printf("%s, microseconds\n  %-14s %-9s %9s %9s %9s\n", sealed ? "encrypted" : "plain", "", "",
-               "median", "90 %", "99 %");
+    for (int sealed = 0; sealed <= (o.kinds == GW_FABRIC_TCP); sealed++) {
+        printf("%s, %s, microseconds\n  %-14s %-9s %9s %9s %9s\n", o.transport,
+               sealed ? "encrypted" : "plain", "", "", "median", "90 %", "99 %");
         for (int spin = 0; spin <= 1; spin++) {
             gw_mesh mesh;
             gw_err err;
             o.spin = spin != 0;
-            if (!gw_mesh_make(&mesh, 2, 1, sealed ? gw_mesh_sealed() : GW_ALGORITHM_PLAIN, &err)) {
+            if (!gw_mesh_make(&mesh, o.kinds, 2, 1, sealed ? gw_mesh_sealed() : GW_ALGORITHM_PLAIN, &err)) {
                 fprintf(stderr, "%s: %s\n", argv[0], err.text);
                 return 1;
             }
