@@ -86,9 +86,12 @@ static void answer_without_paths(gw_fabric *f, gw_pair *pair, uint64_t link, con
         (void)gw_onesided_tell(f->words, &pair->peer, link, &answer, bytes,
                                gw_path_hello_encode(&hello, bytes));
     } else if (note->what == GW_PATH_USE && note->kind == 0) {
+        char id[GW_SHORT_TEXT];
         gw_err why;
-        gw_fail(&why, GW_E_PEER, "net/fabric: the other side does without TCP: %.*s", (int)count,
-                (const char *)text);
+        gw_fail(&why, GW_E_PEER, "peer %s does without TCP: %.*s", gw_peer_id_short(&pair->peer, id),
+                (int)count, (const char *)text);
+        if (!pair->settling.said) gw_log(GW_WARN, "net/fabric", "%s", why.text);
+        pair->settling.said = true;
         gw_fabric_break(f, pair, link, &why);
     }
 }
@@ -303,7 +306,7 @@ static void part(void *context) {
 static void refuse(gw_pair *pair, const char *text) {
     char id[GW_SHORT_TEXT];
     gw_settling *s = &pair->settling;
-    gw_fail(&s->why, GW_E_UNSUPPORTED, "net/fabric: no path to peer %s that both sides allow%s%s",
+    gw_fail(&s->why, GW_E_UNSUPPORTED, "no path to peer %s that both sides allow%s%s",
             gw_peer_id_short(&pair->peer, id), text[0] != '\0' ? ": " : "", text);
     if (!s->said) gw_log(GW_WARN, "net/fabric", "%s", s->why.text);
     s->said = true;

@@ -49,6 +49,33 @@ Test(same_bytes, four_peers_gpt) {
     four_equal_one(GPT " --updates 40");
 }
 
+Test(same_bytes, four_peers_over_tcp) {
+    four_equal_one(SYNTHETIC " --transport tcp");
+}
+
+Test(same_bytes, four_peers_over_shared_memory) {
+    four_equal_one(SYNTHETIC " --transport shm");
+}
+
+/* Some pairs over TCP, some by shared memory, and one peer is killed in the middle. */
+Test(same_bytes, mixed_paths_and_a_kill) {
+    lab *l = lab_open();
+    static const char *const kinds[] = {"tcp", "auto", "auto", "auto"};
+    lab_peer *peers[4];
+    for (int i = 0; i < 4; i++) {
+        char name[8], args[300];
+        snprintf(name, sizeof name, "p%d", i);
+        snprintf(args, sizeof args, SYNTHETIC " --peers 4 --transport %s", kinds[i]);
+        peers[i] = lab_start(l, name, i > 0 ? peers[0] : NULL, args);
+    }
+    lab_wait_step(l, peers[0], 5);
+    lab_kill(l, peers[3]);
+    lab_wait_view(l, peers[0], 3);
+    const char *hash = lab_undisturbed(l, SYNTHETIC);
+    for (uint32_t i = 0; i < 3; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash);
+    lab_close(l);
+}
+
 /* One of three is killed and started again, and then all; the workers' number changes on the way. */
 Test(same_bytes, gpt_killed_and_resumed) {
     lab *l = lab_open();
@@ -84,10 +111,10 @@ Test(same_bytes, last_line) {
 }
 
 /* Kills one of four, leader or not, in the middle of a step. */
-static void kill_one(bool leader) {
+static void kill_one(bool leader, const char *args) {
     lab *l = lab_open();
     lab_peer *peers[4];
-    lab_flock(l, 4, SYNTHETIC, peers);
+    lab_flock(l, 4, args, peers);
     lab_wait_step(l, peers[0], 5);
     uint32_t victim = lab_leader(peers, 4);
     if (!leader) victim = (victim + 1) % 4;
@@ -101,10 +128,13 @@ static void kill_one(bool leader) {
 }
 
 Test(same_bytes, kill_leader) {
-    kill_one(true);
+    kill_one(true, SYNTHETIC);
 }
 Test(same_bytes, kill_follower) {
-    kill_one(false);
+    kill_one(false, SYNTHETIC);
+}
+Test(same_bytes, kill_leader_over_tcp) {
+    kill_one(true, SYNTHETIC " --transport tcp");
 }
 
 /* Killed and started again in the same directory: a new life, admitted as a newcomer. */

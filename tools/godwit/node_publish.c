@@ -193,6 +193,8 @@ static void fill_peers(const gw_node *node, gw_node_snapshot *s) {
                                    .speed = (double)info.speed / 1000.0,
                                    .checkpoint_step = info.checkpoint_step};
         snprintf(peer->state, sizeof peer->state, "%s", info.state);
+        gw_path_kind path = gw_wires_path(node->wires, &info.id);
+        if (path != 0) snprintf(peer->path, sizeof peer->path, "%s", gw_path_kind_name(path));
     }
 }
 
@@ -262,6 +264,9 @@ void gw_node_publish(gw_node *node) {
     if (shown->checkpoint_ns) s->checkpoint_age_s = (double)(now - shown->checkpoint_ns) * 1e-9;
     memcpy(s->counter, shown->counter, sizeof s->counter);
     s->counter[GW_COUNT_WARNINGS] = gw_log_warnings();
+    gw_transport_counts counts = gw_transport_count(gw_wires_transport(node->wires));
+    s->counter[GW_COUNT_OPERATIONS_DIRECT] = counts.direct;
+    s->counter[GW_COUNT_OPERATIONS_SERVED] = counts.served;
     s->counter[GW_COUNT_FETCHED] = atomic_load(&node->fetched_bytes);
     s->counter[GW_COUNT_SERVED] = atomic_load(&node->served_bytes);
     memcpy(s->packets, gw_packet_counts(node->packets), sizeof s->packets);

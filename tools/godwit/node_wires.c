@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REDIAL_NS 100000000u
-#define SETTLE_NS UINT64_C(1000000000)
+#define REDIAL_NS  100000000u
+#define SETTLE_NS  UINT64_C(1000000000)
+#define LASTING_NS UINT64_C(1000000000)
+enum { MOST_VAIN = 10 /* pauses double so often */ };
 
 typedef struct gw_wire gw_wire;
 
@@ -34,6 +36,9 @@ struct gw_wire {
     /* under the lock */
     bool standing;
     uint64_t link;
+    gw_path_kind kind;
+    uint64_t up_ns;
+    uint32_t vain; /* links in a row that did not last, or did not come up although their streams had */
 };
 
 struct gw_wires {
@@ -83,13 +88,17 @@ static void op_completed(void *context, const gw_completion *completion) {
 static void look_again(void *context);
 
 static void link_up(void *context, const gw_peer_id *peer, uint64_t link, gw_path_kind kind) {
-    (void)kind;
+    char text[GW_SHORT_TEXT];
+    gw_log(GW_INFO, "node/wires", "data link to %s: %s", gw_peer_id_short(peer, text),
+           gw_path_kind_name(kind));
     gw_wires *wires = context;
     pthread_mutex_lock(&wires->lock);
     gw_wire *wire = find(wires, peer);
     if (wire) {
         wire->standing = true;
         wire->link = link;
+        wire->kind = kind;
+        wire->up_ns = gw_now_ns();
     }
     pthread_cond_broadcast(&wires->changed);
     pthread_mutex_unlock(&wires->lock);
@@ -101,7 +110,11 @@ static void link_down(void *context, const gw_peer_id *peer, uint64_t link, cons
     gw_log(GW_DEBUG, "node/wires", "data link to %s: %s", gw_peer_id_short(peer, text), why->text);
     pthread_mutex_lock(&wires->lock);
     gw_wire *wire = find(wires, peer);
-    if (wire && wire->link == link) wire->standing = false;
+    if (wire && (!wire->standing || wire->link == link)) {
+        bool lasted = wire->standing && gw_now_ns() - wire->up_ns >= LASTING_NS;
+        wire->vain = lasted ? 0 : wire->vain < MOST_VAIN ? wire->vain + 1 : MOST_VAIN;
+        wire->standing = false;
+    }
     pthread_cond_broadcast(&wires->changed);
     pthread_mutex_unlock(&wires->lock);
     gw_err err;
@@ -113,6 +126,14 @@ static bool is_standing(gw_wires *wires, const gw_wire *wire) {
     bool standing = wire->standing;
     pthread_mutex_unlock(&wires->lock);
     return standing;
+}
+
+/* The pause before a peer whose link has ended is dialled again: it grows while links do not last. */
+static uint64_t pause_of(gw_wires *wires, const gw_wire *wire) {
+    pthread_mutex_lock(&wires->lock);
+    uint32_t vain = wire->vain;
+    pthread_mutex_unlock(&wires->lock);
+    return (REDIAL_NS / 10) << vain;
 }
 
 /* ---- dialling ---- */
@@ -141,7 +162,7 @@ static void dial_later(gw_wire *wire, uint64_t pause_ns) {
 static void look_again(void *context) {
     gw_wires *wires = context;
     for (gw_wire *wire = wires->first; wire; wire = wire->next)
-        if (wire->dialling == 0 && !is_standing(wires, wire)) dial_later(wire, REDIAL_NS / 10);
+        if (wire->dialling == 0 && !is_standing(wires, wire)) dial_later(wire, pause_of(wires, wire));
 }
 
 static void give_up(gw_wire *wire) {
@@ -235,6 +256,14 @@ void gw_wires_unfollow(gw_wires *wires, const gw_peer_id *peer) {
 void gw_wires_life(const gw_wires *wires, const gw_peer_id *peer, gw_incarnation *life) {
     const gw_wire *wire = find(wires, peer);
     *life = wire ? wire->life : (gw_incarnation){0};
+}
+
+gw_path_kind gw_wires_path(gw_wires *wires, const gw_peer_id *peer) {
+    pthread_mutex_lock(&wires->lock);
+    const gw_wire *wire = find(wires, peer);
+    gw_path_kind kind = wire && wire->standing ? wire->kind : 0;
+    pthread_mutex_unlock(&wires->lock);
+    return kind;
 }
 
 void gw_wires_drop(gw_wires *wires, const gw_peer_id *peer) {

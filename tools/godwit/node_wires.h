@@ -52,6 +52,8 @@ void gw_wires_follow(gw_wires *wires, const gw_remote *remote);
 void gw_wires_unfollow(gw_wires *wires, const gw_peer_id *peer);
 /* The life of the peer whose control link came up last; zeros if none did. */
 void gw_wires_life(const gw_wires *wires, const gw_peer_id *peer, gw_incarnation *life);
+/* How data go to this peer; 0: no data connection stands. */
+gw_path_kind gw_wires_path(gw_wires *wires, const gw_peer_id *peer);
 /* The peer is not wanted any more: ends its data connections. */
 void gw_wires_drop(gw_wires *wires, const gw_peer_id *peer);
 /* A data stream that the listener accepted. */

@@ -170,20 +170,6 @@ static bool parse_choice(const char *name, const char *text, const char *first, 
     return gw_fail(err, GW_E_USAGE, "--%s: '%s' is neither '%s' nor '%s'", name, text, first, second);
 }
 
-static bool parse_transport(const char *text, uint32_t *kinds, gw_err *err) {
-    static const struct {
-        const char *name;
-        uint32_t kinds;
-    } choices[] = {
-        {"auto", ALL_TRANSPORTS}, {"tcp", GW_FABRIC_TCP}, {"shm", GW_FABRIC_SHM}, {"rdma", GW_FABRIC_RDMA}};
-    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
-        if (strcmp(text, choices[i].name) != 0) continue;
-        *kinds = choices[i].kinds;
-        return true;
-    }
-    return gw_fail(err, GW_E_USAGE, "--transport: '%s' is none of auto, tcp, shm and rdma", text);
-}
-
 static bool parse_address(const char *name, const char *text, const char **value, gw_err *err) {
     char host[GW_HOST_TEXT];
     uint16_t port;
@@ -296,7 +282,8 @@ static bool take_work(gw_run_options *o, int key, char *arg, gw_err *err) {
         o->cpu_class = arg;
         return true;
     case KEY_TRANSPORT:
-        return parse_transport(arg, &o->transports, err);
+        return gw_fabric_kinds(arg, &o->transports) ||
+               gw_fail(err, GW_E_USAGE, "--transport: '%s' is none of auto, tcp, shm and rdma", arg);
     case KEY_RDMA_DEVICE:
         o->rdma.device = arg;
         return true;

@@ -34,6 +34,9 @@ typedef enum gw_counter {
     GW_COUNT_CONTROL_RECEIVED,
     GW_COUNT_FETCHED, /* bytes of states and checkpoints, from and to other peers */
     GW_COUNT_SERVED,
+    GW_COUNT_OPERATIONS_DIRECT, /* one-sided operations on others' words with none of their code; on this
+                                   peer's, by its threads */
+    GW_COUNT_OPERATIONS_SERVED,
     GW_COUNT_PROBES, /* gossip: peers probed; not answered in time; suspected; suspicions of this peer refuted
                       */
     GW_COUNT_PROBES_FAILED,
@@ -64,6 +67,7 @@ typedef struct gw_snapshot_peer {
     gw_addr addr;
     char state[12]; /* "alive", "suspect", "dead", "left" */
     bool self, member, leader, linked;
+    char path[8]; /* how data go there: "tcp", "shm", "rdma"; empty: no data link */
     uint64_t boot, step;
     double speed;             /* shards a second while busy; 0 = not known */
     uint64_t checkpoint_step; /* newest it holds chunks of; UINT64_MAX = none */

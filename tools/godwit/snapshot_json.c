@@ -11,6 +11,7 @@ static json_t *peer_object(const gw_snapshot_peer *peer) {
     gw_json_flag(object, "member", peer->member);
     gw_json_flag(object, "leader", peer->leader);
     gw_json_flag(object, "linked", peer->linked);
+    gw_json_text(object, "path", peer->path);
     gw_json_count(object, "boot", peer->boot);
     gw_json_step(object, "step", peer->step);
     gw_json_real(object, "shards_per_s", peer->speed);

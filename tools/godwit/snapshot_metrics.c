@@ -1,3 +1,4 @@
+#include "net/transport.h"
 #include "tools/godwit/snapshot.h"
 
 #include <inttypes.h>
@@ -62,6 +63,13 @@ static void peers(FILE *out, const gw_node_snapshot *s) {
         unsigned count = 0;
         for (uint32_t j = 0; j < s->peer_count; j++) count += strcmp(s->peers[j].state, states[i]) == 0;
         fprintf(out, "godwit_peers{state=\"%s\"} %u\n", states[i], count);
+    }
+    metric(out, "peers_linked", "gauge", "Peers with a data link, by the path it takes.");
+    for (gw_path_kind kind = GW_PATH_TCP; kind <= GW_PATH_RDMA; kind++) {
+        const char *path = gw_path_kind_name(kind);
+        unsigned count = 0;
+        for (uint32_t j = 0; j < s->peer_count; j++) count += strcmp(s->peers[j].path, path) == 0;
+        fprintf(out, "godwit_peers_linked{path=\"%s\"} %u\n", path, count);
     }
 }
 

@@ -89,21 +89,23 @@ static void print_payload(const json_t *counters) {
 static void print_peers(const json_t *peers) {
     size_t i;
     json_t *peer;
-    printf("\n  %-8s  %-22s %-8s %-7s %9s %9s %10s\n", "peer", "address", "state", "role", "step", "shards/s",
-           "checkpoint");
+    printf("\n  %-8s  %-22s %-8s %-7s %-5s %9s %9s %10s\n", "peer", "address", "state", "role", "path",
+           "step", "shards/s", "checkpoint");
     json_array_foreach(peers, i, peer) {
         char step[24], saved[24], speed[24] = "-";
         bool leader = json_is_true(json_object_get(peer, "leader"));
         bool member = json_is_true(json_object_get(peer, "member"));
         if (real_of(peer, "shards_per_s") > 0)
             snprintf(speed, sizeof speed, "%.1f", real_of(peer, "shards_per_s"));
-        printf("%c %-8.8s  %-22s %-8s %-7s %9s %9s %10s\n",
+        const char *path = text_of(peer, "path");
+        printf("%c %-8.8s  %-22s %-8s %-7s %-5s %9s %9s %10s\n",
                json_is_true(json_object_get(peer, "self")) ? '*' : ' ', text_of(peer, "id"),
                text_of(peer, "address"), text_of(peer, "state"),
                leader   ? "leader"
                : member ? "member"
                         : "-",
-               step_of(peer, "step", step), speed, step_of(peer, "checkpoint_step", saved));
+               path[0] != '\0' ? path : "-", step_of(peer, "step", step), speed,
+               step_of(peer, "checkpoint_step", saved));
     }
 }
 
