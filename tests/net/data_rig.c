@@ -131,8 +131,7 @@ static void hand_over(rig *r, rig_peer *to, const gw_peer_id *from, int fd, bool
     cr_assert(gw_fabric_adopt(to->transport, &stream, &err), "%s", err.text);
 }
 
-void rig_link(rig *r, uint32_t a, uint32_t b) {
-    uint32_t ups_a = rig_ups(&r->peers[a]), ups_b = rig_ups(&r->peers[b]);
+void rig_connect(rig *r, uint32_t a, uint32_t b) {
     r->attempts++;
     for (uint32_t number = 0; number < 2 + r->lanes; number++) {
         int fds[2];
@@ -140,6 +139,11 @@ void rig_link(rig *r, uint32_t a, uint32_t b) {
         hand_over(r, &r->peers[a], &r->peers[b].id, fds[0], true, number);
         hand_over(r, &r->peers[b], &r->peers[a].id, fds[1], false, number);
     }
+}
+
+void rig_link(rig *r, uint32_t a, uint32_t b) {
+    uint32_t ups_a = rig_ups(&r->peers[a]), ups_b = rig_ups(&r->peers[b]);
+    rig_connect(r, a, b);
     rig_wait_ups(&r->peers[a], ups_a + 1);
     rig_wait_ups(&r->peers[b], ups_b + 1);
 }
@@ -159,9 +163,17 @@ rig *rig_open(uint32_t count, uint32_t lanes, bool sealed) {
 }
 
 rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t lanes, bool sealed) {
+    uint32_t alike[RIG_PEERS] = {0};
+    for (uint32_t i = 0; i < count; i++) alike[i] = kinds;
+    rig *r = rig_open_apart(alike, count, lanes, sealed);
+    for (uint32_t a = 0; a < count; a++)
+        for (uint32_t b = 0; b < a; b++) rig_link(r, a, b);
+    return r;
+}
+
+rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed) {
     cr_assert_geq(sodium_init(), 0);
     rig *r = calloc(1, sizeof *r);
-    r->kinds = kinds;
     r->count = count;
     r->lanes = lanes;
     r->sealed = sealed;
@@ -171,7 +183,7 @@ rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t lanes, bool sealed) 
         p->id = rig_id(i);
         pthread_mutex_init(&p->lock, NULL);
         pthread_cond_init(&p->changed, NULL);
-        gw_fabric_options options = {.kinds = kinds,
+        gw_fabric_options options = {.kinds = kinds[i],
                                      .lanes = lanes,
                                      .settle_ns = 20000000000u, /* emulated machines are slow */
                                      .events = {p, on_completed, on_up, on_down},
@@ -179,8 +191,6 @@ rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t lanes, bool sealed) 
         cr_assert(gw_fabric_open(&options, &p->transport, &err), "%s", err.text);
         cr_assert(gw_collective_open(p->transport, on_done, p, &p->collective, &err), "%s", err.text);
     }
-    for (uint32_t a = 0; a < count; a++)
-        for (uint32_t b = 0; b < a; b++) rig_link(r, a, b);
     return r;
 }
 

@@ -25,7 +25,7 @@ typedef struct rig_peer {
 } rig_peer;
 
 typedef struct rig {
-    uint32_t kinds, count, lanes;
+    uint32_t count, lanes;
     bool sealed;
     uint64_t attempts;
     rig_peer peers[RIG_PEERS];
@@ -37,9 +37,12 @@ gw_fence rig_fence(uint64_t epoch);
 /* `count` peers with `lanes` lanes each, all linked to each other, with a collective each. `kinds` of paths
  * are allowed (net/fabric.h); rig_open: TCP alone. */
 rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t lanes, bool sealed);
+/* Not linked yet, each with kinds of its own. */
+rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed);
 rig *rig_open(uint32_t count, uint32_t lanes, bool sealed);
 void rig_close(rig *r);
-/* A new link between two peers, which stands on return. */
+/* Streams for a new link between two peers; a dials. rig_link: it stands on return. */
+void rig_connect(rig *r, uint32_t a, uint32_t b);
 void rig_link(rig *r, uint32_t a, uint32_t b);
 /* A link of peer i to somebody who is not there: the test holds the other ends (2 + lanes sockets). */
 void rig_link_raw(rig *r, uint32_t i, const gw_peer_id *peer, int *fds);

@@ -1,0 +1,78 @@
+/* Which path a pair of peers takes: what both allow and have, TCP when they have nothing better, nothing when
+ * they have nothing in common. */
+#include "data_rig.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const uint32_t both = GW_FABRIC_TCP | GW_FABRIC_SHM;
+
+static void check_pair(uint32_t a, uint32_t b, gw_path_kind expected) {
+    const uint32_t kinds[] = {a, b};
+    for (uint32_t dialler = 0; dialler < 2; dialler++) {
+        rig *r = rig_open_apart(kinds, 2, 1, true);
+        rig_link(r, dialler, 1 - dialler);
+        for (uint32_t i = 0; i < 2; i++) cr_assert_eq(r->peers[i].kind, expected, "peer %u", i);
+        rig_close(r);
+    }
+}
+
+Test(fabric, a_pair_takes_the_best_that_both_allow) {
+    check_pair(both, both, GW_PATH_SHM);
+    check_pair(both, GW_FABRIC_SHM, GW_PATH_SHM);
+    check_pair(both, GW_FABRIC_TCP, GW_PATH_TCP);
+    check_pair(GW_FABRIC_TCP, GW_FABRIC_TCP, GW_PATH_TCP);
+    check_pair(both | GW_FABRIC_RDMA, both, GW_PATH_SHM);
+}
+
+Test(fabric, a_pair_with_nothing_in_common_has_no_link) {
+    const uint32_t kinds[] = {GW_FABRIC_SHM, GW_FABRIC_TCP};
+    for (uint32_t dialler = 0; dialler < 2; dialler++) {
+        rig *r = rig_open_apart(kinds, 2, 1, false);
+        rig_connect(r, dialler, 1 - dialler);
+        rig_wait_downs(&r->peers[0], 1);
+        rig_wait_downs(&r->peers[1], 1);
+        cr_assert_eq(r->peers[0].ups, 0);
+        rig_close(r);
+    }
+}
+
+/* A peer that never says anything, and one that says nonsense. */
+Test(fabric, a_silent_or_mad_peer_gets_no_path) {
+    rig *r = rig_open_over(both, 1, 1, false);
+    gw_peer_id other = rig_id(6);
+    for (int mad = 0; mad < 2; mad++) {
+        int fds[3];
+        uint8_t frame[72] = {1};
+        rig_link_raw(r, 0, &other, fds);
+        cr_assert_eq(recv(fds[0], frame, sizeof frame, MSG_WAITALL), sizeof frame); /* its HELLO */
+        cr_assert(frame[8] == 3 && frame[9] == 1);
+        memset(frame, 0, sizeof frame);
+        frame[0] = 1;
+        frame[8] = 3;
+        frame[9] = 5; /* USE, of a path that was never tried */
+        frame[10] = GW_PATH_SHM;
+        if (mad) cr_assert_eq(send(fds[0], frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
+        if (!mad) close(fds[0]);
+        rig_wait_downs(&r->peers[0], (uint32_t)mad + 1);
+        for (int i = mad ? 0 : 1; i < 3; i++) close(fds[i]);
+    }
+    cr_assert_eq(r->peers[0].ups, 0);
+    rig_close(r);
+}
+
+/* Closing while the two sides are still at it. */
+Test(fabric, links_may_end_at_any_moment_of_settling) {
+    const uint32_t kinds[] = {both, both};
+    for (uint32_t i = 0; i < 60; i++) {
+        rig *r = rig_open_apart(kinds, 2, 1, false);
+        rig_connect(r, i % 2, 1 - i % 2);
+        gw_peer_id other = rig_id(1);
+        for (uint32_t spin = 0; spin < i * 2000; spin++) __asm__ volatile("");
+        if (i % 3 == 0) gw_transport_unlink(r->peers[0].transport, &other);
+        if (i % 3 == 1) rig_connect(r, i % 2, 1 - i % 2);
+        rig_close(r);
+    }
+}

@@ -1,0 +1,247 @@
+/* Shared memory in particular: a victim that is stopped, memory that was taken away, and what another process
+ * may put into memory that both have. */
+#include "net/path.h"
+#include "net/shm_channel.h"
+#include "net/shm_words.h"
+#include "tools/bench/mesh.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { RANGE = 1 };
+
+/* ---- a stopped victim: real processes ---- */
+
+typedef struct shared {
+    _Atomic int victim; /* its process */
+    _Atomic uint64_t left, passed, served;
+} shared;
+
+typedef struct thief {
+    gw_transport *transport;
+    _Atomic uint64_t completed;
+    gw_completion last;
+} thief;
+
+static void on_completed(void *context, const gw_completion *completion) {
+    thief *t = context;
+    t->last = *completion;
+    atomic_fetch_add(&t->completed, 1);
+}
+
+static const gw_fence fence = {.epoch = 1, .view = {{1}}};
+
+static bool be_victim(gw_mesh *mesh, gw_transport *transport, shared *s) {
+    gw_transport_word_store(transport, RANGE, 0, 1000);
+    atomic_store(&s->victim, (int)getpid());
+    gw_mesh_finish(mesh, 1);
+    atomic_store(&s->left, gw_transport_word_load(transport, RANGE, 0));
+    atomic_store(&s->served, gw_transport_count(transport).served);
+    return true;
+}
+
+static gw_op op_of(gw_op_kind kind, void *buffer) {
+    return (gw_op){.kind = kind,
+                   .peer = gw_mesh_id(1),
+                   .fence = fence,
+                   .region = RANGE,
+                   .bytes = kind == GW_OP_READ ? 8 : 0,
+                   .buffer = buffer};
+}
+
+/* Reads until the victim's words are mapped, stops it, and takes half of its range. */
+static bool be_thief(thief *t, shared *s) {
+    uint64_t word = 0, posted = 0;
+    gw_op read = op_of(GW_OP_READ, &word), cas = op_of(GW_OP_CAS, NULL);
+    while (gw_transport_count(t->transport).direct == 0) {
+        gw_transport_post(t->transport, &read);
+        posted++;
+        while (atomic_load(&t->completed) < posted) sched_yield();
+    }
+    atomic_store(&s->passed, posted - 1);
+    pid_t victim = atomic_load(&s->victim);
+    int status;
+    if (kill(victim, SIGSTOP) != 0 || waitpid(victim, &status, WUNTRACED) != victim || !WIFSTOPPED(status))
+        return false;
+    gw_transport_post(t->transport, &read);
+    /* Done when the call returns: nobody else had to do anything. */
+    bool good = atomic_load(&t->completed) == posted + 1 && t->last.status == GW_OP_OK && word == 1000;
+    cas.expected = word;
+    cas.operand = word / 2;
+    gw_transport_post(t->transport, &cas);
+    good = good && atomic_load(&t->completed) == posted + 2 && t->last.status == GW_OP_OK;
+    return kill(victim, SIGCONT) == 0 && good;
+}
+
+static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
+    thief t = {0};
+    gw_err err;
+    gw_transport_events events = {.context = &t, .completed = on_completed};
+    gw_peer_id members[] = {gw_mesh_id(0), gw_mesh_id(1)};
+    if (!gw_mesh_join(mesh, rank, &events, &t.transport, &err) ||
+        !gw_transport_share_words(t.transport, RANGE, 1, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+        return false;
+    }
+    gw_transport_fence(t.transport, &fence, members, 2);
+    bool good = rank == 1 ? be_victim(mesh, t.transport, argument) : be_thief(&t, argument);
+    if (rank == 0) gw_mesh_finish(mesh, 0);
+    gw_transport_close(t.transport);
+    return good;
+}
+
+Test(shm, a_thief_takes_half_of_a_stopped_victims_range) {
+    gw_mesh mesh;
+    gw_err err;
+    cr_assert_geq(sodium_init(), 0);
+    shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cr_assert(gw_mesh_make(&mesh, GW_FABRIC_SHM, 2, 1, GW_ALGORITHM_PLAIN, &err), "%s", err.text);
+    cr_assert(gw_mesh_run(&mesh, member, s));
+    cr_assert_eq(s->left, 500);
+    cr_assert_eq(s->served, s->passed, "the victim served %lu, of %lu that were not direct", s->served,
+                 s->passed);
+    munmap(s, sizeof *s);
+}
+
+/* ---- words ---- */
+
+/* Maps the owner's words, as a member does that was handed them under this fence. */
+static bool hand_over(gw_words *words, gw_shm_words *theirs, gw_err *err) {
+    uint8_t bytes[GW_DOOR_BYTES];
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    gw_shm_words_describe(words, &fence, &w);
+    gw_reader r = gw_reader_on(bytes, w.length);
+    return gw_shm_words_take(theirs, &r, gw_words_fd(words), err);
+}
+
+static gw_path_posted add(gw_shm_words *theirs, gw_completion *c) {
+    gw_op op = op_of(GW_OP_FETCH_ADD, NULL);
+    op.operand = 1;
+    *c = (gw_completion){0};
+    return gw_shm_words_do(theirs, &op, c);
+}
+
+static uint64_t own_word(gw_words *words) {
+    uint64_t offset, bytes;
+    cr_assert(gw_words_find(words, RANGE, &offset, &bytes));
+    return gw_words_do(words, GW_WORD_LOAD, offset, 0, 0);
+}
+
+Test(shm, who_keeps_old_words_changes_dead_memory) {
+    gw_err err;
+    gw_completion c;
+    gw_words *words = gw_words_open(&err);
+    gw_shm_words theirs;
+    gw_shm_words_init(&theirs);
+    cr_assert_eq(add(&theirs, &c), GW_PATH_PASS); /* nothing was handed over yet */
+    cr_assert(gw_words_add(words, RANGE, 3, &err));
+    cr_assert(hand_over(words, &theirs, &err), "%s", err.text);
+    cr_assert(add(&theirs, &c) == GW_PATH_DONE && c.status == GW_OP_OK && c.value == 0);
+    cr_assert_eq(own_word(words), 1);
+    cr_assert(gw_words_renew(words, &err));
+    cr_assert_eq(own_word(words), 1);
+    cr_assert_eq(add(&theirs, &c), GW_PATH_PASS); /* to be told by the owner that it is fenced off */
+    uint64_t offset, bytes;
+    cr_assert(gw_words_find(words, RANGE, &offset, &bytes));
+    __atomic_store_n((uint64_t *)(void *)(theirs.memory + offset), 77,
+                     __ATOMIC_SEQ_CST); /* whatever it does */
+    cr_assert_eq(own_word(words), 1);
+    cr_assert(hand_over(words, &theirs, &err));
+    cr_assert(add(&theirs, &c) == GW_PATH_DONE && c.value == 1);
+    gw_shm_words_drop(&theirs);
+    gw_words_close(words);
+}
+
+Test(shm, operations_that_are_not_on_the_words_are_passed_on) {
+    gw_err err;
+    gw_completion c;
+    uint64_t buffer[4] = {0};
+    gw_words *words = gw_words_open(&err);
+    gw_shm_words theirs;
+    gw_shm_words_init(&theirs);
+    cr_assert(gw_words_add(words, RANGE, 3, &err));
+    cr_assert(hand_over(words, &theirs, &err));
+    gw_op good = op_of(GW_OP_READ, buffer);
+    good.bytes = 24;
+    cr_assert_eq(gw_shm_words_do(&theirs, &good, &c), GW_PATH_DONE);
+    gw_op bad[6];
+    for (int i = 0; i < 6; i++) bad[i] = good;
+    bad[0].bytes = 32;
+    bad[1].offset = 4;
+    bad[2].offset = UINT64_MAX - 7;
+    bad[3].region = 2;
+    bad[4].fence.epoch = 2;
+    bad[5].fence.view.bytes[5] ^= 1;
+    for (int i = 0; i < 6; i++)
+        cr_assert_eq(gw_shm_words_do(&theirs, &bad[i], &c), GW_PATH_PASS, "case %d", i);
+    gw_shm_words_drop(&theirs);
+    gw_words_close(words);
+}
+
+Test(shm, words_that_make_no_sense_are_not_mapped) {
+    gw_err err;
+    uint8_t bytes[GW_DOOR_BYTES];
+    gw_words *words = gw_words_open(&err);
+    gw_shm_words theirs;
+    gw_shm_words_init(&theirs);
+    cr_assert(gw_words_add(words, RANGE, 3, &err));
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    gw_shm_words_describe(words, &fence, &w);
+    for (size_t length = 0; length <= w.length; length++) { /* shorter ones, then one behind the end */
+        gw_reader r = gw_reader_on(bytes, length);
+        if (length == w.length) memset(bytes + length - 4, 0xf8, 4);
+        cr_assert(!gw_shm_words_take(&theirs, &r, gw_words_fd(words), &err), "%zu bytes", length);
+    }
+    int soft = memfd_create("soft", MFD_ALLOW_SEALING); /* could be made smaller under whoever maps it */
+    cr_assert_eq(ftruncate(soft, GW_WORDS_BYTES), 0);
+    w = gw_writer_on(bytes, sizeof bytes);
+    gw_shm_words_describe(words, &fence, &w);
+    gw_reader r = gw_reader_on(bytes, w.length);
+    cr_assert(!gw_shm_words_take(&theirs, &r, soft, &err) && err.code == GW_E_PEER);
+    close(soft);
+    gw_shm_words_drop(&theirs);
+    gw_words_close(words);
+}
+
+/* ---- rings ---- */
+
+static gw_arrival refuse(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+    (void)context, (void)peer, (void)message;
+    cr_assert_fail("a message arrived");
+    return GW_ARRIVAL_REFUSE;
+}
+
+/* What the sender of a ring wrote there, by hand: head position and first bytes. */
+static gw_flow receive_from(uint64_t head, uint32_t length, gw_err *err) {
+    int rings = memfd_create("rings", 0);
+    cr_assert_eq(ftruncate(rings, (off_t)gw_shm_rings_bytes(1)), 0);
+    gw_peer_id peer = gw_mesh_id(1);
+    gw_channel *channel =
+        gw_shm_channel_open(rings, 0, true, eventfd(0, 0), eventfd(0, 0), 4096, &peer, 0, err);
+    cr_assert_not_null(channel, "%s", err->text);
+    uint64_t ring = gw_shm_rings_bytes(1) / 2; /* the second one is what the first side receives by */
+    cr_assert_eq(pwrite(rings, &head, sizeof head, (off_t)ring), sizeof head);
+    cr_assert_eq(pwrite(rings, &length, sizeof length, (off_t)ring + 4096), sizeof length);
+    gw_lane_user user = {.arrive = refuse};
+    gw_flow flow = channel->ops->receive(channel, &user, err);
+    channel->ops->close(channel);
+    close(rings);
+    return flow;
+}
+
+Test(shm, nonsense_in_a_ring_breaks_the_channel) {
+    gw_err err;
+    cr_assert_eq(receive_from(0, 0, &err), GW_FLOW_BLOCKED);
+    cr_assert_eq(receive_from(1, 0, &err), GW_FLOW_BROKEN); /* not at a line's end */
+    cr_assert_eq(receive_from(UINT64_MAX - 63, 0, &err), GW_FLOW_BROKEN);
+    cr_assert_eq(receive_from(1 << 30, 0, &err), GW_FLOW_BROKEN);
+    cr_assert_eq(receive_from(128, 4097, &err), GW_FLOW_BROKEN); /* longer than messages may be */
+    cr_assert_eq(err.code, GW_E_PEER);
+}
