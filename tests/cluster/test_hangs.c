@@ -2,6 +2,7 @@
 #include "lab.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +50,34 @@ Test(hangs, alone_it_ends) {
     lab_peer *peer = lab_launch(l, "one", NULL, NULL, FAULTY " --hang-step 5");
     cr_expect_eq(lab_end(l, peer), 1);
     cr_expect(says(peer, "of step 5 cannot be computed here: worker 0"), "%s", peer->stderr_text);
+    lab_close(l);
+}
+
+/* Closing does not wait for what never ends. */
+Test(hangs, a_peer_whose_apply_hangs_ends_and_the_others_go_on) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    peers[0] = lab_start(l, "p0", NULL, FAULTY " --peers 3");
+    peers[1] = lab_start(l, "p1", peers[0], FAULTY " --peers 3");
+    peers[2] = lab_start(l, "p2", peers[0], FAULTY " --peers 3 --hang-apply 5");
+    cr_expect_eq(lab_end(l, peers[2]), 1);
+    cr_expect(says(peers[2], "step 5 could not be applied: nothing of it gets on"), "%s",
+              peers[2]->stderr_text);
+    const char *hash = lab_state(l, peers[0], "done");
+    cr_expect_str_eq(lab_state(l, peers[1], "done"), hash);
+    lab_close(l);
+}
+
+/* Of two signals that wait together, the one with the lower number is delivered first. */
+Test(hangs, a_second_signal_ends_a_peer_whose_apply_hangs) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, GODWIT_FAULTY_JOB " --workers 1 --hang-apply 5");
+    lab_wait_step(l, peer, 5);
+    lab_signal(peer, SIGSTOP);
+    lab_signal(peer, SIGTERM);
+    lab_signal(peer, SIGINT);
+    lab_signal(peer, SIGCONT);
+    cr_expect_eq(lab_end(l, peer), 128 + SIGTERM);
     lab_close(l);
 }
 

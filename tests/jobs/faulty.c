@@ -16,6 +16,7 @@ static const gw_tensor tensors[] = {
 static const gw_option options[] = {
     {"hang-step", "N", "-1", "The first shard that this peer computes from step N on hangs; -1: none", true},
     {"hang-shard", "K", "-1", "Shard K of step 3 hangs wherever it is computed; -1: none", true},
+    {"hang-apply", "N", "-1", "Applying step N never ends; -1: none does", true},
     {"fail-shard", "K", "-1", "Shard K of step 3 fails wherever it is computed; -1: none", true},
     {"payload", NULL, NULL, "A shard's weight is its payload", false},
     {"lose-payloads", "N", "0", "After the probe this peer fails to write a payload N times", true},
@@ -23,7 +24,7 @@ static const gw_option options[] = {
 };
 
 typedef struct faulty_job {
-    int64_t hang_step, hang_shard, fail_shard;
+    int64_t hang_step, hang_shard, hang_apply, fail_shard;
     bool payload;
     int64_t lose;
     atomic_bool probed; /* the first payload is the one of the probe at the start */
@@ -36,6 +37,7 @@ static bool faulty_open(const gw_params *params, void **job, gw_err *err) {
     *job = faulty;
     if (gw_param_integer(params, "hang-step", -1, INT64_MAX, false, &faulty->hang_step, err) &&
         gw_param_integer(params, "hang-shard", -1, SHARDS - 1, false, &faulty->hang_shard, err) &&
+        gw_param_integer(params, "hang-apply", -1, INT64_MAX, false, &faulty->hang_apply, err) &&
         gw_param_integer(params, "fail-shard", -1, SHARDS - 1, false, &faulty->fail_shard, err) &&
         gw_param_integer(params, "lose-payloads", 0, INT64_MAX, false, &faulty->lose, err)) {
         faulty->payload = gw_param_text(params, "payload") != NULL;
@@ -92,7 +94,9 @@ static bool faulty_contribute(void *job, void *lane, uint64_t step, uint32_t sha
 
 static bool faulty_apply(void *job, uint64_t step, const gw_range *range, const gw_sums *sums,
                          const gw_scalars *scalars, const gw_state *state, gw_err *err) {
-    (void)job, (void)step, (void)range, (void)scalars, (void)err;
+    (void)range, (void)scalars, (void)err;
+    const faulty_job *faulty = job;
+    while (faulty->hang_apply >= 0 && step == (uint64_t)faulty->hang_apply) pause();
     *(int64_t *)state->data[COUNT] += sums->data[SUM][0];
     return true;
 }

@@ -4,14 +4,8 @@
 #include "core/log.h"
 #include "tools/godwit/node_inside.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #define WATCH_NS      UINT64_C(1000000000)
@@ -91,21 +85,7 @@ void gw_node_deliver(void *context, gw_mail *mail) {
     if (mail->event.kind == GW_EV_REDUCED) gw_node_thaw(node);
 }
 
-/* ---- signals, watchdog, control socket ---- */
-
-static void got_signal(void *context, uint32_t events) {
-    (void)events;
-    gw_node *node = context;
-    struct signalfd_siginfo info;
-    if (read(node->signal_fd, &info, sizeof info) != (ssize_t)sizeof info) return;
-    if (node->asked_to_leave) {
-        gw_claims_clear(node->claims);
-        _exit(128 + (int)info.ssi_signo);
-    }
-    node->asked_to_leave = true;
-    gw_log(GW_INFO, "node", "%s: leaving (once more ends it at once)", strsignal((int)info.ssi_signo));
-    gw_node_feed(node, &(gw_event){.kind = GW_EV_LEAVE});
-}
+/* ---- watchdog, control socket ---- */
 
 static void take_request(void *context, gw_request request) {
     gw_event_kind kind = request == GW_REQUEST_STOP ? GW_EV_STOP : GW_EV_FORCE_VIEW;
@@ -133,50 +113,12 @@ static void look_at_work(void *context) {
     GW_CHECK(gw_timer_set(node->loop, &node->watchdog, now + WATCH_NS, look_at_work, node, &err));
 }
 
-/* Until the loop runs nobody depends on this peer yet, and opening may take long (the probe is a whole
- * shard): a signal ends the process as it is. */
-static void *end_at_once(void *context) {
-    const gw_node *node = context;
-    struct pollfd either[2] = {{.fd = node->signal_fd, .events = POLLIN},
-                               {.fd = node->opened_fd, .events = POLLIN}};
-    struct signalfd_siginfo info;
-    while (poll(either, 2, -1) < 0 && errno == EINTR) continue;
-    if (either[0].revents != 0 && read(node->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
-        _exit(128 + (int)info.ssi_signo);
-    return NULL;
-}
-
-/* From here on signals are the loop's: one that comes now is still in the descriptor. */
-static void end_waiting(gw_node *node) {
-    uint64_t one = 1;
-    GW_CHECK(write(node->opened_fd, &one, sizeof one) == (ssize_t)sizeof one);
-    pthread_join(node->impatient, NULL);
-    close(node->opened_fd);
-}
-
-static bool watch_signals(gw_node *node, sigset_t *before, gw_err *err) {
-    sigset_t ours;
-    sigemptyset(&ours);
-    sigaddset(&ours, SIGTERM);
-    sigaddset(&ours, SIGINT);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error like a full disk */
-    pthread_sigmask(SIG_BLOCK, &ours, before);
-    node->signal_fd = signalfd(-1, &ours, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (node->signal_fd < 0) return gw_fail_errno(err, errno, "signalfd");
-    node->opened_fd = eventfd(0, EFD_CLOEXEC);
-    if (node->opened_fd < 0) return gw_fail_errno(err, errno, "eventfd");
-    int failure = pthread_create(&node->impatient, NULL, end_at_once, node);
-    return failure == 0 || gw_fail_errno(err, failure, "signal thread");
-}
-
 /* ---- the run ---- */
 
 static bool serve(gw_node *node, gw_err *err) {
     node->control = gw_control_open(node->options->dir, node->console->board, take_request, node, err);
     if (!node->control) return false;
-    if (!gw_watch_add(node->loop, &node->signals, node->signal_fd, EPOLLIN, got_signal, node, err))
-        return false;
+    gw_signals_polite(node);
     node->dog = (gw_watchdog){.patience_ns = node->options->hang_timeout_ns, .interval_ns = WATCH_NS};
     gw_node_feed(node, &(gw_event){.kind = GW_EV_START});
     look_at_work(node);
@@ -201,27 +143,19 @@ static int fail(gw_console *console, const gw_err *err) {
 int gw_node_run(const gw_run_options *options, gw_console *console) {
     gw_node *node = calloc(1, sizeof *node);
     GW_CHECK(node != NULL);
-    *node = (gw_node){
-        .options = options, .console = console, .lock.fd = -1, .signal_fd = -1, .tcp_fd = -1, .udp_fd = -1};
+    *node = (gw_node){.options = options, .console = console, .lock.fd = -1, .tcp_fd = -1, .udp_fd = -1};
     gw_err err = {0};
-    sigset_t before;
-    bool good = watch_signals(node, &before, &err);
-    if (good) {
-        good = gw_node_open(node, &err);
-        end_waiting(node);
-        good = good && serve(node, &err);
-    }
+    bool good = gw_signals_open(node, &err) && gw_node_open(node, &err) && serve(node, &err);
     int code = good ? exit_code_of(node) : 0;
     if (good) gw_node_publish_end(node);
-    /* Nobody reads signals any more: a second one ends the process at once all the same. */
-    if (node->asked_to_leave) pthread_sigmask(SIG_SETMASK, &before, NULL);
+    gw_signals_closing(node, good ? code : 1);
     if (!gw_node_close(node)) {
         /* A worker's thread cannot be ended from outside; the process can. */
-        gw_log(GW_WARN, "node", "a shard is still running; ending without it");
+        gw_log(GW_WARN, "node", "the job's code is still running; ending without it");
         gw_display_flush(console->display, FLUSH_NS);
         _exit(good ? code : 1);
     }
+    gw_signals_close(node);
     free(node);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return good ? code : fail(console, &err);
 }

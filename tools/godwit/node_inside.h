@@ -31,6 +31,7 @@
 #include "tools/godwit/watchdog.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 /* One reduction: shared by the loop (which may end it), the compute helper and the data threads. */
@@ -60,6 +61,17 @@ typedef struct gw_work {
     uint64_t computed, saved;    /* as seen last */
     uint64_t moved_ns;
 } gw_work;
+
+/* Who obeys signals, and how (node_signals.c). */
+typedef struct gw_signals {
+    pthread_t thread;
+    bool open;
+    sigset_t before;      /* the caller's mask */
+    pthread_mutex_t lock; /* of the rest */
+    bool polite;          /* the next signal asks this peer to leave; otherwise it ends the process */
+    int code;             /* of the process, when closing takes too long */
+    gw_claims *claims;    /* what runs when a signal ends the process is nobody's fault */
+} gw_signals;
 
 /* What people see (node_publish.c). */
 typedef struct gw_shown {
@@ -116,10 +128,8 @@ typedef struct gw_node {
     gw_helper *compute, *disk;
     gw_control *control;
     gw_http *http;
-    pthread_t impatient; /* takes signals until the loop does */
-    int opened_fd;       /* tells it so */
-    int signal_fd, tcp_fd, udp_fd;
-    gw_watch signals;
+    int tcp_fd, udp_fd;
+    gw_signals signals;
 
     /* The brain. */
     gw_peer *peer;
@@ -138,7 +148,7 @@ typedef struct gw_node {
 
     /* The end. */
     atomic_bool ending; /* helpers: give up what waits for others */
-    bool finished, asked_to_leave;
+    bool finished;
     gw_finish finish;
     gw_hash final_root;
     char *final_text;
@@ -174,6 +184,14 @@ void gw_node_act(gw_node *node, const gw_action *action);
 /* The reduction's end is about to be told to the brain; it has been told: a FREEZE may wait for that. */
 void gw_node_reduced(gw_node *node);
 void gw_node_thaw(gw_node *node);
+
+/* node_signals.c. From here on signals end the process; from `polite` on the first one is obeyed as a wish to
+ * leave; from `closing` on they end it again, and so does closing for too long, with this exit code. */
+bool gw_signals_open(gw_node *node, gw_err *err);
+void gw_signals_polite(gw_node *node);
+void gw_signals_closing(gw_node *node, int code);
+void gw_signals_forget_claims(gw_node *node); /* before they are closed */
+void gw_signals_close(gw_node *node);
 
 /* node_progress.c: notes what begins and ends; looks, once a second, at what goes on. */
 void gw_node_work_given(gw_node *node, const gw_action *action);

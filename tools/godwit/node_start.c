@@ -9,7 +9,6 @@
 #include "tools/godwit/node_inside.h"
 
 #include <ifaddrs.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,14 +200,8 @@ static uint32_t own_addrs(const gw_node *node, gw_addr *addrs) {
     return count > 0 ? count : 1;
 }
 
-/* Waits a second, or until a signal has come. */
-static bool pause_for_signal(const gw_node *node) {
-    struct pollfd signals = {.fd = node->signal_fd, .events = POLLIN};
-    return poll(&signals, 1, 1000) > 0;
-}
-
 /* Seeds may come up later, and so may their names: one that cannot be resolved now is asked for again until
- * the time to join has passed, or somebody wants this peer to end. */
+ * the time to join has passed. */
 static void resolve_seeds(const gw_node *node, gw_peer_config *config) {
     uint64_t end = gw_now_ns() + node->options->join_timeout_ns;
     for (uint32_t i = 0; i < node->options->seed_count; i++) {
@@ -220,7 +213,8 @@ static void resolve_seeds(const gw_node *node, gw_peer_config *config) {
             count = 0;
             if (!said) gw_log(GW_WARN, "node", "--join %s: %s", node->options->seeds[i], err.text);
             said = true;
-            if (err.code != GW_E_NOTFOUND || gw_now_ns() >= end || pause_for_signal(node)) break;
+            if (err.code != GW_E_NOTFOUND || gw_now_ns() >= end) break;
+            sleep(1);
         }
         for (size_t k = 0; k < count && config->seed_count < GW_MAX_SEEDS; k++)
             config->seeds[config->seed_count++] = found[k];
@@ -377,8 +371,6 @@ bool gw_node_close(gw_node *node) {
     gw_timer_cancel(&node->watchdog);
     gw_timer_cancel(&node->flush);
     gw_timer_cancel(&node->shown.timer);
-    gw_watch_remove(&node->signals);
-    if (node->signal_fd >= 0) close(node->signal_fd);
     atomic_store(&node->ending, true);
     if (node->wires) gw_wires_wake(node->wires);
     if (node->wires && atomic_load(&node->reduction.underway)) gw_node_reduce_stop(node);
@@ -397,6 +389,7 @@ bool gw_node_close(gw_node *node) {
     gw_store_close(node->store);
     gw_workers_close(node->workers);
     gw_payloads_close(node->payloads);
+    gw_signals_forget_claims(node);
     gw_claims_close(node->claims);
     if (node->device) node->device->ops->close(node->device);
     if (node->job_open) node->options->job->close(node->job);

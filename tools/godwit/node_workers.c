@@ -98,13 +98,13 @@ static bool is_loading(const gw_workers *pool) {
     return false;
 }
 
-/* Waits until no shard runs, nor, if `loads` count too, waits for its payload. */
-static bool wait_idle(gw_workers *pool, bool loads, uint64_t patience_ns) {
+/* Waits until no shard runs, nor, if `all` counts, waits for its payload, and no unit is worked at. */
+static bool wait_idle(gw_workers *pool, bool all, uint64_t patience_ns) {
     uint64_t now = gw_now_ns();
     uint64_t end = patience_ns > UINT64_MAX / 4 ? UINT64_MAX / 4 : now + patience_ns;
     struct timespec until = {.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u)};
     bool idle;
-    while (!(idle = pool->running == 0 && !(loads && is_loading(pool))))
+    while (!(idle = pool->running == 0 && !(all && (is_loading(pool) || pool->task.busy > 0))))
         if (pthread_cond_timedwait(&pool->quiet, &pool->lock, &until) != 0) break;
     return idle;
 }
@@ -113,6 +113,9 @@ bool gw_workers_end(gw_workers *pool, uint64_t patience_ns) {
     if (!pool) return true;
     pthread_mutex_lock(&pool->lock);
     forget_deal(pool);
+    if (pool->task.active && !pool->task.failed)
+        pool->task.failed = !gw_fail(&pool->task.err, GW_E_ABORTED, "this peer is ending");
+    pthread_cond_broadcast(&pool->quiet);
     bool idle = wait_idle(pool, true, patience_ns);
     pthread_mutex_unlock(&pool->lock);
     return idle;

@@ -42,9 +42,9 @@ typedef struct gw_workers_events {
  * until the pool is closed. */
 gw_workers *gw_workers_open(gw_device *device, uint32_t count, gw_payloads *payloads,
                             const gw_workers_events *events, gw_err *err);
-/* Claims nothing more and waits at most `patience_ns` for running shards, and those whose payload is being
- * brought. False when one did not end: then
- * the pool cannot be closed, and the process must end without touching the device. NULL is allowed. */
+/* Claims nothing more, begins no unit more, and waits at most `patience_ns` for shards and units that run and
+ * shards whose payload is being brought. False when one did not end: then the pool cannot be closed, and the
+ * process must end without touching the device. NULL is allowed. */
 bool gw_workers_end(gw_workers *workers, uint64_t patience_ns);
 /* Ends the threads, after the shards that run, and frees the pool. NULL is allowed. */
 void gw_workers_close(gw_workers *workers);

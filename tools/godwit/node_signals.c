@@ -1,0 +1,97 @@
+/* SIGTERM and SIGINT, on a thread of their own, so that they are obeyed whatever the loop, a worker or a disk
+ * does. Until the loop runs nobody depends on this peer: a signal ends the process as it is. Then the first
+ * one asks it to leave, and the next one ends it at once. So does one while it closes, and CLOSE_S: what then
+ * still runs cannot be ended from outside; the process can. */
+#include "core/check.h"
+#include "core/log.h"
+#include "tools/godwit/node_inside.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FLUSH_NS UINT64_C(1000000000)
+
+enum { CLOSE_S = 30 };
+
+static void our_signals(sigset_t *ours) {
+    sigemptyset(ours);
+    sigaddset(ours, SIGTERM);
+    sigaddset(ours, SIGINT);
+    sigaddset(ours, SIGALRM);
+}
+
+/* With the lock held. */
+static void obey(gw_node *node, int number) {
+    gw_signals *s = &node->signals;
+    if (number == SIGALRM) {
+        gw_log(GW_WARN, "node", "closing takes more than %d s: ending as it is", CLOSE_S);
+        gw_display_flush(node->console->display, FLUSH_NS);
+        _exit(s->code);
+    }
+    if (!s->polite) {
+        gw_claims_clear(s->claims);
+        _exit(128 + number);
+    }
+    s->polite = false;
+    gw_log(GW_INFO, "node", "%s: leaving (once more ends it at once)", strsignal(number));
+    gw_mailbox_post(node->mail, gw_mail_new(GW_EV_LEAVE, 0));
+}
+
+static void *signals_main(void *context) {
+    gw_node *node = context;
+    sigset_t ours;
+    our_signals(&ours);
+    int number, before;
+    while (sigwait(&ours, &number) == 0) {
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); /* not with the lock */
+        pthread_mutex_lock(&node->signals.lock);
+        obey(node, number);
+        pthread_mutex_unlock(&node->signals.lock);
+        pthread_setcancelstate(before, NULL);
+    }
+    return NULL;
+}
+
+bool gw_signals_open(gw_node *node, gw_err *err) {
+    sigset_t ours;
+    our_signals(&ours);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error like a full disk */
+    pthread_sigmask(SIG_BLOCK, &ours, &node->signals.before);
+    pthread_mutex_init(&node->signals.lock, NULL);
+    int failure = pthread_create(&node->signals.thread, NULL, signals_main, node);
+    node->signals.open = failure == 0;
+    return failure == 0 || gw_fail_errno(err, failure, "signal thread");
+}
+
+void gw_signals_polite(gw_node *node) {
+    pthread_mutex_lock(&node->signals.lock);
+    node->signals.polite = true;
+    node->signals.claims = node->claims;
+    pthread_mutex_unlock(&node->signals.lock);
+}
+
+void gw_signals_closing(gw_node *node, int code) {
+    pthread_mutex_lock(&node->signals.lock);
+    node->signals.polite = false;
+    node->signals.code = code;
+    pthread_mutex_unlock(&node->signals.lock);
+    alarm(CLOSE_S);
+}
+
+void gw_signals_forget_claims(gw_node *node) {
+    pthread_mutex_lock(&node->signals.lock);
+    node->signals.claims = NULL;
+    pthread_mutex_unlock(&node->signals.lock);
+}
+
+void gw_signals_close(gw_node *node) {
+    alarm(0);
+    if (node->signals.open) {
+        pthread_cancel(node->signals.thread);
+        pthread_join(node->signals.thread, NULL);
+    }
+    pthread_mutex_destroy(&node->signals.lock);
+    pthread_sigmask(SIG_SETMASK, &node->signals.before, NULL);
+}
