@@ -141,21 +141,20 @@ static bool next_request(end *e, gw_lane_message *message) {
     return true;
 }
 
+static cargo pick_next(end *e, gw_lane_message *message) {
+    if (next_telling(e, message)) return TELLING;
+    if (e->asked_last && next_reply(e, message)) return REPLY;
+    if (next_request(e, message)) return REQUEST;
+    return next_reply(e, message) ? REPLY : NOTHING;
+}
+
 static bool on_next(void *context, gw_lane_peer *peer, gw_lane_message *message) {
     (void)context;
     end *e = peer->state;
     if (e == NULL) return false;
     GW_CHECK(e->sending == NOTHING);
-    if (next_telling(e, message))
-        e->sending = TELLING;
-    else if (e->asked_last && next_reply(e, message))
-        e->sending = REPLY;
-    else if (next_request(e, message))
-        e->sending = REQUEST;
-    else if (next_reply(e, message))
-        e->sending = REPLY;
-    else
-        return false;
+    e->sending = pick_next(e, message);
+    if (e->sending == NOTHING) return false;
     e->asked_last = e->sending == REQUEST;
     message->bytes = (uint32_t)e->payload.iov_len;
     message->part_count = 1;

@@ -314,12 +314,14 @@ def micro(binary, quick):
         "exact sums": "accumulate",
         "6. AEAD": "aead",
         "6. all-reduce": "allreduce",
+        "6. all-reduce in shared memory": "allreduce --transport shm",
         "6. steal": "steal",
+        "6. steal in shared memory": "steal --transport shm",
         "7. a checkpoint's parts": "checkpoint",
     }
     for title, what in parts.items():
         table(title)
-        subprocess.run([binary, "bench", what], check=False)
+        subprocess.run([binary, "bench", *what.split()], check=False)
 
 
 # ---- 7 and 8: checkpoints, memory ----
