@@ -71,8 +71,7 @@ uint32_t *gw_holders_order(const gw_holders *holders, uint32_t shards, const gw_
     GW_CHECK(list == NULL || list->size == shards);
     GW_CHECK(cuts[count] == (list == NULL ? shards : gw_set_count(list)));
     uint32_t *order = malloc(((size_t)cuts[count] + 1) * sizeof *order);
-    uint32_t *over =
-        malloc(((size_t)cuts[count] + 1) * sizeof *over); /* do not fit into their holder's share */
+    uint32_t *over = calloc((size_t)cuts[count] + 1, sizeof *over); /* do not fit into their holder's share */
     GW_CHECK(order != NULL && over != NULL);
     uint32_t next[GW_MAX_MEMBERS], beyond = 0, placed = 0;
     memcpy(next, cuts, count * sizeof *next);

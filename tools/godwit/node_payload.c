@@ -229,14 +229,13 @@ static gw_payload_end look(gw_payloads *p, uint32_t shard, const void **block, g
         at->users++;
         pthread_cond_wait(&p->changed, &p->lock);
         at->users--;
-    } else if (held->state == GW_BLOCK_LOADING)
-        pthread_cond_wait(&p->changed, &p->lock);
-    else if (held->slot != NOBODY)
+    } else if (held->slot != NOBODY && held->state == GW_BLOCK_EMPTY) {
         end = fill_slot(p, shard, false, err);
-    else if ((at = claim_staged(p, true)) != NULL)
+    } else if (held->slot == NOBODY && (at = claim_staged(p, true)) != NULL) {
         end = fill_staged(p, at, shard, err);
-    else
+    } else {
         pthread_cond_wait(&p->changed, &p->lock);
+    }
     return end == GW_PAYLOAD_HERE ? (gw_payload_end)0 : end;
 }
 
