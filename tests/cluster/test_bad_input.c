@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SYNTHETIC "synthetic --steps 40 --shards 12 --shard-ms 2 --state-bytes 64k --workers 1"
+#define SYNTHETIC "synthetic --steps 40 --shards 12 --shard-ms 2 --state-bytes 256k --workers 1"
 
 static bool has_text(const json_t *event, const void *part) {
     const char *text = lab_text(event, "text");
