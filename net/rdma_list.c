@@ -62,7 +62,7 @@ static void add_port(gw_rdma_info *info, struct ibv_context *verbs, uint8_t numb
 static void describe(gw_rdma_info *info, struct ibv_device *device) {
     snprintf(info->name, sizeof info->name, "%s", ibv_get_device_name(device));
     struct ibv_context *verbs = ibv_open_device(device);
-    struct ibv_device_attr attr;
+    struct ibv_device_attr attr = {0};
     int failed = verbs == NULL ? errno : ibv_query_device(verbs, &attr);
     if (failed != 0) {
         gw_fail_errno(&info->trouble, failed,
