@@ -6,6 +6,7 @@
 
 int gw_bench_allreduce(int argc, char **argv);  /* int64 all-reduce between processes over TCP */
 int gw_bench_steal(int argc, char **argv);      /* a steal's round trip over TCP */
+int gw_bench_write(int argc, char **argv);      /* large messages one way, by any path */
 int gw_bench_aead(int argc, char **argv);       /* encryption, one core */
 int gw_bench_accumulate(int argc, char **argv); /* rounding and adding exactly */
 int gw_bench_digits(int argc, char **argv);     /* CPU time of training against that of its GEMMs alone */

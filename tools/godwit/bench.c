@@ -15,8 +15,9 @@ static const struct {
     const char *about;
 } benches[] = {
     {"allreduce", (char[]){"godwit bench allreduce"}, gw_bench_allreduce,
-     "all-reduce between processes over TCP"},
-    {"steal", (char[]){"godwit bench steal"}, gw_bench_steal, "a steal's round trip over TCP"},
+     "all-reduce between processes, by any path"},
+    {"steal", (char[]){"godwit bench steal"}, gw_bench_steal, "a steal's round trip, by any path"},
+    {"write", (char[]){"godwit bench write"}, gw_bench_write, "large messages one way, by any path"},
     {"aead", (char[]){"godwit bench aead"}, gw_bench_aead, "encryption, one core"},
     {"accumulate", (char[]){"godwit bench accumulate"}, gw_bench_accumulate, "rounding and adding exactly"},
     {"checkpoint", (char[]){"godwit bench checkpoint"}, gw_bench_checkpoint,
