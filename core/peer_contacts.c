@@ -241,66 +241,17 @@ void gw_contacts_link(gw_peer *p, const gw_event *event) {
 /* ---- hello
  * ----------------------------------------------------------------------------------------------------- */
 
-/* The first line that differs between two identities: name, and both values ("absent" where there is none).
- */
-static void first_difference(const char *theirs, const char *ours, char *text, size_t size) {
-    while (*theirs != '\0' && *theirs == *ours) {
-        size_t line = strcspn(theirs, "\n");
-        if (strncmp(theirs, ours, line + 1) != 0) break;
-        theirs += line + 1;
-        ours += line + 1;
-    }
-    int their_line = (int)strcspn(theirs, "\n"), our_line = (int)strcspn(ours, "\n");
-    snprintf(text, size, "theirs: %.*s, here: %.*s", their_line == 0 ? 6 : their_line,
-             their_line == 0 ? "absent" : theirs, our_line == 0 ? 6 : our_line,
-             our_line == 0 ? "absent" : ours);
-}
-
 static void greet(gw_peer *p, gw_contact *from) {
     from->greeted = true;
     from->differs = false;
     gw_views_link_up(p, from);
 }
 
-/* Whether this peer asked to join `contact`: with addresses from an earlier life it may have come across a
- * stranger. */
-static bool asked_to_join(const gw_peer *p, const gw_contact *contact) {
-    const gw_gossip_member *member = NULL;
-    for (uint32_t i = 0; i < gw_gossip_count(p->gossip) && member == NULL; i++)
-        if (gw_peer_id_equal(&gw_gossip_at(p->gossip, i)->id, &contact->id))
-            member = gw_gossip_at(p->gossip, i);
-    for (uint32_t i = 0; member != NULL && i < member->addr_count; i++)
-        for (uint32_t k = 0; k < p->config.seed_count; k++)
-            if (gw_addr_equal(&member->addr[i], &p->config.seeds[k])) return true;
-    return p->config.known_count == 0;
-}
-
 void gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message) {
-    char id[GW_SHORT_TEXT], text[400];
-    gw_peer_id_short(&from->id, id);
-    bool same = strcmp(message->text, p->identity) == 0;
-    if (same && message->value == p->config.probe) {
+    if (strcmp(message->text, p->identity) == 0 && message->value == p->config.probe)
         greet(p, from);
-        return;
-    }
-    from->differs = true;
-    from->greeted = false;
-    if (same)
-        snprintf(text, sizeof text,
-                 "the probe shard has other bits there (%016llx) than here (%016llx): different hardware or "
-                 "libraries",
-                 (unsigned long long)message->value, (unsigned long long)p->config.probe);
     else
-        first_difference(message->text, p->identity, text, sizeof text);
-    /* Whoever came later is turned away: the one without a view; of two without, the higher id. */
-    bool ours_runs = p->view.epoch > 0, theirs_runs = message->flag;
-    bool turned_away = ours_runs != theirs_runs
-                           ? theirs_runs
-                           : !ours_runs && gw_peer_id_compare(&p->config.id, &from->id) > 0;
-    if (turned_away && asked_to_join(p, from))
-        gw_peer_finish(p, GW_FINISH_DENIED, NULL, "peer %s runs another job (%s)", id, text);
-    else
-        gw_peer_say(p, GW_WARN, "peer %s runs another job (%s): not admitted", id, text);
+        gw_strangers_met(p, from, message);
 }
 
 /* ---- questions

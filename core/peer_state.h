@@ -2,6 +2,7 @@
  *
  *   peer.c          assembly: create, dispatch, timers, status
  *   peer_contacts.c gossip's members: links, hello, what is gossiped of this peer
+ *   peer_strangers.c peers that run another job
  *   peer_views.c    when a new view is needed, proposing, installing
  *   peer_votes.c    voting, which freezes
  *   peer_waiting.c  without a view: founding, joining; healing of two views
@@ -45,7 +46,9 @@ typedef struct gw_contact {
     gw_peer_id id;
     gw_incarnation incarnation;           /* as gossip has it */
     bool alive, linked, greeted, differs; /* greeted: its identity equals ours; differs: it does not */
-    bool wanted;                          /* a link has been asked for */
+    uint64_t kind;        /* of its hello, when it differs: equal for those who would run the same */
+    char difference[200]; /* for people */
+    bool wanted;          /* a link has been asked for */
     gw_incarnation linked_life;
     uint64_t alive_since_ns, unlinked_since_ns, blocked_until_ns;
     bool ended;             /* not alive, and not just silent: it left, or its address refuses connections */
@@ -236,6 +239,7 @@ struct gw_peer {
     uint64_t persist_since_ns, persist_again_ns; /* the record is not durable since; 0 = it is */
 
     /* waiting */
+    uint64_t stranger_ns; /* when the last one who runs another job said hello; 0 = nobody has */
     uint64_t join_at_ns, phase_logged_ns, found_since_ns;
     uint64_t heal_since_ns, heal_block_ns, offer_at_ns, offer_until_ns;
     bool healing;
@@ -300,6 +304,11 @@ bool gw_contacts_linked_lately(const gw_peer *p, const gw_contact *contact);
 /* The control link stands, but reductions with this member go on failing: one of the two must go. */
 bool gw_contacts_path_broken(const gw_peer *p, const gw_contact *contact);
 bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact);
+
+/* ---- peer_strangers.c ---- */
+void gw_strangers_met(gw_peer *p, gw_contact *from,
+                      const gw_message *hello); /* it differs from this peer's */
+void gw_strangers_consider(gw_peer *p);         /* without a view: is this peer turned away? */
 
 /* ---- peer_views.c ---- */
 void gw_views_need_change(gw_peer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));

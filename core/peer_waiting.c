@@ -355,8 +355,8 @@ void gw_waiting_consider(gw_peer *p) {
     }
     if (gw_end_of_others(p)) return;
     gw_end_consider(p);
-    if (p->phase == GW_AT_OVER) return;
-    consider_founding(p);
+    if (p->phase != GW_AT_OVER) gw_strangers_consider(p);
+    if (p->phase != GW_AT_OVER) consider_founding(p);
 }
 
 uint64_t gw_waiting_deadline(const gw_peer *p) {

@@ -160,6 +160,53 @@ Test(peer, another_job_is_turned_away_naming_both_values) {
     flock_close(&f);
 }
 
+/* Before there is a flock: whoever is alone with its parameters goes, and is told both values. */
+Test(peer, the_odd_one_of_three_is_turned_away) {
+    for (uint32_t odd = 0; odd < 3; odd++) {
+        flock f;
+        flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+        f.peers[odd].config.identity = "job=test\nlr=0.2\n";
+        flock_start_all(&f);
+        cr_assert(!flock_run(&f, NULL, 2000));
+        for (uint32_t i = 0; i < 3; i++) cr_assert_eq(f.peers[i].finished, i == odd, "peer %u of %u", i, odd);
+        cr_assert_eq(f.peers[odd].finish, GW_FINISH_DENIED);
+        cr_assert(strstr(f.peers[odd].finish_text, "theirs: lr=0.1, here: lr=0.2") != NULL, "%s",
+                  f.peers[odd].finish_text);
+        flock_kill(&f, odd);
+        f.peers[odd].config.identity = "job=test\nlr=0.1\n";
+        flock_start(&f, odd);
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        flock_expect_done(&f, 3);
+        flock_close(&f);
+    }
+}
+
+/* Whoever comes first may be the odd one: the others are waited for. */
+Test(peer, nobody_is_turned_away_before_all_are_here) {
+    flock f;
+    flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+    f.peers[0].config.identity = "job=test\nlr=0.2\n";
+    flock_start(&f, 0);
+    flock_start(&f, 1);
+    cr_assert(!flock_run(&f, NULL, 2000));
+    cr_assert(!f.peers[0].finished && !f.peers[1].finished);
+    flock_start(&f, 2);
+    cr_assert(!flock_run(&f, NULL, 2000));
+    for (uint32_t i = 0; i < 3; i++) cr_assert_eq(f.peers[i].finished, i == 0, "peer %u", i);
+    flock_close(&f);
+}
+
+Test(peer, of_two_that_differ_one_is_turned_away) {
+    flock f;
+    flock_open(&f, 2, 2, 20, GW_QUORUM_ANY);
+    f.peers[1].config.identity = "job=test\nlr=0.2\n";
+    flock_start_all(&f);
+    cr_assert(!flock_run(&f, NULL, 2000));
+    cr_assert(!f.peers[0].finished);
+    cr_assert_eq(f.peers[1].finish, GW_FINISH_DENIED);
+    flock_close(&f);
+}
+
 Test(peer, a_sum_without_one_shard_is_not_applied_but_repaired) {
     flock f;
     flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);

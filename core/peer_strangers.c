@@ -1,0 +1,133 @@
+/* Peers that run another job, or the same one otherwise: who is turned away, and what it is told. Where a
+ * flock runs, whoever comes is. Before that it is those who are fewer, once as many are here as are waited
+ * for
+ * (--peers) and nobody has come for a while: of three peers, one of them with a wrong parameter, that one
+ * goes, whatever its id and whoever was first; of as many, those without the lowest id. */
+#include "core/peer_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SETTLE_MS = 1500 };
+
+/* The first line that differs between two identities: name, and both values ("absent" where there is none).
+ */
+static void first_difference(const char *theirs, const char *ours, char *text, size_t size) {
+    while (*theirs != '\0' && *theirs == *ours) {
+        size_t line = strcspn(theirs, "\n");
+        if (strncmp(theirs, ours, line + 1) != 0) break;
+        theirs += line + 1;
+        ours += line + 1;
+    }
+    int their_line = (int)strcspn(theirs, "\n"), our_line = (int)strcspn(ours, "\n");
+    snprintf(text, size, "theirs: %.*s, here: %.*s", their_line == 0 ? 6 : their_line,
+             their_line == 0 ? "absent" : theirs, our_line == 0 ? 6 : our_line,
+             our_line == 0 ? "absent" : ours);
+}
+
+/* Whether this peer asked to join `contact`: with addresses from an earlier life it may have come across a
+ * stranger. */
+static bool asked_to_join(const gw_peer *p, const gw_contact *contact) {
+    const gw_gossip_member *member = NULL;
+    for (uint32_t i = 0; i < gw_gossip_count(p->gossip) && member == NULL; i++)
+        if (gw_peer_id_equal(&gw_gossip_at(p->gossip, i)->id, &contact->id))
+            member = gw_gossip_at(p->gossip, i);
+    for (uint32_t i = 0; member != NULL && i < member->addr_count; i++)
+        for (uint32_t k = 0; k < p->config.seed_count; k++)
+            if (gw_addr_equal(&member->addr[i], &p->config.seeds[k])) return true;
+    return p->config.known_count == 0;
+}
+
+static uint64_t kind_of(const gw_message *hello) {
+    gw_hash hash;
+    uint64_t kind;
+    gw_blake2b(hello->text, strlen(hello->text), hash.bytes, sizeof hash.bytes);
+    memcpy(&kind, hash.bytes, sizeof kind);
+    return kind ^ gw_mix64(hello->value);
+}
+
+void gw_strangers_met(gw_peer *p, gw_contact *from, const gw_message *message) {
+    char id[GW_SHORT_TEXT];
+    gw_peer_id_short(&from->id, id);
+    from->differs = true;
+    from->greeted = false;
+    from->kind = kind_of(message);
+    if (strcmp(message->text, p->identity) == 0)
+        snprintf(from->difference, sizeof from->difference,
+                 "the probe shard has other bits there (%016" PRIx64 ") than here (%016" PRIx64
+                 "): different hardware or libraries",
+                 message->value, p->config.probe);
+    else
+        first_difference(message->text, p->identity, from->difference, sizeof from->difference);
+    bool ours_runs = p->view.epoch > 0, theirs_runs = message->flag;
+    p->stranger_ns = p->now;
+    if (theirs_runs && !ours_runs && asked_to_join(p, from))
+        gw_peer_finish(p, GW_FINISH_DENIED, NULL, "peer %s runs another job (%s)", id, from->difference);
+    else
+        gw_peer_say(p, GW_WARN, "peer %s runs another job (%s)%s", id, from->difference,
+                    ours_runs || theirs_runs ? ": not admitted" : "");
+}
+
+typedef struct camp { /* who would run the same */
+    uint32_t count;
+    const gw_peer_id *lowest;
+} camp;
+
+static void enlist(camp *c, const gw_peer_id *id) {
+    c->count++;
+    if (c->lowest == NULL || gw_peer_id_compare(id, c->lowest) < 0) c->lowest = id;
+}
+
+static bool outweighs(const camp *a, const camp *b) {
+    if (a->count != b->count) return a->count > b->count;
+    return a->count > 0 && gw_peer_id_compare(a->lowest, b->lowest) < 0;
+}
+
+static camp own_camp(const gw_peer *p) {
+    camp own = {0};
+    enlist(&own, &p->config.id);
+    for (uint32_t i = 0; i < p->contact_count; i++)
+        if (p->contacts[i].alive && p->contacts[i].greeted) enlist(&own, &p->contacts[i].id);
+    return own;
+}
+
+static camp camp_of(const gw_peer *p, uint64_t kind) {
+    camp theirs = {0};
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *c = &p->contacts[i];
+        if (c->alive && c->differs && c->kind == kind) enlist(&theirs, &c->id);
+    }
+    return theirs;
+}
+
+/* All are here that this peer waits for, and nobody has come for a while. */
+static bool is_settled(const gw_peer *p) {
+    uint64_t newest_ns = p->stranger_ns;
+    uint32_t here = 1;
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *c = &p->contacts[i];
+        if (c->alive && c->alive_since_ns > newest_ns) newest_ns = c->alive_since_ns;
+        here += c->alive && (c->greeted || c->differs);
+    }
+    return here >= p->config.peers && p->now >= newest_ns + gw_peer_ms(p, SETTLE_MS);
+}
+
+void gw_strangers_consider(gw_peer *p) {
+    if (p->stranger_ns == 0) return;
+    bool settled = is_settled(p);
+    camp own = own_camp(p);
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *c = &p->contacts[i];
+        if (!c->alive || !c->differs) continue;
+        camp theirs = camp_of(p, c->kind);
+        bool stays = c->has_view || (settled && outweighs(&theirs, &own));
+        if (!stays || !asked_to_join(p, c)) continue;
+        char id[GW_SHORT_TEXT];
+        gw_peer_finish(p, GW_FINISH_DENIED, NULL,
+                       "peer %s runs another job (%s), and so do %" PRIu32 " in all, %" PRIu32
+                       " run this one",
+                       gw_peer_id_short(&c->id, id), c->difference, theirs.count, own.count);
+        return;
+    }
+}
