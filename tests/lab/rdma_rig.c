@@ -4,10 +4,8 @@
 #include "rdma_rig.h"
 
 #include <sodium.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const gw_peer_id dialler = {{1}}, acceptor = {{2}};
 
@@ -118,17 +116,5 @@ gw_rdma_outcome rdma_rig_do(gw_rdma_queue *queue, gw_rdma_work *work) {
     gw_rdma_queue_post(queue, work);
     while (outcome == 0) gw_rdma_queue_poll(queue, &handlers);
     return outcome;
-}
-
-uint32_t rdma_rig_count(const char *kind) {
-    char command[64], line[512], mine[32];
-    uint32_t count = 0;
-    snprintf(command, sizeof command, "rdma resource show %s", kind);
-    snprintf(mine, sizeof mine, " pid %d ", (int)getpid());
-    FILE *pipe = popen(command, "r");
-    cr_assert(pipe);
-    while (fgets(line, sizeof line, pipe) != NULL) count += strstr(line, mine) != NULL;
-    cr_assert_eq(pclose(pipe), 0, "'%s' failed", command);
-    return count;
 }
 #endif

@@ -32,7 +32,4 @@ void rdma_rig_disconnect(rdma_rig *rig);
 /* Runs one piece of work on a queue to its end. */
 gw_rdma_outcome rdma_rig_do(gw_rdma_queue *queue, gw_rdma_work *work);
 
-/* What the kernel has of a kind ("qp", "cq", "mr", "cm_id") for this process. */
-uint32_t rdma_rig_count(const char *kind);
-
 #endif

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #ifdef GODWIT_RDMA
+#include "net/rdma_here.h"
 #include "net/rdma_loop.h"
 #include "rdma_rig.h"
 
@@ -36,13 +37,13 @@ Test(rdma_verbs, registrations_are_shared_while_held) {
     const gw_rdma_region *readable = take(&rig, memory, 4096, GW_RDMA_READABLE);
     cr_assert_neq(readable, all);
     cr_assert_eq(gw_rdma_memory_count(rig.memory), 2);
-    cr_assert_eq(rdma_rig_count("mr"), 2);
+    cr_assert_eq(rdma_count("mr"), 2);
     gw_rdma_memory_drop(rig.memory, all);
     cr_assert_eq(gw_rdma_memory_count(rig.memory), 2);
     gw_rdma_memory_drop(rig.memory, all);
     gw_rdma_memory_drop(rig.memory, readable);
     cr_assert_eq(gw_rdma_memory_count(rig.memory), 0);
-    cr_assert_eq(rdma_rig_count("mr"), 0);
+    cr_assert_eq(rdma_count("mr"), 0);
     free(memory);
     rdma_rig_close(&rig);
 }
@@ -305,17 +306,17 @@ Test(rdma_verbs, the_owner_and_thieves_share_a_domain) {
 Test(rdma_verbs, a_thousand_connections_leave_nothing) {
     rdma_rig rig;
     rdma_rig_open(&rig);
-    uint32_t queue_pairs = rdma_rig_count("qp"), completion_queues = rdma_rig_count("cq"),
-             ids = rdma_rig_count("cm_id"), regions = rdma_rig_count("mr");
+    uint32_t queue_pairs = rdma_count("qp"), completion_queues = rdma_count("cq"), ids = rdma_count("cm_id"),
+             regions = rdma_count("mr");
     for (int i = 0; i < 1000; i++) {
         rdma_rig_connect(&rig, &plain);
-        if (i == 0) cr_assert_eq(rdma_rig_count("qp"), queue_pairs + 2);
+        if (i == 0) cr_assert_eq(rdma_count("qp"), queue_pairs + 2);
         rdma_rig_disconnect(&rig);
     }
-    cr_assert_eq(rdma_rig_count("qp"), queue_pairs);
-    cr_assert_eq(rdma_rig_count("cq"), completion_queues);
-    cr_assert_eq(rdma_rig_count("mr"), regions);
-    cr_assert_eq(rdma_rig_count("cm_id"), ids);
+    cr_assert_eq(rdma_count("qp"), queue_pairs);
+    cr_assert_eq(rdma_count("cq"), completion_queues);
+    cr_assert_eq(rdma_count("mr"), regions);
+    cr_assert_eq(rdma_count("cm_id"), ids);
     rdma_rig_close(&rig);
 }
 

@@ -2,7 +2,12 @@
 #ifndef GODWIT_TESTS_NET_RDMA_HERE_H
 #define GODWIT_TESTS_NET_RDMA_HERE_H
 
+#include <stdint.h>
+
 /* Skips the test, visibly, where there is none that could be used. */
 void rdma_here(void);
+
+/* What the kernel has of a kind ("qp", "cq", "mr", "cm_id") for this process. */
+uint32_t rdma_count(const char *kind);
 
 #endif

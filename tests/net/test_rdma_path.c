@@ -45,3 +45,48 @@ Test(rdma_path, words) {
     cr_assert(c.status == GW_OP_MISMATCH && c.value == 42);
     rig_close(r);
 }
+
+/* Links made anew and fences that move: nothing of them stays with the device. */
+Test(rdma_path, links_and_fences_leave_nothing) {
+    static const char *const kinds[] = {"qp", "cq", "mr", "cm_id"};
+    enum { KINDS = sizeof kinds / sizeof kinds[0], LINKS = 40 };
+    uint32_t before[KINDS];
+    rig *r = open_rig(2);
+    share(r);
+    gw_op op = word_op(r, GW_OP_FETCH_ADD, 1, 0);
+    op.operand = 1;
+    for (uint32_t i = 0; i <= LINKS; i++) {
+        if (i > 0) rig_link(r, 1, 0);
+        rig_fence_all(r, i + 1);
+        op.fence = rig_fence(i + 1);
+        cr_assert_eq(rig_do(&r->peers[0], &op).value, i);
+        if (i > 0) continue;
+        for (int k = 0; k < KINDS; k++) before[k] = rdma_count(kinds[k]);
+    }
+    /* The queue pairs for words come and go on their own: between two moments they differ by these at most.
+     */
+    for (int k = 0; k < KINDS; k++) {
+        uint32_t after = rdma_count(kinds[k]);
+        cr_assert(after <= before[k] + 4, "%s: %u, was %u", kinds[k], after, before[k]);
+    }
+    rig_close(r);
+    for (int k = 0; k < KINDS; k++) cr_assert_eq(rdma_count(kinds[k]), 0, "%s", kinds[k]);
+}
+
+/* Operations reach the words without the owner's threads once the keys have been told. */
+Test(rdma_path, operations_go_directly) {
+    rig *r = open_rig(2);
+    share(r);
+    rig_fence_all(r, 1);
+    gw_op op = word_op(r, GW_OP_FETCH_ADD, 1, 0);
+    op.operand = 1;
+    uint64_t done = 0, served;
+    do { /* until the queue pair for them is dialled */
+        served = gw_transport_count(r->peers[1].transport).served;
+        cr_assert_eq(rig_do(&r->peers[0], &op).value, done++);
+    } while (gw_transport_count(r->peers[1].transport).served != served);
+    for (int i = 0; i < 100; i++) cr_assert_eq(rig_do(&r->peers[0], &op).value, done++);
+    cr_assert_eq(gw_transport_count(r->peers[1].transport).served, served);
+    cr_assert_eq(gw_transport_word_load(r->peers[1].transport, WORDS, 0), done);
+    rig_close(r);
+}
