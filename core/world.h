@@ -85,13 +85,13 @@ typedef enum gw_event_kind {
     GW_EV_PERSISTED,       /* token, outcome: the record is durable, or (GW_FAILED) it is not */
     GW_EV_PROGRESS, /* token, of a LOAD, SAVE or MANIFEST under way: some of it has been done since it began
                        or since the last of these; about once a second. One that is silent for long hangs */
-    GW_EV_SHARD_FAILED,    /* shard, text: a worker cannot compute a shard (I/O, memory, it hangs): this peer
-                              cannot go on */
-    GW_EV_SHARD_LOST,      /* shard, text: a worker has claimed a shard and will not begin it, as its payload
-                              cannot be      had; comes before the SEALED that leaves it out */
-    GW_EV_STOP,            /* the user wants the whole job to stop, checkpoint first */
-    GW_EV_LEAVE,           /* the user wants this peer to leave politely */
-    GW_EV_FORCE_VIEW, /* the operator's way out of a lost majority: form a view of whoever is reachable */
+    GW_EV_SHARD_FAILED, /* shard, text: a worker cannot compute a shard (I/O, memory, it hangs): this peer
+                           cannot go on */
+    GW_EV_SHARD_LOST,   /* shard, text: a worker has claimed a shard and will not begin it, as its payload
+                           cannot be      had; comes before the SEALED that leaves it out */
+    GW_EV_STOP,         /* the user wants the whole job to stop, checkpoint first */
+    GW_EV_LEAVE,        /* the user wants this peer to leave politely */
+    GW_EV_FORCE_VIEW,   /* the operator's way out of a lost majority: form a view of whoever is reachable */
 } gw_event_kind;
 
 typedef struct gw_event {
