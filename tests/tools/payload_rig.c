@@ -10,7 +10,8 @@
 /* ---- the job: each block begins with its number, the rest follows from it ---- */
 
 static uint8_t byte_of(uint32_t shard, uint64_t i) {
-    return i < sizeof shard ? (uint8_t)(shard >> (8 * i)) : (uint8_t)gw_mix64(shard * 1000003u + i);
+    uint64_t value = i < sizeof shard ? shard >> (8 * i) : gw_mix64(shard * 1000003u + i);
+    return (uint8_t)value;
 }
 
 static bool write_block(void *job, uint32_t shard, void *bytes, gw_err *err) {
