@@ -91,14 +91,14 @@ def writes(machine, binary, rounds):
 
 def all_reduce(machine, binary, rounds):
     """With two processes each byte of the result crosses once in each direction."""
-    words = f"allreduce --transport rdma --peers 2 --bytes {REDUCED_BYTES} --no-mpi"
+    words = f"allreduce --transport rdma --peers 2 --bytes {REDUCED_BYTES} --repeats 1 --no-mpi"
     both_ways, took_ms = alternately(
         rounds,
         lambda: write_bandwidth(machine, 1 << 20, 32, "-b"),
         lambda: ours(machine, binary, words, rf"^\s*{REDUCED_BYTES}\s+([\d.]+)"),
     )
     reached = 2 * REDUCED_BYTES / (1 << 20) / (took_ms / 1000)
-    compare("all-reduce of 16 MiB (ib_write_bw -b)", "MB/s", reached, both_ways, least=0.6)
+    compare("16 MiB all-reduce (ib_write_bw -b)", "MB/s", reached, both_ways, least=0.6)
 
 
 def kills(lab, binary, rounds):
@@ -132,7 +132,10 @@ def rdma(binary, quick):
     with Lab(1) as lab:
         machine = lab.start(1)
         for part in (operations, writes, all_reduce):
-            part(machine, binary, rounds)
+            try:
+                part(machine, binary, rounds)
+            except Trouble as trouble:
+                print(f"not measured: {trouble}", flush=True)
     with Lab(3) as lab:
         lab.start_all()
         kills(lab, binary, rounds)
