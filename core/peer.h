@@ -48,12 +48,14 @@ typedef struct gw_peer_config {
     bool skip_bad;                            /* --on-bad skip */
     uint64_t checkpoint_steps, checkpoint_ns; /* 0 = not by this measure */
     uint32_t keep, replicas;
-    bool fresh;                 /* ignore checkpoints of this job */
-    bool forget_losses;         /* and what is known of peers that were lost at a shard */
-    const gw_loss *fell;        /* what its last life was computing when it ended unexpectedly; copied */
-    uint32_t fell_count;        /* 0 = nothing, or not known */
-    uint64_t join_timeout_ns;   /* with seeds: found nothing before one is reached or this has passed */
-    uint64_t resume_timeout_ns; /* how long to wait for the holders of a newer checkpoint */
+    bool fresh;               /* ignore checkpoints of this job */
+    bool forget_losses;       /* and what is known of peers that were lost at a shard */
+    const gw_loss *fell;      /* what its last life was computing when it ended unexpectedly; copied */
+    uint32_t fell_count;      /* 0 = nothing, or not known */
+    uint64_t join_timeout_ns; /* with seeds: found nothing before one is reached or this has passed */
+    uint64_t
+        resume_timeout_ns; /* how long to wait for the holders of a newer checkpoint; ten times as long for
+                              peers whose processes have ended, where nothing can go on without them */
 
     uint64_t seed;               /* of this peer's jitter */
     uint64_t probe_interval_ns;  /* gossip; 0 = default */

@@ -105,7 +105,9 @@ static const struct argp_option run_options[] = {
     {"time-scale", KEY_TIME_SCALE, "PERCENT", 0,
      "Widen every timeout of the protocol, for slow or emulated machines (100)", 5},
     {"resume-timeout", KEY_RESUME_TIMEOUT, "TIME", 0,
-     "How long to wait for the holders of a newer checkpoint (60s)", 5},
+     "How long to wait for the holders of a newer checkpoint; ten times as long for peers whose processes "
+     "have all ended (60s)",
+     5},
     {"hang-timeout", KEY_HANG_TIMEOUT, "TIME", 0,
      "A shard that runs for so long, and 20 times as long as any before it, hangs: its peer ends, and others "
      "compute it (60s)",
