@@ -294,6 +294,7 @@ bool gw_fabric_open(const gw_fabric_options *options, gw_transport **transport, 
     f->kinds = options->kinds;
     f->streams = FIRST_LANE + options->lanes;
     f->settle_ns = options->settle_ns != 0 ? options->settle_ns : 1000000000u;
+    f->retry_ns = options->retry_ns != 0 ? options->retry_ns : UINT64_C(30000000000);
     pthread_mutex_init(&f->change_lock, NULL);
     pthread_mutex_init(&f->links_lock, NULL);
     pthread_rwlock_init(&f->posts_lock, NULL);

@@ -47,8 +47,10 @@ typedef struct gw_pair {
     uint32_t waiting_count;
     gw_detached waiting[STREAMS]; /* fd -1: not in yet */
     gw_data_link *base;           /* the TCP link, whose stream 0 is in its lane; NULL: none */
-    gw_data_link
-        *lanes; /* the other streams' channels; NULL: not settled yet. Its number is what events say */
+    gw_data_link *lanes;          /* the other streams' channels; NULL: there are none (yet) */
+    uint64_t said;                /* the number of the link that link_up told of last; 0: of none */
+    bool changing; /* the other side may change `lanes` for a path's at any moment: that they end does not
+                      end the link */
     /* under posts_lock */
     gw_path_end *direct; /* takes operations; NULL: they go by the lanes */
     bool direct_over;    /* its link has ended: only to be abandoned */
@@ -59,7 +61,7 @@ typedef struct gw_fabric {
     gw_transport base; /* first */
     gw_transport_events events;
     uint32_t kinds, streams;
-    uint64_t settle_ns;
+    uint64_t settle_ns, retry_ns;
     gw_lane_thread *lanes[STREAMS]; /* by stream number */
     gw_onesided *words, *bulk;
     gw_provider *provider;
@@ -96,6 +98,9 @@ void gw_fabric_break(gw_fabric *fabric, gw_pair *pair, uint64_t link, const gw_e
 bool gw_fabric_tcp_channels(gw_fabric *fabric, gw_detached streams[STREAMS], uint32_t from, uint32_t to,
                             gw_channel *channels[STREAMS], gw_err *err);
 void gw_fabric_drop_channels(gw_fabric *fabric, gw_channel *channels[STREAMS]);
+/* Says whether the other side may change the channels now. Once it may no more, a link without any is broken.
+ */
+void gw_fabric_changing(gw_fabric *fabric, gw_pair *pair, uint64_t link, bool changing);
 /* Gives the TCP link of that number channels (NULL for stream 0; all taken, also on failure) and a path end,
  * in place of what it had, and says link_up. False: it stands no more. */
 bool gw_fabric_furnish(gw_fabric *fabric, gw_pair *pair, uint64_t link, gw_path_kind kind,

@@ -74,6 +74,8 @@ static void end_link(gw_fabric *f, gw_pair *pair) {
     gw_settle_end(f, pair, pair->base->number);
     end_data_link(&pair->lanes);
     end_data_link(&pair->base);
+    pair->said = 0;
+    pair->changing = false;
     pthread_rwlock_wrlock(&f->posts_lock);
     pair->direct_over = true;
     pthread_rwlock_unlock(&f->posts_lock);
@@ -81,7 +83,7 @@ static void end_link(gw_fabric *f, gw_pair *pair) {
 
 /* With the lock held. */
 static void break_link(gw_fabric *f, gw_pair *pair, const gw_err *why) {
-    uint64_t number = pair->lanes != NULL ? pair->lanes->number : pair->base->number;
+    uint64_t number = pair->said != 0 ? pair->said : pair->base->number;
     end_link(f, pair);
     gw_fabric_wake(f);
     if (f->events.link_down != NULL) f->events.link_down(f->events.context, &pair->peer, number, why);
@@ -92,7 +94,24 @@ void gw_fabric_broken(void *context, gw_data_link *link, const gw_err *why) {
     pthread_mutex_lock(&f->links_lock);
     gw_pair *pair = gw_fabric_find(f, &link->peer);
     /* Not the first: another stream of it broke earlier, or it was ended on purpose. */
-    if (pair != NULL && (pair->base == link || pair->lanes == link)) break_link(f, pair, why);
+    if (pair != NULL && pair->lanes == link && pair->changing) {
+        end_data_link(&pair->lanes);
+        gw_fabric_wake(f);
+    } else if (pair != NULL && (pair->base == link || pair->lanes == link)) {
+        break_link(f, pair, why);
+    }
+    pthread_mutex_unlock(&f->links_lock);
+}
+
+void gw_fabric_changing(gw_fabric *f, gw_pair *pair, uint64_t base, bool changing) {
+    pthread_mutex_lock(&f->links_lock);
+    if (pair->base != NULL && pair->base->number == base) {
+        bool stranded = pair->changing && !changing && pair->lanes == NULL;
+        gw_err err;
+        pair->changing = changing;
+        gw_fail(&err, GW_E_PEER, "net/fabric: the channels ended, and no others took their place");
+        if (stranded) break_link(f, pair, &err);
+    }
     pthread_mutex_unlock(&f->links_lock);
 }
 
@@ -133,6 +152,11 @@ static gw_data_link *seat_channels(gw_fabric *f, gw_pair *pair, gw_channel *chan
     return link;
 }
 
+static void say_up(gw_fabric *f, gw_pair *pair, gw_path_kind kind) {
+    pair->said = pair->lanes->number;
+    if (f->events.link_up != NULL) f->events.link_up(f->events.context, &pair->peer, pair->said, kind);
+}
+
 bool gw_fabric_furnish(gw_fabric *f, gw_pair *pair, uint64_t base, gw_path_kind kind,
                        gw_channel *channels[STREAMS], gw_path_end *direct) {
     gw_err err;
@@ -153,8 +177,8 @@ bool gw_fabric_furnish(gw_fabric *f, gw_pair *pair, uint64_t base, gw_path_kind 
         pair->direct = direct;
         pair->direct_over = false;
         pthread_rwlock_unlock(&f->posts_lock);
-        if (f->events.link_up != NULL)
-            f->events.link_up(f->events.context, &pair->peer, pair->lanes->number, kind);
+        pair->changing = false;
+        say_up(f, pair, kind);
     }
     stands = pair->lanes != NULL;
     pthread_mutex_unlock(&f->links_lock);
@@ -189,8 +213,7 @@ static bool make_base(gw_fabric *f, gw_pair *pair, gw_err *err) {
     if (!gw_fabric_tcp_channels(f, pair->waiting, 1, f->streams, rest, err)) return false;
     pair->lanes = seat_channels(f, pair, rest, err);
     if (pair->lanes == NULL) return false;
-    if (f->events.link_up != NULL)
-        f->events.link_up(f->events.context, &pair->peer, pair->lanes->number, GW_PATH_TCP);
+    say_up(f, pair, GW_PATH_TCP);
     return true;
 }
 

@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_PAUSE_NS   UINT64_C(30000000000) /* before a path that failed is tried again; doubles */
-#define LONGEST_PAUSE_NS UINT64_C(600000000000)
+#define LONGEST_PAUSE_NS UINT64_C(600000000000) /* before a path that failed is tried again */
 #define PARTING_NS       UINT64_C(1000000000) /* the other side ends a link that was refused, or this one does */
 
 typedef enum job_kind { BEGIN, END, TOLD, READY, FAILED } job_kind;
@@ -251,7 +250,7 @@ static void await_cooling(gw_pair *pair) {
 static void cool(gw_pair *pair, gw_path_kind kind) {
     gw_settling *s = &pair->settling;
     if ((pair->fabric->kinds & s->theirs.kinds & GW_FABRIC_TCP) == 0) return;
-    uint64_t pause = s->cooling[kind].pause_ns == 0 ? FIRST_PAUSE_NS : 2 * s->cooling[kind].pause_ns;
+    uint64_t pause = s->cooling[kind].pause_ns == 0 ? pair->fabric->retry_ns : 2 * s->cooling[kind].pause_ns;
     if (pause > LONGEST_PAUSE_NS) pause = LONGEST_PAUSE_NS;
     s->cooling[kind].pause_ns = pause;
     s->cooling[kind].until_ns = gw_now_ns() + pause;
@@ -324,6 +323,7 @@ static void fail_end(gw_pair *pair, const gw_err *why) {
         return;
     }
     close_end(pair);
+    gw_fabric_changing(pair->fabric, pair, s->link, false);
     s->why = *why;
     if (s->leads)
         choose(pair);
@@ -422,7 +422,9 @@ static void on_try(gw_pair *pair, const gw_path_note *note) {
     }
     close_end(pair);
     s->serial = note->serial;
+    if (s->settled) gw_fabric_changing(pair->fabric, pair, s->link, true);
     if (open_end(pair, note->kind, &err)) return;
+    gw_fabric_changing(pair->fabric, pair, s->link, false);
     cool(pair, note->kind);
     tell_text(pair, GW_PATH_FAIL, note->kind, err.text);
 }
@@ -491,8 +493,9 @@ static void begin(gw_pair *pair, job *j) {
 static void on_ready(gw_pair *pair) {
     gw_path_kind kind = pair->settling.end->path->ops->kind;
     if (!pair->settling.leads || (pair->settling.settled && pair->settling.kind == kind)) return;
-    tell_text(pair, GW_PATH_USE, kind, "");
+    /* In this order: the other side ends the channels that this one may still have over TCP. */
     settle(pair, kind);
+    if (pair->settling.link != 0) tell_text(pair, GW_PATH_USE, kind, "");
 }
 
 static void run_job(void *context) {

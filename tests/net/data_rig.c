@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define RETRY_NS UINT64_C(50000000) /* soon, but not at once */
+
 enum { PATIENCE_S = 60 /* before a test that would hang fails */ };
 
 gw_peer_id rig_id(uint32_t i) {
@@ -183,7 +185,8 @@ rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool 
         p->id = rig_id(i);
         pthread_mutex_init(&p->lock, NULL);
         pthread_cond_init(&p->changed, NULL);
-        gw_fabric_options options = {.kinds = kinds[i],
+        gw_fabric_options options = {.retry_ns = RETRY_NS,
+                                     .kinds = kinds[i],
                                      .lanes = lanes,
                                      .settle_ns = 20000000000u, /* emulated machines are slow */
                                      .events = {p, on_completed, on_up, on_down},

@@ -1,11 +1,15 @@
 /* Which path a pair of peers takes: what both allow and have, TCP when they have nothing better, nothing when
  * they have nothing in common. */
-#include "data_rig.h"
+#include "vectors.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+enum { WORDS = 1 };
 
 static const uint32_t both = GW_FABRIC_TCP | GW_FABRIC_SHM;
 
@@ -60,6 +64,49 @@ Test(fabric, a_silent_or_mad_peer_gets_no_path) {
         for (int i = mad ? 0 : 1; i < 3; i++) close(fds[i]);
     }
     cr_assert_eq(r->peers[0].ups, 0);
+    rig_close(r);
+}
+
+/* So many descriptors may still be opened. */
+static void leave_descriptors(uint32_t count) {
+    struct rlimit limit;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 0;
+    for (uint32_t left = count; left > 0; limit.rlim_cur++) left -= fcntl((int)limit.rlim_cur, F_GETFD) < 0;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+Test(fabric, a_path_that_fails_leaves_tcp_and_is_tried_again) {
+    const uint32_t kinds[] = {both, both};
+    struct rlimit before;
+    gw_err err;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    rig *r = rig_open_apart(kinds, 2, 1, true);
+    cr_assert(gw_transport_share_words(r->peers[1].transport, WORDS, 1, &err));
+    rig_fence_all(r, 1);
+    leave_descriptors(2 * 3 + 1); /* enough for the streams, not for what shared memory needs */
+    rig_link(r, 0, 1);
+    for (uint32_t i = 0; i < 2; i++) cr_assert_eq(r->peers[i].kind, GW_PATH_TCP);
+    gw_op add = {
+        .kind = GW_OP_FETCH_ADD, .peer = rig_id(1), .fence = rig_fence(1), .region = WORDS, .operand = 1};
+    cr_assert_eq(rig_do(&r->peers[0], &add).value, 0);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        rig_wait_ups(&r->peers[i], 2);
+        cr_assert_eq(r->peers[i].kind, GW_PATH_SHM);
+        cr_assert_eq(rig_downs(&r->peers[i]), 0);
+    }
+    cr_assert_eq(rig_do(&r->peers[0], &add).value, 1);
+    vector v[2];
+    for (uint32_t m = 0; m < 2; m++) {
+        v[m] = vector_make(m, GW_SUM_I64, 100003);
+        vector_start(r, m, 2, &v[m], GW_SUM_I64, 1, 0);
+    }
+    for (uint32_t m = 0; m < 2; m++) {
+        vector_expect(r, m, GW_COLLECTIVE_OK, 1000);
+        vector_check(&v[m], 2, GW_SUM_I64);
+        vector_free(&v[m]);
+    }
     rig_close(r);
 }
 
