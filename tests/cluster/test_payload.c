@@ -204,14 +204,24 @@ Test(payload, sizes_that_cannot_be) {
     expect_end("synthetic --payload-bytes 1000g --shards 2", 1, "payload of shard 0");
 }
 
+static bool says_no_memory(const json_t *event, const void *none) {
+    (void)none;
+    return strstr(lab_text(event, "text"), "no memory to hold the payload of 64 shards") != NULL;
+}
+
 /* There is less memory than a peer should hold: what it does not hold it brings one by one. */
 Test(payload, less_memory_than_the_blocks_need, .disabled = SANITIZED) {
     lab *l = lab_open();
     const char *args = "synthetic --steps 4 --shards 64 --shard-ms 0 --state-bytes 64k --workers 1 "
                        "--payload-bytes 8m";
+    struct rlimit before, limit;
+    cr_assert_eq(getrlimit(RLIMIT_DATA, &before), 0);
+    limit = before;
+    limit.rlim_cur = 400 << 20;
+    cr_assert_eq(setrlimit(RLIMIT_DATA, &limit), 0); /* it inherits it: 512 MiB of blocks are too much */
     lab_peer *peer = lab_start(l, "poor", NULL, args);
-    struct rlimit limit = {.rlim_cur = 300 << 20, .rlim_max = 300 << 20};
-    cr_assert_eq(prlimit(peer->pid, RLIMIT_DATA, &limit, NULL), 0);
+    cr_assert_eq(setrlimit(RLIMIT_DATA, &before), 0);
+    lab_wait(l, peer, says_no_memory, NULL, "that it lacks memory");
     const char *hash = lab_state(l, peer, "done");
     cr_expect_str_eq(lab_undisturbed(l, args), hash);
     lab_close(l);
