@@ -29,6 +29,7 @@ static void expect_done_too(const flock *f, const gw_hash *root) {
     cr_assert_eq(f->peers[ODD].finish, GW_FINISH_DONE, "%d: %s", f->peers[ODD].finish,
                  f->peers[ODD].finish_text);
     cr_assert(gw_hash_equal(&f->peers[ODD].final_root, root));
+    cr_assert_eq(flock_status(f, ODD).step, STEPS);
 }
 
 static void lose_the_end(bool deaf_to_all) {
