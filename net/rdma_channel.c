@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    SLOTS = 8,
-    SLOT_PAYLOAD = 128 * 1024,
+    SLOTS = 16,
+    SLOT_PAYLOAD = 64 * 1024,
     HEAD = 128,               /* of a message, at the beginning of a slot */
     INLINE = 256,             /* messages without payload need no memory of the device's */
     WORKS = 4 * SLOTS,        /* posted and not known to be done */
