@@ -274,6 +274,10 @@ uint32_t lab_leader(lab_peer **peers, uint32_t count) {
 void lab_signal(lab_peer *peer, int signal) {
     cr_assert_neq(peer->pid, 0);
     cr_assert_eq(kill(peer->pid, signal), 0);
+    if (signal != SIGSTOP) return;
+    int status; /* what is sent next must find it stopped */
+    cr_assert_eq(waitpid(peer->pid, &status, WUNTRACED), peer->pid);
+    cr_assert(WIFSTOPPED(status));
 }
 
 int lab_end(lab *l, lab_peer *peer) {

@@ -70,6 +70,7 @@ uint64_t lab_number(const json_t *event, const char *key);
 
 /* SIGKILL, and waits for the end of the process. */
 void lab_kill(lab *l, lab_peer *peer);
+/* After SIGSTOP it is stopped. */
 void lab_signal(lab_peer *peer, int signal);
 /* Waits for the end and returns the exit code; 128 + n when signal n ended it. */
 int lab_end(lab *l, lab_peer *peer);
