@@ -63,7 +63,7 @@ static void describe(gw_rdma_info *info, struct ibv_device *device) {
     snprintf(info->name, sizeof info->name, "%s", ibv_get_device_name(device));
     struct ibv_context *verbs = ibv_open_device(device);
     struct ibv_device_attr attr = {0};
-    int failed = verbs == NULL ? errno : ibv_query_device(verbs, &attr);
+    int failed = verbs != NULL ? ibv_query_device(verbs, &attr) : errno != 0 ? errno : EIO;
     if (failed != 0) {
         gw_fail_errno(&info->trouble, failed,
                       "net/rdma: cannot open %s (may this user read and write /dev/infiniband/uverbs*?)",
