@@ -59,28 +59,36 @@ static void add_port(gw_rdma_info *info, struct ibv_context *verbs, uint8_t numb
         if (entries[i].port_num == number) port->gids[port->gid_count++] = gid_of(&entries[i]);
 }
 
+static void describe_opened(gw_rdma_info *info, struct ibv_context *verbs,
+                            const struct ibv_device_attr *attr) {
+    info->opened = true;
+    info->atomics = atomics_name(attr->atomic_cap);
+    snprintf(info->firmware, sizeof info->firmware, "%.63s", attr->fw_ver);
+    info->queue_pairs = (uint32_t)attr->max_qp;
+    info->completion_queues = (uint32_t)attr->max_cq;
+    info->regions = (uint32_t)attr->max_mr;
+    info->queue_depth = (uint32_t)attr->max_qp_wr;
+    info->reads_in = (uint32_t)attr->max_qp_rd_atom;
+    info->reads_out = (uint32_t)attr->max_qp_init_rd_atom;
+    for (uint8_t port = 1; port <= attr->phys_port_cnt; port++) add_port(info, verbs, port);
+}
+
 static void describe(gw_rdma_info *info, struct ibv_device *device) {
     snprintf(info->name, sizeof info->name, "%s", ibv_get_device_name(device));
     struct ibv_context *verbs = ibv_open_device(device);
-    struct ibv_device_attr attr = {0};
-    int failed = verbs != NULL ? ibv_query_device(verbs, &attr) : errno != 0 ? errno : EIO;
-    if (failed != 0) {
-        gw_fail_errno(&info->trouble, failed,
+    if (verbs == NULL) {
+        gw_fail_errno(&info->trouble, errno,
                       "net/rdma: cannot open %s (may this user read and write /dev/infiniband/uverbs*?)",
                       info->name);
-    } else {
-        info->opened = true;
-        info->atomics = atomics_name(attr.atomic_cap);
-        snprintf(info->firmware, sizeof info->firmware, "%.63s", attr.fw_ver);
-        info->queue_pairs = (uint32_t)attr.max_qp;
-        info->completion_queues = (uint32_t)attr.max_cq;
-        info->regions = (uint32_t)attr.max_mr;
-        info->queue_depth = (uint32_t)attr.max_qp_wr;
-        info->reads_in = (uint32_t)attr.max_qp_rd_atom;
-        info->reads_out = (uint32_t)attr.max_qp_init_rd_atom;
-        for (uint8_t port = 1; port <= attr.phys_port_cnt; port++) add_port(info, verbs, port);
+        return;
     }
-    if (verbs != NULL) ibv_close_device(verbs);
+    struct ibv_device_attr attr;
+    int failed = ibv_query_device(verbs, &attr);
+    if (failed == 0)
+        describe_opened(info, verbs, &attr);
+    else
+        gw_fail_errno(&info->trouble, failed, "net/rdma: cannot query %s", info->name);
+    ibv_close_device(verbs);
 }
 
 bool gw_rdma_list(gw_rdma_info **devices, uint32_t *count, gw_err *err) {
