@@ -82,7 +82,7 @@ def together(binary, job, count, extra=()):
 
 
 def hashes(binary, quick):
-    epochs, steps = ("6", 120) if quick else ("20", 300)
+    epochs, steps = ("20", 120) if quick else ("60", 300)
     jobs = {
         "digits": ["digits", "--epochs", epochs],
         "synthetic": ["synthetic", "--shards", "48", "--shard-ms", "4", "--steps", str(steps)],
