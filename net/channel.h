@@ -4,6 +4,7 @@
 #ifndef GODWIT_NET_CHANNEL_H
 #define GODWIT_NET_CHANNEL_H
 
+#include "net/cursor.h"
 #include "net/lane.h"
 
 typedef struct gw_channel gw_channel;
@@ -22,12 +23,6 @@ typedef struct gw_channel_ops {
      * handlers. */
     gw_flow (*send)(gw_channel *, const gw_lane_user *, gw_err *);
     gw_flow (*receive)(gw_channel *, const gw_lane_user *, gw_err *);
-    /* Lets go of the user's memory, as lane_release says. False: out of memory, the channel must be closed.
-     */
-    bool (*release)(gw_channel *);
-    /* The parked message, if there is one, is asked about again by the next receive. */
-    void (*resume)(gw_channel *);
-    bool (*is_parked)(const gw_channel *);
     /* NULL: `fd` tells by itself, edge-triggered, when a blocked channel can go on (sockets). Else the
      * channel is *polled*: it is called again and again while the lane is awake, and before the lane sleeps
      * this arranges for `fd` to become readable when a blocked receive or send can go on. False: it can
@@ -37,13 +32,56 @@ typedef struct gw_channel_ops {
     void (*close)(gw_channel *);
 } gw_channel_ops;
 
-/* Every kind's object begins with this. */
+/* The message that is being sent. */
+typedef struct gw_outgoing {
+    bool active; /* there is one */
+    gw_cursor payload;
+    struct iovec own_part; /* after a release: the rest of the payload, ours */
+    uint8_t *own;          /* NULL: the payload is the user's */
+} gw_outgoing;
+
+typedef enum gw_incoming_state {
+    GW_INCOMING_HEAD, /* nothing of it, or of its header, is known */
+    GW_INCOMING_ASK,  /* message.header and .bytes are: the user is to be asked */
+    GW_INCOMING_LAND, /* payload goes to the user's places */
+    GW_INCOMING_DROP, /* and is forgotten */
+} gw_incoming_state;
+
+/* The message that is being received. */
+typedef struct gw_incoming {
+    gw_incoming_state state;
+    bool parked; /* the user is not asked again before lane_resume, which clears it */
+    gw_lane_message message;
+    gw_cursor payload;
+} gw_incoming;
+
+/* Every kind's object begins with this. Starts as zeros but for the first five. */
 struct gw_channel {
     gw_lane_peer peer; /* first: gw_channel_of */
     const gw_channel_ops *ops;
     int fd;      /* watched by the lane, edge-triggered; the channel's */
     void *owner; /* the lane thread's */
+    uint32_t payload_most;
+    gw_outgoing out;
+    gw_incoming in;
 };
+
+/* What all kinds do alike with messages, for their send and receive. */
+
+/* Takes the user's next message to send, for the kind to put its header and bytes somewhere. False: none. */
+bool gw_channel_take(gw_channel *channel, const gw_lane_user *user, gw_lane_message *message);
+/* All of it has been sent. */
+void gw_channel_sent(gw_channel *channel, const gw_lane_user *user);
+/* Asks the user about the message whose header and bytes are in. MORE: it lands, or is dropped. */
+gw_flow gw_channel_ask(gw_channel *channel, const gw_lane_user *user, gw_err *err);
+/* Moves payload that lies in memory to its place, or has the user fold it: pieces as gw_lane_user.fold asks.
+ */
+void gw_channel_deliver(gw_channel *channel, const gw_lane_user *user, uint8_t *bytes, size_t count);
+/* All of it has been received. */
+void gw_channel_received(gw_channel *channel, const gw_lane_user *user);
+
+/* Lets go of the user's memory, as lane_release says. False: out of memory, the channel must be closed. */
+bool gw_channel_release(gw_channel *channel);
 
 /* The channel that a lane peer is the face of. */
 static inline gw_channel *gw_channel_of(gw_lane_peer *peer) {

@@ -64,7 +64,7 @@ static seat *seat_of(gw_lane_peer *peer) {
 }
 
 static bool is_parked(const seat *s) {
-    return s->channel->ops->is_parked(s->channel);
+    return s->channel->in.parked;
 }
 
 static bool is_polled(const seat *s) {
@@ -72,7 +72,7 @@ static bool is_polled(const seat *s) {
 }
 
 static void resume(gw_channel *channel) {
-    channel->ops->resume(channel);
+    channel->in.parked = false;
 }
 
 /* ---- seats ---- */
@@ -449,7 +449,7 @@ bool gw_lane_thread_release(gw_lane_thread *lane, gw_lane_peer *peer) {
     GW_CHECK(peer->lane == lane->number);
     seat *s = seat_of(peer);
     s->pushed = true; /* the rest of a message goes on, also when no user pushes again */
-    if (gw_channel_of(peer)->ops->release(gw_channel_of(peer))) return true;
+    if (gw_channel_release(gw_channel_of(peer))) return true;
     s->refused = true;
     return gw_fail(&s->trouble, GW_E_NOMEM, "net/lane_thread: no memory to let go of a message");
 }

@@ -1,7 +1,6 @@
 #include "net/rdma_channel.h"
 
 #include "core/check.h"
-#include "net/cursor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +15,11 @@ enum {
     PAGE = 4096,
 };
 
-typedef enum receive_state { RX_HEAD, RX_ASK, RX_LAND, RX_DROP } receive_state;
-
 typedef struct rdma_channel {
     gw_channel base; /* first */
     gw_rdma_memory *memory;
     gw_rdma_queue *queue;
-    uint32_t payload_most, slot_bytes;
+    uint32_t slot_bytes;
     uint8_t *slots; /* theirs to write, then ours to send: SLOTS each */
     const gw_rdma_region *written, *sending;
     gw_rdma_work works[WORKS];
@@ -31,22 +28,15 @@ typedef struct rdma_channel {
     struct {
         gw_rdma_slots to;
         uint32_t filled, freed; /* slots of theirs */
-        bool active;            /* a message is being sent */
-        bool begun;             /* its head has been */
+        bool begun;             /* the head of the message has been sent */
         uint32_t bytes;
         uint8_t header[GW_LANE_HEADER];
-        gw_cursor payload;
-        struct iovec own_part; /* after a release: the rest of the payload, ours */
-        uint8_t *own;          /* NULL: the payload is the user's */
     } tx;
 
     struct {
-        receive_state state;
-        bool parked, garbled;
+        bool garbled;
         uint32_t arrived, used, told; /* slots of ours: written, given back, and said to be */
         uint32_t lengths[SLOTS];
-        gw_lane_message message;
-        gw_cursor payload;
     } rx;
 } rdma_channel;
 
@@ -123,24 +113,11 @@ static bool has_room(const rdma_channel *c) {
 
 static bool take_next(rdma_channel *c, const gw_lane_user *user) {
     gw_lane_message message;
-    if (!user->next(user->context, &c->base.peer, &message)) return false;
-    GW_CHECK(message.bytes <= c->payload_most);
-    c->tx.active = true;
+    if (!gw_channel_take(&c->base, user, &message)) return false;
     c->tx.begun = false;
     c->tx.bytes = message.bytes;
     memcpy(c->tx.header, message.header, GW_LANE_HEADER);
-    c->tx.payload = gw_cursor_on(&message);
     return true;
-}
-
-static void finish_sending(rdma_channel *c, const gw_lane_user *user) {
-    c->tx.active = false;
-    if (c->tx.own == NULL) {
-        user->sent(user->context, &c->base.peer);
-        return;
-    }
-    free(c->tx.own);
-    c->tx.own = NULL;
 }
 
 static uint32_t put_head(const rdma_channel *c, uint8_t *slot) {
@@ -158,97 +135,56 @@ static gw_flow rdma_send(gw_channel *channel, const gw_lane_user *user, gw_err *
     poll_queue(c);
     if (is_broken(c)) return say_broken(c, err);
     if (!has_room(c)) return GW_FLOW_BLOCKED;
-    if (!c->tx.active && !take_next(c, user)) return GW_FLOW_IDLE;
+    if (!c->base.out.active && !take_next(c, user)) return GW_FLOW_IDLE;
     uint32_t place = c->tx.filled++ % SLOTS, used = 0;
     uint8_t *slot = c->slots + (size_t)(SLOTS + place) * c->slot_bytes;
     if (!c->tx.begun) used = put_head(c, slot);
     c->tx.begun = true;
-    size_t payload = c->slot_bytes - used < c->tx.payload.left ? c->slot_bytes - used : c->tx.payload.left;
-    gw_cursor_copy(&c->tx.payload, slot + used, payload, true);
+    size_t payload =
+        c->slot_bytes - used < c->base.out.payload.left ? c->slot_bytes - used : c->base.out.payload.left;
+    gw_cursor_copy(&c->base.out.payload, slot + used, payload, true);
     gw_rdma_work *work = new_work(c);
     work->local = slot;
     work->lkey = c->sending->lkey;
     work->bytes = used + payload;
     work->remote += (uint64_t)place * c->slot_bytes;
     gw_rdma_queue_post(c->queue, work);
-    if (c->tx.payload.left == 0) finish_sending(c, user);
+    if (c->base.out.payload.left == 0) gw_channel_sent(&c->base, user);
     return GW_FLOW_MORE;
 }
 
 /* ---- receiving ---- */
 
-static void finish_receiving(rdma_channel *c, const gw_lane_user *user) {
-    bool landed = c->rx.state == RX_LAND;
-    c->rx.state = RX_HEAD;
-    if (landed) user->landed(user->context, &c->base.peer);
-}
-
-/* Asks the user about the message whose head is in. */
-static gw_flow ask(rdma_channel *c, const gw_lane_user *user, gw_err *err) {
-    gw_lane_message *message = &c->rx.message;
-    message->parts = NULL;
-    message->part_count = 0;
-    message->fold = false;
-    switch (user->arrive(user->context, &c->base.peer, message)) {
-    case GW_ARRIVAL_PARK:
-        c->rx.parked = true;
-        return GW_FLOW_IDLE;
-    case GW_ARRIVAL_REFUSE:
-        return broken(err, "the peer sent a message that makes no sense");
-    case GW_ARRIVAL_LAND:
-        c->rx.state = RX_LAND;
-        break;
-    case GW_ARRIVAL_DROP:
-        c->rx.state = RX_DROP;
-        break;
-    }
-    c->rx.payload = gw_cursor_on(message);
-    return GW_FLOW_MORE;
-}
-
-/* Moves payload to its place. */
-static void deliver(rdma_channel *c, const gw_lane_user *user, uint8_t *bytes, uint32_t count) {
-    gw_cursor *payload = &c->rx.payload;
-    uint32_t offset = c->rx.message.bytes - (uint32_t)payload->left;
-    bool folds = c->rx.state == RX_LAND && c->rx.message.fold && user->fold != NULL;
-    if (c->rx.state == RX_LAND && !folds) {
-        gw_cursor_copy(payload, bytes, count, false);
-        return;
-    }
-    if (folds && count > 0) user->fold(user->context, &c->base.peer, offset, bytes, count);
-    payload->left -= count;
-}
-
 /* Uses the oldest slot that has arrived. */
 static gw_flow use_slot(rdma_channel *c, const gw_lane_user *user, gw_err *err) {
     uint32_t place = c->rx.used % SLOTS, length = c->rx.lengths[place], used = 0;
     uint8_t *slot = c->slots + (size_t)place * c->slot_bytes;
-    if (c->rx.state == RX_HEAD) {
+    if (c->base.in.state == GW_INCOMING_HEAD) {
         gw_reader r = gw_reader_on(slot, length);
-        c->rx.message.bytes = gw_get_u32(&r);
+        c->base.in.message.bytes = gw_get_u32(&r);
         (void)gw_get_u32(&r);
-        gw_get_bytes(&r, c->rx.message.header, GW_LANE_HEADER);
-        if (length < HEAD || c->rx.message.bytes > c->payload_most)
+        gw_get_bytes(&r, c->base.in.message.header, GW_LANE_HEADER);
+        if (length < HEAD || c->base.in.message.bytes > c->base.payload_most)
             return broken(err, "the peer sent garbage instead of a message");
-        c->rx.state = RX_ASK;
+        c->base.in.state = GW_INCOMING_ASK;
     }
-    if (c->rx.state == RX_ASK) {
-        gw_flow flow = ask(c, user, err);
+    if (c->base.in.state == GW_INCOMING_ASK) {
+        gw_flow flow = gw_channel_ask(&c->base, user, err);
         if (flow != GW_FLOW_MORE) return flow;
         used = HEAD;
     }
-    size_t left = c->rx.payload.left;
+    size_t left = c->base.in.payload.left;
     if (length - used != (left < c->slot_bytes - used ? left : c->slot_bytes - used))
         return broken(err, "the peer sent a slot of the wrong length");
-    deliver(c, user, slot + used, length - used);
+    gw_channel_deliver(&c->base, user, slot + used, length - used);
     c->rx.used++;
-    if (c->rx.payload.left == 0) finish_receiving(c, user);
+    if (c->base.in.payload.left == 0) gw_channel_received(&c->base, user);
     return GW_FLOW_MORE;
 }
 
 static gw_flow rdma_receive(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
     rdma_channel *c = channel_of(channel);
-    if (c->rx.parked) return GW_FLOW_IDLE;
+    if (c->base.in.parked) return GW_FLOW_IDLE;
     poll_queue(c);
     give_back(c);
     /* What had arrived before a break is used first. */
@@ -259,31 +195,6 @@ static gw_flow rdma_receive(gw_channel *channel, const gw_lane_user *user, gw_er
 }
 
 /* ---- the rest ---- */
-
-static bool rdma_release(gw_channel *channel) {
-    rdma_channel *c = channel_of(channel);
-    if (c->rx.state == RX_LAND) c->rx.state = RX_DROP;
-    if (!c->tx.active || c->tx.own != NULL) return true;
-    size_t left = c->tx.payload.left;
-    uint8_t *own = malloc(left + 1);
-    if (own == NULL) {
-        c->tx.active = false;
-        return false;
-    }
-    gw_cursor_copy(&c->tx.payload, own, left, true);
-    c->tx.own = own;
-    c->tx.own_part = (struct iovec){own, left};
-    c->tx.payload = (gw_cursor){.parts = &c->tx.own_part, .part_count = 1, .left = left};
-    return true;
-}
-
-static void rdma_resume(gw_channel *channel) {
-    channel_of(channel)->rx.parked = false;
-}
-
-static bool rdma_is_parked(const gw_channel *channel) {
-    return ((const rdma_channel *)channel)->rx.parked;
-}
 
 static bool rdma_arm(gw_channel *channel, bool receive, bool send) {
     rdma_channel *c = channel_of(channel);
@@ -301,16 +212,13 @@ static void rdma_close(gw_channel *channel) {
     gw_rdma_memory_drop(c->memory, c->sending);
     gw_rdma_memory_close(c->memory);
     free(c->slots);
-    free(c->tx.own);
+    free(c->base.out.own);
     free(c);
 }
 
 static const gw_channel_ops rdma_ops = {
     .send = rdma_send,
     .receive = rdma_receive,
-    .release = rdma_release,
-    .resume = rdma_resume,
-    .is_parked = rdma_is_parked,
     .arm = rdma_arm,
     .close = rdma_close,
 };
@@ -336,7 +244,7 @@ gw_channel *gw_rdma_channel_open(gw_rdma_memory *memory, uint32_t payload_most, 
     }
     c->base.ops = &rdma_ops;
     c->memory = gw_rdma_memory_hold(memory);
-    c->payload_most = payload_most;
+    c->base.payload_most = payload_most;
     c->slot_bytes = HEAD + (payload_most < SLOT_PAYLOAD ? (payload_most + 63) / 64 * 64 : SLOT_PAYLOAD);
     if (make_slots(c, err)) c->queue = gw_rdma_queue_open(memory, &options, err);
     if (c->queue != NULL) {

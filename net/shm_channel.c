@@ -2,7 +2,6 @@
 
 #include "core/check.h"
 #include "core/wire.h"
-#include "net/cursor.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -34,27 +33,14 @@ typedef struct ring {
     uint64_t other; /* the other side's, as it was last seen */
 } ring;
 
-typedef enum receive_state { RX_HEAD, RX_ASK, RX_LAND, RX_DROP } receive_state;
-
 typedef struct shm_channel {
     gw_channel base;
     int other_bell;
-    uint32_t payload_most;
     ring to, from;
     struct {
-        bool active, framed;
+        bool framed; /* the frame has been sent */
         uint8_t frame[FRAME];
-        gw_cursor payload;
-        struct iovec own_part; /* after a release: the rest of the payload, ours */
-        uint8_t *own;          /* NULL: the payload is the user's */
     } tx;
-    struct {
-        receive_state state;
-        bool parked;
-        gw_lane_message message;
-        gw_cursor payload;
-        uint32_t done; /* bytes of it */
-    } rx;
 } shm_channel;
 
 static const gw_channel_ops shm_ops;
@@ -158,7 +144,7 @@ gw_channel *gw_shm_channel_open(int rings, uint32_t index, bool first, int bell,
     }
     channel->base = (gw_channel){.peer = {.id = *peer, .lane = lane}, .ops = &shm_ops, .fd = bell};
     channel->other_bell = other;
-    channel->payload_most = payload_most;
+    channel->base.payload_most = payload_most;
     uint64_t to = 2 * (uint64_t)index + !first, from = 2 * (uint64_t)index + first;
     if (!map_ring(&channel->to, rings, to, err) || !map_ring(&channel->from, rings, from, err)) {
         channel->base.ops->close(&channel->base);
@@ -173,33 +159,8 @@ static void shm_close(gw_channel *base) {
     unmap_ring(&channel->from);
     close(channel->base.fd);
     close(channel->other_bell);
-    free(channel->tx.own);
+    free(channel->base.out.own);
     free(channel);
-}
-
-static bool shm_is_parked(const gw_channel *base) {
-    return ((const shm_channel *)base)->rx.parked;
-}
-
-static void shm_resume(gw_channel *base) {
-    shm_of(base)->rx.parked = false;
-}
-
-static bool shm_release(gw_channel *base) {
-    shm_channel *channel = shm_of(base);
-    if (channel->rx.state == RX_LAND) channel->rx.state = RX_DROP;
-    if (!channel->tx.active || channel->tx.own != NULL) return true;
-    size_t left = channel->tx.payload.left;
-    uint8_t *own = malloc(left + 1);
-    if (own == NULL) {
-        channel->tx.active = false;
-        return false;
-    }
-    gw_cursor_copy(&channel->tx.payload, own, left, true);
-    channel->tx.own = own;
-    channel->tx.own_part = (struct iovec){own, left};
-    channel->tx.payload = (gw_cursor){.parts = &channel->tx.own_part, .part_count = 1, .left = left};
-    return true;
 }
 
 static gw_flow broken(gw_err *err, const char *what) {
@@ -211,28 +172,15 @@ static gw_flow broken(gw_err *err, const char *what) {
 
 static bool take_next(shm_channel *channel, const gw_lane_user *user) {
     gw_lane_message message;
-    if (!user->next(user->context, &channel->base.peer, &message)) return false;
-    GW_CHECK(message.bytes <= channel->payload_most);
+    if (!gw_channel_take(&channel->base, user, &message)) return false;
     memset(channel->tx.frame, 0, FRAME);
     gw_writer w = gw_writer_on(channel->tx.frame, FRAME);
     gw_put_u32(&w, message.bytes);
     gw_put_u32(&w, 0);
     gw_put_bytes(&w, message.header, GW_LANE_HEADER);
     GW_CHECK(!w.failed);
-    channel->tx.payload = gw_cursor_on(&message);
-    channel->tx.active = true;
     channel->tx.framed = false;
     return true;
-}
-
-static void finish_sending(shm_channel *channel, const gw_lane_user *user) {
-    channel->tx.active = false;
-    if (channel->tx.own == NULL) {
-        user->sent(user->context, &channel->base.peer);
-        return;
-    }
-    free(channel->tx.own);
-    channel->tx.own = NULL;
 }
 
 /* Moves a piece of the message at hand, for which there is room. */
@@ -244,10 +192,10 @@ static uint64_t send_piece(shm_channel *channel, uint64_t room) {
         moved = FRAME;
         room -= FRAME;
     }
-    uint64_t take = channel->tx.payload.left;
+    uint64_t take = channel->base.out.payload.left;
     if (take > PIECE) take = PIECE;
     if (take > room) take = room; /* a multiple of LINE, as PIECE is */
-    if (take > 0) gw_cursor_copy(&channel->tx.payload, place(&channel->to) + moved, take, true);
+    if (take > 0) gw_cursor_copy(&channel->base.out.payload, place(&channel->to) + moved, take, true);
     moved += padded(take);
     publish_head(&channel->to, moved);
     return moved;
@@ -259,7 +207,7 @@ static gw_flow shm_send(gw_channel *base, const gw_lane_user *user, gw_err *err)
     uint64_t moved = 0;
     while (flow == GW_FLOW_MORE && moved < BUDGET) {
         uint64_t room;
-        if (!channel->tx.active && !take_next(channel, user)) {
+        if (!channel->base.out.active && !take_next(channel, user)) {
             flow = GW_FLOW_IDLE;
         } else if (!look_for_room(&channel->to, &room)) {
             return broken(err, "the peer's position in the ring makes no sense");
@@ -267,7 +215,7 @@ static gw_flow shm_send(gw_channel *base, const gw_lane_user *user, gw_err *err)
             flow = GW_FLOW_BLOCKED;
         } else {
             moved += send_piece(channel, room);
-            if (channel->tx.payload.left == 0) finish_sending(channel, user);
+            if (channel->base.out.payload.left == 0) gw_channel_sent(&channel->base, user);
         }
     }
     if (moved > 0) ring_bell(channel);
@@ -276,80 +224,48 @@ static gw_flow shm_send(gw_channel *base, const gw_lane_user *user, gw_err *err)
 
 /* ---- receiving ---- */
 
-static void finish_receiving(shm_channel *channel, const gw_lane_user *user) {
-    bool landed = channel->rx.state == RX_LAND;
-    channel->rx.state = RX_HEAD;
-    if (landed) user->landed(user->context, &channel->base.peer);
-}
-
 /* Reads the header: of memory that the other side might still change, so it is copied first. */
 static bool parse_frame(shm_channel *channel) {
     uint8_t frame[FRAME];
     memcpy(frame, place(&channel->from), FRAME);
     gw_reader r = gw_reader_on(frame, FRAME);
-    channel->rx.message.bytes = gw_get_u32(&r);
+    channel->base.in.message.bytes = gw_get_u32(&r);
     uint32_t zero = gw_get_u32(&r);
-    gw_get_bytes(&r, channel->rx.message.header, GW_LANE_HEADER);
-    channel->rx.state = RX_ASK;
-    return zero == 0 && channel->rx.message.bytes <= channel->payload_most;
+    gw_get_bytes(&r, channel->base.in.message.header, GW_LANE_HEADER);
+    channel->base.in.state = GW_INCOMING_ASK;
+    return zero == 0 && channel->base.in.message.bytes <= channel->base.payload_most;
 }
 
 /* Asks the user about the message whose header is in. */
 static gw_flow ask(shm_channel *channel, const gw_lane_user *user, gw_err *err) {
-    gw_lane_message *message = &channel->rx.message;
-    message->parts = NULL;
-    message->part_count = 0;
-    message->fold = false;
-    switch (user->arrive(user->context, &channel->base.peer, message)) {
-    case GW_ARRIVAL_PARK:
-        channel->rx.parked = true;
-        return GW_FLOW_IDLE;
-    case GW_ARRIVAL_REFUSE:
-        return broken(err, "the peer sent a message that makes no sense");
-    case GW_ARRIVAL_LAND:
-        channel->rx.state = RX_LAND;
-        break;
-    case GW_ARRIVAL_DROP:
-        channel->rx.state = RX_DROP;
-        break;
-    }
-    channel->rx.payload = gw_cursor_on(message);
-    channel->rx.done = 0;
+    gw_flow flow = gw_channel_ask(&channel->base, user, err);
+    if (flow != GW_FLOW_MORE) return flow;
     publish_tail(&channel->from, FRAME);
-    if (message->bytes == 0) finish_receiving(channel, user);
+    if (channel->base.in.message.bytes == 0) gw_channel_received(&channel->base, user);
     return GW_FLOW_MORE;
 }
 
 /* Takes a piece of the payload at hand; returns how many bytes of the ring. */
 static uint64_t take_piece(shm_channel *channel, const gw_lane_user *user, uint64_t there) {
-    gw_cursor *payload = &channel->rx.payload;
+    const gw_cursor *payload = &channel->base.in.payload;
     uint64_t take = payload->left;
     if (take > PIECE) take = PIECE;
     if (take > there) take = there;
-    if (channel->rx.state == RX_DROP) {
-        payload->left -= take;
-    } else if (channel->rx.message.fold) {
-        user->fold(user->context, &channel->base.peer, channel->rx.done, place(&channel->from),
-                   (uint32_t)take);
-        payload->left -= take;
-    } else {
-        gw_cursor_copy(payload, place(&channel->from), take, false);
-    }
-    channel->rx.done += (uint32_t)take;
+    gw_channel_deliver(&channel->base, user, place(&channel->from), take);
     publish_tail(&channel->from, padded(take));
-    if (payload->left == 0) finish_receiving(channel, user);
+    if (payload->left == 0) gw_channel_received(&channel->base, user);
     return padded(take);
 }
 
 static gw_flow receive_some(shm_channel *channel, const gw_lane_user *user, uint64_t *moved, gw_err *err) {
     uint64_t bytes;
-    if (channel->rx.state == RX_ASK) {
+    if (channel->base.in.state == GW_INCOMING_ASK) {
         *moved += FRAME;
         return ask(channel, user, err);
     }
     if (!look_for_bytes(&channel->from, &bytes))
         return broken(err, "the peer's position in the ring makes no sense");
-    if (channel->rx.state == RX_HEAD) {
+    if (channel->base.in.state == GW_INCOMING_HEAD) {
         if (bytes < FRAME) return GW_FLOW_BLOCKED;
         return parse_frame(channel) ? GW_FLOW_MORE : broken(err, "the peer sent garbage instead of a frame");
     }
@@ -362,7 +278,7 @@ static gw_flow shm_receive(gw_channel *base, const gw_lane_user *user, gw_err *e
     shm_channel *channel = shm_of(base);
     gw_flow flow = GW_FLOW_MORE;
     uint64_t moved = 0;
-    if (channel->rx.parked) return GW_FLOW_IDLE;
+    if (channel->base.in.parked) return GW_FLOW_IDLE;
     while (flow == GW_FLOW_MORE && moved < BUDGET) flow = receive_some(channel, user, &moved, err);
     if (moved > 0) ring_bell(channel);
     return flow;
@@ -371,9 +287,6 @@ static gw_flow shm_receive(gw_channel *base, const gw_lane_user *user, gw_err *e
 static const gw_channel_ops shm_ops = {
     .send = shm_send,
     .receive = shm_receive,
-    .release = shm_release,
-    .resume = shm_resume,
-    .is_parked = shm_is_parked,
     .arm = shm_arm,
     .close = shm_close,
 };

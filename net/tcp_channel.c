@@ -1,7 +1,6 @@
 #include "net/tcp_channel.h"
 
 #include "core/check.h"
-#include "net/cursor.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,30 +21,19 @@ enum {
     PARTS = 64,        /* most parts in one system call */
 };
 
-typedef enum receive_state { RX_HEAD, RX_ASK, RX_LAND, RX_DROP } receive_state;
-
 typedef struct tcp_channel {
     gw_channel base;
-    bool sealed;           /* frames travel in records */
-    uint32_t payload_most; /* of a message */
-    size_t record_most;    /* bytes of the longest record, all included; buffers hold two */
+    bool sealed;        /* frames travel in records */
+    size_t record_most; /* bytes of the longest record, all included; buffers hold two */
 
     struct {
-        bool active;          /* a message is being sent */
-        uint8_t frame[FRAME]; /* its first bytes */
+        uint8_t frame[FRAME]; /* a message's first bytes */
         size_t frame_sent;
-        gw_cursor payload;
-        struct iovec own_part; /* after a release: the rest of the payload, ours */
-        uint8_t *own;          /* NULL: the payload is the user's */
-        uint8_t *records;      /* sealed: records on their way, records[start, end) */
+        uint8_t *records; /* sealed: records on their way, records[start, end) */
         size_t start, end;
     } tx;
 
     struct {
-        receive_state state;
-        bool parked;
-        gw_lane_message message;
-        gw_cursor payload;
         uint8_t *bytes; /* read and not used yet: bytes[start, end) */
         size_t start, end, capacity;
         uint8_t *scrap; /* plain: made when first needed */
@@ -109,7 +97,7 @@ gw_channel *gw_tcp_channel_open(gw_detached *stream, uint32_t lane, uint32_t pay
     channel->base =
         (gw_channel){.peer = {.id = stream->remote.id, .lane = lane}, .ops = &tcp_ops, .fd = stream->fd};
     channel->sealed = sealed;
-    channel->payload_most = payload_most;
+    channel->base.payload_most = payload_most;
     channel->record_most = record_most;
     channel->seal = stream->seal;
     channel->open = stream->open;
@@ -128,63 +116,25 @@ static void tcp_close(gw_channel *base) {
     close(channel->base.fd);
     gw_cipher_wipe(&channel->seal);
     gw_cipher_wipe(&channel->open);
-    free(channel->tx.own);
+    free(channel->base.out.own);
     free(channel->tx.records);
     free(channel->rx.bytes);
     free(channel->rx.scrap);
     free(channel);
 }
 
-static bool tcp_is_parked(const gw_channel *base) {
-    return ((const tcp_channel *)base)->rx.parked;
-}
-
-static void tcp_resume(gw_channel *base) {
-    tcp_of(base)->rx.parked = false;
-}
-
-static bool tcp_release(gw_channel *base) {
-    tcp_channel *channel = tcp_of(base);
-    if (channel->rx.state == RX_LAND) channel->rx.state = RX_DROP;
-    if (!channel->tx.active || channel->tx.own != NULL) return true;
-    size_t left = channel->tx.payload.left;
-    uint8_t *own = malloc(left + 1);
-    if (own == NULL) {
-        channel->tx.active = false;
-        return false;
-    }
-    gw_cursor_copy(&channel->tx.payload, own, left, true);
-    channel->tx.own = own;
-    channel->tx.own_part = (struct iovec){own, left};
-    channel->tx.payload = (gw_cursor){.parts = &channel->tx.own_part, .part_count = 1, .left = left};
-    return true;
-}
-
 /* ---- sending ---- */
 
 static bool take_next(tcp_channel *channel, const gw_lane_user *user) {
     gw_lane_message message;
-    if (!user->next(user->context, &channel->base.peer, &message)) return false;
-    GW_CHECK(message.bytes <= channel->payload_most);
+    if (!gw_channel_take(&channel->base, user, &message)) return false;
     gw_writer w = gw_writer_on(channel->tx.frame, FRAME);
     gw_put_u32(&w, FRAME_VERSION);
     gw_put_u32(&w, message.bytes);
     gw_put_bytes(&w, message.header, GW_LANE_HEADER);
     GW_CHECK(!w.failed);
     channel->tx.frame_sent = 0;
-    channel->tx.payload = gw_cursor_on(&message);
-    channel->tx.active = true;
     return true;
-}
-
-static void finish_sending(tcp_channel *channel, const gw_lane_user *user) {
-    channel->tx.active = false;
-    if (channel->tx.own == NULL) {
-        user->sent(user->context, &channel->base.peer);
-        return;
-    }
-    free(channel->tx.own);
-    channel->tx.own = NULL;
 }
 
 static gw_flow socket_trouble(const char *verb, gw_err *err) {
@@ -195,27 +145,28 @@ static gw_flow socket_trouble(const char *verb, gw_err *err) {
 }
 
 static gw_flow send_plain(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
-    if (!channel->tx.active && !take_next(channel, user)) return GW_FLOW_IDLE;
+    if (!channel->base.out.active && !take_next(channel, user)) return GW_FLOW_IDLE;
     struct iovec parts[PARTS];
     uint32_t count = 0;
     size_t frame_left = FRAME - channel->tx.frame_sent, payload;
     if (frame_left > 0)
         parts[count++] = (struct iovec){channel->tx.frame + channel->tx.frame_sent, frame_left};
-    count += gw_cursor_parts(&channel->tx.payload, parts + count, PARTS - count, &payload);
+    count += gw_cursor_parts(&channel->base.out.payload, parts + count, PARTS - count, &payload);
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
     ssize_t sent = sendmsg(channel->base.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0) return socket_trouble("send", err);
     size_t of_frame = (size_t)sent < frame_left ? (size_t)sent : frame_left;
     channel->tx.frame_sent += of_frame;
-    gw_cursor_advance(&channel->tx.payload, (size_t)sent - of_frame);
-    if (channel->tx.frame_sent == FRAME && channel->tx.payload.left == 0) finish_sending(channel, user);
+    gw_cursor_advance(&channel->base.out.payload, (size_t)sent - of_frame);
+    if (channel->tx.frame_sent == FRAME && channel->base.out.payload.left == 0)
+        gw_channel_sent(&channel->base, user);
     return GW_FLOW_MORE;
 }
 
 /* Seals the next record of the message in hand at the end of tx.records. */
 static bool seal_record(tcp_channel *channel, gw_err *err) {
     uint8_t *record = channel->tx.records + channel->tx.end, *plain = record + GW_RECORD_HEADER;
-    gw_cursor *payload = &channel->tx.payload;
+    gw_cursor *payload = &channel->base.out.payload;
     const uint8_t *from = plain;
     size_t length = 0;
     if (channel->tx.frame_sent == 0) {
@@ -243,9 +194,9 @@ static bool seal_record(tcp_channel *channel, gw_err *err) {
 static gw_flow send_sealed(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
     if (channel->tx.start == channel->tx.end) channel->tx.start = channel->tx.end = 0;
     while (channel->tx.start == 0 && 2 * channel->record_most - channel->tx.end >= channel->record_most) {
-        if (!channel->tx.active && !take_next(channel, user)) break;
+        if (!channel->base.out.active && !take_next(channel, user)) break;
         if (!seal_record(channel, err)) return GW_FLOW_BROKEN;
-        if (channel->tx.payload.left == 0) finish_sending(channel, user);
+        if (channel->base.out.payload.left == 0) gw_channel_sent(&channel->base, user);
     }
     if (channel->tx.end == 0) return GW_FLOW_IDLE;
     ssize_t sent = send(channel->base.fd, channel->tx.records + channel->tx.start,
@@ -267,52 +218,31 @@ static gw_flow broken(gw_err *err, const char *what) {
     return GW_FLOW_BROKEN;
 }
 
-static void finish_receiving(tcp_channel *channel, const gw_lane_user *user) {
-    bool landed = channel->rx.state == RX_LAND;
-    channel->rx.state = RX_HEAD;
-    if (landed) user->landed(user->context, &channel->base.peer);
-}
-
 /* Asks the user about the message whose header is in. */
 static gw_flow ask(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
-    gw_lane_message *message = &channel->rx.message;
-    message->parts = NULL;
-    message->part_count = 0;
-    switch (user->arrive(user->context, &channel->base.peer, message)) {
-    case GW_ARRIVAL_PARK:
-        channel->rx.parked = true;
-        return GW_FLOW_IDLE;
-    case GW_ARRIVAL_REFUSE:
-        return broken(err, "the peer sent a message that makes no sense");
-    case GW_ARRIVAL_LAND:
-        channel->rx.state = RX_LAND;
-        break;
-    case GW_ARRIVAL_DROP:
-        channel->rx.state = RX_DROP;
-        break;
-    }
-    channel->rx.payload = gw_cursor_on(message);
-    if (message->bytes == 0) finish_receiving(channel, user);
-    return GW_FLOW_MORE;
+    gw_flow flow = gw_channel_ask(&channel->base, user, err);
+    if (flow == GW_FLOW_MORE && channel->base.in.message.bytes == 0)
+        gw_channel_received(&channel->base, user);
+    return flow;
 }
 
 static bool parse_frame(tcp_channel *channel, const uint8_t *frame) {
     gw_reader r = gw_reader_on(frame, FRAME);
     uint32_t version = gw_get_u32(&r);
-    channel->rx.message.bytes = gw_get_u32(&r);
-    gw_get_bytes(&r, channel->rx.message.header, GW_LANE_HEADER);
-    channel->rx.state = RX_ASK;
-    return version == FRAME_VERSION && channel->rx.message.bytes <= channel->payload_most;
+    channel->base.in.message.bytes = gw_get_u32(&r);
+    gw_get_bytes(&r, channel->base.in.message.header, GW_LANE_HEADER);
+    channel->base.in.state = GW_INCOMING_ASK;
+    return version == FRAME_VERSION && channel->base.in.message.bytes <= channel->base.payload_most;
 }
 
 /* Moves payload that lies at `bytes` to its place. */
 static void take_payload(tcp_channel *channel, const gw_lane_user *user, uint8_t *bytes, size_t count) {
-    gw_cursor *payload = &channel->rx.payload;
-    if (channel->rx.state == RX_LAND)
+    gw_cursor *payload = &channel->base.in.payload;
+    if (channel->base.in.state == GW_INCOMING_LAND)
         gw_cursor_copy(payload, bytes, count, false);
     else
         payload->left -= count;
-    if (payload->left == 0) finish_receiving(channel, user);
+    if (payload->left == 0) gw_channel_received(&channel->base, user);
 }
 
 /* Uses what has been read. MORE: all used that can be. */
@@ -320,16 +250,16 @@ static gw_flow use_plain(tcp_channel *channel, const gw_lane_user *user, gw_err 
     for (;;) {
         size_t have = channel->rx.end - channel->rx.start;
         uint8_t *bytes = channel->rx.bytes + channel->rx.start;
-        if (channel->rx.state == RX_ASK) {
+        if (channel->base.in.state == GW_INCOMING_ASK) {
             gw_flow flow = ask(channel, user, err);
             if (flow != GW_FLOW_MORE) return flow;
-        } else if (channel->rx.state == RX_HEAD) {
+        } else if (channel->base.in.state == GW_INCOMING_HEAD) {
             if (have < FRAME) return GW_FLOW_MORE;
             if (!parse_frame(channel, bytes)) return broken(err, "the peer sent garbage instead of a frame");
             channel->rx.start += FRAME;
         } else {
             if (have == 0) return GW_FLOW_MORE;
-            size_t take = have < channel->rx.payload.left ? have : channel->rx.payload.left;
+            size_t take = have < channel->base.in.payload.left ? have : channel->base.in.payload.left;
             channel->rx.start += take;
             take_payload(channel, user, bytes, take);
         }
@@ -350,17 +280,17 @@ static gw_flow receive_plain(tcp_channel *channel, const gw_lane_user *user, gw_
     close_up(channel);
     struct iovec parts[PARTS];
     uint32_t count = 0;
-    size_t direct = 0, left = channel->rx.payload.left;
-    if (channel->rx.state == RX_LAND) {
-        count = gw_cursor_parts(&channel->rx.payload, parts, PARTS - 1, &direct);
-    } else if (channel->rx.state == RX_DROP) {
+    size_t direct = 0, left = channel->base.in.payload.left;
+    if (channel->base.in.state == GW_INCOMING_LAND) {
+        count = gw_cursor_parts(&channel->base.in.payload, parts, PARTS - 1, &direct);
+    } else if (channel->base.in.state == GW_INCOMING_DROP) {
         if (channel->rx.scrap == NULL) channel->rx.scrap = malloc(SCRAP);
         if (channel->rx.scrap == NULL) return broken(err, "no memory");
         direct = left < SCRAP ? left : SCRAP;
         parts[count++] = (struct iovec){channel->rx.scrap, direct};
     }
     /* Ahead, only behind the whole payload. */
-    if (channel->rx.state == RX_HEAD || direct == left)
+    if (channel->base.in.state == GW_INCOMING_HEAD || direct == left)
         parts[count++] =
             (struct iovec){channel->rx.bytes + channel->rx.end, channel->rx.capacity - channel->rx.end};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
@@ -370,11 +300,11 @@ static gw_flow receive_plain(tcp_channel *channel, const gw_lane_user *user, gw_
     size_t of_payload = (size_t)got < direct ? (size_t)got : direct;
     channel->rx.end += (size_t)got - of_payload;
     if (of_payload > 0) {
-        if (channel->rx.state == RX_LAND)
-            gw_cursor_advance(&channel->rx.payload, of_payload);
+        if (channel->base.in.state == GW_INCOMING_LAND)
+            gw_cursor_advance(&channel->base.in.payload, of_payload);
         else
-            channel->rx.payload.left -= of_payload;
-        if (channel->rx.payload.left == 0) finish_receiving(channel, user);
+            channel->base.in.payload.left -= of_payload;
+        if (channel->base.in.payload.left == 0) gw_channel_received(&channel->base, user);
     }
     return use_plain(channel, user, err);
 }
@@ -384,16 +314,16 @@ static gw_flow use_record(tcp_channel *channel, const gw_lane_user *user, uint8_
                           size_t record_bytes, gw_err *err) {
     uint8_t *plain = record + GW_RECORD_HEADER;
     size_t length = record_bytes - gw_record_bytes(&channel->open, 0);
-    bool payload = channel->rx.state == RX_LAND || channel->rx.state == RX_DROP;
-    if (payload && (length == 0 || length > channel->rx.payload.left))
+    bool payload = channel->base.in.state == GW_INCOMING_LAND || channel->base.in.state == GW_INCOMING_DROP;
+    if (payload && (length == 0 || length > channel->base.in.payload.left))
         return broken(err, "the peer sent a record that overruns its message");
-    if (channel->rx.state == RX_LAND) {
-        uint8_t *place = gw_cursor_contiguous(&channel->rx.payload, length);
+    if (channel->base.in.state == GW_INCOMING_LAND) {
+        uint8_t *place = gw_cursor_contiguous(&channel->base.in.payload, length);
         if (!gw_record_open(&channel->open, record, record_bytes, place != NULL ? place : plain, err))
             return GW_FLOW_BROKEN;
         if (place != NULL) {
-            gw_cursor_advance(&channel->rx.payload, length);
-            if (channel->rx.payload.left == 0) finish_receiving(channel, user);
+            gw_cursor_advance(&channel->base.in.payload, length);
+            if (channel->base.in.payload.left == 0) gw_channel_received(&channel->base, user);
             return GW_FLOW_MORE;
         }
     } else if (!gw_record_open(&channel->open, record, record_bytes, plain, err))
@@ -405,7 +335,7 @@ static gw_flow use_record(tcp_channel *channel, const gw_lane_user *user, uint8_
     if (length < FRAME || !parse_frame(channel, plain))
         return broken(err, "the peer sent garbage for a frame");
     size_t inlined = length - FRAME;
-    if (inlined != (channel->rx.message.bytes <= SMALL ? channel->rx.message.bytes : 0))
+    if (inlined != (channel->base.in.message.bytes <= SMALL ? channel->base.in.message.bytes : 0))
         return broken(err, "the peer sent a frame of the wrong length");
     return GW_FLOW_MORE;
 }
@@ -421,15 +351,15 @@ static gw_flow use_sealed(tcp_channel *channel, const gw_lane_user *user, gw_err
         if (more || record_bytes > channel->record_most)
             return broken(err, "the peer sent a record of another kind of stream");
         if (have < record_bytes) return GW_FLOW_MORE;
-        if (channel->rx.state == RX_ASK) { /* the record at hand is this message's, and open */
+        if (channel->base.in.state == GW_INCOMING_ASK) { /* the record at hand is this message's, and open */
             gw_flow flow = ask(channel, user, err);
             if (flow != GW_FLOW_MORE) return flow;
             channel->rx.start += record_bytes;
-            uint32_t bytes = channel->rx.message.bytes;
+            uint32_t bytes = channel->base.in.message.bytes;
             if (bytes > 0 && bytes <= SMALL)
                 take_payload(channel, user, record + GW_RECORD_HEADER + FRAME, bytes);
         } else {
-            bool head = channel->rx.state == RX_HEAD;
+            bool head = channel->base.in.state == GW_INCOMING_HEAD;
             gw_flow flow = use_record(channel, user, record, record_bytes, err);
             if (flow != GW_FLOW_MORE) return flow;
             if (!head) channel->rx.start += record_bytes;
@@ -451,15 +381,12 @@ static gw_flow receive_sealed(tcp_channel *channel, const gw_lane_user *user, gw
 
 static gw_flow tcp_receive(gw_channel *base, const gw_lane_user *user, gw_err *err) {
     tcp_channel *channel = tcp_of(base);
-    if (channel->rx.parked) return GW_FLOW_IDLE;
+    if (channel->base.in.parked) return GW_FLOW_IDLE;
     return channel->sealed ? receive_sealed(channel, user, err) : receive_plain(channel, user, err);
 }
 
 static const gw_channel_ops tcp_ops = {
     .send = tcp_send,
     .receive = tcp_receive,
-    .release = tcp_release,
-    .resume = tcp_resume,
-    .is_parked = tcp_is_parked,
     .close = tcp_close,
 };
