@@ -61,18 +61,27 @@ typedef struct gw_held {
 
 /* One contiguous array of a sum. The lists that reduce_begin gives are alike on all peers of a job. */
 typedef struct gw_segment {
-    void *data;     /* host memory for `cpu`; int64_t or float */
+    void *data;     /* int64_t or float, in the host's memory or a GPU's */
     uint64_t count; /* elements */
     bool is_float;  /* sum in float32; else int64, wrapping */
 } gw_segment;
 
+/* What is summed. A device has one accumulator for each of its GPUs, alike but for their contents, and each
+ * is summed with those of all GPUs of all members; a device without GPUs has one, in the host's memory. */
 typedef struct gw_segments {
-    const gw_segment *list; /* the device's, until the next reduce_begin */
-    uint32_t count;
+    const gw_segment *list; /* the device's, until the next reduce_begin. GPU g's: list[g * count ...] */
+    uint32_t count;         /* of each accumulator */
 } gw_segments;
 
+/* A GPU of a device. Its context is the primary one of CUDA's runtime. */
+typedef struct gw_device_gpu {
+    int ordinal;  /* CUDA's, among those that CUDA_VISIBLE_DEVICES leaves */
+    void *stream; /* its cudaStream_t for sums. What reduce_begin prepares is ordered before what is enqueued
+                     on it later, and from reduce_begin to reduce_end it is the collective's alone */
+} gw_device_gpu;
+
 typedef enum gw_reduce {
-    GW_REDUCE_ALONE = 1, /* one member: the accumulator is the sum. No segments, nothing is copied */
+    GW_REDUCE_ALONE = 1, /* one accumulator in all: it is the sum. No segments, nothing is copied */
     GW_REDUCE_EXACT = 2, /* int64 all the way */
     GW_REDUCE_FAST = 3,  /* data travel as float32, headers as int64; no fingerprint check */
 } gw_reduce;
@@ -156,8 +165,10 @@ typedef struct gw_device_ops {
 struct gw_device {
     const gw_device_ops *ops;
     const gw_layout *layout;
-    char class_text[200];  /* compute class: peers of an exact job must agree on it (kernels/class.h) */
-    uint64_t memory_bytes; /* taken for state, accumulator, sums and the workers' scratch */
+    char class_text[200];      /* compute class: peers of an exact job must agree on it (kernels/class.h) */
+    uint64_t memory_bytes;     /* taken for state, accumulator, sums and the workers' scratch */
+    const gw_device_gpu *gpus; /* the device's; they do not change */
+    uint32_t gpu_count;        /* 0: it computes on the host */
 };
 
 /* 64-bit words of a bitmap of `shards` shards. */
