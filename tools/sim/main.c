@@ -1,4 +1,5 @@
 /* `godwit sim`: runs seeds of the simulated flock and says what it saw. */
+#include "tools/sim/forks.h"
 #include "tools/sim/measure.h"
 #include "tools/sim/run.h"
 
@@ -42,6 +43,8 @@ enum key {
     KEY_BOUND,
     KEY_TRACE,
     KEY_GOSSIP,
+    KEY_FORKS,
+    KEY_WITHOUT,
     KEY_KEEP_GOING,
 };
 
@@ -81,6 +84,10 @@ static const struct argp_option options[] = {
     {"trace", KEY_TRACE, 0, 0, "print everything that happens", 2},
     {"gossip", KEY_GOSSIP, "PEERS", 0,
      "measure gossip alone among so many (3 to 10000; 140 bytes of memory for each pair)", 2},
+    {"forks", KEY_FORKS, "PEERSxPROPOSALS", 0,
+     "visit every order of events of majority mode at this size, and look for a fork: 3x4, 4x3, 5x3", 2},
+    {"without", KEY_WITHOUT, "RULE", 0,
+     "--forks with a rule taken out: promises, listed, installed or lowest", 2},
     {"keep-going", KEY_KEEP_GOING, 0, 0, "do not stop at the first seed that fails", 2},
     {0},
 };
@@ -89,7 +96,9 @@ typedef struct arguments {
     gw_sim_options run;
     uint64_t first, last;
     bool keep_going;
-    uint32_t gossip; /* peers of the measurement; 0 = none */
+    uint32_t gossip;                    /* peers of the measurement; 0 = none */
+    uint32_t fork_peers, fork_attempts; /* of the model check; 0 = none */
+    gw_forks_without without;
 } arguments;
 
 static const char *option_name(int key) {
@@ -121,6 +130,22 @@ static bool is_second(struct argp_state *state, const char *option, const char *
     bool is = strcmp(text, second) == 0;
     if (!is && strcmp(text, first) != 0) argp_error(state, "%s is %s or %s", option, first, second);
     return is;
+}
+
+static void forks(struct argp_state *state, const char *text, arguments *a) {
+    int end = 0;
+    bool read = sscanf(text, "%ux%u%n", &a->fork_peers, &a->fork_attempts, &end) == 2 && text[end] == '\0';
+    if (!read || a->fork_peers < 1 || a->fork_peers > GW_FORKS_PEERS || a->fork_attempts < 1 ||
+        a->fork_attempts > GW_FORKS_ATTEMPTS)
+        argp_error(state, "--forks %s: not PEERSxPROPOSALS, at most %dx%d", text, GW_FORKS_PEERS,
+                   GW_FORKS_ATTEMPTS);
+}
+
+static gw_forks_without rule(struct argp_state *state, const char *text) {
+    int one = GW_FORKS_WITH_ALL + 1;
+    while (one < GW_FORKS_RULES && strcmp(text, gw_forks_rule_name((gw_forks_without)one)) != 0) one++;
+    if (one == GW_FORKS_RULES) argp_error(state, "--without %s: there is no such rule", text);
+    return (gw_forks_without)one;
 }
 
 enum { LONG_MS = 100000000, MANY_STEPS = 1000000 };
@@ -189,6 +214,12 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_GOSSIP:
         a->gossip = number(state, key, text, 3, 10000);
         break;
+    case KEY_FORKS:
+        forks(state, text, a);
+        break;
+    case KEY_WITHOUT:
+        a->without = rule(state, text);
+        break;
     case KEY_TRACE:
         a->run.trace = true;
         break;
@@ -253,6 +284,7 @@ int gw_sim_main(int argc, char **argv) {
     arguments a = {.run = gw_sim_unset(1), .first = 1, .last = 1};
     argp_parse(&argp, argc, argv, 0, NULL, &a);
     a.run.majority |= a.run.fast;
+    if (a.fork_peers != 0) return gw_forks_print(a.fork_peers, a.fork_attempts, a.without) ? 0 : 1;
     if (a.gossip != 0) {
         gw_gossip_figures figures;
         gw_gossip_measure(a.gossip, a.gossip < 22 ? a.gossip / 2 : 10, a.first, &figures);

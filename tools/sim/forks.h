@@ -1,0 +1,45 @@
+/* A model check of majority mode (core/ballot.h): every interleaving of proposals, votes and installs of a
+ * few peers is visited, with the real ballots and the real quorum rule.
+ *
+ * A view is committed when all its members live in it at once; a fork is two committed views neither of which
+ * descends from the other (by base, or by being listed; listing a view lists every other of the same peers
+ * after the base, of whose members it needs the same majority). Proposal k has epoch k + 1: epochs are
+ * distinct, since peers that vote for different proposals of one epoch cannot both be a majority. A proposer
+ * lists any set of views that the rules allow, so whatever refusals could have taught it is covered; messages
+ * that are late, lost or doubled and peers that die are steps that are not taken. */
+#ifndef GODWIT_TOOLS_SIM_FORKS_H
+#define GODWIT_TOOLS_SIM_FORKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GW_FORKS_PEERS = 5, GW_FORKS_ATTEMPTS = 4 };
+
+/* A rule to be taken out, to see that the check would find the fork it prevents. */
+typedef enum gw_forks_without {
+    GW_FORKS_WITH_ALL = 0,
+    GW_FORKS_WITHOUT_PROMISES,  /* a vote does not name the later views that its voter voted for */
+    GW_FORKS_WITHOUT_LISTED,    /* no majority of the listed views is needed, only of the base */
+    GW_FORKS_WITHOUT_INSTALLED, /* a vote does not name the view that its voter lives in */
+    GW_FORKS_WITHOUT_LOWEST,    /* any half of an even view counts as its majority */
+    GW_FORKS_RULES,
+} gw_forks_without;
+
+typedef struct gw_forks_result {
+    bool fork, full;        /* full: `most` states were not enough, the search is not complete */
+    uint64_t states, depth; /* depth: steps from the beginning to the last state, at most */
+} gw_forks_result;
+
+/* What taking it out is called on the command line; NULL beyond the last. */
+const char *gw_forks_rule_name(gw_forks_without without);
+
+/* Visits everything that `peers` can do with `attempts` proposals, or up to the first fork; up to `most`
+ * states of 16 bytes each. Sizes whose states need more than 64 bits are refused: false. */
+bool gw_forks_explore(uint32_t peers, uint32_t attempts, gw_forks_without without, uint64_t most,
+                      gw_forks_result *result);
+
+/* The same, for people: prints the bound, the number of states and the verdict. Whether all was visited and
+ * no fork found. */
+bool gw_forks_print(uint32_t peers, uint32_t attempts, gw_forks_without without);
+
+#endif
