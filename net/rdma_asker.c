@@ -1,6 +1,7 @@
 #include "net/rdma_asker.h"
 
 #include "core/check.h"
+#include "net/loop.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -15,6 +16,8 @@ enum {
     AT_ONCE = 256, /* askers looked after in one round */
     EVENTS = 16,
     FLUSH_POLLS = 100000,
+    AWAIT_NS = 50000, /* who posts waits so long: a card takes less, waking a thread more */
+    AWAIT_POLLS = 16, /* between two looks at the clock */
 };
 
 typedef struct task {
@@ -31,12 +34,12 @@ struct gw_rdma_asker {
     gw_rdma_askers *askers;
     gw_rdma_memory *memory;
     atomic_uint holders;
-    atomic_bool busy; /* the queue pair has work */
+    atomic_bool busy; /* the queue pair has work that the thread of small operations is to look after */
     pthread_mutex_t lock;
-    pthread_cond_t said; /* saying is false again */
+    pthread_cond_t said; /* saying is 0 again */
     /* under the lock */
     gw_path_end *end;
-    bool saying;          /* the thread of small operations is giving completions to the end */
+    uint32_t saying;      /* threads that are giving completions to the end */
     gw_rdma_queue *queue; /* NULL: none */
     bool usable;          /* it is connected and has not broken */
     gw_rdma_told_words words;
@@ -99,6 +102,14 @@ static void on_said(void *context, uint32_t immediate, uint32_t bytes) {
     (void)bytes;
 }
 
+/* Puts what was read into its place. */
+static gw_completion complete(const task *t) {
+    gw_completion completion = completion_of(t);
+    if (completion.status == GW_OP_OK && t->op.kind == GW_OP_READ)
+        memcpy(t->op.buffer, t->place, t->op.bytes);
+    return completion;
+}
+
 /* Without the lock. */
 static void say_one(gw_rdma_asker *asker, gw_path_end *end, task *t) {
     const gw_rdma_asker_events *events = &asker->askers->events;
@@ -107,9 +118,7 @@ static void say_one(gw_rdma_asker *asker, gw_path_end *end, task *t) {
         events->passed(end, &t->op);
         return;
     }
-    gw_completion completion = completion_of(t);
-    if (completion.status == GW_OP_OK && t->op.kind == GW_OP_READ)
-        memcpy(t->op.buffer, t->place, t->op.bytes);
+    gw_completion completion = complete(t);
     events->completed(end, &completion);
 }
 
@@ -124,7 +133,7 @@ static bool say_done(gw_rdma_asker *asker, task *first) {
     if (breaks) asker->usable = false;
     gw_path_end *end = asker->end;
     for (task *t = first; t != NULL; t = t->next) t->live = false;
-    asker->saying = true;
+    asker->saying++;
     pthread_mutex_unlock(&asker->lock);
     for (task *t = first; t != NULL; t = t->next) say_one(asker, end, t);
     if (breaks) asker->askers->events.broken(end, &why, refused);
@@ -133,9 +142,17 @@ static bool say_done(gw_rdma_asker *asker, task *first) {
         next = t->next;
         put_free(asker, t);
     }
-    asker->saying = false;
-    pthread_cond_broadcast(&asker->said);
+    if (--asker->saying == 0) pthread_cond_broadcast(&asker->said);
     return true;
+}
+
+/* The rest of a broken queue pair's work is flushed at once: it is said with the break. */
+static void poll_to_the_break(gw_rdma_asker *asker, const gw_rdma_handlers *handlers) {
+    gw_rdma_queue_poll(asker->queue, handlers);
+    for (uint32_t polls = 0; polls < FLUSH_POLLS && gw_rdma_queue_trouble(asker->queue, NULL) != NULL &&
+                             gw_rdma_queue_is_busy(asker->queue);
+         polls++)
+        gw_rdma_queue_poll(asker->queue, handlers);
 }
 
 /* On the thread of small operations. */
@@ -147,12 +164,7 @@ static bool look_after(gw_rdma_asker *asker, bool arm) {
     if (asker->queue != NULL && asker->end != NULL) {
         gw_rdma_handlers handlers = {&h, on_done, on_said};
         if (arm) (void)gw_rdma_queue_arm(asker->queue);
-        gw_rdma_queue_poll(asker->queue, &handlers);
-        /* The rest of a broken queue pair's work is flushed at once: it is said with the break. */
-        for (uint32_t polls = 0; polls < FLUSH_POLLS && gw_rdma_queue_trouble(asker->queue, NULL) != NULL &&
-                                 gw_rdma_queue_is_busy(asker->queue);
-             polls++)
-            gw_rdma_queue_poll(asker->queue, &handlers);
+        poll_to_the_break(asker, &handlers);
         atomic_store(&asker->busy, gw_rdma_queue_is_busy(asker->queue));
         any = say_done(asker, h.first);
     }
@@ -269,7 +281,7 @@ gw_rdma_asker *gw_rdma_asker_open(gw_rdma_askers *askers, gw_path_end *end, gw_r
 
 /* Under the lock. Completes what is live as unknown; it stays with the device, if there is one. */
 static void abandon(gw_rdma_asker *asker) {
-    while (asker->saying) pthread_cond_wait(&asker->said, &asker->lock);
+    while (asker->saying > 0) pthread_cond_wait(&asker->said, &asker->lock);
     gw_completion completions[TASKS];
     uint32_t count = 0;
     for (uint32_t i = 0; i < TASKS; i++) {
@@ -382,19 +394,54 @@ static void fill(gw_rdma_asker *asker, task *t, const gw_op *op, uint64_t remote
     if (op->kind == GW_OP_WRITE) memcpy(t->place, op->buffer, op->bytes);
 }
 
-gw_path_posted gw_rdma_asker_post(gw_rdma_asker *asker, const gw_op *op) {
+/* Until the only work there is has completed, or took too long. */
+static void await(gw_rdma_asker *asker, const gw_rdma_handlers *handlers) {
+    uint64_t end = gw_now_ns() + AWAIT_NS;
+    do {
+        for (uint32_t polls = 0; polls < AWAIT_POLLS; polls++)
+            if (gw_rdma_queue_poll(asker->queue, handlers) > 0 || !gw_rdma_queue_is_busy(asker->queue))
+                return;
+    } while (gw_now_ns() < end);
+}
+
+/* Leaves the queue pair to the thread of small operations. It looks for who is busy after it has said that it
+ * sleeps, so one of the two sees the other. */
+static void leave(gw_rdma_asker *asker, const gw_rdma_handlers *handlers) {
+    atomic_store(&asker->busy, true);
+    if (!atomic_load(&asker->askers->asleep)) return;
+    (void)gw_rdma_queue_arm(asker->queue);
+    poll_to_the_break(asker, handlers); /* what completed before it was armed makes no event */
+}
+
+/* The task has been filled. */
+static gw_path_posted start(gw_rdma_asker *asker, task *t, gw_completion *completion) {
+    harvest h = {.asker = asker};
+    h.last = &h.first;
+    gw_rdma_handlers handlers = {&h, on_done, on_said};
+    bool alone = !gw_rdma_queue_is_busy(asker->queue);
+    gw_rdma_queue_post(asker->queue, &t->work);
+    if (alone) await(asker, &handlers);
+    if (h.first == NULL) leave(asker, &handlers);
+    if (h.first == t && t->next == NULL && t->outcome == GW_RDMA_DONE) {
+        *completion = complete(t);
+        put_free(asker, t);
+        return GW_PATH_DONE;
+    }
+    say_done(asker, h.first);
+    return GW_PATH_STARTED;
+}
+
+gw_path_posted gw_rdma_asker_post(gw_rdma_asker *asker, const gw_op *op, gw_completion *completion) {
     uint64_t remote;
+    gw_path_posted how = GW_PATH_PASS;
     GW_CHECK(op->kind != GW_OP_FETCH);
     pthread_mutex_lock(&asker->lock);
     task *t = asker->free;
-    bool can = t != NULL && asker->usable && find_word(&asker->words, op, &remote);
-    if (can) {
+    if (t != NULL && asker->usable && find_word(&asker->words, op, &remote)) {
         asker->free = t->next;
         fill(asker, t, op, remote);
-        atomic_store(&asker->busy, true);
-        if (atomic_load(&asker->askers->asleep)) (void)gw_rdma_queue_arm(asker->queue);
-        gw_rdma_queue_post(asker->queue, &t->work);
+        how = start(asker, t, completion);
     }
     pthread_mutex_unlock(&asker->lock);
-    return can ? GW_PATH_STARTED : GW_PATH_PASS;
+    return how;
 }

@@ -5,7 +5,11 @@
  * When these are the owner's no more, its device refuses: nothing has happened, the operation goes by the
  * lanes, and the queue pair is to be replaced.
  *
- * Threads: any. Completions come from gw_rdma_askers_poll and from _abandon and _close alone. */
+ * Whoever posts to a queue pair that has nothing else to do waits for the answer, polling, for as long as a
+ * card takes to give it: a thief has nothing better to do, and no thread must be woken. What takes longer,
+ * and what is posted beside other work, is left to the thread of small operations.
+ *
+ * Threads: any. */
 #ifndef GODWIT_NET_RDMA_ASKER_H
 #define GODWIT_NET_RDMA_ASKER_H
 
@@ -18,8 +22,7 @@ typedef struct gw_rdma_asker gw_rdma_asker;
 typedef struct gw_rdma_asker_events {
     void (*completed)(gw_path_end *end, const gw_completion *completion);
     void (*passed)(gw_path_end *end, const gw_op *op); /* by the lanes, please */
-    /* The queue pair is of no more use. `refused`: by the owner's fence, and not because it is gone. Called
-     * on the thread of small operations. */
+    /* The queue pair is of no more use. `refused`: by the owner's fence, and not because it is gone. */
     void (*broken)(gw_path_end *end, const gw_err *why, bool refused);
 } gw_rdma_asker_events;
 
@@ -41,7 +44,8 @@ gw_rdma_queue *gw_rdma_asker_renew(gw_rdma_asker *asker, gw_err *err);
 void gw_rdma_asker_use(gw_rdma_asker *asker);
 /* The keys to use from now on. */
 void gw_rdma_asker_told(gw_rdma_asker *asker, const gw_rdma_told_words *words);
-gw_path_posted gw_rdma_asker_post(gw_rdma_asker *asker, const gw_op *op);
+/* As gw_path_ops' post; the events may come from inside. */
+gw_path_posted gw_rdma_asker_post(gw_rdma_asker *asker, const gw_op *op, gw_completion *completion);
 void gw_rdma_asker_abandon(gw_rdma_asker *asker);
 
 #endif

@@ -281,7 +281,7 @@ static void redial(void *context) {
         if (atomic_exchange(&end->redial, false) && !end->failed) dial_words(end);
 }
 
-/* On the thread of small operations. */
+/* On any thread. */
 static void on_asker_broken(gw_path_end *base, const gw_err *why, bool refused) {
     rdma_end *end = end_of(base);
     gw_err err = *why;
@@ -437,8 +437,7 @@ static gw_channel *rdma_channel(gw_path_end *base, uint32_t stream, uint32_t lan
 }
 
 static gw_path_posted rdma_post(gw_path_end *end, const gw_op *op, gw_completion *completion) {
-    (void)completion;
-    return gw_rdma_asker_post(end_of(end)->asker, op);
+    return gw_rdma_asker_post(end_of(end)->asker, op, completion);
 }
 
 static void rdma_abandon(gw_path_end *end) {

@@ -119,6 +119,9 @@ void gw_rdma_queue_close(gw_rdma_queue *queue) {
 uint32_t gw_rdma_queue_number(const gw_rdma_queue *queue) {
     return queue->qp->qp_num;
 }
+struct ibv_qp *gw_rdma_queue_pair(const gw_rdma_queue *queue) {
+    return queue->qp;
+}
 uint32_t gw_rdma_queue_inline(const gw_rdma_queue *queue) {
     return queue->inline_bytes;
 }

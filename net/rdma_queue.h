@@ -68,6 +68,8 @@ bool gw_rdma_queue_connect(gw_rdma_queue *queue, struct rdma_cm_id *id, gw_err *
 /* The same, to itself: a loop through the device. */
 bool gw_rdma_queue_connect_self(gw_rdma_queue *queue, gw_err *err);
 uint32_t gw_rdma_queue_number(const gw_rdma_queue *queue);
+/* The queue pair itself, for measurements of what all this adds to it. */
+struct ibv_qp *gw_rdma_queue_pair(const gw_rdma_queue *queue);
 uint32_t gw_rdma_queue_inline(const gw_rdma_queue *queue);
 
 /* After a break it goes on being accepted, and ends with GW_RDMA_BROKEN at the next poll. */

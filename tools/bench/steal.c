@@ -1,7 +1,10 @@
 /* The round trip of a steal's READ and CAS between two processes on this machine, and of both together (a
- * steal); "busy link": while 64 MiB READs from the same victim go on beside. */
+ * steal); "busy link": while 64 MiB READs from the same victim go on beside; "bare": by verbs alone. Over TCP
+ * the threads at both ends sleep between operations (blocking) or do not (polling); over other paths there is
+ * no thread at the victim's end (direct). */
 #include "tools/bench/bench.h"
 #include "tools/bench/mesh.h"
+#include "tools/bench/verbs.h"
 
 #include "net/loop.h"
 
@@ -19,6 +22,8 @@ typedef struct options {
     uint32_t count; /* of operations of a kind */
     uint32_t kinds;
     const char *transport;
+    const char *mode;
+    bool direct; /* not over TCP */
     bool spin;
 } options;
 
@@ -33,6 +38,7 @@ typedef struct thief {
     atomic_bool arrived; /* of the completion and the poster's return, one is there */
     double *ns;
     bool failed, done;
+    bool broken; /* the link is gone */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t word;    /* as it was read */
@@ -115,10 +121,14 @@ static void on_completed(void *context, const gw_completion *completion) {
 }
 
 static void on_down(void *context, const gw_peer_id *peer, uint64_t link, const gw_err *why) {
+    thief *t = context;
     (void)peer;
     (void)link;
-    (void)why;
-    end(context);
+    fprintf(stderr, "godwit bench steal: %s\n", why->text);
+    pthread_mutex_lock(&t->lock);
+    t->broken = true;
+    pthread_mutex_unlock(&t->lock);
+    end(t);
 }
 
 static void wait_done(thief *t) {
@@ -126,6 +136,11 @@ static void wait_done(thief *t) {
     while (!t->done || t->reading) pthread_cond_wait(&t->changed, &t->lock);
     t->done = false;
     pthread_mutex_unlock(&t->lock);
+}
+
+static void print_row(const char *name, const options *o, double *ns) {
+    printf("  %-14s %-9s %9.2f %9.2f %9.2f\n", name, o->mode, gw_mesh_percentile(ns, o->count, 50) * 1e-3,
+           gw_mesh_percentile(ns, o->count, 90) * 1e-3, gw_mesh_percentile(ns, o->count, 99) * 1e-3);
 }
 
 static void measure(thief *t, gw_op_kind kind, bool steals, const char *name, const options *o) {
@@ -144,9 +159,46 @@ static void measure(thief *t, gw_op_kind kind, bool steals, const char *name, co
     wait_done(t);
     if (t->failed) return;
     if (kind == GW_OP_CAS) t->swapped = t->op.operand;
-    printf("  %-14s %-9s %9.2f %9.2f %9.2f\n", name, o->spin ? "polling" : "blocking",
-           gw_mesh_percentile(t->ns, o->count, 50) * 1e-3, gw_mesh_percentile(t->ns, o->count, 90) * 1e-3,
-           gw_mesh_percentile(t->ns, o->count, 99) * 1e-3);
+    print_row(name, o, t->ns);
+}
+
+/* Until the victim is in the view, and reached directly where it can be. */
+static void await_victim(thief *t, const options *o) {
+    do {
+        t->op = (gw_op){
+            .kind = GW_OP_CAS, .peer = gw_mesh_id(1), .fence = fence, .region = WORDS, .token = TOKEN_WORD};
+        t->left = t->measured = 0;
+        go_on(t);
+        wait_done(t);
+    } while (!t->broken && (t->failed || (o->direct && gw_transport_count(t->transport).direct == 0)));
+}
+
+static bool measure_bare(const options *o) {
+    double *ns[3];
+    gw_err err;
+    for (int i = 0; i < 3; i++) ns[i] = calloc(o->count, sizeof(double));
+    bool good = ns[0] != NULL && ns[1] != NULL && ns[2] != NULL;
+    if (!good) gw_fail(&err, GW_E_NOMEM, "no memory");
+    good = good && gw_bench_verbs(o->count, ns[0], ns[1], ns[2], &err);
+    if (good) {
+        print_row("bare READ", o, ns[0]);
+        print_row("bare CAS", o, ns[1]);
+        print_row("bare steal", o, ns[2]);
+    } else {
+        fprintf(stderr, "godwit bench steal: bare verbs: %s\n", err.text);
+    }
+    for (int i = 0; i < 3; i++) free(ns[i]);
+    return good;
+}
+
+static bool be_thief(thief *t, uint8_t *copy, const options *o) {
+    await_victim(t, o);
+    measure(t, GW_OP_READ, false, "READ", o);
+    if (!t->failed) measure(t, GW_OP_CAS, false, "CAS", o);
+    if (!t->failed) measure(t, GW_OP_READ, true, "steal", o);
+    t->copy = copy;
+    if (!t->failed) measure(t, GW_OP_CAS, false, "CAS, busy link", o);
+    return !t->failed && (o->kinds != GW_FABRIC_RDMA || measure_bare(o));
 }
 
 /* Rank 1 is the victim: it serves until rank 0 has finished. */
@@ -169,25 +221,12 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
     }
     gw_transport_fence(t.transport, &fence, members, 2);
     gw_transport_spin(t.transport, o->spin);
-    if (rank == 0) {
-        do { /* until the victim is in the view */
-            t.op = (gw_op){
-                .kind = GW_OP_CAS, .peer = members[1], .fence = fence, .region = WORDS, .token = TOKEN_WORD};
-            t.left = t.measured = 0;
-            go_on(&t);
-            wait_done(&t);
-        } while (t.failed);
-        measure(&t, GW_OP_READ, false, "READ", o);
-        if (!t.failed) measure(&t, GW_OP_CAS, false, "CAS", o);
-        if (!t.failed) measure(&t, GW_OP_READ, true, "steal", o);
-        t.copy = data;
-        if (!t.failed) measure(&t, GW_OP_CAS, false, "CAS, busy link", o);
-    }
+    bool good = rank != 0 || be_thief(&t, data, o);
     gw_mesh_finish(mesh, rank);
     gw_transport_close(t.transport);
     free(t.ns);
     free(data);
-    return rank != 0 || !t.failed;
+    return good;
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
@@ -220,13 +259,15 @@ int gw_bench_steal(int argc, char **argv) {
     options o = {.count = 20000, .kinds = GW_FABRIC_TCP, .transport = "tcp"};
     if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0) return 2;
     if (sodium_init() < 0) return 1;
-    for (int sealed = 0; sealed <= (o.kinds == GW_FABRIC_TCP); sealed++) {
+    o.direct = o.kinds != GW_FABRIC_TCP;
+    for (int sealed = 0; sealed <= !o.direct; sealed++) {
         printf("%s, %s, microseconds\n  %-14s %-9s %9s %9s %9s\n", o.transport,
                sealed ? "encrypted" : "plain", "", "", "median", "90 %", "99 %");
-        for (int spin = 0; spin <= 1; spin++) {
+        for (int spin = 0; spin <= !o.direct; spin++) {
             gw_mesh mesh;
             gw_err err;
             o.spin = spin != 0;
+            o.mode = o.direct ? "direct" : o.spin ? "polling" : "blocking";
             if (!gw_mesh_make(&mesh, o.kinds, 2, 1, sealed ? gw_mesh_sealed() : GW_ALGORITHM_PLAIN, &err)) {
                 fprintf(stderr, "%s: %s\n", argv[0], err.text);
                 return 1;
