@@ -18,7 +18,8 @@
  * Threads: open, describe, close, report and summary are called from one thread, nothing else running. init
  * and apply run on several threads at once, on disjoint ranges. contribute runs on several threads at once,
  * each with its own lane; it must not write to the job object, except to caches that it guards itself.
- * scalars runs alone. payload runs on several threads at once, and beside contribute.
+ * scalars runs alone. payload runs on several threads at once, and beside contribute. So does commit, on one
+ * thread at a time, never beside init, scalars or apply.
  *
  * Shard payload: input that is too large for every peer to hold. A job that says so in its plan gives each
  * shard a block of bytes that does not change from step to step. The flock keeps each block in the memory of
@@ -34,7 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_JOB_API 2u
+#define GW_JOB_API 3u
 
 enum {
     GW_MAX_TENSORS = 4096,
@@ -227,6 +228,22 @@ typedef struct gw_job_type {
      * start, and on others after deaths. When it fails the shard is given back, and the flock deals it
      * again; a peer on which that happens three times in one step stops, and the others go on. */
     bool (*payload)(void *job, uint32_t shard, void *bytes, gw_err *err);
+
+    /* Optional: effects outside of the job, such as a row in a database. Called after step `step` is
+     * committed: with exact sums, when it is applied; where a majority rules, when all members of the view
+     * are known to hold what came of it, so never for a step that may still be computed otherwise. `state` is
+     * S_{step+1}: whatever an effect depends on must be in it.
+     *
+     * At least once for every step, whatever dies, in rising order on each peer. Every peer that takes part
+     * in a step calls it, and one that begins from a checkpoint or from others' state calls it for the last
+     * step behind that state, as its earlier life or those others may have died just before. So an effect is
+     * to be keyed by (job, step) at its receiver, where a repetition must do no harm.
+     *
+     * Runs while the shards of the next step are computed, whose sum waits for it. When it fails, this peer
+     * ends and the others go on; when it fails everywhere, so does the job, which resumes from its newest
+     * checkpoint and calls it again for the steps from there on. A job's last commit ends before its process
+     * does. */
+    bool (*commit)(void *job, uint64_t step, const gw_state *state, gw_err *err);
 } gw_job_type;
 
 #endif

@@ -391,6 +391,9 @@ static void dispatch(gw_peer *p, const gw_event *event) {
     case GW_EV_APPLIED:
         gw_steps_applied(p, event);
         break;
+    case GW_EV_COMMITTED:
+        gw_commit_effects(p, event);
+        break;
     case GW_EV_LOADED:
         gw_views_loaded(p, event);
         break;

@@ -26,10 +26,28 @@ static void show(gw_peer *p) {
     notice->fingerprint = u->fingerprint;
 }
 
+/* The effects of the step behind the committed state, also where this peer has not made that step: those that
+ * did may have died before theirs took place. Effects of the steps before have: whoever holds a state has had
+ * those of the step before take place, or, where it has fetched that state, those it has it from have. */
+static void have_effects(gw_peer *p) {
+    if (!p->config.effects || p->step == 0 || p->effects_step == p->step) return;
+    p->effects_step = p->step;
+    gw_action *commit = gw_peer_act(p, GW_ACT_COMMIT);
+    commit->token = gw_peer_token(p);
+    commit->step = p->step - 1;
+}
+
 static void note_committed(gw_peer *p) {
     p->committed_step = p->step;
     p->committed_fingerprint = p->fingerprint;
     p->uncommitted.any = false;
+    have_effects(p);
+}
+
+void gw_commit_effects(gw_peer *p, const gw_event *event) {
+    if (event->outcome == GW_DONE) return;
+    gw_peer_finish(p, GW_FINISH_FAILED, NULL, "a committed step's effects cannot take place here: %s",
+                   event->text == NULL ? "no reason given" : event->text);
 }
 
 void gw_commit_applied(gw_peer *p) {

@@ -229,6 +229,7 @@ struct gw_peer {
     uint64_t load_failures;
     gw_uncommitted uncommitted;
     uint64_t committed_step, committed_fingerprint; /* the newest state that others may see */
+    uint64_t effects_step; /* steps behind the state whose last step's effects were asked for last */
 
     /* what the world was asked for */
     uint64_t looked_ns;     /* when it was last seen to */
@@ -381,6 +382,7 @@ void gw_poison_forget(gw_peer *p, uint64_t step); /* steps before this one are o
 void gw_commit_applied(gw_peer *p); /* a step has been applied here: p->step and p->fingerprint are of now */
 /* All members of the view hold the state that this peer holds: shows the step that led to it, once. */
 void gw_commit_agreed(gw_peer *p);
+void gw_commit_effects(gw_peer *p, const gw_event *event); /* COMMITTED */
 
 /* ---- peer_saves.c ---- */
 /* Tells the leader, who may be new, of a stop or a checkpoint that this peer was asked for. */

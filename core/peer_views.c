@@ -663,6 +663,7 @@ void gw_views_loaded(gw_peer *p, const gw_event *event) {
         event->outcome == GW_DONE && p->load_fingerprint != 0 && event->fingerprint != p->load_fingerprint;
     if (event->outcome == GW_DONE) {
         p->has_state = !other;
+        p->effects_step = 0; /* those of its last step may have been of other bits, or of nobody who lives */
         p->step = p->load_step;
         p->fingerprint = event->fingerprint;
     }

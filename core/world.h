@@ -78,6 +78,7 @@ typedef enum gw_event_kind {
                       with (zeros = not known); when GW_DONE: coverage_ok, fingerprint_ok, bad_count, and,
                       when the sum is right, slots */
     GW_EV_APPLIED, /* token, outcome, fingerprint, stop */
+    GW_EV_COMMITTED, /* token, outcome, text: the job's effects of a step have taken place, or cannot */
     GW_EV_LOADED, /* token, outcome, fingerprint, text, held: S_step is in place (GW_DONE), or nothing changed
                    */
     GW_EV_STORED, /* token, outcome, text, hashes[count] in the order of the SAVE's chunks */
@@ -165,11 +166,14 @@ typedef enum gw_action_kind {
     GW_ACT_SEAL,      /* token -> SEALED: claim nothing more; when nothing is in flight, say so */
     GW_ACT_REDUCE,    /* token, attempt, slots -> REDUCED */
     GW_ACT_APPLY,     /* token, step, flag (skip the update) -> APPLIED; waits for staging of an open SAVE */
-    GW_ACT_LOAD, /* token, load_kind, step, root, fingerprint (0 = not known), donors, inventories -> LOADED
-                  */
-    GW_ACT_SAVE, /* token, step, chunks[count] (chunk numbers of the state image) -> STORED: stage them now,
-                    before the next apply; hash, write and sync behind the run. flag: hash only, write nothing
-                  */
+    GW_ACT_COMMIT, /* token, step -> COMMITTED. Step `step` is committed, and the state in place came of it:
+                      have its effects take place, before a later APPLY or LOAD changes that state. May come
+                      again for a step whose effects have taken place */
+    GW_ACT_LOAD,   /* token, load_kind, step, root, fingerprint (0 = not known), donors, inventories -> LOADED
+                    */
+    GW_ACT_SAVE,   /* token, step, chunks[count] (chunk numbers of the state image) -> STORED: stage them now,
+                      before the next apply; hash, write and sync behind the run. flag: hash only, write nothing
+                    */
     GW_ACT_ABANDON,  /* the SAVE given last takes too long: it must hold up no APPLY, and is ended as soon as
                         the disk lets it. Nothing when it has ended */
     GW_ACT_MANIFEST, /* token, step, fingerprint, hashes[count] -> MANIFEST_STORED; with flag (hash only):

@@ -299,6 +299,13 @@ static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
     return true;
 }
 
+static bool commit(gw_device *device, uint64_t step, gw_err *err) {
+    cpu *c = cpu_of(device);
+    gw_state state = {c->state};
+    return c->type->commit(c->job, step, &state, err) ||
+           gw_fail_in(err, "job %s: step %llu: commit", c->type->name, (unsigned long long)step);
+}
+
 static void report(gw_device *device, char *text, size_t size) {
     cpu *c = cpu_of(device);
     GW_CHECK(c->scalars_ready && size > 0);
@@ -348,6 +355,7 @@ static const gw_device_ops cpu_ops = {
     .reduce_end = end_reduce,
     .boundary = read_boundary,
     .scalars = run_scalars,
+    .commit = commit,
     .report = report,
     .summary = summary,
 };

@@ -156,6 +156,9 @@ typedef struct gw_device_ops {
 
     /* Control, after a good reduce_end. Runs the job's scalars; units may be applied after it. */
     bool (*scalars)(gw_device *device, gw_scalars *scalars, gw_err *err);
+    /* Control, while no unit runs. Has the job's effects of step `step` take place: the present state came of
+     * that step. Only where the job has any. */
+    bool (*commit)(gw_device *device, uint64_t step, gw_err *err);
     /* Control, after the units of the step. One line about the step for people; "" if the job has none. */
     void (*report)(gw_device *device, char *text, size_t size);
     /* Control. One line about the whole job from its present state, `steps_done` steps in. */

@@ -440,6 +440,20 @@ static void note_shown(flock *f, uint32_t i, const gw_action *a) {
     }
 }
 
+/* Effects of a step are had from the state that came of it, when others may know of it. */
+static void note_effects(flock *f, uint32_t i, const gw_action *a) {
+    flock_peer *p = &f->peers[i];
+    bool fails = p->effects_fail_at != 0 && a->step + 1 == p->effects_fail_at;
+    cr_assert_eq(a->step + 1, p->step);
+    cr_assert_eq(p->state, flock_state_after(p->step));
+    if (a->step < FLOCK_EFFECTS && !fails) f->effects[a->step]++;
+    post(f, i, 100000,
+         (gw_event){.kind = GW_EV_COMMITTED,
+                    .token = a->token,
+                    .outcome = fails ? GW_FAILED : GW_DONE,
+                    .text = fails ? "no database" : NULL});
+}
+
 static void carry_out(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     int other;
@@ -513,6 +527,9 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
                         .fingerprint = p->state,
                         .stop = f->stop_step != 0 && p->step >= f->stop_step});
         break;
+    case GW_ACT_COMMIT:
+        note_effects(f, i, a);
+        break;
     case GW_ACT_LOAD:
         load(f, i, a);
         break;
@@ -566,6 +583,7 @@ void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_
                                      .addr_count = 1,
                                      .identity = "job=test\nlr=0.1\n",
                                      .steps = steps,
+                                     .effects = true,
                                      .shards = shards_of,
                                      .state_chunks = FLOCK_CHUNKS,
                                      .peers = founding,

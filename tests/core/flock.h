@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-enum { FLOCK_MOST = 8, FLOCK_SHARDS = 12, FLOCK_CHUNKS = 3 };
+enum { FLOCK_MOST = 8, FLOCK_SHARDS = 12, FLOCK_CHUNKS = 3, FLOCK_EFFECTS = 64 };
 
 typedef struct flock_peer {
     gw_peer *brain; /* NULL = not running */
@@ -55,15 +55,16 @@ typedef struct flock_peer {
     bool manifests_unloadable; /* states of checkpoints cannot be fetched */
     uint64_t seal_ns;          /* its shards of a step take this long */
     uint64_t apply_ns;         /* applying takes this much longer */
-    uint64_t flip_step;  /* when it has applied so many steps a bit of its state flips, once; 0 = never */
-    uint64_t shown_step; /* steps that it has shown (GW_NOTICE_STEP) */
-    bool showed_early;   /* one before all living members of its view held the state */
-    uint64_t save_ns;    /* a SAVE takes this long */
-    uint64_t load_ns;    /* a LOAD does */
-    bool silent;         /* neither tells progress */
-    bool manifests_hang; /* a MANIFEST that is to be written never ends */
-    uint32_t abandoned;  /* ABANDON actions so far */
-    bool persists_fail;  /* its record cannot be written */
+    uint64_t flip_step; /* when it has applied so many steps a bit of its state flips, once; 0 = never */
+    uint64_t effects_fail_at; /* those of the step that is the so-manieth of the job; 0 = of none */
+    uint64_t shown_step;      /* steps that it has shown (GW_NOTICE_STEP) */
+    bool showed_early;        /* one before all living members of its view held the state */
+    uint64_t save_ns;         /* a SAVE takes this long */
+    uint64_t load_ns;         /* a LOAD does */
+    bool silent;              /* neither tells progress */
+    bool manifests_hang;      /* a MANIFEST that is to be written never ends */
+    uint32_t abandoned;       /* ABANDON actions so far */
+    bool persists_fail;       /* its record cannot be written */
     uint32_t reduces_entered; /* REDUCE actions so far */
     uint32_t retained;        /* checkpoints that the last RETAIN named */
 } flock_peer;
@@ -92,6 +93,7 @@ typedef struct flock {
     bool data_broken[FLOCK_MOST][FLOCK_MOST]; /* reductions with both fail; control links stand */
     uint32_t reductions_to_fail;              /* all members' do, and nobody is to blame */
     uint32_t sums_to_spoil;                   /* they fail their checks */
+    uint32_t effects[FLOCK_EFFECTS];          /* by step: how often its effects took place */
     flock_break breaks;
     uint64_t message_ns; /* how long a message is on its way */
 } flock;

@@ -28,12 +28,13 @@ static void arm(gw_node *node) {
         GW_CHECK(gw_timer_set(node->loop, &node->deadline, deadline, timer_due, node, &err));
 }
 
-/* Leaves the loop when everything that was said has gone out, or after FLUSH_NS. */
+/* Leaves the loop when everything that was said has gone out, or after FLUSH_NS, and no effects wait. */
 static void flush(void *context) {
     gw_node *node = context;
     gw_err err;
     uint64_t now = gw_now_ns();
-    if (gw_links_queued(node->links) == 0 || now >= node->flush_until_ns ||
+    bool flushed = gw_links_queued(node->links) == 0 || now >= node->flush_until_ns;
+    if ((flushed && !gw_node_commits(node, now)) ||
         !gw_timer_set(node->loop, &node->flush, now + FLUSH_LOOK_NS, flush, node, &err))
         gw_loop_stop(node->loop);
 }
@@ -80,6 +81,7 @@ void gw_node_deliver(void *context, gw_mail *mail) {
     if (mail->event.kind == GW_EV_WORD_SWAPPED && mail->event.word_outcome != GW_WORD_OK)
         node->shown.counter[GW_COUNT_STEALS_FAILED]++;
     gw_node_work_done(node, &mail->event);
+    if (node->finished) gw_node_committed(node, &mail->event);
     gw_node_feed(node, &mail->event);
     if (mail->event.kind == GW_EV_CLAIM) gw_workers_grant(node->workers, mail->ticket);
     if (mail->event.kind == GW_EV_REDUCED) gw_node_thaw(node);

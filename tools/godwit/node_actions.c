@@ -234,6 +234,9 @@ void gw_node_act(gw_node *node, const gw_action *action) {
     case GW_ACT_APPLY:
         gw_node_apply(node, action);
         break;
+    case GW_ACT_COMMIT:
+        gw_node_commit(node, action);
+        break;
     case GW_ACT_LOAD:
         gw_node_load(node, action);
         break;

@@ -56,7 +56,9 @@ typedef struct gw_held_state {
 
 /* Whether helpers and checkpoint writer get on (node_progress.c). The loop's, but for `pieces`. */
 typedef struct gw_work {
-    gw_token load, save, apply;  /* under way, of SAVE and MANIFEST the one given last; 0 = none */
+    gw_token load, save, apply; /* under way, of SAVE and MANIFEST the one given last; 0 = none */
+    gw_token commit;            /* the COMMIT given last, until it has ended */
+    bool commit_hangs;
     atomic_uint_fast64_t pieces; /* of states brought here: any thread adds */
     uint64_t computed, saved;    /* as seen last */
     uint64_t moved_ns;
@@ -202,6 +204,13 @@ void gw_node_work_look(gw_node *node, uint64_t now_ns);
 void gw_node_reduce(gw_node *node, const gw_action *action);
 void gw_node_reduce_stop(gw_node *node);
 gw_collective_done gw_node_collective_done;
+
+/* node_commit.c: the job's effects. */
+void gw_node_commit(gw_node *node, const gw_action *action);
+/* After FINISH: a COMMIT that has ended badly makes a failure of it. */
+void gw_node_committed(gw_node *node, const gw_event *event);
+/* After FINISH: whether effects must still take place before this process may end. */
+bool gw_node_commits(gw_node *node, uint64_t now_ns);
 
 /* node_state.c. */
 void gw_node_apply(gw_node *node, const gw_action *action);

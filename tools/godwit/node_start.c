@@ -239,6 +239,7 @@ static void fill_config(gw_node *node, gw_peer_config *config) {
         .quorum = options->quorum,
         .fast = options->fast,
         .skip_bad = options->skip_bad,
+        .effects = options->job->commit != NULL,
         .checkpoint_steps = options->checkpoint_steps,
         .checkpoint_ns = options->checkpoint_ns,
         .keep = options->keep,
@@ -376,7 +377,7 @@ bool gw_node_close(gw_node *node) {
     if (node->wires && atomic_load(&node->reduction.underway)) gw_node_reduce_stop(node);
     gw_payloads_freeze(node->payloads);
     if (node->wires) gw_wires_abandon(node->wires, NULL); /* what workers wait for */
-    bool ended = gw_workers_end(node->workers, CLOSE_NS);
+    bool ended = gw_workers_end(node->workers, CLOSE_NS) && !node->work.commit_hangs;
     gw_claims_clear(
         node->claims); /* whatever still runs: a shard that made this peer give up is in its record */
     if (!ended) return false;

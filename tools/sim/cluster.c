@@ -239,13 +239,21 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
     case GW_ACT_SEAL:
         sim_work_action(c, p, action);
         break;
+    case GW_ACT_COMMIT:
+        sim_commit(c, p, action);
+        break;
     case GW_ACT_REDUCE:
+        sim_commit_settle(c, p);
         sim_reduce(c, p, action);
         break;
     case GW_ACT_APPLY:
+        sim_commit_settle(c, p);
         sim_apply(c, p, action);
         break;
     case GW_ACT_LOAD:
+        sim_commit_settle(c, p);
+        sim_disk_action(c, p, action);
+        break;
     case GW_ACT_SAVE:
     case GW_ACT_MANIFEST:
     case GW_ACT_RETAIN:
@@ -261,6 +269,7 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
         note(c, p, action);
         break;
     case GW_ACT_FINISH:
+        sim_commit_settle(c, p);
         finish(c, p, action);
         break;
     }
@@ -310,6 +319,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .state_chunks = SIM_CHUNKS,
                              .peers = o->founders,
                              .fast = o->fast,
+                             .effects = true,
                              .quorum = o->majority ? GW_QUORUM_MAJORITY : GW_QUORUM_ANY,
                              .checkpoint_steps = o->checkpoint_steps,
                              .keep = 2,

@@ -5,7 +5,7 @@
  *   cluster_links.c   control links: ordered, breakable, refused by dead processes
  *   cluster_work.c    workers, the accumulator, range words and one-sided operations
  *   cluster_reduce.c  collectives: each member ends on its own, well or not
- *   cluster_shown.c   what peers show, and whether they may
+ *   cluster_shown.c   what peers show, the job's effects, and whether they may
  *   cluster_disk.c    what survives a crash: records, chunks, manifests; and fetching states
  *   faults.c          what goes wrong, when
  *   run.c             one seed from start to verdict
@@ -99,6 +99,8 @@ typedef struct sim_memory {
     gw_token reduce_token; /* entered and not ended */
     uint64_t reduce_told_ns;
     bool applying;
+    gw_token commit_token; /* its effects have not taken place yet */
+    uint64_t commit_step;
     sim_asked asked[64];
     uint32_t asked_count;
 } sim_memory;
@@ -183,6 +185,7 @@ struct sim_cluster {
     uint32_t made_count, made_capacity;
     sim_held *held; /* fast only */
     uint32_t held_count, held_capacity;
+    uint32_t *effects;  /* by step: how often its effects took place */
     uint64_t *shown;    /* by step: the state that was shown last; 0 = none */
     gw_hash final_root; /* of the first peer that was done */
     bool calm;          /* no more faults */
@@ -239,6 +242,9 @@ void sim_reductions_free(sim_cluster *c);
 void sim_made_add(sim_cluster *c, const sim_made *made);
 void sim_installed(sim_cluster *c, const sim_peer *p, const gw_view *view);
 void sim_shows(sim_cluster *c, const sim_peer *p, const gw_action *action);
+void sim_commit(sim_cluster *c, sim_peer *p, const gw_action *action);
+void sim_commit_settle(sim_cluster *c, sim_peer *p); /* before what comes behind it in the helper's queue */
+void sim_check_effects(sim_cluster *c);              /* of the job that is done */
 
 /* --- cluster_disk.c --- */
 void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action);

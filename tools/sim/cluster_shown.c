@@ -62,14 +62,8 @@ static const sim_peer *who_knows(const sim_cluster *c, uint64_t state) {
     return NULL;
 }
 
-void sim_shows(sim_cluster *c, const sim_peer *p, const gw_action *action) {
-    uint64_t step = action->step + 1;
-    GW_CHECK(step <= c->options->steps);
-    if (p->m.step != step || sim_fingerprint(p->m.state) != action->fingerprint) {
-        sim_violation(c, "peer %u shows step %" PRIu64 " but holds another state", p->number, action->step);
-        return;
-    }
-    c->result->steps_shown++;
+/* This peer lets people, or the job's effects, know of the state after `step` steps. */
+static void check_shown(sim_cluster *c, const sim_peer *p, uint64_t step) {
     if (!c->options->majority) return;
     if (c->shown[step] == 0 || c->shown[step] == p->m.state) {
         c->shown[step] = p->m.state;
@@ -83,4 +77,64 @@ void sim_shows(sim_cluster *c, const sim_peer *p, const gw_action *action) {
                       p->number, step, other->number);
     c->result->forgotten++;
     c->shown[step] = p->m.state;
+}
+
+void sim_shows(sim_cluster *c, const sim_peer *p, const gw_action *action) {
+    uint64_t step = action->step + 1;
+    GW_CHECK(step <= c->options->steps);
+    if (p->m.step != step || sim_fingerprint(p->m.state) != action->fingerprint) {
+        sim_violation(c, "peer %u shows step %" PRIu64 " but holds another state", p->number, action->step);
+        return;
+    }
+    c->result->steps_shown++;
+    check_shown(c, p, step);
+}
+
+/* ---- effects ---- */
+
+static void committed(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    gw_event event = {.kind = GW_EV_COMMITTED, .token = op->token, .outcome = GW_DONE};
+    sim_event(c, p, &event);
+}
+
+static void take_place(sim_cluster *c, sim_peer *p) {
+    sim_memory *m = &p->m;
+    sim_op op = sim_op_to(p, committed);
+    op.token = m->commit_token;
+    uint64_t step = m->commit_step;
+    m->commit_token = 0;
+    if (!m->has_state || m->step != step + 1) {
+        sim_violation(c, "peer %u has effects of step %" PRIu64 " but is at step %" PRIu64, p->number, step,
+                      m->step);
+        return;
+    }
+    if (!c->options->fast && m->state != c->states[m->step])
+        sim_violation(c, "peer %u has effects of step %" PRIu64 " from another state", p->number, step);
+    check_shown(c, p, m->step);
+    c->effects[step]++;
+    sim_later(c, 1000, &op);
+}
+
+static void in_its_time(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (p->m.commit_token == op->token) take_place(c, p);
+}
+
+/* Carried out in order with reductions, applies and loads: what a crash comes before is lost. */
+void sim_commit(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_commit_settle(c, p);
+    p->m.commit_token = action->token;
+    p->m.commit_step = action->step;
+    sim_op op = sim_op_to(p, in_its_time);
+    op.token = action->token;
+    sim_later(c, sim_between(c, 1000, 20 * SIM_MS), &op);
+}
+
+void sim_commit_settle(sim_cluster *c, sim_peer *p) {
+    if (p->m.commit_token != 0) take_place(c, p);
+}
+
+void sim_check_effects(sim_cluster *c) {
+    for (uint64_t step = 0; step < sim_last_step(c->options); step++)
+        if (c->effects[step] == 0)
+            sim_violation(c, "the job is done, and no effect of step %" PRIu64 " has taken place", step);
 }

@@ -113,7 +113,8 @@ static void open_cluster(sim_cluster *c, const gw_sim_options *o, gw_sim_result 
     GW_CHECK(c->states != NULL);
     c->states[0] = gw_mix64(o->seed);
     c->shown = calloc(o->steps + 1u, sizeof *c->shown);
-    GW_CHECK(c->shown != NULL);
+    c->effects = calloc(o->steps + 1u, sizeof *c->effects);
+    GW_CHECK(c->shown != NULL && c->effects != NULL);
     for (uint64_t step = 0; step < o->steps; step++) {
         uint64_t sum = 0;
         for (uint32_t s = 0; s < sim_shards(o, step); s++) sum += sim_contribution(c->states[step], step, s);
@@ -143,6 +144,7 @@ static void close_cluster(sim_cluster *c) {
     free(c->made);
     free(c->held);
     free(c->shown);
+    free(c->effects);
     free(c);
 }
 
@@ -240,6 +242,7 @@ static void run_to_the_end(sim_cluster *c) {
         return;
     }
     run_until(c, sim_now(c) + AFTERMATH_NS(c->options));
+    sim_check_effects(c);
     bool waits = false; /* whoever has nothing that tells it of the end waits for ever */
     for (uint32_t i = 0; i < c->count; i++)
         waits |= sim_runs(&c->peers[i]) && knows_of_the_end(c, &c->peers[i]);
