@@ -5,6 +5,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 build_packages=(cmake ninja-build gcc libc6-dev pkg-config python3 libcriterion-dev libsodium-dev
     libopenblas-serial-dev libmicrohttpd-dev zlib1g-dev libjansson-dev libpcre2-dev libibverbs-dev librdmacm-dev)
+if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
+    build_packages+=(g++) # nvcc compiles by it; without one the build has no CUDA
+fi
 # Virtual machines with Soft-RoCE, and what tries and measures it in them.
 lab_packages=(qemu-system-x86 busybox-static cpio kmod iproute2 util-linux rdma-core ibverbs-providers
     ibverbs-utils rdmacm-utils perftest)

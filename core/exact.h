@@ -17,6 +17,8 @@
 #ifndef GODWIT_CORE_EXACT_H
 #define GODWIT_CORE_EXACT_H
 
+#include "core/anywhere.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +37,7 @@ enum {
 /* The odd 32-bit key of element i of a bucket. 32 bits, so that two 32x32->64 multiplies make the product on
  * every vector unit; the shift-xor breaks the sequence's linearity, so that errors that cancel in first and
  * second differences do not cancel here. Keys repeat after 2^32 elements. */
-static inline uint32_t gw_exact_key(uint64_t i) {
+GW_ANYWHERE static inline uint32_t gw_exact_key(uint64_t i) {
     uint32_t w = (uint32_t)i * GW_EXACT_WEYL;
     return (w ^ (w >> 15)) | 1u;
 }

@@ -6,6 +6,8 @@
 #ifndef GODWIT_CORE_RNG_H
 #define GODWIT_CORE_RNG_H
 
+#include "core/anywhere.h"
+
 #include <stdint.h>
 
 typedef struct gw_philox {
@@ -13,10 +15,31 @@ typedef struct gw_philox {
 } gw_philox;
 
 /* The 128 random bits at `counter` of the stream `key`. */
-gw_philox gw_philox_at(uint64_t key, uint64_t counter_high, uint64_t counter_low);
+GW_ANYWHERE static inline gw_philox gw_philox_at(uint64_t key, uint64_t counter_high, uint64_t counter_low) {
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    gw_philox c = {{(uint32_t)counter_low, (uint32_t)(counter_low >> 32), (uint32_t)counter_high,
+                    (uint32_t)(counter_high >> 32)}};
+    for (int round = 0; round < 10; round++) {
+        uint64_t a = (uint64_t)0xD2511F53u * c.words[0], b = (uint64_t)0xCD9E8D57u * c.words[2];
+        uint32_t next0 = (uint32_t)(b >> 32) ^ c.words[1] ^ k0;
+        uint32_t next2 = (uint32_t)(a >> 32) ^ c.words[3] ^ k1;
+        c.words[1] = (uint32_t)b;
+        c.words[3] = (uint32_t)a;
+        c.words[0] = next0;
+        c.words[2] = next2;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return c;
+}
 
 /* A good 64-bit mix (splitmix64's finalizer): equal inputs, equal outputs; neighbours unrelated. */
-uint64_t gw_mix64(uint64_t x);
+GW_ANYWHERE static inline uint64_t gw_mix64(uint64_t x) {
+    x += 0x9E3779B97F4A7C15u;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+}
 
 typedef struct gw_rng {
     uint64_t state[4];

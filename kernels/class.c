@@ -80,8 +80,9 @@ static const cpu_class *preferred_class(void) {
 
 /* Whether an environment entry may change results, or threads that BLAS starts. */
 static bool harmful(const char *entry) {
-    static const char *const prefixes[] = {"OPENBLAS_", "GOTO_", "OMP_",      "GOMP_", "KMP_",
-                                           "MKL_",      "BLIS_", "FLEXIBLAS", "BLAS_", "VECLIB_"};
+    static const char *const prefixes[] = {"OPENBLAS_", "GOTO_",   "OMP_",   "GOMP_",
+                                           "KMP_",      "MKL_",    "BLIS_",  "FLEXIBLAS",
+                                           "BLAS_",     "VECLIB_", "CUBLAS", "NVIDIA_TF32_OVERRIDE"};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
         if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0) return true;
     return false;

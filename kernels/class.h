@@ -7,7 +7,7 @@
 #include "core/err.h"
 
 /* Call first in main, before any thread: removes from the environment what would change results or start
- * threads behind our back (OPENBLAS_*, GOTO_*, OMP_*, ...), and makes OpenBLAS use the kernels of processor
+ * threads behind our back (OPENBLAS_*, OMP_*, CUBLAS*, ...), and makes OpenBLAS use the kernels of processor
  * family `name` ("haswell", "skylakex", ...; any case). NULL: skylakex's on every processor with AVX-512,
  * elsewhere what OpenBLAS chooses. If the environment had to change, the process is executed again with
  * `argv` and the call does not return. Fails with GW_E_USAGE for an unknown name (the message lists those

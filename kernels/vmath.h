@@ -7,19 +7,21 @@
 #ifndef GODWIT_KERNELS_VMATH_H
 #define GODWIT_KERNELS_VMATH_H
 
+#include "core/anywhere.h"
+
 #include <stdint.h>
 #include <string.h>
 
 #define GW_LN2_HIGH 0x1.62e42fee00000p-1 /* 32 bits, so that its product with an exponent is exact */
 #define GW_LN2_LOW  0x1.a39ef35793c76p-33
 
-static inline double gw_from_bits(uint64_t bits) {
+GW_ANYWHERE static inline double gw_from_bits(uint64_t bits) {
     double x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-static inline uint64_t gw_to_bits(double x) {
+GW_ANYWHERE static inline uint64_t gw_to_bits(double x) {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
@@ -27,7 +29,7 @@ static inline uint64_t gw_to_bits(double x) {
 
 /* (double)q, rounded once, by operations that every instruction set can do on vectors: the upper and the
  * lower half each become a double exactly by being put into the mantissa of a power of two. */
-static inline double gw_widen(int64_t q) {
+GW_ANYWHERE static inline double gw_widen(int64_t q) {
     uint64_t offset = (uint64_t)q ^ UINT64_C(1) << 63;
     double high = gw_from_bits(offset >> 32 | UINT64_C(0x4530000000000000));          /* 2^84 + high 2^32 */
     double low = gw_from_bits((offset & 0xffffffffu) | UINT64_C(0x4330000000000000)); /* 2^52 + low */
@@ -36,12 +38,12 @@ static inline double gw_widen(int64_t q) {
 
 /* The whole number nearest to x, |x| < 2^51, ties to even: adding 1.5 * 2^52 leaves no bits for a fraction.
  */
-static inline double gw_nearest(double x) {
+GW_ANYWHERE static inline double gw_nearest(double x) {
     return (x + 0x1.8p52) - 0x1.8p52;
 }
 
 /* e^x within 2 ulp. Infinity above 709.78; below -708 zero, never a subnormal; NaN stays NaN. */
-static inline double gw_exp(double x) {
+GW_ANYWHERE static inline double gw_exp(double x) {
     double inside = x > 709.79 ? 709.79 : x;
     inside = inside < -709.0 ? -709.0 : inside;
     double n = gw_nearest(inside * 0x1.71547652b82fep0);
@@ -66,13 +68,13 @@ static inline double gw_exp(double x) {
 }
 
 /* e^x within 0.51 ulp of float; below -87.3 zero, never a subnormal (these are slow to compute with). */
-static inline float gw_expf(float x) {
+GW_ANYWHERE static inline float gw_expf(float x) {
     return x < -87.3f ? 0.0f : (float)gw_exp((double)x);
 }
 
 /* e^x within 2 ulp of float, in float arithmetic: twice as many at a time as gw_expf. Infinity above 88.73;
  * below -86.6 zero, never a subnormal; NaN stays NaN. */
-static inline float gw_expf_quick(float x) {
+GW_ANYWHERE static inline float gw_expf_quick(float x) {
     float inside = x > 89.0f ? 89.0f : x;
     inside = inside < -87.0f ? -87.0f : inside;
     float shifted = inside * 0x1.715476p0f + 0x1.8p23f, n = shifted - 0x1.8p23f;
@@ -95,7 +97,7 @@ static inline float gw_expf_quick(float x) {
 
 /* Natural logarithm of a normal positive x within 2 ulp; minus infinity for zero and subnormals, infinity for
  * infinity, NaN for negative x and NaN. */
-static inline double gw_log(double x) {
+GW_ANYWHERE static inline double gw_log(double x) {
     uint64_t bits = gw_to_bits(x);
     /* x = m * 2^e with m in [sqrt(1/2), sqrt(2)), both cut out of the bits. */
     uint64_t shifted = bits - 0x3fe6a09e667f3bcdu;
@@ -121,7 +123,7 @@ static inline double gw_log(double x) {
 }
 
 /* Hyperbolic tangent within 0.51 ulp of float. */
-static inline float gw_tanhf(float x) {
+GW_ANYWHERE static inline float gw_tanhf(float x) {
     double wide = (double)x, size = wide < 0.0 ? -wide : wide;
     double e = gw_exp(2.0 * (size < 20.0 ? size : 20.0));
     double far = (e - 1.0) / (e + 1.0);
@@ -133,7 +135,7 @@ static inline float gw_tanhf(float x) {
 }
 
 /* Sine and cosine for |x| <= 1e5, within 2^-52 (absolute). */
-static inline void gw_sincos(double x, double *sine, double *cosine) {
+GW_ANYWHERE static inline void gw_sincos(double x, double *sine, double *cosine) {
     double n = gw_nearest(x * 0x1.45f306dc9c883p-1);
     /* pi/2 in three parts of 33 bits, so that n times each is exact. */
     double r = x - n * 0x1.921fb54400000p0;
@@ -164,7 +166,7 @@ static inline void gw_sincos(double x, double *sine, double *cosine) {
 }
 
 /* x^n by repeated squaring: for bias corrections, where one result matters more than the last ulp. */
-static inline double gw_power(double x, uint64_t n) {
+GW_ANYWHERE static inline double gw_power(double x, uint64_t n) {
     double y = 1.0;
     for (; n != 0; n >>= 1, x *= x)
         if (n & 1u) y *= x;

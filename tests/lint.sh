@@ -12,7 +12,7 @@ complain() {
     bad=1
 }
 
-mapfile -t sources < <(git ls-files --cached --others --exclude-standard -- '*.c' '*.h' | sort)
+mapfile -t sources < <(git ls-files --cached --others --exclude-standard -- '*.c' '*.h' '*.cu' '*.cuh' | sort)
 mapfile -t scripts < <(git ls-files --cached --others --exclude-standard -- '*.sh' '.ci/run' | sort)
 
 # forbid FOLDER PATTERN WHY: no #include line of the folder matches.

@@ -33,7 +33,8 @@ __attribute__((constructor)) static void second_life(int argc, char **argv, char
         fprintf(stderr, "%s\n", err.text);
         _exit(err.code == GW_E_UNSUPPORTED ? REACHED : 1);
     }
-    bool clean = getenv("OPENBLAS_NUM_THREADS") == NULL && getenv("OMP_NUM_THREADS") == NULL;
+    bool clean = getenv("OPENBLAS_NUM_THREADS") == NULL && getenv("OMP_NUM_THREADS") == NULL &&
+                 getenv("CUBLAS_WORKSPACE_CONFIG") == NULL && getenv("NVIDIA_TF32_OVERRIDE") == NULL;
     const char *core = getenv("OPENBLAS_CORETYPE");
     const char *expected = name[0] != '\0' ? "Haswell" : wide() ? "SkylakeX" : NULL;
     bool set = expected == NULL ? core == NULL : core != NULL && strcmp(core, expected) == 0;
@@ -46,6 +47,8 @@ static int run_with(const char *name) {
         setenv("GODWIT_TEST_CLASS", name, 1);
         setenv("OPENBLAS_NUM_THREADS", "3", 1);
         setenv("OMP_NUM_THREADS", "3", 1);
+        setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8", 1);
+        setenv("NVIDIA_TF32_OVERRIDE", "1", 1);
         setenv("OPENBLAS_CORETYPE", "Prescott", 1);
         setenv("HOME", "/", 0);
         char name_of_program[] = "test", *argv[] = {name_of_program, NULL};

@@ -1,0 +1,38 @@
+/* NVIDIA GPUs: which there are, and why one cannot be used. The CUDA runtime is linked statically and finds
+ * the driver by itself, so that the same program starts on a node that has neither driver nor GPU. A build
+ * made without nvcc has none of this: there every function fails with GW_E_UNSUPPORTED and says so. */
+#ifndef GODWIT_KERNELS_CUDA_CUDA_H
+#define GODWIT_KERNELS_CUDA_CUDA_H
+
+#include "core/err.h"
+
+#include <stdint.h>
+
+enum { GW_CUDA_GPUS = 64 }; /* of one machine, at most */
+
+typedef struct gw_cuda_info {
+    uint32_t ordinal;      /* as in --device cuda:N; CUDA_VISIBLE_DEVICES renumbers */
+    char name[96];         /* "NVIDIA H200" */
+    char bus[16];          /* PCI address, "0000:3b:00.0" */
+    uint32_t major, minor; /* compute capability: 9.0 */
+    uint32_t sms;          /* streaming multiprocessors */
+    uint64_t memory_bytes;
+    uint32_t l2_bytes;
+    bool mig; /* a slice of a GPU */
+} gw_cuda_info;
+
+/* Versions as CUDA counts them: 13000 is 13.0. 0: there is none. */
+typedef struct gw_cuda_versions {
+    uint32_t driver;  /* the newest CUDA that the installed driver knows */
+    uint32_t runtime; /* what this program was built with */
+} gw_cuda_versions;
+
+/* Any thread. Fills list[0 .. *count) in order of ordinals; there is at least one on success. Fails with
+ * GW_E_UNSUPPORTED when the build has no CUDA, the driver is missing or too old, or there is no GPU, and
+ * GW_E_IO when the driver fails; the text says what to do. Does not occupy the GPUs' memory. */
+bool gw_cuda_list(gw_cuda_info list[GW_CUDA_GPUS], uint32_t *count, gw_err *err);
+
+/* Any thread; never fails. */
+gw_cuda_versions gw_cuda_versions_found(void);
+
+#endif

@@ -1,0 +1,58 @@
+#include "kernels/cuda/call.h"
+#include "kernels/cuda/cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+
+gw_cuda_versions gw_cuda_versions_found(void) {
+    int driver = 0, runtime = 0;
+    if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
+    if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) runtime = 0;
+    (void)cudaGetLastError();
+    return (gw_cuda_versions){(uint32_t)driver, (uint32_t)runtime};
+}
+
+/* Why there is no GPU to count. */
+static bool explain(cudaError_t status, gw_err *err) {
+    gw_cuda_versions found = gw_cuda_versions_found();
+    (void)cudaGetLastError();
+    if (status == cudaErrorInsufficientDriver && found.driver == 0)
+        return gw_fail(err, GW_E_UNSUPPORTED, "no NVIDIA driver was found (libcuda.so.1)");
+    if (status == cudaErrorInsufficientDriver)
+        return gw_fail(err, GW_E_UNSUPPORTED,
+                       "the NVIDIA driver is too old: it knows CUDA %u.%u, this program was built with %u.%u",
+                       found.driver / 1000, found.driver % 1000 / 10, found.runtime / 1000,
+                       found.runtime % 1000 / 10);
+    if (status == cudaErrorNoDevice || status == cudaSuccess)
+        return gw_fail(err, GW_E_UNSUPPORTED,
+                       "no NVIDIA GPU was found (see nvidia-smi; CUDA_VISIBLE_DEVICES may hide them)");
+    return gw_cuda_try(-1, status, err, "cudaGetDeviceCount");
+}
+
+static bool describe(int ordinal, gw_cuda_info *info, gw_err *err) {
+    struct cudaDeviceProp properties;
+    if (!gw_cuda_try(ordinal, cudaGetDeviceProperties(&properties, ordinal), err, "cudaGetDeviceProperties"))
+        return false;
+    *info = (gw_cuda_info){.ordinal = (uint32_t)ordinal,
+                           .major = (uint32_t)properties.major,
+                           .minor = (uint32_t)properties.minor,
+                           .sms = (uint32_t)properties.multiProcessorCount,
+                           .memory_bytes = properties.totalGlobalMem,
+                           .l2_bytes = (uint32_t)properties.l2CacheSize};
+    snprintf(info->name, sizeof info->name, "%.95s", properties.name);
+    snprintf(info->bus, sizeof info->bus, "%04x:%02x:%02x.0", (unsigned)properties.pciDomainID & 0xffffu,
+             (unsigned)properties.pciBusID & 0xffu, (unsigned)properties.pciDeviceID & 0xffu);
+    info->mig = strstr(info->name, " MIG ") != NULL; /* the runtime tells it by the name alone */
+    return true;
+}
+
+bool gw_cuda_list(gw_cuda_info list[GW_CUDA_GPUS], uint32_t *count, gw_err *err) {
+    int found = 0;
+    *count = 0;
+    cudaError_t status = cudaGetDeviceCount(&found);
+    if (status != cudaSuccess || found < 1) return explain(status, err);
+    for (int ordinal = 0; ordinal < found && ordinal < GW_CUDA_GPUS; ordinal++)
+        if (!describe(ordinal, &list[ordinal], err)) return false;
+    *count = found < GW_CUDA_GPUS ? (uint32_t)found : GW_CUDA_GPUS;
+    return true;
+}

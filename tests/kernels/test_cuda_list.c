@@ -1,0 +1,36 @@
+/* Runs everywhere: with a GPU, without one, and in a build that has no CUDA. */
+#include "kernels/cuda/cuda.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+Test(cuda_list, lists_gpus_or_says_what_is_missing) {
+    gw_cuda_info list[GW_CUDA_GPUS];
+    uint32_t count = 7;
+    gw_err err = {0};
+    if (!gw_cuda_list(list, &count, &err)) {
+        cr_assert_eq(count, 0);
+        cr_assert_eq(err.code, GW_E_UNSUPPORTED);
+        cr_assert(strstr(err.text, "driver") || strstr(err.text, "GPU") || strstr(err.text, "nvcc"), "%s",
+                  err.text);
+        return;
+    }
+    cr_assert(count >= 1 && count <= GW_CUDA_GPUS);
+    for (uint32_t i = 0; i < count; i++) {
+        cr_assert_eq(list[i].ordinal, i);
+        cr_assert_gt(list[i].sms, 0);
+        cr_assert_gt(list[i].memory_bytes, 0);
+        cr_assert_gt(list[i].major, 0);
+        cr_assert_neq(list[i].name[0], '\0');
+    }
+}
+
+Test(cuda_list, versions) {
+    gw_cuda_versions found = gw_cuda_versions_found();
+#ifdef GODWIT_CUDA
+    cr_assert_geq(found.runtime, 12000);
+#else
+    cr_assert_eq(found.runtime, 0);
+#endif
+    cr_assert(found.driver == 0 || found.driver >= 10000);
+}
