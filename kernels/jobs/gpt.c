@@ -218,10 +218,15 @@ static void gpt_report(void *job_pointer, uint64_t step, const gw_sums *sums, co
     const gpt_job *job = job_pointer;
     (void)sums;
     const double *value = scalars->value;
-    if (gpt_place_of(job, step).phase == GW_EVALUATE)
-        describe_validation(job, value[LOSS], text, size);
-    else
+    gpt_place place = gpt_place_of(job, step);
+    bool train = place.phase == GW_TRAIN;
+    if (train)
         snprintf(text, size, "loss=%.4f lr=%.3g norm=%.3g", value[LOSS], value[RATE], value[NORM]);
+    else
+        describe_validation(job, value[LOSS], text, size);
+    uint64_t updates = place.update + (train ? 1 : 0), used = strlen(text);
+    snprintf(text + used, size - used, " tokens=%llu",
+             (unsigned long long)(updates * job->batch * job->gpt.context));
 }
 
 static void gpt_summary(void *job_pointer, uint64_t steps_done, const gw_state *state, char *text,

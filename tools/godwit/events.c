@@ -2,9 +2,9 @@
 
 #include "core/check.h"
 #include "tools/godwit/json.h"
+#include "tools/godwit/report.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,16 +54,10 @@ static void set_ms(json_t *object, const char *key, uint64_t duration_ns) {
 static void set_report(json_t *object, const char *key, const char *report) {
     if (report == NULL || report[0] == '\0') return;
     json_t *fields = json_object();
-    char text[400], *rest = NULL;
-    snprintf(text, sizeof text, "%s", report);
-    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-        char *equals = strchr(word, '='), *end;
-        if (equals == NULL) continue;
-        *equals = '\0';
-        double value = strtod(equals + 1, &end);
-        bool number = end != equals + 1 && *end == '\0' && isfinite(value);
-        json_object_set_new(fields, word, number ? json_real(value) : json_string(equals + 1));
-    }
+    char word[GW_REPORT_KEY];
+    const char *rest = report, *value;
+    size_t length;
+    while (gw_report_next(&rest, word, &value, &length)) gw_json_value(fields, word, value, length);
     json_object_set_new(object, key, fields);
 }
 

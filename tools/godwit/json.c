@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 void gw_json_count(json_t *object, const char *key, uint64_t value) {
     json_object_set_new(object, key, json_integer((json_int_t)value));
@@ -24,6 +25,14 @@ void gw_json_flag(json_t *object, const char *key, bool value) {
 
 void gw_json_text(json_t *object, const char *key, const char *text) {
     if (text != NULL) json_object_set_new(object, key, json_string(text));
+}
+
+void gw_json_value(json_t *object, const char *key, const char *text, size_t length) {
+    char copy[64], *end;
+    snprintf(copy, sizeof copy, "%.*s", (int)length, text);
+    double value = strtod(copy, &end);
+    bool number = length > 0 && length < sizeof copy && *end == '\0' && isfinite(value);
+    json_object_set_new(object, key, number ? json_real(value) : json_stringn(text, length));
 }
 
 void gw_json_hex(json_t *object, const char *key, const void *bytes, size_t count) {

@@ -17,6 +17,8 @@ void gw_json_real(json_t *object, const char *key, double value);
 void gw_json_flag(json_t *object, const char *key, bool value);
 /* NULL texts are left out. */
 void gw_json_text(json_t *object, const char *key, const char *text);
+/* A number where the `length` bytes of text are one, else text. */
+void gw_json_value(json_t *object, const char *key, const char *text, size_t length);
 /* At most 32 bytes. */
 void gw_json_hex(json_t *object, const char *key, const void *bytes, size_t count);
 void gw_json_peer(json_t *object, const char *key, const gw_peer_id *peer);

@@ -71,8 +71,9 @@ void gw_node_feed(gw_node *node, const gw_event *event) {
 
 void gw_node_deliver(void *context, gw_mail *mail) {
     gw_node *node = context;
-    if (mail->event.kind == GW_EV_APPLIED && mail->event.bytes)
-        snprintf(node->shown.applied, sizeof node->shown.applied, "%s", (const char *)mail->event.bytes);
+    if (mail->event.kind == GW_EV_APPLIED) /* of a step that was skipped there is nothing to report */
+        snprintf(node->shown.applied, sizeof node->shown.applied, "%s",
+                 mail->event.bytes ? (const char *)mail->event.bytes : "");
     if (mail->event.kind == GW_EV_REDUCED) gw_node_reduced(node);
     node->shown.counter[GW_COUNT_REDUCE_NS] += mail->took_ns;
     node->shown.counter[GW_COUNT_REDUCE_SENT] += mail->sent_bytes;

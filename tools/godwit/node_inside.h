@@ -19,6 +19,7 @@
 #include "net/udp.h"
 #include "tools/godwit/control.h"
 #include "tools/godwit/http.h"
+#include "tools/godwit/metrics.h"
 #include "tools/godwit/node.h"
 #include "tools/godwit/node_claims.h"
 #include "tools/godwit/node_helper.h"
@@ -130,6 +131,7 @@ typedef struct gw_node {
     gw_helper *compute, *disk;
     gw_control *control;
     gw_http *http;
+    gw_metrics *metrics; /* NULL: nobody wants any */
     int tcp_fd, udp_fd;
     gw_signals signals;
 

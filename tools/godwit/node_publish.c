@@ -47,6 +47,14 @@ static void step_done(gw_node *node, const gw_action *action) {
                            .fingerprint = action->fingerprint,
                            .report = shown->report};
     gw_events_step(node->console->events, &event);
+    gw_metrics_row row = {.step = event.step,
+                          .phase = phase == GW_EVALUATE ? "evaluate" : "train",
+                          .time = wall_clock(),
+                          .ms = ms,
+                          .members = event.members,
+                          .shards = shards,
+                          .report = shown->report};
+    gw_metrics_add(node->metrics, &row);
     shown->computed = computed;
     shown->step_stolen = 0;
 }

@@ -348,6 +348,14 @@ static bool open_http(gw_node *node, gw_err *err) {
     return true;
 }
 
+static bool open_metrics(gw_node *node, gw_err *err) {
+    char job[9];
+    if (node->options->metrics == NULL) return true;
+    gw_hex(node->job_id.bytes, 4, job);
+    node->metrics = gw_metrics_open(node->options->metrics, job, node->options->fresh, err);
+    return node->metrics != NULL;
+}
+
 bool gw_node_open(gw_node *node, gw_err *err) {
     node->shown.started_ns = gw_now_ns();
     pthread_mutex_init(&node->reduction.lock, NULL);
@@ -357,6 +365,7 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     if (!node->loop) return false;
     node->mail = gw_mailbox_open(node->loop, gw_node_deliver, node, err);
     if (!node->mail || !open_self(node, err) || !open_job(node, err)) return false;
+    if (!open_metrics(node, err)) return false;
     if (!open_payloads(node, err) || !open_device(node, err)) return false;
     if (!compute_probe(node, err) || !open_saver(node, err)) return false;
     node->compute = gw_helper_open(err);
@@ -385,6 +394,7 @@ bool gw_node_close(gw_node *node) {
     gw_payloads_end(node->payloads);
     gw_helper_close(node->compute);
     gw_helper_close(node->disk);
+    gw_metrics_close(node->metrics);
     gw_wires_close(node->wires);
     gw_saver_close(node->saver);
     gw_store_close(node->store);

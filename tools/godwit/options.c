@@ -4,6 +4,7 @@
 #include "net/address.h"
 #include "net/fabric.h"
 #include "tools/godwit/jobs.h"
+#include "tools/godwit/metrics_file.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -37,6 +38,7 @@ enum { /* keys of options without a letter; those of the job follow JOB_KEY */
        KEY_FRESH,
        KEY_FORGET,
        KEY_HTTP,
+       KEY_METRICS,
        KEY_JSON,
        KEY_QUIET,
        KEY_VERBOSE,
@@ -96,6 +98,8 @@ static const struct argp_option run_options[] = {
 
     {0, 0, 0, 0, "What it shows:", 4},
     {"http", KEY_HTTP, "[HOST:]PORT|off", 0, "Serve /api/state, /metrics and /healthz (off)", 4},
+    {"metrics", KEY_METRICS, "FILE", 0,
+     "Write a row for each step here, .csv or .jsonl; a resumed job goes on with it. See godwit plot", 4},
     {"json", KEY_JSON, 0, 0, "Events as JSON lines on stdout", 4},
     {"quiet", KEY_QUIET, 0, 0, "Nothing but warnings and the last line", 4},
     {"verbose", KEY_VERBOSE, 0, 0, "Debugging lines as well", 4},
@@ -209,6 +213,12 @@ static bool parse_http(gw_run_options *options, const char *text, gw_err *err) {
     }
     const char *checked;
     return parse_address("http", options->http, &checked, err);
+}
+
+static bool parse_metrics(gw_run_options *options, const char *text, gw_err *err) {
+    gw_metrics_format format;
+    options->metrics = text;
+    return gw_metrics_format_of(text, &format, err) || gw_fail_in(err, "--metrics");
 }
 
 static bool parse_checkpoint_every(gw_run_options *options, const char *text, gw_err *err) {
@@ -333,6 +343,8 @@ static error_t parse_run(int key, char *arg, struct argp_state *state) {
         return EINVAL;
     case KEY_HTTP:
         return parse_http(c->options, arg, c->err) ? 0 : EINVAL;
+    case KEY_METRICS:
+        return parse_metrics(c->options, arg, c->err) ? 0 : EINVAL;
     case KEY_DIR:
     case KEY_LISTEN:
     case KEY_ADVERTISE:

@@ -43,7 +43,8 @@ typedef struct gw_run_options {
     uint32_t keep, replicas;
     bool fresh, forget_losses;
 
-    char *http; /* HOST:PORT, or NULL = off; owned */
+    char *http;          /* HOST:PORT, or NULL = off; owned */
+    const char *metrics; /* file with a row for each step; NULL = none */
     bool json, quiet, verbose;
 
     uint64_t join_timeout_ns, resume_timeout_ns, hang_timeout_ns;

@@ -1,0 +1,92 @@
+/* --metrics of real peers that are killed. */
+#include "lab.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 200, TEXT = 400 };
+
+#define ARGS                                                                                                 \
+    "synthetic --workers 1 --shards 12 --shard-ms 1 --state-bytes 64k --steps 200 --checkpoint-every 20"
+
+/* What the job reported in each row of a peer's file; checks that there is one for each step from 1 on.
+ * Returns the last. */
+static uint32_t read_rows(const lab *l, const char *name, char rows[STEPS + 1][TEXT]) {
+    char path[2 * LAB_PATH], line[TEXT];
+    snprintf(path, sizeof path, "%s/%s", l->dir, name);
+    FILE *in = fopen(path, "r");
+    cr_assert_not_null(in, "%s", path);
+    uint32_t count = 0;
+    cr_assert_not_null(fgets(line, sizeof line, in));
+    while (fgets(line, sizeof line, in) != NULL && strchr(line, '\n') != NULL) {
+        cr_assert_eq(strtoul(line, NULL, 10), ++count, "%s: %s", name, line);
+        cr_assert_leq(count, STEPS);
+        char *cell = line;
+        for (int i = 0; i < 7; i++) cell = strchr(cell, ',') + 1; /* behind what differs from run to run */
+        strcpy(rows[count], cell);
+    }
+    fclose(in);
+    return count;
+}
+
+static char here[STEPS + 1][TEXT], there[STEPS + 1][TEXT];
+
+Test(metrics, a_peer_that_is_killed_and_resumes_has_every_step_once) {
+    lab *l = lab_open();
+    char args[2 * LAB_PATH];
+    snprintf(args, sizeof args, ARGS " --metrics %s/a.csv", l->dir);
+    lab_peer *peer = lab_start(l, "a", NULL, args);
+    lab_wait_event(l, peer, "checkpoint");
+    lab_kill(l, peer);
+    peer = lab_start(l, "a", NULL, args);
+    lab_state(l, peer, "done");
+    snprintf(args, sizeof args, ARGS " --metrics %s/b.csv", l->dir);
+    lab_undisturbed(l, args);
+    cr_assert_eq(read_rows(l, "a.csv", here), STEPS);
+    cr_assert_eq(read_rows(l, "b.csv", there), STEPS);
+    for (int i = 1; i <= STEPS; i++) cr_assert_str_eq(here[i], there[i]);
+    lab_close(l);
+}
+
+Test(metrics, every_peer_may_write_its_own_and_they_agree) {
+    lab *l = lab_open();
+    char args[2 * LAB_PATH];
+    lab_peer *peers[2];
+    for (int i = 0; i < 2; i++) {
+        snprintf(args, sizeof args, ARGS " --peers 2 --metrics %s/%d.csv", l->dir, i);
+        peers[i] = lab_start(l, i == 0 ? "p0" : "p1", i == 0 ? NULL : peers[0], args);
+    }
+    lab_wait_step(l, peers[1], 10);
+    lab_kill(l, peers[1]);
+    lab_state(l, peers[0], "done");
+    cr_assert_eq(read_rows(l, "0.csv", here), STEPS);
+    uint32_t count = read_rows(l, "1.csv", there);
+    cr_assert_geq(count, 1);
+    for (uint32_t i = 1; i <= count; i++) cr_assert_str_eq(here[i], there[i]);
+    lab_close(l);
+}
+
+Test(metrics, names_that_make_no_sense_are_refused) {
+    lab *l = lab_open();
+    char args[2 * LAB_PATH];
+    snprintf(args, sizeof args, "run " ARGS " --dir %s/a --metrics %s/a.txt", l->dir, l->dir);
+    cr_assert_eq(lab_command(args), 2);
+    snprintf(args, sizeof args, "run " ARGS " --dir %s/a --metrics %s/none/a.csv", l->dir, l->dir);
+    cr_assert_eq(lab_command(args), 1);
+    lab_close(l);
+}
+
+/* Its row has nothing of the step before. */
+Test(metrics, a_step_that_was_skipped_reports_nothing) {
+    lab *l = lab_open();
+    char args[2 * LAB_PATH];
+    snprintf(args, sizeof args, ARGS " --bad-shard 100:1 --on-bad skip --metrics %s/a.csv", l->dir);
+    lab_undisturbed(l, args);
+    cr_assert_eq(read_rows(l, "a.csv", here), STEPS);
+    cr_assert_eq(strspn(here[101], "\n"), strlen(here[101]), "%s", here[101]);
+    cr_assert_neq(here[100][0], '\n');
+    cr_assert_neq(here[102][0], '\n');
+    lab_close(l);
+}

@@ -1,0 +1,221 @@
+/* The file of --metrics: rows in order, none twice, whatever ended the process that wrote it. */
+#include "core/log.h"
+#include "tools/godwit/metrics.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { PATH = 100, TEXT = 20000 };
+
+#define JOB "0123abcd"
+
+static char folder[64];
+
+static void enter(void) {
+    snprintf(folder, sizeof folder, "/tmp/godwit-metrics-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+}
+
+static void leave(void) {
+    char command[PATH];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(metrics, .init = enter, .fini = leave);
+
+static const char *path_of(const char *name) {
+    static char path[PATH];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static gw_metrics_file open_file(const char *name, bool fresh) {
+    gw_metrics_file file;
+    gw_err err;
+    cr_assert(gw_metrics_file_open(path_of(name), JOB, fresh, &file, &err), "%s", err.text);
+    return file;
+}
+
+static gw_metrics_row row(uint64_t step, const char *report) {
+    return (gw_metrics_row){
+        .step = step, .phase = "train", .time = 1.5, .ms = 2.25, .members = 3, .shards = 4, .report = report};
+}
+
+static void add(gw_metrics_file *file, uint64_t step, const char *report) {
+    gw_metrics_row one = row(step, report);
+    gw_err err;
+    cr_assert(gw_metrics_file_add(file, &one, &err), "%s", err.text);
+}
+
+static const char *content(const char *name) {
+    static char text[TEXT];
+    FILE *in = fopen(path_of(name), "r");
+    cr_assert_not_null(in);
+    text[fread(text, 1, sizeof text - 1, in)] = '\0';
+    fclose(in);
+    return text;
+}
+
+static void write_text(const char *name, const char *text) {
+    FILE *out = fopen(path_of(name), "w");
+    cr_assert(fputs(text, out) >= 0 && fclose(out) == 0);
+}
+
+#define HEADER    "step,job,phase,time,ms,members,shards"
+#define ROW(step) #step "," JOB ",train,1.500,2.250,3,4"
+
+Test(metrics, a_row_a_step_and_a_column_a_key) {
+    gw_metrics_file file = open_file("a.csv", false);
+    add(&file, 1, "loss=0.5 lr=1e-3");
+    add(&file, 2, "loss=0.25 lr=2e-3 phase=x word");
+    cr_assert_str_eq(content("a.csv"), HEADER ",loss,lr\n" ROW(1) ",0.5,1e-3\n" ROW(2) ",0.25,2e-3\n");
+    add(&file, 3, "val_loss=0.3 note=a,\"b\"");
+    add(&file, 4, "");
+    gw_metrics_file_close(&file);
+    cr_assert_str_eq(content("a.csv"),
+                     HEADER ",loss,lr,val_loss,note\n" ROW(1) ",0.5,1e-3,,\n" ROW(2) ",0.25,2e-3,,\n" ROW(
+                         3) ",,,0.3,\"a,\"\"b\"\"\"\n" ROW(4) ",,,,\n");
+    cr_assert_eq(access(path_of("a.csv.partial"), F_OK), -1);
+}
+
+Test(metrics, lines_of_json_have_the_same) {
+    gw_metrics_file file = open_file("a.jsonl", false);
+    add(&file, 7, "loss=0.5 note=a\"b");
+    gw_metrics_file_close(&file);
+    cr_assert_str_eq(content("a.jsonl"),
+                     "{\"step\":7,\"job\":\"" JOB "\",\"phase\":\"train\",\"time\":1.5,\"ms\":2.25,"
+                     "\"members\":3,\"shards\":4,\"loss\":0.5,\"note\":\"a\\\"b\"}\n");
+}
+
+/* A life that ended at step 5, in the middle of a row; the next one resumes from step 2. */
+static void resume(const char *name) {
+    gw_metrics_file file = open_file(name, false);
+    for (uint64_t step = 1; step <= 5; step++) add(&file, step, "loss=1");
+    gw_metrics_file_close(&file);
+    FILE *out = fopen(path_of(name), "a");
+    cr_assert(fputs("6,0123ab", out) >= 0 && fclose(out) == 0);
+    file = open_file(name, false);
+    cr_assert_eq(file.last, 5);
+    add(&file, 3, "loss=2 more=1");
+    add(&file, 4, "loss=2");
+    gw_metrics_file_close(&file);
+}
+
+Test(metrics, who_resumes_doubles_no_row) {
+    resume("a.csv");
+    cr_assert_str_eq(content("a.csv"),
+                     HEADER ",loss,more\n" ROW(1) ",1,\n" ROW(2) ",1,\n" ROW(3) ",2,1\n" ROW(4) ",2,\n");
+    resume("a.jsonl");
+    const char *text = content("a.jsonl");
+    int rows = 0;
+    for (const char *at = text; *at != '\0'; at = strchr(at, '\n') + 1) {
+        char expected[32];
+        snprintf(expected, sizeof expected, "{\"step\":%d,", ++rows);
+        cr_assert_eq(strncmp(at, expected, strlen(expected)), 0, "%s", at);
+    }
+    cr_assert_eq(rows, 4);
+}
+
+Test(metrics, a_fresh_run_begins_the_file_anew) {
+    gw_metrics_file file = open_file("a.csv", false);
+    add(&file, 1, "loss=1");
+    gw_metrics_file_close(&file);
+    file = open_file("a.csv", true);
+    add(&file, 1, "accuracy=2");
+    gw_metrics_file_close(&file);
+    cr_assert_str_eq(content("a.csv"), HEADER ",accuracy\n" ROW(1) ",2\n");
+}
+
+static void refuse(const char *name, gw_code code, const char *words) {
+    gw_metrics_file file;
+    gw_err err;
+    cr_assert_not(gw_metrics_file_open(path_of(name), JOB, true, &file, &err));
+    cr_assert_eq(err.code, code, "%s", err.text);
+    cr_assert_not_null(strstr(err.text, words), "%s", err.text);
+}
+
+Test(metrics, what_is_somebody_elses_stays_as_it_is) {
+    static const char *const texts[] = {"a line\n", HEADER "\na,b\n", "step,loss\n1,2\n",
+                                        HEADER "\n1,ffffffff,train,1,2,3,4\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        write_text("a.csv", texts[i]);
+        refuse("a.csv", GW_E_INVALID, i < 3 ? "is no row of metrics" : "rows of another job (ffffffff");
+        cr_assert_str_eq(content("a.csv"), texts[i]);
+    }
+    write_text("a.jsonl", "{\"event\":1}\n");
+    refuse("a.jsonl", GW_E_INVALID, "line 1 is no row");
+    refuse("a.txt", GW_E_USAGE, "neither .csv nor .jsonl");
+    refuse("none/a.csv", GW_E_IO, "cannot open");
+    gw_metrics_file file = open_file("b.csv", false);
+    refuse("b.csv", GW_E_DENIED, "another process writes it");
+    add(&file, 1, "a=1");
+    add(&file, 2, "b=1"); /* a new file, which is locked too */
+    refuse("b.csv", GW_E_DENIED, "another process writes it");
+    gw_metrics_file_close(&file);
+}
+
+/* As on a full disk: from here on no file may grow beyond so many bytes. */
+static void limit_files(rlim_t bytes) {
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+Test(metrics, a_full_disk_leaves_whole_rows) {
+    static const char *const reports[] = {"loss=1", "loss=2 key=1"}; /* into the file; into a wider one */
+    for (int i = 0; i < 2; i++) {
+        gw_metrics_file file = open_file("a.csv", true);
+        gw_err err;
+        add(&file, 1, "loss=1");
+        limit_files(file.end + 2);
+        gw_metrics_row second = row(2, reports[i]);
+        cr_assert_not(gw_metrics_file_add(&file, &second, &err));
+        cr_assert_eq(err.code, GW_E_IO);
+        cr_assert_str_eq(content("a.csv"), HEADER ",loss\n" ROW(1) ",1\n");
+        limit_files(RLIM_INFINITY);
+        add(&file, 3, reports[i]);
+        gw_metrics_file_close(&file);
+        cr_assert_str_eq(content("a.csv"), i == 0 ? HEADER ",loss\n" ROW(1) ",1\n" ROW(3) ",1\n"
+                                                  : HEADER ",loss,key\n" ROW(1) ",1,\n" ROW(3) ",2,1\n");
+    }
+}
+
+static atomic_int warnings;
+static char said[600];
+
+static void sink(void *context, gw_level level, const char *room, const char *text) {
+    (void)context;
+    cr_assert(level == GW_WARN && strcmp(room, "metrics") == 0);
+    snprintf(said, sizeof said, "%s", text);
+    atomic_fetch_add(&warnings, 1);
+}
+
+Test(metrics, a_full_disk_is_one_warning_and_no_end) {
+    gw_err err;
+    gw_log_set_sink(sink, NULL);
+    for (int life = 0; life < 2; life++) {
+        gw_metrics *metrics = gw_metrics_open(path_of("a.csv"), JOB, false, &err);
+        cr_assert_not_null(metrics, "%s", err.text);
+        limit_files(life == 0 ? 10 : RLIM_INFINITY);
+        for (uint64_t step = 1; step <= 20; step++) {
+            gw_metrics_row one = row(step, "loss=1");
+            gw_metrics_add(metrics, &one);
+        }
+        gw_metrics_close(metrics);
+        cr_assert_eq(atomic_load(&warnings), 1);
+        cr_assert_not_null(strstr(said, "the job goes on"), "%s", said);
+        cr_assert_eq(strlen(content("a.csv")) > 0, life == 1);
+    }
+    cr_assert_null(gw_metrics_open(path_of("no/a.csv"), JOB, false, &err));
+    cr_assert_not_null(strstr(err.text, "--metrics: cannot open"), "%s", err.text);
+    gw_metrics_add(NULL, NULL); /* nobody wants any */
+}

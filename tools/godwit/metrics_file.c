@@ -1,0 +1,360 @@
+#include "tools/godwit/metrics_file.h"
+
+#include "core/check.h"
+#include "tools/godwit/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Every row begins with these. */
+static const char *const fixed[] = {"step", "job", "phase", "time", "ms", "members", "shards"};
+enum { FIXED = sizeof fixed / sizeof fixed[0], JOB = 1, LINE = 2000, TRIES = 10 };
+
+static const char json_begin[] = "{\"step\":", json_job[] = ",\"job\":\"";
+
+bool gw_metrics_format_of(const char *path, gw_metrics_format *format, gw_err *err) {
+    const char *dot = strrchr(path, '.');
+    *format = dot != NULL && strcmp(dot, ".csv") == 0 ? GW_METRICS_CSV : GW_METRICS_JSON;
+    if (*format == GW_METRICS_CSV || (dot != NULL && strcmp(dot, ".jsonl") == 0)) return true;
+    return gw_fail(err, GW_E_USAGE, "'%s' ends with neither .csv nor .jsonl", path);
+}
+
+/* ---- reading what is there ---- */
+
+/* Step and job of a row; false: the line is none. */
+static bool read_row(const gw_metrics_file *file, const char *line, uint64_t *step, const char **job) {
+    bool json = file->format == GW_METRICS_JSON;
+    const char *digits = json ? line + sizeof json_begin - 1 : line;
+    const char *between = json ? json_job : ",";
+    if (json && strncmp(line, json_begin, sizeof json_begin - 1) != 0) return false;
+    if (*digits < '1' || *digits > '9') return false;
+    char *end;
+    errno = 0;
+    *step = strtoull(digits, &end, 10);
+    if (errno != 0 || strncmp(end, between, strlen(between)) != 0) return false;
+    *job = end + strlen(between);
+    return strspn(*job, "0123456789abcdef") >= sizeof file->job - 1;
+}
+
+static void add_column(gw_metrics_file *file, const char *name) {
+    char *column = file->column[file->columns++];
+    snprintf(column, sizeof file->column[0], "%s", name);
+}
+
+/* The CSV's header: our columns first. */
+static bool read_header(gw_metrics_file *file, const char *line) {
+    char copy[LINE], *rest = copy, *name;
+    if (strlen(line) >= sizeof copy) return false;
+    snprintf(copy, sizeof copy, "%.*s", (int)strcspn(line, "\r\n"), line);
+    file->columns = 0;
+    while ((name = strsep(&rest, ",")) != NULL) {
+        if (file->columns == GW_METRICS_COLUMNS || name[0] == '\0' || strlen(name) >= GW_REPORT_KEY)
+            return false;
+        add_column(file, name);
+    }
+    for (uint32_t i = 0; i < FIXED; i++)
+        if (file->columns <= i || strcmp(file->column[i], fixed[i]) != 0) return false;
+    return true;
+}
+
+/* One line of the file at a time, from its beginning: fopen's reading of our descriptor. */
+typedef struct lines {
+    FILE *in;
+    char *text;
+    size_t room;
+    uint64_t begin, end, number; /* of the line that was read last */
+} lines;
+
+static bool lines_open(const gw_metrics_file *file, lines *l, gw_err *err) {
+    *l = (lines){.in = fopen(file->path, "re")};
+    return l->in != NULL || gw_fail_errno(err, errno, "cannot read %s", file->path);
+}
+
+/* False: there is no further whole line. */
+static bool lines_next(lines *l) {
+    ssize_t length = getline(&l->text, &l->room, l->in);
+    if (length <= 0 || l->text[length - 1] != '\n') return false;
+    l->begin = l->end;
+    l->end += (uint64_t)length;
+    l->number++;
+    return true;
+}
+
+static void lines_close(lines *l) {
+    fclose(l->in);
+    free(l->text);
+}
+
+/* Finds the end of the rows before step `before`, and the last of them. */
+static bool scan(gw_metrics_file *file, uint64_t before, gw_err *err) {
+    lines l;
+    bool good = true;
+    if (!lines_open(file, &l, err)) return false;
+    file->end = file->last = 0;
+    while (good && lines_next(&l)) {
+        uint64_t step;
+        const char *job;
+        bool header = file->format == GW_METRICS_CSV && l.number == 1;
+        if (header && read_header(file, l.text)) {
+            file->end = l.end;
+        } else if (header || !read_row(file, l.text, &step, &job)) {
+            good = gw_fail(err, GW_E_INVALID, "%s: line %" PRIu64 " is no row of metrics; name another file",
+                           file->path, l.number);
+        } else if (strncmp(job, file->job, sizeof file->job - 1) != 0) {
+            good = gw_fail(err, GW_E_INVALID,
+                           "%s: holds rows of another job (%.8s, this one is %s); name another file, or "
+                           "remove it",
+                           file->path, job, file->job);
+        } else {
+            if (step >= before) break;
+            file->end = l.end;
+            file->last = step;
+        }
+    }
+    lines_close(&l);
+    return good;
+}
+
+/* ---- opening ---- */
+
+/* With the lock of the file that the path names: another process may have put a new one there meanwhile. */
+static int open_locked(const char *path, gw_err *err) {
+    for (int i = 0; i < TRIES; i++) {
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        if (fd < 0) {
+            gw_fail_errno(err, errno, "cannot open %s", path);
+            return -1;
+        }
+        struct stat opened, named;
+        if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+            gw_fail(err, GW_E_DENIED, "%s: another process writes it; every peer needs a file of its own",
+                    path);
+            close(fd);
+            return -1;
+        }
+        if (fstat(fd, &opened) == 0 && stat(path, &named) == 0 && opened.st_ino == named.st_ino) {
+            if (S_ISREG(opened.st_mode)) return fd;
+            gw_fail(err, GW_E_INVALID, "%s is not a plain file", path);
+            close(fd);
+            return -1;
+        }
+        close(fd);
+    }
+    gw_fail(err, GW_E_DENIED, "%s: another process changes it", path);
+    return -1;
+}
+
+bool gw_metrics_file_open(const char *path, const char *job, bool fresh, gw_metrics_file *file, gw_err *err) {
+    *file = (gw_metrics_file){.fd = -1};
+    if (!gw_metrics_format_of(path, &file->format, err)) return false;
+    snprintf(file->job, sizeof file->job, "%s", job);
+    GW_CHECK(strlen(file->job) == sizeof file->job - 1);
+    file->path = strdup(path);
+    bool good = file->path != NULL || gw_fail(err, GW_E_NOMEM, "%s: out of memory", path);
+    if (good) file->fd = open_locked(path, err);
+    good = file->fd >= 0 && scan(file, UINT64_MAX, err);
+    if (good && fresh) file->end = file->last = file->columns = 0;
+    if (good && ftruncate(file->fd, (off_t)file->end) != 0)
+        good = gw_fail_errno(err, errno, "cannot shorten %s", path);
+    if (!good) gw_metrics_file_close(file);
+    return good;
+}
+
+void gw_metrics_file_close(gw_metrics_file *file) {
+    if (file->fd >= 0) close(file->fd);
+    free(file->path);
+    *file = (gw_metrics_file){.fd = -1};
+}
+
+/* ---- writing ---- */
+
+static bool write_at(int fd, const char *bytes, size_t count, uint64_t at) {
+    while (count > 0) {
+        ssize_t written = pwrite(fd, bytes, count, (off_t)at);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return false;
+        bytes += written;
+        at += (uint64_t)written;
+        count -= (size_t)written;
+    }
+    return true;
+}
+
+/* All of the text, or nothing of it. */
+static bool append(gw_metrics_file *file, const char *text, size_t length, gw_err *err) {
+    if (file->torn && ftruncate(file->fd, (off_t)file->end) != 0)
+        return gw_fail_errno(err, errno, "cannot shorten %s", file->path);
+    file->torn = !write_at(file->fd, text, length, file->end);
+    if (!file->torn) {
+        file->end += length;
+        return true;
+    }
+    int reason = errno;
+    file->torn = ftruncate(file->fd, (off_t)file->end) != 0;
+    return gw_fail_errno(err, reason, "cannot write %s", file->path);
+}
+
+static bool is_fixed(const char *key) {
+    for (uint32_t i = 0; i < FIXED; i++)
+        if (strcmp(fixed[i], key) == 0) return true;
+    return false;
+}
+
+static char *json_row(const gw_metrics_file *file, const gw_metrics_row *row) {
+    json_t *object = json_object();
+    gw_json_count(object, "step", row->step);
+    gw_json_text(object, "job", file->job);
+    gw_json_text(object, "phase", row->phase);
+    gw_json_real(object, "time", row->time);
+    gw_json_real(object, "ms", row->ms);
+    gw_json_count(object, "members", row->members);
+    gw_json_count(object, "shards", row->shards);
+    char key[GW_REPORT_KEY];
+    const char *rest = row->report, *value;
+    size_t length;
+    while (gw_report_next(&rest, key, &value, &length))
+        if (!is_fixed(key)) gw_json_value(object, key, value, length);
+    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(16)), *line = NULL;
+    json_decref(object);
+    if (text == NULL || asprintf(&line, "%s\n", text) < 0) line = NULL;
+    free(text);
+    return line;
+}
+
+static uint32_t column_named(const gw_metrics_file *file, const char *key) {
+    for (uint32_t i = 0; i < file->columns; i++)
+        if (strcmp(file->column[i], key) == 0) return i;
+    return UINT32_MAX;
+}
+
+/* Takes up the report's keys that have no column yet: their number. Those beyond the bound have none. */
+static uint32_t take_columns(gw_metrics_file *file, const char *report) {
+    char key[GW_REPORT_KEY];
+    const char *rest = report, *value;
+    size_t length;
+    uint32_t before = file->columns;
+    while (gw_report_next(&rest, key, &value, &length))
+        if (file->columns < GW_METRICS_COLUMNS && strpbrk(key, ",\"") == NULL &&
+            column_named(file, key) == UINT32_MAX)
+            add_column(file, key);
+    return file->columns - before;
+}
+
+static void put_header(const gw_metrics_file *file, FILE *out) {
+    for (uint32_t i = 0; i < file->columns; i++) fprintf(out, "%s%s", i > 0 ? "," : "", file->column[i]);
+    fputc('\n', out);
+}
+
+/* A cell, in quotes where it must be (RFC 4180). */
+static void put_cell(FILE *out, const char *value, size_t length) {
+    bool quoted = memchr(value, ',', length) != NULL || memchr(value, '"', length) != NULL;
+    if (quoted) fputc('"', out);
+    for (size_t i = 0; i < length; i++) {
+        if (value[i] == '"') fputc('"', out);
+        fputc(value[i], out);
+    }
+    if (quoted) fputc('"', out);
+}
+
+static void put_row(const gw_metrics_file *file, const gw_metrics_row *row, FILE *out) {
+    fprintf(out, "%" PRIu64 ",%s,%s,%.3f,%.3f,%" PRIu32 ",%" PRIu32, row->step, file->job, row->phase,
+            row->time, row->ms, row->members, row->shards);
+    for (uint32_t i = FIXED; i < file->columns; i++) {
+        char key[GW_REPORT_KEY];
+        const char *rest = row->report, *value;
+        size_t length;
+        fputc(',', out);
+        while (gw_report_next(&rest, key, &value, &length))
+            if (strcmp(key, file->column[i]) == 0) {
+                put_cell(out, value, length);
+                break;
+            }
+    }
+    fputc('\n', out);
+}
+
+/* What is there, with `added` empty cells behind every row, in a file that takes its place. */
+static bool widen(gw_metrics_file *file, uint32_t added, gw_err *err) {
+    char *partial = NULL;
+    lines l;
+    if (asprintf(&partial, "%s.partial", file->path) < 0) return gw_fail(err, GW_E_NOMEM, "out of memory");
+    int fd = open(partial, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    FILE *out = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 ? fdopen(dup(fd), "w") : NULL;
+    bool good = out != NULL || gw_fail_errno(err, errno, "cannot write %s", partial);
+    good = good && lines_open(file, &l, err);
+    if (good) {
+        put_header(file, out);
+        lines_next(&l);
+        while (l.end < file->end && lines_next(&l)) {
+            fwrite(l.text, 1, (size_t)(l.end - l.begin) - 1, out);
+            for (uint32_t i = 0; i < added; i++) fputc(',', out);
+            fputc('\n', out);
+        }
+        lines_close(&l);
+    }
+    long end = good ? ftell(out) : 0;
+    if (out != NULL && (ferror(out) | fclose(out)) != 0 && good)
+        good = gw_fail_errno(err, errno, "cannot write %s", partial);
+    if (good && rename(partial, file->path) != 0)
+        good = gw_fail_errno(err, errno, "cannot replace %s", file->path);
+    if (good) {
+        close(file->fd);
+        file->fd = fd;
+        file->end = (uint64_t)end;
+    } else if (fd >= 0) {
+        unlink(partial);
+        close(fd);
+    }
+    free(partial);
+    return good;
+}
+
+static bool add_csv(gw_metrics_file *file, const gw_metrics_row *row, gw_err *err) {
+    bool first = file->columns == 0;
+    if (first)
+        while (file->columns < FIXED) add_column(file, fixed[file->columns]);
+    uint32_t added = take_columns(file, row->report);
+    if (!first && added > 0 && !widen(file, added, err)) {
+        file->columns -= added;
+        return false;
+    }
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    GW_CHECK(out != NULL);
+    if (first) put_header(file, out);
+    put_row(file, row, out);
+    bool good = fclose(out) == 0 ? append(file, text, length, err)
+                                 : gw_fail(err, GW_E_NOMEM, "no memory for a row of %s", file->path);
+    if (!good && first) file->columns = 0;
+    free(text);
+    return good;
+}
+
+bool gw_metrics_file_add(gw_metrics_file *file, const gw_metrics_row *row, gw_err *err) {
+    GW_CHECK(row->step >= 1);
+    if (row->step <= file->last) {
+        if (!scan(file, row->step, err)) return false;
+        if (ftruncate(file->fd, (off_t)file->end) != 0)
+            return gw_fail_errno(err, errno, "cannot shorten %s", file->path);
+    }
+    bool good;
+    if (file->format == GW_METRICS_CSV) {
+        good = add_csv(file, row, err);
+    } else {
+        char *line = json_row(file, row);
+        good = line != NULL ? append(file, line, strlen(line), err)
+                            : gw_fail(err, GW_E_NOMEM, "no memory for a row of %s", file->path);
+        free(line);
+    }
+    if (good) file->last = row->step;
+    return good;
+}

@@ -1,0 +1,14 @@
+/* What a job reports of a step or of its end: "loss=0.31 lr=0.0006" (core/godwit.h, report and summary). */
+#ifndef GODWIT_TOOLS_GODWIT_REPORT_H
+#define GODWIT_TOOLS_GODWIT_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { GW_REPORT_KEY = 32 }; /* bytes of a key with its end; longer ones are passed over */
+
+/* The next key=value: copies the key, and points at the value's `length` bytes. *rest, at first the whole
+ * text, moves on; false at its end. Words that are no key=value are passed over. */
+bool gw_report_next(const char **rest, char key[GW_REPORT_KEY], const char **value, size_t *length);
+
+#endif
