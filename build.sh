@@ -12,6 +12,7 @@ fi
 lab_packages=(qemu-system-x86 busybox-static cpio kmod iproute2 util-linux rdma-core ibverbs-providers
     ibverbs-utils rdmacm-utils perftest)
 lint_packages=(git clang-format clang-tidy shellcheck)
+plot_packages=(gnuplot-nox) # draws what godwit plot shows
 bench_packages=(openmpi-bin libopenmpi-dev) # what the all-reduce is compared with
 
 usage() {
@@ -122,6 +123,7 @@ run_tests() {
 run_test_command() {
     release all
     { install "${lab_packages[@]}" && lab_image; } || say "no lab of virtual machines: its tests will be skipped"
+    install "${plot_packages[@]}" || say "no gnuplot: what draws with it is not tested"
     run_tests build
 }
 

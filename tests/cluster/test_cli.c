@@ -129,7 +129,8 @@ Test(cli, every_help_fits_a_terminal) {
                                         "bench --help",
                                         "help devices",
                                         "bench allreduce --help",
-                                        "generate --help"};
+                                        "generate --help",
+                                        "plot --help"};
     for (size_t i = 0; i < sizeof helps / sizeof helps[0]; i++) fits_80_columns(helps[i]);
 }
 

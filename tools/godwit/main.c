@@ -25,6 +25,7 @@ static const struct {
     {"inspect", (char[]){"godwit inspect"}, gw_inspect_main},
     {"export", (char[]){"godwit export"}, gw_export_main},
     {"generate", (char[]){"godwit generate"}, gw_generate_main},
+    {"plot", (char[]){"godwit plot"}, gw_plot_main},
     {"devices", (char[]){"godwit devices"}, gw_devices_main},
     {"bench", (char[]){"godwit bench"}, gw_bench_main},
     {"sim", (char[]){"godwit sim"}, gw_sim_main},

@@ -1,0 +1,91 @@
+/* godwit plot as a person runs it. */
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { TEXT = 4000 };
+
+static char folder[64];
+
+static void enter(void) {
+    snprintf(folder, sizeof folder, "/tmp/godwit-plot-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+    char path[100];
+    snprintf(path, sizeof path, "%s/it's.csv", folder);
+    FILE *out = fopen(path, "w");
+    fputs("step,job,phase,time,ms,members,shards,loss,lr\n", out);
+    for (int i = 1; i <= 100; i++)
+        fprintf(out, "%d,0123abcd,train,%d.5,1,1,1,%g,0.1\n", i, 1000 + i, 1.0 / i);
+    fclose(out);
+}
+
+static char text[TEXT];
+
+/* Runs `godwit plot ARGUMENTS` in the folder, after what comes before it; returns its exit code. */
+static int plot(const char *before, const char *arguments) {
+    char command[500];
+    snprintf(command, sizeof command, "cd %s && %s %s plot %s 2>&1", folder, before, GODWIT_BINARY,
+             arguments);
+    FILE *pipe = popen(command, "r");
+    cr_assert_not_null(pipe);
+    text[fread(text, 1, TEXT - 1, pipe)] = '\0';
+    int status = pclose(pipe);
+    cr_assert(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void leave(void) {
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(plot, .init = enter, .fini = leave);
+
+static size_t read_picture(const char *name, char *bytes, size_t room) {
+    char path[100];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *in = fopen(path, "rb");
+    cr_assert_not_null(in, "%s", path);
+    size_t count = fread(bytes, 1, room, in);
+    fclose(in);
+    return count;
+}
+
+Test(plot, draws_png_and_svg) {
+    if (system("gnuplot --version >/dev/null 2>&1") != 0) cr_skip_test("there is no gnuplot");
+    static char picture[1 << 20];
+    cr_assert_eq(plot("", "\"it's.csv\""), 0, "%s", text);
+    cr_assert_str_eq(text, "loss.png: 1 curve\n");
+    size_t bytes = read_picture("loss.png", picture, sizeof picture);
+    cr_assert(bytes > 2000 && memcmp(picture, "\x89PNG\r\n", 6) == 0);
+    cr_assert_eq(plot("", "\"it's.csv\" \"it's.csv\" -o \"it's.svg\" --y loss,lr --x time --log"), 0, "%s",
+                 text);
+    bytes = read_picture("it's.svg", picture, sizeof picture - 1);
+    picture[bytes] = '\0';
+    cr_assert(strstr(picture, "<svg") != NULL && strstr(picture, "it's.csv: lr") != NULL &&
+              strstr(picture, "minutes") != NULL && strstr(picture, "</svg>") != NULL);
+}
+
+/* No picture is left half made. */
+static void refuse(int code, const char *before, const char *arguments, const char *words) {
+    cr_assert_eq(plot(before, arguments), code, "%s: %s", arguments, text);
+    cr_assert_not_null(strstr(text, words), "%s", text);
+    char command[100];
+    snprintf(command, sizeof command, "ls %s/*.partial >/dev/null 2>&1", folder);
+    cr_assert_neq(system(command), 0);
+}
+
+Test(plot, says_what_is_missing) {
+    refuse(1, "PATH=/nowhere", "\"it's.csv\"", "apt-get install gnuplot-nox");
+    refuse(2, "", "\"it's.csv\" -o loss.pdf", "neither .png nor .svg");
+    refuse(2, "", "\"it's.csv\" --y loss,accuracy", "--y: 'accuracy' is not one of step, job, phase");
+    refuse(2, "", "\"it's.csv\" --x tokens", "--x: 'tokens' is not one of");
+    refuse(1, "", "nothing.csv", "there is no file nothing.csv");
+    refuse(1, "", "\"it's.csv\" -o none/loss.png", "cannot write none/loss.png");
+    refuse(1, "", "\"it's.csv\" --y phase", "no rows to draw");
+    refuse(2, "", "", "which file?");
+}

@@ -1,0 +1,251 @@
+/* `godwit plot`: a picture of what `godwit run --metrics` wrote, drawn by gnuplot. */
+#include "tools/godwit/commands.h"
+#include "tools/godwit/metrics_table.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FILES = 16, KEYS = 16, FEW = 60 }; /* curves of few points show them */
+
+typedef struct arguments {
+    char **files;
+    uint32_t file_count;
+    const char *output, *x;
+    char *y;
+    bool logarithmic;
+} arguments;
+
+enum { KEY_X = 256, KEY_Y, KEY_LOG };
+
+static const struct argp_option plot_options[] = {
+    {"output", 'o', "FILE", 0, "The picture: .png or .svg (loss.png)", 0},
+    {"x", KEY_X, "KEY", 0, "Along the bottom: step, tokens, time, ... (step)", 0},
+    {"y", KEY_Y, "KEY,..", 0, "What is drawn (loss and val_loss, or what there is)", 0},
+    {"log", KEY_LOG, 0, 0, "The upward axis is logarithmic", 0},
+    {0},
+};
+
+static const char plot_doc[] =
+    "Draws the metrics of one or several runs (godwit run --metrics FILE), .csv or .jsonl.\v"
+    "Every KEY is a column of the file. A run may go on meanwhile. Needs gnuplot: the package gnuplot-nox.";
+
+static error_t parse_plot(int key, char *arg, struct argp_state *state) {
+    arguments *a = state->input;
+    switch (key) {
+    case 'o':
+        a->output = arg;
+        return 0;
+    case KEY_X:
+        a->x = arg;
+        return 0;
+    case KEY_Y:
+        a->y = arg;
+        return 0;
+    case KEY_LOG:
+        a->logarithmic = true;
+        return 0;
+    case ARGP_KEY_ARGS:
+        a->files = state->argv + state->next;
+        a->file_count = (uint32_t)(state->argc - state->next);
+        if (a->file_count > FILES) argp_error(state, "more than %d files", FILES);
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "which file? See godwit run --metrics");
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* What is to be drawn: tables and columns. */
+typedef struct drawing {
+    const arguments *arguments;
+    gw_metrics_table tables[FILES];
+    const char *y[KEYS];
+    uint32_t y_count;
+    uint32_t curves;
+} drawing;
+
+static bool is_in_any(const drawing *d, const char *key) {
+    for (uint32_t f = 0; f < d->arguments->file_count; f++)
+        if (gw_metrics_table_column(&d->tables[f], key) != UINT32_MAX) return true;
+    return false;
+}
+
+/* The keys that were asked for; else losses; else whatever the job reports. */
+static bool choose(drawing *d, gw_err *err) {
+    static const char *const losses[] = {"loss", "val_loss"};
+    char *rest = d->arguments->y, *key;
+    while (rest != NULL && (key = strsep(&rest, ",")) != NULL) {
+        if (d->y_count == KEYS) return gw_fail(err, GW_E_USAGE, "--y: more than %d keys", KEYS);
+        d->y[d->y_count++] = key;
+    }
+    for (int i = 0; i < 2 && d->arguments->y == NULL; i++)
+        if (is_in_any(d, losses[i])) d->y[d->y_count++] = losses[i];
+    const gw_metrics_table *first = &d->tables[0];
+    for (uint32_t c = gw_metrics_table_column(first, "shards"); d->y_count == 0 && c < first->columns; c++)
+        if (strcmp(first->name[c], "shards") != 0) d->y[d->y_count++] = first->name[c];
+    if (d->y_count == 0)
+        return gw_fail(err, GW_E_INVALID, "%s: there is nothing in it to draw", d->arguments->files[0]);
+    for (uint32_t i = 0; i <= d->y_count; i++) {
+        const char *name = i < d->y_count ? d->y[i] : d->arguments->x;
+        if (is_in_any(d, name)) continue;
+        char known[300] = "";
+        for (uint32_t c = 0; c < first->columns; c++)
+            snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", c > 0 ? ", " : "",
+                     first->name[c]);
+        return gw_fail(err, GW_E_USAGE, "%s: '%s' is not one of %s", i < d->y_count ? "--y" : "--x", name,
+                       known);
+    }
+    return true;
+}
+
+/* The points of a curve as a block of data; how many there are. Times count in minutes from the first. */
+static uint64_t put_points(const drawing *d, const gw_metrics_table *table, const char *key, FILE *out) {
+    uint32_t x = gw_metrics_table_column(table, d->arguments->x), y = gw_metrics_table_column(table, key);
+    if (x == UINT32_MAX || y == UINT32_MAX) return 0;
+    bool time = strcmp(d->arguments->x, "time") == 0;
+    double zero = time ? table->cells[x] : 0.0, unit = time ? 60.0 : 1.0;
+    uint64_t points = 0;
+    for (uint64_t r = 0; r < table->rows; r++) {
+        const double *row = table->cells + GW_TABLE_COLUMNS * r;
+        if (isnan(row[x]) || isnan(row[y]) || (d->arguments->logarithmic && row[y] <= 0.0)) continue;
+        if (points++ == 0) fprintf(out, "$curve%u << END\n", d->curves);
+        fprintf(out, "%.12g %.9g\n", (row[x] - zero) / unit, row[y]);
+    }
+    if (points > 0) fputs("END\n", out);
+    return points;
+}
+
+/* In single quotes, in which gnuplot takes everything as it is, but for the quote. */
+static void put_quoted(const char *text, FILE *out) {
+    fputc('\'', out);
+    for (; *text != '\0'; text++) {
+        if (*text == '\'') fputc('\'', out);
+        fputc((unsigned char)*text < ' ' ? ' ' : *text, out);
+    }
+    fputc('\'', out);
+}
+
+/* The curves' data first, then how to draw them. */
+static void put_curves(drawing *d, FILE *out) {
+    char *plots = NULL;
+    size_t length = 0;
+    FILE *plot = open_memstream(&plots, &length);
+    for (uint32_t f = 0; plot != NULL && f < d->arguments->file_count; f++)
+        for (uint32_t i = 0; i < d->y_count; i++) {
+            uint64_t points = put_points(d, &d->tables[f], d->y[i], out);
+            if (points == 0) continue;
+            fprintf(plot, "%s $curve%u using 1:2 with %s linewidth 1.5 title ", d->curves > 0 ? "," : "plot",
+                    d->curves, points <= FEW ? "linespoints pointtype 7 pointsize 0.6" : "lines");
+            char title[200];
+            if (d->arguments->file_count > 1)
+                snprintf(title, sizeof title, "%.150s: %s", d->arguments->files[f], d->y[i]);
+            else
+                snprintf(title, sizeof title, "%s", d->y[i]);
+            put_quoted(title, plot);
+            d->curves++;
+        }
+    if (plot != NULL) fclose(plot);
+    fprintf(out, "%s\n", plots != NULL ? plots : "");
+    free(plots);
+}
+
+static void put_script(drawing *d, bool svg, FILE *out) {
+    fputs(svg ? "set terminal svg size 960,600 noenhanced background rgb 'white' font 'sans,14'\n"
+              : "set terminal pngcairo size 960,600 noenhanced font 'sans,11'\n",
+          out);
+    fputs("set grid linetype 1 linecolor rgb '#dddddd'\nset key top right\nset tics nomirror\nset border 3\n",
+          out);
+    if (d->arguments->logarithmic) fputs("set logscale y\n", out);
+    fputs("set xlabel ", out);
+    put_quoted(strcmp(d->arguments->x, "time") == 0 ? "minutes" : d->arguments->x, out);
+    fputc('\n', out);
+    if (d->y_count == 1) {
+        fputs("set ylabel ", out);
+        put_quoted(d->y[0], out);
+        fputc('\n', out);
+    }
+    put_curves(d, out);
+}
+
+/* Runs gnuplot with these as its standard input and output. */
+static bool run_gnuplot(int in, int out, gw_err *err) {
+    extern char **environ;
+    char *const argv[] = {(char[]){"gnuplot"}, (char[]){"-"}, NULL};
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+    int status = 0;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    int failure = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (failure == ENOENT)
+        return gw_fail(err, GW_E_UNSUPPORTED,
+                       "gnuplot is not installed, and draws the picture: apt-get install gnuplot-nox");
+    if (failure != 0) return gw_fail_errno(err, failure, "cannot start gnuplot");
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    return (WIFEXITED(status) && WEXITSTATUS(status) == 0) ||
+           gw_fail(err, GW_E_IO, "gnuplot failed; its reason is above");
+}
+
+/* The picture appears when it is whole. */
+static bool draw(drawing *d, bool svg, gw_err *err) {
+    const char *output = d->arguments->output;
+    char *partial = NULL;
+    FILE *script = tmpfile();
+    if (script == NULL) return gw_fail_errno(err, errno, "cannot make a temporary file");
+    put_script(d, svg, script);
+    bool good = (fflush(script) == 0 && fseek(script, 0, SEEK_SET) == 0) ||
+                gw_fail_errno(err, errno, "cannot write a temporary file");
+    if (good && d->curves == 0) good = gw_fail(err, GW_E_INVALID, "there are no rows to draw yet");
+    if (good && asprintf(&partial, "%s.partial", output) < 0)
+        good = gw_fail(err, GW_E_NOMEM, "out of memory");
+    int fd = good ? open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) : -1;
+    if (good && fd < 0) good = gw_fail_errno(err, errno, "cannot write %s", output);
+    good = good && run_gnuplot(fileno(script), fd, err);
+    if (fd >= 0 && close(fd) != 0 && good) good = gw_fail_errno(err, errno, "cannot write %s", output);
+    if (good && rename(partial, output) != 0) good = gw_fail_errno(err, errno, "cannot write %s", output);
+    if (!good && fd >= 0) unlink(partial);
+    free(partial);
+    fclose(script);
+    return good;
+}
+
+static bool plot(const arguments *a, gw_err *err) {
+    const char *dot = strrchr(a->output, '.');
+    bool svg = dot != NULL && strcmp(dot, ".svg") == 0;
+    if (!svg && (dot == NULL || strcmp(dot, ".png") != 0))
+        return gw_fail(err, GW_E_USAGE, "--output: '%s' ends with neither .png nor .svg", a->output);
+    drawing *d = calloc(1, sizeof *d);
+    if (d == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
+    d->arguments = a;
+    bool good = true;
+    for (uint32_t f = 0; good && f < a->file_count; f++)
+        good = gw_metrics_table_read(a->files[f], &d->tables[f], err);
+    good = good && choose(d, err) && draw(d, svg, err);
+    if (good) printf("%s: %u curve%s\n", a->output, d->curves, d->curves == 1 ? "" : "s");
+    for (uint32_t f = 0; f < a->file_count; f++) gw_metrics_table_free(&d->tables[f]);
+    free(d);
+    return good;
+}
+
+int gw_plot_main(int argc, char **argv) {
+    arguments a = {.output = "loss.png", .x = "step"};
+    const struct argp argp = {
+        .options = plot_options, .parser = parse_plot, .args_doc = "FILE...", .doc = plot_doc};
+    gw_err err;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) return 2;
+    if (plot(&a, &err)) return 0;
+    fprintf(stderr, "%s: %s\n", argv[0], err.text);
+    return err.code == GW_E_USAGE ? 2 : 1;
+}
