@@ -130,7 +130,7 @@ bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err) {
 }
 
 /* The 8 first bytes of the GNU build id among a program's notes, in hexadecimal. */
-static bool find_build_id(const uint8_t *notes, size_t length, char text[17]) {
+static bool find_build_id(const uint8_t *notes, size_t length, char text[GW_BUILD_ID_TEXT]) {
     for (size_t at = 0; at + sizeof(ElfW(Nhdr)) <= length;) {
         ElfW(Nhdr) note;
         memcpy(&note, notes + at, sizeof note);
@@ -158,9 +158,14 @@ static int visit_program(struct dl_phdr_info *program, size_t size, void *text) 
     return 1; /* the first one is the program itself: look no further */
 }
 
+void gw_build_id(char text[GW_BUILD_ID_TEXT]) {
+    snprintf(text, GW_BUILD_ID_TEXT, "unknown");
+    dl_iterate_phdr(visit_program, text);
+}
+
 void gw_cpu_class_text(char *text, size_t size) {
-    char build[17] = "unknown";
-    dl_iterate_phdr(visit_program, build);
+    char build[GW_BUILD_ID_TEXT];
+    gw_build_id(build);
     char version[32] = "unknown"; /* openblas_get_config: "OpenBLAS 0.3.21 DYNAMIC_ARCH ..." */
     (void)sscanf(openblas_get_config(), "OpenBLAS %31s", version);
     snprintf(text, size, "cpu godwit=%s build=%s openblas=%s core=%s kernels=%d", GODWIT_VERSION, build,

@@ -15,6 +15,10 @@
  * GW_E_IO when the execution fails. */
 bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err);
 
+/* Which build of the program this is, in hexadecimal: "unknown" when it was linked without a build id. */
+enum { GW_BUILD_ID_TEXT = 17 };
+void gw_build_id(char text[GW_BUILD_ID_TEXT]);
+
 /* "cpu godwit=0.1.0 build=5f92... openblas=0.3.21 core=Haswell kernels=1": parts separated by single spaces,
  * so that two classes can be compared part by part. Any thread. */
 void gw_cpu_class_text(char *text, size_t size);

@@ -17,6 +17,7 @@ typedef struct cpu {
     void *job;
     const gw_exact_path *path;
     gw_accumulator *accumulator;
+    gw_ledger *ledger; /* the accumulator's */
     gw_sum_store *sums;
     uint64_t lanes_bytes; /* of all workers' scratch */
     void **state;         /* by tensor; NULL for sums */
@@ -154,19 +155,23 @@ static bool write_state(gw_device *device, uint64_t offset, uint64_t bytes, cons
     return true;
 }
 
+static void set_key(gw_device *device, uint64_t job_key) {
+    gw_ledger_set_key(cpu_of(device)->ledger, job_key);
+}
+
 static void begin_step(gw_device *device, uint64_t step) {
     cpu *c = cpu_of(device);
     gw_phase phase;
     gw_sum_store_release(c->sums);
     c->scalars_ready = false;
     c->step = step;
-    gw_accumulator_begin(c->accumulator, step, c->type->shards(c->job, step, &phase));
+    gw_ledger_begin(c->ledger, step, c->type->shards(c->job, step, &phase));
 }
 
 static void zero(gw_device *device) {
     cpu *c = cpu_of(device);
     gw_sum_store_release(c->sums);
-    gw_accumulator_zero(c->accumulator);
+    gw_ledger_zero(c->ledger);
 }
 
 static void prefetch(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard) {
@@ -244,23 +249,23 @@ static bool probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shar
 }
 
 static void held(gw_device *device, gw_held *held_now, uint64_t *bits) {
-    gw_accumulator_held(cpu_of(device)->accumulator, held_now, bits);
+    gw_ledger_held(cpu_of(device)->ledger, held_now, bits);
 }
 
 static void bad(gw_device *device, gw_exact_bad *least) {
-    gw_accumulator_bad(cpu_of(device)->accumulator, least);
+    gw_ledger_bad(cpu_of(device)->ledger, least);
 }
 
 static void set_boundary(gw_device *device, const int64_t *words) {
-    gw_accumulator_set_boundary(cpu_of(device)->accumulator, words);
+    gw_ledger_set_boundary(cpu_of(device)->ledger, words);
 }
 
-static bool begin_reduce(gw_device *device, gw_reduce mode, gw_segments *send, gw_segments *receive,
-                         gw_err *err) {
+static bool begin_reduce(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
+                         gw_segments *receive, gw_err *err) {
     cpu *c = cpu_of(device);
+    GW_CHECK(place == GW_PLACE_HOST);
     c->scalars_ready = false;
-    if (!gw_sum_store_begin(c->sums, mode, send, receive, err)) return false;
-    return true;
+    return gw_sum_store_begin(c->sums, mode, send, receive, err);
 }
 
 static bool end_reduce(gw_device *device, gw_verdict *verdict, gw_err *err) {
@@ -283,7 +288,7 @@ static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
     const int64_t *words = gw_sum_store_words(c->sums, c->step);
     GW_CHECK(words != NULL); /* a wrong or unfinished sum is never applied */
     gw_held now;
-    gw_accumulator_held(c->accumulator, &now, NULL);
+    gw_ledger_held(c->ledger, &now, NULL);
     GW_CHECK(now.running == 0); /* or it would read a state that changes */
     for (uint32_t t = 0; t < c->layout.tensor_count; t++)
         if (c->layout.tensors[t].role != GW_STATE)
@@ -342,6 +347,7 @@ static const gw_device_ops cpu_ops = {
     .unit = run_unit,
     .state_read = read_state,
     .state_write = write_state,
+    .set_key = set_key,
     .step_begin = begin_step,
     .zero = zero,
     .prefetch = prefetch,
@@ -360,7 +366,7 @@ static const gw_device_ops cpu_ops = {
     .summary = summary,
 };
 
-static bool allocate(cpu *c, const gw_device_options *options, gw_err *err) {
+static bool allocate(cpu *c, gw_err *err) {
     c->state = calloc(c->layout.tensor_count, sizeof *c->state);
     c->sum = calloc(c->layout.tensor_count, sizeof *c->sum);
     if (c->state == NULL || c->sum == NULL)
@@ -370,8 +376,9 @@ static bool allocate(cpu *c, const gw_device_options *options, gw_err *err) {
         if (!gw_memory_take(c->layout.of[t].bytes, &c->state[t], err))
             return gw_fail_in(err, "state tensor '%s'", c->layout.tensors[t].name);
     }
-    if (!gw_accumulator_open(&c->layout, c->path, options->job_key, &c->accumulator, err)) return false;
-    return gw_sum_store_open(&c->layout, c->path, options->job_key, c->accumulator, &c->sums, err);
+    if (!gw_accumulator_open(&c->layout, c->path, &c->accumulator, err)) return false;
+    c->ledger = gw_accumulator_ledger(c->accumulator);
+    return gw_sum_store_open(&c->layout, c->path, c->accumulator, &c->sums, err);
 }
 
 bool gw_device_cpu_open(const gw_device_options *options, gw_device **device, gw_err *err) {
@@ -388,11 +395,13 @@ bool gw_device_cpu_open(const gw_device_options *options, gw_device **device, gw
         free(c);
         return gw_fail_in(err, "job %s", options->type->name);
     }
-    if (!allocate(c, options, err)) {
+    if (!allocate(c, err)) {
         close_cpu(&c->device);
         return gw_fail_in(err, "cpu device");
     }
     gw_cpu_class_text(c->device.class_text, sizeof c->device.class_text);
+    c->device.unit_count = c->layout.unit_count;
+    c->device.gpu = -1;
     c->lanes_bytes = (uint64_t)options->workers * options->plan->lane_bytes;
     count_memory(c);
     begin_step(&c->device, 0);

@@ -7,7 +7,7 @@
  *   contribute(lane, t, shard) ...         from the worker threads, any order
  *   [zero()]                               a repair throws the held shards away; shards in flight are dropped
  *   set_boundary(words)                    this peer's integers for the boundary
- *   reduce_begin(mode, &send, &receive)    no contribute running; the collective sums send -> receive
+ *   reduce_begin(mode, place, &send, ...)  no contribute running; the collective sums send -> receive
  *   reduce_end(&verdict)                   checked; a right sum is kept until the *next* right one exists
  *   scalars()                              from here on the state changes
  *   unit(GW_UNIT_APPLY, ...) for each unit from the worker threads; the parts add up to the fingerprint
@@ -33,7 +33,6 @@ typedef struct gw_device_options {
     const gw_job_type *type;
     void *job;               /* opened and described; outlives the device */
     const gw_plan *plan;     /* outlives the device */
-    uint64_t job_key;        /* 64 bits of the job id: keys the coverage hash */
     uint32_t workers;        /* lanes that will be opened, at least 1 */
     uint32_t boundary_words; /* integers that the node exchanges in each sum (core/layout.h) */
 } gw_device_options;
@@ -86,6 +85,12 @@ typedef enum gw_reduce {
     GW_REDUCE_FAST = 3,  /* data travel as float32, headers as int64; no fingerprint check */
 } gw_reduce;
 
+/* Where the segments of a reduction lie. */
+typedef enum gw_place {
+    GW_PLACE_HOST = 1, /* host memory: any collective, and any mix of devices */
+    GW_PLACE_GPU = 2,  /* the memory of the device's GPU; work on it may start at once */
+} gw_place;
+
 typedef enum gw_unit_work {
     GW_UNIT_INIT = 1, /* S_0 */
     GW_UNIT_APPLY = 2,
@@ -101,7 +106,7 @@ typedef struct gw_device_ops {
     bool (*lane_open)(gw_device *device, gw_lane **lane, gw_err *err);
     void (*lane_close)(gw_device *device, gw_lane *lane); /* NULL is allowed */
 
-    /* Worker. INIT, APPLY or HASH of unit `unit` (< layout->unit_count), each unit once, any lanes in any
+    /* Worker. INIT, APPLY or HASH of unit `unit` (< device->unit_count), each unit once, any lanes in any
      * order. *part is the unit's part of the state fingerprint after the work: the wrapping sum over all
      * units is the fingerprint of the state. A failed APPLY leaves the state torn: the peer cannot go on. */
     bool (*unit)(gw_device *device, gw_lane *lane, gw_unit_work work, uint64_t unit, uint64_t *part,
@@ -112,6 +117,9 @@ typedef struct gw_device_ops {
     bool (*state_read)(gw_device *device, uint64_t offset, uint64_t bytes, void *to, gw_err *err);
     bool (*state_write)(gw_device *device, uint64_t offset, uint64_t bytes, const void *from, gw_err *err);
 
+    /* Control, once, before any shard. 64 bits of the job's id: key the coverage hash. (The id depends on the
+     * class, and so on the open device.) */
+    void (*set_key)(gw_device *device, uint64_t job_key);
     /* Control. Empties the accumulator for step `step`; the job says how many shards it has. Any step may
      * follow any other. */
     void (*step_begin)(gw_device *device, uint64_t step);
@@ -145,9 +153,10 @@ typedef struct gw_device_ops {
     /* Control. Prepares a reduction of the present step; fails with GW_E_INVALID while shards are in flight
      * or the accumulator is poisoned. The segments of `send` are read only and of
      * `receive` may hold anything; both belong to the collective until reduce_end or the next reduce_begin.
-     * ALONE has neither. */
-    bool (*reduce_begin)(gw_device *device, gw_reduce mode, gw_segments *send, gw_segments *receive,
-                         gw_err *err);
+     * ALONE has neither. `place`: GPU only where device->gpu says that there is one; may change from call to
+     * call. */
+    bool (*reduce_begin)(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
+                         gw_segments *receive, gw_err *err);
     /* Control. Checks what was received. When coverage and fingerprint are right it becomes the sum of the
      * step, until the next reduce_begin; a sum of ALONE is gone at the next step_begin. */
     bool (*reduce_end)(gw_device *device, gw_verdict *verdict, gw_err *err);
@@ -168,6 +177,8 @@ typedef struct gw_device_ops {
 struct gw_device {
     const gw_device_ops *ops;
     const gw_layout *layout;
+    uint64_t unit_count;       /* of the work that `unit` does: the layout's units, or more of them at once */
+    int gpu;                   /* the GPU's ordinal (CUDA); -1: none */
     char class_text[200];      /* compute class: peers of an exact job must agree on it (kernels/class.h) */
     uint64_t memory_bytes;     /* taken for state, accumulator, sums and the workers' scratch */
     const gw_device_gpu *gpus; /* the device's; they do not change */

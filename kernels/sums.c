@@ -16,7 +16,6 @@ struct gw_sum_store {
     const gw_layout *layout;
     const gw_exact_path *path;
     gw_accumulator *accumulator;
-    uint64_t job_key;
     sum received;
     sum alone;               /* lies in the accumulator */
     float *floats[2];        /* FAST: sent, received; indexed like the words */
@@ -27,15 +26,14 @@ struct gw_sum_store {
     uint32_t shards;
 };
 
-bool gw_sum_store_open(const gw_layout *layout, const gw_exact_path *path, uint64_t job_key,
-                       gw_accumulator *accumulator, gw_sum_store **store, gw_err *err) {
+bool gw_sum_store_open(const gw_layout *layout, const gw_exact_path *path, gw_accumulator *accumulator,
+                       gw_sum_store **store, gw_err *err) {
     gw_sum_store *s = calloc(1, sizeof *s);
     *store = NULL;
     if (s == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for sums");
     s->layout = layout;
     s->path = path;
     s->accumulator = accumulator;
-    s->job_key = job_key;
     for (int i = 0; i < 2; i++) {
         s->segments[i] = calloc(2 * (size_t)layout->bucket_count, sizeof *s->segments[i]);
         if (s->segments[i] != NULL) continue;
@@ -137,7 +135,7 @@ static bool need_buffers(gw_sum_store *s, gw_reduce mode, sum *into, gw_err *err
 bool gw_sum_store_begin(gw_sum_store *s, gw_reduce mode, gw_segments *send, gw_segments *receive,
                         gw_err *err) {
     gw_held held;
-    gw_accumulator_held(s->accumulator, &held, NULL);
+    gw_ledger_held(gw_accumulator_ledger(s->accumulator), &held, NULL);
     *send = (gw_segments){NULL, 0};
     *receive = (gw_segments){NULL, 0};
     if (held.in_flight > 0 || held.poisoned)
@@ -176,7 +174,8 @@ bool gw_sum_store_end(gw_sum_store *s, gw_verdict *verdict, gw_err *err) {
     if (s->mode == 0) return gw_fail(err, GW_E_INVALID, "no reduction was begun");
     sum *done = s->mode == GW_REDUCE_ALONE ? &s->alone : &s->received;
     if (s->mode == GW_REDUCE_FAST) unpack_floats(s, done->words);
-    uint64_t coverage = gw_exact_coverage_of_all(s->job_key, s->step, s->shards);
+    uint64_t coverage =
+        gw_exact_coverage_of_all(gw_ledger_key(gw_accumulator_ledger(s->accumulator)), s->step, s->shards);
     for (uint32_t b = 0; b < s->layout->bucket_count; b++) {
         const gw_layout_bucket *bucket = &s->layout->buckets[b];
         gw_exact_check(b, done->words + bucket->header,

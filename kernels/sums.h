@@ -9,8 +9,8 @@
 typedef struct gw_sum_store gw_sum_store;
 
 /* `layout` and `accumulator` outlive the store. */
-bool gw_sum_store_open(const gw_layout *layout, const gw_exact_path *path, uint64_t job_key,
-                       gw_accumulator *accumulator, gw_sum_store **store, gw_err *err);
+bool gw_sum_store_open(const gw_layout *layout, const gw_exact_path *path, gw_accumulator *accumulator,
+                       gw_sum_store **store, gw_err *err);
 void gw_sum_store_close(gw_sum_store *store); /* NULL is allowed */
 /* Of what was allocated so far: nothing before the first reduction with others. */
 uint64_t gw_sum_store_bytes(const gw_sum_store *store);

@@ -23,14 +23,11 @@ void rig_open(rig *r, const gw_job_type *type, const char *const *settings, uint
     *r = (rig){.type = type, .devices = devices, .workers = workers};
     cr_assert(type->open(&params, &r->job, &err), "%s", err.text);
     cr_assert(type->describe(r->job, &r->plan, &err), "%s", err.text);
-    gw_device_options options = {.type = type,
-                                 .job = r->job,
-                                 .plan = &r->plan,
-                                 .job_key = RIG_JOB_KEY,
-                                 .workers = workers,
-                                 .boundary_words = RIG_BOUNDARY};
+    gw_device_options options = {
+        .type = type, .job = r->job, .plan = &r->plan, .workers = workers, .boundary_words = RIG_BOUNDARY};
     for (uint32_t d = 0; d < devices; d++)
         cr_assert(gw_device_cpu_open(&options, &r->device[d], &err), "%s", err.text);
+    for (uint32_t d = 0; d < devices; d++) r->device[d]->ops->set_key(r->device[d], RIG_JOB_KEY);
 }
 
 void rig_close(rig *r) {
@@ -86,7 +83,7 @@ static void run_crew(const rig *r, crew *c) {
 }
 
 uint64_t rig_units(rig *r, uint32_t device, gw_unit_work work) {
-    crew c = {.device = r->device[device], .work = work, .items = r->device[device]->layout->unit_count};
+    crew c = {.device = r->device[device], .work = work, .items = r->device[device]->unit_count};
     run_crew(r, &c);
     return atomic_load(&c.sum);
 }
@@ -126,8 +123,9 @@ void rig_reduce(rig *r, gw_reduce mode) {
     gw_segments send[RIG_MOST_DEVICES], *receive = r->received;
     gw_err err;
     for (uint32_t d = 0; d < r->devices; d++)
-        cr_assert(r->device[d]->ops->reduce_begin(r->device[d], mode, &send[d], &receive[d], &err), "%s",
-                  err.text);
+        cr_assert(
+            r->device[d]->ops->reduce_begin(r->device[d], mode, GW_PLACE_HOST, &send[d], &receive[d], &err),
+            "%s", err.text);
     for (uint32_t d = 0; d < r->devices; d++)
         for (uint32_t s = 0; s < receive[d].count; s++) {
             const gw_segment *to = &receive[d].list[s];

@@ -30,8 +30,9 @@ static bench open_bench(void) {
 
 static void open_acc(bench *b) {
     gw_err err;
-    cr_assert(gw_accumulator_open(&b->layout, gw_exact_path_best(), KEY, &b->acc, &err), "%s", err.text);
-    gw_accumulator_begin(b->acc, 3, SHARDS);
+    cr_assert(gw_accumulator_open(&b->layout, gw_exact_path_best(), &b->acc, &err), "%s", err.text);
+    gw_ledger_set_key(gw_accumulator_ledger(b->acc), KEY);
+    gw_ledger_begin(gw_accumulator_ledger(b->acc), 3, SHARDS);
 }
 
 static void close_bench(bench *b) {
@@ -55,7 +56,7 @@ static void emit(gw_deposit *deposit, const float *values, uint64_t seed) {
         gw_accumulator_add(deposit, G, at, n, values + at);
         at += n;
     }
-    int64_t counts[3] = {1, deposit->shard, -1};
+    int64_t counts[3] = {1, deposit->entry.shard, -1};
     gw_accumulator_add_integers(deposit, C, 0, 3, counts);
 }
 
@@ -112,11 +113,11 @@ Test(accumulator, any_order_and_interleaving_gives_the_same_sum) {
     cr_assert_eq(words[b.layout.buckets[1].data], SHARDS);
     cr_assert_eq(words[b.layout.buckets[1].data + 2], -SHARDS);
 
-    gw_accumulator_zero(b.acc);
+    gw_ledger_zero(gw_accumulator_ledger(b.acc));
     cr_assert_arr_eq(sum_of_all(&b, true), expected, b.layout.words * sizeof *expected);
 
     for (uint64_t round = 0; round < 5; round++) {
-        gw_accumulator_begin(b.acc, 3, SHARDS);
+        gw_ledger_begin(gw_accumulator_ledger(b.acc), 3, SHARDS);
         pthread_t threads[4];
         giver givers[4];
         for (uint32_t t = 0; t < 4; t++) {
@@ -138,10 +139,10 @@ Test(accumulator, pieces_of_shards_in_flight_are_dropped) {
     gw_err err;
     cr_assert(gw_accumulator_enter(b.acc, 3, 0, &deposit, &err));
     gw_accumulator_add(&deposit, G, 0, 1000, values);
-    gw_accumulator_zero(b.acc);
+    gw_ledger_zero(gw_accumulator_ledger(b.acc));
     gw_accumulator_add(&deposit, G, 1000, ELEMENTS - 1000, values);
     gw_held held;
-    gw_accumulator_held(b.acc, &held, NULL);
+    gw_ledger_held(gw_accumulator_ledger(b.acc), &held, NULL);
     cr_assert_eq(held.in_flight, 0);
     cr_assert_eq(held.running, 1);
     /* The same shard may be computed anew while the cancelled one still runs. */
@@ -163,7 +164,7 @@ typedef struct disturber {
 static void *zero_often(void *argument) {
     disturber *d = argument;
     pthread_barrier_wait(d->start);
-    for (int i = 0; i < 50; i++) gw_accumulator_zero(d->acc);
+    for (int i = 0; i < 50; i++) gw_ledger_zero(gw_accumulator_ledger(d->acc));
     return NULL;
 }
 
@@ -197,7 +198,7 @@ Test(accumulator, zeroing_amid_adding_leaves_nothing_behind) {
     for (int t = 0; t < 3; t++) pthread_join(threads[t], NULL);
     uint64_t bits[1] = {0};
     gw_held held;
-    gw_accumulator_held(b.acc, &held, bits);
+    gw_ledger_held(gw_accumulator_ledger(b.acc), &held, bits);
     for (uint32_t s = 0; s < SHARDS; s++)
         if ((bits[0] >> s & 1) == 0) cr_assert_eq(give(b.acc, s, s), GW_SHARD_HELD);
     gw_verdict verdict = judge(&b, gw_accumulator_settle(b.acc));
@@ -215,7 +216,7 @@ Test(accumulator, held_bits_and_refusals) {
     gw_held held;
     give(b.acc, 5, 1);
     cr_assert(gw_accumulator_enter(b.acc, 3, 7, &deposit, &err));
-    gw_accumulator_held(b.acc, &held, bits);
+    gw_ledger_held(gw_accumulator_ledger(b.acc), &held, bits);
     cr_assert_eq(bits[0], 1u << 5);
     cr_assert(held.step == 3 && held.shards == SHARDS && held.held == 1 && held.in_flight == 1);
     cr_assert_not(gw_accumulator_enter(b.acc, 3, 5, &other, &err));
@@ -227,8 +228,8 @@ Test(accumulator, held_bits_and_refusals) {
     cr_assert_not(gw_accumulator_enter(b.acc, 4, 1, &other, &err));
     cr_assert_eq(err.code, GW_E_FENCED);
     cr_assert_eq(gw_accumulator_leave(&deposit, true, &err), GW_SHARD_HELD);
-    gw_accumulator_begin(b.acc, 4, SHARDS);
-    gw_accumulator_held(b.acc, &held, bits);
+    gw_ledger_begin(gw_accumulator_ledger(b.acc), 4, SHARDS);
+    gw_ledger_held(gw_accumulator_ledger(b.acc), &held, bits);
     cr_assert(held.held == 0 && bits[0] == 0);
     close_bench(&b);
 }
@@ -242,16 +243,16 @@ Test(accumulator, a_shard_added_in_part_poisons) {
     float one = 1;
     cr_assert(gw_accumulator_enter(b.acc, 3, 0, &deposit, &err)); /* fails before it emits: harmless */
     cr_assert_eq(gw_accumulator_leave(&deposit, false, &err), GW_SHARD_FAILED);
-    gw_accumulator_held(b.acc, &held, NULL);
+    gw_ledger_held(gw_accumulator_ledger(b.acc), &held, NULL);
     cr_assert_not(held.poisoned);
     cr_assert(gw_accumulator_enter(b.acc, 3, 0, &deposit, &err));
     gw_accumulator_add(&deposit, G, 0, 1, &one);
     cr_assert_eq(gw_accumulator_leave(&deposit, false, &err), GW_SHARD_FAILED);
-    gw_accumulator_held(b.acc, &held, NULL);
+    gw_ledger_held(gw_accumulator_ledger(b.acc), &held, NULL);
     cr_assert(held.poisoned);
     cr_assert_eq(held.held, 0);
-    gw_accumulator_zero(b.acc);
-    gw_accumulator_held(b.acc, &held, NULL);
+    gw_ledger_zero(gw_accumulator_ledger(b.acc));
+    gw_ledger_held(gw_accumulator_ledger(b.acc), &held, NULL);
     cr_assert_not(held.poisoned);
     gw_verdict verdict = judge(&b, sum_of_all(&b, false));
     cr_assert(verdict.coverage_ok && verdict.fingerprint_ok);
@@ -292,7 +293,7 @@ Test(accumulator, bad_elements_are_counted_and_the_least_is_named) {
         free(values);
     }
     gw_exact_bad bad;
-    gw_accumulator_bad(b.acc, &bad);
+    gw_ledger_bad(gw_accumulator_ledger(b.acc), &bad);
     cr_assert(bad.any);
     cr_assert_eq(bad.shard, 4);
     cr_assert_eq(bad.tensor, G);
@@ -300,8 +301,8 @@ Test(accumulator, bad_elements_are_counted_and_the_least_is_named) {
     gw_verdict verdict = judge(&b, gw_accumulator_settle(b.acc));
     cr_assert(verdict.coverage_ok && verdict.fingerprint_ok);
     cr_assert_eq(verdict.bad, 4);
-    gw_accumulator_zero(b.acc);
-    gw_accumulator_bad(b.acc, &bad);
+    gw_ledger_zero(gw_accumulator_ledger(b.acc));
+    gw_ledger_bad(gw_accumulator_ledger(b.acc), &bad);
     cr_assert_not(bad.any);
     close_bench(&b);
 }
@@ -309,8 +310,8 @@ Test(accumulator, bad_elements_are_counted_and_the_least_is_named) {
 Test(accumulator, boundary_words_are_replaced_and_fingerprinted) {
     bench b = open_bench();
     open_acc(&b);
-    gw_accumulator_set_boundary(b.acc, (const int64_t[]){9, 9});
-    gw_accumulator_set_boundary(b.acc, (const int64_t[]){-4, 11});
+    gw_ledger_set_boundary(gw_accumulator_ledger(b.acc), (const int64_t[]){9, 9});
+    gw_ledger_set_boundary(gw_accumulator_ledger(b.acc), (const int64_t[]){-4, 11});
     int64_t *words = sum_of_all(&b, false);
     const gw_layout_bucket *bucket = &b.layout.buckets[b.layout.bucket_count - 1];
     cr_assert_eq(words[bucket->data], -4);
@@ -318,7 +319,7 @@ Test(accumulator, boundary_words_are_replaced_and_fingerprinted) {
     cr_assert(judge(&b, words).fingerprint_ok);
     words[bucket->data]++;
     cr_assert_not(judge(&b, words).fingerprint_ok);
-    gw_accumulator_zero(b.acc);
+    gw_ledger_zero(gw_accumulator_ledger(b.acc));
     words = sum_of_all(&b, false);
     cr_assert_eq(words[bucket->data], 0);
     close_bench(&b);

@@ -152,7 +152,7 @@ Test(cpu, wrong_sums_are_recognised_and_the_reduction_repeated) {
 
     rig_contribute(&r, 1, 0, 1, 2);
     rig_reduce(&r, GW_REDUCE_EXACT);
-    cr_assert(device->ops->reduce_begin(device, GW_REDUCE_EXACT, &send, &receive, &err));
+    cr_assert(device->ops->reduce_begin(device, GW_REDUCE_EXACT, GW_PLACE_HOST, &send, &receive, &err));
     verdict = finish(&r, 1);
     cr_assert(verdict.coverage_ok && verdict.fingerprint_ok);
     for (uint32_t s = 0; s < receive.count; s++)
@@ -264,11 +264,11 @@ static void run_misbehaving(const char *text) {
     cr_assert(gw_fpmode_right());
     device->ops->held(device, &held, NULL);
     cr_assert(held.poisoned && held.held == 1 && held.running == 0);
-    cr_assert_not(device->ops->reduce_begin(device, GW_REDUCE_EXACT, &send, &receive, &err));
+    cr_assert_not(device->ops->reduce_begin(device, GW_REDUCE_EXACT, GW_PLACE_HOST, &send, &receive, &err));
     cr_assert_eq(err.code, GW_E_INVALID);
     device->ops->zero(device);
     cr_assert_eq(device->ops->contribute(device, lane, 0, 2, &err), GW_SHARD_HELD);
-    cr_assert(device->ops->reduce_begin(device, GW_REDUCE_EXACT, &send, &receive, &err));
+    cr_assert(device->ops->reduce_begin(device, GW_REDUCE_EXACT, GW_PLACE_HOST, &send, &receive, &err));
     device->ops->lane_close(device, lane);
     rig_close(&r);
 }

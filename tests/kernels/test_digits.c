@@ -275,7 +275,7 @@ static uint64_t all_units(gw_device *device, gw_unit_work kind) {
     gw_err err;
     uint64_t fingerprint = 0, part;
     cr_assert(device->ops->lane_open(device, &lane, &err), "%s", err.text);
-    for (uint64_t unit = 0; unit < device->layout->unit_count; unit++) {
+    for (uint64_t unit = 0; unit < device->unit_count; unit++) {
         cr_assert(device->ops->unit(device, lane, kind, unit, &part, &err), "%s", err.text);
         fingerprint += part;
     }
@@ -300,7 +300,8 @@ static uint64_t run_with_workers(uint32_t workers) {
         gw_segments send, receive;
         gw_verdict verdict;
         gw_scalars scalars;
-        cr_assert(device->ops->reduce_begin(device, GW_REDUCE_ALONE, &send, &receive, &err), "%s", err.text);
+        cr_assert(device->ops->reduce_begin(device, GW_REDUCE_ALONE, GW_PLACE_HOST, &send, &receive, &err),
+                  "%s", err.text);
         cr_assert(device->ops->reduce_end(device, &verdict, &err), "%s", err.text);
         cr_assert(verdict.coverage_ok && verdict.fingerprint_ok && verdict.bad == 0);
         cr_assert(device->ops->scalars(device, &scalars, &err), "%s", err.text);

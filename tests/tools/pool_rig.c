@@ -215,8 +215,7 @@ bool rig_try_open(pool_rig *rig, uint32_t workers, uint32_t lanes, gw_err *err) 
     rig->payloads = payloads;
     pthread_mutex_init(&rig->lock, NULL);
     pthread_cond_init(&rig->changed, NULL);
-    rig->layout.unit_count = RIG_UNITS;
-    rig->device = (gw_device){.ops = &ops, .layout = &rig->layout};
+    rig->device = (gw_device){.ops = &ops, .layout = &rig->layout, .unit_count = RIG_UNITS};
     rig->lanes_refused_from = lanes < workers ? lanes + 1 : 0;
     gw_workers_events events = {.context = rig,
                                 .dry = on_dry,

@@ -33,7 +33,7 @@ static bool finish_step(bench *b, uint64_t step, gw_err *err) {
     gw_segments send, receive;
     gw_verdict verdict;
     gw_scalars scalars = {0};
-    if (!ops->reduce_begin(b->device, GW_REDUCE_ALONE, &send, &receive, err) ||
+    if (!ops->reduce_begin(b->device, GW_REDUCE_ALONE, GW_PLACE_HOST, &send, &receive, err) ||
         !ops->reduce_end(b->device, &verdict, err))
         return false;
     if (!verdict.coverage_ok || !verdict.fingerprint_ok)
@@ -42,7 +42,7 @@ static bool finish_step(bench *b, uint64_t step, gw_err *err) {
         return gw_fail(err, GW_E_INVALID, "step %llu has %llu elements that are not finite or too large",
                        (unsigned long long)step, (unsigned long long)verdict.bad);
     if (!ops->scalars(b->device, &scalars, err)) return false;
-    for (uint64_t unit = 0; unit < b->device->layout->unit_count; unit++) {
+    for (uint64_t unit = 0; unit < b->device->unit_count; unit++) {
         uint64_t part;
         if (!ops->unit(b->device, b->lane, GW_UNIT_APPLY, unit, &part, err)) return false;
     }
@@ -51,7 +51,7 @@ static bool finish_step(bench *b, uint64_t step, gw_err *err) {
 
 static bool train(bench *b, gw_err *err) {
     const gw_device_ops *ops = b->device->ops;
-    for (uint64_t unit = 0; unit < b->device->layout->unit_count; unit++) {
+    for (uint64_t unit = 0; unit < b->device->unit_count; unit++) {
         uint64_t part;
         if (!ops->unit(b->device, b->lane, GW_UNIT_INIT, unit, &part, err)) return false;
     }

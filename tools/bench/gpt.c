@@ -155,7 +155,7 @@ static bool run_item(bench *b, gw_lane *lane, alone *a, uint64_t item, gw_err *e
 }
 
 static uint64_t items_of(const bench *b) {
-    return b->phase == APPLY || b->phase == INIT ? b->device->layout->unit_count : b->shards;
+    return b->phase == APPLY || b->phase == INIT ? b->device->unit_count : b->shards;
 }
 
 static void *worker(void *argument) {
@@ -207,7 +207,7 @@ static bool run_step(bench *b, moment *took) {
     took[PART_CONTRIBUTE] = together(b, CONTRIBUTE);
     if (atomic_load(&b->failed)) return false;
     moment reduced = moment_now();
-    if (!ops->reduce_begin(b->device, GW_REDUCE_ALONE, &send, &receive, &b->err) ||
+    if (!ops->reduce_begin(b->device, GW_REDUCE_ALONE, GW_PLACE_HOST, &send, &receive, &b->err) ||
         !ops->reduce_end(b->device, &verdict, &b->err))
         return false;
     took[PART_CHECK] = since(reduced);

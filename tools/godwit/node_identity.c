@@ -34,11 +34,16 @@ static void write_identity(const gw_node *node, FILE *out) {
     fprintf(out, "steps=%" PRIu64 "\n", node->steps);
     fprintf(out, "reduce=%s\n", node->options->fast ? "fast" : "exact");
     fprintf(out, "on-bad=%s\n", node->options->skip_bad ? "skip" : "stop");
-    char digest[GW_HASH_TEXT], class_text[200];
+    char digest[GW_HASH_TEXT], build[GW_BUILD_ID_TEXT];
     gw_hex(node->plan.data_digest.bytes, sizeof node->plan.data_digest.bytes, digest);
     fprintf(out, "data=%s\n", digest);
-    gw_cpu_class_text(class_text, sizeof class_text);
-    fprintf(out, "class=%s\n", class_text);
+    /* Float sums are nobody's bits but all members get the same, and applying them is the same on every
+     * device. */
+    gw_build_id(build);
+    if (node->options->fast)
+        fprintf(out, "build=%s\n", build);
+    else
+        fprintf(out, "class=%s\n", node->device->class_text);
 }
 
 bool gw_node_identify(gw_node *node, gw_err *err) {

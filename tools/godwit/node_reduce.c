@@ -120,7 +120,7 @@ static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
                      : r->node->options->fast ? GW_REDUCE_FAST
                                               : GW_REDUCE_EXACT;
     gw_segments send = {0}, receive = {0};
-    if (!ops->reduce_begin(device, mode, &send, &receive, err)) return GW_FAILED;
+    if (!ops->reduce_begin(device, mode, GW_PLACE_HOST, &send, &receive, err)) return GW_FAILED;
     if (r->members > 1) {
         gw_outcome outcome = exchange(r, send, receive, err);
         if (outcome != GW_DONE) return outcome;

@@ -126,19 +126,19 @@ static bool open_job(gw_node *node, gw_err *err) {
     if (!type->describe(node->job, &node->plan, err)) return gw_fail_in(err, "job %s", type->name);
     node->steps = node->plan.steps != 0 ? node->plan.steps : UINT64_MAX;
     if (node->options->steps != 0 && node->options->steps < node->steps) node->steps = node->options->steps;
-    return gw_node_identify(node, err);
+    return true;
 }
 
 static bool open_device(gw_node *node, gw_err *err) {
-    uint64_t key;
-    memcpy(&key, node->job_id.bytes, sizeof key);
     gw_device_options options = {.type = node->options->job,
                                  .job = node->job,
                                  .plan = &node->plan,
-                                 .job_key = key,
                                  .workers = node->options->workers,
                                  .boundary_words = GW_MAX_MEMBERS * GW_SLOTS};
-    if (!gw_device_cpu_open(&options, &node->device, err)) return false;
+    if (!gw_device_cpu_open(&options, &node->device, err) || !gw_node_identify(node, err)) return false;
+    uint64_t key;
+    memcpy(&key, node->job_id.bytes, sizeof key);
+    node->device->ops->set_key(node->device, key);
     gw_workers_events events = {.context = node,
                                 .dry = on_dry,
                                 .claim = on_claim,
@@ -168,6 +168,7 @@ static bool compute_probe(gw_node *node, gw_err *err) {
     uint64_t state;
     if (!gw_workers_units(node->workers, GW_UNIT_INIT, &state, err)) return gw_fail_in(err, "initial state");
     if (!probe_shard(node, err)) return gw_fail_in(err, "probe");
+    if (node->options->fast) node->probe = 0; /* devices of other classes may take part: the state alone */
     node->probe = gw_mix64(node->probe ^ gw_mix64(state));
     return true;
 }

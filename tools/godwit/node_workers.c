@@ -296,7 +296,7 @@ static bool run_task(gw_workers *pool, const gw_pool_task *task, uint64_t *sum, 
 }
 
 bool gw_workers_units(gw_workers *pool, gw_unit_work work, uint64_t *fingerprint, gw_err *err) {
-    gw_pool_task task = {.work = work, .count = pool->device->layout->unit_count};
+    gw_pool_task task = {.work = work, .count = pool->device->unit_count};
     return run_task(pool, &task, fingerprint, err);
 }
 
