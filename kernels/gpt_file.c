@@ -25,13 +25,32 @@ uint32_t gw_gpt_file_vocabulary(const gw_safetensors *file) {
     return words != NULL && words->rank == 2 && words->dim[0] <= UINT32_MAX ? (uint32_t)words->dim[0] : 0;
 }
 
+/* Bytes of an element that can be read; 0: none can. */
+static uint32_t width_of(const gw_safetensor *tensor) {
+    if (strcmp(tensor->dtype, "F32") == 0) return 4;
+    return strcmp(tensor->dtype, "F16") == 0 || strcmp(tensor->dtype, "BF16") == 0 ? 2 : 0;
+}
+
+/* Every half-precision number (IEEE 754) is a float. */
+static float half_value(uint32_t bits) {
+    uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
+    float value;
+    if (exponent == 31)
+        value = fraction == 0 ? __builtin_inff() : __builtin_nanf("");
+    else if (exponent == 0)
+        value = (float)fraction * 0x1p-24f;
+    else
+        value = __builtin_ldexpf((float)(1024 + fraction), (int)exponent - 25);
+    return bits >> 15 != 0 ? -value : value;
+}
+
 static bool check_parameter(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, gw_err *err) {
     gw_gpt_parameter parameter = gw_gpt_parameter_of(gpt, number);
     const gw_safetensor *tensor = find(file, parameter.name);
     if (tensor == NULL) return gw_fail(err, GW_E_INVALID, "has no tensor '%s'", parameter.name);
-    if (strcmp(tensor->dtype, "F32") != 0)
-        return gw_fail(err, GW_E_UNSUPPORTED, "tensor '%s' is %s; F32 is what can be read", tensor->name,
-                       tensor->dtype);
+    if (width_of(tensor) == 0)
+        return gw_fail(err, GW_E_UNSUPPORTED, "tensor '%s' is %s; F32, F16 and BF16 are what can be read",
+                       tensor->name, tensor->dtype);
     bool same = tensor->rank == parameter.rank;
     for (uint32_t d = 0; same && d < parameter.rank; d++)
         same = tensor->dim[d] == parameter.dim[d] ||
@@ -56,8 +75,22 @@ void gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t nu
                       uint64_t count, float *values) {
     gw_gpt_parameter parameter = gw_gpt_parameter_of(gpt, number);
     const gw_safetensor *tensor = find(file, parameter.name);
-    GW_CHECK(tensor != NULL && (first + count) * sizeof(float) <= tensor->size);
-    memcpy(values, tensor->bytes + first * sizeof(float), count * sizeof(float));
+    GW_CHECK(tensor != NULL);
+    uint32_t width = width_of(tensor);
+    const uint8_t *bytes = tensor->bytes + first * width;
+    GW_CHECK(width > 0 && (first + count) * width <= tensor->size);
+    if (width == sizeof(float)) {
+        memcpy(values, bytes, count * sizeof(float));
+        return;
+    }
+    bool half = tensor->dtype[0] == 'F';
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t bits = (uint32_t)bytes[2 * i] | (uint32_t)bytes[2 * i + 1] << 8, wide = bits << 16;
+        if (half)
+            values[i] = half_value(bits);
+        else
+            memcpy(&values[i], &wide, sizeof wide); /* bfloat16: the upper half of a float */
+    }
 }
 
 bool gw_gpt_file_write(const gw_gpt *gpt, const float *const *parameters, const char *path, gw_err *err) {

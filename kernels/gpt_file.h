@@ -9,12 +9,13 @@
 /* The vocabulary of the model in the file; 0 when it holds no such thing. */
 uint32_t gw_gpt_file_vocabulary(const gw_safetensors *file);
 
-/* That the file has every parameter of the model: F32, of the right shape, the positions at least as many as
- * the context. Names may begin with "transformer."; what else is in the file does not matter. */
+/* That the file has every parameter of the model: F32, F16 or BF16, of the right shape, the positions at
+ * least as many as the context. Names may begin with "transformer."; what else is in the file does not
+ * matter. */
 bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, gw_err *err);
 
-/* Copies elements [first, first + count) of parameter `number` to `values`. After a successful check. Any
- * thread. */
+/* Copies elements [first, first + count) of parameter `number` to `values`, as floats. After a successful
+ * check. Any thread. */
 void gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, uint64_t first,
                       uint64_t count, float *values);
 

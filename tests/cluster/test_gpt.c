@@ -71,7 +71,8 @@ Test(gpt, a_part_of_a_checkpoint_is_not_enough) {
     lab_peer *peers[3];
     lab_flock(l, 3, GPT " --updates 3 --replicas 1", peers);
     for (int i = 0; i < 3; i++) lab_state(l, peers[i], "done");
-    /* Where a chunk goes depends on the peers' names, but one replica is on one peer: at most one holds all. */
+    /* Where a chunk goes depends on the peers' names, but one replica is on one peer: at most one holds all.
+     */
     int code, part = 0;
     const char *said;
     for (int i = 0; i < 3; i++) {
@@ -117,6 +118,49 @@ Test(gpt, tokens_that_are_no_bytes_need_a_tokenizer) {
     said = output(&code, GODWIT_BINARY " generate %s --tokenizer %s 2>&1", l->peers[0].dir, l->dir);
     cr_expect_eq(code, 1);
     cr_expect_not_null(strstr(said, "/vocab.json"), "%s", said);
+    lab_close(l);
+}
+
+/* Weights alone, from the parts that the peers hold: as from the exported file. */
+Test(gpt, begins_with_the_weights_of_a_checkpoint) {
+    lab *l = lab_open();
+    lab_peer *peers[2];
+    lab_flock(l, 2, GPT " --updates 3 --replicas 1", peers);
+    for (int i = 0; i < 2; i++) lab_state(l, peers[i], "done");
+    int code;
+    const char *said = output(&code, "cd %s && " GODWIT_BINARY " export p0 p1", l->dir);
+    cr_assert_eq(code, 0, "%s", said);
+    char args[2 * LAB_PATH], hash[2][100];
+    static const char *const forms[] = {GPT " --updates 2 --init %s/model.safetensors",
+                                        GPT " --updates 2 --init %s/p0,%s/p1"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(args, sizeof args, forms[i], l->dir, l->dir);
+        lab_peer *peer = lab_start(l, i == 0 ? "file" : "dirs", NULL, args);
+        strcpy(hash[i], lab_state(l, peer, "done"));
+    }
+    cr_assert_str_eq(hash[0], hash[1]);
+    said = output(&code, "ls %s/dirs | grep safetensors", l->dir);
+    cr_assert_eq(code, 1, "%s", said);
+#define RUN "cd %s && " GODWIT_BINARY " run " GPT " --dir dirs --listen 127.0.0.1:0 --init "
+    said = output(&code, RUN "dirs 2>&1", l->dir);
+    cr_assert(code == 2 && strstr(said, "own --dir") != NULL, "%s", said);
+    said = output(&code, RUN ". 2>&1", l->dir);
+    cr_assert(code == 1 && strstr(said, "--init: . holds no checkpoint of a job gpt") != NULL, "%s", said);
+    said = output(&code, RUN "p0,p1 --channels 64 2>&1", l->dir);
+    cr_assert(code == 1 && strstr(said, "is 256x128, and this model's is 256x64") != NULL, "%s", said);
+    lab_close(l);
+}
+
+/* Before anything of it is taken. */
+Test(gpt, what_will_not_fit_into_memory_is_refused) {
+    lab *l = lab_open();
+    int code;
+    const char *said = output(&code,
+                              "cd %s && " GODWIT_BINARY " run gpt --model gpt2 --data " GODWIT_BINARY
+                              " --micro-batch 4 --workers 1024 --listen 127.0.0.1:0 2>&1",
+                              l->dir);
+    cr_assert_eq(code, 1, "%s", said);
+    cr_assert_not_null(strstr(said, "Take fewer --workers"), "%s", said);
     lab_close(l);
 }
 

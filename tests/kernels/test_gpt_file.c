@@ -108,7 +108,7 @@ Test(gpt_file, init_of_another_shape_is_refused_with_the_reason) {
                 WITH("channels", "12", "context", "10", "vocab", "20"));
 }
 
-/* As in the files that OpenAI published: no prefix, and more in them than parameters. Only F32 is read. */
+/* As in the files that OpenAI published: no prefix, and more in them than parameters. */
 Test(gpt_file, names_without_prefix_and_other_tensors_do_not_matter) {
     gw_gpt tiny = {.layers = 1, .heads = 1, .channels = 2, .context = 3, .vocabulary = 5};
     static const float zeros[64];
@@ -140,13 +140,58 @@ Test(gpt_file, names_without_prefix_and_other_tensors_do_not_matter) {
     cr_assert(gw_gpt_file_check(&tiny, &file, &err), "%s", err.text);
     gw_safetensors_close(&file);
 
-    strcpy(list[4].dtype, "BF16");
+    strcpy(list[4].dtype, "I16");
     list[4].size /= 2;
     cr_assert(gw_safetensors_write(path_of("half"), list, count, &err), "%s", err.text);
     cr_assert(gw_safetensors_open(path_of("half"), &file, &err), "%s", err.text);
     cr_assert_not(gw_gpt_file_check(&tiny, &file, &err));
-    cr_assert_not_null(strstr(err.text, "is BF16; F32 is what can be read"), "%s", err.text);
+    cr_assert_not_null(strstr(err.text, "is I16; F32, F16 and BF16 are what can be read"), "%s", err.text);
     gw_safetensors_close(&file);
+}
+
+/* One tensor of a tiny model as the file has it, the others zeros. */
+static void read_halves(const char *dtype, const uint16_t *bits, float *values, uint32_t count) {
+    gw_gpt tiny = {.layers = 1, .heads = 1, .channels = 2, .context = 3, .vocabulary = 5};
+    static const float zeros[64];
+    gw_safetensor list[32];
+    char names[32][64];
+    gw_safetensors file;
+    gw_err err;
+    uint32_t parameters = gw_gpt_parameters(&tiny);
+    for (uint32_t i = 0; i < parameters; i++) {
+        gw_gpt_parameter p = gw_gpt_parameter_of(&tiny, i);
+        strcpy(names[i], p.name);
+        uint64_t elements = p.dim[0] * (p.rank == 2 ? p.dim[1] : 1);
+        list[i] = (gw_safetensor){.name = names[i],
+                                  .dtype = "F32",
+                                  .rank = p.rank,
+                                  .dim = {p.dim[0], p.dim[1]},
+                                  .bytes = (const uint8_t *)zeros,
+                                  .size = elements * sizeof(float)};
+    }
+    strcpy(list[0].dtype, dtype); /* wte.weight: 5 x 2 */
+    list[0].bytes = (const uint8_t *)bits;
+    list[0].size = 20;
+    cr_assert(gw_safetensors_write(path_of("half"), list, parameters, &err), "%s", err.text);
+    cr_assert(gw_safetensors_open(path_of("half"), &file, &err), "%s", err.text);
+    cr_assert(gw_gpt_file_check(&tiny, &file, &err), "%s", err.text);
+    gw_gpt_file_read(&tiny, &file, 0, 10 - count, count, values);
+    gw_safetensors_close(&file);
+}
+
+Test(gpt_file, halves_are_read_as_floats) {
+    float values[10];
+    const uint16_t half[] = {0x0000, 0x8000, 0x3c00, 0xc000, 0x7bff, 0x0001, 0x03ff, 0x0400, 0x3555, 0x7c00};
+    const float halves[] = {0.0f,     -0.0f,        1.0f,     -2.0f,       65504.0f,
+                            0x1p-24f, 0x3ff.0p-24f, 0x1p-14f, 0x1.554p-2f, __builtin_inff()};
+    read_halves("F16", half, values, 10);
+    cr_assert_arr_eq(values, halves, sizeof halves);
+    const uint16_t brain[] = {0x0000, 0x8000, 0x3f80, 0xc000, 0x7f7f, 0x0001, 0x4049, 0x0080, 0x3eab, 0xff80};
+    read_halves("BF16", brain, values, 3);
+    const float last[] = {0x1p-126f, 0x1.56p-2f, -__builtin_inff()};
+    cr_assert_arr_eq(values, last, sizeof last);
+    read_halves("BF16", brain, values, 10);
+    cr_assert(values[2] == 1.0f && values[3] == -2.0f && values[6] == 3.140625f && values[5] == 0x1p-133f);
 }
 
 Test(gpt_file, config_says_what_the_model_is) {

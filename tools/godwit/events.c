@@ -104,6 +104,9 @@ void gw_events_start(gw_events *events, const gw_event_start *start) {
     say(events, "godwit %s: job %s (%s), peer %s, %" PRIu32 " worker%s", GODWIT_VERSION, start->job, job,
         gw_peer_id_short(&start->self, self), start->workers, start->workers == 1 ? "" : "s");
     if (start->data != NULL && start->data[0] != '\0') say(events, "data: %s", start->data);
+    double mib = (double)start->memory_bytes * 0x1p-20;
+    say(events, "memory: about %.*f %s", mib < 1024.0 ? 0 : 1, mib < 1024.0 ? mib : mib / 1024.0,
+        mib < 1024.0 ? "MiB" : "GiB");
     if (!wants_json(events)) return;
     json_t *object = object_of("start"), *params = json_object();
     for (uint32_t i = 0; i < start->params->count; i++)
@@ -116,6 +119,7 @@ void gw_events_start(gw_events *events, const gw_event_start *start) {
     gw_json_count(object, "boot", start->boot);
     gw_json_count(object, "steps", start->steps);
     gw_json_count(object, "workers", start->workers);
+    gw_json_count(object, "memory_bytes", start->memory_bytes);
     gw_json_text(object, "data", start->data);
     gw_json_text(object, "compute_class", start->compute_class);
     print_object(events, object);

@@ -107,6 +107,7 @@ typedef struct gw_node {
     gw_hash job_id;
     uint64_t probe;
     gw_device *device;
+    uint64_t memory_bytes; /* estimated: of device and workers */
     gw_payloads *payloads; /* NULL: the job's shards have none */
     gw_workers *workers;
     gw_claims *claims; /* NULL: there is none */

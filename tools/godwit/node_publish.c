@@ -305,6 +305,7 @@ void gw_node_publish_start(gw_node *node) {
                             .boot = node->self.incarnation.boot,
                             .steps = node->steps == UINT64_MAX ? 0 : node->steps,
                             .workers = node->options->workers,
+                            .memory_bytes = node->memory_bytes,
                             .data = node->plan.data_text,
                             .compute_class = node->device->class_text};
     gw_events_start(node->console->events, &start);

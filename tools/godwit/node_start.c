@@ -4,8 +4,10 @@
 #include "core/chunk.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "kernels/jobs/gpt.h"
 #include "kernels/memory.h"
 #include "net/address.h"
+#include "tools/godwit/init.h"
 #include "tools/godwit/node_inside.h"
 
 #include <ifaddrs.h>
@@ -121,12 +123,36 @@ static bool open_job(gw_node *node, gw_err *err) {
     if (type->api != GW_JOB_API)
         return gw_fail(err, GW_E_UNSUPPORTED, "job %s was built for API %u, this is %u", type->name,
                        type->api, GW_JOB_API);
-    if (!type->open(&node->options->params, &node->job, err)) return false;
-    node->job_open = true;
+    gw_init init = {.params = node->options->params};
+    if (type == &gw_job_gpt && !gw_init_open(&node->options->params, node->options->dir, &init, err))
+        return false;
+    node->job_open = type->open(&init.params, &node->job, err);
+    gw_init_close(&init);
+    if (!node->job_open) return false;
     if (!type->describe(node->job, &node->plan, err)) return gw_fail_in(err, "job %s", type->name);
     node->steps = node->plan.steps != 0 ? node->plan.steps : UINT64_MAX;
     if (node->options->steps != 0 && node->options->steps < node->steps) node->steps = node->options->steps;
     return true;
+}
+
+/* What this peer will take, as far as it is known before the first step, against what the machine has. The
+ * device has only reserved it so far. */
+static bool estimate_memory(gw_node *node, gw_err *err) {
+    const gw_device *device = node->device;
+    const gw_run_options *options = node->options;
+    uint64_t lanes = (uint64_t)options->workers * node->plan.lane_bytes, need = device->memory_bytes;
+    if (options->peers > 1 || options->seed_count > 0) need += device->layout->words * sizeof(int64_t);
+    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    node->memory_bytes = need;
+    if (need <= machine) return true;
+    const double gib = 0x1p-30;
+    bool fewer = options->workers > 1 && need - lanes + node->plan.lane_bytes <= machine;
+    return gw_fail(err, GW_E_LIMIT,
+                   "this job needs %.1f GiB of memory here: %.1f for state and sums, %.1f for %u worker%s; "
+                   "the machine has %.1f. Take %s",
+                   (double)need * gib, (double)(need - lanes) * gib, (double)lanes * gib, options->workers,
+                   options->workers == 1 ? "" : "s", (double)machine * gib,
+                   fewer ? "fewer --workers" : "a smaller job, or smaller shards");
 }
 
 static bool open_device(gw_node *node, gw_err *err) {
@@ -135,7 +161,8 @@ static bool open_device(gw_node *node, gw_err *err) {
                                  .plan = &node->plan,
                                  .workers = node->options->workers,
                                  .boundary_words = GW_MAX_MEMBERS * GW_SLOTS};
-    if (!gw_device_cpu_open(&options, &node->device, err) || !gw_node_identify(node, err)) return false;
+    if (!gw_device_cpu_open(&options, &node->device, err) || !estimate_memory(node, err)) return false;
+    if (!gw_node_identify(node, err)) return false;
     uint64_t key;
     memcpy(&key, node->job_id.bytes, sizeof key);
     node->device->ops->set_key(node->device, key);
@@ -366,8 +393,7 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     if (!node->loop) return false;
     node->mail = gw_mailbox_open(node->loop, gw_node_deliver, node, err);
     if (!node->mail || !open_self(node, err) || !open_job(node, err)) return false;
-    if (!open_metrics(node, err)) return false;
-    if (!open_payloads(node, err) || !open_device(node, err)) return false;
+    if (!open_payloads(node, err) || !open_device(node, err) || !open_metrics(node, err)) return false;
     if (!compute_probe(node, err) || !open_saver(node, err)) return false;
     node->compute = gw_helper_open(err);
     if (!node->compute || !(node->disk = gw_helper_open(err))) return false;

@@ -1,0 +1,78 @@
+#include "tools/godwit/init.h"
+
+#include "core/check.h"
+#include "kernels/gpt_file.h"
+#include "tools/godwit/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DIRS = 256 };
+
+/* Cuts `list` at its commas. */
+static bool split(char *list, char **dirs, uint32_t *count, gw_err *err) {
+    char *rest = list, *dir;
+    for (*count = 0; (dir = strsep(&rest, ",")) != NULL; dirs[(*count)++] = dir)
+        if (*count == DIRS) return gw_fail(err, GW_E_LIMIT, "--init: more than %d directories", DIRS);
+    return true;
+}
+
+static bool is_directory(const char *path, struct stat *about) {
+    return stat(path, about) == 0 && S_ISDIR(about->st_mode);
+}
+
+static bool write_model(char *const *dirs, uint32_t count, const char *path, gw_err *err) {
+    gw_model model;
+    if (!gw_model_load(dirs, count, &model, err)) return false;
+    bool written = gw_gpt_file_write(&model.gpt, (const float *const *)model.parameters, path, err);
+    gw_model_free(&model);
+    return written;
+}
+
+/* `params`, but for init's value. */
+static bool replace(const gw_params *params, gw_init *init, gw_err *err) {
+    init->list = calloc(params->count, sizeof *init->list);
+    if (init->list == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < params->count; i++) {
+        init->list[i] = params->list[i];
+        if (strcmp(params->list[i].name, "init") == 0) init->list[i].value = init->path;
+    }
+    init->params = (gw_params){init->list, params->count};
+    return true;
+}
+
+bool gw_init_open(const gw_params *params, const char *dir, gw_init *init, gw_err *err) {
+    *init = (gw_init){.params = *params};
+    const char *list = gw_param_text(params, "init");
+    char *copy = list != NULL ? strdup(list) : NULL, *dirs[DIRS];
+    if (list == NULL) return true;
+    if (copy == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
+    struct stat own = {0}, given;
+    uint32_t count;
+    bool good = split(copy, dirs, &count, err), from_dirs = good && is_directory(dirs[0], &given);
+    for (uint32_t i = 0; from_dirs && good && i < count; i++) {
+        bool same = is_directory(dirs[i], &given) && is_directory(dir, &own) && given.st_ino == own.st_ino &&
+                    given.st_dev == own.st_dev;
+        if (same) good = gw_fail(err, GW_E_USAGE, "--init: %s is this peer's own --dir", dirs[i]);
+    }
+    if (from_dirs && good) {
+        good = asprintf(&init->path, "%s/init.safetensors", dir) >= 0;
+        if (!good) init->path = NULL;
+        good = good ? write_model(dirs, count, init->path, err) && replace(params, init, err)
+                    : gw_fail(err, GW_E_NOMEM, "out of memory");
+    }
+    free(copy);
+    if (good) return true;
+    gw_init_close(init);
+    return err->code == GW_E_USAGE ? false : gw_fail_in(err, "--init");
+}
+
+void gw_init_close(gw_init *init) {
+    if (init->path != NULL) unlink(init->path);
+    free(init->path);
+    free(init->list);
+    *init = (gw_init){.path = NULL};
+}
