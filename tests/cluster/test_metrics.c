@@ -11,6 +11,17 @@ enum { STEPS = 200, TEXT = 400 };
 #define ARGS                                                                                                 \
     "synthetic --workers 1 --shards 12 --shard-ms 1 --state-bytes 64k --steps 200 --checkpoint-every 20"
 
+/* The file names the job by which its rows are known. */
+static void expect_job(const lab *l, const char *name, const char *job_id) {
+    char path[2 * LAB_PATH], line[TEXT], expected[16];
+    snprintf(path, sizeof path, "%s/%s", l->dir, name);
+    snprintf(expected, sizeof expected, "1,%.8s,", job_id);
+    FILE *in = fopen(path, "r");
+    cr_assert(fgets(line, sizeof line, in) != NULL && fgets(line, sizeof line, in) != NULL);
+    fclose(in);
+    cr_assert_eq(strncmp(line, expected, strlen(expected)), 0, "%s", line);
+}
+
 /* What the job reported in each row of a peer's file; checks that there is one for each step from 1 on.
  * Returns the last. */
 static uint32_t read_rows(const lab *l, const char *name, char rows[STEPS + 1][TEXT]) {
@@ -42,6 +53,7 @@ Test(metrics, a_peer_that_is_killed_and_resumes_has_every_step_once) {
     lab_kill(l, peer);
     peer = lab_start(l, "a", NULL, args);
     lab_state(l, peer, "done");
+    expect_job(l, "a.csv", lab_text(lab_last(peer, "start"), "job_id"));
     snprintf(args, sizeof args, ARGS " --metrics %s/b.csv", l->dir);
     lab_undisturbed(l, args);
     cr_assert_eq(read_rows(l, "a.csv", here), STEPS);
