@@ -199,6 +199,11 @@ bool gw_rdma_queue_connect(gw_rdma_queue *queue, struct rdma_cm_id *id, gw_err *
     return true;
 }
 
+bool gw_rdma_queue_bar(gw_rdma_queue *queue, gw_err *err) {
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .qp_access_flags = 0};
+    return modify(queue, &attr, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS, err);
+}
+
 static void address_self(const gw_rdma_queue *queue, struct ibv_qp_attr *attr) {
     const gw_rdma_device *device = device_of(queue);
     attr->path_mtu = device->mtu;

@@ -84,6 +84,10 @@ int gw_rdma_queue_fd(const gw_rdma_queue *queue);
 bool gw_rdma_queue_is_busy(const gw_rdma_queue *queue);
 /* NULL while it is good. *refused (may be NULL): whether it was the other side's refusal. */
 const gw_err *gw_rdma_queue_trouble(const gw_rdma_queue *queue, bool *refused);
+/* Takes the other side's rights away: from now on every READ, WRITE and atomic that comes by this queue pair
+ * is refused, whatever its key. For connected queue pairs that nobody posts to or polls: any thread. False:
+ * it is not to be had. */
+bool gw_rdma_queue_bar(gw_rdma_queue *queue, gw_err *err);
 /* Moves the queue pair to its error state: all work will complete as broken, with this reason. */
 void gw_rdma_queue_break(gw_rdma_queue *queue, const gw_err *why);
 

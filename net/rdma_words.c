@@ -6,14 +6,17 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+enum { RECENT = 16 /* fences whose keys are not used again */ };
+
 struct gw_rdma_words {
     gw_rdma_memory *memory;
     gw_words *words;
     gw_word_domain domain;
     gw_rdma_loop *loop;    /* NULL: the CPU's domain */
     pthread_rwlock_t lock; /* held to read around every access, to write while the registration changes */
-    const gw_rdma_region *region; /* NULL: withdrawn */
-    atomic_bool lost;             /* the device failed: what it had was withdrawn */
+    const gw_rdma_region *region;  /* NULL: withdrawn */
+    uint32_t recent[RECENT], used; /* keys, the latest at [(used - 1) % RECENT] */
+    atomic_bool lost;              /* the device failed: what it had was withdrawn */
 };
 
 /* The device acts no more: the words are the CPU's from now on. */
@@ -88,12 +91,36 @@ void gw_rdma_words_withdraw(gw_rdma_words *words) {
     pthread_rwlock_unlock(&words->lock);
 }
 
+static bool is_recent(const gw_rdma_words *words, uint32_t rkey) {
+    for (uint32_t i = 0; i < RECENT && i < words->used; i++)
+        if (words->recent[i] == rkey) return true;
+    return false;
+}
+
+/* A device may give the key of a registration that is gone to the next: then another one is asked for while
+ * that is held. */
+static const gw_rdma_region *take_fresh(gw_rdma_words *words, gw_err *err) {
+    const gw_rdma_region *stale[RECENT + 1], *fresh = NULL;
+    uint32_t count = 0;
+    while (fresh == NULL) {
+        const gw_rdma_region *region = gw_rdma_memory_take(words->memory, gw_words_memory(words->words),
+                                                           GW_WORDS_BYTES, GW_RDMA_WRITABLE, err);
+        if (region == NULL) break;
+        if (is_recent(words, region->rkey))
+            stale[count++] = region; /* each has another key: there can be RECENT of them */
+        else
+            fresh = region;
+    }
+    while (count > 0) gw_rdma_memory_drop(words->memory, stale[--count]);
+    if (fresh != NULL) words->recent[words->used++ % RECENT] = fresh->rkey;
+    return fresh;
+}
+
 bool gw_rdma_words_publish(gw_rdma_words *words, gw_err *err) {
     if (atomic_load(&words->lost)) return gw_fail(err, GW_E_IO, "net/rdma: the device has failed");
     pthread_rwlock_wrlock(&words->lock);
     const gw_rdma_region *old = words->region;
-    words->region = gw_rdma_memory_take(words->memory, gw_words_memory(words->words), GW_WORDS_BYTES,
-                                        GW_RDMA_WRITABLE, err);
+    words->region = take_fresh(words, err);
     gw_rdma_memory_drop(words->memory, old);
     bool done = words->region != NULL;
     pthread_rwlock_unlock(&words->lock);

@@ -19,7 +19,8 @@ void gw_rdma_words_close(gw_rdma_words *words);
 const gw_word_domain *gw_rdma_words_domain(const gw_rdma_words *words);
 /* When this returns, no device's operation touches the words. */
 void gw_rdma_words_withdraw(gw_rdma_words *words);
-/* Registers the words' present memory. */
+/* Registers the words' present memory, under a key that it did not have lately: operations of older fences
+ * may still be on their way. */
 bool gw_rdma_words_publish(gw_rdma_words *words, gw_err *err);
 /* The registration, to be told to members; false: there is none, or nothing atomic can be done with it. */
 bool gw_rdma_words_key(gw_rdma_words *words, uint64_t *address, uint32_t *rkey);
