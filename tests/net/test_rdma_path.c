@@ -2,6 +2,7 @@
  */
 #include "data_rig.h"
 #include "rdma_here.h"
+#include "stopped_victim.h"
 
 #include <criterion/criterion.h>
 
@@ -89,4 +90,9 @@ Test(rdma_path, operations_go_directly) {
     cr_assert_eq(gw_transport_count(r->peers[1].transport).served, served);
     cr_assert_eq(gw_transport_word_load(r->peers[1].transport, WORDS, 0), done);
     rig_close(r);
+}
+
+Test(rdma_path, a_thief_takes_half_of_a_stopped_victims_range) {
+    rdma_here();
+    stopped_victim_is_stolen_from(GW_FABRIC_RDMA);
 }

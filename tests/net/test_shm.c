@@ -3,49 +3,24 @@
 #include "net/path.h"
 #include "net/shm_channel.h"
 #include "net/shm_words.h"
+#include "stopped_victim.h"
 #include "tools/bench/mesh.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { RANGE = 1 };
 
-/* ---- a stopped victim: real processes ---- */
-
-typedef struct shared {
-    _Atomic int victim; /* its process */
-    _Atomic uint64_t left, passed, served;
-} shared;
-
-typedef struct thief {
-    gw_transport *transport;
-    _Atomic uint64_t completed;
-    gw_completion last;
-} thief;
-
-static void on_completed(void *context, const gw_completion *completion) {
-    thief *t = context;
-    t->last = *completion;
-    atomic_fetch_add(&t->completed, 1);
-}
-
 static const gw_fence fence = {.epoch = 1, .view = {{1}}};
 
-static bool be_victim(gw_mesh *mesh, gw_transport *transport, shared *s) {
-    gw_transport_word_store(transport, RANGE, 0, 1000);
-    atomic_store(&s->victim, (int)getpid());
-    gw_mesh_finish(mesh, 1);
-    atomic_store(&s->left, gw_transport_word_load(transport, RANGE, 0));
-    atomic_store(&s->served, gw_transport_count(transport).served);
-    return true;
+Test(shm, a_thief_takes_half_of_a_stopped_victims_range) {
+    stopped_victim_is_stolen_from(GW_FABRIC_SHM);
 }
+
+/* ---- words ---- */
 
 static gw_op op_of(gw_op_kind kind, void *buffer) {
     return (gw_op){.kind = kind,
@@ -55,62 +30,6 @@ static gw_op op_of(gw_op_kind kind, void *buffer) {
                    .bytes = kind == GW_OP_READ ? 8 : 0,
                    .buffer = buffer};
 }
-
-/* Reads until the victim's words are mapped, stops it, and takes half of its range. */
-static bool be_thief(thief *t, shared *s) {
-    uint64_t word = 0, posted = 0;
-    gw_op read = op_of(GW_OP_READ, &word), cas = op_of(GW_OP_CAS, NULL);
-    while (gw_transport_count(t->transport).direct == 0) {
-        gw_transport_post(t->transport, &read);
-        posted++;
-        while (atomic_load(&t->completed) < posted) sched_yield();
-    }
-    atomic_store(&s->passed, posted - 1);
-    pid_t victim = atomic_load(&s->victim);
-    int status;
-    if (kill(victim, SIGSTOP) != 0 || waitpid(victim, &status, WUNTRACED) != victim || !WIFSTOPPED(status))
-        return false;
-    gw_transport_post(t->transport, &read);
-    /* Done when the call returns: nobody else had to do anything. */
-    bool good = atomic_load(&t->completed) == posted + 1 && t->last.status == GW_OP_OK && word == 1000;
-    cas.expected = word;
-    cas.operand = word / 2;
-    gw_transport_post(t->transport, &cas);
-    good = good && atomic_load(&t->completed) == posted + 2 && t->last.status == GW_OP_OK;
-    return kill(victim, SIGCONT) == 0 && good;
-}
-
-static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
-    thief t = {0};
-    gw_err err;
-    gw_transport_events events = {.context = &t, .completed = on_completed};
-    gw_peer_id members[] = {gw_mesh_id(0), gw_mesh_id(1)};
-    if (!gw_mesh_join(mesh, rank, &events, &t.transport, &err) ||
-        !gw_transport_share_words(t.transport, RANGE, 1, &err)) {
-        fprintf(stderr, "%s\n", err.text);
-        return false;
-    }
-    gw_transport_fence(t.transport, &fence, members, 2);
-    bool good = rank == 1 ? be_victim(mesh, t.transport, argument) : be_thief(&t, argument);
-    if (rank == 0) gw_mesh_finish(mesh, 0);
-    gw_transport_close(t.transport);
-    return good;
-}
-
-Test(shm, a_thief_takes_half_of_a_stopped_victims_range) {
-    gw_mesh mesh;
-    gw_err err;
-    cr_assert_geq(sodium_init(), 0);
-    shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    cr_assert(gw_mesh_make(&mesh, GW_FABRIC_SHM, 2, 1, GW_ALGORITHM_PLAIN, &err), "%s", err.text);
-    cr_assert(gw_mesh_run(&mesh, member, s));
-    cr_assert_eq(s->left, 500);
-    cr_assert_eq(s->served, s->passed, "the victim served %lu, of %lu that were not direct", s->served,
-                 s->passed);
-    munmap(s, sizeof *s);
-}
-
-/* ---- words ---- */
 
 /* Maps the owner's words, as a member does that was handed them under this fence. */
 static bool hand_over(gw_words *words, gw_shm_words *theirs, gw_err *err) {
