@@ -36,6 +36,8 @@ typedef struct event {
 
 static struct {
     pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool block_aborts, blocked;
     int gpus;
     gw_nccl_comm comms[COMMS];
     fake_stream streams[FAKE_GPUS];
@@ -45,7 +47,7 @@ static struct {
     uint64_t group_bytes[FAKE_GPUS];
     unsigned ids;
     fake_counts counts;
-} fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 /* Groups are a thread's own. */
 static _Thread_local struct {
@@ -159,6 +161,7 @@ static int comm_init(gw_nccl_comm **comm, int ranks, gw_nccl_id id, int rank, gw
     **comm = (gw_nccl_comm){.used = true, .id = id, .ranks = ranks, .rank = rank, .ordinal = ordinal};
     (*comm)->ops = calloc(OPS, sizeof(op));
     fake.counts.inits++;
+    pthread_cond_broadcast(&fake.changed);
     fake.counts.comms++;
     return unlock(GW_NCCL_IN_PROGRESS);
 }
@@ -189,6 +192,10 @@ static int comm_abort(gw_nccl_comm *comm) {
     lock();
     if (mine.depth == 0) misuse("an abort outside a group");
     if (comm->aborted) misuse("a second abort");
+    fake.blocked = fake.block_aborts;
+    pthread_cond_broadcast(&fake.changed);
+    while (fake.block_aborts) pthread_cond_wait(&fake.changed, &fake.lock);
+    fake.blocked = false;
     mine.aborts = true;
     comm->aborted = true;
     fake.counts.aborts++;
@@ -372,7 +379,7 @@ void fake_reset(int gpus) {
     memset(fake.refuse_init, 0, sizeof fake.refuse_init);
     memset(fake.refuse_sum, 0, sizeof fake.refuse_sum);
     fake.counts = (fake_counts){0};
-    fake.hold = false;
+    fake.hold = fake.block_aborts = fake.blocked = false;
     fake.refuse_id = 0;
     fake.gpus = gpus;
     for (int i = 0; i < FAKE_GPUS; i++) fake.streams[i].ordinal = i;
@@ -452,6 +459,25 @@ void fake_refuse_init(int ordinal, int result) {
 void fake_refuse_sum(int ordinal, int result) {
     lock();
     fake.refuse_sum[ordinal] = result;
+    unlock(0);
+}
+
+void fake_block_aborts(bool block) {
+    lock();
+    fake.block_aborts = block;
+    pthread_cond_broadcast(&fake.changed);
+    unlock(0);
+}
+
+void fake_await_blocked(void) {
+    lock();
+    while (!fake.blocked) pthread_cond_wait(&fake.changed, &fake.lock);
+    unlock(0);
+}
+
+void fake_await_inits(unsigned inits) {
+    lock();
+    while (fake.counts.inits < inits) pthread_cond_wait(&fake.changed, &fake.lock);
     unlock(0);
 }
 

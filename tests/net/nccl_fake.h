@@ -32,6 +32,11 @@ void fake_lose(int ordinal, int result);
 void fake_refuse_init(int ordinal, int result);
 /* The next all-reduce on this GPU cannot be begun. */
 void fake_refuse_sum(int ordinal, int result);
+/* Aborts do not return while this is so; until one waits. */
+void fake_block_aborts(bool block);
+void fake_await_blocked(void);
+/* Until so many communicators have been begun. */
+void fake_await_inits(unsigned inits);
 /* The next gw_nccl_id cannot be made. */
 void fake_refuse_id(int result);
 
