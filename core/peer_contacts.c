@@ -215,12 +215,17 @@ static void link_down(gw_peer *p, gw_contact *contact, const gw_event *event) {
     bool was_linked = contact->linked;
     contact->linked = contact->greeted = false;
     if (was_linked) contact->unlinked_since_ns = p->now;
-    if (event->link_end == GW_LINK_REFUSED)
+    /* What refused is no longer there; a later life of which gossip has told meanwhile may well be. Of a peer
+     * that was never linked the world knows no life: it was dialled as gossip had told of it. */
+    bool of_this_life =
+        event->incarnation.boot == 0 || gw_same_life(&event->incarnation, &contact->incarnation);
+    bool proof = event->link_end == GW_LINK_REFUSED && of_this_life;
+    if (proof)
         gw_gossip_confirm_dead(p->gossip, &event->peer, &contact->incarnation, p->now);
     else
         gw_gossip_suspect_hint(p->gossip, &event->peer, p->now);
     if (!contact->alive) {
-        contact->ended |= event->link_end == GW_LINK_REFUSED;
+        contact->ended |= proof;
         drop_link(p, contact); /* it left, and is gone now */
     }
 }

@@ -64,7 +64,7 @@ typedef enum gw_event_kind {
     GW_EV_TIMER,     /* the time gw_peer_deadline asked for has come */
     GW_EV_DATAGRAM,  /* addr, bytes */
     GW_EV_LINK_UP,   /* peer, incarnation: an authenticated control link stands */
-    GW_EV_LINK_DOWN, /* peer, incarnation (of the link that ended or was refused), link_end */
+    GW_EV_LINK_DOWN, /* peer, incarnation (of the last link; boot 0 = there was none), link_end */
     GW_EV_MESSAGE, /* peer, bytes: in order and once while a link stands; what was in flight when it broke is
                       lost */
     GW_EV_DRY,     /* tag: own word and private range are empty and a worker is idle; once per DEAL or TAKE */

@@ -322,3 +322,39 @@ Test(peer_faults, a_state_that_cannot_be_fetched_at_once_is_fetched_again) {
     flock_expect_done(&f, 4);
     flock_close(&f);
 }
+
+/* ---- proof of death ---- */
+
+static const char *state_of(const flock *f, uint32_t seen_by, uint32_t i) {
+    gw_peer_contact_info info;
+    for (uint32_t k = 0; gw_peer_contact_at(f->peers[seen_by].brain, k, &info); k++)
+        if (gw_peer_id_equal(&info.id, &f->peers[i].config.id)) return info.state;
+    return "unknown";
+}
+
+static bool second_life_is_member(const flock *f) {
+    gw_peer_status status;
+    if (f->peers[0].brain == NULL) return false;
+    gw_peer_status_get(f->peers[0].brain, &status);
+    return status.view != NULL && gw_view_rank_of_life(status.view, &f->peers[1].config.id, 2,
+                                                       f->peers[1].config.incarnation.nonce) >= 0;
+}
+
+/* It was on its way while the peer was started again. */
+Test(peer_faults, a_refusal_by_an_earlier_life_is_no_proof_that_a_later_one_is_dead) {
+    flock f;
+    run_to_step_5(&f, 3, 1000, GW_QUORUM_ANY);
+    gw_event refused = {.kind = GW_EV_LINK_DOWN,
+                        .peer = f.peers[1].config.id,
+                        .incarnation = f.peers[1].config.incarnation,
+                        .link_end = GW_LINK_REFUSED};
+    flock_kill(&f, 1);
+    flock_start(&f, 1);
+    cr_assert(flock_run(&f, second_life_is_member, MOST_EVENTS));
+    flock_tell(&f, 0, refused);
+    cr_expect_str_eq(state_of(&f, 0, 1), "alive");
+    refused.incarnation = f.peers[1].config.incarnation;
+    flock_tell(&f, 0, refused);
+    cr_expect_str_eq(state_of(&f, 0, 1), "dead");
+    flock_close(&f);
+}
