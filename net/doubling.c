@@ -5,7 +5,9 @@
  * depend on their order, so all have the same bytes.
  *
  * A sum is there as soon as all have entered, and nobody can know earlier that they have: there is no
- * deadline to count here. */
+ * deadline to count here. What was sent and does not get through ends the link, which fails the call: over
+ * TCP when it is not acknowledged in time (net/stream.c), over RDMA when the card's retries are used up; in
+ * shared memory there is nothing to get lost in. */
 #include "core/check.h"
 #include "net/collective_part.h"
 #include "net/reduce.h"

@@ -41,7 +41,7 @@ struct gw_lane_thread {
     pthread_mutex_t gate;
     atomic_uint visitors; /* want the gate: the thread lets them go first */
     int epoll_fd, event_fd;
-    atomic_bool spin, closing;
+    atomic_bool closing;
     atomic_bool called; /* something for the thread was left since it last looked */
     atomic_bool asleep; /* it waits, or is about to: needs a write to event_fd */
     pthread_mutex_t inbox_lock;
@@ -270,14 +270,14 @@ static void *lane_main(void *argument) {
         enter_own_gate(lane);
         note_events(lane, events, count);
         heed_calls(lane);
-        bool spin = atomic_load(&lane->spin), busy = poll_once(lane);
+        bool busy = poll_once(lane);
         busy = (lane->used && serve_all(lane)) || busy;
         for (uint32_t round = 1; busy && round < ROUNDS && !atomic_load(&lane->called); round++)
             busy = serve_all(lane);
-        busy = busy || linger(lane) || (!spin && !arm(lane));
+        busy = busy || linger(lane) || !arm(lane);
         int timeout = wait_ms(lane);
         pthread_mutex_unlock(&lane->gate);
-        if (busy || spin) timeout = 0;
+        if (busy) timeout = 0;
         if (timeout != 0) {
             atomic_store(&lane->asleep, true);
             if (atomic_load(&lane->called) || atomic_load(&lane->closing)) timeout = 0;
@@ -394,11 +394,6 @@ void gw_lane_thread_unwatch(gw_lane_thread *lane, gw_lane_watch *watch) {
 }
 
 void gw_lane_thread_wake(gw_lane_thread *lane) {
-    call(lane);
-}
-
-void gw_lane_thread_spin(gw_lane_thread *lane, bool spin) {
-    atomic_store(&lane->spin, spin);
     call(lane);
 }
 

@@ -151,10 +151,6 @@ void gw_transport_abandon(gw_transport *transport, const gw_peer_id *peer);
  */
 void gw_transport_unlink(gw_transport *transport, const gw_peer_id *peer);
 
-/* True: a core is idle, the data threads that serve and complete small operations may spin instead of
- * sleeping. Off at first. */
-void gw_transport_spin(gw_transport *transport, bool spin);
-
 /* What was done since the transport was opened, in operations of which each is counted where it was done. */
 typedef struct gw_transport_counts {
     uint64_t direct; /* of this peer's own: by a path, with no thread of the other peer's */
