@@ -110,6 +110,14 @@ Test(cli, what_could_not_be_printed_is_no_success) {
     cr_expect_eq(shell("--version >&- 2>&- <&-"), 0, "nobody wants to read it");
 }
 
+Test(cli, the_usage_line_has_the_job_where_it_must_be) {
+    static const char any[] = "Usage: godwit run JOB [OPTION...]\n",
+                      digits[] = "Usage: godwit run digits [OPTION...]\n";
+    cr_expect_eq(strncmp(godwit("run --help").out, any, strlen(any)), 0);
+    cr_expect_eq(strncmp(godwit("run digits --help").out, digits, strlen(digits)), 0);
+    refused("run digits --no-such-option", "godwit run digits: unrecognized option '--no-such-option'");
+}
+
 Test(cli, every_help_fits_a_terminal) {
     static const char *const helps[] = {"--help",
                                         "help",

@@ -113,8 +113,8 @@ static const struct argp_option run_options[] = {
      "have all ended (60s)",
      5},
     {"hang-timeout", KEY_HANG_TIMEOUT, "TIME", 0,
-     "A shard that runs for so long, and 20 times as long as any before it, hangs: its peer ends, and others "
-     "compute it (60s)",
+     "A shard that runs for so long, and 20 times as long as is usual here, hangs: its peer ends, and "
+     "others compute it (60s)",
      5},
     {"no-prefetch", KEY_NO_PREFETCH, 0, 0,
      "Fetch a shard's payload when it is computed, not while the one before is: to measure what that gains",
@@ -501,18 +501,23 @@ static const char run_doc[] =
     "job. Run again in the same directory, a job resumes.";
 
 static bool parse_with_job(int argc, char **argv, gw_run_options *options, job_options *job, gw_err *err) {
-    char header[200] = "";
+    char header[200] = "", name[100];
     struct argp job_argp = {.options = job->options, .parser = parse_job};
     const struct argp_child children[] = {{&job_argp, 0, header, 6}, {0}};
     struct argp argp = {.options = run_options,
                         .parser = parse_run,
-                        .args_doc = "JOB",
                         .doc = run_doc,
                         .children = job->count > 0 ? children : NULL};
     if (options->job != NULL)
         snprintf(header, sizeof header, "Options of %s (%s):", options->job->name, options->job->about);
     context c = {.options = options, .values = job->values, .value_count = (int)job->count, .err = err};
-    return argp_parse(&argp, argc, argv, 0, NULL, &c) == 0;
+    /* argp's usage line has all options in front of arguments, and the job comes first. */
+    snprintf(name, sizeof name, "godwit run %s", options->job != NULL ? options->job->name : "JOB");
+    char *before = argv[0];
+    argv[0] = name;
+    bool good = argp_parse(&argp, argc, argv, 0, NULL, &c) == 0;
+    argv[0] = before;
+    return good;
 }
 
 bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err *err) {
