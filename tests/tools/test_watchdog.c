@@ -23,7 +23,7 @@ Test(watchdog, nothing_hangs_before_the_patience_is_over) {
     cr_assert_not(gw_watchdog_hangs(&dog, 1011 * S, 0), "another began later");
 }
 
-Test(watchdog, long_shards_may_take_a_multiple_of_the_longest) {
+Test(watchdog, long_shards_may_take_a_multiple_of_the_usual) {
     gw_watchdog dog = dog_of_60s();
     look_on(&dog, 1000, 1099);
     cr_assert(gw_watchdog_hangs(&dog, 1000 * S, 3 * S));
@@ -52,4 +52,25 @@ Test(watchdog, a_look_that_is_a_little_late_forgives_nothing) {
 Test(watchdog, without_a_look_nothing_hangs) {
     gw_watchdog dog = dog_of_60s();
     cr_assert_not(gw_watchdog_hangs(&dog, S, 0));
+}
+
+/* Two workers' shards were stopped for ten minutes with the process; ever so long afterwards a shard that
+ * hangs is found as soon as before. */
+Test(watchdog, what_is_usual_stays_so_after_a_stop) {
+    gw_durations took = {.count = 0};
+    cr_assert_eq(gw_durations_usual(&took), 0);
+    gw_durations_note(&took, 4 * S);
+    cr_assert_eq(gw_durations_usual(&took), 4 * S);
+    for (int i = 0; i < 5; i++) gw_durations_note(&took, (uint64_t)(3 + i % 2) * S);
+    gw_durations_note(&took, 600 * S);
+    gw_durations_note(&took, 600 * S);
+    cr_assert_leq(gw_durations_usual(&took), 4 * S);
+    for (int i = 0; i < 3 * GW_DURATIONS; i++) gw_durations_note(&took, 5 * S);
+    cr_assert_eq(gw_durations_usual(&took), 5 * S, "what is long ago does not count");
+}
+
+Test(watchdog, short_shards_do_not_make_long_ones_unusual) {
+    gw_durations took = {.count = 0};
+    for (int i = 0; i < 90; i++) gw_durations_note(&took, i % 3 == 0 ? 9 * S : S);
+    cr_assert_eq(gw_durations_usual(&took), 9 * S);
 }

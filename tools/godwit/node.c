@@ -106,7 +106,7 @@ static void look_at_work(void *context) {
     gw_node_work_look(node, now);
     if (node->finished) return;
     if (gw_workers_oldest(node->workers, &oldest) &&
-        gw_watchdog_hangs(&node->dog, oldest.started_ns, oldest.longest_ns)) {
+        gw_watchdog_hangs(&node->dog, oldest.started_ns, oldest.usual_ns)) {
         char text[160];
         snprintf(text, sizeof text, "worker %u has been at it for %.0f s and seems to hang (--hang-timeout)",
                  oldest.worker, (double)(now - oldest.started_ns) * 1e-9);

@@ -29,8 +29,8 @@ static void tell(gw_node *node, gw_token token) {
 void gw_node_work_look(gw_node *node, uint64_t now_ns) {
     gw_work *work = &node->work;
     bool running; /* shards are watched one by one */
-    uint64_t longest_ns;
-    uint64_t computed = gw_workers_moved(node->workers, &running, &longest_ns) + atomic_load(&work->pieces);
+    uint64_t usual_ns;
+    uint64_t computed = gw_workers_moved(node->workers, &running, &usual_ns) + atomic_load(&work->pieces);
     uint64_t saved = gw_saver_moved(node->saver);
     bool computes = running || computed != work->computed, saves = saved != work->saved;
     work->computed = computed;
@@ -47,7 +47,7 @@ void gw_node_work_look(gw_node *node, uint64_t now_ns) {
         gw_node_feed(node, &failed);
         return;
     }
-    if (work->apply == 0 || !gw_watchdog_hangs(&node->dog, work->moved_ns, longest_ns)) return;
+    if (work->apply == 0 || !gw_watchdog_hangs(&node->dog, work->moved_ns, usual_ns)) return;
     gw_event failed = {.kind = GW_EV_APPLIED,
                        .token = work->apply,
                        .outcome = GW_FAILED,

@@ -306,11 +306,11 @@ bool gw_workers_probe(gw_workers *pool, uint64_t step, uint32_t shard, const voi
     return run_task(pool, &task, fingerprint, err);
 }
 
-uint64_t gw_workers_moved(gw_workers *pool, bool *running, uint64_t *longest_ns) {
+uint64_t gw_workers_moved(gw_workers *pool, bool *running, uint64_t *usual_ns) {
     pthread_mutex_lock(&pool->lock);
     uint64_t moved = pool->moved;
     *running = pool->running > 0;
-    *longest_ns = pool->longest_ns;
+    *usual_ns = gw_durations_usual(&pool->took);
     pthread_mutex_unlock(&pool->lock);
     return moved;
 }
@@ -326,7 +326,7 @@ bool gw_workers_oldest(gw_workers *pool, gw_running *oldest) {
         *oldest = (gw_running){.worker = i,
                                .shard = worker->shard,
                                .started_ns = worker->started_ns,
-                               .longest_ns = pool->longest_ns};
+                               .usual_ns = gw_durations_usual(&pool->took)};
     }
     pthread_mutex_unlock(&pool->lock);
     return found;

@@ -88,14 +88,14 @@ bool gw_workers_probe(gw_workers *workers, uint64_t step, uint32_t shard, const 
 typedef struct gw_running {
     uint32_t worker, shard;
     uint64_t started_ns; /* gw_now_ns */
-    uint64_t longest_ns; /* that a shard or probe of this pool took so far, to its end; 0 = none has ended */
+    uint64_t usual_ns;   /* that shards and probes of this pool take (watchdog.h); 0 = none has ended */
 } gw_running;
 
 /* Any thread: the one that has run for longest. False when none runs. */
 bool gw_workers_oldest(gw_workers *workers, gw_running *oldest);
-/* Any thread: changes whenever a shard or unit has ended; *running: shards run now; *longest_ns: see above.
+/* Any thread: changes whenever a shard or unit has ended; *running: shards run now; *usual_ns: see above.
  */
-uint64_t gw_workers_moved(gw_workers *workers, bool *running, uint64_t *longest_ns);
+uint64_t gw_workers_moved(gw_workers *workers, bool *running, uint64_t *usual_ns);
 /* Any thread: shards that thieves took, counted when a step is sealed. */
 uint64_t gw_workers_lost(gw_workers *workers);
 /* Any thread: shards added to the accumulator since the pool was opened. */

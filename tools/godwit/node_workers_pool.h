@@ -3,6 +3,7 @@
 #define GODWIT_GODWIT_NODE_WORKERS_POOL_H
 
 #include "tools/godwit/node_workers.h"
+#include "tools/godwit/watchdog.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -61,7 +62,8 @@ struct gw_workers {
     gw_token seal_token;
     uint64_t step, last_ticket;
     uint64_t step_done, step_busy_ns; /* since the step began */
-    uint64_t done, lost, longest_ns;
+    uint64_t done, lost;
+    gw_durations took;       /* shards and probes, to their end */
     uint64_t moved;          /* shards and units that have ended */
     uint32_t given, claimed; /* positions of this deal: dealt or taken; begun here */
     gw_pool_task task;

@@ -106,7 +106,7 @@ static void finish_shard(gw_workers *pool, gw_worker *worker, gw_contributed res
         pool->done++;
         pool->step_done++;
         pool->step_busy_ns += took;
-        if (took > pool->longest_ns) pool->longest_ns = took;
+        gw_durations_note(&pool->took, took);
     } else if (result == GW_SHARD_FAILED && !worker->dropped) {
         pool->events.shard_failed(pool->events.context, worker->shard, err->text);
     }
@@ -146,7 +146,7 @@ static void run_unit(gw_workers *pool, gw_worker *worker) {
                             : ops->unit(pool->device, worker->lane, task->work, unit, &part, &err);
     pthread_mutex_lock(&pool->lock);
     uint64_t took = gw_now_ns() - started_ns;
-    if (task->probe && took > pool->longest_ns) pool->longest_ns = took; /* it is a whole shard */
+    if (task->probe) gw_durations_note(&pool->took, took); /* it is a whole shard */
     task->busy--;
     pool->moved++;
     task->sum += part;
