@@ -181,7 +181,7 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run fly", "digits, gpt, synthetic");
     refused("run ./no-such-job.so", "no-such-job.so");
     refused("run digits --what", "--what");
-    refused("run digits --what", "godwit run --help");
+    refused("run digits --what", "godwit run digits --help");
     refused("run digits twice", "'twice'");
     refused("run digits --peers many", "--peers");
     refused("run digits --peers 0", "--peers");
