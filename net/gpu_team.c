@@ -1,0 +1,230 @@
+#include "net/gpu_team.h"
+
+#include "core/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    VERSION = 1,
+    HEAD_BYTES = 3 + 8 + 16,
+    TEAM_BYTES = HEAD_BYTES + GW_NCCL_ID_BYTES + 2 + GW_MAX_MEMBERS
+};
+
+/* mark u8 | version u8 | kind u8 | epoch u64 | view 16 | ENTER: gpus u8. TEAM: id 128 | members u16 | gpus u8
+ * each. */
+typedef enum message { ENTER = 1, TEAM } message;
+
+/* An ENTER that came before the view it is about. Of each peer the last one counts. */
+typedef struct early {
+    gw_peer_id peer;
+    gw_fence fence;
+    uint8_t gpus;
+} early;
+
+struct gw_gpu_team {
+    gw_peer_id self;
+    uint8_t gpus;
+    gw_gpu_team_world world;
+    bool installed, formed, has_id;
+    gw_view view;
+    gw_fence fence;
+    gw_nccl_id id;
+    uint8_t counts[GW_MAX_MEMBERS]; /* GPUs of each member; 0 = not known */
+    early early[GW_MAX_MEMBERS];
+    uint32_t early_count;
+};
+
+static bool same_fence(const gw_fence *a, const gw_fence *b) {
+    return a->epoch == b->epoch && gw_view_name_equal(&a->view, &b->view);
+}
+
+static bool leads(const gw_gpu_team *t) {
+    return gw_peer_id_equal(&t->view.leader, &t->self);
+}
+
+/* ---- what is said ---- */
+
+static void put_head(gw_writer *w, const gw_gpu_team *t, message kind) {
+    gw_put_u8(w, GW_GPU_TEAM_MARK);
+    gw_put_u8(w, VERSION);
+    gw_put_u8(w, (uint8_t)kind);
+    gw_put_u64(w, t->fence.epoch);
+    gw_put_view_name(w, &t->fence.view);
+}
+
+static void say_enter(const gw_gpu_team *t) {
+    uint8_t bytes[HEAD_BYTES + 1];
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    put_head(&w, t, ENTER);
+    gw_put_u8(&w, t->gpus);
+    GW_CHECK(!w.failed);
+    t->world.send(t->world.context, &t->view.leader, bytes, w.length);
+}
+
+static void say_team(const gw_gpu_team *t, const gw_peer_id *to) {
+    uint8_t bytes[TEAM_BYTES];
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    put_head(&w, t, TEAM);
+    gw_put_bytes(&w, t->id.bytes, sizeof t->id.bytes);
+    gw_put_u16(&w, (uint16_t)t->view.count);
+    gw_put_bytes(&w, t->counts, t->view.count);
+    GW_CHECK(!w.failed);
+    t->world.send(t->world.context, to, bytes, w.length);
+}
+
+/* ---- what is done ---- */
+
+static void form(gw_gpu_team *t) {
+    gw_nccl_team team = {.id = t->id};
+    int rank = gw_view_rank(&t->view, &t->self);
+    for (uint32_t i = 0; i < t->view.count; i++) {
+        if ((int)i < rank) team.first += t->counts[i];
+        team.ranks += t->counts[i];
+    }
+    t->formed = true;
+    t->world.form(t->world.context, &t->fence, &team);
+}
+
+/* The leader: when everything is known, everybody is told. */
+static void consider(gw_gpu_team *t) {
+    if (!t->has_id || t->formed) return;
+    for (uint32_t i = 0; i < t->view.count; i++)
+        if (t->counts[i] == 0) return;
+    for (uint32_t i = 0; i < t->view.count; i++)
+        if (!gw_peer_id_equal(&t->view.members[i].id, &t->self)) say_team(t, &t->view.members[i].id);
+    form(t);
+}
+
+void gw_gpu_team_install(gw_gpu_team *t, const gw_view *view) {
+    int rank = gw_view_rank(view, &t->self);
+    GW_CHECK(rank >= 0);
+    t->view = *view;
+    t->fence = (gw_fence){.epoch = view->epoch, .view = view->name};
+    t->installed = true;
+    t->formed = t->has_id = false;
+    memset(t->counts, 0, sizeof t->counts);
+    if (!leads(t)) {
+        say_enter(t);
+        return;
+    }
+    t->counts[rank] = t->gpus;
+    for (uint32_t i = 0; i < t->early_count; i++) {
+        int other = gw_view_rank(view, &t->early[i].peer);
+        if (other >= 0 && same_fence(&t->early[i].fence, &t->fence)) t->counts[other] = t->early[i].gpus;
+    }
+    t->early_count = 0;
+    t->world.make_id(t->world.context, &t->fence);
+    consider(t);
+}
+
+void gw_gpu_team_leave(gw_gpu_team *t) {
+    t->installed = false;
+}
+
+void gw_gpu_team_id(gw_gpu_team *t, const gw_fence *fence, const gw_nccl_id *id) {
+    if (!t->installed || !same_fence(fence, &t->fence) || !leads(t) || t->has_id) return;
+    t->id = *id;
+    t->has_id = true;
+    consider(t);
+}
+
+void gw_gpu_team_linked(gw_gpu_team *t, const gw_peer_id *peer) {
+    if (!t->installed) return;
+    if (leads(t)) {
+        if (t->formed && gw_view_rank(&t->view, peer) >= 0) say_team(t, peer);
+    } else if (!t->formed && gw_peer_id_equal(peer, &t->view.leader)) {
+        say_enter(t);
+    }
+}
+
+/* ---- what is heard ---- */
+
+static void keep_early(gw_gpu_team *t, const early *entry) {
+    uint32_t i = 0;
+    while (i < t->early_count && !gw_peer_id_equal(&t->early[i].peer, &entry->peer)) i++;
+    if (i == GW_MAX_MEMBERS) i = 0; /* more peers than a view can have: somebody is of no use */
+    t->early[i] = *entry;
+    if (i == t->early_count) t->early_count++;
+}
+
+static bool hear_enter(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence, gw_reader *r,
+                       gw_err *err) {
+    early entry = {.peer = *from, .fence = *fence, .gpus = gw_get_u8(r)};
+    if (!gw_reader_done(r) || entry.gpus < 1 || entry.gpus > GW_NCCL_GPUS)
+        return gw_fail(err, GW_E_INVALID, "a peer's number of GPUs makes no sense");
+    if (!t->installed || !same_fence(fence, &t->fence)) {
+        keep_early(t, &entry);
+        return true;
+    }
+    int rank = gw_view_rank(&t->view, from);
+    if (rank < 0 || !leads(t)) return gw_fail(err, GW_E_INVALID, "a number of GPUs went to the wrong peer");
+    if (t->formed) { /* it was told, and says that it was not */
+        say_team(t, from);
+        return true;
+    }
+    t->counts[rank] = entry.gpus;
+    consider(t);
+    return true;
+}
+
+static bool hear_team(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence, gw_reader *r,
+                      gw_err *err) {
+    gw_nccl_id id;
+    uint8_t counts[GW_MAX_MEMBERS];
+    gw_get_bytes(r, id.bytes, sizeof id.bytes);
+    uint32_t members = gw_get_u16(r);
+    if (members < 1 || members > GW_MAX_MEMBERS) return gw_fail(err, GW_E_INVALID, "a team of %u", members);
+    gw_get_bytes(r, counts, members);
+    bool sound = gw_reader_done(r);
+    for (uint32_t i = 0; i < members; i++) sound = sound && counts[i] >= 1 && counts[i] <= GW_NCCL_GPUS;
+    if (!sound) return gw_fail(err, GW_E_INVALID, "a team's GPUs make no sense");
+    if (!t->installed || !same_fence(fence, &t->fence) || t->formed) return true; /* too late, or again */
+    int rank = gw_view_rank(&t->view, &t->self);
+    if (!gw_peer_id_equal(from, &t->view.leader) || members != t->view.count || counts[rank] != t->gpus)
+        return gw_fail(err, GW_E_INVALID, "a team that is not the view's");
+    memcpy(t->counts, counts, members);
+    t->id = id;
+    t->has_id = true;
+    form(t);
+    return true;
+}
+
+bool gw_gpu_team_hear(gw_gpu_team *t, const gw_peer_id *from, const uint8_t *bytes, size_t length,
+                      gw_err *err) {
+    gw_reader r = gw_reader_on(bytes, length);
+    uint8_t mark = gw_get_u8(&r), version = gw_get_u8(&r), kind = gw_get_u8(&r);
+    gw_fence fence = {.epoch = gw_get_u64(&r)};
+    gw_get_view_name(&r, &fence.view);
+    char name[GW_SHORT_TEXT];
+    bool good;
+    if (r.failed || mark != GW_GPU_TEAM_MARK || version != VERSION)
+        good = gw_fail(err, GW_E_INVALID, "a message about GPUs of version %u, this is %u", version, VERSION);
+    else if (kind == ENTER)
+        good = hear_enter(t, from, &fence, &r, err);
+    else if (kind == TEAM)
+        good = hear_team(t, from, &fence, &r, err);
+    else
+        good = gw_fail(err, GW_E_INVALID, "a message about GPUs of kind %u", kind);
+    return good || gw_fail_in(err, "net/gpu_team: from %s", gw_peer_id_short(from, name));
+}
+
+/* ---- all of it ---- */
+
+gw_gpu_team *gw_gpu_team_open(const gw_peer_id *self, uint32_t gpus, const gw_gpu_team_world *world,
+                              gw_err *err) {
+    GW_CHECK(gpus >= 1 && gpus <= GW_NCCL_GPUS);
+    gw_gpu_team *t = calloc(1, sizeof *t);
+    if (!t) {
+        gw_fail(err, GW_E_NOMEM, "net/gpu_team: out of memory");
+        return NULL;
+    }
+    t->self = *self;
+    t->gpus = (uint8_t)gpus;
+    t->world = *world;
+    return t;
+}
+
+void gw_gpu_team_close(gw_gpu_team *t) {
+    free(t);
+}
