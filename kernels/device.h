@@ -65,22 +65,13 @@ typedef struct gw_segment {
     bool is_float;  /* sum in float32; else int64, wrapping */
 } gw_segment;
 
-/* What is summed. A device has one accumulator for each of its GPUs, alike but for their contents, and each
- * is summed with those of all GPUs of all members; a device without GPUs has one, in the host's memory. */
 typedef struct gw_segments {
-    const gw_segment *list; /* the device's, until the next reduce_begin. GPU g's: list[g * count ...] */
-    uint32_t count;         /* of each accumulator */
+    const gw_segment *list; /* the device's, until the next reduce_begin */
+    uint32_t count;
 } gw_segments;
 
-/* A GPU of a device. Its context is the primary one of CUDA's runtime. */
-typedef struct gw_device_gpu {
-    int ordinal;  /* CUDA's, among those that CUDA_VISIBLE_DEVICES leaves */
-    void *stream; /* its cudaStream_t for sums. What reduce_begin prepares is ordered before what is enqueued
-                     on it later, and from reduce_begin to reduce_end it is the collective's alone */
-} gw_device_gpu;
-
 typedef enum gw_reduce {
-    GW_REDUCE_ALONE = 1, /* one accumulator in all: it is the sum. No segments, nothing is copied */
+    GW_REDUCE_ALONE = 1, /* one member: the accumulator is the sum. No segments, nothing is copied */
     GW_REDUCE_EXACT = 2, /* int64 all the way */
     GW_REDUCE_FAST = 3,  /* data travel as float32, headers as int64; no fingerprint check */
 } gw_reduce;
@@ -177,12 +168,10 @@ typedef struct gw_device_ops {
 struct gw_device {
     const gw_device_ops *ops;
     const gw_layout *layout;
-    uint64_t unit_count;       /* of the work that `unit` does: the layout's units, or more of them at once */
-    int gpu;                   /* the GPU's ordinal (CUDA); -1: none */
-    char class_text[200];      /* compute class: peers of an exact job must agree on it (kernels/class.h) */
-    uint64_t memory_bytes;     /* taken for state, accumulator, sums and the workers' scratch */
-    const gw_device_gpu *gpus; /* the device's; they do not change */
-    uint32_t gpu_count;        /* 0: it computes on the host */
+    uint64_t unit_count;   /* of the work that `unit` does: the layout's units, or more of them at once */
+    int gpu;               /* the GPU's ordinal (CUDA); -1: none */
+    char class_text[200];  /* compute class: peers of an exact job must agree on it (kernels/class.h) */
+    uint64_t memory_bytes; /* taken for state, accumulator, sums and the workers' scratch */
 };
 
 /* 64-bit words of a bitmap of `shards` shards. */

@@ -366,6 +366,11 @@ static bool open_gpu(gw_nccl *n, gpu *g, gw_err *err) {
     }
     result = n->cuda.context_set_current(g->context);
     if (result != GW_CUDA_SUCCESS) return cuda_fail(n, g, "cuCtxSetCurrent", result, err);
+    result = n->cuda.stream_create(&g->stream, GW_CUDA_STREAM_OWN);
+    if (result != GW_CUDA_SUCCESS) {
+        g->stream = NULL;
+        return cuda_fail(n, g, "cuStreamCreate", result, err);
+    }
     for (uint32_t i = 0; i < WINDOW; i++) {
         result = n->cuda.event_create(&g->bucket_end[i], GW_CUDA_EVENT_NO_TIMING);
         if (result != GW_CUDA_SUCCESS) {
@@ -391,10 +396,7 @@ gw_nccl *gw_nccl_open(const gw_nccl_options *options, gw_err *err) {
     n->progress_ns = options->progress_ns;
     n->phase = IDLE;
     GW_CHECK(n->bucket_bytes >= sizeof(int64_t));
-    for (uint32_t i = 0; i < n->gpu_count; i++) {
-        n->gpus[i].ordinal = options->gpus[i].ordinal;
-        n->gpus[i].stream = options->gpus[i].stream;
-    }
+    for (uint32_t i = 0; i < n->gpu_count; i++) n->gpus[i].ordinal = options->gpus[i];
     for (uint32_t i = 0; i < n->gpu_count; i++)
         if (!open_gpu(n, &n->gpus[i], err)) {
             gw_nccl_close(n);
@@ -410,6 +412,7 @@ void gw_nccl_close(gw_nccl *n) {
         gpu *g = &n->gpus[i];
         for (uint32_t k = 0; k < WINDOW; k++)
             if (g->bucket_end[k] != NULL) (void)n->cuda.event_destroy(g->bucket_end[k]);
+        if (g->stream != NULL) (void)n->cuda.stream_destroy(g->stream);
         if (g->context != NULL) (void)n->cuda.primary_context_release(g->device);
     }
     free(n->pieces);

@@ -25,15 +25,10 @@ enum { GW_NCCL_GPUS = 16 }; /* most of one peer */
 #define GW_NCCL_GAP_NS       UINT64_C(250000000)
 #define GW_NCCL_BUCKET_BYTES ((uint64_t)128 << 20)
 
-typedef struct gw_nccl_gpu {
-    int ordinal;  /* CUDA's */
-    void *stream; /* sums are enqueued here; a stream of the GPU's primary context */
-} gw_nccl_gpu;
-
 typedef struct gw_nccl_options {
     const gw_nccl_api *nccl; /* both outlive the machine */
     const gw_cuda_api *cuda;
-    const gw_nccl_gpu *gpus; /* copied; 1 to GW_NCCL_GPUS */
+    const int *gpus; /* CUDA's ordinals of them, whose primary contexts are used; copied; 1 to GW_NCCL_GPUS */
     uint32_t gpu_count;
     uint64_t bucket_bytes; /* a large sum is cut into parts of this size; 0 = GW_NCCL_BUCKET_BYTES */
     uint64_t form_ns;      /* a communicator that is not there after this long has failed */
@@ -47,7 +42,8 @@ typedef struct gw_nccl_team {
     uint32_t ranks, first;
 } gw_nccl_team;
 
-/* `count` elements of GPU memory summed from every rank's `in` to every rank's `out`; distinct memory. */
+/* `count` elements of GPU memory summed from every rank's `in` to every rank's `out`; distinct memory. What
+ * is in `in` must be there: sums have a stream of their own, which waits for no other. */
 typedef struct gw_nccl_piece {
     const void *in;
     void *out;

@@ -62,14 +62,16 @@ typedef struct gw_nccl_api {
     const char *(*get_last_error)(gw_nccl_comm *comm);
 } gw_nccl_api;
 
-enum { GW_CUDA_SUCCESS = 0, GW_CUDA_NOT_READY = 600, GW_CUDA_EVENT_NO_TIMING = 2 };
+enum {
+    GW_CUDA_SUCCESS = 0,
+    GW_CUDA_NOT_READY = 600,
+    GW_CUDA_STREAM_OWN = 1, /* not ordered with the default stream */
+    GW_CUDA_EVENT_NO_TIMING = 2,
+};
 
 typedef struct gw_cuda_api {
     int (*init)(unsigned flags);
-    int (*driver_get_version)(int *version);
-    int (*device_get_count)(int *count);
     int (*device_get)(int *device, int ordinal);
-    int (*device_get_pci_bus_id)(char *text, int size, int device);
     int (*primary_context_retain)(void **context, int device);
     int (*primary_context_release)(int device);
     int (*context_set_current)(void *context);
@@ -77,7 +79,9 @@ typedef struct gw_cuda_api {
     int (*event_record)(void *event, void *stream);
     int (*event_query)(void *event);
     int (*event_destroy)(void *event);
+    int (*stream_create)(void **stream, unsigned flags);
     int (*stream_query)(void *stream);
+    int (*stream_destroy)(void *stream);
     int (*get_error_string)(int result, const char **text);
 } gw_cuda_api;
 

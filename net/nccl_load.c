@@ -26,10 +26,7 @@ static const gw_library_function nccl_functions[] = {
     { #symbol, offsetof(gw_cuda_api, field) }
 static const gw_library_function cuda_functions[] = {
     CUDA(init, cuInit),
-    CUDA(driver_get_version, cuDriverGetVersion),
-    CUDA(device_get_count, cuDeviceGetCount),
     CUDA(device_get, cuDeviceGet),
-    CUDA(device_get_pci_bus_id, cuDeviceGetPCIBusId),
     CUDA(primary_context_retain, cuDevicePrimaryCtxRetain),
     CUDA(primary_context_release, cuDevicePrimaryCtxRelease_v2),
     CUDA(context_set_current, cuCtxSetCurrent),
@@ -37,7 +34,9 @@ static const gw_library_function cuda_functions[] = {
     CUDA(event_record, cuEventRecord),
     CUDA(event_query, cuEventQuery),
     CUDA(event_destroy, cuEventDestroy_v2),
+    CUDA(stream_create, cuStreamCreate),
     CUDA(stream_query, cuStreamQuery),
+    CUDA(stream_destroy, cuStreamDestroy_v2),
     CUDA(get_error_string, cuGetErrorString),
 };
 

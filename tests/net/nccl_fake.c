@@ -23,9 +23,9 @@ struct gw_nccl_comm {
     unsigned op_count;
 };
 
-struct fake_stream {
+typedef struct fake_stream {
     int ordinal;
-};
+} fake_stream;
 
 typedef struct event {
     bool used;
@@ -262,25 +262,9 @@ static int init(unsigned flags) {
     return (int)flags;
 }
 
-static int driver_version(int *version) {
-    *version = 13000;
-    return GW_CUDA_SUCCESS;
-}
-
-static int device_count(int *count) {
-    *count = fake.gpus;
-    return GW_CUDA_SUCCESS;
-}
-
 static int device_get(int *device, int ordinal) {
     *device = ordinal;
     return ordinal < fake.gpus ? GW_CUDA_SUCCESS : 101;
-}
-
-static int device_bus_id(char *text, int size, int device) {
-    (void)device;
-    strncpy(text, "0000:01:00.0", (size_t)size);
-    return GW_CUDA_SUCCESS;
 }
 
 static int context_retain(void **context, int device) {
@@ -349,6 +333,21 @@ static int event_destroy(void *event_gone) {
     return unlock(GW_CUDA_SUCCESS);
 }
 
+static int stream_create(void **stream, unsigned flags) {
+    lock();
+    if (flags != GW_CUDA_STREAM_OWN) misuse("a stream that others wait for");
+    *stream = &fake.streams[mine.context - 1];
+    fake.counts.streams++;
+    return unlock(GW_CUDA_SUCCESS);
+}
+
+static int stream_destroy(void *stream) {
+    (void)stream;
+    lock();
+    fake.counts.streams--;
+    return unlock(GW_CUDA_SUCCESS);
+}
+
 static int stream_query(void *stream) {
     lock();
     int ordinal = ((fake_stream *)stream)->ordinal;
@@ -405,10 +404,7 @@ const gw_nccl_api *fake_nccl(void) {
 const gw_cuda_api *fake_cuda(void) {
     static const gw_cuda_api api = {
         .init = init,
-        .driver_get_version = driver_version,
-        .device_get_count = device_count,
         .device_get = device_get,
-        .device_get_pci_bus_id = device_bus_id,
         .primary_context_retain = context_retain,
         .primary_context_release = context_release,
         .context_set_current = context_set,
@@ -416,14 +412,12 @@ const gw_cuda_api *fake_cuda(void) {
         .event_record = event_record,
         .event_query = event_query,
         .event_destroy = event_destroy,
+        .stream_create = stream_create,
         .stream_query = stream_query,
+        .stream_destroy = stream_destroy,
         .get_error_string = cuda_text,
     };
     return &api;
-}
-
-fake_stream *fake_stream_of(int ordinal) {
-    return &fake.streams[ordinal];
 }
 
 void fake_hold(bool hold) {

@@ -12,13 +12,10 @@
 
 enum { FAKE_GPUS = 8 };
 
-typedef struct fake_stream fake_stream;
-
 /* As after the start of a process, with this many GPUs. */
 void fake_reset(int gpus);
 const gw_nccl_api *fake_nccl(void);
 const gw_cuda_api *fake_cuda(void);
-fake_stream *fake_stream_of(int ordinal);
 
 /* Communicators stay in progress, whatever others do. */
 void fake_hold(bool hold);
@@ -47,8 +44,9 @@ typedef struct fake_counts {
     uint64_t largest_bytes; /* of one group's all-reduces on one GPU */
     unsigned contexts_held; /* retained and not released */
     unsigned events;        /* created and not destroyed */
-    const char *misuse;     /* the first thing that the real ones forbid; NULL: none */
-    int blocking;           /* of the configuration that came last */
+    unsigned streams;
+    const char *misuse; /* the first thing that the real ones forbid; NULL: none */
+    int blocking;       /* of the configuration that came last */
     unsigned config_version;
 } fake_counts;
 

@@ -87,8 +87,7 @@ static void peer_open(peer *p, int gpu, uint64_t form_ns, uint64_t progress_ns) 
     *p = (peer){.gpu = gpu};
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
-    gw_nccl_gpu gpus[1] = {{gpu, fake_stream_of(gpu)}};
-    gw_nccl_options options = {fake_nccl(), fake_cuda(), gpus, 1, 0, form_ns, progress_ns};
+    gw_nccl_options options = {fake_nccl(), fake_cuda(), &gpu, 1, 0, form_ns, progress_ns};
     gw_gpu_sums_events events = {p, on_id, on_failed, on_lost, on_done};
     gw_err err;
     p->sums = gw_gpu_sums_open(&options, &events, &err);
