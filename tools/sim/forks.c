@@ -187,8 +187,8 @@ static bool would_vote(search *x, const state *s, uint8_t k, uint32_t peer) {
     const proposal *v = &s->views[k];
     uint8_t voted = voted_for(s, peer), later = promised(x, s, peer), installed = s->installed[peer], yes;
     if (x->without == GW_FORKS_WITHOUT_INSTALLED) installed = 0;
-    uint64_t key =
-        (uint64_t)k << 24 | (uint64_t)voted << 20 | (uint64_t)installed << 16 | later << 8 | v->listed;
+    uint64_t key = (uint64_t)k << 24 | (uint64_t)voted << 20 | (uint64_t)installed << 16 |
+                   (uint64_t)later << 8 | v->listed;
     key = key << 3 | v->base;
     for (uint8_t l = 1; l < k; l++) key = key << PEERS | s->views[l].members;
     if (memo_find(&x->answer, key, &yes)) return yes;
