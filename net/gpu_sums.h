@@ -47,6 +47,6 @@ void gw_gpu_sums_abort(gw_gpu_sums *sums);
 
 /* For how long NCCL has been in one call that should return at once; 0 = it is not in one. A peer in which
  * this grows beyond seconds can do nothing about it. */
-uint64_t gw_gpu_sums_stuck_ns(gw_gpu_sums *sums);
+uint64_t gw_gpu_sums_inside_since(gw_gpu_sums *sums);
 
 #endif

@@ -290,7 +290,7 @@ Test(gpu_sums, closing_gives_up_when_nccl_does_not_return) {
     gw_gpu_sums_abort(p.sums);
     fake_await_blocked();
     cr_assert(!gw_gpu_sums_close(p.sums, 1000000));
-    cr_assert_gt(gw_gpu_sums_stuck_ns(p.sums), 0);
+    cr_assert_gt(gw_gpu_sums_inside_since(p.sums), 0);
     fake_block_aborts(false);
     peer_close(&p);
     cr_assert_null(fake_count().misuse);

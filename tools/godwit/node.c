@@ -39,6 +39,13 @@ static void flush(void *context) {
         gw_loop_stop(node->loop);
 }
 
+/* After a FINISH: nothing is left to do but to let the last words out. */
+static void wind_up(gw_node *node) {
+    gw_timer_cancel(&node->deadline);
+    node->flush_until_ns = gw_now_ns() + FLUSH_NS;
+    flush(node);
+}
+
 /* The world's own calls may bring events while actions are being carried out: these wait as mail. */
 static void feed_later(gw_node *node, const gw_event *event) {
     gw_mail *mail = gw_mail_new(event->kind, event->token);
@@ -60,13 +67,16 @@ void gw_node_feed(gw_node *node, const gw_event *event) {
     gw_peer_step(node->peer, event, gw_now_ns(), &node->actions);
     for (uint32_t i = 0; i < node->actions.count; i++) gw_node_act(node, &node->actions.list[i]);
     node->feeding = false;
-    if (!node->finished) {
+    if (node->finished)
+        wind_up(node);
+    else
         arm(node);
-        return;
-    }
-    gw_timer_cancel(&node->deadline);
-    node->flush_until_ns = gw_now_ns() + FLUSH_NS;
-    flush(node);
+}
+
+void gw_node_give_up(gw_node *node, const char *why) {
+    if (node->finished) return;
+    gw_node_act(node, &(gw_action){.kind = GW_ACT_FINISH, .finish = GW_FINISH_FAILED, .text = why});
+    wind_up(node);
 }
 
 void gw_node_deliver(void *context, gw_mail *mail) {
@@ -105,6 +115,12 @@ static void look_at_work(void *context) {
     gw_watchdog_look(&node->dog, now);
     gw_node_work_look(node, now);
     if (node->finished) return;
+    uint64_t inside_ns = node->gpus ? gw_gpus_inside_since(node->gpus) : 0;
+    if (inside_ns != 0 && gw_watchdog_hangs(&node->dog, inside_ns, 0)) {
+        gw_node_give_up(node,
+                        "NCCL does not return from a call: the GPU or its driver hangs (--hang-timeout)");
+        return;
+    }
     if (gw_workers_oldest(node->workers, &oldest) &&
         gw_watchdog_hangs(&node->dog, oldest.started_ns, oldest.usual_ns)) {
         char text[160];
@@ -154,7 +170,7 @@ int gw_node_run(const gw_run_options *options, gw_console *console) {
     gw_signals_closing(node, good ? code : 1);
     if (!gw_node_close(node)) {
         /* A worker's thread cannot be ended from outside; the process can. */
-        gw_log(GW_WARN, "node", "the job's code is still running; ending without it");
+        gw_log(GW_WARN, "node", "the job's code or a driver's is still running; ending without it");
         gw_display_flush(console->display, FLUSH_NS);
         _exit(good ? code : 1);
     }

@@ -114,6 +114,7 @@ static void say_frozen(gw_node *node, gw_token token) {
 static void freeze(gw_node *node, gw_token token) {
     gw_wires_fence(node->wires, NULL);
     gw_payloads_freeze(node->payloads);
+    if (node->gpus) gw_gpus_leave(node->gpus);
     for (uint32_t i = 0; i < node->view.count; i++)
         if (!gw_peer_id_equal(&node->view.members[i].id, &node->self.id))
             gw_wires_abandon(node->wires, &node->view.members[i].id);
@@ -129,6 +130,7 @@ static void install(gw_node *node, const gw_view *view) {
     node->view = *view;
     if (node->payloads) gw_payloads_install(node->payloads, view);
     gw_wires_fence(node->wires, view);
+    if (node->gpus) gw_gpus_install(node->gpus, view);
     gw_node_remember(node, view);
 }
 

@@ -22,6 +22,7 @@
 #include "tools/godwit/metrics.h"
 #include "tools/godwit/node.h"
 #include "tools/godwit/node_claims.h"
+#include "tools/godwit/node_gpus.h"
 #include "tools/godwit/node_helper.h"
 #include "tools/godwit/node_known.h"
 #include "tools/godwit/node_mail.h"
@@ -127,6 +128,10 @@ typedef struct gw_node {
     gw_listener *listener;
     gw_links *links;
     gw_wires *wires;
+    gw_nccl_api nccl;
+    gw_cuda_api cuda;
+    gw_gpus *gpus;               /* NULL: the device has no GPU, or sums cannot go by NCCL */
+    _Atomic(char *) gpu_trouble; /* why the GPU can be used no more, until the loop has read it */
     gw_store *store;
     gw_saver *saver;
     gw_helper *compute, *disk;
@@ -164,6 +169,9 @@ typedef struct gw_node {
 /* node.c. Tells the brain an event and carries out what it wants; from within one, the event waits. */
 void gw_node_feed(gw_node *node, const gw_event *event);
 void gw_node_deliver(void *node, gw_mail *mail); /* gw_mail_deliver */
+
+/* The world itself cannot go on: as after a FINISH with GW_FINISH_FAILED. */
+void gw_node_give_up(gw_node *node, const char *why);
 
 /* node_start.c. */
 bool gw_node_open(gw_node *node, gw_err *err);
@@ -207,6 +215,10 @@ void gw_node_work_look(gw_node *node, uint64_t now_ns);
 void gw_node_reduce(gw_node *node, const gw_action *action);
 void gw_node_reduce_stop(gw_node *node);
 gw_collective_done gw_node_collective_done;
+
+/* node_nccl.c. Fills in node->gpus if the device has a GPU; false from closing: NCCL does not return. */
+bool gw_node_gpus_open(gw_node *node, gw_err *err);
+bool gw_node_gpus_close(gw_node *node);
 
 /* node_commit.c: the job's effects. */
 void gw_node_commit(gw_node *node, const gw_action *action);

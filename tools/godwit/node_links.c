@@ -25,6 +25,7 @@ static void received(void *context, const gw_addr *from, uint8_t *bytes, size_t 
 static void link_up(void *context, const gw_peer_id *peer, const gw_remote *remote) {
     gw_node *node = context;
     gw_wires_follow(node->wires, remote);
+    if (node->gpus) gw_gpus_linked(node->gpus, peer);
     gw_node_feed(node, &(gw_event){.kind = GW_EV_LINK_UP,
                                    .peer = *peer,
                                    .incarnation = remote->incarnation,
@@ -49,6 +50,10 @@ static void link_down(void *context, const gw_peer_id *peer, gw_closed why, gw_f
 static void link_message(void *context, const gw_peer_id *peer, const uint8_t *bytes, size_t count) {
     gw_node *node = context;
     node->shown.counter[GW_COUNT_CONTROL_RECEIVED] += count;
+    if (count > 0 && bytes[0] == GW_GPU_TEAM_MARK) { /* between worlds; brains know nothing of it */
+        if (node->gpus) gw_gpus_hear(node->gpus, peer, bytes, count);
+        return;
+    }
     gw_node_feed(node, &(gw_event){.kind = GW_EV_MESSAGE, .peer = *peer, .bytes = bytes, .length = count});
 }
 

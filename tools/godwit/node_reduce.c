@@ -1,5 +1,5 @@
-/* One reduction: prepared and checked on the compute helper, carried by the data plane's threads, ended early
- * by the loop when the brain freezes. */
+/* One reduction: prepared and checked on the compute helper, carried by the data plane's threads or by NCCL,
+ * ended early by the loop when the brain freezes. */
 #include "core/check.h"
 #include "tools/godwit/node_inside.h"
 
@@ -36,9 +36,38 @@ void gw_node_collective_done(void *context, const gw_collective_result *result) 
     pthread_mutex_unlock(&reduction->lock);
 }
 
-/* Enters the all-reduce of all segments of one type. True also when there are none. */
-static bool enter(reduce *r, gw_segments send, gw_segments receive, bool floats, gw_err *err) {
+static void expect_done(gw_reduction *reduction, int more) {
+    pthread_mutex_lock(&reduction->lock);
+    reduction->pending += (uint32_t)more;
+    pthread_mutex_unlock(&reduction->lock);
+}
+
+/* Buckets of a reduction, in the order of their tags. */
+enum { BUCKET_AGREE, BUCKET_INTEGERS, BUCKET_FLOATS };
+
+/* Enters an all-reduce on host memory. */
+static bool enter(reduce *r, const gw_collective_piece *pieces, uint32_t count, uint32_t bucket,
+                  gw_err *err) {
     gw_node *node = r->node;
+    gw_collective_call call = {
+        .tag = {.fence = r->fence, .step = r->step, .attempt = r->attempt, .bucket = bucket},
+        .type = bucket == BUCKET_FLOATS ? GW_SUM_F32 : GW_SUM_I64,
+        .members = r->ids,
+        .member_count = r->members,
+        .rank = r->rank,
+        .pieces = pieces,
+        .piece_count = count,
+        .progress_ms = (uint32_t)(PROGRESS_MS * (uint64_t)node->options->time_scale_percent / 100),
+        .token = r->token,
+    };
+    expect_done(&node->reduction, 1);
+    bool good = gw_collective_start(gw_wires_collective(node->wires), &call, err);
+    if (!good) expect_done(&node->reduction, -1);
+    return good;
+}
+
+/* Enters the all-reduce of all segments of one type. True also when there are none. */
+static bool enter_segments(reduce *r, gw_segments send, gw_segments receive, bool floats, gw_err *err) {
     gw_collective_piece *pieces = calloc(send.count, sizeof *pieces);
     GW_CHECK(pieces != NULL && send.count == receive.count);
     uint32_t count = 0;
@@ -49,50 +78,20 @@ static bool enter(reduce *r, gw_segments send, gw_segments receive, bool floats,
         pieces[count++] = (gw_collective_piece){
             .in = send.list[i].data, .out = receive.list[i].data, .count = send.list[i].count};
     }
-    gw_collective_call call = {
-        .tag = {.fence = r->fence, .step = r->step, .attempt = r->attempt, .bucket = floats ? 1 : 0},
-        .type = floats ? GW_SUM_F32 : GW_SUM_I64,
-        .members = r->ids,
-        .member_count = r->members,
-        .rank = r->rank,
-        .pieces = pieces,
-        .piece_count = count,
-        .progress_ms = (uint32_t)(PROGRESS_MS * (uint64_t)node->options->time_scale_percent / 100),
-        .token = r->token,
-    };
-    bool good = true;
-    if (count > 0) {
-        pthread_mutex_lock(&node->reduction.lock);
-        node->reduction.pending++;
-        pthread_mutex_unlock(&node->reduction.lock);
-        good = gw_collective_start(gw_wires_collective(node->wires), &call, err);
-        if (!good) {
-            pthread_mutex_lock(&node->reduction.lock);
-            node->reduction.pending--;
-            pthread_mutex_unlock(&node->reduction.lock);
-        }
-    }
+    bool good = count == 0 || enter(r, pieces, count, floats ? BUCKET_FLOATS : BUCKET_INTEGERS, err);
     free(pieces);
     return good;
 }
 
-/* Carries the sums across. Returns when every call is done, however they ended. */
-static gw_outcome exchange(reduce *r, gw_segments send, gw_segments receive, gw_err *err) {
+/* Returns when every call is done, however they ended. `entered`: all that were wanted have been started. */
+static gw_outcome wait_done(reduce *r, bool entered, gw_err *err) {
     gw_node *node = r->node;
     gw_reduction *reduction = &node->reduction;
-    gw_peer_id missing;
-    uint64_t patience = UINT64_C(1000000) * PROGRESS_MS * node->options->time_scale_percent / 100;
-    if (!gw_wires_wait(node->wires, r->ids, r->members, &node->self.id, &reduction->stop, patience,
-                       &missing)) {
-        char text[GW_SHORT_TEXT];
-        if (atomic_load(&reduction->stop)) return GW_ABORTED;
-        reduction->suspect = missing;
-        gw_fail(err, GW_E_PEER, "no data connection to %s", gw_peer_id_short(&missing, text));
-        return GW_FAILED;
-    }
-    bool entered = enter(r, send, receive, false, err) && enter(r, send, receive, true, err);
     /* The loop ends a reduction by setting `stop`, then ending the calls it finds: these are now all here. */
-    if (!entered || atomic_load(&reduction->stop)) gw_collective_abort(gw_wires_collective(node->wires));
+    if (!entered || atomic_load(&reduction->stop)) {
+        gw_collective_abort(gw_wires_collective(node->wires));
+        if (node->gpus) gw_gpus_abort(node->gpus);
+    }
     pthread_mutex_lock(&reduction->lock);
     while (reduction->pending > 0) pthread_cond_wait(&reduction->changed, &reduction->lock);
     gw_outcome outcome = GW_DONE;
@@ -108,6 +107,56 @@ static gw_outcome exchange(reduce *r, gw_segments send, gw_segments receive, gw_
     return outcome;
 }
 
+/* Waits for data connections to all members. */
+static gw_outcome gather(reduce *r, gw_err *err) {
+    gw_node *node = r->node;
+    gw_reduction *reduction = &node->reduction;
+    gw_peer_id missing;
+    uint64_t patience = UINT64_C(1000000) * PROGRESS_MS * node->options->time_scale_percent / 100;
+    if (gw_wires_wait(node->wires, r->ids, r->members, &node->self.id, &reduction->stop, patience, &missing))
+        return GW_DONE;
+    char text[GW_SHORT_TEXT];
+    if (atomic_load(&reduction->stop)) return GW_ABORTED;
+    reduction->suspect = missing;
+    gw_fail(err, GW_E_PEER, "no data connection to %s", gw_peer_id_short(&missing, text));
+    return GW_FAILED;
+}
+
+/* Where the sums will lie. Members with GPUs, and those that may have such beside them, count who can sum by
+ * NCCL: if that is not everybody, sums go through host memory. All have entered when it is known, and NCCL's
+ * deadlines may count. (Peers of an exact job have one compute class: there either all have GPUs or none.) */
+static gw_outcome agree(reduce *r, gw_place *place, gw_err *err) {
+    gw_node *node = r->node;
+    *place = GW_PLACE_HOST;
+    if (node->device->gpu < 0 && !node->options->fast) return GW_DONE;
+    int64_t ready = node->gpus != NULL && gw_gpus_ready(node->gpus), all;
+    gw_collective_piece piece = {.in = &ready, .out = &all, .count = 1};
+    gw_outcome outcome = wait_done(r, enter(r, &piece, 1, BUCKET_AGREE, err), err);
+    if (outcome == GW_DONE && all == r->members) *place = GW_PLACE_GPU;
+    return outcome;
+}
+
+/* Carries the sums across. */
+static gw_outcome exchange(reduce *r, gw_place place, gw_segments send, gw_segments receive, gw_err *err) {
+    if (place == GW_PLACE_HOST) {
+        bool entered =
+            enter_segments(r, send, receive, false, err) && enter_segments(r, send, receive, true, err);
+        return wait_done(r, entered, err);
+    }
+    gw_nccl_piece *pieces = calloc(send.count, sizeof *pieces);
+    GW_CHECK(pieces != NULL && send.count == receive.count);
+    for (uint32_t i = 0; i < send.count; i++)
+        pieces[i] = (gw_nccl_piece){.in = send.list[i].data,
+                                    .out = receive.list[i].data,
+                                    .count = send.list[i].count,
+                                    .type = send.list[i].is_float ? GW_SUM_F32 : GW_SUM_I64};
+    gw_gpu_call call = {.fence = r->fence, .pieces = pieces, .piece_count = send.count, .token = r->token};
+    expect_done(&r->node->reduction, 1);
+    gw_gpus_start(r->node->gpus, &call);
+    free(pieces);
+    return wait_done(r, true, err);
+}
+
 static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
     gw_device *device = r->node->device;
     const gw_device_ops *ops = device->ops;
@@ -119,12 +168,15 @@ static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
     gw_reduce mode = r->members == 1          ? GW_REDUCE_ALONE
                      : r->node->options->fast ? GW_REDUCE_FAST
                                               : GW_REDUCE_EXACT;
+    gw_place place = GW_PLACE_HOST;
+    gw_outcome outcome = GW_DONE;
+    if (r->members > 1) outcome = gather(r, err);
+    if (r->members > 1 && outcome == GW_DONE) outcome = agree(r, &place, err);
+    if (outcome != GW_DONE) return outcome;
     gw_segments send = {0}, receive = {0};
-    if (!ops->reduce_begin(device, mode, GW_PLACE_HOST, &send, &receive, err)) return GW_FAILED;
-    if (r->members > 1) {
-        gw_outcome outcome = exchange(r, send, receive, err);
-        if (outcome != GW_DONE) return outcome;
-    }
+    if (!ops->reduce_begin(device, mode, place, &send, &receive, err)) return GW_FAILED;
+    if (r->members > 1) outcome = exchange(r, place, send, receive, err);
+    if (outcome != GW_DONE) return outcome;
     return ops->reduce_end(device, verdict, err) ? GW_DONE : GW_FAILED;
 }
 
@@ -188,4 +240,5 @@ void gw_node_reduce_stop(gw_node *node) {
     atomic_store(&node->reduction.stop, true);
     gw_wires_wake(node->wires);
     gw_collective_abort(gw_wires_collective(node->wires));
+    if (node->gpus) gw_gpus_abort(node->gpus);
 }

@@ -166,6 +166,7 @@ static bool open_device(gw_node *node, gw_err *err) {
     uint64_t key;
     memcpy(&key, node->job_id.bytes, sizeof key);
     node->device->ops->set_key(node->device, key);
+    if (!gw_node_gpus_open(node, err)) return false;
     gw_workers_events events = {.context = node,
                                 .dry = on_dry,
                                 .claim = on_claim,
@@ -421,6 +422,7 @@ bool gw_node_close(gw_node *node) {
     gw_payloads_end(node->payloads);
     gw_helper_close(node->compute);
     gw_helper_close(node->disk);
+    if (!gw_node_gpus_close(node)) return false;
     gw_metrics_close(node->metrics);
     gw_wires_close(node->wires);
     gw_saver_close(node->saver);

@@ -1,0 +1,162 @@
+#include "tools/godwit/node_gpus.h"
+
+#include "core/check.h"
+#include "core/log.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define FORM_NS     UINT64_C(30000000000) /* many GPUs on a slow network take seconds */
+#define PROGRESS_NS UINT64_C(5000000000)
+
+struct gw_gpus {
+    gw_gpus_options options;
+    gw_gpu_team *team;
+    gw_gpu_sums *sums;
+    pthread_mutex_t lock;
+    bool id_waits; /* under the lock: an id on its way from the thread of the sums to the loop */
+    gw_fence id_fence;
+    gw_nccl_id id;
+    atomic_uint failures; /* in a row */
+    atomic_bool lost;
+};
+
+/* ---- the thread of the sums ---- */
+
+static void take_id(void *context) {
+    gw_gpus *g = context;
+    pthread_mutex_lock(&g->lock);
+    bool waits = g->id_waits;
+    gw_fence fence = g->id_fence;
+    gw_nccl_id id = g->id;
+    g->id_waits = false;
+    pthread_mutex_unlock(&g->lock);
+    if (waits) gw_gpu_team_id(g->team, &fence, &id);
+}
+
+static void id_made(void *context, const gw_fence *fence, const gw_nccl_id *id) {
+    gw_gpus *g = context;
+    pthread_mutex_lock(&g->lock);
+    g->id_waits = true;
+    g->id_fence = *fence;
+    g->id = *id;
+    pthread_mutex_unlock(&g->lock);
+    gw_err err;
+    GW_CHECK(gw_loop_post(g->options.loop, take_id, g, &err));
+}
+
+static void failed(void *context, const gw_fence *fence, const gw_err *why) {
+    (void)context;
+    gw_log(GW_WARN, "node/gpus", "epoch %" PRIu64 ": %s", fence->epoch, why->text);
+}
+
+static void lost(void *context, const gw_err *why) {
+    gw_gpus *g = context;
+    atomic_store(&g->lost, true);
+    g->options.lost(g->options.context, why);
+}
+
+static void done(void *context, const gw_collective_result *result) {
+    gw_gpus *g = context;
+    if (result->status == GW_COLLECTIVE_OK) atomic_store(&g->failures, 0);
+    if (result->status == GW_COLLECTIVE_FAILED && atomic_fetch_add(&g->failures, 1) + 1 == GW_GPUS_FAILURES)
+        gw_log(GW_WARN, "node/gpus",
+               "NCCL has failed %d times in a row: sums go through host memory from now on",
+               GW_GPUS_FAILURES);
+    g->options.done(g->options.context, result);
+}
+
+/* ---- the loop ---- */
+
+static void send(void *context, const gw_peer_id *to, const uint8_t *bytes, size_t length) {
+    gw_gpus *g = context;
+    g->options.send(g->options.context, to, bytes, length);
+}
+
+static void make_id(void *context, const gw_fence *fence) {
+    gw_gpu_sums_make_id(((gw_gpus *)context)->sums, fence);
+}
+
+static void form(void *context, const gw_fence *fence, const gw_nccl_team *team) {
+    gw_gpu_sums_form(((gw_gpus *)context)->sums, fence, team);
+}
+
+void gw_gpus_install(gw_gpus *g, const gw_view *view) {
+    gw_gpu_sums_abort(g->sums);
+    if (!gw_gpus_ready(g) || (view->count == 1 && g->options.count == 1)) {
+        gw_gpu_team_leave(g->team);
+        return;
+    }
+    gw_gpu_team_install(g->team, view);
+}
+
+void gw_gpus_leave(gw_gpus *g) {
+    gw_gpu_team_leave(g->team);
+    gw_gpu_sums_abort(g->sums);
+}
+
+void gw_gpus_linked(gw_gpus *g, const gw_peer_id *peer) {
+    gw_gpu_team_linked(g->team, peer);
+}
+
+void gw_gpus_hear(gw_gpus *g, const gw_peer_id *from, const uint8_t *bytes, size_t length) {
+    gw_err err;
+    if (!gw_gpu_team_hear(g->team, from, bytes, length, &err)) gw_log(GW_WARN, "node/gpus", "%s", err.text);
+}
+
+bool gw_gpus_ready(gw_gpus *g) {
+    return !atomic_load(&g->lost) && atomic_load(&g->failures) < GW_GPUS_FAILURES;
+}
+
+void gw_gpus_start(gw_gpus *g, const gw_gpu_call *call) {
+    gw_gpu_sums_start(g->sums, call);
+}
+
+void gw_gpus_abort(gw_gpus *g) {
+    gw_gpu_sums_abort(g->sums);
+}
+
+uint64_t gw_gpus_inside_since(gw_gpus *g) {
+    return gw_gpu_sums_inside_since(g->sums);
+}
+
+/* ---- all of it ---- */
+
+gw_gpus *gw_gpus_open(const gw_gpus_options *options, gw_err *err) {
+    gw_gpus *g = calloc(1, sizeof *g);
+    if (!g) {
+        gw_fail(err, GW_E_NOMEM, "node/gpus: out of memory");
+        return NULL;
+    }
+    g->options = *options;
+    pthread_mutex_init(&g->lock, NULL);
+    gw_gpu_team_world world = {.context = g, .send = send, .make_id = make_id, .form = form};
+    gw_nccl_options nccl = {
+        .nccl = options->nccl,
+        .cuda = options->cuda,
+        .gpus = options->ordinals,
+        .gpu_count = options->count,
+        .form_ns = FORM_NS * options->time_scale_percent / 100,
+        .progress_ns = PROGRESS_NS * options->time_scale_percent / 100,
+    };
+    gw_gpu_sums_events events = {
+        .context = g, .id_made = id_made, .failed = failed, .lost = lost, .done = done};
+    g->team = gw_gpu_team_open(&options->self, options->count, &world, err);
+    g->sums = g->team ? gw_gpu_sums_open(&nccl, &events, err) : NULL;
+    if (g->sums) return g;
+    gw_gpu_team_close(g->team);
+    pthread_mutex_destroy(&g->lock);
+    free(g);
+    return NULL;
+}
+
+bool gw_gpus_close(gw_gpus *g, uint64_t patience_ns) {
+    if (!g) return true;
+    if (!gw_gpu_sums_close(g->sums, patience_ns)) return false;
+    gw_gpu_team_close(g->team);
+    pthread_mutex_destroy(&g->lock);
+    free(g);
+    return true;
+}

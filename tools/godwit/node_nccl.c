@@ -1,0 +1,68 @@
+/* The sums of this peer's GPU, if it has one: opened beside its device, told of links and views by the loop
+ * (node_links.c, node_actions.c), used by reductions (node_reduce.c). */
+#include "core/check.h"
+#include "core/log.h"
+#include "tools/godwit/node_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CLOSE_NS UINT64_C(10000000000) /* what an abort may take: NCCL ends its threads */
+
+static void send(void *context, const gw_peer_id *to, const uint8_t *bytes, size_t length) {
+    gw_node *node = context;
+    gw_err err;
+    if (gw_links_send(node->links, to, bytes, length, &err))
+        node->shown.counter[GW_COUNT_CONTROL_SENT] += length;
+    else if (err.code != GW_E_NOTFOUND)
+        gw_log(GW_WARN, "node/gpus", "message: %s", err.text);
+}
+
+static void give_up(void *context) {
+    gw_node *node = context;
+    char *trouble = atomic_exchange(&node->gpu_trouble, NULL);
+    if (trouble == NULL) return;
+    char text[600];
+    snprintf(text, sizeof text, "%s; this peer leaves, the others compute its shards", trouble);
+    free(trouble);
+    gw_node_give_up(node, text);
+}
+
+/* On the thread of the sums. */
+static void lost(void *context, const gw_err *why) {
+    gw_node *node = context;
+    gw_err err;
+    free(atomic_exchange(&node->gpu_trouble, strdup(why->text)));
+    GW_CHECK(gw_loop_post(node->loop, give_up, node, &err));
+}
+
+bool gw_node_gpus_open(gw_node *node, gw_err *err) {
+    gw_nccl_found found;
+    gw_err missing;
+    if (node->device->gpu < 0) return true;
+    if (!gw_nccl_load(&node->nccl, &found, &missing)) {
+        gw_log(GW_WARN, "node/gpus", "sums go through host memory: %s", missing.text);
+        return true;
+    }
+    if (!gw_cuda_load(&node->cuda, err)) return false;
+    if (found.warning[0] != '\0') gw_log(GW_WARN, "node/gpus", "%s", found.warning);
+    gw_gpus_options options = {.nccl = &node->nccl,
+                               .cuda = &node->cuda,
+                               .ordinals = &node->device->gpu,
+                               .count = 1,
+                               .loop = node->loop,
+                               .self = node->self.id,
+                               .time_scale_percent = node->options->time_scale_percent,
+                               .context = node,
+                               .send = send,
+                               .done = gw_node_collective_done,
+                               .lost = lost};
+    node->gpus = gw_gpus_open(&options, err);
+    return node->gpus != NULL;
+}
+
+bool gw_node_gpus_close(gw_node *node) {
+    bool closed = gw_gpus_close(node->gpus, CLOSE_NS);
+    free(atomic_exchange(&node->gpu_trouble, NULL));
+    return closed;
+}
