@@ -12,7 +12,10 @@ typedef struct gw_lookup {
     struct gw_lookup *next;
     gw_peer_id asker;
     gw_hash name;
-    uint64_t channel, id;     /* the asker's: which channel and request it is for */
+    uint64_t channel, id; /* the asker's: which channel and request it is for */
+    bool of_path;         /* not a channel's: for the end of a path, of this link and try */
+    uint64_t link;
+    uint32_t serial;
     uint64_t capacity;        /* longer answers are of no use */
     gw_fetch_provider source; /* filled in with the answer */
     bool found;

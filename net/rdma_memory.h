@@ -2,9 +2,10 @@
  * device open for all that is made on it.
  *
  * A registration lasts as long as somebody who knows how long the memory lives holds it: a region that was
- * registered with the transport, an operation that is outstanding, an answer that is being read. While it
- * lasts, others that want a part of it share it. Nothing is kept beyond that: memory that its owner has freed
- * cannot be noticed here, and a stale registration would be of other bytes. */
+ * registered with the transport (net/rdma_loans.h keeps those, within bounds), an operation that is
+ * outstanding, an answer that is being read. While it lasts, others that want a part of it share it. Nothing
+ * is kept beyond that: memory that its owner has freed cannot be noticed here, and a stale registration would
+ * be of other bytes. */
 #ifndef GODWIT_NET_RDMA_MEMORY_H
 #define GODWIT_NET_RDMA_MEMORY_H
 

@@ -28,6 +28,7 @@ struct gw_rdma_queue {
     struct ibv_cq *cq;
     struct ibv_qp *qp;
     uint32_t send_depth, receive_depth, inline_bytes;
+    unsigned access;            /* what the other side may do */
     sent *sent;                 /* [sequence % send_depth] */
     uint64_t posted, retired;   /* sequence numbers: [retired, posted) are at the device */
     uint64_t signalled;         /* one past the last that completes by itself */
@@ -93,6 +94,8 @@ gw_rdma_queue *gw_rdma_queue_open(gw_rdma_memory *memory, const gw_rdma_queue_op
     queue->send_depth = options->send_depth;
     queue->receive_depth = options->receive_depth;
     queue->receives_owed = options->receive_depth;
+    queue->access = IBV_ACCESS_REMOTE_READ;
+    if (!options->lends) queue->access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
     if (make(queue, options, err)) return queue;
     gw_rdma_queue_close(queue);
     return NULL;
@@ -158,16 +161,15 @@ static void post_receives(gw_rdma_queue *queue) {
     }
 }
 
-static const int remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-
 static bool modify(gw_rdma_queue *queue, struct ibv_qp_attr *attr, int mask, gw_err *err) {
     int failed = ibv_modify_qp(queue->qp, attr, mask);
     return failed == 0 || fail(queue, failed, "changing a queue pair's state", err);
 }
 
 /* What rdma_cm leaves to us, or would set unwisely. */
-static void be_ready(const gw_rdma_device *device, struct ibv_qp_attr *attr) {
-    if (attr->qp_state == IBV_QPS_INIT) attr->qp_access_flags = (unsigned)remote_access;
+static void be_ready(const gw_rdma_queue *queue, struct ibv_qp_attr *attr) {
+    const gw_rdma_device *device = device_of(queue);
+    if (attr->qp_state == IBV_QPS_INIT) attr->qp_access_flags = queue->access;
     if (attr->qp_state == IBV_QPS_RTR) {
         attr->min_rnr_timer = MIN_RNR_TIMER;
         attr->max_dest_rd_atomic = device->reads_in;
@@ -188,7 +190,7 @@ bool gw_rdma_queue_connect(gw_rdma_queue *queue, struct rdma_cm_id *id, gw_err *
         if (rdma_init_qp_attr(id, &attr, &mask) != 0) return fail(queue, errno, "rdma_init_qp_attr", err);
         mask &= (1 << 21) - 1; /* some kernels return bits that ibv_modify_qp refuses */
         uint8_t reads_out = attr.max_rd_atomic, reads_in = attr.max_dest_rd_atomic;
-        be_ready(device_of(queue), &attr);
+        be_ready(queue, &attr);
         /* Not more than both sides agreed on. */
         if (states[i] == IBV_QPS_RTS && reads_out < attr.max_rd_atomic) attr.max_rd_atomic = reads_out;
         if (states[i] == IBV_QPS_RTR && reads_in < attr.max_dest_rd_atomic)
@@ -230,7 +232,7 @@ bool gw_rdma_queue_connect_self(gw_rdma_queue *queue, gw_err *err) {
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         struct ibv_qp_attr attr = {.qp_state = steps[i].state, .port_num = device_of(queue)->port};
         address_self(queue, &attr);
-        be_ready(device_of(queue), &attr);
+        be_ready(queue, &attr);
         if (!modify(queue, &attr, steps[i].mask, err)) return false;
         if (steps[i].state == IBV_QPS_INIT) post_receives(queue);
     }

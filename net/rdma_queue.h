@@ -54,6 +54,7 @@ typedef struct gw_rdma_queue_options {
     uint32_t send_depth;    /* work requests at the device */
     uint32_t receive_depth; /* immediates that may arrive between two polls */
     uint32_t inline_bytes;  /* wished for; the device may grant less */
+    bool lends;             /* the other side may READ by it, and nothing else */
 } gw_rdma_queue_options;
 
 /* Holds `memory`. NULL on failure. */
