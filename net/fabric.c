@@ -35,6 +35,10 @@ static bool fabric_add_region(gw_transport *transport, uint32_t region, const vo
     enter_both(f);
     bool done = gw_regions_add(&f->regions, region, memory, bytes, err);
     leave_both(f);
+    for (uint32_t i = 0; i < GW_PATH_KINDS && done; i++) {
+        gw_path *path = f->paths[i];
+        if (path != NULL && path->ops->add_region != NULL) path->ops->add_region(path, region, memory, bytes);
+    }
     return done;
 }
 
@@ -56,6 +60,10 @@ static uint64_t fabric_word(gw_transport *transport, gw_word_do what, uint32_t r
 
 static void fabric_remove_region(gw_transport *transport, uint32_t region) {
     gw_fabric *f = fabric_of(transport);
+    for (uint32_t i = 0; i < GW_PATH_KINDS; i++) {
+        gw_path *path = f->paths[i];
+        if (path != NULL && path->ops->remove_region != NULL) path->ops->remove_region(path, region);
+    }
     enter_both(f);
     gw_regions_remove(&f->regions, region);
     leave_both(f);
@@ -102,6 +110,11 @@ static void fabric_fence(gw_transport *transport, const gw_fence *fence, const g
     free(former);
 }
 
+/* Too large for the lane of small operations. */
+static bool is_large(const gw_op *op) {
+    return op->kind == GW_OP_FETCH || (op->kind == GW_OP_READ && op->bytes > GW_SMALL_BYTES);
+}
+
 /* Offers an operation to the peer's path. False: it goes by the lanes. */
 static bool post_direct(gw_fabric *f, const gw_op *op) {
     gw_completion completion = {.token = op->token, .peer = op->peer, .kind = op->kind};
@@ -111,7 +124,7 @@ static bool post_direct(gw_fabric *f, const gw_op *op) {
     if (pair != NULL && pair->direct != NULL && !pair->direct_over)
         how = pair->direct->path->ops->post(pair->direct, op, &completion);
     pthread_rwlock_unlock(&f->posts_lock);
-    if (how != GW_PATH_PASS) atomic_fetch_add_explicit(&f->direct, 1, memory_order_relaxed);
+    if (how != GW_PATH_PASS && !is_large(op)) atomic_fetch_add_explicit(&f->direct, 1, memory_order_relaxed);
     if (how == GW_PATH_DONE) f->events.completed(f->events.context, &completion);
     return how != GW_PATH_PASS;
 }
@@ -126,13 +139,12 @@ void gw_fabric_post_lanes(gw_fabric *f, const gw_op *op) {
     }
     posted->op = *op;
     if (payload > 0) memcpy(posted->payload, op->buffer, payload);
-    bool large = op->kind == GW_OP_FETCH || (op->kind == GW_OP_READ && op->bytes > GW_SMALL_BYTES);
-    gw_onesided_post(large ? f->bulk : f->words, posted);
+    gw_onesided_post(is_large(op) ? f->bulk : f->words, posted);
 }
 
 static void fabric_post(gw_transport *transport, const gw_op *op) {
     gw_fabric *f = fabric_of(transport);
-    if (f->loop != NULL && op->kind != GW_OP_FETCH && post_direct(f, op)) return;
+    if (f->loop != NULL && post_direct(f, op)) return;
     gw_fabric_post_lanes(f, op);
 }
 
@@ -152,12 +164,17 @@ static void fabric_abandon(gw_transport *transport, const gw_peer_id *peer) {
 static gw_transport_counts fabric_count(gw_transport *transport) {
     gw_fabric *f = fabric_of(transport);
     return (gw_transport_counts){.direct = atomic_load_explicit(&f->direct, memory_order_relaxed),
-                                 .served = gw_onesided_served(f->words) + gw_onesided_served(f->bulk)};
+                                 .served = gw_onesided_served(f->words) + gw_onesided_served(f->bulk),
+                                 .pulled_bytes =
+                                     atomic_load_explicit(&f->pulled_bytes, memory_order_relaxed)};
 }
 
 static void on_answered(void *context, gw_lookup *lookup) {
     gw_fabric *f = context;
-    gw_onesided_answered(f->bulk, lookup);
+    if (lookup->of_path)
+        gw_settle_found(f, lookup);
+    else
+        gw_onesided_answered(f->bulk, lookup);
 }
 
 /* ---- lanes ---- */
@@ -217,8 +234,8 @@ static void fabric_close(gw_transport *transport) {
     if (f->loop != NULL) gw_settle_stop(f);
     for (uint32_t i = 0; i < f->streams; i++)
         if (f->lanes[i] != NULL) gw_lane_thread_stop(f->lanes[i]);
-    if (f->loop != NULL) gw_settle_close(f);
     if (f->provider != NULL) gw_provider_close(f->provider);
+    if (f->loop != NULL) gw_settle_close(f);
     if (f->words != NULL) gw_onesided_close(f->words);
     if (f->bulk != NULL) gw_onesided_close(f->bulk);
     for (uint32_t i = 0; i < f->streams; i++)

@@ -71,7 +71,8 @@ typedef struct gw_fabric {
     pthread_rwlock_t posts_lock;
     gw_pair *pairs; /* added to under both locks */
     uint64_t link_numbers;
-    _Atomic uint64_t direct; /* operations that paths took */
+    _Atomic uint64_t direct; /* operations on words that paths took */
+    _Atomic uint64_t pulled_bytes;
     /* The control thread; there is none when TCP alone is allowed. */
     gw_loop *loop;
     pthread_t control;
@@ -112,6 +113,8 @@ void gw_fabric_broken(void *context, gw_data_link *link, const gw_err *why); /* 
 /* A TCP link stands whose streams but the first are to be settled; takes `streams` (also on failure). */
 bool gw_settle_begin(gw_fabric *fabric, gw_pair *pair, uint64_t link, bool leads,
                      gw_detached streams[STREAMS], gw_err *err);
+/* An answer for a path's end; takes the lookup. */
+void gw_settle_found(gw_fabric *fabric, gw_lookup *lookup);
 /* That TCP link has ended. */
 void gw_settle_end(gw_fabric *fabric, gw_pair *pair, uint64_t link);
 void gw_settle_told(void *context, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,

@@ -15,7 +15,7 @@
 #define LONGEST_PAUSE_NS UINT64_C(600000000000) /* before a path that failed is tried again */
 #define PARTING_NS       UINT64_C(1000000000) /* the other side ends a link that was refused, or this one does */
 
-typedef enum job_kind { BEGIN, END, TOLD, READY, FAILED } job_kind;
+typedef enum job_kind { BEGIN, END, TOLD, READY, FAILED, FOUND } job_kind;
 
 /* What other threads leave to the control thread. */
 typedef struct job {
@@ -23,7 +23,8 @@ typedef struct job {
     gw_pair *pair;
     uint64_t link;
     bool leads;
-    uint32_t serial; /* READY, FAILED: of the end */
+    uint32_t serial; /* READY, FAILED, FOUND: of the end */
+    gw_lookup *lookup;
     gw_err err;
     gw_path_note note;
     gw_detached streams[STREAMS];
@@ -74,6 +75,19 @@ bool gw_settle_begin(gw_fabric *f, gw_pair *pair, uint64_t link, bool leads, gw_
 void gw_settle_end(gw_fabric *f, gw_pair *pair, uint64_t link) {
     job *j = f->loop != NULL ? make_job(END, pair, link, 0) : NULL;
     if (j != NULL) (void)leave(f, j);
+}
+
+void gw_settle_found(gw_fabric *f, gw_lookup *lookup) {
+    pthread_rwlock_rdlock(&f->posts_lock);
+    gw_pair *pair = gw_fabric_find(f, &lookup->asker);
+    pthread_rwlock_unlock(&f->posts_lock);
+    job *j = make_job(FOUND, pair, lookup->link, 0);
+    if (j != NULL) {
+        j->serial = lookup->serial;
+        j->lookup = lookup;
+        if (leave(f, j)) return;
+    }
+    gw_lookup_free(lookup);
 }
 
 static void answer_without_paths(gw_fabric *f, gw_pair *pair, uint64_t link, const gw_path_note *note,
@@ -156,6 +170,18 @@ static void host_completed(gw_path_end *end, const gw_completion *completion) {
 
 static void host_pass(gw_path_end *end, const gw_op *op) {
     gw_fabric_post_lanes(end->path->host->fabric, op);
+}
+
+static void host_pulled(gw_path_end *end, uint64_t bytes) {
+    atomic_fetch_add_explicit(&end->path->host->fabric->pulled_bytes, bytes, memory_order_relaxed);
+}
+
+static void host_look_up(gw_path_end *end, gw_lookup *lookup) {
+    lookup->asker = end->peer;
+    lookup->of_path = true;
+    lookup->link = end->link;
+    lookup->serial = end->serial;
+    gw_provider_ask(end->path->host->fabric->provider, lookup);
 }
 
 /* ---- settling: all on the control thread ---- */
@@ -512,6 +538,10 @@ static void run_job(void *context) {
         on_ready(j->pair);
     else if (j->kind == FAILED && of_end)
         fail_end(j->pair, &j->err);
+    else if (j->kind == FOUND && of_end)
+        s->end->path->ops->found(s->end, j->lookup);
+    else if (j->kind == FOUND)
+        gw_lookup_free(j->lookup);
     for (uint32_t i = 0; i < STREAMS; i++) gw_detached_close(&j->streams[i]);
     free(j);
 }
@@ -550,7 +580,9 @@ bool gw_settle_open(gw_fabric *f, const gw_rdma_options *rdma, gw_err *err) {
                              .ready = host_ready,
                              .failed = host_failed,
                              .completed = host_completed,
-                             .pass = host_pass};
+                             .pass = host_pass,
+                             .pulled = host_pulled,
+                             .look_up = host_look_up};
     for (uint32_t i = 0; i < f->streams; i++) f->host.payload_most[i] = gw_stream_payload(i);
     bool any = false;
     gw_err why;

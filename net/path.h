@@ -18,6 +18,7 @@
 #include "net/channel.h"
 #include "net/lane_thread.h"
 #include "net/loop.h"
+#include "net/provider.h"
 #include "net/words.h"
 
 enum {
@@ -46,6 +47,11 @@ typedef struct gw_path_host {
     void (*completed)(gw_path_end *end, const gw_completion *completion);
     /* Such an operation has not happened, and can not by this path: it goes by the lanes after all. */
     void (*pass)(gw_path_end *end, const gw_op *op);
+    /* So many bytes were taken from the other side's memory by the path, for a FETCH or a large READ. */
+    void (*pulled)(gw_path_end *end, uint64_t bytes);
+    /* Asks this peer's provider for what the other side wants (name, capacity, id filled in): `found` hears
+     * of it, on the control thread, if the end is there still. Takes the lookup. */
+    void (*look_up)(gw_path_end *end, gw_lookup *lookup);
 } gw_path_host;
 
 /* One side of a path between two peers. Every kind's object begins with this. */
@@ -77,10 +83,12 @@ typedef struct gw_path_ops {
      * its peer.link `link`. Channels belong to their lane threads, which may close them after the end: what
      * they share with it is freed with the last of them. */
     gw_channel *(*channel)(gw_path_end *, uint32_t stream, uint32_t lane, gw_err *err);
-    /* A READ, WRITE, CAS or FETCH_ADD (never a FETCH). Never after or during `close_end`. */
+    /* Never after or during `close_end`. */
     gw_path_posted (*post)(gw_path_end *, const gw_op *op, gw_completion *completion);
     /* See gw_transport_abandon: completions come from inside. NULL: nothing is ever outstanding. */
     void (*abandon)(gw_path_end *);
+    /* The answer to a host->look_up; becomes the path's. NULL: it never asks. */
+    void (*found)(gw_path_end *, gw_lookup *lookup);
     /* Completes what is outstanding with GW_OP_UNKNOWN, says nothing any more, and frees the end. */
     void (*close_end)(gw_path_end *);
     /* The owner's side of gw_transport_fence, in this order: fence_begin for every path (ends what
@@ -89,6 +97,10 @@ typedef struct gw_path_ops {
      * streams 0 and 1 held: do not wait for those threads. Either may be NULL. */
     void (*fence_begin)(gw_path *, const gw_fence *fence, const gw_peer_id *members, uint32_t count);
     void (*fence_end)(gw_path *, const gw_fence *fence, const gw_peer_id *members, uint32_t count);
+    /* Any thread; may be NULL. A data region of this peer's that others may READ by the path, if the fence
+     * lets them. When _remove has returned, the path touches the memory no more. */
+    void (*add_region)(gw_path *, uint32_t region, const void *memory, uint64_t bytes);
+    void (*remove_region)(gw_path *, uint32_t region);
     /* May be NULL, or answer NULL. Else this peer's words are in this path's atomicity domain, and everything
      * that touches them on this machine goes through it (net/words.h). Asked once, when the fabric is opened.
      */

@@ -2,12 +2,14 @@
 
 #include "core/check.h"
 #include "core/log.h"
+#include "net/rdma_lender.h"
 
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ASKED = 0 /* queue number of a dial for operations; those of lanes are their streams' */ };
+/* Queue numbers of dials that are not for a lane (those are their streams'): for operations, for READs. */
+enum { ASKED = 0, LENT = GW_PATH_STREAMS };
 
 typedef struct gw_rdma_end end;
 
@@ -36,6 +38,11 @@ struct gw_rdma_end {
     line serve; /* theirs; the connection is the guest's */
     gw_rdma_guest guest;
     atomic_bool redial; /* our queue pair was refused */
+    gw_rdma_reader *reader;
+    line read; /* our READs */
+    gw_rdma_lender *lender;
+    line lend;           /* theirs */
+    gw_rdma_queue *lent; /* by which they READ; NULL: none */
 };
 
 static end *end_of(gw_path_end *base) {
@@ -77,6 +84,17 @@ static void dial_words(end *e) {
     if (queue == NULL || !dial(e, &e->ask, queue, &err)) fail_end(e, &err);
 }
 
+/* A queue pair for our READs, the first or another one. */
+static void dial_reads(gw_path_end *base) {
+    end *e = end_of(base);
+    gw_err err;
+    if (e->failed) return;
+    gw_rdma_connection_drop(e->read.connection);
+    e->read.connection = NULL;
+    gw_rdma_queue *queue = gw_rdma_reader_renew(e->reader, &err);
+    if (queue == NULL || !dial(e, &e->read, queue, &err)) fail_end(e, &err);
+}
+
 static void dial_lanes(end *e) {
     gw_err err;
     for (uint32_t i = 1; i < host_of(e)->streams; i++) {
@@ -91,10 +109,9 @@ static void on_connected(void *context, void *owner) {
     end *e = l->of;
     (void)context;
     l->connected = true;
-    if (l == &e->ask) {
-        gw_rdma_asker_use(e->asker);
-        return;
-    }
+    if (l == &e->ask) gw_rdma_asker_use(e->asker);
+    if (l == &e->read) gw_rdma_reader_use(e->reader);
+    if (l == &e->ask || l == &e->read) return;
     for (uint32_t i = 1; i < host_of(e)->streams; i++)
         if (!e->lanes[i].connected) return;
     host_of(e)->ready(&e->base);
@@ -109,6 +126,23 @@ static bool is_for(const end *e, const gw_rdma_hello *hello, const uint8_t *byte
            gw_rdma_hello_verify(&whole, e->secret, bytes);
 }
 
+static void stop_lending(end *e) {
+    gw_rdma_connection_drop(e->lend.connection);
+    e->lend.connection = NULL;
+    gw_rdma_queue_close(e->lent);
+    e->lent = NULL;
+}
+
+/* Another queue pair for the other side to READ by. */
+static gw_rdma_queue *lend(end *e) {
+    static const gw_rdma_queue_options options = {.send_depth = 1, .lends = true};
+    gw_err err;
+    stop_lending(e);
+    e->lent = gw_rdma_queue_open(e->ends->memory, &options, &err);
+    if (e->lent == NULL) gw_log(GW_WARN, "net/rdma", "%s", err.text);
+    return e->lent;
+}
+
 static gw_rdma_queue *on_asked(void *context, const uint8_t *bytes, size_t count, void **owner) {
     gw_rdma_ends *ends = context;
     gw_rdma_hello hello;
@@ -119,6 +153,10 @@ static gw_rdma_queue *on_asked(void *context, const uint8_t *bytes, size_t count
     if (hello.queue == ASKED) {
         *owner = &e->serve;
         return gw_rdma_guest_serve(&e->guest);
+    }
+    if (hello.queue == LENT) {
+        *owner = &e->lend;
+        return lend(e);
     }
     bool expected = !e->base.leads && hello.queue < ends->host->streams &&
                     e->lanes[hello.queue].connection == NULL && e->channels[hello.queue] != NULL;
@@ -141,17 +179,19 @@ static void on_accepted(void *context, void *owner, gw_rdma_connection *connecti
 
 static void on_ended(void *context, void *owner, const gw_err *why) {
     line *l = owner;
+    end *e = l->of;
     (void)context;
-    if (l != &l->of->serve && l != &l->of->ask) {
-        fail_end(l->of, why);
-        return;
-    }
-    /* For operations alone: they go by the lanes until the next words are told. */
-    if (l == &l->of->serve)
-        gw_rdma_guest_dismiss(&l->of->guest);
-    else
+    if (l == &e->serve) { /* for operations alone: they go by the lanes until the next words are told */
+        gw_rdma_guest_dismiss(&e->guest);
+    } else if (l == &e->lend) {
+        stop_lending(e);
+    } else if (l == &e->ask || l == &e->read) {
         gw_rdma_connection_drop(l->connection);
-    l->connection = NULL;
+        l->connection = NULL;
+        if (l == &e->read) gw_rdma_reader_lost(e->reader);
+    } else {
+        fail_end(e, why);
+    }
 }
 
 static void on_completed(gw_path_end *base, const gw_completion *completion) {
@@ -181,6 +221,10 @@ static void on_asker_broken(gw_path_end *base, const gw_err *why, bool refused) 
     host_of(e)->failed(base, &err);
 }
 
+static void on_reader_broken(gw_path_end *base, const gw_err *why) {
+    fail_end(end_of(base), why);
+}
+
 /* ---- the device ---- */
 
 static void on_lost(void *context, const gw_err *why) {
@@ -198,6 +242,7 @@ static void on_found(void *context) {
 
 bool gw_rdma_ends_open(gw_rdma_ends *ends, uint16_t *port, gw_err *err) {
     static const gw_rdma_asker_events asker_events = {on_completed, on_passed, on_asker_broken};
+    static const gw_rdma_reader_events reader_events = {dial_reads, on_reader_broken};
     const gw_rdma_cm_events cm_events = {.context = ends,
                                          .asked = on_asked,
                                          .accepted = on_accepted,
@@ -207,6 +252,8 @@ bool gw_rdma_ends_open(gw_rdma_ends *ends, uint16_t *port, gw_err *err) {
                                          .found = on_found};
     ends->cm = gw_rdma_cm_open(gw_rdma_memory_device(ends->memory), ends->host->loop, &cm_events, port, err);
     if (ends->cm == NULL) return false;
+    ends->readers = gw_rdma_readers_open(ends->host->loop, &reader_events, err);
+    if (ends->readers == NULL) return false;
     ends->askers = gw_rdma_askers_open(ends->host->direct, &asker_events, err);
     return ends->askers != NULL;
 }
@@ -214,6 +261,7 @@ bool gw_rdma_ends_open(gw_rdma_ends *ends, uint16_t *port, gw_err *err) {
 void gw_rdma_ends_close(gw_rdma_ends *ends) {
     GW_CHECK(ends->first == NULL);
     gw_rdma_askers_close(ends->askers);
+    gw_rdma_readers_close(ends->readers);
     gw_rdma_cm_close(ends->cm);
 }
 
@@ -260,25 +308,37 @@ static void on_words(end *e, const gw_rdma_told_words *told) {
     gw_rdma_asker_told(e->asker, told);
 }
 
+static void bad_message(end *e) {
+    gw_err err;
+    gw_fail(&err, GW_E_PEER, "net/rdma: the peer tells what makes no sense");
+    fail_end(e, &err);
+}
+
 void gw_rdma_end_message(gw_path_end *base, const uint8_t *bytes, uint32_t count) {
     end *e = end_of(base);
-    gw_rdma_told_slots slots;
-    gw_rdma_told_words words;
-    gw_err err;
+    gw_rdma_told told;
     if (e->failed) return;
-    switch (gw_rdma_message_decode(bytes, count, &slots, &words)) {
+    switch (gw_rdma_message_decode(bytes, count, &told)) {
     case GW_RDMA_MESSAGE_SLOTS:
-        on_slots(e, &slots);
+        on_slots(e, &told.slots);
         break;
     case GW_RDMA_MESSAGE_WORDS:
-        on_words(e, &words);
+        on_words(e, &told.words);
+        break;
+    case GW_RDMA_MESSAGE_WANT:
+        gw_rdma_lender_wanted(e->lender, &told.want);
+        break;
+    case GW_RDMA_MESSAGE_LENT:
+        if (!gw_rdma_reader_lent(e->reader, &told.lent)) bad_message(e);
+        break;
+    case GW_RDMA_MESSAGE_BACK:
+        gw_rdma_lender_given_back(e->lender, told.back.id);
         break;
     case GW_RDMA_MESSAGE_BAD:
-        gw_fail(&err, GW_E_PEER, "net/rdma: the peer tells what makes no sense");
-        fail_end(e, &err);
+        bad_message(e);
         break;
     }
-    sodium_memzero(&slots, sizeof slots);
+    sodium_memzero(&told, sizeof told);
 }
 
 /* ---- life ---- */
@@ -287,6 +347,10 @@ static void free_end(end *e) {
     gw_rdma_asker_close(e->asker);
     gw_rdma_connection_drop(e->ask.connection);
     gw_rdma_guest_leave(&e->guest);
+    gw_rdma_reader_close(e->reader);
+    gw_rdma_connection_drop(e->read.connection);
+    stop_lending(e);
+    gw_rdma_lender_close(e->lender);
     for (uint32_t i = 1; i < GW_PATH_STREAMS; i++) {
         gw_rdma_connection_drop(e->lanes[i].connection);
         if (e->channels[i] != NULL) e->channels[i]->ops->close(e->channels[i]);
@@ -307,12 +371,18 @@ static bool furnish(end *e, gw_err *err) {
     const gw_path_host *host = host_of(e);
     e->ask = (line){.of = e, .number = ASKED};
     e->serve = (line){.of = e, .number = ASKED};
+    e->read = (line){.of = e, .number = LENT};
+    e->lend = (line){.of = e, .number = LENT};
     for (uint32_t i = 1; i < host->streams; i++) {
         e->lanes[i] = (line){.of = e, .number = i};
         e->channels[i] = gw_rdma_channel_open(e->ends->memory, host->payload_most[i], err);
         if (e->channels[i] == NULL) return false;
         e->channels[i]->peer.id = e->base.peer;
     }
+    e->lender = gw_rdma_lender_open(&e->base, e->ends->owner);
+    if (e->lender == NULL) return gw_fail(err, GW_E_NOMEM, "net/rdma: no memory");
+    e->reader = gw_rdma_reader_open(e->ends->readers, &e->base, e->ends->memory, err);
+    if (e->reader == NULL) return false;
     e->asker = gw_rdma_asker_open(e->ends->askers, &e->base, e->ends->memory, err);
     return e->asker != NULL;
 }
@@ -355,9 +425,16 @@ gw_channel *gw_rdma_end_channel(gw_path_end *base, uint32_t stream, uint32_t lan
 /* ---- operations ---- */
 
 gw_path_posted gw_rdma_end_post(gw_path_end *base, const gw_op *op, gw_completion *completion) {
-    return gw_rdma_asker_post(end_of(base)->asker, op, completion);
+    end *e = end_of(base);
+    if (gw_rdma_reader_takes(op)) return gw_rdma_reader_post(e->reader, op);
+    return op->kind != GW_OP_FETCH ? gw_rdma_asker_post(e->asker, op, completion) : GW_PATH_PASS;
 }
 
 void gw_rdma_end_abandon(gw_path_end *base) {
     gw_rdma_asker_abandon(end_of(base)->asker);
+    gw_rdma_reader_abandon(end_of(base)->reader);
+}
+
+void gw_rdma_end_found(gw_path_end *base, gw_lookup *lookup) {
+    gw_rdma_lender_found(end_of(base)->lender, lookup);
 }

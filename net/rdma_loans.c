@@ -8,6 +8,8 @@
 
 _Static_assert(GW_RDMA_SLICE_BYTES % GW_RDMA_PART_BYTES == 0, "a part lies in one slice");
 
+enum { REVOKED = 64 /* keys that are not given out again */ };
+
 /* What is registered of a region at a multiple of GW_RDMA_SLICE_BYTES. */
 typedef struct slice {
     const gw_rdma_region *registered; /* NULL: not now */
@@ -37,6 +39,7 @@ struct gw_rdma_loans {
     pthread_mutex_t lock;
     region regions[GW_MAX_REGIONS];
     uint64_t kept_bytes, answer_bytes, numbers, lent;
+    uint32_t revoked[REVOKED], revoked_count; /* keys, the latest at [(revoked_count - 1) % REVOKED] */
     bool warned;
 };
 
@@ -66,6 +69,7 @@ void gw_rdma_loans_close(gw_rdma_loans *loans) {
 
 static void let_go(gw_rdma_loans *loans, slice *s) {
     if (s->registered == NULL) return;
+    if (s->lent > 0) loans->revoked[loans->revoked_count++ % REVOKED] = s->registered->rkey;
     loans->kept_bytes -= s->registered->bytes;
     gw_rdma_memory_drop(loans->memory, s->registered);
     s->registered = NULL;
@@ -104,6 +108,12 @@ static const gw_rdma_region *take(gw_rdma_loans *loans, const void *start, uint6
     }
 }
 
+static bool is_revoked(const gw_rdma_loans *loans, uint32_t rkey) {
+    for (uint32_t i = 0; i < REVOKED && i < loans->revoked_count; i++)
+        if (loans->revoked[i] == rkey) return true;
+    return false;
+}
+
 static bool keep(gw_rdma_loans *loans, const region *r, slice *s) {
     if (s->registered != NULL) return true;
     uint64_t start = (uint64_t)(s - r->slices) * GW_RDMA_SLICE_BYTES, left = r->bytes - start;
@@ -112,6 +122,11 @@ static bool keep(gw_rdma_loans *loans, const region *r, slice *s) {
         if (!let_one_go(loans)) return false;
     s->registered = take(loans, r->memory + start, bytes);
     if (s->registered == NULL) return false;
+    if (is_revoked(loans, s->registered->rkey)) { /* the device uses it anew: another time it gives another */
+        gw_rdma_memory_drop(loans->memory, s->registered);
+        s->registered = NULL;
+        return false;
+    }
     loans->kept_bytes += s->registered->bytes;
     s->number = ++loans->numbers;
     s->lent = 0;

@@ -11,7 +11,8 @@
  *
  * Data regions belong to a view, answers to none. Nobody is asked to give a part of a region back before the
  * fence moves: its slice is deregistered, and who still reads it is refused by the device (nothing happens to
- * anybody; the lanes say what is wrong). Slices that are not lent keep their keys: whoever once knew them
+ * anybody; the lanes say what is wrong). Its key is not given out again soon, should the device use it anew.
+ * Slices that are not lent keep their keys: whoever once knew them
  * keeps to what it was lent, as whoever holds the cluster's key is trusted to.
  *
  * Any thread; registering and deregistering wait for the kernel. */

@@ -2,16 +2,19 @@
 
 #include "core/check.h"
 #include "core/log.h"
-#include "net/rdma_message.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define LENT_REGIONS (UINT64_C(1) << 30) /* bytes that are registered for others at most */
+#define LENT_ANSWERS (UINT64_C(1) << 28)
+
 struct gw_rdma_owner {
     const gw_path_host *host;
     gw_rdma_memory *memory;
     gw_rdma_words *words;
+    gw_rdma_loans *loans;
     pthread_mutex_t lock;
     /* under the lock */
     gw_rdma_guest *guests;
@@ -21,6 +24,7 @@ struct gw_rdma_owner {
 };
 
 gw_rdma_owner *gw_rdma_owner_open(const gw_path_host *host, gw_rdma_memory *memory, gw_err *err) {
+    static const gw_rdma_loans_limits limits = {.kept = LENT_REGIONS, .answers = LENT_ANSWERS};
     gw_rdma_owner *owner = calloc(1, sizeof *owner);
     if (owner == NULL) {
         gw_fail(err, GW_E_NOMEM, "net/rdma: no memory");
@@ -28,6 +32,13 @@ gw_rdma_owner *gw_rdma_owner_open(const gw_path_host *host, gw_rdma_memory *memo
     }
     owner->words = gw_rdma_words_open(memory, host->words, err);
     if (owner->words == NULL) {
+        free(owner);
+        return NULL;
+    }
+    owner->loans = gw_rdma_loans_open(memory, &limits);
+    if (owner->loans == NULL) {
+        gw_fail(err, GW_E_NOMEM, "net/rdma: no memory");
+        gw_rdma_words_close(owner->words);
         free(owner);
         return NULL;
     }
@@ -41,6 +52,7 @@ void gw_rdma_owner_close(gw_rdma_owner *owner) {
     if (owner == NULL) return;
     GW_CHECK(owner->guests == NULL);
     gw_rdma_words_close(owner->words);
+    gw_rdma_loans_close(owner->loans);
     gw_rdma_memory_close(owner->memory);
     pthread_mutex_destroy(&owner->lock);
     free(owner->members);
@@ -156,6 +168,23 @@ void gw_rdma_guest_stand(gw_rdma_guest *guest) {
     pthread_mutex_unlock(&guest->owner->lock);
 }
 
+/* ---- loans ---- */
+
+gw_rdma_loans *gw_rdma_owner_loans(gw_rdma_owner *owner) {
+    return owner->loans;
+}
+
+const gw_rdma_loan *gw_rdma_owner_lend(gw_rdma_owner *owner, const gw_peer_id *to,
+                                       const gw_rdma_told_want *want) {
+    pthread_mutex_lock(&owner->lock); /* until it is lent: a fence revokes it, or it is not lent */
+    bool may = owner->fence.epoch != 0 && want->fence.epoch == owner->fence.epoch &&
+               gw_view_name_equal(&want->fence.view, &owner->fence.view) && is_member(owner, to);
+    const gw_rdma_loan *loan =
+        may ? gw_rdma_loans_lend_part(owner->loans, want->region, want->offset, want->bytes) : NULL;
+    pthread_mutex_unlock(&owner->lock);
+    return loan;
+}
+
 /* ---- fences ---- */
 
 void gw_rdma_owner_fence_begin(gw_rdma_owner *owner, const gw_peer_id *members, uint32_t count) {
@@ -167,6 +196,7 @@ void gw_rdma_owner_fence_begin(gw_rdma_owner *owner, const gw_peer_id *members, 
     owner->members = copy;
     owner->member_count = copy != NULL ? count : 0; /* without memory: nobody is told, all go by the lanes */
     owner->fence = (gw_fence){0};
+    gw_rdma_loans_revoke(owner->loans);
     for (gw_rdma_guest *guest = owner->guests; guest != NULL; guest = guest->next) {
         if (guest->queue == NULL || guest->barred || is_member(owner, &guest->end->peer)) continue;
         bar(guest);

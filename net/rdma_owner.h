@@ -9,7 +9,8 @@
  * that is all that destroying the queue pair does; but a destroyed one answers nothing, so that the guest
  * could not say of an operation on its way whether it happened, and its retries would run out. A barred one
  * says that nothing has happened. It is destroyed when the guest has heard (over the encrypted stream) that
- * the words are not for it any more, and hung up. Where the device takes no rights away, the queue pair is
+ * the words are not for it any more, and hung up. What is lent of data regions is revoked (net/rdma_loans.h).
+ * Where the device takes no rights away, the queue pair is
  * moved to its error state instead, in which it serves nothing.
  *
  * Threads: the control thread's, but for the fence's functions (any thread, one fence at a time). */
@@ -18,6 +19,8 @@
 
 #include "net/path.h"
 #include "net/rdma_cm.h"
+#include "net/rdma_loans.h"
+#include "net/rdma_message.h"
 #include "net/rdma_words.h"
 
 typedef struct gw_rdma_owner gw_rdma_owner;
@@ -53,6 +56,12 @@ void gw_rdma_guest_dismiss(gw_rdma_guest *guest);
 /* The link goes by this path: the guest is told the words' keys now, if it is a member, and at every fence.
  */
 void gw_rdma_guest_stand(gw_rdma_guest *guest);
+
+/* What this peer lends, the data regions' parts through here: to members, as the fence stands. */
+gw_rdma_loans *gw_rdma_owner_loans(gw_rdma_owner *owner);
+/* NULL: it is not for that peer, or cannot be lent. */
+const gw_rdma_loan *gw_rdma_owner_lend(gw_rdma_owner *owner, const gw_peer_id *to,
+                                       const gw_rdma_told_want *want);
 
 /* See gw_path_ops. */
 void gw_rdma_owner_fence_begin(gw_rdma_owner *owner, const gw_peer_id *members, uint32_t count);

@@ -59,7 +59,7 @@ static gw_path_end *rdma_open(gw_path *base, const gw_path_end *as, const uint8_
     return gw_rdma_end_open(&path_of(base)->ends, as, &card.address, err);
 }
 
-/* ---- this peer's words ---- */
+/* ---- this peer's memory ---- */
 
 static void rdma_fence_begin(gw_path *base, const gw_fence *fence, const gw_peer_id *members,
                              uint32_t count) {
@@ -71,6 +71,14 @@ static void rdma_fence_end(gw_path *base, const gw_fence *fence, const gw_peer_i
     (void)members;
     (void)count;
     gw_rdma_owner_fence_end(path_of(base)->ends.owner, fence);
+}
+
+static void rdma_add_region(gw_path *base, uint32_t region, const void *memory, uint64_t bytes) {
+    gw_rdma_loans_add(gw_rdma_owner_loans(path_of(base)->ends.owner), region, memory, bytes);
+}
+
+static void rdma_remove_region(gw_path *base, uint32_t region) {
+    gw_rdma_loans_remove(gw_rdma_owner_loans(path_of(base)->ends.owner), region);
 }
 
 static const gw_word_domain *rdma_domain(gw_path *base) {
@@ -96,9 +104,12 @@ static const gw_path_ops rdma_ops = {
     .channel = gw_rdma_end_channel,
     .post = gw_rdma_end_post,
     .abandon = gw_rdma_end_abandon,
+    .found = gw_rdma_end_found,
     .close_end = gw_rdma_end_close,
     .fence_begin = rdma_fence_begin,
     .fence_end = rdma_fence_end,
+    .add_region = rdma_add_region,
+    .remove_region = rdma_remove_region,
     .domain = rdma_domain,
     .close = rdma_close,
 };

@@ -7,6 +7,10 @@
  * belongs to the peer that the link belongs to. Both sides also see that the other process has their own user
  * id.
  *
+ * Only words and rings are shared. Large READs and FETCHes go by the rings, too, with two copies: states and
+ * payload are ordinary memory of a process, and reading that from outside (process_vm_readv) asks for the
+ * right to trace it, which a peer has not where the kernel is set up as distributions do it.
+ *
  * Every fence moves the words to a fresh file (net/words.h), which is handed to the members alone: who keeps
  * an older one changes dead memory, and is not told OK. */
 #ifndef GODWIT_NET_SHM_H

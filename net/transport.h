@@ -13,6 +13,10 @@
  * What it takes to reach a region (rkeys, addresses, descriptors) is told to the members by the transport
  * itself; callers never see it.
  *
+ * A large READ of a data region, and a FETCH, is lent over RDMA: the owner's control thread tells where the
+ * bytes lie and with which key, and the device takes them from there. What a fence or a withdrawal ends is
+ * refused by the device.
+ *
  * Fence. Every operation names the view (epoch and name) it belongs to. It takes effect only if that is the
  * view the owner's fence stands at, checked atomically with the operation; otherwise its completion says
  * GW_OP_FENCED. When gw_transport_fence has returned, no operation of another view can take effect any more.
@@ -151,10 +155,11 @@ void gw_transport_abandon(gw_transport *transport, const gw_peer_id *peer);
  */
 void gw_transport_unlink(gw_transport *transport, const gw_peer_id *peer);
 
-/* What was done since the transport was opened, in operations of which each is counted where it was done. */
+/* What was done since the transport was opened. Operations are counted where they were done, once each. */
 typedef struct gw_transport_counts {
-    uint64_t direct; /* of this peer's own: by a path, with no thread of the other peer's */
-    uint64_t served; /* of other peers': by this peer's threads */
+    uint64_t direct;       /* of this peer's own: by a path, with no thread of the other peer's */
+    uint64_t served;       /* of other peers': by this peer's threads */
+    uint64_t pulled_bytes; /* of FETCHes and large READs: taken from other peers' memory by a device */
 } gw_transport_counts;
 
 gw_transport_counts gw_transport_count(gw_transport *transport);

@@ -75,20 +75,27 @@ static void on_done(void *context, const gw_collective_result *result) {
 /* Serves one name, all bytes 7, of 1 MiB less one. */
 static bool find_sevens(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,
                         uint64_t *length) {
-    (void)context;
+    rig_peer *p = context;
     (void)asker;
     if (name->bytes[0] != 7) return false;
     *length = (1 << 20) - 1;
     void *sevens = malloc(*length);
     memset(sevens, 7, *length);
     *bytes = sevens;
+    pthread_mutex_lock(&p->lock);
+    p->answers++;
+    pthread_mutex_unlock(&p->lock);
     return true;
 }
 
 static void release_sevens(void *context, const void *bytes, uint64_t length) {
-    (void)context;
+    rig_peer *p = context;
     (void)length;
     free((void *)(uintptr_t)bytes);
+    pthread_mutex_lock(&p->lock);
+    p->answers--;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
 }
 
 static uint32_t rig_ups(rig_peer *p) {
@@ -190,7 +197,7 @@ rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool 
                                      .lanes = lanes,
                                      .settle_ns = 20000000000u, /* emulated machines are slow */
                                      .events = {p, on_completed, on_up, on_down},
-                                     .provider = {NULL, find_sevens, release_sevens}};
+                                     .provider = {p, find_sevens, release_sevens}};
         cr_assert(gw_fabric_open(&options, &p->transport, &err), "%s", err.text);
         cr_assert(gw_collective_open(p->transport, on_done, p, &p->collective, &err), "%s", err.text);
     }
@@ -239,6 +246,12 @@ uint32_t rig_downs(rig_peer *p) {
 void rig_wait_downs(rig_peer *p, uint32_t downs) {
     pthread_mutex_lock(&p->lock);
     while (p->downs < downs) wait_change(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void rig_wait_answers_back(rig_peer *p) {
+    pthread_mutex_lock(&p->lock);
+    while (p->answers > 0) wait_change(p);
     pthread_mutex_unlock(&p->lock);
 }
 

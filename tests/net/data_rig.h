@@ -21,6 +21,7 @@ typedef struct rig_peer {
     gw_code codes[RIG_REPORTS]; /* of the results' errors */
     uint64_t results_reported, results_taken;
     uint32_t ups, downs;
+    uint32_t answers;  /* that its provider has given out and not got back */
     gw_path_kind kind; /* of the link that came up last */
 } rig_peer;
 
@@ -56,6 +57,8 @@ gw_completion rig_do(rig_peer *p, const gw_op *op);
 void rig_wait_ups(rig_peer *p, uint32_t ups);
 uint32_t rig_downs(rig_peer *p);
 void rig_wait_downs(rig_peer *p, uint32_t downs);
+/* Until the peer's provider has got all its answers back. */
+void rig_wait_answers_back(rig_peer *p);
 uint64_t rig_results(rig_peer *p); /* how many have come */
 gw_collective_result rig_result(rig_peer *p, gw_code *code);
 

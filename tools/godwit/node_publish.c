@@ -275,6 +275,7 @@ void gw_node_publish(gw_node *node) {
     gw_transport_counts counts = gw_transport_count(gw_wires_transport(node->wires));
     s->counter[GW_COUNT_OPERATIONS_DIRECT] = counts.direct;
     s->counter[GW_COUNT_OPERATIONS_SERVED] = counts.served;
+    s->counter[GW_COUNT_PULLED] = counts.pulled_bytes;
     s->counter[GW_COUNT_FETCHED] = atomic_load(&node->fetched_bytes);
     s->counter[GW_COUNT_SERVED] = atomic_load(&node->served_bytes);
     memcpy(s->packets, gw_packet_counts(node->packets), sizeof s->packets);

@@ -29,6 +29,8 @@ static const gw_counter_info infos[GW_COUNTERS] = {
                                    "Bytes of gossip packets and control messages received."},
     [GW_COUNT_FETCHED] = {"fetched_bytes", "Bytes of states and checkpoints fetched from other peers."},
     [GW_COUNT_SERVED] = {"served_bytes", "Bytes of states and checkpoints given to other peers."},
+    [GW_COUNT_PULLED] = {"pulled_bytes", "Bytes of states, checkpoints and shard payload that an RDMA device "
+                                         "read from other peers' memory."},
     [GW_COUNT_OPERATIONS_DIRECT] = {"operations_direct",
                                     "One-sided operations on others' memory that ran none of their code."},
     [GW_COUNT_OPERATIONS_SERVED] = {"operations_served",

@@ -34,6 +34,7 @@ typedef enum gw_counter {
     GW_COUNT_CONTROL_RECEIVED,
     GW_COUNT_FETCHED, /* bytes of states and checkpoints, from and to other peers */
     GW_COUNT_SERVED,
+    GW_COUNT_PULLED, /* bytes that a device took from others' memory for states, checkpoints and payload */
     GW_COUNT_OPERATIONS_DIRECT, /* one-sided operations on others' words with none of their code; on this
                                    peer's, by its threads */
     GW_COUNT_OPERATIONS_SERVED,
