@@ -125,6 +125,53 @@ Test(snapshot, metrics_are_well_formed) {
     free(text);
 }
 
+static gw_node_snapshot *with_gpus(void) {
+    gw_node_snapshot *s = busy();
+    s->gpu_count = 2;
+    s->gpus[0] = (gw_watched_gpu){.ordinal = 0,
+                                  .name = "NVIDIA \"H200\"",
+                                  .bus = "0000:01:00.0",
+                                  .reading = {.answers = true,
+                                              .known = GW_GPU_UTILISATION | GW_GPU_POWER | GW_GPU_THROTTLE,
+                                              .busy_percent = 97,
+                                              .power_mw = 612500,
+                                              .throttle = GW_GPU_THROTTLE_POWER_BRAKE},
+                                  .xids = 2,
+                                  .last_xid = 48};
+    s->gpus[1] = (gw_watched_gpu){.ordinal = 1, .bus = "0000:02:00.0", .bad = true};
+    return s;
+}
+
+Test(snapshot, gpus_are_shown_with_what_they_tell) {
+    char *text = gw_snapshot_json(with_gpus());
+    json_t *object = json_loads(text, 0, NULL);
+    json_t *gpu = json_array_get(json_object_get(object, "gpus"), 0);
+    cr_assert_str_eq(json_string_value(json_object_get(gpu, "name")), "NVIDIA \"H200\"");
+    cr_assert_float_eq(json_real_value(json_object_get(gpu, "utilization")), 0.97, 1e-12);
+    cr_assert_str_eq(json_string_value(json_object_get(gpu, "throttled_by")), "power brake");
+    cr_assert_eq(json_integer_value(json_object_get(gpu, "last_xid")), 48);
+    cr_assert_null(json_object_get(gpu, "temperature_c"), "it does not tell");
+    gpu = json_array_get(json_object_get(object, "gpus"), 1);
+    cr_assert(json_is_false(json_object_get(gpu, "answers")) && json_is_true(json_object_get(gpu, "bad")));
+    json_decref(object);
+    free(text);
+}
+
+Test(snapshot, gpu_metrics_are_those_that_a_gpu_tells) {
+    char *text = gw_snapshot_metrics(with_gpus());
+    cr_assert_not_null(strstr(text, "\ngodwit_gpu_utilization_ratio{gpu=\"0\",bus=\"0000:01:00.0\"} 0.97\n"),
+                       "%s", text);
+    cr_assert_not_null(strstr(text, "\ngodwit_gpu_power_watts{gpu=\"0\",bus=\"0000:01:00.0\"} 612.5\n"));
+    cr_assert_not_null(strstr(text, "\ngodwit_gpu_throttled{gpu=\"0\",bus=\"0000:01:00.0\"} 1\n"));
+    cr_assert_not_null(strstr(text, "\ngodwit_gpu_xid_errors_total{gpu=\"0\",bus=\"0000:01:00.0\"} 2\n"));
+    cr_assert_not_null(strstr(text, "\ngodwit_gpu_bad{gpu=\"1\",bus=\"0000:02:00.0\"} 1\n"));
+    cr_assert_null(strstr(text, "godwit_gpu_temperature_celsius{"));
+    free(text);
+    text = gw_snapshot_metrics(busy());
+    cr_assert_null(strstr(text, "godwit_gpu_"), "a peer without GPUs has no such metrics");
+    free(text);
+}
+
 /* ---- the control socket ---- */
 
 static void count_stop(void *context, gw_request request) {

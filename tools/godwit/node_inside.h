@@ -18,6 +18,7 @@
 #include "net/packet.h"
 #include "net/udp.h"
 #include "tools/godwit/control.h"
+#include "tools/godwit/gpu_watch.h"
 #include "tools/godwit/http.h"
 #include "tools/godwit/metrics.h"
 #include "tools/godwit/node.h"
@@ -130,6 +131,7 @@ typedef struct gw_node {
     gw_wires *wires;
     gw_nccl_api nccl;
     gw_cuda_api cuda;
+    gw_gpu_watch *gpu_watch;     /* NULL: no GPU, or it tells no figures */
     gw_gpus *gpus;               /* NULL: the device has no GPU, or sums cannot go by NCCL */
     _Atomic(char *) gpu_trouble; /* why the GPU can be used no more, until the loop has read it */
     gw_store *store;
@@ -216,7 +218,8 @@ void gw_node_reduce(gw_node *node, const gw_action *action);
 void gw_node_reduce_stop(gw_node *node);
 gw_collective_done gw_node_collective_done;
 
-/* node_nccl.c. Fills in node->gpus if the device has a GPU; false from closing: NCCL does not return. */
+/* node_gpu.c. Fills in node->gpus and ->gpu_watch if the device has a GPU; false from closing: NCCL does not
+ * return. */
 bool gw_node_gpus_open(gw_node *node, gw_err *err);
 bool gw_node_gpus_close(gw_node *node);
 

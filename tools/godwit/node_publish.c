@@ -281,6 +281,7 @@ void gw_node_publish(gw_node *node) {
     memcpy(s->packets, gw_packet_counts(node->packets), sizeof s->packets);
     s->half_open = (uint32_t)gw_listener_half_open(node->listener);
     fill_payload(node, s);
+    if (node->gpu_watch) s->gpu_count = gw_gpu_watch_copy(node->gpu_watch, s->gpus);
     memcpy(s->checkpoints, shown->checkpoints, sizeof s->checkpoints);
     s->checkpoint_count = shown->checkpoint_count;
     fill_brain(node, s);

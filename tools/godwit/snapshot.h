@@ -7,6 +7,7 @@
 #include "core/id.h"
 #include "core/view.h"
 #include "net/packet.h"
+#include "tools/godwit/gpu_watch.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -122,6 +123,8 @@ typedef struct gw_node_snapshot {
     uint32_t peer_count;
     gw_snapshot_checkpoint checkpoints[GW_SNAPSHOT_CHECKPOINTS]; /* newest first */
     uint32_t checkpoint_count;
+    gw_watched_gpu gpus[GW_WATCHED_GPUS]; /* of this peer's device */
+    uint32_t gpu_count;
 } gw_node_snapshot;
 
 /* Where the newest snapshot lies. Thread: all functions may be called from any thread; publish and copy hold

@@ -29,6 +29,38 @@ static json_t *checkpoint_object(const gw_snapshot_checkpoint *checkpoint) {
     return object;
 }
 
+static json_t *gpu_object(const gw_watched_gpu *gpu) {
+    json_t *object = json_object();
+    const gw_gpu_reading *r = &gpu->reading;
+    char text[96];
+    gw_json_count(object, "gpu", (uint64_t)gpu->ordinal);
+    gw_json_text(object, "name", gpu->name);
+    gw_json_text(object, "bus", gpu->bus);
+    gw_json_flag(object, "answers", r->answers);
+    gw_json_flag(object, "bad", gpu->bad);
+    if (r->known & GW_GPU_UTILISATION) {
+        gw_json_real(object, "utilization", r->busy_percent / 100.0);
+        gw_json_real(object, "memory_utilization", r->memory_busy_percent / 100.0);
+    }
+    if (r->known & GW_GPU_MEMORY) {
+        gw_json_count(object, "memory_used_bytes", r->memory_used_bytes);
+        gw_json_count(object, "memory_bytes", r->memory_total_bytes);
+    }
+    if (r->known & GW_GPU_TEMPERATURE) gw_json_count(object, "temperature_c", r->temperature_c);
+    if (r->known & GW_GPU_SLOWDOWN) gw_json_count(object, "slowdown_c", r->slowdown_c);
+    if (r->known & GW_GPU_POWER) gw_json_real(object, "power_w", r->power_mw / 1000.0);
+    if (r->known & GW_GPU_POWER_LIMIT) gw_json_real(object, "power_limit_w", r->power_limit_mw / 1000.0);
+    if (r->known & GW_GPU_ECC) {
+        gw_json_count(object, "ecc_corrected", r->ecc_corrected);
+        gw_json_count(object, "ecc_uncorrected", r->ecc_uncorrected);
+    }
+    if (r->known & GW_GPU_THROTTLE)
+        gw_json_text(object, "throttled_by", gw_gpu_throttle_text(r->throttle, text));
+    gw_json_count(object, "xid_errors", gpu->xids);
+    if (gpu->xids > 0) gw_json_count(object, "last_xid", gpu->last_xid);
+    return object;
+}
+
 static void set_run(json_t *root, const gw_node_snapshot *s) {
     gw_json_real(root, "time", s->time);
     gw_json_real(root, "uptime_s", s->uptime_s);
@@ -63,7 +95,7 @@ static void set_run(json_t *root, const gw_node_snapshot *s) {
 
 char *gw_snapshot_json(const gw_node_snapshot *snapshot) {
     json_t *root = json_object(), *counters = json_object();
-    json_t *peers = json_array(), *checkpoints = json_array();
+    json_t *peers = json_array(), *checkpoints = json_array(), *gpus = json_array();
     set_run(root, snapshot);
     json_t *dropped = json_object();
     for (int i = 0; i < GW_COUNTERS; i++) {
@@ -80,10 +112,13 @@ char *gw_snapshot_json(const gw_node_snapshot *snapshot) {
         json_array_append_new(peers, peer_object(&snapshot->peers[i]));
     for (uint32_t i = 0; i < snapshot->checkpoint_count; i++)
         json_array_append_new(checkpoints, checkpoint_object(&snapshot->checkpoints[i]));
+    for (uint32_t i = 0; i < snapshot->gpu_count; i++)
+        json_array_append_new(gpus, gpu_object(&snapshot->gpus[i]));
     json_object_set_new(root, "counters", counters);
     json_object_set_new(root, "packets_dropped", dropped);
     json_object_set_new(root, "peers", peers);
     json_object_set_new(root, "checkpoints", checkpoints);
+    json_object_set_new(root, "gpus", gpus);
     char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(12));
     json_decref(root);
     return text;

@@ -95,6 +95,84 @@ static void packets(FILE *out, const gw_node_snapshot *s) {
     }
 }
 
+/* One figure of every GPU that tells it: `value` of a reading, or of the GPU. */
+typedef struct gpu_metric {
+    const char *name, *type, *help;
+    uint32_t needs; /* gw_gpu_figure; 0: nothing */
+    double (*value)(const gw_watched_gpu *gpu);
+} gpu_metric;
+
+static double gpu_busy(const gw_watched_gpu *gpu) {
+    return gpu->reading.busy_percent / 100.0;
+}
+static double gpu_memory_busy(const gw_watched_gpu *gpu) {
+    return gpu->reading.memory_busy_percent / 100.0;
+}
+static double gpu_memory_used(const gw_watched_gpu *gpu) {
+    return (double)gpu->reading.memory_used_bytes;
+}
+static double gpu_memory(const gw_watched_gpu *gpu) {
+    return (double)gpu->reading.memory_total_bytes;
+}
+static double gpu_temperature(const gw_watched_gpu *gpu) {
+    return gpu->reading.temperature_c;
+}
+static double gpu_power(const gw_watched_gpu *gpu) {
+    return gpu->reading.power_mw / 1000.0;
+}
+static double gpu_power_limit(const gw_watched_gpu *gpu) {
+    return gpu->reading.power_limit_mw / 1000.0;
+}
+static double gpu_ecc_corrected(const gw_watched_gpu *gpu) {
+    return (double)gpu->reading.ecc_corrected;
+}
+static double gpu_ecc_uncorrected(const gw_watched_gpu *gpu) {
+    return (double)gpu->reading.ecc_uncorrected;
+}
+static double gpu_throttled(const gw_watched_gpu *gpu) {
+    return (gpu->reading.throttle & GW_GPU_THROTTLE_TROUBLE) != 0;
+}
+static double gpu_xids(const gw_watched_gpu *gpu) {
+    return (double)gpu->xids;
+}
+static double gpu_bad(const gw_watched_gpu *gpu) {
+    return gpu->bad;
+}
+
+static void gpus(FILE *out, const gw_node_snapshot *s) {
+    static const gpu_metric list[] = {
+        {"gpu_utilization_ratio", "gauge", "Part of the time in which a kernel ran.", GW_GPU_UTILISATION,
+         gpu_busy},
+        {"gpu_memory_utilization_ratio", "gauge", "Part of the time in which memory was used.",
+         GW_GPU_UTILISATION, gpu_memory_busy},
+        {"gpu_memory_used_bytes", "gauge", "Memory in use, by anybody.", GW_GPU_MEMORY, gpu_memory_used},
+        {"gpu_memory_bytes", "gauge", "Memory in all.", GW_GPU_MEMORY, gpu_memory},
+        {"gpu_temperature_celsius", "gauge", "Of the chip.", GW_GPU_TEMPERATURE, gpu_temperature},
+        {"gpu_power_watts", "gauge", "Drawn now.", GW_GPU_POWER, gpu_power},
+        {"gpu_power_limit_watts", "gauge", "That may be drawn.", GW_GPU_POWER_LIMIT, gpu_power_limit},
+        {"gpu_ecc_corrected_total", "counter",
+         "Memory errors that ECC corrected, since the driver was loaded.", GW_GPU_ECC, gpu_ecc_corrected},
+        {"gpu_ecc_uncorrected_total", "counter",
+         "Memory errors that ECC could not correct, since the driver was loaded.", GW_GPU_ECC,
+         gpu_ecc_uncorrected},
+        {"gpu_throttled", "gauge", "1 while heat or a power brake holds the clocks down.", GW_GPU_THROTTLE,
+         gpu_throttled},
+        {"gpu_xid_errors_total", "counter", "Xid errors that the driver reported during this run.", 0,
+         gpu_xids},
+        {"gpu_bad", "gauge", "1 while it is hot, slowed down or silent.", 0, gpu_bad},
+    };
+    for (size_t m = 0; s->gpu_count > 0 && m < sizeof list / sizeof list[0]; m++) {
+        metric(out, list[m].name, list[m].type, list[m].help);
+        for (uint32_t i = 0; i < s->gpu_count; i++) {
+            const gw_watched_gpu *gpu = &s->gpus[i];
+            if ((gpu->reading.known & list[m].needs) != list[m].needs) continue;
+            fprintf(out, "godwit_%s{gpu=\"%d\",bus=\"", list[m].name, gpu->ordinal);
+            label(out, gpu->bus);
+            fprintf(out, "\"} %.15g\n", list[m].value(gpu));
+        }
+    }
+}
+
 static void state(FILE *out, const gw_node_snapshot *s) {
     bool leads = gw_peer_id_equal(&s->self, &s->leader) && s->members > 0;
     gauge(out, "healthy", "1 while this peer takes part or is about to.", s->healthy);
@@ -126,6 +204,7 @@ char *gw_snapshot_metrics(const gw_node_snapshot *snapshot) {
     report(out, snapshot);
     counters(out, snapshot);
     packets(out, snapshot);
+    gpus(out, snapshot);
     fclose(out);
     return text;
 }

@@ -109,6 +109,31 @@ static void print_peers(const json_t *peers) {
     }
 }
 
+static void print_gpus(const json_t *gpus) {
+    size_t i;
+    json_t *gpu;
+    if (json_array_size(gpus) > 0) puts("");
+    json_array_foreach(gpus, i, gpu) {
+        printf("  GPU %lld  %s", count_of(gpu, "gpu"), text_of(gpu, "name"));
+        if (json_is_false(json_object_get(gpu, "answers"))) printf(", does not answer");
+        if (json_object_get(gpu, "utilization")) printf(", %.0f%% busy", 100 * real_of(gpu, "utilization"));
+        if (json_object_get(gpu, "memory_bytes"))
+            printf(", %.1f of %.1f GB", real_of(gpu, "memory_used_bytes") * 1e-9,
+                   real_of(gpu, "memory_bytes") * 1e-9);
+        if (json_object_get(gpu, "temperature_c")) printf(", %lld C", count_of(gpu, "temperature_c"));
+        if (json_object_get(gpu, "power_w")) printf(", %.0f W", real_of(gpu, "power_w"));
+        if (count_of(gpu, "ecc_corrected") + count_of(gpu, "ecc_uncorrected") > 0)
+            printf(", ECC errors %lld corrected, %lld not", count_of(gpu, "ecc_corrected"),
+                   count_of(gpu, "ecc_uncorrected"));
+        if (json_object_get(gpu, "throttled_by") && text_of(gpu, "throttled_by")[0] != '\0')
+            printf(", slowed down by %s", text_of(gpu, "throttled_by"));
+        if (count_of(gpu, "xid_errors") > 0)
+            printf(", %lld Xid errors, the last %lld", count_of(gpu, "xid_errors"),
+                   count_of(gpu, "last_xid"));
+        puts(json_is_true(json_object_get(gpu, "bad")) ? "  !" : "");
+    }
+}
+
 static void print_checkpoints(const json_t *checkpoints) {
     size_t i;
     json_t *checkpoint;
@@ -131,6 +156,7 @@ static int print_status(const char *command, const char *answer) {
         print_payload(json_object_get(object, "counters"));
         print_peers(json_object_get(object, "peers"));
         print_checkpoints(json_object_get(object, "checkpoints"));
+        print_gpus(json_object_get(object, "gpus"));
     } else {
         fprintf(stderr, "%s: %s\n", command, error != NULL ? error : "the peer's answer makes no sense");
     }
