@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Where the loader found what it opened. */
 static void note_path(void *handle, const char *fallback, char path[GW_LIBRARY_PATH]) {
@@ -25,21 +26,42 @@ static void *open_file(const char *file, char *trouble, size_t size) {
     return handle;
 }
 
-/* A file that is there but cannot be opened says more than one that is not. */
+/* Opens it in a folder. A file that is there but cannot be opened says more than one that is not. */
+static void *open_in(const char *folder, const gw_library_wanted *wanted, char *looked, size_t size,
+                     char *trouble, size_t trouble_size) {
+    char file[2 * GW_LIBRARY_PATH], why[200];
+    snprintf(file, sizeof file, "%s/%s", folder, wanted->file);
+    append(looked, size, ", ", folder);
+    void *handle = open_file(file, why, sizeof why);
+    if (handle == NULL && access(file, F_OK) == 0) snprintf(trouble, trouble_size, "%s", why);
+    return handle;
+}
+
+/* The folder lib beside this program: a build that was copied brings its libraries there. "" = not known. */
+static void own_folder(char folder[GW_LIBRARY_PATH]) {
+    char program[GW_LIBRARY_PATH - 8];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(program, '/');
+    folder[0] = '\0';
+    if (slash == NULL) return;
+    *slash = '\0';
+    snprintf(folder, GW_LIBRARY_PATH, "%s/lib", program);
+}
+
 static void *search(const gw_library_wanted *wanted, char *looked, size_t size, char *trouble,
                     size_t trouble_size) {
-    char file[GW_LIBRARY_PATH], why[200];
+    char folder[GW_LIBRARY_PATH];
     void *handle = open_file(wanted->file, trouble, trouble_size);
     const char *search_path = getenv("LD_LIBRARY_PATH");
     append(looked, size, "the loader's places", "");
     if (search_path != NULL && search_path[0] != '\0')
         append(looked, size, ", LD_LIBRARY_PATH=", search_path);
-    for (const char *const *folder = wanted->folders; handle == NULL && *folder != NULL; folder++) {
-        snprintf(file, sizeof file, "%s/%s", *folder, wanted->file);
-        append(looked, size, ", ", *folder);
-        handle = open_file(file, why, sizeof why);
-        if (handle == NULL && strstr(why, "No such file") == NULL) snprintf(trouble, trouble_size, "%s", why);
-    }
+    own_folder(folder);
+    if (handle == NULL && folder[0] != '\0')
+        handle = open_in(folder, wanted, looked, size, trouble, trouble_size);
+    for (const char *const *at = wanted->folders; handle == NULL && *at != NULL; at++)
+        handle = open_in(*at, wanted, looked, size, trouble, trouble_size);
     return handle;
 }
 

@@ -17,10 +17,11 @@ typedef struct gw_library_function {
 
 /* A library and the functions wanted of it. */
 typedef struct gw_library_wanted {
-    const char *file;           /* "libnccl.so.2" */
-    const char *variable;       /* environment variable that names a file to open instead; NULL: none */
-    const char *const *folders; /* searched after the loader's own places; ends with NULL */
-    const char *advice;         /* what to do where it is missing: "install the package libnccl2" */
+    const char *file;     /* "libnccl.so.2" */
+    const char *variable; /* environment variable that names a file to open instead; NULL: none */
+    const char *const
+        *folders; /* searched after the loader's own places and lib beside the program; ends with NULL */
+    const char *advice; /* what to do where it is missing: "install the package libnccl2" */
     const gw_library_function *functions;
     size_t function_count;
 } gw_library_wanted;

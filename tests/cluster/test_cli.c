@@ -4,6 +4,7 @@
 #include "tools/godwit/options.h"
 
 #include <criterion/criterion.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -298,4 +299,26 @@ Test(options, a_job_gets_its_own_options_and_defaults) {
     cr_assert_str_eq(gw_param_text(&o.params, "shard-ms"), "20");
     cr_assert_null(gw_param_text(&o.params, "bad-shard"));
     gw_run_options_free(&o);
+}
+
+/* Where no GPU is to be seen, that is said, and so is what else a run on one would miss and where it was
+ * looked for; every line fits a terminal. */
+Test(devices, without_a_gpu_it_is_said_what_is_missing) {
+    setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
+    setenv("GODWIT_NCCL", "/nonexistent/libnccl.so.2", 1);
+    outcome o = godwit("devices --gpus");
+    cr_assert_eq(o.code, 1, "%s", o.err);
+    cr_assert_str_empty(o.err);
+    cr_assert_not_null(strstr(o.out, "GPUs cannot be used:"), "%s", o.out);
+    cr_assert_not_null(strstr(o.out, "NCCL cannot be used:"), "%s", o.out);
+    cr_assert_not_null(strstr(o.out, "/nonexistent/libnccl.so.2"), "%s", o.out);
+    o = godwit("devices --gpus --json");
+    cr_assert_eq(o.code, 1);
+    json_t *object = json_loads(o.out, 0, NULL);
+    cr_assert_not_null(object, "%s", o.out);
+    cr_assert_eq(json_array_size(json_object_get(object, "gpus")), 0);
+    cr_assert(json_is_false(json_object_get(object, "gpu_usable")));
+    cr_assert_not_null(json_string_value(json_object_get(object, "gpu_error")));
+    cr_assert_not_null(json_object_get(json_object_get(object, "nccl"), "error"));
+    json_decref(object);
 }

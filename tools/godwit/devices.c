@@ -1,7 +1,10 @@
-/* `godwit devices`: the RDMA devices of this machine, which of them a peer would use, and what is missing. */
+/* `godwit devices`: the GPUs and the RDMA devices of this machine, which of these a peer would use, and what
+ * is missing. */
 #include "net/rdma.h"
 #include "tools/godwit/commands.h"
+#include "tools/godwit/devices_gpus.h"
 #include "tools/godwit/json.h"
+#include "tools/godwit/wrap.h"
 
 #include <argp.h>
 #include <arpa/inet.h>
@@ -11,7 +14,7 @@
 #include <string.h>
 
 typedef struct options {
-    bool json;
+    bool json, gpus;
     gw_rdma_options rdma;
 } options;
 
@@ -22,12 +25,15 @@ typedef struct choice {
     gw_err err;
 } choice;
 
-static const char devices_doc[] = "Lists this machine's RDMA devices, marks the one that 'godwit run' would "
-                                  "use, and says what is missing. The exit code is 0 when one can "
-                                  "be used.";
+static const char devices_doc[] = "Lists this machine's GPUs with the libraries they need, and its RDMA "
+                                  "devices, marks the one of these that "
+                                  "'godwit run' would use, and says what is missing. The exit code is 0 when "
+                                  "an RDMA device can be used; with "
+                                  "--gpus, when a GPU can.";
 
 static const struct argp_option devices_options[] = {
     {"json", 'j', NULL, 0, "As one JSON object", 0},
+    {"gpus", 'G', NULL, 0, "GPUs only", 0},
     {"rdma-device", 'd', "NAME", 0, "Choose this device", 0},
     {"gid-index", 'g', "N", 0, "Choose this GID", 0},
     {0},
@@ -39,6 +45,9 @@ static error_t parse_devices(int key, char *arg, struct argp_state *state) {
     switch (key) {
     case 'j':
         o->json = true;
+        return 0;
+    case 'G':
+        o->gpus = true;
         return 0;
     case 'd':
         o->rdma.device = arg;
@@ -66,26 +75,6 @@ static const char *gid_text(const gw_rdma_gid *gid, char text[INET6_ADDRSTRLEN])
 
 /* ---- for people: at most 80 columns ---- */
 
-/* Breaks a text at spaces; further lines are indented like the first. */
-static void print_wrapped(const char *indent, const char *text) {
-    size_t column = 80;
-    while (*text != '\0') {
-        size_t word = strcspn(text, " ");
-        if (column + 1 + word > 79) {
-            if (column != 80) putchar('\n');
-            fputs(indent, stdout);
-            column = strlen(indent);
-        } else {
-            putchar(' ');
-            column++;
-        }
-        fwrite(text, 1, word, stdout);
-        column += word;
-        text += word + strspn(text + word, " ");
-    }
-    putchar('\n');
-}
-
 static void print_port(const gw_rdma_port *port, const choice *chosen, bool here) {
     char text[INET6_ADDRSTRLEN];
     printf("  port %u: %s, %s, MTU %u\n", port->number, port->state, port->link, port->mtu_bytes);
@@ -99,7 +88,7 @@ static void print_port(const gw_rdma_port *port, const choice *chosen, bool here
 static void print_device(const gw_rdma_info *info, const choice *chosen, bool here) {
     printf("%s\n", info->name);
     if (!info->opened) {
-        print_wrapped("  ", info->trouble.text);
+        gw_print_wrapped("  ", info->trouble.text);
         return;
     }
     printf("  atomics: %s; READs and atomics in flight: %u out, %u in\n", info->atomics, info->reads_out,
@@ -129,7 +118,7 @@ static void print_all(const gw_rdma_info *devices, uint32_t count, const choice 
         puts("* is what a peer would use");
     } else {
         puts("RDMA cannot be used:");
-        print_wrapped("  ", chosen->err.text);
+        gw_print_wrapped("  ", chosen->err.text);
     }
 }
 
@@ -176,8 +165,8 @@ static json_t *device_json(const gw_rdma_info *info, const choice *chosen, bool 
     return object;
 }
 
-static void print_json(const gw_rdma_info *devices, uint32_t count, const choice *chosen) {
-    json_t *object = json_object(), *list = json_array();
+static void add_rdma(json_t *object, const gw_rdma_info *devices, uint32_t count, const choice *chosen) {
+    json_t *list = json_array();
     for (uint32_t d = 0; d < count; d++)
         json_array_append_new(list, device_json(&devices[d], chosen, chosen->made && chosen->device == d));
     json_object_set_new(object, "devices", list);
@@ -185,25 +174,49 @@ static void print_json(const gw_rdma_info *devices, uint32_t count, const choice
     if (!chosen->made) gw_json_text(object, "error", chosen->err.text);
     uint64_t limit = gw_rdma_locked_limit();
     if (limit != UINT64_MAX) gw_json_count(object, "locked_bytes_limit", limit);
-    json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-    putchar('\n');
-    json_decref(object);
+}
+
+/* ---- all of it ---- */
+
+/* Shows the RDMA devices; true: one can be used. */
+static bool show_rdma(const options *o, json_t *object) {
+    gw_rdma_info *devices;
+    uint32_t count;
+    choice chosen = {0};
+    if (gw_rdma_list(&devices, &count, &chosen.err))
+        chosen.made =
+            gw_rdma_choose(devices, count, &o->rdma, &chosen.device, &chosen.port, &chosen.gid, &chosen.err);
+    if (object != NULL)
+        add_rdma(object, devices, count, &chosen);
+    else
+        print_all(devices, count, &chosen);
+    free(devices);
+    return chosen.made;
+}
+
+/* Shows the GPUs; true: one can be used. */
+static bool show_gpus(json_t *object) {
+    gw_gpu_survey *survey = gw_gpu_survey_take();
+    bool usable = gw_gpu_survey_usable(survey);
+    if (object != NULL)
+        gw_gpu_survey_json(survey, object);
+    else
+        gw_gpu_survey_print(survey);
+    gw_gpu_survey_free(survey);
+    return usable;
 }
 
 int gw_devices_main(int argc, char **argv) {
     options o = {0};
     struct argp argp = {.options = devices_options, .parser = parse_devices, .doc = devices_doc};
     argp_parse(&argp, argc, argv, 0, NULL, &o);
-    gw_rdma_info *devices;
-    uint32_t count;
-    choice chosen = {0};
-    if (gw_rdma_list(&devices, &count, &chosen.err))
-        chosen.made =
-            gw_rdma_choose(devices, count, &o.rdma, &chosen.device, &chosen.port, &chosen.gid, &chosen.err);
-    if (o.json)
-        print_json(devices, count, &chosen);
-    else
-        print_all(devices, count, &chosen);
-    free(devices);
-    return chosen.made ? 0 : 1;
+    json_t *object = o.json ? json_object() : NULL;
+    bool usable = show_gpus(object);
+    if (!o.gpus) usable = show_rdma(&o, object);
+    if (object != NULL) {
+        json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+        putchar('\n');
+        json_decref(object);
+    }
+    return usable ? 0 : 1;
 }
