@@ -12,6 +12,7 @@ fi
 lab_packages=(qemu-system-x86 busybox-static cpio kmod iproute2 util-linux rdma-core ibverbs-providers
     ibverbs-utils rdmacm-utils perftest)
 lint_packages=(git clang-format clang-tidy shellcheck)
+fuzz_packages=(clang libclang-rt-14-dev)
 plot_packages=(gnuplot-nox) # draws what godwit plot shows
 bench_packages=(openmpi-bin libopenmpi-dev) # what the all-reduce is compared with
 
@@ -24,6 +25,7 @@ usage: ./build.sh [COMMAND]
   test       build and run the tests
   lint       formatting, clang-tidy, shellcheck, and the house's rules
   sanitize   run the tests under address, undefined-behaviour and thread sanitizers
+  fuzz [--minutes N] [TARGET...]  look for inputs that break a parser (10 minutes)
   bench      measure what Godwit promises, as tables (about 40 minutes; 'bench quick': 10)
   lab [N] [-- COMMAND]  N virtual machines with RDMA devices: each runs COMMAND, or you look around
   clean      remove every build folder
@@ -145,6 +147,13 @@ lint() {
     ./tests/lint.sh
 }
 
+fuzz() {
+    need "${build_packages[@]}" "${fuzz_packages[@]}"
+    build build-fuzz fuzz -DCMAKE_C_COMPILER=clang -DGODWIT_FUZZ=ON -DGODWIT_TESTS=OFF -DGODWIT_CUDA=OFF \
+        -DGODWIT_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
+    exec python3 tests/fuzz/fuzz.py build-fuzz/fuzz build-fuzz/corpus "$@"
+}
+
 demo() {
     release godwit
     exec python3 tools/lab/demo.py build/godwit
@@ -179,6 +188,10 @@ build)
 demo) demo ;;
 test) run_test_command ;;
 lint) lint ;;
+fuzz)
+    shift
+    fuzz "$@"
+    ;;
 sanitize) sanitize ;;
 bench)
     shift
@@ -188,7 +201,7 @@ lab)
     shift
     lab "$@"
     ;;
-clean) rm -rf build build-asan build-tsan ;;
+clean) rm -rf build build-asan build-tsan build-fuzz ;;
 help | --help | -h) usage ;;
 *)
     usage >&2

@@ -1,0 +1,220 @@
+/* Files that people bring: data, weights, tokenizers, metrics, keys. */
+#include "kernels/bpe.h"
+#include "kernels/gpt_file.h"
+#include "kernels/idx.h"
+#include "kernels/tokens.h"
+#include "net/keyring.h"
+#include "target.h"
+#include "tools/godwit/metrics_file.h"
+#include "tools/godwit/metrics_table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* ---- tokens: llm.c's .bin, and plain bytes ---- */
+
+enum { CONTEXT = 3, HEADER_WORDS = 256 };
+
+static void tokens_examples(fuzz_add *add, void *context) {
+    uint8_t bytes[HEADER_WORDS * 4 + 40] = {0};
+    const uint32_t header[] = {20240520, 1, 20};
+    memcpy(bytes, header, sizeof header);
+    for (uint32_t i = 0; i < 20; i++) bytes[HEADER_WORDS * 4 + 2 * i] = (uint8_t)(3 * i);
+    add(context, bytes, sizeof bytes);
+    add(context, "a text of a few words", 21);
+}
+
+static void read_tokens(const char *path) {
+    gw_tokens tokens;
+    gw_err err;
+    if (!gw_tokens_open(path, CONTEXT, &tokens, &err)) return;
+    GW_CHECK(tokens.windows >= 1);
+    for (uint64_t window = 0; window < tokens.windows; window++) {
+        uint32_t inputs[CONTEXT], targets[CONTEXT];
+        GW_CHECK(gw_tokens_window(&tokens, window, inputs, targets, &err));
+        for (int i = 0; i < CONTEXT; i++)
+            GW_CHECK(inputs[i] <= tokens.largest && targets[i] <= tokens.largest);
+    }
+    gw_tokens_close(&tokens);
+}
+
+static void take_tokens(const uint8_t *bytes, size_t count) {
+    read_tokens(fuzz_file("tokens", bytes, count, 0600));
+    read_tokens(fuzz_file("tokens.bin", bytes, count, 0600));
+}
+
+const fuzz_target fuzz_tokens = {"tokens", 10000, 1200, tokens_examples, take_tokens};
+
+/* ---- safetensors ---- */
+
+static const gw_gpt tiny = {.layers = 1, .heads = 1, .channels = 2, .context = 3, .vocabulary = 5};
+
+static void safetensors_examples(fuzz_add *add, void *context) {
+    static const float zeros[64];
+    const float *parameters[GW_GPT_PARAMETERS];
+    gw_err err;
+    for (uint32_t i = 0; i < gw_gpt_parameters(&tiny); i++) parameters[i] = zeros;
+    const char *path = fuzz_file("model", "", 0, 0600);
+    GW_CHECK(gw_gpt_file_write(&tiny, parameters, path, &err));
+    fuzz_add_file(add, context, path);
+    const gw_safetensor list[] = {
+        {.name = "a", .dtype = "BF16", .rank = 2, .dim = {2, 3}, .bytes = (const uint8_t *)zeros, .size = 12},
+        {.name = "b", .dtype = "U8", .rank = 0, .bytes = (const uint8_t *)zeros, .size = 1}};
+    GW_CHECK(gw_safetensors_write(path, list, 2, &err));
+    fuzz_add_file(add, context, path);
+}
+
+static void take_safetensors(const uint8_t *bytes, size_t count) {
+    gw_safetensors file;
+    gw_err err;
+    if (!gw_safetensors_open(fuzz_file("model", bytes, count, 0600), &file, &err)) return;
+    unsigned sum = 0;
+    for (uint32_t t = 0; t < file.count; t++) {
+        const gw_safetensor *tensor = &file.list[t];
+        GW_CHECK(gw_safetensors_find(&file, tensor->name) != NULL);
+        for (uint64_t i = 0; i < tensor->size; i++) sum += tensor->bytes[i];
+    }
+    GW_CHECK(file.map_bytes > 0 && sum < UINT32_MAX);
+    if (gw_gpt_file_check(&tiny, &file, &err))
+        for (uint32_t i = 0; i < gw_gpt_parameters(&tiny); i++) {
+            gw_gpt_parameter p = gw_gpt_parameter_of(&tiny, i);
+            float values[64];
+            gw_gpt_file_read(&tiny, &file, i, 0, p.dim[0] * (p.rank == 2 ? p.dim[1] : 1), values);
+        }
+    gw_safetensors_close(&file);
+}
+
+const fuzz_target fuzz_safetensors = {"safetensors", 8000, 4096, safetensors_examples, take_safetensors};
+
+/* ---- vocab.json, a zero byte, merges.txt ---- */
+
+static void bpe_examples(fuzz_add *add, void *context) {
+    static char text[8192];
+    size_t at = (size_t)sprintf(text, "{");
+    unsigned number = 0, other = 256;
+    for (unsigned b = 0; b < 256; b++) { /* as the files spell bytes */
+        bool shown = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+        at += (size_t)sprintf(text + at, "\"\\u%04x\":%u,", shown ? b : other++, number++);
+    }
+    at += (size_t)sprintf(text + at, "\"th\":256,\"the\":257,\"\\u0120the\":300}");
+    at += 1 + (size_t)sprintf(text + at + 1, "#version: 0.2\nt h\nth e\n\xc4\xa0 the\n");
+    add(context, text, at);
+}
+
+static void take_bpe(const uint8_t *bytes, size_t count) {
+    static const char text[] = "the then 12 \xc3\xa9\xff\n  !";
+    size_t cut = fuzz_part(bytes, count, 0), merges = cut < count ? cut + 1 : count;
+    fuzz_file("vocab.json", bytes, cut, 0600);
+    fuzz_file("merges.txt", bytes + merges, count - merges, 0600);
+    gw_bpe *bpe;
+    gw_err err;
+    if (!gw_bpe_open(fuzz_folder(), &bpe, &err)) return;
+    uint32_t *tokens;
+    size_t token_count, at = 0;
+    GW_CHECK(gw_bpe_encode(bpe, text, sizeof text - 1, &tokens, &token_count, &err));
+    for (size_t i = 0; i < token_count; i++) { /* back to the very bytes */
+        size_t length;
+        const char *piece = gw_bpe_decode(bpe, tokens[i], &length);
+        GW_CHECK(at + length < sizeof text && memcmp(text + at, piece, length) == 0);
+        at += length;
+    }
+    GW_CHECK(at == sizeof text - 1);
+    free(tokens);
+    gw_bpe_close(bpe);
+}
+
+const fuzz_target fuzz_bpe = {"bpe", 1500, 6000, bpe_examples, take_bpe};
+
+/* ---- IDX, plain and compressed; the first byte says how many dimensions are expected ---- */
+
+static void idx_examples(fuzz_add *add, void *context) {
+    uint8_t plain[64] = {1, 0, 0, 8, 1, 0, 0, 0, 5, 9, 8, 7, 6, 5}, *file = plain + 1;
+    add(context, plain, 14);
+    gzFile out = gzopen(fuzz_file("idx", "", 0, 0600), "wb");
+    gzwrite(out, file, 13);
+    gzclose(out);
+    char path[128];
+    uint8_t packed[256] = {1};
+    snprintf(path, sizeof path, "%s/idx", fuzz_folder());
+    FILE *in = fopen(path, "rb");
+    size_t count = fread(packed + 1, 1, sizeof packed - 1, in);
+    fclose(in);
+    add(context, packed, count + 1);
+    const uint8_t cube[] = {3, 0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, 1, 2, 3, 4};
+    add(context, cube, sizeof cube);
+}
+
+static void take_idx(const uint8_t *bytes, size_t count) {
+    enum { LIMIT = 1 << 16 };
+    if (count == 0) return;
+    gw_idx idx;
+    gw_err err;
+    uint32_t rank = bytes[0] % GW_IDX_RANK + 1;
+    if (!gw_idx_read(fuzz_file("idx", bytes + 1, count - 1, 0600), rank, LIMIT, &idx, &err)) return;
+    uint64_t product = 1;
+    for (uint32_t d = 0; d < rank; d++) product *= idx.dim[d];
+    unsigned sum = 0;
+    for (uint64_t i = 0; i < idx.count; i++) sum += idx.bytes[i];
+    GW_CHECK(idx.rank == rank && idx.count == product && product <= LIMIT && sum <= LIMIT * 255u);
+    gw_idx_free(&idx);
+}
+
+const fuzz_target fuzz_idx = {"idx", 10000, 512, idx_examples, take_idx};
+
+/* ---- metrics; the first byte: CSV or JSON lines ---- */
+
+static void metrics_examples(fuzz_add *add, void *context) {
+    static const char
+        csv[] = "cstep,job,phase,time,ms,members,shards,loss\n1,0123abcd,train,1.5,2.5,1,24,5.5\n"
+                "2,0123abcd,evaluate,1.5,2.5,1,24,\n3,\"01\"\"\"",
+        json[] = "j{\"step\":1,\"job\":\"0123abcd\",\"loss\":5.5}\n{\"step\":2,\"job\":\"0123abcd\"}\n{";
+    add(context, csv, sizeof csv - 1);
+    add(context, json, sizeof json - 1);
+}
+
+static void take_metrics(const uint8_t *bytes, size_t count) {
+    if (count == 0) return;
+    const char *path = fuzz_file(bytes[0] == 'j' ? "m.jsonl" : "m.csv", bytes + 1, count - 1, 0600);
+    gw_err err;
+    gw_metrics_table table;
+    if (gw_metrics_table_read(path, &table, &err)) {
+        GW_CHECK(table.columns <= GW_TABLE_COLUMNS);
+        for (uint64_t i = 0; i < table.rows * GW_TABLE_COLUMNS; i++)
+            GW_CHECK(isnan(table.cells[i]) || isfinite(table.cells[i]));
+        gw_metrics_table_free(&table);
+    }
+    gw_metrics_file file;
+    if (!gw_metrics_file_open(path, "0123abcd", false, &file, &err)) return;
+    uint64_t last = file.last;
+    const gw_metrics_row row = {.step = last / 2 + 1, .phase = "train", .report = "loss=1 new=a,b"};
+    bool added = gw_metrics_file_add(&file, &row, &err);
+    gw_metrics_file_close(&file);
+    if (!added) return;
+    GW_CHECK(gw_metrics_file_open(path, "0123abcd", false, &file, &err) && file.last == row.step);
+    gw_metrics_file_close(&file);
+}
+
+const fuzz_target fuzz_metrics = {"metrics", 6000, 1024, metrics_examples, take_metrics};
+
+/* ---- key files ---- */
+
+#define DIGITS "00112233445566778899aabbccddeeff"
+
+static void keys_examples(fuzz_add *add, void *context) {
+    static const char text[] =
+        "# a comment\n" DIGITS DIGITS "\n\n  " DIGITS "FFEEDDCCBBAA99887766554433221100 # b\n";
+    add(context, text, sizeof text - 1);
+}
+
+static void take_keys(const uint8_t *bytes, size_t count) {
+    gw_keyring keyring = {.count = 0};
+    gw_err err;
+    if (!gw_keyring_load(fuzz_file("keys", bytes, count, 0600), &keyring, &err)) return;
+    GW_CHECK(keyring.count >= 1 && keyring.count <= GW_MAX_KEYS);
+    gw_keyring_wipe(&keyring);
+}
+
+const fuzz_target fuzz_keys = {"keys", 20000, 2048, keys_examples, take_keys};

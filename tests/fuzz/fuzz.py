@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Lets libFuzzer look for inputs that break a parser: every target in turn, or some of them.
+
+usage: fuzz.py FUZZ_BINARY CORPUS_FOLDER [--minutes N] [--jobs N] [TARGET...]
+
+Each target gets its share of the minutes (of all processors), begins with its own examples and what earlier searches
+have kept in CORPUS_FOLDER, and ends at its first finding, whose input is kept and shown. Exit code 1 if there was one.
+"""
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1",
+              "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
+
+
+def search(binary, folder, name, longest, seconds):
+    """Runs one target; returns its line for the table, its findings' paths and the end of what it said."""
+    corpus, found = folder / name, folder / f"{name}-found"
+    for path in (corpus, found):
+        path.mkdir(parents=True, exist_ok=True)
+    environment = dict(os.environ, **SANITIZERS)
+    subprocess.run([binary, f"--target={name}", f"--examples={corpus}"], check=True, env=environment)
+    before = set(found.iterdir())
+    command = [binary, f"--target={name}", f"-max_total_time={seconds}", f"-max_len={longest}", "-timeout=20",
+               "-rss_limit_mb=3000", "-print_final_stats=1", f"-artifact_prefix={found}/", corpus]
+    run = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                         errors="replace")
+    runs = re.search(r"number_of_executed_units: (\d+)", run.stderr)
+    edges = re.findall(r"cov: (\d+)", run.stderr)
+    findings = sorted(set(found.iterdir()) - before)
+    broken = run.returncode != 0
+    line = (f"{name:12s} {int(runs[1]) if runs else 0:11d} runs  {edges[-1] if edges else '-':>6s} edges  "
+            f"{len(list(corpus.iterdir())):6d} inputs kept  {'A FINDING' if broken else 'nothing found'}")
+    return line, broken, findings, run.stderr[-3000:]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("binary", type=pathlib.Path)
+    parser.add_argument("corpus", type=pathlib.Path)
+    parser.add_argument("targets", nargs="*")
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    a = parser.parse_args()
+    listed = subprocess.run([a.binary, "--list"], check=True, capture_output=True, text=True).stdout.split()
+    known = dict(zip(listed[::2], listed[1::2]))
+    for name in a.targets:
+        if name not in known:
+            sys.exit(f"fuzz: there is no target '{name}'; there are {', '.join(known)}")
+    names = a.targets or list(known)
+    seconds = max(1, round(a.minutes * 60 * min(a.jobs, len(names)) / len(names)))
+    print(f"{len(names)} targets, {seconds} s each, {a.jobs} at a time; corpora in {a.corpus}", flush=True)
+    bad = 0
+    with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
+        runs = [pool.submit(search, a.binary.resolve(), a.corpus.resolve(), n, known[n], seconds) for n in names]
+        for run in runs:
+            line, broken, findings, said = run.result()
+            print(line, flush=True)
+            if broken:
+                bad = 1
+                print(said)
+                for path in findings:
+                    print(f"found: {path}")
+    return bad
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+#include "target.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const fuzz_target *const fuzz_targets[] = {
+    &fuzz_tokens,   &fuzz_safetensors, &fuzz_bpe,       &fuzz_idx,    &fuzz_metrics, &fuzz_keys,
+    &fuzz_gossip,   &fuzz_packet,      &fuzz_handshake, &fuzz_record, &fuzz_message, &fuzz_headers,
+    &fuzz_manifest, &fuzz_chunk,       &fuzz_options,   &fuzz_http,   &fuzz_control, NULL,
+};
+
+static char folder[64];
+static pid_t owner; /* a child that ends does not take its parent's folder along */
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *at) {
+    (void)status, (void)kind, (void)at;
+    return remove(path);
+}
+
+static void remove_folder(void) {
+    if (getpid() == owner) nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+const char *fuzz_folder(void) {
+    if (owner == getpid()) return folder;
+    snprintf(folder, sizeof folder, "%s/godwit-fuzz-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    GW_CHECK(mkdtemp(folder) != NULL);
+    owner = getpid();
+    atexit(remove_folder);
+    return folder;
+}
+
+const char *fuzz_file(const char *name, const void *bytes, size_t count, mode_t mode) {
+    static char paths[4][128];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", fuzz_folder(), name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+    GW_CHECK(fd >= 0 && write(fd, bytes, count) == (ssize_t)count && close(fd) == 0);
+    return path;
+}
+
+void fuzz_add_file(fuzz_add *add, void *context, const char *path) {
+    FILE *in = fopen(path, "rb");
+    GW_CHECK(in != NULL);
+    size_t room = 1 << 16;
+    uint8_t *bytes = malloc(room);
+    GW_CHECK(bytes != NULL);
+    add(context, bytes, fread(bytes, 1, room, in));
+    fclose(in);
+    free(bytes);
+}
+
+size_t fuzz_part(const uint8_t *bytes, size_t count, size_t at) {
+    const uint8_t *zero = at < count ? memchr(bytes + at, 0, count - at) : NULL;
+    return zero != NULL ? (size_t)(zero - bytes) : count;
+}

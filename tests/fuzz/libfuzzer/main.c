@@ -1,0 +1,51 @@
+/* libFuzzer's side of the targets (tests/fuzz/target.h): --target=NAME says which, --examples=DIR writes its
+ * examples there and ends, --list names all of them. The other options are libFuzzer's own. */
+#include "target.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+
+static const fuzz_target *target;
+
+static void write_example(void *context, const void *bytes, size_t count) {
+    static unsigned number;
+    char path[400];
+    snprintf(path, sizeof path, "%s/%03u", (const char *)context, number++);
+    FILE *out = fopen(path, "wb");
+    GW_CHECK(out != NULL && fwrite(bytes, 1, count, out) == count && fclose(out) == 0);
+}
+
+static void choose(const char *name) {
+    for (const fuzz_target *const *t = fuzz_targets; *t != NULL; t++)
+        if (strcmp((*t)->name, name) == 0) target = *t;
+    if (target != NULL) return;
+    fprintf(stderr, "there is no target '%s'\n", name);
+    exit(2);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    for (int i = 1; i < *argc; i++) {
+        char *argument = (*argv)[i];
+        if (strcmp(argument, "--list") == 0) {
+            for (const fuzz_target *const *t = fuzz_targets; *t != NULL; t++)
+                printf("%s %u\n", (*t)->name, (*t)->bytes_most);
+            exit(0);
+        }
+        if (strncmp(argument, "--target=", 9) == 0) choose(argument + 9);
+        if (strncmp(argument, "--examples=", 11) == 0 && target != NULL) {
+            target->examples(write_example, argument + 11);
+            exit(0);
+        }
+    }
+    if (target == NULL) choose("");
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
+    target->take(bytes, count);
+    return 0;
+}

@@ -1,0 +1,184 @@
+/* What people and other programs say to a peer: options, HTTP, the control socket. */
+#include "kernels/jobs/synthetic.h"
+#include "net/address.h"
+#include "target.h"
+#include "tools/godwit/control.h"
+#include "tools/godwit/http.h"
+#include "tools/godwit/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* ---- options: parts behind zero bytes; each begins with a letter that says which option it is the value of
+ * ---- */
+
+static const char *const named[] = {"listen",
+                                    "advertise",
+                                    "join",
+                                    "peers",
+                                    "join-timeout",
+                                    "workers",
+                                    "steps",
+                                    "quorum",
+                                    "reduce",
+                                    "on-bad",
+                                    "transport",
+                                    "gid-index",
+                                    "checkpoint-every",
+                                    "keep",
+                                    "replicas",
+                                    "http",
+                                    "metrics",
+                                    "probe-interval-ms",
+                                    "time-scale",
+                                    "resume-timeout",
+                                    "hang-timeout",
+                                    "cluster",
+                                    "shards",
+                                    "shard-ms",
+                                    "state-bytes",
+                                    "sum-elements",
+                                    "skew",
+                                    "seed",
+                                    "bad-shard",
+                                    "payload-bytes"};
+enum { NAMED = sizeof named / sizeof named[0], ARGUMENTS = 24, ARGUMENT = 200 };
+
+static void options_examples(fuzz_add *add, void *context) {
+    static const char *const values[NAMED] = {
+        "127.0.0.1:0", "h:1",  "a:1,[::1]:2", "3", "30s", "2",    "100",   "any", "exact", "skip",
+        "tcp",         "0",    "30s",         "2", "2",   "8080", "a.csv", "100", "100",   "1m",
+        "500ms",       "name", "12",          "2", "64k", "100",  "1.5",   "7",   "3:1",   "1m"};
+    char text[ARGUMENTS * 24] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < NAMED; i++) {
+        char one[40];
+        int length = snprintf(one, sizeof one, "%c%s", (int)('A' + i), values[i]);
+        add(context, one, (size_t)length);
+        if (at + (size_t)length + 1 > sizeof text || i == 20) continue;
+        memcpy(text + at, one, (size_t)length + 1);
+        at += (size_t)length + 1;
+    }
+    add(context, text, at);
+}
+
+static void take_options(const uint8_t *bytes, size_t count) {
+    static char text[ARGUMENTS][ARGUMENT];
+    char *argv[ARGUMENTS + 3] = {(char[]){"godwit run"}, (char[]){"synthetic"}};
+    int argc = 2;
+    for (size_t at = 0, end; at < count && argc < ARGUMENTS; at = end + 1) {
+        end = fuzz_part(bytes, count, at);
+        if (end == at) continue;
+        const char *name = named[(unsigned)(bytes[at] - 'A') % NAMED];
+        snprintf(text[argc], ARGUMENT, "--%s=%.*s", name, (int)(end - at - 1), (const char *)bytes + at + 1);
+        argv[argc] = text[argc];
+        argc++;
+    }
+    gw_run_options options;
+    gw_err err = {.code = GW_OK};
+    if (!gw_run_options_parse(argc, argv, &options, &err)) {
+        GW_CHECK(err.code != GW_OK && err.text[0] != '\0');
+        return;
+    }
+    GW_CHECK(options.workers >= 1 && options.peers >= 1 && options.keep >= 1);
+    void *job;
+    if (options.job->open(&options.params, &job, &err)) options.job->close(job);
+    gw_run_options_free(&options);
+}
+
+const fuzz_target fuzz_options = {"options", 15000, 512, options_examples, take_options};
+
+/* ---- servers ---- */
+
+static gw_board *filled_board(void) {
+    static gw_board *board;
+    gw_err err;
+    if (board != NULL) return board;
+    board = gw_board_open(&err);
+    gw_node_snapshot *snapshot = calloc(1, sizeof *snapshot);
+    GW_CHECK(board != NULL && snapshot != NULL);
+    snprintf(snapshot->job, sizeof snapshot->job, "toy");
+    snapshot->peer_count = 2;
+    gw_board_publish(board, snapshot);
+    free(snapshot);
+    return board;
+}
+
+/* Says all of it, and hears all that is said; returns the first bytes. */
+static size_t converse(int fd, const uint8_t *bytes, size_t count, char *first, size_t room) {
+    size_t kept = 0;
+    for (size_t sent = 0; sent < count;) {
+        ssize_t wrote = send(fd, bytes + sent, count - sent, MSG_NOSIGNAL);
+        if (wrote <= 0) break; /* it has heard enough */
+        sent += (size_t)wrote;
+    }
+    shutdown(fd, SHUT_WR);
+    char heard[4096];
+    for (ssize_t got; (got = recv(fd, heard, sizeof heard, 0)) > 0;) {
+        size_t more = kept + (size_t)got <= room ? (size_t)got : room - kept;
+        memcpy(first + kept, heard, more);
+        kept += more;
+    }
+    close(fd);
+    return kept;
+}
+
+static void http_examples(fuzz_add *add, void *context) {
+    static const char *const requests[] = {
+        "GET /api/state HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "GET /metrics HTTP/1.0\r\n\r\n",
+        "HEAD /healthz HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "POST /x?a=%41&b HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody",
+        "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"};
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++)
+        add(context, requests[i], strlen(requests[i]));
+}
+
+static void take_http(const uint8_t *bytes, size_t count) {
+    static gw_http *http;
+    static gw_addr bound;
+    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}};
+    gw_err err;
+    if (http == NULL) http = gw_http_open(&any, filled_board(), &bound, &err);
+    GW_CHECK(http != NULL);
+    struct sockaddr_storage address;
+    socklen_t length = gw_address_to_sockaddr(&bound, &address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    GW_CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&address, length) == 0);
+    char first[5];
+    size_t kept = converse(fd, bytes, count, first, sizeof first);
+    GW_CHECK(kept == 0 || (kept == sizeof first && memcmp(first, "HTTP/", sizeof first) == 0));
+}
+
+const fuzz_target fuzz_http = {"http", 1500, 1024, http_examples, take_http};
+
+static void control_examples(fuzz_add *add, void *context) {
+    add(context, "status\n", 7);
+    add(context, "stop\n", 5);
+    add(context, "force-view\n", 11);
+}
+
+static void obey(void *context, gw_request request) {
+    (void)context;
+    GW_CHECK(request == GW_REQUEST_STOP || request == GW_REQUEST_FORCE_VIEW);
+}
+
+static void take_control(const uint8_t *bytes, size_t count) {
+    static gw_control *control;
+    gw_err err;
+    if (memchr(bytes, '\n', count) == NULL && count < 64) return; /* it would wait for more */
+    if (control == NULL) control = gw_control_open(fuzz_folder(), filled_board(), obey, NULL, &err);
+    GW_CHECK(control != NULL);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/control.sock", fuzz_folder());
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    GW_CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    char first[1];
+    size_t kept = converse(fd, bytes, count, first, sizeof first);
+    GW_CHECK(kept == 0 || first[0] == '{');
+}
+
+const fuzz_target fuzz_control = {"control", 3000, 256, control_examples, take_control};

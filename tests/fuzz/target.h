@@ -1,0 +1,50 @@
+/* Parsers that are given whatever there is: each target takes any bytes at all, and stops the process when
+ * something happens that never may. Two programs drive them: test_fuzz.c, with a fixed series of damaged
+ * examples, and libfuzzer/main.c, which looks for new ones for as long as it is let (./build.sh fuzz).
+ *
+ * A corpus is not kept but made: every target writes valid examples itself, and with them, as text, the
+ * inputs that once found a fault. */
+#ifndef GODWIT_TESTS_FUZZ_TARGET_H
+#define GODWIT_TESTS_FUZZ_TARGET_H
+
+#include "core/check.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Takes a copy. */
+typedef void fuzz_add(void *context, const void *bytes, size_t count);
+
+typedef struct fuzz_target {
+    const char *name;
+    uint32_t runs;       /* that test_fuzz.c makes: about a second of them */
+    uint32_t bytes_most; /* longer inputs find nothing more */
+    void (*examples)(fuzz_add *add, void *context);
+    void (*take)(const uint8_t *bytes, size_t count);
+} fuzz_target;
+
+/* All of them; ends with NULL. */
+extern const fuzz_target *const fuzz_targets[];
+
+/* files.c */
+extern const fuzz_target fuzz_tokens, fuzz_safetensors, fuzz_bpe, fuzz_idx, fuzz_metrics, fuzz_keys;
+/* wires.c */
+extern const fuzz_target fuzz_gossip, fuzz_packet, fuzz_handshake, fuzz_record, fuzz_message, fuzz_headers;
+/* disk.c */
+extern const fuzz_target fuzz_manifest, fuzz_chunk;
+/* program.c */
+extern const fuzz_target fuzz_options, fuzz_http, fuzz_control;
+
+/* helpers.c. A folder of this process, removed at its end. */
+const char *fuzz_folder(void);
+/* Writes a file there, or replaces it; returns its path, valid until the fourth next call. */
+const char *fuzz_file(const char *name, const void *bytes, size_t count, mode_t mode);
+/* Adds what is in a file. */
+void fuzz_add_file(fuzz_add *add, void *context, const char *path);
+/* Whether `bytes` holds this at `at`: for inputs in several parts. Returns the end of the part that begins
+ * at `at`: the next zero byte, or `count`. */
+size_t fuzz_part(const uint8_t *bytes, size_t count, size_t at);
+
+#endif

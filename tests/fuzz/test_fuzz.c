@@ -1,0 +1,136 @@
+/* A fixed series of damaged examples for each target: what every build has to stand. The search for new ones
+ * is ./build.sh fuzz. Targets stop the process when something is wrong, and so fail their test. */
+#include "core/rng.h"
+#include "target.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXAMPLES = 64, CHANGES = 6 };
+
+typedef struct corpus {
+    uint32_t count;
+    struct {
+        uint8_t *bytes;
+        size_t count;
+    } list[EXAMPLES];
+} corpus;
+
+static void keep(void *context, const void *bytes, size_t count) {
+    corpus *c = context;
+    if (c->count == EXAMPLES) return;
+    c->list[c->count].bytes = malloc(count + 1);
+    cr_assert_not_null(c->list[c->count].bytes);
+    memcpy(c->list[c->count].bytes, bytes, count);
+    c->list[c->count++].count = count;
+}
+
+/* An input on its way, with room for `most` bytes. */
+typedef struct input {
+    uint8_t *bytes;
+    size_t count, most;
+} input;
+
+/* Makes room for `more` bytes at `at`, as far as there is any; how many. */
+static size_t open_gap(input *in, size_t at, size_t more) {
+    if (more > in->most - in->count) more = in->most - in->count;
+    memmove(in->bytes + at + more, in->bytes + at, in->count - at);
+    in->count += more;
+    return more;
+}
+
+static void change(input *in, const corpus *c, gw_rng *rng) {
+    static const uint8_t telling[] = {0,   1,   0x7f, 0x80, 0xff, 0xfe, '0',  '9',
+                                      '-', '"', ',',  '\n', '[',  '{',  '\\', ' '};
+    size_t at = in->count > 0 ? gw_rng_below(rng, in->count) : 0, left = in->count - at;
+    uint8_t byte = gw_rng_below(rng, 2) == 0 ? telling[gw_rng_below(rng, sizeof telling)]
+                                             : (uint8_t)gw_rng_below(rng, 256);
+    size_t length = (size_t)1 << gw_rng_below(rng, 6);
+    switch (gw_rng_below(rng, 8)) {
+    case 0: /* cut off */
+        if (gw_rng_below(rng, 4) == 0) in->count = at;
+        break;
+    case 1: /* leave out */
+        if (length > left) length = left;
+        memmove(in->bytes + at, in->bytes + at + length, left - length);
+        in->count -= length;
+        break;
+    case 2: /* repeat one byte */
+        length = open_gap(in, at, length);
+        memset(in->bytes + at, byte, length);
+        break;
+    case 3: { /* a piece of another example */
+        uint32_t other = (uint32_t)gw_rng_below(rng, c->count);
+        size_t from = c->list[other].count > 0 ? gw_rng_below(rng, c->list[other].count) : 0;
+        if (length > c->list[other].count - from) length = c->list[other].count - from;
+        length = open_gap(in, at, length);
+        memcpy(in->bytes + at, c->list[other].bytes + from, length);
+        break;
+    }
+    case 4: /* a number at either end of its range */
+        for (size_t i = 0; i < 4 && i < left; i++) in->bytes[at + i] = byte;
+        break;
+    case 5:
+        if (left > 0) in->bytes[at] ^= (uint8_t)(1u << gw_rng_below(rng, 8));
+        break;
+    default:
+        if (left > 0) in->bytes[at] = byte;
+        break;
+    }
+}
+
+static void endure(const fuzz_target *target) {
+    corpus c = {.count = 0};
+    target->examples(keep, &c);
+    cr_assert_geq(c.count, 1);
+    for (uint32_t i = 0; i < c.count; i++) target->take(c.list[i].bytes, c.list[i].count);
+    gw_rng rng = gw_rng_seeded(1);
+    uint8_t *room = malloc(target->bytes_most + 1);
+    cr_assert_not_null(room);
+    for (uint32_t run = 0; run < target->runs; run++) {
+        uint32_t from = (uint32_t)gw_rng_below(&rng, c.count);
+        input in = {.bytes = room, .most = target->bytes_most};
+        in.count = c.list[from].count < in.most ? c.list[from].count : in.most;
+        memcpy(in.bytes, c.list[from].bytes, in.count);
+        for (uint64_t k = 1 + gw_rng_below(&rng, CHANGES); k > 0; k--) change(&in, &c, &rng);
+        uint8_t *exact = malloc(in.count + 1); /* a byte read behind it is one too many */
+        cr_assert_not_null(exact);
+        memcpy(exact, in.bytes, in.count);
+        target->take(exact, in.count);
+        free(exact);
+    }
+    free(room);
+    for (uint32_t i = 0; i < c.count; i++) free(c.list[i].bytes);
+}
+
+#define ENDURES(name)                                                                                        \
+    Test(fuzz, name) {                                                                                       \
+        endure(&fuzz_##name);                                                                                \
+    }
+
+ENDURES(tokens)
+ENDURES(safetensors)
+ENDURES(bpe)
+ENDURES(idx)
+ENDURES(metrics)
+ENDURES(keys)
+ENDURES(gossip)
+ENDURES(packet)
+ENDURES(handshake)
+ENDURES(record)
+ENDURES(message)
+ENDURES(headers)
+ENDURES(manifest)
+ENDURES(chunk)
+ENDURES(options)
+ENDURES(http)
+ENDURES(control)
+
+/* Every target has its test here. */
+Test(fuzz, all_targets_are_tried) {
+    uint32_t count = 0;
+    while (fuzz_targets[count] != NULL) count++;
+    cr_assert_eq(count, 17);
+}
