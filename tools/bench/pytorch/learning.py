@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Does Godwit's gpt learn as well as PyTorch? Trains one small byte model with both, several seeds each.
+
+usage: learning.py GODWIT TEXT [--seeds N] [--updates N] [--threads N]        (needs torch)
+
+Same architecture, initial distribution, batches, schedule, AdamW, clipping and validation text (the last tenth);
+both see every window once an epoch, each in an order of its own. Prints every run's validation loss, then means and
+standard deviations. Take a quiet machine for the times; the losses do not care.
+"""
+import argparse
+import csv
+import math
+import pathlib
+import statistics
+import subprocess
+import tempfile
+import time
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+LAYERS, HEADS, CHANNELS, CONTEXT, VOCABULARY = 4, 4, 128, 64, 256
+BATCH = 96  # windows of an update
+RATE, LEAST, BETAS, EPSILON, DECAY, CLIP = 1e-3, 1e-4, (0.9, 0.95), 1e-8, 0.1, 1.0
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.ln_1, self.ln_2 = nn.LayerNorm(CHANNELS), nn.LayerNorm(CHANNELS)
+        self.qkv, self.proj = nn.Linear(CHANNELS, 3 * CHANNELS), nn.Linear(CHANNELS, CHANNELS)
+        self.up, self.down = nn.Linear(CHANNELS, 4 * CHANNELS), nn.Linear(4 * CHANNELS, CHANNELS)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (part.view(b, t, HEADS, c // HEADS).transpose(1, 2) for part in self.qkv(self.ln_1(x)).split(c, 2))
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.proj(a.transpose(1, 2).reshape(b, t, c))
+        return x + self.down(F.gelu(self.up(self.ln_2(x)), approximate="tanh"))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(VOCABULARY, CHANNELS), nn.Embedding(CONTEXT, CHANNELS)
+        self.blocks, self.final = nn.ModuleList(Block() for _ in range(LAYERS)), nn.LayerNorm(CHANNELS)
+        for name, p in self.named_parameters():
+            if name.endswith(("proj.weight", "down.weight")):
+                nn.init.normal_(p, std=0.02 / math.sqrt(2 * LAYERS))
+            elif p.dim() == 2:
+                nn.init.normal_(p, std=0.02)
+            elif name.endswith("bias"):
+                nn.init.zeros_(p)
+
+    def forward(self, inputs, targets):
+        x = self.words(inputs) + self.places.weight
+        for block in self.blocks:
+            x = block(x)
+        logits = self.final(x) @ self.words.weight.T
+        return F.cross_entropy(logits.view(-1, VOCABULARY), targets.reshape(-1))
+
+
+def windows_of(data):
+    """Inputs and targets of all windows: [windows, CONTEXT + 1]."""
+    count = (len(data) - 1) // CONTEXT
+    starts = torch.arange(count)[:, None] * CONTEXT + torch.arange(CONTEXT + 1)
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8).long()[starts]
+
+
+def rate_of(update, updates, warmup):
+    part = max(0.0, (update - warmup) / (updates - warmup))
+    rate = RATE + (LEAST - RATE) * 0.5 * (1.0 - math.cos(math.pi * part))
+    return min(rate, RATE * (update + 1) / warmup) if update < warmup else rate
+
+
+def train_torch(train, validation, updates, seed):
+    torch.manual_seed(seed)
+    model, windows = Model(), windows_of(train)
+    matrices = [p for p in model.parameters() if p.dim() == 2]
+    others = [p for p in model.parameters() if p.dim() != 2]
+    groups = [{"params": matrices, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=RATE, betas=BETAS, eps=EPSILON)
+    warmup, order, began = updates // 20, torch.empty(0, dtype=torch.long), time.monotonic()
+    for update in range(updates):
+        if len(order) < BATCH:
+            order = torch.cat([order, torch.randperm(len(windows))])
+        batch, order = windows[order[:BATCH]], order[BATCH:]
+        loss = model(batch[:, :-1], batch[:, 1:])
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        for group in optimizer.param_groups:
+            group["lr"] = rate_of(update, updates, warmup)
+        optimizer.step()
+    took = time.monotonic() - began
+    with torch.no_grad():
+        pieces = windows_of(validation).split(BATCH)
+        total = sum(model(p[:, :-1], p[:, 1:]).item() * len(p) for p in pieces)
+    return total / sum(len(p) for p in pieces), took
+
+
+def train_godwit(godwit, train, validation, updates, seed, threads, folder):
+    (folder / "train").write_bytes(train)
+    (folder / "validation").write_bytes(validation)
+    metrics = folder / f"{seed}.csv"
+    command = [godwit, "run", "gpt", "--data", folder / "train", "--val", folder / "validation", "--batch-tokens",
+               BATCH * CONTEXT, "--updates", updates, "--seed", seed, "--eval-every", updates, "--val-tokens",
+               len(validation), "--workers", threads, "--dir", folder / str(seed), "--listen", "127.0.0.1:0",
+               "--checkpoint-every", "off", "--metrics", metrics, "--quiet"]
+    subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
+    with open(metrics, newline="") as file:
+        rows = list(csv.DictReader(file))
+    took = sum(float(row["ms"]) for row in rows if row["phase"] == "train") / 1000
+    return float(rows[-1]["val_loss"]), took
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("godwit")
+    parser.add_argument("text", type=pathlib.Path)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--updates", type=int, default=600)
+    parser.add_argument("--threads", type=int, default=1)
+    a = parser.parse_args()
+    torch.set_num_threads(a.threads)
+    text = a.text.read_bytes()
+    train, validation = text[:len(text) * 9 // 10], text[len(text) * 9 // 10:]
+    losses = {"godwit": [], "torch": []}
+    print(f"{LAYERS} layers x {CHANNELS}, context {CONTEXT}; {a.updates} updates of {BATCH * CONTEXT} bytes = "
+          f"{a.updates * BATCH * CONTEXT / len(train):.1f} epochs of {a.text.name}; torch {torch.__version__}")
+    with tempfile.TemporaryDirectory() as name:
+        for seed in range(1, a.seeds + 1):
+            runs = {"godwit": train_godwit(a.godwit, train, validation, a.updates, seed, a.threads,
+                                           pathlib.Path(name)),
+                    "torch": train_torch(train, validation, a.updates, seed)}
+            for who, (loss, took) in runs.items():
+                losses[who].append(loss)
+                print(f"{who:7s} seed {seed}  validation loss {loss:.4f}  {loss / math.log(2):.4f} bits a byte  "
+                      f"{took / a.updates * 1000:.1f} ms an update", flush=True)
+    for who, list_of in losses.items():
+        spread = statistics.stdev(list_of) if len(list_of) > 1 else float("nan")
+        print(f"{who:7s} mean {statistics.mean(list_of):.4f}  standard deviation {spread:.4f}")
+
+
+if __name__ == "__main__":
+    main()
