@@ -394,6 +394,12 @@ static void headers_examples(fuzz_add *add, void *context) {
     gw_rdma_told_words words = {
         .address = 4096, .rkey = 3, .count = 1, .regions = {{.region = 1, .bytes = 64}}};
     add(context, bytes, 1 + gw_rdma_words_encode(&words, bytes + 1));
+    gw_rdma_told_want want = {.what = GW_RDMA_OF_REGION, .id = 4, .bytes = 64, .region = 1};
+    add(context, bytes, 1 + gw_rdma_want_encode(&want, bytes + 1));
+    gw_rdma_told_lent lent = {.answer = GW_RDMA_LENT, .id = 4, .address = 4096, .bytes = 64};
+    add(context, bytes, 1 + gw_rdma_lent_encode(&lent, bytes + 1));
+    gw_rdma_told_back back = {.id = 4};
+    add(context, bytes, 1 + gw_rdma_back_encode(&back, bytes + 1));
     gw_rdma_card card = {.ethernet = true, .address = address_of(1)};
     bytes[0] = 4;
     add(context, bytes, 1 + gw_rdma_card_encode(&card, bytes + 1));
@@ -436,12 +442,10 @@ static void take_headers(const uint8_t *bytes, size_t count) {
     if (bytes[0] == 1) take_hello(rest, count);
     if (bytes[0] == 2) take_address(rest, count);
 #ifdef GODWIT_RDMA
-    gw_rdma_told_slots slots;
-    gw_rdma_told_words words;
+    gw_rdma_told told;
     gw_rdma_card card;
-    if (bytes[0] == 3 &&
-        gw_rdma_message_decode(rest, (uint32_t)count, &slots, &words) == GW_RDMA_MESSAGE_SLOTS)
-        GW_CHECK(slots.count <= GW_PATH_STREAMS);
+    if (bytes[0] == 3 && gw_rdma_message_decode(rest, (uint32_t)count, &told) == GW_RDMA_MESSAGE_SLOTS)
+        GW_CHECK(told.slots.count <= GW_PATH_STREAMS);
     if (bytes[0] == 4) gw_rdma_card_decode(rest, (uint32_t)count, &card);
 #endif
 }
