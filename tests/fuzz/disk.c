@@ -1,7 +1,11 @@
 /* What a disk gives back, or a peer that reads it from one. */
 #include "checkpoint/manifest.h"
 #include "checkpoint/store.h"
+#include "core/ballot.h"
+#include "net/identity.h"
 #include "target.h"
+#include "tools/godwit/node_claims.h"
+#include "tools/godwit/node_known.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,3 +96,121 @@ static void take_chunk(const uint8_t *bytes, size_t count) {
 }
 
 const fuzz_target fuzz_chunk = {"chunk", 10000, 256, chunk_examples, take_chunk};
+
+/* ---- what an earlier life of the peer left in its directory; the first byte says which ---- */
+
+enum { PROMISES, PROMISES_TO_MANY, KNOWN, CLAIMS, BOOTS, NOW_S = 1700000000, WORKERS = 4 };
+
+static void add_written(fuzz_add *add, void *context, uint8_t which, const gw_writer *w) {
+    uint8_t bytes[4096] = {which};
+    GW_CHECK(!w->failed && w->length < sizeof bytes);
+    memcpy(bytes + 1, w->bytes, w->length);
+    add(context, bytes, w->length + 1);
+}
+
+static void leftovers_examples(fuzz_add *add, void *context) {
+    uint8_t bytes[4096];
+    gw_view view = {.epoch = 4,
+                    .leader = {{1}},
+                    .count = 2,
+                    .members = {{.id = {{1}}, .boot = 3}, {.id = {{2}}, .boot = 5}}};
+    gw_view_seal(&view);
+    for (uint8_t which = PROMISES; which <= PROMISES_TO_MANY; which++) {
+        gw_ballot ballot;
+        gw_ballot_open(&ballot, which == PROMISES_TO_MANY);
+        gw_ballot_install(&ballot, &view);
+        gw_view next = view;
+        next.epoch = 6;
+        next.count = 1;
+        gw_view_seal(&next);
+        gw_ballot_vote(&ballot, &next);
+        gw_writer w = gw_writer_on(bytes, sizeof bytes);
+        gw_ballot_put(&w, &ballot);
+        add_written(add, context, which, &w);
+        gw_ballot_close(&ballot);
+    }
+    gw_known known = {.count = 0};
+    gw_addr addr = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7};
+    gw_known_note(&known, &view.members[0].id, &addr, NOW_S);
+    gw_known_note(&known, &view.members[1].id, &addr, NOW_S - 5);
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    gw_known_put(&w, &known);
+    add_written(add, context, KNOWN, &w);
+    gw_hash job = {{0}};
+    gw_err err;
+    gw_loss *fell;
+    uint32_t count;
+    gw_claims *claims = gw_claims_open(fuzz_folder(), &job, &view.leader, 1, WORKERS, &fell, &count, &err);
+    GW_CHECK(claims != NULL);
+    gw_claims_begin(claims, 1, 17, 3);
+    gw_claims_close(claims);
+    free(fell);
+    char path[128];
+    snprintf(path, sizeof path, "%s/computing", fuzz_folder());
+    FILE *in = fopen(path, "rb");
+    GW_CHECK(in != NULL);
+    bytes[0] = CLAIMS;
+    add(context, bytes, 1 + fread(bytes + 1, 1, sizeof bytes - 1, in));
+    fclose(in);
+    add(context,
+        "\4"
+        "12\n",
+        4);
+}
+
+static void take_promises(const uint8_t *bytes, size_t count, bool majority) {
+    gw_ballot ballot;
+    gw_ballot_open(&ballot, majority);
+    gw_reader r = gw_reader_on(bytes, count);
+    gw_ballot_get(&r, &ballot);
+    if (gw_reader_done(&r)) {
+        GW_CHECK(ballot.later_count <= GW_BALLOT_LATER);
+        size_t room = gw_ballot_bytes(&ballot);
+        uint8_t *again = malloc(room);
+        GW_CHECK(again != NULL);
+        gw_writer w = gw_writer_on(again, room);
+        gw_ballot_put(&w, &ballot);
+        GW_CHECK(!w.failed);
+        free(again);
+    }
+    gw_ballot_close(&ballot);
+}
+
+static void take_claims(const uint8_t *bytes, size_t count) {
+    const gw_peer_id self = {{1}};
+    gw_hash job = {{0}};
+    gw_err err;
+    gw_loss *fell;
+    uint32_t fell_count;
+    fuzz_file("computing", bytes, count, 0600);
+    gw_claims *claims = gw_claims_open(fuzz_folder(), &job, &self, 2, WORKERS, &fell, &fell_count, &err);
+    for (uint32_t i = 0; claims != NULL && i < fell_count; i++)
+        GW_CHECK(memcmp(&fell[i].id, &self, sizeof self) == 0);
+    free(fell);
+    gw_claims_close(claims);
+}
+
+static void take_boots(const uint8_t *bytes, size_t count) {
+    gw_identity identity;
+    gw_err err;
+    fuzz_file("boot", bytes, count, 0600);
+    if (!gw_identity_open(fuzz_folder(), &identity, &err)) return;
+    GW_CHECK(identity.incarnation.boot >= 1);
+    gw_identity_wipe(&identity);
+}
+
+static void take_leftovers(const uint8_t *bytes, size_t count) {
+    if (count == 0) return;
+    uint8_t which = bytes[0];
+    if (which <= PROMISES_TO_MANY) take_promises(bytes + 1, count - 1, which == PROMISES_TO_MANY);
+    if (which == KNOWN) {
+        gw_known known = {.count = 0};
+        gw_reader r = gw_reader_on(bytes + 1, count - 1);
+        gw_known_get(&r, &known, NOW_S);
+        GW_CHECK(known.count <= GW_KNOWN_PEERS && (!r.failed || known.count == 0));
+    }
+    if (which == CLAIMS) take_claims(bytes + 1, count - 1);
+    if (which == BOOTS) take_boots(bytes + 1, count - 1);
+}
+
+const fuzz_target fuzz_leftovers = {"leftovers", 20000, 1024, leftovers_examples, take_leftovers};

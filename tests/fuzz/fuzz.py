@@ -46,7 +46,7 @@ def main():
     parser.add_argument("targets", nargs="*")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    a = parser.parse_args()
+    a = parser.parse_intermixed_args()
     listed = subprocess.run([a.binary, "--list"], check=True, capture_output=True, text=True).stdout.split()
     known = dict(zip(listed[::2], listed[1::2]))
     for name in a.targets:

@@ -33,7 +33,7 @@ extern const fuzz_target fuzz_tokens, fuzz_safetensors, fuzz_bpe, fuzz_idx, fuzz
 /* wires.c */
 extern const fuzz_target fuzz_gossip, fuzz_packet, fuzz_handshake, fuzz_record, fuzz_message, fuzz_headers;
 /* disk.c */
-extern const fuzz_target fuzz_manifest, fuzz_chunk;
+extern const fuzz_target fuzz_manifest, fuzz_chunk, fuzz_leftovers;
 /* program.c */
 extern const fuzz_target fuzz_options, fuzz_http, fuzz_control;
 

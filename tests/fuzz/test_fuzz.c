@@ -124,6 +124,7 @@ ENDURES(message)
 ENDURES(headers)
 ENDURES(manifest)
 ENDURES(chunk)
+ENDURES(leftovers)
 ENDURES(options)
 ENDURES(http)
 ENDURES(control)
@@ -132,5 +133,5 @@ ENDURES(control)
 Test(fuzz, all_targets_are_tried) {
     uint32_t count = 0;
     while (fuzz_targets[count] != NULL) count++;
-    cr_assert_eq(count, 17);
+    cr_assert_eq(count, 18);
 }
