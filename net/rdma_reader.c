@@ -14,6 +14,10 @@
 
 enum {
     PARTS = 8, /* under way to one owner; fewer than it lends at once */
+    /* READs at the device: who answers them sends as fast as it can, and what the network cannot hold is lost
+     * and costs a timeout. */
+    PIECES = 4,
+    PIECE_BYTES = 128 * 1024,
     EVENTS = 16,
     FLUSH_POLLS = 100000,
 };
@@ -31,15 +35,24 @@ typedef struct task {
     uint64_t value;
 } task;
 
-typedef enum part_state { FREE, ASKED, LENT, READING } part_state;
+typedef enum part_state { FREE, ASKED, LENT } part_state;
 
 typedef struct part {
-    gw_rdma_work work; /* first: done */
     part_state state;
     task *of;
-    uint64_t id, at, bytes;      /* `at` in the caller's buffer */
-    const gw_rdma_region *local; /* from LENT on */
+    uint64_t id, at, bytes; /* `at` in the caller's buffer */
+    /* LENT */
+    uint64_t remote, posted; /* bytes that pieces were made for */
+    uint32_t rkey, pieces;   /* at the device */
+    bool failed;
+    const gw_rdma_region *local;
 } part;
+
+/* One READ of the device. */
+typedef struct piece {
+    gw_rdma_work work; /* first: on_done */
+    part *of;          /* NULL: free */
+} piece;
 
 struct gw_rdma_reader {
     gw_rdma_reader *next; /* of the readers' list */
@@ -56,6 +69,7 @@ struct gw_rdma_reader {
     uint64_t ids;
     task *first, **last; /* that wait, in order */
     part parts[PARTS];
+    piece pieces[PIECES];
 };
 
 struct gw_rdma_readers {
@@ -148,9 +162,35 @@ static void ask(gw_rdma_reader *reader) {
     }
 }
 
-static void read_part(gw_rdma_reader *reader, part *p) {
-    p->state = READING;
-    gw_rdma_queue_post(reader->queue, &p->work);
+/* The oldest part of which something is left to be READ; NULL: none. */
+static part *oldest_unread(gw_rdma_reader *reader) {
+    part *oldest = NULL;
+    for (uint32_t i = 0; i < PARTS; i++) {
+        part *p = &reader->parts[i];
+        if (p->state != LENT || p->failed || p->posted == p->bytes) continue;
+        if (oldest == NULL || p->id < oldest->id) oldest = p;
+    }
+    return oldest;
+}
+
+/* Gives the device as much to READ as it may have. */
+static void feed(gw_rdma_reader *reader) {
+    for (uint32_t i = 0; i < PIECES && reader->connected; i++) {
+        piece *q = &reader->pieces[i];
+        part *p = q->of == NULL ? oldest_unread(reader) : NULL;
+        if (p == NULL) continue;
+        uint64_t left = p->bytes - p->posted;
+        *q = (piece){.of = p,
+                     .work = {.verb = GW_RDMA_READ,
+                              .local = (uint8_t *)p->of->op.buffer + p->at + p->posted,
+                              .lkey = p->local->lkey,
+                              .rkey = p->rkey,
+                              .bytes = left < PIECE_BYTES ? left : PIECE_BYTES,
+                              .remote = p->remote + p->posted}};
+        p->posted += q->work.bytes;
+        p->pieces++;
+        gw_rdma_queue_post(reader->queue, &q->work);
+    }
 }
 
 /* Lets the lock go and takes it again. */
@@ -181,13 +221,20 @@ typedef struct harvest {
 
 static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) {
     harvest *h = context;
-    part *p = (part *)work;
+    piece *q = (piece *)work;
+    part *p = q->of;
     const gw_path_host *host = h->reader->end->path->host;
-    if (outcome != GW_RDMA_DONE) {
+    q->of = NULL;
+    p->pieces--;
+    if (outcome == GW_RDMA_DONE)
+        host->pulled(h->reader->end, work->bytes);
+    else
+        p->failed = true;
+    if (p->pieces > 0 || (!p->failed && p->posted < p->bytes)) return;
+    if (p->failed) {
         forgo(h->reader, p, &h->ended);
         return;
     }
-    host->pulled(h->reader->end, p->work.bytes);
     tell_back(h->reader, p->id);
     end_part(h->reader, p, &h->ended);
 }
@@ -202,12 +249,15 @@ static void drop_queue(gw_rdma_reader *reader) {
     gw_rdma_queue_close(reader->queue);
     reader->queue = NULL;
     reader->connected = false;
+    for (uint32_t i = 0; i < PIECES; i++) reader->pieces[i].of = NULL;
 }
 
-/* Parts that were lent and cannot be READ, of any state from `least` on. */
-static void forgo_all(gw_rdma_reader *reader, part_state least, endings *ended) {
-    for (uint32_t i = 0; i < PARTS; i++)
-        if (reader->parts[i].state >= least) forgo(reader, &reader->parts[i], ended);
+/* Parts that were lent and cannot be READ: all, or those that were begun. */
+static void forgo_all(gw_rdma_reader *reader, bool begun, endings *ended) {
+    for (uint32_t i = 0; i < PARTS; i++) {
+        part *p = &reader->parts[i];
+        if (p->state == LENT && (!begun || p->posted > 0)) forgo(reader, p, ended);
+    }
 }
 
 static bool needs_queue(const gw_rdma_reader *reader) {
@@ -239,12 +289,13 @@ static void look_after(gw_rdma_reader *reader) {
         if (trouble != NULL) {
             why = *trouble;
             drop_queue(reader);
-            forgo_all(reader, READING, &h.ended);
+            forgo_all(reader, true, &h.ended);
         } else {
             refused = true;
         }
     }
     ask(reader);
+    feed(reader);
     say(reader, &h.ended);
     bool needs = needs_queue(reader);
     pthread_mutex_unlock(&reader->lock);
@@ -266,7 +317,7 @@ static void on_readable(void *context, uint32_t mask) {
 }
 
 gw_rdma_queue *gw_rdma_reader_renew(gw_rdma_reader *reader, gw_err *err) {
-    static const gw_rdma_queue_options options = {.send_depth = 4 * PARTS};
+    static const gw_rdma_queue_options options = {.send_depth = 2 * PIECES};
     pthread_mutex_lock(&reader->lock);
     GW_CHECK(!reader->connected);
     drop_queue(reader);
@@ -286,10 +337,8 @@ gw_rdma_queue *gw_rdma_reader_renew(gw_rdma_reader *reader, gw_err *err) {
 void gw_rdma_reader_use(gw_rdma_reader *reader) {
     pthread_mutex_lock(&reader->lock);
     reader->connected = reader->queue != NULL;
-    for (uint32_t i = 0; i < PARTS && reader->connected; i++)
-        if (reader->parts[i].state == LENT) read_part(reader, &reader->parts[i]);
     pthread_mutex_unlock(&reader->lock);
-    look_after(reader); /* arms it */
+    look_after(reader); /* arms and feeds it */
 }
 
 void gw_rdma_reader_lost(gw_rdma_reader *reader) {
@@ -298,7 +347,7 @@ void gw_rdma_reader_lost(gw_rdma_reader *reader) {
     if (reader->queue != NULL) {
         reader->over = !reader->connected;
         drop_queue(reader);
-        forgo_all(reader, LENT, &ended);
+        forgo_all(reader, false, &ended);
         ask(reader);
         say(reader, &ended);
     }
@@ -329,7 +378,7 @@ static bool take_answer(gw_rdma_reader *reader, part *p, const gw_rdma_told_lent
         end_part(reader, p, ended);
         return true;
     }
-    uint8_t *into = (uint8_t *)t->op.buffer + p->at;
+    const uint8_t *into = (const uint8_t *)t->op.buffer + p->at;
     p->local = gw_rdma_memory_take(reader->memory, into, lent->bytes, GW_RDMA_LOCAL, &err);
     if (p->local == NULL) {
         gw_log(GW_WARN, "net/rdma", "%s: it comes in messages", err.text);
@@ -337,13 +386,10 @@ static bool take_answer(gw_rdma_reader *reader, part *p, const gw_rdma_told_lent
         return true;
     }
     p->state = LENT;
-    p->work = (gw_rdma_work){.verb = GW_RDMA_READ,
-                             .local = into,
-                             .lkey = p->local->lkey,
-                             .rkey = lent->rkey,
-                             .bytes = lent->bytes,
-                             .remote = lent->address};
-    if (reader->connected) read_part(reader, p);
+    p->bytes = lent->bytes;
+    p->remote = lent->address;
+    p->rkey = lent->rkey;
+    feed(reader);
     return true;
 }
 
@@ -394,7 +440,7 @@ static void end_all(gw_rdma_reader *reader) {
     endings ended = {NULL};
     bool reads = false;
     while (reader->saying > 0) pthread_cond_wait(&reader->said, &reader->lock);
-    for (uint32_t i = 0; i < PARTS; i++) reads = reads || reader->parts[i].state == READING;
+    for (uint32_t i = 0; i < PIECES; i++) reads = reads || reader->pieces[i].of != NULL;
     if (reads) drop_queue(reader);
     for (task *t = reader->first, *next; t != NULL; t = next) {
         next = t->next;
