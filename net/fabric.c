@@ -161,6 +161,10 @@ static void fabric_abandon(gw_transport *transport, const gw_peer_id *peer) {
     gw_onesided_abandon(f->bulk, peer);
 }
 
+static void fabric_spin(gw_transport *transport, bool spin) {
+    gw_lane_thread_spin(fabric_of(transport)->lanes[STREAM_WORDS], spin);
+}
+
 static gw_transport_counts fabric_count(gw_transport *transport) {
     gw_fabric *f = fabric_of(transport);
     return (gw_transport_counts){.direct = atomic_load_explicit(&f->direct, memory_order_relaxed),
@@ -266,6 +270,7 @@ static const gw_transport_ops fabric_ops = {
     .post = fabric_post,
     .abandon = fabric_abandon,
     .unlink = gw_fabric_unlink,
+    .spin = fabric_spin,
     .count = fabric_count,
     .close = fabric_close,
     .lanes = fabric_lanes,

@@ -78,6 +78,7 @@ struct gw_transport_ops {
     void (*post)(gw_transport *, const gw_op *);
     void (*abandon)(gw_transport *, const gw_peer_id *peer);
     void (*unlink)(gw_transport *, const gw_peer_id *peer);
+    void (*spin)(gw_transport *, bool spin);
     gw_transport_counts (*count)(gw_transport *);
     void (*close)(gw_transport *);
 

@@ -14,7 +14,8 @@
 
 enum {
     EVENTS = 32,
-    ROUNDS = 16, /* of work between two looks at the sockets */
+    ROUNDS = 16,      /* of work between two looks at the sockets */
+    SPIN_NS = 100000, /* with gw_lane_thread_spin, since anything happened */
     LINGER_NS =
         20000, /* polled channels are looked at for so long before the thread sleeps: a wake-up costs more */
 };
@@ -41,9 +42,10 @@ struct gw_lane_thread {
     pthread_mutex_t gate;
     atomic_uint visitors; /* want the gate: the thread lets them go first */
     int epoll_fd, event_fd;
-    atomic_bool closing;
-    atomic_bool called; /* something for the thread was left since it last looked */
-    atomic_bool asleep; /* it waits, or is about to: needs a write to event_fd */
+    atomic_bool spin, closing;
+    uint64_t spin_end_ns; /* the thread's */
+    atomic_bool called;   /* something for the thread was left since it last looked */
+    atomic_bool asleep;   /* it waits, or is about to: needs a write to event_fd */
     pthread_mutex_t inbox_lock;
     seat *inbox;
     /* inside the gate */
@@ -215,7 +217,8 @@ static void enter_own_gate(gw_lane_thread *lane) {
     pthread_mutex_lock(&lane->gate);
 }
 
-static void heed_calls(gw_lane_thread *lane) {
+/* True when anybody called. */
+static bool heed_calls(gw_lane_thread *lane) {
     bool called = atomic_exchange(&lane->called, false);
     if (called) take_inbox(lane);
     if (lane->alarm_ns != UINT64_MAX && gw_now_ns() >= lane->alarm_ns) {
@@ -223,6 +226,7 @@ static void heed_calls(gw_lane_thread *lane) {
         called = true;
     }
     if (called && lane->used) lane->user.woken(lane->user.context, lane->number);
+    return called;
 }
 
 /* One look at everything that is polled; true when there was anything. */
@@ -262,6 +266,14 @@ static bool arm(gw_lane_thread *lane) {
     return quiet;
 }
 
+/* Whether to poll on: somebody wants that, and something happened not long ago. */
+static bool spins(gw_lane_thread *lane, bool happened) {
+    if (!atomic_load(&lane->spin)) return false;
+    uint64_t now = gw_now_ns();
+    if (happened) lane->spin_end_ns = now + SPIN_NS;
+    return now < lane->spin_end_ns;
+}
+
 static void *lane_main(void *argument) {
     gw_lane_thread *lane = argument;
     struct epoll_event events[EVENTS];
@@ -269,15 +281,16 @@ static void *lane_main(void *argument) {
     while (!atomic_load(&lane->closing)) {
         enter_own_gate(lane);
         note_events(lane, events, count);
-        heed_calls(lane);
-        bool busy = poll_once(lane);
+        bool called = heed_calls(lane), busy = poll_once(lane);
         busy = (lane->used && serve_all(lane)) || busy;
+        bool spin = spins(lane, called || busy);
         for (uint32_t round = 1; busy && round < ROUNDS && !atomic_load(&lane->called); round++)
             busy = serve_all(lane);
-        busy = busy || linger(lane) || !arm(lane);
+        busy = busy || linger(lane) || (!spin && !arm(lane));
         int timeout = wait_ms(lane);
         pthread_mutex_unlock(&lane->gate);
-        if (busy) timeout = 0;
+        if (busy || spin) timeout = 0;
+        if (!busy && spin) sched_yield(); /* the other end's thread may be waiting for this very core */
         if (timeout != 0) {
             atomic_store(&lane->asleep, true);
             if (atomic_load(&lane->called) || atomic_load(&lane->closing)) timeout = 0;
@@ -395,6 +408,10 @@ void gw_lane_thread_unwatch(gw_lane_thread *lane, gw_lane_watch *watch) {
 
 void gw_lane_thread_wake(gw_lane_thread *lane) {
     call(lane);
+}
+
+void gw_lane_thread_spin(gw_lane_thread *lane, bool spin) {
+    if (atomic_exchange(&lane->spin, spin) != spin && spin) call(lane);
 }
 
 void gw_lane_thread_enter(gw_lane_thread *lane) {

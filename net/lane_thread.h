@@ -38,6 +38,8 @@ void gw_lane_thread_close(gw_lane_thread *lane);
 bool gw_lane_thread_add(gw_lane_thread *lane, gw_channel *channel, gw_data_link *link, gw_err *err);
 /* Any thread: looks for ended links and calls the user's `woken`, soon. */
 void gw_lane_thread_wake(gw_lane_thread *lane);
+/* Any thread: poll for a while before each sleep (net/transport.h). */
+void gw_lane_thread_spin(gw_lane_thread *lane, bool spin);
 /* Any thread but the lane's; must not already be inside. */
 void gw_lane_thread_enter(gw_lane_thread *lane);
 void gw_lane_thread_leave(gw_lane_thread *lane);

@@ -56,6 +56,10 @@ void gw_transport_unlink(gw_transport *transport, const gw_peer_id *peer) {
     transport->ops->unlink(transport, peer);
 }
 
+void gw_transport_spin(gw_transport *transport, bool spin) {
+    transport->ops->spin(transport, spin);
+}
+
 gw_transport_counts gw_transport_count(gw_transport *transport) {
     return transport->ops->count(transport);
 }

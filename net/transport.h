@@ -155,6 +155,11 @@ void gw_transport_abandon(gw_transport *transport, const gw_peer_id *peer);
  */
 void gw_transport_unlink(gw_transport *transport, const gw_peer_id *peer);
 
+/* True: a worker is idle, so the data thread that serves and completes small operations polls for a while
+ * after each thing it did (up to 0.1 ms, in which a busy flock's next one comes) instead of sleeping at once:
+ * a wake-up costs more than the operation. Off at first. Any thread. */
+void gw_transport_spin(gw_transport *transport, bool spin);
+
 /* What was done since the transport was opened. Operations are counted where they were done, once each. */
 typedef struct gw_transport_counts {
     uint64_t direct;       /* of this peer's own: by a path, with no thread of the other peer's */

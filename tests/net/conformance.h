@@ -19,6 +19,7 @@
     X(fetches_by_name)                                                                                       \
     X(without_a_link_nothing_is_sent)                                                                        \
     X(abandoned_operations_complete_at_once)                                                                 \
+    X(spinning_serves_alike)                                                                                 \
     X(integers_among_1_to_7)                                                                                 \
     X(floats_among_1_to_7)                                                                                   \
     X(integers_on_three_lanes)                                                                               \

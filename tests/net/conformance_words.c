@@ -363,6 +363,19 @@ void conform_abandoned_operations_complete_at_once(uint32_t kinds, bool sealed) 
     free(copy);
 }
 
+void conform_spinning_serves_alike(uint32_t kinds, bool sealed) {
+    rig *r = two_peers(kinds, sealed, NULL, 0);
+    gw_transport_spin(r->peers[0].transport, true);
+    gw_transport_spin(r->peers[1].transport, true);
+    for (uint64_t i = 0; i < 200; i++) {
+        gw_op op = op_on(1, GW_OP_FETCH_ADD, 0);
+        op.operand = 1;
+        cr_assert_eq(rig_do(&r->peers[0], &op).value, i);
+        if (i == 100) rig_fence_all(r, 1); /* gets in although the thread polls */
+    }
+    rig_close(r);
+}
+
 typedef struct adder {
     rig *r;
     _Atomic uint64_t epoch; /* whose fence it takes; 0: end */

@@ -22,7 +22,9 @@ typedef struct options {
     uint32_t count; /* of operations of a kind */
     uint32_t kinds;
     const char *transport;
+    const char *mode;
     bool direct; /* not over TCP */
+    bool spin;
 } options;
 
 /* The thief: posts the next operation from the completion of the last, so that nothing but the transport is
@@ -36,7 +38,8 @@ typedef struct thief {
     atomic_bool arrived; /* of the completion and the poster's return, one is there */
     double *ns;
     bool failed, done;
-    bool broken; /* the link is gone */
+    bool broken;   /* the link is gone */
+    bool thieving; /* this is the thief's end, and it has not finished */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t word;    /* as it was read */
@@ -122,8 +125,8 @@ static void on_down(void *context, const gw_peer_id *peer, uint64_t link, const 
     thief *t = context;
     (void)peer;
     (void)link;
-    fprintf(stderr, "godwit bench steal: %s\n", why->text);
     pthread_mutex_lock(&t->lock);
+    if (t->thieving) fprintf(stderr, "godwit bench steal: %s\n", why->text); /* else the other has finished */
     t->broken = true;
     pthread_mutex_unlock(&t->lock);
     end(t);
@@ -137,7 +140,7 @@ static void wait_done(thief *t) {
 }
 
 static void print_row(const char *name, const options *o, double *ns) {
-    printf("  %-14s %9.2f %9.2f %9.2f\n", name, gw_mesh_percentile(ns, o->count, 50) * 1e-3,
+    printf("  %-14s %-9s %9.2f %9.2f %9.2f\n", name, o->mode, gw_mesh_percentile(ns, o->count, 50) * 1e-3,
            gw_mesh_percentile(ns, o->count, 90) * 1e-3, gw_mesh_percentile(ns, o->count, 99) * 1e-3);
 }
 
@@ -189,13 +192,21 @@ static bool measure_bare(const options *o) {
     return good;
 }
 
+static void set_thieving(thief *t, bool thieving) {
+    pthread_mutex_lock(&t->lock);
+    t->thieving = thieving;
+    pthread_mutex_unlock(&t->lock);
+}
+
 static bool be_thief(thief *t, uint8_t *copy, const options *o) {
+    set_thieving(t, true);
     await_victim(t, o);
     measure(t, GW_OP_READ, false, "READ", o);
     if (!t->failed) measure(t, GW_OP_CAS, false, "CAS", o);
     if (!t->failed) measure(t, GW_OP_READ, true, "steal", o);
     t->copy = copy;
     if (!t->failed) measure(t, GW_OP_CAS, false, "CAS, busy link", o);
+    set_thieving(t, false);
     return !t->failed && (o->kinds != GW_FABRIC_RDMA || measure_bare(o));
 }
 
@@ -218,6 +229,7 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
         return false;
     }
     gw_transport_fence(t.transport, &fence, members, 2);
+    gw_transport_spin(t.transport, o->spin);
     bool good = rank != 0 || be_thief(&t, data, o);
     gw_mesh_finish(mesh, rank);
     gw_transport_close(t.transport);
@@ -258,15 +270,19 @@ int gw_bench_steal(int argc, char **argv) {
     if (sodium_init() < 0) return 1;
     o.direct = o.kinds != GW_FABRIC_TCP;
     for (int sealed = 0; sealed <= !o.direct; sealed++) {
-        printf("%s, %s, microseconds\n  %-14s %9s %9s %9s\n", o.transport, sealed ? "encrypted" : "plain", "",
-               "median", "90 %", "99 %");
-        gw_mesh mesh;
-        gw_err err;
-        if (!gw_mesh_make(&mesh, o.kinds, 2, 1, sealed ? gw_mesh_sealed() : GW_ALGORITHM_PLAIN, &err)) {
-            fprintf(stderr, "%s: %s\n", argv[0], err.text);
-            return 1;
+        printf("%s, %s, microseconds\n  %-14s %-9s %9s %9s %9s\n", o.transport,
+               sealed ? "encrypted" : "plain", "", "", "median", "90 %", "99 %");
+        for (int spin = 0; spin <= !o.direct; spin++) {
+            gw_mesh mesh;
+            gw_err err;
+            o.spin = spin != 0;
+            o.mode = o.direct ? "direct" : o.spin ? "polling" : "blocking";
+            if (!gw_mesh_make(&mesh, o.kinds, 2, 1, sealed ? gw_mesh_sealed() : GW_ALGORITHM_PLAIN, &err)) {
+                fprintf(stderr, "%s: %s\n", argv[0], err.text);
+                return 1;
+            }
+            if (!gw_mesh_run(&mesh, member, &o)) return 1;
         }
-        if (!gw_mesh_run(&mesh, member, &o)) return 1;
     }
     return 0;
 }

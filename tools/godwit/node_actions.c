@@ -92,7 +92,13 @@ static void word_op_start(gw_node *node, const gw_action *action) {
         .expected = action->expected,
         .operand = action->desired,
     };
+    gw_transport_spin(gw_wires_transport(node->wires), true); /* who steals has a worker to spare */
     gw_wires_post(node->wires, &request, &w->op);
+}
+
+/* Nobody is idle, or there is nothing left to steal. */
+static void end_stealing(gw_node *node) {
+    gw_transport_spin(gw_wires_transport(node->wires), false);
 }
 
 /* ---- views and steps ---- */
@@ -112,6 +118,7 @@ static void say_frozen(gw_node *node, gw_token token) {
 
 /* The fence closes first, so that no thief changes the word that is then closed and reported. */
 static void freeze(gw_node *node, gw_token token) {
+    end_stealing(node);
     gw_wires_fence(node->wires, NULL);
     gw_payloads_freeze(node->payloads);
     if (node->gpus) gw_gpus_leave(node->gpus);
@@ -225,9 +232,11 @@ void gw_node_act(gw_node *node, const gw_action *action) {
         word_op_start(node, action);
         break;
     case GW_ACT_TAKE:
+        end_stealing(node);
         gw_workers_take(node->workers, action->first, action->end);
         break;
     case GW_ACT_SEAL:
+        end_stealing(node);
         gw_workers_seal(node->workers, action->token);
         break;
     case GW_ACT_REDUCE:

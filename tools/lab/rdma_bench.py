@@ -76,7 +76,7 @@ def operations(machine, binary, rounds):
         atomic.append(atomic_latency(machine, count))
         output = machine.check(f"{binary} bench steal --transport rdma --count {count}", PATIENCE_S)
         for name, values in (("CAS", cas), ("steal", whole), ("bare steal", bare)):
-            values.append(figure(output, rf"^\s*{name}\s+([\d.]+)"))
+            values.append(figure(output, rf"^\s*{name}\s+direct\s+([\d.]+)"))
     compare("CAS (ib_atomic_lat)", "us", median(cas), median(atomic), most=1.3)
     compare("a whole steal (ib_atomic_lat)", "us", median(whole), median(atomic), most=2.5)
     compare("a whole steal (the same by bare verbs)", "us", median(whole), median(bare), most=1.1)
