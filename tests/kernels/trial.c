@@ -92,13 +92,15 @@ void trial_close(trial *t) {
     free(t);
 }
 
-/* Calls `work` for every group in ranges. */
+/* Calls `work` for every group with a state tensor, in ranges. */
 static void each_range(trial *t, uint64_t range_elements, void (*work)(trial *, uint64_t, const gw_range *),
                        uint64_t step) {
     for (uint32_t i = 0; i < t->plan.tensor_count; i++) {
         const gw_tensor *tensor = &t->plan.tensors[i];
-        bool first_of_group = true;
-        for (uint32_t k = 0; k < i; k++) first_of_group &= t->plan.tensors[k].group != tensor->group;
+        bool first_of_group = tensor->role == GW_STATE;
+        for (uint32_t k = 0; k < i; k++)
+            first_of_group &=
+                t->plan.tensors[k].role != GW_STATE || t->plan.tensors[k].group != tensor->group;
         if (!first_of_group) continue;
         uint64_t elements = gw_tensor_elements(tensor);
         for (uint64_t first = 0; first < elements; first += range_elements) {

@@ -85,7 +85,8 @@ static bool show_catalog(const char *dir, const gw_catalog *catalog, gw_store *s
         fputs("\nThe newest:\n\n", stdout);
         gw_inspect_print_report(stdout, &report);
     }
-    const gw_err *why = report.damaged > 0 ? &report.why : &catalog->bad[0].err;
+    const gw_err *why = &report.why;
+    if (report.damaged == 0 && catalog->bad_count > 0) why = &catalog->bad[0].err;
     bool sound = judge(dir, catalog->bad_count, report.damaged, why, err);
     gw_inspect_report_free(&report);
     return sound;
