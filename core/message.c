@@ -86,6 +86,7 @@ static void put_body(gw_writer *w, const gw_message *m) {
     case GW_MSG_HELLO:
         gw_put_string(w, m->text);
         gw_put_u64(w, m->value);
+        gw_put_u32(w, m->ways);
         gw_put_u8(w, m->flag);
         break;
     case GW_MSG_PROPOSE:
@@ -299,6 +300,7 @@ static void get_body(gw_reader *r, gw_message *m) {
     case GW_MSG_HELLO:
         m->text = get_text(r);
         m->value = gw_get_u64(r);
+        m->ways = gw_get_u32(r);
         m->flag = get_flag(r);
         break;
     case GW_MSG_PROPOSE:

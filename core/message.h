@@ -19,7 +19,7 @@ enum {
 };
 
 typedef enum gw_message_kind {
-    GW_MSG_HELLO = 1, /* text: the sender's identity; value: its probe; flag: it has a view */
+    GW_MSG_HELLO = 1, /* text: the sender's identity; value: its probe; ways; flag: it has a view */
     GW_MSG_PROPOSE,   /* view, base, listed, absorbed */
     GW_MSG_VOTE,      /* about view: report */
     GW_MSG_REFUSE, /* about view: refusal, epoch (highest seen), listed (views promised or installed), peer */
@@ -109,6 +109,7 @@ typedef struct gw_message {
     bool flag;
     uint64_t step, value;
     uint32_t shard, worker;
+    uint32_t ways; /* see gw_peer_config */
     char *text;
     uint32_t *chunks;
     gw_hash *hashes;

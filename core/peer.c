@@ -286,7 +286,7 @@ static void on_message(gw_peer *p, const gw_event *event) {
     bool same_job = gw_hash_equal(&message.job, &p->job);
     if (message.kind == GW_MSG_HELLO) {
         gw_contacts_hello(p, from, &message);
-    } else if (same_job) {
+    } else if (same_job && !from->differs) {
         switch (message.kind) {
         case GW_MSG_JOIN:
             gw_waiting_join(p, from, &message);

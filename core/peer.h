@@ -17,6 +17,9 @@ typedef enum gw_quorum { GW_QUORUM_ANY = 1, GW_QUORUM_MAJORITY = 2 } gw_quorum;
 
 enum { GW_MAX_ADDRS = 2, GW_MAX_SEEDS = 64, GW_MAX_KNOWN = 32 };
 
+/* Ways that data may travel, bits; what each is, only the world knows. */
+enum { GW_WAY_TCP = 1 << 1, GW_WAY_SHM = 1 << 2, GW_WAY_RDMA = 1 << 3 };
+
 typedef struct gw_peer_config {
     gw_peer_id id;
     gw_incarnation incarnation;
@@ -37,6 +40,8 @@ typedef struct gw_peer_config {
     uint32_t tensor_count;
     uint64_t
         probe; /* fingerprint of one full shard of step 0 from S_0, computed here: must equal the flock's */
+    uint32_t
+        ways; /* that are allowed here, GW_WAY_*; 0: any. Peers with none in common turn each other away */
     uint64_t steps; /* of the whole job */
     uint32_t (*shards)(const void *context, uint64_t step);
     const void *shards_context;

@@ -207,6 +207,7 @@ static void link_up(gw_peer *p, gw_contact *contact, const gw_incarnation *life)
                         .name = p->view.name,
                         .text = p->identity,
                         .value = p->config.probe,
+                        .ways = p->config.ways,
                         .flag = p->view.epoch > 0};
     gw_peer_send(p, &contact->id, &hello);
 }
@@ -248,15 +249,16 @@ void gw_contacts_link(gw_peer *p, const gw_event *event) {
 
 static void greet(gw_peer *p, gw_contact *from) {
     from->greeted = true;
-    from->differs = false;
+    from->differs = from->apart = false;
     gw_views_link_up(p, from);
 }
 
 void gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message) {
-    if (strcmp(message->text, p->identity) == 0 && message->value == p->config.probe)
-        greet(p, from);
-    else
+    from->ways = message->ways;
+    if (gw_strangers_is_one(p, message))
         gw_strangers_met(p, from, message);
+    else
+        greet(p, from);
 }
 
 /* ---- questions

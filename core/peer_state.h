@@ -46,6 +46,8 @@ typedef struct gw_contact {
     gw_peer_id id;
     gw_incarnation incarnation;           /* as gossip has it */
     bool alive, linked, greeted, differs; /* greeted: its identity equals ours; differs: it does not */
+    bool apart;                           /* differs, but only in the ways that it allows */
+    uint32_t ways;                        /* of its hello */
     uint64_t kind;        /* of its hello, when it differs: equal for those who would run the same */
     char difference[200]; /* for people */
     bool wanted;          /* a link has been asked for */
@@ -307,9 +309,9 @@ bool gw_contacts_path_broken(const gw_peer *p, const gw_contact *contact);
 bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact);
 
 /* ---- peer_strangers.c ---- */
-void gw_strangers_met(gw_peer *p, gw_contact *from,
-                      const gw_message *hello); /* it differs from this peer's */
-void gw_strangers_consider(gw_peer *p);         /* without a view: is this peer turned away? */
+bool gw_strangers_is_one(const gw_peer *p, const gw_message *hello);
+void gw_strangers_met(gw_peer *p, gw_contact *from, const gw_message *hello); /* of one */
+void gw_strangers_consider(gw_peer *p); /* without a view: is this peer turned away? */
 
 /* ---- peer_views.c ---- */
 void gw_views_need_change(gw_peer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,8 +1,8 @@
-/* Peers that run another job, or the same one otherwise: who is turned away, and what it is told. Where a
- * flock runs, whoever comes is. Before that it is those who are fewer, once as many are here as are waited
- * for
- * (--peers) and nobody has come for a while: of three peers, one of them with a wrong parameter, that one
- * goes, whatever its id and whoever was first; of as many, those without the lowest id. */
+/* Peers that run another job, or the same one otherwise, or that data cannot travel to: who is turned away,
+ * and what it is told. Where a flock runs, whoever comes is. Before that it is those who are fewer, once as
+ * many are here as are waited for (--peers) and nobody has come for a while: of three peers, one of them with
+ * a wrong parameter, that one goes, whatever its id and whoever was first; of as many, those without the
+ * lowest id. */
 #include "core/peer_state.h"
 
 #include <inttypes.h>
@@ -26,6 +26,38 @@ static void first_difference(const char *theirs, const char *ours, char *text, s
              our_line == 0 ? "absent" : ours);
 }
 
+static bool have_a_way(uint32_t theirs, uint32_t ours) {
+    return theirs == 0 || ours == 0 || (theirs & ours) != 0;
+}
+
+bool gw_strangers_is_one(const gw_peer *p, const gw_message *hello) {
+    return strcmp(hello->text, p->identity) != 0 || hello->value != p->config.probe ||
+           !have_a_way(hello->ways, p->config.ways);
+}
+
+static const char *ways_text(uint32_t ways) {
+    return ways == GW_WAY_TCP ? "tcp" : ways == GW_WAY_SHM ? "shm" : ways == GW_WAY_RDMA ? "rdma" : "another";
+}
+
+static void tell_apart(const gw_peer *p, gw_contact *from, const gw_message *hello) {
+    bool other_job = strcmp(hello->text, p->identity) != 0;
+    from->apart = !other_job && hello->value == p->config.probe;
+    if (other_job)
+        first_difference(hello->text, p->identity, from->difference, sizeof from->difference);
+    else if (from->apart)
+        snprintf(from->difference, sizeof from->difference, "theirs: --transport %s, here: --transport %s",
+                 ways_text(hello->ways), ways_text(p->config.ways));
+    else
+        snprintf(from->difference, sizeof from->difference,
+                 "the probe shard has other bits there (%016" PRIx64 ") than here (%016" PRIx64
+                 "): different hardware or libraries",
+                 hello->value, p->config.probe);
+}
+
+static const char *what_it_does(const gw_contact *c) {
+    return c->apart ? "exchanges data in other ways" : "runs another job";
+}
+
 /* Whether this peer asked to join `contact`: with addresses from an earlier life it may have come across a
  * stranger. */
 static bool asked_to_join(const gw_peer *p, const gw_contact *contact) {
@@ -36,15 +68,15 @@ static bool asked_to_join(const gw_peer *p, const gw_contact *contact) {
     for (uint32_t i = 0; member != NULL && i < member->addr_count; i++)
         for (uint32_t k = 0; k < p->config.seed_count; k++)
             if (gw_addr_equal(&member->addr[i], &p->config.seeds[k])) return true;
-    return p->config.known_count == 0;
+    return contact->apart || p->config.known_count == 0; /* apart: of this job, whoever told of it */
 }
 
-static uint64_t kind_of(const gw_message *hello) {
+static uint64_t kind_of(const gw_message *hello, bool apart) {
     gw_hash hash;
     uint64_t kind;
     gw_blake2b(hello->text, strlen(hello->text), hash.bytes, sizeof hash.bytes);
     memcpy(&kind, hash.bytes, sizeof kind);
-    return kind ^ gw_mix64(hello->value);
+    return kind ^ gw_mix64(hello->value) ^ (apart ? hello->ways : 0);
 }
 
 void gw_strangers_met(gw_peer *p, gw_contact *from, const gw_message *message) {
@@ -52,20 +84,15 @@ void gw_strangers_met(gw_peer *p, gw_contact *from, const gw_message *message) {
     gw_peer_id_short(&from->id, id);
     from->differs = true;
     from->greeted = false;
-    from->kind = kind_of(message);
-    if (strcmp(message->text, p->identity) == 0)
-        snprintf(from->difference, sizeof from->difference,
-                 "the probe shard has other bits there (%016" PRIx64 ") than here (%016" PRIx64
-                 "): different hardware or libraries",
-                 message->value, p->config.probe);
-    else
-        first_difference(message->text, p->identity, from->difference, sizeof from->difference);
+    tell_apart(p, from, message);
+    from->kind = kind_of(message, from->apart);
     bool ours_runs = p->view.epoch > 0, theirs_runs = message->flag;
     p->stranger_ns = p->now;
     if (theirs_runs && !ours_runs && asked_to_join(p, from))
-        gw_peer_finish(p, GW_FINISH_DENIED, NULL, "peer %s runs another job (%s)", id, from->difference);
+        gw_peer_finish(p, GW_FINISH_DENIED, NULL, "peer %s %s (%s)", id, what_it_does(from),
+                       from->difference);
     else
-        gw_peer_say(p, GW_WARN, "peer %s runs another job (%s)%s", id, from->difference,
+        gw_peer_say(p, GW_WARN, "peer %s %s (%s)%s", id, what_it_does(from), from->difference,
                     ours_runs || theirs_runs ? ": not admitted" : "");
 }
 
@@ -84,11 +111,15 @@ static bool outweighs(const camp *a, const camp *b) {
     return a->count > 0 && gw_peer_id_compare(a->lowest, b->lowest) < 0;
 }
 
-static camp own_camp(const gw_peer *p) {
+/* `alike`: those alone that allow the same ways. Who allows several may have one in common with either side.
+ */
+static camp own_camp(const gw_peer *p, bool alike) {
     camp own = {0};
     enlist(&own, &p->config.id);
-    for (uint32_t i = 0; i < p->contact_count; i++)
-        if (p->contacts[i].alive && p->contacts[i].greeted) enlist(&own, &p->contacts[i].id);
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *c = &p->contacts[i];
+        if (c->alive && c->greeted && (!alike || c->ways == p->config.ways)) enlist(&own, &c->id);
+    }
     return own;
 }
 
@@ -116,18 +147,16 @@ static bool is_settled(const gw_peer *p) {
 void gw_strangers_consider(gw_peer *p) {
     if (p->stranger_ns == 0) return;
     bool settled = is_settled(p);
-    camp own = own_camp(p);
     for (uint32_t i = 0; i < p->contact_count; i++) {
         const gw_contact *c = &p->contacts[i];
         if (!c->alive || !c->differs) continue;
-        camp theirs = camp_of(p, c->kind);
+        camp theirs = camp_of(p, c->kind), own = own_camp(p, c->apart);
         bool stays = c->has_view || (settled && outweighs(&theirs, &own));
         if (!stays || !asked_to_join(p, c)) continue;
         char id[GW_SHORT_TEXT];
         gw_peer_finish(p, GW_FINISH_DENIED, NULL,
-                       "peer %s runs another job (%s), and so do %" PRIu32 " in all, %" PRIu32
-                       " run this one",
-                       gw_peer_id_short(&c->id, id), c->difference, theirs.count, own.count);
+                       "peer %s %s (%s), and so do %" PRIu32 " in all, %" PRIu32 " do as this one",
+                       gw_peer_id_short(&c->id, id), what_it_does(c), c->difference, theirs.count, own.count);
         return;
     }
 }

@@ -32,6 +32,38 @@ Test(refusals, other_parameters) {
     lab_close(l);
 }
 
+/* The newcomer is told both settings and ends; the flock never takes it in. */
+Test(refusals, no_transport_in_common) {
+    lab *l = lab_open();
+    lab_peer *first = lab_start(l, "first", NULL, SYNTHETIC " --transport tcp");
+    lab_wait_step(l, first, 1);
+    for (int attempt = 0; attempt < 2; attempt++) { /* the second time it knows the flock from before */
+        lab_peer *other = lab_start(l, "other", first, SYNTHETIC " --transport shm");
+        refused(l, other, 1, "theirs: --transport tcp, here: --transport shm");
+        cr_expect_str_eq(lab_text(lab_last(other, "done"), "outcome"), "denied");
+        cr_expect_null(lab_last(other, "view"));
+    }
+    lab_peer *third = lab_start(l, "third", first, SYNTHETIC);
+    const char *hash = lab_state(l, first, "done");
+    cr_expect_str_eq(lab_state(l, third, "done"), hash, "with auto it has TCP in common");
+    cr_expect_eq(json_integer_value(json_object_get(lab_last(first, "done"), "repaired")), 0);
+    lab_close(l);
+}
+
+/* Before there is a flock, those who are fewer go. */
+Test(refusals, no_transport_in_common_at_the_beginning) {
+    lab *l = lab_open();
+    lab_peer *first = lab_start(l, "first", NULL, SYNTHETIC " --peers 3 --transport shm");
+    lab_peer *second = lab_start(l, "second", first, SYNTHETIC " --peers 3 --transport shm");
+    lab_peer *other = lab_start(l, "other", first, SYNTHETIC " --peers 3 --transport tcp");
+    refused(l, other, 1, "theirs: --transport shm, here: --transport tcp");
+    lab_peer *third = lab_start(l, "third", second, SYNTHETIC " --peers 3 --transport shm");
+    const char *hash = lab_state(l, first, "done");
+    cr_expect_str_eq(lab_state(l, second, "done"), hash);
+    cr_expect_str_eq(lab_state(l, third, "done"), hash);
+    lab_close(l);
+}
+
 Test(refusals, port_in_use) {
     lab *l = lab_open();
     lab_peer *first = lab_start(l, "first", NULL, SYNTHETIC);

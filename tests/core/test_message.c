@@ -54,6 +54,7 @@ static gw_message sample(gw_message_kind kind, gw_view *view, gw_install *instal
                     .value = 42,
                     .shard = 3,
                     .worker = 1,
+                    .ways = 6,
                     .text = text,
                     .chunks = chunks,
                     .hashes = hashes,

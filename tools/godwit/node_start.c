@@ -7,6 +7,7 @@
 #include "kernels/jobs/gpt.h"
 #include "kernels/memory.h"
 #include "net/address.h"
+#include "net/fabric.h"
 #include "tools/godwit/init.h"
 #include "tools/godwit/node_inside.h"
 
@@ -15,6 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+_Static_assert((int)GW_WAY_TCP == (int)GW_FABRIC_TCP && (int)GW_WAY_SHM == (int)GW_FABRIC_SHM &&
+                   (int)GW_WAY_RDMA == (int)GW_FABRIC_RDMA,
+               "the brain's ways are the fabric's kinds");
 
 #define CLOSE_NS            UINT64_C(2000000000)
 #define PAYLOAD_PATIENCE_NS UINT64_C(5000000000)
@@ -260,6 +265,7 @@ static void fill_config(gw_node *node, gw_peer_config *config) {
         .tensors = node->plan.tensors,
         .tensor_count = node->plan.tensor_count,
         .probe = node->probe,
+        .ways = options->transports,
         .steps = node->steps,
         .shards = shards_of,
         .shards_context = node,
