@@ -1,4 +1,6 @@
 /* godwit plot as a person runs it. */
+#include "scratch.h"
+
 #include <criterion/criterion.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,14 +10,9 @@
 
 enum { TEXT = 4000 };
 
-static char folder[64];
-
 static void enter(void) {
-    snprintf(folder, sizeof folder, "/tmp/godwit-plot-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-    char path[100];
-    snprintf(path, sizeof path, "%s/it's.csv", folder);
-    FILE *out = fopen(path, "w");
+    scratch_open();
+    FILE *out = fopen(scratch_path("it's.csv"), "w");
     fputs("step,job,phase,time,ms,members,shards,loss,lr\n", out);
     for (int i = 1; i <= 100; i++)
         fprintf(out, "%d,0123abcd,train,%d.5,1,1,1,%g,0.1\n", i, 1000 + i, 1.0 / i);
@@ -27,7 +24,7 @@ static char text[TEXT];
 /* Runs `godwit plot ARGUMENTS` in the folder, after what comes before it; returns its exit code. */
 static int plot(const char *before, const char *arguments) {
     char command[500];
-    snprintf(command, sizeof command, "cd %s && %s %s plot %s 2>&1", folder, before, GODWIT_BINARY,
+    snprintf(command, sizeof command, "cd %s && %s %s plot %s 2>&1", scratch_folder(), before, GODWIT_BINARY,
              arguments);
     FILE *pipe = popen(command, "r");
     cr_assert_not_null(pipe);
@@ -37,17 +34,10 @@ static int plot(const char *before, const char *arguments) {
     return WEXITSTATUS(status);
 }
 
-static void leave(void) {
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(plot, .init = enter, .fini = leave);
+TestSuite(plot, .init = enter, .fini = scratch_close);
 
 static size_t read_picture(const char *name, char *bytes, size_t room) {
-    char path[100];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    const char *path = scratch_path(name);
     FILE *in = fopen(path, "rb");
     cr_assert_not_null(in, "%s", path);
     size_t count = fread(bytes, 1, room, in);
@@ -75,7 +65,7 @@ static void refuse(int code, const char *before, const char *arguments, const ch
     cr_assert_eq(plot(before, arguments), code, "%s: %s", arguments, text);
     cr_assert_not_null(strstr(text, words), "%s", text);
     char command[100];
-    snprintf(command, sizeof command, "ls %s/*.partial >/dev/null 2>&1", folder);
+    snprintf(command, sizeof command, "ls %s/*.partial >/dev/null 2>&1", scratch_folder());
     cr_assert_neq(system(command), 0);
 }
 

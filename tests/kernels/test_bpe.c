@@ -3,6 +3,7 @@
 #include "kernels/bpe.h"
 
 #include "core/rng.h"
+#include "scratch.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -10,9 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH = 100, BYTES = 256 };
+enum { BYTES = 256 };
 
-static char folder[64];
 static const char *const merges[] = {"h e", "l l",     "he ll", "hell o", "Ġ w", "o r", "Ġw or",
                                      "l d", "Ġwor ld", "1 2",   "Ġ Ġ",    "' s", "Ã ©", "ĠĠ Ġ"};
 enum { MERGES = sizeof merges / sizeof merges[0] };
@@ -33,12 +33,6 @@ enum {
     THREE_BLANKS
 };
 
-static const char *path_of(const char *name) {
-    static char path[PATH];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
 /* A byte's letter, as the published files spell it. */
 static void spell(unsigned byte, char letter[4]) {
     unsigned code = byte;
@@ -51,9 +45,7 @@ static void spell(unsigned byte, char letter[4]) {
 }
 
 static void write_text(const char *name, const char *text) {
-    FILE *file = fopen(path_of(name), "w");
-    fputs(text, file);
-    fclose(file);
+    scratch_write(name, text, strlen(text));
 }
 
 /* Byte b is token b here. */
@@ -73,32 +65,25 @@ static json_t *vocabulary(void) {
 }
 
 static void write_vocabulary(json_t *numbers) {
-    cr_assert_eq(json_dump_file(numbers, path_of("vocab.json"), 0), 0);
+    cr_assert_eq(json_dump_file(numbers, scratch_path("vocab.json"), 0), 0);
     json_decref(numbers);
 }
 
 static void enter(void) {
-    snprintf(folder, sizeof folder, "/tmp/godwit-bpe-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
+    scratch_open();
     write_vocabulary(vocabulary());
-    FILE *file = fopen(path_of("merges.txt"), "w");
+    FILE *file = fopen(scratch_path("merges.txt"), "w");
     fputs("#version: 0.2\n", file);
     for (int i = 0; i < MERGES; i++) fprintf(file, "%s\n", merges[i]);
     fclose(file);
 }
 
-static void leave(void) {
-    char command[PATH];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(bpe, .init = enter, .fini = leave);
+TestSuite(bpe, .init = enter, .fini = scratch_close);
 
 static gw_bpe *open_bpe(void) {
     gw_bpe *bpe;
     gw_err err;
-    cr_assert(gw_bpe_open(folder, &bpe, &err), "%s", err.text);
+    cr_assert(gw_bpe_open(scratch_folder(), &bpe, &err), "%s", err.text);
     return bpe;
 }
 
@@ -179,7 +164,7 @@ Test(bpe, any_bytes_are_encoded) {
 static void refuse(const char *words) {
     gw_bpe *bpe;
     gw_err err;
-    cr_assert_not(gw_bpe_open(folder, &bpe, &err), "'%s' should have been refused", words);
+    cr_assert_not(gw_bpe_open(scratch_folder(), &bpe, &err), "'%s' should have been refused", words);
     cr_assert_not_null(strstr(err.text, words), "%s", err.text);
 }
 
@@ -198,7 +183,7 @@ Test(bpe, damaged_merges_are_refused_with_the_line) {
     write_text("merges.txt", line);
     refuse("line 1 is longer than");
     free(line);
-    cr_assert_eq(remove(path_of("merges.txt")), 0);
+    cr_assert_eq(remove(scratch_path("merges.txt")), 0);
     refuse("there is no file");
 }
 

@@ -1,6 +1,7 @@
 /* A model that goes out as safetensors and comes back by --init. */
 #include "kernels/gpt_file.h"
 #include "kernels/jobs/gpt.h"
+#include "scratch.h"
 #include "trial.h"
 
 #include <criterion/criterion.h>
@@ -10,33 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH = 100 };
-
-static char folder[64];
-
-static void enter(void) {
-    snprintf(folder, sizeof folder, "/tmp/godwit-gpt-file-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-}
-
-static void leave(void) {
-    char command[PATH];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(gpt_file, .init = enter, .fini = leave);
-
-static const char *path_of(const char *name) {
-    static char path[4][PATH];
-    static int next;
-    char *here = path[next++ % 4];
-    snprintf(here, PATH, "%s/%s", folder, name);
-    return here;
-}
+TestSuite(gpt_file, .init = scratch_open, .fini = scratch_close);
 
 static const char *text_file(void) {
-    const char *path = path_of("text");
+    const char *path = scratch_path("text");
     FILE *file = fopen(path, "w");
     for (int i = 0; i < 500; i++) fputc(32 + i * i % 60, file);
     fclose(file);
@@ -69,9 +47,9 @@ Test(gpt_file, init_begins_with_what_was_exported) {
     trial *first = open_trial(NULL, "10");
     trial_sum(first, 0, TRIAL_FORWARD);
     trial_apply(first, 0, UINT64_MAX);
-    write_model(first, path_of("model.safetensors"));
-    trial *second = open_trial(path_of("model.safetensors"), "10"),
-          *shorter = open_trial(path_of("model.safetensors"), "4");
+    write_model(first, scratch_path("model.safetensors"));
+    trial *second = open_trial(scratch_path("model.safetensors"), "10"),
+          *shorter = open_trial(scratch_path("model.safetensors"), "4");
     for (uint32_t i = 0; i < gw_gpt_parameters(&shape); i++) {
         gw_gpt_parameter p = gw_gpt_parameter_of(&shape, i);
         size_t bytes = p.dim[0] * (p.rank == 2 ? p.dim[1] : 1) * sizeof(float);
@@ -93,7 +71,7 @@ static void refuse_init(const char *words, const char *const *pairs) {
 
 Test(gpt_file, init_of_another_shape_is_refused_with_the_reason) {
     trial *t = open_trial(NULL, "10");
-    const char *model = path_of("model.safetensors"), *text = text_file();
+    const char *model = scratch_path("model.safetensors"), *text = text_file();
     write_model(t, model);
     trial_close(t);
 #define WITH(...) ((const char *const[]){"data", text, "init", model, "heads", "2", __VA_ARGS__, NULL})
@@ -134,16 +112,16 @@ Test(gpt_file, names_without_prefix_and_other_tensors_do_not_matter) {
                                   .size = 9};
     gw_safetensors file;
     gw_err err;
-    cr_assert(gw_safetensors_write(path_of("plain"), list, count + 1, &err), "%s", err.text);
-    cr_assert(gw_safetensors_open(path_of("plain"), &file, &err), "%s", err.text);
+    cr_assert(gw_safetensors_write(scratch_path("plain"), list, count + 1, &err), "%s", err.text);
+    cr_assert(gw_safetensors_open(scratch_path("plain"), &file, &err), "%s", err.text);
     cr_assert_eq(gw_gpt_file_vocabulary(&file), 5);
     cr_assert(gw_gpt_file_check(&tiny, &file, &err), "%s", err.text);
     gw_safetensors_close(&file);
 
     strcpy(list[4].dtype, "I16");
     list[4].size /= 2;
-    cr_assert(gw_safetensors_write(path_of("half"), list, count, &err), "%s", err.text);
-    cr_assert(gw_safetensors_open(path_of("half"), &file, &err), "%s", err.text);
+    cr_assert(gw_safetensors_write(scratch_path("half"), list, count, &err), "%s", err.text);
+    cr_assert(gw_safetensors_open(scratch_path("half"), &file, &err), "%s", err.text);
     cr_assert_not(gw_gpt_file_check(&tiny, &file, &err));
     cr_assert_not_null(strstr(err.text, "is I16; F32, F16 and BF16 are what can be read"), "%s", err.text);
     gw_safetensors_close(&file);
@@ -172,8 +150,8 @@ static void read_halves(const char *dtype, const uint16_t *bits, float *values, 
     strcpy(list[0].dtype, dtype); /* wte.weight: 5 x 2 */
     list[0].bytes = (const uint8_t *)bits;
     list[0].size = 20;
-    cr_assert(gw_safetensors_write(path_of("half"), list, parameters, &err), "%s", err.text);
-    cr_assert(gw_safetensors_open(path_of("half"), &file, &err), "%s", err.text);
+    cr_assert(gw_safetensors_write(scratch_path("half"), list, parameters, &err), "%s", err.text);
+    cr_assert(gw_safetensors_open(scratch_path("half"), &file, &err), "%s", err.text);
     cr_assert(gw_gpt_file_check(&tiny, &file, &err), "%s", err.text);
     gw_gpt_file_read(&tiny, &file, 0, 10 - count, count, values);
     gw_safetensors_close(&file);
@@ -196,8 +174,8 @@ Test(gpt_file, halves_are_read_as_floats) {
 
 Test(gpt_file, config_says_what_the_model_is) {
     gw_err err;
-    cr_assert(gw_gpt_file_write_config(&shape, 0.1, path_of("config.json"), &err), "%s", err.text);
-    json_t *config = json_load_file(path_of("config.json"), 0, NULL);
+    cr_assert(gw_gpt_file_write_config(&shape, 0.1, scratch_path("config.json"), &err), "%s", err.text);
+    json_t *config = json_load_file(scratch_path("config.json"), 0, NULL);
     cr_assert_not_null(config);
     cr_assert_str_eq(json_string_value(json_object_get(config, "model_type")), "gpt2");
     cr_assert_eq(json_integer_value(json_object_get(config, "n_layer")), 2);

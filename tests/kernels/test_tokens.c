@@ -1,6 +1,7 @@
 #include "kernels/tokens.h"
 
 #include "core/rng.h"
+#include "scratch.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -8,37 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH = 400, HEADER = 1024 };
+enum { LIST = 800, HEADER = 1024 };
 
-static char folder[64];
-
-static void enter(void) {
-    snprintf(folder, sizeof folder, "/tmp/godwit-tokens-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-}
-
-static void leave(void) {
-    char command[PATH];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(tokens, .init = enter, .fini = leave);
-
-static const char *path_of(const char *name) {
-    static char path[4][PATH];
-    static int next;
-    char *here = path[next++ % 4];
-    snprintf(here, PATH, "%s/%s", folder, name);
-    return here;
-}
-
-static void write_file(const char *name, const void *bytes, size_t count) {
-    FILE *file = fopen(path_of(name), "wb");
-    cr_assert_not_null(file);
-    cr_assert_eq(fwrite(bytes, 1, count, file), count);
-    fclose(file);
-}
+TestSuite(tokens, .init = scratch_open, .fini = scratch_close);
 
 /* A shard of `count` tokens: token i is i * 7 mod 50257. The file is `bytes` long, 0 for what is right. */
 static void write_shard(const char *name, uint32_t magic, uint32_t version, uint32_t count, size_t bytes) {
@@ -51,7 +24,7 @@ static void write_shard(const char *name, uint32_t magic, uint32_t version, uint
         all[HEADER + 2 * i] = (uint8_t)token;
         all[HEADER + 2 * i + 1] = (uint8_t)(token >> 8);
     }
-    write_file(name, all, bytes > 0 ? bytes : right);
+    scratch_write(name, all, bytes > 0 ? bytes : right);
     free(all);
 }
 
@@ -71,8 +44,8 @@ static void refuse(const char *list, uint32_t context, gw_code code, const char 
 }
 
 Test(tokens, bytes_are_cut_into_windows_that_overlap_by_what_follows) {
-    write_file("text", "abcdefghijk", 11);
-    gw_tokens tokens = open_all(path_of("text"), 3);
+    scratch_write("text", "abcdefghijk", 11);
+    gw_tokens tokens = open_all(scratch_path("text"), 3);
     cr_assert_not(tokens.shards);
     cr_assert_eq(tokens.windows, 3);
     cr_assert_eq(tokens.tokens, 11);
@@ -94,12 +67,12 @@ Test(tokens, many_shards_are_one_sequence_of_windows) {
     write_shard("a-2.bin", 20240520, 1, 11, 0);
     write_shard("a-1.bin", 20240520, 1, 10000, 0);
     write_shard("other", 20240520, 1, 26, 0);
-    char list[2 * PATH];
-    snprintf(list, sizeof list, "%s,%s", path_of("a-*.bin"), path_of("other"));
+    char list[LIST];
+    snprintf(list, sizeof list, "%s,%s", scratch_path("a-*.bin"), scratch_path("other"));
     gw_tokens tokens = open_all(list, 5);
     cr_assert(tokens.shards);
     cr_assert_eq(tokens.file_count, 3);
-    cr_assert_str_eq(tokens.files[0].path, path_of("a-1.bin")); /* sorted */
+    cr_assert_str_eq(tokens.files[0].path, scratch_path("a-1.bin")); /* sorted */
     cr_assert_eq(tokens.windows, 1999 + 2 + 5);
     cr_assert_eq(tokens.largest, 50253);
     const struct {
@@ -119,12 +92,13 @@ Test(tokens, many_shards_are_one_sequence_of_windows) {
 }
 
 Test(tokens, the_digest_is_of_the_contents) {
-    write_file("a", "the same text", 13);
-    write_file("b", "the same text", 13);
-    write_file("c", "the same texT", 13);
-    char both[2 * PATH];
-    snprintf(both, sizeof both, "%s,%s", path_of("a"), path_of("b"));
-    gw_tokens a = open_all(path_of("a"), 4), b = open_all(path_of("b"), 4), c = open_all(path_of("c"), 4);
+    scratch_write("a", "the same text", 13);
+    scratch_write("b", "the same text", 13);
+    scratch_write("c", "the same texT", 13);
+    char both[LIST];
+    snprintf(both, sizeof both, "%s,%s", scratch_path("a"), scratch_path("b"));
+    gw_tokens a = open_all(scratch_path("a"), 4), b = open_all(scratch_path("b"), 4),
+              c = open_all(scratch_path("c"), 4);
     gw_tokens two = open_all(both, 4);
     cr_assert(gw_hash_equal(&a.digest, &b.digest));
     cr_assert_not(gw_hash_equal(&a.digest, &c.digest));
@@ -140,17 +114,17 @@ Test(tokens, damaged_shards_are_refused_with_the_reason) {
     write_shard("long", 20240520, 1, 100, HEADER + 202);
     write_shard("header", 20240520, 1, 100, 700);
     write_shard("huge", 20240520, 1, 100, 0);
-    FILE *huge = fopen(path_of("huge"), "r+b");
+    FILE *huge = fopen(scratch_path("huge"), "r+b");
     fseek(huge, 8, SEEK_SET);
     fwrite("\xff\xff\xff\xff", 1, 4, huge);
     fclose(huge);
-    refuse(path_of("magic.bin"), 8, GW_E_INVALID, "does not begin with 20240520");
-    refuse(path_of("version"), 8, GW_E_UNSUPPORTED, "version 2");
-    refuse(path_of("short"), 8, GW_E_CORRUPT,
+    refuse(scratch_path("magic.bin"), 8, GW_E_INVALID, "does not begin with 20240520");
+    refuse(scratch_path("version"), 8, GW_E_UNSUPPORTED, "version 2");
+    refuse(scratch_path("short"), 8, GW_E_CORRUPT,
            "short has 1223 bytes; its header says 100 tokens, which take 1224");
-    refuse(path_of("long"), 8, GW_E_CORRUPT, "1226 bytes");
-    refuse(path_of("header"), 8, GW_E_CORRUPT, "ends after 700 bytes");
-    refuse(path_of("huge"), 8, GW_E_CORRUPT, "4294967295 tokens");
+    refuse(scratch_path("long"), 8, GW_E_CORRUPT, "1226 bytes");
+    refuse(scratch_path("header"), 8, GW_E_CORRUPT, "ends after 700 bytes");
+    refuse(scratch_path("huge"), 8, GW_E_CORRUPT, "4294967295 tokens");
 }
 
 /* Whatever the header says, a file that opens can be read to its end. */
@@ -158,7 +132,7 @@ Test(tokens, random_damage_does_no_harm) {
     enum { TOKENS = 300, BYTES = HEADER + 2 * TOKENS, ROUNDS = 2000 };
     static uint8_t good[BYTES], bytes[BYTES + 8];
     write_shard("good", 20240520, 1, TOKENS, 0);
-    FILE *in = fopen(path_of("good"), "rb");
+    FILE *in = fopen(scratch_path("good"), "rb");
     cr_assert_eq(fread(good, 1, BYTES, in), BYTES);
     fclose(in);
     gw_rng rng = gw_rng_seeded(5);
@@ -168,10 +142,10 @@ Test(tokens, random_damage_does_no_harm) {
         for (uint64_t k = gw_rng_below(&rng, 3); k-- > 0;)
             bytes[gw_rng_below(&rng, k == 0 ? 16 : BYTES)] = (uint8_t)gw_rng_below(&rng, 256);
         uint64_t length = gw_rng_below(&rng, 4) == 0 ? gw_rng_below(&rng, BYTES + 8) + 1 : BYTES;
-        write_file("damaged.bin", bytes, length);
+        scratch_write("damaged.bin", bytes, length);
         gw_tokens tokens;
         gw_err err;
-        if (!gw_tokens_open(path_of("damaged.bin"), 16, &tokens, &err)) continue;
+        if (!gw_tokens_open(scratch_path("damaged.bin"), 16, &tokens, &err)) continue;
         opened++;
         for (uint64_t w = 0; w < tokens.windows; w++) {
             uint32_t inputs[16], targets[16];
@@ -183,16 +157,16 @@ Test(tokens, random_damage_does_no_harm) {
 }
 
 Test(tokens, what_cannot_be_data_is_refused_with_the_reason) {
-    write_file("empty", "", 0);
-    write_file("tiny", "12345678", 8);
+    scratch_write("empty", "", 0);
+    scratch_write("tiny", "12345678", 8);
     write_shard("shard", 20240520, 1, 100, 0);
-    char mixed[2 * PATH];
-    snprintf(mixed, sizeof mixed, "%s,%s", path_of("tiny"), path_of("shard"));
-    refuse(path_of("none"), 8, GW_E_NOTFOUND, "there is no file");
-    refuse(path_of("none-*"), 8, GW_E_NOTFOUND, "no file matches");
-    refuse(path_of("empty"), 8, GW_E_INVALID, "is empty");
-    refuse(folder, 8, GW_E_INVALID, "not a plain file");
-    refuse(path_of("tiny"), 8, GW_E_INVALID, "8 tokens");
+    char mixed[LIST];
+    snprintf(mixed, sizeof mixed, "%s,%s", scratch_path("tiny"), scratch_path("shard"));
+    refuse(scratch_path("none"), 8, GW_E_NOTFOUND, "there is no file");
+    refuse(scratch_path("none-*"), 8, GW_E_NOTFOUND, "no file matches");
+    refuse(scratch_path("empty"), 8, GW_E_INVALID, "is empty");
+    refuse(scratch_folder(), 8, GW_E_INVALID, "not a plain file");
+    refuse(scratch_path("tiny"), 8, GW_E_INVALID, "8 tokens");
     refuse(mixed, 4, GW_E_INVALID, "plain bytes");
     refuse("", 8, GW_E_USAGE, "not a list of files");
     refuse(",b", 8, GW_E_USAGE, "not a list of files");
@@ -201,10 +175,10 @@ Test(tokens, what_cannot_be_data_is_refused_with_the_reason) {
 /* The mapping shows what happens to the file. */
 Test(tokens, a_file_that_changes_under_the_run_is_noticed) {
     write_shard("live", 20240520, 1, 100, 0);
-    gw_tokens tokens = open_all(path_of("live"), 8);
+    gw_tokens tokens = open_all(scratch_path("live"), 8);
     uint32_t in[8], out[8];
     gw_err err;
-    FILE *file = fopen(path_of("live"), "r+b");
+    FILE *file = fopen(scratch_path("live"), "r+b");
     fseek(file, HEADER + 2 * 90, SEEK_SET);
     fwrite("\xff\xff", 1, 2, file);
     fclose(file);
@@ -212,7 +186,7 @@ Test(tokens, a_file_that_changes_under_the_run_is_noticed) {
     cr_assert_eq(err.code, GW_E_CORRUPT);
     cr_assert_not_null(strstr(err.text, "token 90 is 65535, above 693"), "%s", err.text);
     cr_assert(gw_tokens_window(&tokens, 0, in, out, &err), "%s", err.text);
-    cr_assert_eq(truncate(path_of("live"), HEADER), 0);
+    cr_assert_eq(truncate(scratch_path("live"), HEADER), 0);
     cr_assert_not(gw_tokens_window(&tokens, 0, in, out, &err));
     cr_assert_not_null(strstr(err.text, "has shrunk"), "%s", err.text);
     gw_tokens_close(&tokens);

@@ -1,5 +1,6 @@
 /* The file of --metrics: rows in order, none twice, whatever ended the process that wrote it. */
 #include "core/log.h"
+#include "scratch.h"
 #include "tools/godwit/metrics.h"
 
 #include <criterion/criterion.h>
@@ -11,35 +12,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { PATH = 100, TEXT = 20000 };
+enum { TEXT = 20000 };
 
 #define JOB "0123abcd"
 
-static char folder[64];
-
-static void enter(void) {
-    snprintf(folder, sizeof folder, "/tmp/godwit-metrics-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-}
-
-static void leave(void) {
-    char command[PATH];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(metrics, .init = enter, .fini = leave);
-
-static const char *path_of(const char *name) {
-    static char path[PATH];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
+TestSuite(metrics, .init = scratch_open, .fini = scratch_close);
 
 static gw_metrics_file open_file(const char *name, bool fresh) {
     gw_metrics_file file;
     gw_err err;
-    cr_assert(gw_metrics_file_open(path_of(name), JOB, fresh, &file, &err), "%s", err.text);
+    cr_assert(gw_metrics_file_open(scratch_path(name), JOB, fresh, &file, &err), "%s", err.text);
     return file;
 }
 
@@ -56,7 +38,7 @@ static void add(gw_metrics_file *file, uint64_t step, const char *report) {
 
 static const char *content(const char *name) {
     static char text[TEXT];
-    FILE *in = fopen(path_of(name), "r");
+    FILE *in = fopen(scratch_path(name), "r");
     cr_assert_not_null(in);
     text[fread(text, 1, sizeof text - 1, in)] = '\0';
     fclose(in);
@@ -64,7 +46,7 @@ static const char *content(const char *name) {
 }
 
 static void write_text(const char *name, const char *text) {
-    FILE *out = fopen(path_of(name), "w");
+    FILE *out = fopen(scratch_path(name), "w");
     cr_assert(fputs(text, out) >= 0 && fclose(out) == 0);
 }
 
@@ -82,7 +64,7 @@ Test(metrics, a_row_a_step_and_a_column_a_key) {
     cr_assert_str_eq(content("a.csv"),
                      HEADER ",loss,lr,val_loss,note\n" ROW(1) ",0.5,1e-3,,\n" ROW(2) ",0.25,2e-3,,\n" ROW(
                          3) ",,,0.3,\"a,\"\"b\"\"\"\n" ROW(4) ",,,,\n");
-    cr_assert_eq(access(path_of("a.csv.partial"), F_OK), -1);
+    cr_assert_eq(access(scratch_path("a.csv.partial"), F_OK), -1);
 }
 
 Test(metrics, lines_of_json_have_the_same) {
@@ -99,7 +81,7 @@ static void resume(const char *name) {
     gw_metrics_file file = open_file(name, false);
     for (uint64_t step = 1; step <= 5; step++) add(&file, step, "loss=1");
     gw_metrics_file_close(&file);
-    FILE *out = fopen(path_of(name), "a");
+    FILE *out = fopen(scratch_path(name), "a");
     cr_assert(fputs("6,0123ab", out) >= 0 && fclose(out) == 0);
     file = open_file(name, false);
     cr_assert_eq(file.last, 5);
@@ -136,7 +118,7 @@ Test(metrics, a_fresh_run_begins_the_file_anew) {
 static void refuse(const char *name, gw_code code, const char *words) {
     gw_metrics_file file;
     gw_err err;
-    cr_assert_not(gw_metrics_file_open(path_of(name), JOB, true, &file, &err));
+    cr_assert_not(gw_metrics_file_open(scratch_path(name), JOB, true, &file, &err));
     cr_assert_eq(err.code, code, "%s", err.text);
     cr_assert_not_null(strstr(err.text, words), "%s", err.text);
 }
@@ -203,7 +185,7 @@ Test(metrics, a_full_disk_is_one_warning_and_no_end) {
     gw_err err;
     gw_log_set_sink(sink, NULL);
     for (int life = 0; life < 2; life++) {
-        gw_metrics *metrics = gw_metrics_open(path_of("a.csv"), JOB, false, &err);
+        gw_metrics *metrics = gw_metrics_open(scratch_path("a.csv"), JOB, false, &err);
         cr_assert_not_null(metrics, "%s", err.text);
         limit_files(life == 0 ? 10 : RLIM_INFINITY);
         for (uint64_t step = 1; step <= 20; step++) {
@@ -215,7 +197,7 @@ Test(metrics, a_full_disk_is_one_warning_and_no_end) {
         cr_assert_not_null(strstr(said, "the job goes on"), "%s", said);
         cr_assert_eq(strlen(content("a.csv")) > 0, life == 1);
     }
-    cr_assert_null(gw_metrics_open(path_of("no/a.csv"), JOB, false, &err));
+    cr_assert_null(gw_metrics_open(scratch_path("no/a.csv"), JOB, false, &err));
     cr_assert_not_null(strstr(err.text, "--metrics: cannot open"), "%s", err.text);
     gw_metrics_add(NULL, NULL); /* nobody wants any */
 }

@@ -1,5 +1,7 @@
 #include "tools/godwit/metrics_table.h"
 
+#include "scratch.h"
+
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,24 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static char folder[64], path[100];
+TestSuite(metrics_table, .init = scratch_open, .fini = scratch_close);
 
-static void enter(void) {
-    snprintf(folder, sizeof folder, "/tmp/godwit-table-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-}
-
-static void leave(void) {
-    unlink(path);
-    rmdir(folder);
-}
-
-TestSuite(metrics_table, .init = enter, .fini = leave);
+static const char *path; /* of what was written last */
 
 static void write_text(const char *name, const char *text) {
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *out = fopen(path, "w");
-    cr_assert(out != NULL && fputs(text, out) >= 0 && fclose(out) == 0);
+    path = scratch_write(name, text, strlen(text));
 }
 
 static double cell(const gw_metrics_table *table, uint64_t row, const char *name) {
