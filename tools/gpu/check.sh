@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# Everything that needs a GPU, in one go: builds if need be, tests, measures, prints one table. Exit code 1 if
+# anything failed. On a machine without a GPU what needs one is skipped, visibly, and the rest is tried.
+#
+#   tools/gpu/check.sh [--build FOLDER] [--seconds N]   FOLDER: where the build is, or goes (build)
+#   tools/gpu/check.sh --pack FOLDER                    what to copy to a machine that cannot build: FOLDER then
+#                                                       has this script, the build, and its libraries
+#
+# It takes at most N seconds (450), plus those of a build. It changes no setting of a GPU.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+folder=build
+seconds=450
+pack=
+
+usage() {
+    sed -n '2,10s/^# \{0,1\}//p' tools/gpu/check.sh
+}
+
+die() {
+    printf 'check.sh: %s\n' "$*" >&2
+    exit 2
+}
+
+# build: godwit and its tests, when they are not there.
+build() {
+    if [ -x "$folder/godwit" ] && [ -d "$folder/tests" ]; then
+        return 0
+    fi
+    command -v cmake >/dev/null || die "there is no $folder/godwit, and no cmake to build it: see --pack"
+    printf 'building in %s: some minutes\n' "$folder"
+    mkdir -p "$folder"
+    if ! { cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release && ninja -C "$folder" all; } \
+        >"$folder/check.log" 2>&1; then
+        cat "$folder/check.log" >&2
+        die "the build failed"
+    fi
+}
+
+# The test programs that do something on a GPU.
+gpu_tests() {
+    find "$folder/tests" -maxdepth 1 -type f -perm -u+x \( -name 'test_kernels_cuda*' -o -name 'test_net_nccl*' \
+        -o -name 'test_net_gpu*' -o -name 'test_tools_gpu*' \) | sort
+}
+
+# libraries_of PROGRAM...: the files of the shared libraries they need, but for the C library's own, which
+# belong to the machine.
+libraries_of() {
+    ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+        grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libcuda|libnvidia-[a-z]+)\.so' || true
+}
+
+# pack FOLDER: a tree that runs where nothing can be built.
+pack() {
+    local to=$1 tests
+    [ ! -e "$to" ] || die "$to is there already"
+    mapfile -t tests < <(gpu_tests)
+    mkdir -p "$to/build/tests" "$to/build/lib" "$to/tools/gpu" "$to/tools/lab"
+    cp tools/gpu/check.sh tools/gpu/*.py "$to/tools/gpu/"
+    cp tools/lab/flock.py "$to/tools/lab/"
+    cp "$folder/godwit" "$to/build/"
+    cp "${tests[@]}" "$to/build/tests/"
+    libraries_of "$folder/godwit" "${tests[@]}" | while read -r library; do cp -L "$library" "$to/build/lib/"; done
+    strip --strip-unneeded "$to/build/godwit" "$to"/build/tests/* "$to"/build/lib/* 2>/dev/null || true
+    du -sh "$to"
+}
+
+# Where a machine may keep CUDA's libraries that the dynamic linker does not look: in Python's packages.
+find_libraries() {
+    local place
+    if [ -d "$folder/lib" ]; then
+        LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    fi
+    for place in $(python3 -c '
+import glob, sysconfig
+for name in ("libnccl.so.2", "libcublasLt.so.*"):
+    for file in glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/lib/" + name):
+        print(file.rpartition("/")[0])
+' | sort -u); do
+        LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$place
+    done
+    export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --build | --pack | --seconds)
+        [ $# -ge 2 ] || die "$1 wants a value"
+        case $1 in
+        --build) folder=$2 ;;
+        --pack) pack=$2 ;;
+        --seconds) seconds=$2 ;;
+        esac
+        shift 2
+        ;;
+    --help | -h)
+        usage
+        exit 0
+        ;;
+    *) die "what is '$1'? See --help" ;;
+    esac
+done
+
+case $folder in
+/*) ;;
+*) folder=$PWD/$folder ;;
+esac
+command -v python3 >/dev/null || die "python3 is missing"
+build
+if [ -n "$pack" ]; then
+    pack "$pack"
+    exit 0
+fi
+find_libraries
+mapfile -t tests < <(gpu_tests)
+exec python3 tools/gpu/check.py --seconds "$seconds" "$folder/godwit" "${tests[@]}"

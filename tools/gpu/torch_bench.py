@@ -1,0 +1,81 @@
+"""What PyTorch reaches on this GPU: a copy, a matrix product, and training the classifier of `digits`. Prints one
+JSON object. Run by tools/gpu/check.py, so that both are measured on the same GPU within minutes."""
+
+import json
+import statistics
+
+import torch
+
+
+def median_seconds(work, warm=5, times=20):
+    """Of one call, by events on the GPU."""
+    for _ in range(warm):
+        work()
+    torch.cuda.synchronize()
+    took = []
+    for _ in range(times):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        work()
+        end.record()
+        end.synchronize()
+        took.append(begin.elapsed_time(end) / 1000)
+    return statistics.median(took)
+
+
+def copy_rate():
+    """Bytes read and written a second."""
+    source = torch.randn(1 << 30, device="cuda")
+    target = torch.empty_like(source)
+    return 2 * source.nbytes / median_seconds(lambda: target.copy_(source))
+
+
+def gemm_rate(size=4096):
+    """Of bf16 with sums in fp32. Several inputs in turn: they do not fit into the cache."""
+    a = [torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
+    b = [torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
+    out = torch.empty(size, size, device="cuda", dtype=torch.bfloat16)
+    turn = [0]
+
+    def work():
+        turn[0] = (turn[0] + 1) % 4
+        torch.matmul(a[turn[0]], b[turn[0]], out=out)
+
+    return 2 * size**3 / median_seconds(work, 20, 100)
+
+
+def digits_rate(width=8192, batch=8192, shard=2048):
+    """Samples a second of training as `digits` does it: eager, TF32, AdamW, the batch in four micro-batches."""
+    torch.backends.cuda.matmul.allow_tf32 = True
+    model = torch.nn.Sequential(
+        torch.nn.Linear(784, width),
+        torch.nn.ReLU(),
+        torch.nn.Linear(width, width),
+        torch.nn.ReLU(),
+        torch.nn.Linear(width, 10),
+    ).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.001, fused=True)
+    images = torch.randn(batch, 784, device="cuda")
+    labels = torch.randint(0, 10, (batch,), device="cuda")
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        for first in range(0, batch, shard):
+            logits = model(images[first : first + shard])
+            loss = torch.nn.functional.cross_entropy(logits, labels[first : first + shard], reduction="sum")
+            (loss / batch).backward()
+        optimizer.step()
+
+    return batch / median_seconds(step)
+
+
+print(
+    json.dumps(
+        {
+            "torch": torch.__version__,
+            "copy_bytes_per_s": copy_rate(),
+            "gemm_bf16_flops": gemm_rate(),
+            "digits_samples_per_s": digits_rate(),
+        }
+    )
+)
