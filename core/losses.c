@@ -102,6 +102,6 @@ void gw_losses_get(gw_reader *r, gw_losses *losses) {
         one.boot = gw_get_u64(r);
         one.step = gw_get_u64(r);
         one.shard = gw_get_u32(r);
-        if (!r->failed) gw_losses_add(losses, &one);
+        if (!r->failed && (!gw_losses_add(losses, &one) || losses->count != i + 1)) r->failed = true;
     }
 }

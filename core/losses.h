@@ -47,7 +47,8 @@ typedef struct gw_poison {
 bool gw_losses_poison(const gw_losses *losses, uint64_t step, gw_poison *poison);
 
 void gw_losses_put(gw_writer *w, const gw_losses *losses);
-/* Fails the reader on more than GW_MAX_LOSSES. */
+/* Fails the reader on more than GW_MAX_LOSSES, and on what no set has: a loss twice, or one at an unknown
+ * shard beside the same life's at a known one. */
 void gw_losses_get(gw_reader *r, gw_losses *losses);
 enum { GW_LOSS_BYTES = 36 }; /* of one, as put; with 4 before them all */
 

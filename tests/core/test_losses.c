@@ -115,3 +115,19 @@ Test(losses, survive_the_wire) {
     gw_losses_get(&r, &back);
     cr_assert(r.failed);
 }
+
+/* Each of these would be read as a set of one, which says something else on the wire. */
+Test(losses, what_is_no_set_is_not_read) {
+    static const uint32_t shards[][2] = {{4, 4}, {GW_LOSS_ANY, 4}, {4, GW_LOSS_ANY}};
+    for (size_t i = 0; i < sizeof shards / sizeof shards[0]; i++) {
+        gw_losses l = {.count = 2}, back;
+        for (int k = 0; k < 2; k++)
+            l.list[k] = (gw_loss){.id = {{1}}, .boot = 2, .step = 3, .shard = shards[i][k]};
+        uint8_t bytes[4 + 2 * GW_LOSS_BYTES];
+        gw_writer w = gw_writer_on(bytes, sizeof bytes);
+        gw_losses_put(&w, &l);
+        gw_reader r = gw_reader_on(bytes, sizeof bytes);
+        gw_losses_get(&r, &back);
+        cr_assert(r.failed, "%zu", i);
+    }
+}

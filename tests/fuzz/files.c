@@ -31,7 +31,8 @@ static void read_tokens(const char *path) {
     gw_tokens tokens;
     gw_err err;
     if (!gw_tokens_open(path, CONTEXT, &tokens, &err)) return;
-    GW_CHECK(tokens.windows >= 1);
+    const gw_token_file *file = &tokens.files[0]; /* a mapping has more behind it, up to its page's end */
+    GW_CHECK(tokens.windows >= 1 && file->tokens <= (tokens.shards ? (file->bytes - 1024) / 2 : file->bytes));
     for (uint64_t window = 0; window < tokens.windows; window++) {
         uint32_t inputs[CONTEXT], targets[CONTEXT];
         GW_CHECK(gw_tokens_window(&tokens, window, inputs, targets, &err));
@@ -75,6 +76,8 @@ static void take_safetensors(const uint8_t *bytes, size_t count) {
     for (uint32_t t = 0; t < file.count; t++) {
         const gw_safetensor *tensor = &file.list[t];
         GW_CHECK(gw_safetensors_find(&file, tensor->name) != NULL);
+        GW_CHECK(tensor->bytes >= file.map && tensor->size <= file.map_bytes &&
+                 tensor->bytes + tensor->size <= file.map + file.map_bytes);
         for (uint64_t i = 0; i < tensor->size; i++) sum += tensor->bytes[i];
     }
     GW_CHECK(file.map_bytes > 0 && sum < UINT32_MAX);
