@@ -1,7 +1,6 @@
 #include "net/fabric.h"
 
 #include "core/check.h"
-#include "core/log.h"
 #include "net/fabric_inside.h"
 
 #include <pthread.h>
@@ -69,9 +68,10 @@ static void fabric_remove_region(gw_transport *transport, uint32_t region) {
     leave_both(f);
 }
 
-/* The regions' fence, with the paths' on both sides of it. `members` as in gw_regions_fence. */
-static gw_peer_id *move_fence(gw_fabric *f, const gw_fence *fence, gw_peer_id *members, uint32_t count) {
-    gw_err err;
+/* The regions' fence, with the paths' on both sides of it. Takes `members`, malloc'd. False: it is that of
+ * nobody, and nothing is served. */
+static bool move_fence(gw_fabric *f, const gw_fence *fence, gw_peer_id *members, uint32_t count,
+                       gw_err *err) {
     bool mapped = false; /* others may have the words' memory */
     for (uint32_t i = 0; i < GW_PATH_KINDS; i++) {
         gw_path *path = f->paths[i];
@@ -79,35 +79,34 @@ static gw_peer_id *move_fence(gw_fabric *f, const gw_fence *fence, gw_peer_id *m
         if (path != NULL && path->ops->fence_begin != NULL)
             path->ops->fence_begin(path, fence, members, count);
     }
-    gw_fence to = *fence;
-    if (mapped && !gw_words_renew(f->regions.words, &err)) {
-        gw_log(GW_ERROR, "net/fabric", "%s: serving nobody", err.text);
-        to = (gw_fence){0};
-    }
+    bool moved = !mapped || gw_words_renew(f->regions.words, err);
+    gw_fence to = moved ? *fence : (gw_fence){0};
     gw_peer_id *former = gw_regions_fence(&f->regions, &to, members, count);
     for (uint32_t i = 0; i < GW_PATH_KINDS; i++) {
         gw_path *path = f->paths[i];
         if (path != NULL && path->ops->fence_end != NULL) path->ops->fence_end(path, &to, members, count);
     }
-    return former;
+    free(former);
+    return moved;
 }
 
-static void fabric_fence(gw_transport *transport, const gw_fence *fence, const gw_peer_id *members,
-                         uint32_t count) {
+static bool fabric_fence(gw_transport *transport, const gw_fence *fence, const gw_peer_id *members,
+                         uint32_t count, gw_err *err) {
     gw_fabric *f = fabric_of(transport);
     gw_fence to = fence != NULL ? *fence : (gw_fence){0};
     gw_peer_id *copy = count > 0 ? malloc(count * sizeof *copy) : NULL;
-    if (count > 0 && copy == NULL) {
-        /* Nothing is served rather than the wrong view: thieves are turned away, correctness stays. */
-        gw_log(GW_ERROR, "net/fabric", "no memory for the fence's %u members: serving nobody", count);
+    bool copied = count == 0 || copy != NULL;
+    if (!copied) {
+        gw_fail(err, GW_E_NOMEM, "net/fabric: no memory for the fence's %u members", count);
         to = (gw_fence){0};
         count = 0;
     }
     if (count > 0) memcpy(copy, members, count * sizeof *copy);
     enter_both(f);
-    gw_peer_id *former = move_fence(f, &to, copy, count);
+    gw_err why;
+    bool moved = move_fence(f, &to, copy, count, copied ? err : &why);
     leave_both(f);
-    free(former);
+    return copied && moved;
 }
 
 /* Too large for the lane of small operations. */

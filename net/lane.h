@@ -74,7 +74,7 @@ struct gw_transport_ops {
     bool (*share_words)(gw_transport *, uint32_t region, uint64_t count, gw_err *);
     uint64_t (*word)(gw_transport *, gw_word_do, uint32_t region, uint64_t index, uint64_t expected,
                      uint64_t operand);
-    void (*fence)(gw_transport *, const gw_fence *, const gw_peer_id *members, uint32_t count);
+    bool (*fence)(gw_transport *, const gw_fence *, const gw_peer_id *members, uint32_t count, gw_err *);
     void (*post)(gw_transport *, const gw_op *);
     void (*abandon)(gw_transport *, const gw_peer_id *peer);
     void (*unlink)(gw_transport *, const gw_peer_id *peer);

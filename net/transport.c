@@ -32,10 +32,10 @@ bool gw_transport_word_swap(gw_transport *transport, uint32_t region, uint64_t i
     return swapped;
 }
 
-void gw_transport_fence(gw_transport *transport, const gw_fence *fence, const gw_peer_id *members,
-                        uint32_t count) {
+bool gw_transport_fence(gw_transport *transport, const gw_fence *fence, const gw_peer_id *members,
+                        uint32_t count, gw_err *err) {
     GW_CHECK(count == 0 || members != NULL);
-    transport->ops->fence(transport, fence, members, count);
+    return transport->ops->fence(transport, fence, members, count, err);
 }
 
 void gw_transport_post(gw_transport *transport, const gw_op *op) {

@@ -139,9 +139,10 @@ bool gw_transport_word_swap(gw_transport *transport, uint32_t region, uint64_t i
                             uint64_t desired);
 
 /* Moves the fence, synchronously. `fence` NULL or zeros: nothing is served. Only `members[count]` are served;
- * the array is copied. */
-void gw_transport_fence(gw_transport *transport, const gw_fence *fence, const gw_peer_id *members,
-                        uint32_t count);
+ * the array is copied. False: this machine refuses the memory that it takes. The old fence has ended all the
+ * same, and nothing is served: a peer that goes on so would keep its flock waiting. */
+bool gw_transport_fence(gw_transport *transport, const gw_fence *fence, const gw_peer_id *members,
+                        uint32_t count, gw_err *err);
 
 /* Starts an operation; its completion may come before this returns. */
 void gw_transport_post(gw_transport *transport, const gw_op *op);

@@ -129,11 +129,15 @@ bool gw_words_are_cpus(gw_words *words) {
 bool gw_words_renew(gw_words *words, gw_err *err) {
     int fd;
     uint8_t *memory;
-    if (!make_file(&fd, &memory, err)) return false;
+    bool made = make_file(&fd, &memory, err);
     pthread_rwlock_wrlock(&words->lock);
     uint8_t *old = words->memory;
     gw_words_header *header = (gw_words_header *)(void *)old;
     __atomic_store_n(&header->retired, 1, __ATOMIC_SEQ_CST);
+    if (!made) {
+        pthread_rwlock_unlock(&words->lock);
+        return false;
+    }
     for (uint64_t at = FIRST; at < words->used; at += 8) {
         uint64_t word = __atomic_load_n((uint64_t *)(void *)(old + at), __ATOMIC_SEQ_CST);
         __atomic_store_n((uint64_t *)(void *)(memory + at), word, __ATOMIC_SEQ_CST);

@@ -51,8 +51,8 @@ uint64_t gw_words_do(gw_words *words, gw_word_do what, uint64_t offset, uint64_t
 void gw_words_set_domain(gw_words *words, const gw_word_domain *domain);
 bool gw_words_are_cpus(gw_words *words);
 
-/* Moves the words to a fresh file; the old one is marked retired first. False: no memory, and the file that
- * stands is the old one, not retired. */
+/* Moves the words to a fresh file; the old one is marked retired first. False: there is none to be had, and
+ * the words stay in the old one, retired: others are served by this peer's threads, or not at all. */
 bool gw_words_renew(gw_words *words, gw_err *err);
 /* The present file: its descriptor and mapping, until the next renewal. */
 int gw_words_fd(const gw_words *words);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define SYNTHETIC "synthetic --steps 40 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1"
 
@@ -24,6 +25,22 @@ Test(endings, sigterm_leaves) {
     const char *hash = lab_state(l, peers[0], "done");
     cr_expect_str_eq(lab_state(l, peers[2], "done"), hash);
     cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC), hash);
+    lab_close(l);
+}
+
+/* A peer whose machine refuses the memory of a view's words could neither be stolen from nor steal: it goes,
+ * and the others are not kept waiting. */
+Test(endings, without_memory_for_a_fence_a_peer_goes) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    const struct rlimit small = {.rlim_cur = 32 * 1024, .rlim_max = 32 * 1024};
+    lab_flock(l, 3, SYNTHETIC " --checkpoint-every off", peers);
+    lab_wait_step(l, peers[0], 3);
+    cr_assert_eq(prlimit(peers[1]->pid, RLIMIT_FSIZE, &small, NULL), 0);
+    lab_kill(l, peers[2]);
+    cr_expect_eq(lab_end(l, peers[1]), 1);
+    expect_stderr(peers[1], "the fence of a view: net/words: 65536 bytes of shared memory");
+    cr_expect_str_eq(lab_state(l, peers[0], "done"), lab_undisturbed(l, SYNTHETIC));
     lab_close(l);
 }
 

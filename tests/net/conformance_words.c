@@ -118,12 +118,12 @@ void conform_other_views_and_strangers_are_fenced_off(uint32_t kinds, bool seale
     cr_assert_eq(rig_do(p, &op).status, GW_OP_FENCED);
     op.fence = (gw_fence){0};
     cr_assert_eq(rig_do(p, &op).status, GW_OP_FENCED);
-    gw_transport_fence(r->peers[1].transport, NULL, NULL, 0);
+    rig_move_fence(&r->peers[1], NULL, NULL, 0);
     cr_assert_eq(rig_do(p, &op).status, GW_OP_FENCED);
     op.fence = rig_fence(1);
     cr_assert_eq(rig_do(p, &op).status, GW_OP_FENCED);
     gw_peer_id alone = rig_id(1);
-    gw_transport_fence(r->peers[1].transport, &op.fence, &alone, 1); /* right view, but we are no member */
+    rig_move_fence(&r->peers[1], &op.fence, &alone, 1); /* right view, but we are no member */
     cr_assert_eq(rig_do(p, &op).status, GW_OP_FENCED);
     cr_assert_eq(word_of(r, 1, 0), 0);
     rig_fence_all(r, 1);
@@ -138,7 +138,7 @@ void conform_nothing_of_the_old_view_happens_once_the_fence_has_moved(uint32_t k
     uint64_t done = 0, fenced = 0, posted = 0, unfenced_total = 0;
     for (uint64_t epoch = 1; epoch <= 50; epoch++) {
         gw_fence fence = rig_fence(epoch);
-        gw_transport_fence(r->peers[1].transport, &fence, members, 2);
+        rig_move_fence(&r->peers[1], &fence, members, 2);
         for (int i = 0; i < 40; i++) {
             gw_op op = op_on(1, GW_OP_FETCH_ADD, 0);
             op.fence = fence;
@@ -147,7 +147,7 @@ void conform_nothing_of_the_old_view_happens_once_the_fence_has_moved(uint32_t k
             posted++;
         }
         gw_fence next = rig_fence(epoch + 1);
-        gw_transport_fence(r->peers[1].transport, &next, members, 2);
+        rig_move_fence(&r->peers[1], &next, members, 2);
         uint64_t frozen = word_of(r, 1, 0);
         for (int i = 0; i < 40; i++) {
             gw_completion c = rig_completion(thief);
@@ -275,7 +275,7 @@ void conform_a_large_read_is_fenced_in_the_middle(uint32_t kinds, bool sealed) {
     for (uint32_t round = 0; round < 100 && !fenced; round++) { /* the read may be faster than we are */
         rig_fence_all(r, 1);
         gw_transport_post(r->peers[0].transport, &read);
-        gw_transport_fence(r->peers[1].transport, NULL, NULL, 0);
+        rig_move_fence(&r->peers[1], NULL, NULL, 0);
         memset(data, 0xff, bytes); /* the memory is ours again: the thread sanitizer looks on */
         gw_op_status status = rig_completion(&r->peers[0]).status;
         cr_assert(status == GW_OP_FENCED || status == GW_OP_OK);

@@ -213,12 +213,16 @@ void rig_close(rig *r) {
     free(r);
 }
 
+void rig_move_fence(rig_peer *p, const gw_fence *fence, const gw_peer_id *members, uint32_t count) {
+    gw_err err;
+    cr_assert(gw_transport_fence(p->transport, fence, members, count, &err), "%s", err.text);
+}
+
 void rig_fence_all(rig *r, uint64_t epoch) {
     gw_peer_id members[RIG_PEERS];
     gw_fence fence = rig_fence(epoch);
     for (uint32_t i = 0; i < r->count; i++) members[i] = r->peers[i].id;
-    for (uint32_t i = 0; i < r->count; i++)
-        gw_transport_fence(r->peers[i].transport, &fence, members, r->count);
+    for (uint32_t i = 0; i < r->count; i++) rig_move_fence(&r->peers[i], &fence, members, r->count);
 }
 
 gw_completion rig_completion(rig_peer *p) {

@@ -98,11 +98,11 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
     gw_transport_events events = {.context = &t, .completed = on_completed};
     gw_peer_id members[] = {gw_mesh_id(0), gw_mesh_id(1)};
     if (!gw_mesh_join(mesh, rank, &events, &t.transport, &err) ||
-        !gw_transport_share_words(t.transport, RANGE, 1, &err)) {
+        !gw_transport_share_words(t.transport, RANGE, 1, &err) ||
+        !gw_transport_fence(t.transport, &fence, members, 2, &err)) {
         fprintf(stderr, "%s\n", err.text);
         return false;
     }
-    gw_transport_fence(t.transport, &fence, members, 2);
     bool good = rank == 1 ? be_victim(mesh, t.transport, argument) : be_thief(&t, argument);
     if (rank == 0) gw_mesh_finish(mesh, 0);
     gw_transport_close(t.transport);

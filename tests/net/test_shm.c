@@ -8,8 +8,11 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { RANGE = 1 };
@@ -100,6 +103,29 @@ Test(shm, operations_that_are_not_on_the_words_are_passed_on) {
     bad[5].fence.view.bytes[5] ^= 1;
     for (int i = 0; i < 6; i++)
         cr_assert_eq(gw_shm_words_do(&theirs, &bad[i], &c), GW_PATH_PASS, "case %d", i);
+    gw_shm_words_drop(&theirs);
+    gw_words_close(words);
+}
+
+/* No file is to be had: who holds the words may act on them no more, and the owner knows. */
+Test(shm, words_that_cannot_be_renewed_are_retired) {
+    gw_err err;
+    gw_completion c;
+    struct rlimit limit;
+    gw_words *words = gw_words_open(&err);
+    gw_shm_words theirs;
+    cr_assert(gw_words_add(words, RANGE, 1, &err));
+    gw_shm_words_init(&theirs);
+    cr_assert(hand_over(words, &theirs, &err));
+    cr_assert_eq(add(&theirs, &c), GW_PATH_DONE);
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = GW_WORDS_BYTES - 1;
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    cr_assert(!gw_words_renew(words, &err));
+    cr_assert(strstr(err.text, "shared memory"), "%s", err.text);
+    cr_assert_eq(add(&theirs, &c), GW_PATH_PASS);
+    cr_assert_eq(own_word(words), 1);
     gw_shm_words_drop(&theirs);
     gw_words_close(words);
 }

@@ -124,7 +124,7 @@ static rig *server_and_stranger(bool sealed, int fds[3]) {
     gw_fence fence = rig_fence(1);
     rig *r = rig_open(1, 1, sealed);
     cr_assert(gw_transport_share_words(r->peers[0].transport, WORDS, 1, &err));
-    gw_transport_fence(r->peers[0].transport, &fence, members, 2);
+    rig_move_fence(&r->peers[0], &fence, members, 2);
     rig_link_raw(r, 0, &members[1], fds);
     return r;
 }

@@ -222,13 +222,13 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
     gw_transport_events events = {.context = &t, .completed = on_completed, .link_down = on_down};
     if (t.ns == NULL || data == NULL || !gw_mesh_join(mesh, rank, &events, &t.transport, &err) ||
         !gw_transport_share_words(t.transport, WORDS, 1, &err) ||
-        !gw_transport_register(t.transport, DATA, data, DATA_BYTES, &err)) {
+        !gw_transport_register(t.transport, DATA, data, DATA_BYTES, &err) ||
+        !gw_transport_fence(t.transport, &fence, members, 2, &err)) {
         fprintf(stderr, "godwit bench steal: %s\n", t.ns == NULL || data == NULL ? "no memory" : err.text);
         free(t.ns);
         free(data);
         return false;
     }
-    gw_transport_fence(t.transport, &fence, members, 2);
     gw_transport_spin(t.transport, o->spin);
     bool good = rank != 0 || be_thief(&t, data, o);
     gw_mesh_finish(mesh, rank);

@@ -116,10 +116,26 @@ static void say_frozen(gw_node *node, gw_token token) {
     gw_mailbox_post(node->mail, mail);
 }
 
+static void leave_unfenced(void *context) {
+    gw_node *node = context;
+    gw_node_give_up(node, node->unfenced.text);
+}
+
+/* Without its fence a peer serves nobody, and those who wait for it would wait for ever: it leaves, when the
+ * actions at hand have been taken. */
+static void move_fence(gw_node *node, const gw_view *view) {
+    gw_err err;
+    bool known = node->unfenced.code != GW_OK;
+    if (gw_wires_fence(node->wires, view, &err) || known) return;
+    node->unfenced = err;
+    gw_fail_in(&node->unfenced, "the fence of a view");
+    GW_CHECK(gw_loop_post(node->loop, leave_unfenced, node, &err));
+}
+
 /* The fence closes first, so that no thief changes the word that is then closed and reported. */
 static void freeze(gw_node *node, gw_token token) {
     end_stealing(node);
-    gw_wires_fence(node->wires, NULL);
+    move_fence(node, NULL);
     gw_payloads_freeze(node->payloads);
     if (node->gpus) gw_gpus_leave(node->gpus);
     for (uint32_t i = 0; i < node->view.count; i++)
@@ -136,7 +152,7 @@ static void freeze(gw_node *node, gw_token token) {
 static void install(gw_node *node, const gw_view *view) {
     node->view = *view;
     if (node->payloads) gw_payloads_install(node->payloads, view);
-    gw_wires_fence(node->wires, view);
+    move_fence(node, view);
     if (node->gpus) gw_gpus_install(node->gpus, view);
     gw_node_remember(node, view);
 }

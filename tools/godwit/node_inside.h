@@ -153,6 +153,7 @@ typedef struct gw_node {
     uint64_t step; /* that was begun last */
     gw_reduction reduction;
     _Atomic uint64_t fetched_bytes, served_bytes;
+    gw_err unfenced;       /* why the fence cannot be moved: this peer is about to leave; GW_OK: it can */
     gw_token frozen_token; /* FREEZE waits for the reduction's end; 0 = none */
     gw_work work;
     bool record_fails; /* the disk helper's: the record could not be written last time */

@@ -363,15 +363,12 @@ void gw_wires_close(gw_wires *wires) {
     free(wires);
 }
 
-void gw_wires_fence(gw_wires *wires, const gw_view *view) {
-    if (!view) {
-        gw_transport_fence(wires->transport, NULL, NULL, 0);
-        return;
-    }
+bool gw_wires_fence(gw_wires *wires, const gw_view *view, gw_err *err) {
+    if (!view) return gw_transport_fence(wires->transport, NULL, NULL, 0, err);
     gw_peer_id members[GW_MAX_MEMBERS];
     for (uint32_t i = 0; i < view->count; i++) members[i] = view->members[i].id;
     gw_fence fence = {.epoch = view->epoch, .view = view->name};
-    gw_transport_fence(wires->transport, &fence, members, view->count);
+    return gw_transport_fence(wires->transport, &fence, members, view->count, err);
 }
 
 gw_transport *gw_wires_transport(gw_wires *wires) {

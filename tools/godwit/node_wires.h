@@ -59,8 +59,8 @@ void gw_wires_drop(gw_wires *wires, const gw_peer_id *peer);
 /* A data stream that the listener accepted. */
 void gw_wires_adopt(gw_wires *wires, gw_stream *stream);
 
-/* Serves the members of `view` only; NULL: nobody. */
-void gw_wires_fence(gw_wires *wires, const gw_view *view);
+/* Serves the members of `view` only; NULL: nobody. False: nobody, as gw_transport_fence says. */
+bool gw_wires_fence(gw_wires *wires, const gw_view *view, gw_err *err);
 gw_transport *gw_wires_transport(gw_wires *wires);
 
 /* Any thread: starts *request, whose token this sets. `op` must live until its `done`. */
