@@ -35,7 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_JOB_API 3u
+#define GW_JOB_API 4u
 
 enum {
     GW_MAX_TENSORS = 4096,
@@ -244,6 +244,10 @@ typedef struct gw_job_type {
      * checkpoint and calls it again for the steps from there on. A job's last commit ends before its process
      * does. */
     bool (*commit)(void *job, uint64_t step, const gw_state *state, gw_err *err);
+
+    /* Optional: how it computes on a GPU (core/gpu.h). There `scalars`, `report`, `summary` and `commit` find
+     * only the sums and the state of at most GW_GPU_SMALL elements; the others' pointers are NULL. */
+    const struct gw_job_gpu *gpu;
 } gw_job_type;
 
 #endif

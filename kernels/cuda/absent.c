@@ -1,5 +1,6 @@
 /* Stands for the rest of this folder in a build without nvcc. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/device.h"
 
 bool gw_cuda_list(gw_cuda_info list[GW_CUDA_GPUS], uint32_t *count, gw_err *err) {
     (void)list;
@@ -8,6 +9,21 @@ bool gw_cuda_list(gw_cuda_info list[GW_CUDA_GPUS], uint32_t *count, gw_err *err)
                    "this build has no CUDA: nvcc was not found when it was configured");
 }
 
+bool gw_cuda_libraries(gw_err *err) {
+    gw_cuda_info none[GW_CUDA_GPUS];
+    uint32_t count;
+    return gw_cuda_list(none, &count, err);
+}
+
 gw_cuda_versions gw_cuda_versions_found(void) {
     return (gw_cuda_versions){0, 0};
+}
+
+bool gw_device_cuda_open(const gw_device_options *options, const gw_gpu *gpu, gw_device **device,
+                         gw_err *err) {
+    gw_cuda_info none[GW_CUDA_GPUS];
+    uint32_t count;
+    (void)options, (void)gpu;
+    *device = NULL;
+    return gw_cuda_list(none, &count, err);
 }

@@ -32,6 +32,10 @@ typedef struct gw_cuda_versions {
  * GW_E_IO when the driver fails; the text says what to do. Does not occupy the GPUs' memory. */
 bool gw_cuda_list(gw_cuda_info list[GW_CUDA_GPUS], uint32_t *count, gw_err *err);
 
+/* Any thread. Whether the libraries that jobs on GPUs need (cuBLASLt) can be opened; if not, the text says
+ * which one is missing or too old, and where it was looked for. */
+bool gw_cuda_libraries(gw_err *err);
+
 /* Any thread; never fails. */
 gw_cuda_versions gw_cuda_versions_found(void);
 

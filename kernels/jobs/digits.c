@@ -4,18 +4,16 @@
 #include "core/rng.h"
 #include "kernels/clones.h"
 #include "kernels/jobs/digits_setup.h"
+#include "kernels/jobs/digits_weight.h"
 #include "kernels/loss.h"
 #include "kernels/optimizer.h"
-#include "kernels/permutation.h"
 #include "kernels/vmath.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a training step: what apply needs. Of an evaluation: its results. */
-enum { SCALE = 0, RATE, CORRECTION1, CORRECTION2 };
-enum { LOSS = 0, ACCURACY };
+enum { SCALE = 0, RATE, CORRECTION1, CORRECTION2 }; /* scalars of a training step: what apply needs */
 
 /* Less than the usual 0.999: a short training has no time for a long memory. */
 static const double beta2 = 0.99;
@@ -65,17 +63,18 @@ static bool digits_lane_open(void *job_pointer, void **lane_out, gw_err *err) {
     return true;
 }
 
-/* He's uniform initialisation (He et al., "Delving deep into rectifiers", ICCV 2015); half the variance where
- * no ReLU follows. Biases and moments start at 0. */
+double digits_weight_bound(const digits_job *job, const digits_group *group) {
+    bool last = group->layer + 1 == job->mlp.layers;
+    return __builtin_sqrt((last ? 3.0 : 6.0) / job->mlp.width[group->layer]);
+}
+
 static void init_weights(const digits_job *job, const digits_group *group, const gw_range *range,
                          float *weights) {
-    uint32_t inputs = job->mlp.width[group->layer];
-    bool last = group->layer + 1 == job->mlp.layers;
-    double bound = __builtin_sqrt((last ? 3.0 : 6.0) / inputs);
+    double bound = digits_weight_bound(job, group);
     uint64_t key = gw_mix64(job->seed);
     for (uint64_t i = range->first; i < range->first + range->count; i++) {
         uint32_t word = gw_philox_at(key, range->group, i / 4).words[i % 4];
-        weights[i] = (float)(((double)word + 0.5) * 0x1p-31 * bound - bound);
+        weights[i] = digits_weight(word, bound);
     }
 }
 
@@ -106,17 +105,14 @@ GW_CLONES static void normalise(const uint8_t *restrict pixels, float *restrict 
     for (size_t i = 0; i < count; i++) values[i] = (float)pixels[i] * scale + shift;
 }
 
-/* Inputs and labels of samples [first, first + rows) of the place's order. */
-static void gather(const digits_job *job, const digits_place *place, uint64_t first, uint32_t rows,
-                   digits_lane *lane) {
+/* Inputs and labels of a shard. */
+static void gather(const digits_job *job, const digits_samples *samples, digits_lane *lane) {
     size_t inputs = job->mlp.width[0];
-    const gw_images *images = place->phase == GW_TRAIN ? &job->data.train : &job->data.test;
-    gw_permutation order = gw_permutation_of(job->seed, place->epoch, images->count);
-    for (uint32_t r = 0; r < rows; r++) {
-        uint64_t sample = place->phase == GW_TRAIN ? gw_permutation_at(&order, first + r) : first + r;
-        normalise(images->pixels + sample * inputs, lane->mlp.activation[0] + r * inputs, inputs,
+    for (uint32_t r = 0; r < samples->rows; r++) {
+        uint64_t sample = digits_sample_at(samples, r);
+        normalise(samples->images->pixels + sample * inputs, lane->mlp.activation[0] + r * inputs, inputs,
                   job->pixel_scale, job->pixel_shift);
-        lane->labels[r] = images->labels[sample];
+        lane->labels[r] = samples->images->labels[sample];
     }
 }
 
@@ -126,10 +122,9 @@ static bool digits_contribute(void *job_pointer, void *lane_pointer, uint64_t st
     digits_lane *lane = lane_pointer;
     (void)err;
     digits_place place = digits_place_of(job, step);
-    GW_CHECK(shard < place.shards);
-    uint64_t before = (uint64_t)shard * place.shard_rows, left = place.count - before;
-    uint32_t rows = left < place.shard_rows ? (uint32_t)left : place.shard_rows;
-    gather(job, &place, place.first + before, rows, lane);
+    digits_samples samples = digits_samples_of(job, &place, shard);
+    uint32_t rows = samples.rows;
+    gather(job, &samples, lane);
 
     gw_mlp_parameters parameters;
     for (uint32_t l = 0; l < job->mlp.layers; l++) {
@@ -172,7 +167,7 @@ static bool digits_scalars(void *job_pointer, uint64_t step, const gw_sums *sums
         return gw_fail(err, GW_E_CORRUPT, "digits: step %llu summed %.0f samples, expected %llu",
                        (unsigned long long)step, count, (unsigned long long)place.count);
     if (place.phase == GW_EVALUATE) {
-        mean_results(job, sums, &scalars->value[LOSS], &scalars->value[ACCURACY]);
+        mean_results(job, sums, &scalars->value[DIGITS_LOSS], &scalars->value[DIGITS_ACCURACY]);
         return true;
     }
     uint64_t update = step - place.epoch, updates = job->epochs * job->train_steps; /* without evaluations */
@@ -183,32 +178,43 @@ static bool digits_scalars(void *job_pointer, uint64_t step, const gw_sums *sums
     return true;
 }
 
-static void apply_group(const digits_job *job, const digits_group *group, const gw_range *range,
-                        const gw_sums *sums, const gw_scalars *scalars, const gw_state *state) {
-    const int64_t *gradient = sums->data[group->gradient] + range->first;
-    float *parameter = (float *)state->data[group->parameter] + range->first;
-    float *first = (float *)state->data[group->first] + range->first;
-    float decay = range->group % 2 == 0 ? (float)job->decay : 0.0f; /* biases do not decay */
-    if (job->optimizer == DIGITS_SGD) {
-        gw_sgd sgd = {
-            .scale = scalars->value[SCALE],
-            .rate = (float)scalars->value[RATE],
-            .momentum = (float)job->momentum,
-            .decay = decay,
-        };
-        gw_optimizer_sgd(&sgd, range->count, gradient, parameter, first);
-        return;
-    }
-    gw_adamw adamw = {
+static float decay_of(const digits_job *job, uint32_t group) {
+    return group % 2 == 0 ? (float)job->decay : 0.0f; /* biases do not decay */
+}
+
+gw_sgd digits_sgd(const digits_job *job, uint32_t group, const gw_scalars *scalars) {
+    return (gw_sgd){
+        .scale = scalars->value[SCALE],
+        .rate = (float)scalars->value[RATE],
+        .momentum = (float)job->momentum,
+        .decay = decay_of(job, group),
+    };
+}
+
+gw_adamw digits_adamw(const digits_job *job, uint32_t group, const gw_scalars *scalars) {
+    return (gw_adamw){
         .scale = scalars->value[SCALE],
         .rate = (float)scalars->value[RATE],
         .beta1 = (float)job->momentum,
         .beta2 = (float)beta2,
         .epsilon = (float)job->epsilon,
-        .decay = decay,
+        .decay = decay_of(job, group),
         .correction1 = (float)scalars->value[CORRECTION1],
         .correction2 = (float)scalars->value[CORRECTION2],
     };
+}
+
+static void apply_group(const digits_job *job, const digits_group *group, const gw_range *range,
+                        const gw_sums *sums, const gw_scalars *scalars, const gw_state *state) {
+    const int64_t *gradient = sums->data[group->gradient] + range->first;
+    float *parameter = (float *)state->data[group->parameter] + range->first;
+    float *first = (float *)state->data[group->first] + range->first;
+    if (job->optimizer == DIGITS_SGD) {
+        gw_sgd sgd = digits_sgd(job, range->group, scalars);
+        gw_optimizer_sgd(&sgd, range->count, gradient, parameter, first);
+        return;
+    }
+    gw_adamw adamw = digits_adamw(job, range->group, scalars);
     gw_optimizer_adamw(&adamw, range->count, gradient, parameter, first,
                        (float *)state->data[group->second] + range->first);
 }
@@ -220,8 +226,8 @@ static bool digits_apply(void *job_pointer, uint64_t step, const gw_range *range
     bool evaluate = digits_place_of(job, step).phase == GW_EVALUATE,
          results = range->group == job->result_group;
     if (evaluate && results) {
-        ((double *)state->data[job->result_loss])[0] = scalars->value[LOSS];
-        ((double *)state->data[job->result_accuracy])[0] = scalars->value[ACCURACY];
+        ((double *)state->data[job->result_loss])[0] = scalars->value[DIGITS_LOSS];
+        ((double *)state->data[job->result_accuracy])[0] = scalars->value[DIGITS_ACCURACY];
     } else if (!evaluate && !results) {
         apply_group(job, &job->groups[range->group], range, sums, scalars, state);
     }
@@ -266,4 +272,7 @@ const gw_job_type gw_job_digits = {
     .apply = digits_apply,
     .report = digits_report,
     .summary = digits_summary,
+#ifdef GODWIT_CUDA
+    .gpu = &digits_gpu,
+#endif
 };

@@ -239,6 +239,24 @@ digits_place digits_place_of(const digits_job *job, uint64_t step) {
     return place;
 }
 
+digits_samples digits_samples_of(const digits_job *job, const digits_place *place, uint32_t shard) {
+    GW_CHECK(shard < place->shards);
+    uint64_t before = (uint64_t)shard * place->shard_rows, left = place->count - before;
+    bool train = place->phase == GW_TRAIN;
+    const gw_images *images = train ? &job->data.train : &job->data.test;
+    return (digits_samples){.images = images,
+                            .rows = left < place->shard_rows ? (uint32_t)left : place->shard_rows,
+                            .first = place->first + before,
+                            .ordered = !train,
+                            .order = gw_permutation_of(job->seed, place->epoch, images->count)};
+}
+
+uint64_t digits_sample_at(const digits_samples *samples, uint32_t row) {
+    GW_CHECK(row < samples->rows);
+    uint64_t position = samples->first + row;
+    return samples->ordered ? position : gw_permutation_at(&samples->order, position);
+}
+
 bool digits_open(const gw_params *params, void **job_out, gw_err *err) {
     digits_job *job = calloc(1, sizeof *job);
     if (job == NULL) return gw_fail(err, GW_E_NOMEM, "digits: out of memory");

@@ -8,6 +8,8 @@
 #include "core/godwit.h"
 #include "kernels/dataset.h"
 #include "kernels/mlp.h"
+#include "kernels/optimizer.h"
+#include "kernels/permutation.h"
 
 typedef enum digits_optimizer { DIGITS_ADAMW, DIGITS_SGD } digits_optimizer;
 
@@ -58,5 +60,34 @@ typedef struct digits_place {
 } digits_place;
 
 digits_place digits_place_of(const digits_job *job, uint64_t step);
+
+/* The samples of one shard. */
+typedef struct digits_samples {
+    const gw_images *images;
+    uint32_t rows;
+    uint64_t first; /* position of the first in `order` */
+    bool ordered;   /* an evaluation's are: position = sample */
+    gw_permutation order;
+} digits_samples;
+
+digits_samples digits_samples_of(const digits_job *job, const digits_place *place, uint32_t shard);
+/* Which sample row `row` of the shard is. */
+uint64_t digits_sample_at(const digits_samples *samples, uint32_t row);
+
+/* ---- digits.c: what processors and GPUs must do alike ---- */
+
+/* Weights are uniform within this after He et al., "Delving deep into rectifiers", ICCV 2015; half the
+ * variance where no ReLU follows. Biases and moments start at 0. */
+double digits_weight_bound(const digits_job *job, const digits_group *group);
+
+/* Scalars of an evaluation: its results. */
+enum { DIGITS_LOSS = 0, DIGITS_ACCURACY };
+/* The update of a group, by the scalars of a training step. */
+gw_sgd digits_sgd(const digits_job *job, uint32_t group, const gw_scalars *scalars);
+gw_adamw digits_adamw(const digits_job *job, uint32_t group, const gw_scalars *scalars);
+
+#ifdef GODWIT_CUDA
+extern const struct gw_job_gpu digits_gpu; /* digits_gpu.c */
+#endif
 
 #endif

@@ -4,7 +4,7 @@
 #include "kernels/jobs/synthetic.h"
 
 #include "core/check.h"
-#include "core/rng.h"
+#include "kernels/jobs/synthetic_inside.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,25 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-enum { CELLS, DIGEST, PUSH, COUNT, ENERGY, TENSORS };
-enum { PUSH_FRAC = 40, ENERGY_FRAC = 20, DIGEST_WORDS = 4 };
-
-/* A shard that something is to happen to. */
-typedef struct place {
-    bool given;
-    uint64_t step;
-    uint32_t shard;
-} place;
-
-typedef struct synthetic {
-    gw_tensor tensors[TENSORS];
-    uint64_t seed, cells, pushed, payload_bytes;
-    uint32_t shards, payload_copies;
-    int64_t shard_ns; /* skew included */
-    bool spin;
-    place crash, bad;
-} synthetic;
 
 static const gw_option options[] = {
     {"shards", "N", "120", "Shards of a step.", false},
@@ -60,19 +41,19 @@ static const char *read_digits(const char *text, char stop, uint64_t most, uint6
     return errno == 0 && *end == stop && *value <= most ? end + 1 : NULL;
 }
 
-static bool read_place(const gw_params *params, const char *name, place *at, gw_err *err) {
+static bool read_place(const gw_params *params, const char *name, synthetic_place *at, gw_err *err) {
     const char *text = gw_param_text(params, name);
-    *at = (place){.given = false};
+    *at = (synthetic_place){.given = false};
     if (text == NULL) return true;
     uint64_t step, shard;
     const char *rest = read_digits(text, ':', UINT64_MAX, &step);
     if (rest == NULL || read_digits(rest, '\0', GW_MAX_SHARDS, &shard) == NULL)
         return gw_fail(err, GW_E_USAGE, "--%s: '%s' is not STEP:SHARD, such as 3:17", name, text);
-    *at = (place){.given = true, .step = step, .shard = (uint32_t)shard};
+    *at = (synthetic_place){.given = true, .step = step, .shard = (uint32_t)shard};
     return true;
 }
 
-static bool is_at(const place *at, uint64_t step, uint32_t shard) {
+bool synthetic_is_at(const synthetic_place *at, uint64_t step, uint32_t shard) {
     return at->given && at->step == step && at->shard == shard;
 }
 
@@ -159,13 +140,7 @@ static void lane_close(void *job, void *lane) {
     free(lane);
 }
 
-/* Uniform in [-1, 1), element i of the noise `key`. */
-static float noise(uint64_t key, uint64_t i) {
-    return (float)(int32_t)(gw_mix64(key + i) >> 32) * 0x1p-31f;
-}
-
-/* The key of one stream of noise: Philox of (seed, step, shard). */
-static uint64_t noise_key(const synthetic *job, uint64_t step, uint64_t shard) {
+uint64_t synthetic_noise_key(const synthetic *job, uint64_t step, uint64_t shard) {
     gw_philox bits = gw_philox_at(job->seed, step, shard);
     return (uint64_t)bits.words[1] << 32 | bits.words[0];
 }
@@ -177,8 +152,9 @@ static uint64_t payload_word(uint64_t key, uint64_t i) {
 
 static bool job_payload(void *job, uint32_t shard, void *bytes, gw_err *err) {
     const synthetic *j = job;
-    (void)err;                                                                        /* arithmetic only */
-    uint64_t key = noise_key(j, UINT64_MAX - 1, shard), words = j->payload_bytes / 8; /* no step's */
+    (void)err; /* arithmetic only */
+    uint64_t key = synthetic_noise_key(j, UINT64_MAX - 1, shard),
+             words = j->payload_bytes / 8; /* no step's */
     uint8_t *to = bytes;
     for (uint64_t i = 0; i < words; i++) {
         uint64_t word = payload_word(key, i);
@@ -189,8 +165,7 @@ static bool job_payload(void *job, uint32_t shard, void *bytes, gw_err *err) {
     return true;
 }
 
-/* Every bit of a payload, and where it is. */
-static uint64_t digest_of(const uint8_t *bytes, uint64_t count) {
+uint64_t synthetic_digest_of(const uint8_t *bytes, uint64_t count) {
     uint64_t digest = count;
     for (uint64_t i = 0; i < count; i += 8) {
         uint64_t word = 0;
@@ -206,8 +181,9 @@ static bool job_init(void *job, const gw_range *range, const gw_state *state, gw
     (void)err; /* arithmetic only */
     if (range->group == CELLS) {
         float *cells = state->data[CELLS];
-        uint64_t key = noise_key(j, UINT64_MAX, 0); /* no step's */
-        for (uint64_t i = range->first; i < range->first + range->count; i++) cells[i] = noise(key, i);
+        uint64_t key = synthetic_noise_key(j, SYNTHETIC_INIT, 0);
+        for (uint64_t i = range->first; i < range->first + range->count; i++)
+            cells[i] = synthetic_noise(key, i);
     } else {
         int64_t *digest = state->data[DIGEST];
         for (uint64_t i = range->first; i < range->first + range->count; i++) digest[i] = (int64_t)i;
@@ -236,13 +212,20 @@ static clockid_t shard_clock(const synthetic *job) {
     return job->spin ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
 }
 
-static void wait_until(const synthetic *job, const struct timespec *end) {
+struct timespec synthetic_start(const synthetic *job) {
     struct timespec now;
+    clock_gettime(shard_clock(job), &now);
+    return now;
+}
+
+void synthetic_wait(const synthetic *job, struct timespec start) {
+    if (job->shard_ns <= 0) return;
+    struct timespec now, end = after(start, job->shard_ns);
     if (!job->spin)
-        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, end, NULL) != 0) continue;
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) != 0) continue;
     else
         do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-        while (is_before(&now, end));
+        while (is_before(&now, &end));
 }
 
 static bool job_contribute(void *job, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
@@ -251,24 +234,20 @@ static bool job_contribute(void *job, void *lane, uint64_t step, uint32_t shard,
     const float *cells = state->data[CELLS];
     float *push = lane;
     (void)err; /* arithmetic only */
-    struct timespec start;
-    clock_gettime(shard_clock(j), &start);
-    uint64_t key = noise_key(j, step, shard);
-    if (j->payload_bytes > 0) key ^= digest_of(gw_payload(emitter), j->payload_bytes);
+    struct timespec start = synthetic_start(j);
+    uint64_t key = synthetic_noise_key(j, step, shard);
+    if (j->payload_bytes > 0) key ^= synthetic_digest_of(gw_payload(emitter), j->payload_bytes);
     float energy = 0;
     for (uint64_t i = 0; i < j->pushed; i++) {
-        push[i] = noise(key, i) + 0.125f * cells[i];
+        push[i] = synthetic_push(key, i, cells[i]);
         energy += push[i] * push[i];
     }
-    if (is_at(&j->bad, step, shard)) push[j->pushed / 2] = NAN;
+    if (synthetic_is_at(&j->bad, step, shard)) push[j->pushed / 2] = NAN;
     /* Half now, half at the end, as a model that goes back layer by layer would. */
     uint64_t half = j->pushed / 2;
     gw_emit(emitter, PUSH, 0, half, push);
-    if (is_at(&j->crash, step, shard)) raise(SIGKILL);
-    if (j->shard_ns > 0) {
-        struct timespec end = after(start, j->shard_ns);
-        wait_until(j, &end);
-    }
+    if (synthetic_is_at(&j->crash, step, shard)) raise(SIGKILL);
+    synthetic_wait(j, start);
     gw_emit(emitter, PUSH, half, j->pushed - half, push + half);
     float mean = energy / (float)j->pushed;
     int64_t one = 1;
@@ -295,7 +274,7 @@ static bool job_apply(void *job, uint64_t step, const gw_range *range, const gw_
         float *cells = state->data[CELLS];
         uint64_t from = range->first % j->pushed;
         for (uint64_t i = range->first; i < last; i++) {
-            cells[i] = 0.75f * cells[i] + (float)((double)push[from] * scalars->value[0]);
+            cells[i] = synthetic_follow(cells[i], push[from], scalars->value[0]);
             from = from + 1 == j->pushed ? 0 : from + 1;
         }
         return true;
@@ -303,8 +282,8 @@ static bool job_apply(void *job, uint64_t step, const gw_range *range, const gw_
     int64_t *digest = state->data[DIGEST];
     for (uint64_t k = range->first; k < last; k++) {
         uint64_t chain = (uint64_t)digest[k];
-        for (uint64_t i = k; i < j->pushed; i += DIGEST_WORDS) chain = gw_mix64(chain ^ (uint64_t)push[i]);
-        digest[k] = (int64_t)gw_mix64(chain ^ (uint64_t)sums->data[COUNT][0]);
+        for (uint64_t i = k; i < j->pushed; i += DIGEST_WORDS) chain = synthetic_chain(chain, push[i]);
+        digest[k] = (int64_t)synthetic_chain(chain, sums->data[COUNT][0]);
     }
     return true;
 }
@@ -339,4 +318,7 @@ const gw_job_type gw_job_synthetic = {
     .report = job_report,
     .summary = job_summary,
     .payload = job_payload,
+#ifdef GODWIT_CUDA
+    .gpu = &synthetic_gpu,
+#endif
 };

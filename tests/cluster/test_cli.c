@@ -197,6 +197,10 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run digits --reduce fast", "--quorum majority");
     refused("run digits --json --quiet", "--json");
     refused("run digits --cpu-class abacus", "--cpu-class");
+    refused("run digits --device abacus", "'abacus'");
+    refused("run digits --device cuda:0,1", "a peer for each");
+    refused("run digits --device cpu --precision bf16", "--precision");
+    refused("run digits --precision fp8", "'fp8'");
 }
 
 Test(cli, a_shared_object_is_a_job) {
@@ -256,7 +260,8 @@ Test(options, defaults) {
     cr_assert_str_eq(o.dir, GW_DEFAULT_DIR);
     cr_assert_str_eq(o.listen, GW_DEFAULT_LISTEN);
     cr_assert_eq(o.peers, 1);
-    cr_assert_geq(o.workers, 1);
+    cr_assert_eq(o.workers, 0);
+    cr_assert_eq(o.compute.kind, GW_COMPUTE_AUTO);
     cr_assert_eq(o.quorum, GW_QUORUM_ANY);
     cr_assert_not(o.fast);
     cr_assert_not(o.skip_bad);

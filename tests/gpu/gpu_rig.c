@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <string.h>
 
 void gpu_need(void) {
     gw_cuda_info list[GW_CUDA_GPUS];
@@ -16,6 +17,12 @@ void gpu_need(void) {
         cr_skip_test("%s", err.text);
     }
     GPU(cudaSetDevice(0));
+}
+
+bool gpu_is_real(void) {
+    struct cudaDeviceProp properties;
+    GPU(cudaGetDeviceProperties(&properties, 0));
+    return strcmp(properties.name, "a stand-in") != 0;
 }
 
 void gpu_good(cudaError_t status, const char *what) {

@@ -3,11 +3,15 @@
 #define GODWIT_TESTS_GPU_GPU_RIG_H
 
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Ends the test as skipped, and says why, if there is no GPU. */
 void gpu_need(void);
+
+/* False on the stand-in for a GPU (tests/gpu_fake), which is slow. */
+bool gpu_is_real(void);
 
 /* Fails the test with CUDA's words. */
 void gpu_good(cudaError_t status, const char *what);

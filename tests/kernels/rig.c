@@ -8,6 +8,11 @@
 
 void rig_open(rig *r, const gw_job_type *type, const char *const *settings, uint32_t devices,
               uint32_t workers) {
+    rig_open_on(r, type, settings, devices, workers, gw_device_cpu_open);
+}
+
+void rig_open_on(rig *r, const gw_job_type *type, const char *const *settings, uint32_t devices,
+                 uint32_t workers, rig_opener *open) {
     gw_param list[64];
     gw_params params = {list, 0};
     for (const gw_option *option = type->options; option->name != NULL; option++) {
@@ -25,8 +30,7 @@ void rig_open(rig *r, const gw_job_type *type, const char *const *settings, uint
     cr_assert(type->describe(r->job, &r->plan, &err), "%s", err.text);
     gw_device_options options = {
         .type = type, .job = r->job, .plan = &r->plan, .workers = workers, .boundary_words = RIG_BOUNDARY};
-    for (uint32_t d = 0; d < devices; d++)
-        cr_assert(gw_device_cpu_open(&options, &r->device[d], &err), "%s", err.text);
+    for (uint32_t d = 0; d < devices; d++) cr_assert(open(&options, &r->device[d], &err), "%s", err.text);
     for (uint32_t d = 0; d < devices; d++) r->device[d]->ops->set_key(r->device[d], RIG_JOB_KEY);
 }
 

@@ -19,6 +19,10 @@ typedef struct rig {
 /* Opens `type` with its defaults and `settings`, "name=value" strings ending with NULL. */
 void rig_open(rig *r, const gw_job_type *type, const char *const *settings, uint32_t devices,
               uint32_t workers);
+/* The same on devices that `open` opens, one after the other. */
+typedef bool rig_opener(const gw_device_options *options, gw_device **device, gw_err *err);
+void rig_open_on(rig *r, const gw_job_type *type, const char *const *settings, uint32_t devices,
+                 uint32_t workers, rig_opener *open);
 void rig_close(rig *r);
 
 /* Runs `work` for all units of a device on its workers; returns the state's fingerprint. */

@@ -104,6 +104,7 @@ void gw_events_start(gw_events *events, const gw_event_start *start) {
     say(events, "godwit %s: job %s (%s), peer %s, %" PRIu32 " worker%s", GODWIT_VERSION, start->job, job,
         gw_peer_id_short(&start->self, self), start->workers, start->workers == 1 ? "" : "s");
     if (start->data != NULL && start->data[0] != '\0') say(events, "data: %s", start->data);
+    say(events, "device: %s", start->device);
     double mib = (double)start->memory_bytes * 0x1p-20;
     say(events, "memory: about %.*f %s", mib < 1024.0 ? 0 : 1, mib < 1024.0 ? mib : mib / 1024.0,
         mib < 1024.0 ? "MiB" : "GiB");
@@ -119,6 +120,7 @@ void gw_events_start(gw_events *events, const gw_event_start *start) {
     gw_json_count(object, "boot", start->boot);
     gw_json_count(object, "steps", start->steps);
     gw_json_count(object, "workers", start->workers);
+    gw_json_text(object, "device", start->device);
     gw_json_count(object, "memory_bytes", start->memory_bytes);
     gw_json_text(object, "data", start->data);
     gw_json_text(object, "compute_class", start->compute_class);

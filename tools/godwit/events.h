@@ -34,6 +34,7 @@ typedef struct gw_event_start {
     gw_peer_id self;
     uint64_t boot, steps;
     uint32_t workers;
+    const char *device;    /* what it computes on */
     uint64_t memory_bytes; /* estimate of what it will take */
     const char *data, *compute_class;
 } gw_event_start;

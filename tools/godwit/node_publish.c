@@ -307,6 +307,7 @@ void gw_node_publish_start(gw_node *node) {
                             .boot = node->self.incarnation.boot,
                             .steps = node->steps == UINT64_MAX ? 0 : node->steps,
                             .workers = node->options->workers,
+                            .device = node->options->compute.text,
                             .memory_bytes = node->memory_bytes,
                             .data = node->plan.data_text,
                             .compute_class = node->device->class_text};

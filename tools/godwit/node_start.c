@@ -4,6 +4,7 @@
 #include "core/chunk.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "kernels/cuda/device.h"
 #include "kernels/jobs/gpt.h"
 #include "kernels/memory.h"
 #include "net/address.h"
@@ -166,7 +167,12 @@ static bool open_device(gw_node *node, gw_err *err) {
                                  .plan = &node->plan,
                                  .workers = node->options->workers,
                                  .boundary_words = GW_MAX_MEMBERS * GW_SLOTS};
-    if (!gw_device_cpu_open(&options, &node->device, err) || !estimate_memory(node, err)) return false;
+    if (node->options->compute.kind == GW_COMPUTE_CUDA) {
+        if (!gw_device_cuda_open(&options, &node->options->compute.gpu, &node->device, err)) return false;
+        node->memory_bytes = node->device->memory_bytes; /* taken already, or it would not be open */
+    } else if (!gw_device_cpu_open(&options, &node->device, err) || !estimate_memory(node, err)) {
+        return false;
+    }
     if (!gw_node_identify(node, err)) return false;
     uint64_t key;
     memcpy(&key, node->job_id.bytes, sizeof key);

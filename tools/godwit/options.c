@@ -9,7 +9,6 @@
 #include <argp.h>
 #include <errno.h>
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +23,8 @@ enum { /* keys of options without a letter; those of the job follow JOB_KEY */
        KEY_PEERS,
        KEY_JOIN_TIMEOUT,
        KEY_WORKERS,
+       KEY_DEVICE,
+       KEY_PRECISION,
        KEY_STEPS,
        KEY_QUORUM,
        KEY_REDUCE,
@@ -68,7 +69,11 @@ static const struct argp_option run_options[] = {
      "With --join: begin alone when nobody answers for so long (30s)", 1},
 
     {0, 0, 0, 0, "The work:", 2},
-    {"workers", KEY_WORKERS, "N", 0, "Worker threads (one a core)", 2},
+    {"device", KEY_DEVICE, "auto|cpu|cuda[:N]", 0,
+     "What to compute on: the processors, or GPU N (auto: GPU 0, if it can be used)", 2},
+    {"precision", KEY_PRECISION, "fp32|tf32|bf16", 0,
+     "What a GPU rounds the factors of matrix products to (tf32)", 2},
+    {"workers", KEY_WORKERS, "N", 0, "Worker threads (one a core; on a GPU 2)", 2},
     {"steps", KEY_STEPS, "N", 0,
      "End after N steps, if the job does not end earlier (when the job does; synthetic: never)", 2},
     {"quorum", KEY_QUORUM, "any|majority", 0,
@@ -280,6 +285,10 @@ static bool take_work(gw_run_options *o, int key, char *arg, gw_err *err) {
     switch (key) {
     case KEY_WORKERS:
         return parse_u32("workers", arg, 1, GW_MAX_WORKERS, &o->workers, err);
+    case KEY_DEVICE:
+        return gw_compute_parse(arg, &o->compute, err);
+    case KEY_PRECISION:
+        return gw_compute_parse_precision(arg, &o->compute, err);
     case KEY_STEPS:
         return parse_steps("steps", arg, &o->steps, err);
     case KEY_QUORUM:
@@ -359,6 +368,8 @@ static error_t parse_run(int key, char *arg, struct argp_state *state) {
     case KEY_HANG_TIMEOUT:
         return take_place(c->options, key, arg, c->err) ? 0 : EINVAL;
     case KEY_WORKERS:
+    case KEY_DEVICE:
+    case KEY_PRECISION:
     case KEY_STEPS:
     case KEY_QUORUM:
     case KEY_REDUCE:
@@ -449,19 +460,11 @@ static bool keep_params(const gw_job_type *type, const job_options *job, gw_run_
 
 /* ---- the whole ---- */
 
-static uint32_t cores(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    int count = CPU_COUNT(&set);
-    return count < 1 ? 1 : (uint32_t)count;
-}
-
 static void fill_defaults(gw_run_options *options) {
     *options = (gw_run_options){
         .dir = GW_DEFAULT_DIR,
         .listen = GW_DEFAULT_LISTEN,
         .cluster = GW_DEFAULT_CLUSTER,
-        .workers = cores(),
         .quorum = GW_QUORUM_ANY,
         .transports = ALL_TRANSPORTS,
         .checkpoint_ns = 30000000000,

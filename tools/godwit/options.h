@@ -5,6 +5,7 @@
 #include "core/godwit.h"
 #include "core/peer.h"
 #include "net/rdma.h"
+#include "tools/godwit/compute.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,7 +31,8 @@ typedef struct gw_run_options {
     const char *cluster;  /* name of the cluster (net/keyring.h gw_cluster_id) */
 
     uint32_t peers;   /* wait for so many before step 0; 1 when not given */
-    uint32_t workers; /* at least 1; default: one a core this process may run on */
+    uint32_t workers; /* 0: as many as suit the device (gw_compute_settle) */
+    gw_compute compute;
     uint64_t steps;   /* 0 = as many as the job says */
     gw_quorum quorum;
     bool fast;             /* --reduce fast */

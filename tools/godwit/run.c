@@ -31,7 +31,10 @@ int gw_run_main(int argc, char **argv) {
     if (!good) return fail(command, &err);
     int code = 1;
     if (gw_console_open(&options, &console, &err)) {
-        code = gw_node_run(&options, &console);
+        if (gw_compute_settle(&options.compute, options.job, &options.workers, &err))
+            code = gw_node_run(&options, &console);
+        else
+            code = fail(command, &err);
         if (!gw_console_close(&console) && code == 0) code = 1;
     } else {
         fail(command, &err);

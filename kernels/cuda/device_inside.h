@@ -1,0 +1,70 @@
+/* The CUDA device from inside: between kernels/cuda/device*.c and lane.c only. */
+#ifndef GODWIT_KERNELS_CUDA_DEVICE_INSIDE_H
+#define GODWIT_KERNELS_CUDA_DEVICE_INSIDE_H
+
+#include "core/gpu.h"
+#include "kernels/cuda/accumulator.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/sums.h"
+
+#include <pthread.h>
+
+typedef struct gw_cuda_device {
+    gw_device device; /* first: the ops find the rest by it */
+    gw_layout layout;
+    const gw_job_type *type;
+    void *job, *side;
+    gw_gpu gpu;
+    uint64_t input_bytes; /* of a shard */
+
+    cudaStream_t control; /* reductions, applies */
+    gw_cuda_accumulator *accumulator;
+    gw_ledger *ledger; /* the accumulator's */
+    gw_cuda_sums *sums;
+    gw_scalars scalars;
+    bool scalars_ready; /* of the ledger's step: units may be applied */
+    uint64_t step;      /* of the ledger; written by the control thread */
+
+    char *image;                    /* the state's memory on the GPU */
+    size_t image_bytes;             /* of it, tensors aligned */
+    void **state;                   /* by tensor, into image; NULL for sums */
+    void **state_small;             /* by tensor, pinned: the small ones on the host; NULL for all others */
+    void *small_memory;             /* what they point into */
+    const int64_t **sum;            /* by tensor, on the GPU: into the present step's sum; NULL for state */
+    const int64_t **sum_small;      /* the same on the host, for small ones */
+    unsigned long long *total;      /* the GPU's: the fingerprint of the state */
+    unsigned long long *total_host; /* pinned */
+
+    pthread_mutex_t transfer_lock; /* state_read and state_write: guards the three below */
+    cudaStream_t transfer;
+    void *bounce[2]; /* pinned */
+    cudaEvent_t bounced[2];
+} gw_cuda_device;
+
+static inline gw_cuda_device *gw_cuda_device_of(gw_device *device) {
+    return (gw_cuda_device *)(void *)device;
+}
+
+/* Makes the GPU current for the calling thread. */
+bool gw_cuda_device_use(const gw_cuda_device *device, gw_err *err);
+
+/* ---- lane.c: as the device's ops of these names ---- */
+bool gw_cuda_lane_open(gw_device *device, gw_lane **lane, gw_err *err);
+void gw_cuda_lane_close(gw_device *device, gw_lane *lane);
+void gw_cuda_lane_prefetch(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard);
+void gw_cuda_lane_payload(gw_device *device, gw_lane *lane, const void *bytes);
+gw_contributed gw_cuda_lane_contribute(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,
+                                       gw_err *err);
+bool gw_cuda_lane_probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,
+                        uint64_t *fingerprint, gw_err *err);
+void gw_cuda_lane_check(const gw_cuda_device *device, const gw_lane *lane);
+
+/* ---- device_state.c: memory for the state, and what is done to it ---- */
+bool gw_cuda_state_open(gw_cuda_device *device, gw_err *err);
+void gw_cuda_state_close(gw_cuda_device *device);
+bool gw_cuda_state_unit(gw_device *device, gw_lane *lane, gw_unit_work work, uint64_t unit, uint64_t *part,
+                        gw_err *err);
+bool gw_cuda_state_read(gw_device *device, uint64_t offset, uint64_t bytes, void *to, gw_err *err);
+bool gw_cuda_state_write(gw_device *device, uint64_t offset, uint64_t bytes, const void *from, gw_err *err);
+
+#endif

@@ -1,0 +1,269 @@
+#include "kernels/cuda/gemm.h"
+
+#include "core/check.h"
+#include "core/id.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/library.h"
+
+#include <cublasLt.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 256 }; /* of all matrices and biases: what the library assumes if not told otherwise */
+
+/* cuBLASLt's functions, by their names without the prefix. */
+#define FUNCTIONS(ONE)                                                                                       \
+    ONE(Create)                                                                                              \
+    ONE(Destroy)                                                                                             \
+    ONE(GetVersion)                                                                                          \
+    ONE(GetStatusString)                                                                                     \
+    ONE(Matmul)                                                                                              \
+    ONE(MatmulAlgoGetHeuristic)                                                                              \
+    ONE(MatmulDescCreate)                                                                                    \
+    ONE(MatmulDescDestroy)                                                                                   \
+    ONE(MatmulDescSetAttribute)                                                                              \
+    ONE(MatmulPreferenceCreate)                                                                              \
+    ONE(MatmulPreferenceDestroy)                                                                             \
+    ONE(MatmulPreferenceSetAttribute)                                                                        \
+    ONE(MatrixLayoutCreate)                                                                                  \
+    ONE(MatrixLayoutDestroy)
+
+typedef struct lt_functions {
+#define MEMBER(name) __typeof__(cublasLt##name) *(name);
+    FUNCTIONS(MEMBER)
+#undef MEMBER
+} lt_functions;
+
+/* Opened once in a process, and kept. */
+static struct {
+    pthread_mutex_t lock;
+    bool open;
+    lt_functions call;
+    size_t version; /* 130100 is 13.1.0 */
+} library = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+typedef struct plan {
+    gw_gemm_shape shape;
+    cublasLtMatmulDesc_t how; /* for products without a bias: its address is part of the description */
+    cublasLtMatrixLayout_t first, second, result;
+    cublasLtMatmulAlgo_t algorithm;
+} plan;
+
+struct gw_gemm {
+    gw_gpu gpu;
+    const lt_functions *lt;
+    cublasLtHandle_t handle;
+    plan *plans;
+    uint32_t count;
+};
+
+#define STRING(x)         #x
+#define LIBRARY_OF(major) "libcublasLt.so." STRING(major)
+static const char library_name[] = LIBRARY_OF(CUBLAS_VER_MAJOR);
+
+static bool load_functions(void *opened, lt_functions *lt, gw_err *err) {
+    void *found;
+#define LOAD(name)                                                                                           \
+    found = gw_cuda_library_function(opened, library_name, "cublasLt" #name, err);                           \
+    if (found == NULL) return false;                                                                         \
+    memcpy(&lt->name, &found, sizeof found); /* POSIX: a function's address fits an object pointer */
+    FUNCTIONS(LOAD)
+#undef LOAD
+    return true;
+}
+
+/* With the lock held. */
+static bool open_library(gw_err *err) {
+    if (library.open) return true;
+    void *opened = gw_cuda_library_open(library_name, err);
+    if (opened == NULL || !load_functions(opened, &library.call, err)) return false;
+    library.version = library.call.GetVersion();
+    if (library.version < CUBLAS_VERSION)
+        return gw_fail(err, GW_E_UNSUPPORTED,
+                       "%s is version %zu.%zu, older than %d.%d, which this program was built with",
+                       library_name, library.version / 10000, library.version / 100 % 100, CUBLAS_VER_MAJOR,
+                       CUBLAS_VER_MINOR);
+    library.open = true;
+    return true;
+}
+
+bool gw_cuda_libraries(gw_err *err) {
+    pthread_mutex_lock(&library.lock);
+    bool good = open_library(err);
+    pthread_mutex_unlock(&library.lock);
+    return good;
+}
+
+static bool succeeded(const gw_gemm *gemm, cublasStatus_t status, gw_err *err, const char *call) {
+    if (status == CUBLAS_STATUS_SUCCESS) return true;
+    gw_code code = status == CUBLAS_STATUS_ALLOC_FAILED    ? GW_E_NOMEM
+                   : status == CUBLAS_STATUS_NOT_SUPPORTED ? GW_E_UNSUPPORTED
+                                                           : GW_E_IO;
+    return gw_fail(err, code, "GPU %d: %s: %s", gemm->gpu.ordinal, call, gemm->lt->GetStatusString(status));
+}
+#define TRY(call) succeeded(gemm, gemm->lt->call, err, "cublasLt" #call)
+
+bool gw_gemm_open(const gw_gpu *gpu, gw_gemm **gemm_out, gw_err *err) {
+    *gemm_out = NULL;
+    if (!gw_cuda_libraries(err)) return false;
+    gw_gemm *gemm = calloc(1, sizeof *gemm);
+    if (gemm == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for matrix products");
+    gemm->gpu = *gpu;
+    gemm->lt = &library.call;
+    gemm->plans = calloc(GW_GEMM_PLANS, sizeof *gemm->plans);
+    if (gemm->plans == NULL) {
+        gw_gemm_close(gemm);
+        return gw_fail(err, GW_E_NOMEM, "no memory for matrix products");
+    }
+    if (!TRY(Create(&gemm->handle))) {
+        gemm->handle = NULL;
+        gw_gemm_close(gemm);
+        return false;
+    }
+    *gemm_out = gemm;
+    return true;
+}
+
+static void free_plan(gw_gemm *gemm, plan *p) {
+    if (p->how != NULL) (void)gemm->lt->MatmulDescDestroy(p->how);
+    if (p->first != NULL) (void)gemm->lt->MatrixLayoutDestroy(p->first);
+    if (p->second != NULL) (void)gemm->lt->MatrixLayoutDestroy(p->second);
+    if (p->result != NULL) (void)gemm->lt->MatrixLayoutDestroy(p->result);
+}
+
+void gw_gemm_close(gw_gemm *gemm) {
+    if (gemm == NULL) return;
+    for (uint32_t i = 0; i < gemm->count; i++) free_plan(gemm, &gemm->plans[i]);
+    if (gemm->handle != NULL) (void)gemm->lt->Destroy(gemm->handle);
+    free(gemm->plans);
+    free(gemm);
+}
+
+static cublasComputeType_t compute_of(gw_precision precision) {
+    return precision == GW_PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+static cudaDataType_t factor_of(gw_precision precision) {
+    return precision == GW_PRECISION_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+static cublasLtEpilogue_t epilogue_of(gw_gemm_finish finish) {
+    switch (finish) {
+    case GW_GEMM_BIAS:
+        return CUBLASLT_EPILOGUE_BIAS;
+    case GW_GEMM_BIAS_RELU:
+        return CUBLASLT_EPILOGUE_RELU_BIAS;
+    default:
+        return CUBLASLT_EPILOGUE_DEFAULT;
+    }
+}
+
+/* cuBLASLt's matrices are column-major, in which a row-major one looks transposed: so it is asked for
+ * C^T = B^T A^T, with B as its first factor and bias along its columns. */
+static bool describe_how(const gw_gemm *gemm, const gw_gemm_shape *s, const float *bias,
+                         cublasLtMatmulDesc_t *how, gw_err *err) {
+    cublasOperation_t first = s->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t second = s->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = epilogue_of(s->finish);
+    cudaDataType_t type = CUDA_R_32F;
+    return TRY(MatmulDescCreate(how, compute_of(gemm->gpu.precision), CUDA_R_32F)) &&
+           TRY(MatmulDescSetAttribute(*how, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first)) &&
+           TRY(MatmulDescSetAttribute(*how, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second)) &&
+           TRY(MatmulDescSetAttribute(*how, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue)) &&
+           (bias == NULL ||
+            (TRY(MatmulDescSetAttribute(*how, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type)) &&
+             TRY(MatmulDescSetAttribute(*how, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias))));
+}
+
+static bool describe(const gw_gemm *gemm, plan *p, gw_err *err) {
+    const gw_gemm_shape *s = &p->shape;
+    cudaDataType_t type = factor_of(gemm->gpu.precision);
+    uint64_t b_fast = s->b_transposed ? s->inner : s->columns,
+             b_slow = s->b_transposed ? s->columns : s->inner;
+    uint64_t a_fast = s->a_transposed ? s->rows : s->inner, a_slow = s->a_transposed ? s->inner : s->rows;
+    /* No bias lies there: the library is only asked what it would do with one that is aligned so. */
+    const float *bias = s->finish == GW_GEMM_PLAIN ? NULL : (const float *)(uintptr_t)ALIGNMENT;
+    return describe_how(gemm, s, bias, &p->how, err) &&
+           TRY(MatrixLayoutCreate(&p->first, type, b_fast, b_slow, (int64_t)b_fast)) &&
+           TRY(MatrixLayoutCreate(&p->second, type, a_fast, a_slow, (int64_t)a_fast)) &&
+           TRY(MatrixLayoutCreate(&p->result, CUDA_R_32F, s->columns, s->rows, (int64_t)s->columns));
+}
+
+/* Splitting the inner dimension is allowed where the parts are added by a kernel, in a fixed order; not where
+ * blocks take turns in the output. */
+static bool choose(gw_gemm *gemm, plan *p, gw_err *err) {
+    cublasLtMatmulPreference_t wishes = NULL;
+    cublasLtMatmulHeuristicResult_t answer;
+    memset(&answer, 0, sizeof answer);
+    size_t workspace = GW_GEMM_WORKSPACE;
+    uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    int answers = 0;
+    bool good = TRY(MatmulPreferenceCreate(&wishes)) &&
+                TRY(MatmulPreferenceSetAttribute(wishes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                                 sizeof workspace)) &&
+                TRY(MatmulPreferenceSetAttribute(wishes, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                                 &reductions, sizeof reductions)) &&
+                TRY(MatmulAlgoGetHeuristic(gemm->handle, p->how, p->first, p->second, p->result, p->result,
+                                           wishes, 1, &answer, &answers));
+    if (wishes != NULL) (void)gemm->lt->MatmulPreferenceDestroy(wishes);
+    if (good && (answers < 1 || answer.state != CUBLAS_STATUS_SUCCESS))
+        good = gw_fail(err, GW_E_UNSUPPORTED, "GPU %d: cuBLASLt has no algorithm for it", gemm->gpu.ordinal);
+    p->algorithm = answer.algo;
+    return good;
+}
+
+static bool same_shape(const gw_gemm_shape *a, const gw_gemm_shape *b) {
+    return a->rows == b->rows && a->columns == b->columns && a->inner == b->inner &&
+           a->a_transposed == b->a_transposed && a->b_transposed == b->b_transposed && a->finish == b->finish;
+}
+
+bool gw_gemm_plan(gw_gemm *gemm, const gw_gemm_shape *shape, uint32_t *number, gw_err *err) {
+    GW_CHECK(shape->rows > 0 && shape->columns > 0 && shape->inner > 0);
+    for (*number = 0; *number < gemm->count; ++*number)
+        if (same_shape(&gemm->plans[*number].shape, shape)) return true;
+    if (gemm->count == GW_GEMM_PLANS)
+        return gw_fail(err, GW_E_LIMIT, "more than %d shapes of matrix products", (int)GW_GEMM_PLANS);
+    plan *p = &gemm->plans[gemm->count];
+    p->shape = *shape;
+    if (!describe(gemm, p, err) || !choose(gemm, p, err)) {
+        free_plan(gemm, p);
+        *p = (plan){0};
+        return gw_fail_in(err, "product of [%llu, %llu] and [%llu, %llu]", (unsigned long long)shape->rows,
+                          (unsigned long long)shape->inner, (unsigned long long)shape->inner,
+                          (unsigned long long)shape->columns);
+    }
+    gemm->count++;
+    return true;
+}
+
+void gw_gemm_text(const gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]) {
+    gw_hash digest = {0};
+    char hex[GW_HASH_TEXT];
+    cublasLtMatmulAlgo_t *algorithms = calloc(GW_GEMM_PLANS, sizeof *algorithms);
+    GW_CHECK(algorithms != NULL);
+    for (uint32_t i = 0; i < gemm->count; i++) algorithms[i] = gemm->plans[i].algorithm;
+    gw_blake2b(algorithms, gemm->count * sizeof *algorithms, digest.bytes, sizeof digest.bytes);
+    free(algorithms);
+    gw_hex(digest.bytes, 8, hex);
+    snprintf(text, GW_GPU_PLAN_TEXT, "cublaslt=%zu.%zu.%zu plan=%s", library.version / 10000,
+             library.version / 100 % 100, library.version % 100, hex);
+}
+
+bool gw_gemm_run(const gw_gemm *gemm, uint32_t number, const void *a, const void *b, const float *bias,
+                 float *c, void *workspace, cudaStream_t stream, gw_err *err) {
+    GW_CHECK(number < gemm->count);
+    const plan *p = &gemm->plans[number];
+    GW_CHECK((bias != NULL) == (p->shape.finish != GW_GEMM_PLAIN));
+    const float one = 1.0f, none = 0.0f;
+    cublasLtMatmulDesc_t own = NULL; /* other threads may be at a product with another bias */
+    if (bias != NULL && !describe_how(gemm, &p->shape, bias, &own, err)) {
+        if (own != NULL) (void)gemm->lt->MatmulDescDestroy(own);
+        return false;
+    }
+    bool good = TRY(Matmul(gemm->handle, own != NULL ? own : p->how, &one, b, p->first, a, p->second, &none,
+                           c, p->result, c, p->result, &p->algorithm, workspace, GW_GEMM_WORKSPACE, stream));
+    if (own != NULL) (void)gemm->lt->MatmulDescDestroy(own);
+    return good;
+}

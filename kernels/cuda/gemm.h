@@ -1,0 +1,53 @@
+/* Matrix products on a GPU by cuBLASLt, which is opened when the first one is planned.
+ *
+ * The result of a product depends on the *algorithm* that cuBLASLt takes: tiles, the order in which the inner
+ * dimension is added, kernels. It is chosen once for each shape, when it is planned, by asking the library's
+ * heuristics the same question on every peer: shape, types, alignment and workspace, never a measurement. The
+ * answer depends on the library's version, the GPU's kind and its processors alone; the digest of all answers
+ * goes into the compute class, so that peers that were answered otherwise are told apart before they compute.
+ * Nothing is chosen at any later time.
+ *
+ * Row-major: C [rows, columns] = A [rows, inner] B [inner, columns], either factor also transposed in memory;
+ * rows lie one after the other without gaps. Sums are float32. */
+#ifndef GODWIT_KERNELS_CUDA_GEMM_H
+#define GODWIT_KERNELS_CUDA_GEMM_H
+
+#include "core/gpu.h"
+
+#include <cuda_runtime_api.h>
+
+typedef struct gw_gemm gw_gemm; /* the library on one GPU, at one precision, and what was planned there */
+
+/* What is done to the product before it is written. */
+typedef enum gw_gemm_finish {
+    GW_GEMM_PLAIN = 0,
+    GW_GEMM_BIAS = 1,      /* + bias[column] */
+    GW_GEMM_BIAS_RELU = 2, /* max(0, + bias[column]) */
+} gw_gemm_finish;
+
+typedef struct gw_gemm_shape {
+    uint64_t rows, columns, inner;
+    bool a_transposed; /* A lies as [inner, rows] */
+    bool b_transposed; /* B lies as [columns, inner] */
+    gw_gemm_finish finish;
+} gw_gemm_shape;
+
+enum { GW_GEMM_WORKSPACE = 32 << 20, GW_GEMM_PLANS = 256 };
+
+/* The GPU is current. Fails with GW_E_UNSUPPORTED when the library is not found, or is older than the one
+ * that this program was built with. */
+bool gw_gemm_open(const gw_gpu *gpu, gw_gemm **gemm, gw_err *err);
+void gw_gemm_close(gw_gemm *gemm); /* NULL is allowed */
+
+/* Plans a shape, or finds it among those planned; *plan is its number. One thread, before any product. */
+bool gw_gemm_plan(gw_gemm *gemm, const gw_gemm_shape *shape, uint32_t *plan, gw_err *err);
+/* "cublaslt=13.1.0 plan=<16 hex digits>": the library and all plans, in the order they were made. */
+void gw_gemm_text(const gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]);
+
+/* Starts a product on `stream`. Factors are float32, or bfloat16 where that is the precision; `bias` (NULL
+ * for PLAIN) and C float32. All pointers to the GPU's memory, aligned to 256 bytes, as is the workspace of
+ * GW_GEMM_WORKSPACE bytes, which belongs to the stream. Any thread. */
+bool gw_gemm_run(const gw_gemm *gemm, uint32_t plan, const void *a, const void *b, const float *bias,
+                 float *c, void *workspace, cudaStream_t stream, gw_err *err);
+
+#endif

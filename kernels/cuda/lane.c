@@ -1,0 +1,308 @@
+/* A lane: a stream, the scratch of one shard in flight, and two places for inputs, so that the next shard's
+ * is loaded and copied while the GPU is at this one's. Two lanes keep a GPU busy: one shard waits behind the
+ * one that runs. */
+#include "kernels/cuda/device_inside.h"
+
+#include "core/check.h"
+#include "kernels/cuda/call.h"
+#include "kernels/cuda/exact.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/fpmode.h"
+
+#include <stdlib.h>
+
+/* An input on its way to the GPU, or there. */
+typedef struct input {
+    void *host, *gpu; /* host: pinned */
+    cudaEvent_t copied;
+    uint64_t step;
+    uint32_t shard;
+    bool loaded;
+} input;
+
+struct gw_lane {
+    gw_emitter emitter; /* first: emit finds its lane by it */
+    gw_cuda_device *owner;
+    void *job_lane;
+    pthread_t thread;
+    cudaStream_t stream, copies;
+    input inputs[2];
+    uint64_t hint_step, first_step; /* what may come next; and the shard that this lane began its step with */
+    uint32_t hint_shard, first_shard;
+    bool hinted, started;
+
+    gw_entry entry;
+    bool probing;
+    bool failed; /* an emission could not be started; err says why */
+    gw_err err;
+    unsigned long long *least, *least_host; /* of bad elements of the shard: the GPU's, and pinned */
+    gw_cuda_found *found;                   /* probing: by tensor */
+};
+
+void gw_cuda_lane_check(const gw_cuda_device *d, const gw_lane *lane) {
+    GW_CHECK(lane->owner == d);
+    GW_CHECK(pthread_equal(lane->thread, pthread_self()));
+}
+
+/* ---- emitting ---- */
+
+/* A probe's piece: rounded and fingerprinted, added to nothing. */
+static bool look_at_piece(gw_lane *lane, uint32_t tensor, uint64_t first, uint64_t count, const float *floats,
+                          const int64_t *integers, gw_err *err) {
+    const gw_layout *layout = &lane->owner->layout;
+    GW_CHECK(tensor < layout->tensor_count && layout->tensors[tensor].role != GW_STATE);
+    gw_cuda_piece piece = {.format =
+                               gw_exact_format_of(layout->tensors[tensor].frac_bits, lane->entry.shards),
+                           .first = first,
+                           .count = count,
+                           .place = GW_CUDA_PLACE(tensor, first),
+                           .found = &lane->found[tensor],
+                           .least = lane->least};
+    cudaError_t status = floats != NULL
+                             ? gw_cuda_add_floats(&piece, GW_CUDA_LOOK, floats, NULL, lane->stream)
+                             : gw_cuda_add_integers(&piece, GW_CUDA_LOOK, integers, NULL, lane->stream);
+    return gw_cuda_try(lane->owner->gpu.ordinal, status, err, "looking at tensor '%s'",
+                       layout->tensors[tensor].name);
+}
+
+static void emit(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count, const float *floats,
+                 const int64_t *integers) {
+    gw_lane *lane = (gw_lane *)(void *)emitter;
+    if (lane->failed || count == 0) return;
+    bool good = lane->probing
+                    ? look_at_piece(lane, tensor, first, count, floats, integers, &lane->err)
+                    : gw_cuda_accumulator_add(lane->owner->accumulator, &lane->entry, tensor, first, count,
+                                              floats, integers, lane->least, lane->stream, &lane->err);
+    lane->failed = !good;
+}
+
+static void emit_floats(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
+                        const float *values) {
+    emit(emitter, tensor, first, count, values, NULL);
+}
+
+static void emit_integers(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
+                          const int64_t *values) {
+    emit(emitter, tensor, first, count, NULL, values);
+}
+
+/* ---- opening ---- */
+
+static bool open_input(gw_cuda_device *d, input *in, gw_err *err) {
+    return gw_cuda_pin(d->gpu.ordinal, d->input_bytes, &in->host, err) &&
+           gw_cuda_take(d->gpu.ordinal, d->input_bytes, &in->gpu, err) &&
+           gw_cuda_try(d->gpu.ordinal, cudaEventCreateWithFlags(&in->copied, cudaEventDisableTiming), err,
+                       "cudaEventCreate");
+}
+
+static bool open_memory(gw_cuda_device *d, gw_lane *lane, gw_err *err) {
+    void *least, *least_host, *found;
+    int gpu = d->gpu.ordinal;
+    if (!gw_cuda_take(gpu, sizeof *lane->least, &least, err)) return false;
+    lane->least = least;
+    if (!gw_cuda_pin(gpu, sizeof *lane->least_host, &least_host, err)) return false;
+    lane->least_host = least_host;
+    if (!gw_cuda_take(gpu, d->layout.tensor_count * sizeof *lane->found, &found, err)) return false;
+    lane->found = found;
+    for (int i = 0; i < 2 && d->input_bytes > 0; i++)
+        if (!open_input(d, &lane->inputs[i], err)) return false;
+    return gw_cuda_try(gpu, cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking), err,
+                       "cudaStreamCreate") &&
+           gw_cuda_try(gpu, cudaStreamCreateWithFlags(&lane->copies, cudaStreamNonBlocking), err,
+                       "cudaStreamCreate");
+}
+
+bool gw_cuda_lane_open(gw_device *device, gw_lane **lane, gw_err *err) {
+    gw_cuda_device *d = gw_cuda_device_of(device);
+    gw_lane *l = calloc(1, sizeof *l);
+    *lane = NULL;
+    if (l == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a worker's lane");
+    gw_fpmode_set();
+    l->emitter = (gw_emitter){.emit = emit_floats, .emit_integers = emit_integers};
+    l->owner = d;
+    l->thread = pthread_self();
+    bool good = gw_cuda_device_use(d, err) && open_memory(d, l, err) &&
+                (d->type->gpu->lane_open(d->job, d->side, &l->job_lane, err) ||
+                 gw_fail_in(err, "job %s", d->type->name));
+    if (!good) {
+        gw_cuda_lane_close(device, l);
+        return gw_fail_in(err, "lane");
+    }
+    *lane = l;
+    return true;
+}
+
+void gw_cuda_lane_close(gw_device *device, gw_lane *lane) {
+    if (lane == NULL) return;
+    gw_cuda_device *d = gw_cuda_device_of(device);
+    int gpu = d->gpu.ordinal;
+    (void)cudaSetDevice(gpu); /* a GPU that is lost: there is nothing left to give back */
+    if (lane->stream != NULL) (void)cudaStreamSynchronize(lane->stream);
+    if (lane->copies != NULL) (void)cudaStreamSynchronize(lane->copies);
+    if (lane->job_lane != NULL) d->type->gpu->lane_close(d->job, d->side, lane->job_lane);
+    for (int i = 0; i < 2; i++) {
+        gw_cuda_unpin(gpu, lane->inputs[i].host);
+        gw_cuda_give(gpu, lane->inputs[i].gpu);
+        if (lane->inputs[i].copied != NULL) (void)cudaEventDestroy(lane->inputs[i].copied);
+    }
+    if (lane->stream != NULL) (void)cudaStreamDestroy(lane->stream);
+    if (lane->copies != NULL) (void)cudaStreamDestroy(lane->copies);
+    gw_cuda_give(gpu, lane->least);
+    gw_cuda_unpin(gpu, lane->least_host);
+    gw_cuda_give(gpu, lane->found);
+    free(lane);
+}
+
+/* ---- inputs ---- */
+
+static bool has(const input *in, uint64_t step, uint32_t shard) {
+    return in->loaded && in->step == step && in->shard == shard;
+}
+
+/* Loads a shard's input and starts its copy. No kernel reads the place any more. */
+static bool load(gw_lane *lane, input *in, uint64_t step, uint32_t shard, gw_err *err) {
+    gw_cuda_device *d = lane->owner;
+    int gpu = d->gpu.ordinal;
+    in->loaded = false;
+    /* A copy that nobody waited for may still be reading. */
+    if (!gw_cuda_try(gpu, cudaEventSynchronize(in->copied), err, "copying a shard's input")) return false;
+    if (!d->type->gpu->load(d->job, step, shard, in->host, err))
+        return gw_fail_in(err, "job %s: step %llu, shard %u: input", d->type->name, (unsigned long long)step,
+                          shard);
+    if (!gw_cuda_try(gpu,
+                     cudaMemcpyAsync(in->gpu, in->host, d->input_bytes, cudaMemcpyHostToDevice, lane->copies),
+                     err, "copying a shard's input") ||
+        !gw_cuda_try(gpu, cudaEventRecord(in->copied, lane->copies), err, "cudaEventRecord"))
+        return false;
+    in->step = step;
+    in->shard = shard;
+    in->loaded = true;
+    return true;
+}
+
+/* The place that holds the shard's input, in the order of the lane's stream. */
+static input *input_of(gw_lane *lane, uint64_t step, uint32_t shard, gw_err *err) {
+    input *in = has(&lane->inputs[1], step, shard) ? &lane->inputs[1] : &lane->inputs[0];
+    if (!has(in, step, shard) && !load(lane, in, step, shard, err)) return NULL;
+    return gw_cuda_try(lane->owner->gpu.ordinal, cudaStreamWaitEvent(lane->stream, in->copied, 0), err,
+                       "cudaStreamWaitEvent")
+               ? in
+               : NULL;
+}
+
+/* While the GPU is at a shard whose input is `used`: loads what was hinted at, or else what the lane began
+ * this step with, of the next. Only a guess: a failure shows when the shard is run. */
+static void load_ahead(gw_lane *lane, const input *used) {
+    gw_cuda_device *d = lane->owner;
+    if (used == NULL) return;
+    input *other = &lane->inputs[used == &lane->inputs[0]];
+    uint64_t step = lane->hinted ? lane->hint_step : lane->first_step + 1;
+    uint32_t shard = lane->hinted ? lane->hint_shard : lane->first_shard;
+    gw_phase phase;
+    gw_err err;
+    lane->hinted = false;
+    if (has(other, step, shard) || has(used, step, shard)) return;
+    if (shard >= d->type->shards(d->job, step, &phase)) return;
+    (void)load(lane, other, step, shard, &err);
+}
+
+void gw_cuda_lane_prefetch(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard) {
+    gw_cuda_lane_check(gw_cuda_device_of(device), lane);
+    lane->hint_step = step;
+    lane->hint_shard = shard;
+    lane->hinted = true;
+}
+
+void gw_cuda_lane_payload(gw_device *device, gw_lane *lane, const void *bytes) {
+    gw_cuda_lane_check(gw_cuda_device_of(device), lane);
+    lane->emitter.payload = bytes;
+}
+
+/* ---- shards ---- */
+
+/* Starts all of a shard, and the copy of what was found. */
+static bool start(gw_lane *lane, uint64_t step, uint32_t shard, const input **used, gw_err *err) {
+    gw_cuda_device *d = lane->owner;
+    int gpu = d->gpu.ordinal;
+    *used = NULL;
+    lane->failed = false;
+    if (d->input_bytes > 0 && (*used = input_of(lane, step, shard, err)) == NULL) return false;
+    gw_gpu_shard what = {
+        .step = step, .shard = shard, .input = *used != NULL ? (*used)->gpu : NULL, .stream = lane->stream};
+    gw_state state = {d->state};
+    if (!gw_cuda_try(gpu, cudaMemsetAsync(lane->least, 0xff, sizeof *lane->least, lane->stream), err,
+                     "cudaMemset"))
+        return false;
+    if (!d->type->gpu->contribute(d->job, d->side, lane->job_lane, &what, &state, &lane->emitter, err))
+        return gw_fail_in(err, "job %s: step %llu, shard %u", d->type->name, (unsigned long long)step, shard);
+    if (lane->failed) {
+        *err = lane->err;
+        return gw_fail_in(err, "step %llu, shard %u", (unsigned long long)step, shard);
+    }
+    return gw_cuda_try(gpu,
+                       cudaMemcpyAsync(lane->least_host, lane->least, sizeof *lane->least,
+                                       cudaMemcpyDeviceToHost, lane->stream),
+                       err, "copying what was found");
+}
+
+/* Waits for all that was started on the lane; `started` says whether that was all of the shard. */
+static bool finish(gw_lane *lane, bool started, uint64_t step, uint32_t shard, gw_err *err) {
+    gw_err waiting;
+    if (gw_cuda_try(lane->owner->gpu.ordinal, cudaStreamSynchronize(lane->stream), &waiting,
+                    "step %llu, shard %u", (unsigned long long)step, shard))
+        return started;
+    if (started) *err = waiting;
+    return false;
+}
+
+gw_contributed gw_cuda_lane_contribute(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,
+                                       gw_err *err) {
+    gw_cuda_device *d = gw_cuda_device_of(device);
+    gw_cuda_lane_check(d, lane);
+    if (!gw_cuda_device_use(d, err)) return GW_SHARD_FAILED;
+    if (!gw_ledger_enter(d->ledger, step, shard, &lane->entry, err)) return GW_SHARD_FAILED;
+    if (!lane->started || lane->first_step != step) {
+        lane->first_step = step;
+        lane->first_shard = shard;
+        lane->started = true;
+    }
+    const input *used;
+    bool good = start(lane, step, shard, &used, err);
+    if (good) load_ahead(lane, used);
+    good = finish(lane, good, step, shard, err);
+    if (good && *lane->least_host != GW_CUDA_NO_PLACE)
+        gw_ledger_note_bad(d->ledger, &lane->entry, (uint32_t)(*lane->least_host >> 44),
+                           *lane->least_host & ((UINT64_C(1) << 44) - 1));
+    return gw_ledger_leave(d->ledger, &lane->entry, good, err);
+}
+
+bool gw_cuda_lane_probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,
+                        uint64_t *fingerprint, gw_err *err) {
+    gw_cuda_device *d = gw_cuda_device_of(device);
+    gw_cuda_lane_check(d, lane);
+    gw_phase phase;
+    uint32_t tensors = d->layout.tensor_count;
+    gw_cuda_found *found = calloc(tensors, sizeof *found);
+    if (found == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", tensors);
+    lane->probing = true;
+    lane->entry = (gw_entry){.step = step, .shards = d->type->shards(d->job, step, &phase)};
+    const input *used;
+    bool good =
+        gw_cuda_device_use(d, err) &&
+        gw_cuda_try(d->gpu.ordinal, cudaMemsetAsync(lane->found, 0, tensors * sizeof *found, lane->stream),
+                    err, "cudaMemset") &&
+        start(lane, step, shard, &used, err);
+    good = finish(lane, good, step, shard, err);
+    lane->probing = false;
+    good =
+        good && gw_cuda_try(d->gpu.ordinal,
+                            cudaMemcpy(found, lane->found, tensors * sizeof *found, cudaMemcpyDeviceToHost),
+                            err, "copying what was found");
+    *fingerprint = 0;
+    for (uint32_t t = 0; good && t < tensors; t++) { /* as the processor's, which tells tensors apart so */
+        uint64_t tensor_key = ((uint64_t)gw_exact_key(t) << 32) | 1;
+        *fingerprint += (found[t].fingerprint + found[t].bad) * tensor_key;
+    }
+    free(found);
+    return good || gw_fail_in(err, "probe");
+}

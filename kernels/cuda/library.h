@@ -1,0 +1,14 @@
+/* Libraries of CUDA that are opened when they are needed, so that the program starts where they are not. */
+#ifndef GODWIT_KERNELS_CUDA_LIBRARY_H
+#define GODWIT_KERNELS_CUDA_LIBRARY_H
+
+#include "core/err.h"
+
+/* Opens `name` ("libcublasLt.so.13"): where the dynamic linker looks (LD_LIBRARY_PATH), in lib beside the
+ * program, and in CUDA's folder (CUDA_HOME, CUDA_PATH, /usr/local/cuda). Stays open. NULL and a text that
+ * says where it looked. Any thread. */
+void *gw_cuda_library_open(const char *name, gw_err *err);
+/* The function `name` of it; NULL and a text when it has none. */
+void *gw_cuda_library_function(void *library, const char *library_name, const char *name, gw_err *err);
+
+#endif

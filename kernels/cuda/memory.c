@@ -1,0 +1,47 @@
+#include "kernels/cuda/memory.h"
+
+#include "kernels/cuda/call.h"
+
+static bool no_room(int gpu, size_t bytes, cudaError_t status, gw_err *err) {
+    size_t free_bytes = 0, all_bytes = 0;
+    (void)cudaGetLastError();
+    if (cudaMemGetInfo(&free_bytes, &all_bytes) != cudaSuccess) free_bytes = all_bytes = 0;
+    return gw_cuda_try(gpu, status, err, "cudaMalloc of %zu MiB (%zu of %zu MiB are free)", bytes >> 20,
+                       free_bytes >> 20, all_bytes >> 20);
+}
+
+bool gw_cuda_take(int gpu, size_t bytes, void **memory, gw_err *err) {
+    *memory = NULL;
+    size_t taken = bytes > 0 ? bytes : 1;
+    if (!gw_cuda_try(gpu, cudaSetDevice(gpu), err, "cudaSetDevice")) return false;
+    cudaError_t status = cudaMalloc(memory, taken);
+    if (status != cudaSuccess) return no_room(gpu, bytes, status, err);
+    if (gw_cuda_try(gpu, cudaMemset(*memory, 0, taken), err, "cudaMemset") &&
+        gw_cuda_try(gpu, cudaDeviceSynchronize(), err, "cudaMemset of %zu bytes", taken))
+        return true;
+    gw_cuda_give(gpu, *memory);
+    *memory = NULL;
+    return false;
+}
+
+void gw_cuda_give(int gpu, void *memory) {
+    if (memory == NULL) return;
+    (void)cudaSetDevice(gpu); /* a GPU that is lost takes its memory with it: nothing is to be said then */
+    (void)cudaFree(memory);
+    (void)cudaGetLastError();
+}
+
+bool gw_cuda_pin(int gpu, size_t bytes, void **memory, gw_err *err) {
+    *memory = NULL;
+    size_t taken = bytes > 0 ? bytes : 1;
+    return gw_cuda_try(gpu, cudaSetDevice(gpu), err, "cudaSetDevice") &&
+           gw_cuda_try(gpu, cudaHostAlloc(memory, taken, cudaHostAllocPortable), err,
+                       "cudaHostAlloc of %zu MiB of host memory", taken >> 20);
+}
+
+void gw_cuda_unpin(int gpu, void *memory) {
+    if (memory == NULL) return;
+    (void)cudaSetDevice(gpu);
+    (void)cudaFreeHost(memory);
+    (void)cudaGetLastError();
+}

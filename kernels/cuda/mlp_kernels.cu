@@ -1,0 +1,215 @@
+#include "core/rng.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/mlp_kernels.h"
+#include "kernels/jobs/digits_weight.h"
+#include "kernels/vmath.h"
+
+#include <cuda_bf16.h>
+
+namespace {
+
+enum { THREADS = 256, COLUMN_THREADS = 128 };
+
+__device__ uint64_t index() {
+    return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+__device__ uint16_t to_bf16(float value) {
+    return __bfloat16_as_ushort(__float2bfloat16_rn(value));
+}
+
+__device__ void write(gw_cuda_factor to, uint64_t i, float value) {
+    if (to.bf16)
+        static_cast<uint16_t *>(to.values)[i] = to_bf16(value);
+    else
+        static_cast<float *>(to.values)[i] = value;
+}
+
+__global__ void __launch_bounds__(THREADS)
+    normalise_kernel(uint64_t count, const uint8_t *__restrict__ pixels, float scale, float shift,
+                     gw_cuda_factor values) {
+    uint64_t i = index();
+    if (i < count) write(values, i, (float)pixels[i] * scale + shift);
+}
+
+__global__ void __launch_bounds__(THREADS)
+    to_bf16_kernel(uint64_t pairs, const float2 *__restrict__ values, ushort2 *__restrict__ rounded) {
+    uint64_t i = index();
+    if (i >= pairs) return;
+    float2 x = values[i];
+    rounded[i] = make_ushort2(to_bf16(x.x), to_bf16(x.y));
+}
+
+__global__ void last_to_bf16_kernel(uint64_t i, const float *values, uint16_t *rounded) {
+    rounded[i] = to_bf16(values[i]);
+}
+
+/* `batch` rows of a column: all are read before the first is written, as the arrays may be one. */
+template <bool gated, int batch>
+__device__ float gate_rows(uint64_t first, uint64_t columns, uint64_t column, const float *above,
+                           const float *active, gw_cuda_factor gradient, bool same, float sum) {
+    float value[batch], gate[batch];
+#pragma unroll
+    for (int k = 0; k < batch; k++) {
+        uint64_t i = (first + k) * columns + column;
+        value[k] = above[i];
+        if (gated) gate[k] = active[i];
+    }
+#pragma unroll
+    for (int k = 0; k < batch; k++) {
+        if (gated) value[k] = gate[k] > 0.0f ? value[k] : 0.0f;
+        if (!same) write(gradient, (first + k) * columns + column, value[k]);
+        sum += value[k];
+    }
+    return sum;
+}
+
+/* A thread goes down a column through the rows of one part. */
+template <bool gated>
+__global__ void __launch_bounds__(COLUMN_THREADS)
+    gate_kernel(uint64_t rows, uint64_t columns, const float *above, const float *active,
+                gw_cuda_factor gradient, float *__restrict__ parts) {
+    uint64_t column = index(), part = blockIdx.y;
+    if (column >= columns) return;
+    uint64_t row = part * GW_CUDA_PART_ROWS, end = row + GW_CUDA_PART_ROWS;
+    if (end > rows) end = rows;
+    bool same = !gated && gradient.values == above;
+    float sum = 0.0f;
+#pragma unroll 1
+    for (; row + 8 <= end; row += 8)
+        sum = gate_rows<gated, 8>(row, columns, column, above, active, gradient, same, sum);
+#pragma unroll 1
+    for (; row < end; row++)
+        sum = gate_rows<gated, 1>(row, columns, column, above, active, gradient, same, sum);
+    parts[part * columns + column] = sum;
+}
+
+__global__ void __launch_bounds__(COLUMN_THREADS)
+    add_parts_kernel(uint64_t parts_count, uint64_t columns, const float *__restrict__ parts,
+                     float *__restrict__ sum) {
+    uint64_t column = index();
+    if (column >= columns) return;
+    float total = 0.0f;
+    for (uint64_t part = 0; part < parts_count; part++) total += parts[part * columns + column];
+    sum[column] = total;
+}
+
+/* One row, as kernels/loss.c does it; returns its loss. */
+__device__ double row_loss(uint32_t classes, float *row, uint32_t label, float scale, bool *right) {
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < classes; i++)
+        if (row[i] > row[best]) best = i;
+    float largest = row[best];
+    *right = best == label;
+    double loss = 0.0, total = 0.0;
+    for (uint32_t i = 0; i < classes; i++) {
+        float shifted = row[i] - largest;
+        if (i == label) loss = -(double)shifted;
+        float e = gw_expf(shifted);
+        row[i] = e;
+        total += (double)e;
+    }
+    float factor = (float)((double)scale / total);
+    for (uint32_t i = 0; i < classes; i++) row[i] *= factor;
+    row[label] -= scale;
+    return loss + gw_log(total);
+}
+
+__global__ void __launch_bounds__(THREADS)
+    loss_kernel(uint64_t rows, uint32_t classes, float *logits, const uint8_t *__restrict__ labels,
+                float scale, double *__restrict__ of_row, unsigned long long *correct) {
+    uint64_t r = index();
+    bool right = false;
+    if (r < rows) {
+        uint32_t label = labels[r];
+        of_row[r] = label < classes ? row_loss(classes, logits + r * classes, label, scale, &right)
+                                    : __longlong_as_double(0x7ff8000000000000ll);
+    }
+    unsigned votes = __ballot_sync(0xffffffffu, right);
+    if (threadIdx.x % 32 == 0 && votes != 0) atomicAdd(correct, (unsigned long long)__popc(votes));
+}
+
+/* One block: thread t adds rows t, t + THREADS, ...; then a tree. */
+__global__ void __launch_bounds__(THREADS)
+    sum_loss_kernel(uint64_t rows, const double *__restrict__ of_row, gw_cuda_loss *loss) {
+    __shared__ double sums[THREADS];
+    double sum = 0.0;
+    for (uint64_t r = threadIdx.x; r < rows; r += THREADS) sum += of_row[r];
+    sums[threadIdx.x] = sum;
+    for (unsigned width = THREADS / 2; width > 0; width /= 2) {
+        __syncthreads();
+        if (threadIdx.x < width) sums[threadIdx.x] += sums[threadIdx.x + width];
+    }
+    if (threadIdx.x == 0) {
+        loss->sum = (float)sums[0];
+        loss->count = (int64_t)rows;
+    }
+}
+
+__global__ void __launch_bounds__(THREADS)
+    uniform_kernel(uint64_t key, uint64_t group, double bound, uint64_t count, float *__restrict__ values) {
+    uint64_t block = index();
+    if (4 * block >= count) return;
+    gw_philox bits = gw_philox_at(key, group, block);
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        if (4 * block + k < count) values[4 * block + k] = digits_weight(bits.words[k], bound);
+}
+
+__global__ void set_double_kernel(double *to, double value) {
+    *to = value;
+}
+
+} // namespace
+
+cudaError_t gw_cuda_normalise(uint64_t count, const uint8_t *pixels, float scale, float shift,
+                              gw_cuda_factor values, cudaStream_t stream) {
+    normalise_kernel<<<gw_cuda_blocks(count, THREADS), THREADS, 0, stream>>>(count, pixels, scale, shift,
+                                                                             values);
+    return cudaGetLastError();
+}
+
+cudaError_t gw_cuda_to_bf16(uint64_t count, const float *values, uint16_t *rounded, cudaStream_t stream) {
+    uint64_t pairs = count / 2;
+    if (pairs > 0)
+        to_bf16_kernel<<<gw_cuda_blocks(pairs, THREADS), THREADS, 0, stream>>>(
+            pairs, reinterpret_cast<const float2 *>(values), reinterpret_cast<ushort2 *>(rounded));
+    if (count % 2 != 0) last_to_bf16_kernel<<<1, 1, 0, stream>>>(count - 1, values, rounded);
+    return cudaGetLastError();
+}
+
+cudaError_t gw_cuda_gate(uint64_t rows, uint64_t columns, const float *above, const float *active,
+                         gw_cuda_factor gradient, float *parts, float *sum, cudaStream_t stream) {
+    unsigned across = gw_cuda_blocks(columns, COLUMN_THREADS);
+    dim3 grid(across, (unsigned)gw_cuda_parts(rows));
+    if (active != NULL)
+        gate_kernel<true><<<grid, COLUMN_THREADS, 0, stream>>>(rows, columns, above, active, gradient, parts);
+    else
+        gate_kernel<false>
+            <<<grid, COLUMN_THREADS, 0, stream>>>(rows, columns, above, active, gradient, parts);
+    add_parts_kernel<<<across, COLUMN_THREADS, 0, stream>>>(gw_cuda_parts(rows), columns, parts, sum);
+    return cudaGetLastError();
+}
+
+cudaError_t gw_cuda_softmax_loss(uint64_t rows, uint32_t classes, float *logits, const uint8_t *labels,
+                                 float scale, double *of_row, gw_cuda_loss *loss, cudaStream_t stream) {
+    cudaError_t status = cudaMemsetAsync(loss, 0, sizeof *loss, stream);
+    if (status != cudaSuccess) return status;
+    unsigned long long *correct = reinterpret_cast<unsigned long long *>(&loss->correct);
+    loss_kernel<<<gw_cuda_blocks(rows, THREADS), THREADS, 0, stream>>>(rows, classes, logits, labels, scale,
+                                                                       of_row, correct);
+    sum_loss_kernel<<<1, THREADS, 0, stream>>>(rows, of_row, loss);
+    return cudaGetLastError();
+}
+
+cudaError_t gw_cuda_uniform(uint64_t key, uint64_t group, double bound, uint64_t count, float *values,
+                            cudaStream_t stream) {
+    uniform_kernel<<<gw_cuda_blocks(count, 4 * THREADS), THREADS, 0, stream>>>(key, group, bound, count,
+                                                                               values);
+    return cudaGetLastError();
+}
+
+cudaError_t gw_cuda_set_double(double *to, double value, cudaStream_t stream) {
+    set_double_kernel<<<1, 1, 0, stream>>>(to, value);
+    return cudaGetLastError();
+}

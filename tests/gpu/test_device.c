@@ -1,0 +1,361 @@
+/* The device of a GPU against that of a processor. Runs on a GPU, and everywhere on a stand-in for one
+ * (tests/gpu_fake), where the matrix products are plain loops. */
+#include "gpu_rig.h"
+#include "kernels/rig.h"
+
+#include "kernels/cuda/device.h"
+#include "kernels/jobs/digits.h"
+#include "kernels/jobs/synthetic.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static gw_precision precision = GW_PRECISION_TF32;
+
+static bool open_gpu(const gw_device_options *options, gw_device **device, gw_err *err) {
+    return gw_device_cuda_open(options, &(gw_gpu){.ordinal = 0, .precision = precision}, device, err);
+}
+
+/* A processor and a GPU by turns. */
+static bool open_either(const gw_device_options *options, gw_device **device, gw_err *err) {
+    static bool gpu;
+    gpu = !gpu;
+    return gpu ? open_gpu(options, device, err) : gw_device_cpu_open(options, device, err);
+}
+
+/* Odd sizes: a half of 1001 is not aligned, and the cells are no whole number of them. */
+static const char *const synthetic[] = {"shards=12", "shard-ms=0", "sum-elements=1001", "state-bytes=100003",
+                                        NULL};
+static const char *const digits[] = {"samples=330",    "hidden=33,17", "batch=64",
+                                     "micro-batch=24", "epochs=3",     NULL};
+static const char *const digits_sgd[] = {"samples=330",    "hidden=20",     "batch=64",
+                                         "micro-batch=24", "optimizer=sgd", NULL};
+
+static uint8_t *state_of(const rig *r, uint32_t device) {
+    gw_device *d = r->device[device];
+    uint8_t *image = malloc(d->layout->image_bytes);
+    gw_err err;
+    cr_assert(d->ops->state_read(d, 0, d->layout->image_bytes, image, &err), "%s", err.text);
+    return image;
+}
+
+static void expect_same_state(const rig *a, const rig *b) {
+    uint8_t *first = state_of(a, 0), *second = state_of(b, 0);
+    cr_assert_eq(memcmp(first, second, a->device[0]->layout->image_bytes), 0);
+    free(first);
+    free(second);
+}
+
+Test(gpu_device, synthetic_has_the_bytes_of_a_processor) {
+    gpu_need();
+    rig cpu;
+    rig_open(&cpu, &gw_job_synthetic, synthetic, 1, 2);
+    rig_init(&cpu);
+    enum { STEPS = 4 };
+    uint64_t expected[STEPS];
+    for (uint64_t step = 0; step < STEPS; step++) expected[step] = rig_step(&cpu, step, GW_REDUCE_ALONE);
+    for (uint32_t devices = 1; devices <= 3; devices++) {
+        rig gpu;
+        rig_open_on(&gpu, &gw_job_synthetic, synthetic, devices, 2, open_gpu);
+        rig_init(&gpu);
+        for (uint64_t step = 0; step < STEPS; step++)
+            cr_assert_eq(rig_step(&gpu, step, devices == 1 ? GW_REDUCE_ALONE : GW_REDUCE_EXACT),
+                         expected[step]);
+        expect_same_state(&cpu, &gpu);
+        rig_close(&gpu);
+    }
+    rig_close(&cpu);
+}
+
+/* rig_step checks that all devices apply the float sum to the same bytes. */
+static void step_mixed(const gw_job_type *type, const char *const *settings) {
+    rig both;
+    rig_open_on(&both, type, settings, 4, 2, open_either);
+    rig_init(&both);
+    cr_assert_geq(both.device[0]->gpu, 0);
+    cr_assert_lt(both.device[1]->gpu, 0);
+    for (uint64_t step = 0; step < 7; step++) rig_step(&both, step, GW_REDUCE_FAST);
+    rig_close(&both);
+}
+
+Test(gpu_device, float_sums_are_applied_alike_by_gpus_and_processors) {
+    gpu_need();
+    step_mixed(&gw_job_synthetic, synthetic);
+    step_mixed(&gw_job_digits, digits);
+    step_mixed(&gw_job_digits, digits_sgd);
+}
+
+Test(gpu_device, initial_state_of_digits_is_that_of_a_processor) {
+    gpu_need();
+    rig cpu, gpu;
+    rig_open(&cpu, &gw_job_digits, digits, 1, 1);
+    rig_open_on(&gpu, &gw_job_digits, digits, 1, 1, open_gpu);
+    uint64_t expected = rig_units(&cpu, 0, GW_UNIT_INIT);
+    cr_assert_eq(rig_units(&gpu, 0, GW_UNIT_INIT), expected);
+    cr_assert_eq(rig_units(&gpu, 0, GW_UNIT_HASH), expected);
+    expect_same_state(&cpu, &gpu);
+    rig_close(&cpu);
+    rig_close(&gpu);
+}
+
+/* The words of step `step`'s sum, the data of all the job's buckets. */
+static double *sum_of(rig *r, uint64_t step, uint64_t *count) {
+    r->device[0]->ops->step_begin(r->device[0], step);
+    rig_contribute(r, 0, step, 0, 1);
+    rig_reduce(r, GW_REDUCE_EXACT);
+    const gw_segments *received = &r->received[0];
+    double *values = NULL;
+    *count = 0;
+    for (uint32_t s = 0; s + 1 < received->count; s++) { /* the last is the boundary's */
+        uint64_t n = received->list[s].count - GW_EXACT_HEADER;
+        const int64_t *words = (const int64_t *)received->list[s].data + GW_EXACT_HEADER;
+        values = realloc(values, (*count + n) * sizeof *values);
+        for (uint64_t i = 0; i < n; i++) values[*count + i] = (double)words[i];
+        *count += n;
+    }
+    gw_verdict verdict;
+    gw_err err;
+    cr_assert(r->device[0]->ops->reduce_end(r->device[0], &verdict, &err), "%s", err.text);
+    cr_assert(verdict.coverage_ok && verdict.fingerprint_ok && verdict.bad == 0);
+    return values;
+}
+
+static double distance(const double *a, const double *b, uint64_t count) {
+    double difference = 0, size = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        difference += (a[i] - b[i]) * (a[i] - b[i]);
+        size += b[i] * b[i];
+    }
+    return sqrt(difference / size);
+}
+
+/* Shards of several sizes, and the epoch's evaluation. Sums over few samples cancel, and a ReLU may switch:
+ * the products themselves are held to far less in test_gemm.c. */
+Test(gpu_device, gradients_are_those_of_a_processor_but_for_rounding) {
+    gpu_need();
+    static const struct {
+        gw_precision precision;
+        double most;
+    } cases[] = {{GW_PRECISION_FP32, 1e-4}, {GW_PRECISION_TF32, 5e-2}, {GW_PRECISION_BF16, 3e-1}};
+    for (int c = 0; c < 3; c++) {
+        precision = cases[c].precision;
+        rig cpu, gpu;
+        rig_open(&cpu, &gw_job_digits, digits, 1, 1);
+        rig_open_on(&gpu, &gw_job_digits, digits, 1, 2, open_gpu);
+        rig_init(&cpu);
+        rig_init(&gpu);
+        for (uint64_t step = 0; step < 7; step++) {
+            uint64_t count, same;
+            double *expected = sum_of(&cpu, step, &count), *got = sum_of(&gpu, step, &same);
+            cr_assert_eq(count, same);
+            double far = distance(got, expected, count);
+            cr_assert_lt(far, cases[c].most, "precision %d, step %d: %g", (int)precision, (int)step, far);
+            free(expected);
+            free(got);
+        }
+        rig_close(&cpu);
+        rig_close(&gpu);
+    }
+}
+
+Test(gpu_device, one_hash_whatever_the_number_of_devices) {
+    gpu_need();
+    static const gw_precision precisions[] = {GW_PRECISION_FP32, GW_PRECISION_TF32, GW_PRECISION_BF16};
+    for (int p = 0; p < 3; p++) {
+        precision = precisions[p];
+        uint64_t expected = 0;
+        for (uint32_t devices = 1; devices <= 3; devices++) {
+            rig r;
+            rig_open_on(&r, &gw_job_digits, digits, devices, devices, open_gpu);
+            rig_init(&r);
+            uint64_t last = 0;
+            for (uint64_t step = 0; step < 8; step++)
+                last = rig_step(&r, step, devices == 1 ? GW_REDUCE_ALONE : GW_REDUCE_EXACT);
+            char summary[200];
+            r.device[0]->ops->summary(r.device[0], 8, summary, sizeof summary);
+            cr_assert(strstr(summary, "accuracy="), "'%s'", summary);
+            cr_assert(devices == 1 || last == expected);
+            expected = last;
+            rig_close(&r);
+        }
+    }
+}
+
+/* Every contribution of a step again and again, on lanes that run into each other. */
+Test(gpu_device, a_step_repeated_has_one_sum) {
+    gpu_need();
+    static const char *const settings[] = {"samples=6000", "hidden=512,256", "batch=1024", "micro-batch=128",
+                                           NULL};
+    static const char *const few[] = {"samples=300", "hidden=32", "batch=64", "micro-batch=16", NULL};
+    bool real = gpu_is_real();
+    rig r;
+    rig_open_on(&r, &gw_job_digits, real ? settings : few, 1, 2, open_gpu);
+    rig_init(&r);
+    uint64_t count, first_count;
+    double *first = sum_of(&r, 0, &first_count);
+    for (int i = 1; i < (real ? 100 : 10); i++) {
+        double *again = sum_of(&r, 0, &count);
+        cr_assert_eq(count, first_count);
+        cr_assert_eq(memcmp(again, first, count * sizeof *first), 0, "repetition %d", i);
+        free(again);
+    }
+    free(first);
+    rig_close(&r);
+}
+
+Test(gpu_device, a_bad_element_is_counted_and_named) {
+    gpu_need();
+    static const char *const settings[] = {"shards=6", "shard-ms=0", "sum-elements=1001", "bad-shard=0:3",
+                                           NULL};
+    rig r;
+    rig_open_on(&r, &gw_job_synthetic, settings, 1, 2, open_gpu);
+    rig_init(&r);
+    gw_device *d = r.device[0];
+    gw_exact_bad bad;
+    gw_segments none;
+    gw_verdict verdict;
+    gw_err err;
+    d->ops->step_begin(d, 0);
+    rig_contribute(&r, 0, 0, 0, 1);
+    d->ops->bad(d, &bad);
+    cr_assert(bad.any);
+    cr_assert_eq(bad.shard, 3);
+    cr_assert_str_eq(d->layout->tensors[bad.tensor].name, "push");
+    cr_assert_eq(bad.index, 500);
+    cr_assert(d->ops->reduce_begin(d, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, &err), "%s", err.text);
+    cr_assert(d->ops->reduce_end(d, &verdict, &err), "%s", err.text);
+    cr_assert(verdict.coverage_ok && verdict.fingerprint_ok);
+    cr_assert_eq(verdict.bad, 1);
+    d->ops->step_begin(d, 1);
+    d->ops->bad(d, &bad);
+    cr_assert_not(bad.any);
+    rig_close(&r);
+}
+
+/* What was thrown away leaves nothing, and what is reduced again has the same sum. */
+Test(gpu_device, emptied_and_reduced_again) {
+    gpu_need();
+    rig r;
+    uint64_t count, same;
+    rig_open_on(&r, &gw_job_synthetic, synthetic, 1, 2, open_gpu);
+    rig_init(&r);
+    gw_device *d = r.device[0];
+    double *expected = sum_of(&r, 5, &count);
+    for (int i = 0; i < 3; i++) {
+        d->ops->step_begin(d, 5);
+        rig_contribute(&r, 0, 5, 1, 2);
+        d->ops->zero(d);
+        gw_held held;
+        d->ops->held(d, &held, NULL);
+        cr_assert_eq(held.held, 0);
+        double *again = sum_of(&r, 5, &same);
+        cr_assert_eq(memcmp(again, expected, count * sizeof *again), 0);
+        free(again);
+    }
+    free(expected);
+    rig_close(&r);
+}
+
+/* A sum that lacks a shard is not taken for a right one. */
+Test(gpu_device, a_missing_shard_shows) {
+    gpu_need();
+    rig r;
+    rig_open_on(&r, &gw_job_synthetic, synthetic, 1, 2, open_gpu);
+    rig_init(&r);
+    gw_device *d = r.device[0];
+    gw_segments none;
+    gw_verdict verdict;
+    gw_err err;
+    d->ops->step_begin(d, 0);
+    rig_contribute(&r, 0, 0, 1, 1);
+    cr_assert(d->ops->reduce_begin(d, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, &err), "%s", err.text);
+    cr_assert(d->ops->reduce_end(d, &verdict, &err), "%s", err.text);
+    cr_assert_not(verdict.coverage_ok);
+    cr_assert(verdict.fingerprint_ok);
+    rig_close(&r);
+}
+
+Test(gpu_device, state_is_read_and_written_in_any_pieces) {
+    gpu_need();
+    rig from, to;
+    static const char *const large[] = {"shards=2", "shard-ms=0", "state-bytes=9000005", NULL};
+    rig_open_on(&from, &gw_job_synthetic, large, 1, 1, open_gpu);
+    rig_open_on(&to, &gw_job_synthetic, large, 1, 1, open_gpu);
+    uint64_t expected = rig_units(&from, 0, GW_UNIT_INIT);
+    gw_device *a = from.device[0], *b = to.device[0];
+    uint64_t bytes = a->layout->image_bytes;
+    uint8_t *buffer = malloc(bytes);
+    gw_err err;
+    static const uint64_t pieces[] = {1, 4097, 4194304, 3, 4194305, 100000, UINT64_MAX};
+    for (uint64_t at = 0, i = 0, n; at < bytes; at += n, i++) {
+        n = pieces[i] < bytes - at ? pieces[i] : bytes - at;
+        cr_assert(a->ops->state_read(a, at, n, buffer, &err), "%s", err.text);
+        cr_assert(b->ops->state_write(b, at, n, buffer, &err), "%s", err.text);
+    }
+    cr_assert_eq(rig_units(&to, 0, GW_UNIT_HASH), expected);
+    expect_same_state(&from, &to);
+    free(buffer);
+    rig_close(&from);
+    rig_close(&to);
+}
+
+static uint64_t probe(rig *r, uint64_t step, uint32_t shard) {
+    gw_device *d = r->device[0];
+    gw_lane *lane;
+    gw_err err;
+    uint64_t fingerprint;
+    cr_assert(d->ops->lane_open(d, &lane, &err), "%s", err.text);
+    cr_assert(d->ops->probe(d, lane, step, shard, &fingerprint, &err), "%s", err.text);
+    d->ops->lane_close(d, lane);
+    return fingerprint;
+}
+
+Test(gpu_device, probes_tell_shards_apart_and_add_nothing) {
+    gpu_need();
+    rig r;
+    rig_open_on(&r, &gw_job_digits, digits, 1, 1, open_gpu);
+    rig_init(&r);
+    uint64_t first = probe(&r, 0, 0);
+    cr_assert_eq(probe(&r, 0, 0), first);
+    cr_assert_neq(probe(&r, 0, 1), first);
+    cr_assert_neq(probe(&r, 1, 0), first);
+    gw_held held;
+    r.device[0]->ops->held(r.device[0], &held, NULL);
+    cr_assert_eq(held.held, 0);
+    cr_assert_eq(held.running, 0);
+    rig_close(&r);
+}
+
+Test(gpu_device, a_class_says_what_bits_depend_on) {
+    gpu_need();
+    rig tf32, bf16;
+    precision = GW_PRECISION_TF32;
+    rig_open_on(&tf32, &gw_job_digits, digits, 1, 1, open_gpu);
+    precision = GW_PRECISION_BF16;
+    rig_open_on(&bf16, &gw_job_digits, digits, 1, 1, open_gpu);
+    const char *text = tf32.device[0]->class_text;
+    static const char *const parts[] = {"cuda godwit=", " build=",          " gpu=sm_",   " sms=", " mig=",
+                                        " code=",       " precision=tf32 ", " cublaslt=", " plan="};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        cr_assert(strstr(text, parts[i]), "'%s' is not in '%s'", parts[i], text);
+    cr_assert_str_neq(text, bf16.device[0]->class_text);
+    rig_close(&tf32);
+    rig_close(&bf16);
+}
+
+Test(gpu_device, a_gpu_that_is_not_there) {
+    gpu_need();
+    rig r;
+    rig_open(&r, &gw_job_synthetic, synthetic, 1, 1);
+    gw_device_options options = {
+        .type = &gw_job_synthetic, .job = r.job, .plan = &r.plan, .workers = 1, .boundary_words = 1};
+    gw_device *device;
+    gw_err err;
+    cr_assert_not(gw_device_cuda_open(&options, &(gw_gpu){63, GW_PRECISION_FP32}, &device, &err));
+    cr_assert_eq(err.code, GW_E_NOTFOUND);
+    cr_assert(strstr(err.text, "63"), "%s", err.text);
+    cr_assert_null(device);
+    rig_close(&r);
+}

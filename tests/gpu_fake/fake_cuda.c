@@ -1,0 +1,323 @@
+#include "fake_cuda.h"
+
+#include "kernels/cuda/call.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct op {
+    struct op *next;
+    void (*run)(void *arguments); /* NULL: waits for `upto` ops of `other` */
+    struct CUstream_st *other;
+    uint64_t upto;
+    max_align_t arguments[];
+} op;
+
+struct CUstream_st {
+    op *first, **end;
+    uint64_t given, done; /* ops */
+};
+
+struct CUevent_st {
+    struct CUstream_st *stream;
+    uint64_t upto; /* ops of the stream that were given when it was recorded */
+};
+
+typedef struct copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+    int value; /* from NULL: a memset */
+} copy;
+
+enum { MOST_STREAMS = 64, MOST_FILLED = 1 << 20 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
+static struct CUstream_st *streams[MOST_STREAMS];
+static size_t taken;
+static unsigned countdown;
+static cudaError_t planned, stuck;
+
+/* ---- failing on purpose ---- */
+
+void fake_fail(unsigned calls, cudaError_t status) {
+    pthread_mutex_lock(&lock);
+    countdown = calls;
+    planned = status;
+    stuck = cudaSuccess;
+    pthread_mutex_unlock(&lock);
+}
+
+/* With the lock held: what this call comes to. */
+static cudaError_t counted(void) {
+    if (stuck != cudaSuccess) return stuck;
+    if (countdown == 0 || --countdown > 0) return cudaSuccess;
+    if (gw_cuda_sticky(planned)) stuck = planned;
+    return planned;
+}
+
+/* ---- streams ---- */
+
+static void run_until(struct CUstream_st *stream, uint64_t upto) {
+    while (stream->done < upto) {
+        op *next = stream->first;
+        stream->first = next->next;
+        if (stream->first == NULL) stream->end = &stream->first;
+        if (next->run != NULL)
+            next->run(next->arguments);
+        else
+            run_until(next->other, next->upto);
+        stream->done++;
+        free(next);
+    }
+}
+
+static void run_all(void) {
+    for (int i = 0; i < MOST_STREAMS; i++)
+        if (streams[i] != NULL) run_until(streams[i], streams[i]->given);
+}
+
+static void put(struct CUstream_st *stream, op *what) {
+    what->next = NULL;
+    *stream->end = what;
+    stream->end = &what->next;
+    stream->given++;
+}
+
+static op *new_op(size_t bytes) {
+    op *what = calloc(1, sizeof *what + bytes);
+    if (what == NULL) abort();
+    return what;
+}
+
+cudaError_t fake_launch(cudaStream_t stream, void (*run)(void *arguments), const void *arguments,
+                        size_t bytes) {
+    pthread_mutex_lock(&lock);
+    cudaError_t status = counted();
+    if (status == cudaSuccess) {
+        op *what = new_op(bytes);
+        what->run = run;
+        memcpy(what->arguments, arguments, bytes);
+        if (stream == NULL) {
+            run(what->arguments);
+            free(what);
+        } else {
+            put(stream, what);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+    (void)flags;
+    struct CUstream_st *s = calloc(1, sizeof *s);
+    s->end = &s->first;
+    pthread_mutex_lock(&lock);
+    int free_one = 0;
+    while (free_one < MOST_STREAMS && streams[free_one] != NULL) free_one++;
+    if (free_one == MOST_STREAMS) abort();
+    streams[free_one] = s;
+    pthread_mutex_unlock(&lock);
+    *stream = s;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    pthread_mutex_lock(&lock);
+    run_until(stream, stream->given);
+    for (int i = 0; i < MOST_STREAMS; i++)
+        if (streams[i] == stream) streams[i] = NULL;
+    pthread_mutex_unlock(&lock);
+    return cudaSuccess; /* events that were recorded on it stand: so does what they look at */
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    pthread_mutex_lock(&lock);
+    cudaError_t status = counted();
+    run_until(stream, stream->given); /* also after a failure: what was started ends some time */
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+cudaError_t cudaDeviceSynchronize(void) {
+    pthread_mutex_lock(&lock);
+    run_all();
+    pthread_mutex_unlock(&lock);
+    return cudaSuccess;
+}
+
+/* ---- events ---- */
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+    (void)flags;
+    *event = calloc(1, sizeof **event);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    free(event);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    pthread_mutex_lock(&lock);
+    cudaError_t status = counted();
+    if (status == cudaSuccess) *event = (struct CUevent_st){stream, stream->given};
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+    (void)flags;
+    pthread_mutex_lock(&lock);
+    cudaError_t status = counted();
+    if (status == cudaSuccess && event->stream != NULL && event->stream != stream) {
+        op *what = new_op(0);
+        what->other = event->stream;
+        what->upto = event->upto;
+        put(stream, what);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    pthread_mutex_lock(&lock);
+    cudaError_t status = counted();
+    if (event->stream != NULL) run_until(event->stream, event->upto);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+/* ---- memory ---- */
+
+static cudaError_t give_out(void **memory, size_t bytes) {
+    pthread_mutex_lock(&lock);
+    cudaError_t status = counted();
+    if (status == cudaSuccess) {
+        *memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+        if (*memory == NULL) abort();
+        memset(*memory, 0xEE, bytes < MOST_FILLED ? bytes : MOST_FILLED);
+        taken++;
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+static cudaError_t take_back(void *memory) {
+    pthread_mutex_lock(&lock);
+    run_all();
+    taken--;
+    pthread_mutex_unlock(&lock);
+    free(memory);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **memory, size_t bytes) {
+    return give_out(memory, bytes);
+}
+
+cudaError_t cudaFree(void *memory) {
+    return take_back(memory);
+}
+
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags) {
+    (void)flags;
+    return give_out(memory, bytes);
+}
+
+cudaError_t cudaFreeHost(void *memory) {
+    return take_back(memory);
+}
+
+size_t fake_leaked(void) {
+    pthread_mutex_lock(&lock);
+    size_t left = taken;
+    pthread_mutex_unlock(&lock);
+    return left;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all_bytes) {
+    *free_bytes = (size_t)1 << 30;
+    *all_bytes = (size_t)2 << 30;
+    return cudaSuccess;
+}
+
+static void do_copy(void *arguments) {
+    const copy *c = arguments;
+    if (c->from != NULL)
+        memcpy(c->to, c->from, c->bytes);
+    else
+        memset(c->to, c->value, c->bytes);
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+    (void)kind;
+    copy c = {.to = to, .from = from, .bytes = bytes};
+    return fake_launch(stream, do_copy, &c, sizeof c);
+}
+
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
+    copy c = {.to = to, .bytes = bytes, .value = value};
+    return fake_launch(stream, do_copy, &c, sizeof c);
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
+    return cudaMemcpyAsync(to, from, bytes, kind, NULL);
+}
+
+cudaError_t cudaMemset(void *to, int value, size_t bytes) {
+    return cudaMemsetAsync(to, value, bytes, NULL);
+}
+
+/* ---- the device ---- */
+
+cudaError_t cudaGetDeviceCount(int *count) {
+    *count = 1;
+    return cudaSuccess;
+}
+
+/* The runtime's header gives the name a version of its own. */
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
+    if (device != 0) return cudaErrorInvalidDevice;
+    memset(properties, 0, sizeof *properties);
+    snprintf(properties->name, sizeof properties->name, "a stand-in");
+    properties->major = 9;
+    properties->multiProcessorCount = 7;
+    properties->totalGlobalMem = (size_t)2 << 30;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+    return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+}
+
+cudaError_t cudaDriverGetVersion(int *version) {
+    *version = 13000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version) {
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError(void) {
+    return cudaSuccess;
+}
+
+const char *cudaGetErrorName(cudaError_t status) {
+    static _Thread_local char name[32];
+    snprintf(name, sizeof name, "error %d", (int)status);
+    return name;
+}
+
+const char *cudaGetErrorString(cudaError_t status) {
+    return status == cudaSuccess ? "no error" : "failed as it was told to";
+}

@@ -1,0 +1,30 @@
+/* A stand-in for the CUDA runtime, so that what drives a GPU is tested where there is none: memory of the
+ * "GPU" is host memory, and streams are as lazy as CUDA allows. Nothing that was started is done before
+ * something waits for it, and then only what must be: whoever reads without waiting, or waits for the wrong
+ * stream, finds what was there before. New memory begins with 0xEE, a megabyte of it. */
+#ifndef GODWIT_TESTS_GPU_FAKE_FAKE_CUDA_H
+#define GODWIT_TESTS_GPU_FAKE_FAKE_CUDA_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Puts a "kernel" on a stream: run(arguments), on a copy of them. At once on the NULL stream. */
+cudaError_t fake_launch(cudaStream_t stream, void (*run)(void *arguments), const void *arguments,
+                        size_t bytes);
+
+/* From now on the call that is `countdown` calls away fails with `status`, and, if that is an error that
+ * stays (gw_cuda_sticky), every one after it. Counts calls that start or wait for work, and allocations. */
+void fake_fail(unsigned countdown, cudaError_t status);
+
+/* Memory of the GPU and pinned memory that was not freed. */
+size_t fake_leaked(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,101 @@
+/* What to compute on. Runs with a GPU, without one, and in a build that has no CUDA. */
+#include "tools/godwit/compute.h"
+
+#include "kernels/cuda/cuda.h"
+#include "kernels/jobs/synthetic.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+Test(compute, parses_devices) {
+    gw_compute compute = {0};
+    gw_err err;
+    cr_assert(gw_compute_parse("cpu", &compute, &err));
+    cr_assert_eq(compute.kind, GW_COMPUTE_CPU);
+    cr_assert(gw_compute_parse("cuda", &compute, &err));
+    cr_assert_eq(compute.kind, GW_COMPUTE_CUDA);
+    cr_assert_eq(compute.gpu.ordinal, 0);
+    cr_assert(gw_compute_parse("cuda:13", &compute, &err));
+    cr_assert_eq(compute.gpu.ordinal, 13);
+    cr_assert(gw_compute_parse("auto", &compute, &err));
+    cr_assert_eq(compute.kind, GW_COMPUTE_AUTO);
+}
+
+Test(compute, refuses_what_is_no_device) {
+    static const char *const wrong[] = {
+        "",        "gpu",     "cudax",   "cuda:",   "cuda:x",
+        "cuda:1x", "cuda:-1", "cuda: 1", "cuda:64", "cuda:99999999999999999999",
+        "cuda:0,1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        gw_compute compute = {0};
+        gw_err err;
+        cr_assert_not(gw_compute_parse(wrong[i], &compute, &err), "%s", wrong[i]);
+        cr_assert_eq(err.code, GW_E_USAGE);
+        cr_assert(strstr(err.text, wrong[i]), "%s", err.text);
+    }
+}
+
+Test(compute, parses_precisions) {
+    gw_compute compute = {0};
+    gw_err err;
+    cr_assert(gw_compute_parse_precision("fp32", &compute, &err));
+    cr_assert_eq(compute.gpu.precision, GW_PRECISION_FP32);
+    cr_assert(gw_compute_parse_precision("bf16", &compute, &err));
+    cr_assert_eq(compute.gpu.precision, GW_PRECISION_BF16);
+    cr_assert(gw_compute_parse_precision("tf32", &compute, &err));
+    cr_assert_eq(compute.gpu.precision, GW_PRECISION_TF32);
+    cr_assert_not(gw_compute_parse_precision("fp16", &compute, &err));
+    cr_assert_eq(err.code, GW_E_USAGE);
+}
+
+static bool gpu_here(void) {
+    gw_cuda_info list[GW_CUDA_GPUS];
+    uint32_t count;
+    gw_err err;
+    return gw_cuda_list(list, &count, &err) && gw_cuda_libraries(&err);
+}
+
+Test(compute, settles_on_a_gpu_where_there_is_one) {
+    gw_compute compute = {.kind = GW_COMPUTE_AUTO};
+    uint32_t workers = 0;
+    gw_err err;
+    cr_assert(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err), "%s", err.text);
+    cr_assert_eq(compute.kind, gpu_here() ? GW_COMPUTE_CUDA : GW_COMPUTE_CPU);
+    cr_assert(strstr(compute.text, gpu_here() ? "GPU 0" : "processors; "), "%s", compute.text);
+    cr_assert_geq(workers, 1);
+    workers = 5;
+    compute.kind = GW_COMPUTE_AUTO;
+    compute.gpu.precision = 0;
+    cr_assert(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err), "%s", err.text);
+    cr_assert_eq(workers, 5);
+}
+
+Test(compute, a_job_without_code_for_gpus_computes_on_processors) {
+    gw_job_type job = gw_job_synthetic;
+    gw_compute compute = {.kind = GW_COMPUTE_AUTO};
+    uint32_t workers = 0;
+    gw_err err;
+    job.gpu = NULL;
+    cr_assert(gw_compute_settle(&compute, &job, &workers, &err), "%s", err.text);
+    cr_assert_eq(compute.kind, GW_COMPUTE_CPU);
+    compute = (gw_compute){.kind = GW_COMPUTE_CUDA};
+    cr_assert_not(gw_compute_settle(&compute, &job, &workers, &err));
+    cr_assert_eq(err.code, GW_E_UNSUPPORTED);
+}
+
+Test(compute, says_why_cuda_cannot_be_had) {
+    gw_compute compute = {.kind = GW_COMPUTE_CUDA, .gpu = {.ordinal = gpu_here() ? GW_CUDA_GPUS - 1 : 0}};
+    uint32_t workers = 0;
+    gw_err err;
+    cr_assert_not(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err));
+    cr_assert(strstr(err.text, "--device cuda"), "%s", err.text);
+    cr_assert(strstr(err.text, "--device cpu"), "%s", err.text);
+}
+
+Test(compute, precision_is_for_gpus) {
+    gw_compute compute = {.kind = GW_COMPUTE_CPU, .gpu = {.precision = GW_PRECISION_TF32}};
+    uint32_t workers = 0;
+    gw_err err;
+    cr_assert_not(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err));
+    cr_assert_eq(err.code, GW_E_USAGE);
+}
