@@ -208,15 +208,31 @@ static uint32_t offered(const gw_pair *pair) {
     return kinds;
 }
 
+/* Leaves a kind alone for a while, where there is TCP to go on with. */
+static void cool(gw_pair *pair, gw_path_kind kind) {
+    gw_settling *s = &pair->settling;
+    bool they_do = s->theirs.kinds == 0 || (s->theirs.kinds & GW_FABRIC_TCP) != 0; /* 0: never heard of */
+    if ((pair->fabric->kinds & GW_FABRIC_TCP) == 0 || !they_do) return;
+    uint64_t pause = s->cooling[kind].pause_ns == 0 ? pair->fabric->retry_ns : 2 * s->cooling[kind].pause_ns;
+    if (pause > LONGEST_PAUSE_NS) pause = LONGEST_PAUSE_NS;
+    s->cooling[kind].pause_ns = pause;
+    s->cooling[kind].until_ns = gw_now_ns() + pause;
+}
+
+/* This side's card for a kind; one that cannot be had now is asked for again later. */
+static bool fill_card(gw_pair *pair, gw_path_kind kind, gw_path_card *card) {
+    gw_path *path = pair->fabric->paths[kind];
+    card->count = path->ops->card(path, card->bytes, &pair->settling.why);
+    if (card->count == 0) cool(pair, kind);
+    return card->count > 0;
+}
+
 static void tell_hello(gw_pair *pair) {
-    gw_fabric *f = pair->fabric;
     gw_path_hello hello = {.kinds = offered(pair)};
     uint8_t bytes[GW_PATH_HELLO_BYTES];
-    gw_err why;
     for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++)
-        if (f->paths[kind] != NULL && (hello.kinds & GW_PATH_BIT(kind)) != 0)
-            hello.cards[kind].count =
-                f->paths[kind]->ops->card(f->paths[kind], hello.cards[kind].bytes, &why);
+        if (pair->fabric->paths[kind] != NULL && (hello.kinds & GW_PATH_BIT(kind)) != 0)
+            (void)fill_card(pair, kind, &hello.cards[kind]);
     tell(pair, GW_PATH_HELLO, 0, bytes, gw_path_hello_encode(&hello, bytes));
 }
 
@@ -237,6 +253,9 @@ static void drop_spare(gw_settling *s) {
 /* Back to: no link. */
 static void forget(gw_pair *pair) {
     gw_settling *s = &pair->settling;
+    if (s->settled && s->kind != GW_PATH_TCP && s->broke.text[0] == '\0')
+        gw_fail(&s->broke, GW_E_PEER, "%s, which the last link took, is not to be had at the other side",
+                gw_path_kind_name(s->kind));
     close_end(pair);
     drop_spare(s);
     gw_timer_cancel(&s->timer);
@@ -255,14 +274,15 @@ static void set_timer(gw_pair *pair, uint64_t at_ns, gw_loop_call *call) {
         break_link(pair, &err);
 }
 
-/* A link that took TCP for want of a path that failed: it is tried again when that has cooled down. */
+static void await_cooling(gw_pair *pair);
+
+/* A link that took TCP for want of a path that failed: it is tried again when that has cooled down. What the
+ * two sides said of themselves when the link began may be no more true, or have been left out: they say it
+ * again, and the side that leads chooses. */
 static void on_cooled(void *context) {
     gw_pair *pair = context;
-    pair->settling.tried = 0;
-    if (pair->settling.leads)
-        choose(pair);
-    else
-        tell_hello(pair);
+    tell_hello(pair);
+    await_cooling(pair); /* what cannot be had yet */
 }
 
 static void await_cooling(gw_pair *pair) {
@@ -270,16 +290,6 @@ static void await_cooling(gw_pair *pair) {
     for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++)
         if (pair->settling.cooling[kind].until_ns > at) at = pair->settling.cooling[kind].until_ns;
     if (at > gw_now_ns()) set_timer(pair, at, on_cooled);
-}
-
-/* Leaves a kind alone for a while, where there is TCP to go on with. */
-static void cool(gw_pair *pair, gw_path_kind kind) {
-    gw_settling *s = &pair->settling;
-    if ((pair->fabric->kinds & s->theirs.kinds & GW_FABRIC_TCP) == 0) return;
-    uint64_t pause = s->cooling[kind].pause_ns == 0 ? pair->fabric->retry_ns : 2 * s->cooling[kind].pause_ns;
-    if (pause > LONGEST_PAUSE_NS) pause = LONGEST_PAUSE_NS;
-    s->cooling[kind].pause_ns = pause;
-    s->cooling[kind].until_ns = gw_now_ns() + pause;
 }
 
 static void say_without(gw_pair *pair, const char *text) {
@@ -320,6 +330,7 @@ static void settle(gw_pair *pair, gw_path_kind kind) {
     }
     s->cooling[kind].pause_ns = 0;
     s->said = false;
+    s->why = s->broke = (gw_err){0};
 }
 
 static void part(void *context) {
@@ -345,16 +356,19 @@ static void fail_end(gw_pair *pair, const gw_err *why) {
     gw_path_kind kind = s->end->path->ops->kind;
     cool(pair, kind);
     if (s->settled && s->kind == kind) {
+        s->broke = *why;
         break_link(pair, why);
         return;
     }
     close_end(pair);
     gw_fabric_changing(pair->fabric, pair, s->link, false);
     s->why = *why;
-    if (s->leads)
+    if (s->leads) {
         choose(pair);
-    else
-        tell_text(pair, GW_PATH_FAIL, kind, why->text);
+        return;
+    }
+    tell_text(pair, GW_PATH_FAIL, kind, why->text);
+    if (s->settled) await_cooling(pair);
 }
 
 static void on_late(void *context) {
@@ -387,12 +401,13 @@ static void choose(gw_pair *pair) {
         if ((both & ~s->tried & GW_PATH_BIT(kind)) == 0 || card->count == 0) continue;
         gw_path *path = pair->fabric->paths[kind];
         gw_err err;
+        gw_path_card ours;
         s->tried |= GW_PATH_BIT(kind);
         bool suits = path->ops->suits(path, card->bytes, card->count, &err);
         if (!suits && (both & GW_FABRIC_TCP) == 0) s->why = err;
-        if (!suits) continue;
+        if (!suits || !fill_card(pair, kind, &ours)) continue;
         s->serial++;
-        tell(pair, GW_PATH_TRY, kind, NULL, 0);
+        tell(pair, GW_PATH_TRY, kind, ours.bytes, ours.count);
         if (open_end(pair, kind, &err)) {
             set_timer(pair, gw_now_ns() + pair->fabric->settle_ns, on_late);
             return;
@@ -435,24 +450,29 @@ static void on_hello(gw_pair *pair, const uint8_t *bytes, uint32_t count) {
             settle(pair, GW_PATH_TCP);
     } else if (s->leads && s->end == NULL) {
         choose(pair);
+    } else if (!s->leads && s->settled) {
+        tell_hello(pair); /* it wants to try again */
     }
 }
 
-static void on_try(gw_pair *pair, const gw_path_note *note) {
+static void on_try(gw_pair *pair, const gw_path_note *note, const uint8_t *card, uint32_t count) {
     gw_settling *s = &pair->settling;
     gw_err err;
-    if (s->leads || !s->greeted || pair->fabric->paths[note->kind] == NULL ||
+    if (s->leads || !s->greeted || pair->fabric->paths[note->kind] == NULL || count > GW_PATH_CARD_BYTES ||
         (s->settled && s->kind != GW_PATH_TCP)) {
         bad_message(pair);
         return;
     }
     close_end(pair);
+    s->theirs.cards[note->kind].count = count;
+    memcpy(s->theirs.cards[note->kind].bytes, card, count);
     s->serial = note->serial;
     if (s->settled) gw_fabric_changing(pair->fabric, pair, s->link, true);
     if (open_end(pair, note->kind, &err)) return;
     gw_fabric_changing(pair->fabric, pair, s->link, false);
     cool(pair, note->kind);
     tell_text(pair, GW_PATH_FAIL, note->kind, err.text);
+    if (s->settled) await_cooling(pair);
 }
 
 static void on_fail(gw_pair *pair, const gw_path_note *note, const uint8_t *text, uint32_t count) {
@@ -473,7 +493,8 @@ static void on_use(gw_pair *pair, const gw_path_note *note, const uint8_t *text,
         break_link(pair, &err);
     } else if (note->kind == GW_PATH_TCP && !s->leads && (pair->fabric->kinds & GW_FABRIC_TCP) != 0) {
         if (s->settled) return;
-        say_without(pair, err.text);
+        if (count > 0) gw_fail_in(&err, "the other side");
+        say_without(pair, s->why.text[0] != '\0' ? s->why.text : err.text);
         settle(pair, GW_PATH_TCP);
     } else if (!s->leads && s->end != NULL && note->serial == s->serial &&
                s->end->path->ops->kind == note->kind) {
@@ -490,7 +511,7 @@ static void on_told(gw_pair *pair, const gw_path_note *note, const uint8_t *byte
         on_hello(pair, bytes, count);
         break;
     case GW_PATH_TRY:
-        on_try(pair, note);
+        on_try(pair, note, bytes, count);
         break;
     case GW_PATH_TELL:
         if (s->end != NULL && note->serial == s->serial && s->end->path->ops->kind == note->kind)
@@ -510,7 +531,8 @@ static void begin(gw_pair *pair, job *j) {
     forget(pair);
     s->link = j->link;
     s->leads = j->leads;
-    s->why = (gw_err){0};
+    s->why = s->broke; /* why it may come to TCP this time */
+    s->broke = (gw_err){0};
     memcpy(s->spare, j->streams, sizeof s->spare);
     for (uint32_t i = 0; i < STREAMS; i++) j->streams[i] = (gw_detached){.fd = -1};
     tell_hello(pair);

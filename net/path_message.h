@@ -3,7 +3,9 @@
  *
  * Header (GW_LANE_HEADER bytes, little-endian): 3 | what u8 | kind u8 | 0 | serial u32 | 56 zeros. Payload:
  *   HELLO  kinds allowed u8 (bit of each gw_path_kind) | number of cards u8 | kind u8, length u16, card ...
- *   TRY    nothing: open an end of this kind for try `serial`
+ *          From each side when the link begins; and when a path that failed may be tried again from who had
+ *          left it alone, which the side that does not lead answers with its own.
+ *   TRY    the card of the side that leads, as it is now: open an end of this kind for try `serial`
  *   TELL   the path's own bytes, for its end of that try
  *   FAIL   text: that try came to nothing here
  *   USE    text: this kind it is (of that try); kind 0: none, end the link. The text says why not another */

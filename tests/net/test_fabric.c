@@ -110,6 +110,24 @@ Test(fabric, a_path_that_fails_leaves_tcp_and_is_tried_again) {
     rig_close(r);
 }
 
+/* The link is made anew while the path is left alone: the sides say nothing of it then, and try it later. */
+Test(fabric, a_path_is_tried_again_on_a_later_link) {
+    const uint32_t kinds[] = {both, both};
+    struct rlimit before;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    for (uint32_t leader = 0; leader < 2; leader++) {
+        rig *r = rig_open_apart(kinds, 2, 1, true);
+        for (int links = 0; links < 2; links++) { /* not more than these streams need */
+            leave_descriptors(2 * 3 + 1);
+            rig_link(r, leader, 1 - leader);
+            cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+        }
+        for (uint32_t i = 0; i < 2; i++)
+            for (uint32_t ups = 2; r->peers[i].kind != GW_PATH_SHM; ups++) rig_wait_ups(&r->peers[i], ups);
+        rig_close(r);
+    }
+}
+
 /* Closing while the two sides are still at it. */
 Test(fabric, links_may_end_at_any_moment_of_settling) {
     const uint32_t kinds[] = {both, both};
