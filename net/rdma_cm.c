@@ -38,6 +38,7 @@ struct gw_rdma_cm {
     struct rdma_cm_id *listener;
     gw_watch channel_watch, async_watch;
     gw_rdma_connection *connections;
+    gw_rdma_connection *parked; /* dropped while the port was down */
     gw_quiet refusals;
 };
 
@@ -94,16 +95,43 @@ static gw_rdma_connection *new_connection(gw_rdma_cm *cm, void *owner, gw_rdma_q
     return connection;
 }
 
-void gw_rdma_connection_drop(gw_rdma_connection *connection) {
-    if (connection == NULL) return;
-    gw_rdma_connection **at = &connection->cm->connections;
-    while (*at != connection) at = &(*at)->next;
-    *at = connection->next;
+static bool port_is_active(const gw_rdma_cm *cm) {
+    struct ibv_port_attr port;
+    return ibv_query_port(cm->device->verbs, cm->device->port, &port) == 0 && port.state == IBV_PORT_ACTIVE;
+}
+
+static void destroy(gw_rdma_connection *connection) {
     if (connection->id != NULL) {
         if (connection->queue == NULL) (void)rdma_disconnect(connection->id);
         rdma_destroy_id(connection->id);
     }
     free(connection);
+}
+
+static void destroy_parked(gw_rdma_cm *cm) {
+    while (cm->parked != NULL) {
+        gw_rdma_connection *connection = cm->parked;
+        cm->parked = connection->next;
+        destroy(connection);
+    }
+}
+
+/* The end of a connection is told the other side by a packet of the connection manager's. Soft-RoCE's does
+ * not get over one that cannot leave: its queue pair for these is in error from then on, and nobody connects
+ * any more. So what is dropped while the port is down is kept until it is active again. */
+void gw_rdma_connection_drop(gw_rdma_connection *connection) {
+    if (connection == NULL) return;
+    gw_rdma_cm *cm = connection->cm;
+    gw_rdma_connection **at = &cm->connections;
+    while (*at != connection) at = &(*at)->next;
+    *at = connection->next;
+    if (connection->id == NULL || port_is_active(cm)) {
+        destroy(connection);
+        return;
+    }
+    connection->id->context = NULL;
+    connection->next = cm->parked;
+    cm->parked = connection;
 }
 
 static void end(gw_rdma_connection *connection, const gw_err *why) {
@@ -315,7 +343,9 @@ static void on_async(void *context, uint32_t events) {
         ibv_ack_async_event(&event);
         if (type == IBV_EVENT_DEVICE_FATAL || (type == IBV_EVENT_PORT_ERR && ours))
             lose(cm, ibv_event_type_str(type));
-        if (type == IBV_EVENT_PORT_ACTIVE && ours) cm->events.found(cm->events.context);
+        if (type != IBV_EVENT_PORT_ACTIVE || !ours) continue;
+        destroy_parked(cm);
+        cm->events.found(cm->events.context);
     }
 }
 
@@ -363,6 +393,7 @@ void gw_rdma_cm_close(gw_rdma_cm *cm) {
     GW_CHECK(cm->connections == NULL);
     gw_watch_remove(&cm->channel_watch);
     gw_watch_remove(&cm->async_watch);
+    destroy_parked(cm);
     if (cm->listener != NULL) rdma_destroy_id(cm->listener);
     if (cm->channel != NULL) rdma_destroy_event_channel(cm->channel);
     free(cm);

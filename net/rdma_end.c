@@ -231,6 +231,7 @@ static void on_lost(void *context, const gw_err *why) {
     gw_rdma_ends *ends = context;
     if (!ends->lost) gw_log(GW_WARN, "net/rdma", "%s", why->text);
     ends->lost = true;
+    ends->why_lost = *why;
     for (end *e = ends->first; e != NULL; e = e->next) fail_end(e, why);
 }
 
@@ -238,6 +239,7 @@ static void on_found(void *context) {
     gw_rdma_ends *ends = context;
     if (ends->lost) gw_log(GW_INFO, "net/rdma", "the device's port is active again");
     ends->lost = false;
+    gw_rdma_owner_found(ends->owner);
 }
 
 bool gw_rdma_ends_open(gw_rdma_ends *ends, uint16_t *port, gw_err *err) {
@@ -389,6 +391,10 @@ static bool furnish(end *e, gw_err *err) {
 
 gw_path_end *gw_rdma_end_open(gw_rdma_ends *ends, const gw_path_end *as, const gw_addr *address,
                               gw_err *err) {
+    if (ends->lost) {
+        *err = ends->why_lost;
+        return NULL;
+    }
     end *e = calloc(1, sizeof *e);
     if (e == NULL) {
         gw_fail(err, GW_E_NOMEM, "net/rdma: no memory");

@@ -21,6 +21,7 @@ typedef struct gw_rdma_ends {
     gw_rdma_askers *askers;
     gw_rdma_readers *readers;
     bool lost; /* the device is gone, or its port down: all ends have failed, and there can be no others */
+    gw_err why_lost;
     struct gw_rdma_end *first;
 } gw_rdma_ends;
 

@@ -18,9 +18,10 @@ struct gw_rdma_owner {
     pthread_mutex_t lock;
     /* under the lock */
     gw_rdma_guest *guests;
-    gw_fence fence; /* zeros: none, or its keys are not to be had yet */
+    gw_fence fence; /* zeros: none, or it is moving */
     gw_peer_id *members;
     uint32_t member_count;
+    bool without; /* the words could not be registered, and that has been said */
 };
 
 gw_rdma_owner *gw_rdma_owner_open(const gw_path_host *host, gw_rdma_memory *memory, gw_err *err) {
@@ -206,19 +207,42 @@ void gw_rdma_owner_fence_begin(gw_rdma_owner *owner, const gw_peer_id *members, 
     gw_rdma_words_withdraw(owner->words);
 }
 
-void gw_rdma_owner_fence_end(gw_rdma_owner *owner, const gw_fence *fence) {
+/* Whether it can be had is told the log when it changes. */
+static void publish(gw_rdma_owner *owner) {
     gw_err err;
-    pthread_mutex_lock(&owner->lock);
-    bool anybody = owner->member_count > 0 && fence->epoch > 0;
-    pthread_mutex_unlock(&owner->lock);
-    if (!anybody) return;
-    if (!gw_rdma_words_publish(owner->words, &err)) {
+    bool done = gw_rdma_words_publish(owner->words, &err);
+    if (!done && !owner->without)
         gw_log(GW_WARN, "net/rdma", "%s: operations on this peer's words go by the lanes", err.text);
-        return;
-    }
-    pthread_mutex_lock(&owner->lock);
-    owner->fence = *fence;
+    if (done && owner->without)
+        gw_log(GW_INFO, "net/rdma", "operations on this peer's words go directly again");
+    owner->without = !done;
+}
+
+/* Under the lock. */
+static void tell_all(const gw_rdma_owner *owner) {
     for (gw_rdma_guest *guest = owner->guests; guest != NULL; guest = guest->next)
         if (guest->standing) tell_keys(guest);
+}
+
+void gw_rdma_owner_fence_end(gw_rdma_owner *owner, const gw_fence *fence) {
+    pthread_mutex_lock(&owner->lock);
+    if (owner->member_count > 0 && fence->epoch > 0) {
+        publish(owner);
+        owner->fence = *fence;
+        tell_all(owner);
+    }
+    pthread_mutex_unlock(&owner->lock);
+}
+
+void gw_rdma_owner_found(gw_rdma_owner *owner) {
+    uint64_t address;
+    uint32_t rkey;
+    pthread_mutex_lock(&owner->lock);
+    /* Not between a fence's beginning and its end: the words are on their way to fresh memory. */
+    if (owner->fence.epoch > 0 && !gw_rdma_words_key(owner->words, &address, &rkey)) {
+        owner->without = true;
+        publish(owner);
+        tell_all(owner);
+    }
     pthread_mutex_unlock(&owner->lock);
 }

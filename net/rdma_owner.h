@@ -66,5 +66,7 @@ const gw_rdma_loan *gw_rdma_owner_lend(gw_rdma_owner *owner, const gw_peer_id *t
 /* See gw_path_ops. */
 void gw_rdma_owner_fence_begin(gw_rdma_owner *owner, const gw_peer_id *members, uint32_t count);
 void gw_rdma_owner_fence_end(gw_rdma_owner *owner, const gw_fence *fence);
+/* The device acts again: what a loss took from the guests is theirs again without a fence. Control thread. */
+void gw_rdma_owner_found(gw_rdma_owner *owner);
 
 #endif

@@ -26,7 +26,7 @@ static uint32_t rdma_card(gw_path *base, uint8_t bytes[GW_PATH_CARD_BYTES], gw_e
     const rdma_path *path = path_of(base);
     const gw_rdma_device *device = device_of(path);
     if (path->ends.lost) {
-        gw_fail(why, GW_E_IO, "net/rdma: %s port %u is not active", device->name, device->port);
+        *why = path->ends.why_lost;
         return 0;
     }
     gw_rdma_card card = {.ethernet = device->ethernet, .address = device->address};

@@ -19,7 +19,7 @@ struct gw_rdma_words {
     atomic_bool lost;              /* the device failed: what it had was withdrawn */
 };
 
-/* The device acts no more: the words are the CPU's from now on. */
+/* The device acts no more: the words are the CPU's from now on, until they are published again. */
 static void lose(gw_rdma_words *words, const gw_err *why) {
     if (atomic_exchange(&words->lost, true)) return;
     gw_log(GW_ERROR, "net/rdma", "%s: this peer's words are the processor's now", why->text);
@@ -116,15 +116,35 @@ static const gw_rdma_region *take_fresh(gw_rdma_words *words, gw_err *err) {
     return fresh;
 }
 
+/* After a loss: another way through the device, if it acts again. Under the lock, nothing published. */
+static bool regain(gw_rdma_words *words, const gw_rdma_region *region, gw_err *err) {
+    uint64_t found;
+    gw_rdma_loop *loop = gw_rdma_loop_open(words->memory, err);
+    /* A header's word: adding nothing to it proves that the device acts. */
+    if (loop != NULL && gw_rdma_loop_add(loop, region->start, region->rkey, 0, &found, err)) {
+        gw_rdma_loop_close(words->loop);
+        words->loop = loop;
+        return true;
+    }
+    gw_rdma_loop_close(loop);
+    return false;
+}
+
 bool gw_rdma_words_publish(gw_rdma_words *words, gw_err *err) {
-    if (atomic_load(&words->lost)) return gw_fail(err, GW_E_IO, "net/rdma: the device has failed");
     pthread_rwlock_wrlock(&words->lock);
-    const gw_rdma_region *old = words->region;
-    words->region = take_fresh(words, err);
+    const gw_rdma_region *old = words->region, *fresh = take_fresh(words, err);
+    if (fresh != NULL && atomic_load(&words->lost)) {
+        if (regain(words, fresh, err)) {
+            atomic_store(&words->lost, false);
+        } else {
+            gw_rdma_memory_drop(words->memory, fresh);
+            fresh = NULL;
+        }
+    }
+    words->region = fresh;
     gw_rdma_memory_drop(words->memory, old);
-    bool done = words->region != NULL;
     pthread_rwlock_unlock(&words->lock);
-    return done;
+    return fresh != NULL;
 }
 
 bool gw_rdma_words_key(gw_rdma_words *words, uint64_t *address, uint32_t *rkey) {
