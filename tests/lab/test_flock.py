@@ -6,9 +6,9 @@ import time
 import unittest
 
 import tap
-from flock import run_alone
 from lab_flock import LabFlock
 from machines import Lab
+from same_bytes import stop_and_compare
 
 BINARY = os.environ.get("GODWIT_BINARY", "build/godwit")
 SYNTHETIC = ["synthetic", "--shards", "12", "--shard-ms", "5", "--state-bytes", "256k"]
@@ -53,11 +53,7 @@ class Flocks(unittest.TestCase):
         before, first = self.packets(flock), flock.step()
         flock.wait_step(first + 5, PATIENCE_S)
         finishers = flock.living()
-        finishers[0].home.machine.check(f"{flock.binary} stop --dir {finishers[0].home.inside(finishers[0].directory)}")
-        flock.wait_ends(finishers, PATIENCE_S)
-        steps = finishers[0].done["steps"]
-        alone = run_alone(BINARY, [*job, "--steps", str(steps)])
-        self.assertEqual({peer.done["state"] for peer in finishers}, {alone["state"]})
+        steps = stop_and_compare(self, flock, job, PATIENCE_S)
         for peer in finishers:
             sent = peer.home.machine.counters()["sent_pkts"] - before[peer]
             self.assertGreater(sent, (steps - first) * PACKETS_A_STEP, f"machine {peer.home.number}")

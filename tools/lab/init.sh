@@ -3,7 +3,8 @@
 # The first process of a lab machine (machines.py starts them). The machine's root is the host's, read only, under a
 # layer in memory: every program of the host runs here with its own libraries. /lab is the lab's folder on the host,
 # shared and writable. Each virtio port named line* takes the names of jobs, and gives back what they print.
-# From the kernel's command line: lab.address=IPV4/BITS lab.mtu=BYTES lab.memlock=KIB|unlimited
+# From the kernel's command line: lab.address=IPV4/BITS lab.mtu=BYTES lab.memlock=KIB|unlimited, and lab.rail=IPV4/BITS
+# where the RDMA device has a network card of its own.
 /bin/busybox --install -s /bin
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 mount -t proc proc /proc
@@ -51,7 +52,14 @@ hostname "machine${address##*.}" 2>/dev/null || hostname machine
 ip link set lo up
 ip addr add "$address" dev eth0
 ip link set eth0 mtu "$(option mtu)" up
-chroot /root rdma link add rxe0 type rxe netdev eth0 || give_up "no rxe0"
+netdev=eth0
+rail=$(option rail)
+if [ -n "$rail" ]; then
+    netdev=eth1
+    ip addr add "$rail" dev eth1
+    ip link set eth1 mtu "$(option mtu)" up
+fi
+chroot /root rdma link add rxe0 type rxe netdev "$netdev" || give_up "no rxe0"
 gid=/sys/class/infiniband/rxe0/ports/1/gids/1
 tries=0
 until grep -q '0000:0000:0000:0000:0000:ffff' $gid; do

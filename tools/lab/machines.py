@@ -20,6 +20,8 @@ What a machine is:
   elsewhere that changes after the boot may be seen as it was; nothing outside /lab is written to the host.)
 - Machine i has the address 10.77.0.i on eth0 and the RDMA device rxe0 on it; GID index 1 is the IPv4 RoCE v2 one.
   Its device counters are machine.counters(). A machine reaches itself, too: Lab(1) is enough for two processes.
+- Lab(count, rail=True) gives RDMA a network of its own: rxe0 is then on eth1, with the address 10.78.0.i. Its cable is
+  another one: two.cut_rail() and two.heal_rail().
 - Locked memory is unlimited, or what Lab(memlock=KIB) says; `ulimit -l` in a command lowers it for that command. Root
   may lock more all the same, unless it runs under `setpriv --bounding-set=-ipc_lock`.
 - Commands run as root, under /bin/sh, with GODWIT_LAB_NUMBER, GODWIT_LAB_ADDRESS (the machine's) and
@@ -56,6 +58,7 @@ from flock import Trouble  # noqa: E402
 
 KEEPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper.py")
 NETWORK = "10.77.0"
+RAIL = "10.78.0"  # of the RDMA devices, when they have one of their own
 COMMANDS = 8  # at the same time in one machine
 BOOT_S = 120  # three to six seconds where nothing else runs
 CONTROL_S = 30
@@ -290,6 +293,7 @@ class Machine:
         self.number = number
         self.address = f"{NETWORK}.{number}"
         self.tap = f"tap{number}"
+        self.rail = f"rail{number}" if lab.rail else None
         self.log = os.path.join(lab.folder, f"machine{number}.log")
         self.lock = threading.Lock()
         self.lines = []
@@ -324,6 +328,8 @@ class Machine:
     def command(self, paths):
         lab = self.lab
         options = f"lab.address={self.address}/24 lab.mtu={lab.mtu} lab.memlock={lab.memlock}"
+        if self.rail:
+            options += f" lab.rail={RAIL}.{self.number}/24"
         kernel = f"console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on {lab.kernel_options} {options}"
         command = ["qemu-system-x86_64", *lab.accelerator, "-smp", str(lab.cores), "-m", f"{lab.memory_mb}M"]
         command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"]
@@ -336,9 +342,10 @@ class Machine:
         for tag, share in shares.items():
             command += ["-fsdev", f"local,id={tag},{share}"]
             command += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
-        mac = f"52:54:00:67:77:{self.number:02x}"
-        command += ["-netdev", f"tap,id=net,ifname={self.tap},script=no,downscript=no"]
-        command += ["-device", f"virtio-net-pci,netdev=net,mac={mac},host_mtu={lab.mtu},romfile="]
+        for i, tap in enumerate([self.tap, self.rail] if self.rail else [self.tap]):
+            mac = f"52:54:00:67:{0x77 + i:02x}:{self.number:02x}"
+            command += ["-netdev", f"tap,id=net{i},ifname={tap},script=no,downscript=no"]
+            command += ["-device", f"virtio-net-pci,netdev=net{i},mac={mac},host_mtu={lab.mtu},romfile="]
         command += ["-device", "virtio-serial-pci"]
         for i, path in enumerate(paths):
             command += ["-chardev", f"socket,id=line{i},path={path}"]
@@ -452,6 +459,12 @@ class Machine:
     def heal(self):
         self.lab.keeper.call("ip", "link", "set", self.tap, "master", "lab")
 
+    def cut_rail(self):
+        self.lab.keeper.call("ip", "link", "set", self.rail, "nomaster")
+
+    def heal_rail(self):
+        self.lab.keeper.call("ip", "link", "set", self.rail, "master", "labrail")
+
     def close(self):
         for line in self.lines:
             with contextlib.suppress(OSError):
@@ -462,7 +475,7 @@ class Machine:
 class Lab:
     """A network for up to `count` machines. cores and memory_mb are each machine's (two cores if it is alone)."""
 
-    def __init__(self, count=3, cores=None, memory_mb=None, mtu=9000, memlock="unlimited"):
+    def __init__(self, count=3, cores=None, memory_mb=None, mtu=9000, memlock="unlimited", rail=False):
         reason = missing()
         if reason:
             raise Trouble(f"no lab here: {reason}")
@@ -471,6 +484,7 @@ class Lab:
         self.memory_mb = memory_mb or (1024 if count == 1 else 512)
         self.mtu = mtu
         self.memlock = memlock
+        self.rail = rail
         self.kernel, self.initramfs = image.prepare()
         self.accelerator, self.kernel_options = accelerator()
         self.directory = os.getcwd()
@@ -490,12 +504,18 @@ class Lab:
             raise
 
     def make_network(self):
+        self.make_bridge("lab", "tap")
+        if self.rail:
+            self.make_bridge("labrail", "rail")
+
+    def make_bridge(self, bridge, taps):
+        """A bridge, and a tap on it for each machine."""
         ip = self.keeper.call
-        ip("ip", "link", "add", "lab", "mtu", str(self.mtu), "type", "bridge", "forward_delay", "0")
-        ip("ip", "link", "set", "lab", "up")
+        ip("ip", "link", "add", bridge, "mtu", str(self.mtu), "type", "bridge", "forward_delay", "0")
+        ip("ip", "link", "set", bridge, "up")
         for number in range(1, self.count + 1):
-            ip("ip", "tuntap", "add", f"tap{number}", "mode", "tap")
-            ip("ip", "link", "set", f"tap{number}", "mtu", str(self.mtu), "master", "lab", "up")
+            ip("ip", "tuntap", "add", f"{taps}{number}", "mode", "tap")
+            ip("ip", "link", "set", f"{taps}{number}", "mtu", str(self.mtu), "master", bridge, "up")
 
     def __enter__(self):
         return self

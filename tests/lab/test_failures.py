@@ -1,0 +1,108 @@
+"""What happens to a running flock when its RDMA fails and TCP, on a network of its own, does not: it goes on over
+TCP, says once why, takes RDMA again when it can, and the bytes are the same."""
+
+import os
+import re
+import time
+import unittest
+
+import tap
+from lab_flock import LabFlock
+from machines import Lab
+from same_bytes import stop_and_compare
+
+BINARY = os.environ.get("GODWIT_BINARY", "build/godwit")
+JOB = ["synthetic", "--shards", "12", "--shard-ms", "5", "--state-bytes", "256k"]
+OPTIONS = ["--transport", "auto", "--time-scale", "400", "--peers", "2", "--checkpoint-every", "off"]
+PATIENCE_S = 240
+WHERE = r"to peer [0-9a-f]{8}: net/rdma: rxe0 port 1(?: to [\d.:]+)?: "  # which device, which port, to whom
+
+
+class Failures(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = Lab(2, rail=True)
+        cls.addClassCleanup(cls.lab.close)
+
+    def setUp(self):
+        self.one, self.two = self.lab.start_all()
+        self.addCleanup(self.two.kill)
+        self.addCleanup(self.one.kill)
+        self.flock = self.enterContext(LabFlock(self.lab, BINARY, [*JOB, *OPTIONS]))
+        self.flock.gather_in([self.flock.home(1), self.flock.home(2)], ["--workers", "1"])
+        self.await_path("rdma")
+        self.go_on()
+
+    def log(self, peer):
+        with open(peer.error_file, errors="replace") as file:
+            return file.read()
+
+    def await_path(self, kind):
+        """Until both peers say that their data goes this way."""
+
+        def all_do():
+            links = [re.findall(r"data link to \w+: (\w+)$", self.log(p), re.MULTILINE) for p in self.flock.peers]
+            return all(found and found[-1] == kind for found in links)
+
+        self.flock.wait(all_do, PATIENCE_S, f"the data goes by {kind}", watch=self.flock.peers)
+
+    def go_on(self):
+        """Some steps that began after this call are committed by both."""
+        self.flock.first_step_after(time.time(), PATIENCE_S, 2)
+        self.flock.wait_step(self.flock.step() + 5, PATIENCE_S)
+
+    def assert_said_once(self, peer, reason):
+        """That it is TCP with the other, and why."""
+        said = re.findall(r"TCP it is with peer [0-9a-f]{8}: .*", self.log(peer))
+        self.assertEqual(len(said), 1, self.log(peer))
+        self.assertRegex(said[0], reason)
+
+    def assert_packets_flow(self):
+        """The devices' own counters show that RDMA is used."""
+        before = [machine.counters()["sent_pkts"] for machine in (self.one, self.two)]
+        self.go_on()
+        after = [machine.counters()["sent_pkts"] for machine in (self.one, self.two)]
+        for now, then in zip(after, before):
+            self.assertGreater(now, then + 100)
+
+    def test_port_goes_down_and_comes_back(self):
+        first, second = self.flock.peers
+        self.two.check("ip link set eth1 down")
+        self.await_path("tcp")
+        self.go_on()
+        self.two.check("ip link set eth1 up")
+        self.await_path("rdma")
+        self.assert_packets_flow()
+        self.assert_said_once(second, "net/rdma: rxe0 port 1: (port error|local QP operation error)")
+        self.assert_said_once(first, WHERE + "|rdma, which the last link took")
+        stop_and_compare(self, self.flock, JOB, PATIENCE_S)
+
+    def test_path_breaks_by_itself_while_both_ends_live(self):
+        """Nobody is told that the cable is out: retries run out."""
+        self.addCleanup(self.two.heal_rail)
+        self.two.cut_rail()
+        self.await_path("tcp")
+        self.go_on()
+        exceeded = WHERE + r"transport retry counter exceeded \(status 12"
+        self.assertRegex("".join(self.log(peer) for peer in self.flock.peers), exceeded)
+        for peer in self.flock.peers:
+            self.assert_said_once(peer, exceeded + "|rdma, which the last link took")
+        self.two.heal_rail()
+        self.await_path("rdma")
+        self.assert_packets_flow()
+        stop_and_compare(self, self.flock, JOB, PATIENCE_S)
+
+    def test_device_is_removed(self):
+        """Soft-RoCE lets the removal wait until the last user has let go of the device."""
+        first, second = self.flock.peers
+        removal = self.two.spawn("rdma link delete rxe0")
+        self.await_path("tcp")
+        self.go_on()
+        self.assert_said_once(second, "net/rdma: rxe0 port 1: the device was removed")
+        self.assert_said_once(first, WHERE + "|rdma, which the last link took")
+        stop_and_compare(self, self.flock, JOB, PATIENCE_S)
+        self.assertEqual(removal.wait(PATIENCE_S), 0)
+
+
+if __name__ == "__main__":
+    tap.main()
