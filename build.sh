@@ -24,7 +24,8 @@ usage: ./build.sh [COMMAND]
   demo       four peers on this machine, two of them killed; under a minute
   test       build and run the tests
   lint       formatting, clang-tidy, shellcheck, and the house's rules
-  sanitize   run the tests under address, undefined-behaviour and thread sanitizers
+  sanitize [WHAT]  run the tests (whose names match WHAT, such as lab or net/) under address, undefined-behaviour
+             and thread sanitizers
   fuzz [--minutes N] [TARGET...]  look for inputs that break a parser (10 minutes)
   bench      measure what Godwit promises, as tables (about 40 minutes; 'bench quick': 10)
   lab [N] [-- COMMAND]  N virtual machines with RDMA devices: each runs COMMAND, or you look around
@@ -107,14 +108,19 @@ release() {
     build build "$1" -DCMAKE_BUILD_TYPE=Release
 }
 
-# run_tests FOLDER: CTest, then what Criterion wrote for each suite (TAP) decides what passed. The last line is
-# "N passed, N failed, N skipped".
+# suites_in FOLDER PATTERN: the names of CTest's suites that match.
+suites_in() {
+    (cd "$1" && ctest -N -R "$2" | sed -n 's/^ *Test *#[0-9]*: //p')
+}
+
+# run_tests FOLDER [PATTERN]: CTest on the suites whose names match, then what Criterion wrote for each (TAP) decides
+# what passed. The last line is "N passed, N failed, N skipped".
 run_tests() {
-    local folder=$1 suites
+    local folder=$1 pattern=${2:-.} suites
     rm -rf "$folder/tap" "$folder/Testing/Temporary/LastTestsFailed.log"
     mkdir -p "$folder/tap"
-    (cd "$folder" && ctest --output-on-failure --parallel "$(nproc)") || true
-    suites=$(cd "$folder" && ctest -N | sed -n 's/^ *Test *#[0-9]*: //p')
+    (cd "$folder" && ctest -R "$pattern" --output-on-failure --parallel "$(nproc)") || true
+    suites=$(suites_in "$folder" "$pattern")
     local failed_suites=/dev/null
     if [ -f "$folder/Testing/Temporary/LastTestsFailed.log" ]; then
         failed_suites=$folder/Testing/Temporary/LastTestsFailed.log
@@ -133,12 +139,22 @@ sanitize() {
     need "${build_packages[@]}" "${lab_packages[@]}"
     local bad=0
     say "== address and undefined behaviour"
-    build build-asan all -DGODWIT_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
-    UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 run_tests build-asan || bad=1
+    UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 sanitize_with build-asan address,undefined "$@" || bad=1
     say "== threads"
-    build build-tsan all -DGODWIT_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo
-    run_tests build-tsan || bad=1
+    sanitize_with build-tsan thread "$@" || bad=1
     return $bad
+}
+
+# sanitize_with FOLDER SANITIZERS [PATTERN]: builds and runs what there is by such names.
+sanitize_with() {
+    local folder=$1 options=("-DGODWIT_SANITIZE=$2" -DCMAKE_BUILD_TYPE=RelWithDebInfo) pattern=${3:-.}
+    cmake -S . -B "$folder" -G Ninja "${options[@]}" >/dev/null
+    if [ -z "$(suites_in "$folder" "$pattern")" ]; then
+        say "no suites with '$pattern' in their names"
+        return 0
+    fi
+    build "$folder" all "${options[@]}"
+    run_tests "$folder" "$pattern"
 }
 
 lint() {
@@ -192,7 +208,10 @@ fuzz)
     shift
     fuzz "$@"
     ;;
-sanitize) sanitize ;;
+sanitize)
+    shift
+    sanitize "$@"
+    ;;
 bench)
     shift
     bench "$@"
