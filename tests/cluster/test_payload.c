@@ -61,6 +61,12 @@ static void four_equal_one(const char *args, const char *slow) {
 Test(payload, four_peers_one_of_them_slow) {
     four_equal_one(PAYLOAD, "--skew 8");
 }
+Test(payload, over_tcp_alone) {
+    four_equal_one(PAYLOAD " --transport tcp", "--skew 8");
+}
+Test(payload, over_shared_memory_alone) {
+    four_equal_one(PAYLOAD " --transport shm", "--skew 8");
+}
 Test(payload, two_copies) {
     four_equal_one(COPIES, "--skew 8");
 }
