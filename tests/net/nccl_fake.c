@@ -1,5 +1,6 @@
 #include "nccl_fake.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -43,9 +44,10 @@ static struct {
     fake_stream streams[FAKE_GPUS];
     event events[MOST_EVENTS];
     bool hold, jam[FAKE_GPUS];
+    unsigned ration; /* all-reduces that may still end */
     int broken[FAKE_GPUS], lost[FAKE_GPUS], refuse_init[FAKE_GPUS], refuse_sum[FAKE_GPUS], refuse_id;
     uint64_t group_bytes[FAKE_GPUS];
-    unsigned ids;
+    unsigned ids, launched;
     fake_counts counts;
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
@@ -119,7 +121,8 @@ static void progress(void) {
         if (!c->used || c->aborted) continue;
         if (!c->formed && all_there(c)) c->formed = true;
         for (unsigned k = 0; k < c->op_count; k++) {
-            if (c->ops[k].done || !can_run(c, k)) continue;
+            if (c->ops[k].done || fake.ration == 0 || !can_run(c, k)) continue;
+            fake.ration--;
             add(c, k);
             for (int r = 0; r < c->ranks; r++) rank_of(&c->id, r)->ops[k].done = true;
         }
@@ -180,7 +183,11 @@ static int get_async_error(gw_nccl_comm *comm, int *result) {
         *result = GW_NCCL_IN_PROGRESS;
     } else if (comm->launching) { /* asked once: the launch is over the next time */
         comm->launching = false;
-        for (unsigned k = 0; k < comm->op_count; k++) comm->ops[k].launched = true;
+        for (unsigned k = 0; k < comm->op_count; k++) {
+            fake.launched += !comm->ops[k].launched;
+            comm->ops[k].launched = true;
+        }
+        pthread_cond_broadcast(&fake.changed);
         *result = GW_NCCL_IN_PROGRESS;
     } else {
         *result = GW_NCCL_SUCCESS;
@@ -199,6 +206,7 @@ static int comm_abort(gw_nccl_comm *comm) {
     mine.aborts = true;
     comm->aborted = true;
     fake.counts.aborts++;
+    pthread_cond_broadcast(&fake.changed);
     fake.counts.comms--;
     return unlock(GW_NCCL_SUCCESS);
 }
@@ -306,13 +314,21 @@ static gw_nccl_comm *newest_on(int ordinal) {
     return newest;
 }
 
+static bool has_happened(const event *e) {
+    for (unsigned k = 0; k < e->ops; k++)
+        if (!e->comm->aborted && !e->comm->ops[k].done) return false;
+    return true;
+}
+
 static int event_record(void *recorded, void *stream) {
     lock();
     event *e = recorded;
     int ordinal = ((fake_stream *)stream)->ordinal;
     if (mine.context - 1 != ordinal || e->ordinal != ordinal) misuse("an event of another GPU");
+    if (!has_happened(e)) misuse("an event is recorded again before it has happened");
     e->comm = newest_on(ordinal);
-    e->ops = e->comm->op_count;
+    e->ops = 0; /* what is not launched yet is not on the stream */
+    while (e->ops < e->comm->op_count && e->comm->ops[e->ops].launched) e->ops++;
     return unlock(fake.lost[ordinal]);
 }
 
@@ -321,9 +337,7 @@ static int event_query(void *asked) {
     event *e = asked;
     progress();
     if (fake.lost[e->ordinal] != 0) return unlock(fake.lost[e->ordinal]);
-    for (unsigned k = 0; k < e->ops; k++)
-        if (!e->comm->ops[k].done) return unlock(GW_CUDA_NOT_READY);
-    return unlock(GW_CUDA_SUCCESS);
+    return unlock(has_happened(e) ? GW_CUDA_SUCCESS : GW_CUDA_NOT_READY);
 }
 
 static int event_destroy(void *event_gone) {
@@ -381,6 +395,8 @@ void fake_reset(int gpus) {
     fake.hold = fake.block_aborts = fake.blocked = false;
     fake.refuse_id = 0;
     fake.gpus = gpus;
+    fake.ration = UINT_MAX;
+    fake.launched = 0;
     for (int i = 0; i < FAKE_GPUS; i++) fake.streams[i].ordinal = i;
     unlock(0);
 }
@@ -423,6 +439,12 @@ const gw_cuda_api *fake_cuda(void) {
 void fake_hold(bool hold) {
     lock();
     fake.hold = hold;
+    unlock(0);
+}
+
+void fake_ration(unsigned sums) {
+    lock();
+    fake.ration = sums;
     unlock(0);
 }
 
@@ -472,6 +494,18 @@ void fake_await_blocked(void) {
 void fake_await_inits(unsigned inits) {
     lock();
     while (fake.counts.inits < inits) pthread_cond_wait(&fake.changed, &fake.lock);
+    unlock(0);
+}
+
+void fake_await_sums(unsigned sums) {
+    lock();
+    while (fake.launched < sums) pthread_cond_wait(&fake.changed, &fake.lock);
+    unlock(0);
+}
+
+void fake_await_aborts(unsigned aborts) {
+    lock();
+    while (fake.counts.aborts < aborts) pthread_cond_wait(&fake.changed, &fake.lock);
     unlock(0);
 }
 

@@ -2,7 +2,8 @@
  * really sum what they are given, fail and hang where a test says so, and note every use that the real ones
  * forbid:
  *   - a group left open, an abort outside a group, a call on a communicator that is still at work;
- *   - a communicator used after its abort, or formed in another GPU's context. */
+ *   - a communicator used after its abort, or formed in another GPU's context;
+ *   - an event recorded again before it has happened. */
 #ifndef GODWIT_NET_NCCL_FAKE_H
 #define GODWIT_NET_NCCL_FAKE_H
 
@@ -19,6 +20,8 @@ const gw_cuda_api *fake_cuda(void);
 
 /* Communicators stay in progress, whatever others do. */
 void fake_hold(bool hold);
+/* From now on only so many more all-reduces end, in the order that they were begun. */
+void fake_ration(unsigned sums);
 /* GPU `ordinal`'s communicator says `result` from now on; 0: nothing is wrong any more. */
 void fake_break(int ordinal, int result);
 /* The GPU ends nothing that is on its stream, not even what was aborted. */
@@ -32,8 +35,10 @@ void fake_refuse_sum(int ordinal, int result);
 /* Aborts do not return while this is so; until one waits. */
 void fake_block_aborts(bool block);
 void fake_await_blocked(void);
-/* Until so many communicators have been begun. */
+/* Until so many all-reduces have been launched; communicators been begun; aborted. */
+void fake_await_sums(unsigned sums);
 void fake_await_inits(unsigned inits);
+void fake_await_aborts(unsigned aborts);
 /* The next gw_nccl_id cannot be made. */
 void fake_refuse_id(int result);
 

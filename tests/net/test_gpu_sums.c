@@ -196,6 +196,52 @@ Test(gpu_sums, an_abort_ends_a_sum_that_waits_for_others) {
     expect_tidy();
 }
 
+/* The thread has taken the call, which waits for an id. */
+Test(gpu_sums, an_abort_ends_a_call_that_waits_for_its_communicator) {
+    peer p;
+    fake_reset(1);
+    peer_open(&p, 0, PATIENCE_NS, PATIENCE_NS);
+    peer_start(&p, 1, 5);
+    gw_fence fence = fence_of(1);
+    gw_gpu_sums_make_id(p.sums, &fence);
+    await(&p, &p.ids, 1);
+    gw_gpu_sums_abort(p.sums);
+    await(&p, &p.dones, 1);
+    cr_assert_eq(p.status, GW_COLLECTIVE_ABORTED, "%s", p.err.text);
+    peer_close(&p);
+    expect_tidy();
+}
+
+/* The second view's communicator waits for the end of the first's, and is not wanted any more when that
+ * comes. */
+Test(gpu_sums, an_abort_drops_a_communicator_that_has_not_begun) {
+    peer p;
+    fake_reset(1);
+    peer_open(&p, 0, PATIENCE_NS, PATIENCE_NS);
+    fake_ration(0);
+    fake_jam(0, true);
+    peer_form(&p, 1, 1);
+    peer_start(&p, 1, 5);
+    fake_await_sums(1);
+    peer_form(&p, 2, 1);
+    fake_await_aborts(1);
+    gw_gpu_sums_abort(p.sums);
+    fake_jam(0, false);
+    await(&p, &p.dones, 1);
+    cr_assert_eq(p.status, GW_COLLECTIVE_ABORTED);
+    gw_fence fence = fence_of(3); /* answered in a turn in which the second view's would have begun */
+    gw_gpu_sums_make_id(p.sums, &fence);
+    await(&p, &p.ids, 1);
+    fake_ration(1);
+    peer_form(&p, 3, 1);
+    peer_start(&p, 3, 6);
+    await(&p, &p.dones, 2);
+    cr_assert_eq(p.status, GW_COLLECTIVE_OK, "%s", p.err.text);
+    cr_assert_eq(fake_count().inits, 2);
+    peer_close(&p);
+    expect_tidy();
+}
+
 /* An abort of what was before says nothing about a call that is started after it. */
 Test(gpu_sums, an_abort_does_not_touch_what_comes_after_it) {
     peer p;
