@@ -1,5 +1,6 @@
 #include "net/rdma_device.h"
 
+#include "core/check.h"
 #include "net/address.h"
 
 #include <errno.h>
@@ -106,4 +107,8 @@ bool gw_rdma_device_open(gw_rdma_device *device, const gw_rdma_options *options,
 void gw_rdma_device_close(gw_rdma_device *device) {
     if (device->verbs != NULL) ibv_close_device(device->verbs);
     device->verbs = NULL;
+}
+
+void gw_rdma_device_freed(int failed) {
+    GW_CHECK(failed == 0 || failed == EIO);
 }

@@ -30,5 +30,8 @@ typedef struct gw_rdma_device {
 bool gw_rdma_device_open(gw_rdma_device *device, const gw_rdma_options *options, gw_err *err);
 /* After everything that was made on it. */
 void gw_rdma_device_close(gw_rdma_device *device);
+/* What destroying something on a device came to: it was done, or (EIO) the kernel did it before, when the
+ * device was removed. */
+void gw_rdma_device_freed(int failed);
 
 #endif

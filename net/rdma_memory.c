@@ -59,7 +59,7 @@ gw_rdma_memory *gw_rdma_memory_hold(gw_rdma_memory *memory) {
 void gw_rdma_memory_close(gw_rdma_memory *memory) {
     if (atomic_fetch_sub(&memory->holders, 1) > 1) return;
     GW_CHECK(memory->entries == NULL);
-    GW_CHECK(ibv_dealloc_pd(memory->domain) == 0);
+    gw_rdma_device_freed(ibv_dealloc_pd(memory->domain));
     gw_rdma_device_close(&memory->device);
     pthread_mutex_destroy(&memory->lock);
     free(memory);
@@ -100,7 +100,7 @@ static bool register_at_device(gw_rdma_memory *memory, entry *e, gw_err *err) {
 }
 
 static void deregister(gw_rdma_memory *memory, entry *e) {
-    GW_CHECK(ibv_dereg_mr(e->mr) == 0);
+    gw_rdma_device_freed(ibv_dereg_mr(e->mr));
     memory->locked_bytes -= pages_of(&e->region);
 }
 

@@ -1,7 +1,5 @@
 #include "net/rdma_queue.h"
 
-#include "core/check.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -108,12 +106,12 @@ static void acknowledge(gw_rdma_queue *queue) {
 
 void gw_rdma_queue_close(gw_rdma_queue *queue) {
     if (queue == NULL) return;
-    if (queue->qp != NULL) GW_CHECK(ibv_destroy_qp(queue->qp) == 0);
+    if (queue->qp != NULL) gw_rdma_device_freed(ibv_destroy_qp(queue->qp));
     if (queue->cq != NULL) {
         acknowledge(queue);
-        GW_CHECK(ibv_destroy_cq(queue->cq) == 0);
+        gw_rdma_device_freed(ibv_destroy_cq(queue->cq));
     }
-    if (queue->channel != NULL) GW_CHECK(ibv_destroy_comp_channel(queue->channel) == 0);
+    if (queue->channel != NULL) gw_rdma_device_freed(ibv_destroy_comp_channel(queue->channel));
     gw_rdma_memory_close(queue->memory);
     free(queue->sent);
     free(queue);

@@ -6,7 +6,9 @@
 #include "net/rdma_loop.h"
 #include "rdma_rig.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -164,6 +166,16 @@ Test(rdma_verbs, immediates_come_in_order) {
     gw_rdma_memory_drop(rig.memory, remote);
     free(theirs);
     rdma_rig_close(&rig);
+}
+
+/* The kernel takes everything from a device that is removed; nothing else may go wrong with that. */
+Test(rdma_verbs, what_went_with_its_device_counts_as_freed) {
+    gw_rdma_device_freed(0);
+    gw_rdma_device_freed(EIO);
+}
+
+Test(rdma_verbs, what_cannot_be_freed_is_a_broken_invariant, .signal = SIGABRT) {
+    gw_rdma_device_freed(EBUSY);
 }
 
 /* What fencing rests on: keys of before a renewal reach nothing, and a refused operation has done nothing. */
