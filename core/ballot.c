@@ -30,6 +30,11 @@ static bool later_than(const gw_view *view, uint64_t epoch, const gw_view_name *
     return gw_view_name_compare(&view->name, name) > 0;
 }
 
+bool gw_ballot_must_list(const gw_view *promise, const gw_view *view) {
+    const gw_member *leader = &promise->members[gw_view_rank(promise, &promise->leader)];
+    return gw_view_rank_of_life(view, &leader->id, leader->boot, leader->nonce) < 0;
+}
+
 gw_ballot_answer gw_ballot_consider(const gw_ballot *ballot, const gw_view *view, uint64_t base_epoch,
                                     const gw_view_name *base, const gw_view *listed, uint32_t listed_count) {
     if (view->epoch <= ballot->voted || view->epoch <= ballot->installed.epoch) return GW_BALLOT_OLD;
@@ -38,20 +43,26 @@ gw_ballot_answer gw_ballot_consider(const gw_ballot *ballot, const gw_view *view
         !is_listed(&ballot->installed, listed, listed_count))
         return GW_BALLOT_UNLISTED;
     for (uint32_t i = 0; i < ballot->later_count; i++)
-        if (later_than(&ballot->later[i], base_epoch, base) &&
+        if (later_than(&ballot->later[i], base_epoch, base) && gw_ballot_must_list(&ballot->later[i], view) &&
             !is_listed(&ballot->later[i], listed, listed_count))
             return GW_BALLOT_UNLISTED;
     return ballot->later_count == GW_BALLOT_LATER ? GW_BALLOT_FULL : GW_BALLOT_YES;
 }
 
-void gw_ballot_vote(gw_ballot *ballot, const gw_view *view) {
+/* The same life leads both, and had not installed the earlier one when it proposed the later one. */
+static bool is_taken_back(const gw_view *promise, const gw_view *view, uint64_t base_epoch) {
+    return gw_peer_id_equal(&promise->leader, &view->leader) && !gw_ballot_must_list(promise, view) &&
+           base_epoch < promise->epoch;
+}
+
+void gw_ballot_vote(gw_ballot *ballot, const gw_view *view, uint64_t base_epoch) {
     GW_CHECK(view->epoch > ballot->voted);
     ballot->voted = view->epoch;
     if (view->epoch > ballot->highest) ballot->highest = view->epoch;
     if (!ballot->majority) return;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < ballot->later_count; i++)
-        if (!gw_view_same_peers(&ballot->later[i], view)) ballot->later[kept++] = ballot->later[i];
+        if (!is_taken_back(&ballot->later[i], view, base_epoch)) ballot->later[kept++] = ballot->later[i];
     ballot->later_count = kept;
     GW_CHECK(ballot->later_count < GW_BALLOT_LATER);
     ballot->later[ballot->later_count++] = *view;

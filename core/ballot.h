@@ -4,9 +4,14 @@
  * peers): a proposal names its base view and lists every later view that any of its voters voted for or
  * installed; it needs a majority of the base and of each listed view; a voter refuses a proposal that omits
  * one it knows. What a listed view asks for is a majority of its peers, so a view counts as listed when one
- * of the same peers is, and of two promises with the same peers the later stands for both: however many
- * attempts a view takes, the promises do not pile up. Voting once an epoch alone forks with three peers. What
- * is promised is persisted before it is answered. */
+ * of the same peers is. Voting once an epoch alone forks with three peers. What is promised is persisted
+ * before it is answered.
+ *
+ * A view is installed by nobody before its leader has, and no leader installs one after it has proposed or
+ * voted for another. So a promise need not be named to a proposal of which the view's leader, in that very
+ * life, is a member: should it have installed the view, it says so by its own vote, and if not it never will.
+ * And a leader's next proposal takes back its last one, unless it stands on it. Promises therefore do not
+ * pile up while those who asked for them live, however many attempts a view takes. */
 #ifndef GODWIT_CORE_BALLOT_H
 #define GODWIT_CORE_BALLOT_H
 
@@ -16,7 +21,7 @@
 
 enum {
     GW_BALLOT_LATER = 64
-}; /* most views of different peers voted for and not superseded; then votes are
+}; /* most views voted for and neither taken back nor superseded; then votes are
       refused */
 
 typedef struct gw_ballot {
@@ -24,8 +29,7 @@ typedef struct gw_ballot {
     uint64_t highest;  /* epoch seen anywhere */
     uint64_t voted;    /* epoch voted for last */
     gw_view installed; /* epoch 0 = none */
-    gw_view *later;    /* majority: views voted for after `installed`, in rising order, no two of the same
-                          peers */
+    gw_view *later;    /* majority: views voted for after `installed`, in rising order */
     uint32_t later_count;
 } gw_ballot;
 
@@ -43,9 +47,14 @@ void gw_ballot_close(gw_ballot *ballot);
  */
 gw_ballot_answer gw_ballot_consider(const gw_ballot *ballot, const gw_view *view, uint64_t base_epoch,
                                     const gw_view_name *base, const gw_view *listed, uint32_t listed_count);
-void gw_ballot_vote(gw_ballot *ballot, const gw_view *view);
+/* base_epoch: of the base that it was proposed on. */
+void gw_ballot_vote(gw_ballot *ballot, const gw_view *view, uint64_t base_epoch);
 /* The view is installed: promises up to it are fulfilled. */
 void gw_ballot_install(gw_ballot *ballot, const gw_view *view);
+
+/* Whether a proposal of `view` must list `promise`, if that is later than its base: its leader will not vote.
+ */
+bool gw_ballot_must_list(const gw_view *promise, const gw_view *view);
 
 /* For a proposer: whether `view` may be proposed on `base` (epoch 0: founding) with `listed`. */
 bool gw_ballot_quorum(const gw_view *base, const gw_view *listed, uint32_t listed_count, const gw_view *view);

@@ -185,7 +185,8 @@ struct gw_peer {
     uint64_t ask_view_epoch, ask_view_at_ns, ask_view_again_ns, ask_view_pause_ms, view_told_epoch;
     bool forced; /* the next proposal needs no quorum */
     gw_attempt attempt;
-    gw_view *learned; /* majority: views others promised, hints for the next proposal */
+    gw_view *learned;                  /* majority: views others promised, hints for the next proposal */
+    bool learned_lived[GW_MAX_LISTED]; /* by index: somebody lives in it */
     uint32_t learned_count;
     uint64_t wait_since_ns;
     gw_view_name ready_name;
@@ -329,7 +330,7 @@ void gw_views_lost(gw_peer *p, const char *why); /* leaves the installed view an
 /* ---- peer_votes.c ---- */
 enum { GW_PATIENCE_MS = 2000 }; /* how long a proposal that one voted for may take */
 void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *message); /* somebody proposes a view */
-void gw_votes_give(gw_peer *p, const gw_view *view);
+void gw_votes_give(gw_peer *p, const gw_view *view, uint64_t base_epoch);
 void gw_votes_freeze(gw_peer *p);
 void gw_votes_persist(
     gw_peer *p); /* the durable record: the ballot (majority), before it is acted on; losses */

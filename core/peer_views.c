@@ -209,23 +209,26 @@ static void retry_later(gw_peer *p, uint64_t least_ms) {
     gw_views_need_change(p, "a proposal was refused");
 }
 
+/* Lists a view, unless it is listed, or no voter of the proposal can ask for it. */
+static bool list_view(gw_attempt *a, const gw_view *base, const gw_view *view, const gw_view *one,
+                      bool lived) {
+    if (gw_view_compare(one, base) <= 0 || one->epoch >= view->epoch) return true;
+    if (!lived && !gw_ballot_must_list(one, view)) return true;
+    for (uint32_t k = 0; k < a->listed_count; k++)
+        if (gw_view_same_peers(&a->listed[k], one)) return true;
+    if (a->listed_count == GW_MAX_LISTED) return false;
+    a->listed[a->listed_count++] = *one;
+    return true;
+}
+
 static bool list_views(gw_peer *p, const gw_view *base, const gw_view *view) {
     gw_attempt *a = &p->attempt;
     a->listed = calloc(GW_MAX_LISTED, sizeof *a->listed);
     GW_CHECK(a->listed != NULL);
-    const gw_view *sources[] = {p->ballot.later, p->learned};
-    const uint32_t counts[] = {p->ballot.later_count, p->learned_count};
-    for (int s = 0; s < 2; s++) {
-        for (uint32_t i = 0; i < counts[s]; i++) {
-            const gw_view *one = &sources[s][i];
-            if (gw_view_compare(one, base) <= 0 || one->epoch >= view->epoch) continue;
-            bool there = false;
-            for (uint32_t k = 0; k < a->listed_count; k++) there |= gw_view_same_peers(&a->listed[k], one);
-            if (there) continue;
-            if (a->listed_count == GW_MAX_LISTED) return false;
-            a->listed[a->listed_count++] = *one;
-        }
-    }
+    for (uint32_t i = 0; i < p->ballot.later_count; i++)
+        if (!list_view(a, base, view, &p->ballot.later[i], false)) return false;
+    for (uint32_t i = 0; i < p->learned_count; i++)
+        if (!list_view(a, base, view, &p->learned[i], p->learned_lived[i])) return false;
     return gw_ballot_quorum(base, a->listed, a->listed_count, view);
 }
 
@@ -270,7 +273,7 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
     absorb_offers(p, &a->view);
     a->active = true;
     a->started_ns = p->now;
-    gw_votes_give(p, &a->view);
+    gw_votes_give(p, &a->view, a->base_epoch);
     propose_to_silent(p);
 }
 
@@ -319,14 +322,17 @@ static void keep_attempt(gw_peer *p) {
     if (!all && p->now >= a->resend_ns) propose_to_silent(p);
 }
 
-static void learn_view(gw_peer *p, const gw_view *view) {
+static void learn_view(gw_peer *p, const gw_view *view, bool lived) {
     if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
     for (uint32_t i = 0; i < p->learned_count; i++)
         if (gw_view_same_peers(&p->learned[i], view)) {
             if (gw_view_compare(&p->learned[i], view) < 0) p->learned[i] = *view;
+            p->learned_lived[i] |= lived;
             return;
         }
-    if (p->learned_count < GW_MAX_LISTED) p->learned[p->learned_count++] = *view;
+    if (p->learned_count == GW_MAX_LISTED) return;
+    p->learned_lived[p->learned_count] = lived;
+    p->learned[p->learned_count++] = *view;
 }
 
 static void block(gw_peer *p, gw_contact *contact) {
@@ -350,7 +356,8 @@ static void forget_offer(gw_peer *p, const gw_contact *from) {
 static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     if (m->value > p->ballot.highest) p->ballot.highest = m->value;
     if (!p->attempt.active || !gw_view_name_equal(&m->name, &p->attempt.view.name)) return;
-    for (uint32_t i = 0; i < m->listed_count && p->ballot.majority; i++) learn_view(p, &m->listed[i]);
+    for (uint32_t i = 0; i < m->listed_count && p->ballot.majority; i++)
+        learn_view(p, &m->listed[i], i == 0); /* the first is where the sender lives, if anywhere */
     if (m->refusal == GW_REFUSE_STALE && gw_view_rank(&p->view, &from->id) < 0) {
         forget_offer(p, from); /* a newcomer that has gone elsewhere is no reason to leave this view */
     } else if (m->refusal == GW_REFUSE_STALE && m->listed_count > 0) {
@@ -548,8 +555,11 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
     if (p->ballot.majority) {
         gw_votes_persist(p); /* what a later life founds on: it must not need members of the view before */
         uint32_t kept = 0;
-        for (uint32_t k = 0; k < p->learned_count; k++)
-            if (gw_view_compare(&p->learned[k], &i->view) > 0) p->learned[kept++] = p->learned[k];
+        for (uint32_t k = 0; k < p->learned_count; k++) {
+            if (gw_view_compare(&p->learned[k], &i->view) <= 0) continue;
+            p->learned_lived[kept] = p->learned_lived[k];
+            p->learned[kept++] = p->learned[k];
+        }
         p->learned_count = kept;
     }
     p->need_change = false;

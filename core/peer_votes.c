@@ -19,7 +19,8 @@ static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw
     if (p->view.epoch > 0 && why == GW_REFUSE_STALE) listed[count++] = p->view;
     if (p->ballot.majority && why == GW_REFUSE_UNLISTED) {
         if (p->ballot.installed.epoch > 0) listed[count++] = p->ballot.installed;
-        for (uint32_t i = 0; i < p->ballot.later_count; i++) listed[count++] = p->ballot.later[i];
+        for (uint32_t i = 0; i < p->ballot.later_count; i++)
+            if (gw_ballot_must_list(&p->ballot.later[i], about->view)) listed[count++] = p->ballot.later[i];
     }
     gw_message message = {.kind = GW_MSG_REFUSE,
                           .epoch = about->epoch,
@@ -97,11 +98,11 @@ void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
     }
     gw_views_drop_attempt(p); /* a later proposal takes the place of our own */
     if (!p->need_change && p->view.epoch > 0) p->cause_ns = p->now;
-    gw_votes_give(p, view);
+    gw_votes_give(p, view, m->base_epoch);
 }
 
-void gw_votes_give(gw_peer *p, const gw_view *view) {
-    gw_ballot_vote(&p->ballot, view);
+void gw_votes_give(gw_peer *p, const gw_view *view, uint64_t base_epoch) {
+    gw_ballot_vote(&p->ballot, view, base_epoch);
     p->voted = *view;
     p->patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
     gw_votes_freeze(p);

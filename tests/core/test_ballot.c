@@ -56,14 +56,14 @@ Test(ballot, votes_rise_and_a_promise_must_be_listed) {
     gw_ballot ballot;
     gw_ballot_open(&ballot, true);
     gw_view base = view_of(1, NULL, 7, 0), first = view_of(2, &base, 3, 0), second = view_of(3, &base, 6, 1);
-    gw_ballot_vote(&ballot, &base);
+    gw_ballot_vote(&ballot, &base, 0);
     gw_ballot_install(&ballot, &base);
     cr_assert_eq(gw_ballot_consider(&ballot, &first, 1, &base.name, NULL, 0), GW_BALLOT_YES);
-    gw_ballot_vote(&ballot, &first);
+    gw_ballot_vote(&ballot, &first, 1);
     cr_assert_eq(gw_ballot_consider(&ballot, &first, 1, &base.name, NULL, 0), GW_BALLOT_OLD);
     cr_assert_eq(gw_ballot_consider(&ballot, &second, 1, &base.name, NULL, 0), GW_BALLOT_UNLISTED);
     cr_assert_eq(gw_ballot_consider(&ballot, &second, 1, &base.name, &first, 1), GW_BALLOT_YES);
-    gw_ballot_vote(&ballot, &second);
+    gw_ballot_vote(&ballot, &second, 1);
     gw_ballot_install(&ballot, &second);
     cr_assert_eq(ballot.later_count, 0);
     gw_view third = view_of(4, &base, 7, 0);
@@ -76,7 +76,7 @@ Test(ballot, any_quorum_only_wants_rising_epochs) {
     gw_ballot ballot;
     gw_ballot_open(&ballot, false);
     gw_view a = view_of(5, NULL, 7, 0), b = view_of(5, NULL, 6, 1), c = view_of(6, NULL, 6, 1);
-    gw_ballot_vote(&ballot, &a);
+    gw_ballot_vote(&ballot, &a, 0);
     cr_assert_eq(gw_ballot_consider(&ballot, &b, 0, &a.parent, NULL, 0), GW_BALLOT_OLD);
     cr_assert_eq(gw_ballot_consider(&ballot, &c, 0, &a.parent, NULL, 0), GW_BALLOT_YES);
     gw_ballot_close(&ballot);
@@ -87,9 +87,9 @@ Test(ballot, record_survives_and_damage_is_refused) {
     gw_ballot_open(&ballot, true);
     gw_ballot_open(&back, true);
     gw_view base = view_of(1, NULL, 7, 0), first = view_of(2, &base, 3, 0);
-    gw_ballot_vote(&ballot, &base);
+    gw_ballot_vote(&ballot, &base, 0);
     gw_ballot_install(&ballot, &base);
-    gw_ballot_vote(&ballot, &first);
+    gw_ballot_vote(&ballot, &first, 1);
     uint8_t bytes[4096];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
     gw_ballot_put(&w, &ballot);
@@ -107,4 +107,40 @@ Test(ballot, record_survives_and_damage_is_refused) {
     }
     gw_ballot_close(&ballot);
     gw_ballot_close(&back);
+}
+
+/* Its leader is to vote for the proposal, too, and says itself what became of the view. */
+Test(ballot, a_promise_need_not_be_listed_where_its_leader_votes) {
+    gw_ballot ballot;
+    gw_ballot_open(&ballot, true);
+    gw_view base = view_of(1, NULL, 7, 0), led_by_2 = view_of(2, &base, 6, 2);
+    gw_view with_2 = view_of(3, &base, 7, 1), without_2 = view_of(3, &base, 3, 1), former = led_by_2;
+    gw_ballot_vote(&ballot, &base, 0);
+    gw_ballot_install(&ballot, &base);
+    gw_ballot_vote(&ballot, &led_by_2, 1);
+    cr_assert_eq(gw_ballot_consider(&ballot, &with_2, 1, &base.name, NULL, 0), GW_BALLOT_YES);
+    cr_assert_eq(gw_ballot_consider(&ballot, &without_2, 1, &base.name, NULL, 0), GW_BALLOT_UNLISTED);
+    cr_assert(!gw_ballot_must_list(&led_by_2, &with_2));
+    former.members[1].boot = 7; /* led by another life than the one that is to vote */
+    gw_view_seal(&former);
+    cr_assert(gw_ballot_must_list(&former, &with_2));
+    gw_ballot_close(&ballot);
+}
+
+Test(ballot, a_leaders_next_proposal_takes_back_its_last_unless_it_stands_on_it) {
+    gw_ballot ballot;
+    gw_ballot_open(&ballot, true);
+    gw_view base = view_of(1, NULL, 7, 0);
+    gw_ballot_vote(&ballot, &base, 0);
+    gw_ballot_install(&ballot, &base);
+    for (uint64_t epoch = 2; epoch < 2 + 2 * GW_BALLOT_LATER; epoch++) { /* other members each time */
+        gw_view again = view_of(epoch, &base, epoch % 2 == 0 ? 6 : 7, 1);
+        cr_assert_eq(gw_ballot_consider(&ballot, &again, 1, &base.name, NULL, 0), GW_BALLOT_YES);
+        gw_ballot_vote(&ballot, &again, 1);
+        cr_assert_eq(ballot.later_count, 1);
+    }
+    gw_view kept = ballot.later[0], next = view_of(kept.epoch + 1, &kept, 6, 1);
+    gw_ballot_vote(&ballot, &next, kept.epoch); /* its leader lives in the view that this one follows */
+    cr_assert_eq(ballot.later_count, 2);
+    gw_ballot_close(&ballot);
 }

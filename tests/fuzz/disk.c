@@ -123,7 +123,7 @@ static void leftovers_examples(fuzz_add *add, void *context) {
         next.epoch = 6;
         next.count = 1;
         gw_view_seal(&next);
-        gw_ballot_vote(&ballot, &next);
+        gw_ballot_vote(&ballot, &next, view.epoch);
         gw_writer w = gw_writer_on(bytes, sizeof bytes);
         gw_ballot_put(&w, &ballot);
         add_written(add, context, which, &w);

@@ -15,12 +15,13 @@ uint64_t sim_now(const sim_cluster *c) {
 }
 
 void sim_trace(sim_cluster *c, const char *format, ...) {
-    if (!c->options->trace) return;
+    FILE *out = c->options->trace;
+    if (out == NULL) return;
     va_list args;
     va_start(args, format);
-    fprintf(stderr, "%12.6f ", (double)sim_now(c) / 1e9);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    fprintf(out, "%12.6f ", (double)sim_now(c) / 1e9);
+    vfprintf(out, format, args);
+    fputc('\n', out);
     va_end(args);
 }
 
@@ -50,6 +51,11 @@ sim_peer *sim_by_id(sim_cluster *c, const gw_peer_id *id) {
     for (uint32_t i = 0; i < c->count; i++)
         if (gw_peer_id_equal(&c->peers[i].id, id)) return &c->peers[i];
     return NULL;
+}
+
+void sim_name(sim_peer *p) {
+    const uint32_t name[] = {p->number, p->disks};
+    gw_blake2b(name, sizeof name, p->id.bytes, sizeof p->id.bytes);
 }
 
 uint64_t sim_contribution(uint64_t state, uint64_t step, uint32_t shard) {
@@ -125,6 +131,18 @@ void sim_later(sim_cluster *c, uint64_t delay_ns, const sim_op *op) {
 
 /* ---- the clock ---- */
 
+static uint64_t clock_of(const sim_cluster *c, const sim_peer *p) {
+    return p->clock_base_ns + (uint64_t)((double)(sim_now(c) - p->clock_since_ns) * p->clock_rate);
+}
+
+/* When its clock will say this, a little late rather than early. */
+static uint64_t when(const sim_cluster *c, const sim_peer *p, uint64_t clock_ns) {
+    uint64_t now_ns = sim_now(c), clock_now_ns = clock_of(c, p);
+    if (clock_ns <= clock_now_ns) return now_ns;
+    if (p->clock_rate == 1) return now_ns + (clock_ns - clock_now_ns);
+    return now_ns + (uint64_t)((double)(clock_ns - clock_now_ns) / p->clock_rate) + 1;
+}
+
 static void plan_timer(sim_cluster *c, sim_peer *p);
 
 static void on_timer(sim_cluster *c, sim_peer *p, const sim_op *op) {
@@ -132,7 +150,7 @@ static void on_timer(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (p->timer_ns > sim_now(c)) return; /* planned anew meanwhile */
     p->timer_ns = UINT64_MAX;
     if (p->finished) return;
-    if (gw_peer_deadline(p->brain) <= sim_now(c)) {
+    if (gw_peer_deadline(p->brain) <= clock_of(c, p)) {
         gw_event event = {.kind = GW_EV_TIMER};
         sim_event(c, p, &event);
     } else {
@@ -141,11 +159,23 @@ static void on_timer(sim_cluster *c, sim_peer *p, const sim_op *op) {
 }
 
 static void plan_timer(sim_cluster *c, sim_peer *p) {
-    uint64_t due_ns = gw_peer_deadline(p->brain), now_ns = sim_now(c);
-    if (due_ns == UINT64_MAX || due_ns >= p->timer_ns) return;
+    uint64_t deadline_ns = gw_peer_deadline(p->brain), now_ns = sim_now(c);
+    if (deadline_ns == UINT64_MAX) return;
+    uint64_t due_ns = when(c, p, deadline_ns);
+    if (due_ns >= p->timer_ns) return;
     p->timer_ns = due_ns > now_ns ? due_ns : now_ns + 1000; /* a loop takes time to come round */
     sim_op op = sim_op_to(p, on_timer);
     sim_later(c, p->timer_ns - now_ns, &op);
+}
+
+void sim_jump(sim_cluster *c, sim_peer *p, uint64_t ahead_ns) {
+    sim_trace(c, "the clock of peer %u jumps ahead by %" PRIu64 " ms", p->number, ahead_ns / SIM_MS);
+    p->clock_base_ns = clock_of(c, p) + ahead_ns;
+    p->clock_since_ns = sim_now(c);
+    if (!sim_runs(p)) return;
+    p->timer_ns = sim_now(c);
+    sim_op op = sim_op_to(p, on_timer);
+    sim_later(c, 0, &op);
 }
 
 /* ---- actions ---- */
@@ -197,6 +227,9 @@ static void note(sim_cluster *c, const sim_peer *p, const gw_action *action) {
         break;
     case GW_NOTICE_STEAL:
         c->result->steals++;
+        break;
+    case GW_NOTICE_CHECKPOINT:
+        sim_complete(c, p, action);
         break;
     case GW_NOTICE_RESUMED:
         c->result->resumes++;
@@ -252,7 +285,8 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
         break;
     case GW_ACT_LOAD:
         sim_commit_settle(c, p);
-        sim_disk_action(c, p, action);
+        sim_check_load(c, p, action);
+        sim_load(c, p, action);
         break;
     case GW_ACT_SAVE:
     case GW_ACT_MANIFEST:
@@ -280,7 +314,7 @@ void sim_event(sim_cluster *c, sim_peer *p, const gw_event *event) {
     GW_CHECK(!p->stepping);
     p->stepping = true;
     gw_actions_reset(&p->actions);
-    gw_peer_step(p->brain, event, sim_now(c), &p->actions);
+    gw_peer_step(p->brain, event, clock_of(c, p), &p->actions);
     for (uint32_t i = 0; i < p->actions.count; i++) {
         if (p->finished) sim_violation(c, "peer %u acts after its FINISH", p->number);
         act(c, p, &p->actions.list[i]);

@@ -6,8 +6,11 @@
  *   cluster_work.c    workers, the accumulator, range words and one-sided operations
  *   cluster_reduce.c  collectives: each member ends on its own, well or not
  *   cluster_shown.c   what peers show, the job's effects, and whether they may
- *   cluster_disk.c    what survives a crash: records, chunks, manifests; and fetching states
- *   faults.c          what goes wrong, when
+ *   cluster_disk.c    what survives a crash: records, chunks, manifests
+ *   cluster_fetch.c   fetching states, from disks and peers
+ *   cluster_kept.c    no checkpoint that was told to be complete is lost while its chunks are there
+ *   faults.c          what goes wrong with processes and disks, and when
+ *   faults_network.c  and with the network
  *   run.c             one seed from start to verdict
  *
  * The state of the job is 64 bits: S_{t+1} is a hash of S_t and the sum of step t, and a shard's contribution
@@ -20,6 +23,7 @@
 #include "core/peer.h"
 #include "core/range.h"
 #include "core/rng.h"
+#include "tools/sim/garble.h"
 #include "tools/sim/network.h"
 #include "tools/sim/run.h"
 
@@ -43,7 +47,8 @@ typedef struct sim_op {
 
 typedef struct sim_saved { /* chunks and perhaps the manifest of one step's state, on a disk */
     uint64_t step, state;
-    gw_set chunks;
+    gw_set chunks, damaged; /* there; and of these, those that are not what they should be */
+    uint64_t written_ns[SIM_CHUNKS];
     bool manifest, ended;
 } sim_saved;
 
@@ -112,10 +117,15 @@ struct sim_peer {
     gw_peer *brain; /* NULL = not running */
     gw_actions actions;
     bool stepping;
-    uint64_t started_ns, timer_ns, paused_until_ns, disk_bad_until_ns, disk_hangs_until_ns, persisted_ns;
-    double slowness;         /* times the shard time */
+    uint64_t started_ns, timer_ns, paused_until_ns, persisted_ns;
+    uint64_t disk_full_until_ns, disk_hangs_until_ns, disk_slow_until_ns;
+    uint32_t disks;                         /* that it has lost */
+    uint64_t clock_since_ns, clock_base_ns; /* at that time its clock said this, */
+    double clock_rate;                      /* and has run so fast since */
+    double slowness;                        /* times the shard time */
     bool abrupt;             /* what it sent last is lost when it dies: its connections were reset */
     bool host_down;          /* nothing answers, not even a refusal */
+    bool gone;               /* for good */
     uint64_t met[SIM_PEERS]; /* the last life of each that this life has had a link to */
     bool wants[SIM_PEERS];
     sim_memory m;
@@ -185,10 +195,15 @@ struct sim_cluster {
     uint32_t made_count, made_capacity;
     sim_held *held; /* fast only */
     uint32_t held_count, held_capacity;
-    uint32_t *effects;  /* by step: how often its effects took place */
-    uint64_t *shown;    /* by step: the state that was shown last; 0 = none */
-    gw_hash final_root; /* of the first peer that was done */
-    bool calm;          /* no more faults */
+    uint32_t *effects;       /* by step: how often its effects took place */
+    uint64_t *shown;         /* by step: the state that was shown last; 0 = none */
+    gw_hash final_root;      /* of the first peer that was done */
+    uint64_t flap;           /* which of the cuts may come and go */
+    gw_sim_garbler *garbler; /* NULL before it is needed */
+    uint64_t complete_step;  /* of the newest checkpoint told to be complete; UINT64_MAX = none */
+    gw_hash complete_root;
+    bool failed_to_load; /* somebody, so that all may have gone on from less */
+    bool calm;           /* no more faults */
 };
 
 /* --- cluster.c --- */
@@ -206,7 +221,11 @@ sim_op sim_op_to(const sim_peer *p, void (*handle)(sim_cluster *, sim_peer *, co
 uint64_t sim_between(sim_cluster *c, uint64_t least, uint64_t most);
 bool sim_chance(sim_cluster *c, double probability);
 bool sim_runs(const sim_peer *p); /* a process that has not finished */
-sim_peer *sim_by_id(sim_cluster *c, const gw_peer_id *id);
+sim_peer *sim_by_id(sim_cluster *c,
+                    const gw_peer_id *id); /* NULL: it had that name before it lost its disk */
+void sim_name(sim_peer *p);                /* by its number and how many disks it has lost */
+/* Its monotonic clock jumps ahead. */
+void sim_jump(sim_cluster *c, sim_peer *p, uint64_t ahead_ns);
 uint64_t sim_contribution(uint64_t state, uint64_t step, uint32_t shard);
 uint64_t sim_next_state(uint64_t state, uint64_t sum);
 uint32_t sim_shards(const void *context, uint64_t step);
@@ -251,8 +270,30 @@ void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action);
 uint32_t sim_disk_inventory(const sim_cluster *c, const sim_peer *p, gw_inventory *inventory, uint32_t most);
 gw_hash sim_root(uint64_t step, uint64_t state);
 void sim_disk_free(sim_disk *disk);
+/* A write over another chunk, or flipped bits: one chunk that is there, or a manifest. Whether there was any.
+ */
+bool sim_disk_damage(sim_cluster *c, sim_peer *p);
+/* What was told to be durable lately, and was not: the host died. */
+void sim_disk_unsynced(sim_cluster *c, sim_peer *p);
+bool sim_disk_hangs(sim_cluster *c, const sim_peer *p, const sim_op *op); /* then `op` is tried again later */
+gw_set sim_disk_sound(const sim_saved *saved); /* its chunks that are what they should be */
+sim_saved *sim_disk_saved_as(sim_disk *disk, const gw_hash *root, uint64_t step);
+
+/* --- cluster_fetch.c --- */
+void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action);
+
+/* --- cluster_kept.c --- */
+void sim_complete(sim_cluster *c, const sim_peer *p, const gw_action *action);
+void sim_check_load(sim_cluster *c, const sim_peer *p, const gw_action *action);
+
+/* --- faults_network.c --- */
+void sim_partition(sim_cluster *c);
+void sim_blind(sim_cluster *c);
+void sim_clog(sim_cluster *c);
+void sim_break_link(sim_cluster *c);
 
 /* --- faults.c --- */
+uint64_t sim_next_in(sim_cluster *c, uint32_t mean_ms); /* a random time with this mean */
 void sim_faults_plan(sim_cluster *c);
 void sim_faults_end(sim_cluster *c);
 void sim_crash_and_restart(sim_cluster *c, sim_peer *p);

@@ -1,5 +1,5 @@
-/* What survives a crash, and fetching states from disks and peers. Writes become durable some time before
- * they are reported, a half of a checkpoint's chunks before the other. */
+/* What survives a crash. Writes become durable some time before they are reported, a half of a checkpoint's
+ * chunks before the other. */
 #include "tools/sim/cluster.h"
 
 #include "core/check.h"
@@ -8,12 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FETCH_MOST_NS (1500 * SIM_MS)
-#define HANG_GRID_NS  (100 * SIM_MS) /* what waits for a disk is tried again at these instants, in order */
+#define HANG_GRID_NS (100 * SIM_MS) /* what waits for a disk is tried again at these instants, in order */
+
+static void free_saved(sim_saved *saved) {
+    gw_set_free(&saved->chunks);
+    gw_set_free(&saved->damaged);
+}
 
 void sim_disk_free(sim_disk *disk) {
     free(disk->record);
-    for (uint32_t i = 0; i < disk->saved_count; i++) gw_set_free(&disk->saved[i].chunks);
+    for (uint32_t i = 0; i < disk->saved_count; i++) free_saved(&disk->saved[i]);
     *disk = (sim_disk){0};
 }
 
@@ -49,14 +53,15 @@ static sim_saved *saved_of(sim_disk *disk, uint64_t step, uint64_t state, bool m
     if (disk->saved_count == SIM_SAVED) { /* the oldest without a manifest is a left-over */
         for (uint32_t i = 0; i < disk->saved_count; i++) {
             if (disk->saved[i].manifest) continue;
-            gw_set_free(&disk->saved[i].chunks);
+            free_saved(&disk->saved[i]);
             memmove(&disk->saved[i], &disk->saved[i + 1], (--disk->saved_count - i) * sizeof *disk->saved);
             break;
         }
     }
     GW_CHECK(disk->saved_count < SIM_SAVED);
     sim_saved *saved = &disk->saved[disk->saved_count++];
-    *saved = (sim_saved){.step = step, .state = state, .chunks = gw_set_of(SIM_CHUNKS)};
+    *saved = (sim_saved){
+        .step = step, .state = state, .chunks = gw_set_of(SIM_CHUNKS), .damaged = gw_set_of(SIM_CHUNKS)};
     return saved;
 }
 
@@ -77,16 +82,23 @@ uint32_t sim_disk_inventory(const sim_cluster *c, const sim_peer *p, gw_inventor
 }
 
 /* What a hanging disk does happens when it does so no more, in the order it was asked for. */
-static bool hangs(sim_cluster *c, const sim_peer *p, const sim_op *op) {
+bool sim_disk_hangs(sim_cluster *c, const sim_peer *p, const sim_op *op) {
     if (p->disk_hangs_until_ns <= sim_now(c)) return false;
     sim_later(c, (sim_now(c) / HANG_GRID_NS + 1) * HANG_GRID_NS - sim_now(c), op);
     return true;
 }
 
+/* How long a write takes. */
+static uint64_t disk_time(sim_cluster *c, const sim_peer *p, uint64_t least_ns, uint64_t most_ns) {
+    enum { SLOWER = 100 };
+    uint64_t time_ns = sim_between(c, least_ns, most_ns);
+    return p->disk_slow_until_ns > sim_now(c) ? time_ns * sim_between(c, 2, SLOWER) : time_ns;
+}
+
 /* ---- writing ---- */
 
 static void persist_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    if (hangs(c, p, op)) return;
+    if (sim_disk_hangs(c, p, op)) return;
     free(p->disk.record);
     p->disk.record = malloc(op->length + 1u);
     GW_CHECK(p->disk.record != NULL);
@@ -95,13 +107,13 @@ static void persist_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
 }
 
 static void persist_told(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    if (hangs(c, p, op)) return;
+    if (sim_disk_hangs(c, p, op)) return;
     gw_event event = {.kind = GW_EV_PERSISTED, .token = op->token};
     sim_event(c, p, &event);
 }
 
 static void persist(sim_cluster *c, sim_peer *p, const gw_action *action) {
-    uint64_t at_ns = sim_now(c) + sim_between(c, SIM_MS / 10, 5 * SIM_MS);
+    uint64_t at_ns = sim_now(c) + disk_time(c, p, SIM_MS / 10, 5 * SIM_MS);
     if (at_ns <= p->persisted_ns) at_ns = p->persisted_ns + 1; /* one after the other */
     p->persisted_ns = at_ns;
     sim_op op = sim_op_to(p, persist_durable);
@@ -114,21 +126,26 @@ static void persist(sim_cluster *c, sim_peer *p, const gw_action *action) {
 }
 
 static void chunk_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    if (hangs(c, p, op)) return;
-    if (p->disk_bad_until_ns > sim_now(c)) return;
-    gw_set_add(&saved_of(&p->disk, op->x, op->z, true)->chunks, (uint32_t)op->y);
+    if (sim_disk_hangs(c, p, op)) return;
+    if (p->disk_full_until_ns > sim_now(c)) return;
+    sim_saved *saved = saved_of(&p->disk, op->x, op->z, true);
+    gw_set_add(&saved->chunks, (uint32_t)op->y); /* one that is damaged is there, and is not written again */
+    saved->written_ns[op->y] = sim_now(c);
 }
 
+/* One of them may have met a full disk, whatever it is like now. */
 static void stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    if (hangs(c, p, op)) return;
+    if (sim_disk_hangs(c, p, op)) return;
     uint32_t count = op->length / (uint32_t)sizeof(uint32_t);
+    bool hash_only = op->y != 0, failed = !hash_only && p->disk_full_until_ns > sim_now(c);
+    const sim_saved *saved = saved_of(&p->disk, op->z, op->x, !hash_only);
     gw_hash hashes[SIM_CHUNKS];
     for (uint32_t i = 0; i < count; i++) {
         uint32_t chunk;
         memcpy(&chunk, op->bytes + i * sizeof chunk, sizeof chunk);
         hashes[i] = chunk_hash(op->x, chunk);
+        failed |= !hash_only && !gw_set_has(&saved->chunks, chunk);
     }
-    bool failed = op->y == 0 && p->disk_bad_until_ns > sim_now(c);
     gw_event event = {.kind = GW_EV_STORED,
                       .token = op->token,
                       .outcome = failed ? GW_FAILED : GW_DONE,
@@ -146,19 +163,19 @@ static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
     }
     p->m.saved_step = action->step;
     p->m.saved_state = p->m.state;
-    uint64_t time_ns = sim_between(c, 5 * SIM_MS, 200 * SIM_MS);
+    uint64_t time_ns = disk_time(c, p, 5 * SIM_MS, 200 * SIM_MS);
     for (uint32_t i = 0; i < action->count && !action->flag; i++) {
         sim_op op = sim_op_to(p, chunk_durable);
         op.x = action->step;
         op.y = action->chunks[i];
         op.z = p->m.state;
-
         sim_later(c, i % 2 == 0 ? time_ns / 2 : time_ns - 1, &op);
     }
     sim_op op = sim_op_to(p, stored);
     op.token = action->token;
     op.x = p->m.state;
     op.y = action->flag;
+    op.z = action->step;
     op.bytes = (const uint8_t *)action->chunks;
     op.length = action->count * (uint32_t)sizeof(uint32_t);
     sim_later(c, time_ns, &op);
@@ -166,8 +183,8 @@ static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
 
 static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
     bool hash_only = op->y & 1;
-    if (!hash_only && hangs(c, p, op)) return;
-    bool failed = !hash_only && p->disk_bad_until_ns > sim_now(c);
+    if (!hash_only && sim_disk_hangs(c, p, op)) return;
+    bool failed = !hash_only && p->disk_full_until_ns > sim_now(c);
     gw_hash root = sim_root(op->x, op->z);
     if (!hash_only && !failed) {
         sim_saved *saved = saved_of(&p->disk, op->x, op->z, true);
@@ -195,7 +212,7 @@ static void manifest(sim_cluster *c, sim_peer *p, const gw_action *action) {
     op.x = action->step;
     op.y = action->flag | action->ended << 1;
     op.z = p->m.saved_state;
-    sim_later(c, sim_between(c, SIM_MS, 20 * SIM_MS), &op);
+    sim_later(c, disk_time(c, p, SIM_MS, 20 * SIM_MS), &op);
 }
 
 static void retain(sim_peer *p, const gw_action *action) {
@@ -214,102 +231,9 @@ static void retain(sim_peer *p, const gw_action *action) {
         if (keep[i] || (!saved->manifest && saved->step > oldest))
             disk->saved[kept++] = *saved;
         else
-            gw_set_free(&disk->saved[i].chunks);
+            free_saved(&disk->saved[i]);
     }
     disk->saved_count = kept;
-}
-
-/* ---- fetching ---- */
-
-typedef struct fetch {
-    gw_load_kind kind;
-    uint64_t step, fingerprint, since_ns;
-    gw_hash root;
-
-    uint32_t sources[SIM_PEERS], count; /* donors or holders */
-} fetch;
-
-static bool may_fetch(const sim_cluster *c, const sim_peer *p, const sim_peer *from) {
-    if (p == from) return true;
-    return from->brain != NULL && from->paused_until_ns <= sim_now(c) &&
-           sim_reaches_both(c, p->number, from->number);
-}
-
-static const sim_saved *saved_as(const sim_disk *disk, const gw_hash *root, uint64_t step) {
-    for (uint32_t i = 0; i < disk->saved_count; i++) {
-        gw_hash one = sim_root(disk->saved[i].step, disk->saved[i].state);
-        if (disk->saved[i].step == step && gw_hash_equal(&one, root)) return &disk->saved[i];
-    }
-    return NULL;
-}
-
-static bool chunks_at_hand(const sim_cluster *c, const sim_peer *p, const fetch *f, uint64_t *state) {
-    gw_set all = gw_set_of(SIM_CHUNKS);
-    for (uint32_t i = 0; i <= f->count; i++) {
-        const sim_peer *from = i < f->count ? &c->peers[f->sources[i]] : p;
-        const sim_saved *saved = saved_as(&from->disk, &f->root, f->step);
-        if (saved == NULL || !may_fetch(c, p, from)) continue;
-        gw_set_unite(&all, &saved->chunks);
-        *state = saved->state;
-    }
-    bool complete = gw_set_count(&all) == SIM_CHUNKS;
-    gw_set_free(&all);
-    return complete;
-}
-
-static bool donor_at_hand(const sim_cluster *c, const sim_peer *p, const fetch *f, uint64_t *state) {
-    for (uint32_t i = 0; i < f->count; i++) {
-        const sim_peer *donor = &c->peers[f->sources[i]];
-        if (donor == p || !may_fetch(c, p, donor) || !donor->m.has_state || donor->m.step != f->step)
-            continue;
-        if (f->fingerprint != 0 && sim_fingerprint(donor->m.state) != f->fingerprint) continue;
-        *state = donor->m.state;
-        return true;
-    }
-    return false;
-}
-
-static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    fetch f;
-    memcpy(&f, op->bytes, sizeof f);
-    uint64_t state = c->states[0];
-    if (f.kind == GW_LOAD_MANIFEST && hangs(c, p, op)) return;
-    bool there = f.kind == GW_LOAD_INIT       ? f.step == 0
-                 : f.kind == GW_LOAD_MANIFEST ? chunks_at_hand(c, p, &f, &state)
-                                              : donor_at_hand(c, p, &f, &state);
-    if (!there && sim_now(c) - f.since_ns < FETCH_MOST_NS) {
-        sim_later(c, 50 * SIM_MS, op);
-        return;
-    }
-    gw_event event = {.kind = GW_EV_LOADED, .token = op->token, .outcome = there ? GW_DONE : GW_FAILED};
-    if (there) {
-        p->m.has_state = true;
-        p->m.step = f.step;
-        p->m.state = state;
-        event.fingerprint = sim_fingerprint(p->m.state);
-    } else {
-        event.text = "no source could be reached";
-    }
-    sim_event(c, p, &event);
-}
-
-static void load(sim_cluster *c, sim_peer *p, const gw_action *action) {
-    fetch f = {.kind = action->load_kind,
-               .step = action->step,
-               .fingerprint = action->fingerprint,
-               .root = action->root};
-    f.since_ns = sim_now(c);
-    const gw_peer_id *sources = action->load_kind == GW_LOAD_PEERS ? action->donors : action->holders;
-    for (uint32_t i = 0; sources != NULL && i < action->count; i++)
-        f.sources[f.count++] = sim_by_id(c, &sources[i])->number;
-    if (p->m.applying) sim_violation(c, "peer %u loads a state while it applies", p->number);
-    if (action->step > c->options->steps)
-        sim_violation(c, "peer %u loads step %" PRIu64, p->number, action->step);
-    sim_op op = sim_op_to(p, loaded);
-    op.token = action->token;
-    op.bytes = (const uint8_t *)&f;
-    op.length = sizeof f;
-    sim_later(c, sim_between(c, SIM_MS, 100 * SIM_MS), &op);
 }
 
 void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action) {
@@ -323,11 +247,54 @@ void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action) {
     case GW_ACT_MANIFEST:
         manifest(c, p, action);
         break;
-    case GW_ACT_RETAIN:
+    default:
         retain(p, action);
         break;
-    default:
-        load(c, p, action);
-        break;
+    }
+}
+
+/* ---- reading, and going bad ---- */
+
+sim_saved *sim_disk_saved_as(sim_disk *disk, const gw_hash *root, uint64_t step) {
+    for (uint32_t i = 0; i < disk->saved_count; i++) {
+        gw_hash one = sim_root(disk->saved[i].step, disk->saved[i].state);
+        if (disk->saved[i].step == step && gw_hash_equal(&one, root)) return &disk->saved[i];
+    }
+    return NULL;
+}
+
+gw_set sim_disk_sound(const sim_saved *saved) {
+    gw_set sound = gw_set_copy(&saved->chunks);
+    sound.words[0] &= ~saved->damaged.words[0]; /* SIM_CHUNKS fit into one */
+    return sound;
+}
+
+bool sim_disk_damage(sim_cluster *c, sim_peer *p) {
+    if (p->disk.saved_count == 0) return false;
+    sim_saved *saved = &p->disk.saved[sim_between(c, 0, p->disk.saved_count - 1)];
+    if (saved->manifest && sim_chance(c, 0.1)) {
+        saved->manifest = false; /* it names itself by its hash: one that is damaged counts as none */
+        return true;
+    }
+    uint32_t chunk = (uint32_t)sim_between(c, 0, SIM_CHUNKS - 1);
+    if (!gw_set_has(&saved->chunks, chunk)) return false;
+    gw_set_add(&saved->damaged, chunk);
+    return true;
+}
+
+void sim_disk_unsynced(sim_cluster *c, sim_peer *p) {
+    const uint64_t lately_ns = 2000 * SIM_MS;
+    for (uint32_t i = 0; i < p->disk.saved_count; i++) {
+        sim_saved *saved = &p->disk.saved[i];
+        for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++) {
+            bool late =
+                gw_set_has(&saved->chunks, chunk) && saved->written_ns[chunk] + lately_ns > sim_now(c);
+            if (!late || !sim_chance(c, c->options->unsynced_permille / 1000.0)) continue;
+            c->result->faults[GW_SIM_UNSYNCED]++;
+            if (sim_chance(c, 0.5))
+                saved->chunks.words[0] &= ~(UINT64_C(1) << chunk);
+            else
+                gw_set_add(&saved->damaged, chunk);
+        }
     }
 }

@@ -29,8 +29,9 @@ void sim_reductions_free(sim_cluster *c) {
 static bool is_over(const sim_cluster *c, const sim_reduction *r) {
     for (uint32_t i = 0; i < r->view.count; i++) {
         const sim_entry *e = &r->entry[i];
+        if (!e->entered || e->ended) continue;
         const sim_peer *p = &c->peers[e->peer];
-        if (e->entered && !e->ended && p->brain != NULL && p->boot == e->life) return false;
+        if (p->brain != NULL && p->boot == e->life) return false;
     }
     return r->broken || r->entered == r->view.count;
 }
@@ -65,7 +66,7 @@ static void fail(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_reduction *r = find(c, op->x, op->y);
     if (r != NULL) r->entry[gw_view_rank(&r->view, &p->id)].ended = true;
     p->m.reduce_token = 0;
-    c->result->failed_reductions++;
+    c->result->faults[GW_SIM_FAILED_REDUCTION]++;
     gw_event event = {.kind = GW_EV_REDUCED, .token = op->token, .outcome = GW_FAILED, .text = "link broke"};
     sim_event(c, p, &event);
 }
@@ -126,9 +127,9 @@ static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *
 
     e->ended = true;
     m->reduce_token = 0;
-    if (r->broken) c->result->split_reductions++;
+    if (r->broken) c->result->faults[GW_SIM_SPLIT_REDUCTION]++;
     bool corrupt = !c->calm && sim_chance(c, c->options->corrupt_permille / 1000.0), whole = covers(&m->sum);
-    c->result->corruptions += corrupt;
+    c->result->faults[GW_SIM_DAMAGED_SUM] += corrupt;
     gw_event event = {.kind = GW_EV_REDUCED,
                       .token = e->token,
                       .outcome = GW_DONE,
@@ -168,8 +169,10 @@ void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_reduction *r = find(c, front_of(&m->fence.name), action->step);
     if (r == NULL) {
         r = open_reduction(c, &m->fence, action->step);
-        for (uint32_t i = 0; i < r->view.count; i++)
-            r->entry[i].peer = sim_by_id(c, &r->view.members[i].id)->number;
+        for (uint32_t i = 0; i < r->view.count; i++) {
+            const sim_peer *member = sim_by_id(c, &r->view.members[i].id);
+            r->entry[i].peer = member != NULL ? member->number : SIM_PEERS; /* will never enter */
+        }
     }
     sim_entry *e = &r->entry[rank];
     if (e->entered) {

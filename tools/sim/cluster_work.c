@@ -48,7 +48,7 @@ static void shard_done(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_worker *worker = &m->workers[op->x];
     if (!worker->busy || worker->turn != op->y) return; /* cancelled */
     if (sim_is_poison(c, m->accumulator.step, worker->shard)) {
-        c->result->poison_deaths++;
+        c->result->faults[GW_SIM_POISON_DEATH]++;
         sim_crash_and_restart(c, p);
         return;
     }
@@ -80,7 +80,7 @@ static bool loses(sim_cluster *c, sim_peer *p, sim_worker *worker) {
     if (m->losses == MOST_LOSSES || !sim_chance(c, c->options->lose_permille / 1000.0)) return false;
     m->lost_step = m->accumulator.step;
     m->losses++;
-    c->result->lost_claims++;
+    c->result->faults[GW_SIM_LOST_CLAIM]++;
     worker->busy = false;
     sim_op op = sim_op_to(p, lost);
     op.x = worker->shard;
@@ -306,8 +306,9 @@ static void on_request(sim_cluster *c, sim_peer *p, const sim_op *op) {
         back.x = GW_WORD_DIFFERS;
     else if (r.swap)
         p->m.word = r.desired;
-    if (!c->calm && r.swap && sim_chance(c, 0.01)) { /* the answer is lost, the swap is not */
-        c->result->lost_answers++;
+    if (!c->calm && r.swap &&
+        sim_chance(c, c->options->unanswered_permille / 1000.0)) { /* the answer is lost, the swap is not */
+        c->result->faults[GW_SIM_LOST_ANSWER]++;
         sim_break(c, p->number, op->from);
         return;
     }
@@ -320,17 +321,19 @@ static void unknown(sim_cluster *c, sim_peer *p, const sim_op *op) {
 
 static void ask(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_memory *m = &p->m;
-    sim_peer *victim = sim_by_id(c, &action->peer);
-    GW_CHECK(victim != NULL && victim != p);
+    sim_peer *victim = sim_by_id(c, &action->peer); /* NULL: it is another peer now */
+    GW_CHECK(victim != p);
     if (m->asked_count == sizeof m->asked / sizeof m->asked[0]) {
         sim_violation(c, "peer %u has %u one-sided operations open", p->number, m->asked_count);
         return;
     }
-    const sim_link *link = sim_link_of(c, p->number, victim->number);
+    const sim_link *link = victim != NULL ? sim_link_of(c, p->number, victim->number) : NULL;
     bool swap = action->kind == GW_ACT_SWAP_WORD;
-    m->asked[m->asked_count++] =
-        (sim_asked){.token = action->token, .target = victim->number, .session = link->session, .swap = swap};
-    if (!link->up) {
+    m->asked[m->asked_count++] = (sim_asked){.token = action->token,
+                                             .target = victim != NULL ? victim->number : SIM_PEERS,
+                                             .session = link != NULL ? link->session : 0,
+                                             .swap = swap};
+    if (link == NULL || !link->up) {
         sim_op op = sim_op_to(p, unknown);
         op.token = action->token;
         sim_later(c, 1000, &op);

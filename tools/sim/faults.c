@@ -1,5 +1,5 @@
-/* What goes wrong: crashes of processes and hosts, restarts, pauses, partitions, broken links, peers that
- * leave, full disks. Each kind comes at random intervals with a mean of its own. */
+/* What goes wrong with processes and disks, and when: each kind comes at random intervals with a mean of its
+ * own. (The network's faults are in faults_network.c.) */
 #include "tools/sim/cluster.h"
 
 #include "core/check.h"
@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static uint64_t next_in(sim_cluster *c, uint32_t mean_ms) {
+uint64_t sim_next_in(sim_cluster *c, uint32_t mean_ms) {
     return sim_between(c, 1, 2 * (uint64_t)mean_ms) * SIM_MS;
 }
 
@@ -23,14 +23,25 @@ static sim_peer *any_running(sim_cluster *c) {
 /* ---- coming back ---- */
 
 static bool stays_away(const sim_peer *p) { /* it has seen the end of the job */
-    return p->finished && p->finish == GW_FINISH_DONE;
+    return p->gone || (p->finished && p->finish == GW_FINISH_DONE);
+}
+
+/* It comes back on an empty disk, without its key: as a peer that nobody knows. */
+static void lose_disk(sim_cluster *c, sim_peer *p) {
+    sim_trace(c, "peer %u has lost its disk", p->number);
+    c->result->faults[GW_SIM_WIPE]++;
+    sim_disk_free(&p->disk);
+    p->disks++;
+    sim_name(p);
+    for (uint32_t i = 0; i < c->count; i++) c->peers[i].wants[p->number] = false;
 }
 
 static void restart(void *context, const gw_sim_event *event) {
     sim_cluster *c = context;
     sim_peer *p = &c->peers[event->a];
     if (p->brain != NULL || stays_away(p) || p->boot != event->b) return;
-    c->result->restarts++;
+    c->result->faults[GW_SIM_RESTART]++;
+    if (!c->calm && sim_chance(c, c->options->wipe_permille / 1000.0)) lose_disk(c, p);
     sim_start(c, p);
 }
 
@@ -47,7 +58,7 @@ bool sim_gave_up_rightly(const sim_peer *p) {
 
 void sim_ended(sim_cluster *c, const sim_peer *p) {
     if (p->finish == GW_FINISH_LEFT || p->finish == GW_FINISH_STOPPED || sim_gave_up_rightly(p))
-        restart_later(c, p, next_in(c, c->options->restart_ms + 1));
+        restart_later(c, p, sim_next_in(c, c->options->restart_ms + 1));
 }
 
 /* ---- the kinds ---- */
@@ -59,24 +70,38 @@ bool sim_is_poison(const sim_cluster *c, uint64_t step, uint32_t shard) {
 
 void sim_crash_and_restart(sim_cluster *c, sim_peer *p) {
     sim_crash(c, p);
-    restart_later(c, p, next_in(c, c->options->restart_ms + 1));
+    if (p->host_down) sim_disk_unsynced(c, p);
+    restart_later(c, p, sim_next_in(c, c->options->restart_ms + 1));
 }
 
 static void crash_one(sim_cluster *c, sim_peer *p) {
     p->host_down = sim_chance(c, 0.2);
     p->abrupt = sim_chance(c, 0.4);
-    c->result->crashes++;
+    c->result->faults[GW_SIM_CRASH]++;
     sim_crash_and_restart(c, p);
 }
 
 static void crash(sim_cluster *c) {
-    if (sim_chance(c, 0.03)) { /* the whole cluster loses power */
-        for (uint32_t i = 0; i < c->count; i++)
-            if (sim_runs(&c->peers[i])) crash_one(c, &c->peers[i]);
-        return;
-    }
     sim_peer *p = any_running(c);
     if (p != NULL) crash_one(c, p);
+}
+
+static void power_loss(sim_cluster *c) {
+    sim_trace(c, "the power fails");
+    c->result->faults[GW_SIM_POWER_LOSS]++;
+    for (uint32_t i = 0; i < c->count; i++) {
+        sim_peer *p = &c->peers[i];
+        if (!sim_runs(p)) continue;
+        p->host_down = p->abrupt = true;
+        sim_crash_and_restart(c, p);
+    }
+}
+
+static void jump(sim_cluster *c) {
+    sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
+    uint64_t ahead_ms = sim_chance(c, 0.5) ? sim_between(c, 10, 500) : sim_between(c, 500, 10000);
+    c->result->faults[GW_SIM_CLOCK_JUMP]++;
+    sim_jump(c, p, ahead_ms * SIM_MS);
 }
 
 static void pause_one(sim_cluster *c) {
@@ -84,54 +109,14 @@ static void pause_one(sim_cluster *c) {
     if (p == NULL || p->paused_until_ns > sim_now(c)) return;
     uint64_t for_ns = sim_chance(c, 0.5) ? sim_between(c, 10, 500) : sim_between(c, 500, 6000);
     p->paused_until_ns = sim_now(c) + for_ns * SIM_MS;
-    c->result->pauses++;
+    c->result->faults[GW_SIM_PAUSE]++;
     sim_trace(c, "peer %u is paused for %llu ms", p->number, (unsigned long long)for_ns);
-}
-
-static void heal(void *context, const gw_sim_event *event) {
-    sim_cluster *c = context;
-    (void)event;
-    sim_trace(c, "the network heals");
-    gw_sim_network_heal(&c->network);
-}
-
-static void break_if_cut(void *context, const gw_sim_event *event) {
-    sim_cluster *c = context;
-    uint32_t a = (uint32_t)event->a, b = (uint32_t)event->b;
-    if (!sim_reaches_both(c, a, b)) sim_break(c, a, b);
-}
-
-static void partition(sim_cluster *c) {
-    bool one_way = sim_chance(c, 0.4);
-    gw_sim_network_heal(&c->network);
-    for (uint32_t i = 0; i < c->count; i++) c->network.group[i] = sim_chance(c, 0.5);
-    c->network.cut[0][1] = true;
-    c->network.cut[1][0] = !one_way;
-    *(one_way ? &c->result->one_way : &c->result->partitions) += 1;
-    sim_trace(c, "the network is cut%s", one_way ? " one way" : "");
-    for (uint32_t i = 0; i < c->count; i++) sim_trace(c, "  peer %u on side %u", i, c->network.group[i]);
-    for (uint32_t a = 0; a < c->count; a++) {
-        for (uint32_t b = a + 1; b < c->count; b++) {
-            gw_sim_event event = {.run = break_if_cut, .context = c, .a = a, .b = b};
-            gw_sim_schedule(c->engine, sim_now(c) + sim_between(c, 500, 4000) * SIM_MS, &event);
-        }
-    }
-    gw_sim_event event = {.run = heal, .context = c};
-    gw_sim_schedule(c->engine, sim_now(c) + sim_between(c, 50, 8000) * SIM_MS, &event);
-}
-
-static void break_link(sim_cluster *c) {
-    uint32_t a = (uint32_t)sim_between(c, 0, c->count - 1), b = (uint32_t)sim_between(c, 0, c->count - 1);
-    if (a == b || !sim_link_of(c, a, b)->up) return;
-    c->result->breaks++;
-    sim_trace(c, "the link of %u and %u breaks", a, b);
-    sim_break(c, a, b);
 }
 
 static void leave_one(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL || p->paused_until_ns > sim_now(c)) return;
-    c->result->leaves++;
+    c->result->faults[GW_SIM_LEAVE]++;
     sim_trace(c, "peer %u is asked to leave", p->number);
     gw_event event = {.kind = GW_EV_LEAVE};
     sim_event(c, p, &event);
@@ -141,7 +126,7 @@ static void leave_one(sim_cluster *c) {
 static void stop_job(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL || p->paused_until_ns > sim_now(c)) return;
-    c->result->stops++;
+    c->result->faults[GW_SIM_STOP]++;
     sim_trace(c, "the job is to stop, says peer %u", p->number);
     gw_event event = {.kind = GW_EV_STOP};
     sim_event(c, p, &event);
@@ -150,17 +135,34 @@ static void stop_job(sim_cluster *c) {
 static void fill_disk(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL) return;
-    c->result->disk_faults++;
-    p->disk_bad_until_ns = sim_now(c) + sim_between(c, 100, 3000) * SIM_MS;
+    c->result->faults[GW_SIM_FULL_DISK]++;
+    p->disk_full_until_ns = sim_now(c) + sim_between(c, 100, 3000) * SIM_MS;
 }
 
 static void hang_disk(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL) return;
-    c->result->hangs++;
+    c->result->faults[GW_SIM_HANGING_DISK]++;
     uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 100, 5000) : sim_between(c, 5000, 90000);
     sim_trace(c, "the disk of peer %u hangs for %" PRIu64 " ms", p->number, for_ms);
     p->disk_hangs_until_ns = sim_now(c) + for_ms * SIM_MS;
+}
+
+static void slow_disk(sim_cluster *c) {
+    sim_peer *p = any_running(c);
+    if (p == NULL) return;
+    c->result->faults[GW_SIM_SLOW_DISK]++;
+    p->disk_slow_until_ns = sim_now(c) + sim_between(c, 500, 10000) * SIM_MS;
+}
+
+static void damage(sim_cluster *c) {
+    sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
+    uint64_t times = sim_chance(c, 0.3) ? 2 : 1; /* what was written over, and what was not written */
+    for (uint64_t i = 0; i < times; i++) {
+        if (!sim_disk_damage(c, p)) continue;
+        sim_trace(c, "the disk of peer %u damages what is on it", p->number);
+        c->result->faults[GW_SIM_DAMAGED_CHUNK]++;
+    }
 }
 
 /* ---- when ---- */
@@ -171,10 +173,20 @@ typedef struct fault {
 } fault;
 
 static const fault faults[] = {
-    {crash, offsetof(gw_sim_options, crash_ms)},         {pause_one, offsetof(gw_sim_options, pause_ms)},
-    {partition, offsetof(gw_sim_options, partition_ms)}, {break_link, offsetof(gw_sim_options, break_ms)},
-    {leave_one, offsetof(gw_sim_options, leave_ms)},     {fill_disk, offsetof(gw_sim_options, disk_ms)},
-    {stop_job, offsetof(gw_sim_options, stop_ms)},       {hang_disk, offsetof(gw_sim_options, hang_ms)},
+    {crash, offsetof(gw_sim_options, crash_ms)},
+    {power_loss, offsetof(gw_sim_options, power_ms)},
+    {pause_one, offsetof(gw_sim_options, pause_ms)},
+    {jump, offsetof(gw_sim_options, jump_ms)},
+    {sim_partition, offsetof(gw_sim_options, partition_ms)},
+    {sim_blind, offsetof(gw_sim_options, blind_ms)},
+    {sim_clog, offsetof(gw_sim_options, clog_ms)},
+    {sim_break_link, offsetof(gw_sim_options, break_ms)},
+    {leave_one, offsetof(gw_sim_options, leave_ms)},
+    {stop_job, offsetof(gw_sim_options, stop_ms)},
+    {fill_disk, offsetof(gw_sim_options, full_ms)},
+    {hang_disk, offsetof(gw_sim_options, hang_ms)},
+    {slow_disk, offsetof(gw_sim_options, slow_disk_ms)},
+    {damage, offsetof(gw_sim_options, damage_ms)},
 };
 
 static uint32_t mean_of(const sim_cluster *c, const fault *f) {
@@ -188,14 +200,30 @@ static void strike(void *context, const gw_sim_event *event) {
     const fault *f = &faults[event->a];
     if (c->calm) return;
     f->strike(c);
-    gw_sim_schedule(c->engine, sim_now(c) + next_in(c, mean_of(c, f)), event);
+    gw_sim_schedule(c->engine, sim_now(c) + sim_next_in(c, mean_of(c, f)), event);
 }
 
 void sim_faults_plan(sim_cluster *c) {
     for (uint32_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         if (mean_of(c, &faults[i]) == 0) continue;
         gw_sim_event event = {.run = strike, .context = c, .a = i};
-        gw_sim_schedule(c->engine, sim_now(c) + next_in(c, mean_of(c, &faults[i])), &event);
+        gw_sim_schedule(c->engine, sim_now(c) + sim_next_in(c, mean_of(c, &faults[i])), &event);
+    }
+}
+
+/* All but a few, drawn by lot, are gone for good. */
+static void leave_a_core(sim_cluster *c) {
+    uint32_t most = c->options->core, left = c->count, kept = 0;
+    for (uint32_t i = 0; i < c->count && most != 0; i++, left--) {
+        sim_peer *p = &c->peers[i];
+        if (sim_between(c, 1, left) <= most - kept) {
+            kept++;
+            continue;
+        }
+        p->gone = true;
+        sim_trace(c, "peer %u is gone for good", i);
+        p->host_down = sim_chance(c, 0.5);
+        if (p->brain != NULL) sim_crash(c, p);
     }
 }
 
@@ -203,10 +231,13 @@ void sim_faults_end(sim_cluster *c) {
     sim_trace(c, "CALM: no more faults");
     c->calm = true;
     gw_sim_network_heal(&c->network);
-    c->network.weather.drop = c->network.weather.duplicate = 0;
+    gw_sim_network_open_ways(&c->network);
+    gw_sim_weather *weather = &c->network.weather;
+    weather->drop = weather->duplicate = weather->garble = weather->tail = 0;
+    leave_a_core(c);
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[i];
-        p->disk_bad_until_ns = p->disk_hangs_until_ns = 0;
+        p->disk_full_until_ns = p->disk_hangs_until_ns = p->disk_slow_until_ns = 0;
         p->slowness = 1;
         if (p->brain == NULL && !stays_away(p)) restart_later(c, p, sim_between(c, 1, 1000) * SIM_MS);
     }

@@ -11,16 +11,20 @@
 
 enum { PEERS = GW_FORKS_PEERS, ATTEMPTS = GW_FORKS_ATTEMPTS, VIEWS = ATTEMPTS + 1, FIRST_TABLE = 1 << 16 };
 
-/* Masks of peers: members, votes. Masks of views: listed. View 0 is the founding one, of all peers. */
+typedef unsigned __int128 packed_state;
+
+/* Masks of peers: members, votes, stale (members that have restarted since it was proposed). Masks of views:
+ * listed, known (committed or not, what any of its voters came from). View 0 is the founding one, of all. */
 typedef struct proposal {
-    uint8_t members, votes, base, listed;
+    uint8_t members, votes, stale, base, leader, listed, known;
+    bool concluded; /* its leader has lived in it */
 } proposal;
 
-/* What a peer has voted for and what it promised follow from the votes: the last one it is among, and all of
- * them after the view it lives in. */
+/* What a peer has voted for and what it promised follow from the votes: the last one it is among, and those
+ * after the view it lives in that were not taken back. */
 typedef struct state {
     proposal views[VIEWS];
-    uint8_t count, committed; /* of views; mask of those that were committed once */
+    uint8_t count, committed, restarted; /* of views; mask of those committed once; mask of peers */
     uint8_t installed[PEERS];
 } state;
 
@@ -32,60 +36,83 @@ typedef struct memo {
 } memo;
 
 typedef struct search {
-    uint32_t peers, views, base_bits;
+    gw_forks_size size;
+    uint32_t views, view_bits, peer_bits;
     gw_forks_without without;
-    uint64_t *states, count, most; /* packed, in the order in which they were found */
-    uint32_t *table;               /* index + 1, open addressing */
+    packed_state *states; /* in the order in which they were found */
+    uint64_t count, most;
+    uint32_t *table; /* index + 1, open addressing */
     uint64_t table_size;
     memo quorum, answer;
     gw_ballot ballot;
     bool fork, full;
 } search;
 
-/* ---- states in 64 bits ---- */
+/* ---- states in 128 bits ---- */
 
-static uint64_t push_bits(uint64_t packed, uint32_t bits, uint64_t value) {
-    GW_CHECK(value < UINT64_C(1) << bits);
-    return packed << bits | value;
+static uint32_t bits_for(uint32_t values) {
+    uint32_t bits = 1;
+    while (1U << bits < values) bits++;
+    return bits;
 }
 
-static uint32_t state_bits(uint32_t peers, uint32_t attempts, uint32_t base_bits) {
-    return attempts * (2 * peers + base_bits + attempts - 1) + peers * base_bits + peers + attempts;
+static uint32_t state_bits(const search *x) {
+    uint32_t peers = x->size.peers, attempts = x->size.attempts;
+    uint32_t each = 3 * peers + x->view_bits + x->peer_bits + 2 * (attempts - 1) + 2;
+    return attempts * each + peers * x->view_bits + peers + attempts;
 }
 
-static uint64_t pack(const search *x, const state *s) {
-    uint64_t packed = 0;
-    for (uint32_t k = 1; k < x->views; k++) {
-        const proposal *v = &s->views[k];
-        packed = push_bits(packed, x->peers, v->members);
-        packed = push_bits(packed, x->peers, v->votes);
-        packed = push_bits(packed, x->base_bits, v->base);
-        packed = push_bits(packed, x->views - 2, v->listed >> 1); /* never view 0, never the last */
-    }
-    for (uint32_t i = 0; i < x->peers; i++) packed = push_bits(packed, x->base_bits + 1, s->installed[i]);
-    return push_bits(packed, x->views - 1, s->committed >> 1);
+static void push_bits(packed_state *packed, uint32_t bits, uint32_t value) {
+    GW_CHECK(value < 1U << bits || bits == 0);
+    *packed = *packed << bits | value;
 }
 
-static uint8_t pop_bits(uint64_t *packed, uint32_t bits) {
-    uint8_t value = (uint8_t)(*packed & ((UINT64_C(1) << bits) - 1));
+static uint8_t pop_bits(packed_state *packed, uint32_t bits) {
+    uint8_t value = (uint8_t)(*packed & ((1U << bits) - 1));
     *packed >>= bits;
     return value;
 }
 
-static state unpack(const search *x, uint64_t packed) {
+/* Views in masks are never 0; listed are never the last. */
+static packed_state pack(const search *x, const state *s) {
+    packed_state packed = 0;
+    for (uint32_t k = 1; k < x->views; k++) {
+        const proposal *v = &s->views[k];
+        push_bits(&packed, x->size.peers, v->members);
+        push_bits(&packed, x->size.peers, v->votes);
+        push_bits(&packed, x->size.peers, v->stale);
+        push_bits(&packed, x->view_bits, v->base);
+        push_bits(&packed, x->peer_bits, v->leader);
+        push_bits(&packed, x->views - 2, v->listed >> 1);
+        push_bits(&packed, x->views - 1, v->known >> 1);
+        push_bits(&packed, 1, v->concluded);
+    }
+    for (uint32_t i = 0; i < x->size.peers; i++) push_bits(&packed, x->view_bits, s->installed[i]);
+    push_bits(&packed, x->size.peers, s->restarted);
+    push_bits(&packed, x->views - 1, s->committed >> 1);
+    return packed;
+}
+
+static state unpack(const search *x, packed_state packed) {
     state s = {.count = 1};
     s.committed = (uint8_t)(pop_bits(&packed, x->views - 1) << 1 | 1);
-    for (uint32_t i = x->peers; i-- > 0;) s.installed[i] = pop_bits(&packed, x->base_bits + 1);
+    s.restarted = pop_bits(&packed, x->size.peers);
+    for (uint32_t i = x->size.peers; i-- > 0;) s.installed[i] = pop_bits(&packed, x->view_bits);
     for (uint32_t k = x->views; k-- > 1;) {
         proposal *v = &s.views[k];
+        v->concluded = pop_bits(&packed, 1);
+        v->known = (uint8_t)(pop_bits(&packed, x->views - 1) << 1 | 1);
         v->listed = (uint8_t)(pop_bits(&packed, x->views - 2) << 1);
-        v->base = pop_bits(&packed, x->base_bits);
-        v->votes = pop_bits(&packed, x->peers);
-        v->members = pop_bits(&packed, x->peers);
+        v->leader = pop_bits(&packed, x->peer_bits);
+        v->base = pop_bits(&packed, x->view_bits);
+        v->stale = pop_bits(&packed, x->size.peers);
+        v->votes = pop_bits(&packed, x->size.peers);
+        v->members = pop_bits(&packed, x->size.peers);
         if (v->members != 0 && s.count == 1) s.count = (uint8_t)(k + 1);
+        if (v->members == 0) *v = (proposal){0};
     }
-    uint8_t all = (uint8_t)((1 << x->peers) - 1);
-    s.views[0] = (proposal){.members = all, .votes = all};
+    uint8_t all = (uint8_t)((1 << x->size.peers) - 1);
+    s.views[0] = (proposal){.members = all, .votes = all, .known = 1, .concluded = true};
     return s;
 }
 
@@ -123,11 +150,14 @@ static void memo_add(memo *m, uint64_t key, uint8_t value) {
 }
 
 static void make_view(const search *x, const state *s, uint8_t k, gw_view *view) {
+    const proposal *v = &s->views[k];
     *view = (gw_view){.epoch = (uint64_t)k + 1};
-    for (uint32_t i = 0; i < x->peers; i++)
-        if (s->views[k].members >> i & 1)
-            view->members[view->count++] = (gw_member){.id = {{(uint8_t)(i + 1)}}};
-    view->leader = view->members[0].id;
+    for (uint8_t i = 0; i < x->size.peers; i++) {
+        bool former = (v->stale >> i & 1) && x->without != GW_FORKS_WITHOUT_LIVES;
+        if (v->members >> i & 1)
+            view->members[view->count++] = (gw_member){.id = {{(uint8_t)(i + 1)}}, .boot = former ? 1 : 2};
+    }
+    view->leader = (gw_peer_id){{(uint8_t)(v->leader + 1)}};
     view->name.bytes[0] = (uint8_t)(k + 1); /* distinct is all that the rules need */
 }
 
@@ -174,35 +204,47 @@ static uint8_t voted_for(const state *s, uint32_t peer) {
     return 0;
 }
 
-static uint8_t promised(const search *x, const state *s, uint32_t peer) {
-    uint8_t later = 0;
-    if (x->without == GW_FORKS_WITHOUT_PROMISES) return 0;
-    for (uint8_t k = (uint8_t)(s->installed[peer] + 1); k < s->count; k++)
-        if (s->views[k].votes >> peer & 1) later |= (uint8_t)(1 << k);
-    return later;
+/* The ballot of this peer, as its votes and the view it lives in made it. */
+static void make_ballot(search *x, const state *s, uint32_t peer, gw_view *view) {
+    gw_ballot *ballot = &x->ballot;
+    ballot->voted = ballot->highest = 0;
+    ballot->later_count = 0;
+    ballot->installed = (gw_view){0};
+    for (uint8_t k = 1; k < s->count; k++) {
+        if (!(s->views[k].votes >> peer & 1)) continue;
+        make_view(x, s, k, view);
+        gw_ballot_vote(ballot, view, (uint64_t)s->views[k].base + 1);
+    }
+    make_view(x, s, s->installed[peer], view);
+    gw_ballot_install(ballot, view);
+    if (x->without == GW_FORKS_WITHOUT_PROMISES) ballot->later_count = 0;
+    if (x->without == GW_FORKS_WITHOUT_INSTALLED) ballot->installed.epoch = 1;
 }
 
-/* gw_ballot_consider: what this peer's ballot says to view k. */
+/* gw_ballot_consider: what this peer's ballot says to view k, the last it could vote for. */
 static bool would_vote(search *x, const state *s, uint8_t k, uint32_t peer) {
     const proposal *v = &s->views[k];
-    uint8_t voted = voted_for(s, peer), later = promised(x, s, peer), installed = s->installed[peer], yes;
-    if (x->without == GW_FORKS_WITHOUT_INSTALLED) installed = 0;
-    uint64_t key = (uint64_t)k << 24 | (uint64_t)voted << 20 | (uint64_t)installed << 16 |
-                   (uint64_t)later << 8 | v->listed;
+    uint64_t key = (uint64_t)k << 5 | v->listed;
     key = key << 3 | v->base;
-    for (uint8_t l = 1; l < k; l++) key = key << PEERS | s->views[l].members;
+    key = key << 3 | s->installed[peer];
+    for (uint8_t l = 1; l <= k; l++) {
+        const proposal *one = &s->views[l];
+        key = key << 1 | (one->votes >> peer & 1);
+        key = key << PEERS | one->members;
+        key = key << 3 | one->leader;
+        key = key << 1 | (one->stale >> one->leader & 1);
+        if (l < k) key = key << 2 | one->base;
+    }
+    uint8_t yes;
     if (memo_find(&x->answer, key, &yes)) return yes;
     gw_view *views = calloc(VIEWS + 2, sizeof *views);
     GW_CHECK(views != NULL);
-    make_view(x, s, k, &views[VIEWS]);
-    make_view(x, s, v->base, &views[VIEWS + 1]);
-    make_view(x, s, installed, &x->ballot.installed);
-    x->ballot.voted = (uint64_t)voted + 1;
-    x->ballot.later_count = make_views(x, s, later, x->ballot.later);
+    gw_view *view = &views[VIEWS], *base = &views[VIEWS + 1];
+    make_ballot(x, s, peer, view);
+    make_view(x, s, k, view);
+    make_view(x, s, v->base, base);
     uint32_t count = make_views(x, s, v->listed, views);
-    const gw_view *base = &views[VIEWS + 1];
-    yes = gw_ballot_consider(&x->ballot, &views[VIEWS], base->epoch, &base->name, views, count) ==
-          GW_BALLOT_YES;
+    yes = gw_ballot_consider(&x->ballot, view, base->epoch, &base->name, views, count) == GW_BALLOT_YES;
     free(views);
     memo_add(&x->answer, key, yes);
     return yes;
@@ -210,6 +252,8 @@ static bool would_vote(search *x, const state *s, uint8_t k, uint32_t peer) {
 
 /* ---- what is looked for ---- */
 
+/* By base, or by being listed; listing a view lists every other of the same peers after the base, of whose
+ * members it needs the same majority. */
 static bool descends(const state *s, uint8_t younger, uint8_t older) {
     if (younger == older) return true;
     if (younger == 0) return false;
@@ -223,16 +267,25 @@ static bool descends(const state *s, uint8_t younger, uint8_t older) {
     return false;
 }
 
+static bool follows(const state *s, uint8_t younger, uint8_t older) {
+    bool known = s->restarted != 0 || (s->views[younger].known >> older & 1);
+    return known && descends(s, younger, older);
+}
+
 static void commit_and_check(search *x, state *s) {
     for (uint8_t k = 1; k < s->count; k++) {
         bool all = true;
-        for (uint32_t i = 0; i < x->peers; i++)
+        for (uint32_t i = 0; i < x->size.peers; i++)
             if (s->views[k].members >> i & 1) all &= s->installed[i] == k && voted_for(s, i) <= k;
         if (all) s->committed |= (uint8_t)(1 << k);
     }
     for (uint8_t a = 1; a < s->count; a++)
         for (uint8_t b = (uint8_t)(a + 1); b < s->count; b++)
-            if ((s->committed >> a & 1) && (s->committed >> b & 1) && !descends(s, b, a)) x->fork = true;
+            if ((s->committed >> a & 1) && (s->committed >> b & 1) && !follows(s, b, a)) x->fork = true;
+}
+
+static uint64_t hash_of(packed_state packed) {
+    return gw_mix64((uint64_t)packed ^ gw_mix64((uint64_t)(packed >> 64)));
 }
 
 static void grow_table(search *x) {
@@ -243,7 +296,7 @@ static void grow_table(search *x) {
     GW_CHECK(x->table != NULL && x->states != NULL);
     x->table_size = size;
     for (uint64_t i = 0; i < x->count; i++) {
-        uint64_t at = gw_mix64(x->states[i]) & (size - 1);
+        uint64_t at = hash_of(x->states[i]) & (size - 1);
         while (x->table[at] != 0) at = (at + 1) & (size - 1);
         x->table[at] = (uint32_t)(i + 1);
     }
@@ -251,9 +304,9 @@ static void grow_table(search *x) {
 
 static void found(search *x, state *s) {
     commit_and_check(x, s);
-    uint64_t packed = pack(x, s);
+    packed_state packed = pack(x, s);
     if (2 * (x->count + 1) > x->table_size) grow_table(x);
-    uint64_t at = gw_mix64(packed) & (x->table_size - 1);
+    uint64_t at = hash_of(packed) & (x->table_size - 1);
     for (; x->table[at] != 0; at = (at + 1) & (x->table_size - 1))
         if (x->states[x->table[at] - 1] == packed) return;
     if (x->count == x->most) {
@@ -267,16 +320,22 @@ static void found(search *x, state *s) {
 /* ---- what can happen next ---- */
 
 static void propose(search *x, const state *s, uint32_t by) {
-    uint8_t base = s->installed[by], k = s->count, candidates = 0, own = promised(x, s, by);
+    uint8_t base = s->installed[by], k = s->count, candidates = 0;
     for (uint8_t v = (uint8_t)(base + 1); v < k; v++) candidates |= (uint8_t)(1 << v);
     if (x->without == GW_FORKS_WITHOUT_PROMISES) candidates = 0;
-    for (uint32_t members = 1; members < 1U << x->peers; members++) {
+    for (uint32_t members = 1; members < 1U << x->size.peers; members++) {
         if (!(members >> by & 1)) continue;
         for (uint8_t listed = candidates;; listed = (uint8_t)((listed - 1) & candidates)) {
             state t = *s;
-            t.views[k] = (proposal){(uint8_t)members, (uint8_t)(1 << by), base, listed};
+            t.views[k] = (proposal){.members = (uint8_t)members,
+                                    .base = base,
+                                    .leader = (uint8_t)by,
+                                    .listed = listed,
+                                    .known = (uint8_t)(s->views[base].known | 1 << k)};
             t.count++;
-            if ((own & ~listed) == 0 && quorum(x, &t, k)) found(x, &t);
+            bool may = would_vote(x, &t, k, by) && quorum(x, &t, k);
+            t.views[k].votes = (uint8_t)(1 << by);
+            if (may) found(x, &t);
             if (listed == 0) break;
         }
     }
@@ -284,33 +343,55 @@ static void propose(search *x, const state *s, uint32_t by) {
 
 static void vote(search *x, const state *s, uint8_t k, uint32_t by) {
     const proposal *v = &s->views[k];
-    if (!(v->members >> by & 1) || (v->votes >> by & 1) || s->installed[by] >= k) return;
-    if (!would_vote(x, s, k, by)) return;
+    bool asked = (v->members >> by & 1) && !(v->stale >> by & 1) && !(v->votes >> by & 1);
+    if (!asked || s->installed[by] >= k || voted_for(s, by) > k || !would_vote(x, s, k, by)) return;
     state t = *s;
     t.views[k].votes |= (uint8_t)(1 << by);
+    t.views[k].known |= s->views[s->installed[by]].known;
     found(x, &t);
 }
 
 static void install(search *x, const state *s, uint8_t k, uint32_t by) {
     const proposal *v = &s->views[k];
-    if (v->votes != v->members || !(v->members >> by & 1) || s->installed[by] >= k) return;
+    bool told = v->votes == v->members && (v->members >> by & 1) && !(v->stale >> by & 1);
+    if (!told || s->installed[by] >= k) return;
+    bool leads = v->leader == by && voted_for(s, by) == k; /* it has the attempt still */
+    if (!leads && !v->concluded && x->without != GW_FORKS_WITHOUT_LEADER) return;
     state t = *s;
     t.installed[by] = k;
+    t.views[k].concluded |= leads;
     found(x, &t);
 }
 
-bool gw_forks_explore(uint32_t peers, uint32_t attempts, gw_forks_without without, uint64_t most,
+static void restart(search *x, const state *s, uint32_t peer) {
+    if (s->restarted >> peer & 1 || (uint32_t)__builtin_popcount(s->restarted) >= x->size.restarts) return;
+    state t = *s;
+    t.restarted |= (uint8_t)(1 << peer);
+    for (uint8_t k = 1; k < s->count; k++) t.views[k].stale |= s->views[k].members & (uint8_t)(1 << peer);
+    found(x, &t);
+    const proposal *home =
+        &s->views[s->installed[peer]]; /* it may have told others before that was durable */
+    if (s->installed[peer] == 0 || home->leader != peer) return;
+    t.installed[peer] = home->base;
+    found(x, &t);
+}
+
+bool gw_forks_explore(const gw_forks_size *size, gw_forks_without without, uint64_t most,
                       gw_forks_result *result) {
     *result = (gw_forks_result){0};
-    uint32_t base_bits = attempts <= 1 ? 1 : attempts <= 2 ? 1 : 2;
-    if (peers < 1 || peers > PEERS || attempts < 1 || attempts > ATTEMPTS || most >= UINT32_MAX ||
-        state_bits(peers, attempts, base_bits) > 64)
+    search x = {.size = *size,
+                .views = size->attempts + 1,
+                .view_bits = bits_for(size->attempts + 1),
+                .peer_bits = bits_for(size->peers),
+                .without = without,
+                .most = most};
+    if (size->peers < 1 || size->peers > PEERS || size->attempts < 1 || size->attempts > ATTEMPTS ||
+        most >= UINT32_MAX || state_bits(&x) > 128)
         return false;
-    search x = {
-        .peers = peers, .views = attempts + 1, .base_bits = base_bits, .without = without, .most = most};
     gw_ballot_open(&x.ballot, true);
+    uint8_t all = (uint8_t)((1 << size->peers) - 1);
     state first = {.count = 1, .committed = 1};
-    first.views[0].members = first.views[0].votes = (uint8_t)((1 << peers) - 1);
+    first.views[0] = (proposal){.members = all, .votes = all, .known = 1, .concluded = true};
     found(&x, &first);
     uint64_t layer_end = x.count;
     for (uint64_t at = 0; at < x.count && !x.fork && !x.full; at++) {
@@ -319,12 +400,13 @@ bool gw_forks_explore(uint32_t peers, uint32_t attempts, gw_forks_without withou
             result->depth++;
         }
         state s = unpack(&x, x.states[at]);
-        for (uint32_t i = 0; i < peers; i++) {
+        for (uint32_t i = 0; i < size->peers; i++) {
             if (s.count < x.views) propose(&x, &s, i);
             for (uint8_t k = 1; k < s.count; k++) {
                 vote(&x, &s, k, i);
                 install(&x, &s, k, i);
             }
+            restart(&x, &s, i);
         }
     }
     result->fork = x.fork;
@@ -346,21 +428,24 @@ const char *gw_forks_rule_name(gw_forks_without without) {
     static const char *const names[] = {
         [GW_FORKS_WITH_ALL] = "none",         [GW_FORKS_WITHOUT_PROMISES] = "promises",
         [GW_FORKS_WITHOUT_LISTED] = "listed", [GW_FORKS_WITHOUT_INSTALLED] = "installed",
-        [GW_FORKS_WITHOUT_LOWEST] = "lowest",
+        [GW_FORKS_WITHOUT_LOWEST] = "lowest", [GW_FORKS_WITHOUT_LEADER] = "leader",
+        [GW_FORKS_WITHOUT_LIVES] = "lives",
     };
     return without < GW_FORKS_RULES ? names[without] : NULL;
 }
 
-bool gw_forks_print(uint32_t peers, uint32_t attempts, gw_forks_without without) {
+bool gw_forks_print(const gw_forks_size *size, gw_forks_without without) {
     enum { MOST_STATES = 500000000 };
     gw_forks_result result;
-    if (!gw_forks_explore(peers, attempts, without, MOST_STATES, &result)) {
-        printf("godwit sim: %u peers with %u proposals are more than this search can hold\n", peers,
-               attempts);
+    if (!gw_forks_explore(size, without, MOST_STATES, &result)) {
+        printf("godwit sim: %u peers with %u proposals are more than this search can hold\n", size->peers,
+               size->attempts);
         return false;
     }
-    printf("majority mode, %u peers, every order of up to %u proposals and their votes and installs", peers,
-           attempts);
+    printf("majority mode, %u peers of which %u restart once, every order of up to %u proposals and their "
+           "votes and "
+           "installs",
+           size->peers, size->restarts, size->attempts);
     if (without != GW_FORKS_WITH_ALL) printf(", without the rule '%s'", gw_forks_rule_name(without));
     printf(": %" PRIu64 " states, %" PRIu64 " steps deep: %s\n", result.states, result.depth,
            result.fork   ? "A FORK"

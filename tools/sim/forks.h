@@ -1,12 +1,18 @@
-/* A model check of majority mode (core/ballot.h): every interleaving of proposals, votes and installs of a
- * few peers is visited, with the real ballots and the real quorum rule.
+/* A model check of majority mode (core/ballot.h): every interleaving of proposals, votes, installs and
+ * restarts of a few peers is visited, with the real ballots and the real quorum rule.
  *
- * A view is committed when all its members live in it at once; a fork is two committed views neither of which
- * descends from the other (by base, or by being listed; listing a view lists every other of the same peers
- * after the base, of whose members it needs the same majority). Proposal k has epoch k + 1: epochs are
- * distinct, since peers that vote for different proposals of one epoch cannot both be a majority. A proposer
- * lists any set of views that the rules allow, so whatever refusals could have taught it is covered; messages
- * that are late, lost or doubled and peers that die are steps that are not taken. */
+ * A view is committed when all its members live in it at once. A view that is committed later must follow
+ * from it: descend from it, by base or by listing (listing a view lists every other of the same peers after
+ * the base, of whose members it needs the same majority), and, as long as nobody has lost his memory, know
+ * it, since one of its voters lived in it or in a view that knew it. Two committed views without that are a
+ * fork.
+ *
+ * Proposal k has epoch k + 1: epochs are distinct, since peers that vote for different proposals of one epoch
+ * cannot both be a majority. A proposer lists any set of views that the rules allow, so whatever refusals
+ * could have taught it is covered. A leader is the first to live in its view, if it has not proposed or voted
+ * for another. A peer that restarts keeps its votes, is no member of what was proposed to its former life,
+ * and may have forgotten that it lived in the view it led. Messages that are late, lost or doubled and peers
+ * that die are steps not taken. */
 #ifndef GODWIT_TOOLS_SIM_FORKS_H
 #define GODWIT_TOOLS_SIM_FORKS_H
 
@@ -22,6 +28,8 @@ typedef enum gw_forks_without {
     GW_FORKS_WITHOUT_LISTED,    /* no majority of the listed views is needed, only of the base */
     GW_FORKS_WITHOUT_INSTALLED, /* a vote does not name the view that its voter lives in */
     GW_FORKS_WITHOUT_LOWEST,    /* any half of an even view counts as its majority */
+    GW_FORKS_WITHOUT_LEADER,    /* others live in a view that its leader gave up */
+    GW_FORKS_WITHOUT_LIVES,     /* a leader's later life stands for the former one: shows with a restart */
     GW_FORKS_RULES,
 } gw_forks_without;
 
@@ -33,13 +41,18 @@ typedef struct gw_forks_result {
 /* What taking it out is called on the command line; NULL beyond the last. */
 const char *gw_forks_rule_name(gw_forks_without without);
 
-/* Visits everything that `peers` can do with `attempts` proposals, or up to the first fork; up to `most`
- * states of 16 bytes each. Sizes whose states need more than 64 bits are refused: false. */
-bool gw_forks_explore(uint32_t peers, uint32_t attempts, gw_forks_without without, uint64_t most,
+typedef struct gw_forks_size {
+    uint32_t peers, attempts; /* attempts: proposals */
+    uint32_t restarts;        /* so many peers start again once each */
+} gw_forks_size;
+
+/* Visits everything that can happen at this size, or up to the first fork; up to `most` states of 24 to 32
+ * bytes each. Sizes whose states need more than 128 bits are refused: false. */
+bool gw_forks_explore(const gw_forks_size *size, gw_forks_without without, uint64_t most,
                       gw_forks_result *result);
 
 /* The same, for people: prints the bound, the number of states and the verdict. Whether all was visited and
  * no fork found. */
-bool gw_forks_print(uint32_t peers, uint32_t attempts, gw_forks_without without);
+bool gw_forks_print(const gw_forks_size *size, gw_forks_without without);
 
 #endif

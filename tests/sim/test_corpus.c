@@ -1,0 +1,90 @@
+/* Runs that once failed (corpus.txt, tests/found.md) pass now; the options' text form holds all there is to
+ * hold. */
+#include "tools/sim/run.h"
+#include "tools/sim/trial.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+Test(corpus, runs_that_once_failed_pass) {
+    FILE *file = fopen(GODWIT_SOURCE "/tests/sim/corpus.txt", "r");
+    cr_assert_not_null(file);
+    char line[2 * GW_SIM_COMMAND];
+    uint32_t runs = 0;
+    while (fgets(line, sizeof line, file) != NULL) {
+        gw_sim_options options;
+        gw_sim_result result;
+        const char *wrong;
+        if (line[0] == '#' || line[0] == '\n') continue;
+        cr_assert(gw_sim_command_read(line, &options, &wrong), "corpus.txt: not understood: %s", wrong);
+        gw_sim_draw(&options);
+        gw_sim_run(&options, &result);
+        cr_assert(!result.failed, "%s\n  %s", result.why, line);
+        runs++;
+    }
+    fclose(file);
+    cr_assert_geq(runs, 3);
+}
+
+Test(corpus, a_command_line_holds_every_option) {
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        gw_sim_options options = gw_sim_unset(seed), back;
+        char text[GW_SIM_COMMAND], again[GW_SIM_COMMAND];
+        const char *wrong;
+        gw_sim_draw(&options);
+        gw_sim_command(&options, text, sizeof text);
+        cr_assert(gw_sim_command_read(text, &back, &wrong), "%s", wrong);
+        cr_assert_str_eq(gw_sim_command(&back, again, sizeof again), text);
+        gw_sim_draw(&back); /* nothing is left to be drawn */
+        cr_assert_str_eq(gw_sim_command(&back, again, sizeof again), text);
+    }
+}
+
+Test(corpus, nonsense_is_not_understood) {
+    static const char *const lines[] = {"",
+                                        "godwit",
+                                        "godwit run",
+                                        "godwit sim --fly 3",
+                                        "godwit sim --peers",
+                                        "godwit sim --peers 0",
+                                        "godwit sim --peers 3x",
+                                        "godwit sim 3"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        gw_sim_options options;
+        const char *wrong;
+        cr_assert(!gw_sim_command_read(lines[i], &options, &wrong), "'%s'", lines[i]);
+    }
+}
+
+/* A job that cannot be done in time fails whatever else happens: of all its faults none is needed. */
+Test(corpus, a_failing_run_is_shrunk_to_what_makes_it_fail) {
+    gw_sim_options options = gw_sim_unset(5);
+    gw_sim_result result;
+    options.peers = 5;
+    options.shard_us = 2000000;
+    options.steps = 200;
+    options.fault_ms = 3000;
+    options.bound_ms = 1000;
+    options.crash_ms = 500;
+    options.drop_permille = 50;
+    gw_sim_draw(&options);
+    cr_assert(gw_sim_shrink(&options, &result, 300));
+    cr_assert(result.failed);
+    cr_assert_eq(options.crash_ms, 0);
+    cr_assert_eq(options.drop_permille, 0);
+    cr_assert_leq(options.peers, 2);
+    gw_sim_run(&options, &result);
+    cr_assert(result.failed, "what it was shrunk to replays");
+}
+
+Test(corpus, a_sound_run_is_not_shrunk) {
+    gw_sim_options options = gw_sim_unset(1);
+    gw_sim_result result;
+    options.peers = 2;
+    options.steps = 5;
+    options.fault_ms = 0;
+    gw_sim_undisturbed(&options);
+    gw_sim_draw(&options);
+    cr_assert(!gw_sim_shrink(&options, &result, 10));
+}

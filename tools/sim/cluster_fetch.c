@@ -1,0 +1,99 @@
+/* Fetching states: S_0, from checkpoints on one's own and others' disks, and from peers that have them. */
+#include "tools/sim/cluster.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define FETCH_MOST_NS (1500 * SIM_MS)
+
+typedef struct fetch {
+    gw_load_kind kind;
+    uint64_t step, fingerprint, since_ns;
+    gw_hash root;
+    uint32_t sources[SIM_PEERS], count; /* donors or holders */
+} fetch;
+
+static bool may_fetch(const sim_cluster *c, const sim_peer *p, const sim_peer *from) {
+    if (p == from) return true;
+    return from->brain != NULL && from->paused_until_ns <= sim_now(c) &&
+           sim_reaches_both(c, p->number, from->number);
+}
+
+static bool chunks_at_hand(sim_cluster *c, sim_peer *p, const fetch *f, uint64_t *state) {
+    gw_set all = gw_set_of(SIM_CHUNKS);
+    for (uint32_t i = 0; i <= f->count; i++) {
+        sim_peer *from = i < f->count ? &c->peers[f->sources[i]] : p;
+        const sim_saved *saved = sim_disk_saved_as(&from->disk, &f->root, f->step);
+        if (saved == NULL || !may_fetch(c, p, from)) continue;
+        gw_set sound = sim_disk_sound(saved);
+        gw_set_unite(&all, &sound);
+        gw_set_free(&sound);
+        *state = saved->state;
+    }
+    bool complete = gw_set_count(&all) == SIM_CHUNKS;
+    gw_set_free(&all);
+    return complete;
+}
+
+static bool donor_at_hand(const sim_cluster *c, const sim_peer *p, const fetch *f, uint64_t *state) {
+    for (uint32_t i = 0; i < f->count; i++) {
+        const sim_peer *donor = &c->peers[f->sources[i]];
+        if (donor == p || !may_fetch(c, p, donor) || !donor->m.has_state || donor->m.step != f->step)
+            continue;
+        if (f->fingerprint != 0 && sim_fingerprint(donor->m.state) != f->fingerprint) continue;
+        *state = donor->m.state;
+        return true;
+    }
+    return false;
+}
+
+static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    fetch f;
+    memcpy(&f, op->bytes, sizeof f);
+    uint64_t state = c->states[0];
+    if (f.kind == GW_LOAD_MANIFEST && sim_disk_hangs(c, p, op)) return;
+    bool there = f.kind == GW_LOAD_INIT       ? f.step == 0
+                 : f.kind == GW_LOAD_MANIFEST ? chunks_at_hand(c, p, &f, &state)
+                                              : donor_at_hand(c, p, &f, &state);
+    if (!there && sim_now(c) - f.since_ns < FETCH_MOST_NS) {
+        sim_later(c, 50 * SIM_MS, op);
+        return;
+    }
+    gw_event event = {.kind = GW_EV_LOADED, .token = op->token, .outcome = there ? GW_DONE : GW_FAILED};
+    sim_saved *own = f.kind == GW_LOAD_MANIFEST ? sim_disk_saved_as(&p->disk, &f.root, f.step) : NULL;
+    gw_set sound = own != NULL ? sim_disk_sound(own) : gw_set_of(0);
+    if (there) {
+        if (own != NULL) own->damaged.words[0] = 0; /* written again from what others have */
+        p->m.has_state = true;
+        p->m.step = f.step;
+        p->m.state = state;
+        event.fingerprint = sim_fingerprint(p->m.state);
+    } else {
+        event.text = "no source could be reached";
+        if (own != NULL) event.held = &sound;
+        c->failed_to_load = true;
+    }
+    sim_event(c, p, &event);
+    gw_set_free(&sound);
+}
+
+void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    fetch f = {.kind = action->load_kind,
+               .step = action->step,
+               .fingerprint = action->fingerprint,
+               .root = action->root};
+    f.since_ns = sim_now(c);
+    const gw_peer_id *sources = action->load_kind == GW_LOAD_PEERS ? action->donors : action->holders;
+    for (uint32_t i = 0; sources != NULL && i < action->count; i++) {
+        const sim_peer *source = sim_by_id(c, &sources[i]);
+        if (source != NULL) f.sources[f.count++] = source->number;
+    }
+    if (p->m.applying) sim_violation(c, "peer %u loads a state while it applies", p->number);
+    if (action->step > c->options->steps)
+        sim_violation(c, "peer %u loads step %" PRIu64, p->number, action->step);
+    sim_op op = sim_op_to(p, loaded);
+    op.token = action->token;
+    op.bytes = (const uint8_t *)&f;
+    op.length = sizeof f;
+    sim_later(c, sim_between(c, SIM_MS, 100 * SIM_MS), &op);
+}

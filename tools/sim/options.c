@@ -1,0 +1,215 @@
+#include "tools/sim/options.h"
+
+#include "core/check.h"
+#include "core/rng.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONG = 100000000, MANY_STEPS = 1000000, USUAL_BOUND_MS = 120000 };
+
+#define AT(field) offsetof(gw_sim_options, field)
+
+const gw_sim_option gw_sim_option_table[] = {
+    {"peers", "N", "peers, 1 to 64", AT(peers), 1, GW_SIM_PEERS, 1, 2, 0, false},
+    {"founders", "N", "how many found the job, the others join", AT(founders), 1, GW_SIM_PEERS, 1, 1, 0,
+     false},
+    {"core", "N", "how many are left when all is healed, the others are gone for good; 0 = all", AT(core), 0,
+     GW_SIM_PEERS, 0.2, 1, 0, true},
+    {"steps", "N", "steps of the job", AT(steps), 1, MANY_STEPS, 1, 1, 0, false},
+    {"shards", "N", "shards of a step", AT(shards), 1, 10000, 1, 4, 40, false},
+    {"majority", "0|1", "1: --quorum majority", AT(majority), 0, 1, 0.5, 1, 1, false},
+    {"fast", "0|1", "1: sums depend on the view, as float sums do; implies majority", AT(fast), 0, 1, 0.25, 1,
+     1, false},
+    {"shard-us", "US", "mean time of a shard", AT(shard_us), 1, LONG, 1, 500, 20000, false},
+    {"checkpoint-every", "STEPS", "0 = only at the end", AT(checkpoint_steps), 0, LONG, 0.9, 1, 12, false},
+    {"end-step", "N", "the job ends itself after N steps, 0 = not before the last", AT(end_step), 0,
+     MANY_STEPS, 0.2, 1, 0, false},
+    {"poison-step", "N", "whoever computes the last shard of step N dies of it, 0 = nobody", AT(poison_step),
+     0, MANY_STEPS, 0, 0, 0, true},
+    {"crash-ms", "MS", "a process or host dies", AT(crash_ms), 0, LONG, 0.7, 500, 8000, true},
+    {"power-ms", "MS", "all processes die at once", AT(power_ms), 0, LONG, 0.1, 3000, 15000, true},
+    {"restart-ms", "MS", "mean time until it is started again", AT(restart_ms), 0, LONG, 1, 50, 4000, false},
+    {"wipe", "PERMILLE", "restarts without the disk: as another peer (quorum any)", AT(wipe_permille), 0,
+     1000, 0.2, 20, 300, true},
+    {"pause-ms", "MS", "a process stands still for up to 6 s", AT(pause_ms), 0, LONG, 0.4, 500, 8000, true},
+    {"slow", "PERMILLE", "peers that compute up to four times slower", AT(slow_permille), 0, 1000, 0.5, 100,
+     500, true},
+    {"drift", "PERMILLE", "clocks run faster or slower by up to this much", AT(drift_permille), 0, 200, 0.3,
+     1, 100, true},
+    {"jump-ms", "MS", "a clock jumps ahead by up to 10 s", AT(jump_ms), 0, LONG, 0.15, 1000, 10000, true},
+    {"partition-ms", "MS", "the network is cut in two, one way or both", AT(partition_ms), 0, LONG, 0.5, 1000,
+     10000, true},
+    {"flap", "PERMILLE", "cuts that come and go several times a second", AT(flap_permille), 0, 1000, 0.3, 100,
+     1000, true},
+    {"blind-ms", "MS", "some pairs of peers cannot reach each other, all others can", AT(blind_ms), 0, LONG,
+     0.25, 1000, 10000, true},
+    {"clog-ms", "MS", "from one peer to another nothing moves for up to 3 s, and arrives then", AT(clog_ms),
+     0, LONG, 0.25, 200, 4000, true},
+    {"break-ms", "MS", "a control link breaks", AT(break_ms), 0, LONG, 0.5, 100, 5000, true},
+    {"drop", "PERMILLE", "datagrams lost", AT(drop_permille), 0, 1000, 0.5, 1, 300, true},
+    {"duplicate", "PERMILLE", "datagrams doubled", AT(duplicate_permille), 0, 1000, 0.3, 1, 100, true},
+    {"garble", "PERMILLE", "datagrams that arrive with flipped bits", AT(garble_permille), 0, 1000, 0.2, 1,
+     50, true},
+    {"delay-us", "US", "longest way of a datagram", AT(delay_us), 1, LONG, 1, 100, 5000, false},
+    {"tail", "PERMILLE", "what takes up to 50 times longer, and is overtaken", AT(tail_permille), 0, 1000,
+     0.25, 1, 50, true},
+    {"full-ms", "MS", "a disk is full for up to 3 s", AT(full_ms), 0, LONG, 0.2, 1000, 8000, true},
+    {"hang-ms", "MS", "a disk hangs for up to 90 s", AT(hang_ms), 0, LONG, 0.15, 2000, 15000, true},
+    {"slow-disk-ms", "MS", "a disk takes up to 100 times longer, for up to 10 s", AT(slow_disk_ms), 0, LONG,
+     0.2, 1000, 10000, true},
+    {"damage-ms", "MS", "bits flip in a chunk on a disk, or a write goes over another one", AT(damage_ms), 0,
+     LONG, 0.15, 500, 8000, true},
+    {"unsynced", "PERMILLE", "chunks told durable just before a host dies that are lost or torn all the same",
+     AT(unsynced_permille), 0, 1000, 0.1, 10, 500, true},
+    {"leave-ms", "MS", "a peer is asked to leave", AT(leave_ms), 0, LONG, 0.15, 3000, 10000, true},
+    {"stop-ms", "MS", "the whole job is asked to stop, and started again", AT(stop_ms), 0, LONG, 0.15, 3000,
+     15000, true},
+    {"corrupt", "PERMILLE", "sums that a member finds damaged", AT(corrupt_permille), 0, 1000, 0.2, 1, 10,
+     true},
+    {"lose", "PERMILLE", "claimed shards that are given back for lack of their payload", AT(lose_permille), 0,
+     1000, 0.25, 1, 5, true},
+    {"unanswered", "PERMILLE", "steals of which the thief never hears", AT(unanswered_permille), 0, 1000, 0.7,
+     1, 50, true},
+    {"fault-ms", "MS", "how long faults happen; then all is healed", AT(fault_ms), 0, LONG, 1, 2000, 0,
+     false},
+    {"bound-ms", "MS", "within this time the job must then be done (default 120000)", AT(bound_ms), 1, LONG,
+     0, 0, 0, false},
+};
+const uint32_t gw_sim_option_count = sizeof gw_sim_option_table / sizeof *gw_sim_option_table;
+
+uint32_t *gw_sim_option_value(gw_sim_options *options, const gw_sim_option *option) {
+    return (uint32_t *)(void *)((char *)options + option->at);
+}
+
+gw_sim_options gw_sim_unset(uint64_t seed) {
+    gw_sim_options options = {.seed = seed};
+    for (uint32_t i = 0; i < gw_sim_option_count; i++)
+        *gw_sim_option_value(&options, &gw_sim_option_table[i]) = GW_SIM_UNSET;
+    options.bound_ms = USUAL_BOUND_MS;
+    options.poison_step = 0;
+    return options;
+}
+
+void gw_sim_undisturbed(gw_sim_options *options) {
+    for (uint32_t i = 0; i < gw_sim_option_count; i++) {
+        const gw_sim_option *option = &gw_sim_option_table[i];
+        uint32_t *value = gw_sim_option_value(options, option);
+        if (option->fault && *value == GW_SIM_UNSET) *value = 0;
+    }
+}
+
+/* ---- drawing ---- */
+
+static uint32_t between(gw_rng *rng, uint32_t least, uint32_t most) {
+    return least + (uint32_t)gw_rng_below(rng, (uint64_t)most - least + 1);
+}
+
+/* Most flocks are small, where what goes wrong meets what else goes wrong; some are large. */
+static uint32_t draw_peers(gw_rng *rng) {
+    double lot = gw_rng_unit(rng);
+    return lot < 0.02    ? 1
+           : lot < 0.92  ? between(rng, 2, 7)
+           : lot < 0.993 ? between(rng, 8, 16)
+                         : between(rng, 17, GW_SIM_PEERS);
+}
+
+static uint32_t draw_steps(const gw_sim_options *o) {
+    uint64_t step_us = (uint64_t)o->shards * o->shard_us / (o->peers * 2) + 6000;
+    uint64_t steps = (uint64_t)o->fault_ms * 1000 / step_us / 2;
+    return steps < 10 ? 10 : steps > 300 ? 300 : (uint32_t)steps;
+}
+
+/* What depends on others, which have been drawn. Draws the same number of lots whatever is set. */
+static void draw_dependent(gw_rng *rng, gw_sim_options *o) {
+    enum { LARGE = 16 }; /* where a second has a hundred times the events */
+    uint32_t founders = between(rng, 1, o->peers), fault_ms = between(rng, 2000, 20000);
+    bool has_core = gw_rng_unit(rng) < 0.2, ends = gw_rng_unit(rng) < 0.2;
+    if (o->fault_ms == GW_SIM_UNSET) o->fault_ms = o->peers > LARGE ? fault_ms / 4 : fault_ms;
+    if (o->steps == GW_SIM_UNSET) o->steps = draw_steps(o);
+    if (o->fast != 0) o->majority = 1;
+    if (o->founders == GW_SIM_UNSET) o->founders = founders;
+    if (o->founders > o->peers || o->majority != 0) o->founders = o->peers;
+    uint32_t core = between(rng, o->founders, o->peers), end = between(rng, o->steps / 2 + 1, o->steps);
+    if (o->core == GW_SIM_UNSET) o->core = has_core ? core : 0;
+    if (o->core >= o->peers || o->majority != 0) o->core = 0; /* what is left might be no majority */
+    if (o->end_step == GW_SIM_UNSET) o->end_step = ends ? end : 0;
+    if (o->majority != 0) o->wipe_permille = 0; /* so would those be who remember */
+}
+
+void gw_sim_draw(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x600dULL);
+    uint32_t peers = draw_peers(&rng);
+    if (o->peers == GW_SIM_UNSET) o->peers = peers;
+    for (uint32_t i = 0; i < gw_sim_option_count; i++) {
+        const gw_sim_option *option = &gw_sim_option_table[i];
+        uint32_t *value = gw_sim_option_value(o, option);
+        if (option->to == 0) continue;
+        bool on = gw_rng_unit(&rng) < option->odds;
+        uint32_t drawn = between(&rng, option->from, option->to);
+        if (*value == GW_SIM_UNSET) *value = on ? drawn : 0;
+    }
+    draw_dependent(&rng, o);
+}
+
+/* ---- as text ---- */
+
+const char *gw_sim_command(const gw_sim_options *options, char *text, size_t size) {
+    gw_sim_options copy = *options;
+    int length = snprintf(text, size, "godwit sim --seed %" PRIu64, options->seed);
+    for (uint32_t i = 0; i < gw_sim_option_count; i++) {
+        const gw_sim_option *option = &gw_sim_option_table[i];
+        uint32_t value = *gw_sim_option_value(&copy, option);
+        GW_CHECK(length > 0 && (size_t)length < size);
+        length += snprintf(text + length, size - (size_t)length, " --%s %" PRIu32, option->name, value);
+    }
+    GW_CHECK((size_t)length < size);
+    return text;
+}
+
+bool gw_sim_option_read(const gw_sim_option *option, const char *text, uint32_t *value) {
+    char *end;
+    unsigned long read = strtoul(text, &end, 10);
+    *value = (uint32_t)read;
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && read >= option->least && read <= option->most;
+}
+
+static const gw_sim_option *find(const char *name) {
+    for (uint32_t i = 0; i < gw_sim_option_count; i++)
+        if (strcmp(gw_sim_option_table[i].name, name) == 0) return &gw_sim_option_table[i];
+    return NULL;
+}
+
+/* One word from *text, which goes on behind it; false where there is none, or it is too long. */
+static bool next_word(const char **text, char *word, size_t size) {
+    *text += strspn(*text, " \t\n");
+    size_t length = strcspn(*text, " \t\n");
+    if (length == 0 || length >= size) return false;
+    memcpy(word, *text, length);
+    word[length] = '\0';
+    *text += length;
+    return true;
+}
+
+bool gw_sim_command_read(const char *text, gw_sim_options *options, const char **wrong) {
+    char word[32], value[32];
+    *options = gw_sim_unset(1);
+    *wrong = text;
+    for (int i = 0; i < 2; i++) /* godwit sim */
+        if (!next_word(&text, word, sizeof word)) return false;
+    if (strcmp(word, "sim") != 0) return false;
+    for (*wrong = text; next_word(&text, word, sizeof word); *wrong = text) {
+        if (strncmp(word, "--", 2) != 0 || !next_word(&text, value, sizeof value)) return false;
+        const gw_sim_option *option = find(word + 2);
+        char *end;
+        if (strcmp(word, "--seed") == 0) {
+            options->seed = strtoull(value, &end, 10);
+            if (*end != '\0') return false;
+        } else if (option == NULL ||
+                   !gw_sim_option_read(option, value, gw_sim_option_value(options, option))) {
+            return false;
+        }
+    }
+    return *text == '\0';
+}

@@ -1,0 +1,68 @@
+/* What one simulated run is made of: a table of named numbers, so that drawing them from a seed, reading them
+ * from a command line, printing them and taking them out one by one are written once. */
+#ifndef GODWIT_TOOLS_SIM_OPTIONS_H
+#define GODWIT_TOOLS_SIM_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { GW_SIM_PEERS = 64, GW_SIM_COMMAND = 1400 }; /* most peers; bytes that any command line fits into */
+
+#define GW_SIM_UNSET UINT32_MAX /* to be drawn from the seed */
+
+/* Fields that end in _ms among the faults are the mean virtual time between two of a kind; 0 = none of it. */
+typedef struct gw_sim_options {
+    uint64_t seed;
+    uint32_t peers, founders; /* the job is founded by at least so many; majority: all */
+    uint32_t core;            /* so many, drawn by lot, are left in the end, the others are gone; 0 = all */
+    uint32_t steps, shards;
+    uint32_t majority, fast;   /* 0 or 1; fast needs majority */
+    uint32_t shard_us;         /* mean time of a shard */
+    uint32_t checkpoint_steps; /* 0 = only at the end */
+    uint32_t end_step;         /* the job itself ends after so many steps, before `steps`; 0 = it does not */
+    uint32_t poison_step;      /* whoever computes the last shard of this step dies of it; 0 = none does */
+    uint32_t crash_ms, power_ms, restart_ms, wipe_permille;
+    uint32_t pause_ms, slow_permille, drift_permille, jump_ms;
+    uint32_t partition_ms, flap_permille, blind_ms, clog_ms, break_ms;
+    uint32_t drop_permille, duplicate_permille, garble_permille, delay_us, tail_permille;
+    uint32_t full_ms, hang_ms, slow_disk_ms, damage_ms, unsynced_permille;
+    uint32_t leave_ms, stop_ms;
+    uint32_t corrupt_permille;    /* a member of a reduction finds a sum with flipped bits */
+    uint32_t lose_permille;       /* a claimed shard is given back, as its payload cannot be had */
+    uint32_t unanswered_permille; /* the answer to a swap of a range word is lost, the swap is not */
+    uint32_t fault_ms;            /* faults happen this long; then everything is healed */
+    uint32_t bound_ms;            /* and the job must be done this much later */
+    FILE *trace;                  /* everything that happens is written here; NULL = nowhere */
+} gw_sim_options;
+
+typedef struct gw_sim_option {
+    const char *name, *unit, *help;
+    size_t at;            /* where in gw_sim_options: a uint32_t */
+    uint32_t least, most; /* that may be given */
+    double odds;          /* of its being drawn at all; otherwise it is 0 */
+    uint32_t from, to;    /* drawn: even odds between; to 0 = by a rule of its own (gw_sim_draw) */
+    bool fault;           /* 0 takes it out */
+} gw_sim_option;
+
+extern const gw_sim_option gw_sim_option_table[];
+extern const uint32_t gw_sim_option_count;
+
+uint32_t *gw_sim_option_value(gw_sim_options *options, const gw_sim_option *option);
+
+/* All unset but the seed and the bound. */
+gw_sim_options gw_sim_unset(uint64_t seed);
+/* Takes out every fault that is unset. */
+void gw_sim_undisturbed(gw_sim_options *options);
+/* What a seed stands for: a quiet, a rough or a cruel world, by lot. What is set already is kept. */
+void gw_sim_draw(gw_sim_options *options);
+
+/* The options as a command line that replays the run: "godwit sim --seed 7 ...". Returns `text`. */
+const char *gw_sim_command(const gw_sim_options *options, char *text, size_t size);
+/* Reads such a line back; *wrong points at the word that is no option, or has no such value. */
+bool gw_sim_command_read(const char *text, gw_sim_options *options, const char **wrong);
+/* The value of an option from text, within its bounds. */
+bool gw_sim_option_read(const gw_sim_option *option, const char *text, uint32_t *value);
+
+#endif

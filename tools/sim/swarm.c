@@ -1,0 +1,131 @@
+#include "tools/sim/swarm.h"
+
+#include "core/check.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_JOBS = 256 };
+
+typedef struct report { /* from a worker; written and read whole: no longer than a pipe takes at once */
+    uint64_t seed;
+    bool ended; /* otherwise it begins */
+    gw_sim_result result;
+} report;
+
+typedef struct worker {
+    pid_t pid; /* 0 = none */
+    int fd;
+    uint64_t seed; /* that it is at, or would be at next */
+    bool busy;
+} worker;
+
+static uint64_t now_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec;
+}
+
+static void work(const gw_sim_swarm *swarm, uint64_t first, uint64_t until_s, int fd) {
+    report r = {.seed = first};
+    bool told = true;
+    for (; told && now_s() < until_s; r.seed += swarm->jobs) {
+        gw_sim_options run = swarm->options;
+        run.seed = r.seed;
+        gw_sim_draw(&run);
+        r.ended = false;
+        told = write(fd, &r, sizeof r) == (ssize_t)sizeof r;
+        gw_sim_run(&run, &r.result);
+        r.ended = true;
+        told = told && write(fd, &r, sizeof r) == (ssize_t)sizeof r;
+    }
+    exit(0); /* not _exit: a build that counts what is covered writes its counts now */
+}
+
+static void hire(const gw_sim_swarm *swarm, worker *w, uint64_t until_s) {
+    int ends[2];
+    fflush(NULL);
+    GW_CHECK(pipe(ends) == 0);
+    w->pid = fork();
+    GW_CHECK(w->pid >= 0);
+    if (w->pid == 0) {
+        close(ends[0]);
+        work(swarm, w->seed, until_s, ends[1]);
+    }
+    close(ends[1]);
+    w->fd = ends[0];
+    w->busy = false;
+}
+
+static void note_failure(gw_sim_findings *f, uint64_t seed, const char *why) {
+    f->failed++;
+    printf("seed %" PRIu64 " FAILED: %.250s\n", seed, why);
+    fflush(stdout);
+    if (f->kept == GW_SIM_FAILURES) return;
+    f->failures[f->kept] = seed;
+    snprintf(f->why[f->kept], sizeof f->why[f->kept], "%.250s", why);
+    f->kept++;
+}
+
+static void take_report(gw_sim_findings *f, worker *w, const report *r) {
+    w->seed = r->seed;
+    w->busy = !r->ended;
+    if (!r->ended) return;
+    f->seeds++;
+    gw_sim_result_add(&f->all, &r->result);
+    if (r->result.failed) note_failure(f, r->seed, r->result.why);
+}
+
+/* Its pipe is at its end: the time is up, or it died of the seed that it was at. */
+static void bury(const gw_sim_swarm *swarm, gw_sim_findings *f, worker *w, uint64_t until_s) {
+    int status = 0;
+    while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    close(w->fd);
+    w->pid = 0;
+    if (!w->busy) return;
+    f->seeds++;
+    note_failure(f, w->seed, "an invariant is broken, the process ended");
+    w->seed += swarm->jobs;
+    if (now_s() < until_s) hire(swarm, w, until_s);
+}
+
+void gw_sim_swarm_run(const gw_sim_swarm *swarm, gw_sim_findings *findings) {
+    _Static_assert(sizeof(report) <= 4096, "a pipe takes so much at once");
+    static worker workers[MOST_JOBS];
+    struct pollfd polls[MOST_JOBS];
+    GW_CHECK(swarm->jobs >= 1 && swarm->jobs <= MOST_JOBS);
+    memset(findings, 0, sizeof *findings);
+    memset(workers, 0, sizeof workers);
+    uint64_t until_s = now_s() + swarm->seconds;
+    for (uint32_t i = 0; i < swarm->jobs; i++) {
+        workers[i].seed = swarm->first + i;
+        hire(swarm, &workers[i], until_s);
+    }
+    for (;;) {
+        uint32_t count = 0;
+        worker *of[MOST_JOBS];
+        for (uint32_t i = 0; i < swarm->jobs; i++) {
+            if (workers[i].pid == 0) continue;
+            of[count] = &workers[i];
+            polls[count++] = (struct pollfd){.fd = workers[i].fd, .events = POLLIN};
+        }
+        if (count == 0) return;
+        if (poll(polls, count, -1) < 0) continue; /* interrupted */
+        for (uint32_t i = 0; i < count; i++) {
+            if (polls[i].revents == 0) continue;
+            report r;
+            ssize_t got = read(polls[i].fd, &r, sizeof r);
+            if (got == (ssize_t)sizeof r)
+                take_report(findings, of[i], &r);
+            else if (got >= 0)
+                bury(swarm, findings, of[i], until_s);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+#include "tools/sim/trial.h"
+
+#include "core/check.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static bool read_all(int fd, void *into, size_t size) {
+    size_t got = 0;
+    while (got < size) {
+        ssize_t more = read(fd, (char *)into + got, size - got);
+        if (more < 0 && errno == EINTR) continue;
+        if (more <= 0) return false;
+        got += (size_t)more;
+    }
+    return true;
+}
+
+void gw_sim_try(const gw_sim_options *options, gw_sim_result *result) {
+    int ends[2];
+    fflush(NULL); /* or the child prints it again */
+    GW_CHECK(pipe(ends) == 0);
+    pid_t child = fork();
+    GW_CHECK(child >= 0);
+    if (child == 0) {
+        close(ends[0]);
+        gw_sim_run(options, result);
+        ssize_t written = write(ends[1], result, sizeof *result);
+        fflush(NULL);
+        _exit(written == (ssize_t)sizeof *result ? 0 : 1);
+    }
+    close(ends[1]);
+    bool whole = read_all(ends[0], result, sizeof *result);
+    close(ends[0]);
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (whole) return;
+    *result = (gw_sim_result){.failed = true};
+    snprintf(result->why, sizeof result->why, "the process ended by signal %d: an invariant is broken",
+             WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+}
+
+/* ---- shrinking ---- */
+
+typedef struct search {
+    gw_sim_options best;
+    gw_sim_result result;
+    uint32_t left; /* runs */
+} search;
+
+/* Takes the candidate if it fails with this seed or one of the next few. */
+static bool attempt(search *s, gw_sim_options candidate) {
+    enum { SEEDS = 4 };
+    gw_sim_result result;
+    for (uint32_t i = 0; i < SEEDS && s->left > 0; i++, candidate.seed++, s->left--) {
+        gw_sim_try(&candidate, &result);
+        if (!result.failed) continue;
+        s->best = candidate;
+        s->result = result;
+        return true;
+    }
+    return false;
+}
+
+static bool take_out(search *s) {
+    bool smaller = false;
+    for (uint32_t i = 0; i < gw_sim_option_count; i++) {
+        const gw_sim_option *option = &gw_sim_option_table[i];
+        gw_sim_options candidate = s->best;
+        uint32_t *value = gw_sim_option_value(&candidate, option);
+        if (!option->fault || *value == 0) continue;
+        *value = 0;
+        smaller |= attempt(s, candidate);
+    }
+    return smaller;
+}
+
+/* Sizes towards the least that is allowed, by halves. */
+static bool halve(search *s) {
+    const size_t sizes[] = {offsetof(gw_sim_options, peers), offsetof(gw_sim_options, fault_ms),
+                            offsetof(gw_sim_options, steps), offsetof(gw_sim_options, shards)};
+    bool smaller = false;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        gw_sim_options candidate = s->best;
+        uint32_t *value = (uint32_t *)(void *)((char *)&candidate + sizes[i]);
+        if (*value <= 1) continue;
+        *value = *value > 3 ? *value / 2 + 1 : *value - 1;
+        if (candidate.founders > candidate.peers || candidate.majority != 0)
+            candidate.founders = candidate.peers;
+        if (candidate.core >= candidate.peers) candidate.core = 0;
+        if (candidate.end_step > candidate.steps) candidate.end_step = 0;
+        smaller |= attempt(s, candidate);
+    }
+    return smaller;
+}
+
+bool gw_sim_shrink(gw_sim_options *options, gw_sim_result *result, uint32_t most) {
+    search s = {.best = *options, .left = most};
+    s.best.trace = NULL;
+    gw_sim_try(&s.best, &s.result);
+    if (!s.result.failed) return false;
+    bool again = true;
+    while (again && s.left > 0) {
+        again = take_out(&s);
+        again |= halve(&s);
+    }
+    *options = s.best;
+    *result = s.result;
+    return true;
+}
+
+/* ---- its trace ---- */
+
+void gw_sim_print_trace(const gw_sim_options *options, uint32_t lines) {
+    enum { LINE = 600 };
+    gw_sim_options traced = *options;
+    gw_sim_result result;
+    traced.trace = tmpfile();
+    if (traced.trace == NULL) {
+        printf("godwit sim: no trace: %s\n", strerror(errno));
+        return;
+    }
+    setvbuf(traced.trace, NULL, _IOLBF, LINE); /* what a child that dies has written is there */
+    gw_sim_try(&traced, &result);
+    char line[LINE];
+    uint64_t count = 0, at = 0;
+    rewind(traced.trace);
+    while (fgets(line, sizeof line, traced.trace) != NULL) count++;
+    rewind(traced.trace);
+    while (fgets(line, sizeof line, traced.trace) != NULL)
+        if (at++ + lines >= count) printf("  %s", line);
+    fclose(traced.trace);
+}
