@@ -1,5 +1,7 @@
 #include "data_rig.h"
 
+#include "sim_fabric.h"
+
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -26,6 +28,13 @@ gw_fence rig_fence(uint64_t epoch) {
 }
 
 static void wait_change(rig_peer *p) {
+    if (p->net != NULL) {
+        uint64_t seen = p->news;
+        pthread_mutex_unlock(&p->lock);
+        cr_assert(sim_net_step(p->net, &p->news, seen), "nothing happens any more");
+        pthread_mutex_lock(&p->lock);
+        return;
+    }
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE_S;
@@ -37,6 +46,7 @@ static void on_completed(void *context, const gw_completion *completion) {
     rig_peer *p = context;
     pthread_mutex_lock(&p->lock);
     p->completions[p->reported++ % RIG_REPORTS] = *completion;
+    p->news++;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
 }
@@ -48,6 +58,7 @@ static void on_up(void *context, const gw_peer_id *peer, uint64_t link, gw_path_
     pthread_mutex_lock(&p->lock);
     p->ups++;
     p->kind = kind;
+    p->news++;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
 }
@@ -59,6 +70,7 @@ static void on_down(void *context, const gw_peer_id *peer, uint64_t link, const 
     cr_assert_neq(why->code, GW_OK);
     pthread_mutex_lock(&p->lock);
     p->downs++;
+    p->news++;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
 }
@@ -68,6 +80,7 @@ static void on_done(void *context, const gw_collective_result *result) {
     pthread_mutex_lock(&p->lock);
     p->codes[p->results_reported % RIG_REPORTS] = result->err != NULL ? result->err->code : GW_OK;
     p->results[p->results_reported++ % RIG_REPORTS] = *result;
+    p->news++;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
 }
@@ -94,6 +107,7 @@ static void release_sevens(void *context, const void *bytes, uint64_t length) {
     free((void *)(uintptr_t)bytes);
     pthread_mutex_lock(&p->lock);
     p->answers--;
+    p->news++;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
 }
@@ -141,6 +155,10 @@ static void hand_over(rig *r, rig_peer *to, const gw_peer_id *from, int fd, bool
 }
 
 void rig_connect(rig *r, uint32_t a, uint32_t b) {
+    if (r->net != NULL) {
+        sim_net_link(r->net, a, b);
+        return;
+    }
     r->attempts++;
     for (uint32_t number = 0; number < 2 + r->lanes; number++) {
         int fds[2];
@@ -186,6 +204,7 @@ rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool 
     r->count = count;
     r->lanes = lanes;
     r->sealed = sealed;
+    if ((kinds[0] & RIG_SIMULATED) != 0) r->net = sim_net_open(lanes, kinds[0]);
     for (uint32_t i = 0; i < count; i++) {
         rig_peer *p = &r->peers[i];
         gw_err err;
@@ -198,7 +217,11 @@ rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool 
                                      .settle_ns = 20000000000u, /* emulated machines are slow */
                                      .events = {p, on_completed, on_up, on_down},
                                      .provider = {p, find_sevens, release_sevens}};
-        cr_assert(gw_fabric_open(&options, &p->transport, &err), "%s", err.text);
+        p->net = r->net;
+        if (r->net != NULL)
+            p->transport = sim_net_join(r->net, i, &p->id, &options.events, &options.provider);
+        else
+            cr_assert(gw_fabric_open(&options, &p->transport, &err), "%s", err.text);
         cr_assert(gw_collective_open(p->transport, on_done, p, &p->collective, &err), "%s", err.text);
     }
     return r;
@@ -210,6 +233,7 @@ void rig_close(rig *r) {
         gw_collective_close(r->peers[i].collective);
         gw_transport_close(r->peers[i].transport);
     }
+    if (r->net != NULL) sim_net_close(r->net);
     free(r);
 }
 

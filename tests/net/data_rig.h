@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 enum { RIG_PEERS = 8, RIG_REPORTS = 4096 };
+enum { RIG_SIMULATED = 1 << 30 /* for kinds: no sockets, the simulator's network (sim_fabric.h); | seed */ };
 
 typedef struct rig_peer {
     gw_peer_id id;
@@ -21,13 +22,16 @@ typedef struct rig_peer {
     gw_code codes[RIG_REPORTS]; /* of the results' errors */
     uint64_t results_reported, results_taken;
     uint32_t ups, downs;
-    uint32_t answers;  /* that its provider has given out and not got back */
-    gw_path_kind kind; /* of the link that came up last */
+    uint32_t answers;      /* that its provider has given out and not got back */
+    gw_path_kind kind;     /* of the link that came up last */
+    struct sim_net *net;   /* NULL: not simulated */
+    _Atomic uint64_t news; /* what has been reported so far, of any kind */
 } rig_peer;
 
 typedef struct rig {
     uint32_t count, lanes;
     bool sealed;
+    struct sim_net *net; /* NULL: not simulated */
     uint64_t attempts;
     rig_peer peers[RIG_PEERS];
 } rig;
