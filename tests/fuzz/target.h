@@ -32,6 +32,8 @@ extern const fuzz_target *const fuzz_targets[];
 extern const fuzz_target fuzz_tokens, fuzz_safetensors, fuzz_bpe, fuzz_idx, fuzz_metrics, fuzz_keys;
 /* wires.c */
 extern const fuzz_target fuzz_gossip, fuzz_packet, fuzz_handshake, fuzz_record, fuzz_message, fuzz_headers;
+/* brain.c */
+extern const fuzz_target fuzz_brain;
 /* disk.c */
 extern const fuzz_target fuzz_manifest, fuzz_chunk, fuzz_leftovers;
 /* program.c */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXAMPLES = 64, CHANGES = 6 };
+enum { EXAMPLES = 256, CHANGES = 6 };
 
 typedef struct corpus {
     uint32_t count;
@@ -128,10 +128,11 @@ ENDURES(leftovers)
 ENDURES(options)
 ENDURES(http)
 ENDURES(control)
+ENDURES(brain)
 
 /* Every target has its test here. */
 Test(fuzz, all_targets_are_tried) {
     uint32_t count = 0;
     while (fuzz_targets[count] != NULL) count++;
-    cr_assert_eq(count, 18);
+    cr_assert_eq(count, 19);
 }
