@@ -10,6 +10,7 @@ int gw_bench_write(int argc, char **argv);      /* large messages one way, by an
 int gw_bench_aead(int argc, char **argv);       /* encryption, one core */
 int gw_bench_accumulate(int argc, char **argv); /* rounding and adding exactly */
 int gw_bench_digits(int argc, char **argv);     /* CPU time of training against that of its GEMMs alone */
+int gw_bench_gpu(int argc, char **argv);        /* exact adding, optimizers, products, training */
 int gw_bench_gpt(int argc, char **argv);        /* a training step, and what it is made of */
 int gw_bench_checkpoint(int argc, char **argv); /* hashing, writing and restoring a state */
 

@@ -24,6 +24,7 @@ static const struct {
      "hashing, writing and restoring a state"},
     {"digits", (char[]){"godwit bench digits"}, gw_bench_digits,
      "training, against its matrix products alone"},
+    {"gpu", (char[]){"godwit bench gpu"}, gw_bench_gpu, "a GPU as jobs use it"},
     {"gpt", (char[]){"godwit bench gpt"}, gw_bench_gpt, "a training step of gpt, and what it is made of"},
 };
 

@@ -1,0 +1,134 @@
+/* Matrix products by cuBLASLt against float64 on the processor, at sizes that fit nothing. */
+#include "gpu_rig.h"
+
+#include "core/rng.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/mlp_kernels.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    gw_precision precision;
+    double most; /* ‖out − reference‖ / ‖reference‖ */
+} cases[] = {{GW_PRECISION_FP32, 1e-5}, {GW_PRECISION_TF32, 3e-3}, {GW_PRECISION_BF16, 1e-2}};
+
+static void need_library(void) {
+    gw_err err;
+    gpu_need();
+    if (!gw_cuda_libraries(&err)) cr_skip_test("%s", err.text);
+}
+
+/* Uniform in [-1, 1): sums of products of either sign. */
+static float *numbers(uint64_t seed, size_t count) {
+    float *values = malloc(count * sizeof *values);
+    gw_rng rng = gw_rng_seeded(seed);
+    for (size_t i = 0; i < count; i++) values[i] = (float)(2 * gw_rng_unit(&rng) - 1);
+    return values;
+}
+
+static double *reference(const gw_gemm_shape *s, const float *a, const float *b, const float *bias) {
+    double *c = calloc(s->rows * s->columns, sizeof *c);
+    for (uint64_t row = 0; row < s->rows; row++)
+        for (uint64_t column = 0; column < s->columns; column++) {
+            double sum = s->finish == GW_GEMM_PLAIN ? 0 : (double)bias[column];
+            for (uint64_t k = 0; k < s->inner; k++)
+                sum += (double)a[s->a_transposed ? k * s->rows + row : row * s->inner + k] *
+                       (double)b[s->b_transposed ? column * s->inner + k : k * s->columns + column];
+            c[row * s->columns + column] = s->finish == GW_GEMM_BIAS_RELU && sum < 0 ? 0 : sum;
+        }
+    return c;
+}
+
+/* A factor in the GPU's memory, in the type of the precision. */
+static void *factor(gw_precision precision, const float *values, size_t count) {
+    float *wide = gpu_copy_of(values, count * sizeof *values, 0);
+    if (precision != GW_PRECISION_BF16) return wide;
+    uint16_t *narrow = gpu_take(count * sizeof *narrow, 0);
+    GPU(gw_cuda_to_bf16(count, wide, narrow, NULL));
+    GPU(cudaDeviceSynchronize());
+    return narrow;
+}
+
+static void check(gw_precision precision, double most, const gw_gemm_shape *s) {
+    gw_gemm *gemm;
+    gw_err err;
+    uint32_t plan;
+    cudaStream_t stream;
+    size_t count = s->rows * s->columns;
+    float *a = numbers(1, s->rows * s->inner), *b = numbers(2, s->inner * s->columns);
+    float *bias = numbers(3, s->columns), *got = malloc(count * sizeof *got),
+          *again = malloc(count * sizeof *got);
+    double *expected = reference(s, a, b, bias), difference = 0, size = 0;
+    cr_assert(gw_gemm_open(&(gw_gpu){0, precision}, &gemm, &err), "%s", err.text);
+    cr_assert(gw_gemm_plan(gemm, s, &plan, &err), "%s", err.text);
+    void *gpu_a = factor(precision, a, s->rows * s->inner),
+         *gpu_b = factor(precision, b, s->inner * s->columns);
+    float *gpu_bias = gpu_copy_of(bias, s->columns * sizeof *bias, 0), *c = gpu_take(count * sizeof *c, 0);
+    void *workspace = gpu_take(GW_GEMM_WORKSPACE, 0);
+    GPU(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (int round = 0; round < 2; round++) {
+        cr_assert(gw_gemm_run(gemm, plan, gpu_a, gpu_b, s->finish == GW_GEMM_PLAIN ? NULL : gpu_bias, c,
+                              workspace, stream, &err),
+                  "%s", err.text);
+        gpu_fetch(round == 0 ? got : again, c, count * sizeof *got);
+    }
+    cr_assert_eq(memcmp(got, again, count * sizeof *got), 0);
+    for (size_t i = 0; i < count; i++) {
+        difference += ((double)got[i] - expected[i]) * ((double)got[i] - expected[i]);
+        size += expected[i] * expected[i];
+    }
+    cr_assert(sqrt(difference) <= most * sqrt(size),
+              "precision %d, [%llu, %llu] x [%llu, %llu], transposed %d %d, finish %d: %g", (int)precision,
+              (unsigned long long)s->rows, (unsigned long long)s->inner, (unsigned long long)s->inner,
+              (unsigned long long)s->columns, s->a_transposed, s->b_transposed, (int)s->finish,
+              sqrt(difference / size));
+    gw_gemm_close(gemm);
+    free(a);
+    free(b);
+    free(bias);
+    free(got);
+    free(again);
+    free(expected);
+}
+
+Test(gpu_gemm, products_at_awkward_sizes) {
+    need_library();
+    static const uint64_t sizes[][3] = {{1, 1, 1},      {1, 10, 128},   {3, 5, 7},       {24, 10, 33},
+                                        {40, 128, 784}, {127, 129, 65}, {200, 10, 1000}, {10, 300, 257}};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+            for (int kind = 0; kind < 5; kind++) {
+                gw_gemm_shape shape = {.rows = sizes[s][0], .columns = sizes[s][1], .inner = sizes[s][2]};
+                shape.finish = kind < 3 ? (gw_gemm_finish)kind : GW_GEMM_PLAIN;
+                shape.a_transposed = kind == 3;
+                shape.b_transposed = kind == 4;
+                check(cases[c].precision, cases[c].most, &shape);
+            }
+}
+
+/* Peers ask the same question: they must get the same answer. */
+Test(gpu_gemm, plans_are_the_same_every_time) {
+    need_library();
+    char first[GW_GPU_PLAN_TEXT], text[GW_GPU_PLAN_TEXT];
+    for (int i = 0; i < 3; i++) {
+        gw_gemm *gemm;
+        gw_err err;
+        uint32_t plan, same;
+        cr_assert(gw_gemm_open(&(gw_gpu){0, GW_PRECISION_TF32}, &gemm, &err), "%s", err.text);
+        gw_gemm_shape shape = {.rows = 2048, .columns = 8192, .inner = 784, .finish = GW_GEMM_BIAS_RELU};
+        cr_assert(gw_gemm_plan(gemm, &shape, &plan, &err), "%s", err.text);
+        cr_assert(gw_gemm_plan(gemm, &shape, &same, &err), "%s", err.text);
+        cr_assert_eq(plan, same);
+        shape.rows = 1000;
+        cr_assert(gw_gemm_plan(gemm, &shape, &same, &err), "%s", err.text);
+        cr_assert_neq(plan, same);
+        gw_gemm_text(gemm, text);
+        if (i == 0) strcpy(first, text);
+        cr_assert_str_eq(text, first);
+        gw_gemm_close(gemm);
+    }
+}

@@ -1,0 +1,280 @@
+/* Our own kernels of perceptrons, optimizers and the synthetic job against what a processor computes: the
+ * same bits where nothing is added up, float64 where something is. Sizes around the kernels' blocks and
+ * parts. */
+#include "gpu_rig.h"
+
+#include "core/rng.h"
+#include "kernels/cuda/mlp_kernels.h"
+#include "kernels/cuda/optimizer.h"
+#include "kernels/cuda/synthetic.h"
+#include "kernels/jobs/digits_weight.h"
+#include "kernels/jobs/synthetic_noise.h"
+#include "kernels/loss.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static float *floats(uint64_t seed, size_t count) {
+    float *values = malloc(count * sizeof *values);
+    cr_assert_not_null(values);
+    gpu_random_floats(seed, count, -12, 3, values);
+    return values;
+}
+
+static void expect_bits(const void *gpu, const void *expected, size_t bytes, const char *what,
+                        uint64_t size) {
+    void *got = malloc(bytes);
+    gpu_fetch(got, gpu, bytes);
+    cr_assert_eq(memcmp(got, expected, bytes), 0, "%s, %llu elements", what, (unsigned long long)size);
+    free(got);
+}
+
+/* ‖gpu − expected‖ / ‖expected‖ */
+static void expect_near(const float *gpu, const double *expected, size_t count, double most,
+                        const char *what) {
+    float *got = malloc(count * sizeof *got);
+    gpu_fetch(got, gpu, count * sizeof *got);
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < count; i++) {
+        difference += ((double)got[i] - expected[i]) * ((double)got[i] - expected[i]);
+        size += expected[i] * expected[i];
+    }
+    cr_assert(sqrt(difference) <= most * sqrt(size), "%s, %zu elements: %g of %g", what, count,
+              sqrt(difference), sqrt(size));
+    free(got);
+}
+
+static uint16_t bf16(float value) { /* to nearest, ties to even; no NaN */
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+static const uint64_t counts[] = {1, 2, 3, 255, 511, 512, 513, 1023, 1024, 1025, 4099, 70001};
+enum { COUNTS = sizeof counts / sizeof counts[0] };
+
+/* ---- optimizers ---- */
+
+static int64_t *sums(uint64_t seed, size_t count) {
+    int64_t *values = malloc(count * sizeof *values);
+    gw_rng rng = gw_rng_seeded(seed);
+    for (size_t i = 0; i < count; i++) values[i] = (int64_t)gw_rng_next(&rng) >> (i % 50);
+    if (count > 2) values[1] = 0;
+    return values;
+}
+
+Test(gpu_kernels, sgd_has_the_bits_of_a_processor) {
+    gpu_need();
+    gw_sgd sgd = {.scale = 0x1p-40 * 1.037, .rate = 0.11f, .momentum = 0.9f, .decay = 1e-4f};
+    for (int c = 0; c < COUNTS; c++) {
+        size_t n = counts[c], bytes = n * sizeof(float);
+        int64_t *sum = sums(n, n);
+        float *p = floats(1, n), *v = floats(2, n);
+        if (n > 2) v[1] = 0x1p-100f; /* settles at 0 */
+        int64_t *gpu_sum = gpu_copy_of(sum, n * sizeof *sum, 0);
+        float *gpu_p = gpu_copy_of(p, bytes, 0), *gpu_v = gpu_copy_of(v, bytes, 0);
+        GPU(gw_cuda_sgd(&sgd, n, gpu_sum, gpu_p, gpu_v, NULL));
+        gw_optimizer_sgd(&sgd, n, sum, p, v);
+        expect_bits(gpu_p, p, bytes, "parameters", n);
+        expect_bits(gpu_v, v, bytes, "velocity", n);
+        free(sum);
+        free(p);
+        free(v);
+    }
+}
+
+Test(gpu_kernels, adamw_has_the_bits_of_a_processor) {
+    gpu_need();
+    gw_adamw adamw = {.scale = 0x1p-40 * 0.97,
+                      .rate = 0.01f,
+                      .beta1 = 0.9f,
+                      .beta2 = 0.99f,
+                      .epsilon = 1e-8f,
+                      .decay = 0.01f,
+                      .correction1 = 3.7f,
+                      .correction2 = 29.4f};
+    for (int c = 0; c < COUNTS; c++) {
+        size_t n = counts[c], bytes = n * sizeof(float);
+        int64_t *sum = sums(n, n);
+        float *p = floats(1, n), *m = floats(2, n), *v = floats(3, n);
+        for (size_t i = 0; i < n; i++) v[i] = fabsf(v[i]);
+        int64_t *gpu_sum = gpu_copy_of(sum, n * sizeof *sum, 0);
+        float *gpu_p = gpu_copy_of(p, bytes, 0), *gpu_m = gpu_copy_of(m, bytes, 0),
+              *gpu_v = gpu_copy_of(v, bytes, 0);
+        GPU(gw_cuda_adamw(&adamw, n, gpu_sum, gpu_p, gpu_m, gpu_v, NULL));
+        gw_optimizer_adamw(&adamw, n, sum, p, m, v);
+        expect_bits(gpu_p, p, bytes, "parameters", n);
+        expect_bits(gpu_m, m, bytes, "first moments", n);
+        expect_bits(gpu_v, v, bytes, "second moments", n);
+        free(sum);
+        free(p);
+        free(m);
+        free(v);
+    }
+}
+
+/* ---- perceptrons ---- */
+
+Test(gpu_kernels, uniform_weights_have_the_bits_of_a_processor) {
+    gpu_need();
+    for (int c = 0; c < COUNTS; c++) {
+        size_t n = counts[c];
+        float *expected = malloc(n * sizeof *expected), *gpu = gpu_take(n * sizeof *gpu, 0);
+        for (uint64_t i = 0; i < n; i++)
+            expected[i] = digits_weight(gw_philox_at(12345678901u, 6, i / 4).words[i % 4], 0.0625831);
+        GPU(gw_cuda_uniform(12345678901u, 6, 0.0625831, n, gpu, NULL));
+        expect_bits(gpu, expected, n * sizeof *expected, "weights", n);
+        free(expected);
+    }
+}
+
+Test(gpu_kernels, pixels_are_normalised_and_rounded) {
+    gpu_need();
+    for (int c = 0; c < COUNTS; c++) {
+        size_t n = counts[c];
+        uint8_t *pixels = malloc(n);
+        float *expected = malloc(n * sizeof *expected);
+        uint16_t *rounded = malloc(n * sizeof *rounded);
+        for (size_t i = 0; i < n; i++) {
+            pixels[i] = (uint8_t)(i * 7);
+            expected[i] = (float)pixels[i] * 0.01273f + -0.4242f;
+            rounded[i] = bf16(expected[i]);
+        }
+        uint8_t *gpu_pixels = gpu_copy_of(pixels, n, 0);
+        float *wide = gpu_take(n * sizeof *wide, 0);
+        uint16_t *narrow = gpu_take(n * sizeof *narrow, 0), *again = gpu_take(n * sizeof *again, 0);
+        GPU(gw_cuda_normalise(n, gpu_pixels, 0.01273f, -0.4242f, (gw_cuda_factor){wide, false}, NULL));
+        GPU(gw_cuda_normalise(n, gpu_pixels, 0.01273f, -0.4242f, (gw_cuda_factor){narrow, true}, NULL));
+        GPU(gw_cuda_to_bf16(n, wide, again, NULL));
+        expect_bits(wide, expected, n * sizeof *expected, "pixels", n);
+        expect_bits(narrow, rounded, n * sizeof *rounded, "pixels in bfloat16", n);
+        expect_bits(again, rounded, n * sizeof *rounded, "bfloat16", n);
+        free(pixels);
+        free(expected);
+        free(rounded);
+    }
+}
+
+static void check_gate(uint64_t rows, uint64_t columns, bool gated, bool rounded) {
+    size_t n = rows * columns, bytes = n * sizeof(float);
+    float *above = floats(rows, n), *active = floats(columns, n), *expected = malloc(bytes);
+    uint16_t *narrow = malloc(n * sizeof *narrow);
+    double *sum = calloc(columns, sizeof *sum);
+    for (size_t i = 0; i < n; i++) {
+        if (i % 5 == 0) active[i] = 0.0f;
+        expected[i] = !gated || active[i] > 0.0f ? above[i] : 0.0f;
+        narrow[i] = bf16(expected[i]);
+        sum[i % columns] += (double)expected[i];
+    }
+    float *gpu_above = gpu_copy_of(above, bytes, 0), *gpu_active = gpu_copy_of(active, bytes, 0);
+    float *parts = gpu_take(gw_cuda_parts(rows) * columns * sizeof *parts, 0);
+    float *gpu_sum = gpu_take(columns * sizeof *gpu_sum, 0);
+    /* In place, as the passes do it: over the activations, or, for the logits, over what came. */
+    gw_cuda_factor to = {gated ? gpu_active : gpu_above, false};
+    if (rounded) to = (gw_cuda_factor){gpu_take(n * sizeof *narrow, 0), true};
+    GPU(gw_cuda_gate(rows, columns, gpu_above, gated ? gpu_active : NULL, to, parts, gpu_sum, NULL));
+    if (rounded)
+        expect_bits(to.values, narrow, n * sizeof *narrow, "gradient in bfloat16", n);
+    else
+        expect_bits(to.values, expected, bytes, "gradient", n);
+    expect_near(gpu_sum, sum, columns, 1e-5, "sums of columns");
+    free(above);
+    free(active);
+    free(expected);
+    free(narrow);
+    free(sum);
+}
+
+Test(gpu_kernels, gradients_pass_where_units_were_active) {
+    gpu_need();
+    static const uint64_t shapes[][2] = {{1, 1},   {1, 300}, {7, 127},  {8, 128},    {63, 129},
+                                         {64, 10}, {65, 10}, {130, 33}, {1000, 257}, {200, 1}};
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
+        for (int kind = 0; kind < 4; kind++)
+            check_gate(shapes[s][0], shapes[s][1], kind % 2 == 0, kind / 2 == 0);
+}
+
+Test(gpu_kernels, softmax_has_the_bits_of_a_processor) {
+    gpu_need();
+    static const uint64_t shapes[][2] = {{1, 10}, {255, 10}, {256, 2}, {257, 10}, {2048, 10}, {5000, 100}};
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+        uint64_t rows = shapes[s][0], classes = shapes[s][1], n = rows * classes;
+        float *logits = floats(s, n);
+        uint8_t *labels = malloc(rows);
+        for (uint64_t r = 0; r < rows; r++) labels[r] = (uint8_t)(gw_mix64(r) % classes);
+        for (uint64_t i = 0; i < n; i += 3) logits[i] *= 20.0f; /* some of no probability */
+        if (classes > 2) logits[0] = logits[1] = logits[2] = 50.0f;
+        float *gpu_logits = gpu_copy_of(logits, n * sizeof *logits, 0);
+        uint8_t *gpu_labels = gpu_copy_of(labels, rows, 0);
+        double *of_row = gpu_take(rows * sizeof *of_row, 0);
+        gw_cuda_loss *gpu_loss = gpu_take(sizeof *gpu_loss, 0), loss;
+        GPU(gw_cuda_softmax_loss(rows, (uint32_t)classes, gpu_logits, gpu_labels, 1.0f / 480.0f, of_row,
+                                 gpu_loss, NULL));
+        gw_loss expected = gw_loss_softmax(logits, labels, rows, classes, 1.0f / 480.0f);
+        expect_bits(gpu_logits, logits, n * sizeof *logits, "gradient of logits", n);
+        gpu_fetch(&loss, gpu_loss, sizeof loss);
+        cr_assert_eq(loss.correct, expected.correct);
+        cr_assert_eq(loss.count, (int64_t)rows);
+        cr_assert_float_eq(loss.sum, expected.sum, fabs(expected.sum) * 1e-6);
+        free(logits);
+        free(labels);
+    }
+}
+
+Test(gpu_kernels, a_label_out_of_range_gives_no_number) {
+    gpu_need();
+    float logits[20] = {0};
+    const uint8_t labels[2] = {3, 10};
+    float *gpu_logits = gpu_copy_of(logits, sizeof logits, 0);
+    uint8_t *gpu_labels = gpu_copy_of(labels, sizeof labels, 0);
+    double *of_row = gpu_take(2 * sizeof *of_row, 0);
+    gw_cuda_loss *gpu_loss = gpu_take(sizeof *gpu_loss, 0), loss;
+    GPU(gw_cuda_softmax_loss(2, 10, gpu_logits, gpu_labels, 1.0f, of_row, gpu_loss, NULL));
+    gpu_fetch(&loss, gpu_loss, sizeof loss);
+    cr_assert(isnan(loss.sum));
+}
+
+/* ---- the synthetic job ---- */
+
+Test(gpu_kernels, synthetic) {
+    gpu_need();
+    for (int c = 0; c < COUNTS; c++) {
+        uint64_t n = counts[c], pushed = n > 10 ? n / 3 : 1;
+        float *cells = malloc(n * sizeof *cells), *push = malloc(n * sizeof *push);
+        int64_t *sum = sums(n, pushed);
+        double energy = 0;
+        for (uint64_t i = 0; i < n; i++) {
+            cells[i] = synthetic_noise(99, i);
+            push[i] = synthetic_push(7, i, cells[i]);
+            energy += (double)push[i] * (double)push[i];
+        }
+        float *gpu_cells = gpu_take(n * sizeof *cells, 0), *gpu_push = gpu_take(n * sizeof *push, 0), mean;
+        double *parts = gpu_take(GW_CUDA_SYNTHETIC_PARTS * sizeof *parts, 0);
+        float *gpu_mean = gpu_take(sizeof mean, 0);
+        int64_t *gpu_sum = gpu_copy_of(sum, pushed * sizeof *sum, 0);
+        GPU(gw_cuda_synthetic_cells(99, n, gpu_cells, NULL));
+        GPU(gw_cuda_synthetic_push(7, n, UINT64_MAX, gpu_cells, gpu_push, parts, gpu_mean, NULL));
+        expect_bits(gpu_cells, cells, n * sizeof *cells, "cells", n);
+        expect_bits(gpu_push, push, n * sizeof *push, "push", n);
+        gpu_fetch(&mean, gpu_mean, sizeof mean);
+        cr_assert_float_eq(mean, energy / (double)n, 1e-6 * energy / (double)n + 1e-30);
+        for (uint64_t i = 0; i < n; i++) cells[i] = synthetic_follow(cells[i], sum[i % pushed], 0x1p-52);
+        GPU(gw_cuda_synthetic_follow(n, pushed, gpu_sum, 0x1p-52, gpu_cells, NULL));
+        expect_bits(gpu_cells, cells, n * sizeof *cells, "cells after a step", n);
+        int64_t digest[4] = {0, 1, 2, 3}, one = 12;
+        int64_t *gpu_digest = gpu_take(sizeof digest, 0), *counted = gpu_copy_of(&one, sizeof one, 0);
+        GPU(gw_cuda_synthetic_digest(4, gpu_digest, NULL));
+        GPU(gw_cuda_synthetic_chain(4, pushed, gpu_sum, counted, gpu_digest, NULL));
+        for (uint64_t k = 0; k < 4; k++) {
+            uint64_t chain = k;
+            for (uint64_t i = k; i < pushed; i += 4) chain = synthetic_chain(chain, sum[i]);
+            digest[k] = (int64_t)synthetic_chain(chain, one);
+        }
+        expect_bits(gpu_digest, digest, sizeof digest, "digest", pushed);
+        free(cells);
+        free(push);
+        free(sum);
+    }
+}

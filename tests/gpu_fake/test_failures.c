@@ -1,0 +1,171 @@
+/* Calls of CUDA that fail, each in turn: whatever fails is said, nothing is lost or added in part unnoticed,
+ * and all memory is given back. */
+#include "fake_cuda.h"
+#include "kernels/rig.h"
+
+#include "kernels/cuda/device.h"
+#include "kernels/jobs/digits.h"
+#include "kernels/jobs/synthetic.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const settings[] = {"samples=60",     "hidden=9", "batch=48",
+                                       "micro-batch=24", "epochs=2", NULL};
+
+/* A job on a processor's rig, which opens its options; the GPU's device is the test's. */
+typedef struct bench {
+    rig r;
+    gw_device_options options;
+    gw_device *device;
+    gw_lane *lane;
+} bench;
+
+static void prepare(bench *b) {
+    rig_open(&b->r, &gw_job_digits, settings, 1, 1);
+    b->options = (gw_device_options){
+        .type = &gw_job_digits, .job = b->r.job, .plan = &b->r.plan, .workers = 1, .boundary_words = 3};
+}
+
+static bool open_device(bench *b, gw_err *err) {
+    b->lane = NULL;
+    return gw_device_cuda_open(&b->options, &(gw_gpu){0, GW_PRECISION_BF16}, &b->device, err) &&
+           b->device->ops->lane_open(b->device, &b->lane, err);
+}
+
+static void close_device(bench *b) {
+    if (b->device == NULL) return;
+    b->device->ops->lane_close(b->device, b->lane);
+    b->device->ops->close(b->device);
+    b->device = NULL;
+}
+
+static bool init(bench *b, gw_err *err) {
+    uint64_t part;
+    return b->device->ops->unit(b->device, b->lane, GW_UNIT_INIT, 0, &part, err);
+}
+
+Test(gpu_failures, whatever_fails_while_opening_nothing_is_lost) {
+    bench b;
+    gw_err err;
+    prepare(&b);
+    unsigned failed = 0;
+    for (unsigned call = 1;; call++) {
+        fake_fail(call, cudaErrorMemoryAllocation);
+        bool opened = open_device(&b, &err);
+        fake_fail(0, cudaSuccess);
+        close_device(&b);
+        cr_assert_eq(fake_leaked(), 0, "call %u", call);
+        if (opened) break;
+        failed++;
+        cr_assert_eq(err.code, GW_E_NOMEM, "call %u: %s", call, err.text);
+        cr_assert(strstr(err.text, "GPU 0"), "call %u: %s", call, err.text);
+    }
+    cr_assert_gt(failed, 10);
+    rig_close(&b.r);
+}
+
+/* Every call of a shard fails once: the shard is not held, and if it was added in part, the accumulator says
+ * so; after emptying it all is well. */
+Test(gpu_failures, a_shard_that_fails_is_not_held) {
+    bench b;
+    gw_err err;
+    gw_held held;
+    gw_segments none;
+    gw_verdict verdict;
+    prepare(&b);
+    cr_assert(open_device(&b, &err), "%s", err.text);
+    cr_assert(init(&b, &err), "%s", err.text);
+    const gw_device_ops *ops = b.device->ops;
+    unsigned failed = 0, poisoned = 0;
+    for (unsigned call = 1;; call++) {
+        ops->step_begin(b.device, 0);
+        fake_fail(call, cudaErrorLaunchOutOfResources);
+        gw_contributed first = ops->contribute(b.device, b.lane, 0, 0, &err);
+        fake_fail(0, cudaSuccess);
+        if (first == GW_SHARD_HELD) break;
+        failed++;
+        cr_assert_eq(first, GW_SHARD_FAILED);
+        cr_assert(err.code == GW_E_IO, "call %u: %s", call, err.text);
+        ops->held(b.device, &held, NULL);
+        cr_assert_eq(held.held, 0);
+        cr_assert_eq(held.running, 0);
+        poisoned += held.poisoned;
+        ops->zero(b.device);
+        for (uint32_t shard = 0; shard < 2; shard++)
+            cr_assert_eq(ops->contribute(b.device, b.lane, 0, shard, &err), GW_SHARD_HELD, "%s", err.text);
+        cr_assert(ops->reduce_begin(b.device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, &err), "%s",
+                  err.text);
+        cr_assert(ops->reduce_end(b.device, &verdict, &err), "%s", err.text);
+        cr_assert(verdict.coverage_ok && verdict.fingerprint_ok && verdict.bad == 0, "call %u", call);
+    }
+    cr_assert_gt(failed, 10);
+    cr_assert_gt(poisoned, 3);
+    cr_assert_lt(poisoned, failed);
+    close_device(&b);
+    cr_assert_eq(fake_leaked(), 0);
+    rig_close(&b.r);
+}
+
+/* A GPU that is lost in the middle: every later call fails, says why, and the device can still be closed. */
+Test(gpu_failures, a_lost_gpu_is_named) {
+    bench b;
+    gw_err err;
+    gw_segments none;
+    uint64_t part;
+    uint8_t byte;
+    prepare(&b);
+    cr_assert(open_device(&b, &err), "%s", err.text);
+    cr_assert(init(&b, &err), "%s", err.text);
+    const gw_device_ops *ops = b.device->ops;
+    ops->step_begin(b.device, 0);
+    cr_assert_eq(ops->contribute(b.device, b.lane, 0, 0, &err), GW_SHARD_HELD, "%s", err.text);
+    fake_fail(5, cudaErrorECCUncorrectable);
+    cr_assert_eq(ops->contribute(b.device, b.lane, 0, 1, &err), GW_SHARD_FAILED);
+    cr_assert(strstr(err.text, "GPU 0") && strstr(err.text, "memory is damaged"), "%s", err.text);
+    ops->zero(b.device);
+    cr_assert_not(ops->reduce_begin(b.device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, &err));
+    cr_assert_not(ops->unit(b.device, b.lane, GW_UNIT_HASH, 0, &part, &err));
+    cr_assert_not(ops->state_read(b.device, 0, 1, &byte, &err));
+    cr_assert_not(ops->probe(b.device, b.lane, 0, 0, &part, &err));
+    cr_assert(strstr(err.text, "GPU 0"), "%s", err.text);
+    close_device(&b);
+    fake_fail(0, cudaSuccess);
+    rig_close(&b.r);
+}
+
+/* Reductions, applies and copies that fail say so; none is taken for done. */
+Test(gpu_failures, steps_that_fail_are_not_done) {
+    bench b;
+    gw_err err;
+    gw_segments send, receive;
+    gw_verdict verdict;
+    prepare(&b);
+    cr_assert(open_device(&b, &err), "%s", err.text);
+    cr_assert(init(&b, &err), "%s", err.text);
+    const gw_device_ops *ops = b.device->ops;
+    static const gw_reduce modes[] = {GW_REDUCE_ALONE, GW_REDUCE_EXACT, GW_REDUCE_FAST};
+    for (int m = 0; m < 3; m++) {
+        ops->step_begin(b.device, 0);
+        for (uint32_t shard = 0; shard < 2; shard++)
+            cr_assert_eq(ops->contribute(b.device, b.lane, 0, shard, &err), GW_SHARD_HELD, "%s", err.text);
+        unsigned failed = 0;
+        bool done = false;
+        for (unsigned call = 1; !done; call++) {
+            fake_fail(call, cudaErrorLaunchOutOfResources);
+            done = ops->reduce_begin(b.device, modes[m], GW_PLACE_HOST, &send, &receive, &err);
+            for (uint32_t s = 0; done && s < send.count; s++)
+                memcpy(receive.list[s].data, send.list[s].data,
+                       send.list[s].count * (send.list[s].is_float ? 4 : 8));
+            done = done && ops->reduce_end(b.device, &verdict, &err);
+            fake_fail(0, cudaSuccess);
+            failed += !done;
+        }
+        cr_assert_gt(failed, 5);
+        cr_assert(verdict.coverage_ok && verdict.fingerprint_ok && verdict.bad == 0, "mode %d", modes[m]);
+    }
+    close_device(&b);
+    cr_assert_eq(fake_leaked(), 0);
+    rig_close(&b.r);
+}

@@ -1,0 +1,323 @@
+/* `godwit bench gpu`: what the device of a GPU is made of (copy, exact adding, optimizer, matrix products),
+ * and training `digits` on it. Times are the GPU's own, by events; each is the median of some. */
+#include "tools/bench/bench.h"
+
+#include "kernels/cuda/cuda.h"
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct options {
+    bool json;
+    unsigned gpu;
+} options;
+
+#ifdef GODWIT_CUDA
+#include "kernels/cuda/call.h"
+#include "kernels/cuda/exact.h"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/cuda/mlp_kernels.h"
+#include "kernels/cuda/optimizer.h"
+#include "tools/bench/gpu_train.h"
+
+#include <jansson.h>
+
+enum { ELEMENTS = 1 << 26, ROUNDS = 15, WARM = 3, SIZE = 4096, TURNS = 4, PRODUCTS = 20 };
+
+/* Arrays of ELEMENTS, far larger than any cache, and matrices in turns that do not fit into it either. */
+typedef struct bench {
+    gw_gpu gpu;
+    cudaStream_t stream;
+    cudaEvent_t begin, end;
+    float *values, *parameters, *first, *second;
+    int64_t *sum, *copy;
+    gw_cuda_found *found;
+    unsigned long long *least;
+    gw_gemm *gemm;
+    uint32_t plan;
+    void *a[TURNS], *b[TURNS], *workspace;
+    float *c;
+    gw_err err;
+} bench;
+
+typedef bool work(bench *b);
+
+static bool good(bench *b, cudaError_t status, const char *what) {
+    return gw_cuda_try(b->gpu.ordinal, status, &b->err, "%s", what);
+}
+
+static bool take(bench *b, size_t bytes, void *pointer) {
+    return gw_cuda_take(b->gpu.ordinal, bytes, (void **)pointer, &b->err);
+}
+
+static bool copy(bench *b) {
+    return good(
+        b, cudaMemcpyAsync(b->copy, b->sum, ELEMENTS * sizeof *b->sum, cudaMemcpyDeviceToDevice, b->stream),
+        "copy");
+}
+
+static bool add_as(bench *b, gw_cuda_adding adding) {
+    gw_cuda_piece piece = {
+        .format = gw_exact_format_of(40, 120), .count = ELEMENTS, .found = b->found, .least = b->least};
+    return good(b, gw_cuda_add_floats(&piece, adding, b->values, b->sum, b->stream), "adding");
+}
+
+static bool add(bench *b) {
+    return add_as(b, GW_CUDA_ADD);
+}
+
+static bool store(bench *b) {
+    return add_as(b, GW_CUDA_STORE);
+}
+
+static bool fingerprint(bench *b) {
+    return good(b, gw_cuda_fingerprint(0, ELEMENTS, b->sum, &b->found->fingerprint, b->stream),
+                "fingerprint");
+}
+
+static bool adamw(bench *b) {
+    gw_adamw how = {.scale = 0x1p-40,
+                    .rate = 1e-3f,
+                    .beta1 = 0.9f,
+                    .beta2 = 0.99f,
+                    .epsilon = 1e-8f,
+                    .decay = 0.01f,
+                    .correction1 = 1.1f,
+                    .correction2 = 1.1f};
+    return good(b, gw_cuda_adamw(&how, ELEMENTS, b->sum, b->parameters, b->first, b->second, b->stream),
+                "adamw");
+}
+
+static bool sgd(bench *b) {
+    gw_sgd how = {.scale = 0x1p-40, .rate = 1e-3f, .momentum = 0.9f, .decay = 1e-4f};
+    return good(b, gw_cuda_sgd(&how, ELEMENTS, b->sum, b->parameters, b->first, b->stream), "sgd");
+}
+
+static bool multiply(bench *b) {
+    for (int i = 0; i < PRODUCTS; i++)
+        if (!gw_gemm_run(b->gemm, b->plan, b->a[i % TURNS], b->b[i % TURNS], NULL, b->c, b->workspace,
+                         b->stream, &b->err))
+            return false;
+    return true;
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Median seconds of one call. */
+static bool measure(bench *b, work *run, double *seconds) {
+    double took[ROUNDS];
+    for (int i = -WARM; i < ROUNDS; i++) {
+        float ms = 0;
+        if (!good(b, cudaEventRecord(b->begin, b->stream), "cudaEventRecord") || !run(b) ||
+            !good(b, cudaEventRecord(b->end, b->stream), "cudaEventRecord") ||
+            !good(b, cudaEventSynchronize(b->end), "measuring") ||
+            !good(b, cudaEventElapsedTime(&ms, b->begin, b->end), "cudaEventElapsedTime"))
+            return false;
+        if (i >= 0) took[i] = (double)ms * 1e-3;
+    }
+    qsort(took, ROUNDS, sizeof *took, by_size);
+    *seconds = took[ROUNDS / 2];
+    return true;
+}
+
+/* ---- memory ---- */
+
+static bool open_arrays(bench *b) {
+    size_t floats = ELEMENTS * sizeof(float), words = ELEMENTS * sizeof(int64_t);
+    return take(b, floats, &b->values) && take(b, floats, &b->parameters) && take(b, floats, &b->first) &&
+           take(b, floats, &b->second) && take(b, words, &b->sum) && take(b, words, &b->copy) &&
+           take(b, sizeof *b->found, &b->found) && take(b, sizeof *b->least, &b->least) &&
+           good(b, gw_cuda_uniform(1, 0, 1.0, ELEMENTS, b->values, b->stream), "random numbers") &&
+           good(b, gw_cuda_uniform(2, 0, 1.0, ELEMENTS, b->parameters, b->stream), "random numbers") &&
+           add(b);
+}
+
+static void close_arrays(bench *b) {
+    void *all[] = {b->values, b->parameters, b->first, b->second, b->sum, b->copy, b->found, b->least};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) gw_cuda_give(b->gpu.ordinal, all[i]);
+}
+
+static bool measure_memory(bench *b, json_t *figures) {
+    static const struct {
+        const char *name;
+        work *run;
+        int bytes; /* an element */
+    } rows[] = {{"copy_bytes_per_s", copy, 16},         {"accumulate_bytes_per_s", add, 20},
+                {"first_piece_bytes_per_s", store, 12}, {"fingerprint_bytes_per_s", fingerprint, 8},
+                {"optimizer_bytes_per_s", adamw, 32},   {"sgd_bytes_per_s", sgd, 24}};
+    bool done = open_arrays(b);
+    for (size_t i = 0; done && i < sizeof rows / sizeof rows[0]; i++) {
+        double seconds;
+        done = measure(b, rows[i].run, &seconds);
+        if (done)
+            json_object_set_new(figures, rows[i].name, json_real((double)rows[i].bytes * ELEMENTS / seconds));
+    }
+    close_arrays(b);
+    return done;
+}
+
+/* ---- products ---- */
+
+static bool open_product(bench *b) {
+    size_t count = (size_t)SIZE * SIZE;
+    gw_gemm_shape shape = {.rows = SIZE, .columns = SIZE, .inner = SIZE};
+    bool bf16 = b->gpu.precision == GW_PRECISION_BF16;
+    if (!gw_gemm_open(&b->gpu, &b->gemm, &b->err) || !gw_gemm_plan(b->gemm, &shape, &b->plan, &b->err) ||
+        !take(b, GW_GEMM_WORKSPACE, &b->workspace) || !take(b, count * sizeof *b->c, &b->c))
+        return false;
+    for (uint64_t i = 0; i < 2 * TURNS; i++) {
+        void **factor = i < TURNS ? &b->a[i] : &b->b[i - TURNS];
+        if (!take(b, count * sizeof(float), factor) ||
+            !good(b, gw_cuda_uniform(3, i, 1.0, count, bf16 ? b->c : *factor, b->stream), "random numbers") ||
+            (bf16 && !good(b, gw_cuda_to_bf16(count, b->c, *factor, b->stream), "rounding")))
+            return false;
+    }
+    return true;
+}
+
+static void close_product(bench *b) {
+    for (int i = 0; i < TURNS; i++) {
+        gw_cuda_give(b->gpu.ordinal, b->a[i]);
+        gw_cuda_give(b->gpu.ordinal, b->b[i]);
+        b->a[i] = b->b[i] = NULL;
+    }
+    gw_cuda_give(b->gpu.ordinal, b->c);
+    gw_cuda_give(b->gpu.ordinal, b->workspace);
+    gw_gemm_close(b->gemm);
+    b->c = b->workspace = NULL;
+    b->gemm = NULL;
+}
+
+static bool measure_products(bench *b, json_t *figures) {
+    static const struct {
+        const char *name;
+        gw_precision precision;
+    } rows[] = {{"gemm_bf16_flops", GW_PRECISION_BF16},
+                {"gemm_tf32_flops", GW_PRECISION_TF32},
+                {"gemm_fp32_flops", GW_PRECISION_FP32}};
+    const double operations = 2.0 * SIZE * SIZE * SIZE * PRODUCTS;
+    bool done = true;
+    for (size_t i = 0; done && i < sizeof rows / sizeof rows[0]; i++) {
+        double seconds;
+        b->gpu.precision = rows[i].precision;
+        done = open_product(b) && measure(b, multiply, &seconds);
+        if (done) json_object_set_new(figures, rows[i].name, json_real(operations / seconds));
+        close_product(b);
+    }
+    return done;
+}
+
+/* ---- all of it ---- */
+
+static bool measure_all(const options *o, json_t *figures, gw_err *err) {
+    bench b = {.gpu = {.ordinal = (int)o->gpu, .precision = GW_PRECISION_TF32}};
+    double rate = 0;
+    bool done = good(&b, cudaSetDevice(b.gpu.ordinal), "cudaSetDevice") &&
+                good(&b, cudaStreamCreateWithFlags(&b.stream, cudaStreamNonBlocking), "cudaStreamCreate") &&
+                good(&b, cudaEventCreate(&b.begin), "cudaEventCreate") &&
+                good(&b, cudaEventCreate(&b.end), "cudaEventCreate") && measure_memory(&b, figures) &&
+                measure_products(&b, figures);
+    if (done) {
+        b.gpu.precision = GW_PRECISION_TF32;
+        done = gw_bench_gpu_train(&b.gpu, &rate, &b.err);
+        if (done) json_object_set_new(figures, "digits_samples_per_s", json_real(rate));
+    }
+    if (!done) *err = b.err;
+    if (b.begin != NULL) (void)cudaEventDestroy(b.begin);
+    if (b.end != NULL) (void)cudaEventDestroy(b.end);
+    if (b.stream != NULL) (void)cudaStreamDestroy(b.stream);
+    return done;
+}
+
+static void print_table(const json_t *figures) {
+    static const struct {
+        const char *name, *title, *unit;
+        double scale;
+    } rows[] = {{"copy_bytes_per_s", "copy on the GPU", "GB/s", 1e-9},
+                {"accumulate_bytes_per_s", "exact accumulate", "GB/s", 1e-9},
+                {"first_piece_bytes_per_s", "exact accumulate, first piece", "GB/s", 1e-9},
+                {"fingerprint_bytes_per_s", "fingerprint of a sum", "GB/s", 1e-9},
+                {"optimizer_bytes_per_s", "AdamW", "GB/s", 1e-9},
+                {"sgd_bytes_per_s", "SGD with momentum", "GB/s", 1e-9},
+                {"gemm_bf16_flops", "4096^3 product, bf16", "TFLOP/s", 1e-12},
+                {"gemm_tf32_flops", "4096^3 product, tf32", "TFLOP/s", 1e-12},
+                {"gemm_fp32_flops", "4096^3 product, fp32", "TFLOP/s", 1e-12},
+                {"digits_samples_per_s", "digits 8192,8192, tf32", "samples/s", 1}};
+    double copied = json_number_value(json_object_get(figures, rows[0].name));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        double value = json_number_value(json_object_get(figures, rows[i].name));
+        printf("  %-30s %10.1f %s", rows[i].title, value * rows[i].scale, rows[i].unit);
+        if (i > 0 && rows[i].scale == 1e-9) printf("  %3.0f %% of a copy", 100 * value / copied);
+        putchar('\n');
+    }
+}
+
+static int run(const char *command, const options *o, const gw_cuda_info *info) {
+    gw_err err = {0};
+    json_t *figures = json_object();
+    json_object_set_new(figures, "gpu", json_string(info->name));
+    bool done = measure_all(o, figures, &err);
+    if (done && o->json) {
+        json_dumpf(figures, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+        putchar('\n');
+    } else if (done) {
+        printf("GPU %u, %s\n", info->ordinal, info->name);
+        print_table(figures);
+    } else {
+        fprintf(stderr, "%s: %s\n", command, err.text);
+    }
+    json_decref(figures);
+    return done ? 0 : 1;
+}
+#else
+static int run(const char *command, const options *o, const gw_cuda_info *info) {
+    (void)command, (void)o, (void)info;
+    return 1; /* there is no GPU to get here with */
+}
+#endif
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+    options *o = state->input;
+    char *end;
+    switch (key) {
+    case 'j':
+        o->json = true;
+        return 0;
+    case 'g':
+        o->gpu = (unsigned)strtoul(argument, &end, 10);
+        if (*argument == '\0' || *end != '\0') argp_error(state, "--gpu: '%s' is no number", argument);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int gw_bench_gpu(int argc, char **argv) {
+    static const struct argp_option list[] = {
+        {"json", 'j', NULL, 0, "For programs", 0}, {"gpu", 'g', "N", 0, "Which one (0)", 0}, {0}};
+    static const struct argp parser = {list,
+                                       parse,
+                                       NULL,
+                                       "Measures a GPU as jobs use it: exact adding and optimizers beside a "
+                                       "copy, matrix products, training.",
+                                       NULL,
+                                       NULL,
+                                       NULL};
+    options o = {0};
+    gw_cuda_info gpus[GW_CUDA_GPUS];
+    uint32_t count;
+    gw_err err;
+    if (argp_parse(&parser, argc, argv, 0, NULL, &o) != 0) return 2;
+    if (gw_cuda_list(gpus, &count, &err)) {
+        if (o.gpu < count) return run(argv[0], &o, &gpus[o.gpu]);
+        gw_fail(&err, GW_E_NOTFOUND, "there is no GPU %u", o.gpu);
+    }
+    fprintf(stderr, "%s: %s\n", argv[0], err.text);
+    return 1;
+}
