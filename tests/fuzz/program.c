@@ -45,14 +45,16 @@ static const char *const named[] = {"listen",
                                     "skew",
                                     "seed",
                                     "bad-shard",
-                                    "payload-bytes"};
+                                    "payload-bytes",
+                                    "device",
+                                    "precision"};
 enum { NAMED = sizeof named / sizeof named[0], ARGUMENTS = 24, ARGUMENT = 200 };
 
 static void options_examples(fuzz_add *add, void *context) {
     static const char *const values[NAMED] = {
-        "127.0.0.1:0", "h:1",  "a:1,[::1]:2", "3", "30s", "2",    "100",   "any", "exact", "skip",
-        "tcp",         "0",    "30s",         "2", "2",   "8080", "a.csv", "100", "100",   "1m",
-        "500ms",       "name", "12",          "2", "64k", "100",  "1.5",   "7",   "3:1",   "1m"};
+        "127.0.0.1:0", "h:1", "a:1,[::1]:2", "3",   "30s",  "2",     "100", "any", "exact",  "skip",  "tcp",
+        "0",           "30s", "2",           "2",   "8080", "a.csv", "100", "100", "1m",     "500ms", "name",
+        "12",          "2",   "64k",         "100", "1.5",  "7",     "3:1", "1m",  "cuda:1", "bf16"};
     char text[ARGUMENTS * 24] = "";
     size_t at = 0;
     for (size_t i = 0; i < NAMED; i++) {
@@ -84,7 +86,7 @@ static void take_options(const uint8_t *bytes, size_t count) {
         GW_CHECK(err.code != GW_OK && err.text[0] != '\0');
         return;
     }
-    GW_CHECK(options.workers >= 1 && options.peers >= 1 && options.keep >= 1);
+    GW_CHECK(options.workers <= GW_MAX_WORKERS && options.peers >= 1 && options.keep >= 1);
     void *job;
     if (options.job->open(&options.params, &job, &err)) options.job->close(job);
     gw_run_options_free(&options);
