@@ -396,7 +396,7 @@ class Checks:
         self.check(f"one step, {REPEATS} times", self.repeated)
         for program in self.tests:
             name = os.path.basename(program)
-            if name.startswith("test_kernels_cuda"):
+            if name in ("test_gpu_exact", "test_gpu_kernels"):
                 self.check(f"{name} sanitized", functools.partial(self.sanitized, program))
 
     def table(self):
