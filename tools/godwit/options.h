@@ -33,7 +33,7 @@ typedef struct gw_run_options {
     uint32_t peers;   /* wait for so many before step 0; 1 when not given */
     uint32_t workers; /* 0: as many as suit the device (gw_compute_settle) */
     gw_compute compute;
-    uint64_t steps;   /* 0 = as many as the job says */
+    uint64_t steps; /* 0 = as many as the job says */
     gw_quorum quorum;
     bool fast;             /* --reduce fast */
     bool skip_bad;         /* --on-bad skip */
