@@ -1,10 +1,10 @@
 /* Matrix products as kernels/cuda/gemm.h promises them, by loops in float64. */
 #include "fake_cuda.h"
 
+#include "core/check.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/gemm.h"
 
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ void gw_gemm_close(gw_gemm *gemm) {
 
 bool gw_gemm_plan(gw_gemm *gemm, const gw_gemm_shape *shape, uint32_t *plan, gw_err *err) {
     (void)err;
-    cr_assert_lt(gemm->count, GW_GEMM_PLANS);
+    GW_CHECK(gemm->count < GW_GEMM_PLANS);
     *plan = gemm->count;
     gemm->shapes[gemm->count++] = *shape;
     return true;
@@ -83,7 +83,7 @@ static void multiply(void *memory) {
 
 bool gw_gemm_run(const gw_gemm *gemm, uint32_t plan, const void *a, const void *b, const float *bias,
                  float *c, void *workspace, cudaStream_t stream, gw_err *err) {
-    cr_assert_lt(plan, gemm->count);
+    GW_CHECK(plan < gemm->count);
     product p = {gemm->shapes[plan], a, b, bias, c, workspace, gemm->gpu.precision};
     return fake_launch(stream, multiply, &p, sizeof p) == cudaSuccess ||
            gw_fail(err, GW_E_IO, "a product failed as it was told to");

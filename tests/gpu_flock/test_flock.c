@@ -1,0 +1,188 @@
+/* Flocks of real peers whose devices are "GPUs": the program with the stand-in for CUDA (tests/gpu_fake) and
+ * an NCCL that adds between processes (nccl/fake_nccl.c). Everything above these is what runs on a GPU:
+ * rendezvous over control links, sums from device to device, aborts, new communicators. */
+#include "cluster/lab.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SIZES  " --samples 2400 --batch 240 --micro-batch 20 --hidden 32 --device cuda"
+#define DIGITS "digits --epochs 2" SIZES
+#define LONGER "digits --epochs 10" SIZES
+
+enum { HANG_MS = 60000 }; /* only ends a test that hangs */
+
+static char folder[LAB_PATH];
+static int stalled = -1; /* the pipe in which sums that stall are told */
+
+static const char *file(const char *name) {
+    static char path[LAB_PATH + 20];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void put(const char *name) {
+    int fd = open(file(name), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    cr_assert_geq(fd, 0);
+    close(fd);
+}
+
+static void take(const char *name) {
+    cr_assert_eq(unlink(file(name)), 0);
+}
+
+/* A lab whose peers find the stand-ins. */
+static lab *open_lab(void) {
+    char libraries[LAB_PATH];
+    lab *l = lab_open();
+    snprintf(folder, sizeof folder, "%s/nccl", l->dir);
+    cr_assert_eq(mkdir(folder, 0700), 0);
+    cr_assert_eq(mkfifo(file("stalled"), 0600), 0);
+    stalled = open(file("stalled"), O_RDWR | O_CLOEXEC);
+    cr_assert_geq(stalled, 0);
+    snprintf(libraries, sizeof libraries, "%s", GODWIT_FAKE_NCCL);
+    *strrchr(libraries, '/') = '\0';
+    setenv("FAKE_NCCL", folder, 1);
+    setenv("GODWIT_NCCL", GODWIT_FAKE_NCCL, 1);
+    setenv("LD_LIBRARY_PATH", libraries, 1);
+    return l;
+}
+
+static void close_lab(lab *l) {
+    close(stalled);
+    lab_close(l);
+}
+
+/* How many lines of NCCL's log begin with this. */
+static unsigned logged(const char *line) {
+    char text[200];
+    unsigned count = 0;
+    FILE *log = fopen(file("log"), "r");
+    while (log != NULL && fgets(text, sizeof text, log) != NULL)
+        count += strncmp(text, line, strlen(line)) == 0;
+    if (log != NULL) fclose(log);
+    return count;
+}
+
+/* Sums that begin from now on stall; returns when so many ranks have told. */
+static void stall(unsigned ranks) {
+    char byte;
+    put("stall");
+    for (unsigned i = 0; i < ranks; i++) {
+        struct pollfd told = {.fd = stalled, .events = POLLIN};
+        cr_assert_eq(poll(&told, 1, HANG_MS), 1, "%u of %u stall", i, ranks);
+        cr_assert_eq(read(stalled, &byte, 1), 1);
+    }
+}
+
+static void expect_same(lab *l, lab_peer **peers, uint32_t count, const char *job) {
+    const char *hash = lab_undisturbed(l, job);
+    for (uint32_t i = 0; i < count; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash);
+}
+
+Test(gpu_flock, three_peers_sum_by_nccl_to_the_bytes_of_one) {
+    lab *l = open_lab();
+    lab_peer *peers[3];
+    lab_flock(l, 3, DIGITS, peers);
+    expect_same(l, peers, 3, DIGITS);
+    cr_assert_geq(logged("formed 3"), 3);
+    cr_assert_geq(logged("sum 3"), 3 * 20);
+    close_lab(l);
+}
+
+/* Kills one while all are inside the same sum, which goes on for nobody. */
+static void killed_in_a_sum(bool leader) {
+    lab *l = open_lab();
+    lab_peer *peers[3], *living[2];
+    lab_flock(l, 3, DIGITS, peers);
+    lab_wait_step(l, peers[0], 3);
+    uint32_t leads = lab_leader(peers, 3), victim = leader ? leads : (leads + 1) % 3;
+    stall(3);
+    lab_kill(l, peers[victim]);
+    for (uint32_t i = 0, k = 0; i < 3; i++)
+        if (i != victim) living[k++] = peers[i];
+    lab_wait_view(l, living[0], 2);
+    take("stall");
+    expect_same(l, living, 2, DIGITS);
+    cr_assert_geq(logged("abort 3"), 2);
+    cr_assert_geq(logged("formed 2"), 2);
+    close_lab(l);
+}
+
+Test(gpu_flock, a_follower_killed_inside_a_sum) {
+    killed_in_a_sum(false);
+}
+
+Test(gpu_flock, the_leader_killed_inside_a_sum) {
+    killed_in_a_sum(true);
+}
+
+Test(gpu_flock, one_joins_and_all_sum_in_a_new_communicator) {
+    lab *l = open_lab();
+    lab_peer *peers[3];
+    lab_flock(l, 2, LONGER, peers);
+    lab_wait_step(l, peers[0], 2);
+    stall(2); /* until it is known */
+    lab_mark(l, peers[0]);
+    peers[2] = lab_start(l, "late", peers[0], LONGER);
+    lab_wait_event(l, peers[0], "peer");
+    take("stall");
+    lab_wait_view(l, peers[0], 3);
+    expect_same(l, peers, 3, LONGER);
+    cr_assert_geq(logged("formed 3"), 3);
+    close_lab(l);
+}
+
+Test(gpu_flock, without_nccl_on_one_peer_sums_go_through_host_memory) {
+    lab *l = open_lab();
+    lab_peer *peers[2];
+    peers[0] = lab_start(l, "with", NULL, DIGITS " --peers 2");
+    setenv("GODWIT_NCCL", "/nonexistent/libnccl.so.2", 1);
+    peers[1] = lab_start(l, "without", peers[0], DIGITS " --peers 2");
+    expect_same(l, peers, 2, DIGITS);
+    cr_assert_not_null(strstr(peers[1]->stderr_text, "sums go through host memory"), "%s",
+                       peers[1]->stderr_text);
+    cr_assert_eq(logged("sum"), 0);
+    close_lab(l);
+}
+
+Test(gpu_flock, nccl_that_never_works_is_given_up) {
+    lab *l = open_lab();
+    lab_peer *peers[2];
+    put("broken");
+    lab_flock(l, 2, DIGITS, peers);
+    expect_same(l, peers, 2, DIGITS);
+    bool said = false; /* one that gives up is enough */
+    for (int i = 0; i < 2; i++) said = said || strstr(peers[i]->stderr_text, "times in a row") != NULL;
+    cr_assert(said, "%s\n%s", peers[0]->stderr_text, peers[1]->stderr_text);
+    close_lab(l);
+}
+
+/* One peer's GPU reports an error when a sum is aborted: that peer leaves and names it, the others go on. */
+Test(gpu_flock, a_lost_gpu_costs_its_peer_alone) {
+    lab *l = open_lab();
+    lab_peer *peers[3], *living[1];
+    lab_flock(l, 3, DIGITS, peers);
+    lab_wait_step(l, peers[0], 3);
+    stall(3);
+    lab_signal(peers[1], SIGSTOP); /* hears of nothing until the test wants it to */
+    put("lost");
+    lab_kill(l, peers[2]);
+    lab_wait_event(l, peers[0], "done");
+    cr_assert_eq(lab_end(l, peers[0]), 1);
+    cr_assert_not_null(strstr(peers[0]->stderr_text, "GPU 0"), "%s", peers[0]->stderr_text);
+    cr_assert_not_null(strstr(peers[0]->stderr_text, "ECC"), "%s", peers[0]->stderr_text);
+    take("lost");
+    take("stall");
+    lab_signal(peers[1], SIGCONT);
+    living[0] = peers[1];
+    expect_same(l, living, 1, DIGITS);
+    close_lab(l);
+}
