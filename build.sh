@@ -27,6 +27,9 @@ usage: ./build.sh [COMMAND]
   sanitize [WHAT]  run the tests (whose names match WHAT, such as lab or net/) under address, undefined-behaviour
              and thread sanitizers
   fuzz [--minutes N] [TARGET...]  look for inputs that break a parser (10 minutes)
+  sim [--minutes N] [--seed S]  new seeds of the simulator on all cores; shrinks what fails, and says which
+             branches of core/ were taken (10 minutes)
+  chaos [--minutes N] [--every S] [--seed K]  a job on real processes while everything goes wrong (as root)
   bench      measure what Godwit promises, as tables (about 40 minutes; 'bench quick': 10)
   lab [N] [-- COMMAND]  N virtual machines with RDMA devices: each runs COMMAND, or you look around
   clean      remove every build folder
@@ -170,6 +173,37 @@ fuzz() {
     exec python3 tests/fuzz/fuzz.py build-fuzz/fuzz build-fuzz/corpus "$@"
 }
 
+# New seeds for the time given: four fifths of it at full speed, the rest in a build that counts branches.
+sim() {
+    local minutes=10 seed=$(($(date +%s) * 1000)) counted bad=0
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --minutes) minutes=${2-} ;;
+        --seed) seed=${2-} ;;
+        *) die "sim: '$1' is neither --minutes N nor --seed S" ;;
+        esac
+        if ! [[ ${2-} =~ ^[0-9]+$ ]] || [ "$2" -eq 0 ]; then die "sim $1: a number is expected"; fi
+        shift 2
+    done
+    release godwit
+    build build-cov godwit -DGODWIT_COVERAGE=ON -DGODWIT_TESTS=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo
+    find build-cov -name '*.gcda' -delete
+    counted=$(((minutes + 4) / 5))
+    if [ "$minutes" -gt "$counted" ]; then
+        build/godwit sim --minutes $((minutes - counted)) --seed "$seed" || bad=1
+    fi
+    say "== with branches counted"
+    build-cov/godwit sim --minutes "$counted" --seed $((seed + 500000000)) || bad=1
+    python3 tools/sim/coverage.py build-cov
+    return $bad
+}
+
+chaos() {
+    need python3 iproute2 util-linux
+    release godwit
+    exec python3 tools/chaos/chaos.py --binary build/godwit "$@"
+}
+
 demo() {
     release godwit
     exec python3 tools/lab/demo.py build/godwit
@@ -212,6 +246,14 @@ sanitize)
     shift
     sanitize "$@"
     ;;
+sim)
+    shift
+    sim "$@"
+    ;;
+chaos)
+    shift
+    chaos "$@"
+    ;;
 bench)
     shift
     bench "$@"
@@ -220,7 +262,7 @@ lab)
     shift
     lab "$@"
     ;;
-clean) rm -rf build build-asan build-tsan build-fuzz ;;
+clean) rm -rf build build-asan build-tsan build-fuzz build-cov ;;
 help | --help | -h) usage ;;
 *)
     usage >&2

@@ -1,7 +1,7 @@
 """Python suites beside the Criterion ones: unittest, with the results in a TAP file for ./build.sh test.
 
 A suite ends with `if __name__ == "__main__": tap.main()`, and is run as `test_NAME.py --tap=FILE`. Where this host
-can have no lab every test of it counts as skipped, with the reason.
+can have no lab (or what else it needs, by its own `missing`) every test of it counts as skipped, with the reason.
 """
 
 import os
@@ -53,16 +53,16 @@ def methods(suite):
             yield test
 
 
-def main():
+def main(missing=machines.missing, what="lab"):
     path = sys.argv[1].removeprefix("--tap=")
     suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
     with open(path, "w") as file:
         result = Tap(file)
         result.write(f"1..{suite.countTestCases()}")
-        reason = machines.missing()
+        reason = missing()
         if reason:
             for test in methods(suite):
-                result.addSkip(test, f"no lab here: {reason}")
+                result.addSkip(test, f"no {what} here: {reason}")
         else:
             suite.run(result)
     sys.exit(0 if result.wasSuccessful() else 1)

@@ -1,0 +1,286 @@
+"""A real job on real processes while everything goes wrong: python3 tools/chaos/chaos.py [OPTIONS]
+
+Peers run in network namespaces that this makes, with a disk each. A fault strikes every few seconds; when the time is
+up all is mended, the job is stopped, and its state must have the same bytes as an undisturbed run of one peer has.
+Needs root. Exit code 0: same bytes, and every peer ended well.
+
+  --minutes N    how long (default 2; fractions are allowed)
+  --every S      seconds between two faults (default 5)
+  --seed K       which faults, where and when (default 1)
+  --peers N      default 4
+  --kinds A,B    only these kinds
+  --binary PATH  default build/godwit
+  --timeline F   where the picture goes (default chaos.svg in the current folder)
+"""
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lab"))
+import faults  # noqa: E402
+import report  # noqa: E402
+from flock import Flock, Trouble, run_alone  # noqa: E402
+from places import Network, missing  # noqa: E402
+
+SHARDS, SHARD_S = 24, 0.010
+JOB = ["synthetic", "--shards", str(SHARDS), "--state-bytes", "1m"]
+ENDLESS = [*JOB, "--shard-ms", str(int(SHARD_S * 1000)), "--steps", "100000000", "--checkpoint-every", "20"]
+PATIENCE_S = 180
+TURN_S = 0.1  # how often flapping cuts turn, and what has ended by itself is looked for
+
+
+class Strike:
+    """One fault that was made."""
+
+    def __init__(self, fault, text, now, ends):
+        self.fault, self.kind, self.text = fault, fault.name, text
+        self.began, self.ended = now, ends
+        self.recovery = None  # seconds until the next step
+        self.over = False
+
+
+class Chaos:
+    def __init__(self, flock, network, options):
+        self.flock, self.network, self.options = flock, network, options
+        self.rng = random.Random(options.seed)
+        self.clock_file = os.path.join(flock.folder, "clock")
+        self.taken = set()  # peers that a fault has
+        self.cuts = {}  # (from, to) -> how many faults cut that way
+        self.restarts = []  # (when, peer)
+        self.since = {}  # peer -> since when it lives
+        self.lives = []  # (number, from, to)
+        self.faults, self.counts, self.step_times = [], {}, []
+        self.skipped, self.kinds = [], []
+        self.stopped_s = 0.0
+        self.ended = self.most_memory = self.most_descriptors = self.newest_step = 0
+        self.peers = options.peers
+        for kind in faults.KINDS:
+            if options.kinds and kind.name not in options.kinds:
+                continue
+            why = kind.missing(self)
+            if why is None:
+                self.kinds.append(kind)
+            else:
+                self.skipped.append((kind.name, why))
+                print(f"chaos: no '{kind.name}': {why}", flush=True)
+
+    # --- what faults ask for ---
+
+    def deafen(self, a, b, on):
+        """Cuts overlap: a way is open again when nobody cuts it any more."""
+        count = self.cuts.get((a, b), 0) + (1 if on else -1)
+        if count < 0:
+            return
+        if (count > 0) != (self.cuts.get((a, b), 0) > 0):
+            a.deafen(b, on)
+        self.cuts[(a, b)] = count
+
+    def start_again(self, peer):
+        self.restarts.append((time.time() + self.rng.uniform(0, 1), peer))
+
+    def wipe(self, peer):
+        subprocess.run(["rm", "-rf", peer.home.inside(peer.directory)], check=True)
+
+    # --- the run ---
+
+    def start(self, peer):
+        peer.start()
+        self.since[peer] = time.time()
+
+    def buried(self, peer):
+        if peer in self.since:
+            self.lives.append((peer.number, self.since.pop(peer), time.time()))
+
+    def strike(self, now):
+        fault = self.rng.choice(self.kinds)(self)
+        if fault.kills and sum(peer not in self.taken for peer in self.flock.living()) < 2:
+            return
+        lasts = self.rng.uniform(fault.least_s, fault.most_s)
+        text = fault.begin()
+        if text is None:
+            return
+        if hasattr(fault, "peer"):
+            self.taken.add(fault.peer)
+            if fault.kills:
+                self.buried(fault.peer)
+        strike = Strike(fault, text, now, now + lasts)
+        self.faults.append(strike)
+        self.counts[fault.name] = self.counts.get(fault.name, 0) + 1
+        print(f"{now - self.began:7.1f} s  step {self.newest_step:6}  {text}", flush=True)
+
+    def finish(self, strike):
+        strike.over = True
+        strike.ended = time.time()
+        strike.fault.end()
+        if isinstance(strike.fault, faults.Stop):
+            self.stopped_s += strike.ended - strike.began
+        if hasattr(strike.fault, "peer"):
+            self.taken.discard(strike.fault.peer)
+
+    def drain(self):
+        """Takes the events that have come since."""
+        with self.flock.changed:
+            events, self.flock.events[:] = list(self.flock.events), []
+        for _, event in events:
+            if event["event"] != "step" or event["step"] <= self.newest_step:
+                continue
+            self.newest_step = event["step"]
+            self.step_times.append(event["time"])
+            for strike in self.faults[-20:]:
+                if strike.recovery is None and event["time"] > strike.began:
+                    strike.recovery = event["time"] - strike.began
+
+    def look_after(self, now):
+        """What ended by itself is started again, as a supervisor would; and what peers use is noted."""
+        for peer in self.flock.peers:
+            dead = peer.process is not None and peer.ended is not None
+            if dead and peer in self.since:
+                self.buried(peer)
+                self.ended += 1
+                print(f"{now - self.began:7.1f} s  peer {peer.number} ended ({peer.ended}) and is started again", flush=True)
+                self.start_again(peer)
+            elif not dead:
+                self.measure(peer)
+        for due, peer in [restart for restart in self.restarts if restart[0] <= now]:
+            self.restarts.remove((due, peer))
+            if not peer.alive:
+                self.start(peer)
+
+    def measure(self, peer):
+        try:
+            with open(f"/proc/{peer.process.pid}/statm") as file:
+                self.most_memory = max(self.most_memory, int(file.read().split()[1]) * 4096)
+            self.most_descriptors = max(self.most_descriptors, len(os.listdir(f"/proc/{peer.process.pid}/fd")))
+        except (OSError, IndexError):
+            pass  # it has just ended
+
+    def turn(self, count):
+        now = time.time()
+        self.drain()
+        for strike in self.faults[-40:]:
+            if strike.over:
+                continue
+            if now >= strike.ended:
+                self.finish(strike)
+            elif hasattr(strike.fault, "turn"):
+                strike.fault.turn(count)
+        self.look_after(now)
+
+    def rage(self):
+        self.began = time.time()
+        until, due, count = self.began + self.options.minutes * 60, self.began + 1, 0
+        while time.time() < until:
+            count += 1
+            self.turn(count)
+            if time.time() >= due:
+                self.strike(time.time())
+                due += self.options.every
+            time.sleep(TURN_S)
+        self.seconds = time.time() - self.began
+        for strike in self.faults:
+            if not strike.over:
+                self.finish(strike)
+
+    def heal(self):
+        """All come back, meet, and go on; then the job is stopped. Returns who saw it through."""
+        deadline = time.time() + PATIENCE_S
+        healed_at = self.newest_step
+        while True:
+            self.turn(0)
+            whole = all(peer.alive and peer.view and len(peer.view["members"]) == self.peers for peer in self.flock.peers)
+            if whole and self.newest_step > healed_at + 5:
+                break
+            if time.time() > deadline:
+                raise Trouble(f"{PATIENCE_S} s after all was mended the flock is not whole:\n{self.flock.last_words()}")
+            time.sleep(TURN_S)
+        now = time.time()
+        for peer in list(self.since):
+            self.lives.append((peer.number, self.since[peer], now))
+        first = self.flock.peers[0]
+        subprocess.run(
+            [self.flock.binary, "stop", "--dir", first.home.inside(first.directory)], check=True, stdout=subprocess.DEVNULL
+        )
+        self.flock.wait_ends(self.flock.peers, PATIENCE_S)
+
+    def judge(self):
+        done = [peer.done for peer in self.flock.peers]
+        self.drain()
+        self.steps = done[0]["steps"]
+        self.live_seconds = sum(until - since for _, since, until in self.lives) - self.stopped_s
+        self.efficiency = (self.newest_step - self.first_step) * SHARDS * SHARD_S / self.live_seconds
+        self.state = done[0]["state"]
+        alone = run_alone(self.flock.binary, [*JOB, "--shard-ms", "0", "--steps", str(self.steps)], seconds=3600)
+        self.alone = alone["state"]
+        self.same = {(one["steps"], one["state"]) for one in done} == {(self.steps, self.alone)}
+
+
+def options_of():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--minutes", type=float, default=2)
+    parser.add_argument("--every", type=float, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--peers", type=int, default=4)
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=[])
+    parser.add_argument("--binary", default="build/godwit")
+    parser.add_argument("--timeline", default="chaos.svg")
+    options = parser.parse_args()
+    wrong = set(options.kinds) - {kind.name for kind in faults.KINDS}
+    if wrong or not 1 <= options.peers <= 200:
+        parser.error(f"there is no kind {sorted(wrong)}" if wrong else "--peers is from 1 to 200")
+    return options
+
+
+def run(options):
+    with Flock(options.binary, [*ENDLESS, "--workers", "1", "--peers", str(options.peers)]) as flock:
+        key = os.path.join(flock.folder, "key")
+        subprocess.run([flock.binary, "keygen", key], check=True, stdout=subprocess.DEVNULL)
+        flock.job += ["--key", key]
+        with Network(options.peers, flock.folder) as network:
+            chaos = Chaos(flock, network, options)
+            if faults.Clock in chaos.kinds:
+                faults.Clock.prepare(chaos)
+            try:
+                peers = flock.gather_in(network.places)
+                chaos.since = dict.fromkeys(peers, time.time())
+                flock.wait_step(3, PATIENCE_S)
+                chaos.began = time.time()
+                chaos.drain()
+                chaos.first_step = chaos.newest_step
+                chaos.since = dict.fromkeys(peers, chaos.began)
+                chaos.rage()
+                chaos.heal()
+            finally:
+                for peer in flock.peers:
+                    if peer.process is not None and peer.process.poll() is None:
+                        peer.process.kill()
+                        peer.reader.join()
+            os.environ.pop("LD_PRELOAD", None)
+            chaos.judge()
+            report.print_report(chaos)
+            report.draw(chaos, options.timeline)
+            print(f"timeline: {options.timeline}")
+            return chaos.same
+
+
+def main():
+    options = options_of()
+    why = missing()
+    if why is not None:
+        print(f"chaos: {why}", file=sys.stderr)
+        return 2
+    try:
+        return 0 if run(options) else 1
+    except (Trouble, RuntimeError, subprocess.CalledProcessError) as trouble:
+        print(f"chaos: {trouble}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

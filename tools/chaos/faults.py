@@ -1,0 +1,277 @@
+"""The kinds of faults that chaos makes. Each is a class with a name; begin() makes one of its kind somewhere and
+returns a text for the log (None: it found nothing to hurt), end() takes it back. Why a kind cannot be had on this
+machine, missing() says.
+"""
+
+import os
+import resource
+import signal
+
+
+class Fault:
+    name = ""
+    least_s, most_s = 0.3, 4.0  # how long one lasts
+    kills = False  # a process: there must be another one that lives
+
+    def __init__(self, chaos):
+        self.chaos = chaos
+        self.rng = chaos.rng
+
+    @staticmethod
+    def missing(chaos):
+        del chaos
+
+    def begin(self):
+        raise NotImplementedError
+
+    def end(self):
+        pass
+
+    def victim(self):
+        """A living peer that no other fault has at the moment."""
+        free = [peer for peer in self.chaos.flock.living() if peer not in self.chaos.taken and peer.process.poll() is None]
+        if not free:
+            return None
+        self.peer = self.rng.choice(free)
+        return self.peer
+
+
+class Kill(Fault):
+    name = "kill"
+    kills = True
+
+    def begin(self):
+        peer = self.victim()
+        if peer is None:
+            return None
+        role = "leader" if peer.leads else "peer"
+        peer.kill()
+        return f"{role} {peer.number} is killed"
+
+    def end(self):
+        self.chaos.start_again(self.peer)
+
+
+class Wipe(Kill):
+    name = "kill, disk lost"
+
+    def end(self):
+        self.chaos.wipe(self.peer)
+        self.chaos.start_again(self.peer)
+
+
+class Stop(Fault):
+    name = "stop and continue"
+    most_s = 8.0
+
+    def begin(self):
+        if self.victim() is None:
+            return None
+        self.peer.signal(signal.SIGSTOP)
+        return f"peer {self.peer.number} is stopped"
+
+    def end(self):
+        if self.peer.process.poll() is None:
+            self.peer.signal(signal.SIGCONT)
+
+
+class Cut(Fault):
+    name = "cut"
+    one_way = False
+
+    def begin(self):
+        places = list(self.chaos.network.places)
+        self.rng.shuffle(places)
+        some = self.rng.randrange(1, len(places)) if len(places) > 1 else 0
+        if some == 0:
+            return None
+        self.pairs = [(a, b) for a in places[:some] for b in places[some:]]
+        self.pairs += [] if self.one_way else [(b, a) for a, b in self.pairs]
+        self.deafen(True)
+        names = " ".join(str(place.number) for place in places[:some])
+        return f"peers {names} are cut off{' one way' if self.one_way else ''}"
+
+    def deafen(self, on):
+        for a, b in self.pairs:
+            self.chaos.deafen(a, b, on)
+
+    def end(self):
+        self.deafen(False)
+
+
+class CutOneWay(Cut):
+    name = "cut one way"
+    one_way = True
+
+
+class Flap(Cut):
+    name = "flapping cut"
+    most_s = 2.0
+
+    def begin(self):
+        self.on = True
+        return super().begin()
+
+    def turn(self, count):
+        """Called several times a second while it lasts: every other time it is there."""
+        if self.on != (count % 2 == 0):
+            self.on = not self.on
+            self.deafen(self.on)
+
+    def end(self):
+        if self.on:
+            self.deafen(False)
+
+
+class Shape(Fault):
+    setting = ()
+
+    @staticmethod
+    def missing(chaos):
+        return None if chaos.network.can_shape() else "tc has no netem here (the module sch_netem)"
+
+    def begin(self):
+        self.place = self.rng.choice(self.chaos.network.places)
+        self.place.shape(*self.setting)
+        return f"what peer {self.place.number} sends: {' '.join(self.setting)}"
+
+    def end(self):
+        self.place.shape()
+
+
+class Delay(Shape):
+    name = "delay"
+    setting = ("delay", "50ms", "40ms")
+
+
+class Drop(Shape):
+    name = "drop"
+    setting = ("loss", "20%")
+
+
+class FullDisk(Fault):
+    name = "full disk"
+
+    def begin(self):
+        self.place = self.rng.choice(self.chaos.network.places)
+        self.file = os.path.join(self.place.disk, "filler")
+        status = os.statvfs(self.place.disk)
+        try:
+            with open(self.file, "wb") as file:
+                os.posix_fallocate(file.fileno(), 0, max(1, (status.f_bavail - 1) * status.f_frsize))
+        except OSError:
+            pass  # it is full already, which is what is wanted
+        return f"the disk of peer {self.place.number} is full"
+
+    def end(self):
+        if os.path.exists(self.file):
+            os.unlink(self.file)
+
+
+class Corrupt(Fault):
+    name = "corrupt chunk"
+
+    def begin(self):
+        place = self.rng.choice(self.chaos.network.places)
+        chunks = []
+        for folder, _, files in os.walk(os.path.join(place.disk, "state")):
+            chunks += [os.path.join(folder, file) for file in files if "chunk" in folder]
+        if not chunks:
+            return None
+        path = self.rng.choice(sorted(chunks))
+        try:
+            with open(path, "r+b") as file:
+                at = self.rng.randrange(max(1, os.path.getsize(path)))
+                file.seek(at)
+                byte = file.read(1) or b"\0"
+                file.seek(at)
+                file.write(bytes([byte[0] ^ 1 << self.rng.randrange(8)]))
+        except FileNotFoundError:
+            return None  # deleted meanwhile
+        return f"a bit flips in chunk {os.path.basename(path)[:12]} of peer {place.number}"
+
+
+class Starve(Fault):
+    name = "no processor"
+
+    @staticmethod
+    def missing(chaos):
+        return None if all(place.group for place in chaos.network.places) else "no CPU control group can be made here"
+
+    def begin(self):
+        if self.victim() is None:
+            return None
+        percent = self.rng.choice([2, 5, 20])
+        self.peer.home.starve(self.peer.process.pid, percent)
+        return f"peer {self.peer.number} gets {percent} % of a processor"
+
+    def end(self):
+        if self.peer.process.poll() is None:
+            self.peer.home.starve(self.peer.process.pid, 100)
+
+
+class Limit(Fault):
+    """A resource limit is lowered to what is in use; the process may end of it, and is started again then."""
+
+    what = None
+
+    def begin(self):
+        if self.victim() is None:
+            return None
+        pid = self.peer.process.pid
+        self.before = resource.prlimit(pid, self.what)
+        resource.prlimit(pid, self.what, (self.in_use(pid), self.before[1]))
+        return f"peer {self.peer.number} gets no more {self.name}"
+
+    def end(self):
+        if self.peer.process.poll() is None:
+            resource.prlimit(self.peer.process.pid, self.what, self.before)
+
+
+class Descriptors(Limit):
+    name = "descriptors"
+    what = resource.RLIMIT_NOFILE
+
+    @staticmethod
+    def in_use(pid):
+        return max(int(fd) for fd in os.listdir(f"/proc/{pid}/fd")) + 1
+
+
+class Memory(Limit):
+    name = "memory"
+    what = resource.RLIMIT_AS
+
+    @staticmethod
+    def in_use(pid):
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+
+
+class Clock(Fault):
+    name = "clock step"
+    library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
+
+    @staticmethod
+    def missing(chaos):
+        del chaos
+        return None if os.path.exists(Clock.library) else "libfaketime is not installed"
+
+    @staticmethod
+    def prepare(chaos):
+        """What is started from now on has its wall clock from the file."""
+        os.environ.update(LD_PRELOAD=Clock.library, FAKETIME_TIMESTAMP_FILE=chaos.clock_file)
+        os.environ.update(FAKETIME_NO_CACHE="1", DONT_FAKE_MONOTONIC="1")
+        Clock(chaos).end()
+
+    def begin(self):
+        step = self.rng.choice([-3600, -30, 30, 3600])
+        with open(self.chaos.clock_file, "w") as file:
+            file.write(f"{step:+d}s\n")
+        return f"all wall clocks step by {step} s"
+
+    def end(self):
+        with open(self.chaos.clock_file, "w") as file:
+            file.write("+0s\n")
+
+
+KINDS = [Kill, Wipe, Stop, Cut, CutOneWay, Flap, Delay, Drop, FullDisk, Corrupt, Starve, Descriptors, Memory, Clock]

@@ -1,0 +1,168 @@
+"""Where peers run under chaos: each in a network namespace of its own, on one bridge in another, with a file
+system and a CPU group of its own. Needs root, iproute2 and util-linux. Nothing is left when it is closed.
+"""
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+
+DISK_BYTES = 64 << 20
+NOWHERE = "02:00:00:00:ff:ff"  # a hardware address that no peer has
+CPU_GROUPS = "/sys/fs/cgroup"
+
+
+def run(*command, quiet=False):
+    """Whether the command succeeded; with `quiet` it may fail."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0 and not quiet:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.returncode == 0
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+class Place:
+    """As flock.HERE: what flock.Peer needs to know of where its processes run. Number from 1."""
+
+    def __init__(self, network, number):
+        self.network = network
+        self.number = number
+        self.name = f"{network.name}-{number}"
+        self.address = f"10.77.0.{number}"
+        self.disk = os.path.join(network.disks, str(number))
+        self.group = None
+
+    def open(self):
+        port = f"{self.network.short}p{self.number}"
+        run("ip", "netns", "add", self.name)
+        run("ip", "-n", self.network.name, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+        run("ip", "-n", self.network.name, "link", "set", port, "master", "bridge", "up")
+        run("ip", "-n", self.name, "address", "add", f"{self.address}/24", "dev", "eth0")
+        run("ip", "-n", self.name, "link", "set", "lo", "up")
+        run("ip", "-n", self.name, "link", "set", "eth0", "up")
+        os.mkdir(self.disk)
+        run("mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "godwit-chaos", self.disk)
+        self.open_group()
+
+    def open_group(self):
+        for parent in (os.path.join(CPU_GROUPS, "cpu"), CPU_GROUPS):
+            group = os.path.join(parent, self.name)
+            try:
+                os.mkdir(group)
+            except OSError:
+                continue
+            if any(os.path.exists(os.path.join(group, file)) for file in ("cpu.cfs_quota_us", "cpu.max")):
+                self.group = group
+                return
+            os.rmdir(group)
+
+    def close(self):
+        run("umount", "--lazy", self.disk, quiet=True)
+        run("ip", "netns", "del", self.name, quiet=True)
+        if self.group is not None:
+            try:
+                os.rmdir(self.group)
+            except OSError as error:
+                print(f"chaos: {self.group} stays: {error}")
+
+    def inside(self, path):
+        """A peer's directory is on the disk of its place; everything else is everywhere the same."""
+        return os.path.join(self.disk, "state") if os.path.basename(path) == f"peer{self.number}" else path
+
+    def launch(self, command, errors):
+        with open(errors, "ab") as file:
+            return subprocess.Popen(
+                ["nsenter", f"--net=/run/netns/{self.name}", "--", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+            )
+
+    def time_of(self, event):
+        return event["time"]
+
+    # --- what can be done to it ---
+
+    def deafen(self, other, on):
+        """What is sent from here to the other place arrives nowhere, and nobody is told; or does again."""
+        if on:
+            run("ip", "-n", self.name, "neigh", "replace", other.address, "lladdr", NOWHERE, "nud", "permanent", "dev", "eth0")
+        else:
+            run("ip", "-n", self.name, "neigh", "del", other.address, "dev", "eth0", quiet=True)
+
+    def shape(self, *netem):
+        """Delays or drops what is sent from here (tc's netem); without arguments it no longer does."""
+        run("tc", "-n", self.name, "qdisc", "del", "dev", "eth0", "root", quiet=True)
+        if netem:
+            run("tc", "-n", self.name, "qdisc", "add", "dev", "eth0", "root", "netem", *netem)
+
+    def starve(self, pid, percent):
+        """The process gets so much of one processor; 100 = all it wants again."""
+        old = os.path.join(self.group, "cpu.cfs_quota_us")
+        if os.path.exists(old):
+            quota, file = ("-1" if percent == 100 else str(percent * 1000)), old
+        else:
+            quota, file = ("max 100000" if percent == 100 else f"{percent * 1000} 100000"), os.path.join(self.group, "cpu.max")
+        with open(file, "w") as setting:
+            setting.write(quota)
+        with open(os.path.join(self.group, "cgroup.procs"), "w") as members:
+            members.write(str(pid))
+
+
+def missing():
+    """Why this machine can have no such places; None if it can."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    for program in ("ip", "tc", "nsenter", "mount"):
+        if shutil.which(program) is None:
+            return f"there is no program '{program}'"
+    name = f"godwit-chaos-{os.getpid()}-try"
+    if not run("ip", "netns", "add", name, quiet=True):
+        return "no network namespace can be made"
+    works = run("ip", "-n", name, "link", "add", "bridge", "type", "bridge", quiet=True)
+    run("ip", "netns", "del", name, quiet=True)
+    return None if works else "a network namespace can have no bridge"
+
+
+class Network:
+    """with Network(4, folder) as network: network.places ..."""
+
+    def __init__(self, count, folder):
+        self.name = f"godwit-chaos-{os.getpid()}"
+        self.short = f"gw{os.getpid() % 100000}"  # names of interfaces have 15 letters
+        self.disks = os.path.join(folder, "disks")
+        self.places = [Place(self, number + 1) for number in range(count)]
+
+    def __enter__(self):
+        os.mkdir(self.disks)
+        try:
+            run("ip", "netns", "add", self.name)
+            run("ip", "-n", self.name, "link", "add", "bridge", "type", "bridge")
+            run("ip", "-n", self.name, "link", "set", "bridge", "up")
+            for place in self.places:
+                place.open()
+        except (OSError, RuntimeError):
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *ignored):
+        self.close()
+
+    def close(self):
+        for place in self.places:
+            place.close()
+        run("ip", "netns", "del", self.name, quiet=True)
+        shutil.rmtree(self.disks, ignore_errors=True)
+
+    def can_shape(self):
+        place = self.places[0]
+        works = run("tc", "-n", place.name, "qdisc", "add", "dev", "eth0", "root", "netem", "delay", "1ms", quiet=True)
+        place.shape()
+        return works
