@@ -45,8 +45,8 @@ const char *fuzz_folder(void);
 const char *fuzz_file(const char *name, const void *bytes, size_t count, mode_t mode);
 /* Adds what is in a file. */
 void fuzz_add_file(fuzz_add *add, void *context, const char *path);
-/* Whether `bytes` holds this at `at`: for inputs in several parts. Returns the end of the part that begins
- * at `at`: the next zero byte, or `count`. */
+/* For inputs in parts with zero bytes between them: where the part that begins at `at` ends, at the next zero
+ * byte or at `count`. */
 size_t fuzz_part(const uint8_t *bytes, size_t count, size_t at);
 
 #endif

@@ -143,6 +143,23 @@ Test(metrics, what_is_somebody_elses_stays_as_it_is) {
     gw_metrics_file_close(&file);
 }
 
+/* Somebody has edited the file: nothing of it is lost for that. */
+Test(metrics, a_row_that_cannot_take_its_place_changes_nothing) {
+    gw_metrics_file file = open_file("a.csv", false);
+    for (uint64_t step = 1; step <= 3; step++) add(&file, step, "note=a\nb");
+    const char *text = content("a.csv"), *second = strstr(text, "\n2,") + 1;
+    cr_assert_eq(pwrite(file.fd, "x", 1, second - text), 1);
+    gw_metrics_row row2 = row(2, "note=a");
+    gw_err err;
+    cr_assert_not(gw_metrics_file_add(&file, &row2, &err));
+    cr_assert_not_null(strstr(err.text, "line 3 is no row"), "%s", err.text);
+    add(&file, 4, "note=c");
+    gw_metrics_file_close(&file);
+    cr_assert_str_eq(
+        content("a.csv"),
+        HEADER ",note\n" ROW(1) ",a b\nx,0123abcd,train,1.500,2.250,3,4,a b\n" ROW(3) ",a b\n" ROW(4) ",c\n");
+}
+
 /* As on a full disk: from here on no file may grow beyond so many bytes. */
 static void limit_files(rlim_t bytes) {
     struct rlimit limit;

@@ -93,18 +93,18 @@ static void lines_close(lines *l) {
     free(l->text);
 }
 
-/* Finds the end of the rows before step `before`, and the last of them. */
+/* Finds the end of the rows before step `before`, and the last of them. When it fails, *file is as it was. */
 static bool scan(gw_metrics_file *file, uint64_t before, gw_err *err) {
     lines l;
     bool good = true;
+    uint64_t end = 0, last = 0;
     if (!lines_open(file, &l, err)) return false;
-    file->end = file->last = 0;
     while (good && lines_next(&l)) {
         uint64_t step;
         const char *job;
         bool header = file->format == GW_METRICS_CSV && l.number == 1;
         if (header && read_header(file, l.text)) {
-            file->end = l.end;
+            end = l.end;
         } else if (header || !read_row(file, l.text, &step, &job)) {
             good = gw_fail(err, GW_E_INVALID, "%s: line %" PRIu64 " is no row of metrics; name another file",
                            file->path, l.number);
@@ -115,12 +115,15 @@ static bool scan(gw_metrics_file *file, uint64_t before, gw_err *err) {
                            file->path, job, file->job);
         } else {
             if (step >= before) break;
-            file->end = l.end;
-            file->last = step;
+            end = l.end;
+            last = step;
         }
     }
     lines_close(&l);
-    return good;
+    if (!good) return false;
+    file->end = end;
+    file->last = last;
+    return true;
 }
 
 /* ---- opening ---- */
@@ -253,13 +256,13 @@ static void put_header(const gw_metrics_file *file, FILE *out) {
     fputc('\n', out);
 }
 
-/* A cell, in quotes where it must be (RFC 4180). */
+/* A cell, in quotes where it must be (RFC 4180); what would end its line is a space. */
 static void put_cell(FILE *out, const char *value, size_t length) {
     bool quoted = memchr(value, ',', length) != NULL || memchr(value, '"', length) != NULL;
     if (quoted) fputc('"', out);
     for (size_t i = 0; i < length; i++) {
         if (value[i] == '"') fputc('"', out);
-        fputc(value[i], out);
+        fputc(value[i] == '\n' || value[i] == '\r' ? ' ' : value[i], out);
     }
     if (quoted) fputc('"', out);
 }
