@@ -76,6 +76,13 @@ void gw_exact_to_float(uint32_t frac_bits, uint64_t count, const int64_t *sum, f
 /* sum of q_i * key_i mod 2^64 over elements first..first+count of a bucket. Scalar reference. */
 uint64_t gw_exact_fingerprint(uint64_t first, uint64_t count, const int64_t *data);
 
+/* The part that a piece of summed tensor `tensor` has in the fingerprint of a shard's contribution, which is
+ * the sum of its pieces' parts mod 2^64: the tensor is in it, and so are bad elements. */
+static inline uint64_t gw_exact_contribution(uint32_t tensor, const gw_exact_part *part) {
+    uint64_t key = (uint64_t)gw_exact_key(tensor) << 32 | 1; /* odd: tells tensors apart */
+    return (part->fingerprint + part->bad) * key;
+}
+
 /* The same over the bytes of a state tensor, as little-endian 8-byte words (the last one padded with zeros):
  * `first_word` is the index of bytes[0]'s word (core/layout.h). Parts over a partition at multiples of 8
  * bytes of a tensor add up to the fingerprint of the whole, in any order. */
@@ -90,6 +97,7 @@ uint64_t gw_exact_coverage_of_all(uint64_t job_key, uint64_t step, uint32_t shar
 typedef struct gw_verdict {
     bool coverage_ok, fingerprint_ok;
     uint32_t bucket; /* the first bucket that failed either; meaningless when both are right */
+    bool own_wrong;  /* and this peer's own part of the sum has changed in memory since it was added up */
     uint64_t bad;    /* bad elements over all buckets; 0 = the sum may be applied */
 } gw_verdict;
 

@@ -15,8 +15,9 @@ const char *gw_message_name(gw_message_kind kind) {
         [GW_MSG_VIEW] = "view",         [GW_MSG_STORED] = "stored",     [GW_MSG_MANIFEST] = "manifest",
         [GW_MSG_RECORDED] = "recorded", [GW_MSG_COMPLETE] = "complete", [GW_MSG_END] = "end",
         [GW_MSG_CLAIM] = "claim",       [GW_MSG_ASK_STOP] = "ask-stop", [GW_MSG_ASK_SAVE] = "ask-save",
+        [GW_MSG_WITNESS] = "witness",
     };
-    return kind >= GW_MSG_HELLO && kind <= GW_MSG_ASK_SAVE ? names[kind] : "unknown";
+    return kind >= GW_MSG_HELLO && kind <= GW_MSG_WITNESS ? names[kind] : "unknown";
 }
 
 static void *allocate(size_t count, size_t size) {
@@ -52,6 +53,8 @@ static void put_report(gw_writer *w, const gw_report *report) {
     gw_set_put(w, &report->claimed);
     gw_put_u32(w, report->failures);
     gw_put_u64(w, report->speed);
+    for (int i = 0; i < 2; i++) gw_put_peer_id(w, &report->accused[i]);
+    gw_put_u8(w, (uint8_t)report->convicted);
     gw_losses_put(w, &report->losses);
     gw_put_u32(w, report->inventory_count);
     for (uint32_t i = 0; i < report->inventory_count; i++) put_inventory(w, &report->inventory[i]);
@@ -147,6 +150,11 @@ static void put_body(gw_writer *w, const gw_message *m) {
         gw_put_u32(w, m->worker);
         gw_put_u32(w, m->shard);
         break;
+    case GW_MSG_WITNESS:
+        gw_put_u64(w, m->step);
+        gw_put_u32(w, m->shard);
+        gw_put_u64(w, m->value);
+        break;
     case GW_MSG_READY:
     case GW_MSG_ASK_VIEW:
     case GW_MSG_ASK_STOP:
@@ -212,6 +220,9 @@ static gw_report *get_report(gw_reader *r) {
     if (report->held.size != report->claimed.size) r->failed = true;
     report->failures = gw_get_u32(r);
     report->speed = gw_get_u64(r);
+    for (int i = 0; i < 2; i++) gw_get_peer_id(r, &report->accused[i]);
+    report->convicted = gw_get_u8(r);
+    if (report->convicted > 2) r->failed = true;
     gw_losses_get(r, &report->losses);
     uint32_t count = gw_get_u32(r);
     if (count > GW_MAX_INVENTORY) r->failed = true;
@@ -353,6 +364,11 @@ static void get_body(gw_reader *r, gw_message *m) {
         m->step = gw_get_u64(r);
         m->worker = gw_get_u32(r);
         m->shard = gw_get_u32(r);
+        break;
+    case GW_MSG_WITNESS:
+        m->step = gw_get_u64(r);
+        m->shard = gw_get_u32(r);
+        m->value = gw_get_u64(r);
         break;
     case GW_MSG_READY:
     case GW_MSG_ASK_VIEW:

@@ -10,7 +10,7 @@
 #include "core/world.h"
 
 enum {
-    GW_MESSAGE_VERSION = 1,
+    GW_MESSAGE_VERSION = 2,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
@@ -41,6 +41,7 @@ typedef enum gw_message_kind {
     GW_MSG_CLAIM, /* about view: step, worker, shard: the sender is about to compute it */
     GW_MSG_ASK_STOP, /* to the leader: stop the job at the next boundary */
     GW_MSG_ASK_SAVE, /* to the leader: checkpoint at the next boundary */
+    GW_MSG_WITNESS,  /* about view: step, shard, value: fingerprint of what the sender computes of it */
 } gw_message_kind;
 
 typedef enum gw_refusal {
@@ -66,6 +67,8 @@ typedef struct gw_report {
     gw_set held, claimed; /* of step `step`; size 0 = nothing */
     uint32_t failures;    /* checks of this step's sum that failed */
     uint64_t speed;
+    gw_peer_id accused[2];    /* of wrong contributions to step `step`; zeros = nobody is */
+    uint32_t convicted;       /* 1, 2: accused[0] or [1] was found wrong; 0 = not known */
     gw_losses losses;         /* that it knows of */
     uint32_t inventory_count; /* with a state: of later steps only */
     gw_inventory inventory[GW_MAX_INVENTORY];

@@ -165,6 +165,8 @@ static bool sane(const gw_peer_config *c, gw_err *err) {
     if (c->state_chunks > GW_MAX_CHUNKS)
         return gw_fail(err, GW_E_USAGE, "the job's state has %u chunks of 4 MiB; at most %d are supported",
                        c->state_chunks, GW_MAX_CHUNKS);
+    if (c->verify > GW_VERIFY_WHOLE)
+        return gw_fail(err, GW_E_USAGE, "--verify: more than every shard makes no sense");
     if (c->replicas < 1 || c->keep < 1)
         return gw_fail(err, GW_E_USAGE, "--replicas and --keep must be at least 1");
     return true;
@@ -173,10 +175,11 @@ static bool sane(const gw_peer_config *c, gw_err *err) {
 /* What two peers must agree on without its being part of the job: a flock with two rules for who may go on
  * after a partition could go on twice. */
 static char *identity_and_rules(const gw_peer_config *c) {
-    char *text;
-    int length = c->quorum == GW_QUORUM_MAJORITY
-                     ? asprintf(&text, "%squorum=majority\npeers=%" PRIu32 "\n", c->identity, c->peers)
-                     : asprintf(&text, "%squorum=any\n", c->identity);
+    char *text, verify[40] = "";
+    if (c->verify > 0) snprintf(verify, sizeof verify, "verify=%" PRIu32 "/1000000\n", c->verify);
+    int length = c->quorum == GW_QUORUM_MAJORITY ? asprintf(&text, "%squorum=majority\npeers=%" PRIu32 "\n%s",
+                                                            c->identity, c->peers, verify)
+                                                 : asprintf(&text, "%squorum=any\n%s", c->identity, verify);
     GW_CHECK(length >= 0);
     return text;
 }
@@ -291,6 +294,9 @@ static void on_message(gw_peer *p, const gw_event *event) {
         case GW_MSG_JOIN:
             gw_waiting_join(p, from, &message);
             break;
+        case GW_MSG_WITNESS:
+            gw_verify_witness(p, from, &message);
+            break;
         case GW_MSG_CLAIM:
             gw_poison_claimed_by(p, from, &message);
             break;
@@ -388,6 +394,9 @@ static void dispatch(gw_peer *p, const gw_event *event) {
     case GW_EV_REDUCED:
         gw_steps_reduced(p, event);
         break;
+    case GW_EV_PROBED:
+        gw_verify_probed(p, event);
+        break;
     case GW_EV_APPLIED:
         gw_steps_applied(p, event);
         break;
@@ -477,6 +486,7 @@ static const char *phase_text(const gw_peer *p) {
         [GW_AT_COMPUTING] = "computing",
         [GW_AT_SEALING] = "computing",
         [GW_AT_REDUCING] = "reducing",
+        [GW_AT_DISPUTING] = "computing a disputed shard again",
         [GW_AT_APPLYING] = "applying",
         [GW_AT_PAUSED] = "paused for a new view",
         [GW_AT_ENDING] = "writing the final checkpoint",

@@ -50,8 +50,9 @@ typedef struct gw_peer_config {
     uint32_t peers; /* found a new job with at least this many; 1 = at once. Majority: the founding size */
     gw_quorum quorum;
     bool fast; /* float sums: states may differ between lineages, so only the latest view's state counts */
-    bool skip_bad; /* --on-bad skip */
-    bool effects;  /* the job's steps have effects: the brain asks for them (GW_ACT_COMMIT) */
+    bool skip_bad;   /* --on-bad skip */
+    uint32_t verify; /* --verify: millionths of the shards that are computed twice; of all peers alike */
+    bool effects;    /* the job's steps have effects: the brain asks for them (GW_ACT_COMMIT) */
     uint64_t checkpoint_steps, checkpoint_ns; /* 0 = not by this measure */
     uint32_t keep, replicas;
     bool fresh;               /* ignore checkpoints of this job */

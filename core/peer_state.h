@@ -7,6 +7,7 @@
  *   peer_votes.c    voting, which freezes
  *   peer_waiting.c  without a view: founding, joining; healing of two views
  *   peer_steps.c    a step's life: deal, steal, seal, reduce, check, apply
+ *   peer_verify.c   shards computed twice; other bits than most hold
  *   peer_retry.c    reductions that fail again and again
  *   peer_poison.c   a shard that spares nobody
  *   peer_commit.c   when others may see a step
@@ -33,6 +34,7 @@ typedef enum gw_phase_of_peer {
     GW_AT_COMPUTING,
     GW_AT_SEALING,
     GW_AT_REDUCING,
+    GW_AT_DISPUTING, /* two members differ about a shard: all compute it once more */
     GW_AT_APPLYING,
     GW_AT_PAUSED, /* at a boundary: the leader is about to propose */
     GW_AT_ENDING, /* holds the final state; waits for the final checkpoint and for the others */
@@ -124,6 +126,22 @@ typedef struct gw_save { /* one checkpoint in progress */
     bool own_recorded, own_unrecorded; /* unrecorded: hashed, but not written */
     bool unwritten;                    /* the manifest was tried, and the disk hangs */
 } gw_save;
+
+/* Whose contributions to a step are in doubt. */
+typedef struct gw_doubt {
+    bool any;
+    uint64_t step;
+    gw_peer_id accused[2];
+    uint32_t convicted; /* 1, 2: which of them was found wrong; 0 = none so far */
+} gw_doubt;
+
+/* What members get when they compute a disputed shard once more; it may come before the dispute is known. */
+typedef struct gw_testimony {
+    gw_view_name view;
+    uint64_t step;
+    uint32_t shard[GW_MAX_MEMBERS]; /* plus 1; 0 = not heard */
+    uint64_t told[GW_MAX_MEMBERS];
+} gw_testimony;
 
 typedef struct gw_retry { /* of reductions that failed */
     gw_hash members;      /* of the view that they failed in */
@@ -228,6 +246,12 @@ struct gw_peer {
     uint32_t fell_at;    /* the shard that made this peer give up, plus 1; 0 = none */
     char refused[120];   /* what was wrong with the sum that failed its checks last */
     gw_retry retry;
+    uint32_t chosen[GW_VERIFY_MOST], chosen_count; /* of this step: computed twice */
+    gw_dispute dispute;                            /* while DISPUTING */
+    gw_token probe_token;
+    gw_testimony testimony;
+    gw_doubt doubt;  /* until a view is installed, or the step is over */
+    uint32_t faults; /* times that this life was found to compute or hold other bits */
     uint64_t pause_since_ns;
     uint64_t load_failures;
     gw_uncommitted uncommitted;
@@ -361,6 +385,24 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event);
 void gw_steps_applied(gw_peer *p, const gw_event *event);
 void gw_steps_shard_lost(gw_peer *p, const gw_event *event);
 void gw_steps_consider(gw_peer *p);
+
+/* ---- peer_verify.c ---- */
+void gw_verify_deal(gw_peer *p, gw_action *deal); /* chooses */
+void gw_verify_reduce(gw_peer *p, const gw_event *sealed, gw_action *reduce);
+/* Looks at the table of a right sum. True: two members differ, and it must not be applied. */
+bool gw_verify_disputes(gw_peer *p, const gw_event *reduced);
+void gw_verify_probed(gw_peer *p, const gw_event *event);
+void gw_verify_witness(gw_peer *p, const gw_contact *from, const gw_message *message);
+void gw_verify_link_up(gw_peer *p,
+                       const gw_contact *contact); /* says again what the old link may have lost */
+void gw_verify_damaged(gw_peer *p);                /* this peer's state is no longer what it was */
+void gw_verify_own_part(gw_peer *p); /* what this peer gave to a sum is no longer what it had added up */
+/* `peer` (NULL = not known who) computed, held or sent other bits than it should have: for people. */
+void gw_verify_tell(gw_peer *p, const gw_peer_id *peer, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Makes the reports of a proposal say of those in doubt only what may be believed; adds to `doubted` (of
+ * ranks) whose accumulators must be dropped. */
+void gw_verify_discount(gw_attempt *attempt, gw_set *doubted);
 
 /* ---- peer_retry.c ---- */
 void gw_retry_failed(gw_peer *p, const gw_event *event); /* asks for a new view, now or later, or gives up */

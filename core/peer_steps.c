@@ -36,6 +36,7 @@ void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts) {
     deal->flag = p->careful;
     bool all = missing == NULL || gw_set_count(missing) == missing->size;
     if (!all) deal->list = gw_actions_copy_set(p->actions, missing);
+    gw_verify_deal(p, deal);
 }
 
 static void begin_whole_step(gw_peer *p) {
@@ -265,6 +266,7 @@ void gw_steps_sealed(gw_peer *p, const gw_event *event) {
     if (p->unwritable) row[GW_SLOT_FLAGS] |= GW_FLAG_UNWRITABLE;
     put_bad(row, &event->bad);
     row[GW_SLOT_CHECK] = row_check(row);
+    gw_verify_reduce(p, event, reduce);
 }
 
 /* What all members gave for `slot`, when most agree: the value most give; the lowest rank's on a tie. */
@@ -290,11 +292,10 @@ static bool states_agree(gw_peer *p, const int64_t *slots) {
     for (uint32_t rank = 0; rank < p->view.count; rank++) {
         if (slots[(size_t)rank * GW_SLOTS + GW_SLOT_FINGERPRINT] == right) continue;
         agree = false;
-        char id[GW_SHORT_TEXT];
-        gw_peer_say(p, GW_ERROR,
-                    "peer %s holds other bits of the state of step %" PRIu64
-                    " than most: it must fetch them anew",
-                    gw_peer_id_short(&p->view.members[rank].id, id), p->step);
+        gw_verify_tell(p, &p->view.members[rank].id,
+                       "it holds other bits of the state than most (%016" PRIx64 ", not %016" PRIx64
+                       "): it must fetch them anew",
+                       (uint64_t)slots[(size_t)rank * GW_SLOTS + GW_SLOT_FINGERPRINT], (uint64_t)right);
     }
     if ((int64_t)p->fingerprint != right) p->has_state = false;
     return agree;
@@ -374,15 +375,21 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
         const char *wrong = what_is_wrong(p, event);
         if (wrong == NULL) {
             gw_commit_agreed(p);
-            apply_sum(p, event);
+            if (gw_verify_disputes(p, event))
+                gw_votes_send_if_ready(p);
+            else
+                apply_sum(p, event);
             return;
         }
         p->failures++;
         snprintf(p->refused, sizeof p->refused, "%s%s%s", wrong, event->text == NULL ? "" : ", ",
                  event->text == NULL ? "" : event->text);
         gw_peer_say(p, GW_ERROR, "the sum of step %" PRIu64 " is not applied: %s", p->step, p->refused);
+        if (event->damaged) gw_verify_own_part(p);
         if (p->phase != GW_AT_FROZEN)
             gw_views_need_change(p, "the sum of step %" PRIu64 " was refused: %s", p->step, p->refused);
+    } else if (event->damaged) {
+        gw_verify_damaged(p);
     } else {
         gw_retry_failed(p, event);
     }
@@ -436,6 +443,7 @@ void gw_steps_applied(gw_peer *p, const gw_event *event) {
     p->fingerprint = event->fingerprint;
     gw_commit_applied(p);
     p->failures = 0;
+    p->doubt.any = false;
     gw_poison_forget(p, p->step);
     bool last = event->stop || p->step >= p->config.steps; /* done, even when somebody asked to stop here */
     p->stopped = !last && (p->stopped || (p->decisions & GW_DECIDE_STOP) != 0);

@@ -419,7 +419,9 @@ static void conclude(gw_peer *p) {
                              .shards_context = p->config.shards_context,
                              .state_chunks = p->config.state_chunks,
                              .latest_view_only = p->config.fast,
-                             .some_absent = some_absent(p)};
+                             .some_absent = some_absent(p),
+                             .doubted = gw_set_of(a->view.count)};
+    gw_verify_discount(a, &rules.doubted);
     gw_install *i = calloc(1, sizeof *i);
     GW_CHECK(i != NULL);
     i->view = a->view;
@@ -428,6 +430,7 @@ static void conclude(gw_peer *p) {
         p->forced || (p->wait_since_ns != 0 && p->now >= p->wait_since_ns + p->config.resume_timeout_ns);
     gw_repair_answer answer =
         gw_repair_plan(&rules, (const gw_report *const *)a->reports, settle, i, text, sizeof text);
+    gw_set_free(&rules.doubted);
     if (answer == GW_REPAIR_WAIT) {
         gw_install_free(i);
         if (p->wait_since_ns == 0) p->wait_since_ns = p->now;
@@ -601,6 +604,7 @@ static void install(gw_peer *p, const gw_install *i) {
     p->newcomers = p->view.count > before ? p->view.count - before : 0;
     p->cause_ns = 0;
     p->failures = i->failures;
+    p->doubt.any = false;
     p->ended = i->ended || i->step >= p->config.steps; /* the final checkpoint, found again */
     p->stopped = i->stopped;
     if (!p->ended) gw_end_forget(p);
@@ -742,6 +746,7 @@ void gw_views_link_up(gw_peer *p, gw_contact *contact) {
         gw_message message = gw_peer_about_view(p, GW_MSG_READY);
         gw_peer_send(p, &contact->id, &message);
     }
+    gw_verify_link_up(p, contact);
     gw_saves_link_up(p, contact);
 }
 

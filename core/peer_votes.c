@@ -142,7 +142,7 @@ void gw_votes_freeze(gw_peer *p) {
     p->thief = (gw_thief){0};
     p->phase = GW_AT_FROZEN;
     p->frozen = p->vote_sent = false;
-    p->seal_token = 0;
+    p->seal_token = p->probe_token = 0;
     p->freeze_token = 0;
     if (p->ballot.majority) gw_votes_persist(p);
     p->freeze_after_apply = p->applying;
@@ -197,6 +197,10 @@ static gw_report *make_report(const gw_peer *p) {
     }
     r->failures = p->failures;
     r->speed = p->own_speed;
+    if (p->doubt.any && p->doubt.step == p->step) {
+        memcpy(r->accused, p->doubt.accused, sizeof r->accused);
+        r->convicted = p->doubt.convicted;
+    }
     r->losses = p->losses;
     for (uint32_t i = 0; i < p->config.inventory_count && r->inventory_count < GW_MAX_INVENTORY; i++) {
         if (p->has_state && p->inventory[i].step <= p->step) continue;

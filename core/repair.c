@@ -168,6 +168,10 @@ static void plan_shards(const gw_repair_rules *rules, const gw_report *const *re
     for (uint32_t rank = 0; rank < install->view.count && shards > 0; rank++) {
         const gw_report *r = reports[rank];
         if (gw_set_has(&install->fetchers, rank)) continue;
+        if (gw_set_has(&rules->doubted, rank)) {
+            gw_set_add(&install->drops, rank);
+            continue;
+        }
         if (r->held.size != shards || install->failures >= FAILURES_RECOMPUTE) {
             if (r->held.size != 0) gw_set_add(&install->drops, rank);
             continue;

@@ -10,6 +10,7 @@ typedef struct gw_repair_rules {
     const void *shards_context;
     uint32_t state_chunks;
     bool latest_view_only; /* float sums: only the state of the latest view's members counts */
+    gw_set doubted;        /* of ranks: what their accumulators hold may be wrong; size 0 = nobody's */
     bool some_absent;      /* a member of a view that this one follows is not among the voters */
 } gw_repair_rules;
 

@@ -11,6 +11,7 @@
 #include "core/id.h"
 #include "core/log.h"
 #include "core/set.h"
+#include "core/verify.h"
 #include "core/view.h"
 
 #include <stdbool.h>
@@ -72,11 +73,13 @@ typedef enum gw_event_kind {
     GW_EV_WORD_SWAPPED, /* token, word_outcome, word */
     GW_EV_CLAIM,        /* careful deals only: worker `worker` is about to compute `shard`; it waits until the
                            actions        of this event have been carried out */
-    GW_EV_SEALED,       /* token, speed, bad: no shard is in flight any more */
-    GW_EV_FROZEN,       /* token, accumulator_step, held, claimed, poisoned */
+    GW_EV_SEALED,  /* token, speed, bad, checks[count]: no shard is in flight any more, nor computed again */
+    GW_EV_FROZEN,  /* token, accumulator_step, held, claimed, poisoned */
     GW_EV_REDUCED, /* token, outcome, text; when GW_FAILED: peer, the member that data could not be exchanged
-                      with (zeros = not known); when GW_DONE: coverage_ok, fingerprint_ok, bad_count, and,
-                      when the sum is right, slots */
+                      with (zeros = not known), and damaged: the state in memory is not what it was when it
+                      was made; when GW_DONE: coverage_ok, fingerprint_ok, bad_count, and, when the sum is
+                      right, slots and check_table; damaged: this peer's own part of a wrong sum is */
+    GW_EV_PROBED,  /* token, outcome, fingerprint: of a shard's contribution */
     GW_EV_APPLIED, /* token, outcome, fingerprint, stop */
     GW_EV_COMMITTED, /* token, outcome, text: the job's effects of a step have taken place, or cannot */
     GW_EV_LOADED, /* token, outcome, fingerprint, text, held: S_step is in place (GW_DONE), or nothing changed
@@ -121,8 +124,11 @@ typedef struct gw_event {
     bool coverage_ok, fingerprint_ok;
     uint64_t bad_count;
     const int64_t *slots; /* REDUCED: members x GW_SLOTS */
-    uint64_t fingerprint; /* of the state after the step */
-    bool stop;            /* APPLIED: the job's scalars said that this step was its last */
+    bool damaged;
+    const gw_check *checks;     /* SEALED: results of chosen shards, in any order */
+    const int64_t *check_table; /* REDUCED: GW_VERIFY_TABLE words; NULL where nothing is verified */
+    uint64_t fingerprint;       /* of the state after the step */
+    bool stop;                  /* APPLIED: the job's scalars said that this step was its last */
     const gw_hash *hashes;
     uint32_t count;
     gw_hash root;
@@ -159,12 +165,17 @@ typedef enum gw_action_kind {
     GW_ACT_BEGIN_STEP, /* step, shards: zero the accumulator for this step; shards in flight are cancelled */
     GW_ACT_DEAL, /* tag, list (may be NULL: all), cuts, first, end, flag (careful): publish own word {tag,
                     first, end}; positions index `list`'s elements (or all shards) in an order on which the
-                    worlds of all members agree, such as the rising one; workers start */
+                    worlds of all members agree, such as the rising one; workers start. chosen[count], rank,
+                    members: the step's shards that are computed twice (core/verify.h). Those in the list are
+                    divided by gw_verify_divide, and no worker claims them by their position; what an earlier
+                    deal of the step has found of others, since BEGIN_STEP, is told with SEALED again */
     GW_ACT_READ_WORD, /* token, peer (a member) */
     GW_ACT_SWAP_WORD, /* token, peer, expected, desired */
     GW_ACT_TAKE,      /* first, end: a stolen range: goes to own (empty) word */
     GW_ACT_SEAL,      /* token -> SEALED: claim nothing more; when nothing is in flight, say so */
-    GW_ACT_REDUCE,    /* token, attempt, slots -> REDUCED */
+    GW_ACT_REDUCE,    /* token, attempt, slots, check_table -> REDUCED. With a table: look first whether the
+                         state is still what it was when it was made */
+    GW_ACT_PROBE,     /* token, step, first (a shard) -> PROBED: computes a shard and adds it to nothing */
     GW_ACT_APPLY,     /* token, step, flag (skip the update) -> APPLIED; waits for staging of an open SAVE */
     GW_ACT_COMMIT, /* token, step -> COMMITTED. Step `step` is committed, and the state in place came of it:
                       have its effects take place, before a later APPLY or LOAD changes that state. May come
@@ -199,6 +210,9 @@ typedef enum gw_notice {
     GW_NOTICE_CHECKPOINT, /* step, root: complete */
     GW_NOTICE_RESUMED,    /* step, root */
     GW_NOTICE_HEALED,     /* text */
+    GW_NOTICE_CORRUPT,    /* peer (zeros = not known), step, text (evidence): it computed, held or sent other
+                             bits */
+    GW_NOTICE_VERIFIED,   /* count = shards that this peer computed again, and were right */
     GW_NOTICE_BAD,        /* step; shards = shard, first = tensor, desired = element: the first bad element */
 } gw_notice;
 
@@ -220,6 +234,9 @@ typedef struct gw_action {
     const gw_set *list;
     uint64_t expected, desired;
     int64_t slots[GW_SLOTS];
+    const uint32_t *chosen;
+    uint32_t rank, members;
+    const int64_t *check_table;
     gw_load_kind load_kind;
     gw_hash root;
     uint64_t fingerprint;

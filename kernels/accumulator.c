@@ -138,6 +138,7 @@ static void add_piece(gw_deposit *deposit, uint32_t tensor, uint64_t first, uint
         else
             gw_exact_add_integers(&format, at, n, integers + done, sum, &part);
         s->part.fingerprint += part.fingerprint;
+        deposit->entry.fingerprint += gw_exact_contribution(tensor, &part);
         s->part.bad += part.bad;
         pthread_mutex_unlock(&s->lock);
         for (uint64_t i = 0; part.bad > 0 && i < n; i++) {

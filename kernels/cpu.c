@@ -208,16 +208,16 @@ static void probe_piece(gw_emitter *emitter, uint32_t tensor, uint64_t first, ui
     const gw_layout *layout = &p->owner->layout;
     GW_CHECK(tensor < layout->tensor_count && layout->tensors[tensor].role != GW_STATE);
     gw_exact_format format = gw_exact_format_of(layout->tensors[tensor].frac_bits, p->shards);
-    uint64_t tensor_key = ((uint64_t)gw_exact_key(tensor) << 32) | 1; /* odd: tells tensors apart */
+    uint64_t at = layout->of[tensor].first + first; /* in the bucket */
     int64_t nowhere[PROBE_BLOCK] = {0};
     for (uint64_t done = 0; done < count; done += PROBE_BLOCK) {
         uint64_t n = count - done < PROBE_BLOCK ? count - done : PROBE_BLOCK;
         gw_exact_part part = {0, 0};
         if (floats != NULL)
-            p->owner->path->add(&format, first + done, n, floats + done, nowhere, &part);
+            p->owner->path->add(&format, at + done, n, floats + done, nowhere, &part);
         else
-            gw_exact_add_integers(&format, first + done, n, integers + done, nowhere, &part);
-        p->fingerprint += (part.fingerprint + part.bad) * tensor_key;
+            gw_exact_add_integers(&format, at + done, n, integers + done, nowhere, &part);
+        p->fingerprint += gw_exact_contribution(tensor, &part);
     }
 }
 
@@ -229,6 +229,11 @@ static void probe_floats(gw_emitter *emitter, uint32_t tensor, uint64_t first, u
 static void probe_integers(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
                            const int64_t *values) {
     probe_piece(emitter, tensor, first, count, NULL, values);
+}
+
+static uint64_t last_fingerprint(gw_device *device, gw_lane *lane) {
+    check_lane(cpu_of(device), lane);
+    return lane->deposit.entry.fingerprint;
 }
 
 static bool probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard, uint64_t *fingerprint,
@@ -353,6 +358,7 @@ static const gw_device_ops cpu_ops = {
     .prefetch = prefetch,
     .payload = set_payload,
     .contribute = contribute,
+    .fingerprint = last_fingerprint,
     .probe = probe,
     .held = held,
     .bad = bad,

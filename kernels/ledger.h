@@ -17,6 +17,7 @@ typedef struct gw_entry {
     uint32_t shard, shards; /* shards: of the step */
     bool emitted;           /* something of it was added */
     bool invalid;           /* a piece was outside its tensor: err says which */
+    uint64_t fingerprint;   /* of what was added so far (gw_exact_contribution) */
     gw_err err;
 } gw_entry;
 

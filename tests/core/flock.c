@@ -18,6 +18,7 @@ typedef struct flock_event {
     uint8_t *bytes;
     gw_set held, claimed;
     int64_t *slots;
+    uint32_t table_at; /* in the slots */
     gw_hash *hashes;
 } flock_event;
 
@@ -65,7 +66,11 @@ static void tell_reduced(flock *f, const gw_view *view);
 static void seal_if_done(flock *f, uint32_t i) {
     flock_peer *p = &f->peers[i];
     if (p->sealing == 0) return;
-    gw_event event = {.kind = GW_EV_SEALED, .token = p->sealing, .speed = 1000};
+    gw_event event = {.kind = GW_EV_SEALED,
+                      .token = p->sealing,
+                      .speed = 1000,
+                      .checks = p->checks,
+                      .count = p->check_count};
     if (p->bad_shard) event.bad = (gw_bad){.present = true, .shard = 3 + i, .tensor = 1, .index = 7};
     p->sealing = 0;
     post(f, i, 1000 + p->seal_ns, event);
@@ -268,6 +273,37 @@ static void begin_step(flock_peer *p, const gw_action *a) {
     memset(p->adds, 0, sizeof p->adds);
 }
 
+/* The fingerprint of what this peer computes of a shard. */
+static uint64_t fingerprint_of(flock_peer *p, uint32_t shard) {
+    uint64_t right = gw_mix64(p->step << 20 ^ shard);
+    if (p->wrongs == 0) return right;
+    p->wrongs--;
+    return ~right;
+}
+
+/* Who computes a chosen shard first is told here as it was dealt, whoever adds it. */
+static void check(flock_peer *p, const gw_action *a) {
+    uint32_t dealt[GW_VERIFY_MOST], positions[GW_VERIFY_MOST], count = 0, position = 0;
+    gw_verify_part part;
+    p->check_count = 0;
+    p->chosen_count = a->count;
+    for (uint32_t shard = 0; shard < FLOCK_SHARDS; shard++) {
+        if (a->list != NULL && !gw_set_has(a->list, shard)) continue;
+        if (gw_verify_is_chosen(a->chosen, a->count, shard)) {
+            dealt[count] = shard;
+            positions[count++] = position;
+        }
+        position++;
+    }
+    gw_verify_divide(dealt, positions, count, a->cuts, a->members, a->rank, a->step, &part);
+    for (uint32_t k = 0; k < part.first_count; k++)
+        p->checks[p->check_count++] =
+            (gw_check){.shard = part.first[k], .fingerprint = fingerprint_of(p, part.first[k])};
+    for (uint32_t k = 0; k < part.again_count; k++)
+        p->checks[p->check_count++] = (gw_check){
+            .shard = part.again[k], .again = true, .fingerprint = fingerprint_of(p, part.again[k])};
+}
+
 static void deal(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     cr_assert_eq(p->accumulator_step, p->step, "a deal needs this step's accumulator");
@@ -277,6 +313,7 @@ static void deal(flock *f, uint32_t i, const gw_action *a) {
     p->careful = a->flag;
     p->dry_told = false;
     p->word = gw_word_pack((gw_word){a->tag, a->first, a->end});
+    check(p, a);
     work(f, i);
 }
 
@@ -309,13 +346,16 @@ static bool fail_reduction(flock *f, const gw_view *view) {
 
 /* When every member of the view has entered: the sum, checked, for all of them. */
 static void tell_reduced(flock *f, const gw_view *view) {
-    int64_t slots[GW_MAX_MEMBERS * GW_SLOTS];
+    int64_t slots[GW_MAX_MEMBERS * GW_SLOTS + GW_VERIFY_TABLE] = {0};
+    int64_t *table = slots + view->count * GW_SLOTS;
     int adds[FLOCK_SHARDS] = {0};
     bool bad = false;
     for (uint32_t rank = 0; rank < view->count; rank++) {
         flock_peer *p = &f->peers[index_of(f, &view->members[rank].id)];
         if (p->brain == NULL || p->reducing == 0 || !gw_view_name_equal(&p->fence.name, &view->name)) return;
         memcpy(slots + rank * GW_SLOTS, p->slots, sizeof p->slots);
+        for (int k = 0; k < GW_VERIFY_TABLE; k++)
+            table[k] = (int64_t)((uint64_t)table[k] + (uint64_t)p->table[k]);
         for (int s = 0; s < FLOCK_SHARDS; s++) adds[s] += p->adds[s];
         bad |= p->bad_shard;
     }
@@ -335,8 +375,9 @@ static void tell_reduced(flock *f, const gw_view *view) {
         flock_event *e = post(f, i, 1000, event);
         f->peers[i].reducing = 0;
         if (!right) continue; /* of a wrong sum nothing is believed */
-        e->slots = malloc(view->count * GW_SLOTS * sizeof *e->slots);
-        memcpy(e->slots, slots, view->count * GW_SLOTS * sizeof *e->slots);
+        e->slots = malloc(sizeof slots);
+        memcpy(e->slots, slots, sizeof slots);
+        e->table_at = view->count * GW_SLOTS;
     }
 }
 
@@ -505,7 +546,23 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         p->sealing = a->token;
         seal_if_done(f, i);
         break;
+    case GW_ACT_PROBE:
+        cr_assert_eq(a->step, p->step);
+        post(f, i, 500000,
+             (gw_event){.kind = GW_EV_PROBED,
+                        .token = a->token,
+                        .outcome = GW_DONE,
+                        .fingerprint = fingerprint_of(p, a->first)});
+        break;
     case GW_ACT_REDUCE:
+        if (p->damaged_state) {
+            p->damaged_state = false;
+            post(f, i, 1000,
+                 (gw_event){.kind = GW_EV_REDUCED, .token = a->token, .outcome = GW_FAILED, .damaged = true});
+            break;
+        }
+        memset(p->table, 0, sizeof p->table);
+        if (a->check_table != NULL) memcpy(p->table, a->check_table, sizeof p->table);
         p->reducing = a->token;
         p->reduces_entered++;
         memcpy(p->slots, a->slots, sizeof p->slots);
@@ -553,6 +610,8 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         break;
     case GW_ACT_NOTICE:
         if (a->notice == GW_NOTICE_CHECKPOINT) p->checkpoints++;
+        if (a->notice == GW_NOTICE_VERIFIED) p->verified += a->count;
+        if (a->notice == GW_NOTICE_CORRUPT) p->corruptions++;
         if (a->notice == GW_NOTICE_STEP) note_shown(f, i, a);
         break;
     case GW_ACT_RETAIN:
@@ -604,6 +663,7 @@ void flock_start(flock *f, uint32_t i) {
     cr_assert(p->brain == NULL);
     p->config.incarnation = (gw_incarnation){.boot = p->config.incarnation.boot + 1, .nonce = 77 + f->serial};
     p->config.checkpoint_steps = f->checkpoint_steps;
+    p->config.verify = f->verify;
     gw_inventory inventory = {.step = p->saved_step,
                               .root = p->saved_root,
                               .fingerprint = flock_state_after(p->saved_step),
@@ -684,6 +744,7 @@ static void handle(flock *f, flock_event *e) {
         e->event.claimed = &e->claimed;
     }
     e->event.slots = e->slots;
+    if (e->slots != NULL) e->event.check_table = e->slots + e->table_at;
     e->event.hashes = e->hashes;
     flock_tell(f, e->to, e->event);
 }

@@ -56,6 +56,13 @@ typedef struct flock_peer {
     uint64_t seal_ns;          /* its shards of a step take this long */
     uint64_t apply_ns;         /* applying takes this much longer */
     uint64_t flip_step; /* when it has applied so many steps a bit of its state flips, once; 0 = never */
+    gw_check checks[2 * GW_VERIFY_MOST]; /* of the deal */
+    uint32_t check_count, chosen_count;
+    uint32_t wrongs;      /* so many of the next chosen shards that it computes come out wrong */
+    uint32_t verified;    /* that it computed again, and told to be right */
+    uint32_t corruptions; /* that it told of */
+    bool damaged_state;   /* found at the next reduction */
+    int64_t table[GW_VERIFY_TABLE];
     uint64_t effects_fail_at; /* those of the step that is the so-manieth of the job; 0 = of none */
     uint64_t shown_step;      /* steps that it has shown (GW_NOTICE_STEP) */
     bool showed_early;        /* one before all living members of its view held the state */
@@ -87,6 +94,7 @@ typedef struct flock {
     gw_quorum quorum;
     uint64_t steps, checkpoint_steps;
 
+    uint32_t verify;                          /* --verify, in millionths */
     uint64_t stop_step;                       /* the job's scalars end it after this many steps; 0 = never */
     bool cut[FLOCK_MOST][FLOCK_MOST];         /* no link between the two, datagrams pass */
     bool parted[FLOCK_MOST][FLOCK_MOST];      /* nor datagrams */

@@ -44,6 +44,7 @@ static void step_begin(gw_device *device, uint64_t step) {
 }
 
 static _Thread_local const void *lane_payload; /* a thread is a lane */
+static _Thread_local uint64_t lane_fingerprint;
 
 static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,
                                  gw_err *err) {
@@ -67,6 +68,7 @@ static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step
         result = GW_SHARD_DROPPED;
     } else {
         rig->held[shard] = true;
+        lane_fingerprint = 7000 + shard;
     }
     rig->inside--;
     rig->ended++;
@@ -104,6 +106,11 @@ static bool probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shar
     return true;
 }
 
+static uint64_t fingerprint(gw_device *device, gw_lane *lane) {
+    (void)device, (void)lane;
+    return lane_fingerprint;
+}
+
 static void prefetch(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard) {
     (void)lane;
     pool_rig *rig = rig_of(device);
@@ -126,6 +133,7 @@ static const gw_device_ops ops = {.lane_open = lane_open,
                                   .contribute = contribute,
                                   .held = held,
                                   .unit = unit,
+                                  .fingerprint = fingerprint,
                                   .probe = probe};
 
 /* ---- the transport ---- */
@@ -168,8 +176,11 @@ static void on_claim(void *context, uint32_t worker, uint32_t shard, uint64_t ti
     report(context, &(rig_report){.kind = RIG_CLAIM, .worker = worker, .shard = shard, .ticket = ticket});
 }
 
-static void on_sealed(void *context, gw_token token, uint64_t speed) {
-    report(context, &(rig_report){.kind = RIG_SEALED, .token = token, .speed = speed});
+static void on_sealed(void *context, gw_token token, uint64_t speed, const gw_check *checks, uint32_t count) {
+    rig_report new = {.kind = RIG_SEALED, .token = token, .speed = speed, .check_count = count};
+    cr_assert_leq(count, RIG_CHECKS);
+    memcpy(new.checks, checks, count * sizeof checks[0]);
+    report(context, &new);
 }
 
 static void on_failed(void *context, uint32_t shard, const char *text) {

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-enum { RIG_SHARDS = 4096, RIG_REPORTS = 4096, RIG_UNITS = 100 };
+enum { RIG_SHARDS = 4096, RIG_REPORTS = 4096, RIG_CHECKS = 8, RIG_UNITS = 100 };
 
 typedef enum rig_kind { RIG_DRY = 1, RIG_CLAIM, RIG_SEALED, RIG_FAILED, RIG_LOST } rig_kind;
 
@@ -22,6 +22,8 @@ typedef struct rig_report {
     uint64_t ticket, speed;
     gw_token token;
     char text[64];
+    gw_check checks[RIG_CHECKS]; /* SEALED */
+    uint32_t check_count;
 } rig_report;
 
 typedef struct pool_rig {

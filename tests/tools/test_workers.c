@@ -529,3 +529,93 @@ Test(workers, a_shard_that_does_not_end_is_told_from_an_idle_pool) {
     rig_close(&rig);
     cr_assert_eq(rig.ended, 2, "and the rest is not claimed any more");
 }
+
+/* ---- shards that are computed twice ---- */
+
+static void deal_chosen(uint32_t tag, const gw_set *list, const uint32_t *chosen, uint32_t count) {
+    static const uint32_t cuts[] = {0, 4, 8};
+    gw_workers_deal(rig.pool, &(gw_action){.tag = tag,
+                                           .list = list,
+                                           .cuts = cuts,
+                                           .members = 2,
+                                           .end = 4,
+                                           .chosen = chosen,
+                                           .count = count});
+}
+
+/* The result of a chosen shard, or 0. */
+static uint64_t check_of(const rig_report *sealed, uint32_t shard, bool again) {
+    for (uint32_t i = 0; i < sealed->check_count; i++)
+        if (sealed->checks[i].shard == shard && sealed->checks[i].again == again)
+            return sealed->checks[i].fingerprint;
+    return 0;
+}
+
+Test(workers, chosen_shards_are_their_members_own_and_others_again) {
+    static const uint32_t chosen[] = {1, 3, 6};
+    for (uint32_t workers = 1; workers <= 3; workers++) {
+        rig_open(&rig, workers, false);
+        deal_chosen(TAG, NULL, chosen, 3);
+        rig_wait_report(&rig, RIG_DRY, 0);
+        gw_workers_take(rig.pool, 5, 8); /* stolen: shard 6 is not among what comes of it */
+        rig_wait_report(&rig, RIG_DRY, 1);
+        gw_workers_seal(rig.pool, 1);
+        rig_report sealed = rig_wait_report(&rig, RIG_SEALED, 0);
+        for (uint32_t shard = 0; shard < 8; shard++)
+            cr_expect_eq(rig_began(&rig, shard), shard != 4 && shard != 6, "shard %u", shard);
+        cr_expect_eq(sealed.check_count, 3);
+        cr_expect_eq(check_of(&sealed, 1, false), 7001);
+        cr_expect_eq(check_of(&sealed, 3, false), 7003);
+        cr_expect_eq(check_of(&sealed, 6, true), 6, "the probe's");
+        cr_expect_eq(gw_workers_lost(rig.pool), 0);
+        rig_close(&rig);
+    }
+}
+
+/* Chosen ones come first, whatever is stolen meanwhile; and what is computed again is claimed by nobody. */
+Test(workers, a_freeze_does_not_report_what_is_computed_again) {
+    static const uint32_t chosen[] = {2};
+    gw_frozen frozen;
+    rig_open(&rig, 2, true);
+    deal_chosen(TAG, NULL, chosen, 1);
+    rig_wait_inside(&rig, 2);
+    cr_expect_eq(rig_began(&rig, 2), 1);
+    gw_workers_freeze(rig.pool, &frozen);
+    cr_expect_eq(gw_set_count(&frozen.claimed), 2);
+    cr_expect(gw_set_has(&frozen.claimed, 2));
+    gw_set_free(&frozen.held);
+    gw_set_free(&frozen.claimed);
+    rig_close(&rig);
+}
+
+/* What was computed before a repair is told after it, but for what is dealt anew. */
+Test(workers, results_of_chosen_shards_outlive_a_repair) {
+    static const uint32_t chosen[] = {1, 6, 7};
+    gw_frozen frozen;
+    rig_open(&rig, 1, false);
+    deal_chosen(TAG, NULL, chosen, 3);
+    rig_wait_report(&rig, RIG_DRY, 0);
+    gw_workers_freeze(rig.pool, &frozen);
+    gw_set_free(&frozen.held);
+    gw_set_free(&frozen.claimed);
+    gw_set missing = gw_set_of(8);
+    gw_set_add(&missing, 5);
+    gw_set_add(&missing, 6);
+    static const uint32_t cuts[] = {0, 2, 2}; /* both are this peer's now */
+    gw_workers_deal(rig.pool, &(gw_action){.tag = TAG + 1,
+                                           .list = &missing,
+                                           .cuts = cuts,
+                                           .members = 2,
+                                           .end = 2,
+                                           .chosen = chosen,
+                                           .count = 3});
+    rig_wait_report(&rig, RIG_DRY, 1);
+    gw_workers_seal(rig.pool, 1);
+    rig_report sealed = rig_wait_report(&rig, RIG_SEALED, 0);
+    cr_expect_eq(check_of(&sealed, 1, false), 7001);
+    cr_expect_eq(check_of(&sealed, 7, true), 7);
+    cr_expect_eq(check_of(&sealed, 6, false), 7006);
+    cr_expect_eq(check_of(&sealed, 6, true), 0, "the other one computes it again");
+    gw_set_free(&missing);
+    rig_close(&rig);
+}

@@ -218,6 +218,15 @@ void gw_events_repair(gw_events *events, uint64_t step, uint32_t shards, const c
     print_object(events, object);
 }
 
+void gw_events_corruption(gw_events *events, uint64_t step, const gw_peer_id *peer, const char *evidence) {
+    if (!wants_json(events)) return; /* the log says it to people */
+    json_t *object = object_of("corruption");
+    gw_json_count(object, "step", step);
+    if (peer != NULL) gw_json_peer(object, "peer", peer);
+    gw_json_text(object, "evidence", evidence);
+    print_object(events, object);
+}
+
 void gw_events_steal(gw_events *events, uint64_t step, const gw_peer_id *victim, uint32_t shards) {
     if (!wants_json(events)) return;
     json_t *object = object_of("steal");

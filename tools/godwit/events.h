@@ -62,6 +62,8 @@ typedef struct gw_event_step {
 void gw_events_step(gw_events *events, const gw_event_step *step);
 
 void gw_events_repair(gw_events *events, uint64_t step, uint32_t shards, const char *cause);
+/* A peer (NULL: not known which) computed, held or sent other bits than it should have. */
+void gw_events_corruption(gw_events *events, uint64_t step, const gw_peer_id *peer, const char *evidence);
 /* Shards stolen are counted in steps; this is one steal. JSON only. */
 void gw_events_steal(gw_events *events, uint64_t step, const gw_peer_id *victim, uint32_t shards);
 /* Newcomers were admitted; the flock paused for so long. */

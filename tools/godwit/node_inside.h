@@ -88,7 +88,7 @@ typedef struct gw_shown {
     double step_ms, shards_per_s;
     uint64_t counter[GW_COUNTERS];
     uint64_t checkpoint_ns;
-    char phase[96];
+    char phase[96], corruption[400];
     char applied[200], report[200]; /* of the step applied last; of the one committed last */
     gw_snapshot_checkpoint checkpoints[GW_SNAPSHOT_CHECKPOINTS];
     uint32_t checkpoint_count;
@@ -223,6 +223,9 @@ gw_collective_done gw_node_collective_done;
  * return. */
 bool gw_node_gpus_open(gw_node *node, gw_err *err);
 bool gw_node_gpus_close(gw_node *node);
+
+/* node_probe.c. */
+void gw_node_probe(gw_node *node, const gw_action *action);
 
 /* node_commit.c: the job's effects. */
 void gw_node_commit(gw_node *node, const gw_action *action);

@@ -64,6 +64,7 @@ void gw_mail_free(gw_mail *mail) {
     gw_set_free(&mail->claimed);
     free(mail->slots);
     free(mail->hashes);
+    free(mail->checks);
     free(mail->bytes);
     free(mail);
 }

@@ -17,6 +17,7 @@ typedef struct gw_mail {
     gw_set held, claimed;
     int64_t *slots;
     gw_hash *hashes;
+    gw_check *checks;
     uint8_t *bytes;
 } gw_mail;
 

@@ -118,6 +118,17 @@ static void stole(gw_node *node, const gw_action *action) {
     gw_events_steal(node->console->events, node->step, &action->peer, action->count);
 }
 
+static void corrupted(gw_node *node, const gw_action *action) {
+    gw_shown *shown = &node->shown;
+    const gw_peer_id *peer = gw_peer_id_is_none(&action->peer) ? NULL : &action->peer;
+    char name[GW_SHORT_TEXT] = "unknown";
+    if (peer != NULL) gw_peer_id_short(peer, name);
+    shown->counter[GW_COUNT_CORRUPTIONS]++;
+    snprintf(shown->corruption, sizeof shown->corruption, "at step %llu, peer %s: %s",
+             (unsigned long long)action->step, name, action->text);
+    gw_events_corruption(node->console->events, action->step, peer, action->text);
+}
+
 void gw_node_notice(gw_node *node, const gw_action *action) {
     gw_events *events = node->console->events;
     gw_shown *shown = &node->shown;
@@ -160,6 +171,12 @@ void gw_node_notice(gw_node *node, const gw_action *action) {
         break;
     case GW_NOTICE_RESUMED:
         gw_events_resumed(events, action->step, &action->root);
+        break;
+    case GW_NOTICE_CORRUPT:
+        corrupted(node, action);
+        break;
+    case GW_NOTICE_VERIFIED:
+        shown->counter[GW_COUNT_SHARDS_VERIFIED] += action->count;
         break;
     case GW_NOTICE_BAD: /* the text of FINISH says it all */
         break;
@@ -213,6 +230,7 @@ static int by_id(const void *a, const void *b) {
 static void fill_brain(const gw_node *node, gw_node_snapshot *s) {
     gw_peer_status status;
     gw_peer_status_get(node->peer, &status);
+    snprintf(s->corruption, sizeof s->corruption, "%s", node->shown.corruption);
     snprintf(s->phase, sizeof s->phase, "%s", node->shown.phase[0] ? node->shown.phase : status.phase);
     s->healthy = status.view != NULL && !node->finished;
     if (status.view) {

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TABLE_AT = GW_MAX_MEMBERS * GW_SLOTS }; /* in the boundary words */
+
 #define PROGRESS_MS 5000u /* all have entered and nothing moves: something hangs */
 
 typedef struct reduce {
@@ -14,6 +16,8 @@ typedef struct reduce {
     uint64_t step;
     uint32_t attempt, members, rank;
     int64_t slots[GW_SLOTS];
+    int64_t table[GW_VERIFY_TABLE]; /* with --verify */
+    bool damaged;                   /* the state, or this peer's part of a wrong sum */
     gw_fence fence;
     gw_peer_id ids[GW_MAX_MEMBERS];
     uint64_t began_ns;
@@ -157,12 +161,26 @@ static gw_outcome exchange(reduce *r, gw_place place, gw_segments send, gw_segme
     return wait_done(r, true, err);
 }
 
+/* Whether the state that the shards were computed from still has the bits that it had when it was made. */
+static bool state_is_sound(reduce *r, gw_err *err) {
+    gw_node *node = r->node;
+    uint64_t fingerprint;
+    if (!node->options->verify) return true;
+    if (!gw_workers_units(node->workers, GW_UNIT_HASH, &fingerprint, err)) return false;
+    if (fingerprint == node->state.fingerprint) return true;
+    r->damaged = true;
+    return gw_fail(err, GW_E_CORRUPT, "the state has fingerprint %016llx instead of %016llx",
+                   (unsigned long long)fingerprint, (unsigned long long)node->state.fingerprint);
+}
+
 static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
     gw_device *device = r->node->device;
     const gw_device_ops *ops = device->ops;
+    if (!state_is_sound(r, err)) return GW_FAILED;
     int64_t *words = calloc(device->layout->boundary_words, sizeof *words);
     GW_CHECK(words != NULL && (uint64_t)r->members * GW_SLOTS <= device->layout->boundary_words);
     memcpy(words + (size_t)r->rank * GW_SLOTS, r->slots, sizeof r->slots);
+    if (r->node->options->verify) memcpy(words + TABLE_AT, r->table, sizeof r->table);
     ops->set_boundary(device, words);
     free(words);
     gw_reduce mode = r->members == 1          ? GW_REDUCE_ALONE
@@ -194,6 +212,7 @@ static void run_reduce(void *context) {
         mail->event.coverage_ok = verdict.coverage_ok;
         mail->event.fingerprint_ok = verdict.fingerprint_ok;
         mail->event.bad_count = verdict.bad;
+        mail->event.damaged = verdict.own_wrong;
         if (!verdict.coverage_ok || !verdict.fingerprint_ok) {
             gw_fail(&err, GW_E_CORRUPT, "bucket %u", verdict.bucket);
             gw_mail_text(mail, err.text);
@@ -203,9 +222,11 @@ static void run_reduce(void *context) {
             GW_CHECK(mail->slots != NULL);
             device->ops->boundary(device, mail->slots);
             mail->event.slots = mail->slots;
+            if (node->options->verify) mail->event.check_table = mail->slots + TABLE_AT;
         }
     } else {
         mail->event.peer = node->reduction.suspect;
+        mail->event.damaged = r->damaged;
         gw_mail_text(mail, mail->event.outcome == GW_ABORTED ? "ended by a change of view" : err.text);
     }
     gw_mailbox_post(node->mail, mail);
@@ -227,6 +248,7 @@ void gw_node_reduce(gw_node *node, const gw_action *action) {
                   .began_ns = gw_now_ns(),
                   .fence = {.epoch = node->view.epoch, .view = node->view.name}};
     memcpy(r->slots, action->slots, sizeof r->slots);
+    if (action->check_table) memcpy(r->table, action->check_table, sizeof r->table);
     for (uint32_t i = 0; i < node->view.count; i++) r->ids[i] = node->view.members[i].id;
     node->reduction.failed = node->reduction.aborted = false;
     node->reduction.suspect = (gw_peer_id){0};

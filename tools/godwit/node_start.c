@@ -44,12 +44,17 @@ static void on_claim(void *context, uint32_t worker, uint32_t shard, uint64_t ti
     gw_mailbox_post(((gw_node *)context)->mail, mail);
 }
 
-static void on_sealed(void *context, gw_token token, uint64_t speed) {
+static void on_sealed(void *context, gw_token token, uint64_t speed, const gw_check *checks, uint32_t count) {
     gw_node *node = context;
     gw_mail *mail = gw_mail_new(GW_EV_SEALED, token);
     gw_exact_bad bad;
     node->device->ops->bad(node->device, &bad);
     mail->event.speed = speed;
+    mail->checks = calloc(count ? count : 1, sizeof *checks);
+    GW_CHECK(mail->checks != NULL);
+    memcpy(mail->checks, checks, count * sizeof *checks);
+    mail->event.checks = mail->checks;
+    mail->event.count = count;
     mail->event.bad =
         (gw_bad){.present = bad.any, .shard = bad.shard, .tensor = bad.tensor, .index = bad.index};
     gw_mailbox_post(node->mail, mail);
@@ -166,13 +171,16 @@ static bool open_device(gw_node *node, gw_err *err) {
                                  .job = node->job,
                                  .plan = &node->plan,
                                  .workers = node->options->workers,
-                                 .boundary_words = GW_MAX_MEMBERS * GW_SLOTS};
+                                 .boundary_words = GW_MAX_MEMBERS * GW_SLOTS +
+                                                   (node->options->verify ? GW_VERIFY_TABLE : 0)};
     if (node->options->compute.kind == GW_COMPUTE_CUDA) {
         if (!gw_device_cuda_open(&options, &node->options->compute.gpu, &node->device, err)) return false;
         node->memory_bytes = node->device->memory_bytes; /* taken already, or it would not be open */
     } else if (!gw_device_cpu_open(&options, &node->device, err) || !estimate_memory(node, err)) {
         return false;
     }
+    if (node->options->verify && node->device->ops->fingerprint == NULL)
+        return gw_fail(err, GW_E_UNSUPPORTED, "--verify works with --device cpu only, so far");
     if (!gw_node_identify(node, err)) return false;
     uint64_t key;
     memcpy(&key, node->job_id.bytes, sizeof key);
@@ -280,6 +288,7 @@ static void fill_config(gw_node *node, gw_peer_config *config) {
         .quorum = options->quorum,
         .fast = options->fast,
         .skip_bad = options->skip_bad,
+        .verify = options->verify,
         .effects = options->job->commit != NULL,
         .checkpoint_steps = options->checkpoint_steps,
         .checkpoint_ns = options->checkpoint_ns,

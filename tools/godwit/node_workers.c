@@ -89,6 +89,7 @@ static void forget_deal(gw_workers *pool) {
     pool->positions = NULL;
     pool->position_count = 0;
     pool->given = pool->claimed = 0;
+    pool->part.first_count = pool->next_first = 0;
     revoke_claims(pool);
 }
 
@@ -145,6 +146,8 @@ void gw_workers_begin_step(gw_workers *pool, uint64_t step) {
         if (pool->list[i].doing == GW_WORKER_RUNNING) pool->list[i].dropped = true;
     pool->device->ops->step_begin(pool->device, step);
     pool->begun = true;
+    pool->chosen_count = pool->check_count = pool->next_again = 0;
+    pool->part = (gw_verify_part){.first_count = 0};
     pool->step = step;
     pool->step_done = pool->step_busy_ns = 0;
     pthread_mutex_unlock(&pool->lock);
@@ -166,12 +169,41 @@ static void set_positions(gw_workers *pool, const gw_action *deal) {
     for (uint32_t i = 0; i < count; i++, shard = gw_set_next(list, shard + 1)) pool->positions[i] = shard;
 }
 
+/* This deal says anew who computes these shards again. */
+static void forget_again(gw_workers *pool, const uint32_t *dealt, uint32_t count) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < pool->check_count; i++)
+        if (!pool->checks[i].again || !gw_verify_is_chosen(dealt, count, pool->checks[i].shard))
+            pool->checks[kept++] = pool->checks[i];
+    pool->check_count = kept;
+}
+
+static void set_chosen(gw_workers *pool, const gw_action *deal) {
+    uint32_t dealt[GW_VERIFY_MOST], positions[GW_VERIFY_MOST], count = 0;
+    GW_CHECK(deal->count <= GW_VERIFY_MOST);
+    const gw_verify_part before = pool->part;
+    pool->chosen_count = deal->count;
+    pool->part = (gw_verify_part){.first_count = 0};
+    if (deal->count > 0) memcpy(pool->chosen, deal->chosen, deal->count * sizeof pool->chosen[0]);
+    for (uint32_t i = 0; i < deal->count; i++)
+        if (!deal->list || gw_set_has(deal->list, deal->chosen[i]))
+            positions[count] = dealt[count] = deal->chosen[i], count++;
+    for (uint32_t at = 0; at < pool->position_count; at++)
+        for (uint32_t i = 0; gw_verify_is_chosen(dealt, count, pool->positions[at]) && i < count; i++)
+            if (dealt[i] == pool->positions[at]) positions[i] = at;
+    forget_again(pool, dealt, count);
+    gw_verify_divide(dealt, positions, count, deal->cuts, deal->members, deal->rank, pool->step, &pool->part);
+    if (deal->count > 0) gw_verify_carry_over(&before, pool->next_again, dealt, count, &pool->part);
+    pool->next_again = 0;
+}
+
 void gw_workers_deal(gw_workers *pool, const gw_action *deal) {
     GW_CHECK(deal->tag != 0 && deal->first <= deal->end);
     pthread_mutex_lock(&pool->lock);
     GW_CHECK(pool->begun);
     forget_deal(pool);
     set_positions(pool, deal);
+    set_chosen(pool, deal);
     pool->dealt = true;
     pool->careful = deal->flag;
     pool->dry_said = false;
@@ -208,6 +240,7 @@ static bool has_claims(const gw_workers *pool) {
 
 void gw_pool_check_sealed(gw_workers *pool) {
     if (!pool->sealing || pool->running > 0 || has_claims(pool)) return;
+    if (pool->next_again < pool->part.again_count) return;
     pool->sealing = false;
     uint64_t speed = 0;
     if (pool->step_done > 0 && pool->step_busy_ns > 0) {
@@ -215,7 +248,7 @@ void gw_pool_check_sealed(gw_workers *pool) {
         double rate = (double)pool->step_done * pool->count / seconds * 1000.0;
         speed = rate < 1.0 ? 1 : (uint64_t)rate;
     }
-    pool->events.sealed(pool->events.context, pool->seal_token, speed);
+    pool->events.sealed(pool->events.context, pool->seal_token, speed, pool->checks, pool->check_count);
 }
 
 void gw_workers_seal(gw_workers *pool, gw_token token) {
@@ -257,7 +290,7 @@ void gw_workers_freeze(gw_workers *pool, gw_frozen *frozen) {
     frozen->claimed = gw_set_of(held.shards);
     for (uint32_t i = 0; i < pool->count; i++) {
         const gw_worker *worker = &pool->list[i];
-        if (worker->doing == GW_WORKER_RUNNING && !worker->dropped)
+        if (worker->doing == GW_WORKER_RUNNING && !worker->dropped && !worker->again)
             gw_set_add(&frozen->claimed, worker->shard);
     }
     /* After the claims, as nothing is claimed now: a shard that ends in between is held, not claimed. */

@@ -7,6 +7,10 @@
  * only looked at, so that its payload can be fetched meanwhile. A claim whose payload has not come yet is not
  * launched: a freeze takes it back.
  *
+ * Shards of a deal that are chosen to be computed twice (core/verify.h) have positions like all others, but
+ * whoever gets to such a position passes over it: these shards belong to their members from the deal on, who
+ * begin with them.
+ *
  * Threads: the pool's own, and *control* calls from one thread at a time (the loop's) unless a function says
  * otherwise. Callbacks come on a worker's thread or from inside a control call: they must only hand over. */
 #ifndef GODWIT_GODWIT_NODE_WORKERS_H
@@ -27,8 +31,9 @@ typedef struct gw_workers_events {
     /* Careful deals: worker `worker` waits to start `shard` until gw_workers_grant(ticket). */
     void (*claim)(void *context, uint32_t worker, uint32_t shard, uint64_t ticket);
     /* No shard runs any more. `speed`: thousandths of a shard a second since the step began, over all workers
-     * while busy; 0 = none was finished. */
-    void (*sealed)(void *context, gw_token token, uint64_t speed);
+     * while busy; 0 = none was finished. `checks`: what came of the deal's chosen shards; valid in the call.
+     */
+    void (*sealed)(void *context, gw_token token, uint64_t speed, const gw_check *checks, uint32_t count);
     void (*shard_failed)(void *context, uint32_t shard, const char *text);
     /* A claimed shard was not begun, as its payload cannot be had: it must be dealt again. */
     void (*shard_lost)(void *context, uint32_t shard, const char *text);

@@ -22,6 +22,7 @@ typedef struct gw_worker {
     gw_lane *lane;
     gw_worker_doing doing;
     bool granted, revoked;
+    bool again;   /* the shard is computed for its fingerprint, by whom it was not dealt to */
     bool dropped; /* RUNNING: the accumulator moved on meanwhile; the result will not be added */
     uint64_t ticket, started_ns;
     uint32_t shard;
@@ -63,9 +64,14 @@ struct gw_workers {
     uint64_t step, last_ticket;
     uint64_t step_done, step_busy_ns; /* since the step began */
     uint64_t done, lost;
-    gw_durations took;       /* shards and probes, to their end */
-    uint64_t moved;          /* shards and units that have ended */
-    uint32_t given, claimed; /* positions of this deal: dealt or taken; begun here */
+    gw_durations took;                             /* shards and probes, to their end */
+    uint64_t moved;                                /* shards and units that have ended */
+    uint32_t given, claimed;                       /* positions of this deal: dealt or taken; begun here */
+    uint32_t chosen[GW_VERIFY_MOST], chosen_count; /* of this step, computed twice */
+    gw_verify_part part;                           /* of these, this peer's */
+    uint32_t next_first, next_again;
+    gw_check checks[2 * GW_VERIFY_MOST]; /* results since the step began */
+    uint32_t check_count;
     gw_pool_task task;
 };
 

@@ -32,19 +32,48 @@ static bool refill(gw_workers *pool) {
     }
 }
 
-/* Takes the next shard, or says once that there is none. */
-static bool next_shard(gw_workers *pool, uint32_t *shard) {
-    if (!pool->dealt) return false;
-    if (pool->private_first == pool->private_end && !refill(pool)) {
-        if (!pool->dry_said) pool->events.dry(pool->events.context, pool->tag);
-        pool->dry_said = true;
-        return false;
-    }
+/* The shard of the next position; false when there is none. */
+static bool claim(gw_workers *pool, uint32_t *shard) {
+    if (pool->private_first == pool->private_end && !refill(pool)) return false;
     uint32_t position = pool->private_first++;
     pool->claimed++;
     GW_CHECK(!pool->positions || position < pool->position_count);
     *shard = pool->positions ? pool->positions[position] : position;
     return true;
+}
+
+/* Takes the next shard, or says once that there is none. */
+static bool next_shard(gw_workers *pool, gw_worker *worker) {
+    const gw_verify_part *part = &pool->part;
+    worker->again = false;
+    if (pool->dealt && pool->next_first < part->first_count) {
+        worker->shard = part->first[pool->next_first++];
+        return true;
+    }
+    if ((pool->dealt || pool->sealing) && pool->next_again < part->again_count) {
+        worker->shard = part->again[pool->next_again++];
+        worker->again = true;
+        return true;
+    }
+    if (!pool->dealt) return false;
+    do
+        if (!claim(pool, &worker->shard)) {
+            if (!pool->dry_said) pool->events.dry(pool->events.context, pool->tag);
+            pool->dry_said = true;
+            return false;
+        }
+    while (gw_verify_is_chosen(pool->chosen, pool->chosen_count, worker->shard));
+    return true;
+}
+
+/* What came of a shard of this deal that is computed twice. */
+static void keep_check(gw_workers *pool, const gw_worker *worker, uint64_t fingerprint) {
+    if (worker->dropped || !gw_verify_is_chosen(pool->chosen, pool->chosen_count, worker->shard)) return;
+    gw_check check = {.shard = worker->shard, .again = worker->again, .fingerprint = fingerprint};
+    for (uint32_t i = 0; i < pool->check_count; i++) /* it was dealt again while this worker was at it */
+        if (pool->checks[i].shard == check.shard && pool->checks[i].again == check.again) return;
+    GW_CHECK(pool->check_count < 2 * GW_VERIFY_MOST);
+    pool->checks[pool->check_count++] = check;
 }
 
 /* Careful deals: tells who may need to know before anything can crash. False: revoked. */
@@ -91,7 +120,7 @@ static bool load(gw_workers *pool, gw_worker *worker) {
     if (end == GW_PAYLOAD_HERE && !worker->revoked && !pool->closing) return true;
     if (end == GW_PAYLOAD_HERE && pool->payloads)
         gw_payloads_release(pool->payloads, worker->shard, worker->payload);
-    if (end == GW_PAYLOAD_LOST && !worker->revoked)
+    if (end == GW_PAYLOAD_LOST && !worker->revoked && !worker->again)
         pool->events.shard_lost(pool->events.context, worker->shard, err.text);
     pthread_cond_broadcast(&pool->quiet);
     return false;
@@ -103,6 +132,8 @@ static void finish_shard(gw_workers *pool, gw_worker *worker, gw_contributed res
     pool->running--;
     pool->moved++;
     if (result == GW_SHARD_HELD) {
+        if (pool->chosen_count > 0)
+            keep_check(pool, worker, pool->device->ops->fingerprint(pool->device, worker->lane));
         pool->done++;
         pool->step_done++;
         pool->step_busy_ns += took;
@@ -131,6 +162,36 @@ static void run_shard(gw_workers *pool, gw_worker *worker) {
     if (pool->events.running)
         pool->events.running(pool->events.context, worker->index, step, worker->shard, false);
     finish_shard(pool, worker, result, &err);
+}
+
+/* Computes a shard that another member adds. One that cannot be computed here is not compared. */
+static void run_again(gw_workers *pool, gw_worker *worker) {
+    uint64_t step = pool->step, fingerprint = 0;
+    worker->doing = GW_WORKER_RUNNING;
+    worker->dropped = false;
+    pool->running++;
+    if (pool->events.running)
+        pool->events.running(pool->events.context, worker->index, step, worker->shard, true);
+    pthread_mutex_unlock(&pool->lock);
+    gw_err err = {0};
+    const gw_device_ops *ops = pool->device->ops;
+    ops->payload(pool->device, worker->lane, worker->payload);
+    bool good = ops->probe(pool->device, worker->lane, step, worker->shard, &fingerprint, &err);
+    if (pool->payloads) gw_payloads_release(pool->payloads, worker->shard, worker->payload);
+    pthread_mutex_lock(&pool->lock);
+    if (pool->events.running)
+        pool->events.running(pool->events.context, worker->index, step, worker->shard, false);
+    worker->doing = GW_WORKER_IDLE;
+    pool->running--;
+    pool->moved++;
+    gw_durations_note(&pool->took, gw_now_ns() - worker->started_ns);
+    if (good)
+        keep_check(pool, worker, fingerprint);
+    else
+        gw_log(GW_WARN, "node", "shard %u of step %llu is not verified: %s", worker->shard,
+               (unsigned long long)step, err.text);
+    gw_pool_check_sealed(pool);
+    if (pool->running == 0) pthread_cond_broadcast(&pool->quiet);
 }
 
 static void run_unit(gw_workers *pool, gw_worker *worker) {
@@ -183,11 +244,13 @@ void *gw_worker_main(void *context) {
                 run_unit(pool, worker);
             else
                 pthread_cond_wait(&pool->wake, &pool->lock);
-        } else if (next_shard(pool, &worker->shard)) {
-            if ((!pool->careful || ask(pool, worker)) && load(pool, worker))
-                run_shard(pool, worker);
-            else
+        } else if (next_shard(pool, worker)) {
+            if ((pool->careful && !ask(pool, worker)) || !load(pool, worker))
                 gw_pool_check_sealed(pool);
+            else if (worker->again)
+                run_again(pool, worker);
+            else
+                run_shard(pool, worker);
         } else {
             pthread_cond_wait(&pool->wake, &pool->lock);
         }

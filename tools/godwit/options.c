@@ -29,6 +29,7 @@ enum { /* keys of options without a letter; those of the job follow JOB_KEY */
        KEY_QUORUM,
        KEY_REDUCE,
        KEY_ON_BAD,
+       KEY_VERIFY,
        KEY_CPU_CLASS,
        KEY_TRANSPORT,
        KEY_RDMA_DEVICE,
@@ -80,6 +81,11 @@ static const struct argp_option run_options[] = {
      "Who may go on after a partition (any: both sides, they compute the same)", 2},
     {"reduce", KEY_REDUCE, "exact|fast", 0,
      "fast: float sums, smaller, not the same bytes; needs --quorum majority (exact)", 2},
+    {"verify", KEY_VERIFY, "PERCENT|off", 0,
+     "Have such a share of the shards, like 1%, computed by two peers, and compare the bits; and watch the "
+     "state "
+     "in memory. The same on all peers (off)",
+     2},
     {"on-bad", KEY_ON_BAD, "stop|skip", 0, "What to do about a step with a value that is not finite (stop)",
      2},
     {"cpu-class", KEY_CPU_CLASS, "NAME", 0,
@@ -171,6 +177,20 @@ static bool parse_time(const char *name, const char *text, uint64_t *duration_ns
             return true;
         }
     return gw_fail(err, GW_E_USAGE, "--%s: '%s' is not a time such as 500ms, 30s, 5m or 2h", name, text);
+}
+
+/* "1%", "0.01%", "off". */
+static bool parse_share(const char *name, const char *text, uint32_t *millionths, gw_err *err) {
+    char *end;
+    double percent = strtod(text, &end);
+    *millionths = 0;
+    if (strcmp(text, "off") == 0) return true;
+    if (end != text && strcmp(end, "%") == 0 && percent >= 0.0001 && percent <= 100) {
+        *millionths = (uint32_t)(percent * 1e4 + 0.5);
+        return true;
+    }
+    return gw_fail(err, GW_E_USAGE, "--%s: '%s' is neither 'off' nor a share such as 1%% or 0.5%%", name,
+                   text);
 }
 
 /* *chosen = whether text is the second of the two. */
@@ -297,6 +317,8 @@ static bool take_work(gw_run_options *o, int key, char *arg, gw_err *err) {
         return true;
     case KEY_REDUCE:
         return parse_choice("reduce", arg, "exact", "fast", &o->fast, err);
+    case KEY_VERIFY:
+        return parse_share("verify", arg, &o->verify, err);
     case KEY_ON_BAD:
         return parse_choice("on-bad", arg, "stop", "skip", &o->skip_bad, err);
     case KEY_CPU_CLASS:
@@ -374,6 +396,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state) {
     case KEY_QUORUM:
     case KEY_REDUCE:
     case KEY_ON_BAD:
+    case KEY_VERIFY:
     case KEY_CPU_CLASS:
     case KEY_TRANSPORT:
     case KEY_RDMA_DEVICE:

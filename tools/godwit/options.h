@@ -36,6 +36,7 @@ typedef struct gw_run_options {
     uint64_t steps; /* 0 = as many as the job says */
     gw_quorum quorum;
     bool fast;             /* --reduce fast */
+    uint32_t verify;       /* --verify, in millionths of the shards; 0 = none */
     bool skip_bad;         /* --on-bad skip */
     const char *cpu_class; /* NULL = what the processor is */
     uint32_t transports;   /* GW_FABRIC_TCP | ...: the kinds of path that may be used */

@@ -20,6 +20,10 @@ static const gw_counter_info infos[GW_COUNTERS] = {
     [GW_COUNT_CHECKPOINTS] = {"checkpoints", "Checkpoints that became complete."},
     [GW_COUNT_CHECKPOINT_BYTES] = {"checkpoint_bytes", "Bytes of chunks written to this peer's disk."},
     [GW_COUNT_BAD_ELEMENTS] = {"bad_elements", "Elements that were not finite or out of range."},
+    [GW_COUNT_SHARDS_VERIFIED] = {"shards_verified",
+                                  "Shards of others that this peer computed again and found right."},
+    [GW_COUNT_CORRUPTIONS] =
+        {"corruptions", "Times that a peer was seen to compute, hold or send other bits than it should."},
     [GW_COUNT_REDUCE_NS] = {"reduce_seconds", "Time in reductions, waiting for other members included.",
                             1e-9},
     [GW_COUNT_REDUCE_SENT] = {"reduce_sent_bytes", "Bytes of sums sent to other members."},

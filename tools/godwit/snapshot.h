@@ -28,6 +28,8 @@ typedef enum gw_counter {
     GW_COUNT_CHECKPOINTS,      /* checkpoints that became complete */
     GW_COUNT_CHECKPOINT_BYTES, /* bytes of chunks written to this peer's disk */
     GW_COUNT_BAD_ELEMENTS,     /* elements that were not finite or out of range */
+    GW_COUNT_SHARDS_VERIFIED,  /* shards of others that this peer computed again and found right */
+    GW_COUNT_CORRUPTIONS,      /* times that a peer, known or not, had other bits than it should have */
     GW_COUNT_REDUCE_NS,        /* time in reductions, waiting for other members included */
     GW_COUNT_REDUCE_SENT,      /* bytes of sums, to and from other members */
     GW_COUNT_REDUCE_RECEIVED,
@@ -110,6 +112,7 @@ typedef struct gw_node_snapshot {
     uint32_t workers;
     uint64_t fingerprint; /* of the state after `step` steps */
     char report[160];     /* the job's words about its last step ("loss=0.31") */
+    char corruption[400]; /* the last one seen, with step, peer and evidence; empty = none */
     uint64_t rss_bytes;
 
     uint64_t checkpoint_step; /* newest complete one; UINT64_MAX = none */

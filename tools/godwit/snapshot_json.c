@@ -74,6 +74,7 @@ static void set_run(json_t *root, const gw_node_snapshot *s) {
     gw_json_count(root, "boot", s->boot);
     gw_json_addr(root, "listen", &s->listen);
     gw_json_text(root, "phase", s->phase);
+    if (s->corruption[0] != '\0') gw_json_text(root, "corruption", s->corruption);
     gw_json_flag(root, "healthy", s->healthy);
     gw_json_count(root, "epoch", s->epoch);
     gw_json_hex(root, "view", s->view.bytes, sizeof s->view.bytes);

@@ -73,6 +73,9 @@ static void print_run(const json_t *s) {
     if (count_of(s, "members") > 0)
         printf("\nview %lld: %lld peer%s, leader %.8s", count_of(s, "epoch"), count_of(s, "members"),
                count_of(s, "members") == 1 ? "" : "s", text_of(s, "leader"));
+    if (text_of(s, "corruption")[0] != '\0')
+        printf("\ncorruption: %lld found, the last %s",
+               count_of(json_object_get(s, "counters"), "corruptions"), text_of(s, "corruption"));
     printf("\nnewest checkpoint: %s\n", step_of(s, "checkpoint_step", saved));
     printf("this peer: pid %lld on %s, up %.0f s, %.1f MB resident\n", count_of(s, "pid"),
            text_of(s, "listen"), real_of(s, "uptime_s"), real_of(s, "rss_bytes") * 1e-6);

@@ -202,6 +202,7 @@ static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
     p->finish_root = action->root;
     p->finish_step = action->step;
     snprintf(p->finish_text, sizeof p->finish_text, "%s", action->text == NULL ? "" : action->text);
+    c->result->expelled += strstr(p->finish_text, "the machine is faulty") != NULL;
     if (action->finish == GW_FINISH_DONE) {
         if (c->result->done_ns == 0) c->result->done_ns = sim_now(c);
         uint64_t last = sim_last_step(c->options);
@@ -274,6 +275,9 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
         break;
     case GW_ACT_COMMIT:
         sim_commit(c, p, action);
+        break;
+    case GW_ACT_PROBE:
+        sim_probe(c, p, action);
         break;
     case GW_ACT_REDUCE:
         sim_commit_settle(c, p);
@@ -354,6 +358,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .peers = o->founders,
                              .fast = o->fast,
                              .effects = true,
+                             .verify = o->verify_permille * 1000,
                              .quorum = o->majority ? GW_QUORUM_MAJORITY : GW_QUORUM_ANY,
                              .checkpoint_steps = o->checkpoint_steps,
                              .keep = 2,

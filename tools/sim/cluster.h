@@ -3,6 +3,7 @@
  *
  *   cluster.c         processes: start, crash, pause; events in, actions out
  *   cluster_links.c   control links: ordered, breakable, refused by dead processes
+ *   cluster_verify.c  shards computed twice, and bits that flip
  *   cluster_work.c    workers, the accumulator, range words and one-sided operations
  *   cluster_reduce.c  collectives: each member ends on its own, well or not
  *   cluster_shown.c   what peers show, the job's effects, and whether they may
@@ -72,6 +73,7 @@ typedef struct sim_sum {
 
 typedef struct sim_worker {
     bool busy;
+    bool again;           /* another peer's shard, for its fingerprint */
     uint32_t shard, turn; /* turn: which claim this is, so that a cancelled one is told apart */
 } sim_worker;
 
@@ -95,6 +97,12 @@ typedef struct sim_memory {
     uint32_t *list; /* shard of each position; NULL = the position itself */
     uint32_t listed;
     bool claiming, careful, dry_told;
+    uint32_t chosen[GW_VERIFY_MOST], chosen_count;
+    gw_verify_part part;
+    uint32_t next_first, next_again;
+    gw_check checks[2 * GW_VERIFY_MOST];
+    uint32_t check_count;
+    bool flipped; /* the state is not what it was when it was made */
     sim_worker workers[SIM_WORKERS];
     uint32_t turns;
     gw_token seal_token;
@@ -156,6 +164,7 @@ typedef struct sim_entry { /* one member in a collective */
     gw_token token;
     sim_sum snapshot;
     int64_t row[GW_SLOTS];
+    int64_t table[GW_VERIFY_TABLE];
 } sim_entry;
 
 typedef struct sim_made { /* fast: what a view made of a step */
@@ -248,6 +257,14 @@ void sim_work_action(sim_cluster *c, sim_peer *p, const gw_action *action);
 /* What waits for an answer over a link that broke will not get one. */
 void sim_work_broken(sim_cluster *c, sim_peer *p, uint32_t other);
 void sim_work_forget(sim_peer *p); /* frees the memory of a life */
+
+/* --- cluster_verify.c --- */
+void sim_verify_deal(sim_peer *p, const gw_action *action);
+void sim_verify_keep(sim_peer *p, const sim_worker *worker, uint64_t value);
+/* What the peer computes of a shard, which may be wrong. */
+uint64_t sim_compute(sim_cluster *c, const sim_peer *p, uint32_t shard);
+void sim_probe(sim_cluster *c, sim_peer *p, const gw_action *action);
+void sim_flip(sim_cluster *c); /* a bit of some peer's state */
 
 /* --- cluster_reduce.c --- */
 void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action);

@@ -67,6 +67,7 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
         p->m.has_state = true;
         p->m.step = f.step;
         p->m.state = state;
+        p->m.flipped = false;
         event.fingerprint = sim_fingerprint(p->m.state);
     } else {
         event.text = "no source could be reached";

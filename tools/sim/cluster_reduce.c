@@ -91,7 +91,7 @@ static bool turns(const sim_cluster *c, const sim_reduction *r) {
     return true;
 }
 
-static void add_up(const sim_reduction *r, sim_sum *sum, int64_t *slots) {
+static void add_up(const sim_reduction *r, sim_sum *sum, int64_t *slots, int64_t *table) {
     const sim_sum *first = &r->entry[0].snapshot;
     *sum = (sim_sum){.there = true, .step = r->step, .shards = first->shards};
     sum->times = calloc(first->shards, 1);
@@ -107,6 +107,8 @@ static void add_up(const sim_reduction *r, sim_sum *sum, int64_t *slots) {
         if (e->snapshot.state != 0) sum->state = e->snapshot.state;
 
         memcpy(slots + (size_t)i * GW_SLOTS, e->row, sizeof e->row);
+        for (uint32_t k = 0; k < GW_VERIFY_TABLE; k++)
+            table[k] = (int64_t)((uint64_t)table[k] + (uint64_t)e->table[k]);
     }
 }
 
@@ -117,10 +119,10 @@ static bool covers(const sim_sum *sum) {
 }
 
 static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *e) {
-    int64_t slots[SIM_PEERS * GW_SLOTS];
+    int64_t slots[SIM_PEERS * GW_SLOTS], table[GW_VERIFY_TABLE] = {0};
     sim_memory *m = &p->m;
     sim_sum_free(&m->sum);
-    add_up(r, &m->sum, slots);
+    add_up(r, &m->sum, slots, table);
     m->sum_epoch = r->view.epoch;
     m->sum_name = front_of(&r->view.name);
     if (c->options->fast) m->sum.value ^= gw_mix64(m->sum_name);
@@ -135,7 +137,8 @@ static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *
                       .outcome = GW_DONE,
                       .coverage_ok = whole,
                       .fingerprint_ok = !corrupt,
-                      .slots = whole && !corrupt ? slots : NULL};
+                      .slots = whole && !corrupt ? slots : NULL,
+                      .check_table = table};
     if (!whole) sim_trace(c, "peer %u: sum of step %" PRIu64 " does not cover", p->number, r->step);
     sim_event(c, p, &event);
 }
@@ -157,8 +160,30 @@ static void done(sim_cluster *c, sim_peer *p, const sim_op *op) {
     ends_well(c, p, r, e);
 }
 
+static void damaged(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (p->m.reduce_token != op->token) return;
+    p->m.reduce_token = 0;
+    gw_event event = {.kind = GW_EV_REDUCED,
+                      .token = op->token,
+                      .outcome = GW_FAILED,
+                      .damaged = true,
+                      .text = "the state has another fingerprint"};
+    sim_event(c, p, &event);
+}
+
+/* Found before anything of it leaves. */
+static void refuse(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_op op = sim_op_to(p, damaged);
+    op.token = p->m.reduce_token = action->token;
+    sim_later(c, SIM_MS, &op);
+}
+
 void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_memory *m = &p->m;
+    if (m->flipped) {
+        refuse(c, p, action);
+        return;
+    }
     const sim_sum *a = &m->accumulator;
     int rank = m->fence.epoch == 0 ? -1 : gw_view_rank(&m->fence, &p->id);
     if (rank < 0 || m->reduce_token != 0 || !a->there || a->step != action->step) {
@@ -186,6 +211,7 @@ void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
                      .token = action->token,
                      .snapshot = sim_sum_copy(a)};
     memcpy(e->row, action->slots, sizeof e->row);
+    if (action->check_table != NULL) memcpy(e->table, action->check_table, sizeof e->table);
     m->reduce_token = action->token;
     r->entered++;
     if (r->broken) {

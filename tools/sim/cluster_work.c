@@ -26,7 +26,8 @@ static uint64_t shard_ns(sim_cluster *c, const sim_peer *p) {
 }
 
 static void sealed(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    gw_event event = {.kind = GW_EV_SEALED, .token = op->token};
+    gw_event event = {
+        .kind = GW_EV_SEALED, .token = op->token, .checks = p->m.checks, .count = p->m.check_count};
     if (p->m.busy_ns > 0 && p->m.done > 0)
         event.speed = (uint64_t)(1e12 * (double)p->m.done * SIM_WORKERS / (double)p->m.busy_ns);
     p->m.done = p->m.busy_ns = 0;
@@ -36,7 +37,7 @@ static void sealed(sim_cluster *c, sim_peer *p, const sim_op *op) {
 static void perhaps_sealed(sim_cluster *c, sim_peer *p) {
     for (int w = 0; w < SIM_WORKERS; w++)
         if (p->m.workers[w].busy) return;
-    if (p->m.seal_token == 0) return;
+    if (p->m.seal_token == 0 || p->m.next_again < p->m.part.again_count) return;
     sim_op op = sim_op_to(p, sealed);
     op.token = p->m.seal_token;
     p->m.seal_token = 0;
@@ -54,6 +55,12 @@ static void shard_done(sim_cluster *c, sim_peer *p, const sim_op *op) {
     }
     worker->busy = false;
     GW_CHECK(worker->shard < m->accumulator.shards);
+    sim_verify_keep(p, worker, op->z);
+    if (worker->again) {
+        perhaps_sealed(c, p);
+        feed(c, p);
+        return;
+    }
     m->accumulator.times[worker->shard]++;
     m->accumulator.value += op->z;
     uint64_t from;
@@ -90,7 +97,7 @@ static bool loses(sim_cluster *c, sim_peer *p, sim_worker *worker) {
 
 static void compute(sim_cluster *c, sim_peer *p, uint32_t w) {
     sim_memory *m = &p->m;
-    if (loses(c, p, &m->workers[w])) return;
+    if (!m->workers[w].again && loses(c, p, &m->workers[w])) return;
     if (!m->has_state || m->step != m->accumulator.step) {
         sim_violation(c, "peer %u computes a shard of step %" PRIu64 " from the state of step %" PRIu64,
                       p->number, m->accumulator.step, m->step);
@@ -101,7 +108,7 @@ static void compute(sim_cluster *c, sim_peer *p, uint32_t w) {
     sim_op op = sim_op_to(p, shard_done);
     op.x = w;
     op.y = m->workers[w].turn;
-    op.z = sim_contribution(m->state, m->step, m->workers[w].shard);
+    op.z = sim_compute(c, p, m->workers[w].shard);
     op.bytes = (const uint8_t *)&m->state;
     op.length = sizeof m->state;
 
@@ -135,26 +142,45 @@ static bool next_position(sim_memory *m, uint32_t *position) {
     return true;
 }
 
+/* The next shard: chosen ones first; their positions are passed over. */
+static bool next_shard(sim_cluster *c, sim_peer *p, sim_worker *next) {
+    sim_memory *m = &p->m;
+    *next = (sim_worker){.busy = true, .turn = m->turns + 1};
+    if (m->claiming && m->next_first < m->part.first_count) {
+        next->shard = m->part.first[m->next_first++];
+    } else if ((m->claiming || m->seal_token != 0) && m->next_again < m->part.again_count) {
+        next->shard = m->part.again[m->next_again++];
+        next->again = true;
+    } else {
+        uint32_t position;
+        do {
+            if (!m->claiming || !next_position(m, &position)) return false;
+            if (m->list != NULL && position >= m->listed) {
+                sim_violation(c, "peer %u claims position %u of a list of %u", p->number, position,
+                              m->listed);
+                return false;
+            }
+            next->shard = m->list == NULL ? position : m->list[position];
+        } while (gw_verify_is_chosen(m->chosen, m->chosen_count, next->shard));
+    }
+    m->turns++;
+    return true;
+}
+
 static void feed(sim_cluster *c, sim_peer *p) {
     sim_memory *m = &p->m;
-    for (uint32_t w = 0; w < SIM_WORKERS && m->claiming && !p->finished; w++) {
-        sim_worker *worker = &m->workers[w];
-        uint32_t position;
+    for (uint32_t w = 0; w < SIM_WORKERS && !p->finished; w++) {
+        sim_worker *worker = &m->workers[w], next;
         if (worker->busy) continue;
-        if (!next_position(m, &position)) {
-            if (m->dry_told) return;
+        if (!next_shard(c, p, &next)) {
+            if (m->dry_told || !m->claiming) return;
             m->dry_told = true;
             sim_op op = sim_op_to(p, dry);
             op.x = m->tag;
             sim_later(c, sim_between(c, 1000, 20000), &op);
             return;
         }
-        if (m->list != NULL && position >= m->listed) {
-            sim_violation(c, "peer %u claims position %u of a list of %u", p->number, position, m->listed);
-            return;
-        }
-        *worker = (sim_worker){
-            .busy = true, .shard = m->list == NULL ? position : m->list[position], .turn = ++m->turns};
+        *worker = next;
         if (worker->shard >= m->accumulator.shards) {
             sim_violation(c, "peer %u claims shard %u of %u", p->number, worker->shard,
                           m->accumulator.shards);
@@ -179,7 +205,7 @@ static void frozen(sim_cluster *c, sim_peer *p, const sim_op *op) {
     for (uint32_t i = 0; i < a->shards; i++)
         if (a->times[i] > 0) gw_set_add(&held, i);
     for (int w = 0; w < SIM_WORKERS; w++)
-        if (p->m.workers[w].busy) gw_set_add(&now, p->m.workers[w].shard);
+        if (p->m.workers[w].busy && !p->m.workers[w].again) gw_set_add(&now, p->m.workers[w].shard);
     gw_event event = {.kind = GW_EV_FROZEN,
                       .token = op->token,
                       .accumulator_step = a->there ? a->step : UINT64_MAX,
@@ -197,6 +223,7 @@ static void freeze(sim_cluster *c, sim_peer *p, gw_token token) {
     m->word = 0;
     m->tag = m->private_first = m->private_end = 0;
     m->claiming = false;
+    m->part.first_count = m->next_first = 0;
     m->seal_token = 0;
     sim_reduce_abort(c, p);
     uint64_t at_ns = sim_now(c) + sim_between(c, 2000, 100000);
@@ -217,6 +244,8 @@ static void begin_step(sim_cluster *c, sim_peer *p, const gw_action *action) {
     p->m.accumulator.times = calloc(shards + 1u, 1);
     GW_CHECK(p->m.accumulator.times != NULL);
     for (int w = 0; w < SIM_WORKERS; w++) p->m.workers[w].busy = false;
+    p->m.chosen_count = p->m.check_count = p->m.next_again = 0;
+    p->m.part = (gw_verify_part){.first_count = 0};
 }
 
 static void deal(sim_cluster *c, sim_peer *p, const gw_action *action) {
@@ -237,6 +266,7 @@ static void deal(sim_cluster *c, sim_peer *p, const gw_action *action) {
     m->private_first = m->private_end = 0;
     m->claiming = true;
     m->dry_told = false;
+    sim_verify_deal(p, action);
     feed(c, p);
 }
 

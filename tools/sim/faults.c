@@ -51,9 +51,12 @@ static void restart_later(sim_cluster *c, const sim_peer *p, uint64_t delay_ns) 
 }
 
 bool sim_gave_up_rightly(const sim_peer *p) {
-    return p->finish == GW_FINISH_FAILED && (strstr(p->finish_text, "so that the others go on") != NULL ||
-                                             strstr(p->finish_text, "(failing disk: ") != NULL ||
-                                             strstr(p->finish_text, "or they all failed") != NULL);
+    return p->finish == GW_FINISH_FAILED &&
+           (strstr(p->finish_text, "so that the others go on") != NULL ||
+            strstr(p->finish_text, "(failing disk: ") != NULL ||
+            strstr(p->finish_text, "nobody can tell which are right") != NULL ||
+            strstr(p->finish_text, "start again to resume") != NULL ||
+            strstr(p->finish_text, "or they all failed") != NULL);
 }
 
 void sim_ended(sim_cluster *c, const sim_peer *p) {
@@ -187,6 +190,7 @@ static const fault faults[] = {
     {hang_disk, offsetof(gw_sim_options, hang_ms)},
     {slow_disk, offsetof(gw_sim_options, slow_disk_ms)},
     {damage, offsetof(gw_sim_options, damage_ms)},
+    {sim_flip, offsetof(gw_sim_options, flip_ms)},
 };
 
 static uint32_t mean_of(const sim_cluster *c, const fault *f) {

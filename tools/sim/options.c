@@ -70,6 +70,12 @@ const gw_sim_option gw_sim_option_table[] = {
      true},
     {"lose", "PERMILLE", "claimed shards that are given back for lack of their payload", AT(lose_permille), 0,
      1000, 0.25, 1, 5, true},
+    {"verify", "PERMILLE", "shards that are computed twice (default 0, as of the next two)",
+     AT(verify_permille), 0, 1000, 0, 0, 0, false},
+    {"wrong", "PERMILLE", "of one peer's contributions of such shards, those that are wrong",
+     AT(wrong_permille), 0, 1000, 0, 0, 0, true},
+    {"flip-ms", "MS", "a bit flips in a state in memory; needs --verify and --majority 0", AT(flip_ms), 0,
+     LONG, 0, 0, 0, true},
     {"unanswered", "PERMILLE", "steals of which the thief never hears", AT(unanswered_permille), 0, 1000, 0.7,
      1, 50, true},
     {"fault-ms", "MS", "how long faults happen; then all is healed", AT(fault_ms), 0, LONG, 1, 2000, 0,
@@ -89,6 +95,7 @@ gw_sim_options gw_sim_unset(uint64_t seed) {
         *gw_sim_option_value(&options, &gw_sim_option_table[i]) = GW_SIM_UNSET;
     options.bound_ms = USUAL_BOUND_MS;
     options.poison_step = 0;
+    options.verify_permille = options.wrong_permille = options.flip_ms = 0;
     return options;
 }
 

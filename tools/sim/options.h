@@ -31,6 +31,9 @@ typedef struct gw_sim_options {
     uint32_t leave_ms, stop_ms;
     uint32_t corrupt_permille;    /* a member of a reduction finds a sum with flipped bits */
     uint32_t lose_permille;       /* a claimed shard is given back, as its payload cannot be had */
+    uint32_t verify_permille;     /* shards that are computed twice (--verify) */
+    uint32_t wrong_permille;      /* contributions of one peer, of such shards, that are wrong */
+    uint32_t flip_ms;             /* a bit flips in a state in memory; needs verify_permille and quorum any */
     uint32_t unanswered_permille; /* the answer to a swap of a range word is lost, the swap is not */
     uint32_t fault_ms;            /* faults happen this long; then everything is healed */
     uint32_t bound_ms;            /* and the job must be done this much later */

@@ -30,6 +30,8 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
         [GW_SIM_LEAVE] = "leaves",
         [GW_SIM_STOP] = "stops",
         [GW_SIM_DAMAGED_SUM] = "damaged sums",
+        [GW_SIM_WRONG] = "wrong contributions",
+        [GW_SIM_FLIP] = "flipped states",
         [GW_SIM_LOST_CLAIM] = "shards given back",
         [GW_SIM_LOST_ANSWER] = "lost answers",
         [GW_SIM_FAILED_REDUCTION] = "failed reductions",
@@ -50,6 +52,8 @@ void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->steps_applied += one->steps_applied;
     into->steps_shown += one->steps_shown;
     into->forgotten += one->forgotten;
+    into->disputes += one->disputes;
+    into->expelled += one->expelled;
     into->checkpoints += one->checkpoints;
     for (int i = 0; i < GW_SIM_FAULTS; i++) into->faults[i] += one->faults[i];
 }

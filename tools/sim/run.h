@@ -30,6 +30,8 @@ typedef enum gw_sim_fault {
     GW_SIM_LEAVE,
     GW_SIM_STOP,
     GW_SIM_DAMAGED_SUM,
+    GW_SIM_WRONG,
+    GW_SIM_FLIP,
     GW_SIM_LOST_CLAIM,
     GW_SIM_LOST_ANSWER,
     GW_SIM_FAILED_REDUCTION,
@@ -47,6 +49,8 @@ typedef struct gw_sim_result {
     uint64_t views, repairs, steals, resumes, steps_applied;
     uint64_t steps_shown; /* (peer, step) that others may see */
     uint64_t forgotten;   /* shown once, then computed again because all who knew had died */
+    uint64_t disputes;    /* (peer, step) in which members differed about a shard */
+    uint64_t expelled;    /* peers that ended as faulty machines */
     uint64_t checkpoints; /* told to be complete */
     uint64_t faults[GW_SIM_FAULTS];
 } gw_sim_result;

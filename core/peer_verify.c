@@ -1,0 +1,230 @@
+/* Silent corruption: shards that are computed twice (core/verify.h), states that are no longer what they
+ * were.
+ *
+ * Where two members differ about a shard, the sum is not applied. All members compute that shard once more
+ * from the same state and tell each other what they get; from the same testimonies all come to the same
+ * verdict. What the two have added to the step is dropped in any case. Whoever is found wrong is thrown out
+ * of the step with its state, which may be what is wrong: in the next view it is a newcomer that fetches the
+ * state from the others. One cosmic ray costs a peer no more than that. A second fault in one life of the
+ * process shows a machine that computes wrong: that peer ends, for a person to look at. When nobody can tell
+ * who is wrong, as with two members that both insist, the job stops: it may be resumed with a third.
+ *
+ * A vote tells of whom its sender is in doubt, so that a repair before the verdict does not take for good
+ * what was held of the step. */
+#include "core/peer_state.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    MOST_FAULTS = 1, /* that a peer may go on after, in one life */
+    VERDICT_MS =
+        20, /* a new view waits this long: so the others, too, will have heard all there is to hear */
+};
+
+void gw_verify_tell(gw_peer *p, const gw_peer_id *peer, const char *format, ...) {
+    char text[400], id[GW_SHORT_TEXT];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    gw_action *notice = gw_peer_notice(p, GW_NOTICE_CORRUPT, "%s", text);
+    if (peer != NULL) notice->peer = *peer;
+    notice->step = p->step;
+    gw_peer_say(p, GW_ERROR, "corruption at step %" PRIu64 ": peer %s: %s", p->step,
+                peer == NULL ? "(not known)" : gw_peer_id_short(peer, id), text);
+}
+
+/* This peer was found to compute or hold other bits: what it has of the job counts for nothing. False: it was
+ * not the first time, and this peer ends. */
+static bool own_fault(gw_peer *p, const char *what) {
+    p->has_state = false;
+    if (++p->faults <= MOST_FAULTS) return true;
+    gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                   "step %" PRIu64 ": %s, and this was not its first error: the machine is faulty (memory, "
+                   "processor), so this peer leaves, so that the others go on",
+                   p->step, what);
+    return false;
+}
+
+/* ---- a deal, and its results ---- */
+
+void gw_verify_deal(gw_peer *p, gw_action *deal) {
+    p->chosen_count = 0;
+    deal->rank = (uint32_t)gw_peer_own_rank(p);
+    deal->members = p->view.count;
+    /* A shard that may kill whoever computes it is computed by one at a time. */
+    if (p->config.verify == 0 || p->view.count < 2 || p->careful) return;
+    uint64_t key;
+    memcpy(&key, p->job.bytes, sizeof key);
+    p->chosen_count = gw_verify_choose(key, p->config.verify, p->step, p->shards, p->chosen);
+    deal->chosen = gw_actions_copy(p->actions, p->chosen, p->chosen_count * sizeof p->chosen[0]);
+    deal->count = p->chosen_count;
+}
+
+void gw_verify_reduce(gw_peer *p, const gw_event *sealed, gw_action *reduce) {
+    if (p->config.verify == 0) return;
+    int64_t table[GW_VERIFY_TABLE] = {0};
+    gw_verify_put(table, p->chosen, p->chosen_count, (uint32_t)gw_peer_own_rank(p), sealed->checks,
+                  sealed->count);
+    reduce->check_table = gw_actions_copy(p->actions, table, sizeof table);
+}
+
+/* ---- a dispute ---- */
+
+static void forget_old_testimony(gw_peer *p) {
+    gw_testimony *t = &p->testimony;
+    if (gw_view_name_equal(&t->view, &p->view.name) && t->step == p->step) return;
+    *t = (gw_testimony){.view = p->view.name, .step = p->step};
+}
+
+static void doubt(gw_peer *p, const gw_dispute *d) {
+    p->doubt = (gw_doubt){.any = true, .step = p->step};
+    for (int i = 0; i < 2; i++) p->doubt.accused[i] = p->view.members[d->ranks[i]].id;
+}
+
+bool gw_verify_disputes(gw_peer *p, const gw_event *reduced) {
+    gw_dispute d;
+    uint32_t again;
+    if (p->chosen_count == 0 || reduced->check_table == NULL) return false;
+    bool any = gw_verify_find(reduced->check_table, p->chosen, p->chosen_count, p->view.count,
+                              (uint32_t)gw_peer_own_rank(p), &d, &again);
+    if (!any) {
+        if (again > 0) gw_peer_notice(p, GW_NOTICE_VERIFIED, " ")->count = again;
+        return false;
+    }
+    char one[GW_SHORT_TEXT], other[GW_SHORT_TEXT];
+    doubt(p, &d);
+    gw_peer_say(p, GW_ERROR,
+                "peers %s and %s differ about shard %" PRIu32 " of step %" PRIu64 " (%016" PRIx64
+                ", %016" PRIx64 "): nothing of the step is applied before all have computed it again",
+                gw_peer_id_short(&p->doubt.accused[0], one), gw_peer_id_short(&p->doubt.accused[1], other),
+                d.shard, p->step, d.fingerprints[0], d.fingerprints[1]);
+    if (p->phase == GW_AT_FROZEN) return true; /* the next view deals it again */
+    p->phase = GW_AT_DISPUTING;
+    p->dispute = d;
+    gw_action *probe = gw_peer_act(p, GW_ACT_PROBE);
+    probe->token = p->probe_token = gw_peer_token(p);
+    probe->step = p->step;
+    probe->first = d.shard;
+    return true;
+}
+
+static void convict(gw_peer *p, int wrong) {
+    const gw_dispute *d = &p->dispute;
+    const gw_testimony *t = &p->testimony;
+    const gw_peer_id *id = &p->doubt.accused[wrong];
+    char name[GW_SHORT_TEXT], what[160];
+    p->doubt.convicted = (uint32_t)wrong + 1;
+    gw_verify_tell(p, id,
+                   "it computed %016" PRIx64 " for shard %" PRIu32 ", others %016" PRIx64
+                   "; asked once more it got %016" PRIx64,
+                   d->fingerprints[wrong], d->shard, d->fingerprints[1 - wrong], t->told[d->ranks[wrong]]);
+    snprintf(what, sizeof what, "this peer computed other bits of shard %" PRIu32 " than others", d->shard);
+    if (gw_peer_id_equal(id, &p->config.id) && !own_fault(p, what)) return;
+    p->propose_at_ns = p->now + gw_peer_ms(p, VERDICT_MS);
+    gw_views_need_change(p, "peer %s computed other bits of shard %" PRIu32, gw_peer_id_short(id, name),
+                         d->shard);
+}
+
+static void judge(gw_peer *p) {
+    const gw_dispute *d = &p->dispute;
+    const gw_testimony *t = &p->testimony;
+    if (p->phase != GW_AT_DISPUTING || p->need_change) return;
+    for (uint32_t rank = 0; rank < p->view.count; rank++)
+        if (t->shard[rank] != d->shard + 1) return;
+    int wrong = gw_verify_judge(d, t->told, p->view.count);
+    if (wrong >= 0) {
+        convict(p, wrong);
+        return;
+    }
+    char one[GW_SHORT_TEXT], other[GW_SHORT_TEXT];
+    gw_verify_tell(p, NULL, "peers %s and %s differ about shard %" PRIu32,
+                   gw_peer_id_short(&p->doubt.accused[0], one), gw_peer_id_short(&p->doubt.accused[1], other),
+                   d->shard);
+    gw_peer_finish(
+        p, GW_FINISH_FAILED, NULL,
+        "peers %s and %s compute different bits of shard %" PRIu32 " of step %" PRIu64
+        ", and nobody can tell which are right: start again with a third peer, or without the one that "
+        "fails a memory test",
+        one, other, d->shard, p->step);
+}
+
+static void bear_witness(gw_peer *p, const gw_peer_id *to) {
+    gw_message message = gw_peer_about_view(p, GW_MSG_WITNESS);
+    message.step = p->step;
+    message.shard = p->dispute.shard;
+    message.value = p->testimony.told[gw_peer_own_rank(p)];
+    if (to == NULL)
+        gw_peer_send_members(p, &message);
+    else
+        gw_peer_send(p, to, &message);
+}
+
+void gw_verify_probed(gw_peer *p, const gw_event *event) {
+    if (event->token != p->probe_token || p->phase != GW_AT_DISPUTING) return;
+    p->probe_token = 0;
+    if (event->outcome != GW_DONE) {
+        gw_poison_give_up(p, p->dispute.shard, event->text == NULL ? "cannot be computed here" : event->text);
+        return;
+    }
+    int rank = gw_peer_own_rank(p);
+    forget_old_testimony(p);
+    p->testimony.shard[rank] = p->dispute.shard + 1;
+    p->testimony.told[rank] = event->fingerprint;
+    bear_witness(p, NULL);
+    judge(p);
+}
+
+void gw_verify_witness(gw_peer *p, const gw_contact *from, const gw_message *m) {
+    int rank = gw_view_rank(&p->view, &from->id);
+    if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.name) || m->step != p->step) return;
+    forget_old_testimony(p);
+    p->testimony.shard[rank] = m->shard + 1;
+    p->testimony.told[rank] = m->value;
+    judge(p);
+}
+
+void gw_verify_link_up(gw_peer *p, const gw_contact *contact) {
+    bool told = p->phase == GW_AT_DISPUTING && p->probe_token == 0;
+    if (told) bear_witness(p, &contact->id);
+}
+
+/* ---- what comes of it ---- */
+
+void gw_verify_damaged(gw_peer *p) {
+    gw_verify_tell(p, &p->config.id, "its state changed in memory after it was made (%016" PRIx64 ")",
+                   p->fingerprint);
+    if (p->view.count == 1) {
+        gw_peer_finish(
+            p, GW_FINISH_FAILED, NULL,
+            "the state of step %" PRIu64
+            " changed in this machine's memory, and no other peer holds it: start again to resume from "
+            "the newest checkpoint",
+            p->step);
+        return;
+    }
+    char id[GW_SHORT_TEXT];
+    if (!own_fault(p, "this peer's state changed in memory") || p->phase == GW_AT_FROZEN) return;
+    gw_views_need_change(p, "the state of peer %s changed in its memory",
+                         gw_peer_id_short(&p->config.id, id));
+}
+
+void gw_verify_own_part(gw_peer *p) {
+    gw_verify_tell(p, &p->config.id, "its part of the sum changed in memory after it was added up");
+    p->doubt = (gw_doubt){.any = true, .step = p->step, .accused = {p->config.id}};
+}
+
+void gw_verify_discount(gw_attempt *a, gw_set *doubted) {
+    for (uint32_t i = 0; i < a->view.count; i++) {
+        const gw_report *r = a->reports[i];
+        for (uint32_t k = 0; k < 2; k++) {
+            int rank = gw_peer_id_is_none(&r->accused[k]) ? -1 : gw_view_rank(&a->view, &r->accused[k]);
+            if (rank < 0 || a->reports[rank]->step != r->step) continue;
+            gw_set_add(doubted, (uint32_t)rank);
+            if (r->convicted == k + 1) a->reports[rank]->has_state = false;
+        }
+    }
+}

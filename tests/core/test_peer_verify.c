@@ -1,0 +1,159 @@
+/* Shards computed twice, and what comes of a difference (core/peer_verify.c). */
+#include "flock.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { MOST_EVENTS = 200000, STEPS = 12 };
+
+static void open_all(flock *f, uint32_t count, uint32_t verify) {
+    flock_open(f, count, count, STEPS, GW_QUORUM_ANY);
+    f->verify = verify;
+    flock_start_all(f);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+}
+
+static void run_out(flock *f) {
+    cr_assert(flock_run(f, NULL, MOST_EVENTS));
+}
+
+static uint32_t verified(const flock *f) {
+    uint32_t total = 0;
+    for (uint32_t i = 0; i < f->count; i++) total += f->peers[i].verified;
+    return total;
+}
+
+Test(peer_verify, every_shard_of_every_step_if_asked_for) {
+    for (uint32_t count = 2; count <= 5; count++) {
+        flock f;
+        open_all(&f, count, GW_VERIFY_WHOLE);
+        run_out(&f);
+        flock_expect_done(&f, count);
+        cr_expect_eq(verified(&f), STEPS * FLOCK_SHARDS, "%u peers: %u", count, verified(&f));
+        flock_close(&f);
+    }
+}
+
+Test(peer_verify, a_share_of_them_and_none_where_there_is_one_peer) {
+    flock f;
+    open_all(&f, 3, GW_VERIFY_WHOLE / 4);
+    run_out(&f);
+    cr_expect_gt(verified(&f), STEPS * FLOCK_SHARDS / 10);
+    cr_expect_lt(verified(&f), STEPS * FLOCK_SHARDS / 2);
+    flock_close(&f);
+    open_all(&f, 1, GW_VERIFY_WHOLE);
+    run_out(&f);
+    flock_expect_done(&f, 1);
+    cr_expect_eq(verified(&f), 0);
+    flock_close(&f);
+}
+
+/* Its contributions and its state are thrown away; it goes on with the others' state. */
+static void one_error(uint32_t count, uint32_t who) {
+    flock f;
+    open_all(&f, count, GW_VERIFY_WHOLE);
+    f.peers[who].wrongs = 1;
+    run_out(&f);
+    flock_expect_done(&f, count);
+    for (uint32_t i = 0; i < count; i++) {
+        cr_expect_eq(f.peers[i].corruptions, 1, "peer %u", i);
+        cr_expect_eq(flock_said(&f, i, "differ about shard"), 1);
+        cr_expect_eq(flock_said(&f, i, "asked once more it got"), 1);
+    }
+    char blamed[60] = "peer ", id[GW_SHORT_TEXT];
+    strcat(strcat(blamed, gw_peer_id_short(&f.peers[who].config.id, id)), ": it computed");
+    cr_expect_eq(flock_said(&f, 0, blamed), 1, "%s", f.peers[0].said);
+    flock_close(&f);
+}
+
+Test(peer_verify, one_error_is_found_and_named_and_costs_no_peer) {
+    one_error(2, 0);
+    one_error(2, 1);
+    one_error(3, 0);
+    one_error(3, 2);
+    one_error(5, 3);
+}
+
+Test(peer_verify, a_machine_that_errs_again_ends_and_the_others_go_on) {
+    flock f;
+    open_all(&f, 4, GW_VERIFY_WHOLE);
+    f.peers[1].wrongs = UINT32_MAX;
+    run_out(&f);
+    cr_expect_eq(f.peers[1].finish, GW_FINISH_FAILED);
+    cr_expect_not_null(strstr(f.peers[1].finish_text, "this peer computed other bits of shard"), "%s",
+                       f.peers[1].finish_text);
+    cr_expect_not_null(strstr(f.peers[1].finish_text, "the machine is faulty"));
+    cr_expect_eq(flock_finished(&f, GW_FINISH_DONE), 3);
+    flock_close(&f);
+}
+
+/* Each insists: neither's word counts for more. */
+Test(peer_verify, two_peers_that_both_insist_stop_the_job) {
+    flock f;
+    open_all(&f, 2, GW_VERIFY_WHOLE);
+    f.peers[1].wrongs = UINT32_MAX;
+    run_out(&f);
+    cr_expect_eq(flock_finished(&f, GW_FINISH_FAILED), 2);
+    for (int i = 0; i < 2; i++)
+        cr_expect_not_null(strstr(f.peers[i].finish_text, "nobody can tell which are right"), "%s",
+                           f.peers[i].finish_text);
+    flock_close(&f);
+}
+
+Test(peer_verify, testimony_lost_with_a_link_is_given_again) {
+    for (uint32_t times = 1; times <= 3; times++) {
+        flock f;
+        open_all(&f, 3, GW_VERIFY_WHOLE);
+        f.breaks = (flock_break){.kind = GW_MSG_WITNESS, .from = -1, .to = -1, .times = times};
+        f.peers[2].wrongs = 1;
+        run_out(&f);
+        cr_expect_eq(f.breaks.times, 0);
+        flock_expect_done(&f, 3);
+        cr_expect_eq(f.peers[0].corruptions, 1);
+        flock_close(&f);
+    }
+}
+
+static bool somebody_disputes(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].brain != NULL && strstr(flock_status(f, i).phase, "disputed") != NULL) return true;
+    return false;
+}
+
+/* No verdict then: what both have added to the step is computed again. */
+Test(peer_verify, a_witness_that_dies_leaves_both_in_doubt) {
+    flock f;
+    open_all(&f, 4, GW_VERIFY_WHOLE);
+    f.peers[3].wrongs = 1;
+    cr_assert(flock_run(&f, somebody_disputes, MOST_EVENTS));
+    uint32_t before = f.peers[0].computed + f.peers[1].computed + f.peers[2].computed + f.peers[3].computed;
+    uint64_t step = f.peers[0].step;
+    flock_kill(&f, 1);
+    run_out(&f);
+    flock_expect_done(&f, 3);
+    uint32_t after = f.peers[0].computed + f.peers[1].computed + f.peers[2].computed + f.peers[3].computed;
+    uint64_t rest = (STEPS - step - 1) * FLOCK_SHARDS; /* of the steps after it */
+    cr_expect_gt(after - before, rest + FLOCK_SHARDS / 4, "not only the dead one's shards");
+    flock_close(&f);
+}
+
+Test(peer_verify, a_state_that_changed_in_memory_is_fetched_anew) {
+    flock f;
+    open_all(&f, 3, GW_VERIFY_WHOLE / 100);
+    f.peers[1].damaged_state = true;
+    run_out(&f);
+    flock_expect_done(&f, 3);
+    cr_expect_eq(f.peers[1].corruptions, 1);
+    cr_expect_eq(flock_said(&f, 1, "its state changed in memory"), 1);
+    flock_close(&f);
+}
+
+Test(peer_verify, a_state_that_changed_where_nobody_else_holds_it_ends_the_run) {
+    flock f;
+    open_all(&f, 1, GW_VERIFY_WHOLE / 100);
+    f.peers[0].damaged_state = true;
+    run_out(&f);
+    cr_expect_eq(f.peers[0].finish, GW_FINISH_FAILED);
+    cr_expect_not_null(strstr(f.peers[0].finish_text, "start again to resume"), "%s", f.peers[0].finish_text);
+    flock_close(&f);
+}

@@ -1,0 +1,131 @@
+/* A job on a machine with bad memory: a bit of a weight, of a gradient or of a finished sum flips where and
+ * when a test says. Its state is two tensors of some pages; every weight goes into every contribution. */
+#include "core/godwit.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WEIGHTS, GRADIENT, SHARDS = 24, STEPS = 40, ELEMENTS = 20000 };
+
+static const gw_tensor tensors[] = {
+    [WEIGHTS] = {.name = "weights", .dtype = GW_F32, .role = GW_STATE, .rank = 1, .dim = {ELEMENTS}},
+    [GRADIENT] = {.name = "gradient", .role = GW_SUMMED, .rank = 1, .dim = {ELEMENTS}, .frac_bits = 40},
+};
+
+static const gw_option options[] = {
+    {"flip-weight", "N", "-1", "While step N is computed here a bit of a weight flips; -1: never", true},
+    {"flip-gradient", "N", "-1",
+     "In the first shard computed here from step N on a bit of the gradient flips", true},
+    {"flip-gradients", "N", "-1", "In all of them", true},
+    {"flip-sum", "N", "-1", "In step N's sum a bit flips after it was checked; -1: never", true},
+    {0},
+};
+
+typedef struct flipper {
+    int64_t weight, gradient, gradients, sum;
+    atomic_bool done; /* once only */
+} flipper;
+
+static bool flipper_open(const gw_params *params, void **job, gw_err *err) {
+    flipper *f = calloc(1, sizeof *f);
+    if (f == NULL) return gw_fail(err, GW_E_NOMEM, "flipper: out of memory");
+    *job = f;
+    if (gw_param_integer(params, "flip-weight", -1, STEPS, false, &f->weight, err) &&
+        gw_param_integer(params, "flip-gradient", -1, STEPS, false, &f->gradient, err) &&
+        gw_param_integer(params, "flip-gradients", -1, STEPS, false, &f->gradients, err) &&
+        gw_param_integer(params, "flip-sum", -1, STEPS, false, &f->sum, err))
+        return true;
+    free(f);
+    return false;
+}
+
+static bool flipper_describe(void *job, gw_plan *plan, gw_err *err) {
+    (void)job, (void)err;
+    plan->tensors = tensors;
+    plan->tensor_count = 2;
+    plan->steps = STEPS;
+    return true;
+}
+
+static bool flipper_lane_open(void *job, void **lane, gw_err *err) {
+    (void)job;
+    *lane = malloc(ELEMENTS * sizeof(float));
+    return *lane != NULL || gw_fail(err, GW_E_NOMEM, "flipper: out of memory");
+}
+
+static void flipper_lane_close(void *job, void *lane) {
+    (void)job;
+    free(lane);
+}
+
+static bool flipper_init(void *job, const gw_range *range, const gw_state *state, gw_err *err) {
+    (void)job, (void)err;
+    float *weights = state->data[WEIGHTS];
+    for (uint64_t i = range->first; i < range->first + range->count; i++) weights[i] = 1.0f / (float)(1 + i);
+    return true;
+}
+
+static uint32_t flipper_shards(const void *job, uint64_t step, gw_phase *phase) {
+    (void)job, (void)step;
+    *phase = GW_TRAIN;
+    return SHARDS;
+}
+
+static void flip(void *at) {
+    *(uint32_t *)at ^= 1u << 21;
+}
+
+static bool flipper_contribute(void *job, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
+                               gw_emitter *emitter, gw_err *err) {
+    flipper *f = job;
+    float *weights = state->data[WEIGHTS], *gradient = lane;
+    (void)err;
+    usleep(1000); /* long enough for every peer to get some of a step */
+    if ((int64_t)step == f->weight && !atomic_exchange(&f->done, true)) flip(&weights[777]);
+    for (uint32_t i = 0; i < ELEMENTS; i++) gradient[i] = 0.01f * weights[i] / (float)(1 + shard);
+    bool once = f->gradient >= 0 && (int64_t)step >= f->gradient && !atomic_exchange(&f->done, true);
+    if (once || (f->gradients >= 0 && (int64_t)step >= f->gradients)) flip(&gradient[4242]);
+    gw_emit(emitter, GRADIENT, 0, ELEMENTS, gradient);
+    return true;
+}
+
+static bool flipper_scalars(void *job, uint64_t step, const gw_sums *sums, const gw_state *state,
+                            gw_scalars *scalars, gw_err *err) {
+    flipper *f = job;
+    (void)state, (void)scalars, (void)err;
+    if ((int64_t)step == f->sum) flip((int64_t *)(uintptr_t)&sums->data[GRADIENT][99]);
+    return true;
+}
+
+static bool flipper_apply(void *job, uint64_t step, const gw_range *range, const gw_sums *sums,
+                          const gw_scalars *scalars, const gw_state *state, gw_err *err) {
+    (void)job, (void)step, (void)scalars, (void)err;
+    float *weights = state->data[WEIGHTS];
+    for (uint64_t i = range->first; i < range->first + range->count; i++)
+        weights[i] -= (float)gw_sum_value(sums, GRADIENT, i);
+    return true;
+}
+
+const gw_job_type *godwit_job(void); /* what `godwit run ./flipper.so` looks for */
+
+const gw_job_type *godwit_job(void) {
+    static const gw_job_type type = {
+        .api = GW_JOB_API,
+        .name = "flipper",
+        .about = "bits that flip in memory",
+        .options = options,
+        .open = flipper_open,
+        .close = free,
+        .describe = flipper_describe,
+        .lane_open = flipper_lane_open,
+        .lane_close = flipper_lane_close,
+        .init = flipper_init,
+        .shards = flipper_shards,
+        .contribute = flipper_contribute,
+        .scalars = flipper_scalars,
+        .apply = flipper_apply,
+    };
+    return &type;
+}

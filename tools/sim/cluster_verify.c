@@ -1,0 +1,88 @@
+/* Silent corruption: one peer whose contributions are sometimes wrong, bits that flip in states; and the
+ * shards that are computed twice to find that. Only chosen shards are made wrong: what nobody computes again
+ * nobody can find. */
+#include "tools/sim/cluster.h"
+
+#include "core/check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static bool is_in(const gw_action *deal, uint32_t shard) {
+    return deal->list == NULL || gw_set_has(deal->list, shard);
+}
+
+void sim_verify_deal(sim_peer *p, const gw_action *deal) {
+    sim_memory *m = &p->m;
+    uint32_t dealt[GW_VERIFY_MOST], positions[GW_VERIFY_MOST], count = 0, kept = 0;
+    const gw_verify_part before = m->part;
+    const uint32_t next_again = m->next_again;
+    m->next_first = m->next_again = 0;
+    m->part = (gw_verify_part){.first_count = 0};
+    m->chosen_count = deal->count;
+    if (deal->count == 0) return;
+    memcpy(m->chosen, deal->chosen, deal->count * sizeof m->chosen[0]);
+    for (uint32_t i = 0; i < deal->count; i++) {
+        if (!is_in(deal, deal->chosen[i])) continue;
+        positions[count] = dealt[count] = deal->chosen[i];
+        for (uint32_t at = 0; at < m->listed; at++)
+            if (m->list[at] == dealt[count]) positions[count] = at;
+        count++;
+    }
+    for (uint32_t i = 0; i < m->check_count; i++)
+        if (!m->checks[i].again || !gw_verify_is_chosen(dealt, count, m->checks[i].shard))
+            m->checks[kept++] = m->checks[i];
+    m->check_count = kept;
+    gw_verify_divide(dealt, positions, count, deal->cuts, deal->members, deal->rank, m->accumulator.step,
+                     &m->part);
+    gw_verify_carry_over(&before, next_again, dealt, count, &m->part);
+}
+
+void sim_verify_keep(sim_peer *p, const sim_worker *worker, uint64_t value) {
+    sim_memory *m = &p->m;
+    if (!gw_verify_is_chosen(m->chosen, m->chosen_count, worker->shard)) return;
+    for (uint32_t i = 0; i < m->check_count; i++)
+        if (m->checks[i].shard == worker->shard && m->checks[i].again == worker->again) return;
+    GW_CHECK(m->check_count < 2 * GW_VERIFY_MOST);
+    m->checks[m->check_count++] =
+        (gw_check){.shard = worker->shard, .again = worker->again, .fingerprint = value};
+}
+
+uint64_t sim_compute(sim_cluster *c, const sim_peer *p, uint32_t shard) {
+    const sim_memory *m = &p->m;
+    uint64_t value = sim_contribution(m->state, m->step, shard);
+    bool faulty = !c->calm && p->number == c->options->seed % c->count && c->options->wrong_permille > 0;
+    if (!faulty || !gw_verify_is_chosen(m->chosen, m->chosen_count, shard)) return value;
+    if (!sim_chance(c, c->options->wrong_permille / 1000.0)) return value;
+    c->result->faults[GW_SIM_WRONG]++;
+    sim_trace(c, "peer %u computes shard %u of step %" PRIu64 " wrong", p->number, shard, m->step);
+    return value ^ UINT64_C(1) << sim_between(c, 0, 63);
+}
+
+static void probed(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    gw_event event = {.kind = GW_EV_PROBED, .token = op->token, .outcome = GW_DONE, .fingerprint = op->x};
+    sim_event(c, p, &event);
+}
+
+void sim_probe(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_op op = sim_op_to(p, probed);
+    if (p->m.step != action->step)
+        sim_violation(c, "peer %u probes step %" PRIu64 " from the state of step %" PRIu64, p->number,
+                      action->step, p->m.step);
+    c->result->disputes++;
+    op.token = action->token;
+    op.x = sim_compute(c, p, action->first);
+    sim_later(c, sim_between(c, SIM_MS, 20 * SIM_MS), &op);
+}
+
+/* While it computes, and (quorum any) nothing of the step before is still to be shown: a state that changes
+ * between its reduction and its next apply is found a step later, when the members' states differ. */
+void sim_flip(sim_cluster *c) {
+    sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
+    if (!sim_runs(p) || !p->m.claiming || p->m.fence.count < 2 || p->m.flipped || p->m.commit_token != 0)
+        return;
+    c->result->faults[GW_SIM_FLIP]++;
+    p->m.flipped = true;
+    p->m.state ^= UINT64_C(1) << sim_between(c, 0, 63);
+    sim_trace(c, "a bit of peer %u's state flips", p->number);
+}
