@@ -1,5 +1,5 @@
 """One flock whose pairs go all three ways: two peers share a machine (shared memory), another has a device (RDMA), one
-does without both (TCP). The bytes are those of one undisturbed peer, and the peers say and count which way data went."""
+does without both (TCP). The bytes are those of one undisturbed peer, and the peers say and count which way they go."""
 
 import json
 import os

@@ -3,6 +3,7 @@ beside that of perftest's tools in the same machine and the same minute. Ratios 
 figures only on a real card.
 """
 
+import json
 import os
 import re
 import time
@@ -19,12 +20,13 @@ WRITE_BYTES = [65536, 1 << 20]
 REDUCED_BYTES = 16 << 20
 
 
-def perftest(machine, column, tool, *options):
-    """A figure from the table that one of perftest's tools prints, run between two processes of a machine."""
+def perftest(machine, column, tool, *options, client=None):
+    """A figure from the table that one of perftest's tools prints, run between two processes of a machine, or from
+    another one."""
     command = " ".join([tool, "-F", "-x 1", *options])
     server = machine.spawn(command)
     machine.wait_listening(PERFTEST_PORT)
-    output = machine.check(f"{command} {machine.address}", PATIENCE_S)
+    output = (client or machine).check(f"{command} {machine.address}", PATIENCE_S)
     server.wait(PATIENCE_S)
     found = re.search(r"^ *#bytes.*\n(.*)", output, re.MULTILINE)
     if not found:
@@ -125,6 +127,40 @@ def kills(lab, binary, rounds):
     row("  to the next step, median and most", f"{median(steps):.1f} s, {max(steps):.1f} s", "<= 3 s at native speed")
 
 
+def join(lab, binary, state_bytes):
+    """MB/s at which a third machine's peer got the state from two, the admission and all included; and how much of
+    it its device READ."""
+    job = ["synthetic", "--shards", "12", "--shard-ms", "5", "--state-bytes", str(state_bytes), "--steps", "100000000"]
+    options = ["--transport", "rdma", "--time-scale", "400", "--workers", "1", "--checkpoint-every", "off"]
+    with LabFlock(lab, binary, [*job, *options, "--peers", "2"]) as flock:
+        flock.gather_in([flock.home(1), flock.home(2)])
+        flock.wait_step(2, PATIENCE_S)
+        moment = time.time()
+        joiner = flock.add([], flock.home(3))
+        flock.first_step_after(moment, PATIENCE_S, 3)
+        pause_ms = flock.events_after(moment, "join")[0][1]["pause_ms"]
+        directory = joiner.home.inside(joiner.directory)
+        shown = joiner.home.machine.check(f"{flock.binary} status --json --dir {directory}")
+    return state_bytes / (1 << 20) / (pause_ms / 1000), json.loads(shown)["counters"]["pulled_bytes"] / state_bytes
+
+
+def joins(lab, binary, rounds, state_bytes):
+    """Beside ib_read_bw from the same machine, in pieces of the size that a peer READs."""
+    shares = []
+
+    def joined():
+        reached, share = join(lab, binary, state_bytes)
+        shares.append(share)
+        return reached
+
+    def read():
+        return perftest(lab.machine(1), BW_AVERAGE, "ib_read_bw", "-s 131072", "-n 200", "-o 4", client=lab.machine(3))
+
+    reference, measured = alternately(rounds, read, joined)
+    what = f"state of {state_bytes >> 20} MiB to a joiner, {min(shares):.0%} READ (ib_read_bw)"
+    row(f"{what} ({reference:.1f} MB/s)", f"{measured:.1f} MB/s, {measured / reference:.0%}")
+
+
 def rdma(binary, quick):
     table("9. over RDMA, in emulated machines; in brackets what perftest reaches there")
     reason = missing()
@@ -142,4 +178,5 @@ def rdma(binary, quick):
                 print(f"not measured: {trouble}", flush=True)
     with Lab(3) as lab:
         lab.start_all()
+        joins(lab, binary, 2, (32 if quick else 256) << 20)
         kills(lab, binary, rounds)
