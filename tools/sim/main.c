@@ -28,6 +28,7 @@ enum key {
     KEY_MINUTES,
     KEY_JOBS,
     KEY_SHRINK,
+    KEY_REPAIRS,
     KEY_TABLE, /* and on: gw_sim_option_table */
 };
 
@@ -53,6 +54,7 @@ static const struct argp_option own_options[] = {
     {"jobs", KEY_JOBS, "N", 0, "--minutes in so many processes (default: one for each core)", GROUP_RUN},
     {"shrink", KEY_SHRINK, 0, 0,
      "make the options of a --seed that fails as few as possible, and print its trace", GROUP_OTHER},
+    {"repairs", KEY_REPAIRS, 0, 0, "short schedules of what makes repairs, and of nothing else", GROUP_RUN},
     {"keep-going", KEY_KEEP_GOING, 0, 0, "do not stop at the first seed that fails", GROUP_OTHER},
 };
 
@@ -76,7 +78,7 @@ static void all_options(struct argp_option all[MOST_OPTIONS]) {
 typedef struct arguments {
     gw_sim_options run;
     uint64_t first, last;
-    bool keep_going, shrink;
+    bool keep_going, shrink, repairs;
     uint32_t minutes, jobs; /* minutes: 0 = the seeds from first to last */
     uint32_t gossip;        /* peers of the measurement; 0 = none */
     gw_forks_size forks;    /* of the model check; no peers = none */
@@ -175,6 +177,9 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         break;
     case KEY_SHRINK:
         a->shrink = true;
+        break;
+    case KEY_REPAIRS:
+        a->repairs = true;
         break;
     case KEY_KEEP_GOING:
         a->keep_going = true;
@@ -275,6 +280,7 @@ int gw_sim_main(int argc, char **argv) {
         gw_sim_options run = a.run;
         gw_sim_result result;
         run.seed = seed;
+        if (a.repairs) gw_sim_repairs(&run);
         gw_sim_draw(&run);
         gw_sim_command(&run, command, sizeof command);
         gw_sim_run(&run, &result);

@@ -107,6 +107,31 @@ void gw_sim_undisturbed(gw_sim_options *options) {
     }
 }
 
+void gw_sim_repairs(gw_sim_options *options) {
+    const struct {
+        size_t at;
+        uint32_t value;
+    } all[] = {
+        {AT(peers), 2 + (uint32_t)(gw_mix64(options->seed) % 5)},
+        {AT(steps), 12},
+        {AT(end_step), 0},
+        {AT(shard_us), 4000},
+        {AT(fault_ms), 800},
+        {AT(crash_ms), 200},
+        {AT(restart_ms), 60},
+        {AT(break_ms), 150},
+        {AT(corrupt_permille), 20},
+        {AT(lose_permille), 20},
+        {AT(unanswered_permille), 200},
+        {AT(slow_permille), 500},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        uint32_t *value = (uint32_t *)(void *)((char *)options + all[i].at);
+        if (*value == GW_SIM_UNSET) *value = all[i].value;
+    }
+    gw_sim_undisturbed(options);
+}
+
 /* ---- drawing ---- */
 
 static uint32_t between(gw_rng *rng, uint32_t least, uint32_t most) {

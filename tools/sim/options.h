@@ -58,6 +58,9 @@ uint32_t *gw_sim_option_value(gw_sim_options *options, const gw_sim_option *opti
 gw_sim_options gw_sim_unset(uint64_t seed);
 /* Takes out every fault that is unset. */
 void gw_sim_undisturbed(gw_sim_options *options);
+/* A short schedule of nothing but what a repair is made of: kills, steals, shards that are done late or given
+ * back, answers that are lost, sums that are damaged or split. Sets what is unset, from the seed. */
+void gw_sim_repairs(gw_sim_options *options);
 /* What a seed stands for: a quiet, a rough or a cruel world, by lot. What is set already is kept. */
 void gw_sim_draw(gw_sim_options *options);
 
