@@ -28,7 +28,7 @@ SMALL = ["digits", "--hidden", "256", "--samples", "4800", "--batch", "480", "--
 LARGE = ["digits", "--hidden", "8192,8192", "--samples", "81920", "--batch", "8192", "--micro-batch", "2048"]
 LARGE += ["--epochs", "1000"]
 RECOVER_S = 3.0
-REPEATS = 100
+PROCESSES = 12
 
 
 class Failed(Exception):
@@ -176,11 +176,15 @@ class Checks:
 
     # ---- tests
 
-    def suite(self, program):
-        _, err = self.run([program, "--jobs", "1"], 150)
+    def suite(self, program, arguments=()):
+        _, err = self.run([program, "--jobs", "1", *arguments], 150)
         found = re.search(r"Tested: (\d+) \| Passing: (\d+) \| Failing: (\d+) \| Crashing: (\d+)", err)
         if not found:
             raise Failed(f"it did not say how many tests passed: {err[-300:]}")
+        if found[1] == "0":
+            if self.gpu():
+                raise Failed("all of its tests were skipped, although there is a GPU")
+            raise Skipped("no GPU here")
         return f"{found[2]} of {found[1]} tests"
 
     def sanitized(self, program):
@@ -277,29 +281,42 @@ class Checks:
             return self.same(SMALL, peers)
 
     def mixed(self):
-        """A processor and a GPU: exact refuses and names both."""
+        """A processor and a GPU: an exact job does not let them compute together, and names both classes."""
         birds = flock.Flock(self.binary, SMALL)
+
+        def named(peer):
+            lines = [line for line in peer.errors.splitlines() if "class=" in line]
+            return next((line for line in lines if "class=cpu" in line and line.count("class=") >= 2), None)
+
         with birds:
             first = birds.add([*self.on_gpu(), "--peers", "2"], SharedGpu(0))
-            second = birds.add(["--device", "cpu", "--join-timeout", "10s"], SharedGpu(1))
-            birds.wait(lambda: second.ended is not None, self.left(60), "the other class is turned away")
-            text = second.errors
-            del first
-        if second.ended == 0 or "class" not in text:
-            raise Failed(f"ended with {second.ended}: {text[-300:]}")
-        return next(line for line in reversed(text.splitlines()) if "class" in line)[:100]
+            second = birds.add(["--device", "cpu", "--peers", "2"], SharedGpu(1))
+            line = birds.wait(
+                lambda: named(first) or named(second), self.left(60), "both classes are named", watch=[first, second]
+            )
+        return line[line.index("class=") :][:100]
+
+    def repeated_in_one(self):
+        """One step again and again in one process."""
+        program = next((test for test in self.tests if os.path.basename(test) == "test_gpu_device"), None)
+        if program is None:
+            raise Failed("this build has no test_gpu_device")
+        seen = self.suite(program, ["--filter", "gpu_device/a_step_repeated*"])
+        if not seen.startswith("1 of 1"):
+            raise Failed(seen)
+        return "one sum"
 
     def repeated(self):
-        """The step at full batch, from the same state, in processes of their own, some at a time."""
+        """The step at full batch, from the same state, in processes of their own, four at a time."""
         extra = [*self.on_gpu(), "--json", "--steps", "1", "--listen", "127.0.0.1:0"]
         seen, waiting = {}, []
         folder = tempfile.mkdtemp(prefix="godwit-check-")
         try:
-            for i in range(REPEATS):
+            for i in range(PROCESSES):
                 command = [self.binary, "run", *LARGE, "--samples", "8192", *extra, "--dir", f"{folder}/{i}"]
                 command += ["--checkpoint-every", "off"]
                 waiting.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
-                if len(waiting) >= 4 or i + 1 == REPEATS:
+                if len(waiting) >= 4 or i + 1 == PROCESSES:
                     for process in waiting:
                         out, _ = process.communicate(timeout=self.left(60))
                         steps = [json.loads(line) for line in out.splitlines() if '"step"' in line]
@@ -315,8 +332,8 @@ class Checks:
                 process.wait()
             shutil.rmtree(folder, ignore_errors=True)
         if len(seen) != 1 or not re.fullmatch("[0-9a-f]{16}", next(iter(seen))):
-            raise Failed(f"{REPEATS} runs of one step gave {seen}")
-        return f"{REPEATS} times {next(iter(seen))}"
+            raise Failed(f"{PROCESSES} processes found {seen}")
+        return f"all found {next(iter(seen))}"
 
     # ---- measurements
 
@@ -393,7 +410,8 @@ class Checks:
         self.check("optimizer", functools.partial(self.of_copy, "optimizer_bytes_per_s"))
         self.check("GEMM 4096, bf16", self.gemm)
         self.check("digits 8192,8192, TF32", self.training)
-        self.check(f"one step, {REPEATS} times", self.repeated)
+        self.check("one step, 100 times", self.repeated_in_one)
+        self.check(f"one step of a full batch, {PROCESSES} processes", self.repeated)
         for program in self.tests:
             name = os.path.basename(program)
             if name in ("test_gpu_exact", "test_gpu_kernels"):
