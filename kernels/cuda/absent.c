@@ -15,6 +15,10 @@ bool gw_cuda_libraries(gw_err *err) {
     return gw_cuda_list(none, &count, err);
 }
 
+uint32_t gw_cuda_cublaslt_version(void) {
+    return 0;
+}
+
 gw_cuda_versions gw_cuda_versions_found(void) {
     return (gw_cuda_versions){0, 0};
 }

@@ -35,6 +35,9 @@ bool gw_cuda_list(gw_cuda_info list[GW_CUDA_GPUS], uint32_t *count, gw_err *err)
 /* Any thread. Whether the libraries that jobs on GPUs need (cuBLASLt) can be opened; if not, the text says
  * which one is missing or too old, and where it was looked for. */
 bool gw_cuda_libraries(gw_err *err);
+/* Any thread. The version of cuBLASLt that gw_cuda_libraries has opened, as it counts: 130102 is 13.1.2. 0:
+ * none. */
+uint32_t gw_cuda_cublaslt_version(void);
 
 /* Any thread; never fails. */
 gw_cuda_versions gw_cuda_versions_found(void);

@@ -96,6 +96,13 @@ bool gw_cuda_libraries(gw_err *err) {
     return good;
 }
 
+uint32_t gw_cuda_cublaslt_version(void) {
+    pthread_mutex_lock(&library.lock);
+    size_t version = library.open ? library.version : 0;
+    pthread_mutex_unlock(&library.lock);
+    return (uint32_t)version;
+}
+
 static bool succeeded(const gw_gemm *gemm, cublasStatus_t status, gw_err *err, const char *call) {
     if (status == CUBLAS_STATUS_SUCCESS) return true;
     gw_code code = status == CUBLAS_STATUS_ALLOC_FAILED    ? GW_E_NOMEM

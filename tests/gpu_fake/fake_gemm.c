@@ -43,6 +43,10 @@ bool gw_cuda_libraries(gw_err *err) {
     return true;
 }
 
+uint32_t gw_cuda_cublaslt_version(void) {
+    return 130000;
+}
+
 typedef struct product {
     gw_gemm_shape shape;
     const void *a, *b;

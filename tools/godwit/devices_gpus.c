@@ -2,7 +2,6 @@
 
 #include "core/check.h"
 #include "kernels/cuda/cuda.h"
-#include "net/library.h"
 #include "net/nccl_api.h"
 #include "tools/godwit/json.h"
 #include "tools/godwit/nvml.h"
@@ -22,30 +21,7 @@ struct gw_gpu_survey {
     bool has_nccl, has_cublas;
     gw_nccl_found nccl;
     gw_err nccl_missing, cublas_missing;
-    size_t cublas_version;
-    char cublas_path[GW_LIBRARY_PATH];
 };
-
-static const char *const folders[] = {"/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu", NULL};
-
-/* cuBLASLt belongs to one version of CUDA, the one that this program was built with. */
-static void look_for_cublas(gw_gpu_survey *s) {
-    static const gw_library_function functions[] = {{"cublasLtGetVersion", 0}};
-    size_t (*get_version)(void);
-    char file[32];
-    if (s->cuda.runtime == 0) {
-        gw_fail(&s->cublas_missing, GW_E_UNSUPPORTED, "this build has no CUDA and needs none");
-        return;
-    }
-    snprintf(file, sizeof file, "libcublasLt.so.%u", s->cuda.runtime / 1000);
-    const gw_library_wanted wanted = {.file = file,
-                                      .folders = folders,
-                                      .advice = "it comes with the CUDA toolkit",
-                                      .functions = functions,
-                                      .function_count = 1};
-    s->has_cublas = gw_library_open(&wanted, &get_version, s->cublas_path, &s->cublas_missing);
-    if (s->has_cublas) s->cublas_version = get_version();
-}
 
 static void look_with_nvml(gw_gpu_survey *s) {
     gw_nvml_api api;
@@ -63,7 +39,7 @@ gw_gpu_survey *gw_gpu_survey_take(void) {
     if (!gw_cuda_list(s->gpus, &s->count, &s->missing)) s->count = 0;
     s->cuda = gw_cuda_versions_found();
     s->has_nccl = gw_nccl_load(&api, &s->nccl, &s->nccl_missing);
-    look_for_cublas(s);
+    s->has_cublas = gw_cuda_libraries(&s->cublas_missing);
     look_with_nvml(s);
     return s;
 }
@@ -83,8 +59,9 @@ static const char *cuda_text(uint32_t version, char text[16]) {
     return text;
 }
 
-static const char *cublas_text(size_t version, char text[24]) {
-    snprintf(text, 24, "%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+static const char *cublas_text(char text[24]) {
+    uint32_t version = gw_cuda_cublaslt_version();
+    snprintf(text, 24, "%u.%u.%u", version / 10000, version / 100 % 100, version % 100);
     return text;
 }
 
@@ -103,7 +80,9 @@ static void print_paths(const gw_gpu_survey *s) {
 static void print_library(const char *name, bool has, const char *version, const char *path,
                           const gw_err *missing) {
     if (has) {
-        printf("%s %s (%s)\n", name, version, path);
+        printf("%s %s", name, version);
+        if (path != NULL) printf(" (%s)", path);
+        puts("");
         return;
     }
     printf("%s cannot be used:\n", name);
@@ -136,8 +115,7 @@ static void print_gpus(const gw_gpu_survey *s) {
 void gw_gpu_survey_print(const gw_gpu_survey *s) {
     char text[24];
     print_gpus(s);
-    print_library("cuBLASLt", s->has_cublas, cublas_text(s->cublas_version, text), s->cublas_path,
-                  &s->cublas_missing);
+    print_library("cuBLASLt", s->has_cublas, cublas_text(text), NULL, &s->cublas_missing);
     gw_nccl_version_text(s->nccl.version, text);
     print_library("NCCL", s->has_nccl, text, s->nccl.path, &s->nccl_missing);
     if (s->has_nccl && s->nccl.warning[0] != '\0') gw_print_wrapped("  ! ", s->nccl.warning);
@@ -172,7 +150,7 @@ static json_t *library_json(bool has, const char *version, const char *path, con
     json_t *object = json_object();
     if (has) {
         gw_json_text(object, "version", version);
-        gw_json_text(object, "path", path);
+        if (path != NULL) gw_json_text(object, "path", path);
     } else {
         gw_json_text(object, "error", missing->text);
     }
@@ -189,8 +167,7 @@ void gw_gpu_survey_json(const gw_gpu_survey *s, json_t *object) {
     if (s->driver[0] != '\0') gw_json_text(object, "driver", s->driver);
     if (s->cuda.driver != 0) gw_json_text(object, "driver_cuda", cuda_text(s->cuda.driver, version));
     if (s->cuda.runtime != 0) gw_json_text(object, "cuda", cuda_text(s->cuda.runtime, version));
-    json_t *cublas =
-        library_json(s->has_cublas, cublas_text(s->cublas_version, text), s->cublas_path, &s->cublas_missing);
+    json_t *cublas = library_json(s->has_cublas, cublas_text(text), NULL, &s->cublas_missing);
     json_object_set_new(object, "cublaslt", cublas);
     gw_nccl_version_text(s->nccl.version, text);
     json_t *nccl = library_json(s->has_nccl, text, s->nccl.path, &s->nccl_missing);
