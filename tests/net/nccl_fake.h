@@ -4,8 +4,8 @@
  *   - a group left open, an abort outside a group, a call on a communicator that is still at work;
  *   - a communicator used after its abort, or formed in another GPU's context;
  *   - an event recorded again before it has happened. */
-#ifndef GODWIT_NET_NCCL_FAKE_H
-#define GODWIT_NET_NCCL_FAKE_H
+#ifndef GODWIT_TESTS_NET_NCCL_FAKE_H
+#define GODWIT_TESTS_NET_NCCL_FAKE_H
 
 #include "net/nccl_api.h"
 
