@@ -139,7 +139,8 @@ static bool add_piece(gw_cuda_accumulator *acc, const gw_cuda_piece *piece, uint
 
 bool gw_cuda_accumulator_add(gw_cuda_accumulator *acc, gw_entry *entry, uint32_t tensor, uint64_t first,
                              uint64_t count, const float *floats, const int64_t *integers,
-                             unsigned long long *least, cudaStream_t stream, gw_err *err) {
+                             gw_cuda_found *of_shard, unsigned long long *least, cudaStream_t stream,
+                             gw_err *err) {
     GW_CHECK((floats != NULL) != (integers != NULL));
     if (!gw_ledger_check(acc->ledger, entry, tensor, first, count) || count == 0) return true;
     gw_cuda_piece piece = {
@@ -148,6 +149,7 @@ bool gw_cuda_accumulator_add(gw_cuda_accumulator *acc, gw_entry *entry, uint32_t
         .count = count,
         .place = GW_CUDA_PLACE(tensor, first),
         .found = &acc->found[tensor],
+        .of_shard = of_shard,
         .least = least,
     };
     bool good = true;

@@ -8,9 +8,8 @@
 #ifndef GODWIT_KERNELS_CUDA_ACCUMULATOR_H
 #define GODWIT_KERNELS_CUDA_ACCUMULATOR_H
 
+#include "kernels/cuda/exact.h"
 #include "kernels/ledger.h"
-
-#include <cuda_runtime_api.h>
 
 typedef struct gw_cuda_accumulator gw_cuda_accumulator;
 
@@ -22,11 +21,13 @@ uint64_t gw_cuda_accumulator_bytes(const gw_cuda_accumulator *accumulator);
 gw_ledger *gw_cuda_accumulator_ledger(const gw_cuda_accumulator *accumulator);
 
 /* Adds `count` elements from `first` on of a summed tensor, in the order of `stream`; drops them when the
- * accumulator was emptied since the entry was made. Exactly one of `floats` and `integers` is given. `least`
- * becomes the least GW_CUDA_PLACE of a bad element. Any thread. */
+ * accumulator was emptied since the entry was made. Exactly one of `floats` and `integers` is given. What the
+ * piece has is added to `of_shard`, and `least` becomes the least GW_CUDA_PLACE of a bad element. Any thread.
+ */
 bool gw_cuda_accumulator_add(gw_cuda_accumulator *accumulator, gw_entry *entry, uint32_t tensor,
                              uint64_t first, uint64_t count, const float *floats, const int64_t *integers,
-                             unsigned long long *least, cudaStream_t stream, gw_err *err);
+                             gw_cuda_found *of_shard, unsigned long long *least, cudaStream_t stream,
+                             gw_err *err);
 
 /* Clears what is stale, fills headers and boundary, and returns the layout->words words of the sum, in the
  * GPU's memory. Waits. Nothing may be in flight or poisoned. */

@@ -151,6 +151,7 @@ static const gw_device_ops cuda_ops = {
     .prefetch = gw_cuda_lane_prefetch,
     .payload = gw_cuda_lane_payload,
     .contribute = gw_cuda_lane_contribute,
+    .fingerprint = gw_cuda_lane_fingerprint,
     .probe = gw_cuda_lane_probe,
     .held = held,
     .bad = bad,

@@ -55,6 +55,7 @@ void gw_cuda_lane_prefetch(gw_device *device, gw_lane *lane, uint64_t step, uint
 void gw_cuda_lane_payload(gw_device *device, gw_lane *lane, const void *bytes);
 gw_contributed gw_cuda_lane_contribute(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,
                                        gw_err *err);
+uint64_t gw_cuda_lane_fingerprint(gw_device *device, gw_lane *lane);
 bool gw_cuda_lane_probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,
                         uint64_t *fingerprint, gw_err *err);
 void gw_cuda_lane_check(const gw_cuda_device *device, const gw_lane *lane);

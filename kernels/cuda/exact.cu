@@ -19,15 +19,19 @@ __device__ word sum_of_warp(word value) {
     return value;
 }
 
-/* Adds the threads' values to *total, once a block. All threads of the block take part. */
-__device__ void add_of_block(word value, word *total) {
+/* Adds the threads' values to *total and *other (NULL: there is none), once a block. All threads of the block
+ * take part. */
+__device__ void add_of_block(word value, word *total, word *other) {
     __shared__ word of_warp[THREADS / 32];
     value = sum_of_warp(value);
     if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
     __syncthreads();
     if (threadIdx.x < 32) {
         value = sum_of_warp(threadIdx.x < THREADS / 32 ? of_warp[threadIdx.x] : 0);
-        if (threadIdx.x == 0) atomicAdd(total, value);
+        if (threadIdx.x == 0) {
+            atomicAdd(total, value);
+            if (other != NULL) atomicAdd(other, value);
+        }
     }
 }
 
@@ -115,8 +119,12 @@ __global__ void __launch_bounds__(THREADS)
         add_one<adding>(piece, how, values[i], i, adding == GW_CUDA_ADD ? sum[i] : 0, &after, &t);
         if (adding != GW_CUDA_LOOK) sum[i] = after;
     }
-    add_of_block(t.fingerprint, &piece.found->fingerprint);
-    if (t.bad > 0) atomicAdd(&piece.found->bad, t.bad); /* rare */
+    add_of_block(t.fingerprint, &piece.found->fingerprint,
+                 piece.of_shard != NULL ? &piece.of_shard->fingerprint : NULL);
+    if (t.bad > 0) { /* rare */
+        atomicAdd(&piece.found->bad, t.bad);
+        if (piece.of_shard != NULL) atomicAdd(&piece.of_shard->bad, t.bad);
+    }
 }
 
 template <typename format>
@@ -162,7 +170,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 #pragma unroll 1
     for (uint64_t i = base + threadIdx.x; i < end; i += THREADS) sum += (word)words[i] * key_of(first + i);
-    add_of_block(sum, total);
+    add_of_block(sum, total, NULL);
 }
 
 __global__ void __launch_bounds__(THREADS)

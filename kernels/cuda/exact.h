@@ -29,6 +29,7 @@ typedef struct gw_cuda_piece {
     uint64_t count;
     unsigned long long place;  /* GW_CUDA_PLACE of its first value */
     gw_cuda_found *found;      /* of the tensor: what the piece has is added */
+    gw_cuda_found *of_shard;   /* the same for the shard alone; NULL: nobody asks */
     unsigned long long *least; /* becomes the least place of a bad value, if that is less */
 } gw_cuda_piece;
 

@@ -36,7 +36,7 @@ struct gw_lane {
     bool failed; /* an emission could not be started; err says why */
     gw_err err;
     unsigned long long *least, *least_host; /* of bad elements of the shard: the GPU's, and pinned */
-    gw_cuda_found *found;                   /* probing: by tensor */
+    gw_cuda_found *found, *found_host;      /* of the shard, by tensor: the GPU's, and pinned */
 };
 
 void gw_cuda_lane_check(const gw_cuda_device *d, const gw_lane *lane) {
@@ -53,7 +53,7 @@ static bool look_at_piece(gw_lane *lane, uint32_t tensor, uint64_t first, uint64
     GW_CHECK(tensor < layout->tensor_count && layout->tensors[tensor].role != GW_STATE);
     gw_cuda_piece piece = {.format =
                                gw_exact_format_of(layout->tensors[tensor].frac_bits, lane->entry.shards),
-                           .first = first,
+                           .first = layout->of[tensor].first + first,
                            .count = count,
                            .place = GW_CUDA_PLACE(tensor, first),
                            .found = &lane->found[tensor],
@@ -69,10 +69,10 @@ static void emit(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t 
                  const int64_t *integers) {
     gw_lane *lane = (gw_lane *)(void *)emitter;
     if (lane->failed || count == 0) return;
-    bool good = lane->probing
-                    ? look_at_piece(lane, tensor, first, count, floats, integers, &lane->err)
-                    : gw_cuda_accumulator_add(lane->owner->accumulator, &lane->entry, tensor, first, count,
-                                              floats, integers, lane->least, lane->stream, &lane->err);
+    bool good = lane->probing ? look_at_piece(lane, tensor, first, count, floats, integers, &lane->err)
+                              : gw_cuda_accumulator_add(lane->owner->accumulator, &lane->entry, tensor, first,
+                                                        count, floats, integers, &lane->found[tensor],
+                                                        lane->least, lane->stream, &lane->err);
     lane->failed = !good;
 }
 
@@ -96,7 +96,7 @@ static bool open_input(gw_cuda_device *d, input *in, gw_err *err) {
 }
 
 static bool open_memory(gw_cuda_device *d, gw_lane *lane, gw_err *err) {
-    void *least, *least_host, *found;
+    void *least, *least_host, *found, *found_host;
     int gpu = d->gpu.ordinal;
     if (!gw_cuda_take(gpu, sizeof *lane->least, &least, err)) return false;
     lane->least = least;
@@ -104,6 +104,8 @@ static bool open_memory(gw_cuda_device *d, gw_lane *lane, gw_err *err) {
     lane->least_host = least_host;
     if (!gw_cuda_take(gpu, d->layout.tensor_count * sizeof *lane->found, &found, err)) return false;
     lane->found = found;
+    if (!gw_cuda_pin(gpu, d->layout.tensor_count * sizeof *lane->found, &found_host, err)) return false;
+    lane->found_host = found_host;
     for (int i = 0; i < 2 && d->input_bytes > 0; i++)
         if (!open_input(d, &lane->inputs[i], err)) return false;
     return gw_cuda_try(gpu, cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking), err,
@@ -150,6 +152,7 @@ void gw_cuda_lane_close(gw_device *device, gw_lane *lane) {
     gw_cuda_give(gpu, lane->least);
     gw_cuda_unpin(gpu, lane->least_host);
     gw_cuda_give(gpu, lane->found);
+    gw_cuda_unpin(gpu, lane->found_host);
     free(lane);
 }
 
@@ -230,7 +233,9 @@ static bool start(gw_lane *lane, uint64_t step, uint32_t shard, const input **us
     gw_gpu_shard what = {
         .step = step, .shard = shard, .input = *used != NULL ? (*used)->gpu : NULL, .stream = lane->stream};
     gw_state state = {d->state};
-    if (!gw_cuda_try(gpu, cudaMemsetAsync(lane->least, 0xff, sizeof *lane->least, lane->stream), err,
+    size_t found_bytes = d->layout.tensor_count * sizeof *lane->found;
+    if (!gw_cuda_try(gpu, cudaMemsetAsync(lane->found, 0, found_bytes, lane->stream), err, "cudaMemset") ||
+        !gw_cuda_try(gpu, cudaMemsetAsync(lane->least, 0xff, sizeof *lane->least, lane->stream), err,
                      "cudaMemset"))
         return false;
     if (!d->type->gpu->contribute(d->job, d->side, lane->job_lane, &what, &state, &lane->emitter, err))
@@ -240,6 +245,10 @@ static bool start(gw_lane *lane, uint64_t step, uint32_t shard, const input **us
         return gw_fail_in(err, "step %llu, shard %u", (unsigned long long)step, shard);
     }
     return gw_cuda_try(gpu,
+                       cudaMemcpyAsync(lane->found_host, lane->found, found_bytes, cudaMemcpyDeviceToHost,
+                                       lane->stream),
+                       err, "copying what was found") &&
+           gw_cuda_try(gpu,
                        cudaMemcpyAsync(lane->least_host, lane->least, sizeof *lane->least,
                                        cudaMemcpyDeviceToHost, lane->stream),
                        err, "copying what was found");
@@ -276,33 +285,32 @@ gw_contributed gw_cuda_lane_contribute(gw_device *device, gw_lane *lane, uint64_
     return gw_ledger_leave(d->ledger, &lane->entry, good, err);
 }
 
+/* Of the contribution of the lane's latest shard, as the processor's. */
+static uint64_t contribution(const gw_lane *lane) {
+    uint64_t fingerprint = 0;
+    for (uint32_t t = 0; t < lane->owner->layout.tensor_count; t++) {
+        gw_exact_part part = {lane->found_host[t].fingerprint, lane->found_host[t].bad};
+        fingerprint += gw_exact_contribution(t, &part);
+    }
+    return fingerprint;
+}
+
+uint64_t gw_cuda_lane_fingerprint(gw_device *device, gw_lane *lane) {
+    gw_cuda_lane_check(gw_cuda_device_of(device), lane);
+    return contribution(lane);
+}
+
 bool gw_cuda_lane_probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,
                         uint64_t *fingerprint, gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
     gw_cuda_lane_check(d, lane);
     gw_phase phase;
-    uint32_t tensors = d->layout.tensor_count;
-    gw_cuda_found *found = calloc(tensors, sizeof *found);
-    if (found == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", tensors);
     lane->probing = true;
     lane->entry = (gw_entry){.step = step, .shards = d->type->shards(d->job, step, &phase)};
     const input *used;
-    bool good =
-        gw_cuda_device_use(d, err) &&
-        gw_cuda_try(d->gpu.ordinal, cudaMemsetAsync(lane->found, 0, tensors * sizeof *found, lane->stream),
-                    err, "cudaMemset") &&
-        start(lane, step, shard, &used, err);
+    bool good = gw_cuda_device_use(d, err) && start(lane, step, shard, &used, err);
     good = finish(lane, good, step, shard, err);
     lane->probing = false;
-    good =
-        good && gw_cuda_try(d->gpu.ordinal,
-                            cudaMemcpy(found, lane->found, tensors * sizeof *found, cudaMemcpyDeviceToHost),
-                            err, "copying what was found");
-    *fingerprint = 0;
-    for (uint32_t t = 0; good && t < tensors; t++) { /* as the processor's, which tells tensors apart so */
-        uint64_t tensor_key = ((uint64_t)gw_exact_key(t) << 32) | 1;
-        *fingerprint += (found[t].fingerprint + found[t].bad) * tensor_key;
-    }
-    free(found);
+    if (good) *fingerprint = contribution(lane);
     return good || gw_fail_in(err, "probe");
 }

@@ -48,6 +48,7 @@ struct gw_cuda_sums {
     gw_place place;
     uint64_t step;
     uint32_t shards;
+    const int64_t *own; /* what the accumulator gave to it */
 };
 
 static const gw_layout_bucket *boundary_of(const gw_layout *layout) {
@@ -287,6 +288,7 @@ bool gw_cuda_sums_begin(gw_cuda_sums *s, gw_reduce mode, gw_place place, gw_segm
     int64_t *own;
     if (mode != GW_REDUCE_ALONE && !need_buffers(s, mode, err)) return gw_fail_in(err, "sums");
     if (!gw_cuda_accumulator_settle(s->accumulator, s->stream, &own, err)) return false;
+    s->own = own;
     if (mode == GW_REDUCE_ALONE) {
         s->alone.words = own;
     } else {
@@ -357,6 +359,16 @@ static void correct_headers(gw_cuda_sums *s) {
     }
 }
 
+/* Whether what the accumulator gave to the reduction is no longer what was added up. */
+static bool find_own_wrong(gw_cuda_sums *s, bool *wrong, gw_err *err) {
+    if (!look(s, s->own, err) || !wait_for(s, "checking the own sum", err)) return false;
+    for (uint32_t b = 0; b < s->layout->bucket_count; b++) {
+        int64_t stated = s->host.headers[(size_t)b * GW_EXACT_HEADER + GW_EXACT_FINGERPRINT];
+        *wrong = *wrong || s->host.computed[b] != (uint64_t)stated;
+    }
+    return true;
+}
+
 bool gw_cuda_sums_end(gw_cuda_sums *s, gw_verdict *verdict, gw_err *err) {
     *verdict = gw_verdict_start();
     if (s->mode == 0) return gw_fail(err, GW_E_INVALID, "no reduction was begun");
@@ -376,7 +388,7 @@ bool gw_cuda_sums_end(gw_cuda_sums *s, gw_verdict *verdict, gw_err *err) {
         done->finished = true;
     }
     s->mode = 0;
-    return true;
+    return verdict->fingerprint_ok || find_own_wrong(s, &verdict->own_wrong, err);
 }
 
 void gw_cuda_sums_release(gw_cuda_sums *s) {

@@ -312,6 +312,29 @@ static uint64_t probe(rig *r, uint64_t step, uint32_t shard) {
     return fingerprint;
 }
 
+/* What --verify compares: a shard that was added, and the same computed again on another device. */
+Test(gpu_device, a_contribution_has_the_fingerprint_of_its_probe) {
+    gpu_need();
+    static const char *const settings[] = {"samples=330", "hidden=33", "batch=64", "micro-batch=24", NULL};
+    rig r;
+    rig_open_on(&r, &gw_job_digits, settings, 2, 1, open_gpu);
+    rig_init(&r);
+    gw_device *d = r.device[0], *other = r.device[1];
+    gw_lane *lane, *again;
+    gw_err err;
+    cr_assert(d->ops->lane_open(d, &lane, &err), "%s", err.text);
+    cr_assert(other->ops->lane_open(other, &again, &err), "%s", err.text);
+    for (uint32_t shard = 0; shard < 3; shard++) {
+        uint64_t fingerprint;
+        cr_assert_eq(d->ops->contribute(d, lane, 0, shard, &err), GW_SHARD_HELD, "%s", err.text);
+        cr_assert(other->ops->probe(other, again, 0, shard, &fingerprint, &err), "%s", err.text);
+        cr_assert_eq(d->ops->fingerprint(d, lane), fingerprint);
+    }
+    d->ops->lane_close(d, lane);
+    other->ops->lane_close(other, again);
+    rig_close(&r);
+}
+
 Test(gpu_device, probes_tell_shards_apart_and_add_nothing) {
     gpu_need();
     rig r;

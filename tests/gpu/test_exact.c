@@ -42,14 +42,14 @@ static void close_arrays(const arrays *a) {
 }
 
 typedef struct outcome {
-    gw_cuda_found found;
+    gw_cuda_found found, of_shard;
     unsigned long long least;
 } outcome;
 
 /* Adds on the GPU, values and sums shifted by so many elements; *a->result is the sum afterwards. */
 static outcome add(const arrays *a, gw_exact_format format, uint64_t first, uint64_t count,
                    gw_cuda_adding adding, size_t value_shift, size_t sum_shift) {
-    outcome start = {{0, 0}, GW_CUDA_NO_PLACE};
+    outcome start = {.least = GW_CUDA_NO_PLACE};
     outcome *at = gpu_copy_of(&start, sizeof start, 0);
     float *values = gpu_copy_of(a->values, count * sizeof *values, value_shift * sizeof *values);
     int64_t *sum = gpu_copy_of(a->sum, count * sizeof *sum, sum_shift * sizeof *sum);
@@ -58,6 +58,7 @@ static outcome add(const arrays *a, gw_exact_format format, uint64_t first, uint
                            .count = count,
                            .place = GW_CUDA_PLACE(TENSOR, 1000),
                            .found = &at->found,
+                           .of_shard = &at->of_shard,
                            .least = &at->least};
     GPU(gw_cuda_add_floats(&piece, adding, values, adding == GW_CUDA_LOOK ? NULL : sum, NULL));
     gpu_fetch(&start, at, sizeof start);
@@ -70,6 +71,8 @@ static void expect_equal(const arrays *a, uint64_t count, const outcome *got, co
                  (unsigned long long)count);
     cr_assert_eq(got->found.fingerprint, expected->fingerprint);
     cr_assert_eq(got->found.bad, expected->bad);
+    cr_assert_eq(got->of_shard.fingerprint, expected->fingerprint);
+    cr_assert_eq(got->of_shard.bad, expected->bad);
 }
 
 Test(gpu_exact, adds_the_bits_of_the_definition) {
@@ -170,10 +173,11 @@ Test(gpu_exact, integers) {
         memset(expected, 0, sizeof expected);
         gw_exact_part part = {0, 0};
         gw_exact_add_integers(&format, 9, COUNT, values, expected, &part);
-        outcome got = {{0, 0}, GW_CUDA_NO_PLACE};
+        outcome got = {.least = GW_CUDA_NO_PLACE};
         outcome *at = gpu_copy_of(&got, sizeof got, 0);
         int64_t *gpu_values = gpu_copy_of(values, sizeof values, 0), *sum = gpu_take(sizeof values, 8);
-        gw_cuda_piece piece = {format, 9, COUNT, GW_CUDA_PLACE(0, 0), &at->found, &at->least};
+        gw_cuda_piece piece = {
+            .format = format, .first = 9, .count = COUNT, .found = &at->found, .least = &at->least};
         GPU(gw_cuda_add_integers(&piece, GW_CUDA_STORE, gpu_values, sum, NULL));
         gpu_fetch(&got, at, sizeof got);
         gpu_fetch(result, sum, sizeof result);

@@ -19,7 +19,8 @@ typedef struct op {
 
 struct CUstream_st {
     op *first, **end;
-    uint64_t given, done; /* ops */
+    uint64_t given, done;          /* ops */
+    struct CUstream_st *destroyed; /* the next of these */
 };
 
 struct CUevent_st {
@@ -38,6 +39,7 @@ enum { MOST_STREAMS = 64, MOST_FILLED = 1 << 20 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
 static struct CUstream_st *streams[MOST_STREAMS];
+static struct CUstream_st *destroyed; /* events that were recorded on one stand: so does what they look at */
 static size_t taken;
 static unsigned countdown;
 static cudaError_t planned, stuck;
@@ -132,8 +134,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     run_until(stream, stream->given);
     for (int i = 0; i < MOST_STREAMS; i++)
         if (streams[i] == stream) streams[i] = NULL;
+    stream->destroyed = destroyed;
+    destroyed = stream;
     pthread_mutex_unlock(&lock);
-    return cudaSuccess; /* events that were recorded on it stand: so does what they look at */
+    return cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {

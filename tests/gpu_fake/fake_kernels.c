@@ -33,6 +33,10 @@ static void finish_add(const gw_cuda_piece *piece, gw_cuda_adding adding, const 
                        const int64_t *rounded, int64_t *sum) {
     piece->found->fingerprint += part->fingerprint;
     piece->found->bad += part->bad;
+    if (piece->of_shard != NULL) {
+        piece->of_shard->fingerprint += part->fingerprint;
+        piece->of_shard->bad += part->bad;
+    }
     for (uint64_t i = 0; adding != GW_CUDA_LOOK && i < piece->count; i++)
         sum[i] = (int64_t)((adding == GW_CUDA_ADD ? (uint64_t)sum[i] : 0) + (uint64_t)rounded[i]);
 }

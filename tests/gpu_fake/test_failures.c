@@ -169,3 +169,34 @@ Test(gpu_failures, steps_that_fail_are_not_done) {
     cr_assert_eq(fake_leaked(), 0);
     rig_close(&b.r);
 }
+
+/* A bit that flips in this GPU's memory is told from one that flips on the way or with others. */
+Test(gpu_failures, a_flipped_bit_is_found_where_it_is) {
+    bench b;
+    gw_err err;
+    gw_segments send, receive;
+    gw_verdict verdict;
+    prepare(&b);
+    cr_assert(open_device(&b, &err), "%s", err.text);
+    cr_assert(init(&b, &err), "%s", err.text);
+    const gw_device_ops *ops = b.device->ops;
+    for (int here = 0; here < 2; here++) {
+        ops->step_begin(b.device, 0);
+        for (uint32_t shard = 0; shard < 2; shard++)
+            cr_assert_eq(ops->contribute(b.device, b.lane, 0, shard, &err), GW_SHARD_HELD, "%s", err.text);
+        cr_assert(ops->reduce_begin(b.device, GW_REDUCE_EXACT, GW_PLACE_GPU, &send, &receive, &err), "%s",
+                  err.text);
+        int64_t *mine = send.list[1].data, *got = receive.list[1].data;
+        if (here) mine[GW_EXACT_HEADER + 5] ^= 1 << 9;
+        for (uint32_t s = 0; s < send.count; s++)
+            memcpy(receive.list[s].data, send.list[s].data, send.list[s].count * sizeof(int64_t));
+        if (!here) got[GW_EXACT_HEADER + 5] ^= 1 << 9;
+        cr_assert(ops->reduce_end(b.device, &verdict, &err), "%s", err.text);
+        cr_assert(verdict.coverage_ok);
+        cr_assert_not(verdict.fingerprint_ok);
+        cr_assert_eq(verdict.bucket, 1);
+        cr_assert_eq(verdict.own_wrong, here == 1);
+    }
+    close_device(&b);
+    rig_close(&b.r);
+}

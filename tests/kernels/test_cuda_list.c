@@ -25,6 +25,16 @@ Test(cuda_list, lists_gpus_or_says_what_is_missing) {
     }
 }
 
+/* Needs no GPU. What cannot be opened is named, with where it was looked for. */
+Test(cuda_list, libraries_can_be_opened_or_are_named) {
+    gw_err err;
+    if (gw_cuda_libraries(&err)) return;
+    cr_assert_eq(err.code, GW_E_UNSUPPORTED);
+    cr_assert(strstr(err.text, "nvcc") ||
+                  (strstr(err.text, "libcublasLt.so") && strstr(err.text, "LD_LIBRARY_PATH")),
+              "%s", err.text);
+}
+
 Test(cuda_list, versions) {
     gw_cuda_versions found = gw_cuda_versions_found();
 #ifdef GODWIT_CUDA
