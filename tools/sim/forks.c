@@ -367,7 +367,8 @@ static void restart(search *x, const state *s, uint32_t peer) {
     if (s->restarted >> peer & 1 || (uint32_t)__builtin_popcount(s->restarted) >= x->size.restarts) return;
     state t = *s;
     t.restarted |= (uint8_t)(1 << peer);
-    for (uint8_t k = 1; k < s->count; k++) t.views[k].stale |= s->views[k].members & (uint8_t)(1 << peer);
+    for (uint8_t k = 1; k < s->count; k++)
+        t.views[k].stale = (uint8_t)(t.views[k].stale | (s->views[k].members & 1 << peer));
     found(x, &t);
     const proposal *home =
         &s->views[s->installed[peer]]; /* it may have told others before that was durable */
