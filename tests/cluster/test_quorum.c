@@ -2,9 +2,12 @@
 #include "lab.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define MAJORITY                                                                                             \
     "synthetic --steps 40 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1 --quorum majority --peers " \
@@ -88,5 +91,41 @@ Test(quorum, fast_sums_agree) {
         of_all += dead != NULL;
     }
     cr_expect_geq(of_all, 1);
+    lab_close(l);
+}
+
+/* How often it has said that its record is not on disk. */
+static int complaints(const lab_peer *peer) {
+    int count = 0;
+    for (const char *at = peer->stderr_text;
+         at != NULL && (at = strstr(at, "the protocol record is not on disk")); at++)
+        count++;
+    return count;
+}
+
+/* A vote waits for its record; while it cannot be written that is told, and again when it fails anew. */
+Test(quorum, a_record_that_cannot_be_written_is_told_each_time_it_begins) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    char blocker[LAB_PATH + 16];
+    const char *args = MAJORITY " --steps 100000";
+    start_three(l, peers, args);
+    snprintf(blocker, sizeof blocker, "%s/record.new", peers[0]->dir);
+    for (int round = 1; round <= 2; round++) {
+        lab_wait_view(l, peers[0], 3);
+        lab_wait_step(l, peers[0], 5);
+        while (mkdir(blocker, 0700) != 0) { /* a record is being written just now */
+            cr_assert_eq(errno, EEXIST);
+            lab_pump(l);
+        }
+        lab_mark(l, peers[0]);
+        lab_kill(l, peers[2]);
+        while (complaints(peers[0]) < round) lab_pump(l);
+        cr_assert_eq(rmdir(blocker), 0);
+        lab_wait_view(l, peers[0], 2);
+        cr_expect_eq(complaints(peers[0]), round);
+        lab_mark(l, peers[0]);
+        if (round == 1) peers[2] = lab_start(l, "p2", peers[0], args);
+    }
     lab_close(l);
 }
