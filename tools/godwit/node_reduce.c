@@ -1,5 +1,12 @@
 /* One reduction: prepared and checked on the compute helper, carried by the data plane's threads or by NCCL,
- * ended early by the loop when the brain freezes. */
+ * ended early by the loop when the brain freezes.
+ *
+ * All buckets are reduced after the last shard, not each one while the last shards are still computed. Two
+ * peers over TCP on two cores were in the exchange for 0.4 of a step's 2.7 ms (digits), 5 to 11 of 570 (gpt,
+ * nano), 66 to 84 of 850 (64 MiB of sums), waiting for each other included. An overlap can hide no more of it
+ * than fits into the rest of one shard, on processors that are busy with that very shard: 1 to 2 % here, for
+ * a second way to end a reduction, and one more for each bucket. Nor can one bucket be applied while the next
+ * is reduced: `scalars` needs the whole sum, and a repair all of S_t. */
 #include "core/check.h"
 #include "tools/godwit/node_inside.h"
 
