@@ -670,6 +670,16 @@ static void correct_inventory(gw_peer *p, const gw_set *here) {
     }
 }
 
+/* How often this very state could not be fetched. Whoever finds one checkpoint damaged after another gets to
+ * the end of them: each is corrected in what its holders tell, and not asked for again. */
+static uint64_t count_failure(gw_peer *p) {
+    bool same = p->failed_step == p->load_step && gw_hash_equal(&p->failed_root, &p->load_root);
+    if (!same) p->load_failures = 0;
+    p->failed_step = p->load_step;
+    p->failed_root = p->load_root;
+    return ++p->load_failures;
+}
+
 void gw_views_loaded(gw_peer *p, const gw_event *event) {
     if (event->token != p->load_token) return;
     p->load_token = 0;
@@ -686,7 +696,7 @@ void gw_views_loaded(gw_peer *p, const gw_event *event) {
                           : event->text == NULL ? "no reason given"
                                                 : event->text;
         if (event->held != NULL) correct_inventory(p, event->held);
-        if (++p->load_failures >= MOST_LOAD_FAILURES) {
+        if (count_failure(p) >= MOST_LOAD_FAILURES) {
             gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                            "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);
             return;
