@@ -219,6 +219,8 @@ struct gw_peer {
 
     /* the step */
     bool has_state, ended, stopped;
+    uint64_t end_step; /* of the state that `ended` and `stopped` are about: not of one that is still to be
+                          fetched */
     uint64_t step, fingerprint;
     uint64_t accumulator_step; /* UINT64_MAX = none */
     uint32_t shards;

@@ -448,6 +448,7 @@ void gw_steps_applied(gw_peer *p, const gw_event *event) {
     bool last = event->stop || p->step >= p->config.steps; /* done, even when somebody asked to stop here */
     p->stopped = !last && (p->stopped || (p->decisions & GW_DECIDE_STOP) != 0);
     p->ended = last || p->stopped;
+    p->end_step = p->step;
     if (p->freeze_after_apply) {
         p->freeze_after_apply = false;
         gw_peer_act(p, GW_ACT_FREEZE)->token = p->freeze_token = gw_peer_token(p);

@@ -607,6 +607,7 @@ static void install(gw_peer *p, const gw_install *i) {
     p->doubt.any = false;
     p->ended = i->ended || i->step >= p->config.steps; /* the final checkpoint, found again */
     p->stopped = i->stopped;
+    p->end_step = i->step;
     if (!p->ended) gw_end_forget(p);
     p->careful = gw_losses_in_step(&p->losses, i->step);
     p->shards = i->missing.size;

@@ -178,8 +178,9 @@ static gw_report *make_report(const gw_peer *p) {
     gw_report *r = calloc(1, sizeof *r);
     GW_CHECK(r != NULL);
     r->has_state = p->has_state;
-    r->ended = p->ended;
-    r->stopped = p->stopped;
+    bool has_end = p->has_state && p->step == p->end_step; /* the view's last state may never have come */
+    r->ended = p->ended && has_end;
+    r->stopped = p->stopped && has_end;
     r->unwritable = p->unwritable;
     r->fresh = p->config.fresh;
     r->grounded = p->has_state && p->load_failures >= MOST_JUMP_FAILURES;
