@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from machines import Lab, Trouble, missing  # noqa: E402
 
 LIMIT_S = 3600  # CTest's own comes first
+MEMORY_MB = 2048  # under the address sanitizer two tests with eight peers each do not fit into half of that
 PASSED_ON = ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "GODWIT_TEST_DATA")
 
 
@@ -25,7 +26,7 @@ def main():
         return 0
     env = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     try:
-        with Lab(1) as lab:
+        with Lab(1, memory_mb=MEMORY_MB) as lab:
             machine = lab.start(1)
             job = machine.spawn(shlex.join([binary, "--tap=/lab/tap", *options]), env)
             for line in job.lines():
