@@ -278,7 +278,7 @@ void payload_rig_set(payload_rig *rig, bool *fault, bool value) {
 void payload_rig_expect(payload_rig *rig, uint32_t peer, uint32_t shard) {
     const void *block;
     gw_err err;
-    cr_assert_eq(gw_payloads_take(rig->peers[peer].payloads, shard, NULL, 0, &block, &err), GW_PAYLOAD_HERE);
+    cr_assert_eq(gw_payloads_take(rig->peers[peer].payloads, shard, &block, &err), GW_PAYLOAD_HERE);
     cr_assert_eq((uintptr_t)block % 64, 0);
     for (uint64_t i = 0; i < rig->plan.bytes; i++)
         cr_assert_eq(((const uint8_t *)block)[i], byte_of(shard, i), "byte %u of shard %u", (unsigned)i,

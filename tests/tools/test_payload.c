@@ -42,7 +42,7 @@ Test(payload, who_holds_a_block_finds_it_in_place) {
         for (uint32_t s = 0; s < 10; s++) {
             const void *block;
             gw_err err;
-            cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, s, NULL, 0, &block, &err), GW_PAYLOAD_HERE);
+            cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, s, &block, &err), GW_PAYLOAD_HERE);
             cr_assert(payload_rig_in_place(&rig, 0, block), "copied");
             gw_payloads_release(rig.peers[0].payloads, s, block);
             payload_rig_expect(&rig, 0, s);
@@ -59,7 +59,7 @@ Test(payload, a_shard_beyond_the_plan_has_none) {
     gw_err err;
     start(1, 10, 100, 1);
     settle(1);
-    cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, 10, NULL, 0, &block, &err), GW_PAYLOAD_HERE);
+    cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, 10, &block, &err), GW_PAYLOAD_HERE);
     cr_assert_null(block);
     gw_payloads_release(rig.peers[0].payloads, 10, block);
     payload_rig_close(&rig);
@@ -82,7 +82,7 @@ Test(payload, before_a_view_is_installed_nothing_is_waited_for) {
     const void *block;
     gw_err err;
     start(1, 10, 100, 1);
-    cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, 3, NULL, 0, &block, &err), GW_PAYLOAD_GIVEN_UP);
+    cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, 3, &block, &err), GW_PAYLOAD_GIVEN_UP);
     payload_rig_close(&rig);
 }
 
@@ -144,7 +144,7 @@ Test(payload, what_nobody_has_and_the_job_cannot_write_is_lost) {
     payload_rig_set(&rig, &rig.peers[0].cannot_write, true);
     payload_rig_set(&rig, &rig.peers[1].dead, true);
     uint32_t shard = payload_rig_shard_of(&rig, 1, 3);
-    cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, shard, NULL, 0, &block, &err), GW_PAYLOAD_LOST);
+    cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, shard, &block, &err), GW_PAYLOAD_LOST);
     cr_assert_not_null(strstr(err.text, "its disk is gone"), "%s", err.text);
     payload_rig_set(&rig, &rig.peers[1].dead, false);
     payload_rig_expect(&rig, 0, shard);
@@ -160,7 +160,7 @@ static void *take_one(void *context) {
     taker *t = context;
     const void *block;
     gw_err err;
-    t->end = gw_payloads_take(rig.peers[0].payloads, t->shard, NULL, 0, &block, &err);
+    t->end = gw_payloads_take(rig.peers[0].payloads, t->shard, &block, &err);
     if (t->end == GW_PAYLOAD_HERE) gw_payloads_release(rig.peers[0].payloads, t->shard, block);
     return NULL;
 }
@@ -235,11 +235,42 @@ Test(payload, what_is_not_held_any_more_is_given_up) {
 
 /* ---- ahead ---- */
 
+/* A worker that has claimed a shard may be slow to take it, and others may say what comes next meanwhile: its
+ * block stays, and is not read again. */
+Test(payload, a_claimed_block_stays_until_it_is_taken) {
+    payload_rig_open(&rig, 2, 60, 1000, 1);
+    rig.ahead = true;
+    rig.workers = 2;
+    payload_rig_start(&rig);
+    settle(3);
+    uint32_t others[60], count = 0;
+    for (uint32_t s = 0; s < 60; s++)
+        if (rig.peers[0].index[s] == 0) others[count++] = s;
+    cr_assert_gt(count, 10);
+    gw_payloads *payloads = rig.peers[0].payloads;
+    enum { SLOW = 3, CLAIMS = 10 };
+    const void *block;
+    gw_err err;
+    for (uint32_t k = 0; k < CLAIMS; k++) {
+        gw_payloads_expect(payloads, others[k], &others[k + 1], 1);
+        if (k != SLOW) {
+            cr_assert_eq(gw_payloads_take(payloads, others[k], &block, &err), GW_PAYLOAD_HERE);
+            gw_payloads_release(payloads, others[k], block);
+        }
+        payload_rig_wait_served(&rig, 1, k + 2);
+    }
+    cr_assert_eq(gw_payloads_take(payloads, others[SLOW], &block, &err), GW_PAYLOAD_HERE);
+    gw_payloads_release(payloads, others[SLOW], block);
+    cr_assert_eq(rig.peers[1].served, CLAIMS + 1);
+    payload_rig_close(&rig);
+}
+
 /* Takes one block and gives it back, saying that `next` comes after it. */
 static void take_before(uint32_t shard, uint32_t next) {
     const void *block;
     gw_err err;
-    cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, shard, &next, 1, &block, &err), GW_PAYLOAD_HERE);
+    gw_payloads_expect(rig.peers[0].payloads, shard, &next, 1);
+    cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, shard, &block, &err), GW_PAYLOAD_HERE);
     gw_payloads_release(rig.peers[0].payloads, shard, block);
 }
 
@@ -281,9 +312,8 @@ Test(payload, blocks_of_others_take_turns_in_few_buffers) {
         const void *block;
         gw_err err;
         bool last = k + 1 == count;
-        cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, others[k], last ? NULL : &others[k + 1], !last,
-                                      &block, &err),
-                     GW_PAYLOAD_HERE);
+        gw_payloads_expect(rig.peers[0].payloads, others[k], last ? NULL : &others[k + 1], !last);
+        cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, others[k], &block, &err), GW_PAYLOAD_HERE);
         if (!last) payload_rig_wait_served(&rig, 1, k + 2); /* while this one is in use */
         int i = 0;
         while (seen[i] != NULL && seen[i] != block) i++;

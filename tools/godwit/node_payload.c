@@ -43,8 +43,9 @@ struct gw_payloads {
     uint64_t generation;   /* of the view: what began in another is given up */
     staged *staged;
     uint32_t staged_count;
-    uint32_t *ahead;
-    uint32_t ahead_count;
+    uint32_t *ahead;   /* unclaimed, and worth fetching */
+    uint32_t *claimed; /* and not taken yet: their blocks must stay */
+    uint32_t ahead_count, claimed_count;
     uint32_t fill_next; /* held blocks below this are here, on their way, or could not be had */
     uint64_t trim_ns;   /* when to give up surplus blocks; 0 = there are none */
     pthread_t fetchers[FETCHERS];
@@ -150,6 +151,8 @@ static gw_payload_end obtain(gw_payloads *p, uint32_t shard, const sources *s, b
 static bool is_expected(const gw_payloads *p, uint32_t shard) {
     for (uint32_t i = 0; i < p->ahead_count; i++)
         if (p->ahead[i] == shard) return true;
+    for (uint32_t i = 0; i < p->claimed_count; i++)
+        if (p->claimed[i] == shard) return true;
     return false;
 }
 
@@ -239,22 +242,29 @@ static gw_payload_end look(gw_payloads *p, uint32_t shard, const void **block, g
     return end == GW_PAYLOAD_HERE ? (gw_payload_end)0 : end;
 }
 
-/* With the lock held. */
-static void expect(gw_payloads *p, const uint32_t *shards, uint32_t count) {
+void gw_payloads_expect(gw_payloads *p, uint32_t shard, const uint32_t *next, uint32_t count) {
     if (!p->options.ahead) return;
+    pthread_mutex_lock(&p->lock);
+    GW_CHECK(p->claimed_count < p->options.workers);
+    p->claimed[p->claimed_count++] = shard;
     p->ahead_count = 0;
     for (uint32_t i = 0; i < count && p->ahead_count < p->options.workers; i++)
-        if (shards[i] < p->memory.shards) p->ahead[p->ahead_count++] = shards[i];
+        if (next[i] < p->memory.shards) p->ahead[p->ahead_count++] = next[i];
     pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
 }
 
-gw_payload_end gw_payloads_take(gw_payloads *p, uint32_t shard, const uint32_t *next, uint32_t count,
-                                const void **block, gw_err *err) {
+/* With the lock held. */
+static void forget_claim(gw_payloads *p, uint32_t shard) {
+    for (uint32_t i = 0; i < p->claimed_count; i++)
+        if (p->claimed[i] == shard) p->claimed[i--] = p->claimed[--p->claimed_count];
+}
+
+gw_payload_end gw_payloads_take(gw_payloads *p, uint32_t shard, const void **block, gw_err *err) {
     uint64_t began = gw_now_ns();
     gw_payload_end end = shard < p->memory.shards ? (gw_payload_end)0 : GW_PAYLOAD_HERE;
     *block = NULL;
     pthread_mutex_lock(&p->lock);
-    expect(p, next, count);
     uint64_t generation = p->generation;
     while (end == 0) {
         if (p->closing || !p->in_view || p->generation != generation)
@@ -262,6 +272,7 @@ gw_payload_end gw_payloads_take(gw_payloads *p, uint32_t shard, const uint32_t *
         else
             end = look(p, shard, block, err);
     }
+    forget_claim(p, shard);
     p->counts.waited_ns += gw_now_ns() - began;
     pthread_mutex_unlock(&p->lock);
     if (end == GW_PAYLOAD_LOST) gw_fail_in(err, "payload of shard %u", shard);
@@ -462,7 +473,9 @@ static bool open_inside(gw_payloads *p, gw_err *err) {
     p->staged_count = 2 * p->options.workers;
     p->staged = calloc(p->staged_count, sizeof *p->staged);
     p->ahead = calloc(p->options.workers, sizeof *p->ahead);
-    if (p->staged == NULL || p->ahead == NULL) return gw_fail(err, GW_E_NOMEM, "list of buffers");
+    p->claimed = calloc(p->options.workers, sizeof *p->claimed);
+    if (p->staged == NULL || p->ahead == NULL || p->claimed == NULL)
+        return gw_fail(err, GW_E_NOMEM, "list of buffers");
     for (uint32_t i = 0; i < p->staged_count; i++) p->staged[i].shard = NOBODY;
     for (; p->fetcher_count < FETCHERS; p->fetcher_count++) {
         int failure = pthread_create(&p->fetchers[p->fetcher_count], NULL, fetcher_main, p);
@@ -513,6 +526,7 @@ void gw_payloads_close(gw_payloads *p) {
         gw_memory_give(p->staged[i].bytes, gw_payload_stride(p->memory.bytes));
     free(p->staged);
     free(p->ahead);
+    free(p->claimed);
     gw_payload_memory_close(&p->memory);
     free_placement(&p->now);
     free_placement(&p->before);

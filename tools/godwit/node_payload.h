@@ -69,11 +69,13 @@ typedef enum gw_payload_end {
     GW_PAYLOAD_LOST,     /* nobody has it, and the job failed to write it: *err */
 } gw_payload_end;
 
-/* Any thread that may wait: a worker, before it computes `shard`. The shards next[0..count) will probably be
- * taken after it, by whichever worker, and are fetched ahead, as many as there are workers; that replaces
- * what was said before. */
-gw_payload_end gw_payloads_take(gw_payloads *payloads, uint32_t shard, const uint32_t *next, uint32_t count,
-                                const void **block, gw_err *err);
+/* Any thread, and quick: `shard` has been claimed, and will be taken at once. The shards next[0..count) are
+ * unclaimed and will probably be taken after it, by whichever worker: as many as there are workers are
+ * fetched ahead, which replaces what was said before. Calls must come in the order of the claims: a block
+ * that is said to come after it has been taken would be read again. */
+void gw_payloads_expect(gw_payloads *payloads, uint32_t shard, const uint32_t *next, uint32_t count);
+/* Any thread that may wait: a worker, before it computes `shard`. */
+gw_payload_end gw_payloads_take(gw_payloads *payloads, uint32_t shard, const void **block, gw_err *err);
 void gw_payloads_release(gw_payloads *payloads, uint32_t shard, const void *block);
 
 /* Any thread. */

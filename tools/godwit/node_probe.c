@@ -15,7 +15,7 @@ static bool compute(const probe *task, uint64_t *fingerprint, gw_err *err) {
     gw_node *node = task->node;
     const void *payload = NULL;
     gw_payload_end end = GW_PAYLOAD_HERE;
-    if (node->payloads) end = gw_payloads_take(node->payloads, task->shard, NULL, 0, &payload, err);
+    if (node->payloads) end = gw_payloads_take(node->payloads, task->shard, &payload, err);
     if (end == GW_PAYLOAD_GIVEN_UP) return gw_fail(err, GW_E_ABORTED, "the view has ended");
     if (end != GW_PAYLOAD_HERE) return gw_fail_in(err, "payload");
     bool good = gw_workers_probe(node->workers, task->step, task->shard, payload, fingerprint, err);

@@ -110,11 +110,10 @@ static bool load(gw_workers *pool, gw_worker *worker) {
     worker->doing = GW_WORKER_LOADING;
     worker->revoked = false;
     worker->started_ns = gw_now_ns();
+    if (pool->payloads) gw_payloads_expect(pool->payloads, worker->shard, worker->upcoming, count);
     pthread_mutex_unlock(&pool->lock);
     if (count > 0) pool->device->ops->prefetch(pool->device, worker->lane, step, worker->upcoming[0]);
-    if (pool->payloads)
-        end =
-            gw_payloads_take(pool->payloads, worker->shard, worker->upcoming, count, &worker->payload, &err);
+    if (pool->payloads) end = gw_payloads_take(pool->payloads, worker->shard, &worker->payload, &err);
     pthread_mutex_lock(&pool->lock);
     worker->doing = GW_WORKER_IDLE;
     if (end == GW_PAYLOAD_HERE && !worker->revoked && !pool->closing) return true;
