@@ -62,8 +62,11 @@ static bool gpu_lane_open(void *job, void *side_pointer, void **lane_out, gw_err
     l->parts = (void *)(next + push);
     l->mean = (void *)(next + push + parts);
     l->count = (void *)(next + push + parts + GW_CUDA_ALIGN);
+    /* The copy of memory that is not pinned may arrive after the call, and lanes do not wait for the default
+     * stream, which brings it. */
     if (!gw_cuda_try(s->gpu, cudaMemcpy(l->count, &one, sizeof one, cudaMemcpyHostToDevice), err,
-                     "cudaMemcpy")) {
+                     "cudaMemcpy") ||
+        !gw_cuda_try(s->gpu, cudaDeviceSynchronize(), err, "cudaMemcpy of %zu bytes", sizeof one)) {
         gpu_lane_close(job, side_pointer, l);
         return false;
     }

@@ -38,7 +38,7 @@ typedef struct copy {
 enum { MOST_STREAMS = 64, MOST_FILLED = 1 << 20 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
-static struct CUstream_st *streams[MOST_STREAMS];
+static struct CUstream_st *streams[MOST_STREAMS], by_default = {.end = &by_default.first};
 static struct CUstream_st *destroyed; /* events that were recorded on one stand: so does what they look at */
 static size_t taken;
 static unsigned countdown;
@@ -64,6 +64,10 @@ static cudaError_t counted(void) {
 
 /* ---- streams ---- */
 
+static struct CUstream_st *named(cudaStream_t stream) {
+    return stream != NULL ? stream : &by_default;
+}
+
 static void run_until(struct CUstream_st *stream, uint64_t upto) {
     while (stream->done < upto) {
         op *next = stream->first;
@@ -81,6 +85,7 @@ static void run_until(struct CUstream_st *stream, uint64_t upto) {
 static void run_all(void) {
     for (int i = 0; i < MOST_STREAMS; i++)
         if (streams[i] != NULL) run_until(streams[i], streams[i]->given);
+    run_until(&by_default, by_default.given);
 }
 
 static void put(struct CUstream_st *stream, op *what) {
@@ -104,12 +109,7 @@ cudaError_t fake_launch(cudaStream_t stream, void (*run)(void *arguments), const
         op *what = new_op(bytes);
         what->run = run;
         memcpy(what->arguments, arguments, bytes);
-        if (stream == NULL) {
-            run(what->arguments);
-            free(what);
-        } else {
-            put(stream, what);
-        }
+        put(named(stream), what);
     }
     pthread_mutex_unlock(&lock);
     return status;
@@ -143,6 +143,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     pthread_mutex_lock(&lock);
     cudaError_t status = counted();
+    stream = named(stream);
     run_until(stream, stream->given); /* also after a failure: what was started ends some time */
     pthread_mutex_unlock(&lock);
     return status;
@@ -182,6 +183,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     pthread_mutex_lock(&lock);
     cudaError_t status = counted();
+    stream = named(stream);
     if (status == cudaSuccess) *event = (struct CUevent_st){stream, stream->given};
     pthread_mutex_unlock(&lock);
     return status;
@@ -191,6 +193,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     (void)flags;
     pthread_mutex_lock(&lock);
     cudaError_t status = counted();
+    stream = named(stream);
     if (status == cudaSuccess && event->stream != NULL && event->stream != stream) {
         op *what = new_op(0);
         what->other = event->stream;
@@ -283,8 +286,25 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
     return fake_launch(stream, do_copy, &c, sizeof c);
 }
 
+/* What is copied lies behind. */
+static void do_staged(void *arguments) {
+    const copy *c = arguments;
+    memcpy(c->to, c + 1, c->bytes);
+}
+
+/* To the GPU what is copied is taken at once, and gets there some time; from it the call waits. */
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
-    return cudaMemcpyAsync(to, from, bytes, kind, NULL);
+    if (kind != cudaMemcpyHostToDevice) {
+        cudaError_t status = cudaMemcpyAsync(to, from, bytes, kind, NULL);
+        return status == cudaSuccess ? cudaStreamSynchronize(NULL) : status;
+    }
+    copy *staged = malloc(sizeof *staged + bytes);
+    if (staged == NULL) abort();
+    *staged = (copy){.to = to, .bytes = bytes};
+    memcpy(staged + 1, from, bytes);
+    cudaError_t status = fake_launch(NULL, do_staged, staged, sizeof *staged + bytes);
+    free(staged);
+    return status;
 }
 
 cudaError_t cudaMemset(void *to, int value, size_t bytes) {

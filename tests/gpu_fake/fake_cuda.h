@@ -1,7 +1,8 @@
 /* A stand-in for the CUDA runtime, so that what drives a GPU is tested where there is none: memory of the
  * "GPU" is host memory, and streams are as lazy as CUDA allows. Nothing that was started is done before
  * something waits for it, and then only what must be: whoever reads without waiting, or waits for the wrong
- * stream, finds what was there before. New memory begins with 0xEE, a megabyte of it. */
+ * stream, finds what was there before. The default stream is no other than the rest, as all of these were
+ * made not to wait for it. New memory begins with 0xEE, a megabyte of it. */
 #ifndef GODWIT_TESTS_GPU_FAKE_FAKE_CUDA_H
 #define GODWIT_TESTS_GPU_FAKE_FAKE_CUDA_H
 
@@ -12,7 +13,7 @@
 extern "C" {
 #endif
 
-/* Puts a "kernel" on a stream: run(arguments), on a copy of them. At once on the NULL stream. */
+/* Puts a "kernel" on a stream (NULL: the default one): run(arguments), on a copy of them. */
 cudaError_t fake_launch(cudaStream_t stream, void (*run)(void *arguments), const void *arguments,
                         size_t bytes);
 
