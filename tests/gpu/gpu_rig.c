@@ -33,12 +33,14 @@ void *gpu_take(size_t bytes, size_t offset) {
     void *memory;
     GPU(cudaMalloc(&memory, bytes + offset + 256));
     GPU(cudaMemset(memory, 0xEE, bytes + offset + 256));
+    GPU(cudaDeviceSynchronize()); /* streams of a test's own do not wait for the default one */
     return (char *)memory + offset;
 }
 
 void *gpu_copy_of(const void *host, size_t bytes, size_t offset) {
     void *memory = gpu_take(bytes, offset);
     GPU(cudaMemcpy(memory, host, bytes, cudaMemcpyHostToDevice));
+    GPU(cudaDeviceSynchronize()); /* from memory that is not pinned it may arrive after the call */
     return memory;
 }
 

@@ -26,10 +26,16 @@ void gw_gemm_close(gw_gemm *gemm) {
     free(gemm);
 }
 
+static bool same_shape(const gw_gemm_shape *a, const gw_gemm_shape *b) {
+    return a->rows == b->rows && a->columns == b->columns && a->inner == b->inner &&
+           a->a_transposed == b->a_transposed && a->b_transposed == b->b_transposed && a->finish == b->finish;
+}
+
 bool gw_gemm_plan(gw_gemm *gemm, const gw_gemm_shape *shape, uint32_t *plan, gw_err *err) {
     (void)err;
+    for (*plan = 0; *plan < gemm->count; ++*plan)
+        if (same_shape(&gemm->shapes[*plan], shape)) return true;
     GW_CHECK(gemm->count < GW_GEMM_PLANS);
-    *plan = gemm->count;
     gemm->shapes[gemm->count++] = *shape;
     return true;
 }
