@@ -157,12 +157,14 @@ bool gw_cuda_accumulator_add(gw_cuda_accumulator *acc, gw_entry *entry, uint32_t
     /* An emptying that comes right after this check does no harm: what is then added is of the old
      * generation, and counts as zero. */
     if (gw_ledger_fresh(acc->ledger, entry)) {
+        gw_err other;
         entry->emitted = true;
-        good = begin(acc, entry->generation, stream, err) &&
-               add_piece(acc, &piece, tensor, first, floats, integers,
-                         acc->generation[tensor] != entry->generation, stream, err);
+        bool begun = begin(acc, entry->generation, stream, err);
+        good = begun && add_piece(acc, &piece, tensor, first, floats, integers,
+                                  acc->generation[tensor] != entry->generation, stream, err);
         if (good) acc->generation[tensor] = entry->generation;
-        good = good && end(acc, stream, err);
+        /* Also after a failure: what it has started (a clearing) must not come after later additions. */
+        if (begun && !end(acc, stream, good ? err : &other)) good = false;
     }
     pthread_mutex_unlock(&acc->lock);
     return good;
