@@ -12,7 +12,7 @@
  * GW_NCCL_GAP_NS at most.
  *
  * Thread: all calls on one and the same; NCCL's groups belong to a thread. gw_nccl_abort and a poll that
- * fails may wait for NCCL's own threads to end: net/nccl_thread.h keeps that away from everybody else. */
+ * fails may wait for NCCL's own threads to end: net/gpu_sums.h keeps that away from everybody else. */
 #ifndef GODWIT_NET_NCCL_H
 #define GODWIT_NET_NCCL_H
 
