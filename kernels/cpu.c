@@ -4,6 +4,7 @@
 #include "kernels/device.h"
 #include "kernels/fpmode.h"
 #include "kernels/memory.h"
+#include "kernels/outcome.h"
 #include "kernels/sums.h"
 
 #include <pthread.h>
@@ -22,9 +23,8 @@ typedef struct cpu {
     uint64_t lanes_bytes; /* of all workers' scratch */
     void **state;         /* by tensor; NULL for sums */
     const int64_t **sum;  /* by tensor, into the present step's sum; NULL for state */
-    gw_scalars scalars;
-    bool scalars_ready; /* of the accumulator's step: units may be applied */
-    uint64_t step;      /* of the accumulator; written by the control thread */
+    gw_outcome outcome;
+    uint64_t step; /* of the accumulator; written by the control thread */
 } cpu;
 
 struct gw_lane {
@@ -120,9 +120,9 @@ static bool run_unit(gw_device *device, gw_lane *lane, gw_unit_work work, uint64
     if (work == GW_UNIT_INIT) {
         if (!c->type->init(c->job, range, &state, err)) return gw_fail_in(err, "job %s: init", c->type->name);
     } else if (work == GW_UNIT_APPLY) {
-        GW_CHECK(c->scalars_ready);
+        GW_CHECK(c->outcome.ready);
         gw_sums sums = {c->sum, c->layout.tensors};
-        if (!c->type->apply(c->job, c->step, range, &sums, &c->scalars, &state, err))
+        if (!c->type->apply(c->job, c->step, range, &sums, &c->outcome.scalars, &state, err))
             return gw_fail_in(err, "job %s: step %llu: apply", c->type->name, (unsigned long long)c->step);
     }
     if (!gw_fpmode_right()) {
@@ -163,7 +163,7 @@ static void begin_step(gw_device *device, uint64_t step) {
     cpu *c = cpu_of(device);
     gw_phase phase;
     gw_sum_store_release(c->sums);
-    c->scalars_ready = false;
+    c->outcome.ready = false;
     c->step = step;
     gw_ledger_begin(c->ledger, step, c->type->shards(c->job, step, &phase));
 }
@@ -269,7 +269,7 @@ static bool begin_reduce(gw_device *device, gw_reduce mode, gw_place place, gw_s
                          gw_segments *receive, gw_err *err) {
     cpu *c = cpu_of(device);
     GW_CHECK(place == GW_PLACE_HOST);
-    c->scalars_ready = false;
+    c->outcome.ready = false;
     return gw_sum_store_begin(c->sums, mode, send, receive, err);
 }
 
@@ -292,44 +292,23 @@ static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
     cpu *c = cpu_of(device);
     const int64_t *words = gw_sum_store_words(c->sums, c->step);
     GW_CHECK(words != NULL); /* a wrong or unfinished sum is never applied */
-    gw_held now;
-    gw_ledger_held(c->ledger, &now, NULL);
-    GW_CHECK(now.running == 0); /* or it would read a state that changes */
     for (uint32_t t = 0; t < c->layout.tensor_count; t++)
         if (c->layout.tensors[t].role != GW_STATE)
             c->sum[t] = words + c->layout.buckets[c->layout.of[t].bucket].data + c->layout.of[t].first;
-    c->scalars = (gw_scalars){.stop = false};
-    gw_sums sums = {c->sum, c->layout.tensors};
-    gw_state state = {c->state};
-    gw_fpmode_set();
-    if (c->type->scalars != NULL && !c->type->scalars(c->job, c->step, &sums, &state, &c->scalars, err))
-        return gw_fail_in(err, "job %s: step %llu: scalars", c->type->name, (unsigned long long)c->step);
-    c->scalars_ready = true;
-    *scalars = c->scalars;
-    return true;
+    return gw_outcome_scalars(&c->outcome, c->ledger, c->step, scalars, err);
 }
 
 static bool commit(gw_device *device, uint64_t step, gw_err *err) {
-    cpu *c = cpu_of(device);
-    gw_state state = {c->state};
-    return c->type->commit(c->job, step, &state, err) ||
-           gw_fail_in(err, "job %s: step %llu: commit", c->type->name, (unsigned long long)step);
+    return gw_outcome_commit(&cpu_of(device)->outcome, step, err);
 }
 
 static void report(gw_device *device, char *text, size_t size) {
     cpu *c = cpu_of(device);
-    GW_CHECK(c->scalars_ready && size > 0);
-    text[0] = '\0';
-    gw_sums sums = {c->sum, c->layout.tensors};
-    if (c->type->report != NULL) c->type->report(c->job, c->step, &sums, &c->scalars, text, size);
+    gw_outcome_report(&c->outcome, c->step, text, size);
 }
 
 static void summary(gw_device *device, uint64_t steps_done, char *text, size_t size) {
-    cpu *c = cpu_of(device);
-    GW_CHECK(size > 0);
-    text[0] = '\0';
-    gw_state state = {c->state};
-    if (c->type->summary != NULL) c->type->summary(c->job, steps_done, &state, text, size);
+    gw_outcome_summary(&cpu_of(device)->outcome, steps_done, text, size);
 }
 
 static void close_cpu(gw_device *device) {
@@ -382,6 +361,7 @@ static bool allocate(cpu *c, gw_err *err) {
         if (!gw_memory_take(c->layout.of[t].bytes, &c->state[t], err))
             return gw_fail_in(err, "state tensor '%s'", c->layout.tensors[t].name);
     }
+    c->outcome = (gw_outcome){c->type, c->job, c->layout.tensors, c->sum, c->state, {.stop = false}, false};
     if (!gw_accumulator_open(&c->layout, c->path, &c->accumulator, err)) return false;
     c->ledger = gw_accumulator_ledger(c->accumulator);
     return gw_sum_store_open(&c->layout, c->path, c->accumulator, &c->sums, err);

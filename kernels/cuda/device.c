@@ -28,7 +28,7 @@ static void begin_step(gw_device *device, uint64_t step) {
     gw_cuda_device *d = gw_cuda_device_of(device);
     gw_phase phase;
     gw_cuda_sums_release(d->sums);
-    d->scalars_ready = false;
+    d->outcome.ready = false;
     d->step = step;
     gw_ledger_begin(d->ledger, step, d->type->shards(d->job, step, &phase));
 }
@@ -59,7 +59,7 @@ static void count_memory(gw_cuda_device *d) {
 static bool begin_reduce(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
                          gw_segments *receive, gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
-    d->scalars_ready = false;
+    d->outcome.ready = false;
     return gw_cuda_device_use(d, err) && gw_cuda_sums_begin(d->sums, mode, place, send, receive, err);
 }
 
@@ -80,46 +80,25 @@ static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
     const int64_t *words = gw_cuda_sums_words(d->sums, d->step);
     GW_CHECK(words != NULL); /* a wrong or unfinished sum is never applied */
-    gw_held now;
-    gw_ledger_held(d->ledger, &now, NULL);
-    GW_CHECK(now.running == 0); /* or it would read a state that changes */
     for (uint32_t t = 0; t < d->layout.tensor_count; t++) {
         if (d->layout.tensors[t].role == GW_STATE) continue;
         d->sum[t] = words + d->layout.buckets[d->layout.of[t].bucket].data + d->layout.of[t].first;
         d->sum_small[t] = gw_cuda_sums_small(d->sums, t);
     }
-    d->scalars = (gw_scalars){.stop = false};
-    gw_sums sums = {d->sum_small, d->layout.tensors};
-    gw_state state = {d->state_small};
-    gw_fpmode_set();
-    if (d->type->scalars != NULL && !d->type->scalars(d->job, d->step, &sums, &state, &d->scalars, err))
-        return gw_fail_in(err, "job %s: step %llu: scalars", d->type->name, (unsigned long long)d->step);
-    d->scalars_ready = true;
-    *scalars = d->scalars;
-    return true;
+    return gw_outcome_scalars(&d->outcome, d->ledger, d->step, scalars, err);
 }
 
 static bool commit(gw_device *device, uint64_t step, gw_err *err) {
-    gw_cuda_device *d = gw_cuda_device_of(device);
-    gw_state state = {d->state_small};
-    return d->type->commit(d->job, step, &state, err) ||
-           gw_fail_in(err, "job %s: step %llu: commit", d->type->name, (unsigned long long)step);
+    return gw_outcome_commit(&gw_cuda_device_of(device)->outcome, step, err);
 }
 
 static void report(gw_device *device, char *text, size_t size) {
     gw_cuda_device *d = gw_cuda_device_of(device);
-    GW_CHECK(d->scalars_ready && size > 0);
-    text[0] = '\0';
-    gw_sums sums = {d->sum_small, d->layout.tensors};
-    if (d->type->report != NULL) d->type->report(d->job, d->step, &sums, &d->scalars, text, size);
+    gw_outcome_report(&d->outcome, d->step, text, size);
 }
 
 static void summary(gw_device *device, uint64_t steps_done, char *text, size_t size) {
-    gw_cuda_device *d = gw_cuda_device_of(device);
-    GW_CHECK(size > 0);
-    text[0] = '\0';
-    gw_state state = {d->state_small};
-    if (d->type->summary != NULL) d->type->summary(d->job, steps_done, &state, text, size);
+    gw_outcome_summary(&gw_cuda_device_of(device)->outcome, steps_done, text, size);
 }
 
 static void close_cuda(gw_device *device) {
@@ -208,8 +187,10 @@ static bool open_parts(gw_cuda_device *d, const gw_cuda_info *info, gw_err *err)
         return false;
     if (!gpu->open(d->job, &d->gpu, &d->side, plan, err)) return gw_fail_in(err, "job %s", d->type->name);
     d->input_bytes = gpu->input_bytes != NULL ? gpu->input_bytes(d->job) : 0;
-    return name_class(d, info, plan, err) && gw_cuda_state_open(d, err) &&
-           gw_cuda_accumulator_open(d->gpu.ordinal, &d->layout, &d->accumulator, err) &&
+    if (!name_class(d, info, plan, err) || !gw_cuda_state_open(d, err)) return false;
+    d->outcome = (gw_outcome){d->type,         d->job, d->layout.tensors, d->sum_small, d->state_small,
+                              {.stop = false}, false};
+    return gw_cuda_accumulator_open(d->gpu.ordinal, &d->layout, &d->accumulator, err) &&
            gw_cuda_sums_open(d->gpu.ordinal, &d->layout, d->accumulator, d->control, &d->sums, err);
 }
 

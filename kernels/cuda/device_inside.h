@@ -6,6 +6,7 @@
 #include "kernels/cuda/accumulator.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/sums.h"
+#include "kernels/outcome.h"
 
 #include <pthread.h>
 
@@ -21,9 +22,8 @@ typedef struct gw_cuda_device {
     gw_cuda_accumulator *accumulator;
     gw_ledger *ledger; /* the accumulator's */
     gw_cuda_sums *sums;
-    gw_scalars scalars;
-    bool scalars_ready; /* of the ledger's step: units may be applied */
-    uint64_t step;      /* of the ledger; written by the control thread */
+    gw_outcome outcome;
+    uint64_t step; /* of the ledger; written by the control thread */
 
     char *image;                    /* the state's memory on the GPU */
     size_t image_bytes;             /* of it, tensors aligned */

@@ -87,7 +87,7 @@ static bool work_on_group(gw_cuda_device *d, gw_unit_work work, const gw_range *
                gw_fail_in(err, "job %s: init", d->type->name);
     GW_CHECK(work == GW_UNIT_APPLY);
     gw_sums sums = {d->sum, d->layout.tensors};
-    return gpu->apply(d->job, d->side, d->step, range, &sums, &d->scalars, &state, d->control, err) ||
+    return gpu->apply(d->job, d->side, d->step, range, &sums, &d->outcome.scalars, &state, d->control, err) ||
            gw_fail_in(err, "job %s: step %llu: apply", d->type->name, (unsigned long long)d->step);
 }
 
@@ -141,7 +141,7 @@ bool gw_cuda_state_unit(gw_device *device, gw_lane *lane, gw_unit_work work, uin
     gw_cuda_device *d = gw_cuda_device_of(device);
     gw_cuda_lane_check(d, lane);
     GW_CHECK(unit < device->unit_count);
-    GW_CHECK(work != GW_UNIT_APPLY || d->scalars_ready);
+    GW_CHECK(work != GW_UNIT_APPLY || d->outcome.ready);
     if (!gw_cuda_device_use(d, err)) return false;
     bool good = work == GW_UNIT_HASH || (work_on_all(d, work, err) && follow_state(d, d->control, err));
     good = good && start_hash(d, err);
