@@ -199,7 +199,7 @@ sim() {
 }
 
 chaos() {
-    need python3 iproute2 util-linux
+    need python3 iproute2 util-linux nftables libfaketime
     release godwit
     exec python3 tools/chaos/chaos.py --binary build/godwit "$@"
 }

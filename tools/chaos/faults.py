@@ -124,15 +124,18 @@ class Flap(Cut):
 
 
 class Shape(Fault):
+    """What a place sends goes through another queue."""
+
     setting = ()
 
-    @staticmethod
-    def missing(chaos):
-        return None if chaos.network.can_shape() else "tc has no netem here (the module sch_netem)"
+    @classmethod
+    def missing(cls, chaos):
+        return None if chaos.network.can_shape(*cls.setting) else f"tc has no {cls.setting[0]} here (the module sch_{cls.setting[0]})"
 
     def begin(self):
         self.place = self.rng.choice(self.chaos.network.places)
-        self.place.shape(*self.setting)
+        if not self.place.shape(*self.setting):
+            return None
         return f"what peer {self.place.number} sends: {' '.join(self.setting)}"
 
     def end(self):
@@ -141,12 +144,30 @@ class Shape(Fault):
 
 class Delay(Shape):
     name = "delay"
-    setting = ("delay", "50ms", "40ms")
+    setting = ("netem", "delay", "50ms", "40ms")
 
 
-class Drop(Shape):
+class SlowLink(Shape):
+    name = "slow link"
+    setting = ("tbf", "rate", "2mbit", "burst", "16k", "latency", "200ms")
+
+
+class Drop(Fault):
     name = "drop"
-    setting = ("loss", "20%")
+    percent = 20
+
+    @staticmethod
+    def missing(chaos):
+        return None if chaos.network.can_drop() else "there is no nft that can drop packets at random"
+
+    def begin(self):
+        self.place = self.rng.choice(self.chaos.network.places)
+        if not self.place.drop(self.percent):
+            return None
+        return f"of what arrives at peer {self.place.number} {self.percent} % is lost"
+
+    def end(self):
+        self.place.drop(0)
 
 
 class FullDisk(Fault):
@@ -274,4 +295,4 @@ class Clock(Fault):
             file.write("+0s\n")
 
 
-KINDS = [Kill, Wipe, Stop, Cut, CutOneWay, Flap, Delay, Drop, FullDisk, Corrupt, Starve, Descriptors, Memory, Clock]
+KINDS = [Kill, Wipe, Stop, Cut, CutOneWay, Flap, Delay, SlowLink, Drop, FullDisk, Corrupt, Starve, Descriptors, Memory, Clock]

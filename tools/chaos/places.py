@@ -96,11 +96,22 @@ class Place:
         else:
             run("ip", "-n", self.name, "neigh", "del", other.address, "dev", "eth0", quiet=True)
 
-    def shape(self, *netem):
-        """Delays or drops what is sent from here (tc's netem); without arguments it no longer does."""
+    def shape(self, *queue):
+        """What is sent from here goes through that queue of tc's; without arguments it no longer does."""
         run("tc", "-n", self.name, "qdisc", "del", "dev", "eth0", "root", quiet=True)
-        if netem:
-            run("tc", "-n", self.name, "qdisc", "add", "dev", "eth0", "root", "netem", *netem)
+        return not queue or run("tc", "-n", self.name, "qdisc", "add", "dev", "eth0", "root", *queue, quiet=True)
+
+    def drop(self, percent):
+        """Of what arrives here from others so many of a hundred packets are lost; 0: none any more."""
+        self.filter("delete table inet chaos")
+        return percent == 0 or self.filter(
+            "add table inet chaos;"
+            "add chain inet chaos arrives { type filter hook input priority 0; };"
+            f'add rule inet chaos arrives iifname "eth0" numgen random mod 100 < {percent} drop'
+        )
+
+    def filter(self, rules):
+        return run("nsenter", f"--net=/run/netns/{self.name}", "--", "nft", rules, quiet=True)
 
     def starve(self, pid, percent):
         """The process gets so much of one processor; 100 = all it wants again."""
@@ -161,8 +172,12 @@ class Network:
         run("ip", "netns", "del", self.name, quiet=True)
         shutil.rmtree(self.disks, ignore_errors=True)
 
-    def can_shape(self):
-        place = self.places[0]
-        works = run("tc", "-n", place.name, "qdisc", "add", "dev", "eth0", "root", "netem", "delay", "1ms", quiet=True)
-        place.shape()
+    def can_shape(self, *queue):
+        works = self.places[0].shape(*queue)
+        self.places[0].shape()
+        return works
+
+    def can_drop(self):
+        works = self.places[0].drop(1)
+        self.places[0].drop(0)
         return works
