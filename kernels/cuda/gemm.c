@@ -2,7 +2,9 @@
 
 #include "core/check.h"
 #include "core/id.h"
+#include "kernels/cuda/call.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/gemm_finish.h"
 #include "kernels/cuda/library.h"
 
 #include <cublasLt.h>
@@ -46,7 +48,8 @@ static struct {
 
 typedef struct plan {
     gw_gemm_shape shape;
-    cublasLtMatmulDesc_t how; /* for products without a bias: its address is part of the description */
+    gw_gemm_finish in_product; /* what of the finish the library does; the rest a kernel of ours */
+    cublasLtMatmulDesc_t how;  /* for products without a bias: its address is part of the description */
     cublasLtMatrixLayout_t first, second, result;
     cublasLtMatmulAlgo_t algorithm;
 } plan;
@@ -169,11 +172,11 @@ static cublasLtEpilogue_t epilogue_of(gw_gemm_finish finish) {
 
 /* cuBLASLt's matrices are column-major, in which a row-major one looks transposed: so it is asked for
  * C^T = B^T A^T, with B as its first factor and bias along its columns. */
-static bool describe_how(const gw_gemm *gemm, const gw_gemm_shape *s, const float *bias,
-                         cublasLtMatmulDesc_t *how, gw_err *err) {
-    cublasOperation_t first = s->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasOperation_t second = s->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasLtEpilogue_t epilogue = epilogue_of(s->finish);
+static bool describe_how(const gw_gemm *gemm, const plan *p, const float *bias, cublasLtMatmulDesc_t *how,
+                         gw_err *err) {
+    cublasOperation_t first = p->shape.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t second = p->shape.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = epilogue_of(p->in_product);
     cudaDataType_t type = CUDA_R_32F;
     return TRY(MatmulDescCreate(how, compute_of(gemm->gpu.precision), CUDA_R_32F)) &&
            TRY(MatmulDescSetAttribute(*how, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first)) &&
@@ -191,8 +194,8 @@ static bool describe(const gw_gemm *gemm, plan *p, gw_err *err) {
              b_slow = s->b_transposed ? s->columns : s->inner;
     uint64_t a_fast = s->a_transposed ? s->rows : s->inner, a_slow = s->a_transposed ? s->inner : s->rows;
     /* No bias lies there: the library is only asked what it would do with one that is aligned so. */
-    const float *bias = s->finish == GW_GEMM_PLAIN ? NULL : (const float *)(uintptr_t)ALIGNMENT;
-    return describe_how(gemm, s, bias, &p->how, err) &&
+    const float *bias = p->in_product == GW_GEMM_PLAIN ? NULL : (const float *)(uintptr_t)ALIGNMENT;
+    return describe_how(gemm, p, bias, &p->how, err) &&
            TRY(MatrixLayoutCreate(&p->first, type, b_fast, b_slow, (int64_t)b_fast)) &&
            TRY(MatrixLayoutCreate(&p->second, type, a_fast, a_slow, (int64_t)a_fast)) &&
            TRY(MatrixLayoutCreate(&p->result, CUDA_R_32F, s->columns, s->rows, (int64_t)s->columns));
@@ -226,6 +229,16 @@ static bool same_shape(const gw_gemm_shape *a, const gw_gemm_shape *b) {
            a->a_transposed == b->a_transposed && a->b_transposed == b->b_transposed && a->finish == b->finish;
 }
 
+/* *p is empty after a failure: GW_E_UNSUPPORTED where there is no algorithm. */
+static bool make_plan(gw_gemm *gemm, const gw_gemm_shape *shape, gw_gemm_finish in_product, plan *p,
+                      gw_err *err) {
+    *p = (plan){.shape = *shape, .in_product = in_product};
+    if (describe(gemm, p, err) && choose(gemm, p, err)) return true;
+    free_plan(gemm, p);
+    *p = (plan){0};
+    return false;
+}
+
 bool gw_gemm_plan(gw_gemm *gemm, const gw_gemm_shape *shape, uint32_t *number, gw_err *err) {
     GW_CHECK(shape->rows > 0 && shape->columns > 0 && shape->inner > 0);
     for (*number = 0; *number < gemm->count; ++*number)
@@ -233,14 +246,13 @@ bool gw_gemm_plan(gw_gemm *gemm, const gw_gemm_shape *shape, uint32_t *number, g
     if (gemm->count == GW_GEMM_PLANS)
         return gw_fail(err, GW_E_LIMIT, "more than %d shapes of matrix products", (int)GW_GEMM_PLANS);
     plan *p = &gemm->plans[gemm->count];
-    p->shape = *shape;
-    if (!describe(gemm, p, err) || !choose(gemm, p, err)) {
-        free_plan(gemm, p);
-        *p = (plan){0};
+    bool made = make_plan(gemm, shape, shape->finish, p, err);
+    if (!made && err->code == GW_E_UNSUPPORTED && shape->finish != GW_GEMM_PLAIN)
+        made = make_plan(gemm, shape, GW_GEMM_PLAIN, p, err);
+    if (!made)
         return gw_fail_in(err, "product of [%llu, %llu] and [%llu, %llu]", (unsigned long long)shape->rows,
                           (unsigned long long)shape->inner, (unsigned long long)shape->inner,
                           (unsigned long long)shape->columns);
-    }
     gemm->count++;
     return true;
 }
@@ -248,29 +260,43 @@ bool gw_gemm_plan(gw_gemm *gemm, const gw_gemm_shape *shape, uint32_t *number, g
 void gw_gemm_text(const gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]) {
     gw_hash digest = {0};
     char hex[GW_HASH_TEXT];
-    cublasLtMatmulAlgo_t *algorithms = calloc(GW_GEMM_PLANS, sizeof *algorithms);
-    GW_CHECK(algorithms != NULL);
-    for (uint32_t i = 0; i < gemm->count; i++) algorithms[i] = gemm->plans[i].algorithm;
-    gw_blake2b(algorithms, gemm->count * sizeof *algorithms, digest.bytes, sizeof digest.bytes);
-    free(algorithms);
+    struct {
+        cublasLtMatmulAlgo_t algorithm;
+        uint64_t in_product;
+    } *chosen = calloc(GW_GEMM_PLANS, sizeof *chosen);
+    GW_CHECK(chosen != NULL);
+    for (uint32_t i = 0; i < gemm->count; i++) {
+        chosen[i].algorithm = gemm->plans[i].algorithm;
+        chosen[i].in_product = gemm->plans[i].in_product;
+    }
+    gw_blake2b(chosen, gemm->count * sizeof *chosen, digest.bytes, sizeof digest.bytes);
+    free(chosen);
     gw_hex(digest.bytes, 8, hex);
     snprintf(text, GW_GPU_PLAN_TEXT, "cublaslt=%zu.%zu.%zu plan=%s", library.version / 10000,
              library.version / 100 % 100, library.version % 100, hex);
+}
+
+static bool multiply(const gw_gemm *gemm, const plan *p, const void *a, const void *b, const float *bias,
+                     float *c, void *workspace, cudaStream_t stream, gw_err *err) {
+    const float one = 1.0f, none = 0.0f;
+    cublasLtMatmulDesc_t own = NULL; /* other threads may be at a product with another bias */
+    bool good = p->in_product == GW_GEMM_PLAIN || describe_how(gemm, p, bias, &own, err);
+    good =
+        good && TRY(Matmul(gemm->handle, own != NULL ? own : p->how, &one, b, p->first, a, p->second, &none,
+                           c, p->result, c, p->result, &p->algorithm, workspace, GW_GEMM_WORKSPACE, stream));
+    if (own != NULL) (void)gemm->lt->MatmulDescDestroy(own);
+    return good;
 }
 
 bool gw_gemm_run(const gw_gemm *gemm, uint32_t number, const void *a, const void *b, const float *bias,
                  float *c, void *workspace, cudaStream_t stream, gw_err *err) {
     GW_CHECK(number < gemm->count);
     const plan *p = &gemm->plans[number];
-    GW_CHECK((bias != NULL) == (p->shape.finish != GW_GEMM_PLAIN));
-    const float one = 1.0f, none = 0.0f;
-    cublasLtMatmulDesc_t own = NULL; /* other threads may be at a product with another bias */
-    if (bias != NULL && !describe_how(gemm, &p->shape, bias, &own, err)) {
-        if (own != NULL) (void)gemm->lt->MatmulDescDestroy(own);
-        return false;
-    }
-    bool good = TRY(Matmul(gemm->handle, own != NULL ? own : p->how, &one, b, p->first, a, p->second, &none,
-                           c, p->result, c, p->result, &p->algorithm, workspace, GW_GEMM_WORKSPACE, stream));
-    if (own != NULL) (void)gemm->lt->MatmulDescDestroy(own);
-    return good;
+    const gw_gemm_shape *s = &p->shape;
+    GW_CHECK((bias != NULL) == (s->finish != GW_GEMM_PLAIN));
+    if (!multiply(gemm, p, a, b, bias, c, workspace, stream, err)) return false;
+    return p->in_product == s->finish ||
+           gw_cuda_try(gemm->gpu.ordinal,
+                       gw_cuda_add_bias(s->rows, s->columns, bias, s->finish == GW_GEMM_BIAS_RELU, c, stream),
+                       err, "adding the bias of a product");
 }

@@ -5,7 +5,9 @@
  * heuristics the same question on every peer: shape, types, alignment and workspace, never a measurement. The
  * answer depends on the library's version, the GPU's kind and its processors alone; the digest of all answers
  * goes into the compute class, so that peers that were answered otherwise are told apart before they compute.
- * Nothing is chosen at any later time.
+ * Nothing is chosen at any later time. Where the library has no algorithm that finishes the product as asked
+ * (a bias at an awkward size), it is planned plain, and a kernel of ours finishes it: that, too, is part of
+ * the digest, as it may round otherwise.
  *
  * Row-major: C [rows, columns] = A [rows, inner] B [inner, columns], either factor also transposed in memory;
  * rows lie one after the other without gaps. Sums are float32. */
@@ -39,7 +41,8 @@ enum { GW_GEMM_WORKSPACE = 32 << 20, GW_GEMM_PLANS = 256 };
 bool gw_gemm_open(const gw_gpu *gpu, gw_gemm **gemm, gw_err *err);
 void gw_gemm_close(gw_gemm *gemm); /* NULL is allowed */
 
-/* Plans a shape, or finds it among those planned; *plan is its number. One thread, before any product. */
+/* Plans a shape, or finds it among those planned; *plan is its number. One thread, before any product. Fails
+ * with GW_E_UNSUPPORTED where the library has no algorithm for the product even without its finish. */
 bool gw_gemm_plan(gw_gemm *gemm, const gw_gemm_shape *shape, uint32_t *plan, gw_err *err);
 /* "cublaslt=13.1.0 plan=<16 hex digits>": the library and all plans, in the order they were made. */
 void gw_gemm_text(const gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]);

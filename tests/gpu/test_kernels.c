@@ -4,6 +4,7 @@
 #include "gpu_rig.h"
 
 #include "core/rng.h"
+#include "kernels/cuda/gemm_finish.h"
 #include "kernels/cuda/mlp_kernels.h"
 #include "kernels/cuda/optimizer.h"
 #include "kernels/cuda/synthetic.h"
@@ -54,6 +55,36 @@ static uint16_t bf16(float value) { /* to nearest, ties to even; no NaN */
 
 static const uint64_t counts[] = {1, 2, 3, 255, 511, 512, 513, 1023, 1024, 1025, 4099, 70001};
 enum { COUNTS = sizeof counts / sizeof counts[0] };
+
+/* ---- products ---- */
+
+/* The bias, and ReLU, of products that cuBLASLt has no algorithm for: bit for bit. */
+Test(gpu_kernels, bias_and_relu) {
+    gpu_need();
+    static const uint64_t sizes[][2] = {{1, 1}, {1, 300}, {77, 10}, {256, 1}, {33, 129}};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+        for (int relu = 0; relu < 2; relu++) {
+            uint64_t rows = sizes[s][0], columns = sizes[s][1], count = rows * columns;
+            float *c = floats(s + 1, count), *bias = floats(s + 11, columns);
+            c[count / 2] = NAN;
+            float *gpu = gpu_copy_of(c, count * sizeof *c, 0);
+            GPU(gw_cuda_add_bias(rows, columns, gpu_copy_of(bias, columns * sizeof *bias, 0), relu != 0, gpu,
+                                 NULL));
+            for (uint64_t i = 0; i < count; i++) {
+                c[i] += bias[i % columns];
+                if (relu && c[i] < 0) c[i] = 0;
+            }
+            c[count / 2] = 0; /* NaNs have many bits */
+            float *got = malloc(count * sizeof *got);
+            gpu_fetch(got, gpu, count * sizeof *got);
+            cr_assert(isnan(got[count / 2]));
+            got[count / 2] = 0;
+            cr_assert_eq(memcmp(got, c, count * sizeof *c), 0, "%llu elements", (unsigned long long)count);
+            free(c);
+            free(bias);
+            free(got);
+        }
+}
 
 /* ---- optimizers ---- */
 

@@ -3,6 +3,7 @@
 
 #include "core/rng.h"
 #include "kernels/cuda/exact.h"
+#include "kernels/cuda/gemm_finish.h"
 #include "kernels/cuda/mlp_kernels.h"
 #include "kernels/cuda/optimizer.h"
 #include "kernels/cuda/synthetic.h"
@@ -97,6 +98,21 @@ cudaError_t gw_cuda_code(uint32_t *made_for, int *compiled) {
     *made_for = 90;
     *compiled = 0;
     return cudaSuccess;
+}
+
+/* ---- products ---- */
+
+KERNEL(add_bias, uint64_t rows, columns; const float *bias; bool relu; float *c;)
+for (uint64_t i = 0; i < a->rows * a->columns; i++) {
+    float value = a->c[i] + a->bias[i % a->columns];
+    a->c[i] = a->relu && value < 0.0f ? 0.0f : value;
+}
+END
+
+    cudaError_t
+    gw_cuda_add_bias(uint64_t rows, uint64_t columns, const float *bias, bool relu, float *c,
+                     cudaStream_t stream) {
+    return START(add_bias, stream, rows, columns, bias, relu, c);
 }
 
 /* ---- optimizers ---- */

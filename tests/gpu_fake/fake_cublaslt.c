@@ -1,0 +1,245 @@
+#include "fake_cublaslt.h"
+
+#include "core/check.h"
+#include "fake_cuda.h"
+#include "kernels/cuda/library.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_REFUSED = 4 };
+
+/* Column-major, as the library has it. */
+typedef struct matrix {
+    cudaDataType type;
+    uint64_t rows, columns;
+    int64_t stride;
+} matrix;
+
+typedef struct description {
+    cublasComputeType_t compute;
+    cublasOperation_t first, second;
+    cublasLtEpilogue_t epilogue;
+    const float *bias;
+} description;
+
+typedef struct product {
+    description how;
+    matrix a, b, d;
+    const void *a_values, *b_values;
+    float *values;
+    void *workspace;
+} product;
+
+static struct {
+    cublasLtEpilogue_t epilogue;
+    cublasStatus_t status;
+} refused[MOST_REFUSED];
+static uint32_t refused_count;
+
+void fake_cublaslt_refuse(cublasLtEpilogue_t epilogue, cublasStatus_t status) {
+    GW_CHECK(refused_count < MOST_REFUSED);
+    refused[refused_count].epilogue = epilogue;
+    refused[refused_count++].status = status;
+}
+
+/* ---- descriptions ---- */
+
+static cublasStatus_t create(cublasLtHandle_t *handle) {
+    *handle = calloc(1, 1);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t destroy(cublasLtHandle_t handle) {
+    free(handle);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static size_t version(void) {
+    return CUBLAS_VERSION;
+}
+
+static const char *status_string(cublasStatus_t status) {
+    return status == CUBLAS_STATUS_NOT_SUPPORTED ? "not supported" : "failed as it was told to";
+}
+
+static cublasStatus_t how_create(cublasLtMatmulDesc_t *how, cublasComputeType_t compute, cudaDataType scale) {
+    GW_CHECK(scale == CUDA_R_32F);
+    description *made = calloc(1, sizeof *made);
+    made->compute = compute;
+    made->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    *how = (void *)made;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t how_destroy(cublasLtMatmulDesc_t how) {
+    free(how);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t how_set(cublasLtMatmulDesc_t how, cublasLtMatmulDescAttributes_t attribute,
+                              const void *value, size_t bytes) {
+    description *d = (void *)how;
+    cudaDataType bias_type = CUDA_R_32F;
+    void *field = attribute == CUBLASLT_MATMUL_DESC_TRANSA           ? (void *)&d->first
+                  : attribute == CUBLASLT_MATMUL_DESC_TRANSB         ? (void *)&d->second
+                  : attribute == CUBLASLT_MATMUL_DESC_EPILOGUE       ? (void *)&d->epilogue
+                  : attribute == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE ? (void *)&bias_type
+                  : attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER   ? (void *)&d->bias
+                                                                     : NULL;
+    if (field == NULL) return CUBLAS_STATUS_INVALID_VALUE;
+    GW_CHECK(bytes == (field == (void *)&d->bias ? sizeof d->bias : 4));
+    memcpy(field, value, bytes);
+    return bias_type == CUDA_R_32F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+static cublasStatus_t wishes_create(cublasLtMatmulPreference_t *wishes) {
+    *wishes = calloc(1, sizeof **wishes);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t wishes_destroy(cublasLtMatmulPreference_t wishes) {
+    free(wishes);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t wishes_set(cublasLtMatmulPreference_t wishes,
+                                 cublasLtMatmulPreferenceAttributes_t attribute, const void *value,
+                                 size_t bytes) {
+    (void)wishes, (void)attribute, (void)value, (void)bytes;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t layout_create(cublasLtMatrixLayout_t *layout, cudaDataType type, uint64_t rows,
+                                    uint64_t columns, int64_t stride) {
+    GW_CHECK(stride >= (int64_t)rows);
+    matrix *made = calloc(1, sizeof *made);
+    *made = (matrix){type, rows, columns, stride};
+    *layout = (void *)made;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t layout_destroy(cublasLtMatrixLayout_t layout) {
+    free(layout);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* ---- products ---- */
+
+/* Which algorithm says what it was chosen for, so that plans differ where they would. */
+static cublasStatus_t choose(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, cublasLtMatrixLayout_t a,
+                             cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                             cublasLtMatmulPreference_t wishes, int wanted,
+                             cublasLtMatmulHeuristicResult_t *answer, int *answers) {
+    (void)handle, (void)a, (void)b, (void)c, (void)wishes;
+    const description *what = (const void *)how;
+    const matrix *result = (const void *)d;
+    GW_CHECK(wanted == 1);
+    *answers = 0;
+    for (uint32_t i = 0; i < refused_count; i++)
+        if (refused[i].epilogue == what->epilogue) return refused[i].status;
+    *answers = 1;
+    answer->state = CUBLAS_STATUS_SUCCESS;
+    answer->algo.data[0] = result->rows * 31 + result->columns;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Element i of a factor as the tensor cores take it. */
+static double at(cublasComputeType_t compute, const matrix *of, const void *values, uint64_t i) {
+    uint32_t bits;
+    if (of->type == CUDA_R_16BF)
+        bits = (uint32_t)((const uint16_t *)values)[i] << 16;
+    else
+        memcpy(&bits, (const float *)values + i, sizeof bits);
+    if (compute == CUBLAS_COMPUTE_32F_FAST_TF32) bits = (bits + 0x1000u) & ~0x1fffu;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+
+static uint64_t place(const matrix *m, cublasOperation_t op, uint64_t row, uint64_t column) {
+    uint64_t stride = (uint64_t)m->stride;
+    return op == CUBLAS_OP_N ? column * stride + row : row * stride + column;
+}
+
+static void multiply(void *memory) {
+    const product *p = memory;
+    const description *how = &p->how;
+    uint64_t inner = how->first == CUBLAS_OP_N ? p->a.columns : p->a.rows;
+    memset(p->workspace, 0xEE, 4096); /* what was in it is lost */
+    for (uint64_t column = 0; column < p->d.columns; column++)
+        for (uint64_t row = 0; row < p->d.rows; row++) {
+            double sum = 0;
+            for (uint64_t k = 0; k < inner; k++)
+                sum += at(how->compute, &p->a, p->a_values, place(&p->a, how->first, row, k)) *
+                       at(how->compute, &p->b, p->b_values, place(&p->b, how->second, k, column));
+            if (how->epilogue != CUBLASLT_EPILOGUE_DEFAULT) sum += (double)how->bias[row];
+            if (how->epilogue == CUBLASLT_EPILOGUE_RELU_BIAS && sum < 0) sum = 0;
+            p->values[place(&p->d, CUBLAS_OP_N, row, column)] = (float)sum;
+        }
+}
+
+static cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, const void *alpha,
+                             const void *a, cublasLtMatrixLayout_t a_is, const void *b,
+                             cublasLtMatrixLayout_t b_is, const void *beta, const void *c,
+                             cublasLtMatrixLayout_t c_is, void *d, cublasLtMatrixLayout_t d_is,
+                             const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes,
+                             cudaStream_t stream) {
+    (void)handle, (void)algorithm, (void)workspace_bytes;
+    product p = {*(const description *)(const void *)how,
+                 *(const matrix *)(const void *)a_is,
+                 *(const matrix *)(const void *)b_is,
+                 *(const matrix *)(const void *)d_is,
+                 a,
+                 b,
+                 d,
+                 workspace};
+    GW_CHECK(*(const float *)alpha == 1.0f && *(const float *)beta == 0.0f && c == d && c_is == d_is);
+    GW_CHECK(p.d.type == CUDA_R_32F && p.a.type == p.b.type);
+    if (p.how.epilogue != CUBLASLT_EPILOGUE_DEFAULT && p.how.epilogue != CUBLASLT_EPILOGUE_BIAS &&
+        p.how.epilogue != CUBLASLT_EPILOGUE_RELU_BIAS)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    return fake_launch(stream, multiply, &p, sizeof p) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
+                                                                      : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+/* ---- opened instead of the library ---- */
+
+typedef void (*function)(void);
+
+static const struct {
+    const char *name;
+    function function;
+} functions[] = {
+#define ONE(name, of)                                                                                        \
+    { "cublasLt" name, (function)(of) }
+    ONE("Create", create),
+    ONE("Destroy", destroy),
+    ONE("GetVersion", version),
+    ONE("GetStatusString", status_string),
+    ONE("Matmul", matmul),
+    ONE("MatmulAlgoGetHeuristic", choose),
+    ONE("MatmulDescCreate", how_create),
+    ONE("MatmulDescDestroy", how_destroy),
+    ONE("MatmulDescSetAttribute", how_set),
+    ONE("MatmulPreferenceCreate", wishes_create),
+    ONE("MatmulPreferenceDestroy", wishes_destroy),
+    ONE("MatmulPreferenceSetAttribute", wishes_set),
+    ONE("MatrixLayoutCreate", layout_create),
+    ONE("MatrixLayoutDestroy", layout_destroy),
+#undef ONE
+};
+
+void *gw_cuda_library_open(const char *name, gw_err *err) {
+    (void)name, (void)err;
+    return refused;
+}
+
+void *gw_cuda_library_function(void *library, const char *library_name, const char *name, gw_err *err) {
+    (void)library, (void)library_name;
+    void *found = NULL;
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        if (strcmp(functions[i].name, name) == 0) memcpy(&found, &functions[i].function, sizeof found);
+    if (found == NULL) gw_fail(err, GW_E_UNSUPPORTED, "the stand-in has no function %s", name);
+    return found;
+}

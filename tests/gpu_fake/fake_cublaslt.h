@@ -1,0 +1,12 @@
+/* A stand-in for cuBLASLt, which kernels/cuda/gemm.c opens instead of the real one: loops in float64, with
+ * factors rounded as a GPU rounds them. */
+#ifndef GODWIT_TESTS_GPU_FAKE_FAKE_CUBLASLT_H
+#define GODWIT_TESTS_GPU_FAKE_FAKE_CUBLASLT_H
+
+#include <cublasLt.h>
+
+/* From now on there is no algorithm for products that end so. With `status` it is said as the library says
+ * it: CUBLAS_STATUS_NOT_SUPPORTED, or CUBLAS_STATUS_SUCCESS and no answer. */
+void fake_cublaslt_refuse(cublasLtEpilogue_t epilogue, cublasStatus_t status);
+
+#endif

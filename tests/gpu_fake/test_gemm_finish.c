@@ -1,0 +1,78 @@
+/* Products that cuBLASLt has no algorithm for with their bias, or with bias and ReLU: they are planned plain,
+ * finished by a kernel of ours, and their peers told apart from those where the library does both. */
+#include "fake_cublaslt.h"
+#include "gpu/gpu_rig.h"
+
+#include "kernels/cuda/gemm.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 13, COLUMNS = 7, INNER = 5 };
+
+/* Plans and computes the product; its plan's text and values. */
+static void compute(gw_gemm_finish finish, char text[GW_GPU_PLAN_TEXT], float c[ROWS * COLUMNS]) {
+    float a[ROWS * INNER], b[INNER * COLUMNS], bias[COLUMNS];
+    gw_gemm_shape shape = {.rows = ROWS, .columns = COLUMNS, .inner = INNER, .finish = finish};
+    gw_gemm *gemm;
+    gw_err err;
+    uint32_t plan;
+    gpu_random_floats(1, ROWS * INNER, -3, 3, a);
+    gpu_random_floats(2, INNER * COLUMNS, -3, 3, b);
+    gpu_random_floats(3, COLUMNS, -3, 3, bias);
+    cr_assert(gw_gemm_open(&(gw_gpu){0, GW_PRECISION_FP32}, &gemm, &err), "%s", err.text);
+    cr_assert(gw_gemm_plan(gemm, &shape, &plan, &err), "%s", err.text);
+    gw_gemm_text(gemm, text);
+    float *out = gpu_take(ROWS * COLUMNS * sizeof *out, 0);
+    bool good = gw_gemm_run(gemm, plan, gpu_copy_of(a, sizeof a, 0), gpu_copy_of(b, sizeof b, 0),
+                            finish != GW_GEMM_PLAIN ? gpu_copy_of(bias, sizeof bias, 0) : NULL, out,
+                            gpu_take(GW_GEMM_WORKSPACE, 0), NULL, &err);
+    cr_assert(good, "%s", err.text);
+    gpu_fetch(c, out, ROWS * COLUMNS * sizeof *out);
+    gw_gemm_close(gemm);
+}
+
+static void without(gw_gemm_finish finish, cublasLtEpilogue_t epilogue, cublasStatus_t status) {
+    char whole[GW_GPU_PLAN_TEXT], parted[GW_GPU_PLAN_TEXT];
+    float expected[ROWS * COLUMNS], got[ROWS * COLUMNS];
+    int negative = 0;
+    compute(finish, whole, expected);
+    fake_cublaslt_refuse(epilogue, status);
+    compute(finish, parted, got);
+    cr_assert_str_neq(whole, parted);
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        cr_assert_float_eq(got[i], expected[i], 1e-4f * (1 + fabsf(expected[i])), "%d: %g, not %g", i,
+                           (double)got[i], (double)expected[i]);
+        negative += got[i] < 0;
+    }
+    cr_assert_eq(negative > 0, finish == GW_GEMM_BIAS);
+}
+
+Test(gpu_gemm_finish, a_bias_that_the_library_cannot_add) {
+    without(GW_GEMM_BIAS, CUBLASLT_EPILOGUE_BIAS, CUBLAS_STATUS_NOT_SUPPORTED);
+}
+
+Test(gpu_gemm_finish, a_bias_with_relu_that_the_library_cannot_do) {
+    without(GW_GEMM_BIAS_RELU, CUBLASLT_EPILOGUE_RELU_BIAS, CUBLAS_STATUS_SUCCESS);
+}
+
+/* What fails otherwise is no reason for another plan; and a product that there is not even plain is said. */
+Test(gpu_gemm_finish, what_there_is_no_other_way_for_fails) {
+    gw_gemm_shape shape = {.rows = ROWS, .columns = COLUMNS, .inner = INNER, .finish = GW_GEMM_BIAS};
+    gw_gemm *gemm;
+    gw_err err;
+    uint32_t plan;
+    cr_assert(gw_gemm_open(&(gw_gpu){0, GW_PRECISION_FP32}, &gemm, &err), "%s", err.text);
+    fake_cublaslt_refuse(CUBLASLT_EPILOGUE_BIAS, CUBLAS_STATUS_INTERNAL_ERROR);
+    cr_assert_not(gw_gemm_plan(gemm, &shape, &plan, &err));
+    cr_assert_eq(err.code, GW_E_IO, "%s", err.text);
+    shape.finish = GW_GEMM_BIAS_RELU;
+    fake_cublaslt_refuse(CUBLASLT_EPILOGUE_RELU_BIAS, CUBLAS_STATUS_NOT_SUPPORTED);
+    fake_cublaslt_refuse(CUBLASLT_EPILOGUE_DEFAULT, CUBLAS_STATUS_NOT_SUPPORTED);
+    cr_assert_not(gw_gemm_plan(gemm, &shape, &plan, &err));
+    cr_assert_eq(err.code, GW_E_UNSUPPORTED, "%s", err.text);
+    cr_assert(strstr(err.text, "[13, 5] and [5, 7]"), "%s", err.text);
+    gw_gemm_close(gemm);
+}
