@@ -43,8 +43,8 @@ GW_CLONES static void mask(const uint32_t *restrict words, uint32_t threshold, f
 
 void gw_dropout_apply(const gw_dropout *dropout, uint64_t first, size_t count, float *values) {
     if (dropout->rate <= 0.0f) return;
-    uint32_t threshold = (uint32_t)((double)dropout->rate * 0x1p32);
-    float scale = 1.0f / (1.0f - dropout->rate);
+    uint32_t threshold = gw_dropout_threshold(dropout->rate);
+    float scale = gw_dropout_scale(dropout->rate);
     uint32_t words[STRETCH + WORDS];
     while (count > 0) {
         size_t skip = first % WORDS, n = count < STRETCH - skip ? count : STRETCH - skip;

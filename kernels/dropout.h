@@ -4,6 +4,8 @@
 #ifndef GODWIT_KERNELS_DROPOUT_H
 #define GODWIT_KERNELS_DROPOUT_H
 
+#include "core/anywhere.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +14,15 @@ typedef struct gw_dropout {
     uint64_t key;    /* of the generator */
     uint64_t stream; /* of this shard and site: the counter's upper half */
 } gw_dropout;
+
+/* Words below it drop their element; the others are multiplied by the scale. Of a rate above 0. */
+GW_ANYWHERE static inline uint32_t gw_dropout_threshold(float rate) {
+    return (uint32_t)((double)rate * 0x1p32);
+}
+
+GW_ANYWHERE static inline float gw_dropout_scale(float rate) {
+    return 1.0f / (1.0f - rate);
+}
 
 /* Multiplies values[0 .. count) by 0 or 1 / (1 - rate); they are elements first .. first + count of the site.
  */

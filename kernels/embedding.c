@@ -50,13 +50,29 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* The rows by token, and of one token in their order: token << 32 | row. */
+static void sort_rows(size_t rows, const uint32_t *tokens, uint64_t *sorted) {
+    for (size_t r = 0; r < rows; r++) sorted[r] = (uint64_t)tokens[r] << 32 | r;
+    qsort(sorted, rows, sizeof *sorted, compare); /* numbers differ, so the result is one */
+}
+
+void gw_embedding_group(size_t rows, const uint32_t *tokens, uint64_t *sorted, uint32_t *order,
+                        uint32_t *starts) {
+    size_t distinct = 0;
+    sort_rows(rows, tokens, sorted);
+    for (size_t i = 0; i < rows; i++) {
+        order[i] = (uint32_t)sorted[i];
+        if (i == 0 || sorted[i] >> 32 != sorted[i - 1] >> 32) starts[distinct++] = (uint32_t)i;
+    }
+    for (; distinct <= rows; distinct++) starts[distinct] = (uint32_t)rows;
+}
+
 void gw_embedding_emit_words(const gw_embedding *shape, const uint32_t *tokens, const float *dx,
                              const float *dlogits, size_t stride, const float *hidden, uint32_t dwords,
                              float *piece, uint64_t *order, gw_emitter *emitter) {
     size_t channels = shape->channels, rows = shape->sequences * shape->positions;
     size_t step = piece_rows(shape->vocabulary, channels), next = 0;
-    for (size_t r = 0; r < rows; r++) order[r] = (uint64_t)tokens[r] << 32 | r;
-    qsort(order, rows, sizeof *order, compare); /* numbers differ, so the result is one */
+    sort_rows(rows, tokens, order);
     for (size_t first = 0; first < shape->vocabulary; first += step) {
         size_t count = shape->vocabulary - first < step ? shape->vocabulary - first : step;
         gw_blas_multiply(count, channels, rows, (gw_operand){dlogits + first, stride, GW_TRANSPOSED},

@@ -26,13 +26,8 @@ GW_CLONES static double square_block(size_t count, const int64_t *restrict sum, 
 void gw_norm_add(gw_norm *norm, size_t count, const int64_t *sum, double scale) {
     for (size_t first = 0; first < count; first += GW_NORM_BLOCK) {
         size_t n = count - first < GW_NORM_BLOCK ? count - first : GW_NORM_BLOCK;
-        double squares = square_block(n, sum + first, scale);
-        const double most = 0x1p60; /* 4096 squares of 2^24 */
-        /* In two parts, as 2^60 in these units has 108 bits. */
-        double units = (squares < most ? squares : most) * 0x1p48, high = units * 0x1p-54;
-        uint64_t upper = (uint64_t)high;
-        *norm += (gw_norm)upper << 54;
-        *norm += (uint64_t)(units - (double)upper * 0x1p54);
+        gw_norm_term term = gw_norm_cut(square_block(n, sum + first, scale));
+        *norm += ((gw_norm)term.high << 54) + term.low;
     }
 }
 

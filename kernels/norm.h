@@ -4,6 +4,8 @@
 #ifndef GODWIT_KERNELS_NORM_H
 #define GODWIT_KERNELS_NORM_H
 
+#include "core/anywhere.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +13,21 @@ enum { GW_NORM_BLOCK = 4096, GW_NORM_FRAC_BITS = 48 };
 
 /* A sum of squares in units of 2^-48. Of values below 2^24, 2^40 of them fit. */
 typedef unsigned __int128 gw_norm;
+
+/* A block's sum of squares in such units: high 2^54 + low, low below 2^54. */
+typedef struct gw_norm_term {
+    uint64_t high, low;
+} gw_norm_term;
+
+GW_ANYWHERE static inline gw_norm_term gw_norm_cut(double squares) {
+    const double most = 0x1p60; /* 4096 squares of 2^24 */
+    /* In two parts, as 2^60 in these units has 108 bits. */
+    double units = (squares < most ? squares : most) * 0x1p48;
+    gw_norm_term term;
+    term.high = (uint64_t)(units * 0x1p-54);
+    term.low = (uint64_t)(units - (double)term.high * 0x1p54);
+    return term;
+}
 
 /* Adds the squares of sum[i] * scale, blocks counted from sum[0]. Values of 2^24 or more count as that. */
 void gw_norm_add(gw_norm *norm, size_t count, const int64_t *sum, double scale);

@@ -1,10 +1,10 @@
 #include "kernels/jobs/gpt.h"
 
 #include "core/check.h"
-#include "core/rng.h"
 #include "kernels/gpt_file.h"
 #include "kernels/jobs/gpt_setup.h"
 #include "kernels/norm.h"
+#include "kernels/normal.h"
 #include "kernels/optimizer.h"
 #include "kernels/permutation.h"
 #include "kernels/vmath.h"
@@ -48,19 +48,11 @@ static bool gpt_lane_open(void *job_pointer, void **lane_out, gw_err *err) {
     return true;
 }
 
-/* Normal numbers after Box and Muller (1958), two from two words; `deviation` of them, in place. */
 static void fill_normal(uint64_t key, const gw_range *range, double deviation, float *values) {
-    const double turn = 0x1.921fb54442d18p2;
     for (uint64_t block = range->first / 4; block * 4 < range->first + range->count; block++) {
-        gw_philox bits = gw_philox_at(key, range->group, block);
-        for (uint64_t pair = 0; pair < 4; pair += 2) {
-            double u = ((double)bits.words[pair] + 0.5) * 0x1p-32, v = (double)bits.words[pair + 1] * 0x1p-32;
-            double radius = deviation * __builtin_sqrt(-2.0 * gw_log(u)), sine, cosine;
-            gw_sincos(turn * v, &sine, &cosine);
-            uint64_t i = block * 4 + pair;
-            if (i - range->first < range->count) values[i] = (float)(radius * cosine);
-            if (i + 1 - range->first < range->count) values[i + 1] = (float)(radius * sine);
-        }
+        gw_normals normals = gw_normals_at(key, range->group, block, deviation);
+        for (uint64_t k = 0; k < 4; k++)
+            if (block * 4 + k - range->first < range->count) values[block * 4 + k] = normals.value[k];
     }
 }
 

@@ -1,0 +1,32 @@
+/* One element of GELU (kernels/gelu.h), for processors and GPUs alike. Who computes brings the exponential.
+ */
+#ifndef GODWIT_KERNELS_GELU_ELEMENT_H
+#define GODWIT_KERNELS_GELU_ELEMENT_H
+
+#include "core/anywhere.h"
+
+/* (1 + tanh u) / 2 is the logistic function of 2u, which loses no digits anywhere. */
+#define GW_GELU_TWICE 1.5957691216f /* 2 sqrt(2/pi) */
+#define GW_GELU_CUBIC 0.044715f
+
+/* -2u of x. */
+GW_ANYWHERE static inline float gw_gelu_exponent(float x) {
+    return -(GW_GELU_TWICE * x * (1.0f + GW_GELU_CUBIC * (x * x)));
+}
+
+typedef struct gw_gelu_point {
+    float y, slope;
+} gw_gelu_point;
+
+/* At x, with e = e^(-2u); `slope` is dy/dx. */
+GW_ANYWHERE static inline gw_gelu_point gw_gelu_at(float x, float e) {
+    float big = e < 0x1p126f ? e : 0x1p126f; /* its inverse is not subnormal, and no infinity meets a 0 */
+    big = e != e ? e : big;
+    float s = 1.0f / (1.0f + big), rest = big * s; /* s + rest = 1 */
+    gw_gelu_point point;
+    point.y = x * s;
+    point.slope = s + x * s * rest * (GW_GELU_TWICE * (1.0f + 3.0f * GW_GELU_CUBIC * (x * x)));
+    return point;
+}
+
+#endif
