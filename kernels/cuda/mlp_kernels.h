@@ -3,6 +3,9 @@
 #ifndef GODWIT_KERNELS_CUDA_MLP_KERNELS_H
 #define GODWIT_KERNELS_CUDA_MLP_KERNELS_H
 
+#include "kernels/cuda/columns.h"
+#include "kernels/cuda/factor.h"
+
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,24 +14,12 @@
 extern "C" {
 #endif
 
-/* A factor of a product in the type that it is computed in: float32, or bfloat16 as its bits. */
-typedef struct gw_cuda_factor {
-    void *values;
-    bool bf16;
-} gw_cuda_factor;
-
 /* values[i] = pixels[i] * scale + shift. */
 cudaError_t gw_cuda_normalise(uint64_t count, const uint8_t *pixels, float scale, float shift,
                               gw_cuda_factor values, cudaStream_t stream);
 
 /* Rounds to bfloat16, ties to even. */
 cudaError_t gw_cuda_to_bf16(uint64_t count, const float *values, uint16_t *rounded, cudaStream_t stream);
-
-/* Rows that one part of a column's sum has; parts for `rows` rows. */
-enum { GW_CUDA_PART_ROWS = 64 };
-static inline uint64_t gw_cuda_parts(uint64_t rows) {
-    return (rows + GW_CUDA_PART_ROWS - 1) / GW_CUDA_PART_ROWS;
-}
 
 /* A layer's gradient [rows, columns]: where `active` (NULL: everywhere) is above 0 what came from above, else
  * 0. Written to `gradient` as a factor (its `values` may be `above` itself or `active`), and its columns'

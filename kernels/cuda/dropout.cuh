@@ -1,0 +1,37 @@
+/* Dropout (kernels/dropout.h) inside of kernels. */
+#ifndef GODWIT_KERNELS_CUDA_DROPOUT_CUH
+#define GODWIT_KERNELS_CUDA_DROPOUT_CUH
+
+#include "core/rng.h"
+#include "kernels/dropout.h"
+
+/* A site's dropout as kernels take it. */
+struct gw_dropping {
+    bool any;
+    uint32_t threshold;
+    float scale;
+    uint64_t key, stream;
+};
+
+static inline gw_dropping gw_dropping_of(const gw_dropout &dropout) {
+    if (dropout.rate <= 0.0f) return gw_dropping{false, 0, 1.0f, 0, 0};
+    return gw_dropping{true, gw_dropout_threshold(dropout.rate), gw_dropout_scale(dropout.rate), dropout.key,
+                       dropout.stream};
+}
+
+/* Element i of the site. */
+__device__ inline float gw_drop(const gw_dropping &d, uint64_t i, float value) {
+    if (!d.any) return value;
+    uint32_t word = gw_philox_at(d.key, d.stream, i / 4).words[i % 4];
+    return word < d.threshold ? 0.0f : value * d.scale;
+}
+
+/* Elements i to i + 3; i is a multiple of 4. */
+__device__ inline void gw_drop(const gw_dropping &d, uint64_t i, float (&value)[4]) {
+    if (!d.any) return;
+    gw_philox bits = gw_philox_at(d.key, d.stream, i / 4);
+#pragma unroll
+    for (int k = 0; k < 4; k++) value[k] = bits.words[k] < d.threshold ? 0.0f : value[k] * d.scale;
+}
+
+#endif
