@@ -1,15 +1,50 @@
-"""What every flock must come to, whatever was done to it."""
+"""What tests of flocks in machines share: the machines, what a peer tells of itself, and what every flock must come to,
+whatever was done to it."""
+
+import json
+import unittest
 
 from flock import run_alone
+from machines import Lab
+
+
+class ThreeMachines(unittest.TestCase):
+    """All tests have the same machines; those that a test has killed are started again for the next."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = Lab(3)
+        cls.addClassCleanup(cls.lab.close)
+        cls.lab.start_all()
+
+    def setUp(self):
+        for number in (1, 2, 3):
+            if not self.lab.machine(number).alive:
+                self.lab.start(number)
+
+
+def godwit(peer, command):
+    """What `godwit COMMAND`, said to the peer where it runs, prints."""
+    directory = peer.home.inside(peer.directory)
+    return peer.home.machine.check(f"{peer.flock.binary} {command} --dir {directory}")
+
+
+def status(peer):
+    return json.loads(godwit(peer, "status --json"))
+
+
+def stop(flock, seconds):
+    """Stops the job; returns the peers that lived and have ended well."""
+    finishers = flock.living()
+    godwit(finishers[0], "stop")
+    flock.wait_ends(finishers, seconds)
+    return finishers
 
 
 def stop_and_compare(test, flock, job, seconds):
     """Stops the job: its living peers end, with the state of one undisturbed peer that did as many steps. Returns how
     many that were."""
-    finishers = flock.living()
-    home = finishers[0].home
-    home.machine.check(f"{flock.binary} stop --dir {home.inside(finishers[0].directory)}")
-    flock.wait_ends(finishers, seconds)
+    finishers = stop(flock, seconds)
     steps = finishers[0].done["steps"]
     alone = run_alone(flock.binary, [*job, "--steps", str(steps)])
     test.assertEqual({peer.done["state"] for peer in finishers}, {alone["state"]})

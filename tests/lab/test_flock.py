@@ -3,12 +3,10 @@ undisturbed peer over TCP, and the devices' own counters show which way the data
 
 import os
 import time
-import unittest
 
 import tap
 from lab_flock import LabFlock
-from machines import Lab
-from same_bytes import stop_and_compare
+from same_bytes import ThreeMachines, stop_and_compare
 
 BINARY = os.environ.get("GODWIT_BINARY", "build/godwit")
 SYNTHETIC = ["synthetic", "--shards", "12", "--shard-ms", "5", "--state-bytes", "256k"]
@@ -20,18 +18,7 @@ PATIENCE_S = 240
 PACKETS_A_STEP = 64
 
 
-class Flocks(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.lab = Lab(3)
-        cls.addClassCleanup(cls.lab.close)
-        cls.lab.start_all()
-
-    def setUp(self):
-        for number in (1, 2, 3):
-            if not self.lab.machine(number).alive:
-                self.lab.start(number)
-
+class Flocks(ThreeMachines):
     def flock(self, job, numbers):
         """Peers in these machines, computing until they are stopped."""
         flock = self.enterContext(LabFlock(self.lab, BINARY, [*job, *OVER_RDMA, "--peers", str(len(numbers))]))

@@ -1,15 +1,14 @@
 """One flock whose pairs go all three ways: two peers share a machine (shared memory), another has a device (RDMA), one
 does without both (TCP). The bytes are those of one undisturbed peer, and the peers say and count which way they go."""
 
-import json
 import os
 import time
 import unittest
 
 import tap
-from flock import run_alone
 from lab_flock import LabFlock
 from machines import Lab
+from same_bytes import status, stop_and_compare
 
 BINARY = os.environ.get("GODWIT_BINARY", "build/godwit")
 # The first peer is slow: it is stolen from all the time, by all three ways.
@@ -22,14 +21,10 @@ class Mixed(unittest.TestCase):
         self.lab = self.enterContext(Lab(3))
         self.lab.start_all()
 
-    def status(self, peer):
-        directory = peer.home.inside(peer.directory)
-        return json.loads(peer.home.machine.check(f"{peer.flock.binary} status --json --dir {directory}"))
-
     def paths(self, peer, flock):
         """By which path it reaches each of the others, by number."""
         numbers = {p.id: p.number for p in flock.peers}
-        shown = self.status(peer)["peers"]
+        shown = status(peer)["peers"]
         return {numbers[p["id"]]: p["path"] for p in shown if not p["self"] and p["id"] in numbers}
 
     def wait_paths(self, peer, flock, expected):
@@ -51,7 +46,7 @@ class Mixed(unittest.TestCase):
         self.wait_paths(far, flock, {1: "rdma", 2: "rdma", 4: "tcp"})
         self.wait_paths(alone, flock, {1: "tcp", 2: "tcp", 3: "tcp"})
         flock.wait_step(flock.step() + 10, PATIENCE_S)
-        counters = {peer.number: self.status(peer)["counters"] for peer in flock.peers}
+        counters = {peer.number: status(peer)["counters"] for peer in flock.peers}
         # Words are the device's where there is one: only who has a queue pair reaches them with none of their owner's
         # code. Who comes by shared memory or TCP is served.
         self.assertGreater(counters[far.number]["operations_direct"], 0)
@@ -64,11 +59,8 @@ class Mixed(unittest.TestCase):
         flock.first_step_after(moment, PATIENCE_S, 3)
         flock.wait_step(flock.step() + 5, PATIENCE_S)
         self.assertGreater(self.lab.machine(2).counters()["sent_pkts"], sent)
-        slow.home.machine.check(f"{flock.binary} stop --dir {slow.home.inside(slow.directory)}")
         finishers = flock.living()
-        flock.wait_ends(finishers, PATIENCE_S)
-        alike = run_alone(BINARY, [*JOB, "--steps", str(finishers[0].done["steps"])])
-        self.assertEqual({peer.done["state"] for peer in finishers}, {alike["state"]})
+        stop_and_compare(self, flock, JOB, PATIENCE_S)
         self.assertGreater(sum(peer.done["stolen"] for peer in finishers), 0)
 
 
