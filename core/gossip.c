@@ -38,6 +38,9 @@ static bool check_config(const gw_gossip_config *config, gw_err *err) {
         t->suspicion_ns == 0 || t->rumour_ns == 0 || t->sync_ns == 0 || t->revive_ns == 0 ||
         t->seed_ns < 10 || t->gap_ns == 0 || t->meta_bytes_per_s == 0 || t->fanout == 0)
         return gw_fail(err, GW_E_INVALID, "gossip: a time or rate of zero, or a probe shorter than its ping");
+    if (t->confirmations >= GW_GOSSIP_CONFIRMERS)
+        return gw_fail(err, GW_E_LIMIT, "gossip: %u confirmations, at most %d", t->confirmations,
+                       GW_GOSSIP_CONFIRMERS - 1);
     return true;
 }
 
@@ -53,7 +56,7 @@ bool gw_gossip_create(const gw_gossip_config *config, gw_gossip **gossip, gw_err
     g->joining = true;
     g->period_due = g->rumour_due = g->suspicion_due = g->probe_due = g->relay_due = g->sync_due =
         g->revive_due = g->seed_due = g->meta_due = UINT64_MAX;
-    gw_gossip_entry *self = gw_gossip_entry_add(g, &config->id, &config->incarnation, GW_GOSSIP_IS_ALIVE);
+    gw_gossip_entry *self = gw_gossip_entry_add(g, &config->id, &config->incarnation);
     if (self == NULL) {
         gw_gossip_destroy(g);
         return gw_fail(err, GW_E_NOMEM, "gossip: out of memory");

@@ -37,7 +37,7 @@ static void refute(gw_gossip *g, uint32_t refutation, const gw_addr *from, uint6
     g->stats.refutations++;
     gw_gossip_health(g, 1);
     gw_gossip_spread(g, self, GW_NEWS, now_ns);
-    if (from != NULL) gw_gossip_accuse(g, from, self); /* whoever said so hears it first */
+    gw_gossip_accuse(g, from, self); /* whoever said so hears it first */
     gw_gossip_rumour_round(g, now_ns);
 }
 
@@ -122,8 +122,7 @@ static void meet(gw_gossip *g, const gw_gossip_record *record, gw_gossip_source 
     /* Rumours about strangers are kept and passed on: during a mass restart the accused may be known to the
      * next peer. A tombstone of a stranger found by anti-entropy is no news: it would never be forgotten. */
     if (source == GW_FROM_SYNC && record->state >= GW_GOSSIP_IS_DEAD) return;
-    if (source == GW_FROM_SUBJECT && record->addr_count == 0 && from == NULL) return;
-    gw_gossip_entry *entry = gw_gossip_entry_add(g, &record->id, &record->incarnation, GW_GOSSIP_IS_ALIVE);
+    gw_gossip_entry *entry = gw_gossip_entry_add(g, &record->id, &record->incarnation);
     if (entry == NULL) return;
     entry->since_ns = now_ns;
     take_addresses(entry, record, source, from);

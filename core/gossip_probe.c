@@ -59,9 +59,14 @@ static void ask_others(gw_gossip *g, gw_probe *probe, const gw_gossip_entry *tar
     if (target->public.addr_count > 1) gw_gossip_ping(g, &target->public.addr[1], target, probe->seq);
 }
 
-static void probe_failed(gw_gossip *g, const gw_probe *probe, uint64_t now_ns) {
+/* Whom a probe is about; NULL when that life has ended. A later life's address may not be known yet. */
+static gw_gossip_entry *target_of(const gw_gossip *g, const gw_probe *probe) {
     gw_gossip_entry *entry = gw_gossip_entry_find(g, &probe->target);
-    if (entry == NULL || !gw_gossip_is_live(entry) || entry->public.incarnation.boot != probe->boot) return;
+    bool lives = entry != NULL && gw_gossip_is_live(entry) && entry->public.incarnation.boot == probe->boot;
+    return lives ? entry : NULL;
+}
+
+static void probe_failed(gw_gossip *g, const gw_probe *probe, gw_gossip_entry *entry, uint64_t now_ns) {
     g->stats.probes_failed++;
     /* Those asked who did not even say that they got no answer: the fault is perhaps here. */
     gw_gossip_health(g, probe->nacks_expected == 0 ? 1 : (int)(probe->nacks_expected - probe->nacks));
@@ -72,12 +77,11 @@ void gw_gossip_probes_run(gw_gossip *g, uint64_t now_ns) {
     g->probe_due = UINT64_MAX;
     for (uint32_t i = 0; i < g->probe_count;) {
         gw_probe *probe = &g->probes[i];
-        const gw_gossip_entry *target = gw_gossip_entry_find(g, &probe->target);
-        bool gone = target == NULL || !gw_gossip_is_live(target);
-        if (gone || now_ns >= probe->verdict_ns) {
+        gw_gossip_entry *target = target_of(g, probe);
+        if (target == NULL || now_ns >= probe->verdict_ns) {
             gw_probe ended = *probe;
             *probe = g->probes[--g->probe_count];
-            if (!gone) probe_failed(g, &ended, now_ns);
+            if (target != NULL) probe_failed(g, &ended, target, now_ns);
             continue;
         }
         if (!probe->indirect && now_ns >= probe->indirect_ns) ask_others(g, probe, target);
@@ -90,13 +94,12 @@ void gw_gossip_probes_restart(gw_gossip *g, uint64_t now_ns) {
     g->probe_due = UINT64_MAX;
     for (uint32_t i = 0; i < g->probe_count; i++) {
         gw_probe *probe = &g->probes[i];
-        const gw_gossip_entry *target = gw_gossip_entry_find(g, &probe->target);
+        const gw_gossip_entry *target = target_of(g, probe);
         probe->indirect = false;
         probe->nacks = 0;
         probe->indirect_ns = now_ns + stretched(g, g->config.timing.ping_timeout_ns);
         probe->verdict_ns = now_ns + stretched(g, g->config.timing.probe_timeout_ns);
-        if (target != NULL && gw_gossip_addr_of(target) != NULL)
-            gw_gossip_ping(g, gw_gossip_addr_of(target), target, probe->seq);
+        if (target != NULL) gw_gossip_ping(g, gw_gossip_addr_of(target), target, probe->seq);
         plan_probe(g, probe);
     }
 }

@@ -81,7 +81,7 @@ struct gw_gossip {
     uint32_t *index;                      /* open addressing, member number + 1; a power of two of cells */
     uint32_t index_cells;
     uint32_t *order; /* the probing round: a permutation of the members, visited up to `cursor` */
-    uint32_t order_count, order_capacity, cursor;
+    uint32_t order_count, cursor;
 
     gw_rumours rumours[2];
     double meta_tokens; /* bytes that blobs may still use */
@@ -111,9 +111,8 @@ struct gw_gossip {
 /* --- gossip_table.c --- */
 gw_gossip_entry *gw_gossip_entry_find(const gw_gossip *g, const gw_peer_id *id); /* NULL: unknown */
 uint32_t gw_gossip_number(const gw_gossip *g, const gw_gossip_entry *entry);
-/* A new member in state `state`, without addresses. NULL: out of memory. Moves the entries. */
-gw_gossip_entry *gw_gossip_entry_add(gw_gossip *g, const gw_peer_id *id, const gw_incarnation *incarnation,
-                                     gw_gossip_state state);
+/* A new member, alive and without addresses. NULL: out of memory. Moves the entries. */
+gw_gossip_entry *gw_gossip_entry_add(gw_gossip *g, const gw_peer_id *id, const gw_incarnation *incarnation);
 /* Sets the state, and keeps the counts and the suspicion right. */
 void gw_gossip_entry_set(gw_gossip *g, gw_gossip_entry *entry, gw_gossip_state state, uint64_t now_ns);
 /* Replaces the blob that public.meta owns; false: out of memory, nothing changed. */

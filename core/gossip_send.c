@@ -52,9 +52,10 @@ static uint32_t telling_limit(const gw_gossip *g) {
 }
 
 static bool put_record(gw_writer *w, uint8_t *count, const gw_gossip_record *record) {
-    if (*count >= GW_GOSSIP_RECORDS || w->capacity - w->length < gw_gossip_record_bytes(record)) return false;
+    if (w->capacity - w->length < gw_gossip_record_bytes(record)) return false;
     gw_gossip_record_put(w, record);
     (*count)++;
+    GW_CHECK(*count <= GW_GOSSIP_RECORDS);
     return true;
 }
 

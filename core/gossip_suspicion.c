@@ -13,7 +13,6 @@ static uint64_t timeout_of(const gw_gossip *g, uint32_t confirmers) {
     uint64_t least = timing->suspicion_ns + timing->suspicion_log_ns * gw_gossip_log2(g->live);
     uint32_t expected = g->live > 2 ? g->live - 2 : 0;
     if (expected > timing->confirmations) expected = timing->confirmations;
-    if (expected > GW_GOSSIP_CONFIRMERS - 1) expected = GW_GOSSIP_CONFIRMERS - 1;
     if (expected == 0) return least + least / 2;
     uint32_t confirmations = confirmers - 1 < expected ? confirmers - 1 : expected;
     double fraction = ln[confirmations + 1] / ln[expected + 1];
@@ -86,8 +85,7 @@ void gw_gossip_suspect(gw_gossip *g, gw_gossip_entry *entry, const gw_peer_id *a
         return;
     }
     gw_suspicion *suspicion = &g->suspicions[entry->suspicion - 1];
-    uint32_t wanted = g->config.timing.confirmations + 1;
-    if (suspicion->count >= wanted || suspicion->count >= GW_GOSSIP_CONFIRMERS) return;
+    if (suspicion->count > g->config.timing.confirmations) return;
     for (uint32_t i = 0; i < suspicion->count; i++)
         if (gw_peer_id_equal(&suspicion->confirmer[i], accuser)) return;
     add_confirmer(g, suspicion, accuser, now_ns);

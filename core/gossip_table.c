@@ -77,17 +77,15 @@ static void join_round(gw_gossip *g, uint32_t number) {
     g->order_count++;
 }
 
-gw_gossip_entry *gw_gossip_entry_add(gw_gossip *g, const gw_peer_id *id, const gw_incarnation *incarnation,
-                                     gw_gossip_state state) {
+gw_gossip_entry *gw_gossip_entry_add(gw_gossip *g, const gw_peer_id *id, const gw_incarnation *incarnation) {
     GW_CHECK(gw_gossip_entry_find(g, id) == NULL);
     if (!make_room(g)) return NULL;
     uint32_t number = g->count++;
     g->entries[number] =
-        (gw_gossip_entry){.public = {.id = *id, .incarnation = *incarnation, .state = (uint8_t)state}};
+        (gw_gossip_entry){.public = {.id = *id, .incarnation = *incarnation, .state = GW_GOSSIP_IS_ALIVE}};
     index_put(g, number);
     if (number > 0) join_round(g, number);
-    if (state <= GW_GOSSIP_IS_SUSPECT) g->live++;
-    if (state == GW_GOSSIP_IS_DEAD) g->dead++;
+    g->live++;
     return &g->entries[number];
 }
 

@@ -202,12 +202,13 @@ void gw_layout_free(gw_layout *layout) {
 uint32_t gw_layout_find(const gw_layout *layout, uint64_t offset, uint64_t bytes, uint64_t *within,
                         uint64_t *length) {
     GW_CHECK(offset < layout->image_bytes);
-    for (uint32_t t = 0; t < layout->tensor_count; t++) {
-        const gw_layout_tensor *of = &layout->of[t];
-        if (offset < of->image_offset || offset - of->image_offset >= of->bytes) continue;
-        *within = offset - of->image_offset;
-        *length = bytes < of->bytes - *within ? bytes : of->bytes - *within;
-        return t;
+    uint32_t t = 0;
+    while (offset - layout->of[t].image_offset >= layout->of[t].bytes) {
+        t++;
+        GW_CHECK(t < layout->tensor_count); /* every byte of the image lies in a tensor */
     }
-    gw_check_failed("every byte of the image lies in a tensor", __FILE__, __LINE__, __func__);
+    const gw_layout_tensor *of = &layout->of[t];
+    *within = offset - of->image_offset;
+    *length = bytes < of->bytes - *within ? bytes : of->bytes - *within;
+    return t;
 }

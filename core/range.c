@@ -49,10 +49,8 @@ bool gw_word_split(gw_word word, uint64_t thief_speed, uint64_t victim_speed, gw
     /* Speeds beyond 2^40 carry no information and would overflow the product. */
     while (thief_speed >> 40 != 0 || victim_speed >> 40 != 0)
         thief_speed = thief_speed / 2 + 1, victim_speed = victim_speed / 2 + 1;
-    uint32_t take =
+    uint32_t take = /* rounded up: 1 to left */
         (uint32_t)((left * thief_speed + thief_speed + victim_speed - 1) / (thief_speed + victim_speed));
-    if (take == 0) take = 1;
-    if (take > left) take = left;
     *rest = (gw_word){.tag = word.tag, .next = word.next, .end = word.end - take};
     *first = word.end - take;
     *end = word.end;

@@ -106,7 +106,7 @@ gw_set gw_set_get(gw_reader *r) {
         return (gw_set){0};
     }
     gw_set set = gw_set_of(size);
-    for (uint32_t i = 0; i < runs && !r->failed; i++) {
+    for (uint32_t i = 0; i < runs; i++) { /* whose bytes are there */
         uint32_t start = gw_get_u32(r), length = gw_get_u32(r);
         bool ordered =
             length > 0 && (i == 0 || start > previous_end) && start < size && length <= size - start;
