@@ -135,13 +135,13 @@ cudaError_t add(const gw_cuda_piece *piece, gw_cuda_adding adding, const format 
     bool paired = (uintptr_t)values % sizeof(typename format::pair) == 0 && (uintptr_t)sum % 16 == 0;
     switch (adding) {
     case GW_CUDA_ADD:
-        add_kernel<GW_CUDA_ADD><<<blocks, THREADS, 0, stream>>>(*piece, how, values, sum, paired);
+        GW_LAUNCH(add_kernel<GW_CUDA_ADD>, blocks, THREADS, 0, stream, *piece, how, values, sum, paired);
         break;
     case GW_CUDA_STORE:
-        add_kernel<GW_CUDA_STORE><<<blocks, THREADS, 0, stream>>>(*piece, how, values, sum, paired);
+        GW_LAUNCH(add_kernel<GW_CUDA_STORE>, blocks, THREADS, 0, stream, *piece, how, values, sum, paired);
         break;
     case GW_CUDA_LOOK:
-        add_kernel<GW_CUDA_LOOK><<<blocks, THREADS, 0, stream>>>(*piece, how, values, sum, paired);
+        GW_LAUNCH(add_kernel<GW_CUDA_LOOK>, blocks, THREADS, 0, stream, *piece, how, values, sum, paired);
         break;
     default:
         return cudaErrorInvalidValue;
@@ -197,8 +197,8 @@ cudaError_t gw_cuda_add_integers(const gw_cuda_piece *piece, gw_cuda_adding addi
 cudaError_t gw_cuda_fingerprint(uint64_t first, uint64_t count, const void *words, word *total,
                                 cudaStream_t stream) {
     if (count == 0) return cudaSuccess;
-    fingerprint_kernel<<<gw_cuda_blocks(count, TILE), THREADS, 0, stream>>>(
-        first, count, static_cast<const int64_t *>(words), total);
+    GW_LAUNCH(fingerprint_kernel, gw_cuda_blocks(count, TILE), THREADS, 0, stream, first, count,
+              static_cast<const int64_t *>(words), total);
     return cudaGetLastError();
 }
 
@@ -206,7 +206,8 @@ cudaError_t gw_cuda_to_floats(uint32_t frac_bits, uint64_t count, const int64_t 
                               cudaStream_t stream) {
     if (count == 0) return cudaSuccess;
     double scale = 1.0 / (double)((uint64_t)1 << frac_bits); /* a power of two: exact */
-    to_floats_kernel<<<gw_cuda_blocks(count, THREADS), THREADS, 0, stream>>>(scale, count, sum, values);
+    GW_LAUNCH(to_floats_kernel, gw_cuda_blocks(count, THREADS), THREADS, 0, stream, scale, count, sum,
+              values);
     return cudaGetLastError();
 }
 

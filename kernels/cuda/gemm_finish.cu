@@ -21,6 +21,7 @@ __global__ void __launch_bounds__(THREADS)
 cudaError_t gw_cuda_add_bias(uint64_t rows, uint64_t columns, const float *bias, bool relu, float *c,
                              cudaStream_t stream) {
     uint64_t count = rows * columns;
-    add_bias_kernel<<<gw_cuda_blocks(count, THREADS), THREADS, 0, stream>>>(count, columns, bias, relu, c);
+    GW_LAUNCH(add_bias_kernel, gw_cuda_blocks(count, THREADS), THREADS, 0, stream, count, columns, bias, relu,
+              c);
     return cudaGetLastError();
 }

@@ -164,17 +164,17 @@ __global__ void set_double_kernel(double *to, double value) {
 
 cudaError_t gw_cuda_normalise(uint64_t count, const uint8_t *pixels, float scale, float shift,
                               gw_cuda_factor values, cudaStream_t stream) {
-    normalise_kernel<<<gw_cuda_blocks(count, THREADS), THREADS, 0, stream>>>(count, pixels, scale, shift,
-                                                                             values);
+    GW_LAUNCH(normalise_kernel, gw_cuda_blocks(count, THREADS), THREADS, 0, stream, count, pixels, scale,
+              shift, values);
     return cudaGetLastError();
 }
 
 cudaError_t gw_cuda_to_bf16(uint64_t count, const float *values, uint16_t *rounded, cudaStream_t stream) {
     uint64_t pairs = count / 2;
     if (pairs > 0)
-        to_bf16_kernel<<<gw_cuda_blocks(pairs, THREADS), THREADS, 0, stream>>>(
-            pairs, reinterpret_cast<const float2 *>(values), reinterpret_cast<ushort2 *>(rounded));
-    if (count % 2 != 0) last_to_bf16_kernel<<<1, 1, 0, stream>>>(count - 1, values, rounded);
+        GW_LAUNCH(to_bf16_kernel, gw_cuda_blocks(pairs, THREADS), THREADS, 0, stream, pairs,
+                  reinterpret_cast<const float2 *>(values), reinterpret_cast<ushort2 *>(rounded));
+    if (count % 2 != 0) GW_LAUNCH(last_to_bf16_kernel, 1, 1, 0, stream, count - 1, values, rounded);
     return cudaGetLastError();
 }
 
@@ -183,11 +183,12 @@ cudaError_t gw_cuda_gate(uint64_t rows, uint64_t columns, const float *above, co
     unsigned across = gw_cuda_blocks(columns, COLUMN_THREADS);
     dim3 grid(across, (unsigned)gw_cuda_parts(rows));
     if (active != NULL)
-        gate_kernel<true><<<grid, COLUMN_THREADS, 0, stream>>>(rows, columns, above, active, gradient, parts);
+        GW_LAUNCH(gate_kernel<true>, grid, COLUMN_THREADS, 0, stream, rows, columns, above, active, gradient,
+                  parts);
     else
-        gate_kernel<false>
-            <<<grid, COLUMN_THREADS, 0, stream>>>(rows, columns, above, active, gradient, parts);
-    add_parts_kernel<<<across, COLUMN_THREADS, 0, stream>>>(gw_cuda_parts(rows), columns, parts, sum);
+        GW_LAUNCH(gate_kernel<false>, grid, COLUMN_THREADS, 0, stream, rows, columns, above, active, gradient,
+                  parts);
+    GW_LAUNCH(add_parts_kernel, across, COLUMN_THREADS, 0, stream, gw_cuda_parts(rows), columns, parts, sum);
     return cudaGetLastError();
 }
 
@@ -196,20 +197,20 @@ cudaError_t gw_cuda_softmax_loss(uint64_t rows, uint32_t classes, float *logits,
     cudaError_t status = cudaMemsetAsync(loss, 0, sizeof *loss, stream);
     if (status != cudaSuccess) return status;
     unsigned long long *correct = reinterpret_cast<unsigned long long *>(&loss->correct);
-    loss_kernel<<<gw_cuda_blocks(rows, THREADS), THREADS, 0, stream>>>(rows, classes, logits, labels, scale,
-                                                                       of_row, correct);
-    sum_loss_kernel<<<1, THREADS, 0, stream>>>(rows, of_row, loss);
+    GW_LAUNCH(loss_kernel, gw_cuda_blocks(rows, THREADS), THREADS, 0, stream, rows, classes, logits, labels,
+              scale, of_row, correct);
+    GW_LAUNCH(sum_loss_kernel, 1, THREADS, 0, stream, rows, of_row, loss);
     return cudaGetLastError();
 }
 
 cudaError_t gw_cuda_uniform(uint64_t key, uint64_t group, double bound, uint64_t count, float *values,
                             cudaStream_t stream) {
-    uniform_kernel<<<gw_cuda_blocks(count, 4 * THREADS), THREADS, 0, stream>>>(key, group, bound, count,
-                                                                               values);
+    GW_LAUNCH(uniform_kernel, gw_cuda_blocks(count, 4 * THREADS), THREADS, 0, stream, key, group, bound,
+              count, values);
     return cudaGetLastError();
 }
 
 cudaError_t gw_cuda_set_double(double *to, double value, cudaStream_t stream) {
-    set_double_kernel<<<1, 1, 0, stream>>>(to, value);
+    GW_LAUNCH(set_double_kernel, 1, 1, 0, stream, to, value);
     return cudaGetLastError();
 }

@@ -81,14 +81,15 @@ __global__ void __launch_bounds__(THREADS)
 cudaError_t gw_cuda_sgd(const gw_sgd *sgd, uint64_t count, const int64_t *sum, float *parameters,
                         float *velocity, cudaStream_t stream) {
     if (count == 0) return cudaSuccess;
-    sgd_kernel<<<gw_cuda_blocks(count, TILE), THREADS, 0, stream>>>(*sgd, count, sum, parameters, velocity);
+    GW_LAUNCH(sgd_kernel, gw_cuda_blocks(count, TILE), THREADS, 0, stream, *sgd, count, sum, parameters,
+              velocity);
     return cudaGetLastError();
 }
 
 cudaError_t gw_cuda_adamw(const gw_adamw *adamw, uint64_t count, const int64_t *sum, float *parameters,
                           float *first, float *second, cudaStream_t stream) {
     if (count == 0) return cudaSuccess;
-    adamw_kernel<<<gw_cuda_blocks(count, TILE), THREADS, 0, stream>>>(*adamw, count, sum, parameters, first,
-                                                                      second);
+    GW_LAUNCH(adamw_kernel, gw_cuda_blocks(count, TILE), THREADS, 0, stream, *adamw, count, sum, parameters,
+              first, second);
     return cudaGetLastError();
 }

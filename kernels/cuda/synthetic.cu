@@ -68,31 +68,32 @@ __global__ void chain_kernel(uint64_t words, uint64_t pushed, const int64_t *__r
 } // namespace
 
 cudaError_t gw_cuda_synthetic_cells(uint64_t key, uint64_t count, float *cells, cudaStream_t stream) {
-    cells_kernel<<<gw_cuda_blocks(count, THREADS), THREADS, 0, stream>>>(key, count, cells);
+    GW_LAUNCH(cells_kernel, gw_cuda_blocks(count, THREADS), THREADS, 0, stream, key, count, cells);
     return cudaGetLastError();
 }
 
 cudaError_t gw_cuda_synthetic_digest(uint64_t count, int64_t *digest, cudaStream_t stream) {
-    digest_kernel<<<gw_cuda_blocks(count, THREADS), THREADS, 0, stream>>>(count, digest);
+    GW_LAUNCH(digest_kernel, gw_cuda_blocks(count, THREADS), THREADS, 0, stream, count, digest);
     return cudaGetLastError();
 }
 
 cudaError_t gw_cuda_synthetic_push(uint64_t key, uint64_t count, uint64_t bad, const float *cells,
                                    float *push, double *parts, float *mean, cudaStream_t stream) {
     static_assert((int)GW_CUDA_SYNTHETIC_PARTS == (int)THREADS, "one block adds the parts");
-    push_kernel<<<GW_CUDA_SYNTHETIC_PARTS, THREADS, 0, stream>>>(key, count, bad, cells, push, parts);
-    mean_kernel<<<1, THREADS, 0, stream>>>(count, parts, mean);
+    GW_LAUNCH(push_kernel, GW_CUDA_SYNTHETIC_PARTS, THREADS, 0, stream, key, count, bad, cells, push, parts);
+    GW_LAUNCH(mean_kernel, 1, THREADS, 0, stream, count, parts, mean);
     return cudaGetLastError();
 }
 
 cudaError_t gw_cuda_synthetic_follow(uint64_t count, uint64_t pushed, const int64_t *push, double scale,
                                      float *cells, cudaStream_t stream) {
-    follow_kernel<<<gw_cuda_blocks(count, THREADS), THREADS, 0, stream>>>(count, pushed, push, scale, cells);
+    GW_LAUNCH(follow_kernel, gw_cuda_blocks(count, THREADS), THREADS, 0, stream, count, pushed, push, scale,
+              cells);
     return cudaGetLastError();
 }
 
 cudaError_t gw_cuda_synthetic_chain(uint64_t words, uint64_t pushed, const int64_t *push,
                                     const int64_t *counted, int64_t *digest, cudaStream_t stream) {
-    chain_kernel<<<gw_cuda_blocks(words, 32), 32, 0, stream>>>(words, pushed, push, counted, digest);
+    GW_LAUNCH(chain_kernel, gw_cuda_blocks(words, 32), 32, 0, stream, words, pushed, push, counted, digest);
     return cudaGetLastError();
 }

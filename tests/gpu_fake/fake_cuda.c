@@ -35,7 +35,7 @@ typedef struct copy {
     int value; /* from NULL: a memset */
 } copy;
 
-enum { MOST_STREAMS = 64, MOST_FILLED = 1 << 20 };
+enum { MOST_STREAMS = 64, MOST_FILLED = 1 << 20, MOST_SHARED = 227 << 10 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
 static struct CUstream_st *streams[MOST_STREAMS], by_default = {.end = &by_default.first};
@@ -43,6 +43,8 @@ static struct CUstream_st *destroyed; /* events that were recorded on one stand:
 static size_t taken;
 static unsigned countdown;
 static cudaError_t planned, stuck;
+static char broken[600];
+static _Thread_local cudaError_t last; /* as cudaGetLastError tells it */
 
 /* ---- failing on purpose ---- */
 
@@ -51,15 +53,27 @@ void fake_fail(unsigned calls, cudaError_t status) {
     countdown = calls;
     planned = status;
     stuck = cudaSuccess;
+    broken[0] = '\0';
     pthread_mutex_unlock(&lock);
+}
+
+/* With the lock held, as whatever runs has it. */
+void fake_break(const char *why) {
+    if (stuck != cudaSuccess) return;
+    stuck = cudaErrorLaunchFailure;
+    snprintf(broken, sizeof broken, "%s", why);
 }
 
 /* With the lock held: what this call comes to. */
 static cudaError_t counted(void) {
-    if (stuck != cudaSuccess) return stuck;
-    if (countdown == 0 || --countdown > 0) return cudaSuccess;
-    if (gw_cuda_sticky(planned)) stuck = planned;
-    return planned;
+    if (stuck == cudaSuccess && (countdown == 0 || --countdown > 0)) return cudaSuccess;
+    if (stuck == cudaSuccess && gw_cuda_sticky(planned)) stuck = planned;
+    return last = stuck != cudaSuccess ? stuck : planned;
+}
+
+/* The same of a call that has waited: what it waited for may have failed. */
+static cudaError_t waited(cudaError_t status) {
+    return status == cudaSuccess && stuck != cudaSuccess ? last = stuck : status;
 }
 
 /* ---- streams ---- */
@@ -145,6 +159,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     cudaError_t status = counted();
     stream = named(stream);
     run_until(stream, stream->given); /* also after a failure: what was started ends some time */
+    status = waited(status);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -152,8 +167,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaDeviceSynchronize(void) {
     pthread_mutex_lock(&lock);
     run_all();
+    cudaError_t status = waited(cudaSuccess);
     pthread_mutex_unlock(&lock);
-    return cudaSuccess;
+    return status;
 }
 
 /* ---- events ---- */
@@ -208,6 +224,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     pthread_mutex_lock(&lock);
     cudaError_t status = counted();
     if (event->stream != NULL) run_until(event->stream, event->upto);
+    status = waited(status);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -344,7 +361,23 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 }
 
 cudaError_t cudaGetLastError(void) {
+    cudaError_t status = last;
+    last = cudaSuccess;
+    return status;
+}
+
+/* Of every kernel. */
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel) {
+    (void)kernel;
+    *attributes = (struct cudaFuncAttributes){.maxThreadsPerBlock = 1024, .binaryVersion = 90};
     return cudaSuccess;
+}
+
+cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute what, int value) {
+    (void)kernel;
+    bool takes = what == cudaFuncAttributePreferredSharedMemoryCarveout ||
+                 (what == cudaFuncAttributeMaxDynamicSharedMemorySize && value <= MOST_SHARED);
+    return takes ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 const char *cudaGetErrorName(cudaError_t status) {
@@ -354,5 +387,6 @@ const char *cudaGetErrorName(cudaError_t status) {
 }
 
 const char *cudaGetErrorString(cudaError_t status) {
+    if (status == cudaErrorLaunchFailure && broken[0] != '\0') return broken;
     return status == cudaSuccess ? "no error" : "failed as it was told to";
 }

@@ -21,6 +21,10 @@ cudaError_t fake_launch(cudaStream_t stream, void (*run)(void *arguments), const
  * stays (gw_cuda_sticky), every one after it. Counts calls that start or wait for work, and allocations. */
 void fake_fail(unsigned countdown, cudaError_t status);
 
+/* Within a kernel: it did what no GPU allows. It ends, and from the next call that starts or waits for work
+ * on every one fails with cudaErrorLaunchFailure, whose text is `why`. fake_fail mends that, too. */
+void fake_break(const char *why);
+
 /* Memory of the GPU and pinned memory that was not freed. */
 size_t fake_leaked(void);
 
