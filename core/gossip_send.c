@@ -170,8 +170,8 @@ void gw_gossip_publish_meta(gw_gossip *g, uint64_t now_ns) {
         g->meta_due = UINT64_MAX;
         return;
     }
+    if (!gw_gossip_entry_set_meta(self, g->meta, g->meta_bytes)) return; /* and is tried again */
     g->meta_waits = false;
-    if (!gw_gossip_entry_set_meta(self, g->meta, g->meta_bytes)) return;
     self->public.meta_version++;
     gw_gossip_spread(g, self, GW_METAS, now_ns);
 }

@@ -52,6 +52,15 @@ Test(view, half_is_a_majority_only_with_the_lowest_rank) {
     cr_assert(gw_view_majority(&three, &two));
 }
 
+Test(view, a_rank_is_that_of_one_life) {
+    gw_view a = view_of(3, NULL, 7, 0);
+    const gw_peer_id second = {{2}}, fourth = {{4}};
+    cr_assert_eq(gw_view_rank_of_life(&a, &second, 1, 0), 1);
+    cr_assert_eq(gw_view_rank_of_life(&a, &second, 2, 0), -1);
+    cr_assert_eq(gw_view_rank_of_life(&a, &second, 1, 5), -1);
+    cr_assert_eq(gw_view_rank_of_life(&a, &fourth, 1, 0), -1);
+}
+
 Test(ballot, votes_rise_and_a_promise_must_be_listed) {
     gw_ballot ballot;
     gw_ballot_open(&ballot, true);
@@ -142,5 +151,24 @@ Test(ballot, a_leaders_next_proposal_takes_back_its_last_unless_it_stands_on_it)
     gw_view kept = ballot.later[0], next = view_of(kept.epoch + 1, &kept, 6, 1);
     gw_ballot_vote(&ballot, &next, kept.epoch); /* its leader lives in the view that this one follows */
     cr_assert_eq(ballot.later_count, 2);
+    gw_ballot_close(&ballot);
+}
+
+/* Each stands on the one before it, so that none is taken back. */
+Test(ballot, who_has_promised_too_much_promises_no_more) {
+    gw_ballot ballot;
+    gw_ballot_open(&ballot, true);
+    gw_view last = view_of(1, NULL, 7, 0);
+    for (uint64_t epoch = 2; epoch < 2 + GW_BALLOT_LATER; epoch++) {
+        gw_view next = view_of(epoch, &last, 7, (unsigned)(epoch % 3));
+        cr_assert_eq(gw_ballot_consider(&ballot, &next, last.epoch, &last.name, NULL, 0), GW_BALLOT_YES);
+        gw_ballot_vote(&ballot, &next, last.epoch);
+        last = next;
+    }
+    gw_view next = view_of(last.epoch + 1, &last, 7, 0);
+    cr_assert_eq(ballot.later_count, GW_BALLOT_LATER);
+    cr_assert_eq(gw_ballot_consider(&ballot, &next, last.epoch, &last.name, NULL, 0), GW_BALLOT_FULL);
+    gw_ballot_install(&ballot, &last);
+    cr_assert_eq(gw_ballot_consider(&ballot, &next, last.epoch, &last.name, NULL, 0), GW_BALLOT_YES);
     gw_ballot_close(&ballot);
 }

@@ -213,6 +213,42 @@ Test(exact, check_catches_what_it_is_for) {
     cr_assert_eq(verdict.bad, 5);
 }
 
+Test(exact, check_names_the_first_wrong_bucket_and_what_all_of_them_lack) {
+    enum { BUCKETS = 4 };
+    int64_t data[8] = {4, 5}, header[BUCKETS][GW_EXACT_HEADER];
+    uint64_t found = gw_exact_fingerprint(0, 8, data), coverage = gw_exact_coverage_of_all(7, 1, 3);
+    for (int b = 0; b < BUCKETS; b++) {
+        memset(header[b], 0, sizeof header[b]);
+        header[b][GW_EXACT_COUNT] = 3;
+        header[b][GW_EXACT_COVERAGE] = (int64_t)coverage;
+        header[b][GW_EXACT_FINGERPRINT] = (int64_t)found;
+        header[b][GW_EXACT_BAD] = 1;
+    }
+    header[1][GW_EXACT_BAD] = -1; /* no count, and no bucket to count from */
+    header[2][GW_EXACT_COUNT] = 2;
+    gw_verdict verdict = gw_verdict_start();
+    for (uint32_t b = 0; b < BUCKETS; b++) {
+        gw_exact_check(b, header[b], found, 3, coverage, &verdict);
+        cr_assert_eq(verdict.fingerprint_ok, b < 1, "bucket %u", b);
+        cr_assert_eq(verdict.coverage_ok, b < 2, "bucket %u", b);
+    }
+    cr_assert_eq(verdict.bucket, 1);
+    cr_assert_eq(verdict.bad, BUCKETS - 1);
+}
+
+Test(exact, adding_rounds_each_and_counts_the_bad) {
+    gw_exact_format format = gw_exact_format_of(20, 4);
+    const float values[] = {1.5F, -0.25F, INFINITY, 0x1p-21F, NAN};
+    int64_t sum[5] = {10, 10, 10, 10, 10}, alone[5] = {0};
+    gw_exact_part part = {0};
+    gw_exact_add(&format, 3, 5, values, sum, &part);
+    const int64_t expected[] = {10 + 3 * (1 << 19), 10 - (1 << 18), 10, 10, 10}; /* a half goes to even: 0 */
+    cr_assert_arr_eq(sum, expected, sizeof expected);
+    cr_assert_eq(part.bad, 2);
+    for (int i = 0; i < 5; i++) alone[i] = sum[i] - 10;
+    cr_assert_eq(part.fingerprint, gw_exact_fingerprint(3, 5, alone));
+}
+
 Test(exact, coverage_depends_on_job_step_and_shard) {
     uint64_t one = gw_exact_coverage_of_all(1, 1, 120);
     cr_assert_neq(one, gw_exact_coverage_of_all(2, 1, 120));

@@ -4,6 +4,7 @@
 
 #include "core/deal.h"
 #include "core/rng.h"
+#include "core/view.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -121,4 +122,29 @@ static uint32_t moved(uint32_t gone) {
 
 Test(holders, few_others_move_when_a_member_goes) {
     for (uint32_t gone = 0; gone < MEMBERS; gone++) cr_expect_lt(moved(gone), SHARDS / 8, "%u", moved(gone));
+}
+
+Test(holders, without_shards_nobody_holds_any) {
+    gw_peer_id members[2];
+    make_members(members, 2);
+    gw_holders h = gw_holders_of(0, 1, members, 2);
+    cr_assert_eq(h.shards, 0);
+    cr_assert_not(gw_holders_has(&h, 0, 0));
+    gw_holders_free(&h);
+}
+
+Test(holders, ranks_and_shards_beyond_the_last_are_nobodys) {
+    gw_peer_id members[2];
+    make_members(members, 2);
+    gw_holders h = gw_holders_of(4, 2, members, 2);
+    cr_assert(gw_holders_has(&h, 3, 1));
+    cr_assert_not(gw_holders_has(&h, 3, GW_MAX_MEMBERS)); /* 0 as a byte: a rank that holds it */
+    gw_set last = gw_set_of(4);
+    gw_set_add(&last, 3);
+    const uint32_t cuts[] = {0, 1, 1};
+    uint32_t *order = gw_holders_order(&h, 4, &last, cuts, 2);
+    cr_assert_eq(order[0], 3);
+    free(order);
+    gw_set_free(&last);
+    gw_holders_free(&h);
 }

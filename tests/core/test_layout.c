@@ -128,4 +128,56 @@ Test(layout, bad_plans_are_refused_by_name) {
     fill(tensors);
     tensors[LOSS].role = 0;
     refuse(tensors, TENSORS, "'loss': unknown role");
+    fill(tensors);
+    tensors[P].dtype = GW_BF16 + 1;
+    refuse(tensors, TENSORS, "'p': unknown dtype");
+    tensors[P].name = NULL;
+    refuse(tensors, TENSORS, "tensor 0 has no name");
+    fill(tensors);
+    char name[65] = {0};
+    memset(name, 'x', 64);
+    tensors[M].name = name;
+    refuse(tensors, TENSORS, "is not a name");
+    name[63] = '\0';
+    gw_layout layout = make(tensors);
+    gw_layout_free(&layout);
+    fill(tensors);
+    tensors[M].rank = 0;
+    refuse(tensors, TENSORS, "'m': rank 0");
+    fill(tensors);
+    tensors[GRAD].rank = 1;
+    refuse(tensors, TENSORS, "'p' and 'g' share group 0");
+    static gw_tensor many[GW_MAX_TENSORS + 1];
+    refuse(many, GW_MAX_TENSORS + 1, "not 1 to");
+}
+
+/* Each of them is small enough, but not all together. */
+Test(layout, tensors_that_are_too_large_together_are_refused) {
+    gw_tensor tensors[TENSORS];
+    fill(tensors);
+    const uint64_t most = UINT64_C(1) << 43; /* elements of one */
+    tensors[COUNT].dim[0] = most;
+    refuse(tensors, TENSORS, "2^46 bytes");
+    fill(tensors);
+    for (int t = P; t <= M; t++) {
+        tensors[t] = (gw_tensor){.name = t == P ? "p" : "m", .dtype = GW_F64, .rank = 1, .dim = {most}};
+        tensors[t].role = GW_STATE;
+    }
+    tensors[GRAD].group = 9;
+    refuse(tensors, TENSORS, "2^46 bytes");
+}
+
+Test(layout, sums_declared_before_the_state_change_nothing) {
+    gw_tensor tensors[TENSORS], other[TENSORS];
+    fill(tensors);
+    for (int t = 0; t < TENSORS; t++) other[t] = tensors[(t + GRAD) % TENSORS];
+    gw_layout a = make(tensors), b = make(other);
+    uint64_t within, length;
+    cr_assert_eq(a.image_bytes, b.image_bytes);
+    cr_assert_eq(a.unit_count, b.unit_count);
+    for (uint64_t offset = 0; offset < a.image_bytes; offset += 4999)
+        cr_assert_eq(other[gw_layout_find(&b, offset, 1, &within, &length)].name,
+                     tensors[gw_layout_find(&a, offset, 1, &within, &length)].name);
+    gw_layout_free(&a);
+    gw_layout_free(&b);
 }

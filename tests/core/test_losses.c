@@ -64,6 +64,28 @@ Test(losses, what_died_together_is_suspected_together) {
     cr_assert_eq(poison.ties, 0);
 }
 
+Test(losses, the_earliest_step_counts_and_others_are_no_ties) {
+    gw_losses l = {0};
+    gw_poison poison;
+    for (uint8_t peer = 1; peer <= 3; peer++) {
+        add(&l, peer, 1, 6, 2);
+        add(&l, peer, 1, 5, 9);
+        add(&l, peer, 1, 6, 9);
+    }
+    add(&l, 4, 1, 5, GW_LOSS_ANY);
+    add(&l, 5, 1, 6, GW_LOSS_ANY);
+    cr_assert(gw_losses_poison(&l, 0, &poison));
+    cr_assert_eq(poison.step, 5);
+    cr_assert_eq(poison.shard, 9);
+    cr_assert_eq(poison.lives, 4);
+    cr_assert_eq(poison.ties, 0);
+    cr_assert(gw_losses_poison(&l, 6, &poison));
+    cr_assert_eq(poison.shard, 2, "of those alike the lowest");
+    cr_assert_eq(poison.ties, 1);
+    cr_assert(!gw_losses_lacks_shard(&l, &(gw_peer_id){{6}}, 1, 5));
+    cr_assert(!gw_losses_lacks_shard(&l, &(gw_peer_id){{4}}, 2, 5), "another life");
+}
+
 Test(losses, united_in_any_order_they_say_the_same) {
     gw_losses a = {0}, b = {0}, c = {0};
     gw_poison poison[2];

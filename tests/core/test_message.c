@@ -141,3 +141,25 @@ Test(message, another_version_is_named) {
     cr_assert(!gw_message_decode(bytes, sizeof bytes, &m, &err));
     cr_assert(strstr(err.text, "version 3") != NULL, "%s", err.text);
 }
+
+Test(message, a_damaged_view_in_a_list_ends_the_reading) {
+    gw_view views[3] = {small_view(), small_view(), small_view()};
+    gw_message m = sample(GW_MSG_REFUSE, views, NULL, NULL), back;
+    m.listed_count = 3;
+    uint8_t *bytes;
+    gw_err err;
+    size_t length = gw_message_encode(&m, &bytes);
+    cr_assert(gw_message_decode(bytes, length, &back, &err), "%s", err.text);
+    cr_assert_eq(back.listed_count, 3);
+    gw_message_free(&back);
+    const size_t first_name = 58 + 1 + 8 + 4; /* header, refusal, value, count */
+    bytes[first_name] ^= 1;
+    cr_assert(!gw_message_decode(bytes, length, &back, &err));
+    free(bytes);
+}
+
+Test(message, an_unknown_kind_has_a_name_for_people_too) {
+    cr_assert_str_eq(gw_message_name(GW_MSG_HELLO), "hello");
+    cr_assert_str_eq(gw_message_name(0), "unknown");
+    cr_assert_str_eq(gw_message_name(GW_MSG_WITNESS + 1), "unknown");
+}

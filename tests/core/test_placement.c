@@ -89,3 +89,23 @@ Test(placement, is_pinned) {
     cr_assert_arr_eq(first, expected, sizeof expected, "%u %u %u %u %u %u %u %u", first[0], first[1],
                      first[2], first[3], first[4], first[5], first[6], first[7]);
 }
+
+/* Scores collide where the second half of an id makes up for what the first one changes. */
+Test(placement, of_equal_scores_the_lower_id_comes_first) {
+    const uint32_t chunk = 77;
+    uint64_t low[2] = {1, 2}, high = 12345;
+    gw_peer_id members[2];
+    for (int i = 0; i < 2; i++) {
+        uint64_t upper = high ^ gw_mix64(chunk ^ low[0]) ^ gw_mix64(chunk ^ low[i]);
+        gw_writer w = gw_writer_on(members[i].bytes, sizeof members[i].bytes);
+        gw_put_u64(&w, low[i]);
+        gw_put_u64(&w, upper);
+    }
+    cr_assert_eq(gw_placement_score(chunk, &members[0]), gw_placement_score(chunk, &members[1]));
+    const gw_peer_id swapped[2] = {members[1], members[0]};
+    uint32_t first, second;
+    gw_placement_holders(chunk, members, 2, 1, &first);
+    gw_placement_holders(chunk, swapped, 2, 1, &second);
+    cr_assert(gw_peer_id_equal(&members[first], &swapped[second]));
+    cr_assert_lt(gw_peer_id_compare(&members[first], &members[1 - first]), 0);
+}

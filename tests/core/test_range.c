@@ -60,6 +60,15 @@ Test(range, equal_speeds_steal_half_and_a_slow_victim_loses_more) {
     cr_assert_eq(first, 15);
     gw_word_split(word, UINT64_MAX, 1, &rest, &first, &end);
     cr_assert_eq(first, 10);
+    gw_word_split(word, 1, UINT64_MAX, &rest, &first, &end);
+    cr_assert_eq(first, 29);
+}
+
+Test(range, taking_none_takes_none) {
+    gw_word word = {.tag = 1, .next = 10, .end = 30};
+    uint32_t first, count;
+    cr_assert(!gw_word_take(&word, 0, &first, &count));
+    cr_assert_eq(word.next, 10);
 }
 
 Test(deal, is_contiguous_complete_and_proportional) {

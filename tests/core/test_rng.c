@@ -32,3 +32,16 @@ Test(rng, equal_seeds_give_equal_streams) {
     cr_assert_eq(first, gw_rng_next(&b));
     cr_assert_neq(first, gw_rng_next(&c));
 }
+
+/* Nearly half of all draws are thrown away at this bound: a remainder instead would favour the low third. */
+Test(rng, below_favours_no_value_at_a_bound_that_divides_nothing) {
+    const uint64_t bound = (UINT64_C(1) << 63) + 1;
+    gw_rng rng = gw_rng_seeded(3);
+    int upper = 0;
+    for (int i = 0; i < 3000; i++) {
+        uint64_t value = gw_rng_below(&rng, bound);
+        cr_assert_lt(value, bound);
+        upper += value >= bound / 2;
+    }
+    cr_assert(upper > 1300 && upper < 1700, "%d", upper);
+}

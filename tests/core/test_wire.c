@@ -67,3 +67,29 @@ Test(wire, leftover_bytes_are_not_done) {
     gw_get_u8(&r);
     cr_assert(!gw_reader_done(&r));
 }
+
+Test(wire, a_string_too_long_for_its_length_fails_the_writer) {
+    static uint8_t bytes[UINT16_MAX + 100];
+    static char text[UINT16_MAX + 2];
+    memset(text, 'x', UINT16_MAX + 1);
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    gw_put_string(&w, text);
+    cr_assert(w.failed);
+    text[UINT16_MAX] = '\0';
+    w = gw_writer_on(bytes, sizeof bytes);
+    gw_put_string(&w, text);
+    cr_assert(!w.failed);
+    cr_assert_eq(w.length, 2 + UINT16_MAX);
+}
+
+Test(wire, no_bytes_are_read_as_none_and_bytes_that_are_not_there_as_zeros) {
+    uint8_t bytes[2] = {7, 7};
+    gw_reader r = gw_reader_on(bytes, sizeof bytes);
+    uint8_t out[3] = {9, 9, 9};
+    gw_get_bytes(&r, out, 0);
+    cr_assert(!r.failed);
+    cr_assert_eq(out[0], 9);
+    gw_get_bytes(&r, out, 3);
+    cr_assert(r.failed);
+    cr_assert_eq(out[0] | out[1] | out[2], 0);
+}
