@@ -35,7 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_JOB_API 4u
+#define GW_JOB_API 5u
 
 enum {
     GW_MAX_TENSORS = 4096,
@@ -137,6 +137,8 @@ typedef struct gw_state {
 typedef struct gw_sums {
     const int64_t *const *data;
     const gw_tensor *tensors;
+    const int64_t
+        *measured; /* for `scalars` and `report` on a GPU: what gw_job_gpu.measure wrote; else NULL */
 } gw_sums;
 
 /* The value of element i of summed tensor `tensor`: q * 2^-frac_bits, correctly rounded to double. */
@@ -246,7 +248,8 @@ typedef struct gw_job_type {
     bool (*commit)(void *job, uint64_t step, const gw_state *state, gw_err *err);
 
     /* Optional: how it computes on a GPU (core/gpu.h). There `scalars`, `report`, `summary` and `commit` find
-     * only the sums and the state of at most GW_GPU_SMALL elements; the others' pointers are NULL. */
+     * only the sums and the state of at most GW_GPU_SMALL elements; the others' pointers are NULL. What
+     * `scalars` needs to know of larger sums, the table's `measure` makes of them. */
     const struct gw_job_gpu *gpu;
 } gw_job_type;
 

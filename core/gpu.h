@@ -18,6 +18,7 @@ struct CUstream_st; /* what a cudaStream_t points to */
 
 enum {
     GW_GPU_SMALL = 64,      /* elements: sums and state up to this are known on the host as well */
+    GW_GPU_MEASURED = 8,    /* words that gw_job_gpu.measure may write */
     GW_GPU_PLAN_TEXT = 100, /* room for gw_job_gpu.open's text */
 };
 
@@ -58,7 +59,7 @@ typedef struct gw_job_gpu {
      * Any thread, also for shards that are never contributed. */
     bool (*load)(const void *job, uint64_t step, uint32_t shard, void *host, gw_err *err);
 
-    /* S_0 of a whole group. */
+    /* S_0 of a whole group. This one may wait for the stream: of what it copies from memory of its own. */
     bool (*init)(void *job, void *side, const gw_range *range, const gw_state *state,
                  struct CUstream_st *stream, gw_err *err);
     /* Optional. After every change of the state, before anything reads it: copies of it that the job keeps in
@@ -70,6 +71,11 @@ typedef struct gw_job_gpu {
     bool (*contribute)(void *job, void *side, void *lane, const gw_gpu_shard *shard, const gw_state *state,
                        gw_emitter *emitter, gw_err *err);
 
+    /* Optional. Makes few words of sums that are too large for the host to look at, before `scalars` does,
+     * which finds them in sums->measured: a norm, say, in fixed point. They must be what a processor's
+     * `scalars` would make of the same sums. `words`: GW_GPU_MEASURED zeros. */
+    bool (*measure)(void *job, void *side, uint64_t step, const gw_sums *sums, int64_t *words,
+                    struct CUstream_st *stream, gw_err *err);
     /* S_t -> S_{t+1} in place for a whole group. */
     bool (*apply)(void *job, void *side, uint64_t step, const gw_range *range, const gw_sums *sums,
                   const gw_scalars *scalars, const gw_state *state, struct CUstream_st *stream, gw_err *err);

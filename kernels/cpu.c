@@ -121,7 +121,7 @@ static bool run_unit(gw_device *device, gw_lane *lane, gw_unit_work work, uint64
         if (!c->type->init(c->job, range, &state, err)) return gw_fail_in(err, "job %s: init", c->type->name);
     } else if (work == GW_UNIT_APPLY) {
         GW_CHECK(c->outcome.ready);
-        gw_sums sums = {c->sum, c->layout.tensors};
+        gw_sums sums = {c->sum, c->layout.tensors, NULL};
         if (!c->type->apply(c->job, c->step, range, &sums, &c->outcome.scalars, &state, err))
             return gw_fail_in(err, "job %s: step %llu: apply", c->type->name, (unsigned long long)c->step);
     }
@@ -361,7 +361,8 @@ static bool allocate(cpu *c, gw_err *err) {
         if (!gw_memory_take(c->layout.of[t].bytes, &c->state[t], err))
             return gw_fail_in(err, "state tensor '%s'", c->layout.tensors[t].name);
     }
-    c->outcome = (gw_outcome){c->type, c->job, c->layout.tensors, c->sum, c->state, {.stop = false}, false};
+    c->outcome = (gw_outcome){
+        .type = c->type, .job = c->job, .tensors = c->layout.tensors, .sum = c->sum, .state = c->state};
     if (!gw_accumulator_open(&c->layout, c->path, &c->accumulator, err)) return false;
     c->ledger = gw_accumulator_ledger(c->accumulator);
     return gw_sum_store_open(&c->layout, c->path, c->accumulator, &c->sums, err);

@@ -8,7 +8,7 @@ bool gw_outcome_scalars(gw_outcome *o, gw_ledger *ledger, uint64_t step, gw_scal
     gw_ledger_held(ledger, &now, NULL);
     GW_CHECK(now.running == 0); /* or it would read a state that changes */
     o->scalars = (gw_scalars){.stop = false};
-    gw_sums sums = {o->sum, o->tensors};
+    gw_sums sums = {o->sum, o->tensors, o->measured};
     gw_state state = {o->state};
     gw_fpmode_set();
     if (o->type->scalars != NULL && !o->type->scalars(o->job, step, &sums, &state, &o->scalars, err))
@@ -27,7 +27,7 @@ bool gw_outcome_commit(const gw_outcome *o, uint64_t step, gw_err *err) {
 void gw_outcome_report(const gw_outcome *o, uint64_t step, char *text, size_t size) {
     GW_CHECK(o->ready && size > 0);
     text[0] = '\0';
-    gw_sums sums = {o->sum, o->tensors};
+    gw_sums sums = {o->sum, o->tensors, o->measured};
     if (o->type->report != NULL) o->type->report(o->job, step, &sums, &o->scalars, text, size);
 }
 

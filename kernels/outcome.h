@@ -14,6 +14,7 @@ typedef struct gw_outcome {
     void *job;
     const gw_tensor *tensors;
     const int64_t *const *sum; /* by tensor, in host memory, of the present step; NULL where not readable */
+    const int64_t *measured;   /* gw_sums.measured */
     void *const *state;        /* by tensor, in host memory; NULL where not readable */
 
     gw_scalars scalars;

@@ -16,6 +16,8 @@
 /* Rises when our own kernels give other bits than before. */
 enum { KERNEL_SET = 1 };
 
+enum { MEASURED_BYTES = GW_GPU_MEASURED * sizeof(int64_t) };
+
 bool gw_cuda_device_use(const gw_cuda_device *d, gw_err *err) {
     return gw_cuda_try(d->gpu.ordinal, cudaSetDevice(d->gpu.ordinal), err, "cudaSetDevice");
 }
@@ -76,6 +78,28 @@ static void read_boundary(gw_device *device, int64_t *words) {
     memcpy(words, gw_cuda_sums_boundary(d->sums), d->layout.boundary_words * sizeof *words);
 }
 
+/* What the job's scalars need to know of sums that only the GPU can read. */
+static bool measure(gw_cuda_device *d, gw_err *err) {
+    const gw_job_gpu *gpu = d->type->gpu;
+    const gw_sums sums = {d->sum, d->layout.tensors, NULL};
+    if (gpu->measure == NULL) return true;
+    bool good = gw_cuda_device_use(d, err) &&
+                gw_cuda_try(d->gpu.ordinal, cudaMemsetAsync(d->measured, 0, MEASURED_BYTES, d->control), err,
+                            "cudaMemset") &&
+                gpu->measure(d->job, d->side, d->step, &sums, d->measured, d->control, err) &&
+                gw_cuda_try(d->gpu.ordinal,
+                            cudaMemcpyAsync(d->measured_host, d->measured, MEASURED_BYTES,
+                                            cudaMemcpyDeviceToHost, d->control),
+                            err, "copying what was measured");
+    gw_err waiting; /* also after a failure: what was started reads the sum */
+    if (!gw_cuda_try(d->gpu.ordinal, cudaStreamSynchronize(d->control), &waiting, "measuring the sum") &&
+        good) {
+        *err = waiting;
+        good = false;
+    }
+    return good || gw_fail_in(err, "job %s: step %llu: measure", d->type->name, (unsigned long long)d->step);
+}
+
 static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
     const int64_t *words = gw_cuda_sums_words(d->sums, d->step);
@@ -85,7 +109,7 @@ static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
         d->sum[t] = words + d->layout.buckets[d->layout.of[t].bucket].data + d->layout.of[t].first;
         d->sum_small[t] = gw_cuda_sums_small(d->sums, t);
     }
-    return gw_outcome_scalars(&d->outcome, d->ledger, d->step, scalars, err);
+    return measure(d, err) && gw_outcome_scalars(&d->outcome, d->ledger, d->step, scalars, err);
 }
 
 static bool commit(gw_device *device, uint64_t step, gw_err *err) {
@@ -108,6 +132,8 @@ static void close_cuda(gw_device *device) {
     gw_cuda_sums_close(d->sums);
     gw_cuda_accumulator_close(d->accumulator);
     gw_cuda_state_close(d);
+    gw_cuda_give(d->gpu.ordinal, d->measured);
+    gw_cuda_unpin(d->gpu.ordinal, d->measured_host);
     if (d->side != NULL) d->type->gpu->close(d->job, d->side);
     if (d->control != NULL) (void)cudaStreamDestroy(d->control);
     pthread_mutex_destroy(&d->transfer_lock);
@@ -174,6 +200,16 @@ static bool name_class(gw_cuda_device *d, const gw_cuda_info *info, const char *
     return true;
 }
 
+static bool open_measured(gw_cuda_device *d, gw_err *err) {
+    void *words, *words_host;
+    if (d->type->gpu->measure == NULL) return true;
+    if (!gw_cuda_take(d->gpu.ordinal, MEASURED_BYTES, &words, err)) return false;
+    d->measured = words;
+    if (!gw_cuda_pin(d->gpu.ordinal, MEASURED_BYTES, &words_host, err)) return false;
+    d->measured_host = words_host;
+    return true;
+}
+
 static bool open_parts(gw_cuda_device *d, const gw_cuda_info *info, gw_err *err) {
     char plan[GW_GPU_PLAN_TEXT] = "";
     const gw_job_gpu *gpu = d->type->gpu;
@@ -187,9 +223,14 @@ static bool open_parts(gw_cuda_device *d, const gw_cuda_info *info, gw_err *err)
         return false;
     if (!gpu->open(d->job, &d->gpu, &d->side, plan, err)) return gw_fail_in(err, "job %s", d->type->name);
     d->input_bytes = gpu->input_bytes != NULL ? gpu->input_bytes(d->job) : 0;
-    if (!name_class(d, info, plan, err) || !gw_cuda_state_open(d, err)) return false;
-    d->outcome = (gw_outcome){d->type,         d->job, d->layout.tensors, d->sum_small, d->state_small,
-                              {.stop = false}, false};
+    if (!name_class(d, info, plan, err) || !gw_cuda_state_open(d, err) || !open_measured(d, err))
+        return false;
+    d->outcome = (gw_outcome){.type = d->type,
+                              .job = d->job,
+                              .tensors = d->layout.tensors,
+                              .sum = d->sum_small,
+                              .measured = d->measured_host,
+                              .state = d->state_small};
     return gw_cuda_accumulator_open(d->gpu.ordinal, &d->layout, &d->accumulator, err) &&
            gw_cuda_sums_open(d->gpu.ordinal, &d->layout, d->accumulator, d->control, &d->sums, err);
 }

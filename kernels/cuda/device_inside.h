@@ -25,15 +25,16 @@ typedef struct gw_cuda_device {
     gw_outcome outcome;
     uint64_t step; /* of the ledger; written by the control thread */
 
-    char *image;                    /* the state's memory on the GPU */
-    size_t image_bytes;             /* of it, tensors aligned */
-    void **state;                   /* by tensor, into image; NULL for sums */
-    void **state_small;             /* by tensor, pinned: the small ones on the host; NULL for all others */
-    void *small_memory;             /* what they point into */
-    const int64_t **sum;            /* by tensor, on the GPU: into the present step's sum; NULL for state */
-    const int64_t **sum_small;      /* the same on the host, for small ones */
-    unsigned long long *total;      /* the GPU's: the fingerprint of the state */
-    unsigned long long *total_host; /* pinned */
+    char *image;               /* the state's memory on the GPU */
+    size_t image_bytes;        /* of it, tensors aligned */
+    void **state;              /* by tensor, into image; NULL for sums */
+    void **state_small;        /* by tensor, pinned: the small ones on the host; NULL for all others */
+    void *small_memory;        /* what they point into */
+    const int64_t **sum;       /* by tensor, on the GPU: into the present step's sum; NULL for state */
+    const int64_t **sum_small; /* the same on the host, for small ones */
+    int64_t *measured, *measured_host; /* by the job, of a sum: the GPU's, and pinned; NULL: it does not */
+    unsigned long long *total;         /* the GPU's: the fingerprint of the state */
+    unsigned long long *total_host;    /* pinned */
 
     pthread_mutex_t transfer_lock; /* state_read and state_write: guards the three below */
     cudaStream_t transfer;

@@ -86,7 +86,7 @@ static bool work_on_group(gw_cuda_device *d, gw_unit_work work, const gw_range *
         return gpu->init(d->job, d->side, range, &state, d->control, err) ||
                gw_fail_in(err, "job %s: init", d->type->name);
     GW_CHECK(work == GW_UNIT_APPLY);
-    gw_sums sums = {d->sum, d->layout.tensors};
+    gw_sums sums = {d->sum, d->layout.tensors, NULL};
     return gpu->apply(d->job, d->side, d->step, range, &sums, &d->outcome.scalars, &state, d->control, err) ||
            gw_fail_in(err, "job %s: step %llu: apply", d->type->name, (unsigned long long)d->step);
 }

@@ -108,7 +108,7 @@ Test(cpu, apply_by_any_partition_gives_the_same_bytes) {
     const int64_t *data[5] = {NULL, NULL, (int64_t *)sum.list[0].data + GW_EXACT_HEADER,
                               (int64_t *)sum.list[1].data + GW_EXACT_HEADER,
                               (int64_t *)sum.list[1].data + GW_EXACT_HEADER + GW_LAYOUT_ALIGN};
-    gw_sums sums = {data, r.plan.tensors};
+    gw_sums sums = {data, r.plan.tensors, NULL};
     uint64_t cells = device->layout->of[0].elements;
     void *tensors[5] = {before, before + device->layout->of[1].image_offset, NULL, NULL, NULL};
     gw_state state = {tensors};

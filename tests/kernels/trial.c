@@ -156,7 +156,7 @@ void trial_sum(trial *t, uint64_t step, trial_order order) {
 }
 
 gw_sums trial_sums(const trial *t) {
-    return (gw_sums){(const int64_t *const *)t->sums, t->plan.tensors};
+    return (gw_sums){(const int64_t *const *)t->sums, t->plan.tensors, NULL};
 }
 
 static gw_scalars scalars; /* of the step being applied */
