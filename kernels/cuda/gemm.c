@@ -4,7 +4,6 @@
 #include "core/id.h"
 #include "kernels/cuda/call.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/gemm_finish.h"
 #include "kernels/cuda/library.h"
 
 #include <cublasLt.h>
@@ -159,32 +158,52 @@ static cudaDataType_t factor_of(gw_precision precision) {
     return precision == GW_PRECISION_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
+static cudaDataType_t result_of(const gw_gemm *gemm, const gw_gemm_shape *s) {
+    return s->factor ? factor_of(gemm->gpu.precision) : CUDA_R_32F;
+}
+
 static cublasLtEpilogue_t epilogue_of(gw_gemm_finish finish) {
     switch (finish) {
     case GW_GEMM_BIAS:
         return CUBLASLT_EPILOGUE_BIAS;
     case GW_GEMM_BIAS_RELU:
         return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case GW_GEMM_BIAS_GELU:
+        return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     default:
         return CUBLASLT_EPILOGUE_DEFAULT;
     }
 }
 
+/* Adds to a description what the library finishes the product with. */
+static bool describe_finish(const gw_gemm *gemm, const plan *p, const gw_gemm_operands *operands,
+                            cublasLtMatmulDesc_t how, gw_err *err) {
+    if (p->in_product == GW_GEMM_PLAIN) return true;
+    cudaDataType_t type = result_of(gemm, &p->shape);
+    int64_t stride = (int64_t)p->shape.columns;
+    return TRY(MatmulDescSetAttribute(how, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type)) &&
+           TRY(MatmulDescSetAttribute(how, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &operands->bias,
+                                      sizeof operands->bias)) &&
+           (p->in_product != GW_GEMM_BIAS_GELU ||
+            (TRY(MatmulDescSetAttribute(how, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, &type,
+                                        sizeof type)) &&
+             TRY(MatmulDescSetAttribute(how, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &stride, sizeof stride)) &&
+             TRY(MatmulDescSetAttribute(how, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &operands->before,
+                                        sizeof operands->before))));
+}
+
 /* cuBLASLt's matrices are column-major, in which a row-major one looks transposed: so it is asked for
  * C^T = B^T A^T, with B as its first factor and bias along its columns. */
-static bool describe_how(const gw_gemm *gemm, const plan *p, const float *bias, cublasLtMatmulDesc_t *how,
-                         gw_err *err) {
+static bool describe_how(const gw_gemm *gemm, const plan *p, const gw_gemm_operands *operands,
+                         cublasLtMatmulDesc_t *how, gw_err *err) {
     cublasOperation_t first = p->shape.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t second = p->shape.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(p->in_product);
-    cudaDataType_t type = CUDA_R_32F;
     return TRY(MatmulDescCreate(how, compute_of(gemm->gpu.precision), CUDA_R_32F)) &&
            TRY(MatmulDescSetAttribute(*how, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first)) &&
            TRY(MatmulDescSetAttribute(*how, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second)) &&
            TRY(MatmulDescSetAttribute(*how, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue)) &&
-           (bias == NULL ||
-            (TRY(MatmulDescSetAttribute(*how, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type)) &&
-             TRY(MatmulDescSetAttribute(*how, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias))));
+           describe_finish(gemm, p, operands, *how, err);
 }
 
 static bool describe(const gw_gemm *gemm, plan *p, gw_err *err) {
@@ -193,12 +212,13 @@ static bool describe(const gw_gemm *gemm, plan *p, gw_err *err) {
     uint64_t b_fast = s->b_transposed ? s->inner : s->columns,
              b_slow = s->b_transposed ? s->columns : s->inner;
     uint64_t a_fast = s->a_transposed ? s->rows : s->inner, a_slow = s->a_transposed ? s->inner : s->rows;
-    /* No bias lies there: the library is only asked what it would do with one that is aligned so. */
-    const float *bias = p->in_product == GW_GEMM_PLAIN ? NULL : (const float *)(uintptr_t)ALIGNMENT;
-    return describe_how(gemm, p, bias, &p->how, err) &&
+    /* Nothing lies there: the library is only asked what it would do with what is aligned so. */
+    void *somewhere = (void *)(uintptr_t)ALIGNMENT;
+    const gw_gemm_operands operands = {.bias = somewhere, .before = somewhere};
+    return describe_how(gemm, p, &operands, &p->how, err) &&
            TRY(MatrixLayoutCreate(&p->first, type, b_fast, b_slow, (int64_t)b_fast)) &&
            TRY(MatrixLayoutCreate(&p->second, type, a_fast, a_slow, (int64_t)a_fast)) &&
-           TRY(MatrixLayoutCreate(&p->result, CUDA_R_32F, s->columns, s->rows, (int64_t)s->columns));
+           TRY(MatrixLayoutCreate(&p->result, result_of(gemm, s), s->columns, s->rows, (int64_t)s->columns));
 }
 
 /* Splitting the inner dimension is allowed where the parts are added by a kernel, in a fixed order; not where
@@ -226,7 +246,8 @@ static bool choose(gw_gemm *gemm, plan *p, gw_err *err) {
 
 static bool same_shape(const gw_gemm_shape *a, const gw_gemm_shape *b) {
     return a->rows == b->rows && a->columns == b->columns && a->inner == b->inner &&
-           a->a_transposed == b->a_transposed && a->b_transposed == b->b_transposed && a->finish == b->finish;
+           a->a_transposed == b->a_transposed && a->b_transposed == b->b_transposed &&
+           a->factor == b->factor && a->finish == b->finish;
 }
 
 /* *p is empty after a failure: GW_E_UNSUPPORTED where there is no algorithm. */
@@ -246,8 +267,9 @@ bool gw_gemm_plan(gw_gemm *gemm, const gw_gemm_shape *shape, uint32_t *number, g
     if (gemm->count == GW_GEMM_PLANS)
         return gw_fail(err, GW_E_LIMIT, "more than %d shapes of matrix products", (int)GW_GEMM_PLANS);
     plan *p = &gemm->plans[gemm->count];
-    bool made = make_plan(gemm, shape, shape->finish, p, err);
-    if (!made && err->code == GW_E_UNSUPPORTED && shape->finish != GW_GEMM_PLAIN)
+    bool rough = shape->finish == GW_GEMM_BIAS_GELU && result_of(gemm, shape) == CUDA_R_32F;
+    bool made = !rough && make_plan(gemm, shape, shape->finish, p, err);
+    if (!made && (rough || (err->code == GW_E_UNSUPPORTED && shape->finish != GW_GEMM_PLAIN)))
         made = make_plan(gemm, shape, GW_GEMM_PLAIN, p, err);
     if (!made)
         return gw_fail_in(err, "product of [%llu, %llu] and [%llu, %llu]", (unsigned long long)shape->rows,
@@ -276,27 +298,31 @@ void gw_gemm_text(const gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]) {
              library.version / 100 % 100, library.version % 100, hex);
 }
 
-static bool multiply(const gw_gemm *gemm, const plan *p, const void *a, const void *b, const float *bias,
-                     float *c, void *workspace, cudaStream_t stream, gw_err *err) {
+static bool multiply(const gw_gemm *gemm, const plan *p, const gw_gemm_operands *operands, void *c,
+                     void *workspace, cudaStream_t stream, gw_err *err) {
     const float one = 1.0f, none = 0.0f;
     cublasLtMatmulDesc_t own = NULL; /* other threads may be at a product with another bias */
-    bool good = p->in_product == GW_GEMM_PLAIN || describe_how(gemm, p, bias, &own, err);
-    good =
-        good && TRY(Matmul(gemm->handle, own != NULL ? own : p->how, &one, b, p->first, a, p->second, &none,
-                           c, p->result, c, p->result, &p->algorithm, workspace, GW_GEMM_WORKSPACE, stream));
+    bool good = p->in_product == GW_GEMM_PLAIN || describe_how(gemm, p, operands, &own, err);
+    good = good && TRY(Matmul(gemm->handle, own != NULL ? own : p->how, &one, operands->b, p->first,
+                              operands->a, p->second, &none, c, p->result, c, p->result, &p->algorithm,
+                              workspace, GW_GEMM_WORKSPACE, stream));
     if (own != NULL) (void)gemm->lt->MatmulDescDestroy(own);
     return good;
 }
 
-bool gw_gemm_run(const gw_gemm *gemm, uint32_t number, const void *a, const void *b, const float *bias,
-                 float *c, void *workspace, cudaStream_t stream, gw_err *err) {
+bool gw_gemm_run(const gw_gemm *gemm, uint32_t number, const gw_gemm_operands *operands, void *workspace,
+                 cudaStream_t stream, gw_err *err) {
     GW_CHECK(number < gemm->count);
     const plan *p = &gemm->plans[number];
     const gw_gemm_shape *s = &p->shape;
-    GW_CHECK((bias != NULL) == (s->finish != GW_GEMM_PLAIN));
-    if (!multiply(gemm, p, a, b, bias, c, workspace, stream, err)) return false;
-    return p->in_product == s->finish ||
-           gw_cuda_try(gemm->gpu.ordinal,
-                       gw_cuda_add_bias(s->rows, s->columns, bias, s->finish == GW_GEMM_BIAS_RELU, c, stream),
-                       err, "adding the bias of a product");
+    GW_CHECK((operands->bias != NULL) == (s->finish != GW_GEMM_PLAIN));
+    GW_CHECK((operands->before != NULL) == (s->finish == GW_GEMM_BIAS_GELU));
+    bool ours = p->in_product != s->finish, bf16 = result_of(gemm, s) == CUDA_R_16BF;
+    gw_cuda_factor c = {operands->c, bf16}, from = c;
+    if (ours && operands->before != NULL) from.values = operands->before;
+    if (!multiply(gemm, p, operands, from.values, workspace, stream, err)) return false;
+    if (!ours) return true;
+    return gw_cuda_try(gemm->gpu.ordinal,
+                       gw_cuda_finish(s->rows, s->columns, s->finish, operands->bias, from, c, stream), err,
+                       "finishing a product");
 }

@@ -7,7 +7,8 @@
  * goes into the compute class, so that peers that were answered otherwise are told apart before they compute.
  * Nothing is chosen at any later time. Where the library has no algorithm that finishes the product as asked
  * (a bias at an awkward size), it is planned plain, and a kernel of ours finishes it: that, too, is part of
- * the digest, as it may round otherwise.
+ * the digest, as it may round otherwise. The library's GELU has an approximate tanh, so it is asked for it
+ * only where C is bfloat16.
  *
  * Row-major: C [rows, columns] = A [rows, inner] B [inner, columns], either factor also transposed in memory;
  * rows lie one after the other without gaps. Sums are float32. */
@@ -15,24 +16,28 @@
 #define GODWIT_KERNELS_CUDA_GEMM_H
 
 #include "core/gpu.h"
+#include "kernels/cuda/gemm_finish.h"
 
 #include <cuda_runtime_api.h>
 
 typedef struct gw_gemm gw_gemm; /* the library on one GPU, at one precision, and what was planned there */
 
-/* What is done to the product before it is written. */
-typedef enum gw_gemm_finish {
-    GW_GEMM_PLAIN = 0,
-    GW_GEMM_BIAS = 1,      /* + bias[column] */
-    GW_GEMM_BIAS_RELU = 2, /* max(0, + bias[column]) */
-} gw_gemm_finish;
-
 typedef struct gw_gemm_shape {
     uint64_t rows, columns, inner;
     bool a_transposed; /* A lies as [inner, rows] */
     bool b_transposed; /* B lies as [columns, inner] */
+    bool factor;       /* C is a factor of other products, and has their type; else float32 */
     gw_gemm_finish finish;
 } gw_gemm_shape;
+
+/* A product's arrays, in the GPU's memory, aligned to 256 bytes. Factors are float32, or bfloat16 where that
+ * is the precision; bias and what is kept have C's type. */
+typedef struct gw_gemm_operands {
+    const void *a, *b;
+    const void *bias; /* NULL for PLAIN */
+    void *before;     /* BIAS_GELU: [rows, columns], to keep what GELU was applied to; else NULL */
+    void *c;
+} gw_gemm_operands;
 
 enum { GW_GEMM_WORKSPACE = 32 << 20, GW_GEMM_PLANS = 256 };
 
@@ -47,10 +52,9 @@ bool gw_gemm_plan(gw_gemm *gemm, const gw_gemm_shape *shape, uint32_t *plan, gw_
 /* "cublaslt=13.1.0 plan=<16 hex digits>": the library and all plans, in the order they were made. */
 void gw_gemm_text(const gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]);
 
-/* Starts a product on `stream`. Factors are float32, or bfloat16 where that is the precision; `bias` (NULL
- * for PLAIN) and C float32. All pointers to the GPU's memory, aligned to 256 bytes, as is the workspace of
- * GW_GEMM_WORKSPACE bytes, which belongs to the stream. Any thread. */
-bool gw_gemm_run(const gw_gemm *gemm, uint32_t plan, const void *a, const void *b, const float *bias,
-                 float *c, void *workspace, cudaStream_t stream, gw_err *err);
+/* Starts a product on `stream`, to which the workspace of GW_GEMM_WORKSPACE bytes belongs, aligned as all is.
+ * Any thread. */
+bool gw_gemm_run(const gw_gemm *gemm, uint32_t plan, const gw_gemm_operands *operands, void *workspace,
+                 cudaStream_t stream, gw_err *err);
 
 #endif

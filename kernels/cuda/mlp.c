@@ -172,8 +172,11 @@ bool gw_cuda_mlp_forward(const gw_cuda_mlp *m, const gw_mlp_parameters *paramete
     const size_plans *plans = plans_of(m, rows);
     for (uint32_t l = 0; l < m->shape.layers; l++) {
         float *y = lane->activation[l + 1];
-        if (!gw_gemm_run(m->gemm, plans->forward[l], lane->factor[l].values, weights_of(m, parameters, l),
-                         parameters->bias[l], y, lane->workspace, stream, err))
+        gw_gemm_operands product = {.a = lane->factor[l].values,
+                                    .b = weights_of(m, parameters, l),
+                                    .bias = parameters->bias[l],
+                                    .c = y};
+        if (!gw_gemm_run(m->gemm, plans->forward[l], &product, lane->workspace, stream, err))
             return gw_fail_in(err, "layer %u", l + 1);
         bool last = l + 1 == m->shape.layers;
         if (is_bf16(m) && !last &&
@@ -200,13 +203,13 @@ bool gw_cuda_mlp_backward(const gw_cuda_mlp *m, const gw_mlp_parameters *paramet
                          err, "gradient of the bias of layer %u", l + 1))
             return false;
         gw_emit(emitter, gradients->bias[l], 0, out, lane->bias);
-        if (!gw_gemm_run(m->gemm, plans->weights[l], lane->factor[l].values, gradient.values, NULL,
-                         lane->weights, lane->workspace, stream, err))
+        gw_gemm_operands weights = {.a = lane->factor[l].values, .b = gradient.values, .c = lane->weights};
+        if (!gw_gemm_run(m->gemm, plans->weights[l], &weights, lane->workspace, stream, err))
             return gw_fail_in(err, "gradient of the weights of layer %u", l + 1);
         gw_emit(emitter, gradients->weights[l], 0, in * out, lane->weights);
         if (l == 0) break; /* nobody asks for the gradient of the inputs */
-        if (!gw_gemm_run(m->gemm, plans->inputs[l], gradient.values, weights_of(m, parameters, l), NULL,
-                         lane->delta, lane->workspace, stream, err))
+        gw_gemm_operands inputs = {.a = gradient.values, .b = weights_of(m, parameters, l), .c = lane->delta};
+        if (!gw_gemm_run(m->gemm, plans->inputs[l], &inputs, lane->workspace, stream, err))
             return gw_fail_in(err, "gradient of the inputs of layer %u", l + 1);
         above = lane->delta;
         active = lane->activation[l];

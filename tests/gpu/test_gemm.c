@@ -32,9 +32,9 @@ static float *numbers(uint64_t seed, size_t count) {
     return values;
 }
 
-/* *size: the sum of the squares of all that is added up. */
+/* *size: the sum of the squares of all that is added up. `before`: without ReLU or GELU. */
 static double *reference(const gw_gemm_shape *s, const float *a, const float *b, const float *bias,
-                         double *size) {
+                         double *before, double *size) {
     double *c = calloc(s->rows * s->columns, sizeof *c);
     *size = 0;
     for (uint64_t row = 0; row < s->rows; row++)
@@ -47,7 +47,11 @@ static double *reference(const gw_gemm_shape *s, const float *a, const float *b,
                 sum += term;
                 *size += term * term;
             }
-            c[row * s->columns + column] = s->finish == GW_GEMM_BIAS_RELU && sum < 0 ? 0 : sum;
+            before[row * s->columns + column] = sum;
+            if (s->finish == GW_GEMM_BIAS_RELU && sum < 0) sum = 0;
+            if (s->finish == GW_GEMM_BIAS_GELU)
+                sum = 0.5 * sum * (1 + tanh(sqrt(2 / M_PI) * (sum + 0.044715 * sum * sum * sum)));
+            c[row * s->columns + column] = sum;
         }
     return c;
 }
@@ -62,37 +66,55 @@ static void *factor(gw_precision precision, const float *values, size_t count) {
     return narrow;
 }
 
+/* ‖values − expected‖, of values on the GPU. */
+static double distance(const void *values, bool narrow, const double *expected, size_t count) {
+    double difference = 0;
+    float *got = malloc(count * sizeof *got);
+    uint16_t *bits = malloc(count * sizeof *bits);
+    gpu_fetch(narrow ? (void *)bits : got, values, count * (narrow ? sizeof *bits : sizeof *got));
+    for (size_t i = 0; i < count; i++) {
+        uint32_t wide = (uint32_t)bits[i] << 16;
+        if (narrow) memcpy(&got[i], &wide, sizeof wide);
+        difference += ((double)got[i] - expected[i]) * ((double)got[i] - expected[i]);
+    }
+    free(got);
+    free(bits);
+    return sqrt(difference);
+}
+
 static void check(gw_precision precision, double most, const gw_gemm_shape *s) {
     gw_gemm *gemm;
     gw_err err;
     uint32_t plan;
     cudaStream_t stream;
     size_t count = s->rows * s->columns;
+    bool narrow = s->factor && precision == GW_PRECISION_BF16;
     float *a = numbers(1, s->rows * s->inner), *b = numbers(2, s->inner * s->columns);
-    float *bias = numbers(3, s->columns), *got = malloc(count * sizeof *got),
-          *again = malloc(count * sizeof *got);
-    double difference = 0, size, *expected = reference(s, a, b, bias, &size);
+    float *bias = numbers(3, s->columns);
+    uint8_t *got = malloc(count * sizeof(float)), *again = malloc(count * sizeof(float));
+    double size, *before = calloc(count, sizeof *before), *expected = reference(s, a, b, bias, before, &size);
     cr_assert(gw_gemm_open(&(gw_gpu){0, precision}, &gemm, &err), "%s", err.text);
     cr_assert(gw_gemm_plan(gemm, s, &plan, &err), "%s", err.text);
-    void *gpu_a = factor(precision, a, s->rows * s->inner),
-         *gpu_b = factor(precision, b, s->inner * s->columns);
-    float *gpu_bias = gpu_copy_of(bias, s->columns * sizeof *bias, 0), *c = gpu_take(count * sizeof *c, 0);
+    gw_gemm_operands product = {.a = factor(precision, a, s->rows * s->inner),
+                                .b = factor(precision, b, s->inner * s->columns),
+                                .c = gpu_take(count * sizeof(float), 0)};
+    if (s->finish != GW_GEMM_PLAIN)
+        product.bias = factor(narrow ? precision : GW_PRECISION_FP32, bias, s->columns);
+    if (s->finish == GW_GEMM_BIAS_GELU) product.before = gpu_take(count * sizeof(float), 0);
     void *workspace = gpu_take(GW_GEMM_WORKSPACE, 0);
     GPU(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     for (int round = 0; round < 2; round++) {
-        cr_assert(gw_gemm_run(gemm, plan, gpu_a, gpu_b, s->finish == GW_GEMM_PLAIN ? NULL : gpu_bias, c,
-                              workspace, stream, &err),
-                  "%s", err.text);
-        gpu_fetch(round == 0 ? got : again, c, count * sizeof *got);
+        cr_assert(gw_gemm_run(gemm, plan, &product, workspace, stream, &err), "%s", err.text);
+        gpu_fetch(round == 0 ? got : again, product.c, count * (narrow ? sizeof(uint16_t) : sizeof(float)));
     }
-    cr_assert_eq(memcmp(got, again, count * sizeof *got), 0);
-    for (size_t i = 0; i < count; i++)
-        difference += ((double)got[i] - expected[i]) * ((double)got[i] - expected[i]);
-    cr_assert(sqrt(difference) <= most * sqrt(size),
-              "precision %d, [%llu, %llu] x [%llu, %llu], transposed %d %d, finish %d: %g", (int)precision,
-              (unsigned long long)s->rows, (unsigned long long)s->inner, (unsigned long long)s->inner,
-              (unsigned long long)s->columns, s->a_transposed, s->b_transposed, (int)s->finish,
-              sqrt(difference / size));
+    cr_assert_eq(memcmp(got, again, count * (narrow ? sizeof(uint16_t) : sizeof(float))), 0);
+    double far = distance(product.c, narrow, expected, count);
+    if (product.before != NULL) far += distance(product.before, narrow, before, count);
+    cr_assert(far <= most * sqrt(size),
+              "precision %d, [%llu, %llu] x [%llu, %llu], transposed %d %d, finish %d, factor %d: %g",
+              (int)precision, (unsigned long long)s->rows, (unsigned long long)s->inner,
+              (unsigned long long)s->inner, (unsigned long long)s->columns, s->a_transposed, s->b_transposed,
+              (int)s->finish, s->factor, far / sqrt(size));
     gw_gemm_close(gemm);
     GPU(cudaStreamDestroy(stream));
     GPU(cudaFree(workspace));
@@ -101,6 +123,7 @@ static void check(gw_precision precision, double most, const gw_gemm_shape *s) {
     free(bias);
     free(got);
     free(again);
+    free(before);
     free(expected);
 }
 
@@ -110,11 +133,12 @@ Test(gpu_gemm, products_at_awkward_sizes) {
                                         {40, 128, 784}, {127, 129, 65}, {200, 10, 1000}, {10, 300, 257}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
-            for (int kind = 0; kind < 5; kind++) {
+            for (int kind = 0; kind < 12; kind++) {
                 gw_gemm_shape shape = {.rows = sizes[s][0], .columns = sizes[s][1], .inner = sizes[s][2]};
-                shape.finish = kind < 3 ? (gw_gemm_finish)kind : GW_GEMM_PLAIN;
-                shape.a_transposed = kind == 3;
-                shape.b_transposed = kind == 4;
+                shape.finish = kind % 6 < 4 ? (gw_gemm_finish)(kind % 6) : GW_GEMM_PLAIN;
+                shape.a_transposed = kind % 6 == 4;
+                shape.b_transposed = kind % 6 == 5;
+                shape.factor = kind >= 6;
                 check(cases[c].precision, cases[c].most, &shape);
             }
 }

@@ -8,6 +8,7 @@
 #include "kernels/cuda/mlp_kernels.h"
 #include "kernels/cuda/optimizer.h"
 #include "kernels/cuda/synthetic.h"
+#include "kernels/gelu.h"
 #include "kernels/jobs/digits_weight.h"
 #include "kernels/jobs/synthetic_noise.h"
 #include "kernels/loss.h"
@@ -58,32 +59,84 @@ enum { COUNTS = sizeof counts / sizeof counts[0] };
 
 /* ---- products ---- */
 
-/* The bias, and ReLU, of products that cuBLASLt has no algorithm for: bit for bit. */
-Test(gpu_kernels, bias_and_relu) {
-    gpu_need();
-    static const uint64_t sizes[][2] = {{1, 1}, {1, 300}, {77, 10}, {256, 1}, {33, 129}};
-    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
-        for (int relu = 0; relu < 2; relu++) {
-            uint64_t rows = sizes[s][0], columns = sizes[s][1], count = rows * columns;
-            float *c = floats(s + 1, count), *bias = floats(s + 11, columns);
-            c[count / 2] = NAN;
-            float *gpu = gpu_copy_of(c, count * sizeof *c, 0);
-            GPU(gw_cuda_add_bias(rows, columns, gpu_copy_of(bias, columns * sizeof *bias, 0), relu != 0, gpu,
-                                 NULL));
-            for (uint64_t i = 0; i < count; i++) {
-                c[i] += bias[i % columns];
-                if (relu && c[i] < 0) c[i] = 0;
-            }
-            c[count / 2] = 0; /* NaNs have many bits */
-            float *got = malloc(count * sizeof *got);
-            gpu_fetch(got, gpu, count * sizeof *got);
-            cr_assert(isnan(got[count / 2]));
-            got[count / 2] = 0;
-            cr_assert_eq(memcmp(got, c, count * sizeof *c), 0, "%llu elements", (unsigned long long)count);
-            free(c);
-            free(bias);
-            free(got);
+static float rounded(bool narrow, float value) {
+    if (!narrow) return value;
+    uint32_t bits = (uint32_t)bf16(value) << 16;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Floats as an array of that type on the GPU, and back. */
+static gw_cuda_factor to_factor(bool narrow, const float *values, size_t count) {
+    if (!narrow) return (gw_cuda_factor){gpu_copy_of(values, count * sizeof *values, 0), false};
+    uint16_t *bits = malloc(count * sizeof *bits);
+    for (size_t i = 0; i < count; i++) bits[i] = bf16(values[i]);
+    gw_cuda_factor made = {gpu_copy_of(bits, count * sizeof *bits, 0), true};
+    free(bits);
+    return made;
+}
+
+static float *from_factor(gw_cuda_factor of, size_t count) {
+    float *values = malloc(count * sizeof *values);
+    uint16_t *bits = malloc(count * sizeof *bits);
+    gpu_fetch(of.bf16 ? (void *)bits : values, of.values, count * (of.bf16 ? sizeof *bits : sizeof *values));
+    for (size_t i = 0; of.bf16 && i < count; i++) {
+        uint32_t wide = (uint32_t)bits[i] << 16;
+        memcpy(&values[i], &wide, sizeof wide);
+    }
+    free(bits);
+    return values;
+}
+
+static void check_finish(uint64_t rows, uint64_t columns, gw_gemm_finish finish, bool narrow) {
+    uint64_t count = rows * columns;
+    float *product = floats(rows, count), *bias = floats(columns, columns);
+    for (uint64_t i = 0; i < count; i++) product[i] = rounded(narrow, product[i]);
+    for (uint64_t i = 0; i < columns; i++) bias[i] = rounded(narrow, bias[i]);
+    gw_cuda_factor from = to_factor(narrow, product, count), c = from;
+    bool gelu = finish == GW_GEMM_BIAS_GELU;
+    if (gelu) c = to_factor(narrow, product, count);
+    GPU(gw_cuda_finish(rows, columns, finish, to_factor(narrow, bias, columns).values, from, c, NULL));
+    float *got = from_factor(c, count), *before = from_factor(from, count);
+    for (uint64_t i = 0; i < count; i++) {
+        float sum = product[i] + bias[i % columns], slope;
+        if (finish == GW_GEMM_BIAS_RELU && sum < 0) sum = 0;
+        if (gelu) {
+            cr_assert_eq(before[i], rounded(narrow, sum));
+            gw_gelu_forward(1, &sum, &slope);
+            cr_assert_float_eq(got[i], sum, (narrow ? 0x1p-7f : 0x1p-20f) * (1e-3f + fabsf(sum)),
+                               "%g is not %g", (double)got[i], (double)sum);
+        } else {
+            cr_assert_eq(got[i], rounded(narrow, sum), "%llu columns, finish %d, bf16 %d: element %llu",
+                         (unsigned long long)columns, (int)finish, narrow, (unsigned long long)i);
         }
+    }
+    free(product);
+    free(bias);
+    free(got);
+    free(before);
+}
+
+/* What products end with where cuBLASLt does not do it. */
+Test(gpu_kernels, products_are_finished) {
+    gpu_need();
+    static const uint64_t sizes[][2] = {{1, 1}, {1, 300}, {77, 10}, {256, 1}, {33, 129}, {5, 64}};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+        for (int finish = GW_GEMM_BIAS; finish <= GW_GEMM_BIAS_GELU; finish++)
+            for (int narrow = 0; narrow < 2; narrow++)
+                check_finish(sizes[s][0], sizes[s][1], (gw_gemm_finish)finish, narrow != 0);
+}
+
+Test(gpu_kernels, what_is_no_number_stays_so_where_products_are_finished) {
+    gpu_need();
+    float values[] = {NAN, 1, -1}, bias[] = {1, 1, NAN};
+    for (int finish = GW_GEMM_BIAS; finish <= GW_GEMM_BIAS_GELU; finish++) {
+        gw_cuda_factor from = to_factor(false, values, 3), c = to_factor(false, values, 3);
+        GPU(gw_cuda_finish(1, 3, (gw_gemm_finish)finish, to_factor(false, bias, 3).values, from, c, NULL));
+        float *got = from_factor(c, 3);
+        cr_assert(isnan(got[0]) && got[1] > 1.9f && isnan(got[2]));
+        free(got);
+    }
 }
 
 /* ---- optimizers ---- */

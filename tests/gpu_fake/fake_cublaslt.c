@@ -4,6 +4,8 @@
 #include "fake_cuda.h"
 #include "kernels/cuda/library.h"
 
+#include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,15 +22,17 @@ typedef struct description {
     cublasComputeType_t compute;
     cublasOperation_t first, second;
     cublasLtEpilogue_t epilogue;
-    const float *bias;
+    cudaDataType bias_type, aux_type;
+    const void *bias;
+    void *aux;
+    int64_t aux_stride;
 } description;
 
 typedef struct product {
     description how;
     matrix a, b, d;
     const void *a_values, *b_values;
-    float *values;
-    void *workspace;
+    void *values, *workspace;
 } product;
 
 static struct {
@@ -68,6 +72,7 @@ static cublasStatus_t how_create(cublasLtMatmulDesc_t *how, cublasComputeType_t 
     description *made = calloc(1, sizeof *made);
     made->compute = compute;
     made->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    made->bias_type = made->aux_type = CUDA_R_32F;
     *how = (void *)made;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -80,17 +85,27 @@ static cublasStatus_t how_destroy(cublasLtMatmulDesc_t how) {
 static cublasStatus_t how_set(cublasLtMatmulDesc_t how, cublasLtMatmulDescAttributes_t attribute,
                               const void *value, size_t bytes) {
     description *d = (void *)how;
-    cudaDataType bias_type = CUDA_R_32F;
-    void *field = attribute == CUBLASLT_MATMUL_DESC_TRANSA           ? (void *)&d->first
-                  : attribute == CUBLASLT_MATMUL_DESC_TRANSB         ? (void *)&d->second
-                  : attribute == CUBLASLT_MATMUL_DESC_EPILOGUE       ? (void *)&d->epilogue
-                  : attribute == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE ? (void *)&bias_type
-                  : attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER   ? (void *)&d->bias
-                                                                     : NULL;
-    if (field == NULL) return CUBLAS_STATUS_INVALID_VALUE;
-    GW_CHECK(bytes == (field == (void *)&d->bias ? sizeof d->bias : 4));
-    memcpy(field, value, bytes);
-    return bias_type == CUDA_R_32F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+    const struct {
+        cublasLtMatmulDescAttributes_t attribute;
+        void *field;
+        size_t bytes;
+    } fields[] = {
+        {CUBLASLT_MATMUL_DESC_TRANSA, &d->first, sizeof d->first},
+        {CUBLASLT_MATMUL_DESC_TRANSB, &d->second, sizeof d->second},
+        {CUBLASLT_MATMUL_DESC_EPILOGUE, &d->epilogue, sizeof d->epilogue},
+        {CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &d->bias_type, sizeof d->bias_type},
+        {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &d->bias, sizeof d->bias},
+        {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, &d->aux_type, sizeof d->aux_type},
+        {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &d->aux, sizeof d->aux},
+        {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &d->aux_stride, sizeof d->aux_stride},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if (fields[i].attribute != attribute) continue;
+        if (bytes != fields[i].bytes) return CUBLAS_STATUS_INVALID_VALUE;
+        memcpy(fields[i].field, value, bytes);
+        return CUBLAS_STATUS_SUCCESS;
+    }
+    return CUBLAS_STATUS_INVALID_VALUE;
 }
 
 static cublasStatus_t wishes_create(cublasLtMatmulPreference_t *wishes) {
@@ -136,6 +151,10 @@ static cublasStatus_t choose(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, 
     const matrix *result = (const void *)d;
     GW_CHECK(wanted == 1);
     *answers = 0;
+    bool keeps = what->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    if ((what->epilogue != CUBLASLT_EPILOGUE_DEFAULT && what->bias_type != result->type) ||
+        (keeps && (what->aux_type != result->type || what->aux_stride % 8 != 0)))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     for (uint32_t i = 0; i < refused_count; i++)
         if (refused[i].epilogue == what->epilogue) return refused[i].status;
     *answers = 1;
@@ -144,17 +163,35 @@ static cublasStatus_t choose(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, 
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Element i of a factor as the tensor cores take it. */
-static double at(cublasComputeType_t compute, const matrix *of, const void *values, uint64_t i) {
+static double value_of(cudaDataType type, const void *values, uint64_t i) {
     uint32_t bits;
-    if (of->type == CUDA_R_16BF)
+    float value;
+    if (type == CUDA_R_16BF)
         bits = (uint32_t)((const uint16_t *)values)[i] << 16;
     else
         memcpy(&bits, (const float *)values + i, sizeof bits);
-    if (compute == CUBLAS_COMPUTE_32F_FAST_TF32) bits = (bits + 0x1000u) & ~0x1fffu;
-    float value;
     memcpy(&value, &bits, sizeof value);
     return (double)value;
+}
+
+/* Element i of a factor as the tensor cores take it. */
+static double at(cublasComputeType_t compute, const matrix *of, const void *values, uint64_t i) {
+    uint32_t bits;
+    float value = (float)value_of(of->type, values, i);
+    memcpy(&bits, &value, sizeof bits);
+    if (compute == CUBLAS_COMPUTE_32F_FAST_TF32) bits = (bits + 0x1000u) & ~0x1fffu;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+
+static void put(cudaDataType type, void *values, uint64_t i, double sum) {
+    float value = (float)sum;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (type == CUDA_R_16BF) /* to nearest, ties to even; no NaN comes here */
+        ((uint16_t *)values)[i] = (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+    else
+        ((float *)values)[i] = value;
 }
 
 static uint64_t place(const matrix *m, cublasOperation_t op, uint64_t row, uint64_t column) {
@@ -173,9 +210,13 @@ static void multiply(void *memory) {
             for (uint64_t k = 0; k < inner; k++)
                 sum += at(how->compute, &p->a, p->a_values, place(&p->a, how->first, row, k)) *
                        at(how->compute, &p->b, p->b_values, place(&p->b, how->second, k, column));
-            if (how->epilogue != CUBLASLT_EPILOGUE_DEFAULT) sum += (double)how->bias[row];
+            if (how->epilogue != CUBLASLT_EPILOGUE_DEFAULT) sum += value_of(how->bias_type, how->bias, row);
             if (how->epilogue == CUBLASLT_EPILOGUE_RELU_BIAS && sum < 0) sum = 0;
-            p->values[place(&p->d, CUBLAS_OP_N, row, column)] = (float)sum;
+            if (how->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
+                put(how->aux_type, how->aux, column * (uint64_t)how->aux_stride + row, sum);
+                sum = 0.5 * sum * (1 + tanh(sqrt(2 / M_PI) * (sum + 0.044715 * sum * sum * sum)));
+            }
+            put(p->d.type, p->values, place(&p->d, CUBLAS_OP_N, row, column), sum);
         }
 }
 
@@ -195,9 +236,9 @@ static cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, 
                  d,
                  workspace};
     GW_CHECK(*(const float *)alpha == 1.0f && *(const float *)beta == 0.0f && c == d && c_is == d_is);
-    GW_CHECK(p.d.type == CUDA_R_32F && p.a.type == p.b.type);
+    GW_CHECK((p.d.type == CUDA_R_32F || p.d.type == p.a.type) && p.a.type == p.b.type);
     if (p.how.epilogue != CUBLASLT_EPILOGUE_DEFAULT && p.how.epilogue != CUBLASLT_EPILOGUE_BIAS &&
-        p.how.epilogue != CUBLASLT_EPILOGUE_RELU_BIAS)
+        p.how.epilogue != CUBLASLT_EPILOGUE_RELU_BIAS && p.how.epilogue != CUBLASLT_EPILOGUE_GELU_AUX_BIAS)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     if (fake_launch(stream, multiply, &p, sizeof p) == cudaSuccess) return CUBLAS_STATUS_SUCCESS;
     (void)cudaGetLastError(); /* the library has a runtime of its own, and keeps its errors there */

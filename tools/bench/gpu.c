@@ -97,10 +97,10 @@ static bool sgd(bench *b) {
 }
 
 static bool multiply(bench *b) {
-    for (int i = 0; i < PRODUCTS; i++)
-        if (!gw_gemm_run(b->gemm, b->plan, b->a[i % TURNS], b->b[i % TURNS], NULL, b->c, b->workspace,
-                         b->stream, &b->err))
-            return false;
+    for (int i = 0; i < PRODUCTS; i++) {
+        gw_gemm_operands product = {.a = b->a[i % TURNS], .b = b->b[i % TURNS], .c = b->c};
+        if (!gw_gemm_run(b->gemm, b->plan, &product, b->workspace, b->stream, &b->err)) return false;
+    }
     return true;
 }
 
