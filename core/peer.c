@@ -356,6 +356,12 @@ static void on_shard_failed(gw_peer *p, const gw_event *event) {
     gw_poison_give_up(p, event->shard, why);
 }
 
+static void on_device_lost(gw_peer *p, const gw_event *event) {
+    p->blameless = true;
+    gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s; this peer leaves, the others compute its shards",
+                   event->text == NULL ? "the device has broken down" : event->text);
+}
+
 static void dispatch(gw_peer *p, const gw_event *event) {
     switch (event->kind) {
     case GW_EV_START:
@@ -420,6 +426,9 @@ static void dispatch(gw_peer *p, const gw_event *event) {
         break;
     case GW_EV_SHARD_FAILED:
         on_shard_failed(p, event);
+        break;
+    case GW_EV_DEVICE_LOST:
+        on_device_lost(p, event);
         break;
     case GW_EV_SHARD_LOST:
         gw_steps_shard_lost(p, event);

@@ -46,6 +46,7 @@ static void read_blob(gw_contact *contact, const uint8_t *bytes, size_t length) 
     next.has_view = flags & 1;
     next.at_end = flags >> 1 & 1;
     next.leaving = flags >> 2 & 1;
+    next.blameless = flags >> 3 & 1;
     memcpy(next.job, job, sizeof job);
     next.epoch = gw_get_u64(&r);
     gw_get_view_name(&r, &next.view_name);
@@ -66,7 +67,8 @@ void gw_contacts_announce(gw_peer *p) {
     for (uint32_t i = 0; i < p->config.inventory_count && !p->config.fresh; i++)
         if (known == UINT64_MAX || p->inventory[i].step > known) known = p->inventory[i].step;
     gw_put_u8(&w, META_VERSION);
-    gw_put_u8(&w, (uint8_t)((p->view.epoch > 0) | (p->end_sent << 1) | (p->leaving << 2)));
+    gw_put_u8(&w,
+              (uint8_t)((p->view.epoch > 0) | (p->end_sent << 1) | (p->leaving << 2) | (p->blameless << 3)));
     gw_put_bytes(&w, p->job.bytes, 8);
     gw_put_u64(&w, p->view.epoch);
     gw_put_view_name(&w, &p->view.name);
@@ -137,7 +139,7 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     contact->ended = left || event->proven;
     /* The silent may be cut off, not killed; and who neither wanted to leave nor was done could not go on. */
     bool fell = left ? !contact->leaving && !contact->at_end : event->proven;
-    if (fell) gw_poison_member_fell(p, contact);
+    if (fell && !contact->blameless) gw_poison_member_fell(p, contact);
     if (!left) drop_link(p, contact); /* what a peer that left said before is still on its way */
     gw_peer_notice(p, left ? GW_NOTICE_PEER_LEFT : GW_NOTICE_PEER_DEAD, " ")->peer = contact->id;
     int rank = p->view.epoch == 0 ? -1

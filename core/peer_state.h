@@ -60,7 +60,7 @@ typedef struct gw_contact {
     uint32_t path_failures; /* reductions in a row that failed between it and this peer */
     uint64_t path_failed_ns;
     /* from its blob */
-    bool has_view, at_end, leaving;
+    bool has_view, at_end, leaving, blameless;
     uint8_t job[8];
     uint64_t epoch, step, fingerprint, checkpoint_step, speed;
     gw_view_name view_name;
@@ -246,6 +246,7 @@ struct gw_peer {
     size_t old_ballot_length;
     bool losses_changed; /* since that was read, at the start */
     uint32_t fell_at;    /* the shard that made this peer give up, plus 1; 0 = none */
+    bool blameless;      /* no shard did: its device broke down */
     char refused[120];   /* what was wrong with the sum that failed its checks last */
     gw_retry retry;
     uint32_t chosen[GW_VERIFY_MOST], chosen_count; /* of this step: computed twice */

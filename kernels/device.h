@@ -35,6 +35,11 @@ typedef struct gw_device_options {
     const gw_plan *plan;     /* outlives the device */
     uint32_t workers;        /* lanes that will be opened, at least 1 */
     uint32_t boundary_words; /* integers that the node exchanges in each sum (core/layout.h) */
+    /* The device can be used no more, and every call on it will fail: once, on the thread of the call that
+     * found it, before that returns. Not where a shard may have done it: then contribute fails, and the rest
+     * after it. NULL: nobody wants to know. */
+    void (*lost)(void *context, const gw_err *why);
+    void *context;
 } gw_device_options;
 
 /* What became of a shard. */

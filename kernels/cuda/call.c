@@ -3,6 +3,19 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+bool gw_cuda_broken(cudaError_t status) {
+    switch (status) {
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorExternalDevice:
+        return true;
+    default:
+        return false;
+    }
+}
+
 bool gw_cuda_sticky(cudaError_t status) {
     switch (status) {
     case cudaErrorIllegalAddress:
@@ -14,15 +27,10 @@ bool gw_cuda_sticky(cudaError_t status) {
     case cudaErrorLaunchFailure:
     case cudaErrorLaunchTimeout:
     case cudaErrorAssert:
-    case cudaErrorECCUncorrectable:
-    case cudaErrorNvlinkUncorrectable:
-    case cudaErrorContained:
-    case cudaErrorDevicesUnavailable:
-    case cudaErrorExternalDevice:
     case cudaErrorUnknown:
         return true;
     default:
-        return false;
+        return gw_cuda_broken(status);
     }
 }
 

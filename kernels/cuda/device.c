@@ -62,12 +62,14 @@ static bool begin_reduce(gw_device *device, gw_reduce mode, gw_place place, gw_s
                          gw_segments *receive, gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
     d->outcome.ready = false;
-    return gw_cuda_device_use(d, err) && gw_cuda_sums_begin(d->sums, mode, place, send, receive, err);
+    return (gw_cuda_device_use(d, err) && gw_cuda_sums_begin(d->sums, mode, place, send, receive, err)) ||
+           gw_cuda_device_failed(d, "preparing a sum");
 }
 
 static bool end_reduce(gw_device *device, gw_verdict *verdict, gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
-    if (!gw_cuda_device_use(d, err) || !gw_cuda_sums_end(d->sums, verdict, err)) return false;
+    if (!gw_cuda_device_use(d, err) || !gw_cuda_sums_end(d->sums, verdict, err))
+        return gw_cuda_device_failed(d, "checking a sum");
     count_memory(d);
     return true;
 }
@@ -137,6 +139,7 @@ static void close_cuda(gw_device *device) {
     if (d->side != NULL) d->type->gpu->close(d->job, d->side);
     if (d->control != NULL) (void)cudaStreamDestroy(d->control);
     pthread_mutex_destroy(&d->transfer_lock);
+    pthread_mutex_destroy(&d->lost_lock);
     free(d->sum);
     free(d->sum_small);
     gw_layout_free(&d->layout);
@@ -262,9 +265,13 @@ bool gw_device_cuda_open(const gw_device_options *options, const gw_gpu *gpu, gw
     d->type = options->type;
     d->job = options->job;
     d->gpu = *gpu;
+    d->tell_lost = options->lost;
+    d->tell_context = options->context;
     pthread_mutex_init(&d->transfer_lock, NULL);
+    pthread_mutex_init(&d->lost_lock, NULL);
     if (!gw_layout_make(options->plan, options->boundary_words, &d->layout, err)) {
         pthread_mutex_destroy(&d->transfer_lock);
+        pthread_mutex_destroy(&d->lost_lock);
         free(d);
         return gw_fail_in(err, "job %s", options->type->name);
     }

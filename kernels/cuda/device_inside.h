@@ -36,6 +36,11 @@ typedef struct gw_cuda_device {
     unsigned long long *total;         /* the GPU's: the fingerprint of the state */
     unsigned long long *total_host;    /* pinned */
 
+    pthread_mutex_t lost_lock; /* guards `lost`: who comes second waits until the first has told */
+    bool lost;
+    void (*tell_lost)(void *context, const gw_err *why); /* as in the options */
+    void *tell_context;
+
     pthread_mutex_t transfer_lock; /* state_read and state_write: guards the three below */
     cudaStream_t transfer;
     void *bounce[2]; /* pinned */
@@ -48,6 +53,11 @@ static inline gw_cuda_device *gw_cuda_device_of(gw_device *device) {
 
 /* Makes the GPU current for the calling thread. */
 bool gw_cuda_device_use(const gw_cuda_device *device, gw_err *err);
+
+/* ---- device_lost.c. After a call of the device that has failed while `doing` it ("checking a sum"): tells
+ * who wants to know if the GPU is lost (gw_device_options.lost). Returns false. Any thread; of contribute
+ * before the ledger is left. ---- */
+bool gw_cuda_device_failed(gw_cuda_device *device, const char *doing);
 
 /* ---- lane.c: as the device's ops of these names ---- */
 bool gw_cuda_lane_open(gw_device *device, gw_lane **lane, gw_err *err);

@@ -142,7 +142,7 @@ bool gw_cuda_state_unit(gw_device *device, gw_lane *lane, gw_unit_work work, uin
     gw_cuda_lane_check(d, lane);
     GW_CHECK(unit < device->unit_count);
     GW_CHECK(work != GW_UNIT_APPLY || d->outcome.ready);
-    if (!gw_cuda_device_use(d, err)) return false;
+    if (!gw_cuda_device_use(d, err)) return gw_cuda_device_failed(d, "changing the state");
     bool good = work == GW_UNIT_HASH || (work_on_all(d, work, err) && follow_state(d, d->control, err));
     good = good && start_hash(d, err);
     gw_err waiting;
@@ -152,7 +152,8 @@ bool gw_cuda_state_unit(gw_device *device, gw_lane *lane, gw_unit_work work, uin
         good = false;
     }
     *part = *d->total_host;
-    return good;
+    return good ||
+           gw_cuda_device_failed(d, work == GW_UNIT_HASH ? "hashing the state" : "changing the state");
 }
 
 /* ---- copies ---- */
@@ -224,7 +225,7 @@ static bool transfer(gw_cuda_device *d, uint64_t offset, uint64_t bytes, char *t
         good = false;
     }
     pthread_mutex_unlock(&d->transfer_lock);
-    return good;
+    return good || gw_cuda_device_failed(d, to != NULL ? "reading the state" : "writing the state");
 }
 
 bool gw_cuda_state_read(gw_device *device, uint64_t offset, uint64_t bytes, void *to, gw_err *err) {

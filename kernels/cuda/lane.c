@@ -268,7 +268,10 @@ gw_contributed gw_cuda_lane_contribute(gw_device *device, gw_lane *lane, uint64_
                                        gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
     gw_cuda_lane_check(d, lane);
-    if (!gw_cuda_device_use(d, err)) return GW_SHARD_FAILED;
+    if (!gw_cuda_device_use(d, err)) {
+        (void)gw_cuda_device_failed(d, "beginning a shard");
+        return GW_SHARD_FAILED;
+    }
     if (!gw_ledger_enter(d->ledger, step, shard, &lane->entry, err)) return GW_SHARD_FAILED;
     if (!lane->started || lane->first_step != step) {
         lane->first_step = step;
@@ -278,7 +281,7 @@ gw_contributed gw_cuda_lane_contribute(gw_device *device, gw_lane *lane, uint64_
     const input *used;
     bool good = start(lane, step, shard, &used, err);
     if (good) load_ahead(lane, used);
-    good = finish(lane, good, step, shard, err);
+    good = finish(lane, good, step, shard, err) || gw_cuda_device_failed(d, "computing a shard");
     if (good && *lane->least_host != GW_CUDA_NO_PLACE)
         gw_ledger_note_bad(d->ledger, &lane->entry, (uint32_t)(*lane->least_host >> 44),
                            *lane->least_host & ((UINT64_C(1) << 44) - 1));
@@ -312,5 +315,5 @@ bool gw_cuda_lane_probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_
     good = finish(lane, good, step, shard, err);
     lane->probing = false;
     if (good) *fingerprint = contribution(lane);
-    return good || gw_fail_in(err, "probe");
+    return good || gw_cuda_device_failed(d, "computing a shard once more") || gw_fail_in(err, "probe");
 }

@@ -87,12 +87,15 @@ static void work(flock *f, uint32_t i) {
             shard = gw_set_next(&p->list, 0);
             for (uint32_t k = 0; k < first; k++) shard = gw_set_next(&p->list, shard + 1);
         }
-        bool fails = p->fails_at_shard == (int64_t)shard;
-        if (fails ||
+        bool fails = p->fails_at_shard == (int64_t)shard, breaks = p->breaks_at_shard == (int64_t)shard;
+        if (fails || breaks ||
             (p->dies_at_shard == (int64_t)shard && (p->dies_at_step == 0 || p->dies_at_step == p->step))) {
             gw_event claim = {.kind = GW_EV_CLAIM, .shard = shard};
             if (p->careful) post(f, i, 0, claim);
-            gw_event end = {.kind = fails ? GW_EV_SHARD_FAILED : (gw_event_kind)0, .shard = shard};
+            gw_event end = {.kind = fails    ? GW_EV_SHARD_FAILED
+                                    : breaks ? GW_EV_DEVICE_LOST
+                                             : (gw_event_kind)0,
+                            .shard = shard};
             post(f, i, 10, end);
             p->word = gw_word_pack(word);
             return;
@@ -637,7 +640,7 @@ void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_
     f->quorum = quorum;
     for (uint32_t i = 0; i < count; i++) {
         flock_peer *p = &f->peers[i];
-        p->dies_at_shard = p->fails_at_shard = -1;
+        p->dies_at_shard = p->fails_at_shard = p->breaks_at_shard = -1;
         p->config = (gw_peer_config){.id = {{(uint8_t)(i + 1)}},
                                      .addr_count = 1,
                                      .identity = "job=test\nlr=0.1\n",

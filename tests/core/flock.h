@@ -39,18 +39,19 @@ typedef struct flock_peer {
     gw_finish finish;
     char finish_text[600];
     gw_hash final_root;
-    uint32_t computed;      /* shards, all steps */
-    int64_t dies_at_shard;  /* when it takes this shard; -1 = never */
-    gw_loss fell;           /* what it was at when it died of that, for its next life; boot 0 = nothing */
-    uint64_t dies_at_step;  /* and only in this step; 0 = in any */
-    int64_t fails_at_shard; /* cannot compute this one; -1 = all can be */
-    bool bad_shard;         /* its sums have a bad element */
-    bool damaged;           /* chunk 0 of its checkpoint is, which shows when it is read */
-    bool disk_full;         /* it can store neither chunks nor manifests, only hash */
-    uint32_t checkpoints;   /* that it was told are complete */
-    bool loses_shard;       /* the next shard it takes is lost, and nobody notices */
-    uint32_t gives_back;    /* so many of the next shards that it takes it says it cannot begin */
-    bool manifests_fail;    /* only its manifests cannot be written */
+    uint32_t computed;       /* shards, all steps */
+    int64_t dies_at_shard;   /* when it takes this shard; -1 = never */
+    gw_loss fell;            /* what it was at when it died of that, for its next life; boot 0 = nothing */
+    uint64_t dies_at_step;   /* and only in this step; 0 = in any */
+    int64_t fails_at_shard;  /* cannot compute this one; -1 = all can be */
+    int64_t breaks_at_shard; /* its device breaks down at this one; -1 = at none */
+    bool bad_shard;          /* its sums have a bad element */
+    bool damaged;            /* chunk 0 of its checkpoint is, which shows when it is read */
+    bool disk_full;          /* it can store neither chunks nor manifests, only hash */
+    uint32_t checkpoints;    /* that it was told are complete */
+    bool loses_shard;        /* the next shard it takes is lost, and nobody notices */
+    uint32_t gives_back;     /* so many of the next shards that it takes it says it cannot begin */
+    bool manifests_fail;     /* only its manifests cannot be written */
     uint32_t loads_to_fail;
     bool manifests_unloadable; /* states of checkpoints cannot be fetched */
     uint64_t seal_ns;          /* its shards of a step take this long */

@@ -457,6 +457,32 @@ Test(peer, a_shard_that_nobody_can_compute_is_named_before_all_have_failed) {
     fail_everywhere(5000000);
 }
 
+/* Devices that break down while they compute the same shard: it is not to blame, and the last one goes on. */
+static void break_down(uint64_t message_ns) {
+    flock f;
+    flock_open(&f, 5, 5, 20, GW_QUORUM_ANY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 4; i++) f.peers[i].breaks_at_shard = 6;
+    f.message_ns = message_ns;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    for (uint32_t i = 0; i < 4; i++) {
+        if (f.peers[i].finish == GW_FINISH_DONE) continue; /* it never came to that shard */
+        cr_assert_eq(f.peers[i].finish, GW_FINISH_FAILED);
+        cr_assert(strstr(f.peers[i].finish_text, "this peer leaves"), "%s", f.peers[i].finish_text);
+    }
+    cr_assert_eq(f.peers[4].finish, GW_FINISH_DONE);
+    uint32_t broke = 0;
+    for (uint32_t i = 0; i < 4; i++) broke += f.peers[i].finish == GW_FINISH_FAILED;
+    cr_assert_geq(broke, 3, "%u broke down at the shard, which three would have made poison", broke);
+    flock_close(&f);
+}
+
+Test(peer, devices_that_break_down_make_no_shard_poison) {
+    break_down(100000);
+    break_down(5000000);
+}
+
 static void run_on_full_disks(uint32_t peers, uint32_t full, uint32_t checkpoints) {
     flock f;
     flock_open(&f, peers, peers, 12, GW_QUORUM_ANY);

@@ -22,10 +22,24 @@ typedef struct bench {
     gw_lane *lane;
 } bench;
 
+static unsigned losses; /* times that the device was said to be lost */
+static gw_err last_loss;
+
+static void note_loss(void *context, const gw_err *why) {
+    cr_assert_eq(context, &losses);
+    losses++;
+    last_loss = *why;
+}
+
 static void prepare(bench *b) {
     rig_open(&b->r, &gw_job_digits, settings, 1, 1);
-    b->options = (gw_device_options){
-        .type = &gw_job_digits, .job = b->r.job, .plan = &b->r.plan, .workers = 1, .boundary_words = 3};
+    b->options = (gw_device_options){.type = &gw_job_digits,
+                                     .job = b->r.job,
+                                     .plan = &b->r.plan,
+                                     .workers = 1,
+                                     .boundary_words = 3,
+                                     .lost = note_loss,
+                                     .context = &losses};
 }
 
 static bool open_device(bench *b, gw_err *err) {
@@ -124,15 +138,88 @@ Test(gpu_failures, a_lost_gpu_is_named) {
     fake_fail(5, cudaErrorECCUncorrectable);
     cr_assert_eq(ops->contribute(b.device, b.lane, 0, 1, &err), GW_SHARD_FAILED);
     cr_assert(strstr(err.text, "GPU 0") && strstr(err.text, "memory is damaged"), "%s", err.text);
+    cr_assert_eq(losses, 1); /* it broke down by itself: no shard's fault */
+    cr_assert(strstr(last_loss.text, "GPU 0") && strstr(last_loss.text, "memory is damaged"), "%s",
+              last_loss.text);
     ops->zero(b.device);
     cr_assert_not(ops->reduce_begin(b.device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, &err));
     cr_assert_not(ops->unit(b.device, b.lane, GW_UNIT_HASH, 0, &part, &err));
     cr_assert_not(ops->state_read(b.device, 0, 1, &byte, &err));
     cr_assert_not(ops->probe(b.device, b.lane, 0, 0, &part, &err));
     cr_assert(strstr(err.text, "GPU 0"), "%s", err.text);
+    cr_assert_eq(losses, 1); /* said once */
     close_device(&b);
     fake_fail(0, cudaSuccess);
     rig_close(&b.r);
+}
+
+/* A kernel that faults takes the process with it, whoever started it: while a shard is computed that counts
+ * against the shard, which would take one GPU after another; later it is only said. What does not stay is no
+ * loss. */
+Test(gpu_failures, a_fault_inside_a_shard_is_the_shards) {
+    bench b;
+    gw_err err;
+    gw_segments none;
+    gw_verdict verdict;
+    prepare(&b);
+    cr_assert(open_device(&b, &err), "%s", err.text);
+    cr_assert(init(&b, &err), "%s", err.text);
+    const gw_device_ops *ops = b.device->ops;
+    ops->step_begin(b.device, 0);
+    fake_fail(5, cudaErrorLaunchOutOfResources);
+    cr_assert_eq(ops->contribute(b.device, b.lane, 0, 0, &err), GW_SHARD_FAILED);
+    ops->zero(b.device);
+    fake_fail(5, cudaErrorIllegalAddress);
+    cr_assert_eq(ops->contribute(b.device, b.lane, 0, 1, &err), GW_SHARD_FAILED);
+    cr_assert(strstr(err.text, "cannot use the GPU any more"), "%s", err.text);
+    cr_assert_eq(losses, 0);
+    ops->zero(b.device);
+    cr_assert_not(ops->reduce_begin(b.device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, &err));
+    cr_assert_eq(losses, 1);
+    cr_assert(strstr(last_loss.text, "GPU 0: preparing a sum"), "%s", last_loss.text);
+    cr_assert_not(ops->reduce_end(b.device, &verdict, &err));
+    cr_assert_eq(losses, 1);
+    close_device(&b);
+    fake_fail(0, cudaSuccess);
+    rig_close(&b.r);
+}
+
+/* Wherever the GPU is found to be lost, between shards, its owner hears of it at once. */
+Test(gpu_failures, a_loss_is_told_wherever_it_shows) {
+    static const char *const places[] = {"preparing a sum",   "checking a sum",
+                                         "hashing the state", "reading the state",
+                                         "writing the state", "computing a shard once more"};
+    for (uint32_t place = 0; place < sizeof places / sizeof places[0]; place++) {
+        bench b;
+        gw_err err;
+        gw_segments none;
+        gw_verdict verdict;
+        uint64_t part;
+        uint8_t byte = 0;
+        losses = 0;
+        prepare(&b);
+        cr_assert(open_device(&b, &err), "%s", err.text);
+        cr_assert(init(&b, &err), "%s", err.text);
+        const gw_device_ops *ops = b.device->ops;
+        ops->step_begin(b.device, 0);
+        cr_assert_eq(ops->contribute(b.device, b.lane, 0, 0, &err), GW_SHARD_HELD, "%s", err.text);
+        if (place == 1)
+            cr_assert(ops->reduce_begin(b.device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, &err));
+        fake_fail(1, cudaErrorECCUncorrectable);
+        bool good = place == 0
+                        ? ops->reduce_begin(b.device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, &err)
+                    : place == 1 ? ops->reduce_end(b.device, &verdict, &err)
+                    : place == 2 ? ops->unit(b.device, b.lane, GW_UNIT_HASH, 0, &part, &err)
+                    : place == 3 ? ops->state_read(b.device, 0, 1, &byte, &err)
+                    : place == 4 ? ops->state_write(b.device, 0, 1, &byte, &err)
+                                 : ops->probe(b.device, b.lane, 0, 1, &part, &err);
+        cr_assert_not(good);
+        cr_assert_eq(losses, 1, "%s", places[place]);
+        cr_assert(strstr(last_loss.text, places[place]), "%s: %s", places[place], last_loss.text);
+        close_device(&b);
+        fake_fail(0, cudaSuccess);
+        rig_close(&b.r);
+    }
 }
 
 /* Reductions, applies and copies that fail say so; none is taken for done. */

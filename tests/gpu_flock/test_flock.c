@@ -17,7 +17,10 @@
 #define DIGITS "digits --epochs 2" SIZES
 #define LONGER "digits --epochs 10" SIZES
 
-enum { HANG_MS = 60000 }; /* only ends a test that hangs */
+enum {
+    HANG_MS = 60000, /* only ends a test that hangs */
+    ECC = 214,       /* cudaErrorECCUncorrectable */
+};
 
 static char folder[LAB_PATH];
 static int stalled = -1; /* the pipe in which sums that stall are told */
@@ -50,6 +53,7 @@ static lab *open_lab(void) {
     snprintf(libraries, sizeof libraries, "%s", GODWIT_FAKE_NCCL);
     *strrchr(libraries, '/') = '\0';
     setenv("FAKE_NCCL", folder, 1);
+    setenv("FAKE_CUDA", folder, 1);
     setenv("GODWIT_NCCL", GODWIT_FAKE_NCCL, 1);
     setenv("LD_LIBRARY_PATH", libraries, 1);
     return l;
@@ -162,6 +166,46 @@ Test(gpu_flock, nccl_that_never_works_is_given_up) {
     bool said = false; /* one that gives up is enough */
     for (int i = 0; i < 2; i++) said = said || strstr(peers[i]->stderr_text, "times in a row") != NULL;
     cr_assert(said, "%s\n%s", peers[0]->stderr_text, peers[1]->stderr_text);
+    close_lab(l);
+}
+
+/* From now on calls on the peer's GPU fail with this status of CUDA's. */
+static void break_gpu(const lab_peer *peer, int status) {
+    char name[40], number[16];
+    snprintf(name, sizeof name, "gpu.%d", (int)peer->pid);
+    int length = snprintf(number, sizeof number, "%d", status);
+    int fd = open(file("new"), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(write(fd, number, (size_t)length), length);
+    close(fd);
+    char made[LAB_PATH + 20];
+    snprintf(made, sizeof made, "%s", file("new"));
+    cr_assert_eq(rename(made, file(name)), 0);
+}
+
+static void expect_left(lab *l, lab_peer *peer) {
+    cr_assert_eq(lab_end(l, peer), 1);
+    cr_assert_not_null(strstr(peer->stderr_text, "memory is damaged"), "%s", peer->stderr_text);
+    cr_assert_not_null(strstr(peer->stderr_text, "GPU 0: "), "%s", peer->stderr_text);
+    cr_assert_not_null(strstr(peer->stderr_text, "; this peer leaves"), "%s", peer->stderr_text);
+}
+
+/* Whether a GPU's memory fails between two sums or under one: its peer leaves at once, names GPU and cure,
+ * and the others finish. */
+Test(gpu_flock, a_gpu_that_breaks_down_costs_its_peer_alone) {
+    lab *l = open_lab();
+    lab_peer *peers[3], *living[1];
+    lab_flock(l, 3, LONGER, peers);
+    lab_wait_step(l, peers[0], 3);
+    stall(3);
+    break_gpu(peers[1], ECC);
+    take("stall"); /* the sum is there, and the GPU cannot look at it */
+    expect_left(l, peers[1]);
+    lab_wait_view(l, peers[0], 2);
+    break_gpu(peers[2], ECC);
+    expect_left(l, peers[2]);
+    living[0] = peers[0];
+    expect_same(l, living, 1, LONGER);
     close_lab(l);
 }
 

@@ -117,8 +117,11 @@ static void look_at_work(void *context) {
     if (node->finished) return;
     uint64_t inside_ns = node->gpus ? gw_gpus_inside_since(node->gpus) : 0;
     if (inside_ns != 0 && gw_watchdog_hangs(&node->dog, inside_ns, 0)) {
-        gw_node_give_up(node,
-                        "NCCL does not return from a call: the GPU or its driver hangs (--hang-timeout)");
+        char text[160];
+        snprintf(text, sizeof text,
+                 "GPU %d: NCCL does not return from a call: the GPU or its driver hangs (--hang-timeout)",
+                 node->device->gpu);
+        gw_node_feed(node, &(gw_event){.kind = GW_EV_DEVICE_LOST, .text = text});
         return;
     }
     if (gw_workers_oldest(node->workers, &oldest) &&

@@ -20,22 +20,11 @@ static void send(void *context, const gw_peer_id *to, const uint8_t *bytes, size
         gw_log(GW_WARN, "node/gpus", "message: %s", err.text);
 }
 
-static void give_up(void *context) {
+void gw_node_device_lost(void *context, const gw_err *why) {
     gw_node *node = context;
-    char *trouble = atomic_exchange(&node->gpu_trouble, NULL);
-    if (trouble == NULL) return;
-    char text[600];
-    snprintf(text, sizeof text, "%s; this peer leaves, the others compute its shards", trouble);
-    free(trouble);
-    gw_node_give_up(node, text);
-}
-
-/* On the thread of the sums. */
-static void lost(void *context, const gw_err *why) {
-    gw_node *node = context;
-    gw_err err;
-    free(atomic_exchange(&node->gpu_trouble, strdup(why->text)));
-    GW_CHECK(gw_loop_post(node->loop, give_up, node, &err));
+    gw_mail *mail = gw_mail_new(GW_EV_DEVICE_LOST, 0);
+    gw_mail_text(mail, why->text);
+    gw_mailbox_post(node->mail, mail);
 }
 
 /* Figures are for people: a run goes on without them. */
@@ -74,7 +63,7 @@ bool gw_node_gpus_open(gw_node *node, gw_err *err) {
                                .context = node,
                                .send = send,
                                .done = gw_node_collective_done,
-                               .lost = lost};
+                               .lost = gw_node_device_lost};
     node->gpus = gw_gpus_open(&options, err);
     return node->gpus != NULL;
 }
@@ -82,7 +71,5 @@ bool gw_node_gpus_open(gw_node *node, gw_err *err) {
 bool gw_node_gpus_close(gw_node *node) {
     gw_gpu_watch_close(node->gpu_watch);
     node->gpu_watch = NULL;
-    bool closed = gw_gpus_close(node->gpus, CLOSE_NS);
-    free(atomic_exchange(&node->gpu_trouble, NULL));
-    return closed;
+    return gw_gpus_close(node->gpus, CLOSE_NS);
 }

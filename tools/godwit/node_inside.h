@@ -131,9 +131,8 @@ typedef struct gw_node {
     gw_wires *wires;
     gw_nccl_api nccl;
     gw_cuda_api cuda;
-    gw_gpu_watch *gpu_watch;     /* NULL: no GPU, or it tells no figures */
-    gw_gpus *gpus;               /* NULL: the device has no GPU, or sums cannot go by NCCL */
-    _Atomic(char *) gpu_trouble; /* why the GPU can be used no more, until the loop has read it */
+    gw_gpu_watch *gpu_watch; /* NULL: no GPU, or it tells no figures */
+    gw_gpus *gpus;           /* NULL: the device has no GPU, or sums cannot go by NCCL */
     gw_store *store;
     gw_saver *saver;
     gw_helper *compute, *disk;
@@ -219,7 +218,9 @@ void gw_node_reduce(gw_node *node, const gw_action *action);
 void gw_node_reduce_stop(gw_node *node);
 gw_collective_done gw_node_collective_done;
 
-/* node_gpu.c. Fills in node->gpus and ->gpu_watch if the device has a GPU; false from closing: NCCL does not
+/* node_gpu.c. The device can be used no more: the brain is told. Any thread; `node` is a gw_node. */
+void gw_node_device_lost(void *node, const gw_err *why);
+/* Fills in node->gpus and ->gpu_watch if the device has a GPU; false from closing: NCCL does not
  * return. */
 bool gw_node_gpus_open(gw_node *node, gw_err *err);
 bool gw_node_gpus_close(gw_node *node);

@@ -172,7 +172,9 @@ static bool open_device(gw_node *node, gw_err *err) {
                                  .plan = &node->plan,
                                  .workers = node->options->workers,
                                  .boundary_words = GW_MAX_MEMBERS * GW_SLOTS +
-                                                   (node->options->verify ? GW_VERIFY_TABLE : 0)};
+                                                   (node->options->verify ? GW_VERIFY_TABLE : 0),
+                                 .lost = gw_node_device_lost,
+                                 .context = node};
     if (node->options->compute.kind == GW_COMPUTE_CUDA) {
         if (!gw_device_cuda_open(&options, &node->options->compute.gpu, &node->device, err)) return false;
         node->memory_bytes = node->device->memory_bytes; /* taken already, or it would not be open */
