@@ -75,6 +75,10 @@ void gw_peer_send(gw_peer *p, const gw_peer_id *to, gw_message *message) {
     free(bytes);
 }
 
+const char *gw_peer_why(const gw_event *event) {
+    return event->text == NULL ? "no reason given" : event->text;
+}
+
 gw_message gw_peer_about_view(const gw_peer *p, gw_message_kind kind) {
     return (gw_message){.kind = kind, .epoch = p->view.epoch, .name = p->view.name};
 }
@@ -143,8 +147,7 @@ static bool open_gossip(gw_peer *p, gw_err *err) {
     memcpy(gossip.addr, c->addrs, sizeof gossip.addr);
     gw_gossip_timing *t = &gossip.timing;
     uint64_t percent = c->time_scale_percent;
-    if (c->probe_interval_ns != 0 && t->period_ns != 0)
-        percent = percent * c->probe_interval_ns / t->period_ns;
+    if (c->probe_interval_ns != 0) percent = percent * c->probe_interval_ns / t->period_ns;
     uint64_t *durations[] = {&t->period_ns,    &t->ping_timeout_ns,  &t->probe_timeout_ns,
                              &t->suspicion_ns, &t->suspicion_log_ns, &t->gap_ns};
     for (size_t i = 0; i < sizeof durations / sizeof durations[0]; i++)
@@ -349,13 +352,6 @@ static void on_stop(gw_peer *p) {
     if (p->view.epoch > 0 && !gw_peer_is_leader(p)) gw_saves_remind(p);
 }
 
-static void on_shard_failed(gw_peer *p, const gw_event *event) {
-    char why[400];
-    snprintf(why, sizeof why, "cannot be computed here: %s",
-             event->text == NULL ? "no reason given" : event->text);
-    gw_poison_give_up(p, event->shard, why);
-}
-
 static void on_device_lost(gw_peer *p, const gw_event *event) {
     p->blameless = true;
     gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s; this peer leaves, the others compute its shards",
@@ -425,7 +421,7 @@ static void dispatch(gw_peer *p, const gw_event *event) {
         gw_patience_progress(p, event);
         break;
     case GW_EV_SHARD_FAILED:
-        on_shard_failed(p, event);
+        gw_poison_give_up(p, event->shard, event);
         break;
     case GW_EV_DEVICE_LOST:
         on_device_lost(p, event);

@@ -47,7 +47,7 @@ static void note_committed(gw_peer *p) {
 void gw_commit_effects(gw_peer *p, const gw_event *event) {
     if (event->outcome == GW_DONE) return;
     gw_peer_finish(p, GW_FINISH_FAILED, NULL, "a committed step's effects cannot take place here: %s",
-                   event->text == NULL ? "no reason given" : event->text);
+                   gw_peer_why(event));
 }
 
 void gw_commit_applied(gw_peer *p) {

@@ -37,8 +37,9 @@ static gw_contact *add_contact(gw_peer *p, const gw_peer_id *id) {
 /* ---- blobs
  * --------------------------------------------------------------------------------------------------- */
 
-static void read_blob(gw_contact *contact, const uint8_t *bytes, size_t length) {
-    gw_reader r = gw_reader_on(bytes, length);
+/* One that is empty or of another version says nothing. */
+static void read_blob(gw_contact *contact, const gw_gossip_member *member) {
+    gw_reader r = gw_reader_on(member->meta, member->meta_bytes);
     uint8_t version = gw_get_u8(&r), flags = gw_get_u8(&r);
     uint8_t job[8];
     gw_get_bytes(&r, job, sizeof job);
@@ -118,7 +119,7 @@ static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_inca
     if (contact == NULL) contact = add_contact(p, &member->id);
     bool news = !contact->alive || !gw_same_life(&contact->incarnation, life);
     contact->incarnation = *life;
-    if (member->meta_bytes > 0) read_blob(contact, member->meta, member->meta_bytes);
+    read_blob(contact, member);
     if (!news) return;
     contact->alive = true;
     contact->ended = false;
@@ -131,9 +132,9 @@ static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_inca
 static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     gw_contact *contact = gw_peer_contact(p, &event->member->id);
     if (contact == NULL || !contact->alive) return;
-    if (!gw_same_life(&contact->incarnation, &event->incarnation)) return; /* an older life: long gone */
+    GW_CHECK(gw_same_life(&contact->incarnation, &event->incarnation)); /* the one told of last */
     bool left = event->kind == GW_GOSSIP_LEFT;
-    if (event->member->meta_bytes > 0) read_blob(contact, event->member->meta, event->member->meta_bytes);
+    read_blob(contact, event->member);
     contact->alive = false;
     contact->joining_until_ns = 0;
     contact->ended = left || event->proven;
@@ -147,7 +148,7 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
                                                          event->incarnation.nonce);
     if (left && gw_saves_end_without_leader(p, contact)) return;
     char id[GW_SHORT_TEXT];
-    if (rank >= 0 && p->phase != GW_AT_OVER && !p->end_sent)
+    if (rank >= 0 && !p->end_sent)
         gw_views_need_change(p, "%s%s %s",
                              gw_peer_id_equal(&contact->id, &p->view.leader) ? "leader " : "peer ",
                              gw_peer_id_short(&contact->id, id), left ? "left" : "died");
@@ -171,12 +172,8 @@ static void peer_cloned(gw_peer *p, const gw_gossip_event *event) {
 
 void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
     if (p->phase == GW_AT_OVER) return;
-    bool self = gw_peer_id_equal(&event->member->id, &p->config.id);
-    if (event->kind == GW_GOSSIP_CLONED) {
-        peer_cloned(p, event);
-        return;
-    }
-    if (self) return;
+    /* Of this peer itself gossip tells nothing else. */
+    GW_CHECK(event->kind == GW_GOSSIP_CLONED || !gw_peer_id_equal(&event->member->id, &p->config.id));
     gw_contact *contact;
     switch (event->kind) {
     case GW_GOSSIP_ALIVE:
@@ -188,12 +185,14 @@ void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
         break;
     case GW_GOSSIP_META:
         contact = gw_peer_contact(p, &event->member->id);
-        if (contact != NULL && event->member->meta_bytes > 0)
-            read_blob(contact, event->member->meta, event->member->meta_bytes);
-        if (contact != NULL) gw_poison_last_words(p, contact);
+        if (contact == NULL) break;
+        read_blob(contact, event->member);
+        gw_poison_last_words(p, contact);
+        break;
+    case GW_GOSSIP_CLONED:
+        peer_cloned(p, event);
         break;
     case GW_GOSSIP_SUSPECT:
-    case GW_GOSSIP_CLONED:
         break;
     }
 }
@@ -278,11 +277,9 @@ bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact) {
 
 bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank) {
     const gw_member *member = &view->members[rank];
-    if (gw_peer_id_equal(&member->id, &p->config.id))
-        return member->boot == p->config.incarnation.boot && member->nonce == p->config.incarnation.nonce;
+    if (gw_peer_id_equal(&member->id, &p->config.id)) return gw_member_is(member, &p->config.incarnation);
     const gw_contact *contact = gw_peer_contact(p, &member->id);
-    return contact != NULL && contact->alive && contact->incarnation.boot == member->boot &&
-           contact->incarnation.nonce == member->nonce;
+    return contact != NULL && contact->alive && gw_member_is(member, &contact->incarnation);
 }
 
 bool gw_contacts_linked_lately(const gw_peer *p, const gw_contact *contact) {

@@ -73,13 +73,14 @@ void gw_poison_learn(gw_peer *p, const gw_losses *losses, uint64_t step) {
     judge(p, step);
 }
 
-void gw_poison_give_up(gw_peer *p, uint32_t shard, const char *why) {
+void gw_poison_give_up(gw_peer *p, uint32_t shard, const gw_event *event) {
     p->fell_at = shard + 1;
     const gw_loss own = {
         .id = p->config.id, .boot = p->config.incarnation.boot, .step = p->step, .shard = shard};
     if (gw_losses_add(&p->losses, &own)) gw_votes_persist(p);
-    gw_peer_finish(p, GW_FINISH_FAILED, NULL, "shard %" PRIu32 " of step %" PRIu64 " %s", shard, p->step,
-                   why);
+    gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                   "shard %" PRIu32 " of step %" PRIu64 " cannot be computed here: %s", shard, p->step,
+                   gw_peer_why(event));
 }
 
 static bool has_last_words(const gw_peer *p, const gw_contact *contact) {

@@ -36,7 +36,7 @@ static void blame(gw_peer *p, const gw_peer_id *id) {
 
 void gw_retry_failed(gw_peer *p, const gw_event *event) {
     gw_retry *r = &p->retry;
-    snprintf(r->why, sizeof r->why, "%s", event->text == NULL ? "no reason given" : event->text);
+    snprintf(r->why, sizeof r->why, "%s", gw_peer_why(event));
     r->at_ns = p->now;
     if (event->outcome == GW_FAILED) {
         blame(p, &event->peer);

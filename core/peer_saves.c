@@ -414,7 +414,7 @@ static void say_unwritable(gw_peer *p, const gw_event *event) {
         p, GW_WARN,
         "checkpoints cannot be written here: %s; the run goes on, others keep its share, and this disk "
         "is tried again every minute",
-        event->text == NULL ? "no reason given" : event->text);
+        gw_peer_why(event));
 }
 
 static void say_writable(gw_peer *p) {
@@ -578,7 +578,7 @@ void gw_saves_consider(gw_peer *p) {
         if (p->late_saves < MOST_DOUBLINGS) p->late_saves++;
         gw_saves_abandon(p);
     }
-    if (p->leaving && p->phase != GW_AT_OVER && p->now >= p->leave_deadline_ns)
+    if (p->leaving && p->now >= p->leave_deadline_ns)
         gw_peer_finish(p, GW_FINISH_LEFT, NULL,
                        "left at step %" PRIu64 " without waiting for a checkpoint any longer", p->step);
 }

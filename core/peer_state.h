@@ -312,6 +312,8 @@ void gw_peer_waits(gw_peer *p, const char *format, ...) __attribute__((format(pr
 /* A protocol duration, scaled for slow machines. */
 uint64_t gw_peer_ms(const gw_peer *p, uint64_t milliseconds);
 void gw_peer_send(gw_peer *p, const gw_peer_id *to, gw_message *message);
+/* The text of an event that tells of a failure, for people. */
+const char *gw_peer_why(const gw_event *event);
 /* A message about the installed view. */
 gw_message gw_peer_about_view(const gw_peer *p, gw_message_kind kind);
 void gw_peer_send_members(gw_peer *p, gw_message *message); /* all but this peer */
@@ -425,7 +427,7 @@ void gw_poison_learn(gw_peer *p, const gw_losses *losses, uint64_t step);
 void gw_poison_member_fell(gw_peer *p, gw_contact *contact);
 void gw_poison_last_words(gw_peer *p, gw_contact *contact); /* they may come after the news that it left */
 /* This peer cannot go on because of this shard: "shard 7 of step 3 <why>". */
-void gw_poison_give_up(gw_peer *p, uint32_t shard, const char *why);
+void gw_poison_give_up(gw_peer *p, uint32_t shard, const gw_event *event);
 void gw_poison_forget(gw_peer *p, uint64_t step); /* steps before this one are over */
 
 /* ---- peer_commit.c ---- */

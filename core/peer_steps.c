@@ -204,15 +204,12 @@ void gw_steps_consider(gw_peer *p) {
 void gw_steps_shard_lost(gw_peer *p, const gw_event *event) {
     /* When this peer froze meanwhile, the shard is missing in its report anyway. */
     if (p->phase != GW_AT_COMPUTING && p->phase != GW_AT_SEALING) return;
-    const char *text = event->text == NULL ? "no reason given" : event->text;
     if (++p->lost_claims > MOST_LOST_CLAIMS) {
-        char why[400];
-        snprintf(why, sizeof why, "cannot be computed here: %s", text);
-        gw_poison_give_up(p, event->shard, why);
+        gw_poison_give_up(p, event->shard, event);
         return;
     }
     p->lacks_shard = true;
-    gw_views_need_change(p, "shard %u is given back: %.60s", event->shard, text);
+    gw_views_need_change(p, "shard %u is given back: %.60s", event->shard, gw_peer_why(event));
 }
 
 /* ---- sealing and reducing
@@ -436,7 +433,7 @@ void gw_steps_applied(gw_peer *p, const gw_event *event) {
     p->apply_token = 0;
     if (event->outcome != GW_DONE) {
         gw_peer_finish(p, GW_FINISH_FAILED, NULL, "step %" PRIu64 " could not be applied: %s", p->step,
-                       event->text == NULL ? "no reason given" : event->text);
+                       gw_peer_why(event));
         return;
     }
     p->step++;

@@ -167,7 +167,7 @@ void gw_verify_probed(gw_peer *p, const gw_event *event) {
     if (event->token != p->probe_token || p->phase != GW_AT_DISPUTING) return;
     p->probe_token = 0;
     if (event->outcome != GW_DONE) {
-        gw_poison_give_up(p, p->dispute.shard, event->text == NULL ? "cannot be computed here" : event->text);
+        gw_poison_give_up(p, p->dispute.shard, event);
         return;
     }
     int rank = gw_peer_own_rank(p);

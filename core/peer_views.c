@@ -138,8 +138,8 @@ void gw_views_consider(gw_peer *p) {
         asks_about_later_view(p);
         if (p->phase != GW_AT_FROZEN) consider_links(p);
     }
-    if (!p->need_change || p->attempt.active || p->view.epoch == 0 || p->applying || p->phase == GW_AT_OVER)
-        return;
+    if (!p->need_change || p->attempt.active || p->applying || p->phase == GW_AT_OVER) return;
+    GW_CHECK(p->view.epoch > 0);
     ask_for_repair(p);
     if (p->now < propose_time(p) || asks_about_later_view(p)) return;
     gw_member members[GW_MAX_MEMBERS];
@@ -152,7 +152,7 @@ uint64_t gw_views_deadline(const gw_peer *p) {
     uint64_t next = UINT64_MAX;
     if (p->attempt.active) next = p->attempt.resend_ns;
     /* own_position and friends only read. */
-    if (p->need_change && !p->attempt.active && p->view.epoch > 0 && !p->applying) {
+    if (p->need_change && !p->attempt.active && !p->applying) {
         uint64_t due = propose_time((gw_peer *)(uintptr_t)p);
         if (due < p->ask_view_at_ns) due = p->ask_view_at_ns;
         uint64_t again = p->repair_sent_ns + gw_peer_ms(p, 500);
@@ -470,8 +470,8 @@ static void expect_ready(gw_peer *p, const gw_view *view) {
 }
 
 static void start_if_all_ready(gw_peer *p) {
-    bool waiting = p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING;
-    if (!waiting || gw_set_count(&p->ready) < p->view.count) return;
+    GW_CHECK(p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING);
+    if (gw_set_count(&p->ready) < p->view.count) return;
     if (p->pause_since_ns != 0) {
         gw_action *notice = gw_peer_notice(p, GW_NOTICE_JOINED, " ");
         notice->duration_ns = p->now - p->pause_since_ns;
@@ -693,9 +693,7 @@ void gw_views_loaded(gw_peer *p, const gw_event *event) {
         p->fingerprint = event->fingerprint;
     }
     if (event->outcome != GW_DONE || other) {
-        const char *why = other                 ? "its fingerprint differs"
-                          : event->text == NULL ? "no reason given"
-                                                : event->text;
+        const char *why = other ? "its fingerprint differs" : gw_peer_why(event);
         if (event->held != NULL) correct_inventory(p, event->held);
         if (count_failure(p) >= MOST_LOAD_FAILURES) {
             gw_peer_finish(p, GW_FINISH_FAILED, NULL,
@@ -714,7 +712,6 @@ void gw_views_loaded(gw_peer *p, const gw_event *event) {
  * ----------------------------------------------------------------------------------------------------- */
 
 void gw_views_lost(gw_peer *p, const char *why) {
-    if (p->view.epoch == 0) return;
     gw_peer_say(p, GW_WARN, "out of view %" PRIu64 ": %s; asking to be admitted again", p->view.epoch, why);
     gw_views_drop_attempt(p);
     gw_saves_abandon(p);
@@ -748,7 +745,7 @@ void gw_views_link_up(gw_peer *p, gw_contact *contact) {
     }
     if (p->view.epoch == 0 || gw_view_rank(&p->view, &contact->id) < 0) return;
     bool own = p->installed != NULL && gw_view_name_equal(&p->installed->view.name, &p->view.name);
-    if (own && gw_peer_is_leader(p)) {
+    if (own) { /* so this peer leads it */
         gw_message message = {
             .kind = GW_MSG_INSTALL, .epoch = p->view.epoch, .name = p->view.name, .install = p->installed};
         gw_peer_send(p, &contact->id, &message);

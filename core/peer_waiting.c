@@ -239,9 +239,7 @@ void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *m) {
     for (uint32_t i = 0; i < m->view->count; i++) {
         const gw_member *member = &m->view->members[i];
         gw_contact *c = gw_peer_contact(p, &member->id);
-        if (c == NULL || !c->alive || c->differs || c->incarnation.boot != member->boot ||
-            c->incarnation.nonce != member->nonce)
-            continue;
+        if (c == NULL || !c->alive || c->differs || !gw_member_is(member, &c->incarnation)) continue;
         if (!m->flag && c != from) continue; /* a newcomer speaks for itself only */
         c->joining_until_ns = p->now + gw_peer_ms(p, JOIN_LASTS_MS);
         c->offered = m->flag ? m->name : (gw_view_name){0};

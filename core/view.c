@@ -50,10 +50,14 @@ int gw_view_rank(const gw_view *view, const gw_peer_id *id) {
     return found == NULL ? -1 : (int)(found - view->members);
 }
 
+bool gw_member_is(const gw_member *member, const gw_incarnation *life) {
+    return member->boot == life->boot && member->nonce == life->nonce;
+}
+
 int gw_view_rank_of_life(const gw_view *view, const gw_peer_id *id, uint64_t boot, uint64_t nonce) {
     int rank = gw_view_rank(view, id);
-    if (rank < 0 || view->members[rank].boot != boot || view->members[rank].nonce != nonce) return -1;
-    return rank;
+    const gw_incarnation life = {.boot = boot, .nonce = nonce};
+    return rank >= 0 && gw_member_is(&view->members[rank], &life) ? rank : -1;
 }
 
 int gw_view_compare(const gw_view *a, const gw_view *b) {

@@ -23,6 +23,9 @@ typedef struct gw_view {
     gw_member members[GW_MAX_MEMBERS]; /* sorted by id; a member's index is its rank */
 } gw_view;
 
+/* Whether this life of the member's peer is the one that is a member. */
+bool gw_member_is(const gw_member *member, const gw_incarnation *life);
+
 /* Sorts the members and names the view. Members must be distinct and include the leader. */
 void gw_view_seal(gw_view *view);
 /* The rank of a peer, or -1. */

@@ -1,0 +1,298 @@
+/* What a peer is made from, and what it tells of itself. */
+#include "flock.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { MOST_EVENTS = 100000 };
+
+static gw_err err;
+
+static void expect_refused(const gw_peer_config *config, gw_code code, const char *part) {
+    memset(&err, 0, sizeof err);
+    cr_assert_null(gw_peer_create(config, &err), "taken, expected: %s", part);
+    cr_assert_eq(err.code, code, "%s", err.text);
+    cr_assert(strstr(err.text, part) != NULL, "'%s' does not say '%s'", err.text, part);
+}
+
+Test(peer_config, what_makes_no_sense_is_refused_by_name) {
+    flock f;
+    flock_open(&f, 1, 1, 10, GW_QUORUM_ANY);
+    const gw_peer_config good = f.peers[0].config;
+    gw_peer_config c = good;
+    c.identity = NULL;
+    expect_refused(&c, GW_E_USAGE, "identity");
+    c = good;
+    c.shards = NULL;
+    expect_refused(&c, GW_E_USAGE, "shards");
+    c = good;
+    c.id = (gw_peer_id){0};
+    expect_refused(&c, GW_E_USAGE, "id");
+    c = good;
+    c.peers = 0;
+    expect_refused(&c, GW_E_USAGE, "--peers: 0");
+    c.peers = GW_MAX_MEMBERS + 1;
+    expect_refused(&c, GW_E_USAGE, "--peers: 257");
+    c = good;
+    c.fast = true;
+    expect_refused(&c, GW_E_USAGE, "--quorum majority");
+    c = good;
+    c.state_chunks = GW_MAX_CHUNKS + 1;
+    expect_refused(&c, GW_E_USAGE, "chunks of 4 MiB");
+    c = good;
+    c.verify = GW_VERIFY_WHOLE + 1;
+    expect_refused(&c, GW_E_USAGE, "--verify");
+    c = good;
+    c.replicas = 0;
+    expect_refused(&c, GW_E_USAGE, "--replicas");
+    c = good;
+    c.keep = 0;
+    expect_refused(&c, GW_E_USAGE, "--keep");
+    c = good;
+    c.addr_count = GW_MAX_ADDRS + 1;
+    expect_refused(&c, GW_E_LIMIT, "addresses");
+    flock_close(&f);
+}
+
+/* The record of a run by majority, of a vote and of a loss. */
+static void make_record(flock *f) {
+    flock_open(f, 3, 3, 20, GW_QUORUM_MAJORITY);
+    flock_start_all(f);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+    cr_assert_gt(f->peers[0].record_length, 0);
+}
+
+Test(peer_config, a_damaged_record_is_refused_wherever_it_ends) {
+    flock f;
+    make_record(&f);
+    gw_peer_config c = f.peers[0].config;
+    c.inventory_count = 0;
+    c.record = f.peers[0].record;
+    for (c.record_length = 1; c.record_length < f.peers[0].record_length; c.record_length++)
+        expect_refused(&c, GW_E_CORRUPT, "protocol record");
+    gw_peer *peer = gw_peer_create(&c, &err);
+    cr_assert_not_null(peer, "%s", err.text);
+    gw_peer_destroy(peer);
+    flock_close(&f);
+}
+
+Test(peer_config, a_record_keeps_the_losses_of_its_own_job_only) {
+    for (int other = 0; other < 2; other++) {
+        flock f;
+        flock_open(&f, 1, 1, 20, GW_QUORUM_ANY);
+        f.peers[0].fell = (gw_loss){.id = {{9}}, .boot = 1, .step = 3, .shard = 4};
+        flock_start(&f, 0);
+        cr_assert(!flock_run(&f, NULL, 20));
+        cr_assert_gt(f.peers[0].record_length, 0, "losses are made durable");
+        flock_kill(&f, 0);
+        f.peers[0].fell = (gw_loss){0};
+        if (other) f.peers[0].config.identity = "job=another\n";
+        size_t before = f.peers[0].record_length;
+        f.peers[0].config.forget_losses = !other;
+        flock_start(&f, 0);
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        cr_assert_eq(f.peers[0].finish, GW_FINISH_DONE, "%s", f.peers[0].finish_text);
+        if (!other) cr_assert_lt(f.peers[0].record_length, before, "and forgotten where that is asked for");
+        flock_close(&f);
+    }
+}
+
+/* ---- who it is made to find ---- */
+
+Test(peer_config, peers_met_by_an_earlier_life_are_tried_like_seeds) {
+    flock f;
+    flock_open(&f, 2, 2, 20, GW_QUORUM_ANY);
+    f.peers[1].config.seed_count = 0;
+    f.peers[1].config.known[0] = f.peers[0].config.addrs[0];
+    f.peers[1].config.known_count = 1;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 2);
+    flock_close(&f);
+}
+
+Test(peer_config, more_addresses_than_fit_do_no_harm) {
+    flock f;
+    flock_open(&f, 2, 2, 20, GW_QUORUM_ANY);
+    gw_peer_config *c = &f.peers[1].config;
+    for (uint32_t i = 1; i < GW_MAX_SEEDS; i++)
+        c->seeds[i] = (gw_addr){.family = 4, .ip = {10, 9, 0, (uint8_t)i}, .port = 1};
+    c->seed_count = GW_MAX_SEEDS;
+    c->known_count = GW_MAX_KNOWN;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 2);
+    flock_close(&f);
+}
+
+/* Virtual time from when a member falls silent until the others have another view. */
+static uint64_t time_to_notice(uint64_t probe_interval_ns, uint64_t time_scale_percent) {
+    flock f;
+    flock_open(&f, 3, 3, 20000, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 3; i++) {
+        f.peers[i].config.probe_interval_ns = probe_interval_ns;
+        f.peers[i].config.time_scale_percent = time_scale_percent;
+    }
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    uint32_t silent = (flock_leader(&f) + 1) % 3, other = (flock_leader(&f) + 2) % 3;
+    flock_stop(&f, silent);
+    uint64_t began = f.now, views = flock_status(&f, other).views_installed;
+    for (int n = 0; flock_status(&f, other).views_installed == views; n++) {
+        cr_assert_lt(n, MOST_EVENTS);
+        cr_assert(!flock_run(&f, NULL, 1));
+    }
+    uint64_t took = f.now - began;
+    flock_close(&f);
+    return took;
+}
+
+Test(peer_config, probing_more_often_finds_the_silent_sooner_and_a_time_scale_later) {
+    uint64_t usual = time_to_notice(0, 0), often = time_to_notice(50000000, 0), slow = time_to_notice(0, 300);
+    cr_assert_lt(often, usual / 2);
+    cr_assert_gt(slow, 2 * usual);
+}
+
+/* ---- what it tells ---- */
+
+Test(peer_config, tells_of_members_and_strangers_and_of_nobody_beyond) {
+    flock f;
+    flock_open(&f, 2, 2, 20, GW_QUORUM_ANY);
+    flock_start_all(&f);
+    gw_peer_contact_info info;
+    cr_assert(gw_peer_contact_at(f.peers[0].brain, 0, &info));
+    cr_assert(!info.member && !info.leader && info.linked, "before there is a view");
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    uint32_t members = 0, leaders = 0, index = 0;
+    for (; gw_peer_contact_at(f.peers[0].brain, index, &info); index++) {
+        members += info.member;
+        leaders += info.leader;
+        cr_assert_str_eq(info.state, "alive");
+        cr_assert(info.linked);
+        cr_assert_eq(info.addr.family, 4);
+    }
+    cr_assert_eq(index, 2);
+    cr_assert_eq(members, 2);
+    cr_assert_eq(leaders, 1);
+    flock_close(&f);
+}
+
+Test(peer_config, a_peer_that_is_through_wants_nothing_and_does_nothing) {
+    flock f;
+    flock_open(&f, 1, 1, 3, GW_QUORUM_ANY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 1);
+    cr_assert_eq(gw_peer_deadline(f.peers[0].brain), UINT64_MAX);
+    const gw_event_kind kinds[] = {GW_EV_TIMER, GW_EV_STOP, GW_EV_LEAVE, GW_EV_FORCE_VIEW,
+                                   GW_EV_SHARD_FAILED};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        gw_actions actions = {0};
+        gw_event event = {.kind = kinds[i]};
+        gw_peer_step(f.peers[0].brain, &event, f.now, &actions);
+        cr_assert_eq(actions.count, 0, "event %d", kinds[i]);
+        gw_actions_free(&actions);
+    }
+    cr_assert_str_eq(flock_status(&f, 0).phase, "finished");
+    flock_close(&f);
+}
+
+/* ---- a job begun anew ---- */
+
+static bool somebody_saved(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].saved_step >= 4) return true;
+    return false;
+}
+
+Test(peer_config, fresh_ignores_checkpoints) {
+    for (int fresh = 0; fresh < 2; fresh++) {
+        flock f;
+        flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+        f.checkpoint_steps = 2;
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, somebody_saved, MOST_EVENTS));
+        for (uint32_t i = 0; i < 3; i++) {
+            flock_kill(&f, i);
+            f.peers[i].config.fresh = fresh;
+            f.peers[i].computed = 0;
+        }
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        flock_expect_done(&f, 3);
+        uint32_t computed = 0;
+        for (uint32_t i = 0; i < 3; i++) computed += f.peers[i].computed;
+        cr_assert_eq(computed >= 20 * FLOCK_SHARDS, fresh, "%u shards", computed);
+        flock_close(&f);
+    }
+}
+
+Test(peer_config, a_state_without_chunks_has_checkpoints_too) {
+    flock f;
+    flock_open(&f, 2, 2, 10, GW_QUORUM_MAJORITY);
+    f.checkpoint_steps = 3;
+    for (uint32_t i = 0; i < 2; i++) f.peers[i].config.state_chunks = 0;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 2);
+    cr_assert_gt(f.peers[0].checkpoints, 2);
+    flock_close(&f);
+}
+
+Test(peer_config, checkpoints_by_the_clock_come_by_the_clock) {
+    flock f;
+    flock_open(&f, 2, 2, 2000, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 2; i++) f.peers[i].config.checkpoint_ns = UINT64_C(1000000000);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 2);
+    uint64_t seconds = f.now / UINT64_C(1000000000);
+    cr_assert(f.peers[0].checkpoints >= seconds / 2 && f.peers[0].checkpoints <= seconds + 2, "%u in %lu s",
+              f.peers[0].checkpoints, seconds);
+    flock_close(&f);
+}
+
+/* ---- the job's end, found on the disk ---- */
+
+/* Checkpoints in any order; the newest is of the last step. */
+Test(peer_config, a_job_that_ended_on_this_disk_has_ended) {
+    flock f;
+    flock_open(&f, 1, 1, 20, GW_QUORUM_ANY);
+    gw_inventory inventory[3];
+    const uint64_t steps[] = {4, 20, 8};
+    for (int i = 0; i < 3; i++) {
+        inventory[i] =
+            (gw_inventory){.step = steps[i], .root = {{(uint8_t)(i + 1)}}, .fingerprint = 1 + steps[i]};
+        inventory[i].chunks = gw_set_of(FLOCK_CHUNKS);
+    }
+    gw_peer_config c = f.peers[0].config;
+    c.incarnation = (gw_incarnation){.boot = 1, .nonce = 1};
+    c.inventory = inventory;
+    c.inventory_count = 3;
+    c.seeds[0] = (gw_addr){.family = 4, .ip = {10, 0, 0, 9}, .port = 1};
+    c.seed_count = 1; /* which never answers */
+    c.join_timeout_ns = 2 * c.resume_timeout_ns;
+    gw_peer *peer = gw_peer_create(&c, &err);
+    cr_assert_not_null(peer, "%s", err.text);
+    gw_event event = {.kind = GW_EV_START};
+    bool done = false;
+    uint64_t now = 1;
+    for (int n = 0; n < 2000 && !done; n++) {
+        gw_actions actions = {0};
+        gw_peer_step(peer, &event, now, &actions);
+        for (uint32_t i = 0; i < actions.count; i++) {
+            if (actions.list[i].kind != GW_ACT_FINISH) continue;
+            cr_assert_eq(actions.list[i].finish, GW_FINISH_DONE, "%s", actions.list[i].text);
+            cr_assert_eq(actions.list[i].step, 20);
+            cr_assert(gw_hash_equal(&actions.list[i].root, &inventory[1].root));
+            done = true;
+        }
+        gw_actions_free(&actions);
+        event.kind = GW_EV_TIMER;
+        if (!done) now = gw_peer_deadline(peer);
+    }
+    cr_assert(done);
+    gw_peer_destroy(peer);
+    for (int i = 0; i < 3; i++) gw_set_free(&inventory[i].chunks);
+    flock_close(&f);
+}
