@@ -27,6 +27,7 @@ struct gw_nccl {
     uint32_t gpu_count;
     uint64_t bucket_bytes, form_ns, progress_ns;
     phase phase;
+    bool connected; /* the communicator has moved something: NCCL connects its ranks under the first sum */
     /* the sum under way */
     gw_nccl_piece *pieces;
     uint32_t piece_count;
@@ -99,8 +100,14 @@ static void end(gw_nccl *n) {
     moved(n);
 }
 
-static gw_nccl_event lose(gw_nccl *n, gw_err *err) {
+/* `how` it shows, and in n->why what was ended before. */
+static gw_nccl_event lose(gw_nccl *n, const gw_err *how, gw_err *err) {
+    const gw_err before = n->why;
     n->phase = LOST;
+    if (before.code == GW_E_ABORTED)
+        n->why = *how;
+    else
+        gw_fail(&n->why, how->code, "%.230s; it began with: %.230s", how->text, before.text);
     *err = n->why;
     return GW_NCCL_LOST;
 }
@@ -108,18 +115,21 @@ static gw_nccl_event lose(gw_nccl *n, gw_err *err) {
 /* Kernels leave when they see the abort; the memory is the caller's again when the streams are empty. */
 static gw_nccl_event drain(gw_nccl *n, gw_err *err) {
     bool empty = true;
+    gw_err how;
     for (uint32_t i = 0; i < n->gpu_count; i++) {
         gpu *g = &n->gpus[i];
         int result = n->cuda.stream_query(g->stream);
         if (result == GW_CUDA_NOT_READY) {
             if (n->silent_ns >= n->progress_ns) {
-                gw_fail(&n->why, GW_E_TIMEOUT, "GPU %d does not end a sum that NCCL has aborted", g->ordinal);
-                return lose(n, err);
+                gw_fail(&how, GW_E_TIMEOUT, "GPU %d does not end what NCCL has aborted (see nvidia-smi)",
+                        g->ordinal);
+                return lose(n, &how, err);
             }
             empty = false;
         } else if (result != GW_CUDA_SUCCESS) {
-            cuda_fail(n, g, "after the end of a sum", result, &n->why);
-            return lose(n, err);
+            cuda_fail(n, g, "after NCCL has aborted (see dmesg for Xid messages, and nvidia-smi)", result,
+                      &how);
+            return lose(n, &how, err);
         }
     }
     if (!empty) return GW_NCCL_NOTHING;
@@ -170,6 +180,7 @@ static bool form_all(gw_nccl *n, const gw_nccl_team *team) {
 void gw_nccl_form(gw_nccl *n, const gw_nccl_team *team, uint64_t now_ns) {
     GW_CHECK(n->phase == IDLE && team->ranks <= INT_MAX && team->first + n->gpu_count <= team->ranks);
     n->phase = FORMING;
+    n->connected = false;
     n->polled_ns = now_ns;
     moved(n);
     if (!form_all(n, team)) end(n);
@@ -288,9 +299,15 @@ static bool land_buckets(gw_nccl *n) {
             if (result != GW_CUDA_SUCCESS) return cuda_fail(n, g, "during a sum", result, &n->why);
         }
         n->landed++;
+        n->connected = true;
         moved(n);
     }
     return true;
+}
+
+/* How long nothing need move. */
+static uint64_t patience_of(const gw_nccl *n) {
+    return n->connected || n->form_ns < n->progress_ns ? n->progress_ns : n->form_ns;
 }
 
 /* False: it failed, and n->why says why. */
@@ -301,9 +318,10 @@ static bool move_sum(gw_nccl *n) {
     if (quiet && n->issuing && !mark_bucket(n)) return false;
     if (!land_buckets(n)) return false;
     if (quiet && !all_issued(n) && n->issued - n->landed < WINDOW && !issue_bucket(n)) return false;
-    if (n->silent_ns < n->progress_ns) return true;
-    return gw_fail(&n->why, GW_E_TIMEOUT, "NCCL: no progress in a sum for %llu ms, %llu of its parts done",
-                   (unsigned long long)(n->progress_ns / 1000000), (unsigned long long)n->landed);
+    if (n->silent_ns < patience_of(n)) return true;
+    return gw_fail(&n->why, GW_E_TIMEOUT, "NCCL: no progress in %s for %llu ms, %llu of its parts done",
+                   n->connected ? "a sum" : "a communicator's first sum",
+                   (unsigned long long)(patience_of(n) / 1000000), (unsigned long long)n->landed);
 }
 
 static gw_nccl_event poll_summing(gw_nccl *n) {
@@ -329,7 +347,8 @@ gw_nccl_event gw_nccl_poll(gw_nccl *n, uint64_t now_ns, gw_err *err) {
     case DRAINING:
         return drain(n, err);
     case LOST:
-        return lose(n, err);
+        *err = n->why;
+        return GW_NCCL_LOST;
     case IDLE:
     case READY:
         break;

@@ -31,9 +31,10 @@ typedef struct gw_nccl_options {
     const int *gpus; /* CUDA's ordinals of them, whose primary contexts are used; copied; 1 to GW_NCCL_GPUS */
     uint32_t gpu_count;
     uint64_t bucket_bytes; /* a large sum is cut into parts of this size; 0 = GW_NCCL_BUCKET_BYTES */
-    uint64_t form_ns;      /* a communicator that is not there after this long has failed */
-    uint64_t
-        progress_ns; /* so has a sum of which no part ended for this long, and an end that takes longer */
+    /* A communicator that is not there after form_ns has failed; so has a sum of which no part ended for
+     * progress_ns, and an end that takes longer. Until the first part of its first sum has ended a
+     * communicator has form_ns for that, too, if that is longer: NCCL makes its connections then. */
+    uint64_t form_ns, progress_ns;
 } gw_nccl_options;
 
 /* A communicator to be: `ranks` GPUs in all, this peer's from `first` on in the order of the options. */

@@ -15,7 +15,7 @@
 
 #define SIZES  " --samples 2400 --batch 240 --micro-batch 20 --hidden 32 --device cuda"
 #define DIGITS "digits --epochs 2" SIZES
-#define LONGER "digits --epochs 10" SIZES
+#define LONGER "digits --epochs 4" SIZES
 
 enum {
     HANG_MS = 60000, /* only ends a test that hangs */

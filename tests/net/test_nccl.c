@@ -324,6 +324,8 @@ Test(nccl, the_deadline_of_a_sum_counts_from_its_last_progress) {
     form_two(peers, 1024);
     share shares[5];
     for (uint32_t g = 0; g < 5; g++) shares[g] = share_make(g, 1000);
+    for (int i = 0; i < 2; i++) peer_sum(&peers[i], shares); /* the first, which may take longer */
+    expect_all(peers, 2, GW_NCCL_SUMMED);
     fake_ration(0);
     for (int i = 0; i < 2; i++) peer_sum(&peers[i], shares);
     for (int part = 0; part < 14 && peers[0].seen == GW_NCCL_NOTHING; part++) {
@@ -340,6 +342,39 @@ Test(nccl, the_deadline_of_a_sum_counts_from_its_last_progress) {
     pass(peers, 1, PROGRESS_NS * 5 / 10);
     cr_assert_eq(peers[0].seen, GW_NCCL_ENDED);
     cr_assert_eq(peers[0].err.code, GW_E_TIMEOUT, "%s", peers[0].err.text);
+    for (uint32_t g = 0; g < 5; g++) share_free(&shares[g]);
+    abort_and_close(peers, 2);
+}
+
+/* NCCL connects the ranks when the first sum asks for it: that may take as long as forming, once. */
+Test(nccl, the_first_sum_of_a_communicator_may_take_as_long_as_forming) {
+    peer peers[2];
+    form_two(peers, 1024);
+    share shares[5];
+    for (uint32_t g = 0; g < 5; g++) shares[g] = share_make(g, 1000);
+    for (int again = 0; again < 2; again++) {
+        fake_ration(0);
+        for (int i = 0; i < 2; i++) peer_sum(&peers[i], shares);
+        pass(peers, 2, FORM_NS * 9 / 10);
+        for (int i = 0; i < 2; i++) cr_assert_eq(peers[i].seen, GW_NCCL_NOTHING, "%s", peers[i].err.text);
+        fake_ration(2); /* one part ends: from here on the rest must move */
+        pass(peers, 2, PROGRESS_NS * 8 / 10);
+        for (int i = 0; i < 2; i++) cr_assert_eq(peers[i].seen, GW_NCCL_NOTHING, "%s", peers[i].err.text);
+        pass(peers, 2, PROGRESS_NS * 5 / 10);
+        for (int i = 0; i < 2; i++) {
+            cr_assert_eq(peers[i].seen, GW_NCCL_ENDED);
+            cr_assert(strstr(peers[i].err.text, "no progress in a sum for 5000 ms"), "%s", peers[i].err.text);
+            peer_form(&peers[i], 5); /* a new one has to connect anew */
+        }
+        expect_all(peers, 2, GW_NCCL_FORMED);
+    }
+    fake_ration(0);
+    for (int i = 0; i < 2; i++) peer_sum(&peers[i], shares);
+    pass(peers, 2, FORM_NS + PROGRESS_NS);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(peers[i].seen, GW_NCCL_ENDED);
+        cr_assert(strstr(peers[i].err.text, "first sum for 30000 ms"), "%s", peers[i].err.text);
+    }
     for (uint32_t g = 0; g < 5; g++) share_free(&shares[g]);
     abort_and_close(peers, 2);
 }
@@ -394,8 +429,9 @@ Test(nccl, a_broken_gpu_is_lost_and_the_error_is_the_drivers) {
     for (int i = 0; i < 2; i++) peer_sum(&peers[i], shares);
     fake_lose(1, 214);
     expect_all(peers, 1, GW_NCCL_LOST);
-    cr_assert(strstr(peers[0].err.text, "GPU 1") && strstr(peers[0].err.text, "ECC"), "%s",
-              peers[0].err.text);
+    cr_assert(strstr(peers[0].err.text, "GPU 1: after NCCL has aborted") && strstr(peers[0].err.text, "ECC"),
+              "%s", peers[0].err.text);
+    cr_assert(strstr(peers[0].err.text, "it began with: GPU 1: "), "%s", peers[0].err.text);
     cr_assert_eq(fake_count().abort_groups, 1);
     for (uint32_t g = 0; g < 5; g++) share_free(&shares[g]);
     gw_nccl_close(peers[0].nccl);
