@@ -57,6 +57,7 @@ static void kill_queue(gw_ckpt_writer *writer) {
 
 static void *run(void *context) {
     gw_ckpt_writer *writer = context;
+    pthread_setname_np(pthread_self(), "gw-checkpoint");
     lower_priority();
     pthread_mutex_lock(&writer->lock);
     for (;;) {
@@ -93,6 +94,7 @@ bool gw_ckpt_open(gw_store *store, size_t staging_bytes, gw_ckpt_done_fn *done, 
     pthread_cond_init(&opened->changed, NULL);
     sigset_t all, before;
     sigfillset(&all);
+    for (int number = SIGRTMIN; number <= SIGRTMAX; number++) sigdelset(&all, number);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it */
     int failed = pthread_create(&opened->thread, NULL, run, opened);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

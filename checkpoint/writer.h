@@ -11,7 +11,8 @@
  * gw_ckpt_finish_staging.
  *
  * A failed disk (full, read-only, broken) is an error in the callback and nothing more. The thread blocks all
- * signals, so that a file size limit is an error too. */
+ * signals, so that a file size limit is an error too, but for the real-time ones, by which a watchdog asks a
+ * thread where it is. */
 #ifndef GODWIT_CHECKPOINT_WRITER_H
 #define GODWIT_CHECKPOINT_WRITER_H
 

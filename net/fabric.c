@@ -260,6 +260,16 @@ uint32_t gw_fabric_streams(const gw_transport *transport) {
     return ((const gw_fabric *)transport)->streams;
 }
 
+uint64_t gw_fabric_busy_since(gw_transport *transport) {
+    const gw_fabric *f = fabric_of(transport);
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < f->streams; i++) {
+        uint64_t since = gw_lane_thread_busy_since(f->lanes[i]);
+        if (since != 0 && (first == 0 || since < first)) first = since;
+    }
+    return first;
+}
+
 static const gw_transport_ops fabric_ops = {
     .add_region = fabric_add_region,
     .remove_region = fabric_remove_region,
@@ -285,7 +295,10 @@ static const gw_transport_ops fabric_ops = {
 
 static bool open_threads(gw_fabric *f, const gw_fabric_options *options, gw_err *err) {
     for (uint32_t i = 0; i < f->streams; i++) {
-        f->lanes[i] = gw_lane_thread_open(gw_stream_lane(i), gw_fabric_broken, f, err);
+        const char *name = i == STREAM_WORDS  ? "gw-data-words"
+                           : i == STREAM_BULK ? "gw-data-bulk"
+                                              : "gw-data-sums";
+        f->lanes[i] = gw_lane_thread_open(name, gw_stream_lane(i), gw_fabric_broken, f, err);
         if (f->lanes[i] == NULL) return false;
     }
     f->provider = gw_provider_open(&options->provider, on_answered, f, err);

@@ -297,6 +297,7 @@ static void take_call(gw_gpu_sums *s) {
 static void *run(void *context) {
     gw_gpu_sums *s = context;
     wishes w = {0};
+    pthread_setname_np(pthread_self(), "gw-gpu");
     pthread_mutex_lock(&s->lock);
     for (;;) {
         uint64_t nap_ns = nap(s, &w);

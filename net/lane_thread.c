@@ -33,6 +33,7 @@ typedef struct seat {
 } seat;
 
 struct gw_lane_thread {
+    const char *name;
     uint32_t number;
     gw_lane_user user;
     bool used; /* user is set */
@@ -43,9 +44,10 @@ struct gw_lane_thread {
     atomic_uint visitors; /* want the gate: the thread lets them go first */
     int epoll_fd, event_fd;
     atomic_bool spin, closing;
-    uint64_t spin_end_ns; /* the thread's */
-    atomic_bool called;   /* something for the thread was left since it last looked */
-    atomic_bool asleep;   /* it waits, or is about to: needs a write to event_fd */
+    uint64_t spin_end_ns;     /* the thread's */
+    atomic_bool called;       /* something for the thread was left since it last looked */
+    atomic_bool asleep;       /* it waits, or is about to: needs a write to event_fd */
+    _Atomic uint64_t turn_ns; /* when it began what it is at; 0 = it sleeps */
     pthread_mutex_t inbox_lock;
     seat *inbox;
     /* inside the gate */
@@ -276,9 +278,11 @@ static bool spins(gw_lane_thread *lane, bool happened) {
 
 static void *lane_main(void *argument) {
     gw_lane_thread *lane = argument;
+    pthread_setname_np(pthread_self(), lane->name);
     struct epoll_event events[EVENTS];
     int count = 0;
     while (!atomic_load(&lane->closing)) {
+        atomic_store(&lane->turn_ns, gw_now_ns());
         enter_own_gate(lane);
         note_events(lane, events, count);
         bool called = heed_calls(lane), busy = poll_once(lane);
@@ -292,6 +296,7 @@ static void *lane_main(void *argument) {
         if (busy || spin) timeout = 0;
         if (!busy && spin) sched_yield(); /* the other end's thread may be waiting for this very core */
         if (timeout != 0) {
+            atomic_store(&lane->turn_ns, 0);
             atomic_store(&lane->asleep, true);
             if (atomic_load(&lane->called) || atomic_load(&lane->closing)) timeout = 0;
         }
@@ -325,12 +330,14 @@ static void free_lane(gw_lane_thread *lane) {
     free(lane);
 }
 
-gw_lane_thread *gw_lane_thread_open(uint32_t number, gw_lane_broken *broken, void *context, gw_err *err) {
+gw_lane_thread *gw_lane_thread_open(const char *name, uint32_t number, gw_lane_broken *broken, void *context,
+                                    gw_err *err) {
     gw_lane_thread *lane = calloc(1, sizeof *lane);
     if (lane == NULL) {
         gw_fail(err, GW_E_NOMEM, "net/lane_thread: no memory for a lane");
         return NULL;
     }
+    lane->name = name;
     lane->number = number;
     lane->broken = broken;
     lane->context = context;
@@ -358,6 +365,10 @@ void gw_lane_thread_stop(gw_lane_thread *lane) {
     pthread_join(lane->thread, NULL);
     take_inbox(lane);
     while (lane->seat_count > 0) drop_seat(lane, lane->seat_count - 1, NULL);
+}
+
+uint64_t gw_lane_thread_busy_since(const gw_lane_thread *lane) {
+    return atomic_load(&lane->turn_ns);
 }
 
 void gw_lane_thread_close(gw_lane_thread *lane) {

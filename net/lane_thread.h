@@ -27,8 +27,11 @@ void gw_data_link_forget(gw_data_link *link); /* gives one reference back */
 /* Called on the lane's thread, gate held, when a channel broke by itself; the channel is gone already. */
 typedef void gw_lane_broken(void *context, gw_data_link *link, const gw_err *why);
 
-/* Starts the thread; without a user yet, nothing is read. */
-gw_lane_thread *gw_lane_thread_open(uint32_t number, gw_lane_broken *broken, void *context, gw_err *err);
+/* Starts the thread, called `name` (a constant of at most 15 characters); without a user yet, nothing is
+ * read.
+ */
+gw_lane_thread *gw_lane_thread_open(const char *name, uint32_t number, gw_lane_broken *broken, void *context,
+                                    gw_err *err);
 /* Ends the thread, with a `down` for every channel. Calls from other threads do nothing from now on. */
 void gw_lane_thread_stop(gw_lane_thread *lane);
 /* Frees a stopped lane. */
@@ -38,6 +41,9 @@ void gw_lane_thread_close(gw_lane_thread *lane);
 bool gw_lane_thread_add(gw_lane_thread *lane, gw_channel *channel, gw_data_link *link, gw_err *err);
 /* Any thread: looks for ended links and calls the user's `woken`, soon. */
 void gw_lane_thread_wake(gw_lane_thread *lane);
+/* Any thread: when (gw_now_ns) the thread began the turn that it is at, or waits for the gate to; 0 = it
+ * sleeps. A turn never waits for a peer. */
+uint64_t gw_lane_thread_busy_since(const gw_lane_thread *lane);
 /* Any thread: poll for a while before each sleep (net/transport.h). */
 void gw_lane_thread_spin(gw_lane_thread *lane, bool spin);
 /* Any thread but the lane's; must not already be inside. */

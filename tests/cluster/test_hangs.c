@@ -23,6 +23,14 @@ static size_t find(const lab_peer *peer, size_t from, const char *kind, size_t m
     return 0;
 }
 
+/* The log says where the thread is. */
+static void expect_stack(const lab_peer *peer, const char *thread, const char *function) {
+#if !defined(__SANITIZE_THREAD__) /* which holds signals back */
+    const char *text = peer->stderr_text == NULL ? NULL : strstr(peer->stderr_text, thread);
+    cr_expect(text != NULL && strstr(text, function) != NULL, "%s", peer->stderr_text);
+#endif
+}
+
 /* Its view is gone before the shard is dealt again, and the result is as if nothing had been. */
 Test(hangs, a_peer_with_a_hanging_shard_is_expelled_and_its_shards_are_dealt_again) {
     lab *l = lab_open();
@@ -34,6 +42,7 @@ Test(hangs, a_peer_with_a_hanging_shard_is_expelled_and_its_shards_are_dealt_aga
     cr_expect_str_eq(lab_text(lab_last(peers[2], "done"), "outcome"), "failed");
     cr_expect(says(peers[2], "worker 0 has been at it for") && says(peers[2], "seems to hang"), "%s",
               peers[2]->stderr_text);
+    expect_stack(peers[2], "(gw-worker-0), state", "faulty_contribute+0x");
     const char *hash = lab_state(l, peers[0], "done");
     cr_expect_str_eq(lab_state(l, peers[1], "done"), hash);
     for (int i = 0; i < 2; i++) {
@@ -63,6 +72,7 @@ Test(hangs, a_peer_whose_apply_hangs_ends_and_the_others_go_on) {
     cr_expect_eq(lab_end(l, peers[2]), 1);
     cr_expect(says(peers[2], "step 5 could not be applied: nothing of it gets on"), "%s",
               peers[2]->stderr_text);
+    expect_stack(peers[2], "(gw-worker-0), state", "faulty_apply+0x");
     const char *hash = lab_state(l, peers[0], "done");
     cr_expect_str_eq(lab_state(l, peers[1], "done"), hash);
     lab_close(l);

@@ -29,7 +29,7 @@ gw_metrics *gw_metrics_open(const char *path, const char *job, bool fresh, gw_er
     gw_metrics *metrics = calloc(1, sizeof *metrics);
     bool good = metrics != NULL || gw_fail(err, GW_E_NOMEM, "out of memory");
     if (good && (good = gw_metrics_file_open(path, job, fresh, &metrics->file, err))) {
-        metrics->helper = gw_helper_open(err);
+        metrics->helper = gw_helper_open("gw-metrics", err);
         good = metrics->helper != NULL;
         if (!good) gw_metrics_file_close(&metrics->file);
     }

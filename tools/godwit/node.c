@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "tools/godwit/node_inside.h"
+#include "tools/godwit/stacks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,7 @@ static void look_at_work(void *context) {
     if (node->finished) return;
     uint64_t inside_ns = node->gpus ? gw_gpus_inside_since(node->gpus) : 0;
     if (inside_ns != 0 && gw_watchdog_hangs(&node->dog, inside_ns, 0)) {
+        gw_stacks_log("gw-gpu");
         char text[160];
         snprintf(text, sizeof text,
                  "GPU %d: NCCL does not return from a call: the GPU or its driver hangs (--hang-timeout)",
@@ -126,7 +128,9 @@ static void look_at_work(void *context) {
     }
     if (gw_workers_oldest(node->workers, &oldest) &&
         gw_watchdog_hangs(&node->dog, oldest.started_ns, oldest.usual_ns)) {
-        char text[160];
+        char text[160], thread[16];
+        snprintf(thread, sizeof thread, "gw-worker-%u", oldest.worker);
+        gw_stacks_log(thread);
         snprintf(text, sizeof text, "worker %u has been at it for %.0f s and seems to hang (--hang-timeout)",
                  oldest.worker, (double)(now - oldest.started_ns) * 1e-9);
         gw_node_feed(node, &(gw_event){.kind = GW_EV_SHARD_FAILED, .shard = oldest.shard, .text = text});
@@ -135,17 +139,34 @@ static void look_at_work(void *context) {
     GW_CHECK(gw_timer_set(node->loop, &node->watchdog, now + WATCH_NS, look_at_work, node, &err));
 }
 
+/* On the watch's thread. Others expel a peer whose gossip is silent; here nothing can be said to them, and
+ * what is stuck cannot be ended. */
+static void loop_hangs(void *context, double seconds) {
+    gw_node *node = context;
+    gw_log(GW_ERROR, "node",
+           "the event loop has been stuck for %.0f s (--hang-timeout): this process ends, so that the others "
+           "go on without it and it can be started again",
+           seconds);
+    gw_stacks_log_first();
+    gw_stacks_log("gw"); /* which may hold what it waits for */
+    gw_signals_end(node, 1);
+}
+
 /* ---- the run ---- */
 
 static bool serve(gw_node *node, gw_err *err) {
     node->control = gw_control_open(node->options->dir, node->console->board, take_request, node, err);
     if (!node->control) return false;
     gw_signals_polite(node);
-    node->dog = (gw_watchdog){.patience_ns = node->options->hang_timeout_ns, .interval_ns = WATCH_NS};
+    uint64_t patience_ns = node->options->hang_timeout_ns;
+    node->dog = (gw_watchdog){.patience_ns = patience_ns, .interval_ns = WATCH_NS};
+    node->loop_watch = gw_loop_watch_open(node->loop, patience_ns, loop_hangs, node, err);
+    if (!node->loop_watch) return false;
     gw_node_feed(node, &(gw_event){.kind = GW_EV_START});
     look_at_work(node);
     gw_node_publish_loop(node);
     gw_loop_run(node->loop);
+    gw_loop_watch_close(node->loop_watch);
     GW_CHECK(node->finished);
     gw_node_publish(node);
     return true;
@@ -167,6 +188,8 @@ int gw_node_run(const gw_run_options *options, gw_console *console) {
     GW_CHECK(node != NULL);
     *node = (gw_node){.options = options, .console = console, .lock.fd = -1, .tcp_fd = -1, .udp_fd = -1};
     gw_err err = {0};
+    pthread_setname_np(pthread_self(), "godwit"); /* "exe" after --cpu-class, which starts itself again */
+    gw_stacks_open();
     bool good = gw_signals_open(node, &err) && gw_node_open(node, &err) && serve(node, &err);
     int code = good ? exit_code_of(node) : 0;
     if (good) gw_node_publish_end(node);

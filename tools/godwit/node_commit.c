@@ -2,6 +2,7 @@
  * actions, so that the state is the one the brain meant, while workers compute the next step. */
 #include "core/check.h"
 #include "tools/godwit/node_inside.h"
+#include "tools/godwit/stacks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,8 @@ void gw_node_committed(gw_node *node, const gw_event *event) {
 bool gw_node_commits(gw_node *node, uint64_t now_ns) {
     gw_watchdog_look(&node->dog, now_ns);
     gw_work *work = &node->work;
-    if (work->commit == 0 || work->commit_hangs) return false;
-    work->commit_hangs = gw_watchdog_hangs(&node->dog, work->moved_ns, 0);
-    return !work->commit_hangs;
+    if (work->commit == 0 || work->hangs) return false;
+    work->hangs = gw_watchdog_hangs(&node->dog, work->moved_ns, 0);
+    if (work->hangs) gw_stacks_log("gw-compute");
+    return !work->hangs;
 }

@@ -12,6 +12,7 @@ typedef struct gw_job_of_helper {
 } gw_job_of_helper;
 
 struct gw_helper {
+    const char *name;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -21,6 +22,7 @@ struct gw_helper {
 
 static void *helper_main(void *context) {
     gw_helper *helper = context;
+    pthread_setname_np(pthread_self(), helper->name);
     pthread_mutex_lock(&helper->lock);
     for (;;) {
         while (!helper->first && !helper->closing) pthread_cond_wait(&helper->wake, &helper->lock);
@@ -37,12 +39,13 @@ static void *helper_main(void *context) {
     return NULL;
 }
 
-gw_helper *gw_helper_open(gw_err *err) {
+gw_helper *gw_helper_open(const char *name, gw_err *err) {
     gw_helper *helper = calloc(1, sizeof *helper);
     if (!helper) {
         gw_fail(err, GW_E_NOMEM, "helper thread: out of memory");
         return NULL;
     }
+    helper->name = name;
     helper->end = &helper->first;
     pthread_mutex_init(&helper->lock, NULL);
     pthread_cond_init(&helper->wake, NULL);

@@ -11,7 +11,8 @@ typedef struct gw_helper gw_helper;
 /* Does the task and frees it. */
 typedef void gw_helper_task(void *task);
 
-gw_helper *gw_helper_open(gw_err *err); /* NULL on failure */
+/* `name`: of the thread, a constant of at most 15 characters. NULL on failure. */
+gw_helper *gw_helper_open(const char *name, gw_err *err);
 /* Carries out what was given and ends. NULL is allowed. */
 void gw_helper_close(gw_helper *helper);
 /* Any thread; takes `task`. */

@@ -20,6 +20,7 @@
 #include "tools/godwit/control.h"
 #include "tools/godwit/gpu_watch.h"
 #include "tools/godwit/http.h"
+#include "tools/godwit/loop_watch.h"
 #include "tools/godwit/metrics.h"
 #include "tools/godwit/node.h"
 #include "tools/godwit/node_claims.h"
@@ -46,8 +47,10 @@ typedef struct gw_reduction {
     gw_err err;
     gw_peer_id suspect; /* of a failure; zeros = not known */
     uint64_t sent_bytes, received_bytes;
-    atomic_bool stop;     /* the brain froze: end soon */
-    atomic_bool underway; /* from the action to its mail */
+    atomic_bool stop;          /* the brain froze: end soon */
+    _Atomic uint64_t stop_ns;  /* since when */
+    _Atomic uint64_t alone_ns; /* since when the compute helper has waited for nobody; 0 = it waits */
+    atomic_bool underway;      /* from the action to its mail */
 } gw_reduction;
 
 /* What is computed with: the device's state and how far it is. Under `lock`, as donors serve it. */
@@ -59,12 +62,13 @@ typedef struct gw_held_state {
 
 /* Whether helpers and checkpoint writer get on (node_progress.c). The loop's, but for `pieces`. */
 typedef struct gw_work {
-    gw_token load, save, apply; /* under way, of SAVE and MANIFEST the one given last; 0 = none */
-    gw_token commit;            /* the COMMIT given last, until it has ended */
-    bool commit_hangs;
+    gw_token load, save, apply;  /* under way, of SAVE and MANIFEST the one given last; 0 = none */
+    gw_token commit;             /* the COMMIT given last, until it has ended */
+    bool hangs;                  /* a helper or a data thread: it cannot be waited for at the end */
+    bool save_hangs;             /* it was told */
     atomic_uint_fast64_t pieces; /* of states brought here: any thread adds */
     uint64_t computed, saved;    /* as seen last */
-    uint64_t moved_ns;
+    uint64_t moved_ns, saved_ns; /* when anything, and the writer, got on last */
 } gw_work;
 
 /* Who obeys signals, and how (node_signals.c). */
@@ -147,6 +151,7 @@ typedef struct gw_node {
     gw_actions actions;
     gw_timer deadline, watchdog, flush;
     gw_watchdog dog;
+    gw_loop_watch *loop_watch;
     bool feeding;
     gw_view view;  /* installed */
     uint64_t step; /* that was begun last */
@@ -177,7 +182,7 @@ void gw_node_give_up(gw_node *node, const char *why);
 
 /* node_start.c. */
 bool gw_node_open(gw_node *node, gw_err *err);
-/* False: a shard hangs, and the process must end as it is. */
+/* False: something hangs, and the process must end as it is. */
 bool gw_node_close(gw_node *node);
 
 /* node_identity.c. Fills in identity and job_id; describes what differs to people by its lines. */
@@ -205,6 +210,8 @@ void gw_node_thaw(gw_node *node);
 bool gw_signals_open(gw_node *node, gw_err *err);
 void gw_signals_polite(gw_node *node);
 void gw_signals_closing(gw_node *node, int code);
+/* Any thread: ends the process as it is, at once. What runs is nobody's fault. */
+_Noreturn void gw_signals_end(gw_node *node, int code);
 void gw_signals_forget_claims(gw_node *node); /* before they are closed */
 void gw_signals_close(gw_node *node);
 

@@ -1,11 +1,17 @@
 /* Whether what was given to the helpers and the checkpoint writer gets on: told to the brain, which knows
- * what to do about a LOAD, SAVE or MANIFEST that does not. An APPLY in which nothing gets on has failed. */
+ * what to do about a LOAD, SAVE or MANIFEST that does not. An APPLY in which nothing gets on has failed, and
+ * a reduction that hangs where it waits for no other peer ends this one. */
+#include "core/log.h"
 #include "tools/godwit/node_inside.h"
+#include "tools/godwit/stacks.h"
 
 void gw_node_work_given(gw_node *node, const gw_action *action) {
     gw_work *work = &node->work;
     if (action->kind == GW_ACT_LOAD) work->load = action->token;
-    if (action->kind == GW_ACT_SAVE || action->kind == GW_ACT_MANIFEST) work->save = action->token;
+    if (action->kind == GW_ACT_SAVE || action->kind == GW_ACT_MANIFEST) {
+        if (work->save == 0) work->saved_ns = gw_now_ns();
+        work->save = action->token;
+    }
     if (action->kind == GW_ACT_APPLY) work->apply = action->token;
     if (action->kind == GW_ACT_COMMIT) work->commit = action->token;
     if (action->kind == GW_ACT_APPLY || action->kind == GW_ACT_COMMIT) work->moved_ns = gw_now_ns();
@@ -19,11 +25,57 @@ void gw_node_work_done(gw_node *node, const gw_event *event) {
         work->moved_ns = gw_now_ns();
         if (event->token == work->commit) work->commit = 0;
     }
-    if (event->token == work->save) work->save = 0;
+    if (event->token == work->save) {
+        work->save = 0;
+        work->save_hangs = false;
+    }
 }
 
 static void tell(gw_node *node, gw_token token) {
     if (token != 0) gw_node_feed(node, &(gw_event){.kind = GW_EV_PROGRESS, .token = token});
+}
+
+/* Since when a reduction that must not wait for anybody is at it; 0 = there is none. One that was told to
+ * stop no longer waits. */
+static uint64_t reduces_since(const gw_node *node) {
+    const gw_reduction *reduction = &node->reduction;
+    if (!atomic_load(&reduction->underway) || node->work.commit != 0) return 0;
+    uint64_t alone_ns = atomic_load(&reduction->alone_ns);
+    if (alone_ns == 0 && atomic_load(&reduction->stop)) return atomic_load(&reduction->stop_ns);
+    return alone_ns;
+}
+
+/* The compute helper is stuck in something: what it was to do has failed. */
+static void helper_hangs(gw_node *node, const gw_event *failed) {
+    node->work.hangs = true;
+    gw_stacks_log("gw-compute");
+    gw_stacks_log("gw-worker");
+    gw_node_feed(node, failed);
+}
+
+/* The brain knows what to do about a disk that hangs; the log is to say where. */
+static void look_at_disk(gw_work *work, const gw_watchdog *dog) {
+    if (work->save_hangs || work->save == 0 || !gw_watchdog_hangs(dog, work->saved_ns, 0)) return;
+    work->save_hangs = true;
+    gw_log(GW_WARN, "node", "the disk hangs: nothing of a checkpoint gets on here (--hang-timeout)");
+    gw_stacks_log("gw-checkpoint");
+    gw_stacks_log("gw-disk");
+}
+
+/* True: a thread hangs that others wait for in a reduction, for as long as this peer is alive. */
+static bool look_at_data(gw_node *node, uint64_t usual_ns) {
+    uint64_t turn_ns = gw_wires_busy_since(node->wires), reduces_ns = reduces_since(node);
+    if (reduces_ns != 0 && reduces_ns < node->work.moved_ns) reduces_ns = node->work.moved_ns;
+    bool turns = turn_ns == 0 || !gw_watchdog_hangs(&node->dog, turn_ns, 0);
+    if (turns && (reduces_ns == 0 || !gw_watchdog_hangs(&node->dog, reduces_ns, usual_ns))) return false;
+    node->work.hangs = true;
+    gw_stacks_log("gw-compute");
+    gw_stacks_log("gw-data");
+    gw_node_give_up(
+        node, turns ? "a reduction hangs here where it waits for nobody (--hang-timeout): this peer "
+                      "leaves, so that the others go on"
+                    : "a data thread hangs (--hang-timeout): this peer leaves, so that the others go on");
+    return true;
 }
 
 void gw_node_work_look(gw_node *node, uint64_t now_ns) {
@@ -36,21 +88,23 @@ void gw_node_work_look(gw_node *node, uint64_t now_ns) {
     work->computed = computed;
     work->saved = saved;
     if (computes || saves) work->moved_ns = now_ns;
+    if (saves) work->saved_ns = now_ns;
     if (computes) tell(node, work->load);
     if (saves) tell(node, work->save);
+    look_at_disk(work, &node->dog);
     if (work->commit != 0 && gw_watchdog_hangs(&node->dog, work->moved_ns, 0)) {
-        work->commit_hangs = true;
         gw_event failed = {.kind = GW_EV_COMMITTED,
                            .token = work->commit,
                            .outcome = GW_FAILED,
                            .text = "they take too long, the job's code seems to hang (--hang-timeout)"};
-        gw_node_feed(node, &failed);
+        helper_hangs(node, &failed);
         return;
     }
+    if (look_at_data(node, usual_ns)) return;
     if (work->apply == 0 || !gw_watchdog_hangs(&node->dog, work->moved_ns, usual_ns)) return;
     gw_event failed = {.kind = GW_EV_APPLIED,
                        .token = work->apply,
                        .outcome = GW_FAILED,
                        .text = "nothing of it gets on, it seems to hang (--hang-timeout)"};
-    gw_node_feed(node, &failed);
+    helper_hangs(node, &failed);
 }

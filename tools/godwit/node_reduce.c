@@ -94,10 +94,17 @@ static bool enter_segments(reduce *r, gw_segments send, gw_segments receive, boo
     return good;
 }
 
+/* What this peer itself is slow at, the watchdog looks at; what others are slow at has deadlines of its own.
+ */
+static void wait_for_others(gw_reduction *reduction, bool waits) {
+    atomic_store(&reduction->alone_ns, waits ? 0 : gw_now_ns());
+}
+
 /* Returns when every call is done, however they ended. `entered`: all that were wanted have been started. */
 static gw_outcome wait_done(reduce *r, bool entered, gw_err *err) {
     gw_node *node = r->node;
     gw_reduction *reduction = &node->reduction;
+    wait_for_others(reduction, true);
     /* The loop ends a reduction by setting `stop`, then ending the calls it finds: these are now all here. */
     if (!entered || atomic_load(&reduction->stop)) {
         gw_collective_abort(gw_wires_collective(node->wires));
@@ -115,6 +122,7 @@ static gw_outcome wait_done(reduce *r, bool entered, gw_err *err) {
         outcome = GW_ABORTED;
     }
     pthread_mutex_unlock(&reduction->lock);
+    wait_for_others(reduction, false);
     return outcome;
 }
 
@@ -124,8 +132,11 @@ static gw_outcome gather(reduce *r, gw_err *err) {
     gw_reduction *reduction = &node->reduction;
     gw_peer_id missing;
     uint64_t patience = UINT64_C(1000000) * PROGRESS_MS * node->options->time_scale_percent / 100;
-    if (gw_wires_wait(node->wires, r->ids, r->members, &node->self.id, &reduction->stop, patience, &missing))
-        return GW_DONE;
+    wait_for_others(reduction, true);
+    bool all =
+        gw_wires_wait(node->wires, r->ids, r->members, &node->self.id, &reduction->stop, patience, &missing);
+    wait_for_others(reduction, false);
+    if (all) return GW_DONE;
     char text[GW_SHORT_TEXT];
     if (atomic_load(&reduction->stop)) return GW_ABORTED;
     reduction->suspect = missing;
@@ -211,6 +222,7 @@ static void run_reduce(void *context) {
     gw_mail *mail = gw_mail_new(GW_EV_REDUCED, r->token);
     gw_verdict verdict = {0};
     gw_err err = {0};
+    wait_for_others(&node->reduction, false);
     mail->event.outcome = atomic_load(&node->reduction.stop) ? GW_ABORTED : reduce_all(r, &verdict, &err);
     mail->took_ns = gw_now_ns() - r->began_ns;
     mail->sent_bytes = node->reduction.sent_bytes;
@@ -236,6 +248,7 @@ static void run_reduce(void *context) {
         mail->event.damaged = r->damaged;
         gw_mail_text(mail, mail->event.outcome == GW_ABORTED ? "ended by a change of view" : err.text);
     }
+    wait_for_others(&node->reduction, true);
     gw_mailbox_post(node->mail, mail);
     free(r);
 }
@@ -266,6 +279,7 @@ void gw_node_reduce(gw_node *node, const gw_action *action) {
 }
 
 void gw_node_reduce_stop(gw_node *node) {
+    atomic_store(&node->reduction.stop_ns, gw_now_ns());
     atomic_store(&node->reduction.stop, true);
     gw_wires_wake(node->wires);
     gw_collective_abort(gw_wires_collective(node->wires));

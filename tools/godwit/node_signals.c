@@ -80,6 +80,13 @@ void gw_signals_closing(gw_node *node, int code) {
     alarm(CLOSE_S);
 }
 
+void gw_signals_end(gw_node *node, int code) {
+    gw_display_flush(node->console->display, FLUSH_NS);
+    pthread_mutex_lock(&node->signals.lock);
+    gw_claims_clear(node->signals.claims);
+    _exit(code);
+}
+
 void gw_signals_forget_claims(gw_node *node) {
     pthread_mutex_lock(&node->signals.lock);
     node->signals.claims = NULL;

@@ -419,8 +419,8 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     if (!node->mail || !open_self(node, err) || !open_job(node, err)) return false;
     if (!open_payloads(node, err) || !open_device(node, err) || !open_metrics(node, err)) return false;
     if (!compute_probe(node, err) || !open_saver(node, err)) return false;
-    node->compute = gw_helper_open(err);
-    if (!node->compute || !(node->disk = gw_helper_open(err))) return false;
+    node->compute = gw_helper_open("gw-compute", err);
+    if (!node->compute || !(node->disk = gw_helper_open("gw-disk", err))) return false;
     gw_node_publish_start(node);
     return gw_node_listen(node, err) && open_brain(node, err) && open_http(node, err);
 }
@@ -432,12 +432,16 @@ bool gw_node_close(gw_node *node) {
     gw_timer_cancel(&node->watchdog);
     gw_timer_cancel(&node->flush);
     gw_timer_cancel(&node->shown.timer);
+    if (node->work.hangs) {
+        gw_claims_clear(node->claims);
+        return false;
+    }
     atomic_store(&node->ending, true);
     if (node->wires) gw_wires_wake(node->wires);
     if (node->wires && atomic_load(&node->reduction.underway)) gw_node_reduce_stop(node);
     gw_payloads_freeze(node->payloads);
     if (node->wires) gw_wires_abandon(node->wires, NULL); /* what workers wait for */
-    bool ended = gw_workers_end(node->workers, CLOSE_NS) && !node->work.commit_hangs;
+    bool ended = gw_workers_end(node->workers, CLOSE_NS);
     gw_claims_clear(
         node->claims); /* whatever still runs: a shard that made this peer give up is in its record */
     if (!ended) return false;

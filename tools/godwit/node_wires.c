@@ -415,6 +415,10 @@ void gw_wires_wake(gw_wires *wires) {
     pthread_mutex_unlock(&wires->lock);
 }
 
+uint64_t gw_wires_busy_since(gw_wires *wires) {
+    return gw_fabric_busy_since(wires->transport);
+}
+
 gw_collective *gw_wires_collective(gw_wires *wires) {
     return wires->collective;
 }

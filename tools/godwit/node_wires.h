@@ -74,6 +74,8 @@ bool gw_wires_wait(gw_wires *wires, const gw_peer_id *members, uint32_t count, c
 /* Wakes gw_wires_wait after *stop was set. Any thread. */
 void gw_wires_wake(gw_wires *wires);
 
+/* Any thread: gw_fabric_busy_since. */
+uint64_t gw_wires_busy_since(gw_wires *wires);
 gw_collective *gw_wires_collective(gw_wires *wires);
 
 #endif

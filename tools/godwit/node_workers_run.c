@@ -5,6 +5,7 @@
 #include "net/loop.h"
 #include "tools/godwit/node_workers_pool.h"
 
+#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -233,6 +234,9 @@ static bool open_lane(gw_workers *pool, gw_worker *worker) {
 void *gw_worker_main(void *context) {
     gw_worker *worker = context;
     gw_workers *pool = worker->pool;
+    char name[16];
+    snprintf(name, sizeof name, "gw-worker-%u", worker->index);
+    pthread_setname_np(pthread_self(), name);
     /* Best effort: a refused priority changes no result. */
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), WORKER_NICE);
     if (!open_lane(pool, worker)) return NULL;

@@ -1,0 +1,101 @@
+/* Threads that get stuck elsewhere than in the job's code: the loop, a data thread, the disk. Each is noticed
+ * by its peer, which logs where it is, and the others go on. */
+#include "lab.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLEEPING "synthetic --workers 1 --shards 12 --steps 100 --shard-ms"
+#define JOB      GODWIT_FLIPPER_JOB " --workers 1 --transport tcp --hang-timeout 2s"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static void init(void) {
+    cr_skip_test("a sanitizer's library must come before all others");
+}
+TestSuite(stuck, .init = init);
+#endif
+
+/* Three peers, of which the last gets stuck (tests/jobs/stuck.c). */
+static void start(lab *l, lab_peer **peers, const char *args, const char *stuck) {
+    for (int i = 0; i < 3; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "p%d", i);
+        if (i == 2) cr_assert(setenv("STUCK", stuck, 1) == 0 && setenv("LD_PRELOAD", GODWIT_STUCK, 1) == 0);
+        peers[i] = lab_start(l, name, i > 0 ? peers[0] : NULL, args);
+    }
+    unsetenv("LD_PRELOAD");
+}
+
+static bool says(const lab_peer *peer, const char *part) {
+    return peer->stderr_text != NULL && strstr(peer->stderr_text, part) != NULL;
+}
+
+/* The log has that thread's stack: it hangs in `call`, which `caller` wanted. */
+static void expect_stack(const lab_peer *peer, const char *thread, const char *call, const char *caller) {
+    char head[64];
+    snprintf(head, sizeof head, "(%s), state", thread);
+    const char *text = peer->stderr_text == NULL ? NULL : strstr(peer->stderr_text, head);
+    const char *hung = text == NULL ? NULL : strstr(text, call);
+    cr_expect(hung != NULL && strstr(hung, caller) != NULL, "%s", peer->stderr_text);
+}
+
+static void expect_right(lab *l, lab_peer **peers, const char *args) {
+    const char *hash = lab_undisturbed(l, args);
+    for (int i = 0; i < 2; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash, "peer %d", i);
+}
+
+Test(stuck, a_loop_that_does_not_turn_ends_its_process) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    start(l, peers, JOB " --peers 3", "epoll_wait main 100");
+    cr_expect_eq(lab_end(l, peers[2]), 1);
+    cr_expect(says(peers[2], "the event loop has been stuck for"), "%s", peers[2]->stderr_text);
+    expect_stack(peers[2], "godwit", "epoll_wait", "gw_loop_run");
+    expect_right(l, peers, JOB);
+    lab_close(l);
+}
+
+static void data_thread(const char *thread, const char *stuck) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    start(l, peers, JOB " --peers 3", stuck);
+    cr_expect_eq(lab_end(l, peers[2]), 1);
+    cr_expect(says(peers[2], "hangs (--hang-timeout)"), "%s", peers[2]->stderr_text);
+    expect_stack(peers[2], thread, "sendmsg", "lane_main");
+    expect_right(l, peers, JOB);
+    lab_close(l);
+}
+
+/* In a reduction that all have entered the others see that nothing moves; before that they would wait for as
+ * long as this peer lives. */
+Test(stuck, a_data_thread_of_reductions_that_hangs_ends_its_peer) {
+    data_thread("gw-data-sums", "sendmsg gw-data-sums 60");
+}
+
+Test(stuck, a_data_thread_of_steals_that_hangs_ends_its_peer) {
+    data_thread("gw-data-words", "sendmsg gw-data-words 2");
+}
+
+static bool tells_of_disk(const json_t *event, const void *context) {
+    (void)context;
+    return strcmp(lab_text(event, "event"), "warning") == 0 &&
+           strstr(lab_text(event, "text"), "the disk hangs") != NULL;
+}
+
+/* The run goes on, here too; the others keep its share of the checkpoints. */
+Test(stuck, a_disk_that_hangs_is_told_and_stops_nobody) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    start(l, peers, SLEEPING " 20 --transport tcp --hang-timeout 2s --peers 3 --checkpoint-every 5",
+          "fdatasync gw-checkpoint 1");
+    lab_wait(l, peers[2], tells_of_disk, NULL, "that the disk hangs");
+    uint64_t step = lab_number(lab_last(peers[2], "step"), "step");
+    lab_wait_step(l, peers[2], step + 10);
+    expect_stack(peers[2], "gw-checkpoint", "fdatasync", "gw_durable_");
+    lab_kill(l, peers[2]);
+    expect_right(l, peers, SLEEPING " 0");
+    lab_close(l);
+}

@@ -1,0 +1,50 @@
+/* Preloaded into a peer: a thread gets stuck in a call. STUCK="CALL THREAD N": the thread of that name (main:
+ * the first one of the process) does not return from its N-th CALL, which is epoll_wait, fdatasync or
+ * sendmsg. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static bool is_the_thread(const char *name) {
+    char own[16] = "";
+    if (strcmp(name, "main") == 0) return gettid() == getpid();
+    return pthread_getname_np(pthread_self(), own, sizeof own) == 0 && strcmp(own, name) == 0;
+}
+
+/* Does not return from the one that was named. */
+static void pass(const char *call) {
+    static atomic_long passed;
+    const char *named = getenv("STUCK");
+    char its[16], thread[16];
+    long at;
+    if (named == NULL || sscanf(named, "%15s %15s %ld", its, thread, &at) != 3) return;
+    if (strcmp(its, call) != 0 || !is_the_thread(thread) || atomic_fetch_add(&passed, 1) + 1 != at) return;
+    for (;;) pause();
+}
+
+int epoll_wait(int fd, struct epoll_event *events, int count, int timeout) {
+    int (*real)(int, struct epoll_event *, int, int) =
+        (int (*)(int, struct epoll_event *, int, int))dlsym(RTLD_NEXT, "epoll_wait");
+    pass("epoll_wait");
+    return real(fd, events, count, timeout);
+}
+
+int fdatasync(int fd) {
+    int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
+    pass("fdatasync");
+    return real(fd);
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
+    ssize_t (*real)(int, const struct msghdr *, int) =
+        (ssize_t(*)(int, const struct msghdr *, int))dlsym(RTLD_NEXT, "sendmsg");
+    pass("sendmsg");
+    return real(fd, message, flags);
+}

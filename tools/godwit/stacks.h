@@ -1,0 +1,19 @@
+/* Where threads of this process are, for the log: what the watchdog shows of one that hangs.
+ *
+ * A thread is sent a signal, whose handler notes the return addresses; names are added by who asked. Of one
+ * that takes no signal (it is inside of the kernel, say waiting for a disk that does not answer) the log gets
+ * what the kernel tells of it. Threads go by their names (pthread_setname_np): gw-worker-3, gw-compute,
+ * gw-disk, gw-checkpoint, gw-data-0, gw-gpu. */
+#ifndef GODWIT_TOOLS_GODWIT_STACKS_H
+#define GODWIT_TOOLS_GODWIT_STACKS_H
+
+/* Before other threads start: from here on the signal is taken. */
+void gw_stacks_open(void);
+
+/* Any thread: logs the stacks of the process's first thread, which runs the loop. */
+void gw_stacks_log_first(void);
+/* Any thread: the same of all threads called `name`, or `name` and a number ("gw-worker": all of them), a few
+ * at most; the caller's own is left out. */
+void gw_stacks_log(const char *name);
+
+#endif
