@@ -72,6 +72,7 @@ static void seal_if_done(flock *f, uint32_t i) {
                       .checks = p->checks,
                       .count = p->check_count};
     if (p->bad_shard) event.bad = (gw_bad){.present = true, .shard = 3 + i, .tensor = 1, .index = 7};
+    if (p->bad_at != NULL) event.bad = *p->bad_at;
     p->sealing = 0;
     post(f, i, 1000 + p->seal_ns, event);
 }
@@ -95,14 +96,15 @@ static void work(flock *f, uint32_t i) {
             gw_event end = {.kind = fails    ? GW_EV_SHARD_FAILED
                                     : breaks ? GW_EV_DEVICE_LOST
                                              : (gw_event_kind)0,
-                            .shard = shard};
+                            .shard = shard,
+                            .text = f->reason};
             post(f, i, 10, end);
             p->word = gw_word_pack(word);
             return;
         }
         if (p->gives_back > 0) {
             p->gives_back--;
-            post(f, i, 0, (gw_event){.kind = GW_EV_SHARD_LOST, .shard = shard, .text = "no payload"});
+            post(f, i, 0, (gw_event){.kind = GW_EV_SHARD_LOST, .shard = shard, .text = f->reason});
             continue;
         }
         bool lost = p->loses_shard;
@@ -262,7 +264,11 @@ static void freeze(flock *f, uint32_t i, const gw_action *a) {
     if (p->reducing != 0)
         post(f, i, 500, (gw_event){.kind = GW_EV_REDUCED, .token = p->reducing, .outcome = GW_ABORTED});
     p->reducing = 0;
-    gw_event event = {.kind = GW_EV_FROZEN, .token = a->token, .accumulator_step = p->accumulator_step};
+    gw_event event = {.kind = GW_EV_FROZEN,
+                      .token = a->token,
+                      .accumulator_step = p->accumulator_step,
+                      .poisoned = p->poisoned};
+    p->poisoned = false;
     flock_event *e = post(f, i, 1000, event);
     if (p->added.size == 0) return;
     e->held = gw_set_copy(&p->added);
@@ -365,6 +371,10 @@ static void tell_reduced(flock *f, const gw_view *view) {
     if (fail_reduction(f, view)) return;
     bool right = f->sums_to_spoil == 0;
     if (!right) f->sums_to_spoil--;
+    if (f->rows_to_damage > 0) {
+        f->rows_to_damage--;
+        slots[GW_SLOTS - 2] ^= 1;
+    }
     for (uint32_t s = 0; s < FLOCK_SHARDS; s++) right &= adds[s] == 1;
     for (uint32_t rank = 0; rank < view->count; rank++) {
         uint32_t i = (uint32_t)index_of(f, &view->members[rank].id);
@@ -495,7 +505,7 @@ static void note_effects(flock *f, uint32_t i, const gw_action *a) {
          (gw_event){.kind = GW_EV_COMMITTED,
                     .token = a->token,
                     .outcome = fails ? GW_FAILED : GW_DONE,
-                    .text = fails ? "no database" : NULL});
+                    .text = f->reason});
 }
 
 static void carry_out(flock *f, uint32_t i, const gw_action *a) {
@@ -554,7 +564,8 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         post(f, i, 500000,
              (gw_event){.kind = GW_EV_PROBED,
                         .token = a->token,
-                        .outcome = GW_DONE,
+                        .outcome = p->probe_fails ? GW_FAILED : GW_DONE,
+                        .text = f->reason,
                         .fingerprint = fingerprint_of(p, a->first)});
         break;
     case GW_ACT_REDUCE:
@@ -573,6 +584,13 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         break;
     case GW_ACT_APPLY:
         cr_assert_eq(a->step, p->step);
+        p->skipped += a->flag;
+        if (p->apply_fails) {
+            post(f, i, 1000,
+                 (gw_event){
+                     .kind = GW_EV_APPLIED, .token = a->token, .outcome = GW_FAILED, .text = f->reason});
+            break;
+        }
         p->state = gw_mix64(p->state + p->step);
         p->step++;
         cr_assert_eq(p->state, flock_state_after(p->step));

@@ -46,12 +46,16 @@ typedef struct flock_peer {
     int64_t fails_at_shard;  /* cannot compute this one; -1 = all can be */
     int64_t breaks_at_shard; /* its device breaks down at this one; -1 = at none */
     bool bad_shard;          /* its sums have a bad element */
-    bool damaged;            /* chunk 0 of its checkpoint is, which shows when it is read */
-    bool disk_full;          /* it can store neither chunks nor manifests, only hash */
-    uint32_t checkpoints;    /* that it was told are complete */
-    bool loses_shard;        /* the next shard it takes is lost, and nobody notices */
-    uint32_t gives_back;     /* so many of the next shards that it takes it says it cannot begin */
-    bool manifests_fail;     /* only its manifests cannot be written */
+    const gw_bad *bad_at;    /* it says that its first bad element is this one; NULL: one in shard 3 + i */
+    uint32_t skipped;        /* updates that it was told to skip */
+    bool poisoned;           /* when it freezes, a shard has been added in part */
+    bool apply_fails, probe_fails;
+    bool damaged;         /* chunk 0 of its checkpoint is, which shows when it is read */
+    bool disk_full;       /* it can store neither chunks nor manifests, only hash */
+    uint32_t checkpoints; /* that it was told are complete */
+    bool loses_shard;     /* the next shard it takes is lost, and nobody notices */
+    uint32_t gives_back;  /* so many of the next shards that it takes it says it cannot begin */
+    bool manifests_fail;  /* only its manifests cannot be written */
     uint32_t loads_to_fail;
     bool manifests_unloadable; /* states of checkpoints cannot be fetched */
     uint64_t seal_ns;          /* its shards of a step take this long */
@@ -101,6 +105,8 @@ typedef struct flock {
     bool parted[FLOCK_MOST][FLOCK_MOST];      /* nor datagrams */
     bool data_broken[FLOCK_MOST][FLOCK_MOST]; /* reductions with both fail; control links stand */
     uint32_t reductions_to_fail;              /* all members' do, and nobody is to blame */
+    uint32_t rows_to_damage;                  /* sums in which what a member decides arrives otherwise */
+    const char *reason;                       /* of what fails; NULL: none is given */
     uint32_t sums_to_spoil;                   /* they fail their checks */
     uint32_t effects[FLOCK_EFFECTS];          /* by step: how often its effects took place */
     flock_break breaks;

@@ -77,6 +77,7 @@ Test(effects, a_peer_that_cannot_have_them_ends_and_the_others_go_on) {
     flock f;
     flock_open(&f, 3, 3, STEPS, GW_QUORUM_ANY);
     f.peers[1].effects_fail_at = 6;
+    f.reason = "no database";
     flock_start_all(&f);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     cr_expect_eq(f.peers[1].finish, GW_FINISH_FAILED);

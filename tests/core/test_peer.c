@@ -245,6 +245,7 @@ Test(peer, who_gives_back_three_shards_of_a_step_gives_up_and_the_others_go_on) 
     flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
     flock_start_all(&f);
     cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    f.reason = "no payload";
     f.peers[1].gives_back = 1000;
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     cr_assert_eq(f.peers[1].finish, GW_FINISH_FAILED);
