@@ -6,7 +6,8 @@
 
 GW_CLONES void gw_gelu_forward(size_t count, float *restrict x, float *restrict slope) {
     for (size_t i = 0; i < count; i++) {
-        gw_gelu_point point = gw_gelu_at(x[i], gw_expf_quick(gw_gelu_exponent(x[i])));
+        float e = gw_gelu_limited(gw_expf_quick(gw_gelu_exponent(x[i])));
+        gw_gelu_point point = gw_gelu_at(x[i], e, 1.0f / (1.0f + e));
         x[i] = point.y;
         slope[i] = point.slope;
     }

@@ -1,5 +1,5 @@
-/* One element of GELU (kernels/gelu.h), for processors and GPUs alike. Who computes brings the exponential.
- */
+/* One element of GELU (kernels/gelu.h), for processors and GPUs alike. Who computes brings the exponential
+ * and the inverse, which GPUs have in hardware. */
 #ifndef GODWIT_KERNELS_GELU_ELEMENT_H
 #define GODWIT_KERNELS_GELU_ELEMENT_H
 
@@ -18,11 +18,15 @@ typedef struct gw_gelu_point {
     float y, slope;
 } gw_gelu_point;
 
-/* At x, with e = e^(-2u); `slope` is dy/dx. */
-GW_ANYWHERE static inline gw_gelu_point gw_gelu_at(float x, float e) {
-    float big = e < 0x1p126f ? e : 0x1p126f; /* its inverse is not subnormal, and no infinity meets a 0 */
-    big = e != e ? e : big;
-    float s = 1.0f / (1.0f + big), rest = big * s; /* s + rest = 1 */
+/* From e^(-2u): what its inverse is not subnormal of, and no infinity meets a 0. NaN stays NaN. */
+GW_ANYWHERE static inline float gw_gelu_limited(float e) {
+    float limited = e < 0x1p126f ? e : 0x1p126f;
+    return e != e ? e : limited;
+}
+
+/* At x, with e = gw_gelu_limited(e^(-2u)) and s = 1 / (1 + e); `slope` is dy/dx. */
+GW_ANYWHERE static inline gw_gelu_point gw_gelu_at(float x, float e, float s) {
+    float rest = e * s; /* s + rest = 1 */
     gw_gelu_point point;
     point.y = x * s;
     point.slope = s + x * s * rest * (GW_GELU_TWICE * (1.0f + 3.0f * GW_GELU_CUBIC * (x * x)));

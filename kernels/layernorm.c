@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-static const float epsilon = 1e-5f;
-
 GW_CLONES void gw_layernorm_forward(size_t rows, size_t channels, const float *restrict x,
                                     const float *restrict weight, const float *restrict bias,
                                     float *restrict y, float *restrict mean, float *restrict scale) {
@@ -22,7 +20,7 @@ GW_CLONES void gw_layernorm_forward(size_t rows, size_t channels, const float *r
             squares += d * d;
         }
         for (size_t i = whole; i < channels; i++) squares[i - whole] += (x[i] - m) * (x[i] - m);
-        float s = 1.0f / __builtin_sqrtf(gw_lanes_sum(&squares) / (float)channels + epsilon);
+        float s = 1.0f / __builtin_sqrtf(gw_lanes_sum(&squares) / (float)channels + GW_LAYERNORM_EPSILON);
         for (size_t i = 0; i < channels; i++) y[i] = (x[i] - m) * s * weight[i] + bias[i];
         mean[r] = m;
         scale[r] = s;

@@ -7,8 +7,10 @@
 
 #include <stddef.h>
 
-/* y = (x - mean) / sqrt(variance + 1e-5) * weight + bias. Keeps each row's mean and 1 / sqrt(...) in `mean`
- * and `scale` [rows], for backward. */
+#define GW_LAYERNORM_EPSILON 1e-5f
+
+/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias. Keeps each row's mean and 1 / sqrt(...) in
+ * `mean` and `scale` [rows], for backward. */
 void gw_layernorm_forward(size_t rows, size_t channels, const float *x, const float *weight,
                           const float *bias, float *y, float *mean, float *scale);
 

@@ -23,9 +23,11 @@ static inline uint64_t gw_cuda_parts(uint64_t rows) {
 cudaError_t gw_cuda_sum_columns(uint64_t rows, uint64_t columns, gw_cuda_factor values, float *parts,
                                 float *sum, cudaStream_t stream);
 
-/* sum[columns] = the sums of parts [count, columns]. */
-cudaError_t gw_cuda_add_parts(uint64_t count, uint64_t columns, const float *parts, float *sum,
-                              cudaStream_t stream);
+/* For each of a few arrays of parts [count, columns] that lie one after the other: sums[i][columns] = the
+ * sums of the columns of array i. `sums` is the host's. */
+enum { GW_CUDA_COLUMN_ARRAYS = 3 }; /* at most */
+cudaError_t gw_cuda_add_parts(uint64_t count, uint64_t columns, const float *parts, uint32_t arrays,
+                              float *const *sums, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

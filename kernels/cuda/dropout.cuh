@@ -20,10 +20,12 @@ static inline gw_dropping gw_dropping_of(const gw_dropout &dropout) {
 }
 
 /* Element i of the site. */
-__device__ inline float gw_drop(const gw_dropping &d, uint64_t i, float value) {
-    if (!d.any) return value;
-    uint32_t word = gw_philox_at(d.key, d.stream, i / 4).words[i % 4];
-    return word < d.threshold ? 0.0f : value * d.scale;
+__device__ inline void gw_drop(const gw_dropping &d, uint64_t i, float (&value)[1]) {
+    if (!d.any) return;
+    gw_philox bits = gw_philox_at(d.key, d.stream, i / 4);
+    uint32_t left = i % 2 == 0 ? bits.words[0] : bits.words[1];
+    uint32_t right = i % 2 == 0 ? bits.words[2] : bits.words[3];
+    value[0] = (i % 4 < 2 ? left : right) < d.threshold ? 0.0f : value[0] * d.scale;
 }
 
 /* Elements i to i + 3; i is a multiple of 4. */

@@ -1,8 +1,7 @@
 #include "kernels/cuda/factor.cuh"
+#include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/gemm_finish.h"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/gelu_element.h"
-#include "kernels/vmath.h"
 
 namespace {
 
@@ -25,8 +24,7 @@ __global__ void __launch_bounds__(THREADS)
     if (finish == GW_GEMM_BIAS_GELU) {
         gw_write(from + first, value);
 #pragma unroll
-        for (int k = 0; k < n; k++)
-            value[k] = gw_gelu_at(value[k], gw_expf_quick(gw_gelu_exponent(value[k]))).y;
+        for (int k = 0; k < n; k++) value[k] = gw_cuda_gelu_at(value[k]).y;
     }
     gw_write(c + first, value);
 }

@@ -84,16 +84,6 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
     parts[part * columns + column] = sum;
 }
 
-__global__ void __launch_bounds__(COLUMN_THREADS)
-    add_parts_kernel(uint64_t parts_count, uint64_t columns, const float *__restrict__ parts,
-                     float *__restrict__ sum) {
-    uint64_t column = index();
-    if (column >= columns) return;
-    float total = 0.0f;
-    for (uint64_t part = 0; part < parts_count; part++) total += parts[part * columns + column];
-    sum[column] = total;
-}
-
 /* One row, as kernels/loss.c does it; returns its loss. */
 __device__ double row_loss(uint32_t classes, float *row, uint32_t label, float scale, bool *right) {
     uint32_t best = 0;
@@ -188,8 +178,7 @@ cudaError_t gw_cuda_gate(uint64_t rows, uint64_t columns, const float *above, co
     else
         GW_LAUNCH(gate_kernel<false>, grid, COLUMN_THREADS, 0, stream, rows, columns, above, active, gradient,
                   parts);
-    GW_LAUNCH(add_parts_kernel, across, COLUMN_THREADS, 0, stream, gw_cuda_parts(rows), columns, parts, sum);
-    return cudaGetLastError();
+    return gw_cuda_add_parts(gw_cuda_parts(rows), columns, parts, 1, &sum, stream);
 }
 
 cudaError_t gw_cuda_softmax_loss(uint64_t rows, uint32_t classes, float *logits, const uint8_t *labels,

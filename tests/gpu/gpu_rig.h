@@ -2,6 +2,8 @@
 #ifndef GODWIT_TESTS_GPU_GPU_RIG_H
 #define GODWIT_TESTS_GPU_GPU_RIG_H
 
+#include "kernels/cuda/factor.h"
+
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +28,30 @@ void gpu_fetch(void *host, const void *gpu, size_t bytes);
 
 /* Random floats of many magnitudes, both signs; the same for the same seed. */
 void gpu_random_floats(uint64_t seed, size_t count, float least_exponent, float most_exponent, float *values);
+/* So many of them, of the size of what models compute with; to be freed. */
+float *gpu_floats(uint64_t seed, size_t count);
+
+/* Bits of bfloat16, rounded with ties to even; no NaN. */
+uint16_t gpu_bf16(float value);
+/* What a factor of this type keeps of the value. */
+float gpu_rounded(bool bf16, float value);
+
+/* Floats as a factor, and back (to be freed); room for one. */
+gw_cuda_factor gpu_factor(bool bf16, const float *values, size_t count);
+float *gpu_from_factor(gw_cuda_factor factor, size_t count);
+gw_cuda_factor gpu_factor_room(bool bf16, size_t count);
+size_t gpu_factor_bytes(bool bf16, size_t count);
+
+/* The test fails unless the GPU's memory holds these bytes: `what`, of so many elements. */
+void gpu_expect_bits(const void *gpu, const void *expected, size_t bytes, const char *what, uint64_t size);
+/* Unless the Euclidean norm of (values - expected) is at most `most` times that of `expected`. */
+void gpu_expect_close(const float *values, const double *expected, size_t count, double most,
+                      const char *what);
+/* The same of values in the GPU's memory. */
+void gpu_expect_near(const float *gpu, const double *expected, size_t count, double most, const char *what);
+
+/* Kernels run their blocks and threads in another order from now on, one for each seed (0: as they are
+ * numbered). A real GPU takes whatever order it likes. */
+void gpu_shuffle(uint64_t seed);
 
 #endif

@@ -18,96 +18,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-static float *floats(uint64_t seed, size_t count) {
-    float *values = malloc(count * sizeof *values);
-    cr_assert_not_null(values);
-    gpu_random_floats(seed, count, -12, 3, values);
-    return values;
-}
-
-static void expect_bits(const void *gpu, const void *expected, size_t bytes, const char *what,
-                        uint64_t size) {
-    void *got = malloc(bytes);
-    gpu_fetch(got, gpu, bytes);
-    cr_assert_eq(memcmp(got, expected, bytes), 0, "%s, %llu elements", what, (unsigned long long)size);
-    free(got);
-}
-
-/* ‖gpu − expected‖ / ‖expected‖ */
-static void expect_near(const float *gpu, const double *expected, size_t count, double most,
-                        const char *what) {
-    float *got = malloc(count * sizeof *got);
-    gpu_fetch(got, gpu, count * sizeof *got);
-    double difference = 0, size = 0;
-    for (size_t i = 0; i < count; i++) {
-        difference += ((double)got[i] - expected[i]) * ((double)got[i] - expected[i]);
-        size += expected[i] * expected[i];
-    }
-    cr_assert(sqrt(difference) <= most * sqrt(size), "%s, %zu elements: %g of %g", what, count,
-              sqrt(difference), sqrt(size));
-    free(got);
-}
-
-static uint16_t bf16(float value) { /* to nearest, ties to even; no NaN */
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
-}
-
 static const uint64_t counts[] = {1, 2, 3, 255, 511, 512, 513, 1023, 1024, 1025, 4099, 70001};
 enum { COUNTS = sizeof counts / sizeof counts[0] };
 
 /* ---- products ---- */
 
-static float rounded(bool narrow, float value) {
-    if (!narrow) return value;
-    uint32_t bits = (uint32_t)bf16(value) << 16;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* Floats as an array of that type on the GPU, and back. */
-static gw_cuda_factor to_factor(bool narrow, const float *values, size_t count) {
-    if (!narrow) return (gw_cuda_factor){gpu_copy_of(values, count * sizeof *values, 0), false};
-    uint16_t *bits = malloc(count * sizeof *bits);
-    for (size_t i = 0; i < count; i++) bits[i] = bf16(values[i]);
-    gw_cuda_factor made = {gpu_copy_of(bits, count * sizeof *bits, 0), true};
-    free(bits);
-    return made;
-}
-
-static float *from_factor(gw_cuda_factor of, size_t count) {
-    float *values = malloc(count * sizeof *values);
-    uint16_t *bits = malloc(count * sizeof *bits);
-    gpu_fetch(of.bf16 ? (void *)bits : values, of.values, count * (of.bf16 ? sizeof *bits : sizeof *values));
-    for (size_t i = 0; of.bf16 && i < count; i++) {
-        uint32_t wide = (uint32_t)bits[i] << 16;
-        memcpy(&values[i], &wide, sizeof wide);
-    }
-    free(bits);
-    return values;
-}
-
 static void check_finish(uint64_t rows, uint64_t columns, gw_gemm_finish finish, bool narrow) {
     uint64_t count = rows * columns;
-    float *product = floats(rows, count), *bias = floats(columns, columns);
-    for (uint64_t i = 0; i < count; i++) product[i] = rounded(narrow, product[i]);
-    for (uint64_t i = 0; i < columns; i++) bias[i] = rounded(narrow, bias[i]);
-    gw_cuda_factor from = to_factor(narrow, product, count), c = from;
+    float *product = gpu_floats(rows, count), *bias = gpu_floats(columns, columns);
+    for (uint64_t i = 0; i < count; i++) product[i] = gpu_rounded(narrow, product[i]);
+    for (uint64_t i = 0; i < columns; i++) bias[i] = gpu_rounded(narrow, bias[i]);
+    gw_cuda_factor from = gpu_factor(narrow, product, count), c = from;
     bool gelu = finish == GW_GEMM_BIAS_GELU;
-    if (gelu) c = to_factor(narrow, product, count);
-    GPU(gw_cuda_finish(rows, columns, finish, to_factor(narrow, bias, columns).values, from, c, NULL));
-    float *got = from_factor(c, count), *before = from_factor(from, count);
+    if (gelu) c = gpu_factor(narrow, product, count);
+    GPU(gw_cuda_finish(rows, columns, finish, gpu_factor(narrow, bias, columns).values, from, c, NULL));
+    float *got = gpu_from_factor(c, count), *before = gpu_from_factor(from, count);
     for (uint64_t i = 0; i < count; i++) {
         float sum = product[i] + bias[i % columns], slope;
         if (finish == GW_GEMM_BIAS_RELU && sum < 0) sum = 0;
         if (gelu) {
-            cr_assert_eq(before[i], rounded(narrow, sum));
+            cr_assert_eq(before[i], gpu_rounded(narrow, sum));
             gw_gelu_forward(1, &sum, &slope);
             cr_assert_float_eq(got[i], sum, (narrow ? 0x1p-7f : 0x1p-20f) * (1e-3f + fabsf(sum)),
                                "%g is not %g", (double)got[i], (double)sum);
         } else {
-            cr_assert_eq(got[i], rounded(narrow, sum), "%llu columns, finish %d, bf16 %d: element %llu",
+            cr_assert_eq(got[i], gpu_rounded(narrow, sum), "%llu columns, finish %d, bf16 %d: element %llu",
                          (unsigned long long)columns, (int)finish, narrow, (unsigned long long)i);
         }
     }
@@ -131,9 +66,9 @@ Test(gpu_kernels, what_is_no_number_stays_so_where_products_are_finished) {
     gpu_need();
     float values[] = {NAN, 1, -1}, bias[] = {1, 1, NAN};
     for (int finish = GW_GEMM_BIAS; finish <= GW_GEMM_BIAS_GELU; finish++) {
-        gw_cuda_factor from = to_factor(false, values, 3), c = to_factor(false, values, 3);
-        GPU(gw_cuda_finish(1, 3, (gw_gemm_finish)finish, to_factor(false, bias, 3).values, from, c, NULL));
-        float *got = from_factor(c, 3);
+        gw_cuda_factor from = gpu_factor(false, values, 3), c = gpu_factor(false, values, 3);
+        GPU(gw_cuda_finish(1, 3, (gw_gemm_finish)finish, gpu_factor(false, bias, 3).values, from, c, NULL));
+        float *got = gpu_from_factor(c, 3);
         cr_assert(isnan(got[0]) && got[1] > 1.9f && isnan(got[2]));
         free(got);
     }
@@ -155,14 +90,14 @@ Test(gpu_kernels, sgd_has_the_bits_of_a_processor) {
     for (int c = 0; c < COUNTS; c++) {
         size_t n = counts[c], bytes = n * sizeof(float);
         int64_t *sum = sums(n, n);
-        float *p = floats(1, n), *v = floats(2, n);
+        float *p = gpu_floats(1, n), *v = gpu_floats(2, n);
         if (n > 2) v[1] = 0x1p-100f; /* settles at 0 */
         int64_t *gpu_sum = gpu_copy_of(sum, n * sizeof *sum, 0);
         float *gpu_p = gpu_copy_of(p, bytes, 0), *gpu_v = gpu_copy_of(v, bytes, 0);
         GPU(gw_cuda_sgd(&sgd, n, gpu_sum, gpu_p, gpu_v, NULL));
         gw_optimizer_sgd(&sgd, n, sum, p, v);
-        expect_bits(gpu_p, p, bytes, "parameters", n);
-        expect_bits(gpu_v, v, bytes, "velocity", n);
+        gpu_expect_bits(gpu_p, p, bytes, "parameters", n);
+        gpu_expect_bits(gpu_v, v, bytes, "velocity", n);
         free(sum);
         free(p);
         free(v);
@@ -182,16 +117,16 @@ Test(gpu_kernels, adamw_has_the_bits_of_a_processor) {
     for (int c = 0; c < COUNTS; c++) {
         size_t n = counts[c], bytes = n * sizeof(float);
         int64_t *sum = sums(n, n);
-        float *p = floats(1, n), *m = floats(2, n), *v = floats(3, n);
+        float *p = gpu_floats(1, n), *m = gpu_floats(2, n), *v = gpu_floats(3, n);
         for (size_t i = 0; i < n; i++) v[i] = fabsf(v[i]);
         int64_t *gpu_sum = gpu_copy_of(sum, n * sizeof *sum, 0);
         float *gpu_p = gpu_copy_of(p, bytes, 0), *gpu_m = gpu_copy_of(m, bytes, 0),
               *gpu_v = gpu_copy_of(v, bytes, 0);
         GPU(gw_cuda_adamw(&adamw, n, gpu_sum, gpu_p, gpu_m, gpu_v, NULL));
         gw_optimizer_adamw(&adamw, n, sum, p, m, v);
-        expect_bits(gpu_p, p, bytes, "parameters", n);
-        expect_bits(gpu_m, m, bytes, "first moments", n);
-        expect_bits(gpu_v, v, bytes, "second moments", n);
+        gpu_expect_bits(gpu_p, p, bytes, "parameters", n);
+        gpu_expect_bits(gpu_m, m, bytes, "first moments", n);
+        gpu_expect_bits(gpu_v, v, bytes, "second moments", n);
         free(sum);
         free(p);
         free(m);
@@ -209,7 +144,7 @@ Test(gpu_kernels, uniform_weights_have_the_bits_of_a_processor) {
         for (uint64_t i = 0; i < n; i++)
             expected[i] = digits_weight(gw_philox_at(12345678901u, 6, i / 4).words[i % 4], 0.0625831);
         GPU(gw_cuda_uniform(12345678901u, 6, 0.0625831, n, gpu, NULL));
-        expect_bits(gpu, expected, n * sizeof *expected, "weights", n);
+        gpu_expect_bits(gpu, expected, n * sizeof *expected, "weights", n);
         free(expected);
     }
 }
@@ -224,7 +159,7 @@ Test(gpu_kernels, pixels_are_normalised_and_rounded) {
         for (size_t i = 0; i < n; i++) {
             pixels[i] = (uint8_t)(i * 7);
             expected[i] = (float)pixels[i] * 0.01273f + -0.4242f;
-            rounded[i] = bf16(expected[i]);
+            rounded[i] = gpu_bf16(expected[i]);
         }
         uint8_t *gpu_pixels = gpu_copy_of(pixels, n, 0);
         float *wide = gpu_take(n * sizeof *wide, 0);
@@ -232,9 +167,9 @@ Test(gpu_kernels, pixels_are_normalised_and_rounded) {
         GPU(gw_cuda_normalise(n, gpu_pixels, 0.01273f, -0.4242f, (gw_cuda_factor){wide, false}, NULL));
         GPU(gw_cuda_normalise(n, gpu_pixels, 0.01273f, -0.4242f, (gw_cuda_factor){narrow, true}, NULL));
         GPU(gw_cuda_to_bf16(n, wide, again, NULL));
-        expect_bits(wide, expected, n * sizeof *expected, "pixels", n);
-        expect_bits(narrow, rounded, n * sizeof *rounded, "pixels in bfloat16", n);
-        expect_bits(again, rounded, n * sizeof *rounded, "bfloat16", n);
+        gpu_expect_bits(wide, expected, n * sizeof *expected, "pixels", n);
+        gpu_expect_bits(narrow, rounded, n * sizeof *rounded, "pixels in bfloat16", n);
+        gpu_expect_bits(again, rounded, n * sizeof *rounded, "bfloat16", n);
         free(pixels);
         free(expected);
         free(rounded);
@@ -243,13 +178,13 @@ Test(gpu_kernels, pixels_are_normalised_and_rounded) {
 
 static void check_gate(uint64_t rows, uint64_t columns, bool gated, bool rounded) {
     size_t n = rows * columns, bytes = n * sizeof(float);
-    float *above = floats(rows, n), *active = floats(columns, n), *expected = malloc(bytes);
+    float *above = gpu_floats(rows, n), *active = gpu_floats(columns, n), *expected = malloc(bytes);
     uint16_t *narrow = malloc(n * sizeof *narrow);
     double *sum = calloc(columns, sizeof *sum);
     for (size_t i = 0; i < n; i++) {
         if (i % 5 == 0) active[i] = 0.0f;
         expected[i] = !gated || active[i] > 0.0f ? above[i] : 0.0f;
-        narrow[i] = bf16(expected[i]);
+        narrow[i] = gpu_bf16(expected[i]);
         sum[i % columns] += (double)expected[i];
     }
     float *gpu_above = gpu_copy_of(above, bytes, 0), *gpu_active = gpu_copy_of(active, bytes, 0);
@@ -260,10 +195,10 @@ static void check_gate(uint64_t rows, uint64_t columns, bool gated, bool rounded
     if (rounded) to = (gw_cuda_factor){gpu_take(n * sizeof *narrow, 0), true};
     GPU(gw_cuda_gate(rows, columns, gpu_above, gated ? gpu_active : NULL, to, parts, gpu_sum, NULL));
     if (rounded)
-        expect_bits(to.values, narrow, n * sizeof *narrow, "gradient in bfloat16", n);
+        gpu_expect_bits(to.values, narrow, n * sizeof *narrow, "gradient in bfloat16", n);
     else
-        expect_bits(to.values, expected, bytes, "gradient", n);
-    expect_near(gpu_sum, sum, columns, 1e-5, "sums of columns");
+        gpu_expect_bits(to.values, expected, bytes, "gradient", n);
+    gpu_expect_near(gpu_sum, sum, columns, 1e-5, "sums of columns");
     free(above);
     free(active);
     free(expected);
@@ -285,7 +220,7 @@ Test(gpu_kernels, softmax_has_the_bits_of_a_processor) {
     static const uint64_t shapes[][2] = {{1, 10}, {255, 10}, {256, 2}, {257, 10}, {2048, 10}, {5000, 100}};
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         uint64_t rows = shapes[s][0], classes = shapes[s][1], n = rows * classes;
-        float *logits = floats(s, n);
+        float *logits = gpu_floats(s, n);
         uint8_t *labels = malloc(rows);
         for (uint64_t r = 0; r < rows; r++) labels[r] = (uint8_t)(gw_mix64(r) % classes);
         for (uint64_t i = 0; i < n; i += 3) logits[i] *= 20.0f; /* some of no probability */
@@ -297,7 +232,7 @@ Test(gpu_kernels, softmax_has_the_bits_of_a_processor) {
         GPU(gw_cuda_softmax_loss(rows, (uint32_t)classes, gpu_logits, gpu_labels, 1.0f / 480.0f, of_row,
                                  gpu_loss, NULL));
         gw_loss expected = gw_loss_softmax(logits, labels, rows, classes, 1.0f / 480.0f);
-        expect_bits(gpu_logits, logits, n * sizeof *logits, "gradient of logits", n);
+        gpu_expect_bits(gpu_logits, logits, n * sizeof *logits, "gradient of logits", n);
         gpu_fetch(&loss, gpu_loss, sizeof loss);
         cr_assert_eq(loss.correct, expected.correct);
         cr_assert_eq(loss.count, (int64_t)rows);
@@ -340,13 +275,13 @@ Test(gpu_kernels, synthetic) {
         int64_t *gpu_sum = gpu_copy_of(sum, pushed * sizeof *sum, 0);
         GPU(gw_cuda_synthetic_cells(99, n, gpu_cells, NULL));
         GPU(gw_cuda_synthetic_push(7, n, UINT64_MAX, gpu_cells, gpu_push, parts, gpu_mean, NULL));
-        expect_bits(gpu_cells, cells, n * sizeof *cells, "cells", n);
-        expect_bits(gpu_push, push, n * sizeof *push, "push", n);
+        gpu_expect_bits(gpu_cells, cells, n * sizeof *cells, "cells", n);
+        gpu_expect_bits(gpu_push, push, n * sizeof *push, "push", n);
         gpu_fetch(&mean, gpu_mean, sizeof mean);
         cr_assert_float_eq(mean, energy / (double)n, 1e-6 * energy / (double)n + 1e-30);
         for (uint64_t i = 0; i < n; i++) cells[i] = synthetic_follow(cells[i], sum[i % pushed], 0x1p-52);
         GPU(gw_cuda_synthetic_follow(n, pushed, gpu_sum, 0x1p-52, gpu_cells, NULL));
-        expect_bits(gpu_cells, cells, n * sizeof *cells, "cells after a step", n);
+        gpu_expect_bits(gpu_cells, cells, n * sizeof *cells, "cells after a step", n);
         int64_t digest[4] = {0, 1, 2, 3}, one = 12;
         int64_t *gpu_digest = gpu_take(sizeof digest, 0), *counted = gpu_copy_of(&one, sizeof one, 0);
         GPU(gw_cuda_synthetic_digest(4, gpu_digest, NULL));
@@ -356,7 +291,7 @@ Test(gpu_kernels, synthetic) {
             for (uint64_t i = k; i < pushed; i += 4) chain = synthetic_chain(chain, sum[i]);
             digest[k] = (int64_t)synthetic_chain(chain, one);
         }
-        expect_bits(gpu_digest, digest, sizeof digest, "digest", pushed);
+        gpu_expect_bits(gpu_digest, digest, sizeof digest, "digest", pushed);
         free(cells);
         free(push);
         free(sum);

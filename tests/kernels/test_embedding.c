@@ -64,3 +64,14 @@ Test(embedding, both_uses_of_the_words_are_summed) {
 Test(embedding, a_large_vocabulary_is_emitted_in_pieces) {
     check((gw_embedding){.sequences = 2, .positions = 5, .channels = 100, .vocabulary = 6001}, 3);
 }
+
+Test(embedding, rows_are_grouped_by_token) {
+    const uint32_t tokens[] = {7, 2, 7, 7, 50256, 2, 0}, order[] = {6, 1, 5, 0, 2, 3, 4},
+                   starts[] = {0, 1, 3, 6, 7, 7, 7, 7};
+    enum { ROWS = sizeof tokens / sizeof tokens[0] };
+    uint64_t sorted[ROWS];
+    uint32_t found[ROWS], begins[ROWS + 1];
+    gw_embedding_group(ROWS, tokens, sorted, found, begins);
+    for (int i = 0; i < ROWS; i++) cr_assert_eq(found[i], order[i], "order[%d]", i);
+    for (int i = 0; i <= ROWS; i++) cr_assert_eq(begins[i], starts[i], "starts[%d]", i);
+}
