@@ -1,0 +1,132 @@
+/* A job under attack, on real processes: before each peer stands a man in the middle, one floods besides, and
+ * strangers want in. It comes to the same bytes, and no peer grows by what it was sent. */
+#include "lab.h"
+#include "tests/net/meddler.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define JOB "synthetic --workers 1 --shards 24 --state-bytes 256k"
+
+enum { PEERS = 3, STEPS = 120, WARM_STEP = 20, STRIKE_MS = 150 };
+
+static uint64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static uint64_t resident_bytes(const lab_peer *peer) {
+    char path[64];
+    unsigned long all, pages = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)peer->pid);
+    FILE *file = fopen(path, "re");
+    cr_assert(file != NULL && fscanf(file, "%lu %lu", &all, &pages) == 2, "%s", path);
+    fclose(file);
+    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void make_key(const lab *l, const char *name, char path[LAB_PATH]) {
+    char line[LAB_PATH + 16];
+    snprintf(path, LAB_PATH, "%.400s/%s.key", l->dir, name);
+    snprintf(line, sizeof line, "keygen %s", path);
+    cr_assert_eq(lab_command(line), 0);
+}
+
+typedef struct scene {
+    lab *l;
+    meddler *meddlers[PEERS];
+    lab_peer *peers[PEERS], *old_key, *no_key;
+} scene;
+
+/* Peers that reach each other through the meddlers only. */
+static void start_peers(scene *s, const char *key) {
+    char line[1024], name[8];
+    for (int i = 0; i < PEERS; i++) s->meddlers[i] = meddler_open(true);
+    for (int i = 0; i < PEERS; i++) {
+        snprintf(
+            line, sizeof line,
+            JOB
+            " --shard-ms 10 --steps %d --transport tcp --peers %d --key %s --advertise 127.0.0.1:%u --join "
+            "127.0.0.1:%u",
+            STEPS, PEERS, key, meddler_port(s->meddlers[i]), meddler_port(s->meddlers[0]));
+        snprintf(name, sizeof name, "p%d", i);
+        s->peers[i] = lab_start(s->l, name, NULL, line);
+        meddler_target(s->meddlers[i], s->peers[i]->port);
+    }
+}
+
+/* One that has a key of before, and one that has none. */
+static void start_strangers(scene *s, const char *old_key) {
+    char line[1024];
+    snprintf(line, sizeof line, JOB " --shard-ms 0 --steps %d --join-timeout 10m --key %s", STEPS, old_key);
+    s->old_key = lab_launch(s->l, "old", s->peers[0], NULL, line);
+    s->no_key =
+        lab_launch(s->l, "none", s->peers[0], NULL, JOB " --shard-ms 0 --steps 120 --join-timeout 10m");
+}
+
+static bool is_at(const lab_peer *peer, uint64_t step) {
+    const json_t *event = lab_last(peer, "step");
+    return event != NULL && lab_number(event, "step") >= step;
+}
+
+/* Meddles with one thing after another until the job is so far. */
+static void strike_until(scene *s, uint64_t step) {
+    static uint64_t next_ms, n;
+    while (!is_at(s->peers[0], step)) {
+        lab_pump(s->l);
+        if (now_ms() < next_ms) continue;
+        next_ms = now_ms() + STRIKE_MS;
+        meddling kind = (meddling)(MEDDLE_FLIP + n % (MEDDLINGS - MEDDLE_FLIP));
+        meddler_strike(s->meddlers[n % PEERS], MEDDLE_DATAGRAM, kind);
+        if (n % 4 == 0) meddler_strike(s->meddlers[n / 4 % PEERS], MEDDLE_RECORD, kind);
+        if (n % 8 == 0) meddler_strike(s->meddlers[n / 8 % PEERS], MEDDLE_HANDSHAKE, MEDDLE_SPLICE);
+        n++;
+    }
+}
+
+/* It was turned away: it has been in no view, and is still out there. */
+static void expect_out(scene *s, lab_peer *stranger) {
+    const json_t *view = lab_last(stranger, "view");
+    cr_expect_null(view, "a stranger was let in");
+    lab_kill(s->l, stranger);
+}
+
+Test(attack, a_job_comes_to_the_same_bytes) {
+    scene s = {.l = lab_open()};
+    char key[LAB_PATH], old_key[LAB_PATH], line[256];
+    uint64_t bytes[PEERS], datagrams, connections, struck = 0;
+    make_key(s.l, "new", key);
+    make_key(s.l, "old", old_key);
+    start_peers(&s, key);
+    start_strangers(&s, old_key);
+    meddler_flood(s.meddlers[0], true);
+    strike_until(&s, WARM_STEP);
+    for (int i = 0; i < PEERS; i++) bytes[i] = resident_bytes(s.peers[i]);
+    strike_until(&s, STEPS - 5);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which keep what was freed */
+    for (int i = 0; i < PEERS; i++)
+        cr_expect_lt(resident_bytes(s.peers[i]), bytes[i] + (8 << 20), "peer %d, from %lu", i, bytes[i]);
+#endif
+    expect_out(&s, s.old_key);
+    expect_out(&s, s.no_key);
+    snprintf(line, sizeof line, JOB " --shard-ms 0 --steps %d", STEPS);
+    const char *hash = lab_undisturbed(s.l, line);
+    for (int i = 0; i < PEERS; i++) {
+        cr_expect_str_eq(lab_state(s.l, s.peers[i], "done"), hash, "peer %d", i);
+        cr_expect_null(lab_last(s.peers[i], "corruption"), "peer %d", i);
+    }
+    meddler_flooded(s.meddlers[0], &datagrams, &connections);
+    for (int i = 0; i < PEERS; i++)
+        for (int place = 0; place < MEDDLE_PLACES; place++)
+            struck += meddler_struck(s.meddlers[i], (meddle_place)place);
+    cr_expect(datagrams > 10000 && connections > 100 && struck > 30, "%lu %lu %lu", datagrams, connections,
+              struck);
+    for (int i = 0; i < PEERS; i++) meddler_close(s.meddlers[i]);
+    lab_close(s.l);
+}
