@@ -75,16 +75,53 @@ Test(gpu_check, what_fails_is_a_row_and_the_exit_code) {
     free(text);
 }
 
+/* Our programs are told where their libraries are; PyTorch, whose own are others, is not. Here it is a module
+ * that says what it was started with, and ends. */
+Test(gpu_check, pytorch_is_measured_with_its_own_libraries) {
+    static const char script[] =
+        "import json, os, pathlib, sys, tempfile\n"
+        "sys.path.insert(0, sys.argv[1] + '/tools/gpu')\n"
+        "import check\n"
+        "with tempfile.TemporaryDirectory() as folder:\n"
+        "    pathlib.Path(folder, 'torch.py').write_text('import json, os, sys\\n'\n"
+        "        'print(json.dumps({\"path\": os.environ[\"LD_LIBRARY_PATH\"]}))\\nsys.exit(0)\\n')\n"
+        "    os.environ['PYTHONPATH'] = folder\n"
+        "    checks = check.Checks(sys.executable, [], 60, '/ours:/theirs')\n"
+        "    show = ['-c', 'import os; print(os.environ[\"LD_LIBRARY_PATH\"])']\n"
+        "    ours = checks.godwit(show, 30, {'ANY': 'thing'})[0].strip()\n"
+        "    ours_too = checks.run([sys.executable, *show], 30)[0].strip()\n"
+        "    print(ours, ours_too, check.SharedGpu(0).environment['LD_LIBRARY_PATH'], "
+        "checks.torch['path'])\n";
+    char command[3200];
+    int code;
+    hide_gpus();
+    setenv("LD_LIBRARY_PATH", "/theirs", 1);
+    setenv("SCRIPT", script, 1);
+    snprintf(command, sizeof command, "python3 -c \"$SCRIPT\" %s 2>&1", GODWIT_SOURCE);
+    char *text = output_of(command, &code);
+    cr_assert_eq(code, 0, "%s", text);
+    cr_assert_str_eq(text, "/ours:/theirs /ours:/theirs /ours:/theirs /theirs\n");
+    free(text);
+}
+
+/* What is carried stays below 64 MiB, with room for what comes. */
+enum { MOST_PACKED_KIB = 45 << 10 };
+
 Test(gpu_check, what_is_packed_runs_by_itself) {
     char folder[] = "/tmp/godwit-pack-XXXXXX", command[3200];
     int code;
     hide_gpus();
     cr_assert_not_null(mkdtemp(folder));
     snprintf(command, sizeof command,
-             "%s/tools/gpu/check.sh --build %s --pack %s/p && cd / && %s/p/tools/gpu/check.sh 2>&1",
-             GODWIT_SOURCE, build(), folder, folder);
-    char *text = output_of(command, &code);
+             "%s/tools/gpu/check.sh --build %s --pack %s/p && du -sk %s/p && cd / && "
+             "%s/p/tools/gpu/check.sh 2>&1",
+             GODWIT_SOURCE, build(), folder, folder, folder);
+    char *text = output_of(command, &code), *size = strchr(text, '\n'); /* the script says it first */
     cr_assert_eq(code, 0, "%s", text);
+    cr_assert_not_null(size, "%s", text);
+    long packed = strtol(size, NULL, 10);
+    cr_assert(packed > 1024 && packed < MOST_PACKED_KIB, "%ld KiB", packed);
+    cr_assert_not_null(strstr(text, "There is no GPU here"), "%s", text);
     cr_assert_geq(rows(text, "pass"), 7, "%s", text);
     free(text);
     snprintf(command, sizeof command, "rm -r %s", folder);

@@ -67,7 +67,10 @@ class SharedGpu(flock.Here):
 
 
 class Checks:
-    def __init__(self, binary, tests, seconds):
+    def __init__(self, binary, tests, seconds, library_path=""):
+        self.plain = dict(os.environ)  # what programs are given that are not ours
+        if library_path:
+            os.environ["LD_LIBRARY_PATH"] = library_path
         self.binary = os.path.abspath(binary)
         self.tests = tests
         self.end = time.monotonic() + seconds
@@ -99,7 +102,7 @@ class Checks:
         print(f"[{verdict}] {name}: {seen}", flush=True)
 
     def run(self, command, seconds, environment=None, codes=(0,)):
-        """stdout and stderr of a command that must end with one of these codes."""
+        """stdout and stderr of a command that must end with one of these codes. `environment`: its whole; None: ours."""
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
@@ -107,7 +110,7 @@ class Checks:
             text=True,
             errors="replace",
             timeout=self.left(seconds),
-            env=dict(os.environ, **(environment or {})),
+            env=environment,
             check=False,
         )
         if done.returncode not in codes:
@@ -115,7 +118,7 @@ class Checks:
         return done.stdout, done.stderr
 
     def godwit(self, arguments, seconds, environment=None, codes=(0,)):
-        return self.run([self.binary, *arguments], seconds, environment, codes)
+        return self.run([self.binary, *arguments], seconds, dict(os.environ, **(environment or {})), codes)
 
     def gpu(self):
         return bool(self.devices.get("gpu_usable"))
@@ -357,10 +360,10 @@ class Checks:
     @functools.cached_property
     def torch(self):
         """What PyTorch does on this GPU, now; None without PyTorch."""
-        probe = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False)
+        probe = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False, env=self.plain)
         if probe.returncode != 0:
             return None
-        out, _ = self.run([sys.executable, os.path.join(HERE, "torch_bench.py")], 120)
+        out, _ = self.run([sys.executable, os.path.join(HERE, "torch_bench.py")], 120, self.plain)
         return json.loads(out.splitlines()[-1])
 
     def against_torch(self, ours, theirs, unit, scale, least):
@@ -434,10 +437,12 @@ def main():
     parser.add_argument("binary")
     parser.add_argument("tests", nargs="*")
     parser.add_argument("--seconds", type=float, default=450)
+    parser.add_argument("--library-path", default="", help="LD_LIBRARY_PATH of our own programs")
     arguments = parser.parse_args()
-    checks = Checks(arguments.binary, arguments.tests, arguments.seconds)
+    checks = Checks(arguments.binary, arguments.tests, arguments.seconds, arguments.library_path)
     checks.run_all()
     return checks.table()
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -4,7 +4,8 @@
 #
 #   tools/gpu/check.sh [--build FOLDER] [--seconds N]   FOLDER: where the build is, or goes (build)
 #   tools/gpu/check.sh --pack FOLDER                    what to copy to a machine that cannot build: FOLDER then
-#                                                       has this script, the build, and its libraries
+#                                                       has this script, and the build with its libraries as
+#                                                       build.tar.gz, which the script unpacks there
 #
 # It takes at most N seconds (450), plus those of a build. It changes no setting of a GPU.
 set -euo pipefail
@@ -28,6 +29,10 @@ build() {
     if [ -x "$folder/godwit" ] && [ -d "$folder/tests" ]; then
         return 0
     fi
+    if [ -f build.tar.gz ] && [ "$folder" = "$PWD/build" ]; then
+        unpack
+        return 0
+    fi
     command -v cmake >/dev/null || die "there is no $folder/godwit, and no cmake to build it: see --pack"
     printf 'building in %s: some minutes\n' "$folder"
     mkdir -p "$folder"
@@ -36,6 +41,16 @@ build() {
         cat "$folder/check.log" >&2
         die "the build failed"
     fi
+}
+
+# unpack: what pack has made; whole, or not at all.
+unpack() {
+    local part
+    part=$(mktemp -d "$PWD/unpack.XXXXXX") || die "$PWD must be writable, to unpack build.tar.gz"
+    tar -xzf build.tar.gz -C "$part" || die "build.tar.gz cannot be unpacked"
+    rm -rf "$folder"
+    mv "$part/build" "$folder"
+    rmdir "$part"
 }
 
 # The test programs that do something on a GPU.
@@ -52,7 +67,7 @@ libraries_of() {
         grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libcuda|libnvidia-[a-z]+)\.so' || true
 }
 
-# pack FOLDER: a tree that runs where nothing can be built.
+# pack FOLDER: a tree that runs where nothing can be built. Compressed: half of it would be OpenBLAS.
 pack() {
     local to=$1 tests
     [ ! -e "$to" ] || die "$to is there already"
@@ -64,24 +79,28 @@ pack() {
     cp "${tests[@]}" "$to/build/tests/"
     libraries_of "$folder/godwit" "${tests[@]}" | while read -r library; do cp -L "$library" "$to/build/lib/"; done
     strip --strip-unneeded "$to/build/godwit" "$to"/build/tests/* "$to"/build/lib/* 2>/dev/null || true
+    tar -cf - -C "$to" build | gzip -9 >"$to/build.tar.gz"
+    rm -r "$to/build"
     du -sh "$to"
 }
 
-# Where a machine may keep CUDA's libraries that the dynamic linker does not look: in Python's packages.
-find_libraries() {
-    local place
+# library_path: where our programs find what is packed with them, and CUDA's libraries where the dynamic linker
+# does not look: in Python's packages. For them alone: PyTorch, beside which they are measured, has its own.
+library_path() {
+    local place path=
     if [ -d "$folder/lib" ]; then
-        LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+        path=$folder/lib
     fi
+    path+=${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     for place in $(python3 -c '
 import glob, sysconfig
 for name in ("libnccl.so.2", "libcublasLt.so.*"):
     for file in glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/lib/" + name):
         print(file.rpartition("/")[0])
 ' | sort -u); do
-        LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$place
+        path+=:$place
     done
-    export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
+    printf '%s' "${path#:}"
 }
 
 while [ $# -gt 0 ]; do
@@ -113,6 +132,5 @@ if [ -n "$pack" ]; then
     pack "$pack"
     exit 0
 fi
-find_libraries
 mapfile -t tests < <(gpu_tests)
-exec python3 tools/gpu/check.py --seconds "$seconds" "$folder/godwit" "${tests[@]}"
+exec python3 tools/gpu/check.py --seconds "$seconds" --library-path "$(library_path)" "$folder/godwit" "${tests[@]}"
