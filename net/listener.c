@@ -48,7 +48,10 @@ static int make_socket(const gw_addr *addr, int type, gw_err *err) {
         gw_fail_errno(err, errno, "cannot make a %s socket", protocol);
         return -1;
     }
-    if (type == SOCK_STREAM) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* past TIME_WAIT */
+    if (type == SOCK_STREAM) {
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* past TIME_WAIT */
+        gw_stream_tune(fd);
+    }
     if (address.ss_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     if (bind(fd, (struct sockaddr *)&address, bytes) != 0 ||
         (type == SOCK_STREAM && listen(fd, BACKLOG) != 0)) {

@@ -50,6 +50,11 @@ typedef struct gw_stream_events {
     void (*closed)(void *context, gw_stream *stream, gw_closed why, gw_fault fault, const char *text);
 } gw_stream_events;
 
+/* Sets what every TCP socket has here: before it connects, or listens, for what it accepts then has it too.
+ * How soon a lost packet is repeated would otherwise go by the connection's first round trip for long. Any
+ * thread. */
+void gw_stream_tune(int fd);
+
 /* Connects to `to`. Failing to connect is reported by `closed`, never from inside this call; this fails only
  * for want of memory or descriptors. `local` must outlive the stream. */
 gw_stream *gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *to, gw_stream_kind kind,

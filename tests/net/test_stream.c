@@ -6,6 +6,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sodium.h>
 #include <stdlib.h>
@@ -510,6 +512,43 @@ Test(stream, a_detached_stream_goes_on_where_it_was) {
     cr_assert_eq(recv(r->fd, record, sizeof record, 0), 24);
     flock_need(gw_record_open(&r->open, record, 24, payload, &err), &err);
     cr_assert_arr_eq(payload, "back", 4);
+    free(d.ahead);
+    close(d.fd);
+    raw_close(r);
+    close_world(&w);
+}
+
+/* Whether this system lets a socket say when lost packets are repeated. */
+static bool repeats_can_be_set(int fd) {
+    enum { RTO_MIN_US = 45 }; /* TCP_RTO_MIN_US */
+    int us;
+    socklen_t bytes = sizeof us;
+    return getsockopt(fd, IPPROTO_TCP, RTO_MIN_US, &us, &bytes) == 0;
+}
+
+Test(stream, what_is_lost_is_sent_again_soon) {
+    world w;
+    gw_err err;
+    static gw_detached d;
+    open_world(&w, "1", "1");
+    raw *r = raw_connect(&w, GW_STREAM_DATA);
+    uint8_t record[64];
+    flock_need(gw_record_seal(&r->seal, "one", 3, false, record, &err), &err);
+    size_t length = gw_record_bytes(&r->seal, 3);
+    cr_assert_eq(send(r->fd, record, length, MSG_NOSIGNAL), (ssize_t)length);
+    flock_turn_until(w.loop, one_came, &w);
+    flock_need(gw_stream_detach(w.accepted.stream, &d, &err), &err);
+    w.accepted.stream = NULL;
+    struct tcp_info info;
+    socklen_t bytes = sizeof info;
+    int linear = 0;
+    cr_assert_eq(getsockopt(d.fd, IPPROTO_TCP, TCP_INFO, &info, &bytes), 0);
+    if (repeats_can_be_set(d.fd))
+        cr_assert_lt(info.tcpi_rto, 20000 + 4 * info.tcpi_rtt + 4 * info.tcpi_rttvar + 20000, "%u us",
+                     info.tcpi_rto);
+    bytes = sizeof linear;
+    cr_assert_eq(getsockopt(d.fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &linear, &bytes), 0);
+    cr_assert(linear);
     free(d.ahead);
     close(d.fd);
     raw_close(r);
