@@ -123,3 +123,17 @@ Test(counters, waiting_for_peers_is_no_steps_time) {
     for (int i = 0; i < 2; i++) lab_kill(l, peers[i]);
     lab_close(l);
 }
+
+/* There may be 256 members, each with a row of integers in the sum: two send two. */
+Test(counters, a_small_flock_with_small_sums_sends_little) {
+    lab *l = lab_open();
+    lab_peer *peers[2];
+    lab_flock(l, 2, JOB " --sum-elements 16", peers);
+    lab_wait_step(l, peers[0], STEPS);
+    json_t *status = status_after(l, peers[0], STEPS);
+    uint64_t steps = count(status, "steps"), sent = count(status, "reduce_sent_bytes");
+    cr_expect(sent > 0 && sent < 4096 * steps, "%lu bytes in %lu steps", sent, steps);
+    json_decref(status);
+    for (int i = 0; i < 2; i++) lab_kill(l, peers[i]);
+    lab_close(l);
+}

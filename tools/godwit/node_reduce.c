@@ -77,6 +77,14 @@ static bool enter(reduce *r, const gw_collective_piece *pieces, uint32_t count, 
     return good;
 }
 
+/* The boundary bucket, always the last segment, ends with a row for every member that there might be. The
+ * rows of those that there are not are zero everywhere, and most of what a small flock would send: they stay
+ * at home. */
+static uint64_t unused_words(const reduce *r, gw_segments segments, uint32_t i) {
+    bool boundary = i == segments.count - 1;
+    return boundary && !r->node->options->verify ? (uint64_t)(GW_MAX_MEMBERS - r->members) * GW_SLOTS : 0;
+}
+
 /* Enters the all-reduce of all segments of one type. True also when there are none. */
 static bool enter_segments(reduce *r, gw_segments send, gw_segments receive, bool floats, gw_err *err) {
     gw_collective_piece *pieces = calloc(send.count, sizeof *pieces);
@@ -86,8 +94,10 @@ static bool enter_segments(reduce *r, gw_segments send, gw_segments receive, boo
         GW_CHECK(send.list[i].count == receive.list[i].count &&
                  send.list[i].is_float == receive.list[i].is_float);
         if (send.list[i].is_float != floats || send.list[i].count == 0) continue;
-        pieces[count++] = (gw_collective_piece){
-            .in = send.list[i].data, .out = receive.list[i].data, .count = send.list[i].count};
+        uint64_t unused = unused_words(r, send, i), used = send.list[i].count - unused;
+        if (unused > 0) memset((int64_t *)receive.list[i].data + used, 0, unused * sizeof(int64_t));
+        pieces[count++] =
+            (gw_collective_piece){.in = send.list[i].data, .out = receive.list[i].data, .count = used};
     }
     bool good = count == 0 || enter(r, pieces, count, floats ? BUCKET_FLOATS : BUCKET_INTEGERS, err);
     free(pieces);
