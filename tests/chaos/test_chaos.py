@@ -14,6 +14,8 @@ sys.path[:0] = [os.path.join(HERE, "..", "lab"), os.path.join(HERE, "..", "..", 
 import places  # noqa: E402
 import tap  # noqa: E402
 from chaos import Chaos  # noqa: E402
+from ledger import Ledger, between, largest_group  # noqa: E402
+from use import Use  # noqa: E402
 
 BINARY = os.environ.get("GODWIT_BINARY", "build/godwit")
 CHAOS = os.path.join(HERE, "..", "..", "tools", "chaos", "chaos.py")
@@ -40,6 +42,87 @@ class Cuts(unittest.TestCase):
         self.assertEqual(b.told, [])
 
 
+class LivePeerSeconds(unittest.TestCase):
+    def test_who_is_stopped_or_dead_or_cut_off_is_not_live(self):
+        ledger = Ledger()
+        for peer in (1, 2, 3, 4):
+            ledger.started(peer, 90)
+        ledger.begin(100)
+        ledger.stands(1, True, 101)  # 4
+        ledger.stands(1, False, 103)  # + 2 x 3
+        ledger.ended(2, 104)  # + 4
+        ledger.started(2, 106)  # + 2 x 3
+        for other in (1, 2, 3):
+            ledger.deafened(4, other, True, 107)  # + 4
+        ledger.close(110)  # + 3 x 3
+        self.assertEqual(ledger.until(110), (38, 33))
+        self.assertEqual(ledger.until(102), (8, 7))
+        self.assertIn((2, 100, 104), ledger.spans)
+        self.assertIn((2, 106, 110), ledger.spans)
+
+    def test_a_cut_that_another_overlaps_lasts_until_both_are_over(self):
+        ledger = Ledger()
+        for peer in (1, 2, 3):
+            ledger.started(peer, 0)
+        ledger.begin(0)
+        for on, now in ((True, 0), (True, 1), (False, 2), (False, 3)):
+            ledger.deafened(1, 2, on, now)
+        ledger.close(4)
+        self.assertEqual(ledger.until(4)[1], 3 * 2 + 3)
+
+    def test_who_was_stopped_and_killed_runs_when_started_again(self):
+        ledger = Ledger()
+        ledger.started(1, 0)
+        ledger.begin(0)
+        ledger.stands(1, True, 1)
+        ledger.ended(1, 2)
+        ledger.started(1, 3)
+        ledger.close(5)
+        self.assertEqual(ledger.until(5), (4, 3))
+
+    def test_the_largest_group_in_which_each_reaches_each(self):
+        both_halves = {(a, b): 1 for a in (1, 2) for b in (3, 4, 5)}
+        self.assertEqual(largest_group({1, 2, 3, 4, 5}, {}), 5)
+        self.assertEqual(largest_group({1, 2, 3, 4, 5}, both_halves), 3)
+        self.assertEqual(largest_group({1, 2, 3}, both_halves), 2)
+        self.assertEqual(largest_group({1, 2, 3, 4}, {(1, 2): 1, (3, 4): 1}), 2)
+        self.assertEqual(largest_group(set(), both_halves), 0)
+        self.assertEqual(largest_group(set(range(200)), {(a, b): 1 for a in range(90) for b in range(90, 200)}), 110)
+
+    def test_between_two_marks_values_grow_evenly(self):
+        marks = [(1, (0, 10)), (3, (4, 10))]
+        self.assertEqual([between(marks, now) for now in (0, 1, 2, 3, 4)], [(0, 10), (0, 10), (2, 10), (4, 10), (4, 10)])
+
+
+class WhatProcessesTake(unittest.TestCase):
+    def use_of(self, grows):
+        use = Use()
+        use.lives = {7: [(now, (1000 + grows * now, 30)) for now in range(0, 3601, 5)], 8: [(0, (5000, 90))]}
+        return use
+
+    def test_growth_is_that_of_processes_that_lived_long_since_they_settled(self):
+        memory, descriptors, hours = self.use_of(2).growth()
+        self.assertAlmostEqual(memory, 7200)
+        self.assertEqual(descriptors, 0)
+        self.assertAlmostEqual(hours, 3580 / 3600)
+        self.assertEqual(self.use_of(0).growth()[0], 0)
+
+    def test_medians_leave_out_what_has_just_begun(self):
+        self.assertEqual(self.use_of(2).median(0, 41), (1060, 30))
+        self.assertIsNone(self.use_of(2).median(0, 10))
+
+    def test_a_real_process_is_looked_at_and_one_that_is_gone_is_not(self):
+        use = Use()
+        use.look(os.getpid(), 0)
+        self.assertGreater(use.most[0], 1 << 20)
+        self.assertGreater(use.most[1], 2)
+        before = use.most
+        child = subprocess.Popen(["true"])
+        child.wait()
+        use.look(child.pid, 1)
+        self.assertEqual(use.most, before)
+
+
 class Short(unittest.TestCase):
     def run_chaos(self, *extra):
         """Its output; it must have ended with the same bytes."""
@@ -55,16 +138,21 @@ class Short(unittest.TestCase):
     def test_same_bytes_whatever_is_done_to_processes_networks_and_disks(self):
         said = self.run_chaos("--minutes", "0.35", "--seed", "1")
         self.assertNotIn("faults 0,", said)
+        self.assertRegex(said, r"work committed [0-9]+ s: [1-9][0-9.]* % of [1-9][0-9]* live peer-seconds")
 
     def test_a_flock_of_two_that_is_cut_all_the_time_comes_together_again(self):
         self.run_chaos("--minutes", "0.15", "--seed", "2", "--peers", "2", "--kinds", "cut,cut one way,flapping cut")
 
     def test_nothing_is_left_behind(self):
+        before = self.of_the_dead()
         self.run_chaos("--minutes", "0.05", "--seed", "3", "--peers", "2")
-        left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
-        pids = [int(line.split()[0].split("-")[2]) for line in left.splitlines() if line.startswith("godwit-chaos-")]
-        dead = [pid for pid in pids if not os.path.exists(f"/proc/{pid}")]
-        self.assertEqual(dead, [])
+        self.assertEqual(self.of_the_dead() - before, set())
+
+    def of_the_dead(self):
+        """Network namespaces of runs that are over (others may be under way beside this one)."""
+        left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout.split()
+        ours = {name for name in left if name.startswith("godwit-chaos-")}
+        return {name for name in ours if not os.path.exists(f"/proc/{name.split('-')[2]}")}
 
 
 if __name__ == "__main__":

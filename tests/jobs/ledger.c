@@ -81,7 +81,7 @@ static uint32_t ledger_shards(const void *job, uint64_t step, gw_phase *phase) {
 static bool ledger_contribute(void *job, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
                               gw_emitter *emitter, gw_err *err) {
     (void)job, (void)lane, (void)err;
-    usleep(3000); /* long enough for a peer that is started again to be back before the end */
+    usleep(6000); /* long enough for a peer that is started again to be back before the end */
     float part = *(const float *)state->data[VALUE] / (float)(3 + 7 * shard + step);
     gw_emit(emitter, SUM, 0, 1, &part);
     return true;

@@ -16,6 +16,7 @@ Needs root. Exit code 0: same bytes, and every peer ended well.
 import argparse
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -23,13 +24,17 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lab"))
 import faults  # noqa: E402
+import ledger  # noqa: E402
 import report  # noqa: E402
+import timeline  # noqa: E402
 from flock import Flock, Trouble, run_alone  # noqa: E402
 from places import Network, missing  # noqa: E402
+from use import Use  # noqa: E402
 
-SHARDS, SHARD_S = 24, 0.010
-JOB = ["synthetic", "--shards", str(SHARDS), "--state-bytes", "1m"]
-ENDLESS = [*JOB, "--shard-ms", str(int(SHARD_S * 1000)), "--steps", "100000000", "--checkpoint-every", "20"]
+SHARDS, SHARD_S = 48, 0.050  # long enough that what a step costs beside its shards does not count
+JOB = ["synthetic", "--shards", str(SHARDS), "--state-bytes", "1m", "--sum-elements", "1024"]
+ENDLESS = [*JOB, "--shard-ms", str(int(SHARD_S * 1000)), "--steps", "100000000", "--checkpoint-every", "10"]
+ENDLESS += ["--probe-interval-ms", "50"]  # a silent peer is missed within half a second
 PATIENCE_S = 180
 TURN_S = 0.1  # how often flapping cuts turn, and what has ended by itself is looked for
 
@@ -52,12 +57,11 @@ class Chaos:
         self.taken = set()  # peers that a fault has
         self.cuts = {}  # (from, to) -> how many faults cut that way
         self.restarts = []  # (when, peer)
-        self.since = {}  # peer -> since when it lives
-        self.lives = []  # (number, from, to)
-        self.faults, self.counts, self.step_times = [], {}, []
+        self.ledger = ledger.Ledger()
+        self.faults, self.counts, self.step_marks = [], {}, []
         self.skipped, self.kinds = [], []
-        self.stopped_s = 0.0
-        self.ended = self.most_memory = self.most_descriptors = self.newest_step = 0
+        self.use = Use()
+        self.ended = self.newest_step = 0
         self.peers = options.peers
         for kind in faults.KINDS:
             if options.kinds and kind.name not in options.kinds:
@@ -80,6 +84,10 @@ class Chaos:
             a.deafen(b, on)
         self.cuts[(a, b)] = count
 
+    def stop(self, peer, on):
+        peer.signal(signal.SIGSTOP if on else signal.SIGCONT)
+        self.ledger.stands(peer.number, on, time.time())
+
     def start_again(self, peer):
         self.restarts.append((time.time() + self.rng.uniform(0, 1), peer))
 
@@ -90,11 +98,7 @@ class Chaos:
 
     def start(self, peer):
         peer.start()
-        self.since[peer] = time.time()
-
-    def buried(self, peer):
-        if peer in self.since:
-            self.lives.append((peer.number, self.since.pop(peer), time.time()))
+        self.ledger.started(peer.number, time.time())
 
     def strike(self, now):
         fault = self.rng.choice(self.kinds)(self)
@@ -107,7 +111,7 @@ class Chaos:
         if hasattr(fault, "peer"):
             self.taken.add(fault.peer)
             if fault.kills:
-                self.buried(fault.peer)
+                self.ledger.ended(fault.peer.number, now)
         strike = Strike(fault, text, now, now + lasts)
         self.faults.append(strike)
         self.counts[fault.name] = self.counts.get(fault.name, 0) + 1
@@ -117,8 +121,6 @@ class Chaos:
         strike.over = True
         strike.ended = time.time()
         strike.fault.end()
-        if isinstance(strike.fault, faults.Stop):
-            self.stopped_s += strike.ended - strike.began
         if hasattr(strike.fault, "peer"):
             self.taken.discard(strike.fault.peer)
 
@@ -130,7 +132,7 @@ class Chaos:
             if event["event"] != "step" or event["step"] <= self.newest_step:
                 continue
             self.newest_step = event["step"]
-            self.step_times.append(event["time"])
+            self.step_marks.append((event["time"], (self.newest_step,)))
             for strike in self.faults[-20:]:
                 if strike.recovery is None and event["time"] > strike.began:
                     strike.recovery = event["time"] - strike.began
@@ -139,25 +141,17 @@ class Chaos:
         """What ended by itself is started again, as a supervisor would; and what peers use is noted."""
         for peer in self.flock.peers:
             dead = peer.process is not None and peer.ended is not None
-            if dead and peer in self.since:
-                self.buried(peer)
+            if dead and self.ledger.lives(peer.number):
+                self.ledger.ended(peer.number, now)
                 self.ended += 1
                 print(f"{now - self.began:7.1f} s  peer {peer.number} ended ({peer.ended}) and is started again", flush=True)
                 self.start_again(peer)
             elif not dead:
-                self.measure(peer)
+                self.use.look(peer.process.pid, now)
         for due, peer in [restart for restart in self.restarts if restart[0] <= now]:
             self.restarts.remove((due, peer))
             if not peer.alive:
                 self.start(peer)
-
-    def measure(self, peer):
-        try:
-            with open(f"/proc/{peer.process.pid}/statm") as file:
-                self.most_memory = max(self.most_memory, int(file.read().split()[1]) * 4096)
-            self.most_descriptors = max(self.most_descriptors, len(os.listdir(f"/proc/{peer.process.pid}/fd")))
-        except (OSError, IndexError):
-            pass  # it has just ended
 
     def turn(self, count):
         now = time.time()
@@ -173,6 +167,9 @@ class Chaos:
 
     def rage(self):
         self.began = time.time()
+        self.drain()
+        self.ledger.begin(self.began)
+        self.step_marks = []
         until, due, count = self.began + self.options.minutes * 60, self.began + 1, 0
         while time.time() < until:
             count += 1
@@ -198,21 +195,24 @@ class Chaos:
             if time.time() > deadline:
                 raise Trouble(f"{PATIENCE_S} s after all was mended the flock is not whole:\n{self.flock.last_words()}")
             time.sleep(TURN_S)
-        now = time.time()
-        for peer in list(self.since):
-            self.lives.append((peer.number, self.since[peer], now))
+        self.ledger.close(time.time())
         first = self.flock.peers[0]
         subprocess.run(
             [self.flock.binary, "stop", "--dir", first.home.inside(first.directory)], check=True, stdout=subprocess.DEVNULL
         )
         self.flock.wait_ends(self.flock.peers, PATIENCE_S)
 
+    def between(self, since, until):
+        """Seconds of processes, live peer-seconds and seconds of shards that were committed, between two times."""
+        first, last = self.ledger.until(since), self.ledger.until(until)
+        steps = ledger.between(self.step_marks, until)[0] - ledger.between(self.step_marks, since)[0]
+        return last[0] - first[0], last[1] - first[1], steps * SHARDS * SHARD_S
+
     def judge(self):
         done = [peer.done for peer in self.flock.peers]
         self.drain()
         self.steps = done[0]["steps"]
-        self.live_seconds = sum(until - since for _, since, until in self.lives) - self.stopped_s
-        self.efficiency = (self.newest_step - self.first_step) * SHARDS * SHARD_S / self.live_seconds
+        self.process_s, self.live_s, self.done_s = self.between(self.step_marks[0][0], self.step_marks[-1][0])
         self.state = done[0]["state"]
         alone = run_alone(self.flock.binary, [*JOB, "--shard-ms", "0", "--steps", str(self.steps)], seconds=3600)
         self.alone = alone["state"]
@@ -246,12 +246,9 @@ def run(options):
                 faults.Clock.prepare(chaos)
             try:
                 peers = flock.gather_in(network.places)
-                chaos.since = dict.fromkeys(peers, time.time())
+                for peer in peers:
+                    chaos.ledger.started(peer.number, time.time())
                 flock.wait_step(3, PATIENCE_S)
-                chaos.began = time.time()
-                chaos.drain()
-                chaos.first_step = chaos.newest_step
-                chaos.since = dict.fromkeys(peers, chaos.began)
                 chaos.rage()
                 chaos.heal()
             finally:
@@ -262,7 +259,7 @@ def run(options):
             os.environ.pop("LD_PRELOAD", None)
             chaos.judge()
             report.print_report(chaos)
-            report.draw(chaos, options.timeline)
+            timeline.draw(chaos, options.timeline)
             print(f"timeline: {options.timeline}")
             return chaos.same
 

@@ -5,7 +5,7 @@ machine, missing() says.
 
 import os
 import resource
-import signal
+import time
 
 
 class Fault:
@@ -67,17 +67,18 @@ class Stop(Fault):
     def begin(self):
         if self.victim() is None:
             return None
-        self.peer.signal(signal.SIGSTOP)
+        self.chaos.stop(self.peer, True)
         return f"peer {self.peer.number} is stopped"
 
     def end(self):
         if self.peer.process.poll() is None:
-            self.peer.signal(signal.SIGCONT)
+            self.chaos.stop(self.peer, False)
 
 
 class Cut(Fault):
     name = "cut"
     one_way = False
+    apart = True  # who is cut off cannot take part meanwhile
 
     def begin(self):
         places = list(self.chaos.network.places)
@@ -94,6 +95,8 @@ class Cut(Fault):
     def deafen(self, on):
         for a, b in self.pairs:
             self.chaos.deafen(a, b, on)
+            if self.apart:
+                self.chaos.ledger.deafened(a.number, b.number, on, time.time())
 
     def end(self):
         self.deafen(False)
@@ -106,11 +109,13 @@ class CutOneWay(Cut):
 
 class Flap(Cut):
     name = "flapping cut"
+    apart = False
     most_s = 2.0
 
     def begin(self):
         self.on = True
-        return super().begin()
+        text = super().begin()
+        return text and text.replace("are cut off", "are cut off and back again and again")
 
     def turn(self, count):
         """Called several times a second while it lasts: every other time it is there."""
@@ -223,12 +228,11 @@ class Starve(Fault):
         if self.victim() is None:
             return None
         percent = self.rng.choice([2, 5, 20])
-        self.peer.home.starve(self.peer.process.pid, percent)
+        self.peer.home.starve(percent)
         return f"peer {self.peer.number} gets {percent} % of a processor"
 
     def end(self):
-        if self.peer.process.poll() is None:
-            self.peer.home.starve(self.peer.process.pid, 100)
+        self.peer.home.starve(100)
 
 
 class Limit(Fault):

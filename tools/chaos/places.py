@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 
 DISK_BYTES = 64 << 20
 NOWHERE = "02:00:00:00:ff:ff"  # a hardware address that no peer has
@@ -19,10 +20,6 @@ def run(*command, quiet=False):
     if done.returncode != 0 and not quiet:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
     return done.returncode == 0
-
-
-def die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 class Place:
@@ -57,8 +54,19 @@ class Place:
                 continue
             if any(os.path.exists(os.path.join(group, file)) for file in ("cpu.cfs_quota_us", "cpu.max")):
                 self.group = group
+                self.weigh()
                 return
             os.rmdir(group)
+
+    def weigh(self):
+        """A group stands beside other sessions and groups, within which niceness ends: it has this process's."""
+        weight = 1.25 ** -os.nice(0)
+        old = os.path.exists(os.path.join(self.group, "cpu.shares"))
+        self.set_group("cpu.shares" if old else "cpu.weight", int(1024 * weight) if old else min(10000, max(1, int(100 * weight))))
+
+    def set_group(self, file, value):
+        with open(os.path.join(self.group, file), "w") as setting:
+            setting.write(str(value))
 
     def close(self):
         run("umount", "--lazy", self.disk, quiet=True)
@@ -81,11 +89,18 @@ class Place:
                 stdout=subprocess.PIPE,
                 stderr=file,
                 start_new_session=True,
-                preexec_fn=die_with_parent,
+                preexec_fn=self.settle,
             )
 
+    def settle(self):
+        """In a process that is about to run here."""
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if self.group is not None:
+            self.set_group("cgroup.procs", os.getpid())
+
     def time_of(self, event):
-        return event["time"]
+        del event
+        return time.time()  # its own wall clock may be wrong
 
     # --- what can be done to it ---
 
@@ -113,17 +128,12 @@ class Place:
     def filter(self, rules):
         return run("nsenter", f"--net=/run/netns/{self.name}", "--", "nft", rules, quiet=True)
 
-    def starve(self, pid, percent):
-        """The process gets so much of one processor; 100 = all it wants again."""
-        old = os.path.join(self.group, "cpu.cfs_quota_us")
-        if os.path.exists(old):
-            quota, file = ("-1" if percent == 100 else str(percent * 1000)), old
+    def starve(self, percent):
+        """What runs here gets so much of one processor; 100 = all it wants again."""
+        if os.path.exists(os.path.join(self.group, "cpu.cfs_quota_us")):
+            self.set_group("cpu.cfs_quota_us", -1 if percent == 100 else percent * 1000)
         else:
-            quota, file = ("max 100000" if percent == 100 else f"{percent * 1000} 100000"), os.path.join(self.group, "cpu.max")
-        with open(file, "w") as setting:
-            setting.write(quota)
-        with open(os.path.join(self.group, "cgroup.procs"), "w") as members:
-            members.write(str(pid))
+            self.set_group("cpu.max", "max 100000" if percent == 100 else f"{percent * 1000} 100000")
 
 
 def missing():
