@@ -335,7 +335,7 @@ static void on_leave(gw_peer *p) {
     p->leaving = true;
     p->leave_step = p->step;
     p->leave_deadline_ns = p->now + gw_peer_ms(p, 10000);
-    if (p->view.epoch == 0 || p->phase == GW_AT_WAITING) {
+    if (p->view.epoch == 0) {
         gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left before it was admitted");
         return;
     }

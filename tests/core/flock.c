@@ -384,6 +384,7 @@ static void tell_reduced(flock *f, const gw_view *view) {
                           .coverage_ok = right,
                           .fingerprint_ok = right,
                           .text = right ? NULL : "bucket 4",
+                          .damaged = !right && f->peers[i].part_damaged,
                           .bad_count = bad};
         flock_event *e = post(f, i, 1000, event);
         f->peers[i].reducing = 0;
@@ -403,7 +404,7 @@ static void post_progress(flock *f, uint32_t i, const gw_action *a, uint64_t las
 
 static void load(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
-    gw_event event = {.kind = GW_EV_LOADED, .token = a->token, .outcome = GW_DONE};
+    gw_event event = {.kind = GW_EV_LOADED, .token = a->token, .outcome = GW_DONE, .text = f->reason};
     if (a->load_kind == GW_LOAD_PEERS) {
         const flock_peer *donor = &f->peers[index_of(f, &a->donors[0])];
         if (donor->brain == NULL || donor->step != a->step) event.outcome = GW_FAILED;
@@ -425,7 +426,7 @@ static void load(flock *f, uint32_t i, const gw_action *a) {
         p->step = a->step;
         p->state = flock_state_after(a->step);
     }
-    event.fingerprint = p->state;
+    event.fingerprint = p->loads_other_bits ? ~p->state : p->state;
     post_progress(f, i, a, p->load_ns);
     post(f, i, 3000 + p->load_ns, event);
 }
@@ -633,6 +634,7 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         if (a->notice == GW_NOTICE_CHECKPOINT) p->checkpoints++;
         if (a->notice == GW_NOTICE_VERIFIED) p->verified += a->count;
         if (a->notice == GW_NOTICE_CORRUPT) p->corruptions++;
+        if (a->notice == GW_NOTICE_HEALED) p->offers++;
         if (a->notice == GW_NOTICE_STEP) note_shown(f, i, a);
         break;
     case GW_ACT_RETAIN:

@@ -50,12 +50,15 @@ typedef struct flock_peer {
     uint32_t skipped;        /* updates that it was told to skip */
     bool poisoned;           /* when it freezes, a shard has been added in part */
     bool apply_fails, probe_fails;
-    bool damaged;         /* chunk 0 of its checkpoint is, which shows when it is read */
-    bool disk_full;       /* it can store neither chunks nor manifests, only hash */
-    uint32_t checkpoints; /* that it was told are complete */
-    bool loses_shard;     /* the next shard it takes is lost, and nobody notices */
-    uint32_t gives_back;  /* so many of the next shards that it takes it says it cannot begin */
-    bool manifests_fail;  /* only its manifests cannot be written */
+    bool loads_other_bits; /* whatever state it fetches */
+    bool part_damaged;     /* of a wrong sum its own part is */
+    uint32_t offers;       /* how often it began to offer its view to another */
+    bool damaged;          /* chunk 0 of its checkpoint is, which shows when it is read */
+    bool disk_full;        /* it can store neither chunks nor manifests, only hash */
+    uint32_t checkpoints;  /* that it was told are complete */
+    bool loses_shard;      /* the next shard it takes is lost, and nobody notices */
+    uint32_t gives_back;   /* so many of the next shards that it takes it says it cannot begin */
+    bool manifests_fail;   /* only its manifests cannot be written */
     uint32_t loads_to_fail;
     bool manifests_unloadable; /* states of checkpoints cannot be fetched */
     uint64_t seal_ns;          /* its shards of a step take this long */

@@ -245,6 +245,13 @@ Test(exact, adding_rounds_each_and_counts_the_bad) {
     const int64_t expected[] = {10 + 3 * (1 << 19), 10 - (1 << 18), 10, 10, 10}; /* a half goes to even: 0 */
     cr_assert_arr_eq(sum, expected, sizeof expected);
     cr_assert_eq(part.bad, 2);
+    const int64_t integers[] = {3, -4, INT64_MAX, 0};
+    int64_t whole[4] = {1, 1, 1, 1};
+    gw_exact_part of_whole = {0};
+    gw_exact_add_integers(&format, 0, 4, integers, whole, &of_whole);
+    const int64_t shifted[] = {1 + (3 << 20), 1 - (4 << 20), 1, 1};
+    cr_assert_arr_eq(whole, shifted, sizeof shifted);
+    cr_assert_eq(of_whole.bad, 1);
     for (int i = 0; i < 5; i++) alone[i] = sum[i] - 10;
     cr_assert_eq(part.fingerprint, gw_exact_fingerprint(3, 5, alone));
 }

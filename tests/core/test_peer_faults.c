@@ -358,3 +358,76 @@ Test(peer_faults, a_refusal_by_an_earlier_life_is_no_proof_that_a_later_one_is_d
     cr_expect_str_eq(state_of(&f, 0, 1), "dead");
     flock_close(&f);
 }
+
+/* ---- states that cannot be fetched ---- */
+
+/* A newcomer whose every fetch fails, or brings other bits, leaves; the others go on without it. */
+static void newcomer_cannot_fetch(bool other_bits, const char *why) {
+    flock f;
+    flock_open(&f, 3, 2, 1000, GW_QUORUM_ANY);
+    f.reason = "the moon is full";
+    flock_start(&f, 0);
+    flock_start(&f, 1);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    if (other_bits)
+        f.peers[2].loads_other_bits = true;
+    else
+        f.peers[2].loads_to_fail = 1000;
+    flock_start(&f, 2);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(f.peers[2].finish, GW_FINISH_FAILED, "%s", f.peers[2].finish_text);
+    cr_assert(strstr(f.peers[2].finish_text, "could not be fetched: ") != NULL &&
+                  strstr(f.peers[2].finish_text, why) != NULL,
+              "%s", f.peers[2].finish_text);
+    cr_assert_eq(flock_finished(&f, GW_FINISH_DONE), 2);
+    flock_close(&f);
+}
+
+Test(peer_faults, who_cannot_fetch_the_state_leaves_and_says_why) {
+    newcomer_cannot_fetch(false, "the moon is full");
+    newcomer_cannot_fetch(true, "its fingerprint differs");
+}
+
+/* ---- a part of a sum that changed in memory ---- */
+
+Test(peer_faults, who_finds_its_own_part_damaged_has_it_dealt_again) {
+    flock f;
+    run_to_step_5(&f, 3, 20, GW_QUORUM_ANY);
+    f.peers[1].part_damaged = true;
+    f.sums_to_spoil = 1;
+    uint32_t computed = f.peers[1].computed;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
+    cr_assert_eq(flock_said(&f, 1, "its part of the sum changed in memory"), 1);
+    cr_assert_eq(f.peers[1].corruptions, 1);
+    cr_assert_gt(f.peers[1].computed, computed);
+    flock_close(&f);
+}
+
+/* ---- last words that others bring ---- */
+
+/* Who gives up reaches one of the others only; the links of all tell of its death before that one does. */
+Test(peer_faults, a_shard_is_named_by_last_words_that_come_after_the_death) {
+    flock f;
+    run_to_step_5(&f, 5, 40, GW_QUORUM_ANY);
+    f.reason = "the moon is full";
+    for (uint32_t i = 0; i < 5; i++) {
+        f.peers[i].fails_at_shard = 6;
+        for (uint32_t k = 0; k < 5; k++) f.parted[i][k] = i != k && (i + 1) % 5 != k && (k + 1) % 5 != i;
+    }
+    uint32_t named = 0, failed = 0;
+    for (int n = 0; n < 20000; n++) {
+        if (flock_run(&f, NULL, 1)) break;
+        for (uint32_t i = 0; i < 5; i++) {
+            if (f.peers[i].brain == NULL || !f.peers[i].finished) continue;
+            cr_assert_eq(f.peers[i].finish, GW_FINISH_FAILED, "%s", f.peers[i].finish_text);
+            failed++;
+            named += strstr(f.peers[i].finish_text, "shard 6 of step") != NULL &&
+                     strstr(f.peers[i].finish_text, "is poison") != NULL;
+            flock_kill(&f, i);
+        }
+    }
+    cr_assert_eq(failed + flock_finished(&f, GW_FINISH_FAILED), 5);
+    cr_assert_geq(named, 1, "%u failed", failed);
+    flock_close(&f);
+}

@@ -321,3 +321,41 @@ Test(repair, an_incomplete_or_older_checkpoint_is_not_jumped_to) {
     expect_jump(reports, &rules, false);
     for (int i = 0; i < 2; i++) gw_report_free(reports[i]);
 }
+
+Test(repair, a_checkpoint_of_another_shape_completes_nothing) {
+    gw_report *reports[] = {newcomer(20, "xxxx"), newcomer(20, "xx..")};
+    gw_set_free(&reports[0]->inventory[0].chunks);
+    reports[0]->inventory[0].chunks = gw_set_of(CHUNKS + 1);
+    gw_set_fill(&reports[0]->inventory[0].chunks);
+    gw_install *install = plan_for(2);
+    cr_assert_eq(plan(reports, install, true), GW_REPAIR_READY);
+    cr_assert_eq(install->load, GW_LOAD_INIT);
+    gw_install_free(install);
+    gw_set_fill(&reports[1]->inventory[0].chunks);
+    install = plan_for(2);
+    cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY);
+    cr_assert_eq(install->load, GW_LOAD_MANIFEST);
+    cr_assert_eq(install->step, 20);
+    free_all(reports, 2, install);
+}
+
+Test(repair, who_claims_what_it_holds_counts_for_nothing) {
+    gw_report *reports[] = {report_at(7, "xxx.........", "..x........."),
+                            report_at(7, "......xx....", "............")};
+    gw_install *install = plan_for(2);
+    plan(reports, install, false);
+    cr_assert(gw_set_has(&install->drops, 0));
+    cr_assert(!gw_set_has(&install->drops, 1));
+    cr_assert_eq(gw_set_count(&install->missing), SHARDS - 2);
+    free_all(reports, 2, install);
+}
+
+Test(repair, after_the_last_step_nothing_is_dealt) {
+    gw_report *reports[] = {report_at(100, "............", "............"), newcomer(0, NULL)};
+    gw_install *install = plan_for(2);
+    plan(reports, install, false);
+    cr_assert_eq(install->step, 100);
+    cr_assert_eq(install->missing.size, 0);
+    cr_assert_eq(install->cuts[2], 0);
+    free_all(reports, 2, install);
+}
