@@ -10,7 +10,7 @@ enum { RECORD_VERSION = 2, VIEW_WIRE_BYTES = 16 + 76 + GW_MAX_MEMBERS * 32 };
 void gw_ballot_open(gw_ballot *ballot, bool majority) {
     memset(ballot, 0, sizeof *ballot);
     ballot->majority = majority;
-    ballot->later = calloc(GW_BALLOT_LATER, sizeof *ballot->later);
+    ballot->later = malloc(GW_BALLOT_LATER * sizeof *ballot->later);
     GW_CHECK(ballot->later != NULL);
 }
 

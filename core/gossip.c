@@ -74,7 +74,7 @@ void gw_gossip_destroy(gw_gossip *g) {
     gw_rumours_destroy(&g->rumours[GW_NEWS]);
     gw_rumours_destroy(&g->rumours[GW_METAS]);
     free(g->entries);
-    free(g->index);
+    gw_id_index_free(&g->index);
     free(g->order);
     free(g->suspicions);
     free(g);

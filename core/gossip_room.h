@@ -16,6 +16,7 @@
 #include "core/gossip.h"
 #include "core/gossip_codec.h"
 #include "core/gossip_rumour.h"
+#include "core/id_index.h"
 #include "core/rng.h"
 
 enum {
@@ -34,7 +35,7 @@ enum {
 enum { GW_NEWS = 0, GW_METAS = 1 }; /* the two queues: states first, blobs as bandwidth allows */
 
 typedef struct gw_gossip_entry {
-    gw_gossip_member public;
+    gw_gossip_member public; /* first: begins with the id that the index finds it by */
 
     uint64_t heard_ns;  /* last packet from this life itself; 0 = never */
     uint64_t since_ns;  /* in this state */
@@ -78,8 +79,7 @@ struct gw_gossip {
 
     gw_gossip_entry *entries;             /* number 0 is this peer */
     uint32_t count, capacity, live, dead; /* dead: without those that left */
-    uint32_t *index;                      /* open addressing, member number + 1; a power of two of cells */
-    uint32_t index_cells;
+    gw_id_index index;
     uint32_t *order; /* the probing round: a permutation of the members, visited up to `cursor` */
     uint32_t order_count, cursor;
 

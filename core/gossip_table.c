@@ -18,31 +18,13 @@ uint32_t gw_gossip_number(const gw_gossip *g, const gw_gossip_entry *entry) {
     return (uint32_t)(entry - g->entries);
 }
 
-/* Ids are hashes already, but chosen by peers: mixed so that nobody can aim at one cell by accident. */
-static uint32_t cell_of(const gw_gossip *g, const gw_peer_id *id) {
-    uint64_t word;
-    memcpy(&word, id->bytes, sizeof word);
-    return (uint32_t)gw_mix64(word) & (g->index_cells - 1);
-}
-
-static void index_put(gw_gossip *g, uint32_t number) {
-    uint32_t cell = cell_of(g, &g->entries[number].public.id);
-    while (g->index[cell] != 0) cell = (cell + 1) & (g->index_cells - 1);
-    g->index[cell] = number + 1;
-}
-
-static void index_rebuild(gw_gossip *g) {
-    memset(g->index, 0, g->index_cells * sizeof *g->index);
-    for (uint32_t i = 0; i < g->count; i++) index_put(g, i);
+static gw_id_records records(const gw_gossip *g) {
+    return (gw_id_records){g->entries, sizeof *g->entries};
 }
 
 gw_gossip_entry *gw_gossip_entry_find(const gw_gossip *g, const gw_peer_id *id) {
-    if (g->index_cells == 0) return NULL;
-    for (uint32_t cell = cell_of(g, id); g->index[cell] != 0; cell = (cell + 1) & (g->index_cells - 1)) {
-        gw_gossip_entry *entry = &g->entries[g->index[cell] - 1];
-        if (gw_peer_id_equal(&entry->public.id, id)) return entry;
-    }
-    return NULL;
+    uint32_t number = gw_id_index_find(&g->index, records(g), id);
+    return number == UINT32_MAX ? NULL : &g->entries[number];
 }
 
 /* Room for one more member in every table. */
@@ -55,15 +37,7 @@ static bool make_room(gw_gossip *g) {
     uint32_t *order = realloc(g->order, capacity * sizeof *order);
     if (order == NULL) return false;
     g->order = order;
-    uint32_t cells = 16;
-    while (cells < capacity + capacity / 2) cells *= 2;
-    if (cells != g->index_cells) {
-        uint32_t *index = realloc(g->index, cells * sizeof *index);
-        if (index == NULL) return false;
-        g->index = index;
-        g->index_cells = cells;
-        index_rebuild(g);
-    }
+    if (!gw_id_index_reserve(&g->index, records(g), g->count, capacity)) return false;
     g->capacity = capacity;
     return true;
 }
@@ -83,7 +57,7 @@ gw_gossip_entry *gw_gossip_entry_add(gw_gossip *g, const gw_peer_id *id, const g
     uint32_t number = g->count++;
     g->entries[number] =
         (gw_gossip_entry){.public = {.id = *id, .incarnation = *incarnation, .state = GW_GOSSIP_IS_ALIVE}};
-    index_put(g, number);
+    gw_id_index_put(&g->index, records(g), number);
     if (number > 0) join_round(g, number);
     g->live++;
     return &g->entries[number];
@@ -131,7 +105,7 @@ static void entry_remove(gw_gossip *g, uint32_t number) {
         gw_rumours_renumber(&g->rumours[GW_METAS], entry->rumour[GW_METAS], number);
         if (entry->suspicion != 0) g->suspicions[entry->suspicion - 1].member = number;
     }
-    index_rebuild(g);
+    gw_id_index_rebuild(&g->index, records(g), g->count);
     new_round(g);
 }
 

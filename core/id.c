@@ -11,17 +11,11 @@ static const uint8_t zeros[32];
 int gw_peer_id_compare(const gw_peer_id *a, const gw_peer_id *b) {
     return memcmp(a->bytes, b->bytes, 16);
 }
-bool gw_peer_id_equal(const gw_peer_id *a, const gw_peer_id *b) {
-    return gw_peer_id_compare(a, b) == 0;
-}
 bool gw_peer_id_is_none(const gw_peer_id *id) {
     return memcmp(id->bytes, zeros, 16) == 0;
 }
 int gw_view_name_compare(const gw_view_name *a, const gw_view_name *b) {
     return memcmp(a->bytes, b->bytes, 16);
-}
-bool gw_view_name_equal(const gw_view_name *a, const gw_view_name *b) {
-    return gw_view_name_compare(a, b) == 0;
 }
 bool gw_view_name_is_none(const gw_view_name *name) {
     return memcmp(name->bytes, zeros, 16) == 0;

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* BLAKE2b-128 of the peer's Ed25519 public key. All zeros = nobody. */
 typedef struct gw_peer_id {
@@ -42,9 +43,14 @@ typedef struct gw_addr {
 enum { GW_ID_TEXT = 33, GW_HASH_TEXT = 65, GW_SHORT_TEXT = 9, GW_ADDR_TEXT = 64 };
 
 int gw_peer_id_compare(const gw_peer_id *a, const gw_peer_id *b); /* bytewise, like memcmp */
-bool gw_peer_id_equal(const gw_peer_id *a, const gw_peer_id *b);
+/* Inline, as the brain compares ids many times an event. */
+static inline bool gw_peer_id_equal(const gw_peer_id *a, const gw_peer_id *b) {
+    return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
 bool gw_peer_id_is_none(const gw_peer_id *id);
-bool gw_view_name_equal(const gw_view_name *a, const gw_view_name *b);
+static inline bool gw_view_name_equal(const gw_view_name *a, const gw_view_name *b) {
+    return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
 int gw_view_name_compare(const gw_view_name *a, const gw_view_name *b);
 bool gw_view_name_is_none(const gw_view_name *name);
 bool gw_hash_equal(const gw_hash *a, const gw_hash *b);

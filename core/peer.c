@@ -221,7 +221,7 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
     p->phase = GW_AT_WAITING;
     p->accumulator_step = UINT64_MAX;
     p->saved_step = UINT64_MAX;
-    p->learned = calloc(GW_MAX_LISTED, sizeof *p->learned);
+    p->learned = malloc(GW_MAX_LISTED * sizeof *p->learned);
     p->kept = calloc(config->keep + 1, sizeof *p->kept);
     GW_CHECK(p->learned != NULL && p->kept != NULL);
     gw_ballot_open(&p->ballot, config->quorum == GW_QUORUM_MAJORITY);
@@ -271,6 +271,7 @@ void gw_peer_destroy(gw_peer *p) {
     free(p->kept);
     for (uint32_t i = 0; i < p->contact_count; i++) gw_saves_forget_early(&p->contacts[i]);
     free(p->contacts);
+    gw_id_index_free(&p->contact_index);
     free(p->inventory);
     free(p->identity);
     free(p);

@@ -15,11 +15,13 @@ enum {
     PATH_FORGIVEN_MS = 60000, /* then it is tried again */
 };
 
-/* Asked for several times an event and member: the comparison is inlined here, in large flocks it shows. */
+static gw_id_records records(const gw_peer *p) {
+    return (gw_id_records){p->contacts, sizeof *p->contacts};
+}
+
 gw_contact *gw_peer_contact(gw_peer *p, const gw_peer_id *id) {
-    for (uint32_t i = 0; i < p->contact_count; i++)
-        if (memcmp(p->contacts[i].id.bytes, id->bytes, sizeof id->bytes) == 0) return &p->contacts[i];
-    return NULL;
+    uint32_t number = gw_id_index_find(&p->contact_index, records(p), id);
+    return number == UINT32_MAX ? NULL : &p->contacts[number];
 }
 
 static gw_contact *add_contact(gw_peer *p, const gw_peer_id *id) {
@@ -28,9 +30,13 @@ static gw_contact *add_contact(gw_peer *p, const gw_peer_id *id) {
         gw_contact *grown = realloc(p->contacts, p->contact_capacity * sizeof *grown);
         GW_CHECK(grown != NULL);
         p->contacts = grown;
+        bool room = gw_id_index_reserve(&p->contact_index, records(p), p->contact_count, p->contact_capacity);
+        GW_CHECK(room);
     }
-    gw_contact *contact = &p->contacts[p->contact_count++];
+    GW_CHECK(p->contacts != NULL);
+    gw_contact *contact = &p->contacts[p->contact_count];
     *contact = (gw_contact){.id = *id, .checkpoint_step = UINT64_MAX};
+    gw_id_index_put(&p->contact_index, records(p), p->contact_count++);
     return contact;
 }
 
@@ -38,7 +44,7 @@ static gw_contact *add_contact(gw_peer *p, const gw_peer_id *id) {
  * --------------------------------------------------------------------------------------------------- */
 
 /* One that is empty or of another version says nothing. */
-static void read_blob(gw_contact *contact, const gw_gossip_member *member) {
+static void read_blob(gw_peer *p, gw_contact *contact, const gw_gossip_member *member) {
     gw_reader r = gw_reader_on(member->meta, member->meta_bytes);
     uint8_t version = gw_get_u8(&r), flags = gw_get_u8(&r);
     uint8_t job[8];
@@ -58,7 +64,9 @@ static void read_blob(gw_contact *contact, const gw_gossip_member *member) {
     next.checkpoint_step = gw_get_u64(&r);
     next.speed = gw_get_u64(&r);
     next.fell_at = gw_get_u32(&r);
-    if (version == META_VERSION && gw_reader_done(&r)) *contact = next;
+    if (version != META_VERSION || !gw_reader_done(&r)) return;
+    *contact = next;
+    if (next.epoch > p->gossiped_epoch) p->gossiped_epoch = next.epoch;
 }
 
 void gw_contacts_announce(gw_peer *p) {
@@ -111,6 +119,7 @@ static void drop_link(gw_peer *p, gw_contact *contact) {
     gw_peer_act(p, GW_ACT_LINK)->peer = contact->id;
     contact->wanted = false;
     if (contact->linked) contact->unlinked_since_ns = p->now;
+    p->links_due_ns = 0;
     contact->linked = contact->greeted = false; /* the world does not report the end of what is not wanted */
 }
 
@@ -119,9 +128,10 @@ static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_inca
     if (contact == NULL) contact = add_contact(p, &member->id);
     bool news = !contact->alive || !gw_same_life(&contact->incarnation, life);
     contact->incarnation = *life;
-    read_blob(contact, member);
+    read_blob(p, contact, member);
     if (!news) return;
     contact->alive = true;
+    p->links_due_ns = 0;
     contact->ended = false;
     contact->alive_since_ns = p->now;
     if (!contact->linked) contact->unlinked_since_ns = p->now;
@@ -134,7 +144,7 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     if (contact == NULL || !contact->alive) return;
     GW_CHECK(gw_same_life(&contact->incarnation, &event->incarnation)); /* the one told of last */
     bool left = event->kind == GW_GOSSIP_LEFT;
-    read_blob(contact, event->member);
+    read_blob(p, contact, event->member);
     contact->alive = false;
     contact->joining_until_ns = 0;
     contact->ended = left || event->proven;
@@ -186,7 +196,7 @@ void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
     case GW_GOSSIP_META:
         contact = gw_peer_contact(p, &event->member->id);
         if (contact == NULL) break;
-        read_blob(contact, event->member);
+        read_blob(p, contact, event->member);
         gw_poison_last_words(p, contact);
         break;
     case GW_GOSSIP_CLONED:
@@ -218,6 +228,7 @@ static void link_down(gw_peer *p, gw_contact *contact, const gw_event *event) {
     bool was_linked = contact->linked;
     contact->linked = contact->greeted = false;
     if (was_linked) contact->unlinked_since_ns = p->now;
+    p->links_due_ns = 0;
     /* What refused is no longer there; a later life of which gossip has told meanwhile may well be. Of a peer
      * that was never linked the world knows no life: it was dialled as gossip had told of it. */
     bool of_this_life =
@@ -282,8 +293,27 @@ bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank) {
     return contact != NULL && contact->alive && gw_member_is(member, &contact->incarnation);
 }
 
+static uint64_t missed_from_ns(const gw_peer *p, const gw_contact *contact) {
+    return contact->linked ? UINT64_MAX : contact->unlinked_since_ns + gw_peer_ms(p, UNLINKED_MS);
+}
+
 bool gw_contacts_linked_lately(const gw_peer *p, const gw_contact *contact) {
-    return contact->linked || p->now - contact->unlinked_since_ns < gw_peer_ms(p, UNLINKED_MS);
+    return p->now < missed_from_ns(p, contact);
+}
+
+const gw_contact *gw_contacts_missing_link(gw_peer *p) {
+    const gw_contact *missing = NULL;
+    if (p->now < p->links_due_ns) return NULL;
+    uint64_t due_ns = UINT64_MAX;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
+        if (contact == NULL || !contact->alive) continue;
+        uint64_t from_ns = missed_from_ns(p, contact);
+        if (missing == NULL && p->now >= from_ns) missing = contact;
+        if (from_ns < due_ns) due_ns = from_ns;
+    }
+    p->links_due_ns = due_ns;
+    return missing;
 }
 
 /* Both ends of the path see it broken, and they must not throw out each other: the leader stays, or the lower

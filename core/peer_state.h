@@ -19,6 +19,7 @@
 
 #include "core/ballot.h"
 #include "core/gossip.h"
+#include "core/id_index.h"
 #include "core/losses.h"
 #include "core/message.h"
 #include "core/peer.h"
@@ -45,7 +46,7 @@ enum { GW_MAX_CLAIMS = 64 }; /* workers whose claims are remembered */
 
 /* A peer as the brain knows it beyond gossip. */
 typedef struct gw_contact {
-    gw_peer_id id;
+    gw_peer_id id;                        /* first: the index finds it by that */
     gw_incarnation incarnation;           /* as gossip has it */
     bool alive, linked, greeted, differs; /* greeted: its identity equals ours; differs: it does not */
     bool apart;                           /* differs, but only in the ways that it allows */
@@ -89,7 +90,7 @@ typedef struct gw_attempt { /* a proposal of this peer's own */
     uint64_t started_ns, resend_ns;
 } gw_attempt;
 
-typedef struct gw_thief {
+typedef struct gw_thief { /* of no meaning but while active, and then for the ranks of the view */
     bool active;
     gw_token tokens[GW_MAX_MEMBERS]; /* outstanding READ of each rank, 0 = none */
     uint64_t words[GW_MAX_MEMBERS];
@@ -181,6 +182,9 @@ struct gw_peer {
 
     gw_contact *contacts;
     uint32_t contact_count, contact_capacity;
+    gw_id_index contact_index;
+    uint64_t gossiped_epoch; /* the highest that any contact's blob has named */
+    uint64_t links_due_ns;   /* no member of the view misses its link before; 0 = look */
     uint8_t meta[GW_GOSSIP_META_BYTES];
     size_t meta_length;
 
@@ -336,6 +340,8 @@ bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank);
 bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact);
 /* Linked, or without a link for so short a time that it will come back. */
 bool gw_contacts_linked_lately(const gw_peer *p, const gw_contact *contact);
+/* The first member of the view that lives and has been without a link for longer; NULL = none. */
+const gw_contact *gw_contacts_missing_link(gw_peer *p);
 /* The control link stands, but reductions with this member go on failing: one of the two must go. */
 bool gw_contacts_path_broken(const gw_peer *p, const gw_contact *contact);
 bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact);

@@ -24,7 +24,7 @@ void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts) {
     int rank = gw_peer_own_rank(p);
     GW_CHECK(rank >= 0 && p->has_state && p->accumulator_step == p->step);
     p->phase = GW_AT_COMPUTING;
-    p->thief = (gw_thief){0};
+    p->thief.active = false;
     p->lacks_shard = false;
     p->tag = gw_word_tag(p->view.epoch, p->step);
     gw_action *deal = gw_peer_act(p, GW_ACT_DEAL);
@@ -124,8 +124,13 @@ static void decide(gw_peer *p) {
 
 static void look_around(gw_peer *p) {
     gw_thief *t = &p->thief;
-    *t = (gw_thief){.active = true};
+    t->active = true;
+    t->outstanding = 0;
+    t->swap = 0;
+    t->retry_ns = 0;
     for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        t->tokens[rank] = 0;
+        t->known[rank] = false;
         const gw_peer_id *id = &p->view.members[rank].id;
         const gw_contact *contact = gw_peer_contact(p, id);
         if (gw_peer_id_equal(id, &p->config.id) || contact == NULL || !contact->linked) continue;
@@ -173,7 +178,7 @@ void gw_steps_word_swapped(gw_peer *p, const gw_event *event) {
         gw_action *notice = gw_peer_notice(p, GW_NOTICE_STEAL, " ");
         notice->peer = p->view.members[t->victim].id;
         notice->count = count;
-        *t = (gw_thief){0};
+        t->active = false;
         break;
     }
     case GW_WORD_DIFFERS:
@@ -185,7 +190,7 @@ void gw_steps_word_swapped(gw_peer *p, const gw_event *event) {
         decide(p);
         break;
     case GW_WORD_UNKNOWN:
-        *t = (gw_thief){0};
+        t->active = false;
         gw_views_need_change(p, "the outcome of a steal is unknown");
         break;
     }

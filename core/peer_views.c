@@ -54,6 +54,7 @@ static uint32_t own_position(gw_peer *p) {
 static bool asks_about_later_view(gw_peer *p) {
     if (p->now < p->ask_view_at_ns) return true;
     uint64_t known = p->view.epoch > p->view_told_epoch ? p->view.epoch : p->view_told_epoch;
+    if (p->gossiped_epoch <= known) return false;
     for (uint32_t rank = 0; rank < p->view.count; rank++) {
         gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
         if (contact == NULL || !contact->alive || !contact->linked || !contact->has_view) continue;
@@ -81,11 +82,8 @@ static bool is_reachable(const gw_peer *p, const gw_contact *contact) {
  * its word and its sum. */
 static void consider_links(gw_peer *p) {
     char id[GW_SHORT_TEXT];
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
-        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
-        if (contact == NULL || !contact->alive || gw_contacts_linked_lately(p, contact)) continue;
-        gw_views_need_change(p, "no link to peer %s", gw_peer_id_short(&contact->id, id));
-    }
+    const gw_contact *contact = gw_contacts_missing_link(p);
+    if (contact != NULL) gw_views_need_change(p, "no link to peer %s", gw_peer_id_short(&contact->id, id));
 }
 
 static uint32_t living_members(gw_peer *p, gw_member *members) {
@@ -223,7 +221,8 @@ static bool list_view(gw_attempt *a, const gw_view *base, const gw_view *view, c
 
 static bool list_views(gw_peer *p, const gw_view *base, const gw_view *view) {
     gw_attempt *a = &p->attempt;
-    a->listed = calloc(GW_MAX_LISTED, sizeof *a->listed);
+    /* No more than can be listed: a view is 8 KiB, and most proposals list none. */
+    a->listed = malloc((p->ballot.later_count + p->learned_count + 1) * sizeof *a->listed);
     GW_CHECK(a->listed != NULL);
     for (uint32_t i = 0; i < p->ballot.later_count; i++)
         if (!list_view(a, base, view, &p->ballot.later[i], false)) return false;
@@ -569,6 +568,7 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
     p->cause[0] = '\0';
     p->propose_at_ns = p->patience_ns = 0;
     p->wait_since_ns = 0;
+    p->links_due_ns = 0;
     gw_end_hope(p);
     p->healing = p->forced = false;
     for (uint32_t k = 0; k < p->view.count; k++) p->member_unwritable[k] = gw_set_has(&i->unwritable, k);

@@ -13,7 +13,7 @@ enum { MOST_JUMP_FAILURES = 2 }; /* to a later checkpoint that cannot be loaded 
 
 static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw_refusal why,
                    const gw_peer_id *peer) {
-    gw_view *listed = calloc(GW_BALLOT_LATER + 1, sizeof *listed);
+    gw_view *listed = malloc((p->ballot.later_count + 1) * sizeof *listed);
     GW_CHECK(listed != NULL);
     uint32_t count = 0;
     if (p->view.epoch > 0 && why == GW_REFUSE_STALE) listed[count++] = p->view;
@@ -139,7 +139,7 @@ void gw_votes_persist(gw_peer *p) {
  * installed. */
 void gw_votes_freeze(gw_peer *p) {
     gw_saves_abandon(p);
-    p->thief = (gw_thief){0};
+    p->thief.active = false;
     p->phase = GW_AT_FROZEN;
     p->frozen = p->vote_sent = false;
     p->seal_token = p->probe_token = 0;

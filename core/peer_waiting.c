@@ -113,7 +113,10 @@ typedef struct muster {             /* who is here, without a view, for the same
 } muster;
 
 static void take_muster(const gw_peer *p, muster *m) {
-    *m = (muster){.ready = 1, .newest_ns = p->started_ns};
+    m->ready = 1;
+    m->unready = m->lower = 0;
+    m->newest_ns = p->started_ns;
+    m->met_anybody = false;
     m->members[0] = (gw_member){
         .id = p->config.id, .boot = p->config.incarnation.boot, .nonce = p->config.incarnation.nonce};
     m->checkpoint = p->config.inventory_count > 0 && !p->config.fresh;

@@ -164,7 +164,7 @@ typedef struct sim_entry { /* one member in a collective */
     gw_token token;
     sim_sum snapshot;
     int64_t row[GW_SLOTS];
-    int64_t table[GW_VERIFY_TABLE];
+    int64_t *table; /* GW_VERIFY_TABLE words; NULL = zeros. Owned */
 } sim_entry;
 
 typedef struct sim_made { /* fast: what a view made of a step */
@@ -182,8 +182,10 @@ typedef struct sim_reduction {
     uint64_t step;
     uint32_t entered;
     bool broken;
-    uint64_t full_ns; /* since when all are in */
-    sim_entry entry[SIM_PEERS];
+    uint64_t full_ns;  /* since when all are in */
+    sim_sum sum;       /* of all entries, when first asked for after that */
+    int64_t *table;    /* and the sum of their tables; NULL = zeros */
+    sim_entry entry[]; /* of each rank */
 } sim_reduction;
 
 struct sim_cluster {

@@ -17,7 +17,12 @@ static uint64_t front_of(const gw_view_name *name) {
 }
 
 static void free_reduction(sim_reduction *r) {
-    for (uint32_t i = 0; i < r->view.count; i++) sim_sum_free(&r->entry[i].snapshot);
+    for (uint32_t i = 0; i < r->view.count; i++) {
+        sim_sum_free(&r->entry[i].snapshot);
+        free(r->entry[i].table);
+    }
+    sim_sum_free(&r->sum);
+    free(r->table);
     free(r);
 }
 
@@ -53,7 +58,7 @@ static sim_reduction *open_reduction(sim_cluster *c, const gw_view *view, uint64
     }
     if (c->reduction_count == SIM_REDUCTIONS) c->reduction_count = kept;
     GW_CHECK(c->reduction_count < SIM_REDUCTIONS);
-    sim_reduction *r = calloc(1, sizeof *r);
+    sim_reduction *r = calloc(1, sizeof *r + view->count * sizeof r->entry[0]);
     GW_CHECK(r != NULL);
     r->view = *view;
     r->step = step;
@@ -91,8 +96,22 @@ static bool turns(const sim_cluster *c, const sim_reduction *r) {
     return true;
 }
 
-static void add_up(const sim_reduction *r, sim_sum *sum, int64_t *slots, int64_t *table) {
+static int64_t *new_table(void) {
+    int64_t *table = calloc(GW_VERIFY_TABLE, sizeof *table);
+    GW_CHECK(table != NULL);
+    return table;
+}
+
+static void add_table(sim_reduction *r, const int64_t *table) {
+    if (table == NULL) return;
+    if (r->table == NULL) r->table = new_table();
+    for (uint32_t k = 0; k < GW_VERIFY_TABLE; k++)
+        r->table[k] = (int64_t)((uint64_t)r->table[k] + (uint64_t)table[k]);
+}
+
+static void add_up(sim_reduction *r) {
     const sim_sum *first = &r->entry[0].snapshot;
+    sim_sum *sum = &r->sum;
     *sum = (sim_sum){.there = true, .step = r->step, .shards = first->shards};
     sum->times = calloc(first->shards, 1);
     GW_CHECK(sum->times != NULL);
@@ -105,10 +124,7 @@ static void add_up(const sim_reduction *r, sim_sum *sum, int64_t *slots, int64_t
             (sum->state != 0 && e->snapshot.state != 0 && sum->state != e->snapshot.state))
             sum->mixed = true;
         if (e->snapshot.state != 0) sum->state = e->snapshot.state;
-
-        memcpy(slots + (size_t)i * GW_SLOTS, e->row, sizeof e->row);
-        for (uint32_t k = 0; k < GW_VERIFY_TABLE; k++)
-            table[k] = (int64_t)((uint64_t)table[k] + (uint64_t)e->table[k]);
+        add_table(r, e->table);
     }
 }
 
@@ -119,10 +135,15 @@ static bool covers(const sim_sum *sum) {
 }
 
 static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *e) {
-    int64_t slots[SIM_PEERS * GW_SLOTS], table[GW_VERIFY_TABLE] = {0};
+    static const int64_t zeros[GW_VERIFY_TABLE];
+    int64_t slots[SIM_PEERS * GW_SLOTS];
     sim_memory *m = &p->m;
+    GW_CHECK(r->entered == r->view.count);
+    if (!r->sum.there) add_up(r);
+    for (uint32_t i = 0; i < r->view.count; i++)
+        memcpy(slots + (size_t)i * GW_SLOTS, r->entry[i].row, sizeof r->entry[i].row);
     sim_sum_free(&m->sum);
-    add_up(r, &m->sum, slots, table);
+    m->sum = sim_sum_copy(&r->sum);
     m->sum_epoch = r->view.epoch;
     m->sum_name = front_of(&r->view.name);
     if (c->options->fast) m->sum.value ^= gw_mix64(m->sum_name);
@@ -138,7 +159,7 @@ static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *
                       .coverage_ok = whole,
                       .fingerprint_ok = !corrupt,
                       .slots = whole && !corrupt ? slots : NULL,
-                      .check_table = table};
+                      .check_table = r->table != NULL ? r->table : zeros};
     if (!whole) sim_trace(c, "peer %u: sum of step %" PRIu64 " does not cover", p->number, r->step);
     sim_event(c, p, &event);
 }
@@ -211,7 +232,10 @@ void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
                      .token = action->token,
                      .snapshot = sim_sum_copy(a)};
     memcpy(e->row, action->slots, sizeof e->row);
-    if (action->check_table != NULL) memcpy(e->table, action->check_table, sizeof e->table);
+    if (action->check_table != NULL) {
+        e->table = new_table();
+        memcpy(e->table, action->check_table, GW_VERIFY_TABLE * sizeof *e->table);
+    }
     m->reduce_token = action->token;
     r->entered++;
     if (r->broken) {
