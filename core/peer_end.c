@@ -48,7 +48,8 @@ bool gw_end_of_others(gw_peer *p) {
 /* So many processes of this view have ended that the rest can never be a majority of it again, unless some
  * come back. Those that only cannot be reached may go on without this peer, and are waited for. */
 static bool is_lost(gw_peer *p, const gw_view *view) {
-    gw_view rest = {0};
+    gw_view rest;
+    rest.count = 0;
     for (uint32_t rank = 0; rank < view->count; rank++) {
         gw_contact *c = gw_peer_contact(p, &view->members[rank].id);
         if (c != NULL) gw_contacts_look_for(p, c);
@@ -66,12 +67,14 @@ static bool is_remnant(gw_peer *p) {
     return lost;
 }
 
-/* The flock that this peer waited to be admitted to has ended. */
+/* The flock that this peer waited to be admitted to has ended; or those that it waited with to found one
+ * have, who may have founded it, and ended the job, while this peer stood still or was cut off. */
 static bool has_missed_flock(gw_peer *p) {
     bool seen = false, living = false;
     for (uint32_t i = 0; i < p->contact_count; i++) {
         gw_contact *c = &p->contacts[i];
-        if (!c->has_view || !gw_contacts_same_job(p, c)) continue;
+        bool met = c->has_view || c->linked_life.boot != 0;
+        if (!met || !gw_contacts_same_job(p, c)) continue;
         gw_contacts_look_for(p, c);
         seen = true;
         living |= c->alive || !c->ended;

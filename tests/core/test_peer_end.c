@@ -14,9 +14,8 @@ static bool all_but_odd_finished(const flock *f) {
 
 /* Nothing that these say from now on reaches the odd one. */
 static void deafen_odd(flock *f, bool to_all) {
-    uint32_t leader = flock_leader(f);
     for (uint32_t i = 0; i < f->count; i++)
-        if (i != ODD && (to_all || i == leader)) f->parted[i][ODD] = true;
+        if (i != ODD && (to_all || i == flock_leader(f))) f->parted[i][ODD] = true;
 }
 
 static void end_all_but_odd(flock *f) {
@@ -100,6 +99,37 @@ Test(peer_end, who_waited_to_be_admitted_to_a_flock_that_is_gone_says_so) {
         while (f.breaks.times == UINT32_MAX && !all_but_odd_finished(&f)) flock_run(&f, NULL, 1);
         deafen_odd(&f, true);
         end_all_but_odd(&f);
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        cr_assert_eq(f.peers[ODD].finish, GW_FINISH_FAILED, "%s", f.peers[ODD].finish_text);
+        cr_assert(strstr(f.peers[ODD].finish_text, "the job ended without this peer") != NULL, "%s",
+                  f.peers[ODD].finish_text);
+        flock_close(&f);
+    }
+}
+
+static bool first_is_linked_to_odd(const flock *f) {
+    gw_peer_contact_info info;
+    bool linked = false;
+    for (uint32_t i = 0; gw_peer_contact_at(f->peers[ODD].brain, i, &info); i++)
+        linked |= info.linked && gw_peer_id_equal(&info.id, &f->peers[0].config.id);
+    return linked;
+}
+
+/* It never heard of a view: all it knows is that those it waited with have ended. */
+Test(peer_end, who_stood_still_while_others_founded_and_ended_the_job_says_so) {
+    for (int quorum = GW_QUORUM_ANY; quorum <= GW_QUORUM_MAJORITY; quorum++) {
+        flock f;
+        flock_open(&f, 4, 3, STEPS, (gw_quorum)quorum);
+        flock_start(&f, 0);
+        flock_start(&f, ODD);
+        cr_assert(flock_run(&f, first_is_linked_to_odd, MOST_EVENTS));
+        deafen_odd(&f, true);
+        flock_stop(&f, ODD);
+        flock_start(&f, 1);
+        flock_start(&f, 2);
+        end_all_but_odd(&f);
+        cr_assert_eq(f.peers[0].finish, GW_FINISH_DONE);
+        flock_continue(&f, ODD);
         cr_assert(flock_run(&f, NULL, MOST_EVENTS));
         cr_assert_eq(f.peers[ODD].finish, GW_FINISH_FAILED, "%s", f.peers[ODD].finish_text);
         cr_assert(strstr(f.peers[ODD].finish_text, "the job ended without this peer") != NULL, "%s",
