@@ -68,6 +68,12 @@ __device__ __forceinline__ uint32_t gw_pack_bf16(float low, float high) {
     return both;
 }
 
+/* What is computed from x after this is computed there, whenever it is needed, and not kept in registers from
+ * one turn of a loop to the next. */
+__device__ __forceinline__ void gw_compute_anew(int &x) {
+    asm volatile("" : "+r"(x));
+}
+
 /* 2^x within 2 ulp; 0 instead of a subnormal, and for minus infinity. */
 __device__ __forceinline__ float gw_exp2(float x) {
     float y;
