@@ -217,8 +217,8 @@ sim() {
 }
 
 chaos() {
-    need python3 iproute2 util-linux nftables libfaketime
-    release godwit
+    need python3 iproute2 util-linux nftables
+    release chaos
     exec python3 tools/chaos/chaos.py --binary build/godwit "$@"
 }
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import xml.etree.ElementTree
 
@@ -123,6 +124,31 @@ class WhatProcessesTake(unittest.TestCase):
         self.assertEqual(use.most, before)
 
 
+CLOCKS = "import time; print(int(time.time()), int(time.monotonic()), flush=True)"
+TWICE = f"{CLOCKS}; input(); {CLOCKS}"
+
+
+class WallClock(unittest.TestCase):
+    def test_it_steps_while_a_process_runs_and_no_other_clock_does(self):
+        with tempfile.TemporaryDirectory() as folder:
+            place = places.Place(places.Network(1, folder, os.path.join(os.path.dirname(BINARY), "chaos_clock.so")), 1)
+            os.mkdir(place.network.disks)
+            place.set_clock(3600)
+            environment = {**os.environ, "LD_PRELOAD": place.network.clock, "GODWIT_CHAOS_CLOCK": place.clock_file}
+            command = [sys.executable, "-c", TWICE]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+            with subprocess.Popen(command, env=environment, **pipes) as process:
+                wall, steady = map(int, process.stdout.readline().split())
+                self.assertAlmostEqual(wall - time.time(), 3600, delta=300)
+                self.assertAlmostEqual(steady, time.monotonic(), delta=300)
+                place.set_clock(-3600)
+                process.stdin.write("\n")
+                process.stdin.flush()
+                wall, steady = map(int, process.stdout.readline().split())
+                self.assertAlmostEqual(wall - time.time(), -3600, delta=300)
+                self.assertAlmostEqual(steady, time.monotonic(), delta=300)
+
+
 class Short(unittest.TestCase):
     def run_chaos(self, *extra):
         """Its output; it must have ended with the same bytes."""
@@ -143,9 +169,11 @@ class Short(unittest.TestCase):
     def test_a_flock_of_two_that_is_cut_all_the_time_comes_together_again(self):
         self.run_chaos("--minutes", "0.15", "--seed", "2", "--peers", "2", "--kinds", "cut,cut one way,flapping cut")
 
-    def test_nothing_is_left_behind(self):
+    def test_clocks_that_step_change_nothing_and_nothing_is_left_behind(self):
         before = self.of_the_dead()
-        self.run_chaos("--minutes", "0.05", "--seed", "3", "--peers", "2")
+        said = self.run_chaos("--minutes", "0.08", "--seed", "3", "--peers", "2", "--kinds", "clock step")
+        self.assertRegex(said, r"clock step +[1-9]")
+        self.assertIn("ended by themselves and were started again 0", said)
         self.assertEqual(self.of_the_dead() - before, set())
 
     def of_the_dead(self):

@@ -53,7 +53,6 @@ class Chaos:
     def __init__(self, flock, network, options):
         self.flock, self.network, self.options = flock, network, options
         self.rng = random.Random(options.seed)
-        self.clock_file = os.path.join(flock.folder, "clock")
         self.taken = set()  # peers that a fault has
         self.cuts = {}  # (from, to) -> how many faults cut that way
         self.restarts = []  # (when, peer)
@@ -210,7 +209,6 @@ class Chaos:
 
     def judge(self):
         done = [peer.done for peer in self.flock.peers]
-        self.drain()
         self.steps = done[0]["steps"]
         self.process_s, self.live_s, self.done_s = self.between(self.step_marks[0][0], self.step_marks[-1][0])
         self.state = done[0]["state"]
@@ -240,10 +238,9 @@ def run(options):
         key = os.path.join(flock.folder, "key")
         subprocess.run([flock.binary, "keygen", key], check=True, stdout=subprocess.DEVNULL)
         flock.job += ["--key", key]
-        with Network(options.peers, flock.folder) as network:
+        clock = os.path.join(os.path.dirname(flock.binary), "chaos_clock.so")
+        with Network(options.peers, flock.folder, clock if os.path.exists(clock) else None) as network:
             chaos = Chaos(flock, network, options)
-            if faults.Clock in chaos.kinds:
-                faults.Clock.prepare(chaos)
             try:
                 peers = flock.gather_in(network.places)
                 for peer in peers:
@@ -256,7 +253,6 @@ def run(options):
                     if peer.process is not None and peer.process.poll() is None:
                         peer.process.kill()
                         peer.reader.join()
-            os.environ.pop("LD_PRELOAD", None)
             chaos.judge()
             report.print_report(chaos)
             timeline.draw(chaos, options.timeline)

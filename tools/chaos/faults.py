@@ -274,29 +274,19 @@ class Memory(Limit):
 
 class Clock(Fault):
     name = "clock step"
-    library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 
     @staticmethod
     def missing(chaos):
-        del chaos
-        return None if os.path.exists(Clock.library) else "libfaketime is not installed"
-
-    @staticmethod
-    def prepare(chaos):
-        """What is started from now on has its wall clock from the file."""
-        os.environ.update(LD_PRELOAD=Clock.library, FAKETIME_TIMESTAMP_FILE=chaos.clock_file)
-        os.environ.update(FAKETIME_NO_CACHE="1", DONT_FAKE_MONOTONIC="1")
-        Clock(chaos).end()
+        return None if chaos.network.clock else "chaos_clock.so is not beside the binary (ninja chaos builds it)"
 
     def begin(self):
+        self.place = self.rng.choice(self.chaos.network.places)
         step = self.rng.choice([-3600, -30, 30, 3600])
-        with open(self.chaos.clock_file, "w") as file:
-            file.write(f"{step:+d}s\n")
-        return f"all wall clocks step by {step} s"
+        self.place.set_clock(step)
+        return f"the wall clock of peer {self.place.number} steps by {step} s"
 
     def end(self):
-        with open(self.chaos.clock_file, "w") as file:
-            file.write("+0s\n")
+        self.place.set_clock(0)
 
 
 KINDS = [Kill, Wipe, Stop, Cut, CutOneWay, Flap, Delay, SlowLink, Drop, FullDisk, Corrupt, Starve, Descriptors, Memory, Clock]

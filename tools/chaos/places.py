@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -31,6 +32,7 @@ class Place:
         self.name = f"{network.name}-{number}"
         self.address = f"10.77.0.{number}"
         self.disk = os.path.join(network.disks, str(number))
+        self.clock_file = os.path.join(network.disks, f"clock{number}")
         self.group = None
 
     def open(self):
@@ -43,6 +45,7 @@ class Place:
         run("ip", "-n", self.name, "link", "set", "eth0", "up")
         os.mkdir(self.disk)
         run("mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "godwit-chaos", self.disk)
+        self.set_clock(0)
         self.open_group()
 
     def open_group(self):
@@ -82,12 +85,14 @@ class Place:
         return os.path.join(self.disk, "state") if os.path.basename(path) == f"peer{self.number}" else path
 
     def launch(self, command, errors):
+        clock = {"LD_PRELOAD": self.network.clock, "GODWIT_CHAOS_CLOCK": self.clock_file} if self.network.clock else {}
         with open(errors, "ab") as file:
             return subprocess.Popen(
                 ["nsenter", f"--net=/run/netns/{self.name}", "--", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=file,
+                env={**os.environ, **clock},
                 start_new_session=True,
                 preexec_fn=self.settle,
             )
@@ -110,6 +115,12 @@ class Place:
             run("ip", "-n", self.name, "neigh", "replace", other.address, "lladdr", NOWHERE, "nud", "permanent", "dev", "eth0")
         else:
             run("ip", "-n", self.name, "neigh", "del", other.address, "dev", "eth0", quiet=True)
+
+    def set_clock(self, wrong_by_s):
+        """The wall clock of what runs here, and will run, is so many seconds wrong (clock.c)."""
+        mode = "r+b" if os.path.exists(self.clock_file) else "wb"  # the mapped file stays the same one
+        with open(self.clock_file, mode) as file:
+            file.write(struct.pack("=q", wrong_by_s))
 
     def shape(self, *queue):
         """What is sent from here goes through that queue of tc's; without arguments it no longer does."""
@@ -152,9 +163,11 @@ def missing():
 
 
 class Network:
-    """with Network(4, folder) as network: network.places ..."""
+    """with Network(4, folder) as network: network.places ...
+    clock: the library that lets wall clocks be wrong, if there is one."""
 
-    def __init__(self, count, folder):
+    def __init__(self, count, folder, clock=None):
+        self.clock = clock
         self.name = f"godwit-chaos-{os.getpid()}"
         self.short = f"gw{os.getpid() % 100000}"  # names of interfaces have 15 letters
         self.disks = os.path.join(folder, "disks")
