@@ -67,6 +67,55 @@ Test(corruption, a_bit_of_a_weight) {
     lab_close(l);
 }
 
+/* What `command` prints, or nothing when it fails. */
+static char *output_of(const char *command) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size), *pipe = popen(command, "r");
+    cr_assert(out != NULL && pipe != NULL);
+    for (int c; (c = fgetc(pipe)) != EOF;) fputc(c, out);
+    fclose(out);
+    cr_assert_eq(pclose(pipe), 0, "%s", command);
+    return text;
+}
+
+static bool is_http(const json_t *event, const void *context) {
+    (void)context;
+    return strcmp(lab_text(event, "event"), "listening") == 0 && strcmp(lab_text(event, "what"), "http") == 0;
+}
+
+/* What is shown is a moment behind: asks until it is there. */
+static void expect_parts(const char *command, const char *id, const char *count) {
+    char peer[32];
+    snprintf(peer, sizeof peer, "peer %.8s: its state changed", id);
+    for (int tries = 0; tries < 200; tries++) {
+        char *text = output_of(command);
+        bool there = strstr(text, peer) != NULL && strstr(text, count) != NULL;
+        free(text);
+        if (there) return;
+        usleep(20000);
+    }
+    cr_assert_fail("%s does not name %s", command, peer);
+}
+
+/* While the job still runs; its end is of no interest. */
+Test(corruption, who_was_wrong_is_shown_with_the_evidence) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    char line[LAB_PATH * 3];
+    start(l, peers, FLIPPER " --verify 1% --http 127.0.0.1:0 --pause-us 40000", "--flip-weight 2");
+    unsigned port = (unsigned)lab_number(lab_wait(l, peers[2], is_http, NULL, "the port"), "port");
+    lab_wait_event(l, peers[2], "corruption");
+    snprintf(line, sizeof line, GODWIT_BINARY " status --json --dir %s", peers[2]->dir);
+    expect_parts(line, id_of(peers[2]), "\"corruptions\":1");
+    snprintf(line, sizeof line,
+             "exec 3<>/dev/tcp/127.0.0.1/%u; printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3", port);
+    char command[sizeof line + 16];
+    snprintf(command, sizeof command, "bash -c \"%s\"", line);
+    expect_parts(command, id_of(peers[2]), "godwit_corruptions_total 1\n");
+    lab_close(l);
+}
+
 Test(corruption, a_bit_of_a_gradient) {
     lab *l = lab_open();
     lab_peer *peers[3];

@@ -20,11 +20,12 @@ static const gw_option options[] = {
      "In the first shard computed here from step N on a bit of the gradient flips", true},
     {"flip-gradients", "N", "-1", "In all of them", true},
     {"flip-sum", "N", "-1", "In step N's sum a bit flips after it was checked; -1: never", true},
+    {"pause-us", "N", "1000", "How long a shard takes", true},
     {0},
 };
 
 typedef struct flipper {
-    int64_t weight, gradient, gradients, sum;
+    int64_t weight, gradient, gradients, sum, pause_us;
     atomic_bool done; /* once only */
 } flipper;
 
@@ -35,7 +36,8 @@ static bool flipper_open(const gw_params *params, void **job, gw_err *err) {
     if (gw_param_integer(params, "flip-weight", -1, STEPS, false, &f->weight, err) &&
         gw_param_integer(params, "flip-gradient", -1, STEPS, false, &f->gradient, err) &&
         gw_param_integer(params, "flip-gradients", -1, STEPS, false, &f->gradients, err) &&
-        gw_param_integer(params, "flip-sum", -1, STEPS, false, &f->sum, err))
+        gw_param_integer(params, "flip-sum", -1, STEPS, false, &f->sum, err) &&
+        gw_param_integer(params, "pause-us", 0, 1000000, false, &f->pause_us, err))
         return true;
     free(f);
     return false;
@@ -82,7 +84,7 @@ static bool flipper_contribute(void *job, void *lane, uint64_t step, uint32_t sh
     flipper *f = job;
     float *weights = state->data[WEIGHTS], *gradient = lane;
     (void)err;
-    usleep(1000); /* long enough for every peer to get some of a step */
+    usleep((useconds_t)f->pause_us); /* long enough for every peer to get some of a step */
     if ((int64_t)step == f->weight && !atomic_exchange(&f->done, true)) flip(&weights[777]);
     for (uint32_t i = 0; i < ELEMENTS; i++) gradient[i] = 0.01f * weights[i] / (float)(1 + shard);
     bool once = f->gradient >= 0 && (int64_t)step >= f->gradient && !atomic_exchange(&f->done, true);

@@ -86,6 +86,16 @@ static void counters(FILE *out, const gw_node_snapshot *s) {
     }
 }
 
+/* In words, for whoever is woken by the counter. */
+static void corruption(FILE *out, const gw_node_snapshot *s) {
+    if (s->corruption[0] == '\0') return;
+    metric(out, "corruption_last_info", "gauge",
+           "The corruption seen last: step, peer and evidence; always 1.");
+    fputs("godwit_corruption_last_info{what=\"", out);
+    label(out, s->corruption);
+    fputs("\"} 1\n", out);
+}
+
 static void packets(FILE *out, const gw_node_snapshot *s) {
     metric(out, "packets_dropped_total", "counter", "Gossip packets that were dropped, by reason.");
     for (int i = 0; i < GW_PACKET_VERDICTS; i++) {
@@ -203,6 +213,7 @@ char *gw_snapshot_metrics(const gw_node_snapshot *snapshot) {
     peers(out, snapshot);
     report(out, snapshot);
     counters(out, snapshot);
+    corruption(out, snapshot);
     packets(out, snapshot);
     gpus(out, snapshot);
     fclose(out);
