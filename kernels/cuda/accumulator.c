@@ -203,9 +203,8 @@ static bool copy_headers(gw_cuda_accumulator *acc, cudaStream_t stream, gw_err *
                        err, "copying the boundary words");
 }
 
-static bool settle(gw_cuda_accumulator *acc, cudaStream_t stream, gw_err *err) {
-    uint64_t generation = gw_ledger_generation(acc->ledger);
-    if (!begin(acc, generation, stream, err)) return false;
+/* With the lock held, between begin and end. */
+static bool settle(gw_cuda_accumulator *acc, uint64_t generation, cudaStream_t stream, gw_err *err) {
     for (uint32_t t = 0; t < acc->layout->tensor_count; t++) {
         if (acc->layout->tensors[t].role == GW_STATE || acc->generation[t] == generation) continue;
         if (!clear_tensor(acc, t, stream, err)) return false;
@@ -219,13 +218,17 @@ static bool settle(gw_cuda_accumulator *acc, cudaStream_t stream, gw_err *err) {
         !gw_cuda_try(acc->gpu, cudaStreamSynchronize(stream), err, "adding the shards"))
         return false;
     fill_headers(acc);
-    return copy_headers(acc, stream, err) && end(acc, stream, err) &&
+    return copy_headers(acc, stream, err) &&
            gw_cuda_try(acc->gpu, cudaStreamSynchronize(stream), err, "copying headers");
 }
 
 bool gw_cuda_accumulator_settle(gw_cuda_accumulator *acc, cudaStream_t stream, int64_t **words, gw_err *err) {
+    gw_err other;
     pthread_mutex_lock(&acc->lock);
-    bool good = settle(acc, stream, err);
+    uint64_t generation = gw_ledger_generation(acc->ledger);
+    bool begun = begin(acc, generation, stream, err), good = begun && settle(acc, generation, stream, err);
+    /* Also after a failure: what it has started (clearings) must not come after later additions. */
+    if (begun && !end(acc, stream, good ? err : &other)) good = false;
     pthread_mutex_unlock(&acc->lock);
     *words = acc->words;
     return good;

@@ -257,6 +257,37 @@ Test(gpu_failures, steps_that_fail_are_not_done) {
     rig_close(&b.r);
 }
 
+/* A reduction before any shard clears the accumulator; if it fails behind that, shards that come later must
+ * not be cleared with it. */
+Test(gpu_failures, shards_after_a_failed_reduction_stay) {
+    bench b;
+    gw_err err;
+    gw_segments none;
+    gw_verdict verdict;
+    prepare(&b);
+    cr_assert(open_device(&b, &err), "%s", err.text);
+    cr_assert(init(&b, &err), "%s", err.text);
+    const gw_device_ops *ops = b.device->ops;
+    unsigned failed = 0;
+    for (unsigned call = 1;; call++) {
+        ops->step_begin(b.device, 0);
+        fake_fail(call, cudaErrorLaunchOutOfResources);
+        bool begun = ops->reduce_begin(b.device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, &err);
+        fake_fail(0, cudaSuccess);
+        if (begun) break;
+        failed++;
+        for (uint32_t shard = 0; shard < 2; shard++)
+            cr_assert_eq(ops->contribute(b.device, b.lane, 0, shard, &err), GW_SHARD_HELD, "%s", err.text);
+        cr_assert(ops->reduce_begin(b.device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, &err), "%s",
+                  err.text);
+        cr_assert(ops->reduce_end(b.device, &verdict, &err), "%s", err.text);
+        cr_assert(verdict.coverage_ok && verdict.fingerprint_ok && verdict.bad == 0, "call %u", call);
+    }
+    cr_assert_gt(failed, 5);
+    close_device(&b);
+    rig_close(&b.r);
+}
+
 /* A bit that flips in this GPU's memory is told from one that flips on the way or with others. */
 Test(gpu_failures, a_flipped_bit_is_found_where_it_is) {
     bench b;
