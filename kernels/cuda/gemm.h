@@ -10,6 +10,10 @@
  * the digest, as it may round otherwise. The library's GELU has an approximate tanh, so it is asked for it
  * only where C is bfloat16.
  *
+ * Peers are not told what the first of them chose: an algorithm can be restored by the same version of the
+ * library on the same kind of GPU alone, where the heuristics answer alike anyway, and a peer would need it
+ * before it can name its class and compute its probe, that is, before it speaks to anybody.
+ *
  * Row-major: C [rows, columns] = A [rows, inner] B [inner, columns], either factor also transposed in memory;
  * rows lie one after the other without gaps. Sums are float32. */
 #ifndef GODWIT_KERNELS_CUDA_GEMM_H
