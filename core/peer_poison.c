@@ -102,6 +102,8 @@ void gw_poison_last_words(gw_peer *p, gw_contact *contact) {
     if (!has_last_words(p, contact) ||
         !gw_losses_lacks_shard(&p->losses, &contact->id, contact->incarnation.boot, p->step))
         return;
-    if (note(p, contact, contact->fell_at - 1)) gw_votes_persist(p);
+    bool news = note(p, contact, contact->fell_at - 1);
+    GW_CHECK(news); /* it takes the place of the unknown shard */
+    gw_votes_persist(p);
     judge(p, p->step);
 }

@@ -530,10 +530,12 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
         break;
     case GW_ACT_MESSAGE:
         other = index_of(f, &a->peer);
-        if (p->linked[other] && !is_lost(f, i, (uint32_t)other, a))
-            keep_bytes(post(f, (uint32_t)other, f->message_ns,
-                            (gw_event){.kind = GW_EV_MESSAGE, .peer = p->config.id}),
-                       a->bytes, a->length);
+        if (p->linked[other] && !is_lost(f, i, (uint32_t)other, a)) {
+            const gw_event event = {.kind = GW_EV_MESSAGE, .peer = p->config.id};
+            keep_bytes(post(f, (uint32_t)other, f->message_ns, event), a->bytes, a->length);
+            if (f->echo_ns != 0)
+                keep_bytes(post(f, (uint32_t)other, f->message_ns + f->echo_ns, event), a->bytes, a->length);
+        }
         break;
     case GW_ACT_FREEZE:
         freeze(f, i, a);

@@ -381,3 +381,40 @@ Test(peer_late, an_accumulator_with_half_a_shard_counts_for_nothing) {
     cr_assert_gt(f.peers[half].computed, computed);
     flock_close(&f);
 }
+
+/* ---- whatever is said is heard twice ---- */
+
+/* Members die, come back and leave meanwhile, and views heal. */
+static void echo(uint64_t echo_ns, gw_quorum quorum) {
+    flock f;
+    flock_open(&f, 5, 4, 400, quorum);
+    f.echo_ns = echo_ns;
+    f.checkpoint_steps = 5;
+    f.verify = GW_VERIFY_WHOLE / 3;
+    for (uint32_t i = 0; i < 5; i++) f.peers[i].seal_ns = 10000000;
+    for (uint32_t i = 0; i < 4; i++) flock_start(&f, i);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    uint32_t leader = flock_leader(&f);
+    f.peers[(leader + 1) % 4].wrongs = 1;
+    if (quorum == GW_QUORUM_ANY) flock_start(&f, 4);
+    cr_assert(!flock_run(&f, NULL, 3000));
+    flock_kill(&f, leader);
+    cr_assert(!flock_run(&f, NULL, 2000));
+    flock_start(&f, leader);
+    cr_assert(!flock_run(&f, NULL, 2000));
+    uint32_t a = flock_leader(&f), b = (a + 1) % 4;
+    flock_cut(&f, a, b, true);
+    cr_assert(!flock_run(&f, NULL, 4000));
+    flock_mend(&f, a, b);
+    cr_assert(flock_run(&f, NULL, 5 * MOST_EVENTS));
+    flock_expect_done(&f, 4);
+    flock_close(&f);
+}
+
+Test(peer_late, what_is_heard_twice_counts_once) {
+    static const uint64_t echoes_ns[] = {1, 700000, 30000000, 400000000};
+    for (size_t i = 0; i < sizeof echoes_ns / sizeof *echoes_ns; i++) {
+        echo(echoes_ns[i], GW_QUORUM_ANY);
+        echo(echoes_ns[i], GW_QUORUM_MAJORITY);
+    }
+}
