@@ -6,7 +6,8 @@
 #define GW_CHECK(condition)                                                                                  \
     ((condition) ? (void)0 : gw_check_failed(#condition, __FILE__, __LINE__, __func__))
 
-/* Prints the broken invariant to stderr and aborts. Any thread. */
+/* Prints the broken invariant to stderr, or that memory has run out where errno says so, and aborts. Any
+ * thread. */
 _Noreturn void gw_check_failed(const char *condition, const char *file, int line, const char *function);
 
 #endif
