@@ -2,7 +2,7 @@
 
 usage: bench.py GODWIT [quick] [TABLE...]
 
-Tables: hashes mnist recovery silence false-deaths churn slow micro checkpoint memory rdma (default: all).
+Tables: hashes mnist recovery silence false-deaths churn slow micro checkpoint corruption memory rdma (default: all).
 quick: fewer repetitions and shorter runs.
 """
 
@@ -362,6 +362,52 @@ def checkpoint(binary, quick):
     row("written by each of 4 peers, 2 replicas", " ".join(f"{100 * share:.0f}%" for share in shares), "50 % of it")
 
 
+# ---- what it costs to find silent corruption ----
+
+
+def verified_run(binary, share, steps):
+    """(CPU seconds, ms) a step of two peers whose work is a fixed CPU time."""
+    job = ["synthetic", "--spin", "--shards", "96", "--shard-ms", "10", "--state-bytes", "4m", "--steps", str(steps)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with flock_of(binary, [*job, "--checkpoint-every", "off", "--verify", share], 2, ["--workers", "1"]) as flock:
+        flock.wait_ends(flock.peers, PATIENCE_S)
+        commits = [at for at, step in steps_between(flock, 0, time.time()) if 2 <= step < steps]
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return cpu / steps, (commits[-1] - commits[0]) / (len(commits) - 1) * 1000
+
+
+def thread_seconds(peer, name):
+    """User CPU time of a peer's thread: what it computes, without what the kernel does for it."""
+    tasks = f"/proc/{peer.process.pid}/task"
+    for task in os.listdir(tasks):
+        with open(f"{tasks}/{task}/stat") as file:
+            head, fields = file.read().rsplit(")", 1)
+        if head.endswith(f"({name}"):
+            return int(fields.split()[11]) / os.sysconf("SC_CLK_TCK")
+    raise Trouble(f"no thread {name}")
+
+
+def corruption(binary, quick):
+    table("9. --verify 1%, 2 peers, CPU-bound")
+    rounds, steps = (1, 20) if quick else (5, 60)
+    off, on = [], []
+    for _ in range(rounds):
+        off.append(verified_run(binary, "off", steps))
+        on.append(verified_run(binary, "1%", steps))
+    for what, at in (("CPU time", 0), ("wall time", 1)):
+        base, loaded = median([run[at] for run in off]), median([run[at] for run in on])
+        row(f"more {what} a step", f"{100 * (loaded / base - 1):+.2f} %", "<= 1.5 %")
+    table("9. hashing a state of 64 MiB at its checkpoints, 2 peers")
+    job = ["synthetic", "--shards", "24", "--shard-ms", "20", "--state-bytes", "64m", "--steps", "100000000"]
+    with flock_of(binary, [*job, "--checkpoint-every", "5"], 2, ["--workers", "1"]) as flock:
+        count = 4 if quick else 12
+        flock.wait(lambda: len(flock.events_after(0, "checkpoint")) >= 2 * count, PATIENCE_S, "checkpoints")
+        each = max(thread_seconds(peer, "gw-checkpoint") for peer in flock.peers) / count
+    row("CPU time of the checkpoint's thread, each", f"{1000 * each:.0f} ms")
+    row("of a core, one every 30 s (the default)", f"{100 * each / 30:.2f} %", "<= 1 %")
+
+
 def resident_bytes(peer):
     with open(f"/proc/{peer.process.pid}/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -388,6 +434,7 @@ TABLES = {
     "slow": slow,
     "micro": micro,
     "checkpoint": checkpoint,
+    "corruption": corruption,
     "memory": memory,
     "rdma": rdma,
 }
