@@ -6,9 +6,11 @@
 #include "gpu_emulated/odd_kernels.h"
 
 #include "core/rng.h"
+#include "kernels/cuda/attention.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The kernel is refused with these words, once and for all until it is mended, and then others run. */
@@ -100,6 +102,26 @@ Test(gpu_emulator, products_of_fragments_are_products) {
             for (int k = 0; k < 16; k++) sum += a[row][k] * b[k][column];
             cr_assert_eq(c[row][column], (float)sum, "row %d, column %d", row, column);
         }
-    multiply(a, b, 1, c); /* copies that nobody has waited for are not there */
+    cr_assert_gt(emulated_conflicts(), 0); /* rows of 32 bytes one after the other: two by two in a bank */
+    multiply(a, b, 1, c);                  /* copies that nobody has waited for are not there */
     cr_assert(isnan(c[0][0]));
+}
+
+/* Attention's tiles are permuted so that all lanes of a load read at once. */
+Test(gpu_emulator, attention_waits_for_no_bank) {
+    for (uint32_t width = 64; width <= 128; width += 64) {
+        gw_cuda_attention shape = {.sequences = 1, .positions = 140, .heads = 1, .channels = width};
+        size_t out_bytes = shape.positions * width * sizeof(uint16_t);
+        uint16_t *zeros = calloc(3, out_bytes);
+        gw_cuda_factor qkv = {gpu_copy_of(zeros, 3 * out_bytes, 0), true},
+                       dqkv = {gpu_take(3 * out_bytes, 0), true};
+        gw_cuda_factor out = {gpu_take(out_bytes, 0), true}, dout = {gpu_copy_of(zeros, out_bytes, 0), true};
+        float *norms = gpu_take(shape.positions * sizeof *norms, 0),
+              *dots = gpu_take(shape.positions * sizeof *dots, 0);
+        GPU(gw_cuda_attention_forward(&shape, qkv, out, norms, NULL));
+        GPU(gw_cuda_attention_backward(&shape, qkv, out, norms, dout, dqkv, dots, NULL));
+        GPU(cudaDeviceSynchronize());
+        cr_assert_eq(emulated_conflicts(), 0);
+        free(zeros);
+    }
 }
