@@ -1,5 +1,5 @@
-/* `godwit bench gpu`: what the device of a GPU is made of (copy, exact adding, optimizer, matrix products),
- * and training `digits` on it. Times are the GPU's own, by events; each is the median of some. */
+/* `godwit bench gpu`: what the device of a GPU is made of (copy, exact adding, optimizer, matrix products,
+ * attention), and training `digits` on it. Times are the GPU's own, by events; each is the median of some. */
 #include "tools/bench/bench.h"
 
 #include "kernels/cuda/cuda.h"
@@ -15,6 +15,7 @@ typedef struct options {
 } options;
 
 #ifdef GODWIT_CUDA
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/call.h"
 #include "kernels/cuda/exact.h"
 #include "kernels/cuda/gemm.h"
@@ -40,6 +41,7 @@ typedef struct bench {
     uint32_t plan;
     void *a[TURNS], *b[TURNS], *workspace;
     float *c;
+    const struct attending *attending; /* while attention is measured */
     gw_err err;
 } bench;
 
@@ -213,6 +215,80 @@ static bool measure_products(bench *b, json_t *figures) {
     return done;
 }
 
+/* ---- attention ---- */
+
+enum { SEQUENCES = 32, POSITIONS = 1024, CHANNELS = 1024 };
+
+/* Factors in bfloat16, as GPT-2 has them. */
+typedef struct attending {
+    bench *b;
+    gw_cuda_attention shape;
+    gw_cuda_factor qkv, out, dout, dqkv;
+    float *norms, *dots, *wide;
+} attending;
+
+static bool attend(bench *b) {
+    const attending *a = b->attending;
+    return good(b, gw_cuda_attention_forward(&a->shape, a->qkv, a->out, a->norms, b->stream), "attention");
+}
+
+static bool attend_back(bench *b) {
+    const attending *a = b->attending;
+    return good(
+        b,
+        gw_cuda_attention_backward(&a->shape, a->qkv, a->out, a->norms, a->dout, a->dqkv, a->dots, b->stream),
+        "attention's gradient");
+}
+
+static bool take_factor(attending *a, uint64_t number, size_t count, gw_cuda_factor *factor) {
+    bench *b = a->b;
+    factor->bf16 = true;
+    return take(b, count * sizeof(uint16_t), &factor->values) &&
+           good(b, gw_cuda_uniform(4, number, 1.0, count, a->wide, b->stream), "random numbers") &&
+           good(b, gw_cuda_to_bf16(count, a->wide, factor->values, b->stream), "rounding");
+}
+
+static bool open_attention(attending *a) {
+    const size_t count = (size_t)SEQUENCES * POSITIONS * CHANNELS;
+    const size_t norms = (size_t)SEQUENCES * POSITIONS * a->shape.heads * sizeof(float);
+    return take(a->b, 3 * count * sizeof(float), &a->wide) && take(a->b, norms, &a->norms) &&
+           take(a->b, norms, &a->dots) && take_factor(a, 0, 3 * count, &a->qkv) &&
+           take_factor(a, 1, count, &a->out) && take_factor(a, 2, count, &a->dout) &&
+           take_factor(a, 3, 3 * count, &a->dqkv);
+}
+
+static void close_attention(const attending *a) {
+    void *all[] = {a->qkv.values, a->out.values, a->dout.values, a->dqkv.values, a->norms, a->dots, a->wide};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) gw_cuda_give(a->b->gpu.ordinal, all[i]);
+}
+
+/* Operations as they are counted for attention: those below the diagonal, and nothing computed twice. */
+static bool measure_attention(bench *b, json_t *figures) {
+    static const struct {
+        uint32_t width;
+        const char *forward, *backward;
+    } rows[] = {{64, "attention_64_flops", "attention_64_back_flops"},
+                {128, "attention_128_flops", "attention_128_back_flops"}};
+    const double operations = 2.0 * SEQUENCES * CHANNELS * POSITIONS * POSITIONS;
+    bool done = true;
+    for (size_t i = 0; done && i < sizeof rows / sizeof rows[0]; i++) {
+        attending a = {.b = b,
+                       .shape = {.sequences = SEQUENCES,
+                                 .positions = POSITIONS,
+                                 .heads = CHANNELS / rows[i].width,
+                                 .channels = CHANNELS}};
+        double forward = 0, backward = 0;
+        b->attending = &a;
+        done = open_attention(&a) && measure(b, attend, &forward) && measure(b, attend_back, &backward);
+        close_attention(&a);
+        if (!done) break;
+        json_object_set_new(figures, rows[i].forward, json_real(operations / forward));
+        json_object_set_new(figures, rows[i].backward, json_real(2.5 * operations / backward));
+    }
+    b->attending = NULL;
+    return done;
+}
+
 /* ---- all of it ---- */
 
 static bool measure_all(const options *o, json_t *figures, gw_err *err) {
@@ -222,7 +298,7 @@ static bool measure_all(const options *o, json_t *figures, gw_err *err) {
                 good(&b, cudaStreamCreateWithFlags(&b.stream, cudaStreamNonBlocking), "cudaStreamCreate") &&
                 good(&b, cudaEventCreate(&b.begin), "cudaEventCreate") &&
                 good(&b, cudaEventCreate(&b.end), "cudaEventCreate") && measure_memory(&b, figures) &&
-                measure_products(&b, figures);
+                measure_products(&b, figures) && measure_attention(&b, figures);
     if (done) {
         b.gpu.precision = GW_PRECISION_TF32;
         done = gw_bench_gpu_train(&b.gpu, &rate, &b.err);
@@ -248,6 +324,10 @@ static void print_table(const json_t *figures) {
                 {"gemm_bf16_flops", "4096^3 product, bf16", "TFLOP/s", 1e-12},
                 {"gemm_tf32_flops", "4096^3 product, tf32", "TFLOP/s", 1e-12},
                 {"gemm_fp32_flops", "4096^3 product, fp32", "TFLOP/s", 1e-12},
+                {"attention_64_flops", "attention, 64 wide, bf16", "TFLOP/s", 1e-12},
+                {"attention_64_back_flops", "  its gradient", "TFLOP/s", 1e-12},
+                {"attention_128_flops", "attention, 128 wide, bf16", "TFLOP/s", 1e-12},
+                {"attention_128_back_flops", "  its gradient", "TFLOP/s", 1e-12},
                 {"digits_samples_per_s", "digits 8192,8192, tf32", "samples/s", 1}};
     double copied = json_number_value(json_object_get(figures, rows[0].name));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -305,7 +385,7 @@ int gw_bench_gpu(int argc, char **argv) {
                                        parse,
                                        NULL,
                                        "Measures a GPU as jobs use it: exact adding and optimizers beside a "
-                                       "copy, matrix products, training.",
+                                       "copy, matrix products, attention, training.",
                                        NULL,
                                        NULL,
                                        NULL};

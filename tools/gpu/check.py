@@ -380,6 +380,12 @@ class Checks:
             raise Skipped("there are no figures")
         return self.against_torch(self.figures["gemm_bf16_flops"], "gemm_bf16_flops", "TFLOP/s", 1e12, 0.97)
 
+    def attention(self, name, least):
+        """Against FlashAttention-2. Backward it has 5 products of tiles, and ours, which add in one order, 7."""
+        if not self.figures:
+            raise Skipped("there are no figures")
+        return self.against_torch(self.figures[name], name, "TFLOP/s", 1e12, least)
+
     def samples_per_second(self, extra):
         """Of training steps alone, from the second on."""
         job = [*LARGE, "--steps", "30", "--checkpoint-every", "off"]
@@ -412,12 +418,15 @@ class Checks:
         self.check("exact accumulate", functools.partial(self.of_copy, "accumulate_bytes_per_s"))
         self.check("optimizer", functools.partial(self.of_copy, "optimizer_bytes_per_s"))
         self.check("GEMM 4096, bf16", self.gemm)
+        for width in (64, 128):
+            self.check(f"attention, {width} wide", functools.partial(self.attention, f"attention_{width}_flops", 0.7))
+            self.check(f"attention back, {width} wide", functools.partial(self.attention, f"attention_{width}_back_flops", 0.5))
         self.check("digits 8192,8192, TF32", self.training)
         self.check("one step, 100 times", self.repeated_in_one)
         self.check(f"one step of a full batch, {PROCESSES} processes", self.repeated)
         for program in self.tests:
             name = os.path.basename(program)
-            if name in ("test_gpu_exact", "test_gpu_kernels"):
+            if name in ("test_gpu_attention", "test_gpu_exact", "test_gpu_kernels"):
                 self.check(f"{name} sanitized", functools.partial(self.sanitized, program))
 
     def table(self):

@@ -1,5 +1,5 @@
-"""What PyTorch reaches on this GPU: a copy, a matrix product, and training the classifier of `digits`. Prints one
-JSON object. Run by tools/gpu/check.py, so that both are measured on the same GPU within minutes."""
+"""What PyTorch reaches on this GPU: a copy, a matrix product, attention, and training the classifier of `digits`. Prints
+one JSON object. Run by tools/gpu/check.py, so that both are measured on the same GPU within minutes."""
 
 import json
 import statistics
@@ -44,6 +44,23 @@ def gemm_rate(size=4096):
     return 2 * size**3 / median_seconds(work, 20, 100)
 
 
+def attention_rates(width, sequences=32, positions=1024, channels=1024):
+    """Forward and backward, in bf16, by the FlashAttention-2 that PyTorch brings: operations below the diagonal."""
+    shape = (sequences, channels // width, positions, width)
+    q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+    operations = 2 * sequences * channels * positions**2
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
+
+        def attend():
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+        out = attend()
+        gradient = torch.randn_like(out)
+        forward = median_seconds(attend)
+        backward = median_seconds(lambda: torch.autograd.grad(out, (q, k, v), gradient, retain_graph=True))
+    return operations / forward, 2.5 * operations / backward
+
+
 def digits_rate(width=8192, batch=8192, shard=2048):
     """Samples a second of training as `digits` does it: eager, TF32, AdamW, the batch in four micro-batches."""
     torch.backends.cuda.matmul.allow_tf32 = True
@@ -69,12 +86,17 @@ def digits_rate(width=8192, batch=8192, shard=2048):
     return batch / median_seconds(step)
 
 
+attention = {width: attention_rates(width) for width in (64, 128)}
 print(
     json.dumps(
         {
             "torch": torch.__version__,
             "copy_bytes_per_s": copy_rate(),
             "gemm_bf16_flops": gemm_rate(),
+            "attention_64_flops": attention[64][0],
+            "attention_64_back_flops": attention[64][1],
+            "attention_128_flops": attention[128][0],
+            "attention_128_back_flops": attention[128][1],
             "digits_samples_per_s": digits_rate(),
         }
     )
