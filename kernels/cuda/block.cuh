@@ -28,4 +28,15 @@ template <int n> __device__ void gw_block_sums(float (&value)[n], gw_block_room<
     }
 }
 
+/* The sum over the block, of a power of two threads, as a tree; the result is thread 0's. `values`: shared
+ * memory for one a thread. */
+__device__ inline double gw_block_tree(double value, double *values) {
+    values[threadIdx.x] = value;
+    for (unsigned width = blockDim.x / 2; width > 0; width /= 2) {
+        __syncthreads();
+        if (threadIdx.x < width) values[threadIdx.x] += values[threadIdx.x + width];
+    }
+    return values[0];
+}
+
 #endif

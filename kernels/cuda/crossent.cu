@@ -107,12 +107,8 @@ __global__ void __launch_bounds__(SUM_THREADS)
     double sum = 0.0;
 #pragma unroll 4
     for (uint64_t r = threadIdx.x; r < rows; r += SUM_THREADS) sum += of_row[r];
-    sums[threadIdx.x] = sum;
-    for (unsigned width = SUM_THREADS / 2; width > 0; width /= 2) {
-        __syncthreads();
-        if (threadIdx.x < width) sums[threadIdx.x] += sums[threadIdx.x + width];
-    }
-    if (threadIdx.x == 0) *loss = {(int64_t)rows, (float)sums[0]};
+    sum = gw_block_tree(sum, sums);
+    if (threadIdx.x == 0) *loss = {(int64_t)rows, (float)sum};
 }
 
 /* Threads of a row's block: whole warps, no more than have something to do. */

@@ -1,4 +1,5 @@
 #include "core/rng.h"
+#include "kernels/cuda/block.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mlp_kernels.h"
 #include "kernels/jobs/digits_weight.h"
@@ -125,13 +126,9 @@ __global__ void __launch_bounds__(THREADS)
     __shared__ double sums[THREADS];
     double sum = 0.0;
     for (uint64_t r = threadIdx.x; r < rows; r += THREADS) sum += of_row[r];
-    sums[threadIdx.x] = sum;
-    for (unsigned width = THREADS / 2; width > 0; width /= 2) {
-        __syncthreads();
-        if (threadIdx.x < width) sums[threadIdx.x] += sums[threadIdx.x + width];
-    }
+    sum = gw_block_tree(sum, sums);
     if (threadIdx.x == 0) {
-        loss->sum = (float)sums[0];
+        loss->sum = (float)sum;
         loss->count = (int64_t)rows;
     }
 }

@@ -1,3 +1,4 @@
+#include "kernels/cuda/block.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/synthetic.h"
 #include "kernels/jobs/synthetic_noise.h"
@@ -20,33 +21,24 @@ __global__ void digest_kernel(uint64_t count, int64_t *digest) {
     if (i < count) digest[i] = (int64_t)i;
 }
 
-/* The block's values as a tree; the result is thread 0's. */
-__device__ double sum_of_block(double value) {
-    __shared__ double values[THREADS];
-    values[threadIdx.x] = value;
-    for (int width = THREADS / 2; width > 0; width /= 2) {
-        __syncthreads();
-        if ((int)threadIdx.x < width) values[threadIdx.x] += values[threadIdx.x + width];
-    }
-    return values[0];
-}
-
 /* Element i is thread i mod (blocks * THREADS)'s: one order of additions for each count. */
 __global__ void __launch_bounds__(THREADS)
     push_kernel(uint64_t key, uint64_t count, uint64_t bad, const float *__restrict__ cells,
                 float *__restrict__ push, double *__restrict__ parts) {
+    __shared__ double energies[THREADS];
     double energy = 0;
     for (uint64_t i = index(); i < count; i += (uint64_t)gridDim.x * THREADS) {
         float value = synthetic_push(key, i, cells[i]);
         energy += (double)value * value;
         push[i] = i == bad ? __int_as_float(0x7fc00000) : value;
     }
-    energy = sum_of_block(energy);
+    energy = gw_block_tree(energy, energies);
     if (threadIdx.x == 0) parts[blockIdx.x] = energy;
 }
 
 __global__ void __launch_bounds__(THREADS) mean_kernel(uint64_t count, const double *parts, float *mean) {
-    double energy = sum_of_block(threadIdx.x < GW_CUDA_SYNTHETIC_PARTS ? parts[threadIdx.x] : 0);
+    __shared__ double energies[THREADS];
+    double energy = gw_block_tree(threadIdx.x < GW_CUDA_SYNTHETIC_PARTS ? parts[threadIdx.x] : 0, energies);
     if (threadIdx.x == 0) *mean = (float)(energy / (double)count);
 }
 
