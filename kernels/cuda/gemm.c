@@ -109,6 +109,7 @@ static bool succeeded(const gw_gemm *gemm, cublasStatus_t status, gw_err *err, c
     if (status == CUBLAS_STATUS_SUCCESS) return true;
     gw_code code = status == CUBLAS_STATUS_ALLOC_FAILED    ? GW_E_NOMEM
                    : status == CUBLAS_STATUS_NOT_SUPPORTED ? GW_E_UNSUPPORTED
+                   : status == CUBLAS_STATUS_INVALID_VALUE ? GW_E_INVALID
                                                            : GW_E_IO;
     return gw_fail(err, code, "GPU %d: %s: %s", gemm->gpu.ordinal, call, gemm->lt->GetStatusString(status));
 }
@@ -269,7 +270,9 @@ bool gw_gemm_plan(gw_gemm *gemm, const gw_gemm_shape *shape, uint32_t *number, g
     plan *p = &gemm->plans[gemm->count];
     bool rough = shape->finish == GW_GEMM_BIAS_GELU && result_of(gemm, shape) == CUDA_R_32F;
     bool made = !rough && make_plan(gemm, shape, shape->finish, p, err);
-    if (!made && (rough || (err->code == GW_E_UNSUPPORTED && shape->finish != GW_GEMM_PLAIN)))
+    /* The library calls some finishes at some sizes invalid, others not supported. */
+    bool refused = !made && !rough && (err->code == GW_E_UNSUPPORTED || err->code == GW_E_INVALID);
+    if (rough || (refused && shape->finish != GW_GEMM_PLAIN))
         made = make_plan(gemm, shape, GW_GEMM_PLAIN, p, err);
     if (!made)
         return gw_fail_in(err, "product of [%llu, %llu] and [%llu, %llu]", (unsigned long long)shape->rows,
