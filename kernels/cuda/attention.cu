@@ -53,13 +53,6 @@ struct head {
     }
 };
 
-/* Weight i after dropout. */
-__device__ float drop(const shape_of &shape, uint64_t i, float weight) {
-    float one[1] = {weight};
-    gw_drop(shape.dropping, i, one);
-    return one[0];
-}
-
 /* Pairs of tiles of the other rows, in two places by turns. `memory` holds room for four tiles. */
 template <typename tiles> struct stream {
     typedef typename tiles::element element;
@@ -113,6 +106,28 @@ template <typename tiles> __device__ float row_largest(float value) {
     for (int step = 1; step < tiles::ROW_LANES; step *= 2)
         value = fmaxf(value, __shfl_xor_sync(ALL, value, step));
     return value;
+}
+
+/* use(slot, i, what dropping multiplies by) for every score. Own rows are keys if `by_keys`, else queries,
+ * and the first query's weight of the first key is element `first` of what is dropped. */
+template <typename tiles, bool dropped, bool by_keys, typename user>
+__device__ void for_each_score(const shape_of &shape, uint64_t first, user use) {
+    if constexpr (dropped && tiles::SHARES_DRAWS) {
+        if (shape.positions % 4 == 0) {
+            tiles::template for_each_kept<by_keys>(shape.dropping, first, shape.positions, use);
+            return;
+        }
+    }
+#pragma unroll
+    for (int slot = 0; slot < tiles::SLOTS; slot++)
+#pragma unroll
+        for (int i = 0; i < tiles::scores::PER; i++) {
+            float kept[1] = {1.0f};
+            int own = tiles::row(slot), other = tiles::scores::column(i);
+            uint64_t query = (uint64_t)(by_keys ? other : own), key = (uint64_t)(by_keys ? own : other);
+            if (dropped) gw_drop(shape.dropping, first + query * shape.positions + key, kept);
+            use(slot, i, kept[0]);
+        }
 }
 
 /* ---- forward ---- */
@@ -199,16 +214,10 @@ __global__ void __launch_bounds__(tiles::THREADS, 1)
                     if (key + tiles::scores::column(i) > first + tiles::row(slot)) s.at(slot, i) = -INFINITY;
         }
         weigh<tiles>(shape.unit, &s, &p, &result);
-        if (dropped) {
-#pragma unroll
-            for (int slot = 0; slot < tiles::SLOTS; slot++) {
-                uint64_t row = h.first + (uint64_t)(first + tiles::row(slot)) * shape.positions;
-#pragma unroll
-                for (int i = 0; i < tiles::scores::PER; i++)
-                    s.at(slot, i) =
-                        drop(shape, row + (uint64_t)(key + tiles::scores::column(i)), s.at(slot, i));
-            }
-        }
+        if (dropped)
+            for_each_score<tiles, dropped, false>(
+                shape, h.first + (uint64_t)first * shape.positions + (uint64_t)key,
+                [&](int slot, int i, float kept) { s.at(slot, i) *= kept; });
         tiles::add(&result, &s, others.tile(index, 1), scratch_after<tiles>(1));
     }
 #pragma unroll
@@ -311,22 +320,16 @@ __global__ void __launch_bounds__(tiles::THREADS, 1)
             typename tiles::scores weights, gradient;
             tiles::multiply(&weights, own_tile<tiles>(0), others.tile(index, 0), width);
             tiles::multiply(&gradient, own_tile<tiles>(1), others.tile(index, 1), width);
-#pragma unroll
-            for (int i = 0; i < tiles::scores::PER; i++) {
-                of_query q = queries[index % 2 * OTHER + tiles::scores::column(i)];
-                int position = query + tiles::scores::column(i);
-#pragma unroll
-                for (int slot = 0; slot < tiles::SLOTS; slot++) {
-                    int key = first + tiles::row(slot);
-                    float weight = weight_of(weights.at(slot, i), shape.unit, q.norm, cut && key > position);
-                    float of_weight = gradient.at(slot, i), kept = 1.0f;
-                    if (dropped)
-                        kept =
-                            drop(shape, h.first + (uint64_t)position * shape.positions + (uint64_t)key, 1.0f);
+            for_each_score<tiles, dropped, true>(
+                shape, h.first + (uint64_t)query * shape.positions + (uint64_t)first,
+                [&](int slot, int i, float kept) {
+                    int other = tiles::scores::column(i);
+                    of_query q = queries[index % 2 * OTHER + other];
+                    float weight = weight_of(weights.at(slot, i), shape.unit, q.norm,
+                                             cut && first + tiles::row(slot) > query + other);
                     weights.at(slot, i) = weight * kept;
-                    gradient.at(slot, i) = weight * (of_weight * kept - q.dot);
-                }
-            }
+                    gradient.at(slot, i) = weight * (gradient.at(slot, i) * kept - q.dot);
+                });
             tiles::add(&dvalue, &weights, others.tile(index, 1), scratch);
             tiles::add(&dkey, &gradient, others.tile(index, 0), scratch);
         }
@@ -379,20 +382,13 @@ __global__ void __launch_bounds__(tiles::THREADS, 1)
         typename tiles::scores weights, gradient;
         tiles::multiply(&weights, own_tile<tiles>(0), others.tile(index, 0), width);
         tiles::multiply(&gradient, own_tile<tiles>(1), others.tile(index, 1), width);
-#pragma unroll
-        for (int slot = 0; slot < tiles::SLOTS; slot++) {
-            int position = first + tiles::row(slot);
-            uint64_t row = h.first + (uint64_t)position * shape.positions;
-#pragma unroll
-            for (int i = 0; i < tiles::scores::PER; i++) {
-                int at = key + tiles::scores::column(i);
-                float of_weight = gradient.at(slot, i);
-                if (dropped) of_weight = drop(shape, row + (uint64_t)at, of_weight);
-                float weight =
-                    weight_of(weights.at(slot, i), shape.unit, queries[slot].norm, cut && at > position);
-                gradient.at(slot, i) = weight * (of_weight - queries[slot].dot);
-            }
-        }
+        for_each_score<tiles, dropped, false>(
+            shape, h.first + (uint64_t)first * shape.positions + (uint64_t)key,
+            [&](int slot, int i, float kept) {
+                float weight = weight_of(weights.at(slot, i), shape.unit, queries[slot].norm,
+                                         cut && key + tiles::scores::column(i) > first + tiles::row(slot));
+                gradient.at(slot, i) = weight * (gradient.at(slot, i) * kept - queries[slot].dot);
+            });
         tiles::add(&dquery, &gradient, others.tile(index, 0), scratch_after<tiles>(2));
     }
 #pragma unroll

@@ -34,6 +34,7 @@ template <int D_> struct gw_plain_tiles {
     static constexpr int D = D_, THREADS = 256, SLOTS = 4, WARP_ROWS = 8, OWN = 64, OTHER = 32;
     static constexpr int STRIDE = D + 4; /* 16 bytes more: eight rows at one column are in different banks */
     static constexpr int ROW_LANES = 16, SCORES_STRIDE = OTHER + 4, SCRATCH_FLOATS = OWN * SCORES_STRIDE;
+    static constexpr bool SHARES_DRAWS = false;
     typedef gw_plain_scores<OTHER / 16> scores;
     typedef gw_plain_sums<D / 16> sums;
 

@@ -7,6 +7,7 @@
 #ifndef GODWIT_KERNELS_CUDA_ATTENTION_TENSOR_CUH
 #define GODWIT_KERNELS_CUDA_ATTENTION_TENSOR_CUH
 
+#include "kernels/cuda/dropout.cuh"
 #include "kernels/cuda/tensor_core.cuh"
 
 /* What a warp adds up, [16 HEIGHT, N]: a thread has SLOTS rows of it, PER values of each. */
@@ -33,8 +34,9 @@ template <int D_, int WARPS, int HEIGHT, int OTHER_> struct gw_tensor_tiles {
     typedef uint16_t element;
     static constexpr int D = D_, THREADS = 32 * WARPS, SLOTS = 2 * HEIGHT, WARP_ROWS = 16 * HEIGHT,
                          OWN = WARPS * WARP_ROWS, OTHER = OTHER_, STRIDE = D;
-    static constexpr int ROW_LANES = 4;      /* neighbours that share a row */
-    static constexpr int SCRATCH_FLOATS = 0; /* that `add` needs */
+    static constexpr int ROW_LANES = 4;        /* neighbours that share a row */
+    static constexpr int SCRATCH_FLOATS = 0;   /* that `add` needs */
+    static constexpr bool SHARES_DRAWS = true; /* it has for_each_kept */
     typedef gw_tensor_sums<HEIGHT, OTHER> scores;
     typedef gw_tensor_sums<HEIGHT, D> sums;
 
@@ -116,6 +118,32 @@ template <int D_, int WARPS, int HEIGHT, int OTHER_> struct gw_tensor_tiles {
                 }
             }
         }
+    }
+
+    /* use(slot, i, 0 or what dropping multiplies by) for every score. The weight of query q and key k is
+     * element first + q * positions + k of what is dropped; own rows are keys if `by_keys`, else queries.
+     * `positions` and `first` are multiples of 4: what is drawn for four keys at once is drawn by one of the
+     * lanes that have them, and told to the others. */
+    template <bool by_keys, typename user>
+    static __device__ void for_each_kept(const gw_dropping &d, uint64_t first, uint32_t positions, user use) {
+        int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+        for (int m = 0; m < HEIGHT; m++)
+#pragma unroll
+            for (int n = 0; n < OTHER / 8; n++) {
+                /* Lanes with the same keys: two that have two each, or four that have one each. */
+                int part = by_keys ? g % 4 : t % 2, lower = by_keys ? part / 2 : part;
+                int query = by_keys ? 8 * n + 2 * t + part % 2 : row(2 * m + lower);
+                int key = by_keys ? row(2 * m + lower) - g % 4 : 8 * n + t / 2 * 4;
+                unsigned own = gw_kept_of_four(d, first + (uint64_t)query * positions + (uint64_t)key);
+#pragma unroll
+                for (int r = 0; r < 4; r++) {
+                    int from = by_keys ? lane - part * 4 + r * 4 : lane - part + r / 2;
+                    unsigned kept = __shfl_sync(0xffffffffu, own, from);
+                    int bit = by_keys ? part : 2 * part + r % 2;
+                    use(2 * m + r / 2, 2 * n + r % 2, kept >> bit & 1u ? d.scale : 0.0f);
+                }
+            }
     }
 
     /* Writes the sums to memory by way of the warp's rows of `tile`, which nobody needs any more. */

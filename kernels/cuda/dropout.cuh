@@ -36,4 +36,13 @@ __device__ inline void gw_drop(const gw_dropping &d, uint64_t i, float (&value)[
     for (int k = 0; k < 4; k++) value[k] = bits.words[k] < d.threshold ? 0.0f : value[k] * d.scale;
 }
 
+/* Bit k: whether element i + k is kept, k < 4; i is a multiple of 4, and something is dropped at all. */
+__device__ inline unsigned gw_kept_of_four(const gw_dropping &d, uint64_t i) {
+    gw_philox bits = gw_philox_at(d.key, d.stream, i / 4);
+    unsigned kept = 0;
+#pragma unroll
+    for (int k = 0; k < 4; k++) kept |= (bits.words[k] < d.threshold ? 0u : 1u) << k;
+    return kept;
+}
+
 #endif
