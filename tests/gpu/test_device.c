@@ -1,6 +1,7 @@
 /* The device of a GPU against that of a processor. Runs on a GPU, and everywhere on a stand-in for one
  * (tests/gpu_fake), where the matrix products are plain loops. */
 #include "gpu_rig.h"
+#include "gpu_steps.h"
 #include "kernels/rig.h"
 
 #include "kernels/cuda/device.h"
@@ -12,19 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static gw_precision precision = GW_PRECISION_TF32;
-
-static bool open_gpu(const gw_device_options *options, gw_device **device, gw_err *err) {
-    return gw_device_cuda_open(options, &(gw_gpu){.ordinal = 0, .precision = precision}, device, err);
-}
-
-/* A processor and a GPU by turns. */
-static bool open_either(const gw_device_options *options, gw_device **device, gw_err *err) {
-    static bool gpu;
-    gpu = !gpu;
-    return gpu ? open_gpu(options, device, err) : gw_device_cpu_open(options, device, err);
-}
-
 /* Odd sizes: a half of 1001 is not aligned, and the cells are no whole number of them. */
 static const char *const synthetic[] = {"shards=12", "shard-ms=0", "sum-elements=1001", "state-bytes=100003",
                                         NULL};
@@ -32,21 +20,6 @@ static const char *const digits[] = {"samples=330",    "hidden=33,17", "batch=64
                                      "micro-batch=24", "epochs=3",     NULL};
 static const char *const digits_sgd[] = {"samples=330",    "hidden=20",     "batch=64",
                                          "micro-batch=24", "optimizer=sgd", NULL};
-
-static uint8_t *state_of(const rig *r, uint32_t device) {
-    gw_device *d = r->device[device];
-    uint8_t *image = malloc(d->layout->image_bytes);
-    gw_err err;
-    cr_assert(d->ops->state_read(d, 0, d->layout->image_bytes, image, &err), "%s", err.text);
-    return image;
-}
-
-static void expect_same_state(const rig *a, const rig *b) {
-    uint8_t *first = state_of(a, 0), *second = state_of(b, 0);
-    cr_assert_eq(memcmp(first, second, a->device[0]->layout->image_bytes), 0);
-    free(first);
-    free(second);
-}
 
 Test(gpu_device, synthetic_has_the_bytes_of_a_processor) {
     gpu_need();
@@ -58,12 +31,12 @@ Test(gpu_device, synthetic_has_the_bytes_of_a_processor) {
     for (uint64_t step = 0; step < STEPS; step++) expected[step] = rig_step(&cpu, step, GW_REDUCE_ALONE);
     for (uint32_t devices = 1; devices <= 3; devices++) {
         rig gpu;
-        rig_open_on(&gpu, &gw_job_synthetic, synthetic, devices, 2, open_gpu);
+        rig_open_on(&gpu, &gw_job_synthetic, synthetic, devices, 2, gpu_open);
         rig_init(&gpu);
         for (uint64_t step = 0; step < STEPS; step++)
             cr_assert_eq(rig_step(&gpu, step, devices == 1 ? GW_REDUCE_ALONE : GW_REDUCE_EXACT),
                          expected[step]);
-        expect_same_state(&cpu, &gpu);
+        gpu_same_state(&cpu, &gpu);
         rig_close(&gpu);
     }
     rig_close(&cpu);
@@ -72,7 +45,7 @@ Test(gpu_device, synthetic_has_the_bytes_of_a_processor) {
 /* rig_step checks that all devices apply the float sum to the same bytes. */
 static void step_mixed(const gw_job_type *type, const char *const *settings) {
     rig both;
-    rig_open_on(&both, type, settings, 4, 2, open_either);
+    rig_open_on(&both, type, settings, 4, 2, gpu_open_either);
     rig_init(&both);
     cr_assert_geq(both.device[0]->gpu, 0);
     cr_assert_lt(both.device[1]->gpu, 0);
@@ -91,44 +64,13 @@ Test(gpu_device, initial_state_of_digits_is_that_of_a_processor) {
     gpu_need();
     rig cpu, gpu;
     rig_open(&cpu, &gw_job_digits, digits, 1, 1);
-    rig_open_on(&gpu, &gw_job_digits, digits, 1, 1, open_gpu);
+    rig_open_on(&gpu, &gw_job_digits, digits, 1, 1, gpu_open);
     uint64_t expected = rig_units(&cpu, 0, GW_UNIT_INIT);
     cr_assert_eq(rig_units(&gpu, 0, GW_UNIT_INIT), expected);
     cr_assert_eq(rig_units(&gpu, 0, GW_UNIT_HASH), expected);
-    expect_same_state(&cpu, &gpu);
+    gpu_same_state(&cpu, &gpu);
     rig_close(&cpu);
     rig_close(&gpu);
-}
-
-/* The words of step `step`'s sum, the data of all the job's buckets. */
-static double *sum_of(rig *r, uint64_t step, uint64_t *count) {
-    r->device[0]->ops->step_begin(r->device[0], step);
-    rig_contribute(r, 0, step, 0, 1);
-    rig_reduce(r, GW_REDUCE_EXACT);
-    const gw_segments *received = &r->received[0];
-    double *values = NULL;
-    *count = 0;
-    for (uint32_t s = 0; s + 1 < received->count; s++) { /* the last is the boundary's */
-        uint64_t n = received->list[s].count - GW_EXACT_HEADER;
-        const int64_t *words = (const int64_t *)received->list[s].data + GW_EXACT_HEADER;
-        values = realloc(values, (*count + n) * sizeof *values);
-        for (uint64_t i = 0; i < n; i++) values[*count + i] = (double)words[i];
-        *count += n;
-    }
-    gw_verdict verdict;
-    gw_err err;
-    cr_assert(r->device[0]->ops->reduce_end(r->device[0], &verdict, &err), "%s", err.text);
-    cr_assert(verdict.coverage_ok && verdict.fingerprint_ok && verdict.bad == 0);
-    return values;
-}
-
-static double distance(const double *a, const double *b, uint64_t count) {
-    double difference = 0, size = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        difference += (a[i] - b[i]) * (a[i] - b[i]);
-        size += b[i] * b[i];
-    }
-    return sqrt(difference / size);
 }
 
 /* Shards of several sizes, and the epoch's evaluation. Sums over few samples cancel, and a ReLU may switch:
@@ -140,18 +82,18 @@ Test(gpu_device, gradients_are_those_of_a_processor_but_for_rounding) {
         double most;
     } cases[] = {{GW_PRECISION_FP32, 1e-4}, {GW_PRECISION_TF32, 5e-2}, {GW_PRECISION_BF16, 3e-1}};
     for (int c = 0; c < 3; c++) {
-        precision = cases[c].precision;
+        gpu_precision = cases[c].precision;
         rig cpu, gpu;
         rig_open(&cpu, &gw_job_digits, digits, 1, 1);
-        rig_open_on(&gpu, &gw_job_digits, digits, 1, 2, open_gpu);
+        rig_open_on(&gpu, &gw_job_digits, digits, 1, 2, gpu_open);
         rig_init(&cpu);
         rig_init(&gpu);
         for (uint64_t step = 0; step < 7; step++) {
             uint64_t count, same;
-            double *expected = sum_of(&cpu, step, &count), *got = sum_of(&gpu, step, &same);
+            double *expected = gpu_sum_of(&cpu, step, &count), *got = gpu_sum_of(&gpu, step, &same);
             cr_assert_eq(count, same);
-            double far = distance(got, expected, count);
-            cr_assert_lt(far, cases[c].most, "precision %d, step %d: %g", (int)precision, (int)step, far);
+            double far = gpu_distance(got, expected, count);
+            cr_assert_lt(far, cases[c].most, "precision %d, step %d: %g", (int)gpu_precision, (int)step, far);
             free(expected);
             free(got);
         }
@@ -164,11 +106,11 @@ Test(gpu_device, one_hash_whatever_the_number_of_devices) {
     gpu_need();
     static const gw_precision precisions[] = {GW_PRECISION_FP32, GW_PRECISION_TF32, GW_PRECISION_BF16};
     for (int p = 0; p < 3; p++) {
-        precision = precisions[p];
+        gpu_precision = precisions[p];
         uint64_t expected = 0;
         for (uint32_t devices = 1; devices <= 3; devices++) {
             rig r;
-            rig_open_on(&r, &gw_job_digits, digits, devices, devices, open_gpu);
+            rig_open_on(&r, &gw_job_digits, digits, devices, devices, gpu_open);
             rig_init(&r);
             uint64_t last = 0;
             for (uint64_t step = 0; step < 8; step++)
@@ -191,12 +133,12 @@ Test(gpu_device, a_step_repeated_has_one_sum) {
     static const char *const few[] = {"samples=300", "hidden=32", "batch=64", "micro-batch=16", NULL};
     bool real = gpu_is_real();
     rig r;
-    rig_open_on(&r, &gw_job_digits, real ? settings : few, 1, 2, open_gpu);
+    rig_open_on(&r, &gw_job_digits, real ? settings : few, 1, 2, gpu_open);
     rig_init(&r);
     uint64_t count, first_count;
-    double *first = sum_of(&r, 0, &first_count);
+    double *first = gpu_sum_of(&r, 0, &first_count);
     for (int i = 1; i < (real ? 100 : 10); i++) {
-        double *again = sum_of(&r, 0, &count);
+        double *again = gpu_sum_of(&r, 0, &count);
         cr_assert_eq(count, first_count);
         cr_assert_eq(memcmp(again, first, count * sizeof *first), 0, "repetition %d", i);
         free(again);
@@ -210,7 +152,7 @@ Test(gpu_device, a_bad_element_is_counted_and_named) {
     static const char *const settings[] = {"shards=6", "shard-ms=0", "sum-elements=1001", "bad-shard=0:3",
                                            NULL};
     rig r;
-    rig_open_on(&r, &gw_job_synthetic, settings, 1, 2, open_gpu);
+    rig_open_on(&r, &gw_job_synthetic, settings, 1, 2, gpu_open);
     rig_init(&r);
     gw_device *d = r.device[0];
     gw_exact_bad bad;
@@ -239,10 +181,10 @@ Test(gpu_device, emptied_and_reduced_again) {
     gpu_need();
     rig r;
     uint64_t count, same;
-    rig_open_on(&r, &gw_job_synthetic, synthetic, 1, 2, open_gpu);
+    rig_open_on(&r, &gw_job_synthetic, synthetic, 1, 2, gpu_open);
     rig_init(&r);
     gw_device *d = r.device[0];
-    double *expected = sum_of(&r, 5, &count);
+    double *expected = gpu_sum_of(&r, 5, &count);
     for (int i = 0; i < 3; i++) {
         d->ops->step_begin(d, 5);
         rig_contribute(&r, 0, 5, 1, 2);
@@ -250,7 +192,7 @@ Test(gpu_device, emptied_and_reduced_again) {
         gw_held held;
         d->ops->held(d, &held, NULL);
         cr_assert_eq(held.held, 0);
-        double *again = sum_of(&r, 5, &same);
+        double *again = gpu_sum_of(&r, 5, &same);
         cr_assert_eq(memcmp(again, expected, count * sizeof *again), 0);
         free(again);
     }
@@ -262,7 +204,7 @@ Test(gpu_device, emptied_and_reduced_again) {
 Test(gpu_device, a_missing_shard_shows) {
     gpu_need();
     rig r;
-    rig_open_on(&r, &gw_job_synthetic, synthetic, 1, 2, open_gpu);
+    rig_open_on(&r, &gw_job_synthetic, synthetic, 1, 2, gpu_open);
     rig_init(&r);
     gw_device *d = r.device[0];
     gw_segments none;
@@ -281,8 +223,8 @@ Test(gpu_device, state_is_read_and_written_in_any_pieces) {
     gpu_need();
     rig from, to;
     static const char *const large[] = {"shards=2", "shard-ms=0", "state-bytes=9000005", NULL};
-    rig_open_on(&from, &gw_job_synthetic, large, 1, 1, open_gpu);
-    rig_open_on(&to, &gw_job_synthetic, large, 1, 1, open_gpu);
+    rig_open_on(&from, &gw_job_synthetic, large, 1, 1, gpu_open);
+    rig_open_on(&to, &gw_job_synthetic, large, 1, 1, gpu_open);
     uint64_t expected = rig_units(&from, 0, GW_UNIT_INIT);
     gw_device *a = from.device[0], *b = to.device[0];
     uint64_t bytes = a->layout->image_bytes;
@@ -295,7 +237,7 @@ Test(gpu_device, state_is_read_and_written_in_any_pieces) {
         cr_assert(b->ops->state_write(b, at, n, buffer, &err), "%s", err.text);
     }
     cr_assert_eq(rig_units(&to, 0, GW_UNIT_HASH), expected);
-    expect_same_state(&from, &to);
+    gpu_same_state(&from, &to);
     free(buffer);
     rig_close(&from);
     rig_close(&to);
@@ -317,7 +259,7 @@ Test(gpu_device, a_contribution_has_the_fingerprint_of_its_probe) {
     gpu_need();
     static const char *const settings[] = {"samples=330", "hidden=33", "batch=64", "micro-batch=24", NULL};
     rig r;
-    rig_open_on(&r, &gw_job_digits, settings, 2, 1, open_gpu);
+    rig_open_on(&r, &gw_job_digits, settings, 2, 1, gpu_open);
     rig_init(&r);
     gw_device *d = r.device[0], *other = r.device[1];
     gw_lane *lane, *again;
@@ -338,7 +280,7 @@ Test(gpu_device, a_contribution_has_the_fingerprint_of_its_probe) {
 Test(gpu_device, probes_tell_shards_apart_and_add_nothing) {
     gpu_need();
     rig r;
-    rig_open_on(&r, &gw_job_digits, digits, 1, 1, open_gpu);
+    rig_open_on(&r, &gw_job_digits, digits, 1, 1, gpu_open);
     rig_init(&r);
     uint64_t first = probe(&r, 0, 0);
     cr_assert_eq(probe(&r, 0, 0), first);
@@ -354,10 +296,10 @@ Test(gpu_device, probes_tell_shards_apart_and_add_nothing) {
 Test(gpu_device, a_class_says_what_bits_depend_on) {
     gpu_need();
     rig tf32, bf16;
-    precision = GW_PRECISION_TF32;
-    rig_open_on(&tf32, &gw_job_digits, digits, 1, 1, open_gpu);
-    precision = GW_PRECISION_BF16;
-    rig_open_on(&bf16, &gw_job_digits, digits, 1, 1, open_gpu);
+    gpu_precision = GW_PRECISION_TF32;
+    rig_open_on(&tf32, &gw_job_digits, digits, 1, 1, gpu_open);
+    gpu_precision = GW_PRECISION_BF16;
+    rig_open_on(&bf16, &gw_job_digits, digits, 1, 1, gpu_open);
     const char *text = tf32.device[0]->class_text;
     static const char *const parts[] = {"cuda godwit=", " build=",          " gpu=sm_",   " sms=", " mig=",
                                         " code=",       " precision=tf32 ", " cublaslt=", " plan="};
