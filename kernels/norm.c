@@ -31,6 +31,12 @@ void gw_norm_add(gw_norm *norm, size_t count, const int64_t *sum, double scale) 
     }
 }
 
+gw_norm gw_norm_of_words(const int64_t words[GW_NORM_WORDS]) {
+    gw_norm norm = 0;
+    for (int i = 0; i < GW_NORM_WORDS; i++) norm += (gw_norm)(uint64_t)words[i] << 32 * i;
+    return norm;
+}
+
 double gw_norm_value(gw_norm norm) {
     double high = (double)(uint64_t)(norm >> 64), low = (double)(uint64_t)norm;
     return __builtin_sqrt((high * 0x1p64 + low) * 0x1p-48);

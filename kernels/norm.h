@@ -32,6 +32,10 @@ GW_ANYWHERE static inline gw_norm_term gw_norm_cut(double squares) {
 /* Adds the squares of sum[i] * scale, blocks counted from sum[0]. Values of 2^24 or more count as that. */
 void gw_norm_add(gw_norm *norm, size_t count, const int64_t *sum, double scale);
 
+/* The same from words that each count 2^32 times what the one before does: what a GPU makes of it. */
+enum { GW_NORM_WORDS = 4 };
+gw_norm gw_norm_of_words(const int64_t words[GW_NORM_WORDS]);
+
 /* The square root of the sum. */
 double gw_norm_value(gw_norm norm);
 

@@ -120,19 +120,10 @@ cudaError_t gw_cuda_crossent(uint64_t rows, uint32_t vocabulary, uint32_t stride
 
 /* ---- a gradient's norm: kernels/norm.h ---- */
 
-enum { GW_CUDA_NORM_WORDS = 4 };
-
-/* Adds what gw_norm_add would add for the sums, to words[GW_CUDA_NORM_WORDS] (zeroed by the caller before the
+/* Adds what gw_norm_add would add for the sums, to words[GW_NORM_WORDS] (zeroed by the caller before the
  * first tensor). One after the other or side by side: the words are whole numbers. */
-cudaError_t gw_cuda_norm_add(uint64_t count, const int64_t *sum, double scale, uint64_t *words,
+cudaError_t gw_cuda_norm_add(uint64_t count, const int64_t *sum, double scale, int64_t *words,
                              cudaStream_t stream);
-
-/* The integer that the words stand for, the same as the processor's. On the host. */
-static inline gw_norm gw_cuda_norm_of(const uint64_t words[GW_CUDA_NORM_WORDS]) {
-    gw_norm norm = 0;
-    for (int i = 0; i < GW_CUDA_NORM_WORDS; i++) norm += (gw_norm)words[i] << 32 * i;
-    return norm;
-}
 
 /* ---- first weights ---- */
 

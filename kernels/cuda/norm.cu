@@ -49,7 +49,7 @@ __device__ double square_block(uint64_t count, const int64_t *sum, double scale,
  * the teams of this block. */
 __global__ void __launch_bounds__(THREADS)
     norm_kernel(uint64_t count, const int64_t *__restrict__ sum, double scale, word *words) {
-    __shared__ word of_team[GW_CUDA_NORM_WORDS][TEAMS];
+    __shared__ word of_team[GW_NORM_WORDS][TEAMS];
     unsigned team = threadIdx.x / TEAM, pair = threadIdx.x % TEAM;
     uint64_t first = ((uint64_t)blockIdx.x * TEAMS + team) * GW_NORM_BLOCK;
     uint64_t n = first < count ? count - first : 0;
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(THREADS)
         of_team[3][team] = high >> 32;
     }
     __syncthreads();
-    if (threadIdx.x >= GW_CUDA_NORM_WORDS) return;
+    if (threadIdx.x >= GW_NORM_WORDS) return;
     word total = 0;
     for (int t = 0; t < TEAMS; t++) total += of_team[threadIdx.x][t];
     if (total != 0) atomicAdd(words + threadIdx.x, total);
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(THREADS)
 
 } // namespace
 
-cudaError_t gw_cuda_norm_add(uint64_t count, const int64_t *sum, double scale, uint64_t *words,
+cudaError_t gw_cuda_norm_add(uint64_t count, const int64_t *sum, double scale, int64_t *words,
                              cudaStream_t stream) {
     if (count == 0) return cudaSuccess;
     GW_LAUNCH(norm_kernel, gw_cuda_blocks(count, (uint64_t)TEAMS * GW_NORM_BLOCK), THREADS, 0, stream, count,

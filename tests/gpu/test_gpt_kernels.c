@@ -254,7 +254,7 @@ Test(gpu_gpt, norm_is_the_integer_of_a_processor) {
                                       4095, 4096, 4097, 8192, 40961, 131072, 131077};
     for (uint64_t order = 0; order < ORDERS; order++) {
         gpu_shuffle(order);
-        uint64_t words[GW_CUDA_NORM_WORDS] = {0}, *gpu_words = gpu_copy_of(words, sizeof words, 0);
+        int64_t words[GW_NORM_WORDS] = {0}, *gpu_words = gpu_copy_of(words, sizeof words, 0);
         gw_norm expected = 0;
         for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
             uint64_t n = counts[c];
@@ -264,7 +264,7 @@ Test(gpu_gpt, norm_is_the_integer_of_a_processor) {
             gw_norm_add(&expected, n, sum, scale);
             GPU(gw_cuda_norm_add(n, gpu_copy_of(sum, n * sizeof *sum, 0), scale, gpu_words, NULL));
             gpu_fetch(words, gpu_words, sizeof words);
-            cr_assert(gw_cuda_norm_of(words) == expected, "%llu elements", (unsigned long long)n);
+            cr_assert(gw_norm_of_words(words) == expected, "%llu elements", (unsigned long long)n);
             free(sum);
         }
         cr_assert(expected >> 107 != 0, "the highest word has been tried");
