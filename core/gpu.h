@@ -43,6 +43,8 @@ typedef struct gw_gpu_shard {
 } gw_gpu_shard;
 
 typedef struct gw_job_gpu {
+    uint32_t lanes; /* shards in flight that keep a GPU busy; 0: two, so that one waits behind the other */
+
     /* The job's own object for one GPU, given back to every call: products planned, constants copied. `plan`
      * (room for GW_GPU_PLAN_TEXT): what results depend on beyond the kernels of this program, as parts of the
      * compute class: "cublaslt=13.1.0 plan=5f3a...", or "". */

@@ -17,8 +17,7 @@ gw_gpt_slot *gpt_slot(const gw_gpt_pass *pass, uint32_t layer) {
 }
 
 gw_dropout gpt_dropout(const gw_gpt_pass *pass, uint32_t layer, gpt_site site) {
-    return (gw_dropout){
-        .rate = pass->dropout, .key = pass->key, .stream = (uint64_t)pass->shard << 32 | (layer * 4 + site)};
+    return gpt_dropout_at(pass->dropout, pass->key, pass->shard, layer, site);
 }
 
 gw_attention gpt_attention(const gw_gpt_pass *pass, uint32_t layer) {

@@ -38,6 +38,12 @@ static inline uint32_t gpt_final_bias(const gw_gpt *gpt) {
 /* Where values are dropped; a layer's sites follow those of the layer below. */
 typedef enum gpt_site { GPT_SITE_EMBEDDING, GPT_SITE_WEIGHTS, GPT_SITE_ATTENDED, GPT_SITE_OUT } gpt_site;
 
+/* `key` and `shard` as in gw_gpt_pass. */
+static inline gw_dropout gpt_dropout_at(float rate, uint64_t key, uint32_t shard, uint32_t layer,
+                                        gpt_site site) {
+    return (gw_dropout){.rate = rate, .key = key, .stream = (uint64_t)shard << 32 | (layer * 4 + site)};
+}
+
 gw_dropout gpt_dropout(const gw_gpt_pass *pass, uint32_t layer, gpt_site site);
 gw_attention gpt_attention(const gw_gpt_pass *pass, uint32_t layer);
 gw_gpt_slot *gpt_slot(const gw_gpt_pass *pass, uint32_t layer);

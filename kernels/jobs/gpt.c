@@ -6,7 +6,6 @@
 #include "kernels/norm.h"
 #include "kernels/normal.h"
 #include "kernels/optimizer.h"
-#include "kernels/permutation.h"
 #include "kernels/vmath.h"
 
 #include <stdio.h>
@@ -86,32 +85,21 @@ static uint32_t gpt_shards(const void *job, uint64_t step, gw_phase *phase) {
     return place.shards;
 }
 
-/* Fills the lane with windows [first, first + count) of the place's. */
-static bool gather(const gpt_job *job, const gpt_place *place, uint64_t first, uint32_t count,
-                   gw_gpt_lane *lane, gw_err *err) {
-    bool train = place->phase == GW_TRAIN;
-    const gw_tokens *set = train ? &job->data : &job->validation;
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t window = first + i;
-        if (train) {
-            uint64_t position = place->update * job->batch + window;
-            gw_permutation order = gw_permutation_of(job->seed, position / set->windows, set->windows);
-            window = gw_permutation_at(&order, position % set->windows);
-        }
-        size_t row = (size_t)i * job->gpt.context;
-        if (!gw_tokens_window(set, window, lane->tokens + row, lane->targets + row, err)) return false;
-    }
-    return true;
+float gpt_gradient_scale(const gpt_job *job) {
+    return 1.0f / ((float)job->batch * (float)job->gpt.context);
+}
+
+uint64_t gpt_dropout_key(const gpt_job *job, uint64_t step) {
+    return gw_mix64(gw_mix64(job->seed + 1) + step);
 }
 
 static bool gpt_contribute(void *job_pointer, void *lane_pointer, uint64_t step, uint32_t shard,
                            const gw_state *state, gw_emitter *emitter, gw_err *err) {
     const gpt_job *job = job_pointer;
     gpt_place place = gpt_place_of(job, step);
-    GW_CHECK(shard < place.shards);
-    uint64_t first = (uint64_t)shard * job->micro_batch, left = place.windows - first;
-    uint32_t count = left < job->micro_batch ? (uint32_t)left : job->micro_batch;
-    if (!gather(job, &place, first, count, lane_pointer, err)) return false;
+    gw_gpt_lane *lane = lane_pointer;
+    uint32_t count = gpt_sequences(job, &place, shard);
+    if (!gpt_gather(job, &place, shard, lane->tokens, lane->targets, err)) return false;
 
     const float *parameters[GW_GPT_PARAMETERS];
     for (uint32_t i = 0; i < job->parameters; i++) parameters[i] = state->data[GPT_KINDS * i + GPT_VALUE];
@@ -119,15 +107,14 @@ static bool gpt_contribute(void *job_pointer, void *lane_pointer, uint64_t step,
     const gw_gpt_pass pass = {
         .gpt = &job->gpt,
         .parameters = parameters,
-        .lane = lane_pointer,
+        .lane = lane,
         .sequences = count,
         .dropout = train ? (float)job->dropout : 0.0f,
-        .key = gw_mix64(gw_mix64(job->seed + 1) + step),
+        .key = gpt_dropout_key(job, step),
         .shard = shard,
     };
     int64_t tokens = (int64_t)count * job->gpt.context;
-    float scale = 1.0f / ((float)job->batch * (float)job->gpt.context);
-    float loss = (float)gw_gpt_forward(&pass, train ? scale : 0.0f);
+    float loss = (float)gw_gpt_forward(&pass, train ? gpt_gradient_scale(job) : 0.0f);
     gw_emit_integers(emitter, job->results + GPT_SUM_COUNT, 0, 1, &tokens);
     gw_emit(emitter, job->results + GPT_SUM_LOSS, 0, 1, &loss);
     if (train) gw_gpt_backward(&pass, job->gradients, emitter);
@@ -139,13 +126,17 @@ static double mean_loss(const gpt_job *job, const gw_sums *sums) {
            gw_sum_value(sums, job->results + GPT_SUM_COUNT, 0);
 }
 
-/* Of the mean gradient over all parameters. */
-static double gradient_norm(const gpt_job *job, const gw_sums *sums, double scale) {
+/* Of the mean gradient over all parameters, as far as these are here. */
+static gw_norm add_norms(const gpt_job *job, const gw_sums *sums) {
     gw_norm norm = 0;
     for (uint32_t i = 0; i < job->parameters; i++)
         gw_norm_add(&norm, gw_tensor_elements(&job->tensors[job->gradients[i]]),
-                    sums->data[job->gradients[i]], scale);
-    return gw_norm_value(norm);
+                    sums->data[job->gradients[i]], GPT_GRADIENT_UNIT);
+    return norm;
+}
+
+static double gradient_norm(const gpt_job *job, const gw_sums *sums) {
+    return gw_norm_value(sums->measured != NULL ? gw_norm_of_words(sums->measured) : add_norms(job, sums));
 }
 
 static bool gpt_scalars(void *job_pointer, uint64_t step, const gw_sums *sums, const gw_state *state,
@@ -160,8 +151,8 @@ static bool gpt_scalars(void *job_pointer, uint64_t step, const gw_sums *sums, c
                        (unsigned long long)step, count, expected);
     value[LOSS] = mean_loss(job, sums);
     if (place.phase == GW_EVALUATE) return true;
-    value[SCALE] = 0x1p-40;
-    value[NORM] = gradient_norm(job, sums, value[SCALE]);
+    value[SCALE] = GPT_GRADIENT_UNIT;
+    value[NORM] = gradient_norm(job, sums);
     if (job->clip > 0.0 && value[NORM] > job->clip) value[SCALE] *= job->clip / value[NORM];
     value[RATE] = gw_schedule_rate(&job->schedule, place.update);
     value[CORRECTION1] = 1.0 / (1.0 - gw_power(job->beta1, place.update + 1));
@@ -169,28 +160,39 @@ static bool gpt_scalars(void *job_pointer, uint64_t step, const gw_sums *sums, c
     return true;
 }
 
-static bool gpt_apply(void *job_pointer, uint64_t step, const gw_range *range, const gw_sums *sums,
-                      const gw_scalars *scalars, const gw_state *state, gw_err *err) {
-    const gpt_job *job = job_pointer;
-    (void)err;
+uint32_t gpt_result(const gpt_job *job, uint64_t step) {
     bool evaluate = gpt_place_of(job, step).phase == GW_EVALUATE;
-    if (range->group == job->parameters) {
-        uint32_t result = evaluate ? GPT_RESULT_VALIDATION : GPT_RESULT_LOSS;
-        *(double *)state->data[job->results + result] = scalars->value[LOSS];
-        return true;
-    }
-    if (evaluate) return true;
-    uint32_t t = GPT_KINDS * range->group;
-    gw_adamw adamw = {
+    return job->results + (evaluate ? GPT_RESULT_VALIDATION : GPT_RESULT_LOSS);
+}
+
+double gpt_loss(const gw_scalars *scalars) {
+    return scalars->value[LOSS];
+}
+
+gw_adamw gpt_adamw(const gpt_job *job, uint32_t parameter, const gw_scalars *scalars) {
+    return (gw_adamw){
         .scale = scalars->value[SCALE],
         .rate = (float)scalars->value[RATE],
         .beta1 = (float)job->beta1,
         .beta2 = (float)job->beta2,
         .epsilon = (float)job->epsilon,
-        .decay = job->tensors[t].rank == 2 ? (float)job->decay : 0.0f,
+        .decay = job->tensors[GPT_KINDS * parameter].rank == 2 ? (float)job->decay : 0.0f,
         .correction1 = (float)scalars->value[CORRECTION1],
         .correction2 = (float)scalars->value[CORRECTION2],
     };
+}
+
+static bool gpt_apply(void *job_pointer, uint64_t step, const gw_range *range, const gw_sums *sums,
+                      const gw_scalars *scalars, const gw_state *state, gw_err *err) {
+    const gpt_job *job = job_pointer;
+    (void)err;
+    if (range->group == job->parameters) {
+        *(double *)state->data[gpt_result(job, step)] = gpt_loss(scalars);
+        return true;
+    }
+    if (gpt_place_of(job, step).phase == GW_EVALUATE) return true;
+    uint32_t t = GPT_KINDS * range->group;
+    gw_adamw adamw = gpt_adamw(job, range->group, scalars);
     gw_optimizer_adamw(&adamw, range->count, sums->data[t + GPT_GRADIENT] + range->first,
                        (float *)state->data[t + GPT_VALUE] + range->first,
                        (float *)state->data[t + GPT_FIRST_MOMENT] + range->first,
@@ -252,4 +254,7 @@ const gw_job_type gw_job_gpt = {
     .apply = gpt_apply,
     .report = gpt_report,
     .summary = gpt_summary,
+#ifdef GODWIT_CUDA
+    .gpu = &gpt_gpu,
+#endif
 };

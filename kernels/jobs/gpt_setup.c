@@ -4,11 +4,11 @@
 #include "kernels/blas.h"
 #include "kernels/gpt_config.h"
 #include "kernels/gpt_file.h"
+#include "kernels/permutation.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { DEFAULT_SHARDS = 24, DEFAULT_SHARD_TOKENS = 256, EVAL_BATCHES = 20 };
 
@@ -177,25 +177,6 @@ static bool read_optimizer(const gw_params *params, gpt_job *job, gw_err *err) {
     return true;
 }
 
-/* What one peer with one worker takes, against what the machine has; and what to change. */
-static bool check_memory(const gpt_job *job, gw_err *err) {
-    uint64_t size = gw_gpt_size(&job->gpt),
-             lane = gw_gpt_lane_bytes(&job->gpt, job->micro_batch, job->recompute);
-    uint64_t need = size * (3 * sizeof(float) + sizeof(int64_t)) + lane;
-    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    if (need <= machine) return true;
-    const double gib = 0x1p-30;
-    return gw_fail(
-        err, GW_E_LIMIT,
-        "gpt: this model of %llu parameters needs %.1f GiB, %.1f of them for a shard; this machine has "
-        "%.1f. %s",
-        (unsigned long long)size, (double)need * gib, (double)lane * gib, (double)machine * gib,
-        need - lane > machine  ? "Take a smaller --model"
-        : job->micro_batch > 1 ? "Take a smaller --micro-batch"
-        : !job->recompute      ? "Try --recompute, or a smaller --context"
-                               : "Take a smaller --context or --model");
-}
-
 static void lay_parameter(gpt_job *job, uint32_t number) {
     static const char *const suffixes[GPT_KINDS] = {"", ".m", ".v", ".grad"};
     gw_gpt_parameter parameter = gw_gpt_parameter_of(&job->gpt, number);
@@ -244,12 +225,35 @@ gpt_place gpt_place_of(const gpt_job *job, uint64_t step) {
     return place;
 }
 
+uint32_t gpt_sequences(const gpt_job *job, const gpt_place *place, uint32_t shard) {
+    GW_CHECK(shard < place->shards);
+    uint64_t left = place->windows - (uint64_t)shard * job->micro_batch;
+    return left < job->micro_batch ? (uint32_t)left : job->micro_batch;
+}
+
+bool gpt_gather(const gpt_job *job, const gpt_place *place, uint32_t shard, uint32_t *tokens,
+                uint32_t *targets, gw_err *err) {
+    bool train = place->phase == GW_TRAIN;
+    const gw_tokens *set = train ? &job->data : &job->validation;
+    for (uint32_t i = 0; i < gpt_sequences(job, place, shard); i++) {
+        uint64_t window = (uint64_t)shard * job->micro_batch + i;
+        if (train) {
+            uint64_t position = place->update * job->batch + window;
+            gw_permutation order = gw_permutation_of(job->seed, position / set->windows, set->windows);
+            window = gw_permutation_at(&order, position % set->windows);
+        }
+        size_t row = (size_t)i * job->gpt.context;
+        if (!gw_tokens_window(set, window, tokens + row, targets + row, err)) return false;
+    }
+    return true;
+}
+
 bool gpt_open(const gw_params *params, void **job_out, gw_err *err) {
     gpt_job *job = calloc(1, sizeof *job);
     if (job == NULL) return gw_fail(err, GW_E_NOMEM, "gpt: out of memory");
     if (!read_model(params, job, err) || !gw_blas_check(err) || !read_data(params, job, err) ||
         !read_batch(params, job, err) || !read_length(params, job, err) || !read_schedule(params, job, err) ||
-        !read_optimizer(params, job, err) || !check_memory(job, err)) {
+        !read_optimizer(params, job, err)) {
         gpt_close(job);
         return false;
     }

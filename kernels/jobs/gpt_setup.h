@@ -8,6 +8,7 @@
 
 #include "core/godwit.h"
 #include "kernels/gpt.h"
+#include "kernels/optimizer.h"
 #include "kernels/safetensors.h"
 #include "kernels/schedule.h"
 #include "kernels/tokens.h"
@@ -53,5 +54,27 @@ typedef struct gpt_place {
 } gpt_place;
 
 gpt_place gpt_place_of(const gpt_job *job, uint64_t step);
+/* Windows that a shard of it takes. */
+uint32_t gpt_sequences(const gpt_job *job, const gpt_place *place, uint32_t shard);
+/* Fills [windows, context] tokens and targets of a shard. Any thread. */
+bool gpt_gather(const gpt_job *job, const gpt_place *place, uint32_t shard, uint32_t *tokens,
+                uint32_t *targets, gw_err *err);
+
+/* ---- gpt.c: what processors and GPUs must do alike ---- */
+
+#define GPT_GRADIENT_UNIT 0x1p-40 /* of GPT_GRADIENT_BITS */
+
+/* By which a shard's gradient of its loss sum is multiplied. */
+float gpt_gradient_scale(const gpt_job *job);
+uint64_t gpt_dropout_key(const gpt_job *job, uint64_t step);
+/* The state tensor that the step's loss goes to, and that loss. */
+uint32_t gpt_result(const gpt_job *job, uint64_t step);
+double gpt_loss(const gw_scalars *scalars);
+/* The update of a parameter, by the scalars of a training step. */
+gw_adamw gpt_adamw(const gpt_job *job, uint32_t parameter, const gw_scalars *scalars);
+
+#ifdef GODWIT_CUDA
+extern const struct gw_job_gpu gpt_gpu; /* gpt_gpu.c */
+#endif
 
 #endif

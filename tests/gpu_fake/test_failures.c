@@ -2,12 +2,15 @@
  * and all memory is given back. */
 #include "fake_cuda.h"
 #include "kernels/rig.h"
+#include "scratch.h"
 
 #include "kernels/cuda/device.h"
 #include "kernels/jobs/digits.h"
+#include "kernels/jobs/gpt.h"
 #include "kernels/jobs/synthetic.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,15 +34,19 @@ static void note_loss(void *context, const gw_err *why) {
     last_loss = *why;
 }
 
-static void prepare(bench *b) {
-    rig_open(&b->r, &gw_job_digits, settings, 1, 1);
-    b->options = (gw_device_options){.type = &gw_job_digits,
+static void prepare_job(bench *b, const gw_job_type *type, const char *const *list) {
+    rig_open(&b->r, type, list, 1, 1);
+    b->options = (gw_device_options){.type = type,
                                      .job = b->r.job,
                                      .plan = &b->r.plan,
                                      .workers = 1,
                                      .boundary_words = 3,
                                      .lost = note_loss,
                                      .context = &losses};
+}
+
+static void prepare(bench *b) {
+    prepare_job(b, &gw_job_digits, settings);
 }
 
 static bool open_device(bench *b, gw_err *err) {
@@ -60,23 +67,28 @@ static bool init(bench *b, gw_err *err) {
     return b->device->ops->unit(b->device, b->lane, GW_UNIT_INIT, 0, &part, err);
 }
 
-Test(gpu_failures, whatever_fails_while_opening_nothing_is_lost) {
-    bench b;
+/* Returns how many calls there were to fail. */
+static unsigned fail_opening(bench *b) {
     gw_err err;
-    prepare(&b);
     unsigned failed = 0;
     for (unsigned call = 1;; call++) {
         fake_fail(call, cudaErrorMemoryAllocation);
-        bool opened = open_device(&b, &err);
+        bool opened = open_device(b, &err);
         fake_fail(0, cudaSuccess);
-        close_device(&b);
+        close_device(b);
         cr_assert_eq(fake_leaked(), 0, "call %u", call);
         if (opened) break;
         failed++;
         cr_assert_eq(err.code, GW_E_NOMEM, "call %u: %s", call, err.text);
         cr_assert(strstr(err.text, "GPU 0"), "call %u: %s", call, err.text);
     }
-    cr_assert_gt(failed, 10);
+    return failed;
+}
+
+Test(gpu_failures, whatever_fails_while_opening_nothing_is_lost) {
+    bench b;
+    prepare(&b);
+    cr_assert_gt(fail_opening(&b), 10);
     rig_close(&b.r);
 }
 
@@ -316,5 +328,50 @@ Test(gpu_failures, a_flipped_bit_is_found_where_it_is) {
         cr_assert_eq(verdict.own_wrong, here == 1);
     }
     close_device(&b);
+    rig_close(&b.r);
+}
+
+static const char *const model[] = {"data=",     "layers=1",  "heads=1",         "channels=16",
+                                    "context=8", "vocab=128", "batch-tokens=16", "micro-batch=1",
+                                    "updates=2", NULL};
+
+/* A language model measures its sums on the GPU before its scalars: what fails of that is said. */
+Test(gpu_failures, a_sum_that_cannot_be_measured, .init = scratch_open, .fini = scratch_close) {
+    bench b;
+    gw_err err;
+    gw_segments none;
+    gw_verdict verdict;
+    gw_scalars scalars;
+    char data[300];
+    const char *list[sizeof model / sizeof model[0]];
+    memcpy(list, model, sizeof model);
+    snprintf(data, sizeof data, "data=%s", scratch_write("text", "the quick brown fox jumps over it", 33));
+    list[0] = data;
+    prepare_job(&b, &gw_job_gpt, list);
+    cr_assert_gt(fail_opening(&b), 10);
+    cr_assert(open_device(&b, &err), "%s", err.text);
+    cr_assert(init(&b, &err), "%s", err.text);
+    const gw_device_ops *ops = b.device->ops;
+    ops->step_begin(b.device, 0);
+    for (uint32_t shard = 0; shard < 2; shard++)
+        cr_assert_eq(ops->contribute(b.device, b.lane, 0, shard, &err), GW_SHARD_HELD, "%s", err.text);
+    cr_assert(ops->reduce_begin(b.device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, &err), "%s",
+              err.text);
+    cr_assert(ops->reduce_end(b.device, &verdict, &err), "%s", err.text);
+    unsigned failed = 0;
+    for (unsigned call = 1;; call++) {
+        fake_fail(call, cudaErrorLaunchOutOfResources);
+        bool done = ops->scalars(b.device, &scalars, &err);
+        fake_fail(0, cudaSuccess);
+        if (done) break;
+        failed++;
+        cr_assert(strstr(err.text, "step 0: measure: GPU 0"), "call %u: %s", call, err.text);
+    }
+    cr_assert_gt(failed, 16); /* one a parameter at least */
+    char text[200];
+    ops->report(b.device, text, sizeof text);
+    cr_assert(strstr(text, "norm="), "%s", text);
+    close_device(&b);
+    cr_assert_eq(fake_leaked(), 0);
     rig_close(&b.r);
 }

@@ -230,3 +230,29 @@ Test(gpu_flock, a_lost_gpu_costs_its_peer_alone) {
     expect_same(l, living, 1, DIGITS);
     close_lab(l);
 }
+
+/* A language model, whose norm of the gradient comes from the GPUs as well. */
+Test(gpu_flock, a_language_model_and_a_follower_killed) {
+    lab *l = open_lab();
+    lab_peer *peers[3], *living[2];
+    char job[LAB_PATH + 300], text[700];
+    for (size_t i = 0; i < sizeof text; i++) text[i] = (char)('a' + i * i % 23);
+    FILE *data = fopen(file("text"), "w");
+    cr_assert_not_null(data);
+    cr_assert_eq(fwrite(text, sizeof text, 1, data), 1);
+    fclose(data);
+    snprintf(
+        job, sizeof job,
+        "gpt --data %s --layers 1 --heads 1 --channels 16 --context 16 --batch-tokens 192 --micro-batch 1 "
+        "--updates 10 --clip 0.1 --device cuda --precision bf16",
+        file("text"));
+    lab_flock(l, 3, job, peers);
+    lab_wait_step(l, peers[0], 2);
+    uint32_t victim = (lab_leader(peers, 3) + 1) % 3;
+    lab_kill(l, peers[victim]);
+    for (uint32_t i = 0, k = 0; i < 3; i++)
+        if (i != victim) living[k++] = peers[i];
+    expect_same(l, living, 2, job);
+    cr_assert_geq(logged("formed 2"), 2);
+    close_lab(l);
+}

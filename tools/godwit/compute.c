@@ -86,6 +86,6 @@ bool gw_compute_settle(gw_compute *compute, const gw_job_type *job, uint32_t *wo
         return gw_fail(err, GW_E_USAGE,
                        "--precision is for GPUs (--device cuda): processors compute in fp32 and double");
     if (compute->gpu.precision == 0) compute->gpu.precision = GW_PRECISION_TF32;
-    if (*workers == 0) *workers = cuda ? GPU_WORKERS : cores();
+    if (*workers == 0) *workers = !cuda ? cores() : job->gpu->lanes > 0 ? job->gpu->lanes : GPU_WORKERS;
     return true;
 }

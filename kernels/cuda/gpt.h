@@ -1,0 +1,71 @@
+/* GPT-2 (kernels/gpt.h) on a GPU: forward and backward of one shard. Products by cuBLASLt, attention and the
+ * rest by kernels of our own. What enters a product is a factor: bfloat16 at that precision, else float32.
+ * The residual stream and its gradient are float32 at every precision, and so are the gradients of
+ * parameters.
+ *
+ * Factors of the weights are the state itself where they have its type; bfloat16 copies are made by derive
+ * after each change of the state. Of the words there is a copy in any case where the vocabulary is no
+ * multiple of GW_CUDA_GPT_COLUMNS: rows of zeros behind it make products of even sizes, whose surplus logits
+ * the loss leaves out.
+ *
+ * Memory of a lane, in bytes, for R tokens, C channels, L layers, H heads, V words (rounded up), and F bytes
+ * a factor: R ((8 + 14 F) C + 4 H + 16) for each layer, or with `recompute` 4 R C for each and the rest once;
+ * R V F for the logits; R (8 + 3 F) C, 4 V C and 32 MiB besides. GPT-2 of 124M parameters with shards of 16
+ * times 1024 tokens in bfloat16: 5.4 GB, 1.6 GB and 0.4 GB. What backward needs for gradients it takes from
+ * what it has no more use for.
+ */
+#ifndef GODWIT_KERNELS_CUDA_GPT_H
+#define GODWIT_KERNELS_CUDA_GPT_H
+
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/gpt_kernels.h"
+#include "kernels/gpt.h"
+
+typedef struct gw_cuda_gpt gw_cuda_gpt;           /* a model on one GPU */
+typedef struct gw_cuda_gpt_lane gw_cuda_gpt_lane; /* the scratch of one shard in flight */
+
+enum {
+    GW_CUDA_GPT_SIZES = 4,     /* different numbers of sequences that shards have, at most */
+    GW_CUDA_GPT_COLUMNS = 128, /* what the vocabulary is rounded up to */
+};
+
+/* Plans everything for shards of sequences[0 .. count) sequences (repetitions are skipped). The GPU is
+ * current. `gpt` is copied. Fails with GW_E_UNSUPPORTED where the kernels do not take the model's sizes. */
+bool gw_cuda_gpt_open(const gw_gpu *gpu, const gw_gpt *gpt, bool recompute, const uint32_t *sequences,
+                      uint32_t count, gw_cuda_gpt **opened, gw_err *err);
+void gw_cuda_gpt_close(gw_cuda_gpt *model); /* NULL is allowed */
+/* As gw_gemm_text. */
+void gw_cuda_gpt_text(const gw_cuda_gpt *model, char text[GW_GPU_PLAN_TEXT]);
+
+/* Starts to make the factors of what the parameters are: after each change of them. */
+bool gw_cuda_gpt_derive(gw_cuda_gpt *model, const float *const *parameters, cudaStream_t stream, gw_err *err);
+
+/* For the largest shards that were planned. */
+bool gw_cuda_gpt_lane_open(const gw_cuda_gpt *model, gw_cuda_gpt_lane **lane, gw_err *err);
+void gw_cuda_gpt_lane_close(const gw_cuda_gpt *model, gw_cuda_gpt_lane *lane); /* NULL is allowed */
+
+/* How a shard is computed. Arrays are the GPU's. */
+typedef struct gw_cuda_gpt_pass {
+    const gw_cuda_gpt *model;
+    gw_cuda_gpt_lane *lane;
+    const float *const *parameters;   /* by number */
+    const uint32_t *tokens, *targets; /* [sequences, context], all below the vocabulary */
+    const uint32_t *order, *starts;   /* for backward: what gw_embedding_group makes of the tokens */
+    uint32_t sequences;               /* one of the numbers planned for */
+    float dropout;                    /* as gw_gpt_pass, with the same masks */
+    uint64_t key;
+    uint32_t shard;
+    cudaStream_t stream;
+} gw_cuda_gpt_pass;
+
+/* Starts the forward pass. *loss, in the lane: the sum of -ln p(target) over the tokens. With a scale that is
+ * not 0, leaves the gradient of that sum times `scale` in place of the logits, for backward. */
+bool gw_cuda_gpt_forward(const gw_cuda_gpt_pass *pass, float scale, const gw_cuda_gpt_loss **loss,
+                         gw_err *err);
+
+/* After the forward pass: starts the backward pass, and emits the gradient of parameter i as tensor
+ * gradients[i], each whole, the last layer's first. */
+bool gw_cuda_gpt_backward(const gw_cuda_gpt_pass *pass, const uint32_t *gradients, gw_emitter *emitter,
+                          gw_err *err);
+
+#endif
