@@ -16,7 +16,7 @@ gw_gossip_timing gw_gossip_timing_default(void) {
                               .suspicion_log_ns = 30 * MS,
                               .rumour_ns = 50 * MS,
                               .sync_ns = 2000 * MS,
-                              .revive_ns = 300 * MS,
+                              .revive_ns = 200 * MS,
                               .seed_ns = 5000 * MS,
                               .meta_ns = 100 * MS,
                               .gap_ns = 400 * MS,

@@ -13,7 +13,7 @@ enum {
     JOIN_LASTS_MS = 3000, /* a request counts this long */
     SETTLE_MS = 1500,     /* no news of peers for this long: whoever comes has come */
     FOUND_STAGGER_MS = 1000,
-    HEAL_AFTER_MS = 300, /* another view of this job must be seen this long */
+    HEAL_AFTER_MS = 100, /* another view of this job must be seen this long */
     OFFER_MS = 300,
     OFFER_LASTS_MS = 120000, /* the other side may be in the middle of a long step */
     HEAL_BLOCK_MS = 5000,

@@ -261,7 +261,7 @@ static void part_and_heal(uint64_t seal_ns) {
     uint64_t mended = f.now;
     cr_assert(flock_run(&f, one_view_of_four, MOST_EVENTS), "steps of %llu ms",
               (unsigned long long)seal_ns / 1000000);
-    cr_assert_lt(f.now - mended, UINT64_C(800000000) + seal_ns, "%llu ms",
+    cr_assert_lt(f.now - mended, UINT64_C(250000000) + seal_ns, "%llu ms",
                  (unsigned long long)(f.now - mended) / 1000000);
     flock_close(&f);
 }
