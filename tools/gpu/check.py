@@ -5,14 +5,18 @@ together: what there was no time for has failed.
 """
 
 import argparse
+import array
+import atexit
 import functools
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -27,6 +31,11 @@ WIDE += ["--epochs", "1000"]
 SMALL = ["digits", "--hidden", "256", "--samples", "4800", "--batch", "480", "--micro-batch", "40", "--epochs", "2"]
 LARGE = ["digits", "--hidden", "8192,8192", "--samples", "81920", "--batch", "8192", "--micro-batch", "2048"]
 LARGE += ["--epochs", "1000"]
+GPT_SMALL = ["--model", "nano", "--context", "128", "--vocab", "50257", "--micro-batch", "4", "--batch-tokens", "6144"]
+GPT_SMALL += ["--updates", "40", "--precision", "bf16"]
+GPT_VOCABULARY = 50257
+GPT_OPERATIONS = 6 * 124439808 + 12 * 12 * 1024 * 768  # a token: 6 N + 12 L T C
+H100_FLOPS = 989e12  # of an H100's or H200's tensor cores in bf16, without sparsity
 RECOVER_S = 3.0
 PROCESSES = 12
 
@@ -399,6 +408,92 @@ class Checks:
         rate = self.samples_per_second(["--precision", "tf32"])
         return self.against_torch(rate, "digits_samples_per_s", "samples/s", 1, 1.0)
 
+    # ---- a language model
+
+    @functools.cached_property
+    def tokens(self):
+        """A token shard as llm.c writes them: few of the tokens are frequent, so that there is something to learn."""
+        draw = random.Random(1)
+        drawn = array.array("H", (int(GPT_VOCABULARY * draw.random() ** 4) for _ in range(3 << 20)))
+        header = array.array("i", [20240520, 1, len(drawn)] + [0] * 253)
+        with tempfile.NamedTemporaryFile(prefix="godwit-check-", suffix=".bin", delete=False) as file:
+            file.write(header.tobytes() + drawn.tobytes())
+        atexit.register(os.unlink, file.name)
+        return file.name
+
+    def gpt_flock(self):
+        """Two peers that share the GPU, of which one is killed."""
+        job = ["gpt", "--data", self.tokens, *GPT_SMALL]
+        birds, homes = self.flock_of(2, job)
+        with birds:
+            peers = birds.gather_in(homes)
+            birds.wait_step(4, self.left(60))
+            peers[1].kill()
+            birds.wait_ends(peers[:1], self.left(120))
+            return f"one of two killed: {self.same(job, peers[:1])}"
+
+    def memory_used(self):
+        """Bytes of the GPU's memory that all programs use; None where nobody tells."""
+        tool = shutil.which("nvidia-smi")
+        if tool is None:
+            return None
+        out, _ = self.run([tool, "--id=0", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], 20)
+        return int(out) << 20
+
+    def train_gpt(self):
+        """Tokens a second of the median update, what it takes of the GPU's memory, and the losses."""
+        job = ["gpt", "--model", "gpt2", "--data", self.tokens, "--batch-tokens", "131072", "--micro-batch", "16"]
+        job += ["--updates", "20", "--warmup", "3", "--lr", "6e-4", "--precision", "bf16"]
+        folder = tempfile.mkdtemp(prefix="godwit-check-")
+        before, most, events = self.memory_used(), 0, []
+        command = [self.binary, "run", *job, *self.on_gpu(), "--json", "--dir", f"{folder}/a"]
+        command += ["--listen", "127.0.0.1:0", "--checkpoint-every", "off"]
+        process = None
+        try:
+            with open(f"{folder}/errors", "wb") as errors:
+                process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+            watchdog = threading.Timer(self.left(100), process.kill)
+            watchdog.start()
+            for line in process.stdout:
+                events.append(json.loads(line))
+                if events[-1]["event"] == "step" and before is not None:
+                    most = max(most, self.memory_used() - before)
+            process.wait()
+            watchdog.cancel()
+            with open(f"{folder}/errors", encoding="utf-8", errors="replace") as errors:
+                said = errors.read()[-600:]
+        finally:
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
+            shutil.rmtree(folder, ignore_errors=True)
+        steps = [event for event in events if event["event"] == "step"]
+        if process.returncode != 0 or len(steps) < 12:
+            raise Failed(f"exit code {process.returncode} after {len(steps)} updates: {said}")
+        took = sorted(event["ms"] for event in steps[3:])
+        return 131072 / (took[len(took) // 2] / 1000), most, [event["report"]["loss"] for event in steps]
+
+    def gpt(self):
+        """GPT-2 of 124M parameters in bf16, beside PyTorch's: its speed, memory, and that it learns."""
+        rate, memory, losses = self.train_gpt()
+        text = f"{rate:.4g} tokens/s"
+        if re.search("H100|H200", self.devices["gpus"][0]["name"]):
+            text += f", MFU {rate * GPT_OPERATIONS / H100_FLOPS:.1%}"
+        text += f", {memory / 1e9:.1f} GB" if memory else ""
+        text += f", loss {losses[0]:.2f} to {losses[-1]:.2f}"
+        if losses[-1] > losses[0] - 0.5:
+            raise Failed(f"{text}: it does not learn")
+        if self.torch is None:
+            raise Skipped(f"PyTorch is not here; {text}")
+        out, _ = self.run([sys.executable, os.path.join(HERE, "torch_gpt.py")], 150, self.plain)
+        theirs = json.loads(out.splitlines()[-1])
+        share = rate / theirs["tokens_per_s"]
+        how = "compiled" if theirs["compiled"] else "not compiled"
+        text += f"; {share:.2f} of PyTorch's {theirs['tokens_per_s']:.4g} ({how}, {theirs['memory_bytes'] / 1e9:.1f} GB)"
+        if share < 1.0:
+            raise Failed(f"{text}; 1.0 is wanted")
+        return text
+
     # ---- all of it
 
     def run_all(self):
@@ -422,6 +517,8 @@ class Checks:
             self.check(f"attention, {width} wide", functools.partial(self.attention, f"attention_{width}_flops", 0.7))
             self.check(f"attention back, {width} wide", functools.partial(self.attention, f"attention_{width}_back_flops", 0.5))
         self.check("digits 8192,8192, TF32", self.training)
+        self.check("gpt: one hash, one of two killed", self.gpt_flock)
+        self.check("gpt: GPT-2 124M, bf16", self.gpt)
         self.check("one step, 100 times", self.repeated_in_one)
         self.check(f"one step of a full batch, {PROCESSES} processes", self.repeated)
         for program in self.tests:
