@@ -51,15 +51,24 @@ static bool own_fault(gw_peer *p, const char *what) {
 
 /* ---- a deal, and its results ---- */
 
+/* A shard that may kill whoever computes it is computed by one at a time. Those that somebody holds have
+ * killed nobody. */
+static void leave_out_dealt(gw_peer *p, const gw_set *dealt) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < p->chosen_count && dealt != NULL; i++)
+        if (!gw_set_has(dealt, p->chosen[i])) p->chosen[kept++] = p->chosen[i];
+    p->chosen_count = kept;
+}
+
 void gw_verify_deal(gw_peer *p, gw_action *deal) {
     p->chosen_count = 0;
     deal->rank = (uint32_t)gw_peer_own_rank(p);
     deal->members = p->view.count;
-    /* A shard that may kill whoever computes it is computed by one at a time. */
-    if (p->config.verify == 0 || p->view.count < 2 || p->careful) return;
+    if (p->config.verify == 0 || p->view.count < 2) return;
     uint64_t key;
     memcpy(&key, p->job.bytes, sizeof key);
     p->chosen_count = gw_verify_choose(key, p->config.verify, p->step, p->shards, p->chosen);
+    if (p->careful) leave_out_dealt(p, deal->list);
     deal->chosen = gw_actions_copy(p->actions, p->chosen, p->chosen_count * sizeof p->chosen[0]);
     deal->count = p->chosen_count;
 }
@@ -67,8 +76,8 @@ void gw_verify_deal(gw_peer *p, gw_action *deal) {
 void gw_verify_reduce(gw_peer *p, const gw_event *sealed, gw_action *reduce) {
     if (p->config.verify == 0) return;
     int64_t table[GW_VERIFY_TABLE] = {0};
-    gw_verify_put(table, p->chosen, p->chosen_count, (uint32_t)gw_peer_own_rank(p), sealed->checks,
-                  sealed->count);
+    gw_verify_put(table, p->chosen, p->chosen_count, p->view.count, (uint32_t)gw_peer_own_rank(p), p->step,
+                  sealed->checks, sealed->count);
     reduce->check_table = gw_actions_copy(p->actions, table, sizeof table);
 }
 

@@ -3,7 +3,8 @@
 #include "core/check.h"
 #include "core/rng.h"
 
-enum { OWNER, OWNER_VALUE, VERIFIER, VERIFIER_VALUE }; /* words of an entry */
+/* Words of an entry: pairs of a member and what it got. */
+enum { OWNER = 0, FIRST_CANDIDATE = 2, SECOND_CANDIDATE = 4 };
 
 /* A member in a sum of tables; -1 when none or several have put themselves there. */
 #define ONE_MEMBER ((int64_t)1 << 32)
@@ -34,30 +35,37 @@ uint32_t gw_verify_choose(uint64_t job_key, uint32_t share, uint64_t step, uint3
     return count;
 }
 
-/* Any member but the one it is dealt to. */
-static uint32_t verifier_of(uint32_t owner, uint32_t members, uint64_t step, uint32_t shard) {
+static void candidates_of(uint32_t members, uint64_t step, uint32_t shard, uint32_t candidates[2]) {
     uint64_t lot = gw_mix64(gw_mix64(step) ^ shard);
-    return (owner + 1 + (uint32_t)(lot % (members - 1))) % members;
+    candidates[0] = (uint32_t)(lot % members);
+    candidates[1] = (candidates[0] + 1 + (uint32_t)((lot >> 32) % (members - 1))) % members;
+}
+
+static uint32_t owner_of(uint32_t position, const uint32_t *cuts, uint32_t members) {
+    uint32_t owner = 0;
+    while (owner + 1 < members && position >= cuts[owner + 1]) owner++;
+    return owner;
+}
+
+static bool has_check(const gw_check *checks, uint32_t count, uint32_t shard) {
+    for (uint32_t i = 0; i < count; i++)
+        if (checks[i].shard == shard) return true;
+    return false;
 }
 
 void gw_verify_divide(const uint32_t *chosen, const uint32_t *positions, uint32_t count, const uint32_t *cuts,
-                      uint32_t members, uint32_t rank, uint64_t step, gw_verify_part *part) {
+                      uint32_t members, uint32_t rank, uint64_t step, const gw_check *checks,
+                      uint32_t check_count, gw_verify_part *part) {
     *part = (gw_verify_part){.first_count = 0};
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t owner = 0;
-        while (owner + 1 < members && positions[i] >= cuts[owner + 1]) owner++;
+        bool held = positions[i] == GW_VERIFY_HELD;
+        uint32_t owner = held ? members : owner_of(positions[i], cuts, members), candidates[2];
         if (owner == rank) part->first[part->first_count++] = chosen[i];
-        if (members > 1 && verifier_of(owner, members, step, chosen[i]) == rank)
+        if (members < 2 || has_check(checks, check_count, chosen[i])) continue;
+        candidates_of(members, step, chosen[i], candidates);
+        bool first = rank == candidates[0] && owner != rank, second = rank == candidates[1] && owner != rank;
+        if (first || (second && (held || owner == candidates[0])))
             part->again[part->again_count++] = chosen[i];
-    }
-}
-
-void gw_verify_carry_over(const gw_verify_part *before, uint32_t next, const uint32_t *dealt, uint32_t count,
-                          gw_verify_part *part) {
-    for (uint32_t i = next; i < before->again_count; i++) {
-        if (gw_verify_is_chosen(dealt, count, before->again[i])) continue;
-        GW_CHECK(part->again_count < GW_VERIFY_MOST);
-        part->again[part->again_count++] = before->again[i];
     }
 }
 
@@ -77,16 +85,35 @@ bool gw_verify_is_chosen(const uint32_t *chosen, uint32_t count, uint32_t shard)
     return place_of(chosen, count, shard) < count;
 }
 
-void gw_verify_put(int64_t *table, const uint32_t *chosen, uint32_t count, uint32_t rank,
-                   const gw_check *checks, uint32_t check_count) {
+static void put_pair(int64_t *pair, uint32_t rank, uint64_t fingerprint) {
+    pair[0] = ONE_MEMBER + rank;
+    pair[1] = (int64_t)fingerprint;
+}
+
+void gw_verify_put(int64_t *table, const uint32_t *chosen, uint32_t count, uint32_t members, uint32_t rank,
+                   uint64_t step, const gw_check *checks, uint32_t check_count) {
     GW_CHECK(count <= GW_VERIFY_MOST);
     for (uint32_t i = 0; i < check_count; i++) {
-        uint32_t place = place_of(chosen, count, checks[i].shard);
+        uint32_t place = place_of(chosen, count, checks[i].shard), candidates[2];
         if (place == count) continue;
         int64_t *entry = table + (uint64_t)place * GW_VERIFY_WORDS;
-        entry[checks[i].again ? VERIFIER : OWNER] = ONE_MEMBER + rank;
-        entry[checks[i].again ? VERIFIER_VALUE : OWNER_VALUE] = (int64_t)checks[i].fingerprint;
+        if (!checks[i].again) {
+            put_pair(entry + OWNER, rank, checks[i].fingerprint);
+            continue;
+        }
+        if (members < 2) continue;
+        candidates_of(members, step, checks[i].shard, candidates);
+        if (rank == candidates[0]) put_pair(entry + FIRST_CANDIDATE, rank, checks[i].fingerprint);
+        if (rank == candidates[1]) put_pair(entry + SECOND_CANDIDATE, rank, checks[i].fingerprint);
     }
+}
+
+/* Whether what a candidate got differs from what the shard's owner got; *again counts `rank`'s. */
+static bool differs(const int64_t *entry, int candidate, uint32_t members, uint32_t rank, uint32_t *again) {
+    int64_t owner = member_in(entry[OWNER], members), verifier = member_in(entry[candidate], members);
+    if (owner < 0 || verifier < 0 || owner == verifier) return false;
+    *again += verifier == rank;
+    return entry[OWNER + 1] != entry[candidate + 1];
 }
 
 bool gw_verify_find(const int64_t *table, const uint32_t *chosen, uint32_t count, uint32_t members,
@@ -95,15 +122,15 @@ bool gw_verify_find(const int64_t *table, const uint32_t *chosen, uint32_t count
     *again = 0;
     for (uint32_t i = 0; i < count; i++) {
         const int64_t *entry = table + (uint64_t)i * GW_VERIFY_WORDS;
-        int64_t owner = member_in(entry[OWNER], members), verifier = member_in(entry[VERIFIER], members);
-        if (owner < 0 || verifier < 0 || owner == verifier) continue; /* its verifier died, for one */
-        *again += verifier == rank;
-        if (found || entry[OWNER_VALUE] == entry[VERIFIER_VALUE]) continue;
-        found = true;
-        *dispute =
-            (gw_dispute){.shard = chosen[i],
-                         .ranks = {(uint32_t)owner, (uint32_t)verifier},
-                         .fingerprints = {(uint64_t)entry[OWNER_VALUE], (uint64_t)entry[VERIFIER_VALUE]}};
+        for (int candidate = FIRST_CANDIDATE; candidate <= SECOND_CANDIDATE; candidate += 2) {
+            if (!differs(entry, candidate, members, rank, again) || found) continue;
+            found = true;
+            *dispute =
+                (gw_dispute){.shard = chosen[i],
+                             .ranks = {(uint32_t)member_in(entry[OWNER], members),
+                                       (uint32_t)member_in(entry[candidate], members)},
+                             .fingerprints = {(uint64_t)entry[OWNER + 1], (uint64_t)entry[candidate + 1]}};
+        }
     }
     return found;
 }

@@ -5,8 +5,12 @@
  * computes it again, adds it to nothing, and both put the fingerprints of what they got into a table that
  * travels in the sum. So a wrong contribution shows before the sum that it is in is applied, and to all
  * members alike. Whose is wrong the others tell: every member computes that shard once more
- * (core/peer_verify.c). Results outlive a repair of the step, as what an accumulator holds does; a shard
- * whose verifier died is not verified. */
+ * (core/peer_verify.c).
+ *
+ * Each shard has two candidates, by lot among the members. Of a shard that is dealt the first of them that it
+ * is not dealt to computes it again. Of one that somebody holds from before a repair nobody knows who that
+ * is, or whether its verifier ever began, or lives: both candidates do, unless they have. So every chosen
+ * shard of a sum of two members or more was computed by two of them, but for those of a careful deal. */
 #ifndef GODWIT_CORE_VERIFY_H
 #define GODWIT_CORE_VERIFY_H
 
@@ -15,9 +19,10 @@
 
 enum {
     GW_VERIFY_MOST = 64, /* chosen shards of a step */
-    GW_VERIFY_WORDS = 4, /* of the table, for each */
+    GW_VERIFY_WORDS = 6, /* of the table, for each */
     GW_VERIFY_TABLE = GW_VERIFY_MOST * GW_VERIFY_WORDS,
-    GW_VERIFY_WHOLE = 1000000, /* the share that means every shard */
+    GW_VERIFY_WHOLE = 1000000,   /* the share that means every shard */
+    GW_VERIFY_HELD = UINT32_MAX, /* for a position: the shard is not dealt, somebody holds it */
 };
 
 /* One of the two computations of a chosen shard. */
@@ -34,25 +39,24 @@ uint32_t gw_verify_choose(uint64_t job_key, uint32_t share, uint64_t step, uint3
 /* A member's part of a deal's chosen shards. */
 typedef struct gw_verify_part {
     uint32_t first[GW_VERIFY_MOST], first_count; /* dealt to it: before all others */
-    uint32_t again[GW_VERIFY_MOST], again_count; /* dealt to others */
+    uint32_t again[GW_VERIFY_MOST], again_count; /* dealt to others, or held by somebody */
 } gw_verify_part;
 
-/* `positions`: of each of the `count` shards in the deal that `cuts` (members + 1 entries) cuts. With one
- * member nobody computes anything again. */
+/* `positions`: of each of the `count` shards in the deal that `cuts` (members + 1 entries) cuts, or
+ * GW_VERIFY_HELD. `checks`: what the member has of the step already, and need not compute. With one member
+ * nobody computes anything again. */
 void gw_verify_divide(const uint32_t *chosen, const uint32_t *positions, uint32_t count, const uint32_t *cuts,
-                      uint32_t members, uint32_t rank, uint64_t step, gw_verify_part *part);
-/* What was to be computed again in an earlier deal of the step, from entry `next` on, still is in this one,
- * which deals `dealt` anew. */
-void gw_verify_carry_over(const gw_verify_part *before, uint32_t next, const uint32_t *dealt, uint32_t count,
-                          gw_verify_part *part);
+                      uint32_t members, uint32_t rank, uint64_t step, const gw_check *checks,
+                      uint32_t check_count, gw_verify_part *part);
 
 /* Whether a shard is among `count` rising ones. */
 bool gw_verify_is_chosen(const uint32_t *chosen, uint32_t count, uint32_t shard);
 
-/* Puts a member's results into its table (GW_VERIFY_TABLE words, zeros before). Tables of all members are
- * added; an entry that several members have put something into tells nothing. */
-void gw_verify_put(int64_t *table, const uint32_t *chosen, uint32_t count, uint32_t rank,
-                   const gw_check *checks, uint32_t check_count);
+/* Puts a member's results into its table (GW_VERIFY_TABLE words, zeros before): its own shards, and of those
+ * that it computed again the ones that it is a candidate for. Tables of all members are added; an entry that
+ * several members have put something into tells nothing. */
+void gw_verify_put(int64_t *table, const uint32_t *chosen, uint32_t count, uint32_t members, uint32_t rank,
+                   uint64_t step, const gw_check *checks, uint32_t check_count);
 
 /* Two members that got different contributions of one shard. */
 typedef struct gw_dispute {

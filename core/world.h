@@ -168,9 +168,9 @@ typedef enum gw_action_kind {
     GW_ACT_DEAL, /* tag, list (may be NULL: all), cuts, first, end, flag (careful): publish own word {tag,
                     first, end}; positions index `list`'s elements (or all shards) in an order on which the
                     worlds of all members agree, such as the rising one; workers start. chosen[count], rank,
-                    members: the step's shards that are computed twice (core/verify.h). Those in the list are
-                    divided by gw_verify_divide, and no worker claims them by their position; what an earlier
-                    deal of the step has found of others, since BEGIN_STEP, is told with SEALED again */
+                    members: the step's shards that are computed twice (core/verify.h), divided by
+                    gw_verify_divide, and no worker claims them by their position; what was found of them
+                    since BEGIN_STEP, in whatever deal of the step, is told with SEALED */
     GW_ACT_READ_WORD, /* token, peer (a member) */
     GW_ACT_SWAP_WORD, /* token, peer, expected, desired */
     GW_ACT_TAKE,      /* first, end: a stolen range: goes to own (empty) word */

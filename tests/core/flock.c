@@ -292,19 +292,18 @@ static uint64_t fingerprint_of(flock_peer *p, uint32_t shard) {
 
 /* Who computes a chosen shard first is told here as it was dealt, whoever adds it. */
 static void check(flock_peer *p, const gw_action *a) {
-    uint32_t dealt[GW_VERIFY_MOST], positions[GW_VERIFY_MOST], count = 0, position = 0;
+    uint32_t positions[GW_VERIFY_MOST], position = 0;
     gw_verify_part part;
     p->check_count = 0;
     p->chosen_count = a->count;
+    for (uint32_t i = 0; i < a->count; i++) positions[i] = GW_VERIFY_HELD;
     for (uint32_t shard = 0; shard < FLOCK_SHARDS; shard++) {
         if (a->list != NULL && !gw_set_has(a->list, shard)) continue;
-        if (gw_verify_is_chosen(a->chosen, a->count, shard)) {
-            dealt[count] = shard;
-            positions[count++] = position;
-        }
+        for (uint32_t i = 0; i < a->count; i++)
+            if (a->chosen[i] == shard) positions[i] = position;
         position++;
     }
-    gw_verify_divide(dealt, positions, count, a->cuts, a->members, a->rank, a->step, &part);
+    gw_verify_divide(a->chosen, positions, a->count, a->cuts, a->members, a->rank, a->step, NULL, 0, &part);
     for (uint32_t k = 0; k < part.first_count; k++)
         p->checks[p->check_count++] =
             (gw_check){.shard = part.first[k], .fingerprint = fingerprint_of(p, part.first[k])};

@@ -39,7 +39,7 @@ Test(verify, each_chosen_shard_has_an_owner_and_another_verifier) {
         for (uint32_t i = 0; i <= members; i++) cuts[i] = i == members ? SHARDS : i * i;
         for (uint32_t rank = 0; rank < members; rank++) {
             gw_verify_part part;
-            gw_verify_divide(chosen, chosen, count, cuts, members, rank, 9, &part);
+            gw_verify_divide(chosen, chosen, count, cuts, members, rank, 9, NULL, 0, &part);
             for (uint32_t i = 0; i < part.first_count; i++) {
                 owners[part.first[i]] += 1 + 100 * rank;
                 cr_assert(part.first[i] >= cuts[rank] && part.first[i] < cuts[rank + 1]);
@@ -55,14 +55,14 @@ Test(verify, each_chosen_shard_has_an_owner_and_another_verifier) {
     }
 }
 
-/* Rank 0 owns shards 4 and 9, rank 1 verifies both. */
+/* Rank 0 owns shards 4 and 9; of two members the other verifies both. */
 static void fill(int64_t *table, uint64_t second) {
     const uint32_t chosen[] = {4, 9};
     const gw_check own[] = {{.shard = 9, .fingerprint = 90}, {.shard = 4, .fingerprint = 40}};
     const gw_check again[] = {{.shard = 4, .again = true, .fingerprint = 40},
                               {.shard = 9, .again = true, .fingerprint = second}};
-    gw_verify_put(table, chosen, 2, 0, own, 2);
-    gw_verify_put(table, chosen, 2, 1, again, 2);
+    gw_verify_put(table, chosen, 2, 2, 0, 9, own, 2);
+    gw_verify_put(table, chosen, 2, 2, 1, 9, again, 2);
 }
 
 Test(verify, a_difference_is_found_and_who_computed_what) {
@@ -71,10 +71,10 @@ Test(verify, a_difference_is_found_and_who_computed_what) {
     gw_dispute d;
     uint32_t again;
     fill(table, 90);
-    cr_expect_not(gw_verify_find(table, chosen, 2, 3, 1, &d, &again));
+    cr_expect_not(gw_verify_find(table, chosen, 2, 2, 1, &d, &again));
     cr_expect_eq(again, 2);
     fill(other, 91);
-    cr_assert(gw_verify_find(other, chosen, 2, 3, 2, &d, &again));
+    cr_assert(gw_verify_find(other, chosen, 2, 2, 0, &d, &again));
     cr_expect_eq(again, 0);
     cr_expect(d.shard == 9 && d.ranks[0] == 0 && d.ranks[1] == 1);
     cr_expect(d.fingerprints[0] == 90 && d.fingerprints[1] == 91);
@@ -82,14 +82,14 @@ Test(verify, a_difference_is_found_and_who_computed_what) {
 
 Test(verify, what_several_have_put_into_an_entry_tells_nothing) {
     const uint32_t chosen[] = {4, 9};
-    const gw_check late = {.shard = 9, .again = true, .fingerprint = 5};
+    const gw_check late = {.shard = 9, .fingerprint = 5};
     int64_t table[GW_VERIFY_TABLE] = {0}, more[GW_VERIFY_TABLE] = {0};
     gw_dispute d;
     uint32_t again;
     fill(table, 91);
-    gw_verify_put(more, chosen, 2, 2, &late, 1);
+    gw_verify_put(more, chosen, 2, 2, 1, 9, &late, 1);
     for (int i = 0; i < GW_VERIFY_TABLE; i++) table[i] += more[i];
-    cr_expect_not(gw_verify_find(table, chosen, 2, 3, 1, &d, &again));
+    cr_expect_not(gw_verify_find(table, chosen, 2, 2, 1, &d, &again));
 }
 
 Test(verify, the_word_of_the_others_counts_first_and_then_who_changes_his_mind) {
@@ -105,10 +105,47 @@ Test(verify, the_word_of_the_others_counts_first_and_then_who_changes_his_mind) 
     cr_expect_eq(gw_verify_judge(&two, (uint64_t[]){90, 91}, 2), -1, "both change it");
 }
 
-Test(verify, what_was_to_be_done_is_carried_over_unless_it_is_dealt_anew) {
-    const gw_verify_part before = {.again = {3, 5, 8}, .again_count = 3};
-    gw_verify_part part = {.again = {11}, .again_count = 1};
-    gw_verify_carry_over(&before, 1, (uint32_t[]){8, 11}, 2, &part);
-    cr_assert_eq(part.again_count, 2);
-    cr_expect_eq(part.again[1], 5);
+/* As after a repair: shard 5 is dealt, shard 9 is held by nobody knows whom. */
+Test(verify, what_is_held_is_computed_again_by_two_whoever_holds_it) {
+    enum { MEMBERS = 5 };
+    const uint32_t chosen[] = {5, 9}, positions[] = {0, GW_VERIFY_HELD},
+                   cuts[MEMBERS + 1] = {0, 1, 1, 1, 1, 1};
+    uint32_t again5 = 0, again9 = 0, last = 0;
+    gw_verify_part part;
+    for (uint32_t rank = 0; rank < MEMBERS; rank++) {
+        gw_verify_divide(chosen, positions, 2, cuts, MEMBERS, rank, 3, NULL, 0, &part);
+        cr_expect_eq(part.first_count, rank == 0);
+        again5 += gw_verify_is_chosen(part.again, part.again_count, 5);
+        bool has9 = gw_verify_is_chosen(part.again, part.again_count, 9);
+        again9 += has9;
+        if (has9) last = rank;
+    }
+    cr_expect_eq(again5, 1);
+    cr_expect_eq(again9, 2);
+    const gw_check known = {.shard = 9, .again = true, .fingerprint = 1};
+    gw_verify_divide(chosen, positions, 2, cuts, MEMBERS, last, 3, &known, 1, &part);
+    cr_expect_not(gw_verify_is_chosen(part.again, part.again_count, 9), "it has computed it already");
+}
+
+/* Whichever member holds it, and whichever candidate was wrong. */
+Test(verify, a_held_shard_that_was_wrong_is_found_whoever_holds_it) {
+    enum { MEMBERS = 3 };
+    const uint32_t chosen[] = {9}, positions[] = {GW_VERIFY_HELD}, cuts[MEMBERS + 1] = {0};
+    for (uint32_t owner = 0; owner < MEMBERS; owner++) {
+        int64_t sum[GW_VERIFY_TABLE] = {0};
+        const gw_check own = {.shard = 9, .fingerprint = 91},
+                       right = {.shard = 9, .again = true, .fingerprint = 90};
+        for (uint32_t rank = 0; rank < MEMBERS; rank++) {
+            int64_t table[GW_VERIFY_TABLE] = {0};
+            gw_verify_part part;
+            gw_verify_divide(chosen, positions, 1, cuts, MEMBERS, rank, 4, &own, rank == owner, &part);
+            if (rank == owner) gw_verify_put(table, chosen, 1, MEMBERS, rank, 4, &own, 1);
+            if (part.again_count > 0) gw_verify_put(table, chosen, 1, MEMBERS, rank, 4, &right, 1);
+            for (int i = 0; i < GW_VERIFY_TABLE; i++) sum[i] += table[i];
+        }
+        gw_dispute d;
+        uint32_t again;
+        cr_assert(gw_verify_find(sum, chosen, 1, MEMBERS, 0, &d, &again), "held by %u", owner);
+        cr_expect(d.ranks[0] == owner && d.ranks[1] != owner && d.fingerprints[0] == 91);
+    }
 }

@@ -169,32 +169,23 @@ static void set_positions(gw_workers *pool, const gw_action *deal) {
     for (uint32_t i = 0; i < count; i++, shard = gw_set_next(list, shard + 1)) pool->positions[i] = shard;
 }
 
-/* This deal says anew who computes these shards again. */
-static void forget_again(gw_workers *pool, const uint32_t *dealt, uint32_t count) {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < pool->check_count; i++)
-        if (!pool->checks[i].again || !gw_verify_is_chosen(dealt, count, pool->checks[i].shard))
-            pool->checks[kept++] = pool->checks[i];
-    pool->check_count = kept;
-}
-
 static void set_chosen(gw_workers *pool, const gw_action *deal) {
-    uint32_t dealt[GW_VERIFY_MOST], positions[GW_VERIFY_MOST], count = 0;
+    uint32_t positions[GW_VERIFY_MOST];
     GW_CHECK(deal->count <= GW_VERIFY_MOST);
-    const gw_verify_part before = pool->part;
     pool->chosen_count = deal->count;
     pool->part = (gw_verify_part){.first_count = 0};
-    if (deal->count > 0) memcpy(pool->chosen, deal->chosen, deal->count * sizeof pool->chosen[0]);
-    for (uint32_t i = 0; i < deal->count; i++)
-        if (!deal->list || gw_set_has(deal->list, deal->chosen[i]))
-            positions[count] = dealt[count] = deal->chosen[i], count++;
-    for (uint32_t at = 0; at < pool->position_count; at++)
-        for (uint32_t i = 0; gw_verify_is_chosen(dealt, count, pool->positions[at]) && i < count; i++)
-            if (dealt[i] == pool->positions[at]) positions[i] = at;
-    forget_again(pool, dealt, count);
-    gw_verify_divide(dealt, positions, count, deal->cuts, deal->members, deal->rank, pool->step, &pool->part);
-    if (deal->count > 0) gw_verify_carry_over(&before, pool->next_again, dealt, count, &pool->part);
     pool->next_again = 0;
+    if (deal->count == 0) return;
+    memcpy(pool->chosen, deal->chosen, deal->count * sizeof pool->chosen[0]);
+    for (uint32_t i = 0; i < deal->count; i++) {
+        bool dealt = !deal->list || gw_set_has(deal->list, pool->chosen[i]);
+        positions[i] = dealt ? pool->chosen[i] : GW_VERIFY_HELD;
+    }
+    for (uint32_t at = 0; at < pool->position_count; at++)
+        for (uint32_t i = 0; i < deal->count; i++)
+            if (pool->chosen[i] == pool->positions[at]) positions[i] = at;
+    gw_verify_divide(pool->chosen, positions, deal->count, deal->cuts, deal->members, deal->rank, pool->step,
+                     pool->checks, pool->check_count, &pool->part);
 }
 
 void gw_workers_deal(gw_workers *pool, const gw_action *deal) {

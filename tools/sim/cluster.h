@@ -265,6 +265,8 @@ void sim_verify_deal(sim_peer *p, const gw_action *action);
 void sim_verify_keep(sim_peer *p, const sim_worker *worker, uint64_t value);
 /* What the peer computes of a shard, which may be wrong. */
 uint64_t sim_compute(sim_cluster *c, const sim_peer *p, uint32_t shard);
+/* It computes wrong, and nobody else is in its view to find that. */
+bool sim_computes_alone(const sim_cluster *c, const sim_peer *p);
 void sim_probe(sim_cluster *c, sim_peer *p, const gw_action *action);
 void sim_flip(sim_cluster *c); /* a bit of some peer's state */
 

@@ -363,6 +363,8 @@ static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
         sim_violation(c, "peer %u computes step %" PRIu64 " after the job has ended", p->number, m->step - 1);
     else if (c->options->fast)
         check_lineage(c, p, parent);
+    else if (m->state != c->states[m->step] && sim_computes_alone(c, p))
+        c->result->unseen = 1;
     else if (m->state != c->states[m->step])
         sim_violation(c, "peer %u holds another state of step %" PRIu64 " than the undisturbed run",
                       p->number, m->step);

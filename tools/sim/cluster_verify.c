@@ -14,28 +14,19 @@ static bool is_in(const gw_action *deal, uint32_t shard) {
 
 void sim_verify_deal(sim_peer *p, const gw_action *deal) {
     sim_memory *m = &p->m;
-    uint32_t dealt[GW_VERIFY_MOST], positions[GW_VERIFY_MOST], count = 0, kept = 0;
-    const gw_verify_part before = m->part;
-    const uint32_t next_again = m->next_again;
+    uint32_t positions[GW_VERIFY_MOST];
     m->next_first = m->next_again = 0;
     m->part = (gw_verify_part){.first_count = 0};
     m->chosen_count = deal->count;
     if (deal->count == 0) return;
     memcpy(m->chosen, deal->chosen, deal->count * sizeof m->chosen[0]);
     for (uint32_t i = 0; i < deal->count; i++) {
-        if (!is_in(deal, deal->chosen[i])) continue;
-        positions[count] = dealt[count] = deal->chosen[i];
+        positions[i] = is_in(deal, m->chosen[i]) ? m->chosen[i] : GW_VERIFY_HELD;
         for (uint32_t at = 0; at < m->listed; at++)
-            if (m->list[at] == dealt[count]) positions[count] = at;
-        count++;
+            if (m->list[at] == m->chosen[i]) positions[i] = at;
     }
-    for (uint32_t i = 0; i < m->check_count; i++)
-        if (!m->checks[i].again || !gw_verify_is_chosen(dealt, count, m->checks[i].shard))
-            m->checks[kept++] = m->checks[i];
-    m->check_count = kept;
-    gw_verify_divide(dealt, positions, count, deal->cuts, deal->members, deal->rank, m->accumulator.step,
-                     &m->part);
-    gw_verify_carry_over(&before, next_again, dealt, count, &m->part);
+    gw_verify_divide(m->chosen, positions, m->chosen_count, deal->cuts, deal->members, deal->rank,
+                     m->accumulator.step, m->checks, m->check_count, &m->part);
 }
 
 void sim_verify_keep(sim_peer *p, const sim_worker *worker, uint64_t value) {
@@ -48,11 +39,18 @@ void sim_verify_keep(sim_peer *p, const sim_worker *worker, uint64_t value) {
         (gw_check){.shard = worker->shard, .again = worker->again, .fingerprint = value};
 }
 
+static bool is_faulty(const sim_cluster *c, const sim_peer *p) {
+    return p->number == c->options->seed % c->count && c->options->wrong_permille > 0;
+}
+
+bool sim_computes_alone(const sim_cluster *c, const sim_peer *p) {
+    return is_faulty(c, p) && p->m.fence.count == 1;
+}
+
 uint64_t sim_compute(sim_cluster *c, const sim_peer *p, uint32_t shard) {
     const sim_memory *m = &p->m;
     uint64_t value = sim_contribution(m->state, m->step, shard);
-    bool faulty = !c->calm && p->number == c->options->seed % c->count && c->options->wrong_permille > 0;
-    if (!faulty || !gw_verify_is_chosen(m->chosen, m->chosen_count, shard)) return value;
+    if (c->calm || !is_faulty(c, p) || !gw_verify_is_chosen(m->chosen, m->chosen_count, shard)) return value;
     if (!sim_chance(c, c->options->wrong_permille / 1000.0)) return value;
     c->result->faults[GW_SIM_WRONG]++;
     sim_trace(c, "peer %u computes shard %u of step %" PRIu64 " wrong", p->number, shard, m->step);

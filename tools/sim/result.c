@@ -43,6 +43,7 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
 
 void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->poisoned += one->poisoned;
+    into->unseen += one->unseen;
     into->virtual_ns += one->virtual_ns;
     into->events += one->events;
     into->views += one->views;
@@ -62,10 +63,11 @@ void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t fail
     printf("godwit sim: %" PRIu64 " seeds, %" PRIu64 " failed, %.2f virtual hours, %" PRIu64
            " events, %" PRIu64 " steps applied, %" PRIu64 " shown (%" PRIu64
            " anew after all who knew had died), %" PRIu64 " views, %" PRIu64 " repairs, %" PRIu64
-           " steals, %" PRIu64 " checkpoints, %" PRIu64 " resumes, %" PRIu64 " ended by poison; faults:",
+           " steals, %" PRIu64 " checkpoints, %" PRIu64 " resumes, %" PRIu64 " ended by poison, %" PRIu64
+           " by what nobody was left to see; faults:",
            seeds, failed, (double)all->virtual_ns / 3.6e12, all->events, all->steps_applied, all->steps_shown,
            all->forgotten, all->views, all->repairs, all->steals, all->checkpoints, all->resumes,
-           all->poisoned);
+           all->poisoned, all->unseen);
     for (int i = 0; i < GW_SIM_FAULTS; i++)
         printf("%s %" PRIu64 " %s", i == 0 ? "" : ",", all->faults[i], gw_sim_fault_name((gw_sim_fault)i));
     printf("\n");

@@ -123,6 +123,7 @@ static bool failed_end(const sim_cluster *c, const sim_peer *p) {
 /* Whether nothing more is to come; decides what that means. */
 static bool is_over(sim_cluster *c) {
     bool done = false, running = false;
+    if (c->result->unseen) return true;
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_peer *p = &c->peers[i];
         if (p->finished && names_poison(c, p)) {
@@ -153,7 +154,7 @@ static void describe(const sim_cluster *c, char *text, size_t size) {
 }
 
 static void run_until(sim_cluster *c, uint64_t until_ns) {
-    while (!c->result->failed && gw_sim_step(c->engine, until_ns))
+    while (!c->result->failed && !c->result->unseen && gw_sim_step(c->engine, until_ns))
         if ((gw_sim_events_run(c->engine) & 15) == 0 && is_over(c)) return;
 }
 
@@ -174,7 +175,7 @@ static void run_to_the_end(sim_cluster *c) {
     uint64_t until_ns = sim_now(c) + bound_ns(c->options);
     while (!c->result->failed && !is_over(c) && sim_now(c) < until_ns && c->result->done_ns == 0)
         run_until(c, sim_now(c) + 100 * SIM_MS);
-    if (c->result->failed || c->result->poisoned) return;
+    if (c->result->failed || c->result->poisoned || c->result->unseen) return;
     if (c->result->done_ns == 0) {
         describe(c, text, sizeof text);
         sim_violation(c, "the job is not done %" PRIu64 " ms after everything was healed:%s",

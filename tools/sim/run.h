@@ -45,6 +45,7 @@ typedef struct gw_sim_result {
     bool failed;
     char why[512];
     uint64_t poisoned; /* ended early: a shard was named poison after three deaths, as it should be */
+    uint64_t unseen;   /* ended early: whoever had computed a shard wrong was left alone in that step */
     uint64_t virtual_ns, events, healed_ns, done_ns;
     uint64_t views, repairs, steals, resumes, steps_applied;
     uint64_t steps_shown; /* (peer, step) that others may see */
