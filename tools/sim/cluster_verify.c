@@ -73,11 +73,22 @@ void sim_probe(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, sim_between(c, SIM_MS, 20 * SIM_MS), &op);
 }
 
+/* A state that has changed everywhere is lost, and the job with it. */
+static bool others_have_it(const sim_cluster *c, const sim_peer *p) {
+    for (uint32_t i = 0; i < c->count; i++) {
+        const sim_peer *q = &c->peers[i];
+        if (q != p && sim_runs(q) && q->m.has_state && !q->m.flipped && q->m.step == p->m.step &&
+            gw_view_name_equal(&q->m.fence.name, &p->m.fence.name))
+            return true;
+    }
+    return false;
+}
+
 /* While it computes, and (quorum any) nothing of the step before is still to be shown: a state that changes
  * between its reduction and its next apply is found a step later, when the members' states differ. */
 void sim_flip(sim_cluster *c) {
     sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
-    if (!sim_runs(p) || !p->m.claiming || p->m.fence.count < 2 || p->m.flipped || p->m.commit_token != 0)
+    if (!sim_runs(p) || !p->m.claiming || p->m.flipped || p->m.commit_token != 0 || !others_have_it(c, p))
         return;
     c->result->faults[GW_SIM_FLIP]++;
     p->m.flipped = true;
