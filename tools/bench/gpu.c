@@ -1,5 +1,6 @@
-/* `godwit bench gpu`: what the device of a GPU is made of (copy, exact adding, optimizer, matrix products,
- * attention), and training `digits` on it. Times are the GPU's own, by events; each is the median of some. */
+/* `godwit bench gpu`: what the device of a GPU is made of (copy, exact adding, optimizer, GPT-2's kernels,
+ * matrix products, attention), and training `digits` on it. Times are the GPU's own, by events; each is the
+ * median of some. */
 #include "tools/bench/bench.h"
 
 #include "kernels/cuda/cuda.h"
@@ -19,6 +20,7 @@ typedef struct options {
 #include "kernels/cuda/call.h"
 #include "kernels/cuda/exact.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/gpt_kernels.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/mlp_kernels.h"
 #include "kernels/cuda/optimizer.h"
@@ -37,6 +39,7 @@ typedef struct bench {
     int64_t *sum, *copy;
     gw_cuda_found *found;
     unsigned long long *least;
+    gw_cuda_factor factor[2]; /* in the memory of `sum` and `copy` */
     gw_gemm *gemm;
     uint32_t plan;
     void *a[TURNS], *b[TURNS], *workspace;
@@ -145,21 +148,109 @@ static void close_arrays(bench *b) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) gw_cuda_give(b->gpu.ordinal, all[i]);
 }
 
-static bool measure_memory(bench *b, json_t *figures) {
-    static const struct {
-        const char *name;
-        work *run;
-        int bytes; /* an element */
-    } rows[] = {{"copy_bytes_per_s", copy, 16},         {"accumulate_bytes_per_s", add, 20},
-                {"first_piece_bytes_per_s", store, 12}, {"fingerprint_bytes_per_s", fingerprint, 8},
-                {"optimizer_bytes_per_s", adamw, 32},   {"sgd_bytes_per_s", sgd, 24}};
-    bool done = open_arrays(b);
-    for (size_t i = 0; done && i < sizeof rows / sizeof rows[0]; i++) {
+typedef struct memory_row {
+    const char *name;
+    work *run;
+    int bytes; /* an element */
+} memory_row;
+
+static bool measure_rows(bench *b, const memory_row *rows, size_t count, json_t *figures) {
+    for (size_t i = 0; i < count; i++) {
         double seconds;
-        done = measure(b, rows[i].run, &seconds);
-        if (done)
-            json_object_set_new(figures, rows[i].name, json_real((double)rows[i].bytes * ELEMENTS / seconds));
+        if (!measure(b, rows[i].run, &seconds)) return false;
+        json_object_set_new(figures, rows[i].name, json_real((double)rows[i].bytes * ELEMENTS / seconds));
     }
+    return true;
+}
+
+static bool measure_memory(bench *b, json_t *figures) {
+    static const memory_row rows[] = {
+        {"copy_bytes_per_s", copy, 16},         {"accumulate_bytes_per_s", add, 20},
+        {"first_piece_bytes_per_s", store, 12}, {"fingerprint_bytes_per_s", fingerprint, 8},
+        {"optimizer_bytes_per_s", adamw, 32},   {"sgd_bytes_per_s", sgd, 24}};
+    bool done = open_arrays(b) && measure_rows(b, rows, sizeof rows / sizeof rows[0], figures);
+    close_arrays(b);
+    return done;
+}
+
+/* ---- GPT-2's rows and columns, in bfloat16 ---- */
+
+enum { WIDTH = 1024, TOKENS = ELEMENTS / WIDTH, VOCABULARY = 50257, STRIDE = 50304 };
+
+/* What is small beside the arrays lies in `second`, one after the other. */
+static float *sums_of(const bench *b) {
+    return b->second + 2 * TOKENS;
+}
+
+static float *parts_of(const bench *b) {
+    return b->second + 3 * TOKENS;
+}
+
+static gw_cuda_layernorm norm_of(const bench *b) {
+    return (gw_cuda_layernorm){.rows = TOKENS,
+                               .channels = WIDTH,
+                               .weight = b->values,
+                               .bias = b->values,
+                               .mean = b->second,
+                               .scale = b->second + TOKENS};
+}
+
+static bool norm_forward(bench *b) {
+    gw_cuda_layernorm norm = norm_of(b);
+    gw_cuda_branch branch = {b->factor[0], {.rate = 0.0f}};
+    return good(b, gw_cuda_layernorm_add(&norm, b->values, &branch, b->parameters, b->factor[1], b->stream),
+                "layer norm");
+}
+
+static bool norm_backward(bench *b) {
+    gw_cuda_layernorm norm = norm_of(b);
+    gw_cuda_branch branch = {b->factor[1], {.rate = 0.0f}};
+    float *sums = sums_of(b);
+    gw_cuda_layernorm_sums to = {sums, sums + WIDTH, sums + 2 * WIDTH};
+    return good(b,
+                gw_cuda_layernorm_backward(&norm, b->values, b->factor[0], b->parameters, b->first, &branch,
+                                           parts_of(b), &to, b->stream),
+                "layer norm's gradient");
+}
+
+static bool gelu_forward(bench *b) {
+    return good(b, gw_cuda_gelu_forward(ELEMENTS, b->factor[0], b->factor[1], b->stream), "GELU");
+}
+
+static bool gelu_backward(bench *b) {
+    return good(
+        b,
+        gw_cuda_gelu_backward(TOKENS, WIDTH, b->factor[0], b->factor[1], parts_of(b), sums_of(b), b->stream),
+        "GELU's gradient");
+}
+
+static bool crossent(bench *b) {
+    const uint32_t *targets = (const uint32_t *)(const void *)parts_of(b);
+    return good(b,
+                gw_cuda_crossent(ELEMENTS / STRIDE, VOCABULARY, STRIDE, b->factor[0], targets, 1e-6f,
+                                 (double *)(void *)b->first, (gw_cuda_gpt_loss *)(void *)b->second,
+                                 b->stream),
+                "cross-entropy");
+}
+
+static bool norm_of_sums(bench *b) {
+    return good(b, gw_cuda_norm_add(ELEMENTS, b->copy, 0x1p-40, (uint64_t *)(void *)b->second, b->stream),
+                "norm");
+}
+
+static bool measure_model(bench *b, json_t *figures) {
+    static const memory_row rows[] = {
+        {"layernorm_bytes_per_s", norm_forward, 12}, {"layernorm_back_bytes_per_s", norm_backward, 16},
+        {"gelu_bytes_per_s", gelu_forward, 4},       {"gelu_back_bytes_per_s", gelu_backward, 6},
+        {"crossent_bytes_per_s", crossent, 4},       {"norm_bytes_per_s", norm_of_sums, 8}};
+    bool done = open_arrays(b);
+    b->factor[0] = (gw_cuda_factor){b->sum, true};
+    b->factor[1] = (gw_cuda_factor){b->copy, true};
+    done = done &&
+           good(b, gw_cuda_to_bf16(ELEMENTS, b->values, b->factor[0].values, b->stream), "rounding") &&
+           good(b, gw_cuda_to_bf16(ELEMENTS, b->values, b->factor[1].values, b->stream), "rounding") &&
+           good(b, cudaMemsetAsync(b->second, 0, ELEMENTS * sizeof *b->second, b->stream), "zeros") &&
+           measure_rows(b, rows, sizeof rows / sizeof rows[0], figures);
     close_arrays(b);
     return done;
 }
@@ -298,7 +389,7 @@ static bool measure_all(const options *o, json_t *figures, gw_err *err) {
                 good(&b, cudaStreamCreateWithFlags(&b.stream, cudaStreamNonBlocking), "cudaStreamCreate") &&
                 good(&b, cudaEventCreate(&b.begin), "cudaEventCreate") &&
                 good(&b, cudaEventCreate(&b.end), "cudaEventCreate") && measure_memory(&b, figures) &&
-                measure_products(&b, figures) && measure_attention(&b, figures);
+                measure_model(&b, figures) && measure_products(&b, figures) && measure_attention(&b, figures);
     if (done) {
         b.gpu.precision = GW_PRECISION_TF32;
         done = gw_bench_gpu_train(&b.gpu, &rate, &b.err);
@@ -321,6 +412,12 @@ static void print_table(const json_t *figures) {
                 {"fingerprint_bytes_per_s", "fingerprint of a sum", "GB/s", 1e-9},
                 {"optimizer_bytes_per_s", "AdamW", "GB/s", 1e-9},
                 {"sgd_bytes_per_s", "SGD with momentum", "GB/s", 1e-9},
+                {"layernorm_bytes_per_s", "residual and layer norm, bf16", "GB/s", 1e-9},
+                {"layernorm_back_bytes_per_s", "  its gradient", "GB/s", 1e-9},
+                {"gelu_bytes_per_s", "GELU, bf16", "GB/s", 1e-9},
+                {"gelu_back_bytes_per_s", "  its gradient", "GB/s", 1e-9},
+                {"crossent_bytes_per_s", "cross-entropy, bf16", "GB/s", 1e-9},
+                {"norm_bytes_per_s", "norm of a sum", "GB/s", 1e-9},
                 {"gemm_bf16_flops", "4096^3 product, bf16", "TFLOP/s", 1e-12},
                 {"gemm_tf32_flops", "4096^3 product, tf32", "TFLOP/s", 1e-12},
                 {"gemm_fp32_flops", "4096^3 product, fp32", "TFLOP/s", 1e-12},
@@ -385,7 +482,7 @@ int gw_bench_gpu(int argc, char **argv) {
                                        parse,
                                        NULL,
                                        "Measures a GPU as jobs use it: exact adding and optimizers beside a "
-                                       "copy, matrix products, attention, training.",
+                                       "copy, a model's kernels, matrix products, attention, training.",
                                        NULL,
                                        NULL,
                                        NULL};
