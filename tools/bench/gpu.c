@@ -234,7 +234,7 @@ static bool crossent(bench *b) {
 }
 
 static bool norm_of_sums(bench *b) {
-    return good(b, gw_cuda_norm_add(ELEMENTS, b->copy, 0x1p-40, (uint64_t *)(void *)b->second, b->stream),
+    return good(b, gw_cuda_norm_add(ELEMENTS, b->copy, 0x1p-40, (int64_t *)(void *)b->second, b->stream),
                 "norm");
 }
 
