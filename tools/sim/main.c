@@ -43,7 +43,9 @@ static const struct argp_option own_options[] = {
      GROUP_FAULTS},
     {"trace", KEY_TRACE, 0, 0, "print everything that happens", GROUP_OTHER},
     {"gossip", KEY_GOSSIP, "PEERS", 0,
-     "measure gossip alone among so many (3 to 10000; 140 bytes of memory for each pair)", GROUP_OTHER},
+     "measure gossip alone among so many (3 to 10000; 140 bytes of memory for each pair); --slow: of these, "
+     "peers that stand still for 0.1 to 1 s, over and over",
+     GROUP_OTHER},
     {"forks", KEY_FORKS, "PEERSxPROPOSALS[+RESTARTS]", 0,
      "visit every order of events of majority mode at this size, and look for a fork: 3x3+1, 3x4, 4x3, 5x2",
      GROUP_OTHER},
@@ -240,6 +242,23 @@ static int run_swarm(const arguments *a) {
     return findings.failed == 0 ? 0 : 1;
 }
 
+static int measure_gossip(const arguments *a) {
+    enum { CRASHES = 10 };
+    gw_gossip_figures f;
+    uint32_t slow = a->run.slow_permille == GW_SIM_UNSET
+                        ? 0
+                        : (uint32_t)((uint64_t)a->gossip * a->run.slow_permille / 1000),
+             quick = a->gossip - slow;
+    if (slow == a->gossip) {
+        fprintf(stderr, "godwit sim: --gossip %u --slow %u: somebody must be quick\n", a->gossip,
+                a->run.slow_permille);
+        return 2;
+    }
+    gw_gossip_measure(a->gossip, slow, quick < 2 * CRASHES + 2 ? quick / 2 : CRASHES, a->first, &f);
+    gw_gossip_figures_print(&f);
+    return f.unnoticed == 0 && f.false_deaths == 0 ? 0 : 1;
+}
+
 int gw_sim_main(int argc, char **argv) {
     struct argp_option options[MOST_OPTIONS];
     all_options(options);
@@ -262,12 +281,7 @@ int gw_sim_main(int argc, char **argv) {
     arguments a = {.run = gw_sim_unset(1), .first = 1, .last = 1};
     argp_parse(&argp, argc, argv, 0, NULL, &a);
     if (a.forks.peers != 0) return gw_forks_print(&a.forks, a.without) ? 0 : 1;
-    if (a.gossip != 0) {
-        gw_gossip_figures figures;
-        gw_gossip_measure(a.gossip, a.gossip < 22 ? a.gossip / 2 : 10, a.first, &figures);
-        gw_gossip_figures_print(&figures);
-        return figures.unnoticed == 0 ? 0 : 1;
-    }
+    if (a.gossip != 0) return measure_gossip(&a);
     if (a.minutes != 0) return run_swarm(&a);
     if (a.shrink) {
         show_smallest(&a.run, a.first);

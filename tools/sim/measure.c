@@ -26,23 +26,30 @@ static void measure_crash(gw_flock *flock, uint32_t victim, gw_gossip_figures *f
     gw_flock_run(flock, 2 * SECOND);
 }
 
-void gw_gossip_measure(uint32_t peers, uint32_t crashes, uint64_t seed, gw_gossip_figures *figures) {
-    GW_CHECK(peers >= 3 && crashes < peers - 1);
-    *figures = (gw_gossip_figures){.peers = peers, .crashes = crashes};
+/* A peer that runs and has not been chosen to be slow. */
+static uint32_t draw(gw_flock *flock) {
+    for (;;) {
+        uint32_t peer = (uint32_t)gw_rng_below(&flock->rng, flock->count);
+        if (flock->peers[peer].gossip != NULL && !flock->peers[peer].slow) return peer;
+    }
+}
+
+void gw_gossip_measure(uint32_t peers, uint32_t slow, uint32_t crashes, uint64_t seed,
+                       gw_gossip_figures *figures) {
+    GW_CHECK(peers >= 3 && crashes < peers - 1 && slow + crashes < peers);
+    *figures = (gw_gossip_figures){.peers = peers, .slow = slow, .crashes = crashes};
     gw_flock flock;
     gw_flock_open(&flock, peers, seed);
+    flock.slow_least_ns = SECOND / 10;
+    flock.slow_most_ns = SECOND;
     gw_flock_start_together(&flock);
+    for (uint32_t i = 0; i < slow; i++) gw_flock_slow(&flock, draw(&flock));
     gw_flock_run(&flock, 10 * SECOND);
     uint64_t bytes = flock.bytes_sent, datagrams = flock.network.sent;
     gw_flock_run(&flock, 10 * SECOND);
     figures->bytes_per_s = (double)(flock.bytes_sent - bytes) / 10 / peers;
     figures->datagrams_per_s = (double)(flock.network.sent - datagrams) / 10 / peers;
-    for (uint32_t i = 0; i < crashes; i++) {
-        uint32_t victim;
-        do victim = (uint32_t)gw_rng_below(&flock.rng, peers);
-        while (flock.peers[victim].gossip == NULL);
-        measure_crash(&flock, victim, figures);
-    }
+    for (uint32_t i = 0; i < crashes; i++) measure_crash(&flock, draw(&flock), figures);
     uint32_t noticed = crashes - figures->unnoticed;
     if (noticed > 0) {
         figures->first_s /= noticed;
@@ -54,12 +61,12 @@ void gw_gossip_measure(uint32_t peers, uint32_t crashes, uint64_t seed, gw_gossi
 }
 
 void gw_gossip_figures_print(const gw_gossip_figures *f) {
-    printf("gossip of %u peers, virtual time\n"
+    printf("gossip of %u peers, %u of them slow, virtual time\n"
            "  at rest, sent by each peer   %.0f B/s in %.1f datagrams/s\n"
            "  crash known to the first     %.2f s on average of %u\n"
            "  crash known to all           %.2f s on average, %.2f s at worst\n"
            "  crashes somebody missed      %u\n"
            "  living ones suspected        %" PRIu64 ", buried %" PRIu64 "\n",
-           f->peers, f->bytes_per_s, f->datagrams_per_s, f->first_s, f->crashes, f->all_mean_s,
+           f->peers, f->slow, f->bytes_per_s, f->datagrams_per_s, f->first_s, f->crashes, f->all_mean_s,
            f->all_worst_s, f->unnoticed, f->false_suspicions, f->false_deaths);
 }
