@@ -67,19 +67,23 @@ static bool is_remnant(gw_peer *p) {
     return lost;
 }
 
-/* The flock that this peer waited to be admitted to has ended; or those that it waited with to found one
- * have, who may have founded it, and ended the job, while this peer stood still or was cut off. */
+/* The flock that this peer waited to be admitted to has ended; or, where it heard of none, those that it
+ * waited with to found one have, who may have founded it, and ended the job, while this peer stood still or
+ * was cut off. Who waits for a flock as this peer does is none. */
 static bool has_missed_flock(gw_peer *p) {
-    bool seen = false, living = false;
+    bool flock = false, flock_lives = false, partners = false, partners_live = false;
     for (uint32_t i = 0; i < p->contact_count; i++) {
         gw_contact *c = &p->contacts[i];
         bool met = c->has_view || c->linked_life.boot != 0;
         if (!met || !gw_contacts_same_job(p, c)) continue;
         gw_contacts_look_for(p, c);
-        seen = true;
-        living |= c->alive || !c->ended;
+        bool lives = c->alive || !c->ended;
+        flock |= c->has_view;
+        flock_lives |= c->has_view && lives;
+        partners = true;
+        partners_live |= lives;
     }
-    return seen && !living;
+    return flock ? !flock_lives : partners && !partners_live;
 }
 
 void gw_end_consider(gw_peer *p) {
