@@ -27,6 +27,7 @@ void gw_end_from_disk(gw_peer *p) {
 
 static void end_as_recorded(gw_peer *p) {
     p->step = p->end.step;
+    p->end_sent = true; /* who knows of the end by nothing else hears it of this peer */
     gw_peer_finish(p, p->end.stopped ? GW_FINISH_STOPPED : GW_FINISH_DONE, &p->end.root,
                    "step %" PRIu64 ", as recorded here: the others have ended", p->end.step);
 }
