@@ -4,7 +4,8 @@
 
 #include <inttypes.h>
 
-/* On how many disks of `members` (NULL: of all) the chunk is as it should be. */
+/* On how many disks of `members` (NULL: of all) the chunk is as it should be. Members count what they can
+ * tell of: a disk that has lost its manifest too knows of no chunks of it. */
 static uint32_t copies(sim_cluster *c, const gw_view *members, const gw_hash *root, uint64_t step,
                        uint32_t chunk) {
     uint32_t count = 0;
@@ -12,6 +13,7 @@ static uint32_t copies(sim_cluster *c, const gw_view *members, const gw_hash *ro
         sim_peer *p = &c->peers[i];
         if (members != NULL && gw_view_rank(members, &p->id) < 0) continue;
         const sim_saved *saved = sim_disk_saved_as(&p->disk, root, step);
+        if (members != NULL && saved != NULL && !saved->manifest) continue;
         count += saved != NULL && gw_set_has(&saved->chunks, chunk) && !gw_set_has(&saved->damaged, chunk);
     }
     return count;
