@@ -229,10 +229,11 @@ static void link_down(gw_peer *p, gw_contact *contact, const gw_event *event) {
     contact->linked = contact->greeted = false;
     if (was_linked) contact->unlinked_since_ns = p->now;
     p->links_due_ns = 0;
-    /* What refused is no longer there; a later life of which gossip has told meanwhile may well be. Of a peer
-     * that was never linked the world knows no life: it was dialled as gossip had told of it. */
-    bool of_this_life =
-        event->incarnation.boot == 0 || gw_same_life(&event->incarnation, &contact->incarnation);
+    /* What refused is no longer there, nor is any life before it; a later one of which gossip has told
+     * meanwhile may well be. Of a peer that was never linked the world knows no life: it was dialled as
+     * gossip had told of it. */
+    bool of_this_life = event->incarnation.boot == 0 || event->incarnation.boot > contact->incarnation.boot ||
+                        gw_same_life(&event->incarnation, &contact->incarnation);
     bool proof = event->link_end == GW_LINK_REFUSED && of_this_life;
     if (proof)
         gw_gossip_confirm_dead(p->gossip, &event->peer, &contact->incarnation, p->now);

@@ -359,6 +359,23 @@ Test(peer_faults, a_refusal_by_an_earlier_life_is_no_proof_that_a_later_one_is_d
     flock_close(&f);
 }
 
+/* A link was made with a life that gossip has not told of yet: when that one refuses, none is left. */
+Test(peer_faults, a_refusal_by_a_later_life_proves_that_the_earlier_ones_are_dead) {
+    flock f;
+    run_to_step_5(&f, 3, 1000, GW_QUORUM_ANY);
+    gw_event refused = {.kind = GW_EV_LINK_DOWN,
+                        .peer = f.peers[1].config.id,
+                        .incarnation = f.peers[1].config.incarnation,
+                        .link_end = GW_LINK_REFUSED};
+    refused.incarnation.boot++;
+    refused.incarnation.nonce++;
+    flock_kill(&f, 1);
+    cr_assert_str_eq(state_of(&f, 0, 1), "alive");
+    flock_tell(&f, 0, refused);
+    cr_expect_str_eq(state_of(&f, 0, 1), "dead");
+    flock_close(&f);
+}
+
 /* ---- states that cannot be fetched ---- */
 
 /* A newcomer whose every fetch fails, or brings other bits, leaves; the others go on without it. */
