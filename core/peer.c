@@ -400,6 +400,9 @@ static void dispatch(gw_peer *p, const gw_event *event) {
     case GW_EV_PROBED:
         gw_verify_probed(p, event);
         break;
+    case GW_EV_LOOKED:
+        gw_verify_looked(p, event);
+        break;
     case GW_EV_APPLIED:
         gw_steps_applied(p, event);
         break;

@@ -423,20 +423,34 @@ static void say_writable(gw_peer *p) {
     gw_peer_say(p, GW_INFO, "checkpoints can be written here again");
 }
 
-/* The outcome of this peer's part: its chunks, or (with no hashes) none of them. */
-static void tell_stored(gw_peer *p, const gw_hash *hashes, uint32_t count) {
-    gw_save *s = &p->save;
-    s->own_hashes = calloc(count + 1, sizeof *s->own_hashes);
-    GW_CHECK(s->own_hashes != NULL);
-    if (count > 0) memcpy(s->own_hashes, hashes, count * sizeof *s->own_hashes);
-    s->own_count = count;
-    s->own_stored = true;
+static void say_stored_to_leader(gw_peer *p) {
+    p->save.own_stored = true;
     if (gw_peer_is_leader(p)) {
         const gw_message own = stored_message(p);
         on_stored(p, (uint32_t)gw_peer_own_rank(p), &own);
         return;
     }
     say_stored(p);
+}
+
+/* The outcome of this peer's part: its chunks, or (with no hashes) none of them. The next sum would show that
+ * the state has changed in memory since it was made, but after the final one there is none. It is looked at
+ * after it was hashed, so that what was hashed is sound. */
+static void tell_stored(gw_peer *p, const gw_hash *hashes, uint32_t count) {
+    gw_save *s = &p->save;
+    s->own_hashes = calloc(count + 1, sizeof *s->own_hashes);
+    GW_CHECK(s->own_hashes != NULL);
+    if (count > 0) memcpy(s->own_hashes, hashes, count * sizeof *s->own_hashes);
+    s->own_count = count;
+    if (s->final)
+        gw_verify_look(p);
+    else
+        say_stored_to_leader(p);
+}
+
+void gw_saves_sound(gw_peer *p) {
+    const gw_save *s = &p->save;
+    if (s->active && s->final && s->own_hashes != NULL && !s->own_stored) say_stored_to_leader(p);
 }
 
 static void stored_nothing(gw_peer *p) {

@@ -122,7 +122,7 @@ typedef struct gw_save { /* one checkpoint in progress */
     /* what this peer has said so far: said again when a link comes back */
     gw_hash *own_hashes; /* of what it stored */
     uint32_t own_count;
-    bool own_stored;
+    bool own_stored;                   /* and may be said: of the final one, after a look at the state */
     gw_hash own_root;                  /* of the manifest written here */
     bool own_recorded, own_unrecorded; /* unrecorded: hashed, but not written */
     bool unwritten;                    /* the manifest was tried, and the disk hangs */
@@ -255,7 +255,7 @@ struct gw_peer {
     gw_retry retry;
     uint32_t chosen[GW_VERIFY_MOST], chosen_count; /* of this step: computed twice */
     gw_dispute dispute;                            /* while DISPUTING */
-    gw_token probe_token;
+    gw_token probe_token, look_token;
     gw_testimony testimony;
     gw_doubt doubt;  /* until a view is installed, or the step is over */
     uint32_t faults; /* times that this life was found to compute or hold other bits */
@@ -408,7 +408,9 @@ void gw_verify_probed(gw_peer *p, const gw_event *event);
 void gw_verify_witness(gw_peer *p, const gw_contact *from, const gw_message *message);
 void gw_verify_link_up(gw_peer *p,
                        const gw_contact *contact); /* says again what the old link may have lost */
-void gw_verify_damaged(gw_peer *p);                /* this peer's state is no longer what it was */
+void gw_verify_look(gw_peer *p); /* at the job's last state, before its hashes are told: gw_saves_sound */
+void gw_verify_looked(gw_peer *p, const gw_event *event);
+void gw_verify_damaged(gw_peer *p);  /* this peer's state is no longer what it was */
 void gw_verify_own_part(gw_peer *p); /* what this peer gave to a sum is no longer what it had added up */
 /* `peer` (NULL = not known who) computed, held or sent other bits than it should have: for people. */
 void gw_verify_tell(gw_peer *p, const gw_peer_id *peer, const char *format, ...)
@@ -452,6 +454,7 @@ void gw_saves_abandon(gw_peer *p);
 void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root);
 void gw_saves_free(gw_save *save);
 void gw_saves_stored(gw_peer *p, const gw_event *event);
+void gw_saves_sound(gw_peer *p); /* the state that was stored is still what it was when it was made */
 void gw_saves_manifest_stored(gw_peer *p, const gw_event *event);
 void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *message); /* may keep what it points to */
 void gw_saves_forget_early(gw_contact *contact);

@@ -203,6 +203,24 @@ void gw_verify_link_up(gw_peer *p, const gw_contact *contact) {
 
 /* ---- what comes of it ---- */
 
+void gw_verify_look(gw_peer *p) {
+    gw_peer_act(p, GW_ACT_LOOK)->token = p->look_token = gw_peer_token(p);
+}
+
+void gw_verify_looked(gw_peer *p, const gw_event *event) {
+    if (event->token != p->look_token) return;
+    p->look_token = 0;
+    if (event->outcome == GW_DONE)
+        gw_saves_sound(p);
+    else if (event->damaged)
+        gw_verify_damaged(p);
+    else
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                       "whether the state of step %" PRIu64 " is sound could not be seen: %s", p->step,
+                       gw_peer_why(event));
+    gw_votes_send_if_ready(p);
+}
+
 void gw_verify_damaged(gw_peer *p) {
     gw_verify_tell(p, &p->config.id, "its state changed in memory after it was made (%016" PRIx64 ")",
                    p->fingerprint);
@@ -216,7 +234,8 @@ void gw_verify_damaged(gw_peer *p) {
         return;
     }
     char id[GW_SHORT_TEXT];
-    if (!own_fault(p, "this peer's state changed in memory") || p->phase == GW_AT_FROZEN) return;
+    if (!own_fault(p, "this peer's state changed in memory")) return;
+    if (p->phase == GW_AT_FROZEN || p->view.epoch == 0) return; /* another view is under way */
     gw_views_need_change(p, "the state of peer %s changed in its memory",
                          gw_peer_id_short(&p->config.id, id));
 }

@@ -222,7 +222,8 @@ static void count_vote(gw_peer *p, const gw_peer_id *voter, gw_report *report) {
 }
 
 void gw_votes_send_if_ready(gw_peer *p) {
-    bool busy = p->applying || p->reduce_token != 0 || p->load_token != 0 || p->persist_token != 0;
+    bool looks = p->reduce_token != 0 || p->look_token != 0; /* it may find the state damaged */
+    bool busy = p->applying || looks || p->load_token != 0 || p->persist_token != 0;
     if (p->phase != GW_AT_FROZEN || !p->frozen || busy || p->vote_sent) return;
     bool own = gw_peer_id_equal(&p->voted.leader, &p->config.id);
     if (own && !p->attempt.active) return; /* given up while the vote was being made durable */

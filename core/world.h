@@ -80,6 +80,7 @@ typedef enum gw_event_kind {
                       was made; when GW_DONE: coverage_ok, fingerprint_ok, bad_count, and, when the sum is
                       right, slots and check_table; damaged: this peer's own part of a wrong sum is */
     GW_EV_PROBED,  /* token, outcome, fingerprint: of a shard's contribution */
+    GW_EV_LOOKED,  /* token, outcome, text; when GW_FAILED: damaged, as for REDUCED */
     GW_EV_APPLIED, /* token, outcome, fingerprint, stop */
     GW_EV_COMMITTED, /* token, outcome, text: the job's effects of a step have taken place, or cannot */
     GW_EV_LOADED, /* token, outcome, fingerprint, text, held: S_step is in place (GW_DONE), or nothing changed
@@ -178,7 +179,9 @@ typedef enum gw_action_kind {
     GW_ACT_REDUCE,    /* token, attempt, slots, check_table -> REDUCED. With a table: look first whether the
                          state is still what it was when it was made */
     GW_ACT_PROBE,     /* token, step, first (a shard) -> PROBED: computes a shard and adds it to nothing */
-    GW_ACT_APPLY,     /* token, step, flag (skip the update) -> APPLIED; waits for staging of an open SAVE */
+    GW_ACT_LOOK,   /* token -> LOOKED: whether the state is still what it was when it was made; before a later
+                      APPLY or LOAD changes it */
+    GW_ACT_APPLY,  /* token, step, flag (skip the update) -> APPLIED; waits for staging of an open SAVE */
     GW_ACT_COMMIT, /* token, step -> COMMITTED. Step `step` is committed, and the state in place came of it:
                       have its effects take place, before a later APPLY or LOAD changes that state. May come
                       again for a step whose effects have taken place */

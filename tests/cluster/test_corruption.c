@@ -136,6 +136,19 @@ Test(corruption, a_machine_that_goes_on_computing_wrong_has_to_leave) {
     lab_close(l);
 }
 
+/* No sum comes any more that would show it. */
+Test(corruption, a_bit_of_the_last_state) {
+    static const char *const ways[] = {FLIPPER, FLIPPER " --checkpoint-every 7 --verify 1%"};
+    for (int way = 0; way < 2; way++) {
+        lab *l = lab_open();
+        lab_peer *peers[3];
+        start(l, peers, ways[way], "--flip-after 39");
+        expect_right(l, peers, 3);
+        expect_named(peers[2], peers, "its state changed in memory");
+        lab_close(l);
+    }
+}
+
 /* After it was checked; its peer alone applies another one. */
 Test(corruption, a_bit_of_a_sum) {
     lab *l = lab_open();

@@ -433,6 +433,10 @@ static void load(flock *f, uint32_t i, const gw_action *a) {
 static void save(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     bool failed = p->disk_full && !a->flag;
+    if (p->step == p->flip_save) {
+        p->state ^= 1;
+        p->flip_save = 0;
+    }
     post_progress(f, i, a, p->save_ns);
     flock_event *e = post(f, i, 5000 + p->save_ns,
                           (gw_event){.kind = GW_EV_STORED,
@@ -570,6 +574,16 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
                         .text = f->reason,
                         .fingerprint = fingerprint_of(p, a->first)});
         break;
+    case GW_ACT_LOOK: {
+        bool sound = p->state == flock_state_after(p->step);
+        post(f, i, 1000,
+             (gw_event){.kind = GW_EV_LOOKED,
+                        .token = a->token,
+                        .outcome = sound && !p->look_fails ? GW_DONE : GW_FAILED,
+                        .text = f->reason,
+                        .damaged = !sound});
+        break;
+    }
     case GW_ACT_REDUCE:
         if (p->damaged_state) {
             p->damaged_state = false;

@@ -64,6 +64,8 @@ typedef struct flock_peer {
     uint64_t seal_ns;          /* its shards of a step take this long */
     uint64_t apply_ns;         /* applying takes this much longer */
     uint64_t flip_step; /* when it has applied so many steps a bit of its state flips, once; 0 = never */
+    uint64_t flip_save; /* when the state of this step is saved, one has flipped before, once; 0 = never */
+    bool look_fails;
     gw_check checks[2 * GW_VERIFY_MOST]; /* of the deal */
     uint32_t check_count, chosen_count;
     uint32_t wrongs;      /* so many of the next chosen shards that it computes come out wrong */

@@ -24,9 +24,9 @@ static bool is_at(const flock *f, uint32_t i, const char *phase) {
 /* Answers to what was never asked, or was given up. */
 static void say_late(flock *f, uint32_t i) {
     static const gw_event_kind kinds[] = {
-        GW_EV_DRY,      GW_EV_WORD_READ, GW_EV_WORD_SWAPPED, GW_EV_SEALED,         GW_EV_FROZEN,
-        GW_EV_REDUCED,  GW_EV_PROBED,    GW_EV_APPLIED,      GW_EV_LOADED,         GW_EV_STORED,
-        GW_EV_PROGRESS, GW_EV_COMMITTED, GW_EV_PERSISTED,    GW_EV_MANIFEST_STORED};
+        GW_EV_DRY,     GW_EV_WORD_READ, GW_EV_WORD_SWAPPED, GW_EV_SEALED,    GW_EV_FROZEN,
+        GW_EV_REDUCED, GW_EV_PROBED,    GW_EV_LOOKED,       GW_EV_APPLIED,   GW_EV_LOADED,
+        GW_EV_STORED,  GW_EV_PROGRESS,  GW_EV_COMMITTED,    GW_EV_PERSISTED, GW_EV_MANIFEST_STORED};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         expect_nothing(f, i,
                        (gw_event){.kind = kinds[k],

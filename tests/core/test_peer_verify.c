@@ -157,3 +157,55 @@ Test(peer_verify, a_state_that_changed_where_nobody_else_holds_it_ends_the_run) 
     cr_expect_not_null(strstr(f.peers[0].finish_text, "start again to resume"), "%s", f.peers[0].finish_text);
     flock_close(&f);
 }
+
+/* ---- after the last step ---- */
+
+static void open_last(flock *f, uint32_t count, uint32_t replicas) {
+    flock_open(f, count, count, STEPS, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < count; i++) f->peers[i].config.replicas = replicas;
+}
+
+/* Whoever it is, with checkpoints that several or one hold a chunk of, and also where most are damaged. */
+Test(peer_verify, a_last_state_that_changed_in_memory_is_fetched_anew) {
+    for (uint32_t damaged = 1; damaged < 7; damaged++) {
+        for (uint32_t replicas = 1; replicas <= 3; replicas++) {
+            flock f;
+            open_last(&f, 3, replicas);
+            for (uint32_t i = 0; i < 3; i++) f.peers[i].flip_save = (damaged >> i & 1) * STEPS;
+            flock_start_all(&f);
+            run_out(&f);
+            flock_expect_done(&f, 3);
+            for (uint32_t i = 0; i < 3; i++) {
+                cr_expect_eq(f.peers[i].corruptions, damaged >> i & 1, "%u of %u", i, damaged);
+                cr_expect_eq(f.peers[i].state, flock_state_after(STEPS));
+            }
+            flock_close(&f);
+        }
+    }
+}
+
+Test(peer_verify, a_last_state_that_changed_and_nobody_else_holds_is_no_result) {
+    flock f;
+    open_last(&f, 1, 1);
+    f.peers[0].flip_save = STEPS;
+    flock_start_all(&f);
+    run_out(&f);
+    cr_expect_eq(f.peers[0].finish, GW_FINISH_FAILED);
+    cr_expect_not_null(strstr(f.peers[0].finish_text, "no other peer holds it"), "%s",
+                       f.peers[0].finish_text);
+    flock_close(&f);
+}
+
+Test(peer_verify, a_last_state_that_cannot_be_looked_at_ends_its_peer) {
+    flock f;
+    open_last(&f, 3, 2);
+    f.reason = "the device fails";
+    f.peers[1].look_fails = true;
+    flock_start_all(&f);
+    run_out(&f);
+    cr_expect_eq(f.peers[1].finish, GW_FINISH_FAILED);
+    cr_expect_not_null(strstr(f.peers[1].finish_text, "could not be seen: the device fails"), "%s",
+                       f.peers[1].finish_text);
+    cr_expect_eq(flock_finished(&f, GW_FINISH_DONE), 2);
+    flock_close(&f);
+}

@@ -236,7 +236,9 @@ static void work(world *w, uint32_t i, const gw_action *a) {
         done.kind = GW_EV_MANIFEST_STORED;
         gw_blake2b(a->hashes, a->count * sizeof *a->hashes, &done.root, sizeof done.root);
     } else {
-        done.kind = a->kind == GW_ACT_COMMIT ? GW_EV_COMMITTED : GW_EV_PERSISTED;
+        done.kind = a->kind == GW_ACT_COMMIT ? GW_EV_COMMITTED
+                    : a->kind == GW_ACT_LOOK ? GW_EV_LOOKED
+                                             : GW_EV_PERSISTED;
     }
     tell(w, i, done);
 }
@@ -278,6 +280,7 @@ static void carry_out(world *w, uint32_t i, const gw_action *a) {
     case GW_ACT_APPLY:
     case GW_ACT_LOAD:
     case GW_ACT_COMMIT:
+    case GW_ACT_LOOK:
     case GW_ACT_MANIFEST:
     case GW_ACT_PERSIST:
         work(w, i, a);

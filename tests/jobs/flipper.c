@@ -20,12 +20,13 @@ static const gw_option options[] = {
      "In the first shard computed here from step N on a bit of the gradient flips", true},
     {"flip-gradients", "N", "-1", "In all of them", true},
     {"flip-sum", "N", "-1", "In step N's sum a bit flips after it was checked; -1: never", true},
+    {"flip-after", "N", "-1", "After step N was applied a bit of a weight flips, once; -1: never", true},
     {"pause-us", "N", "1000", "How long a shard takes", true},
     {0},
 };
 
 typedef struct flipper {
-    int64_t weight, gradient, gradients, sum, pause_us;
+    int64_t weight, gradient, gradients, sum, after, pause_us;
     atomic_bool done; /* once only */
 } flipper;
 
@@ -37,6 +38,7 @@ static bool flipper_open(const gw_params *params, void **job, gw_err *err) {
         gw_param_integer(params, "flip-gradient", -1, STEPS, false, &f->gradient, err) &&
         gw_param_integer(params, "flip-gradients", -1, STEPS, false, &f->gradients, err) &&
         gw_param_integer(params, "flip-sum", -1, STEPS, false, &f->sum, err) &&
+        gw_param_integer(params, "flip-after", -1, STEPS, false, &f->after, err) &&
         gw_param_integer(params, "pause-us", 0, 1000000, false, &f->pause_us, err))
         return true;
     free(f);
@@ -110,6 +112,14 @@ static bool flipper_apply(void *job, uint64_t step, const gw_range *range, const
     return true;
 }
 
+static bool flipper_commit(void *job, uint64_t step, const gw_state *state, gw_err *err) {
+    flipper *f = job;
+    float *weights = state->data[WEIGHTS];
+    (void)err;
+    if ((int64_t)step == f->after && !atomic_exchange(&f->done, true)) flip(&weights[777]);
+    return true;
+}
+
 const gw_job_type *godwit_job(void); /* what `godwit run ./flipper.so` looks for */
 
 const gw_job_type *godwit_job(void) {
@@ -128,6 +138,7 @@ const gw_job_type *godwit_job(void) {
         .contribute = flipper_contribute,
         .scalars = flipper_scalars,
         .apply = flipper_apply,
+        .commit = flipper_commit,
     };
     return &type;
 }

@@ -261,6 +261,9 @@ void gw_node_act(gw_node *node, const gw_action *action) {
     case GW_ACT_PROBE:
         gw_node_probe(node, action);
         break;
+    case GW_ACT_LOOK:
+        gw_node_look(node, action);
+        break;
     case GW_ACT_APPLY:
         gw_node_apply(node, action);
         break;

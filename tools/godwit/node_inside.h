@@ -235,6 +235,11 @@ bool gw_node_gpus_close(gw_node *node);
 /* node_probe.c. */
 void gw_node_probe(gw_node *node, const gw_action *action);
 
+/* node_look.c. */
+void gw_node_look(gw_node *node, const gw_action *action);
+/* Compute helper, while no deal is being worked at. False: it is not (damaged), or that could not be seen. */
+bool gw_node_is_sound(gw_node *node, bool *damaged, gw_err *err);
+
 /* node_commit.c: the job's effects. */
 void gw_node_commit(gw_node *node, const gw_action *action);
 /* After FINISH: a COMMIT that has ended badly makes a failure of it. */

@@ -189,22 +189,10 @@ static gw_outcome exchange(reduce *r, gw_place place, gw_segments send, gw_segme
     return wait_done(r, true, err);
 }
 
-/* Whether the state that the shards were computed from still has the bits that it had when it was made. */
-static bool state_is_sound(reduce *r, gw_err *err) {
-    gw_node *node = r->node;
-    uint64_t fingerprint;
-    if (!node->options->verify) return true;
-    if (!gw_workers_units(node->workers, GW_UNIT_HASH, &fingerprint, err)) return false;
-    if (fingerprint == node->state.fingerprint) return true;
-    r->damaged = true;
-    return gw_fail(err, GW_E_CORRUPT, "the state has fingerprint %016llx instead of %016llx",
-                   (unsigned long long)fingerprint, (unsigned long long)node->state.fingerprint);
-}
-
 static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
     gw_device *device = r->node->device;
     const gw_device_ops *ops = device->ops;
-    if (!state_is_sound(r, err)) return GW_FAILED;
+    if (r->node->options->verify && !gw_node_is_sound(r->node, &r->damaged, err)) return GW_FAILED;
     int64_t *words = calloc(device->layout->boundary_words, sizeof *words);
     GW_CHECK(words != NULL && (uint64_t)r->members * GW_SLOTS <= device->layout->boundary_words);
     memcpy(words + (size_t)r->rank * GW_SLOTS, r->slots, sizeof r->slots);

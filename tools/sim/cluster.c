@@ -279,6 +279,9 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
     case GW_ACT_PROBE:
         sim_probe(c, p, action);
         break;
+    case GW_ACT_LOOK:
+        sim_look(c, p, action);
+        break;
     case GW_ACT_REDUCE:
         sim_commit_settle(c, p);
         sim_reduce(c, p, action);

@@ -73,6 +73,22 @@ void sim_probe(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, sim_between(c, SIM_MS, 20 * SIM_MS), &op);
 }
 
+static void looked(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    bool damaged = p->m.flipped;
+    gw_event event = {.kind = GW_EV_LOOKED,
+                      .token = op->token,
+                      .outcome = damaged ? GW_FAILED : GW_DONE,
+                      .damaged = damaged,
+                      .text = damaged ? "the state has another fingerprint" : NULL};
+    sim_event(c, p, &event);
+}
+
+void sim_look(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_op op = sim_op_to(p, looked);
+    op.token = action->token;
+    sim_later(c, sim_between(c, SIM_MS / 10, 5 * SIM_MS), &op);
+}
+
 /* A state that has changed everywhere is lost, and the job with it. */
 static bool others_have_it(const sim_cluster *c, const sim_peer *p) {
     for (uint32_t i = 0; i < c->count; i++) {
@@ -84,14 +100,26 @@ static bool others_have_it(const sim_cluster *c, const sim_peer *p) {
     return false;
 }
 
+static void flip(sim_cluster *c, sim_peer *p) {
+    c->result->faults[GW_SIM_FLIP]++;
+    p->m.flipped = true;
+    p->m.state ^= UINT64_C(1) << sim_between(c, 0, 63);
+    sim_trace(c, "a bit of peer %u's state flips", p->number);
+}
+
 /* While it computes, and (quorum any) nothing of the step before is still to be shown: a state that changes
  * between its reduction and its next apply is found a step later, when the members' states differ. */
 void sim_flip(sim_cluster *c) {
     sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
     if (!sim_runs(p) || !p->m.claiming || p->m.flipped || p->m.commit_token != 0 || !others_have_it(c, p))
         return;
-    c->result->faults[GW_SIM_FLIP]++;
-    p->m.flipped = true;
-    p->m.state ^= UINT64_C(1) << sim_between(c, 0, 63);
-    sim_trace(c, "a bit of peer %u's state flips", p->number);
+    flip(c, p);
+}
+
+void sim_flip_last(sim_cluster *c, sim_peer *p) {
+    bool last = p->m.step == sim_last_step(c->options);
+    if (c->options->flip_ms == 0 || c->calm || !last || p->m.flipped || !others_have_it(c, p)) return;
+    if (!sim_chance(c, 0.1)) return;
+    sim_commit_settle(c, p);
+    flip(c, p);
 }

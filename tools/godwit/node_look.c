@@ -1,0 +1,37 @@
+/* Whether the state in memory still has the bits that it had when it was made. */
+#include "core/check.h"
+#include "tools/godwit/node_inside.h"
+
+#include <stdlib.h>
+
+typedef struct look {
+    gw_node *node;
+    gw_token token;
+} look;
+
+bool gw_node_is_sound(gw_node *node, bool *damaged, gw_err *err) {
+    uint64_t fingerprint;
+    if (!gw_workers_units(node->workers, GW_UNIT_HASH, &fingerprint, err)) return false;
+    if (fingerprint == node->state.fingerprint) return true;
+    *damaged = true;
+    return gw_fail(err, GW_E_CORRUPT, "the state has fingerprint %016llx instead of %016llx",
+                   (unsigned long long)fingerprint, (unsigned long long)node->state.fingerprint);
+}
+
+static void run_look(void *context) {
+    look *task = context;
+    gw_mail *mail = gw_mail_new(GW_EV_LOOKED, task->token);
+    gw_err err = {0};
+    bool sound = gw_node_is_sound(task->node, &mail->event.damaged, &err);
+    mail->event.outcome = sound ? GW_DONE : GW_FAILED;
+    if (!sound) gw_mail_text(mail, err.text);
+    gw_mailbox_post(task->node->mail, mail);
+    free(task);
+}
+
+void gw_node_look(gw_node *node, const gw_action *action) {
+    look *task = malloc(sizeof *task);
+    GW_CHECK(task != NULL);
+    *task = (look){.node = node, .token = action->token};
+    gw_helper_give(node->compute, run_look, task);
+}
