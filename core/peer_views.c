@@ -321,10 +321,17 @@ static void keep_attempt(gw_peer *p) {
     if (!all && p->now >= a->resend_ns) propose_to_silent(p);
 }
 
+/* The same peers, led by the same life: the one must be listed where the other must. */
+static bool same_promise(const gw_view *a, const gw_view *b) {
+    const gw_member *leader = &a->members[gw_view_rank(a, &a->leader)];
+    return gw_view_same_peers(a, b) && gw_peer_id_equal(&a->leader, &b->leader) &&
+           gw_view_rank_of_life(b, &leader->id, leader->boot, leader->nonce) >= 0;
+}
+
 static void learn_view(gw_peer *p, const gw_view *view, bool lived) {
     if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
     for (uint32_t i = 0; i < p->learned_count; i++)
-        if (gw_view_same_peers(&p->learned[i], view)) {
+        if (same_promise(&p->learned[i], view)) {
             if (gw_view_compare(&p->learned[i], view) < 0) p->learned[i] = *view;
             p->learned_lived[i] |= lived;
             return;
