@@ -131,8 +131,7 @@ typedef struct gw_device_ops {
      * (GW_E_FENCED) or the shard is held or in flight already (GW_E_INVALID); these do not poison. */
     gw_contributed (*contribute)(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,
                                  gw_err *err);
-    /* Worker. The fingerprint of the contribution of the shard that this lane has computed last, HELD. NULL:
-     * this device cannot tell, and there is no --verify with it. */
+    /* Worker. The fingerprint of the contribution of the shard that this lane has computed last, HELD. */
     uint64_t (*fingerprint)(gw_device *device, gw_lane *lane);
     /* Worker. Computes a shard of `step` from the present state and adds it nowhere: *fingerprint, of its
      * contribution, is the same number on every machine of one compute class, and the one that contribute

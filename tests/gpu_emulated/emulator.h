@@ -1,8 +1,8 @@
 /* Kernels on the processor: the project's own .cu files, compiled by the host's compiler (shim.cuh) and run
  * here as a GPU would. Blocks run one after the other; the threads of one take turns as fibers and stop
  * where they wait for each other. Whoever does what a GPU leaves undefined is told: a thread that waits for
- * one that has ended or waits elsewhere, memory that is shared and was not written (it begins as NaNs),
- * accesses that are not aligned.
+ * one that has ended or waits elsewhere, memory that is shared and was not written (it begins as NaNs;
+ * not the static one of templates, which GCC puts elsewhere), accesses that are not aligned.
  *
  * One kernel at a time in a process: whoever runs one (fake_cuda.c) holds a lock. */
 #ifndef GODWIT_TESTS_GPU_EMULATED_EMULATOR_H

@@ -67,6 +67,15 @@ static bool init(bench *b, gw_err *err) {
     return b->device->ops->unit(b->device, b->lane, GW_UNIT_INIT, 0, &part, err);
 }
 
+/* The device is open, and its state is the job's first. */
+static const gw_device_ops *begin(bench *b) {
+    gw_err err;
+    prepare(b);
+    cr_assert(open_device(b, &err), "%s", err.text);
+    cr_assert(init(b, &err), "%s", err.text);
+    return b->device->ops;
+}
+
 /* Returns how many calls there were to fail. */
 static unsigned fail_opening(bench *b) {
     gw_err err;
@@ -100,10 +109,7 @@ Test(gpu_failures, a_shard_that_fails_is_not_held) {
     gw_held held;
     gw_segments none;
     gw_verdict verdict;
-    prepare(&b);
-    cr_assert(open_device(&b, &err), "%s", err.text);
-    cr_assert(init(&b, &err), "%s", err.text);
-    const gw_device_ops *ops = b.device->ops;
+    const gw_device_ops *ops = begin(&b);
     unsigned failed = 0, poisoned = 0;
     for (unsigned call = 1;; call++) {
         ops->step_begin(b.device, 0);
@@ -141,10 +147,7 @@ Test(gpu_failures, a_lost_gpu_is_named) {
     gw_segments none;
     uint64_t part;
     uint8_t byte;
-    prepare(&b);
-    cr_assert(open_device(&b, &err), "%s", err.text);
-    cr_assert(init(&b, &err), "%s", err.text);
-    const gw_device_ops *ops = b.device->ops;
+    const gw_device_ops *ops = begin(&b);
     ops->step_begin(b.device, 0);
     cr_assert_eq(ops->contribute(b.device, b.lane, 0, 0, &err), GW_SHARD_HELD, "%s", err.text);
     fake_fail(5, cudaErrorECCUncorrectable);
@@ -173,10 +176,7 @@ Test(gpu_failures, a_fault_inside_a_shard_is_the_shards) {
     gw_err err;
     gw_segments none;
     gw_verdict verdict;
-    prepare(&b);
-    cr_assert(open_device(&b, &err), "%s", err.text);
-    cr_assert(init(&b, &err), "%s", err.text);
-    const gw_device_ops *ops = b.device->ops;
+    const gw_device_ops *ops = begin(&b);
     ops->step_begin(b.device, 0);
     fake_fail(5, cudaErrorLaunchOutOfResources);
     cr_assert_eq(ops->contribute(b.device, b.lane, 0, 0, &err), GW_SHARD_FAILED);
@@ -209,10 +209,7 @@ Test(gpu_failures, a_loss_is_told_wherever_it_shows) {
         uint64_t part;
         uint8_t byte = 0;
         losses = 0;
-        prepare(&b);
-        cr_assert(open_device(&b, &err), "%s", err.text);
-        cr_assert(init(&b, &err), "%s", err.text);
-        const gw_device_ops *ops = b.device->ops;
+        const gw_device_ops *ops = begin(&b);
         ops->step_begin(b.device, 0);
         cr_assert_eq(ops->contribute(b.device, b.lane, 0, 0, &err), GW_SHARD_HELD, "%s", err.text);
         if (place == 1)
@@ -240,10 +237,7 @@ Test(gpu_failures, steps_that_fail_are_not_done) {
     gw_err err;
     gw_segments send, receive;
     gw_verdict verdict;
-    prepare(&b);
-    cr_assert(open_device(&b, &err), "%s", err.text);
-    cr_assert(init(&b, &err), "%s", err.text);
-    const gw_device_ops *ops = b.device->ops;
+    const gw_device_ops *ops = begin(&b);
     static const gw_reduce modes[] = {GW_REDUCE_ALONE, GW_REDUCE_EXACT, GW_REDUCE_FAST};
     for (int m = 0; m < 3; m++) {
         ops->step_begin(b.device, 0);
@@ -276,10 +270,7 @@ Test(gpu_failures, shards_after_a_failed_reduction_stay) {
     gw_err err;
     gw_segments none;
     gw_verdict verdict;
-    prepare(&b);
-    cr_assert(open_device(&b, &err), "%s", err.text);
-    cr_assert(init(&b, &err), "%s", err.text);
-    const gw_device_ops *ops = b.device->ops;
+    const gw_device_ops *ops = begin(&b);
     unsigned failed = 0;
     for (unsigned call = 1;; call++) {
         ops->step_begin(b.device, 0);
@@ -306,10 +297,7 @@ Test(gpu_failures, a_flipped_bit_is_found_where_it_is) {
     gw_err err;
     gw_segments send, receive;
     gw_verdict verdict;
-    prepare(&b);
-    cr_assert(open_device(&b, &err), "%s", err.text);
-    cr_assert(init(&b, &err), "%s", err.text);
-    const gw_device_ops *ops = b.device->ops;
+    const gw_device_ops *ops = begin(&b);
     for (int here = 0; here < 2; here++) {
         ops->step_begin(b.device, 0);
         for (uint32_t shard = 0; shard < 2; shard++)

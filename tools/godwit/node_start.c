@@ -181,8 +181,6 @@ static bool open_device(gw_node *node, gw_err *err) {
     } else if (!gw_device_cpu_open(&options, &node->device, err) || !estimate_memory(node, err)) {
         return false;
     }
-    if (node->options->verify && node->device->ops->fingerprint == NULL)
-        return gw_fail(err, GW_E_UNSUPPORTED, "--verify works with --device cpu only, so far");
     if (!gw_node_identify(node, err)) return false;
     uint64_t key;
     memcpy(&key, node->job_id.bytes, sizeof key);
