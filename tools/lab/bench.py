@@ -2,7 +2,7 @@
 
 usage: bench.py GODWIT [quick] [TABLE...]
 
-Tables: hashes mnist recovery silence false-deaths churn slow micro checkpoint corruption memory rdma (default: all).
+Tables: hashes mnist recovery failover silence false-deaths churn slow micro checkpoint corruption memory rdma (default: all).
 quick: fewer repetitions and shorter runs.
 """
 
@@ -174,6 +174,44 @@ def recovery(binary, quick):
                 flock.start(victim)
             row(f"{what}: median of {times} (a step: {normal:.0f} ms)", f"{median(gaps):.0f} ms", "<= 300 ms")
             row("  least and most", f"{min(gaps):.0f} .. {max(gaps):.0f} ms")
+
+
+def new_view(flock, victim, moment):
+    """Waits until all others are in a view without `victim`: when the first knew of its death, when the last was in."""
+    others = [peer for peer in flock.living() if peer is not victim]
+
+    def entered():
+        first = {}
+        for peer, event in flock.events_after(moment, "view"):
+            if victim.id not in event["members"]:
+                first.setdefault(peer, event["time"])
+        return len(first) == len(others) and max(first.values())
+
+    last = flock.wait(entered, PATIENCE_S, f"a view without peer {victim.number}", others)
+    known = [e["time"] for _, e in flock.events_after(moment, "peer") if e["peer"] == victim.id and e["state"] == "dead"]
+    return min(known), last
+
+
+def failover(binary, quick):
+    table("3. the leader of 5 peers is killed: when do all others have a new one?")
+    times = 5 if quick else 20
+    known, new = [], []
+    with flock_of(binary, SMALL_STEPS, 5, ["--workers", "1"]) as flock:
+        for _ in range(times):
+            wait_whole(flock, 5)
+            flock.wait_step(flock.step() + random.randint(8, 12), PATIENCE_S)
+            victim = flock.leader()
+            moment = victim.kill()
+            first, last = new_view(flock, victim, moment)
+            known.append((first - moment) * 1000)
+            new.append((last - moment) * 1000)
+            flock.start(victim)
+    elected = [b - a for a, b in zip(known, new)]
+    row(f"SIGKILL until the first knows: median of {times}", f"{median(known):.1f} ms")
+    row("from then until all are in the new view", f"{median(elected):.1f} ms", "<= 50 ms")
+    row("  least and most", f"{min(elected):.1f} .. {max(elected):.1f} ms")
+    row("SIGKILL until all are in the new view", f"{median(new):.1f} ms", "<= 300 ms")
+    row("  least and most", f"{min(new):.1f} .. {max(new):.1f} ms")
 
 
 def silence(binary, quick):
@@ -428,6 +466,7 @@ TABLES = {
     "hashes": hashes,
     "mnist": mnist,
     "recovery": recovery,
+    "failover": failover,
     "silence": silence,
     "false-deaths": false_deaths,
     "churn": churn,
