@@ -95,6 +95,7 @@ void gw_peer_finish(gw_peer *p, gw_finish finish, const gw_hash *root, const cha
     va_start(args, format);
     const char *text = keep_text(p, format, args);
     va_end(args);
+    if (p->end_sent && root != NULL) gw_end_tell_others(p, root);
     gw_contacts_announce(p);
     gw_gossip_leave(p->gossip, p->now);
     gw_action *action = gw_peer_act(p, GW_ACT_FINISH);
@@ -304,11 +305,14 @@ static void on_message(gw_peer *p, const gw_event *event) {
         case GW_MSG_CLAIM:
             gw_poison_claimed_by(p, from, &message);
             break;
+        case GW_MSG_END:
+            gw_end_told(p, from);
+            gw_saves_message(p, from, &message);
+            break;
         case GW_MSG_STORED:
         case GW_MSG_MANIFEST:
         case GW_MSG_RECORDED:
         case GW_MSG_COMPLETE:
-        case GW_MSG_END:
         case GW_MSG_ASK_STOP:
         case GW_MSG_ASK_SAVE:
             gw_saves_message(p, from, &message);

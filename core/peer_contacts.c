@@ -128,6 +128,7 @@ static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_inca
     if (contact == NULL) contact = add_contact(p, &member->id);
     bool news = !contact->alive || !gw_same_life(&contact->incarnation, life);
     contact->incarnation = *life;
+    contact->said_end &= gw_same_life(&contact->linked_life, life);
     read_blob(p, contact, member);
     if (!news) return;
     contact->alive = true;
@@ -212,6 +213,7 @@ void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
 
 static void link_up(gw_peer *p, gw_contact *contact, const gw_incarnation *life) {
     contact->linked = true;
+    contact->said_end &= gw_same_life(&contact->linked_life, life);
     contact->linked_life = *life;
     contact->greeted = false;
     gw_message hello = {.kind = GW_MSG_HELLO,

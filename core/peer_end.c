@@ -4,6 +4,7 @@
 #include "core/peer_state.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* --resume-timeout for what is known to have ended, this many times it for what may come back. */
 enum { UNSURE_TIMES = 10 };
@@ -32,11 +33,28 @@ static void end_as_recorded(gw_peer *p) {
                    "step %" PRIu64 ", as recorded here: the others have ended", p->end.step);
 }
 
+void gw_end_tell_others(gw_peer *p, const gw_hash *root) {
+    gw_message message = gw_peer_about_view(p, GW_MSG_END);
+    message.step = p->step;
+    message.hash = *root;
+    message.flag = p->stopped;
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *c = &p->contacts[i];
+        bool member = p->view.epoch > 0 && gw_view_rank(&p->view, &c->id) >= 0;
+        if (!member && c->linked && c->greeted) gw_peer_send(p, &c->id, &message);
+    }
+}
+
+void gw_end_told(gw_peer *p, gw_contact *from) {
+    memcpy(from->job, p->job.bytes, sizeof from->job);
+    from->said_end = true;
+}
+
 bool gw_end_of_others(gw_peer *p) {
     bool ended = false;
     for (uint32_t i = 0; i < p->contact_count; i++) {
         const gw_contact *c = &p->contacts[i];
-        ended |= c->at_end && !c->alive && gw_contacts_same_job(p, c);
+        ended |= (c->at_end || c->said_end) && !c->alive && gw_contacts_same_job(p, c);
     }
     if (!ended) return false;
     if (p->end.known)

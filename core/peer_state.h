@@ -55,6 +55,7 @@ typedef struct gw_contact {
     char difference[200]; /* for people */
     bool wanted;          /* a link has been asked for */
     gw_incarnation linked_life;
+    bool said_end; /* that life has said by its link that the job has ended */
     uint64_t alive_since_ns, unlinked_since_ns, blocked_until_ns;
     bool ended;             /* not alive, and not just silent: it left, or its address refuses connections */
     uint32_t blocks;        /* how often in a row it was blocked: each time for twice as long */
@@ -471,6 +472,10 @@ void gw_saves_disk_hangs(gw_peer *p); /* what was given to the disk will not end
 void gw_end_recorded(gw_peer *p, uint64_t step, const gw_hash *root, bool stopped);
 void gw_end_from_disk(gw_peer *p);
 void gw_end_forget(gw_peer *p); /* the flock goes on from before that end */
+/* As this peer ends with the job: those that it is linked to outside its view may hear of it in no other way.
+ */
+void gw_end_tell_others(gw_peer *p, const gw_hash *root);
+void gw_end_told(gw_peer *p, gw_contact *from);
 /* When another peer ended the job and left: ends this one as well, and says true. */
 bool gw_end_of_others(gw_peer *p);
 /* While this peer can neither found nor join nor form a view: after a time it ends, if nobody is left. */

@@ -519,7 +519,7 @@ static void carry_out(flock *f, uint32_t i, const gw_action *a) {
     case GW_ACT_DATAGRAM:
         for (uint32_t k = 0; k < f->count; k++) {
             if (f->peers[k].brain == NULL || !gw_addr_equal(&f->peers[k].config.addrs[0], &a->addr)) continue;
-            if (f->parted[i][k]) continue;
+            if (f->parted[i][k] || f->unheard[i][k]) continue;
             keep_bytes(post(f, k, 200000, (gw_event){.kind = GW_EV_DATAGRAM, .addr = p->config.addrs[0]}),
                        a->bytes, a->length);
         }

@@ -108,6 +108,7 @@ typedef struct flock {
     uint64_t stop_step;                       /* the job's scalars end it after this many steps; 0 = never */
     bool cut[FLOCK_MOST][FLOCK_MOST];         /* no link between the two, datagrams pass */
     bool parted[FLOCK_MOST][FLOCK_MOST];      /* nor datagrams */
+    bool unheard[FLOCK_MOST][FLOCK_MOST];     /* from one to the other: its datagrams are lost, links stand */
     bool data_broken[FLOCK_MOST][FLOCK_MOST]; /* reductions with both fail; control links stand */
     uint32_t reductions_to_fail;              /* all members' do, and nobody is to blame */
     uint32_t rows_to_damage;                  /* sums in which what a member decides arrives otherwise */

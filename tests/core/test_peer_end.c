@@ -18,6 +18,11 @@ static void deafen_odd(flock *f, bool to_all) {
         if (i != ODD && (to_all || i == flock_leader(f))) f->parted[i][ODD] = true;
 }
 
+/* Nor does any link tell it of the end. */
+static void lose_all_ends(flock *f) {
+    f->breaks = (flock_break){.kind = GW_MSG_END, .from = -1, .to = ODD, .times = UINT32_MAX, .quiet = true};
+}
+
 static void end_all_but_odd(flock *f) {
     cr_assert(flock_run(f, all_but_odd_finished, MOST_EVENTS));
     for (uint32_t i = 0; i < f->count; i++)
@@ -98,6 +103,7 @@ Test(peer_end, who_waited_to_be_admitted_to_a_flock_that_is_gone_says_so) {
         flock_start(&f, ODD);
         while (f.breaks.times == UINT32_MAX && !all_but_odd_finished(&f)) flock_run(&f, NULL, 1);
         deafen_odd(&f, true);
+        lose_all_ends(&f);
         end_all_but_odd(&f);
         cr_assert(flock_run(&f, NULL, MOST_EVENTS));
         cr_assert_eq(f.peers[ODD].finish, GW_FINISH_FAILED, "%s", f.peers[ODD].finish_text);
@@ -107,12 +113,21 @@ Test(peer_end, who_waited_to_be_admitted_to_a_flock_that_is_gone_says_so) {
     }
 }
 
-static bool first_is_linked_to_odd(const flock *f) {
+/* As `from` sees it. */
+static bool is_linked(const flock *f, uint32_t from, uint32_t to) {
     gw_peer_contact_info info;
     bool linked = false;
-    for (uint32_t i = 0; gw_peer_contact_at(f->peers[ODD].brain, i, &info); i++)
-        linked |= info.linked && gw_peer_id_equal(&info.id, &f->peers[0].config.id);
+    for (uint32_t i = 0; gw_peer_contact_at(f->peers[from].brain, i, &info); i++)
+        linked |= info.linked && gw_peer_id_equal(&info.id, &f->peers[to].config.id);
     return linked;
+}
+
+static bool first_is_linked_to_odd(const flock *f) {
+    return is_linked(f, ODD, 0);
+}
+
+static bool odd_is_linked_to_first(const flock *f) {
+    return is_linked(f, 0, ODD);
 }
 
 /* It never heard of a view: all it knows is that those it waited with have ended. */
@@ -124,6 +139,7 @@ Test(peer_end, who_stood_still_while_others_founded_and_ended_the_job_says_so) {
         flock_start(&f, ODD);
         cr_assert(flock_run(&f, first_is_linked_to_odd, MOST_EVENTS));
         deafen_odd(&f, true);
+        lose_all_ends(&f);
         flock_stop(&f, ODD);
         flock_start(&f, 1);
         flock_start(&f, 2);
@@ -134,6 +150,30 @@ Test(peer_end, who_stood_still_while_others_founded_and_ended_the_job_says_so) {
         cr_assert_eq(f.peers[ODD].finish, GW_FINISH_FAILED, "%s", f.peers[ODD].finish_text);
         cr_assert(strstr(f.peers[ODD].finish_text, "the job ended without this peer") != NULL, "%s",
                   f.peers[ODD].finish_text);
+        flock_close(&f);
+    }
+}
+
+/* Gossip never told it of those that it is linked to, nor that they are done. */
+Test(peer_end, who_hears_no_gossip_hears_of_the_end_by_its_links) {
+    for (int quorum = GW_QUORUM_ANY; quorum <= GW_QUORUM_MAJORITY; quorum++) {
+        flock f;
+        flock_open(&f, 4, 3, 2 * STEPS, (gw_quorum)quorum);
+        f.peers[ODD].config.peers = 3;
+        for (uint32_t i = 0; i < 3; i++) {
+            f.unheard[i][ODD] = true;
+            flock_start(&f, i);
+        }
+        cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+        f.breaks =
+            (flock_break){.kind = GW_MSG_PROPOSE, .from = -1, .to = ODD, .times = UINT32_MAX, .quiet = true};
+        flock_start(&f, ODD);
+        cr_assert(flock_run(&f, odd_is_linked_to_first, MOST_EVENTS));
+        end_all_but_odd(&f);
+        uint64_t ended_ns = f.now;
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        cr_assert_eq(f.peers[ODD].finish, GW_FINISH_LEFT, "%s", f.peers[ODD].finish_text);
+        cr_assert(f.now < ended_ns + UINT64_C(10000000000), "it waited for them all the same");
         flock_close(&f);
     }
 }

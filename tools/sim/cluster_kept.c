@@ -4,26 +4,32 @@
 
 #include <inttypes.h>
 
-/* On how many disks of `members` (NULL: of all) the chunk is as it should be. Members count what they can
- * tell of: a disk that has lost its manifest too knows of no chunks of it. */
-static uint32_t copies(sim_cluster *c, const gw_view *members, const gw_hash *root, uint64_t step,
+/* Who has ended, or is in a later view, takes no part in an earlier one that is installed only now, though it
+ * voted for it once. */
+static bool takes_part(const sim_peer *p, const gw_view *view) {
+    return gw_view_rank(view, &p->id) >= 0 && p->brain != NULL && p->m.fence.epoch <= view->epoch;
+}
+
+/* On how many disks of a view's members (NULL: of all) the chunk is as it should be. Members count what they
+ * can tell of: a disk that has lost its manifest too knows of no chunks of it. */
+static uint32_t copies(sim_cluster *c, const gw_view *view, const gw_hash *root, uint64_t step,
                        uint32_t chunk) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[i];
-        if (members != NULL && gw_view_rank(members, &p->id) < 0) continue;
+        if (view != NULL && !takes_part(p, view)) continue;
         const sim_saved *saved = sim_disk_saved_as(&p->disk, root, step);
-        if (members != NULL && saved != NULL && !saved->manifest) continue;
+        if (view != NULL && saved != NULL && !saved->manifest) continue;
         count += saved != NULL && gw_set_has(&saved->chunks, chunk) && !gw_set_has(&saved->damaged, chunk);
     }
     return count;
 }
 
 /* Whether a member knows what the chunks are those of. */
-static bool has_manifest(sim_cluster *c, const gw_view *members, const gw_hash *root, uint64_t step) {
+static bool has_manifest(sim_cluster *c, const gw_view *view, const gw_hash *root, uint64_t step) {
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[i];
-        if (gw_view_rank(members, &p->id) < 0) continue;
+        if (!takes_part(p, view)) continue;
         const sim_saved *saved = sim_disk_saved_as(&p->disk, root, step);
         if (saved != NULL && saved->manifest) return true;
     }
