@@ -216,10 +216,11 @@ static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, 200 * SIM_MS, &op);
 }
 
-static void note(sim_cluster *c, const sim_peer *p, const gw_action *action) {
+static void note(sim_cluster *c, sim_peer *p, const gw_action *action) {
     switch (action->notice) {
     case GW_NOTICE_VIEW:
         c->result->views++;
+        sim_disk_remember(c, p, action->view);
         sim_trace(c, "peer %u VIEW %" PRIu64 " of %u: %s", p->number, action->view->epoch,
                   action->view->count, action->text);
         break;
@@ -350,8 +351,8 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .cluster = {"sim"},
                              .addrs = {gw_sim_addr(p->number)},
                              .addr_count = 1,
-                             .seeds = {gw_sim_addr(0), gw_sim_addr(1)},
-                             .seed_count = 2,
+                             .seeds = {gw_sim_addr(c->seeds[0]), gw_sim_addr(c->seeds[1])},
+                             .seed_count = SIM_SEEDS,
                              .identity = "job=sim\n",
                              .probe = 1,
                              .steps = o->steps,
@@ -375,6 +376,8 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .fell = p->disk.fell,
                              .fell_count = p->disk.fell_count,
                              .inventory = inventory};
+    for (uint32_t i = 0; i < p->disk.known_count; i++) config.known[i] = gw_sim_addr(p->disk.known[i]);
+    config.known_count = p->disk.known_count;
     config.inventory_count = sim_disk_inventory(c, p, inventory, SIM_SAVED);
     gw_err err;
     p->brain = gw_peer_create(&config, &err);

@@ -30,7 +30,14 @@
 
 #define SIM_MS UINT64_C(1000000)
 
-enum { SIM_WORKERS = 2, SIM_PEERS = GW_SIM_PEERS, SIM_SAVED = 64, SIM_REDUCTIONS = 64, SIM_CHUNKS = 6 };
+enum {
+    SIM_WORKERS = 2,
+    SIM_PEERS = GW_SIM_PEERS,
+    SIM_SAVED = 64,
+    SIM_REDUCTIONS = 64,
+    SIM_CHUNKS = 6,
+    SIM_SEEDS = 2
+};
 
 typedef struct sim_cluster sim_cluster;
 typedef struct sim_peer sim_peer;
@@ -60,6 +67,7 @@ typedef struct sim_disk {
     uint32_t fell_count;
     sim_saved saved[SIM_SAVED];
     uint32_t saved_count;
+    uint32_t known[GW_MAX_KNOWN], known_count; /* peers that it was in a view with, the latest first */
 } sim_disk;
 
 typedef struct sim_sum {
@@ -213,8 +221,9 @@ struct sim_cluster {
     gw_sim_garbler *garbler; /* NULL before it is needed */
     uint64_t complete_step;  /* of the newest checkpoint told to be complete; UINT64_MAX = none */
     gw_hash complete_root;
-    bool failed_to_load; /* somebody, so that all may have gone on from less */
-    bool calm;           /* no more faults */
+    bool failed_to_load;       /* somebody, so that all may have gone on from less */
+    bool calm;                 /* no more faults */
+    uint32_t seeds[SIM_SEEDS]; /* whom those that start are told to join */
 };
 
 /* --- cluster.c --- */
@@ -298,6 +307,8 @@ void sim_disk_free(sim_disk *disk);
 bool sim_disk_damage(sim_cluster *c, sim_peer *p);
 /* What was told to be durable lately, and was not: the host died. */
 void sim_disk_unsynced(sim_cluster *c, sim_peer *p);
+/* Whom it was in a view with, its next life looks for too. */
+void sim_disk_remember(sim_cluster *c, sim_peer *p, const gw_view *view);
 bool sim_disk_hangs(sim_cluster *c, const sim_peer *p, const sim_op *op); /* then `op` is tried again later */
 gw_set sim_disk_sound(const sim_saved *saved); /* its chunks that are what they should be */
 sim_saved *sim_disk_saved_as(sim_disk *disk, const gw_hash *root, uint64_t step);

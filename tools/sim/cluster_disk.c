@@ -21,6 +21,21 @@ void sim_disk_free(sim_disk *disk) {
     *disk = (sim_disk){0};
 }
 
+static void know(sim_disk *disk, uint32_t number) {
+    uint32_t at = 0;
+    while (at < disk->known_count && disk->known[at] != number) at++;
+    if (at == GW_MAX_KNOWN) at--; /* the one met longest ago is forgotten */
+    if (at == disk->known_count) disk->known_count++;
+    memmove(disk->known + 1, disk->known, at * sizeof *disk->known);
+    disk->known[0] = number;
+}
+
+void sim_disk_remember(sim_cluster *c, sim_peer *p, const gw_view *view) {
+    if (p->disk_full_until_ns > sim_now(c) || p->disk_hangs_until_ns > sim_now(c)) return;
+    for (uint32_t i = 0; i < c->count; i++)
+        if (i != p->number && gw_view_rank(view, &c->peers[i].id) >= 0) know(&p->disk, i);
+}
+
 static gw_hash chunk_hash(uint64_t state, uint32_t chunk) {
     gw_hash hash;
     for (uint64_t i = 0; i < 4; i++) {

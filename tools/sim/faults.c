@@ -231,6 +231,20 @@ static void leave_a_core(sim_cluster *c) {
     }
 }
 
+/* Where all seeds are gone for good, those who have met nobody else can find nobody: whoever runs the cluster
+ * names others then. */
+static void name_living_seeds(sim_cluster *c) {
+    bool gone = true;
+    for (int i = 0; i < SIM_SEEDS; i++) gone &= c->seeds[i] >= c->count || c->peers[c->seeds[i]].gone;
+    if (!gone) return;
+    for (uint32_t i = 0, named = 0; i < c->count && named < SIM_SEEDS; i++)
+        if (!c->peers[i].gone) c->seeds[named++] = i;
+    for (uint32_t i = 0; i < c->count; i++) {
+        sim_peer *p = &c->peers[i];
+        if (sim_runs(p) && p->m.fence.epoch == 0) sim_crash(c, p);
+    }
+}
+
 void sim_faults_end(sim_cluster *c) {
     sim_trace(c, "CALM: no more faults");
     c->calm = true;
@@ -239,6 +253,7 @@ void sim_faults_end(sim_cluster *c) {
     gw_sim_weather *weather = &c->network.weather;
     weather->drop = weather->duplicate = weather->garble = weather->tail = 0;
     leave_a_core(c);
+    name_living_seeds(c);
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[i];
         p->disk_full_until_ns = p->disk_hangs_until_ns = p->disk_slow_until_ns = 0;

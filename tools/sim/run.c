@@ -26,6 +26,7 @@ static void open_cluster(sim_cluster *c, const gw_sim_options *o, gw_sim_result 
     c->options = o;
     c->result = result;
     c->count = o->peers;
+    for (uint32_t i = 0; i < SIM_SEEDS; i++) c->seeds[i] = i;
     c->rng = gw_rng_seeded(o->seed);
     c->engine = gw_sim_engine_create(1000 * SIM_MS);
     gw_sim_network_open(&c->network, c->engine, o->peers, gw_rng_next(&c->rng));
