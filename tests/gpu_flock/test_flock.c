@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SIZES  " --samples 2400 --batch 240 --micro-batch 20 --hidden 32 --device cuda"
-#define DIGITS "digits --epochs 2" SIZES
-#define LONGER "digits --epochs 4" SIZES
+#define SIZES  " --samples 2400 --batch 240 --micro-batch 20 --hidden 32"
+#define DIGITS "digits --epochs 2" SIZES " --device cuda"
+#define LONGER "digits --epochs 4" SIZES " --device cuda"
 
 enum {
     HANG_MS = 60000, /* only ends a test that hangs */
@@ -231,21 +231,29 @@ Test(gpu_flock, a_lost_gpu_costs_its_peer_alone) {
     close_lab(l);
 }
 
-/* A language model, whose norm of the gradient comes from the GPUs as well. */
-Test(gpu_flock, a_language_model_and_a_follower_killed) {
-    lab *l = open_lab();
-    lab_peer *peers[3], *living[2];
-    char job[LAB_PATH + 300], text[700];
+/* Of a language model, on `device`. */
+static const char *gpt_job(const char *device) {
+    static char job[2][LAB_PATH + 300];
+    static unsigned turn;
+    char text[700], *to = job[turn++ % 2];
     for (size_t i = 0; i < sizeof text; i++) text[i] = (char)('a' + i * i % 23);
     FILE *data = fopen(file("text"), "w");
     cr_assert_not_null(data);
     cr_assert_eq(fwrite(text, sizeof text, 1, data), 1);
     fclose(data);
     snprintf(
-        job, sizeof job,
+        to, sizeof job[0],
         "gpt --data %s --layers 1 --heads 1 --channels 16 --context 16 --batch-tokens 192 --micro-batch 1 "
-        "--updates 10 --clip 0.1 --device cuda --precision bf16",
-        file("text"));
+        "--updates 10 --clip 0.1 --device %s",
+        file("text"), device);
+    return to;
+}
+
+/* A language model, whose norm of the gradient comes from the GPUs as well. */
+Test(gpu_flock, a_language_model_and_a_follower_killed) {
+    lab *l = open_lab();
+    lab_peer *peers[3], *living[2];
+    const char *job = gpt_job("cuda --precision bf16");
     lab_flock(l, 3, job, peers);
     lab_wait_step(l, peers[0], 2);
     uint32_t victim = (lab_leader(peers, 3) + 1) % 3;
@@ -254,5 +262,38 @@ Test(gpu_flock, a_language_model_and_a_follower_killed) {
         if (i != victim) living[k++] = peers[i];
     expect_same(l, living, 2, job);
     cr_assert_geq(logged("formed 2"), 2);
+    close_lab(l);
+}
+
+static bool names_both_classes(const lab_peer *peer) {
+    for (const char *at = peer->stderr_text; at != NULL && (at = strstr(at, "class=")) != NULL; at++) {
+        const char *end = strchr(at, '\n'), *cpu = strstr(at, "class=cpu "),
+                   *cuda = strstr(at, "class=cuda ");
+        if (end != NULL && cpu != NULL && cuda != NULL && cpu < end && cuda < end) return true;
+    }
+    return false;
+}
+
+/* A processor's bits are not a GPU's: an exact job does not let them compute together. */
+static void expect_refused(lab *l, const char *on_gpu, const char *on_processor) {
+    char jobs[2][LAB_PATH + 320];
+    snprintf(jobs[0], sizeof jobs[0], "%s --peers 2", on_gpu);
+    snprintf(jobs[1], sizeof jobs[1], "%s --peers 2", on_processor);
+    lab_peer *gpu = lab_start(l, "gpu", NULL, jobs[0]), *cpu = lab_start(l, "cpu", gpu, jobs[1]);
+    while (!names_both_classes(gpu) && !names_both_classes(cpu)) lab_pump(l);
+    cr_assert_null(lab_last(gpu, "step"));
+    cr_assert_null(lab_last(cpu, "step"));
+}
+
+Test(gpu_flock, digits_on_a_processor_and_a_gpu_is_refused_and_both_are_named) {
+    lab *l = open_lab();
+    expect_refused(l, DIGITS, "digits --epochs 2" SIZES " --device cpu");
+    close_lab(l);
+}
+
+Test(gpu_flock, a_language_model_on_a_processor_and_a_gpu_is_refused_and_both_are_named) {
+    lab *l = open_lab();
+    const char *on_gpu = gpt_job("cuda"), *on_processor = gpt_job("cpu");
+    expect_refused(l, on_gpu, on_processor);
     close_lab(l);
 }
