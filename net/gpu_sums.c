@@ -173,6 +173,7 @@ static void poll_machine(gw_gpu_sums *s) {
         break;
     case GW_NCCL_FORMED:
         s->standing = FORMED;
+        s->events.formed(s->events.context, &s->fence);
         break;
     case GW_NCCL_SUMMED:
         finish(s, GW_COLLECTIVE_OK, NULL);

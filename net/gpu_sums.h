@@ -14,6 +14,8 @@ typedef struct gw_gpu_sums_events {
     void *context;
     /* The id asked for by gw_gpu_sums_make_id; not after an abort. */
     void (*id_made)(void *context, const gw_fence *fence, const gw_nccl_id *id);
+    /* A view's communicator is there. */
+    void (*formed)(void *context, const gw_fence *fence);
     /* What a view's GPUs cannot do and why: no id, no communicator. Sums of that view fail with the same. */
     void (*failed)(void *context, const gw_fence *fence, const gw_err *why);
     /* A GPU can be used no more: once, and every sum fails from now on. The peer should leave. */

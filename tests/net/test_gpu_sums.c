@@ -18,8 +18,8 @@ typedef struct peer {
     int gpu;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    unsigned ids, failures, losses, dones;
-    gw_fence id_fence;
+    unsigned ids, forms, failures, losses, dones;
+    gw_fence id_fence, formed;
     gw_nccl_id id;
     gw_collective_status status;
     uint64_t token, sent_bytes;
@@ -45,6 +45,13 @@ static void on_id(void *context, const gw_fence *fence, const gw_nccl_id *id) {
     p->id_fence = *fence;
     p->id = *id;
     say(p, &p->ids);
+}
+
+static void on_formed(void *context, const gw_fence *fence) {
+    peer *p = context;
+    pthread_mutex_lock(&p->lock);
+    p->formed = *fence;
+    say(p, &p->forms);
 }
 
 static void on_failed(void *context, const gw_fence *fence, const gw_err *why) {
@@ -88,7 +95,7 @@ static void peer_open(peer *p, int gpu, uint64_t form_ns, uint64_t progress_ns) 
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
     gw_nccl_options options = {fake_nccl(), fake_cuda(), &gpu, 1, 0, form_ns, progress_ns};
-    gw_gpu_sums_events events = {p, on_id, on_failed, on_lost, on_done};
+    gw_gpu_sums_events events = {p, on_id, on_formed, on_failed, on_lost, on_done};
     gw_err err;
     p->sums = gw_gpu_sums_open(&options, &events, &err);
     cr_assert(p->sums != NULL, "%s", err.text);
@@ -132,6 +139,8 @@ Test(gpu_sums, peers_sum_and_a_call_waits_for_its_communicator) {
     for (int i = 0; i < 3; i++) {
         cr_assert_eq(peers[i].status, GW_COLLECTIVE_OK, "%s", peers[i].err.text);
         cr_assert_eq(peers[i].token, 40);
+        cr_assert_eq(peers[i].forms, 1);
+        cr_assert_eq(peers[i].formed.epoch, 7);
         cr_assert_eq(peers[i].sent_bytes, COUNT * 8 / 3 * 4);
         for (int k = 0; k < COUNT; k++) cr_assert_eq(peers[i].out[k], 6000 + 3 * k);
     }

@@ -139,6 +139,7 @@ static gw_node_snapshot *with_gpus(void) {
                                   .xids = 2,
                                   .last_xid = 48};
     s->gpus[1] = (gw_watched_gpu){.ordinal = 1, .bus = "0000:02:00.0", .bad = true};
+    strcpy(s->sums, "host memory");
     return s;
 }
 
@@ -153,6 +154,7 @@ Test(snapshot, gpus_are_shown_with_what_they_tell) {
     cr_assert_null(json_object_get(gpu, "temperature_c"), "it does not tell");
     gpu = json_array_get(json_object_get(object, "gpus"), 1);
     cr_assert(json_is_false(json_object_get(gpu, "answers")) && json_is_true(json_object_get(gpu, "bad")));
+    cr_assert_str_eq(json_string_value(json_object_get(object, "sums")), "host memory");
     json_decref(object);
     free(text);
 }
@@ -166,9 +168,11 @@ Test(snapshot, gpu_metrics_are_those_that_a_gpu_tells) {
     cr_assert_not_null(strstr(text, "\ngodwit_gpu_xid_errors_total{gpu=\"0\",bus=\"0000:01:00.0\"} 2\n"));
     cr_assert_not_null(strstr(text, "\ngodwit_gpu_bad{gpu=\"1\",bus=\"0000:02:00.0\"} 1\n"));
     cr_assert_null(strstr(text, "godwit_gpu_temperature_celsius{"));
+    cr_assert_not_null(strstr(text, "\ngodwit_sums_by_nccl 0\n"));
     free(text);
     text = gw_snapshot_metrics(busy());
     cr_assert_null(strstr(text, "godwit_gpu_"), "a peer without GPUs has no such metrics");
+    cr_assert_null(strstr(text, "godwit_sums_by_nccl"));
     free(text);
 }
 

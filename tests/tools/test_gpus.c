@@ -30,6 +30,7 @@ typedef struct letter {
 } letter;
 
 static gw_loop *loop;
+static uint64_t retry_ns; /* 0: as in a run */
 static peer peers[PEERS];
 
 static gw_peer_id id_of(int index) {
@@ -99,6 +100,7 @@ static void flock_open(void) {
                                    .loop = loop,
                                    .self = id_of(i),
                                    .time_scale_percent = 100,
+                                   .retry_ns = retry_ns,
                                    .context = &peers[i],
                                    .send = on_send,
                                    .done = on_done,
@@ -194,7 +196,7 @@ Test(gpus, a_leader_that_dies_before_its_id_is_told_leaves_a_view_that_can_be_le
     flock_close();
 }
 
-Test(gpus, nccl_that_fails_again_and_again_is_asked_no_more) {
+Test(gpus, nccl_that_fails_again_and_again_is_left_alone) {
     flock_open();
     for (uint64_t epoch = 1; epoch <= GW_GPUS_FAILURES; epoch++) {
         gw_view view = view_of(epoch, 0, 3);
@@ -222,6 +224,56 @@ Test(gpus, a_sum_that_succeeds_forgives_those_that_failed) {
         for (int i = 1; i < 3; i++) await(&peers[i].dones, (unsigned)epoch);
     }
     cr_assert(gw_gpus_ready(peers[0].gpus));
+    flock_close();
+}
+
+static void fail_once(uint64_t epoch) {
+    gw_view view = view_of(epoch, 0, 3);
+    unsigned before = atomic_load(&peers[0].dones);
+    fake_break(0, GW_NCCL_REMOTE_ERROR);
+    install(&view, 0);
+    start(0, &view);
+    await(&peers[0].dones, before + 1);
+    cr_assert_eq(peers[0].status, GW_COLLECTIVE_FAILED);
+}
+
+static void await_ready(int index) {
+    uint64_t end = gw_now_ns() + LONG_NS;
+    while (!gw_gpus_ready(peers[index].gpus)) {
+        cr_assert_lt(gw_now_ns(), end, "NCCL was not tried again");
+        gw_loop_turn(loop, LONG_NS);
+    }
+}
+
+/* The leader gives up; the others, who have not, wait for it in the views that follow. */
+Test(gpus, nccl_that_was_given_up_is_tried_again) {
+    retry_ns = 1000000;
+    flock_open();
+    for (uint64_t epoch = 1; epoch <= GW_GPUS_FAILURES; epoch++) fail_once(epoch);
+    cr_assert_not(gw_gpus_ready(peers[0].gpus));
+    gw_view view = view_of(GW_GPUS_FAILURES + 1, 0, 3);
+    install(&view, 0);
+    fake_break(0, 0);
+    await_ready(0);
+    unsigned before[3];
+    for (int i = 0; i < 3; i++) before[i] = atomic_load(&peers[i].dones);
+    for (int i = 0; i < 3; i++) start(i, &view);
+    for (int i = 0; i < 3; i++) await(&peers[i].dones, before[i] + 1);
+    expect_sum(0, 3);
+    flock_close();
+}
+
+/* What has failed so often is not trusted with three more steps. */
+Test(gpus, after_a_try_one_failure_is_enough) {
+    retry_ns = 1000000;
+    flock_open();
+    for (uint64_t epoch = 1; epoch <= GW_GPUS_FAILURES; epoch++) fail_once(epoch);
+    gw_view view = view_of(GW_GPUS_FAILURES + 1, 0, 3);
+    install(&view, 0);
+    fake_break(0, 0);
+    await_ready(0);
+    fail_once(GW_GPUS_FAILURES + 2);
+    cr_assert_not(gw_gpus_ready(peers[0].gpus));
     flock_close();
 }
 

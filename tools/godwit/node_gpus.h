@@ -3,7 +3,9 @@
  *
  * Sums go by NCCL while all members can (gw_gpus_ready); it is the caller's to ask them all, in a small
  * all-reduce on host memory that is also the barrier before NCCL's deadlines count. Where NCCL is missing
- * here, or has failed several times in a row, this peer says no, and sums go through host memory.
+ * here, or has failed several times in a row, this peer says no, and sums go through host memory. After a
+ * while it takes part in forming a communicator again, beside these sums, and says yes once that is there;
+ * one more failure, and the next while is twice as long.
  *
  * Threads: the loop's, unless a function says otherwise. */
 #ifndef GODWIT_GODWIT_NODE_GPUS_H
@@ -14,7 +16,7 @@
 #include "net/loop.h"
 
 enum {
-    GW_GPUS_FAILURES = 3 /* in a row: after so many sums that NCCL failed it is asked no more */
+    GW_GPUS_FAILURES = 3 /* in a row: after so many sums that NCCL failed it is left alone for a while */
 };
 
 typedef struct gw_gpus gw_gpus;
@@ -27,7 +29,8 @@ typedef struct gw_gpus_options {
     gw_loop *loop;
     gw_peer_id self;
     uint32_t time_scale_percent;
-    void *context; /* of what follows */
+    uint64_t retry_ns; /* until NCCL that was given up is tried again, doubling; 0: a minute */
+    void *context;     /* of what follows */
     /* On a control link; dropped silently where none stands. */
     void (*send)(void *context, const gw_peer_id *to, const uint8_t *bytes, size_t length);
     /* The thread of the sums: a call of gw_gpus_start is done. */
@@ -49,7 +52,7 @@ void gw_gpus_linked(gw_gpus *gpus, const gw_peer_id *peer);
 /* A message that begins with GW_GPU_TEAM_MARK. */
 void gw_gpus_hear(gw_gpus *gpus, const gw_peer_id *from, const uint8_t *bytes, size_t length);
 
-/* Any thread. Whether this peer can sum by NCCL. */
+/* Any thread. Whether this peer can sum by NCCL now. */
 bool gw_gpus_ready(gw_gpus *gpus);
 /* Any thread. Starts a sum; one `done` follows. All members are about to do the same. */
 void gw_gpus_start(gw_gpus *gpus, const gw_gpu_call *call);

@@ -51,6 +51,7 @@ typedef struct gw_reduction {
     _Atomic uint64_t stop_ns;  /* since when */
     _Atomic uint64_t alone_ns; /* since when the compute helper has waited for nobody; 0 = it waits */
     atomic_bool underway;      /* from the action to its mail */
+    atomic_int place;          /* gw_place of the latest sums of several members; 0 = none yet */
 } gw_reduction;
 
 /* What is computed with: the device's state and how far it is. Under `lock`, as donors serve it. */

@@ -165,6 +165,7 @@ static gw_outcome agree(reduce *r, gw_place *place, gw_err *err) {
     gw_collective_piece piece = {.in = &ready, .out = &all, .count = 1};
     gw_outcome outcome = wait_done(r, enter(r, &piece, 1, BUCKET_AGREE, err), err);
     if (outcome == GW_DONE && all == r->members) *place = GW_PLACE_GPU;
+    if (outcome == GW_DONE) atomic_store(&node->reduction.place, *place);
     return outcome;
 }
 

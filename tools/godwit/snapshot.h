@@ -128,6 +128,7 @@ typedef struct gw_node_snapshot {
     uint32_t checkpoint_count;
     gw_watched_gpu gpus[GW_WATCHED_GPUS]; /* of this peer's device */
     uint32_t gpu_count;
+    char sums[16]; /* how the GPU's latest sums went: "nccl", "host memory"; empty: no GPU, or none yet */
 } gw_node_snapshot;
 
 /* Where the newest snapshot lies. Thread: all functions may be called from any thread; publish and copy hold

@@ -197,6 +197,9 @@ static void state(FILE *out, const gw_node_snapshot *s) {
     gauge(out, "workers", "Worker threads of this peer.", s->workers);
     gauge(out, "resident_memory_bytes", "Resident memory of this process.", (double)s->rss_bytes);
     gauge(out, "gossip_health", "0 = gossip is answered in time, 8 = this peer is very slow.", s->health);
+    if (s->sums[0] != '\0')
+        gauge(out, "sums_by_nccl", "1 while sums go from GPU to GPU, 0 while through host memory.",
+              strcmp(s->sums, "nccl") == 0);
     gauge(out, "half_open_connections", "Connections that have not said yet who they are.", s->half_open);
     if (s->checkpoint_step == UINT64_MAX) return;
     gauge(out, "checkpoint_step", "Step of the newest complete checkpoint.", (double)s->checkpoint_step);

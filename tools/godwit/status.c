@@ -137,6 +137,11 @@ static void print_gpus(const json_t *gpus) {
     }
 }
 
+static void print_sums(const char *how) {
+    if (strcmp(how, "nccl") == 0) puts("  sums go from GPU to GPU, by NCCL");
+    if (strcmp(how, "host memory") == 0) puts("  sums go through host memory (the log says why)");
+}
+
 static void print_checkpoints(const json_t *checkpoints) {
     size_t i;
     json_t *checkpoint;
@@ -160,6 +165,7 @@ static int print_status(const char *command, const char *answer) {
         print_peers(json_object_get(object, "peers"));
         print_checkpoints(json_object_get(object, "checkpoints"));
         print_gpus(json_object_get(object, "gpus"));
+        print_sums(text_of(object, "sums"));
     } else {
         fprintf(stderr, "%s: %s\n", command, error != NULL ? error : "the peer's answer makes no sense");
     }
