@@ -19,7 +19,7 @@ typedef struct flock_peer {
     uint64_t word, step, state, accumulator_step;
     gw_set list, added;
     uint32_t tag;
-    gw_token sealing, freezing;
+    gw_token sealing;
     bool dry_told, careful;
     int adds[FLOCK_SHARDS]; /* how often each shard is in the accumulator */
     gw_token reducing;

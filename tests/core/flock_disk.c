@@ -1,0 +1,95 @@
+/* A peer's disk, and states that it fetches. */
+#include "flock_room.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What takes long tells once a second that it gets on. */
+static void post_progress(flock *f, uint32_t i, const gw_action *a, uint64_t lasts_ns) {
+    gw_event progress = {.kind = GW_EV_PROGRESS, .token = a->token};
+    for (uint64_t at = 1000000000; at < lasts_ns && !f->peers[i].silent; at += 1000000000)
+        flock_post(f, i, at, progress);
+}
+
+void flock_load(flock *f, uint32_t i, const gw_action *a) {
+    flock_peer *p = &f->peers[i];
+    gw_event event = {.kind = GW_EV_LOADED, .token = a->token, .outcome = GW_DONE, .text = f->reason};
+    if (a->load_kind == GW_LOAD_PEERS) {
+        const flock_peer *donor = &f->peers[flock_index(f, &a->donors[0])];
+        if (donor->brain == NULL || donor->step != a->step) event.outcome = GW_FAILED;
+    }
+    if (a->load_kind == GW_LOAD_MANIFEST && p->manifests_unloadable) event.outcome = GW_FAILED;
+    if (p->loads_to_fail > 0) {
+        p->loads_to_fail--;
+        event.outcome = GW_FAILED;
+    }
+    if (a->load_kind == GW_LOAD_MANIFEST && p->damaged) {
+        static gw_set sound;
+        gw_set_free(&sound);
+        sound = gw_set_of(FLOCK_CHUNKS);
+        for (uint32_t k = 1; k < FLOCK_CHUNKS; k++) gw_set_add(&sound, k);
+        event.outcome = GW_FAILED;
+        event.held = &sound;
+    }
+    if (event.outcome == GW_DONE) {
+        p->step = a->step;
+        p->state = flock_state_after(a->step);
+    }
+    event.fingerprint = p->loads_other_bits ? ~p->state : p->state;
+    post_progress(f, i, a, p->load_ns);
+    flock_post(f, i, 3000 + p->load_ns, event);
+}
+
+void flock_save(flock *f, uint32_t i, const gw_action *a) {
+    flock_peer *p = &f->peers[i];
+    bool failed = p->disk_full && !a->flag;
+    if (p->step == p->flip_save) {
+        p->state ^= 1;
+        p->flip_save = 0;
+    }
+    post_progress(f, i, a, p->save_ns);
+    flock_event *e = flock_post(f, i, 5000 + p->save_ns,
+                                (gw_event){.kind = GW_EV_STORED,
+                                           .token = a->token,
+                                           .outcome = failed ? GW_FAILED : GW_DONE,
+                                           .text = failed ? "no space left" : NULL,
+                                           .count = failed ? 0 : a->count});
+    if (failed) return;
+    e->hashes = calloc(a->count + 1, sizeof *e->hashes);
+    gw_set_free(&p->stored);
+    p->stored = gw_set_of(FLOCK_CHUNKS);
+    for (uint32_t k = 0; k < a->count; k++) {
+        uint64_t content = p->state ^ a->chunks[k];
+        gw_blake2b(&content, sizeof content, e->hashes[k].bytes, 32);
+        if (!a->flag) gw_set_add(&p->stored, a->chunks[k]);
+    }
+}
+
+void flock_manifest(flock *f, uint32_t i, const gw_action *a) {
+    flock_peer *p = &f->peers[i];
+    bool failed = (p->disk_full || p->manifests_fail) && !a->flag;
+    gw_event event = {
+        .kind = GW_EV_MANIFEST_STORED, .token = a->token, .outcome = failed ? GW_FAILED : GW_DONE};
+    gw_blake2b(a->hashes, a->count * sizeof *a->hashes, event.root.bytes, 32);
+    if (p->manifests_hang && !a->flag) return;
+    flock_post(f, i, 1000, event);
+    if (failed || a->flag) return;
+    p->saved_root = event.root;
+    p->saved_step = a->step;
+    p->saved_ended = a->ended;
+    gw_set_free(&p->saved_chunks);
+    p->saved_chunks = gw_set_copy(&p->stored);
+}
+
+void flock_persist(flock *f, uint32_t i, const gw_action *a) {
+    flock_peer *p = &f->peers[i];
+    if (p->persists_fail) {
+        flock_post(f, i, 1000, (gw_event){.kind = GW_EV_PERSISTED, .token = a->token, .outcome = GW_FAILED});
+        return;
+    }
+    free(p->record);
+    p->record = malloc(a->length + 1);
+    memcpy(p->record, a->bytes, a->length);
+    p->record_length = a->length;
+    flock_post(f, i, 1000, (gw_event){.kind = GW_EV_PERSISTED, .token = a->token});
+}

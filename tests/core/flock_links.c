@@ -1,0 +1,123 @@
+/* Links and what goes over them: they are perfect but for what a test does to them. */
+#include "flock_room.h"
+
+#include <criterion/criterion.h>
+
+void flock_end_links(flock *f, uint32_t i) {
+    for (uint32_t k = 0; k < f->count; k++) {
+        f->peers[i].linked[k] = false;
+        if (!f->peers[k].linked[i] || f->peers[k].brain == NULL) continue;
+        gw_event down = {.kind = GW_EV_LINK_DOWN,
+                         .peer = f->peers[i].config.id,
+                         .incarnation = f->peers[i].config.incarnation};
+        down.link_end = GW_LINK_CLOSED;
+        flock_post(f, k, 150000, down);
+        down.link_end = GW_LINK_REFUSED;
+        flock_post(f, k, 200000, down);
+    }
+}
+
+void flock_refuse(flock *f, uint32_t i, uint32_t other) {
+    flock_post(f, i, 200000,
+               (gw_event){.kind = GW_EV_LINK_DOWN,
+                          .peer = f->peers[other].config.id,
+                          .incarnation = f->peers[other].config.incarnation,
+                          .link_end = GW_LINK_REFUSED});
+}
+
+void flock_link(flock *f, uint32_t a, uint32_t b) {
+    if (f->peers[a].linked[b] || f->peers[a].brain == NULL || f->cut[a][b]) return;
+    if (f->peers[b].brain == NULL) {
+        flock_refuse(f, a, b);
+        return;
+    }
+    f->peers[a].linked[b] = f->peers[b].linked[a] = true;
+    flock_post(f, a, 1000,
+               (gw_event){.kind = GW_EV_LINK_UP,
+                          .peer = f->peers[b].config.id,
+                          .incarnation = f->peers[b].config.incarnation});
+    flock_post(f, b, 1000,
+               (gw_event){.kind = GW_EV_LINK_UP,
+                          .peer = f->peers[a].config.id,
+                          .incarnation = f->peers[a].config.incarnation});
+}
+
+static void break_link(flock *f, uint32_t a, uint32_t b) {
+    const uint32_t ends[2] = {a, b};
+    if (!f->peers[a].linked[b]) return;
+    f->peers[a].linked[b] = f->peers[b].linked[a] = false;
+    for (int k = 0; k < 2; k++) {
+        const flock_peer *other = &f->peers[ends[1 - k]];
+        flock_post(f, ends[k], 1000,
+                   (gw_event){.kind = GW_EV_LINK_DOWN,
+                              .peer = other->config.id,
+                              .incarnation = other->config.incarnation,
+                              .link_end = GW_LINK_CLOSED});
+    }
+}
+
+/* Whoever drops a link is not told that it is down. */
+static void drop_link(flock *f, uint32_t i, uint32_t other) {
+    if (!f->peers[i].linked[other]) return;
+    f->peers[i].linked[other] = f->peers[other].linked[i] = false;
+    flock_post(f, other, 1000,
+               (gw_event){.kind = GW_EV_LINK_DOWN,
+                          .peer = f->peers[i].config.id,
+                          .incarnation = f->peers[i].config.incarnation,
+                          .link_end = GW_LINK_CLOSED});
+}
+
+void flock_cut(flock *f, uint32_t a, uint32_t b, bool datagrams) {
+    f->cut[a][b] = f->cut[b][a] = true;
+    f->parted[a][b] = f->parted[b][a] = datagrams;
+    break_link(f, a, b);
+}
+
+void flock_mend(flock *f, uint32_t a, uint32_t b) {
+    f->cut[a][b] = f->cut[b][a] = f->parted[a][b] = f->parted[b][a] = false;
+    flock_link(f, a, b);
+}
+
+/* Whether the link breaks under this message. */
+static bool is_lost(flock *f, uint32_t from, uint32_t to, const gw_action *a) {
+    flock_break *b = &f->breaks;
+    gw_message message;
+    gw_err err;
+    if (b->times == 0 || (b->from >= 0 && b->from != (int)from) || (b->to >= 0 && b->to != (int)to))
+        return false;
+    cr_assert(gw_message_decode(a->bytes, a->length, &message, &err), "%s", err.text);
+    bool lost = message.kind == b->kind;
+    gw_message_free(&message);
+    if (!lost) return false;
+    b->times--;
+    if (b->quiet) return true;
+    break_link(f, from, to);
+    flock_post(f, from, 1000000, (gw_event){.peer = f->peers[to].config.id})->redial = true;
+    return true;
+}
+
+void flock_link_or_drop(flock *f, uint32_t i, const gw_action *a) {
+    uint32_t other = (uint32_t)flock_index(f, &a->peer);
+    if (a->flag)
+        flock_link(f, i, other);
+    else
+        drop_link(f, i, other);
+}
+
+void flock_datagram(flock *f, uint32_t i, const gw_action *a) {
+    const gw_event event = {.kind = GW_EV_DATAGRAM, .addr = f->peers[i].config.addrs[0]};
+    for (uint32_t k = 0; k < f->count; k++) {
+        if (f->peers[k].brain == NULL || !gw_addr_equal(&f->peers[k].config.addrs[0], &a->addr)) continue;
+        if (f->parted[i][k] || f->unheard[i][k]) continue;
+        flock_keep_bytes(flock_post(f, k, 200000, event), a->bytes, a->length);
+    }
+}
+
+void flock_message(flock *f, uint32_t i, const gw_action *a) {
+    const gw_event event = {.kind = GW_EV_MESSAGE, .peer = f->peers[i].config.id};
+    uint32_t other = (uint32_t)flock_index(f, &a->peer);
+    if (!f->peers[i].linked[other] || is_lost(f, i, other, a)) return;
+    flock_keep_bytes(flock_post(f, other, f->message_ns, event), a->bytes, a->length);
+    if (f->echo_ns != 0)
+        flock_keep_bytes(flock_post(f, other, f->message_ns + f->echo_ns, event), a->bytes, a->length);
+}

@@ -1,0 +1,129 @@
+/* Reductions of a whole view, and applying what comes of them. */
+#include "flock_room.h"
+
+#include "core/rng.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool path_is_broken(const flock *f, uint32_t a, uint32_t b) {
+    return f->data_broken[a][b] || f->cut[a][b];
+}
+
+/* A reduction over a broken path fails at all; the two ends of the path know whom they missed. */
+static bool fail_reduction(flock *f, const gw_view *view) {
+    bool broken = f->reductions_to_fail > 0;
+    if (broken) f->reductions_to_fail--;
+    for (uint32_t a = 0; a < f->count; a++)
+        for (uint32_t b = 0; b < a; b++)
+            broken |= path_is_broken(f, a, b) && gw_view_rank(view, &f->peers[a].config.id) >= 0 &&
+                      gw_view_rank(view, &f->peers[b].config.id) >= 0;
+    for (uint32_t rank = 0; broken && rank < view->count; rank++) {
+        uint32_t i = (uint32_t)flock_index(f, &view->members[rank].id);
+        gw_event event = {.kind = GW_EV_REDUCED,
+                          .token = f->peers[i].reducing,
+                          .outcome = GW_FAILED,
+                          .text = "no data connection"};
+        for (uint32_t k = 0; k < f->count; k++)
+            if (path_is_broken(f, i, k) && gw_view_rank(view, &f->peers[k].config.id) >= 0)
+                event.peer = f->peers[k].config.id;
+        flock_post(f, i, 1000000, event);
+        f->peers[i].reducing = 0;
+    }
+    return broken;
+}
+
+/* When every member of the view has entered: the sum, checked, for all of them. */
+static void tell_reduced(flock *f, const gw_view *view) {
+    int64_t slots[GW_MAX_MEMBERS * GW_SLOTS + GW_VERIFY_TABLE] = {0};
+    int64_t *table = slots + view->count * GW_SLOTS;
+    int adds[FLOCK_SHARDS] = {0};
+    bool bad = false;
+    for (uint32_t rank = 0; rank < view->count; rank++) {
+        flock_peer *p = &f->peers[flock_index(f, &view->members[rank].id)];
+        if (p->brain == NULL || p->reducing == 0 || !gw_view_name_equal(&p->fence.name, &view->name)) return;
+        memcpy(slots + rank * GW_SLOTS, p->slots, sizeof p->slots);
+        for (int k = 0; k < GW_VERIFY_TABLE; k++)
+            table[k] = (int64_t)((uint64_t)table[k] + (uint64_t)p->table[k]);
+        for (int s = 0; s < FLOCK_SHARDS; s++) adds[s] += p->adds[s];
+        bad |= p->bad_shard;
+    }
+    if (fail_reduction(f, view)) return;
+    bool right = f->sums_to_spoil == 0;
+    if (!right) f->sums_to_spoil--;
+    if (f->rows_to_damage > 0) {
+        f->rows_to_damage--;
+        slots[GW_SLOTS - 2] ^= 1;
+    }
+    for (uint32_t s = 0; s < FLOCK_SHARDS; s++) right &= adds[s] == 1;
+    for (uint32_t rank = 0; rank < view->count; rank++) {
+        uint32_t i = (uint32_t)flock_index(f, &view->members[rank].id);
+        gw_event event = {.kind = GW_EV_REDUCED,
+                          .token = f->peers[i].reducing,
+                          .outcome = GW_DONE,
+                          .coverage_ok = right,
+                          .fingerprint_ok = right,
+                          .text = right ? NULL : "bucket 4",
+                          .damaged = !right && f->peers[i].part_damaged,
+                          .bad_count = bad};
+        flock_event *e = flock_post(f, i, 1000, event);
+        f->peers[i].reducing = 0;
+        if (!right) continue; /* of a wrong sum nothing is believed */
+        e->slots = malloc(sizeof slots);
+        memcpy(e->slots, slots, sizeof slots);
+        e->table_at = view->count * GW_SLOTS;
+    }
+}
+
+void flock_reduce(flock *f, uint32_t i, const gw_action *a) {
+    flock_peer *p = &f->peers[i];
+    if (p->damaged_state) {
+        p->damaged_state = false;
+        flock_post(
+            f, i, 1000,
+            (gw_event){.kind = GW_EV_REDUCED, .token = a->token, .outcome = GW_FAILED, .damaged = true});
+        return;
+    }
+    memset(p->table, 0, sizeof p->table);
+    if (a->check_table != NULL) memcpy(p->table, a->check_table, sizeof p->table);
+    p->reducing = a->token;
+    p->reduces_entered++;
+    memcpy(p->slots, a->slots, sizeof p->slots);
+    tell_reduced(f, &p->fence);
+}
+
+void flock_apply(flock *f, uint32_t i, const gw_action *a) {
+    flock_peer *p = &f->peers[i];
+    gw_event event = {.kind = GW_EV_APPLIED, .token = a->token, .outcome = GW_FAILED, .text = f->reason};
+    cr_assert_eq(a->step, p->step);
+    p->skipped += a->flag;
+    if (p->apply_fails) {
+        flock_post(f, i, 1000, event);
+        return;
+    }
+    p->state = gw_mix64(p->state + p->step);
+    p->step++;
+    cr_assert_eq(p->state, flock_state_after(p->step));
+    if (p->step == p->flip_step) {
+        p->state ^= 1;
+        p->flip_step = 0;
+    }
+    event = (gw_event){.kind = GW_EV_APPLIED,
+                       .token = a->token,
+                       .outcome = GW_DONE,
+                       .fingerprint = p->state,
+                       .stop = f->stop_step != 0 && p->step >= f->stop_step};
+    flock_post(f, i, 2000000 + p->apply_ns, event);
+}
+
+void flock_look(flock *f, uint32_t i, const gw_action *a) {
+    const flock_peer *p = &f->peers[i];
+    bool sound = p->state == flock_state_after(p->step);
+    flock_post(f, i, 1000,
+               (gw_event){.kind = GW_EV_LOOKED,
+                          .token = a->token,
+                          .outcome = sound && !p->look_fails ? GW_DONE : GW_FAILED,
+                          .text = f->reason,
+                          .damaged = !sound});
+}
