@@ -221,10 +221,6 @@ static void on_asker_broken(gw_path_end *base, const gw_err *why, bool refused) 
     host_of(e)->failed(base, &err);
 }
 
-static void on_reader_broken(gw_path_end *base, const gw_err *why) {
-    fail_end(end_of(base), why);
-}
-
 /* ---- the device ---- */
 
 static void on_lost(void *context, const gw_err *why) {
@@ -244,7 +240,6 @@ static void on_found(void *context) {
 
 bool gw_rdma_ends_open(gw_rdma_ends *ends, uint16_t *port, gw_err *err) {
     static const gw_rdma_asker_events asker_events = {on_completed, on_passed, on_asker_broken};
-    static const gw_rdma_reader_events reader_events = {dial_reads, on_reader_broken};
     const gw_rdma_cm_events cm_events = {.context = ends,
                                          .asked = on_asked,
                                          .accepted = on_accepted,
@@ -254,7 +249,7 @@ bool gw_rdma_ends_open(gw_rdma_ends *ends, uint16_t *port, gw_err *err) {
                                          .found = on_found};
     ends->cm = gw_rdma_cm_open(gw_rdma_memory_device(ends->memory), ends->host->loop, &cm_events, port, err);
     if (ends->cm == NULL) return false;
-    ends->readers = gw_rdma_readers_open(ends->host->loop, &reader_events, err);
+    ends->readers = gw_rdma_readers_open(ends->host->loop, dial_reads, err);
     if (ends->readers == NULL) return false;
     ends->askers = gw_rdma_askers_open(ends->host->direct, &asker_events, err);
     return ends->askers != NULL;

@@ -20,6 +20,7 @@ enum {
     PIECE_BYTES = 128 * 1024,
     EVENTS = 16,
     FLUSH_POLLS = 100000,
+    BARREN_MOST = 3, /* queue pairs in a row that broke before anything was READ by them */
 };
 _Static_assert(PARTS <= (int)GW_RDMA_LENT_MOST, "the owner lends them all");
 _Static_assert(GW_RDMA_READ_LEAST >= (int)GW_SMALL_BYTES, "words are read by the askers");
@@ -65,6 +66,7 @@ struct gw_rdma_reader {
     uint32_t saying;      /* threads that are giving completions to the end */
     gw_rdma_queue *queue; /* NULL: none */
     bool connected;       /* the queue may be used */
+    uint32_t barren;      /* see BARREN_MOST */
     bool over;            /* none is to be had: nothing more is READ */
     uint64_t ids;
     task *first, **last; /* that wait, in order */
@@ -73,7 +75,7 @@ struct gw_rdma_reader {
 };
 
 struct gw_rdma_readers {
-    gw_rdma_reader_events events;
+    gw_rdma_reader_needed *needed;
     int epoll_fd; /* of the queue pairs' completions */
     gw_watch watch;
     gw_rdma_reader *list; /* the control thread's */
@@ -226,10 +228,11 @@ static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) 
     const gw_path_host *host = h->reader->end->path->host;
     q->of = NULL;
     p->pieces--;
-    if (outcome == GW_RDMA_DONE)
+    p->failed = p->failed || outcome != GW_RDMA_DONE;
+    if (outcome == GW_RDMA_DONE) {
+        h->reader->barren = 0;
         host->pulled(h->reader->end, work->bytes);
-    else
-        p->failed = true;
+    }
     if (p->pieces > 0 || (!p->failed && p->posted < p->bytes)) return;
     if (p->failed) {
         forgo(h->reader, p, &h->ended);
@@ -278,31 +281,35 @@ static void poll_queue(gw_rdma_reader *reader, harvest *h) {
         gw_rdma_queue_poll(reader->queue, &handlers);
 }
 
+/* The queue pair has broken. What it was READing goes by the lanes, the rest by the next one. Where that
+ * breaks as well, time after time, READs do not work between these two. */
+static void replace_queue(gw_rdma_reader *reader, const gw_err *why, bool refused, endings *ended) {
+    char id[GW_SHORT_TEXT];
+    if (!refused) reader->barren++;
+    reader->over = reader->over || reader->barren == BARREN_MOST;
+    if (!refused)
+        gw_log(reader->over ? GW_WARN : GW_INFO, "net/rdma", "%s: large transfers from peer %s %s", why->text,
+               gw_peer_id_short(&reader->end->peer, id),
+               reader->over ? "come in messages from now on" : "begin again");
+    drop_queue(reader);
+    forgo_all(reader, !reader->over, ended);
+}
+
 static void look_after(gw_rdma_reader *reader) {
     harvest h = {.reader = reader};
-    gw_err why;
-    bool refused = true;
     pthread_mutex_lock(&reader->lock);
     if (reader->queue != NULL) {
+        bool refused;
         poll_queue(reader, &h);
         const gw_err *trouble = gw_rdma_queue_trouble(reader->queue, &refused);
-        if (trouble != NULL) {
-            why = *trouble;
-            drop_queue(reader);
-            forgo_all(reader, true, &h.ended);
-        } else {
-            refused = true;
-        }
+        if (trouble != NULL) replace_queue(reader, trouble, refused, &h.ended);
     }
     ask(reader);
     feed(reader);
     say(reader, &h.ended);
     bool needs = needs_queue(reader);
     pthread_mutex_unlock(&reader->lock);
-    if (!refused)
-        reader->readers->events.broken(reader->end, &why);
-    else if (needs)
-        reader->readers->events.needed(reader->end);
+    if (needs) reader->readers->needed(reader->end);
 }
 
 static void on_readable(void *context, uint32_t mask) {
@@ -407,7 +414,7 @@ bool gw_rdma_reader_lent(gw_rdma_reader *reader, const gw_rdma_told_lent *lent) 
     say(reader, &ended);
     bool needs = needs_queue(reader);
     pthread_mutex_unlock(&reader->lock);
-    if (needs) reader->readers->events.needed(reader->end);
+    if (needs) reader->readers->needed(reader->end);
     return good;
 }
 
@@ -500,7 +507,7 @@ void gw_rdma_reader_close(gw_rdma_reader *reader) {
     free(reader);
 }
 
-gw_rdma_readers *gw_rdma_readers_open(gw_loop *loop, const gw_rdma_reader_events *events, gw_err *err) {
+gw_rdma_readers *gw_rdma_readers_open(gw_loop *loop, gw_rdma_reader_needed *needed, gw_err *err) {
     gw_rdma_readers *readers = calloc(1, sizeof *readers);
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (readers == NULL || epoll_fd < 0) {
@@ -509,7 +516,7 @@ gw_rdma_readers *gw_rdma_readers_open(gw_loop *loop, const gw_rdma_reader_events
         free(readers);
         return NULL;
     }
-    *readers = (gw_rdma_readers){.events = *events, .epoll_fd = epoll_fd};
+    *readers = (gw_rdma_readers){.needed = needed, .epoll_fd = epoll_fd};
     if (gw_watch_add(loop, &readers->watch, epoll_fd, EPOLLIN, on_readable, readers, err)) return readers;
     close(epoll_fd);
     free(readers);

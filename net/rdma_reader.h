@@ -7,7 +7,10 @@
  * by the lanes: there a message each way is all it takes.
  *
  * Nothing of this changes anything at the owner, so that whatever fails (it cannot be lent, the key was
- * revoked, the queue pair broke) goes by the lanes after all, from its beginning.
+ * revoked, the queue pair broke) goes by the lanes after all, from its beginning. A queue pair that broke is
+ * replaced, whatever it broke of, and the link does not mind: Soft-RoCE, when a key is revoked in the middle
+ * of a READ, refuses the READ's first packet, which who has had that one does not heed, and its retries run
+ * out as if there were nobody. Whether there is somebody shows in the lanes, by what goes there instead.
  *
  * Threads: _takes, _post and _abandon any; the rest is the control thread's. Completions and what is passed
  * on come on the control thread, and from _post, _abandon and _close. */
@@ -22,15 +25,11 @@ enum { GW_RDMA_READ_LEAST = 64 * 1024 /* more than so many bytes are READ */ };
 typedef struct gw_rdma_readers gw_rdma_readers;
 typedef struct gw_rdma_reader gw_rdma_reader;
 
-typedef struct gw_rdma_reader_events {
-    /* A queue pair is needed: gw_rdma_reader_renew, and have it connected. */
-    void (*needed)(gw_path_end *end);
-    /* The queue pair broke, and not because the owner has revoked a key. */
-    void (*broken)(gw_path_end *end, const gw_err *why);
-} gw_rdma_reader_events;
+/* A queue pair is needed: gw_rdma_reader_renew, and have it connected. */
+typedef void gw_rdma_reader_needed(gw_path_end *end);
 
 /* NULL on failure. */
-gw_rdma_readers *gw_rdma_readers_open(gw_loop *loop, const gw_rdma_reader_events *events, gw_err *err);
+gw_rdma_readers *gw_rdma_readers_open(gw_loop *loop, gw_rdma_reader_needed *needed, gw_err *err);
 /* All readers have been closed. NULL is allowed. */
 void gw_rdma_readers_close(gw_rdma_readers *readers);
 

@@ -5,6 +5,8 @@
 #include "rdma_here.h"
 
 #include <criterion/criterion.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,29 +98,34 @@ Test(rdma_reads, everybody_reads_from_everybody_at_once) {
     free(copies);
 }
 
-/* Whoever still reads is refused, nothing of what the memory is used for next is taken for the region's. */
+/* Until so much more has been taken, or the peer has been told something. */
+static void await_pulled(rig *r, uint32_t peer, uint64_t bytes) {
+    uint64_t until = pulled(r, peer) + bytes, news = atomic_load(&r->peers[peer].news);
+    while (pulled(r, peer) < until && atomic_load(&r->peers[peer].news) == news) sched_yield();
+}
+
+/* Whoever still reads is refused, nothing of what the memory is used for next is taken for the region's. Keys
+ * are taken away before, between and in the middle of the device's READs. */
 Test(rdma_reads, a_region_withdrawn_while_it_is_read_is_denied) {
-    const uint64_t bytes = 48 * MIB;
+    enum { ROUNDS = 6 };
+    const uint64_t bytes = 24 * MIB;
     uint8_t *data = malloc(bytes), *copy = malloc(bytes);
     rig *r = open_rig(2);
     uint32_t denied = 0;
-    for (uint32_t round = 0; round < 50 && denied < 3; round++) {
+    for (uint32_t round = 0; round < ROUNDS; round++) {
         memset(data, 5, bytes);
         offer(r, 1, data, bytes);
         gw_op read = read_of(1, 0, bytes, copy);
         gw_transport_post(r->peers[0].transport, &read);
-        gw_op add = read_of(1, 0, 8, copy + bytes - 8); /* so that some of it is on its way */
-        gw_transport_post(r->peers[0].transport, &add);
-        gw_completion first = rig_completion(&r->peers[0]);
+        await_pulled(r, 0, round * 3 * MIB);
         gw_transport_withdraw(r->peers[1].transport, DATA);
         memset(data, 6, bytes);
-        gw_completion second = rig_completion(&r->peers[0]);
-        gw_op_status status = first.token == read.token ? first.status : second.status;
+        gw_op_status status = rig_completion(&r->peers[0]).status;
         cr_assert(status == GW_OP_DENIED || status == GW_OP_OK, "%s", gw_op_status_name(status));
         denied += status == GW_OP_DENIED;
         for (uint64_t i = 0; i < bytes && status == GW_OP_OK; i++) cr_assert_eq(copy[i], 5);
     }
-    cr_assert_eq(denied, 3);
+    cr_assert_geq(denied, 3);
     cr_assert_eq(rig_downs(&r->peers[0]) + rig_downs(&r->peers[1]), 0, "the link does not mind");
     rig_close(r);
     free(data);
