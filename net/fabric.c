@@ -262,7 +262,7 @@ uint32_t gw_fabric_streams(const gw_transport *transport) {
 
 uint64_t gw_fabric_busy_since(gw_transport *transport) {
     const gw_fabric *f = fabric_of(transport);
-    uint64_t first = 0;
+    uint64_t first = f->loop != NULL ? gw_loop_busy_since(f->loop) : 0;
     for (uint32_t i = 0; i < f->streams; i++) {
         uint64_t since = gw_lane_thread_busy_since(f->lanes[i]);
         if (since != 0 && (first == 0 || since < first)) first = since;

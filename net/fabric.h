@@ -50,8 +50,9 @@ bool gw_fabric_open(const gw_fabric_options *options, gw_transport **transport, 
 /* Streams of a link: 2 + lanes. */
 uint32_t gw_fabric_streams(const gw_transport *transport);
 
-/* Any thread: since when (gw_now_ns) the data thread that has been at one turn for longest is at it; 0 = all
- * wait for something to do. A turn does not wait for a peer, nor for more than it can do at once. */
+/* Any thread: since when (gw_now_ns) the data thread (of a stream, or of the paths) that has been at one turn
+ * for longest is at it; 0 = all wait for something to do. A turn does not wait for a peer, nor for more than
+ * it can do at once. */
 uint64_t gw_fabric_busy_since(gw_transport *transport);
 
 /* The word that a dialler names a stream by (gw_stream_dial). `attempt`: a number that the dialler has not

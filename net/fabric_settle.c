@@ -572,6 +572,7 @@ static void run_job(void *context) {
 
 static void *control_main(void *argument) {
     gw_fabric *f = argument;
+    pthread_setname_np(pthread_self(), "gw-data-paths");
     gw_loop_run(f->loop);
     return NULL;
 }

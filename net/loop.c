@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -32,6 +33,7 @@ struct gw_loop {
     gw_timer **heap; /* by (deadline, serial) */
     size_t timers, timer_capacity;
     uint64_t timer_serial;
+    _Atomic uint64_t turn_ns; /* when it began what it is at; 0 = it waits */
 
     pthread_mutex_t lock; /* guards incoming and stopping */
     post_queue incoming;
@@ -274,9 +276,15 @@ void gw_loop_turn(gw_loop *loop, uint64_t wait_ns) {
     int count = epoll_wait(loop->epoll_fd, loop->ready, READY_BATCH, wait_ms(loop, wait_ns));
     GW_CHECK(count >= 0 || errno == EINTR);
     loop->ready_count = count > 0 ? count : 0;
+    atomic_store(&loop->turn_ns, gw_now_ns());
     run_ready(loop);
     run_posted(loop);
     run_timers(loop);
+    atomic_store(&loop->turn_ns, 0);
+}
+
+uint64_t gw_loop_busy_since(const gw_loop *loop) {
+    return atomic_load(&loop->turn_ns);
 }
 
 void gw_loop_run(gw_loop *loop) {

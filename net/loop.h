@@ -54,6 +54,9 @@ void gw_loop_run(gw_loop *loop);
 void gw_loop_turn(gw_loop *loop, uint64_t wait_ns);
 /* Any thread, also from a callback. */
 void gw_loop_stop(gw_loop *loop);
+/* Any thread: when (gw_now_ns) the loop began with the callbacks that it is at; 0 = it waits, or nobody runs
+ * it. */
+uint64_t gw_loop_busy_since(const gw_loop *loop);
 /* Any thread: `call(context)` runs on the loop's thread, in the order posted. Fails only out of memory. */
 bool gw_loop_post(gw_loop *loop, gw_loop_call *call, void *context, gw_err *err);
 

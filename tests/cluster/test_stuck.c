@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define SLEEPING "synthetic --workers 1 --shards 12 --steps 100 --shard-ms"
-#define JOB      GODWIT_FLIPPER_JOB " --workers 1 --transport tcp --hang-timeout 2s"
+#define WATCHED  GODWIT_FLIPPER_JOB " --workers 1 --hang-timeout 2s --transport "
+#define JOB      WATCHED "tcp"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 static void init(void) {
@@ -58,25 +59,34 @@ Test(stuck, a_loop_that_does_not_turn_ends_its_process) {
     lab_close(l);
 }
 
-static void data_thread(const char *thread, const char *stuck) {
+/* It does not return from its n-th sendmsg. */
+static void data_thread(const char *args, const char *thread, int n, const char *caller) {
+    char stuck[64], all[512];
+    snprintf(stuck, sizeof stuck, "sendmsg %s %d", thread, n);
+    snprintf(all, sizeof all, "%s --peers 3", args);
     lab *l = lab_open();
     lab_peer *peers[3];
-    start(l, peers, JOB " --peers 3", stuck);
+    start(l, peers, all, stuck);
     cr_expect_eq(lab_end(l, peers[2]), 1);
     cr_expect(says(peers[2], "hangs (--hang-timeout)"), "%s", peers[2]->stderr_text);
-    expect_stack(peers[2], thread, "sendmsg", "lane_main");
-    expect_right(l, peers, JOB);
+    expect_stack(peers[2], thread, "sendmsg", caller);
+    expect_right(l, peers, args);
     lab_close(l);
 }
 
 /* In a reduction that all have entered the others see that nothing moves; before that they would wait for as
  * long as this peer lives. */
 Test(stuck, a_data_thread_of_reductions_that_hangs_ends_its_peer) {
-    data_thread("gw-data-sums", "sendmsg gw-data-sums 60");
+    data_thread(JOB, "gw-data-sums", 60, "lane_main");
 }
 
 Test(stuck, a_data_thread_of_steals_that_hangs_ends_its_peer) {
-    data_thread("gw-data-words", "sendmsg gw-data-words 2");
+    data_thread(JOB, "gw-data-words", 2, "lane_main");
+}
+
+/* It makes the links' faster ways, here shared memory; of RDMA it is the one that connects. */
+Test(stuck, the_data_thread_of_paths_that_hangs_ends_its_peer) {
+    data_thread(WATCHED "auto", "gw-data-paths", 1, "control_main");
 }
 
 static bool tells_of_disk(const json_t *event, const void *context) {

@@ -201,3 +201,25 @@ Test(loop, a_watch_is_level_triggered_and_can_change_what_it_waits_for) {
     close(fd);
     gw_loop_close(loop);
 }
+
+typedef struct look {
+    gw_loop *loop;
+    uint64_t seen_ns;
+} look;
+
+static void look_at_turn(void *context) {
+    look *l = context;
+    l->seen_ns = gw_loop_busy_since(l->loop);
+}
+
+Test(loop, says_since_when_it_is_busy) {
+    look l = {.loop = open_loop()};
+    gw_err err;
+    uint64_t before = gw_now_ns();
+    flock_need(gw_loop_post(l.loop, look_at_turn, &l, &err), &err);
+    cr_assert_eq(gw_loop_busy_since(l.loop), 0);
+    gw_loop_turn(l.loop, 0);
+    cr_assert(l.seen_ns >= before && l.seen_ns <= gw_now_ns());
+    cr_assert_eq(gw_loop_busy_since(l.loop), 0, "it waits again");
+    gw_loop_close(l.loop);
+}
