@@ -86,23 +86,34 @@ static bool is_remnant(gw_peer *p) {
     return lost;
 }
 
+typedef struct company { /* of peers that this one has met: somebody lives; the process of somebody has ended
+                          */
+    bool met, lives, ended;
+} company;
+
+static void add_company(company *of, const gw_contact *c) {
+    of->met = true;
+    of->lives |= c->alive;
+    of->ended |= !c->alive && c->ended;
+}
+
 /* The flock that this peer waited to be admitted to has ended; or, where it heard of none, those that it
  * waited with to found one have, who may have founded it, and ended the job, while this peer stood still or
- * was cut off. Who waits for a flock as this peer does is none. */
+ * was cut off. Who waits for a flock as this peer does is none. A host that is gone never refuses a
+ * connection: where one process has ended for certain, the silence of all others counts as their end; where
+ * all only fell silent, this peer may be the one that is cut off, and waits. */
 static bool has_missed_flock(gw_peer *p) {
-    bool flock = false, flock_lives = false, partners = false, partners_live = false;
+    company flock = {0}, all = {0};
     for (uint32_t i = 0; i < p->contact_count; i++) {
         gw_contact *c = &p->contacts[i];
         bool met = c->has_view || c->linked_life.boot != 0;
         if (!met || !gw_contacts_same_job(p, c)) continue;
         gw_contacts_look_for(p, c);
-        bool lives = c->alive || !c->ended;
-        flock |= c->has_view;
-        flock_lives |= c->has_view && lives;
-        partners = true;
-        partners_live |= lives;
+        if (c->has_view) add_company(&flock, c);
+        add_company(&all, c);
     }
-    return flock ? !flock_lives : partners && !partners_live;
+    const company *missed = flock.met ? &flock : &all;
+    return missed->ended && !missed->lives;
 }
 
 void gw_end_consider(gw_peer *p) {
@@ -114,11 +125,12 @@ void gw_end_consider(gw_peer *p) {
     if (p->end.known && !p->config.fast && p->now >= p->lonely_ns + patience_ns) {
         end_as_recorded(p);
     } else if (hopeless && p->now >= p->hopeless_ns + UNSURE_TIMES * patience_ns) {
-        gw_peer_finish(p, GW_FINISH_FAILED, NULL,
-                       "the processes of the others have ended, and for %.0f s too few have come back to go "
-                       "on: the job ended without this peer, or they all failed. Started again, this peer "
-                       "joins them, or goes on from a checkpoint with them",
-                       (double)(UNSURE_TIMES * patience_ns) * 1e-9);
+        gw_peer_finish(
+            p, GW_FINISH_FAILED, NULL,
+            "the processes of the others have ended, or their hosts are silent, and for %.0f s too "
+            "few have come back to go on: the job ended without this peer, or they all failed. "
+            "Started again, this peer joins them, or goes on from a checkpoint with them",
+            (double)(UNSURE_TIMES * patience_ns) * 1e-9);
     }
 }
 

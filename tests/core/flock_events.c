@@ -52,7 +52,8 @@ static void handle(flock *f, flock_event *e) {
     if (e->event.kind == GW_EV_LINK_DOWN && e->event.link_end == GW_LINK_CLOSED) {
         uint32_t other = (uint32_t)flock_index(f, &e->event.peer);
         p->linked[other] = false;
-        if (f->peers[other].brain == NULL) flock_refuse(f, e->to, other); /* it dials again at once */
+        if (f->peers[other].brain == NULL && !f->cut[e->to][other])
+            flock_refuse(f, e->to, other); /* it dials again at once */
     }
     if (e->held.size > 0) {
         e->event.held = &e->held;
