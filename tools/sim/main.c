@@ -227,7 +227,7 @@ static void show_smallest(const gw_sim_options *options, uint64_t seed) {
 }
 
 static int run_swarm(const arguments *a) {
-    enum { SHOWN = 3 };
+    enum { SHOWN = 3, STOPPED = 130 };
     gw_sim_findings findings;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     gw_sim_swarm swarm = {.options = a->run,
@@ -236,10 +236,12 @@ static int run_swarm(const arguments *a) {
                                   : cores > 0  ? (uint32_t)cores
                                                : 1,
                           .seconds = (uint64_t)a->minutes * 60};
-    gw_sim_swarm_run(&swarm, &findings);
-    for (uint64_t i = 0; i < findings.kept && i < SHOWN; i++) show_smallest(&a->run, findings.failures[i]);
+    bool whole = gw_sim_swarm_run(&swarm, &findings);
+    for (uint64_t i = 0; i < findings.kept && i < SHOWN && whole; i++)
+        show_smallest(&a->run, findings.failures[i]);
     gw_sim_result_print(&findings.all, findings.seeds, findings.failed);
-    return findings.failed == 0 ? 0 : 1;
+    if (!whole) fprintf(stderr, "godwit sim: stopped before its time\n");
+    return findings.failed != 0 ? 1 : whole ? 0 : STOPPED;
 }
 
 static int measure_gossip(const arguments *a) {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -26,6 +27,13 @@ typedef struct worker {
     bool busy;
 } worker;
 
+static volatile sig_atomic_t stop; /* here and in each worker */
+
+static void ask_to_stop(int signal) {
+    (void)signal;
+    stop = 1;
+}
+
 static uint64_t now_s(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -35,7 +43,7 @@ static uint64_t now_s(void) {
 static void work(const gw_sim_swarm *swarm, uint64_t first, uint64_t until_s, int fd) {
     report r = {.seed = first};
     bool told = true;
-    for (; told && now_s() < until_s; r.seed += swarm->jobs) {
+    for (; told && !stop && now_s() < until_s; r.seed += swarm->jobs) {
         gw_sim_options run = swarm->options;
         run.seed = r.seed;
         gw_sim_draw(&run);
@@ -82,7 +90,7 @@ static void take_report(gw_sim_findings *f, worker *w, const report *r) {
     if (r->result.failed) note_failure(f, r->seed, r->result.why);
 }
 
-/* Its pipe is at its end: the time is up, or it died of the seed that it was at. */
+/* Its pipe is at its end: the time is up, it was stopped, or it died of the seed that it was at. */
 static void bury(const gw_sim_swarm *swarm, gw_sim_findings *f, worker *w, uint64_t until_s) {
     int status = 0;
     while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR) {
@@ -93,22 +101,14 @@ static void bury(const gw_sim_swarm *swarm, gw_sim_findings *f, worker *w, uint6
     f->seeds++;
     note_failure(f, w->seed, "an invariant is broken, the process ended");
     w->seed += swarm->jobs;
-    if (now_s() < until_s) hire(swarm, w, until_s);
+    if (!stop && now_s() < until_s) hire(swarm, w, until_s);
 }
 
-void gw_sim_swarm_run(const gw_sim_swarm *swarm, gw_sim_findings *findings) {
-    _Static_assert(sizeof(report) <= 4096, "a pipe takes so much at once");
-    static worker workers[MOST_JOBS];
+/* Until all workers have ended. */
+static void listen_to(const gw_sim_swarm *swarm, gw_sim_findings *findings, worker *workers,
+                      uint64_t until_s) {
     struct pollfd polls[MOST_JOBS];
-    GW_CHECK(swarm->jobs >= 1 && swarm->jobs <= MOST_JOBS);
-    memset(findings, 0, sizeof *findings);
-    memset(workers, 0, sizeof workers);
-    uint64_t until_s = now_s() + swarm->seconds;
-    for (uint32_t i = 0; i < swarm->jobs; i++) {
-        workers[i].seed = swarm->first + i;
-        hire(swarm, &workers[i], until_s);
-    }
-    for (;;) {
+    for (bool passed_on = false;;) {
         uint32_t count = 0;
         worker *of[MOST_JOBS];
         for (uint32_t i = 0; i < swarm->jobs; i++) {
@@ -117,6 +117,8 @@ void gw_sim_swarm_run(const gw_sim_swarm *swarm, gw_sim_findings *findings) {
             polls[count++] = (struct pollfd){.fd = workers[i].fd, .events = POLLIN};
         }
         if (count == 0) return;
+        for (uint32_t i = 0; i < count && stop && !passed_on; i++) kill(of[i]->pid, SIGTERM);
+        passed_on = stop;
         if (poll(polls, count, -1) < 0) continue; /* interrupted */
         for (uint32_t i = 0; i < count; i++) {
             if (polls[i].revents == 0) continue;
@@ -128,4 +130,23 @@ void gw_sim_swarm_run(const gw_sim_swarm *swarm, gw_sim_findings *findings) {
                 bury(swarm, findings, of[i], until_s);
         }
     }
+}
+
+bool gw_sim_swarm_run(const gw_sim_swarm *swarm, gw_sim_findings *findings) {
+    _Static_assert(sizeof(report) <= 4096, "a pipe takes so much at once");
+    static worker workers[MOST_JOBS];
+    struct sigaction asked = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART}, before[2];
+    GW_CHECK(swarm->jobs >= 1 && swarm->jobs <= MOST_JOBS);
+    memset(findings, 0, sizeof *findings);
+    memset(workers, 0, sizeof workers);
+    stop = 0;
+    GW_CHECK(sigaction(SIGINT, &asked, &before[0]) == 0 && sigaction(SIGTERM, &asked, &before[1]) == 0);
+    uint64_t until_s = now_s() + swarm->seconds;
+    for (uint32_t i = 0; i < swarm->jobs; i++) {
+        workers[i].seed = swarm->first + i;
+        hire(swarm, &workers[i], until_s);
+    }
+    listen_to(swarm, findings, workers, until_s);
+    GW_CHECK(sigaction(SIGINT, &before[0], NULL) == 0 && sigaction(SIGTERM, &before[1], NULL) == 0);
+    return !stop;
 }
