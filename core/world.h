@@ -92,8 +92,8 @@ typedef enum gw_event_kind {
                        or since the last of these; about once a second. One that is silent for long hangs */
     GW_EV_SHARD_FAILED, /* shard, text: a worker cannot compute a shard (I/O, memory, it hangs): this peer
                            cannot go on */
-    GW_EV_DEVICE_LOST,  /* text: what this peer computes with has broken down, by no shard's doing: it cannot
-                           go on, and no shard is held to have ended it */
+    GW_EV_DEVICE_LOST,  /* text: what this peer computes or exchanges data with has broken down, by no shard's
+                           doing: it cannot go on, and no shard is held to have ended it */
     GW_EV_SHARD_LOST,   /* shard, text: a worker has claimed a shard and will not begin it, as its payload
                            cannot be      had; comes before the SEALED that leaves it out */
     GW_EV_STOP,         /* the user wants the whole job to stop, checkpoint first */

@@ -59,7 +59,13 @@ Test(stuck, a_loop_that_does_not_turn_ends_its_process) {
     lab_close(l);
 }
 
-/* It does not return from its n-th sendmsg. */
+static bool tells_of_leaving(const json_t *event, const void *context) {
+    (void)context;
+    return strcmp(lab_text(event, "event"), "peer") == 0 && strcmp(lab_text(event, "state"), "left") == 0;
+}
+
+/* It does not return from its n-th sendmsg. The peer says good-bye, so that no shard that it had claimed is
+ * held to have killed it. */
 static void data_thread(const char *args, const char *thread, int n, const char *caller) {
     char stuck[64], all[512];
     snprintf(stuck, sizeof stuck, "sendmsg %s %d", thread, n);
@@ -67,6 +73,7 @@ static void data_thread(const char *args, const char *thread, int n, const char 
     lab *l = lab_open();
     lab_peer *peers[3];
     start(l, peers, all, stuck);
+    lab_wait(l, peers[0], tells_of_leaving, NULL, "that a peer left");
     cr_expect_eq(lab_end(l, peers[2]), 1);
     cr_expect(says(peers[2], "hangs (--hang-timeout)"), "%s", peers[2]->stderr_text);
     expect_stack(peers[2], thread, "sendmsg", caller);

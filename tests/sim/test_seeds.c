@@ -39,6 +39,7 @@ static void assert_that_much_went_wrong(const gw_sim_result *all) {
     cr_assert_gt(all->faults[GW_SIM_BREAK], 50);
     cr_assert_gt(all->faults[GW_SIM_LOST_ANSWER], 20);
     cr_assert_gt(all->faults[GW_SIM_LOST_CLAIM], 20);
+    cr_assert_gt(all->faults[GW_SIM_LOST_DEVICE], 10);
     cr_assert_gt(all->faults[GW_SIM_FAILED_REDUCTION], 20);
     cr_assert_gt(all->faults[GW_SIM_SPLIT_REDUCTION], 5);
     cr_assert_gt(all->repairs, 100);

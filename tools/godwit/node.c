@@ -74,12 +74,6 @@ void gw_node_feed(gw_node *node, const gw_event *event) {
         arm(node);
 }
 
-void gw_node_give_up(gw_node *node, const char *why) {
-    if (node->finished) return;
-    gw_node_act(node, &(gw_action){.kind = GW_ACT_FINISH, .finish = GW_FINISH_FAILED, .text = why});
-    wind_up(node);
-}
-
 void gw_node_deliver(void *context, gw_mail *mail) {
     gw_node *node = context;
     if (mail->event.kind == GW_EV_APPLIED) /* of a step that was skipped there is nothing to report */

@@ -116,20 +116,13 @@ static void say_frozen(gw_node *node, gw_token token) {
     gw_mailbox_post(node->mail, mail);
 }
 
-static void leave_unfenced(void *context) {
-    gw_node *node = context;
-    gw_node_give_up(node, node->unfenced.text);
-}
-
-/* Without its fence a peer serves nobody, and those who wait for it would wait for ever: it leaves, when the
- * actions at hand have been taken. */
+/* Without its fence a peer serves nobody, and those who wait for it would wait for ever: it leaves. */
 static void move_fence(gw_node *node, const gw_view *view) {
     gw_err err;
-    bool known = node->unfenced.code != GW_OK;
-    if (gw_wires_fence(node->wires, view, &err) || known) return;
-    node->unfenced = err;
-    gw_fail_in(&node->unfenced, "the fence of a view");
-    GW_CHECK(gw_loop_post(node->loop, leave_unfenced, node, &err));
+    if (gw_wires_fence(node->wires, view, &err) || node->unfenced) return;
+    node->unfenced = true;
+    gw_fail_in(&err, "the fence of a view");
+    gw_node_feed(node, &(gw_event){.kind = GW_EV_DEVICE_LOST, .text = err.text});
 }
 
 /* The fence closes first, so that no thief changes the word that is then closed and reported. */

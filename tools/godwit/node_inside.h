@@ -158,7 +158,7 @@ typedef struct gw_node {
     uint64_t step; /* that was begun last */
     gw_reduction reduction;
     _Atomic uint64_t fetched_bytes, served_bytes;
-    gw_err unfenced;       /* why the fence cannot be moved: this peer is about to leave; GW_OK: it can */
+    bool unfenced;         /* the fence cannot be moved: this peer is about to leave */
     gw_token frozen_token; /* FREEZE waits for the reduction's end; 0 = none */
     gw_work work;
     bool record_fails; /* the disk helper's: the record could not be written last time */
@@ -177,9 +177,6 @@ typedef struct gw_node {
 /* node.c. Tells the brain an event and carries out what it wants; from within one, the event waits. */
 void gw_node_feed(gw_node *node, const gw_event *event);
 void gw_node_deliver(void *node, gw_mail *mail); /* gw_mail_deliver */
-
-/* The world itself cannot go on: as after a FINISH with GW_FINISH_FAILED. */
-void gw_node_give_up(gw_node *node, const char *why);
 
 /* node_start.c. */
 bool gw_node_open(gw_node *node, gw_err *err);

@@ -71,10 +71,9 @@ static bool look_at_data(gw_node *node, uint64_t usual_ns) {
     node->work.hangs = true;
     gw_stacks_log("gw-compute");
     gw_stacks_log("gw-data");
-    gw_node_give_up(
-        node, turns ? "a reduction hangs here where it waits for nobody (--hang-timeout): this peer "
-                      "leaves, so that the others go on"
-                    : "a data thread hangs (--hang-timeout): this peer leaves, so that the others go on");
+    const char *what = turns ? "a reduction hangs here where it waits for nobody (--hang-timeout)"
+                             : "a data thread hangs (--hang-timeout)";
+    gw_node_feed(node, &(gw_event){.kind = GW_EV_DEVICE_LOST, .text = what});
     return true;
 }
 

@@ -53,6 +53,7 @@ static void restart_later(sim_cluster *c, const sim_peer *p, uint64_t delay_ns) 
 bool sim_gave_up_rightly(const sim_peer *p) {
     return p->finish == GW_FINISH_FAILED &&
            (strstr(p->finish_text, "so that the others go on") != NULL ||
+            strstr(p->finish_text, "the others compute its shards") != NULL ||
             strstr(p->finish_text, "(failing disk: ") != NULL ||
             strstr(p->finish_text, "nobody can tell which are right") != NULL ||
             strstr(p->finish_text, "start again to resume") != NULL ||
@@ -135,6 +136,15 @@ static void stop_job(sim_cluster *c) {
     sim_event(c, p, &event);
 }
 
+static void lose_device(sim_cluster *c) {
+    sim_peer *p = any_running(c);
+    if (p == NULL || p->paused_until_ns > sim_now(c)) return;
+    c->result->faults[GW_SIM_LOST_DEVICE]++;
+    sim_trace(c, "what peer %u computes with breaks down", p->number);
+    gw_event event = {.kind = GW_EV_DEVICE_LOST, .text = "it has fallen off the bus"};
+    sim_event(c, p, &event);
+}
+
 static void fill_disk(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL) return;
@@ -186,6 +196,7 @@ static const fault faults[] = {
     {sim_break_link, offsetof(gw_sim_options, break_ms)},
     {leave_one, offsetof(gw_sim_options, leave_ms)},
     {stop_job, offsetof(gw_sim_options, stop_ms)},
+    {lose_device, offsetof(gw_sim_options, device_ms)},
     {fill_disk, offsetof(gw_sim_options, full_ms)},
     {hang_disk, offsetof(gw_sim_options, hang_ms)},
     {slow_disk, offsetof(gw_sim_options, slow_disk_ms)},

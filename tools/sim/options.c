@@ -66,6 +66,7 @@ const gw_sim_option gw_sim_option_table[] = {
     {"leave-ms", "MS", "a peer is asked to leave", AT(leave_ms), 0, LONG, 0.15, 3000, 10000, true},
     {"stop-ms", "MS", "the whole job is asked to stop, and started again", AT(stop_ms), 0, LONG, 0.15, 3000,
      15000, true},
+    {"device-ms", "MS", "what a peer computes with breaks down", AT(device_ms), 0, LONG, 0, 0, 0, true},
     {"corrupt", "PERMILLE", "sums that a member finds damaged", AT(corrupt_permille), 0, 1000, 0.2, 1, 10,
      true},
     {"lose", "PERMILLE", "claimed shards that are given back for lack of their payload", AT(lose_permille), 0,
@@ -170,6 +171,15 @@ static void draw_dependent(gw_rng *rng, gw_sim_options *o) {
     if (o->majority != 0) o->wipe_permille = 0; /* so would those be who remember */
 }
 
+/* A kind of fault that came after others had seeds to their name: its lots are its own, so that all else that
+ * a seed draws stays what it was. */
+static void draw_device(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0xdef1ceULL);
+    bool on = gw_rng_unit(&rng) < 0.15;
+    uint32_t drawn = between(&rng, 2000, 10000);
+    if (o->device_ms == GW_SIM_UNSET) o->device_ms = on ? drawn : 0;
+}
+
 void gw_sim_draw(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x600dULL);
     uint32_t peers = draw_peers(&rng);
@@ -183,6 +193,7 @@ void gw_sim_draw(gw_sim_options *o) {
         if (*value == GW_SIM_UNSET) *value = on ? drawn : 0;
     }
     draw_dependent(&rng, o);
+    draw_device(o);
 }
 
 /* ---- as text ---- */

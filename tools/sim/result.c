@@ -29,6 +29,7 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
         [GW_SIM_UNSYNCED] = "chunks lost or torn in a power loss",
         [GW_SIM_LEAVE] = "leaves",
         [GW_SIM_STOP] = "stops",
+        [GW_SIM_LOST_DEVICE] = "lost devices",
         [GW_SIM_DAMAGED_SUM] = "damaged sums",
         [GW_SIM_WRONG] = "wrong contributions",
         [GW_SIM_FLIP] = "flipped states",

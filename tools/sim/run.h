@@ -29,6 +29,7 @@ typedef enum gw_sim_fault {
     GW_SIM_UNSYNCED,
     GW_SIM_LEAVE,
     GW_SIM_STOP,
+    GW_SIM_LOST_DEVICE,
     GW_SIM_DAMAGED_SUM,
     GW_SIM_WRONG,
     GW_SIM_FLIP,
