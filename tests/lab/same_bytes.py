@@ -8,19 +8,26 @@ from flock import run_alone
 from machines import Lab
 
 
-class ThreeMachines(unittest.TestCase):
-    """All tests have the same machines; those that a test has killed are started again for the next."""
+class KeptMachines(unittest.TestCase):
+    """All tests have the same machines; those that a test has killed are started again for the next. Which lab they
+    are in is of the class: make_lab()."""
 
     @classmethod
     def setUpClass(cls):
-        cls.lab = Lab(3)
+        cls.lab = cls.make_lab()
         cls.addClassCleanup(cls.lab.close)
         cls.lab.start_all()
 
     def setUp(self):
-        for number in (1, 2, 3):
+        for number in range(1, self.lab.count + 1):
             if not self.lab.machine(number).alive:
                 self.lab.start(number)
+
+
+class ThreeMachines(KeptMachines):
+    @staticmethod
+    def make_lab():
+        return Lab(3)
 
 
 def godwit(peer, command):

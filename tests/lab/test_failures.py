@@ -4,12 +4,11 @@ TCP, says once why, takes RDMA again when it can, and the bytes are the same."""
 import os
 import re
 import time
-import unittest
 
 import tap
 from lab_flock import LabFlock
 from machines import Lab
-from same_bytes import stop_and_compare
+from same_bytes import KeptMachines, stop_and_compare
 
 BINARY = os.environ.get("GODWIT_BINARY", "build/godwit")
 JOB = ["synthetic", "--shards", "12", "--shard-ms", "5", "--state-bytes", "256k"]
@@ -18,16 +17,14 @@ PATIENCE_S = 240
 WHERE = r"to peer [0-9a-f]{8}: net/rdma: rxe0 port 1(?: to [\d.:]+)?: "  # which device, which port, to whom
 
 
-class Failures(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.lab = Lab(2, rail=True)
-        cls.addClassCleanup(cls.lab.close)
+class Failures(KeptMachines):
+    @staticmethod
+    def make_lab():
+        return Lab(2, rail=True)
 
     def setUp(self):
-        self.one, self.two = self.lab.start_all()
-        self.addCleanup(self.two.kill)
-        self.addCleanup(self.one.kill)
+        super().setUp()
+        self.one, self.two = self.lab.machine(1), self.lab.machine(2)
         self.flock = self.enterContext(LabFlock(self.lab, BINARY, [*JOB, *OPTIONS]))
         self.flock.gather_in([self.flock.home(1), self.flock.home(2)], ["--workers", "1"])
         self.begun = {}  # peer: where its log ended when all was well
@@ -69,6 +66,7 @@ class Failures(unittest.TestCase):
 
     def test_port_goes_down_and_comes_back(self):
         first, second = self.flock.peers
+        self.addCleanup(self.two.run, "ip link set eth1 up")
         self.two.check("ip link set eth1 down")
         self.await_path("tcp")
         self.go_on()
@@ -97,6 +95,7 @@ class Failures(unittest.TestCase):
     def test_device_is_removed(self):
         """Soft-RoCE lets the removal wait until the last user has let go of the device."""
         first, second = self.flock.peers
+        self.addCleanup(self.two.kill)  # the next test needs one with a device
         removal = self.two.spawn("rdma link delete rxe0")
         self.await_path("tcp")
         self.go_on()
