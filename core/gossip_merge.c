@@ -93,6 +93,7 @@ static void enter_state(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_re
     entry->proven = record->state == GW_GOSSIP_IS_DEAD && record->proven;
     switch ((gw_gossip_state)record->state) {
     case GW_GOSSIP_IS_ALIVE:
+        if (was == GW_GOSSIP_IS_SUSPECT) gw_gossip_refuted(entry);
         gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_ALIVE, now_ns);
         if (was != GW_GOSSIP_IS_ALIVE) gw_gossip_tell(g, GW_GOSSIP_ALIVE, entry, &life);
         break;
@@ -141,6 +142,7 @@ static void new_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_recor
     entry->public.meta_bytes = 0;
     entry->public.addr_count = 0;
     entry->clone_told = false;
+    entry->refuted = 0;
     entry->heard_ns = source == GW_FROM_SUBJECT ? now_ns : 0;
     take_addresses(entry, record, source, from);
     if (was_live) gw_gossip_tell(g, GW_GOSSIP_DEAD, entry, &old);

@@ -8,6 +8,13 @@ static uint64_t stretched(const gw_gossip *g, uint64_t ns) {
     return ns * (g->stats.health + 1);
 }
 
+/* Until when a member may answer. The slow one refutes each suspicion of it, and each suspicion and each
+ * refutation is told to everybody: asking it a little longer costs the flock a tenth. */
+static uint64_t verdict_at(const gw_gossip *g, const gw_gossip_entry *entry, uint64_t now_ns) {
+    uint64_t timeout_ns = g->config.timing.probe_timeout_ns;
+    return now_ns + stretched(g, timeout_ns) + gw_gossip_patience(entry, now_ns) * timeout_ns;
+}
+
 static void plan_probe(gw_gossip *g, const gw_probe *probe) {
     uint64_t due = probe->indirect ? probe->verdict_ns : probe->indirect_ns;
     if (due < g->probe_due) g->probe_due = due;
@@ -36,7 +43,7 @@ void gw_gossip_probe_start(gw_gossip *g, gw_gossip_entry *entry, uint64_t now_ns
                         .boot = entry->public.incarnation.boot,
                         .seq = next_seq(g),
                         .indirect_ns = now_ns + stretched(g, g->config.timing.ping_timeout_ns),
-                        .verdict_ns = now_ns + stretched(g, g->config.timing.probe_timeout_ns)};
+                        .verdict_ns = verdict_at(g, entry, now_ns)};
     plan_probe(g, probe);
     g->stats.probes++;
     gw_gossip_ping(g, addr, entry, probe->seq);
@@ -98,7 +105,7 @@ void gw_gossip_probes_restart(gw_gossip *g, uint64_t now_ns) {
         probe->indirect = false;
         probe->nacks = 0;
         probe->indirect_ns = now_ns + stretched(g, g->config.timing.ping_timeout_ns);
-        probe->verdict_ns = now_ns + stretched(g, g->config.timing.probe_timeout_ns);
+        probe->verdict_ns = target != NULL ? verdict_at(g, target, now_ns) : now_ns;
         if (target != NULL) gw_gossip_ping(g, gw_gossip_addr_of(target), target, probe->seq);
         plan_probe(g, probe);
     }

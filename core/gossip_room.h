@@ -20,15 +20,19 @@
 #include "core/rng.h"
 
 enum {
-    GW_GOSSIP_HEALTH_MAX = 8,       /* Lifeguard's S */
-    GW_GOSSIP_CONFIRMERS = 8,       /* most confirmations that timing may ask for, and the first accuser */
-    GW_GOSSIP_PROBES = 64,          /* at once; more hints than that wait for their turn in the round */
-    GW_GOSSIP_RELAYS = 256,         /* pings made for others at once */
-    GW_GOSSIP_SYNC_PIECES = 16,     /* datagrams of entries for one digest */
-    GW_GOSSIP_LAST_ASKERS = 64,     /* about so many peers ask a suspect once more before it is buried */
-    GW_GOSSIP_META_PEERS = 64,      /* the flock size up to which timing.meta_bytes_per_s holds */
+    GW_GOSSIP_HEALTH_MAX = 8,   /* Lifeguard's S */
+    GW_GOSSIP_PATIENCE = 3,     /* most probe timeouts more that are granted to one who lives but is slow */
+    GW_GOSSIP_CONFIRMERS = 8,   /* most confirmations that timing may ask for, and the first accuser */
+    GW_GOSSIP_PROBES = 64,      /* at once; more hints than that wait for their turn in the round */
+    GW_GOSSIP_RELAYS = 256,     /* pings made for others at once */
+    GW_GOSSIP_SYNC_PIECES = 16, /* datagrams of entries for one digest */
+    GW_GOSSIP_LAST_ASKERS = 64, /* about so many peers ask a suspect once more before it is buried */
+    GW_GOSSIP_META_PEERS = 64,  /* the flock size up to which timing.meta_bytes_per_s holds */
     GW_GOSSIP_SYNC_META_MOST = 256, /* entries carry blobs up to this flock size */
 };
+
+/* Who has been alive for so long without a suspicion is no longer taken for slow. */
+#define GW_GOSSIP_STEADY_NS (30 * UINT64_C(1000000000))
 
 #define GW_GOSSIP_LEFT_KEPT_NS (600 * UINT64_C(1000000000))
 
@@ -43,6 +47,7 @@ typedef struct gw_gossip_entry {
     uint32_t suspicion; /* number in suspicions, plus 1; 0 = none */
     bool proven;        /* dead by proof */
     bool clone_told;    /* CLONED was reported for this life */
+    uint8_t refuted;    /* suspicions in a row, up to GW_GOSSIP_PATIENCE */
 } gw_gossip_entry;
 
 typedef struct gw_suspicion {
@@ -166,6 +171,9 @@ void gw_gossip_suspicions_run(gw_gossip *g, uint64_t now_ns);
 /* This peer stood still: every suspicion begins again. */
 void gw_gossip_suspicions_restart(gw_gossip *g, uint64_t now_ns);
 void gw_gossip_suspicions_shift(gw_gossip *g, uint64_t by_ns);
+/* An answer of this member is waited for so many times longer: it lives, but has been slow to say so. */
+uint32_t gw_gossip_patience(const gw_gossip_entry *entry, uint64_t now_ns);
+void gw_gossip_refuted(gw_gossip_entry *entry);
 
 /* --- gossip_probe.c --- */
 void gw_gossip_probe_start(gw_gossip *g, gw_gossip_entry *entry, uint64_t now_ns);

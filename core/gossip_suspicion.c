@@ -77,6 +77,7 @@ void gw_gossip_suspect(gw_gossip *g, gw_gossip_entry *entry, const gw_peer_id *a
         gw_suspicion *suspicion = begin(g, entry, now_ns);
         if (suspicion == NULL) return;
         g->stats.suspicions++;
+        entry->refuted = (uint8_t)gw_gossip_patience(entry, now_ns);
         gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_SUSPECT, now_ns);
         add_confirmer(g, suspicion, accuser, now_ns);
         gw_gossip_spread(g, entry, GW_NEWS, now_ns);
@@ -90,6 +91,15 @@ void gw_gossip_suspect(gw_gossip *g, gw_gossip_entry *entry, const gw_peer_id *a
         if (gw_peer_id_equal(&suspicion->confirmer[i], accuser)) return;
     add_confirmer(g, suspicion, accuser, now_ns);
     gw_gossip_spread(g, entry, GW_NEWS, now_ns);
+}
+
+uint32_t gw_gossip_patience(const gw_gossip_entry *entry, uint64_t now_ns) {
+    bool steady = entry->public.state == GW_GOSSIP_IS_ALIVE && now_ns - entry->since_ns > GW_GOSSIP_STEADY_NS;
+    return steady ? 0 : entry->refuted;
+}
+
+void gw_gossip_refuted(gw_gossip_entry *entry) {
+    if (entry->refuted < GW_GOSSIP_PATIENCE) entry->refuted++;
 }
 
 static void nag(gw_gossip *g, gw_suspicion *suspicion, uint64_t now_ns) {

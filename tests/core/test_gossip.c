@@ -237,6 +237,58 @@ Test(gossip, a_hint_probes_at_once) {
     gw_gossip_destroy(w.gossip);
 }
 
+/* How long after the other of the two it is suspected that alice is, when both are asked now and are silent.
+ */
+static uint64_t alice_is_waited_for_longer(gossip_world *w) {
+    gw_gossip_suspect_hint(w->gossip, &alice, w->now_ns);
+    gw_gossip_suspect_hint(w->gossip, &bob, w->now_ns);
+    while (gossip_state_of(w, &bob) != GW_GOSSIP_IS_SUSPECT) gossip_run(w, GOSSIP_MS);
+    uint64_t bob_ns = w->now_ns;
+    while (gossip_state_of(w, &alice) != GW_GOSSIP_IS_SUSPECT) gossip_run(w, GOSSIP_MS);
+    return w->now_ns - bob_ns;
+}
+
+static void refute_suspicions(gossip_world *w, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        gw_gossip_record suspect = gossip_about(&alice, &alices, GW_GOSSIP_IS_SUSPECT, 1, i);
+        gw_gossip_record refuted = gossip_about(&alice, &alices, GW_GOSSIP_IS_ALIVE, 1, i + 1);
+        suspect.accuser = self_id; /* so that it does not ask alice as a witness */
+        gossip_hear_rumour(w, &suspect);
+        gossip_hear_rumour(w, &refuted);
+    }
+}
+
+Test(gossip, who_refutes_suspicions_is_waited_for_longer) {
+    for (uint32_t times = 0; times < 6; times++) {
+        gossip_world w;
+        gossip_world_open(&w);
+        gossip_meet_alice_and_bob(&w);
+        gw_gossip_timing timing = gw_gossip_timing_default();
+        refute_suspicions(&w, times);
+        uint32_t patience = times < GW_GOSSIP_PATIENCE ? times : GW_GOSSIP_PATIENCE;
+        cr_assert_eq(alice_is_waited_for_longer(&w), patience * timing.probe_timeout_ns);
+        gw_gossip_destroy(w.gossip);
+    }
+}
+
+Test(gossip, who_was_slow_once_is_not_waited_for_for_ever) {
+    for (int restarted = 0; restarted < 2; restarted++) {
+        gossip_world w;
+        gossip_world_open(&w);
+        gossip_meet_alice_and_bob(&w);
+        refute_suspicions(&w, GW_GOSSIP_PATIENCE);
+        if (restarted) {
+            gw_gossip_record next = gossip_about(&alice, &alices, GW_GOSSIP_IS_ALIVE, 2, 0);
+            gossip_hear_rumour(&w, &next);
+        } else {
+            w.now_ns += GW_GOSSIP_STEADY_NS + 1;
+            gw_gossip_tick(w.gossip, w.now_ns);
+        }
+        cr_assert_eq(alice_is_waited_for_longer(&w), 0);
+        gw_gossip_destroy(w.gossip);
+    }
+}
+
 Test(gossip, a_gap_in_its_own_loop_buries_nobody) {
     gossip_world w;
     gossip_world_open(&w);
