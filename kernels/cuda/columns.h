@@ -12,8 +12,9 @@
 extern "C" {
 #endif
 
-/* Rows that one part of a column's sum has; parts for `rows` rows. A grid has room for 2^22 rows. */
-enum { GW_CUDA_PART_ROWS = 64 };
+/* Rows that one part of a column's sum has; parts for `rows` rows; most rows, whose parts a grid has room
+ * for. */
+enum { GW_CUDA_PART_ROWS = 64, GW_CUDA_COLUMN_ROWS = 65535 * GW_CUDA_PART_ROWS };
 static inline uint64_t gw_cuda_parts(uint64_t rows) {
     return (rows + GW_CUDA_PART_ROWS - 1) / GW_CUDA_PART_ROWS;
 }

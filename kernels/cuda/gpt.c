@@ -111,9 +111,10 @@ const void *cuda_gpt_factor_of(const gw_cuda_gpt_pass *pass, uint32_t number) {
 
 /* ---- opening ---- */
 
-static bool check_sizes(const gw_cuda_gpt *m, gw_err *err) {
+static bool check_sizes(const gw_cuda_gpt *m, uint32_t sequences, gw_err *err) {
     const gw_gpt *gpt = &m->shape;
-    gw_cuda_attention attention = {1, gpt->context, gpt->heads, gpt->channels, {.rate = 0.0f}};
+    gw_cuda_attention attention = {sequences, gpt->context, gpt->heads, gpt->channels, {.rate = 0.0f}};
+    uint64_t tokens = (uint64_t)sequences * gpt->context;
     const char *refused = gw_cuda_attention_refuses(&attention, m->bf16);
     if (refused != NULL)
         return gw_fail(err, GW_E_UNSUPPORTED, "attention of %u heads of %u channels on a GPU: %s", gpt->heads,
@@ -121,6 +122,10 @@ static bool check_sizes(const gw_cuda_gpt *m, gw_err *err) {
     if (gpt->channels > GW_CUDA_LAYERNORM_CHANNELS)
         return gw_fail(err, GW_E_UNSUPPORTED, "%u channels: on a GPU a model may have %d", gpt->channels,
                        (int)GW_CUDA_LAYERNORM_CHANNELS);
+    if (tokens > GW_CUDA_COLUMN_ROWS)
+        return gw_fail(err, GW_E_UNSUPPORTED,
+                       "a shard of %llu tokens: on a GPU it may have %d (a smaller --micro-batch has fewer)",
+                       (unsigned long long)tokens, (int)GW_CUDA_COLUMN_ROWS);
     return true;
 }
 
@@ -135,7 +140,9 @@ bool gw_cuda_gpt_open(const gw_gpu *gpu, const gw_gpt *gpt, bool recompute, cons
     m->bf16 = gpu->precision == GW_PRECISION_BF16;
     m->columns =
         (gpt->vocabulary + GW_CUDA_GPT_COLUMNS - 1) / GW_CUDA_GPT_COLUMNS * (uint32_t)GW_CUDA_GPT_COLUMNS;
-    bool good = check_sizes(m, err) && gw_gemm_open(gpu, &m->gemm, err) && open_factors(m, err);
+    bool good = true;
+    for (uint32_t i = 0; good && i < count; i++) good = check_sizes(m, sequences[i], err);
+    good = good && gw_gemm_open(gpu, &m->gemm, err) && open_factors(m, err);
     for (uint32_t i = 0; good && i < count; i++) good = plan_size(m, sequences[i], err);
     if (!good) {
         gw_cuda_gpt_close(m);

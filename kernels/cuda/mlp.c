@@ -29,6 +29,10 @@ static bool is_bf16(const gw_cuda_mlp *m) {
 static bool plan_size(gw_cuda_mlp *m, uint32_t rows, gw_err *err) {
     for (uint32_t i = 0; i < m->size_count; i++)
         if (m->sizes[i].rows == rows) return true;
+    if (rows > GW_CUDA_COLUMN_ROWS)
+        return gw_fail(err, GW_E_UNSUPPORTED,
+                       "a shard of %u samples: on a GPU it may have %d (a smaller --micro-batch has fewer)",
+                       rows, (int)GW_CUDA_COLUMN_ROWS);
     GW_CHECK(m->size_count < GW_CUDA_MLP_SIZES);
     size_plans *plans = &m->sizes[m->size_count++];
     plans->rows = rows;

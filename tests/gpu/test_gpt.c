@@ -5,6 +5,7 @@
 #include "scratch.h"
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/gpt.h"
 #include "kernels/gpt_file.h"
 #include "kernels/jobs/gpt.h"
 
@@ -243,4 +244,23 @@ Test(gpu_gpt, a_model_that_the_kernels_do_not_take_is_refused) {
     cr_assert_eq(err.code, GW_E_UNSUPPORTED);
     cr_assert(strstr(err.text, "2 heads of 18 channels"), "%s", err.text);
     rig_close(&r);
+}
+
+/* Said before anything is taken, not by a launch that fails in the first shard. */
+Test(gpu_gpt, shards_that_no_grid_has_room_for_are_refused) {
+    gpu_need();
+    static const struct {
+        uint32_t sequences, context;
+        const char *why;
+    } cases[] = {{65536, 4, "65535 sequences"}, {65535, 65, "4259775 tokens"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        gw_gpt gpt = {
+            .layers = 1, .heads = 1, .channels = 16, .context = cases[i].context, .vocabulary = 256};
+        gw_cuda_gpt *model;
+        gw_err err;
+        cr_assert_not(gw_cuda_gpt_open(&(gw_gpu){0, GW_PRECISION_BF16}, &gpt, false, &cases[i].sequences, 1,
+                                       &model, &err));
+        cr_assert_eq(err.code, GW_E_UNSUPPORTED);
+        cr_assert(strstr(err.text, cases[i].why), "%s", err.text);
+    }
 }
