@@ -1,6 +1,6 @@
 /* `godwit bench gpu`: what the device of a GPU is made of (copy, exact adding, optimizer, GPT-2's kernels,
- * matrix products, attention), and training `digits` on it. Times are the GPU's own, by events; each is the
- * median of some. */
+ * matrix products, attention), and training `digits` and GPT-2 on it. Times are the GPU's own, by events;
+ * each is the median of some. */
 #include "tools/bench/bench.h"
 
 #include "kernels/cuda/cuda.h"
@@ -24,6 +24,7 @@ typedef struct options {
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/mlp_kernels.h"
 #include "kernels/cuda/optimizer.h"
+#include "tools/bench/gpu_table.h"
 #include "tools/bench/gpu_train.h"
 
 #include <jansson.h>
@@ -384,55 +385,17 @@ static bool measure_attention(bench *b, json_t *figures) {
 
 static bool measure_all(const options *o, json_t *figures, gw_err *err) {
     bench b = {.gpu = {.ordinal = (int)o->gpu, .precision = GW_PRECISION_TF32}};
-    double rate = 0;
     bool done = good(&b, cudaSetDevice(b.gpu.ordinal), "cudaSetDevice") &&
                 good(&b, cudaStreamCreateWithFlags(&b.stream, cudaStreamNonBlocking), "cudaStreamCreate") &&
                 good(&b, cudaEventCreate(&b.begin), "cudaEventCreate") &&
                 good(&b, cudaEventCreate(&b.end), "cudaEventCreate") && measure_memory(&b, figures) &&
-                measure_model(&b, figures) && measure_products(&b, figures) && measure_attention(&b, figures);
-    if (done) {
-        b.gpu.precision = GW_PRECISION_TF32;
-        done = gw_bench_gpu_train(&b.gpu, &rate, &b.err);
-        if (done) json_object_set_new(figures, "digits_samples_per_s", json_real(rate));
-    }
+                measure_model(&b, figures) && measure_products(&b, figures) &&
+                measure_attention(&b, figures) && gw_bench_gpu_trainings(b.gpu.ordinal, figures, &b.err);
     if (!done) *err = b.err;
     if (b.begin != NULL) (void)cudaEventDestroy(b.begin);
     if (b.end != NULL) (void)cudaEventDestroy(b.end);
     if (b.stream != NULL) (void)cudaStreamDestroy(b.stream);
     return done;
-}
-
-static void print_table(const json_t *figures) {
-    static const struct {
-        const char *name, *title, *unit;
-        double scale;
-    } rows[] = {{"copy_bytes_per_s", "copy on the GPU", "GB/s", 1e-9},
-                {"accumulate_bytes_per_s", "exact accumulate", "GB/s", 1e-9},
-                {"first_piece_bytes_per_s", "exact accumulate, first piece", "GB/s", 1e-9},
-                {"fingerprint_bytes_per_s", "fingerprint of a sum", "GB/s", 1e-9},
-                {"optimizer_bytes_per_s", "AdamW", "GB/s", 1e-9},
-                {"sgd_bytes_per_s", "SGD with momentum", "GB/s", 1e-9},
-                {"layernorm_bytes_per_s", "residual and layer norm, bf16", "GB/s", 1e-9},
-                {"layernorm_back_bytes_per_s", "  its gradient", "GB/s", 1e-9},
-                {"gelu_bytes_per_s", "GELU, bf16", "GB/s", 1e-9},
-                {"gelu_back_bytes_per_s", "  its gradient", "GB/s", 1e-9},
-                {"crossent_bytes_per_s", "cross-entropy, bf16", "GB/s", 1e-9},
-                {"norm_bytes_per_s", "norm of a sum", "GB/s", 1e-9},
-                {"gemm_bf16_flops", "4096^3 product, bf16", "TFLOP/s", 1e-12},
-                {"gemm_tf32_flops", "4096^3 product, tf32", "TFLOP/s", 1e-12},
-                {"gemm_fp32_flops", "4096^3 product, fp32", "TFLOP/s", 1e-12},
-                {"attention_64_flops", "attention, 64 wide, bf16", "TFLOP/s", 1e-12},
-                {"attention_64_back_flops", "  its gradient", "TFLOP/s", 1e-12},
-                {"attention_128_flops", "attention, 128 wide, bf16", "TFLOP/s", 1e-12},
-                {"attention_128_back_flops", "  its gradient", "TFLOP/s", 1e-12},
-                {"digits_samples_per_s", "digits 8192,8192, tf32", "samples/s", 1}};
-    double copied = json_number_value(json_object_get(figures, rows[0].name));
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        double value = json_number_value(json_object_get(figures, rows[i].name));
-        printf("  %-30s %10.1f %s", rows[i].title, value * rows[i].scale, rows[i].unit);
-        if (i > 0 && rows[i].scale == 1e-9) printf("  %3.0f %% of a copy", 100 * value / copied);
-        putchar('\n');
-    }
 }
 
 static int run(const char *command, const options *o, const gw_cuda_info *info) {
@@ -445,7 +408,7 @@ static int run(const char *command, const options *o, const gw_cuda_info *info) 
         putchar('\n');
     } else if (done) {
         printf("GPU %u, %s\n", info->ordinal, info->name);
-        print_table(figures);
+        gw_bench_gpu_table(figures);
     } else {
         fprintf(stderr, "%s: %s\n", command, err.text);
     }
