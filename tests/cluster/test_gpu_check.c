@@ -104,6 +104,61 @@ Test(gpu_check, pytorch_is_measured_with_its_own_libraries) {
     free(text);
 }
 
+/* Rows of figures, with what a GPU and PyTorch might have said: all are as asked; then each is a little worse
+ * than asked, and its row fails; then there is no PyTorch, and what needs it is skipped. */
+Test(gpu_check, a_figure_that_is_worse_than_asked_fails) {
+    static const char script[] =
+        "import sys\n"
+        "sys.path.insert(0, sys.argv[1] + '/tools/gpu')\n"
+        "import check\n"
+        "FIGURES = dict(copy_bytes_per_s=4e12, accumulate_bytes_per_s=3.3e12, optimizer_bytes_per_s=3.3e12,\n"
+        "    gemm_bf16_flops=7e14, attention_64_flops=3e14, attention_64_back_flops=2e14,\n"
+        "    attention_128_flops=3e14, attention_128_back_flops=2e14, digits_exact_samples_per_s=4.6e5,\n"
+        "    digits_fast_samples_per_s=5e5, digits_adding_share=0.1, gpt2_exact_tokens_per_s=4.9e5,\n"
+        "    gpt2_fast_tokens_per_s=5e5, gpt2_adding_share=0.05, gpt2_memory_bytes=1e10)\n"
+        "TORCH = dict(gemm_bf16_flops=7.1e14, attention_64_flops=4e14, attention_64_back_flops=3.9e14,\n"
+        "    attention_128_flops=4e14, attention_128_back_flops=3.9e14, digits_samples_per_s=4.9e5)\n"
+        "GPT = dict(tokens_per_s=4.99e5, compiled=True, memory_bytes=1.1e10)\n"
+        "def verdicts(worse={}, torch=TORCH, gpt=GPT, rate=5e5, last=10.0, digits=5e5):\n"
+        "    checks = check.Checks('/bin/false', [], 60)\n"
+        "    checks.devices = dict(gpu_usable=True, gpus=[dict(name='NVIDIA H200')])\n"
+        "    checks.figures = dict(FIGURES, **worse)\n"
+        "    checks.found = dict(torch=(torch, None), torch_gpt=(gpt, None), gpt_run=((rate, [11.0, last]), "
+        "None))\n"
+        "    checks.measured = lambda: 'given'\n"
+        "    checks.samples_per_second = lambda extra: digits\n"
+        "    checks.check_figures()\n"
+        "    return [row[1] for row in checks.rows], checks\n"
+        "def failed(**how):\n"
+        "    return [row[0] for row in verdicts(**how)[1].rows if row[1] == check.FAIL]\n"
+        "good, _ = verdicts()\n"
+        "assert good == [check.PASS] * (len(good) - 1) + [check.SKIP], good\n"
+        "for name, worse in (('accumulate_bytes_per_s', 3.1e12), ('optimizer_bytes_per_s', 3.1e12),\n"
+        "        ('gemm_bf16_flops', 6.8e14), ('attention_64_flops', 2.7e14), ('attention_64_back_flops', "
+        "1.9e14),\n"
+        "        ('attention_128_flops', 2.7e14), ('attention_128_back_flops', 1.9e14),\n"
+        "        ('digits_exact_samples_per_s', 4.5e5), ('digits_adding_share', 0.26),\n"
+        "        ('gpt2_exact_tokens_per_s', 4.7e5), ('gpt2_adding_share', 0.13), ('gpt2_memory_bytes', "
+        "1.2e10)):\n"
+        "    assert len(failed(worse={name: worse})) == 1, name\n"
+        "assert failed(digits=4.8e5) == ['digits 8192,8192, TF32']\n"
+        "assert failed(rate=4.95e5) == ['GPT-2 124M: speed']\n"
+        "assert 'GPT-2 124M: utilisation' in failed(rate=4.5e5)\n"
+        "assert failed(last=10.6) == ['GPT-2 124M: loss']\n"
+        "assert verdicts(torch=None, gpt=None)[0].count(check.SKIP) == 9\n"
+        "assert len(failed(torch='it fails', gpt='it fails')) == 8\n"
+        "assert verdicts(gpt=dict(GPT, compiled=False))[0].count(check.SKIP) == 2\n"
+        "print('as it should be')\n";
+    char command[2200];
+    int code;
+    setenv("SCRIPT", script, 1);
+    snprintf(command, sizeof command, "python3 -c \"$SCRIPT\" %s 2>&1", GODWIT_SOURCE);
+    char *text = output_of(command, &code);
+    cr_assert_eq(code, 0, "%s", text);
+    cr_assert_not_null(strstr(text, "as it should be"), "%s", text);
+    free(text);
+}
+
 /* What is carried stays below 64 MiB, with room for what comes. */
 enum { MOST_PACKED_KIB = 45 << 10 };
 

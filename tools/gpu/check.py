@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -28,6 +27,8 @@ PASS, FAIL, SKIP = "pass", "FAIL", "skip"
 # A job whose steps are mostly reductions: 20 million parameters, a few milliseconds of computing.
 WIDE = ["digits", "--hidden", "4096,4096", "--samples", "4800", "--batch", "480", "--micro-batch", "40"]
 WIDE += ["--epochs", "1000"]
+# The same of 6 million, for more peers.
+NARROWER = ["digits", "--hidden", "2048,2048", *WIDE[3:]]
 SMALL = ["digits", "--hidden", "256", "--samples", "4800", "--batch", "480", "--micro-batch", "40", "--epochs", "2"]
 LARGE = ["digits", "--hidden", "8192,8192", "--samples", "81920", "--batch", "8192", "--micro-batch", "2048"]
 LARGE += ["--epochs", "1000"]
@@ -35,9 +36,11 @@ GPT_SMALL = ["--model", "nano", "--context", "128", "--vocab", "50257", "--micro
 GPT_SMALL += ["--updates", "40", "--precision", "bf16"]
 GPT_VOCABULARY = 50257
 GPT_OPERATIONS = 6 * 124439808 + 12 * 12 * 1024 * 768  # a token: 6 N + 12 L T C
-H100_FLOPS = 989e12  # of an H100's or H200's tensor cores in bf16, without sparsity
+PEAKS = [("H100 PCIe", 756e12), ("H100 NVL", 835e12), ("H100", 989e12), ("H200", 989e12), ("A100", 312e12)]  # bf16, dense
 RECOVER_S = 3.0
 PROCESSES = 12
+TEXT = "text/shakespeare.txt"
+LEAST_NOISE = 0.01  # of a validation loss
 
 
 class Failed(Exception):
@@ -46,6 +49,25 @@ class Failed(Exception):
 
 class Skipped(Exception):
     """It cannot be tried here."""
+
+
+class Once:
+    """A property that is found once, or fails once: what fails is not tried again for every row that asks."""
+
+    def __init__(self, find):
+        self.find = find
+
+    def __get__(self, checks, _):
+        name = self.find.__name__
+        if name not in checks.found:
+            try:
+                checks.found[name] = (self.find(checks), None)
+            except Exception as why:
+                checks.found[name] = (None, why)
+        value, why = checks.found[name]
+        if why is not None:
+            raise why
+        return value
 
 
 class SharedGpu(flock.Here):
@@ -76,7 +98,7 @@ class SharedGpu(flock.Here):
 
 
 class Checks:
-    def __init__(self, binary, tests, seconds, library_path=""):
+    def __init__(self, binary, tests, seconds, library_path="", data=None):
         self.plain = dict(os.environ)  # what programs are given that are not ours
         if library_path:
             os.environ["LD_LIBRARY_PATH"] = library_path
@@ -88,6 +110,8 @@ class Checks:
         self.has_device_option = False
         self.alone = {}  # hashes of undisturbed runs of one peer, by job
         self.figures = {}  # of `godwit bench gpu`
+        self.found = {}  # by Once
+        self.data = data  # a folder with texts
 
     # ---- the frame
 
@@ -97,7 +121,8 @@ class Checks:
             raise Failed("no time was left for it")
         return left
 
-    def check(self, name, function, needs_gpu=True):
+    def check(self, name, function, asked="", needs_gpu=True):
+        """One row: what was asked for (no more than that it works, if nothing is said) and what was seen."""
         started = time.monotonic()
         try:
             if needs_gpu and not self.gpu():
@@ -105,10 +130,12 @@ class Checks:
             verdict, seen = PASS, function()
         except Skipped as why:
             verdict, seen = SKIP, str(why)
-        except (Failed, flock.Trouble, subprocess.TimeoutExpired, OSError, ValueError, KeyError) as why:
+        except Failed as why:
+            verdict, seen = FAIL, str(why)
+        except Exception as why:  # whatever it is, the other rows are still to come
             verdict, seen = FAIL, f"{type(why).__name__}: {why}"
-        self.rows.append((name, verdict, time.monotonic() - started, seen))
-        print(f"[{verdict}] {name}: {seen}", flush=True)
+        self.rows.append((name, verdict, time.monotonic() - started, asked, seen))
+        print(f"[{verdict}] {name}: {seen}{f' (asked: {asked})' if asked else ''}", flush=True)
 
     def run(self, command, seconds, environment=None, codes=(0,)):
         """stdout and stderr of a command that must end with one of these codes. `environment`: its whole; None: ours."""
@@ -150,6 +177,9 @@ class Checks:
             return f"no GPU: {self.devices.get('gpu_error')}"
         if not self.gpu():
             raise Failed(f"{names}: cannot be used: {self.devices}")
+        for library in ("nccl", "cublaslt"):
+            if "version" not in self.devices[library]:
+                raise Failed(f"{', '.join(names)}; {library} is missing: {self.devices[library].get('error')}")
         return f"{', '.join(names)}; driver {self.devices.get('driver')}; NCCL {versions['nccl']}; cuBLASLt {versions['cublaslt']}"
 
     def finishes(self, job, extra, environment=None, seconds=120):
@@ -237,31 +267,34 @@ class Checks:
             birds.wait_ends(peers, self.left(120))
             return f"{count} peers: {self.same(SMALL, peers)}"
 
-    def killed(self, count):
-        """Kills all but one, one after another, where steps are mostly reductions; how much of the time these took
-        is told."""
-        job = [*WIDE, "--steps", "80"]
+    def killed(self, count, kills, job):
+        """Kills some, one after another, where steps are mostly reductions; how much of the time these took is
+        told."""
+        job = [*job, "--steps", "80"]
         birds, homes = self.flock_of(count, job)
         gaps = []
         with birds:
             peers = birds.gather_in(homes)
             birds.wait_step(8, self.left(120))
             share = self.reduce_share(peers[0])
-            for left in range(count - 1, 0, -1):
+            for left in range(count - 1, count - 1 - kills, -1):
                 moment = peers[left].kill()
                 event = birds.first_step_after(moment, self.left(60), members=left)
                 gaps.append(event["time"] - moment)
                 birds.wait_step(event["step"] + 8, self.left(60))
-            birds.wait_ends(peers[:1], self.left(120))
-            state = self.same(job, peers[:1])
+            birds.wait_ends(peers[: count - kills], self.left(120))
+            state = self.same(job, peers[: count - kills])
         text = ", ".join(f"{gap:.2f} s" for gap in gaps)
+        text = f"next step after {text}; reductions were {share:.0%} of the time; {state}"
         if max(gaps) > RECOVER_S:
-            raise Failed(f"the next step came after {text}; {RECOVER_S} s is the most")
-        return f"next step after {text}; reductions were {share:.0%} of the time; {state}"
+            raise Failed(text)
+        return text
 
     def reduce_share(self, peer):
         out, _ = self.godwit(["status", "--dir", peer.directory, "--json"], 20)
         shown = json.loads(out)
+        if shown.get("sums") != "nccl":
+            raise Failed(f"sums do not go by NCCL, but through {shown.get('sums')}: {peer.errors[-300:]}")
         return shown["counters"]["reduce_seconds"] / max(shown["step_ms"] * shown["step"] / 1000, 1e-9)
 
     def killed_and_back(self):
@@ -357,43 +390,71 @@ class Checks:
         self.figures = json.loads(out)
         return " ".join(f"{name}={value:.4g}" for name, value in self.figures.items() if isinstance(value, (int, float)))
 
+    def figure(self, *names):
+        """Of `godwit bench gpu`."""
+        if not self.figures:
+            raise Skipped("there are no figures")
+        found = [self.figures[name] for name in names]
+        return found if len(found) > 1 else found[0]
+
     def of_copy(self, name):
         """A kernel that moves memory, against what a copy moves."""
-        if not self.figures:
-            raise Skipped("there are no figures")
-        share = self.figures[name] / self.figures["copy_bytes_per_s"]
-        if share < 0.8:
-            raise Failed(f"{share:.0%} of a copy's {self.figures['copy_bytes_per_s'] / 1e12:.2f} TB/s; 80% is wanted")
-        return f"{share:.0%} of a copy's {self.figures['copy_bytes_per_s'] / 1e12:.2f} TB/s"
+        ours, copy = self.figure(name, "copy_bytes_per_s")
+        return self.at_least(ours / copy, 0.8, f"{ours / copy:.0%} of a copy's {copy / 1e12:.2f} TB/s")
 
-    @functools.cached_property
-    def torch(self):
-        """What PyTorch does on this GPU, now; None without PyTorch."""
-        probe = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False, env=self.plain)
-        if probe.returncode != 0:
-            return None
-        out, _ = self.run([sys.executable, os.path.join(HERE, "torch_bench.py")], 120, self.plain)
-        return json.loads(out.splitlines()[-1])
-
-    def against_torch(self, ours, theirs, unit, scale, least):
-        if self.torch is None:
-            raise Skipped(f"PyTorch is not here; {ours / scale:.4g} {unit}")
-        share = ours / self.torch[theirs]
-        text = f"{ours / scale:.4g} {unit}, {share:.2f} of PyTorch's {self.torch[theirs] / scale:.4g}"
-        if share < least:
-            raise Failed(f"{text}; {least} is wanted")
+    @staticmethod
+    def at_least(value, least, text):
+        if not value >= least:
+            raise Failed(text)
         return text
 
+    @Once
+    def torch(self):
+        """What PyTorch does on this GPU, now; None without PyTorch; a text where it fails."""
+        probe = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False, env=self.plain)
+        return None if probe.returncode != 0 else self.measure_torch("torch_bench.py", 120)
+
+    @Once
+    def torch_gpt(self):
+        """The same of GPT-2."""
+        return None if self.torch is None else self.measure_torch("torch_gpt.py", 180)
+
+    def measure_torch(self, script, seconds):
+        """What the script prints last; a text if it fails."""
+        try:
+            out, _ = self.run([sys.executable, os.path.join(HERE, script)], seconds, self.plain)
+            return json.loads(out.splitlines()[-1])
+        except (Failed, subprocess.TimeoutExpired, OSError, ValueError, IndexError) as why:
+            return f"PyTorch fails here: {why}"
+
+    @staticmethod
+    def theirs(measured, text):
+        """What PyTorch measured; else the row cannot be judged."""
+        if measured is None:
+            raise Skipped(f"PyTorch is not here (pip install torch); {text}")
+        if isinstance(measured, str):
+            raise Failed(f"{text}; {measured}")
+        return measured
+
+    def against_torch(self, ours, theirs, unit, scale, least):
+        text = f"{ours / scale:.4g} {unit}"
+        theirs = self.theirs(self.torch, text)[theirs]
+        return self.at_least(ours / theirs, least, f"{text}, {ours / theirs:.2f} of PyTorch's {theirs / scale:.4g}")
+
     def gemm(self):
-        if not self.figures:
-            raise Skipped("there are no figures")
-        return self.against_torch(self.figures["gemm_bf16_flops"], "gemm_bf16_flops", "TFLOP/s", 1e12, 0.97)
+        return self.against_torch(self.figure("gemm_bf16_flops"), "gemm_bf16_flops", "TFLOP/s", 1e12, 0.97)
 
     def attention(self, name, least):
         """Against FlashAttention-2. Backward it has 5 products of tiles, and ours, which add in one order, 7."""
-        if not self.figures:
-            raise Skipped("there are no figures")
-        return self.against_torch(self.figures[name], name, "TFLOP/s", 1e12, least)
+        return self.against_torch(self.figure(name), name, "TFLOP/s", 1e12, least)
+
+    def exact_against_fast(self, job, unit, most):
+        """Steps of a member of a flock, without the network. As `fast` adds the shards exactly, too, and only sends
+        floats, what adding floats would save counts as well: 8 of the 20 bytes that an element moves."""
+        exact, fast, share = self.figure(f"{job}_exact_{unit}_per_s", f"{job}_fast_{unit}_per_s", f"{job}_adding_share")
+        slower, saved = fast / exact - 1, share * 8 / 20
+        text = f"{slower:+.1%} ({exact:.4g} against {fast:.4g} {unit}/s); adding floats would save {saved:.1%} of a step"
+        return self.at_least(most - max(slower, saved), 0, text)
 
     def samples_per_second(self, extra):
         """Of training steps alone, from the second on."""
@@ -432,67 +493,61 @@ class Checks:
             birds.wait_ends(peers[:1], self.left(120))
             return f"one of two killed: {self.same(job, peers[:1])}"
 
-    def memory_used(self):
-        """Bytes of the GPU's memory that all programs use; None where nobody tells."""
-        tool = shutil.which("nvidia-smi")
-        if tool is None:
-            return None
-        out, _ = self.run([tool, "--id=0", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], 20)
-        return int(out) << 20
-
-    def train_gpt(self):
-        """Tokens a second of the median update, what it takes of the GPU's memory, and the losses."""
+    @Once
+    def gpt_run(self):
+        """Of `godwit run`: tokens a second of the median update, and the losses."""
         job = ["gpt", "--model", "gpt2", "--data", self.tokens, "--batch-tokens", "131072", "--micro-batch", "16"]
         job += ["--updates", "20", "--warmup", "3", "--lr", "6e-4", "--precision", "bf16"]
-        folder = tempfile.mkdtemp(prefix="godwit-check-")
-        before, most, events = self.memory_used(), 0, []
-        command = [self.binary, "run", *job, *self.on_gpu(), "--json", "--dir", f"{folder}/a"]
-        command += ["--listen", "127.0.0.1:0", "--checkpoint-every", "off"]
-        process = None
-        try:
-            with open(f"{folder}/errors", "wb") as errors:
-                process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-            watchdog = threading.Timer(self.left(100), process.kill)
-            watchdog.start()
-            for line in process.stdout:
-                events.append(json.loads(line))
-                if events[-1]["event"] == "step" and before is not None:
-                    most = max(most, self.memory_used() - before)
-            process.wait()
-            watchdog.cancel()
-            with open(f"{folder}/errors", encoding="utf-8", errors="replace") as errors:
-                said = errors.read()[-600:]
-        finally:
-            if process is not None and process.poll() is None:
-                process.kill()
-                process.wait()
-            shutil.rmtree(folder, ignore_errors=True)
+        _, events = self.finishes(job, [*self.on_gpu(), "--checkpoint-every", "off"], seconds=100)
         steps = [event for event in events if event["event"] == "step"]
-        if process.returncode != 0 or len(steps) < 12:
-            raise Failed(f"exit code {process.returncode} after {len(steps)} updates: {said}")
+        if len(steps) < 12:
+            raise Failed(f"only {len(steps)} updates to measure")
         took = sorted(event["ms"] for event in steps[3:])
-        return 131072 / (took[len(took) // 2] / 1000), most, [event["report"]["loss"] for event in steps]
+        return 131072 / (took[len(took) // 2] / 1000), [event["report"]["loss"] for event in steps]
 
-    def gpt(self):
-        """GPT-2 of 124M parameters in bf16, beside PyTorch's: its speed, memory, and that it learns."""
-        rate, memory, losses = self.train_gpt()
+    def gpt_learns(self):
+        _, losses = self.gpt_run
+        return self.at_least(losses[0] - losses[-1], 0.5, f"from {losses[0]:.2f} to {losses[-1]:.2f} in {len(losses)} updates")
+
+    def gpt_speed(self):
+        rate, _ = self.gpt_run
         text = f"{rate:.4g} tokens/s"
-        if re.search("H100|H200", self.devices["gpus"][0]["name"]):
-            text += f", MFU {rate * GPT_OPERATIONS / H100_FLOPS:.1%}"
-        text += f", {memory / 1e9:.1f} GB" if memory else ""
-        text += f", loss {losses[0]:.2f} to {losses[-1]:.2f}"
-        if losses[-1] > losses[0] - 0.5:
-            raise Failed(f"{text}: it does not learn")
-        if self.torch is None:
-            raise Skipped(f"PyTorch is not here; {text}")
-        out, _ = self.run([sys.executable, os.path.join(HERE, "torch_gpt.py")], 150, self.plain)
-        theirs = json.loads(out.splitlines()[-1])
+        theirs = self.theirs(self.torch_gpt, text)
         share = rate / theirs["tokens_per_s"]
-        how = "compiled" if theirs["compiled"] else "not compiled"
-        text += f"; {share:.2f} of PyTorch's {theirs['tokens_per_s']:.4g} ({how}, {theirs['memory_bytes'] / 1e9:.1f} GB)"
-        if share < 1.0:
-            raise Failed(f"{text}; 1.0 is wanted")
-        return text
+        text += f", {share:.2f} of PyTorch's {theirs['tokens_per_s']:.4g}"
+        if not theirs["compiled"]:
+            raise Skipped(f"{text}, which torch.compile has not compiled: it does not work here")
+        return self.at_least(share, 1.0, text)
+
+    def gpt_utilisation(self):
+        rate, _ = self.gpt_run
+        flops, name = rate * GPT_OPERATIONS, self.devices["gpus"][0]["name"]
+        peak = next((peak for part, peak in PEAKS if part in name), None)
+        text = f"{flops / 1e12:.0f} TFLOP/s"
+        if peak is None:
+            raise Skipped(f"{text}; the peak of {name} is not known here")
+        return self.at_least(flops / peak, 0.42, f"{flops / peak:.1%}: {text} of {peak / 1e12:.0f}")
+
+    def gpt_memory(self):
+        ours = self.figure("gpt2_memory_bytes")
+        text = f"{ours / 1e9:.1f} GB"
+        theirs = self.theirs(self.torch_gpt, text)["memory_bytes"]
+        return self.at_least(theirs - ours, 0, f"{text}, PyTorch {theirs / 1e9:.1f} GB")
+
+    def learns_like_torch(self):
+        """Validation losses of three seeds each, on the same text."""
+        text = os.path.join(self.data or "", TEXT)
+        if not self.data or not os.path.exists(text):
+            raise Skipped(f"there is no {TEXT}: GODWIT_TEST_DATA names the folder with it")
+        self.theirs(self.torch, "no losses")
+        script = os.path.join(HERE, "..", "bench", "pytorch", "learning.py")
+        command = [sys.executable, script, self.binary, text, "--on-gpu", "--library-path", os.environ.get("LD_LIBRARY_PATH", "")]
+        out, _ = self.run(command, 150, self.plain)
+        found = json.loads(out.splitlines()[-1])
+        (ours, our_spread), (theirs, their_spread) = found["godwit"], found["torch"]
+        noise = max(2 * ((our_spread**2 + their_spread**2) / found["seeds"]) ** 0.5, LEAST_NOISE)
+        seen = f"{ours:.4f}, PyTorch {theirs:.4f}, noise {noise:.4f}"
+        return self.at_least(theirs + noise - ours, 0, seen)
 
     # ---- all of it
 
@@ -502,36 +557,52 @@ class Checks:
         self.check("without a GPU: --device cuda says so", self.asks_for_a_gpu, needs_gpu=False)
         for program in self.tests:
             name = os.path.basename(program)
-            self.check(name, functools.partial(self.suite, program), needs_gpu=False)
-        for count in (2, 3):
-            self.check(f"{count} peers, one hash", functools.partial(self.undisturbed, count))
-            self.check(f"{count} peers, killed in reductions", functools.partial(self.killed, count))
-        self.check("killed and started again", self.killed_and_back)
-        self.check("one peer without NCCL", self.without_nccl)
-        self.check("a processor in a flock of GPUs", self.mixed)
-        self.check("figures (godwit bench gpu)", self.measured)
-        self.check("exact accumulate", functools.partial(self.of_copy, "accumulate_bytes_per_s"))
-        self.check("optimizer", functools.partial(self.of_copy, "optimizer_bytes_per_s"))
-        self.check("GEMM 4096, bf16", self.gemm)
-        for width in (64, 128):
-            self.check(f"attention, {width} wide", functools.partial(self.attention, f"attention_{width}_flops", 0.7))
-            self.check(f"attention back, {width} wide", functools.partial(self.attention, f"attention_{width}_back_flops", 0.5))
-        self.check("digits 8192,8192, TF32", self.training)
-        self.check("gpt: one hash, one of two killed", self.gpt_flock)
-        self.check("gpt: GPT-2 124M, bf16", self.gpt)
-        self.check("one step, 100 times", self.repeated_in_one)
-        self.check(f"one step of a full batch, {PROCESSES} processes", self.repeated)
+            self.check(name, functools.partial(self.suite, program), "all pass", needs_gpu=False)
+        self.check_flocks()
+        self.check_figures()
+        self.check("one step of a full batch, 100 times", self.repeated_in_one, "one fingerprint")
+        self.check(f"one step of a full batch, {PROCESSES} processes", self.repeated, "one fingerprint")
         for program in self.tests:
             name = os.path.basename(program)
             if name in ("test_gpu_attention", "test_gpu_exact", "test_gpu_kernels"):
-                self.check(f"{name} sanitized", functools.partial(self.sanitized, program))
+                self.check(f"{name} sanitized", functools.partial(self.sanitized, program), "no error")
+
+    def check_flocks(self):
+        recovers = f"next step within {RECOVER_S:.0f} s, same hash"
+        for count in (2, 3):
+            self.check(f"{count} peers", functools.partial(self.undisturbed, count), "hash of one")
+            self.check(f"{count} peers, all but one killed", functools.partial(self.killed, count, count - 1, WIDE), recovers)
+        self.check("8 peers, one killed", functools.partial(self.killed, 8, 1, NARROWER), recovers)
+        self.check("3 peers, killed and started again", self.killed_and_back, "hash of one")
+        self.check("gpt: 2 peers, one killed", self.gpt_flock, "hash of one")
+        self.check("one peer without NCCL", self.without_nccl, "hash of one")
+        self.check("a processor in a flock of GPUs", self.mixed, "refused, both classes named")
+
+    def check_figures(self):
+        self.check("figures (godwit bench gpu)", self.measured)
+        self.check("exact accumulate", functools.partial(self.of_copy, "accumulate_bytes_per_s"), ">= 80% of a copy")
+        self.check("optimizer", functools.partial(self.of_copy, "optimizer_bytes_per_s"), ">= 80% of a copy")
+        self.check("GEMM 4096, bf16", self.gemm, ">= 0.97 of PyTorch's")
+        for width in (64, 128):
+            forward, backward = f"attention_{width}_flops", f"attention_{width}_back_flops"
+            self.check(f"attention, {width} wide", functools.partial(self.attention, forward, 0.7), ">= 0.7 of PyTorch's")
+            self.check(f"attention back, {width} wide", functools.partial(self.attention, backward, 0.5), ">= 0.5 of PyTorch's")
+        self.check("digits 8192,8192, TF32", self.training, ">= 1.0 of PyTorch's samples/s")
+        self.check("digits: exact against fast", functools.partial(self.exact_against_fast, "digits", "samples", 0.10), "<= 10% slower")
+        self.check("GPT-2 124M: loss", self.gpt_learns, "0.5 less")
+        self.check("GPT-2 124M: speed", self.gpt_speed, ">= 1.0 of PyTorch's, compiled")
+        self.check("GPT-2 124M: utilisation", self.gpt_utilisation, ">= 42% of the peak")
+        self.check("GPT-2 124M: exact against fast", functools.partial(self.exact_against_fast, "gpt2", "tokens", 0.05), "<= 5% slower")
+        self.check("GPT-2 124M: memory", self.gpt_memory, "<= PyTorch's")
+        self.check("gpt 6 x 384, T 256: validation loss", self.learns_like_torch, "<= PyTorch's, within noise")
 
     def table(self):
-        print("\n" + "=" * 100)
-        for name, verdict, seconds, seen in self.rows:
-            print(f"{verdict:<5} {name:<44} {seconds:6.1f} s  {seen.splitlines()[0][:120] if seen else ''}")
+        print("\n" + "=" * 140)
+        for name, verdict, seconds, asked, seen in self.rows:
+            first = seen.splitlines()[0][:120] if seen else ""
+            print(f"{verdict:<5} {name:<42} {seconds:6.1f} s  {asked:<36} {first}")
         count = {verdict: sum(row[1] == verdict for row in self.rows) for verdict in (PASS, FAIL, SKIP)}
-        print("=" * 100)
+        print("=" * 140)
         if not self.gpu():
             print("There is no GPU here that could be used: what needs one was skipped.")
         print(f"{count[PASS]} passed, {count[FAIL]} failed, {count[SKIP]} skipped")
@@ -544,8 +615,9 @@ def main():
     parser.add_argument("tests", nargs="*")
     parser.add_argument("--seconds", type=float, default=450)
     parser.add_argument("--library-path", default="", help="LD_LIBRARY_PATH of our own programs")
+    parser.add_argument("--data", help=f"a folder with {TEXT}")
     arguments = parser.parse_args()
-    checks = Checks(arguments.binary, arguments.tests, arguments.seconds, arguments.library_path)
+    checks = Checks(arguments.binary, arguments.tests, arguments.seconds, arguments.library_path, arguments.data)
     checks.run_all()
     return checks.table()
 

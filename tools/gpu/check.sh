@@ -14,6 +14,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 folder=build
 seconds=450
 pack=
+data=${GODWIT_TEST_DATA:-$PWD/data} # what models are compared on; a packed tree has its own
+text=text/shakespeare.txt
 
 usage() {
     sed -n '2,10s/^# \{0,1\}//p' tools/gpu/check.sh
@@ -72,9 +74,14 @@ pack() {
     local to=$1 tests
     [ ! -e "$to" ] || die "$to is there already"
     mapfile -t tests < <(gpu_tests)
-    mkdir -p "$to/build/tests" "$to/build/lib" "$to/tools/gpu" "$to/tools/lab"
+    mkdir -p "$to/build/tests" "$to/build/lib" "$to/tools/gpu" "$to/tools/lab" "$to/tools/bench/pytorch"
     cp tools/gpu/check.sh tools/gpu/*.py "$to/tools/gpu/"
     cp tools/lab/flock.py "$to/tools/lab/"
+    cp tools/bench/pytorch/learning.py "$to/tools/bench/pytorch/"
+    if [ -f "$data/$text" ]; then
+        mkdir -p "$to/data/${text%/*}"
+        cp "$data/$text" "$to/data/$text"
+    fi
     cp "$folder/godwit" "$to/build/"
     cp "${tests[@]}" "$to/build/tests/"
     libraries_of "$folder/godwit" "${tests[@]}" | while read -r library; do cp -L "$library" "$to/build/lib/"; done
@@ -133,4 +140,4 @@ if [ -n "$pack" ]; then
     exit 0
 fi
 mapfile -t tests < <(gpu_tests)
-exec python3 tools/gpu/check.py --seconds "$seconds" --library-path "$(library_path)" "$folder/godwit" "${tests[@]}"
+exec python3 tools/gpu/check.py --seconds "$seconds" --library-path "$(library_path)" --data "$data" "$folder/godwit" "${tests[@]}"

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Does Godwit's gpt learn as well as PyTorch? Trains one small byte model with both, several seeds each.
 
-usage: learning.py GODWIT TEXT [--seeds N] [--updates N] [--threads N]        (needs torch)
+usage: learning.py GODWIT TEXT [--seeds N] [--updates N] [--threads N] [--on-gpu]        (needs torch)
 
 Same architecture, initial distribution, batches, schedule, AdamW, clipping and validation text (the last tenth);
 both see every window once an epoch, each in an order of its own. Prints every run's validation loss, then means and
-standard deviations. Take a quiet machine for the times; the losses do not care.
+standard deviations, and these once more as JSON. Take a quiet machine for the times; the losses do not care. On a
+GPU the model is larger, and Godwit's runs are beside PyTorch's, so that there the times mean nothing.
 """
 import argparse
 import csv
+import json
 import math
+import os
 import pathlib
 import statistics
 import subprocess
@@ -22,6 +25,8 @@ import torch.nn.functional as F
 
 LAYERS, HEADS, CHANNELS, CONTEXT, VOCABULARY = 4, 4, 128, 64, 256
 BATCH = 96  # windows of an update
+DEVICE, ON_DEVICE = "cpu", []  # PyTorch's, and Godwit's options for it
+ENVIRONMENT = dict(os.environ)  # Godwit's
 RATE, LEAST, BETAS, EPSILON, DECAY, CLIP = 1e-3, 1e-4, (0.9, 0.95), 1e-8, 0.1, 1.0
 
 
@@ -76,7 +81,7 @@ def rate_of(update, updates, warmup):
 
 def train_torch(train, validation, updates, seed):
     torch.manual_seed(seed)
-    model, windows = Model(), windows_of(train)
+    model, windows = Model().to(DEVICE), windows_of(train).to(DEVICE)
     matrices = [p for p in model.parameters() if p.dim() == 2]
     others = [p for p in model.parameters() if p.dim() != 2]
     groups = [{"params": matrices, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}]
@@ -85,7 +90,7 @@ def train_torch(train, validation, updates, seed):
     for update in range(updates):
         if len(order) < BATCH:
             order = torch.cat([order, torch.randperm(len(windows))])
-        batch, order = windows[order[:BATCH]], order[BATCH:]
+        batch, order = windows[order[:BATCH].to(DEVICE)], order[BATCH:]
         loss = model(batch[:, :-1], batch[:, 1:])
         optimizer.zero_grad()
         loss.backward()
@@ -95,24 +100,61 @@ def train_torch(train, validation, updates, seed):
         optimizer.step()
     took = time.monotonic() - began
     with torch.no_grad():
-        pieces = windows_of(validation).split(BATCH)
+        pieces = windows_of(validation).to(DEVICE).split(BATCH)
         total = sum(model(p[:, :-1], p[:, 1:]).item() * len(p) for p in pieces)
     return total / sum(len(p) for p in pieces), took
 
 
-def train_godwit(godwit, train, validation, updates, seed, threads, folder):
+def start_godwit(godwit, train, validation, updates, seed, folder):
     (folder / "train").write_bytes(train)
     (folder / "validation").write_bytes(validation)
-    metrics = folder / f"{seed}.csv"
-    command = [godwit, "run", "gpt", "--data", folder / "train", "--val", folder / "validation", "--batch-tokens",
-               BATCH * CONTEXT, "--updates", updates, "--seed", seed, "--eval-every", updates, "--val-tokens",
-               len(validation), "--workers", threads, "--dir", folder / str(seed), "--listen", "127.0.0.1:0",
-               "--checkpoint-every", "off", "--metrics", metrics, "--quiet"]
-    subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
-    with open(metrics, newline="") as file:
+    command = [godwit, "run", "gpt", "--layers", LAYERS, "--heads", HEADS, "--channels", CHANNELS, "--context", CONTEXT,
+               "--data", folder / "train", "--val", folder / "validation", "--batch-tokens", BATCH * CONTEXT, "--updates",
+               updates, "--seed", seed, "--eval-every", updates, "--val-tokens", len(validation), *ON_DEVICE, "--dir",
+               folder / str(seed), "--listen", "127.0.0.1:0", "--checkpoint-every", "off", "--metrics",
+               folder / f"{seed}.csv", "--quiet"]
+    return subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, env=ENVIRONMENT)
+
+
+def end_godwit(process, seed, folder):
+    if process.wait() != 0:
+        raise SystemExit(f"godwit has failed with exit code {process.returncode}")
+    with open(folder / f"{seed}.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     took = sum(float(row["ms"]) for row in rows if row["phase"] == "train") / 1000
     return float(rows[-1]["val_loss"]), took
+
+
+def choose_gpu(library_path):
+    global LAYERS, HEADS, CHANNELS, CONTEXT, BATCH, DEVICE, ON_DEVICE
+    LAYERS, HEADS, CHANNELS, CONTEXT, BATCH = 6, 6, 384, 256, 64
+    DEVICE, ON_DEVICE = "cuda", ["--device", "cuda:0", "--precision", "tf32", "--micro-batch", 64]
+    torch.set_float32_matmul_precision("high")
+    if library_path:
+        ENVIRONMENT["LD_LIBRARY_PATH"] = library_path
+
+
+def run_all(a, train, validation, folder):
+    """Yields who, seed and (loss, seconds)."""
+    def start(seed):
+        return start_godwit(a.godwit, train, validation, a.updates, seed, folder)
+
+    seeds = range(1, a.seeds + 1)
+    started = {seed: start(seed) for seed in seeds} if a.on_gpu else {}
+    try:
+        for seed in seeds:
+            if not a.on_gpu:
+                started[seed] = start(seed)
+                yield "godwit", seed, end_godwit(started[seed], seed, folder)
+            yield "torch", seed, train_torch(train, validation, a.updates, seed)
+        if a.on_gpu:
+            for seed in seeds:
+                yield "godwit", seed, end_godwit(started[seed], seed, folder)
+    finally:
+        for process in started.values():
+            if process.poll() is None:
+                process.kill()
+                process.wait()
 
 
 def main():
@@ -120,27 +162,30 @@ def main():
     parser.add_argument("godwit")
     parser.add_argument("text", type=pathlib.Path)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--updates", type=int, default=600)
+    parser.add_argument("--updates", type=int, help="600; on a GPU 300")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--on-gpu", action="store_true", help="6 layers x 384, context 256, in TF32, on GPU 0")
+    parser.add_argument("--library-path", help="LD_LIBRARY_PATH of Godwit")
     a = parser.parse_args()
     torch.set_num_threads(a.threads)
+    ON_DEVICE.extend(["--workers", a.threads])
+    if a.on_gpu:
+        choose_gpu(a.library_path)
+    a.updates = a.updates or (300 if a.on_gpu else 600)
     text = a.text.read_bytes()
     train, validation = text[:len(text) * 9 // 10], text[len(text) * 9 // 10:]
     losses = {"godwit": [], "torch": []}
     print(f"{LAYERS} layers x {CHANNELS}, context {CONTEXT}; {a.updates} updates of {BATCH * CONTEXT} bytes = "
           f"{a.updates * BATCH * CONTEXT / len(train):.1f} epochs of {a.text.name}; torch {torch.__version__}")
     with tempfile.TemporaryDirectory() as name:
-        for seed in range(1, a.seeds + 1):
-            runs = {"godwit": train_godwit(a.godwit, train, validation, a.updates, seed, a.threads,
-                                           pathlib.Path(name)),
-                    "torch": train_torch(train, validation, a.updates, seed)}
-            for who, (loss, took) in runs.items():
-                losses[who].append(loss)
-                print(f"{who:7s} seed {seed}  validation loss {loss:.4f}  {loss / math.log(2):.4f} bits a byte  "
-                      f"{took / a.updates * 1000:.1f} ms an update", flush=True)
-    for who, list_of in losses.items():
-        spread = statistics.stdev(list_of) if len(list_of) > 1 else float("nan")
-        print(f"{who:7s} mean {statistics.mean(list_of):.4f}  standard deviation {spread:.4f}")
+        for who, seed, (loss, took) in run_all(a, train, validation, pathlib.Path(name)):
+            losses[who].append(loss)
+            print(f"{who:7s} seed {seed}  validation loss {loss:.4f}  {loss / math.log(2):.4f} bits a byte  "
+                  f"{took / a.updates * 1000:.1f} ms an update", flush=True)
+    found = {who: (statistics.mean(of), statistics.stdev(of) if len(of) > 1 else 0.0) for who, of in losses.items()}
+    for who, (mean, spread) in found.items():
+        print(f"{who:7s} mean {mean:.4f}  standard deviation {spread:.4f}")
+    print(json.dumps({"seeds": a.seeds, **found}))
 
 
 if __name__ == "__main__":
