@@ -7,6 +7,7 @@ together: what there was no time for has failed.
 import argparse
 import array
 import atexit
+import concurrent.futures
 import functools
 import json
 import os
@@ -39,6 +40,8 @@ GPT_OPERATIONS = 6 * 124439808 + 12 * 12 * 1024 * 768  # a token: 6 N + 12 L T C
 PEAKS = [("H100 PCIe", 756e12), ("H100 NVL", 835e12), ("H100", 989e12), ("H200", 989e12), ("A100", 312e12)]  # bf16, dense
 RECOVER_S = 3.0
 PROCESSES = 12
+TOGETHER = 4
+SANITIZED = ("test_gpu_attention", "test_gpu_exact", "test_gpu_kernels")
 TEXT = "text/shakespeare.txt"
 LEAST_NOISE = 0.01  # of a validation loss
 
@@ -121,8 +124,8 @@ class Checks:
             raise Failed("no time was left for it")
         return left
 
-    def check(self, name, function, asked="", needs_gpu=True):
-        """One row: what was asked for (no more than that it works, if nothing is said) and what was seen."""
+    def row(self, name, function, asked="", needs_gpu=True):
+        """What was asked for (no more than that it works, if nothing is said), and what was seen."""
         started = time.monotonic()
         try:
             if needs_gpu and not self.gpu():
@@ -134,8 +137,21 @@ class Checks:
             verdict, seen = FAIL, str(why)
         except Exception as why:  # whatever it is, the other rows are still to come
             verdict, seen = FAIL, f"{type(why).__name__}: {why}"
-        self.rows.append((name, verdict, time.monotonic() - started, asked, seen))
         print(f"[{verdict}] {name}: {seen}{f' (asked: {asked})' if asked else ''}", flush=True)
+        return name, verdict, time.monotonic() - started, asked, seen
+
+    def check(self, *what, **how):
+        self.rows.append(self.row(*what, **how))
+
+    def check_together(self, name, function, asked, programs, needs_gpu=True):
+        """A row for each program, several at a time: for what measures nothing."""
+        names = [name.format(os.path.basename(program)) for program in programs]
+        with concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool:
+            started = [
+                pool.submit(self.row, title, functools.partial(function, program), asked, needs_gpu)
+                for title, program in zip(names, programs)
+            ]
+            self.rows += [one.result() for one in started]
 
     def run(self, command, seconds, environment=None, codes=(0,)):
         """stdout and stderr of a command that must end with one of these codes. `environment`: its whole; None: ours."""
@@ -298,7 +314,7 @@ class Checks:
         return shown["counters"]["reduce_seconds"] / max(shown["step_ms"] * shown["step"] / 1000, 1e-9)
 
     def killed_and_back(self):
-        job = [*WIDE, "--steps", "200"]
+        job = [*WIDE, "--steps", "120"]
         birds, homes = self.flock_of(3, job)
         with birds:
             peers = birds.gather_in(homes)
@@ -555,23 +571,19 @@ class Checks:
         self.check("GPU, driver and libraries", self.look, needs_gpu=False)
         self.check("without a GPU: falls back to the processor", self.falls_back, needs_gpu=False)
         self.check("without a GPU: --device cuda says so", self.asks_for_a_gpu, needs_gpu=False)
-        for program in self.tests:
-            name = os.path.basename(program)
-            self.check(name, functools.partial(self.suite, program), "all pass", needs_gpu=False)
+        self.check_together("{}", self.suite, "all pass", self.tests, needs_gpu=False)
         self.check_flocks()
         self.check_figures()
         self.check("one step of a full batch, 100 times", self.repeated_in_one, "one fingerprint")
         self.check(f"one step of a full batch, {PROCESSES} processes", self.repeated, "one fingerprint")
-        for program in self.tests:
-            name = os.path.basename(program)
-            if name in ("test_gpu_attention", "test_gpu_exact", "test_gpu_kernels"):
-                self.check(f"{name} sanitized", functools.partial(self.sanitized, program), "no error")
+        sanitized = [program for program in self.tests if os.path.basename(program) in SANITIZED]
+        self.check_together("{} sanitized", self.sanitized, "no error", sanitized)
 
     def check_flocks(self):
         recovers = f"next step within {RECOVER_S:.0f} s, same hash"
         for count in (2, 3):
             self.check(f"{count} peers", functools.partial(self.undisturbed, count), "hash of one")
-            self.check(f"{count} peers, all but one killed", functools.partial(self.killed, count, count - 1, WIDE), recovers)
+        self.check("3 peers, all but one killed", functools.partial(self.killed, 3, 2, WIDE), recovers)
         self.check("8 peers, one killed", functools.partial(self.killed, 8, 1, NARROWER), recovers)
         self.check("3 peers, killed and started again", self.killed_and_back, "hash of one")
         self.check("gpt: 2 peers, one killed", self.gpt_flock, "hash of one")

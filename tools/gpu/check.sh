@@ -7,7 +7,9 @@
 #                                                       has this script, and the build with its libraries as
 #                                                       build.tar.gz, which the script unpacks there
 #
-# It takes at most N seconds (450), plus those of a build. It changes no setting of a GPU.
+# It takes at most N seconds (450), plus those of a build. It changes no setting of a GPU. Beside it, where it is
+# installed, PyTorch is measured; GODWIT_TEST_DATA names a folder with text/shakespeare.txt, on which models of
+# both are trained (it is packed, too).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -18,7 +20,7 @@ data=${GODWIT_TEST_DATA:-$PWD/data} # what models are compared on; a packed tree
 text=text/shakespeare.txt
 
 usage() {
-    sed -n '2,10s/^# \{0,1\}//p' tools/gpu/check.sh
+    sed -n '2,12s/^# \{0,1\}//p' tools/gpu/check.sh
 }
 
 die() {
