@@ -1,6 +1,7 @@
 #include "lab.h"
 
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -323,4 +324,35 @@ int lab_command(const char *args) {
     close(out);
     close(err);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void lab_key(const lab *l, const char *name, char path[LAB_PATH]) {
+    char line[LAB_PATH + 16];
+    snprintf(path, LAB_PATH, "%.400s/%s", l->dir, name);
+    snprintf(line, sizeof line, "keygen %s", path);
+    cr_assert_eq(lab_command(line), 0);
+}
+
+/* ---- what a peer uses ---- */
+
+uint64_t lab_resident_bytes(const lab_peer *peer) {
+    char path[64];
+    unsigned long all, pages = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)peer->pid);
+    FILE *file = fopen(path, "re");
+    cr_assert(file != NULL && fscanf(file, "%lu %lu", &all, &pages) == 2, "%s", path);
+    fclose(file);
+    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint32_t lab_descriptors(const lab_peer *peer) {
+    char path[64];
+    uint32_t count = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)peer->pid);
+    DIR *folder = opendir(path);
+    cr_assert_not_null(folder, "%s", path);
+    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder))
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
 }

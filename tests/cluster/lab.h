@@ -81,5 +81,10 @@ const char *lab_state(lab *l, lab_peer *peer, const char *outcome);
 const char *lab_undisturbed(lab *l, const char *args);
 /* Runs the binary with these arguments (separated by single spaces) to its end; returns its exit code. */
 int lab_command(const char *args);
+/* Makes a key file of this name in the lab's folder; its path. */
+void lab_key(const lab *l, const char *name, char path[LAB_PATH]);
+/* The memory that a running peer has, and how many descriptors. */
+uint64_t lab_resident_bytes(const lab_peer *peer);
+uint32_t lab_descriptors(const lab_peer *peer);
 
 #endif

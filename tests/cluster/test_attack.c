@@ -21,23 +21,6 @@ static uint64_t now_ms(void) {
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static uint64_t resident_bytes(const lab_peer *peer) {
-    char path[64];
-    unsigned long all, pages = 0;
-    snprintf(path, sizeof path, "/proc/%d/statm", (int)peer->pid);
-    FILE *file = fopen(path, "re");
-    cr_assert(file != NULL && fscanf(file, "%lu %lu", &all, &pages) == 2, "%s", path);
-    fclose(file);
-    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-static void make_key(const lab *l, const char *name, char path[LAB_PATH]) {
-    char line[LAB_PATH + 16];
-    snprintf(path, LAB_PATH, "%.400s/%s.key", l->dir, name);
-    snprintf(line, sizeof line, "keygen %s", path);
-    cr_assert_eq(lab_command(line), 0);
-}
-
 typedef struct scene {
     lab *l;
     meddler *meddlers[PEERS];
@@ -101,17 +84,17 @@ Test(attack, a_job_comes_to_the_same_bytes) {
     scene s = {.l = lab_open()};
     char key[LAB_PATH], old_key[LAB_PATH], line[256];
     uint64_t bytes[PEERS], datagrams, connections, struck = 0;
-    make_key(s.l, "new", key);
-    make_key(s.l, "old", old_key);
+    lab_key(s.l, "new.key", key);
+    lab_key(s.l, "old.key", old_key);
     start_peers(&s, key);
     start_strangers(&s, old_key);
     meddler_flood(s.meddlers[0], true);
     strike_until(&s, WARM_STEP);
-    for (int i = 0; i < PEERS; i++) bytes[i] = resident_bytes(s.peers[i]);
+    for (int i = 0; i < PEERS; i++) bytes[i] = lab_resident_bytes(s.peers[i]);
     strike_until(&s, STEPS - 5);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which keep what was freed */
     for (int i = 0; i < PEERS; i++)
-        cr_expect_lt(resident_bytes(s.peers[i]), bytes[i] + (8 << 20), "peer %d, from %lu", i, bytes[i]);
+        cr_expect_lt(lab_resident_bytes(s.peers[i]), bytes[i] + (8 << 20), "peer %d, from %lu", i, bytes[i]);
 #endif
     expect_out(&s, s.old_key);
     expect_out(&s, s.no_key);

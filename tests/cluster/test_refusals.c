@@ -92,17 +92,10 @@ Test(refusals, not_loopback_without_key) {
     lab_close(l);
 }
 
-static void make_key(const lab *l, const char *name, char *path, size_t size) {
-    snprintf(path, size, "%.400s/%s", l->dir, name);
-    char command[600];
-    snprintf(command, sizeof command, "keygen %s", path);
-    cr_assert_eq(lab_command(command), 0);
-}
-
 Test(refusals, key_that_others_can_read) {
     lab *l = lab_open();
-    char path[500], args[800];
-    make_key(l, "key", path, sizeof path);
+    char path[LAB_PATH], args[800];
+    lab_key(l, "key", path);
     cr_assert_eq(chmod(path, 0644), 0);
     snprintf(args, sizeof args, SYNTHETIC " --key %s", path);
     refused(l, lab_launch(l, "open", NULL, NULL, args), 1, path);
@@ -117,9 +110,9 @@ static bool says_key(const json_t *event, const void *context) {
 /* With another key, or none, a peer is a stranger: both sides say so, and the flock goes on without it. */
 Test(refusals, wrong_key) {
     lab *l = lab_open();
-    char right[500], wrong[500], args[800];
-    make_key(l, "right", right, sizeof right);
-    make_key(l, "wrong", wrong, sizeof wrong);
+    char right[LAB_PATH], wrong[LAB_PATH], args[800];
+    lab_key(l, "right", right);
+    lab_key(l, "wrong", wrong);
     snprintf(args, sizeof args, SYNTHETIC " --peers 2 --key %s", right);
     lab_peer *first = lab_start(l, "first", NULL, args);
     snprintf(args, sizeof args, SYNTHETIC " --key %s", wrong);

@@ -6,6 +6,7 @@
 #include "tools/godwit/node.h"
 #include "tools/godwit/options.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,7 +17,16 @@ static int fail(const char *command, const gw_err *err) {
     return 2;
 }
 
+/* Large buffers come and go with the peers at the other ends, in one thread or another. Left to itself malloc
+ * takes it from the first that is freed that others will be, and keeps them: an arena for each thread, each
+ * with as much as it ever held. With a fixed threshold what is freed is the system's again. */
+static void give_memory_back(void) {
+    enum { LARGE = 128 * 1024 }; /* as malloc begins */
+    mallopt(M_MMAP_THRESHOLD, LARGE);
+}
+
 int gw_run_main(int argc, char **argv) {
+    give_memory_back();
     const char *command = argv[0];
     char **whole = gw_command_line("run", argc, argv);
     gw_run_options options;
