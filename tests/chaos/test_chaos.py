@@ -96,21 +96,27 @@ class LivePeerSeconds(unittest.TestCase):
 
 
 class WhatProcessesTake(unittest.TestCase):
-    def use_of(self, grows):
+    def use_of(self, grows, until=3600):
         use = Use()
-        use.lives = {7: [(now, (1000 + grows * now, 30)) for now in range(0, 3601, 5)], 8: [(0, (5000, 90))]}
+        use.lives = {7: [(now, (1000 + grows * now, 30)) for now in range(0, until + 1, 5)], 8: [(0, (5000, 90))]}
         return use
 
     def test_growth_is_that_of_processes_that_lived_long_since_they_settled(self):
         memory, descriptors, hours = self.use_of(2).growth()
         self.assertAlmostEqual(memory, 7200)
         self.assertEqual(descriptors, 0)
-        self.assertAlmostEqual(hours, 3580 / 3600)
+        self.assertAlmostEqual(hours, 3480 / 3600)
         self.assertEqual(self.use_of(0).growth()[0], 0)
+        self.assertIsNone(self.use_of(2, until=235).growth())
+
+    def test_what_a_process_takes_to_begin_with_is_no_growth(self):
+        use = self.use_of(0)
+        use.lives[7] = [(now, (1000 + 50 * min(now, 110), 20 + (now > 60))) for now, _ in use.lives[7]]
+        self.assertEqual(use.growth()[:2], (0, 0))
 
     def test_medians_leave_out_what_has_just_begun(self):
-        self.assertEqual(self.use_of(2).median(0, 41), (1060, 30))
-        self.assertIsNone(self.use_of(2).median(0, 10))
+        self.assertEqual(self.use_of(2).median(0, 141), (1260, 30))
+        self.assertIsNone(self.use_of(2).median(0, 110))
 
     def test_a_real_process_is_looked_at_and_one_that_is_gone_is_not(self):
         use = Use()

@@ -4,8 +4,8 @@ import os
 import statistics
 
 EVERY_S = 5
-SETTLED_S = 20  # by then a process has all that it needs
-LONG_S = 40  # after that, growth shows
+SETTLED_S = 120  # by then it has had a fault of most kinds, and all the buffers and links that it needs
+LONG_S = 120  # after that, growth shows: half a MiB comes and goes with the links, which are not always all there
 
 
 class Use:
