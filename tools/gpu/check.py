@@ -355,7 +355,7 @@ class Checks:
             line = birds.wait(
                 lambda: named(first) or named(second), self.left(60), "both classes are named", watch=[first, second]
             )
-        return line[line.index("class=") :][:100]
+        return ", ".join(re.findall(r"class=\w+", line))
 
     def repeated_in_one(self):
         """One step again and again in one process."""
