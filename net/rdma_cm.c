@@ -304,10 +304,10 @@ static void on_connection_event(gw_rdma_connection *connection, const struct rdm
     }
 }
 
-static void lose(gw_rdma_cm *cm, const char *what) {
+static void lose(gw_rdma_cm *cm, const char *what, bool removed) {
     gw_err why;
     gw_fail(&why, GW_E_PEER, "net/rdma: %s port %u: %s", cm->device->name, cm->device->port, what);
-    cm->events.lost(cm->events.context, &why);
+    cm->events.lost(cm->events.context, &why, removed);
 }
 
 static void on_channel(void *context, uint32_t events) {
@@ -327,7 +327,7 @@ static void on_channel(void *context, uint32_t events) {
         }
         rdma_ack_cm_event(event);
         if (copy.event == RDMA_CM_EVENT_DEVICE_REMOVAL)
-            lose(cm, "the device was removed");
+            lose(cm, "the device was removed", true);
         else if (copy.id->context != NULL)
             on_connection_event(copy.id->context, &copy);
     }
@@ -342,7 +342,7 @@ static void on_async(void *context, uint32_t events) {
         bool ours = event.element.port_num == cm->device->port;
         ibv_ack_async_event(&event);
         if (type == IBV_EVENT_DEVICE_FATAL || (type == IBV_EVENT_PORT_ERR && ours))
-            lose(cm, ibv_event_type_str(type));
+            lose(cm, ibv_event_type_str(type), type == IBV_EVENT_DEVICE_FATAL);
         if (type != IBV_EVENT_PORT_ACTIVE || !ours) continue;
         destroy_parked(cm);
         cm->events.found(cm->events.context);

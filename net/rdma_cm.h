@@ -45,8 +45,9 @@ typedef struct gw_rdma_cm_events {
     /* A dial failed, an answer could not be given (there is no connection then), or the other side is gone.
      * Once; nothing follows, and the connection is to be dropped. */
     void (*ended)(void *context, void *owner, const gw_err *why);
-    /* The device or its port is lost: everything is. May come again. */
-    void (*lost)(void *context, const gw_err *why);
+    /* The device or its port is lost: everything is. May come again. `removed`: the device for good, whose
+     * kernel waits until all that was made on it has been closed. */
+    void (*lost)(void *context, const gw_err *why, bool removed);
     /* The port is active (again). */
     void (*found)(void *context);
 } gw_rdma_cm_events;

@@ -223,8 +223,9 @@ static void on_asker_broken(gw_path_end *base, const gw_err *why, bool refused) 
 
 /* ---- the device ---- */
 
-static void on_lost(void *context, const gw_err *why) {
+static void on_lost(void *context, const gw_err *why, bool removed) {
     gw_rdma_ends *ends = context;
+    ends->removed = ends->removed || removed;
     if (!ends->lost) gw_log(GW_WARN, "net/rdma", "%s", why->text);
     ends->lost = true;
     ends->why_lost = *why;
@@ -233,6 +234,7 @@ static void on_lost(void *context, const gw_err *why) {
 
 static void on_found(void *context) {
     gw_rdma_ends *ends = context;
+    if (ends->removed) return;
     if (ends->lost) gw_log(GW_INFO, "net/rdma", "the device's port is active again");
     ends->lost = false;
     gw_rdma_owner_found(ends->owner);
@@ -252,7 +254,9 @@ bool gw_rdma_ends_open(gw_rdma_ends *ends, uint16_t *port, gw_err *err) {
     ends->readers = gw_rdma_readers_open(ends->host->loop, dial_reads, err);
     if (ends->readers == NULL) return false;
     ends->askers = gw_rdma_askers_open(ends->host->direct, &asker_events, err);
-    return ends->askers != NULL;
+    if (ends->askers == NULL) return false;
+    ends->lost = ends->removed = false;
+    return true;
 }
 
 void gw_rdma_ends_close(gw_rdma_ends *ends) {
@@ -260,6 +264,9 @@ void gw_rdma_ends_close(gw_rdma_ends *ends) {
     gw_rdma_askers_close(ends->askers);
     gw_rdma_readers_close(ends->readers);
     gw_rdma_cm_close(ends->cm);
+    ends->askers = NULL;
+    ends->readers = NULL;
+    ends->cm = NULL;
 }
 
 /* ---- what the other side tells ---- */

@@ -20,13 +20,14 @@ typedef struct gw_rdma_ends {
     gw_rdma_owner *owner;
     gw_rdma_askers *askers;
     gw_rdma_readers *readers;
-    bool lost; /* the device is gone, or its port down: all ends have failed, and there can be no others */
+    bool lost;    /* the device is gone, or its port down: all ends have failed, and there can be no others */
+    bool removed; /* lost, and the device will not act again: all of this is to be closed */
     gw_err why_lost;
     struct gw_rdma_end *first;
 } gw_rdma_ends;
 
 /* Makes cm, askers and readers; host, memory and owner are filled in. *port is where others dial. On failure
- * too, _close takes back what there is. */
+ * too, _close takes back what there is; afterwards it may be opened again. */
 bool gw_rdma_ends_open(gw_rdma_ends *ends, uint16_t *port, gw_err *err);
 /* No end is left. */
 void gw_rdma_ends_close(gw_rdma_ends *ends);

@@ -164,6 +164,23 @@ void gw_rdma_loans_revoke(gw_rdma_loans *loans) {
     pthread_mutex_unlock(&loans->lock);
 }
 
+void gw_rdma_loans_let_go(gw_rdma_loans *loans) {
+    pthread_mutex_lock(&loans->lock);
+    GW_CHECK(loans->answer_bytes == 0);
+    for (uint32_t i = 0; i < GW_MAX_REGIONS; i++)
+        for (uint32_t k = 0; k < loans->regions[i].count; k++) let_go(loans, &loans->regions[i].slices[k]);
+    loans->revoked_count = 0;
+    gw_rdma_memory_close(loans->memory);
+    loans->memory = NULL;
+    pthread_mutex_unlock(&loans->lock);
+}
+
+void gw_rdma_loans_take(gw_rdma_loans *loans, gw_rdma_memory *memory) {
+    pthread_mutex_lock(&loans->lock);
+    loans->memory = gw_rdma_memory_hold(memory);
+    pthread_mutex_unlock(&loans->lock);
+}
+
 /* ---- loans ---- */
 
 static loan *lend_part(gw_rdma_loans *loans, uint32_t number, uint64_t offset, uint64_t bytes) {

@@ -60,6 +60,11 @@ const gw_rdma_loan *gw_rdma_loans_lend_answer(gw_rdma_loans *loans, gw_lookup *l
 /* The reader is done, or gone and its queue pair destroyed. NULL is allowed. */
 void gw_rdma_loans_end(gw_rdma_loans *loans, const gw_rdma_loan *loan);
 
+/* The device was removed, and all loans have ended: lets go of it. Until _take nothing can be lent. */
+void gw_rdma_loans_let_go(gw_rdma_loans *loans);
+/* Another device's memory, which is held. */
+void gw_rdma_loans_take(gw_rdma_loans *loans, gw_rdma_memory *memory);
+
 /* Bytes of answers that are lent, and of regions that are registered. */
 void gw_rdma_loans_count(gw_rdma_loans *loans, uint64_t *answers, uint64_t *kept);
 

@@ -57,7 +57,7 @@ gw_rdma_memory *gw_rdma_memory_hold(gw_rdma_memory *memory) {
 }
 
 void gw_rdma_memory_close(gw_rdma_memory *memory) {
-    if (atomic_fetch_sub(&memory->holders, 1) > 1) return;
+    if (memory == NULL || atomic_fetch_sub(&memory->holders, 1) > 1) return;
     GW_CHECK(memory->entries == NULL);
     gw_rdma_device_freed(ibv_dealloc_pd(memory->domain));
     gw_rdma_device_close(&memory->device);

@@ -31,7 +31,8 @@ typedef struct gw_rdma_region {
 gw_rdma_memory *gw_rdma_memory_open(gw_rdma_device *device, gw_err *err);
 /* Any thread. One more holder. Returns `memory`. */
 gw_rdma_memory *gw_rdma_memory_hold(gw_rdma_memory *memory);
-/* Any thread. The last holder closes it, and the device; everything must have been dropped. */
+/* Any thread. The last holder closes it, and the device; everything must have been dropped. NULL is allowed.
+ */
 void gw_rdma_memory_close(gw_rdma_memory *memory);
 
 /* Any thread. A registration that covers [start, start + bytes); NULL on failure: GW_E_LIMIT when too little

@@ -12,7 +12,7 @@
 
 struct gw_rdma_owner {
     const gw_path_host *host;
-    gw_rdma_memory *memory;
+    gw_rdma_memory *memory; /* NULL: let go of */
     gw_rdma_words *words;
     gw_rdma_loans *loans;
     pthread_mutex_t lock;
@@ -232,6 +232,19 @@ void gw_rdma_owner_fence_end(gw_rdma_owner *owner, const gw_fence *fence) {
         tell_all(owner);
     }
     pthread_mutex_unlock(&owner->lock);
+}
+
+void gw_rdma_owner_let_go(gw_rdma_owner *owner) {
+    gw_rdma_words_let_go(owner->words);
+    gw_rdma_loans_let_go(owner->loans);
+    gw_rdma_memory_close(owner->memory);
+    owner->memory = NULL;
+}
+
+bool gw_rdma_owner_take(gw_rdma_owner *owner, gw_rdma_memory *memory, gw_err *err) {
+    owner->memory = gw_rdma_memory_hold(memory);
+    gw_rdma_loans_take(owner->loans, memory);
+    return gw_rdma_words_take(owner->words, memory, err);
 }
 
 void gw_rdma_owner_found(gw_rdma_owner *owner) {

@@ -66,6 +66,11 @@ const gw_rdma_loan *gw_rdma_owner_lend(gw_rdma_owner *owner, const gw_peer_id *t
 /* See gw_path_ops. */
 void gw_rdma_owner_fence_begin(gw_rdma_owner *owner, const gw_peer_id *members, uint32_t count);
 void gw_rdma_owner_fence_end(gw_rdma_owner *owner, const gw_fence *fence);
+/* The device was removed, and no end is left: lets go of it. Control thread. */
+void gw_rdma_owner_let_go(gw_rdma_owner *owner);
+/* Another device's memory, which is held; gw_rdma_owner_found is to follow when it can be used. On failure
+ * too, _let_go takes it back. Control thread. */
+bool gw_rdma_owner_take(gw_rdma_owner *owner, gw_rdma_memory *memory, gw_err *err);
 /* The device acts again: what a loss took from the guests is theirs again without a fence. Control thread. */
 void gw_rdma_owner_found(gw_rdma_owner *owner);
 

@@ -1,15 +1,18 @@
 #include "net/rdma_path.h"
 
-#include "core/check.h"
+#include "core/log.h"
 #include "net/rdma_end.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct rdma_path {
     gw_path base; /* first */
     uint16_t port;
-    gw_rdma_ends ends;
+    char name[GW_RDMA_NAME]; /* options.device */
+    gw_rdma_options options;
+    gw_rdma_ends ends; /* no memory: the device was removed, and none has been found since */
 } rdma_path;
 
 static rdma_path *path_of(gw_path *path) {
@@ -20,15 +23,65 @@ static const gw_rdma_device *device_of(const rdma_path *path) {
     return gw_rdma_memory_device(path->ends.memory);
 }
 
+/* ---- a device that was removed ---- */
+
+/* librdmacm has devices open, too. It lets go of one that is gone when it looks for devices the next time and
+ * finds any; of the last one not before this process ends. */
+static void have_library_let_go(void) {
+    struct ibv_context **devices = rdma_get_devices(NULL);
+    if (devices != NULL) rdma_free_devices(devices);
+}
+
+static void let_go(rdma_path *path) {
+    gw_rdma_ends_close(&path->ends);
+    gw_rdma_owner_let_go(path->ends.owner);
+    gw_rdma_memory_close(path->ends.memory);
+    path->ends.memory = NULL;
+    have_library_let_go();
+}
+
+static void rdma_close_end(gw_path_end *end) {
+    rdma_path *path = path_of(end->path);
+    gw_rdma_end_close(end);
+    if (path->ends.removed && path->ends.first == NULL) let_go(path);
+}
+
+static bool reopen(rdma_path *path, gw_err *err) {
+    gw_rdma_device device;
+    gw_rdma_ends *ends = &path->ends;
+    if (!gw_rdma_device_open(&device, &path->options, err)) return false;
+    ends->memory = gw_rdma_memory_open(&device, err);
+    if (ends->memory == NULL) return false;
+    if (gw_rdma_owner_take(ends->owner, ends->memory, err) && gw_rdma_ends_open(ends, &path->port, err))
+        return true;
+    let_go(path);
+    return false;
+}
+
+/* Looks for one in its place. */
+static void look_again(rdma_path *path) {
+    gw_err err;
+    if (path->ends.first != NULL) return; /* it will be closed */
+    if (path->ends.memory != NULL) let_go(path);
+    if (!reopen(path, &err)) {
+        gw_log(GW_DEBUG, "net/rdma", "%s", err.text);
+        return;
+    }
+    gw_log(GW_INFO, "net/rdma", "%s port %u is used from now on", device_of(path)->name,
+           device_of(path)->port);
+    gw_rdma_owner_found(path->ends.owner);
+}
+
 /* ---- who it leads to ---- */
 
 static uint32_t rdma_card(gw_path *base, uint8_t bytes[GW_PATH_CARD_BYTES], gw_err *why) {
-    const rdma_path *path = path_of(base);
-    const gw_rdma_device *device = device_of(path);
+    rdma_path *path = path_of(base);
+    if (path->ends.removed) look_again(path);
     if (path->ends.lost) {
         *why = path->ends.why_lost;
         return 0;
     }
+    const gw_rdma_device *device = device_of(path);
     gw_rdma_card card = {.ethernet = device->ethernet, .address = device->address};
     card.address.port = path->port;
     if (!device->ethernet) memcpy(card.network, device->gid.raw, sizeof card.network);
@@ -41,9 +94,14 @@ static bool read_card(const uint8_t *bytes, uint32_t count, gw_rdma_card *card, 
 }
 
 static bool rdma_suits(gw_path *base, const uint8_t *bytes, uint32_t count, gw_err *why) {
-    const gw_rdma_device *device = device_of(path_of(base));
+    const rdma_path *path = path_of(base);
     gw_rdma_card card;
+    if (path->ends.lost) {
+        *why = path->ends.why_lost;
+        return false;
+    }
     if (!read_card(bytes, count, &card, why)) return false;
+    const gw_rdma_device *device = device_of(path);
     bool same = card.ethernet == device->ethernet &&
                 (card.ethernet || memcmp(card.network, device->gid.raw, sizeof card.network) == 0) &&
                 card.address.family == device->address.family;
@@ -91,7 +149,7 @@ static void rdma_close(gw_path *base) {
     rdma_path *path = path_of(base);
     gw_rdma_ends_close(&path->ends);
     gw_rdma_owner_close(path->ends.owner);
-    if (path->ends.memory != NULL) gw_rdma_memory_close(path->ends.memory);
+    gw_rdma_memory_close(path->ends.memory);
     free(path);
 }
 
@@ -105,7 +163,7 @@ static const gw_path_ops rdma_ops = {
     .post = gw_rdma_end_post,
     .abandon = gw_rdma_end_abandon,
     .found = gw_rdma_end_found,
-    .close_end = gw_rdma_end_close,
+    .close_end = rdma_close_end,
     .fence_begin = rdma_fence_begin,
     .fence_end = rdma_fence_end,
     .add_region = rdma_add_region,
@@ -114,11 +172,11 @@ static const gw_path_ops rdma_ops = {
     .close = rdma_close,
 };
 
-static bool open_parts(rdma_path *path, const gw_rdma_options *options, gw_err *err) {
+static bool open_parts(rdma_path *path, gw_err *err) {
     gw_rdma_device device;
     gw_rdma_ends *ends = &path->ends;
     ends->host = path->base.host;
-    if (!gw_rdma_device_open(&device, options, err)) return false;
+    if (!gw_rdma_device_open(&device, &path->options, err)) return false;
     ends->memory = gw_rdma_memory_open(&device, err);
     if (ends->memory == NULL) return false;
     ends->owner = gw_rdma_owner_open(ends->host, ends->memory, err);
@@ -132,7 +190,12 @@ gw_path *gw_rdma_path_open(const gw_path_host *host, const gw_rdma_options *opti
         return NULL;
     }
     path->base = (gw_path){&rdma_ops, host};
-    if (open_parts(path, options, err)) return &path->base;
+    path->options = *options;
+    if (options->device != NULL) {
+        snprintf(path->name, sizeof path->name, "%s", options->device);
+        path->options.device = path->name;
+    }
+    if (open_parts(path, err)) return &path->base;
     rdma_close(&path->base);
     return NULL;
 }

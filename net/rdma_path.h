@@ -2,6 +2,10 @@
  *
  * Its ends are net/rdma_end.h's.
  *
+ * Device. One that is removed is let go of when the last end has been closed (the kernel waits for that), and
+ * looked for again whenever a card is asked for: links settle on RDMA anew when it is back, or another is
+ * there that the options mean.
+ *
  * Words. Unless the device's atomics are the CPU's (IBV_ATOMIC_GLOB), this peer's words are in the device's
  * domain: the owner, the TCP service and mapped neighbours all act on them through the device. What a fence
  * does to them is in net/rdma_owner.h.

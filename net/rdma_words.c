@@ -9,10 +9,11 @@
 enum { RECENT = 16 /* fences whose keys are not used again */ };
 
 struct gw_rdma_words {
-    gw_rdma_memory *memory;
+    gw_rdma_memory *memory; /* NULL: let go of */
     gw_words *words;
     gw_word_domain domain;
-    gw_rdma_loop *loop;    /* NULL: the CPU's domain */
+    bool by_device;        /* else it is the CPU's */
+    gw_rdma_loop *loop;    /* by_device; NULL: the device was let go of */
     pthread_rwlock_t lock; /* held to read around every access, to write while the registration changes */
     const gw_rdma_region *region;  /* NULL: withdrawn */
     uint32_t recent[RECENT], used; /* keys, the latest at [(used - 1) % RECENT] */
@@ -65,6 +66,7 @@ gw_rdma_words *gw_rdma_words_open(gw_rdma_memory *memory, gw_words *of, gw_err *
     words->domain = (gw_word_domain){words, act};
     pthread_rwlock_init(&words->lock, NULL);
     if (gw_rdma_memory_device(memory)->atomics != IBV_ATOMIC_HCA) return words;
+    words->by_device = true;
     words->loop = gw_rdma_loop_open(memory, err);
     if (words->loop != NULL) return words;
     gw_rdma_words_close(words);
@@ -81,7 +83,7 @@ void gw_rdma_words_close(gw_rdma_words *words) {
 }
 
 const gw_word_domain *gw_rdma_words_domain(const gw_rdma_words *words) {
-    return words->loop != NULL ? &words->domain : NULL;
+    return words->by_device ? &words->domain : NULL;
 }
 
 void gw_rdma_words_withdraw(gw_rdma_words *words) {
@@ -89,6 +91,31 @@ void gw_rdma_words_withdraw(gw_rdma_words *words) {
     gw_rdma_memory_drop(words->memory, words->region);
     words->region = NULL;
     pthread_rwlock_unlock(&words->lock);
+}
+
+void gw_rdma_words_let_go(gw_rdma_words *words) {
+    gw_rdma_words_withdraw(words);
+    pthread_rwlock_wrlock(&words->lock);
+    if (words->by_device) atomic_store(&words->lost, true);
+    gw_rdma_loop_close(words->loop);
+    words->loop = NULL;
+    gw_rdma_memory_close(words->memory);
+    words->memory = NULL;
+    pthread_rwlock_unlock(&words->lock);
+}
+
+bool gw_rdma_words_take(gw_rdma_words *words, gw_rdma_memory *memory, gw_err *err) {
+    const gw_rdma_device *device = gw_rdma_memory_device(memory);
+    if (device->atomics == IBV_ATOMIC_HCA && !words->by_device)
+        return gw_fail(
+            err, GW_E_UNSUPPORTED,
+            "net/rdma: %s is atomic among its own operations only, unlike the device before it: start "
+            "this peer again to use it",
+            device->name);
+    pthread_rwlock_wrlock(&words->lock);
+    words->memory = gw_rdma_memory_hold(memory);
+    pthread_rwlock_unlock(&words->lock);
+    return true;
 }
 
 static bool is_recent(const gw_rdma_words *words, uint32_t rkey) {
@@ -102,7 +129,8 @@ static bool is_recent(const gw_rdma_words *words, uint32_t rkey) {
 static const gw_rdma_region *take_fresh(gw_rdma_words *words, gw_err *err) {
     const gw_rdma_region *stale[RECENT + 1], *fresh = NULL;
     uint32_t count = 0;
-    while (fresh == NULL) {
+    if (words->memory == NULL) gw_fail(err, GW_E_PEER, "net/rdma: the device was removed");
+    while (fresh == NULL && words->memory != NULL) {
         const gw_rdma_region *region = gw_rdma_memory_take(words->memory, gw_words_memory(words->words),
                                                            GW_WORDS_BYTES, GW_RDMA_WRITABLE, err);
         if (region == NULL) break;

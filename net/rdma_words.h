@@ -22,6 +22,10 @@ void gw_rdma_words_withdraw(gw_rdma_words *words);
 /* Registers the words' present memory, under a key that it did not have lately: operations of older fences
  * may still be on their way. */
 bool gw_rdma_words_publish(gw_rdma_words *words, gw_err *err);
+/* The device was removed: withdraws them, and lets go of it. Until _take they cannot be published. */
+void gw_rdma_words_let_go(gw_rdma_words *words);
+/* Another device's memory, which is held. False: its atomics are its own, and these words are the CPU's. */
+bool gw_rdma_words_take(gw_rdma_words *words, gw_rdma_memory *memory, gw_err *err);
 /* The registration, to be told to members; false: there is none, or nothing atomic can be done with it. */
 bool gw_rdma_words_key(gw_rdma_words *words, uint64_t *address, uint32_t *rkey);
 

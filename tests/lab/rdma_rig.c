@@ -38,8 +38,9 @@ static void on_ended(void *context, void *owner, const gw_err *why) {
     rig->why = *why;
 }
 
-static void on_lost(void *context, const gw_err *why) {
+static void on_lost(void *context, const gw_err *why, bool removed) {
     rdma_rig *rig = context;
+    (void)removed;
     rig->lost = true;
     rig->why = *why;
 }

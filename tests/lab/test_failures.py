@@ -12,7 +12,8 @@ from same_bytes import KeptMachines, stop_and_compare
 
 BINARY = os.environ.get("GODWIT_BINARY", "build/godwit")
 JOB = ["synthetic", "--shards", "12", "--shard-ms", "5", "--state-bytes", "256k"]
-OPTIONS = ["--transport", "auto", "--time-scale", "400", "--peers", "2", "--checkpoint-every", "off"]
+OPTIONS = ["--transport", "auto", "--time-scale", "400", "--peers", "2", "--checkpoint-every", "off",
+           "--rdma-device", "rxe0"]
 PATIENCE_S = 240
 WHERE = r"to peer [0-9a-f]{8}: net/rdma: rxe0 port 1(?: to [\d.:]+)?: "  # which device, which port, to whom
 
@@ -92,17 +93,22 @@ class Failures(KeptMachines):
         self.assert_packets_flow()
         stop_and_compare(self, self.flock, JOB, PATIENCE_S)
 
-    def test_device_is_removed(self):
-        """Soft-RoCE lets the removal wait until the last user has let go of the device."""
+    def test_device_is_removed_and_comes_back(self):
+        """The kernel waits with the removal until the last user has let go of the device; librdmacm does so only while
+        there is another one."""
         first, second = self.flock.peers
-        self.addCleanup(self.two.kill)  # the next test needs one with a device
-        removal = self.two.spawn("rdma link delete rxe0")
+        self.addCleanup(self.two.kill)  # the next test needs one with that device alone
+        self.two.check("rdma link add rxe1 type rxe netdev eth0")
+        self.two.check("rdma link delete rxe0", timeout_s=PATIENCE_S)
         self.await_path("tcp")
         self.go_on()
         self.assert_said_once(second, "net/rdma: rxe0 port 1: the device was removed")
         self.assert_said_once(first, WHERE + "|rdma, which the last link took")
+        self.two.check("rdma link add rxe0 type rxe netdev eth1")
+        self.await_path("rdma")
+        self.assertRegex(self.log(second), "net/rdma: rxe0 port 1 is used from now on")
+        self.assert_packets_flow()
         stop_and_compare(self, self.flock, JOB, PATIENCE_S)
-        self.assertEqual(removal.wait(PATIENCE_S), 0)
 
 
 if __name__ == "__main__":
