@@ -261,10 +261,11 @@ static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
         uint32_t chunk = m->chunks[i];
         if (chunk >= s->known.size) return;
         if (gw_set_has(&s->known, chunk) && !gw_hash_equal(&s->hashes[chunk], &m->hashes[i])) {
-            gw_peer_say(p, GW_ERROR,
-                        "peer %s has other bits in chunk %u of the state of step %" PRIu64
-                        ": checkpoint given up",
-                        gw_peer_id_short(&p->view.members[rank].id, id), chunk, s->step);
+            gw_peer_say(
+                p, GW_ERROR,
+                "peer %s and another one have other bits each in chunk %u of the state of step %" PRIu64
+                ": checkpoint given up",
+                gw_peer_id_short(&p->view.members[rank].id, id), chunk, s->step);
             gw_views_need_change(p, "holders of chunk %u disagree", chunk);
             return;
         }

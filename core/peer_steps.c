@@ -271,36 +271,60 @@ void gw_steps_sealed(gw_peer *p, const gw_event *event) {
     gw_verify_reduce(p, event, reduce);
 }
 
-/* What all members gave for `slot`, when most agree: the value most give; the lowest rank's on a tie. */
-static int64_t most_common(const gw_peer *p, const int64_t *slots, int slot) {
-    int64_t best = slots[slot];
-    uint32_t best_count = 0;
-    for (uint32_t i = 0; i < p->view.count; i++) {
-        uint32_t count = 0;
-        for (uint32_t k = 0; k < p->view.count; k++)
-            count += slots[(size_t)k * GW_SLOTS + (size_t)slot] == slots[(size_t)i * GW_SLOTS + (size_t)slot];
-        if (count > best_count) {
-            best = slots[(size_t)i * GW_SLOTS + (size_t)slot];
-            best_count = count;
-        }
-    }
-    return best;
+/* The fingerprint that most members give for their state, and how many do; another one that most of the rest
+ * give, and how many. */
+typedef struct poll {
+    int64_t most, second;
+    uint32_t most_count, second_count;
+} poll;
+
+static int64_t fingerprint_at(const int64_t *slots, uint32_t rank) {
+    return slots[(size_t)rank * GW_SLOTS + GW_SLOT_FINGERPRINT];
 }
 
-/* Whether all members started the step from one state. The odd ones out fetch it anew. */
+static poll poll_states(const gw_peer *p, const int64_t *slots) {
+    poll result = {0};
+    for (uint32_t i = 0; i < p->view.count; i++) {
+        int64_t one = fingerprint_at(slots, i);
+        uint32_t count = 0;
+        for (uint32_t k = 0; k < p->view.count; k++) count += fingerprint_at(slots, k) == one;
+        if (count > result.most_count) {
+            result.second = result.most;
+            result.second_count = result.most_count;
+            result.most = one;
+            result.most_count = count;
+        } else if (one != result.most && count > result.second_count) {
+            result.second = one;
+            result.second_count = count;
+        }
+    }
+    return result;
+}
+
+/* Whether all members started the step from one state. The odd ones out fetch it anew; where as many hold one
+ * as another, nobody can tell who that is, and this peer ends, as do all. */
 static bool states_agree(gw_peer *p, const int64_t *slots) {
-    int64_t right = most_common(p, slots, GW_SLOT_FINGERPRINT);
-    bool agree = true;
+    poll held = poll_states(p, slots);
+    if (held.second_count == held.most_count) {
+        gw_verify_tell(p, NULL,
+                       "%" PRIu32 " members hold %016" PRIx64 " as the state, %" PRIu32 " hold %016" PRIx64,
+                       held.most_count, (uint64_t)held.most, held.second_count, (uint64_t)held.second);
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                       "as many members hold one state of step %" PRIu64 " as another (%016" PRIx64
+                       ", %016" PRIx64 "), and nobody can tell which are right: start again to resume from "
+                       "the newest checkpoint, with one more peer or without any that fails a memory test",
+                       p->step, (uint64_t)held.most, (uint64_t)held.second);
+        return false;
+    }
     for (uint32_t rank = 0; rank < p->view.count; rank++) {
-        if (slots[(size_t)rank * GW_SLOTS + GW_SLOT_FINGERPRINT] == right) continue;
-        agree = false;
+        if (fingerprint_at(slots, rank) == held.most) continue;
         gw_verify_tell(p, &p->view.members[rank].id,
                        "it holds other bits of the state than most (%016" PRIx64 ", not %016" PRIx64
                        "): it must fetch them anew",
-                       (uint64_t)slots[(size_t)rank * GW_SLOTS + GW_SLOT_FINGERPRINT], (uint64_t)right);
+                       (uint64_t)fingerprint_at(slots, rank), (uint64_t)held.most);
     }
-    if ((int64_t)p->fingerprint != right) p->has_state = false;
-    return agree;
+    if ((int64_t)p->fingerprint != held.most) p->has_state = false;
+    return held.most_count == p->view.count;
 }
 
 static const char *what_is_wrong(gw_peer *p, const gw_event *event) {
@@ -383,6 +407,7 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
                 apply_sum(p, event);
             return;
         }
+        if (p->phase == GW_AT_OVER) return;
         p->failures++;
         snprintf(p->refused, sizeof p->refused, "%s%s%s", wrong, event->text == NULL ? "" : ", ",
                  event->text == NULL ? "" : event->text);

@@ -38,8 +38,7 @@ static uint32_t support(const gw_repair_rules *rules, const gw_report *const *re
     return agreeing;
 }
 
-/* The report whose state the view goes on from: the highest step, then what most hold, then the lowest rank.
- */
+/* The report whose state the view goes on from: the highest step, then what most hold. */
 static const gw_report *choose_state(const gw_repair_rules *rules, const gw_report *const *reports,
                                      uint32_t count) {
     const gw_report *latest = latest_reporter(reports, count, true), *best = NULL;
@@ -52,6 +51,30 @@ static const gw_report *choose_state(const gw_repair_rules *rules, const gw_repo
         if (better) best = r;
     }
     return best;
+}
+
+/* One that holds other bits of the same step, as do as many as hold those of `state`: NULL = nobody does. */
+static const gw_report *find_rival(const gw_repair_rules *rules, const gw_report *const *reports,
+                                   uint32_t count, const gw_report *state, uint32_t *rank) {
+    const gw_report *latest = latest_reporter(reports, count, true);
+    for (*rank = 0; *rank < count; (*rank)++) {
+        const gw_report *r = reports[*rank];
+        if (trusted(rules, r, latest) && r->step == state->step && r->fingerprint != state->fingerprint &&
+            support(rules, reports, count, latest, r) == support(rules, reports, count, latest, state))
+            return r;
+    }
+    return NULL;
+}
+
+static void tell_rival(const gw_view *view, const gw_report *state, const gw_report *rival, uint32_t rank,
+                       char *text, size_t text_size) {
+    char id[GW_SHORT_TEXT];
+    snprintf(
+        text, text_size,
+        "peer %s and as many others hold different states of step %llu (%016llx, %016llx), and nobody can "
+        "tell which are right: start again to resume",
+        gw_peer_id_short(&view->members[rank].id, id), (unsigned long long)state->step,
+        (unsigned long long)rival->fingerprint, (unsigned long long)state->fingerprint);
 }
 
 /* Whether a step may have been shown (core/peer_commit.c) whose state only somebody absent holds. All members
@@ -220,6 +243,12 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
         if (!settle) return GW_REPAIR_WAIT;
     }
     const gw_report *state = choose_state(rules, reports, count);
+    uint32_t rank;
+    const gw_report *rival = state == NULL ? NULL : find_rival(rules, reports, count, state, &rank);
+    if (rival != NULL) {
+        tell_rival(&install->view, state, rival, rank, text, text_size);
+        return GW_REPAIR_STOP;
+    }
     if (state == NULL) {
         answer = plan_start(rules, reports, settle, install, text, text_size);
         if (answer != GW_REPAIR_READY) return answer;

@@ -18,7 +18,8 @@ typedef enum gw_repair_answer {
     GW_REPAIR_READY = 1,
     GW_REPAIR_WAIT, /* a newer checkpoint is known than the voters' disks can complete, or float sums: nobody
                        here holds the latest view's state, but somebody absent may: see the text */
-    GW_REPAIR_STOP, /* the step's sum failed its checks a third time: see the text */
+    GW_REPAIR_STOP, /* the step's sum failed its checks a third time, or as many hold one state as another:
+                       see the text */
 } gw_repair_answer;
 
 /* Fills everything of *install but view, losses, cause and cause_age_ns (view is read: its members are in

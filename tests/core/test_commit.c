@@ -3,6 +3,7 @@
 #include "flock.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 enum { MOST_EVENTS = 100000, STEPS = 12 };
 
@@ -31,8 +32,8 @@ Test(commit, where_a_majority_rules_a_step_is_shown_when_all_members_hold_its_st
     cr_assert_eq(early, 2, "where nothing depends on who takes part, nobody waits to show it");
 }
 
-/* `flipped` peers from `who` on get other bits; with an even number the half with the lowest rank stays. They
- * have nothing to show of the step: it is the others' state that they go on from. */
+/* `flipped` peers from `who` on get other bits, and they are fewer than the others. They have nothing to show
+ * of the step: it is the others' state that they go on from. */
 static void flip(uint32_t count, uint32_t who, uint32_t flipped, uint64_t step) {
     flock f;
     flock_open(&f, count, count, STEPS, GW_QUORUM_MAJORITY);
@@ -51,8 +52,29 @@ static void flip(uint32_t count, uint32_t who, uint32_t flipped, uint64_t step) 
 Test(commit, members_with_other_bits_take_the_quorums_state_before_the_step_is_shown) {
     flip(3, 1, 1, 6);
     flip(5, 0, 2, 6);
-    flip(2, 1, 1, 6);
-    flip(4, 2, 2, 6);
+    flip(7, 4, 3, 6);
+}
+
+/* Half of the peers, from `who` on, get other bits. */
+static void flip_half(uint32_t count, uint32_t who, uint64_t step) {
+    flock f;
+    flock_open(&f, count, count, STEPS, GW_QUORUM_MAJORITY);
+    for (uint32_t i = who; i < who + count / 2; i++) f.peers[i].flip_step = step;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    for (uint32_t i = 0; i < count; i++) {
+        cr_expect_eq(f.peers[i].finish, GW_FINISH_FAILED, "peer %u", i);
+        cr_expect_not_null(strstr(f.peers[i].finish_text, "nobody can tell which are right"), "peer %u: %s",
+                           i, f.peers[i].finish_text);
+    }
+    flock_close(&f);
+}
+
+Test(commit, where_as_many_hold_other_bits_nobody_goes_on) {
+    for (uint32_t who = 0; who < 2; who++) {
+        flip_half(2, who, 6);
+        flip_half(4, 2 * who, 6);
+    }
 }
 
 /* No reduction follows. */

@@ -107,6 +107,18 @@ Test(repair, a_minority_of_other_bits_fetches) {
     free_all(reports, 3, install);
 }
 
+/* Whoever has the lower rank. */
+Test(repair, where_as_many_hold_other_bits_nobody_goes_on) {
+    for (uint32_t odd = 0; odd < 2; odd++) {
+        gw_report *reports[] = {report_at(7, "x...........", "............"),
+                                report_at(7, ".x..........", "............")};
+        reports[odd]->fingerprint ^= 1;
+        gw_install *install = plan_for(2);
+        cr_assert_eq(plan(reports, install, false), GW_REPAIR_STOP);
+        free_all(reports, 2, install);
+    }
+}
+
 Test(repair, failed_checks_reduce_again_then_recompute_then_stop) {
     for (uint32_t failures = 1; failures <= 3; failures++) {
         gw_report *reports[] = {report_at(7, "xxxxxx......", "............"),
