@@ -11,7 +11,7 @@ void gw_ballot_open(gw_ballot *ballot, bool majority) {
     memset(ballot, 0, sizeof *ballot);
     ballot->majority = majority;
     ballot->later = malloc(GW_BALLOT_LATER * sizeof *ballot->later);
-    GW_CHECK(ballot->later != NULL);
+    GW_CHECK_MEMORY(ballot->later != NULL);
 }
 
 void gw_ballot_close(gw_ballot *ballot) {

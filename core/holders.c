@@ -32,7 +32,7 @@ gw_holders gw_holders_of(uint32_t shards, uint32_t copies, const gw_peer_id *mem
     gw_holders h = {.shards = shards, .copies = copies < count ? copies : count};
     if (shards == 0) return h;
     h.ranks = calloc(shards, h.copies);
-    GW_CHECK(h.ranks != NULL);
+    GW_CHECK_MEMORY(h.ranks != NULL);
     for (uint32_t round = 0; round < h.copies; round++) {
         uint32_t room[GW_MAX_MEMBERS];
         for (uint32_t m = 0; m < count; m++) room[m] = shards / count + (m < shards % count);
@@ -72,7 +72,7 @@ uint32_t *gw_holders_order(const gw_holders *holders, uint32_t shards, const gw_
     GW_CHECK(cuts[count] == (list == NULL ? shards : gw_set_count(list)));
     uint32_t *order = malloc(((size_t)cuts[count] + 1) * sizeof *order);
     uint32_t *over = calloc((size_t)cuts[count] + 1, sizeof *over); /* do not fit into their holder's share */
-    GW_CHECK(order != NULL && over != NULL);
+    GW_CHECK_MEMORY(order != NULL && over != NULL);
     uint32_t next[GW_MAX_MEMBERS], beyond = 0, placed = 0;
     memcpy(next, cuts, count * sizeof *next);
     for (uint32_t s = next_listed(list, shards, 0); s < shards; s = next_listed(list, shards, s + 1)) {

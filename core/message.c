@@ -22,7 +22,7 @@ const char *gw_message_name(gw_message_kind kind) {
 
 static void *allocate(size_t count, size_t size) {
     void *memory = calloc(count == 0 ? 1 : count, size);
-    GW_CHECK(memory != NULL);
+    GW_CHECK_MEMORY(memory != NULL);
     return memory;
 }
 

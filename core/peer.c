@@ -184,7 +184,7 @@ static char *identity_and_rules(const gw_peer_config *c) {
     int length = c->quorum == GW_QUORUM_MAJORITY ? asprintf(&text, "%squorum=majority\npeers=%" PRIu32 "\n%s",
                                                             c->identity, c->peers, verify)
                                                  : asprintf(&text, "%squorum=any\n%s", c->identity, verify);
-    GW_CHECK(length >= 0);
+    GW_CHECK_MEMORY(length >= 0);
     return text;
 }
 
@@ -193,7 +193,7 @@ static void copy_config(gw_peer *p, const gw_peer_config *config) {
     if (p->config.time_scale_percent == 0) p->config.time_scale_percent = 100;
     p->identity = identity_and_rules(config);
     p->inventory = calloc(config->inventory_count + 1, sizeof *p->inventory);
-    GW_CHECK(p->inventory != NULL);
+    GW_CHECK_MEMORY(p->inventory != NULL);
     for (uint32_t i = 0; i < config->inventory_count; i++) {
         p->inventory[i] = config->inventory[i];
         p->inventory[i].chunks = gw_set_copy(&config->inventory[i].chunks);
@@ -205,7 +205,7 @@ static void copy_config(gw_peer *p, const gw_peer_config *config) {
 
 static void keep_old_ballot(gw_peer *p, const uint8_t *bytes, size_t length) {
     p->old_ballot = malloc(length + 1);
-    GW_CHECK(p->old_ballot != NULL);
+    GW_CHECK_MEMORY(p->old_ballot != NULL);
     memcpy(p->old_ballot, bytes, length);
     p->old_ballot_length = length;
 }
@@ -224,7 +224,7 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
     p->saved_step = UINT64_MAX;
     p->learned = malloc(GW_MAX_LISTED * sizeof *p->learned);
     p->kept = calloc(config->keep + 1, sizeof *p->kept);
-    GW_CHECK(p->learned != NULL && p->kept != NULL);
+    GW_CHECK_MEMORY(p->learned != NULL && p->kept != NULL);
     gw_ballot_open(&p->ballot, config->quorum == GW_QUORUM_MAJORITY);
     if (config->record != NULL && config->record_length > 0) {
         gw_reader r = gw_reader_on(config->record, config->record_length);

@@ -28,10 +28,10 @@ static gw_contact *add_contact(gw_peer *p, const gw_peer_id *id) {
     if (p->contact_count == p->contact_capacity) {
         p->contact_capacity = p->contact_capacity == 0 ? 8 : 2 * p->contact_capacity;
         gw_contact *grown = realloc(p->contacts, p->contact_capacity * sizeof *grown);
-        GW_CHECK(grown != NULL);
+        GW_CHECK_MEMORY(grown != NULL);
         p->contacts = grown;
         bool room = gw_id_index_reserve(&p->contact_index, records(p), p->contact_count, p->contact_capacity);
-        GW_CHECK(room);
+        GW_CHECK_MEMORY(room);
     }
     GW_CHECK(p->contacts != NULL);
     gw_contact *contact = &p->contacts[p->contact_count];

@@ -87,7 +87,7 @@ static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m);
 static void keep_early(gw_contact *from, gw_message *m) {
     gw_saves_forget_early(from);
     from->early = malloc(sizeof *from->early);
-    GW_CHECK(from->early != NULL);
+    GW_CHECK_MEMORY(from->early != NULL);
     *from->early = *m;
     memset(m, 0, sizeof *m);
 }
@@ -122,7 +122,7 @@ void gw_saves_open(gw_peer *p, bool final) {
         s->deadline_ns = p->now + gw_peer_ms(p, (uint64_t)SAVE_LASTS_MS << p->late_saves);
     s->chunks = calloc(chunks + 1, sizeof *s->chunks);
     s->hashes = calloc(chunks + 1, sizeof *s->hashes);
-    GW_CHECK(s->chunks != NULL && s->hashes != NULL);
+    GW_CHECK_MEMORY(s->chunks != NULL && s->hashes != NULL);
     s->known = gw_set_of(chunks);
     s->durable = gw_set_of(chunks);
     s->answered = gw_set_of(p->view.count);
@@ -440,7 +440,7 @@ static void say_stored_to_leader(gw_peer *p) {
 static void tell_stored(gw_peer *p, const gw_hash *hashes, uint32_t count) {
     gw_save *s = &p->save;
     s->own_hashes = calloc(count + 1, sizeof *s->own_hashes);
-    GW_CHECK(s->own_hashes != NULL);
+    GW_CHECK_MEMORY(s->own_hashes != NULL);
     if (count > 0) memcpy(s->own_hashes, hashes, count * sizeof *s->own_hashes);
     s->own_count = count;
     if (s->final)

@@ -223,7 +223,7 @@ static bool list_views(gw_peer *p, const gw_view *base, const gw_view *view) {
     gw_attempt *a = &p->attempt;
     /* No more than can be listed: a view is 8 KiB, and most proposals list none. */
     a->listed = malloc((p->ballot.later_count + p->learned_count + 1) * sizeof *a->listed);
-    GW_CHECK(a->listed != NULL);
+    GW_CHECK_MEMORY(a->listed != NULL);
     for (uint32_t i = 0; i < p->ballot.later_count; i++)
         if (!list_view(a, base, view, &p->ballot.later[i], false)) return false;
     for (uint32_t i = 0; i < p->learned_count; i++)
@@ -429,7 +429,7 @@ static void conclude(gw_peer *p) {
                              .doubted = gw_set_of(a->view.count)};
     gw_verify_discount(a, &rules.doubted);
     gw_install *i = calloc(1, sizeof *i);
-    GW_CHECK(i != NULL);
+    GW_CHECK_MEMORY(i != NULL);
     i->view = a->view;
     char text[240];
     bool settle =

@@ -14,7 +14,7 @@ enum { MOST_JUMP_FAILURES = 2 }; /* to a later checkpoint that cannot be loaded 
 static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw_refusal why,
                    const gw_peer_id *peer) {
     gw_view *listed = malloc((p->ballot.later_count + 1) * sizeof *listed);
-    GW_CHECK(listed != NULL);
+    GW_CHECK_MEMORY(listed != NULL);
     uint32_t count = 0;
     if (p->view.epoch > 0 && why == GW_REFUSE_STALE) listed[count++] = p->view;
     if (p->ballot.majority && why == GW_REFUSE_UNLISTED) {
@@ -115,7 +115,7 @@ void gw_votes_persist(gw_peer *p) {
         (majority ? gw_ballot_bytes(&p->ballot) : p->old_ballot_length + gw_ballot_bytes(&none)) +
         sizeof p->job.bytes + 4 + p->losses.count * GW_LOSS_BYTES;
     uint8_t *bytes = malloc(capacity);
-    GW_CHECK(bytes != NULL);
+    GW_CHECK_MEMORY(bytes != NULL);
     gw_writer w = gw_writer_on(bytes, capacity);
     if (!majority && p->old_ballot_length > 0)
         gw_put_bytes(&w, p->old_ballot, p->old_ballot_length);
@@ -176,7 +176,7 @@ void gw_votes_persisted(gw_peer *p, const gw_event *event) {
 
 static gw_report *make_report(const gw_peer *p) {
     gw_report *r = calloc(1, sizeof *r);
-    GW_CHECK(r != NULL);
+    GW_CHECK_MEMORY(r != NULL);
     r->has_state = p->has_state;
     bool has_end = p->has_state && p->step == p->end_step; /* the view's last state may never have come */
     r->ended = p->ended && has_end;

@@ -14,7 +14,7 @@ gw_set gw_set_of(uint32_t size) {
     gw_set set = {.size = size};
     if (size > 0) {
         set.words = calloc(words_of(size), sizeof *set.words);
-        GW_CHECK(set.words != NULL);
+        GW_CHECK_MEMORY(set.words != NULL);
     }
     return set;
 }

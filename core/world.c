@@ -35,7 +35,7 @@ gw_action *gw_actions_add(gw_actions *actions, gw_action_kind kind) {
     if (actions->count == actions->capacity) {
         actions->capacity = actions->capacity == 0 ? 16 : 2 * actions->capacity;
         gw_action *grown = realloc(actions->list, actions->capacity * sizeof *grown);
-        GW_CHECK(grown != NULL);
+        GW_CHECK_MEMORY(grown != NULL);
         actions->list = grown;
     }
     gw_action *action = &actions->list[actions->count++];
@@ -46,7 +46,7 @@ gw_action *gw_actions_add(gw_actions *actions, gw_action_kind kind) {
 
 void *gw_actions_copy(gw_actions *actions, const void *bytes, size_t length) {
     block *b = malloc(sizeof *b + length);
-    GW_CHECK(b != NULL);
+    GW_CHECK_MEMORY(b != NULL);
     b->next = actions->blocks;
     actions->blocks = b;
     if (length > 0) memcpy(b->bytes, bytes, length);

@@ -403,7 +403,8 @@ void gw_gpu_sums_form(gw_gpu_sums *s, const gw_fence *fence, const gw_nccl_team 
 void gw_gpu_sums_start(gw_gpu_sums *s, const gw_gpu_call *how) {
     size_t bytes = (size_t)how->piece_count * s->gpu_count * sizeof *how->pieces;
     gw_nccl_piece *pieces = malloc(bytes);
-    GW_CHECK(pieces != NULL && how->piece_count > 0);
+    GW_CHECK_MEMORY(pieces != NULL);
+    GW_CHECK(how->piece_count > 0);
     memcpy(pieces, how->pieces, bytes);
     uint64_t now = gw_now_ns();
     pthread_mutex_lock(&s->lock);

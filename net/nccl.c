@@ -225,7 +225,7 @@ void gw_nccl_sum(gw_nccl *n, const gw_nccl_piece *pieces, uint32_t count, uint64
     GW_CHECK(n->phase == READY && count > 0);
     size_t bytes = (size_t)count * n->gpu_count * sizeof *pieces;
     n->pieces = malloc(bytes);
-    GW_CHECK(n->pieces != NULL);
+    GW_CHECK_MEMORY(n->pieces != NULL);
     memcpy(n->pieces, pieces, bytes);
     n->piece_count = count;
     n->phase = SUMMING;

@@ -289,7 +289,7 @@ void gw_gemm_text(const gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]) {
         cublasLtMatmulAlgo_t algorithm;
         uint64_t in_product;
     } *chosen = calloc(GW_GEMM_PLANS, sizeof *chosen);
-    GW_CHECK(chosen != NULL);
+    GW_CHECK_MEMORY(chosen != NULL);
     for (uint32_t i = 0; i < gemm->count; i++) {
         chosen[i].algorithm = gemm->plans[i].algorithm;
         chosen[i].in_product = gemm->plans[i].in_product;

@@ -77,7 +77,7 @@ static void tell_bytes(world *w, uint32_t to, gw_event event, const void *bytes,
     queued *q = tell(w, to, event);
     if (q->event.kind != event.kind) return;
     q->owned = malloc(length + 1);
-    GW_CHECK(q->owned != NULL);
+    GW_CHECK_MEMORY(q->owned != NULL);
     memcpy(q->owned, bytes, length);
     q->event.bytes = q->owned;
     q->event.length = length;
@@ -174,7 +174,7 @@ static void reduce(world *w) {
         queued *q = tell(w, i, event);
         if (q->event.kind != GW_EV_REDUCED) continue;
         q->owned = malloc(sizeof slots);
-        GW_CHECK(q->owned != NULL);
+        GW_CHECK_MEMORY(q->owned != NULL);
         memcpy(q->owned, slots, sizeof slots);
         q->event.slots = q->owned;
     }
@@ -185,7 +185,7 @@ static void store(world *w, uint32_t i, const gw_action *a) {
         w, i, (gw_event){.kind = GW_EV_STORED, .token = a->token, .outcome = GW_DONE, .count = a->count});
     if (q->event.kind != GW_EV_STORED) return;
     gw_hash *hashes = calloc(a->count + 1, sizeof *hashes);
-    GW_CHECK(hashes != NULL);
+    GW_CHECK_MEMORY(hashes != NULL);
     for (uint32_t k = 0; k < a->count; k++) hashes[k].bytes[0] = (uint8_t)(a->chunks[k] + a->step);
     q->event.hashes = q->owned = hashes;
 }
@@ -332,7 +332,7 @@ static bool go_on(world *w) {
 
 static world *open_world(void) {
     world *w = calloc(1, sizeof *w);
-    GW_CHECK(w != NULL);
+    GW_CHECK_MEMORY(w != NULL);
     w->now = SECOND_NS;
     for (uint32_t i = 0; i < BRAINS; i++) {
         brain *b = &w->brains[i];

@@ -41,7 +41,7 @@ static void manifest_examples(fuzz_add *add, void *context) {
 static void take_manifest(const uint8_t *bytes, size_t count) {
     size_t whole = count + CHECKSUM;
     uint8_t *file = malloc(whole);
-    GW_CHECK(file != NULL);
+    GW_CHECK_MEMORY(file != NULL);
     memcpy(file, bytes, count);
     for (size_t i = 0; i < 8 && LENGTH_AT + i < count; i++)
         file[LENGTH_AT + i] = (uint8_t)((uint64_t)whole >> (8 * i));
@@ -167,7 +167,7 @@ static void take_promises(const uint8_t *bytes, size_t count, bool majority) {
         GW_CHECK(ballot.later_count <= GW_BALLOT_LATER);
         size_t room = gw_ballot_bytes(&ballot);
         uint8_t *again = malloc(room);
-        GW_CHECK(again != NULL);
+        GW_CHECK_MEMORY(again != NULL);
         gw_writer w = gw_writer_on(again, room);
         gw_ballot_put(&w, &ballot);
         GW_CHECK(!w.failed);

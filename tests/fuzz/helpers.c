@@ -51,7 +51,7 @@ void fuzz_add_file(fuzz_add *add, void *context, const char *path) {
     GW_CHECK(in != NULL);
     size_t room = 1 << 16;
     uint8_t *bytes = malloc(room);
-    GW_CHECK(bytes != NULL);
+    GW_CHECK_MEMORY(bytes != NULL);
     add(context, bytes, fread(bytes, 1, room, in));
     fclose(in);
     free(bytes);

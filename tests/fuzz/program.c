@@ -102,7 +102,7 @@ static gw_board *filled_board(void) {
     if (board != NULL) return board;
     board = gw_board_open(&err);
     gw_node_snapshot *snapshot = calloc(1, sizeof *snapshot);
-    GW_CHECK(board != NULL && snapshot != NULL);
+    GW_CHECK_MEMORY(board != NULL && snapshot != NULL);
     snprintf(snapshot->job, sizeof snapshot->job, "toy");
     snapshot->peer_count = 2;
     gw_board_publish(board, snapshot);

@@ -306,7 +306,7 @@ static void message_examples(fuzz_add *add, void *context) {
     gw_view_seal(&view);
     gw_install *install = calloc(1, sizeof *install);
     gw_report *report = calloc(1, sizeof *report);
-    GW_CHECK(install != NULL && report != NULL);
+    GW_CHECK_MEMORY(install != NULL && report != NULL);
     *install = (gw_install){
         .view = view, .step = 17, .fingerprint = 99, .load = GW_LOAD_MANIFEST, .cuts = {0, 1, 1}};
     install->fetchers = gw_set_of(2);

@@ -614,7 +614,8 @@ gw_transport *sim_net_join(sim_net *net, uint32_t number, const gw_peer_id *id,
                            const gw_transport_events *events, const gw_fetch_provider *provider) {
     gw_err err;
     sim_fabric *f = calloc(1, sizeof *f);
-    GW_CHECK(f != NULL && number < SIM_NET_PEERS && net->peers[number] == NULL);
+    GW_CHECK_MEMORY(f != NULL);
+    GW_CHECK(number < SIM_NET_PEERS && net->peers[number] == NULL);
     f->base.ops = &sim_ops;
     f->net = net;
     f->number = number;
@@ -632,7 +633,8 @@ gw_transport *sim_net_join(sim_net *net, uint32_t number, const gw_peer_id *id,
 
 sim_net *sim_net_open(uint32_t lanes, uint64_t seed) {
     sim_net *net = calloc(1, sizeof *net);
-    GW_CHECK(net != NULL && lanes <= SIM_NET_LANES);
+    GW_CHECK_MEMORY(net != NULL);
+    GW_CHECK(lanes <= SIM_NET_LANES);
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);

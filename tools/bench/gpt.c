@@ -237,7 +237,8 @@ static void print_result(const bench *b, moment (*took)[PARTS], uint64_t steps) 
         "AdamW and fingerprint",        "a step",           "its GEMMs alone, without attention's",
         "its exact additions alone"};
     double *column = calloc(steps, sizeof *column);
-    GW_CHECK(column != NULL && steps > 0);
+    GW_CHECK_MEMORY(column != NULL);
+    GW_CHECK(steps > 0);
     printf("%u shards of %zu tokens, %u workers, %llu parameters; medians of %llu steps\n\n%-38s %10s %10s\n",
            b->shards, b->rows, b->workers, (unsigned long long)gradient_elements(b) - 2,
            (unsigned long long)steps, "ms", "wall", "CPU");

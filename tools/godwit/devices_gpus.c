@@ -35,7 +35,7 @@ static void look_with_nvml(gw_gpu_survey *s) {
 gw_gpu_survey *gw_gpu_survey_take(void) {
     gw_nccl_api api;
     gw_gpu_survey *s = calloc(1, sizeof *s);
-    GW_CHECK(s != NULL);
+    GW_CHECK_MEMORY(s != NULL);
     if (!gw_cuda_list(s->gpus, &s->count, &s->missing)) s->count = 0;
     s->cuda = gw_cuda_versions_found();
     s->has_nccl = gw_nccl_load(&api, &s->nccl, &s->nccl_missing);

@@ -73,7 +73,7 @@ void gw_metrics_add(gw_metrics *metrics, const gw_metrics_row *row) {
     }
     size_t length = strlen(row->report) + 1;
     task *t = malloc(sizeof *t + length);
-    GW_CHECK(t != NULL);
+    GW_CHECK_MEMORY(t != NULL);
     t->metrics = metrics;
     t->row = *row;
     memcpy(t->report, row->report, length);

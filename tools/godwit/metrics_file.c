@@ -332,7 +332,7 @@ static bool add_csv(gw_metrics_file *file, const gw_metrics_row *row, gw_err *er
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
-    GW_CHECK(out != NULL);
+    GW_CHECK_MEMORY(out != NULL);
     if (first) put_header(file, out);
     put_row(file, row, out);
     bool good = fclose(out) == 0 ? append(file, text, length, err)

@@ -77,7 +77,7 @@ static void word_done(gw_wire_op *op, const gw_completion *completion) {
 
 static void word_op_start(gw_node *node, const gw_action *action) {
     word_op *w = calloc(1, sizeof *w);
-    GW_CHECK(w != NULL);
+    GW_CHECK_MEMORY(w != NULL);
     *w = (word_op){.op = {.done = word_done},
                    .node = node,
                    .token = action->token,
@@ -186,7 +186,7 @@ static void run_persist(void *context) {
 
 static void persist(gw_node *node, const gw_action *action) {
     record *r = malloc(sizeof *r + action->length);
-    GW_CHECK(r != NULL);
+    GW_CHECK_MEMORY(r != NULL);
     r->node = node;
     r->token = action->token;
     r->length = action->length;

@@ -43,7 +43,7 @@ static uint32_t read_left(const header *old, size_t bytes, const gw_hash *job, c
     if (bytes < sizeof *old || old->magic != MAGIC || !gw_hash_equal(&old->job, job)) return 0;
     if (old->workers > MOST_WORKERS || bytes < bytes_for(old->workers)) return 0;
     *fell = calloc(old->workers + 1, sizeof **fell);
-    GW_CHECK(*fell != NULL);
+    GW_CHECK_MEMORY(*fell != NULL);
     for (uint64_t i = 0; i < old->workers; i++) {
         uint64_t shard = atomic_load(&old->places[i].shard);
         if (shard == 0 || shard > UINT32_MAX) continue;
@@ -77,7 +77,7 @@ gw_claims *gw_claims_open(const char *dir, const gw_hash *job, const gw_peer_id 
         return NULL;
     }
     gw_claims *claims = calloc(1, sizeof *claims);
-    GW_CHECK(claims != NULL);
+    GW_CHECK_MEMORY(claims != NULL);
     struct stat status;
     size_t before = fstat(fd, &status) == 0 && status.st_size > 0 ? (size_t)status.st_size : 0;
     claims->bytes = bytes_for(workers) > before ? bytes_for(workers) : before;

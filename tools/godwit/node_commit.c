@@ -26,7 +26,7 @@ static void run_commit(void *context) {
 
 void gw_node_commit(gw_node *node, const gw_action *action) {
     commit *task = malloc(sizeof *task);
-    GW_CHECK(task != NULL);
+    GW_CHECK_MEMORY(task != NULL);
     *task = (commit){.node = node, .token = action->token, .step = action->step};
     gw_helper_give(node->compute, run_commit, task);
 }

@@ -14,7 +14,7 @@ gw_param *gw_node_shared_params(const gw_node *node, uint32_t *count) {
     uint32_t size = 0;
     while (options[size].name) size++;
     gw_param *list = calloc(size ? size : 1, sizeof *list);
-    GW_CHECK(list != NULL);
+    GW_CHECK_MEMORY(list != NULL);
     *count = 0;
     for (uint32_t i = 0; i < size; i++) {
         if (options[i].local) continue;

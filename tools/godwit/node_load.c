@@ -80,7 +80,7 @@ bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err) {
     copying c = {.load = load, .image = image, .image_bytes = load->node->device->layout->image_bytes};
     c.chunks = gw_chunk_count(c.image_bytes);
     c.dead = calloc(load->count, sizeof(bool));
-    GW_CHECK(c.dead != NULL);
+    GW_CHECK_MEMORY(c.dead != NULL);
     pthread_mutex_init(&c.lock, NULL);
     uint32_t wanted = load->count * 2 < LOAD_THREADS ? load->count * 2 : LOAD_THREADS, started = 0;
     if (wanted > c.chunks) wanted = c.chunks;
@@ -176,7 +176,7 @@ static bool restore_write(void *context, uint64_t offset, const void *bytes, uin
 static gw_set sound_chunks(gw_node *node, const gw_manifest *manifest) {
     gw_set sound = gw_set_of(manifest->chunk_count);
     uint8_t *bytes = malloc(GW_CHUNK_BYTES);
-    GW_CHECK(bytes != NULL);
+    GW_CHECK_MEMORY(bytes != NULL);
     for (uint32_t i = 0; i < manifest->chunk_count; i++) {
         gw_err err;
         uint32_t length = gw_chunk_length(manifest->state_bytes, i);

@@ -31,7 +31,7 @@ static void run_look(void *context) {
 
 void gw_node_look(gw_node *node, const gw_action *action) {
     look *task = malloc(sizeof *task);
-    GW_CHECK(task != NULL);
+    GW_CHECK_MEMORY(task != NULL);
     *task = (look){.node = node, .token = action->token};
     gw_helper_give(node->compute, run_look, task);
 }

@@ -40,7 +40,7 @@ void gw_mailbox_close(gw_mailbox *box) {
 
 gw_mail *gw_mail_new(gw_event_kind kind, gw_token token) {
     gw_mail *mail = calloc(1, sizeof *mail);
-    GW_CHECK(mail != NULL);
+    GW_CHECK_MEMORY(mail != NULL);
     mail->event.kind = kind;
     mail->event.token = token;
     return mail;
@@ -53,7 +53,7 @@ void gw_mail_text(gw_mail *mail, const char *text) {
 
 void gw_mail_bytes(gw_mail *mail, const void *bytes, size_t length) {
     mail->bytes = malloc(length ? length : 1);
-    GW_CHECK(mail->bytes != NULL);
+    GW_CHECK_MEMORY(mail->bytes != NULL);
     memcpy(mail->bytes, bytes, length);
     mail->event.bytes = mail->bytes;
     mail->event.length = length;

@@ -399,7 +399,7 @@ void gw_payloads_freeze(gw_payloads *p) {
 
 static placement place(const gw_payloads *p, const gw_peer_id *members, uint32_t count) {
     placement made = {.count = count, .members = malloc(count * sizeof *members)};
-    GW_CHECK(made.members != NULL);
+    GW_CHECK_MEMORY(made.members != NULL);
     memcpy(made.members, members, count * sizeof *members);
     made.holders = gw_holders_of(p->options.plan.shards, p->options.plan.copies, members, count);
     return made;

@@ -36,7 +36,7 @@ static void run_probe(void *context) {
 
 void gw_node_probe(gw_node *node, const gw_action *action) {
     probe *task = malloc(sizeof *task);
-    GW_CHECK(task != NULL);
+    GW_CHECK_MEMORY(task != NULL);
     *task = (probe){.node = node, .token = action->token, .step = action->step, .shard = action->first};
     gw_helper_give(node->compute, run_probe, task);
 }

@@ -320,7 +320,7 @@ static void publish_again(void *context) {
 
 void gw_node_publish_start(gw_node *node) {
     node->shown.snapshot = calloc(1, sizeof *node->shown.snapshot);
-    GW_CHECK(node->shown.snapshot != NULL);
+    GW_CHECK_MEMORY(node->shown.snapshot != NULL);
     node->shown.started_ns = gw_now_ns();
     gw_event_start start = {.job = node->options->job->name,
                             .params = &node->options->params,

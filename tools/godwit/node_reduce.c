@@ -88,7 +88,8 @@ static uint64_t unused_words(const reduce *r, gw_segments segments, uint32_t i) 
 /* Enters the all-reduce of all segments of one type. True also when there are none. */
 static bool enter_segments(reduce *r, gw_segments send, gw_segments receive, bool floats, gw_err *err) {
     gw_collective_piece *pieces = calloc(send.count, sizeof *pieces);
-    GW_CHECK(pieces != NULL && send.count == receive.count);
+    GW_CHECK_MEMORY(pieces != NULL);
+    GW_CHECK(send.count == receive.count);
     uint32_t count = 0;
     for (uint32_t i = 0; i < send.count; i++) {
         GW_CHECK(send.list[i].count == receive.list[i].count &&
@@ -177,7 +178,8 @@ static gw_outcome exchange(reduce *r, gw_place place, gw_segments send, gw_segme
         return wait_done(r, entered, err);
     }
     gw_nccl_piece *pieces = calloc(send.count, sizeof *pieces);
-    GW_CHECK(pieces != NULL && send.count == receive.count);
+    GW_CHECK_MEMORY(pieces != NULL);
+    GW_CHECK(send.count == receive.count);
     for (uint32_t i = 0; i < send.count; i++)
         pieces[i] = (gw_nccl_piece){.in = send.list[i].data,
                                     .out = receive.list[i].data,
@@ -195,7 +197,8 @@ static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
     const gw_device_ops *ops = device->ops;
     if (r->node->options->verify && !gw_node_is_sound(r->node, &r->damaged, err)) return GW_FAILED;
     int64_t *words = calloc(device->layout->boundary_words, sizeof *words);
-    GW_CHECK(words != NULL && (uint64_t)r->members * GW_SLOTS <= device->layout->boundary_words);
+    GW_CHECK_MEMORY(words != NULL);
+    GW_CHECK((uint64_t)r->members * GW_SLOTS <= device->layout->boundary_words);
     memcpy(words + (size_t)r->rank * GW_SLOTS, r->slots, sizeof r->slots);
     if (r->node->options->verify) memcpy(words + TABLE_AT, r->table, sizeof r->table);
     ops->set_boundary(device, words);
@@ -237,7 +240,7 @@ static void run_reduce(void *context) {
         } else {
             gw_device *device = node->device;
             mail->slots = calloc(device->layout->boundary_words, sizeof(int64_t));
-            GW_CHECK(mail->slots != NULL);
+            GW_CHECK_MEMORY(mail->slots != NULL);
             device->ops->boundary(device, mail->slots);
             mail->event.slots = mail->slots;
             if (node->options->verify) mail->event.check_table = mail->slots + TABLE_AT;
@@ -257,7 +260,7 @@ void gw_node_reduce(gw_node *node, const gw_action *action) {
     int rank = gw_view_rank(&node->view, &node->self.id);
     GW_CHECK(rank >= 0);
     reduce *r = calloc(1, sizeof *r);
-    GW_CHECK(r != NULL);
+    GW_CHECK_MEMORY(r != NULL);
     *r = (reduce){.node = node,
                   .token = action->token,
                   .step = node->step,

@@ -64,7 +64,7 @@ void gw_node_remember(gw_node *node, const gw_view *view) {
     }
     if (!changed) return;
     writing *w = malloc(sizeof *w);
-    GW_CHECK(w != NULL);
+    GW_CHECK_MEMORY(w != NULL);
     w->node = node;
     gw_writer writer = gw_writer_on(w->bytes, sizeof w->bytes);
     gw_known_put(&writer, &node->known);

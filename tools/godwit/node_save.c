@@ -42,7 +42,7 @@ static bool read_state(void *context, uint64_t offset, void *bytes, size_t lengt
 
 static void expect(gw_saver *saver, const pending *what) {
     pending *entry = malloc(sizeof *entry);
-    GW_CHECK(entry != NULL);
+    GW_CHECK_MEMORY(entry != NULL);
     *entry = *what;
     entry->next = NULL;
     pthread_mutex_lock(&saver->lock);
@@ -80,7 +80,7 @@ static void say_stored(gw_saver *saver, gw_token token, const gw_ckpt_chunk *chu
     mail->event.outcome = outcome_of(err);
     if (err) gw_mail_text(mail, err->text);
     mail->hashes = calloc(count ? count : 1, sizeof(gw_hash));
-    GW_CHECK(mail->hashes != NULL);
+    GW_CHECK_MEMORY(mail->hashes != NULL);
     for (uint32_t i = 0; i < count; i++) mail->hashes[i] = chunks[i].name;
     mail->event.hashes = mail->hashes;
     mail->event.count = count;
@@ -126,7 +126,7 @@ static void writer_done(void *context, const gw_ckpt_done *done) {
 
 static gw_param *copy_params(const gw_param *params, uint32_t count) {
     gw_param *copy = calloc(count ? count : 1, sizeof *copy);
-    GW_CHECK(copy != NULL);
+    GW_CHECK_MEMORY(copy != NULL);
     memcpy(copy, params, count * sizeof *copy);
     return copy;
 }
@@ -282,7 +282,7 @@ bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_by
         gw_log(GW_WARN, "checkpoint", "%s", catalog.bad[i].err.text);
     *count = 0;
     *list = calloc(catalog.good_count ? catalog.good_count : 1, sizeof **list);
-    GW_CHECK(*list != NULL);
+    GW_CHECK_MEMORY(*list != NULL);
     for (uint32_t i = 0; i < catalog.good_count; i++) {
         const gw_manifest *manifest = &catalog.good[i];
         if (!gw_hash_equal(&manifest->job_id, job_id) || manifest->state_bytes != state_bytes) continue;

@@ -51,7 +51,7 @@ static void on_sealed(void *context, gw_token token, uint64_t speed, const gw_ch
     node->device->ops->bad(node->device, &bad);
     mail->event.speed = speed;
     mail->checks = calloc(count ? count : 1, sizeof *checks);
-    GW_CHECK(mail->checks != NULL);
+    GW_CHECK_MEMORY(mail->checks != NULL);
     memcpy(mail->checks, checks, count * sizeof *checks);
     mail->event.checks = mail->checks;
     mail->event.count = count;

@@ -60,7 +60,7 @@ static void run_apply(void *context) {
 
 void gw_node_apply(gw_node *node, const gw_action *action) {
     apply *task = malloc(sizeof *task);
-    GW_CHECK(task != NULL);
+    GW_CHECK_MEMORY(task != NULL);
     *task = (apply){.node = node, .token = action->token, .step = action->step, .skip = action->flag};
     gw_helper_give(node->compute, run_apply, task);
 }
@@ -147,14 +147,14 @@ static void run_load(void *context) {
 
 static gw_peer_id *copy_ids(const gw_peer_id *ids, uint32_t count) {
     gw_peer_id *copy = calloc(count ? count : 1, sizeof *copy);
-    GW_CHECK(copy != NULL);
+    GW_CHECK_MEMORY(copy != NULL);
     if (count > 0) memcpy(copy, ids, count * sizeof *copy);
     return copy;
 }
 
 void gw_node_load(gw_node *node, const gw_action *action) {
     gw_load *load = calloc(1, sizeof *load);
-    GW_CHECK(load != NULL);
+    GW_CHECK_MEMORY(load != NULL);
     *load = (gw_load){.node = node,
                       .token = action->token,
                       .kind = action->load_kind,
@@ -166,13 +166,13 @@ void gw_node_load(gw_node *node, const gw_action *action) {
                            action->load_kind == GW_LOAD_INIT ? 0 : action->count);
     if (action->load_kind == GW_LOAD_MANIFEST) {
         load->inventories = calloc(action->count ? action->count : 1, sizeof(gw_set));
-        GW_CHECK(load->inventories != NULL);
+        GW_CHECK_MEMORY(load->inventories != NULL);
         for (uint32_t i = 0; i < action->count; i++)
             load->inventories[i] = gw_set_copy(&action->inventories[i]);
     }
     load->member_count = node->view.count;
     load->members = calloc(GW_MAX_MEMBERS, sizeof(gw_peer_id));
-    GW_CHECK(load->members != NULL);
+    GW_CHECK_MEMORY(load->members != NULL);
     for (uint32_t i = 0; i < node->view.count; i++) load->members[i] = node->view.members[i].id;
     gw_helper_give(node->compute, run_load, load);
 }

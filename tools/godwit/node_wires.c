@@ -67,7 +67,7 @@ static gw_wire *find_or_add(gw_wires *wires, const gw_peer_id *id) {
     gw_wire *wire = find(wires, id);
     if (wire) return wire;
     wire = calloc(1, sizeof *wire);
-    GW_CHECK(wire != NULL);
+    GW_CHECK_MEMORY(wire != NULL);
     wire->wires = wires;
     wire->id = *id;
     pthread_mutex_lock(&wires->lock);

@@ -57,7 +57,7 @@ gw_workers *gw_workers_open(gw_device *device, uint32_t count, gw_payloads *payl
         worker->pool = pool;
         worker->index = i;
         worker->upcoming = calloc(count, sizeof *worker->upcoming);
-        GW_CHECK(worker->upcoming != NULL);
+        GW_CHECK_MEMORY(worker->upcoming != NULL);
         int failure = pthread_create(&worker->thread, NULL, gw_worker_main, worker);
         if (failure != 0) {
             gw_fail_errno(err, failure, "workers: thread %u", i);
@@ -163,7 +163,7 @@ static void set_positions(gw_workers *pool, const gw_action *deal) {
     if (!list) return;
     uint32_t count = gw_set_count(list);
     pool->positions = malloc((count ? count : 1) * sizeof(uint32_t));
-    GW_CHECK(pool->positions != NULL);
+    GW_CHECK_MEMORY(pool->positions != NULL);
     pool->position_count = count;
     uint32_t shard = gw_set_next(list, 0);
     for (uint32_t i = 0; i < count; i++, shard = gw_set_next(list, shard + 1)) pool->positions[i] = shard;

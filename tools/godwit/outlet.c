@@ -118,7 +118,7 @@ int gw_outlet_close(gw_outlet *outlet) {
 
 void gw_outlet_put(gw_outlet *outlet, const char *bytes, size_t count) {
     piece *one = malloc(sizeof *one + count);
-    GW_CHECK(one != NULL);
+    GW_CHECK_MEMORY(one != NULL);
     one->next = NULL;
     one->count = count;
     memcpy(one->bytes, bytes, count);

@@ -92,7 +92,7 @@ void sim_sum_free(sim_sum *sum) {
 sim_sum sim_sum_copy(const sim_sum *sum) {
     sim_sum copy = *sum;
     copy.times = malloc(sum->shards + 1);
-    GW_CHECK(copy.times != NULL);
+    GW_CHECK_MEMORY(copy.times != NULL);
     if (sum->shards > 0) memcpy(copy.times, sum->times, sum->shards);
     return copy;
 }
@@ -121,7 +121,7 @@ void sim_later(sim_cluster *c, uint64_t delay_ns, const sim_op *op) {
     uint8_t stack[2048], *bytes = stack;
     size_t length = sizeof *op + op->length;
     if (length > sizeof stack) bytes = malloc(length);
-    GW_CHECK(bytes != NULL);
+    GW_CHECK_MEMORY(bytes != NULL);
     memcpy(bytes, op, sizeof *op);
     if (op->length > 0) memcpy(bytes + sizeof *op, op->bytes, op->length);
     gw_sim_event event = {.run = run_op, .context = c, .bytes = bytes, .length = length};

@@ -116,7 +116,7 @@ static void persist_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (sim_disk_hangs(c, p, op)) return;
     free(p->disk.record);
     p->disk.record = malloc(op->length + 1u);
-    GW_CHECK(p->disk.record != NULL);
+    GW_CHECK_MEMORY(p->disk.record != NULL);
     memcpy(p->disk.record, op->bytes, op->length);
     p->disk.record_length = op->length;
 }

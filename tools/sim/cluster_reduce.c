@@ -59,7 +59,7 @@ static sim_reduction *open_reduction(sim_cluster *c, const gw_view *view, uint64
     if (c->reduction_count == SIM_REDUCTIONS) c->reduction_count = kept;
     GW_CHECK(c->reduction_count < SIM_REDUCTIONS);
     sim_reduction *r = calloc(1, sizeof *r + view->count * sizeof r->entry[0]);
-    GW_CHECK(r != NULL);
+    GW_CHECK_MEMORY(r != NULL);
     r->view = *view;
     r->step = step;
     c->reductions[c->reduction_count++] = r;
@@ -98,7 +98,7 @@ static bool turns(const sim_cluster *c, const sim_reduction *r) {
 
 static int64_t *new_table(void) {
     int64_t *table = calloc(GW_VERIFY_TABLE, sizeof *table);
-    GW_CHECK(table != NULL);
+    GW_CHECK_MEMORY(table != NULL);
     return table;
 }
 
@@ -114,7 +114,7 @@ static void add_up(sim_reduction *r) {
     sim_sum *sum = &r->sum;
     *sum = (sim_sum){.there = true, .step = r->step, .shards = first->shards};
     sum->times = calloc(first->shards, 1);
-    GW_CHECK(sum->times != NULL);
+    GW_CHECK_MEMORY(sum->times != NULL);
     for (uint32_t i = 0; i < r->view.count; i++) {
         const sim_entry *e = &r->entry[i];
         for (uint32_t s = 0; s < first->shards; s++)
@@ -329,7 +329,7 @@ static void check_sum(sim_cluster *c, const sim_peer *p, const gw_action *action
     if (m->sum_epoch >= c->committed_capacity) {
         uint64_t capacity = 2 * m->sum_epoch + 64;
         c->committed = realloc(c->committed, capacity * sizeof *c->committed);
-        GW_CHECK(c->committed != NULL);
+        GW_CHECK_MEMORY(c->committed != NULL);
         memset(c->committed + c->committed_capacity, 0,
                (capacity - c->committed_capacity) * sizeof *c->committed);
         c->committed_capacity = capacity;

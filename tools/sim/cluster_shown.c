@@ -12,7 +12,7 @@ void sim_made_add(sim_cluster *c, const sim_made *made) {
     if (c->made_count == c->made_capacity) {
         c->made_capacity = 2 * c->made_capacity + 64;
         c->made = realloc(c->made, c->made_capacity * sizeof *c->made);
-        GW_CHECK(c->made != NULL);
+        GW_CHECK_MEMORY(c->made != NULL);
     }
     c->made[c->made_count++] = *made;
 }
@@ -22,7 +22,7 @@ void sim_installed(sim_cluster *c, const sim_peer *p, const gw_view *view) {
     if (c->held_count == c->held_capacity) {
         c->held_capacity = 2 * c->held_capacity + 64;
         c->held = realloc(c->held, c->held_capacity * sizeof *c->held);
-        GW_CHECK(c->held != NULL);
+        GW_CHECK_MEMORY(c->held != NULL);
     }
     sim_held *held = &c->held[c->held_count++];
     *held = (sim_held){.epoch = view->epoch, .state = p->m.state};

@@ -242,7 +242,7 @@ static void begin_step(sim_cluster *c, sim_peer *p, const gw_action *action) {
                       action->shards, shards);
     p->m.accumulator = (sim_sum){.there = true, .step = action->step, .shards = shards};
     p->m.accumulator.times = calloc(shards + 1u, 1);
-    GW_CHECK(p->m.accumulator.times != NULL);
+    GW_CHECK_MEMORY(p->m.accumulator.times != NULL);
     for (int w = 0; w < SIM_WORKERS; w++) p->m.workers[w].busy = false;
     p->m.chosen_count = p->m.check_count = p->m.next_again = 0;
     p->m.part = (gw_verify_part){.first_count = 0};
@@ -255,7 +255,7 @@ static void deal(sim_cluster *c, sim_peer *p, const gw_action *action) {
     m->listed = 0;
     if (action->list != NULL) {
         m->list = calloc(action->list->size + 1, sizeof *m->list);
-        GW_CHECK(m->list != NULL);
+        GW_CHECK_MEMORY(m->list != NULL);
         for (uint32_t i = gw_set_next(action->list, 0); i < action->list->size;
              i = gw_set_next(action->list, i + 1))
             m->list[m->listed++] = i;

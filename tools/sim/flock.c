@@ -111,7 +111,7 @@ void gw_flock_open(gw_flock *flock, uint32_t peers, uint64_t seed) {
                         .slow_most_ns = 300000000};
     flock->engine = gw_sim_engine_create(1000000000);
     flock->peers = calloc(peers, sizeof *flock->peers);
-    GW_CHECK(flock->peers != NULL);
+    GW_CHECK_MEMORY(flock->peers != NULL);
     for (uint32_t i = 0; i < peers; i++) flock->peers[i] = (gw_flock_peer){.flock = flock, .id = id_of(i)};
     gw_sim_network_open(&flock->network, flock->engine, peers, gw_rng_next(&flock->rng));
     flock->network.deliver = deliver;

@@ -24,7 +24,7 @@ static gw_packets *open_end(uint8_t number) {
 
 gw_sim_garbler *gw_sim_garbler_open(void) {
     gw_sim_garbler *garbler = calloc(1, sizeof *garbler);
-    GW_CHECK(garbler != NULL);
+    GW_CHECK_MEMORY(garbler != NULL);
     garbler->sender = open_end(1);
     garbler->receiver = open_end(2);
     return garbler;

@@ -11,7 +11,7 @@ void gw_sim_network_open(gw_sim_network *network, gw_sim_engine *engine, uint32_
     *network = (gw_sim_network){.engine = engine, .rng = gw_rng_seeded(seed), .endpoints = endpoints};
     network->weather = (gw_sim_weather){.delay_least_ns = 50000, .delay_most_ns = 500000};
     network->group = calloc(endpoints, 1);
-    GW_CHECK(network->group != NULL);
+    GW_CHECK_MEMORY(network->group != NULL);
 }
 
 void gw_sim_network_close(gw_sim_network *network) {
@@ -85,7 +85,7 @@ static gw_sim_way *way_to_change(gw_sim_network *network, uint32_t from, uint32_
     GW_CHECK(from < network->endpoints && to < network->endpoints);
     if (network->ways == NULL)
         network->ways = calloc((size_t)network->endpoints * network->endpoints, sizeof *network->ways);
-    GW_CHECK(network->ways != NULL);
+    GW_CHECK_MEMORY(network->ways != NULL);
     return &network->ways[(size_t)from * network->endpoints + to];
 }
 

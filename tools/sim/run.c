@@ -39,11 +39,11 @@ static void open_cluster(sim_cluster *c, const gw_sim_options *o, gw_sim_result 
                                           .delay_most_ns = (uint64_t)o->delay_us * 1000};
     c->complete_step = UINT64_MAX;
     c->states = calloc(o->steps + 1u, sizeof *c->states);
-    GW_CHECK(c->states != NULL);
+    GW_CHECK_MEMORY(c->states != NULL);
     c->states[0] = gw_mix64(o->seed);
     c->shown = calloc(o->steps + 1u, sizeof *c->shown);
     c->effects = calloc(o->steps + 1u, sizeof *c->effects);
-    GW_CHECK(c->shown != NULL && c->effects != NULL);
+    GW_CHECK_MEMORY(c->shown != NULL && c->effects != NULL);
     for (uint64_t step = 0; step < o->steps; step++) {
         uint64_t sum = 0;
         for (uint32_t s = 0; s < sim_shards(o, step); s++) sum += sim_contribution(c->states[step], step, s);
@@ -196,8 +196,8 @@ static void run_to_the_end(sim_cluster *c) {
 void gw_sim_run(const gw_sim_options *options, gw_sim_result *result) {
     *result = (gw_sim_result){0};
     sim_cluster *c = calloc(1, sizeof *c);
-    GW_CHECK(c != NULL && options->peers >= 1 && options->peers <= SIM_PEERS && options->steps > 0 &&
-             options->shards > 0);
+    GW_CHECK_MEMORY(c != NULL);
+    GW_CHECK(options->peers >= 1 && options->peers <= SIM_PEERS && options->steps > 0 && options->shards > 0);
     open_cluster(c, options, result);
     c->network.deliver = deliver;
     c->network.garble = garble;
