@@ -395,6 +395,9 @@ void sim_start(sim_cluster *c, sim_peer *p) {
 void sim_crash(sim_cluster *c, sim_peer *p) {
     GW_CHECK(p->brain != NULL && !p->stepping);
     sim_trace(c, "peer %u CRASHES", p->number);
+    c->crashes = realloc(c->crashes, (c->crash_count + 1) * sizeof *c->crashes);
+    GW_CHECK_MEMORY(c->crashes != NULL);
+    c->crashes[c->crash_count++] = p->m.accumulator.step;
     for (uint32_t w = 0; w < SIM_WORKERS; w++) {
         const sim_worker *worker = &p->m.workers[w];
         if (!worker->busy) continue;

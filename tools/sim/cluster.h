@@ -221,7 +221,9 @@ struct sim_cluster {
     gw_sim_garbler *garbler; /* NULL before it is needed */
     uint64_t complete_step;  /* of the newest checkpoint told to be complete; UINT64_MAX = none */
     gw_hash complete_root;
-    bool failed_to_load;       /* somebody, so that all may have gone on from less */
+    bool failed_to_load; /* somebody, so that all may have gone on from less */
+    uint64_t *crashes;   /* the step that each life which crashed was at */
+    uint32_t crash_count;
     bool calm;                 /* no more faults */
     uint32_t seeds[SIM_SEEDS]; /* whom those that start are told to join */
 };

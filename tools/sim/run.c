@@ -72,6 +72,7 @@ static void close_cluster(sim_cluster *c) {
     gw_sim_garbler_close(c->garbler);
     gw_sim_network_close(&c->network);
     gw_sim_engine_destroy(c->engine);
+    free(c->crashes);
     free(c->states);
     free(c->committed);
     free(c->made);
@@ -111,9 +112,12 @@ static void start_one(void *context, const gw_sim_event *event) {
 /* A shard whose holders died three times ends the job by design; with crashes as dense as some seeds have
  * them, chance does that. */
 static bool names_poison(const sim_cluster *c, const sim_peer *p) {
-    return p->finish == GW_FINISH_FAILED &&
-           c->result->faults[GW_SIM_CRASH] + c->result->faults[GW_SIM_POISON_DEATH] >= 3 &&
-           strstr(p->finish_text, "is poison") != NULL;
+    const char *step = strstr(p->finish_text, " of step ");
+    if (p->finish != GW_FINISH_FAILED || step == NULL || strstr(step, " is poison") == NULL) return false;
+    uint64_t named = strtoull(step + strlen(" of step "), NULL, 10);
+    uint32_t lost = 0;
+    for (uint32_t i = 0; i < c->crash_count; i++) lost += c->crashes[i] == named;
+    return lost >= GW_POISON_LOSSES;
 }
 
 static bool failed_end(const sim_cluster *c, const sim_peer *p) {
