@@ -122,7 +122,8 @@ typedef struct sim_memory {
     bool applying;
     gw_token commit_token; /* its effects have not taken place yet */
     uint64_t commit_step;
-    sim_asked asked[64];
+    /* One of each other member, and those of earlier views that are on their way still. */
+    sim_asked asked[4 * SIM_PEERS];
     uint32_t asked_count;
 } sim_memory;
 
