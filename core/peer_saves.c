@@ -83,7 +83,8 @@ static void store_chunks(gw_peer *p, bool hash_only) {
 
 static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m);
 
-/* A member may have stored its chunks before the leader has applied the step. */
+/* A member may have stored its chunks before the leader has applied the step, or, of the last state, before
+ * the leader has heard that all members hold it. */
 static void keep_early(gw_contact *from, gw_message *m) {
     gw_saves_forget_early(from);
     from->early = malloc(sizeof *from->early);
@@ -542,7 +543,7 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
     case GW_MSG_STORED:
         if (led && current)
             on_stored(p, (uint32_t)rank, m);
-        else if (led && m->step > p->step)
+        else if (led && m->step >= p->step)
             keep_early(from, m);
         break;
     case GW_MSG_MANIFEST:

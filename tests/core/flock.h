@@ -116,8 +116,9 @@ typedef struct flock {
     uint32_t sums_to_spoil;                   /* they fail their checks */
     uint32_t effects[FLOCK_EFFECTS];          /* by step: how often its effects took place */
     flock_break breaks;
-    uint64_t message_ns; /* how long a message is on its way */
-    uint64_t echo_ns;    /* and it comes a second time so much later; 0 = never */
+    uint64_t message_ns;                        /* how long a message is on its way */
+    uint64_t longer_ns[FLOCK_MOST][FLOCK_MOST]; /* and from one to the other this much longer */
+    uint64_t echo_ns;                           /* and it comes a second time so much later; 0 = never */
 } flock;
 
 void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_quorum quorum);

@@ -117,7 +117,8 @@ void flock_message(flock *f, uint32_t i, const gw_action *a) {
     const gw_event event = {.kind = GW_EV_MESSAGE, .peer = f->peers[i].config.id};
     uint32_t other = (uint32_t)flock_index(f, &a->peer);
     if (!f->peers[i].linked[other] || is_lost(f, i, other, a)) return;
-    flock_keep_bytes(flock_post(f, other, f->message_ns, event), a->bytes, a->length);
+    uint64_t way_ns = f->message_ns + f->longer_ns[i][other];
+    flock_keep_bytes(flock_post(f, other, way_ns, event), a->bytes, a->length);
     if (f->echo_ns != 0)
-        flock_keep_bytes(flock_post(f, other, f->message_ns + f->echo_ns, event), a->bytes, a->length);
+        flock_keep_bytes(flock_post(f, other, way_ns + f->echo_ns, event), a->bytes, a->length);
 }

@@ -2,8 +2,49 @@
 #include "flock.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 enum { MOST_EVENTS = 100000 };
+
+static bool writes_the_end(const flock *f) {
+    return strcmp(flock_status(f, 0).phase, "writing the final checkpoint") == 0;
+}
+
+static bool view_of(const flock *f, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        const gw_view *view = flock_status(f, i).view;
+        if (view == NULL || view->count != count) return false;
+    }
+    return true;
+}
+
+static bool view_of_2(const flock *f) {
+    return view_of(f, 2);
+}
+
+static bool view_of_3(const flock *f) {
+    return view_of(f, 3);
+}
+
+/* A newcomer's word that it holds the last state comes to the leader later than to another member, which has
+ * stored its chunks by then. */
+Test(peer_saves, chunks_of_the_last_state_that_are_stored_before_the_leader_begins_count) {
+    enum { COMES_BACK = 2 };
+    flock f;
+    flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].save_ns = UINT64_C(20000000000);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, writes_the_end, MOST_EVENTS));
+    flock_kill(&f, COMES_BACK);
+    cr_assert(flock_run(&f, view_of_2, MOST_EVENTS));
+    f.longer_ns[COMES_BACK][flock_leader(&f)] = UINT64_C(50000000);
+    flock_start(&f, COMES_BACK);
+    cr_assert(flock_run(&f, view_of_3, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].save_ns = 0;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
+    flock_close(&f);
+}
 
 /* ---- disks ---- */
 
