@@ -303,6 +303,44 @@ static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool fai
 /* ---- at every member
  * ---------------------------------------------------------------------------------------------------- */
 
+/* The entry of a checkpoint on this peer's disk; a new one, the newest, if there is none. */
+static gw_inventory *entry_of(gw_peer *p, const gw_hash *root) {
+    for (uint32_t i = 0; i < p->config.inventory_count; i++)
+        if (gw_hash_equal(&p->inventory[i].root, root)) return &p->inventory[i];
+    gw_inventory *list = realloc(p->inventory, (p->config.inventory_count + 1u) * sizeof *list);
+    GW_CHECK_MEMORY(list != NULL);
+    memmove(list + 1, list, p->config.inventory_count * sizeof *list);
+    list[0] = (gw_inventory){.root = *root, .chunks = gw_set_of(p->config.state_chunks)};
+    p->config.inventory = p->inventory = list;
+    p->config.inventory_count++;
+    return list;
+}
+
+/* Whoever loses its state votes with what its disk has: with what it has now, not with what it had when the
+ * process began. */
+static void note_on_disk(gw_peer *p) {
+    const gw_save *s = &p->save;
+    if (s->incomplete || !s->own_recorded || s->own_unrecorded || p->unwritable) return;
+    gw_inventory *entry = entry_of(p, &s->own_root);
+    entry->step = s->step;
+    entry->fingerprint = s->fingerprint;
+    entry->ended = s->final && !p->stopped;
+    for (uint32_t i = 0; i < s->chunk_count; i++) gw_set_add(&entry->chunks, s->chunks[i]);
+}
+
+static void forget_on_disk(gw_peer *p, const gw_hash *roots, uint32_t count) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < p->config.inventory_count; i++) {
+        bool kept = false;
+        for (uint32_t k = 0; k < count; k++) kept |= gw_hash_equal(&roots[k], &p->inventory[i].root);
+        if (kept)
+            p->inventory[left++] = p->inventory[i];
+        else
+            gw_set_free(&p->inventory[i].chunks);
+    }
+    p->config.inventory_count = left;
+}
+
 /* Later checkpoints than this run has come to stay, too: whoever holds the rest of one may come yet. */
 static void retain(gw_peer *p) {
     gw_hash roots[1024];
@@ -317,6 +355,7 @@ static void retain(gw_peer *p) {
     gw_action *action = gw_peer_act(p, GW_ACT_RETAIN);
     action->count = count;
     action->hashes = gw_actions_copy(p->actions, roots, count * sizeof roots[0]);
+    forget_on_disk(p, roots, count);
 }
 
 static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
@@ -347,6 +386,7 @@ static void note_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
 
 static void complete(gw_peer *p, uint64_t step, const gw_hash *root) {
     bool final = p->save.final, incomplete = p->save.incomplete;
+    note_on_disk(p);
     gw_saves_free(&p->save);
     if (incomplete)
         gw_peer_say(p, GW_WARN,
