@@ -340,14 +340,19 @@ static bool second_life_is_member(const flock *f) {
                                                        f->peers[1].config.incarnation.nonce) >= 0;
 }
 
+/* Of the life that the peer has now. */
+static gw_event refusal_by(const flock_peer *peer) {
+    return (gw_event){.kind = GW_EV_LINK_DOWN,
+                      .peer = peer->config.id,
+                      .incarnation = peer->config.incarnation,
+                      .link_end = GW_LINK_REFUSED};
+}
+
 /* It was on its way while the peer was started again. */
 Test(peer_faults, a_refusal_by_an_earlier_life_is_no_proof_that_a_later_one_is_dead) {
     flock f;
     run_to_step_5(&f, 3, 1000, GW_QUORUM_ANY);
-    gw_event refused = {.kind = GW_EV_LINK_DOWN,
-                        .peer = f.peers[1].config.id,
-                        .incarnation = f.peers[1].config.incarnation,
-                        .link_end = GW_LINK_REFUSED};
+    gw_event refused = refusal_by(&f.peers[1]);
     flock_kill(&f, 1);
     flock_start(&f, 1);
     cr_assert(flock_run(&f, second_life_is_member, MOST_EVENTS));
@@ -363,10 +368,7 @@ Test(peer_faults, a_refusal_by_an_earlier_life_is_no_proof_that_a_later_one_is_d
 Test(peer_faults, a_refusal_by_a_later_life_proves_that_the_earlier_ones_are_dead) {
     flock f;
     run_to_step_5(&f, 3, 1000, GW_QUORUM_ANY);
-    gw_event refused = {.kind = GW_EV_LINK_DOWN,
-                        .peer = f.peers[1].config.id,
-                        .incarnation = f.peers[1].config.incarnation,
-                        .link_end = GW_LINK_REFUSED};
+    gw_event refused = refusal_by(&f.peers[1]);
     refused.incarnation.boot++;
     refused.incarnation.nonce++;
     flock_kill(&f, 1);

@@ -2,7 +2,8 @@
 
 usage: bench.py GODWIT [quick] [TABLE...]
 
-Tables: hashes mnist recovery failover silence false-deaths churn slow micro checkpoint corruption memory rdma (default: all).
+Tables: hashes mnist recovery failover silence false-deaths churn slow micro checkpoint corruption memory rdma
+(default: all).
 quick: fewer repetitions and shorter runs.
 """
 
@@ -180,16 +181,16 @@ def new_view(flock, victim, moment):
     """Waits until all others are in a view without `victim`: when the first knew of its death, when the last was in."""
     others = [peer for peer in flock.living() if peer is not victim]
 
-    def entered():
+    def found():
+        told = [event for _, event in flock.events_after(moment, "peer") if event["peer"] == victim.id]
+        known = [event["time"] for event in told if event["state"] == "dead"]
         first = {}
         for peer, event in flock.events_after(moment, "view"):
             if victim.id not in event["members"]:
                 first.setdefault(peer, event["time"])
-        return len(first) == len(others) and max(first.values())
+        return len(first) == len(others) and known and (min(known), max(first.values()))
 
-    last = flock.wait(entered, PATIENCE_S, f"a view without peer {victim.number}", others)
-    known = [e["time"] for _, e in flock.events_after(moment, "peer") if e["peer"] == victim.id and e["state"] == "dead"]
-    return min(known), last
+    return flock.wait(found, PATIENCE_S, f"a view without peer {victim.number}", others)
 
 
 def failover(binary, quick):
