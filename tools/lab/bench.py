@@ -1,12 +1,6 @@
-"""./build.sh bench: measures what Godwit promises and prints it as tables, beside what it should reach.
+"""./build.sh bench: measures what Godwit promises and prints it as tables, beside what it should reach."""
 
-usage: bench.py GODWIT [quick] [TABLE...]
-
-Tables: hashes mnist recovery failover silence false-deaths churn slow micro checkpoint corruption memory rdma
-(default: all).
-quick: fewer repetitions and shorter runs.
-"""
-
+import argparse
 import os
 import random
 import resource
@@ -481,18 +475,22 @@ TABLES = {
 
 
 def main():
-    words = sys.argv[2:]
-    quick = "quick" in words
-    chosen = [word for word in words if word != "quick"] or list(TABLES)
-    if len(sys.argv) < 2 or any(name not in TABLES for name in chosen):
-        print(__doc__.strip(), file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(usage="%(prog)s GODWIT [quick] [TABLE...]", description=__doc__.split(": ")[1])
+    parser.add_argument("binary", metavar="GODWIT", help="the program")
+    parser.add_argument("words", metavar="TABLE", nargs="*",
+                        help=f"of {', '.join(TABLES)} (default: all); quick: fewer repetitions, shorter runs")
+    a = parser.parse_args()
+    for word in a.words:
+        if word != "quick" and word not in TABLES:
+            parser.error(f"there is no table '{word}'; there are {', '.join(TABLES)}")
+    quick = "quick" in a.words
+    chosen = [word for word in a.words if word != "quick"] or list(TABLES)
     signal.signal(signal.SIGTERM, lambda *ignored: sys.exit(143))
     failed = []
     for name in chosen:
         try:
-            TABLES[name](sys.argv[1], quick)
-        except Trouble as trouble:
+            TABLES[name](a.binary, quick)
+        except (Trouble, OSError) as trouble:
             failed.append(name)
             print(f"{name}: {trouble}", flush=True)
         except KeyboardInterrupt:
