@@ -477,7 +477,7 @@ TABLES = {
 def main():
     parser = argparse.ArgumentParser(usage="%(prog)s GODWIT [quick] [TABLE...]", description=__doc__.split(": ")[1])
     parser.add_argument("binary", metavar="GODWIT", help="the program")
-    parser.add_argument("words", metavar="TABLE", nargs="*",
+    parser.add_argument("words", metavar="TABLE", nargs="*", default=[],
                         help=f"of {', '.join(TABLES)} (default: all); quick: fewer repetitions, shorter runs")
     a = parser.parse_args()
     for word in a.words:
@@ -490,7 +490,7 @@ def main():
     for name in chosen:
         try:
             TABLES[name](a.binary, quick)
-        except (Trouble, OSError) as trouble:
+        except Trouble as trouble:
             failed.append(name)
             print(f"{name}: {trouble}", flush=True)
         except KeyboardInterrupt:

@@ -1,9 +1,8 @@
 """./build.sh demo: four peers learn digits; the leader is killed, then another; one starts again; and the
 result has the same bytes as a run that nobody disturbed.
-
-usage: demo.py GODWIT
 """
 
+import argparse
 import os
 import signal
 import sys
@@ -117,10 +116,9 @@ def show_results(results, recoveries, alone):
 
 
 def main():
-    if len(sys.argv) != 2:
-        print(__doc__.strip(), file=sys.stderr)
-        return 2
-    binary = sys.argv[1]
+    parser = argparse.ArgumentParser(description=__doc__.split(": ", 1)[1])
+    parser.add_argument("binary", metavar="GODWIT", help="the program")
+    binary = parser.parse_args().binary
     signal.signal(signal.SIGTERM, lambda *ignored: sys.exit(143))
     story = Story()
     print("Four peers learn to tell digits apart. Two of them will be killed.\n", flush=True)

@@ -30,9 +30,12 @@ class Here:
     def launch(self, command, errors):
         """A process with this command, like subprocess.Popen; its stderr is appended to the file `errors`."""
         with open(errors, "ab") as file:
-            return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=file, start_new_session=True
-            )
+            try:
+                return subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=file, start_new_session=True
+                )
+            except OSError as error:
+                raise Trouble(f"{command[0]} cannot be started: {error.strerror}") from error
 
     def time_of(self, event):
         """When it happened, on this machine's clock."""
