@@ -114,10 +114,16 @@ static void forgive(gw_gossip *g, uint64_t late_ns, uint64_t now_ns) {
     gw_gossip_suspicions_restart(g, now_ns);
 }
 
+void gw_gossip_notice_gap(gw_gossip *g, uint64_t now_ns) {
+    uint64_t deadline_ns = gw_gossip_next_deadline(g);
+    if (now_ns > deadline_ns && now_ns - deadline_ns > g->config.timing.ping_timeout_ns) g->late_ns = now_ns;
+}
+
 void gw_gossip_tick(gw_gossip *g, uint64_t now_ns) {
     if (!g->started) return;
     uint64_t deadline_ns = gw_gossip_next_deadline(g);
     if (now_ns < deadline_ns) return;
+    gw_gossip_notice_gap(g, now_ns);
     if (now_ns > deadline_ns) forgive(g, now_ns - deadline_ns, now_ns);
     if (now_ns >= g->probe_due) gw_gossip_probes_run(g, now_ns);
     if (now_ns >= g->suspicion_due) gw_gossip_suspicions_run(g, now_ns);

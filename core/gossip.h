@@ -9,8 +9,9 @@
  *   - dead peers and seeds go on being probed, rarely, so that partitions heal by themselves;
  *   - accusations about peers not known here are kept and relayed;
  *   - a newer boot of a peer is the death certificate of its older life;
- *   - who refutes suspicions again and again is slow, and is waited for up to four times as long: suspicions
- *     and refutations, which everybody hears of, stay rare where some peers stand still now and then;
+ *   - who refutes suspicions is slow, and is waited for up to four times as long, the longer remembered the
+ *     larger the flock; a peer that knows that it stood still asks for it by a leap of its refutation number.
+ *     So suspicions and refutations, which everybody hears of, stay rare where some peers are slow;
  *   - after a gap in its own loop (SIGCONT, starvation) a peer starts its suspicions anew.
  *
  * Sans-IO: time and randomness come in as arguments, datagrams and events go out through a sink. No function

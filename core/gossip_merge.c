@@ -29,11 +29,17 @@ static void tell_clone(gw_gossip *g, const gw_gossip_entry *entry, const gw_inca
     g->config.sink.event(g->config.sink.context, &event);
 }
 
-/* Somebody contradicts that this life of this peer is well: a higher refutation number answers it (SWIM). */
+/* Not long ago, and so that somebody may have missed its answer. */
+static bool stood_still(const gw_gossip *g, uint64_t now_ns) {
+    return g->late_ns != 0 && now_ns - g->late_ns < g->config.timing.suspicion_ns;
+}
+
+/* Somebody contradicts that this life of this peer is well: a higher refutation number answers it (SWIM). Who
+ * knows that it is slow itself asks for all the patience there is, as the next suspicion would come soon. */
 static void refute(gw_gossip *g, uint32_t refutation, const gw_addr *from, uint64_t now_ns) {
     gw_gossip_entry *self = &g->entries[0];
     if (g->leaving) return;
-    self->public.incarnation.refutation = refutation + 1;
+    self->public.incarnation.refutation = refutation + (stood_still(g, now_ns) ? GW_GOSSIP_PATIENCE : 1);
     g->stats.refutations++;
     gw_gossip_health(g, 1);
     gw_gossip_spread(g, self, GW_NEWS, now_ns);
@@ -93,7 +99,6 @@ static void enter_state(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_re
     entry->proven = record->state == GW_GOSSIP_IS_DEAD && record->proven;
     switch ((gw_gossip_state)record->state) {
     case GW_GOSSIP_IS_ALIVE:
-        if (was == GW_GOSSIP_IS_SUSPECT) gw_gossip_refuted(entry);
         gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_ALIVE, now_ns);
         if (was != GW_GOSSIP_IS_ALIVE) gw_gossip_tell(g, GW_GOSSIP_ALIVE, entry, &life);
         break;
@@ -180,6 +185,7 @@ static void merge_same_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossi
     }
     bool new_meta = take_meta(entry, record); /* first: who hears that a peer left reads its last blob */
     if (newer) {
+        if (theirs > mine) gw_gossip_refuted(g, entry, theirs - mine, now_ns);
         entry->public.incarnation.refutation = theirs;
         take_addresses(entry, record, source, from);
         enter_state(g, entry, record, was, source, now_ns);

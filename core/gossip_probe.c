@@ -12,7 +12,7 @@ static uint64_t stretched(const gw_gossip *g, uint64_t ns) {
  * refutation is told to everybody: asking it a little longer costs the flock a tenth. */
 static uint64_t verdict_at(const gw_gossip *g, const gw_gossip_entry *entry, uint64_t now_ns) {
     uint64_t timeout_ns = g->config.timing.probe_timeout_ns;
-    return now_ns + stretched(g, timeout_ns) + gw_gossip_patience(entry, now_ns) * timeout_ns;
+    return now_ns + stretched(g, timeout_ns) + gw_gossip_patience(g, entry, now_ns) * timeout_ns;
 }
 
 static void plan_probe(gw_gossip *g, const gw_probe *probe) {

@@ -111,5 +111,6 @@ void gw_gossip_datagram(gw_gossip *g, const gw_addr *from, const void *bytes, si
     const gw_gossip_member *self = &g->entries[0].public;
     bool echo =
         gw_peer_id_equal(&packet.sender, &self->id) && gw_same_life(&packet.incarnation, &self->incarnation);
+    gw_gossip_notice_gap(g, now_ns);
     if (!echo) take(g, &packet, records, count, from, now_ns);
 }

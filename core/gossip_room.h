@@ -31,8 +31,10 @@ enum {
     GW_GOSSIP_SYNC_META_MOST = 256, /* entries carry blobs up to this flock size */
 };
 
-/* Who has been alive for so long without a suspicion is no longer taken for slow. */
-#define GW_GOSSIP_STEADY_NS (30 * UINT64_C(1000000000))
+/* Who has been alive for so long without a suspicion is no longer taken for slow: at least this long, and so
+ * long for each member, as everybody hears of every suspicion, and a larger flock has more slow members. */
+#define GW_GOSSIP_STEADY_NS        (30 * UINT64_C(1000000000))
+#define GW_GOSSIP_STEADY_MEMBER_NS UINT64_C(500000000)
 
 #define GW_GOSSIP_LEFT_KEPT_NS (600 * UINT64_C(1000000000))
 
@@ -42,12 +44,12 @@ typedef struct gw_gossip_entry {
     gw_gossip_member public; /* first: begins with the id that the index finds it by */
 
     uint64_t heard_ns;  /* last packet from this life itself; 0 = never */
-    uint64_t since_ns;  /* in this state */
+    uint64_t since_ns;  /* in this state, or the last refutation */
     uint32_t rumour[2]; /* slots in the queues */
     uint32_t suspicion; /* number in suspicions, plus 1; 0 = none */
     bool proven;        /* dead by proof */
     bool clone_told;    /* CLONED was reported for this life */
-    uint8_t refuted;    /* suspicions in a row, up to GW_GOSSIP_PATIENCE */
+    uint8_t refuted;    /* by how much it raised its refutation number, up to GW_GOSSIP_PATIENCE */
 } gw_gossip_entry;
 
 typedef struct gw_suspicion {
@@ -106,12 +108,17 @@ struct gw_gossip {
     /* When things are due; UINT64_MAX = not. */
     uint64_t period_due, rumour_due, suspicion_due, probe_due, relay_due, sync_due, revive_due, seed_due,
         meta_due;
+    uint64_t late_ns;       /* when this peer last noticed that it had stood still; 0 = never */
     uint64_t introduced_ns; /* last digest to a stranger */
     gw_addr sync_with;      /* whom the next round goes to; family 0 = anybody */
     uint64_t clone_nonce;   /* of the last clone of this peer itself that was reported */
     bool joining;           /* still learning the flock: what is learnt is no news to others */
     bool started, leaving;
 };
+
+/* --- gossip.c --- */
+/* Before anything is done at `now_ns`: whether this peer is late. */
+void gw_gossip_notice_gap(gw_gossip *g, uint64_t now_ns);
 
 /* --- gossip_table.c --- */
 gw_gossip_entry *gw_gossip_entry_find(const gw_gossip *g, const gw_peer_id *id); /* NULL: unknown */
@@ -172,8 +179,9 @@ void gw_gossip_suspicions_run(gw_gossip *g, uint64_t now_ns);
 void gw_gossip_suspicions_restart(gw_gossip *g, uint64_t now_ns);
 void gw_gossip_suspicions_shift(gw_gossip *g, uint64_t by_ns);
 /* An answer of this member is waited for so many times longer: it lives, but has been slow to say so. */
-uint32_t gw_gossip_patience(const gw_gossip_entry *entry, uint64_t now_ns);
-void gw_gossip_refuted(gw_gossip_entry *entry);
+uint32_t gw_gossip_patience(const gw_gossip *g, const gw_gossip_entry *entry, uint64_t now_ns);
+/* Its refutation number rose `by` so much. */
+void gw_gossip_refuted(const gw_gossip *g, gw_gossip_entry *entry, uint32_t by, uint64_t now_ns);
 
 /* --- gossip_probe.c --- */
 void gw_gossip_probe_start(gw_gossip *g, gw_gossip_entry *entry, uint64_t now_ns);

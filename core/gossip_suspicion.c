@@ -77,7 +77,7 @@ void gw_gossip_suspect(gw_gossip *g, gw_gossip_entry *entry, const gw_peer_id *a
         gw_suspicion *suspicion = begin(g, entry, now_ns);
         if (suspicion == NULL) return;
         g->stats.suspicions++;
-        entry->refuted = (uint8_t)gw_gossip_patience(entry, now_ns);
+        entry->refuted = (uint8_t)gw_gossip_patience(g, entry, now_ns);
         gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_SUSPECT, now_ns);
         add_confirmer(g, suspicion, accuser, now_ns);
         gw_gossip_spread(g, entry, GW_NEWS, now_ns);
@@ -93,13 +93,17 @@ void gw_gossip_suspect(gw_gossip *g, gw_gossip_entry *entry, const gw_peer_id *a
     gw_gossip_spread(g, entry, GW_NEWS, now_ns);
 }
 
-uint32_t gw_gossip_patience(const gw_gossip_entry *entry, uint64_t now_ns) {
-    bool steady = entry->public.state == GW_GOSSIP_IS_ALIVE && now_ns - entry->since_ns > GW_GOSSIP_STEADY_NS;
+uint32_t gw_gossip_patience(const gw_gossip *g, const gw_gossip_entry *entry, uint64_t now_ns) {
+    uint64_t steady_ns = (uint64_t)g->live * GW_GOSSIP_STEADY_MEMBER_NS;
+    if (steady_ns < GW_GOSSIP_STEADY_NS) steady_ns = GW_GOSSIP_STEADY_NS;
+    bool steady = entry->public.state == GW_GOSSIP_IS_ALIVE && now_ns - entry->since_ns > steady_ns;
     return steady ? 0 : entry->refuted;
 }
 
-void gw_gossip_refuted(gw_gossip_entry *entry) {
-    if (entry->refuted < GW_GOSSIP_PATIENCE) entry->refuted++;
+void gw_gossip_refuted(const gw_gossip *g, gw_gossip_entry *entry, uint32_t by, uint64_t now_ns) {
+    uint32_t before = gw_gossip_patience(g, entry, now_ns);
+    entry->refuted = (uint8_t)(by < GW_GOSSIP_PATIENCE - before ? before + by : GW_GOSSIP_PATIENCE);
+    entry->since_ns = now_ns;
 }
 
 static void nag(gw_gossip *g, gw_suspicion *suspicion, uint64_t now_ns) {

@@ -137,6 +137,29 @@ Test(gossip, refutes_what_is_said_of_itself) {
     gw_gossip_destroy(w.gossip);
 }
 
+/* By datagrams before a tick, and by a tick before datagrams. */
+Test(gossip, who_stood_still_asks_for_patience) {
+    for (int ticked = 0; ticked < 2; ticked++) {
+        for (int late = 0; late < 2; late++) {
+            gossip_world w;
+            gossip_world_open(&w);
+            gossip_meet_alice_and_bob(&w);
+            uint64_t timeout_ns = gw_gossip_timing_default().ping_timeout_ns;
+            w.now_ns = gw_gossip_next_deadline(w.gossip) + (late ? timeout_ns + 1 : timeout_ns);
+            if (ticked) gw_gossip_tick(w.gossip, w.now_ns);
+            gw_gossip_record accusation = gossip_about(&self_id, NULL, GW_GOSSIP_IS_SUSPECT, 5, 7);
+            accusation.accuser = bob;
+            gossip_hear_rumour(&w, &accusation);
+            cr_assert_eq(gw_gossip_self(w.gossip)->incarnation.refutation, late ? 7 + GW_GOSSIP_PATIENCE : 8);
+            gossip_run(&w, gw_gossip_timing_default().suspicion_ns);
+            accusation.incarnation.refutation = 20;
+            gossip_hear_rumour(&w, &accusation);
+            cr_assert_eq(gw_gossip_self(w.gossip)->incarnation.refutation, 21, "it was long ago");
+            gw_gossip_destroy(w.gossip);
+        }
+    }
+}
+
 Test(gossip, a_suspect_is_told_so) {
     gossip_world w;
     gossip_world_open(&w);
@@ -267,6 +290,44 @@ Test(gossip, who_refutes_suspicions_is_waited_for_longer) {
         refute_suspicions(&w, times);
         uint32_t patience = times < GW_GOSSIP_PATIENCE ? times : GW_GOSSIP_PATIENCE;
         cr_assert_eq(alice_is_waited_for_longer(&w), patience * timing.probe_timeout_ns);
+        gw_gossip_destroy(w.gossip);
+    }
+}
+
+/* The refutation often overtakes the suspicion. */
+Test(gossip, refutations_count_where_the_suspicions_were_not_heard) {
+    for (uint32_t refutation = 0; refutation < 6; refutation++) {
+        gossip_world w;
+        gossip_world_open(&w);
+        gossip_meet_alice_and_bob(&w);
+        gw_gossip_timing timing = gw_gossip_timing_default();
+        gw_gossip_record refuted = gossip_about(&alice, &alices, GW_GOSSIP_IS_ALIVE, 1, refutation);
+        gossip_hear_rumour(&w, &refuted);
+        uint32_t patience = refutation < GW_GOSSIP_PATIENCE ? refutation : GW_GOSSIP_PATIENCE;
+        cr_assert_eq(alice_is_waited_for_longer(&w), patience * timing.probe_timeout_ns);
+        gw_gossip_destroy(w.gossip);
+    }
+}
+
+/* Each suspicion of a slow peer is told to all: they come as rarely for each as in a small flock. */
+Test(gossip, a_large_flock_remembers_for_longer_who_was_slow) {
+    enum { OTHERS = 200 };
+    uint64_t forgotten_ns = (OTHERS + 3) * GW_GOSSIP_STEADY_MEMBER_NS;
+    cr_assert_gt(forgotten_ns, GW_GOSSIP_STEADY_NS);
+    for (int forgotten = 0; forgotten < 2; forgotten++) {
+        gossip_world w;
+        gossip_world_open(&w);
+        gossip_meet_alice_and_bob(&w);
+        for (uint8_t i = 0; i < OTHERS; i++) {
+            gw_peer_id id = {{'o', i}};
+            gw_gossip_record other = gossip_about(&id, NULL, GW_GOSSIP_IS_ALIVE, 1, 0);
+            gossip_hear_rumour(&w, &other);
+        }
+        refute_suspicions(&w, GW_GOSSIP_PATIENCE);
+        w.now_ns += forgotten ? forgotten_ns + 1 : forgotten_ns - GOSSIP_SECOND;
+        gw_gossip_tick(w.gossip, w.now_ns);
+        uint64_t longer_ns = GW_GOSSIP_PATIENCE * gw_gossip_timing_default().probe_timeout_ns;
+        cr_assert_eq(alice_is_waited_for_longer(&w), forgotten ? 0 : longer_ns);
         gw_gossip_destroy(w.gossip);
     }
 }

@@ -175,6 +175,7 @@ Test(flock, one_in_a_hundred_that_is_slow_is_not_buried) {
     cr_assert_eq(figures.unnoticed, 0);
     cr_assert_eq(figures.false_deaths, 0);
     cr_assert_gt(figures.false_suspicions, 0, "were any slow?");
+    cr_assert_lt(figures.bytes_per_s, 1000);
 }
 
 Test(flock, equal_seeds_give_equal_runs) {
