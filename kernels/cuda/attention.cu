@@ -433,6 +433,11 @@ template <typename kernel> cudaError_t allow(kernel *of, size_t bytes) {
     return cudaFuncSetAttribute(of, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 }
 
+/* Of the backward pass, the keys' kernel takes most. */
+template <typename tiles> constexpr size_t backward_bytes() {
+    return shared_bytes<tiles>(2, 4 * tiles::OTHER);
+}
+
 template <typename tiles, bool dropped>
 cudaError_t start_forward(const gw_cuda_attention *shape, const void *qkv, void *out, float *norms,
                           cudaStream_t stream) {
@@ -465,8 +470,7 @@ struct gradients {
 
 template <typename tiles, bool dropped> cudaError_t start_backward(const gradients &g) {
     typedef typename tiles::element element;
-    constexpr size_t of_keys = shared_bytes<tiles>(2, 4 * tiles::OTHER),
-                     of_queries = shared_bytes<tiles>(2, 0);
+    constexpr size_t of_keys = backward_bytes<tiles>(), of_queries = shared_bytes<tiles>(2, 0);
     cudaError_t status = allow(keys_kernel<tiles, dropped>, of_keys);
     if (status == cudaSuccess) status = allow(queries_kernel<tiles, dropped>, of_queries);
     if (status != cudaSuccess) return status;
@@ -482,6 +486,18 @@ template <typename tiles, bool dropped> cudaError_t start_backward(const gradien
 template <template <int, bool> typename on, int D> cudaError_t backward(const gradients &g) {
     return g.shape->dropout.rate > 0.0f ? start_backward<typename on<D, true>::backward, true>(g)
                                         : start_backward<typename on<D, false>::backward, false>(g);
+}
+
+constexpr size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+/* What the hungriest of the kernels takes, those that drop and those that do not. */
+template <template <int, bool> typename on, int D> constexpr size_t most_shared() {
+    return larger(larger(shared_bytes<typename on<D, true>::forward>(1, 0),
+                         backward_bytes<typename on<D, true>::backward>()),
+                  larger(shared_bytes<typename on<D, false>::forward>(1, 0),
+                         backward_bytes<typename on<D, false>::backward>()));
 }
 
 template <typename T, int n>
@@ -511,6 +527,12 @@ const char *gw_cuda_attention_refuses(const gw_cuda_attention *shape, bool bf16)
         return "there are more than 65535 sequences or heads";
     if (shape->positions > 1u << 24) return "there are more than 2^24 positions";
     return nullptr;
+}
+
+size_t gw_cuda_attention_shared(const gw_cuda_attention *shape, bool bf16) {
+    if (bf16)
+        return is_wide(shape) ? most_shared<on_tensor_cores, 128>() : most_shared<on_tensor_cores, 64>();
+    return is_wide(shape) ? most_shared<plain, 128>() : most_shared<plain, 64>();
 }
 
 cudaError_t gw_cuda_attention_forward(const gw_cuda_attention *shape, gw_cuda_factor qkv, gw_cuda_factor out,

@@ -12,6 +12,7 @@
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -26,6 +27,10 @@ typedef struct gw_cuda_attention {
 /* Whether the kernels take these sizes: a text why not, or NULL. Heads are at most 128 channels wide, in
  * bfloat16 by steps of 16. */
 const char *gw_cuda_attention_refuses(const gw_cuda_attention *shape, bool bf16);
+
+/* Bytes of shared memory that a block of its kernels takes, of a shape that is not refused. A GPU has a limit
+ * of its own (cudaDevAttrMaxSharedMemoryPerBlockOptin). */
+size_t gw_cuda_attention_shared(const gw_cuda_attention *shape, bool bf16);
 
 /* qkv [rows, 3 channels], out [rows, channels], of one type; norms [rows, heads]: the logarithm of each row's
  * normaliser. */

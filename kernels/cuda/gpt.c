@@ -111,6 +111,23 @@ const void *cuda_gpt_factor_of(const gw_cuda_gpt_pass *pass, uint32_t number) {
 
 /* ---- opening ---- */
 
+/* Or the first shard would fail, on every peer. */
+static bool check_shared(const gw_cuda_gpt *m, const gw_cuda_attention *attention, gw_err *err) {
+    int most;
+    size_t need = gw_cuda_attention_shared(attention, m->bf16);
+    if (!gw_cuda_try(m->gpu.ordinal,
+                     cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, m->gpu.ordinal),
+                     err, "cudaDeviceGetAttribute"))
+        return false;
+    if (need <= (size_t)most) return true;
+    return gw_fail(
+        err, GW_E_UNSUPPORTED,
+        "attention of %u heads of %u channels takes %zu KB of shared memory a block, GPU %d has %d: "
+        "take %sheads of at most 64 channels",
+        m->shape.heads, m->shape.channels / m->shape.heads, (need + 1023) / 1024, m->gpu.ordinal, most / 1024,
+        m->bf16 ? "" : "--precision bf16, or ");
+}
+
 static bool check_sizes(const gw_cuda_gpt *m, uint32_t sequences, gw_err *err) {
     const gw_gpt *gpt = &m->shape;
     gw_cuda_attention attention = {sequences, gpt->context, gpt->heads, gpt->channels, {.rate = 0.0f}};
@@ -119,6 +136,7 @@ static bool check_sizes(const gw_cuda_gpt *m, uint32_t sequences, gw_err *err) {
     if (refused != NULL)
         return gw_fail(err, GW_E_UNSUPPORTED, "attention of %u heads of %u channels on a GPU: %s", gpt->heads,
                        gpt->channels / gpt->heads, refused);
+    if (!check_shared(m, &attention, err)) return false;
     if (gpt->channels > GW_CUDA_LAYERNORM_CHANNELS)
         return gw_fail(err, GW_E_UNSUPPORTED, "%u channels: on a GPU a model may have %d", gpt->channels,
                        (int)GW_CUDA_LAYERNORM_CHANNELS);

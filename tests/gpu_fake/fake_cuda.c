@@ -41,7 +41,7 @@ enum { MOST_STREAMS = 64, MOST_FILLED = 1 << 20, MOST_SHARED = 227 << 10 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
 static struct CUstream_st *streams[MOST_STREAMS], by_default = {.end = &by_default.first};
 static struct CUstream_st *destroyed; /* events that were recorded on one stand: so does what they look at */
-static size_t taken;
+static size_t taken, shared_most = MOST_SHARED;
 static unsigned countdown;
 static cudaError_t planned, stuck;
 static char broken[600];
@@ -371,6 +371,16 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
     return cudaSuccess;
 }
 
+void fake_shared(size_t bytes) {
+    shared_most = bytes;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device) {
+    if (device != 0 || what != cudaDevAttrMaxSharedMemoryPerBlockOptin) return cudaErrorInvalidValue;
+    *value = (int)shared_most;
+    return cudaSuccess;
+}
+
 cudaError_t cudaSetDevice(int device) {
     return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
 }
@@ -401,7 +411,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute what, int value) {
     (void)kernel;
     bool takes = what == cudaFuncAttributePreferredSharedMemoryCarveout ||
-                 (what == cudaFuncAttributeMaxDynamicSharedMemorySize && value <= MOST_SHARED);
+                 (what == cudaFuncAttributeMaxDynamicSharedMemorySize && (size_t)value <= shared_most);
     return takes ? cudaSuccess : cudaErrorInvalidValue;
 }
 

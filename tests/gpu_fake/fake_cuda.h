@@ -25,6 +25,9 @@ void fake_fail(unsigned countdown, cudaError_t status);
  * on every one fails with cudaErrorLaunchFailure, whose text is `why`. fake_fail mends that, too. */
 void fake_break(const char *why);
 
+/* How much shared memory a block may have at most from now on: that of an H100 at first. */
+void fake_shared(size_t bytes);
+
 /* In a process of its own: while the file gpu.<pid> is in the folder that FAKE_CUDA names, calls fail with
  * the status that is its number. */
 

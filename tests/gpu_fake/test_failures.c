@@ -323,6 +323,33 @@ static const char *const model[] = {"data=",     "layers=1",  "heads=1",        
                                     "context=8", "vocab=128", "batch-tokens=16", "micro-batch=1",
                                     "updates=2", NULL};
 
+/* Opens the job with heads of 96 channels on a GPU whose blocks have so much shared memory. */
+static bool open_wide_heads(const char *data, size_t shared, gw_precision precision, gw_err *err) {
+    const char *const wide[] = {data,        "layers=1",        "heads=1",       "channels=96", "context=8",
+                                "vocab=128", "batch-tokens=16", "micro-batch=1", "updates=2",   NULL};
+    bench b;
+    prepare_job(&b, &gw_job_gpt, wide);
+    fake_shared(shared);
+    bool opened = gw_device_cuda_open(&b.options, &(gw_gpu){0, precision}, &b.device, err);
+    b.lane = NULL;
+    close_device(&b);
+    rig_close(&b.r);
+    return opened;
+}
+
+/* A GeForce, an L4 or an L40 has 99 KB: wide heads in float32 are refused before the first shard fails. */
+Test(gpu_failures, heads_too_wide_for_the_gpu_are_refused_at_start, .init = scratch_open,
+     .fini = scratch_close) {
+    char data[300];
+    gw_err err;
+    snprintf(data, sizeof data, "data=%s", scratch_write("text", "the quick brown fox jumps over it", 33));
+    cr_assert_not(open_wide_heads(data, 99 << 10, GW_PRECISION_TF32, &err));
+    cr_assert_eq(err.code, GW_E_UNSUPPORTED);
+    cr_assert(strstr(err.text, "GPU 0 has 99") && strstr(err.text, "bf16"), "%s", err.text);
+    cr_assert(open_wide_heads(data, 99 << 10, GW_PRECISION_BF16, &err), "%s", err.text);
+    cr_assert(open_wide_heads(data, 227 << 10, GW_PRECISION_TF32, &err), "%s", err.text);
+}
+
 /* A language model measures its sums on the GPU before its scalars: what fails of that is said. */
 Test(gpu_failures, a_sum_that_cannot_be_measured, .init = scratch_open, .fini = scratch_close) {
     bench b;
