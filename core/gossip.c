@@ -56,7 +56,7 @@ bool gw_gossip_create(const gw_gossip_config *config, gw_gossip **gossip, gw_err
     g->joining = true;
     g->period_due = g->rumour_due = g->suspicion_due = g->probe_due = g->relay_due = g->sync_due =
         g->revive_due = g->seed_due = g->meta_due = UINT64_MAX;
-    gw_gossip_entry *self = gw_gossip_entry_add(g, &config->id, &config->incarnation);
+    gw_gossip_entry *self = g->self = gw_gossip_entry_add(g, &config->id, &config->incarnation);
     if (self == NULL) {
         gw_gossip_destroy(g);
         return gw_fail(err, GW_E_NOMEM, "gossip: out of memory");
@@ -70,12 +70,13 @@ bool gw_gossip_create(const gw_gossip_config *config, gw_gossip **gossip, gw_err
 
 void gw_gossip_destroy(gw_gossip *g) {
     if (g == NULL) return;
-    for (uint32_t i = 0; i < g->count; i++) free((void *)g->entries[i].public.meta);
+    for (uint32_t i = 0; i < g->count; i++) gw_gossip_entry_free(g->entries[i]);
     gw_rumours_destroy(&g->rumours[GW_NEWS]);
     gw_rumours_destroy(&g->rumours[GW_METAS]);
     free(g->entries);
     gw_id_index_free(&g->index);
     free(g->order);
+    free(g->heard_ns);
     free(g->suspicions);
     free(g);
 }
@@ -137,15 +138,15 @@ void gw_gossip_tick(gw_gossip *g, uint64_t now_ns) {
 }
 
 void gw_gossip_suspect_hint(gw_gossip *g, const gw_peer_id *id, uint64_t now_ns) {
-    gw_gossip_entry *entry = gw_gossip_entry_find(g, id);
-    if (entry == NULL || entry == &g->entries[0] || !gw_gossip_is_live(entry)) return;
+    const gw_gossip_entry *entry = gw_gossip_entry_find(g, id);
+    if (entry == NULL || entry == g->self || !gw_gossip_is_live(entry)) return;
     gw_gossip_probe_start(g, entry, now_ns);
 }
 
 void gw_gossip_confirm_dead(gw_gossip *g, const gw_peer_id *id, const gw_incarnation *incarnation,
                             uint64_t now_ns) {
-    gw_gossip_entry *entry = gw_gossip_entry_find(g, id);
-    if (entry == NULL || entry == &g->entries[0] || !gw_gossip_is_live(entry) ||
+    const gw_gossip_entry *entry = gw_gossip_entry_find(g, id);
+    if (entry == NULL || entry == g->self || !gw_gossip_is_live(entry) ||
         !gw_same_life(&entry->public.incarnation, incarnation))
         return;
     gw_gossip_record record = gw_gossip_record_of(g, entry, false);
@@ -158,13 +159,13 @@ void gw_gossip_confirm_dead(gw_gossip *g, const gw_peer_id *id, const gw_incarna
 void gw_gossip_leave(gw_gossip *g, uint64_t now_ns) {
     if (g->leaving) return;
     g->leaving = true;
-    gw_gossip_entry *self = &g->entries[0];
+    gw_gossip_entry *self = g->self;
     gw_gossip_entry_set(g, self, GW_GOSSIP_IS_LEFT, now_ns);
     g->period_due = g->sync_due = g->revive_due = g->seed_due = UINT64_MAX;
     g->probe_count = 0;
     g->probe_due = UINT64_MAX;
     while (g->suspicion_count > 0) { /* nobody is buried by a peer that goes */
-        gw_gossip_entry *suspect = &g->entries[g->suspicions[0].member];
+        gw_gossip_entry *suspect = gw_gossip_entry_at(g, g->suspicions[0].member);
         gw_gossip_entry_set(g, suspect, GW_GOSSIP_IS_ALIVE, now_ns);
     }
     g->suspicion_due = UINT64_MAX;
@@ -176,7 +177,7 @@ void gw_gossip_leave(gw_gossip *g, uint64_t now_ns) {
 void gw_gossip_set_meta(gw_gossip *g, const void *meta, size_t bytes, uint64_t now_ns) {
     GW_CHECK(bytes <= GW_GOSSIP_META_BYTES);
     bool same = bytes == g->meta_bytes && (bytes == 0 || memcmp(meta, g->meta, bytes) == 0);
-    if (same && g->entries[0].public.meta_version + g->meta_waits > 0) return;
+    if (same && g->self->public.meta_version + g->meta_waits > 0) return;
     if (bytes > 0) memcpy(g->meta, meta, bytes);
     g->meta_bytes = (uint8_t)bytes;
     g->meta_waits = true;
@@ -184,7 +185,7 @@ void gw_gossip_set_meta(gw_gossip *g, const void *meta, size_t bytes, uint64_t n
 }
 
 const gw_gossip_member *gw_gossip_self(const gw_gossip *g) {
-    return &g->entries[0].public;
+    return &g->self->public;
 }
 
 const gw_gossip_member *gw_gossip_find(const gw_gossip *g, const gw_peer_id *id) {
@@ -198,7 +199,7 @@ uint32_t gw_gossip_count(const gw_gossip *g) {
 
 const gw_gossip_member *gw_gossip_at(const gw_gossip *g, uint32_t number) {
     GW_CHECK(number < g->count);
-    return &g->entries[number].public;
+    return &g->entries[number]->public;
 }
 
 void gw_gossip_stats_read(const gw_gossip *g, gw_gossip_stats *stats) {

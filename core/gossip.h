@@ -125,6 +125,18 @@ typedef struct gw_gossip gw_gossip;
 bool gw_gossip_create(const gw_gossip_config *config, gw_gossip **gossip, gw_err *err);
 void gw_gossip_destroy(gw_gossip *gossip); /* NULL is fine */
 
+/* A flock whose members know each other, for thousands of instances in one process: they share one copy of
+ * what is known of a member, until one of them learns more. Members are alive and have no blob (checked). */
+typedef struct gw_gossip_roster gw_gossip_roster;
+
+bool gw_gossip_roster_create(const gw_gossip_member *members, uint32_t count, gw_gossip_roster **roster,
+                             gw_err *err);
+/* Not before the instances that were enrolled. NULL is fine. */
+void gw_gossip_roster_destroy(gw_gossip_roster *roster);
+/* Before the start: knows all of the roster, itself perhaps among them, as after a long time together. No
+ * event tells of them. Fails on out of memory; the instance is then good for destruction only. */
+bool gw_gossip_enroll(gw_gossip *gossip, const gw_gossip_roster *roster, gw_err *err);
+
 /* Begins to probe and to look for seeds. Once, first. Sinks. */
 void gw_gossip_start(gw_gossip *gossip, uint64_t now_ns);
 

@@ -37,7 +37,7 @@ static bool stood_still(const gw_gossip *g, uint64_t now_ns) {
 /* Somebody contradicts that this life of this peer is well: a higher refutation number answers it (SWIM). Who
  * knows that it is slow itself asks for all the patience there is, as the next suspicion would come soon. */
 static void refute(gw_gossip *g, uint32_t refutation, const gw_addr *from, uint64_t now_ns) {
-    gw_gossip_entry *self = &g->entries[0];
+    gw_gossip_entry *self = g->self;
     if (g->leaving) return;
     self->public.incarnation.refutation = refutation + (stood_still(g, now_ns) ? GW_GOSSIP_PATIENCE : 1);
     g->stats.refutations++;
@@ -49,7 +49,7 @@ static void refute(gw_gossip *g, uint32_t refutation, const gw_addr *from, uint6
 
 static void merge_self(gw_gossip *g, const gw_gossip_record *record, gw_gossip_source source,
                        const gw_addr *from, uint64_t now_ns) {
-    gw_gossip_entry *self = &g->entries[0];
+    gw_gossip_entry *self = g->self;
     const gw_incarnation *mine = &self->public.incarnation, *theirs = &record->incarnation;
     if (!gw_same_life(mine, theirs)) {
         /* An older boot is this peer's own past, unless it speaks. */
@@ -148,7 +148,7 @@ static void new_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_recor
     entry->public.addr_count = 0;
     entry->clone_told = false;
     entry->refuted = 0;
-    entry->heard_ns = source == GW_FROM_SUBJECT ? now_ns : 0;
+    g->heard_ns[entry->number] = source == GW_FROM_SUBJECT ? now_ns : 0;
     take_addresses(entry, record, source, from);
     if (was_live) gw_gossip_tell(g, GW_GOSSIP_DEAD, entry, &old);
     if (take_meta(entry, record)) gw_gossip_spread(g, entry, GW_METAS, now_ns);
@@ -162,7 +162,8 @@ static bool doubtful(const gw_gossip *g, const gw_gossip_entry *entry, const gw_
                      gw_gossip_source source, uint64_t now_ns) {
     if (record->state != GW_GOSSIP_IS_DEAD || record->proven || !gw_gossip_is_live(entry)) return false;
     if (source == GW_FROM_SYNC) return true;
-    return entry->heard_ns != 0 && now_ns - entry->heard_ns < g->config.timing.suspicion_ns / 2;
+    uint64_t heard_ns = g->heard_ns[entry->number];
+    return heard_ns != 0 && now_ns - heard_ns < g->config.timing.suspicion_ns / 2;
 }
 
 static void verify(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_record *record, uint64_t now_ns) {
@@ -198,17 +199,32 @@ static void merge_same_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossi
     }
 }
 
+/* What nothing follows from, as most of what is heard: it was heard before. */
+static bool known_already(const gw_gossip_entry *entry, const gw_gossip_record *record,
+                          gw_gossip_source source) {
+    const gw_gossip_member *member = &entry->public;
+    uint32_t mine = member->incarnation.refutation, theirs = record->incarnation.refutation;
+    if (!gw_same_life(&member->incarnation, &record->incarnation) || theirs > mine) return false;
+    bool says_more =
+        theirs == mine && (record->state > member->state || record->state == GW_GOSSIP_IS_SUSPECT);
+    bool new_meta = record->has_meta && record->meta_version > member->meta_version;
+    return !says_more && !new_meta && (source != GW_FROM_SUBJECT || record->addr_count == 0);
+}
+
 void gw_gossip_merge(gw_gossip *g, const gw_gossip_record *record, gw_gossip_source source,
                      const gw_addr *from, uint64_t now_ns) {
-    if (gw_peer_id_equal(&record->id, &g->entries[0].public.id)) {
+    if (gw_peer_id_equal(&record->id, &g->self->public.id)) {
         merge_self(g, record, source, from, now_ns);
         return;
     }
-    gw_gossip_entry *entry = gw_gossip_entry_find(g, &record->id);
-    if (entry == NULL) {
+    const gw_gossip_entry *met = gw_gossip_entry_find(g, &record->id);
+    if (met == NULL) {
         meet(g, record, source, from, now_ns);
         return;
     }
+    if (known_already(met, record, source)) return;
+    gw_gossip_entry *entry = gw_gossip_entry_own(g, met);
+    if (entry == NULL) return;
     const gw_incarnation known = entry->public.incarnation;
     if (gw_same_life(&known, &record->incarnation)) {
         merge_same_life(g, entry, record, source, from, now_ns);

@@ -33,7 +33,7 @@ static uint32_t next_seq(gw_gossip *g) {
     return g->seq;
 }
 
-void gw_gossip_probe_start(gw_gossip *g, gw_gossip_entry *entry, uint64_t now_ns) {
+void gw_gossip_probe_start(gw_gossip *g, const gw_gossip_entry *entry, uint64_t now_ns) {
     const gw_addr *addr = gw_gossip_addr_of(entry);
     if (addr == NULL || g->leaving || g->probe_count == GW_GOSSIP_PROBES) return;
     for (uint32_t i = 0; i < g->probe_count; i++)
@@ -58,7 +58,7 @@ static void ask_others(gw_gossip *g, gw_probe *probe, const gw_gossip_entry *tar
     packet.target = probe->target;
     packet.addr = *gw_gossip_addr_of(target);
     for (uint32_t i = 0; i < count; i++) {
-        const gw_gossip_entry *via = &g->entries[numbers[i]];
+        const gw_gossip_entry *via = g->entries[numbers[i]];
         gw_gossip_send(g, gw_gossip_addr_of(via), via, &packet, NULL);
     }
     probe->nacks_expected = count;
@@ -67,24 +67,25 @@ static void ask_others(gw_gossip *g, gw_probe *probe, const gw_gossip_entry *tar
 }
 
 /* Whom a probe is about; NULL when that life has ended. A later life's address may not be known yet. */
-static gw_gossip_entry *target_of(const gw_gossip *g, const gw_probe *probe) {
-    gw_gossip_entry *entry = gw_gossip_entry_find(g, &probe->target);
+static const gw_gossip_entry *target_of(const gw_gossip *g, const gw_probe *probe) {
+    const gw_gossip_entry *entry = gw_gossip_entry_find(g, &probe->target);
     bool lives = entry != NULL && gw_gossip_is_live(entry) && entry->public.incarnation.boot == probe->boot;
     return lives ? entry : NULL;
 }
 
-static void probe_failed(gw_gossip *g, const gw_probe *probe, gw_gossip_entry *entry, uint64_t now_ns) {
+static void probe_failed(gw_gossip *g, const gw_probe *probe, const gw_gossip_entry *entry, uint64_t now_ns) {
     g->stats.probes_failed++;
     /* Those asked who did not even say that they got no answer: the fault is perhaps here. */
     gw_gossip_health(g, probe->nacks_expected == 0 ? 1 : (int)(probe->nacks_expected - probe->nacks));
-    gw_gossip_suspect(g, entry, &g->entries[0].public.id, now_ns);
+    gw_gossip_entry *suspect = gw_gossip_entry_own(g, entry);
+    if (suspect != NULL) gw_gossip_suspect(g, suspect, &g->self->public.id, now_ns);
 }
 
 void gw_gossip_probes_run(gw_gossip *g, uint64_t now_ns) {
     g->probe_due = UINT64_MAX;
     for (uint32_t i = 0; i < g->probe_count;) {
         gw_probe *probe = &g->probes[i];
-        gw_gossip_entry *target = target_of(g, probe);
+        const gw_gossip_entry *target = target_of(g, probe);
         if (target == NULL || now_ns >= probe->verdict_ns) {
             gw_probe ended = *probe;
             *probe = g->probes[--g->probe_count];
@@ -185,7 +186,7 @@ void gw_gossip_on_nack(gw_gossip *g, uint32_t seq) {
 
 void gw_gossip_period(gw_gossip *g, uint64_t now_ns) {
     g->period_due = now_ns + stretched(g, g->config.timing.period_ns);
-    gw_gossip_entry *entry = gw_gossip_next_in_round(g);
+    const gw_gossip_entry *entry = gw_gossip_next_in_round(g);
     if (entry != NULL) gw_gossip_probe_start(g, entry, now_ns);
 }
 
@@ -197,7 +198,7 @@ void gw_gossip_revive(gw_gossip *g, uint64_t now_ns) {
     if (g->dead == 0) return;
     uint32_t start = (uint32_t)gw_rng_below(&g->rng, g->count);
     for (uint32_t i = 0; i < g->count; i++) {
-        const gw_gossip_entry *entry = &g->entries[(start + i) % g->count];
+        const gw_gossip_entry *entry = g->entries[(start + i) % g->count];
         if (entry->public.state != GW_GOSSIP_IS_DEAD || entry->public.addr_count == 0) continue;
         gw_gossip_ping(g, gw_gossip_addr_of(entry), entry, 0);
         return;
@@ -206,7 +207,7 @@ void gw_gossip_revive(gw_gossip *g, uint64_t now_ns) {
 
 static bool is_live_member(const gw_gossip *g, const gw_addr *addr) {
     for (uint32_t i = 0; i < g->count; i++) {
-        const gw_gossip_entry *entry = &g->entries[i];
+        const gw_gossip_entry *entry = g->entries[i];
         for (uint32_t a = 0; gw_gossip_is_live(entry) && a < entry->public.addr_count; a++)
             if (gw_addr_equal(&entry->public.addr[a], addr)) return true;
     }

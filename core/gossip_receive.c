@@ -7,7 +7,7 @@
 /* The blob of the one who is pinged goes with the answer when the pinger has an older one: what rumours lost
  * is repaired within a round of probes. */
 static void answer_ping(gw_gossip *g, const gw_gossip_packet *ping, const gw_addr *from) {
-    const gw_gossip_entry *self = &g->entries[0];
+    const gw_gossip_entry *self = g->self;
     if (!gw_peer_id_equal(&ping->target, &self->public.id)) return;
     gw_gossip_packet ack = gw_gossip_packet_of(g, GW_GOSSIP_ACK);
     ack.seq = ping->seq;
@@ -45,13 +45,13 @@ static void dispatch(gw_gossip *g, const gw_gossip_packet *packet, const gw_addr
 
 /* What the packet's header alone proves: this life of the sender speaks, under this refutation number. */
 static void hear_sender(gw_gossip *g, const gw_gossip_packet *packet, const gw_addr *from, uint64_t now_ns) {
-    bool self = gw_peer_id_equal(&packet->sender, &g->entries[0].public.id);
-    gw_gossip_entry *entry = gw_gossip_entry_find(g, &packet->sender);
-    if (!self && entry == NULL) return; /* met by its record, which has its addresses */
+    uint32_t number = gw_gossip_number(g, &packet->sender);
+    if (number == UINT32_MAX) return; /* met by its record, with its addresses */
     gw_gossip_record record = {
         .state = GW_GOSSIP_IS_ALIVE, .id = packet->sender, .incarnation = packet->incarnation};
     gw_gossip_merge(g, &record, GW_FROM_SUBJECT, from, now_ns);
-    if (!self && gw_same_life(&entry->public.incarnation, &packet->incarnation)) entry->heard_ns = now_ns;
+    if (gw_same_life(&g->entries[number]->public.incarnation, &packet->incarnation))
+        g->heard_ns[number] = now_ns;
 }
 
 /* After the records: a stranger is asked who it is; one that is suspect or dead here is told, so that it can
@@ -83,7 +83,7 @@ static void take(gw_gossip *g, const gw_gossip_packet *packet, const gw_gossip_r
                                                                       : GW_FROM_RUMOUR;
         gw_gossip_merge(g, &records[i], source, from, now_ns);
     }
-    bool self = gw_peer_id_equal(&packet->sender, &g->entries[0].public.id);
+    bool self = gw_peer_id_equal(&packet->sender, &g->self->public.id);
     if (!self) answer_standing(g, packet, from, now_ns);
     dispatch(g, packet, from, now_ns);
     gw_gossip_wake_rumours(g, now_ns);
@@ -108,7 +108,7 @@ void gw_gossip_datagram(gw_gossip *g, const gw_addr *from, const void *bytes, si
         g->stats.malformed++;
         return;
     }
-    const gw_gossip_member *self = &g->entries[0].public;
+    const gw_gossip_member *self = &g->self->public;
     bool echo =
         gw_peer_id_equal(&packet.sender, &self->id) && gw_same_life(&packet.incarnation, &self->incarnation);
     gw_gossip_notice_gap(g, now_ns);

@@ -8,6 +8,7 @@
  *   gossip_probe.c      pings, direct and indirect; the dead and the seeds
  *   gossip_sync.c       anti-entropy
  *   gossip_table.c      members by id and number
+ *   gossip_roster.c     members that many instances share
  *   gossip_rumour.c     the queue of rumours
  *   gossip_codec.c      bytes */
 #ifndef GODWIT_CORE_GOSSIP_ROOM_H
@@ -40,14 +41,16 @@ enum {
 
 enum { GW_NEWS = 0, GW_METAS = 1 }; /* the two queues: states first, blobs as bandwidth allows */
 
+/* A member as this peer knows it, in memory of its own; or one of a roster, which others read, too. */
 typedef struct gw_gossip_entry {
     gw_gossip_member public; /* first: begins with the id that the index finds it by */
 
-    uint64_t heard_ns;  /* last packet from this life itself; 0 = never */
     uint64_t since_ns;  /* in this state, or the last refutation */
+    uint32_t number;    /* if owned */
     uint32_t rumour[2]; /* slots in the queues */
     uint32_t suspicion; /* number in suspicions, plus 1; 0 = none */
     bool proven;        /* dead by proof */
+    bool owned;         /* not the roster's */
     bool clone_told;    /* CLONED was reported for this life */
     uint8_t refuted;    /* by how much it raised its refutation number, up to GW_GOSSIP_PATIENCE */
 } gw_gossip_entry;
@@ -84,7 +87,9 @@ struct gw_gossip {
     gw_rng rng;
     gw_gossip_stats stats;
 
-    gw_gossip_entry *entries;             /* number 0 is this peer */
+    gw_gossip_entry *self;
+    const gw_gossip_entry **entries;      /* number 0 is this peer */
+    uint64_t *heard_ns;                   /* of each: last packet from this life itself; 0 = never */
     uint32_t count, capacity, live, dead; /* dead: without those that left */
     gw_id_index index;
     uint32_t *order; /* the probing round: a permutation of the members, visited up to `cursor` */
@@ -121,10 +126,18 @@ struct gw_gossip {
 void gw_gossip_notice_gap(gw_gossip *g, uint64_t now_ns);
 
 /* --- gossip_table.c --- */
-gw_gossip_entry *gw_gossip_entry_find(const gw_gossip *g, const gw_peer_id *id); /* NULL: unknown */
-uint32_t gw_gossip_number(const gw_gossip *g, const gw_gossip_entry *entry);
-/* A new member, alive and without addresses. NULL: out of memory. Moves the entries. */
+uint32_t gw_gossip_number(const gw_gossip *g, const gw_peer_id *id); /* UINT32_MAX: unknown */
+const gw_gossip_entry *gw_gossip_entry_find(const gw_gossip *g, const gw_peer_id *id); /* NULL: unknown */
+/* The same member, to change it: copied when it is a roster's. NULL: out of memory. */
+gw_gossip_entry *gw_gossip_entry_own(gw_gossip *g, const gw_gossip_entry *entry);
+/* One that is owned already: with a rumour or a suspicion. */
+gw_gossip_entry *gw_gossip_entry_at(const gw_gossip *g, uint32_t number);
+/* A new member, alive and without addresses. NULL: out of memory. */
 gw_gossip_entry *gw_gossip_entry_add(gw_gossip *g, const gw_peer_id *id, const gw_incarnation *incarnation);
+/* Knows all of these from now on, but for those that it knows already. False: out of memory, perhaps in the
+ * middle. */
+bool gw_gossip_entries_lend(gw_gossip *g, const gw_gossip_entry *entries, uint32_t count);
+void gw_gossip_entry_free(const gw_gossip_entry *entry); /* unless it is a roster's */
 /* Sets the state, and keeps the counts and the suspicion right. */
 void gw_gossip_entry_set(gw_gossip *g, gw_gossip_entry *entry, gw_gossip_state state, uint64_t now_ns);
 /* Replaces the blob that public.meta owns; false: out of memory, nothing changed. */
@@ -132,7 +145,7 @@ bool gw_gossip_entry_set_meta(gw_gossip_entry *entry, const void *meta, uint8_t 
 /* Forgets those that left long ago, and the oldest dead when they outnumber the living by far. */
 void gw_gossip_reap(gw_gossip *g, uint64_t now_ns);
 /* The next member of the round that is alive or suspect; NULL when there is none. */
-gw_gossip_entry *gw_gossip_next_in_round(gw_gossip *g);
+const gw_gossip_entry *gw_gossip_next_in_round(gw_gossip *g);
 /* Up to `most` different random members, alive or suspect, without self and `except` (may be NULL). */
 uint32_t gw_gossip_choose(gw_gossip *g, const gw_peer_id *except, uint32_t *numbers, uint32_t most);
 bool gw_gossip_is_live(const gw_gossip_entry *entry);
@@ -184,7 +197,7 @@ uint32_t gw_gossip_patience(const gw_gossip *g, const gw_gossip_entry *entry, ui
 void gw_gossip_refuted(const gw_gossip *g, gw_gossip_entry *entry, uint32_t by, uint64_t now_ns);
 
 /* --- gossip_probe.c --- */
-void gw_gossip_probe_start(gw_gossip *g, gw_gossip_entry *entry, uint64_t now_ns);
+void gw_gossip_probe_start(gw_gossip *g, const gw_gossip_entry *entry, uint64_t now_ns);
 void gw_gossip_ping(gw_gossip *g, const gw_addr *addr, const gw_gossip_entry *entry, uint32_t seq);
 void gw_gossip_probes_run(gw_gossip *g, uint64_t now_ns);
 void gw_gossip_probes_restart(gw_gossip *g, uint64_t now_ns);

@@ -7,8 +7,8 @@
 gw_gossip_packet gw_gossip_packet_of(const gw_gossip *g, gw_gossip_type type) {
     gw_gossip_packet packet = {.type = (uint8_t)type};
     memcpy(packet.cluster, g->config.cluster.bytes, sizeof packet.cluster);
-    packet.sender = g->entries[0].public.id;
-    packet.incarnation = g->entries[0].public.incarnation;
+    packet.sender = g->self->public.id;
+    packet.incarnation = g->self->public.incarnation;
     return packet;
 }
 
@@ -64,7 +64,7 @@ static void put_rumours(gw_gossip *g, int queue, const gw_gossip_entry *to, gw_w
     uint32_t members[GW_GOSSIP_RECORDS];
     uint32_t picked = gw_rumours_pick(&g->rumours[queue], members, GW_GOSSIP_RECORDS);
     for (uint32_t i = 0; i < picked; i++) {
-        gw_gossip_entry *entry = &g->entries[members[i]];
+        gw_gossip_entry *entry = gw_gossip_entry_at(g, members[i]);
         if (entry == to) continue;
         bool last_words = entry->public.state == GW_GOSSIP_IS_LEFT; /* tell why it went */
         gw_gossip_record record = gw_gossip_record_of(g, entry, queue == GW_METAS || last_words);
@@ -141,7 +141,7 @@ void gw_gossip_rumour_round(gw_gossip *g, uint64_t now_ns) {
     refill_meta_tokens(g, now_ns);
     uint32_t count = gw_gossip_choose(g, NULL, numbers, most);
     for (uint32_t i = 0; i < count; i++) {
-        const gw_gossip_entry *to = &g->entries[numbers[i]];
+        const gw_gossip_entry *to = g->entries[numbers[i]];
         send_with(g, gw_gossip_addr_of(to), to, &packet, NULL, true);
     }
     plan_rumours(g, now_ns);
@@ -152,7 +152,7 @@ void gw_gossip_wake_rumours(gw_gossip *g, uint64_t now_ns) {
 }
 
 void gw_gossip_spread(gw_gossip *g, gw_gossip_entry *entry, int queue, uint64_t now_ns) {
-    gw_rumours_put(&g->rumours[queue], &entry->rumour[queue], gw_gossip_number(g, entry));
+    gw_rumours_put(&g->rumours[queue], &entry->rumour[queue], entry->number);
     /* The first rumour after a silence goes out at once, a little scattered; the next rounds keep the pace.
      */
     if (g->rumour_due == UINT64_MAX ||
@@ -161,7 +161,7 @@ void gw_gossip_spread(gw_gossip *g, gw_gossip_entry *entry, int queue, uint64_t 
 }
 
 void gw_gossip_publish_meta(gw_gossip *g, uint64_t now_ns) {
-    gw_gossip_entry *self = &g->entries[0];
+    gw_gossip_entry *self = g->self;
     /* 20 ms a member: up to five at full pace, then every member's share of the common budget. */
     uint64_t pause_ns = (uint64_t)g->live * 20000000;
     if (pause_ns < g->config.timing.meta_ns) pause_ns = g->config.timing.meta_ns;

@@ -34,8 +34,7 @@ static gw_suspicion *begin(gw_gossip *g, gw_gossip_entry *entry, uint64_t now_ns
         g->suspicion_capacity = capacity;
     }
     gw_suspicion *suspicion = &g->suspicions[g->suspicion_count++];
-    *suspicion =
-        (gw_suspicion){.member = gw_gossip_number(g, entry), .started_ns = now_ns, .nag_ns = UINT64_MAX};
+    *suspicion = (gw_suspicion){.member = entry->number, .started_ns = now_ns, .nag_ns = UINT64_MAX};
     entry->suspicion = g->suspicion_count;
     return suspicion;
 }
@@ -45,7 +44,7 @@ void gw_gossip_suspicion_end(gw_gossip *g, gw_gossip_entry *entry) {
     uint32_t place = entry->suspicion - 1;
     GW_CHECK(place < g->suspicion_count);
     g->suspicions[place] = g->suspicions[--g->suspicion_count];
-    if (place < g->suspicion_count) g->entries[g->suspicions[place].member].suspicion = place + 1;
+    if (place < g->suspicion_count) gw_gossip_entry_at(g, g->suspicions[place].member)->suspicion = place + 1;
     entry->suspicion = 0;
 }
 
@@ -53,7 +52,7 @@ static void add_confirmer(gw_gossip *g, gw_suspicion *suspicion, const gw_peer_i
     suspicion->confirmer[suspicion->count++] = *accuser;
     suspicion->deadline_ns = suspicion->started_ns + timeout_of(g, suspicion->count);
     if (suspicion->deadline_ns < now_ns) suspicion->deadline_ns = now_ns;
-    if (gw_peer_id_equal(accuser, &g->entries[0].public.id)) {
+    if (gw_peer_id_equal(accuser, &g->self->public.id)) {
         suspicion->mine = true;
         suspicion->nag_ns = now_ns; /* the buddy system: the suspect is told at once, and again */
     } else if (!suspicion->mine && gw_rng_below(&g->rng, g->live) < GW_GOSSIP_LAST_ASKERS) {
@@ -82,7 +81,7 @@ void gw_gossip_suspect(gw_gossip *g, gw_gossip_entry *entry, const gw_peer_id *a
         add_confirmer(g, suspicion, accuser, now_ns);
         gw_gossip_spread(g, entry, GW_NEWS, now_ns);
         gw_gossip_tell(g, GW_GOSSIP_SUSPECT, entry, &entry->public.incarnation);
-        if (!gw_peer_id_equal(accuser, &g->entries[0].public.id)) perhaps_volunteer(g, entry, now_ns);
+        if (!gw_peer_id_equal(accuser, &g->self->public.id)) perhaps_volunteer(g, entry, now_ns);
         return;
     }
     gw_suspicion *suspicion = &g->suspicions[entry->suspicion - 1];
@@ -107,7 +106,7 @@ void gw_gossip_refuted(const gw_gossip *g, gw_gossip_entry *entry, uint32_t by, 
 }
 
 static void nag(gw_gossip *g, gw_suspicion *suspicion, uint64_t now_ns) {
-    const gw_gossip_entry *entry = &g->entries[suspicion->member];
+    const gw_gossip_entry *entry = g->entries[suspicion->member];
     suspicion->nag_ns = suspicion->mine ? now_ns + g->config.timing.probe_timeout_ns : UINT64_MAX;
     const gw_addr *addr = gw_gossip_addr_of(entry);
     if (addr != NULL) gw_gossip_ping(g, addr, entry, 0);
@@ -126,7 +125,7 @@ void gw_gossip_suspicions_run(gw_gossip *g, uint64_t now_ns) {
     for (uint32_t i = 0; i < g->suspicion_count;) {
         gw_suspicion *suspicion = &g->suspicions[i];
         if (now_ns >= suspicion->deadline_ns) {
-            bury(g, &g->entries[suspicion->member], now_ns); /* the last one takes place i */
+            bury(g, gw_gossip_entry_at(g, suspicion->member), now_ns); /* the last one takes place i */
             continue;
         }
         if (now_ns >= suspicion->nag_ns) nag(g, suspicion, now_ns);
@@ -143,7 +142,7 @@ void gw_gossip_suspicions_restart(gw_gossip *g, uint64_t now_ns) {
         suspicion->count = 1;
         suspicion->deadline_ns = now_ns + timeout_of(g, 1);
         plan(g, suspicion);
-        gw_gossip_probe_start(g, &g->entries[suspicion->member], now_ns);
+        gw_gossip_probe_start(g, g->entries[suspicion->member], now_ns);
     }
 }
 

@@ -20,8 +20,8 @@ static uint32_t bucket_of(const gw_peer_id *id, uint32_t buckets) {
 static void digest_of(const gw_gossip *g, uint32_t buckets, uint64_t *digest) {
     memset(digest, 0, buckets * sizeof *digest);
     for (uint32_t i = 0; i < g->count; i++) {
-        const gw_gossip_member *member = &g->entries[i].public;
-        if (!gw_gossip_is_live(&g->entries[i])) continue;
+        const gw_gossip_member *member = &g->entries[i]->public;
+        if (!gw_gossip_is_live(g->entries[i])) continue;
         uint64_t low, high;
         memcpy(&low, member->id.bytes, sizeof low);
         memcpy(&high, member->id.bytes + 8, sizeof high);
@@ -37,7 +37,7 @@ void gw_gossip_send_digest(gw_gossip *g, const gw_addr *addr, bool answer) {
     packet.buckets = (uint8_t)(buckets < 4 ? 4 : buckets > GW_GOSSIP_BUCKETS ? GW_GOSSIP_BUCKETS : buckets);
     packet.flags = answer ? GW_GOSSIP_ANSWER : 0;
     digest_of(g, packet.buckets, packet.digest);
-    gw_gossip_record self = gw_gossip_record_of(g, &g->entries[0], false);
+    gw_gossip_record self = gw_gossip_record_of(g, g->self, false);
     gw_gossip_send(g, addr, NULL, &packet, &self);
 }
 
@@ -68,8 +68,8 @@ static void piece_send(gw_gossip *g, pieces *p, const gw_addr *addr, bool more) 
 static bool send_bucket(gw_gossip *g, pieces *p, const gw_addr *addr, uint32_t bucket, uint32_t buckets) {
     bool with_meta = g->live <= GW_GOSSIP_SYNC_META_MOST;
     for (uint32_t i = 0; i < g->count; i++) {
-        if (bucket_of(&g->entries[i].public.id, buckets) != bucket) continue;
-        gw_gossip_record record = gw_gossip_record_of(g, &g->entries[i], with_meta);
+        if (bucket_of(&g->entries[i]->public.id, buckets) != bucket) continue;
+        gw_gossip_record record = gw_gossip_record_of(g, g->entries[i], with_meta);
         if (p->w.capacity - p->w.length < gw_gossip_record_bytes(&record)) {
             if (p->sent + 1 == GW_GOSSIP_SYNC_PIECES) return false;
             piece_send(g, p, addr, true);
@@ -121,6 +121,6 @@ void gw_gossip_sync(gw_gossip *g, uint64_t now_ns) {
     gw_gossip_reap(g, now_ns);
     uint32_t number;
     if (with.family == 0 && gw_gossip_choose(g, NULL, &number, 1) == 1)
-        with = *gw_gossip_addr_of(&g->entries[number]);
+        with = *gw_gossip_addr_of(g->entries[number]);
     if (with.family != 0) gw_gossip_send_digest(g, &with, false);
 }

@@ -1,5 +1,6 @@
-/* Finds a record by its peer's id: a hash table of numbers beside an array of records, each of which begins
- * with the gw_peer_id it is found by. Records of different ids only; their owner may move the array. */
+/* Finds a record by its peer's id: a hash table of numbers beside an array of records, or of pointers to
+ * them. Each record begins with the gw_peer_id it is found by. Records of different ids only; their owner may
+ * move the array. */
 #ifndef GODWIT_CORE_ID_INDEX_H
 #define GODWIT_CORE_ID_INDEX_H
 
@@ -15,7 +16,7 @@ typedef struct gw_id_index { /* zeros = empty */
 
 typedef struct gw_id_records { /* the array, borrowed */
     const void *first;
-    size_t stride; /* bytes from one record to the next */
+    size_t stride; /* bytes from one record to the next; 0: an array of pointers to records */
 } gw_id_records;
 
 /* Room for so many records, of which the first `count` are there. False: no memory, nothing changed. */
@@ -27,6 +28,7 @@ void gw_id_index_rebuild(gw_id_index *index, gw_id_records records, uint32_t cou
 void gw_id_index_free(gw_id_index *index);
 
 static inline const gw_peer_id *gw_id_record(gw_id_records records, uint32_t number) {
+    if (records.stride == 0) return ((const gw_peer_id *const *)records.first)[number];
     return (const gw_peer_id *)((const char *)records.first + number * records.stride);
 }
 

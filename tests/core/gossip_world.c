@@ -43,13 +43,18 @@ gw_gossip_config gossip_config(gossip_world *w) {
                               .sink = {w, on_send, on_event}};
 }
 
-void gossip_world_open(gossip_world *w) {
+void gossip_world_enroll(gossip_world *w, const gw_gossip_roster *roster) {
     memset(w, 0, sizeof *w);
     w->now_ns = GOSSIP_SECOND;
     gw_gossip_config config = gossip_config(w);
     gw_err err;
     cr_assert(gw_gossip_create(&config, &w->gossip, &err));
+    cr_assert(roster == NULL || gw_gossip_enroll(w->gossip, roster, &err));
     gw_gossip_start(w->gossip, w->now_ns);
+}
+
+void gossip_world_open(gossip_world *w) {
+    gossip_world_enroll(w, NULL);
 }
 
 gw_gossip_record gossip_about(const gw_peer_id *id, const gw_addr *addr, gw_gossip_state state, uint64_t boot,

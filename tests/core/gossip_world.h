@@ -29,6 +29,8 @@ extern const gw_addr alices, bobs; /* addresses */
 /* What a peer needs: boot 5, its sink is `w`. */
 gw_gossip_config gossip_config(gossip_world *w);
 void gossip_world_open(gossip_world *w);
+/* Knows all of a roster from the start. */
+void gossip_world_enroll(gossip_world *w, const gw_gossip_roster *roster);
 gw_gossip_record gossip_about(const gw_peer_id *id, const gw_addr *addr, gw_gossip_state state, uint64_t boot,
                               uint32_t refutation);
 /* `sender` (boot 1) sends a packet with at most one record. */

@@ -51,6 +51,24 @@ Test(id_index, finds_each_record_while_the_array_grows) {
     free(records);
 }
 
+Test(id_index, finds_what_an_array_points_to) {
+    gw_id_index index = {0};
+    record records[RECORDS];
+    const record *pointers[RECORDS];
+    const gw_id_records all_pointed_to = {pointers, 0};
+    cr_assert(gw_id_index_reserve(&index, all_pointed_to, 0, RECORDS));
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        pointers[i] = &records[RECORDS - 1 - i];
+        records[RECORDS - 1 - i] = (record){.id = id_of(i), .number = i};
+        gw_id_index_put(&index, all_pointed_to, i);
+    }
+    for (uint32_t i = 0; i <= RECORDS; i++) {
+        gw_peer_id id = id_of(i);
+        cr_assert_eq(gw_id_index_find(&index, all_pointed_to, &id), i < RECORDS ? i : UINT32_MAX);
+    }
+    gw_id_index_free(&index);
+}
+
 /* As gossip does it: the last record takes the place of one that is removed. */
 Test(id_index, is_right_again_after_a_rebuild) {
     gw_id_index index = {0};

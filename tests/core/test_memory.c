@@ -63,6 +63,43 @@ Test(memory, gossip_without_memory_is_an_error) {
     cr_assert_geq(refuse_each(open_gossip), 4);
 }
 
+enum { STRANGERS = 40 };
+
+static gw_peer_id stranger(uint32_t number) {
+    return (gw_peer_id){{'s', (uint8_t)number}};
+}
+
+static gw_addr strangers_address(uint32_t number) {
+    return (gw_addr){.family = 4, .ip = {10, 1, 0, (uint8_t)number}, .port = 1000};
+}
+
+/* All the strangers. */
+static bool make_roster(gw_gossip_roster **roster, gw_err *err) {
+    gw_gossip_member members[STRANGERS] = {0};
+    for (uint32_t i = 0; i < STRANGERS; i++)
+        members[i] = (gw_gossip_member){.id = stranger(i),
+                                        .incarnation = {.boot = 1, .nonce = 10},
+                                        .addr = {strangers_address(i)},
+                                        .addr_count = 1};
+    return gw_gossip_roster_create(members, STRANGERS, roster, err);
+}
+
+static bool enroll_gossip(gw_err *err) {
+    static gossip_world w;
+    gw_gossip_config config = gossip_config(&w);
+    gw_gossip *gossip = NULL;
+    gw_gossip_roster *roster = NULL;
+    bool done = make_roster(&roster, err) && gw_gossip_create(&config, &gossip, err) &&
+                gw_gossip_enroll(gossip, roster, err);
+    gw_gossip_destroy(gossip);
+    gw_gossip_roster_destroy(roster);
+    return done;
+}
+
+Test(memory, gossip_with_a_roster_and_no_memory_is_an_error) {
+    cr_assert_geq(refuse_each(enroll_gossip), 10);
+}
+
 static bool make_layout(gw_err *err) {
     static const gw_tensor tensors[] = {
         {.name = "p", .dtype = GW_F32, .role = GW_STATE, .rank = 1, .dim = {10}},
@@ -78,17 +115,11 @@ Test(memory, a_layout_without_memory_is_an_error) {
     cr_assert_eq(refuse_each(make_layout), 3);
 }
 
-enum { STRANGERS = 40 };
-
-static gw_peer_id stranger(uint32_t number) {
-    return (gw_peer_id){{'s', (uint8_t)number}};
-}
-
 /* Bob tells of all strangers, each with a blob, and that every fourth is suspect. */
 static void hear_of_all(gossip_world *w, uint32_t version) {
     for (uint32_t i = 0; i < STRANGERS; i++) {
         gw_peer_id id = stranger(i);
-        gw_addr addr = {.family = 4, .ip = {10, 1, 0, (uint8_t)i}, .port = 1000};
+        gw_addr addr = strangers_address(i);
         gw_gossip_record record =
             gossip_about(&id, &addr, i % 4 == 0 ? GW_GOSSIP_IS_SUSPECT : GW_GOSSIP_IS_ALIVE, 1, version);
         record.accuser = bob;
@@ -113,11 +144,12 @@ static void assert_that_all_are_known(const gossip_world *w, uint32_t version) {
     }
 }
 
-Test(memory, what_gossip_has_no_memory_for_it_learns_when_it_hears_it_again) {
+/* With a roster the strangers are known from the start, but not what is heard of them. */
+static void hears_it_again(const gw_gossip_roster *roster) {
     int nth = 0;
     for (bool all_granted = false; !all_granted && nth < MANY; nth++) {
         gossip_world w;
-        gossip_world_open(&w);
+        gossip_world_enroll(&w, roster);
         granted = nth;
         hear_of_all(&w, 1);
         gw_gossip_set_meta(w.gossip, "mine", 4, w.now_ns);
@@ -133,4 +165,13 @@ Test(memory, what_gossip_has_no_memory_for_it_learns_when_it_hears_it_again) {
         gw_gossip_destroy(w.gossip);
     }
     cr_assert(nth > STRANGERS && nth < MANY, "%d", nth);
+}
+
+Test(memory, what_gossip_has_no_memory_for_it_learns_when_it_hears_it_again) {
+    hears_it_again(NULL);
+    gw_gossip_roster *roster;
+    gw_err err;
+    cr_assert(make_roster(&roster, &err));
+    hears_it_again(roster);
+    gw_gossip_roster_destroy(roster);
 }

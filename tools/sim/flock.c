@@ -1,7 +1,6 @@
 #include "tools/sim/flock.h"
 
 #include "core/check.h"
-#include "core/gossip_codec.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +124,7 @@ static void stop(gw_flock_peer *peer) {
 
 void gw_flock_close(gw_flock *flock) {
     for (uint32_t i = 0; i < flock->count; i++) stop(&flock->peers[i]);
+    gw_gossip_roster_destroy(flock->roster);
     gw_sim_network_close(&flock->network);
     gw_sim_engine_destroy(flock->engine);
     free(flock->peers);
@@ -231,43 +231,20 @@ uint64_t gw_flock_pairs(const gw_flock *flock, gw_gossip_state state) {
     return pairs;
 }
 
-/* One datagram of entries about peers [first, last), as `teller` would send it. */
-static size_t entries_datagram(const gw_flock *flock, uint32_t teller, uint32_t first, uint32_t last,
-                               uint8_t *bytes) {
-    gw_writer w = gw_writer_on(bytes, GW_GOSSIP_DATAGRAM);
-    gw_gossip_packet packet = {.type = GW_GOSSIP_ENTRIES, .sender = flock->peers[teller].id};
-    packet.flags = last < flock->count ? GW_GOSSIP_MORE : 0;
-    packet.incarnation = gw_gossip_self(flock->peers[teller].gossip)->incarnation;
-    memcpy(packet.cluster, cluster.bytes, sizeof packet.cluster);
-    gw_gossip_packet_put(&w, &packet);
-    gw_put_u8(&w, (uint8_t)(last - first));
-    for (uint32_t i = first; i < last; i++) {
-        const gw_gossip_member *self = gw_gossip_self(flock->peers[i].gossip);
-        gw_gossip_record record = {.id = self->id, .incarnation = self->incarnation, .addr_count = 1};
-        record.addr[0] = self->addr[0];
-        gw_gossip_record_put(&w, &record);
-    }
-    GW_CHECK(!w.failed);
-    return w.length;
-}
-
 void gw_flock_start_together(gw_flock *flock) {
-    enum { ENTRIES_PER_DATAGRAM = 20 };
-    uint64_t now_ns = gw_sim_now(flock->engine);
-    for (uint32_t i = 0; i < flock->count; i++) start_with(flock, i, 0);
-    for (uint32_t first = 0; first < flock->count; first += ENTRIES_PER_DATAGRAM) {
-        uint32_t last =
-            first + ENTRIES_PER_DATAGRAM < flock->count ? first + ENTRIES_PER_DATAGRAM : flock->count;
-        for (uint32_t i = 0; i < flock->count; i++) {
-            uint8_t bytes[GW_GOSSIP_DATAGRAM];
-            uint32_t teller = i == 0 ? 1 : 0;
-            gw_addr from = gw_sim_addr(teller);
-            size_t length = entries_datagram(flock, teller, first, last, bytes);
-            gw_gossip_datagram(flock->peers[i].gossip, &from, bytes, length, now_ns);
-        }
-    }
+    gw_err err;
+    GW_CHECK(flock->roster == NULL);
+    gw_gossip_member *members = calloc(flock->count, sizeof *members);
+    GW_CHECK_MEMORY(members != NULL);
     for (uint32_t i = 0; i < flock->count; i++) {
-        gw_gossip_start(flock->peers[i].gossip, now_ns);
+        start_with(flock, i, 0);
+        members[i] = *gw_gossip_self(flock->peers[i].gossip);
+    }
+    GW_CHECK(gw_gossip_roster_create(members, flock->count, &flock->roster, &err));
+    free(members);
+    for (uint32_t i = 0; i < flock->count; i++) {
+        GW_CHECK(gw_gossip_enroll(flock->peers[i].gossip, flock->roster, &err));
+        gw_gossip_start(flock->peers[i].gossip, gw_sim_now(flock->engine));
         gw_flock_replan(flock, i);
     }
 }

@@ -26,6 +26,7 @@ typedef struct gw_flock {
     gw_rng rng;
     gw_flock_peer *peers;
     uint32_t count;
+    gw_gossip_roster *roster; /* of those that started together; NULL = none did */
     gw_gossip_timing timing;
     uint64_t slow_least_ns, slow_most_ns; /* how long slow peers stand still, and run in between */
     uint64_t false_deaths;                /* DEAD events about a life that runs, from peers that run */

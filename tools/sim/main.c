@@ -43,7 +43,7 @@ static const struct argp_option own_options[] = {
      GROUP_FAULTS},
     {"trace", KEY_TRACE, 0, 0, "print everything that happens", GROUP_OTHER},
     {"gossip", KEY_GOSSIP, "PEERS", 0,
-     "measure gossip alone among so many (3 to 10000; 140 bytes of memory for each pair); --slow: of these, "
+     "measure gossip alone among so many (3 to 10000; 30 bytes of memory for each pair); --slow: of these, "
      "peers that stand still for 0.1 to 1 s, over and over",
      GROUP_OTHER},
     {"forks", KEY_FORKS, "PEERSxPROPOSALS[+RESTARTS]", 0,

@@ -14,7 +14,7 @@ typedef struct gw_gossip_figures {
 
 /* A flock of `peers` (at least 3) that know each other, of which `slow` stand still for 0.1 to 1 s, over and
  * over: 10 s of peace measured, then `crashes` silent crashes of others, one after the other.
- * About 140 bytes of memory for every pair of peers. */
+ * About 30 bytes of memory for every pair of peers. */
 void gw_gossip_measure(uint32_t peers, uint32_t slow, uint32_t crashes, uint64_t seed,
                        gw_gossip_figures *figures);
 void gw_gossip_figures_print(const gw_gossip_figures *figures);
