@@ -175,6 +175,8 @@ Test(flock, one_in_a_hundred_that_is_slow_is_not_buried) {
     cr_assert_eq(figures.unnoticed, 0);
     cr_assert_eq(figures.false_deaths, 0);
     cr_assert_gt(figures.false_suspicions, 0, "were any slow?");
+    cr_assert_leq(figures.false_suspicions, 500 * 5 * 3 / 2, "each of the five is suspected about once");
+    cr_assert_lt(figures.quick_worst_s, figures.all_worst_s, "who stands still hears of it later");
     cr_assert_lt(figures.bytes_per_s, 1000);
 }
 

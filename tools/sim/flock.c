@@ -32,7 +32,8 @@ static void on_send(void *context, const gw_addr *to, const void *bytes, size_t 
 }
 
 static void on_event(void *context, const gw_gossip_event *event) {
-    gw_flock *flock = ((const gw_flock_peer *)context)->flock;
+    const gw_flock_peer *hearer = context;
+    gw_flock *flock = hearer->flock;
     if (event->kind == GW_GOSSIP_CLONED) flock->clones++;
     if (event->kind != GW_GOSSIP_DEAD && event->kind != GW_GOSSIP_SUSPECT) return;
     uint32_t about = peer_of(flock, event->member);
@@ -45,6 +46,7 @@ static void on_event(void *context, const gw_gossip_event *event) {
         uint64_t now_ns = gw_sim_now(flock->engine);
         if (peer->known_dead_by++ == 0) peer->first_known_ns = now_ns;
         peer->last_known_ns = now_ns;
+        if (!hearer->slow) peer->last_quick_ns = now_ns;
     }
 }
 

@@ -18,6 +18,7 @@ typedef struct gw_flock_peer {
     uint64_t crashed_ns;
     uint32_t known_dead_by; /* how many of the living have noticed the crash */
     uint64_t first_known_ns, last_known_ns;
+    uint64_t last_quick_ns; /* the last one who is not slow */
 } gw_flock_peer;
 
 typedef struct gw_flock {
