@@ -130,7 +130,7 @@ static void meet(gw_gossip *g, const gw_gossip_record *record, gw_gossip_source 
     if (source == GW_FROM_SYNC && record->state >= GW_GOSSIP_IS_DEAD) return;
     gw_gossip_entry *entry = gw_gossip_entry_add(g, &record->id, &record->incarnation);
     if (entry == NULL) return;
-    entry->since_ns = now_ns;
+    gw_gossip_refuted(g, entry, record->incarnation.refutation, now_ns);
     take_addresses(entry, record, source, from);
     if (take_meta(entry, record) && source == GW_FROM_RUMOUR) gw_gossip_spread(g, entry, GW_METAS, now_ns);
     enter_state(g, entry, record, GW_GOSSIP_IS_DEAD, source, now_ns);
@@ -148,6 +148,7 @@ static void new_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_recor
     entry->public.addr_count = 0;
     entry->clone_told = false;
     entry->refuted = 0;
+    gw_gossip_refuted(g, entry, record->incarnation.refutation, now_ns);
     g->heard_ns[entry->number] = source == GW_FROM_SUBJECT ? now_ns : 0;
     take_addresses(entry, record, source, from);
     if (was_live) gw_gossip_tell(g, GW_GOSSIP_DEAD, entry, &old);

@@ -332,6 +332,21 @@ Test(gossip, a_large_flock_remembers_for_longer_who_was_slow) {
     }
 }
 
+/* Or else each newcomer to a flock would suspect all its slow members anew. */
+Test(gossip, refutations_of_strangers_count) {
+    for (uint32_t refutation = 0; refutation < 6; refutation++) {
+        gossip_world w;
+        gossip_world_open(&w);
+        gw_gossip_record b = gossip_about(&bob, &bobs, GW_GOSSIP_IS_ALIVE, 1, 0);
+        gw_gossip_record a = gossip_about(&alice, &alices, GW_GOSSIP_IS_ALIVE, 1, refutation);
+        gossip_hear_rumour(&w, &b);
+        gossip_hear_rumour(&w, &a);
+        uint32_t patience = refutation < GW_GOSSIP_PATIENCE ? refutation : GW_GOSSIP_PATIENCE;
+        cr_assert_eq(alice_is_waited_for_longer(&w), patience * gw_gossip_timing_default().probe_timeout_ns);
+        gw_gossip_destroy(w.gossip);
+    }
+}
+
 Test(gossip, who_was_slow_once_is_not_waited_for_for_ever) {
     for (int restarted = 0; restarted < 2; restarted++) {
         gossip_world w;
