@@ -32,9 +32,9 @@ enum {
     GW_GOSSIP_SYNC_META_MOST = 256, /* entries carry blobs up to this flock size */
 };
 
-/* Who has been alive for so long without a suspicion is no longer taken for slow: at least this long, and so
- * long for each member, as everybody hears of every suspicion, and a larger flock has more slow members. */
-#define GW_GOSSIP_STEADY_NS        (30 * UINT64_C(1000000000))
+/* Who has been alive for so long, for each member, without a suspicion is no longer taken for slow. Everybody
+ * hears of every suspicion: what they cost each stays the same however many are slow in a larger flock. In a
+ * small one they cost little, and a death that is known late costs more. */
 #define GW_GOSSIP_STEADY_MEMBER_NS UINT64_C(500000000)
 
 #define GW_GOSSIP_LEFT_KEPT_NS (600 * UINT64_C(1000000000))

@@ -94,7 +94,6 @@ void gw_gossip_suspect(gw_gossip *g, gw_gossip_entry *entry, const gw_peer_id *a
 
 uint32_t gw_gossip_patience(const gw_gossip *g, const gw_gossip_entry *entry, uint64_t now_ns) {
     uint64_t steady_ns = (uint64_t)g->live * GW_GOSSIP_STEADY_MEMBER_NS;
-    if (steady_ns < GW_GOSSIP_STEADY_NS) steady_ns = GW_GOSSIP_STEADY_NS;
     bool steady = entry->public.state == GW_GOSSIP_IS_ALIVE && now_ns - entry->since_ns > steady_ns;
     return steady ? 0 : entry->refuted;
 }
