@@ -224,12 +224,13 @@ uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count) 
 }
 
 void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *m) {
-    bool may_propose = gw_peer_is_leader(p) || (p->need_change && !m->flag);
-    if (!may_propose || p->end_sent) return;
-    if (m->epoch > p->ballot.highest) p->ballot.highest = m->epoch;
     bool inside =
         gw_view_rank_of_life(&p->view, &from->id, from->incarnation.boot, from->incarnation.nonce) >= 0;
-    /* It voted, then believed itself left behind: the step would wait for it for ever. */
+    bool may_propose = gw_peer_is_leader(p) || ((inside || p->need_change) && !m->flag);
+    if (!may_propose || p->end_sent) return;
+    if (m->epoch > p->ballot.highest) p->ballot.highest = m->epoch;
+    /* It voted, then believed itself left behind, or went on with others: the step would wait for it for
+     * ever. It may be this view's leader. */
     if (inside && !m->flag) {
         gw_views_need_change(p, "a member asks to be admitted");
         return;
