@@ -99,6 +99,7 @@ static void put_body(gw_writer *w, const gw_message *m) {
         put_views(w, m->listed, m->listed_count);
         gw_put_u32(w, m->absorbed_count);
         for (uint32_t i = 0; i < m->absorbed_count; i++) gw_put_view_name(w, &m->absorbed[i]);
+        gw_put_u8(w, m->flag);
         break;
     case GW_MSG_VOTE:
         put_report(w, m->report);
@@ -114,6 +115,7 @@ static void put_body(gw_writer *w, const gw_message *m) {
         break;
     case GW_MSG_REPAIR:
         gw_put_string(w, m->text);
+        gw_put_u8(w, m->flag);
         break;
     case GW_MSG_JOIN:
         gw_view_put(w, m->view);
@@ -303,6 +305,7 @@ static void get_propose(gw_reader *r, gw_message *m) {
         r->failed = true;
     }
     for (uint32_t i = 0; i < m->absorbed_count; i++) gw_get_view_name(r, &m->absorbed[i]);
+    m->flag = get_flag(r);
 }
 
 static void get_body(gw_reader *r, gw_message *m) {
@@ -331,6 +334,7 @@ static void get_body(gw_reader *r, gw_message *m) {
         break;
     case GW_MSG_REPAIR:
         m->text = get_text(r);
+        m->flag = get_flag(r);
         break;
     case GW_MSG_JOIN:
         m->view = get_one_view(r);

@@ -252,8 +252,7 @@ static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
     note_disk(p, rank, m->flag);
     if (m->value != s->fingerprint) {
         gw_peer_say(p, GW_ERROR,
-                    "peer %s holds other bits of the state of step %" PRIu64
-                    " than the leader: checkpoint given up",
+                    "peer %s and the leader hold different states of step %" PRIu64 ": checkpoint given up",
                     gw_peer_id_short(&p->view.members[rank].id, id), s->step);
         gw_views_need_change(p, "the members' states differ at a checkpoint");
         return;
@@ -267,6 +266,7 @@ static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
                 "peer %s and another one have other bits each in chunk %u of the state of step %" PRIu64
                 ": checkpoint given up",
                 gw_peer_id_short(&p->view.members[rank].id, id), chunk, s->step);
+            p->suspects = true;
             gw_views_need_change(p, "holders of chunk %u disagree", chunk);
             return;
         }

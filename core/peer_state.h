@@ -206,7 +206,8 @@ struct gw_peer {
     /* a later view than ours: the last epoch asked about, until when an answer is waited for, and when it is
      * asked again; the last epoch that an answer named */
     uint64_t ask_view_epoch, ask_view_at_ns, ask_view_again_ns, ask_view_pause_ms, view_told_epoch;
-    bool forced; /* the next proposal needs no quorum */
+    bool forced;   /* the next proposal needs no quorum */
+    bool suspects; /* somebody's state is not what it was, who knows whose: before the next view all look */
     gw_attempt attempt;
     gw_view *learned;                  /* majority: views others promised, hints for the next proposal */
     bool learned_lived[GW_MAX_LISTED]; /* by index: somebody lives in it */
@@ -251,15 +252,16 @@ struct gw_peer {
     size_t old_ballot_length;
     bool losses_changed; /* since that was read, at the start */
     uint32_t fell_at;    /* the shard that made this peer give up, plus 1; 0 = none */
-    bool blameless;      /* no shard did: its device broke down */
+    bool blameless;      /* no shard did: its device broke down, or errs */
     char refused[120];   /* what was wrong with the sum that failed its checks last */
     gw_retry retry;
     uint32_t chosen[GW_VERIFY_MOST], chosen_count; /* of this step: computed twice */
     gw_dispute dispute;                            /* while DISPUTING */
     gw_token probe_token, look_token;
     gw_testimony testimony;
-    gw_doubt doubt;  /* until a view is installed, or the step is over */
-    uint32_t faults; /* times that this life was found to compute or hold other bits */
+    gw_doubt doubt;      /* until a view is installed, or the step is over */
+    bool outvoted_named; /* those whose state differs from most members', since the last view was installed */
+    uint32_t faults;     /* times that this life was found to compute or hold other bits */
     uint64_t pause_since_ns;
     uint64_t load_failures; /* of the same state, one after another */
     uint64_t failed_step;   /* that state: its step, and its checkpoint, if it is one */
@@ -411,6 +413,13 @@ void gw_verify_link_up(gw_peer *p,
                        const gw_contact *contact); /* says again what the old link may have lost */
 void gw_verify_look(gw_peer *p); /* at the job's last state, before its hashes are told: gw_saves_sound */
 void gw_verify_looked(gw_peer *p, const gw_event *event);
+/* The rows of a right sum: whether all members started the step from one state. Names the odd ones out. */
+bool gw_verify_states_agree(gw_peer *p, const int64_t *slots);
+/* At a proposer, of what it is about to install: those whose state of the same step it does not go on from.
+ */
+void gw_verify_name_outvoted(gw_peer *p, const gw_install *install);
+/* Of what is installed here. False: this peer is one of these, was so before, and ends. */
+bool gw_verify_takes(gw_peer *p, const gw_install *install);
 void gw_verify_damaged(gw_peer *p);  /* this peer's state is no longer what it was */
 void gw_verify_own_part(gw_peer *p); /* what this peer gave to a sum is no longer what it had added up */
 /* `peer` (NULL = not known who) computed, held or sent other bits than it should have: for people. */

@@ -271,62 +271,6 @@ void gw_steps_sealed(gw_peer *p, const gw_event *event) {
     gw_verify_reduce(p, event, reduce);
 }
 
-/* The fingerprint that most members give for their state, and how many do; another one that most of the rest
- * give, and how many. */
-typedef struct poll {
-    int64_t most, second;
-    uint32_t most_count, second_count;
-} poll;
-
-static int64_t fingerprint_at(const int64_t *slots, uint32_t rank) {
-    return slots[(size_t)rank * GW_SLOTS + GW_SLOT_FINGERPRINT];
-}
-
-static poll poll_states(const gw_peer *p, const int64_t *slots) {
-    poll result = {0};
-    for (uint32_t i = 0; i < p->view.count; i++) {
-        int64_t one = fingerprint_at(slots, i);
-        uint32_t count = 0;
-        for (uint32_t k = 0; k < p->view.count; k++) count += fingerprint_at(slots, k) == one;
-        if (count > result.most_count) {
-            result.second = result.most;
-            result.second_count = result.most_count;
-            result.most = one;
-            result.most_count = count;
-        } else if (one != result.most && count > result.second_count) {
-            result.second = one;
-            result.second_count = count;
-        }
-    }
-    return result;
-}
-
-/* Whether all members started the step from one state. The odd ones out fetch it anew; where as many hold one
- * as another, nobody can tell who that is, and this peer ends, as do all. */
-static bool states_agree(gw_peer *p, const int64_t *slots) {
-    poll held = poll_states(p, slots);
-    if (held.second_count == held.most_count) {
-        gw_verify_tell(p, NULL,
-                       "%" PRIu32 " members hold %016" PRIx64 " as the state, %" PRIu32 " hold %016" PRIx64,
-                       held.most_count, (uint64_t)held.most, held.second_count, (uint64_t)held.second);
-        gw_peer_finish(p, GW_FINISH_FAILED, NULL,
-                       "as many members hold one state of step %" PRIu64 " as another (%016" PRIx64
-                       ", %016" PRIx64 "), and nobody can tell which are right: start again to resume from "
-                       "the newest checkpoint, with one more peer or without any that fails a memory test",
-                       p->step, (uint64_t)held.most, (uint64_t)held.second);
-        return false;
-    }
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
-        if (fingerprint_at(slots, rank) == held.most) continue;
-        gw_verify_tell(p, &p->view.members[rank].id,
-                       "it holds other bits of the state than most (%016" PRIx64 ", not %016" PRIx64
-                       "): it must fetch them anew",
-                       (uint64_t)fingerprint_at(slots, rank), (uint64_t)held.most);
-    }
-    if ((int64_t)p->fingerprint != held.most) p->has_state = false;
-    return held.most_count == p->view.count;
-}
-
 static const char *what_is_wrong(gw_peer *p, const gw_event *event) {
     if (!event->coverage_ok) return "its coverage is wrong";
     if (!event->fingerprint_ok) return "its fingerprint is wrong";
@@ -334,7 +278,7 @@ static const char *what_is_wrong(gw_peer *p, const gw_event *event) {
         const int64_t *row = event->slots + (size_t)rank * GW_SLOTS;
         if (row[GW_SLOT_CHECK] != row_check(row)) return "a member's decisions were damaged on the way";
     }
-    return states_agree(p, event->slots) ? NULL : "the members' states differ";
+    return gw_verify_states_agree(p, event->slots) ? NULL : "the members' states differ";
 }
 
 static void take_decisions(gw_peer *p, const int64_t *slots) {
@@ -384,6 +328,7 @@ static void apply_sum(gw_peer *p, const gw_event *event) {
     apply->token = p->apply_token = gw_peer_token(p);
     apply->step = p->step;
     apply->flag = skip;
+    apply->look = p->config.verify > 0;
 }
 
 void gw_steps_reduced(gw_peer *p, const gw_event *event) {
@@ -457,15 +402,7 @@ static void go_on(gw_peer *p) {
     gw_waiting_at_pause(p);
 }
 
-void gw_steps_applied(gw_peer *p, const gw_event *event) {
-    if (event->token != p->apply_token || !p->applying) return;
-    p->applying = false;
-    p->apply_token = 0;
-    if (event->outcome != GW_DONE) {
-        gw_peer_finish(p, GW_FINISH_FAILED, NULL, "step %" PRIu64 " could not be applied: %s", p->step,
-                       gw_peer_why(event));
-        return;
-    }
+static void take_step(gw_peer *p, const gw_event *event) {
     p->step++;
     p->fingerprint = event->fingerprint;
     gw_commit_applied(p);
@@ -476,12 +413,27 @@ void gw_steps_applied(gw_peer *p, const gw_event *event) {
     p->stopped = !last && (p->stopped || (p->decisions & GW_DECIDE_STOP) != 0);
     p->ended = last || p->stopped;
     p->end_step = p->step;
+}
+
+void gw_steps_applied(gw_peer *p, const gw_event *event) {
+    if (event->token != p->apply_token || !p->applying) return;
+    p->applying = false;
+    p->apply_token = 0;
+    if (event->outcome == GW_DONE) {
+        take_step(p, event);
+    } else if (event->damaged) {
+        gw_verify_damaged(p);
+    } else {
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL, "step %" PRIu64 " could not be applied: %s", p->step,
+                       gw_peer_why(event));
+    }
+    if (p->phase == GW_AT_OVER) return;
     if (p->freeze_after_apply) {
         p->freeze_after_apply = false;
         gw_peer_act(p, GW_ACT_FREEZE)->token = p->freeze_token = gw_peer_token(p);
     }
     if (p->phase == GW_AT_APPLYING) {
-        go_on(p);
+        if (p->has_state) go_on(p);
         return;
     }
     if (p->decisions & GW_DECIDE_SAVE)

@@ -24,6 +24,8 @@ enum {
         20, /* a new view waits this long: so the others, too, will have heard all there is to hear */
 };
 
+static const char OUTVOTED[] = "this peer holds other bits of the state than most";
+
 void gw_verify_tell(gw_peer *p, const gw_peer_id *peer, const char *format, ...) {
     char text[400], id[GW_SHORT_TEXT];
     va_list args;
@@ -42,11 +44,97 @@ void gw_verify_tell(gw_peer *p, const gw_peer_id *peer, const char *format, ...)
 static bool own_fault(gw_peer *p, const char *what) {
     p->has_state = false;
     if (++p->faults <= MOST_FAULTS) return true;
+    p->blameless = true;
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                    "step %" PRIu64 ": %s, and this was not its first error: the machine is faulty (memory, "
                    "processor), so this peer leaves, so that the others go on",
                    p->step, what);
     return false;
+}
+
+/* ---- states ---- */
+
+/* The fingerprint that most members give for their state, and how many do; another one that most of the rest
+ * give, and how many. */
+typedef struct poll {
+    int64_t most, second;
+    uint32_t most_count, second_count;
+} poll;
+
+static int64_t fingerprint_at(const int64_t *slots, uint32_t rank) {
+    return slots[(size_t)rank * GW_SLOTS + GW_SLOT_FINGERPRINT];
+}
+
+static poll poll_states(const gw_peer *p, const int64_t *slots) {
+    poll result = {0};
+    for (uint32_t i = 0; i < p->view.count; i++) {
+        int64_t one = fingerprint_at(slots, i);
+        uint32_t count = 0;
+        for (uint32_t k = 0; k < p->view.count; k++) count += fingerprint_at(slots, k) == one;
+        if (count > result.most_count) {
+            result.second = result.most;
+            result.second_count = result.most_count;
+            result.most = one;
+            result.most_count = count;
+        } else if (one != result.most && count > result.second_count) {
+            result.second = one;
+            result.second_count = count;
+        }
+    }
+    return result;
+}
+
+static void tell_outvoted(gw_peer *p, const gw_peer_id *peer, uint64_t held, uint64_t most) {
+    gw_verify_tell(p, peer,
+                   "it holds other bits of the state than most (%016" PRIx64 ", not %016" PRIx64
+                   "): it must fetch them anew",
+                   held, most);
+}
+
+/* The odd ones out fetch the state anew; where as many hold one as another, nobody can tell who that is, and
+ * this peer ends, as do all. */
+bool gw_verify_states_agree(gw_peer *p, const int64_t *slots) {
+    poll held = poll_states(p, slots);
+    if (held.second_count == held.most_count) {
+        gw_verify_tell(p, NULL,
+                       "%" PRIu32 " members hold %016" PRIx64 " as the state, %" PRIu32 " hold %016" PRIx64,
+                       held.most_count, (uint64_t)held.most, held.second_count, (uint64_t)held.second);
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                       "as many members hold one state of step %" PRIu64 " as another (%016" PRIx64
+                       ", %016" PRIx64 "), and nobody can tell which are right: start again to resume from "
+                       "the newest checkpoint, with one more peer or without any that fails a memory test",
+                       p->step, (uint64_t)held.most, (uint64_t)held.second);
+        return false;
+    }
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        int64_t one = fingerprint_at(slots, rank);
+        if (one != held.most) tell_outvoted(p, &p->view.members[rank].id, (uint64_t)one, (uint64_t)held.most);
+    }
+    p->outvoted_named = true;
+    if ((int64_t)p->fingerprint != held.most) own_fault(p, OUTVOTED);
+    return held.most_count == p->view.count;
+}
+
+static bool is_outvoted(const gw_peer *p, const gw_install *i, bool has_state, uint64_t step,
+                        uint64_t fingerprint) {
+    return i->load == GW_LOAD_PEERS && !p->config.fast && has_state && step == i->step &&
+           fingerprint != i->fingerprint;
+}
+
+void gw_verify_name_outvoted(gw_peer *p, const gw_install *i) {
+    for (uint32_t rank = 0; rank < i->view.count && !p->outvoted_named; rank++) {
+        const gw_report *r = p->attempt.reports[rank];
+        if (is_outvoted(p, i, r->has_state, r->step, r->fingerprint))
+            tell_outvoted(p, &i->view.members[rank].id, r->fingerprint, i->fingerprint);
+    }
+}
+
+bool gw_verify_takes(gw_peer *p, const gw_install *i) {
+    bool named = p->outvoted_named || gw_peer_is_leader(p);
+    p->outvoted_named = false;
+    if (!is_outvoted(p, i, p->has_state, p->step, p->fingerprint)) return true;
+    if (!named) tell_outvoted(p, &p->config.id, p->fingerprint, i->fingerprint);
+    return own_fault(p, OUTVOTED);
 }
 
 /* ---- a deal, and its results ---- */

@@ -101,6 +101,7 @@ static void ask_for_repair(gw_peer *p) {
     p->repair_sent_ns = p->now;
     gw_message message = gw_peer_about_view(p, GW_MSG_REPAIR);
     message.text = p->cause;
+    message.flag = p->suspects;
     gw_peer_send(p, &p->view.leader, &message);
 }
 
@@ -181,7 +182,8 @@ static void propose_to(gw_peer *p, const gw_peer_id *to) {
                           .base = a->base,
                           .listed = a->listed,
                           .listed_count = a->listed_count,
-                          .absorbed_count = a->absorbed_count};
+                          .absorbed_count = a->absorbed_count,
+                          .flag = p->suspects};
     memcpy(message.absorbed, a->absorbed, sizeof message.absorbed);
     gw_peer_send(p, to, &message);
 }
@@ -455,6 +457,7 @@ static void conclude(gw_peer *p) {
         return;
     }
     if (text[0] != '\0') gw_peer_say(p, GW_WARN, "%s", text);
+    gw_verify_name_outvoted(p, i);
     unite_losses(p, i);
     i->cause_age_ns = p->cause_ns == 0 ? 0 : p->now - p->cause_ns;
     snprintf(i->cause, sizeof i->cause, "%s", p->cause[0] == '\0' ? "founded" : p->cause);
@@ -577,7 +580,7 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
     p->wait_since_ns = 0;
     p->links_due_ns = 0;
     gw_end_hope(p);
-    p->healing = p->forced = false;
+    p->healing = p->forced = p->suspects = false;
     for (uint32_t k = 0; k < p->view.count; k++) p->member_unwritable[k] = gw_set_has(&i->unwritable, k);
     for (uint32_t k = 0; k < p->contact_count; k++) {
         gw_contact *contact = &p->contacts[k];
@@ -606,7 +609,7 @@ static void install(gw_peer *p, const gw_install *i) {
     adopt_view(p, i);
     note_install(p, i);
     gw_poison_learn(p, &i->losses, i->step);
-    if (p->phase == GW_AT_OVER) return;
+    if (p->phase == GW_AT_OVER || !gw_verify_takes(p, i)) return;
     uint32_t rank = (uint32_t)gw_peer_own_rank(p);
     p->newcomers = p->view.count > before ? p->view.count - before : 0;
     p->cause_ns = 0;
@@ -698,6 +701,7 @@ void gw_views_loaded(gw_peer *p, const gw_event *event) {
         p->effects_step = 0; /* those of its last step may have been of other bits, or of nobody who lives */
         p->step = p->load_step;
         p->fingerprint = event->fingerprint;
+        if (!other && !p->ballot.majority) gw_commit_agreed(p);
     }
     if (event->outcome != GW_DONE || other) {
         const char *why = other ? "its fingerprint differs" : gw_peer_why(event);
@@ -708,6 +712,7 @@ void gw_views_loaded(gw_peer *p, const gw_event *event) {
             return;
         }
         gw_peer_say(p, GW_WARN, "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);
+        p->suspects = true;
         if (p->phase != GW_AT_FROZEN) gw_views_need_change(p, "a member could not fetch the state");
     } else if (p->phase == GW_AT_LOADING) {
         say_ready(p);
@@ -784,8 +789,9 @@ void gw_views_message(gw_peer *p, gw_contact *from, gw_message *m) {
         on_ready(p, from, m);
         break;
     case GW_MSG_REPAIR:
-        if (gw_view_name_equal(&m->name, &p->view.name))
-            gw_views_need_change(p, "%.80s (asked by %s)", m->text, gw_peer_id_short(&from->id, id));
+        if (!gw_view_name_equal(&m->name, &p->view.name)) break;
+        p->suspects |= m->flag;
+        gw_views_need_change(p, "%.80s (asked by %s)", m->text, gw_peer_id_short(&from->id, id));
         break;
     case GW_MSG_ASK_VIEW:
         if (p->view.epoch > 0) {

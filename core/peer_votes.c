@@ -96,6 +96,7 @@ void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
         refuse(p, from, m, answer == GW_BALLOT_UNLISTED ? GW_REFUSE_UNLISTED : GW_REFUSE_OLD, NULL);
         return;
     }
+    p->suspects |= m->flag;
     gw_views_drop_attempt(p); /* a later proposal takes the place of our own */
     if (!p->need_change && p->view.epoch > 0) p->cause_ns = p->now;
     gw_votes_give(p, view, m->base_epoch);
@@ -162,6 +163,7 @@ void gw_votes_frozen(gw_peer *p, const gw_event *event) {
         p->claimed = gw_set_copy(event->claimed);
     }
     if (event->poisoned) p->accumulator_step = UINT64_MAX;
+    if (p->suspects && p->has_state) gw_verify_look(p);
     gw_votes_send_if_ready(p);
 }
 

@@ -38,13 +38,13 @@ static uint32_t support(const gw_repair_rules *rules, const gw_report *const *re
     return agreeing;
 }
 
-/* The report whose state the view goes on from: the highest step, then what most hold. */
-static const gw_report *choose_state(const gw_repair_rules *rules, const gw_report *const *reports,
-                                     uint32_t count) {
+/* Of the states of fewer than `below` steps the highest step's, then what most hold; NULL = there is none. */
+static const gw_report *best_state(const gw_repair_rules *rules, const gw_report *const *reports,
+                                   uint32_t count, uint64_t below) {
     const gw_report *latest = latest_reporter(reports, count, true), *best = NULL;
     for (uint32_t i = 0; i < count; i++) {
         const gw_report *r = reports[i];
-        if (!trusted(rules, r, latest)) continue;
+        if (!trusted(rules, r, latest) || r->step >= below) continue;
         bool better = best == NULL || r->step > best->step ||
                       (r->step == best->step && support(rules, reports, count, latest, r) >
                                                     support(rules, reports, count, latest, best));
@@ -64,6 +64,17 @@ static const gw_report *find_rival(const gw_repair_rules *rules, const gw_report
             return r;
     }
     return NULL;
+}
+
+/* The report whose state the view goes on from. With exact sums a state that nobody disputes leads to the
+ * right bits of every later step: it is preferred to a later one of which as many hold other bits. */
+static const gw_report *choose_state(const gw_repair_rules *rules, const gw_report *const *reports,
+                                     uint32_t count) {
+    const gw_report *first = best_state(rules, reports, count, UINT64_MAX), *best = first;
+    uint32_t rank;
+    while (best != NULL && find_rival(rules, reports, count, best, &rank) != NULL)
+        best = rules->latest_view_only ? NULL : best_state(rules, reports, count, best->step);
+    return best != NULL ? best : first;
 }
 
 static void tell_rival(const gw_view *view, const gw_report *state, const gw_report *rival, uint32_t rank,
@@ -242,7 +253,11 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
                  settle ? ": steps that were shown may be computed again, with other sums" : "");
         if (!settle) return GW_REPAIR_WAIT;
     }
-    const gw_report *state = choose_state(rules, reports, count);
+    const gw_report *newest = best_state(rules, reports, count, UINT64_MAX),
+                    *state = choose_state(rules, reports, count);
+    if (state != newest)
+        snprintf(text, text_size, "as many hold one state of step %llu as another: back to step %llu",
+                 (unsigned long long)newest->step, (unsigned long long)state->step);
     uint32_t rank;
     const gw_report *rival = state == NULL ? NULL : find_rival(rules, reports, count, state, &rank);
     if (rival != NULL) {

@@ -81,7 +81,7 @@ typedef enum gw_event_kind {
                       right, slots and check_table; damaged: this peer's own part of a wrong sum is */
     GW_EV_PROBED,  /* token, outcome, fingerprint: of a shard's contribution */
     GW_EV_LOOKED,  /* token, outcome, text; when GW_FAILED: damaged, as for REDUCED */
-    GW_EV_APPLIED, /* token, outcome, fingerprint, stop */
+    GW_EV_APPLIED, /* token, outcome, text, fingerprint, stop; when GW_FAILED: damaged, as for REDUCED */
     GW_EV_COMMITTED, /* token, outcome, text: the job's effects of a step have taken place, or cannot */
     GW_EV_LOADED, /* token, outcome, fingerprint, text, held: S_step is in place (GW_DONE), or nothing changed
                    */
@@ -181,7 +181,8 @@ typedef enum gw_action_kind {
     GW_ACT_PROBE,     /* token, step, first (a shard) -> PROBED: computes a shard and adds it to nothing */
     GW_ACT_LOOK,   /* token -> LOOKED: whether the state is still what it was when it was made; before a later
                       APPLY or LOAD changes it */
-    GW_ACT_APPLY,  /* token, step, flag (skip the update) -> APPLIED; waits for staging of an open SAVE */
+    GW_ACT_APPLY,  /* token, step, flag (skip the update) -> APPLIED; waits for staging of an open SAVE. look:
+                      what it reads of the state must be what it was when it was made */
     GW_ACT_COMMIT, /* token, step -> COMMITTED. Step `step` is committed, and the state in place came of it:
                       have its effects take place, before a later APPLY or LOAD changes that state. May come
                       again for a step whose effects have taken place */
@@ -242,6 +243,7 @@ typedef struct gw_action {
     const uint32_t *chosen;
     uint32_t rank, members;
     const int64_t *check_table;
+    bool look;
     gw_load_kind load_kind;
     gw_hash root;
     uint64_t fingerprint;

@@ -67,6 +67,19 @@ Test(corruption, a_bit_of_a_weight) {
     lab_close(l);
 }
 
+/* After the look that comes before a sum, and before the sum is applied: its peer alone gets to another
+ * state, and nobody else could tell which of two is right. */
+Test(corruption, a_bit_of_a_weight_between_the_sum_and_the_next_state) {
+    lab *l = lab_open();
+    lab_peer *peers[3] = {lab_start(l, "p0", NULL, FLIPPER " --verify 1% --peers 2")};
+    peers[2] = lab_start(l, "p2", peers[0], FLIPPER " --verify 1% --peers 2 --flip-between 9");
+    const char *hash = lab_undisturbed(l, FLIPPER);
+    cr_expect_str_eq(lab_state(l, peers[0], "done"), hash);
+    cr_expect_str_eq(lab_state(l, peers[2], "done"), hash);
+    expect_named(peers[2], peers, "its state changed in memory");
+    lab_close(l);
+}
+
 /* What `command` prints, or nothing when it fails. */
 static char *output_of(const char *command) {
     char *text = NULL;

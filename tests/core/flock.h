@@ -72,6 +72,8 @@ typedef struct flock_peer {
     uint32_t verified;    /* that it computed again, and told to be right */
     uint32_t corruptions; /* that it told of */
     bool damaged_state;   /* found at the next reduction */
+    bool damaged_later;   /* found as the next sum is applied, if looked for */
+    bool flip_lent;       /* a bit of its state flips before others fetch it, once */
     int64_t table[GW_VERIFY_TABLE];
     uint64_t effects_fail_at; /* those of the step that is the so-manieth of the job; 0 = of none */
     uint64_t shown_step;      /* steps that it has shown (GW_NOTICE_STEP) */

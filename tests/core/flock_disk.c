@@ -15,8 +15,11 @@ void flock_load(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     gw_event event = {.kind = GW_EV_LOADED, .token = a->token, .outcome = GW_DONE, .text = f->reason};
     if (a->load_kind == GW_LOAD_PEERS) {
-        const flock_peer *donor = &f->peers[flock_index(f, &a->donors[0])];
-        if (donor->brain == NULL || donor->step != a->step) event.outcome = GW_FAILED;
+        flock_peer *donor = &f->peers[flock_index(f, &a->donors[0])];
+        if (donor->flip_lent) donor->state ^= 1;
+        donor->flip_lent = false;
+        if (donor->brain == NULL || donor->step != a->step || donor->state != flock_state_after(a->step))
+            event.outcome = GW_FAILED;
     }
     if (a->load_kind == GW_LOAD_MANIFEST && p->manifests_unloadable) event.outcome = GW_FAILED;
     if (p->loads_to_fail > 0) {

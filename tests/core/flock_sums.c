@@ -98,7 +98,9 @@ void flock_apply(flock *f, uint32_t i, const gw_action *a) {
     gw_event event = {.kind = GW_EV_APPLIED, .token = a->token, .outcome = GW_FAILED, .text = f->reason};
     cr_assert_eq(a->step, p->step);
     p->skipped += a->flag;
-    if (p->apply_fails) {
+    event.damaged = a->look && p->damaged_later;
+    if (p->apply_fails || event.damaged) {
+        p->damaged_later = false;
         flock_post(f, i, 1000, event);
         return;
     }

@@ -46,6 +46,9 @@ static void flip(uint32_t count, uint32_t who, uint32_t flipped, uint64_t step) 
         cr_expect_eq(f.peers[i].shown_step, dropped ? STEPS - 1 : STEPS, "peer %u", i);
         cr_expect_eq(flock_status(&f, i).committed_step, STEPS);
     }
+    uint32_t named = 0;
+    for (uint32_t i = 0; i < count; i++) named += f.peers[i].corruptions;
+    cr_expect_geq(named, flipped, "those with other bits are named");
     flock_close(&f);
 }
 

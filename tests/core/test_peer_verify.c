@@ -158,6 +158,87 @@ Test(peer_verify, a_state_that_changed_where_nobody_else_holds_it_ends_the_run) 
     flock_close(&f);
 }
 
+/* After it was looked at before the sum: whoever votes with the state that came of it has made the most
+ * steps, and of two nobody could tell which is right. */
+Test(peer_verify, a_state_that_changed_before_it_was_applied_is_fetched_anew) {
+    for (uint32_t count = 2; count <= 4; count++) {
+        flock f;
+        open_all(&f, count, GW_VERIFY_WHOLE / 100);
+        f.peers[count - 1].damaged_later = true;
+        run_out(&f);
+        flock_expect_done(&f, count);
+        cr_expect_eq(f.peers[count - 1].corruptions, 1);
+        cr_expect_eq(flock_said(&f, count - 1, "its state changed in memory"), 1);
+        flock_close(&f);
+    }
+}
+
+Test(peer_verify, a_state_that_changed_before_it_was_applied_and_nobody_else_holds_ends_the_run) {
+    flock f;
+    open_all(&f, 1, GW_VERIFY_WHOLE / 100);
+    f.peers[0].damaged_later = true;
+    run_out(&f);
+    cr_expect_eq(f.peers[0].finish, GW_FINISH_FAILED);
+    cr_expect_not_null(strstr(f.peers[0].finish_text, "start again to resume"), "%s", f.peers[0].finish_text);
+    flock_close(&f);
+}
+
+/* It would be the one that gave up, after five views in which nobody had what it was to fetch. */
+Test(peer_verify, who_cannot_fetch_a_state_has_its_donors_look_at_theirs) {
+    flock f;
+    open_all(&f, 3, 0);
+    uint32_t donor = 0, newcomer = 2;
+    flock_kill(&f, newcomer);
+    f.peers[donor].flip_lent = true;
+    flock_start(&f, newcomer);
+    run_out(&f);
+    flock_expect_done(&f, 3);
+    cr_expect_eq(f.peers[donor].corruptions, 1, "%s", f.peers[donor].said);
+    cr_expect_eq(flock_said(&f, donor, "its state changed in memory"), 1);
+    cr_expect_eq(f.peers[1].corruptions, 0);
+    flock_close(&f);
+}
+
+/* Between checkpoints nothing else would look at a state, where no shard is computed twice. */
+Test(peer_verify, holders_of_a_chunk_that_differ_look_at_their_states) {
+    for (uint32_t count = 2; count <= 3; count++) {
+        flock f;
+        flock_open(&f, count, count, STEPS, GW_QUORUM_ANY);
+        f.checkpoint_steps = 6;
+        for (uint32_t i = 0; i < count; i++) {
+            f.peers[i].config.replicas = count;
+            f.peers[i].seal_ns = 50000000;
+        }
+        f.peers[1].flip_save = 6;
+        flock_start_all(&f);
+        run_out(&f);
+        flock_expect_done(&f, count);
+        cr_expect_eq(f.peers[1].corruptions, 1);
+        cr_expect_eq(flock_said(&f, 1, "its state changed in memory"), 1);
+        cr_expect_eq(f.peers[0].corruptions, 0);
+        flock_close(&f);
+    }
+}
+
+static bool somebody_was_named(const flock *f) {
+    return f->peers[0].corruptions > 0;
+}
+
+/* Once it is forgiven, as any fault of a machine is. */
+Test(peer_verify, who_holds_other_bits_than_most_twice_has_to_leave) {
+    flock f;
+    flock_open(&f, 3, 3, STEPS, GW_QUORUM_MAJORITY);
+    f.peers[2].flip_step = 4;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, somebody_was_named, MOST_EVENTS));
+    f.peers[2].flip_step = STEPS - 2;
+    run_out(&f);
+    cr_expect_eq(f.peers[2].finish, GW_FINISH_FAILED);
+    cr_expect_not_null(strstr(f.peers[2].finish_text, "the machine is faulty"), "%s", f.peers[2].finish_text);
+    cr_expect_eq(flock_finished(&f, GW_FINISH_DONE), 2);
+    flock_close(&f);
+}
+
 /* ---- after the last step ---- */
 
 static void open_last(flock *f, uint32_t count, uint32_t replicas) {

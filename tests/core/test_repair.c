@@ -119,6 +119,31 @@ Test(repair, where_as_many_hold_other_bits_nobody_goes_on) {
     }
 }
 
+/* Unless all agree on an earlier one, from which the same steps can be made again. */
+Test(repair, where_as_many_hold_other_bits_an_earlier_state_counts_that_nobody_disputes) {
+    for (int fast = 0; fast < 2; fast++) {
+        gw_report *reports[] = {report_at(8, "x...........", "............"),
+                                report_at(8, ".x..........", "............"),
+                                report_at(7, "..x.........", "............")};
+        reports[0]->fingerprint ^= 1;
+        gw_install *install = plan_for(3);
+        gw_repair_rules with = rules;
+        with.latest_view_only = fast;
+        char text[200];
+        gw_repair_answer answer =
+            gw_repair_plan(&with, (const gw_report *const *)reports, false, install, text, sizeof text);
+        cr_assert_eq(answer, fast ? GW_REPAIR_STOP : GW_REPAIR_READY);
+        cr_assert_not_null(strstr(text, fast ? "nobody can tell" : "back to step 7"), "%s", text);
+        if (!fast) {
+            cr_assert_eq(install->step, 7);
+            cr_assert(gw_set_has(&install->fetchers, 0) && gw_set_has(&install->fetchers, 1));
+            cr_assert(!gw_set_has(&install->fetchers, 2));
+            cr_assert_eq(gw_set_count(&install->missing), SHARDS - 1);
+        }
+        free_all(reports, 3, install);
+    }
+}
+
 Test(repair, failed_checks_reduce_again_then_recompute_then_stop) {
     for (uint32_t failures = 1; failures <= 3; failures++) {
         gw_report *reports[] = {report_at(7, "xxxxxx......", "............"),

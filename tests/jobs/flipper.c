@@ -20,13 +20,14 @@ static const gw_option options[] = {
      "In the first shard computed here from step N on a bit of the gradient flips", true},
     {"flip-gradients", "N", "-1", "In all of them", true},
     {"flip-sum", "N", "-1", "In step N's sum a bit flips after it was checked; -1: never", true},
+    {"flip-between", "N", "-1", "After step N's sum was checked a bit of a weight flips; -1: never", true},
     {"flip-after", "N", "-1", "After step N was applied a bit of a weight flips, once; -1: never", true},
     {"pause-us", "N", "1000", "How long a shard takes", true},
     {0},
 };
 
 typedef struct flipper {
-    int64_t weight, gradient, gradients, sum, after, pause_us;
+    int64_t weight, gradient, gradients, sum, between, after, pause_us;
     atomic_bool done; /* once only */
 } flipper;
 
@@ -38,6 +39,7 @@ static bool flipper_open(const gw_params *params, void **job, gw_err *err) {
         gw_param_integer(params, "flip-gradient", -1, STEPS, false, &f->gradient, err) &&
         gw_param_integer(params, "flip-gradients", -1, STEPS, false, &f->gradients, err) &&
         gw_param_integer(params, "flip-sum", -1, STEPS, false, &f->sum, err) &&
+        gw_param_integer(params, "flip-between", -1, STEPS, false, &f->between, err) &&
         gw_param_integer(params, "flip-after", -1, STEPS, false, &f->after, err) &&
         gw_param_integer(params, "pause-us", 0, 1000000, false, &f->pause_us, err))
         return true;
@@ -98,7 +100,9 @@ static bool flipper_contribute(void *job, void *lane, uint64_t step, uint32_t sh
 static bool flipper_scalars(void *job, uint64_t step, const gw_sums *sums, const gw_state *state,
                             gw_scalars *scalars, gw_err *err) {
     flipper *f = job;
-    (void)state, (void)scalars, (void)err;
+    float *weights = state->data[WEIGHTS];
+    (void)scalars, (void)err;
+    if ((int64_t)step == f->between && !atomic_exchange(&f->done, true)) flip(&weights[777]);
     if ((int64_t)step == f->sum) flip((int64_t *)(uintptr_t)&sums->data[GRADIENT][99]);
     return true;
 }

@@ -236,3 +236,22 @@ Test(seeds, bits_that_flip_in_a_state_spread_to_nobody) {
     corrupt(4401, 4430, 2, false, false, &all);
     cr_assert_gt(all.faults[GW_SIM_FLIP], 20);
 }
+
+/* At any time, and while all else goes wrong as well. */
+Test(seeds, bits_that_flip_in_states_harm_no_flock_that_is_in_trouble) {
+    gw_sim_result all = {0};
+    for (uint64_t seed = 4501; seed <= 4560; seed++) {
+        gw_sim_options options = gw_sim_unset(seed);
+        gw_sim_result result;
+        char command[GW_SIM_COMMAND];
+        options.majority = options.fast = 0;
+        options.verify_permille = 1000;
+        options.flip_ms = 300;
+        gw_sim_draw(&options);
+        gw_sim_run(&options, &result);
+        cr_assert(!result.failed, "%s\n  %s", result.why, gw_sim_command(&options, command, sizeof command));
+        gw_sim_result_add(&all, &result);
+    }
+    cr_assert_gt(all.faults[GW_SIM_FLIP], 200);
+    cr_assert_gt(all.expelled, 10);
+}

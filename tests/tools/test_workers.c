@@ -436,6 +436,19 @@ Test(workers, units_wait_for_shards_and_each_is_done_once) {
     rig_close(&rig);
 }
 
+Test(workers, each_unit_is_looked_at_before_it_is_applied) {
+    rig_open(&rig, 3, false);
+    uint64_t before = 0, after = 0;
+    gw_err err;
+    cr_assert(gw_workers_look_and_apply(rig.pool, &before, &after, &err));
+    cr_assert_eq(before, RIG_UNITS * (RIG_UNITS - 1) / 2);
+    cr_assert_eq(after, before);
+    for (uint32_t u = 0; u < RIG_UNITS; u++) cr_assert_eq(rig.units[u], 2);
+    rig.failing_unit = 40;
+    cr_assert_not(gw_workers_look_and_apply(rig.pool, &before, &after, &err));
+    rig_close(&rig);
+}
+
 Test(workers, a_unit_that_fails_fails_them_all) {
     rig_open(&rig, 3, false);
     rig.failing_unit = 40;

@@ -9,13 +9,17 @@ typedef struct look {
     gw_token token;
 } look;
 
-bool gw_node_is_sound(gw_node *node, bool *damaged, gw_err *err) {
-    uint64_t fingerprint;
-    if (!gw_workers_units(node->workers, GW_UNIT_HASH, &fingerprint, err)) return false;
+bool gw_node_expects(const gw_node *node, uint64_t fingerprint, bool *damaged, gw_err *err) {
     if (fingerprint == node->state.fingerprint) return true;
     *damaged = true;
     return gw_fail(err, GW_E_CORRUPT, "the state has fingerprint %016llx instead of %016llx",
                    (unsigned long long)fingerprint, (unsigned long long)node->state.fingerprint);
+}
+
+bool gw_node_is_sound(gw_node *node, bool *damaged, gw_err *err) {
+    uint64_t fingerprint;
+    return gw_workers_units(node->workers, GW_UNIT_HASH, &fingerprint, err) &&
+           gw_node_expects(node, fingerprint, damaged, err);
 }
 
 static void run_look(void *context) {

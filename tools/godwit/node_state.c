@@ -1,5 +1,6 @@
 /* The device's state: stepping it forward, and putting another in its place. Compute helper. */
 #include "core/check.h"
+#include "core/chunk.h"
 #include "core/exact.h"
 #include "tools/godwit/node_inside.h"
 
@@ -12,18 +13,26 @@ typedef struct apply {
     gw_node *node;
     gw_token token;
     uint64_t step;
-    bool skip;
+    bool skip, look;
 } apply;
 
+static bool apply_units(const apply *task, gw_event *event, gw_err *err) {
+    gw_node *node = task->node;
+    uint64_t before;
+    if (!task->look) return gw_workers_units(node->workers, GW_UNIT_APPLY, &event->fingerprint, err);
+    return gw_workers_look_and_apply(node->workers, &before, &event->fingerprint, err) &&
+           gw_node_expects(node, before, &event->damaged, err);
+}
+
 /* With the state's lock held for writing. */
-static bool step_forward(gw_node *node, bool skip, uint64_t *fingerprint, bool *stop, gw_err *err) {
-    *fingerprint = node->state.fingerprint;
-    *stop = false;
-    if (skip) return true;
+static bool step_forward(const apply *task, gw_event *event, gw_err *err) {
+    gw_node *node = task->node;
+    event->fingerprint = node->state.fingerprint;
+    if (task->skip) return !task->look || gw_node_is_sound(node, &event->damaged, err);
     gw_scalars scalars = {0};
     if (!node->device->ops->scalars(node->device, &scalars, err)) return gw_fail_in(err, "scalars");
-    *stop = scalars.stop;
-    return gw_workers_units(node->workers, GW_UNIT_APPLY, fingerprint, err) || gw_fail_in(err, "apply");
+    event->stop = scalars.stop;
+    return apply_units(task, event, err) || gw_fail_in(err, "apply");
 }
 
 static void run_apply(void *context) {
@@ -32,20 +41,16 @@ static void run_apply(void *context) {
     gw_mail *mail = gw_mail_new(GW_EV_APPLIED, task->token);
     gw_saver_staged(node->saver);
     gw_err err = {0};
-    uint64_t fingerprint = 0;
-    bool stop = false;
     pthread_rwlock_wrlock(&node->state.lock);
     node->state.valid = false;
-    bool good = step_forward(node, task->skip, &fingerprint, &stop, &err);
+    bool good = step_forward(task, &mail->event, &err);
     if (good) {
         node->state.valid = true;
         node->state.step = task->step + 1;
-        node->state.fingerprint = fingerprint;
+        node->state.fingerprint = mail->event.fingerprint;
     }
     pthread_rwlock_unlock(&node->state.lock);
     mail->event.outcome = good ? GW_DONE : GW_FAILED;
-    mail->event.fingerprint = fingerprint;
-    mail->event.stop = stop;
     if (!good) {
         gw_fail_in(&err, "step %llu", (unsigned long long)task->step);
         gw_mail_text(mail, err.text);
@@ -61,7 +66,11 @@ static void run_apply(void *context) {
 void gw_node_apply(gw_node *node, const gw_action *action) {
     apply *task = malloc(sizeof *task);
     GW_CHECK_MEMORY(task != NULL);
-    *task = (apply){.node = node, .token = action->token, .step = action->step, .skip = action->flag};
+    *task = (apply){.node = node,
+                    .token = action->token,
+                    .step = action->step,
+                    .skip = action->flag,
+                    .look = action->look};
     gw_helper_give(node->compute, run_apply, task);
 }
 
@@ -90,6 +99,10 @@ static bool load_image(gw_load *load, uint64_t *fingerprint, gw_err *err) {
         if (load->fingerprint != 0 && load->fingerprint != *fingerprint)
             good = gw_fail(err, GW_E_CORRUPT, "the state has fingerprint %016llx instead of %016llx",
                            (unsigned long long)*fingerprint, (unsigned long long)load->fingerprint);
+        /* Of a checkpoint that was written of other bits nothing is sound, though every chunk has its hash.
+         */
+        if (!good && load->kind == GW_LOAD_MANIFEST)
+            load->sound = gw_set_of(gw_chunk_count(device->layout->image_bytes));
     }
     if (good) {
         gw_saver_staged(load->node->saver);

@@ -299,7 +299,8 @@ void gw_workers_quiet(gw_workers *pool) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-static bool run_task(gw_workers *pool, const gw_pool_task *task, uint64_t *sum, gw_err *err) {
+/* Fills in *task what came of it. */
+static bool run_task(gw_workers *pool, gw_pool_task *task, gw_err *err) {
     pthread_mutex_lock(&pool->lock);
     GW_CHECK(!pool->task.active);
     wait_idle(pool, false, UINT64_MAX);
@@ -309,25 +310,34 @@ static bool run_task(gw_workers *pool, const gw_pool_task *task, uint64_t *sum, 
     while (pool->task.busy > 0 || (pool->task.next < pool->task.count && !pool->task.failed))
         pthread_cond_wait(&pool->quiet, &pool->lock);
     pool->task.active = false;
-    bool good = !pool->task.failed;
-    if (good)
-        *sum = pool->task.sum;
-    else
-        *err = pool->task.err;
+    *task = pool->task;
+    if (task->failed) *err = task->err;
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
-    return good;
+    return !task->failed;
 }
 
 bool gw_workers_units(gw_workers *pool, gw_unit_work work, uint64_t *fingerprint, gw_err *err) {
     gw_pool_task task = {.work = work, .count = pool->device->unit_count};
-    return run_task(pool, &task, fingerprint, err);
+    bool good = run_task(pool, &task, err);
+    if (good) *fingerprint = task.sum;
+    return good;
+}
+
+bool gw_workers_look_and_apply(gw_workers *pool, uint64_t *before, uint64_t *after, gw_err *err) {
+    gw_pool_task task = {.look = true, .work = GW_UNIT_APPLY, .count = pool->device->unit_count};
+    bool good = run_task(pool, &task, err);
+    *before = task.before;
+    *after = task.sum;
+    return good;
 }
 
 bool gw_workers_probe(gw_workers *pool, uint64_t step, uint32_t shard, const void *payload,
                       uint64_t *fingerprint, gw_err *err) {
     gw_pool_task task = {.probe = true, .step = step, .shard = shard, .payload = payload, .count = 1};
-    return run_task(pool, &task, fingerprint, err);
+    bool good = run_task(pool, &task, err);
+    if (good) *fingerprint = task.sum;
+    return good;
 }
 
 uint64_t gw_workers_moved(gw_workers *pool, bool *running, uint64_t *usual_ns) {

@@ -33,11 +33,13 @@ typedef struct gw_worker {
 /* Work that is not a shard, shared out to all workers in numbered units. */
 typedef struct gw_pool_task {
     bool active, probe, failed;
+    bool look; /* each unit is hashed first */
     gw_unit_work work;
     uint64_t step; /* probe */
     uint32_t shard;
     const void *payload;
     uint64_t next, count, busy, sum;
+    uint64_t before; /* look: the fingerprint of what the units found */
     gw_err err;
 } gw_pool_task;
 

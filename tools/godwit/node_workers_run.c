@@ -200,17 +200,23 @@ static void run_unit(gw_workers *pool, gw_worker *worker) {
     task->busy++;
     pthread_mutex_unlock(&pool->lock);
     gw_err err = {0};
-    uint64_t part = 0;
+    uint64_t part = 0, before = 0;
     const gw_device_ops *ops = pool->device->ops;
-    if (task->probe) ops->payload(pool->device, worker->lane, task->payload);
-    bool good = task->probe ? ops->probe(pool->device, worker->lane, task->step, task->shard, &part, &err)
-                            : ops->unit(pool->device, worker->lane, task->work, unit, &part, &err);
+    bool good = true;
+    if (task->probe) {
+        ops->payload(pool->device, worker->lane, task->payload);
+        good = ops->probe(pool->device, worker->lane, task->step, task->shard, &part, &err);
+    } else {
+        if (task->look) good = ops->unit(pool->device, worker->lane, GW_UNIT_HASH, unit, &before, &err);
+        good = good && ops->unit(pool->device, worker->lane, task->work, unit, &part, &err);
+    }
     pthread_mutex_lock(&pool->lock);
     uint64_t took = gw_now_ns() - started_ns;
     if (task->probe) gw_durations_note(&pool->took, took); /* it is a whole shard */
     task->busy--;
     pool->moved++;
     task->sum += part;
+    task->before += before;
     if (!good && !task->failed) {
         task->failed = true;
         task->err = err;

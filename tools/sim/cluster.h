@@ -281,8 +281,7 @@ uint64_t sim_compute(sim_cluster *c, const sim_peer *p, uint32_t shard);
 bool sim_computes_alone(const sim_cluster *c, const sim_peer *p);
 void sim_probe(sim_cluster *c, sim_peer *p, const gw_action *action);
 void sim_look(sim_cluster *c, sim_peer *p, const gw_action *action);
-void sim_flip(sim_cluster *c);                   /* a bit of some peer's state */
-void sim_flip_last(sim_cluster *c, sim_peer *p); /* just before it saves the last state, now and then */
+void sim_flip(sim_cluster *c); /* a bit of some peer's state, at any time */
 
 /* --- cluster_reduce.c --- */
 void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action);

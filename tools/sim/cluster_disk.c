@@ -176,7 +176,6 @@ static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
                       p->m.step);
         return;
     }
-    sim_flip_last(c, p);
     p->m.saved_step = action->step;
     p->m.saved_state = p->m.state;
     uint64_t time_ns = disk_time(c, p, 5 * SIM_MS, 200 * SIM_MS);

@@ -321,7 +321,7 @@ static void check_sum(sim_cluster *c, const sim_peer *p, const gw_action *action
         if (m->sum.times[s] != 1)
             sim_violation(c, "peer %u applies a sum of step %" PRIu64 " that has shard %u %u times",
                           p->number, action->step, s, m->sum.times[s]);
-    if (m->sum.mixed || m->sum.state != m->state)
+    if (m->sum.mixed || (m->sum.state != m->state && !m->flipped))
         sim_violation(c, "peer %u applies a sum of step %" PRIu64 " that was computed from other states",
                       p->number, action->step);
     if (!c->options->majority) return;
@@ -352,10 +352,25 @@ static void check_lineage(sim_cluster *c, const sim_peer *p, uint64_t parent) {
     sim_made_add(c, &(sim_made){m->sum_name, m->step, m->state, parent});
 }
 
+/* Found as the state is read. */
+static void apply_refused(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    p->m.has_state = false;
+    gw_event event = {.kind = GW_EV_APPLIED,
+                      .token = op->token,
+                      .outcome = GW_FAILED,
+                      .damaged = true,
+                      .text = "the state has another fingerprint"};
+    sim_event(c, p, &event);
+}
+
 static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_memory *m = &p->m;
     uint64_t parent = m->state;
     m->applying = false;
+    if (m->flipped && op->x != 0) {
+        apply_refused(c, p, op);
+        return;
+    }
     m->state = sim_next_state(m->state, m->sum.value);
     m->step++;
     c->result->steps_applied++;
@@ -382,5 +397,6 @@ void sim_apply(sim_cluster *c, sim_peer *p, const gw_action *action) {
     p->m.applying = true;
     sim_op op = sim_op_to(p, applied);
     op.token = action->token;
+    op.x = action->look;
     sim_later(c, sim_between(c, SIM_MS / 5, 2 * SIM_MS), &op);
 }

@@ -107,19 +107,11 @@ static void flip(sim_cluster *c, sim_peer *p) {
     sim_trace(c, "a bit of peer %u's state flips", p->number);
 }
 
-/* While it computes, and (quorum any) nothing of the step before is still to be shown: a state that changes
- * between its reduction and its next apply is found a step later, when the members' states differ. */
+/* At any time. Effects of the step before read that state, unseen by any look: they have taken place by now.
+ */
 void sim_flip(sim_cluster *c) {
     sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
-    if (!sim_runs(p) || !p->m.claiming || p->m.flipped || p->m.commit_token != 0 || !others_have_it(c, p))
-        return;
-    flip(c, p);
-}
-
-void sim_flip_last(sim_cluster *c, sim_peer *p) {
-    bool last = p->m.step == sim_last_step(c->options);
-    if (c->options->flip_ms == 0 || c->calm || !last || p->m.flipped || !others_have_it(c, p)) return;
-    if (!sim_chance(c, 0.1)) return;
+    if (!sim_runs(p) || !p->m.has_state || p->m.flipped || !others_have_it(c, p)) return;
     sim_commit_settle(c, p);
     flip(c, p);
 }
