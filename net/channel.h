@@ -28,6 +28,10 @@ typedef struct gw_channel_ops {
      * this arranges for `fd` to become readable when a blocked receive or send can go on. False: it can
      * already, so do not sleep. No event may be lost between the last receive or send and this call. */
     bool (*arm)(gw_channel *, bool receive, bool send);
+    /* NULL: whatever is lost ends the channel by itself. Else called every GW_HEARTBEAT_NS: if nothing was
+     * sent since the last call, the next send says so, and the other side sees whether it has had everything.
+     */
+    void (*heartbeat)(gw_channel *);
     /* Frees it; no handler is called. */
     void (*close)(gw_channel *);
 } gw_channel_ops;

@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "net/loop.h"
+#include "net/stream.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -56,7 +57,7 @@ struct gw_lane_thread {
     uint32_t polled_count; /* of the seats */
     gw_lane_watch *watches[GW_LANE_WATCHES];
     uint32_t watch_count;
-    uint64_t alarm_ns;
+    uint64_t alarm_ns, heartbeat_ns;
 };
 
 void gw_data_link_forget(gw_data_link *link) {
@@ -207,10 +208,12 @@ static void note_events(gw_lane_thread *lane, const struct epoll_event *events, 
 }
 
 static int wait_ms(const gw_lane_thread *lane) {
-    if (lane->alarm_ns == UINT64_MAX) return -1;
+    uint64_t until = lane->alarm_ns;
+    if (lane->seat_count > lane->polled_count && lane->heartbeat_ns < until) until = lane->heartbeat_ns;
+    if (until == UINT64_MAX) return -1;
     uint64_t now = gw_now_ns();
-    if (now >= lane->alarm_ns) return 0;
-    uint64_t ms = (lane->alarm_ns - now + 999999u) / 1000000u;
+    if (now >= until) return 0;
+    uint64_t ms = (until - now + 999999u) / 1000000u;
     return ms > 60000 ? 60000 : (int)ms;
 }
 
@@ -229,6 +232,17 @@ static bool heed_calls(gw_lane_thread *lane) {
     }
     if (called && lane->used) lane->user.woken(lane->user.context, lane->number);
     return called;
+}
+
+static void beat(gw_lane_thread *lane, uint64_t now_ns) {
+    if (now_ns < lane->heartbeat_ns) return;
+    lane->heartbeat_ns = now_ns + GW_HEARTBEAT_NS;
+    for (uint32_t i = 0; i < lane->seat_count; i++) {
+        seat *s = lane->seats[i];
+        if (s->channel->ops->heartbeat == NULL) continue;
+        s->channel->ops->heartbeat(s->channel);
+        s->pushed = true;
+    }
 }
 
 /* One look at everything that is polled; true when there was anything. */
@@ -282,9 +296,11 @@ static void *lane_main(void *argument) {
     struct epoll_event events[EVENTS];
     int count = 0;
     while (!atomic_load(&lane->closing)) {
-        atomic_store(&lane->turn_ns, gw_now_ns());
+        uint64_t now_ns = gw_now_ns();
+        atomic_store(&lane->turn_ns, now_ns);
         enter_own_gate(lane);
         note_events(lane, events, count);
+        beat(lane, now_ns);
         bool called = heed_calls(lane), busy = poll_once(lane);
         busy = (lane->used && serve_all(lane)) || busy;
         bool spin = spins(lane, called || busy);

@@ -23,6 +23,7 @@ struct connection {
     phase phase;
     uint64_t ordinal; /* of its offer */
     uint64_t serial;  /* tells it from every other connection of these links */
+    bool spoke;       /* since the last heartbeat */
 };
 
 struct peer {
@@ -51,7 +52,8 @@ struct gw_links {
     gw_rng rng;
     uint64_t serial; /* of the last connection */
     uint64_t offers; /* made so far, to anybody */
-    gw_timer sweep;  /* frees peers that are of no use any more, never inside a callback */
+    gw_timer heartbeat;
+    gw_timer sweep; /* frees peers that are of no use any more, never inside a callback */
 };
 
 static void dial(peer *p);
@@ -420,6 +422,7 @@ static void on_message(void *context, gw_stream *stream, const uint8_t *bytes, s
     connection *c = context;
     gw_links *links = c->peer->links;
     GW_CHECK(c->stream == stream && c->phase != DIALLING);
+    if (c->phase == UP && count == 0) return; /* a heartbeat */
     if (c->phase == UP)
         links->events.message(links->events.context, &c->peer->id, bytes, count);
     else if (c->phase == OFFERED)
@@ -448,6 +451,19 @@ static void on_closed(void *context, gw_stream *stream, gw_closed why, gw_fault 
 
 /* The public face */
 
+static void beat(void *context) {
+    gw_links *links = context;
+    gw_err err;
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (peer *p = links->buckets[i]; p != NULL; p = p->next) {
+            if (p->link == NULL) continue;
+            if (!p->link->spoke) (void)gw_stream_send(p->link->stream, "", 0, &err); /* or it says more */
+            p->link->spoke = false;
+        }
+    if (!gw_timer_set(links->loop, &links->heartbeat, gw_now_ns() + GW_HEARTBEAT_NS, beat, links, &err))
+        gw_log(GW_ERROR, "net/link", "%s", err.text);
+}
+
 gw_links *gw_links_open(gw_loop *loop, const gw_local *local, const gw_link_events *events, gw_err *err) {
     GW_CHECK(events->up != NULL && events->down != NULL && events->message != NULL);
     gw_links *links = calloc(1, sizeof *links);
@@ -461,7 +477,9 @@ gw_links *gw_links_open(gw_loop *loop, const gw_local *local, const gw_link_even
     uint64_t seed;
     randombytes_buf(&seed, sizeof seed);
     links->rng = gw_rng_seeded(seed);
-    return links;
+    if (gw_timer_set(loop, &links->heartbeat, gw_now_ns() + GW_HEARTBEAT_NS, beat, links, err)) return links;
+    free(links);
+    return NULL;
 }
 
 static void stop_wanting(peer *p) {
@@ -476,6 +494,7 @@ void gw_links_close(gw_links *links) {
         for (peer *p = links->buckets[i]; p != NULL; p = p->next) stop_wanting(p);
     sweep(links);
     gw_timer_cancel(&links->sweep);
+    gw_timer_cancel(&links->heartbeat);
     free(links);
 }
 
@@ -520,8 +539,10 @@ const gw_remote *gw_links_remote(const gw_links *links, const gw_peer_id *id) {
 bool gw_links_send(gw_links *links, const gw_peer_id *id, const void *bytes, size_t count, gw_err *err) {
     const peer *p = find(links, id);
     char text[GW_SHORT_TEXT];
+    GW_CHECK(count > 0);
     if (p == NULL || p->link == NULL)
         return gw_fail(err, GW_E_NOTFOUND, "no link to peer %s is up", gw_peer_id_short(id, text));
+    p->link->spoke = true;
     return gw_stream_send(p->link->stream, bytes, count, err) ||
            gw_fail_in(err, "link to peer %s", gw_peer_id_short(id, text));
 }

@@ -8,7 +8,7 @@
  * it has taken in its handshake: an offerer that still holds that very link learns that it broke.
  *
  * First message on a connection, from the offerer: version u8, 1, ordinal u64. From the taker: version u8, 2,
- * ordinal u64. After that, messages are the brain's.
+ * ordinal u64. After that, messages are the brain's, and empty ones are heartbeats (GW_HEARTBEAT_NS).
  *
  * Down. When a link breaks, `down` tells why at once, and if the peer is wanted it is dialled again at every
  * address: at once, or after a pause if the link had not lasted a second. A round of dialling that fails
@@ -61,7 +61,7 @@ void gw_links_adopt(gw_links *links, gw_stream *stream);
 
 /* Who is there; NULL when no link is up. */
 const gw_remote *gw_links_remote(const gw_links *links, const gw_peer_id *peer);
-/* Sends 0 to GW_MESSAGE_BYTES bytes on the link. GW_E_NOTFOUND: no link is up. GW_E_LIMIT: too much waits
+/* Sends 1 to GW_MESSAGE_BYTES bytes on the link. GW_E_NOTFOUND: no link is up. GW_E_LIMIT: too much waits
  * unsent. A message is whole or lost with its link; the order is kept. */
 bool gw_links_send(gw_links *links, const gw_peer_id *peer, const void *bytes, size_t count, gw_err *err);
 /* Bytes that wait unsent, over all links: 0 means that everything went to the kernel. */

@@ -17,6 +17,10 @@
 #include <stdint.h>
 
 #define GW_HANDSHAKE_NS 5000000000u
+/* Who controls the network can swallow a record and keep the connection. The next one shows it, by its
+ * number: so there is one at least so often on all streams that are in use, as somebody may wait for the
+ * answer. */
+#define GW_HEARTBEAT_NS 2000000000u
 
 enum {
     GW_MESSAGE_BYTES = 16 << 20,      /* the longest message */

@@ -31,6 +31,7 @@ typedef struct tcp_channel {
         size_t frame_sent;
         uint8_t *records; /* sealed: records on their way, records[start, end) */
         size_t start, end;
+        bool spoke, heartbeat; /* since the last heartbeat; one is due */
     } tx;
 
     struct {
@@ -188,7 +189,22 @@ static bool seal_record(tcp_channel *channel, gw_err *err) {
     }
     if (!gw_record_seal(&channel->seal, from, length, false, record, err)) return false;
     channel->tx.end += gw_record_bytes(&channel->seal, length);
+    channel->tx.spoke = true;
     return true;
+}
+
+/* An empty record between messages. */
+static bool seal_heartbeat(tcp_channel *channel, gw_err *err) {
+    channel->tx.heartbeat = false;
+    if (!gw_record_seal(&channel->seal, NULL, 0, false, channel->tx.records, err)) return false;
+    channel->tx.end = gw_record_bytes(&channel->seal, 0);
+    return true;
+}
+
+static void tcp_heartbeat(gw_channel *base) {
+    tcp_channel *channel = tcp_of(base);
+    channel->tx.heartbeat = channel->sealed && !channel->tx.spoke;
+    channel->tx.spoke = false;
 }
 
 static gw_flow send_sealed(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
@@ -198,6 +214,7 @@ static gw_flow send_sealed(tcp_channel *channel, const gw_lane_user *user, gw_er
         if (!seal_record(channel, err)) return GW_FLOW_BROKEN;
         if (channel->base.out.payload.left == 0) gw_channel_sent(&channel->base, user);
     }
+    if (channel->tx.end == 0 && channel->tx.heartbeat && !seal_heartbeat(channel, err)) return GW_FLOW_BROKEN;
     if (channel->tx.end == 0) return GW_FLOW_IDLE;
     ssize_t sent = send(channel->base.fd, channel->tx.records + channel->tx.start,
                         channel->tx.end - channel->tx.start, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -332,6 +349,7 @@ static gw_flow use_record(tcp_channel *channel, const gw_lane_user *user, uint8_
         take_payload(channel, user, plain, length);
         return GW_FLOW_MORE;
     }
+    if (length == 0) return GW_FLOW_MORE; /* a heartbeat */
     if (length < FRAME || !parse_frame(channel, plain))
         return broken(err, "the peer sent garbage for a frame");
     size_t inlined = length - FRAME;
@@ -359,10 +377,9 @@ static gw_flow use_sealed(tcp_channel *channel, const gw_lane_user *user, gw_err
             if (bytes > 0 && bytes <= SMALL)
                 take_payload(channel, user, record + GW_RECORD_HEADER + FRAME, bytes);
         } else {
-            bool head = channel->base.in.state == GW_INCOMING_HEAD;
             gw_flow flow = use_record(channel, user, record, record_bytes, err);
             if (flow != GW_FLOW_MORE) return flow;
-            if (!head) channel->rx.start += record_bytes;
+            if (channel->base.in.state != GW_INCOMING_ASK) channel->rx.start += record_bytes;
         }
     }
 }
@@ -388,5 +405,6 @@ static gw_flow tcp_receive(gw_channel *base, const gw_lane_user *user, gw_err *e
 static const gw_channel_ops tcp_ops = {
     .send = tcp_send,
     .receive = tcp_receive,
+    .heartbeat = tcp_heartbeat,
     .close = tcp_close,
 };

@@ -1,7 +1,8 @@
 /* A channel on a socket: frames, bare or in sealed records, read straight into the places that the lane's
  * user names.
  *
- * Frame: version u8, 3 zero bytes, payload length u32, header of GW_LANE_HEADER bytes, payload. */
+ * Frame: version u8, 3 zero bytes, payload length u32, header of GW_LANE_HEADER bytes, payload. Between
+ * messages there may be empty records: heartbeats (GW_HEARTBEAT_NS). */
 #ifndef GODWIT_NET_TCP_CHANNEL_H
 #define GODWIT_NET_TCP_CHANNEL_H
 

@@ -30,7 +30,7 @@ typedef struct node {
     gw_peer_id other;
     uint64_t said, heard, last; /* messages; the number of the last one heard */
     uint64_t ups, downs, wrong; /* wrong: altered, repeated or out of order */
-    bool up;
+    bool up, quiet;             /* quiet: says no messages by itself */
     uint64_t datagrams_said, datagrams_heard, datagrams_wrong;
     bool got[MOST_DATAGRAMS];
 } node;
@@ -128,7 +128,7 @@ static void say(void *context) {
     gw_err err;
     uint64_t words[WORDS];
     uint8_t datagram[GW_DATAGRAM_BYTES];
-    if (n->up) {
+    if (n->up && !n->quiet) {
         compose(++n->said, words);
         (void)gw_links_send(n->links, &n->other, words, sizeof words, &err); /* lost with its link */
     }
@@ -211,6 +211,31 @@ Test(attack, of_records_nothing_is_taken_but_what_was_said_next) {
         wait_struck(MEDDLE_RECORD, ++struck);
         cr_expect_gt(s.a.downs + s.b.downs, downs, "meddling %d was not noticed", kind);
     }
+    expect_nothing_wrong();
+    close_scene();
+}
+
+static bool is_down(void *context) {
+    (void)context;
+    return !s.a.up || !s.b.up;
+}
+
+/* Nothing follows that would show it: who waits for an answer to that record would wait for ever. */
+Test(attack, a_record_that_was_swallowed_is_noticed_though_nobody_says_more) {
+    open_scene("1");
+    gw_err err;
+    uint64_t words[WORDS], limit = gw_now_ns() + 60 * UINT64_C(1000000000);
+    s.a.quiet = s.b.quiet = true;
+    meddler_strike(s.m, MEDDLE_RECORD, MEDDLE_DROP);
+    compose(++s.a.said, words);
+    flock_need(gw_links_send(s.a.links, &s.a.other, words, sizeof words, &err), &err);
+    while (meddler_struck(s.m, MEDDLE_RECORD) == 0) {
+        gw_loop_turn(s.loop, 1000000);
+        cr_assert_lt(gw_now_ns(), limit, "it was not struck");
+    }
+    flock_turn_until(s.loop, is_down, NULL);
+    s.a.quiet = s.b.quiet = false;
+    wait_struck(MEDDLE_RECORD, 1);
     expect_nothing_wrong();
     close_scene();
 }

@@ -161,16 +161,77 @@ Test(tcp, too_many_requests_at_once_end_the_link) {
     rig_close(r);
 }
 
+enum { EMPTY = GW_RECORD_HEADER + GW_RECORD_TAG };
+
+/* A stranger's side of a stream that the rig has sealed: the ciphers of the side that dialled. */
+static void stranger_ciphers(gw_cipher *seal, gw_cipher *open) {
+    static const uint8_t keys[2][32] = {{1}, {2}};
+    gw_algorithm algorithm = gw_record_has_aes() ? GW_ALGORITHM_AES256GCM : GW_ALGORITHM_CHACHA20;
+    gw_cipher_start(open, algorithm, keys[0], GW_RECORD_DATA);
+    gw_cipher_start(seal, algorithm, keys[1], GW_RECORD_DATA);
+}
+
+/* The payload of the next record; how many bytes. */
+static size_t receive_record(int fd, gw_cipher *open, uint8_t payload[FRAME]) {
+    uint8_t record[FRAME + EMPTY];
+    size_t bytes;
+    bool more;
+    gw_err err;
+    cr_assert_eq(recv(fd, record, GW_RECORD_HEADER, MSG_WAITALL), GW_RECORD_HEADER);
+    cr_assert(gw_record_measure(open, record, &bytes, &more, &err) && bytes <= sizeof record);
+    cr_assert_eq(recv(fd, record + GW_RECORD_HEADER, bytes - GW_RECORD_HEADER, MSG_WAITALL),
+                 (ssize_t)(bytes - GW_RECORD_HEADER));
+    cr_assert(gw_record_open(open, record, bytes, payload, &err), "%s", err.text);
+    return bytes - EMPTY;
+}
+
+static void send_record(int fd, gw_cipher *seal, const uint8_t *payload, size_t count) {
+    uint8_t record[FRAME + EMPTY];
+    gw_err err;
+    cr_assert(gw_record_seal(seal, payload, count, false, record, &err));
+    if (fd >= 0) cr_assert_eq(send(fd, record, count + EMPTY, MSG_NOSIGNAL), (ssize_t)count + EMPTY);
+}
+
+/* Somebody in the middle swallows an answer that is waited for: heartbeats show that one is missing. */
+Test(tcp, heartbeats_show_that_an_answer_was_swallowed) {
+    int fds[3];
+    rig *r = server_and_stranger(true, fds);
+    gw_cipher seal, open;
+    uint8_t frame[FRAME];
+    stranger_ciphers(&seal, &open);
+    struct timeval limit = {.tv_sec = 60};
+    cr_assert_eq(setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
+    gw_op op = {.kind = GW_OP_CAS, .token = 1, .peer = rig_id(6), .fence = rig_fence(1), .region = WORDS};
+    gw_transport_post(r->peers[0].transport, &op);
+    size_t bytes, heartbeats = 0, requests = 0;
+    while (heartbeats == 0 || requests == 0) {
+        bytes = receive_record(fds[0], &open, frame);
+        cr_assert(bytes == FRAME || bytes == 0);
+        *(bytes == 0 ? &heartbeats : &requests) += 1;
+    }
+    cr_expect_eq(requests, 1);
+    send_record(fds[0], &seal, frame, 0); /* does no harm: the next request is answered */
+    put_add(frame, 1);
+    send_record(fds[0], &seal, frame, FRAME);
+    while (receive_record(fds[0], &open, frame) == 0) continue;
+    cr_assert_eq(gw_transport_word_load(r->peers[0].transport, WORDS, 0), 1);
+    cr_expect_eq(rig_downs(&r->peers[0]), 0);
+    send_record(-1, &seal, frame, FRAME); /* the answer */
+    send_record(fds[0], &seal, frame, 0);
+    cr_expect_eq(rig_completion(&r->peers[0]).status, GW_OP_UNKNOWN);
+    rig_wait_downs(&r->peers[0], 1);
+    for (uint32_t i = 0; i < 3; i++) close(fds[i]);
+    rig_close(r);
+}
+
 Test(tcp, tampered_and_repeated_records_end_the_link) {
     for (int how = 0; how < 4; how++) {
         int fds[3];
         rig *r = server_and_stranger(true, fds);
-        gw_cipher seal;
+        gw_cipher seal, open;
         gw_err err;
-        uint8_t frame[FRAME], record[FRAME + GW_RECORD_HEADER + GW_RECORD_TAG], answer[sizeof record];
-        static const uint8_t key[32] = {2}; /* what the rig lets the side that did not dial open with */
-        gw_cipher_start(&seal, gw_record_has_aes() ? GW_ALGORITHM_AES256GCM : GW_ALGORITHM_CHACHA20, key,
-                        GW_RECORD_DATA);
+        uint8_t frame[FRAME], record[FRAME + EMPTY], answer[sizeof record];
+        stranger_ciphers(&seal, &open);
         put_add(frame, 1);
         cr_assert(gw_record_seal(&seal, frame, FRAME, how == 3, record, &err));
         if (how == 1) record[20] ^= 1;
