@@ -9,11 +9,12 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BACKLOG = 1024, ACCEPTS_A_TURN = 64, PORT_TRIES = 64 };
+enum { BACKLOG = 1024, ACCEPTS_A_TURN = 16, PORT_TRIES = 64 };
 static const uint64_t pause_ns = 100000000; /* after running out of descriptors */
 
 typedef struct half_open half_open;
@@ -141,18 +142,54 @@ static void half_closed(void *context, gw_stream *stream, gw_closed why, gw_faul
     failed(listener, &from, why, fault, text);
 }
 
-static void drop_oldest(gw_listener *listener) {
-    half_open *oldest = listener->ring.newer;
-    gw_addr from = oldest->from;
-    gw_stream_close(oldest->stream);
-    forget(oldest);
+/* Of IPv6 who has one address has 2^64. */
+static bool is_same_source(const gw_addr *a, const gw_addr *b) {
+    return a->family == b->family && memcmp(a->ip, b->ip, a->family == 4 ? 4 : 8) == 0;
+}
+
+/* The source that has most connections, if that is more than its share; else NULL. */
+static const gw_addr *greedy_source(const gw_listener *listener) {
+    struct {
+        const gw_addr *from;
+        uint32_t count;
+    } sources[GW_HALF_OPEN] = {0};
+    uint32_t count = 0, most = 0;
+    for (const half_open *half = listener->ring.newer; half != &listener->ring; half = half->newer) {
+        uint32_t i = 0;
+        while (i < count && !is_same_source(sources[i].from, &half->from)) i++;
+        if (i == count) {
+            sources[count].from = &half->from;
+            sources[count++].count = 0;
+        }
+        if (++sources[i].count > sources[most].count) most = i;
+    }
+    return sources[most].count > GW_HALF_OPEN_SHARE ? sources[most].from : NULL;
+}
+
+static half_open *least_welcome(const gw_listener *listener) {
+    const gw_addr *greedy = greedy_source(listener);
+    half_open *oldest = NULL;
+    for (half_open *half = listener->ring.newer; half != &listener->ring; half = half->newer) {
+        if (greedy != NULL && !is_same_source(greedy, &half->from)) continue;
+        if (!gw_stream_proved(half->stream)) return half;
+        if (oldest == NULL) oldest = half;
+    }
+    GW_CHECK(oldest != NULL);
+    return oldest;
+}
+
+static void make_room(gw_listener *listener) {
+    half_open *half = least_welcome(listener);
+    gw_addr from = half->from;
+    gw_stream_close(half->stream);
+    forget(half);
     failed(listener, &from, GW_CLOSED_LOCAL, GW_FAULT_NONE,
            "too many connections at once without a handshake");
 }
 
 static void take(gw_listener *listener, int fd, const gw_addr *from) {
     gw_err err;
-    if (listener->half_open_count == GW_HALF_OPEN) drop_oldest(listener);
+    if (listener->half_open_count == GW_HALF_OPEN) make_room(listener);
     half_open *half = calloc(1, sizeof *half);
     if (half == NULL) {
         close(fd);
@@ -174,6 +211,7 @@ static void take(gw_listener *listener, int fd, const gw_addr *from) {
     half->older->newer = half;
     listener->ring.older = half;
     listener->half_open_count++;
+    gw_stream_look(half->stream); /* a hello that is here already counts, however many connections wait */
 }
 
 /* Accepting */

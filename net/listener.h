@@ -10,7 +10,10 @@
 
 #include <stddef.h>
 
-enum { GW_HALF_OPEN = 64 }; /* handshakes in progress; one more drops the oldest (slow-loris) */
+/* Handshakes in progress. One more ends one of them, so that a flood keeps nobody out who holds the key: one
+ * of the address that has most, if that is more than its share; of these, one that has sent no hello made
+ * with the key, if there is one; of these, the oldest. */
+enum { GW_HALF_OPEN = 64, GW_HALF_OPEN_SHARE = 12 };
 
 /* Binds both sockets of a peer to `wanted`; port 0 picks one that is free for both. *bound is the address
  * with its port. A port in use fails with GW_E_IO and says so. The caller closes the sockets or hands them to

@@ -95,6 +95,11 @@ static void mix(gw_handshake *h, const void *bytes, size_t count) {
     memcpy(h->transcript, next, 32);
 }
 
+static void make_ephemeral(gw_handshake *h) {
+    int failed = crypto_scalarmult_base(h->ephemeral_public, h->ephemeral_secret);
+    GW_CHECK(failed == 0);
+}
+
 static void derive(const gw_key *master, uint64_t number, uint8_t key[32]) {
     static const char context[crypto_kdf_CONTEXTBYTES] = {'g', 'w', 's', 't', 'r', 'e', 'a', 'm'};
     int failed = crypto_kdf_derive_from_key(key, 32, number, context, master->bytes);
@@ -260,6 +265,7 @@ static gw_handshake_state take_hello(gw_handshake *h, const uint8_t *message, si
     uint8_t algorithms = ephemeral[32];
     if (memcmp(cluster, h->local->cluster.bytes, CLUSTER_HINT) != 0) return fail_aloud(h, GW_FAULT_CLUSTER);
     if (!find_key(h, ephemeral + 33)) return fail_aloud(h, GW_FAULT_KEY);
+    make_ephemeral(h);
     bool aes = (algorithms & CAN_AES) != 0 && gw_record_has_aes();
     h->algorithm = our_mode(h) == MODE_PLAIN ? GW_ALGORITHM_PLAIN
                    : aes                     ? GW_ALGORITHM_AES256GCM
@@ -421,8 +427,6 @@ static gw_handshake *start(const gw_local *local, const uint8_t randomness[32], 
     GW_CHECK(memchr(local->build, 0, sizeof local->build) != NULL);
     h->local = local;
     memcpy(h->ephemeral_secret, randomness, 32);
-    int failed = crypto_scalarmult_base(h->ephemeral_public, h->ephemeral_secret);
-    GW_CHECK(failed == 0);
     return h;
 }
 
@@ -434,6 +438,7 @@ gw_handshake *gw_handshake_dial(const gw_local *local, gw_stream_kind kind, uint
     h->kind = kind;
     h->word = word;
     h->expected = ANSWER;
+    make_ephemeral(h);
     put_hello(h);
     return h;
 }
@@ -463,6 +468,10 @@ void gw_handshake_sent(gw_handshake *h, size_t count) {
 
 gw_fault gw_handshake_fault(const gw_handshake *h) {
     return h->fault;
+}
+
+bool gw_handshake_proved(const gw_handshake *h) {
+    return !h->dialler && h->expected == FINISH;
 }
 
 void gw_handshake_finish(gw_handshake *h, gw_remote *remote, gw_cipher *seal, gw_cipher *open) {

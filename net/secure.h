@@ -104,6 +104,9 @@ void gw_handshake_sent(gw_handshake *handshake, size_t count);
 gw_handshake_state gw_handshake_feed(gw_handshake *handshake, const uint8_t *bytes, size_t count,
                                      size_t *used, gw_err *err);
 gw_fault gw_handshake_fault(const gw_handshake *handshake);
+/* Of who answers: the hello that came was made by a holder of the key (and may be repeated by somebody else).
+ */
+bool gw_handshake_proved(const gw_handshake *handshake);
 
 /* After GW_HANDSHAKE_DONE, once: who the other side is and the ciphers of both directions. */
 void gw_handshake_finish(gw_handshake *handshake, gw_remote *remote, gw_cipher *seal, gw_cipher *open);

@@ -471,6 +471,14 @@ gw_stream *gw_stream_answer(gw_loop *loop, const gw_local *local, int fd, const 
     return make(loop, fd, handshake, from, SHAKING, events, err);
 }
 
+void gw_stream_look(gw_stream *stream) {
+    on_ready(stream, EPOLLIN);
+}
+
+bool gw_stream_proved(const gw_stream *stream) {
+    return stream->handshake != NULL && gw_handshake_proved(stream->handshake);
+}
+
 void gw_stream_set_events(gw_stream *stream, const gw_stream_events *events) {
     GW_CHECK(events->message != NULL && events->closed != NULL);
     stream->events = *events;

@@ -67,6 +67,10 @@ gw_stream *gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *t
  */
 gw_stream *gw_stream_answer(gw_loop *loop, const gw_local *local, int fd, const gw_addr *from,
                             const gw_stream_events *events, gw_err *err);
+/* Takes what has come already, as the loop would do in its next turn: events may come from inside. */
+void gw_stream_look(gw_stream *stream);
+/* Of an accepted stream that is not ready yet: its hello was made by a holder of the key. */
+bool gw_stream_proved(const gw_stream *stream);
 /* Hands a stream to another owner. */
 void gw_stream_set_events(gw_stream *stream, const gw_stream_events *events);
 

@@ -1,5 +1,6 @@
 /* Streams and listeners over real sockets of loopback: messages whole and in order, every ending with its
  * reason, and strangers that send garbage, half frames or nothing. */
+#include "net/address.h"
 #include "net/stream.h"
 #include "tests/net/flock.h"
 
@@ -334,6 +335,94 @@ Test(stream, silent_connections_are_bounded_and_do_not_keep_others_out) {
     dial(&w, GW_STREAM_CONTROL);
     while (!w.accepted.ready) gw_loop_turn(w.loop, 100000000);
     for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) close(fds[i]);
+    close_world(&w);
+}
+
+/* A blocking connection from one of this host's many addresses. */
+static int connect_from(const world *w, uint8_t last_byte) {
+    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7F000000u | last_byte)};
+    struct sockaddr_storage to;
+    socklen_t bytes = gw_address_to_sockaddr(&w->addr, &to);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert(fd >= 0 && bind(fd, (struct sockaddr *)&from, sizeof from) == 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&to, bytes), 0);
+    return fd;
+}
+
+/* One that has begun a handshake, as a member does: its hello is on its way. */
+static int say_hello(const world *w, uint8_t last_byte) {
+    gw_err err;
+    size_t count;
+    uint8_t randomness[32] = {last_byte};
+    int fd = connect_from(w, last_byte);
+    gw_handshake *h = gw_handshake_dial(&w->client.local, GW_STREAM_CONTROL, 0, randomness, &err);
+    flock_need(h != NULL, &err);
+    const uint8_t *hello = gw_handshake_output(h, &count);
+    cr_assert_eq(send(fd, hello, count, MSG_NOSIGNAL), (ssize_t)count);
+    gw_handshake_close(h);
+    return fd;
+}
+
+/* Its hello was answered, and it is waited for. */
+static void expect_waited_for(int fd) {
+    uint8_t answer[GW_HANDSHAKE_MESSAGE];
+    cr_assert_gt(recv(fd, answer, sizeof answer, MSG_DONTWAIT), GW_HANDSHAKE_HEADER);
+    cr_expect(recv(fd, answer, sizeof answer, MSG_DONTWAIT) < 0 && errno == EAGAIN, "it was ended");
+    close(fd);
+}
+
+enum { FLOOD = 3 * GW_HALF_OPEN };
+
+/* Connections that say nothing, from `sources` addresses in turn; they are taken where `turn`. */
+static void flood(const world *w, int fds[FLOOD], int sources, bool turn) {
+    for (int i = 0; i < FLOOD; i++) {
+        fds[i] = connect_from(w, (uint8_t)(1 + i % sources));
+        if (turn) flock_turn(w->loop, 1);
+    }
+    flock_turn(w->loop, 20);
+    cr_assert_eq(gw_listener_half_open(w->listener), GW_HALF_OPEN);
+}
+
+Test(stream, who_says_a_good_hello_is_not_pushed_out_by_who_does_not) {
+    for (int sources = 1; sources <= 64; sources += 63) {
+        world w;
+        int fds[FLOOD];
+        open_world(&w, "1", "1");
+        int member = say_hello(&w, 1);
+        flock_turn(w.loop, 3);
+        flood(&w, fds, sources, true);
+        expect_waited_for(member);
+        for (int i = 0; i < FLOOD; i++) close(fds[i]);
+        close_world(&w);
+    }
+}
+
+/* So many wait to be taken that they push each other out before any is heard. */
+Test(stream, a_good_hello_counts_however_many_connections_wait_behind_it) {
+    world w;
+    int fds[FLOOD];
+    open_world(&w, "1", "1");
+    int member = say_hello(&w, 1);
+    flood(&w, fds, 64, false);
+    expect_waited_for(member);
+    for (int i = 0; i < FLOOD; i++) close(fds[i]);
+    close_world(&w);
+}
+
+/* Even with hellos that it has heard. */
+Test(stream, who_takes_all_places_loses_its_own) {
+    world w;
+    int fds[FLOOD];
+    open_world(&w, "1", "1");
+    int member = say_hello(&w, 2);
+    flock_turn(w.loop, 3);
+    for (int i = 0; i < FLOOD; i++) {
+        fds[i] = say_hello(&w, 1);
+        flock_turn(w.loop, 2);
+    }
+    cr_assert_eq(gw_listener_half_open(w.listener), GW_HALF_OPEN);
+    expect_waited_for(member);
+    for (int i = 0; i < FLOOD; i++) close(fds[i]);
     close_world(&w);
 }
 
