@@ -20,6 +20,7 @@ struct gw_accumulator {
     const gw_layout *layout;
     const gw_exact_path *path;
     gw_ledger *ledger;
+    bool own; /* the ledger */
     int64_t *words;
     stripe *stripes;
     uint64_t *first_stripe; /* by bucket; bucket_count entries: the boundary bucket's is the stripe count */
@@ -32,8 +33,7 @@ static uint64_t stripes_of(const gw_layout_bucket *bucket) {
 
 static bool allocate(gw_accumulator *acc, gw_err *err) {
     const gw_layout *layout = acc->layout;
-    acc->ledger = gw_ledger_open(layout, err);
-    if (acc->ledger == NULL) return false;
+    if (acc->own && (acc->ledger = gw_ledger_open(layout, err)) == NULL) return false;
     acc->first_stripe = calloc(layout->bucket_count, sizeof *acc->first_stripe);
     if (acc->first_stripe == NULL)
         return gw_fail(err, GW_E_NOMEM, "no memory for %u buckets", layout->bucket_count);
@@ -54,13 +54,15 @@ static bool allocate(gw_accumulator *acc, gw_err *err) {
     return true;
 }
 
-bool gw_accumulator_open(const gw_layout *layout, const gw_exact_path *path, gw_accumulator **accumulator,
-                         gw_err *err) {
+bool gw_accumulator_open(const gw_layout *layout, const gw_exact_path *path, gw_ledger *shared,
+                         gw_accumulator **accumulator, gw_err *err) {
     gw_accumulator *acc = calloc(1, sizeof *acc);
     *accumulator = NULL;
     if (acc == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for an accumulator");
     acc->layout = layout;
     acc->path = path;
+    acc->ledger = shared;
+    acc->own = shared == NULL;
     if (!allocate(acc, err)) {
         gw_accumulator_close(acc);
         return false;
@@ -71,7 +73,7 @@ bool gw_accumulator_open(const gw_layout *layout, const gw_exact_path *path, gw_
 
 void gw_accumulator_close(gw_accumulator *acc) {
     if (acc == NULL) return;
-    gw_ledger_close(acc->ledger);
+    if (acc->own) gw_ledger_close(acc->ledger);
     for (uint64_t s = 0; s < acc->stripe_count; s++) pthread_mutex_destroy(&acc->stripes[s].lock);
     gw_memory_give(acc->words, acc->layout->words * sizeof *acc->words);
     free(acc->stripes);
@@ -189,10 +191,10 @@ int64_t *gw_accumulator_settle(gw_accumulator *acc) {
         if (b + 1 < acc->layout->bucket_count) {
             part = settle_bucket(acc, b, gw_ledger_generation(acc->ledger));
         } else {
-            gw_ledger_boundary(acc->ledger, acc->words + bucket->data);
+            gw_ledger_boundary(acc->ledger, acc->own, acc->words + bucket->data);
             part.fingerprint = acc->path->fingerprint(0, bucket->count, acc->words + bucket->data);
         }
-        gw_ledger_header(acc->ledger, &part, acc->words + bucket->header);
+        gw_ledger_header(acc->ledger, acc->own, &part, acc->words + bucket->header);
     }
     return acc->words;
 }

@@ -18,10 +18,12 @@ typedef struct gw_deposit {
     gw_entry entry;
 } gw_deposit;
 
-/* `layout` outlives the accumulator. Memory: gw_accumulator_bytes. Starts at step 0 with one shard, so
- * begin first. */
-bool gw_accumulator_open(const gw_layout *layout, const gw_exact_path *path, gw_accumulator **accumulator,
-                         gw_err *err);
+/* `layout` and `shared` outlive the accumulator. `shared`: another accumulator's ledger, which speaks for
+ * both; NULL: this one has its own. Memory: gw_accumulator_bytes. Starts at step 0 with one shard, so begin
+ * first.
+ */
+bool gw_accumulator_open(const gw_layout *layout, const gw_exact_path *path, gw_ledger *shared,
+                         gw_accumulator **accumulator, gw_err *err);
 void gw_accumulator_close(gw_accumulator *accumulator); /* no deposit is open; NULL is allowed */
 uint64_t gw_accumulator_bytes(const gw_accumulator *accumulator);
 /* Which shards it holds; to be asked and told directly but for entering and leaving. */

@@ -19,6 +19,7 @@ typedef struct cpu {
     const gw_exact_path *path;
     gw_accumulator *accumulator;
     gw_ledger *ledger; /* the accumulator's */
+    bool own_ledger;   /* it is no other device's */
     gw_sum_store *sums;
     uint64_t lanes_bytes; /* of all workers' scratch */
     void **state;         /* by tensor; NULL for sums */
@@ -110,11 +111,15 @@ static uint64_t hash_range(const cpu *c, const gw_range *range) {
     return total;
 }
 
-static bool run_unit(gw_device *device, gw_lane *lane, gw_unit_work work, uint64_t unit, uint64_t *part,
-                     gw_err *err) {
+static uint32_t lane_part(gw_device *device, const gw_lane *lane) {
+    (void)device, (void)lane;
+    return 0;
+}
+
+static bool run_unit(gw_device *device, gw_unit_work work, uint64_t unit, uint64_t *part, gw_err *err) {
     cpu *c = cpu_of(device);
-    check_lane(c, lane);
     GW_CHECK(unit < c->layout.unit_count);
+    gw_fpmode_set();
     const gw_range *range = &c->layout.units[unit];
     gw_state state = {c->state};
     if (work == GW_UNIT_INIT) {
@@ -165,13 +170,13 @@ static void begin_step(gw_device *device, uint64_t step) {
     gw_sum_store_release(c->sums);
     c->outcome.ready = false;
     c->step = step;
-    gw_ledger_begin(c->ledger, step, c->type->shards(c->job, step, &phase));
+    if (c->own_ledger) gw_ledger_begin(c->ledger, step, c->type->shards(c->job, step, &phase));
 }
 
 static void zero(gw_device *device) {
     cpu *c = cpu_of(device);
     gw_sum_store_release(c->sums);
-    gw_ledger_zero(c->ledger);
+    if (c->own_ledger) gw_ledger_zero(c->ledger);
 }
 
 static void prefetch(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard) {
@@ -328,6 +333,7 @@ static const gw_device_ops cpu_ops = {
     .close = close_cpu,
     .lane_open = open_lane,
     .lane_close = close_lane,
+    .lane_part = lane_part,
     .unit = run_unit,
     .state_read = read_state,
     .state_write = write_state,
@@ -351,7 +357,7 @@ static const gw_device_ops cpu_ops = {
     .summary = summary,
 };
 
-static bool allocate(cpu *c, gw_err *err) {
+static bool allocate(cpu *c, gw_ledger *shared, gw_err *err) {
     c->state = calloc(c->layout.tensor_count, sizeof *c->state);
     c->sum = calloc(c->layout.tensor_count, sizeof *c->sum);
     if (c->state == NULL || c->sum == NULL)
@@ -363,8 +369,8 @@ static bool allocate(cpu *c, gw_err *err) {
     }
     c->outcome = (gw_outcome){
         .type = c->type, .job = c->job, .tensors = c->layout.tensors, .sum = c->sum, .state = c->state};
-    if (!gw_accumulator_open(&c->layout, c->path, &c->accumulator, err)) return false;
-    c->ledger = gw_accumulator_ledger(c->accumulator);
+    if (!gw_accumulator_open(&c->layout, c->path, shared, &c->accumulator, err)) return false;
+    c->device.ledger = c->ledger = gw_accumulator_ledger(c->accumulator);
     return gw_sum_store_open(&c->layout, c->path, c->accumulator, &c->sums, err);
 }
 
@@ -377,18 +383,19 @@ bool gw_device_cpu_open(const gw_device_options *options, gw_device **device, gw
     c->device.layout = &c->layout;
     c->type = options->type;
     c->job = options->job;
+    c->own_ledger = options->ledger == NULL;
     c->path = gw_exact_path_best();
     if (!gw_layout_make(options->plan, options->boundary_words, &c->layout, err)) {
         free(c);
         return gw_fail_in(err, "job %s", options->type->name);
     }
-    if (!allocate(c, err)) {
+    if (!allocate(c, options->ledger, err)) {
         close_cpu(&c->device);
         return gw_fail_in(err, "cpu device");
     }
     gw_cpu_class_text(c->device.class_text, sizeof c->device.class_text);
     c->device.unit_count = c->layout.unit_count;
-    c->device.gpu = -1;
+    c->device.part_count = 1;
     c->lanes_bytes = (uint64_t)options->workers * options->plan->lane_bytes;
     count_memory(c);
     begin_step(&c->device, 0);

@@ -27,7 +27,10 @@
 #include "core/layout.h"
 
 typedef struct gw_device gw_device;
-typedef struct gw_lane gw_lane; /* one worker's place on a device */
+typedef struct gw_lane gw_lane;     /* one worker's place on a device */
+typedef struct gw_ledger gw_ledger; /* kernels/ledger.h */
+
+enum { GW_DEVICE_PARTS = 16 }; /* that one device is made of, at most */
 
 typedef struct gw_device_options {
     const gw_job_type *type;
@@ -40,6 +43,9 @@ typedef struct gw_device_options {
      * after it. NULL: nobody wants to know. */
     void (*lost)(void *context, const gw_err *why);
     void *context;
+    /* Of a part of a group (kernels/group.h) but the first: the first one's ledger, which stands for longer.
+     * Its own sums lack what that one tells of all (coverage, boundary). NULL: it has one of its own. */
+    gw_ledger *ledger;
 } gw_device_options;
 
 /* What became of a shard. */
@@ -84,7 +90,7 @@ typedef enum gw_reduce {
 /* Where the segments of a reduction lie. */
 typedef enum gw_place {
     GW_PLACE_HOST = 1, /* host memory: any collective, and any mix of devices */
-    GW_PLACE_GPU = 2,  /* the memory of the device's GPU; work on it may start at once */
+    GW_PLACE_GPU = 2,  /* the memory of the device's GPUs; work on it may start at once */
 } gw_place;
 
 typedef enum gw_unit_work {
@@ -101,12 +107,15 @@ typedef struct gw_device_ops {
      * denormals kept; that stays so). Only this thread may use the lane. */
     bool (*lane_open)(gw_device *device, gw_lane **lane, gw_err *err);
     void (*lane_close)(gw_device *device, gw_lane *lane); /* NULL is allowed */
+    /* Any thread. Which of the device's parts computes the lane's shards: < device->part_count. */
+    uint32_t (*lane_part)(gw_device *device, const gw_lane *lane);
 
-    /* Worker. INIT, APPLY or HASH of unit `unit` (< device->unit_count), each unit once, any lanes in any
-     * order. *part is the unit's part of the state fingerprint after the work: the wrapping sum over all
-     * units is the fingerprint of the state. A failed APPLY leaves the state torn: the peer cannot go on. */
-    bool (*unit)(gw_device *device, gw_lane *lane, gw_unit_work work, uint64_t unit, uint64_t *part,
-                 gw_err *err);
+    /* Any thread, whose floating-point mode it sets. INIT, APPLY or HASH of unit `unit` (<
+     * device->unit_count), each unit once, several at once, in any order. *part is the unit's part of the
+     * state fingerprint after the work: the wrapping sum over all units is the fingerprint of the state. A
+     * failed APPLY leaves the state torn: the peer cannot go on. GW_E_CORRUPT: the parts of a group have
+     * copies of the state that differ. */
+    bool (*unit)(gw_device *device, gw_unit_work work, uint64_t unit, uint64_t *part, gw_err *err);
 
     /* Any thread, while no unit runs that changes those bytes. Copies bytes of the state image
      * (layout->image_bytes) from or to host memory; offset + bytes <= image_bytes. */
@@ -152,8 +161,9 @@ typedef struct gw_device_ops {
     /* Control. Prepares a reduction of the present step; fails with GW_E_INVALID while shards are in flight
      * or the accumulator is poisoned. The segments of `send` are read only and of
      * `receive` may hold anything; both belong to the collective until reduce_end or the next reduce_begin.
-     * ALONE has neither. `place`: GPU only where device->gpu says that there is one; may change from call to
-     * call. */
+     * ALONE has neither. `place`: GPU only where device->gpu_count says that there are some, and then the
+     * lists have as many segments for each GPU, in the order of device->gpus, and every GPU is one to sum
+     * with; may change from call to call. */
     bool (*reduce_begin)(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
                          gw_segments *receive, gw_err *err);
     /* Control. Checks what was received. When coverage and fingerprint are right it becomes the sum of the
@@ -176,10 +186,13 @@ typedef struct gw_device_ops {
 struct gw_device {
     const gw_device_ops *ops;
     const gw_layout *layout;
-    uint64_t unit_count;   /* of the work that `unit` does: the layout's units, or more of them at once */
-    int gpu;               /* the GPU's ordinal (CUDA); -1: none */
-    char class_text[200];  /* compute class: peers of an exact job must agree on it (kernels/class.h) */
-    uint64_t memory_bytes; /* taken for state, accumulator, sums and the workers' scratch */
+    gw_ledger *ledger;         /* which shards it holds */
+    uint64_t unit_count;       /* of the work that `unit` does: the layout's units, or more of them at once */
+    uint32_t part_count;       /* 1 but for a group's */
+    uint32_t gpu_count;        /* 0, or one for each part */
+    int gpus[GW_DEVICE_PARTS]; /* their ordinals (CUDA), by part */
+    char class_text[200];      /* compute class: peers of an exact job must agree on it (kernels/class.h) */
+    uint64_t memory_bytes;     /* taken for state, accumulator, sums and the workers' scratch */
 };
 
 /* 64-bit words of a bitmap of `shards` shards. */

@@ -200,19 +200,26 @@ uint64_t gw_ledger_generation(const gw_ledger *ledger) {
     return atomic_load(&ledger->generation);
 }
 
-void gw_ledger_boundary(gw_ledger *ledger, int64_t *words) {
+void gw_ledger_boundary(gw_ledger *ledger, bool speaks, int64_t *words) {
+    size_t bytes = ledger->layout->boundary_words * sizeof *words;
     pthread_mutex_lock(&ledger->mark);
-    memcpy(words, ledger->boundary, ledger->layout->boundary_words * sizeof *words);
+    if (speaks)
+        memcpy(words, ledger->boundary, bytes);
+    else
+        memset(words, 0, bytes);
     pthread_mutex_unlock(&ledger->mark);
 }
 
-void gw_ledger_header(gw_ledger *ledger, const gw_exact_part *part, int64_t header[GW_EXACT_HEADER]) {
+void gw_ledger_header(gw_ledger *ledger, bool speaks, const gw_exact_part *part,
+                      int64_t header[GW_EXACT_HEADER]) {
     pthread_mutex_lock(&ledger->mark);
     GW_CHECK(ledger->in_flight == 0);
     GW_CHECK(!ledger->poisoned);
     memset(header, 0, GW_EXACT_HEADER * sizeof *header);
-    header[GW_EXACT_COUNT] = (int64_t)ledger->held;
-    header[GW_EXACT_COVERAGE] = (int64_t)ledger->coverage;
+    if (speaks) {
+        header[GW_EXACT_COUNT] = (int64_t)ledger->held;
+        header[GW_EXACT_COVERAGE] = (int64_t)ledger->coverage;
+    }
     header[GW_EXACT_FINGERPRINT] = (int64_t)part->fingerprint;
     header[GW_EXACT_BAD] = (int64_t)part->bad;
     pthread_mutex_unlock(&ledger->mark);

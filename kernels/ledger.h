@@ -3,13 +3,12 @@
  *
  * Emptying is one store: the *generation* rises, and what shards in flight still bring belongs to an older
  * one, is recognised by it and dropped. A shard is marked held (bitmap and coverage) under the same check,
- * after its last piece. Any thread unless a function says otherwise. */
+ * after its last piece. Several accumulators may share a ledger: what is emptied is emptied for all of them
+ * at once, and no shard is in two. Any thread unless a function says otherwise. */
 #ifndef GODWIT_KERNELS_LEDGER_H
 #define GODWIT_KERNELS_LEDGER_H
 
 #include "kernels/device.h"
-
-typedef struct gw_ledger gw_ledger;
 
 /* A shard on its way into the accumulator. The caller's; used by one thread. */
 typedef struct gw_entry {
@@ -54,10 +53,14 @@ void gw_ledger_bad(gw_ledger *ledger, gw_exact_bad *bad);
 void gw_ledger_set_boundary(gw_ledger *ledger, const int64_t *words);
 uint64_t gw_ledger_generation(const gw_ledger *ledger);
 
-/* Copies the boundary words. */
-void gw_ledger_boundary(gw_ledger *ledger, int64_t *words);
+/* What of the ledger is in a sum. Where several accumulators share a ledger, and their sums are added, one of
+ * them `speaks` for all; the others add zeros.
+ *
+ * Copies the boundary words. */
+void gw_ledger_boundary(gw_ledger *ledger, bool speaks, int64_t *words);
 /* Fills a bucket's header: what is held, and what adding to the bucket has found. Nothing is in flight, and
  * nothing poisoned. */
-void gw_ledger_header(gw_ledger *ledger, const gw_exact_part *part, int64_t header[GW_EXACT_HEADER]);
+void gw_ledger_header(gw_ledger *ledger, bool speaks, const gw_exact_part *part,
+                      int64_t header[GW_EXACT_HEADER]);
 
 #endif

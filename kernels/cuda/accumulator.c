@@ -13,6 +13,7 @@ struct gw_cuda_accumulator {
     int gpu;
     const gw_layout *layout;
     gw_ledger *ledger;
+    bool own;                  /* the ledger */
     int64_t *words;            /* the GPU's; padding stays 0 */
     gw_cuda_found *found;      /* the GPU's, by tensor */
     gw_cuda_found *found_host; /* pinned, as are the two below */
@@ -32,8 +33,7 @@ static uint64_t boundary_count(const gw_layout *layout) {
 static bool allocate(gw_cuda_accumulator *acc, gw_err *err) {
     const gw_layout *layout = acc->layout;
     void *words, *found, *found_host, *headers, *boundary;
-    acc->ledger = gw_ledger_open(layout, err);
-    if (acc->ledger == NULL) return false;
+    if (acc->own && (acc->ledger = gw_ledger_open(layout, err)) == NULL) return false;
     acc->generation = calloc(layout->tensor_count, sizeof *acc->generation);
     if (acc->generation == NULL)
         return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", layout->tensor_count);
@@ -53,13 +53,15 @@ static bool allocate(gw_cuda_accumulator *acc, gw_err *err) {
                        "cudaEventCreate");
 }
 
-bool gw_cuda_accumulator_open(int gpu, const gw_layout *layout, gw_cuda_accumulator **accumulator,
-                              gw_err *err) {
+bool gw_cuda_accumulator_open(int gpu, const gw_layout *layout, gw_ledger *shared,
+                              gw_cuda_accumulator **accumulator, gw_err *err) {
     gw_cuda_accumulator *acc = calloc(1, sizeof *acc);
     *accumulator = NULL;
     if (acc == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for an accumulator");
     acc->gpu = gpu;
     acc->layout = layout;
+    acc->ledger = shared;
+    acc->own = shared == NULL;
     pthread_mutex_init(&acc->lock, NULL);
     if (!allocate(acc, err)) {
         gw_cuda_accumulator_close(acc);
@@ -71,7 +73,7 @@ bool gw_cuda_accumulator_open(int gpu, const gw_layout *layout, gw_cuda_accumula
 
 void gw_cuda_accumulator_close(gw_cuda_accumulator *acc) {
     if (acc == NULL) return;
-    gw_ledger_close(acc->ledger);
+    if (acc->own) gw_ledger_close(acc->ledger);
     pthread_mutex_destroy(&acc->lock);
     if (acc->added != NULL) (void)cudaEventDestroy(acc->added);
     gw_cuda_give(acc->gpu, acc->words);
@@ -173,7 +175,7 @@ bool gw_cuda_accumulator_add(gw_cuda_accumulator *acc, gw_entry *entry, uint32_t
 /* With the lock held. Headers and boundary from what was found, on the host. */
 static void fill_headers(gw_cuda_accumulator *acc) {
     const gw_layout *layout = acc->layout;
-    gw_ledger_boundary(acc->ledger, acc->boundary);
+    gw_ledger_boundary(acc->ledger, acc->own, acc->boundary);
     for (uint32_t b = 0; b < layout->bucket_count; b++) {
         gw_exact_part part = {0, 0};
         for (uint32_t t = 0; t < layout->tensor_count; t++) {
@@ -183,7 +185,7 @@ static void fill_headers(gw_cuda_accumulator *acc) {
         }
         if (b + 1 == layout->bucket_count)
             part.fingerprint = gw_exact_fingerprint(0, boundary_count(layout), acc->boundary);
-        gw_ledger_header(acc->ledger, &part, acc->headers + (size_t)b * GW_EXACT_HEADER);
+        gw_ledger_header(acc->ledger, acc->own, &part, acc->headers + (size_t)b * GW_EXACT_HEADER);
     }
 }
 

@@ -13,9 +13,10 @@
 
 typedef struct gw_cuda_accumulator gw_cuda_accumulator;
 
-/* `layout` outlives it. */
-bool gw_cuda_accumulator_open(int gpu, const gw_layout *layout, gw_cuda_accumulator **accumulator,
-                              gw_err *err);
+/* `layout` and `shared` outlive it. `shared`: another accumulator's ledger, which speaks for both; NULL: this
+ * one has its own. */
+bool gw_cuda_accumulator_open(int gpu, const gw_layout *layout, gw_ledger *shared,
+                              gw_cuda_accumulator **accumulator, gw_err *err);
 void gw_cuda_accumulator_close(gw_cuda_accumulator *accumulator); /* nothing of it runs; NULL is allowed */
 uint64_t gw_cuda_accumulator_bytes(const gw_cuda_accumulator *accumulator);
 gw_ledger *gw_cuda_accumulator_ledger(const gw_cuda_accumulator *accumulator);

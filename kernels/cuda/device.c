@@ -32,13 +32,13 @@ static void begin_step(gw_device *device, uint64_t step) {
     gw_cuda_sums_release(d->sums);
     d->outcome.ready = false;
     d->step = step;
-    gw_ledger_begin(d->ledger, step, d->type->shards(d->job, step, &phase));
+    if (d->own_ledger) gw_ledger_begin(d->ledger, step, d->type->shards(d->job, step, &phase));
 }
 
 static void zero(gw_device *device) {
     gw_cuda_device *d = gw_cuda_device_of(device);
     gw_cuda_sums_release(d->sums);
-    gw_ledger_zero(d->ledger);
+    if (d->own_ledger) gw_ledger_zero(d->ledger);
 }
 
 static void held(gw_device *device, gw_held *held_now, uint64_t *bits) {
@@ -150,6 +150,7 @@ static const gw_device_ops cuda_ops = {
     .close = close_cuda,
     .lane_open = gw_cuda_lane_open,
     .lane_close = gw_cuda_lane_close,
+    .lane_part = gw_cuda_lane_part,
     .unit = gw_cuda_state_unit,
     .state_read = gw_cuda_state_read,
     .state_write = gw_cuda_state_write,
@@ -213,7 +214,7 @@ static bool open_measured(gw_cuda_device *d, gw_err *err) {
     return true;
 }
 
-static bool open_parts(gw_cuda_device *d, const gw_cuda_info *info, gw_err *err) {
+static bool open_parts(gw_cuda_device *d, const gw_cuda_info *info, gw_ledger *shared, gw_err *err) {
     char plan[GW_GPU_PLAN_TEXT] = "";
     const gw_job_gpu *gpu = d->type->gpu;
     d->sum = calloc(d->layout.tensor_count, sizeof *d->sum);
@@ -234,7 +235,7 @@ static bool open_parts(gw_cuda_device *d, const gw_cuda_info *info, gw_err *err)
                               .sum = d->sum_small,
                               .measured = d->measured_host,
                               .state = d->state_small};
-    return gw_cuda_accumulator_open(d->gpu.ordinal, &d->layout, &d->accumulator, err) &&
+    return gw_cuda_accumulator_open(d->gpu.ordinal, &d->layout, shared, &d->accumulator, err) &&
            gw_cuda_sums_open(d->gpu.ordinal, &d->layout, d->accumulator, d->control, &d->sums, err);
 }
 
@@ -261,7 +262,13 @@ bool gw_device_cuda_open(const gw_device_options *options, const gw_gpu *gpu, gw
     if (!find_gpu(gpu, &info, err)) return false;
     gw_cuda_device *d = calloc(1, sizeof *d);
     if (d == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the device of GPU %d", gpu->ordinal);
-    d->device = (gw_device){.ops = &cuda_ops, .layout = &d->layout, .unit_count = 1, .gpu = gpu->ordinal};
+    d->device = (gw_device){.ops = &cuda_ops,
+                            .layout = &d->layout,
+                            .unit_count = 1,
+                            .part_count = 1,
+                            .gpu_count = 1,
+                            .gpus = {gpu->ordinal}};
+    d->own_ledger = options->ledger == NULL;
     d->type = options->type;
     d->job = options->job;
     d->gpu = *gpu;
@@ -275,11 +282,11 @@ bool gw_device_cuda_open(const gw_device_options *options, const gw_gpu *gpu, gw
         free(d);
         return gw_fail_in(err, "job %s", options->type->name);
     }
-    if (!open_parts(d, &info, err)) {
+    if (!open_parts(d, &info, options->ledger, err)) {
         close_cuda(&d->device);
         return false;
     }
-    d->ledger = gw_cuda_accumulator_ledger(d->accumulator);
+    d->device.ledger = d->ledger = gw_cuda_accumulator_ledger(d->accumulator);
     count_memory(d);
     begin_step(&d->device, 0);
     *device = &d->device;

@@ -21,6 +21,7 @@ typedef struct gw_cuda_device {
     cudaStream_t control; /* reductions, applies */
     gw_cuda_accumulator *accumulator;
     gw_ledger *ledger; /* the accumulator's */
+    bool own_ledger;   /* it is no other device's */
     gw_cuda_sums *sums;
     gw_outcome outcome;
     uint64_t step; /* of the ledger; written by the control thread */
@@ -62,6 +63,7 @@ bool gw_cuda_device_failed(gw_cuda_device *device, const char *doing);
 /* ---- lane.c: as the device's ops of these names ---- */
 bool gw_cuda_lane_open(gw_device *device, gw_lane **lane, gw_err *err);
 void gw_cuda_lane_close(gw_device *device, gw_lane *lane);
+uint32_t gw_cuda_lane_part(gw_device *device, const gw_lane *lane);
 void gw_cuda_lane_prefetch(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard);
 void gw_cuda_lane_payload(gw_device *device, gw_lane *lane, const void *bytes);
 gw_contributed gw_cuda_lane_contribute(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,
@@ -74,8 +76,7 @@ void gw_cuda_lane_check(const gw_cuda_device *device, const gw_lane *lane);
 /* ---- device_state.c: memory for the state, and what is done to it ---- */
 bool gw_cuda_state_open(gw_cuda_device *device, gw_err *err);
 void gw_cuda_state_close(gw_cuda_device *device);
-bool gw_cuda_state_unit(gw_device *device, gw_lane *lane, gw_unit_work work, uint64_t unit, uint64_t *part,
-                        gw_err *err);
+bool gw_cuda_state_unit(gw_device *device, gw_unit_work work, uint64_t unit, uint64_t *part, gw_err *err);
 bool gw_cuda_state_read(gw_device *device, uint64_t offset, uint64_t bytes, void *to, gw_err *err);
 bool gw_cuda_state_write(gw_device *device, uint64_t offset, uint64_t bytes, const void *from, gw_err *err);
 

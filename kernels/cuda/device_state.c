@@ -7,6 +7,7 @@
 #include "kernels/cuda/call.h"
 #include "kernels/cuda/exact.h"
 #include "kernels/cuda/memory.h"
+#include "kernels/fpmode.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -136,11 +137,10 @@ static bool start_hash(gw_cuda_device *d, gw_err *err) {
         err, "copying the state's fingerprint");
 }
 
-bool gw_cuda_state_unit(gw_device *device, gw_lane *lane, gw_unit_work work, uint64_t unit, uint64_t *part,
-                        gw_err *err) {
+bool gw_cuda_state_unit(gw_device *device, gw_unit_work work, uint64_t unit, uint64_t *part, gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
-    gw_cuda_lane_check(d, lane);
     GW_CHECK(unit < device->unit_count);
+    gw_fpmode_set();
     GW_CHECK(work != GW_UNIT_APPLY || d->outcome.ready);
     if (!gw_cuda_device_use(d, err)) return gw_cuda_device_failed(d, "changing the state");
     bool good = work == GW_UNIT_HASH || (work_on_all(d, work, err) && follow_state(d, d->control, err));

@@ -156,6 +156,11 @@ void gw_cuda_lane_close(gw_device *device, gw_lane *lane) {
     free(lane);
 }
 
+uint32_t gw_cuda_lane_part(gw_device *device, const gw_lane *lane) {
+    (void)device, (void)lane;
+    return 0;
+}
+
 /* ---- inputs ---- */
 
 static bool has(const input *in, uint64_t step, uint32_t shard) {

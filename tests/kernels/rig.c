@@ -1,14 +1,29 @@
 #include "rig.h"
 
+#include "kernels/group.h"
+
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+uint32_t rig_parts = 1;
+
+static bool open_part(void *context, uint32_t part, const gw_device_options *options, gw_device **device,
+                      gw_err *err) {
+    (void)context, (void)part;
+    return gw_device_cpu_open(options, device, err);
+}
+
+static bool open_cpu(const gw_device_options *options, gw_device **device, gw_err *err) {
+    return rig_parts == 1 ? gw_device_cpu_open(options, device, err)
+                          : gw_device_group_open(options, rig_parts, open_part, NULL, device, err);
+}
+
 void rig_open(rig *r, const gw_job_type *type, const char *const *settings, uint32_t devices,
               uint32_t workers) {
-    rig_open_on(r, type, settings, devices, workers, gw_device_cpu_open);
+    rig_open_on(r, type, settings, devices, workers, open_cpu);
 }
 
 void rig_open_on(rig *r, const gw_job_type *type, const char *const *settings, uint32_t devices,
@@ -57,7 +72,7 @@ static void run_item(crew *c, gw_lane *lane, uint64_t item) {
     const gw_device_ops *ops = c->device->ops;
     if (c->work != 0) {
         uint64_t part;
-        cr_assert(ops->unit(c->device, lane, c->work, item, &part, &err), "%s", err.text);
+        cr_assert(ops->unit(c->device, c->work, item, &part, &err), "%s", err.text);
         atomic_fetch_add(&c->sum, part);
     } else {
         uint32_t shard = c->first + c->stride * (uint32_t)item;

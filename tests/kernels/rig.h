@@ -16,6 +16,9 @@ typedef struct rig {
     gw_segments received[RIG_MOST_DEVICES]; /* by the last rig_reduce */
 } rig;
 
+/* Devices that rig_open opens are groups (kernels/group.h) of so many processors; 1: a processor. */
+extern uint32_t rig_parts;
+
 /* Opens `type` with its defaults and `settings`, "name=value" strings ending with NULL. */
 void rig_open(rig *r, const gw_job_type *type, const char *const *settings, uint32_t devices,
               uint32_t workers);

@@ -30,7 +30,7 @@ static bench open_bench(void) {
 
 static void open_acc(bench *b) {
     gw_err err;
-    cr_assert(gw_accumulator_open(&b->layout, gw_exact_path_best(), &b->acc, &err), "%s", err.text);
+    cr_assert(gw_accumulator_open(&b->layout, gw_exact_path_best(), NULL, &b->acc, &err), "%s", err.text);
     gw_ledger_set_key(gw_accumulator_ledger(b->acc), KEY);
     gw_ledger_begin(gw_accumulator_ledger(b->acc), 3, SHARDS);
 }

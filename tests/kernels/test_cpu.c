@@ -12,6 +12,18 @@
 #include <time.h>
 #include <unistd.h>
 
+/* What holds for a processor holds for a group of three. */
+#define DEVICE_TEST(name)                                                                                    \
+    static void name(void);                                                                                  \
+    Test(cpu, name) {                                                                                        \
+        name();                                                                                              \
+    }                                                                                                        \
+    Test(group, name) {                                                                                      \
+        rig_parts = 3;                                                                                       \
+        name();                                                                                              \
+    }                                                                                                        \
+    static void name(void)
+
 static const char *const quick[] = {"shards=24",        "shard-ms=0", "state-bytes=600k",
                                     "sum-elements=70k", "seed=3",     NULL};
 
@@ -36,14 +48,14 @@ static uint64_t run_digits(uint32_t devices, uint32_t workers, gw_reduce mode) {
     return run_job(gw_job_find("digits"), few_digits, devices, workers, 6, mode);
 }
 
-Test(cpu, digits_have_one_state_whoever_computes_what) {
+DEVICE_TEST(digits_have_one_state_whoever_computes_what) {
     uint64_t alone = run_digits(1, 1, GW_REDUCE_ALONE);
     cr_assert_eq(run_digits(1, 2, GW_REDUCE_ALONE), alone);
     cr_assert_eq(run_digits(1, 7, GW_REDUCE_ALONE), alone);
     cr_assert_eq(run_digits(3, 2, GW_REDUCE_EXACT), alone);
 }
 
-Test(cpu, same_state_from_any_number_of_devices_and_workers) {
+DEVICE_TEST(same_state_from_any_number_of_devices_and_workers) {
     uint64_t alone = run(1, 1, 5, GW_REDUCE_ALONE);
     cr_assert_eq(run(1, 7, 5, GW_REDUCE_ALONE), alone);
     cr_assert_eq(run(1, 2, 5, GW_REDUCE_EXACT), alone);
@@ -51,7 +63,7 @@ Test(cpu, same_state_from_any_number_of_devices_and_workers) {
     cr_assert_neq(run(1, 1, 4, GW_REDUCE_ALONE), alone);
 }
 
-Test(cpu, a_step_repeated_gives_the_same_fingerprint) {
+DEVICE_TEST(a_step_repeated_gives_the_same_fingerprint) {
     rig r;
     const char *const small[] = {"shards=12", "shard-ms=0", "state-bytes=64k", "sum-elements=9k", NULL};
     rig_open(&r, &gw_job_synthetic, small, 1, 2);
@@ -70,7 +82,7 @@ Test(cpu, a_step_repeated_gives_the_same_fingerprint) {
     rig_close(&r);
 }
 
-Test(cpu, state_moves_between_devices_by_any_byte_ranges) {
+DEVICE_TEST(state_moves_between_devices_by_any_byte_ranges) {
     rig r;
     rig_open(&r, &gw_job_synthetic, quick, 2, 2);
     uint64_t fingerprint = rig_units(&r, 0, GW_UNIT_INIT);
@@ -91,7 +103,7 @@ Test(cpu, state_moves_between_devices_by_any_byte_ranges) {
     rig_close(&r);
 }
 
-Test(cpu, apply_by_any_partition_gives_the_same_bytes) {
+DEVICE_TEST(apply_by_any_partition_gives_the_same_bytes) {
     rig r;
     gw_err err;
     rig_open(&r, &gw_job_synthetic, quick, 2, 2);
@@ -135,7 +147,7 @@ static gw_verdict finish(rig *r, uint32_t d) {
     return verdict;
 }
 
-Test(cpu, wrong_sums_are_recognised_and_the_reduction_repeated) {
+DEVICE_TEST(wrong_sums_are_recognised_and_the_reduction_repeated) {
     rig r;
     gw_err err;
     gw_segments send, receive;
@@ -167,7 +179,7 @@ Test(cpu, wrong_sums_are_recognised_and_the_reduction_repeated) {
     rig_close(&r);
 }
 
-Test(cpu, the_sum_carries_the_boundary_words) {
+DEVICE_TEST(the_sum_carries_the_boundary_words) {
     rig r;
     rig_open(&r, &gw_job_synthetic, quick, 2, 1);
     rig_init(&r);
@@ -187,13 +199,13 @@ Test(cpu, the_sum_carries_the_boundary_words) {
     rig_close(&r);
 }
 
-Test(cpu, float_sums_are_rounded) {
+DEVICE_TEST(float_sums_are_rounded) {
     uint64_t exact = run(2, 2, 3, GW_REDUCE_EXACT);
     uint64_t fast = run(2, 2, 3, GW_REDUCE_FAST);
     cr_assert_neq(fast, exact); /* or it would not be in float */
 }
 
-Test(cpu, probe_is_the_same_everywhere_and_adds_nothing) {
+DEVICE_TEST(probe_is_the_same_everywhere_and_adds_nothing) {
     rig r;
     gw_err err;
     uint64_t print[2], other;
@@ -214,7 +226,7 @@ Test(cpu, probe_is_the_same_everywhere_and_adds_nothing) {
     rig_close(&r);
 }
 
-Test(cpu, bad_shard_is_named) {
+DEVICE_TEST(bad_shard_is_named) {
     rig r;
     gw_exact_bad bad;
     const char *const settings[] = {"shards=12", "shard-ms=0", "sum-elements=100", "bad-shard=0:7", NULL};
@@ -273,17 +285,17 @@ static void run_misbehaving(const char *text) {
     rig_close(&r);
 }
 
-Test(cpu, a_shard_that_fails_midway_poisons) {
+DEVICE_TEST(a_shard_that_fails_midway_poisons) {
     misbehaviour = FAIL;
     run_misbehaving("the disk is on fire");
 }
 
-Test(cpu, a_shard_that_changes_the_rounding_mode_fails) {
+DEVICE_TEST(a_shard_that_changes_the_rounding_mode_fails) {
     misbehaviour = CHANGE_MODE;
     run_misbehaving("floating-point mode");
 }
 
-Test(cpu, report_and_summary_are_one_line) {
+DEVICE_TEST(report_and_summary_are_one_line) {
     rig r;
     char text[100];
     rig_open(&r, &gw_job_synthetic, quick, 1, 1);

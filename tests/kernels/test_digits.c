@@ -276,7 +276,7 @@ static uint64_t all_units(gw_device *device, gw_unit_work kind) {
     uint64_t fingerprint = 0, part;
     cr_assert(device->ops->lane_open(device, &lane, &err), "%s", err.text);
     for (uint64_t unit = 0; unit < device->unit_count; unit++) {
-        cr_assert(device->ops->unit(device, lane, kind, unit, &part, &err), "%s", err.text);
+        cr_assert(device->ops->unit(device, kind, unit, &part, &err), "%s", err.text);
         fingerprint += part;
     }
     device->ops->lane_close(device, lane);

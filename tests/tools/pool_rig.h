@@ -32,7 +32,8 @@ typedef struct pool_rig {
     gw_transport transport; /* has the own word, and nothing else */
     uint64_t word;
     gw_payloads
-        *payloads; /* set before the rig is opened: shards have payload that begins with their number */
+        *payloads;  /* set before the rig is opened: shards have payload that begins with their number */
+    uint32_t parts; /* of the device: set before the rig is opened; 0: one */
     gw_workers *pool;
     pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t changed;
@@ -47,6 +48,8 @@ typedef struct pool_rig {
     uint32_t inside, most_inside, ended; /* contribute calls: now, at most at once, returned */
     uint32_t lanes, lanes_refused_from;  /* open; a lane of this number or more is refused, 0 = none is */
     uint32_t units[RIG_UNITS], failing_unit;
+    uint32_t probes[GW_DEVICE_PARTS];
+    bool wrong;              /* part 1 computes probes to other numbers */
     uint32_t inside_at_unit; /* shards that ran when a unit did: must be 0 */
 
     rig_report reports[RIG_REPORTS];

@@ -488,6 +488,21 @@ Test(workers, the_oldest_running_shard_is_found) {
     rig_close(&rig);
 }
 
+Test(workers, every_part_of_the_device_computes_a_probe) {
+    gw_err err;
+    uint64_t fingerprint;
+    rig.parts = 3;
+    rig_open(&rig, 5, true);
+    cr_assert(gw_workers_probe(rig.pool, 4, 2, NULL, &fingerprint, &err), "%s", err.text);
+    cr_assert_eq(fingerprint, 4002);
+    for (uint32_t part = 0; part < 3; part++) cr_assert_eq(rig.probes[part], 1, "part %u", part);
+    rig.wrong = true;
+    cr_assert_not(gw_workers_probe(rig.pool, 4, 2, NULL, &fingerprint, &err));
+    cr_assert_eq(err.code, GW_E_CORRUPT);
+    cr_assert(strstr(err.text, "shard 2 of step 4") && strstr(err.text, "0fa3"), "%s", err.text);
+    rig_close(&rig);
+}
+
 /* The probe is a whole shard, computed before any other. */
 Test(workers, a_probe_counts_among_the_shards) {
     gw_running oldest;

@@ -140,9 +140,9 @@ static bool run_item(bench *b, gw_lane *lane, alone *a, uint64_t item, gw_err *e
     case CONTRIBUTE:
         return b->device->ops->contribute(b->device, lane, b->step, (uint32_t)item, err) == GW_SHARD_HELD;
     case APPLY:
-        return b->device->ops->unit(b->device, lane, GW_UNIT_APPLY, item, &part, err);
+        return b->device->ops->unit(b->device, GW_UNIT_APPLY, item, &part, err);
     case INIT:
-        return b->device->ops->unit(b->device, lane, GW_UNIT_INIT, item, &part, err);
+        return b->device->ops->unit(b->device, GW_UNIT_INIT, item, &part, err);
     case PRODUCTS:
         multiply_shard(b, a->products);
         return true;

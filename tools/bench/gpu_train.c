@@ -57,8 +57,7 @@ static void *lane_main(void *context) {
         if (t->over) break;
         uint32_t count = t->unit != 0 ? 1 : t->shards;
         for (uint32_t i; lane != NULL && (i = atomic_fetch_add(&t->next, 1)) < count;)
-            if (t->unit != 0 ? !ops->unit(t->device, lane, t->unit, 0, &part, &err)
-                             : !contribute(t, lane, i, &err))
+            if (t->unit != 0 ? !ops->unit(t->device, t->unit, 0, &part, &err) : !contribute(t, lane, i, &err))
                 note(t, &err);
         pthread_barrier_wait(&t->end);
     }

@@ -113,20 +113,23 @@ static void look_at_work(void *context) {
     uint64_t inside_ns = node->gpus ? gw_gpus_inside_since(node->gpus) : 0;
     if (inside_ns != 0 && gw_watchdog_hangs(&node->dog, inside_ns, 0)) {
         gw_stacks_log("gw-gpu");
-        char text[160];
+        char text[200], gpus[GW_GPUS_TEXT];
         snprintf(text, sizeof text,
-                 "GPU %d: NCCL does not return from a call: the GPU or its driver hangs (--hang-timeout)",
-                 node->device->gpu);
+                 "%s: NCCL does not return from a call: the GPU or its driver hangs (--hang-timeout)",
+                 gw_node_gpus_text(node, gpus));
         gw_node_feed(node, &(gw_event){.kind = GW_EV_DEVICE_LOST, .text = text});
         return;
     }
     if (gw_workers_oldest(node->workers, &oldest) &&
         gw_watchdog_hangs(&node->dog, oldest.started_ns, oldest.usual_ns)) {
-        char text[160], thread[16];
+        char text[160], thread[16], where[24] = "";
+        if (node->device->gpu_count > 0)
+            snprintf(where, sizeof where, " (GPU %d)", node->device->gpus[oldest.part]);
         snprintf(thread, sizeof thread, "gw-worker-%u", oldest.worker);
         gw_stacks_log(thread);
-        snprintf(text, sizeof text, "worker %u has been at it for %.0f s and seems to hang (--hang-timeout)",
-                 oldest.worker, (double)(now - oldest.started_ns) * 1e-9);
+        snprintf(text, sizeof text,
+                 "worker %u%s has been at it for %.0f s and seems to hang (--hang-timeout)", oldest.worker,
+                 where, (double)(now - oldest.started_ns) * 1e-9);
         gw_node_feed(node, &(gw_event){.kind = GW_EV_SHARD_FAILED, .shard = oldest.shard, .text = text});
         return;
     }

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(GW_DEVICE_PARTS <= (int)GW_NCCL_GPUS && GW_DEVICE_PARTS <= (int)GW_WATCHED_GPUS,
+               "all GPUs of a device are summed with and watched");
+
 #define CLOSE_NS UINT64_C(10000000000) /* what an abort may take: NCCL ends its threads */
 #define WATCH_NS UINT64_C(1000000000)
 
@@ -31,21 +34,34 @@ void gw_node_device_lost(void *context, const gw_err *why) {
 static void watch(gw_node *node) {
     gw_nvml_api nvml;
     gw_cuda_info list[GW_CUDA_GPUS];
-    uint32_t count, ordinal = (uint32_t)node->device->gpu;
-    gw_err err = {.text = "CUDA does not know it"};
-    if (gw_nvml_load(&nvml, &err) && gw_cuda_list(list, &count, &err) && ordinal < count) {
-        gw_watched_gpu gpu = {.ordinal = node->device->gpu};
-        snprintf(gpu.name, sizeof gpu.name, "%s", list[ordinal].name);
-        snprintf(gpu.bus, sizeof gpu.bus, "%s", list[ordinal].bus);
-        node->gpu_watch = gw_gpu_watch_open(&nvml, &gpu, 1, WATCH_NS, &err);
+    gw_watched_gpu gpus[GW_DEVICE_PARTS] = {0};
+    uint32_t count, known = 0;
+    gw_err err;
+    if (gw_nvml_load(&nvml, &err) && gw_cuda_list(list, &count, &err)) {
+        for (; known < node->device->gpu_count; known++) {
+            const gw_cuda_info *info = &list[node->device->gpus[known]]; /* it is open, and so it is there */
+            gpus[known].ordinal = (int)info->ordinal;
+            snprintf(gpus[known].name, sizeof gpus[known].name, "%s", info->name);
+            snprintf(gpus[known].bus, sizeof gpus[known].bus, "%s", info->bus);
+        }
+        node->gpu_watch = gw_gpu_watch_open(&nvml, gpus, known, WATCH_NS, &err);
     }
     if (!node->gpu_watch) gw_log(GW_WARN, "node/gpu", "no figures of the GPU: %s", err.text);
+}
+
+const char *gw_node_gpus_text(const gw_node *node, char text[GW_GPUS_TEXT]) {
+    const gw_device *device = node->device;
+    int length = snprintf(text, GW_GPUS_TEXT, "GPU%s", device->gpu_count == 1 ? "" : "s");
+    for (uint32_t i = 0; i < device->gpu_count; i++)
+        length += snprintf(text + length, (size_t)(GW_GPUS_TEXT - length), "%s%d", i == 0 ? " " : ", ",
+                           device->gpus[i]);
+    return text;
 }
 
 bool gw_node_gpus_open(gw_node *node, gw_err *err) {
     gw_nccl_found found;
     gw_err missing;
-    if (node->device->gpu < 0) return true;
+    if (node->device->gpu_count == 0) return true;
     watch(node);
     if (!gw_nccl_load(&node->nccl, &found, &missing)) {
         gw_log(GW_WARN, "node/gpus", "sums go through host memory: %s", missing.text);
@@ -55,8 +71,8 @@ bool gw_node_gpus_open(gw_node *node, gw_err *err) {
     if (found.warning[0] != '\0') gw_log(GW_WARN, "node/gpus", "%s", found.warning);
     gw_gpus_options options = {.nccl = &node->nccl,
                                .cuda = &node->cuda,
-                               .ordinals = &node->device->gpu,
-                               .count = 1,
+                               .ordinals = node->device->gpus,
+                               .count = node->device->gpu_count,
                                .loop = node->loop,
                                .self = node->self.id,
                                .time_scale_percent = node->options->time_scale_percent,

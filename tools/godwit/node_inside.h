@@ -229,6 +229,9 @@ void gw_node_device_lost(void *node, const gw_err *why);
  * return. */
 bool gw_node_gpus_open(gw_node *node, gw_err *err);
 bool gw_node_gpus_close(gw_node *node);
+/* "GPU 0", "GPUs 0, 1, 3": this peer's; a room of GW_GPUS_TEXT. */
+enum { GW_GPUS_TEXT = 80 };
+const char *gw_node_gpus_text(const gw_node *node, char text[GW_GPUS_TEXT]);
 
 /* node_probe.c. */
 void gw_node_probe(gw_node *node, const gw_action *action);
@@ -238,6 +241,8 @@ void gw_node_look(gw_node *node, const gw_action *action);
 /* Compute helper, while no deal is being worked at. False: it is not (damaged), or that could not be seen. */
 bool gw_node_is_sound(gw_node *node, bool *damaged, gw_err *err);
 /* The same of a state that was found to have this fingerprint. */
+/* Whether units failed because copies of the state, on several GPUs, differ: the state is damaged. */
+bool gw_node_copies_differ(const gw_err *err);
 bool gw_node_expects(const gw_node *node, uint64_t fingerprint, bool *damaged, gw_err *err);
 
 /* node_commit.c: the job's effects. */

@@ -1,5 +1,6 @@
 /* Whether the state in memory still has the bits that it had when it was made. */
 #include "core/check.h"
+#include "core/log.h"
 #include "tools/godwit/node_inside.h"
 
 #include <stdlib.h>
@@ -16,10 +17,18 @@ bool gw_node_expects(const gw_node *node, uint64_t fingerprint, bool *damaged, g
                    (unsigned long long)fingerprint, (unsigned long long)node->state.fingerprint);
 }
 
+bool gw_node_copies_differ(const gw_err *err) {
+    if (err->code != GW_E_CORRUPT) return false;
+    gw_log(GW_ERROR, "node/gpus", "%s", err->text); /* the brain says only whose state it is */
+    return true;
+}
+
 bool gw_node_is_sound(gw_node *node, bool *damaged, gw_err *err) {
     uint64_t fingerprint;
-    return gw_workers_units(node->workers, GW_UNIT_HASH, &fingerprint, err) &&
-           gw_node_expects(node, fingerprint, damaged, err);
+    if (gw_workers_units(node->workers, GW_UNIT_HASH, &fingerprint, err))
+        return gw_node_expects(node, fingerprint, damaged, err);
+    *damaged = gw_node_copies_differ(err);
+    return false;
 }
 
 static void run_look(void *context) {

@@ -50,6 +50,7 @@ static void helper_hangs(gw_node *node, const gw_event *failed) {
     node->work.hangs = true;
     gw_stacks_log("gw-compute");
     gw_stacks_log("gw-worker");
+    gw_stacks_log("gw-part");
     gw_node_feed(node, failed);
 }
 
@@ -70,6 +71,7 @@ static bool look_at_data(gw_node *node, uint64_t usual_ns) {
     if (turns && (reduces_ns == 0 || !gw_watchdog_hangs(&node->dog, reduces_ns, usual_ns))) return false;
     node->work.hangs = true;
     gw_stacks_log("gw-compute");
+    gw_stacks_log("gw-part");
     gw_stacks_log("gw-data");
     const char *what = turns ? "a reduction hangs here where it waits for nobody (--hang-timeout)"
                              : "a data thread hangs (--hang-timeout)";

@@ -300,7 +300,7 @@ void gw_node_publish(gw_node *node) {
     s->half_open = (uint32_t)gw_listener_half_open(node->listener);
     fill_payload(node, s);
     if (node->gpu_watch) s->gpu_count = gw_gpu_watch_copy(node->gpu_watch, s->gpus);
-    if (node->device->gpu >= 0) {
+    if (node->device->gpu_count > 0) {
         static const char *const how[] = {"", [GW_PLACE_HOST] = "host memory", [GW_PLACE_GPU] = "nccl"};
         snprintf(s->sums, sizeof s->sums, "%s", how[atomic_load(&node->reduction.place)]);
     }

@@ -161,7 +161,7 @@ static gw_outcome gather(reduce *r, gw_err *err) {
 static gw_outcome agree(reduce *r, gw_place *place, gw_err *err) {
     gw_node *node = r->node;
     *place = GW_PLACE_HOST;
-    if (node->device->gpu < 0 && !node->options->fast) return GW_DONE;
+    if (node->device->gpu_count == 0 && !node->options->fast) return GW_DONE;
     int64_t ready = node->gpus != NULL && gw_gpus_ready(node->gpus), all;
     gw_collective_piece piece = {.in = &ready, .out = &all, .count = 1};
     gw_outcome outcome = wait_done(r, enter(r, &piece, 1, BUCKET_AGREE, err), err);

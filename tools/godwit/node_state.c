@@ -19,9 +19,10 @@ typedef struct apply {
 static bool apply_units(const apply *task, gw_event *event, gw_err *err) {
     gw_node *node = task->node;
     uint64_t before;
-    if (!task->look) return gw_workers_units(node->workers, GW_UNIT_APPLY, &event->fingerprint, err);
-    return gw_workers_look_and_apply(node->workers, &before, &event->fingerprint, err) &&
-           gw_node_expects(node, before, &event->damaged, err);
+    bool good = task->look ? gw_workers_look_and_apply(node->workers, &before, &event->fingerprint, err)
+                           : gw_workers_units(node->workers, GW_UNIT_APPLY, &event->fingerprint, err);
+    if (!good) event->damaged = gw_node_copies_differ(err);
+    return good && (!task->look || gw_node_expects(node, before, &event->damaged, err));
 }
 
 /* With the state's lock held for writing. */

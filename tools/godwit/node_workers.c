@@ -31,7 +31,7 @@ static void free_pool(gw_workers *pool) {
 
 gw_workers *gw_workers_open(gw_device *device, uint32_t count, gw_payloads *payloads,
                             const gw_workers_events *events, gw_err *err) {
-    GW_CHECK(count > 0);
+    GW_CHECK(count >= device->part_count); /* each part has a worker */
     gw_workers *pool = calloc(1, sizeof *pool);
     gw_worker *list = calloc(count, sizeof(gw_worker));
     if (!pool || !list) {
@@ -334,7 +334,8 @@ bool gw_workers_look_and_apply(gw_workers *pool, uint64_t *before, uint64_t *aft
 
 bool gw_workers_probe(gw_workers *pool, uint64_t step, uint32_t shard, const void *payload,
                       uint64_t *fingerprint, gw_err *err) {
-    gw_pool_task task = {.probe = true, .step = step, .shard = shard, .payload = payload, .count = 1};
+    gw_pool_task task = {
+        .probe = true, .step = step, .shard = shard, .payload = payload, .count = pool->device->part_count};
     bool good = run_task(pool, &task, err);
     if (good) *fingerprint = task.sum;
     return good;
@@ -359,6 +360,7 @@ bool gw_workers_oldest(gw_workers *pool, gw_running *oldest) {
         found = true;
         *oldest = (gw_running){.worker = i,
                                .shard = worker->shard,
+                               .part = worker->part,
                                .started_ns = worker->started_ns,
                                .usual_ns = gw_durations_usual(&pool->took)};
     }

@@ -88,13 +88,15 @@ bool gw_workers_units(gw_workers *workers, gw_unit_work work, uint64_t *fingerpr
 /* As GW_UNIT_APPLY of these; each unit is hashed just before it is applied: *before, the fingerprint of the
  * state that was found. */
 bool gw_workers_look_and_apply(gw_workers *workers, uint64_t *before, uint64_t *after, gw_err *err);
-/* The same for one probe (kernels/device.h) of a shard with this payload (NULL: none). */
+/* The same for one probe (kernels/device.h) of a shard with this payload (NULL: none), on every part of the
+ * device. GW_E_CORRUPT: they do not agree. */
 bool gw_workers_probe(gw_workers *workers, uint64_t step, uint32_t shard, const void *payload,
                       uint64_t *fingerprint, gw_err *err);
 
 /* A shard that a worker is at, from when it began to bring its payload on; one that was dropped too. */
 typedef struct gw_running {
     uint32_t worker, shard;
+    uint32_t part;       /* of the device: where the worker's shards are computed */
     uint64_t started_ns; /* gw_now_ns */
     uint64_t usual_ns;   /* that shards and probes of this pool take (watchdog.h); 0 = none has ended */
 } gw_running;

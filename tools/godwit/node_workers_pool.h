@@ -20,6 +20,7 @@ typedef struct gw_worker {
     pthread_t thread;
     uint32_t index;
     gw_lane *lane;
+    uint32_t part; /* of the device: the lane's */
     gw_worker_doing doing;
     bool granted, revoked;
     bool again;   /* the shard is computed for its fingerprint, by whom it was not dealt to */
@@ -30,7 +31,8 @@ typedef struct gw_worker {
     const void *payload; /* of the shard; NULL = it has none */
 } gw_worker;
 
-/* Work that is not a shard, shared out to all workers in numbered units. */
+/* Work that is not a shard, shared out to all workers in numbered units. A probe has as many as the device
+ * has parts: each of them computes the shard once. */
 typedef struct gw_pool_task {
     bool active, probe, failed;
     bool look; /* each unit is hashed first */
@@ -38,8 +40,9 @@ typedef struct gw_pool_task {
     uint64_t step; /* probe */
     uint32_t shard;
     const void *payload;
-    uint64_t next, count, busy, sum;
-    uint64_t before; /* look: the fingerprint of what the units found */
+    uint32_t probed;                        /* probe: a bit for each part that has begun */
+    uint64_t next, ended, count, busy, sum; /* ended: well */
+    uint64_t before;                        /* look: the fingerprint of what the units found */
     gw_err err;
 } gw_pool_task;
 

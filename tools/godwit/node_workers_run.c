@@ -194,10 +194,35 @@ static void run_again(gw_workers *pool, gw_worker *worker) {
     if (pool->running == 0) pthread_cond_broadcast(&pool->quiet);
 }
 
+/* With the lock held. Whether there is a unit of the task that this worker can do. */
+static bool has_unit(const gw_pool_task *task, const gw_worker *worker) {
+    bool mine = !task->probe || !(task->probed >> worker->part & 1);
+    return mine && !task->failed && task->next < task->count;
+}
+
+/* With the lock held: what a unit has found goes to what the others have. Probes must all find the same. */
+static void take_part(gw_workers *pool, const gw_worker *worker, uint64_t part) {
+    gw_pool_task *task = &pool->task;
+    const gw_device *device = pool->device;
+    bool first = task->ended++ == 0;
+    if (!task->probe || first) {
+        task->sum += part;
+    } else if (part != task->sum && !task->failed) {
+        task->failed = true;
+        gw_fail(&task->err, GW_E_CORRUPT,
+                "shard %u of step %llu comes out as %016llx on %s %d of this peer, as %016llx on another",
+                task->shard, (unsigned long long)task->step, (unsigned long long)part,
+                device->gpu_count > 0 ? "GPU" : "part",
+                device->gpu_count > 0 ? device->gpus[worker->part] : (int)worker->part,
+                (unsigned long long)task->sum);
+    }
+}
+
 static void run_unit(gw_workers *pool, gw_worker *worker) {
     gw_pool_task *task = &pool->task;
     uint64_t unit = task->next++, started_ns = gw_now_ns();
     task->busy++;
+    if (task->probe) task->probed |= UINT32_C(1) << worker->part;
     pthread_mutex_unlock(&pool->lock);
     gw_err err = {0};
     uint64_t part = 0, before = 0;
@@ -207,15 +232,15 @@ static void run_unit(gw_workers *pool, gw_worker *worker) {
         ops->payload(pool->device, worker->lane, task->payload);
         good = ops->probe(pool->device, worker->lane, task->step, task->shard, &part, &err);
     } else {
-        if (task->look) good = ops->unit(pool->device, worker->lane, GW_UNIT_HASH, unit, &before, &err);
-        good = good && ops->unit(pool->device, worker->lane, task->work, unit, &part, &err);
+        if (task->look) good = ops->unit(pool->device, GW_UNIT_HASH, unit, &before, &err);
+        good = good && ops->unit(pool->device, task->work, unit, &part, &err);
     }
     pthread_mutex_lock(&pool->lock);
     uint64_t took = gw_now_ns() - started_ns;
     if (task->probe) gw_durations_note(&pool->took, took); /* it is a whole shard */
     task->busy--;
     pool->moved++;
-    task->sum += part;
+    if (good) take_part(pool, worker, part);
     task->before += before;
     if (!good && !task->failed) {
         task->failed = true;
@@ -227,6 +252,7 @@ static void run_unit(gw_workers *pool, gw_worker *worker) {
 static bool open_lane(gw_workers *pool, gw_worker *worker) {
     gw_err err = {0};
     bool good = pool->device->ops->lane_open(pool->device, &worker->lane, &err);
+    if (good) worker->part = pool->device->ops->lane_part(pool->device, worker->lane);
     pthread_mutex_lock(&pool->lock);
     if (good)
         pool->opened++;
@@ -249,7 +275,7 @@ void *gw_worker_main(void *context) {
     pthread_mutex_lock(&pool->lock);
     while (!pool->closing) {
         if (pool->task.active) {
-            if (!pool->task.failed && pool->task.next < pool->task.count)
+            if (has_unit(&pool->task, worker))
                 run_unit(pool, worker);
             else
                 pthread_cond_wait(&pool->wake, &pool->lock);
