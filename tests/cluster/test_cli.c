@@ -198,7 +198,7 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run digits --json --quiet", "--json");
     refused("run digits --cpu-class abacus", "--cpu-class");
     refused("run digits --device abacus", "'abacus'");
-    refused("run digits --device cuda:0,1", "a peer for each");
+    refused("run digits --device cuda:0,1,0", "names GPU 0 twice");
     refused("run digits --device cpu --precision bf16", "--precision");
     refused("run digits --precision fp8", "'fp8'");
 }

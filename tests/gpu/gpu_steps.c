@@ -1,6 +1,8 @@
 #include "gpu_steps.h"
 
+#include "kernels/cuda/cuda.h"
 #include "kernels/cuda/device.h"
+#include "kernels/group.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -17,6 +19,20 @@ bool gpu_open_either(const gw_device_options *options, gw_device **device, gw_er
     static bool gpu;
     gpu = !gpu;
     return gpu ? gpu_open(options, device, err) : gw_device_cpu_open(options, device, err);
+}
+
+static bool open_part(void *context, uint32_t part, const gw_device_options *options, gw_device **device,
+                      gw_err *err) {
+    const uint32_t *gpus = context;
+    gw_gpu gpu = {.ordinal = (int)(part % *gpus), .precision = gpu_precision};
+    return gw_device_cuda_open(options, &gpu, device, err);
+}
+
+bool gpu_open_two(const gw_device_options *options, gw_device **device, gw_err *err) {
+    gw_cuda_info list[GW_CUDA_GPUS];
+    uint32_t count;
+    return gw_cuda_list(list, &count, err) &&
+           gw_device_group_open(options, 2, open_part, &count, device, err);
 }
 
 static uint8_t *state_of(const rig *r) {

@@ -7,8 +7,9 @@
 
 extern gw_precision gpu_precision; /* of what is opened from now on */
 
-/* For rig_open_on: GPU 0; and a processor and GPU 0 by turns, a GPU first. */
-rig_opener gpu_open, gpu_open_either;
+/* For rig_open_on: GPU 0; a processor and GPU 0 by turns, a GPU first; and two GPUs as one device, which are
+ * one and the same where there is no second. */
+rig_opener gpu_open, gpu_open_either, gpu_open_two;
 
 void gpu_same_state(const rig *a, const rig *b);
 

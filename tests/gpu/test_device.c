@@ -60,6 +60,15 @@ Test(gpu_device, float_sums_are_applied_alike_by_gpus_and_processors) {
     step_mixed(&gw_job_digits, digits_sgd);
 }
 
+Test(gpu_device, float_sums_of_two_gpus_as_one_device) {
+    gpu_need();
+    rig r;
+    rig_open_on(&r, &gw_job_digits, digits, 2, 2, gpu_open_two);
+    rig_init(&r);
+    for (uint64_t step = 0; step < 7; step++) rig_step(&r, step, GW_REDUCE_FAST);
+    rig_close(&r);
+}
+
 Test(gpu_device, initial_state_of_digits_is_that_of_a_processor) {
     gpu_need();
     rig cpu, gpu;
@@ -121,6 +130,74 @@ Test(gpu_device, one_hash_whatever_the_number_of_devices) {
             cr_assert(devices == 1 || last == expected);
             expected = last;
             rig_close(&r);
+        }
+    }
+}
+
+/* Adds up what lies on all GPUs of all devices, as NCCL would. */
+static void sum_on_gpus(rig *r, gw_reduce mode) {
+    gw_segments send[RIG_MOST_DEVICES], receive[RIG_MOST_DEVICES];
+    gw_err err;
+    for (uint32_t d = 0; d < r->devices; d++)
+        cr_assert(
+            r->device[d]->ops->reduce_begin(r->device[d], mode, GW_PLACE_GPU, &send[d], &receive[d], &err),
+            "%s", err.text);
+    uint32_t gpus = r->device[0]->gpu_count, each = send[0].count / gpus;
+    for (uint32_t s = 0; s < each; s++) {
+        uint64_t count = send[0].list[s].count;
+        int64_t *total = calloc(count, sizeof *total), *one = malloc(count * sizeof *one);
+        for (uint32_t i = 0; i < r->devices * gpus; i++) {
+            const gw_segment *from = &send[i / gpus].list[i % gpus * each + s];
+            cr_assert(from->count == count && !from->is_float);
+            gpu_fetch(one, from->data, count * sizeof *one);
+            for (uint64_t k = 0; k < count; k++) total[k] = (int64_t)((uint64_t)total[k] + (uint64_t)one[k]);
+        }
+        for (uint32_t i = 0; i < r->devices * gpus; i++)
+            GPU(cudaMemcpy(receive[i / gpus].list[i % gpus * each + s].data, total, count * sizeof *total,
+                           cudaMemcpyHostToDevice));
+        GPU(cudaDeviceSynchronize());
+        free(total);
+        free(one);
+    }
+}
+
+/* Steps of digits; on_gpus: sums lie there. */
+static uint64_t run_two(uint32_t devices, bool on_gpus) {
+    rig r;
+    uint64_t last = 0;
+    rig_open_on(&r, &gw_job_digits, digits, devices, 3, gpu_open_two);
+    cr_assert_eq(r.device[0]->gpu_count, 2);
+    rig_init(&r);
+    for (uint64_t step = 0; step < 8; step++) {
+        if (!on_gpus) {
+            last = rig_step(&r, step, devices == 1 ? GW_REDUCE_ALONE : GW_REDUCE_EXACT);
+            continue;
+        }
+        for (uint32_t d = 0; d < devices; d++) {
+            r.device[d]->ops->step_begin(r.device[d], step);
+            rig_contribute(&r, d, step, d, devices);
+        }
+        sum_on_gpus(&r, GW_REDUCE_EXACT);
+        last = rig_finish(&r);
+    }
+    rig_close(&r);
+    return last;
+}
+
+Test(gpu_device, two_gpus_as_one_device_have_the_hash_of_one) {
+    gpu_need();
+    static const gw_precision precisions[] = {GW_PRECISION_TF32, GW_PRECISION_BF16};
+    for (int p = 0; p < 2; p++) {
+        gpu_precision = precisions[p];
+        rig r;
+        uint64_t expected = 0;
+        rig_open_on(&r, &gw_job_digits, digits, 1, 1, gpu_open);
+        rig_init(&r);
+        for (uint64_t step = 0; step < 8; step++) expected = rig_step(&r, step, GW_REDUCE_ALONE);
+        rig_close(&r);
+        for (uint32_t devices = 1; devices <= 2; devices++) {
+            cr_assert_eq(run_two(devices, false), expected, "%u devices, by host memory", devices);
+            cr_assert_eq(run_two(devices, true), expected, "%u devices, from GPU to GPU", devices);
         }
     }
 }

@@ -21,10 +21,12 @@ typedef struct op {
 struct CUstream_st {
     op *first, **end;
     uint64_t given, done;          /* ops */
+    int device;                    /* its GPU's; GPUS: the default one, which is every GPU's */
     struct CUstream_st *destroyed; /* the next of these */
 };
 
 struct CUevent_st {
+    int device;
     struct CUstream_st *stream;
     uint64_t upto; /* ops of the stream that were given when it was recorded */
 };
@@ -36,16 +38,18 @@ typedef struct copy {
     int value; /* from NULL: a memset */
 } copy;
 
-enum { MOST_STREAMS = 64, MOST_FILLED = 1 << 20, MOST_SHARED = 227 << 10 };
+enum { GPUS = 2, MOST_STREAMS = 64, MOST_FILLED = 1 << 20, MOST_SHARED = 227 << 10 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
-static struct CUstream_st *streams[MOST_STREAMS], by_default = {.end = &by_default.first};
+static struct CUstream_st *streams[MOST_STREAMS], by_default = {.end = &by_default.first, .device = GPUS};
 static struct CUstream_st *destroyed; /* events that were recorded on one stand: so does what they look at */
 static size_t taken, shared_most = MOST_SHARED;
 static unsigned countdown;
-static cudaError_t planned, stuck;
+static cudaError_t planned, stuck[GPUS]; /* by GPU */
+static int at_work;                      /* the GPU whose kernel runs */
 static char broken[600];
 static _Thread_local cudaError_t last; /* as cudaGetLastError tells it */
+static _Thread_local int current;      /* the GPU of the calling thread */
 
 /* ---- failing on purpose ---- */
 
@@ -53,19 +57,19 @@ void fake_fail(unsigned calls, cudaError_t status) {
     pthread_mutex_lock(&lock);
     countdown = calls;
     planned = status;
-    stuck = cudaSuccess;
+    for (int gpu = 0; gpu < GPUS; gpu++) stuck[gpu] = cudaSuccess;
     broken[0] = '\0';
     pthread_mutex_unlock(&lock);
 }
 
 /* With the lock held, as whatever runs has it. */
 void fake_break(const char *why) {
-    if (stuck != cudaSuccess) return;
-    stuck = cudaErrorLaunchFailure;
+    if (stuck[at_work] != cudaSuccess) return;
+    stuck[at_work] = cudaErrorLaunchFailure;
     snprintf(broken, sizeof broken, "%s", why);
 }
 
-/* What a test in another process wants; 0: nothing. */
+/* What a test in another process wants of the current GPU; 0: nothing. */
 static cudaError_t wanted(void) {
     const char *folder = getenv("FAKE_CUDA");
     char path[300], text[16] = "";
@@ -75,20 +79,22 @@ static cudaError_t wanted(void) {
     if (file == NULL) return cudaSuccess;
     if (fgets(text, sizeof text, file) == NULL) abort();
     fclose(file);
-    return (cudaError_t)atoi(text);
+    const char *gpu = strchr(text, ' ');
+    return gpu == NULL || atoi(gpu) == current ? (cudaError_t)atoi(text) : cudaSuccess;
 }
 
 /* With the lock held: what this call comes to. */
 static cudaError_t counted(void) {
-    if (stuck == cudaSuccess) stuck = wanted();
-    if (stuck == cudaSuccess && (countdown == 0 || --countdown > 0)) return cudaSuccess;
-    if (stuck == cudaSuccess && gw_cuda_sticky(planned)) stuck = planned;
-    return last = stuck != cudaSuccess ? stuck : planned;
+    cudaError_t *now = &stuck[current];
+    if (*now == cudaSuccess) *now = wanted();
+    if (*now == cudaSuccess && (countdown == 0 || --countdown > 0)) return cudaSuccess;
+    if (*now == cudaSuccess && gw_cuda_sticky(planned)) *now = planned;
+    return last = *now != cudaSuccess ? *now : planned;
 }
 
 /* The same of a call that has waited: what it waited for may have failed. */
 static cudaError_t waited(cudaError_t status) {
-    return status == cudaSuccess && stuck != cudaSuccess ? last = stuck : status;
+    return status == cudaSuccess && stuck[current] != cudaSuccess ? last = stuck[current] : status;
 }
 
 /* ---- streams ---- */
@@ -102,6 +108,7 @@ static void run_until(struct CUstream_st *stream, uint64_t upto) {
         op *next = stream->first;
         stream->first = next->next;
         if (stream->first == NULL) stream->end = &stream->first;
+        at_work = stream->device < GPUS ? stream->device : 0;
         if (next->run != NULL)
             next->run(next->arguments);
         else
@@ -130,10 +137,16 @@ static op *new_op(size_t bytes) {
     return what;
 }
 
+/* What CUDA says of work for one GPU while another is current. */
+static cudaError_t other_gpu(int device) {
+    return device == current || device == GPUS ? cudaSuccess : (last = cudaErrorInvalidResourceHandle);
+}
+
 cudaError_t fake_launch(cudaStream_t stream, void (*run)(void *arguments), const void *arguments,
                         size_t bytes) {
     pthread_mutex_lock(&lock);
     cudaError_t status = counted();
+    if (status == cudaSuccess) status = other_gpu(named(stream)->device);
     if (status == cudaSuccess) {
         op *what = new_op(bytes);
         what->run = run;
@@ -148,6 +161,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
     (void)flags;
     struct CUstream_st *s = calloc(1, sizeof *s);
     s->end = &s->first;
+    s->device = current;
     pthread_mutex_lock(&lock);
     int free_one = 0;
     while (free_one < MOST_STREAMS && streams[free_one] != NULL) free_one++;
@@ -182,7 +196,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
     pthread_mutex_lock(&lock);
     stream = named(stream);
-    cudaError_t status = stuck != cudaSuccess           ? stuck
+    cudaError_t status = stuck[current] != cudaSuccess  ? stuck[current]
                          : stream->done < stream->given ? cudaErrorNotReady
                                                         : cudaSuccess;
     pthread_mutex_unlock(&lock);
@@ -202,6 +216,7 @@ cudaError_t cudaDeviceSynchronize(void) {
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
     (void)flags;
     *event = calloc(1, sizeof **event);
+    (*event)->device = current;
     return cudaSuccess;
 }
 
@@ -225,7 +240,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     pthread_mutex_lock(&lock);
     cudaError_t status = counted();
     stream = named(stream);
-    if (status == cudaSuccess) *event = (struct CUevent_st){stream, stream->given};
+    if (status == cudaSuccess) status = other_gpu(stream->device);
+    if (status == cudaSuccess) status = other_gpu(event->device);
+    if (status == cudaSuccess) *event = (struct CUevent_st){event->device, stream, stream->given};
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -356,16 +373,17 @@ cudaError_t cudaMemset(void *to, int value, size_t bytes) {
 /* ---- the device ---- */
 
 cudaError_t cudaGetDeviceCount(int *count) {
-    *count = 1;
+    *count = GPUS;
     return cudaSuccess;
 }
 
 /* The runtime's header gives the name a version of its own. */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
-    if (device != 0) return cudaErrorInvalidDevice;
+    if (device < 0 || device >= GPUS) return cudaErrorInvalidDevice;
     memset(properties, 0, sizeof *properties);
     snprintf(properties->name, sizeof properties->name, "a stand-in");
     properties->major = 9;
+    properties->pciBusID = device + 1;
     properties->multiProcessorCount = 7;
     properties->totalGlobalMem = (size_t)2 << 30;
     return cudaSuccess;
@@ -376,13 +394,16 @@ void fake_shared(size_t bytes) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device) {
-    if (device != 0 || what != cudaDevAttrMaxSharedMemoryPerBlockOptin) return cudaErrorInvalidValue;
+    if (device < 0 || device >= GPUS || what != cudaDevAttrMaxSharedMemoryPerBlockOptin)
+        return cudaErrorInvalidValue;
     *value = (int)shared_most;
     return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device) {
-    return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+    if (device < 0 || device >= GPUS) return cudaErrorInvalidDevice;
+    current = device;
+    return cudaSuccess;
 }
 
 cudaError_t cudaDriverGetVersion(int *version) {

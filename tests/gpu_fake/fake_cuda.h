@@ -2,7 +2,8 @@
  * "GPU" is host memory, and streams are as lazy as CUDA allows. Nothing that was started is done before
  * something waits for it, and then only what must be: whoever reads without waiting, or waits for the wrong
  * stream, finds what was there before. The default stream is no other than the rest, as all of these were
- * made not to wait for it. New memory begins with 0xEE, a megabyte of it. */
+ * made not to wait for it. There are two GPUs of a kind; work for one while the other is current is an error,
+ * as it is to CUDA. New memory begins with 0xEE, a megabyte of it. */
 #ifndef GODWIT_TESTS_GPU_FAKE_FAKE_CUDA_H
 #define GODWIT_TESTS_GPU_FAKE_FAKE_CUDA_H
 
@@ -29,7 +30,7 @@ void fake_break(const char *why);
 void fake_shared(size_t bytes);
 
 /* In a process of its own: while the file gpu.<pid> is in the folder that FAKE_CUDA names, calls fail with
- * the status that is its number. */
+ * the status that is its number; where a second number follows, on that GPU alone. */
 
 /* Memory of the GPU and pinned memory that was not freed. */
 size_t fake_leaked(void);

@@ -5,6 +5,7 @@
 #include "scratch.h"
 
 #include "kernels/cuda/device.h"
+#include "kernels/group.h"
 #include "kernels/jobs/digits.h"
 #include "kernels/jobs/gpt.h"
 #include "kernels/jobs/synthetic.h"
@@ -229,6 +230,42 @@ Test(gpu_failures, a_loss_is_told_wherever_it_shows) {
         fake_fail(0, cudaSuccess);
         rig_close(&b.r);
     }
+}
+
+static bool open_gpu(void *context, uint32_t part, const gw_device_options *options, gw_device **device,
+                     gw_err *err) {
+    (void)context;
+    return gw_device_cuda_open(options, &(gw_gpu){(int)part, GW_PRECISION_BF16}, device, err);
+}
+
+/* Two GPUs as one device: whatever fails while it opens, nothing is lost. A loss that both find is told once.
+ */
+Test(gpu_failures, two_gpus_as_one_device) {
+    bench b;
+    gw_err err;
+    gw_segments none;
+    prepare(&b);
+    b.lane = NULL;
+    unsigned failed = 0, on_second = 0;
+    for (unsigned call = 1;; call++, failed++) {
+        fake_fail(call, cudaErrorMemoryAllocation);
+        bool opened = gw_device_group_open(&b.options, 2, open_gpu, NULL, &b.device, &err);
+        fake_fail(0, cudaSuccess);
+        if (opened) break;
+        cr_assert_eq(fake_leaked(), 0, "call %u", call);
+        on_second += strstr(err.text, "GPU 1") != NULL;
+    }
+    cr_assert_gt(failed, 20);
+    cr_assert_gt(on_second, 10);
+    losses = 0;
+    b.device->ops->step_begin(b.device, 0);
+    fake_fail(1, cudaErrorECCUncorrectable);
+    cr_assert_not(b.device->ops->reduce_begin(b.device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, &err));
+    cr_assert_eq(losses, 1);
+    cr_assert(strstr(last_loss.text, "GPU "), "%s", last_loss.text);
+    close_device(&b);
+    cr_assert_eq(fake_leaked(), 0);
+    rig_close(&b.r);
 }
 
 /* Reductions, applies and copies that fail say so; none is taken for done. */

@@ -169,11 +169,11 @@ Test(gpu_flock, nccl_that_never_works_is_given_up) {
     close_lab(l);
 }
 
-/* From now on calls on the peer's GPU fail with this status of CUDA's. */
-static void break_gpu(const lab_peer *peer, int status) {
+/* From now on calls on this GPU of the peer's fail with this status of CUDA's. */
+static void break_gpu(const lab_peer *peer, int gpu, int status) {
     char name[40], number[16];
     snprintf(name, sizeof name, "gpu.%d", (int)peer->pid);
-    int length = snprintf(number, sizeof number, "%d", status);
+    int length = snprintf(number, sizeof number, "%d %d", status, gpu);
     int fd = open(file("new"), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     cr_assert_geq(fd, 0);
     cr_assert_eq(write(fd, number, (size_t)length), length);
@@ -183,10 +183,10 @@ static void break_gpu(const lab_peer *peer, int status) {
     cr_assert_eq(rename(made, file(name)), 0);
 }
 
-static void expect_left(lab *l, lab_peer *peer) {
+static void expect_left(lab *l, lab_peer *peer, const char *gpu) {
     cr_assert_eq(lab_end(l, peer), 1);
     cr_assert_not_null(strstr(peer->stderr_text, "memory is damaged"), "%s", peer->stderr_text);
-    cr_assert_not_null(strstr(peer->stderr_text, "GPU 0: "), "%s", peer->stderr_text);
+    cr_assert_not_null(strstr(peer->stderr_text, gpu), "%s", peer->stderr_text);
     cr_assert_not_null(strstr(peer->stderr_text, "; this peer leaves"), "%s", peer->stderr_text);
 }
 
@@ -198,12 +198,12 @@ Test(gpu_flock, a_gpu_that_breaks_down_costs_its_peer_alone) {
     lab_flock(l, 3, LONGER, peers);
     lab_wait_step(l, peers[0], 3);
     stall(3);
-    break_gpu(peers[1], ECC);
+    break_gpu(peers[1], 0, ECC);
     take("stall"); /* the sum is there, and the GPU cannot look at it */
-    expect_left(l, peers[1]);
+    expect_left(l, peers[1], "GPU 0: ");
     lab_wait_view(l, peers[0], 2);
-    break_gpu(peers[2], ECC);
-    expect_left(l, peers[2]);
+    break_gpu(peers[2], 0, ECC);
+    expect_left(l, peers[2], "GPU 0: ");
     living[0] = peers[0];
     expect_same(l, living, 1, LONGER);
     close_lab(l);
@@ -295,5 +295,106 @@ Test(gpu_flock, a_language_model_on_a_processor_and_a_gpu_is_refused_and_both_ar
     lab *l = open_lab();
     const char *on_gpu = gpt_job("cuda"), *on_processor = gpt_job("cpu");
     expect_refused(l, on_gpu, on_processor);
+    close_lab(l);
+}
+
+/* ---- peers of two GPUs, whose bytes are those of one peer with one ---- */
+
+#define TWO "digits --epochs 2" SIZES " --device cuda:0,1"
+
+Test(gpu_flock, two_peers_of_two_gpus) {
+    lab *l = open_lab();
+    lab_peer *peers[2];
+    lab_flock(l, 2, TWO, peers);
+    expect_same(l, peers, 2, DIGITS);
+    cr_assert_geq(logged("formed 4"), 4);
+    cr_assert_geq(logged("sum 4"), 4 * 20);
+    close_lab(l);
+}
+
+Test(gpu_flock, peers_of_two_gpus_and_of_one) {
+    lab *l = open_lab();
+    lab_peer *peers[2];
+    peers[0] = lab_start(l, "two", NULL, TWO " --peers 2");
+    peers[1] = lab_start(l, "one", peers[0], DIGITS " --peers 2");
+    expect_same(l, peers, 2, DIGITS);
+    cr_assert_geq(logged("formed 3"), 3);
+    close_lab(l);
+}
+
+Test(gpu_flock, a_peer_of_two_gpus_killed_inside_a_sum) {
+    lab *l = open_lab();
+    lab_peer *peers[3], *living[2];
+    lab_flock(l, 3, TWO, peers);
+    lab_wait_step(l, peers[0], 3);
+    stall(6);
+    lab_kill(l, peers[1]);
+    living[0] = peers[0];
+    living[1] = peers[2];
+    lab_wait_view(l, living[0], 2);
+    take("stall");
+    expect_same(l, living, 2, DIGITS);
+    cr_assert_geq(logged("formed 4"), 4);
+    close_lab(l);
+}
+
+/* Shards that are computed twice, and a look at every copy of the state before each sum. */
+Test(gpu_flock, peers_of_two_gpus_verify_each_other) {
+    lab *l = open_lab();
+    lab_peer *peers[2];
+    lab_flock(l, 2, TWO " --verify 20%", peers);
+    expect_same(l, peers, 2, DIGITS);
+    close_lab(l);
+}
+
+/* Its GPUs sum with each other: by NCCL, or where that is missing or does not work in host memory. */
+static void one_peer_of_two_gpus(const char *nccl, bool works) {
+    lab *l = open_lab();
+    if (nccl != NULL) setenv("GODWIT_NCCL", nccl, 1);
+    if (!works) put("broken");
+    lab_peer *peer = lab_start(l, "alone", NULL, "digits --epochs 2" SIZES " --device cuda:all");
+    cr_expect_str_eq(lab_state(l, peer, "done"), lab_undisturbed(l, DIGITS));
+    if (nccl == NULL && works) cr_assert_geq(logged("sum 2"), 2 * 20);
+    if (nccl != NULL || !works)
+        cr_assert_not_null(strstr(peer->stderr_text, "sums go through host memory"), "%s", peer->stderr_text);
+    close_lab(l);
+}
+
+Test(gpu_flock, one_peer_of_two_gpus_sums_by_nccl) {
+    one_peer_of_two_gpus(NULL, true);
+}
+
+Test(gpu_flock, one_peer_of_two_gpus_without_nccl) {
+    one_peer_of_two_gpus("/nonexistent/libnccl.so.2", true);
+}
+
+Test(gpu_flock, one_peer_of_two_gpus_whose_nccl_never_works) {
+    one_peer_of_two_gpus(NULL, false);
+}
+
+Test(gpu_flock, one_gpu_of_two_that_breaks_down_costs_its_peer_alone) {
+    lab *l = open_lab();
+    lab_peer *peers[2], *living[1];
+    lab_flock(l, 2, TWO, peers);
+    lab_wait_step(l, peers[0], 3);
+    break_gpu(peers[1], 1, ECC);
+    expect_left(l, peers[1], "GPU 1: ");
+    living[0] = peers[0];
+    expect_same(l, living, 1, DIGITS);
+    close_lab(l);
+}
+
+Test(gpu_flock, a_language_model_on_two_gpus_and_one_joins) {
+    lab *l = open_lab();
+    lab_peer *peers[2];
+    const char *job = gpt_job("cuda:0,1 --precision bf16"), *on_one = gpt_job("cuda --precision bf16");
+    peers[0] = lab_start(l, "first", NULL, job);
+    lab_wait_step(l, peers[0], 1);
+    stall(2);
+    lab_mark(l, peers[0]);
+    peers[1] = lab_start(l, "late", peers[0], job);
+    lab_wait_event(l, peers[0], "peer");
+    take("stall");
+    expect_same(l, peers, 2, on_one);
     close_lab(l);
 }

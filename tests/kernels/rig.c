@@ -157,6 +157,10 @@ uint64_t rig_step(rig *r, uint64_t step, gw_reduce mode) {
     for (uint32_t d = 0; d < r->devices; d++) r->device[d]->ops->step_begin(r->device[d], step);
     for (uint32_t d = 0; d < r->devices; d++) rig_contribute(r, d, step, d, r->devices);
     rig_reduce(r, mode);
+    return rig_finish(r);
+}
+
+uint64_t rig_finish(rig *r) {
     uint64_t fingerprint = 0;
     for (uint32_t d = 0; d < r->devices; d++) {
         gw_verdict verdict;

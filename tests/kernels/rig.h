@@ -39,6 +39,9 @@ void rig_contribute(rig *r, uint32_t device, uint64_t step, uint32_t first, uint
 /* Sums the segments of all devices into the receive segments of each. */
 void rig_reduce(rig *r, gw_reduce mode);
 
+/* After the sums: checked and applied. The devices must agree; returns the fingerprint of the state. */
+uint64_t rig_finish(rig *r);
+
 /* A whole step: begin, contribute, reduce, check, apply. The devices must agree; returns the fingerprint of
  * the state after it. */
 uint64_t rig_step(rig *r, uint64_t step, gw_reduce mode);

@@ -14,18 +14,23 @@ Test(compute, parses_devices) {
     cr_assert_eq(compute.kind, GW_COMPUTE_CPU);
     cr_assert(gw_compute_parse("cuda", &compute, &err));
     cr_assert_eq(compute.kind, GW_COMPUTE_CUDA);
-    cr_assert_eq(compute.gpu.ordinal, 0);
+    cr_assert(compute.gpu_count == 1 && compute.gpus[0] == 0);
     cr_assert(gw_compute_parse("cuda:13", &compute, &err));
-    cr_assert_eq(compute.gpu.ordinal, 13);
+    cr_assert(compute.gpu_count == 1 && compute.gpus[0] == 13);
+    cr_assert(gw_compute_parse("cuda:5,0,12", &compute, &err));
+    cr_assert_eq(compute.gpu_count, 3);
+    cr_assert(compute.gpus[0] == 5 && compute.gpus[1] == 0 && compute.gpus[2] == 12);
+    cr_assert(gw_compute_parse("cuda:all", &compute, &err));
+    cr_assert_eq(compute.gpu_count, 0);
     cr_assert(gw_compute_parse("auto", &compute, &err));
     cr_assert_eq(compute.kind, GW_COMPUTE_AUTO);
 }
 
 Test(compute, refuses_what_is_no_device) {
     static const char *const wrong[] = {
-        "",        "gpu",     "cudax",   "cuda:",   "cuda:x",
-        "cuda:1x", "cuda:-1", "cuda: 1", "cuda:64", "cuda:99999999999999999999",
-        "cuda:0,1"};
+        "",        "gpu",     "cudax",      "cuda:",      "cuda:x",
+        "cuda:1x", "cuda:-1", "cuda: 1",    "cuda:64",    "cuda:99999999999999999999",
+        "cuda:0,", "cuda:,1", "cuda:0,1,0", "cuda:all,1", "cuda:0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         gw_compute compute = {0};
         gw_err err;
@@ -39,11 +44,11 @@ Test(compute, parses_precisions) {
     gw_compute compute = {0};
     gw_err err;
     cr_assert(gw_compute_parse_precision("fp32", &compute, &err));
-    cr_assert_eq(compute.gpu.precision, GW_PRECISION_FP32);
+    cr_assert_eq(compute.precision, GW_PRECISION_FP32);
     cr_assert(gw_compute_parse_precision("bf16", &compute, &err));
-    cr_assert_eq(compute.gpu.precision, GW_PRECISION_BF16);
+    cr_assert_eq(compute.precision, GW_PRECISION_BF16);
     cr_assert(gw_compute_parse_precision("tf32", &compute, &err));
-    cr_assert_eq(compute.gpu.precision, GW_PRECISION_TF32);
+    cr_assert_eq(compute.precision, GW_PRECISION_TF32);
     cr_assert_not(gw_compute_parse_precision("fp16", &compute, &err));
     cr_assert_eq(err.code, GW_E_USAGE);
 }
@@ -65,7 +70,7 @@ Test(compute, settles_on_a_gpu_where_there_is_one) {
     cr_assert_geq(workers, 1);
     workers = 5;
     compute.kind = GW_COMPUTE_AUTO;
-    compute.gpu.precision = 0;
+    compute.precision = 0;
     cr_assert(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err), "%s", err.text);
     cr_assert_eq(workers, 5);
 }
@@ -78,13 +83,14 @@ Test(compute, a_job_without_code_for_gpus_computes_on_processors) {
     job.gpu = NULL;
     cr_assert(gw_compute_settle(&compute, &job, &workers, &err), "%s", err.text);
     cr_assert_eq(compute.kind, GW_COMPUTE_CPU);
-    compute = (gw_compute){.kind = GW_COMPUTE_CUDA};
+    compute = (gw_compute){.kind = GW_COMPUTE_CUDA, .gpu_count = 1};
     cr_assert_not(gw_compute_settle(&compute, &job, &workers, &err));
     cr_assert_eq(err.code, GW_E_UNSUPPORTED);
 }
 
 Test(compute, says_why_cuda_cannot_be_had) {
-    gw_compute compute = {.kind = GW_COMPUTE_CUDA, .gpu = {.ordinal = gpu_here() ? GW_CUDA_GPUS - 1 : 0}};
+    gw_compute compute = {
+        .kind = GW_COMPUTE_CUDA, .gpu_count = 2, .gpus = {0, gpu_here() ? GW_CUDA_GPUS - 1 : 1}};
     uint32_t workers = 0;
     gw_err err;
     cr_assert_not(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err));
@@ -93,7 +99,7 @@ Test(compute, says_why_cuda_cannot_be_had) {
 }
 
 Test(compute, precision_is_for_gpus) {
-    gw_compute compute = {.kind = GW_COMPUTE_CPU, .gpu = {.precision = GW_PRECISION_TF32}};
+    gw_compute compute = {.kind = GW_COMPUTE_CPU, .precision = GW_PRECISION_TF32};
     uint32_t workers = 0;
     gw_err err;
     cr_assert_not(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err));

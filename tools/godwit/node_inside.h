@@ -241,9 +241,9 @@ void gw_node_look(gw_node *node, const gw_action *action);
 /* Compute helper, while no deal is being worked at. False: it is not (damaged), or that could not be seen. */
 bool gw_node_is_sound(gw_node *node, bool *damaged, gw_err *err);
 /* The same of a state that was found to have this fingerprint. */
-/* Whether units failed because copies of the state, on several GPUs, differ: the state is damaged. */
-bool gw_node_copies_differ(const gw_err *err);
 bool gw_node_expects(const gw_node *node, uint64_t fingerprint, bool *damaged, gw_err *err);
+/* Whether units failed because copies of the state, on several GPUs, differ: it is damaged. Logs which. */
+bool gw_node_copies_differ(const gw_err *err);
 
 /* node_commit.c: the job's effects. */
 void gw_node_commit(gw_node *node, const gw_action *action);

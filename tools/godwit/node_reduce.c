@@ -155,6 +155,11 @@ static gw_outcome gather(reduce *r, gw_err *err) {
     return GW_FAILED;
 }
 
+/* One whose GPUs are several has sums to make when it is alone, too. */
+static bool has_others(const reduce *r) {
+    return r->members > 1 || r->node->device->gpu_count > 1;
+}
+
 /* Where the sums will lie. Members with GPUs, and those that may have such beside them, count who can sum by
  * NCCL: if that is not everybody, sums go through host memory. All have entered when it is known, and NCCL's
  * deadlines may count. (Peers of an exact job have one compute class: there either all have GPUs or none.) */
@@ -162,9 +167,10 @@ static gw_outcome agree(reduce *r, gw_place *place, gw_err *err) {
     gw_node *node = r->node;
     *place = GW_PLACE_HOST;
     if (node->device->gpu_count == 0 && !node->options->fast) return GW_DONE;
-    int64_t ready = node->gpus != NULL && gw_gpus_ready(node->gpus), all;
+    int64_t ready = node->gpus != NULL && gw_gpus_ready(node->gpus), all = ready;
     gw_collective_piece piece = {.in = &ready, .out = &all, .count = 1};
-    gw_outcome outcome = wait_done(r, enter(r, &piece, 1, BUCKET_AGREE, err), err);
+    gw_outcome outcome = GW_DONE;
+    if (r->members > 1) outcome = wait_done(r, enter(r, &piece, 1, BUCKET_AGREE, err), err);
     if (outcome == GW_DONE && all == r->members) *place = GW_PLACE_GPU;
     if (outcome == GW_DONE) atomic_store(&node->reduction.place, *place);
     return outcome;
@@ -185,7 +191,10 @@ static gw_outcome exchange(reduce *r, gw_place place, gw_segments send, gw_segme
                                     .out = receive.list[i].data,
                                     .count = send.list[i].count,
                                     .type = send.list[i].is_float ? GW_SUM_F32 : GW_SUM_I64};
-    gw_gpu_call call = {.fence = r->fence, .pieces = pieces, .piece_count = send.count, .token = r->token};
+    gw_gpu_call call = {.fence = r->fence,
+                        .pieces = pieces,
+                        .piece_count = send.count / r->node->device->gpu_count,
+                        .token = r->token};
     expect_done(&r->node->reduction, 1);
     gw_gpus_start(r->node->gpus, &call);
     free(pieces);
@@ -203,17 +212,16 @@ static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
     if (r->node->options->verify) memcpy(words + TABLE_AT, r->table, sizeof r->table);
     ops->set_boundary(device, words);
     free(words);
-    gw_reduce mode = r->members == 1          ? GW_REDUCE_ALONE
-                     : r->node->options->fast ? GW_REDUCE_FAST
-                                              : GW_REDUCE_EXACT;
     gw_place place = GW_PLACE_HOST;
     gw_outcome outcome = GW_DONE;
     if (r->members > 1) outcome = gather(r, err);
-    if (r->members > 1 && outcome == GW_DONE) outcome = agree(r, &place, err);
+    if (has_others(r) && outcome == GW_DONE) outcome = agree(r, &place, err);
     if (outcome != GW_DONE) return outcome;
+    gw_reduce mode = r->members > 1 && r->node->options->fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT;
+    if (r->members == 1 && place == GW_PLACE_HOST) mode = GW_REDUCE_ALONE;
     gw_segments send = {0}, receive = {0};
     if (!ops->reduce_begin(device, mode, place, &send, &receive, err)) return GW_FAILED;
-    if (r->members > 1) outcome = exchange(r, place, send, receive, err);
+    if (mode != GW_REDUCE_ALONE) outcome = exchange(r, place, send, receive, err);
     if (outcome != GW_DONE) return outcome;
     return ops->reduce_end(device, verdict, err) ? GW_DONE : GW_FAILED;
 }

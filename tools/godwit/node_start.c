@@ -5,6 +5,7 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "kernels/cuda/device.h"
+#include "kernels/group.h"
 #include "kernels/jobs/gpt.h"
 #include "kernels/memory.h"
 #include "net/address.h"
@@ -166,6 +167,22 @@ static bool estimate_memory(gw_node *node, gw_err *err) {
                    fewer ? "fewer --workers" : "a smaller job, or smaller shards");
 }
 
+static bool open_gpu(void *context, uint32_t part, const gw_device_options *options, gw_device **device,
+                     gw_err *err) {
+    const gw_compute *compute = context;
+    gw_gpu gpu = {.ordinal = compute->gpus[part], .precision = compute->precision};
+    return gw_device_cuda_open(options, &gpu, device, err);
+}
+
+static bool open_gpus(gw_node *node, const gw_device_options *options, gw_err *err) {
+    gw_compute compute = node->options->compute;
+    bool good = compute.gpu_count == 1 ? open_gpu(&compute, 0, options, &node->device, err)
+                                       : gw_device_group_open(options, compute.gpu_count, open_gpu, &compute,
+                                                              &node->device, err);
+    if (good) node->memory_bytes = node->device->memory_bytes; /* taken already, or it would not be open */
+    return good;
+}
+
 static bool open_device(gw_node *node, gw_err *err) {
     gw_device_options options = {.type = node->options->job,
                                  .job = node->job,
@@ -176,8 +193,7 @@ static bool open_device(gw_node *node, gw_err *err) {
                                  .lost = gw_node_device_lost,
                                  .context = node};
     if (node->options->compute.kind == GW_COMPUTE_CUDA) {
-        if (!gw_device_cuda_open(&options, &node->options->compute.gpu, &node->device, err)) return false;
-        node->memory_bytes = node->device->memory_bytes; /* taken already, or it would not be open */
+        if (!open_gpus(node, &options, err)) return false;
     } else if (!gw_device_cpu_open(&options, &node->device, err) || !estimate_memory(node, err)) {
         return false;
     }

@@ -341,6 +341,16 @@ class Checks:
                 raise Failed(f"the peer without NCCL does not say so: {peers[1].errors[-300:]}")
             return self.same(SMALL, peers)
 
+    def several(self):
+        """All GPUs of this machine in one peer: the hash of one GPU. One GPU taken twice is in the suites."""
+        count = len(self.devices["gpus"])
+        if count < 2:
+            raise Skipped("one GPU here")
+        state = self.finishes(SMALL, ["--device", "cuda:all"])[0]["state"]
+        if state != self.hash_alone(SMALL):
+            raise Failed(f"{count} GPUs ended with {state}, one with {self.hash_alone(SMALL)}")
+        return f"{count} GPUs: {state[:16]}"
+
     def mixed(self):
         """A processor and a GPU: an exact job does not let them compute together, and names both classes."""
         birds = flock.Flock(self.binary, SMALL)
@@ -588,6 +598,7 @@ class Checks:
         self.check("3 peers, killed and started again", self.killed_and_back, "hash of one")
         self.check("gpt: 2 peers, one killed", self.gpt_flock, "hash of one")
         self.check("one peer without NCCL", self.without_nccl, "hash of one")
+        self.check("one peer with all GPUs", self.several, "hash of one")
         self.check("a processor in a flock of GPUs", self.mixed, "refused, both classes named")
 
     def check_figures(self):

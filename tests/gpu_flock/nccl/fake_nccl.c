@@ -1,6 +1,7 @@
 /* An NCCL and a CUDA driver for processes on one host without a GPU, as one shared object: "GPU memory" is
- * each process's own, and communicators add over Unix sockets, rank 0 in the middle. It waits where NCCL
- * would wait: in threads of its own, until all ranks are there, and for ever when one has died.
+ * each process's own, which has two GPUs, and communicators add over Unix sockets, rank 0 in the middle. It
+ * waits where NCCL would wait: in threads of its own, until all ranks are there, and for ever when one has
+ * died.
  *
  * A test tells it what to do by files in the folder FAKE_NCCL:
  *   log     (it writes here) a line for each communicator formed, abort, and sum
@@ -23,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS = 16, OPS = 64, CHUNK = 1 << 16, INTERNAL_ERROR = 3 };
+enum { GPUS = 2, RANKS = 16, OPS = 64, CHUNK = 1 << 16, INTERNAL_ERROR = 3 };
 
 typedef struct stream {
     atomic_ulong begun, done; /* operations */
@@ -350,7 +351,7 @@ int cuInit(unsigned flags) {
 
 int cuDeviceGet(int *device, int ordinal) {
     *device = ordinal;
-    return ordinal == 0 ? GW_CUDA_SUCCESS : 101;
+    return ordinal < GPUS ? GW_CUDA_SUCCESS : 101;
 }
 
 int cuDevicePrimaryCtxRetain(void **context, int device) {
