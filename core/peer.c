@@ -192,14 +192,10 @@ static void copy_config(gw_peer *p, const gw_peer_config *config) {
     p->config = *config;
     if (p->config.time_scale_percent == 0) p->config.time_scale_percent = 100;
     p->identity = identity_and_rules(config);
-    p->inventory = calloc(config->inventory_count + 1, sizeof *p->inventory);
-    GW_CHECK_MEMORY(p->inventory != NULL);
-    for (uint32_t i = 0; i < config->inventory_count; i++) {
-        p->inventory[i] = config->inventory[i];
-        p->inventory[i].chunks = gw_set_copy(&config->inventory[i].chunks);
-    }
+    gw_peer_inventory_open(&p->inventory, config->inventory, config->inventory_count, config->fresh);
     p->config.identity = p->identity;
-    p->config.inventory = p->inventory;
+    p->config.inventory = NULL; /* the caller's */
+    p->config.inventory_count = 0;
     gw_blake2b(config->identity, strlen(config->identity), p->job.bytes, sizeof p->job.bytes);
 }
 
@@ -259,7 +255,7 @@ void gw_peer_destroy(gw_peer *p) {
     if (p == NULL) return;
     gw_gossip_destroy(p->gossip);
     gw_ballot_close(&p->ballot);
-    for (uint32_t i = 0; i < p->config.inventory_count; i++) gw_set_free(&p->inventory[i].chunks);
+    gw_peer_inventory_close(&p->inventory);
     gw_views_drop_attempt(p);
     gw_install_free(p->installed);
     gw_set_free(&p->ready);
@@ -273,7 +269,6 @@ void gw_peer_destroy(gw_peer *p) {
     for (uint32_t i = 0; i < p->contact_count; i++) gw_saves_forget_early(&p->contacts[i]);
     free(p->contacts);
     gw_id_index_free(&p->contact_index);
-    free(p->inventory);
     free(p->identity);
     free(p);
 }

@@ -73,8 +73,8 @@ void gw_contacts_announce(gw_peer *p) {
     uint8_t bytes[GW_GOSSIP_META_BYTES];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
     uint64_t known = p->saved_step;
-    for (uint32_t i = 0; i < p->config.inventory_count && !p->config.fresh; i++)
-        if (known == UINT64_MAX || p->inventory[i].step > known) known = p->inventory[i].step;
+    const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
+    if (newest != NULL && (known == UINT64_MAX || newest->step > known)) known = newest->step;
     gw_put_u8(&w, META_VERSION);
     gw_put_u8(&w,
               (uint8_t)((p->view.epoch > 0) | (p->end_sent << 1) | (p->leaving << 2) | (p->blameless << 3)));

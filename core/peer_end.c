@@ -19,9 +19,7 @@ void gw_end_forget(gw_peer *p) {
 
 /* The newest checkpoint on this peer's own disk is the job's last state. */
 void gw_end_from_disk(gw_peer *p) {
-    const gw_inventory *newest = NULL;
-    for (uint32_t i = 0; i < p->config.inventory_count && !p->config.fresh; i++)
-        if (newest == NULL || p->inventory[i].step > newest->step) newest = &p->inventory[i];
+    const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
     if (newest != NULL && (newest->ended || newest->step >= p->config.steps))
         gw_end_recorded(p, newest->step, &newest->root, false);
 }

@@ -303,59 +303,28 @@ static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool fai
 /* ---- at every member
  * ---------------------------------------------------------------------------------------------------- */
 
-/* The entry of a checkpoint on this peer's disk; a new one, the newest, if there is none. */
-static gw_inventory *entry_of(gw_peer *p, const gw_hash *root) {
-    for (uint32_t i = 0; i < p->config.inventory_count; i++)
-        if (gw_hash_equal(&p->inventory[i].root, root)) return &p->inventory[i];
-    gw_inventory *list = realloc(p->inventory, (p->config.inventory_count + 1u) * sizeof *list);
-    GW_CHECK_MEMORY(list != NULL);
-    memmove(list + 1, list, p->config.inventory_count * sizeof *list);
-    list[0] = (gw_inventory){.root = *root, .chunks = gw_set_of(p->config.state_chunks)};
-    p->config.inventory = p->inventory = list;
-    p->config.inventory_count++;
-    return list;
-}
-
-/* Whoever loses its state votes with what its disk has: with what it has now, not with what it had when the
- * process began. */
-static void note_on_disk(gw_peer *p) {
+static void note_written(gw_peer *p) {
     const gw_save *s = &p->save;
-    if (s->incomplete || !s->own_recorded || s->own_unrecorded || p->unwritable) return;
-    gw_inventory *entry = entry_of(p, &s->own_root);
-    entry->step = s->step;
-    entry->fingerprint = s->fingerprint;
-    entry->ended = s->final && !p->stopped;
-    for (uint32_t i = 0; i < s->chunk_count; i++) gw_set_add(&entry->chunks, s->chunks[i]);
-}
-
-static void forget_on_disk(gw_peer *p, const gw_hash *roots, uint32_t count) {
-    uint32_t left = 0;
-    for (uint32_t i = 0; i < p->config.inventory_count; i++) {
-        bool kept = false;
-        for (uint32_t k = 0; k < count; k++) kept |= gw_hash_equal(&roots[k], &p->inventory[i].root);
-        if (kept)
-            p->inventory[left++] = p->inventory[i];
-        else
-            gw_set_free(&p->inventory[i].chunks);
-    }
-    p->config.inventory_count = left;
+    if (s->incomplete || p->unwritable) return;
+    const gw_inventory what = {.step = s->step,
+                               .root = s->own_root,
+                               .fingerprint = s->fingerprint,
+                               .ended = s->final && !p->stopped,
+                               .chunks = {.size = p->config.state_chunks}};
+    gw_peer_inventory_wrote(&p->inventory, &what, s->chunks, s->chunk_count);
 }
 
 /* Later checkpoints than this run has come to stay, too: whoever holds the rest of one may come yet. */
 static void retain(gw_peer *p) {
     gw_hash roots[1024];
-    uint32_t count = p->kept_count < 1024 ? p->kept_count : 1024;
+    uint32_t count = p->kept_count < 1024 ? p->kept_count : 1024,
+             later = p->config.keep < 1024 - count ? p->config.keep : 1024 - count;
     for (uint32_t i = 0; i < count; i++) roots[i] = p->kept[i].root;
-    for (uint32_t i = 0, later = 0; i < p->config.inventory_count && later < p->config.keep; i++) {
-        if (p->config.fresh || p->config.fast || p->inventory[i].step <= p->saved_step || count == 1024)
-            continue;
-        roots[count++] = p->inventory[i].root;
-        later++;
-    }
+    if (!p->config.fast) count += gw_peer_inventory_later(&p->inventory, p->saved_step, roots + count, later);
     gw_action *action = gw_peer_act(p, GW_ACT_RETAIN);
     action->count = count;
     action->hashes = gw_actions_copy(p->actions, roots, count * sizeof roots[0]);
-    forget_on_disk(p, roots, count);
+    gw_peer_inventory_kept(&p->inventory, roots, count);
 }
 
 static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
@@ -386,7 +355,6 @@ static void note_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
 
 static void complete(gw_peer *p, uint64_t step, const gw_hash *root) {
     bool final = p->save.final, incomplete = p->save.incomplete;
-    note_on_disk(p);
     gw_saves_free(&p->save);
     if (incomplete)
         gw_peer_say(p, GW_WARN,
@@ -549,6 +517,7 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
     s->own_root = event->root;
     if (s->final) gw_end_recorded(p, s->step, &event->root, p->stopped);
     s->own_recorded = true;
+    note_written(p);
     if (gw_peer_is_leader(p)) {
         on_recorded(p, (uint32_t)gw_peer_own_rank(p), &event->root, s->own_unrecorded);
         return;

@@ -11,6 +11,7 @@
  *   peer_retry.c    reductions that fail again and again
  *   peer_poison.c   a shard that spares nobody
  *   peer_commit.c   when others may see a step
+ *   peer_inventory.c checkpoints that its disk has
  *   peer_saves.c    checkpoints, stop and the end of the job
  *   peer_end.c      the end of the job for those who missed it
  *   peer_patience.c deadlines for what the world was asked to do */
@@ -23,6 +24,7 @@
 #include "core/losses.h"
 #include "core/message.h"
 #include "core/peer.h"
+#include "core/peer_inventory.h"
 #include "core/rng.h"
 
 #define GW_MS UINT64_C(1000000)
@@ -173,7 +175,7 @@ struct gw_peer {
     gw_peer_config config;
     char *identity; /* as told to others: the job's, and then the rules of this run */
     gw_hash job;
-    gw_inventory *inventory;
+    gw_peer_inventory inventory; /* what its disk has */
     gw_gossip *gossip;
     gw_rng rng;
     gw_actions *actions; /* of the step in progress */

@@ -670,17 +670,6 @@ static void on_ready(gw_peer *p, const gw_contact *from, const gw_message *m) {
     if (installed) start_if_all_ready(p);
 }
 
-/* A checkpoint of which less is here than was told: the next votes say so, and another is taken if nobody has
- * the rest. */
-static void correct_inventory(gw_peer *p, const gw_set *here) {
-    for (uint32_t i = 0; i < p->config.inventory_count; i++) {
-        gw_inventory *own = &p->inventory[i];
-        if (!gw_hash_equal(&own->root, &p->load_root) || own->chunks.size != here->size) continue;
-        gw_set_free(&own->chunks);
-        own->chunks = gw_set_copy(here);
-    }
-}
-
 /* How often this very state could not be fetched. Whoever finds one checkpoint damaged after another gets to
  * the end of them: each is corrected in what its holders tell, and not asked for again. */
 static uint64_t count_failure(gw_peer *p) {
@@ -705,7 +694,7 @@ void gw_views_loaded(gw_peer *p, const gw_event *event) {
     }
     if (event->outcome != GW_DONE || other) {
         const char *why = other ? "its fingerprint differs" : gw_peer_why(event);
-        if (event->held != NULL) correct_inventory(p, event->held);
+        if (event->held != NULL) gw_peer_inventory_found(&p->inventory, &p->load_root, event->held);
         if (count_failure(p) >= MOST_LOAD_FAILURES) {
             gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                            "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);

@@ -205,12 +205,8 @@ static gw_report *make_report(const gw_peer *p) {
         r->convicted = p->doubt.convicted;
     }
     r->losses = p->losses;
-    for (uint32_t i = 0; i < p->config.inventory_count && r->inventory_count < GW_MAX_INVENTORY; i++) {
-        if (p->has_state && p->inventory[i].step <= p->step) continue;
-        gw_inventory *told = &r->inventory[r->inventory_count++];
-        *told = p->inventory[i];
-        told->chunks = gw_set_copy(&p->inventory[i].chunks);
-    }
+    r->inventory_count =
+        gw_peer_inventory_tell(&p->inventory, p->has_state ? p->step + 1 : 0, r->inventory, GW_MAX_INVENTORY);
     return r;
 }
 

@@ -119,7 +119,7 @@ static void take_muster(const gw_peer *p, muster *m) {
     m->met_anybody = false;
     m->members[0] = (gw_member){
         .id = p->config.id, .boot = p->config.incarnation.boot, .nonce = p->config.incarnation.nonce};
-    m->checkpoint = p->config.inventory_count > 0 && !p->config.fresh;
+    m->checkpoint = gw_peer_inventory_newest(&p->inventory) != NULL;
     for (uint32_t i = 0; i < p->contact_count; i++) {
         const gw_contact *c = &p->contacts[i];
         if (!c->alive) continue;

@@ -1,0 +1,94 @@
+#include "core/peer_inventory.h"
+
+#include "core/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void gw_peer_inventory_open(gw_peer_inventory *inventory, const gw_inventory *list, uint32_t count,
+                            bool fresh) {
+    *inventory = (gw_peer_inventory){.fresh = fresh};
+    for (uint32_t i = 0; i < count; i++) {
+        gw_peer_inventory_wrote(inventory, &list[i], NULL, 0);
+        gw_peer_inventory_found(inventory, &list[i].root, &list[i].chunks);
+    }
+}
+
+void gw_peer_inventory_close(gw_peer_inventory *inventory) {
+    for (uint32_t i = 0; i < inventory->count; i++) gw_set_free(&inventory->list[i].chunks);
+    free(inventory->list);
+    *inventory = (gw_peer_inventory){0};
+}
+
+static gw_inventory *find(const gw_peer_inventory *inventory, const gw_hash *root) {
+    for (uint32_t i = 0; i < inventory->count; i++)
+        if (gw_hash_equal(&inventory->list[i].root, root)) return &inventory->list[i];
+    return NULL;
+}
+
+static gw_inventory *insert(gw_peer_inventory *inventory, const gw_inventory *what) {
+    uint32_t at = 0;
+    gw_inventory *list = realloc(inventory->list, (inventory->count + 1u) * sizeof *list);
+    GW_CHECK_MEMORY(list != NULL);
+    while (at < inventory->count && list[at].step > what->step) at++;
+    memmove(list + at + 1, list + at, (inventory->count - at) * sizeof *list);
+    list[at] = *what;
+    list[at].chunks = gw_set_of(what->chunks.size);
+    inventory->list = list;
+    inventory->count++;
+    return &list[at];
+}
+
+void gw_peer_inventory_wrote(gw_peer_inventory *inventory, const gw_inventory *what, const uint32_t *chunks,
+                             uint32_t count) {
+    gw_inventory *entry = find(inventory, &what->root);
+    if (entry == NULL) entry = insert(inventory, what);
+    entry->ended = what->ended;
+    for (uint32_t i = 0; i < count; i++) gw_set_add(&entry->chunks, chunks[i]);
+}
+
+void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, uint32_t count) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < inventory->count; i++) {
+        bool kept = false;
+        for (uint32_t k = 0; k < count; k++) kept |= gw_hash_equal(&roots[k], &inventory->list[i].root);
+        if (kept)
+            inventory->list[left++] = inventory->list[i];
+        else
+            gw_set_free(&inventory->list[i].chunks);
+    }
+    inventory->count = left;
+}
+
+void gw_peer_inventory_found(gw_peer_inventory *inventory, const gw_hash *root, const gw_set *sound) {
+    gw_inventory *entry = find(inventory, root);
+    if (entry == NULL || entry->chunks.size != sound->size) return;
+    gw_set_free(&entry->chunks);
+    entry->chunks = gw_set_copy(sound);
+}
+
+const gw_inventory *gw_peer_inventory_newest(const gw_peer_inventory *inventory) {
+    return inventory->count == 0 || inventory->fresh ? NULL : &inventory->list[0];
+}
+
+uint32_t gw_peer_inventory_later(const gw_peer_inventory *inventory, uint64_t step, gw_hash *roots,
+                                 uint32_t most) {
+    uint32_t count = 0;
+    while (!inventory->fresh && count < inventory->count && count < most &&
+           inventory->list[count].step > step) {
+        roots[count] = inventory->list[count].root;
+        count++;
+    }
+    return count;
+}
+
+uint32_t gw_peer_inventory_tell(const gw_peer_inventory *inventory, uint64_t least, gw_inventory *told,
+                                uint32_t most) {
+    uint32_t count = 0;
+    while (count < inventory->count && count < most && inventory->list[count].step >= least) {
+        told[count] = inventory->list[count];
+        told[count].chunks = gw_set_copy(&inventory->list[count].chunks);
+        count++;
+    }
+    return count;
+}

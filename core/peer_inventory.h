@@ -1,0 +1,43 @@
+/* The checkpoints that a peer's disk has, as the brain knows them: those that were there when the process
+ * began, and what has been written, deleted and found damaged since. Whoever loses its state votes with what
+ * its disk has now. Pure. */
+#ifndef GODWIT_CORE_PEER_INVENTORY_H
+#define GODWIT_CORE_PEER_INVENTORY_H
+
+#include "core/world.h"
+
+typedef struct gw_peer_inventory {
+    gw_inventory *list; /* newest first; owned, with their sets */
+    uint32_t count;
+    bool fresh; /* this run begins anew: nobody waits for what is here, or ends by it, though others may use
+                   it */
+} gw_peer_inventory;
+
+/* Copies `list`, in any order. */
+void gw_peer_inventory_open(gw_peer_inventory *inventory, const gw_inventory *list, uint32_t count,
+                            bool fresh);
+void gw_peer_inventory_close(gw_peer_inventory *inventory);
+
+/* The manifest of a checkpoint is on the disk, and so are these chunks of it; more of them may have been.
+ * `what` is copied; of its set the size alone counts. */
+void gw_peer_inventory_wrote(gw_peer_inventory *inventory, const gw_inventory *what, const uint32_t *chunks,
+                             uint32_t count);
+/* All others have been deleted. */
+void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, uint32_t count);
+/* Of this checkpoint no more than these chunks is here and sound. Nothing for one that is not known, or has
+ * another number of chunks. */
+void gw_peer_inventory_found(gw_peer_inventory *inventory, const gw_hash *root, const gw_set *sound);
+
+/* The newest that this run may begin from, or NULL. Valid until the next change. */
+const gw_inventory *gw_peer_inventory_newest(const gw_peer_inventory *inventory);
+/* Roots of the newest ones this run may begin from of more than `step` steps, at most `most`; returns how
+ * many.
+ */
+uint32_t gw_peer_inventory_later(const gw_peer_inventory *inventory, uint64_t step, gw_hash *roots,
+                                 uint32_t most);
+/* What a vote tells: the newest of at least `least` steps, at most `most`, with sets of their own; returns
+ * how many. */
+uint32_t gw_peer_inventory_tell(const gw_peer_inventory *inventory, uint64_t least, gw_inventory *told,
+                                uint32_t most);
+
+#endif

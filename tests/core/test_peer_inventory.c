@@ -1,0 +1,147 @@
+/* What a peer knows of its disk: written, deleted, found damaged, told. */
+#include "core/peer_inventory.h"
+
+#include <criterion/criterion.h>
+
+enum { CHUNKS = 4, MOST = 16 };
+
+static gw_peer_inventory inventory;
+static gw_inventory told[MOST];
+static uint32_t told_count;
+
+static void forget_told(void) {
+    for (uint32_t i = 0; i < told_count; i++) gw_set_free(&told[i].chunks);
+    told_count = 0;
+}
+
+static void empty(void) {
+    forget_told();
+    gw_peer_inventory_close(&inventory);
+}
+
+TestSuite(peer_inventory, .fini = empty);
+
+static gw_hash root_of(uint64_t step) {
+    return (gw_hash){{(uint8_t)step, 7}};
+}
+
+static gw_inventory one(uint64_t step) {
+    return (gw_inventory){
+        .step = step, .root = root_of(step), .fingerprint = step * 11, .chunks = {.size = CHUNKS}};
+}
+
+static void write_chunks(uint64_t step, const uint32_t *chunks, uint32_t count) {
+    gw_inventory what = one(step);
+    gw_peer_inventory_wrote(&inventory, &what, chunks, count);
+}
+
+static void tell(uint64_t least, uint32_t most) {
+    forget_told();
+    told_count = gw_peer_inventory_tell(&inventory, least, told, most);
+}
+
+Test(peer_inventory, what_was_there_at_the_start_is_copied_newest_first) {
+    gw_inventory list[3] = {one(3), one(9), one(6)};
+    for (int i = 0; i < 3; i++) list[i].chunks = gw_set_of(CHUNKS);
+    gw_set_add(&list[1].chunks, 2);
+    list[1].ended = true;
+    gw_peer_inventory_open(&inventory, list, 3, false);
+    for (int i = 0; i < 3; i++) gw_set_free(&list[i].chunks);
+    tell(0, MOST);
+    cr_assert_eq(told_count, 3);
+    for (uint32_t i = 0; i < 3; i++) cr_assert_eq(told[i].step, 9 - 3 * i);
+    cr_assert(told[0].ended && !told[1].ended);
+    cr_assert_eq(told[0].fingerprint, 99);
+    cr_assert(gw_set_has(&told[0].chunks, 2));
+    cr_assert_eq(gw_set_count(&told[0].chunks), 1);
+    cr_assert_eq(gw_peer_inventory_newest(&inventory)->step, 9);
+}
+
+Test(peer_inventory, what_is_written_is_told_and_more_of_it_adds_up) {
+    gw_peer_inventory_open(&inventory, NULL, 0, false);
+    cr_assert_null(gw_peer_inventory_newest(&inventory));
+    write_chunks(5, (uint32_t[]){0, 3}, 2);
+    write_chunks(4, NULL, 0); /* after a way back */
+    gw_inventory again = one(5);
+    again.ended = true;
+    gw_peer_inventory_wrote(&inventory, &again, (uint32_t[]){1}, 1);
+    tell(0, MOST);
+    cr_assert_eq(told_count, 2);
+    cr_assert_eq(told[0].step, 5);
+    cr_assert_eq(gw_set_count(&told[0].chunks), 3);
+    cr_assert_not(gw_set_has(&told[0].chunks, 2));
+    cr_assert(told[0].ended);
+    cr_assert_eq(gw_set_count(&told[1].chunks), 0, "the manifest alone");
+    cr_assert_eq(told[1].chunks.size, CHUNKS);
+}
+
+Test(peer_inventory, what_is_deleted_is_told_no_more) {
+    gw_peer_inventory_open(&inventory, NULL, 0, false);
+    for (uint64_t step = 1; step <= 4; step++) write_chunks(step, (uint32_t[]){0}, 1);
+    const gw_hash kept[] = {root_of(3), root_of(1), root_of(77)};
+    gw_peer_inventory_kept(&inventory, kept, 3);
+    tell(0, MOST);
+    cr_assert_eq(told_count, 2);
+    cr_assert_eq(told[0].step, 3);
+    cr_assert_eq(told[1].step, 1);
+    gw_peer_inventory_kept(&inventory, NULL, 0);
+    cr_assert_null(gw_peer_inventory_newest(&inventory));
+}
+
+Test(peer_inventory, what_was_found_damaged_is_told_no_more) {
+    gw_peer_inventory_open(&inventory, NULL, 0, false);
+    write_chunks(8, (uint32_t[]){0, 1, 2, 3}, 4);
+    write_chunks(7, (uint32_t[]){0, 1}, 2);
+    gw_set sound = gw_set_of(CHUNKS), other = gw_set_of(CHUNKS + 1);
+    gw_set_add(&sound, 3);
+    const gw_hash root = root_of(8), unknown = root_of(100);
+    gw_peer_inventory_found(&inventory, &root, &sound);
+    gw_peer_inventory_found(&inventory, &root, &other);
+    gw_peer_inventory_found(&inventory, &unknown, &sound);
+    tell(0, MOST);
+    cr_assert_eq(told_count, 2);
+    cr_assert_eq(gw_set_count(&told[0].chunks), 1);
+    cr_assert(gw_set_has(&told[0].chunks, 3));
+    cr_assert_eq(gw_set_count(&told[1].chunks), 2);
+    write_chunks(8, (uint32_t[]){0}, 1);
+    tell(0, MOST);
+    cr_assert_eq(gw_set_count(&told[0].chunks), 2, "written again");
+    gw_set_free(&sound);
+    gw_set_free(&other);
+}
+
+Test(peer_inventory, a_vote_tells_the_newest_and_of_steps_that_count_only) {
+    gw_peer_inventory_open(&inventory, NULL, 0, false);
+    for (uint64_t step = 1; step <= 40; step++) write_chunks(step, NULL, 0);
+    tell(0, MOST);
+    cr_assert_eq(told_count, MOST);
+    for (uint32_t i = 0; i < MOST; i++) cr_assert_eq(told[i].step, 40 - i);
+    tell(38, MOST);
+    cr_assert_eq(told_count, 3);
+    tell(41, MOST);
+    cr_assert_eq(told_count, 0);
+    tell(0, 2);
+    cr_assert_eq(told_count, 2);
+}
+
+Test(peer_inventory, later_ones_than_a_step_are_kept_up_to_so_many) {
+    gw_hash roots[MOST];
+    gw_peer_inventory_open(&inventory, NULL, 0, false);
+    for (uint64_t step = 1; step <= 6; step++) write_chunks(step, NULL, 0);
+    cr_assert_eq(gw_peer_inventory_later(&inventory, 3, roots, MOST), 3);
+    const gw_hash newest = root_of(6);
+    cr_assert(gw_hash_equal(&roots[0], &newest));
+    cr_assert_eq(gw_peer_inventory_later(&inventory, 3, roots, 2), 2);
+    cr_assert_eq(gw_peer_inventory_later(&inventory, 6, roots, MOST), 0);
+}
+
+/* Others may still need what is here. */
+Test(peer_inventory, a_run_that_begins_anew_begins_from_none) {
+    gw_hash roots[MOST];
+    gw_peer_inventory_open(&inventory, NULL, 0, true);
+    write_chunks(5, (uint32_t[]){1}, 1);
+    cr_assert_null(gw_peer_inventory_newest(&inventory));
+    cr_assert_eq(gw_peer_inventory_later(&inventory, 0, roots, MOST), 0);
+    tell(0, MOST);
+    cr_assert_eq(told_count, 1);
+}
