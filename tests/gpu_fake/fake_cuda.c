@@ -43,6 +43,12 @@ enum { GPUS = 2, MOST_STREAMS = 64, MOST_FILLED = 1 << 20, MOST_SHARED = 227 << 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
 static struct CUstream_st *streams[MOST_STREAMS], by_default = {.end = &by_default.first, .device = GPUS};
 static struct CUstream_st *destroyed; /* events that were recorded on one stand: so does what they look at */
+static struct memory {
+    struct memory *next;
+    char *at;
+    size_t bytes;
+    int device; /* GPUS: pinned memory of the host */
+} * memories;
 static size_t taken, shared_most = MOST_SHARED;
 static unsigned countdown;
 static cudaError_t planned, stuck[GPUS]; /* by GPU */
@@ -273,13 +279,40 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 
 /* ---- memory ---- */
 
-static cudaError_t give_out(void **memory, size_t bytes) {
+/* Whether a copy may touch what lies there: not what is another GPU's. Nobody here means to have one GPU read
+ * the memory of another, though CUDA could do that. */
+static cudaError_t reachable(const void *at) {
+    const char *byte = at;
+    for (const struct memory *m = memories; m != NULL; m = m->next)
+        if (byte >= m->at && byte < m->at + m->bytes) return other_gpu(m->device);
+    return cudaSuccess;
+}
+
+static void remember(char *at, size_t bytes, int device) {
+    struct memory *m = malloc(sizeof *m);
+    if (m == NULL) abort();
+    *m = (struct memory){.next = memories, .at = at, .bytes = bytes, .device = device};
+    memories = m;
+}
+
+static void forget(const void *at) {
+    for (struct memory **m = &memories; *m != NULL; m = &(*m)->next) {
+        if ((*m)->at != at) continue;
+        struct memory *gone = *m;
+        *m = gone->next;
+        free(gone);
+        return;
+    }
+}
+
+static cudaError_t give_out(void **memory, size_t bytes, int device) {
     pthread_mutex_lock(&lock);
     cudaError_t status = counted();
     if (status == cudaSuccess) {
         *memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
         if (*memory == NULL) abort();
         memset(*memory, 0xEE, bytes < MOST_FILLED ? bytes : MOST_FILLED);
+        remember(*memory, bytes, device);
         taken++;
     }
     pthread_mutex_unlock(&lock);
@@ -290,13 +323,14 @@ static cudaError_t take_back(void *memory) {
     pthread_mutex_lock(&lock);
     run_all();
     taken--;
+    forget(memory);
     pthread_mutex_unlock(&lock);
     free(memory);
     return cudaSuccess;
 }
 
 cudaError_t cudaMalloc(void **memory, size_t bytes) {
-    return give_out(memory, bytes);
+    return give_out(memory, bytes, current);
 }
 
 cudaError_t cudaFree(void *memory) {
@@ -305,7 +339,7 @@ cudaError_t cudaFree(void *memory) {
 
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags) {
     (void)flags;
-    return give_out(memory, bytes);
+    return give_out(memory, bytes, GPUS);
 }
 
 cudaError_t cudaFreeHost(void *memory) {
@@ -333,16 +367,24 @@ static void do_copy(void *arguments) {
         memset(c->to, c->value, c->bytes);
 }
 
+static cudaError_t launch_copy(const copy *c, cudaStream_t stream) {
+    pthread_mutex_lock(&lock);
+    cudaError_t status = reachable(c->to);
+    if (status == cudaSuccess) status = reachable(c->from);
+    pthread_mutex_unlock(&lock);
+    return status == cudaSuccess ? fake_launch(stream, do_copy, c, sizeof *c) : status;
+}
+
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream) {
     (void)kind;
     copy c = {.to = to, .from = from, .bytes = bytes};
-    return fake_launch(stream, do_copy, &c, sizeof c);
+    return launch_copy(&c, stream);
 }
 
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
     copy c = {.to = to, .bytes = bytes, .value = value};
-    return fake_launch(stream, do_copy, &c, sizeof c);
+    return launch_copy(&c, stream);
 }
 
 /* What is copied lies behind. */

@@ -3,7 +3,8 @@
  * something waits for it, and then only what must be: whoever reads without waiting, or waits for the wrong
  * stream, finds what was there before. The default stream is no other than the rest, as all of these were
  * made not to wait for it. There are two GPUs of a kind; work for one while the other is current is an error,
- * as it is to CUDA. New memory begins with 0xEE, a megabyte of it. */
+ * as it is to CUDA, and so is a copy of what lies in the other's memory. New memory begins with 0xEE, a
+ * megabyte of it. */
 #ifndef GODWIT_TESTS_GPU_FAKE_FAKE_CUDA_H
 #define GODWIT_TESTS_GPU_FAKE_FAKE_CUDA_H
 

@@ -1,6 +1,10 @@
 /* A job on a machine with bad memory: a bit of a weight, of a gradient or of a finished sum flips where and
- * when a test says. Its state is two tensors of some pages; every weight goes into every contribution. */
-#include "core/godwit.h"
+ * when a test says. Its state is two tensors of some pages; every weight goes into every contribution.
+ *
+ * Where the test has a stand-in for CUDA (FAKE_CUDA), whose "GPU memory" is the process's own, it has code
+ * for GPUs as well. There it is GPU 1 whose memory is bad, and a weight flips in the first shard that it
+ * computes from step N on. */
+#include "core/gpu.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -83,18 +87,23 @@ static void flip(void *at) {
     *(uint32_t *)at ^= 1u << 21;
 }
 
-static bool flipper_contribute(void *job, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
-                               gw_emitter *emitter, gw_err *err) {
-    flipper *f = job;
-    float *weights = state->data[WEIGHTS], *gradient = lane;
-    (void)err;
+static bool contribute(flipper *f, bool weight_flips, float *gradient, uint64_t step, uint32_t shard,
+                       const gw_state *state, gw_emitter *emitter) {
+    float *weights = state->data[WEIGHTS];
     usleep((useconds_t)f->pause_us); /* long enough for every peer to get some of a step */
-    if ((int64_t)step == f->weight && !atomic_exchange(&f->done, true)) flip(&weights[777]);
+    if (weight_flips && !atomic_exchange(&f->done, true)) flip(&weights[777]);
     for (uint32_t i = 0; i < ELEMENTS; i++) gradient[i] = 0.01f * weights[i] / (float)(1 + shard);
     bool once = f->gradient >= 0 && (int64_t)step >= f->gradient && !atomic_exchange(&f->done, true);
     if (once || (f->gradients >= 0 && (int64_t)step >= f->gradients)) flip(&gradient[4242]);
     gw_emit(emitter, GRADIENT, 0, ELEMENTS, gradient);
     return true;
+}
+
+static bool flipper_contribute(void *job, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
+                               gw_emitter *emitter, gw_err *err) {
+    const flipper *f = job;
+    (void)err;
+    return contribute(job, (int64_t)step == f->weight, lane, step, shard, state, emitter);
 }
 
 static bool flipper_scalars(void *job, uint64_t step, const gw_sums *sums, const gw_state *state,
@@ -124,10 +133,68 @@ static bool flipper_commit(void *job, uint64_t step, const gw_state *state, gw_e
     return true;
 }
 
+/* ---- on a GPU that is none: what there is to do is done when it is started ---- */
+
+static bool gpu_open(void *job, const gw_gpu *gpu, void **side, char *plan, gw_err *err) {
+    int *ordinal = malloc(sizeof *ordinal);
+    (void)job, (void)plan;
+    if (ordinal == NULL) return gw_fail(err, GW_E_NOMEM, "flipper: out of memory");
+    *ordinal = gpu->ordinal;
+    *side = ordinal;
+    return true;
+}
+
+static void gpu_close(void *job, void *side) {
+    (void)job;
+    free(side);
+}
+
+static bool gpu_lane_open(void *job, void *side, void **lane, gw_err *err) {
+    (void)side;
+    return flipper_lane_open(job, lane, err);
+}
+
+static void gpu_lane_close(void *job, void *side, void *lane) {
+    (void)side;
+    flipper_lane_close(job, lane);
+}
+
+static bool gpu_init(void *job, void *side, const gw_range *range, const gw_state *state,
+                     struct CUstream_st *stream, gw_err *err) {
+    (void)side, (void)stream;
+    return flipper_init(job, range, state, err);
+}
+
+static bool gpu_contribute(void *job, void *side, void *lane, const gw_gpu_shard *shard,
+                           const gw_state *state, gw_emitter *emitter, gw_err *err) {
+    const int *ordinal = side;
+    const flipper *f = job;
+    bool flips = *ordinal == 1 && f->weight >= 0 && (int64_t)shard->step >= f->weight;
+    (void)err;
+    return contribute(job, flips, lane, shard->step, shard->shard, state, emitter);
+}
+
+static bool gpu_apply(void *job, void *side, uint64_t step, const gw_range *range, const gw_sums *sums,
+                      const gw_scalars *scalars, const gw_state *state, struct CUstream_st *stream,
+                      gw_err *err) {
+    (void)side, (void)stream;
+    return flipper_apply(job, step, range, sums, scalars, state, err);
+}
+
+static const gw_job_gpu gpu = {
+    .open = gpu_open,
+    .close = gpu_close,
+    .lane_open = gpu_lane_open,
+    .lane_close = gpu_lane_close,
+    .init = gpu_init,
+    .contribute = gpu_contribute,
+    .apply = gpu_apply,
+};
+
 const gw_job_type *godwit_job(void); /* what `godwit run ./flipper.so` looks for */
 
 const gw_job_type *godwit_job(void) {
-    static const gw_job_type type = {
+    static gw_job_type type = {
         .api = GW_JOB_API,
         .name = "flipper",
         .about = "bits that flip in memory",
@@ -144,5 +211,6 @@ const gw_job_type *godwit_job(void) {
         .apply = flipper_apply,
         .commit = flipper_commit,
     };
+    type.gpu = getenv("FAKE_CUDA") != NULL ? &gpu : NULL;
     return &type;
 }
