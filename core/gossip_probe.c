@@ -186,7 +186,9 @@ void gw_gossip_on_nack(gw_gossip *g, uint32_t seq) {
 
 void gw_gossip_period(gw_gossip *g, uint64_t now_ns) {
     g->period_due = now_ns + stretched(g, g->config.timing.period_ns);
-    const gw_gossip_entry *entry = gw_gossip_next_in_round(g);
+    uint32_t period = g->periods++;
+    const gw_gossip_entry *entry = period % 2 == 0 ? gw_gossip_watched(g, period / 2) : NULL;
+    if (entry == NULL) entry = gw_gossip_next_in_round(g);
     if (entry != NULL) gw_gossip_probe_start(g, entry, now_ns);
 }
 

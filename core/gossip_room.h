@@ -8,6 +8,7 @@
  *   gossip_probe.c      pings, direct and indirect; the dead and the seeds
  *   gossip_sync.c       anti-entropy
  *   gossip_table.c      members by id and number
+ *   gossip_ring.c       whom each watches
  *   gossip_roster.c     members that many instances share
  *   gossip_rumour.c     the queue of rumours
  *   gossip_codec.c      bytes */
@@ -23,6 +24,7 @@
 enum {
     GW_GOSSIP_HEALTH_MAX = 8,   /* Lifeguard's S */
     GW_GOSSIP_PATIENCE = 3,     /* most probe timeouts more that are granted to one who lives but is slow */
+    GW_GOSSIP_WATCHED = 2,      /* members that each watches on the ring */
     GW_GOSSIP_CONFIRMERS = 8,   /* most confirmations that timing may ask for, and the first accuser */
     GW_GOSSIP_PROBES = 64,      /* at once; more hints than that wait for their turn in the round */
     GW_GOSSIP_RELAYS = 256,     /* pings made for others at once */
@@ -94,6 +96,10 @@ struct gw_gossip {
     gw_id_index index;
     uint32_t *order; /* the probing round: a permutation of the members, visited up to `cursor` */
     uint32_t order_count, cursor;
+    gw_peer_id watched[GW_GOSSIP_WATCHED]; /* the next live members on the ring, the next first */
+    uint32_t watched_count;
+    bool ring_known;  /* or they have to be looked for */
+    uint32_t periods; /* so far */
 
     gw_rumours rumours[2];
     double meta_tokens; /* bytes that blobs may still use */
@@ -150,6 +156,13 @@ const gw_gossip_entry *gw_gossip_next_in_round(gw_gossip *g);
 uint32_t gw_gossip_choose(gw_gossip *g, const gw_peer_id *except, uint32_t *numbers, uint32_t most);
 bool gw_gossip_is_live(const gw_gossip_entry *entry);
 unsigned gw_gossip_log2(uint32_t n); /* rounded up; 0 for n <= 1 */
+
+/* --- gossip_ring.c --- */
+/* A member has become live, or has ceased to be. */
+void gw_gossip_ring_changed(gw_gossip *g, const gw_gossip_entry *entry);
+/* Of the members that this peer watches, the one whose turn is in a period of this number; NULL when there is
+ * none, or its address is not known. */
+const gw_gossip_entry *gw_gossip_watched(gw_gossip *g, uint32_t period);
 
 /* --- gossip_send.c --- */
 gw_gossip_packet gw_gossip_packet_of(const gw_gossip *g, gw_gossip_type type);

@@ -80,6 +80,7 @@ static void append(gw_gossip *g, const gw_gossip_entry *entry) {
     gw_id_index_put(&g->index, records(g), number);
     if (number > 0) join_round(g, number);
     g->live++;
+    gw_gossip_ring_changed(g, entry);
 }
 
 gw_gossip_entry *gw_gossip_entry_add(gw_gossip *g, const gw_peer_id *id, const gw_incarnation *incarnation) {
@@ -103,13 +104,15 @@ bool gw_gossip_entries_lend(gw_gossip *g, const gw_gossip_entry *entries, uint32
 }
 
 void gw_gossip_entry_set(gw_gossip *g, gw_gossip_entry *entry, gw_gossip_state state, uint64_t now_ns) {
-    if (gw_gossip_is_live(entry)) g->live--;
+    bool was_live = gw_gossip_is_live(entry);
+    if (was_live) g->live--;
     if (entry->public.state == GW_GOSSIP_IS_DEAD) g->dead--;
     if (state != GW_GOSSIP_IS_SUSPECT) gw_gossip_suspicion_end(g, entry);
     if (state != entry->public.state) entry->since_ns = now_ns;
     entry->public.state = (uint8_t)state;
     if (gw_gossip_is_live(entry)) g->live++;
     if (state == GW_GOSSIP_IS_DEAD) g->dead++;
+    if (was_live != gw_gossip_is_live(entry)) gw_gossip_ring_changed(g, entry);
 }
 
 bool gw_gossip_entry_set_meta(gw_gossip_entry *entry, const void *meta, uint8_t bytes) {
