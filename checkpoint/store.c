@@ -348,6 +348,46 @@ static bool walk_folder(const gw_store *store, unsigned first, file_fn *each, vo
     return done;
 }
 
+/* The caller frees. */
+static gw_hash *sort_names(const gw_hash *names, size_t count, gw_err *err) {
+    gw_hash *sorted = malloc(count > 0 ? count * sizeof *sorted : 1);
+    if (sorted == NULL) {
+        gw_fail(err, GW_E_NOMEM, "checkpoint/store: out of memory for a list of chunks");
+        return NULL;
+    }
+    if (count > 0) memcpy(sorted, names, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, gw_pins_compare);
+    return sorted;
+}
+
+static bool is_among(const gw_hash *sorted, size_t count, const gw_hash *name) {
+    return count > 0 && bsearch(name, sorted, count, sizeof *sorted, gw_pins_compare) != NULL;
+}
+
+typedef struct seeking {
+    const gw_hash *named; /* sorted */
+    size_t named_count;
+    bool found;
+} seeking;
+
+static bool seek_other(void *context, const char *path, const gw_hash *name, bool damaged) {
+    seeking *s = context;
+    (void)path;
+    s->found |= !damaged && !is_among(s->named, s->named_count, name);
+    return true;
+}
+
+bool gw_store_has_others(gw_store *store, const gw_hash *named, size_t named_count, bool *any, gw_err *err) {
+    seeking s = {.named = sort_names(named, named_count, err), .named_count = named_count};
+    if (s.named == NULL) return false;
+    bool done = true;
+    for (unsigned first = 0; first < FOLDERS && done && !s.found; first++)
+        done = walk_folder(store, first, seek_other, &s, err);
+    free((void *)(uintptr_t)s.named);
+    *any = s.found;
+    return done;
+}
+
 typedef struct sweeping {
     gw_store *store;
     const gw_hash *needed; /* sorted */
@@ -360,8 +400,7 @@ typedef struct sweeping {
 static bool sweep_file(void *context, const char *path, const gw_hash *name, bool damaged) {
     sweeping *sweep = context;
     gw_store *store = sweep->store;
-    bool needed = sweep->needed_count > 0 && bsearch(name, sweep->needed, sweep->needed_count,
-                                                     sizeof *sweep->needed, gw_pins_compare) != NULL;
+    bool needed = is_among(sweep->needed, sweep->needed_count, name);
     struct stat status;
     char whole[GW_PATH_BYTES];
     gw_err ignored;
@@ -390,10 +429,8 @@ bool gw_store_sweep(gw_store *store, const gw_hash *needed, size_t needed_count,
                     gw_err *err) {
     GW_CHECK(store->mode == GW_STORE_WRITE);
     *swept = (gw_store_swept){0};
-    gw_hash *sorted = malloc(needed_count > 0 ? needed_count * sizeof *sorted : 1);
-    if (sorted == NULL) return gw_fail(err, GW_E_NOMEM, "checkpoint/store: out of memory for a sweep");
-    if (needed_count > 0) memcpy(sorted, needed, needed_count * sizeof *sorted);
-    qsort(sorted, needed_count, sizeof *sorted, gw_pins_compare);
+    gw_hash *sorted = sort_names(needed, needed_count, err);
+    if (sorted == NULL) return false;
     sweeping sweep = {store, sorted, needed_count, swept, err, false};
     bool done = true;
     for (unsigned first = 0; first < FOLDERS && done; first++)

@@ -69,6 +69,9 @@ void gw_store_release(gw_store *store, uint64_t tag);
  * but cannot be had is set aside, so that a put can replace it. */
 bool gw_store_read(gw_store *store, const gw_hash *name, void *bytes, uint32_t length, gw_err *err);
 
+/* Whether there is a chunk, not set aside, that is not in `named` (any order; duplicates allowed). */
+bool gw_store_has_others(gw_store *store, const gw_hash *named, size_t named_count, bool *any, gw_err *err);
+
 typedef struct gw_store_swept {
     uint32_t kept, deleted;
     uint64_t deleted_bytes;

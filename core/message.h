@@ -60,6 +60,7 @@ typedef struct gw_report {
     bool ended, stopped;        /* its step is the job's end; because of the user */
     bool unwritable;            /* its disk takes no checkpoints */
     bool grounded;              /* it has a state, and could not load another one */
+    bool strays;                /* its disk may have chunks of checkpoints that it does not know */
     uint64_t step, fingerprint; /* of the state */
     /* The view it installed last; of a voter without a state the latest that an earlier life of it
      * voted for, if that is later: it may have lived in it. */

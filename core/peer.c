@@ -193,6 +193,7 @@ static void copy_config(gw_peer *p, const gw_peer_config *config) {
     if (p->config.time_scale_percent == 0) p->config.time_scale_percent = 100;
     p->identity = identity_and_rules(config);
     gw_peer_inventory_open(&p->inventory, config->inventory, config->inventory_count, config->fresh);
+    p->inventory.strays = config->strays;
     p->config.identity = p->identity;
     p->config.inventory = NULL; /* the caller's */
     p->config.inventory_count = 0;

@@ -5,21 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void gw_peer_inventory_open(gw_peer_inventory *inventory, const gw_inventory *list, uint32_t count,
-                            bool fresh) {
-    *inventory = (gw_peer_inventory){.fresh = fresh};
-    for (uint32_t i = 0; i < count; i++) {
-        gw_peer_inventory_wrote(inventory, &list[i], NULL, 0);
-        gw_peer_inventory_found(inventory, &list[i].root, &list[i].chunks);
-    }
-}
-
-void gw_peer_inventory_close(gw_peer_inventory *inventory) {
-    for (uint32_t i = 0; i < inventory->count; i++) gw_set_free(&inventory->list[i].chunks);
-    free(inventory->list);
-    *inventory = (gw_peer_inventory){0};
-}
-
 static gw_inventory *find(const gw_peer_inventory *inventory, const gw_hash *root) {
     for (uint32_t i = 0; i < inventory->count; i++)
         if (gw_hash_equal(&inventory->list[i].root, root)) return &inventory->list[i];
@@ -37,6 +22,21 @@ static gw_inventory *insert(gw_peer_inventory *inventory, const gw_inventory *wh
     inventory->list = list;
     inventory->count++;
     return &list[at];
+}
+
+void gw_peer_inventory_open(gw_peer_inventory *inventory, const gw_inventory *list, uint32_t count,
+                            bool fresh) {
+    *inventory = (gw_peer_inventory){.fresh = fresh};
+    for (uint32_t i = 0; i < count; i++) {
+        if (find(inventory, &list[i].root) != NULL) continue;
+        gw_set_unite(&insert(inventory, &list[i])->chunks, &list[i].chunks);
+    }
+}
+
+void gw_peer_inventory_close(gw_peer_inventory *inventory) {
+    for (uint32_t i = 0; i < inventory->count; i++) gw_set_free(&inventory->list[i].chunks);
+    free(inventory->list);
+    *inventory = (gw_peer_inventory){0};
 }
 
 void gw_peer_inventory_wrote(gw_peer_inventory *inventory, const gw_inventory *what, const uint32_t *chunks,
@@ -60,9 +60,11 @@ void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, 
     inventory->count = left;
 }
 
-void gw_peer_inventory_found(gw_peer_inventory *inventory, const gw_hash *root, const gw_set *sound) {
-    gw_inventory *entry = find(inventory, root);
-    if (entry == NULL || entry->chunks.size != sound->size) return;
+void gw_peer_inventory_failed(gw_peer_inventory *inventory, const gw_inventory *what, const gw_set *sound) {
+    inventory->strays = false;
+    if (sound == NULL || sound->size != what->chunks.size) return;
+    gw_inventory *entry = find(inventory, &what->root);
+    if (entry == NULL) entry = insert(inventory, what);
     gw_set_free(&entry->chunks);
     entry->chunks = gw_set_copy(sound);
 }

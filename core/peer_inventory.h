@@ -9,7 +9,8 @@
 typedef struct gw_peer_inventory {
     gw_inventory *list; /* newest first; owned, with their sets */
     uint32_t count;
-    bool fresh; /* this run begins anew: nobody waits for what is here, or ends by it, though others may use
+    bool strays; /* there may be chunks, too, of checkpoints that others know and this peer does not */
+    bool fresh;  /* this run begins anew: nobody waits for what is here, or ends by it, though others may use
                    it */
 } gw_peer_inventory;
 
@@ -24,9 +25,9 @@ void gw_peer_inventory_wrote(gw_peer_inventory *inventory, const gw_inventory *w
                              uint32_t count);
 /* All others have been deleted. */
 void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, uint32_t count);
-/* Of this checkpoint no more than these chunks is here and sound. Nothing for one that is not known, or has
- * another number of chunks. */
-void gw_peer_inventory_found(gw_peer_inventory *inventory, const gw_hash *root, const gw_set *sound);
+/* A load of this checkpoint failed. `sound`: its chunks that are of use here, as its manifest has shown,
+ * which is here now; none, where nobody had it; NULL: what is known stays. Strays have had their chance. */
+void gw_peer_inventory_failed(gw_peer_inventory *inventory, const gw_inventory *what, const gw_set *sound);
 
 /* The newest that this run may begin from, or NULL. Valid until the next change. */
 const gw_inventory *gw_peer_inventory_newest(const gw_peer_inventory *inventory);

@@ -239,6 +239,7 @@ struct gw_peer {
     uint64_t own_speed;
     uint32_t tag;
     gw_token seal_token, reduce_token, apply_token, load_token;
+    gw_load_kind load_kind; /* of the last LOAD */
     uint64_t load_step, load_fingerprint;
     gw_hash load_root;
     uint32_t newcomers; /* of the view installed last */

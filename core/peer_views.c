@@ -515,7 +515,7 @@ static void load_state(gw_peer *p, const gw_install *i) {
     p->phase = GW_AT_LOADING;
     gw_action *load = gw_peer_act(p, GW_ACT_LOAD);
     load->token = p->load_token = gw_peer_token(p);
-    load->load_kind = i->load;
+    load->load_kind = p->load_kind = i->load;
     load->step = p->load_step = i->step;
     load->fingerprint = p->load_fingerprint = i->fingerprint;
     load->root = p->load_root = i->root;
@@ -694,7 +694,13 @@ void gw_views_loaded(gw_peer *p, const gw_event *event) {
     }
     if (event->outcome != GW_DONE || other) {
         const char *why = other ? "its fingerprint differs" : gw_peer_why(event);
-        if (event->held != NULL) gw_peer_inventory_found(&p->inventory, &p->load_root, event->held);
+        if (p->load_kind == GW_LOAD_MANIFEST) {
+            const gw_inventory what = {.step = p->load_step,
+                                       .root = p->load_root,
+                                       .fingerprint = p->load_fingerprint,
+                                       .chunks = {.size = p->config.state_chunks}};
+            gw_peer_inventory_failed(&p->inventory, &what, event->held);
+        }
         if (count_failure(p) >= MOST_LOAD_FAILURES) {
             gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                            "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);

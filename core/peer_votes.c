@@ -200,6 +200,7 @@ static gw_report *make_report(const gw_peer *p) {
     }
     r->failures = p->failures;
     r->speed = p->own_speed;
+    r->strays = p->inventory.strays;
     if (p->doubt.any && p->doubt.step == p->step) {
         memcpy(r->accused, p->doubt.accused, sizeof r->accused);
         r->convicted = p->doubt.convicted;

@@ -119,6 +119,16 @@ static bool is_complete(const gw_repair_rules *rules, const gw_report *const *re
     return complete;
 }
 
+/* Whether it may be complete all the same, with chunks of it that somebody has and does not know them as
+ * such. A load shows it, and whoever has tried one tells no more of strays. */
+static bool may_be_complete(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count,
+                            const gw_inventory *checkpoint) {
+    bool strays = false;
+    for (uint32_t i = 0; i < count; i++)
+        strays |= reports[i]->strays && find_inventory(reports[i], &checkpoint->root) == NULL;
+    return strays && checkpoint->chunks.size == rules->state_chunks;
+}
+
 /* Newest known and newest complete checkpoint among the reports; NULL where there is none. */
 static void choose_checkpoint(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count,
                               const gw_inventory **known, const gw_inventory **complete) {
@@ -140,18 +150,20 @@ static bool leader_is_fresh(const gw_report *const *reports, const gw_install *i
     return reports[rank]->fresh;
 }
 
-/* All go on from this checkpoint, which the voters' disks complete. */
+/* All go on from this checkpoint, which the voters' disks complete, for all that is known. */
 static void plan_checkpoint(const gw_repair_rules *rules, const gw_report *const *reports,
-                            const gw_inventory *complete, gw_install *install) {
+                            const gw_inventory *checkpoint, gw_install *install) {
+    bool complete = is_complete(rules, reports, install->view.count, checkpoint);
     gw_set_fill(&install->fetchers);
     install->load = GW_LOAD_MANIFEST;
-    install->step = complete->step;
-    install->fingerprint = complete->fingerprint;
-    install->root = complete->root;
+    install->step = checkpoint->step;
+    install->fingerprint = checkpoint->fingerprint;
+    install->root = checkpoint->root;
     for (uint32_t i = 0; i < install->view.count; i++) {
-        const gw_inventory *own = find_inventory(reports[i], &complete->root);
+        const gw_inventory *own = find_inventory(reports[i], &checkpoint->root);
         install->ended |= own != NULL && own->ended;
         install->inventories[i] = own != NULL ? gw_set_copy(&own->chunks) : gw_set_of(rules->state_chunks);
+        if (own == NULL && !complete && reports[i]->strays) gw_set_fill(&install->inventories[i]);
     }
 }
 
@@ -173,6 +185,8 @@ static gw_repair_answer plan_start(const gw_repair_rules *rules, const gw_report
     uint32_t count = install->view.count;
     const gw_inventory *known = NULL, *complete = NULL;
     if (!leader_is_fresh(reports, install)) choose_checkpoint(rules, reports, count, &known, &complete);
+    bool newer = known != NULL && (complete == NULL || complete->step < known->step);
+    if (newer && may_be_complete(rules, reports, count, known)) complete = known;
     if (known != NULL && (complete == NULL || complete->step < known->step) && !settle) {
         snprintf(text, text_size,
                  "checkpoint of step %llu is known, but some of its chunks are on peers that are not here",

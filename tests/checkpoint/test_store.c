@@ -159,6 +159,27 @@ Test(store, sweep_keeps_what_is_needed_or_pinned) {
     cr_assert(gw_store_has(store, &needed.name, needed.length));
 }
 
+Test(store, chunks_that_nobody_has_named_are_found) {
+    gw_store_item named = put(1, "named");
+    bool any = true;
+    cr_assert(gw_store_has_others(store, &named.name, 1, &any, &err), "%s", err.text);
+    cr_assert_not(any);
+    gw_store_item other = put(1, "another");
+    cr_assert(gw_store_has_others(store, &named.name, 1, &any, &err));
+    cr_assert(any);
+    const gw_hash both[] = {other.name, named.name, other.name};
+    cr_assert(gw_store_has_others(store, both, 3, &any, &err));
+    cr_assert_not(any);
+    char path[512];
+    fixture_chunk_path(folder, &other.name, path);
+    fixture_damage(path);
+    gw_store_read(store, &other.name, bytes, other.length, &err);
+    cr_assert(gw_store_has_others(store, &named.name, 1, &any, &err));
+    cr_assert_not(any, "it was set aside");
+    cr_assert(gw_store_has_others(store, NULL, 0, &any, &err));
+    cr_assert(any);
+}
+
 Test(store, a_have_answer_pins_and_can_be_taken_back) {
     gw_store_item item = put(1, "had");
     gw_store_release(store, 1);

@@ -215,6 +215,30 @@ static void flip_a_chunk(const char *dir) {
     close(fd);
 }
 
+static int remove_manifest(const char *path, const struct stat *status, int type, struct FTW *at) {
+    (void)status, (void)at;
+    return type == FTW_F && strstr(path, "/manifests/") != NULL ? unlink(path) : 0;
+}
+
+/* Of the only peer that has a chunk: it knows no more what it is of. */
+Test(corruption, a_manifest_that_is_lost) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    start(l, peers, FLIPPER " --checkpoint-every 5 --replicas 1", "");
+    lab_wait_event(l, peers[0], "checkpoint");
+    for (int i = 0; i < 3; i++) lab_signal(peers[i], SIGSTOP);
+    for (int i = 0; i < 3; i++) lab_kill(l, peers[i]);
+    for (int i = 0; i < 3; i++) {
+        a_chunk[0] = '\0';
+        cr_assert_eq(nftw(peers[i]->dir, note_chunk, 16, FTW_PHYS), 0);
+        if (a_chunk[0] != '\0') cr_assert_eq(nftw(peers[i]->dir, remove_manifest, 16, FTW_PHYS), 0);
+    }
+    start(l, peers, FLIPPER " --checkpoint-every 5 --replicas 1", "");
+    cr_expect_geq(lab_number(lab_wait_event(l, peers[0], "resumed"), "step"), 5);
+    expect_right(l, peers, 3);
+    lab_close(l);
+}
+
 Test(corruption, a_bit_of_a_chunk_on_disk) {
     lab *l = lab_open();
     lab_peer *peers[3];

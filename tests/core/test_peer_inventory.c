@@ -88,16 +88,16 @@ Test(peer_inventory, what_is_deleted_is_told_no_more) {
     cr_assert_null(gw_peer_inventory_newest(&inventory));
 }
 
-Test(peer_inventory, what_was_found_damaged_is_told_no_more) {
+Test(peer_inventory, what_a_load_found_damaged_is_told_no_more) {
     gw_peer_inventory_open(&inventory, NULL, 0, false);
     write_chunks(8, (uint32_t[]){0, 1, 2, 3}, 4);
     write_chunks(7, (uint32_t[]){0, 1}, 2);
     gw_set sound = gw_set_of(CHUNKS), other = gw_set_of(CHUNKS + 1);
     gw_set_add(&sound, 3);
-    const gw_hash root = root_of(8), unknown = root_of(100);
-    gw_peer_inventory_found(&inventory, &root, &sound);
-    gw_peer_inventory_found(&inventory, &root, &other);
-    gw_peer_inventory_found(&inventory, &unknown, &sound);
+    const gw_inventory what = one(8);
+    gw_peer_inventory_failed(&inventory, &what, &sound);
+    gw_peer_inventory_failed(&inventory, &what, &other);
+    gw_peer_inventory_failed(&inventory, &what, NULL);
     tell(0, MOST);
     cr_assert_eq(told_count, 2);
     cr_assert_eq(gw_set_count(&told[0].chunks), 1);
@@ -108,6 +108,28 @@ Test(peer_inventory, what_was_found_damaged_is_told_no_more) {
     cr_assert_eq(gw_set_count(&told[0].chunks), 2, "written again");
     gw_set_free(&sound);
     gw_set_free(&other);
+}
+
+/* Once tried they are known, or there is nobody to say what they are of. */
+Test(peer_inventory, strays_are_known_when_a_load_has_had_their_manifest) {
+    gw_peer_inventory_open(&inventory, NULL, 0, false);
+    inventory.strays = true;
+    gw_set sound = gw_set_of(CHUNKS);
+    gw_set_add(&sound, 1);
+    const gw_inventory what = one(8);
+    gw_peer_inventory_failed(&inventory, &what, &sound);
+    cr_assert_not(inventory.strays);
+    tell(0, MOST);
+    cr_assert_eq(told_count, 1);
+    cr_assert(gw_set_has(&told[0].chunks, 1));
+    cr_assert_eq(gw_set_count(&told[0].chunks), 1);
+    inventory.strays = true;
+    const gw_inventory another = one(9);
+    gw_peer_inventory_failed(&inventory, &another, NULL);
+    cr_assert_not(inventory.strays);
+    tell(0, MOST);
+    cr_assert_eq(told_count, 1);
+    gw_set_free(&sound);
 }
 
 Test(peer_inventory, a_vote_tells_the_newest_and_of_steps_that_count_only) {

@@ -202,6 +202,36 @@ Test(repair, waits_for_the_holders_of_a_newer_checkpoint_unless_told_to_settle) 
     free_all(reports, 2, install);
 }
 
+/* It knows of none of them, as it has no manifest: who has one may find them there. */
+Test(repair, chunks_without_a_manifest_are_tried_once) {
+    gw_report *reports[] = {newcomer(20, "xx.."), newcomer(10, "xxxx"), newcomer(0, NULL)};
+    reports[2]->strays = true;
+    gw_install *install = plan_for(3);
+    cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY);
+    cr_assert_eq(install->load, GW_LOAD_MANIFEST);
+    cr_assert_eq(install->step, 20);
+    cr_assert_eq(gw_set_count(&install->inventories[0]), 2);
+    cr_assert_eq(gw_set_count(&install->inventories[1]), 0);
+    cr_assert_eq(gw_set_count(&install->inventories[2]), CHUNKS, "whatever it may be asked for");
+    gw_install_free(install);
+    reports[2]->inventory_count = 1; /* it has looked, and they were of another one */
+    reports[2]->inventory[0] =
+        (gw_inventory){.step = 20, .root = {{20}}, .fingerprint = 20, .chunks = gw_set_of(CHUNKS)};
+    install = plan_for(3);
+    cr_assert_eq(plan(reports, install, false), GW_REPAIR_WAIT);
+    free_all(reports, 3, install);
+}
+
+Test(repair, chunks_without_a_manifest_are_not_needed_where_others_have_all) {
+    gw_report *reports[] = {newcomer(20, "xxxx"), newcomer(0, NULL)};
+    reports[1]->strays = true;
+    gw_install *install = plan_for(2);
+    cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY);
+    cr_assert_eq(install->step, 20);
+    cr_assert_eq(gw_set_count(&install->inventories[1]), 0);
+    free_all(reports, 2, install);
+}
+
 Test(repair, the_last_state_of_a_job_that_ended_early_is_its_end) {
     gw_report *reports[] = {newcomer(20, "xx.."), newcomer(20, "..xx")};
     reports[1]->inventory[0].ended = true;

@@ -197,7 +197,10 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
     gw_wires_wait(node->wires, load->peers, load->count, &node->self.id, &node->ending,
                   UINT64_C(1000000000) * node->options->time_scale_percent / 100, &missing);
     gw_manifest manifest = {0};
-    if (!find_local(node, &load->root, &manifest) && !fetch_manifest(load, &manifest, err)) return false;
+    if (!find_local(node, &load->root, &manifest) && !fetch_manifest(load, &manifest, err)) {
+        load->sound = gw_set_of(gw_chunk_count(node->device->layout->image_bytes)); /* of no use here */
+        return false;
+    }
     bool good = manifest.state_bytes == node->device->layout->image_bytes && manifest.step == load->step;
     if (!good)
         gw_fail(err, GW_E_CORRUPT, "the manifest is not of this job's state at step %llu",

@@ -274,10 +274,28 @@ static gw_set chunks_here(gw_store *store, const gw_manifest *manifest) {
     return here;
 }
 
+static bool has_strays(gw_store *store, const gw_catalog *catalog) {
+    gw_err err;
+    bool any = false;
+    size_t count = 0, named = 0;
+    for (uint32_t i = 0; i < catalog->good_count; i++) count += catalog->good[i].chunk_count;
+    gw_hash *names = malloc(count ? count * sizeof *names : 1);
+    GW_CHECK_MEMORY(names != NULL);
+    for (uint32_t i = 0; i < catalog->good_count; i++) {
+        const gw_manifest *manifest = &catalog->good[i];
+        for (uint32_t k = 0; k < manifest->chunk_count; k++) names[named++] = manifest->chunks[k];
+    }
+    if (!gw_store_has_others(store, names, named, &any, &err))
+        gw_log(GW_WARN, "checkpoint", "chunks without a manifest cannot be looked for: %s", err.text);
+    free(names);
+    return any;
+}
+
 bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_bytes, gw_inventory **list,
-                       uint32_t *count, gw_err *err) {
+                       uint32_t *count, bool *strays, gw_err *err) {
     gw_catalog catalog;
     if (!gw_catalog_load(gw_store_io(store), gw_store_dir(store), &catalog, err)) return false;
+    *strays = has_strays(store, &catalog);
     for (uint32_t i = 0; i < catalog.bad_count; i++)
         gw_log(GW_WARN, "checkpoint", "%s", catalog.bad[i].err.text);
     *count = 0;

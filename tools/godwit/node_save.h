@@ -45,9 +45,9 @@ uint64_t gw_saver_moved(gw_saver *saver);
 uint64_t gw_saver_written(gw_saver *saver);
 
 /* Checkpoints of this job on disk, newest first, for gw_peer_config; gw_inventory_free frees. A damaged
- * manifest is reported and passed over. */
+ * manifest is reported and passed over. *strays: there are chunks that no manifest names, of whatever job. */
 bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_bytes, gw_inventory **list,
-                       uint32_t *count, gw_err *err);
+                       uint32_t *count, bool *strays, gw_err *err);
 void gw_inventory_free(gw_inventory *list, uint32_t count);
 
 #endif

@@ -354,7 +354,7 @@ static bool open_brain(gw_node *node, gw_err *err) {
     if (!read_record(node, &record, &length, err)) return false;
     bool good = node->options->fresh ||
                 gw_inventory_load(node->store, &node->job_id, node->device->layout->image_bytes, &inventory,
-                                  &inventory_count, err);
+                                  &inventory_count, &config.strays, err);
     gw_loss *fell = read_claims(node, &config.fell_count);
     if (good) {
         config.fell = fell;

@@ -147,6 +147,7 @@ struct sim_peer {
     bool wants[SIM_PEERS];
     sim_memory m;
     sim_disk disk;
+    bool strays;   /* when this life began the disk had chunks without their manifest */
     bool finished; /* this life has said FINISH */
     gw_finish finish;
     uint64_t finish_step;
@@ -302,6 +303,7 @@ void sim_check_effects(sim_cluster *c);              /* of the job that is done 
 /* --- cluster_disk.c --- */
 void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action);
 uint32_t sim_disk_inventory(const sim_cluster *c, const sim_peer *p, gw_inventory *inventory, uint32_t most);
+bool sim_disk_has_strays(const sim_disk *disk); /* chunks without their manifest */
 gw_hash sim_root(uint64_t step, uint64_t state);
 void sim_disk_free(sim_disk *disk);
 /* A write over another chunk, or flipped bits: one chunk that is there, or a manifest. Whether there was any.

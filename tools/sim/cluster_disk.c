@@ -96,6 +96,13 @@ uint32_t sim_disk_inventory(const sim_cluster *c, const sim_peer *p, gw_inventor
     return count;
 }
 
+bool sim_disk_has_strays(const sim_disk *disk) {
+    bool any = false;
+    for (uint32_t i = 0; i < disk->saved_count; i++)
+        any |= !disk->saved[i].manifest && gw_set_count(&disk->saved[i].chunks) > 0;
+    return any;
+}
+
 /* What a hanging disk does happens when it does so no more, in the order it was asked for. */
 bool sim_disk_hangs(sim_cluster *c, const sim_peer *p, const sim_op *op) {
     if (p->disk_hangs_until_ns <= sim_now(c)) return false;

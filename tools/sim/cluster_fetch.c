@@ -21,6 +21,7 @@ static bool may_fetch(const sim_cluster *c, const sim_peer *p, const sim_peer *f
 
 static bool chunks_at_hand(sim_cluster *c, sim_peer *p, const fetch *f, uint64_t *state) {
     gw_set all = gw_set_of(SIM_CHUNKS);
+    bool manifest = false;
     for (uint32_t i = 0; i <= f->count; i++) {
         sim_peer *from = i < f->count ? &c->peers[f->sources[i]] : p;
         const sim_saved *saved = sim_disk_saved_as(&from->disk, &f->root, f->step);
@@ -28,11 +29,22 @@ static bool chunks_at_hand(sim_cluster *c, sim_peer *p, const fetch *f, uint64_t
         gw_set sound = sim_disk_sound(saved);
         gw_set_unite(&all, &sound);
         gw_set_free(&sound);
+        manifest |= saved->manifest;
         *state = saved->state;
     }
-    bool complete = gw_set_count(&all) == SIM_CHUNKS;
+    bool complete = manifest && gw_set_count(&all) == SIM_CHUNKS;
     gw_set_free(&all);
     return complete;
+}
+
+/* Its own, or that of somebody who can be reached: then it is kept. */
+static bool has_manifest(sim_cluster *c, const sim_peer *p, const fetch *f, sim_saved *own) {
+    for (uint32_t i = 0; i < f->count && !own->manifest; i++) {
+        sim_peer *from = &c->peers[f->sources[i]];
+        const sim_saved *saved = sim_disk_saved_as(&from->disk, &f->root, f->step);
+        own->manifest = saved != NULL && saved->manifest && may_fetch(c, p, from);
+    }
+    return own->manifest;
 }
 
 static bool donor_at_hand(const sim_cluster *c, const sim_peer *p, const fetch *f, uint64_t *state) {
@@ -61,7 +73,8 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     }
     gw_event event = {.kind = GW_EV_LOADED, .token = op->token, .outcome = there ? GW_DONE : GW_FAILED};
     sim_saved *own = f.kind == GW_LOAD_MANIFEST ? sim_disk_saved_as(&p->disk, &f.root, f.step) : NULL;
-    gw_set sound = own != NULL ? sim_disk_sound(own) : gw_set_of(0);
+    bool known = own != NULL && has_manifest(c, p, &f, own);
+    gw_set sound = known ? sim_disk_sound(own) : gw_set_of(SIM_CHUNKS);
     if (there) {
         if (own != NULL) own->damaged.words[0] = 0; /* written again from what others have */
         p->m.has_state = true;

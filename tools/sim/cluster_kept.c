@@ -11,7 +11,7 @@ static bool takes_part(const sim_peer *p, const gw_view *view) {
 }
 
 /* On how many disks of a view's members (NULL: of all) the chunk is as it should be. Members count what they
- * can tell of: a disk that has lost its manifest too knows of no chunks of it. */
+ * can tell of: of chunks without a manifest only those that were so when they started. */
 static uint32_t copies(sim_cluster *c, const gw_view *view, const gw_hash *root, uint64_t step,
                        uint32_t chunk) {
     uint32_t count = 0;
@@ -19,7 +19,7 @@ static uint32_t copies(sim_cluster *c, const gw_view *view, const gw_hash *root,
         sim_peer *p = &c->peers[i];
         if (view != NULL && !takes_part(p, view)) continue;
         const sim_saved *saved = sim_disk_saved_as(&p->disk, root, step);
-        if (view != NULL && saved != NULL && !saved->manifest) continue;
+        if (view != NULL && saved != NULL && !saved->manifest && !p->strays) continue;
         count += saved != NULL && gw_set_has(&saved->chunks, chunk) && !gw_set_has(&saved->damaged, chunk);
     }
     return count;
