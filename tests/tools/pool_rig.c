@@ -64,6 +64,7 @@ static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step
     cr_assert_eq(rig->payloads != NULL, lane_payload != NULL);
     if (lane_payload) cr_assert_eq(*(const uint32_t *)lane_payload, shard, "the payload of another shard");
     rig->inside++;
+    rig->inside_part[own_part]++;
     if (rig->inside > rig->most_inside) rig->most_inside = rig->inside;
     pthread_cond_broadcast(&rig->changed);
     while (rig->gated && !rig->open[shard]) pthread_cond_wait(&rig->changed, &rig->lock);
@@ -78,6 +79,7 @@ static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step
         lane_fingerprint = 7000 + shard;
     }
     rig->inside--;
+    rig->inside_part[own_part]--;
     rig->ended++;
     pthread_cond_broadcast(&rig->changed);
     pthread_mutex_unlock(&rig->lock);

@@ -26,7 +26,8 @@ static uint64_t seal(gw_token token) {
 /* ---- claims ---- */
 
 Test(workers, each_shard_of_a_deal_is_computed_once) {
-    for (uint32_t workers = 1; workers <= 5; workers += 2) {
+    for (uint32_t workers = 1; workers <= 5; workers++) {
+        rig.parts = workers % 2 == 0 ? workers / 2 : 1;
         rig_open(&rig, workers, false);
         deal(10, 1010);
         cr_assert_eq(rig_wait_report(&rig, RIG_DRY, 0).tag, TAG);
@@ -485,6 +486,24 @@ Test(workers, the_oldest_running_shard_is_found) {
     cr_assert_not(gw_workers_oldest(rig.pool, &oldest));
     cr_assert(gw_workers_probe(rig.pool, 4, 2, NULL, &fingerprint, &err));
     cr_assert_eq(fingerprint, 4002);
+    rig_close(&rig);
+}
+
+/* However the threads happen to wake: a GPU has no second shard while another has none. */
+Test(workers, shards_are_spread_over_the_parts_of_the_device) {
+    rig.parts = 4;
+    rig_open(&rig, 12, true);
+    for (uint64_t round = 1; round <= 100; round++) {
+        uint32_t first = (uint32_t)round * 8, shards = round % 2 == 0 ? 4 : 8;
+        gw_workers_begin_step(rig.pool, round);
+        deal(first, first + shards);
+        rig_wait_inside(&rig, shards);
+        pthread_mutex_lock(&rig.lock);
+        for (uint32_t part = 0; part < 4; part++) cr_assert_eq(rig.inside_part[part], shards / 4);
+        pthread_mutex_unlock(&rig.lock);
+        for (uint32_t s = 0; s < shards; s++) rig_open_gate(&rig, first + s);
+        gw_workers_quiet(rig.pool);
+    }
     rig_close(&rig);
 }
 

@@ -67,6 +67,41 @@ static bool next_shard(gw_workers *pool, gw_worker *worker) {
     return true;
 }
 
+/* Whether next_shard may find one. */
+static bool has_shard(gw_workers *pool) {
+    const gw_verify_part *part = &pool->part;
+    if (pool->dealt && pool->next_first < part->first_count) return true;
+    if ((pool->dealt || pool->sealing) && pool->next_again < part->again_count) return true;
+    if (!pool->dealt) return false;
+    gw_word word = gw_word_unpack(gw_pool_word(pool));
+    return pool->private_first < pool->private_end || (word.tag == pool->tag && gw_word_left(word) > 0);
+}
+
+/* Whether an idle worker of a part of the device that has less to do should take the next shard: where there
+ * are as many shards as GPUs, each GPU is to have one. Of the idle workers that have least to do on their
+ * parts, one is awake while there is a shard: who waits has found none or left it to another, and is woken by
+ * what may change that, a deal or a claim (spread). */
+static bool leaves_it(gw_workers *pool, const gw_worker *worker) {
+    uint32_t busy[GW_DEVICE_PARTS] = {0};
+    bool idle[GW_DEVICE_PARTS] = {false};
+    if (pool->device->part_count == 1 || !has_shard(pool)) return false;
+    for (uint32_t i = 0; i < pool->count; i++) {
+        const gw_worker *other = &pool->list[i];
+        if (other->doing == GW_WORKER_IDLE)
+            idle[other->part] = true;
+        else
+            busy[other->part]++;
+    }
+    for (uint32_t p = 0; p < pool->device->part_count; p++)
+        if (idle[p] && busy[p] < busy[worker->part]) return true;
+    return false;
+}
+
+/* After a claim: its part has more to do now, and another one may be next. */
+static void spread(gw_workers *pool) {
+    if (pool->device->part_count > 1 && has_shard(pool)) pthread_cond_broadcast(&pool->wake);
+}
+
 /* What came of a shard of this deal that is computed twice. */
 static void keep_check(gw_workers *pool, const gw_worker *worker, uint64_t fingerprint) {
     if (worker->dropped || !gw_verify_is_chosen(pool->chosen, pool->chosen_count, worker->shard)) return;
@@ -279,7 +314,8 @@ void *gw_worker_main(void *context) {
                 run_unit(pool, worker);
             else
                 pthread_cond_wait(&pool->wake, &pool->lock);
-        } else if (next_shard(pool, worker)) {
+        } else if (!leaves_it(pool, worker) && next_shard(pool, worker)) {
+            spread(pool);
             if ((pool->careful && !ask(pool, worker)) || !load(pool, worker))
                 gw_pool_check_sealed(pool);
             else if (worker->again)
