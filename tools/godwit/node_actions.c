@@ -175,8 +175,7 @@ static void run_persist(void *context) {
                 gw_durable_path(path, &err, "%s/record", dir) &&
                 gw_durable_replace(gw_io_system(), temporary, dir, path, r->bytes, r->length, &err);
     gw_mail *mail = gw_mail_new(GW_EV_PERSISTED, r->token);
-    mail->event.outcome = good ? GW_DONE : GW_FAILED;
-    if (!good) gw_mail_text(mail, err.text);
+    gw_mail_outcome(mail, good ? NULL : &err);
     if (!good && !r->node->record_fails)
         gw_log(GW_WARN, "node", "the protocol record is not on disk: %s", err.text);
     r->node->record_fails = !good;

@@ -18,8 +18,7 @@ static void run_commit(void *context) {
     gw_mail *mail = gw_mail_new(GW_EV_COMMITTED, task->token);
     gw_err err = {0};
     bool good = task->node->device->ops->commit(task->node->device, task->step, &err);
-    mail->event.outcome = good ? GW_DONE : GW_FAILED;
-    if (!good) gw_mail_text(mail, err.text);
+    gw_mail_outcome(mail, good ? NULL : &err);
     gw_mailbox_post(task->node->mail, mail);
     free(task);
 }

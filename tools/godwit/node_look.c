@@ -36,8 +36,7 @@ static void run_look(void *context) {
     gw_mail *mail = gw_mail_new(GW_EV_LOOKED, task->token);
     gw_err err = {0};
     bool sound = gw_node_is_sound(task->node, &mail->event.damaged, &err);
-    mail->event.outcome = sound ? GW_DONE : GW_FAILED;
-    if (!sound) gw_mail_text(mail, err.text);
+    gw_mail_outcome(mail, sound ? NULL : &err);
     gw_mailbox_post(task->node->mail, mail);
     free(task);
 }

@@ -51,6 +51,11 @@ void gw_mail_text(gw_mail *mail, const char *text) {
     mail->event.text = mail->text;
 }
 
+void gw_mail_outcome(gw_mail *mail, const gw_err *why) {
+    mail->event.outcome = !why ? GW_DONE : why->code == GW_E_ABORTED ? GW_ABORTED : GW_FAILED;
+    if (why) gw_mail_text(mail, why->text);
+}
+
 void gw_mail_bytes(gw_mail *mail, const void *bytes, size_t length) {
     mail->bytes = malloc(length ? length : 1);
     GW_CHECK_MEMORY(mail->bytes != NULL);

@@ -32,6 +32,8 @@ void gw_mailbox_close(gw_mailbox *box);
 /* A zeroed mail. Out of memory for these few bytes is a broken invariant. Any thread. */
 gw_mail *gw_mail_new(gw_event_kind kind, gw_token token);
 void gw_mail_text(gw_mail *mail, const char *text);
+/* What came of what was asked for: NULL: DONE; else, with its text, ABORTED for GW_E_ABORTED or FAILED. */
+void gw_mail_outcome(gw_mail *mail, const gw_err *why);
 /* Copies; event.bytes and event.length are set. */
 void gw_mail_bytes(gw_mail *mail, const void *bytes, size_t length);
 /* Takes the mail. Any thread. */

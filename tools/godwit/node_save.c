@@ -69,16 +69,10 @@ static bool expected(gw_saver *saver, gw_ckpt_kind kind, uint64_t step, bool has
     return found;
 }
 
-static gw_outcome outcome_of(const gw_err *err) {
-    if (!err) return GW_DONE;
-    return err->code == GW_E_ABORTED ? GW_ABORTED : GW_FAILED;
-}
-
 static void say_stored(gw_saver *saver, gw_token token, const gw_ckpt_chunk *chunks, uint32_t count,
                        const gw_err *err) {
     gw_mail *mail = gw_mail_new(GW_EV_STORED, token);
-    mail->event.outcome = outcome_of(err);
-    if (err) gw_mail_text(mail, err->text);
+    gw_mail_outcome(mail, err);
     mail->hashes = calloc(count ? count : 1, sizeof(gw_hash));
     GW_CHECK_MEMORY(mail->hashes != NULL);
     for (uint32_t i = 0; i < count; i++) mail->hashes[i] = chunks[i].name;
@@ -89,8 +83,7 @@ static void say_stored(gw_saver *saver, gw_token token, const gw_ckpt_chunk *chu
 
 static void say_manifest(gw_saver *saver, gw_token token, const gw_hash *root, const gw_err *err) {
     gw_mail *mail = gw_mail_new(GW_EV_MANIFEST_STORED, token);
-    mail->event.outcome = outcome_of(err);
-    if (err) gw_mail_text(mail, err->text);
+    gw_mail_outcome(mail, err);
     mail->event.root = *root;
     gw_mailbox_post(saver->options.mail, mail);
 }

@@ -51,11 +51,9 @@ static void run_apply(void *context) {
         node->state.fingerprint = mail->event.fingerprint;
     }
     pthread_rwlock_unlock(&node->state.lock);
-    mail->event.outcome = good ? GW_DONE : GW_FAILED;
-    if (!good) {
-        gw_fail_in(&err, "step %llu", (unsigned long long)task->step);
-        gw_mail_text(mail, err.text);
-    } else if (!task->skip) {
+    if (!good) gw_fail_in(&err, "step %llu", (unsigned long long)task->step);
+    gw_mail_outcome(mail, good ? NULL : &err);
+    if (good && !task->skip) {
         char report[200] = "";
         node->device->ops->report(node->device, report, sizeof report);
         gw_mail_bytes(mail, report, strlen(report) + 1);
@@ -147,12 +145,9 @@ static void run_load(void *context) {
     uint64_t fingerprint = 0;
     bool good = load->kind == GW_LOAD_INIT ? load_initial(load, &fingerprint, &err)
                                            : load_image(load, &fingerprint, &err);
-    mail->event.outcome = good ? GW_DONE : GW_FAILED;
+    if (!good) gw_fail_in(&err, "state of step %llu", (unsigned long long)load->step);
+    gw_mail_outcome(mail, good ? NULL : &err);
     mail->event.fingerprint = fingerprint;
-    if (!good) {
-        gw_fail_in(&err, "state of step %llu", (unsigned long long)load->step);
-        gw_mail_text(mail, err.text);
-    }
     mail->held = load->sound;
     if (mail->held.size > 0) mail->event.held = &mail->held;
     gw_mailbox_post(load->node->mail, mail);
