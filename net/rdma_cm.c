@@ -20,6 +20,7 @@ enum {
     REFUSED = 28, /* reject reason of InfiniBand's CM: by the consumer */
     NOBODY = 8,   /* nobody listens there */
 };
+#define PARTING_NS UINT64_C(2000000000)
 
 struct gw_rdma_connection {
     gw_rdma_connection *next; /* all of the cm's */
@@ -28,6 +29,7 @@ struct gw_rdma_connection {
     void *owner;
     gw_rdma_queue *queue; /* NULL: connected */
     uint8_t hello[GW_RDMA_HELLO];
+    uint64_t parts_ns; /* parked: not before then */
 };
 
 struct gw_rdma_cm {
@@ -38,7 +40,8 @@ struct gw_rdma_cm {
     struct rdma_cm_id *listener;
     gw_watch channel_watch, async_watch;
     gw_rdma_connection *connections;
-    gw_rdma_connection *parked; /* dropped while the port was down */
+    gw_rdma_connection *parked; /* dropped, not ended yet */
+    gw_timer parting;           /* set while some are parked */
     gw_quiet refusals;
 };
 
@@ -108,30 +111,53 @@ static void destroy(gw_rdma_connection *connection) {
     free(connection);
 }
 
-static void destroy_parked(gw_rdma_cm *cm) {
-    while (cm->parked != NULL) {
-        gw_rdma_connection *connection = cm->parked;
-        cm->parked = connection->next;
+/* Ends what was to be ended by `until_ns`. */
+static void destroy_parked(gw_rdma_cm *cm, uint64_t until_ns) {
+    for (gw_rdma_connection **at = &cm->parked; *at != NULL;) {
+        gw_rdma_connection *connection = *at;
+        if (connection->parts_ns > until_ns) {
+            at = &connection->next;
+            continue;
+        }
+        *at = connection->next;
         destroy(connection);
     }
 }
 
+static void on_parting(void *context);
+
+static void part_later(gw_rdma_cm *cm) {
+    gw_err err;
+    if (cm->parked == NULL || cm->parting.loop != NULL) return;
+    if (gw_timer_set(cm->loop, &cm->parting, gw_now_ns() + PARTING_NS, on_parting, cm, &err)) return;
+    gw_log(GW_WARN, "net/rdma", "%s", err.text); /* with the next one that is dropped */
+}
+
+static void on_parting(void *context) {
+    gw_rdma_cm *cm = context;
+    if (port_is_active(cm)) destroy_parked(cm, gw_now_ns());
+    part_later(cm);
+}
+
 /* The end of a connection is told the other side by a packet of the connection manager's. Soft-RoCE's does
  * not get over one that cannot leave: its queue pair for these is in error from then on, and nobody connects
- * any more. So what is dropped while the port is down is kept until it is active again. */
+ * any more. So what is dropped is kept until the port has stayed active for a while: of a port that goes down
+ * it is known some 30 ms late, and what breaks then, breaks because of that. */
 void gw_rdma_connection_drop(gw_rdma_connection *connection) {
     if (connection == NULL) return;
     gw_rdma_cm *cm = connection->cm;
     gw_rdma_connection **at = &cm->connections;
     while (*at != connection) at = &(*at)->next;
     *at = connection->next;
-    if (connection->id == NULL || port_is_active(cm)) {
+    if (connection->id == NULL) {
         destroy(connection);
         return;
     }
     connection->id->context = NULL;
+    connection->parts_ns = gw_now_ns() + PARTING_NS;
     connection->next = cm->parked;
     cm->parked = connection;
+    part_later(cm);
 }
 
 static void end(gw_rdma_connection *connection, const gw_err *why) {
@@ -344,7 +370,8 @@ static void on_async(void *context, uint32_t events) {
         if (type == IBV_EVENT_DEVICE_FATAL || (type == IBV_EVENT_PORT_ERR && ours))
             lose(cm, ibv_event_type_str(type), type == IBV_EVENT_DEVICE_FATAL);
         if (type != IBV_EVENT_PORT_ACTIVE || !ours) continue;
-        destroy_parked(cm);
+        for (gw_rdma_connection *c = cm->parked; c != NULL; c = c->next)
+            c->parts_ns = gw_now_ns() + PARTING_NS;
         cm->events.found(cm->events.context);
     }
 }
@@ -393,7 +420,8 @@ void gw_rdma_cm_close(gw_rdma_cm *cm) {
     GW_CHECK(cm->connections == NULL);
     gw_watch_remove(&cm->channel_watch);
     gw_watch_remove(&cm->async_watch);
-    destroy_parked(cm);
+    gw_timer_cancel(&cm->parting);
+    destroy_parked(cm, UINT64_MAX);
     if (cm->listener != NULL) rdma_destroy_id(cm->listener);
     if (cm->channel != NULL) rdma_destroy_event_channel(cm->channel);
     free(cm);

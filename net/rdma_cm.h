@@ -62,7 +62,8 @@ void gw_rdma_cm_close(gw_rdma_cm *cm);
  * until then, or until the connection is dropped. NULL on failure. */
 gw_rdma_connection *gw_rdma_cm_dial(gw_rdma_cm *cm, const gw_addr *address, gw_rdma_queue *queue,
                                     const uint8_t hello[GW_RDMA_HELLO], void *owner, gw_err *err);
-/* Ends a connection, or a dial; nothing is heard of it any more. NULL is allowed. */
+/* Ends a connection, or a dial; nothing is heard of it any more. The other side hears of it some seconds
+ * later, when the port has stayed active. NULL is allowed. */
 void gw_rdma_connection_drop(gw_rdma_connection *connection);
 
 #endif

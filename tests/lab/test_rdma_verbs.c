@@ -328,7 +328,24 @@ Test(rdma_verbs, a_thousand_connections_leave_nothing) {
     cr_assert_eq(rdma_count("qp"), queue_pairs);
     cr_assert_eq(rdma_count("cq"), completion_queues);
     cr_assert_eq(rdma_count("mr"), regions);
+    uint64_t limit = gw_now_ns() + UINT64_C(60000000000);
+    while (rdma_count("cm_id") != ids && gw_now_ns() < limit) gw_loop_turn(rig.loop, UINT64_C(100000000));
     cr_assert_eq(rdma_count("cm_id"), ids);
+    rdma_rig_close(&rig);
+}
+
+/* The packet that tells it may not leave, and then nothing does any more; so the port must seem to stay up.
+ */
+Test(rdma_verbs, that_a_connection_was_dropped_is_told_a_while_later) {
+    rdma_rig rig;
+    rdma_rig_open(&rig);
+    rdma_rig_connect(&rig, &plain);
+    uint64_t dropped_ns = gw_now_ns();
+    gw_rdma_connection_drop(rig.connections[0]);
+    rig.connections[0] = NULL;
+    while (!rig.ended) gw_loop_turn(rig.loop, UINT64_MAX);
+    cr_expect_gt(gw_now_ns() - dropped_ns, UINT64_C(1500000000));
+    cr_expect(strstr(rig.why.text, "the peer disconnected"), "%s", rig.why.text);
     rdma_rig_close(&rig);
 }
 
