@@ -33,8 +33,10 @@ typedef struct gw_settling {
     gw_timer timer;
     struct {
         uint64_t until_ns, pause_ns; /* after a failure that kind is left alone */
+        bool due;                    /* to be tried then: nothing has offered or tried it since */
     } cooling[GW_PATH_KINDS];
-    bool said; /* the log has been told why this pair does without a path */
+    bool said;      /* the log has been told why this pair does without a path */
+    gw_err retried; /* and that it was tried again in vain: why, the last time */
 } gw_settling;
 
 /* What there is of a peer. Never freed before the end: peers are few. */

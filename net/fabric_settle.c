@@ -208,8 +208,20 @@ static uint32_t offered(const gw_pair *pair) {
     return kinds;
 }
 
+/* A try beside TCP came to nothing. */
+static void say_retried(gw_pair *pair, gw_path_kind kind, const gw_err *why) {
+    gw_settling *s = &pair->settling;
+    char id[GW_SHORT_TEXT];
+    bool news = strcmp(s->retried.text, why->text) != 0;
+    gw_log(news ? GW_INFO : GW_DEBUG, "net/fabric",
+           "%s with peer %s was tried again (%llu s until the next try): %s", gw_path_kind_name(kind),
+           gw_peer_id_short(&pair->peer, id), (unsigned long long)(s->cooling[kind].pause_ns / 1000000000u),
+           why->text);
+    s->retried = *why;
+}
+
 /* Leaves a kind alone for a while, where there is TCP to go on with. */
-static void cool(gw_pair *pair, gw_path_kind kind) {
+static void cool(gw_pair *pair, gw_path_kind kind, const gw_err *why) {
     gw_settling *s = &pair->settling;
     bool they_do = s->theirs.kinds == 0 || (s->theirs.kinds & GW_FABRIC_TCP) != 0; /* 0: never heard of */
     if ((pair->fabric->kinds & GW_FABRIC_TCP) == 0 || !they_do) return;
@@ -217,22 +229,26 @@ static void cool(gw_pair *pair, gw_path_kind kind) {
     if (pause > LONGEST_PAUSE_NS) pause = LONGEST_PAUSE_NS;
     s->cooling[kind].pause_ns = pause;
     s->cooling[kind].until_ns = gw_now_ns() + pause;
+    s->cooling[kind].due = true;
+    if (s->settled && s->kind == GW_PATH_TCP) say_retried(pair, kind, why);
 }
 
 /* This side's card for a kind; one that cannot be had now is asked for again later. */
 static bool fill_card(gw_pair *pair, gw_path_kind kind, gw_path_card *card) {
     gw_path *path = pair->fabric->paths[kind];
     card->count = path->ops->card(path, card->bytes, &pair->settling.why);
-    if (card->count == 0) cool(pair, kind);
+    if (card->count == 0) cool(pair, kind, &pair->settling.why);
     return card->count > 0;
 }
 
 static void tell_hello(gw_pair *pair) {
     gw_path_hello hello = {.kinds = offered(pair)};
     uint8_t bytes[GW_PATH_HELLO_BYTES];
-    for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++)
-        if (pair->fabric->paths[kind] != NULL && (hello.kinds & GW_PATH_BIT(kind)) != 0)
-            (void)fill_card(pair, kind, &hello.cards[kind]);
+    for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++) {
+        if (pair->fabric->paths[kind] == NULL || (hello.kinds & GW_PATH_BIT(kind)) == 0) continue;
+        pair->settling.cooling[kind].due = false;
+        (void)fill_card(pair, kind, &hello.cards[kind]);
+    }
     tell(pair, GW_PATH_HELLO, 0, bytes, gw_path_hello_encode(&hello, bytes));
 }
 
@@ -286,16 +302,17 @@ static void on_cooled(void *context) {
 }
 
 static void await_cooling(gw_pair *pair) {
-    uint64_t at = 0;
+    uint64_t at = UINT64_MAX;
     for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++)
-        if (pair->settling.cooling[kind].until_ns > at) at = pair->settling.cooling[kind].until_ns;
-    if (at > gw_now_ns()) set_timer(pair, at, on_cooled);
+        if (pair->settling.cooling[kind].due && pair->settling.cooling[kind].until_ns < at)
+            at = pair->settling.cooling[kind].until_ns;
+    if (at != UINT64_MAX) set_timer(pair, at, on_cooled);
 }
 
 static void say_without(gw_pair *pair, const char *text) {
     char id[GW_SHORT_TEXT];
-    if (!pair->settling.said && text[0] != '\0')
-        gw_log(GW_WARN, "net/fabric", "TCP it is with peer %s: %s", gw_peer_id_short(&pair->peer, id), text);
+    if (pair->settling.said || text[0] == '\0') return;
+    gw_log(GW_WARN, "net/fabric", "TCP it is with peer %s: %s", gw_peer_id_short(&pair->peer, id), text);
     pair->settling.said = true;
 }
 
@@ -329,8 +346,9 @@ static void settle(gw_pair *pair, gw_path_kind kind) {
         return;
     }
     s->cooling[kind].pause_ns = 0;
+    s->cooling[kind].due = false;
     s->said = false;
-    s->why = s->broke = (gw_err){0};
+    s->why = s->broke = s->retried = (gw_err){0};
 }
 
 static void part(void *context) {
@@ -354,7 +372,7 @@ static void refuse(gw_pair *pair, const char *text) {
 static void fail_end(gw_pair *pair, const gw_err *why) {
     gw_settling *s = &pair->settling;
     gw_path_kind kind = s->end->path->ops->kind;
-    cool(pair, kind);
+    cool(pair, kind, why);
     if (s->settled && s->kind == kind) {
         s->broke = *why;
         break_link(pair, why);
@@ -363,12 +381,11 @@ static void fail_end(gw_pair *pair, const gw_err *why) {
     close_end(pair);
     gw_fabric_changing(pair->fabric, pair, s->link, false);
     s->why = *why;
-    if (s->leads) {
+    tell_text(pair, GW_PATH_FAIL, kind, why->text); /* which means nothing to who has said it */
+    if (s->leads)
         choose(pair);
-        return;
-    }
-    tell_text(pair, GW_PATH_FAIL, kind, why->text);
-    if (s->settled) await_cooling(pair);
+    else if (s->settled)
+        await_cooling(pair);
 }
 
 static void on_late(void *context) {
@@ -406,13 +423,15 @@ static void choose(gw_pair *pair) {
         bool suits = path->ops->suits(path, card->bytes, card->count, &err);
         if (!suits && (both & GW_FABRIC_TCP) == 0) s->why = err;
         if (!suits || !fill_card(pair, kind, &ours)) continue;
+        s->cooling[kind].due = false;
         s->serial++;
         tell(pair, GW_PATH_TRY, kind, ours.bytes, ours.count);
         if (open_end(pair, kind, &err)) {
             set_timer(pair, gw_now_ns() + pair->fabric->settle_ns, on_late);
             return;
         }
-        cool(pair, kind);
+        cool(pair, kind, &err);
+        tell_text(pair, GW_PATH_FAIL, kind, err.text);
         s->why = err;
     }
     if (s->settled) {
@@ -443,11 +462,12 @@ static void on_hello(gw_pair *pair, const uint8_t *bytes, uint32_t count) {
     s->greeted = true;
     s->tried = 0;
     if (s->settled && s->kind != GW_PATH_TCP) return;
-    if (s->theirs.kinds == GW_FABRIC_TCP && !s->settled) { /* it has taken TCP, or will */
-        if ((pair->fabric->kinds & GW_FABRIC_TCP) == 0)
-            refuse(pair, "the other side allows TCP alone");
-        else
-            settle(pair, GW_PATH_TCP);
+    bool tcp_alone = s->theirs.kinds == GW_FABRIC_TCP && !s->settled; /* it has taken TCP, or will */
+    if (tcp_alone && (pair->fabric->kinds & GW_FABRIC_TCP) == 0) {
+        refuse(pair, "the other side allows TCP alone");
+    } else if (tcp_alone && !s->leads) {
+        say_without(pair, s->why.text);
+        settle(pair, GW_PATH_TCP);
     } else if (s->leads && s->end == NULL) {
         choose(pair);
     } else if (!s->leads && s->settled) {
@@ -470,7 +490,7 @@ static void on_try(gw_pair *pair, const gw_path_note *note, const uint8_t *card,
     if (s->settled) gw_fabric_changing(pair->fabric, pair, s->link, true);
     if (open_end(pair, note->kind, &err)) return;
     gw_fabric_changing(pair->fabric, pair, s->link, false);
-    cool(pair, note->kind);
+    cool(pair, note->kind, &err);
     tell_text(pair, GW_PATH_FAIL, note->kind, err.text);
     if (s->settled) await_cooling(pair);
 }
@@ -492,10 +512,10 @@ static void on_use(gw_pair *pair, const gw_path_note *note, const uint8_t *text,
         s->said = true;
         break_link(pair, &err);
     } else if (note->kind == GW_PATH_TCP && !s->leads && (pair->fabric->kinds & GW_FABRIC_TCP) != 0) {
-        if (s->settled) return;
         if (count > 0) gw_fail_in(&err, "the other side");
-        say_without(pair, s->why.text[0] != '\0' ? s->why.text : err.text);
-        settle(pair, GW_PATH_TCP);
+        if (!s->settled || s->kind == GW_PATH_TCP)
+            say_without(pair, s->why.text[0] != '\0' ? s->why.text : err.text);
+        if (!s->settled) settle(pair, GW_PATH_TCP);
     } else if (!s->leads && s->end != NULL && note->serial == s->serial &&
                s->end->path->ops->kind == note->kind) {
         settle(pair, note->kind);

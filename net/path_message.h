@@ -7,7 +7,7 @@
  *          left it alone, which the side that does not lead answers with its own.
  *   TRY    the card of the side that leads, as it is now: open an end of this kind for try `serial`
  *   TELL   the path's own bytes, for its end of that try
- *   FAIL   text: that try came to nothing here
+ *   FAIL   text: that try came to nothing here (from either side)
  *   USE    text: this kind it is (of that try); kind 0: none, end the link. The text says why not another */
 #ifndef GODWIT_NET_PATH_MESSAGE_H
 #define GODWIT_NET_PATH_MESSAGE_H

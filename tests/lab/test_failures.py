@@ -14,7 +14,9 @@ BINARY = os.environ.get("GODWIT_BINARY", "build/godwit")
 JOB = ["synthetic", "--shards", "12", "--shard-ms", "5", "--state-bytes", "256k"]
 OPTIONS = ["--transport", "auto", "--time-scale", "400", "--peers", "2", "--checkpoint-every", "off",
            "--rdma-device", "rxe0"]
-PATIENCE_S = 240
+# RDMA that failed is tried again after half a minute, then after twice as long (retry_ns of net/fabric.h): the third try
+# is to work.
+PATIENCE_S = 30 + 60 + 120 + 30
 WHERE = r"to peer [0-9a-f]{8}: net/rdma: rxe0 port 1(?: to [\d.:]+)?: "  # which device, which port, to whom
 
 

@@ -175,14 +175,24 @@ void rig_link(rig *r, uint32_t a, uint32_t b) {
     rig_wait_ups(&r->peers[b], ups_b + 1);
 }
 
-void rig_link_raw(rig *r, uint32_t i, const gw_peer_id *peer, int *fds) {
+static void link_raw(rig *r, uint32_t i, const gw_peer_id *peer, int *fds, bool dialled) {
+    struct timeval patience = {.tv_sec = PATIENCE_S};
     r->attempts++;
     for (uint32_t number = 0; number < 2 + r->lanes; number++) {
         int pair[2];
         connect_pair(pair);
+        cr_assert_eq(setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
         fds[number] = pair[0];
-        hand_over(r, &r->peers[i], peer, pair[1], false, number);
+        hand_over(r, &r->peers[i], peer, pair[1], dialled, number);
     }
+}
+
+void rig_link_raw(rig *r, uint32_t i, const gw_peer_id *peer, int *fds) {
+    link_raw(r, i, peer, fds, false);
+}
+
+void rig_link_raw_dialled(rig *r, uint32_t i, const gw_peer_id *peer, int *fds) {
+    link_raw(r, i, peer, fds, true);
 }
 
 rig *rig_open(uint32_t count, uint32_t lanes, bool sealed) {

@@ -51,6 +51,7 @@ void rig_connect(rig *r, uint32_t a, uint32_t b);
 void rig_link(rig *r, uint32_t a, uint32_t b);
 /* A link of peer i to somebody who is not there: the test holds the other ends (2 + lanes sockets). */
 void rig_link_raw(rig *r, uint32_t i, const gw_peer_id *peer, int *fds);
+void rig_link_raw_dialled(rig *r, uint32_t i, const gw_peer_id *peer, int *fds); /* by peer i */
 void rig_move_fence(rig_peer *p, const gw_fence *fence, const gw_peer_id *members, uint32_t count);
 /* All peers stand at the same fence, with all of them as members. */
 void rig_fence_all(rig *r, uint64_t epoch);

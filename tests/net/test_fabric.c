@@ -2,8 +2,13 @@
  * they have nothing in common. */
 #include "vectors.h"
 
+#include "core/log.h"
+#include "net/path_message.h"
+#include "net/request.h"
+
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -126,6 +131,90 @@ Test(fabric, a_path_is_tried_again_on_a_later_link) {
             for (uint32_t ups = 2; r->peers[i].kind != GW_PATH_SHM; ups++) rig_wait_ups(&r->peers[i], ups);
         rig_close(r);
     }
+}
+
+/* ---- one side leaves the path alone, and the other knows nothing of it ---- */
+
+enum { FRAME = 8 + GW_LANE_HEADER };
+
+static void send_note(int fd, const gw_path_note *note, const uint8_t *payload, uint32_t count) {
+    uint8_t frame[FRAME] = {1, 0, 0, 0, (uint8_t)count, (uint8_t)(count >> 8)};
+    gw_path_note_encode(note, frame + 8);
+    cr_assert_eq(send(fd, frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
+    cr_assert_eq(send(fd, payload, count, MSG_NOSIGNAL), count);
+}
+
+/* Takes the next one, which says that; how many bytes of payload. */
+static uint32_t expect_note(int fd, gw_path_what what, uint8_t payload[GW_SMALL_BYTES]) {
+    gw_path_note note;
+    uint8_t frame[FRAME];
+    cr_assert_eq(recv(fd, frame, sizeof frame, MSG_WAITALL), sizeof frame);
+    uint32_t count = (uint32_t)(frame[4] | frame[5] << 8);
+    cr_assert(gw_path_note_decode(frame + 8, &note) && count <= GW_SMALL_BYTES);
+    cr_assert_eq(recv(fd, payload, count, MSG_WAITALL), count);
+    cr_assert_eq(note.what, what);
+    return count;
+}
+
+/* Has peer 0 leave shared memory with peer 1 alone for a while, as it was tried in vain: peer 1 is played. */
+static void let_it_fail(rig *r) {
+    int fds[3];
+    uint8_t hello[GW_PATH_HELLO_BYTES], payload[GW_SMALL_BYTES];
+    gw_path_hello ours = {.kinds = both, .cards[GW_PATH_SHM] = {.count = 1, .bytes = {0xee}}};
+    gw_peer_id other = rig_id(1);
+    rig_link_raw(r, 0, &other, fds);
+    (void)expect_note(fds[0], GW_PATH_HELLO, payload);
+    send_note(fds[0], &(gw_path_note){.what = GW_PATH_HELLO}, hello, gw_path_hello_encode(&ours, hello));
+    send_note(fds[0], &(gw_path_note){.what = GW_PATH_TRY, .kind = GW_PATH_SHM, .serial = 1},
+              (const uint8_t *)"nonsense", 8);
+    (void)expect_note(fds[0], GW_PATH_FAIL, payload);
+    send_note(fds[0], &(gw_path_note){.what = GW_PATH_USE, .kind = GW_PATH_TCP}, NULL, 0);
+    rig_wait_ups(&r->peers[0], 1);
+    for (int i = 0; i < 3; i++) close(fds[i]);
+}
+
+Test(fabric, who_leads_says_that_it_is_tcp_where_the_other_leaves_all_paths_alone) {
+    const uint32_t kinds[] = {both, both};
+    for (uint32_t leader = 0; leader < 2; leader++) {
+        rig *r = rig_open_apart(kinds, 2, 1, false);
+        let_it_fail(r);
+        rig_connect(r, leader, 1 - leader);
+        rig_wait_ups(&r->peers[1], 1);
+        rig_wait_ups(&r->peers[0], 2);
+        for (uint32_t i = 0; i < 2; i++)
+            for (uint32_t ups = 2; r->peers[i].kind != GW_PATH_SHM; ups++) rig_wait_ups(&r->peers[i], ups);
+        rig_close(r);
+    }
+}
+
+static atomic_uint told_once, told_again; /* that shared memory was tried again in vain */
+
+static void hear(void *context, gw_level level, const char *room, const char *text) {
+    (void)context, (void)room;
+    if (strstr(text, "was tried again") != NULL)
+        atomic_fetch_add(level == GW_INFO ? &told_once : &told_again, 1);
+}
+
+/* Its other end would wait, and what is said only at first is of no help when it does not get better. */
+Test(fabric, who_leads_says_when_a_try_comes_to_nothing) {
+    static uint8_t payload[GW_SMALL_BYTES];
+    int fds[3];
+    gw_peer_id other = rig_id(6);
+    gw_log_set_sink(hear, NULL);
+    rig *r = rig_open_apart(&both, 1, 1, false);
+    rig_link_raw_dialled(r, 0, &other, fds);
+    leave_descriptors(1);
+    for (int tries = 0; tries < 4; tries++) {
+        uint32_t count = expect_note(fds[0], GW_PATH_HELLO, payload);
+        send_note(fds[0], &(gw_path_note){.what = GW_PATH_HELLO}, payload, count); /* we are alike */
+        (void)expect_note(fds[0], GW_PATH_TRY, payload);
+        (void)expect_note(fds[0], GW_PATH_FAIL, payload);
+        if (tries == 0) (void)expect_note(fds[0], GW_PATH_USE, payload);
+        cr_expect_eq(atomic_load(&told_once), tries > 0 ? 1 : 0);
+    }
+    cr_expect_eq(atomic_load(&told_again), 2);
+    rig_close(r);
+    for (int i = 0; i < 3; i++) close(fds[i]);
 }
 
 /* Closing while the two sides are still at it. */
