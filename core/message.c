@@ -147,6 +147,7 @@ static void put_body(gw_writer *w, const gw_message *m) {
         gw_put_u64(w, m->step);
         gw_put_hash(w, &m->hash);
         gw_put_u8(w, m->flag);
+        gw_put_u8(w, m->unsaved);
         break;
     case GW_MSG_CLAIM:
         gw_put_u64(w, m->step);
@@ -364,6 +365,7 @@ static void get_body(gw_reader *r, gw_message *m) {
         m->step = gw_get_u64(r);
         gw_get_hash(r, &m->hash);
         m->flag = get_flag(r);
+        m->unsaved = get_flag(r);
         break;
     case GW_MSG_CLAIM:
         m->step = gw_get_u64(r);

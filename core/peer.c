@@ -302,7 +302,7 @@ static void on_message(gw_peer *p, const gw_event *event) {
             gw_poison_claimed_by(p, from, &message);
             break;
         case GW_MSG_END:
-            gw_end_told(p, from);
+            gw_end_told(p, from, &message);
             gw_saves_message(p, from, &message);
             break;
         case GW_MSG_STORED:
@@ -487,6 +487,8 @@ uint64_t gw_peer_deadline(const gw_peer *p) {
  * ---------------------------------------------------------------------------------------------- */
 
 static const char *phase_text(const gw_peer *p) {
+    if (p->phase == GW_AT_ENDING && p->unwritable && !gw_saves_anyone_writes(p, -1))
+        return "waiting for a disk with room for the final state";
     static const char *const names[] = {
         [GW_AT_WAITING] = "waiting for peers",
         [GW_AT_FROZEN] = "changing the view",

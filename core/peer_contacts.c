@@ -54,6 +54,7 @@ static void read_blob(gw_peer *p, gw_contact *contact, const gw_gossip_member *m
     next.at_end = flags >> 1 & 1;
     next.leaving = flags >> 2 & 1;
     next.blameless = flags >> 3 & 1;
+    next.unsaved = flags >> 4 & 1;
     memcpy(next.job, job, sizeof job);
     next.epoch = gw_get_u64(&r);
     gw_get_view_name(&r, &next.view_name);
@@ -76,8 +77,8 @@ void gw_contacts_announce(gw_peer *p) {
     const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
     if (newest != NULL && (known == UINT64_MAX || newest->step > known)) known = newest->step;
     gw_put_u8(&w, META_VERSION);
-    gw_put_u8(&w,
-              (uint8_t)((p->view.epoch > 0) | (p->end_sent << 1) | (p->leaving << 2) | (p->blameless << 3)));
+    gw_put_u8(&w, (uint8_t)((p->view.epoch > 0) | (p->end_sent << 1) | (p->leaving << 2) |
+                            (p->blameless << 3) | (p->end.unsaved << 4)));
     gw_put_bytes(&w, p->job.bytes, 8);
     gw_put_u64(&w, p->view.epoch);
     gw_put_view_name(&w, &p->view.name);

@@ -9,8 +9,8 @@
 /* --resume-timeout for what is known to have ended, this many times it for what may come back. */
 enum { UNSURE_TIMES = 10 };
 
-void gw_end_recorded(gw_peer *p, uint64_t step, const gw_hash *root, bool stopped) {
-    p->end = (gw_end){.known = true, .stopped = stopped, .step = step, .root = *root};
+void gw_end_recorded(gw_peer *p, uint64_t step, const gw_hash *root, bool stopped, bool unsaved) {
+    p->end = (gw_end){.known = true, .stopped = stopped, .unsaved = unsaved, .step = step, .root = *root};
 }
 
 void gw_end_forget(gw_peer *p) {
@@ -21,12 +21,16 @@ void gw_end_forget(gw_peer *p) {
 void gw_end_from_disk(gw_peer *p) {
     const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
     if (newest != NULL && (newest->ended || newest->step >= p->config.steps))
-        gw_end_recorded(p, newest->step, &newest->root, false);
+        gw_end_recorded(p, newest->step, &newest->root, false, false);
 }
 
 static void end_as_recorded(gw_peer *p) {
     p->step = p->end.step;
     p->end_sent = true; /* who knows of the end by nothing else hears it of this peer */
+    if (p->end.unsaved) {
+        gw_final_unsaved(p, p->end.step, &p->end.root);
+        return;
+    }
     gw_peer_finish(p, p->end.stopped ? GW_FINISH_STOPPED : GW_FINISH_DONE, &p->end.root,
                    "step %" PRIu64 ", as recorded here: the others have ended", p->end.step);
 }
@@ -36,6 +40,7 @@ void gw_end_tell_others(gw_peer *p, const gw_hash *root) {
     message.step = p->step;
     message.hash = *root;
     message.flag = p->stopped;
+    message.unsaved = p->end.unsaved;
     for (uint32_t i = 0; i < p->contact_count; i++) {
         const gw_contact *c = &p->contacts[i];
         bool member = p->view.epoch > 0 && gw_view_rank(&p->view, &c->id) >= 0;
@@ -43,20 +48,26 @@ void gw_end_tell_others(gw_peer *p, const gw_hash *root) {
     }
 }
 
-void gw_end_told(gw_peer *p, gw_contact *from) {
+void gw_end_told(gw_peer *p, gw_contact *from, const gw_message *message) {
     memcpy(from->job, p->job.bytes, sizeof from->job);
     from->said_end = true;
+    from->unsaved = message->unsaved;
 }
 
 bool gw_end_of_others(gw_peer *p) {
-    bool ended = false;
+    bool ended = false, saved = false;
     for (uint32_t i = 0; i < p->contact_count; i++) {
         const gw_contact *c = &p->contacts[i];
-        ended |= (c->at_end || c->said_end) && !c->alive && gw_contacts_same_job(p, c);
+        if (!(c->at_end || c->said_end) || c->alive || !gw_contacts_same_job(p, c)) continue;
+        ended = true;
+        saved |= !c->unsaved;
     }
     if (!ended) return false;
+    if (saved) p->end.unsaved = false; /* by those who tried longer */
     if (p->end.known)
         end_as_recorded(p);
+    else if (!saved)
+        gw_final_unsaved(p, p->step, NULL);
     else
         gw_peer_finish(p, GW_FINISH_LEFT, NULL, "the others ended the job while this peer was away");
     return true;

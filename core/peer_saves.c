@@ -13,8 +13,7 @@
 enum {
     SAVE_LASTS_MS =
         60000, /* a checkpoint that takes longer is abandoned, and the next may take twice as long: */
-    MOST_DOUBLINGS = 6, /* some slow disk must get one done */
-    MOST_FINAL_FAILURES = 3,
+    MOST_DOUBLINGS = 6,     /* some slow disk must get one done */
     WRITE_AGAIN_MS = 60000, /* a disk that refused is tried again after this: it may have room by then */
 };
 
@@ -55,6 +54,12 @@ int64_t gw_saves_decide(gw_peer *p) {
 
 /* ---- storing
  * -------------------------------------------------------------------------------------------------------- */
+
+bool gw_saves_anyone_writes(const gw_peer *p, int but) {
+    for (uint32_t rank = 0; rank < p->view.count; rank++)
+        if (!p->member_unwritable[rank] && (int)rank != but) return true;
+    return false;
+}
 
 static uint32_t writable_members(const gw_peer *p, gw_peer_id *ids) {
     uint32_t count = 0;
@@ -130,7 +135,10 @@ void gw_saves_open(gw_peer *p, bool final) {
     s->recorded = gw_set_of(p->view.count);
     uint32_t replicas = p->config.replicas < GW_MAX_REPLICAS ? p->config.replicas : GW_MAX_REPLICAS;
     s->chunk_count = gw_placement_list(chunks, ids, writable, replicas, &p->config.id, s->chunks);
-    if (p->unwritable && p->now >= p->write_again_ns && !p->disk_hangs) p->unwritable = false;
+    if (!final) p->unsaved_ns = 0;
+    if (p->unwritable && !p->disk_hangs &&
+        (p->now >= p->write_again_ns || (final && !gw_saves_anyone_writes(p, -1))))
+        p->unwritable = false;
     store_chunks(p, p->unwritable);
     for (uint32_t i = 0; i < p->contact_count; i++) take_early(p, &p->contacts[i]);
 }
@@ -173,9 +181,7 @@ static gw_message list_of_chunks(const gw_peer *p) {
 
 /* Copies were placed on a disk that has failed since. Now that it is known, it is not counted on any more. */
 static bool placed_anew(gw_peer *p) {
-    bool writable = false;
-    for (uint32_t rank = 0; rank < p->view.count; rank++) writable |= !p->member_unwritable[rank];
-    if (!p->save.lacks_copies || !writable) return false;
+    if (!p->save.lacks_copies || !gw_saves_anyone_writes(p, -1)) return false;
     gw_peer_say(p, GW_WARN,
                 "a disk failed while the checkpoint of step %" PRIu64
                 " was written: it is written again elsewhere",
@@ -200,23 +206,6 @@ static void note_agreement(gw_peer *p) {
     if (p->step == p->save.step) gw_commit_agreed(p);
 }
 
-/* Nobody could even hash some of the final state: tried again, but not for ever. */
-static void final_failed(gw_peer *p) {
-    char id[GW_SHORT_TEXT];
-    const char *culprit = "no peer's disk is known to fail";
-    if (++p->final_failures < MOST_FINAL_FAILURES) {
-        gw_views_need_change(p, "the final state could not be hashed");
-        return;
-    }
-    for (uint32_t rank = p->view.count; rank-- > 0;)
-        if (p->member_unwritable[rank]) culprit = gw_peer_id_short(&p->view.members[rank].id, id);
-    gw_peer_finish(p, GW_FINISH_FAILED, NULL,
-                   "the final state (step %" PRIu64
-                   ") is computed, but could not be hashed and stored in %d attempts (failing disk: %s); the "
-                   "last complete checkpoint stays",
-                   p->save.step, MOST_FINAL_FAILURES, culprit);
-}
-
 static void all_answered(gw_peer *p) {
     gw_save *s = &p->save;
     note_agreement(p);
@@ -234,10 +223,11 @@ static void all_answered(gw_peer *p) {
         if (!s->final)
             gw_saves_free(s);
         else
-            final_failed(p);
+            gw_final_not_hashed(p);
         return;
     }
     p->final_failures = 0;
+    if (!durable && gw_final_waits_for_room(p)) return;
     s->listed = true;
     s->incomplete = !durable;
     gw_message message = list_of_chunks(p);
@@ -274,11 +264,12 @@ static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
         s->hashes[chunk] = m->hashes[i];
         if (!m->flag) gw_set_add(&s->durable, chunk);
     }
+    if (s->final && m->count > 0 && !m->flag) p->member_unwritable[rank] = false; /* it has room again */
     gw_set_add(&s->answered, rank);
     if (gw_set_count(&s->answered) == p->view.count) all_answered(p);
 }
 
-static void complete(gw_peer *p, uint64_t step, const gw_hash *root);
+static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved);
 
 static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool failed) {
     gw_save *s = &p->save;
@@ -290,14 +281,16 @@ static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool fai
     note_disk(p, rank, failed);
     gw_set_add(&s->recorded, rank);
     if (gw_set_count(&s->recorded) < p->view.count || placed_anew(p)) return;
-    bool final = s->final;
+    bool final = s->final, unsaved = s->incomplete || !gw_saves_anyone_writes(p, -1);
+    if (final && unsaved && gw_final_waits_for_room(p)) return;
     gw_hash whole = *root;
     gw_message message = gw_peer_about_view(p, final ? GW_MSG_END : GW_MSG_COMPLETE);
     message.step = s->step;
     message.hash = whole;
     message.flag = final && p->stopped;
+    message.unsaved = unsaved;
     gw_peer_send_members(p, &message);
-    complete(p, s->step, &whole);
+    complete(p, s->step, &whole, unsaved);
 }
 
 /* ---- at every member
@@ -353,10 +346,14 @@ static void note_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
     notice->root = *root;
 }
 
-static void complete(gw_peer *p, uint64_t step, const gw_hash *root) {
-    bool final = p->save.final, incomplete = p->save.incomplete;
+static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved) {
+    bool final = p->save.final;
     gw_saves_free(&p->save);
-    if (incomplete)
+    if (final && unsaved) {
+        gw_final_unsaved(p, step, root);
+        return;
+    }
+    if (unsaved)
         gw_peer_say(p, GW_WARN,
                     "the state of step %" PRIu64
                     " is not saved: nobody could store all of it; the last complete checkpoint stays",
@@ -368,6 +365,7 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root) {
             gw_peer_finish(p, GW_FINISH_LEFT, root, "left at step %" PRIu64, p->step);
         return;
     }
+    p->end.unsaved = false;
     p->end_sent = true;
     gw_peer_finish(p, p->stopped ? GW_FINISH_STOPPED : GW_FINISH_DONE, root, "step %" PRIu64, step);
 }
@@ -420,11 +418,11 @@ static void cannot_write(gw_peer *p) {
 static void say_unwritable(gw_peer *p, const gw_event *event) {
     if (p->unwritable_said) return;
     p->unwritable_said = true;
-    gw_peer_say(
-        p, GW_WARN,
-        "checkpoints cannot be written here: %s; the run goes on, others keep its share, and this disk "
-        "is tried again every minute",
-        gw_peer_why(event));
+    bool others = gw_saves_anyone_writes(p, gw_peer_own_rank(p));
+    gw_peer_say(p, GW_WARN,
+                "checkpoints cannot be written here: %s; the run goes on, %s, and this disk is tried again "
+                "every minute",
+                gw_peer_why(event), others ? "others keep its share" : "nothing of it is saved");
 }
 
 static void say_writable(gw_peer *p) {
@@ -513,9 +511,10 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
         say_writable(p);
     }
     s->own_unrecorded = event->outcome != GW_DONE || s->unwritten;
-    s->incomplete |= s->own_unrecorded; /* when the leader goes on all the same, nobody could write it */
+    /* When the leader goes on all the same, nobody could write it. */
+    s->incomplete |= s->own_unrecorded && !gw_saves_anyone_writes(p, gw_peer_own_rank(p));
     s->own_root = event->root;
-    if (s->final) gw_end_recorded(p, s->step, &event->root, p->stopped);
+    if (s->final) gw_end_recorded(p, s->step, &event->root, p->stopped, s->incomplete);
     s->own_recorded = true;
     note_written(p);
     if (gw_peer_is_leader(p)) {
@@ -566,7 +565,7 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
         break;
     case GW_MSG_COMPLETE:
     case GW_MSG_END:
-        if (leads && current) complete(p, m->step, &m->hash);
+        if (leads && current) complete(p, m->step, &m->hash, m->unsaved);
         break;
     case GW_MSG_ASK_STOP:
         p->want_stop = true;
@@ -584,7 +583,7 @@ bool gw_saves_end_without_leader(gw_peer *p, const gw_contact *gone) {
                    gw_peer_id_equal(&gone->id, &p->view.leader);
     if (!through) return false;
     gw_hash root = p->save.own_root;
-    complete(p, p->save.step, &root);
+    complete(p, p->save.step, &root, p->save.incomplete);
     return true;
 }
 
@@ -603,6 +602,7 @@ void gw_saves_consider(gw_peer *p) {
         if (p->late_saves < MOST_DOUBLINGS) p->late_saves++;
         gw_saves_abandon(p);
     }
+    gw_final_consider(p);
     if (p->leaving && p->now >= p->leave_deadline_ns)
         gw_peer_finish(p, GW_FINISH_LEFT, NULL,
                        "left at step %" PRIu64 " without waiting for a checkpoint any longer", p->step);
@@ -610,6 +610,7 @@ void gw_saves_consider(gw_peer *p) {
 
 uint64_t gw_saves_deadline(const gw_peer *p) {
     uint64_t next = p->save.active ? p->save.deadline_ns : UINT64_MAX;
+    if (p->save.again_ns != 0 && p->save.again_ns < next) next = p->save.again_ns;
     if (p->leaving && p->leave_deadline_ns < next) next = p->leave_deadline_ns;
     return next;
 }

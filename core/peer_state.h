@@ -13,6 +13,7 @@
  *   peer_commit.c   when others may see a step
  *   peer_inventory.c checkpoints that its disk has
  *   peer_saves.c    checkpoints, stop and the end of the job
+ *   peer_final.c    the last state, where it cannot be stored
  *   peer_end.c      the end of the job for those who missed it
  *   peer_patience.c deadlines for what the world was asked to do */
 #ifndef GODWIT_CORE_PEER_STATE_H
@@ -65,6 +66,7 @@ typedef struct gw_contact {
     uint64_t path_failed_ns;
     /* from its blob */
     bool has_view, at_end, leaving, blameless;
+    bool unsaved; /* with at_end or said_end: its last state is on no disks */
     uint8_t job[8];
     uint64_t epoch, step, fingerprint, checkpoint_step, speed;
     gw_view_name view_name;
@@ -120,6 +122,7 @@ typedef struct gw_save { /* one checkpoint in progress */
     gw_hash root;
     bool listed;       /* the leader has sent the list */
     bool lacks_copies; /* a disk that was counted on has failed meanwhile */
+    uint64_t again_ns; /* final: no disks have room for it, and it is tried again then; 0 = no */
     /* at every member */
     bool incomplete; /* the list says: not all chunks are durable */
     /* what this peer has said so far: said again when a link comes back */
@@ -154,8 +157,9 @@ typedef struct gw_retry { /* of reductions that failed */
     char why[100];        /* the last one failed */
 } gw_retry;
 
-typedef struct gw_end { /* the job's last state, as the manifest on this peer's disk has it */
+typedef struct gw_end { /* the job's last state, as the manifest has it that this peer has written */
     bool known, stopped;
+    bool unsaved; /* it could not be written, or has chunks that nobody has */
     uint64_t step;
     gw_hash root;
 } gw_end;
@@ -305,6 +309,7 @@ struct gw_peer {
     uint32_t late_saves;     /* checkpoints in a row that took too long */
     bool member_unwritable[GW_MAX_MEMBERS];
     uint32_t final_failures; /* final checkpoints in a row that nobody could hash */
+    uint64_t unsaved_ns; /* since when the last state could be stored by nobody; 0 = it could, or is none */
     uint64_t leave_step;
     uint64_t leave_deadline_ns;
 
@@ -475,19 +480,28 @@ void gw_saves_link_up(gw_peer *p, const gw_contact *contact); /* says again what
 void gw_saves_consider(gw_peer *p);
 /* The leader ended the job and went before its word reached us: whoever has the final manifest is through as
  * well. */
+bool gw_saves_anyone_writes(const gw_peer *p, int but); /* a member other than that rank; -1: any */
 bool gw_saves_end_without_leader(gw_peer *p, const gw_contact *gone);
 void gw_saves_end(gw_peer *p); /* the job's last boundary has been reached */
 uint64_t gw_saves_deadline(const gw_peer *p);
 void gw_saves_disk_hangs(gw_peer *p); /* what was given to the disk will not end */
 
+/* ---- peer_final.c ---- */
+void gw_final_not_hashed(gw_peer *p); /* nobody could even hash some of it: tried again, but not for ever */
+/* At the leader: nobody has room for all of it. True: it will be tried again; false: that has lasted long
+ * enough. */
+bool gw_final_waits_for_room(gw_peer *p);
+void gw_final_consider(gw_peer *p);
+void gw_final_unsaved(gw_peer *p, uint64_t step, const gw_hash *root); /* ends this peer */
+
 /* ---- peer_end.c ---- */
-void gw_end_recorded(gw_peer *p, uint64_t step, const gw_hash *root, bool stopped);
+void gw_end_recorded(gw_peer *p, uint64_t step, const gw_hash *root, bool stopped, bool unsaved);
 void gw_end_from_disk(gw_peer *p);
 void gw_end_forget(gw_peer *p); /* the flock goes on from before that end */
 /* As this peer ends with the job: those that it is linked to outside its view may hear of it in no other way.
  */
 void gw_end_tell_others(gw_peer *p, const gw_hash *root);
-void gw_end_told(gw_peer *p, gw_contact *from);
+void gw_end_told(gw_peer *p, gw_contact *from, const gw_message *message);
 /* When another peer ended the job and left: ends this one as well, and says true. */
 bool gw_end_of_others(gw_peer *p);
 /* While this peer can neither found nor join nor form a view: after a time it ends, if nobody is left. */

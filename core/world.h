@@ -151,9 +151,10 @@ typedef enum gw_load_kind {
 typedef enum gw_finish {
     GW_FINISH_DONE = 1, /* all steps done, final checkpoint complete */
     GW_FINISH_STOPPED,  /* stopped by the user; the job can be resumed */
-    GW_FINISH_LEFT,     /* this peer left; the others go on */
-    GW_FINISH_FAILED,   /* the job cannot go on; text says why */
-    GW_FINISH_DENIED,   /* this peer was turned away; text says why */
+    GW_FINISH_UNSAVED, /* all steps done, or stopped, but no disks had room for the whole state: it is lost */
+    GW_FINISH_LEFT,    /* this peer left; the others go on */
+    GW_FINISH_FAILED,  /* the job cannot go on; text says why */
+    GW_FINISH_DENIED,  /* this peer was turned away; text says why */
 } gw_finish;
 
 typedef enum gw_action_kind {

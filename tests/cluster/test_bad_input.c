@@ -71,20 +71,47 @@ Test(bad_input, a_damaged_chunk_costs_that_checkpoint_only) {
 /* From now on writing a chunk of a state fails, as on a full disk. The limit holds for shared memory, too,
  * which is on no disk: it stays possible. */
 static void fill_disk(const lab_peer *peer) {
-    struct rlimit small = {GW_WORDS_BYTES, GW_WORDS_BYTES};
+    struct rlimit small = {GW_WORDS_BYTES, RLIM_INFINITY};
     cr_assert_eq(prlimit(peer->pid, RLIMIT_FSIZE, &small, NULL), 0);
+}
+
+static void empty_disk(const lab_peer *peer) {
+    struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+    cr_assert_eq(prlimit(peer->pid, RLIMIT_FSIZE, &none, NULL), 0);
+}
+
+/* The root of the state that it computed and could not save. */
+static const char *unsaved_state(lab *l, lab_peer *peer) {
+    cr_expect_eq(lab_end(l, peer), 1, "scripts and supervisors are told");
+    const json_t *done = lab_last(peer, "done");
+    cr_assert_not_null(done);
+    cr_expect_str_eq(lab_text(done, "outcome"), "unsaved");
+    cr_expect_not_null(strstr(lab_text(done, "text"), "could store all of the last state"));
+    cr_expect_not_null(peer->stderr_text);
+    return lab_text(done, "state");
 }
 
 Test(bad_input, a_full_disk_stops_checkpoints_and_not_the_run) {
     lab *l = lab_open();
-    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC " --checkpoint-every off");
+    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC " --checkpoint-every off --save-timeout 500ms");
     fill_disk(peer);
     char hash[65];
-    strcpy(hash, lab_state(l, peer, "done"));
+    strcpy(hash, unsaved_state(l, peer));
     lab_wait(l, peer, has_text, "cannot be written", "a warning");
     lab_wait(l, peer, has_text, "is not saved", "a warning that the end is not saved");
     cr_expect_null(lab_last(peer, "checkpoint"), "nothing was saved");
     cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC), hash);
+    lab_close(l);
+}
+
+Test(bad_input, a_full_disk_that_is_emptied_at_the_end_saves_the_last_state) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC " --checkpoint-every off --save-timeout 5m");
+    fill_disk(peer);
+    lab_wait(l, peer, has_text, "--save-timeout", "that it tries again");
+    empty_disk(peer);
+    lab_state(l, peer, "done");
+    cr_expect_eq(lab_number(lab_last(peer, "checkpoint"), "step"), 40);
     lab_close(l);
 }
 
@@ -100,10 +127,10 @@ static uint32_t warnings_with(const lab_peer *peer, const char *part) {
 
 Test(bad_input, a_full_disk_is_told_once) {
     lab *l = lab_open();
-    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC " --checkpoint-every 2");
+    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC " --checkpoint-every 2 --save-timeout 0s");
     lab_wait_event(l, peer, "checkpoint");
     fill_disk(peer);
-    lab_state(l, peer, "done");
+    unsaved_state(l, peer);
     cr_expect_eq(warnings_with(peer, strerror(EFBIG)), 1, "why, once");
     cr_expect_eq(warnings_with(peer, "is given up"), 1);
     lab_close(l);

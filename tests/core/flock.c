@@ -47,6 +47,7 @@ void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_
                                      .replicas = 2,
                                      .join_timeout_ns = UINT64_C(10000000000),
                                      .resume_timeout_ns = UINT64_C(20000000000),
+                                     .save_timeout_ns = UINT64_C(20000000000),
                                      .seed = i + 1};
         p->config.addrs[0] = (gw_addr){.family = 4, .ip = {127, 0, 0, 1}, .port = (uint16_t)(1000 + i)};
         p->config.seed_count = i == 0 ? 0 : 1;

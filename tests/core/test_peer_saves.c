@@ -74,6 +74,96 @@ Test(peer_saves, a_full_disk_does_not_cost_the_final_checkpoint) {
     }
 }
 
+/* ---- the last state where no disk has room ---- */
+
+static void flock_on_full_disks(flock *f, uint32_t count) {
+    flock_open(f, count, count, 20, GW_QUORUM_ANY);
+    f->checkpoint_steps = 1000;
+    for (uint32_t i = 0; i < count; i++) f->peers[i].disk_full = true;
+    flock_start_all(f);
+}
+
+static void expect_unsaved(const flock *f, const char *part) {
+    cr_assert_eq(flock_finished(f, GW_FINISH_UNSAVED), f->count);
+    for (uint32_t i = 0; i < f->count; i++) {
+        cr_assert(strstr(f->peers[i].finish_text, part) != NULL, "%s", f->peers[i].finish_text);
+        cr_assert(gw_hash_equal(&f->peers[i].final_root, &f->peers[0].final_root));
+        cr_assert_eq(f->peers[i].checkpoints, 0);
+    }
+}
+
+Test(peer_saves, a_last_state_that_no_disk_has_room_for_is_tried_for_a_while_and_then_called_unsaved) {
+    for (uint32_t count = 1; count <= 3; count++) {
+        flock f;
+        flock_on_full_disks(&f, count);
+        cr_assert(flock_run(&f, writes_the_end, MOST_EVENTS));
+        uint64_t since_ns = f.now;
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        expect_unsaved(&f, "come to its end, step 20");
+        cr_assert_geq(f.now - since_ns, f.peers[0].config.save_timeout_ns);
+        uint32_t told = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            cr_assert_eq(flock_said(&f, i, "others keep its share"), count > 1, "nobody else is there");
+            told += flock_said(&f, i, "--save-timeout");
+        }
+        cr_assert_eq(told, 1);
+        flock_close(&f);
+    }
+}
+
+Test(peer_saves, a_stopped_job_that_no_disk_has_room_for_is_called_unsaved) {
+    flock f;
+    flock_on_full_disks(&f, 3);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    flock_tell(&f, 1, (gw_event){.kind = GW_EV_STOP});
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    expect_unsaved(&f, "stopped at step");
+    flock_close(&f);
+}
+
+static bool leader_waits_for_room(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (flock_said(f, i, "--save-timeout") > 0) return true;
+    return false;
+}
+
+Test(peer_saves, a_full_disk_that_gets_room_at_the_end_saves_the_last_state) {
+    for (uint32_t room = 0; room < 3; room++) {
+        flock f;
+        flock_on_full_disks(&f, 3);
+        cr_assert(flock_run(&f, leader_waits_for_room, MOST_EVENTS));
+        f.peers[room].disk_full = false;
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        flock_expect_done(&f, 3);
+        expect_durable(&f, 1, 20);
+        for (uint32_t i = 0; i < 3; i++) cr_assert_eq(f.peers[i].checkpoints, 1);
+        flock_close(&f);
+    }
+}
+
+Test(peer_saves, who_misses_the_word_of_an_end_that_is_not_saved_does_not_call_it_done) {
+    flock f;
+    flock_on_full_disks(&f, 3);
+    cr_assert(flock_run(&f, leader_waits_for_room, MOST_EVENTS));
+    int odd = (int)(flock_leader(&f) + 1) % 3;
+    f.breaks = (flock_break){.kind = GW_MSG_END, .from = -1, .to = odd, .times = UINT32_MAX, .quiet = true};
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    expect_unsaved(&f, "come to its end, step 20");
+    flock_close(&f);
+}
+
+Test(peer_saves, manifests_that_nobody_can_write_leave_the_last_state_unsaved) {
+    flock f;
+    flock_open(&f, 2, 2, 20, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 2; i++) f.peers[i].manifests_fail = true;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    expect_unsaved(&f, "come to its end, step 20");
+    flock_close(&f);
+}
+
+/* ---- while it runs ---- */
+
 static bool saved_4(const flock *f) {
     return flock_status(f, 0).checkpoint_step != UINT64_MAX;
 }

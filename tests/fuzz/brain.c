@@ -355,6 +355,7 @@ static world *open_world(void) {
                              .replicas = 2,
                              .join_timeout_ns = PATIENCE_S * SECOND_NS,
                              .resume_timeout_ns = PATIENCE_S * SECOND_NS,
+                             .save_timeout_ns = PATIENCE_S * SECOND_NS,
                              .seed = i + 1};
         gw_err err;
         b->peer = gw_peer_create(&b->config, &err);

@@ -310,7 +310,8 @@ static void done_line(const gw_event_done *done, char *line, size_t size) {
 void gw_events_done(gw_events *events, const gw_event_done *done) {
     char line[1000], text[1000];
     done_line(done, line, sizeof line);
-    bool wrong = strcmp(done->outcome, "failed") == 0 || strcmp(done->outcome, "denied") == 0;
+    bool wrong = strcmp(done->outcome, "failed") == 0 || strcmp(done->outcome, "denied") == 0 ||
+                 strcmp(done->outcome, "unsaved") == 0;
     if (wrong && done->text != NULL && done->text[0] != '\0') {
         snprintf(text, sizeof text, "godwit: %s: %s", done->outcome, done->text);
         gw_display_err(events->display, text);

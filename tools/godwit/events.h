@@ -77,7 +77,7 @@ void gw_events_healed(gw_events *events, const char *text);
 void gw_events_log(gw_events *events, gw_level level, const char *room, const char *text);
 
 typedef struct gw_event_done {
-    const char *outcome;    /* "done", "stopped", "left", "failed", "denied" */
+    const char *outcome;    /* "done", "stopped", "unsaved", "left", "failed", "denied" */
     const char *job, *text; /* text: why, when not done */
     uint64_t steps;
     bool has_state;

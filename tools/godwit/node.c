@@ -170,7 +170,17 @@ static bool serve(gw_node *node, gw_err *err) {
 }
 
 static int exit_code_of(const gw_node *node) {
-    return node->finish == GW_FINISH_FAILED || node->finish == GW_FINISH_DENIED ? 1 : 0;
+    switch (node->finish) {
+    case GW_FINISH_DONE:
+    case GW_FINISH_STOPPED:
+    case GW_FINISH_LEFT:
+        return 0;
+    case GW_FINISH_UNSAVED:
+    case GW_FINISH_FAILED:
+    case GW_FINISH_DENIED:
+        return 1;
+    }
+    return 1;
 }
 
 static int fail(gw_console *console, const gw_err *err) {

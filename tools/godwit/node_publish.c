@@ -348,6 +348,8 @@ static const char *outcome_text(gw_finish finish) {
         return "done";
     case GW_FINISH_STOPPED:
         return "stopped";
+    case GW_FINISH_UNSAVED:
+        return "unsaved";
     case GW_FINISH_LEFT:
         return "left";
     case GW_FINISH_FAILED:
@@ -367,7 +369,8 @@ void gw_node_publish_end(gw_node *node) {
     gw_peer_status status;
     gw_peer_status_get(node->peer, &status);
     char summary[256] = "";
-    bool whole = node->finish == GW_FINISH_DONE || node->finish == GW_FINISH_STOPPED;
+    bool whole = node->finish == GW_FINISH_DONE || node->finish == GW_FINISH_STOPPED ||
+                 node->finish == GW_FINISH_UNSAVED;
     if (whole && node->state.valid)
         node->device->ops->summary(node->device, status.committed_step, summary, sizeof summary);
     gw_event_done done = {.outcome = outcome_text(node->finish),

@@ -314,6 +314,7 @@ static void fill_config(gw_node *node, gw_peer_config *config) {
         .forget_losses = options->forget_losses || options->fresh,
         .join_timeout_ns = options->join_timeout_ns,
         .resume_timeout_ns = options->resume_timeout_ns,
+        .save_timeout_ns = options->save_timeout_ns,
         .seed = node->self.incarnation.nonce,
         .probe_interval_ns = options->probe_interval_ns,
         .time_scale_percent = options->time_scale_percent,

@@ -47,6 +47,7 @@ enum { /* keys of options without a letter; those of the job follow JOB_KEY */
        KEY_PROBE_INTERVAL,
        KEY_TIME_SCALE,
        KEY_RESUME_TIMEOUT,
+       KEY_SAVE_TIMEOUT,
        KEY_HANG_TIMEOUT,
        KEY_NO_PREFETCH,
        JOB_KEY = 0x1000,
@@ -123,6 +124,8 @@ static const struct argp_option run_options[] = {
      "How long to wait for the holders of a newer checkpoint; ten times as long for peers whose processes "
      "have all ended (60s)",
      5},
+    {"save-timeout", KEY_SAVE_TIMEOUT, "TIME", 0,
+     "How long the last state is tried to be stored where no peer's disk has room (60s)", 5},
     {"hang-timeout", KEY_HANG_TIMEOUT, "TIME", 0,
      "A shard that runs for so long, and 20 times as long as is usual here, hangs: its peer ends, and "
      "others compute it (60s)",
@@ -290,6 +293,8 @@ static bool take_place(gw_run_options *o, int key, char *arg, gw_err *err) {
     }
     case KEY_TIME_SCALE:
         return parse_u32("time-scale", arg, 10, 100000, &o->time_scale_percent, err);
+    case KEY_SAVE_TIMEOUT:
+        return parse_time("save-timeout", arg, &o->save_timeout_ns, err);
     case KEY_HANG_TIMEOUT:
         if (!parse_time("hang-timeout", arg, &o->hang_timeout_ns, err)) return false;
         if (o->hang_timeout_ns >= 1000000000) return true;
@@ -387,6 +392,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state) {
     case KEY_PROBE_INTERVAL:
     case KEY_TIME_SCALE:
     case KEY_RESUME_TIMEOUT:
+    case KEY_SAVE_TIMEOUT:
     case KEY_HANG_TIMEOUT:
         return take_place(c->options, key, arg, c->err) ? 0 : EINVAL;
     case KEY_WORKERS:
@@ -495,6 +501,7 @@ static void fill_defaults(gw_run_options *options) {
         .replicas = 2,
         .join_timeout_ns = 30000000000,
         .resume_timeout_ns = 60000000000,
+        .save_timeout_ns = 60000000000,
         .hang_timeout_ns = 60000000000,
         .time_scale_percent = 100,
     };

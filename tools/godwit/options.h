@@ -50,7 +50,7 @@ typedef struct gw_run_options {
     const char *metrics; /* file with a row for each step; NULL = none */
     bool json, quiet, verbose;
 
-    uint64_t join_timeout_ns, resume_timeout_ns, hang_timeout_ns;
+    uint64_t join_timeout_ns, resume_timeout_ns, save_timeout_ns, hang_timeout_ns;
     uint64_t probe_interval_ns;  /* 0 = the brain's default */
     uint32_t time_scale_percent; /* 100; widens every timeout of the protocol */
     bool no_prefetch;            /* shard payload is fetched when the shard is computed, not before */

@@ -61,7 +61,8 @@ bool sim_gave_up_rightly(const sim_peer *p) {
 }
 
 void sim_ended(sim_cluster *c, const sim_peer *p) {
-    if (p->finish == GW_FINISH_LEFT || p->finish == GW_FINISH_STOPPED || sim_gave_up_rightly(p))
+    if (p->finish == GW_FINISH_LEFT || p->finish == GW_FINISH_STOPPED || p->finish == GW_FINISH_UNSAVED ||
+        sim_gave_up_rightly(p))
         restart_later(c, p, sim_next_in(c, c->options->restart_ms + 1));
 }
 
