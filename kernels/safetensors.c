@@ -1,6 +1,7 @@
 #include "kernels/safetensors.h"
 
 #include "core/check.h"
+#include "kernels/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -205,25 +206,15 @@ static bool write_file(int fd, const char *header, const gw_safetensor *list, ui
 }
 
 bool gw_safetensors_write(const char *path, const gw_safetensor *list, uint32_t count, gw_err *err) {
-    char *header = make_header(list, count), *partial = NULL;
-    if (header == NULL || asprintf(&partial, "%s.partial", path) < 0) {
-        free(header);
-        return gw_fail(err, GW_E_NOMEM, "no memory for the header of %s", path);
+    char *header = make_header(list, count);
+    gw_output output;
+    if (header == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the header of %s", path);
+    bool written = gw_output_open(path, &output, err);
+    if (written) {
+        if (!write_file(output.fd, header, list, count))
+            written = gw_fail_errno(err, errno, "cannot write %s", path);
+        written = gw_output_end(&output, written, err);
     }
-    int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    bool written = fd >= 0 && write_file(fd, header, list, count);
-    int reason = errno;
-    if (fd >= 0 && close(fd) != 0 && written) {
-        reason = errno;
-        written = false;
-    }
-    if (written && rename(partial, path) != 0) {
-        reason = errno;
-        written = false;
-    }
-    if (!written && fd >= 0) unlink(partial);
-    if (!written) gw_fail_errno(err, reason, "cannot write %s", path);
-    free(partial);
     free(header);
     return written;
 }

@@ -31,8 +31,8 @@ void gw_safetensors_close(gw_safetensors *file);
 /* The tensor of that name, or NULL. */
 const gw_safetensor *gw_safetensors_find(const gw_safetensors *file, const char *name);
 
-/* Writes tensors (dtype and size as above), in their order, and flushes; an older file of that name is
- * replaced when the new one is whole. Blocks on the disk. */
+/* Writes tensors (dtype and size as above), in their order, and flushes; the file appears as by
+ * kernels/output.h. Blocks on the disk. */
 bool gw_safetensors_write(const char *path, const gw_safetensor *list, uint32_t count, gw_err *err);
 
 #endif

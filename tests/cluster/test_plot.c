@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum { TEXT = 4000 };
 
@@ -58,6 +60,22 @@ Test(plot, draws_png_and_svg) {
     picture[bytes] = '\0';
     cr_assert(strstr(picture, "<svg") != NULL && strstr(picture, "it's.csv: lr") != NULL &&
               strstr(picture, "minutes") != NULL && strstr(picture, "</svg>") != NULL);
+}
+
+Test(plot, follows_links_and_leaves_what_is_no_file_alone) {
+    if (system("gnuplot --version >/dev/null 2>&1") != 0) cr_skip_test("there is no gnuplot");
+    struct stat stat;
+    char path[200];
+    snprintf(path, sizeof path, "%s/link.png", scratch_folder());
+    cr_assert_eq(symlink("target.png", path), 0);
+    cr_assert_eq(plot("", "\"it's.csv\" -o link.png"), 0, "%s", text);
+    cr_assert(lstat(path, &stat) == 0 && S_ISLNK(stat.st_mode));
+    cr_assert(lstat(scratch_path("target.png"), &stat) == 0 && stat.st_size > 2000);
+    snprintf(path, sizeof path, "%s/pipe.png", scratch_folder());
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    cr_assert_eq(plot("", "\"it's.csv\" -o pipe.png"), 1, "%s", text);
+    cr_assert_not_null(strstr(text, "pipe.png is there and is not a regular file"), "%s", text);
+    cr_assert(lstat(path, &stat) == 0 && S_ISFIFO(stat.st_mode));
 }
 
 /* No picture is left half made. */

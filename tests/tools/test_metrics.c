@@ -67,6 +67,15 @@ Test(metrics, a_row_a_step_and_a_column_a_key) {
     cr_assert_eq(access(scratch_path("a.csv.partial"), F_OK), -1);
 }
 
+Test(metrics, a_link_is_followed_when_a_column_is_added) {
+    cr_assert_eq(symlink("target.csv", scratch_path("link.csv")), 0);
+    gw_metrics_file file = open_file("link.csv", false);
+    add(&file, 1, "loss=1");
+    add(&file, 2, "more=2");
+    gw_metrics_file_close(&file);
+    cr_assert_str_eq(content("target.csv"), HEADER ",loss,more\n" ROW(1) ",1,\n" ROW(2) ",,2\n");
+}
+
 Test(metrics, lines_of_json_have_the_same) {
     gw_metrics_file file = open_file("a.jsonl", false);
     add(&file, 7, "loss=0.5 note=a\"b");

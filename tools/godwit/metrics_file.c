@@ -1,6 +1,7 @@
 #include "tools/godwit/metrics_file.h"
 
 #include "core/check.h"
+#include "kernels/output.h"
 #include "tools/godwit/json.h"
 
 #include <errno.h>
@@ -286,12 +287,12 @@ static void put_row(const gw_metrics_file *file, const gw_metrics_row *row, FILE
 
 /* What is there, with `added` empty cells behind every row, in a file that takes its place. */
 static bool widen(gw_metrics_file *file, uint32_t added, gw_err *err) {
-    char *partial = NULL;
+    gw_output output;
     lines l;
-    if (asprintf(&partial, "%s.partial", file->path) < 0) return gw_fail(err, GW_E_NOMEM, "out of memory");
-    int fd = open(partial, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    FILE *out = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 ? fdopen(dup(fd), "w") : NULL;
-    bool good = out != NULL || gw_fail_errno(err, errno, "cannot write %s", partial);
+    if (!gw_output_open(file->path, &output, err)) return false;
+    int fd = flock(output.fd, LOCK_EX | LOCK_NB) == 0 ? fcntl(output.fd, F_DUPFD_CLOEXEC, 0) : -1;
+    FILE *out = fd >= 0 ? fdopen(dup(fd), "w") : NULL;
+    bool good = out != NULL || gw_fail_errno(err, errno, "cannot write %s", output.partial);
     good = good && lines_open(file, &l, err);
     if (good) {
         put_header(file, out);
@@ -305,18 +306,15 @@ static bool widen(gw_metrics_file *file, uint32_t added, gw_err *err) {
     }
     long end = good ? ftell(out) : 0;
     if (out != NULL && (ferror(out) | fclose(out)) != 0 && good)
-        good = gw_fail_errno(err, errno, "cannot write %s", partial);
-    if (good && rename(partial, file->path) != 0)
-        good = gw_fail_errno(err, errno, "cannot replace %s", file->path);
+        good = gw_fail_errno(err, errno, "cannot write %s", output.partial);
+    good = gw_output_end(&output, good, err);
     if (good) {
         close(file->fd);
         file->fd = fd;
         file->end = (uint64_t)end;
     } else if (fd >= 0) {
-        unlink(partial);
         close(fd);
     }
-    free(partial);
     return good;
 }
 

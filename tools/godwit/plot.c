@@ -1,10 +1,10 @@
 /* `godwit plot`: a picture of what `godwit run --metrics` wrote, drawn by gnuplot. */
+#include "kernels/output.h"
 #include "tools/godwit/commands.h"
 #include "tools/godwit/metrics_table.h"
 
 #include <argp.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -200,23 +200,15 @@ static bool run_gnuplot(int in, int out, gw_err *err) {
 
 /* The picture appears when it is whole. */
 static bool draw(drawing *d, bool svg, gw_err *err) {
-    const char *output = d->arguments->output;
-    char *partial = NULL;
+    gw_output output;
     FILE *script = tmpfile();
     if (script == NULL) return gw_fail_errno(err, errno, "cannot make a temporary file");
     put_script(d, svg, script);
     bool good = (fflush(script) == 0 && fseek(script, 0, SEEK_SET) == 0) ||
                 gw_fail_errno(err, errno, "cannot write a temporary file");
     if (good && d->curves == 0) good = gw_fail(err, GW_E_INVALID, "there are no rows to draw yet");
-    if (good && asprintf(&partial, "%s.partial", output) < 0)
-        good = gw_fail(err, GW_E_NOMEM, "out of memory");
-    int fd = good ? open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) : -1;
-    if (good && fd < 0) good = gw_fail_errno(err, errno, "cannot write %s", output);
-    good = good && run_gnuplot(fileno(script), fd, err);
-    if (fd >= 0 && close(fd) != 0 && good) good = gw_fail_errno(err, errno, "cannot write %s", output);
-    if (good && rename(partial, output) != 0) good = gw_fail_errno(err, errno, "cannot write %s", output);
-    if (!good && fd >= 0) unlink(partial);
-    free(partial);
+    good = good && gw_output_open(d->arguments->output, &output, err);
+    if (good) good = gw_output_end(&output, run_gnuplot(fileno(script), output.fd, err), err);
     fclose(script);
     return good;
 }

@@ -1,0 +1,25 @@
+/* A file that somebody named to have something written into it: a picture, a model, a table. It appears when
+ * it is whole, in the place of an older one; links are followed, and what is no regular file (a device, a
+ * FIFO, a folder) is refused and left alone. Thread: any, one at a time a file. */
+#ifndef GODWIT_KERNELS_OUTPUT_H
+#define GODWIT_KERNELS_OUTPUT_H
+
+#include "core/err.h"
+
+#include <stdbool.h>
+
+typedef struct gw_output {
+    int fd;        /* to write to, and to read from */
+    char *target;  /* the file's own name, behind all links */
+    char *partial; /* what is written until it is whole */
+} gw_output;
+
+/* Fails with GW_E_INVALID where the path is that of no regular file, GW_E_IO where nothing can be written
+ * there; then there is nothing to end. */
+bool gw_output_open(const char *path, gw_output *output, gw_err *err);
+
+/* Closes the file, and puts it in its place if it is `good`; otherwise removes it, leaves what was there and
+ * returns false with *err as it was. To be called once for each one that was opened. */
+bool gw_output_end(gw_output *output, bool good, gw_err *err);
+
+#endif

@@ -1,0 +1,101 @@
+#include "kernels/gpt_file.h"
+#include "kernels/output.h"
+#include "kernels/safetensors.h"
+#include "scratch.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+TestSuite(output, .init = scratch_open, .fini = scratch_close);
+
+static const char *content(const char *name) {
+    static char text[100];
+    FILE *in = fopen(scratch_path(name), "r");
+    cr_assert_not_null(in, "%s", name);
+    text[fread(text, 1, sizeof text - 1, in)] = '\0';
+    fclose(in);
+    return text;
+}
+
+static bool there(const char *name) {
+    struct stat stat;
+    return lstat(scratch_path(name), &stat) == 0;
+}
+
+/* Writes "new", and says at the end whether it is good. */
+static void put(const char *name, bool good) {
+    gw_output output;
+    gw_err err = {.text = "why"};
+    cr_assert(gw_output_open(scratch_path(name), &output, &err), "%s", err.text);
+    cr_assert_eq(write(output.fd, "new", 3), 3);
+    cr_assert_eq(gw_output_end(&output, good, &err), good, "%s", err.text);
+    cr_assert_str_eq(err.text, "why");
+}
+
+Test(output, a_file_appears_when_it_is_whole) {
+    put("file", true);
+    cr_assert_str_eq(content("file"), "new");
+    scratch_write("file", "old", 3);
+    put("file", false);
+    cr_assert_str_eq(content("file"), "old");
+    cr_assert_not(there("file.partial"));
+    put("file", true);
+    cr_assert_str_eq(content("file"), "new");
+    cr_assert_not(there("file.partial"));
+}
+
+Test(output, links_are_followed_even_to_what_is_not_there_yet) {
+    cr_assert_eq(mkdir(scratch_path("folder"), 0700), 0);
+    cr_assert_eq(symlink("folder/second", scratch_path("first")), 0);
+    cr_assert_eq(symlink("third", scratch_path("folder/second")), 0);
+    put("first", true);
+    cr_assert_str_eq(content("folder/third"), "new");
+    scratch_write("folder/third", "old", 3);
+    put("first", true);
+    cr_assert_str_eq(content("folder/third"), "new");
+    char said[20];
+    cr_assert_eq(readlink(scratch_path("first"), said, sizeof said), (ssize_t)strlen("folder/second"));
+    cr_assert_eq(readlink(scratch_path("folder/second"), said, sizeof said), (ssize_t)strlen("third"));
+    cr_assert_eq(symlink(scratch_path("absolute"), scratch_path("far")), 0);
+    put("far", true);
+    cr_assert_str_eq(content("absolute"), "new");
+}
+
+static void refuse(const char *name, gw_code code, const char *words) {
+    gw_output output;
+    gw_err err;
+    cr_assert_not(gw_output_open(scratch_path(name), &output, &err), "%s", name);
+    cr_assert_eq(err.code, code);
+    cr_assert_not_null(strstr(err.text, words), "%s", err.text);
+}
+
+Test(output, what_is_no_regular_file_is_refused_and_stays) {
+    struct stat stat;
+    cr_assert_eq(mkfifo(scratch_path("pipe"), 0600), 0);
+    cr_assert_eq(mkdir(scratch_path("folder"), 0700), 0);
+    cr_assert_eq(symlink("/dev/null", scratch_path("device")), 0);
+    cr_assert_eq(symlink("round", scratch_path("round")), 0);
+    refuse("pipe", GW_E_INVALID, "not a regular file");
+    refuse("folder", GW_E_INVALID, "not a regular file");
+    refuse("device", GW_E_INVALID, "not a regular file");
+    refuse("round", GW_E_IO, "Too many levels of symbolic links");
+    refuse("nowhere/file", GW_E_IO, "cannot write");
+    cr_assert(lstat(scratch_path("pipe"), &stat) == 0 && S_ISFIFO(stat.st_mode));
+    cr_assert(lstat(scratch_path("device"), &stat) == 0 && S_ISLNK(stat.st_mode));
+}
+
+/* What `godwit export` writes. */
+Test(output, weights_and_their_shape_replace_no_device) {
+    struct stat stat;
+    gw_err err;
+    const gw_gpt gpt = {.layers = 1, .heads = 1, .channels = 8, .context = 8, .vocabulary = 256};
+    cr_assert_eq(mkfifo(scratch_path("pipe"), 0600), 0);
+    cr_assert_not(gw_safetensors_write(scratch_path("pipe"), NULL, 0, &err));
+    cr_assert_eq(err.code, GW_E_INVALID);
+    cr_assert_not(gw_gpt_file_write_config(&gpt, 0.0, scratch_path("pipe"), &err));
+    cr_assert_eq(err.code, GW_E_INVALID);
+    cr_assert(lstat(scratch_path("pipe"), &stat) == 0 && S_ISFIFO(stat.st_mode));
+}
