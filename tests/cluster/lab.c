@@ -291,6 +291,18 @@ int lab_end(lab *l, lab_peer *peer) {
     return WIFEXITED(peer->status) ? WEXITSTATUS(peer->status) : 128 + WTERMSIG(peer->status);
 }
 
+int lab_insist(lab *l, lab_peer *peer, int signal) {
+    uint64_t until = now_ms() + HANG_MS, again = 0;
+    while (peer->out >= 0 || peer->err >= 0) {
+        if (now_ms() >= again) {
+            lab_signal(peer, signal);
+            again = now_ms() + 100;
+        }
+        cr_assert(pump(l, again) || now_ms() < until, "%s does not end", peer->dir);
+    }
+    return lab_end(l, peer);
+}
+
 void lab_kill(lab *l, lab_peer *peer) {
     lab_signal(peer, SIGKILL);
     cr_assert_eq(lab_end(l, peer), 128 + SIGKILL);

@@ -72,6 +72,8 @@ uint64_t lab_number(const json_t *event, const char *key);
 void lab_kill(lab *l, lab_peer *peer);
 /* After SIGSTOP it is stopped. */
 void lab_signal(lab_peer *peer, int signal);
+/* Signals it again and again until it ends; the same. */
+int lab_insist(lab *l, lab_peer *peer, int signal);
 /* Waits for the end and returns the exit code; 128 + n when signal n ended it. */
 int lab_end(lab *l, lab_peer *peer);
 /* Waits for the end, checks that it is `outcome` ("done") with exit code 0, and that a state hash came with

@@ -59,20 +59,58 @@ Test(endings, sigterm_alone_and_resume) {
     lab_close(l);
 }
 
-/* The first signal is obeyed at the end of the step, seconds away; the second ends the process at once. Of
- * two signals that wait together, the one with the lower number is delivered first. */
+static bool says_that_it_leaves(const json_t *event, const void *unused) {
+    (void)unused;
+    const char *text = lab_text(event, "text");
+    return text != NULL && strstr(text, "leaving (once more") != NULL;
+}
+
+/* The first signal is obeyed at the end of the step, seconds away; another one, later, ends the process at
+ * once. */
 Test(endings, second_signal) {
     lab *l = lab_open();
     lab_peer *peers[2];
-    lab_flock(l, 2, "synthetic --shards 8 --shard-ms 1000 --workers 1", peers);
+    lab_flock(l, 2, "synthetic --shards 8 --shard-ms 3000 --workers 1", peers);
     lab_wait_view(l, peers[1], 2);
-    lab_signal(peers[1], SIGSTOP);
     lab_signal(peers[1], SIGTERM);
-    lab_signal(peers[1], SIGINT);
-    lab_signal(peers[1], SIGCONT);
-    cr_expect_eq(lab_end(l, peers[1]), 128 + SIGTERM);
+    lab_wait(l, peers[1], says_that_it_leaves, NULL, "that it is asked to leave");
+    cr_expect_eq(lab_insist(l, peers[1], SIGINT), 128 + SIGINT);
     cr_expect_null(lab_last(peers[1], "done"));
     lab_kill(l, peers[0]);
+    lab_close(l);
+}
+
+/* As timeout(1) does: the process, and then its group. */
+Test(endings, two_signals_at_once_are_one) {
+    static const int pairs[][2] = {{SIGTERM, SIGINT}, {SIGHUP, SIGTERM}};
+    for (int i = 0; i < 2; i++) {
+        lab *l = lab_open();
+        lab_peer *peer = lab_start(l, "one", NULL, "synthetic --shards 8 --shard-ms 2 --workers 1");
+        lab_wait_step(l, peer, 2);
+        lab_signal(peer, SIGSTOP);
+        lab_signal(peer, pairs[i][0]);
+        lab_signal(peer, pairs[i][1]);
+        lab_signal(peer, SIGCONT);
+        lab_state(l, peer, "left");
+        lab_close(l);
+    }
+}
+
+/* A closed terminal, a lost connection: it leaves, with a checkpoint. Under nohup it goes on. */
+Test(endings, sighup_leaves_unless_it_was_ignored) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC);
+    lab_wait_step(l, peer, 5);
+    lab_signal(peer, SIGHUP);
+    cr_expect_eq(lab_end(l, peer), 0);
+    uint64_t left_at = lab_number(lab_last(peer, "done"), "steps");
+    cr_expect_eq(lab_number(lab_last(peer, "checkpoint"), "step"), left_at);
+    signal(SIGHUP, SIG_IGN); /* what it starts inherits that */
+    peer = lab_start(l, "one", NULL, SYNTHETIC);
+    lab_wait_event(l, peer, "resumed");
+    lab_wait_step(l, peer, left_at + 1);
+    lab_signal(peer, SIGHUP);
+    lab_state(l, peer, "done");
     lab_close(l);
 }
 

@@ -19,8 +19,8 @@ static void *interrupt(void *context) {
 }
 
 Test(swarm, who_interrupts_it_is_told_what_was_found_so_far) {
-    static const int signals[] = {SIGINT, SIGTERM};
-    for (int i = 0; i < 2; i++) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    for (int i = 0; i < 3; i++) {
         gw_sim_swarm swarm = {.options = gw_sim_unset(0), .first = 1, .jobs = 2, .seconds = 100000};
         gw_sim_findings findings;
         pthread_t thread;

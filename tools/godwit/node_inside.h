@@ -79,6 +79,7 @@ typedef struct gw_signals {
     sigset_t before;      /* the caller's mask */
     pthread_mutex_t lock; /* of the rest */
     bool polite;          /* the next signal asks this peer to leave; otherwise it ends the process */
+    uint64_t asked_ns;    /* when one asked it to leave; 0 = none has */
     int code;             /* of the process, when closing takes too long */
     gw_claims *claims;    /* what runs when a signal ends the process is nobody's fault */
 } gw_signals;

@@ -1,7 +1,7 @@
-/* SIGTERM and SIGINT, on a thread of their own, so that they are obeyed whatever the loop, a worker or a disk
- * does. Until the loop runs nobody depends on this peer: a signal ends the process as it is. Then the first
- * one asks it to leave, and the next one ends it at once. So does one while it closes, and CLOSE_S: what then
- * still runs cannot be ended from outside; the process can. */
+/* SIGTERM, SIGINT and SIGHUP, on a thread of their own, so that they are obeyed whatever the loop, a worker
+ * or a disk does. Until the loop runs nobody depends on this peer: a signal ends the process as it is. Then
+ * the first one asks it to leave, and the next one ends it at once. So does one while it closes, and CLOSE_S:
+ * what then still runs cannot be ended from outside; the process can. */
 #include "core/check.h"
 #include "core/log.h"
 #include "tools/godwit/node_inside.h"
@@ -12,10 +12,16 @@
 
 #define FLUSH_NS UINT64_C(1000000000)
 
+/* timeout(1) and some shells signal a process and then its group: it gets two for one. */
+#define ECHO_NS UINT64_C(500000000)
+
 enum { CLOSE_S = 30 };
 
 static void our_signals(sigset_t *ours) {
+    struct sigaction hang_up;
     sigemptyset(ours);
+    if (sigaction(SIGHUP, NULL, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) /* nohup(1) */
+        sigaddset(ours, SIGHUP);
     sigaddset(ours, SIGTERM);
     sigaddset(ours, SIGINT);
     sigaddset(ours, SIGALRM);
@@ -29,11 +35,13 @@ static void obey(gw_node *node, int number) {
         gw_display_flush(node->console->display, FLUSH_NS);
         _exit(s->code);
     }
+    if (s->asked_ns != 0 && gw_now_ns() < s->asked_ns + ECHO_NS) return;
     if (!s->polite) {
         gw_claims_clear(s->claims);
         _exit(128 + number);
     }
     s->polite = false;
+    s->asked_ns = gw_now_ns();
     gw_log(GW_INFO, "node", "%s: leaving (once more ends it at once)", strsignal(number));
     gw_mailbox_post(node->mail, gw_mail_new(GW_EV_LEAVE, 0));
 }

@@ -529,7 +529,9 @@ static const char run_doc[] =
     "JOB is 'digits', 'gpt', 'synthetic' or the path of a shared object; it comes first. "
     "'godwit run JOB --help' lists "
     "its own options too. Defaults are in parentheses.\n\n"
-    "SIGTERM or SIGINT: leave politely, the others go on; a second one: at once. "
+    "SIGTERM, SIGINT or SIGHUP: leave politely, the others go on; another one half a second later or more: "
+    "at "
+    "once. Under nohup SIGHUP is ignored. "
     "'godwit stop' stops the whole "
     "job. Run again in the same directory, a job resumes.";
 

@@ -34,6 +34,22 @@ static void ask_to_stop(int signal) {
     stop = 1;
 }
 
+static const int asking[] = {SIGINT, SIGTERM, SIGHUP};
+enum { ASKING = sizeof asking / sizeof asking[0] };
+
+static void heed_signals(struct sigaction before[ASKING]) {
+    struct sigaction asked = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART};
+    for (int i = 0; i < ASKING; i++) {
+        GW_CHECK(sigaction(asking[i], NULL, &before[i]) == 0);
+        bool nohup = asking[i] == SIGHUP && before[i].sa_handler == SIG_IGN;
+        GW_CHECK(nohup || sigaction(asking[i], &asked, NULL) == 0);
+    }
+}
+
+static void restore_signals(const struct sigaction before[ASKING]) {
+    for (int i = 0; i < ASKING; i++) GW_CHECK(sigaction(asking[i], &before[i], NULL) == 0);
+}
+
 static uint64_t now_s(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -135,18 +151,18 @@ static void listen_to(const gw_sim_swarm *swarm, gw_sim_findings *findings, work
 bool gw_sim_swarm_run(const gw_sim_swarm *swarm, gw_sim_findings *findings) {
     _Static_assert(sizeof(report) <= 4096, "a pipe takes so much at once");
     static worker workers[MOST_JOBS];
-    struct sigaction asked = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART}, before[2];
+    struct sigaction before[ASKING];
     GW_CHECK(swarm->jobs >= 1 && swarm->jobs <= MOST_JOBS);
     memset(findings, 0, sizeof *findings);
     memset(workers, 0, sizeof workers);
     stop = 0;
-    GW_CHECK(sigaction(SIGINT, &asked, &before[0]) == 0 && sigaction(SIGTERM, &asked, &before[1]) == 0);
+    heed_signals(before);
     uint64_t until_s = now_s() + swarm->seconds;
     for (uint32_t i = 0; i < swarm->jobs; i++) {
         workers[i].seed = swarm->first + i;
         hire(swarm, &workers[i], until_s);
     }
     listen_to(swarm, findings, workers, until_s);
-    GW_CHECK(sigaction(SIGINT, &before[0], NULL) == 0 && sigaction(SIGTERM, &before[1], NULL) == 0);
+    restore_signals(before);
     return !stop;
 }

@@ -21,8 +21,9 @@ typedef struct gw_sim_findings {
     char why[GW_SIM_FAILURES][256];
 } gw_sim_findings;
 
-/* Runs until the time is up, or SIGINT or SIGTERM comes: then the workers end the seeds that they are at, and
- * it is false. Says what fails as it fails. Thread: the process's only one. */
+/* Runs until the time is up, or SIGINT, SIGTERM or (unless it is ignored) SIGHUP comes: then the workers end
+ * the seeds that they are at, and it is false. Says what fails as it fails. Thread: the process's only one.
+ */
 bool gw_sim_swarm_run(const gw_sim_swarm *swarm, gw_sim_findings *findings);
 
 #endif
