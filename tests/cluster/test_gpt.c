@@ -91,6 +91,46 @@ Test(gpt, a_part_of_a_checkpoint_is_not_enough) {
     lab_close(l);
 }
 
+/* Checkpoints of three jobs that end at steps 2, 4 and 6; a chunk of the last is damaged, and the first one's
+ * manifest. */
+Test(gpt, damage_costs_one_checkpoint_and_not_the_model) {
+    lab *l = lab_open();
+    char dir[LAB_PATH + 8];
+    snprintf(dir, sizeof dir, "%s/p0", l->dir);
+    int code;
+    for (int updates = 2; updates <= 6; updates += 2) {
+        const char *ran = output(&code,
+                                 GODWIT_BINARY " run " GPT " --updates %d --checkpoint-every off --dir %s "
+                                               "--listen 127.0.0.1:0 2>&1",
+                                 updates, dir);
+        cr_assert_eq(code, 0, "%s", ran);
+    }
+    const char *said = output(&code, "cd %s && " GODWIT_BINARY " export %s --to six 2>&1", l->dir, dir);
+    cr_expect(code == 0 && strstr(said, "after step 6") != NULL, "%s", said);
+    said = output(&code, "cd %s && " GODWIT_BINARY " export %s --to four --step 4 2>&1", l->dir, dir);
+    cr_expect(code == 0 && strstr(said, "after step 4\n") != NULL, "%s", said);
+    said = output(&code, "cd %s && " GODWIT_BINARY " export %s --step 5 2>&1", l->dir, dir);
+    cr_expect(code == 1 && strstr(said, "there is no checkpoint of step 5, but of 6, 4, 2") != NULL, "%s",
+              said);
+    output(&code,
+           "cd %s && for c in $(find chunks -type f -newer manifests/00000004-*); do echo x >>$c; done; "
+           "truncate -s 100 manifests/00000002-*",
+           dir);
+    cr_assert_eq(code, 0);
+    said = output(&code, "cd %s && " GODWIT_BINARY " export %s --to now 2>&1 && cmp four now", l->dir, dir);
+    cr_expect(code == 0 && strstr(said, "after step 4\n") != NULL, "%s", said);
+    cr_expect(strstr(said, "passed over the checkpoint of step 6: ") != NULL, "%s", said);
+    cr_expect(strstr(said, "passed over a manifest: ") != NULL, "%s", said);
+    said = output(&code, GODWIT_BINARY " generate %s --step 6 --tokens 1 2>&1", dir);
+    cr_expect(code == 1 && strstr(said, "checkpoint of step 6: ") != NULL, "%s", said);
+    said = output(&code, GODWIT_BINARY " generate %s --tokens 1 2>&1", dir);
+    cr_expect(code == 0 && strstr(said, "passed over the checkpoint of step 6") != NULL, "%s", said);
+    output(&code, "truncate -s 100 %s/manifests/*", dir);
+    said = output(&code, GODWIT_BINARY " generate %s 2>&1", dir);
+    cr_expect(code == 1 && strstr(said, "holds no sound checkpoint of a job gpt: ") != NULL, "%s", said);
+    lab_close(l);
+}
+
 Test(gpt, generates_the_same_text_by_the_same_seed) {
     lab *l = lab_open();
     lab_undisturbed(l, GPT " --updates 3");
@@ -178,7 +218,7 @@ static void write_logits(const char *dir, char *state) {
     gw_model model;
     gw_gpt_decoder decoder;
     gw_err err;
-    cr_assert(gw_model_load(&state, 1, &model, &err), "%s", err.text);
+    cr_assert(gw_model_load(&state, 1, GW_MODEL_NEWEST, NULL, &model, &err), "%s", err.text);
     cr_assert(gw_gpt_decoder_open(&model.gpt, (const float *const *)model.parameters, &decoder, &err), "%s",
               err.text);
     size_t row = model.gpt.vocabulary, rows = model.gpt.context;

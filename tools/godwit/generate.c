@@ -6,6 +6,7 @@
 #include "tools/godwit/command_line.h"
 #include "tools/godwit/commands.h"
 #include "tools/godwit/model.h"
+#include "tools/godwit/number.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -19,11 +20,11 @@ typedef struct arguments {
     char **dirs;
     uint32_t dir_count;
     const char *prompt, *tokenizer;
-    uint64_t tokens;
+    uint64_t tokens, step;
     gw_gpt_sampling sampling;
 } arguments;
 
-enum { KEY_PROMPT = 256, KEY_TOKENIZER, KEY_TOKENS, KEY_TEMPERATURE, KEY_TOP_K, KEY_SEED };
+enum { KEY_PROMPT = 256, KEY_TOKENIZER, KEY_TOKENS, KEY_TEMPERATURE, KEY_TOP_K, KEY_SEED, KEY_STEP };
 
 static const struct argp_option generate_options[] = {
     {"prompt", KEY_PROMPT, "TEXT", 0, "Begin with this (a line break)", 0},
@@ -34,12 +35,12 @@ static const struct argp_option generate_options[] = {
      0},
     {"top-k", KEY_TOP_K, "N", 0, "Only the N likeliest tokens; 0: all (0)", 0},
     {"seed", KEY_SEED, "N", 0, "The same seed writes the same text (1)", 0},
+    {"step", KEY_STEP, "N", 0, "The model of the checkpoint of step N (of the newest that is whole)", 0},
     {0},
 };
 
 static const char generate_doc[] =
-    "Prints a text and what the model of the newest checkpoint of a job gpt goes on with. For models of "
-    "bytes.\v"
+    "Prints a text and what the model of the newest whole checkpoint of a job gpt goes on with.\v"
     "Each peer holds a part of a checkpoint: where one directory does not hold all of it, give several.";
 
 static double number(struct argp_state *state, const char *name, const char *text, double most) {
@@ -47,16 +48,6 @@ static double number(struct argp_state *state, const char *name, const char *tex
     double value = strtod(text, &end);
     if (end == text || *end != '\0' || !(value >= 0.0 && value <= most))
         argp_error(state, "--%s: '%s' is not a number from 0 to %g", name, text, most);
-    return value;
-}
-
-static uint64_t whole(struct argp_state *state, const char *name, const char *text, uint64_t most) {
-    char *end;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value > most)
-        argp_error(state, "--%s: '%s' is not a whole number from 0 to %llu", name, text,
-                   (unsigned long long)most);
     return value;
 }
 
@@ -70,16 +61,19 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
         a->tokenizer = arg;
         return 0;
     case KEY_TOKENS:
-        a->tokens = whole(state, "tokens", arg, TOKENS_MOST);
+        a->tokens = gw_number_of_option(state, "--tokens", arg, 0, TOKENS_MOST);
         return 0;
     case KEY_TEMPERATURE:
         a->sampling.temperature = number(state, "temperature", arg, 1e6);
         return 0;
     case KEY_TOP_K:
-        a->sampling.top = (uint32_t)whole(state, "top-k", arg, TOKENS_MOST);
+        a->sampling.top = (uint32_t)gw_number_of_option(state, "--top-k", arg, 0, TOKENS_MOST);
         return 0;
     case KEY_SEED:
-        a->sampling.seed = whole(state, "seed", arg, INT64_MAX);
+        a->sampling.seed = gw_number_of_option(state, "--seed", arg, 0, INT64_MAX);
+        return 0;
+    case KEY_STEP:
+        a->step = gw_number_of_option(state, "--step", arg, 0, UINT64_MAX - 1);
         return 0;
     case ARGP_KEY_ARGS:
         a->dirs = state->argv + state->next;
@@ -189,7 +183,8 @@ static bool generate(const gw_model *model, const arguments *a, gw_err *err) {
 }
 
 int gw_generate_main(int argc, char **argv) {
-    arguments a = {.prompt = "\n", .tokens = 500, .sampling = {.temperature = 0.8, .seed = 1}};
+    arguments a = {
+        .prompt = "\n", .tokens = 500, .step = GW_MODEL_NEWEST, .sampling = {.temperature = 0.8, .seed = 1}};
     const struct argp argp = {
         .options = generate_options, .parser = parse_generate, .args_doc = "DIR...", .doc = generate_doc};
     char **whole = gw_command_line("generate", argc, argv);
@@ -200,7 +195,7 @@ int gw_generate_main(int argc, char **argv) {
     gw_model model;
     gw_err err;
     bool done = gw_cpu_class_apply(NULL, whole, &err) && gw_blas_check(&err) &&
-                gw_model_load(a.dirs, a.dir_count, &model, &err);
+                gw_model_load(a.dirs, a.dir_count, a.step, argv[0], &model, &err);
     if (done) {
         done = generate(&model, &a, &err);
         gw_model_free(&model);

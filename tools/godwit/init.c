@@ -26,7 +26,7 @@ static bool is_directory(const char *path, struct stat *about) {
 
 static bool write_model(char *const *dirs, uint32_t count, const char *path, gw_err *err) {
     gw_model model;
-    if (!gw_model_load(dirs, count, &model, err)) return false;
+    if (!gw_model_load(dirs, count, GW_MODEL_NEWEST, NULL, &model, err)) return false;
     bool written = gw_gpt_file_write(&model.gpt, (const float *const *)model.parameters, path, err);
     gw_model_free(&model);
     return written;

@@ -6,24 +6,72 @@
 #include "kernels/gpt_config.h"
 #include "kernels/memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { NOWHERE = UINT32_MAX };
 
-/* The newest checkpoint of the job in one directory. */
-static bool find_newest(const char *dir, gw_manifest *newest, bool *found, gw_err *err) {
-    gw_catalog catalog;
-    if (!gw_catalog_load(gw_io_system(), dir, &catalog, err)) return false;
-    for (uint32_t i = 0; i < catalog.good_count; i++) {
-        gw_manifest *manifest = &catalog.good[i];
-        if (strcmp(manifest->job_name, "gpt") != 0 || (*found && manifest->step <= newest->step)) continue;
-        if (*found) gw_manifest_free(newest);
-        *newest = *manifest; /* taken over */
-        *manifest = (gw_manifest){0};
-        *found = true;
+/* What is to be read from: the checkpoints of the job gpt in all directories, newest first. */
+typedef struct source {
+    gw_store **stores;
+    gw_catalog *catalogs;
+    uint32_t count; /* directories */
+    const gw_manifest **candidates;
+    uint32_t candidate_count;
+    const gw_catalog_bad *bad; /* one of the damaged manifests; NULL: there is none */
+    const char *program;       /* or NULL */
+} source;
+
+static void source_close(source *s) {
+    for (uint32_t d = 0; d < s->count; d++) {
+        if (s->stores != NULL) gw_store_close(s->stores[d]);
+        if (s->catalogs != NULL) gw_catalog_free(&s->catalogs[d]);
     }
-    gw_catalog_free(&catalog);
+    free(s->candidates);
+    free(s->catalogs);
+    free(s->stores);
+}
+
+static int newest_first(const void *a, const void *b) {
+    const gw_manifest *x = *(const gw_manifest *const *)a, *y = *(const gw_manifest *const *)b;
+    if (x->step != y->step) return x->step < y->step ? 1 : -1;
+    return memcmp(&x->root, &y->root, sizeof x->root);
+}
+
+/* Adds what one directory has of the job; all of it may have a manifest of the same checkpoint. */
+static bool add_candidates(source *s, const gw_catalog *catalog, gw_err *err) {
+    const gw_manifest **grown =
+        realloc(s->candidates, (s->candidate_count + catalog->good_count + 1) * sizeof(gw_manifest *));
+    if (grown == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
+    s->candidates = grown;
+    for (uint32_t i = 0; i < catalog->good_count; i++) {
+        const gw_manifest *manifest = &catalog->good[i];
+        bool known = strcmp(manifest->job_name, "gpt") != 0;
+        for (uint32_t c = 0; !known && c < s->candidate_count; c++)
+            known = s->candidates[c]->step == manifest->step &&
+                    memcmp(&s->candidates[c]->root, &manifest->root, sizeof manifest->root) == 0;
+        if (!known) s->candidates[s->candidate_count++] = manifest;
+    }
+    for (uint32_t i = 0; i < catalog->bad_count; i++) {
+        s->bad = &catalog->bad[i];
+        if (s->program != NULL)
+            fprintf(stderr, "%s: passed over a manifest: %s\n", s->program, s->bad->err.text);
+    }
+    return true;
+}
+
+static bool source_open(source *s, char *const *dirs, uint32_t count, const char *program, gw_err *err) {
+    *s = (source){.count = count, .program = program};
+    s->stores = calloc(count, sizeof(gw_store *));
+    s->catalogs = calloc(count, sizeof *s->catalogs);
+    if (s->stores == NULL || s->catalogs == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
+    for (uint32_t d = 0; d < count; d++)
+        if (!gw_store_open(dirs[d], GW_STORE_LOOK, NULL, &s->stores[d], err) ||
+            !gw_catalog_load(gw_io_system(), dirs[d], &s->catalogs[d], err) ||
+            !add_candidates(s, &s->catalogs[d], err))
+            return false;
+    qsort(s->candidates, s->candidate_count, sizeof(gw_manifest *), newest_first);
     return true;
 }
 
@@ -122,32 +170,47 @@ static bool read_parameters(const gw_manifest *manifest, gw_store *const *stores
     return read;
 }
 
-static bool load(char *const *dirs, uint32_t dir_count, gw_store **stores, gw_model *model, gw_err *err) {
-    gw_manifest manifest = {0};
-    bool found = false, done = true;
+static bool load(const source *s, const gw_manifest *manifest, gw_model *model, gw_err *err) {
     uint64_t where[GW_GPT_PARAMETERS] = {0};
-    for (uint32_t d = 0; done && d < dir_count; d++)
-        done = gw_store_open(dirs[d], GW_STORE_LOOK, NULL, &stores[d], err) &&
-               find_newest(dirs[d], &manifest, &found, err);
-    if (done && !found) done = gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint of a job gpt", dirs[0]);
-    if (done) {
-        done = read_shape(&manifest, model, where, err) && allocate(model, err) &&
-               read_parameters(&manifest, stores, dir_count, where, model, err);
-        if (!done) gw_fail_in(err, "checkpoint of step %llu", (unsigned long long)manifest.step);
-    }
-    if (found) gw_manifest_free(&manifest);
-    return done;
+    *model = (gw_model){0};
+    if (read_shape(manifest, model, where, err) && allocate(model, err) &&
+        read_parameters(manifest, s->stores, s->count, where, model, err))
+        return true;
+    gw_model_free(model);
+    return gw_fail_in(err, "checkpoint of step %llu", (unsigned long long)manifest->step);
 }
 
-bool gw_model_load(char *const *dirs, uint32_t dir_count, gw_model *model, gw_err *err) {
+/* There is nothing to try. */
+static bool fail_empty(const source *s, const char *dir, uint64_t step, gw_err *err) {
+    if (s->candidate_count > 0) {
+        char steps[200] = "";
+        for (uint32_t i = 0, used = 0; i < s->candidate_count && used + 24 < sizeof steps; i++)
+            used += (uint32_t)snprintf(steps + used, sizeof steps - used, "%s%llu", i > 0 ? ", " : "",
+                                       (unsigned long long)s->candidates[i]->step);
+        return gw_fail(err, GW_E_NOTFOUND, "there is no checkpoint of step %llu, but of %s",
+                       (unsigned long long)step, steps);
+    }
+    if (s->bad != NULL)
+        return gw_fail(err, s->bad->err.code, "%s holds no sound checkpoint of a job gpt: %s", dir,
+                       s->bad->err.text);
+    return gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint of a job gpt", dir);
+}
+
+bool gw_model_load(char *const *dirs, uint32_t dir_count, uint64_t step, const char *program, gw_model *model,
+                   gw_err *err) {
     GW_CHECK(dir_count > 0);
+    source s;
     *model = (gw_model){0};
-    gw_store **stores = calloc(dir_count, sizeof(gw_store *));
-    if (stores == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
-    bool done = load(dirs, dir_count, stores, model, err);
-    for (uint32_t d = 0; d < dir_count; d++) gw_store_close(stores[d]);
-    free(stores);
-    if (!done) gw_model_free(model);
+    bool done = false, usable = source_open(&s, dirs, dir_count, program, err);
+    uint32_t tried = 0;
+    for (uint32_t i = 0; usable && !done && i < s.candidate_count; i++) {
+        if (step != GW_MODEL_NEWEST && s.candidates[i]->step != step) continue;
+        if (tried++ > 0 && program != NULL) fprintf(stderr, "%s: passed over the %s\n", program, err->text);
+        done = load(&s, s.candidates[i], model, err);
+        usable = done || (program != NULL && err->code != GW_E_NOMEM);
+    }
+    if (usable && !done && tried == 0) fail_empty(&s, dirs[0], step, err);
+    source_close(&s);
     return done;
 }
 
