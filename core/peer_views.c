@@ -420,6 +420,13 @@ static void unite_losses(const gw_peer *p, gw_install *i) {
     gw_losses_forget_before(&i->losses, i->step);
 }
 
+/* A founding that would begin the job, with fewer than it is to begin with: nobody here has a whole
+ * checkpoint, whose rest others may bring. */
+static bool begins_too_few(const gw_peer *p, const gw_install *i) {
+    bool founds = p->view.epoch == 0 && p->ballot.installed.epoch == 0 && !p->forced;
+    return founds && i->load == GW_LOAD_INIT && i->view.count < p->config.peers;
+}
+
 static void conclude(gw_peer *p) {
     gw_attempt *a = &p->attempt;
     gw_repair_rules rules = {.steps = p->config.steps,
@@ -439,6 +446,11 @@ static void conclude(gw_peer *p) {
     gw_repair_answer answer =
         gw_repair_plan(&rules, (const gw_report *const *)a->reports, settle, i, text, sizeof text);
     gw_set_free(&rules.doubted);
+    if (answer == GW_REPAIR_READY && begins_too_few(p, i)) {
+        snprintf(text, sizeof text, "no checkpoint is whole here, and step 0 is for %u peers: %u here",
+                 p->config.peers, i->view.count);
+        answer = GW_REPAIR_WAIT;
+    }
     if (answer == GW_REPAIR_WAIT) {
         gw_install_free(i);
         if (p->wait_since_ns == 0) p->wait_since_ns = p->now;

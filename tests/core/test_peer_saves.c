@@ -297,8 +297,8 @@ static bool all_past_12(const flock *f) {
     return true;
 }
 
-/* One of three begins anew, as nobody else is there; then come those who have the rest of the checkpoint. */
-static void begin_anew(flock *f) {
+/* One of three comes back, with a third of the checkpoint of step 12. */
+static void come_back_with_a_third(flock *f, uint32_t least) {
     flock_open(f, 3, 3, LONG, GW_QUORUM_ANY);
     f->checkpoint_steps = 4;
     for (uint32_t i = 0; i < 3; i++) f->peers[i].config.replicas = 1;
@@ -306,10 +306,47 @@ static void begin_anew(flock *f) {
     cr_assert(flock_run(f, saved_12, MOST_EVENTS));
     for (uint32_t i = 0; i < 3; i++) flock_kill(f, i);
     for (uint32_t i = 0; i < 3; i++) f->peers[i].seal_ns = UINT64_C(1000000000);
-    f->peers[0].config.peers = 1;
+    f->peers[0].config.peers = least;
     flock_start(f, 0);
+}
+
+/* It begins anew, as nobody else is there; then come those who have the rest of the checkpoint. */
+static void begin_anew(flock *f) {
+    come_back_with_a_third(f, 1);
     cr_assert(flock_run(f, first_at_step_2, MOST_EVENTS));
     cr_assert_lt(f->peers[0].step, 12);
+}
+
+static bool waited_long(const flock *f) {
+    return f->now > 5 * f->peers[0].config.resume_timeout_ns;
+}
+
+Test(peer_saves, who_cannot_resume_waits_for_all_peers_before_step_0) {
+    flock f;
+    come_back_with_a_third(&f, 3);
+    uint32_t before = f.peers[0].computed;
+    cr_assert(flock_run(&f, waited_long, MOST_EVENTS));
+    cr_assert_null(flock_status(&f, 0).view);
+    cr_assert_eq(f.peers[0].computed, before);
+    flock_start(&f, 1);
+    flock_start(&f, 2);
+    cr_assert(flock_run(&f, all_past_12, MOST_EVENTS));
+    cr_assert_lt(f.peers[0].computed - before, 8 * FLOCK_SHARDS, "it resumes");
+    flock_close(&f);
+}
+
+Test(peer_saves, who_holds_a_whole_checkpoint_resumes_alone) {
+    flock f;
+    flock_open(&f, 3, 3, LONG, GW_QUORUM_ANY);
+    f.checkpoint_steps = 4;
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].config.replicas = 3;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, saved_12, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
+    flock_start(&f, 0);
+    uint64_t step = f.peers[0].saved_step;
+    while (f.peers[0].step <= step + 1) cr_assert(!flock_run(&f, NULL, 10));
+    flock_close(&f);
 }
 
 Test(peer_saves, a_flock_jumps_to_a_later_checkpoint_that_newcomers_complete) {
