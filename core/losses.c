@@ -9,9 +9,11 @@ bool gw_losses_add(gw_losses *losses, const gw_loss *loss) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < losses->count; i++) {
         const gw_loss *one = &losses->list[i];
-        bool same = same_life(one, loss);
-        if (same && (!known || (one->step == loss->step && one->shard == loss->shard))) return false;
-        if (same && one->shard == GW_LOSS_ANY) continue;
+        if (same_life(one, loss)) {
+            bool earlier = one->step < loss->step;
+            if (one->step > loss->step || (!earlier && (!known || one->shard == loss->shard))) return false;
+            if (earlier || one->shard == GW_LOSS_ANY) continue;
+        }
         losses->list[kept++] = *one;
     }
     losses->count = kept;

@@ -27,7 +27,8 @@ typedef struct gw_losses {
     gw_loss list[GW_MAX_LOSSES];
 } gw_losses;
 
-/* True when the set has changed. A life's loss at a known shard takes the place of one at an unknown. */
+/* True when the set has changed. Of a life's losses those of the latest step count, as whoever was there
+ * knows that it had done the steps before; of that step a known shard takes the place of an unknown. */
 bool gw_losses_add(gw_losses *losses, const gw_loss *loss);
 bool gw_losses_unite(gw_losses *into, const gw_losses *more);
 /* Forgets those of earlier steps: these have been done. True when the set has changed. */
@@ -47,8 +48,8 @@ typedef struct gw_poison {
 bool gw_losses_poison(const gw_losses *losses, uint64_t step, gw_poison *poison);
 
 void gw_losses_put(gw_writer *w, const gw_losses *losses);
-/* Fails the reader on more than GW_MAX_LOSSES, and on what no set has: a loss twice, or one at an unknown
- * shard beside the same life's at a known one. */
+/* Fails the reader on more than GW_MAX_LOSSES, and on what no set has: a loss twice, one at an unknown shard
+ * beside the same life's at a known one, or of two steps. */
 void gw_losses_get(gw_reader *r, gw_losses *losses);
 enum { GW_LOSS_BYTES = 36 }; /* of one, as put; with 4 before them all */
 

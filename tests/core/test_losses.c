@@ -17,7 +17,7 @@ Test(losses, a_life_is_lost_once) {
     gw_poison poison;
     cr_assert(add(&l, 1, 1, 5, 7));
     cr_assert(!add(&l, 1, 1, 5, 7));
-    cr_assert(!add(&l, 1, 1, 6, GW_LOSS_ANY), "its end is known better already");
+    cr_assert(!add(&l, 1, 1, 5, GW_LOSS_ANY), "its end is known better already");
     cr_assert(add(&l, 2, 1, 5, 7));
     cr_assert(!gw_losses_poison(&l, 0, &poison));
     cr_assert(add(&l, 1, 2, 5, 7), "another life of the same peer");
@@ -47,6 +47,26 @@ Test(losses, one_at_an_unknown_shard_counts_until_it_is_known) {
     cr_assert(!gw_losses_poison(&l, 0, &poison), "both were lost elsewhere");
 }
 
+/* Members of one view must agree on whether a step has cost somebody, whatever each has noted. */
+Test(losses, the_latest_step_that_anybody_noted_counts) {
+    gw_losses behind = {0}, ahead = {0};
+    add(&behind, 9, 1, 5, GW_LOSS_ANY);
+    add(&behind, 8, 1, 5, 2);
+    add(&ahead, 9, 1, 6, GW_LOSS_ANY);
+    add(&ahead, 8, 1, 6, GW_LOSS_ANY);
+    gw_losses one = behind, other = ahead;
+    cr_assert(gw_losses_unite(&one, &ahead));
+    cr_assert(!gw_losses_unite(&other, &behind));
+    for (int i = 0; i < 2; i++) {
+        const gw_losses *both = i == 0 ? &one : &other;
+        cr_assert_eq(both->count, 2);
+        cr_assert(gw_losses_lacks_shard(both, &(gw_peer_id){{9}}, 1, 6));
+        cr_assert(!gw_losses_lacks_shard(both, &(gw_peer_id){{9}}, 1, 5));
+        cr_assert(gw_losses_lacks_shard(both, &(gw_peer_id){{8}}, 1, 6), "it had done the shard of step 5");
+    }
+    cr_assert(!gw_losses_unite(&one, &behind));
+}
+
 Test(losses, what_died_together_is_suspected_together) {
     gw_losses l = {0};
     gw_poison poison;
@@ -69,7 +89,7 @@ Test(losses, the_earliest_step_counts_and_others_are_no_ties) {
     gw_poison poison;
     for (uint8_t peer = 1; peer <= 3; peer++) {
         add(&l, peer, 1, 6, 2);
-        add(&l, peer, 1, 5, 9);
+        add(&l, peer, 2, 5, 9);
         add(&l, peer, 1, 6, 9);
     }
     add(&l, 4, 1, 5, GW_LOSS_ANY);
@@ -106,7 +126,7 @@ Test(losses, united_in_any_order_they_say_the_same) {
 
 Test(losses, no_more_than_fit_are_remembered_and_done_steps_are_forgotten) {
     gw_losses l = {0};
-    for (uint32_t i = 0; i < GW_MAX_LOSSES; i++) cr_assert(add(&l, 1, 1, i < 10 ? 5 : 6, i));
+    for (uint32_t i = 0; i < GW_MAX_LOSSES; i++) cr_assert(add(&l, 1, i < 10 ? 1 : 2, i < 10 ? 5 : 6, i));
     cr_assert(!add(&l, 2, 1, 6, 1));
     cr_assert(gw_losses_in_step(&l, 5));
     cr_assert(gw_losses_forget_before(&l, 6));
