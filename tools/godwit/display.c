@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "tools/godwit/outlet.h"
+#include "tools/godwit/wrap.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,9 +42,8 @@ static uint64_t now_ms(void) {
 }
 
 static size_t terminal_width(void) {
-    struct winsize size;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2) return 80;
-    return size.ws_col < MAX_WIDTH ? size.ws_col : MAX_WIDTH;
+    size_t width = gw_terminal_width();
+    return width < MAX_WIDTH ? width : MAX_WIDTH;
 }
 
 static bool same_place(int a, int b) {

@@ -2,12 +2,17 @@
 #include "tools/godwit/commands.h"
 #include "tools/godwit/control.h"
 #include "tools/godwit/options.h"
+#include "tools/godwit/status_peers.h"
+#include "tools/godwit/wrap.h"
 
 #include <argp.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { LINE = 2000 };
 
 typedef struct arguments {
     const char *dir;
@@ -62,21 +67,41 @@ static const char *step_of(const json_t *object, const char *key, char text[24])
     return text;
 }
 
+/* Lines on a terminal break; elsewhere they are as long as they are. */
+static size_t line_width(void) {
+    return isatty(STDOUT_FILENO) ? gw_terminal_width() : SIZE_MAX;
+}
+
+/* The text only where there is some. */
+static void print_text(const char *head, const char *between, const char *text) {
+    char line[LINE];
+    bool more = text != NULL && text[0] != '\0';
+    snprintf(line, sizeof line, "%s%s%s", head, more ? between : "", more ? text : "");
+    if (strlen(line) > line_width())
+        gw_print_wrapped("", line);
+    else
+        puts(line);
+}
+
 static void print_run(const json_t *s) {
+    const char *corruption = json_string_value(json_object_get(s, "corruption"));
     char saved[24];
     printf("job %s, step %lld", text_of(s, "job"), count_of(s, "step"));
     if (count_of(s, "steps") > 0) printf(" of %lld", count_of(s, "steps"));
     if (real_of(s, "step_ms") > 0)
         printf(", %.1f ms a step, %.1f shards/s", real_of(s, "step_ms"), real_of(s, "shards_per_s"));
-    printf("\n%s", text_of(s, "phase"));
-    if (text_of(s, "report")[0] != '\0') printf("; %s", text_of(s, "report"));
+    putchar('\n');
+    print_text(text_of(s, "phase"), "; ", json_string_value(json_object_get(s, "report")));
     if (count_of(s, "members") > 0)
-        printf("\nview %lld: %lld peer%s, leader %.8s", count_of(s, "epoch"), count_of(s, "members"),
+        printf("view %lld: %lld peer%s, leader %.8s\n", count_of(s, "epoch"), count_of(s, "members"),
                count_of(s, "members") == 1 ? "" : "s", text_of(s, "leader"));
-    if (text_of(s, "corruption")[0] != '\0')
-        printf("\ncorruption: %lld found, the last %s",
-               count_of(json_object_get(s, "counters"), "corruptions"), text_of(s, "corruption"));
-    printf("\nnewest checkpoint: %s\n", step_of(s, "checkpoint_step", saved));
+    if (corruption != NULL) {
+        char found[64];
+        snprintf(found, sizeof found, "corruption: %lld found, the last",
+                 count_of(json_object_get(s, "counters"), "corruptions"));
+        print_text(found, " ", corruption);
+    }
+    printf("newest checkpoint: %s\n", step_of(s, "checkpoint_step", saved));
     printf("this peer: pid %lld on %s, up %.0f s, %.1f MB resident\n", count_of(s, "pid"),
            text_of(s, "listen"), real_of(s, "uptime_s"), real_of(s, "rss_bytes") * 1e-6);
 }
@@ -87,29 +112,6 @@ static void print_payload(const json_t *counters) {
     if (local + read == 0) return;
     printf("shard payload: %.1f MB found here, %.1f MB read from others, %lld reads failed\n", local * 1e-6,
            read * 1e-6, count_of(counters, "payload_reads_failed"));
-}
-
-static void print_peers(const json_t *peers) {
-    size_t i;
-    json_t *peer;
-    printf("\n  %-8s  %-22s %-8s %-7s %-5s %9s %9s %10s\n", "peer", "address", "state", "role", "path",
-           "step", "shards/s", "checkpoint");
-    json_array_foreach(peers, i, peer) {
-        char step[24], saved[24], speed[24] = "-";
-        bool leader = json_is_true(json_object_get(peer, "leader"));
-        bool member = json_is_true(json_object_get(peer, "member"));
-        if (real_of(peer, "shards_per_s") > 0)
-            snprintf(speed, sizeof speed, "%.1f", real_of(peer, "shards_per_s"));
-        const char *path = text_of(peer, "path");
-        printf("%c %-8.8s  %-22s %-8s %-7s %-5s %9s %9s %10s\n",
-               json_is_true(json_object_get(peer, "self")) ? '*' : ' ', text_of(peer, "id"),
-               text_of(peer, "address"), text_of(peer, "state"),
-               leader   ? "leader"
-               : member ? "member"
-                        : "-",
-               path[0] != '\0' ? path : "-", step_of(peer, "step", step), speed,
-               step_of(peer, "checkpoint_step", saved));
-    }
 }
 
 static void print_gpus(const json_t *gpus) {
@@ -162,7 +164,8 @@ static int print_status(const char *command, const char *answer) {
     if (good) {
         print_run(object);
         print_payload(json_object_get(object, "counters"));
-        print_peers(json_object_get(object, "peers"));
+        putchar('\n');
+        gw_status_print_peers(stdout, json_object_get(object, "peers"), line_width());
         print_checkpoints(json_object_get(object, "checkpoints"));
         print_gpus(json_object_get(object, "gpus"));
         print_sums(text_of(object, "sums"));
