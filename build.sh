@@ -16,6 +16,11 @@ fuzz_packages=(clang libclang-rt-14-dev)
 plot_packages=(gnuplot-nox) # draws what godwit plot shows
 bench_packages=(openmpi-bin libopenmpi-dev) # what the all-reduce is compared with
 
+misused() {
+    printf "build.sh: %s; './build.sh help' lists the commands\n" "$*" >&2
+    exit 2
+}
+
 usage() {
     cat <<'END'
 usage: ./build.sh [COMMAND]
@@ -249,6 +254,11 @@ lab() {
 
 command=${1-build}
 case $command in
+build | demo | test | lint | coverage | clean | help)
+    [ $# -le 1 ] || misused "'$command' takes no argument; what is '$2'?"
+    ;;
+esac
+case $command in
 build)
     release godwit
     say "built build/godwit; try ./build.sh demo, or build/godwit --help"
@@ -283,8 +293,5 @@ lab)
     ;;
 clean) rm -rf build build-asan build-tsan build-fuzz build-cov ;;
 help | --help | -h) usage ;;
-*)
-    usage >&2
-    exit 2
-    ;;
+*) misused "there is no command '$command'" ;;
 esac

@@ -96,6 +96,40 @@ Test(cli, version_is_one_line) {
     cr_assert_str_eq(o.out, "godwit " GODWIT_VERSION "\n");
 }
 
+Test(cli, numbers_are_whole_and_within_bounds) {
+    refused("bench steal -n 1e99", "--count: '1e99' is not a whole number from 1 to");
+    refused("bench steal -n 5x", "--count: '5x'");
+    refused("bench write -b 0", "--bytes: '0'");
+    refused("bench allreduce --lanes +1", "--lanes: '+1'");
+    refused("bench checkpoint -s -1", "--state: '-1'");
+    refused("bench checkpoint -r 5.0", "--rounds: '5.0'");
+    refused("sim --seed -1", "--seed: '-1'");
+    refused("sim --seeds 1..99999999999999999999", "--seeds: '1..99999999999999999999'");
+    refused("sim --seeds 5..4", "--seeds: '5..4'");
+    refused("sim --steps 1e3", "--steps: '1e3'");
+    refused("sim --forks 3x3+-1", "--forks 3x3+-1");
+    refused("sim --without leader", "--without takes a rule out of --forks");
+    refused("generate --tokens 5x .", "--tokens: '5x'");
+    refused("export --step newest .", "--step: 'newest'");
+}
+
+Test(cli, what_a_simulation_saw_fits_a_terminal) {
+    fits_80_columns("sim --seed 1");
+    outcome o = godwit("sim --seeds 1..2 --peers 2 --steps 2");
+    cr_expect_eq(strncmp(o.out, "godwit sim: 2 seeds, 0 failed, ", 31), 0, "%s", o.out);
+    o = godwit("sim --seed 1 --peers 2 --steps 2");
+    cr_expect_eq(strncmp(o.out, "godwit sim: 1 seed, 0 failed, ", 30), 0, "%s", o.out);
+}
+
+Test(cli, a_measurement_says_where_it_cannot_write) {
+    outcome o = godwit("bench checkpoint -d /nonexistent/folder");
+    cr_expect_eq(o.code, 1);
+    cr_expect_not_null(
+        strstr(o.err,
+               "godwit bench checkpoint: --dir: cannot make a folder in /nonexistent/folder: No such file"),
+        "%s", o.err);
+}
+
 /* Exit code of a shell's command about the binary. */
 static int shell(const char *arguments) {
     char line[1000];
@@ -109,6 +143,13 @@ Test(cli, what_could_not_be_printed_is_no_success) {
     cr_expect_eq(shell("--version >/dev/full 2>/dev/null"), 1);
     cr_expect_eq(shell("run digits --help >/dev/full 2>/dev/null"), 1);
     cr_expect_eq(shell("--version >&- 2>&- <&-"), 0, "nobody wants to read it");
+}
+
+Test(cli, the_build_script_names_what_it_does_not_know) {
+    cr_expect_eq(WEXITSTATUS(system(GODWIT_SOURCE "/build.sh foo 2>&1 | grep -q \"no command 'foo'\"")), 0);
+    cr_expect_eq(WEXITSTATUS(system(GODWIT_SOURCE "/build.sh demo extra 2>&1 | grep -q \"what is 'extra'\"")),
+                 0);
+    cr_expect_eq(WEXITSTATUS(system(GODWIT_SOURCE "/build.sh foo 2>/dev/null")), 2);
 }
 
 Test(cli, the_usage_line_has_the_job_where_it_must_be) {

@@ -87,6 +87,15 @@ static void refuse(int code, const char *before, const char *arguments, const ch
     cr_assert_neq(system(command), 0);
 }
 
+Test(plot, says_which_file_has_nothing_to_draw) {
+    if (system("gnuplot --version >/dev/null 2>&1") != 0) cr_skip_test("there is no gnuplot");
+    const char other[] = "step,job,phase,time,ms,members,shards,energy\n1,0123abcd,train,1.5,1,1,1,0.5\n";
+    scratch_write("other.csv", other, sizeof other - 1);
+    cr_assert_eq(plot("", "\"it's.csv\" other.csv"), 0, "%s", text);
+    cr_assert_not_null(strstr(text, "nothing of other.csv is drawn"), "%s", text);
+    cr_assert_null(strstr(text, "nothing of it's.csv"), "%s", text);
+}
+
 Test(plot, says_what_is_missing) {
     refuse(1, "PATH=/nowhere", "\"it's.csv\"", "apt-get install gnuplot-nox");
     refuse(2, "", "\"it's.csv\" -o loss.pdf", "neither .png nor .svg");

@@ -6,6 +6,7 @@
 
 #include "net/collective.h"
 #include "net/loop.h"
+#include "tools/godwit/number.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -288,30 +289,22 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         argp_error(state, "--transport: tcp, shm, rdma or auto, not '%s'", argument);
         return EINVAL;
     }
-    static const struct {
-        int key;
-        const char *name;
-        long least, most;
-    } numbers[] = {{'p', "peers", 2, GW_MESH_PEERS},
-                   {'l', "lanes", 1, GW_FABRIC_LANES},
-                   {'r', "repeats", 1, MOST_REPEATS},
-                   {'b', "bytes", 8, 1L << 32}};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        if (numbers[i].key != key) continue;
-        char *end;
-        long value = strtol(argument, &end, 10);
-        if (end == argument || *end != '\0' || value < numbers[i].least || value > numbers[i].most) {
-            argp_error(state, "--%s: %ld to %ld, not '%s'", numbers[i].name, numbers[i].least,
-                       numbers[i].most, argument);
-            return EINVAL;
-        }
-        if (key == 'p') o->peers = (uint32_t)value;
-        if (key == 'l') o->lanes = (uint32_t)value;
-        if (key == 'r') o->repeats = (uint32_t)value;
-        if (key == 'b') o->bytes = (uint64_t)value / 8 * 8;
+    switch (key) {
+    case 'p':
+        o->peers = (uint32_t)gw_number_of_option(state, "--peers", argument, 2, GW_MESH_PEERS);
         return 0;
+    case 'l':
+        o->lanes = (uint32_t)gw_number_of_option(state, "--lanes", argument, 1, GW_FABRIC_LANES);
+        return 0;
+    case 'r':
+        o->repeats = (uint32_t)gw_number_of_option(state, "--repeats", argument, 1, MOST_REPEATS);
+        return 0;
+    case 'b':
+        o->bytes = gw_number_of_option(state, "--bytes", argument, 8, 1L << 32) / 8 * 8;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
-    return ARGP_ERR_UNKNOWN;
 }
 
 int gw_bench_allreduce(int argc, char **argv) {

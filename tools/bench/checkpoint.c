@@ -6,8 +6,10 @@
 #include "checkpoint/lanes.h"
 #include "checkpoint/restore.h"
 #include "checkpoint/writer.h"
+#include "tools/godwit/number.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <ftw.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -30,14 +32,6 @@ static const struct argp_option bench_options[] = {
     {0},
 };
 
-static uint32_t number(const char *text, uint32_t most, struct argp_state *state) {
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-    if (*end != '\0' || value < 1 || value > most)
-        argp_error(state, "'%s' is not within 1 and %u", text, most);
-    return (uint32_t)value;
-}
-
 static error_t parse_bench(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
     switch (key) {
@@ -45,10 +39,10 @@ static error_t parse_bench(int key, char *arg, struct argp_state *state) {
         a->dir = arg;
         return 0;
     case 's':
-        a->state_mib = number(arg, MOST_STATE_MIB, state);
+        a->state_mib = (uint32_t)gw_number_of_option(state, "--state", arg, 1, MOST_STATE_MIB);
         return 0;
     case 'r':
-        a->rounds = number(arg, 1000, state);
+        a->rounds = (uint32_t)gw_number_of_option(state, "--rounds", arg, 1, 1000);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -214,7 +208,7 @@ int gw_bench_checkpoint(int argc, char **argv) {
     char dir[4096];
     snprintf(dir, sizeof dir, "%s/godwit-bench-XXXXXX", a.dir);
     if (mkdtemp(dir) == NULL) {
-        perror(a.dir);
+        fprintf(stderr, "%s: --dir: cannot make a folder in %s: %s\n", argv[0], a.dir, strerror(errno));
         return 1;
     }
     bench b = {.state_bytes = (uint64_t)a.state_mib * MIB,

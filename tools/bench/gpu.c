@@ -4,6 +4,7 @@
 #include "tools/bench/bench.h"
 
 #include "kernels/cuda/cuda.h"
+#include "tools/godwit/number.h"
 
 #include <argp.h>
 #include <stdbool.h>
@@ -424,14 +425,12 @@ static int run(const char *command, const options *o, const gw_cuda_info *info) 
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
     options *o = state->input;
-    char *end;
     switch (key) {
     case 'j':
         o->json = true;
         return 0;
     case 'g':
-        o->gpu = (unsigned)strtoul(argument, &end, 10);
-        if (*argument == '\0' || *end != '\0') argp_error(state, "--gpu: '%s' is no number", argument);
+        o->gpu = (unsigned)gw_number_of_option(state, "--gpu", argument, 0, GW_CUDA_GPUS - 1);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -7,6 +7,7 @@
 #include "tools/bench/verbs.h"
 
 #include "net/loop.h"
+#include "tools/godwit/number.h"
 
 #include <argp.h>
 #include <pthread.h>
@@ -247,12 +248,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return EINVAL;
     }
     if (key != 'n') return ARGP_ERR_UNKNOWN;
-    long count = strtol(argument, NULL, 10);
-    if (count < 1 || count > 10000000) {
-        argp_error(state, "--count: 1 to 10000000, not '%s'", argument);
-        return EINVAL;
-    }
-    o->count = (uint32_t)count;
+    o->count = (uint32_t)gw_number_of_option(state, "--count", argument, 1, 10000000);
     return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include "net/lane.h"
 #include "net/loop.h"
+#include "tools/godwit/number.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -151,21 +152,14 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
     options *o = state->input;
-    char *end;
     switch (key) {
     case 't':
         if (gw_fabric_kinds(argument, &o->kinds)) return 0;
         argp_error(state, "--transport: tcp, shm, rdma or auto, not '%s'", argument);
         return EINVAL;
-    case 'b': {
-        long bytes = strtol(argument, &end, 10);
-        if (end != argument && *end == '\0' && bytes >= 1 && bytes <= GW_LANE_PAYLOAD) {
-            o->bytes = (uint32_t)bytes;
-            return 0;
-        }
-        argp_error(state, "--bytes: 1 to %d, not '%s'", GW_LANE_PAYLOAD, argument);
-        return EINVAL;
-    }
+    case 'b':
+        o->bytes = (uint32_t)gw_number_of_option(state, "--bytes", argument, 1, GW_LANE_PAYLOAD);
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }

@@ -4,6 +4,7 @@
 #include "tools/godwit/commands.h"
 #include "tools/godwit/devices_gpus.h"
 #include "tools/godwit/json.h"
+#include "tools/godwit/number.h"
 #include "tools/godwit/wrap.h"
 
 #include <argp.h>
@@ -41,7 +42,6 @@ static const struct argp_option devices_options[] = {
 
 static error_t parse_devices(int key, char *arg, struct argp_state *state) {
     options *o = state->input;
-    char *end = NULL;
     switch (key) {
     case 'j':
         o->json = true;
@@ -52,14 +52,10 @@ static error_t parse_devices(int key, char *arg, struct argp_state *state) {
     case 'd':
         o->rdma.device = arg;
         return 0;
-    case 'g': {
-        long value = strtol(arg, &end, 10);
-        if (end == arg || *end != '\0' || value < 0 || value > 65535)
-            argp_error(state, "--gid-index: 0 to 65535, not '%s'", arg);
+    case 'g':
         o->rdma.gid_chosen = true;
-        o->rdma.gid_index = (uint32_t)value;
+        o->rdma.gid_index = (uint32_t)gw_number_of_option(state, "--gid-index", arg, 0, 65535);
         return 0;
-    }
     case ARGP_KEY_ARG:
         argp_error(state, "what is '%s'?", arg);
         return EINVAL;

@@ -98,7 +98,7 @@ static const struct argp_option run_options[] = {
      2},
     {"rdma-device", KEY_RDMA_DEVICE, "NAME", 0,
      "The RDMA device to use: godwit devices lists them (the best)", 2},
-    {"gid-index", KEY_GID_INDEX, "N", 0, "The GID of it to use (the best)", 2},
+    {"gid-index", KEY_GID_INDEX, "N", 0, "Which GID of the RDMA device to use (the best)", 2},
 
     {0, 0, 0, 0, "Checkpoints:", 3},
     {"checkpoint-every", KEY_CHECKPOINT_EVERY, "STEPS|TIME|off", 0,

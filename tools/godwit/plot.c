@@ -16,6 +16,7 @@
 enum { FILES = 16, KEYS = 16, FEW = 60 }; /* curves of few points show them */
 
 typedef struct arguments {
+    const char *program;
     char **files;
     uint32_t file_count;
     const char *output, *x;
@@ -71,7 +72,7 @@ typedef struct drawing {
     gw_metrics_table tables[FILES];
     const char *y[KEYS];
     uint32_t y_count;
-    uint32_t curves;
+    uint32_t curves, curves_of[FILES];
 } drawing;
 
 static bool is_in_any(const drawing *d, const char *key) {
@@ -153,6 +154,7 @@ static void put_curves(drawing *d, FILE *out) {
                 snprintf(title, sizeof title, "%s", d->y[i]);
             put_quoted(title, plot);
             d->curves++;
+            d->curves_of[f]++;
         }
     if (plot != NULL) fclose(plot);
     fprintf(out, "%s\n", plots != NULL ? plots : "");
@@ -225,6 +227,10 @@ static bool plot(const arguments *a, gw_err *err) {
     for (uint32_t f = 0; good && f < a->file_count; f++)
         good = gw_metrics_table_read(a->files[f], &d->tables[f], err);
     good = good && choose(d, err) && draw(d, svg, err);
+    for (uint32_t f = 0; good && f < a->file_count; f++)
+        if (d->curves_of[f] == 0)
+            fprintf(stderr, "%s: nothing of %s is drawn: no row has a number for what is drawn\n", a->program,
+                    a->files[f]);
     if (good) printf("%s: %u curve%s\n", a->output, d->curves, d->curves == 1 ? "" : "s");
     for (uint32_t f = 0; f < a->file_count; f++) gw_metrics_table_free(&d->tables[f]);
     free(d);
@@ -232,7 +238,7 @@ static bool plot(const arguments *a, gw_err *err) {
 }
 
 int gw_plot_main(int argc, char **argv) {
-    arguments a = {.output = "loss.png", .x = "step"};
+    arguments a = {.program = argv[0], .output = "loss.png", .x = "step"};
     const struct argp argp = {
         .options = plot_options, .parser = parse_plot, .args_doc = "FILE...", .doc = plot_doc};
     gw_err err;

@@ -1,5 +1,6 @@
 /* `godwit sim`: runs seeds of the simulated flock and says what it saw. */
 #include "core/check.h"
+#include "tools/godwit/number.h"
 #include "tools/sim/forks.h"
 #include "tools/sim/measure.h"
 #include "tools/sim/run.h"
@@ -87,22 +88,24 @@ typedef struct arguments {
     gw_forks_without without;
 } arguments;
 
-static uint32_t number(struct argp_state *state, const char *name, const char *text, uint32_t least,
+static uint32_t number(struct argp_state *state, const char *option, const char *text, uint32_t least,
                        uint32_t most) {
-    const gw_sim_option bounds = {.least = least, .most = most};
-    uint32_t value;
-    if (!gw_sim_option_read(&bounds, text, &value))
-        argp_error(state, "--%s %s: not a number from %u to %u", name, text, least, most);
-    return value;
+    return (uint32_t)gw_number_of_option(state, option, text, least, most);
 }
 
+/* So that there is one behind the last. */
+enum { SEED_DIGITS = 20 };
+static const uint64_t most_seed = UINT64_MAX - 1;
+
 static void seeds(struct argp_state *state, const char *text, arguments *a) {
-    char *end;
-    a->first = strtoull(text, &end, 10);
-    if (end == text || strncmp(end, "..", 2) != 0) argp_error(state, "--seeds %s: not A..B", text);
-    const char *second = end + 2;
-    a->last = strtoull(second, &end, 10);
-    if (end == second || *end != '\0' || a->last < a->first) argp_error(state, "--seeds %s: not A..B", text);
+    char first[SEED_DIGITS + 1], last[SEED_DIGITS + 1];
+    int end = 0;
+    bool read = sscanf(text, "%20[0-9]..%20[0-9]%n", first, last, &end) == 2 && text[end] == '\0' &&
+                gw_number_read(first, 0, most_seed, &a->first) &&
+                gw_number_read(last, a->first, most_seed, &a->last);
+    if (!read)
+        argp_error(state, "--seeds: '%s' is not A..B, two whole numbers to %" PRIu64 ", the lower first",
+                   text, most_seed);
 }
 
 /* Of an option with two values: whether it has the second. */
@@ -113,17 +116,23 @@ static bool is_second(struct argp_state *state, const char *option, const char *
     return is;
 }
 
+static bool fork_number(const char *digits, uint32_t least, uint32_t most, uint32_t *value) {
+    uint64_t number;
+    if (!gw_number_read(digits, least, most, &number)) return false;
+    *value = (uint32_t)number;
+    return true;
+}
+
 static void forks(struct argp_state *state, const char *text, arguments *a) {
+    enum { MOST_RESTARTS = 999 };
     gw_forks_size *size = &a->forks;
-    int end = 0;
-    bool read = sscanf(text, "%ux%u%n", &size->peers, &size->attempts, &end) == 2;
-    if (read && text[end] == '+') {
-        int more = 0;
-        read = sscanf(text + end, "+%u%n", &size->restarts, &more) == 1;
-        end += more;
-    }
-    if (!read || text[end] != '\0' || size->peers < 1 || size->peers > GW_FORKS_PEERS || size->attempts < 1 ||
-        size->attempts > GW_FORKS_ATTEMPTS)
+    char peers[4], attempts[4], restarts[4] = "0";
+    int end = 0, more = 0;
+    bool read = sscanf(text, "%3[0-9]x%3[0-9]%n", peers, attempts, &end) == 2;
+    if (read && text[end] == '+') read = sscanf(text + end, "+%3[0-9]%n", restarts, &more) == 1;
+    if (!read || text[end + more] != '\0' || !fork_number(peers, 1, GW_FORKS_PEERS, &size->peers) ||
+        !fork_number(attempts, 1, GW_FORKS_ATTEMPTS, &size->attempts) ||
+        !fork_number(restarts, 0, MOST_RESTARTS, &size->restarts))
         argp_error(state, "--forks %s: not PEERSxPROPOSALS[+RESTARTS], at most %dx%d", text, GW_FORKS_PEERS,
                    GW_FORKS_ATTEMPTS);
 }
@@ -139,17 +148,15 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     arguments *a = state->input;
     if (key >= KEY_TABLE && key < KEY_TABLE + (int)gw_sim_option_count) {
         const gw_sim_option *option = &gw_sim_option_table[key - KEY_TABLE];
-        *gw_sim_option_value(&a->run, option) =
-            number(state, option->name, text, option->least, option->most);
+        char name[64];
+        snprintf(name, sizeof name, "--%s", option->name);
+        *gw_sim_option_value(&a->run, option) = number(state, name, text, option->least, option->most);
         return 0;
     }
     switch (key) {
-    case KEY_SEED: {
-        char *end;
-        a->first = a->last = strtoull(text, &end, 10);
-        if (end == text || *end != '\0') argp_error(state, "--seed %s: not a number", text);
+    case KEY_SEED:
+        a->first = a->last = gw_number_of_option(state, "--seed", text, 0, most_seed);
         break;
-    }
     case KEY_SEEDS:
         seeds(state, text, a);
         break;
@@ -160,7 +167,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         a->run.fast = is_second(state, "--reduce", text, "exact", "fast");
         break;
     case KEY_GOSSIP:
-        a->gossip = number(state, "gossip", text, 3, 10000);
+        a->gossip = number(state, "--gossip", text, 3, 10000);
         break;
     case KEY_FORKS:
         forks(state, text, a);
@@ -172,10 +179,10 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         a->run.trace = stderr;
         break;
     case KEY_MINUTES:
-        a->minutes = number(state, "minutes", text, 1, 1000000);
+        a->minutes = number(state, "--minutes", text, 1, 1000000);
         break;
     case KEY_JOBS:
-        a->jobs = number(state, "jobs", text, 1, 256);
+        a->jobs = number(state, "--jobs", text, 1, 256);
         break;
     case KEY_SHRINK:
         a->shrink = true;
@@ -188,6 +195,10 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         break;
     case ARGP_KEY_ARG:
         argp_error(state, "%s: no argument is expected", text);
+        break;
+    case ARGP_KEY_END:
+        if (a->without != GW_FORKS_WITH_ALL && a->forks.peers == 0)
+            argp_error(state, "--without takes a rule out of --forks: give that too");
         break;
     default:
         return ARGP_ERR_UNKNOWN;

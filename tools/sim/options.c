@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "core/rng.h"
+#include "tools/godwit/number.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -212,10 +213,10 @@ const char *gw_sim_command(const gw_sim_options *options, char *text, size_t siz
 }
 
 bool gw_sim_option_read(const gw_sim_option *option, const char *text, uint32_t *value) {
-    char *end;
-    unsigned long read = strtoul(text, &end, 10);
+    uint64_t read;
+    if (!gw_number_read(text, option->least, option->most, &read)) return false;
     *value = (uint32_t)read;
-    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && read >= option->least && read <= option->most;
+    return true;
 }
 
 static const gw_sim_option *find(const char *name) {
@@ -245,10 +246,8 @@ bool gw_sim_command_read(const char *text, gw_sim_options *options, const char *
     for (*wrong = text; next_word(&text, word, sizeof word); *wrong = text) {
         if (strncmp(word, "--", 2) != 0 || !next_word(&text, value, sizeof value)) return false;
         const gw_sim_option *option = find(word + 2);
-        char *end;
         if (strcmp(word, "--seed") == 0) {
-            options->seed = strtoull(value, &end, 10);
-            if (*end != '\0') return false;
+            if (!gw_number_read(value, 0, UINT64_MAX, &options->seed)) return false;
         } else if (option == NULL ||
                    !gw_sim_option_read(option, value, gw_sim_option_value(options, option))) {
             return false;

@@ -1,8 +1,10 @@
 #include "tools/sim/run.h"
 
 #include "core/check.h"
+#include "tools/godwit/wrap.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 const char *gw_sim_fault_name(gw_sim_fault fault) {
     static const char *const names[] = {
@@ -60,16 +62,53 @@ void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     for (int i = 0; i < GW_SIM_FAULTS; i++) into->faults[i] += one->faults[i];
 }
 
+/* "12 pauses, 3 leaves"; with `none` names alone of what there was none of. */
+static char *list_faults(const gw_sim_result *all, bool none) {
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    const char *between = "";
+    if (out == NULL) return NULL;
+    for (int i = 0; i < GW_SIM_FAULTS; i++) {
+        if ((all->faults[i] == 0) != none) continue;
+        fputs(between, out);
+        if (!none) fprintf(out, "%" PRIu64 " ", all->faults[i]);
+        fputs(gw_sim_fault_name((gw_sim_fault)i), out);
+        between = ", ";
+    }
+    return fclose(out) == 0 ? text : NULL;
+}
+
+static void print_faults(const char *title, const gw_sim_result *all, bool none) {
+    char *text = list_faults(all, none);
+    if (text != NULL && text[0] != '\0') {
+        puts(title);
+        gw_print_wrapped("  ", text);
+    }
+    free(text);
+}
+
 void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t failed) {
-    printf("godwit sim: %" PRIu64 " seeds, %" PRIu64 " failed, %.2f virtual hours, %" PRIu64
-           " events, %" PRIu64 " steps applied, %" PRIu64 " shown (%" PRIu64
-           " anew after all who knew had died), %" PRIu64 " views, %" PRIu64 " repairs, %" PRIu64
-           " steals, %" PRIu64 " checkpoints, %" PRIu64 " resumes, %" PRIu64 " ended by poison, %" PRIu64
-           " by what nobody was left to see; faults:",
-           seeds, failed, (double)all->virtual_ns / 3.6e12, all->events, all->steps_applied, all->steps_shown,
-           all->forgotten, all->views, all->repairs, all->steals, all->checkpoints, all->resumes,
-           all->poisoned, all->unseen);
-    for (int i = 0; i < GW_SIM_FAULTS; i++)
-        printf("%s %" PRIu64 " %s", i == 0 ? "" : ",", all->faults[i], gw_sim_fault_name((gw_sim_fault)i));
-    printf("\n");
+    const struct {
+        uint64_t count;
+        const char *what;
+    } rows[] = {
+        {all->events, "events"},
+        {all->steps_applied, "steps applied"},
+        {all->steps_shown, "steps shown"},
+        {all->forgotten, "shown anew after all who knew had died"},
+        {all->views, "views"},
+        {all->repairs, "repairs"},
+        {all->steals, "steals"},
+        {all->checkpoints, "checkpoints"},
+        {all->resumes, "resumes"},
+        {all->poisoned, "ended by poison"},
+        {all->unseen, "ended by what nobody was left to see"},
+    };
+    printf("godwit sim: %" PRIu64 " seed%s, %" PRIu64 " failed, %.2f virtual hours\n", seeds,
+           seeds == 1 ? "" : "s", failed, (double)all->virtual_ns / 3.6e12);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        printf("%14" PRIu64 "  %s\n", rows[i].count, rows[i].what);
+    print_faults("faults:", all, false);
+    print_faults("no:", all, true);
 }
