@@ -84,6 +84,7 @@ typedef struct gw_contact {
 
 typedef struct gw_attempt { /* a proposal of this peer's own */
     bool active, deciding;  /* deciding: all voted, but waits (for a checkpoint's holders) */
+    bool too_few;           /* and for --peers, without end */
     gw_view view;
     uint64_t base_epoch;
     gw_view_name base;

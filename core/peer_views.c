@@ -446,7 +446,8 @@ static void conclude(gw_peer *p) {
     gw_repair_answer answer =
         gw_repair_plan(&rules, (const gw_report *const *)a->reports, settle, i, text, sizeof text);
     gw_set_free(&rules.doubted);
-    if (answer == GW_REPAIR_READY && begins_too_few(p, i)) {
+    a->too_few = answer == GW_REPAIR_READY && begins_too_few(p, i);
+    if (a->too_few) {
         snprintf(text, sizeof text, "no checkpoint is whole here, and step 0 is for %u peers: %u here",
                  p->config.peers, i->view.count);
         answer = GW_REPAIR_WAIT;

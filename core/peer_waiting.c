@@ -348,7 +348,8 @@ void gw_waiting_consider(gw_peer *p) {
         p->wait_since_ns = 0;
         p->phase = GW_AT_WAITING;
     }
-    if (p->phase != GW_AT_WAITING || p->attempt.active || p->applying) return;
+    bool too_few = p->attempt.active && p->attempt.too_few;
+    if (((p->phase != GW_AT_WAITING || p->attempt.active) && !too_few) || p->applying) return;
 
     if (flock != NULL) {
         gw_end_hope(p);
@@ -357,6 +358,7 @@ void gw_waiting_consider(gw_peer *p) {
     }
     if (gw_end_of_others(p)) return;
     gw_end_consider(p);
+    if (too_few) return;
     if (p->phase != GW_AT_OVER) gw_strangers_consider(p);
     if (p->phase != GW_AT_OVER) consider_founding(p);
 }

@@ -335,6 +335,25 @@ Test(peer_saves, who_cannot_resume_waits_for_all_peers_before_step_0) {
     flock_close(&f);
 }
 
+Test(peer_saves, who_waits_for_all_peers_with_a_part_of_the_last_state_knows_of_the_end) {
+    flock f;
+    flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].config.replicas = 1;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
+    gw_hash root = f.peers[0].final_root;
+    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
+    uint32_t before = f.peers[0].computed;
+    f.peers[0].finished = false;
+    flock_start(&f, 0);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(f.peers[0].finish, GW_FINISH_DONE, "%s", f.peers[0].finish_text);
+    cr_assert(gw_hash_equal(&f.peers[0].final_root, &root));
+    cr_assert_eq(f.peers[0].computed, before);
+    flock_close(&f);
+}
+
 Test(peer_saves, who_holds_a_whole_checkpoint_resumes_alone) {
     flock f;
     flock_open(&f, 3, 3, LONG, GW_QUORUM_ANY);
