@@ -153,6 +153,32 @@ Test(endings, stop_and_resume) {
     lab_close(l);
 }
 
+/* Never without a word. */
+static void expect_another_job(const char *before, const char *now, const char *why) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, before);
+    lab_state(l, peer, "done");
+    peer = lab_start(l, "one", NULL, now);
+    const json_t *warning = lab_wait_event(l, peer, "warning");
+    char text[200];
+    snprintf(text, sizeof text, "/one holds step 6 of another job (%s", why);
+    cr_expect_not_null(strstr(lab_text(warning, "text"), text), "%s", lab_text(warning, "text"));
+    lab_state(l, peer, "done");
+    cr_expect_null(lab_last(peer, "resumed"));
+    peer = lab_start(l, "one", NULL, before); /* what is there has stayed */
+    lab_state(l, peer, "done");
+    cr_expect_null(lab_last(peer, "warning"));
+    lab_close(l);
+}
+
+Test(endings, options_that_make_another_job_are_named) {
+    expect_another_job("synthetic --shard-ms 1 --state-bytes 64k --steps 6",
+                       "synthetic --shard-ms 1 --state-bytes 128k --steps 6",
+                       "state-bytes=64k, here 128k): not resumed");
+    expect_another_job("synthetic --shard-ms 1 --steps 6", "synthetic --shard-ms 1 --steps 7",
+                       "the job's options are alike: --steps,");
+}
+
 Test(endings, fresh_ignores_checkpoints) {
     lab *l = lab_open();
     const char *hash = lab_undisturbed(l, SYNTHETIC);

@@ -13,6 +13,7 @@
  *   node_save.c     checkpoints
  *   node_wires.c    data connections, one-sided operations on words
  *   node_identity.c what must be alike on every peer of a job
+ *   node_other_job.c checkpoints of other jobs
  *   node_publish.c  what people see */
 #ifndef GODWIT_GODWIT_NODE_H
 #define GODWIT_GODWIT_NODE_H

@@ -190,6 +190,10 @@ bool gw_node_identify(gw_node *node, gw_err *err);
  */
 gw_param *gw_node_shared_params(const gw_node *node, uint32_t *count);
 
+/* node_other_job.c. Where nothing of this job is to resume: says that there is a checkpoint of another one.
+ */
+void gw_node_tell_other_job(const gw_node *node, const gw_manifest *other);
+
 /* node_remember.c. Fills in config->known; keeps the members of an installed view for the next life. */
 void gw_node_recall(gw_node *node, gw_peer_config *config);
 void gw_node_remember(gw_node *node, const gw_view *view);

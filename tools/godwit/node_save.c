@@ -285,7 +285,7 @@ static bool has_strays(gw_store *store, const gw_catalog *catalog) {
 }
 
 bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_bytes, gw_inventory **list,
-                       uint32_t *count, bool *strays, gw_err *err) {
+                       uint32_t *count, bool *strays, gw_manifest *other, gw_err *err) {
     gw_catalog catalog;
     if (!gw_catalog_load(gw_store_io(store), gw_store_dir(store), &catalog, err)) return false;
     *strays = has_strays(store, &catalog);
@@ -304,6 +304,10 @@ bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_by
             .ended = manifest->ended,
             .chunks = chunks_here(store, manifest),
         };
+    }
+    if (*count == 0 && catalog.good_count > 0) {
+        *other = catalog.good[0];
+        catalog.good[0] = (gw_manifest){0};
     }
     gw_catalog_free(&catalog);
     return true;

@@ -351,11 +351,14 @@ static bool open_brain(gw_node *node, gw_err *err) {
     void *record;
     size_t length;
     gw_inventory *inventory = NULL;
+    gw_manifest other = {0};
     uint32_t inventory_count = 0;
     if (!read_record(node, &record, &length, err)) return false;
     bool good = node->options->fresh ||
                 gw_inventory_load(node->store, &node->job_id, node->device->layout->image_bytes, &inventory,
-                                  &inventory_count, &config.strays, err);
+                                  &inventory_count, &config.strays, &other, err);
+    if (other.job_name[0] != '\0') gw_node_tell_other_job(node, &other);
+    gw_manifest_free(&other);
     gw_loss *fell = read_claims(node, &config.fell_count);
     if (good) {
         config.fell = fell;
