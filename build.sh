@@ -102,7 +102,7 @@ build() {
     local folder=$1 target=$2 log
     shift 2
     if [ ! -f "$folder/build.ninja" ]; then
-        say "building in $folder/ for the first time: a minute or so"
+        say "building in $folder/ for the first time: some minutes on two cores"
     fi
     mkdir -p "$folder"
     log=$folder/build.log
