@@ -15,9 +15,9 @@ const char *gw_message_name(gw_message_kind kind) {
         [GW_MSG_VIEW] = "view",         [GW_MSG_STORED] = "stored",     [GW_MSG_MANIFEST] = "manifest",
         [GW_MSG_RECORDED] = "recorded", [GW_MSG_COMPLETE] = "complete", [GW_MSG_END] = "end",
         [GW_MSG_CLAIM] = "claim",       [GW_MSG_ASK_STOP] = "ask-stop", [GW_MSG_ASK_SAVE] = "ask-save",
-        [GW_MSG_WITNESS] = "witness",
+        [GW_MSG_WITNESS] = "witness",   [GW_MSG_FELL] = "fell",
     };
-    return kind >= GW_MSG_HELLO && kind <= GW_MSG_WITNESS ? names[kind] : "unknown";
+    return kind >= GW_MSG_HELLO && kind <= GW_MSG_FELL ? names[kind] : "unknown";
 }
 
 static void *allocate(size_t count, size_t size) {
@@ -158,6 +158,11 @@ static void put_body(gw_writer *w, const gw_message *m) {
         gw_put_u64(w, m->step);
         gw_put_u32(w, m->shard);
         gw_put_u64(w, m->value);
+        break;
+    case GW_MSG_FELL:
+        gw_put_u64(w, m->step);
+        gw_put_u32(w, m->shard);
+        gw_put_u8(w, m->flag);
         break;
     case GW_MSG_READY:
     case GW_MSG_ASK_VIEW:
@@ -376,6 +381,11 @@ static void get_body(gw_reader *r, gw_message *m) {
         m->step = gw_get_u64(r);
         m->shard = gw_get_u32(r);
         m->value = gw_get_u64(r);
+        break;
+    case GW_MSG_FELL:
+        m->step = gw_get_u64(r);
+        m->shard = gw_get_u32(r);
+        m->flag = get_flag(r);
         break;
     case GW_MSG_READY:
     case GW_MSG_ASK_VIEW:

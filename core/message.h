@@ -10,7 +10,7 @@
 #include "core/world.h"
 
 enum {
-    GW_MESSAGE_VERSION = 2,
+    GW_MESSAGE_VERSION = 3,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
@@ -43,6 +43,8 @@ typedef enum gw_message_kind {
     GW_MSG_ASK_STOP, /* to the leader: stop the job at the next boundary */
     GW_MSG_ASK_SAVE, /* to the leader: checkpoint at the next boundary */
     GW_MSG_WITNESS,  /* about view: step, shard, value: fingerprint of what the sender computes of it */
+    GW_MSG_FELL,     /* about view: step, shard (that made the sender give up, plus 1; 0 = none did); flag: no
+                        shard is to blame. The sender's last words */
 } gw_message_kind;
 
 typedef enum gw_refusal {

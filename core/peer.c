@@ -96,6 +96,7 @@ void gw_peer_finish(gw_peer *p, gw_finish finish, const gw_hash *root, const cha
     const char *text = keep_text(p, format, args);
     va_end(args);
     if (p->end_sent && root != NULL) gw_end_tell_others(p, root);
+    if (finish == GW_FINISH_FAILED) gw_poison_tell(p);
     gw_contacts_announce(p);
     gw_gossip_leave(p->gossip, p->now);
     gw_action *action = gw_peer_act(p, GW_ACT_FINISH);
@@ -300,6 +301,9 @@ static void on_message(gw_peer *p, const gw_event *event) {
             break;
         case GW_MSG_CLAIM:
             gw_poison_claimed_by(p, from, &message);
+            break;
+        case GW_MSG_FELL:
+            gw_poison_told(from, &message);
             break;
         case GW_MSG_END:
             gw_end_told(p, from, &message);

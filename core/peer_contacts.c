@@ -70,6 +70,12 @@ static void read_blob(gw_peer *p, gw_contact *contact, const gw_gossip_member *m
     if (next.epoch > p->gossiped_epoch) p->gossiped_epoch = next.epoch;
 }
 
+/* Of its life so far, or of another one: of that its link has said nothing yet. */
+static void see_life(gw_contact *contact, const gw_incarnation *life) {
+    if (gw_same_life(&contact->linked_life, life)) return;
+    contact->said_end = contact->said_fell = false;
+}
+
 void gw_contacts_announce(gw_peer *p) {
     uint8_t bytes[GW_GOSSIP_META_BYTES];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
@@ -129,7 +135,7 @@ static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_inca
     if (contact == NULL) contact = add_contact(p, &member->id);
     bool news = !contact->alive || !gw_same_life(&contact->incarnation, life);
     contact->incarnation = *life;
-    contact->said_end &= gw_same_life(&contact->linked_life, life);
+    see_life(contact, life);
     read_blob(p, contact, member);
     if (!news) return;
     contact->alive = true;
@@ -147,6 +153,7 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     GW_CHECK(gw_same_life(&contact->incarnation, &event->incarnation)); /* the one told of last */
     bool left = event->kind == GW_GOSSIP_LEFT;
     read_blob(p, contact, event->member);
+    gw_poison_as_told(contact);
     contact->alive = false;
     contact->joining_until_ns = 0;
     contact->ended = left || event->proven;
@@ -214,7 +221,7 @@ void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
 
 static void link_up(gw_peer *p, gw_contact *contact, const gw_incarnation *life) {
     contact->linked = true;
-    contact->said_end &= gw_same_life(&contact->linked_life, life);
+    see_life(contact, life);
     contact->linked_life = *life;
     contact->greeted = false;
     gw_message hello = {.kind = GW_MSG_HELLO,

@@ -98,6 +98,29 @@ void gw_poison_member_fell(gw_peer *p, gw_contact *contact) {
     judge(p, p->step);
 }
 
+void gw_poison_tell(gw_peer *p) {
+    if (p->view.epoch == 0) return;
+    gw_message message = gw_peer_about_view(p, GW_MSG_FELL);
+    message.step = p->step;
+    message.shard = p->fell_at;
+    message.flag = p->blameless;
+    gw_peer_send_members(p, &message);
+}
+
+void gw_poison_told(gw_contact *from, const gw_message *m) {
+    from->said_fell = true;
+    from->fell.step = m->step;
+    from->fell.at = m->shard;
+    from->fell.blameless = m->flag;
+}
+
+void gw_poison_as_told(gw_contact *contact) {
+    if (!contact->said_fell) return;
+    contact->step = contact->fell.step;
+    contact->fell_at = contact->fell.at;
+    contact->blameless = contact->fell.blameless;
+}
+
 void gw_poison_last_words(gw_peer *p, gw_contact *contact) {
     if (!has_last_words(p, contact) ||
         !gw_losses_lacks_shard(&p->losses, &contact->id, contact->incarnation.boot, p->step))

@@ -58,7 +58,14 @@ typedef struct gw_contact {
     char difference[200]; /* for people */
     bool wanted;          /* a link has been asked for */
     gw_incarnation linked_life;
-    bool said_end; /* that life has said by its link that the job has ended */
+    /* what that life has said by its link: the job has ended; how it fell (its blob may tell it, or be lost)
+     */
+    bool said_end, said_fell;
+    struct {
+        bool blameless;
+        uint32_t at;
+        uint64_t step;
+    } fell;
     uint64_t alive_since_ns, unlinked_since_ns, blocked_until_ns;
     bool ended;             /* not alive, and not just silent: it left, or its address refuses connections */
     uint32_t blocks;        /* how often in a row it was blocked: each time for twice as long */
@@ -452,6 +459,9 @@ bool gw_poison_start(gw_peer *p); /* takes in how the last life ended; true: the
 void gw_poison_learn(gw_peer *p, const gw_losses *losses, uint64_t step);
 /* It died or gave up, and has not wished to leave. */
 void gw_poison_member_fell(gw_peer *p, gw_contact *contact);
+void gw_poison_tell(gw_peer *p); /* the others, why this peer cannot go on */
+void gw_poison_told(gw_contact *from, const gw_message *message);
+void gw_poison_as_told(gw_contact *contact); /* after its blob was read: what its link told, if it did */
 void gw_poison_last_words(gw_peer *p, gw_contact *contact); /* they may come after the news that it left */
 /* This peer cannot go on because of this shard: "shard 7 of step 3 <why>". */
 void gw_poison_give_up(gw_peer *p, uint32_t shard, const gw_event *event);

@@ -484,6 +484,49 @@ Test(peer, devices_that_break_down_make_no_shard_poison) {
     break_down(5000000);
 }
 
+static uint64_t missed_ns;
+
+static bool has_ended(const flock_peer *p) {
+    return p->brain != NULL && p->finished && p->finish == GW_FINISH_FAILED;
+}
+
+static bool somebody_failed(const flock *f) {
+    bool failed = false;
+    for (uint32_t i = 0; i < f->count; i++) failed |= has_ended(&f->peers[i]);
+    return failed;
+}
+
+static bool somebody_is_missed(const flock *f) {
+    return f->now >= missed_ns;
+}
+
+/* Runs until one has failed and what it said has arrived: its number. f->count: until all have ended. */
+static uint32_t ended_process(flock *f) {
+    if (!flock_run(f, somebody_failed, MOST_EVENTS)) return f->count;
+    missed_ns = f->now + 10000000;
+    uint32_t i = 0;
+    while (!has_ended(&f->peers[i])) i++;
+    cr_assert(flock_run(f, somebody_is_missed, MOST_EVENTS));
+    return i;
+}
+
+/* Its datagrams are lost, and its address refuses connections then: as if it had been killed. */
+Test(peer, who_broke_down_says_so_by_its_links_too) {
+    flock f;
+    flock_open(&f, 5, 5, 20, GW_QUORUM_ANY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    uint32_t broke = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        f.peers[i].breaks_at_shard = 6;
+        for (uint32_t k = 0; k < 5; k++) f.unheard[i][k] = i != k;
+    }
+    for (uint32_t i; (i = ended_process(&f)) < f.count; broke++) flock_kill(&f, i);
+    cr_assert_eq(f.peers[4].finish, GW_FINISH_DONE, "%s", f.peers[4].finish_text);
+    cr_assert_geq(broke, 3, "%u broke down at the shard, which three would have made poison", broke);
+    flock_close(&f);
+}
+
 static void run_on_full_disks(uint32_t peers, uint32_t full, uint32_t checkpoints) {
     flock f;
     flock_open(&f, peers, peers, 12, GW_QUORUM_ANY);
