@@ -34,7 +34,7 @@ typedef struct gw_peer_config {
     uint32_t known_count;
 
     /* Everything that affects S_t, one "name=value" a line (job, parameters, data digest, build, compute
-     * class). The job id is its hash; two peers that differ name the first line that does. Copied. */
+     * class). The job id is its hash; two peers that differ name the lines that do. Copied. */
     const char *identity;
     const gw_tensor *tensors; /* of the job, for their names in messages; NULL: numbers do */
     uint32_t tensor_count;

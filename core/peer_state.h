@@ -55,7 +55,7 @@ typedef struct gw_contact {
     bool apart;                           /* differs, but only in the ways that it allows */
     uint32_t ways;                        /* of its hello */
     uint64_t kind;        /* of its hello, when it differs: equal for those who would run the same */
-    char difference[200]; /* for people */
+    char difference[300]; /* for people */
     bool wanted;          /* a link has been asked for */
     gw_incarnation linked_life;
     /* what that life has said by its link: the job has ended; how it fell (its blob may tell it, or be lost)

@@ -9,21 +9,49 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SETTLE_MS = 1500 };
+enum { SETTLE_MS = 1500, MOST_NAMED = 3 };
 
-/* The first line that differs between two identities: name, and both values ("absent" where there is none).
- */
-static void first_difference(const char *theirs, const char *ours, char *text, size_t size) {
-    while (*theirs != '\0' && *theirs == *ours) {
-        size_t line = strcspn(theirs, "\n");
-        if (strncmp(theirs, ours, line + 1) != 0) break;
-        theirs += line + 1;
-        ours += line + 1;
+/* The line of `text` that gives a value to the name at `line`, or NULL. */
+static const char *same_name(const char *text, const char *line) {
+    size_t name = strcspn(line, "=\n");
+    for (; *text != '\0'; text += strcspn(text, "\n"), text += *text == '\n')
+        if (strcspn(text, "=\n") == name && strncmp(text, line, name) == 0) return text;
+    return NULL;
+}
+
+static bool same_line(const char *a, const char *b) {
+    size_t length = strcspn(a, "\n");
+    return strcspn(b, "\n") == length && strncmp(a, b, length) == 0;
+}
+
+typedef struct differing { /* lines, for people */
+    char *text;
+    size_t size, used;
+    uint32_t count;
+} differing;
+
+/* NULL: absent on that side. */
+static void add_difference(differing *d, const char *theirs, const char *here) {
+    if (d->count++ >= MOST_NAMED || d->used >= d->size) return;
+    int their_line = theirs == NULL ? 6 : (int)strcspn(theirs, "\n"),
+        our_line = here == NULL ? 6 : (int)strcspn(here, "\n");
+    int more = snprintf(d->text + d->used, d->size - d->used, "%stheirs: %.*s, here: %.*s",
+                        d->count == 1 ? "" : "; ", their_line, theirs == NULL ? "absent" : theirs, our_line,
+                        here == NULL ? "absent" : here);
+    d->used += more > 0 ? (size_t)more : 0;
+}
+
+/* The lines that differ between two identities, the first ones by name and value. */
+static void name_differences(const char *theirs, const char *ours, char *text, size_t size) {
+    differing d = {.text = text, .size = size};
+    for (const char *line = theirs; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
+        const char *here = same_name(ours, line);
+        if (here == NULL || !same_line(line, here)) add_difference(&d, line, here);
     }
-    int their_line = (int)strcspn(theirs, "\n"), our_line = (int)strcspn(ours, "\n");
-    snprintf(text, size, "theirs: %.*s, here: %.*s", their_line == 0 ? 6 : their_line,
-             their_line == 0 ? "absent" : theirs, our_line == 0 ? 6 : our_line,
-             our_line == 0 ? "absent" : ours);
+    for (const char *line = ours; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n')
+        if (same_name(theirs, line) == NULL) add_difference(&d, NULL, line);
+    if (d.count > MOST_NAMED && d.used < size)
+        snprintf(text + d.used, size - d.used, "; and %u more", d.count - MOST_NAMED);
 }
 
 static bool have_a_way(uint32_t theirs, uint32_t ours) {
@@ -43,7 +71,7 @@ static void tell_apart(const gw_peer *p, gw_contact *from, const gw_message *hel
     bool other_job = strcmp(hello->text, p->identity) != 0;
     from->apart = !other_job && hello->value == p->config.probe;
     if (other_job)
-        first_difference(hello->text, p->identity, from->difference, sizeof from->difference);
+        name_differences(hello->text, p->identity, from->difference, sizeof from->difference);
     else if (from->apart)
         snprintf(from->difference, sizeof from->difference, "theirs: --transport %s, here: --transport %s",
                  ways_text(hello->ways), ways_text(p->config.ways));
@@ -56,6 +84,12 @@ static void tell_apart(const gw_peer *p, gw_contact *from, const gw_message *hel
 
 static const char *what_it_does(const gw_contact *c) {
     return c->apart ? "exchanges data in other ways" : "runs another job";
+}
+
+static const char *what_to_do(const gw_contact *c) {
+    return c->apart ? "To work together they need one way in common"
+                    : "To work together they need the same options, data and build; to run apart, this one "
+                      "another --cluster";
 }
 
 /* Whether this peer asked to join `contact`: with addresses from an earlier life it may have come across a
@@ -89,8 +123,8 @@ void gw_strangers_met(gw_peer *p, gw_contact *from, const gw_message *message) {
     bool ours_runs = p->view.epoch > 0, theirs_runs = message->flag;
     p->stranger_ns = p->now;
     if (theirs_runs && !ours_runs && asked_to_join(p, from))
-        gw_peer_finish(p, GW_FINISH_DENIED, NULL, "peer %s %s (%s)", id, what_it_does(from),
-                       from->difference);
+        gw_peer_finish(p, GW_FINISH_DENIED, NULL, "peer %s %s (%s). %s", id, what_it_does(from),
+                       from->difference, what_to_do(from));
     else
         gw_peer_say(p, GW_WARN, "peer %s %s (%s)%s", id, what_it_does(from), from->difference,
                     ours_runs || theirs_runs ? ": not admitted" : "");
@@ -155,8 +189,9 @@ void gw_strangers_consider(gw_peer *p) {
         if (!stays || !asked_to_join(p, c)) continue;
         char id[GW_SHORT_TEXT];
         gw_peer_finish(p, GW_FINISH_DENIED, NULL,
-                       "peer %s %s (%s), and so do %" PRIu32 " in all, %" PRIu32 " do as this one",
-                       gw_peer_id_short(&c->id, id), what_it_does(c), c->difference, theirs.count, own.count);
+                       "peer %s %s (%s), and so do %" PRIu32 " in all, %" PRIu32 " do as this one. %s",
+                       gw_peer_id_short(&c->id, id), what_it_does(c), c->difference, theirs.count, own.count,
+                       what_to_do(c));
         return;
     }
 }

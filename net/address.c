@@ -48,7 +48,7 @@ bool gw_address_resolve(const char *text, gw_addr *addrs, size_t capacity, size_
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
     int failed = getaddrinfo(host, NULL, &hints, &found);
     if (failed != 0)
-        return gw_fail(err, GW_E_NOTFOUND, "'%s': %s", text,
+        return gw_fail(err, GW_E_NOTFOUND, "%s",
                        failed == EAI_SYSTEM ? strerror(errno) : gai_strerror(failed));
     size_t kept = 0;
     for (const struct addrinfo *at = found; at != NULL && kept < capacity; at = at->ai_next) {
@@ -57,7 +57,7 @@ bool gw_address_resolve(const char *text, gw_addr *addrs, size_t capacity, size_
         if (addr.family != 0 && !listed(addrs, kept, &addr)) addrs[kept++] = addr;
     }
     freeaddrinfo(found);
-    if (kept == 0) return gw_fail(err, GW_E_NOTFOUND, "'%s' has no IPv4 or IPv6 address", text);
+    if (kept == 0) return gw_fail(err, GW_E_NOTFOUND, "it has no IPv4 or IPv6 address");
     *count = kept;
     return true;
 }

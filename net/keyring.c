@@ -71,6 +71,10 @@ bool gw_keyring_load(const char *path, gw_keyring *keyring, gw_err *err) {
     bool good = gw_private_file_read(path, text, sizeof text, err) && read_lines(path, text, &loaded, err);
     if (good)
         *keyring = loaded;
+    else if (err->code == GW_E_NOTFOUND)
+        gw_fail(err, GW_E_NOTFOUND,
+                "there is no key file %s: `godwit keygen %s` makes one, to be copied to every node", path,
+                path);
     else
         gw_fail_in(err, "key file");
     sodium_memzero(text, sizeof text);

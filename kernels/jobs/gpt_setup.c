@@ -120,11 +120,11 @@ static bool read_length(const gw_params *params, gpt_job *job, gw_err *err) {
         return false;
     job->updates = job->steps = (uint64_t)updates;
     job->eval_every = (uint64_t)eval_every;
-    if (job->validation.windows == 0) return true;
     int64_t context = job->gpt.context, all = (int64_t)job->validation.windows;
     int64_t windows = all < EVAL_BATCHES * (int64_t)job->batch ? all : EVAL_BATCHES * (int64_t)job->batch;
     int64_t tokens = windows * context;
     if (!gw_gpt_option(params, "val-tokens", context, INT64_MAX, &tokens, err)) return false;
+    if (all == 0) return true;
     job->eval_windows = (uint64_t)(tokens / context < all ? tokens / context : all);
     if ((job->eval_windows + job->micro_batch - 1) / job->micro_batch > GW_MAX_SHARDS)
         return gw_fail(err, GW_E_USAGE, "--val-tokens: %lld make more than %d shards", (long long)tokens,

@@ -199,6 +199,18 @@ Test(cli, a_run_without_trouble_says_nothing_on_stderr) {
 }
 
 /* Whoever asks for help hears of every job there is. */
+Test(cli, a_device_that_is_not_there_is_no_device_to_go_without) {
+    char arguments[200], remove_it[100];
+    const char *dir = folder();
+    snprintf(arguments, sizeof arguments,
+             "run synthetic --steps 1 --listen 127.0.0.1:0 --rdma-device nonsense --dir %s", dir);
+    outcome o = godwit(arguments);
+    cr_expect_eq(o.code, 2);
+    cr_expect_not_null(strstr(o.err, "--rdma-device nonsense: "), "%s", o.err);
+    snprintf(remove_it, sizeof remove_it, "rm -r %s", dir);
+    cr_expect_eq(system(remove_it), 0);
+}
+
 Test(cli, helps_name_all_jobs) {
     for (const gw_job_type *const *job = gw_job_list(); *job != NULL; job++) {
         cr_expect_not_null(strstr(godwit("--help").out, (*job)->name), "%s", (*job)->name);
@@ -242,6 +254,8 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run digits --device cuda:0,1,0", "names GPU 0 twice");
     refused("run digits --device cpu --precision bf16", "--precision");
     refused("run digits --precision fp8", "'fp8'");
+    refused("run digits --key=", "--key: the name is empty");
+    refused("run digits --advertise 1.2.3.4:0", "nobody can reach port 0");
 }
 
 Test(cli, a_shared_object_is_a_job) {

@@ -43,6 +43,7 @@ static void have_another_probe(gw_peer_config *c) {
 
 Test(peer_strangers, another_job_is_named_by_the_first_line_that_differs) {
     late_stranger(run_another_job, "theirs: lr=0.1, here: lr=0.2", "not admitted");
+    late_stranger(run_another_job, "another --cluster", "not admitted");
 }
 
 Test(peer_strangers, other_bits_of_the_probe_are_named) {
@@ -57,6 +58,7 @@ Test(peer_strangers, peers_without_a_way_in_common_part_and_others_do_not) {
         const char *part; /* of what the second is told; NULL: they work together */
     } cases[] = {
         {GW_WAY_TCP, GW_WAY_SHM, "theirs: --transport tcp, here: --transport shm"},
+        {GW_WAY_TCP, GW_WAY_SHM, "one way in common"},
         {GW_WAY_RDMA, GW_WAY_TCP, "theirs: --transport rdma, here: --transport tcp"},
         {1 << 9, GW_WAY_TCP, "theirs: --transport another, here: --transport tcp"},
         {GW_WAY_TCP | GW_WAY_SHM, GW_WAY_SHM, NULL},
@@ -175,9 +177,12 @@ Test(peer_strangers, a_line_that_one_side_lacks_is_absent_there) {
     static const struct {
         const char *identity, *part;
     } cases[] = {
-        {"job=test\nlr=0.1\nquorum=any\nverify=1/1000000\n", "theirs: verify=1/1000000, here: absent"},
-        {"job=test\nlr=0.1\n", "theirs: absent, here: quorum=any"},
-        {"", "theirs: absent, here: job=test"},
+        {"job=test\nlr=0.1\nquorum=any\nverify=5%\n", "(theirs: verify=5%, here: verify=off)"},
+        {"job=test\nlr=0.1\nverify=off\n", "(theirs: absent, here: quorum=any)"},
+        {"job=test\nlr=0.1\nquorum=any\nverify=off\nmore=1\n", "(theirs: more=1, here: absent)"},
+        {"job=test\nlr=0.2\nquorum=any\nverify=1%\n",
+         "(theirs: lr=0.2, here: lr=0.1; theirs: verify=1%, here: verify=off)"},
+        {"", "here: quorum=any; and 1 more)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         flock f;

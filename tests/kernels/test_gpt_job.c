@@ -290,6 +290,13 @@ Test(gpt_job, refuses_options_that_make_no_sense) {
     refuse("model", "gpt3", "nano, gpt2, gpt2-medium, gpt2-large, gpt2-xl");
     refuse("heads", "5", "5 heads do not divide 128 channels");
     refuse("layers", "81", "--layers");
+    static const char *const no_counts[] = {"abc", "-1", "nan", "0"};
+    for (size_t i = 0; i < 4; i++) { /* whether there is --val or not */
+        refuse("val-tokens", no_counts[i], "--val-tokens");
+        cr_assert_not(trial_opens(
+            &gw_job_gpt, PAIRS("data", text_path, "context", "7", "val-tokens", no_counts[i]), &err));
+        cr_assert_not_null(strstr(err.text, "--val-tokens"), "%s", err.text);
+    }
     refuse("batch-tokens", "100", "--batch-tokens: 100 is no multiple of the context of 7; 98 is");
     refuse("micro-batch", "200000", "--micro-batch");
     refuse("vocab", "100", "--vocab: 100 is too small: there is a token 113 in --data");

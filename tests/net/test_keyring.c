@@ -96,6 +96,7 @@ Test(keyring, oversized_missing_and_odd_files_are_refused) {
     unlink(path);
     cr_assert(!gw_keyring_load(path, &keyring, &err));
     cr_assert_eq(err.code, GW_E_NOTFOUND);
+    cr_assert_not_null(strstr(err.text, "`godwit keygen "), "%s", err.text);
     cr_assert(!gw_keyring_load(directory, &keyring, &err));
     cr_assert_not_null(strstr(err.text, "not a regular file"));
     cr_assert_eq(mkfifo(path, 0600), 0);

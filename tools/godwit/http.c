@@ -103,7 +103,13 @@ gw_http *gw_http_open(const gw_addr *addr, gw_board *board, gw_addr *bound, gw_e
                                     MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
                                     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES, MHD_OPTION_END);
     if (http->daemon == NULL) {
-        if (errno != 0)
+        if (errno == EADDRINUSE)
+            gw_fail(
+                err, GW_E_IO,
+                "http: the port of %s is in use: another process listens there. Stop it, or choose another "
+                "--http [HOST:]PORT (port 0 picks a free one)",
+                gw_addr_text(addr, text));
+        else if (errno != 0)
             gw_fail_errno(err, errno, "http: cannot listen on %s", gw_addr_text(addr, text));
         else
             gw_fail(err, GW_E_IO, "http: cannot listen on %s", gw_addr_text(addr, text));

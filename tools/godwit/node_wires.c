@@ -301,6 +301,20 @@ static gw_rdma_options scaled(const gw_rdma_options *options, uint32_t percent) 
     return rdma;
 }
 
+/* A device that fails, or is down, is done without; a name that no device has is a mistake. */
+static bool device_exists(const gw_wires_options *how, gw_err *err) {
+    gw_rdma_info *devices = NULL;
+    uint32_t count = 0;
+    if (how->rdma.device == NULL || (how->kinds & GW_FABRIC_RDMA) == 0) return true;
+    bool exists = false, known = gw_rdma_list(&devices, &count, err);
+    for (uint32_t i = 0; i < count; i++) exists |= strcmp(devices[i].name, how->rdma.device) == 0;
+    free(devices);
+    if (exists) return true;
+    if (known) gw_fail(err, GW_E_USAGE, "this machine has no such device; 'godwit devices' lists them");
+    err->code = GW_E_USAGE;
+    return gw_fail_in(err, "--rdma-device %s", how->rdma.device);
+}
+
 gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_wires_options *how,
                         const gw_fetch_provider *provider, gw_collective_done *done, void *done_context,
                         gw_err *err) {
@@ -325,7 +339,7 @@ gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_wires_opt
         .events = {.context = wires, .completed = op_completed, .link_up = link_up, .link_down = link_down},
         .provider = *provider,
     };
-    if (!gw_fabric_open(&options, &wires->transport, err) ||
+    if (!device_exists(how, err) || !gw_fabric_open(&options, &wires->transport, err) ||
         !gw_collective_open(wires->transport, done, done_context, &wires->collective, err)) {
         gw_wires_stop(wires);
         gw_wires_close(wires);

@@ -212,6 +212,18 @@ static bool parse_address(const char *name, const char *text, const char **value
     return true;
 }
 
+static bool parse_advertise(gw_run_options *options, const char *text, gw_err *err) {
+    char host[GW_HOST_TEXT];
+    uint16_t port;
+    if (!gw_address_parse(text, host, &port, err)) return gw_fail_in(err, "--advertise");
+    if (port == 0)
+        return gw_fail(err, GW_E_USAGE,
+                       "--advertise: '%s': nobody can reach port 0; name the one that leads to --listen's",
+                       text);
+    options->advertise = text;
+    return true;
+}
+
 static bool parse_join(gw_run_options *options, const char *text, gw_err *err) {
     char *list = strdup(text), *rest = NULL;
     bool good = list != NULL || gw_fail(err, GW_E_NOMEM, "--join: out of memory");
@@ -272,10 +284,11 @@ static bool take_place(gw_run_options *o, int key, char *arg, gw_err *err) {
     case KEY_LISTEN:
         return parse_address("listen", arg, &o->listen, err);
     case KEY_ADVERTISE:
-        return parse_address("advertise", arg, &o->advertise, err);
+        return parse_advertise(o, arg, err);
     case KEY_JOIN:
         return parse_join(o, arg, err);
     case KEY_KEY:
+        if (arg[0] == '\0') return gw_fail(err, GW_E_USAGE, "--key: the name is empty");
         o->key_file = arg;
         return true;
     case KEY_CLUSTER:
