@@ -91,7 +91,6 @@ typedef struct gw_contact {
 
 typedef struct gw_attempt { /* a proposal of this peer's own */
     bool active, deciding;  /* deciding: all voted, but waits (for a checkpoint's holders) */
-    bool too_few;           /* and for --peers, without end */
     gw_view view;
     uint64_t base_epoch;
     gw_view_name base;
@@ -226,6 +225,8 @@ struct gw_peer {
     gw_view *learned;                  /* majority: views others promised, hints for the next proposal */
     bool learned_lived[GW_MAX_LISTED]; /* by index: somebody lives in it */
     uint32_t learned_count;
+    uint64_t too_few_ns; /* when so few who are here were found to have no whole checkpoint; 0 = never */
+    uint32_t too_few;
     uint64_t wait_since_ns;
     gw_view_name ready_name;
     gw_set ready; /* ranks that hold the state of view `ready_name` */
@@ -398,6 +399,8 @@ void gw_votes_vote(gw_peer *p, const gw_contact *from,
 
 /* ---- peer_waiting.c ---- */
 void gw_waiting_consider(gw_peer *p);
+/* So many that have founded would begin at step 0, which is for more: they wait without a view again. */
+void gw_waiting_found_too_few(gw_peer *p, uint32_t here);
 void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *message);
 /* Adds the newcomers that may be admitted now; returns the new count. */
 uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count);

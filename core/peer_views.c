@@ -446,11 +446,10 @@ static void conclude(gw_peer *p) {
     gw_repair_answer answer =
         gw_repair_plan(&rules, (const gw_report *const *)a->reports, settle, i, text, sizeof text);
     gw_set_free(&rules.doubted);
-    a->too_few = answer == GW_REPAIR_READY && begins_too_few(p, i);
-    if (a->too_few) {
-        snprintf(text, sizeof text, "no checkpoint is whole here, and step 0 is for %u peers: %u here",
-                 p->config.peers, i->view.count);
-        answer = GW_REPAIR_WAIT;
+    if (answer == GW_REPAIR_READY && begins_too_few(p, i)) {
+        gw_waiting_found_too_few(p, i->view.count);
+        gw_install_free(i);
+        return;
     }
     if (answer == GW_REPAIR_WAIT) {
         gw_install_free(i);

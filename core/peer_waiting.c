@@ -140,6 +140,26 @@ static void take_muster(const gw_peer *p, muster *m) {
     }
 }
 
+static void wait_for_founders(gw_peer *p, uint32_t here) {
+    gw_peer_waits(p, "no checkpoint is whole here, and step 0 is for %u peers: %u here; waiting for them",
+                  p->config.peers, here);
+}
+
+void gw_waiting_found_too_few(gw_peer *p, uint32_t here) {
+    wait_for_founders(p, here);
+    gw_views_drop_attempt(p);
+    p->phase = GW_AT_WAITING;
+    p->wait_since_ns = 0;
+    p->too_few = here;
+    p->too_few_ns = p->now;
+}
+
+/* A while ago all who are here had no whole checkpoint. (Their disks may have one by the next time.) */
+static bool are_too_few(const gw_peer *p, const muster *m) {
+    bool lately = p->too_few_ns != 0 && p->now < p->too_few_ns + p->config.resume_timeout_ns;
+    return lately && m->ready < p->config.peers && m->ready <= p->too_few && m->newest_ns <= p->too_few_ns;
+}
+
 /* Whether this peer should found a view now. */
 static bool may_found(gw_peer *p, const muster *m) {
     const gw_peer_config *c = &p->config;
@@ -153,6 +173,10 @@ static bool may_found(gw_peer *p, const muster *m) {
     bool resumes = p->ballot.installed.epoch > 0 || (m->checkpoint && !p->ballot.majority);
     if (!resumes && m->ready < c->peers) {
         gw_peer_waits(p, "waiting for %u peers: %u here", c->peers, m->ready);
+        return false;
+    }
+    if (are_too_few(p, m)) {
+        wait_for_founders(p, m->ready);
         return false;
     }
     bool enough = c->peers > 1 && m->ready >= c->peers;
@@ -348,8 +372,7 @@ void gw_waiting_consider(gw_peer *p) {
         p->wait_since_ns = 0;
         p->phase = GW_AT_WAITING;
     }
-    bool too_few = p->attempt.active && p->attempt.too_few;
-    if (((p->phase != GW_AT_WAITING || p->attempt.active) && !too_few) || p->applying) return;
+    if (p->phase != GW_AT_WAITING || p->attempt.active || p->applying) return;
 
     if (flock != NULL) {
         gw_end_hope(p);
@@ -358,7 +381,6 @@ void gw_waiting_consider(gw_peer *p) {
     }
     if (gw_end_of_others(p)) return;
     gw_end_consider(p);
-    if (too_few) return;
     if (p->phase != GW_AT_OVER) gw_strangers_consider(p);
     if (p->phase != GW_AT_OVER) consider_founding(p);
 }

@@ -110,13 +110,15 @@ static void start_one(void *context, const gw_sim_event *event) {
 }
 
 /* A shard whose holders died three times ends the job by design; with crashes as dense as some seeds have
- * them, chance does that. */
+ * them, chance does that. Who died before it had applied a sum may have died in the next step for those who
+ * had. */
 static bool names_poison(const sim_cluster *c, const sim_peer *p) {
     const char *step = strstr(p->finish_text, " of step ");
     if (p->finish != GW_FINISH_FAILED || step == NULL || strstr(step, " is poison") == NULL) return false;
     uint64_t named = strtoull(step + strlen(" of step "), NULL, 10);
     uint32_t lost = 0;
-    for (uint32_t i = 0; i < c->crash_count; i++) lost += c->crashes[i] == named;
+    for (uint32_t i = 0; i < c->crash_count; i++)
+        lost += c->crashes[i] == named || c->crashes[i] + 1 == named;
     return lost >= GW_POISON_LOSSES;
 }
 
@@ -163,14 +165,17 @@ static void run_until(sim_cluster *c, uint64_t until_ns) {
         if ((gw_sim_events_run(c->engine) & 15) == 0 && is_over(c)) return;
 }
 
-/* It met one that has ended the job since, or has the final manifest and sums that everybody would make
- * alike. */
+/* It has the final manifest and sums that everybody would make alike; or it met one that has ended the job
+ * since, and does not wait with others for the rest of those who may begin one. */
 static bool knows_of_the_end(const sim_cluster *c, const sim_peer *p) {
     bool recorded = false, met = false;
+    uint32_t running = 0;
     for (uint32_t i = 0; i < p->disk.saved_count; i++)
         recorded |= p->disk.saved[i].manifest && p->disk.saved[i].step == sim_last_step(c->options);
     for (uint32_t i = 0; i < c->count; i++)
         met |= c->peers[i].finish == GW_FINISH_DONE && c->peers[i].boot == p->met[i];
+    for (uint32_t i = 0; i < c->count; i++) running += sim_runs(&c->peers[i]);
+    if (running > 1 && running < c->options->founders) met = false;
     return met || (recorded && !c->options->fast);
 }
 
