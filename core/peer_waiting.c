@@ -222,10 +222,24 @@ static void widen_founding(gw_peer *p) {
 /* ---- admitting
  * -------------------------------------------------------------------------------------------------- */
 
-/* While a proposal waits for somebody, whoever is here without a view belongs into it, asked or not. */
+static bool was_member(const gw_view *views, uint32_t count, const gw_peer_id *id) {
+    for (uint32_t i = 0; i < count; i++)
+        if (gw_view_rank(&views[i], id) >= 0) return true;
+    return false;
+}
+
+/* While a proposal waits for somebody, whoever is here without a view belongs into it, asked or not; and so
+ * does a member of the views that it comes after, whose own view may be one that cannot go on. */
+static bool is_awaited(const gw_peer *p, const gw_contact *contact) {
+    if (p->wait_since_ns == 0 || !gw_contacts_same_job(p, contact)) return false;
+    if (!contact->has_view) return true;
+    return p->ballot.majority && (was_member(&p->ballot.installed, 1, &contact->id) ||
+                                  was_member(p->ballot.later, p->ballot.later_count, &contact->id) ||
+                                  was_member(p->learned, p->learned_count, &contact->id));
+}
+
 static bool is_joining(const gw_peer *p, const gw_contact *contact) {
-    bool awaited = p->wait_since_ns != 0 && !contact->has_view && gw_contacts_same_job(p, contact);
-    return (contact->joining_until_ns > p->now || awaited) && gw_contacts_ready(p, contact) &&
+    return (contact->joining_until_ns > p->now || is_awaited(p, contact)) && gw_contacts_ready(p, contact) &&
            gw_view_rank_of_life(&p->view, &contact->id, contact->incarnation.boot,
                                 contact->incarnation.nonce) < 0;
 }
