@@ -3,6 +3,7 @@
 #include "net/rdma.h"
 
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,5 +29,14 @@ uint32_t rdma_count(const char *kind) {
     cr_assert(pipe);
     while (fgets(line, sizeof line, pipe) != NULL) count += strstr(line, mine) != NULL;
     cr_assert_eq(pclose(pipe), 0, "'%s' failed", command);
+    return count;
+}
+
+uint32_t rdma_count_down_to(const char *kind, uint32_t most) {
+    uint32_t count = rdma_count(kind);
+    for (int i = 0; count > most && i < 600; i++) {
+        (void)poll(NULL, 0, 100);
+        count = rdma_count(kind);
+    }
     return count;
 }

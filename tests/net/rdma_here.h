@@ -9,5 +9,8 @@ void rdma_here(void);
 
 /* What the kernel has of a kind ("qp", "cq", "mr", "cm_id") for this process. */
 uint32_t rdma_count(const char *kind);
+/* How many there are once there are no more than `most`, or after a minute: connections end some seconds
+ * after they were dropped. Others than the calling thread must turn their loops. */
+uint32_t rdma_count_down_to(const char *kind, uint32_t most);
 
 #endif

@@ -5,7 +5,6 @@
 #include "stopped_victim.h"
 
 #include <criterion/criterion.h>
-#include <poll.h>
 
 enum { WORDS = 1 };
 
@@ -48,17 +47,6 @@ Test(rdma_path, words) {
     rig_close(r);
 }
 
-/* How many there are once there are no more than `most`: connections end some seconds after they were
- * dropped. */
-static uint32_t count_down_to(const char *kind, uint32_t most) {
-    uint32_t count = rdma_count(kind);
-    for (int i = 0; count > most && i < 600; i++) {
-        (void)poll(NULL, 0, 100);
-        count = rdma_count(kind);
-    }
-    return count;
-}
-
 /* Links made anew and fences that move: nothing of them stays with the device. */
 Test(rdma_path, links_and_fences_leave_nothing) {
     static const char *const kinds[] = {"qp", "cq", "mr", "cm_id"};
@@ -79,7 +67,7 @@ Test(rdma_path, links_and_fences_leave_nothing) {
     /* The queue pairs for words come and go on their own: between two moments they differ by these at most.
      */
     for (int k = 0; k < KINDS; k++) {
-        uint32_t after = count_down_to(kinds[k], before[k] + 4);
+        uint32_t after = rdma_count_down_to(kinds[k], before[k] + 4);
         cr_assert(after <= before[k] + 4, "%s: %u, was %u", kinds[k], after, before[k]);
     }
     rig_close(r);
