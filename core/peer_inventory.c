@@ -13,9 +13,9 @@ static gw_inventory *find(const gw_peer_inventory *inventory, const gw_hash *roo
 
 static gw_inventory *insert(gw_peer_inventory *inventory, const gw_inventory *what) {
     uint32_t at = 0;
+    while (at < inventory->count && inventory->list[at].step > what->step) at++;
     gw_inventory *list = realloc(inventory->list, (inventory->count + 1u) * sizeof *list);
     GW_CHECK_MEMORY(list != NULL);
-    while (at < inventory->count && list[at].step > what->step) at++;
     memmove(list + at + 1, list + at, (inventory->count - at) * sizeof *list);
     list[at] = *what;
     list[at].chunks = gw_set_of(what->chunks.size);
