@@ -13,6 +13,7 @@ static gw_inventory *find(const gw_peer_inventory *inventory, const gw_hash *roo
 
 static gw_inventory *insert(gw_peer_inventory *inventory, const gw_inventory *what) {
     uint32_t at = 0;
+    GW_CHECK(inventory->count == 0 || inventory->list != NULL);
     while (at < inventory->count && inventory->list[at].step > what->step) at++;
     gw_inventory *list = realloc(inventory->list, (inventory->count + 1u) * sizeof *list);
     GW_CHECK_MEMORY(list != NULL);
