@@ -407,7 +407,9 @@ uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count);
 bool gw_waiting_has_joiners(gw_peer *p);
 /* At a boundary, at the leader: proposes the next view. */
 void gw_waiting_at_pause(gw_peer *p);
-bool gw_waiting_knows_flock(const gw_peer *p); /* a living peer of this job has a view */
+bool gw_waiting_misses(const gw_peer *p,
+                       const gw_contact *contact); /* a proposal waits for the likes of it */
+bool gw_waiting_knows_flock(const gw_peer *p);     /* a living peer of this job has a view */
 uint64_t gw_waiting_deadline(const gw_peer *p);
 
 /* ---- peer_steps.c ---- */

@@ -233,16 +233,23 @@ static bool list_views(gw_peer *p, const gw_view *base, const gw_view *view) {
     return gw_ballot_quorum(base, a->listed, a->listed_count, view);
 }
 
-static void absorb_offers(gw_peer *p, const gw_view *view) {
+/* Where a newcomer lives that has a view: it offered that one, or is missed here. */
+static gw_view_name view_of_newcomer(const gw_peer *p, const gw_contact *contact) {
+    bool missed =
+        gw_view_name_is_none(&contact->offered) && contact->has_view && gw_waiting_misses(p, contact);
+    return missed ? contact->view_name : contact->offered;
+}
+
+static void absorb_views(gw_peer *p, const gw_view *view) {
     gw_attempt *a = &p->attempt;
     for (uint32_t i = 0; i < p->contact_count; i++) {
         const gw_contact *contact = &p->contacts[i];
-        if (gw_view_name_is_none(&contact->offered) || gw_view_rank(view, &contact->id) < 0) continue;
+        const gw_view_name name = view_of_newcomer(p, contact);
+        if (gw_view_name_is_none(&name) || gw_view_rank(view, &contact->id) < 0) continue;
         if (gw_view_rank(&p->view, &contact->id) >= 0 || a->absorbed_count == GW_MAX_ABSORBED) continue;
         bool there = false;
-        for (uint32_t k = 0; k < a->absorbed_count; k++)
-            there |= gw_view_name_equal(&a->absorbed[k], &contact->offered);
-        if (!there) a->absorbed[a->absorbed_count++] = contact->offered;
+        for (uint32_t k = 0; k < a->absorbed_count; k++) there |= gw_view_name_equal(&a->absorbed[k], &name);
+        if (!there) a->absorbed[a->absorbed_count++] = name;
     }
 }
 
@@ -271,7 +278,7 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
         if (!gw_end_of_others(p)) gw_end_consider(p);
         return;
     }
-    absorb_offers(p, &a->view);
+    absorb_views(p, &a->view);
     a->active = true;
     a->started_ns = p->now;
     gw_votes_give(p, &a->view, a->base_epoch);

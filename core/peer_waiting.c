@@ -230,7 +230,7 @@ static bool was_member(const gw_view *views, uint32_t count, const gw_peer_id *i
 
 /* While a proposal waits for somebody, whoever is here without a view belongs into it, asked or not; and so
  * does a member of the views that it comes after, whose own view may be one that cannot go on. */
-static bool is_awaited(const gw_peer *p, const gw_contact *contact) {
+bool gw_waiting_misses(const gw_peer *p, const gw_contact *contact) {
     if (p->wait_since_ns == 0 || !gw_contacts_same_job(p, contact)) return false;
     if (!contact->has_view) return true;
     return p->ballot.majority && (was_member(&p->ballot.installed, 1, &contact->id) ||
@@ -239,7 +239,8 @@ static bool is_awaited(const gw_peer *p, const gw_contact *contact) {
 }
 
 static bool is_joining(const gw_peer *p, const gw_contact *contact) {
-    return (contact->joining_until_ns > p->now || is_awaited(p, contact)) && gw_contacts_ready(p, contact) &&
+    return (contact->joining_until_ns > p->now || gw_waiting_misses(p, contact)) &&
+           gw_contacts_ready(p, contact) &&
            gw_view_rank_of_life(&p->view, &contact->id, contact->incarnation.boot,
                                 contact->incarnation.nonce) < 0;
 }
