@@ -180,8 +180,8 @@ static bool sane(const gw_peer_config *c, gw_err *err) {
 /* What two peers must agree on without its being part of the job: a flock with two rules for who may go on
  * after a partition could go on twice. */
 static char *identity_and_rules(const gw_peer_config *c) {
-    char *text, verify[40] = "verify=off\n";
-    if (c->verify > 0) snprintf(verify, sizeof verify, "verify=%.4g%%\n", (double)c->verify / 1e4);
+    char *text, verify[40] = "verify=off\n"; /* else all digits of it: others would choose other shards */
+    if (c->verify > 0) snprintf(verify, sizeof verify, "verify=%.7g%%\n", (double)c->verify / 1e4);
     int length = c->quorum == GW_QUORUM_MAJORITY ? asprintf(&text, "%squorum=majority\npeers=%" PRIu32 "\n%s",
                                                             c->identity, c->peers, verify)
                                                  : asprintf(&text, "%squorum=any\n%s", c->identity, verify);

@@ -157,7 +157,25 @@ Test(peer_strangers, who_is_found_at_an_old_address_is_left_alone_and_a_seed_is_
     come_across(true);
 }
 
-/* ---- identities of other lengths ---- */
+/* ---- what differs ---- */
+
+static bool one_has_said(const flock *f) {
+    return flock_said(f, 1, "verify=") > 0;
+}
+
+/* They would choose other shards to compute twice. */
+Test(peer_strangers, rates_of_verification_that_differ_in_their_last_digit_are_not_the_same) {
+    flock f;
+    flock_open(&f, 2, 2, 50, GW_QUORUM_ANY);
+    f.verify = 123456;
+    flock_start(&f, 0);
+    f.verify = 123457;
+    flock_start(&f, 1);
+    cr_assert(flock_run(&f, one_has_said, MOST_EVENTS));
+    cr_assert_eq(flock_said(&f, 1, "(theirs: verify=12.3456%, here: verify=12.3457%)"), 1, "%s",
+                 f.peers[1].said);
+    flock_close(&f);
+}
 
 /* Peer 0 says hello to peer 1 once more, as one whose identity is this. */
 static void say_hello(flock *f, const char *identity) {
