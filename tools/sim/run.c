@@ -165,18 +165,28 @@ static void run_until(sim_cluster *c, uint64_t until_ns) {
         if ((gw_sim_events_run(c->engine) & 15) == 0 && is_over(c)) return;
 }
 
+/* All that run still wait without a view, and are too few to begin a job: those who ended may come back. */
+static bool wait_for_founders(const sim_cluster *c) {
+    uint32_t waiting = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        gw_peer_status status;
+        if (!sim_runs(&c->peers[i])) continue;
+        gw_peer_status_get(c->peers[i].brain, &status);
+        if (status.view != NULL) return false;
+        waiting++;
+    }
+    return !c->options->majority && waiting > 1 && waiting < c->options->founders;
+}
+
 /* It has the final manifest and sums that everybody would make alike; or it met one that has ended the job
- * since, and does not wait with others for the rest of those who may begin one. */
+ * since, and does not wait with others to begin one. */
 static bool knows_of_the_end(const sim_cluster *c, const sim_peer *p) {
     bool recorded = false, met = false;
-    uint32_t running = 0;
     for (uint32_t i = 0; i < p->disk.saved_count; i++)
         recorded |= p->disk.saved[i].manifest && p->disk.saved[i].step == sim_last_step(c->options);
     for (uint32_t i = 0; i < c->count; i++)
         met |= c->peers[i].finish == GW_FINISH_DONE && c->peers[i].boot == p->met[i];
-    for (uint32_t i = 0; i < c->count; i++) running += sim_runs(&c->peers[i]);
-    if (running > 1 && running < c->options->founders) met = false;
-    return met || (recorded && !c->options->fast);
+    return (met && !wait_for_founders(c)) || (recorded && !c->options->fast);
 }
 
 /* In calm: the job ends within the bound, and soon after the first peer all end. */
