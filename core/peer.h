@@ -47,8 +47,7 @@ typedef struct gw_peer_config {
     const void *shards_context;
     uint32_t state_chunks; /* of 4 MiB in the state image */
 
-    uint32_t
-        peers; /* begin a job at step 0 with at least this many; 1 = at once. Majority: the founding size */
+    uint32_t peers; /* that begin a job at step 0, at least; 1 = at once. Majority: the founding size */
     gw_quorum quorum;
     bool fast; /* float sums: states may differ between lineages, so only the latest view's state counts */
     bool skip_bad;   /* --on-bad skip */

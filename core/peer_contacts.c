@@ -70,12 +70,6 @@ static void read_blob(gw_peer *p, gw_contact *contact, const gw_gossip_member *m
     if (next.epoch > p->gossiped_epoch) p->gossiped_epoch = next.epoch;
 }
 
-/* Of its life so far, or of another one: of that its link has said nothing yet. */
-static void see_life(gw_contact *contact, const gw_incarnation *life) {
-    if (gw_same_life(&contact->linked_life, life)) return;
-    contact->said_end = contact->said_fell = false;
-}
-
 void gw_contacts_announce(gw_peer *p) {
     uint8_t bytes[GW_GOSSIP_META_BYTES];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
@@ -128,6 +122,12 @@ static void drop_link(gw_peer *p, gw_contact *contact) {
     if (contact->linked) contact->unlinked_since_ns = p->now;
     p->links_due_ns = 0;
     contact->linked = contact->greeted = false; /* the world does not report the end of what is not wanted */
+}
+
+/* What a link has said was said by the life that it was to. */
+static void see_life(gw_contact *contact, const gw_incarnation *life) {
+    if (gw_same_life(&contact->linked_life, life)) return;
+    contact->said_end = contact->said_fell = false;
 }
 
 static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_incarnation *life) {

@@ -407,9 +407,9 @@ uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count);
 bool gw_waiting_has_joiners(gw_peer *p);
 /* At a boundary, at the leader: proposes the next view. */
 void gw_waiting_at_pause(gw_peer *p);
-bool gw_waiting_misses(const gw_peer *p,
-                       const gw_contact *contact); /* a proposal waits for the likes of it */
-bool gw_waiting_knows_flock(const gw_peer *p);     /* a living peer of this job has a view */
+/* A proposal waits for the likes of it. */
+bool gw_waiting_misses(const gw_peer *p, const gw_contact *contact);
+bool gw_waiting_knows_flock(const gw_peer *p); /* a living peer of this job has a view */
 uint64_t gw_waiting_deadline(const gw_peer *p);
 
 /* ---- peer_steps.c ---- */
@@ -494,9 +494,9 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *message); /* may
 void gw_saves_forget_early(gw_contact *contact);
 void gw_saves_link_up(gw_peer *p, const gw_contact *contact); /* says again what the old link may have lost */
 void gw_saves_consider(gw_peer *p);
+bool gw_saves_anyone_writes(const gw_peer *p, int but); /* a member other than that rank; -1: any */
 /* The leader ended the job and went before its word reached us: whoever has the final manifest is through as
  * well. */
-bool gw_saves_anyone_writes(const gw_peer *p, int but); /* a member other than that rank; -1: any */
 bool gw_saves_end_without_leader(gw_peer *p, const gw_contact *gone);
 void gw_saves_end(gw_peer *p); /* the job's last boundary has been reached */
 uint64_t gw_saves_deadline(const gw_peer *p);

@@ -66,15 +66,16 @@ static const gw_report *find_rival(const gw_repair_rules *rules, const gw_report
     return NULL;
 }
 
-/* The report whose state the view goes on from. With exact sums a state that nobody disputes leads to the
- * right bits of every later step: it is preferred to a later one of which as many hold other bits. */
+/* The report whose state the view goes on from; `newest`: the best of all. With exact sums a state that
+ * nobody disputes leads to the right bits of every later step: it is preferred to a later one of which as
+ * many hold other bits. */
 static const gw_report *choose_state(const gw_repair_rules *rules, const gw_report *const *reports,
-                                     uint32_t count) {
-    const gw_report *first = best_state(rules, reports, count, UINT64_MAX), *best = first;
+                                     uint32_t count, const gw_report *newest) {
+    const gw_report *best = newest;
     uint32_t rank;
     while (best != NULL && find_rival(rules, reports, count, best, &rank) != NULL)
         best = rules->latest_view_only ? NULL : best_state(rules, reports, count, best->step);
-    return best != NULL ? best : first;
+    return best != NULL ? best : newest;
 }
 
 static void tell_rival(const gw_view *view, const gw_report *state, const gw_report *rival, uint32_t rank,
@@ -268,7 +269,7 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
         if (!settle) return GW_REPAIR_WAIT;
     }
     const gw_report *newest = best_state(rules, reports, count, UINT64_MAX),
-                    *state = choose_state(rules, reports, count);
+                    *state = choose_state(rules, reports, count, newest);
     if (state != newest)
         snprintf(text, text_size, "as many hold one state of step %llu as another: back to step %llu",
                  (unsigned long long)newest->step, (unsigned long long)state->step);

@@ -184,33 +184,32 @@ Test(cli, every_help_fits_a_terminal) {
     for (size_t i = 0; i < sizeof helps / sizeof helps[0]; i++) fits_80_columns(helps[i]);
 }
 
+/* Runs it with a --dir of its own, which is removed then. */
+static outcome run_once(const char *arguments) {
+    char whole[200], remove_it[100];
+    const char *dir = folder();
+    snprintf(whole, sizeof whole, "%s --listen 127.0.0.1:0 --dir %s", arguments, dir);
+    outcome o = godwit(whole);
+    snprintf(remove_it, sizeof remove_it, "rm -r %s", dir);
+    cr_expect_eq(system(remove_it), 0);
+    return o;
+}
+
 /* That this machine lacks what nobody asked for (an RDMA device) is no news. */
 Test(cli, a_run_without_trouble_says_nothing_on_stderr) {
-    char arguments[200], remove_it[100];
-    const char *dir = folder();
-    snprintf(arguments, sizeof arguments,
-             "run synthetic --steps 1 --shards 2 --shard-ms 0 --listen 127.0.0.1:0 --dir %s", dir);
-    outcome o = godwit(arguments);
+    outcome o = run_once("run synthetic --steps 1 --shards 2 --shard-ms 0");
     cr_expect_eq(o.code, 0);
     cr_expect_str_empty(o.err);
     cr_expect_eq(strncmp(o.out, "godwit ", 7), 0, "begins with who it is: %s", o.out);
-    snprintf(remove_it, sizeof remove_it, "rm -r %s", dir);
-    cr_expect_eq(system(remove_it), 0);
+}
+
+Test(cli, a_device_that_is_not_there_is_no_device_to_go_without) {
+    outcome o = run_once("run synthetic --steps 1 --rdma-device nonsense");
+    cr_expect_eq(o.code, 2);
+    cr_expect_not_null(strstr(o.err, "--rdma-device nonsense: "), "%s", o.err);
 }
 
 /* Whoever asks for help hears of every job there is. */
-Test(cli, a_device_that_is_not_there_is_no_device_to_go_without) {
-    char arguments[200], remove_it[100];
-    const char *dir = folder();
-    snprintf(arguments, sizeof arguments,
-             "run synthetic --steps 1 --listen 127.0.0.1:0 --rdma-device nonsense --dir %s", dir);
-    outcome o = godwit(arguments);
-    cr_expect_eq(o.code, 2);
-    cr_expect_not_null(strstr(o.err, "--rdma-device nonsense: "), "%s", o.err);
-    snprintf(remove_it, sizeof remove_it, "rm -r %s", dir);
-    cr_expect_eq(system(remove_it), 0);
-}
-
 Test(cli, helps_name_all_jobs) {
     for (const gw_job_type *const *job = gw_job_list(); *job != NULL; job++) {
         cr_expect_not_null(strstr(godwit("--help").out, (*job)->name), "%s", (*job)->name);

@@ -148,14 +148,19 @@ Test(peer_verify, a_state_that_changed_in_memory_is_fetched_anew) {
     flock_close(&f);
 }
 
+/* Found before the sum, or as it is applied. */
 Test(peer_verify, a_state_that_changed_where_nobody_else_holds_it_ends_the_run) {
-    flock f;
-    open_all(&f, 1, GW_VERIFY_WHOLE / 100);
-    f.peers[0].damaged_state = true;
-    run_out(&f);
-    cr_expect_eq(f.peers[0].finish, GW_FINISH_FAILED);
-    cr_expect_not_null(strstr(f.peers[0].finish_text, "start again to resume"), "%s", f.peers[0].finish_text);
-    flock_close(&f);
+    for (int later = 0; later < 2; later++) {
+        flock f;
+        open_all(&f, 1, GW_VERIFY_WHOLE / 100);
+        f.peers[0].damaged_state = !later;
+        f.peers[0].damaged_later = later;
+        run_out(&f);
+        cr_expect_eq(f.peers[0].finish, GW_FINISH_FAILED);
+        cr_expect_not_null(strstr(f.peers[0].finish_text, "start again to resume"), "%s",
+                           f.peers[0].finish_text);
+        flock_close(&f);
+    }
 }
 
 /* After it was looked at before the sum: whoever votes with the state that came of it has made the most
@@ -171,16 +176,6 @@ Test(peer_verify, a_state_that_changed_before_it_was_applied_is_fetched_anew) {
         cr_expect_eq(flock_said(&f, count - 1, "its state changed in memory"), 1);
         flock_close(&f);
     }
-}
-
-Test(peer_verify, a_state_that_changed_before_it_was_applied_and_nobody_else_holds_ends_the_run) {
-    flock f;
-    open_all(&f, 1, GW_VERIFY_WHOLE / 100);
-    f.peers[0].damaged_later = true;
-    run_out(&f);
-    cr_expect_eq(f.peers[0].finish, GW_FINISH_FAILED);
-    cr_expect_not_null(strstr(f.peers[0].finish_text, "start again to resume"), "%s", f.peers[0].finish_text);
-    flock_close(&f);
 }
 
 /* It would be the one that gave up, after five views in which nobody had what it was to fetch. */

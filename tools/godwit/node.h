@@ -24,8 +24,7 @@
 /* Runs a peer until it is through and returns the process's exit code: 0 when the job is done or stopped, or
  * this peer left as asked; 1 when it failed, was turned away, or its last state could not be saved; 2 for
  * options that make no sense. What went wrong has then been said on the console. Main thread; installs
- * handlers for SIGTERM, SIGINT and
- * SIGHUP. */
+ * handlers for SIGTERM, SIGINT and SIGHUP. */
 int gw_node_run(const gw_run_options *options, gw_console *console);
 
 #endif

@@ -212,7 +212,7 @@ const char *gw_sim_command(const gw_sim_options *options, char *text, size_t siz
     return text;
 }
 
-bool gw_sim_option_read(const gw_sim_option *option, const char *text, uint32_t *value) {
+static bool read_option(const gw_sim_option *option, const char *text, uint32_t *value) {
     uint64_t read;
     if (!gw_number_read(text, option->least, option->most, &read)) return false;
     *value = (uint32_t)read;
@@ -248,8 +248,7 @@ bool gw_sim_command_read(const char *text, gw_sim_options *options, const char *
         const gw_sim_option *option = find(word + 2);
         if (strcmp(word, "--seed") == 0) {
             if (!gw_number_read(value, 0, UINT64_MAX, &options->seed)) return false;
-        } else if (option == NULL ||
-                   !gw_sim_option_read(option, value, gw_sim_option_value(options, option))) {
+        } else if (option == NULL || !read_option(option, value, gw_sim_option_value(options, option))) {
             return false;
         }
     }

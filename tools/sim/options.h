@@ -68,7 +68,5 @@ void gw_sim_draw(gw_sim_options *options);
 const char *gw_sim_command(const gw_sim_options *options, char *text, size_t size);
 /* Reads such a line back; *wrong points at the word that is no option, or has no such value. */
 bool gw_sim_command_read(const char *text, gw_sim_options *options, const char **wrong);
-/* The value of an option from text, within its bounds. */
-bool gw_sim_option_read(const gw_sim_option *option, const char *text, uint32_t *value);
 
 #endif
