@@ -43,10 +43,17 @@ bool gw_poison_start(gw_peer *p) {
     return changed;
 }
 
+/* In which step it died: its own news may be of a later one than this peer has got to, in this view or one
+ * that this peer has not heard of; it did all that it had claimed before. */
+static uint64_t step_of_death(const gw_peer *p, const gw_contact *contact) {
+    return contact->epoch >= p->view.epoch && contact->step > p->step ? contact->step : p->step;
+}
+
 static bool note(gw_peer *p, const gw_contact *contact, uint32_t shard) {
-    return gw_losses_add(
-        &p->losses,
-        &(gw_loss){.id = contact->id, .boot = contact->incarnation.boot, .step = p->step, .shard = shard});
+    return gw_losses_add(&p->losses, &(gw_loss){.id = contact->id,
+                                                .boot = contact->incarnation.boot,
+                                                .step = step_of_death(p, contact),
+                                                .shard = shard});
 }
 
 static void name(gw_peer *p, const gw_poison *poison) {
@@ -84,7 +91,7 @@ void gw_poison_give_up(gw_peer *p, uint32_t shard, const gw_event *event) {
 }
 
 static bool has_last_words(const gw_peer *p, const gw_contact *contact) {
-    return contact->fell_at != 0 && contact->step == p->step;
+    return contact->fell_at != 0 && contact->step == step_of_death(p, contact);
 }
 
 void gw_poison_member_fell(gw_peer *p, gw_contact *contact) {
@@ -92,7 +99,8 @@ void gw_poison_member_fell(gw_peer *p, gw_contact *contact) {
     if (p->view.epoch == 0 || gw_view_rank_of_life(&p->view, &contact->id, life->boot, life->nonce) < 0)
         return;
     bool told = has_last_words(p, contact), changed = told && note(p, contact, contact->fell_at - 1);
-    for (uint32_t worker = 0; worker < GW_MAX_CLAIMS && contact->claim_count > 0 && !told; worker++)
+    bool claimed = contact->claim_count > 0 && step_of_death(p, contact) == p->step;
+    for (uint32_t worker = 0; worker < GW_MAX_CLAIMS && claimed && !told; worker++)
         if (contact->claims[worker] < p->shards) changed |= note(p, contact, contact->claims[worker]);
     if (note(p, contact, GW_LOSS_ANY) || changed) gw_votes_persist(p);
     judge(p, p->step);
@@ -123,7 +131,8 @@ void gw_poison_as_told(gw_contact *contact) {
 
 void gw_poison_last_words(gw_peer *p, gw_contact *contact) {
     if (!has_last_words(p, contact) ||
-        !gw_losses_lacks_shard(&p->losses, &contact->id, contact->incarnation.boot, p->step))
+        !gw_losses_lacks_shard(&p->losses, &contact->id, contact->incarnation.boot,
+                               step_of_death(p, contact)))
         return;
     bool news = note(p, contact, contact->fell_at - 1);
     GW_CHECK(news); /* it takes the place of the unknown shard */

@@ -393,6 +393,37 @@ Test(peer, a_poison_shard_is_named_where_all_that_crash_are_started_again) {
     }
 }
 
+static bool survivors_are_careful(const flock *f) {
+    return f->peers[0].careful || f->peers[1].careful;
+}
+
+static bool peer_2_is_left_behind(const flock *f) {
+    return f->peers[0].step > f->peers[2].step + 5 && f->peers[1].step > f->peers[2].step + 5;
+}
+
+/* Of who is known to have got further than this peer, which was cut off, old claims tell nothing. */
+Test(peer, who_has_done_what_it_claimed_was_not_lost_at_it) {
+    enum { CLAIMED = 7 };
+    flock f;
+    flock_open(&f, 4, 4, 200, GW_QUORUM_MAJORITY);
+    f.peers[3].dies_at_shard = FLOCK_SHARDS - 1;
+    f.peers[3].dies_at_step = 5;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, survivors_are_careful, MOST_EVENTS));
+    for (uint32_t i = 0; i < 2; i++) flock_tell(&f, i, (gw_event){.kind = GW_EV_CLAIM, .shard = CLAIMED});
+    flock_run(&f, NULL, 12); /* until peer 2 has heard it */
+    cr_assert_eq(f.peers[2].step, 5);
+    for (uint32_t i = 0; i < 2; i++) flock_cut(&f, 2, i, false);
+    cr_assert(flock_run(&f, peer_2_is_left_behind, MOST_EVENTS));
+    flock_run(&f, NULL, 2000); /* and it has heard of that by gossip */
+    for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
+    for (uint32_t i = 0; i < 2; i++) flock_mend(&f, 2, i); /* who is dialled now refuses */
+    flock_run(&f, NULL, 2000);
+    cr_assert(!f.peers[2].finished, "%s", f.peers[2].finish_text);
+    cr_assert_eq(f.peers[2].step, 5);
+    flock_close(&f);
+}
+
 /* Evidence is worth no more than a try: where the record cannot be written, the flock goes on all the same.
  */
 Test(peer, a_death_is_survived_by_those_whose_disks_cannot_note_it) {
