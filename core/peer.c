@@ -414,7 +414,7 @@ static void dispatch(gw_peer *p, const gw_event *event) {
         gw_commit_effects(p, event);
         break;
     case GW_EV_LOADED:
-        gw_views_loaded(p, event);
+        gw_install_loaded(p, event);
         break;
     case GW_EV_STORED:
         gw_saves_stored(p, event);

@@ -3,7 +3,8 @@
  *   peer.c          assembly: create, dispatch, timers, status
  *   peer_contacts.c gossip's members: links, hello, what is gossiped of this peer
  *   peer_strangers.c peers that run another job
- *   peer_views.c    when a new view is needed, proposing, installing
+ *   peer_views.c    when a new view is needed, proposing, deciding what goes on in it
+ *   peer_install.c  installing: until all its members hold the state
  *   peer_votes.c    voting, which freezes
  *   peer_waiting.c  without a view: founding, joining; healing of two views
  *   peer_steps.c    a step's life: deal, steal, seal, reduce, check, apply
@@ -379,10 +380,16 @@ uint64_t gw_views_deadline(const gw_peer *p);
 void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count);
 void gw_views_drop_attempt(gw_peer *p);
 void gw_views_message(gw_peer *p, gw_contact *from, gw_message *message);
-void gw_views_loaded(gw_peer *p, const gw_event *event);
 void gw_views_link_up(gw_peer *p, gw_contact *contact);
 void gw_views_force(gw_peer *p);                 /* the operator insists */
 void gw_views_lost(gw_peer *p, const char *why); /* leaves the installed view and waits to be admitted */
+
+/* ---- peer_install.c ---- */
+void gw_install_adopt(gw_peer *p, const gw_install *install); /* of the view that it is frozen for */
+void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *message);
+void gw_install_member_ready(gw_peer *p, const gw_contact *from, const gw_message *message);
+void gw_install_loaded(gw_peer *p, const gw_event *event);
+void gw_install_link_up(gw_peer *p, const gw_contact *member); /* says again what it may have missed */
 
 /* ---- peer_votes.c ---- */
 enum { GW_PATIENCE_MS = 2000 }; /* how long a proposal that one voted for may take */

@@ -1,0 +1,273 @@
+/* Installing a view: from what its leader decided to the moment when all its members hold the state. */
+#include "core/peer_state.h"
+
+#include "core/check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { MOST_LOAD_FAILURES = 5 };
+
+/* ---- readiness
+ * ------------------------------------------------------------------------------------------------- */
+
+static void expect_ready(gw_peer *p, const gw_view *view) {
+    if (p->ready.size == view->count && gw_view_name_equal(&p->ready_name, &view->name)) return;
+    gw_set_free(&p->ready);
+    p->ready = gw_set_of(view->count);
+    p->ready_name = view->name;
+}
+
+static void start_if_all_ready(gw_peer *p) {
+    GW_CHECK(p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING);
+    if (gw_set_count(&p->ready) < p->view.count) return;
+    if (p->pause_since_ns != 0) {
+        gw_action *notice = gw_peer_notice(p, GW_NOTICE_JOINED, " ");
+        notice->duration_ns = p->now - p->pause_since_ns;
+        notice->count = p->newcomers;
+    }
+    p->pause_since_ns = 0;
+    p->load_failures = 0;
+    gw_commit_agreed(p);
+    if (p->ended)
+        gw_saves_end(p);
+    else
+        gw_steps_begin(p, &p->missing, p->cuts);
+}
+
+static void say_ready(gw_peer *p) {
+    p->own_ready = true;
+    gw_set_add(&p->ready, (uint32_t)gw_peer_own_rank(p));
+    gw_message message = gw_peer_about_view(p, GW_MSG_READY);
+    gw_peer_send_members(p, &message);
+    start_if_all_ready(p);
+}
+
+/* ---- installing
+ * ------------------------------------------------------------------------------------------------ */
+
+static const gw_peer_id *list_donors(gw_peer *p, const gw_install *i, bool holders, uint32_t *count) {
+    gw_peer_id donors[GW_MAX_MEMBERS];
+    *count = 0;
+    for (uint32_t rank = 0; rank < i->view.count; rank++)
+        if (holders || !gw_set_has(&i->fetchers, rank)) donors[(*count)++] = i->view.members[rank].id;
+    return gw_actions_copy(p->actions, donors, *count * sizeof donors[0]);
+}
+
+static void load_state(gw_peer *p, const gw_install *i) {
+    p->phase = GW_AT_LOADING;
+    gw_action *load = gw_peer_act(p, GW_ACT_LOAD);
+    load->token = p->load_token = gw_peer_token(p);
+    load->load_kind = p->load_kind = i->load;
+    load->step = p->load_step = i->step;
+    load->fingerprint = p->load_fingerprint = i->fingerprint;
+    load->root = p->load_root = i->root;
+    gw_patience_load(p);
+    const gw_peer_id *peers = list_donors(p, i, i->load == GW_LOAD_MANIFEST, &load->count);
+    if (i->load == GW_LOAD_MANIFEST) {
+        load->holders = peers;
+        gw_set *inventories =
+            gw_actions_copy(p->actions, i->inventories, i->view.count * sizeof *inventories);
+        for (uint32_t k = 0; k < i->view.count; k++)
+            inventories[k] = *gw_actions_copy_set(p->actions, &i->inventories[k]);
+        load->inventories = inventories;
+        gw_action *notice =
+            gw_peer_notice(p, GW_NOTICE_RESUMED, "from the checkpoint of step %" PRIu64, i->step);
+        notice->step = i->step;
+        notice->root = i->root;
+    } else {
+        load->donors = peers;
+    }
+}
+
+static void begin_accumulator(gw_peer *p, uint64_t step) {
+    gw_action *begin = gw_peer_act(p, GW_ACT_BEGIN_STEP);
+    begin->step = step;
+    begin->shards = p->shards;
+    p->accumulator_step = step;
+}
+
+static void note_install(gw_peer *p, const gw_install *i) {
+    p->views_installed++;
+    gw_action *notice = gw_peer_notice(p, GW_NOTICE_VIEW, "%s", i->cause);
+    notice->view = gw_actions_copy(p->actions, &p->view, sizeof p->view);
+    notice->duration_ns = p->cause_ns == 0 ? i->cause_age_ns : p->now - p->cause_ns;
+    uint32_t dealt = gw_set_count(&i->missing);
+    bool repaired = i->load == GW_LOAD_PEERS && i->missing.size > 0 &&
+                    (dealt < i->missing.size || i->failures > 0 || gw_losses_in_step(&i->losses, i->step));
+    if (!repaired) return;
+    p->steps_repaired++;
+    p->shards_repaired += dealt;
+    gw_action *repair =
+        gw_peer_notice(p, GW_NOTICE_REPAIR, "%u of %u shards dealt again", dealt, i->missing.size);
+    repair->step = i->step;
+    repair->count = dealt;
+}
+
+static void adopt_view(gw_peer *p, const gw_install *i) {
+    p->view = i->view;
+    gw_ballot_install(&p->ballot, &i->view);
+    if (p->ballot.majority) {
+        gw_votes_persist(p); /* what a later life founds on: it must not need members of the view before */
+        uint32_t kept = 0;
+        for (uint32_t k = 0; k < p->learned_count; k++) {
+            if (gw_view_compare(&p->learned[k], &i->view) <= 0) continue;
+            p->learned_lived[kept] = p->learned_lived[k];
+            p->learned[kept++] = p->learned[k];
+        }
+        p->learned_count = kept;
+    }
+    p->need_change = false;
+    p->cause[0] = '\0';
+    p->propose_at_ns = p->patience_ns = 0;
+    p->wait_since_ns = 0;
+    p->links_due_ns = 0;
+    gw_end_hope(p);
+    p->healing = p->forced = p->suspects = false;
+    for (uint32_t k = 0; k < p->view.count; k++) p->member_unwritable[k] = gw_set_has(&i->unwritable, k);
+    for (uint32_t k = 0; k < p->contact_count; k++) {
+        gw_contact *contact = &p->contacts[k];
+        if (gw_view_rank(&p->view, &contact->id) < 0) continue;
+        contact->joining_until_ns = contact->blocked_until_ns = 0;
+        contact->blocks = 0;
+        contact->offered = (gw_view_name){0};
+    }
+    gw_peer_act(p, GW_ACT_INSTALL)->view = gw_actions_copy(p->actions, &p->view, sizeof p->view);
+}
+
+/* A member that died between its vote and now: its death was told before this view was ours to change. */
+static void mourn(gw_peer *p) {
+    char id[GW_SHORT_TEXT];
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
+        if (contact == NULL || contact->alive_since_ns == 0 || gw_contacts_member_lives(p, &p->view, rank))
+            continue;
+        gw_views_need_change(p, "peer %s died", gw_peer_id_short(&contact->id, id));
+    }
+}
+
+void gw_install_adopt(gw_peer *p, const gw_install *i) {
+    GW_CHECK(p->phase == GW_AT_FROZEN && p->load_token == 0 && !p->applying);
+    uint32_t before = p->view.count;
+    adopt_view(p, i);
+    note_install(p, i);
+    gw_poison_learn(p, &i->losses, i->step);
+    if (p->phase == GW_AT_OVER || !gw_verify_takes(p, i)) return;
+    uint32_t rank = (uint32_t)gw_peer_own_rank(p);
+    p->newcomers = p->view.count > before ? p->view.count - before : 0;
+    p->cause_ns = 0;
+    p->failures = i->failures;
+    p->doubt.any = false;
+    p->ended = i->ended || i->step >= p->config.steps; /* the final checkpoint, found again */
+    p->stopped = i->stopped;
+    p->end_step = i->step;
+    if (!p->ended) gw_end_forget(p);
+    p->careful = gw_losses_in_step(&p->losses, i->step);
+    p->shards = i->missing.size;
+    if (i->load == GW_LOAD_MANIFEST) gw_saves_resumed(p, i->step, &i->root);
+    gw_set_free(&p->missing);
+    p->missing = gw_set_copy(&i->missing);
+    memcpy(p->cuts, i->cuts, sizeof p->cuts);
+    for (uint32_t k = 0; k < p->view.count; k++) p->speeds[k] = i->cuts[k + 1] - i->cuts[k];
+    expect_ready(p, &p->view);
+    for (uint32_t k = 0; k < p->view.count; k++)
+        if (!gw_set_has(&i->fetchers, k)) gw_set_add(&p->ready, k);
+    p->own_ready = !gw_set_has(&i->fetchers, rank);
+    bool have_it =
+        p->has_state && p->step == i->step && i->fingerprint != 0 && p->fingerprint == i->fingerprint;
+    if (p->accumulator_step != i->step || gw_set_has(&i->drops, rank) || !p->own_ready)
+        begin_accumulator(p, i->step);
+    if (p->own_ready) {
+        p->phase = GW_AT_GATHERING;
+        start_if_all_ready(p);
+    } else if (have_it) {
+        p->phase = GW_AT_LOADING;
+        say_ready(p);
+    } else {
+        if (p->config.fast)
+            p->has_state = false; /* of another lineage, perhaps: no later view may go on from it */
+        load_state(p, i);
+    }
+    mourn(p);
+    if (!gw_peer_is_leader(p)) gw_saves_remind(p);
+}
+
+void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
+    const gw_install *i = m->install;
+    if (!gw_peer_id_equal(&i->view.leader, &from->id)) return;
+    if (p->phase != GW_AT_FROZEN || !gw_view_name_equal(&i->view.name, &p->voted.name)) return;
+    if (!p->frozen || p->applying || p->load_token != 0 || p->reduce_token != 0)
+        return; /* it cannot have our vote */
+    gw_install_adopt(p, i);
+}
+
+void gw_install_member_ready(gw_peer *p, const gw_contact *from, const gw_message *m) {
+    bool installed = gw_view_name_equal(&m->name, &p->view.name);
+    bool voted = p->phase == GW_AT_FROZEN && gw_view_name_equal(&m->name, &p->voted.name);
+    if (!installed && !voted) return;
+    const gw_view *view = installed ? &p->view : &p->voted;
+    int rank = gw_view_rank(view, &from->id);
+    if (rank < 0 || (installed && p->phase != GW_AT_LOADING && p->phase != GW_AT_GATHERING)) return;
+    expect_ready(p, view);
+    gw_set_add(&p->ready, (uint32_t)rank);
+    if (installed) start_if_all_ready(p);
+}
+
+/* How often this very state could not be fetched. Whoever finds one checkpoint damaged after another gets to
+ * the end of them: each is corrected in what its holders tell, and not asked for again. */
+static uint64_t count_failure(gw_peer *p) {
+    bool same = p->failed_step == p->load_step && gw_hash_equal(&p->failed_root, &p->load_root);
+    if (!same) p->load_failures = 0;
+    p->failed_step = p->load_step;
+    p->failed_root = p->load_root;
+    return ++p->load_failures;
+}
+
+void gw_install_loaded(gw_peer *p, const gw_event *event) {
+    if (event->token != p->load_token) return;
+    p->load_token = 0;
+    bool other =
+        event->outcome == GW_DONE && p->load_fingerprint != 0 && event->fingerprint != p->load_fingerprint;
+    if (event->outcome == GW_DONE) {
+        p->has_state = !other;
+        p->effects_step = 0; /* those of its last step may have been of other bits, or of nobody who lives */
+        p->step = p->load_step;
+        p->fingerprint = event->fingerprint;
+        if (!other && !p->ballot.majority) gw_commit_agreed(p);
+    }
+    if (event->outcome != GW_DONE || other) {
+        const char *why = other ? "its fingerprint differs" : gw_peer_why(event);
+        if (p->load_kind == GW_LOAD_MANIFEST) {
+            const gw_inventory what = {.step = p->load_step,
+                                       .root = p->load_root,
+                                       .fingerprint = p->load_fingerprint,
+                                       .chunks = {.size = p->config.state_chunks}};
+            gw_peer_inventory_failed(&p->inventory, &what, event->held);
+        }
+        if (count_failure(p) >= MOST_LOAD_FAILURES) {
+            gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                           "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);
+            return;
+        }
+        gw_peer_say(p, GW_WARN, "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);
+        p->suspects = true;
+        if (p->phase != GW_AT_FROZEN) gw_views_need_change(p, "a member could not fetch the state");
+    } else if (p->phase == GW_AT_LOADING) {
+        say_ready(p);
+    }
+    gw_votes_send_if_ready(p);
+}
+
+/* A link of a member is new: what it may have missed. */
+void gw_install_link_up(gw_peer *p, const gw_contact *contact) {
+    bool own = p->installed != NULL && gw_view_name_equal(&p->installed->view.name, &p->view.name);
+    if (own) { /* so this peer leads it */
+        gw_message message = {
+            .kind = GW_MSG_INSTALL, .epoch = p->view.epoch, .name = p->view.name, .install = p->installed};
+        gw_peer_send(p, &contact->id, &message);
+    }
+    if (p->own_ready) {
+        gw_message message = gw_peer_about_view(p, GW_MSG_READY);
+        gw_peer_send(p, &contact->id, &message);
+    }
+}
