@@ -160,7 +160,7 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     /* The silent may be cut off, not killed; and who neither wanted to leave nor was done could not go on. */
     bool ended = contact->at_end || contact->said_end;
     bool fell = !ended && (left ? !contact->leaving : event->proven);
-    if (fell && !contact->blameless) gw_poison_member_fell(p, contact);
+    if (fell && !contact->blameless) gw_poison_member_fell(p, contact, left);
     if (!left) drop_link(p, contact); /* what a peer that left said before is still on its way */
     gw_peer_notice(p, left ? GW_NOTICE_PEER_LEFT : GW_NOTICE_PEER_DEAD, " ")->peer = contact->id;
     int rank = p->view.epoch == 0 ? -1

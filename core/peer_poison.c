@@ -1,9 +1,9 @@
 /* Which shard kills whoever computes it, or makes them give up? After a first loss in a step its members are
- * careful: they say what they are about to compute before they begin. Of a peer that dies these claims tell
- * what it was at, and when it comes back it tells so itself; one that gives up names its shard in its last
- * words. Losses are kept in the durable record, told with every vote and united in every install: they
- * outlive the peers, and where peers are started again whenever they crash, the third life lost to a shard
- * still names it, on all peers alike, whenever they start (design section 5). */
+ * careful: they say what they are about to compute before they begin, and when they have nothing left to.
+ * Of a peer that dies these claims tell what it was at, and when it comes back it tells so itself; one that
+ * gives up names its shard in its last words. Losses are kept in the durable record, told with every vote and
+ * united in every install: they outlive the peers, and where peers are started again whenever they crash, the
+ * third life lost to a shard still names it, on all peers alike, whenever they start (design section 5). */
 #include "core/peer_state.h"
 
 #include "core/check.h"
@@ -94,15 +94,25 @@ static bool has_last_words(const gw_peer *p, const gw_contact *contact) {
     return contact->fell_at != 0 && contact->step == step_of_death(p, contact);
 }
 
-void gw_poison_member_fell(gw_peer *p, gw_contact *contact) {
+static bool note_claims(gw_peer *p, const gw_contact *contact) {
+    bool changed = false;
+    for (uint32_t worker = 0; worker < GW_MAX_CLAIMS && contact->claim_count > 0; worker++)
+        if (contact->claims[worker] < p->shards) changed |= note(p, contact, contact->claims[worker]);
+    return changed;
+}
+
+void gw_poison_member_fell(gw_peer *p, gw_contact *contact, bool gave_up) {
     const gw_incarnation *life = &contact->incarnation;
     if (p->view.epoch == 0 || gw_view_rank_of_life(&p->view, &contact->id, life->boot, life->nonce) < 0)
         return;
-    bool told = has_last_words(p, contact), changed = told && note(p, contact, contact->fell_at - 1);
-    bool claimed = contact->claim_count > 0 && step_of_death(p, contact) == p->step;
-    for (uint32_t worker = 0; worker < GW_MAX_CLAIMS && claimed && !told; worker++)
-        if (contact->claims[worker] < p->shards) changed |= note(p, contact, contact->claims[worker]);
-    if (note(p, contact, GW_LOSS_ANY) || changed) gw_votes_persist(p);
+    bool changed, here = step_of_death(p, contact) == p->step;
+    if (has_last_words(p, contact))
+        changed = note(p, contact, contact->fell_at - 1);
+    else
+        changed = here && note_claims(p, contact);
+    /* Where claims are made, whoever dies without one was at nothing. */
+    if (gave_up || !here || !p->careful) changed |= note(p, contact, GW_LOSS_ANY);
+    if (changed) gw_votes_persist(p);
     judge(p, p->step);
 }
 

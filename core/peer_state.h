@@ -470,7 +470,7 @@ bool gw_poison_start(gw_peer *p); /* takes in how the last life ended; true: the
 /* Takes over what others know; steps before `step` are done. May end this peer. */
 void gw_poison_learn(gw_peer *p, const gw_losses *losses, uint64_t step);
 /* It died or gave up, and has not wished to leave. */
-void gw_poison_member_fell(gw_peer *p, gw_contact *contact);
+void gw_poison_member_fell(gw_peer *p, gw_contact *contact, bool gave_up);
 void gw_poison_tell(gw_peer *p); /* the others, why this peer cannot go on */
 void gw_poison_told(gw_contact *from, const gw_message *message);
 void gw_poison_as_told(gw_contact *contact); /* after its blob was read: what its link told, if it did */

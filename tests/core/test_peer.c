@@ -424,6 +424,32 @@ Test(peer, who_has_done_what_it_claimed_was_not_lost_at_it) {
     flock_close(&f);
 }
 
+/* One shard has cost two lives; the third lost in this step was at nothing, or had done what it was at. */
+static void lose_an_idle_one(bool withdrawn) {
+    enum { FAILED = FLOCK_SHARDS - 1 };
+    flock f;
+    flock_open(&f, 4, 4, 20, GW_QUORUM_ANY);
+    f.peers[3].fails_at_shard = FAILED;
+    f.peers[2].seal_ns = 1000000;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, survivors_are_careful, MOST_EVENTS));
+    flock_tell(&f, 0, (gw_event){.kind = GW_EV_CLAIM, .shard = FAILED});
+    if (withdrawn) {
+        flock_tell(&f, 1, (gw_event){.kind = GW_EV_CLAIM, .shard = FAILED});
+        flock_tell(&f, 1, (gw_event){.kind = GW_EV_CLAIM, .shard = GW_LOSS_ANY});
+    }
+    flock_run(&f, NULL, 12); /* until peer 2 has heard it */
+    for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(f.peers[2].finish, GW_FINISH_DONE, "%s", f.peers[2].finish_text);
+    flock_close(&f);
+}
+
+Test(peer, who_dies_without_a_claim_was_at_nothing) {
+    lose_an_idle_one(false);
+    lose_an_idle_one(true);
+}
+
 /* Evidence is worth no more than a try: where the record cannot be written, the flock goes on all the same.
  */
 Test(peer, a_death_is_survived_by_those_whose_disks_cannot_note_it) {

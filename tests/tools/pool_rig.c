@@ -186,7 +186,8 @@ static void on_dry(void *context, uint32_t tag) {
 }
 
 static void on_claim(void *context, uint32_t worker, uint32_t shard, uint64_t ticket) {
-    report(context, &(rig_report){.kind = RIG_CLAIM, .worker = worker, .shard = shard, .ticket = ticket});
+    rig_kind kind = shard == UINT32_MAX ? RIG_WITHDRAWN : RIG_CLAIM;
+    report(context, &(rig_report){.kind = kind, .worker = worker, .shard = shard, .ticket = ticket});
 }
 
 static void on_sealed(void *context, gw_token token, uint64_t speed, const gw_check *checks, uint32_t count) {

@@ -12,7 +12,7 @@
 
 enum { RIG_SHARDS = 4096, RIG_REPORTS = 4096, RIG_CHECKS = 8, RIG_UNITS = 100 };
 
-typedef enum rig_kind { RIG_DRY = 1, RIG_CLAIM, RIG_SEALED, RIG_FAILED, RIG_LOST } rig_kind;
+typedef enum rig_kind { RIG_DRY = 1, RIG_CLAIM, RIG_WITHDRAWN, RIG_SEALED, RIG_FAILED, RIG_LOST } rig_kind;
 
 /* What the pool said: of DRY tag; of CLAIM worker, shard, ticket; of SEALED token, speed; of FAILED
  * and LOST shard, text. */

@@ -293,6 +293,48 @@ Test(workers, a_careful_claim_waits_for_its_own_grant) {
     rig_close(&rig);
 }
 
+Test(workers, a_careful_claim_is_withdrawn_when_it_is_done_and_nothing_follows) {
+    rig_open(&rig, 1, false);
+    deal_with(TAG, NULL, 0, 2, true);
+    for (uint32_t shard = 0; shard < 2; shard++) {
+        rig_report claim = rig_wait_report(&rig, RIG_CLAIM, shard);
+        cr_assert_eq(claim.shard, shard);
+        cr_assert_eq(rig_count(&rig, RIG_WITHDRAWN), 0, "the next claim takes the place of the last");
+        gw_workers_grant(rig.pool, claim.ticket);
+    }
+    (void)rig_wait_report(&rig, RIG_WITHDRAWN, 0);
+    cr_assert_eq(gw_workers_done(rig.pool), 2);
+    rig_close(&rig);
+}
+
+Test(workers, what_runs_when_a_careful_deal_comes_is_claimed_afterwards) {
+    rig_open(&rig, 1, true);
+    deal_with(TAG, NULL, 0, 1, false);
+    rig_wait_inside(&rig, 1);
+    gw_frozen frozen;
+    gw_workers_freeze(rig.pool, &frozen);
+    gw_set_free(&frozen.held);
+    gw_set_free(&frozen.claimed);
+    deal_with(TAG + 1, NULL, 1, 1, true);
+    cr_assert_eq(rig_wait_report(&rig, RIG_CLAIM, 0).shard, 0);
+    rig_open_gate(&rig, 0);
+    (void)rig_wait_report(&rig, RIG_WITHDRAWN, 0);
+    rig_close(&rig);
+}
+
+Test(workers, a_careful_claim_of_what_failed_stands) {
+    rig_open(&rig, 1, false);
+    rig.fails[0] = true;
+    deal_with(TAG, NULL, 0, 1, true);
+    gw_workers_grant(rig.pool, rig_wait_report(&rig, RIG_CLAIM, 0).ticket);
+    (void)rig_wait_report(&rig, RIG_FAILED, 0);
+    deal_with(TAG + 1, NULL, 1, 2, true);
+    gw_workers_grant(rig.pool, rig_wait_report(&rig, RIG_CLAIM, 1).ticket);
+    (void)rig_wait_report(&rig, RIG_WITHDRAWN, 0);
+    cr_assert_eq(rig_count(&rig, RIG_WITHDRAWN), 1, "of the second alone");
+    rig_close(&rig);
+}
+
 /* Whoever ends the deal revokes the claims: their workers are free again, and a grant that comes too late, at
  * once or after a while, starts nothing. */
 static void revoke_by(void (*end)(void)) {

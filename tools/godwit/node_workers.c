@@ -188,6 +188,16 @@ static void set_chosen(gw_workers *pool, const gw_action *deal) {
                      pool->checks, pool->check_count, &pool->part);
 }
 
+/* What was begun before anybody had to be careful. */
+static void claim_what_runs(gw_workers *pool) {
+    for (uint32_t i = 0; i < pool->count; i++) {
+        gw_worker *worker = &pool->list[i];
+        if (worker->doing != GW_WORKER_RUNNING || worker->dropped || worker->claimed) continue;
+        worker->claimed = true;
+        pool->events.claim(pool->events.context, i, worker->shard, 0);
+    }
+}
+
 void gw_workers_deal(gw_workers *pool, const gw_action *deal) {
     GW_CHECK(deal->tag != 0 && deal->first <= deal->end);
     pthread_mutex_lock(&pool->lock);
@@ -197,6 +207,7 @@ void gw_workers_deal(gw_workers *pool, const gw_action *deal) {
     set_chosen(pool, deal);
     pool->dealt = true;
     pool->careful = deal->flag;
+    if (pool->careful) claim_what_runs(pool);
     pool->dry_said = false;
     pool->tag = deal->tag;
     pool->given = deal->end - deal->first;

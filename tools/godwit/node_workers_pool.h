@@ -23,6 +23,7 @@ typedef struct gw_worker {
     uint32_t part; /* of the device: the lane's */
     gw_worker_doing doing;
     bool granted, revoked;
+    bool claimed; /* what it said last is a claim, which it withdraws when it has done that */
     bool again;   /* the shard is computed for its fingerprint, by whom it was not dealt to */
     bool dropped; /* RUNNING: the accumulator moved on meanwhile; the result will not be added */
     uint64_t ticket, started_ns;

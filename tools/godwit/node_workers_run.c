@@ -116,6 +116,7 @@ static void keep_check(gw_workers *pool, const gw_worker *worker, uint64_t finge
 static bool ask(gw_workers *pool, gw_worker *worker) {
     worker->doing = GW_WORKER_CLAIMING;
     worker->granted = worker->revoked = false;
+    worker->claimed = true;
     worker->ticket = ++pool->last_ticket;
     pool->events.claim(pool->events.context, worker->index, worker->shard, worker->ticket);
     while (!worker->granted && !worker->revoked && !pool->closing)
@@ -123,6 +124,13 @@ static bool ask(gw_workers *pool, gw_worker *worker) {
     bool go = worker->granted && !worker->revoked && !pool->closing;
     worker->doing = GW_WORKER_IDLE;
     return go;
+}
+
+/* Or its claim would be taken for what it died of, if it dies of something else now. */
+static void withdraw(gw_workers *pool, gw_worker *worker) {
+    if (!worker->claimed) return;
+    worker->claimed = false;
+    pool->events.claim(pool->events.context, worker->index, UINT32_MAX, 0);
 }
 
 /* The shards at the next positions, as many as there are workers: thieves may still take them. */
@@ -174,6 +182,7 @@ static void finish_shard(gw_workers *pool, gw_worker *worker, gw_contributed res
         pool->step_busy_ns += took;
         gw_durations_note(&pool->took, took);
     } else if (result == GW_SHARD_FAILED && !worker->dropped) {
+        worker->claimed = false; /* this claim stands */
         pool->events.shard_failed(pool->events.context, worker->shard, err->text);
     }
     gw_pool_check_sealed(pool);
@@ -323,6 +332,7 @@ void *gw_worker_main(void *context) {
             else
                 run_shard(pool, worker);
         } else {
+            withdraw(pool, worker);
             pthread_cond_wait(&pool->wake, &pool->lock);
         }
     }

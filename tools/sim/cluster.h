@@ -82,6 +82,7 @@ typedef struct sim_sum {
 typedef struct sim_worker {
     bool busy;
     bool again;           /* another peer's shard, for its fingerprint */
+    bool claimed;         /* a careful claim that has not been withdrawn */
     uint32_t shard, turn; /* turn: which claim this is, so that a cancelled one is told apart */
 } sim_worker;
 

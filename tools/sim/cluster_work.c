@@ -119,10 +119,30 @@ static void compute(sim_cluster *c, sim_peer *p, uint32_t w) {
 static void claimed(sim_cluster *c, sim_peer *p, const sim_op *op) {
     const sim_worker *worker = &p->m.workers[op->x];
     if (!worker->busy || worker->turn != op->y) return;
+    p->m.workers[op->x].claimed = true;
     gw_event event = {.kind = GW_EV_CLAIM, .worker = (uint32_t)op->x, .shard = worker->shard};
     sim_event(c, p, &event);
     worker = &p->m.workers[op->x];
     if (!p->finished && worker->busy && worker->turn == op->y) compute(c, p, (uint32_t)op->x);
+}
+
+/* A worker says again what it is at: a shard that it began before it had to say so, or none any more. */
+static void corrected(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    sim_worker *worker = &p->m.workers[op->x];
+    if (worker->claimed == worker->busy) return;
+    worker->claimed = worker->busy;
+    gw_event event = {
+        .kind = GW_EV_CLAIM, .worker = (uint32_t)op->x, .shard = worker->busy ? worker->shard : GW_LOSS_ANY};
+    sim_event(c, p, &event);
+}
+
+static void correct_claims(sim_cluster *c, sim_peer *p) {
+    for (uint32_t w = 0; w < SIM_WORKERS; w++) {
+        if (p->m.workers[w].claimed == p->m.workers[w].busy) continue;
+        sim_op op = sim_op_to(p, corrected);
+        op.x = w;
+        sim_later(c, 1000, &op);
+    }
 }
 
 static void dry(sim_cluster *c, sim_peer *p, const sim_op *op) {
@@ -173,6 +193,7 @@ static void feed(sim_cluster *c, sim_peer *p) {
         sim_worker *worker = &m->workers[w], next;
         if (worker->busy) continue;
         if (!next_shard(c, p, &next)) {
+            if (m->careful) correct_claims(c, p);
             if (m->dry_told || !m->claiming) return;
             m->dry_told = true;
             sim_op op = sim_op_to(p, dry);
@@ -262,6 +283,7 @@ static void deal(sim_cluster *c, sim_peer *p, const gw_action *action) {
     }
     m->tag = action->tag;
     m->careful = action->flag;
+    if (m->careful) correct_claims(c, p);
     m->word = gw_word_pack((gw_word){.tag = action->tag, .next = action->first, .end = action->end});
     m->private_first = m->private_end = 0;
     m->claiming = true;
