@@ -397,12 +397,16 @@ void sim_start(sim_cluster *c, sim_peer *p) {
 void sim_crash(sim_cluster *c, sim_peer *p) {
     GW_CHECK(p->brain != NULL && !p->stepping);
     sim_trace(c, "peer %u CRASHES", p->number);
-    c->crashes = realloc(c->crashes, (c->crash_count + 1) * sizeof *c->crashes);
-    GW_CHECK_MEMORY(c->crashes != NULL);
-    c->crashes[c->crash_count++] = p->m.accumulator.step;
+    c->deaths = realloc(c->deaths, (c->death_count + 1) * sizeof *c->deaths);
+    GW_CHECK_MEMORY(c->deaths != NULL);
+    sim_death *death = &c->deaths[c->death_count++];
+    *death = (sim_death){.step = p->m.accumulator.step, .begun = gw_set_of(p->m.accumulator.shards)};
+    for (uint32_t i = 0; i < p->m.accumulator.shards; i++)
+        if (p->m.accumulator.times[i] > 0) gw_set_add(&death->begun, i);
     for (uint32_t w = 0; w < SIM_WORKERS; w++) {
         const sim_worker *worker = &p->m.workers[w];
         if (!worker->busy) continue;
+        gw_set_add(&death->begun, worker->shard);
         p->disk.fell[p->disk.fell_count++] =
             (gw_loss){.id = p->id, .boot = p->boot, .step = p->m.accumulator.step, .shard = worker->shard};
     }

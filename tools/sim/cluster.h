@@ -86,6 +86,11 @@ typedef struct sim_worker {
     uint32_t shard, turn; /* turn: which claim this is, so that a cancelled one is told apart */
 } sim_worker;
 
+typedef struct sim_death {
+    uint64_t step;
+    gw_set begun; /* shards of it that this life had begun to compute, or had done */
+} sim_death;
+
 typedef struct sim_asked { /* a one-sided operation without an answer so far */
     gw_token token;
     uint32_t target;
@@ -225,8 +230,8 @@ struct sim_cluster {
     uint64_t complete_step;  /* of the newest checkpoint told to be complete; UINT64_MAX = none */
     gw_hash complete_root;
     bool failed_to_load; /* somebody, so that all may have gone on from less */
-    uint64_t *crashes;   /* the step that each life which crashed was at */
-    uint32_t crash_count;
+    sim_death *deaths;   /* of lives that crashed */
+    uint32_t death_count;
     bool calm;                 /* no more faults */
     uint32_t seeds[SIM_SEEDS]; /* whom those that start are told to join */
 };

@@ -72,7 +72,8 @@ static void close_cluster(sim_cluster *c) {
     gw_sim_garbler_close(c->garbler);
     gw_sim_network_close(&c->network);
     gw_sim_engine_destroy(c->engine);
-    free(c->crashes);
+    for (uint32_t i = 0; i < c->death_count; i++) gw_set_free(&c->deaths[i].begun);
+    free(c->deaths);
     free(c->states);
     free(c->committed);
     free(c->made);
@@ -110,16 +111,21 @@ static void start_one(void *context, const gw_sim_event *event) {
 }
 
 /* A shard whose holders died three times ends the job by design; with crashes as dense as some seeds have
- * them, chance does that. Who died before it had applied a sum may have died in the next step for those who
- * had. */
+ * them, chance does that. All but one of them had begun it, and may have been through with it if that news
+ * was lost with them: of the first of a step nobody knows the shard. That one may have died before it had
+ * applied a sum, and so in the next step for those who had. */
 static bool names_poison(const sim_cluster *c, const sim_peer *p) {
-    const char *step = strstr(p->finish_text, " of step ");
-    if (p->finish != GW_FINISH_FAILED || step == NULL || strstr(step, " is poison") == NULL) return false;
-    uint64_t named = strtoull(step + strlen(" of step "), NULL, 10);
-    uint32_t lost = 0;
-    for (uint32_t i = 0; i < c->crash_count; i++)
-        lost += c->crashes[i] == named || c->crashes[i] + 1 == named;
-    return lost >= GW_POISON_LOSSES;
+    unsigned shard;
+    uint64_t step;
+    if (p->finish != GW_FINISH_FAILED || strstr(p->finish_text, " is poison") == NULL) return false;
+    if (sscanf(p->finish_text, "shard %u of step %" SCNu64, &shard, &step) != 2) return false;
+    uint32_t lost = 0, begun = 0;
+    for (uint32_t i = 0; i < c->death_count; i++) {
+        const sim_death *death = &c->deaths[i];
+        begun += death->step == step && shard < death->begun.size && gw_set_has(&death->begun, shard);
+        lost += death->step == step || death->step + 1 == step;
+    }
+    return lost >= GW_POISON_LOSSES && begun + 1 >= GW_POISON_LOSSES;
 }
 
 static bool failed_end(const sim_cluster *c, const sim_peer *p) {
