@@ -171,15 +171,17 @@ static void run_until(sim_cluster *c, uint64_t until_ns) {
         if ((gw_sim_events_run(c->engine) & 15) == 0 && is_over(c)) return;
 }
 
-/* All that run still wait without a view, and are too few to begin a job: those who ended may come back. */
-static bool wait_for_founders(const sim_cluster *c) {
-    uint32_t waiting = 0;
+/* It waits without a view, and so do others that it has met, too few to begin a job: those who ended may come
+ * back. */
+static bool waits_with_too_few(const sim_cluster *c, const sim_peer *p) {
+    uint32_t waiting = 1;
     for (uint32_t i = 0; i < c->count; i++) {
         gw_peer_status status;
-        if (!sim_runs(&c->peers[i])) continue;
-        gw_peer_status_get(c->peers[i].brain, &status);
+        const sim_peer *other = &c->peers[i];
+        if (!sim_runs(other) || (other != p && other->boot != p->met[i])) continue;
+        gw_peer_status_get(other->brain, &status);
         if (status.view != NULL) return false;
-        waiting++;
+        waiting += other != p;
     }
     return !c->options->majority && waiting > 1 && waiting < c->options->founders;
 }
@@ -192,7 +194,7 @@ static bool knows_of_the_end(const sim_cluster *c, const sim_peer *p) {
         recorded |= p->disk.saved[i].manifest && p->disk.saved[i].step == sim_last_step(c->options);
     for (uint32_t i = 0; i < c->count; i++)
         met |= c->peers[i].finish == GW_FINISH_DONE && c->peers[i].boot == p->met[i];
-    return (met && !wait_for_founders(c)) || (recorded && !c->options->fast);
+    return (met && !waits_with_too_few(c, p)) || (recorded && !c->options->fast);
 }
 
 /* In calm: the job ends within the bound, and soon after the first peer all end. */
