@@ -1,6 +1,7 @@
 #include "core/peer_state.h"
 
 #include "core/check.h"
+#include "core/placement.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -172,8 +173,9 @@ static bool sane(const gw_peer_config *c, gw_err *err) {
                        c->state_chunks, GW_MAX_CHUNKS);
     if (c->verify > GW_VERIFY_WHOLE)
         return gw_fail(err, GW_E_USAGE, "--verify: more than every shard makes no sense");
-    if (c->replicas < 1 || c->keep < 1)
-        return gw_fail(err, GW_E_USAGE, "--replicas and --keep must be at least 1");
+    if (c->replicas < 1 || c->replicas > GW_MAX_REPLICAS)
+        return gw_fail(err, GW_E_USAGE, "--replicas is 1 to %d", GW_MAX_REPLICAS);
+    if (c->keep < 1) return gw_fail(err, GW_E_USAGE, "--keep must be at least 1");
     return true;
 }
 

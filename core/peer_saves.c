@@ -133,8 +133,7 @@ void gw_saves_open(gw_peer *p, bool final) {
     s->durable = gw_set_of(chunks);
     s->answered = gw_set_of(p->view.count);
     s->recorded = gw_set_of(p->view.count);
-    uint32_t replicas = p->config.replicas < GW_MAX_REPLICAS ? p->config.replicas : GW_MAX_REPLICAS;
-    s->chunk_count = gw_placement_list(chunks, ids, writable, replicas, &p->config.id, s->chunks);
+    s->chunk_count = gw_placement_list(chunks, ids, writable, p->config.replicas, &p->config.id, s->chunks);
     if (!final) p->unsaved_ns = 0;
     if (p->unwritable && !p->disk_hangs &&
         (p->now >= p->write_again_ns || (final && !gw_saves_anyone_writes(p, -1))))

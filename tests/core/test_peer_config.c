@@ -1,6 +1,8 @@
 /* What a peer is made from, and what it tells of itself. */
 #include "flock.h"
 
+#include "core/placement.h"
+
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -44,6 +46,8 @@ Test(peer_config, what_makes_no_sense_is_refused_by_name) {
     expect_refused(&c, GW_E_USAGE, "--verify");
     c = good;
     c.replicas = 0;
+    expect_refused(&c, GW_E_USAGE, "--replicas");
+    c.replicas = GW_MAX_REPLICAS + 1;
     expect_refused(&c, GW_E_USAGE, "--replicas");
     c = good;
     c.keep = 0;

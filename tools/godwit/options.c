@@ -1,6 +1,7 @@
 #include "tools/godwit/options.h"
 
 #include "core/check.h"
+#include "core/placement.h"
 #include "net/address.h"
 #include "net/fabric.h"
 #include "tools/godwit/jobs.h"
@@ -75,7 +76,7 @@ static const struct argp_option run_options[] = {
      "What to compute on: the processors, or GPUs (auto: GPU 0, if it can be used)", 2},
     {"precision", KEY_PRECISION, "fp32|tf32|bf16", 0,
      "What a GPU rounds the factors of matrix products to (tf32)", 2},
-    {"workers", KEY_WORKERS, "N", 0, "Worker threads (one a core; two a GPU)", 2},
+    {"workers", KEY_WORKERS, "N", 0, "Worker threads (one a core; two a GPU, for gpt one)", 2},
     {"steps", KEY_STEPS, "N", 0,
      "End after N steps, if the job does not end earlier (when the job does; synthetic: never)", 2},
     {"quorum", KEY_QUORUM, "any|majority", 0,
@@ -357,7 +358,7 @@ static bool take_work(gw_run_options *o, int key, char *arg, gw_err *err) {
         return parse_u32("keep", arg, 1, 1000, &o->keep, err);
     default:
         GW_CHECK(key == KEY_REPLICAS);
-        return parse_u32("replicas", arg, 1, GW_MAX_MEMBERS, &o->replicas, err);
+        return parse_u32("replicas", arg, 1, GW_MAX_REPLICAS, &o->replicas, err);
     }
 }
 
