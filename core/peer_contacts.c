@@ -160,7 +160,7 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     /* The silent may be cut off, not killed; and who neither wanted to leave nor was done could not go on. */
     bool ended = contact->at_end || contact->said_end;
     bool fell = !ended && (left ? !contact->leaving : event->proven);
-    if (fell && !contact->blameless) gw_poison_member_fell(p, contact, left);
+    if (fell && !contact->blameless) gw_poison_member_fell(p, contact);
     if (!left) drop_link(p, contact); /* what a peer that left said before is still on its way */
     gw_peer_notice(p, left ? GW_NOTICE_PEER_LEFT : GW_NOTICE_PEER_DEAD, " ")->peer = contact->id;
     int rank = p->view.epoch == 0 ? -1
@@ -225,6 +225,7 @@ static void link_up(gw_peer *p, gw_contact *contact, const gw_incarnation *life)
     see_life(contact, life);
     contact->linked_life = *life;
     contact->greeted = false;
+    contact->claims.heard = false; /* the link before may have lost some */
     gw_message hello = {.kind = GW_MSG_HELLO,
                         .epoch = p->view.epoch,
                         .name = p->view.name,

@@ -232,6 +232,7 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         p->has_state = !other;
         p->effects_step = 0; /* those of its last step may have been of other bits, or of nobody who lives */
         p->step = p->load_step;
+        gw_poison_forget(p, p->step);
         p->fingerprint = event->fingerprint;
         if (!other && !p->ballot.majority) gw_commit_agreed(p);
     }
@@ -244,7 +245,9 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
                                        .chunks = {.size = p->config.state_chunks}};
             gw_peer_inventory_failed(&p->inventory, &what, event->held);
         }
-        if (count_failure(p) >= MOST_LOAD_FAILURES) {
+        /* Its sources may have died: no fault of this state's. */
+        bool changing = p->phase == GW_AT_FROZEN || p->need_change;
+        if (!changing && count_failure(p) >= MOST_LOAD_FAILURES) {
             gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                            "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);
             return;

@@ -21,17 +21,24 @@ void gw_poison_claim(gw_peer *p, const gw_event *event) {
     gw_peer_send_members(p, &message);
 }
 
-/* Of whatever view of this step: when peers fall fast, this one may be behind or ahead. */
+/* In whatever view, when peers fall fast; and in the next step, for who has applied the sum sooner. */
 void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
-    if (m->step != p->step) return;
-    if (from->claim_count == 0) memset(from->claims, 0xFF, sizeof from->claims);
-    from->claims[m->worker % GW_MAX_CLAIMS] = m->shard;
-    from->claim_count++;
+    gw_claims *claims = &from->claims;
+    if (m->step < p->step) return;
+    if (!claims->heard || claims->step != m->step || !gw_same_life(&claims->life, &from->linked_life)) {
+        *claims = (gw_claims){.heard = true, .step = m->step, .life = from->linked_life};
+        memset(claims->shard, 0xFF, sizeof claims->shard);
+    }
+    if (m->worker < GW_MAX_CLAIMS)
+        claims->shard[m->worker] = m->shard;
+    else
+        claims->more = true;
 }
 
 void gw_poison_forget(gw_peer *p, uint64_t step) {
     p->lost_claims = 0;
-    for (uint32_t i = 0; i < p->contact_count; i++) p->contacts[i].claim_count = 0;
+    for (uint32_t i = 0; i < p->contact_count; i++)
+        if (p->contacts[i].claims.step != step) p->contacts[i].claims.heard = false;
     if (gw_losses_forget_before(&p->losses, step)) gw_votes_persist(p);
 }
 
@@ -94,25 +101,27 @@ static bool has_last_words(const gw_peer *p, const gw_contact *contact) {
     return contact->fell_at != 0 && contact->step == step_of_death(p, contact);
 }
 
+/* Of what its workers said that they were at; or nothing, if they said that they were through. Where that is
+ * not known: of one shard, whichever. */
 static bool note_claims(gw_peer *p, const gw_contact *contact) {
-    bool changed = false;
-    for (uint32_t worker = 0; worker < GW_MAX_CLAIMS && contact->claim_count > 0; worker++)
-        if (contact->claims[worker] < p->shards) changed |= note(p, contact, contact->claims[worker]);
-    return changed;
+    const gw_claims *claims = &contact->claims;
+    bool known = claims->heard && claims->step == step_of_death(p, contact) &&
+                 gw_same_life(&claims->life, &contact->incarnation);
+    bool standing = false, changed = false;
+    for (uint32_t worker = 0; worker < GW_MAX_CLAIMS && known; worker++) {
+        if (claims->shard[worker] == GW_LOSS_ANY) continue;
+        standing = true;
+        changed |= note(p, contact, claims->shard[worker]);
+    }
+    return known && (standing || !claims->more) ? changed : note(p, contact, GW_LOSS_ANY);
 }
 
-void gw_poison_member_fell(gw_peer *p, gw_contact *contact, bool gave_up) {
+void gw_poison_member_fell(gw_peer *p, gw_contact *contact) {
     const gw_incarnation *life = &contact->incarnation;
     if (p->view.epoch == 0 || gw_view_rank_of_life(&p->view, &contact->id, life->boot, life->nonce) < 0)
         return;
-    bool changed, here = step_of_death(p, contact) == p->step;
-    if (has_last_words(p, contact))
-        changed = note(p, contact, contact->fell_at - 1);
-    else
-        changed = here && note_claims(p, contact);
-    /* Where claims are made, whoever dies without one was at nothing. */
-    if (gave_up || !here || !p->careful) changed |= note(p, contact, GW_LOSS_ANY);
-    if (changed) gw_votes_persist(p);
+    bool told = has_last_words(p, contact);
+    if (told ? note(p, contact, contact->fell_at - 1) : note_claims(p, contact)) gw_votes_persist(p);
     judge(p, p->step);
 }
 
@@ -127,6 +136,7 @@ void gw_poison_tell(gw_peer *p) {
 
 void gw_poison_told(gw_contact *from, const gw_message *m) {
     from->said_fell = true;
+    from->fell.epoch = m->epoch;
     from->fell.step = m->step;
     from->fell.at = m->shard;
     from->fell.blameless = m->flag;
@@ -134,6 +144,7 @@ void gw_poison_told(gw_contact *from, const gw_message *m) {
 
 void gw_poison_as_told(gw_contact *contact) {
     if (!contact->said_fell) return;
+    if (contact->fell.epoch > contact->epoch) contact->epoch = contact->fell.epoch;
     contact->step = contact->fell.step;
     contact->fell_at = contact->fell.at;
     contact->blameless = contact->fell.blameless;

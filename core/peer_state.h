@@ -48,6 +48,14 @@ typedef enum gw_phase_of_peer {
 
 enum { GW_MAX_CLAIMS = 64 }; /* workers whose claims are remembered */
 
+/* What a life's workers are at in one careful step, as it has said. */
+typedef struct gw_claims {
+    bool heard, more; /* anything at all; of workers beyond those that are remembered */
+    uint64_t step;
+    gw_incarnation life;
+    uint32_t shard[GW_MAX_CLAIMS]; /* by worker; GW_LOSS_ANY = none */
+} gw_claims;
+
 /* A peer as the brain knows it beyond gossip. */
 typedef struct gw_contact {
     gw_peer_id id;                        /* first: the index finds it by that */
@@ -65,7 +73,7 @@ typedef struct gw_contact {
     struct {
         bool blameless;
         uint32_t at;
-        uint64_t step;
+        uint64_t epoch, step;
     } fell;
     uint64_t alive_since_ns, unlinked_since_ns, blocked_until_ns;
     bool ended;             /* not alive, and not just silent: it left, or its address refuses connections */
@@ -85,9 +93,7 @@ typedef struct gw_contact {
     gw_view_name offered; /* the view it offers itself from, or none */
     gw_message *early;    /* at a leader: its STORED for a checkpoint not opened here yet; owned */
     uint32_t fell_at;     /* its last words: the shard that made it give up, plus 1; 0 = none did */
-    /* careful steps: shards its workers were about to compute */
-    uint32_t claims[GW_MAX_CLAIMS]; /* by worker; UINT32_MAX = none */
-    uint32_t claim_count;           /* 0 = none has been heard of in this step */
+    gw_claims claims;     /* by the link that stands, or stood last */
 } gw_contact;
 
 typedef struct gw_attempt { /* a proposal of this peer's own */
@@ -470,7 +476,7 @@ bool gw_poison_start(gw_peer *p); /* takes in how the last life ended; true: the
 /* Takes over what others know; steps before `step` are done. May end this peer. */
 void gw_poison_learn(gw_peer *p, const gw_losses *losses, uint64_t step);
 /* It died or gave up, and has not wished to leave. */
-void gw_poison_member_fell(gw_peer *p, gw_contact *contact, bool gave_up);
+void gw_poison_member_fell(gw_peer *p, gw_contact *contact);
 void gw_poison_tell(gw_peer *p); /* the others, why this peer cannot go on */
 void gw_poison_told(gw_contact *from, const gw_message *message);
 void gw_poison_as_told(gw_contact *contact); /* after its blob was read: what its link told, if it did */

@@ -73,7 +73,7 @@ typedef enum gw_event_kind {
     GW_EV_WORD_SWAPPED, /* token, word_outcome, word */
     GW_EV_CLAIM,        /* careful deals only: worker `worker` is about to compute `shard`; it waits until the
                            actions of this event have been carried out; or has begun before the deal, and is
-                           at it still. UINT32_MAX: it has done what it claimed last, and waits for more */
+                           at it still. UINT32_MAX: it is through with what it claimed last, or has given it back */
     GW_EV_SEALED,  /* token, speed, bad, checks[count]: no shard is in flight any more, nor computed again */
     GW_EV_FROZEN,  /* token, accumulator_step, held, claimed, poisoned */
     GW_EV_REDUCED, /* token, outcome, text; when GW_FAILED: peer, the member that data could not be exchanged

@@ -401,8 +401,9 @@ static bool peer_2_is_left_behind(const flock *f) {
     return f->peers[0].step > f->peers[2].step + 5 && f->peers[1].step > f->peers[2].step + 5;
 }
 
-/* Of who is known to have got further than this peer, which was cut off, old claims tell nothing. */
-Test(peer, who_has_done_what_it_claimed_was_not_lost_at_it) {
+/* Peer 3 dies at a shard, and two that have claimed another one are cut off from peer 2 and die: at once, or
+ * when they have got further, of which it has heard by gossip. */
+static void die_unseen(bool later) {
     enum { CLAIMED = 7 };
     flock f;
     flock_open(&f, 4, 4, 200, GW_QUORUM_MAJORITY);
@@ -414,18 +415,33 @@ Test(peer, who_has_done_what_it_claimed_was_not_lost_at_it) {
     flock_run(&f, NULL, 12); /* until peer 2 has heard it */
     cr_assert_eq(f.peers[2].step, 5);
     for (uint32_t i = 0; i < 2; i++) flock_cut(&f, 2, i, false);
-    cr_assert(flock_run(&f, peer_2_is_left_behind, MOST_EVENTS));
-    flock_run(&f, NULL, 2000); /* and it has heard of that by gossip */
+    if (later) {
+        cr_assert(flock_run(&f, peer_2_is_left_behind, MOST_EVENTS));
+        flock_run(&f, NULL, 2000); /* and it has heard of that */
+    }
     for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
     for (uint32_t i = 0; i < 2; i++) flock_mend(&f, 2, i); /* who is dialled now refuses */
     flock_run(&f, NULL, 2000);
-    cr_assert(!f.peers[2].finished, "%s", f.peers[2].finish_text);
     cr_assert_eq(f.peers[2].step, 5);
+    cr_assert_eq(f.peers[2].finished, !later, "%s", f.peers[2].finish_text);
+    if (!later) cr_assert_not_null(strstr(f.peers[2].finish_text, "shard 7 of step 5 is poison"));
     flock_close(&f);
 }
 
-/* One shard has cost two lives; the third lost in this step was at nothing, or had done what it was at. */
-static void lose_an_idle_one(bool withdrawn) {
+Test(peer, who_has_done_what_it_claimed_was_not_lost_at_it) {
+    die_unseen(false);
+    die_unseen(true);
+}
+
+typedef enum claiming { SILENT, STANDING, WITHDRAWN, FAR_WORKER } claiming;
+
+static void claim(flock *f, uint32_t i, uint32_t worker, uint32_t shard) {
+    flock_tell(f, i, (gw_event){.kind = GW_EV_CLAIM, .worker = worker, .shard = shard});
+}
+
+/* One shard has cost two lives, and a third is lost in this step, having said what it was at, or not. Whether
+ * the shard is poison then. */
+static bool third_makes_poison(claiming how) {
     enum { FAILED = FLOCK_SHARDS - 1 };
     flock f;
     flock_open(&f, 4, 4, 20, GW_QUORUM_ANY);
@@ -433,21 +449,24 @@ static void lose_an_idle_one(bool withdrawn) {
     f.peers[2].seal_ns = 1000000;
     flock_start_all(&f);
     cr_assert(flock_run(&f, survivors_are_careful, MOST_EVENTS));
-    flock_tell(&f, 0, (gw_event){.kind = GW_EV_CLAIM, .shard = FAILED});
-    if (withdrawn) {
-        flock_tell(&f, 1, (gw_event){.kind = GW_EV_CLAIM, .shard = FAILED});
-        flock_tell(&f, 1, (gw_event){.kind = GW_EV_CLAIM, .shard = GW_LOSS_ANY});
-    }
+    claim(&f, 0, 0, FAILED);
+    if (how != SILENT) claim(&f, 1, 0, FAILED);
+    if (how == WITHDRAWN || how == FAR_WORKER) claim(&f, 1, 0, GW_LOSS_ANY);
+    if (how == FAR_WORKER) claim(&f, 1, 1000, FAILED);
     flock_run(&f, NULL, 12); /* until peer 2 has heard it */
     for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    cr_assert_eq(f.peers[2].finish, GW_FINISH_DONE, "%s", f.peers[2].finish_text);
+    bool poison = strstr(f.peers[2].finish_text, "shard 11 of step 0 is poison") != NULL;
+    cr_assert_eq(f.peers[2].finish, poison ? GW_FINISH_FAILED : GW_FINISH_DONE, "%s", f.peers[2].finish_text);
     flock_close(&f);
+    return poison;
 }
 
-Test(peer, who_dies_without_a_claim_was_at_nothing) {
-    lose_an_idle_one(false);
-    lose_an_idle_one(true);
+Test(peer, who_said_that_it_was_through_was_at_nothing) {
+    cr_assert(third_makes_poison(STANDING));
+    cr_assert(third_makes_poison(SILENT), "whatever it was at");
+    cr_assert_not(third_makes_poison(WITHDRAWN));
+    cr_assert(third_makes_poison(FAR_WORKER), "what so many workers are at is not remembered");
 }
 
 /* Evidence is worth no more than a try: where the record cannot be written, the flock goes on all the same.

@@ -407,6 +407,40 @@ Test(peer_faults, who_cannot_fetch_the_state_leaves_and_says_why) {
     newcomer_cannot_fetch(true, "its fingerprint differs");
 }
 
+enum { FAILING_FETCHES = 8 };
+static uint32_t failed_fetches;
+
+static bool peer_1_fetches_again(const flock *f) {
+    return f->peers[1].loads_to_fail < FAILING_FETCHES - failed_fetches;
+}
+
+static bool fetch_of_peer_1_has_failed(const flock *f) {
+    return flock_said(f, 1, "could not be fetched") > failed_fetches || f->peers[1].finished;
+}
+
+/* Not even when that happens again and again. */
+Test(peer_faults, who_cannot_fetch_the_state_because_its_sources_die_goes_on) {
+    flock f;
+    flock_open(&f, 2, 2, 20, GW_QUORUM_MAJORITY);
+    f.checkpoint_steps = 2;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
+    f.peers[1].load_ns = 300000000;
+    f.peers[1].loads_to_fail = FAILING_FETCHES;
+    flock_start_all(&f);
+    for (failed_fetches = 0; failed_fetches < FAILING_FETCHES; failed_fetches++) {
+        cr_assert(flock_run(&f, peer_1_fetches_again, MOST_EVENTS));
+        flock_kill(&f, 0);
+        cr_assert(flock_run(&f, fetch_of_peer_1_has_failed, MOST_EVENTS));
+        cr_assert_not(f.peers[1].finished, "%s", f.peers[1].finish_text);
+        flock_start(&f, 0);
+    }
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 2);
+    flock_close(&f);
+}
+
 /* ---- a part of a sum that changed in memory ---- */
 
 Test(peer_faults, who_finds_its_own_part_damaged_has_it_dealt_again) {

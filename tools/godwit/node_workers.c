@@ -188,11 +188,11 @@ static void set_chosen(gw_workers *pool, const gw_action *deal) {
                      pool->checks, pool->check_count, &pool->part);
 }
 
-/* What was begun before anybody had to be careful. */
+/* What runs already: members may be new, and nobody may have had to be careful when it began. */
 static void claim_what_runs(gw_workers *pool) {
     for (uint32_t i = 0; i < pool->count; i++) {
         gw_worker *worker = &pool->list[i];
-        if (worker->doing != GW_WORKER_RUNNING || worker->dropped || worker->claimed) continue;
+        if (worker->doing != GW_WORKER_RUNNING || worker->dropped) continue;
         worker->claimed = true;
         pool->events.claim(pool->events.context, i, worker->shard, 0);
     }

@@ -29,7 +29,7 @@ typedef struct gw_workers_events {
     /* Own word and private range are empty and a worker is idle; once a deal or take. */
     void (*dry)(void *context, uint32_t tag);
     /* Careful deals: worker `worker` waits to start `shard` until gw_workers_grant(ticket). With ticket 0 it
-     * has begun already; UINT32_MAX: it has done what it claimed last, and has nothing more to do. */
+     * has begun already; UINT32_MAX: it is through with what it claimed last, or has given it back. */
     void (*claim)(void *context, uint32_t worker, uint32_t shard, uint64_t ticket);
     /* No shard runs any more. `speed`: thousandths of a shard a second since the step began, over all workers
      * while busy; 0 = none was finished. `checks`: what came of the deal's chosen shards; valid in the call.

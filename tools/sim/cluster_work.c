@@ -126,19 +126,21 @@ static void claimed(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (!p->finished && worker->busy && worker->turn == op->y) compute(c, p, (uint32_t)op->x);
 }
 
-/* A worker says again what it is at: a shard that it began before it had to say so, or none any more. */
+/* A worker says what it is at: a shard that it had begun before, or none any more. */
 static void corrected(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_worker *worker = &p->m.workers[op->x];
-    if (worker->claimed == worker->busy) return;
+    if (!worker->busy && !worker->claimed) return;
     worker->claimed = worker->busy;
     gw_event event = {
         .kind = GW_EV_CLAIM, .worker = (uint32_t)op->x, .shard = worker->busy ? worker->shard : GW_LOSS_ANY};
     sim_event(c, p, &event);
 }
 
-static void correct_claims(sim_cluster *c, sim_peer *p) {
+/* Of those that are busy, or of those that are not any more. */
+static void correct_claims(sim_cluster *c, sim_peer *p, bool busy) {
     for (uint32_t w = 0; w < SIM_WORKERS; w++) {
-        if (p->m.workers[w].claimed == p->m.workers[w].busy) continue;
+        const sim_worker *worker = &p->m.workers[w];
+        if (worker->busy != busy || (!busy && !worker->claimed)) continue;
         sim_op op = sim_op_to(p, corrected);
         op.x = w;
         sim_later(c, 1000, &op);
@@ -193,7 +195,7 @@ static void feed(sim_cluster *c, sim_peer *p) {
         sim_worker *worker = &m->workers[w], next;
         if (worker->busy) continue;
         if (!next_shard(c, p, &next)) {
-            if (m->careful) correct_claims(c, p);
+            correct_claims(c, p, false);
             if (m->dry_told || !m->claiming) return;
             m->dry_told = true;
             sim_op op = sim_op_to(p, dry);
@@ -265,6 +267,7 @@ static void begin_step(sim_cluster *c, sim_peer *p, const gw_action *action) {
     p->m.accumulator.times = calloc(shards + 1u, 1);
     GW_CHECK_MEMORY(p->m.accumulator.times != NULL);
     for (int w = 0; w < SIM_WORKERS; w++) p->m.workers[w].busy = false;
+    correct_claims(c, p, false);
     p->m.chosen_count = p->m.check_count = p->m.next_again = 0;
     p->m.part = (gw_verify_part){.first_count = 0};
 }
@@ -283,7 +286,7 @@ static void deal(sim_cluster *c, sim_peer *p, const gw_action *action) {
     }
     m->tag = action->tag;
     m->careful = action->flag;
-    if (m->careful) correct_claims(c, p);
+    if (m->careful) correct_claims(c, p, true);
     m->word = gw_word_pack((gw_word){.tag = action->tag, .next = action->first, .end = action->end});
     m->private_first = m->private_end = 0;
     m->claiming = true;
