@@ -35,7 +35,7 @@ static gw_contact *add_contact(gw_peer *p, const gw_peer_id *id) {
     }
     GW_CHECK(p->contacts != NULL);
     gw_contact *contact = &p->contacts[p->contact_count];
-    *contact = (gw_contact){.id = *id, .checkpoint_step = UINT64_MAX};
+    *contact = (gw_contact){.id = *id, .checkpoint_step = UINT64_MAX, .claims_lost = UINT64_MAX};
     gw_id_index_put(&p->contact_index, records(p), p->contact_count++);
     return contact;
 }
@@ -223,9 +223,9 @@ void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
 static void link_up(gw_peer *p, gw_contact *contact, const gw_incarnation *life) {
     contact->linked = true;
     see_life(contact, life);
+    gw_poison_linked(p, contact, life);
     contact->linked_life = *life;
     contact->greeted = false;
-    contact->claims.heard = false; /* the link before may have lost some */
     gw_message hello = {.kind = GW_MSG_HELLO,
                         .epoch = p->view.epoch,
                         .name = p->view.name,

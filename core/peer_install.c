@@ -246,7 +246,7 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
             gw_peer_inventory_failed(&p->inventory, &what, event->held);
         }
         /* Its sources may have died: no fault of this state's. */
-        bool changing = p->phase == GW_AT_FROZEN || p->need_change;
+        bool changing = p->phase == GW_AT_FROZEN || p->need_change || p->view.epoch == 0;
         if (!changing && count_failure(p) >= MOST_LOAD_FAILURES) {
             gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                            "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);

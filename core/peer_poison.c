@@ -21,6 +21,13 @@ void gw_poison_claim(gw_peer *p, const gw_event *event) {
     gw_peer_send_members(p, &message);
 }
 
+/* What it said while it had no link to this peer is lost; before its first link it may have said nothing. */
+void gw_poison_linked(const gw_peer *p, gw_contact *contact, const gw_incarnation *life) {
+    bool again = gw_same_life(&contact->linked_life, life);
+    contact->claims_lost = again ? p->step : UINT64_MAX;
+    if (again && gw_same_life(&contact->claims.life, life)) contact->claims.more = true;
+}
+
 /* In whatever view, when peers fall fast; and in the next step, for who has applied the sum sooner. */
 void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
     gw_claims *claims = &from->claims;
@@ -28,6 +35,8 @@ void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
     if (!claims->heard || claims->step != m->step || !gw_same_life(&claims->life, &from->linked_life)) {
         *claims = (gw_claims){.heard = true, .step = m->step, .life = from->linked_life};
         memset(claims->shard, 0xFF, sizeof claims->shard);
+        bool lost = from->claims_lost != UINT64_MAX && m->step <= from->claims_lost;
+        claims->more = lost || m->shard == GW_LOSS_ANY; /* who begins by withdrawing had claimed before */
     }
     if (m->worker < GW_MAX_CLAIMS)
         claims->shard[m->worker] = m->shard;
@@ -53,7 +62,10 @@ bool gw_poison_start(gw_peer *p) {
 /* In which step it died: its own news may be of a later one than this peer has got to, in this view or one
  * that this peer has not heard of; it did all that it had claimed before. */
 static uint64_t step_of_death(const gw_peer *p, const gw_contact *contact) {
-    return contact->epoch >= p->view.epoch && contact->step > p->step ? contact->step : p->step;
+    uint64_t step = p->step;
+    if (contact->epoch >= p->view.epoch && contact->step > step) step = contact->step;
+    bool claimed = contact->claims.heard && gw_same_life(&contact->claims.life, &contact->incarnation);
+    return claimed && contact->claims.step > step ? contact->claims.step : step;
 }
 
 static bool note(gw_peer *p, const gw_contact *contact, uint32_t shard) {
@@ -101,7 +113,7 @@ static bool has_last_words(const gw_peer *p, const gw_contact *contact) {
     return contact->fell_at != 0 && contact->step == step_of_death(p, contact);
 }
 
-/* Of what its workers said that they were at; or nothing, if they said that they were through. Where that is
+/* Of what its workers said that they were at; or nothing, if all said that they were through. Where that is
  * not known: of one shard, whichever. */
 static bool note_claims(gw_peer *p, const gw_contact *contact) {
     const gw_claims *claims = &contact->claims;

@@ -50,7 +50,7 @@ enum { GW_MAX_CLAIMS = 64 }; /* workers whose claims are remembered */
 
 /* What a life's workers are at in one careful step, as it has said. */
 typedef struct gw_claims {
-    bool heard, more; /* anything at all; of workers beyond those that are remembered */
+    bool heard, more; /* anything at all; more than is remembered, or than has come */
     uint64_t step;
     gw_incarnation life;
     uint32_t shard[GW_MAX_CLAIMS]; /* by worker; GW_LOSS_ANY = none */
@@ -93,8 +93,17 @@ typedef struct gw_contact {
     gw_view_name offered; /* the view it offers itself from, or none */
     gw_message *early;    /* at a leader: its STORED for a checkpoint not opened here yet; owned */
     uint32_t fell_at;     /* its last words: the shard that made it give up, plus 1; 0 = none did */
-    gw_claims claims;     /* by the link that stands, or stood last */
+    gw_claims claims;
+    uint64_t claims_lost; /* up to this step some may have been, with a link to that life; UINT64_MAX: none */
 } gw_contact;
+
+/* A view that others live in with this peer, which never heard that it was installed, and has voted for
+ * another one since: only its leader can propose the next one. */
+typedef struct gw_missed {
+    uint64_t epoch; /* not above that of the installed view: none */
+    gw_view_name name;
+    gw_peer_id leader;
+} gw_missed;
 
 typedef struct gw_attempt { /* a proposal of this peer's own */
     bool active, deciding;  /* deciding: all voted, but waits (for a checkpoint's holders) */
@@ -226,6 +235,7 @@ struct gw_peer {
     /* a later view than ours: the last epoch asked about, until when an answer is waited for, and when it is
      * asked again; the last epoch that an answer named */
     uint64_t ask_view_epoch, ask_view_at_ns, ask_view_again_ns, ask_view_pause_ms, view_told_epoch;
+    gw_missed missed;
     bool forced;   /* the next proposal needs no quorum */
     bool suspects; /* somebody's state is not what it was, who knows whose: before the next view all look */
     gw_attempt attempt;
@@ -471,6 +481,7 @@ uint64_t gw_retry_deadline(const gw_peer *p);
 
 /* ---- peer_poison.c ---- */
 void gw_poison_claim(gw_peer *p, const gw_event *event);
+void gw_poison_linked(const gw_peer *p, gw_contact *contact, const gw_incarnation *life); /* anew */
 void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *message);
 bool gw_poison_start(gw_peer *p); /* takes in how the last life ended; true: the record is to change */
 /* Takes over what others know; steps before `step` are done. May end this peer. */

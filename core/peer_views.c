@@ -94,12 +94,18 @@ static uint32_t living_members(gw_peer *p, gw_member *members) {
 }
 
 static void ask_for_repair(gw_peer *p) {
-    if (gw_peer_is_leader(p) || p->now < p->repair_sent_ns + gw_peer_ms(p, 500)) return;
+    bool missed = p->missed.epoch > p->view.epoch;
+    const gw_peer_id *leader = missed ? &p->missed.leader : &p->view.leader;
+    if (gw_peer_id_equal(leader, &p->config.id) || p->now < p->repair_sent_ns + gw_peer_ms(p, 500)) return;
     p->repair_sent_ns = p->now;
     gw_message message = gw_peer_about_view(p, GW_MSG_REPAIR);
+    if (missed) {
+        message.epoch = p->missed.epoch;
+        message.name = p->missed.name;
+    }
     message.text = p->cause;
     message.flag = p->suspects;
-    gw_peer_send(p, &p->view.leader, &message);
+    gw_peer_send(p, leader, &message);
 }
 
 static uint64_t propose_time(gw_peer *p) {
@@ -152,7 +158,7 @@ uint64_t gw_views_deadline(const gw_peer *p) {
         uint64_t due = propose_time((gw_peer *)(uintptr_t)p);
         if (due < p->ask_view_at_ns) due = p->ask_view_at_ns;
         uint64_t again = p->repair_sent_ns + gw_peer_ms(p, 500);
-        if (!gw_peer_is_leader(p) && again < due) due = again;
+        if ((!gw_peer_is_leader(p) || p->missed.epoch > p->view.epoch) && again < due) due = again;
         next = due;
     }
     bool patient = p->phase == GW_AT_FROZEN || p->phase == GW_AT_PAUSED;
@@ -510,8 +516,14 @@ static void on_view(gw_peer *p, const gw_message *m) {
     if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
     if (view->epoch > p->view_told_epoch) p->view_told_epoch = view->epoch;
     const gw_incarnation *life = &p->config.incarnation;
-    if (gw_view_rank_of_life(view, &p->config.id, life->boot, life->nonce) < 0)
+    if (gw_view_rank_of_life(view, &p->config.id, life->boot, life->nonce) < 0) {
         gw_views_lost(p, "the others went on without it");
+        return;
+    }
+    bool expected = p->phase == GW_AT_FROZEN && gw_view_name_equal(&p->voted.name, &view->name);
+    if (expected) return; /* its installation is on its way */
+    p->missed = (gw_missed){.epoch = view->epoch, .name = view->name, .leader = view->leader};
+    gw_views_need_change(p, "view %" PRIu64 " was installed without it", view->epoch);
 }
 
 void gw_views_link_up(gw_peer *p, gw_contact *contact) {

@@ -69,9 +69,9 @@ static void send_join(gw_peer *p, const gw_peer_id *leader, bool whole_view) {
     gw_peer_send(p, leader, &message);
 }
 
-/* The flock's leader is dead, unknown here, or came back without a view: whoever still lives in the view may
- * propose the next one, and with a majority of them dead or in new lives nobody can without us. Members that
- * see nothing wrong with their view ignore it. */
+/* The flock's leader is dead, unknown here, or came back, without a view or into another one: whoever still
+ * lives in the view may propose the next one, and with a majority of them dead or in new lives nobody can
+ * without us. Members that see nothing wrong with their view ignore it. */
 static void ask_members_to_join(gw_peer *p, const gw_contact *flock) {
     gw_peer_waits(p, "asking the members of view %" PRIu64 " to be admitted at step %" PRIu64, flock->epoch,
                   flock->step);
@@ -87,7 +87,8 @@ static void ask_members_to_join(gw_peer *p, const gw_contact *flock) {
 
 static void ask_to_join(gw_peer *p, const gw_contact *flock) {
     gw_contact *leader = gw_peer_contact(p, &flock->leader);
-    bool led = leader != NULL && runs_this_job(p, leader);
+    bool led = leader != NULL && runs_this_job(p, leader) &&
+               gw_view_name_equal(&leader->view_name, &flock->view_name);
     if (!led) {
         ask_members_to_join(p, flock);
         return;

@@ -433,7 +433,7 @@ Test(peer, who_has_done_what_it_claimed_was_not_lost_at_it) {
     die_unseen(true);
 }
 
-typedef enum claiming { SILENT, STANDING, WITHDRAWN, FAR_WORKER } claiming;
+typedef enum claiming { SILENT, STANDING, WITHDRAWN, FAR_WORKER, ONLY_WITHDRAWN } claiming;
 
 static void claim(flock *f, uint32_t i, uint32_t worker, uint32_t shard) {
     flock_tell(f, i, (gw_event){.kind = GW_EV_CLAIM, .worker = worker, .shard = shard});
@@ -446,12 +446,12 @@ static bool third_makes_poison(claiming how) {
     flock f;
     flock_open(&f, 4, 4, 20, GW_QUORUM_ANY);
     f.peers[3].fails_at_shard = FAILED;
-    f.peers[2].seal_ns = 1000000;
+    f.peers[2].seal_ns = 100000000;
     flock_start_all(&f);
     cr_assert(flock_run(&f, survivors_are_careful, MOST_EVENTS));
     claim(&f, 0, 0, FAILED);
-    if (how != SILENT) claim(&f, 1, 0, FAILED);
-    if (how == WITHDRAWN || how == FAR_WORKER) claim(&f, 1, 0, GW_LOSS_ANY);
+    if (how != SILENT && how != ONLY_WITHDRAWN) claim(&f, 1, 0, FAILED);
+    if (how != SILENT && how != STANDING) claim(&f, 1, 0, GW_LOSS_ANY);
     if (how == FAR_WORKER) claim(&f, 1, 1000, FAILED);
     flock_run(&f, NULL, 12); /* until peer 2 has heard it */
     for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
@@ -467,6 +467,7 @@ Test(peer, who_said_that_it_was_through_was_at_nothing) {
     cr_assert(third_makes_poison(SILENT), "whatever it was at");
     cr_assert_not(third_makes_poison(WITHDRAWN));
     cr_assert(third_makes_poison(FAR_WORKER), "what so many workers are at is not remembered");
+    cr_assert(third_makes_poison(ONLY_WITHDRAWN), "others of its workers may be at something");
 }
 
 /* Evidence is worth no more than a try: where the record cannot be written, the flock goes on all the same.

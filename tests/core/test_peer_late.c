@@ -162,6 +162,30 @@ static void say_views(flock *f, uint32_t i, uint32_t from, const gw_view *view) 
     if (gw_peer_id_equal(&view->leader, &f->peers[from].config.id)) tell_message(f, i, from, m, true);
 }
 
+/* It voted for another view before it heard that this one was installed, and now cannot take that any more:
+ * only the leader of this one can propose the next. */
+Test(peer_late, who_missed_the_installation_of_a_view_asks_its_leader_for_the_next) {
+    flock f;
+    flock_open(&f, 3, 3, STEPS, GW_QUORUM_MAJORITY);
+    f.now = 10000000000; /* it asks twice a second */
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    uint32_t leader = flock_leader(&f), one = (leader + 1) % 3, next = (leader + 2) % 3;
+    gw_view later = *flock_status(&f, one).view;
+    later.epoch += 5;
+    later.leader = f.peers[next].config.id;
+    gw_view_seal(&later);
+    gw_message m = {.kind = GW_MSG_VIEW, .job = job_of(&f), .epoch = later.epoch, .view = &later};
+    f.breaks =
+        (flock_break){.kind = GW_MSG_REPAIR, .from = (int)one, .to = (int)next, .times = 1, .quiet = true};
+    tell_message(&f, one, next, m, false);
+    flock_run(&f, NULL, 50);
+    cr_assert_eq(f.breaks.times, 0, "it has asked");
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
+    flock_close(&f);
+}
+
 static void say_wrongly(flock *f, uint32_t i) {
     gw_peer_status status = flock_status(f, i);
     if (status.view == NULL || is_at(f, i, "changing the view")) return;
