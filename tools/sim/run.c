@@ -171,8 +171,8 @@ static void run_until(sim_cluster *c, uint64_t until_ns) {
         if ((gw_sim_events_run(c->engine) & 15) == 0 && is_over(c)) return;
 }
 
-/* It waits without a view, and so do others that it has met, too few to begin a job: those who ended may come
- * back. */
+/* It waits without a view, and so do others that it has met, too few to begin a job, or to be the majority of
+ * those who began it: those who ended may come back. */
 static bool waits_with_too_few(const sim_cluster *c, const sim_peer *p) {
     uint32_t waiting = 1;
     for (uint32_t i = 0; i < c->count; i++) {
@@ -183,7 +183,8 @@ static bool waits_with_too_few(const sim_cluster *c, const sim_peer *p) {
         if (status.view != NULL) return false;
         waiting += other != p;
     }
-    return !c->options->majority && waiting > 1 && waiting < c->options->founders;
+    uint32_t founders = c->options->founders, least = c->options->majority ? founders / 2 + 1 : founders;
+    return waiting > 1 && waiting < least;
 }
 
 /* It has the final manifest and sums that everybody would make alike; or it met one that has ended the job
