@@ -54,9 +54,9 @@ typedef struct gw_peer_config {
     uint32_t verify; /* --verify: millionths of the shards that are computed twice; of all peers alike */
     bool effects;    /* the job's steps have effects: the brain asks for them (GW_ACT_COMMIT) */
     uint64_t checkpoint_steps, checkpoint_ns; /* 0 = not by this measure */
-    uint32_t keep, replicas;
-    bool fresh;               /* ignore checkpoints of this job */
-    bool forget_losses;       /* and what is known of peers that were lost at a shard */
+    uint32_t keep, replicas;                  /* 1 at least; 1 to GW_MAX_REPLICAS (core/placement.h) */
+    bool fresh;                               /* ignore checkpoints of this job */
+    bool forget_losses;                       /* and what is known of peers that were lost at a shard */
     const gw_loss *fell;      /* what its last life was computing when it ended unexpectedly; copied */
     uint32_t fell_count;      /* 0 = nothing, or not known */
     uint64_t join_timeout_ns; /* with seeds: found nothing before one is reached or this has passed */

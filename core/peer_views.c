@@ -93,19 +93,30 @@ static uint32_t living_members(gw_peer *p, gw_member *members) {
     return count;
 }
 
+static bool missed_view(const gw_peer *p) {
+    return p->missed.epoch > p->view.epoch;
+}
+
+/* Who is to repair the view that this peer is, or should be, in. */
+static const gw_peer_id *repairer(const gw_peer *p) {
+    return missed_view(p) ? &p->missed.leader : &p->view.leader;
+}
+
+static bool asks_for_repair(const gw_peer *p) {
+    return !gw_peer_id_equal(repairer(p), &p->config.id);
+}
+
 static void ask_for_repair(gw_peer *p) {
-    bool missed = p->missed.epoch > p->view.epoch;
-    const gw_peer_id *leader = missed ? &p->missed.leader : &p->view.leader;
-    if (gw_peer_id_equal(leader, &p->config.id) || p->now < p->repair_sent_ns + gw_peer_ms(p, 500)) return;
+    if (!asks_for_repair(p) || p->now < p->repair_sent_ns + gw_peer_ms(p, 500)) return;
     p->repair_sent_ns = p->now;
     gw_message message = gw_peer_about_view(p, GW_MSG_REPAIR);
-    if (missed) {
+    if (missed_view(p)) {
         message.epoch = p->missed.epoch;
         message.name = p->missed.name;
     }
     message.text = p->cause;
     message.flag = p->suspects;
-    gw_peer_send(p, leader, &message);
+    gw_peer_send(p, repairer(p), &message);
 }
 
 static uint64_t propose_time(gw_peer *p) {
@@ -158,7 +169,7 @@ uint64_t gw_views_deadline(const gw_peer *p) {
         uint64_t due = propose_time((gw_peer *)(uintptr_t)p);
         if (due < p->ask_view_at_ns) due = p->ask_view_at_ns;
         uint64_t again = p->repair_sent_ns + gw_peer_ms(p, 500);
-        if ((!gw_peer_is_leader(p) || p->missed.epoch > p->view.epoch) && again < due) due = again;
+        if (asks_for_repair(p) && again < due) due = again;
         next = due;
     }
     bool patient = p->phase == GW_AT_FROZEN || p->phase == GW_AT_PAUSED;
