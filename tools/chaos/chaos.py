@@ -19,6 +19,7 @@ import random
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -143,7 +144,8 @@ class Chaos:
             if dead and self.ledger.lives(peer.number):
                 self.ledger.ended(peer.number, now)
                 self.ended += 1
-                print(f"{now - self.began:7.1f} s  peer {peer.number} ended ({peer.ended}) and is started again", flush=True)
+                print(f"{now - self.began:7.1f} s  peer {peer.number} ended ({peer.ended}) and is started again; its last words:")
+                print(textwrap.indent(peer.errors, " " * 11), end="", flush=True)
                 self.start_again(peer)
             elif not dead:
                 self.use.look(peer.process.pid, now)
