@@ -48,7 +48,19 @@ void gw_blas_multiply(size_t rows, size_t columns, size_t inner, gw_operand a, g
                 1.0f, a.values, (int)a.stride, b.values, (int)b.stride, beta, c, (int)c_stride);
 }
 
-bool gw_blas_check(gw_err *err) {
+/* How many threads share a product decides how it is cut, and with that its bits; they follow the processors.
+ */
+static bool check_serial(gw_err *err) {
+    if (openblas_get_parallel() == OPENBLAS_SEQUENTIAL) return true;
+    return gw_fail(
+        err, GW_E_UNSUPPORTED,
+        "kernels/blas: the OpenBLAS that was loaded (%s) computes with threads, and other bytes on "
+        "machines with other numbers of processors: install the package libopenblas0-serial, and "
+        "see that LD_LIBRARY_PATH names no other one",
+        openblas_get_config());
+}
+
+static bool check_guarded(gw_err *err) {
     enum { SIDE = 128 }; /* large enough for every kernel set to want a packing buffer */
     float *square = calloc(2 * SIDE * SIDE, sizeof *square);
     if (square == NULL) return gw_fail(err, GW_E_NOMEM, "kernels/blas: out of memory");
@@ -67,4 +79,8 @@ bool gw_blas_check(gw_err *err) {
             "kernels/blas: %s does not let its buffer table be guarded, and is not safe with threads",
             openblas_get_config());
     return true;
+}
+
+bool gw_blas_check(gw_err *err) {
+    return check_serial(err) && check_guarded(err);
 }

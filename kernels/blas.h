@@ -30,8 +30,9 @@ typedef struct gw_operand {
 void gw_blas_multiply(size_t rows, size_t columns, size_t inner, gw_operand a, gw_operand b, float beta,
                       float *c, size_t c_stride);
 
-/* Checks that the loaded library asks this program for its buffers, as it must for the above to hold; a
- * library linked so that it does not is refused with GW_E_UNSUPPORTED. Call once before threads start. */
+/* Checks that the loaded library is a serial one, and asks this program for its buffers, as must be for the
+ * above to hold; any other is refused with GW_E_UNSUPPORTED. (The dynamic linker takes whatever it finds by
+ * the serial one's name.) Call once before threads start. */
 bool gw_blas_check(gw_err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* Products from several threads at once: without the guard around the library's buffers some of them are
- * wrong. */
+ * wrong. And which libraries are taken. */
 #include "kernels/blas.h"
 
 #include <criterion/criterion.h>
@@ -7,34 +7,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 37, INNER = 211, COLUMNS = 129, THREADS = 8, PRODUCTS = 3000 };
+enum { THREADS = 8, PRODUCTS = 3000, MOST = 64 * 1024 /* elements of a matrix */ };
 
-static float a[ROWS * INNER], b[INNER * COLUMNS], expected[ROWS * COLUMNS];
+/* The library computes small products without a packing buffer. */
+static const struct shape { size_t rows, columns, inner; } packed = {37, 129, 211}, small = {64, 64, 32};
+
+static const struct shape *shape;
+static float a[MOST], b[MOST], expected[MOST];
+static int flavour; /* OPENBLAS_SEQUENTIAL */
+
+/* In front of the library's. */
+int openblas_get_parallel(void);
+int openblas_get_parallel(void) {
+    return flavour;
+}
 
 static void multiply(float *c) {
-    gw_blas_multiply(ROWS, COLUMNS, INNER, (gw_operand){a, INNER, GW_PLAIN},
-                     (gw_operand){b, COLUMNS, GW_PLAIN}, 0.0f, c, COLUMNS);
+    gw_blas_multiply(shape->rows, shape->columns, shape->inner, (gw_operand){a, shape->inner, GW_PLAIN},
+                     (gw_operand){b, shape->columns, GW_PLAIN}, 0.0f, c, shape->columns);
 }
 
 static void *repeat(void *wrong) {
     float *c = malloc(sizeof expected);
     for (int i = 0; i < PRODUCTS; i++) {
         multiply(c);
-        *(int *)wrong += memcmp(c, expected, sizeof expected) != 0;
+        *(int *)wrong += memcmp(c, expected, shape->rows * shape->columns * sizeof *c) != 0;
     }
     free(c);
     return NULL;
 }
 
 static void fill(void) {
-    for (int i = 0; i < ROWS * INNER; i++) a[i] = (float)(i % 101) / 101.0f - 0.5f;
-    for (int i = 0; i < INNER * COLUMNS; i++) b[i] = (float)(i % 97) / 97.0f - 0.5f;
+    for (int i = 0; i < MOST; i++) a[i] = (float)(i % 101) / 101.0f - 0.5f;
+    for (int i = 0; i < MOST; i++) b[i] = (float)(i % 97) / 97.0f - 0.5f;
 }
 
-Test(blas, threads_get_the_same_bits_as_one) {
+static void expect_same_bits(const struct shape *of) {
     gw_err err;
     cr_assert(gw_blas_check(&err), "%s", err.text);
     fill();
+    shape = of;
     multiply(expected);
     pthread_t threads[THREADS];
     int wrong[THREADS] = {0};
@@ -43,6 +55,27 @@ Test(blas, threads_get_the_same_bits_as_one) {
         pthread_join(threads[i], NULL);
         cr_assert_eq(wrong[i], 0, "thread %d: %d products of %d", i, wrong[i], PRODUCTS);
     }
+}
+
+Test(blas, threads_get_the_same_bits_as_one) {
+    expect_same_bits(&packed);
+}
+
+Test(blas, threads_get_the_same_bits_as_one_of_small_products) {
+    expect_same_bits(&small);
+}
+
+/* Debian's libopenblas0-pthread and -openmp have the serial one's name and version. */
+Test(blas, a_library_that_computes_with_threads_is_refused) {
+    gw_err err;
+    for (flavour = 1; flavour <= 2; flavour++) {
+        cr_assert_not(gw_blas_check(&err));
+        cr_assert_eq(err.code, GW_E_UNSUPPORTED);
+        cr_assert_not_null(strstr(err.text, "threads"), "%s", err.text);
+        cr_assert_not_null(strstr(err.text, "libopenblas0-serial"), "%s", err.text);
+    }
+    flavour = 0;
+    cr_assert(gw_blas_check(&err), "%s", err.text);
 }
 
 Test(blas, transposed_operands_and_beta) {
