@@ -84,3 +84,10 @@ bool gw_param_real(const gw_params *params, const char *name, double least, doub
 double gw_sum_value(const gw_sums *sums, uint32_t tensor, uint64_t i) {
     return ldexp((double)sums->data[tensor][i], -(int)sums->tensors[tensor].frac_bits);
 }
+
+/* Each of 256 members at most rounds what it adds, and each addition rounds, by 2^-24 of the sum. */
+bool gw_sum_counted(const gw_sums *sums, uint32_t tensor, uint64_t expected) {
+    const double whole = 0x1p24, most = 0x1p-15;
+    double found = gw_sum_value(sums, tensor, 0), wanted = (double)expected;
+    return wanted <= whole ? found == wanted : fabs(found - wanted) <= wanted * most;
+}

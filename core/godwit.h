@@ -143,6 +143,10 @@ typedef struct gw_sums {
 
 /* The value of element i of summed tensor `tensor`: q * 2^-frac_bits, correctly rounded to double. */
 double gw_sum_value(const gw_sums *sums, uint32_t tensor, uint64_t i);
+/* Whether element 0 of `tensor`, a sum of whole numbers, none of them negative, is what it has to be:
+ * `expected`, or so near to it beyond 2^24 as --reduce fast can tell. Count on by `expected`, which has not
+ * been rounded. */
+bool gw_sum_counted(const gw_sums *sums, uint32_t tensor, uint64_t expected);
 
 typedef struct gw_scalars {
     double value[GW_MAX_SCALARS];
@@ -168,7 +172,8 @@ static inline void gw_emit(gw_emitter *emitter, uint32_t tensor, uint64_t first,
     emitter->emit(emitter, tensor, first, count, values);
 }
 
-/* The same for whole numbers (counts): values are shifted left by frac_bits. */
+/* The same for whole numbers (counts): values are shifted left by frac_bits. --reduce fast rounds their sums
+ * as well, to 24 significant bits. */
 static inline void gw_emit_integers(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
                                     const int64_t *values) {
     emitter->emit_integers(emitter, tensor, first, count, values);

@@ -145,8 +145,9 @@ static bool digits_contribute(void *job_pointer, void *lane_pointer, uint64_t st
 }
 
 /* Loss and accuracy over all samples of a step. */
-static void mean_results(const digits_job *job, const gw_sums *sums, double *loss, double *accuracy) {
-    double count = gw_sum_value(sums, job->count, 0);
+static void mean_results(const digits_job *job, const gw_sums *sums, uint64_t samples, double *loss,
+                         double *accuracy) {
+    double count = (double)samples;
     *loss = gw_sum_value(sums, job->loss, 0) / count;
     *accuracy = gw_sum_value(sums, job->correct, 0) / count;
 }
@@ -162,16 +163,16 @@ static bool digits_scalars(void *job_pointer, uint64_t step, const gw_sums *sums
     const digits_job *job = job_pointer;
     (void)state;
     digits_place place = digits_place_of(job, step);
-    double count = gw_sum_value(sums, job->count, 0);
-    if (count != (double)place.count) /* the sum has been checked, so only wrong data could do this */
+    if (!gw_sum_counted(sums, job->count, place.count)) /* a checked sum: only wrong data do this */
         return gw_fail(err, GW_E_CORRUPT, "digits: step %llu summed %.0f samples, expected %llu",
-                       (unsigned long long)step, count, (unsigned long long)place.count);
+                       (unsigned long long)step, gw_sum_value(sums, job->count, 0),
+                       (unsigned long long)place.count);
     if (place.phase == GW_EVALUATE) {
-        mean_results(job, sums, &scalars->value[DIGITS_LOSS], &scalars->value[DIGITS_ACCURACY]);
+        mean_results(job, sums, place.count, &scalars->value[DIGITS_LOSS], &scalars->value[DIGITS_ACCURACY]);
         return true;
     }
     uint64_t update = step - place.epoch, updates = job->epochs * job->train_steps; /* without evaluations */
-    scalars->value[SCALE] = 0x1p-40 * (job->batch / count);
+    scalars->value[SCALE] = 0x1p-40 * (job->batch / (double)place.count);
     scalars->value[RATE] = job->rate * schedule(update, updates);
     scalars->value[CORRECTION1] = 1.0 / (1.0 - gw_power(job->momentum, update + 1));
     scalars->value[CORRECTION2] = 1.0 / (1.0 - gw_power(beta2, update + 1));
@@ -241,7 +242,7 @@ static void digits_report(void *job_pointer, uint64_t step, const gw_sums *sums,
     digits_place place = digits_place_of(job, step);
     const char *which = place.phase == GW_EVALUATE ? "test_" : "";
     double loss, accuracy;
-    mean_results(job, sums, &loss, &accuracy);
+    mean_results(job, sums, place.count, &loss, &accuracy);
     snprintf(text, size, "epoch=%llu %sloss=%.4f %saccuracy=%.4f", (unsigned long long)place.epoch + 1, which,
              loss, which, accuracy);
 }

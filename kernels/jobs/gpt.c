@@ -121,11 +121,6 @@ static bool gpt_contribute(void *job_pointer, void *lane_pointer, uint64_t step,
     return true;
 }
 
-static double mean_loss(const gpt_job *job, const gw_sums *sums) {
-    return gw_sum_value(sums, job->results + GPT_SUM_LOSS, 0) /
-           gw_sum_value(sums, job->results + GPT_SUM_COUNT, 0);
-}
-
 /* Of the mean gradient over all parameters, as far as these are here. */
 static gw_norm add_norms(const gpt_job *job, const gw_sums *sums) {
     gw_norm norm = 0;
@@ -144,12 +139,14 @@ static bool gpt_scalars(void *job_pointer, uint64_t step, const gw_sums *sums, c
     const gpt_job *job = job_pointer;
     (void)state;
     gpt_place place = gpt_place_of(job, step);
-    double count = gw_sum_value(sums, job->results + GPT_SUM_COUNT, 0), *value = scalars->value;
-    double expected = (double)place.windows * job->gpt.context;
-    if (count != expected) /* the sum has been checked, so only wrong data could do this */
-        return gw_fail(err, GW_E_CORRUPT, "gpt: step %llu summed %.0f tokens, expected %.0f",
-                       (unsigned long long)step, count, expected);
-    value[LOSS] = mean_loss(job, sums);
+    uint64_t tokens = place.windows * (uint64_t)job->gpt.context;
+    if (!gw_sum_counted(sums, job->results + GPT_SUM_COUNT,
+                        tokens)) /* a checked sum: only wrong data do this */
+        return gw_fail(err, GW_E_CORRUPT, "gpt: step %llu summed %.0f tokens, expected %llu",
+                       (unsigned long long)step, gw_sum_value(sums, job->results + GPT_SUM_COUNT, 0),
+                       (unsigned long long)tokens);
+    double *value = scalars->value;
+    value[LOSS] = gw_sum_value(sums, job->results + GPT_SUM_LOSS, 0) / (double)tokens;
     if (place.phase == GW_EVALUATE) return true;
     value[SCALE] = GPT_GRADIENT_UNIT;
     value[NORM] = gradient_norm(job, sums);

@@ -287,3 +287,18 @@ Test(exact, floats_and_back) {
     gw_exact_add(&format, 0, 3, values, back, &part);
     cr_assert_arr_eq(back, sum, sizeof back);
 }
+
+/* What --reduce fast may make of a count, and no more. */
+Test(exact, counts_are_known_again_after_floats) {
+    const gw_tensor tensor = {.name = "count", .role = GW_SUMMED, .rank = 1, .dim = {1}};
+    int64_t count;
+    const int64_t *data[] = {&count};
+    const gw_sums sums = {.data = data, .tensors = &tensor};
+    for (uint64_t expected = 1; expected < UINT64_C(1) << 40; expected = expected * 2 + 1) {
+        float value = (float)expected;
+        count = (int64_t)value;
+        cr_assert(gw_sum_counted(&sums, 0, expected), "%llu", (unsigned long long)expected);
+        count += (int64_t)(expected < 1 << 24 ? 1 : expected >> 14);
+        cr_assert_not(gw_sum_counted(&sums, 0, expected), "%llu", (unsigned long long)expected);
+    }
+}

@@ -249,6 +249,30 @@ Test(gpt_job, every_window_is_seen_once_an_epoch) {
     trial_close(t);
 }
 
+/* Of a step of 2^25 + 999 tokens that --reduce fast has summed. */
+Test(gpt_job, a_count_that_was_rounded_on_the_way_is_taken_and_a_wrong_one_is_not) {
+    trial *t = trial_open(&gw_job_gpt, PAIRS("data", text_path, "layers", "1", "heads", "1", "channels", "8",
+                                             "context", "7", "batch-tokens", "33555431", "micro-batch",
+                                             "4096", "updates", "1", "epsilon", "1e-6"));
+    trial_init(t, UINT64_MAX);
+    int64_t *count = t->sums[trial_tensor(t, "sum.count")];
+    t->sums[trial_tensor(t, "sum.loss")][0] = INT64_C(33555431) << 20;
+    gw_sums sums = trial_sums(t);
+    gw_state state = {t->state};
+    gw_scalars scalars = {0};
+    gw_err err;
+    *count = (int64_t)(float)33555431;
+    cr_assert_neq(*count, 33555431);
+    cr_assert(gw_job_gpt.scalars(t->job, 0, &sums, &state, &scalars, &err), "%s", err.text);
+    char text[200];
+    gw_job_gpt.report(t->job, 0, &sums, &scalars, text, sizeof text);
+    cr_assert_eq(strncmp(text, "loss=1.0000 ", 12), 0, "%s", text);
+    *count -= 4096;
+    cr_assert_not(gw_job_gpt.scalars(t->job, 0, &sums, &state, &scalars, &err));
+    cr_assert_eq(err.code, GW_E_CORRUPT);
+    trial_close(t);
+}
+
 Test(gpt_job, learns_shakespeare_and_repeats_to_the_bit) {
     const char *data = getenv("GODWIT_TEST_DATA");
     if (data == NULL) cr_skip_test("GODWIT_TEST_DATA names no folder with text/shakespeare.txt in it");
