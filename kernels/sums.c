@@ -45,20 +45,33 @@ bool gw_sum_store_open(const gw_layout *layout, const gw_exact_path *path, gw_ac
     return true;
 }
 
+static uint64_t bytes_of_words(const gw_layout *layout) {
+    return layout->words * sizeof(int64_t);
+}
+
+static uint64_t bytes_of_floats(const gw_layout *layout) {
+    return layout->words * sizeof(float);
+}
+
 void gw_sum_store_close(gw_sum_store *s) {
     if (s == NULL) return;
-    gw_memory_give(s->received.words, s->layout->words * sizeof(int64_t));
-    for (int i = 0; i < 2; i++) gw_memory_give(s->floats[i], s->layout->words * sizeof(float));
+    gw_memory_give(s->received.words, bytes_of_words(s->layout));
+    for (int i = 0; i < 2; i++) gw_memory_give(s->floats[i], bytes_of_floats(s->layout));
     for (int i = 0; i < 2; i++) free(s->segments[i]);
     free(s);
 }
 
 uint64_t gw_sum_store_bytes(const gw_sum_store *s) {
     uint64_t bytes = 0;
-    if (s->received.words != NULL) bytes += s->layout->words * sizeof(int64_t);
+    if (s->received.words != NULL) bytes += bytes_of_words(s->layout);
     for (int i = 0; i < 2; i++)
-        if (s->floats[i] != NULL) bytes += s->layout->words * sizeof(float);
+        if (s->floats[i] != NULL) bytes += bytes_of_floats(s->layout);
     return bytes;
+}
+
+uint64_t gw_sum_store_need(const gw_layout *layout, gw_reduce mode) {
+    if (mode == GW_REDUCE_ALONE) return 0;
+    return bytes_of_words(layout) + (mode == GW_REDUCE_FAST ? 2 * bytes_of_floats(layout) : 0);
 }
 
 static gw_segments list_exact(const gw_sum_store *s, gw_segment *list, int64_t *words) {
@@ -122,12 +135,12 @@ static void unpack_floats(gw_sum_store *s, int64_t *words) {
 static bool need_buffers(gw_sum_store *s, gw_reduce mode, sum *into, gw_err *err) {
     void *memory;
     if (into->words == NULL) {
-        if (!gw_memory_take(s->layout->words * sizeof(int64_t), &memory, err)) return gw_fail_in(err, "sums");
+        if (!gw_memory_take(bytes_of_words(s->layout), &memory, err)) return gw_fail_in(err, "sums");
         into->words = memory;
     }
     for (int i = 0; mode == GW_REDUCE_FAST && i < 2; i++) {
         if (s->floats[i] != NULL) continue;
-        if (!gw_memory_take(s->layout->words * sizeof(float), &memory, err)) return gw_fail_in(err, "sums");
+        if (!gw_memory_take(bytes_of_floats(s->layout), &memory, err)) return gw_fail_in(err, "sums");
         s->floats[i] = memory;
     }
     return true;

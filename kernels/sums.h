@@ -14,6 +14,8 @@ bool gw_sum_store_open(const gw_layout *layout, const gw_exact_path *path, gw_ac
 void gw_sum_store_close(gw_sum_store *store); /* NULL is allowed */
 /* Of what was allocated so far: nothing before the first reduction with others. */
 uint64_t gw_sum_store_bytes(const gw_sum_store *store);
+/* Of what a store of this layout will have allocated after its first reduction of `mode`. */
+uint64_t gw_sum_store_need(const gw_layout *layout, gw_reduce mode);
 
 /* As gw_device_ops.reduce_begin, for the step that the accumulator is in. */
 bool gw_sum_store_begin(gw_sum_store *store, gw_reduce mode, gw_segments *send, gw_segments *receive,

@@ -1,6 +1,7 @@
 #include "kernels/fpmode.h"
 #include "kernels/jobs/jobs.h"
 #include "kernels/jobs/synthetic.h"
+#include "kernels/sums.h"
 #include "rig.h"
 
 #include <criterion/criterion.h>
@@ -61,6 +62,22 @@ DEVICE_TEST(same_state_from_any_number_of_devices_and_workers) {
     cr_assert_eq(run(1, 2, 5, GW_REDUCE_EXACT), alone);
     cr_assert_eq(run(3, 2, 5, GW_REDUCE_EXACT), alone);
     cr_assert_neq(run(1, 1, 4, GW_REDUCE_ALONE), alone);
+}
+
+/* What `godwit run` adds to what a device takes at first, before it begins. */
+Test(cpu, the_memory_of_reductions_is_known_before_they_are_made) {
+    static const gw_reduce modes[] = {GW_REDUCE_ALONE, GW_REDUCE_EXACT, GW_REDUCE_FAST};
+    for (int m = 0; m < 3; m++) {
+        rig r;
+        rig_open(&r, &gw_job_synthetic, quick, 1, 2);
+        rig_init(&r);
+        uint64_t before = r.device[0]->memory_bytes;
+        rig_step(&r, 0, modes[m]);
+        uint64_t need = gw_sum_store_need(r.device[0]->layout, modes[m]);
+        cr_assert_eq(r.device[0]->memory_bytes - before, need, "mode %d", modes[m]);
+        cr_assert_eq(need > 0, modes[m] != GW_REDUCE_ALONE);
+        rig_close(&r);
+    }
 }
 
 DEVICE_TEST(a_step_repeated_gives_the_same_fingerprint) {

@@ -8,6 +8,8 @@
 #include "kernels/group.h"
 #include "kernels/jobs/gpt.h"
 #include "kernels/memory.h"
+#include "kernels/memory_limit.h"
+#include "kernels/sums.h"
 #include "net/address.h"
 #include "net/fabric.h"
 #include "tools/godwit/init.h"
@@ -17,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 _Static_assert((int)GW_WAY_TCP == (int)GW_FABRIC_TCP && (int)GW_WAY_SHM == (int)GW_FABRIC_SHM &&
                    (int)GW_WAY_RDMA == (int)GW_FABRIC_RDMA,
@@ -147,23 +148,24 @@ static bool open_job(gw_node *node, gw_err *err) {
     return true;
 }
 
-/* What this peer will take, as far as it is known before the first step, against what the machine has. The
- * device has only reserved it so far. */
+/* What this peer will take, as far as it is known before the first step, against what there is. The device
+ * has only reserved it so far. */
 static bool estimate_memory(gw_node *node, gw_err *err) {
     const gw_device *device = node->device;
     const gw_run_options *options = node->options;
     uint64_t lanes = (uint64_t)options->workers * node->plan.lane_bytes, need = device->memory_bytes;
-    if (options->peers > 1 || options->seed_count > 0) need += device->layout->words * sizeof(int64_t);
-    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    if (options->peers > 1 || options->seed_count > 0)
+        need += gw_sum_store_need(device->layout, options->fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT);
+    uint64_t limit = gw_memory_limit();
     node->memory_bytes = need;
-    if (need <= machine) return true;
+    if (need <= limit) return true;
     const double gib = 0x1p-30;
-    bool fewer = options->workers > 1 && need - lanes + node->plan.lane_bytes <= machine;
+    bool fewer = options->workers > 1 && need - lanes + node->plan.lane_bytes <= limit;
     return gw_fail(err, GW_E_LIMIT,
                    "this job needs %.1f GiB of memory here: %.1f for state and sums, %.1f for %u worker%s; "
-                   "the machine has %.1f. Take %s",
+                   "the machine, or the container that this is, has %.1f. Take %s",
                    (double)need * gib, (double)(need - lanes) * gib, (double)lanes * gib, options->workers,
-                   options->workers == 1 ? "" : "s", (double)machine * gib,
+                   options->workers == 1 ? "" : "s", (double)limit * gib,
                    fewer ? "fewer --workers" : "a smaller job, or smaller shards");
 }
 

@@ -1,0 +1,76 @@
+/* What a process may take, as files of the kernel tell it. */
+#include "kernels/memory_limit.h"
+#include "scratch.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+TestSuite(memory_limit, .init = scratch_open, .fini = scratch_close);
+
+static void write_text(const char *name, const char *text) {
+    scratch_write(name, text, strlen(text));
+}
+
+static void make_folder(const char *name) {
+    cr_assert_eq(mkdir(scratch_path(name), 0755), 0, "%s", name);
+}
+
+static uint64_t limit_with(const char *groups) {
+    write_text("list", groups);
+    return gw_memory_limit_of_groups(scratch_path("list"), scratch_folder());
+}
+
+Test(memory_limit, the_least_of_a_group_and_those_above_counts) {
+    make_folder("a");
+    make_folder("a/b");
+    cr_assert_eq(limit_with("0::/a/b\n"), UINT64_MAX, "no file says anything");
+    write_text("a/b/memory.max", "max\n");
+    cr_assert_eq(limit_with("0::/a/b\n"), UINT64_MAX);
+    write_text("a/memory.max", "7000\n");
+    cr_assert_eq(limit_with("0::/a/b\n"), 7000);
+    write_text("a/b/memory.max", "9000\n");
+    cr_assert_eq(limit_with("0::/a/b\n"), 7000);
+    write_text("a/b/memory.max", "5000");
+    cr_assert_eq(limit_with("0::/a/b\n"), 5000);
+    cr_assert_eq(limit_with("0::/a\n"), 7000);
+    cr_assert_eq(limit_with("0::/\n"), UINT64_MAX);
+}
+
+/* A container sees its own group as the root, by its name there or by that of its host. */
+Test(memory_limit, a_containers_own_group_is_the_root) {
+    write_text("memory.max", "4096\n");
+    cr_assert_eq(limit_with("0::/\n"), 4096);
+    cr_assert_eq(limit_with("0::/docker/0123\n"), 4096);
+    cr_assert_eq(limit_with("0::/../..\n"), 4096);
+}
+
+Test(memory_limit, the_first_version_has_a_hierarchy_of_its_own) {
+    const char *groups = "9:cpu,cpuacct:/x\n4:hugetlb,memory:/job\n0::/\n";
+    make_folder("memory");
+    make_folder("memory/job");
+    write_text("memory/memory.limit_in_bytes", "9223372036854771712\n");
+    cr_assert_eq(limit_with(groups), UINT64_C(9223372036854771712));
+    write_text("memory/job/memory.limit_in_bytes", "123456\n");
+    cr_assert_eq(limit_with(groups), 123456);
+    make_folder("unified");
+    write_text("unified/memory.max", "99\n");
+    cr_assert_eq(limit_with(groups), 99);
+}
+
+Test(memory_limit, what_makes_no_sense_is_no_limit) {
+    static const char *const bad[] = {"", "\n", "-5\n", "12x\n", "99999999999999999999999\n", " \n"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        write_text("memory.max", bad[i]);
+        cr_assert_eq(limit_with("0::/\n"), UINT64_MAX, "'%s'", bad[i]);
+    }
+    write_text("memory.max", "5\n");
+    cr_assert_eq(limit_with("\n0:\n0::\n::\n"), UINT64_MAX);
+    cr_assert_eq(gw_memory_limit_of_groups(scratch_path("nothing"), scratch_folder()), UINT64_MAX);
+}
+
+Test(memory_limit, there_is_some) {
+    cr_assert_gt(gw_memory_limit(), UINT64_C(1) << 20);
+    cr_assert_lt(gw_memory_limit(), UINT64_C(1) << 50);
+}
