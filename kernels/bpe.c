@@ -27,8 +27,12 @@ struct gw_bpe {
     pcre2_code *cut;
 };
 
-static const char pattern[] =
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+/* Unicode's White_Space, which is what \s was where GPT-2's pattern comes from; PCRE's has U+180E as well. */
+#define SPACES                                                                                               \
+    "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+
+static const char pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACES "\\p{L}\\p{N}]+|"
+                              "[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+";
 
 /* Files spell bytes as letters: those that can be printed as themselves, the others as U+0100 and on. */
 static void make_letters(gw_bpe *bpe) {

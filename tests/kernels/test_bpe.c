@@ -126,6 +126,21 @@ Test(bpe, merges_join_the_lowest_rank_first) {
     gw_bpe_close(bpe);
 }
 
+/* Blanks at a text's end are one piece, and of blanks before anything else the last one goes with that. */
+Test(bpe, blanks_are_unicodes_white_space) {
+    gw_bpe *bpe = open_bpe();
+    CHECK("  \t", BLANKS, '\t');
+    CHECK("  \xc2\x85", BLANKS, 0xc2, 0x85);
+    CHECK("  \xc2\xa0", BLANKS, 0xc2, 0xa0);
+    CHECK("  \xe1\x9a\x80", BLANKS, 0xe1, 0x9a, 0x80);   /* U+1680 */
+    CHECK("  \xe2\x80\x8a", BLANKS, 0xe2, 0x80, 0x8a);   /* U+200A */
+    CHECK("  \xe3\x80\x80", BLANKS, 0xe3, 0x80, 0x80);   /* U+3000 */
+    CHECK("  \xe1\xa0\x8e", ' ', ' ', 0xe1, 0xa0, 0x8e); /* U+180E, which was one before Unicode 6.3 */
+    CHECK("  \xe2\x80\x8b", ' ', ' ', 0xe2, 0x80, 0x8b); /* U+200B */
+    CHECK("  \x1c", ' ', ' ', 0x1c);                     /* Python's str.isspace says otherwise */
+    gw_bpe_close(bpe);
+}
+
 Test(bpe, any_bytes_are_encoded) {
     gw_bpe *bpe = open_bpe();
     CHECK("\xff", 0xff);
