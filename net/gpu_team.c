@@ -6,19 +6,20 @@
 #include <string.h>
 
 enum {
-    VERSION = 1,
-    HEAD_BYTES = 3 + 8 + 16,
+    VERSION = 2,
+    HEAD_BYTES = 3 + 8 + 16 + 4,
     TEAM_BYTES = HEAD_BYTES + GW_NCCL_ID_BYTES + 2 + GW_MAX_MEMBERS
 };
 
-/* mark u8 | version u8 | kind u8 | epoch u64 | view 16 | ENTER: gpus u8. TEAM: id 128 | members u16 | gpus u8
- * each. */
-typedef enum message { ENTER = 1, TEAM } message;
+/* mark u8 | version u8 | kind u8 | epoch u64 | view 16 | attempt u32 | ENTER: gpus u8. TEAM: id 128 | members
+ * u16 | gpus u8 each. CALL: nothing. */
+typedef enum message { ENTER = 1, TEAM, CALL } message;
 
 /* An ENTER that came before the view it is about. Of each peer the last one counts. */
 typedef struct early {
     gw_peer_id peer;
     gw_fence fence;
+    uint32_t attempt;
     uint8_t gpus;
 } early;
 
@@ -29,6 +30,7 @@ struct gw_gpu_team {
     bool installed, formed, has_id;
     gw_view view;
     gw_fence fence;
+    uint32_t attempt; /* in this view, from 1; stays when the view is left */
     gw_nccl_id id;
     uint8_t counts[GW_MAX_MEMBERS]; /* GPUs of each member; 0 = not known */
     early early[GW_MAX_MEMBERS];
@@ -51,6 +53,7 @@ static void put_head(gw_writer *w, const gw_gpu_team *t, message kind) {
     gw_put_u8(w, (uint8_t)kind);
     gw_put_u64(w, t->fence.epoch);
     gw_put_view_name(w, &t->fence.view);
+    gw_put_u32(w, t->attempt);
 }
 
 static void say_enter(const gw_gpu_team *t) {
@@ -73,6 +76,19 @@ static void say_team(const gw_gpu_team *t, const gw_peer_id *to) {
     t->world.send(t->world.context, to, bytes, w.length);
 }
 
+static void say_call(const gw_gpu_team *t, const gw_peer_id *to) {
+    uint8_t bytes[HEAD_BYTES];
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    put_head(&w, t, CALL);
+    GW_CHECK(!w.failed);
+    t->world.send(t->world.context, to, bytes, w.length);
+}
+
+static void say_all(const gw_gpu_team *t, void say(const gw_gpu_team *t, const gw_peer_id *to)) {
+    for (uint32_t i = 0; i < t->view.count; i++)
+        if (!gw_peer_id_equal(&t->view.members[i].id, &t->self)) say(t, &t->view.members[i].id);
+}
+
 /* ---- what is done ---- */
 
 static void form(gw_gpu_team *t) {
@@ -91,31 +107,57 @@ static void consider(gw_gpu_team *t) {
     if (!t->has_id || t->formed) return;
     for (uint32_t i = 0; i < t->view.count; i++)
         if (t->counts[i] == 0) return;
-    for (uint32_t i = 0; i < t->view.count; i++)
-        if (!gw_peer_id_equal(&t->view.members[i].id, &t->self)) say_team(t, &t->view.members[i].id);
+    say_all(t, say_team);
     form(t);
 }
 
-void gw_gpu_team_install(gw_gpu_team *t, const gw_view *view) {
-    int rank = gw_view_rank(view, &t->self);
-    GW_CHECK(rank >= 0);
-    t->view = *view;
-    t->fence = (gw_fence){.epoch = view->epoch, .view = view->name};
-    t->installed = true;
+/* Nothing of an earlier attempt counts: its id cannot be joined again, and members may have given up since.
+ */
+static void begin(gw_gpu_team *t, uint32_t attempt) {
+    t->attempt = attempt;
     t->formed = t->has_id = false;
     memset(t->counts, 0, sizeof t->counts);
     if (!leads(t)) {
         say_enter(t);
         return;
     }
-    t->counts[rank] = t->gpus;
-    for (uint32_t i = 0; i < t->early_count; i++) {
-        int other = gw_view_rank(view, &t->early[i].peer);
-        if (other >= 0 && same_fence(&t->early[i].fence, &t->fence)) t->counts[other] = t->early[i].gpus;
-    }
-    t->early_count = 0;
+    t->counts[gw_view_rank(&t->view, &t->self)] = t->gpus;
+    if (attempt > 1) say_all(t, say_call); /* to the first one all come by themselves */
     t->world.make_id(t->world.context, &t->fence);
     consider(t);
+}
+
+/* The leader: a member has come for an attempt. */
+static void take_enter(gw_gpu_team *t, int rank, uint32_t attempt, uint8_t gpus) {
+    const gw_peer_id *from = &t->view.members[rank].id;
+    if (attempt < t->attempt) { /* it has not heard the call, or is about to */
+        say_call(t, from);
+        return;
+    }
+    if (attempt > t->attempt) {
+        begin(t, attempt);
+    } else if (t->formed) { /* it was told, and says that it was not */
+        say_team(t, from);
+        return;
+    }
+    t->counts[rank] = gpus;
+    consider(t);
+}
+
+void gw_gpu_team_install(gw_gpu_team *t, const gw_view *view) {
+    GW_CHECK(gw_view_rank(view, &t->self) >= 0);
+    gw_fence fence = {.epoch = view->epoch, .view = view->name};
+    uint32_t attempt = same_fence(&fence, &t->fence) ? t->attempt + 1 : 1;
+    t->view = *view;
+    t->fence = fence;
+    t->installed = true;
+    begin(t, attempt);
+    for (uint32_t i = 0; i < t->early_count && leads(t); i++) {
+        int rank = gw_view_rank(view, &t->early[i].peer);
+        if (rank < 0 || !same_fence(&t->early[i].fence, &t->fence)) continue;
+        take_enter(t, rank, t->early[i].attempt, t->early[i].gpus);
+    }
+    t->early_count = 0;
 }
 
 void gw_gpu_team_leave(gw_gpu_team *t) {
@@ -132,7 +174,11 @@ void gw_gpu_team_id(gw_gpu_team *t, const gw_fence *fence, const gw_nccl_id *id)
 void gw_gpu_team_linked(gw_gpu_team *t, const gw_peer_id *peer) {
     if (!t->installed) return;
     if (leads(t)) {
-        if (t->formed && gw_view_rank(&t->view, peer) >= 0) say_team(t, peer);
+        if (gw_view_rank(&t->view, peer) < 0) return;
+        if (t->formed)
+            say_team(t, peer);
+        else if (t->attempt > 1)
+            say_call(t, peer);
     } else if (!t->formed && gw_peer_id_equal(peer, &t->view.leader)) {
         say_enter(t);
     }
@@ -148,9 +194,9 @@ static void keep_early(gw_gpu_team *t, const early *entry) {
     if (i == t->early_count) t->early_count++;
 }
 
-static bool hear_enter(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence, gw_reader *r,
-                       gw_err *err) {
-    early entry = {.peer = *from, .fence = *fence, .gpus = gw_get_u8(r)};
+static bool hear_enter(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence, uint32_t attempt,
+                       gw_reader *r, gw_err *err) {
+    early entry = {.peer = *from, .fence = *fence, .attempt = attempt, .gpus = gw_get_u8(r)};
     if (!gw_reader_done(r) || entry.gpus < 1 || entry.gpus > GW_NCCL_GPUS)
         return gw_fail(err, GW_E_INVALID, "a peer's number of GPUs makes no sense");
     if (!t->installed || !same_fence(fence, &t->fence)) {
@@ -159,17 +205,23 @@ static bool hear_enter(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *f
     }
     int rank = gw_view_rank(&t->view, from);
     if (rank < 0 || !leads(t)) return gw_fail(err, GW_E_INVALID, "a number of GPUs went to the wrong peer");
-    if (t->formed) { /* it was told, and says that it was not */
-        say_team(t, from);
-        return true;
-    }
-    t->counts[rank] = entry.gpus;
-    consider(t);
+    take_enter(t, rank, attempt, entry.gpus);
     return true;
 }
 
-static bool hear_team(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence, gw_reader *r,
-                      gw_err *err) {
+static bool hear_call(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence, uint32_t attempt,
+                      const gw_reader *r, gw_err *err) {
+    if (!gw_reader_done(r)) return gw_fail(err, GW_E_INVALID, "a call with more after it");
+    if (!t->installed || !same_fence(fence, &t->fence))
+        return true; /* who comes again begins a new attempt */
+    if (!gw_peer_id_equal(from, &t->view.leader))
+        return gw_fail(err, GW_E_INVALID, "a call by who does not lead");
+    if (attempt > t->attempt) begin(t, attempt);
+    return true;
+}
+
+static bool hear_team(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence, uint32_t attempt,
+                      gw_reader *r, gw_err *err) {
     gw_nccl_id id;
     uint8_t counts[GW_MAX_MEMBERS];
     gw_get_bytes(r, id.bytes, sizeof id.bytes);
@@ -179,7 +231,8 @@ static bool hear_team(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fe
     bool sound = gw_reader_done(r);
     for (uint32_t i = 0; i < members; i++) sound = sound && counts[i] >= 1 && counts[i] <= GW_NCCL_GPUS;
     if (!sound) return gw_fail(err, GW_E_INVALID, "a team's GPUs make no sense");
-    if (!t->installed || !same_fence(fence, &t->fence) || t->formed) return true; /* too late, or again */
+    bool present = t->installed && same_fence(fence, &t->fence) && attempt == t->attempt;
+    if (!present || t->formed) return true; /* too late, or again */
     int rank = gw_view_rank(&t->view, &t->self);
     if (!gw_peer_id_equal(from, &t->view.leader) || members != t->view.count || counts[rank] != t->gpus)
         return gw_fail(err, GW_E_INVALID, "a team that is not the view's");
@@ -196,14 +249,17 @@ bool gw_gpu_team_hear(gw_gpu_team *t, const gw_peer_id *from, const uint8_t *byt
     uint8_t mark = gw_get_u8(&r), version = gw_get_u8(&r), kind = gw_get_u8(&r);
     gw_fence fence = {.epoch = gw_get_u64(&r)};
     gw_get_view_name(&r, &fence.view);
+    uint32_t attempt = gw_get_u32(&r);
     char name[GW_SHORT_TEXT];
     bool good;
     if (r.failed || mark != GW_GPU_TEAM_MARK || version != VERSION)
         good = gw_fail(err, GW_E_INVALID, "a message about GPUs of version %u, this is %u", version, VERSION);
     else if (kind == ENTER)
-        good = hear_enter(t, from, &fence, &r, err);
+        good = hear_enter(t, from, &fence, attempt, &r, err);
     else if (kind == TEAM)
-        good = hear_team(t, from, &fence, &r, err);
+        good = hear_team(t, from, &fence, attempt, &r, err);
+    else if (kind == CALL)
+        good = hear_call(t, from, &fence, attempt, &r, err);
     else
         good = gw_fail(err, GW_E_INVALID, "a message about GPUs of kind %u", kind);
     return good || gw_fail_in(err, "net/gpu_team: from %s", gw_peer_id_short(from, name));

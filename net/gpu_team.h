@@ -2,6 +2,11 @@
  * when the leader has heard all and has an id, it tells everybody that and all the numbers. Ranks are in the
  * order of the view's members.
  *
+ * A communicator that failed cannot be joined again, so one view may take several attempts, which have
+ * numbers. Whoever installs the view again begins the next attempt; the leader calls the others to it. It
+ * waits for all of them: who has left the view meanwhile comes by installing it again, and nobody is kept
+ * waiting in NCCL.
+ *
  * A pure state machine: it says what to send and what to do by calling `world`. Its messages name the view
  * (epoch and name): what is of another view is dropped, or kept if it comes before the view. They must travel
  * on control links alone, which are encrypted where there is a key: who knows an id may take part in a sum.
@@ -34,7 +39,8 @@ gw_gpu_team *gw_gpu_team_open(const gw_peer_id *self, uint32_t gpus, const gw_gp
                               gw_err *err);
 void gw_gpu_team_close(gw_gpu_team *team); /* NULL is allowed */
 
-/* This peer is in the view from now on; in none. */
+/* This peer is in the view from now on: installing the view that it is in, or was in last, begins another
+ * attempt. In none. */
 void gw_gpu_team_install(gw_gpu_team *team, const gw_view *view);
 void gw_gpu_team_leave(gw_gpu_team *team);
 

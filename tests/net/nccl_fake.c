@@ -18,6 +18,7 @@ typedef struct op {
 
 struct gw_nccl_comm {
     bool used, formed, launching, aborted;
+    int ails; /* what it says of itself; 0: nothing is wrong */
     gw_nccl_id id;
     int ranks, rank, ordinal;
     op *ops;
@@ -45,7 +46,8 @@ static struct {
     event events[MOST_EVENTS];
     bool hold, jam[FAKE_GPUS];
     unsigned ration; /* all-reduces that may still end */
-    int broken[FAKE_GPUS], lost[FAKE_GPUS], refuse_init[FAKE_GPUS], refuse_sum[FAKE_GPUS], refuse_id;
+    int broken[FAKE_GPUS], lost[FAKE_GPUS], refuse_init[FAKE_GPUS], ail_init[FAKE_GPUS],
+        refuse_sum[FAKE_GPUS], refuse_id;
     uint64_t group_bytes[FAKE_GPUS];
     unsigned ids, launched;
     fake_counts counts;
@@ -81,7 +83,12 @@ static gw_nccl_comm *rank_of(const gw_nccl_id *id, int rank) {
     return NULL;
 }
 
+/* A rank that ailed does not join again: the others stay connected to what it was. */
 static bool all_there(const gw_nccl_comm *comm) {
+    for (int i = 0; i < COMMS; i++) {
+        const gw_nccl_comm *c = &fake.comms[i];
+        if (c->used && c->ails != 0 && memcmp(&c->id, &comm->id, sizeof c->id) == 0) return false;
+    }
     for (int r = 0; r < comm->ranks; r++)
         if (rank_of(&comm->id, r) == NULL) return false;
     return true;
@@ -163,6 +170,8 @@ static int comm_init(gw_nccl_comm **comm, int ranks, gw_nccl_id id, int rank, gw
         if (!fake.comms[i].used) *comm = &fake.comms[i];
     **comm = (gw_nccl_comm){.used = true, .id = id, .ranks = ranks, .rank = rank, .ordinal = ordinal};
     (*comm)->ops = calloc(OPS, sizeof(op));
+    (*comm)->ails = fake.ail_init[ordinal];
+    fake.ail_init[ordinal] = 0;
     fake.counts.inits++;
     pthread_cond_broadcast(&fake.changed);
     fake.counts.comms++;
@@ -179,6 +188,8 @@ static int get_async_error(gw_nccl_comm *comm, int *result) {
     progress();
     if (fake.broken[comm->ordinal] != 0) {
         *result = fake.broken[comm->ordinal];
+    } else if (comm->ails != 0) {
+        *result = comm->ails;
     } else if (!comm->formed || fake.hold) {
         *result = GW_NCCL_IN_PROGRESS;
     } else if (comm->launching) { /* asked once: the launch is over the next time */
@@ -390,6 +401,7 @@ void fake_reset(int gpus) {
     memset(fake.broken, 0, sizeof fake.broken);
     memset(fake.lost, 0, sizeof fake.lost);
     memset(fake.refuse_init, 0, sizeof fake.refuse_init);
+    memset(fake.ail_init, 0, sizeof fake.ail_init);
     memset(fake.refuse_sum, 0, sizeof fake.refuse_sum);
     fake.counts = (fake_counts){0};
     fake.hold = fake.block_aborts = fake.blocked = false;
@@ -469,6 +481,12 @@ void fake_lose(int ordinal, int result) {
 void fake_refuse_init(int ordinal, int result) {
     lock();
     fake.refuse_init[ordinal] = result;
+    unlock(0);
+}
+
+void fake_ail_init(int ordinal, int result) {
+    lock();
+    fake.ail_init[ordinal] = result;
     unlock(0);
 }
 

@@ -30,6 +30,8 @@ void fake_jam(int ordinal, bool jam);
 void fake_lose(int ordinal, int result);
 /* The next communicator on this GPU cannot be begun. */
 void fake_refuse_init(int ordinal, int result);
+/* The next communicator on this GPU is begun, and then says `result`; nobody forms one by its id any more. */
+void fake_ail_init(int ordinal, int result);
 /* The next all-reduce on this GPU cannot be begun. */
 void fake_refuse_sum(int ordinal, int result);
 /* Aborts do not return while this is so; until one waits. */

@@ -91,6 +91,18 @@ static void deliver_all(void) {
     letters = 0;
 }
 
+/* And what is said to that. */
+static void deliver_until_quiet(void) {
+    for (int turns = 0; letters > 0; turns++) {
+        letter now[LETTERS];
+        unsigned count = letters;
+        cr_assert_lt(turns, 10, "they go on and on");
+        memcpy(now, mail, count * sizeof now[0]);
+        letters = 0;
+        for (unsigned i = 0; i < count; i++) deliver(&now[i]);
+    }
+}
+
 static void give_id(int to, const gw_view *view, char mark) {
     gw_nccl_id id = {{mark}};
     gw_fence fence = {.epoch = view->epoch, .view = view->name};
@@ -231,20 +243,103 @@ Test(gpu_team, what_a_broken_link_lost_is_said_again) {
     flock_close();
 }
 
+/* The leader was cut off when it told; the member's link is the first to come again. */
 Test(gpu_team, a_member_that_asks_again_is_told_again) {
     flock_open();
     gw_view view = view_of(5, 2, 0);
     gw_peer_id leader = id_of(0);
     for (int i = 0; i < 2; i++) gw_gpu_team_install(peers[i].team, &view);
-    give_id(0, &view, 'x');
+    peers[0].cut = true;
     deliver_all();
-    letters = 0;
-    peers[1].formed = 0;
-    gw_gpu_team_install(peers[1].team, &view);
+    give_id(0, &view, 'x');
+    cr_assert_eq(letters, 0);
+    peers[0].cut = false;
     gw_gpu_team_linked(peers[1].team, &leader);
     deliver_all();
     deliver_all();
+    expect_formed(2, &view, 'x', 1);
+    flock_close();
+}
+
+static void form_first(const gw_view *view) {
+    flock_open();
+    for (uint32_t i = 0; i < view->count; i++) gw_gpu_team_install(peers[i].team, view);
+    deliver_until_quiet();
+    give_id(0, view, 'x');
+    deliver_until_quiet();
+    expect_formed((int)view->count, view, 'x', 1);
+}
+
+/* What failed for one has not failed for all: whoever it is, all begin anew, with an id of its own. */
+Test(gpu_team, who_installs_a_view_again_begins_another_attempt) {
+    gw_view view = view_of(5, 3, 0);
+    form_first(&view);
+    gw_gpu_team_leave(peers[2].team);
+    gw_gpu_team_install(peers[2].team, &view);
+    deliver_until_quiet();
+    cr_assert_eq(peers[1].formed, 1, "there is no other id yet");
+    give_id(0, &view, 'y');
+    deliver_until_quiet();
+    expect_formed(3, &view, 'y', 2);
+    gw_gpu_team_leave(peers[0].team);
+    gw_gpu_team_install(peers[0].team, &view);
+    deliver_until_quiet();
+    give_id(0, &view, 'z');
+    deliver_until_quiet();
+    expect_formed(3, &view, 'z', 3);
+    flock_close();
+}
+
+/* Whoever has given up comes with a number of its own, which may be behind the others'. */
+Test(gpu_team, an_attempt_waits_for_those_who_have_left) {
+    gw_view view = view_of(5, 3, 0);
+    form_first(&view);
+    for (int i = 0; i < 2; i++) gw_gpu_team_leave(peers[i].team);
+    for (int i = 0; i < 3; i++) gw_gpu_team_install(peers[2].team, &view); /* 4, while nobody leads */
+    deliver_until_quiet();
+    gw_gpu_team_install(peers[0].team, &view);
+    give_id(0, &view, 'y');
+    deliver_until_quiet();
+    cr_assert_eq(peers[0].formed + peers[2].formed, 2, "one is missing");
+    gw_gpu_team_install(peers[1].team, &view);
+    deliver_until_quiet();
+    give_id(0, &view, 'z'); /* dropped: the other one has not been used */
+    deliver_until_quiet();
+    expect_formed(3, &view, 'y', 2);
+    flock_close();
+}
+
+Test(gpu_team, a_call_that_a_broken_link_lost_is_said_again) {
+    gw_view view = view_of(5, 3, 0);
+    gw_peer_id member = id_of(2);
+    form_first(&view);
+    peers[0].cut = true;
+    gw_gpu_team_install(peers[0].team, &view);
+    peers[0].cut = false;
+    for (int i = 1; i < 3; i++) {
+        member = id_of(i);
+        gw_gpu_team_linked(peers[0].team, &member);
+    }
+    deliver_until_quiet();
+    give_id(0, &view, 'y');
+    deliver_until_quiet();
+    expect_formed(3, &view, 'y', 2);
+    flock_close();
+}
+
+Test(gpu_team, a_team_of_an_earlier_attempt_is_dropped) {
+    flock_open();
+    gw_view view = view_of(5, 2, 0);
+    for (int i = 0; i < 2; i++) gw_gpu_team_install(peers[i].team, &view);
+    deliver_until_quiet();
+    give_id(0, &view, 'x');
+    gw_gpu_team_install(peers[1].team, &view); /* while it is on its way */
+    deliver_until_quiet();
+    cr_assert_eq(peers[1].formed, 0);
+    give_id(0, &view, 'y');
+    deliver_until_quiet();
     cr_assert_eq(peers[1].formed, 1);
+    cr_assert_eq(peers[1].of.id.bytes[0], 'y');
     flock_close();
 }
 
@@ -276,6 +371,9 @@ Test(gpu_team, messages_that_make_no_sense_are_refused) {
     odd = enter;
     odd.bytes[2] = 9;
     cr_assert(!hears(0, 1, odd.bytes, odd.length), "another kind");
+    odd.bytes[2] = 3;
+    cr_assert(!hears(2, 0, odd.bytes, odd.length), "a call with more after it");
+    cr_assert(!hears(2, 1, odd.bytes, odd.length - 1), "a call by who does not lead");
     cr_assert(!hears(0, 3, enter.bytes, enter.length), "who is no member");
     deliver_all();
     give_id(0, &view, 'x');

@@ -31,6 +31,7 @@ typedef struct letter {
 
 static gw_loop *loop;
 static uint64_t retry_ns; /* 0: as in a run */
+static uint32_t time_scale = 100;
 static peer peers[PEERS];
 
 static gw_peer_id id_of(int index) {
@@ -99,7 +100,7 @@ static void flock_open(void) {
                                    .count = 1,
                                    .loop = loop,
                                    .self = id_of(i),
-                                   .time_scale_percent = 100,
+                                   .time_scale_percent = time_scale,
                                    .retry_ns = retry_ns,
                                    .context = &peers[i],
                                    .send = on_send,
@@ -260,6 +261,60 @@ Test(gpus, nccl_that_was_given_up_is_tried_again) {
     for (int i = 0; i < 3; i++) start(i, &view);
     for (int i = 0; i < 3; i++) await(&peers[i].dones, before[i] + 1);
     expect_sum(0, 3);
+    flock_close();
+}
+
+/* Peer 0 gives up; in the view after that forming fails once more for it, but for none of the others. */
+static void fail_a_try(int leader) {
+    retry_ns = 1000000;
+    flock_open();
+    for (uint64_t epoch = 1; epoch <= GW_GPUS_FAILURES; epoch++) fail_once(epoch);
+    gw_view view = view_of(GW_GPUS_FAILURES + 1, 0, 3);
+    view.leader = id_of(leader);
+    gw_view_seal(&view);
+    fake_break(0, 0);
+    fake_ail_init(0, GW_NCCL_REMOTE_ERROR);
+    install(&view, 0);
+    await_ready(0);
+    unsigned before[3];
+    for (int i = 0; i < 3; i++) before[i] = atomic_load(&peers[i].dones);
+    for (int i = 0; i < 3; i++) start(i, &view);
+    for (int i = 0; i < 3; i++) await(&peers[i].dones, before[i] + 1);
+    expect_sum(0, 3);
+    flock_close();
+}
+
+Test(gpus, a_leader_whose_try_failed_tries_again) {
+    fail_a_try(0);
+}
+
+Test(gpus, a_member_whose_try_failed_tries_again) {
+    fail_a_try(1);
+}
+
+/* The communicator that its sums failed on was there for the others as well. */
+Test(gpus, nccl_that_was_given_up_is_tried_again_in_the_same_view) {
+    retry_ns = 1000000;
+    flock_open();
+    for (uint64_t epoch = 1; epoch <= GW_GPUS_FAILURES; epoch++) fail_once(epoch);
+    fake_break(0, 0);
+    await_ready(0);
+    flock_close();
+}
+
+/* Nothing tells a member that its leader got no id. */
+Test(gpus, a_try_of_which_nothing_is_heard_is_made_anew) {
+    retry_ns = 1000000;
+    time_scale = 1;
+    flock_open();
+    for (uint64_t epoch = 1; epoch <= GW_GPUS_FAILURES; epoch++) fail_once(epoch);
+    gw_view view = view_of(GW_GPUS_FAILURES + 1, 0, 3);
+    view.leader = id_of(1);
+    gw_view_seal(&view);
+    fake_break(0, 0);
+    fake_refuse_id(5);
+    install(&view, 0);
+    await_ready(0);
     flock_close();
 }
 

@@ -11,6 +11,9 @@
 #define FORM_NS     UINT64_C(30000000000) /* many GPUs on a slow network take seconds */
 #define PROGRESS_NS UINT64_C(5000000000)
 
+/* A try that is not told to form anything (the leader got no id) is made anew after this. */
+#define DEAF_NS UINT64_C(60000000000)
+
 #define RETRY_NS         UINT64_C(60000000000)   /* what a try costs if it hangs is half of it */
 #define LONGEST_PAUSE_NS UINT64_C(3600000000000) /* doublings end here */
 
@@ -41,9 +44,17 @@ static bool alone(const gw_gpus *g) {
     return g->view.count == 1 && g->options.count == 1;
 }
 
+static void try_again(void *context);
+
+static void set_retry(gw_gpus *g, uint64_t pause_ns) {
+    gw_err err;
+    GW_CHECK(gw_timer_set(g->options.loop, &g->retry, gw_now_ns() + pause_ns, try_again, g, &err));
+}
+
 /* Forms the view's communicator, if there is one to form. */
 static void enter(gw_gpus *g) {
     bool may = !atomic_load(&g->lost) && (g->trying || !atomic_load(&g->given_up));
+    if (g->trying) set_retry(g, DEAF_NS * g->options.time_scale_percent / 100);
     if (g->in_view && may && !alone(g))
         gw_gpu_team_install(g->team, &g->view);
     else
@@ -58,7 +69,6 @@ static void try_again(void *context) {
 
 static void pause_nccl(void *context) {
     gw_gpus *g = context;
-    gw_err err;
     uint32_t doublings = atomic_fetch_add(&g->pauses, 1);
     uint64_t first = g->options.retry_ns != 0 ? g->options.retry_ns : RETRY_NS;
     uint64_t pause = doublings < 10 ? first << doublings : LONGEST_PAUSE_NS;
@@ -68,7 +78,7 @@ static void pause_nccl(void *context) {
     gw_log(GW_WARN, "node/gpus",
            "sums go through host memory, which takes longer; NCCL is tried again in %" PRIu64 " s",
            pause / 1000000000);
-    GW_CHECK(gw_timer_set(g->options.loop, &g->retry, gw_now_ns() + pause, try_again, g, &err));
+    set_retry(g, pause);
 }
 
 static void use_again(void *context) {
@@ -80,6 +90,7 @@ static void use_again(void *context) {
         g->in_view && fence.epoch == g->view.epoch && gw_view_name_equal(&fence.view, &g->view.name);
     if (!g->trying || !present) return;
     g->trying = false;
+    gw_timer_cancel(&g->retry);
     atomic_store(&g->failures, GW_GPUS_FAILURES - 1);
     atomic_store(&g->given_up, false);
     gw_log(GW_INFO, "node/gpus", "NCCL has formed a communicator again: sums go by it");
@@ -166,7 +177,9 @@ static void make_id(void *context, const gw_fence *fence) {
 }
 
 static void form(void *context, const gw_fence *fence, const gw_nccl_team *team) {
-    gw_gpu_sums_form(((gw_gpus *)context)->sums, fence, team);
+    gw_gpus *g = context;
+    if (g->trying) gw_timer_cancel(&g->retry); /* that it has formed or failed is told */
+    gw_gpu_sums_form(g->sums, fence, team);
 }
 
 void gw_gpus_install(gw_gpus *g, const gw_view *view) {
