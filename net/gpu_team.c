@@ -27,7 +27,7 @@ struct gw_gpu_team {
     gw_peer_id self;
     uint8_t gpus;
     gw_gpu_team_world world;
-    bool installed, formed, has_id;
+    bool installed, formed, asked, has_id; /* asked for an id */
     gw_view view;
     gw_fence fence;
     uint32_t attempt; /* in this view, from 1; stays when the view is left */
@@ -102,11 +102,18 @@ static void form(gw_gpu_team *t) {
     t->world.form(t->world.context, &t->fence, &team);
 }
 
-/* The leader: when everything is known, everybody is told. */
+/* The leader: when all have come and there is an id, everybody is told. It is asked for no sooner, as NCCL
+ * keeps a thread and a socket for each until all its ranks have joined. */
 static void consider(gw_gpu_team *t) {
-    if (!t->has_id || t->formed) return;
+    if (t->formed) return;
     for (uint32_t i = 0; i < t->view.count; i++)
         if (t->counts[i] == 0) return;
+    if (!t->has_id) {
+        if (t->asked) return;
+        t->asked = true;
+        t->world.make_id(t->world.context, &t->fence);
+        return;
+    }
     say_all(t, say_team);
     form(t);
 }
@@ -115,7 +122,7 @@ static void consider(gw_gpu_team *t) {
  */
 static void begin(gw_gpu_team *t, uint32_t attempt) {
     t->attempt = attempt;
-    t->formed = t->has_id = false;
+    t->formed = t->asked = t->has_id = false;
     memset(t->counts, 0, sizeof t->counts);
     if (!leads(t)) {
         say_enter(t);
@@ -123,7 +130,6 @@ static void begin(gw_gpu_team *t, uint32_t attempt) {
     }
     t->counts[gw_view_rank(&t->view, &t->self)] = t->gpus;
     if (attempt > 1) say_all(t, say_call); /* to the first one all come by themselves */
-    t->world.make_id(t->world.context, &t->fence);
     consider(t);
 }
 

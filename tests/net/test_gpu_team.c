@@ -125,24 +125,34 @@ Test(gpu_team, everybody_forms_with_the_leaders_id_in_member_order) {
     flock_open();
     gw_view view = view_of(5, 4, 2);
     for (int i = 0; i < 4; i++) gw_gpu_team_install(peers[i].team, &view);
+    deliver_all();
     cr_assert_eq(peers[2].asked, 1);
     cr_assert_eq(peers[0].asked + peers[1].asked + peers[3].asked, 0);
     give_id(2, &view, 'x');
-    deliver_all();
     deliver_all();
     expect_formed(4, &view, 'x', 1);
     flock_close();
 }
 
-Test(gpu_team, the_id_may_come_last) {
+/* Each id costs the leader's process a thread and a socket until a communicator comes of it. */
+Test(gpu_team, no_id_is_asked_for_before_all_have_come) {
     flock_open();
-    gw_view view = view_of(5, 3, 0);
-    for (int i = 0; i < 3; i++) gw_gpu_team_install(peers[i].team, &view);
-    deliver_all();
-    cr_assert_eq(peers[0].formed, 0);
+    gw_view view = view_of(5, 4, 0);
+    for (int i = 0; i < 4; i++) gw_gpu_team_install(peers[i].team, &view);
+    cr_assert_eq(letters, 3);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(peers[0].asked, 0);
+        deliver(&mail[i]);
+    }
+    deliver(&mail[2]); /* once more */
+    letters = 0;
+    cr_assert_eq(peers[0].asked, 1);
     give_id(0, &view, 'x');
     deliver_all();
-    expect_formed(3, &view, 'x', 1);
+    expect_formed(4, &view, 'x', 1);
+    gw_gpu_team_install(peers[1].team, &view);
+    deliver_until_quiet();
+    cr_assert_eq(peers[0].asked, 2, "a new attempt, a new id");
     flock_close();
 }
 
