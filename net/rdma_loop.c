@@ -1,15 +1,19 @@
 #include "net/rdma_loop.h"
 
+#include "net/loop.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { SPINS = 2000 /* polls before the processor is left to others */ };
+enum { SPINS = 2000 /* polls before the processor is left to others, and the clock is looked at */ };
+
+#define PATIENCE_NS UINT64_C(10000000000) /* with an operation that takes microseconds */
 
 struct gw_rdma_loop {
     gw_rdma_memory *memory;
-    gw_rdma_queue *queue;
+    gw_rdma_queue *queue; /* NULL: the device did not answer, and what it was asked is forgotten */
     pthread_mutex_t lock;
     const gw_rdma_region *region; /* of `answer` */
     _Alignas(64) uint64_t answer;
@@ -49,23 +53,49 @@ static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) 
     *(gw_rdma_outcome *)context = outcome;
 }
 
-static bool run(gw_rdma_loop *loop, gw_rdma_work *work, uint64_t *found, gw_err *err) {
+/* 0: it has no outcome, for longer than a device that works can take. This process may have been stopped
+ * meanwhile, so the last look comes after that of the clock. */
+static gw_rdma_outcome wait_for(gw_rdma_loop *loop, const gw_rdma_outcome *outcome,
+                                const gw_rdma_handlers *handlers) {
+    uint64_t end = UINT64_MAX;
+    for (uint32_t spins = 0; *outcome == 0; spins++) {
+        uint64_t now = spins < SPINS ? 0 : gw_now_ns();
+        gw_rdma_queue_poll(loop->queue, handlers);
+        if (now >= end) break;
+        if (spins == SPINS) end = now + PATIENCE_NS;
+        if (spins >= SPINS) sched_yield();
+    }
+    return *outcome;
+}
+
+/* Under the lock. Nothing of `work` is left anywhere afterwards. */
+static bool perform(gw_rdma_loop *loop, gw_rdma_work *work, gw_err *err) {
     gw_rdma_outcome outcome = 0;
     gw_rdma_handlers handlers = {.context = &outcome, .done = on_done};
+    const gw_rdma_device *device = gw_rdma_memory_device(loop->memory);
+    if (loop->queue != NULL) {
+        gw_rdma_queue_post(loop->queue, work);
+        if (wait_for(loop, &outcome, &handlers) == GW_RDMA_DONE) return true;
+        if (outcome != 0) {
+            *err = *gw_rdma_queue_trouble(loop->queue, NULL);
+            return false;
+        }
+        gw_rdma_queue_close(loop->queue);
+        loop->queue = NULL;
+    }
+    return gw_fail(err, GW_E_TIMEOUT, "%s port %u: an atomic operation has not ended within %d s",
+                   device->name, device->port, (int)(PATIENCE_NS / 1000000000));
+}
+
+static bool run(gw_rdma_loop *loop, gw_rdma_work *work, uint64_t *found, gw_err *err) {
     work->local = (uint8_t *)&loop->answer;
     work->bytes = sizeof loop->answer;
     pthread_mutex_lock(&loop->lock);
     work->lkey = loop->region->lkey;
-    gw_rdma_queue_post(loop->queue, work);
-    for (uint32_t spins = 0; outcome == 0; spins++) {
-        gw_rdma_queue_poll(loop->queue, &handlers);
-        if (spins >= SPINS) sched_yield();
-    }
+    bool done = perform(loop, work, err);
     *found = atomic_load_explicit((_Atomic uint64_t *)&loop->answer, memory_order_acquire);
-    const gw_err *trouble = gw_rdma_queue_trouble(loop->queue, NULL);
-    if (outcome != GW_RDMA_DONE) *err = *trouble;
     pthread_mutex_unlock(&loop->lock);
-    return outcome == GW_RDMA_DONE || gw_fail_in(err, "net/rdma_loop");
+    return done || gw_fail_in(err, "net/rdma_loop");
 }
 
 bool gw_rdma_loop_swap(gw_rdma_loop *loop, const void *word, uint32_t rkey, uint64_t expected,

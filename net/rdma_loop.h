@@ -15,7 +15,8 @@ gw_rdma_loop *gw_rdma_loop_open(gw_rdma_memory *memory, gw_err *err);
 void gw_rdma_loop_close(gw_rdma_loop *loop);
 
 /* Any thread; they wait for the device, some microseconds. `word` lies in a region registered as
- * GW_RDMA_WRITABLE with `rkey`. *found = the word before. Once the device has failed, all fail. */
+ * GW_RDMA_WRITABLE with `rkey`. *found = the word before. Once the device has failed, or has not answered for
+ * ten seconds, all fail. */
 bool gw_rdma_loop_swap(gw_rdma_loop *loop, const void *word, uint32_t rkey, uint64_t expected,
                        uint64_t operand, uint64_t *found, gw_err *err);
 bool gw_rdma_loop_add(gw_rdma_loop *loop, const void *word, uint32_t rkey, uint64_t operand, uint64_t *found,
