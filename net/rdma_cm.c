@@ -239,6 +239,12 @@ static void note_refusal(gw_rdma_cm *cm) {
                cm->device->name, (unsigned long long)times);
 }
 
+void gw_rdma_cm_bound(struct rdma_conn_param *own, const struct rdma_conn_param *asked) {
+    if (own->initiator_depth > asked->initiator_depth) own->initiator_depth = asked->initiator_depth;
+    if (own->responder_resources > asked->responder_resources)
+        own->responder_resources = asked->responder_resources;
+}
+
 static void answer(gw_rdma_cm *cm, const struct rdma_cm_event *event) {
     struct rdma_cm_id *id = event->id;
     const struct rdma_conn_param *asked = &event->param.conn;
@@ -262,10 +268,7 @@ static void answer(gw_rdma_cm *cm, const struct rdma_cm_event *event) {
     set_ack_timeout(id, cm->device);
     gw_err why;
     struct rdma_conn_param param = parameters(cm->device, queue);
-    if (param.initiator_depth > asked->responder_resources)
-        param.initiator_depth = asked->responder_resources;
-    if (param.responder_resources > asked->initiator_depth)
-        param.responder_resources = asked->initiator_depth;
+    gw_rdma_cm_bound(&param, asked);
     bool ready = gw_rdma_queue_connect(queue, id, &why);
     if (ready && rdma_accept(id, &param) != 0)
         ready = gw_fail_errno(&why, errno, "net/rdma: %s port %u: rdma_accept", cm->device->name,

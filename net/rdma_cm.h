@@ -62,6 +62,9 @@ void gw_rdma_cm_close(gw_rdma_cm *cm);
  * until then, or until the connection is dropped. NULL on failure. */
 gw_rdma_connection *gw_rdma_cm_dial(gw_rdma_cm *cm, const gw_addr *address, gw_rdma_queue *queue,
                                     const uint8_t hello[GW_RDMA_HELLO], void *owner, gw_err *err);
+/* How many READs and atomics the answer to a request, `asked`, may grant to either side. The event has the
+ * dialler's two numbers as they concern us: its responder resources are our initiator depth. */
+void gw_rdma_cm_bound(struct rdma_conn_param *own, const struct rdma_conn_param *asked);
 /* Ends a connection, or a dial; nothing is heard of it any more. The other side hears of it some seconds
  * later, when the port has stayed active. NULL is allowed. */
 void gw_rdma_connection_drop(gw_rdma_connection *connection);

@@ -190,4 +190,17 @@ Test(rdma_message, the_tag_of_a_dialler) {
     bytes[0] = 2;
     cr_assert(!gw_rdma_hello_decode(bytes, sizeof bytes, &got));
 }
+
+/* A dialler that may have 3 outstanding, of us, and serves 5, to one that serves 7 and may have 11. */
+Test(rdma_message, an_answer_grants_no_more_than_the_dialler_has) {
+    const struct rdma_conn_param asked = {.responder_resources = 3, .initiator_depth = 5};
+    struct rdma_conn_param own = {.responder_resources = 7, .initiator_depth = 11};
+    gw_rdma_cm_bound(&own, &asked);
+    cr_assert_eq(own.responder_resources, 3);
+    cr_assert_eq(own.initiator_depth, 5);
+    const struct rdma_conn_param more = {.responder_resources = 100, .initiator_depth = 101};
+    gw_rdma_cm_bound(&own, &more);
+    cr_assert_eq(own.responder_resources, 3);
+    cr_assert_eq(own.initiator_depth, 5);
+}
 #endif
