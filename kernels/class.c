@@ -78,11 +78,23 @@ static const cpu_class *preferred_class(void) {
     return NULL;
 }
 
-/* Whether an environment entry may change results, or threads that BLAS starts. */
+/* Whether an environment entry may change results, or threads that BLAS starts. (CUDA's two have the driver
+ * compile PTX in place of the code that the build made.) */
 static bool harmful(const char *entry) {
-    static const char *const prefixes[] = {"OPENBLAS_", "GOTO_",   "OMP_",   "GOMP_",
-                                           "KMP_",      "MKL_",    "BLIS_",  "FLEXIBLAS",
-                                           "BLAS_",     "VECLIB_", "CUBLAS", "NVIDIA_TF32_OVERRIDE"};
+    static const char *const prefixes[] = {"OPENBLAS_",
+                                           "GOTO_",
+                                           "OMP_",
+                                           "GOMP_",
+                                           "KMP_",
+                                           "MKL_",
+                                           "BLIS_",
+                                           "FLEXIBLAS",
+                                           "BLAS_",
+                                           "VECLIB_",
+                                           "CUBLAS",
+                                           "NVIDIA_TF32_OVERRIDE",
+                                           "CUDA_FORCE_PTX_JIT",
+                                           "CUDA_FORCE_JIT"};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
         if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0) return true;
     return false;
