@@ -66,7 +66,9 @@ static const char *advice(cudaError_t status) {
     case cudaErrorECCUncorrectable:
     case cudaErrorContained:
         return "; its memory is damaged: reset the GPU or take the node out (nvidia-smi -q -d ECC)";
-    case cudaErrorDevicesUnavailable:
+    case cudaErrorDevicesUnavailable: /* what mode EXCLUSIVE_PROCESS answers to all processes but one */
+        return "; another process may have the GPU for itself, or nobody may use it: its compute mode "
+               "(nvidia-smi -q -d COMPUTE) has to be Default, or that process to end";
     case cudaErrorExternalDevice:
     case cudaErrorNvlinkUncorrectable:
         return "; the GPU is lost to this process: see dmesg for Xid messages, and nvidia-smi";

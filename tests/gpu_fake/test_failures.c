@@ -172,6 +172,20 @@ Test(gpu_failures, a_lost_gpu_is_named) {
 /* A kernel that faults takes the process with it, whoever started it: while a shard is computed that counts
  * against the shard, which would take one GPU after another; later it is only said. What does not stay is no
  * loss. */
+/* The commonest reason for this error is no fault of the GPU. */
+Test(gpu_failures, a_gpu_that_another_process_has_for_itself_is_not_called_lost) {
+    bench b;
+    gw_err err;
+    prepare(&b);
+    fake_fail(1, cudaErrorDevicesUnavailable);
+    cr_assert_not(open_device(&b, &err));
+    fake_fail(0, cudaSuccess);
+    cr_assert(strstr(err.text, "GPU 0") && strstr(err.text, "compute mode"), "%s", err.text);
+    cr_assert_null(strstr(err.text, "lost"), "%s", err.text);
+    close_device(&b);
+    rig_close(&b.r);
+}
+
 Test(gpu_failures, a_fault_inside_a_shard_is_the_shards) {
     bench b;
     gw_err err;
