@@ -1,10 +1,13 @@
 /* --quorum majority: only a majority goes on. */
 #include "lab.h"
 
+#include "tools/godwit/control.h"
+
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -59,6 +62,56 @@ Test(quorum, minority_waits) {
     }
     const char *hash = lab_state(l, peers[0], "done");
     cr_expect_str_eq(lab_state(l, back, "done"), hash);
+    lab_close(l);
+}
+
+static json_t *status_of(const lab_peer *peer) {
+    gw_err err;
+    char *text = gw_control_ask(peer->dir, "status", &err);
+    cr_assert_not_null(text, "%s", err.text);
+    json_t *status = json_loads(text, 0, NULL);
+    cr_assert_not_null(status, "%s", text);
+    free(text);
+    return status;
+}
+
+static double real(const json_t *status, const char *key) {
+    return json_number_value(json_object_get(status, key));
+}
+
+/* Who waits does not show the speed that it had, nor that it is healthy, until it computes again. */
+Test(quorum, who_waits_does_not_say_that_it_works) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    const char *args = MAJORITY " --steps 100000";
+    start_three(l, peers, args);
+    lab_wait_step(l, peers[0], 20);
+    json_t *working = status_of(peers[0]);
+    cr_expect(json_is_true(json_object_get(working, "healthy")));
+    lab_signal(peers[0], SIGSTOP); /* both die before it can form a view with one of them */
+    lab_kill(l, peers[1]);
+    lab_kill(l, peers[2]);
+    lab_mark(l, peers[0]);
+    lab_signal(peers[0], SIGCONT);
+    lab_wait_event(l, peers[0], "phase");
+    json_t *waiting = status_of(peers[0]);
+    double since_s = real(waiting, "uptime_s");
+    while (real(waiting, "uptime_s") < since_s + 1.5) { /* published every quarter of a second */
+        json_decref(waiting);
+        waiting = status_of(peers[0]);
+    }
+    cr_expect_geq(real(waiting, "step_ms"), 1000);
+    cr_expect_lt(real(waiting, "shards_per_s"), real(working, "shards_per_s") / 2);
+    cr_expect(json_is_false(json_object_get(waiting, "healthy")));
+    lab_mark(l, peers[0]);
+    lab_start(l, "p1", peers[0], args);
+    lab_wait_view(l, peers[0], 2);
+    lab_wait_step(l, peers[0], lab_number(lab_last(peers[0], "step"), "step") + 1);
+    json_t *back = status_of(peers[0]);
+    cr_expect(json_is_true(json_object_get(back, "healthy")));
+    json_decref(working);
+    json_decref(waiting);
+    json_decref(back);
     lab_close(l);
 }
 

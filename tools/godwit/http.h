@@ -1,6 +1,10 @@
 /* The HTTP server of a running peer (libmicrohttpd, a thread of its own): GET /api/state (JSON), /metrics
  * (Prometheus), /healthz (200 "ok" or 503 and why). Other paths 404, other methods 405. Read only, no
- * authentication: bind it to loopback or a trusted network. */
+ * authentication: bind it to loopback or a trusted network.
+ *
+ * /healthz tells whether the peer makes progress (readiness), not whether to restart it (liveness): 503 also
+ * while it waits for others or for room on a disk, which a restart does not mend. A peer that hangs ends by
+ * itself. */
 #ifndef GODWIT_TOOLS_GODWIT_HTTP_H
 #define GODWIT_TOOLS_GODWIT_HTTP_H
 

@@ -12,6 +12,8 @@
 
 #define PUBLISH_NS UINT64_C(250000000)
 
+enum { STALLED = 4 }; /* usual steps without one: the means say nothing of now */
+
 static double wall_clock(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -227,12 +229,18 @@ static int by_id(const void *a, const void *b) {
     return gw_peer_id_compare(&((const gw_snapshot_peer *)a)->id, &((const gw_snapshot_peer *)b)->id);
 }
 
+/* For others, or for room on a disk. The brain tells most waits as notices, and that for a disk as its phase.
+ */
+static bool waits(const gw_node *node, const gw_node_snapshot *s) {
+    return node->shown.phase[0] != '\0' || strncmp(s->phase, "waiting for ", 12) == 0;
+}
+
 static void fill_brain(const gw_node *node, gw_node_snapshot *s) {
     gw_peer_status status;
     gw_peer_status_get(node->peer, &status);
     snprintf(s->corruption, sizeof s->corruption, "%s", node->shown.corruption);
     snprintf(s->phase, sizeof s->phase, "%s", node->shown.phase[0] ? node->shown.phase : status.phase);
-    s->healthy = status.view != NULL && !node->finished;
+    s->healthy = status.view != NULL && !node->finished && !waits(node, s);
     if (status.view) {
         s->epoch = status.view->epoch;
         s->view = status.view->name;
@@ -265,6 +273,17 @@ static void fill_payload(const gw_node *node, gw_node_snapshot *s) {
     s->counter[GW_COUNT_PAYLOAD_WAITED_MS] = counts.waited_ns / 1000000;
 }
 
+/* Means change when a step commits. While none does for long, the step under way has taken that long already,
+ * and there are no more shards a second than if it ended now. */
+static void fill_speed(const gw_shown *shown, uint64_t now, gw_node_snapshot *s) {
+    double under_way_ms = (double)(now - shown->step_ns) * 1e-6;
+    s->step_ms = shown->step_ms;
+    s->shards_per_s = shown->shards_per_s;
+    if (s->step_ms == 0 || under_way_ms < STALLED * s->step_ms) return;
+    s->shards_per_s *= s->step_ms / under_way_ms;
+    s->step_ms = under_way_ms;
+}
+
 void gw_node_publish(gw_node *node) {
     gw_shown *shown = &node->shown;
     gw_node_snapshot *s = shown->snapshot;
@@ -282,8 +301,7 @@ void gw_node_publish(gw_node *node) {
     s->boot = node->self.incarnation.boot;
     s->listen = node->listen;
     s->steps = node->steps == UINT64_MAX ? 0 : node->steps;
-    s->step_ms = shown->step_ms;
-    s->shards_per_s = shown->shards_per_s;
+    fill_speed(shown, now, s);
     s->workers = node->options->workers;
     snprintf(s->report, sizeof s->report, "%s", shown->report);
     s->rss_bytes = gw_rss_bytes();

@@ -99,7 +99,8 @@ typedef struct gw_node_snapshot {
     uint64_t boot;
     gw_addr listen;
     char phase[96]; /* what it is doing or waiting for, for people: "computing", "waiting for 2 of 4 peers" */
-    bool healthy;   /* computing or about to: what /healthz says. False when frozen, denied or failed */
+    bool healthy; /* computing or about to: what /healthz says. False when it has no view, waits or has ended
+                   */
 
     uint64_t epoch; /* 0 = no view */
     gw_view_name view;
@@ -107,8 +108,9 @@ typedef struct gw_node_snapshot {
     uint32_t members;
 
     uint64_t step, steps; /* steps done; of the whole job (0 = not known yet) */
-    double step_ms;       /* recent mean wall time of a step; 0 = none yet */
-    double shards_per_s;  /* of the whole flock: recent steps' shards by their time */
+    double step_ms;      /* recent mean wall time of a step; 0 = none yet. While none commits for much longer:
+                            the time since the last */
+    double shards_per_s; /* of the whole flock: recent steps' shards by their time, of step_ms's kind */
     uint32_t workers;
     uint64_t fingerprint; /* of the state after `step` steps */
     char report[160];     /* the job's words about its last step ("loss=0.31") */

@@ -185,14 +185,15 @@ static void gpus(FILE *out, const gw_node_snapshot *s) {
 
 static void state(FILE *out, const gw_node_snapshot *s) {
     bool leads = gw_peer_id_equal(&s->self, &s->leader) && s->members > 0;
-    gauge(out, "healthy", "1 while this peer takes part or is about to.", s->healthy);
+    gauge(out, "healthy", "1 while this peer takes part or is about to, 0 while it waits.", s->healthy);
     gauge(out, "uptime_seconds", "Since this process started.", s->uptime_s);
     gauge(out, "epoch", "Number of the installed view.", (double)s->epoch);
     gauge(out, "members", "Members of the installed view.", s->members);
     gauge(out, "leader", "1 on the leader.", leads);
     gauge(out, "step", "Steps of the job done.", (double)s->step);
     gauge(out, "steps_planned", "Steps of the whole job.", (double)s->steps);
-    gauge(out, "step_seconds", "Recent mean wall time of a step.", s->step_ms / 1000);
+    gauge(out, "step_seconds", "Recent mean wall time of a step; the time since the last once none commits.",
+          s->step_ms / 1000);
     gauge(out, "flock_shards_per_second", "Shards that the whole flock computes a second.", s->shards_per_s);
     gauge(out, "workers", "Worker threads of this peer.", s->workers);
     gauge(out, "resident_memory_bytes", "Resident memory of this process.", (double)s->rss_bytes);
