@@ -124,6 +124,17 @@ Test(metrics, a_fresh_run_begins_the_file_anew) {
     cr_assert_str_eq(content("a.csv"), HEADER ",accuracy\n" ROW(1) ",2\n");
 }
 
+/* Its peer could not start: the rows of the run before are all that there is. */
+Test(metrics, a_fresh_run_that_writes_no_row_costs_none) {
+    static const char text[] = HEADER ",loss\n" ROW(1) ",1\n" ROW(2) ",2\n3,0123";
+    write_text("a.csv", text);
+    for (int fresh = 0; fresh < 2; fresh++) {
+        gw_metrics_file file = open_file("a.csv", fresh != 0);
+        gw_metrics_file_close(&file);
+        cr_assert_str_eq(content("a.csv"), text);
+    }
+}
+
 static void refuse(const char *name, gw_code code, const char *words) {
     gw_metrics_file file;
     gw_err err;

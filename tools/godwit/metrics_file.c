@@ -166,8 +166,7 @@ bool gw_metrics_file_open(const char *path, const char *job, bool fresh, gw_metr
     if (good) file->fd = open_locked(path, err);
     good = file->fd >= 0 && scan(file, UINT64_MAX, err);
     if (good && fresh) file->end = file->last = file->columns = 0;
-    if (good && ftruncate(file->fd, (off_t)file->end) != 0)
-        good = gw_fail_errno(err, errno, "cannot shorten %s", path);
+    file->torn = true; /* cut off with the first row: a peer that cannot start must not cost the file */
     if (!good) gw_metrics_file_close(file);
     return good;
 }

@@ -32,7 +32,7 @@ typedef struct gw_metrics_file {
     char *path;
     char job[9]; /* the beginning of the job's id */
     int fd;
-    bool torn;          /* there are bytes behind the whole rows */
+    bool torn;          /* there may be bytes behind the whole rows */
     uint64_t end, last; /* bytes of whole rows; step of the last one, 0: there is none */
     uint32_t columns;   /* CSV, in the file's header; 0: it has none yet */
     char column[GW_METRICS_COLUMNS][GW_REPORT_KEY];
@@ -41,9 +41,10 @@ typedef struct gw_metrics_file {
 /* By what the path ends with: .csv or .jsonl. Fails with GW_E_USAGE. */
 bool gw_metrics_format_of(const char *path, gw_metrics_format *format, gw_err *err);
 
-/* Opens or makes the file; `job`: 8 hexadecimal digits. Rows of an earlier life of the job stay, a last line
- * that is not whole is cut off; `fresh`: no row stays. Fails, and changes nothing, when there is something
- * else in it or rows of another job (GW_E_INVALID), or another process has it open (GW_E_DENIED). */
+/* Opens or makes the file; `job`: 8 hexadecimal digits. Rows of an earlier life of the job stay, but not a
+ * last line that is not whole; `fresh`: no row stays. What does not stay is there until the first row is
+ * added. Fails when there is something else in it or rows of another job (GW_E_INVALID), or another process
+ * has it open (GW_E_DENIED). */
 bool gw_metrics_file_open(const char *path, const char *job, bool fresh, gw_metrics_file *file, gw_err *err);
 void gw_metrics_file_close(gw_metrics_file *file);
 
