@@ -131,6 +131,32 @@ Test(gpt, damage_costs_one_checkpoint_and_not_the_model) {
     lab_close(l);
 }
 
+/* The weights would be lost under the configuration; another model's configuration under this one's. */
+Test(gpt, an_export_overwrites_nothing_of_another_kind) {
+    lab *l = lab_open();
+    lab_undisturbed(l, GPT " --updates 1");
+    const char *dir = l->peers[0].dir;
+    int code;
+#define EXPORT "cd %s && " GODWIT_BINARY " export %s --to "
+    const char *said = output(&code, EXPORT "./config.json 2>&1", l->dir, dir);
+    cr_expect(code == 2 && strstr(said, "--to: './config.json'") != NULL, "%d: %s", code, said);
+    static const char *const others[] = {"{\"model_type\":\"llama\"}", "{}", "no JSON"};
+    for (int i = 0; i < 3; i++) {
+        output(&code, "mkdir -p %s/hf; printf '%%s' '%s' | tee %s/hf/config.json", l->dir, others[i], l->dir);
+        said = output(&code, EXPORT "hf/model 2>&1", l->dir, dir);
+        cr_expect(code == 1 && strstr(said, "hf/config.json is there and is not that of a GPT-2") != NULL,
+                  "%d: %s", code, said);
+        said = output(&code, "cat %s/hf/*", l->dir);
+        cr_expect_str_eq(said, others[i]);
+    }
+    output(&code, "rm %s/hf/config.json", l->dir);
+    for (int i = 0; i < 2; i++) { /* the second time there is its own */
+        said = output(&code, EXPORT "hf/model 2>&1", l->dir, dir);
+        cr_expect_eq(code, 0, "%s", said);
+    }
+    lab_close(l);
+}
+
 Test(gpt, generates_the_same_text_by_the_same_seed) {
     lab *l = lab_open();
     lab_undisturbed(l, GPT " --updates 3");

@@ -6,9 +6,11 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct arguments {
     char **dirs;
@@ -32,11 +34,20 @@ static const char export_doc[] =
     "Nothing in "
     "them is changed.";
 
+static const char config_name[] = "config.json";
+
+static const char *last_component(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
 static error_t parse_export(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
     switch (key) {
     case KEY_TO:
         a->to = arg;
+        if (strcmp(last_component(arg), config_name) == 0)
+            argp_error(state, "--to: '%s' is where the configuration goes; name a file for the weights", arg);
         return 0;
     case KEY_STEP:
         a->step = gw_number_of_option(state, "--step", arg, 0, UINT64_MAX - 1);
@@ -53,15 +64,44 @@ static error_t parse_export(int key, char *arg, struct argp_state *state) {
     }
 }
 
-/* config.json in the folder of `file`. */
-static bool write_config(const gw_model *model, const char *file, gw_err *err) {
-    const char *slash = strrchr(file, '/');
+/* config.json in the folder of `file`, to be freed. */
+static char *config_beside(const char *file, gw_err *err) {
     char *path = NULL;
-    if (asprintf(&path, "%.*sconfig.json", slash != NULL ? (int)(slash - file + 1) : 0, file) < 0)
-        return gw_fail(err, GW_E_NOMEM, "out of memory");
-    bool written = gw_gpt_file_write_config(&model->gpt, model->dropout, path, err);
-    free(path);
-    return written;
+    if (asprintf(&path, "%.*s%s", (int)(last_component(file) - file), file, config_name) >= 0) return path;
+    gw_fail(err, GW_E_NOMEM, "out of memory");
+    return NULL;
+}
+
+/* That nothing is lost: there is no file of this name, or it is that of a GPT-2. */
+static bool may_write_config(const char *path, gw_err *err) {
+    struct stat there;
+    json_error_t why;
+    if (stat(path, &there) != 0 || !S_ISREG(there.st_mode))
+        return true; /* no pipe is written, nor read here */
+    json_t *config = json_load_file(path, 0, &why);
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    bool ours = type != NULL && strcmp(type, "gpt2") == 0;
+    json_decref(config);
+    return ours ||
+           gw_fail(err, GW_E_DENIED,
+                   "%s is there and is not that of a GPT-2: name another folder, or move it away", path);
+}
+
+static bool export(const arguments *a, const char *program, gw_err *err) {
+    gw_model model;
+    char *config = config_beside(a->to, err);
+    bool done = config != NULL && may_write_config(config, err) &&
+                gw_model_load(a->dirs, a->dir_count, a->step, program, &model, err);
+    if (done) {
+        done = gw_gpt_file_write(&model.gpt, (const float *const *)model.parameters, a->to, err) &&
+               gw_gpt_file_write_config(&model.gpt, model.dropout, config, err);
+        if (done)
+            printf("%s: %llu parameters after step %llu\n", a->to,
+                   (unsigned long long)gw_gpt_size(&model.gpt), (unsigned long long)model.step);
+        gw_model_free(&model);
+    }
+    free(config);
+    return done;
 }
 
 int gw_export_main(int argc, char **argv) {
@@ -69,17 +109,8 @@ int gw_export_main(int argc, char **argv) {
     const struct argp argp = {
         .options = export_options, .parser = parse_export, .args_doc = "DIR...", .doc = export_doc};
     if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) return 2;
-    gw_model model;
     gw_err err;
-    bool done = gw_model_load(a.dirs, a.dir_count, a.step, argv[0], &model, &err);
-    if (done) {
-        done = gw_gpt_file_write(&model.gpt, (const float *const *)model.parameters, a.to, &err) &&
-               write_config(&model, a.to, &err);
-        if (done)
-            printf("%s: %llu parameters after step %llu\n", a.to, (unsigned long long)gw_gpt_size(&model.gpt),
-                   (unsigned long long)model.step);
-        gw_model_free(&model);
-    }
-    if (!done) fprintf(stderr, "%s: %s\n", argv[0], err.text);
-    return done ? 0 : 1;
+    if (export(&a, argv[0], &err)) return 0;
+    fprintf(stderr, "%s: %s\n", argv[0], err.text);
+    return 1;
 }
