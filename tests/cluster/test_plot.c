@@ -96,6 +96,24 @@ Test(plot, says_which_file_has_nothing_to_draw) {
     cr_assert_null(strstr(text, "nothing of it's.csv"), "%s", text);
 }
 
+Test(plot, draws_times_of_which_the_first_is_missing) {
+    if (system("gnuplot --version >/dev/null 2>&1") != 0) cr_skip_test("there is no gnuplot");
+    const char some[] = "step,time,loss\n1,,0.5\n2,60,0.4\n3,120,0.3\n";
+    scratch_write("some.csv", some, sizeof some - 1);
+    cr_assert_eq(plot("", "some.csv --x time -o some.svg"), 0, "%s", text);
+    cr_assert_not_null(strstr(text, "some.svg: 1 curve"), "%s", text);
+}
+
+Test(plot, says_that_there_is_nothing_yet) {
+    const char header[] = "step,time,loss\n";
+    scratch_write("header.csv", header, sizeof header - 1);
+    scratch_write("empty.csv", "", 0);
+    refuse(1, "", "header.csv --x time", "no rows to draw");
+    refuse(1, "", "empty.csv", "empty.csv: there is nothing in it to draw");
+    refuse(1, "", "empty.csv --y loss", "empty.csv: there is nothing in it to draw");
+    refuse(2, "", "empty.csv header.csv --y los", "--y: 'los' is not one of step, time, loss");
+}
+
 Test(plot, says_what_is_missing) {
     refuse(1, "PATH=/nowhere", "\"it's.csv\"", "apt-get install gnuplot-nox");
     refuse(2, "", "\"it's.csv\" -o loss.pdf", "neither .png nor .svg");

@@ -81,17 +81,26 @@ static bool is_in_any(const drawing *d, const char *key) {
     return false;
 }
 
+/* The first table with columns; NULL: there is none. */
+static const gw_metrics_table *some_table(const drawing *d) {
+    for (uint32_t f = 0; f < d->arguments->file_count; f++)
+        if (d->tables[f].columns > 0) return &d->tables[f];
+    return NULL;
+}
+
 /* The keys that were asked for; else losses; else whatever the job reports. */
 static bool choose(drawing *d, gw_err *err) {
     static const char *const losses[] = {"loss", "val_loss"};
     char *rest = d->arguments->y, *key;
+    const gw_metrics_table *first = some_table(d);
+    if (first == NULL)
+        return gw_fail(err, GW_E_INVALID, "%s: there is nothing in it to draw", d->arguments->files[0]);
     while (rest != NULL && (key = strsep(&rest, ",")) != NULL) {
         if (d->y_count == KEYS) return gw_fail(err, GW_E_USAGE, "--y: more than %d keys", KEYS);
         d->y[d->y_count++] = key;
     }
     for (int i = 0; i < 2 && d->arguments->y == NULL; i++)
         if (is_in_any(d, losses[i])) d->y[d->y_count++] = losses[i];
-    const gw_metrics_table *first = &d->tables[0];
     for (uint32_t c = gw_metrics_table_column(first, "shards"); d->y_count == 0 && c < first->columns; c++)
         if (strcmp(first->name[c], "shards") != 0) d->y[d->y_count++] = first->name[c];
     if (d->y_count == 0)
@@ -109,12 +118,21 @@ static bool choose(drawing *d, gw_err *err) {
     return true;
 }
 
+/* The first number of a column; 0 where it has none. */
+static double first_in(const gw_metrics_table *table, uint32_t column) {
+    for (uint64_t r = 0; r < table->rows; r++) {
+        double value = table->cells[GW_TABLE_COLUMNS * r + column];
+        if (!isnan(value)) return value;
+    }
+    return 0.0;
+}
+
 /* The points of a curve as a block of data; how many there are. Times count in minutes from the first. */
 static uint64_t put_points(const drawing *d, const gw_metrics_table *table, const char *key, FILE *out) {
     uint32_t x = gw_metrics_table_column(table, d->arguments->x), y = gw_metrics_table_column(table, key);
     if (x == UINT32_MAX || y == UINT32_MAX) return 0;
     bool time = strcmp(d->arguments->x, "time") == 0;
-    double zero = time ? table->cells[x] : 0.0, unit = time ? 60.0 : 1.0;
+    double zero = time ? first_in(table, x) : 0.0, unit = time ? 60.0 : 1.0;
     uint64_t points = 0;
     for (uint64_t r = 0; r < table->rows; r++) {
         const double *row = table->cells + GW_TABLE_COLUMNS * r;
