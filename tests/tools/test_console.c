@@ -7,12 +7,16 @@
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 static gw_node_snapshot *busy(void) {
@@ -254,6 +258,48 @@ Test(control, a_request_too_long_gets_no_answer_and_harms_nobody) {
     gw_control_close(control);
     gw_board_close(board);
     remove_deep(dir);
+}
+
+static double cpu_seconds(void) {
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+}
+
+/* It does not try to take the connection all the time, and answers when it can. */
+Test(control, waits_for_a_descriptor_without_spinning) {
+    gw_err err;
+    char dir[] = "/tmp/godwit-console-XXXXXX", answer[200];
+    cr_assert_not_null(mkdtemp(dir));
+    gw_board *board = gw_board_open(&err);
+    _Atomic int stops = 0;
+    gw_control *control = gw_control_open(dir, board, count_stop, &stops, &err);
+    cr_assert_not_null(control, "%s", err.text);
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    snprintf(to.sun_path, sizeof to.sun_path, "%s/control.sock", dir);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), free_fd = dup(fd);
+    close(free_fd);
+    struct rlimit usual, none;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    none = usual;
+    none.rlim_cur = (rlim_t)free_fd;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    double before = cpu_seconds();
+    cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    cr_assert_eq(send(fd, "stop\n", 5, MSG_NOSIGNAL), 5);
+    struct pollfd answered = {.fd = fd, .events = POLLIN};
+    cr_expect_eq(poll(&answered, 1, 1000), 0);
+    cr_expect_lt(cpu_seconds() - before, 0.2);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    ssize_t got = recv(fd, answer, sizeof answer - 1, 0);
+    cr_assert_gt(got, 0);
+    answer[got] = '\0';
+    cr_expect_str_eq(answer, "{\"ok\":true}\n");
+    cr_expect_eq(atomic_load(&stops), 1);
+    close(fd);
+    gw_control_close(control);
+    gw_board_close(board);
+    cr_expect_eq(rmdir(dir), 0);
 }
 
 /* ---- HTTP ---- */

@@ -19,7 +19,7 @@
 
 static const char socket_name[] = "control.sock";
 
-enum { REQUEST_BYTES = 64, CLIENT_TIMEOUT_S = 2, ANSWER_TIMEOUT_S = 10 };
+enum { REQUEST_BYTES = 64, CLIENT_TIMEOUT_S = 2, ANSWER_TIMEOUT_S = 10, RETRY_MS = 100 };
 
 struct gw_control {
     int directory_fd, listen_fd, wake_fd;
@@ -105,15 +105,22 @@ static void serve(gw_control *control, int fd) {
     }
 }
 
+/* The connection stays in the queue and the socket readable: trying at once would spin. */
+static bool lacks_resources(int why) {
+    return why == EMFILE || why == ENFILE || why == ENOMEM || why == ENOBUFS;
+}
+
 static void *control_thread(void *argument) {
     gw_control *control = argument;
-    struct pollfd fds[2] = {{.fd = control->listen_fd, .events = POLLIN},
-                            {.fd = control->wake_fd, .events = POLLIN}};
+    struct pollfd fds[2] = {{.fd = control->wake_fd, .events = POLLIN},
+                            {.fd = control->listen_fd, .events = POLLIN}};
+    bool rests = false;
     for (;;) {
-        if (poll(fds, 2, -1) < 0 && errno != EINTR) break;
-        if (fds[1].revents != 0) break;
-        if (fds[0].revents == 0) continue;
+        if (poll(fds, rests ? 1 : 2, rests ? RETRY_MS : -1) < 0 && errno != EINTR) break;
+        if (fds[0].revents != 0) break;
+        if (!rests && fds[1].revents == 0) continue;
         int client = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        rests = client < 0 && lacks_resources(errno);
         if (client < 0) continue;
         serve(control, client);
         close(client);
