@@ -111,6 +111,21 @@ Test(counters, a_state_that_is_fetched_is_counted_on_both_sides) {
     lab_close(l);
 }
 
+/* A checkpoint of an earlier life is not new. */
+Test(counters, the_age_of_a_checkpoint_is_not_known_after_a_resume) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "p", NULL, JOB " --steps 100000");
+    lab_wait_event(l, peer, "checkpoint");
+    lab_kill(l, peer);
+    peer = lab_start(l, "p", NULL, JOB " --steps 100000 --checkpoint-every off");
+    lab_wait_event(l, peer, "resumed");
+    json_t *status = status_after(l, peer, 1);
+    cr_expect_gt(json_integer_value(json_object_get(status, "checkpoint_step")), 0);
+    cr_expect(json_is_null(json_object_get(status, "checkpoint_age_s")));
+    json_decref(status);
+    lab_close(l);
+}
+
 /* The time of a step is not that of waiting for peers before the first. */
 Test(counters, waiting_for_peers_is_no_steps_time) {
     lab *l = lab_open();

@@ -6,6 +6,7 @@
 
 #include <criterion/criterion.h>
 #include <jansson.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -100,10 +101,12 @@ Test(snapshot, numbers_that_are_none_are_null) {
     gw_node_snapshot *s = busy();
     s->step_ms = 0.0 / (s->step == 0);
     s->checkpoint_step = UINT64_MAX;
+    s->checkpoint_age_s = (double)NAN;
     char *text = gw_snapshot_json(s);
     json_t *object = json_loads(text, 0, NULL);
     cr_assert_not_null(object, "%s", text);
     cr_assert(json_is_null(json_object_get(object, "checkpoint_step")));
+    cr_assert(json_is_null(json_object_get(object, "checkpoint_age_s")));
     json_decref(object);
     free(text);
 }
@@ -126,6 +129,12 @@ Test(snapshot, metrics_are_well_formed) {
         strtod(value + 1, &end);
         cr_assert_eq(*end, '\0', "%s", line);
     }
+    free(text);
+    gw_node_snapshot *resumed = busy();
+    resumed->checkpoint_age_s = (double)NAN;
+    text = gw_snapshot_metrics(resumed);
+    cr_assert_not_null(strstr(text, "\ngodwit_checkpoint_step 300\n"));
+    cr_assert_null(strstr(text, "checkpoint_age"), "%s", text);
     free(text);
 }
 

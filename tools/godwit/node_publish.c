@@ -4,6 +4,7 @@
 #include "core/log.h"
 #include "tools/godwit/node_inside.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -305,7 +306,7 @@ void gw_node_publish(gw_node *node) {
     s->workers = node->options->workers;
     snprintf(s->report, sizeof s->report, "%s", shown->report);
     s->rss_bytes = gw_rss_bytes();
-    if (shown->checkpoint_ns) s->checkpoint_age_s = (double)(now - shown->checkpoint_ns) * 1e-9;
+    s->checkpoint_age_s = shown->checkpoint_ns ? (double)(now - shown->checkpoint_ns) * 1e-9 : (double)NAN;
     memcpy(s->counter, shown->counter, sizeof s->counter);
     s->counter[GW_COUNT_WARNINGS] = gw_log_warnings();
     gw_transport_counts counts = gw_transport_count(gw_wires_transport(node->wires));

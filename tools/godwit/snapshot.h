@@ -118,7 +118,7 @@ typedef struct gw_node_snapshot {
     uint64_t rss_bytes;
 
     uint64_t checkpoint_step; /* newest complete one; UINT64_MAX = none */
-    double checkpoint_age_s;  /* since it became complete */
+    double checkpoint_age_s;  /* since it became complete; NAN = not in this run, or none */
 
     uint64_t counter[GW_COUNTERS];
     uint64_t packets[GW_PACKET_VERDICTS];      /* gossip packets that came, by what was made of them */

@@ -2,6 +2,7 @@
 #include "tools/godwit/snapshot.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -204,6 +205,7 @@ static void state(FILE *out, const gw_node_snapshot *s) {
     gauge(out, "half_open_connections", "Connections that have not said yet who they are.", s->half_open);
     if (s->checkpoint_step == UINT64_MAX) return;
     gauge(out, "checkpoint_step", "Step of the newest complete checkpoint.", (double)s->checkpoint_step);
+    if (isnan(s->checkpoint_age_s)) return;
     gauge(out, "checkpoint_age_seconds", "Since it became complete.", s->checkpoint_age_s);
 }
 
