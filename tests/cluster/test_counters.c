@@ -111,6 +111,22 @@ Test(counters, a_state_that_is_fetched_is_counted_on_both_sides) {
     lab_close(l);
 }
 
+/* Of all peers, this one too. */
+Test(counters, every_peers_speed_is_shown) {
+    lab *l = lab_open();
+    lab_peer *peers[2];
+    lab_flock(l, 2, JOB, peers);
+    lab_wait_step(l, peers[0], STEPS);
+    json_t *status = status_after(l, peers[0], STEPS), *list = json_object_get(status, "peers"), *peer;
+    size_t i;
+    cr_assert_eq(json_array_size(list), 2);
+    json_array_foreach(list, i, peer)
+        cr_expect_gt(json_number_value(json_object_get(peer, "shards_per_s")), 0);
+    json_decref(status);
+    for (int k = 0; k < 2; k++) lab_kill(l, peers[k]);
+    lab_close(l);
+}
+
 /* A checkpoint of an earlier life is not new. */
 Test(counters, the_age_of_a_checkpoint_is_not_known_after_a_resume) {
     lab *l = lab_open();
