@@ -2,7 +2,9 @@
 #include "tools/godwit/control.h"
 #include "tools/godwit/display.h"
 #include "tools/godwit/http.h"
+#include "tools/godwit/json.h"
 #include "tools/godwit/snapshot.h"
+#include "tools/godwit/utf8.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -136,6 +138,56 @@ Test(snapshot, metrics_are_well_formed) {
     cr_assert_not_null(strstr(text, "\ngodwit_checkpoint_step 300\n"));
     cr_assert_null(strstr(text, "checkpoint_age"), "%s", text);
     free(text);
+}
+
+#define BAD "\xef\xbf\xbd"
+
+Test(snapshot, what_is_not_utf8_is_replaced) {
+    static const struct {
+        const char *text, *clean;
+    } cases[] = {
+        {"gr\u00fc\u00df \u20ac \U0001d11e", "gr\u00fc\u00df \u20ac \U0001d11e"},
+        {"a\xff\xfe z", "a" BAD BAD " z"},
+        {"\xc3", BAD}, /* its end is missing */
+        {"\xe2\x82 ", BAD BAD " "},
+        {"\x80", BAD},                         /* its beginning is missing */
+        {"\xc0\xaf", BAD BAD},                 /* a slash in more bytes than it needs */
+        {"\xed\xa0\x80", BAD BAD BAD},         /* half of a pair of UTF-16 */
+        {"\xf4\x90\x80\x80", BAD BAD BAD BAD}, /* beyond the last character */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *clean = gw_utf8(cases[i].text, strlen(cases[i].text));
+        cr_expect_str_eq(clean, cases[i].clean, "%d", (int)i);
+        free(clean);
+    }
+    gw_node_snapshot *s = busy();
+    strcpy(s->job, "j\xff");
+    char *text = gw_snapshot_json(s);
+    json_t *object = json_loads(text, 0, NULL);
+    cr_assert_not_null(object, "%s", text);
+    cr_expect_str_eq(json_string_value(json_object_get(object, "job")), "j" BAD);
+    json_decref(object);
+    free(text);
+    text = gw_snapshot_metrics(s);
+    cr_expect_not_null(strstr(text, ",job=\"j" BAD "\","), "%s", text);
+    free(text);
+}
+
+Test(snapshot, digests_in_reports_are_no_numbers) {
+    json_t *object = json_object();
+    gw_json_value(object, "number", "7467475193e2", 12);
+    gw_json_value(object, "digest", "74674751931311e2", 16);
+    gw_json_value(object, "digits", "7467475193131172", 16);
+    gw_json_value(object, "real", "0.74674751931311e2", 18);
+    gw_json_value(object, "k\xff", "v\xff", 2);
+    cr_expect(json_is_real(json_object_get(object, "number")));
+    cr_expect(json_is_real(json_object_get(object, "real")));
+    const char *digest = json_string_value(json_object_get(object, "digest"));
+    cr_expect(digest != NULL && strcmp(digest, "74674751931311e2") == 0);
+    cr_expect(json_is_string(json_object_get(object, "digits")));
+    const char *text = json_string_value(json_object_get(object, "k" BAD));
+    cr_expect(text != NULL && strcmp(text, "v" BAD) == 0);
+    json_decref(object);
 }
 
 static gw_node_snapshot *with_gpus(void) {

@@ -111,7 +111,7 @@ void gw_events_start(gw_events *events, const gw_event_start *start) {
     if (!wants_json(events)) return;
     json_t *object = object_of("start"), *params = json_object();
     for (uint32_t i = 0; i < start->params->count; i++)
-        json_object_set_new(params, start->params->list[i].name, json_string(start->params->list[i].value));
+        gw_json_text(params, start->params->list[i].name, start->params->list[i].value);
     gw_json_text(object, "version", GODWIT_VERSION);
     gw_json_text(object, "job", start->job);
     gw_json_hash(object, "job_id", &start->job_id);

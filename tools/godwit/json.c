@@ -1,11 +1,15 @@
 #include "tools/godwit/json.h"
 
 #include "core/check.h"
+#include "tools/godwit/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { DIGEST_DIGITS = 16 };
 
 void gw_json_count(json_t *object, const char *key, uint64_t value) {
     json_object_set_new(object, key, json_integer((json_int_t)value));
@@ -23,16 +27,31 @@ void gw_json_flag(json_t *object, const char *key, bool value) {
     json_object_set_new(object, key, json_boolean(value));
 }
 
+static json_t *string_of(const char *text, size_t length) {
+    char *clean = gw_utf8(text, length);
+    json_t *string = json_string(clean);
+    free(clean);
+    return string;
+}
+
 void gw_json_text(json_t *object, const char *key, const char *text) {
-    if (text != NULL) json_object_set_new(object, key, json_string(text));
+    if (text != NULL) json_object_set_new(object, key, string_of(text, strlen(text)));
+}
+
+/* Some have decimal digits alone, or those and an 'e'. */
+static bool is_digest(const char *text) {
+    size_t digits = strspn(text, "0123456789abcdef");
+    return digits >= DIGEST_DIGITS && text[digits] == '\0';
 }
 
 void gw_json_value(json_t *object, const char *key, const char *text, size_t length) {
-    char copy[64], *end;
+    char copy[64], *end, *name = gw_utf8(key, strlen(key));
+    if (name == NULL) return;
     snprintf(copy, sizeof copy, "%.*s", (int)length, text);
     double value = strtod(copy, &end);
-    bool number = length > 0 && length < sizeof copy && *end == '\0' && isfinite(value);
-    json_object_set_new(object, key, number ? json_real(value) : json_stringn(text, length));
+    bool number = length > 0 && length < sizeof copy && *end == '\0' && isfinite(value) && !is_digest(copy);
+    json_object_set_new(object, name, number ? json_real(value) : string_of(text, length));
+    free(name);
 }
 
 void gw_json_hex(json_t *object, const char *key, const void *bytes, size_t count) {

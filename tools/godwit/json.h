@@ -1,5 +1,5 @@
-/* Setting keys of a JSON object (jansson). A key whose value cannot be had (out of memory, text that is not
- * UTF-8) is left out: a line that people read is not worth a run's life. */
+/* Setting keys of a JSON object (jansson). A key whose value cannot be had (out of memory) is left out: a
+ * line that people read is not worth a run's life. What is not UTF-8 in a text becomes U+FFFD. */
 #ifndef GODWIT_TOOLS_GODWIT_JSON_H
 #define GODWIT_TOOLS_GODWIT_JSON_H
 
@@ -17,7 +17,7 @@ void gw_json_real(json_t *object, const char *key, double value);
 void gw_json_flag(json_t *object, const char *key, bool value);
 /* NULL texts are left out. */
 void gw_json_text(json_t *object, const char *key, const char *text);
-/* A number where the `length` bytes of text are one, else text. */
+/* A number where the `length` bytes of text are one, else text: so are 16 or more hexadecimal digits. */
 void gw_json_value(json_t *object, const char *key, const char *text, size_t length);
 /* At most 32 bytes. */
 void gw_json_hex(json_t *object, const char *key, const void *bytes, size_t count);

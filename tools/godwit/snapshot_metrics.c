@@ -1,9 +1,11 @@
 #include "net/transport.h"
 #include "tools/godwit/snapshot.h"
+#include "tools/godwit/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void metric(FILE *out, const char *name, const char *type, const char *help) {
@@ -15,16 +17,18 @@ static void gauge(FILE *out, const char *name, const char *help, double value) {
     fprintf(out, "godwit_%s %.15g\n", name, value);
 }
 
-/* Label values escape backslash, quote and newline (the format's rule). */
+/* Label values are UTF-8 and escape backslash, quote and newline (the format's rules). */
 static void label(FILE *out, const char *text) {
-    for (; *text != '\0'; text++) {
-        if (*text == '\n') {
+    char *clean = gw_utf8(text, strlen(text));
+    for (const char *at = clean; at != NULL && *at != '\0'; at++) {
+        if (*at == '\n') {
             fputs("\\n", out);
             continue;
         }
-        if (*text == '\\' || *text == '"') fputc('\\', out);
-        fputc(*text, out);
+        if (*at == '\\' || *at == '"') fputc('\\', out);
+        fputc(*at, out);
     }
+    free(clean);
 }
 
 static void info(FILE *out, const gw_node_snapshot *s) {
