@@ -1,9 +1,11 @@
 /* A trained language model, out of the checkpoints of real peers. */
+#include "checkpoint/manifest.h"
 #include "kernels/gpt_decode.h"
 #include "lab.h"
 #include "tools/godwit/model.h"
 
 #include <criterion/criterion.h>
+#include <glob.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -227,6 +229,51 @@ Test(gpt, what_will_not_fit_into_memory_is_refused) {
                               l->dir);
     cr_assert_eq(code, 1, "%s", said);
     cr_assert_not_null(strstr(said, "Take fewer --workers"), "%s", said);
+    lab_close(l);
+}
+
+/* Gives the only manifest in a directory another value of a parameter. */
+static void change_manifest(const char *dir, const char *name, const char *value) {
+    static uint8_t bytes[1 << 20];
+    char pattern[LAB_PATH + 20];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s/manifests/*", dir);
+    cr_assert(glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc == 1);
+    FILE *file = fopen(found.gl_pathv[0], "rb");
+    cr_assert_not_null(file);
+    size_t length = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    gw_manifest manifest;
+    gw_err err;
+    cr_assert(gw_manifest_decode(bytes, length, &manifest, &err), "%s", err.text);
+    gw_param params[GW_MAX_PARAMS];
+    for (uint32_t i = 0; i < manifest.param_count; i++) {
+        params[i] = manifest.params[i];
+        if (strcmp(params[i].name, name) == 0) params[i].value = value;
+    }
+    manifest.params = params;
+    void *changed;
+    cr_assert(gw_manifest_encode(&manifest, &changed, &length, &err), "%s", err.text);
+    file = fopen(found.gl_pathv[0], "wb");
+    cr_assert(file != NULL && fwrite(changed, 1, length, file) == length && fclose(file) == 0);
+    free(changed);
+    gw_manifest_free(&manifest);
+    globfree(&found);
+}
+
+/* Who may write to a directory can make a manifest that fits: no reason to end by an abort. */
+Test(gpt, a_manifest_with_nonsense_in_it_is_refused) {
+    lab *l = lab_open();
+    lab_undisturbed(l, GPT " --updates 1");
+    static const char *const values[] = {"nan", "inf", "-1", "x"};
+    for (int i = 0; i < 4; i++) {
+        int code;
+        change_manifest(l->peers[0].dir, "dropout", values[i]);
+        const char *said =
+            output(&code, "cd %s && " GODWIT_BINARY " export %s 2>&1", l->dir, l->peers[0].dir);
+        cr_expect_eq(code, 1, "%s", said);
+        cr_expect_not_null(strstr(said, "is no part of the activations"), "%s", said);
+    }
     lab_close(l);
 }
 

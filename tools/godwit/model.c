@@ -89,7 +89,8 @@ static bool read_shape(const gw_manifest *manifest, gw_model *model, uint64_t *w
     double rate;
     if (gw_param_text(&params, "model") == NULL || !gw_gpt_configure(&params, &model->gpt, &rate, err))
         return gw_fail(err, GW_E_UNSUPPORTED, "its parameters are not those of this version's job gpt");
-    model->dropout = dropout != NULL ? strtod(dropout, NULL) : 0.0;
+    if (dropout != NULL && !gw_param_real(&params, "dropout", 0.0, 1.0, &model->dropout, err))
+        return gw_fail(err, GW_E_UNSUPPORTED, "its dropout '%.40s' is no part of the activations", dropout);
     uint32_t words = tensor_named(manifest, "wte.weight");
     if (words != NOWHERE && manifest->tensors[words].dim[0] <= UINT32_MAX)
         model->gpt.vocabulary = (uint32_t)manifest->tensors[words].dim[0];
