@@ -6,9 +6,11 @@
 #include "kernels/gpt_config.h"
 #include "kernels/memory.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { NOWHERE = UINT32_MAX };
 
@@ -66,11 +68,13 @@ static bool source_open(source *s, char *const *dirs, uint32_t count, const char
     s->stores = calloc(count, sizeof(gw_store *));
     s->catalogs = calloc(count, sizeof *s->catalogs);
     if (s->stores == NULL || s->catalogs == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
-    for (uint32_t d = 0; d < count; d++)
+    for (uint32_t d = 0; d < count; d++) {
+        if (access(dirs[d], F_OK) != 0) return gw_fail_errno(err, errno, "%s", dirs[d]);
         if (!gw_store_open(dirs[d], GW_STORE_LOOK, NULL, &s->stores[d], err) ||
             !gw_catalog_load(gw_io_system(), dirs[d], &s->catalogs[d], err) ||
             !add_candidates(s, &s->catalogs[d], err))
             return false;
+    }
     qsort(s->candidates, s->candidate_count, sizeof(gw_manifest *), newest_first);
     return true;
 }
