@@ -256,6 +256,8 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run digits --precision fp8", "'fp8'");
     refused("run digits --key=", "--key: the name is empty");
     refused("run digits --advertise 1.2.3.4:0", "nobody can reach port 0");
+    refused("run digits --join 1.2.3.4:5,1.2.3.4:0 --listen here",
+            "--join: '1.2.3.4:0': nobody can reach port 0");
 }
 
 Test(cli, a_shared_object_is_a_job) {

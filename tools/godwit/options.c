@@ -213,16 +213,18 @@ static bool parse_address(const char *name, const char *text, const char **value
     return true;
 }
 
-static bool parse_advertise(gw_run_options *options, const char *text, gw_err *err) {
+/* An address that others are to reach; `hint`: which port it should name. */
+static bool parse_reachable(const char *name, const char *text, const char *hint, gw_err *err) {
     char host[GW_HOST_TEXT];
     uint16_t port;
-    if (!gw_address_parse(text, host, &port, err)) return gw_fail_in(err, "--advertise");
-    if (port == 0)
-        return gw_fail(err, GW_E_USAGE,
-                       "--advertise: '%s': nobody can reach port 0; name the one that leads to --listen's",
-                       text);
+    if (!gw_address_parse(text, host, &port, err)) return gw_fail_in(err, "--%s", name);
+    return port != 0 ||
+           gw_fail(err, GW_E_USAGE, "--%s: '%s': nobody can reach port 0; name %s", name, text, hint);
+}
+
+static bool parse_advertise(gw_run_options *options, const char *text, gw_err *err) {
     options->advertise = text;
-    return true;
+    return parse_reachable("advertise", text, "the one that leads to --listen's", err);
 }
 
 static bool parse_join(gw_run_options *options, const char *text, gw_err *err) {
@@ -232,11 +234,10 @@ static bool parse_join(gw_run_options *options, const char *text, gw_err *err) {
         good = gw_fail(err, GW_E_USAGE, "--join: '%s' names no peer", text);
     for (char *seed = good ? strtok_r(list, ",", &rest) : NULL; good && seed != NULL;
          seed = strtok_r(NULL, ",", &rest)) {
-        const char *checked;
         if (options->seed_count == GW_MAX_SEEDS)
             good = gw_fail(err, GW_E_USAGE, "--join: more than %d addresses", GW_MAX_SEEDS);
-        else if ((good = parse_address("join", seed, &checked, err)))
-            options->seeds[options->seed_count++] = strdup(checked);
+        else if ((good = parse_reachable("join", seed, "the one that the peer listens on", err)))
+            options->seeds[options->seed_count++] = strdup(seed);
     }
     free(list);
     return good;
