@@ -1,6 +1,8 @@
 /* The command line as a user meets it: what it prints, and its exit codes. */
+#include "checkpoint/dirlock.h"
 #include "core/godwit.h"
 #include "kernels/jobs/jobs.h"
+#include "tools/godwit/control.h"
 #include "tools/godwit/options.h"
 
 #include <criterion/criterion.h>
@@ -276,6 +278,39 @@ Test(cli, nobody_home) {
     o = godwit(arguments);
     cr_assert_eq(o.code, 1);
     cr_assert_not_null(strstr(o.err, "no peer runs in"));
+    rmdir(dir);
+}
+
+static void ignore(void *context, gw_request request) {
+    (void)context, (void)request;
+}
+
+/* It has the directory's lock before it answers, and answers before it knows anything. */
+Test(cli, a_peer_that_starts_is_there) {
+    char *dir = folder(), arguments[100], path[100];
+    gw_err err;
+    gw_dirlock lock;
+    cr_assert(gw_dirlock_take(dir, &lock, &err), "%s", err.text);
+    snprintf(arguments, sizeof arguments, "status --dir %s", dir);
+    outcome o = godwit(arguments);
+    cr_expect_eq(o.code, 1);
+    cr_expect_not_null(strstr(o.err, "is starting or ending"), "%s", o.err);
+    gw_board *board = gw_board_open(&err);
+    gw_control *control = gw_control_open(dir, board, ignore, NULL, &err);
+    cr_assert_not_null(control, "%s", err.text);
+    o = godwit(arguments);
+    cr_expect(o.code == 1 && strstr(o.err, "still starting") != NULL, "%d %s", o.code, o.err);
+    snprintf(arguments, sizeof arguments, "status --json --dir %s", dir);
+    o = godwit(arguments);
+    cr_expect_eq(o.code, 1);
+    cr_expect_str_eq(o.out, "{\"error\":\"the peer is still starting\"}\n");
+    gw_control_close(control);
+    gw_board_close(board);
+    gw_dirlock_release(&lock);
+    o = godwit(arguments);
+    cr_expect(o.code == 1 && strstr(o.err, "no peer runs in") != NULL, "%d %s", o.code, o.err);
+    snprintf(path, sizeof path, "%s/lock", dir);
+    unlink(path);
     rmdir(dir);
 }
 

@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "core/log.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -190,6 +191,35 @@ void gw_control_close(gw_control *control) {
     release(control);
 }
 
+/* The process that has the directory's lock (checkpoint/dirlock.h); 0: none. It has the file open: to try the
+ * lock could turn away a peer that takes it just now. */
+static long lock_holder(int directory_fd) {
+    char text[24] = "", name[64];
+    struct stat lock, other;
+    int fd = openat(directory_fd, "lock", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    ssize_t got = pread(fd, text, sizeof text - 1, 0);
+    bool known = fstat(fd, &lock) == 0 && got > 0;
+    close(fd);
+    long pid = known ? strtol(text, NULL, 10) : 0;
+    snprintf(name, sizeof name, "/proc/%ld/fd", pid);
+    DIR *open_files = pid > 0 ? opendir(name) : NULL;
+    bool holds = false;
+    for (struct dirent *entry; !holds && open_files != NULL && (entry = readdir(open_files)) != NULL;)
+        holds = fstatat(dirfd(open_files), entry->d_name, &other, 0) == 0 && other.st_dev == lock.st_dev &&
+                other.st_ino == lock.st_ino;
+    if (open_files != NULL) closedir(open_files);
+    return holds ? pid : 0;
+}
+
+static void fail_unanswered(const char *dir, int directory_fd, gw_err *err) {
+    long pid = lock_holder(directory_fd);
+    if (pid > 0)
+        gw_fail(err, GW_E_PEER, "the peer in %s (process %ld) is starting or ending: ask again", dir, pid);
+    else
+        gw_fail(err, GW_E_NOTFOUND, "no peer runs in %s", dir);
+}
+
 static int connect_to(const char *dir, gw_err *err) {
     int directory_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (directory_fd < 0) {
@@ -208,11 +238,11 @@ static int connect_to(const char *dir, gw_err *err) {
     }
     int why = errno;
     if (fd >= 0) close(fd);
-    close(directory_fd);
     if (why == ENOENT || why == ECONNREFUSED)
-        gw_fail(err, GW_E_NOTFOUND, "no peer runs in %s", dir);
+        fail_unanswered(dir, directory_fd, err);
     else
         gw_fail_errno(err, why, "%s/%s", dir, socket_name);
+    close(directory_fd);
     return -1;
 }
 

@@ -157,21 +157,27 @@ static void print_checkpoints(const json_t *checkpoints) {
     }
 }
 
-static int print_status(const char *command, const char *answer) {
+static void print_status(const json_t *status) {
+    print_run(status);
+    print_payload(json_object_get(status, "counters"));
+    putchar('\n');
+    gw_status_print_peers(stdout, json_object_get(status, "peers"), line_width());
+    print_checkpoints(json_object_get(status, "checkpoints"));
+    print_gpus(json_object_get(status, "gpus"));
+    print_sums(text_of(status, "sums"));
+}
+
+/* JSON is given on as it came, an error too. */
+static int show(const char *command, const char *answer, bool json) {
     json_t *object = json_loads(answer, 0, NULL);
     const char *error = json_string_value(json_object_get(object, "error"));
     bool good = json_is_object(object) && error == NULL;
-    if (good) {
-        print_run(object);
-        print_payload(json_object_get(object, "counters"));
-        putchar('\n');
-        gw_status_print_peers(stdout, json_object_get(object, "peers"), line_width());
-        print_checkpoints(json_object_get(object, "checkpoints"));
-        print_gpus(json_object_get(object, "gpus"));
-        print_sums(text_of(object, "sums"));
-    } else {
+    if (json)
+        puts(answer);
+    else if (good)
+        print_status(object);
+    else
         fprintf(stderr, "%s: %s\n", command, error != NULL ? error : "the peer's answer makes no sense");
-    }
     json_decref(object);
     return good ? 0 : 1;
 }
@@ -186,11 +192,7 @@ int gw_status_main(int argc, char **argv) {
         fprintf(stderr, "%s: %s\n", argv[0], err.text);
         return 1;
     }
-    int code = 0;
-    if (a.json)
-        puts(answer);
-    else
-        code = print_status(argv[0], answer);
+    int code = show(argv[0], answer, a.json);
     free(answer);
     return code;
 }
