@@ -238,6 +238,20 @@ Test(gpt, what_will_not_fit_into_memory_is_refused) {
     lab_close(l);
 }
 
+/* As on a full disk. */
+Test(gpt, an_export_beyond_a_file_size_limit_fails_and_leaves_nothing) {
+    lab *l = lab_open();
+    lab_undisturbed(l, GPT " --updates 1");
+    int code;
+    const char *said =
+        output(&code, "cd %s && ulimit -f 100 && " GODWIT_BINARY " export %s 2>&1", l->dir, l->peers[0].dir);
+    cr_expect_eq(code, 1, "%d: %s", code, said);
+    cr_expect_not_null(strstr(said, "cannot write model.safetensors: File too large"), "%s", said);
+    said = output(&code, "ls %s | grep -e safetensors -e config", l->dir);
+    cr_expect_str_empty(said);
+    lab_close(l);
+}
+
 /* Gives the only manifest in a directory another value of a parameter. */
 static void change_manifest(const char *dir, const char *name, const char *value) {
     static uint8_t bytes[1 << 20];

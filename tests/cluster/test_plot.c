@@ -96,6 +96,12 @@ Test(plot, says_which_file_has_nothing_to_draw) {
     cr_assert_null(strstr(text, "nothing of it's.csv"), "%s", text);
 }
 
+Test(plot, a_file_size_limit_leaves_no_half_picture) {
+    if (system("gnuplot --version >/dev/null 2>&1") != 0) cr_skip_test("there is no gnuplot");
+    refuse(1, "ulimit -f 12;", "\"it's.csv\" -o half.svg", "gnuplot failed");
+    cr_assert_neq(access(scratch_path("half.svg"), F_OK), 0);
+}
+
 Test(plot, draws_times_of_which_the_first_is_missing) {
     if (system("gnuplot --version >/dev/null 2>&1") != 0) cr_skip_test("there is no gnuplot");
     const char some[] = "step,time,loss\n1,,0.5\n2,60,0.4\n3,120,0.3\n";

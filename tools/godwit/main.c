@@ -5,6 +5,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +65,7 @@ static void check_stdout(void) {
 
 int main(int argc, char **argv) {
     occupy_descriptors();
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error like a full disk */
     atexit(check_stdout);
     argp_err_exit_status = 2;
     setenv("ARGP_HELP_FMT", "no-dup-args-note", 0); /* a note about short options that says little */

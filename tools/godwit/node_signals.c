@@ -65,7 +65,6 @@ bool gw_signals_open(gw_node *node, gw_err *err) {
     sigset_t ours;
     our_signals(&ours);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error like a full disk */
     pthread_sigmask(SIG_BLOCK, &ours, &node->signals.before);
     pthread_mutex_init(&node->signals.lock, NULL);
     int failure = pthread_create(&node->signals.thread, NULL, signals_main, node);

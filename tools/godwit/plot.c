@@ -6,6 +6,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,12 +203,20 @@ static bool run_gnuplot(int in, int out, gw_err *err) {
     extern char **environ;
     char *const argv[] = {(char[]){"gnuplot"}, (char[]){"-"}, NULL};
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t usual;
     pid_t pid;
     int status = 0;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    int failure = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGXFSZ); /* which we ignore: gnuplot does not look at what its writes return */
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigdefault(&attributes, &usual);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    int failure = posix_spawnp(&pid, argv[0], &actions, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     if (failure == ENOENT)
         return gw_fail(err, GW_E_UNSUPPORTED,
