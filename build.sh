@@ -209,6 +209,7 @@ sim() {
         if ! [[ ${2-} =~ ^[0-9]+$ ]] || [ "$2" -eq 0 ]; then die "sim $1: a number is expected"; fi
         shift 2
     done
+    minutes=$((10#$minutes)) seed=$((10#$seed)) # 08 is no octal number
     release godwit
     count_branches godwit
     counted=$(((minutes + 4) / 5))
