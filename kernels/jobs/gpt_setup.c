@@ -124,7 +124,9 @@ static bool read_length(const gw_params *params, gpt_job *job, gw_err *err) {
     int64_t windows = all < EVAL_BATCHES * (int64_t)job->batch ? all : EVAL_BATCHES * (int64_t)job->batch;
     int64_t tokens = windows * context;
     if (!gw_gpt_option(params, "val-tokens", context, INT64_MAX, &tokens, err)) return false;
-    if (all == 0) return true;
+    if (all == 0)
+        return gw_param_text(params, "val-tokens") == NULL ||
+               gw_fail(err, GW_E_USAGE, "--val-tokens: there is no evaluation without --val");
     job->eval_windows = (uint64_t)(tokens / context < all ? tokens / context : all);
     if ((job->eval_windows + job->micro_batch - 1) / job->micro_batch > GW_MAX_SHARDS)
         return gw_fail(err, GW_E_USAGE, "--val-tokens: %lld make more than %d shards", (long long)tokens,
@@ -143,6 +145,9 @@ static bool read_schedule(const gw_params *params, gpt_job *job, gw_err *err) {
     if (!gw_param_real(params, "min-lr", 0.0, 1.0, &least, err)) return false;
     schedule->least = least * schedule->most;
     schedule->updates = job->updates;
+    if (schedule->kind != GW_SCHEDULE_WSD && gw_param_text(params, "decay-updates") != NULL)
+        return gw_fail(err, GW_E_USAGE, "--decay-updates: only --schedule wsd has such a way down, not %s",
+                       name);
     int64_t warmup = (int64_t)(job->updates / 20 < 2000 ? job->updates / 20 : 2000);
     int64_t decay = (int64_t)(job->updates / 5);
     if (!gw_gpt_option(params, "warmup", 0, INT64_MAX, &warmup, err) ||

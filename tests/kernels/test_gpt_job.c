@@ -330,4 +330,10 @@ Test(gpt_job, refuses_options_that_make_no_sense) {
     refuse("data", "/nowhere", "--data: there is no file /nowhere");
     refuse("val", "/nowhere", "--val: there is no file /nowhere");
     refuse("val-tokens", "6", "--val-tokens");
+    refuse("decay-updates", "5", "--decay-updates: only --schedule wsd has such a way down, not cosine");
+    cr_assert_not(
+        trial_opens(&gw_job_gpt, PAIRS("data", text_path, "context", "7", "val-tokens", "70"), &err));
+    cr_assert_eq(err.code, GW_E_USAGE);
+    cr_assert_not_null(strstr(err.text, "--val-tokens: there is no evaluation without --val"), "%s",
+                       err.text);
 }
