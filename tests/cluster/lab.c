@@ -1,5 +1,8 @@
 #include "lab.h"
 
+#include "net/identity.h"
+#include "tools/godwit/node_claims.h"
+
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
@@ -36,6 +39,16 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
     return remove(path);
 }
 
+/* What a peer that was killed left in memory for its next life. */
+static void remove_claims(const lab_peer *peer) {
+    gw_identity identity;
+    char path[GW_PATH_BYTES];
+    gw_err err;
+    if (gw_identity_open(peer->dir, &identity, &err) &&
+        gw_claims_path(GW_CLAIMS_FOLDER, &identity.id, path, &err))
+        unlink(path);
+}
+
 void lab_close(lab *l) {
     for (uint32_t i = 0; i < l->count; i++) {
         lab_peer *peer = &l->peers[i];
@@ -48,6 +61,7 @@ void lab_close(lab *l) {
         json_decref(peer->events);
         free(peer->line);
         free(peer->stderr_text);
+        remove_claims(peer);
     }
     nftw(l->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     free(l);

@@ -145,8 +145,8 @@ static void leftovers_examples(fuzz_add *add, void *context) {
     gw_claims_begin(claims, 1, 17, 3);
     gw_claims_close(claims);
     free(fell);
-    char path[128];
-    snprintf(path, sizeof path, "%s/computing", fuzz_folder());
+    char path[GW_PATH_BYTES];
+    GW_CHECK(gw_claims_path(fuzz_folder(), &view.leader, path, &err));
     FILE *in = fopen(path, "rb");
     GW_CHECK(in != NULL);
     bytes[0] = CLAIMS;
@@ -182,7 +182,9 @@ static void take_claims(const uint8_t *bytes, size_t count) {
     gw_err err;
     gw_loss *fell;
     uint32_t fell_count;
-    fuzz_file("computing", bytes, count, 0600);
+    char path[GW_PATH_BYTES];
+    GW_CHECK(gw_claims_path(fuzz_folder(), &self, path, &err));
+    fuzz_file(strrchr(path, '/') + 1, bytes, count, 0600);
     gw_claims *claims = gw_claims_open(fuzz_folder(), &job, &self, 2, WORKERS, &fell, &fell_count, &err);
     for (uint32_t i = 0; claims != NULL && i < fell_count; i++)
         GW_CHECK(memcmp(&fell[i].id, &self, sizeof self) == 0);

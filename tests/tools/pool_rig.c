@@ -209,6 +209,17 @@ static void on_lost(void *context, uint32_t shard, const char *text) {
     report(context, &new);
 }
 
+static void on_running(void *context, uint32_t worker, uint64_t step, uint32_t shard, bool runs) {
+    (void)worker, (void)step, (void)shard;
+    pool_rig *rig = context;
+    pthread_mutex_lock(&rig->lock);
+    rig->noting[runs]++;
+    pthread_cond_broadcast(&rig->changed);
+    while (rig->holds_notes[runs]) pthread_cond_wait(&rig->changed, &rig->lock);
+    rig->noting[runs]--;
+    pthread_mutex_unlock(&rig->lock);
+}
+
 /* Index of the report, or RIG_REPORTS. */
 static uint32_t find(const pool_rig *rig, rig_kind kind, uint32_t number) {
     for (uint32_t i = 0; i < rig->report_count; i++)
@@ -249,7 +260,8 @@ bool rig_try_open(pool_rig *rig, uint32_t workers, uint32_t lanes, gw_err *err) 
                                 .claim = on_claim,
                                 .sealed = on_sealed,
                                 .shard_failed = on_failed,
-                                .shard_lost = on_lost};
+                                .shard_lost = on_lost,
+                                .running = on_running};
     rig->transport.ops = &transport_ops;
     rig->pool = gw_workers_open(&rig->device, workers, rig->payloads, &events, err);
     if (rig->pool) gw_workers_share(rig->pool, &rig->transport, RIG_REGION);
@@ -289,6 +301,19 @@ void rig_open_all(pool_rig *rig) {
 void rig_wait_inside(pool_rig *rig, uint32_t count) {
     pthread_mutex_lock(&rig->lock);
     while (rig->inside != count) pthread_cond_wait(&rig->changed, &rig->lock);
+    pthread_mutex_unlock(&rig->lock);
+}
+
+void rig_hold_notes(pool_rig *rig, bool runs, bool hold) {
+    pthread_mutex_lock(&rig->lock);
+    rig->holds_notes[runs] = hold;
+    pthread_cond_broadcast(&rig->changed);
+    pthread_mutex_unlock(&rig->lock);
+}
+
+void rig_wait_noting(pool_rig *rig, bool runs, uint32_t count) {
+    pthread_mutex_lock(&rig->lock);
+    while (rig->noting[runs] != count) pthread_cond_wait(&rig->changed, &rig->lock);
     pthread_mutex_unlock(&rig->lock);
 }
 

@@ -46,6 +46,8 @@ typedef struct pool_rig {
     uint32_t began[RIG_SHARDS];          /* in this step */
     uint32_t prefetched[RIG_SHARDS];     /* ever */
     uint32_t inside, most_inside, ended; /* contribute calls: now, at most at once, returned */
+    bool holds_notes[2];                 /* by `runs`: `running` does not return */
+    uint32_t noting[2];                  /* by `runs`: workers inside it */
     uint32_t lanes, lanes_refused_from;  /* open; a lane of this number or more is refused, 0 = none is */
     uint32_t units[RIG_UNITS], failing_unit;
     uint32_t probes[GW_DEVICE_PARTS], inside_part[GW_DEVICE_PARTS]; /* by part of the device */
@@ -68,6 +70,9 @@ void rig_open_all(pool_rig *rig);
 /* Until so many contribute calls are inside, or have returned. */
 void rig_wait_inside(pool_rig *rig, uint32_t count);
 void rig_wait_ended(pool_rig *rig, uint32_t count);
+/* `running` calls with `runs` do not return, or return again; until so many are inside. */
+void rig_hold_notes(pool_rig *rig, bool runs, bool hold);
+void rig_wait_noting(pool_rig *rig, bool runs, uint32_t count);
 /* Until the report number `count` (from 0) of this kind is there; gives it. */
 rig_report rig_wait_report(pool_rig *rig, rig_kind kind, uint32_t count);
 uint32_t rig_count(pool_rig *rig, rig_kind kind);

@@ -2,14 +2,18 @@
 #include "tools/godwit/node_claims.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char dir[] = "/tmp/godwit-claims-XXXXXX";
+static char dir[] = GW_CLAIMS_FOLDER "/godwit-test-XXXXXX";
 static const gw_hash job = {{1, 2, 3}}, other_job = {{9}};
 static const gw_peer_id self = {{7}};
 
@@ -18,8 +22,9 @@ static void open_dir(void) {
 }
 
 static const char *path(void) {
-    static char text[64];
-    snprintf(text, sizeof text, "%s/computing", dir);
+    static char text[GW_PATH_BYTES];
+    gw_err err;
+    cr_assert(gw_claims_path(dir, &self, text, &err), "%s", err.text);
     return text;
 }
 
@@ -94,9 +99,66 @@ Test(claims, who_ends_on_purpose_leaves_nothing) {
     free(fell);
     gw_claims_begin(claims, 1, 11, 5);
     gw_claims_clear(claims);
+    cr_assert_neq(access(path(), F_OK), 0, "its file is gone");
+    gw_claims_begin(claims, 0, 11, 6); /* a worker that does not know yet */
+    gw_claims_clear(claims);
     gw_claims_close(claims);
     cr_assert_eq(left_behind(&job, 2, &fell), 0);
     free(fell);
+}
+
+static void expect_refused(const char *folder, const char *why) {
+    gw_loss *fell;
+    uint32_t count;
+    gw_err err;
+    cr_assert_null(gw_claims_open(folder, &job, &self, 4, 1, &fell, &count, &err), "%s", why);
+    cr_assert_not_null(strstr(err.text, why), "%s", err.text);
+    cr_assert_null(fell);
+}
+
+Test(claims, a_copy_of_this_peer_on_the_same_machine_stays_out) {
+    gw_loss *fell;
+    uint32_t count;
+    gw_claims *claims = reopen(&job, 4, 1, &fell, &count);
+    free(fell);
+    expect_refused(dir, "in use by a peer of the same identity");
+    gw_claims_close(claims);
+}
+
+/* A store into a page of a disk's file waits for that disk. */
+Test(claims, a_folder_on_a_disk_is_refused) {
+    char folder[] = "godwit-claims-XXXXXX", text[GW_PATH_BYTES];
+    struct statfs system;
+    gw_err err;
+    cr_assert_not_null(mkdtemp(folder));
+    bool in_memory = statfs(folder, &system) == 0 && system.f_type == TMPFS_MAGIC;
+    if (!in_memory) expect_refused(folder, "not in memory");
+    cr_assert(gw_claims_path(folder, &self, text, &err));
+    unlink(text);
+    rmdir(folder);
+    if (in_memory) cr_skip_test("the tests run in a folder in memory");
+}
+
+/* The folder is everybody's. */
+Test(claims, what_another_user_may_have_put_there_is_not_taken) {
+    cr_assert_eq(symlink("/dev/null", path()), 0);
+    expect_refused(dir, path());
+    unlink(path());
+    cr_assert_eq(mkfifo(path(), 0600), 0);
+    expect_refused(dir, "not a file that this user alone has");
+    unlink(path());
+    int fd = open(path(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    cr_assert_eq(fchmod(fd, 0666), 0);
+    expect_refused(dir, "not a file that this user alone has");
+    cr_assert_eq(fchmod(fd, 0600), 0);
+    if (geteuid() == 0) {
+        cr_assert_eq(fchown(fd, 12345, (gid_t)-1), 0);
+        expect_refused(dir, "not a file that this user alone has");
+        cr_assert_eq(fchown(fd, 0, (gid_t)-1), 0);
+    }
+    cr_assert_eq(ftruncate(fd, (off_t)1 << 30), 0);
+    expect_refused(dir, "too large");
+    close(fd);
 }
 
 Test(claims, damaged_files_say_nothing) {

@@ -111,6 +111,33 @@ Test(workers, nothing_is_claimed_of_a_word_with_another_tag) {
     cr_assert_eq(rig.ended, 1);
 }
 
+/* Who notes what runs may be slow at it: that is its worker's time, and nobody else's. */
+static void hold_note(bool runs) {
+    gw_running oldest;
+    gw_frozen frozen;
+    bool running;
+    uint64_t usual_ns;
+    rig_open(&rig, 1, false);
+    rig_hold_notes(&rig, runs, true);
+    deal(0, 1);
+    rig_wait_noting(&rig, runs, 1);
+    cr_assert(gw_workers_oldest(rig.pool, &oldest));
+    cr_assert_eq(oldest.shard, 0);
+    cr_assert_eq(gw_workers_moved(rig.pool, &running, &usual_ns), 0);
+    cr_assert(running);
+    gw_workers_freeze(rig.pool, &frozen);
+    cr_assert(gw_set_has(runs ? &frozen.claimed : &frozen.held, 0));
+    gw_set_free(&frozen.held);
+    gw_set_free(&frozen.claimed);
+    rig_hold_notes(&rig, runs, false);
+    rig_close(&rig);
+}
+
+Test(workers, a_shard_that_is_noted_slowly_stops_nobody, .timeout = 20) {
+    hold_note(true);
+    hold_note(false);
+}
+
 /* ---- stealing ---- */
 
 typedef struct thief {

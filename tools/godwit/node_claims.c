@@ -5,11 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 enum { MOST_WORKERS = 1 << 16 };
@@ -29,6 +32,8 @@ typedef struct header {
 struct gw_claims {
     header *memory;
     size_t bytes;
+    int fd; /* locked: a copy of this peer on the same machine stays out */
+    char path[GW_PATH_BYTES];
 };
 
 static size_t bytes_for(uint64_t workers) {
@@ -55,36 +60,56 @@ static uint32_t read_left(const header *old, size_t bytes, const gw_hash *job, c
     return count;
 }
 
-/* All of the file has its room on the disk: a store into the mapping cannot fail later. */
-static bool map_file(gw_claims *claims, int fd, const char *path, gw_err *err) {
-    int failure = posix_fallocate(fd, 0, (off_t)claims->bytes);
-    if (failure != 0) return gw_fail_errno(err, failure, "%s", path);
-    void *memory = mmap(NULL, claims->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED) return gw_fail_errno(err, errno, "%s: mmap", path);
+bool gw_claims_path(const char *folder, const gw_peer_id *self, char path[GW_PATH_BYTES], gw_err *err) {
+    char hex[2 * sizeof self->bytes + 1];
+    gw_hex(self->bytes, sizeof self->bytes, hex);
+    return gw_durable_path(path, err, "%s/godwit-computing-%s", folder, hex);
+}
+
+/* The folder is everybody's: what lies there under the name may be anything. */
+static bool is_ours(int fd, const char *path, size_t *bytes, gw_err *err) {
+    struct statfs system;
+    struct stat status;
+    if (fstatfs(fd, &system) != 0 || fstat(fd, &status) != 0) return gw_fail_errno(err, errno, "%s", path);
+    if (system.f_type != TMPFS_MAGIC)
+        return gw_fail(err, GW_E_UNSUPPORTED, "%s: its file system is not in memory (tmpfs)", path);
+    if (!S_ISREG(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 077) != 0 ||
+        status.st_nlink != 1)
+        return gw_fail(err, GW_E_DENIED, "%s: not a file that this user alone has; remove it", path);
+    *bytes = (size_t)status.st_size;
+    return *bytes <= bytes_for(MOST_WORKERS) || gw_fail(err, GW_E_CORRUPT, "%s: too large; remove it", path);
+}
+
+static bool open_file(gw_claims *claims, size_t *before, gw_err *err) {
+    claims->fd = open(claims->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (claims->fd < 0) return gw_fail_errno(err, errno, "%s", claims->path);
+    if (!is_ours(claims->fd, claims->path, before, err)) return false;
+    return flock(claims->fd, LOCK_EX | LOCK_NB) == 0 ||
+           gw_fail_errno(err, errno, "%s: in use by a peer of the same identity", claims->path);
+}
+
+/* All of the file has its room: a store into the mapping cannot fail later. */
+static bool map_file(gw_claims *claims, gw_err *err) {
+    int failure = posix_fallocate(claims->fd, 0, (off_t)claims->bytes);
+    if (failure != 0) return gw_fail_errno(err, failure, "%s", claims->path);
+    void *memory = mmap(NULL, claims->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, claims->fd, 0);
+    if (memory == MAP_FAILED) return gw_fail_errno(err, errno, "%s: mmap", claims->path);
     claims->memory = memory;
     return true;
 }
 
-gw_claims *gw_claims_open(const char *dir, const gw_hash *job, const gw_peer_id *self, uint64_t boot,
+gw_claims *gw_claims_open(const char *folder, const gw_hash *job, const gw_peer_id *self, uint64_t boot,
                           uint32_t workers, gw_loss **fell, uint32_t *fell_count, gw_err *err) {
-    char path[GW_PATH_BYTES];
     *fell = NULL;
     *fell_count = 0;
-    if (!gw_durable_path(path, err, "%s/computing", dir)) return NULL;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) {
-        gw_fail_errno(err, errno, "%s", path);
-        return NULL;
-    }
     gw_claims *claims = calloc(1, sizeof *claims);
     GW_CHECK_MEMORY(claims != NULL);
-    struct stat status;
-    size_t before = fstat(fd, &status) == 0 && status.st_size > 0 ? (size_t)status.st_size : 0;
+    claims->fd = -1;
+    size_t before = 0;
+    bool good = gw_claims_path(folder, self, claims->path, err) && open_file(claims, &before, err);
     claims->bytes = bytes_for(workers) > before ? bytes_for(workers) : before;
-    bool good = before <= bytes_for(MOST_WORKERS) ? map_file(claims, fd, path, err)
-                                                  : gw_fail(err, GW_E_CORRUPT, "%s: too large", path);
-    close(fd);
-    if (!good) {
+    if (!good || !map_file(claims, err)) {
+        if (claims->fd >= 0) close(claims->fd);
         free(claims);
         return NULL;
     }
@@ -95,13 +120,13 @@ gw_claims *gw_claims_open(const char *dir, const gw_hash *job, const gw_peer_id 
 }
 
 void gw_claims_clear(gw_claims *claims) {
-    if (claims == NULL) return;
-    for (uint64_t i = 0; i < claims->memory->workers; i++) atomic_store(&claims->memory->places[i].shard, 0);
+    if (claims != NULL) unlink(claims->path);
 }
 
 void gw_claims_close(gw_claims *claims) {
     if (claims == NULL) return;
     munmap(claims->memory, claims->bytes);
+    close(claims->fd);
     free(claims);
 }
 

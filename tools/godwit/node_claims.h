@@ -1,24 +1,34 @@
-/* What this peer's workers are computing, where it outlives the process: a small file mapped into memory. The
- * shard that a worker begins is two stores, so that all of them can be noted, and the kernel keeps them
- * however the process ends (but not when the machine does). Without the file, on an odd file system, the run
- * goes on.
+/* What this peer's workers are computing, where it outlives the process: a small file in memory (tmpfs),
+ * mapped. The shard that a worker begins is two stores, so that all of them can be noted, and the kernel
+ * keeps them however the process ends. On a disk such a store would wait when the disk hangs, and kill the
+ * process when it is full.
  *
- * Threads: begin and end from any, for different workers at once; the rest from one. */
+ * What runs when the machine ends is forgotten with it: it ends of its power or its kernel, as a rule, and
+ * not of a shard. (A shard that takes machines down is known to the peers that have seen the others die.)
+ * Without the file the run goes on.
+ *
+ * Threads: begin and end from any, for different workers at once; the rest from one at a time. */
 #ifndef GODWIT_GODWIT_NODE_CLAIMS_H
 #define GODWIT_GODWIT_NODE_CLAIMS_H
 
+#include "checkpoint/durable.h"
 #include "core/err.h"
 #include "core/losses.h"
 
+#define GW_CLAIMS_FOLDER "/dev/shm"
+
 typedef struct gw_claims gw_claims;
 
-/* Opens <dir>/computing for this life of the peer and `workers` workers. What the life before it left there
- * of this job goes to *fell (malloced, the caller frees; NULL: nothing). NULL on failure. */
-gw_claims *gw_claims_open(const char *dir, const gw_hash *job, const gw_peer_id *self, uint64_t boot,
+/* Opens the peer's file in `folder` for this life of it and `workers` workers. What the life before it left
+ * there of this job goes to *fell (malloced, the caller frees; NULL: nothing). NULL where the folder is not
+ * in memory or is full, and where the file is another user's or in use. */
+gw_claims *gw_claims_open(const char *folder, const gw_hash *job, const gw_peer_id *self, uint64_t boot,
                           uint32_t workers, gw_loss **fell, uint32_t *fell_count, gw_err *err);
-/* Nothing is lost, whatever still runs: this process ends on purpose. NULL is allowed. */
+/* Where it is: by the peer's id, so that its next life finds it. */
+bool gw_claims_path(const char *folder, const gw_peer_id *self, char path[GW_PATH_BYTES], gw_err *err);
+/* Nothing is lost, whatever still runs: this process ends on purpose, and the file goes. NULL is allowed. */
 void gw_claims_clear(gw_claims *claims);
-/* Unmaps it; what it says stays. NULL is allowed. */
+/* Unmaps it; unless it was cleared, what it says stays. NULL is allowed. */
 void gw_claims_close(gw_claims *claims);
 void gw_claims_begin(gw_claims *claims, uint32_t worker, uint64_t step, uint32_t shard);
 void gw_claims_end(gw_claims *claims, uint32_t worker);

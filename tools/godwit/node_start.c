@@ -339,7 +339,7 @@ static bool read_record(const gw_node *node, void **bytes, size_t *length, gw_er
 static gw_loss *read_claims(gw_node *node, uint32_t *count) {
     gw_loss *fell;
     gw_err err;
-    node->claims = gw_claims_open(node->options->dir, &node->job_id, &node->self.id,
+    node->claims = gw_claims_open(GW_CLAIMS_FOLDER, &node->job_id, &node->self.id,
                                   node->self.incarnation.boot, node->options->workers, &fell, count, &err);
     if (node->claims == NULL)
         gw_log(GW_WARN, "node", "a shard that kills this process will not be known after a restart: %s",

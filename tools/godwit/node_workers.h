@@ -38,8 +38,8 @@ typedef struct gw_workers_events {
     void (*shard_failed)(void *context, uint32_t shard, const char *text);
     /* A claimed shard was not begun, as its payload cannot be had: it must be dealt again. */
     void (*shard_lost)(void *context, uint32_t shard, const char *text);
-    /* Worker `worker` begins `shard` (`runs`), or is through with it. Called for every shard, with the pool's
-     * lock: must cost nothing. NULL: nobody wants to know. */
+    /* Worker `worker` begins `shard` (`runs`), or is through with it. Called for every shard, by the worker
+     * and without the pool's lock: must cost nothing. NULL: nobody wants to know. */
     void (*running)(void *context, uint32_t worker, uint64_t step, uint32_t shard, bool runs);
 } gw_workers_events;
 

@@ -189,42 +189,44 @@ static void finish_shard(gw_workers *pool, gw_worker *worker, gw_contributed res
     if (pool->running == 0) pthread_cond_broadcast(&pool->quiet);
 }
 
-static void run_shard(gw_workers *pool, gw_worker *worker) {
-    uint64_t step = pool->step;
+/* With the lock held, which is given back: from here on the shard counts as running. */
+static void begin_running(gw_workers *pool, gw_worker *worker, uint64_t step) {
     worker->doing = GW_WORKER_RUNNING;
     worker->dropped = false;
     pool->running++;
+    pthread_mutex_unlock(&pool->lock);
     if (pool->events.running)
         pool->events.running(pool->events.context, worker->index, step, worker->shard, true);
-    pthread_mutex_unlock(&pool->lock);
+}
+
+/* Takes the lock. */
+static void end_running(gw_workers *pool, gw_worker *worker, uint64_t step) {
+    if (pool->payloads) gw_payloads_release(pool->payloads, worker->shard, worker->payload);
+    if (pool->events.running)
+        pool->events.running(pool->events.context, worker->index, step, worker->shard, false);
+    pthread_mutex_lock(&pool->lock);
+}
+
+static void run_shard(gw_workers *pool, gw_worker *worker) {
+    uint64_t step = pool->step;
+    begin_running(pool, worker, step);
     gw_err err = {0};
     pool->device->ops->payload(pool->device, worker->lane, worker->payload);
     gw_contributed result =
         pool->device->ops->contribute(pool->device, worker->lane, step, worker->shard, &err);
-    if (pool->payloads) gw_payloads_release(pool->payloads, worker->shard, worker->payload);
-    pthread_mutex_lock(&pool->lock);
-    if (pool->events.running)
-        pool->events.running(pool->events.context, worker->index, step, worker->shard, false);
+    end_running(pool, worker, step);
     finish_shard(pool, worker, result, &err);
 }
 
 /* Computes a shard that another member adds. One that cannot be computed here is not compared. */
 static void run_again(gw_workers *pool, gw_worker *worker) {
     uint64_t step = pool->step, fingerprint = 0;
-    worker->doing = GW_WORKER_RUNNING;
-    worker->dropped = false;
-    pool->running++;
-    if (pool->events.running)
-        pool->events.running(pool->events.context, worker->index, step, worker->shard, true);
-    pthread_mutex_unlock(&pool->lock);
+    begin_running(pool, worker, step);
     gw_err err = {0};
     const gw_device_ops *ops = pool->device->ops;
     ops->payload(pool->device, worker->lane, worker->payload);
     bool good = ops->probe(pool->device, worker->lane, step, worker->shard, &fingerprint, &err);
-    if (pool->payloads) gw_payloads_release(pool->payloads, worker->shard, worker->payload);
-    pthread_mutex_lock(&pool->lock);
-    if (pool->events.running)
-        pool->events.running(pool->events.context, worker->index, step, worker->shard, false);
+    end_running(pool, worker, step);
     worker->doing = GW_WORKER_IDLE;
     pool->running--;
     pool->moved++;
