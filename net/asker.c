@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,6 +140,7 @@ void gw_asker_landed(gw_asker *asker) {
     GW_CHECK(s != NULL && s->busy && s->posted != NULL);
     asker->landing = NULL;
     s->landed += asker->landing_bytes;
+    if (s->posted->op.landed != NULL) atomic_fetch_add(s->posted->op.landed, asker->landing_bytes);
     if (!reply->last) return;
     s->posted->value = reply->value;
     if (s->posted->op.kind == GW_OP_READ && s->posted->op.bytes == 8 && reply->status == GW_OP_OK)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -24,6 +25,7 @@ enum {
     STORM = 128, /* connections of the flood at once */
     STORM_DATAGRAMS = 20,
     TURN_MS = 1,
+    SIP = 4096,      /* read at once of what is to be slow */
     STORM_TURNS = 3, /* a connection each */
 };
 
@@ -32,7 +34,8 @@ typedef struct way {
     int from, to;
     uint8_t *in, *out, *held;
     size_t in_bytes, out_bytes, out_room, held_bytes;
-    int handshakes; /* messages of the handshake still to come */
+    uint64_t next_ns; /* when it may be read again, if it is slow */
+    int handshakes;   /* messages of the handshake still to come */
     bool ended;
 } way;
 
@@ -55,7 +58,7 @@ struct meddler {
     int listener, udp;
     pthread_t thread;
     atomic_bool closing, flooding;
-    atomic_uint target;
+    atomic_uint target, slow; /* bytes a second; 0: as fast as they come */
     atomic_int strikes[MEDDLE_PLACES];
     atomic_ullong struck[MEDDLE_PLACES], flood_datagrams, flood_connections;
     /* The thread's. */
@@ -184,15 +187,32 @@ static size_t measure(const meddler *m, const way *w) {
     return 4 + payload + (m->sealed ? TAG : 0);
 }
 
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* So many bytes have been read: when the next ones may be. A way that was idle saves nothing up. */
+static void slow_down(meddler *m, way *w, size_t bytes) {
+    uint64_t rate = atomic_load(&m->slow), now = now_ns();
+    if (rate == 0) return;
+    if (w->next_ns + 100000000u < now) w->next_ns = now;
+    w->next_ns += bytes * 1000000000u / rate;
+}
+
 static void read_way(meddler *m, pair *p, int direction) {
     way *w = &p->ways[direction];
-    ssize_t got = recv(w->from, w->in + w->in_bytes, UNIT - w->in_bytes, MSG_DONTWAIT);
+    if (w->next_ns > now_ns()) return;
+    size_t room = UNIT - w->in_bytes, most = atomic_load(&m->slow) > 0 && room > SIP ? SIP : room;
+    ssize_t got = recv(w->from, w->in + w->in_bytes, most, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) {
         w->ended = true;
         return;
     }
     w->in_bytes += (size_t)got;
+    slow_down(m, w, (size_t)got);
     for (size_t bytes; !p->cut && (bytes = measure(m, w)) != 0 && bytes <= w->in_bytes;) {
         pass(m, p, direction, w->in, bytes);
         w->in_bytes -= bytes;
@@ -355,6 +375,8 @@ static void *run(void *context) {
     while (!atomic_load(&m->closing)) {
         struct pollfd fds[2 + SENDERS + 2 * PAIRS];
         nfds_t count = 2;
+        uint64_t now = now_ns();
+        bool hurried = atomic_load(&m->flooding) || atomic_load(&m->slow) > 0;
         fds[0] = (struct pollfd){.fd = atomic_load(&m->target) == 0 ? -1 : m->listener, .events = POLLIN};
         fds[1] = (struct pollfd){.fd = m->udp, .events = POLLIN};
         for (uint32_t i = 0; i < m->sender_count; i++)
@@ -363,9 +385,10 @@ static void *run(void *context) {
             for (int i = 0; i < 2 && p->open; i++)
                 fds[count++] =
                     (struct pollfd){.fd = p->ways[i].from,
-                                    .events = (short)(POLLIN | (p->ways[1 - i].out_bytes > 0 ? POLLOUT : 0))};
+                                    .events = (short)((p->ways[i].next_ns > now ? 0 : POLLIN) |
+                                                      (p->ways[1 - i].out_bytes > 0 ? POLLOUT : 0))};
         bool flooding = atomic_load(&m->flooding);
-        poll(fds, count, flooding ? TURN_MS : 10);
+        poll(fds, count, hurried ? TURN_MS : 10);
         m->turns++;
         if (fds[0].fd >= 0) accept_one(m);
         read_datagrams(m);
@@ -429,6 +452,10 @@ void meddler_close(meddler *m) {
     close(m->listener);
     close(m->udp);
     free(m);
+}
+
+void meddler_slow(meddler *m, uint32_t bytes_per_s) {
+    atomic_store(&m->slow, bytes_per_s);
 }
 
 void meddler_strike(meddler *m, meddle_place place, meddling kind) {

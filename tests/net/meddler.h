@@ -33,6 +33,9 @@ void meddler_target(meddler *m, uint16_t port);
 /* Ends the thread, and every connection. */
 void meddler_close(meddler *m);
 
+/* From now on at most about so many bytes a second pass each way of each connection. */
+void meddler_slow(meddler *m, uint32_t bytes_per_s);
+
 /* Does that to the next thing there, once; in place of what was to be done there and is not yet. */
 void meddler_strike(meddler *m, meddle_place place, meddling kind);
 /* How often it has struck there. */

@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FETCH_PATIENCE_NS UINT64_C(10000000000)
+/* A peer from which nothing has come for so long is silent. Its fetches share its link, so that each of them
+ * may take as long as all together. */
+#define SILENT_NS UINT64_C(10000000000)
+enum { LOOKS = 5 /* in that time */ };
 
 /* ---- asking ---- */
 
@@ -29,16 +32,29 @@ static void fetched(gw_wire_op *op, const gw_completion *completion) {
     pthread_mutex_unlock(&f->lock);
 }
 
-static void wait_fetched(gw_node *node, fetch *f, const gw_peer_id *peer) {
-    uint64_t end = gw_now_ns() + FETCH_PATIENCE_NS * node->options->time_scale_percent / 100;
-    struct timespec until = {.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u)};
+static bool is_over_by(fetch *f, uint64_t end_ns) {
+    struct timespec until = {.tv_sec = (time_t)(end_ns / 1000000000u),
+                             .tv_nsec = (long)(end_ns % 1000000000u)};
     pthread_mutex_lock(&f->lock);
     while (!f->over)
         if (pthread_cond_timedwait(&f->changed, &f->lock, &until) != 0) break;
-    bool late = !f->over;
+    bool over = f->over;
     pthread_mutex_unlock(&f->lock);
+    return over;
+}
+
+static void wait_fetched(gw_node *node, fetch *f, const gw_peer_id *peer) {
+    const uint64_t silent_ns = SILENT_NS * node->options->time_scale_percent / 100;
+    uint64_t landed = gw_wires_landed(node->wires, peer), moved_ns = gw_now_ns(), now = moved_ns;
+    while (now < moved_ns + silent_ns) {
+        if (is_over_by(f, now + silent_ns / LOOKS)) return;
+        now = gw_now_ns();
+        uint64_t before = landed;
+        landed = gw_wires_landed(node->wires, peer);
+        if (landed != before) moved_ns = now;
+    }
     /* The buffer is the transport's until the completion, so a silent peer is abandoned, then waited for. */
-    if (late) gw_wires_abandon(node->wires, peer);
+    gw_wires_abandon(node->wires, peer);
     pthread_mutex_lock(&f->lock);
     while (!f->over) pthread_cond_wait(&f->changed, &f->lock);
     pthread_mutex_unlock(&f->lock);

@@ -83,7 +83,8 @@ void gw_node_work_look(gw_node *node, uint64_t now_ns) {
     gw_work *work = &node->work;
     bool running; /* shards are watched one by one */
     uint64_t usual_ns;
-    uint64_t computed = gw_workers_moved(node->workers, &running, &usual_ns) + atomic_load(&work->pieces);
+    uint64_t computed = gw_workers_moved(node->workers, &running, &usual_ns) + atomic_load(&work->pieces) +
+                        gw_wires_landed(node->wires, NULL);
     uint64_t saved = gw_saver_moved(node->saver);
     bool computes = running || computed != work->computed, saves = saved != work->saved;
     work->computed = computed;

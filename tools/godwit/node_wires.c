@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,7 @@ struct gw_wire {
     gw_timer redial;
     dial dials[2 + GW_FABRIC_LANES];
     uint32_t dialling;
+    _Atomic uint64_t landed; /* bytes of what was fetched from there; any thread */
     /* under the lock */
     bool standing;
     uint64_t link;
@@ -389,8 +391,25 @@ gw_transport *gw_wires_transport(gw_wires *wires) {
     return wires->transport;
 }
 
+static _Atomic uint64_t *landed_from(gw_wires *wires, const gw_peer_id *peer) {
+    pthread_mutex_lock(&wires->lock);
+    gw_wire *wire = find(wires, peer);
+    pthread_mutex_unlock(&wires->lock);
+    return wire ? &wire->landed : NULL;
+}
+
+uint64_t gw_wires_landed(gw_wires *wires, const gw_peer_id *peer) {
+    uint64_t bytes = 0;
+    pthread_mutex_lock(&wires->lock);
+    for (gw_wire *wire = wires->first; wire; wire = wire->next)
+        if (peer == NULL || gw_peer_id_equal(&wire->id, peer)) bytes += atomic_load(&wire->landed);
+    pthread_mutex_unlock(&wires->lock);
+    return bytes;
+}
+
 void gw_wires_post(gw_wires *wires, gw_op *request, gw_wire_op *op) {
     request->token = (uint64_t)(uintptr_t)op;
+    if (request->kind == GW_OP_FETCH) request->landed = landed_from(wires, &request->peer);
     gw_transport_post(wires->transport, request);
 }
 
