@@ -19,15 +19,20 @@ static void init(void) {
 TestSuite(stuck, .init = init);
 #endif
 
-/* Three peers, of which the last gets stuck (tests/jobs/stuck.c). */
-static void start(lab *l, lab_peer **peers, const char *args, const char *stuck) {
-    for (int i = 0; i < 3; i++) {
-        char name[8];
-        snprintf(name, sizeof name, "p%d", i);
-        if (i == 2) cr_assert(setenv("STUCK", stuck, 1) == 0 && setenv("LD_PRELOAD", GODWIT_STUCK, 1) == 0);
-        peers[i] = lab_start(l, name, i > 0 ? peers[0] : NULL, args);
-    }
+/* It gets stuck (tests/jobs/stuck.c). */
+static lab_peer *start_stuck(lab *l, const char *name, const lab_peer *seed, const char *args,
+                             const char *stuck) {
+    cr_assert(setenv("STUCK", stuck, 1) == 0 && setenv("LD_PRELOAD", GODWIT_STUCK, 1) == 0);
+    lab_peer *peer = lab_start(l, name, seed, args);
     unsetenv("LD_PRELOAD");
+    return peer;
+}
+
+/* Three peers, of which the last gets stuck. */
+static void start(lab *l, lab_peer **peers, const char *args, const char *stuck) {
+    peers[0] = lab_start(l, "p0", NULL, args);
+    peers[1] = lab_start(l, "p1", peers[0], args);
+    peers[2] = start_stuck(l, "p2", peers[0], args, stuck);
 }
 
 static bool says(const lab_peer *peer, const char *part) {
@@ -114,5 +119,28 @@ Test(stuck, a_disk_that_hangs_is_told_and_stops_nobody) {
     expect_stack(peers[2], "gw-checkpoint", "fdatasync", "gw_durable_");
     lab_kill(l, peers[2]);
     expect_right(l, peers, SLEEPING " 0");
+    lab_close(l);
+}
+
+static bool tells_of_no_progress(const json_t *event, const void *context) {
+    (void)context;
+    return strcmp(lab_text(event, "event"), "warning") == 0 &&
+           strstr(lab_text(event, "text"), "the disk has made no progress") != NULL;
+}
+
+/* More of a checkpoint than is kept in memory: the state must not change until the rest has been read, which
+ * is when the disk gets on or is given up. That is no hang of what changes it, however long the one takes
+ * (here 9 s) and however short the other is (2 s). */
+Test(stuck, a_state_that_waits_for_a_disk_that_hangs_does_not_hang_itself) {
+    lab *l = lab_open();
+    lab_peer *peer =
+        start_stuck(l, "alone", NULL,
+                    "synthetic --workers 1 --shards 2 --state-bytes 320m --sum-elements 1024 --steps 1000 "
+                    "--checkpoint-every 2 --hang-timeout 2s --time-scale 30",
+                    "fdatasync gw-checkpoint 1");
+    lab_wait(l, peer, tells_of_no_progress, NULL, "that the disk hangs");
+    lab_mark(l, peer);
+    lab_wait_event(l, peer, "step");
+    lab_kill(l, peer);
     lab_close(l);
 }

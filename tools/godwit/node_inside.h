@@ -61,13 +61,14 @@ typedef struct gw_held_state {
     uint64_t step, fingerprint;
 } gw_held_state;
 
-/* Whether helpers and checkpoint writer get on (node_progress.c). The loop's, but for `pieces`. */
+/* Whether helpers and checkpoint writer get on (node_progress.c). The loop's, but for the atomic ones. */
 typedef struct gw_work {
     gw_token load, save, apply;  /* under way, of SAVE and MANIFEST the one given last; 0 = none */
     gw_token commit;             /* the COMMIT given last, until it has ended */
     bool hangs;                  /* a helper or a data thread: it cannot be waited for at the end */
     bool save_hangs;             /* it was told */
     atomic_uint_fast64_t pieces; /* of states brought here: any thread adds */
+    atomic_bool staging; /* the compute helper waits for the writer, which the brain has a deadline for */
     uint64_t computed, saved;    /* as seen last */
     uint64_t moved_ns, saved_ns; /* when anything, and the writer, got on last */
 } gw_work;

@@ -1,6 +1,6 @@
 /* Whether what was given to the helpers and the checkpoint writer gets on: told to the brain, which knows
- * what to do about a LOAD, SAVE or MANIFEST that does not. An APPLY in which nothing gets on has failed, and
- * a reduction that hangs where it waits for no other peer ends this one. */
+ * what to do about a LOAD, SAVE or MANIFEST that does not. An APPLY in which nothing gets on has failed,
+ * unless it waits for a SAVE, and a reduction that hangs where it waits for no other peer ends this one. */
 #include "core/log.h"
 #include "tools/godwit/node_inside.h"
 #include "tools/godwit/stacks.h"
@@ -89,7 +89,7 @@ void gw_node_work_look(gw_node *node, uint64_t now_ns) {
     bool computes = running || computed != work->computed, saves = saved != work->saved;
     work->computed = computed;
     work->saved = saved;
-    if (computes || saves) work->moved_ns = now_ns;
+    if (computes || saves || atomic_load(&work->staging)) work->moved_ns = now_ns;
     if (saves) work->saved_ns = now_ns;
     if (computes) tell(node, work->load);
     if (saves) tell(node, work->save);

@@ -7,6 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Until the state may change. */
+static void wait_staged(gw_node *node) {
+    atomic_store(&node->work.staging, true);
+    gw_saver_staged(node->saver);
+    atomic_store(&node->work.staging, false);
+}
+
 /* ---- APPLY ---- */
 
 typedef struct apply {
@@ -40,7 +47,7 @@ static void run_apply(void *context) {
     apply *task = context;
     gw_node *node = task->node;
     gw_mail *mail = gw_mail_new(GW_EV_APPLIED, task->token);
-    gw_saver_staged(node->saver);
+    wait_staged(node);
     gw_err err = {0};
     pthread_rwlock_wrlock(&node->state.lock);
     node->state.valid = false;
@@ -104,7 +111,7 @@ static bool load_image(gw_load *load, uint64_t *fingerprint, gw_err *err) {
             load->sound = gw_set_of(gw_chunk_count(device->layout->image_bytes));
     }
     if (good) {
-        gw_saver_staged(load->node->saver);
+        wait_staged(load->node);
         pthread_rwlock_wrlock(&load->node->state.lock);
         load->node->state.valid = false;
         gw_workers_quiet(load->node->workers);
@@ -120,7 +127,7 @@ static bool load_image(gw_load *load, uint64_t *fingerprint, gw_err *err) {
 
 static bool load_initial(gw_load *load, uint64_t *fingerprint, gw_err *err) {
     gw_node *node = load->node;
-    gw_saver_staged(node->saver);
+    wait_staged(node);
     pthread_rwlock_wrlock(&node->state.lock);
     node->state.valid = gw_workers_units(node->workers, GW_UNIT_INIT, fingerprint, err);
     node->state.step = 0;
