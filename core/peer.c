@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LEAVE_MS = 10000 /* who leaves waits so long for a checkpoint, where others go on without one */ };
+
 /* ---- helpers that the peer_*.c files share
  * ------------------------------------------------------------------- */
 
@@ -337,11 +339,26 @@ static void on_start(gw_peer *p) {
     gw_gossip_start(p->gossip, p->now);
 }
 
+/* A member that goes on with what this peer has computed. */
+static bool somebody_stays(const gw_peer *p) {
+    for (uint32_t i = 0; i < p->contact_count; i++)
+        if (!p->contacts[i].leaving && gw_view_rank(&p->view, &p->contacts[i].id) >= 0) return true;
+    return false;
+}
+
+uint64_t gw_peer_leave_deadline(const gw_peer *p) {
+    if (!p->leaving) return UINT64_MAX;
+    uint64_t patience_ns = gw_peer_ms(p, LEAVE_MS);
+    if (patience_ns < p->config.save_timeout_ns && !somebody_stays(p))
+        patience_ns = p->config.save_timeout_ns;
+    return p->leave_ns + patience_ns;
+}
+
 static void on_leave(gw_peer *p) {
     if (p->leaving) return;
     p->leaving = true;
     p->leave_step = p->step;
-    p->leave_deadline_ns = p->now + gw_peer_ms(p, 10000);
+    p->leave_ns = p->now;
     if (p->view.epoch == 0) {
         gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left before it was admitted");
         return;

@@ -63,7 +63,8 @@ typedef struct gw_peer_config {
     uint64_t
         resume_timeout_ns;    /* how long to wait for the holders of a newer checkpoint; ten times as long for
                                  peers whose processes have ended, where nothing can go on without them */
-    uint64_t save_timeout_ns; /* how long the last state is tried to be stored where no disk has room */
+    uint64_t save_timeout_ns; /* how long the last state is tried to be stored where no disk has room, and how
+                                 long who leaves waits for a checkpoint where nobody stays */
 
     uint64_t seed;               /* of this peer's jitter */
     uint64_t probe_interval_ns;  /* gossip; 0 = default */

@@ -602,14 +602,14 @@ void gw_saves_consider(gw_peer *p) {
         gw_saves_abandon(p);
     }
     gw_final_consider(p);
-    if (p->leaving && p->now >= p->leave_deadline_ns)
+    if (p->now >= gw_peer_leave_deadline(p))
         gw_peer_finish(p, GW_FINISH_LEFT, NULL,
                        "left at step %" PRIu64 " without waiting for a checkpoint any longer", p->step);
 }
 
 uint64_t gw_saves_deadline(const gw_peer *p) {
-    uint64_t next = p->save.active ? p->save.deadline_ns : UINT64_MAX;
+    uint64_t next = p->save.active ? p->save.deadline_ns : UINT64_MAX, leave = gw_peer_leave_deadline(p);
     if (p->save.again_ns != 0 && p->save.again_ns < next) next = p->save.again_ns;
-    if (p->leaving && p->leave_deadline_ns < next) next = p->leave_deadline_ns;
+    if (leave < next) next = leave;
     return next;
 }

@@ -337,7 +337,7 @@ struct gw_peer {
     uint32_t final_failures; /* final checkpoints in a row that nobody could hash */
     uint64_t unsaved_ns; /* since when the last state could be stored by nobody; 0 = it could, or is none */
     uint64_t leave_step;
-    uint64_t leave_deadline_ns;
+    uint64_t leave_ns; /* since when it is leaving */
 
     uint64_t views_installed, steps_repaired, shards_repaired, steals, shards_stolen;
 };
@@ -352,6 +352,8 @@ gw_action *gw_peer_notice(gw_peer *p, gw_notice notice, const char *format, ...)
 void gw_peer_waits(gw_peer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A protocol duration, scaled for slow machines. */
 uint64_t gw_peer_ms(const gw_peer *p, uint64_t milliseconds);
+/* Until when who is leaving waits for a checkpoint; UINT64_MAX: it is not. */
+uint64_t gw_peer_leave_deadline(const gw_peer *p);
 void gw_peer_send(gw_peer *p, const gw_peer_id *to, gw_message *message);
 /* The text of an event that tells of a failure, for people. */
 const char *gw_peer_why(const gw_event *event);

@@ -394,7 +394,7 @@ static void go_on(gw_peer *p) {
     }
     p->phase = GW_AT_PAUSED;
     if (last_one_leaves) {
-        p->patience_ns = p->leave_deadline_ns + gw_peer_ms(p, 1000);
+        p->patience_ns = gw_peer_leave_deadline(p) + gw_peer_ms(p, 1000);
         return;
     }
     p->pause_since_ns = p->now;
