@@ -1,5 +1,6 @@
 /* Stacks of threads that do not move, as the log gets them. */
 #include "core/log.h"
+#include "tools/godwit/node_inside.h"
 #include "tools/godwit/stacks.h"
 #include "tools/godwit/symbols.h"
 
@@ -116,6 +117,23 @@ Test(stacks, of_a_thread_that_takes_no_signal_the_kernel_tells) {
 #endif
     end(&deaf);
     end(&other);
+}
+
+/* The event loop has others to talk to meanwhile. */
+Test(stacks, a_node_does_not_wait_for_threads_that_take_no_signal) {
+    enum { MANY = 4 };
+    static sleeper list[MANY];
+    static gw_node node;
+    gw_err err;
+    node.stacks = gw_helper_open("gw-stacks", &err);
+    cr_assert_not_null(node.stacks, "%s", err.text);
+    for (int i = 0; i < MANY; i++) start(&list[i], "gw-deaf", true);
+    uint64_t began_ns = gw_now_ns();
+    gw_node_log_stacks(&node, "gw-deaf");
+    cr_expect_lt(gw_now_ns() - began_ns, UINT64_C(500000000), "less than one of them takes");
+    gw_helper_close(node.stacks);
+    cr_expect_eq(times("takes no signal"), MANY, "%s", logged);
+    for (int i = 0; i < MANY; i++) end(&list[i]);
 }
 
 Test(stacks, many_threads_are_counted) {

@@ -112,7 +112,7 @@ static void look_at_work(void *context) {
     if (node->finished) return;
     uint64_t inside_ns = node->gpus ? gw_gpus_inside_since(node->gpus) : 0;
     if (inside_ns != 0 && gw_watchdog_hangs(&node->dog, inside_ns, 0)) {
-        gw_stacks_log("gw-gpu");
+        gw_node_log_stacks(node, "gw-gpu");
         char text[200], gpus[GW_GPUS_TEXT];
         snprintf(text, sizeof text,
                  "%s: NCCL does not return from a call: the GPU or its driver hangs (--hang-timeout)",
@@ -126,7 +126,7 @@ static void look_at_work(void *context) {
         if (node->device->gpu_count > 0)
             snprintf(where, sizeof where, " (GPU %d)", node->device->gpus[oldest.part]);
         snprintf(thread, sizeof thread, "gw-worker-%u", oldest.worker);
-        gw_stacks_log(thread);
+        gw_node_log_stacks(node, thread);
         snprintf(text, sizeof text,
                  "worker %u%s has been at it for %.0f s and seems to hang (--hang-timeout)", oldest.worker,
                  where, (double)(now - oldest.started_ns) * 1e-9);

@@ -2,7 +2,6 @@
  * actions, so that the state is the one the brain meant, while workers compute the next step. */
 #include "core/check.h"
 #include "tools/godwit/node_inside.h"
-#include "tools/godwit/stacks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +41,6 @@ bool gw_node_commits(gw_node *node, uint64_t now_ns) {
     gw_work *work = &node->work;
     if (work->commit == 0 || work->hangs) return false;
     work->hangs = gw_watchdog_hangs(&node->dog, work->moved_ns, 0);
-    if (work->hangs) gw_stacks_log("gw-compute");
+    if (work->hangs) gw_node_log_stacks(node, "gw-compute");
     return !work->hangs;
 }

@@ -2,7 +2,8 @@
  *
  * Threads. The *loop's* thread owns everything here unless a comment says otherwise. The *compute* helper
  * runs one reduction, apply or load at a time and owns the device's control calls meanwhile; the brain starts
- * no two of them together, and begins no step while one is under way. The *disk* helper persists records.
+ * no two of them together, and begins no step while one is under way. The *disk* helper persists records. The
+ * *stacks* helper logs where threads are that hang: each that takes no signal is waited for half a second.
  * Workers, data threads and the checkpoint writer have threads of their own. All report by mail. */
 #ifndef GODWIT_GODWIT_NODE_INSIDE_H
 #define GODWIT_GODWIT_NODE_INSIDE_H
@@ -142,7 +143,7 @@ typedef struct gw_node {
     gw_gpus *gpus;           /* NULL: the device has no GPU, or sums cannot go by NCCL */
     gw_store *store;
     gw_saver *saver;
-    gw_helper *compute, *disk;
+    gw_helper *compute, *disk, *stacks;
     gw_control *control;
     gw_http *http;
     gw_metrics *metrics; /* NULL: nobody wants any */
@@ -223,6 +224,8 @@ void gw_signals_close(gw_node *node);
 void gw_node_work_given(gw_node *node, const gw_action *action);
 void gw_node_work_done(gw_node *node, const gw_event *event);
 void gw_node_work_look(gw_node *node, uint64_t now_ns);
+/* As gw_stacks_log, on the stacks helper. */
+void gw_node_log_stacks(gw_node *node, const char *name);
 
 /* node_reduce.c. */
 void gw_node_reduce(gw_node *node, const gw_action *action);

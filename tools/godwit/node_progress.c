@@ -1,9 +1,24 @@
 /* Whether what was given to the helpers and the checkpoint writer gets on: told to the brain, which knows
  * what to do about a LOAD, SAVE or MANIFEST that does not. An APPLY in which nothing gets on has failed,
  * unless it waits for a SAVE, and a reduction that hangs where it waits for no other peer ends this one. */
+#include "core/check.h"
 #include "core/log.h"
 #include "tools/godwit/node_inside.h"
 #include "tools/godwit/stacks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void run_log(void *task) {
+    gw_stacks_log(task);
+    free(task);
+}
+
+void gw_node_log_stacks(gw_node *node, const char *name) {
+    char *copy = strdup(name);
+    GW_CHECK_MEMORY(copy != NULL);
+    gw_helper_give(node->stacks, run_log, copy);
+}
 
 void gw_node_work_given(gw_node *node, const gw_action *action) {
     gw_work *work = &node->work;
@@ -48,19 +63,20 @@ static uint64_t reduces_since(const gw_node *node) {
 /* The compute helper is stuck in something: what it was to do has failed. */
 static void helper_hangs(gw_node *node, const gw_event *failed) {
     node->work.hangs = true;
-    gw_stacks_log("gw-compute");
-    gw_stacks_log("gw-worker");
-    gw_stacks_log("gw-part");
+    gw_node_log_stacks(node, "gw-compute");
+    gw_node_log_stacks(node, "gw-worker");
+    gw_node_log_stacks(node, "gw-part");
     gw_node_feed(node, failed);
 }
 
 /* The brain knows what to do about a disk that hangs; the log is to say where. */
-static void look_at_disk(gw_work *work, const gw_watchdog *dog) {
-    if (work->save_hangs || work->save == 0 || !gw_watchdog_hangs(dog, work->saved_ns, 0)) return;
+static void look_at_disk(gw_node *node) {
+    gw_work *work = &node->work;
+    if (work->save_hangs || work->save == 0 || !gw_watchdog_hangs(&node->dog, work->saved_ns, 0)) return;
     work->save_hangs = true;
     gw_log(GW_WARN, "node", "the disk hangs: nothing of a checkpoint gets on here (--hang-timeout)");
-    gw_stacks_log("gw-checkpoint");
-    gw_stacks_log("gw-disk");
+    gw_node_log_stacks(node, "gw-checkpoint");
+    gw_node_log_stacks(node, "gw-disk");
 }
 
 /* True: a thread hangs that others wait for in a reduction, for as long as this peer is alive. */
@@ -70,9 +86,9 @@ static bool look_at_data(gw_node *node, uint64_t usual_ns) {
     bool turns = turn_ns == 0 || !gw_watchdog_hangs(&node->dog, turn_ns, 0);
     if (turns && (reduces_ns == 0 || !gw_watchdog_hangs(&node->dog, reduces_ns, usual_ns))) return false;
     node->work.hangs = true;
-    gw_stacks_log("gw-compute");
-    gw_stacks_log("gw-part");
-    gw_stacks_log("gw-data");
+    gw_node_log_stacks(node, "gw-compute");
+    gw_node_log_stacks(node, "gw-part");
+    gw_node_log_stacks(node, "gw-data");
     const char *what = turns ? "a reduction hangs here where it waits for nobody (--hang-timeout)"
                              : "a data thread hangs (--hang-timeout)";
     gw_node_feed(node, &(gw_event){.kind = GW_EV_DEVICE_LOST, .text = what});
@@ -93,7 +109,7 @@ void gw_node_work_look(gw_node *node, uint64_t now_ns) {
     if (saves) work->saved_ns = now_ns;
     if (computes) tell(node, work->load);
     if (saves) tell(node, work->save);
-    look_at_disk(work, &node->dog);
+    look_at_disk(node);
     if (work->commit != 0 && gw_watchdog_hangs(&node->dog, work->moved_ns, 0)) {
         gw_event failed = {.kind = GW_EV_COMMITTED,
                            .token = work->commit,

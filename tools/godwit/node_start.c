@@ -441,6 +441,7 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     if (!compute_probe(node, err) || !open_saver(node, err)) return false;
     node->compute = gw_helper_open("gw-compute", err);
     if (!node->compute || !(node->disk = gw_helper_open("gw-disk", err))) return false;
+    if (!(node->stacks = gw_helper_open("gw-stacks", err))) return false;
     gw_node_publish_start(node);
     return gw_node_listen(node, err) && open_brain(node, err) && open_http(node, err);
 }
@@ -452,6 +453,7 @@ bool gw_node_close(gw_node *node) {
     gw_timer_cancel(&node->watchdog);
     gw_timer_cancel(&node->flush);
     gw_timer_cancel(&node->shown.timer);
+    gw_helper_close(node->stacks);
     if (node->work.hangs) {
         gw_claims_clear(node->claims);
         return false;
