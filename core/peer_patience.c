@@ -67,29 +67,34 @@ static void forgive_gap(gw_peer *p) {
     if (p->persist_since_ns != 0) p->persist_since_ns = p->now;
 }
 
+/* For people. */
+static double seconds(const gw_peer *p, uint64_t milliseconds) {
+    return (double)gw_peer_ms(p, milliseconds) * 1e-9;
+}
+
 void gw_patience_consider(gw_peer *p) {
     forgive_gap(p);
     if (p->now >= load_deadline(p)) {
         gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                        "fetching the state of step %" PRIu64
-                       " has made no progress for %d s: this peer leaves, so that the others go on",
-                       p->load_step, LOAD_STALL_MS / 1000);
+                       " has made no progress for %.0f s: this peer leaves, so that the others go on",
+                       p->load_step, seconds(p, LOAD_STALL_MS));
         return;
     }
     if (p->now >= persist_deadline(p)) {
         gw_peer_finish(p, GW_FINISH_FAILED, NULL,
-                       "this peer's votes could not be made durable for %d s (see --dir): it leaves, so "
+                       "this peer's votes could not be made durable for %.0f s (see --dir): it leaves, so "
                        "that the others go on",
-                       PERSIST_STALL_MS / 1000);
+                       seconds(p, PERSIST_STALL_MS));
         return;
     }
     if (p->persist_again_ns != 0 && p->now >= p->persist_again_ns) gw_votes_persist(p);
     if (p->now >= disk_deadline(p)) {
         p->disk_hangs = true;
         gw_peer_say(p, GW_WARN,
-                    "checkpoints cannot be written here: the disk has made no progress for %d s; the run "
+                    "checkpoints cannot be written here: the disk has made no progress for %.0f s; the run "
                     "goes on, others keep its share",
-                    DISK_STALL_MS / 1000);
+                    seconds(p, DISK_STALL_MS));
         gw_saves_disk_hangs(p);
     }
 }
