@@ -289,7 +289,7 @@ void gw_node_reduce(gw_node *node, const gw_action *action) {
 }
 
 void gw_node_reduce_stop(gw_node *node) {
-    atomic_store(&node->reduction.stop_ns, gw_now_ns());
+    if (!atomic_load(&node->reduction.stop)) atomic_store(&node->reduction.stop_ns, gw_now_ns());
     atomic_store(&node->reduction.stop, true);
     gw_wires_wake(node->wires);
     gw_collective_abort(gw_wires_collective(node->wires));
