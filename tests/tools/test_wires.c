@@ -4,6 +4,13 @@
 #include "tools/godwit/node_inside.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { DESCRIPTORS = 64, OTHERS = 5 };
 
 typedef struct rig {
     gw_identity self;
@@ -40,6 +47,28 @@ static void close_rig(void) {
     gw_loop_close(r.node.loop);
 }
 
+/* No descriptor is to be had any more. */
+static void use_up_descriptors(void) {
+    struct rlimit limit = {DESCRIPTORS, DESCRIPTORS};
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    while (fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0) >= 0) {
+    }
+    cr_assert_eq(errno, EMFILE);
+}
+
+static int warnings;
+
+static void count_warnings(void *context, gw_level level, const char *room, const char *text) {
+    (void)context, (void)room;
+    if (level != GW_WARN) return;
+    warnings++;
+    cr_expect_not_null(strstr(text, "Too many open files"), "%s", text);
+}
+
+static void look_no_longer(void *context) {
+    *(bool *)context = true;
+}
+
 TestSuite(wires, .init = open_rig, .fini = close_rig);
 
 /* What watches a reduction that was told to end counts from then, and a FREEZE may come again and again. */
@@ -51,4 +80,22 @@ Test(wires, a_reduction_that_is_told_twice_to_end_was_told_at_first) {
     }
     gw_node_reduce_stop(&r.node);
     cr_assert_eq(atomic_load(&r.node.reduction.stop_ns), told_ns);
+}
+
+Test(wires, dials_that_fail_are_not_all_told) {
+    gw_timer timer = {0};
+    gw_err err;
+    bool over = false;
+    gw_log_set_sink(count_warnings, NULL);
+    use_up_descriptors();
+    for (uint8_t i = 0; i < OTHERS; i++) {
+        gw_remote remote = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
+        memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id: ours to dial */
+        remote.id.bytes[1] = i;
+        gw_wires_follow(r.node.wires, &remote);
+    }
+    uint64_t end_ns = gw_now_ns() + UINT64_C(500000000); /* each is dialled four times more by then */
+    cr_assert(gw_timer_set(r.node.loop, &timer, end_ns, look_no_longer, &over, &err), "%s", err.text);
+    while (!over) gw_loop_turn(r.node.loop, UINT64_MAX);
+    cr_expect_eq(warnings, 1);
 }

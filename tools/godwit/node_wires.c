@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "net/fabric.h"
+#include "net/quiet.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -50,6 +51,7 @@ struct gw_wires {
     gw_collective *collective;
     uint32_t streams;
     uint64_t attempts;
+    gw_quiet failures; /* to open or take over a stream, for reasons of this peer's */
     gw_wire *first;
     bool stopped; /* changed by the loop, under the lock */
     pthread_mutex_t lock;
@@ -140,6 +142,14 @@ static uint64_t pause_of(gw_wires *wires, const gw_wire *wire) {
 
 /* ---- dialling ---- */
 
+/* While descriptors have run out, every peer is dialled in vain ten times a second. */
+static void say_failed(gw_wires *wires, const gw_err *why) {
+    uint64_t times;
+    if (gw_quiet_may_speak(&wires->failures, gw_now_ns(), &times))
+        gw_log(GW_WARN, "node/wires", "%" PRIu64 " data stream%s failed: %s", times, times == 1 ? "" : "s",
+               why->text);
+}
+
 static bool we_dial(const gw_wire *wire) {
     return gw_peer_id_compare(&wire->wires->local->identity->id, &wire->id) < 0;
 }
@@ -189,7 +199,7 @@ static void on_ready(void *context, gw_stream *stream, const gw_remote *remote) 
     d->stream = NULL;
     wire->dialling--;
     if (!gw_fabric_adopt(wire->wires->transport, &detached, &err)) {
-        gw_log(GW_WARN, "node/wires", "data stream: %s", err.text);
+        say_failed(wire->wires, &err);
         give_up(wire);
     }
 }
@@ -224,7 +234,7 @@ static void dial_all(void *context) {
         d->stream = gw_stream_dial(wires->loop, wires->local, &wire->addr, GW_STREAM_DATA,
                                    gw_fabric_stream_word(attempt, i, wires->streams), &events, &err);
         if (!d->stream) {
-            gw_log(GW_WARN, "node/wires", "data stream: %s", err.text);
+            say_failed(wires, &err);
             give_up(wire);
             return;
         }
@@ -288,7 +298,7 @@ void gw_wires_adopt(gw_wires *wires, gw_stream *stream) {
         gw_stream_close(stream);
     else
         good = gw_fabric_adopt(wires->transport, &detached, &err);
-    if (!good) gw_log(GW_WARN, "node/wires", "data stream: %s", err.text);
+    if (!good) say_failed(wires, &err);
 }
 
 /* ---- the rest ---- */
