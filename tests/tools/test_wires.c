@@ -99,3 +99,14 @@ Test(wires, dials_that_fail_are_not_all_told) {
     while (!over) gw_loop_turn(r.node.loop, UINT64_MAX);
     cr_expect_eq(warnings, 1);
 }
+
+/* A peer without its fence leaves. */
+Test(wires, a_fence_is_had_while_descriptors_have_run_out) {
+    gw_view view = {.epoch = 1, .count = 1, .members = {{.id = r.self.id}}};
+    gw_err err;
+    use_up_descriptors();
+    for (int i = 0; i < 3; i++) {
+        cr_assert(gw_wires_fence(r.node.wires, NULL, &err), "%s", err.text);
+        cr_assert(gw_wires_fence(r.node.wires, &view, &err), "%s", err.text);
+    }
+}

@@ -5,11 +5,13 @@
 #include "net/fabric.h"
 #include "net/quiet.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define REDIAL_NS  100000000u
 #define SETTLE_NS  UINT64_C(1000000000)
@@ -51,6 +53,7 @@ struct gw_wires {
     gw_collective *collective;
     uint32_t streams;
     uint64_t attempts;
+    int spare;         /* a descriptor, for the fence; -1: none could be had */
     gw_quiet failures; /* to open or take over a stream, for reasons of this peer's */
     gw_wire *first;
     bool stopped; /* changed by the loop, under the lock */
@@ -327,6 +330,10 @@ static bool device_exists(const gw_wires_options *how, gw_err *err) {
     return gw_fail_in(err, "--rdma-device %s", how->rdma.device);
 }
 
+static int keep_spare(void) {
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_wires_options *how,
                         const gw_fetch_provider *provider, gw_collective_done *done, void *done_context,
                         gw_err *err) {
@@ -337,6 +344,7 @@ gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_wires_opt
     }
     wires->loop = loop;
     wires->local = local;
+    wires->spare = keep_spare();
     pthread_mutex_init(&wires->lock, NULL);
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -386,15 +394,29 @@ void gw_wires_close(gw_wires *wires) {
     }
     pthread_cond_destroy(&wires->changed);
     pthread_mutex_destroy(&wires->lock);
+    if (wires->spare >= 0) close(wires->spare);
     free(wires);
 }
 
-bool gw_wires_fence(gw_wires *wires, const gw_view *view, gw_err *err) {
+static bool move_fence(gw_wires *wires, const gw_view *view, gw_err *err) {
     if (!view) return gw_transport_fence(wires->transport, NULL, NULL, 0, err);
     gw_peer_id members[GW_MAX_MEMBERS];
     for (uint32_t i = 0; i < view->count; i++) members[i] = view->members[i].id;
     gw_fence fence = {.epoch = view->epoch, .view = view->name};
     return gw_transport_fence(wires->transport, &fence, members, view->count, err);
+}
+
+/* A fence takes a descriptor before it gives the last one's back. Without its fence a peer must leave, so one
+ * is kept for when they have run out. */
+bool gw_wires_fence(gw_wires *wires, const gw_view *view, gw_err *err) {
+    bool moved = move_fence(wires, view, err);
+    if (!moved && wires->spare >= 0) {
+        close(wires->spare);
+        wires->spare = -1;
+        moved = move_fence(wires, view, err);
+    }
+    if (wires->spare < 0) wires->spare = keep_spare();
+    return moved;
 }
 
 gw_transport *gw_wires_transport(gw_wires *wires) {
