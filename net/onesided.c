@@ -270,7 +270,8 @@ static void take_telling(gw_onesided *onesided, telling *t) {
     free(t);
 }
 
-/* Hands what other threads left to its channels. `refresh`: on the lane's thread only. */
+/* Hands what other threads left to its channels, which must be up or gone. `refresh`: on the lane's thread
+ * only; without it there are none any more. */
 static void take_inbox(gw_onesided *onesided, bool refresh) {
     pthread_mutex_lock(&onesided->inbox_lock);
     gw_posted *posted = onesided->posted;
@@ -309,6 +310,27 @@ static void take_inbox(gw_onesided *onesided, bool refresh) {
 static void on_woken(void *context, uint32_t number) {
     (void)number;
     take_inbox(context, true);
+}
+
+/* Takes the operations on `peer` (NULL: on all) out of the inbox. */
+static gw_posted *take_posted(gw_onesided *onesided, const gw_peer_id *peer) {
+    gw_posted *taken = NULL, **taken_last = &taken;
+    pthread_mutex_lock(&onesided->inbox_lock);
+    gw_posted **at = &onesided->posted;
+    while (*at != NULL) {
+        gw_posted *posted = *at;
+        if (peer != NULL && !gw_peer_id_equal(&posted->op.peer, peer)) {
+            at = &posted->next;
+            continue;
+        }
+        *at = posted->next;
+        posted->next = NULL;
+        *taken_last = posted;
+        taken_last = &posted->next;
+    }
+    onesided->posted_last = at;
+    pthread_mutex_unlock(&onesided->inbox_lock);
+    return taken;
 }
 
 /* ---- from outside ---- */
@@ -406,7 +428,13 @@ static void let_go(gw_onesided *onesided, end *e) {
 
 void gw_onesided_abandon(gw_onesided *onesided, const gw_peer_id *peer) {
     gw_lane_thread_enter(onesided->lane);
-    take_inbox(onesided, false); /* what was posted before */
+    /* The rest of the inbox is left to the lane's thread: it may be for a channel that is not up yet. */
+    gw_posted *posted = take_posted(onesided, peer);
+    while (posted != NULL) {
+        gw_posted *next = posted->next;
+        complete_unreachable(onesided, posted);
+        posted = next;
+    }
     for (end *e = onesided->ends; e != NULL; e = e->next) {
         if (peer != NULL && !gw_peer_id_equal(&e->peer->id, peer)) continue;
         let_go(onesided, e);

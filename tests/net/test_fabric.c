@@ -230,3 +230,27 @@ Test(fabric, links_may_end_at_any_moment_of_settling) {
         rig_close(r);
     }
 }
+
+typedef struct abandoning {
+    gw_transport *transport;
+    atomic_bool over;
+} abandoning;
+
+static void *abandon_again_and_again(void *context) {
+    abandoning *a = context;
+    gw_peer_id nobody = rig_id(9);
+    while (!atomic_load(&a->over)) gw_transport_abandon(a->transport, &nobody);
+    return NULL;
+}
+
+Test(fabric, links_settle_while_operations_on_others_are_abandoned) {
+    const uint32_t kinds[] = {both, both};
+    pthread_t thread;
+    rig *r = rig_open_apart(kinds, 2, 1, false);
+    abandoning a = {.transport = r->peers[0].transport};
+    cr_assert_eq(pthread_create(&thread, NULL, abandon_again_and_again, &a), 0);
+    for (uint32_t i = 0; i < 200; i++) rig_link(r, i % 2, 1 - i % 2);
+    atomic_store(&a.over, true);
+    pthread_join(thread, NULL);
+    rig_close(r);
+}
