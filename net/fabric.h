@@ -13,7 +13,8 @@
  * When the last of an attempt's streams is in, the two sides settle how the link goes: by the best path that
  * both allow and can have. The one that dialled decides. With a path, all streams but 0 go over it; without
  * one they go over TCP, which is always there to fall back on, unless it is not among the kinds allowed: then
- * the link is ended, and the log says why. Then link_up is called. A path that fails is tried again later.
+ * the link is ended, and the log says why. Then link_up is called. A path that fails is tried again later. A
+ * link that the other side leaves unsettled for GW_HANDSHAKE_NS and four times settle_ns is ended.
  *
  * A fabric that allows TCP alone settles by itself: link_up comes from inside gw_fabric_adopt. */
 #ifndef GODWIT_NET_FABRIC_H

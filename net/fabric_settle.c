@@ -388,6 +388,11 @@ static void fail_end(gw_pair *pair, const gw_err *why) {
         await_cooling(pair);
 }
 
+/* For the other side's HELLO, and on the side that does not lead for what it chooses after all its tries. */
+static uint64_t patience_ns(const gw_fabric *f) {
+    return GW_HANDSHAKE_NS + GW_PATH_KINDS * f->settle_ns;
+}
+
 static void on_late(void *context) {
     gw_pair *pair = context;
     gw_err err;
@@ -411,6 +416,7 @@ static bool open_end(gw_pair *pair, gw_path_kind kind, gw_err *err) {
 static void choose(gw_pair *pair) {
     gw_settling *s = &pair->settling;
     uint32_t both = offered(pair) & s->theirs.kinds;
+    gw_timer_cancel(&s->timer); /* what was waited for is here, or over */
     static const gw_path_kind best_first[] = {GW_PATH_SHM, GW_PATH_RDMA};
     for (size_t i = 0; i < sizeof best_first / sizeof best_first[0]; i++) {
         gw_path_kind kind = best_first[i];
@@ -546,6 +552,16 @@ static void on_told(gw_pair *pair, const gw_path_note *note, const uint8_t *byte
     }
 }
 
+/* The other side is silent. Nobody watches the streams but the first before the link is settled, so that
+ * these may have ended. */
+static void on_unsettled(void *context) {
+    gw_pair *pair = context;
+    gw_err err;
+    gw_fail(&err, GW_E_TIMEOUT, "net/fabric: the other side did not settle the link within %llu ms",
+            (unsigned long long)(patience_ns(pair->fabric) / 1000000u));
+    break_link(pair, &err);
+}
+
 static void begin(gw_pair *pair, job *j) {
     gw_settling *s = &pair->settling;
     forget(pair);
@@ -556,6 +572,7 @@ static void begin(gw_pair *pair, job *j) {
     memcpy(s->spare, j->streams, sizeof s->spare);
     for (uint32_t i = 0; i < STREAMS; i++) j->streams[i] = (gw_detached){.fd = -1};
     tell_hello(pair);
+    set_timer(pair, gw_now_ns() + patience_ns(pair->fabric), on_unsettled);
 }
 
 static void on_ready(gw_pair *pair) {

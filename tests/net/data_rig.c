@@ -11,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RETRY_NS UINT64_C(50000000) /* soon, but not at once */
+#define RETRY_NS  UINT64_C(50000000)    /* soon, but not at once */
+#define SETTLE_NS UINT64_C(20000000000) /* emulated machines are slow */
 
 enum { PATIENCE_S = 60 /* before a test that would hang fails */ };
 
@@ -209,6 +210,10 @@ rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t lanes, bool sealed) 
 }
 
 rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed) {
+    return rig_open_hasty(kinds, count, lanes, sealed, SETTLE_NS);
+}
+
+rig *rig_open_hasty(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed, uint64_t settle_ns) {
     cr_assert_geq(sodium_init(), 0);
     rig *r = calloc(1, sizeof *r);
     r->count = count;
@@ -224,7 +229,7 @@ rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool 
         gw_fabric_options options = {.retry_ns = RETRY_NS,
                                      .kinds = kinds[i],
                                      .lanes = lanes,
-                                     .settle_ns = 20000000000u, /* emulated machines are slow */
+                                     .settle_ns = settle_ns,
                                      .events = {p, on_completed, on_up, on_down},
                                      .provider = {p, find_sevens, release_sevens}};
         p->net = r->net;

@@ -44,6 +44,8 @@ gw_fence rig_fence(uint64_t epoch);
 rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t lanes, bool sealed);
 /* Not linked yet, each with kinds of its own. */
 rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed);
+/* The same with another settle_ns than emulated machines need. */
+rig *rig_open_hasty(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed, uint64_t settle_ns);
 rig *rig_open(uint32_t count, uint32_t lanes, bool sealed);
 void rig_close(rig *r);
 /* Streams for a new link between two peers; a dials. rig_link: it stands on return. */

@@ -16,6 +16,8 @@
 
 enum { WORDS = 1 };
 
+#define HASTE_NS UINT64_C(100000000) /* for a try that comes to nothing */
+
 static const uint32_t both = GW_FABRIC_TCP | GW_FABRIC_SHM;
 
 static void check_pair(uint32_t a, uint32_t b, gw_path_kind expected) {
@@ -201,7 +203,7 @@ Test(fabric, who_leads_says_when_a_try_comes_to_nothing) {
     int fds[3];
     gw_peer_id other = rig_id(6);
     gw_log_set_sink(hear, NULL);
-    rig *r = rig_open_apart(&both, 1, 1, false);
+    rig *r = rig_open_hasty(&both, 1, 1, false, HASTE_NS);
     rig_link_raw_dialled(r, 0, &other, fds);
     leave_descriptors(1);
     for (int tries = 0; tries < 4; tries++) {
@@ -213,6 +215,46 @@ Test(fabric, who_leads_says_when_a_try_comes_to_nothing) {
         cr_expect_eq(atomic_load(&told_once), tries > 0 ? 1 : 0);
     }
     cr_expect_eq(atomic_load(&told_again), 2);
+    rig_close(r);
+    for (int i = 0; i < 3; i++) close(fds[i]);
+}
+
+/* Its streams are open, and nothing ever comes. */
+Test(fabric, a_link_that_the_other_side_does_not_settle_is_given_up) {
+    rig *r = rig_open_hasty(&both, 1, 1, false, HASTE_NS);
+    gw_peer_id leader = rig_id(6), follower = rig_id(7);
+    int fds[2][3];
+    rig_link_raw(r, 0, &leader, fds[0]);
+    rig_link_raw_dialled(r, 0, &follower, fds[1]);
+    rig_wait_downs(&r->peers[0], 2);
+    cr_assert_eq(r->peers[0].ups, 0);
+    rig_close(r);
+    for (int i = 0; i < 6; i++) close(fds[i / 3][i % 3]);
+}
+
+/* The try has failed, and nothing is to be tried again: the other side does not go by TCP any more. */
+Test(fabric, a_try_that_is_over_is_not_waited_for) {
+    static uint8_t card[GW_SMALL_BYTES], payload[GW_SMALL_BYTES];
+    int fds[3];
+    gw_peer_id other = rig_id(6);
+    gw_path_hello ours;
+    rig *r = rig_open_hasty(&both, 1, 1, false, HASTE_NS);
+    rig_link_raw_dialled(r, 0, &other, fds);
+    for (uint32_t tries = 1; tries <= 2; tries++) {
+        uint32_t count = expect_note(fds[0], GW_PATH_HELLO, card);
+        cr_assert(gw_path_hello_decode(card, count, &ours)); /* we are alike */
+        if (tries == 2) ours.kinds = GW_FABRIC_SHM;
+        send_note(fds[0], &(gw_path_note){.what = GW_PATH_HELLO}, payload,
+                  gw_path_hello_encode(&ours, payload));
+        (void)expect_note(fds[0], GW_PATH_TRY, payload);
+        send_note(fds[0], &(gw_path_note){.what = GW_PATH_FAIL, .kind = GW_PATH_SHM, .serial = tries}, NULL,
+                  0);
+        (void)expect_note(fds[0], GW_PATH_FAIL, payload);
+        if (tries == 1) (void)expect_note(fds[0], GW_PATH_USE, payload);
+    }
+    struct timeval longer = {.tv_usec = 3 * HASTE_NS / 1000};
+    cr_assert_eq(setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &longer, sizeof longer), 0);
+    cr_assert_lt(recv(fds[0], payload, 1, 0), 0);
     rig_close(r);
     for (int i = 0; i < 3; i++) close(fds[i]);
 }
