@@ -126,6 +126,12 @@ void rig_wait_ups(rig_peer *p, uint32_t ups) {
     pthread_mutex_unlock(&p->lock);
 }
 
+void rig_wait_kind(rig_peer *p, gw_path_kind kind) {
+    pthread_mutex_lock(&p->lock);
+    while (p->kind != kind) wait_change(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
 static void connect_pair(int fds[2]) {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof any;

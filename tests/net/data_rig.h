@@ -63,6 +63,7 @@ gw_completion rig_completion(rig_peer *p);
 gw_completion rig_do(rig_peer *p, const gw_op *op);
 /* Links that came up, and broke, so far. */
 void rig_wait_ups(rig_peer *p, uint32_t ups);
+void rig_wait_kind(rig_peer *p, gw_path_kind kind); /* until the last one goes so */
 uint32_t rig_downs(rig_peer *p);
 void rig_wait_downs(rig_peer *p, uint32_t downs);
 /* Until the peer's provider has got all its answers back. */

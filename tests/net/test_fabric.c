@@ -129,8 +129,7 @@ Test(fabric, a_path_is_tried_again_on_a_later_link) {
             rig_link(r, leader, 1 - leader);
             cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
         }
-        for (uint32_t i = 0; i < 2; i++)
-            for (uint32_t ups = 2; r->peers[i].kind != GW_PATH_SHM; ups++) rig_wait_ups(&r->peers[i], ups);
+        for (uint32_t i = 0; i < 2; i++) rig_wait_kind(&r->peers[i], GW_PATH_SHM);
         rig_close(r);
     }
 }
@@ -183,8 +182,7 @@ Test(fabric, who_leads_says_that_it_is_tcp_where_the_other_leaves_all_paths_alon
         rig_connect(r, leader, 1 - leader);
         rig_wait_ups(&r->peers[1], 1);
         rig_wait_ups(&r->peers[0], 2);
-        for (uint32_t i = 0; i < 2; i++)
-            for (uint32_t ups = 2; r->peers[i].kind != GW_PATH_SHM; ups++) rig_wait_ups(&r->peers[i], ups);
+        for (uint32_t i = 0; i < 2; i++) rig_wait_kind(&r->peers[i], GW_PATH_SHM);
         rig_close(r);
     }
 }
