@@ -113,9 +113,9 @@ void gw_fabric_unlink(gw_transport *transport, const gw_peer_id *peer);
 void gw_fabric_broken(void *context, gw_data_link *link, const gw_err *why); /* gw_lane_broken */
 
 /* Settling. From any thread, with or without links_lock. */
-/* A TCP link stands whose streams but the first are to be settled; takes `streams` (also on failure). */
-bool gw_settle_begin(gw_fabric *fabric, gw_pair *pair, uint64_t link, bool leads,
-                     gw_detached streams[STREAMS], gw_err *err);
+/* A TCP link stands whose streams but the first are to be settled; takes these. */
+void gw_settle_begin(gw_fabric *fabric, gw_pair *pair, uint64_t link, bool leads,
+                     gw_detached streams[STREAMS]);
 /* An answer for a path's end; takes the lookup. */
 void gw_settle_found(gw_fabric *fabric, gw_lookup *lookup);
 /* That TCP link has ended. */

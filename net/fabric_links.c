@@ -208,8 +208,10 @@ static bool make_base(gw_fabric *f, gw_pair *pair, gw_err *err) {
     if (!gw_fabric_tcp_channels(f, pair->waiting, 0, 1, words, err)) return false;
     pair->base = seat_channels(f, pair, words, err);
     if (pair->base == NULL) return false;
-    if (f->loop != NULL)
-        return gw_settle_begin(f, pair, pair->base->number, pair->dialled, pair->waiting, err);
+    if (f->loop != NULL) {
+        gw_settle_begin(f, pair, pair->base->number, pair->dialled, pair->waiting);
+        return true;
+    }
     if (!gw_fabric_tcp_channels(f, pair->waiting, 1, f->streams, rest, err)) return false;
     pair->lanes = seat_channels(f, pair, rest, err);
     if (pair->lanes == NULL) return false;

@@ -38,10 +38,7 @@ static void choose(gw_pair *pair);
 
 static job *make_job(job_kind kind, gw_pair *pair, uint64_t link, uint32_t count) {
     job *j = calloc(1, sizeof *j + count);
-    if (j == NULL) {
-        gw_log(GW_ERROR, "net/fabric", "no memory to settle a link");
-        return NULL;
-    }
+    GW_CHECK_MEMORY(j != NULL); /* one side would wait for ever for what the other takes for said */
     *j = (job){.kind = kind, .pair = pair, .link = link, .count = count};
     for (uint32_t i = 0; i < STREAMS; i++) j->streams[i].fd = -1;
     return j;
@@ -49,32 +46,23 @@ static job *make_job(job_kind kind, gw_pair *pair, uint64_t link, uint32_t count
 
 static void run_job(void *context);
 
-static bool leave(gw_fabric *f, job *j) {
+static void leave(gw_fabric *f, job *j) {
     gw_err err;
-    if (gw_loop_post(f->loop, run_job, j, &err)) return true;
-    gw_log(GW_ERROR, "net/fabric", "%s", err.text);
-    for (uint32_t i = 0; i < STREAMS; i++) gw_detached_close(&j->streams[i]);
-    free(j);
-    return false;
+    GW_CHECK_MEMORY(gw_loop_post(f->loop, run_job, j, &err));
 }
 
-bool gw_settle_begin(gw_fabric *f, gw_pair *pair, uint64_t link, bool leads, gw_detached streams[STREAMS],
-                     gw_err *err) {
+void gw_settle_begin(gw_fabric *f, gw_pair *pair, uint64_t link, bool leads, gw_detached streams[STREAMS]) {
     job *j = make_job(BEGIN, pair, link, 0);
-    if (j != NULL) {
-        j->leads = leads;
-        for (uint32_t i = 1; i < f->streams; i++) {
-            j->streams[i] = streams[i];
-            streams[i] = (gw_detached){.fd = -1};
-        }
-        if (leave(f, j)) return true;
+    j->leads = leads;
+    for (uint32_t i = 1; i < f->streams; i++) {
+        j->streams[i] = streams[i];
+        streams[i] = (gw_detached){.fd = -1};
     }
-    return gw_fail(err, GW_E_NOMEM, "net/fabric: no memory to settle a link");
+    leave(f, j);
 }
 
 void gw_settle_end(gw_fabric *f, gw_pair *pair, uint64_t link) {
-    job *j = f->loop != NULL ? make_job(END, pair, link, 0) : NULL;
-    if (j != NULL) (void)leave(f, j);
+    if (f->loop != NULL) leave(f, make_job(END, pair, link, 0));
 }
 
 void gw_settle_found(gw_fabric *f, gw_lookup *lookup) {
@@ -82,12 +70,9 @@ void gw_settle_found(gw_fabric *f, gw_lookup *lookup) {
     gw_pair *pair = gw_fabric_find(f, &lookup->asker);
     pthread_rwlock_unlock(&f->posts_lock);
     job *j = make_job(FOUND, pair, lookup->link, 0);
-    if (j != NULL) {
-        j->serial = lookup->serial;
-        j->lookup = lookup;
-        if (leave(f, j)) return;
-    }
-    gw_lookup_free(lookup);
+    j->serial = lookup->serial;
+    j->lookup = lookup;
+    leave(f, j);
 }
 
 static void answer_without_paths(gw_fabric *f, gw_pair *pair, uint64_t link, const gw_path_note *note,
@@ -96,8 +81,7 @@ static void answer_without_paths(gw_fabric *f, gw_pair *pair, uint64_t link, con
         uint8_t bytes[GW_PATH_HELLO_BYTES];
         gw_path_hello hello = {.kinds = GW_FABRIC_TCP};
         gw_path_note answer = {.what = GW_PATH_HELLO};
-        (void)gw_onesided_tell(f->words, &pair->peer, link, &answer, bytes,
-                               gw_path_hello_encode(&hello, bytes));
+        gw_onesided_tell(f->words, &pair->peer, link, &answer, bytes, gw_path_hello_encode(&hello, bytes));
     } else if (note->what == GW_PATH_USE && note->kind == 0) {
         char id[GW_SHORT_TEXT];
         gw_err why;
@@ -123,10 +107,9 @@ void gw_settle_told(void *context, const gw_peer_id *peer, uint64_t link, const 
         return;
     }
     job *j = make_job(TOLD, pair, link, count);
-    if (j == NULL) return;
     j->note = *note;
     memcpy(j->bytes, bytes, count);
-    (void)leave(f, j);
+    leave(f, j);
 }
 
 /* ---- what paths are given ---- */
@@ -143,16 +126,14 @@ static gw_pair *pair_of(const gw_path_end *end) {
 static void host_tell(gw_path_end *end, const void *bytes, uint32_t count) {
     GW_CHECK(count <= GW_PATH_MESSAGE_BYTES);
     gw_path_note note = {.what = GW_PATH_TELL, .kind = end->path->ops->kind, .serial = end->serial};
-    if (!gw_onesided_tell(end->path->host->fabric->words, &end->peer, end->link, &note, bytes, count))
-        gw_log(GW_ERROR, "net/fabric", "no memory for a path's message");
+    gw_onesided_tell(end->path->host->fabric->words, &end->peer, end->link, &note, bytes, count);
 }
 
 static void say(gw_path_end *end, job_kind kind, const gw_err *err) {
     job *j = make_job(kind, pair_of(end), end->link, 0);
-    if (j == NULL) return;
     j->serial = end->serial;
     if (err != NULL) j->err = *err;
-    (void)leave(end->path->host->fabric, j);
+    leave(end->path->host->fabric, j);
 }
 
 static void host_ready(gw_path_end *end) {
@@ -189,8 +170,7 @@ static void host_look_up(gw_path_end *end, gw_lookup *lookup) {
 static void tell(gw_pair *pair, gw_path_what what, gw_path_kind kind, const void *bytes, uint32_t count) {
     gw_settling *s = &pair->settling;
     gw_path_note note = {.what = what, .kind = kind, .serial = s->serial};
-    if (!gw_onesided_tell(pair->fabric->words, &pair->peer, s->link, &note, bytes, count))
-        gw_log(GW_ERROR, "net/fabric", "no memory for a path's message");
+    gw_onesided_tell(pair->fabric->words, &pair->peer, s->link, &note, bytes, count);
 }
 
 static void tell_text(gw_pair *pair, gw_path_what what, gw_path_kind kind, const char *text) {

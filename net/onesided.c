@@ -389,11 +389,11 @@ uint64_t gw_onesided_served(gw_onesided *onesided) {
     return atomic_load_explicit(&onesided->served, memory_order_relaxed);
 }
 
-bool gw_onesided_tell(gw_onesided *onesided, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
+void gw_onesided_tell(gw_onesided *onesided, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
                       const void *bytes, uint32_t count) {
     GW_CHECK(count <= GW_SMALL_BYTES);
     telling *t = malloc(sizeof *t + count);
-    if (t == NULL) return false;
+    GW_CHECK_MEMORY(t != NULL);
     *t = (telling){.peer = *peer, .link = link, .note = *note, .count = count};
     if (count > 0) memcpy(t->bytes, bytes, count);
     pthread_mutex_lock(&onesided->inbox_lock);
@@ -401,7 +401,6 @@ bool gw_onesided_tell(gw_onesided *onesided, const gw_peer_id *peer, uint64_t li
     onesided->tellings_last = &t->next;
     pthread_mutex_unlock(&onesided->inbox_lock);
     gw_lane_thread_wake(onesided->lane);
-    return true;
 }
 
 void gw_onesided_answered(gw_onesided *onesided, gw_lookup *lookup) {

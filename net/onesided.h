@@ -30,9 +30,8 @@ void gw_onesided_post(gw_onesided *onesided, gw_posted *posted);
 uint64_t gw_onesided_served(gw_onesided *onesided);
 /* Any thread. See gw_transport_abandon. */
 void gw_onesided_abandon(gw_onesided *onesided, const gw_peer_id *peer);
-/* Any thread. A path message of up to GW_SMALL_BYTES over link `link`; dropped when that is gone. Only fails
- * out of memory. */
-bool gw_onesided_tell(gw_onesided *onesided, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
+/* Any thread. A path message of up to GW_SMALL_BYTES over link `link`; dropped when that is gone. */
+void gw_onesided_tell(gw_onesided *onesided, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
                       const void *bytes, uint32_t count);
 /* Any thread. A lookup of one of this lane's channels is answered. */
 void gw_onesided_answered(gw_onesided *onesided, gw_lookup *lookup);
