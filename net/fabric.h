@@ -56,13 +56,13 @@ uint32_t gw_fabric_streams(const gw_transport *transport);
  * it can do at once. */
 uint64_t gw_fabric_busy_since(gw_transport *transport);
 
-/* The word that a dialler names a stream by (gw_stream_dial). `attempt`: a number that the dialler has not
- * used for a link to this peer yet, below 2^48, such as a count. `number`: 0 to streams - 1. */
+/* The word that a dialler names a stream by (gw_stream_dial). `attempt`: above all that the dialler has used
+ * for links to this peer, in all its lives, and below 2^48. `number`: 0 to streams - 1. */
 uint64_t gw_fabric_stream_word(uint64_t attempt, uint32_t number, uint32_t streams);
 
 /* Takes a data stream (also on failure: then it is closed). When it is the last of a link, that link replaces
- * the peer's older one. Streams of a new attempt push out those that wait from an older one. Fails on a word
- * that makes no sense here (GW_E_PEER). */
+ * the peer's older one. Streams of a newer attempt push out those that wait from an older one, whose late
+ * ones are closed. Fails on a word that makes no sense here (GW_E_PEER). */
 bool gw_fabric_adopt(gw_transport *transport, gw_detached *stream, gw_err *err);
 
 #endif

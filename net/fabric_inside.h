@@ -45,7 +45,7 @@ typedef struct gw_pair {
     struct gw_fabric *fabric;
     gw_peer_id peer;
     /* under links_lock */
-    uint64_t attempt; /* that `waiting` belong to */
+    uint64_t attempt; /* that `waiting` belong to, or did: the newest */
     bool dialled;     /* by us: attempts of both sides are told apart */
     uint32_t waiting_count;
     gw_detached waiting[STREAMS]; /* fd -1: not in yet */

@@ -262,6 +262,11 @@ bool gw_fabric_adopt(gw_transport *transport, gw_detached *stream, gw_err *err) 
         gw_detached_close(stream);
         return gw_fail(err, GW_E_NOMEM, "net/fabric: no memory for a peer");
     }
+    if (pair->dialled == dialled && attempt < pair->attempt) { /* its dialler has given that up */
+        pthread_mutex_unlock(&f->links_lock);
+        gw_detached_close(stream);
+        return true;
+    }
     if (pair->waiting_count > 0 && (pair->attempt != attempt || pair->dialled != dialled)) drop_waiting(pair);
     pair->attempt = attempt;
     pair->dialled = dialled;

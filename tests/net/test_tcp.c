@@ -60,7 +60,7 @@ Test(tcp, a_new_attempt_pushes_out_the_streams_of_an_older_one) {
     gw_transport *t = r->peers[0].transport;
     gw_peer_id peer = rig_id(4);
     gw_err err;
-    int old[2], fresh[3], again;
+    int old[2], late, fresh[3], again;
     for (uint32_t i = 0; i < 2; i++) {
         gw_detached stream = stream_of(&peer, gw_fabric_stream_word(1, i, 3), &old[i]);
         cr_assert(gw_fabric_adopt(t, &stream, &err));
@@ -69,12 +69,15 @@ Test(tcp, a_new_attempt_pushes_out_the_streams_of_an_older_one) {
     cr_assert(gw_fabric_adopt(t, &stream, &err));
     expect_closed(old[0]);
     expect_closed(old[1]);
+    stream = stream_of(&peer, gw_fabric_stream_word(1, 2, 3), &late);
+    cr_assert(gw_fabric_adopt(t, &stream, &err));
     cr_assert_eq(r->peers[0].ups, 0);
     for (uint32_t i = 0; i < 2; i++) {
         stream = stream_of(&peer, gw_fabric_stream_word(2, i, 3), &fresh[i]);
         cr_assert(gw_fabric_adopt(t, &stream, &err));
     }
     cr_assert_eq(r->peers[0].ups, 1);
+    expect_closed(late);
     stream = stream_of(&peer, gw_fabric_stream_word(3, 0, 3), &again); /* waits for the rest of it */
     cr_assert(gw_fabric_adopt(t, &stream, &err));
     gw_transport_unlink(t, &peer);
