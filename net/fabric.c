@@ -303,8 +303,8 @@ static bool open_threads(gw_fabric *f, const gw_fabric_options *options, gw_err 
     }
     f->provider = gw_provider_open(&options->provider, on_answered, f, err);
     if (f->provider == NULL) return false;
-    f->words = gw_onesided_open(f->lanes[STREAM_WORDS], GW_ASKER_WINDOW, GW_SMALL_BYTES, &f->regions,
-                                f->provider, &f->events, gw_settle_told, f, err);
+    f->words = gw_onesided_open(f->lanes[STREAM_WORDS], GW_ASKER_WINDOW, GW_SMALL_BYTES, &f->regions, NULL,
+                                &f->events, gw_settle_told, f, err);
     if (f->words == NULL) return false;
     f->bulk = gw_onesided_open(f->lanes[STREAM_BULK], BULK_WINDOW, GW_PIECE_BYTES, &f->regions, f->provider,
                                &f->events, NULL, NULL, err);

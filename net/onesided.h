@@ -15,8 +15,9 @@ typedef struct gw_onesided gw_onesided;
 typedef void gw_onesided_told(void *context, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
                               const uint8_t *bytes, uint32_t count);
 
-/* Becomes the user of `lane`, which outlives it; so do regions and provider (which may be NULL). `window`:
- * requests in flight; `read_bytes`: most of one READ request. `told` NULL: no path messages here. */
+/* Becomes the user of `lane`, which outlives it; so do regions and provider (NULL: FETCHes find nothing
+ * here). `window`: requests in flight; `read_bytes`: most of one READ request. `told` NULL: no path messages
+ * here. */
 gw_onesided *gw_onesided_open(gw_lane_thread *lane, uint32_t window, uint32_t read_bytes,
                               const gw_regions *regions, gw_provider *provider,
                               const gw_transport_events *events, gw_onesided_told *told, void *told_context,

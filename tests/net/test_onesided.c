@@ -2,6 +2,8 @@
  * path must do is in conformance_words.c. */
 #include "data_rig.h"
 
+#include "net/request.h"
+
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,4 +111,24 @@ Test(onesided, garbage_ends_the_link) {
     send_garbage(0, frame, sizeof frame);
     frame[9] = GW_OP_WRITE; /* a WRITE whose payload is not what it says */
     send_garbage(0, frame, sizeof frame);
+}
+
+/* FETCHes belong on the stream of large transfers. */
+Test(onesided, a_fetch_on_the_stream_of_small_operations_finds_nothing) {
+    rig *r = two_peers(false, NULL, 0);
+    gw_peer_id mad = rig_id(5);
+    gw_request fetch = {.kind = GW_OP_FETCH, .id = 1, .name.bytes = {7}, .capacity = 1 << 20}, request;
+    gw_reply reply = {0};
+    uint8_t frame[72] = {1};
+    int fds[3];
+    rig_link_raw(r, 0, &mad, fds);
+    gw_request_encode(&fetch, frame + 8);
+    cr_assert_eq(send(fds[0], frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
+    cr_assert_eq(recv(fds[0], frame, sizeof frame, MSG_WAITALL), sizeof frame);
+    cr_assert_eq(gw_header_decode(frame + 8, &request, &reply), GW_HEADER_REPLY);
+    cr_assert_eq(reply.status, GW_OP_NOTFOUND);
+    gw_op op = op_on(1, GW_OP_FETCH_ADD, 0); /* others are served on */
+    cr_assert_eq(rig_do(&r->peers[0], &op).status, GW_OP_OK);
+    rig_close(r);
+    for (uint32_t i = 0; i < 3; i++) close(fds[i]);
 }
