@@ -503,7 +503,7 @@ static void on_use(gw_pair *pair, const gw_path_note *note, const uint8_t *text,
             say_without(pair, s->why.text[0] != '\0' ? s->why.text : err.text);
         if (!s->settled) settle(pair, GW_PATH_TCP);
     } else if (!s->leads && s->end != NULL && note->serial == s->serial &&
-               s->end->path->ops->kind == note->kind) {
+               s->end->path->ops->kind == note->kind && !(s->settled && s->kind == note->kind)) {
         settle(pair, note->kind);
     } else {
         bad_message(pair);

@@ -401,7 +401,10 @@ static gw_channel *shm_channel(gw_path_end *base, uint32_t stream, uint32_t lane
     shm_end *end = end_of(base);
     uint32_t index = stream - 1;
     int bell = end->bells[index], other = end->other_bells[index];
-    GW_CHECK(end->joined && bell >= 0 && other >= 0);
+    if (!end->joined || bell < 0 || other < 0) {
+        gw_fail(err, GW_E_PEER, "net/shm: the peer uses a path that is not established");
+        return NULL;
+    }
     end->bells[index] = end->other_bells[index] = -1;
     return gw_shm_channel_open(end->rings, index, base->leads, bell, other,
                                base->path->host->payload_most[stream], &base->peer, lane, err);

@@ -5,11 +5,16 @@
 #include "core/log.h"
 #include "net/path_message.h"
 #include "net/request.h"
+#include "net/shm_channel.h"
+#include "net/shm_door.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -185,6 +190,62 @@ Test(fabric, who_leads_says_that_it_is_tcp_where_the_other_leaves_all_paths_alon
         for (uint32_t i = 0; i < 2; i++) rig_wait_kind(&r->peers[i], GW_PATH_SHM);
         rig_close(r);
     }
+}
+
+/* ---- a peer that leads, and is played ---- */
+
+enum { CARD_NAME = 1 + 36 + 4, TOKEN = 16 }; /* where its door's name is on a card of shared memory */
+
+static const gw_path_note use_shm = {.what = GW_PATH_USE, .kind = GW_PATH_SHM, .serial = 1};
+
+/* Has peer 0 open its end of shared memory. */
+static void try_shm(rig *r, const gw_peer_id *leader, int fds[3], gw_path_card *theirs) {
+    static uint8_t payload[GW_SMALL_BYTES];
+    gw_path_hello hello;
+    rig_link_raw(r, 0, leader, fds);
+    uint32_t count = expect_note(fds[0], GW_PATH_HELLO, payload);
+    cr_assert(gw_path_hello_decode(payload, count, &hello));
+    *theirs = hello.cards[GW_PATH_SHM];
+    send_note(fds[0], &(gw_path_note){.what = GW_PATH_HELLO}, payload, count); /* we are alike */
+    send_note(fds[0], &(gw_path_note){.what = GW_PATH_TRY, .kind = GW_PATH_SHM, .serial = 1}, theirs->bytes,
+              theirs->count);
+}
+
+/* What the end of the side that leads does (net/shm.c). */
+static void join_shm(int fd, const gw_path_card *theirs) {
+    static uint8_t token[GW_SMALL_BYTES];
+    static gw_door_packet packet = {.count = 6 + TOKEN, .fd_count = 3, .bytes = {1, 1, 3}};
+    gw_err err;
+    cr_assert_eq(expect_note(fd, GW_PATH_TELL, token), TOKEN);
+    memcpy(packet.bytes + 6, token, TOKEN);
+    packet.fds[0] = memfd_create("rings", MFD_ALLOW_SEALING);
+    cr_assert_eq(ftruncate(packet.fds[0], (off_t)gw_shm_rings_bytes(2)), 0);
+    cr_assert_eq(fcntl(packet.fds[0], F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    packet.fds[1] = eventfd(0, 0);
+    packet.fds[2] = eventfd(0, 0);
+    int door = gw_door_connect((const char *)theirs->bytes + CARD_NAME, &err), got;
+    cr_assert(door >= 0 && gw_door_send(door, &packet, &err), "%s", err.text);
+    gw_door_drop(&packet);
+    while ((got = gw_door_receive(door, &packet, &err)) == 0) sched_yield();
+    cr_assert(got == 1 && packet.bytes[1] == 2 && packet.fd_count == 2); /* JOINED, with its bells */
+    gw_door_drop(&packet);
+    close(door);
+}
+
+Test(fabric, who_uses_a_path_too_early_or_twice_loses_the_link) {
+    rig *r = rig_open_over(both, 1, 1, false);
+    gw_peer_id other = rig_id(6);
+    gw_path_card theirs;
+    int fds[3];
+    for (uint32_t twice = 0; twice < 2; twice++) {
+        try_shm(r, &other, fds, &theirs);
+        if (twice) join_shm(fds[0], &theirs);
+        for (uint32_t i = 0; i <= twice; i++) send_note(fds[0], &use_shm, NULL, 0);
+        rig_wait_downs(&r->peers[0], twice + 1);
+        cr_assert_eq(r->peers[0].ups, twice);
+        for (int i = 0; i < 3; i++) close(fds[i]);
+    }
+    rig_close(r);
 }
 
 static atomic_uint told_once, told_again; /* that shared memory was tried again in vain */
