@@ -62,7 +62,8 @@ uint64_t gw_fabric_stream_word(uint64_t attempt, uint32_t number, uint32_t strea
 
 /* Takes a data stream (also on failure: then it is closed). When it is the last of a link, that link replaces
  * the peer's older one. Streams of a newer attempt push out those that wait from an older one, whose late
- * ones are closed. Fails on a word that makes no sense here (GW_E_PEER). */
+ * ones are closed. Fails on a word that makes no sense here (GW_E_PEER), and out of memory: if a link could
+ * not be made, link_down says so, too. */
 bool gw_fabric_adopt(gw_transport *transport, gw_detached *stream, gw_err *err);
 
 #endif

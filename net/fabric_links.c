@@ -81,9 +81,11 @@ static void end_link(gw_fabric *f, gw_pair *pair) {
     pthread_rwlock_unlock(&f->posts_lock);
 }
 
-/* With the lock held. */
+/* With the lock held. Also of a link that has not even a base. */
 static void break_link(gw_fabric *f, gw_pair *pair, const gw_err *why) {
-    uint64_t number = pair->said != 0 ? pair->said : pair->base->number;
+    uint64_t number = pair->said != 0      ? pair->said
+                      : pair->base != NULL ? pair->base->number
+                                           : ++f->link_numbers;
     end_link(f, pair);
     gw_fabric_wake(f);
     if (f->events.link_down != NULL) f->events.link_down(f->events.context, &pair->peer, number, why);
@@ -224,10 +226,7 @@ static bool establish(gw_fabric *f, gw_pair *pair, gw_err *err) {
     gw_fabric_wake(f); /* the older link goes down before the new one comes up */
     bool done = make_base(f, pair, err);
     drop_waiting(pair);
-    if (!done) {
-        end_link(f, pair);
-        gw_fabric_wake(f);
-    }
+    if (!done) break_link(f, pair, err);
     return done;
 }
 

@@ -113,11 +113,12 @@ typedef struct gw_fetch_provider {
 typedef struct gw_transport_events {
     void *context;
     void (*completed)(void *context, const gw_completion *completion);
-    /* A link to `peer` stands; `link` numbers it, `kind` says how it goes. */
+    /* A link to `peer` stands; `link` numbers it (numbers rise), `kind` says how it goes. */
     void (*link_up)(void *context, const gw_peer_id *peer, uint64_t link, gw_path_kind kind);
     /* Link `link` to `peer` is gone: its outstanding operations have completed with GW_OP_UNKNOWN or will at
      * once, and collectives through it have failed or will. Said once a link, unless gw_transport_unlink or a
-     * newer link ended it; also of one that could not be brought up, whose number was never said. `why` is
+     * newer link ended it; also of one that could not be brought up, whose number was never said, and which
+     * has ended the one before: nothing stands after a number that is not below link_up's last. `why` is
      * valid during the call. */
     void (*link_down)(void *context, const gw_peer_id *peer, uint64_t link, const gw_err *why);
 } gw_transport_events;

@@ -54,10 +54,10 @@ static void on_completed(void *context, const gw_completion *completion) {
 
 static void on_up(void *context, const gw_peer_id *peer, uint64_t link, gw_path_kind kind) {
     (void)peer;
-    (void)link;
     rig_peer *p = context;
     pthread_mutex_lock(&p->lock);
     p->ups++;
+    p->up_link = link;
     p->kind = kind;
     p->news++;
     pthread_cond_broadcast(&p->changed);
@@ -66,11 +66,11 @@ static void on_up(void *context, const gw_peer_id *peer, uint64_t link, gw_path_
 
 static void on_down(void *context, const gw_peer_id *peer, uint64_t link, const gw_err *why) {
     (void)peer;
-    (void)link;
     rig_peer *p = context;
     cr_assert_neq(why->code, GW_OK);
     pthread_mutex_lock(&p->lock);
     p->downs++;
+    p->down_link = link;
     p->news++;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);

@@ -22,10 +22,11 @@ typedef struct rig_peer {
     gw_code codes[RIG_REPORTS]; /* of the results' errors */
     uint64_t results_reported, results_taken;
     uint32_t ups, downs;
-    uint32_t answers;      /* that its provider has given out and not got back */
-    gw_path_kind kind;     /* of the link that came up last */
-    struct sim_net *net;   /* NULL: not simulated */
-    _Atomic uint64_t news; /* what has been reported so far, of any kind */
+    uint64_t up_link, down_link; /* the numbers of the last ones */
+    uint32_t answers;            /* that its provider has given out and not got back */
+    gw_path_kind kind;           /* of the link that came up last */
+    struct sim_net *net;         /* NULL: not simulated */
+    _Atomic uint64_t news;       /* what has been reported so far, of any kind */
 } rig_peer;
 
 typedef struct rig {

@@ -248,6 +248,25 @@ Test(fabric, who_uses_a_path_too_early_or_twice_loses_the_link) {
     rig_close(r);
 }
 
+/* The link that stood was ended by one that did not come up. */
+Test(fabric, the_number_of_a_link_that_replaced_another_in_vain_is_higher) {
+    static uint8_t payload[GW_PATH_HELLO_BYTES];
+    rig *r = rig_open_over(both, 1, 1, false);
+    gw_peer_id other = rig_id(6);
+    gw_path_hello hello = {.kinds = GW_FABRIC_TCP};
+    int fds[2][3];
+    rig_link_raw(r, 0, &other, fds[0]);
+    send_note(fds[0][0], &(gw_path_note){.what = GW_PATH_HELLO}, payload,
+              gw_path_hello_encode(&hello, payload));
+    rig_wait_ups(&r->peers[0], 1);
+    rig_link_raw(r, 0, &other, fds[1]);
+    for (int i = 0; i < 3; i++) close(fds[1][i]);
+    rig_wait_downs(&r->peers[0], 1);
+    cr_assert_gt(r->peers[0].down_link, r->peers[0].up_link);
+    rig_close(r);
+    for (int i = 0; i < 3; i++) close(fds[0][i]);
+}
+
 static atomic_uint told_once, told_again; /* that shared memory was tried again in vain */
 
 static void hear(void *context, gw_level level, const char *room, const char *text) {

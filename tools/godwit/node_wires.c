@@ -117,7 +117,8 @@ static void link_down(void *context, const gw_peer_id *peer, uint64_t link, cons
     gw_log(GW_DEBUG, "node/wires", "data link to %s: %s", gw_peer_id_short(peer, text), why->text);
     pthread_mutex_lock(&wires->lock);
     gw_wire *wire = find(wires, peer);
-    if (wire && (!wire->standing || wire->link == link)) {
+    /* A higher number than that which stands: of the link that ended it, and has not come up. */
+    if (wire && (!wire->standing || link >= wire->link)) {
         bool lasted = wire->standing && gw_now_ns() - wire->up_ns >= LASTING_NS;
         wire->vain = lasted ? 0 : wire->vain < MOST_VAIN ? wire->vain + 1 : MOST_VAIN;
         wire->standing = false;
