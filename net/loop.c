@@ -271,13 +271,25 @@ static void run_ready(gw_loop *loop) {
     loop->ready_count = 0;
 }
 
-void gw_loop_turn(gw_loop *loop, uint64_t wait_ns) {
-    GW_CHECK(loop->ready_count == 0); /* not from a callback */
-    int count = epoll_wait(loop->epoll_fd, loop->ready, READY_BATCH, wait_ms(loop, wait_ns));
+static void look(gw_loop *loop, int wait_ms) {
+    int count = epoll_wait(loop->epoll_fd, loop->ready, READY_BATCH, wait_ms);
+    /* Also of a process that was stopped the wait says only that: what came meanwhile goes before timers. */
+    if (count < 0 && errno == EINTR) count = epoll_wait(loop->epoll_fd, loop->ready, READY_BATCH, 0);
     GW_CHECK(count >= 0 || errno == EINTR);
     loop->ready_count = count > 0 ? count : 0;
+}
+
+void gw_loop_turn(gw_loop *loop, uint64_t wait_ns) {
+    GW_CHECK(loop->ready_count == 0); /* not from a callback */
+    look(loop, wait_ms(loop, wait_ns));
     atomic_store(&loop->turn_ns, gw_now_ns());
-    run_ready(loop);
+    for (size_t told = 0;;) {
+        size_t count = (size_t)loop->ready_count;
+        told += count;
+        run_ready(loop);
+        if (count < READY_BATCH || told > loop->watches) break; /* epoll tells of all in turn */
+        look(loop, 0);
+    }
     run_posted(loop);
     run_timers(loop);
     atomic_store(&loop->turn_ns, 0);

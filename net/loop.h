@@ -50,7 +50,8 @@ void gw_loop_close(gw_loop *loop);
 void gw_loop_run(gw_loop *loop);
 /* Waits at most `wait_ns` (0 = only looks; UINT64_MAX = no limit) for something to do, then does everything
  * that is due: ready descriptors, posted calls, timers by deadline (equal ones in the order they were set).
- * What these make due is left to the next turn. Resolution of the wait is one millisecond, rounded up. */
+ * What these make due is left to the next turn, unless very many descriptors are ready. Resolution of the
+ * wait is one millisecond, rounded up. */
 void gw_loop_turn(gw_loop *loop, uint64_t wait_ns);
 /* Any thread, also from a callback. */
 void gw_loop_stop(gw_loop *loop);

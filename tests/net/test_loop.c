@@ -3,8 +3,13 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static gw_loop *open_loop(void) {
@@ -222,4 +227,98 @@ Test(loop, says_since_when_it_is_busy) {
     cr_assert(l.seen_ns >= before && l.seen_ns <= gw_now_ns());
     cr_assert_eq(gw_loop_busy_since(l.loop), 0, "it waits again");
     gw_loop_close(l.loop);
+}
+
+Test(loop, all_that_is_ready_comes_before_timers) {
+    enum { COUNT = 300 };
+    static gw_watch watches[COUNT];
+    gw_loop *loop = open_loop();
+    gw_timer timer = {0};
+    int fds[COUNT], calls = 0;
+    gw_err err;
+    for (int i = 0; i < COUNT; i++) {
+        fds[i] = eventfd(1, EFD_CLOEXEC);
+        flock_need(gw_watch_add(loop, &watches[i], fds[i], EPOLLIN, count_call, &calls, &err), &err);
+    }
+    set(loop, &timer, 0, &calls); /* it notes how many there were */
+    gw_loop_turn(loop, 0);
+    cr_assert_eq(order_count, 1);
+    cr_assert_geq(order[0], COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        gw_watch_remove(&watches[i]);
+        close(fds[i]);
+    }
+    gw_loop_close(loop);
+}
+
+/* ---- a process that is stopped ---- */
+
+enum { WATCH_FIRST = 10, TIMER_FIRST, SOON_NS = 50000000 };
+
+static void leave_as_watch(void *context, uint32_t events) {
+    (void)context, (void)events;
+    _exit(WATCH_FIRST);
+}
+
+static void leave_as_timer(void *context) {
+    (void)context;
+    _exit(TIMER_FIRST);
+}
+
+/* Waits for its input, or a timer whose deadline it says. */
+static void wait_for_either(int input, int output, uint64_t ns) {
+    gw_loop *loop = open_loop();
+    gw_watch watch = {0};
+    gw_timer timer = {0};
+    gw_err err;
+    uint64_t deadline_ns = gw_now_ns() + ns;
+    flock_need(gw_watch_add(loop, &watch, input, EPOLLIN, leave_as_watch, NULL, &err), &err);
+    flock_need(gw_timer_set(loop, &timer, deadline_ns, leave_as_timer, NULL, &err), &err);
+    cr_assert_eq(write(output, &deadline_ns, sizeof deadline_ns), sizeof deadline_ns);
+    for (;;) gw_loop_turn(loop, UINT64_MAX);
+}
+
+/* Until the process sleeps: in epoll_wait, where else. */
+static void await_sleep(pid_t child) {
+    char path[64], line[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)child);
+    while (strstr(line, ") S ") == NULL) {
+        FILE *file = fopen(path, "r");
+        cr_assert(file != NULL && fgets(line, sizeof line, file) != NULL);
+        fclose(file);
+    }
+}
+
+/* How a child ended that was stopped while both became due; 0: it was stopped too late. */
+static int stop_and_continue(uint64_t ns) {
+    int input[2], output[2], status;
+    uint64_t deadline_ns;
+    cr_assert(pipe(input) == 0 && pipe(output) == 0);
+    pid_t child = fork();
+    if (child == 0) wait_for_either(input[0], output[1], ns);
+    cr_assert_eq(read(output[0], &deadline_ns, sizeof deadline_ns), sizeof deadline_ns);
+    await_sleep(child);
+    cr_assert_eq(kill(child, SIGSTOP), 0);
+    cr_assert_eq(waitpid(child, &status, WUNTRACED), child);
+    bool in_time = WIFSTOPPED(status) && gw_now_ns() < deadline_ns;
+    cr_assert_eq(write(input[1], "x", 1), 1);
+    struct timespec due = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                           .tv_nsec = (long)(deadline_ns % 1000000000u)};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
+    if (WIFSTOPPED(status)) {
+        cr_assert_eq(kill(child, SIGCONT), 0);
+        cr_assert_eq(waitpid(child, &status, 0), child);
+    }
+    for (int i = 0; i < 2; i++) {
+        close(input[i]);
+        close(output[i]);
+    }
+    cr_assert(WIFEXITED(status));
+    return in_time ? WEXITSTATUS(status) : 0;
+}
+
+Test(loop, who_was_stopped_hears_what_came_before_what_is_late) {
+    int ended = 0;
+    for (uint64_t ns = SOON_NS; ended == 0; ns *= 2) ended = stop_and_continue(ns);
+    cr_assert_eq(ended, WATCH_FIRST);
 }
