@@ -369,9 +369,17 @@ static void check_deadline(gw_lane_ends *lane) {
 static void on_woken(void *context, uint32_t number) {
     gw_collective *collective = context;
     gw_lane_ends *lane = &collective->lanes[number];
-    check_deadline(lane);
     take_down(lane);
     take_inbox(lane);
+    settle(lane);
+    arm(lane);
+}
+
+static void on_alarmed(void *context, uint32_t number) {
+    gw_collective *collective = context;
+    gw_lane_ends *lane = &collective->lanes[number];
+    check_deadline(lane);
+    take_down(lane);
     settle(lane);
     arm(lane);
 }
@@ -412,7 +420,8 @@ bool gw_collective_open(gw_transport *transport, gw_collective_done *done, void 
                          .arrive = on_arrive,
                          .fold = on_fold,
                          .landed = on_landed,
-                         .woken = on_woken};
+                         .woken = on_woken,
+                         .alarmed = on_alarmed};
     transport->ops->lane_use(transport, &user);
     *collective = c;
     return true;

@@ -64,8 +64,10 @@ typedef struct gw_lane_user {
     void (*fold)(void *context, gw_lane_peer *peer, uint32_t offset, const void *payload, uint32_t bytes);
     /* The payload of the message last answered with LAND is in place. */
     void (*landed)(void *context, gw_lane_peer *peer);
-    /* After lane_wake, or when the time given to lane_alarm has come. */
-    void (*woken)(void *context, uint32_t lane);
+    void (*woken)(void *context, uint32_t lane); /* after lane_wake */
+    /* The time given to lane_alarm has come, and what had arrived by then was taken. NULL: never asked for.
+     */
+    void (*alarmed)(void *context, uint32_t lane);
 } gw_lane_user;
 
 struct gw_transport_ops {
@@ -100,7 +102,7 @@ struct gw_transport_ops {
      * private copy (no `sent` follows), one that is landing is dropped (no `landed` follows). The channel is
      * then usable as before. False: out of memory; the link will be ended, but the memory is let go of. */
     bool (*lane_release)(gw_transport *, gw_lane_peer *peer);
-    /* Calls `woken` once CLOCK_MONOTONIC passes at_ns (UINT64_MAX: never); the last call counts. */
+    /* Calls `alarmed` once CLOCK_MONOTONIC passes at_ns (UINT64_MAX: never); the last call counts. */
     void (*lane_alarm)(gw_transport *, uint32_t lane, uint64_t at_ns);
     /* Ends the link to this peer: `down` follows, and link_down with this reason. */
     void (*lane_refuse)(gw_transport *, gw_lane_peer *peer, const gw_err *why);

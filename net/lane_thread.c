@@ -207,6 +207,23 @@ static void note_events(gw_lane_thread *lane, const struct epoll_event *events, 
     }
 }
 
+static int wait_for_events(const gw_lane_thread *lane, struct epoll_event events[EVENTS], int timeout) {
+    int count = epoll_wait(lane->epoll_fd, events, EVENTS, timeout);
+    if (count < 0 && errno == EINTR)
+        count = epoll_wait(lane->epoll_fd, events, EVENTS, 0); /* see net/loop.c */
+    GW_CHECK(count >= 0 || errno == EINTR);
+    return count;
+}
+
+/* What the wait has told of, and what it had no room for. */
+static void note_all(gw_lane_thread *lane, struct epoll_event events[EVENTS], int count) {
+    note_events(lane, events, count);
+    for (uint32_t noted = EVENTS; count == EVENTS && noted <= lane->seat_count; noted += EVENTS) {
+        count = wait_for_events(lane, events, 0);
+        note_events(lane, events, count);
+    }
+}
+
 static int wait_ms(const gw_lane_thread *lane) {
     uint64_t until = lane->alarm_ns;
     if (lane->seat_count > lane->polled_count && lane->heartbeat_ns < until) until = lane->heartbeat_ns;
@@ -224,14 +241,18 @@ static void enter_own_gate(gw_lane_thread *lane) {
 
 /* True when anybody called. */
 static bool heed_calls(gw_lane_thread *lane) {
-    bool called = atomic_exchange(&lane->called, false);
-    if (called) take_inbox(lane);
-    if (lane->alarm_ns != UINT64_MAX && gw_now_ns() >= lane->alarm_ns) {
-        lane->alarm_ns = UINT64_MAX;
-        called = true;
-    }
-    if (called && lane->used) lane->user.woken(lane->user.context, lane->number);
-    return called;
+    if (!atomic_exchange(&lane->called, false)) return false;
+    take_inbox(lane);
+    if (lane->used) lane->user.woken(lane->user.context, lane->number);
+    return true;
+}
+
+/* True when it was time. */
+static bool heed_alarm(gw_lane_thread *lane) {
+    if (lane->alarm_ns == UINT64_MAX || gw_now_ns() < lane->alarm_ns) return false;
+    lane->alarm_ns = UINT64_MAX;
+    if (lane->used) lane->user.alarmed(lane->user.context, lane->number);
+    return true;
 }
 
 static void beat(gw_lane_thread *lane, uint64_t now_ns) {
@@ -299,13 +320,14 @@ static void *lane_main(void *argument) {
         uint64_t now_ns = gw_now_ns();
         atomic_store(&lane->turn_ns, now_ns);
         enter_own_gate(lane);
-        note_events(lane, events, count);
+        note_all(lane, events, count);
         beat(lane, now_ns);
         bool called = heed_calls(lane), busy = poll_once(lane);
         busy = (lane->used && serve_all(lane)) || busy;
         bool spin = spins(lane, called || busy);
-        for (uint32_t round = 1; busy && round < ROUNDS && !atomic_load(&lane->called); round++)
-            busy = serve_all(lane);
+        uint32_t round = 1;
+        for (; busy && round < ROUNDS && !atomic_load(&lane->called); round++) busy = serve_all(lane);
+        if (!busy || round == ROUNDS) busy = heed_alarm(lane) || busy; /* after what has come in time */
         busy = busy || linger(lane) || (!spin && !arm(lane));
         int timeout = wait_ms(lane);
         pthread_mutex_unlock(&lane->gate);
@@ -316,8 +338,7 @@ static void *lane_main(void *argument) {
             atomic_store(&lane->asleep, true);
             if (atomic_load(&lane->called) || atomic_load(&lane->closing)) timeout = 0;
         }
-        count = epoll_wait(lane->epoll_fd, events, EVENTS, timeout);
-        GW_CHECK(count >= 0 || errno == EINTR);
+        count = wait_for_events(lane, events, timeout);
         atomic_store(&lane->asleep, false);
     }
     return NULL;

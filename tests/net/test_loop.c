@@ -1,15 +1,11 @@
 /* The loop's promises: order of timers and posts, and no call after a removal. */
 #include "tests/net/flock.h"
+#include "tests/net/stopped_child.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 static gw_loop *open_loop(void) {
@@ -253,72 +249,27 @@ Test(loop, all_that_is_ready_comes_before_timers) {
 
 /* ---- a process that is stopped ---- */
 
-enum { WATCH_FIRST = 10, TIMER_FIRST, SOON_NS = 50000000 };
-
-static void leave_as_watch(void *context, uint32_t events) {
+static void leave_as_input(void *context, uint32_t events) {
     (void)context, (void)events;
-    _exit(WATCH_FIRST);
+    _exit(STOPPED_INPUT_FIRST);
 }
 
-static void leave_as_timer(void *context) {
+static void leave_as_late(void *context) {
     (void)context;
-    _exit(TIMER_FIRST);
+    _exit(STOPPED_LATE_FIRST);
 }
 
-/* Waits for its input, or a timer whose deadline it says. */
-static void wait_for_either(int input, int output, uint64_t ns) {
+static void wait_for_either(int input, int output, uint64_t deadline_ns) {
     gw_loop *loop = open_loop();
     gw_watch watch = {0};
     gw_timer timer = {0};
     gw_err err;
-    uint64_t deadline_ns = gw_now_ns() + ns;
-    flock_need(gw_watch_add(loop, &watch, input, EPOLLIN, leave_as_watch, NULL, &err), &err);
-    flock_need(gw_timer_set(loop, &timer, deadline_ns, leave_as_timer, NULL, &err), &err);
-    cr_assert_eq(write(output, &deadline_ns, sizeof deadline_ns), sizeof deadline_ns);
+    flock_need(gw_watch_add(loop, &watch, input, EPOLLIN, leave_as_input, NULL, &err), &err);
+    flock_need(gw_timer_set(loop, &timer, deadline_ns, leave_as_late, NULL, &err), &err);
+    cr_assert_eq(write(output, "", 1), 1);
     for (;;) gw_loop_turn(loop, UINT64_MAX);
 }
 
-/* Until the process sleeps: in epoll_wait, where else. */
-static void await_sleep(pid_t child) {
-    char path[64], line[512] = "";
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)child);
-    while (strstr(line, ") S ") == NULL) {
-        FILE *file = fopen(path, "r");
-        cr_assert(file != NULL && fgets(line, sizeof line, file) != NULL);
-        fclose(file);
-    }
-}
-
-/* How a child ended that was stopped while both became due; 0: it was stopped too late. */
-static int stop_and_continue(uint64_t ns) {
-    int input[2], output[2], status;
-    uint64_t deadline_ns;
-    cr_assert(pipe(input) == 0 && pipe(output) == 0);
-    pid_t child = fork();
-    if (child == 0) wait_for_either(input[0], output[1], ns);
-    cr_assert_eq(read(output[0], &deadline_ns, sizeof deadline_ns), sizeof deadline_ns);
-    await_sleep(child);
-    cr_assert_eq(kill(child, SIGSTOP), 0);
-    cr_assert_eq(waitpid(child, &status, WUNTRACED), child);
-    bool in_time = WIFSTOPPED(status) && gw_now_ns() < deadline_ns;
-    cr_assert_eq(write(input[1], "x", 1), 1);
-    struct timespec due = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-                           .tv_nsec = (long)(deadline_ns % 1000000000u)};
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
-    if (WIFSTOPPED(status)) {
-        cr_assert_eq(kill(child, SIGCONT), 0);
-        cr_assert_eq(waitpid(child, &status, 0), child);
-    }
-    for (int i = 0; i < 2; i++) {
-        close(input[i]);
-        close(output[i]);
-    }
-    cr_assert(WIFEXITED(status));
-    return in_time ? WEXITSTATUS(status) : 0;
-}
-
 Test(loop, who_was_stopped_hears_what_came_before_what_is_late) {
-    int ended = 0;
-    for (uint64_t ns = SOON_NS; ended == 0; ns *= 2) ended = stop_and_continue(ns);
-    cr_assert_eq(ended, WATCH_FIRST);
+    cr_assert_eq(stopped_child(wait_for_either, "x", 1), STOPPED_INPUT_FIRST);
 }
