@@ -34,7 +34,7 @@ typedef struct shm_end {
     int fd; /* the socket; -1: not connected yet */
     gw_watch watch;
     int rings, bells[BELLS], other_bells[BELLS]; /* -1: not there, or a channel's now */
-    bool joined;                                 /* both sides have all descriptors */
+    bool joined;                                 /* both sides have all descriptors; changed under the lock */
     gw_shm_words theirs;
 } shm_end;
 
@@ -149,9 +149,12 @@ static bool hand_words(shm *s, shm_end *end, gw_err *err) {
     return gw_door_send(end->fd, &packet, err);
 }
 
-static void hand_words_now(shm *s, shm_end *end) {
+/* The other side has, or will find in its socket, all descriptors: what is sent from now on comes after them.
+ */
+static void stand(shm *s, shm_end *end) {
     gw_err err;
     pthread_mutex_lock(&s->lock);
+    end->joined = true;
     bool done = hand_words(s, end, &err);
     pthread_mutex_unlock(&s->lock);
     if (!done) fail(end, &err);
@@ -264,7 +267,6 @@ static bool answer_join(shm *s, shm_end *end, gw_door_packet *packet, gw_err *er
     begin_packet(&answer, &w, JOINED);
     answer.count = (uint32_t)w.length;
     for (uint32_t i = 0; i < bells; i++) answer.fds[answer.fd_count++] = end->bells[i];
-    end->joined = true;
     return gw_door_send(end->fd, &answer, err) && watch_socket(end, err);
 }
 
@@ -279,9 +281,8 @@ static bool take_packet(shm_end *end, gw_door_packet *packet, gw_err *err) {
     if (version != VERSION || type != JOINED || !end->base.leads || end->joined || !gw_reader_done(&r))
         return gw_fail(err, GW_E_PEER, "net/shm: the other process sent a packet that makes no sense");
     if (!take_bells(end, packet, 0, bell_count(s), err)) return false;
-    end->joined = true;
     end->base.path->host->ready(&end->base);
-    hand_words_now(s, end);
+    stand(s, end);
     return true;
 }
 
@@ -343,7 +344,7 @@ static void hear_visitor(void *context, uint32_t events) {
         end->fd = v->fd;
         v->fd = -1;
         if (answer_join(s, end, &packet, &err))
-            hand_words_now(s, end);
+            stand(s, end);
         else
             fail(end, &err);
     }

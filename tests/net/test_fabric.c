@@ -351,15 +351,16 @@ Test(fabric, links_may_end_at_any_moment_of_settling) {
     }
 }
 
-typedef struct abandoning {
+/* What a thread does again and again. */
+typedef struct meddling {
     gw_transport *transport;
     atomic_bool over;
-} abandoning;
+} meddling;
 
 static void *abandon_again_and_again(void *context) {
-    abandoning *a = context;
+    meddling *m = context;
     gw_peer_id nobody = rig_id(9);
-    while (!atomic_load(&a->over)) gw_transport_abandon(a->transport, &nobody);
+    while (!atomic_load(&m->over)) gw_transport_abandon(m->transport, &nobody);
     return NULL;
 }
 
@@ -367,10 +368,25 @@ Test(fabric, links_settle_while_operations_on_others_are_abandoned) {
     const uint32_t kinds[] = {both, both};
     pthread_t thread;
     rig *r = rig_open_apart(kinds, 2, 1, false);
-    abandoning a = {.transport = r->peers[0].transport};
-    cr_assert_eq(pthread_create(&thread, NULL, abandon_again_and_again, &a), 0);
+    meddling m = {.transport = r->peers[0].transport};
+    cr_assert_eq(pthread_create(&thread, NULL, abandon_again_and_again, &m), 0);
     for (uint32_t i = 0; i < 200; i++) rig_link(r, i % 2, 1 - i % 2);
-    atomic_store(&a.over, true);
+    atomic_store(&m.over, true);
     pthread_join(thread, NULL);
+    rig_close(r);
+}
+
+/* A fence hands out words, which must not come before the descriptors that a path begins with. */
+Test(fabric, a_path_is_established_while_the_fence_moves) {
+    const uint32_t kinds[] = {both, both};
+    rig *r = rig_open_apart(kinds, 2, 1, false);
+    for (uint32_t i = 1; i <= 50; i++) {
+        rig_connect(r, 1, 0);
+        for (uint32_t k = 0; k < 20; k++) rig_fence_all(r, i * 20 + k);
+        for (uint32_t p = 0; p < 2; p++) {
+            rig_wait_ups(&r->peers[p], i);
+            cr_assert_eq(r->peers[p].kind, GW_PATH_SHM, "link %u", i);
+        }
+    }
     rig_close(r);
 }
