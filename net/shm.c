@@ -20,6 +20,8 @@
 enum { VERSION = 1, BOOT_ID = 36, TOKEN = 16, VISITORS = 64, BELLS = GW_PATH_STREAMS - 1 };
 _Static_assert(1 + BELLS <= GW_DOOR_FDS, "a packet has room for all descriptors");
 
+#define PAUSE_NS UINT64_C(100000000)
+
 /* Packets: version u8, type u8, and
  *   JOIN    streams u32, token; the rings' file, the leading side's bells
  *   JOINED  the other side's bells
@@ -52,6 +54,7 @@ typedef struct shm {
     char name[GW_DOOR_NAME];
     int door;
     gw_watch watch;
+    gw_timer pause;
     visitor *visitors;
     uint32_t visitor_count;
     /* Ends, and who is to have the words: held from fence_begin to fence_end, so that nobody is given a file
@@ -352,11 +355,24 @@ static void hear_visitor(void *context, uint32_t events) {
     see_off(v);
 }
 
+static void after_pause(void *context) {
+    shm *s = context;
+    gw_watch_change(&s->watch, EPOLLIN);
+}
+
+/* Out of descriptors or memory: who knocks goes on waiting, so that looking again at once would only spin. */
+static void take_a_break(shm *s) {
+    gw_err err;
+    if (gw_timer_set(s->base.host->loop, &s->pause, gw_now_ns() + PAUSE_NS, after_pause, s, &err))
+        gw_watch_change(&s->watch, 0);
+}
+
 static void open_door(void *context, uint32_t events) {
     (void)events;
     shm *s = context;
     gw_err err;
     int fd = gw_door_accept(s->door, &err);
+    if (fd < 0 && err.code != GW_OK) take_a_break(s);
     visitor *v =
         fd >= 0 && s->visitor_count < VISITORS && gw_door_is_ours(fd, &err) ? calloc(1, sizeof *v) : NULL;
     if (v == NULL) {
@@ -439,6 +455,7 @@ static void shm_close(gw_path *path) {
     GW_CHECK(s->ends == NULL);
     while (s->visitors != NULL) see_off(s->visitors);
     gw_watch_remove(&s->watch);
+    gw_timer_cancel(&s->pause);
     close_fd(&s->door);
     pthread_mutex_destroy(&s->lock);
     free(s->members);

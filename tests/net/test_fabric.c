@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { WORDS = 1 };
@@ -246,6 +247,38 @@ Test(fabric, who_uses_a_path_too_early_or_twice_loses_the_link) {
         for (int i = 0; i < 3; i++) close(fds[i]);
     }
     rig_close(r);
+}
+
+static uint64_t cpu_ns(void) {
+    struct timespec used;
+    cr_assert_eq(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used), 0);
+    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+Test(fabric, who_knocks_while_descriptors_are_used_up_keeps_no_processor_busy) {
+    const struct timespec while_ns = {.tv_nsec = 400000000};
+    struct rlimit before;
+    rig *r = rig_open_over(both, 1, 1, false);
+    gw_peer_id other = rig_id(6);
+    gw_path_card theirs;
+    gw_door_packet packet = {.count = 2, .bytes = {1, 1}};
+    gw_err err;
+    int fds[3], got;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    try_shm(r, &other, fds, &theirs);
+    leave_descriptors(1);
+    int door = gw_door_connect((const char *)theirs.bytes + CARD_NAME, &err);
+    cr_assert_geq(door, 0, "%s", err.text);
+    uint64_t used_ns = cpu_ns();
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &while_ns, NULL);
+    cr_assert_lt(cpu_ns() - used_ns, (uint64_t)while_ns.tv_nsec / 40);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    cr_assert(gw_door_send(door, &packet, &err), "%s", err.text); /* nonsense: it is seen off */
+    while ((got = gw_door_receive(door, &packet, &err)) == 0) sched_yield();
+    cr_assert(got < 0 && err.code == GW_E_PEER, "%s", err.text);
+    rig_close(r);
+    close(door);
+    for (int i = 0; i < 3; i++) close(fds[i]);
 }
 
 /* The link that stood was ended by one that did not come up. */
