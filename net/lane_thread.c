@@ -117,14 +117,15 @@ static bool seat_down(gw_lane_thread *lane, seat *s, gw_err *err) {
     return true;
 }
 
-/* Drops the channels of ended links and takes new ones, in this order: a link's successor comes after it. */
+/* Takes new channels, drops those of ended links and seats the new ones, in this order: a link that had a
+ * predecessor when it was made comes up after that has gone down. */
 static void take_inbox(gw_lane_thread *lane) {
-    for (uint32_t i = lane->seat_count; i > 0; i--)
-        if (atomic_load(&lane->seats[i - 1]->link->ended)) drop_seat(lane, i - 1, NULL);
     pthread_mutex_lock(&lane->inbox_lock);
     seat *inbox = lane->inbox;
     lane->inbox = NULL;
     pthread_mutex_unlock(&lane->inbox_lock);
+    for (uint32_t i = lane->seat_count; i > 0; i--)
+        if (atomic_load(&lane->seats[i - 1]->link->ended)) drop_seat(lane, i - 1, NULL);
     seat *in_order = NULL;
     while (inbox != NULL) {
         seat *next = inbox->next;
