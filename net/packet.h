@@ -31,7 +31,6 @@ enum {
     GW_DATAGRAM_BYTES = 1400, /* the largest that is sent: fits every path's MTU */
     GW_PACKET_OVERHEAD = 90,  /* sealed; plain packets have 24 less */
     GW_PACKET_BODY = GW_DATAGRAM_BYTES - GW_PACKET_OVERHEAD,
-    GW_PACKET_WINDOW = 1024,
     GW_PACKET_SENDERS = 8192,
 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW = 1024, WORDS = WINDOW / 64, BUCKETS = 4096 };
+enum { WORDS = GW_REPLAY_WINDOW / 64, BUCKETS = 4096 };
 
 typedef struct life life;
 struct life {
@@ -13,7 +13,7 @@ struct life {
     life *newer, *older; /* by when they were heard last */
     gw_peer_id sender;
     uint64_t boot, nonce, newest;
-    uint64_t seen[WORDS]; /* bit (counter % WINDOW) for counters in (newest - WINDOW, newest] */
+    uint64_t seen[WORDS]; /* bit (counter % window) for counters in (newest - window, newest] */
 };
 
 struct gw_replay {
@@ -68,20 +68,20 @@ void gw_replay_close(gw_replay *replay) {
 
 static bool seen_before(const life *at, uint64_t counter) {
     if (counter > at->newest) return false;
-    if (at->newest - counter >= WINDOW) return true;
-    return (at->seen[counter % WINDOW / 64] >> (counter % 64) & 1) != 0;
+    if (at->newest - counter >= GW_REPLAY_WINDOW) return true;
+    return (at->seen[counter % GW_REPLAY_WINDOW / 64] >> (counter % 64) & 1) != 0;
 }
 
 static void mark(life *at, uint64_t counter) {
     if (counter > at->newest) {
-        if (counter - at->newest >= WINDOW)
+        if (counter - at->newest >= GW_REPLAY_WINDOW)
             memset(at->seen, 0, sizeof at->seen);
         else
             for (uint64_t c = at->newest + 1; c <= counter; c++)
-                at->seen[c % WINDOW / 64] &= ~(UINT64_C(1) << (c % 64));
+                at->seen[c % GW_REPLAY_WINDOW / 64] &= ~(UINT64_C(1) << (c % 64));
         at->newest = counter;
     }
-    at->seen[counter % WINDOW / 64] |= UINT64_C(1) << (counter % 64);
+    at->seen[counter % GW_REPLAY_WINDOW / 64] |= UINT64_C(1) << (counter % 64);
 }
 
 /* The life of this nonce, after forgetting the sender's lives of older boots; *outdated when one of a newer

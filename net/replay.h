@@ -9,11 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { GW_REPLAY_WINDOW = 1024 /* counters of a life that are told apart */ };
+
 typedef struct gw_replay gw_replay;
 
 typedef enum gw_replay_verdict {
     GW_REPLAY_FRESH,
-    GW_REPLAY_SEEN,     /* this counter was accepted before, or is 1024 or more behind the newest */
+    GW_REPLAY_SEEN,     /* this counter was accepted before, or is the window or more behind the newest */
     GW_REPLAY_OUTDATED, /* a newer boot of this sender is known */
 } gw_replay_verdict;
 

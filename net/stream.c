@@ -196,7 +196,6 @@ static void flush(gw_stream *stream) {
         return;
     }
     wait_for(stream);
-    if (stream->events.drained != NULL) stream->events.drained(stream->events.context, stream);
 }
 
 /* Receiving */

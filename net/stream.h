@@ -47,8 +47,6 @@ typedef struct gw_stream_events {
     void (*ready)(void *context, gw_stream *stream, const gw_remote *remote);
     /* One whole message; `bytes` is valid during the call. */
     void (*message)(void *context, gw_stream *stream, const uint8_t *bytes, size_t count);
-    /* May be NULL. What a send left waiting has all been handed to the kernel. */
-    void (*drained)(void *context, gw_stream *stream);
     /* The stream is over, and is freed after this call. Never called after gw_stream_close or detach.
      * `fault` is not NONE only with GW_CLOSED_PROTOCOL in a handshake. `text` is for a person. */
     void (*closed)(void *context, gw_stream *stream, gw_closed why, gw_fault fault, const char *text);

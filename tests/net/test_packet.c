@@ -232,7 +232,7 @@ Test(replay, the_window_agrees_with_a_plain_list) {
         state = state * 1664525u + 1013904223u;
         uint64_t step = (state >> 16) % 2500, counter = newest + 100 > step ? newest + 100 - step : 1;
         if (counter == 0 || counter >= 20000) continue;
-        bool fresh = !seen[counter] && (counter > newest || newest - counter < GW_PACKET_WINDOW);
+        bool fresh = !seen[counter] && (counter > newest || newest - counter < GW_REPLAY_WINDOW);
         cr_assert_eq(hears(replay, 1, 1, 1, counter), fresh ? GW_REPLAY_FRESH : GW_REPLAY_SEEN);
         seen[counter] = true;
         if (counter > newest) newest = counter;
