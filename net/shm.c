@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { VERSION = 1, BOOT_ID = 36, TOKEN = 16, VISITORS = 64, BELLS = GW_PATH_STREAMS - 1 };
+enum { VERSION = 2, BOOT_ID = 36, TOKEN = 16, VISITORS = 64, BELLS = GW_PATH_STREAMS - 1 };
 _Static_assert(1 + BELLS <= GW_DOOR_FDS, "a packet has room for all descriptors");
 
 #define PAUSE_NS UINT64_C(100000000)
@@ -51,6 +51,7 @@ typedef struct visitor {
 typedef struct shm {
     gw_path base; /* first */
     char boot_id[BOOT_ID];
+    uint64_t network; /* which network namespace of that boot: names of doors are known inside only */
     char name[GW_DOOR_NAME];
     int door;
     gw_watch watch;
@@ -96,6 +97,7 @@ static uint32_t shm_card(gw_path *path, uint8_t bytes[GW_PATH_CARD_BYTES], gw_er
     gw_writer w = gw_writer_on(bytes, GW_PATH_CARD_BYTES);
     gw_put_u8(&w, VERSION);
     gw_put_bytes(&w, s->boot_id, BOOT_ID);
+    gw_put_u64(&w, s->network);
     gw_put_u32(&w, (uint32_t)geteuid());
     gw_put_bytes(&w, s->name, GW_DOOR_NAME);
     GW_CHECK(!w.failed);
@@ -108,12 +110,16 @@ static bool read_card(const shm *s, const uint8_t *card, uint32_t count, char na
     char boot_id[BOOT_ID];
     uint8_t version = gw_get_u8(&r);
     gw_get_bytes(&r, boot_id, BOOT_ID);
+    uint64_t network = gw_get_u64(&r);
     uint32_t uid = gw_get_u32(&r);
     gw_get_bytes(&r, name, GW_DOOR_NAME);
     if (!gw_reader_done(&r) || version != VERSION)
         return gw_fail(why, GW_E_PEER, "net/shm: the peer's shared memory is of another version");
     if (memcmp(boot_id, s->boot_id, BOOT_ID) != 0)
         return gw_fail(why, GW_E_UNSUPPORTED, "net/shm: the peer is on another host");
+    if (network != s->network)
+        return gw_fail(why, GW_E_UNSUPPORTED,
+                       "net/shm: the peer is in another network namespace of this host");
     return uid == (uint32_t)geteuid() ||
            gw_fail(why, GW_E_DENIED, "net/shm: the peer is of user %u, not %u", uid, (unsigned)geteuid());
 }
@@ -486,6 +492,14 @@ static bool read_boot_id(char id[BOOT_ID], gw_err *err) {
     return got == BOOT_ID || gw_fail_errno(err, got < 0 ? failed : EIO, "net/shm: %s", path);
 }
 
+static bool read_network(uint64_t *network, gw_err *err) {
+    static const char path[] = "/proc/self/ns/net";
+    struct stat what;
+    if (stat(path, &what) != 0) return gw_fail_errno(err, errno, "net/shm: %s", path);
+    *network = what.st_ino;
+    return true;
+}
+
 gw_path *gw_shm_open(const gw_path_host *host, gw_err *err) {
     shm *s = calloc(1, sizeof *s);
     if (s == NULL) {
@@ -495,7 +509,8 @@ gw_path *gw_shm_open(const gw_path_host *host, gw_err *err) {
     s->base = (gw_path){.ops = &shm_ops, .host = host};
     s->door = -1;
     pthread_mutex_init(&s->lock, NULL);
-    bool good = read_boot_id(s->boot_id, err) && (s->door = gw_door_open(s->name, err)) >= 0 &&
+    bool good = read_boot_id(s->boot_id, err) && read_network(&s->network, err) &&
+                (s->door = gw_door_open(s->name, err)) >= 0 &&
                 gw_watch_add(host->loop, &s->watch, s->door, EPOLLIN, open_door, s, err);
     if (good) return &s->base;
     shm_close(&s->base);

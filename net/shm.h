@@ -1,6 +1,6 @@
-/* The path between processes of one host and user (net/path.h): shared memory. A peer's words are mapped by
- * those who may touch them, and operations are done on them by the asker's own CPU; lanes are rings with one
- * copy in and one out.
+/* The path between processes of one host, network namespace and user (net/path.h): shared memory. A peer's
+ * words are mapped by those who may touch them, and operations are done on them by the asker's own CPU; lanes
+ * are rings with one copy in and one out.
  *
  * Descriptors are handed over a Unix socket in the abstract name space. The side that leads connects to the
  * name on the other's card and shows a token that it was told over the link's encrypted stream: so the socket

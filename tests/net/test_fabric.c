@@ -195,7 +195,8 @@ Test(fabric, who_leads_says_that_it_is_tcp_where_the_other_leaves_all_paths_alon
 
 /* ---- a peer that leads, and is played ---- */
 
-enum { CARD_NAME = 1 + 36 + 4, TOKEN = 16 }; /* where its door's name is on a card of shared memory */
+/* Where they are on a card of shared memory: the network namespace, the door's name. */
+enum { CARD_NETWORK = 1 + 36, CARD_NAME = CARD_NETWORK + 8 + 4, TOKEN = 16 };
 
 static const gw_path_note use_shm = {.what = GW_PATH_USE, .kind = GW_PATH_SHM, .serial = 1};
 
@@ -215,7 +216,7 @@ static void try_shm(rig *r, const gw_peer_id *leader, int fds[3], gw_path_card *
 /* What the end of the side that leads does (net/shm.c). */
 static void join_shm(int fd, const gw_path_card *theirs) {
     static uint8_t token[GW_SMALL_BYTES];
-    static gw_door_packet packet = {.count = 6 + TOKEN, .fd_count = 3, .bytes = {1, 1, 3}};
+    static gw_door_packet packet = {.count = 6 + TOKEN, .fd_count = 3, .bytes = {2, 1, 3}};
     gw_err err;
     cr_assert_eq(expect_note(fd, GW_PATH_TELL, token), TOKEN);
     memcpy(packet.bytes + 6, token, TOKEN);
@@ -261,7 +262,7 @@ Test(fabric, who_knocks_while_descriptors_are_used_up_keeps_no_processor_busy) {
     rig *r = rig_open_over(both, 1, 1, false);
     gw_peer_id other = rig_id(6);
     gw_path_card theirs;
-    gw_door_packet packet = {.count = 2, .bytes = {1, 1}};
+    gw_door_packet packet = {.count = 2, .bytes = {2, 1}};
     gw_err err;
     int fds[3], got;
     cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -298,6 +299,24 @@ Test(fabric, the_number_of_a_link_that_replaced_another_in_vain_is_higher) {
     cr_assert_gt(r->peers[0].down_link, r->peers[0].up_link);
     rig_close(r);
     for (int i = 0; i < 3; i++) close(fds[0][i]);
+}
+
+/* Names of doors are not known there: a try would come to nothing. */
+Test(fabric, shared_memory_is_not_tried_with_another_network_namespace) {
+    static uint8_t payload[GW_SMALL_BYTES];
+    rig *r = rig_open_over(both, 1, 1, false);
+    gw_peer_id other = rig_id(6);
+    gw_path_hello hello;
+    int fds[3];
+    rig_link_raw_dialled(r, 0, &other, fds);
+    cr_assert(gw_path_hello_decode(payload, expect_note(fds[0], GW_PATH_HELLO, payload), &hello));
+    hello.cards[GW_PATH_SHM].bytes[CARD_NETWORK] ^= 1;
+    send_note(fds[0], &(gw_path_note){.what = GW_PATH_HELLO}, payload, gw_path_hello_encode(&hello, payload));
+    (void)expect_note(fds[0], GW_PATH_USE, payload);
+    rig_wait_ups(&r->peers[0], 1);
+    cr_assert_eq(r->peers[0].kind, GW_PATH_TCP);
+    rig_close(r);
+    for (int i = 0; i < 3; i++) close(fds[i]);
 }
 
 static atomic_uint told_once, told_again; /* that shared memory was tried again in vain */
