@@ -116,7 +116,8 @@ static void ring_bell(shm_channel *channel) {
     _Atomic uint32_t *asleep = &channel->to.page->asleep;
     if (atomic_load_explicit(asleep, memory_order_relaxed) == 0 || atomic_exchange(asleep, 0) == 0) return;
     uint64_t one = 1;
-    GW_CHECK(write(channel->other_bell, &one, sizeof one) == sizeof one || errno == EAGAIN);
+    ssize_t rung = write(channel->other_bell, &one, sizeof one);
+    (void)rung; /* what the other process gave for a bell is its own affair: it misses its wake-up */
 }
 
 static bool shm_arm(gw_channel *base, bool receive, bool send) {

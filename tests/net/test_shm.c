@@ -190,3 +190,29 @@ Test(shm, nonsense_in_a_ring_breaks_the_channel) {
     cr_assert_eq(receive_from(128, 4097, &err), GW_FLOW_BROKEN); /* longer than messages may be */
     cr_assert_eq(err.code, GW_E_PEER);
 }
+
+static bool send_once(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+    (void)peer;
+    int *left = context;
+    *message = (gw_lane_message){.header = {1}};
+    return (*left)-- > 0;
+}
+
+static void note_sent(void *context, gw_lane_peer *peer) {
+    (void)context, (void)peer;
+}
+
+Test(shm, what_is_no_bell_is_not_rung) {
+    const uint32_t asleep = 1;
+    int rings = memfd_create("rings", 0), mute = open("/dev/null", O_RDONLY), left = 1;
+    gw_peer_id peer = gw_mesh_id(1);
+    gw_err err;
+    cr_assert_eq(ftruncate(rings, (off_t)gw_shm_rings_bytes(1)), 0);
+    cr_assert_eq(pwrite(rings, &asleep, sizeof asleep, 2 * 64), sizeof asleep);
+    gw_channel *channel = gw_shm_channel_open(rings, 0, true, eventfd(0, 0), mute, 4096, &peer, 0, &err);
+    cr_assert_not_null(channel, "%s", err.text);
+    gw_lane_user user = {.context = &left, .next = send_once, .sent = note_sent};
+    cr_assert_eq(channel->ops->send(channel, &user, &err), GW_FLOW_IDLE);
+    channel->ops->close(channel);
+    close(rings);
+}
