@@ -228,7 +228,7 @@ static void dial_all(void *context) {
     if (wires->stopped || !wire->followed || wire->dialling > 0 || is_standing(wires, wire)) return;
     /* Attempts of all lives of this peer rise: the boot count is the high part. */
     uint64_t attempt =
-        (wires->local->identity->incarnation.boot << 24 | ++wires->attempts) & (UINT64_MAX >> 16);
+        ((wires->local->identity->incarnation.boot << 24) + ++wires->attempts) & (UINT64_MAX >> 16);
     for (uint32_t i = 0; i < wires->streams; i++) {
         dial *d = &wire->dials[i];
         d->wire = wire;
