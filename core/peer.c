@@ -212,6 +212,27 @@ static void keep_old_ballot(gw_peer *p, const uint8_t *bytes, size_t length) {
     p->old_ballot_length = length;
 }
 
+static bool read_record(gw_peer *p, const gw_peer_config *config, gw_err *err) {
+    if (config->record == NULL || config->record_length == 0) return true;
+    gw_reader r = gw_reader_on(config->record, config->record_length);
+    gw_hash job;
+    gw_ballot_get(&r, &p->ballot);
+    if (!p->ballot.majority) keep_old_ballot(p, config->record, r.position);
+    gw_get_hash(&r, &job);
+    gw_losses_get(&r, &p->losses);
+    if (!gw_reader_done(&r))
+        return gw_fail(err, GW_E_CORRUPT,
+                       "core/peer: the protocol record of this directory is damaged at byte %zu; "
+                       "a peer that forgot its votes must not vote: move the directory away and join afresh",
+                       r.position);
+    if (!gw_hash_equal(&job, &p->job))
+        return gw_fail(
+            err, GW_E_CORRUPT,
+            "core/peer: the protocol record is another job's, whose votes say nothing of this one: "
+            "put it back under that job's name");
+    return true;
+}
+
 gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
     if (!sane(config, err)) return NULL;
     gw_peer *p = calloc(1, sizeof *p);
@@ -228,22 +249,9 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
     p->kept = calloc(config->keep + 1, sizeof *p->kept);
     GW_CHECK_MEMORY(p->learned != NULL && p->kept != NULL);
     gw_ballot_open(&p->ballot, config->quorum == GW_QUORUM_MAJORITY);
-    if (config->record != NULL && config->record_length > 0) {
-        gw_reader r = gw_reader_on(config->record, config->record_length);
-        gw_hash job;
-        gw_ballot_get(&r, &p->ballot);
-        if (!p->ballot.majority) keep_old_ballot(p, config->record, r.position);
-        gw_get_hash(&r, &job);
-        gw_losses_get(&r, &p->losses);
-        if (!gw_hash_equal(&job, &p->job)) p->losses.count = 0;
-        if (!gw_reader_done(&r)) {
-            gw_fail(err, GW_E_CORRUPT,
-                    "core/peer: the protocol record of this directory is damaged at byte %zu; "
-                    "a peer that forgot its votes must not vote: move the directory away and join afresh",
-                    r.position);
-            gw_peer_destroy(p);
-            return NULL;
-        }
+    if (!read_record(p, config, err)) {
+        gw_peer_destroy(p);
+        return NULL;
     }
     p->losses_changed = gw_poison_start(p);
     if (p->ballot.later_count > 0) {

@@ -69,7 +69,7 @@ typedef struct gw_peer_config {
     uint64_t seed;               /* of this peer's jitter */
     uint64_t probe_interval_ns;  /* gossip; 0 = default */
     uint64_t time_scale_percent; /* 100; more for emulated machines: widens every protocol timeout */
-    const uint8_t *record;       /* what was persisted last, or NULL */
+    const uint8_t *record;       /* what was persisted last for this very job, or NULL */
     size_t record_length;
     const gw_inventory *inventory; /* checkpoints on this peer's disk, newest first; copied */
     uint32_t inventory_count;

@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,6 +145,43 @@ Test(quorum, fast_sums_agree) {
         of_all += dead != NULL;
     }
     cr_expect_geq(of_all, 1);
+    lab_close(l);
+}
+
+static bool waits_or_founds(const json_t *event, const void *context) {
+    (void)context;
+    return strcmp(lab_text(event, "event"), "phase") == 0 || strcmp(lab_text(event, "event"), "view") == 0;
+}
+
+static size_t records(const lab_peer *peer) {
+    char pattern[LAB_PATH + 16];
+    snprintf(pattern, sizeof pattern, "%s/record-*", peer->dir);
+    glob_t found = {0};
+    int status = glob(pattern, 0, NULL, &found);
+    size_t count = status == 0 ? found.gl_pathc : 0;
+    globfree(&found);
+    return count;
+}
+
+/* A directory may be used again, for a job that is to be founded by others as well; and then for the first.
+ */
+Test(quorum, promises_for_one_job_found_no_other) {
+    const char
+        *first = "synthetic --steps 5 --shards 24 --state-bytes 64k --workers 1 --quorum majority --peers 1",
+        *second = "synthetic --steps 6 --shards 24 --state-bytes 64k --workers 1 --quorum majority --peers 2";
+    lab *l = lab_open();
+    lab_peer *one = lab_start(l, "one", NULL, first);
+    char hash[80];
+    snprintf(hash, sizeof hash, "%s", lab_state(l, one, "done"));
+    one = lab_start(l, "one", NULL, second);
+    const json_t *event = lab_wait(l, one, waits_or_founds, NULL, "a phase or a view");
+    cr_assert_str_eq(lab_text(event, "event"), "phase", "it must not found alone what is for two");
+    lab_peer *other = lab_start(l, "other", one, second);
+    lab_state(l, one, "done");
+    lab_state(l, other, "done");
+    one = lab_start(l, "one", NULL, first);
+    cr_expect_str_eq(lab_state(l, one, "done"), hash);
+    cr_expect_eq(records(one), 2);
     lab_close(l);
 }
 

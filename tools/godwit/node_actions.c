@@ -166,13 +166,19 @@ typedef struct record {
     uint8_t bytes[];
 } record;
 
+bool gw_node_record_path(const gw_node *node, char path[GW_PATH_BYTES], gw_err *err) {
+    char job[GW_HASH_TEXT];
+    gw_hex(node->job_id.bytes, sizeof node->job_id.bytes, job);
+    return gw_durable_path(path, err, "%s/record-%s", node->options->dir, job);
+}
+
 static void run_persist(void *context) {
     record *r = context;
     char temporary[GW_PATH_BYTES], path[GW_PATH_BYTES];
     gw_err err;
     const char *dir = r->node->options->dir;
     bool good = gw_durable_path(temporary, &err, "%s/record.new", dir) &&
-                gw_durable_path(path, &err, "%s/record", dir) &&
+                gw_node_record_path(r->node, path, &err) &&
                 gw_durable_replace(gw_io_system(), temporary, dir, path, r->bytes, r->length, &err);
     gw_mail *mail = gw_mail_new(GW_EV_PERSISTED, r->token);
     gw_mail_outcome(mail, good ? NULL : &err);

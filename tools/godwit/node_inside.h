@@ -9,6 +9,7 @@
 #define GODWIT_GODWIT_NODE_INSIDE_H
 
 #include "checkpoint/dirlock.h"
+#include "checkpoint/durable.h"
 #include "checkpoint/store.h"
 #include "checkpoint/writer.h"
 #include "core/peer.h"
@@ -206,6 +207,9 @@ void gw_node_unlisten(gw_node *node);
 
 /* node_actions.c. */
 void gw_node_act(gw_node *node, const gw_action *action);
+/* Of what the brain persists: a file for each job that this directory has seen, as promises for one job say
+ * nothing of another, and who goes back to a job must remember them. */
+bool gw_node_record_path(const gw_node *node, char path[GW_PATH_BYTES], gw_err *err);
 /* The reduction's end is about to be told to the brain; it has been told: a FREEZE may wait for that. */
 void gw_node_reduced(gw_node *node);
 void gw_node_thaw(gw_node *node);

@@ -330,7 +330,7 @@ static bool read_record(const gw_node *node, void **bytes, size_t *length, gw_er
     char path[GW_PATH_BYTES];
     *bytes = NULL;
     *length = 0;
-    if (!gw_durable_path(path, err, "%s/record", node->options->dir)) return false;
+    if (!gw_node_record_path(node, path, err)) return false;
     return gw_durable_read(gw_io_system(), path, RECORD_MAX, bytes, length, err) ||
            err->code == GW_E_NOTFOUND;
 }
