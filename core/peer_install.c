@@ -105,6 +105,7 @@ static void note_install(gw_peer *p, const gw_install *i) {
 }
 
 static void adopt_view(gw_peer *p, const gw_install *i) {
+    bool founded = p->view.epoch == 0;
     p->view = i->view;
     gw_ballot_install(&p->ballot, &i->view);
     if (p->ballot.majority) {
@@ -127,9 +128,10 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
     for (uint32_t k = 0; k < p->view.count; k++) p->member_unwritable[k] = gw_set_has(&i->unwritable, k);
     for (uint32_t k = 0; k < p->contact_count; k++) {
         gw_contact *contact = &p->contacts[k];
-        if (gw_view_rank(&p->view, &contact->id) < 0) continue;
+        bool member = gw_view_rank(&p->view, &contact->id) >= 0;
+        if (member || founded) contact->blocks = 0; /* those of founding were far shorter */
+        if (!member) continue;
         contact->joining_until_ns = contact->blocked_until_ns = 0;
-        contact->blocks = 0;
         contact->offered = (gw_view_name){0};
     }
     gw_peer_act(p, GW_ACT_INSTALL)->view = gw_actions_copy(p->actions, &p->view, sizeof p->view);

@@ -14,8 +14,8 @@ enum {
     STAGGER_MS = 150,        /* each further candidate waits this much longer before it proposes */
     RESEND_MS = 300,         /* a proposal is said again to those who have not voted */
     BLOCK_MS = 3000,         /* a peer that some member cannot reach is not proposed again for this long, */
+    FOUNDING_BLOCK_MS = 100, /* or this, as links come up one by one then, */
     MOST_DOUBLINGS = 5,      /* and for twice as long each time */
-    FOUNDING_BLOCK_MS = 100, /* links come up one by one then */
     ANSWER_MS = 200,         /* a proposal waits for an answer this long */
     ASK_AGAIN_MS = 400,
     MOST_ASK_AGAIN_MS = 6400,
@@ -365,9 +365,9 @@ static void learn_view(gw_peer *p, const gw_view *view, bool lived) {
 }
 
 static void block(gw_peer *p, gw_contact *contact) {
-    uint64_t ms = p->view.epoch > 0 ? (uint64_t)BLOCK_MS << contact->blocks : FOUNDING_BLOCK_MS;
-    contact->blocked_until_ns = p->now + gw_peer_ms(p, ms);
-    if (p->view.epoch > 0 && contact->blocks < MOST_DOUBLINGS) contact->blocks++;
+    uint64_t ms = p->view.epoch > 0 ? BLOCK_MS : FOUNDING_BLOCK_MS;
+    contact->blocked_until_ns = p->now + gw_peer_ms(p, ms << contact->blocks);
+    if (contact->blocks < MOST_DOUBLINGS) contact->blocks++;
 }
 
 /* It, and whoever was offered with it, is not proposed again before it asks again. */

@@ -12,6 +12,7 @@ enum {
     JOIN_MS = 500,        /* between two requests to be admitted */
     JOIN_LASTS_MS = 3000, /* a request counts this long */
     SETTLE_MS = 1500,     /* no news of peers for this long: whoever comes has come */
+    GREETING_MS = 5000,   /* who is here but without a link is not waited for any longer */
     FOUND_STAGGER_MS = 1000,
     HEAL_AFTER_MS = 100, /* another view of this job must be seen this long */
     OFFER_MS = 300,
@@ -106,12 +107,21 @@ static void ask_to_join(gw_peer *p, const gw_contact *flock) {
     send_join(p, &leader->id, false);
 }
 
-typedef struct muster {             /* who is here, without a view, for the same job */
-    uint32_t ready, unready, lower; /* ready counts this peer; lower = living ones with a lower id */
-    uint64_t newest_ns;             /* when the last of them came */
+typedef struct muster { /* who is here, without a view, for the same job */
+    uint32_t ready, unready,
+        lower; /* ready counts this peer; unready: soon will be; lower = living ones with a lower id */
+    uint64_t newest_ns; /* when the last of them came */
     bool met_anybody, checkpoint;
     gw_member members[GW_MAX_MEMBERS];
 } muster;
+
+/* Whether it may be ready in a moment. Two that never get a link to each other would else keep all others
+ * waiting: who is blocked as some member of a proposal cannot reach it is linked, and has been here for long.
+ */
+static bool is_coming(const gw_peer *p, const gw_contact *c) {
+    uint64_t since = c->alive_since_ns > c->unlinked_since_ns ? c->alive_since_ns : c->unlinked_since_ns;
+    return p->now < since + gw_peer_ms(p, GREETING_MS);
+}
 
 static void take_muster(const gw_peer *p, muster *m) {
     m->ready = 1;
@@ -133,7 +143,7 @@ static void take_muster(const gw_peer *p, muster *m) {
             m->checkpoint |= c->checkpoint_step != UINT64_MAX && !p->config.fresh;
         }
         if (!gw_contacts_ready(p, c) || m->ready == GW_MAX_MEMBERS) {
-            m->unready++;
+            m->unready += is_coming(p, c);
             continue;
         }
         m->members[m->ready++] =

@@ -72,6 +72,33 @@ Test(peer_faults, two_members_without_a_data_path_do_not_hold_up_the_others) {
     }
 }
 
+/* All were killed and start again; two of them are alive, but never get a link to each other. */
+static void resume_with_two_parted(gw_quorum quorum, uint32_t peers, uint32_t a, uint32_t b) {
+    flock f;
+    flock_open(&f, 4, peers, 60, quorum);
+    f.checkpoint_steps = 2;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 4; i++) flock_kill(&f, i);
+    flock_cut(&f, a, b, false);
+    flock_start_all(&f);
+    uint64_t began = f.now;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS), "quorum %d peers %u: %u and %u", quorum, peers, a, b);
+    cr_assert_geq(flock_finished(&f, GW_FINISH_DONE), 3, "quorum %d peers %u: %u and %u", quorum, peers, a,
+                  b);
+    cr_assert_lt(f.now - began, UINT64_C(20000000000));
+    flock_close(&f);
+}
+
+Test(peer_faults, two_without_a_link_do_not_keep_the_others_from_going_on_from_a_checkpoint) {
+    for (uint32_t a = 0; a < 4; a++)
+        for (uint32_t b = 0; b < a; b++) {
+            resume_with_two_parted(GW_QUORUM_ANY, 1, a, b);
+            resume_with_two_parted(GW_QUORUM_ANY, 4, a, b);
+            resume_with_two_parted(GW_QUORUM_MAJORITY, 4, a, b);
+        }
+}
+
 /* ---- reductions that nobody is to blame for ---- */
 
 Test(peer_faults, reductions_that_fail_for_a_while_are_tried_again_less_and_less_often) {
