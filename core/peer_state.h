@@ -429,6 +429,9 @@ void gw_waiting_found_too_few(gw_peer *p, uint32_t here);
 void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *message);
 /* Adds the newcomers that may be admitted now; returns the new count. */
 uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count);
+/* Adds the view that this newcomer lives in, if any, to the names (GW_MAX_ABSORBED). False: it does not fit.
+ */
+bool gw_waiting_absorb(const gw_peer *p, const gw_contact *newcomer, gw_view_name *names, uint32_t *count);
 bool gw_waiting_has_joiners(gw_peer *p);
 /* At a boundary, at the leader: proposes the next view. */
 void gw_waiting_at_pause(gw_peer *p);

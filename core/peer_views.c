@@ -247,23 +247,12 @@ static bool list_views(gw_peer *p, const gw_view *base, const gw_view *view) {
     return gw_ballot_quorum(base, a->listed, a->listed_count, view);
 }
 
-/* Where a newcomer lives that has a view: it offered that one, or is missed here. */
-static gw_view_name view_of_newcomer(const gw_peer *p, const gw_contact *contact) {
-    bool missed =
-        gw_view_name_is_none(&contact->offered) && contact->has_view && gw_waiting_misses(p, contact);
-    return missed ? contact->view_name : contact->offered;
-}
-
 static void absorb_views(gw_peer *p, const gw_view *view) {
     gw_attempt *a = &p->attempt;
     for (uint32_t i = 0; i < p->contact_count; i++) {
         const gw_contact *contact = &p->contacts[i];
-        const gw_view_name name = view_of_newcomer(p, contact);
-        if (gw_view_name_is_none(&name) || gw_view_rank(view, &contact->id) < 0) continue;
-        if (gw_view_rank(&p->view, &contact->id) >= 0 || a->absorbed_count == GW_MAX_ABSORBED) continue;
-        bool there = false;
-        for (uint32_t k = 0; k < a->absorbed_count; k++) there |= gw_view_name_equal(&a->absorbed[k], &name);
-        if (!there) a->absorbed[a->absorbed_count++] = name;
+        if (gw_view_rank(view, &contact->id) < 0 || gw_view_rank(&p->view, &contact->id) >= 0) continue;
+        gw_waiting_absorb(p, contact, a->absorbed, &a->absorbed_count);
     }
 }
 

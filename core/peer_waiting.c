@@ -263,10 +263,31 @@ bool gw_waiting_has_joiners(gw_peer *p) {
     return false;
 }
 
+/* Where a newcomer lives that has a view: it offered that one, or is missed here. */
+static gw_view_name view_of_newcomer(const gw_peer *p, const gw_contact *contact) {
+    bool missed =
+        gw_view_name_is_none(&contact->offered) && contact->has_view && gw_waiting_misses(p, contact);
+    return missed ? contact->view_name : contact->offered;
+}
+
+bool gw_waiting_absorb(const gw_peer *p, const gw_contact *newcomer, gw_view_name *names, uint32_t *count) {
+    const gw_view_name name = view_of_newcomer(p, newcomer);
+    if (gw_view_name_is_none(&name)) return true;
+    for (uint32_t i = 0; i < *count; i++)
+        if (gw_view_name_equal(&names[i], &name)) return true;
+    if (*count == GW_MAX_ABSORBED) return false;
+    names[(*count)++] = name;
+    return true;
+}
+
+/* Of more views than a proposal names the rest comes with the next one: whoever lives in a view that is not
+ * named refuses. */
 uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count) {
+    gw_view_name absorbed[GW_MAX_ABSORBED];
+    uint32_t absorbed_count = 0;
     for (uint32_t i = 0; i < p->contact_count && count < GW_MAX_MEMBERS; i++) {
         const gw_contact *c = &p->contacts[i];
-        if (!is_joining(p, c)) continue;
+        if (!is_joining(p, c) || !gw_waiting_absorb(p, c, absorbed, &absorbed_count)) continue;
         members[count++] =
             (gw_member){.id = c->id, .boot = c->incarnation.boot, .nonce = c->incarnation.nonce};
     }

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-enum { FLOCK_MOST = 8, FLOCK_SHARDS = 12, FLOCK_CHUNKS = 3, FLOCK_EFFECTS = 64 };
+enum { FLOCK_MOST = 48, FLOCK_SHARDS = 12, FLOCK_CHUNKS = 3, FLOCK_EFFECTS = 64 };
 
 typedef struct flock_peer {
     gw_peer *brain; /* NULL = not running */

@@ -82,6 +82,31 @@ Test(peer_heal, parts_of_any_size_become_one) {
     heal(6, (int[]){0, 1, 1, 2, 2, 2});
 }
 
+static bool all_have_views(const flock *f) {
+    return views(f) == f->count;
+}
+
+/* More views than one proposal can name; each peer is a flock of its own. */
+Test(peer_heal, more_views_than_fit_one_proposal_become_one_in_turns) {
+    flock f;
+    int side[FLOCK_MOST];
+    flock_open(&f, FLOCK_MOST, 1, 100000, GW_QUORUM_ANY);
+    for (int i = 0; i < FLOCK_MOST; i++) {
+        side[i] = i;
+        f.peers[i].seal_ns = 200000000;
+    }
+    cr_assert_gt((int)FLOCK_MOST, GW_MAX_ABSORBED + 1);
+    f.message_ns = 20000000;
+    part(&f, side, true);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, all_have_views, MOST_EVENTS));
+    part(&f, side, false);
+    uint64_t began = f.now;
+    cr_assert(flock_run(&f, one_view, MOST_EVENTS), "%u views", views(&f));
+    cr_assert_lt(f.now - began, UINT64_C(5000000000));
+    flock_close(&f);
+}
+
 /* ---- deaths while a view offers itself ---- */
 
 /* The leader of the view that `i` lives in. */
