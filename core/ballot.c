@@ -49,10 +49,41 @@ gw_ballot_answer gw_ballot_consider(const gw_ballot *ballot, const gw_view *view
     return ballot->later_count == GW_BALLOT_LATER ? GW_BALLOT_FULL : GW_BALLOT_YES;
 }
 
-/* The same life leads both, and had not installed the earlier one when it proposed the later one. */
-static bool is_taken_back(const gw_view *promise, const gw_view *view, uint64_t base_epoch) {
+static uint64_t leader_boot(const gw_view *view) {
+    return view->members[gw_view_rank(view, &view->leader)].boot;
+}
+
+/* The leader's life has ended: a later one has had a vote. */
+static bool is_of_the_past(const gw_ballot *ballot, const gw_view *promise) {
+    for (uint32_t i = 0; i < ballot->later_count; i++)
+        if (gw_peer_id_equal(&ballot->later[i].leader, &promise->leader) &&
+            leader_boot(&ballot->later[i]) > leader_boot(promise))
+            return true;
+    return false;
+}
+
+/* The same life leads both, and had not installed the earlier one when it proposed the later one. One of the
+ * past may stand for others, and stays, whatever comes late. */
+static bool is_taken_back(const gw_ballot *ballot, const gw_view *promise, const gw_view *view,
+                          uint64_t base_epoch) {
     return gw_peer_id_equal(&promise->leader, &view->leader) && !gw_ballot_must_list(promise, view) &&
-           base_epoch < promise->epoch;
+           base_epoch < promise->epoch && !is_of_the_past(ballot, promise);
+}
+
+static void forget(gw_ballot *ballot, uint32_t index) {
+    ballot->later_count--;
+    memmove(&ballot->later[index], &ballot->later[index + 1],
+            (ballot->later_count - index) * sizeof ballot->later[index]);
+}
+
+/* A later promise, which is of the past, stands for the one at `index`. */
+static bool is_stood_for(const gw_ballot *ballot, uint32_t index) {
+    const gw_view *promise = &ballot->later[index];
+    for (uint32_t i = index + 1; i < ballot->later_count; i++)
+        if (gw_peer_id_equal(&ballot->later[i].leader, &promise->leader) &&
+            gw_view_same_peers(&ballot->later[i], promise) && is_of_the_past(ballot, &ballot->later[i]))
+            return true;
+    return false;
 }
 
 void gw_ballot_vote(gw_ballot *ballot, const gw_view *view, uint64_t base_epoch) {
@@ -60,12 +91,12 @@ void gw_ballot_vote(gw_ballot *ballot, const gw_view *view, uint64_t base_epoch)
     ballot->voted = view->epoch;
     if (view->epoch > ballot->highest) ballot->highest = view->epoch;
     if (!ballot->majority) return;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < ballot->later_count; i++)
-        if (!is_taken_back(&ballot->later[i], view, base_epoch)) ballot->later[kept++] = ballot->later[i];
-    ballot->later_count = kept;
+    for (uint32_t i = ballot->later_count; i-- > 0;)
+        if (is_taken_back(ballot, &ballot->later[i], view, base_epoch)) forget(ballot, i);
     GW_CHECK(ballot->later_count < GW_BALLOT_LATER);
     ballot->later[ballot->later_count++] = *view;
+    for (uint32_t i = ballot->later_count; i-- > 0;)
+        if (is_stood_for(ballot, i)) forget(ballot, i);
 }
 
 void gw_ballot_install(gw_ballot *ballot, const gw_view *view) {

@@ -11,7 +11,14 @@
  * voted for another. So a promise need not be named to a proposal of which the view's leader, in that very
  * life, is a member: should it have installed the view, it says so by its own vote, and if not it never will.
  * And a leader's next proposal takes back its last one, unless it stands on it. Promises therefore do not
- * pile up while those who asked for them live, however many attempts a view takes. */
+ * pile up while those who asked for them live, however many attempts a view takes.
+ *
+ * Nor do they where a leader is started again and again. Of two promises with the same peers and leader the
+ * later one stands for both, once a later life of that leader has had a vote for a proposal of its own. That
+ * one's epoch is past all that its earlier lives have voted for, as their votes were durable: no view that
+ * may be voted for from then on, with one of those lives as a member, will ever have that life's vote. It is
+ * never installed, and what a ballot says to it is all one. Of any other proposal the two ask the same, that
+ * these peers be listed; and the later one is kept for as long at least. */
 #ifndef GODWIT_CORE_BALLOT_H
 #define GODWIT_CORE_BALLOT_H
 

@@ -332,7 +332,7 @@ static void get_body(gw_reader *r, gw_message *m) {
         break;
     case GW_MSG_REFUSE:
         m->refusal = (gw_refusal)gw_get_u8(r);
-        if (m->refusal < GW_REFUSE_OLD || m->refusal > GW_REFUSE_BUSY) r->failed = true;
+        if (m->refusal < GW_REFUSE_OLD || m->refusal > GW_REFUSE_FULL) r->failed = true;
         m->value = gw_get_u64(r);
         m->listed = get_views(r, GW_MAX_LISTED + 1, &m->listed_count);
         gw_get_peer_id(r, &m->peer);

@@ -54,6 +54,7 @@ typedef enum gw_refusal {
     GW_REFUSE_DEAD,     /* the sender believes the proposer dead */
     GW_REFUSE_UNLINKED, /* the sender has no link to newcomer `peer` */
     GW_REFUSE_BUSY,     /* not now */
+    GW_REFUSE_FULL,     /* the sender can promise no more before a view is installed */
 } gw_refusal;
 
 /* What a voter holds, frozen. */

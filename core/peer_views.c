@@ -256,6 +256,19 @@ static void absorb_views(gw_peer *p, const gw_view *view) {
     }
 }
 
+static void say_cannot_propose(gw_peer *p, const gw_view *base, uint32_t count, bool full) {
+    if (full)
+        gw_peer_waits(p,
+                      "%" PRIu32 " views were promised here and never installed: no more can be before the "
+                      "others install one",
+                      p->ballot.later_count);
+    else
+        gw_peer_waits(p,
+                      "only %u of the %u members of view %" PRIu64
+                      " can be reached: not a majority, so this side waits",
+                      count, base->count, base->epoch);
+}
+
 void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
     GW_CHECK(!p->attempt.active && count > 0 && count <= GW_MAX_MEMBERS);
     const gw_view *base = p->ballot.majority ? &p->ballot.installed : &p->view;
@@ -269,13 +282,11 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
     gw_view_seal(&a->view);
     a->base_epoch = base->epoch;
     a->base = base->name;
+    bool full = p->ballot.majority &&
+                p->ballot.later_count == GW_BALLOT_LATER; /* not even the operator can have it vote */
     bool quorum = !p->ballot.majority || list_views(p, base, &a->view);
-    if (p->ballot.majority && p->ballot.later_count == GW_BALLOT_LATER) quorum = p->forced = false;
-    if (!quorum && !p->forced) {
-        gw_peer_waits(p,
-                      "only %u of the %u members of view %" PRIu64
-                      " can be reached: not a majority, so this side waits",
-                      count, base->count, base->epoch);
+    if (full || (!quorum && !p->forced)) {
+        say_cannot_propose(p, base, count, full);
         gw_views_drop_attempt(p);
         p->propose_at_ns = p->now + gw_peer_ms(p, 500);
         if (!gw_end_of_others(p)) gw_end_consider(p);
@@ -340,6 +351,22 @@ static bool same_promise(const gw_view *a, const gw_view *b) {
            gw_view_rank_of_life(b, &leader->id, leader->boot, leader->nonce) >= 0;
 }
 
+/* Of what was learned keeps what the proposal that was refused should have listed: whoever asks for more
+ * tells it again. */
+static void forget_unlisted(gw_peer *p) {
+    gw_attempt list = {.listed = malloc(GW_MAX_LISTED * sizeof *list.listed)};
+    GW_CHECK_MEMORY(list.listed != NULL);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < p->learned_count; i++) {
+        list_view(&list, &p->ballot.installed, &p->attempt.view, &p->learned[i], p->learned_lived[i]);
+        if (list.listed_count == kept) continue;
+        p->learned_lived[kept] = p->learned_lived[i];
+        p->learned[kept++] = p->learned[i];
+    }
+    p->learned_count = kept;
+    free(list.listed);
+}
+
 static void learn_view(gw_peer *p, const gw_view *view, bool lived) {
     if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
     for (uint32_t i = 0; i < p->learned_count; i++)
@@ -348,6 +375,7 @@ static void learn_view(gw_peer *p, const gw_view *view, bool lived) {
             p->learned_lived[i] |= lived;
             return;
         }
+    if (p->learned_count == GW_MAX_LISTED) forget_unlisted(p);
     if (p->learned_count == GW_MAX_LISTED) return;
     p->learned_lived[p->learned_count] = lived;
     p->learned[p->learned_count++] = *view;
@@ -390,6 +418,8 @@ static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
         gw_contact *blocked = gw_peer_contact(p, &m->peer);
         if (blocked == NULL) blocked = from; /* it cannot reach us: the link is one-way */
         block(p, blocked);
+    } else if (m->refusal == GW_REFUSE_FULL) {
+        block(p, from); /* the others may be a majority without it */
     }
     retry_later(p, m->refusal == GW_REFUSE_DEAD || m->refusal == GW_REFUSE_BUSY ? 200 : 10);
 }

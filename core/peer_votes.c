@@ -60,6 +60,11 @@ static const gw_peer_id *unlinked_member(gw_peer *p, const gw_view *view) {
     return NULL;
 }
 
+static gw_refusal refusal_of(gw_ballot_answer answer) {
+    if (answer == GW_BALLOT_UNLISTED) return GW_REFUSE_UNLISTED;
+    return answer == GW_BALLOT_FULL ? GW_REFUSE_FULL : GW_REFUSE_OLD;
+}
+
 void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
     const gw_view *view = m->view;
     if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
@@ -93,7 +98,7 @@ void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
     gw_ballot_answer answer =
         gw_ballot_consider(&p->ballot, view, m->base_epoch, &m->base, m->listed, m->listed_count);
     if (answer != GW_BALLOT_YES) {
-        refuse(p, from, m, answer == GW_BALLOT_UNLISTED ? GW_REFUSE_UNLISTED : GW_REFUSE_OLD, NULL);
+        refuse(p, from, m, refusal_of(answer), NULL);
         return;
     }
     p->suspects |= m->flag;

@@ -1,17 +1,25 @@
 /* Views, and what a voter promises. */
 #include "core/ballot.h"
+#include "core/rng.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
-static gw_view view_of(uint64_t epoch, const gw_view *parent, unsigned members, unsigned leader) {
+static gw_view view_of_lives(uint64_t epoch, const gw_view *parent, unsigned members, unsigned leader,
+                             const uint64_t *boots) {
     gw_view view = {.epoch = epoch};
     if (parent != NULL) view.parent = parent->name;
     for (uint8_t i = 0; i < 8; i++)
-        if (members >> i & 1) view.members[view.count++] = (gw_member){.id = {{(uint8_t)(i + 1)}}, .boot = 1};
+        if (members >> i & 1)
+            view.members[view.count++] = (gw_member){.id = {{(uint8_t)(i + 1)}}, .boot = boots[i]};
     view.leader = (gw_peer_id){{(uint8_t)(leader + 1)}};
     gw_view_seal(&view);
     return view;
+}
+
+static gw_view view_of(uint64_t epoch, const gw_view *parent, unsigned members, unsigned leader) {
+    return view_of_lives(epoch, parent, members, leader, (uint64_t[8]){1, 1, 1, 1, 1, 1, 1, 1});
 }
 
 Test(view, name_covers_everything_in_it) {
@@ -171,4 +179,134 @@ Test(ballot, who_has_promised_too_much_promises_no_more) {
     gw_ballot_install(&ballot, &last);
     cr_assert_eq(gw_ballot_consider(&ballot, &next, last.epoch, &last.name, NULL, 0), GW_BALLOT_YES);
     gw_ballot_close(&ballot);
+}
+
+/* ---- a leader that is started again and again ---- */
+
+static void found_three(gw_ballot *ballot, gw_view *base) {
+    gw_ballot_open(ballot, true);
+    *base = view_of(1, NULL, 7, 0);
+    gw_ballot_vote(ballot, base, 0);
+    gw_ballot_install(ballot, base);
+}
+
+Test(ballot, lives_of_one_leader_that_end_one_after_another_fill_nothing) {
+    gw_ballot ballot;
+    gw_view base;
+    found_three(&ballot, &base);
+    for (uint64_t life = 2; life < 202; life++) { /* the same two peers each time */
+        gw_view next = view_of_lives(life, &base, 3, 0, (uint64_t[8]){life, 1, 1});
+        cr_assert_eq(gw_ballot_consider(&ballot, &next, 1, &base.name, ballot.later, ballot.later_count),
+                     GW_BALLOT_YES, "life %lu", life);
+        gw_ballot_vote(&ballot, &next, 1);
+        cr_assert_leq(ballot.later_count, 2);
+    }
+    gw_view without = view_of(300, &base, 6, 1),
+            with = view_of_lives(300, &base, 7, 1, (uint64_t[8]){201, 1, 1});
+    gw_view listed = view_of(2, &base, 3, 0);
+    const gw_view *asks[] = {&without, &with}; /* of all but the present life it is not known what they did */
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(gw_ballot_consider(&ballot, asks[i], 1, &base.name, NULL, 0), GW_BALLOT_UNLISTED);
+        cr_assert_eq(gw_ballot_consider(&ballot, asks[i], 1, &base.name, &listed, 1), GW_BALLOT_YES);
+    }
+    gw_ballot_close(&ballot);
+}
+
+/* It may have been installed by the life before, whose promise the one of the past now stands for. */
+Test(ballot, a_late_word_of_an_ended_life_takes_nothing_back) {
+    gw_ballot ballot;
+    gw_view base;
+    found_three(&ballot, &base);
+    for (uint64_t life = 1; life <= 3; life++) {
+        gw_view next = view_of_lives(1 + life, &base, 3, 0, (uint64_t[8]){life, 1, 1});
+        gw_ballot_vote(&ballot, &next, 1);
+    }
+    cr_assert_eq(ballot.later_count, 2);
+    gw_view late = view_of_lives(7, &base, 7, 0, (uint64_t[8]){2, 1, 1}), next = view_of(8, &base, 6, 1);
+    gw_ballot_vote(&ballot, &late, 1);
+    const gw_view listed[] = {late, view_of(2, &base, 3, 0)};
+    cr_assert_eq(gw_ballot_consider(&ballot, &next, 1, &base.name, listed, 1), GW_BALLOT_UNLISTED);
+    cr_assert_eq(gw_ballot_consider(&ballot, &next, 1, &base.name, listed, 2), GW_BALLOT_YES);
+    gw_ballot_close(&ballot);
+}
+
+enum { HISTORY = 400 };
+
+/* Every promise that was made and not taken back: nothing stands for another. */
+typedef struct memory {
+    gw_view promises[HISTORY];
+    uint32_t count;
+} memory;
+
+static void remember(memory *m, const gw_view *view, uint64_t base_epoch) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < m->count; i++) {
+        bool back = gw_peer_id_equal(&m->promises[i].leader, &view->leader) &&
+                    !gw_ballot_must_list(&m->promises[i], view) && base_epoch < m->promises[i].epoch;
+        if (!back) m->promises[kept++] = m->promises[i];
+    }
+    m->count = kept;
+    m->promises[m->count++] = *view;
+}
+
+static void fulfil(memory *m, const gw_view *view) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < m->count; i++)
+        if (gw_view_compare(&m->promises[i], view) > 0) m->promises[kept++] = m->promises[i];
+    m->count = kept;
+}
+
+static bool omits(const memory *m, const gw_view *view, uint64_t base_epoch, const gw_view *listed,
+                  uint32_t count) {
+    for (uint32_t i = 0; i < m->count; i++) {
+        bool there = m->promises[i].epoch <= base_epoch || !gw_ballot_must_list(&m->promises[i], view);
+        for (uint32_t k = 0; k < count; k++) there |= gw_view_same_peers(&m->promises[i], &listed[k]);
+        if (!there) return true;
+    }
+    return false;
+}
+
+/* One history: peers start again, propose and list what they like. The ballot and a memory of everything
+ * answer alike to each proposal of lives that have not ended. */
+static void answer_alike(uint64_t seed, uint32_t *most) {
+    gw_rng rng = gw_rng_seeded(seed);
+    gw_ballot ballot;
+    gw_view base, *listed = calloc(HISTORY, sizeof *listed);
+    memory *all = calloc(1, sizeof *all);
+    uint64_t boots[8] = {1, 1, 1, 1};
+    cr_assert(listed != NULL && all != NULL);
+    found_three(&ballot, &base);
+    for (uint64_t epoch = 2; epoch < HISTORY; epoch++) {
+        if (gw_rng_below(&rng, 2) == 0) boots[gw_rng_below(&rng, 4)]++;
+        unsigned leader = (unsigned)gw_rng_below(&rng, 4),
+                 members = (unsigned)gw_rng_below(&rng, 16) | 1U << leader;
+        gw_view next = view_of_lives(epoch, &base, members, leader, boots);
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < all->count; i++)
+            if (gw_rng_below(&rng, 16) != 0) listed[count++] = all->promises[i];
+        bool stands = all->count > 0 && gw_rng_below(&rng, 8) == 0;
+        const gw_view *on = stands ? &all->promises[gw_rng_below(&rng, all->count)] : &base;
+        gw_ballot_answer answer = gw_ballot_consider(&ballot, &next, on->epoch, &on->name, listed, count);
+        cr_assert_neq(answer, GW_BALLOT_FULL);
+        cr_assert_eq(answer == GW_BALLOT_UNLISTED, omits(all, &next, on->epoch, listed, count),
+                     "seed %lu, %lu", seed, epoch);
+        if (answer != GW_BALLOT_YES) continue;
+        uint64_t on_epoch = on->epoch; /* what it points to may move */
+        gw_ballot_vote(&ballot, &next, on_epoch);
+        remember(all, &next, on_epoch);
+        if (all->count > *most) *most = all->count;
+        if (gw_rng_below(&rng, 64) != 0) continue;
+        base = all->promises[gw_rng_below(&rng, all->count)];
+        gw_ballot_install(&ballot, &base);
+        fulfil(all, &base);
+    }
+    gw_ballot_close(&ballot);
+    free(listed);
+    free(all);
+}
+
+Test(ballot, what_stands_for_another_asks_for_the_same) {
+    uint32_t most = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) answer_alike(seed, &most);
+    cr_assert_gt(most, GW_BALLOT_LATER, "the most that would have been kept: %u", most);
 }

@@ -2,7 +2,10 @@
  * each other, a stop that its leader does not live to carry out, disks that fail half-way. */
 #include "flock.h"
 
+#include "core/ballot.h"
+
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_EVENTS = 100000 };
@@ -97,6 +100,83 @@ Test(peer_faults, two_without_a_link_do_not_keep_the_others_from_going_on_from_a
             resume_with_two_parted(GW_QUORUM_ANY, 4, a, b);
             resume_with_two_parted(GW_QUORUM_MAJORITY, 4, a, b);
         }
+}
+
+/* ---- a proposer that is started again and again ---- */
+
+static uint32_t absent; /* for the condition below */
+
+static bool others_wait_frozen(const flock *f) {
+    bool frozen = true;
+    for (uint32_t i = 0; i < f->count; i++)
+        frozen &= i == absent || strcmp(flock_status(f, i).phase, "changing the view") == 0;
+    return frozen;
+}
+
+/* Two of three wait for the chunks of the third, which are nowhere else. Each life of the one that proposes
+ * has the other's vote. */
+Test(peer_faults, however_often_a_proposer_starts_again_others_can_vote) {
+    flock f;
+    flock_open(&f, 3, 3, 20, GW_QUORUM_MAJORITY);
+    f.checkpoint_steps = 2;
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].config.replicas = 1;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
+    absent = gw_set_count(&f.peers[2].saved_chunks) > 0 ? 2 : 1;
+    cr_assert_gt(gw_set_count(&f.peers[absent].saved_chunks), 0);
+    flock_start(&f, 3 - absent);
+    for (int life = 0; life < GW_BALLOT_LATER + 6; life++) {
+        flock_kill(&f, 0);
+        flock_start(&f, 0);
+        cr_assert(flock_run(&f, others_wait_frozen, MOST_EVENTS), "life %d", life);
+        cr_assert(!flock_run(&f, NULL, 50), "their votes");
+    }
+    flock_start(&f, absent);
+    uint64_t began = f.now;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_lt(f.now - began, UINT64_C(30000000000));
+    flock_expect_done(&f, 3);
+    flock_close(&f);
+}
+
+/* Promises that stand on each other, so that none stands for another: it can make no more. */
+static void promise_all_it_can(flock_peer *p) {
+    gw_ballot ballot;
+    gw_ballot_open(&ballot, true);
+    gw_reader r = gw_reader_on(p->record, p->record_length);
+    gw_ballot_get(&r, &ballot);
+    while (ballot.later_count < GW_BALLOT_LATER) {
+        gw_view next = ballot.installed;
+        next.epoch = ballot.voted + 1;
+        gw_view_seal(&next);
+        gw_ballot_vote(&ballot, &next, ballot.voted);
+    }
+    size_t rest = p->record_length - r.position, capacity = gw_ballot_bytes(&ballot) + rest;
+    uint8_t *bytes = malloc(capacity);
+    cr_assert(bytes != NULL && !r.failed);
+    gw_writer w = gw_writer_on(bytes, capacity);
+    gw_ballot_put(&w, &ballot);
+    gw_put_bytes(&w, p->record + r.position, rest);
+    cr_assert(!w.failed);
+    free(p->record);
+    p->record = bytes;
+    p->record_length = w.length;
+    gw_ballot_close(&ballot);
+}
+
+Test(peer_faults, who_can_promise_no_more_is_left_out) {
+    for (uint32_t full = 0; full < 3; full++) {
+        flock f;
+        run_to_step_5(&f, 3, 20, GW_QUORUM_MAJORITY);
+        for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
+        promise_all_it_can(&f.peers[full]);
+        flock_start_all(&f);
+        flock_tell(&f, full, (gw_event){.kind = GW_EV_FORCE_VIEW}); /* it must not, whoever asks */
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS), "peer %u", full);
+        cr_assert_eq(flock_finished(&f, GW_FINISH_DONE), 2, "peer %u", full);
+        flock_close(&f);
+    }
 }
 
 /* ---- reductions that nobody is to blame for ---- */
