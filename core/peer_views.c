@@ -288,6 +288,7 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
     if (full || (!quorum && !p->forced)) {
         say_cannot_propose(p, base, count, full);
         gw_views_drop_attempt(p);
+        if (p->view.epoch == 0) p->phase = GW_AT_WAITING; /* frozen, perhaps, for an earlier one of its own */
         p->propose_at_ns = p->now + gw_peer_ms(p, 500);
         if (!gw_end_of_others(p)) gw_end_consider(p);
         return;

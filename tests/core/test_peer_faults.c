@@ -106,30 +106,39 @@ Test(peer_faults, two_without_a_link_do_not_keep_the_others_from_going_on_from_a
 
 static uint32_t absent; /* for the condition below */
 
-static bool others_wait_frozen(const flock *f) {
+static bool all_are_frozen(const flock *f) {
     bool frozen = true;
     for (uint32_t i = 0; i < f->count; i++)
-        frozen &= i == absent || strcmp(flock_status(f, i).phase, "changing the view") == 0;
+        frozen &= f->peers[i].brain == NULL || strcmp(flock_status(f, i).phase, "changing the view") == 0;
     return frozen;
 }
 
-/* Two of three wait for the chunks of the third, which are nowhere else. Each life of the one that proposes
- * has the other's vote. */
+static bool first_waits_for_peers(const flock *f) {
+    return strcmp(flock_status(f, 0).phase, "waiting for peers") == 0;
+}
+
+/* Of the first three, which found by majority, one is absent, and has the only copies of some chunks: the
+ * other two, all of which were killed, are to wait for it. */
+static void lose_the_holder_of_chunks(flock *f, uint32_t count) {
+    flock_open(f, count, 3, 20, GW_QUORUM_MAJORITY);
+    f->checkpoint_steps = 2;
+    for (uint32_t i = 0; i < 3; i++) f->peers[i].config.replicas = 1;
+    for (uint32_t i = 0; i < 3; i++) flock_start(f, i);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) flock_kill(f, i);
+    absent = gw_set_count(&f->peers[2].saved_chunks) > 0 ? 2 : 1;
+    cr_assert_gt(gw_set_count(&f->peers[absent].saved_chunks), 0);
+}
+
+/* Each life of the one that proposes has the other's vote. */
 Test(peer_faults, however_often_a_proposer_starts_again_others_can_vote) {
     flock f;
-    flock_open(&f, 3, 3, 20, GW_QUORUM_MAJORITY);
-    f.checkpoint_steps = 2;
-    for (uint32_t i = 0; i < 3; i++) f.peers[i].config.replicas = 1;
-    flock_start_all(&f);
-    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
-    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
-    absent = gw_set_count(&f.peers[2].saved_chunks) > 0 ? 2 : 1;
-    cr_assert_gt(gw_set_count(&f.peers[absent].saved_chunks), 0);
+    lose_the_holder_of_chunks(&f, 3);
     flock_start(&f, 3 - absent);
     for (int life = 0; life < GW_BALLOT_LATER + 6; life++) {
         flock_kill(&f, 0);
         flock_start(&f, 0);
-        cr_assert(flock_run(&f, others_wait_frozen, MOST_EVENTS), "life %d", life);
+        cr_assert(flock_run(&f, all_are_frozen, MOST_EVENTS), "life %d", life);
         cr_assert(!flock_run(&f, NULL, 50), "their votes");
     }
     flock_start(&f, absent);
@@ -138,6 +147,34 @@ Test(peer_faults, however_often_a_proposer_starts_again_others_can_vote) {
     cr_assert_lt(f.now - began, UINT64_C(30000000000));
     flock_expect_done(&f, 3);
     flock_close(&f);
+}
+
+/* It had a majority, which died, and those who come instead are none: it waits as if it had proposed nothing,
+ * and when nobody comes back it gives up. */
+Test(peer_faults, who_widens_its_proposal_in_vain_waits_for_peers_again) {
+    for (int back = 0; back < 2; back++) {
+        flock f;
+        lose_the_holder_of_chunks(&f, 5);
+        flock_start(&f, 3 - absent);
+        flock_start(&f, 0);
+        cr_assert(flock_run(&f, all_are_frozen, MOST_EVENTS));
+        cr_assert(!flock_run(&f, NULL, 50), "their votes");
+        flock_kill(&f, 3 - absent);
+        flock_start(&f, 3);
+        flock_start(&f, 4);
+        cr_assert(flock_run(&f, first_waits_for_peers, MOST_EVENTS));
+        if (back) {
+            flock_start(&f, absent);
+            cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+            flock_expect_done(&f, 4);
+        } else {
+            flock_kill(&f, 3);
+            flock_kill(&f, 4);
+            cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+            cr_assert_eq(f.peers[0].finish, GW_FINISH_FAILED);
+        }
+        flock_close(&f);
+    }
 }
 
 /* Promises that stand on each other, so that none stands for another: it can make no more. */
