@@ -175,7 +175,7 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     for (uint32_t k = 0; k < p->view.count; k++)
         if (!gw_set_has(&i->fetchers, k)) gw_set_add(&p->ready, k);
     p->own_ready = !gw_set_has(&i->fetchers, rank);
-    bool have_it =
+    bool have_it = /* and it is a checkpoint's */
         p->has_state && p->step == i->step && i->fingerprint != 0 && p->fingerprint == i->fingerprint;
     if (p->accumulator_step != i->step || gw_set_has(&i->drops, rank) || !p->own_ready)
         begin_accumulator(p, i->step);

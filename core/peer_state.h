@@ -467,7 +467,8 @@ bool gw_verify_states_agree(gw_peer *p, const int64_t *slots);
 /* At a proposer, of what it is about to install: those whose state of the same step it does not go on from.
  */
 void gw_verify_name_outvoted(gw_peer *p, const gw_install *install);
-/* Of what is installed here. False: this peer is one of these, was so before, and ends. */
+/* Of what is installed here. False: this peer is one of these, or was found to compute other bits, was so
+ * before, and ends. */
 bool gw_verify_takes(gw_peer *p, const gw_install *install);
 void gw_verify_damaged(gw_peer *p);  /* this peer's state is no longer what it was */
 void gw_verify_own_part(gw_peer *p); /* what this peer gave to a sum is no longer what it had added up */

@@ -129,9 +129,20 @@ void gw_verify_name_outvoted(gw_peer *p, const gw_install *i) {
     }
 }
 
+/* It is to fetch the very state that it holds: gw_verify_discount made its report say that it has none. All
+ * else that is fetched from peers is what the fetcher, frozen since it reported, does not hold. */
+static bool is_convicted(const gw_peer *p, const gw_install *i) {
+    return i->load == GW_LOAD_PEERS && gw_set_has(&i->fetchers, (uint32_t)gw_peer_own_rank(p)) &&
+           p->has_state && p->step == i->step && p->fingerprint == i->fingerprint;
+}
+
 bool gw_verify_takes(gw_peer *p, const gw_install *i) {
     bool named = p->outvoted_named || gw_peer_is_leader(p);
     p->outvoted_named = false;
+    if (is_convicted(p, i)) { /* and has not heard the verdict */
+        gw_verify_tell(p, &p->config.id, "others found that it computed other bits of a shard");
+        return own_fault(p, "others found that this peer computed other bits of a shard");
+    }
     if (!is_outvoted(p, i, p->has_state, p->step, p->fingerprint)) return true;
     if (!named) tell_outvoted(p, &p->config.id, p->fingerprint, i->fingerprint);
     return own_fault(p, OUTVOTED);
@@ -340,7 +351,9 @@ void gw_verify_discount(gw_attempt *a, gw_set *doubted) {
             int rank = gw_peer_id_is_none(&r->accused[k]) ? -1 : gw_view_rank(&a->view, &r->accused[k]);
             if (rank < 0 || a->reports[rank]->step != r->step) continue;
             gw_set_add(doubted, (uint32_t)rank);
-            if (r->convicted == k + 1) a->reports[rank]->has_state = false;
+            /* Who has installed a view since it was convicted has fetched its state in that one. */
+            bool anew = a->reports[rank]->installed_epoch > r->installed_epoch;
+            if (r->convicted == k + 1 && !anew) a->reports[rank]->has_state = false;
         }
     }
 }

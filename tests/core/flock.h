@@ -59,6 +59,7 @@ typedef struct flock_peer {
     bool loses_shard;      /* the next shard it takes is lost, and nobody notices */
     uint32_t gives_back;   /* so many of the next shards that it takes it says it cannot begin */
     bool manifests_fail;   /* only its manifests cannot be written */
+    uint32_t loads;        /* LOAD actions so far */
     uint32_t loads_to_fail;
     bool manifests_unloadable; /* states of checkpoints cannot be fetched */
     uint64_t seal_ns;          /* its shards of a step take this long */

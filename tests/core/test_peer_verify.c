@@ -114,6 +114,64 @@ Test(peer_verify, testimony_lost_with_a_link_is_given_again) {
     }
 }
 
+/* Its state is thrown away all the same, and its errors count. */
+Test(peer_verify, who_does_not_hear_the_verdict_is_bound_by_it) {
+    for (uint32_t who = 0; who < 3; who++)
+        for (int again = 0; again < 2; again++) {
+            flock f;
+            open_all(&f, 3, GW_VERIFY_WHOLE);
+            f.breaks = (flock_break){
+                .kind = GW_MSG_WITNESS, .from = -1, .to = (int)who, .times = UINT32_MAX, .quiet = true};
+            f.peers[who].wrongs = again ? UINT32_MAX : 1;
+            uint32_t before = f.peers[who].loads;
+            run_out(&f);
+            cr_expect_eq(f.peers[who].loads, before + 1);
+            cr_expect_eq(f.peers[who].corruptions, again ? 2 : 1);
+            cr_expect_eq(flock_finished(&f, GW_FINISH_DONE), again ? 2 : 3);
+            cr_expect_eq(f.peers[who].finish, again ? GW_FINISH_FAILED : GW_FINISH_DONE, "%s",
+                         f.peers[who].finish_text);
+            flock_close(&f);
+        }
+}
+
+static uint32_t views_of_2(const flock *f) {
+    gw_peer_status status = flock_status(f, 2);
+    return status.view == NULL ? 0 : status.view->count;
+}
+
+static bool all_know_the_verdict(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].corruptions == 0) return false;
+    return true;
+}
+
+static bool three_compute(const flock *f) {
+    return views_of_2(f) == 3 && strcmp(flock_status(f, 2).phase, "computing") == 0 &&
+           strcmp(flock_status(f, 3).phase, "computing") == 0;
+}
+
+/* Who was away when the verdict was carried out tells of it once more. */
+Test(peer_verify, nobody_is_punished_twice_for_one_error) {
+    flock f;
+    open_all(&f, 4, GW_VERIFY_WHOLE);
+    f.peers[3].wrongs = 1;
+    cr_assert(flock_run(&f, all_know_the_verdict, MOST_EVENTS));
+    for (uint32_t i = 0; i < 4; i++) f.peers[i].seal_ns = UINT64_C(60000000000);
+    uint64_t step = f.peers[3].step;
+    for (uint32_t i = 0; i < 4; i++)
+        if (i != 1) flock_cut(&f, 1, i, true);
+    cr_assert(flock_run(&f, three_compute, MOST_EVENTS));
+    for (uint32_t i = 0; i < 4; i++)
+        if (i != 1) flock_mend(&f, 1, i);
+    cr_assert(!flock_run(&f, NULL, 2000), "it asks to be admitted");
+    cr_assert_eq(f.peers[3].step, step);
+    flock_kill(&f, 2);
+    for (uint32_t i = 0; i < 4; i++) f.peers[i].seal_ns = 0;
+    run_out(&f);
+    flock_expect_done(&f, 3);
+    flock_close(&f);
+}
+
 static bool somebody_disputes(const flock *f) {
     for (uint32_t i = 0; i < f->count; i++)
         if (f->peers[i].brain != NULL && strstr(flock_status(f, i).phase, "disputed") != NULL) return true;
