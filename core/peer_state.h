@@ -323,7 +323,7 @@ struct gw_peer {
     uint64_t saved_step; /* newest complete; UINT64_MAX = none */
     uint64_t saved_ns;
     gw_end end;
-    bool said_alone;
+    bool said_alone, said_no_room;
     uint64_t lonely_ns;   /* since when it can do nothing without others; 0 = it can */
     uint64_t hopeless_ns; /* and those have ended */
     gw_kept *kept;

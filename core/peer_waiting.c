@@ -86,6 +86,14 @@ static void ask_members_to_join(gw_peer *p, const gw_contact *flock) {
     }
 }
 
+static void say_no_room(gw_peer *p) {
+    if (p->said_no_room) return;
+    p->said_no_room = true;
+    gw_peer_say(p, GW_WARN,
+                "the flock has %d members, as many as there can be: this peer waits for one of them to go",
+                GW_MAX_MEMBERS);
+}
+
 static void ask_to_join(gw_peer *p, const gw_contact *flock) {
     gw_contact *leader = gw_peer_contact(p, &flock->leader);
     bool led = leader != NULL && runs_this_job(p, leader) &&
@@ -101,6 +109,7 @@ static void ask_to_join(gw_peer *p, const gw_contact *flock) {
                       flock->view_count, flock->step, id);
         return;
     }
+    if (flock->view_count >= GW_MAX_MEMBERS) say_no_room(p);
     gw_peer_waits(p, "asking leader %s to be admitted at step %" PRIu64, id, flock->step);
     if (p->now < p->join_at_ns) return;
     p->join_at_ns = p->now + gw_peer_ms(p, JOIN_MS);
@@ -142,10 +151,11 @@ static void take_muster(const gw_peer *p, muster *m) {
             m->lower += gw_peer_id_compare(&c->id, &p->config.id) < 0;
             m->checkpoint |= c->checkpoint_step != UINT64_MAX && !p->config.fresh;
         }
-        if (!gw_contacts_ready(p, c) || m->ready == GW_MAX_MEMBERS) {
+        if (!gw_contacts_ready(p, c)) {
             m->unready += is_coming(p, c);
             continue;
         }
+        if (m->ready == GW_MAX_MEMBERS) continue; /* no view has more */
         m->members[m->ready++] =
             (gw_member){.id = c->id, .boot = c->incarnation.boot, .nonce = c->incarnation.nonce};
     }
@@ -257,9 +267,16 @@ static bool is_joining(const gw_peer *p, const gw_contact *contact) {
 }
 
 /* Of a whole view that offers itself, each member is asked for; it need not have greeted as a newcomer. */
+static bool has_room(gw_peer *p) {
+    uint32_t living = 0;
+    for (uint32_t rank = 0; rank < p->view.count; rank++)
+        living += gw_contacts_member_lives(p, &p->view, rank);
+    return living < GW_MAX_MEMBERS;
+}
+
 bool gw_waiting_has_joiners(gw_peer *p) {
     for (uint32_t i = 0; i < p->contact_count; i++)
-        if (is_joining(p, &p->contacts[i])) return true;
+        if (is_joining(p, &p->contacts[i])) return has_room(p);
     return false;
 }
 

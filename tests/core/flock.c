@@ -24,9 +24,22 @@ int flock_index(const flock *f, const gw_peer_id *id) {
     return -1;
 }
 
+static void *some(uint32_t count, size_t size) {
+    cr_assert_leq(count, FLOCK_MOST);
+    void *zeros = calloc(count, size);
+    cr_assert_not_null(zeros);
+    return zeros;
+}
+
 void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_quorum quorum) {
     memset(f, 0, sizeof *f);
     f->count = count;
+    f->peers = some(count, sizeof *f->peers);
+    f->cut = some(count, sizeof *f->cut);
+    f->parted = some(count, sizeof *f->parted);
+    f->unheard = some(count, sizeof *f->unheard);
+    f->data_broken = some(count, sizeof *f->data_broken);
+    f->longer_ns = some(count, sizeof *f->longer_ns);
     f->now = 1000000;
     f->steps = steps;
     f->message_ns = 100000;
@@ -34,7 +47,7 @@ void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_
     for (uint32_t i = 0; i < count; i++) {
         flock_peer *p = &f->peers[i];
         p->dies_at_shard = p->fails_at_shard = p->breaks_at_shard = -1;
-        p->config = (gw_peer_config){.id = {{(uint8_t)(i + 1)}},
+        p->config = (gw_peer_config){.id = {{(uint8_t)(i + 1), (uint8_t)((i + 1) / 256)}},
                                      .addr_count = 1,
                                      .identity = "job=test\nlr=0.1\n",
                                      .steps = steps,
@@ -100,6 +113,7 @@ void flock_stop(flock *f, uint32_t i) {
 
 void flock_continue(flock *f, uint32_t i) {
     f->peers[i].stopped = false;
+    flock_release(f, i);
 }
 
 void flock_tell(flock *f, uint32_t i, gw_event event) {
@@ -107,6 +121,7 @@ void flock_tell(flock *f, uint32_t i, gw_event event) {
     gw_peer_step(f->peers[i].brain, &event, f->now, &actions);
     for (uint32_t k = 0; k < actions.count; k++) flock_carry_out(f, i, &actions.list[k]);
     gw_actions_free(&actions);
+    if (f->peers[i].brain != NULL) f->peers[i].due_ns = gw_peer_deadline(f->peers[i].brain);
 }
 
 void flock_close(flock *f) {
@@ -120,4 +135,10 @@ void flock_close(flock *f) {
         free(f->peers[i].said);
     }
     flock_forget_events(f);
+    free(f->peers);
+    free(f->cut);
+    free(f->parted);
+    free(f->unheard);
+    free(f->data_broken);
+    free(f->longer_ns);
 }

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-enum { FLOCK_MOST = 48, FLOCK_SHARDS = 12, FLOCK_CHUNKS = 3, FLOCK_EFFECTS = 64 };
+enum { FLOCK_MOST = 257, FLOCK_SHARDS = 12, FLOCK_CHUNKS = 3, FLOCK_EFFECTS = 64 };
 
 typedef struct flock_peer {
     gw_peer *brain; /* NULL = not running */
@@ -33,7 +33,9 @@ typedef struct flock_peer {
     size_t record_length;
     bool linked[FLOCK_MOST];
     bool stopped; /* SIGSTOP: all that happens to it waits */
-    char *said;   /* its log lines */
+    struct flock_event *waiting;
+    uint64_t due_ns; /* of its timer */
+    char *said;      /* its log lines */
     size_t said_length;
     bool finished;
     gw_finish finish;
@@ -100,28 +102,28 @@ typedef struct flock_break {
 typedef struct flock {
     uint32_t count;
     uint64_t now;
-    flock_peer peers[FLOCK_MOST];
-    struct flock_event *queue;
+    flock_peer *peers; /* count of them, as of the rows below */
+    struct flock_event **queue;
     uint32_t queued, capacity;
     uint64_t serial;
     gw_quorum quorum;
     uint64_t steps, checkpoint_steps;
 
-    uint32_t verify;                          /* --verify, in millionths */
-    uint64_t stop_step;                       /* the job's scalars end it after this many steps; 0 = never */
-    bool cut[FLOCK_MOST][FLOCK_MOST];         /* no link between the two, datagrams pass */
-    bool parted[FLOCK_MOST][FLOCK_MOST];      /* nor datagrams */
-    bool unheard[FLOCK_MOST][FLOCK_MOST];     /* from one to the other: its datagrams are lost, links stand */
-    bool data_broken[FLOCK_MOST][FLOCK_MOST]; /* reductions with both fail; control links stand */
-    uint32_t reductions_to_fail;              /* all members' do, and nobody is to blame */
-    uint32_t rows_to_damage;                  /* sums in which what a member decides arrives otherwise */
-    const char *reason;                       /* of what fails; NULL: none is given */
-    uint32_t sums_to_spoil;                   /* they fail their checks */
-    uint32_t effects[FLOCK_EFFECTS];          /* by step: how often its effects took place */
+    uint32_t verify;                 /* --verify, in millionths */
+    uint64_t stop_step;              /* the job's scalars end it after this many steps; 0 = never */
+    bool (*cut)[FLOCK_MOST];         /* no link between the two, datagrams pass */
+    bool (*parted)[FLOCK_MOST];      /* nor datagrams */
+    bool (*unheard)[FLOCK_MOST];     /* from one to the other: its datagrams are lost, links stand */
+    bool (*data_broken)[FLOCK_MOST]; /* reductions with both fail; control links stand */
+    uint32_t reductions_to_fail;     /* all members' do, and nobody is to blame */
+    uint32_t rows_to_damage;         /* sums in which what a member decides arrives otherwise */
+    const char *reason;              /* of what fails; NULL: none is given */
+    uint32_t sums_to_spoil;          /* they fail their checks */
+    uint32_t effects[FLOCK_EFFECTS]; /* by step: how often its effects took place */
     flock_break breaks;
-    uint64_t message_ns;                        /* how long a message is on its way */
-    uint64_t longer_ns[FLOCK_MOST][FLOCK_MOST]; /* and from one to the other this much longer */
-    uint64_t echo_ns;                           /* and it comes a second time so much later; 0 = never */
+    uint64_t message_ns;               /* how long a message is on its way */
+    uint64_t (*longer_ns)[FLOCK_MOST]; /* and from one to the other this much longer */
+    uint64_t echo_ns;                  /* and it comes a second time so much later; 0 = never */
 } flock;
 
 void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_quorum quorum);

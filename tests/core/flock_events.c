@@ -4,14 +4,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-flock_event *flock_post(flock *f, uint32_t to, uint64_t delay_ns, gw_event event) {
+static bool earlier(const flock_event *a, const flock_event *b) {
+    return a->at != b->at ? a->at < b->at : a->serial < b->serial;
+}
+
+/* The queue is a heap: a child is not earlier than its parent. */
+static void put(flock *f, flock_event *e) {
     if (f->queued == f->capacity) {
         f->capacity = f->capacity == 0 ? 64 : 2 * f->capacity;
         f->queue = realloc(f->queue, f->capacity * sizeof *f->queue);
     }
-    flock_event *e = &f->queue[f->queued++];
+    uint32_t at = f->queued++;
+    for (; at > 0 && earlier(e, f->queue[(at - 1) / 2]); at = (at - 1) / 2)
+        f->queue[at] = f->queue[(at - 1) / 2];
+    f->queue[at] = e;
+}
+
+static flock_event *take(flock *f) {
+    flock_event *first = f->queue[0], *last = f->queue[--f->queued];
+    uint32_t at = 0;
+    for (uint32_t child = 1; child < f->queued; child = 2 * at + 1) {
+        if (child + 1 < f->queued && earlier(f->queue[child + 1], f->queue[child])) child++;
+        if (!earlier(f->queue[child], last)) break;
+        f->queue[at] = f->queue[child];
+        at = child;
+    }
+    if (f->queued > 0) f->queue[at] = last;
+    return first;
+}
+
+flock_event *flock_post(flock *f, uint32_t to, uint64_t delay_ns, gw_event event) {
+    flock_event *e = malloc(sizeof *e);
     *e = (flock_event){.at = f->now + delay_ns, .serial = f->serial++, .to = to, .event = event};
     e->life = f->peers[to].config.incarnation.boot;
+    put(f, e);
     return e;
 }
 
@@ -28,15 +54,21 @@ static void free_event(flock_event *e) {
     free(e->hashes);
     gw_set_free(&e->held);
     gw_set_free(&e->claimed);
+    free(e);
 }
 
 void flock_forget_events(flock *f) {
-    for (uint32_t k = 0; k < f->queued; k++) free_event(&f->queue[k]);
+    for (uint32_t i = 0; i < f->count; i++) flock_release(f, i);
+    while (f->queued > 0) free_event(take(f));
     free(f->queue);
 }
 
-static bool earlier(const flock_event *a, const flock_event *b) {
-    return a->at != b->at ? a->at < b->at : a->serial < b->serial;
+void flock_release(flock *f, uint32_t i) {
+    for (flock_event *e = f->peers[i].waiting, *next; e != NULL; e = next) {
+        next = e->next;
+        put(f, e);
+    }
+    f->peers[i].waiting = NULL;
 }
 
 static void handle(flock *f, flock_event *e) {
@@ -71,41 +103,41 @@ static bool all_finished(const flock *f) {
     return true;
 }
 
-static bool next_event(const flock *f, uint32_t *next) {
-    bool any = false;
-    for (uint32_t k = 0; k < f->queued; k++) {
-        if (f->peers[f->queue[k].to].stopped || (any && !earlier(&f->queue[k], &f->queue[*next]))) continue;
-        *next = k;
-        any = true;
+/* The earliest for a peer that is not stopped, or NULL. */
+static const flock_event *next_event(flock *f) {
+    while (f->queued > 0 && f->peers[f->queue[0]->to].stopped) {
+        flock_event *e = take(f);
+        e->next = f->peers[e->to].waiting;
+        f->peers[e->to].waiting = e;
     }
-    return any;
+    return f->queued > 0 ? f->queue[0] : NULL;
 }
 
 bool flock_run(flock *f, bool (*condition)(const flock *f), uint64_t most) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].brain != NULL) f->peers[i].due_ns = gw_peer_deadline(f->peers[i].brain);
     for (uint64_t n = 0; n < most; n++) {
         if (condition != NULL ? condition(f) : all_finished(f)) return true;
         uint64_t timer = UINT64_MAX;
-        uint32_t who = 0, next = 0;
+        uint32_t who = 0;
         for (uint32_t i = 0; i < f->count; i++) {
             flock_peer *p = &f->peers[i];
             if (p->brain == NULL || p->finished || p->stopped) continue;
-            uint64_t due = gw_peer_deadline(p->brain);
-            if (due < timer) timer = due, who = i;
+            if (p->due_ns < timer) timer = p->due_ns, who = i;
         }
-        bool any = next_event(f, &next);
-        if (!any && timer == UINT64_MAX) return false;
-        if (!any || timer < f->queue[next].at) {
+        const flock_event *next = next_event(f);
+        if (next == NULL && timer == UINT64_MAX) return false;
+        if (next == NULL || timer < next->at) {
             if (timer > f->now) f->now = timer;
             flock_event tick = {
                 .to = who, .life = f->peers[who].config.incarnation.boot, .event = {.kind = GW_EV_TIMER}};
             handle(f, &tick);
             continue;
         }
-        flock_event e = f->queue[next];
-        f->queue[next] = f->queue[--f->queued];
-        if (e.at > f->now) f->now = e.at;
-        handle(f, &e);
-        free_event(&e);
+        flock_event *e = take(f);
+        if (e->at > f->now) f->now = e->at;
+        handle(f, e);
+        free_event(e);
     }
     return false;
 }

@@ -6,6 +6,7 @@
 #include "flock.h"
 
 typedef struct flock_event {
+    struct flock_event *next; /* for the same peer, which is stopped */
     uint64_t at, serial;
     uint32_t to;
     uint64_t life; /* of the receiver it is meant for */
@@ -26,6 +27,8 @@ flock_event *flock_post(flock *f, uint32_t to, uint64_t delay_ns, gw_event event
 /* The event has a copy of these bytes. */
 void flock_keep_bytes(flock_event *e, const void *bytes, size_t length);
 void flock_forget_events(flock *f);
+/* What waited for peer i, which was stopped, may happen. */
+void flock_release(flock *f, uint32_t i);
 
 /* flock_links.c */
 void flock_link(flock *f, uint32_t a, uint32_t b);
