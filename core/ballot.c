@@ -134,8 +134,8 @@ void gw_ballot_put(gw_writer *w, const gw_ballot *ballot) {
 
 void gw_ballot_get(gw_reader *r, gw_ballot *ballot) {
     if (gw_get_u8(r) != RECORD_VERSION) r->failed = true;
-    ballot->highest = gw_get_u64(r);
-    ballot->voted = gw_get_u64(r);
+    ballot->highest = gw_get_epoch(r);
+    ballot->voted = gw_get_epoch(r);
     if (gw_get_u8(r) != 0) gw_view_get(r, &ballot->installed);
     uint32_t count = gw_get_u32(r);
     if (count > GW_BALLOT_LATER) r->failed = true;

@@ -222,7 +222,7 @@ static gw_report *get_report(gw_reader *r) {
     report->strays = flags >> 6 & 1;
     report->step = gw_get_u64(r);
     report->fingerprint = gw_get_u64(r);
-    report->installed_epoch = gw_get_u64(r);
+    report->installed_epoch = gw_get_epoch(r);
     gw_get_view_name(r, &report->installed);
     report->held = gw_set_get(r);
     report->claimed = gw_set_get(r);
@@ -304,7 +304,7 @@ static void get_hashes(gw_reader *r, gw_message *m, bool with_chunks) {
 
 static void get_propose(gw_reader *r, gw_message *m) {
     m->view = get_one_view(r);
-    m->base_epoch = gw_get_u64(r);
+    m->base_epoch = gw_get_epoch(r);
     gw_get_view_name(r, &m->base);
     m->listed = get_views(r, GW_MAX_LISTED, &m->listed_count);
     m->absorbed_count = gw_get_u32(r);
@@ -333,7 +333,7 @@ static void get_body(gw_reader *r, gw_message *m) {
     case GW_MSG_REFUSE:
         m->refusal = (gw_refusal)gw_get_u8(r);
         if (m->refusal < GW_REFUSE_OLD || m->refusal > GW_REFUSE_FULL) r->failed = true;
-        m->value = gw_get_u64(r);
+        m->value = gw_get_epoch(r);
         m->listed = get_views(r, GW_MAX_LISTED + 1, &m->listed_count);
         gw_get_peer_id(r, &m->peer);
         break;
@@ -406,7 +406,7 @@ bool gw_message_decode(const uint8_t *bytes, size_t length, gw_message *message,
         return gw_fail(err, GW_E_INVALID, "core/message: version %u, this build speaks %u", version,
                        GW_MESSAGE_VERSION);
     gw_get_hash(&r, &message->job);
-    message->epoch = gw_get_u64(&r);
+    message->epoch = gw_get_epoch(&r);
     gw_get_view_name(&r, &message->name);
     get_body(&r, message);
     if (gw_reader_done(&r)) return true;

@@ -22,7 +22,8 @@ typedef enum gw_message_kind {
     GW_MSG_HELLO = 1, /* text: the sender's identity; value: its probe; ways; flag: it has a view */
     GW_MSG_PROPOSE,   /* view, base, listed, absorbed; flag: look at your state before you vote with it */
     GW_MSG_VOTE,      /* about view: report */
-    GW_MSG_REFUSE, /* about view: refusal, epoch (highest seen), listed (views promised or installed), peer */
+    GW_MSG_REFUSE,  /* about view: refusal, value (highest epoch seen), listed (views promised or installed),
+                       peer */
     GW_MSG_INSTALL, /* install */
     GW_MSG_READY,   /* about view: the sender holds the view's state */
     GW_MSG_REPAIR,  /* about view: text = why the sender needs a new one; flag: as in PROPOSE */

@@ -56,7 +56,7 @@ static void read_blob(gw_peer *p, gw_contact *contact, const gw_gossip_member *m
     next.blameless = flags >> 3 & 1;
     next.unsaved = flags >> 4 & 1;
     memcpy(next.job, job, sizeof job);
-    next.epoch = gw_get_u64(&r);
+    next.epoch = gw_get_epoch(&r);
     gw_get_view_name(&r, &next.view_name);
     gw_get_peer_id(&r, &next.leader);
     next.view_count = gw_get_u32(&r);

@@ -84,10 +84,17 @@ void gw_view_put(gw_writer *w, const gw_view *view) {
     put_contents(w, view);
 }
 
+uint64_t gw_get_epoch(gw_reader *r) {
+    uint64_t epoch = gw_get_u64(r);
+    if (epoch < GW_EPOCH_END) return epoch;
+    r->failed = true;
+    return 0;
+}
+
 void gw_view_get(gw_reader *r, gw_view *view) {
     memset(view, 0, sizeof *view);
     gw_get_view_name(r, &view->name);
-    view->epoch = gw_get_u64(r);
+    view->epoch = gw_get_epoch(r);
     gw_get_view_name(r, &view->parent);
     gw_get_peer_id(r, &view->leader);
     gw_get_hash(r, &view->job);

@@ -8,6 +8,10 @@
 
 enum { GW_MAX_MEMBERS = 256 };
 
+/* Whoever reads an epoch refuses this one and those beyond, which no job gets to: the next one is always a
+ * number. */
+#define GW_EPOCH_END (UINT64_C(1) << 62)
+
 typedef struct gw_member {
     gw_peer_id id;
     uint64_t boot, nonce; /* the life that is a member: a later life of the same peer is not */
@@ -40,6 +44,8 @@ bool gw_view_same_peers(const gw_view *a, const gw_view *b);
  * size, half including the lowest-ranked member. */
 bool gw_view_majority(const gw_view *of, const gw_view *some);
 
+/* Fails the reader from GW_EPOCH_END on. */
+uint64_t gw_get_epoch(gw_reader *r);
 void gw_view_put(gw_writer *w, const gw_view *view);
 /* Fails the reader when the members are not sorted and distinct, or the name does not fit the contents. */
 void gw_view_get(gw_reader *r, gw_view *view);

@@ -126,6 +126,25 @@ Test(ballot, record_survives_and_damage_is_refused) {
     gw_ballot_close(&back);
 }
 
+Test(ballot, a_record_of_epochs_that_no_job_gets_to_is_refused) {
+    for (int what = 0; what < 3; what++) {
+        gw_ballot ballot, back;
+        gw_ballot_open(&ballot, true);
+        gw_ballot_open(&back, true);
+        ballot.installed = view_of(what == 0 ? UINT64_MAX : 1, NULL, 7, 0);
+        ballot.voted = what == 1 ? UINT64_MAX : 1;
+        ballot.highest = what == 2 ? UINT64_MAX : 1;
+        uint8_t bytes[4096];
+        gw_writer w = gw_writer_on(bytes, sizeof bytes);
+        gw_ballot_put(&w, &ballot);
+        gw_reader r = gw_reader_on(bytes, w.length);
+        gw_ballot_get(&r, &back);
+        cr_assert(r.failed, "%d", what);
+        gw_ballot_close(&ballot);
+        gw_ballot_close(&back);
+    }
+}
+
 /* Its leader is to vote for the proposal, too, and says itself what became of the view. */
 Test(ballot, a_promise_need_not_be_listed_where_its_leader_votes) {
     gw_ballot ballot;

@@ -134,6 +134,48 @@ Test(message, bytes_are_pinned) {
     free(bytes);
 }
 
+static bool is_read(const gw_message *m) {
+    uint8_t *bytes;
+    gw_message back;
+    gw_err err;
+    size_t length = gw_message_encode(m, &bytes);
+    bool read = gw_message_decode(bytes, length, &back, &err);
+    if (read) gw_message_free(&back);
+    free(bytes);
+    return read;
+}
+
+/* Else the next one might be no number. */
+Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
+    const uint64_t epochs[] = {GW_EPOCH_END - 1, GW_EPOCH_END, UINT64_MAX};
+    for (int i = 0; i < 3; i++) {
+        gw_view small = small_view(), view = small_view();
+        gw_install *install = small_install();
+        gw_report report = {.installed_epoch = epochs[i]};
+        view.epoch = epochs[i];
+        gw_view_seal(&view);
+        install->view = view;
+        gw_message m = sample(GW_MSG_READY, &small, NULL, NULL);
+        m.epoch = epochs[i];
+        cr_expect_eq(is_read(&m), i == 0, "about a view");
+        m = sample(GW_MSG_PROPOSE, &small, NULL, NULL);
+        m.base_epoch = epochs[i];
+        cr_expect_eq(is_read(&m), i == 0, "base");
+        m = sample(GW_MSG_REFUSE, &small, NULL, NULL);
+        m.value = epochs[i];
+        cr_expect_eq(is_read(&m), i == 0, "highest");
+        m = sample(GW_MSG_VOTE, NULL, NULL, &report);
+        cr_expect_eq(is_read(&m), i == 0, "report");
+        const gw_message_kind of_views[] = {GW_MSG_PROPOSE, GW_MSG_REFUSE, GW_MSG_JOIN, GW_MSG_VIEW,
+                                            GW_MSG_INSTALL};
+        for (size_t k = 0; k < sizeof of_views / sizeof *of_views; k++) {
+            m = sample(of_views[k], &view, install, NULL);
+            cr_expect_eq(is_read(&m), i == 0, "%s", gw_message_name(m.kind));
+        }
+        gw_install_free(install);
+    }
+}
+
 Test(message, another_version_is_named) {
     const uint8_t bytes[] = {4, GW_MSG_READY};
     gw_message m;

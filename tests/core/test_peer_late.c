@@ -198,6 +198,38 @@ static void say_wrongly(flock *f, uint32_t i) {
     }
 }
 
+/* It is no epoch, and the next view has one all the same. */
+static void name_the_last_number(gw_message_kind kind) {
+    flock f;
+    flock_open(&f, 3, 3, STEPS, GW_QUORUM_ANY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    uint32_t leader = flock_leader(&f), from = (leader + 1) % 3;
+    gw_view view = *flock_status(&f, leader).view;
+    gw_message m = {.kind = kind, .job = job_of(&f), .epoch = view.epoch, .name = view.name};
+    if (kind == GW_MSG_REFUSE)
+        m.value = UINT64_MAX;
+    else if (kind == GW_MSG_JOIN)
+        m.epoch = UINT64_MAX;
+    else
+        view.epoch = UINT64_MAX;
+    gw_view_seal(&view);
+    m.view = &view;
+    m.refusal = GW_REFUSE_OLD;
+    tell_message(&f, leader, from, m, false);
+    flock_kill(&f, from);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 2);
+    flock_close(&f);
+}
+
+Test(peer_late, epochs_do_not_wrap) {
+    name_the_last_number(GW_MSG_PROPOSE);
+    name_the_last_number(GW_MSG_REFUSE);
+    name_the_last_number(GW_MSG_JOIN);
+    name_the_last_number(GW_MSG_VIEW);
+}
+
 Test(peer_late, messages_about_what_is_not_change_nothing) {
     disturb(GW_QUORUM_ANY, say_wrongly);
     disturb(GW_QUORUM_MAJORITY, say_wrongly);
