@@ -10,12 +10,13 @@
 #include "core/world.h"
 
 enum {
-    GW_MESSAGE_VERSION = 3,
+    GW_MESSAGE_VERSION = 4,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
     GW_MAX_ABSORBED = 16,       /* views a proposal merges */
-    GW_MAX_CHUNKS = 200000,     /* of 4 MiB, so that their hashes fit one message: a state of 781 GiB */
+    GW_MAX_CHUNKS = 200000, /* of 4 MiB, so that their hashes, or which of them each of GW_MAX_MEMBERS has,
+                            fit one message: a state of 781 GiB */
 };
 
 typedef enum gw_message_kind {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { WORDS = 1 << 30 }; /* in the place of the number of runs; there are fewer */
+
 static uint32_t words_of(uint32_t size) {
     return (size + 63) / 64;
 }
@@ -86,10 +88,30 @@ static uint32_t next_absent(const gw_set *set, uint32_t from) {
     return from;
 }
 
-void gw_set_put(gw_writer *w, const gw_set *set) {
+static uint32_t count_runs(const gw_set *set) {
     uint32_t runs = 0;
-    for (uint32_t i = gw_set_next(set, 0); i < set->size; i = gw_set_next(set, next_absent(set, i))) runs++;
+    uint64_t before = 0; /* the last element of the word before */
+    for (uint32_t i = 0; i < words_of(set->size); i++) {
+        uint64_t word = set->words[i], begins = word & ~(word << 1 | before);
+        runs += (uint32_t)__builtin_popcountll(begins);
+        before = word >> 63;
+    }
+    return runs;
+}
+
+/* A run is as long on the wire as a word. */
+static bool is_sent_as_words(uint32_t runs, uint32_t size) {
+    return runs > words_of(size);
+}
+
+void gw_set_put(gw_writer *w, const gw_set *set) {
+    uint32_t runs = count_runs(set);
     gw_put_u32(w, set->size);
+    if (is_sent_as_words(runs, set->size)) {
+        gw_put_u32(w, WORDS);
+        for (uint32_t i = 0; i < words_of(set->size); i++) gw_put_u64(w, set->words[i]);
+        return;
+    }
     gw_put_u32(w, runs);
     for (uint32_t i = gw_set_next(set, 0); i < set->size;) {
         uint32_t end = next_absent(set, i);
@@ -99,24 +121,41 @@ void gw_set_put(gw_writer *w, const gw_set *set) {
     }
 }
 
+static void get_runs(gw_reader *r, gw_set *set, uint32_t runs) {
+    uint32_t previous_end = 0;
+    for (uint32_t i = 0; i < runs; i++) { /* whose bytes are there */
+        uint32_t start = gw_get_u32(r), length = gw_get_u32(r);
+        bool ordered = length > 0 && (i == 0 || start > previous_end) && start < set->size &&
+                       length <= set->size - start;
+        if (!ordered) {
+            r->failed = true;
+            return;
+        }
+        previous_end = start + length;
+        for (uint32_t k = start; k < previous_end; k++) gw_set_add(set, k);
+    }
+}
+
+static void get_words(gw_reader *r, gw_set *set) {
+    uint32_t words = words_of(set->size), beyond = set->size % 64;
+    for (uint32_t i = 0; i < words; i++) set->words[i] = gw_get_u64(r);
+    bool fits = beyond == 0 || set->words[words - 1] >> beyond == 0;
+    if (!fits || !is_sent_as_words(count_runs(set), set->size)) r->failed = true;
+}
+
 gw_set gw_set_get(gw_reader *r) {
-    uint32_t size = gw_get_u32(r), runs = gw_get_u32(r), previous_end = 0;
-    if (r->failed || size > GW_SET_MAX || runs > gw_reader_left(r) / 8) {
+    uint32_t size = gw_get_u32(r), runs = gw_get_u32(r);
+    bool words = runs == WORDS;
+    if (r->failed || size > GW_SET_MAX || (words ? words_of(size) : runs) > gw_reader_left(r) / 8 ||
+        (!words && is_sent_as_words(runs, size))) {
         r->failed = true;
         return (gw_set){0};
     }
     gw_set set = gw_set_of(size);
-    for (uint32_t i = 0; i < runs; i++) { /* whose bytes are there */
-        uint32_t start = gw_get_u32(r), length = gw_get_u32(r);
-        bool ordered =
-            length > 0 && (i == 0 || start > previous_end) && start < size && length <= size - start;
-        if (!ordered) {
-            r->failed = true;
-            break;
-        }
-        previous_end = start + length;
-        for (uint32_t k = start; k < previous_end; k++) gw_set_add(&set, k);
-    }
+    if (words)
+        get_words(r, &set);
+    else
+        get_runs(r, &set, runs);
     if (r->failed) gw_set_free(&set);
     return set;
 }

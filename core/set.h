@@ -30,7 +30,8 @@ bool gw_set_overlaps(const gw_set *a, const gw_set *b);
 void gw_set_complement(gw_set *set);
 /* The smallest element >= from, or size when there is none. */
 uint32_t gw_set_next(const gw_set *set, uint32_t from);
-/* Wire form: size, number of runs, then each run's start and length. */
+/* Wire form: size, number of runs, then each run's start and length; or, where that is shorter, the words.
+ * Each set has one form, and none is longer than its words. */
 void gw_set_put(gw_writer *w, const gw_set *set);
 /* A new set, or an empty one of size 0 with the reader failed when the bytes are malformed. */
 gw_set gw_set_get(gw_reader *r);

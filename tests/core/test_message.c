@@ -1,5 +1,6 @@
 /* Control messages: pinned bytes, and nothing malformed gets through. */
 #include "core/message.h"
+#include "core/rng.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -98,6 +99,43 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
     gw_set_free(&report.inventory[0].chunks);
 }
 
+static gw_install *large_install(uint64_t of) {
+    gw_rng rng = gw_rng_seeded(of);
+    gw_install *i = calloc(1, sizeof *i);
+    i->view = (gw_view){.epoch = 9, .count = GW_MAX_MEMBERS};
+    for (uint32_t k = 0; k < GW_MAX_MEMBERS; k++) {
+        i->view.members[k] = (gw_member){.id = {{(uint8_t)k, 1}}, .boot = 1};
+        i->inventories[k] = gw_set_of(GW_MAX_CHUNKS);
+        for (uint32_t c = 0; c < GW_MAX_CHUNKS; c++)
+            if (gw_rng_below(&rng, of) == 0) gw_set_add(&i->inventories[k], c);
+    }
+    i->view.leader = i->view.members[0].id;
+    gw_view_seal(&i->view);
+    i->load = GW_LOAD_MANIFEST;
+    i->fetchers = gw_set_of(GW_MAX_MEMBERS);
+    i->drops = gw_set_of(GW_MAX_MEMBERS);
+    i->unwritable = gw_set_of(GW_MAX_MEMBERS);
+    return i;
+}
+
+Test(message, an_installation_of_the_largest_state_by_the_most_members_fits) {
+    for (uint64_t of = 2; of <= 16; of *= 8) {
+        gw_install *install = large_install(of);
+        gw_message m = sample(GW_MSG_INSTALL, NULL, install, NULL), back;
+        uint8_t *bytes;
+        gw_err err;
+        size_t length = gw_message_encode(&m, &bytes);
+        cr_assert_leq(length, (size_t)GW_MESSAGE_BYTES);
+        cr_assert(gw_message_decode(bytes, length, &back, &err), "%s", err.text);
+        for (uint32_t k = 0; k < GW_MAX_MEMBERS; k++)
+            cr_assert_arr_eq(back.install->inventories[k].words, install->inventories[k].words,
+                             GW_MAX_CHUNKS / 8);
+        gw_message_free(&back);
+        free(bytes);
+        gw_install_free(install);
+    }
+}
+
 Test(message, flipped_bits_never_crash_the_reader) {
     gw_view view = small_view();
     gw_install *install = small_install();
@@ -123,7 +161,7 @@ Test(message, bytes_are_pinned) {
     gw_message m = sample(GW_MSG_CLAIM, &view, NULL, NULL);
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
-    uint8_t expected[2 + 32 + 8 + 16 + 16] = {3, 16, 0x11};
+    uint8_t expected[2 + 32 + 8 + 16 + 16] = {4, 16, 0x11};
     expected[34] = 9;
     expected[42] = 0x22;
     expected[58] = 17;
@@ -177,11 +215,11 @@ Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
 }
 
 Test(message, another_version_is_named) {
-    const uint8_t bytes[] = {4, GW_MSG_READY};
+    const uint8_t bytes[] = {5, GW_MSG_READY};
     gw_message m;
     gw_err err;
     cr_assert(!gw_message_decode(bytes, sizeof bytes, &m, &err));
-    cr_assert(strstr(err.text, "version 4") != NULL, "%s", err.text);
+    cr_assert(strstr(err.text, "version 5") != NULL, "%s", err.text);
 }
 
 Test(message, a_damaged_view_in_a_list_ends_the_reading) {
