@@ -24,15 +24,50 @@ gw_contact *gw_peer_contact(gw_peer *p, const gw_peer_id *id) {
     return number == UINT32_MAX ? NULL : &p->contacts[number];
 }
 
+static bool has_peer(const gw_view *views, uint32_t count, const gw_peer_id *id) {
+    for (uint32_t i = 0; i < count; i++)
+        if (views[i].epoch > 0 && gw_view_rank(&views[i], id) >= 0) return true;
+    return false;
+}
+
+/* Nothing that this peer may still have to decide hangs on it, and the world and gossip have forgotten it. */
+static bool is_forgotten(const gw_peer *p, const gw_contact *c) {
+    if (c->alive || c->linked || c->wanted || c->early != NULL) return false;
+    if ((c->at_end || c->said_end) && gw_contacts_same_job(p, c)) return false; /* the job has ended */
+    if (gw_gossip_find(p->gossip, &c->id) != NULL) return false;
+    return !has_peer(&p->view, 1, &c->id) && !has_peer(&p->voted, 1, &c->id) &&
+           !has_peer(&p->attempt.view, 1, &c->id) && !has_peer(&p->ballot.installed, 1, &c->id) &&
+           !has_peer(p->ballot.later, p->ballot.later_count, &c->id) &&
+           !has_peer(p->learned, p->learned_count, &c->id);
+}
+
+/* A peer without a view judges by all whom it has met whether it has missed the job: it forgets nobody. */
+static void forget_contacts(gw_peer *p) {
+    uint32_t kept = 0;
+    if (p->contacts == NULL || p->view.epoch == 0) return;
+    for (uint32_t i = 0; i < p->contact_count; i++)
+        if (!is_forgotten(p, &p->contacts[i])) p->contacts[kept++] = p->contacts[i];
+    if (kept == p->contact_count) return;
+    p->contact_count = kept;
+    gw_id_index_rebuild(&p->contact_index, records(p), kept);
+}
+
+/* A quarter of them at least, so that it looks whom to forget seldom. */
+static void make_room(gw_peer *p) {
+    if (p->contact_count < p->contact_capacity) return;
+    forget_contacts(p);
+    if (p->contact_count < p->contact_capacity - p->contact_capacity / 4) return;
+    p->contact_capacity = p->contact_capacity == 0 ? 8 : 2 * p->contact_capacity;
+    gw_contact *grown = realloc(p->contacts, p->contact_capacity * sizeof *grown);
+    GW_CHECK_MEMORY(grown != NULL);
+    p->contacts = grown;
+    bool room = gw_id_index_reserve(&p->contact_index, records(p), p->contact_count, p->contact_capacity);
+    GW_CHECK_MEMORY(room);
+}
+
+/* Moves the others. */
 static gw_contact *add_contact(gw_peer *p, const gw_peer_id *id) {
-    if (p->contact_count == p->contact_capacity) {
-        p->contact_capacity = p->contact_capacity == 0 ? 8 : 2 * p->contact_capacity;
-        gw_contact *grown = realloc(p->contacts, p->contact_capacity * sizeof *grown);
-        GW_CHECK_MEMORY(grown != NULL);
-        p->contacts = grown;
-        bool room = gw_id_index_reserve(&p->contact_index, records(p), p->contact_count, p->contact_capacity);
-        GW_CHECK_MEMORY(room);
-    }
+    make_room(p);
     GW_CHECK(p->contacts != NULL);
     gw_contact *contact = &p->contacts[p->contact_count];
     *contact = (gw_contact){.id = *id, .checkpoint_step = UINT64_MAX, .claims_lost = UINT64_MAX};
@@ -42,6 +77,17 @@ static gw_contact *add_contact(gw_peer *p, const gw_peer_id *id) {
 
 /* ---- blobs
  * --------------------------------------------------------------------------------------------------- */
+
+/* What it has said so far: nothing. */
+static void clear_blob(gw_contact *contact) {
+    contact->has_view = contact->at_end = contact->leaving = contact->blameless = contact->unsaved = false;
+    memset(contact->job, 0, sizeof contact->job);
+    contact->epoch = contact->step = contact->fingerprint = contact->speed = 0;
+    contact->checkpoint_step = UINT64_MAX;
+    contact->view_name = (gw_view_name){0};
+    contact->leader = (gw_peer_id){0};
+    contact->view_count = contact->fell_at = 0;
+}
 
 /* One that is empty or of another version says nothing. */
 static void read_blob(gw_peer *p, gw_contact *contact, const gw_gossip_member *member) {
@@ -133,7 +179,8 @@ static void see_life(gw_contact *contact, const gw_incarnation *life) {
 static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_incarnation *life) {
     gw_contact *contact = gw_peer_contact(p, &member->id);
     if (contact == NULL) contact = add_contact(p, &member->id);
-    bool news = !contact->alive || !gw_same_life(&contact->incarnation, life);
+    bool new_life = !gw_same_life(&contact->incarnation, life), news = !contact->alive || new_life;
+    if (new_life) clear_blob(contact);
     contact->incarnation = *life;
     see_life(contact, life);
     read_blob(p, contact, member);

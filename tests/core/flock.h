@@ -115,6 +115,7 @@ typedef struct flock {
     bool (*parted)[FLOCK_MOST];      /* nor datagrams */
     bool (*unheard)[FLOCK_MOST];     /* from one to the other: its datagrams are lost, links stand */
     bool (*data_broken)[FLOCK_MOST]; /* reductions with both fail; control links stand */
+    const gw_peer_id *blobs_lost;    /* nobody hears what this peer gossips of itself but that it lives */
     uint32_t reductions_to_fail;     /* all members' do, and nobody is to blame */
     uint32_t rows_to_damage;         /* sums in which what a member decides arrives otherwise */
     const char *reason;              /* of what fails; NULL: none is given */

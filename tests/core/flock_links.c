@@ -1,7 +1,11 @@
 /* Links and what goes over them: they are perfect but for what a test does to them. */
 #include "flock_room.h"
 
+#include "core/gossip_codec.h"
+
 #include <criterion/criterion.h>
+
+enum { MOST_DATAGRAM = 2048 };
 
 void flock_end_links(flock *f, uint32_t i) {
     for (uint32_t k = 0; k < f->count; k++) {
@@ -104,12 +108,37 @@ void flock_link_or_drop(flock *f, uint32_t i, const gw_action *a) {
         drop_link(f, i, other);
 }
 
+/* The same datagram without that peer's blobs. */
+static size_t strip_blobs(const gw_peer_id *of, const gw_action *a, uint8_t *bytes, size_t capacity) {
+    gw_reader r = gw_reader_on(a->bytes, a->length);
+    gw_writer w = gw_writer_on(bytes, capacity);
+    gw_gossip_packet packet;
+    gw_gossip_packet_get(&r, &packet);
+    gw_gossip_packet_put(&w, &packet);
+    uint8_t count = gw_get_u8(&r);
+    gw_put_u8(&w, count);
+    for (uint8_t k = 0; k < count; k++) {
+        gw_gossip_record record;
+        gw_gossip_record_get(&r, &record);
+        if (gw_peer_id_equal(&record.id, of)) record.has_meta = false;
+        gw_gossip_record_put(&w, &record);
+    }
+    cr_assert(gw_reader_done(&r) && !w.failed);
+    return w.length;
+}
+
 void flock_datagram(flock *f, uint32_t i, const gw_action *a) {
+    uint8_t stripped[MOST_DATAGRAM];
+    size_t length = f->blobs_lost == NULL ? 0 : strip_blobs(f->blobs_lost, a, stripped, sizeof stripped);
     const gw_event event = {.kind = GW_EV_DATAGRAM, .addr = f->peers[i].config.addrs[0]};
     for (uint32_t k = 0; k < f->count; k++) {
         if (f->peers[k].brain == NULL || !gw_addr_equal(&f->peers[k].config.addrs[0], &a->addr)) continue;
         if (f->parted[i][k] || f->unheard[i][k]) continue;
-        flock_keep_bytes(flock_post(f, k, 200000, event), a->bytes, a->length);
+        flock_event *e = flock_post(f, k, 200000, event);
+        if (length > 0)
+            flock_keep_bytes(e, stripped, length);
+        else
+            flock_keep_bytes(e, a->bytes, a->length);
     }
 }
 

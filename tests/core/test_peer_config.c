@@ -1,6 +1,7 @@
 /* What a peer is made from, and what it tells of itself. */
 #include "flock.h"
 
+#include "core/peer_state.h" /* how many it remembers */
 #include "core/placement.h"
 
 #include <criterion/criterion.h>
@@ -211,6 +212,127 @@ Test(peer_config, a_peer_that_is_through_wants_nothing_and_does_nothing) {
         gw_actions_free(&actions);
     }
     cr_assert_str_eq(flock_status(&f, 0).phase, "finished");
+    flock_close(&f);
+}
+
+/* ---- whom it remembers ---- */
+
+enum { MOST_BYTES = 2048 };
+
+typedef struct visitor { /* somebody who comes and goes: gossip is all that is heard of it */
+    gw_peer *host;
+    gw_gossip *gossip;
+    gw_addr addr, host_addr;
+    uint64_t now;
+    uint8_t answer[MOST_BYTES]; /* the host's last one that has not been heard yet */
+    size_t answer_bytes;
+} visitor;
+
+static void tell_host(visitor *v, gw_event event) {
+    gw_actions actions = {0};
+    gw_peer_step(v->host, &event, v->now, &actions);
+    for (uint32_t i = 0; i < actions.count; i++) {
+        const gw_action *a = &actions.list[i];
+        if (a->kind != GW_ACT_DATAGRAM || !gw_addr_equal(&a->addr, &v->addr)) continue;
+        cr_assert_leq(a->length, (size_t)MOST_BYTES);
+        memcpy(v->answer, a->bytes, a->length);
+        v->answer_bytes = a->length;
+    }
+    gw_actions_free(&actions);
+}
+
+static void hear_answer(visitor *v) {
+    uint8_t bytes[MOST_BYTES];
+    size_t length = v->answer_bytes;
+    memcpy(bytes, v->answer, length);
+    v->answer_bytes = 0;
+    if (length > 0) gw_gossip_datagram(v->gossip, &v->host_addr, bytes, length, v->now);
+}
+
+static void visitor_sends(void *context, const gw_addr *to, const void *bytes, size_t length) {
+    visitor *v = context;
+    if (gw_addr_equal(to, &v->host_addr))
+        tell_host(v, (gw_event){.kind = GW_EV_DATAGRAM, .addr = v->addr, .bytes = bytes, .length = length});
+}
+
+static void visitor_hears(void *context, const gw_gossip_event *event) {
+    (void)context;
+    (void)event;
+}
+
+static void visit(visitor *v, const gw_peer_config *host, uint32_t number) {
+    gw_gossip_config c = {.incarnation = {.boot = 1, .nonce = number},
+                          .id = {{0xFF, (uint8_t)number, (uint8_t)(number >> 8), (uint8_t)(number >> 16)}},
+                          .cluster = host->cluster,
+                          .seeds = &host->addrs[0],
+                          .seed_count = 1,
+                          .timing = gw_gossip_timing_default(),
+                          .rng_seed = number,
+                          .sink = {v, visitor_sends, visitor_hears}};
+    v->addr = c.addr[0] =
+        (gw_addr){.family = 4, .ip = {10, 0, 0, 1}, .port = (uint16_t)(2000 + number % 60000)};
+    c.addr_count = 1;
+    cr_assert(gw_gossip_create(&c, &v->gossip, &err), "%s", err.text);
+    gw_gossip_start(v->gossip, v->now);
+    for (int i = 0; i < 4; i++) {
+        gw_gossip_tick(v->gossip, v->now);
+        hear_answer(v);
+        v->now += 10000000;
+    }
+    gw_gossip_leave(v->gossip, v->now);
+    gw_gossip_destroy(v->gossip);
+    tell_host(v, (gw_event){.kind = GW_EV_LINK_DOWN, .peer = c.id, .link_end = GW_LINK_REFUSED});
+}
+
+Test(peer_config, who_has_gone_for_long_is_forgotten) {
+    flock f;
+    flock_open(&f, 1, 1, UINT64_MAX - 1, GW_QUORUM_ANY);
+    flock_start(&f, 0);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    visitor v = {.host = f.peers[0].brain, .host_addr = f.peers[0].config.addrs[0], .now = f.now};
+    uint32_t most = 0;
+    for (uint32_t number = 0; number < 10000; number++) {
+        visit(&v, &f.peers[0].config, number);
+        for (int tick = 0; tick < 5; tick++) { /* gossip forgets one in a while */
+            v.now += 2000000000;
+            tell_host(&v, (gw_event){.kind = GW_EV_TIMER});
+        }
+        if (v.host->contact_count > most) most = v.host->contact_count;
+    }
+    cr_assert_gt(most, 50, "they were met");
+    cr_assert_leq(most, 256, "%u", most);
+    flock_close(&f);
+}
+
+static gw_peer_contact_info third; /* as the first of them knows it */
+
+static bool is_known(const flock *f, uint64_t boot) {
+    for (uint32_t i = 0; gw_peer_contact_at(f->peers[0].brain, i, &third); i++)
+        if (gw_peer_id_equal(&third.id, &f->peers[2].config.id)) return third.incarnation.boot == boot;
+    return false;
+}
+
+static bool its_step_is_known(const flock *f) {
+    return is_known(f, 1) && third.step > 0;
+}
+
+static bool its_second_life_is_known(const flock *f) {
+    return is_known(f, 2);
+}
+
+/* A shard at which the last one gave up, say. */
+Test(peer_config, a_new_life_is_not_taken_for_what_the_last_one_told) {
+    flock f;
+    flock_open(&f, 3, 3, 200, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = 100000000;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, its_step_is_known, MOST_EVENTS));
+    flock_kill(&f, 2);
+    f.blobs_lost = &f.peers[2].config.id;
+    flock_start(&f, 2);
+    cr_assert(flock_run(&f, its_second_life_is_known, MOST_EVENTS));
+    cr_assert_eq(third.step, 0);
+    cr_assert_eq(third.checkpoint_step, UINT64_MAX);
     flock_close(&f);
 }
 
