@@ -171,26 +171,26 @@ static bool delete_manifest(retaining *r, const gw_manifest *manifest) {
     return false;
 }
 
-static void set_aside(retaining *r, const char *path) {
-    char aside[GW_PATH_BYTES], digits[ROOT_DIGITS + 1];
+/* Whether a file's name says that it is of a kept checkpoint: a good copy may come from a peer under it. */
+static bool is_of_kept(const retaining *r, const char *path) {
+    char digits[ROOT_DIGITS + 1];
     for (uint32_t i = 0; i < r->kept_count; i++) {
         gw_hex(r->kept[i].bytes, ROOT_DIGITS / 2, digits);
-        if (strstr(path, digits) != NULL) return; /* a good copy may come from a peer under this name */
+        if (strstr(path, digits) != NULL) return true;
     }
+    return false;
+}
+
+static void set_aside(retaining *r, const char *path) {
+    char aside[GW_PATH_BYTES];
     if (!gw_durable_path(aside, r->err, "%s.damaged", path))
         r->failed = true;
     else if (r->io->rename(r->io, path, aside) < 0)
         note_failure(r, "setting aside", path);
 }
 
-static bool has_root(const gw_catalog *catalog, const gw_hash *root) {
-    for (uint32_t i = 0; i < catalog->good_count; i++)
-        if (gw_hash_equal(&catalog->good[i].root, root)) return true;
-    return false;
-}
-
 /* Deletes what is to go and gathers the chunks of the rest. `needed` has room for all chunks of all. */
-static size_t prune(retaining *r, const gw_catalog *catalog, gw_hash *needed) {
+static size_t prune(retaining *r, const gw_catalog *catalog, gw_hash *needed, bool *complete) {
     size_t count = 0;
     bool deleted = false;
     for (uint32_t i = 0; i < catalog->good_count; i++) {
@@ -203,7 +203,13 @@ static size_t prune(retaining *r, const gw_catalog *catalog, gw_hash *needed) {
             memcpy(needed + count, manifest->chunks, manifest->chunk_count * sizeof *needed);
         count += manifest->chunk_count;
     }
-    for (uint32_t i = 0; i < catalog->bad_count; i++) set_aside(r, catalog->bad[i].path);
+    *complete = true;
+    for (uint32_t i = 0; i < catalog->bad_count; i++) {
+        if (is_of_kept(r, catalog->bad[i].path))
+            *complete = false;
+        else
+            set_aside(r, catalog->bad[i].path);
+    }
     char folder[GW_PATH_BYTES]; /* flushed, so that no manifest comes back after its chunks are gone */
     if (deleted && !r->failed)
         r->failed = !gw_durable_path(folder, r->err, "%s/manifests", r->dir) ||
@@ -223,10 +229,8 @@ bool gw_catalog_retain(gw_io *io, const char *dir, const gw_hash *job_id, const 
         gw_catalog_free(&catalog);
         return fail_memory(err);
     }
-    *complete = true;
-    for (uint32_t i = 0; i < kept_count; i++) *complete = *complete && has_root(&catalog, &kept[i]);
     retaining r = {io, dir, job_id, kept, kept_count, err, false};
-    *needed_count = prune(&r, &catalog, *needed);
+    *needed_count = prune(&r, &catalog, *needed, complete);
     gw_catalog_free(&catalog);
     if (!r.failed) return true;
     free(*needed);

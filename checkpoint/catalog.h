@@ -43,9 +43,10 @@ void gw_catalog_free(gw_catalog *catalog);
 
 /* Deletes the manifests of `job_id` whose roots are not among `kept`; sets damaged files, unless their names
  * say a kept root, aside as *.damaged; and collects the chunks that the manifests left need, of every job,
- * into memory that the caller frees. *complete is false when a kept root has no readable manifest here: then
- * nobody can say which chunks it needs, and none should be deleted. A file that cannot be deleted is GW_E_IO,
- * with nothing collected, after all others have been tried. */
+ * into memory that the caller frees. *complete is false when the manifest of a kept root is here and cannot
+ * be read: then nobody can say which chunks it needs, and none should be deleted. One that is not here at all
+ * needs none. A file that cannot be deleted is GW_E_IO, with nothing collected, after all others have been
+ * tried. */
 bool gw_catalog_retain(gw_io *io, const char *dir, const gw_hash *job_id, const gw_hash *kept,
                        uint32_t kept_count, gw_hash **needed, size_t *needed_count, bool *complete,
                        gw_err *err);

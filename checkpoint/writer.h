@@ -85,7 +85,7 @@ void gw_ckpt_finish_staging(gw_ckpt_writer *writer);
 bool gw_ckpt_manifest(gw_ckpt_writer *writer, uint64_t tag, const void *bytes, size_t length, gw_err *err);
 
 /* Deletes the manifests of `job_id` whose roots are not in `kept` (copied), then the chunks that no manifest
- * left needs and nobody has pinned. When a kept manifest is not readable here no chunk is deleted
+ * left needs and nobody has pinned. When a kept manifest that is here cannot be read no chunk is deleted
  * (checkpoint/catalog.h). */
 bool gw_ckpt_retain(gw_ckpt_writer *writer, uint64_t tag, const gw_hash *job_id, const gw_hash *kept,
                     uint32_t kept_count, gw_err *err);

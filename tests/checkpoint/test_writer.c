@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -242,18 +243,54 @@ Test(writer, retention_keeps_what_kept_manifests_need) {
     for (int i = 0; i < 3; i++) fixture_image_free(images[i]);
 }
 
-Test(writer, retention_deletes_no_chunk_when_a_kept_manifest_is_not_here) {
+static void retain(const fixture_image *image, const gw_hash *kept, uint32_t count) {
+    cr_assert(gw_ckpt_retain(writer, 99, &image->manifest.job_id, kept, count, &err), "%s", err.text);
+    cr_assert_null(mailbox_next(&box)->done.err);
+}
+
+Test(writer, retention_deletes_no_chunk_when_a_kept_manifest_is_damaged) {
     fixture_image *image = fixture_image_make(1);
     snapshot(1, image);
     cr_assert_null(mailbox_next(&box)->done.err);
+    send_manifest(image);
+    cr_assert_null(mailbox_next(&box)->done.err);
     gw_store_release(store, 1);
-    cr_assert(gw_ckpt_retain(writer, 2, &image->manifest.job_id, &image->manifest.root, 1, &err));
-    cr_assert_null(mailbox_next(&box)->done.err);
+    char path[512], name[GW_CATALOG_NAME_BYTES];
+    snprintf(path, sizeof path, "%s/manifests/%s", folder, gw_catalog_name(1, &image->manifest.root, name));
+    fixture_damage(path);
+    retain(image, &image->manifest.root, 1);
     cr_assert_eq(stored_chunks(image), FIXTURE_CHUNKS);
-    cr_assert(gw_ckpt_retain(writer, 3, &image->manifest.job_id, NULL, 0, &err));
-    cr_assert_null(mailbox_next(&box)->done.err);
+    retain(image, NULL, 0);
     cr_assert_eq(stored_chunks(image), 0);
     fixture_image_free(image);
+}
+
+/* A checkpoint that others keep and that has no manifest here, as this disk was full then, holds nothing up.
+ */
+Test(writer, what_a_failed_snapshot_has_stored_goes) {
+    fixture_image *old = fixture_image_make(1), *failed = fixture_image_make(2);
+    snapshot(1, old);
+    cr_assert_null(mailbox_next(&box)->done.err);
+    send_manifest(old);
+    cr_assert_null(mailbox_next(&box)->done.err);
+    gw_store_release(store, 1);
+    disk.call = CALL_RENAME; /* the second chunk that is new: the first one is in its place by then */
+    disk.error = ENOSPC;
+    disk.once = true;
+    atomic_store(&disk.left, 1);
+    snapshot(2, failed);
+    cr_assert_eq(mailbox_next(&box)->err.code, GW_E_IO);
+    cr_assert_eq(stored_chunks(failed), 2, "the one that did not change, and one more");
+    const gw_hash kept[] = {old->manifest.root, failed->manifest.root};
+    retain(old, kept, 2);
+    cr_assert_eq(stored_chunks(failed), 2, "pinned");
+    gw_ckpt_abandon(writer, 2);
+    retain(old, kept, 2);
+    cr_assert_eq(stored_chunks(failed), 1);
+    cr_assert_eq(stored_chunks(old), FIXTURE_CHUNKS);
+    cr_assert_eq(fixture_count_files(folder, ""), FIXTURE_CHUNKS + 1);
+    fixture_image_free(old);
+    fixture_image_free(failed);
 }
 
 Test(writer, a_manifest_that_is_none_is_refused) {
