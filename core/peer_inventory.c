@@ -59,6 +59,7 @@ void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, 
             gw_set_free(&inventory->list[i].chunks);
     }
     inventory->count = left;
+    inventory->strays = false;
 }
 
 void gw_peer_inventory_failed(gw_peer_inventory *inventory, const gw_inventory *what, const gw_set *sound) {

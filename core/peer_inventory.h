@@ -23,7 +23,7 @@ void gw_peer_inventory_close(gw_peer_inventory *inventory);
  * `what` is copied; of its set the size alone counts. */
 void gw_peer_inventory_wrote(gw_peer_inventory *inventory, const gw_inventory *what, const uint32_t *chunks,
                              uint32_t count);
-/* All others have been deleted. */
+/* All others have been deleted, and so have chunks that no manifest here names. */
 void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, uint32_t count);
 /* A load of this checkpoint failed. `sound`: its chunks that are of use here, as its manifest has shown,
  * which is here now; none, where nobody had it; NULL: what is known stays. Strays have had their chance. */

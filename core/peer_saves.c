@@ -70,6 +70,34 @@ static uint32_t writable_members(const gw_peer *p, gw_peer_id *ids) {
     return p->view.count; /* nobody can write: the hashes are wanted all the same */
 }
 
+/* Everything else on this disk goes, chunks without a manifest as well. */
+static void keep_only(gw_peer *p, const gw_hash *roots, uint32_t count) {
+    gw_action *action = gw_peer_act(p, GW_ACT_RETAIN);
+    action->count = count;
+    action->hashes = gw_actions_copy(p->actions, roots, count * sizeof *roots);
+    gw_peer_inventory_kept(&p->inventory, roots, count);
+    p->part_step = UINT64_MAX;
+}
+
+/* What checkpoints that came to nothing have left here must not take the room of the next. Chunks that were
+ * here when this process began may be somebody's yet, and checkpoints that were not called complete may be
+ * all the same: they stay until the disk has refused some. */
+static void make_room(gw_peer *p, bool refused) {
+    bool left = p->part_step != UINT64_MAX && p->part_step != p->save.step && !p->inventory.strays;
+    if (!left && !refused) return;
+    const gw_peer_inventory *here = &p->inventory;
+    bool all = !refused || p->kept_count == 0;
+    uint32_t count = 0;
+    gw_hash *roots = calloc(here->count + p->kept_count + 1, sizeof *roots);
+    GW_CHECK_MEMORY(roots != NULL);
+    for (uint32_t i = 0; i < p->kept_count; i++) roots[count++] = p->kept[i].root;
+    for (uint32_t i = 0; i < here->count; i++)
+        if (all || here->list[i].step > p->step) roots[count++] = here->list[i].root;
+    gw_peer_act(p, GW_ACT_ABANDON);
+    keep_only(p, roots, count);
+    free(roots);
+}
+
 static void stored_nothing(gw_peer *p);
 
 static void store_chunks(gw_peer *p, bool hash_only) {
@@ -82,6 +110,7 @@ static void store_chunks(gw_peer *p, bool hash_only) {
     gw_patience_disk(p, save->token);
     save->step = p->save.step;
     save->flag = hash_only;
+    if (!hash_only) p->part_step = p->save.step;
     save->count = p->save.chunk_count;
     save->chunks = gw_actions_copy(p->actions, p->save.chunks, p->save.chunk_count * sizeof *p->save.chunks);
 }
@@ -135,9 +164,10 @@ void gw_saves_open(gw_peer *p, bool final) {
     s->recorded = gw_set_of(p->view.count);
     s->chunk_count = gw_placement_list(chunks, ids, writable, p->config.replicas, &p->config.id, s->chunks);
     if (!final) p->unsaved_ns = 0;
-    if (p->unwritable && !p->disk_hangs &&
-        (p->now >= p->write_again_ns || (final && !gw_saves_anyone_writes(p, -1))))
-        p->unwritable = false;
+    bool again = p->unwritable && !p->disk_hangs &&
+                 (p->now >= p->write_again_ns || (final && !gw_saves_anyone_writes(p, -1)));
+    if (again) p->unwritable = false;
+    if (!p->unwritable) make_room(p, again);
     store_chunks(p, p->unwritable);
     for (uint32_t i = 0; i < p->contact_count; i++) take_early(p, &p->contacts[i]);
 }
@@ -263,7 +293,7 @@ static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
         s->hashes[chunk] = m->hashes[i];
         if (!m->flag) gw_set_add(&s->durable, chunk);
     }
-    if (s->final && m->count > 0 && !m->flag) p->member_unwritable[rank] = false; /* it has room again */
+    if (m->count > 0 && !m->flag) p->member_unwritable[rank] = false; /* it has room again */
     gw_set_add(&s->answered, rank);
     if (gw_set_count(&s->answered) == p->view.count) all_answered(p);
 }
@@ -313,10 +343,7 @@ static void retain(gw_peer *p) {
              later = p->config.keep < 1024 - count ? p->config.keep : 1024 - count;
     for (uint32_t i = 0; i < count; i++) roots[i] = p->kept[i].root;
     if (!p->config.fast) count += gw_peer_inventory_later(&p->inventory, p->saved_step, roots + count, later);
-    gw_action *action = gw_peer_act(p, GW_ACT_RETAIN);
-    action->count = count;
-    action->hashes = gw_actions_copy(p->actions, roots, count * sizeof roots[0]);
-    gw_peer_inventory_kept(&p->inventory, roots, count);
+    keep_only(p, roots, count);
 }
 
 static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
@@ -339,7 +366,7 @@ static void note_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
     gw_saves_resumed(p, step, root); /* whoever starts again starts from here */
     p->late_saves = 0;
     p->given_up_said = false;
-    if (!p->unwritable) retain(p);
+    if (!p->disk_hangs) retain(p); /* a full disk as well: that is how it gets room */
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_CHECKPOINT, " ");
     notice->step = step;
     notice->root = *root;
@@ -409,6 +436,7 @@ void gw_saves_link_up(gw_peer *p, const gw_contact *contact) {
 }
 
 static void cannot_write(gw_peer *p) {
+    gw_peer_act(p, GW_ACT_ABANDON); /* the chunks that it did take are of no use */
     p->unwritable = true;
     p->write_again_ns = p->now + gw_peer_ms(p, WRITE_AGAIN_MS);
 }
@@ -468,7 +496,6 @@ static void stored_nothing(gw_peer *p) {
 void gw_saves_disk_hangs(gw_peer *p) {
     gw_save *s = &p->save;
     cannot_write(p);
-    gw_peer_act(p, GW_ACT_ABANDON);
     if (!s->active) return;
     if (s->store_token != 0) {
         s->store_token = 0;

@@ -10,7 +10,20 @@
 
 #include <stdbool.h>
 
-enum { FLOCK_MOST = 257, FLOCK_SHARDS = 12, FLOCK_CHUNKS = 3, FLOCK_EFFECTS = 64 };
+enum { FLOCK_MOST = 257, FLOCK_SHARDS = 12, FLOCK_CHUNKS = 3, FLOCK_EFFECTS = 64, FLOCK_FILES = 16 };
+
+/* A disk on which there is little room. */
+typedef struct flock_store {
+    uint32_t room; /* for so many chunks, FLOCK_FILES at most; 0: for all, and they are not counted */
+    gw_hash chunks[FLOCK_FILES];
+    bool pinned[FLOCK_FILES];
+    uint32_t count;
+    struct {
+        gw_hash root, chunks[FLOCK_CHUNKS];
+    } manifests[FLOCK_FILES];
+    uint32_t manifest_count;
+    uint64_t open_step; /* whose chunks are pinned */
+} flock_store;
 
 typedef struct flock_peer {
     gw_peer *brain; /* NULL = not running */
@@ -57,11 +70,13 @@ typedef struct flock_peer {
     uint32_t offers;       /* how often it began to offer its view to another */
     bool damaged;          /* chunk 0 of its checkpoint is, which shows when it is read */
     bool disk_full;        /* it can store neither chunks nor manifests, only hash */
-    uint32_t checkpoints;  /* that it was told are complete */
-    bool loses_shard;      /* the next shard it takes is lost, and nobody notices */
-    uint32_t gives_back;   /* so many of the next shards that it takes it says it cannot begin */
-    bool manifests_fail;   /* only its manifests cannot be written */
-    uint32_t loads;        /* LOAD actions so far */
+    flock_store store;
+    uint32_t saves;       /* SAVE actions so far */
+    uint32_t checkpoints; /* that it was told are complete */
+    bool loses_shard;     /* the next shard it takes is lost, and nobody notices */
+    uint32_t gives_back;  /* so many of the next shards that it takes it says it cannot begin */
+    bool manifests_fail;  /* only its manifests cannot be written */
+    uint32_t loads;       /* LOAD actions so far */
     uint32_t loads_to_fail;
     bool manifests_unloadable; /* states of checkpoints cannot be fetched */
     uint64_t seal_ns;          /* its shards of a step take this long */
@@ -150,6 +165,8 @@ bool flock_at_step_5(const flock *f);
 /* Who leads, as the first running peer with a view sees it. */
 uint32_t flock_leader(const flock *f);
 gw_peer_status flock_status(const flock *f, uint32_t i);
+/* Whether its disk, one with little room, has chunks that no manifest there names. */
+bool flock_has_strays(const flock_peer *p);
 /* How many of its log lines have this in them. */
 uint32_t flock_said(const flock *f, uint32_t i, const char *part);
 /* How many have finished in this way. */

@@ -122,6 +122,7 @@ void flock_carry_out(flock *f, uint32_t i, const gw_action *a) {
         break;
     case GW_ACT_ABANDON:
         p->abandoned++;
+        flock_unpin(p);
         break;
     case GW_ACT_MANIFEST:
         flock_manifest(f, i, a);
@@ -137,6 +138,7 @@ void flock_carry_out(flock *f, uint32_t i, const gw_action *a) {
         break;
     case GW_ACT_RETAIN:
         p->retained = a->count;
+        flock_retain(p, a);
         break;
     case GW_ACT_LOG:
         log_line(f, i, p, a->text);

@@ -1,6 +1,7 @@
 /* A peer's disk, and states that it fetches. */
 #include "flock_room.h"
 
+#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,13 +45,89 @@ void flock_load(flock *f, uint32_t i, const gw_action *a) {
     flock_post(f, i, 3000 + p->load_ns, event);
 }
 
+/* ---- where there is little room ---- */
+
+static gw_hash chunk_name(uint64_t state, uint32_t chunk) {
+    uint64_t content = state ^ chunk;
+    gw_hash name;
+    gw_blake2b(&content, sizeof content, name.bytes, sizeof name.bytes);
+    return name;
+}
+
+void flock_unpin(flock_peer *p) {
+    memset(p->store.pinned, 0, sizeof p->store.pinned);
+}
+
+static bool put_chunk(flock_store *store, const gw_hash *name) {
+    uint32_t at = 0;
+    while (at < store->count && !gw_hash_equal(&store->chunks[at], name)) at++;
+    if (at == store->room) return false;
+    if (at == store->count) store->chunks[store->count++] = *name;
+    store->pinned[at] = true;
+    return true;
+}
+
+/* False where there was no room for all of them; some are stored then. */
+static bool put_chunks(flock_peer *p, const gw_action *a) {
+    flock_store *store = &p->store;
+    if (store->room == 0) return true;
+    if (store->open_step != a->step) flock_unpin(p);
+    store->open_step = a->step;
+    for (uint32_t k = 0; k < a->count; k++) {
+        gw_hash name = chunk_name(p->state, a->chunks[k]);
+        if (!put_chunk(store, &name)) return false;
+    }
+    return true;
+}
+
+static void put_manifest(flock_peer *p, const gw_action *a, const gw_hash *root) {
+    flock_store *store = &p->store;
+    if (store->room == 0) return;
+    cr_assert(store->manifest_count < FLOCK_FILES && a->count == FLOCK_CHUNKS);
+    store->manifests[store->manifest_count].root = *root;
+    memcpy(store->manifests[store->manifest_count++].chunks, a->hashes, a->count * sizeof *a->hashes);
+    flock_unpin(p);
+}
+
+static bool is_named(const flock_store *store, const gw_hash *name) {
+    for (uint32_t m = 0; m < store->manifest_count; m++)
+        for (uint32_t k = 0; k < FLOCK_CHUNKS; k++)
+            if (gw_hash_equal(&store->manifests[m].chunks[k], name)) return true;
+    return false;
+}
+
+bool flock_has_strays(const flock_peer *p) {
+    for (uint32_t c = 0; c < p->store.count; c++)
+        if (!is_named(&p->store, &p->store.chunks[c])) return true;
+    return false;
+}
+
+void flock_retain(flock_peer *p, const gw_action *a) {
+    flock_store *store = &p->store;
+    uint32_t manifests = 0, chunks = 0;
+    for (uint32_t m = 0; m < store->manifest_count; m++) {
+        bool kept = false;
+        for (uint32_t k = 0; k < a->count; k++)
+            kept |= gw_hash_equal(&a->hashes[k], &store->manifests[m].root);
+        if (kept) store->manifests[manifests++] = store->manifests[m];
+    }
+    store->manifest_count = manifests;
+    for (uint32_t c = 0; c < store->count; c++) {
+        if (!store->pinned[c] && !is_named(store, &store->chunks[c])) continue;
+        store->pinned[chunks] = store->pinned[c];
+        store->chunks[chunks++] = store->chunks[c];
+    }
+    store->count = chunks;
+}
+
 void flock_save(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
-    bool failed = p->disk_full && !a->flag;
+    p->saves++;
     if (p->step == p->flip_save) {
         p->state ^= 1;
         p->flip_save = 0;
     }
+    bool failed = !a->flag && (p->disk_full || !put_chunks(p, a));
     post_progress(f, i, a, p->save_ns);
     flock_event *e = flock_post(f, i, 5000 + p->save_ns,
                                 (gw_event){.kind = GW_EV_STORED,
@@ -63,8 +140,7 @@ void flock_save(flock *f, uint32_t i, const gw_action *a) {
     gw_set_free(&p->stored);
     p->stored = gw_set_of(FLOCK_CHUNKS);
     for (uint32_t k = 0; k < a->count; k++) {
-        uint64_t content = p->state ^ a->chunks[k];
-        gw_blake2b(&content, sizeof content, e->hashes[k].bytes, 32);
+        e->hashes[k] = chunk_name(p->state, a->chunks[k]);
         if (!a->flag) gw_set_add(&p->stored, a->chunks[k]);
     }
 }
@@ -78,6 +154,7 @@ void flock_manifest(flock *f, uint32_t i, const gw_action *a) {
     if (p->manifests_hang && !a->flag) return;
     flock_post(f, i, 1000, event);
     if (failed || a->flag) return;
+    put_manifest(p, a, &event.root);
     p->saved_root = event.root;
     p->saved_step = a->step;
     p->saved_ended = a->ended;

@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-enum { MOST_EVENTS = 100000 };
+enum { MOST_EVENTS = 100000, LONG = 1000 };
 
 static bool writes_the_end(const flock *f) {
     return strcmp(flock_status(f, 0).phase, "writing the final checkpoint") == 0;
@@ -239,6 +239,119 @@ Test(peer_saves, a_full_disk_is_told_once_until_it_has_room_again) {
     flock_close(&f);
 }
 
+/* ---- too little room for a while ---- */
+
+static bool has_2_checkpoints(const flock *f) {
+    return f->peers[0].checkpoints >= 2;
+}
+
+static bool cannot_write_here(const flock *f) {
+    return flock_said(f, 0, "cannot be written here") > 0;
+}
+
+static bool has_3_checkpoints(const flock *f) {
+    return f->peers[0].checkpoints >= 3;
+}
+
+/* A lone peer that keeps one checkpoint, and has met a disk with room for two thirds of another. */
+static void run_out_of_room(flock *f) {
+    flock_open(f, 1, 1, LONG, GW_QUORUM_ANY);
+    f->checkpoint_steps = 4;
+    f->peers[0].config.keep = 1;
+    f->peers[0].seal_ns = UINT64_C(10000000000);
+    f->peers[0].store.room = 2 * FLOCK_CHUNKS;
+    flock_start_all(f);
+    cr_assert(flock_run(f, has_2_checkpoints, MOST_EVENTS));
+    f->peers[0].store.room = 2 * FLOCK_CHUNKS - 1;
+    cr_assert(flock_run(f, cannot_write_here, MOST_EVENTS));
+    cr_assert_eq(f->peers[0].store.count, f->peers[0].store.room);
+    f->peers[0].store.room = 2 * FLOCK_CHUNKS;
+}
+
+Test(peer_saves, chunks_of_a_checkpoint_that_failed_do_not_take_the_room_of_the_next) {
+    flock f;
+    run_out_of_room(&f);
+    cr_assert(flock_run(&f, has_3_checkpoints, MOST_EVENTS));
+    cr_assert_eq(flock_said(&f, 0, "can be written here again"), 1);
+    cr_assert_eq(f.peers[0].store.count, FLOCK_CHUNKS);
+    flock_close(&f);
+}
+
+Test(peer_saves, a_disk_left_full_by_an_earlier_life_gets_room) {
+    flock f;
+    run_out_of_room(&f);
+    flock_kill(&f, 0);
+    f.checkpoint_steps = 5; /* another state, with other chunks */
+    flock_start(&f, 0);
+    cr_assert(flock_has_strays(&f.peers[0]));
+    cr_assert(flock_run(&f, has_3_checkpoints, MOST_EVENTS));
+    cr_assert_not(flock_has_strays(&f.peers[0]));
+    flock_close(&f);
+}
+
+Test(peer_saves, chunks_of_a_checkpoint_that_took_too_long_do_not_take_the_room_of_the_next) {
+    flock f;
+    flock_open(&f, 1, 1, LONG, GW_QUORUM_ANY);
+    f.checkpoint_steps = 4;
+    f.peers[0].config.keep = 1;
+    f.peers[0].seal_ns = UINT64_C(10000000000);
+    f.peers[0].store.room = 2 * FLOCK_CHUNKS;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, has_2_checkpoints, MOST_EVENTS));
+    f.peers[0].save_ns = UINT64_C(70000000000);
+    while (flock_said(&f, 0, "takes too long") == 0) cr_assert(!flock_run(&f, NULL, 10));
+    f.peers[0].save_ns = 0;
+    cr_assert(flock_run(&f, has_3_checkpoints, MOST_EVENTS));
+    cr_assert_eq(flock_said(&f, 0, "cannot be written here"), 0);
+    flock_close(&f);
+}
+
+/* Its news was lost: it counts for nothing, and keeps the disks full. */
+Test(peer_saves, a_checkpoint_that_was_written_and_never_called_complete_makes_room) {
+    flock f;
+    flock_open(&f, 2, 2, LONG, GW_QUORUM_ANY);
+    f.checkpoint_steps = 4;
+    for (uint32_t i = 0; i < 2; i++) {
+        f.peers[i].config.keep = 1;
+        f.peers[i].seal_ns = UINT64_C(10000000000);
+        f.peers[i].store.room = 2 * FLOCK_CHUNKS;
+    }
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, has_2_checkpoints, MOST_EVENTS));
+    f.breaks = (flock_break){.kind = GW_MSG_RECORDED, .from = -1, .to = -1, .times = 1, .quiet = true};
+    while (f.breaks.times > 0) cr_assert(!flock_run(&f, NULL, 10));
+    for (uint32_t i = 0; i < 2; i++) cr_assert_eq(f.peers[i].store.count, f.peers[i].store.room);
+    cr_assert(flock_run(&f, has_3_checkpoints, MOST_EVENTS));
+    flock_close(&f);
+}
+
+/* Those with room complete the checkpoint; then the small disk needs nothing of what it has of it. */
+Test(peer_saves, a_disk_that_was_too_small_for_its_share_gets_room_when_others_have_kept_it) {
+    enum { SHARE = 2 };
+    flock f;
+    flock_open(&f, 3, 3, LONG, GW_QUORUM_ANY);
+    f.checkpoint_steps = 4;
+    for (uint32_t i = 0; i < 3; i++) {
+        f.peers[i].seal_ns = UINT64_C(10000000000);
+        f.peers[i].store.room = FLOCK_FILES;
+    }
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, has_2_checkpoints, MOST_EVENTS));
+    uint32_t who = 0;
+    while (gw_set_count(&f.peers[who].saved_chunks) < SHARE) who++;
+    flock_peer *small = &f.peers[who];
+    small->store.room = 3 * SHARE - 1; /* two checkpoints are kept while the third is written */
+    while (flock_said(&f, who, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 10));
+    uint32_t before = small->checkpoints;
+    while (small->checkpoints == before) cr_assert(!flock_run(&f, NULL, 10));
+    cr_assert_not(flock_has_strays(small), "of the one that it could not store");
+    cr_assert_lt(small->store.count, small->store.room);
+    uint64_t failed = small->step;
+    while (small->saved_step <= failed || gw_set_count(&small->saved_chunks) < SHARE)
+        cr_assert(!flock_run(&f, NULL, 10));
+    flock_close(&f);
+}
+
 /* ---- resuming ---- */
 
 Test(peer_saves, a_job_that_stopped_itself_is_not_resumed_past_its_end) {
@@ -278,8 +391,6 @@ Test(peer_saves, the_checkpoint_resumed_from_is_kept_beside_the_next) {
 }
 
 /* ---- a later checkpoint than the flock has come to ---- */
-
-enum { LONG = 1000 };
 
 static bool saved_12(const flock *f) {
     for (uint32_t i = 0; i < f->count; i++)
