@@ -237,21 +237,16 @@ static void manifest(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, disk_time(c, p, SIM_MS, 20 * SIM_MS), &op);
 }
 
+/* No checkpoint is under way then, so that chunks without a manifest are nobody's. */
 static void retain(sim_peer *p, const gw_action *action) {
     sim_disk *disk = &p->disk;
-    uint64_t oldest = UINT64_MAX;
     uint32_t kept = 0;
-    bool keep[SIM_SAVED] = {false};
     for (uint32_t i = 0; i < disk->saved_count; i++) {
         gw_hash root = sim_root(disk->saved[i].step, disk->saved[i].state);
-        keep[i] = false;
-        for (uint32_t k = 0; k < action->count; k++) keep[i] |= gw_hash_equal(&root, &action->hashes[k]);
-        if (keep[i] && disk->saved[i].step < oldest) oldest = disk->saved[i].step;
-    }
-    for (uint32_t i = 0; i < disk->saved_count; i++) {
-        const sim_saved *saved = &disk->saved[i];
-        if (keep[i] || (!saved->manifest && saved->step > oldest))
-            disk->saved[kept++] = *saved;
+        bool keep = false;
+        for (uint32_t k = 0; k < action->count; k++) keep |= gw_hash_equal(&root, &action->hashes[k]);
+        if (keep)
+            disk->saved[kept++] = disk->saved[i];
         else
             free_saved(&disk->saved[i]);
     }
