@@ -34,6 +34,7 @@ void gw_saves_free(gw_save *save) {
 static bool is_due(const gw_peer *p) {
     const gw_peer_config *c = &p->config;
     if (p->want_save) return true;
+    if (p->now < p->save_again_ns) return false;
     if (c->checkpoint_steps != 0 && (p->step + 1) % c->checkpoint_steps == 0) return true;
     return c->checkpoint_ns != 0 && p->now >= p->saved_ns + c->checkpoint_ns;
 }
@@ -229,6 +230,12 @@ static void note_disk(gw_peer *p, uint32_t rank, bool failed) {
     p->member_unwritable[rank] |= failed;
 }
 
+/* Nobody could store it: before a disk is tried again the next would only be hashed. */
+static void ended_unsaved(gw_peer *p) {
+    uint64_t interval = p->config.checkpoint_ns, least = gw_peer_ms(p, WRITE_AGAIN_MS);
+    p->save_again_ns = p->now + (interval > least ? interval : least);
+}
+
 /* All members hold the state that is being saved: if it is the present one, the step that led to it may be
  * shown. */
 static void note_agreement(gw_peer *p) {
@@ -249,10 +256,12 @@ static void all_answered(gw_peer *p) {
                         "the last complete one stays, and nothing is said until another is complete",
                         s->step, s->durable.size - gw_set_count(&s->durable), s->durable.size);
         p->given_up_said = true;
-        if (!s->final)
-            gw_saves_free(s);
-        else
+        if (s->final) {
             gw_final_not_hashed(p);
+            return;
+        }
+        ended_unsaved(p);
+        gw_saves_free(s);
         return;
     }
     p->final_failures = 0;
@@ -359,6 +368,7 @@ static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
 void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->saved_step = step;
     p->saved_ns = p->now;
+    p->save_again_ns = 0;
     keep_root(p, step, root);
 }
 
@@ -379,13 +389,15 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsave
         gw_final_unsaved(p, step, root);
         return;
     }
-    if (unsaved)
+    if (unsaved) {
+        ended_unsaved(p);
         gw_peer_say(p, GW_WARN,
                     "the state of step %" PRIu64
                     " is not saved: nobody could store all of it; the last complete checkpoint stays",
                     step);
-    else
+    } else {
         note_complete(p, step, root);
+    }
     if (!final) {
         if (p->leaving && p->phase == GW_AT_PAUSED)
             gw_peer_finish(p, GW_FINISH_LEFT, root, "left at step %" PRIu64, p->step);

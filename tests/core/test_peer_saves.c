@@ -239,6 +239,30 @@ Test(peer_saves, a_full_disk_is_told_once_until_it_has_room_again) {
     flock_close(&f);
 }
 
+static bool at_step_75(const flock *f) {
+    return f->peers[0].step >= 75;
+}
+
+/* A disk that has refused is tried every minute; what it would only hash meanwhile is not staged either. */
+Test(peer_saves, a_state_that_no_disk_takes_is_not_hashed_at_every_step) {
+    for (uint32_t every = 0; every <= 1; every++) {
+        flock f;
+        flock_open(&f, 1, 1, 100, GW_QUORUM_ANY);
+        f.checkpoint_steps = every;
+        f.peers[0].config.checkpoint_ns = every == 0 ? UINT64_C(30000000000) : 0;
+        f.peers[0].seal_ns = UINT64_C(1000000000);
+        f.peers[0].disk_full = true;
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, at_step_75, MOST_EVENTS));
+        cr_assert_leq(f.peers[0].saves, every == 0 ? 2 : 4, "each time to write it, then to hash it");
+        cr_assert_geq(f.peers[0].saves, 2);
+        f.peers[0].disk_full = false;
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        flock_expect_done(&f, 1);
+        flock_close(&f);
+    }
+}
+
 /* ---- too little room for a while ---- */
 
 static bool has_2_checkpoints(const flock *f) {
