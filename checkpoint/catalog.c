@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char suffix[] = ".manifest";
-enum { ROOT_DIGITS = 16 };
+static const char suffix[] = ".manifest", aside_suffix[] = ".manifest.damaged";
+enum { ROOT_DIGITS = 16, MOST_ASIDE = 8 };
 
 const char *gw_catalog_name(uint64_t step, const gw_hash *root, char name[GW_CATALOG_NAME_BYTES]) {
     char digits[ROOT_DIGITS + 1];
@@ -96,9 +96,9 @@ static bool add_file(gw_io *io, gw_catalog *catalog, const char *path, gw_err *e
     return true;
 }
 
-static bool ends_with_suffix(const char *name) {
-    size_t length = strlen(name), end = sizeof suffix - 1;
-    return length >= end && strcmp(name + length - end, suffix) == 0;
+static bool ends_with(const char *name, const char *end) {
+    size_t length = strlen(name), end_length = strlen(end);
+    return length >= end_length && strcmp(name + length - end_length, end) == 0;
 }
 
 static int newest_first(const void *a, const void *b) {
@@ -116,7 +116,8 @@ bool gw_catalog_load(gw_io *io, const char *dir, gw_catalog *catalog, gw_err *er
     if (stream == NULL) return gw_fail_errno(err, errno, "checkpoint/catalog: opening folder %s", folder);
     bool done = true;
     for (struct dirent *entry; done && (entry = readdir(stream)) != NULL;) {
-        if (!ends_with_suffix(entry->d_name)) continue;
+        if (ends_with(entry->d_name, aside_suffix)) catalog->aside_count++;
+        if (!ends_with(entry->d_name, suffix)) continue;
         done = gw_durable_path(path, err, "%s/%s", folder, entry->d_name) && add_file(io, catalog, path, err);
     }
     closedir(stream);
@@ -141,7 +142,7 @@ typedef struct retaining {
     gw_io *io;
     const char *dir;
     const gw_hash *job_id, *kept;
-    uint32_t kept_count;
+    uint32_t kept_count, aside_count;
     gw_err *err;
     bool failed;
 } retaining;
@@ -171,22 +172,49 @@ static bool delete_manifest(retaining *r, const gw_manifest *manifest) {
     return false;
 }
 
-/* Whether a file's name says that it is of a kept checkpoint: a good copy may come from a peer under it. */
-static bool is_of_kept(const retaining *r, const char *path) {
+/* The kept root that a file's name says, or NULL. */
+static const gw_hash *find_kept(const retaining *r, const char *path) {
     char digits[ROOT_DIGITS + 1];
     for (uint32_t i = 0; i < r->kept_count; i++) {
         gw_hex(r->kept[i].bytes, ROOT_DIGITS / 2, digits);
-        if (strstr(path, digits) != NULL) return true;
+        if (strstr(path, digits) != NULL) return &r->kept[i];
     }
+    return NULL;
+}
+
+static bool has_root(const gw_catalog *catalog, const gw_hash *root) {
+    for (uint32_t i = 0; i < catalog->good_count; i++)
+        if (gw_hash_equal(&catalog->good[i].root, root)) return true;
     return false;
 }
 
+/* Some are kept for people to look at. */
 static void set_aside(retaining *r, const char *path) {
     char aside[GW_PATH_BYTES];
+    if (r->aside_count >= MOST_ASIDE) {
+        if (r->io->unlink(r->io, path) < 0) note_failure(r, "deleting", path);
+        return;
+    }
+    r->aside_count++;
     if (!gw_durable_path(aside, r->err, "%s.damaged", path))
         r->failed = true;
     else if (r->io->rename(r->io, path, aside) < 0)
         note_failure(r, "setting aside", path);
+}
+
+/* Rather than not to be had just now, or of a version that this program does not know. */
+static bool is_damaged(const gw_catalog_bad *bad) {
+    return bad->err.code == GW_E_CORRUPT || bad->err.code == GW_E_INVALID;
+}
+
+/* Whether all that is needed can be said although this file cannot be read. One of a kept checkpoint stays
+ * where it is: a good copy may come from a peer under its name. */
+static bool can_do_without(retaining *r, const gw_catalog *catalog, const gw_catalog_bad *bad) {
+    const gw_hash *kept = find_kept(r, bad->path);
+    if (kept != NULL) return has_root(catalog, kept);
+    if (!is_damaged(bad)) return false;
+    set_aside(r, bad->path);
+    return true;
 }
 
 /* Deletes what is to go and gathers the chunks of the rest. `needed` has room for all chunks of all. */
@@ -204,12 +232,8 @@ static size_t prune(retaining *r, const gw_catalog *catalog, gw_hash *needed, bo
         count += manifest->chunk_count;
     }
     *complete = true;
-    for (uint32_t i = 0; i < catalog->bad_count; i++) {
-        if (is_of_kept(r, catalog->bad[i].path))
-            *complete = false;
-        else
-            set_aside(r, catalog->bad[i].path);
-    }
+    for (uint32_t i = 0; i < catalog->bad_count; i++)
+        if (!can_do_without(r, catalog, &catalog->bad[i])) *complete = false;
     char folder[GW_PATH_BYTES]; /* flushed, so that no manifest comes back after its chunks are gone */
     if (deleted && !r->failed)
         r->failed = !gw_durable_path(folder, r->err, "%s/manifests", r->dir) ||
@@ -229,7 +253,13 @@ bool gw_catalog_retain(gw_io *io, const char *dir, const gw_hash *job_id, const 
         gw_catalog_free(&catalog);
         return fail_memory(err);
     }
-    retaining r = {io, dir, job_id, kept, kept_count, err, false};
+    retaining r = {.io = io,
+                   .dir = dir,
+                   .job_id = job_id,
+                   .kept = kept,
+                   .kept_count = kept_count,
+                   .aside_count = catalog.aside_count,
+                   .err = err};
     *needed_count = prune(&r, &catalog, *needed, complete);
     gw_catalog_free(&catalog);
     if (!r.failed) return true;

@@ -33,8 +33,9 @@ typedef struct gw_catalog_bad {
 typedef struct gw_catalog {
     gw_manifest *good; /* newest (highest step) first; of one step, by root */
     uint32_t good_count;
-    gw_catalog_bad *bad; /* damaged ones: reported and passed over, never fatal */
+    gw_catalog_bad *bad; /* damaged, or not to be read just now: reported and passed over, never fatal */
     uint32_t bad_count;
+    uint32_t aside_count; /* files named *.damaged */
 } gw_catalog;
 
 /* All manifests under DIR/manifests, of every job; an absent folder is an empty catalog. */
@@ -42,10 +43,12 @@ bool gw_catalog_load(gw_io *io, const char *dir, gw_catalog *catalog, gw_err *er
 void gw_catalog_free(gw_catalog *catalog);
 
 /* Deletes the manifests of `job_id` whose roots are not among `kept`; sets damaged files, unless their names
- * say a kept root, aside as *.damaged; and collects the chunks that the manifests left need, of every job,
- * into memory that the caller frees. *complete is false when the manifest of a kept root is here and cannot
- * be read: then nobody can say which chunks it needs, and none should be deleted. One that is not here at all
- * needs none. A file that cannot be deleted is GW_E_IO, with nothing collected, after all others have been
+ * say a kept root, aside as *.damaged (a few of them: more are deleted); and collects the chunks that the
+ * manifests left need, of every job, into memory that the caller frees. *complete is false when nobody can
+ * say which chunks are needed, so that none should be deleted: the only manifest of a kept root is here and
+ * damaged, or one of any job cannot be read just now, or is of another version. A manifest that is not here
+ * at all needs none; nor does a damaged one of another checkpoint, of whatever job: it would keep all chunks
+ * here for ever. A file that cannot be deleted is GW_E_IO, with nothing collected, after all others have been
  * tried. */
 bool gw_catalog_retain(gw_io *io, const char *dir, const gw_hash *job_id, const gw_hash *kept,
                        uint32_t kept_count, gw_hash **needed, size_t *needed_count, bool *complete,

@@ -275,7 +275,7 @@ static bool check_envelope(const uint8_t *bytes, size_t length, gw_err *err) {
     uint64_t file_bytes = gw_get_u64(&r);
     if (r.failed) return gw_fail(err, GW_E_CORRUPT, "offset %zu: truncated in its header", length);
     if (version != VERSION)
-        return gw_fail(err, GW_E_INVALID, "offset %zu: manifest version %u, this program knows %d",
+        return gw_fail(err, GW_E_UNSUPPORTED, "offset %zu: manifest version %u, this program knows %d",
                        sizeof magic, version, VERSION);
     if (length > GW_MANIFEST_MAX_BYTES)
         return gw_fail(err, GW_E_LIMIT, "%zu bytes, more than %d", length, GW_MANIFEST_MAX_BYTES);

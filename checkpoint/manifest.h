@@ -57,8 +57,8 @@ bool gw_manifest_encode(const gw_manifest *manifest, void **bytes, size_t *lengt
 
 /* Parses and checks everything: sizes against bounds before anything is allocated, the checksum, offsets, and
  * that the root is that of the chunks. Errors name the byte offset ("offset 132: ..."): GW_E_INVALID for what
- * is no manifest or a version we do not know, GW_E_CORRUPT for a truncated or damaged one. On success the
- * caller frees. Bytes from a peer and from disk alike. */
+ * is no manifest, GW_E_UNSUPPORTED for a version we do not know, GW_E_CORRUPT for a truncated or damaged one.
+ * On success the caller frees. Bytes from a peer and from disk alike. */
 bool gw_manifest_decode(const void *bytes, size_t length, gw_manifest *manifest, gw_err *err);
 /* Frees what decode allocated, and zeroes. */
 void gw_manifest_free(gw_manifest *manifest);

@@ -168,6 +168,61 @@ Test(catalog, retain_says_when_a_kept_manifest_is_damaged) {
     cr_assert_eq(fixture_count_files(folder, ".damaged"), 1, "the other is set aside");
 }
 
+/* That a file cannot be opened, once, costs no job its chunks. */
+Test(catalog, retain_leaves_alone_what_it_cannot_read) {
+    gw_hash other = save(3, 8), *needed;
+    size_t needed_count;
+    bool complete;
+    fixture_io faulty;
+    fixture_io_init(&faulty, CALL_OPEN, 0, EMFILE);
+    faulty.once = true;
+    cr_assert(gw_catalog_retain(&faulty.io, folder, &(gw_hash){{7}}, NULL, 0, &needed, &needed_count,
+                                &complete, &err),
+              "%s", err.text);
+    free(needed);
+    cr_assert_not(complete);
+    cr_assert(retain(NULL, 0, &needed_count, &complete), "%s", err.text);
+    cr_assert(complete);
+    cr_assert_eq(needed_count, FIXTURE_CHUNKS);
+    load();
+    cr_assert_eq(catalog.good_count, 1);
+    cr_assert(gw_hash_equal(&catalog.good[0].root, &other));
+}
+
+Test(catalog, retain_leaves_alone_what_another_version_has_written) {
+    gw_hash root = save(3, 8);
+    char path[512];
+    manifest_path(3, &root, path);
+    FILE *stream = fopen(path, "r+");
+    cr_assert_not_null(stream);
+    cr_assert_eq(fseek(stream, 7, SEEK_SET), 0); /* behind the magic */
+    cr_assert_neq(fputc(200, stream), EOF);
+    fclose(stream);
+    size_t needed;
+    bool complete;
+    cr_assert(retain(NULL, 0, &needed, &complete), "%s", err.text);
+    cr_assert_not(complete);
+    load();
+    cr_assert_eq(catalog.bad_count, 1);
+    cr_assert_eq(catalog.bad[0].err.code, GW_E_UNSUPPORTED, "%s", catalog.bad[0].err.text);
+}
+
+Test(catalog, damaged_manifests_do_not_pile_up) {
+    size_t needed;
+    bool complete;
+    for (uint64_t step = 1; step <= 20; step++) {
+        gw_hash root = save(step, 7);
+        char path[512];
+        manifest_path(step, &root, path);
+        fixture_damage(path);
+        cr_assert(retain(NULL, 0, &needed, &complete), "%s", err.text);
+        cr_assert(complete);
+    }
+    cr_assert_eq(fixture_count_files(folder, ".manifest"), 8, "for people to look at");
+    load();
+    cr_assert_eq(catalog.bad_count, 0);
+}
+
 Test(catalog, retain_that_cannot_delete_is_an_error) {
     save(1, 7);
     save(2, 7);

@@ -206,7 +206,7 @@ Test(manifest, other_files_and_versions_are_told_apart) {
     uint8_t *bytes = encode_toy(&length);
     bytes[7] = 2;
     cr_assert_not(gw_manifest_decode(bytes, length, &back, &err));
-    cr_assert_eq(err.code, GW_E_INVALID);
+    cr_assert_eq(err.code, GW_E_UNSUPPORTED);
     cr_assert_not_null(strstr(err.text, "version 2"), "%s", err.text);
     free(bytes);
 }
