@@ -289,12 +289,36 @@ static bool read_verified(gw_store *store, int fd, const char *path, const gw_ha
     return true;
 }
 
+static void put_back(gw_store *store, const gw_hash *name, const char *path, const char *aside) {
+    struct stat status;
+    pthread_mutex_lock(&store->put_lock);
+    if (stat(path, &status) < 0 && errno == ENOENT) {
+        store->settled[name->bytes[0]] = false; /* whoever finds it there flushes its folder first */
+        store->io->rename(store->io, aside, path);
+    }
+    pthread_mutex_unlock(&store->put_lock);
+}
+
+/* What the disk would not give once it may give now: then it was set aside for nothing. */
+static bool read_aside(gw_store *store, const gw_hash *name, const char *path, void *bytes, uint32_t length) {
+    char aside[GW_PATH_BYTES];
+    gw_err err;
+    if (!gw_durable_path(aside, &err, "%s%s", path, damaged_suffix)) return false;
+    int fd = store->io->open(store->io, aside, O_RDONLY, 0);
+    if (fd < 0) return false;
+    bool done = read_verified(store, fd, aside, name, bytes, length, &err);
+    store->io->close(store->io, fd);
+    if (done && store->mode == GW_STORE_WRITE) put_back(store, name, path, aside);
+    return done;
+}
+
 bool gw_store_read(gw_store *store, const gw_hash *name, void *bytes, uint32_t length, gw_err *err) {
     char path[GW_PATH_BYTES], text[SHORT_DIGITS + 1];
     if (!chunk_path(store, name, "", path, err)) return false;
     int fd = store->io->open(store->io, path, O_RDONLY, 0);
     if (fd < 0 && errno == ENOENT)
-        return gw_fail(err, GW_E_NOTFOUND, "checkpoint/store: chunk %s: not in %s", short_name(name, text),
+        return read_aside(store, name, path, bytes, length) ||
+               gw_fail(err, GW_E_NOTFOUND, "checkpoint/store: chunk %s: not in %s", short_name(name, text),
                        store->dir);
     if (fd < 0) {
         gw_fail_errno(err, errno, "opening %s", path);

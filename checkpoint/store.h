@@ -66,7 +66,8 @@ void gw_store_release(gw_store *store, uint64_t tag);
 
 /* Reads and verifies a chunk of exactly `length` bytes into `bytes`. GW_E_NOTFOUND: not here. GW_E_CORRUPT:
  * its bytes or length are not what its name says. GW_E_IO: the disk would not give it. A file that is there
- * but cannot be had is set aside, so that a put can replace it. */
+ * but cannot be had is set aside, so that a put can replace it; where none has, and it can be had after all,
+ * it goes back to its place. */
 bool gw_store_read(gw_store *store, const gw_hash *name, void *bytes, uint32_t length, gw_err *err);
 
 /* Whether there is a chunk, not set aside, that is not in `named` (any order; duplicates allowed). */

@@ -141,7 +141,27 @@ Test(store, a_disk_that_cannot_read_sets_aside_too) {
     reopen(&faulty);
     cr_assert_not(gw_store_read(store, &item.name, bytes, item.length, &err));
     cr_assert_eq(err.code, GW_E_IO);
+    cr_assert_eq(fixture_count_files(folder, ".damaged"), 1);
+    cr_assert_not(gw_store_read(store, &item.name, bytes, item.length, &err));
+    cr_assert_eq(err.code, GW_E_NOTFOUND);
     cr_assert(put(1, "unreadable sector").written);
+    atomic_store(&faulty.left, -1);
+    cr_assert(gw_store_read(store, &item.name, bytes, item.length, &err), "%s", err.text);
+    cr_assert_eq(fixture_count_files(folder, ".damaged"), 1, "the new one stays in its place");
+}
+
+Test(store, what_could_not_be_read_once_is_not_lost) {
+    gw_store_item item = put(1, "a cable was loose");
+    fixture_io faulty;
+    fixture_io_init(&faulty, CALL_READ, 0, EIO);
+    faulty.once = true;
+    reopen(&faulty);
+    cr_assert_not(gw_store_read(store, &item.name, bytes, item.length, &err));
+    cr_assert_not(gw_store_has(store, &item.name, item.length));
+    cr_assert(gw_store_read(store, &item.name, bytes, item.length, &err), "%s", err.text);
+    cr_assert_arr_eq(bytes, "a cable was loose", item.length);
+    cr_assert(gw_store_has(store, &item.name, item.length));
+    cr_assert_eq(fixture_count_files(folder, ".damaged"), 0);
 }
 
 Test(store, sweep_keeps_what_is_needed_or_pinned) {

@@ -259,11 +259,19 @@ uint64_t gw_saver_written(gw_saver *saver) {
 
 /* ---- what is on disk at the start ---- */
 
+/* Those that were set aside are read: it may have been for nothing. */
 static gw_set chunks_here(gw_store *store, const gw_manifest *manifest) {
     gw_set here = gw_set_of(manifest->chunk_count);
-    for (uint32_t i = 0; i < manifest->chunk_count; i++)
-        if (gw_store_has(store, &manifest->chunks[i], gw_chunk_length(manifest->state_bytes, i)))
+    uint8_t *bytes = malloc(GW_CHUNK_BYTES);
+    GW_CHECK_MEMORY(bytes != NULL);
+    for (uint32_t i = 0; i < manifest->chunk_count; i++) {
+        const gw_hash *name = &manifest->chunks[i];
+        uint32_t length = gw_chunk_length(manifest->state_bytes, i);
+        gw_err err;
+        if (gw_store_has(store, name, length) || gw_store_read(store, name, bytes, length, &err))
             gw_set_add(&here, i);
+    }
+    free(bytes);
     return here;
 }
 
