@@ -84,7 +84,7 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
         event.fingerprint = sim_fingerprint(p->m.state);
     } else {
         event.text = "no source could be reached";
-        if (own != NULL) event.held = &sound;
+        if (f.kind == GW_LOAD_MANIFEST) event.held = &sound;
         c->failed_to_load = true;
     }
     sim_event(c, p, &event);
