@@ -30,6 +30,12 @@ static bool fetch(const gw_restore *restore, uint32_t index, void *bytes, uint32
     return gw_hash_equal(&actual, name) || gw_fail(err, GW_E_CORRUPT, "as sent by a peer: hash differs");
 }
 
+static void count(running *run, uint32_t *what, uint32_t more) {
+    pthread_mutex_lock(&run->lock);
+    *what += more;
+    pthread_mutex_unlock(&run->lock);
+}
+
 /* Stores a fetched chunk where it belongs. That this fails (a full disk) does not fail the restore. */
 static void store(running *run, uint32_t index, const void *bytes, uint32_t length) {
     const gw_restore *restore = run->restore;
@@ -56,15 +62,12 @@ static bool restore_chunk(running *run, uint32_t index, void *bytes, gw_err *err
         here = gw_store_read(restore->store, name, bytes, length, err);
         damaged = !here && err->code != GW_E_NOTFOUND;
     }
+    count(run, &run->stats.damaged, damaged);
     if (!here && restore->fetch == NULL) return false;
     gw_err local = *err;
     if (!here && !fetch(restore, index, bytes, length, err))
         return damaged ? gw_fail_in(err, "%s; and from peers", local.text) : false;
-    pthread_mutex_lock(&run->lock);
-    run->stats.local += here;
-    run->stats.fetched += !here;
-    run->stats.damaged += damaged;
-    pthread_mutex_unlock(&run->lock);
+    count(run, here ? &run->stats.local : &run->stats.fetched, 1);
     bool wanted = damaged || (restore->keep != NULL && restore->keep(restore->context, index));
     if (!here && wanted && restore->store != NULL) store(run, index, bytes, length);
     return restore->write(restore->context, gw_chunk_offset(index), bytes, length, err);

@@ -145,6 +145,7 @@ Test(restore, a_damaged_chunk_that_nobody_has_is_named) {
     restore.fetch = fetch_nothing;
     gw_restore_stats stats;
     cr_assert_not(gw_restore_run(&restore, &stats, &err));
+    cr_assert_eq(stats.damaged, 1);
     cr_assert_not_null(strstr(err.text, "step 7, chunk 2"), "%s", err.text);
     cr_assert_not_null(strstr(err.text, digits), "%s", err.text);
     cr_assert_not_null(strstr(err.text, "hash differs"), "%s", err.text);

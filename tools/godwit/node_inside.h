@@ -281,7 +281,7 @@ typedef struct gw_load {
     gw_set *inventories; /* NULL for donors */
     gw_peer_id *members; /* of the view, for placement */
     uint32_t member_count;
-    gw_set sound; /* after a checkpoint that could not be had: its chunks that are here; else empty */
+    gw_set sound; /* after a checkpoint that could not be had: its chunks that are here; size 0: as before */
 } gw_load;
 bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err);
 bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err);

@@ -177,7 +177,7 @@ static gw_set sound_chunks(gw_node *node, const gw_manifest *manifest) {
     gw_set sound = gw_set_of(manifest->chunk_count);
     uint8_t *bytes = malloc(GW_CHUNK_BYTES);
     GW_CHECK_MEMORY(bytes != NULL);
-    for (uint32_t i = 0; i < manifest->chunk_count; i++) {
+    for (uint32_t i = 0; i < manifest->chunk_count && !atomic_load(&node->ending); i++) {
         gw_err err;
         uint32_t length = gw_chunk_length(manifest->state_bytes, i);
         atomic_fetch_add(&node->work.pieces, 1);
@@ -219,11 +219,12 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
     gw_restore_stats stats = {0};
     good = good && gw_restore_run(&restore, &stats, err);
     gw_store_release(node->store, load->step);
-    if (stats.damaged > 0)
+    if (good && stats.damaged > 0)
         gw_log(GW_WARN, "checkpoint", "%u damaged chunks of step %llu were replaced from other peers",
                stats.damaged, (unsigned long long)load->step);
     if (stats.unstored > 0) gw_log(GW_WARN, "checkpoint", "not stored here: %s", stats.unstored_err.text);
-    if (!good) load->sound = sound_chunks(node, &manifest);
+    bool by_others = !good && stats.damaged == 0 && (err->code == GW_E_PEER || err->code == GW_E_ABORTED);
+    if (!good && !by_others) load->sound = sound_chunks(node, &manifest);
     if (good && load->fingerprint == 0) load->fingerprint = manifest.fingerprint;
     gw_manifest_free(&manifest);
     return good;
