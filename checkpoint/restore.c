@@ -21,13 +21,19 @@ static bool fail_chunk(const gw_restore *restore, uint32_t index, gw_err *err) {
                       (unsigned long long)restore->manifest->step, index, digits);
 }
 
-/* Fetches a chunk and checks that it is what was asked for. */
+/* Fetches a chunk, from the first who sends what was asked for. */
 static bool fetch(const gw_restore *restore, uint32_t index, void *bytes, uint32_t length, gw_err *err) {
     const gw_hash *name = &restore->manifest->chunks[index];
-    if (!restore->fetch(restore->context, index, name, bytes, length, err)) return false;
-    gw_hash actual;
-    gw_blake2b(bytes, length, actual.bytes, sizeof actual.bytes);
-    return gw_hash_equal(&actual, name) || gw_fail(err, GW_E_CORRUPT, "as sent by a peer: hash differs");
+    uint32_t asked = 0, before = 0;
+    while (restore->fetch(restore->context, index, &asked, name, bytes, length, err)) {
+        GW_CHECK(asked > before);
+        before = asked;
+        gw_hash actual;
+        gw_blake2b(bytes, length, actual.bytes, sizeof actual.bytes);
+        if (gw_hash_equal(&actual, name)) return true;
+    }
+    if (before == 0 || err->code == GW_E_ABORTED) return false;
+    return gw_fail(err, GW_E_CORRUPT, "as sent by a peer: hash differs");
 }
 
 static void count(running *run, uint32_t *what, uint32_t more) {

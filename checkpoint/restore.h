@@ -19,9 +19,11 @@ typedef struct gw_restore {
     uint64_t tag;    /* chunks used or stored are pinned under it; release it afterwards */
 
     /* Brings chunk `index`, named `name`, from a peer to `bytes`; it may block, and is called on up to
-     * `threads` threads at once. What it brings need not be verified. NULL: this peer has only itself. */
-    bool (*fetch)(void *context, uint32_t index, const gw_hash *name, void *bytes, uint32_t length,
-                  gw_err *err);
+     * `threads` threads at once. *asked: how many of those who may have it were asked; moved past whoever has
+     * sent it, as wrong bytes lead to another call, for the next of them. False: nobody is left. NULL: this
+     * peer has only itself. */
+    bool (*fetch)(void *context, uint32_t index, uint32_t *asked, const gw_hash *name, void *bytes,
+                  uint32_t length, gw_err *err);
     /* Whether a fetched chunk is to be stored here as well (this peer is one of its holders). A damaged one
      * is always replaced. NULL: no. */
     bool (*keep)(void *context, uint32_t index);

@@ -16,7 +16,9 @@ static fixture_image *image;
 static uint8_t *target;
 static fixture_io disk;
 static atomic_int fetches;
+enum { PEERS = 3 };
 static uint32_t lying; /* index of a chunk that peers send wrong; UINT32_MAX: none */
+static uint32_t liars; /* so many of them, the first that are asked */
 
 static void setup(void) {
     fixture_folder(folder);
@@ -26,6 +28,7 @@ static void setup(void) {
     target = calloc(1, FIXTURE_STATE_BYTES);
     atomic_store(&fetches, 0);
     lying = UINT32_MAX;
+    liars = PEERS;
 }
 static void teardown(void) {
     gw_store_close(store);
@@ -42,19 +45,21 @@ static void hold(uint32_t index) {
     cr_assert(gw_store_put(store, 1, &item, 1, &err), "%s", err.text);
 }
 
-static bool fetch(void *context, uint32_t index, const gw_hash *name, void *bytes, uint32_t length,
-                  gw_err *why) {
-    (void)context, (void)why;
+static bool fetch(void *context, uint32_t index, uint32_t *asked, const gw_hash *name, void *bytes,
+                  uint32_t length, gw_err *why) {
+    (void)context;
     cr_assert(gw_hash_equal(name, &image->chunks[index]));
+    if (*asked == PEERS) return gw_fail(why, GW_E_NOTFOUND, "nobody is left");
+    uint32_t peer = (*asked)++;
     atomic_fetch_add(&fetches, 1);
     memcpy(bytes, image->bytes + gw_chunk_offset(index), length);
-    if (index == lying) ((uint8_t *)bytes)[length - 1] ^= 1;
+    if (index == lying && peer < liars) ((uint8_t *)bytes)[length - 1] ^= 1;
     return true;
 }
 
-static bool fetch_nothing(void *context, uint32_t index, const gw_hash *name, void *bytes, uint32_t length,
-                          gw_err *why) {
-    (void)context, (void)index, (void)name, (void)bytes, (void)length;
+static bool fetch_nothing(void *context, uint32_t index, uint32_t *asked, const gw_hash *name, void *bytes,
+                          uint32_t length, gw_err *why) {
+    (void)context, (void)index, (void)asked, (void)name, (void)bytes, (void)length;
     return gw_fail(why, GW_E_PEER, "nobody has it");
 }
 
@@ -169,6 +174,17 @@ Test(restore, a_peer_that_sends_wrong_bytes_is_found_out) {
     cr_assert_not(gw_restore_run(&restore, &stats, &err));
     cr_assert_eq(err.code, GW_E_CORRUPT);
     cr_assert_not_null(strstr(err.text, "chunk 1"), "%s", err.text);
+}
+
+Test(restore, another_peer_is_asked_after_one_that_sends_wrong_bytes) {
+    lying = 1;
+    liars = PEERS - 1;
+    gw_restore restore = request();
+    gw_restore_stats stats;
+    cr_assert(gw_restore_run(&restore, &stats, &err), "%s", err.text);
+    expect_whole();
+    cr_assert_eq(stats.fetched, FIXTURE_CHUNKS);
+    cr_assert_eq(atomic_load(&fetches), FIXTURE_CHUNKS + PEERS - 1);
 }
 
 Test(restore, a_full_disk_does_not_fail_it) {

@@ -141,19 +141,20 @@ typedef struct restoring {
     uint8_t *image;
 } restoring;
 
-static bool restore_fetch(void *context, uint32_t index, const gw_hash *name, void *bytes, uint32_t length,
-                          gw_err *err) {
+static bool restore_fetch(void *context, uint32_t index, uint32_t *asked, const gw_hash *name, void *bytes,
+                          uint32_t length, gw_err *err) {
     gw_load *load = ((restoring *)context)->load;
     gw_fail(err, GW_E_NOTFOUND, "no peer that is here holds it");
-    for (uint32_t i = 0; i < load->count; i++) {
-        uint32_t holder = (index + i) % load->count;
+    while (*asked < load->count) {
+        uint32_t holder = (index + (*asked)++) % load->count;
         const gw_set *has = &load->inventories[holder];
         if (gw_peer_id_equal(&load->peers[holder], &load->node->self.id)) continue;
         if (index >= has->size || !gw_set_has(has, index)) continue;
         uint64_t got;
         if (atomic_load(&load->node->ending)) return gw_fail(err, GW_E_ABORTED, "this peer is ending");
-        if (gw_node_fetch(load->node, &load->peers[holder], name, bytes, length, &got, err) && got == length)
-            return true;
+        if (!gw_node_fetch(load->node, &load->peers[holder], name, bytes, length, &got, err)) continue;
+        if (got == length) return true;
+        gw_fail(err, GW_E_CORRUPT, "%llu bytes instead of %u", (unsigned long long)got, length);
     }
     return false;
 }
