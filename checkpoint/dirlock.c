@@ -30,7 +30,7 @@ bool gw_dirlock_take(const char *dir, gw_dirlock *lock, gw_err *err) {
     lock->fd = -1;
     char path[GW_PATH_BYTES];
     if (!gw_durable_path(path, err, "%s/lock", dir)) return false;
-    if (!gw_durable_folder(gw_io_system(), dir, NULL, err)) return false;
+    if (!gw_durable_root(gw_io_system(), dir, err)) return false;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return gw_fail_errno(err, errno, "checkpoint/dirlock: opening %s", path);
     int result;

@@ -53,6 +53,15 @@ bool gw_durable_sync_folder(gw_io *io, const char *path, gw_err *err) {
     return done;
 }
 
+bool gw_durable_root(gw_io *io, const char *path, gw_err *err) {
+    bool created;
+    char parent[GW_PATH_BYTES];
+    gw_err ignored;
+    if (!gw_durable_folder(io, path, &created, err) || !gw_durable_path(parent, err, "%s/..", path))
+        return false;
+    return gw_durable_sync_folder(io, parent, created ? err : &ignored) || !created;
+}
+
 static bool write_all(gw_io *io, int fd, const uint8_t *bytes, size_t length) {
     while (length > 0) {
         ssize_t count = io->write(io, fd, bytes, length);

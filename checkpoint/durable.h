@@ -20,6 +20,10 @@ bool gw_durable_folder(gw_io *io, const char *path, bool *created, gw_err *err);
 /* fsync of a folder: what was created in or renamed into it before stays after a power failure. */
 bool gw_durable_sync_folder(gw_io *io, const char *path, gw_err *err);
 
+/* gw_durable_folder and the flush of its parent, which is none of ours: where the folder was there already, a
+ * parent that cannot be read does not matter. */
+bool gw_durable_root(gw_io *io, const char *path, gw_err *err);
+
 /* Creates or truncates `path` and writes all the bytes, not yet flushed; *fd is for gw_durable_finish. On
  * failure the file is removed. Bytes aligned to GW_DURABLE_ALIGN, and as many times that, go past the page
  * cache where the file system allows it (O_DIRECT): that halves the CPU time of writing them, and nobody

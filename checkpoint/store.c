@@ -65,8 +65,7 @@ static bool prepare_folders(gw_store *store, gw_err *err) {
     char chunks[GW_PATH_BYTES], temporary[GW_PATH_BYTES];
     return gw_durable_path(chunks, err, "%s/chunks", store->dir) &&
            gw_durable_path(temporary, err, "%s/tmp", store->dir) &&
-           gw_durable_folder(store->io, store->dir, NULL, err) &&
-           gw_durable_folder(store->io, chunks, NULL, err) &&
+           gw_durable_root(store->io, store->dir, err) && gw_durable_folder(store->io, chunks, NULL, err) &&
            gw_durable_folder(store->io, temporary, NULL, err) &&
            gw_durable_sync_folder(store->io, chunks, err) &&
            gw_durable_sync_folder(store->io, store->dir, err) && clean_temporaries(store, temporary, err);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -59,11 +60,23 @@ static void begin_call(void) {
     if (calls_left-- == 0) powerloss_now();
 }
 
+/* "a/b/.." is "a". */
+static void add_folder(const char *path, int fd) {
+    char folder[sizeof entries->path];
+    snprintf(folder, sizeof folder, "%s", path);
+    size_t length = strlen(folder);
+    if (length > 3 && strcmp(folder + length - 3, "/..") == 0) {
+        folder[length - 3] = '\0';
+        *strrchr(folder, '/') = '\0';
+    }
+    add(OPEN_FOLDER, folder, fd);
+}
+
 static int loss_open(gw_io *io, const char *path, int flags, mode_t mode) {
     begin_call();
     int fd = gw_io_system()->open(io, path, flags, mode);
     if (fd >= 0 && (flags & O_CREAT)) add(CONTENTS, path, fd);
-    if (fd >= 0 && (flags & O_DIRECTORY)) add(OPEN_FOLDER, path, fd);
+    if (fd >= 0 && (flags & O_DIRECTORY)) add_folder(path, fd);
     pthread_mutex_unlock(&lock);
     return fd;
 }

@@ -151,8 +151,9 @@ Test(crash, power_lost_with_unflushed_names) {
     crash_everywhere(LOSE_NAMES);
 }
 
-/* What was said to be done is done, from the very first folder on. */
+/* What was said to be done is done, from the very first folder on, which was not there before. */
 static void lose_power_after_the_first(powerloss_kind kind) {
+    fixture_remove(folder);
     pid_t child = fork();
     cr_assert_geq(child, 0);
     if (child == 0) {
