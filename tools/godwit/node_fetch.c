@@ -1,5 +1,5 @@
-/* Bytes by name, from and to other peers: chunks by their hash, manifests by their root, and, for joiners,
- * chunks of the present state by (step, fingerprint, index). */
+/* Bytes by name, from and to other peers: chunks by their hash, manifests by their step and root, and, for
+ * joiners, chunks of the present state by (step, fingerprint, index). */
 #include "checkpoint/catalog.h"
 #include "core/check.h"
 #include "core/chunk.h"
@@ -85,7 +85,7 @@ bool gw_node_fetch(gw_node *node, const gw_peer_id *peer, const gw_hash *name, v
                    gw_op_status_name(f.result.status));
 }
 
-/* ---- answering (transport threads) ---- */
+/* ---- answering (on the one thread of net/provider) ---- */
 
 static const char state_mark[8] = "gwstate";
 
@@ -143,22 +143,43 @@ static void *find_chunk(gw_node *node, const gw_hash *name, uint64_t *length) {
     return NULL;
 }
 
-static void *find_manifest(gw_node *node, const gw_hash *root, uint64_t *length) {
+gw_hash gw_manifest_name(uint64_t step, const gw_hash *root) {
+    uint8_t bytes[8 + sizeof root->bytes];
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    gw_put_u64(&w, step);
+    gw_put_hash(&w, root);
+    gw_hash name;
+    gw_blake2b(bytes, w.length, name.bytes, sizeof name.bytes);
+    return name;
+}
+
+bool gw_node_manifest(const gw_node *node, const gw_hash *name, gw_manifest *manifest) {
     gw_catalog catalog;
     gw_err err;
-    void *bytes = NULL;
-    size_t size = 0;
-    if (!gw_catalog_load(gw_store_io(node->store), gw_store_dir(node->store), &catalog, &err)) return NULL;
-    for (uint32_t i = 0; i < catalog.good_count; i++) {
-        const gw_manifest *manifest = &catalog.good[i];
-        if (!gw_hash_equal(&manifest->root, root) || !gw_hash_equal(&manifest->job_id, &node->job_id))
-            continue;
-        if (!gw_manifest_encode(manifest, &bytes, &size, &err)) bytes = NULL;
-        break;
+    bool found = false;
+    if (!gw_catalog_load(gw_store_io(node->store), gw_store_dir(node->store), &catalog, &err)) return false;
+    for (uint32_t i = 0; i < catalog.good_count && !found; i++) {
+        gw_manifest *one = &catalog.good[i];
+        gw_hash own = gw_manifest_name(one->step, &one->root);
+        if (!gw_hash_equal(&own, name) || !gw_hash_equal(&one->job_id, &node->job_id)) continue;
+        *manifest = *one;
+        *one = (gw_manifest){0};
+        found = true;
     }
     gw_catalog_free(&catalog);
+    return found;
+}
+
+static void *find_manifest(const gw_node *node, const gw_hash *name, uint64_t *length) {
+    gw_manifest manifest;
+    gw_err err;
+    void *bytes;
+    size_t size;
+    if (!gw_node_manifest(node, name, &manifest)) return NULL;
+    bool good = gw_manifest_encode(&manifest, &bytes, &size, &err);
+    gw_manifest_free(&manifest);
     *length = size;
-    return bytes;
+    return good ? bytes : NULL;
 }
 
 static bool provide(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,

@@ -1,5 +1,4 @@
 /* Bringing a whole state image here: from members that hold it, or from a checkpoint. */
-#include "checkpoint/catalog.h"
 #include "checkpoint/restore.h"
 #include "core/check.h"
 #include "core/chunk.h"
@@ -96,23 +95,8 @@ bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err) {
 
 /* ---- from a checkpoint ---- */
 
-static bool find_local(gw_node *node, const gw_hash *root, gw_manifest *manifest) {
-    gw_catalog catalog;
-    gw_err err;
-    bool found = false;
-    if (!gw_catalog_load(gw_store_io(node->store), gw_store_dir(node->store), &catalog, &err)) return false;
-    for (uint32_t i = 0; i < catalog.good_count && !found; i++) {
-        if (!gw_hash_equal(&catalog.good[i].root, root)) continue;
-        *manifest = catalog.good[i];
-        memset(&catalog.good[i], 0, sizeof catalog.good[i]);
-        found = true;
-    }
-    gw_catalog_free(&catalog);
-    return found;
-}
-
 /* Asks the holders for the manifest itself, and keeps it. */
-static bool fetch_manifest(gw_load *load, gw_manifest *manifest, gw_err *err) {
+static bool fetch_manifest(gw_load *load, const gw_hash *name, gw_manifest *manifest, gw_err *err) {
     void *bytes = malloc(GW_MANIFEST_MAX_BYTES);
     if (!bytes) return gw_fail(err, GW_E_NOMEM, "manifest");
     gw_fail(err, GW_E_NOTFOUND, "nobody has the manifest");
@@ -120,11 +104,11 @@ static bool fetch_manifest(gw_load *load, gw_manifest *manifest, gw_err *err) {
     for (uint32_t i = 0; i < load->count && !good; i++) {
         uint64_t length;
         if (gw_peer_id_equal(&load->peers[i], &load->node->self.id)) continue;
-        if (!gw_node_fetch(load->node, &load->peers[i], &load->root, bytes, GW_MANIFEST_MAX_BYTES, &length,
-                           err) ||
+        if (!gw_node_fetch(load->node, &load->peers[i], name, bytes, GW_MANIFEST_MAX_BYTES, &length, err) ||
             !gw_manifest_decode(bytes, length, manifest, err))
             continue;
-        good = gw_hash_equal(&manifest->root, &load->root);
+        good = gw_hash_equal(&manifest->root, &load->root) && manifest->step == load->step &&
+               gw_hash_equal(&manifest->job_id, &load->node->job_id);
         if (good) {
             gw_saver_keep_manifest(load->node->saver, manifest->step, bytes, length);
         } else {
@@ -198,14 +182,13 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
     gw_wires_wait(node->wires, load->peers, load->count, &node->self.id, &node->ending,
                   UINT64_C(1000000000) * node->options->time_scale_percent / 100, &missing);
     gw_manifest manifest = {0};
-    if (!find_local(node, &load->root, &manifest) && !fetch_manifest(load, &manifest, err)) {
+    gw_hash name = gw_manifest_name(load->step, &load->root);
+    if (!gw_node_manifest(node, &name, &manifest) && !fetch_manifest(load, &name, &manifest, err)) {
         load->sound = gw_set_of(gw_chunk_count(node->device->layout->image_bytes)); /* of no use here */
         return false;
     }
-    bool good = manifest.state_bytes == node->device->layout->image_bytes && manifest.step == load->step;
-    if (!good)
-        gw_fail(err, GW_E_CORRUPT, "the manifest is not of this job's state at step %llu",
-                (unsigned long long)load->step);
+    bool good = manifest.state_bytes == node->device->layout->image_bytes;
+    if (!good) gw_fail(err, GW_E_CORRUPT, "the manifest is not of a state of this job's size");
     restoring r = {.load = load, .image = image};
     gw_restore restore = {
         .manifest = &manifest,

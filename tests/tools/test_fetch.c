@@ -1,0 +1,76 @@
+/* What a peer serves to others by name. */
+#include "checkpoint/catalog.h"
+#include "scratch.h"
+#include "tools/godwit/node_inside.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+enum { STATE_BYTES = 100 };
+
+static const gw_layout layout = {.image_bytes = STATE_BYTES};
+static gw_device device = {.layout = &layout};
+static gw_node *node;
+static gw_err err;
+
+static void setup(void) {
+    scratch_open();
+    node = calloc(1, sizeof *node);
+    cr_assert_not_null(node);
+    node->device = &device;
+    node->job_id = (gw_hash){{7}};
+    cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, NULL, &node->store, &err), "%s", err.text);
+}
+
+static void teardown(void) {
+    gw_store_close(node->store);
+    free(node);
+    scratch_close();
+}
+
+TestSuite(fetch, .init = setup, .fini = teardown);
+
+/* A checkpoint of the one state that there is; its root. */
+static gw_hash save(uint64_t step, uint8_t job) {
+    const gw_tensor tensor = {.name = "w", .dtype = GW_U8, .role = GW_STATE, .rank = 1, .dim = {STATE_BYTES}};
+    const gw_hash chunk = {{1, 2, 3}};
+    gw_manifest manifest = {.job_name = "test",
+                            .job_id = {{job}},
+                            .step = step,
+                            .tensors = &tensor,
+                            .tensor_count = 1,
+                            .chunks = &chunk,
+                            .chunk_count = 1};
+    void *bytes;
+    size_t length;
+    cr_assert(gw_manifest_seal(&manifest, &err), "%s", err.text);
+    cr_assert(gw_manifest_encode(&manifest, &bytes, &length, &err), "%s", err.text);
+    cr_assert(gw_catalog_save(gw_io_system(), scratch_folder(), bytes, length, &err), "%s", err.text);
+    free(bytes);
+    return manifest.root;
+}
+
+/* The step of the manifest that is served by this name; 0: none is. */
+static uint64_t served(uint64_t step, const gw_hash *root) {
+    gw_fetch_provider provider = gw_node_provider(node);
+    const gw_hash name = gw_manifest_name(step, root);
+    const void *bytes;
+    uint64_t length;
+    gw_manifest manifest;
+    if (!provider.find(provider.context, NULL, &name, &bytes, &length)) return 0;
+    cr_assert(gw_manifest_decode(bytes, length, &manifest, &err), "%s", err.text);
+    provider.release(provider.context, bytes, length);
+    uint64_t got = manifest.step;
+    gw_manifest_free(&manifest);
+    return got;
+}
+
+Test(fetch, of_checkpoints_with_one_root_each_has_its_own_manifest) {
+    gw_hash root = save(10, 7), again = save(20, 7);
+    save(30, 8);
+    cr_assert(gw_hash_equal(&root, &again), "the state did not change");
+    cr_assert_eq(served(10, &root), 10);
+    cr_assert_eq(served(20, &root), 20);
+    cr_assert_eq(served(30, &root), 0, "another job's");
+    cr_assert_eq(served(40, &root), 0);
+}
