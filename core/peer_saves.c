@@ -94,7 +94,6 @@ static void make_room(gw_peer *p, bool refused) {
     for (uint32_t i = 0; i < p->kept_count; i++) roots[count++] = p->kept[i].root;
     for (uint32_t i = 0; i < here->count; i++)
         if (all || here->list[i].step > p->step) roots[count++] = here->list[i].root;
-    gw_peer_act(p, GW_ACT_ABANDON);
     keep_only(p, roots, count);
     free(roots);
 }
@@ -448,7 +447,6 @@ void gw_saves_link_up(gw_peer *p, const gw_contact *contact) {
 }
 
 static void cannot_write(gw_peer *p) {
-    gw_peer_act(p, GW_ACT_ABANDON); /* the chunks that it did take are of no use */
     p->unwritable = true;
     p->write_again_ns = p->now + gw_peer_ms(p, WRITE_AGAIN_MS);
 }
@@ -508,6 +506,7 @@ static void stored_nothing(gw_peer *p) {
 void gw_saves_disk_hangs(gw_peer *p) {
     gw_save *s = &p->save;
     cannot_write(p);
+    gw_peer_act(p, GW_ACT_ABANDON);
     if (!s->active) return;
     if (s->store_token != 0) {
         s->store_token = 0;

@@ -194,12 +194,13 @@ typedef enum gw_action_kind {
     GW_ACT_SAVE,   /* token, step, chunks[count] (chunk numbers of the state image) -> STORED: stage them now,
                       before the next apply; hash, write and sync behind the run. flag: hash only, write nothing
                     */
-    GW_ACT_ABANDON, /* the SAVE given last is given up: it must hold up no APPLY, is ended as soon as the disk
-                       lets it, and what it has stored is no longer kept from a RETAIN */
+    GW_ACT_ABANDON,  /* the SAVE given last takes too long: it must hold up no APPLY, and is ended as soon as
+                        the disk lets it. Nothing when it has ended */
     GW_ACT_MANIFEST, /* token, step, fingerprint, hashes[count] -> MANIFEST_STORED; with flag (hash only):
                         compute the root, write nothing */
     GW_ACT_RETAIN,   /* hashes[count]: roots of the checkpoints to keep, here or not; delete what no kept one
-                        that is here needs */
+                        that is here needs, also what was stored by the SAVE given last: it has its manifest,
+                        or is given up */
     GW_ACT_PERSIST, /* token, bytes -> PERSISTED: replace the protocol record durably (given back at start) */
     GW_ACT_LOG,     /* level, text */
     GW_ACT_NOTICE, /* notice and its fields: for people, events and metrics; the world need not do anything */

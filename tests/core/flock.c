@@ -80,7 +80,6 @@ void flock_start(flock *f, uint32_t i) {
                               .ended = p->saved_ended,
                               .chunks = gw_set_copy(&p->saved_chunks)};
     p->config.strays = flock_has_strays(p);
-    flock_unpin(p);
     p->config.record = p->record;
     p->config.record_length = p->record_length;
     p->config.inventory = &inventory;

@@ -16,13 +16,11 @@ enum { FLOCK_MOST = 257, FLOCK_SHARDS = 12, FLOCK_CHUNKS = 3, FLOCK_EFFECTS = 64
 typedef struct flock_store {
     uint32_t room; /* for so many chunks, FLOCK_FILES at most; 0: for all, and they are not counted */
     gw_hash chunks[FLOCK_FILES];
-    bool pinned[FLOCK_FILES];
     uint32_t count;
     struct {
         gw_hash root, chunks[FLOCK_CHUNKS];
     } manifests[FLOCK_FILES];
     uint32_t manifest_count;
-    uint64_t open_step; /* whose chunks are pinned */
 } flock_store;
 
 typedef struct flock_peer {

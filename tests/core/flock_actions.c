@@ -122,7 +122,6 @@ void flock_carry_out(flock *f, uint32_t i, const gw_action *a) {
         break;
     case GW_ACT_ABANDON:
         p->abandoned++;
-        flock_unpin(p);
         break;
     case GW_ACT_MANIFEST:
         flock_manifest(f, i, a);

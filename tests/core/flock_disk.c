@@ -54,16 +54,11 @@ static gw_hash chunk_name(uint64_t state, uint32_t chunk) {
     return name;
 }
 
-void flock_unpin(flock_peer *p) {
-    memset(p->store.pinned, 0, sizeof p->store.pinned);
-}
-
 static bool put_chunk(flock_store *store, const gw_hash *name) {
     uint32_t at = 0;
     while (at < store->count && !gw_hash_equal(&store->chunks[at], name)) at++;
     if (at == store->room) return false;
     if (at == store->count) store->chunks[store->count++] = *name;
-    store->pinned[at] = true;
     return true;
 }
 
@@ -71,8 +66,6 @@ static bool put_chunk(flock_store *store, const gw_hash *name) {
 static bool put_chunks(flock_peer *p, const gw_action *a) {
     flock_store *store = &p->store;
     if (store->room == 0) return true;
-    if (store->open_step != a->step) flock_unpin(p);
-    store->open_step = a->step;
     for (uint32_t k = 0; k < a->count; k++) {
         gw_hash name = chunk_name(p->state, a->chunks[k]);
         if (!put_chunk(store, &name)) return false;
@@ -86,7 +79,6 @@ static void put_manifest(flock_peer *p, const gw_action *a, const gw_hash *root)
     cr_assert(store->manifest_count < FLOCK_FILES && a->count == FLOCK_CHUNKS);
     store->manifests[store->manifest_count].root = *root;
     memcpy(store->manifests[store->manifest_count++].chunks, a->hashes, a->count * sizeof *a->hashes);
-    flock_unpin(p);
 }
 
 static bool is_named(const flock_store *store, const gw_hash *name) {
@@ -112,11 +104,8 @@ void flock_retain(flock_peer *p, const gw_action *a) {
         if (kept) store->manifests[manifests++] = store->manifests[m];
     }
     store->manifest_count = manifests;
-    for (uint32_t c = 0; c < store->count; c++) {
-        if (!store->pinned[c] && !is_named(store, &store->chunks[c])) continue;
-        store->pinned[chunks] = store->pinned[c];
-        store->chunks[chunks++] = store->chunks[c];
-    }
+    for (uint32_t c = 0; c < store->count; c++)
+        if (is_named(store, &store->chunks[c])) store->chunks[chunks++] = store->chunks[c];
     store->count = chunks;
 }
 

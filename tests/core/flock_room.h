@@ -57,7 +57,6 @@ void flock_look(flock *f, uint32_t i, const gw_action *a);
 /* flock_disk.c */
 void flock_load(flock *f, uint32_t i, const gw_action *a);
 void flock_save(flock *f, uint32_t i, const gw_action *a);
-void flock_unpin(flock_peer *p);
 void flock_retain(flock_peer *p, const gw_action *a);
 void flock_manifest(flock *f, uint32_t i, const gw_action *a);
 void flock_persist(flock *f, uint32_t i, const gw_action *a);

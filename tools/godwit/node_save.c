@@ -30,8 +30,8 @@ struct gw_saver {
     pthread_mutex_t lock;
     pending *first, **end; /* in the order submitted */
     bool retain_fails;     /* the writer thread's */
-    bool has_open;
-    uint64_t open_step; /* the checkpoint whose chunks are pinned, and have no manifest yet */
+    bool has_open;         /* a checkpoint may have chunks that are pinned, and have no manifest yet: */
+    uint64_t open_step;
 };
 
 static bool read_state(void *context, uint64_t offset, void *bytes, size_t length, gw_err *err) {
@@ -88,7 +88,14 @@ static void say_manifest(gw_saver *saver, gw_token token, const gw_hash *root, c
     gw_mailbox_post(saver->options.mail, mail);
 }
 
-/* Of the writer's jobs the only one that the brain does not hear of. Said when it begins to fail. */
+/* Manifests of others and retentions are the writer's jobs that the brain does not hear of. */
+static void say_kept(uint64_t step, const gw_err *err) {
+    if (err)
+        gw_log(GW_WARN, "checkpoint", "manifest of step %llu, which came from a peer, is not kept: %s",
+               (unsigned long long)step, err->text);
+}
+
+/* Said when it begins to fail. */
 static void say_retained(gw_saver *saver, const gw_err *err) {
     bool fails = err && err->code != GW_E_ABORTED;
     if (fails && !saver->retain_fails)
@@ -106,7 +113,10 @@ static void writer_done(void *context, const gw_ckpt_done *done) {
             say_stored(saver, what.token, done->chunks, done->err ? 0 : done->chunk_count, done->err);
         break;
     case GW_CKPT_MANIFEST:
-        if (!expected(saver, GW_CKPT_MANIFEST, done->tag, false, &what)) break;
+        if (!expected(saver, GW_CKPT_MANIFEST, done->tag, false, &what)) {
+            say_kept(done->tag, done->err);
+            break;
+        }
         /* From here on the manifest keeps the chunks, not the pins. */
         if (!done->err) gw_store_release(saver->options.store, done->tag);
         say_manifest(saver, what.token, &what.root, done->err);
@@ -225,6 +235,7 @@ void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
 
 void gw_saver_retain(gw_saver *saver, const gw_action *action) {
     gw_err err;
+    gw_saver_abandon(saver); /* the checkpoint has its manifest, or came to nothing */
     if (!gw_ckpt_retain(saver->writer, 0, &saver->options.job_id, action->hashes, action->count, &err))
         gw_log(GW_WARN, "checkpoint", "old checkpoints stay: %s", err.text);
 }
@@ -235,9 +246,7 @@ void gw_saver_staged(gw_saver *saver) {
 
 void gw_saver_keep_manifest(gw_saver *saver, uint64_t step, const void *bytes, size_t length) {
     gw_err err;
-    if (!gw_ckpt_manifest(saver->writer, step, bytes, length, &err))
-        gw_log(GW_WARN, "checkpoint", "manifest of step %llu not kept: %s", (unsigned long long)step,
-               err.text);
+    if (!gw_ckpt_manifest(saver->writer, step, bytes, length, &err)) say_kept(step, &err);
 }
 
 void gw_saver_abandon(gw_saver *saver) {
