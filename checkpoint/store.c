@@ -21,11 +21,13 @@ struct gw_store {
     char *dir;
     gw_io *io;
     gw_store_mode mode;
-    pthread_mutex_t put_lock; /* one put or set-aside at a time; taken before pin_lock */
+    pthread_mutex_t put_lock; /* one put or set-aside at a time */
     uint64_t serial;          /* of temporary files */
     bool settled[FOLDERS];    /* the folder exists and was flushed once, so that what lies in it stays */
-    pthread_mutex_t
-        pin_lock; /* held while a chunk file is deleted, so that a pin and a deletion cannot cross */
+    /* Held while a chunk file is looked at and deleted, and by whoever adds a pin: so these cannot cross, and
+     * may wait for the disk. Who takes pins back does not need it. Taken before pin_lock. */
+    pthread_mutex_t delete_lock;
+    pthread_mutex_t pin_lock; /* pins; never held for long */
     gw_pins pins;
 };
 
@@ -82,6 +84,7 @@ bool gw_store_open(const char *dir, gw_store_mode mode, gw_io *io, gw_store **st
     opened->io = io != NULL ? io : gw_io_system();
     opened->mode = mode;
     pthread_mutex_init(&opened->put_lock, NULL);
+    pthread_mutex_init(&opened->delete_lock, NULL);
     pthread_mutex_init(&opened->pin_lock, NULL);
     if (mode == GW_STORE_WRITE && !prepare_folders(opened, err)) {
         gw_store_close(opened);
@@ -94,6 +97,7 @@ bool gw_store_open(const char *dir, gw_store_mode mode, gw_io *io, gw_store **st
 void gw_store_close(gw_store *store) {
     if (store == NULL) return;
     pthread_mutex_destroy(&store->put_lock);
+    pthread_mutex_destroy(&store->delete_lock);
     pthread_mutex_destroy(&store->pin_lock);
     gw_pins_free(&store->pins);
     free(store->dir);
@@ -121,10 +125,25 @@ bool gw_store_has(gw_store *store, const gw_hash *name, uint32_t length) {
     return is_there(store, name, length);
 }
 
-bool gw_store_pin(gw_store *store, uint64_t tag, const gw_hash *name, uint32_t length) {
+/* With delete_lock. */
+static bool add_pin(gw_store *store, uint64_t tag, const gw_hash *name) {
     pthread_mutex_lock(&store->pin_lock);
-    bool pinned = is_there(store, name, length) && gw_pins_add(&store->pins, tag, name);
+    bool added = gw_pins_add(&store->pins, tag, name);
     pthread_mutex_unlock(&store->pin_lock);
+    return added;
+}
+
+static bool is_pinned(gw_store *store, const gw_hash *name) {
+    pthread_mutex_lock(&store->pin_lock);
+    bool pinned = gw_pins_has(&store->pins, name);
+    pthread_mutex_unlock(&store->pin_lock);
+    return pinned;
+}
+
+bool gw_store_pin(gw_store *store, uint64_t tag, const gw_hash *name, uint32_t length) {
+    pthread_mutex_lock(&store->delete_lock);
+    bool pinned = is_there(store, name, length) && add_pin(store, tag, name);
+    pthread_mutex_unlock(&store->delete_lock);
     return pinned;
 }
 
@@ -146,13 +165,12 @@ void gw_store_release(gw_store *store, uint64_t tag) {
 static bool pin_items(gw_store *store, uint64_t tag, const gw_store_item *items, uint32_t count,
                       gw_err *err) {
     bool done = true;
-    pthread_mutex_lock(&store->pin_lock);
+    pthread_mutex_lock(&store->delete_lock);
     for (uint32_t i = 0; i < count && done; i++) {
-        done = gw_pins_add(&store->pins, tag, &items[i].name);
-        for (uint32_t undo = 0; !done && undo < i; undo++)
-            gw_pins_remove(&store->pins, tag, &items[undo].name);
+        done = add_pin(store, tag, &items[i].name);
+        for (uint32_t undo = 0; !done && undo < i; undo++) gw_store_unpin(store, tag, &items[undo].name);
     }
-    pthread_mutex_unlock(&store->pin_lock);
+    pthread_mutex_unlock(&store->delete_lock);
     return done || gw_fail(err, GW_E_NOMEM, "checkpoint/store: out of memory for pins");
 }
 
@@ -429,12 +447,12 @@ static bool sweep_file(void *context, const char *path, const gw_hash *name, boo
     gw_err ignored;
     if (damaged && needed) /* kept for people to look at until a good copy is there */
         needed = !(chunk_path(store, name, "", whole, &ignored) && stat(whole, &status) == 0);
-    pthread_mutex_lock(&store->pin_lock);
-    bool stays = needed || (!damaged && gw_pins_has(&store->pins, name));
+    pthread_mutex_lock(&store->delete_lock);
+    bool stays = needed || (!damaged && is_pinned(store, name));
     uint64_t bytes = !stays && stat(path, &status) == 0 ? (uint64_t)status.st_size : 0;
     int result = stays ? 0 : store->io->unlink(store->io, path);
     int unlink_errno = errno;
-    pthread_mutex_unlock(&store->pin_lock);
+    pthread_mutex_unlock(&store->delete_lock);
     if (result < 0 && unlink_errno != ENOENT) {
         if (!sweep->failed) gw_fail_errno(sweep->err, unlink_errno, "checkpoint/store: deleting %s", path);
         sweep->failed = true;

@@ -8,8 +8,9 @@
  * Everything put is pinned under the putter's tag; gw_store_pin pins what a peer has said it has. So a chunk
  * that an open checkpoint counts on cannot go, although no manifest names it yet.
  *
- * Thread: every function may be called from any thread unless it says otherwise. One store a directory and
- * process; against a second process, take the lock first (checkpoint/dirlock.h), unless opened to look only.
+ * Thread: every function may be called from any thread unless it says otherwise, and may wait for the disk,
+ * but for gw_store_unpin and gw_store_release. One store a directory and process; against a second process,
+ * take the lock first (checkpoint/dirlock.h), unless opened to look only.
  */
 #ifndef GODWIT_CHECKPOINT_STORE_H
 #define GODWIT_CHECKPOINT_STORE_H

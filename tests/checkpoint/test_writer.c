@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 static char folder[256];
 static gw_err err;
@@ -351,6 +352,43 @@ Test(writer, an_abandoned_snapshot_ends_and_pins_nothing) {
     cr_assert(gw_store_sweep(store, NULL, 0, &swept, &err));
     cr_assert_eq(swept.kept, 0);
     fixture_image_free(image);
+}
+
+static gate at_disk = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static int unlink_at_gate(gw_io *io, const char *path) {
+    uint8_t byte;
+    read_at_gate(&at_disk, 0, &byte, 1, &err);
+    return gw_io_system()->unlink(io, path);
+}
+
+static void *abandon_2(void *context) {
+    gw_ckpt_abandon(writer, 2);
+    return context;
+}
+
+/* The event loop gives checkpoints up: it must not wait for a disk that hangs. */
+Test(writer, a_disk_that_hangs_in_a_retention_does_not_hold_up_who_abandons) {
+    fixture_image *image = fixture_image_make(1), *next = fixture_image_make(2);
+    snapshot(1, image);
+    snapshot(2, next);
+    for (int i = 0; i < 2; i++) cr_assert_null(mailbox_next(&box)->done.err);
+    gw_store_release(store, 1);
+    disk.io.unlink = unlink_at_gate;
+    cr_assert(gw_ckpt_retain(writer, 3, &image->manifest.job_id, NULL, 0, &err), "%s", err.text);
+    wait_at_gate(&at_disk);
+    pthread_t other;
+    cr_assert_eq(pthread_create(&other, NULL, abandon_2, NULL), 0);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 20;
+    bool at_once = pthread_timedjoin_np(other, NULL, &until) == 0;
+    open_gate(&at_disk);
+    if (!at_once) pthread_join(other, NULL);
+    cr_assert(at_once, "it waited for the disk");
+    cr_assert_null(mailbox_next(&box)->done.err);
+    fixture_image_free(image);
+    fixture_image_free(next);
 }
 
 static void *open_gate_later(void *context) {
