@@ -245,7 +245,7 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
     p->phase = GW_AT_WAITING;
     p->accumulator_step = UINT64_MAX;
     p->saved_step = UINT64_MAX;
-    p->part_step = UINT64_MAX;
+    p->part_step = p->room_step = UINT64_MAX;
     p->learned = malloc(GW_MAX_LISTED * sizeof *p->learned);
     p->kept = calloc(config->keep + 1, sizeof *p->kept);
     GW_CHECK_MEMORY(p->learned != NULL && p->kept != NULL);

@@ -82,10 +82,12 @@ static void keep_only(gw_peer *p, const gw_hash *roots, uint32_t count) {
 
 /* What checkpoints that came to nothing have left here must not take the room of the next. Chunks that were
  * here when this process began may be somebody's yet, and checkpoints that were not called complete may be
- * all the same: they stay until the disk has refused some. */
-static void make_room(gw_peer *p, bool refused) {
+ * all the same: they stay until the disk has refused some. What is here of this very state is of use. */
+static void make_room(gw_peer *p, bool again) {
     bool left = p->part_step != UINT64_MAX && p->part_step != p->save.step && !p->inventory.strays;
+    bool refused = again && p->room_step != p->save.step;
     if (!left && !refused) return;
+    if (refused) p->room_step = p->save.step;
     const gw_peer_inventory *here = &p->inventory;
     bool all = !refused || p->kept_count == 0;
     uint32_t count = 0;

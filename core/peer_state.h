@@ -332,6 +332,7 @@ struct gw_peer {
     bool want_save, want_stop, leaving, unwritable, end_sent;
     uint64_t write_again_ns; /* while unwritable */
     uint64_t part_step;      /* of the last one begun here since the last RETAIN; UINT64_MAX = none */
+    uint64_t room_step;      /* of the last one for which all was deleted that can go; UINT64_MAX = none */
     bool unwritable_said;    /* until something was written again */
     bool given_up_said;      /* a checkpoint was given up, and none is complete since */
     uint32_t late_saves;     /* checkpoints in a row that took too long */

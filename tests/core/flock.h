@@ -16,7 +16,7 @@ enum { FLOCK_MOST = 257, FLOCK_SHARDS = 12, FLOCK_CHUNKS = 3, FLOCK_EFFECTS = 64
 typedef struct flock_store {
     uint32_t room; /* for so many chunks, FLOCK_FILES at most; 0: for all, and they are not counted */
     gw_hash chunks[FLOCK_FILES];
-    uint32_t count;
+    uint32_t count, written;
     struct {
         gw_hash root, chunks[FLOCK_CHUNKS];
     } manifests[FLOCK_FILES];

@@ -58,7 +58,9 @@ static bool put_chunk(flock_store *store, const gw_hash *name) {
     uint32_t at = 0;
     while (at < store->count && !gw_hash_equal(&store->chunks[at], name)) at++;
     if (at == store->room) return false;
-    if (at == store->count) store->chunks[store->count++] = *name;
+    if (at < store->count) return true;
+    store->chunks[store->count++] = *name;
+    store->written++;
     return true;
 }
 

@@ -330,6 +330,20 @@ Test(peer_saves, chunks_of_a_checkpoint_that_took_too_long_do_not_take_the_room_
     flock_close(&f);
 }
 
+/* It is tried again and again: what is stored of it stays, once everything else has gone. */
+Test(peer_saves, what_there_is_room_for_of_the_last_state_is_not_written_at_each_try) {
+    enum { ROOM = FLOCK_CHUNKS - 1 };
+    flock f;
+    flock_open(&f, 1, 1, 5, GW_QUORUM_ANY);
+    f.peers[0].store.room = ROOM;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    expect_unsaved(&f, "come to its end, step 5");
+    cr_assert_gt(f.peers[0].saves, 2 * 3, "written, then hashed, some times");
+    cr_assert_leq(f.peers[0].store.written, 2 * ROOM);
+    flock_close(&f);
+}
+
 /* Its news was lost: it counts for nothing, and keeps the disks full. */
 Test(peer_saves, a_checkpoint_that_was_written_and_never_called_complete_makes_room) {
     flock f;
