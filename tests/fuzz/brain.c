@@ -432,7 +432,7 @@ static void operate(world *w, uint8_t operation, const uint8_t *bytes, size_t le
     }
 }
 
-static void take_brain(const uint8_t *bytes, size_t count) {
+static bool take_brain(const uint8_t *bytes, size_t count) {
     world *w = open_world();
     for (uint32_t k = 0; k < 60; k++) go_on(w);
     for (size_t at = 0; at + HEAD <= count;) {
@@ -446,6 +446,7 @@ static void take_brain(const uint8_t *bytes, size_t count) {
     }
     for (uint32_t end = w->handled + EVENTS_MOST / 4; w->handled < end && go_on(w);) continue;
     close_world(w);
+    return true;
 }
 
 const fuzz_target fuzz_brain = {"brain", 600, 4096, brain_examples, take_brain};

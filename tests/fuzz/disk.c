@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- manifests: without length and checksum, which are set right, so that all that is behind them is met
  * ---- */
@@ -38,7 +39,7 @@ static void manifest_examples(fuzz_add *add, void *context) {
     free(bytes);
 }
 
-static void take_manifest(const uint8_t *bytes, size_t count) {
+static bool take_manifest(const uint8_t *bytes, size_t count) {
     size_t whole = count + CHECKSUM;
     uint8_t *file = malloc(whole);
     GW_CHECK_MEMORY(file != NULL);
@@ -48,7 +49,8 @@ static void take_manifest(const uint8_t *bytes, size_t count) {
     gw_blake2b(file, count, file + count, CHECKSUM);
     gw_manifest manifest;
     gw_err err;
-    if (gw_manifest_decode(file, whole, &manifest, &err)) {
+    bool good = gw_manifest_decode(file, whole, &manifest, &err);
+    if (good) {
         void *again;
         size_t length;
         GW_CHECK(gw_manifest_encode(&manifest, &again, &length, &err));
@@ -59,6 +61,7 @@ static void take_manifest(const uint8_t *bytes, size_t count) {
         gw_manifest_free(&manifest);
     }
     free(file);
+    return good;
 }
 
 const fuzz_target fuzz_manifest = {"manifest", 60000, 1024, manifest_examples, take_manifest};
@@ -72,7 +75,7 @@ static void chunk_examples(fuzz_add *add, void *context) {
 }
 
 /* Nothing but the chunk itself is ever given out under its name. */
-static void take_chunk(const uint8_t *bytes, size_t count) {
+static bool take_chunk(const uint8_t *bytes, size_t count) {
     static gw_store *store;
     static char file[128];
     gw_hash name;
@@ -93,13 +96,16 @@ static void take_chunk(const uint8_t *bytes, size_t count) {
     bool same = count == sizeof chunk_text && memcmp(bytes, chunk_text, count) == 0;
     bool good = gw_store_read(store, &name, read, sizeof read, &err);
     GW_CHECK(good == same && (good || err.code == GW_E_CORRUPT));
+    return good;
 }
 
 const fuzz_target fuzz_chunk = {"chunk", 10000, 256, chunk_examples, take_chunk};
 
 /* ---- what an earlier life of the peer left in its directory; the first byte says which ---- */
 
-enum { PROMISES, PROMISES_TO_MANY, KNOWN, CLAIMS, BOOTS, NOW_S = 1700000000, WORKERS = 4 };
+enum { PROMISES, PROMISES_TO_MANY, KNOWN, CLAIMS, BOOTS, SEED, NOW_S = 1700000000, WORKERS = 4 };
+
+#define DIGITS "0123456789abcdef"
 
 static void add_written(fuzz_add *add, void *context, uint8_t which, const gw_writer *w) {
     uint8_t bytes[4096] = {which};
@@ -156,14 +162,16 @@ static void leftovers_examples(fuzz_add *add, void *context) {
         "\4"
         "12\n",
         4);
+    add(context, "\5" DIGITS DIGITS DIGITS DIGITS "\n", 66);
 }
 
-static void take_promises(const uint8_t *bytes, size_t count, bool majority) {
+static bool take_promises(const uint8_t *bytes, size_t count, bool majority) {
     gw_ballot ballot;
     gw_ballot_open(&ballot, majority);
     gw_reader r = gw_reader_on(bytes, count);
     gw_ballot_get(&r, &ballot);
-    if (gw_reader_done(&r)) {
+    bool good = gw_reader_done(&r);
+    if (good) {
         GW_CHECK(ballot.later_count <= GW_BALLOT_LATER);
         size_t room = gw_ballot_bytes(&ballot);
         uint8_t *again = malloc(room);
@@ -174,9 +182,18 @@ static void take_promises(const uint8_t *bytes, size_t count, bool majority) {
         free(again);
     }
     gw_ballot_close(&ballot);
+    return good;
 }
 
-static void take_claims(const uint8_t *bytes, size_t count) {
+static bool take_known(const uint8_t *bytes, size_t count) {
+    gw_known known = {.count = 0};
+    gw_reader r = gw_reader_on(bytes, count);
+    gw_known_get(&r, &known, NOW_S);
+    GW_CHECK(known.count <= GW_KNOWN_PEERS && (!r.failed || known.count == 0));
+    return known.count > 0;
+}
+
+static bool take_claims(const uint8_t *bytes, size_t count) {
     const gw_peer_id self = {{1}};
     gw_hash job = {{0}};
     gw_err err;
@@ -190,29 +207,40 @@ static void take_claims(const uint8_t *bytes, size_t count) {
         GW_CHECK(memcmp(&fell[i].id, &self, sizeof self) == 0);
     free(fell);
     gw_claims_close(claims);
+    return fell_count > 0;
 }
 
-static void take_boots(const uint8_t *bytes, size_t count) {
+static bool take_identity(const char *name, const uint8_t *bytes, size_t count) {
     gw_identity identity;
     gw_err err;
-    fuzz_file("boot", bytes, count, 0600);
-    if (!gw_identity_open(fuzz_folder(), &identity, &err)) return;
+    unlink(fuzz_file("identity", "", 0, 0600));
+    unlink(fuzz_file("boot", "", 0, 0600));
+    fuzz_file(name, bytes, count, 0600);
+    if (!gw_identity_open(fuzz_folder(), &identity, &err)) return false;
     GW_CHECK(identity.incarnation.boot >= 1);
     gw_identity_wipe(&identity);
+    return true;
 }
 
-static void take_leftovers(const uint8_t *bytes, size_t count) {
-    if (count == 0) return;
-    uint8_t which = bytes[0];
-    if (which <= PROMISES_TO_MANY) take_promises(bytes + 1, count - 1, which == PROMISES_TO_MANY);
-    if (which == KNOWN) {
-        gw_known known = {.count = 0};
-        gw_reader r = gw_reader_on(bytes + 1, count - 1);
-        gw_known_get(&r, &known, NOW_S);
-        GW_CHECK(known.count <= GW_KNOWN_PEERS && (!r.failed || known.count == 0));
+static bool take_leftovers(const uint8_t *bytes, size_t count) {
+    if (count == 0) return false;
+    uint8_t which = *bytes++;
+    count--;
+    switch (which) {
+    case PROMISES:
+    case PROMISES_TO_MANY:
+        return take_promises(bytes, count, which == PROMISES_TO_MANY);
+    case KNOWN:
+        return take_known(bytes, count);
+    case CLAIMS:
+        return take_claims(bytes, count);
+    case BOOTS:
+        return take_identity("boot", bytes, count);
+    case SEED:
+        return take_identity("identity", bytes, count);
+    default:
+        return false;
     }
-    if (which == CLAIMS) take_claims(bytes + 1, count - 1);
-    if (which == BOOTS) take_boots(bytes + 1, count - 1);
 }
 
 const fuzz_target fuzz_leftovers = {"leftovers", 20000, 1024, leftovers_examples, take_leftovers};

@@ -27,10 +27,10 @@ static void tokens_examples(fuzz_add *add, void *context) {
     add(context, "a text of a few words", 21);
 }
 
-static void read_tokens(const char *path) {
+static bool read_tokens(const char *path) {
     gw_tokens tokens;
     gw_err err;
-    if (!gw_tokens_open(path, CONTEXT, &tokens, &err)) return;
+    if (!gw_tokens_open(path, CONTEXT, &tokens, &err)) return false;
     const gw_token_file *file = &tokens.files[0]; /* a mapping has more behind it, up to its page's end */
     GW_CHECK(tokens.windows >= 1 && file->tokens <= (tokens.shards ? (file->bytes - 1024) / 2 : file->bytes));
     for (uint64_t window = 0; window < tokens.windows; window++) {
@@ -40,11 +40,12 @@ static void read_tokens(const char *path) {
             GW_CHECK(inputs[i] <= tokens.largest && targets[i] <= tokens.largest);
     }
     gw_tokens_close(&tokens);
+    return true;
 }
 
-static void take_tokens(const uint8_t *bytes, size_t count) {
-    read_tokens(fuzz_file("tokens", bytes, count, 0600));
-    read_tokens(fuzz_file("tokens.bin", bytes, count, 0600));
+static bool take_tokens(const uint8_t *bytes, size_t count) {
+    bool text = read_tokens(fuzz_file("tokens", bytes, count, 0600));
+    return read_tokens(fuzz_file("tokens.bin", bytes, count, 0600)) || text;
 }
 
 const fuzz_target fuzz_tokens = {"tokens", 10000, 1200, tokens_examples, take_tokens};
@@ -68,10 +69,10 @@ static void safetensors_examples(fuzz_add *add, void *context) {
     fuzz_add_file(add, context, path);
 }
 
-static void take_safetensors(const uint8_t *bytes, size_t count) {
+static bool take_safetensors(const uint8_t *bytes, size_t count) {
     gw_safetensors file;
     gw_err err;
-    if (!gw_safetensors_open(fuzz_file("model", bytes, count, 0600), &file, &err)) return;
+    if (!gw_safetensors_open(fuzz_file("model", bytes, count, 0600), &file, &err)) return false;
     unsigned sum = 0;
     for (uint32_t t = 0; t < file.count; t++) {
         const gw_safetensor *tensor = &file.list[t];
@@ -88,6 +89,7 @@ static void take_safetensors(const uint8_t *bytes, size_t count) {
             gw_gpt_file_read(&tiny, &file, i, 0, p.dim[0] * (p.rank == 2 ? p.dim[1] : 1), values);
         }
     gw_safetensors_close(&file);
+    return true;
 }
 
 const fuzz_target fuzz_safetensors = {"safetensors", 8000, 4096, safetensors_examples, take_safetensors};
@@ -107,14 +109,14 @@ static void bpe_examples(fuzz_add *add, void *context) {
     add(context, text, at);
 }
 
-static void take_bpe(const uint8_t *bytes, size_t count) {
+static bool take_bpe(const uint8_t *bytes, size_t count) {
     static const char text[] = "the then 12 \xc3\xa9\xff\n  !";
     size_t cut = fuzz_part(bytes, count, 0), merges = cut < count ? cut + 1 : count;
     fuzz_file("vocab.json", bytes, cut, 0600);
     fuzz_file("merges.txt", bytes + merges, count - merges, 0600);
     gw_bpe *bpe;
     gw_err err;
-    if (!gw_bpe_open(fuzz_folder(), &bpe, &err)) return;
+    if (!gw_bpe_open(fuzz_folder(), &bpe, &err)) return false;
     uint32_t *tokens;
     size_t token_count, at = 0;
     GW_CHECK(gw_bpe_encode(bpe, text, sizeof text - 1, &tokens, &token_count, &err));
@@ -127,6 +129,7 @@ static void take_bpe(const uint8_t *bytes, size_t count) {
     GW_CHECK(at == sizeof text - 1);
     free(tokens);
     gw_bpe_close(bpe);
+    return true;
 }
 
 const fuzz_target fuzz_bpe = {"bpe", 1500, 6000, bpe_examples, take_bpe};
@@ -134,35 +137,36 @@ const fuzz_target fuzz_bpe = {"bpe", 1500, 6000, bpe_examples, take_bpe};
 /* ---- IDX, plain and compressed; the first byte says how many dimensions are expected ---- */
 
 static void idx_examples(fuzz_add *add, void *context) {
-    uint8_t plain[64] = {1, 0, 0, 8, 1, 0, 0, 0, 5, 9, 8, 7, 6, 5}, *file = plain + 1;
+    uint8_t plain[64] = {0, 0, 0, 8, 1, 0, 0, 0, 5, 9, 8, 7, 6, 5}, *file = plain + 1;
     add(context, plain, 14);
     gzFile out = gzopen(fuzz_file("idx", "", 0, 0600), "wb");
     gzwrite(out, file, 13);
     gzclose(out);
     char path[128];
-    uint8_t packed[256] = {1};
+    uint8_t packed[256] = {0};
     snprintf(path, sizeof path, "%s/idx", fuzz_folder());
     FILE *in = fopen(path, "rb");
     size_t count = fread(packed + 1, 1, sizeof packed - 1, in);
     fclose(in);
     add(context, packed, count + 1);
-    const uint8_t cube[] = {3, 0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, 1, 2, 3, 4};
+    const uint8_t cube[] = {2, 0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, 1, 2, 3, 4};
     add(context, cube, sizeof cube);
 }
 
-static void take_idx(const uint8_t *bytes, size_t count) {
+static bool take_idx(const uint8_t *bytes, size_t count) {
     enum { LIMIT = 1 << 16 };
-    if (count == 0) return;
+    if (count == 0) return false;
     gw_idx idx;
     gw_err err;
     uint32_t rank = bytes[0] % GW_IDX_RANK + 1;
-    if (!gw_idx_read(fuzz_file("idx", bytes + 1, count - 1, 0600), rank, LIMIT, &idx, &err)) return;
+    if (!gw_idx_read(fuzz_file("idx", bytes + 1, count - 1, 0600), rank, LIMIT, &idx, &err)) return false;
     uint64_t product = 1;
     for (uint32_t d = 0; d < rank; d++) product *= idx.dim[d];
     unsigned sum = 0;
     for (uint64_t i = 0; i < idx.count; i++) sum += idx.bytes[i];
     GW_CHECK(idx.rank == rank && idx.count == product && product <= LIMIT && sum <= LIMIT * 255u);
     gw_idx_free(&idx);
+    return true;
 }
 
 const fuzz_target fuzz_idx = {"idx", 10000, 512, idx_examples, take_idx};
@@ -178,26 +182,28 @@ static void metrics_examples(fuzz_add *add, void *context) {
     add(context, json, sizeof json - 1);
 }
 
-static void take_metrics(const uint8_t *bytes, size_t count) {
-    if (count == 0) return;
+static bool take_metrics(const uint8_t *bytes, size_t count) {
+    if (count == 0) return false;
     const char *path = fuzz_file(bytes[0] == 'j' ? "m.jsonl" : "m.csv", bytes + 1, count - 1, 0600);
     gw_err err;
     gw_metrics_table table;
-    if (gw_metrics_table_read(path, &table, &err)) {
+    bool read = gw_metrics_table_read(path, &table, &err);
+    if (read) {
         GW_CHECK(table.columns <= GW_TABLE_COLUMNS);
         for (uint64_t i = 0; i < table.rows * GW_TABLE_COLUMNS; i++)
             GW_CHECK(isnan(table.cells[i]) || isfinite(table.cells[i]));
         gw_metrics_table_free(&table);
     }
     gw_metrics_file file;
-    if (!gw_metrics_file_open(path, "0123abcd", false, &file, &err)) return;
+    if (!gw_metrics_file_open(path, "0123abcd", false, &file, &err)) return false;
     uint64_t last = file.last;
     const gw_metrics_row row = {.step = last / 2 + 1, .phase = "train", .report = "loss=1 new=a,b"};
     bool added = gw_metrics_file_add(&file, &row, &err);
     gw_metrics_file_close(&file);
-    if (!added) return;
+    if (!added) return false;
     GW_CHECK(gw_metrics_file_open(path, "0123abcd", false, &file, &err) && file.last == row.step);
     gw_metrics_file_close(&file);
+    return read;
 }
 
 const fuzz_target fuzz_metrics = {"metrics", 6000, 1024, metrics_examples, take_metrics};
@@ -212,12 +218,13 @@ static void keys_examples(fuzz_add *add, void *context) {
     add(context, text, sizeof text - 1);
 }
 
-static void take_keys(const uint8_t *bytes, size_t count) {
+static bool take_keys(const uint8_t *bytes, size_t count) {
     gw_keyring keyring = {.count = 0};
     gw_err err;
-    if (!gw_keyring_load(fuzz_file("keys", bytes, count, 0600), &keyring, &err)) return;
+    if (!gw_keyring_load(fuzz_file("keys", bytes, count, 0600), &keyring, &err)) return false;
     GW_CHECK(keyring.count >= 1 && keyring.count <= GW_MAX_KEYS);
     gw_keyring_wipe(&keyring);
+    return true;
 }
 
 const fuzz_target fuzz_keys = {"keys", 20000, 2048, keys_examples, take_keys};

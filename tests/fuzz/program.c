@@ -16,67 +16,72 @@
 /* ---- options: parts behind zero bytes; each begins with a letter that says which option it is the value of
  * ---- */
 
-static const char *const named[] = {"listen",
-                                    "advertise",
-                                    "join",
-                                    "peers",
-                                    "join-timeout",
-                                    "workers",
-                                    "steps",
-                                    "quorum",
-                                    "reduce",
-                                    "on-bad",
-                                    "transport",
-                                    "gid-index",
-                                    "checkpoint-every",
-                                    "keep",
-                                    "replicas",
-                                    "http",
-                                    "metrics",
-                                    "probe-interval-ms",
-                                    "time-scale",
-                                    "resume-timeout",
-                                    "hang-timeout",
-                                    "save-timeout",
-                                    "cluster",
-                                    "shards",
-                                    "shard-ms",
-                                    "state-bytes",
-                                    "sum-elements",
-                                    "skew",
-                                    "seed",
-                                    "bad-shard",
-                                    "payload-bytes",
-                                    "device",
-                                    "precision"};
-enum { NAMED = sizeof named / sizeof named[0], ARGUMENTS = 24, ARGUMENT = 200 };
+static const struct {
+    const char *name, *value;
+} options_with_values[] = {
+    {"listen", "127.0.0.1:0"},
+    {"advertise", "h:1"},
+    {"join", "a:1,[::1]:2"},
+    {"peers", "3"},
+    {"join-timeout", "30s"},
+    {"workers", "2"},
+    {"steps", "100"},
+    {"quorum", "any"},
+    {"reduce", "exact"},
+    {"on-bad", "skip"},
+    {"transport", "tcp"},
+    {"gid-index", "0"},
+    {"checkpoint-every", "30s"},
+    {"keep", "2"},
+    {"replicas", "2"},
+    {"http", "8080"},
+    {"metrics", "a.csv"},
+    {"probe-interval-ms", "100"},
+    {"time-scale", "100"},
+    {"resume-timeout", "1m"},
+    {"hang-timeout", "2s"},
+    {"save-timeout", "500ms"},
+    {"cluster", "name"},
+    {"shards", "12"},
+    {"shard-ms", "2"},
+    {"state-bytes", "64k"},
+    {"sum-elements", "100"},
+    {"skew", "1.5"},
+    {"seed", "7"},
+    {"bad-shard", "3:1"},
+    {"payload-bytes", "1m"},
+    {"device", "cuda:1"},
+    {"precision", "bf16"},
+    {"verify", "0.5%"},
+};
+enum {
+    NAMED = sizeof options_with_values / sizeof options_with_values[0],
+    ARGUMENTS = NAMED + 6,
+    ARGUMENT = 200
+};
 
 static void options_examples(fuzz_add *add, void *context) {
-    static const char *const values[NAMED] = {
-        "127.0.0.1:0", "h:1", "a:1,[::1]:2", "3",   "30s",  "2",     "100", "any", "exact",  "skip",  "tcp",
-        "0",           "30s", "2",           "2",   "8080", "a.csv", "100", "100", "1m",     "500ms", "name",
-        "12",          "2",   "64k",         "100", "1.5",  "7",     "3:1", "1m",  "cuda:1", "bf16"};
-    char text[ARGUMENTS * 24] = "";
+    char text[ARGUMENTS * 24];
     size_t at = 0;
     for (size_t i = 0; i < NAMED; i++) {
         char one[40];
-        int length = snprintf(one, sizeof one, "%c%s", (int)('A' + i), values[i]);
+        int length = snprintf(one, sizeof one, "%c%s", (int)('A' + i), options_with_values[i].value);
         add(context, one, (size_t)length);
-        if (at + (size_t)length + 1 > sizeof text || i == 20) continue;
+        GW_CHECK(at + (size_t)length + 1 <= sizeof text);
         memcpy(text + at, one, (size_t)length + 1);
         at += (size_t)length + 1;
     }
     add(context, text, at);
 }
 
-static void take_options(const uint8_t *bytes, size_t count) {
+static bool take_options(const uint8_t *bytes, size_t count) {
     static char text[ARGUMENTS][ARGUMENT];
     char *argv[ARGUMENTS + 3] = {(char[]){"godwit run"}, (char[]){"synthetic"}};
     int argc = 2;
     for (size_t at = 0, end; at < count && argc < ARGUMENTS; at = end + 1) {
         end = fuzz_part(bytes, count, at);
         if (end == at) continue;
-        const char *name = named[(unsigned)(bytes[at] - 'A') % NAMED];
+        const char *name = options_with_values[(unsigned)(bytes[at] - 'A') % NAMED].name;
         snprintf(text[argc], ARGUMENT, "--%s=%.*s", name, (int)(end - at - 1), (const char *)bytes + at + 1);
         argv[argc] = text[argc];
         argc++;
@@ -85,12 +90,14 @@ static void take_options(const uint8_t *bytes, size_t count) {
     gw_err err = {.code = GW_OK};
     if (!gw_run_options_parse(argc, argv, &options, &err)) {
         GW_CHECK(err.code != GW_OK && err.text[0] != '\0');
-        return;
+        return false;
     }
     GW_CHECK(options.workers <= GW_MAX_WORKERS && options.peers >= 1 && options.keep >= 1);
     void *job;
-    if (options.job->open(&options.params, &job, &err)) options.job->close(job);
+    bool opened = options.job->open(&options.params, &job, &err);
+    if (opened) options.job->close(job);
     gw_run_options_free(&options);
+    return opened;
 }
 
 const fuzz_target fuzz_options = {"options", 15000, 512, options_examples, take_options};
@@ -143,7 +150,7 @@ static void http_examples(fuzz_add *add, void *context) {
         add(context, requests[i], strlen(requests[i]));
 }
 
-static void take_http(const uint8_t *bytes, size_t count) {
+static bool take_http(const uint8_t *bytes, size_t count) {
     static gw_http *http;
     static gw_addr bound;
     gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}};
@@ -157,6 +164,7 @@ static void take_http(const uint8_t *bytes, size_t count) {
     char first[5];
     size_t kept = converse(fd, bytes, count, first, sizeof first);
     GW_CHECK(kept == 0 || (kept == sizeof first && memcmp(first, "HTTP/", sizeof first) == 0));
+    return kept > 0;
 }
 
 const fuzz_target fuzz_http = {"http", 1500, 1024, http_examples, take_http};
@@ -172,10 +180,10 @@ static void obey(void *context, gw_request request) {
     GW_CHECK(request == GW_REQUEST_STOP || request == GW_REQUEST_FORCE_VIEW);
 }
 
-static void take_control(const uint8_t *bytes, size_t count) {
+static bool take_control(const uint8_t *bytes, size_t count) {
     static gw_control *control;
     gw_err err;
-    if (memchr(bytes, '\n', count) == NULL && count < 64) return; /* it would wait for more */
+    if (memchr(bytes, '\n', count) == NULL && count < 64) return false; /* it would wait for more */
     if (control == NULL) control = gw_control_open(fuzz_folder(), filled_board(), obey, NULL, &err);
     GW_CHECK(control != NULL);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -185,6 +193,7 @@ static void take_control(const uint8_t *bytes, size_t count) {
     char first[1];
     size_t kept = converse(fd, bytes, count, first, sizeof first);
     GW_CHECK(kept == 0 || first[0] == '{');
+    return kept > 0;
 }
 
 const fuzz_target fuzz_control = {"control", 3000, 256, control_examples, take_control};

@@ -22,7 +22,8 @@ typedef struct fuzz_target {
     uint32_t runs;       /* that test_fuzz.c makes: about a second of them */
     uint32_t bytes_most; /* longer inputs find nothing more */
     void (*examples)(fuzz_add *add, void *context);
-    void (*take)(const uint8_t *bytes, size_t count);
+    /* Whether it was understood to its end, as every example is. */
+    bool (*take)(const uint8_t *bytes, size_t count);
 } fuzz_target;
 
 /* All of them; ends with NULL. */

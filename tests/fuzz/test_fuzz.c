@@ -85,7 +85,9 @@ static void endure(const fuzz_target *target) {
     corpus c = {.count = 0};
     target->examples(keep, &c);
     cr_assert_geq(c.count, 1);
-    for (uint32_t i = 0; i < c.count; i++) target->take(c.list[i].bytes, c.list[i].count);
+    for (uint32_t i = 0; i < c.count; i++)
+        cr_assert(target->take(c.list[i].bytes, c.list[i].count), "example %u of %s is not understood", i,
+                  target->name);
     gw_rng rng = gw_rng_seeded(1);
     uint8_t *room = malloc(target->bytes_most + 1);
     cr_assert_not_null(room);

@@ -95,11 +95,13 @@ static void gossip_examples(fuzz_add *add, void *context) {
     for (uint32_t p = 0; p < PEERS; p++) gw_gossip_destroy(v.gossip[p]);
 }
 
-static void take_gossip(const uint8_t *bytes, size_t count) {
+static bool take_gossip(const uint8_t *bytes, size_t count) {
     static village v;
     v = (village){.now_ns = 1};
     open_peer(&v, 0);
     hear(&v, v.gossip[0], bytes, count);
+    gw_gossip_stats stats;
+    gw_gossip_stats_read(v.gossip[0], &stats);
     for (int i = 0; i < 20; i++) { /* suspicions run out, the dead are probed */
         uint64_t deadline = gw_gossip_next_deadline(v.gossip[0]);
         v.now_ns = deadline > v.now_ns ? deadline : v.now_ns + 1;
@@ -107,6 +109,7 @@ static void take_gossip(const uint8_t *bytes, size_t count) {
         gw_gossip_tick(v.gossip[0], v.now_ns);
     }
     gw_gossip_destroy(v.gossip[0]);
+    return stats.datagrams_received > 0 && stats.foreign + stats.malformed == 0;
 }
 
 const fuzz_target fuzz_gossip = {"gossip", 10000, 4096, gossip_examples, take_gossip};
@@ -139,47 +142,125 @@ static gw_packets *open_packets(person *p, uint8_t number, bool key) {
     return packets;
 }
 
-/* ---- packets: the first byte says whether there is a key ---- */
+/* ---- packets, each behind its length; the first byte says whether this peer has a key, and whether the tags
+ * are set right, which anybody can do where there is no key ---- */
 
+enum { KEYED = 'k', PLAIN = 'p', TAGGED = 't', TAG = 16, MODES = 3, PACKETS = 64 };
+enum { LIFE_AT = 10, LIFE = 16 + 8 + 8, NUMBERED = LIFE + 8 }; /* sender, boot and nonce; with the counter */
+
+static const uint8_t packet_modes[MODES] = {KEYED, PLAIN, TAGGED};
 static const char packet_body[] = "some gossip";
-static const uint8_t packet_key[] = {'k', 'p'};
 
+typedef struct post {
+    uint8_t bytes[4096];
+    size_t count;
+} post;
+
+static void put_packet(post *to, gw_packets *from) {
+    uint8_t *at = to->bytes + to->count;
+    size_t length = gw_packet_seal(from, packet_body, sizeof packet_body, at + DATAGRAM_HEAD);
+    at[0] = (uint8_t)length;
+    at[1] = (uint8_t)(length >> 8);
+    to->count += DATAGRAM_HEAD + length;
+}
+
+/* New ones of one sender, one again, one of an earlier life, and one of the receiver's own. */
 static void packet_examples(fuzz_add *add, void *context) {
-    for (int k = 0; k < 2; k++) {
-        person p;
-        gw_packets *packets = open_packets(&p, 1, packet_key[k] == 'k');
-        uint8_t bytes[1 + GW_DATAGRAM_BYTES] = {packet_key[k]};
-        size_t count = gw_packet_seal(packets, packet_body, sizeof packet_body, bytes + 1);
-        add(context, bytes, 1 + count);
-        gw_packets_close(packets);
+    for (int k = 0; k < MODES; k++) {
+        person people[3];
+        gw_packets *senders[3];
+        post sent = {.bytes = {packet_modes[k]}, .count = 1};
+        for (uint8_t i = 0; i < 3; i++) {
+            make_person(&people[i], i < 2 ? 1 : 2, packet_modes[k] == KEYED);
+            people[i].identity.incarnation.boot = i == 0 ? 7 : 1;
+            gw_err err;
+            senders[i] =
+                gw_packets_open(&people[i].identity, &people[i].keyring, &people[i].local.cluster, &err);
+            GW_CHECK(senders[i] != NULL);
+        }
+        put_packet(&sent, senders[0]);
+        size_t one = sent.count - 1;
+        put_packet(&sent, senders[0]);
+        memcpy(sent.bytes + sent.count, sent.bytes + 1, one);
+        sent.count += one;
+        put_packet(&sent, senders[1]);
+        put_packet(&sent, senders[2]);
+        add(context, sent.bytes, sent.count);
+        for (int i = 0; i < 3; i++) gw_packets_close(senders[i]);
     }
 }
 
-/* With a key no change to a packet gets through: whatever opens has the body that was sealed. Without one a
- * packet has a checksum, which anybody can make. */
-static void take_packet(const uint8_t *bytes, size_t count) {
-    static gw_packets *packets[2];
-    static person people[2];
-    if (count == 0) return;
-    int k = bytes[0] == 'k' ? 0 : 1;
-    if (packets[k] == NULL) packets[k] = open_packets(&people[k], 2, k == 0);
-    uint8_t copy[4096];
-    size_t length = count - 1 < sizeof copy ? count - 1 : sizeof copy, body_bytes;
-    memcpy(copy, bytes + 1, length);
-    gw_addr from = address_of(1);
-    gw_peer_id sender;
-    const uint8_t *body;
-    gw_packet_verdict verdict =
-        gw_packet_open(packets[k], &from, copy, length, 1, &sender, &body, &body_bytes);
-    GW_CHECK(verdict != GW_PACKET_GOOD || k == 1 ||
-             (body_bytes == sizeof packet_body && memcmp(body, packet_body, body_bytes) == 0));
+static void set_tag(const person *self, uint8_t *packet, size_t length) {
+    if (length < TAG) return;
+    GW_CHECK(crypto_generichash(packet + length - TAG, TAG, packet, length - TAG, self->local.cluster.bytes,
+                                sizeof self->local.cluster.bytes) == 0);
 }
 
-const fuzz_target fuzz_packet = {"packet", 60000, 1600, packet_examples, take_packet};
+/* What came through once never does again, and what is of this very life never does. */
+static void check_new(const uint8_t *packet, const uint8_t *own, uint8_t (*good)[NUMBERED], uint32_t *count) {
+    const uint8_t *numbered = packet + LIFE_AT;
+    GW_CHECK(memcmp(numbered, own, LIFE) != 0);
+    for (uint32_t i = 0; i < *count; i++) GW_CHECK(memcmp(good[i], numbered, NUMBERED) != 0);
+    if (*count < PACKETS) memcpy(good[(*count)++], numbered, NUMBERED);
+}
 
-/* ---- handshakes: bytes that somebody on the way adds (exclusive or) to what both sides say ---- */
+/* With a key no change to a packet gets through: whatever opens has the body that was sealed. */
+static bool take_packet(const uint8_t *bytes, size_t count) {
+    if (count == 0) return false;
+    uint8_t mode = bytes[0], good[PACKETS][NUMBERED], own[LIFE];
+    uint32_t good_count = 0;
+    bool authentic = true;
+    person self;
+    gw_packets *packets = open_packets(&self, 2, mode == KEYED);
+    gw_writer w = gw_writer_on(own, sizeof own);
+    gw_put_peer_id(&w, &self.identity.id);
+    gw_put_u64(&w, self.identity.incarnation.boot);
+    gw_put_u64(&w, self.identity.incarnation.nonce);
+    for (size_t at = 1; at + DATAGRAM_HEAD <= count;) {
+        size_t length = (size_t)bytes[at] | (size_t)bytes[at + 1] << 8, body_bytes;
+        at += DATAGRAM_HEAD;
+        if (length > count - at) length = count - at;
+        uint8_t *packet = malloc(length + 1);
+        GW_CHECK_MEMORY(packet != NULL);
+        memcpy(packet, bytes + at, length);
+        at += length;
+        if (mode == TAGGED) set_tag(&self, packet, length);
+        gw_addr from = address_of(1);
+        gw_peer_id sender;
+        const uint8_t *body;
+        gw_packet_verdict verdict =
+            gw_packet_open(packets, &from, packet, length, 1, &sender, &body, &body_bytes);
+        authentic &= verdict == GW_PACKET_GOOD || verdict >= GW_PACKET_REPLAYED;
+        if (verdict == GW_PACKET_GOOD) {
+            check_new(packet, own, good, &good_count);
+            GW_CHECK(mode != KEYED ||
+                     (body_bytes == sizeof packet_body && memcmp(body, packet_body, body_bytes) == 0));
+        }
+        free(packet);
+    }
+    gw_packets_close(packets);
+    return authentic && good_count > 0;
+}
+
+const fuzz_target fuzz_packet = {"packet", 20000, 1600, packet_examples, take_packet};
+
+/* ---- handshakes: the first byte says who dials; the others somebody on the way adds (exclusive or) to what
+ * both sides say ---- */
 
 enum { TRANSCRIPT = 1200 };
+enum { DATA = 1, SECOND_KEY = 2, WELCOME = DATA | SECOND_KEY }; /* the bits of one who is let in */
+enum { CLONE = 4, SELF = 8, ELSEWHERE = 16, KEYLESS = 32, STRANGE_KEY = 64, STRANGE_KIND = 128 };
+
+static void make_dialler(person *p, uint8_t who) {
+    make_person(p, who & (CLONE | SELF) ? 1 : 0, (who & KEYLESS) == 0);
+    p->identity.incarnation.nonce = who & SELF ? 1 : 9;
+    p->keyring.keys[0].bytes[0] = who & STRANGE_KEY ? 99 : who & SECOND_KEY ? 1 : 0;
+    if (who & ELSEWHERE) gw_cluster_id("another", &p->local.cluster);
+}
+
+static gw_stream_kind kind_of(uint8_t who) {
+    return who & STRANGE_KIND ? (gw_stream_kind)9 : who & DATA ? GW_STREAM_DATA : GW_STREAM_CONTROL;
+}
 
 /* Moves what `from` has to say to `to`, changed by the next bytes of *noise. True: a byte was changed. */
 static bool pass_on(gw_handshake *from, gw_handshake *to, const uint8_t **noise, size_t *left) {
@@ -208,36 +289,43 @@ static bool is_done(gw_handshake *handshake) {
 }
 
 static void handshake_examples(fuzz_add *add, void *context) {
-    static const uint8_t quiet[TRANSCRIPT];
-    add(context, quiet, sizeof quiet); /* nothing is changed */
-    add(context, "gdwt\1\0\1\1\20\0 and more of it", 26);
+    uint8_t quiet[TRANSCRIPT] = {0};
+    for (uint8_t who = 0; who <= WELCOME; who++) {
+        quiet[0] = who;
+        add(context, quiet, sizeof quiet); /* nothing is changed */
+    }
 }
 
-/* Only when nothing was changed do both come to an agreement; and one side takes any bytes. */
-static void take_handshake(const uint8_t *bytes, size_t count) {
-    static person people[2];
+/* Only one who is welcome, of whose words nothing was changed, comes to an agreement; and one side takes any
+ * bytes. */
+static bool take_handshake(const uint8_t *bytes, size_t count) {
     static const uint8_t chance[2][32] = {{1}, {2}};
-    if (people[0].local.identity == NULL)
-        for (uint8_t i = 0; i < 2; i++) make_person(&people[i], i, true);
+    if (count == 0) return false;
+    const uint8_t who = bytes[0], *noise = bytes + 1;
+    size_t left = count - 1, used;
+    person dialler, answerer;
+    make_dialler(&dialler, who);
+    make_person(&answerer, 1, true);
+    answerer.keyring.count = 2;
+    answerer.keyring.keys[1].bytes[0] = 1;
     gw_err err;
-    gw_handshake *dial = gw_handshake_dial(&people[0].local, GW_STREAM_CONTROL, 7, chance[0], &err),
-                 *answer = gw_handshake_answer(&people[1].local, chance[1], &err);
+    gw_handshake *dial = gw_handshake_dial(&dialler.local, kind_of(who), 7, chance[0], &err),
+                 *answer = gw_handshake_answer(&answerer.local, chance[1], &err);
     GW_CHECK(dial != NULL && answer != NULL);
-    const uint8_t *noise = bytes;
-    size_t left = count, used;
     bool changed = false;
     for (int turn = 0; turn < 3; turn++) {
         changed |= pass_on(dial, answer, &noise, &left);
         changed |= pass_on(answer, dial, &noise, &left);
     }
     bool agreed = is_done(dial) && is_done(answer);
-    GW_CHECK(agreed == !changed);
+    GW_CHECK(agreed == (!changed && (who & ~WELCOME) == 0));
     gw_handshake_close(dial);
     gw_handshake_close(answer);
-    answer = gw_handshake_answer(&people[1].local, chance[1], &err);
+    answer = gw_handshake_answer(&answerer.local, chance[1], &err);
     GW_CHECK(answer != NULL && gw_handshake_feed(answer, bytes, count, &used, &err) != GW_HANDSHAKE_DONE);
     GW_CHECK(used <= count);
     gw_handshake_close(answer);
+    return agreed;
 }
 
 const fuzz_target fuzz_handshake = {"handshake", 1500, 1400, handshake_examples, take_handshake};
@@ -269,9 +357,9 @@ static void record_examples(fuzz_add *add, void *context) {
     }
 }
 
-static void take_record(const uint8_t *bytes, size_t count) {
+static bool take_record(const uint8_t *bytes, size_t count) {
     static gw_cipher cipher; /* aligned as it wants to be */
-    if (count == 0) return;
+    if (count == 0) return false;
     GW_CHECK(sodium_init() >= 0);
     gw_algorithm algorithm = algorithm_of(bytes[0]);
     gw_cipher_start(&cipher, algorithm, record_key, GW_RECORD_CONTROL);
@@ -290,6 +378,7 @@ static void take_record(const uint8_t *bytes, size_t count) {
         at += record;
     }
     gw_cipher_wipe(&cipher);
+    return at == end;
 }
 
 const fuzz_target fuzz_record = {"record", 60000, 1024, record_examples, take_record};
@@ -353,44 +442,53 @@ static void message_examples(fuzz_add *add, void *context) {
 }
 
 /* What is understood is said again in the same bytes. */
-static void take_message(const uint8_t *bytes, size_t count) {
+static bool take_message(const uint8_t *bytes, size_t count) {
     gw_message message;
     gw_err err;
-    if (!gw_message_decode(bytes, count, &message, &err)) return;
+    if (!gw_message_decode(bytes, count, &message, &err)) return false;
     uint8_t *again;
     size_t length = gw_message_encode(&message, &again);
     GW_CHECK(length == count && memcmp(again, bytes, count) == 0);
     free(again);
     gw_message_free(&message);
+    return true;
 }
 
 const fuzz_target fuzz_message = {"message", 60000, 2048, message_examples, take_message};
 
 /* ---- headers and notes of the data plane, addresses; the first byte says which ---- */
 
+enum { HEADER, HELLO, ADDRESS, TOLD, CARD, DIAL };
+
+#ifdef GODWIT_RDMA
+static const gw_peer_id dialled = {{6}};
+static const uint8_t dial_secret[GW_RDMA_SECRET] = {5};
+#endif
+
 static void headers_examples(fuzz_add *add, void *context) {
-    uint8_t bytes[1 + GW_PATH_HELLO_BYTES] = {0};
+    uint8_t bytes[1 + GW_PATH_HELLO_BYTES] = {HEADER};
     gw_request request = {.kind = GW_OP_READ, .region = 1, .bytes = 8, .id = 3, .offset = 16};
     gw_request_encode(&request, bytes + 1);
     add(context, bytes, 1 + GW_LANE_HEADER);
     gw_reply reply = {.kind = GW_OP_READ, .status = GW_OP_OK, .last = true, .id = 3};
     gw_reply_encode(&reply, bytes + 1);
     add(context, bytes, 1 + GW_LANE_HEADER);
-    memset(bytes, 4, 1 + GW_LANE_HEADER); /* a collective's */
-    bytes[0] = 0;
+    gw_call call = {.is = {.member_count = 2, .tag = {.step = 3}}, .elements = 100};
+    const gw_part part = {.call = &call};
+    gw_part_encode(&part, GW_PART_CHUNK, 1, 4, bytes + 1);
     add(context, bytes, 1 + GW_LANE_HEADER);
     gw_path_note note = {.what = GW_PATH_TRY, .kind = GW_PATH_SHM, .serial = 5};
     gw_path_note_encode(&note, bytes + 1);
     add(context, bytes, 1 + GW_LANE_HEADER);
     gw_path_hello hello = {.kinds = GW_PATH_BIT(GW_PATH_TCP) | GW_PATH_BIT(GW_PATH_SHM)};
     hello.cards[GW_PATH_SHM] = (gw_path_card){.count = 3, .bytes = {1, 2, 3}};
-    bytes[0] = 1;
+    bytes[0] = HELLO;
     add(context, bytes, 1 + gw_path_hello_encode(&hello, bytes + 1));
     add(context, "\2[fe80::1]:7117", 15);
     add(context, "\2host.name:80", 13);
 #ifdef GODWIT_RDMA
     gw_rdma_told_slots slots = {.count = 2, .slots = {{.address = 4096, .rkey = 7}}};
-    bytes[0] = 3;
+    bytes[0] = TOLD;
     add(context, bytes, 1 + gw_rdma_slots_encode(&slots, bytes + 1));
     gw_rdma_told_words words = {
         .address = 4096, .rkey = 3, .count = 1, .regions = {{.region = 1, .bytes = 64}}};
@@ -402,53 +500,88 @@ static void headers_examples(fuzz_add *add, void *context) {
     gw_rdma_told_back back = {.id = 4};
     add(context, bytes, 1 + gw_rdma_back_encode(&back, bytes + 1));
     gw_rdma_card card = {.ethernet = true, .address = address_of(1)};
-    bytes[0] = 4;
+    bytes[0] = CARD;
     add(context, bytes, 1 + gw_rdma_card_encode(&card, bytes + 1));
+    gw_rdma_hello dial = {.queue = 1, .serial = 7, .dialler = {{4}}, .acceptor = dialled};
+    gw_rdma_hello_encode(&dial, dial_secret, bytes + 1);
+    bytes[0] = DIAL;
+    add(context, bytes, 1 + GW_RDMA_HELLO);
 #endif
 }
 
-static void take_header(const uint8_t *bytes, size_t count) {
+static bool take_header(const uint8_t *bytes, size_t count) {
     uint8_t header[GW_LANE_HEADER] = {0};
     memcpy(header, bytes, count < sizeof header ? count : sizeof header);
     gw_request request;
     gw_reply reply;
-    gw_header_decode(header, &request, &reply);
+    bool operation = gw_header_decode(header, &request, &reply) != GW_HEADER_BAD;
     gw_part_header part;
-    gw_part_decode(header, &part);
+    bool collective = gw_part_decode(header, &part);
     gw_path_note note;
-    if (gw_path_note_decode(header, &note)) GW_CHECK(note.what >= GW_PATH_HELLO && note.what <= GW_PATH_USE);
+    bool path = gw_path_note_decode(header, &note);
+    if (path) GW_CHECK(note.what >= GW_PATH_HELLO && note.what <= GW_PATH_USE);
+    return operation || collective || path;
 }
 
-static void take_hello(const uint8_t *bytes, size_t count) {
+static bool take_hello(const uint8_t *bytes, size_t count) {
     gw_path_hello hello;
-    if (!gw_path_hello_decode(bytes, (uint32_t)count, &hello)) return;
+    if (!gw_path_hello_decode(bytes, (uint32_t)count, &hello)) return false;
     for (int k = 0; k < GW_PATH_KINDS; k++) GW_CHECK(hello.cards[k].count <= GW_PATH_CARD_BYTES);
+    return true;
 }
 
-static void take_address(const uint8_t *bytes, size_t count) {
+static bool take_address(const uint8_t *bytes, size_t count) {
     char text[300], host[GW_HOST_TEXT];
     uint16_t port;
     gw_err err;
     size_t length = count < sizeof text - 1 ? count : sizeof text - 1;
     memcpy(text, bytes, length);
     text[length] = '\0';
-    if (gw_address_parse(text, host, &port, &err)) GW_CHECK(host[0] != '\0' && strlen(host) < sizeof host);
+    if (!gw_address_parse(text, host, &port, &err)) return false;
+    GW_CHECK(host[0] != '\0' && strlen(host) < sizeof host);
+    return true;
 }
 
-static void take_headers(const uint8_t *bytes, size_t count) {
-    if (count == 0) return;
+#ifdef GODWIT_RDMA
+static bool take_told(const uint8_t *bytes, size_t count) {
+    gw_rdma_told told;
+    gw_rdma_message what = gw_rdma_message_decode(bytes, (uint32_t)count, &told);
+    if (what == GW_RDMA_MESSAGE_SLOTS) GW_CHECK(told.slots.count <= GW_PATH_STREAMS);
+    if (what == GW_RDMA_MESSAGE_WORDS) GW_CHECK(told.words.count <= GW_MAX_REGIONS);
+    return what != GW_RDMA_MESSAGE_BAD;
+}
+
+/* Who dials has to know the secret that it was told. */
+static bool take_dial(const uint8_t *bytes, size_t count) {
+    gw_rdma_hello hello;
+    if (!gw_rdma_hello_decode(bytes, count, &hello)) return false;
+    hello.acceptor = dialled;
+    return gw_rdma_hello_verify(&hello, dial_secret, bytes);
+}
+#endif
+
+static bool take_headers(const uint8_t *bytes, size_t count) {
+    if (count == 0) return false;
     const uint8_t *rest = bytes + 1;
     count--;
-    if (bytes[0] == 0) take_header(rest, count);
-    if (bytes[0] == 1) take_hello(rest, count);
-    if (bytes[0] == 2) take_address(rest, count);
+    switch (bytes[0]) {
+    case HEADER:
+        return take_header(rest, count);
+    case HELLO:
+        return take_hello(rest, count);
+    case ADDRESS:
+        return take_address(rest, count);
 #ifdef GODWIT_RDMA
-    gw_rdma_told told;
-    gw_rdma_card card;
-    if (bytes[0] == 3 && gw_rdma_message_decode(rest, (uint32_t)count, &told) == GW_RDMA_MESSAGE_SLOTS)
-        GW_CHECK(told.slots.count <= GW_PATH_STREAMS);
-    if (bytes[0] == 4) gw_rdma_card_decode(rest, (uint32_t)count, &card);
+    case TOLD:
+        return take_told(rest, count);
+    case CARD:
+        return gw_rdma_card_decode(rest, (uint32_t)count, &(gw_rdma_card){.ethernet = false});
+    case DIAL:
+        return take_dial(rest, count);
 #endif
+    default:
+        return false;
+    }
 }
 
 const fuzz_target fuzz_headers = {"headers", 300000, 512, headers_examples, take_headers};
