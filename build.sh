@@ -36,7 +36,8 @@ usage: ./build.sh [COMMAND]
              branches of core/ were taken (10 minutes)
   coverage   which branches of core/ its tests, the simulator's, the model check and the fuzz targets take, and
              which never (10 minutes); fails under 95 %
-  chaos [--minutes N] [--every S] [--seed K]  a job on real processes while everything goes wrong (as root)
+  chaos [--minutes N] [--every S] [--seed K]  a job on real processes while everything goes wrong (as root); fails
+             when its bytes differ or a process crashed
   bench      measure what Godwit promises, as tables (about 40 minutes; 'bench quick': 10)
   lab [N] [-- COMMAND]  N virtual machines with RDMA devices: each runs COMMAND, or you look around
   clean      remove every build folder

@@ -1,20 +1,27 @@
 """Chaos (tools/chaos) for a short while: real processes in namespaces of their own, and the same bytes at the end. And
-what its reports rest on: cuts that overlap, and nothing left behind.
+what its reports rest on: cuts that overlap, who had a right to end, and nothing left behind.
 """
 
+import contextlib
+import io
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
 import xml.etree.ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "lab"), os.path.join(HERE, "..", "..", "tools", "chaos")]
+import deaths  # noqa: E402
+import faults  # noqa: E402
 import places  # noqa: E402
+import report  # noqa: E402
 import tap  # noqa: E402
-from chaos import Chaos  # noqa: E402
+from chaos import Chaos, Strike  # noqa: E402
 from ledger import Ledger, between, largest_group  # noqa: E402
 from use import Use  # noqa: E402
 
@@ -81,6 +88,19 @@ class LivePeerSeconds(unittest.TestCase):
         ledger.close(5)
         self.assertEqual(ledger.until(5), (4, 3))
 
+    def test_while_all_are_dead_nobody_lives(self):
+        ledger = Ledger()
+        for peer in (1, 2):
+            ledger.started(peer, 0)
+        ledger.begin(0)
+        for peer in (1, 2):
+            ledger.ended(peer, 3)
+        ledger.started(1, 5)
+        ledger.started(2, 6)
+        ledger.close(7)
+        self.assertEqual(ledger.until(4), (6, 6))
+        self.assertEqual(ledger.until(7), (9, 9))
+
     def test_the_largest_group_in_which_each_reaches_each(self):
         both_halves = {(a, b): 1 for a in (1, 2) for b in (3, 4, 5)}
         self.assertEqual(largest_group({1, 2, 3, 4, 5}, {}), 5)
@@ -93,6 +113,62 @@ class LivePeerSeconds(unittest.TestCase):
     def test_between_two_marks_values_grow_evenly(self):
         marks = [(1, (0, 10)), (3, (4, 10))]
         self.assertEqual([between(marks, now) for now in (0, 1, 2, 3, 4)], [(0, 10), (0, 10), (2, 10), (4, 10), (4, 10)])
+
+
+def denial(peer, began=100, ended=104, over=True):
+    fault = faults.Descriptors(types.SimpleNamespace(rng=None))
+    fault.peer = peer
+    strike = Strike(fault, "", began, ended)
+    strike.over = over
+    return strike
+
+
+class EndsByThemselves(unittest.TestCase):
+    def test_who_is_denied_something_may_give_up_and_nobody_else(self):
+        for code, denied, explained in ((1, True, True), (1, False, False), (0, True, False), (0, False, False), (2, False, False)):
+            self.assertEqual(deaths.is_explained(code, "", denied), explained, (code, denied))
+
+    def test_a_signal_is_a_crash_but_for_small_things_without_memory(self):
+        for code in (-signal.SIGSEGV, -signal.SIGKILL, -signal.SIGABRT):
+            self.assertFalse(deaths.is_explained(code, "godwit: broken invariant: x", True))
+        self.assertTrue(deaths.is_explained(-signal.SIGABRT, deaths.NO_MEMORY + "x != NULL", True))
+        self.assertFalse(deaths.is_explained(-signal.SIGABRT, deaths.NO_MEMORY + "x != NULL", False))
+
+    def test_what_is_denied_is_missed_a_little_longer(self):
+        peer, other = types.SimpleNamespace(), types.SimpleNamespace()
+        self.assertTrue(deaths.denied(peer, [denial(peer)], 104 + deaths.AFTERMATH_S))
+        self.assertFalse(deaths.denied(peer, [denial(peer)], 105 + deaths.AFTERMATH_S))
+        self.assertTrue(deaths.denied(peer, [denial(peer, over=False)], 1000))
+        self.assertFalse(deaths.denied(peer, [denial(other)], 102))
+
+    def test_on_a_full_disk_nobody_can_begin_but_who_runs_goes_on(self):
+        fault = faults.FullDisk(types.SimpleNamespace(rng=None))
+        fault.place = object()
+        for home, port, denies in ((fault.place, None, True), (fault.place, 7117, False), (object(), None, False)):
+            self.assertEqual(fault.denies(types.SimpleNamespace(home=home, port=port)), denies)
+
+    def test_an_end_that_nothing_explains_is_kept_for_the_report(self):
+        chaos = Chaos.__new__(Chaos)
+        chaos.began, chaos.ended, chaos.crashes, chaos.faults = 0, 0, [], []
+        peer = types.SimpleNamespace(number=3, ended=-signal.SIGSEGV, errors="oh\n", home=None, port=1)
+        with contextlib.redirect_stdout(io.StringIO()):
+            chaos.note_end(peer, 5)
+        self.assertEqual(chaos.crashes, [(5, 3, -signal.SIGSEGV, "oh\n")])
+        peer.ended, chaos.faults = 1, [denial(peer, over=False)]
+        with contextlib.redirect_stdout(io.StringIO()):
+            chaos.note_end(peer, 6)
+        self.assertEqual((len(chaos.crashes), chaos.ended), (1, 2))
+
+
+class WhatFaultsCost(unittest.TestCase):
+    def test_what_comes_before_a_power_loss_is_recovered_from_costs_nothing_of_its_own(self):
+        def fault(kind, began, recovery):
+            return types.SimpleNamespace(kind=kind, began=began, recovery=recovery)
+
+        listed = [fault("cut", 0, 1), fault("power loss", 5, 12), fault("kill", 10, 7), fault("cut", 20, 1)]
+        run = types.SimpleNamespace(began=0, faults=listed, step_marks=[(0, (0,)), (25, (0,))])
+        run.between = lambda since, until: (0, until - since, 0)
+        self.assertEqual(report.losses(run), {"cut": [5, 5], "power loss": [12]})
 
 
 class WhatProcessesTake(unittest.TestCase):
@@ -174,6 +250,27 @@ class Short(unittest.TestCase):
 
     def test_a_flock_of_two_that_is_cut_all_the_time_comes_together_again(self):
         self.run_chaos("--minutes", "0.15", "--seed", "2", "--peers", "2", "--kinds", "cut,cut one way,flapping cut")
+
+    def test_when_all_die_they_go_on_from_their_disks_whatever_has_decayed(self):
+        said = self.run_chaos("--minutes", "0.5", "--seed", "5", "--every", "12", "--kinds", "power loss")
+        self.assertRegex(said, r"power loss +[23] ")
+        self.assertIn("bits flip in all chunks", said)
+        self.assertRegex(said, r"power losses, all together: [1-9][0-9.]* % of the live peer-seconds")
+        self.assertIn("processes that no fault had ended or denied anything: 0", said)
+
+    def test_a_process_that_crashes_fails_the_run_and_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, CHAOS, "--binary", BINARY, "--timeline", os.path.join(folder, "chaos.svg")]
+            command += ["--minutes", "0.1", "--every", "2", "--peers", "2", "--kinds", "clock step"]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
+                line = run.stdout.readline()
+                with open(f"/proc/{run.pid}/task/{run.pid}/children") as file:
+                    os.kill(int(file.read().split()[0]), signal.SIGSEGV)
+                said = line + run.stdout.read()
+            self.assertEqual(run.returncode, 1, said)
+        self.assertIn("processes that no fault had ended or denied anything: 1", said)
+        self.assertRegex(said, r"peer [12] ended \(-11\), which no fault explains; its last words:")
+        self.assertIn("same bytes as an undisturbed single-peer run: yes", said)
 
     def test_clocks_that_step_change_nothing_and_nothing_is_left_behind(self):
         before = self.of_the_dead()

@@ -2,7 +2,7 @@
 
 Peers run in network namespaces that this makes, with a disk each. A fault strikes every few seconds; when the time is
 up all is mended, the job is stopped, and its state must have the same bytes as an undisturbed run of one peer has.
-Needs root. Exit code 0: same bytes, and every peer ended well.
+Needs root. Exit code 0: same bytes, and no process ended but when a fault had ended it or denied it something (deaths.py).
 
   --minutes N    how long (default 2; fractions are allowed)
   --every S      seconds between two faults (default 5)
@@ -24,6 +24,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lab"))
+import deaths  # noqa: E402
 import faults  # noqa: E402
 import ledger  # noqa: E402
 import report  # noqa: E402
@@ -34,7 +35,8 @@ from use import Use  # noqa: E402
 
 SHARDS, SHARD_S = 48, 0.050  # long enough that what a step costs beside its shards does not count
 JOB = ["synthetic", "--shards", str(SHARDS), "--state-bytes", "1m", "--sum-elements", "1024"]
-ENDLESS = [*JOB, "--shard-ms", str(int(SHARD_S * 1000)), "--steps", "100000000", "--checkpoint-every", "10"]
+ENDLESS = [*JOB, "--shard-ms", str(int(SHARD_S * 1000)), "--steps", "100000000"]
+ENDLESS += ["--checkpoint-every", "5"]  # a power loss takes what came since: three seconds at most
 ENDLESS += ["--probe-interval-ms", "50"]  # a silent peer is missed within half a second
 PATIENCE_S = 180
 TURN_S = 0.1  # how often flapping cuts turn, and what has ended by itself is looked for
@@ -60,8 +62,10 @@ class Chaos:
         self.ledger = ledger.Ledger()
         self.faults, self.counts, self.step_marks = [], {}, []
         self.skipped, self.kinds = [], []
+        self.decays = False  # whether a disk did, when power was lost last
         self.use = Use()
         self.ended = self.newest_step = 0
+        self.crashes = []  # (when, peer's number, exit code, its last words)
         self.peers = options.peers
         for kind in faults.KINDS:
             if options.kinds and kind.name not in options.kinds:
@@ -101,7 +105,7 @@ class Chaos:
         self.ledger.started(peer.number, time.time())
 
     def strike(self, now):
-        fault = self.rng.choice(self.kinds)(self)
+        fault = self.rng.choices(self.kinds, [kind.weight for kind in self.kinds])[0](self)
         if fault.kills and sum(peer not in self.taken for peer in self.flock.living()) < 2:
             return
         lasts = self.rng.uniform(fault.least_s, fault.most_s)
@@ -143,9 +147,7 @@ class Chaos:
             dead = peer.process is not None and peer.ended is not None
             if dead and self.ledger.lives(peer.number):
                 self.ledger.ended(peer.number, now)
-                self.ended += 1
-                print(f"{now - self.began:7.1f} s  peer {peer.number} ended ({peer.ended}) and is started again; its last words:")
-                print(textwrap.indent(peer.errors, " " * 11), end="", flush=True)
+                self.note_end(peer, now)
                 self.start_again(peer)
             elif not dead:
                 self.use.look(peer.process.pid, now)
@@ -153,6 +155,15 @@ class Chaos:
             self.restarts.remove((due, peer))
             if not peer.alive:
                 self.start(peer)
+
+    def note_end(self, peer, now):
+        self.ended += 1
+        explained = deaths.is_explained(peer.ended, peer.errors, deaths.denied(peer, self.faults, now))
+        if not explained:
+            self.crashes.append((now, peer.number, peer.ended, peer.errors))
+        why = "denied what it needs" if explained else "NO FAULT EXPLAINS IT"
+        print(f"{now - self.began:7.1f} s  peer {peer.number} ended ({peer.ended}; {why}) and is started again; its last words:")
+        print(textwrap.indent(peer.errors, " " * 11), end="", flush=True)
 
     def turn(self, count):
         now = time.time()
@@ -259,7 +270,7 @@ def run(options):
             report.print_report(chaos)
             timeline.draw(chaos, options.timeline)
             print(f"timeline: {options.timeline}")
-            return chaos.same
+            return chaos.same and not chaos.crashes
 
 
 def main():

@@ -5,6 +5,7 @@ machine, missing() says.
 
 import os
 import resource
+import signal
 import time
 
 
@@ -12,6 +13,7 @@ class Fault:
     name = ""
     least_s, most_s = 0.3, 4.0  # how long one lasts
     kills = False  # a process: there must be another one that lives
+    weight = 1.0  # how often, beside others
 
     def __init__(self, chaos):
         self.chaos = chaos
@@ -26,6 +28,11 @@ class Fault:
 
     def end(self):
         pass
+
+    def denies(self, peer):
+        """Whether that peer may rightly give up because of this (deaths.py)."""
+        del peer
+        return False
 
     def victim(self):
         """A living peer that no other fault has at the moment."""
@@ -193,28 +200,76 @@ class FullDisk(Fault):
         if os.path.exists(self.file):
             os.unlink(self.file)
 
+    def denies(self, peer):
+        return peer.home is self.place and peer.port is None  # what runs already can do without
+
+
+def chunks_of(place):
+    chunks = []
+    for folder, _, files in os.walk(os.path.join(place.disk, "state")):
+        chunks += [os.path.join(folder, file) for file in files if "chunk" in folder]
+    return sorted(chunks)
+
+
+def flip_bit(path, rng):
+    with open(path, "r+b") as file:
+        at = rng.randrange(max(1, os.path.getsize(path)))
+        file.seek(at)
+        byte = file.read(1) or b"\0"
+        file.seek(at)
+        file.write(bytes([byte[0] ^ 1 << rng.randrange(8)]))
+
 
 class Corrupt(Fault):
     name = "corrupt chunk"
 
     def begin(self):
         place = self.rng.choice(self.chaos.network.places)
-        chunks = []
-        for folder, _, files in os.walk(os.path.join(place.disk, "state")):
-            chunks += [os.path.join(folder, file) for file in files if "chunk" in folder]
+        chunks = chunks_of(place)
         if not chunks:
             return None
-        path = self.rng.choice(sorted(chunks))
+        path = self.rng.choice(chunks)
         try:
-            with open(path, "r+b") as file:
-                at = self.rng.randrange(max(1, os.path.getsize(path)))
-                file.seek(at)
-                byte = file.read(1) or b"\0"
-                file.seek(at)
-                file.write(bytes([byte[0] ^ 1 << self.rng.randrange(8)]))
+            flip_bit(path, self.rng)
         except FileNotFoundError:
             return None  # deleted meanwhile
         return f"a bit flips in chunk {os.path.basename(path)[:12]} of peer {place.number}"
+
+
+class PowerLoss(Fault):
+    """All die at once, and what they resume from is on their disks. Every other time one of these has decayed meanwhile:
+    each of its chunks has another bit, so that those that others hold are needed."""
+
+    name = "power loss"
+    least_s, most_s = 0.3, 2.0
+    weight = 0.25  # one in some five minutes at the usual pace: each costs about ten live peer-seconds, 1 % of all
+
+    def begin(self):
+        peers = self.chaos.flock.peers
+        if not all(peer.alive and peer.process.poll() is None for peer in peers) or self.chaos.restarts:
+            return None
+        for peer in peers:
+            peer.signal(signal.SIGKILL)
+        for peer in peers:
+            peer.reader.join()
+            self.chaos.ledger.ended(peer.number, time.time())
+        return f"all peers are killed{self.decay()}"
+
+    def decay(self):
+        holders = [place for place in self.chaos.network.places if chunks_of(place)]
+        if len(holders) < 2:
+            return ""
+        self.chaos.decays = not self.chaos.decays
+        if not self.chaos.decays:
+            return ""
+        place = self.rng.choice(holders)
+        for path in chunks_of(place):
+            flip_bit(path, self.rng)
+        return f", and bits flip in all chunks of peer {place.number}"
+
+    def end(self):
+        for peer in self.chaos.flock.peers:
+            self.chaos.start_again(peer)
 
 
 class Starve(Fault):
@@ -251,6 +306,9 @@ class Limit(Fault):
     def end(self):
         if self.peer.process.poll() is None:
             resource.prlimit(self.peer.process.pid, self.what, self.before)
+
+    def denies(self, peer):
+        return peer is self.peer
 
 
 class Descriptors(Limit):
@@ -289,4 +347,4 @@ class Clock(Fault):
         self.place.set_clock(0)
 
 
-KINDS = [Kill, Wipe, Stop, Cut, CutOneWay, Flap, Delay, SlowLink, Drop, FullDisk, Corrupt, Starve, Descriptors, Memory, Clock]
+KINDS = [Kill, Wipe, PowerLoss, Stop, Cut, CutOneWay, Flap, Delay, SlowLink, Drop, FullDisk, Corrupt, Starve, Descriptors, Memory, Clock]

@@ -26,6 +26,8 @@ def run(*command, quiet=False):
 class Place:
     """As flock.HERE: what flock.Peer needs to know of where its processes run. Number from 1."""
 
+    port = 7117
+
     def __init__(self, network, number):
         self.network = network
         self.number = number

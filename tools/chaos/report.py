@@ -1,6 +1,9 @@
 """What a run under chaos came to, as tables."""
 
 import statistics
+import textwrap
+
+import faults
 
 
 def milliseconds(seconds):
@@ -8,10 +11,17 @@ def milliseconds(seconds):
 
 
 def losses(run):
-    """kind -> live peer-seconds that each fault of it cost, from its beginning to that of the next fault."""
+    """kind -> live peer-seconds that each fault of it cost, from its beginning to that of the next fault; of a power loss
+    until a step is new again, and faults that come before then are not counted."""
     found = {}
-    ends = [fault.began for fault in run.faults[1:]] + [run.step_marks[-1][0]]
+    last = run.step_marks[-1][0]
+    ends = [fault.began for fault in run.faults[1:]] + [last]
+    recovered = run.began
     for fault, end in zip(run.faults, ends):
+        if fault.began < recovered:
+            continue
+        if fault.kind == faults.PowerLoss.name:
+            end = recovered = last if fault.recovery is None else fault.began + fault.recovery
         _, live, done = run.between(fault.began, end)
         found.setdefault(fault.kind, []).append(live - done)
     return found
@@ -23,10 +33,24 @@ def print_faults(run):
     for kind in sorted(run.counts):
         waits = [fault.recovery for fault in run.faults if fault.kind == kind and fault.recovery is not None]
         median, worst = (milliseconds(statistics.median(waits)), milliseconds(max(waits))) if waits else ("-", "-")
-        print(f"{kind:20} {run.counts[kind]:6} {median:>10} {worst:>10} {statistics.mean(lost[kind]):10.2f}")
+        cost = f"{statistics.mean(lost[kind]):.2f}" if kind in lost else "-"
+        print(f"{kind:20} {run.counts[kind]:6} {median:>10} {worst:>10} {cost:>10}")
     for kind, why in run.skipped:
         print(f"{kind:20} skipped: {why}")
     print("ms: until the next step was committed; lost: live peer-seconds until the next fault, less the work committed")
+    print("    (of a power loss until a step was new again; faults within that time are not counted)")
+
+
+def print_power(cost, run):
+    """What it costs when all die: what they had done since the last checkpoint, and the time until all are back."""
+    if cost:
+        print(f"power losses, all together: {100 * sum(cost) / run.live_s:.1f} % of the live peer-seconds, until a step was new again")
+
+
+def print_crashes(run):
+    for when, number, code, words in run.crashes:
+        print(f"\nat {when - run.began:.1f} s peer {number} ended ({code}), which no fault explains; its last words:")
+        print(textwrap.indent(words, " " * 4), end="")
 
 
 def print_use(run):
@@ -47,8 +71,11 @@ def print_report(run):
     print_faults(run)
     print(f"\nfaults {len(run.faults)}, of {len(run.counts)} kinds, in {run.seconds:.0f} s")
     print(f"steps committed {run.steps}; processes that ended by themselves and were started again {run.ended}")
+    print(f"processes that no fault had ended or denied anything: {len(run.crashes)}")
     print(f"work committed {run.done_s:.0f} s: {100 * run.done_s / run.live_s:.1f} % of {run.live_s:.0f} live peer-seconds")
     print(f"    {100 * run.done_s / run.process_s:.1f} % of {run.process_s:.0f} s of all processes, whatever they suffered")
     print("    live is, while it runs, whoever is in the largest group in which each reaches each")
+    print_power(losses(run).get(faults.PowerLoss.name), run)
     print_use(run)
+    print_crashes(run)
     print(f"state   {run.state}\nalone   {run.alone}\nsame bytes as an undisturbed single-peer run: {'yes' if run.same else 'NO'}")

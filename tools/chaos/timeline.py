@@ -1,5 +1,5 @@
-"""A run under chaos as a picture (SVG): how much of the possible work was done, which peers were alive, and every fault
-where and for as long as it was. What a fault was shows when the pointer rests on it.
+"""A run under chaos as a picture (SVG): how much of the possible work was done, which peers were alive, every fault where
+and for as long as it was, and processes that ended by no fault's doing. What a fault was shows when the pointer rests on it.
 """
 
 import html
@@ -90,6 +90,12 @@ def draw(run, path):
         for fault in run.faults:
             if fault.kind == kind:
                 picture.bar(fault.began, fault.ended, "#c33", f"{fault.began - run.began:.1f} s: {fault.text}", least=1.2)
+        picture.at += ROW
+    if run.crashes:
+        picture.row(f"no fault's doing ({len(run.crashes)})")
+        for when, number, code, _ in run.crashes:
+            title = f"{when - run.began:.1f} s: peer {number} ended ({code})"
+            picture.bar(when, when, "#000", title, least=2.5)
         picture.at += ROW
     draw_time(picture)
     picture.write(path)

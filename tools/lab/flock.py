@@ -22,6 +22,7 @@ class Here:
     """Where a peer's processes run: this machine. (lab_flock.py has another such place.)"""
 
     address = "127.0.0.1"
+    port = 0  # where a peer listens; 0: anywhere, another one each time
 
     def inside(self, path):
         """What is called `path` here, as it is called there."""
@@ -84,10 +85,12 @@ class Peer:
             return "".join(file.readlines()[-12:])
 
     def start(self, extra=()):
-        """Starts a process in the peer's directory; it joins whoever listens now."""
+        """Starts a process in the peer's directory; it joins whoever listens now, or will where that is known."""
         self.forget()
-        seeds = [f"{peer.home.address}:{peer.port}" for peer in self.flock.peers if peer.alive and peer.port]
-        command = [self.flock.binary, "run", *self.flock.job, "--json", "--listen", f"{self.home.address}:0"]
+        ports = [(peer, peer.home.port or (peer.port if peer.alive else None)) for peer in self.flock.peers]
+        seeds = [f"{peer.home.address}:{port}" for peer, port in ports if port and peer is not self]
+        command = [self.flock.binary, "run", *self.flock.job, "--json"]
+        command += ["--listen", f"{self.home.address}:{self.home.port}"]
         command += ["--dir", self.home.inside(self.directory), *self.extra, *extra]
         if seeds:
             command += ["--join", ",".join(seeds)]

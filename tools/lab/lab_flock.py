@@ -22,6 +22,8 @@ from flock import Flock
 class InMachine:
     """Where a peer's processes run: whichever machine has the number then."""
 
+    port = 0
+
     def __init__(self, lab, number):
         self.lab = lab
         self.number = number
