@@ -112,7 +112,7 @@ void world_add_shard(world *w, uint32_t i, uint32_t shard) {
     world_brain *b = &w->brains[i];
     b->adds[shard]++;
     b->in_flight = -1;
-    work_on(w, i);
+    if (b->sealing == 0) work_on(w, i);
     seal_if_done(w, i);
 }
 
@@ -418,8 +418,9 @@ static void save(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
     GW_CHECK(b->step == a->step && b->applying == 0);
     fate f = next_fate(w, 5 * SOON_NS);
-    gw_event event = answer(GW_EV_STORED, a, f.kind != FAILS);
-    event.count = f.kind == FAILS ? 0 : a->count;
+    bool good = f.kind != FAILS && (a->flag || !b->disk_full);
+    gw_event event = answer(GW_EV_STORED, a, good);
+    event.count = good ? a->count : 0;
     world_event *e = world_post(w, i, f.delay_ns, event);
     gw_hash *hashes = calloc(a->count + 1, sizeof *hashes);
     GW_CHECK_MEMORY(hashes != NULL);
@@ -432,7 +433,7 @@ static void save(world *w, uint32_t i, const gw_action *a) {
     for (uint32_t k = 0; k < a->count; k++) {
         GW_CHECK(a->chunks[k] < WORLD_CHUNKS);
         hashes[k] = hash_of(b->state, a->chunks[k]);
-        if (event.outcome == GW_DONE && !a->flag) gw_set_add(&b->stored, a->chunks[k]);
+        if (good && !a->flag) gw_set_add(&b->stored, a->chunks[k]);
     }
     tell_progress(w, i, a, &f);
 }
@@ -446,7 +447,7 @@ static void drop_saved(world_brain *b, uint32_t k) {
 static void manifest(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
     fate f = next_fate(w, SOON_NS);
-    gw_event event = answer(GW_EV_MANIFEST_STORED, a, f.kind != FAILS);
+    gw_event event = answer(GW_EV_MANIFEST_STORED, a, f.kind != FAILS && (a->flag || !b->disk_full));
     gw_blake2b(a->hashes, a->count * sizeof *a->hashes, &event.root, sizeof event.root);
     world_post(w, i, f.delay_ns, event);
     tell_progress(w, i, a, &f);
@@ -497,7 +498,7 @@ static void send_message(world *w, uint32_t i, const gw_action *a) {
 
 static void send_datagram(world *w, uint32_t i, const gw_action *a) {
     for (uint32_t k = 0; k < w->count; k++) {
-        if (!gw_addr_equal(&w->brains[k].config.addrs[0], &a->addr)) continue;
+        if (w->cut[i][k] || !gw_addr_equal(&w->brains[k].config.addrs[0], &a->addr)) continue;
         if (w->listener != NULL) w->listener(w->context, true, a->bytes, a->length);
         world_post_bytes(w, k, (gw_event){.kind = GW_EV_DATAGRAM, .addr = w->brains[i].config.addrs[0]},
                          a->bytes, a->length);

@@ -60,11 +60,21 @@ void world_post_bytes(world *w, uint32_t to, gw_event event, const void *bytes, 
     e->link = w->links[to][from];
 }
 
+/* As people do. */
+static void look(const world_brain *b) {
+    gw_peer_status status;
+    gw_peer_contact_info info;
+    gw_peer_status_get(b->peer, &status);
+    GW_CHECK(status.phase != NULL && status.phase[0] != '\0');
+    for (uint32_t k = 0; gw_peer_contact_at(b->peer, k, &info); k++) GW_CHECK(info.state != NULL);
+}
+
 static void feed(world *w, uint32_t i, const gw_event *event) {
     world_brain *b = &w->brains[i];
     gw_actions_reset(&b->actions);
     gw_peer_step(b->peer, event, w->now, &b->actions);
     w->handled++;
+    look(b);
     for (uint32_t k = 0; k < b->actions.count; k++) {
         GW_CHECK(!b->finished); /* no action follows the end */
         world_carry_out(w, i, &b->actions.list[k]);
@@ -177,7 +187,7 @@ static void post_redial(world *w, uint32_t i, uint32_t other, uint64_t delay_ns)
 }
 
 void world_link(world *w, uint32_t a, uint32_t b) {
-    if (a == b || w->links[a][b] != 0 || !runs(w, a)) return;
+    if (a == b || w->links[a][b] != 0 || w->cut[a][b] || !runs(w, a)) return;
     if (!runs(w, b)) {
         world_post(w, a, 200000, link_event(w, GW_EV_LINK_DOWN, b, GW_LINK_REFUSED));
         return;
@@ -199,6 +209,12 @@ void world_break_link(world *w, uint32_t a, uint32_t b) {
     if (a == b || w->links[a][b] == 0) return;
     world_post(w, a, MESSAGE_NS, link_event(w, GW_EV_LINK_DOWN, b, GW_LINK_CLOSED));
     world_unlink(w, a, b);
+}
+
+void world_cut(world *w, uint32_t a, uint32_t b, bool on) {
+    world_break_link(w, a, b);
+    w->cut[a][b] = w->cut[b][a] = on;
+    if (!on) post_redial(w, a, b, MESSAGE_NS);
 }
 
 /* ---- lives ---- */

@@ -53,6 +53,7 @@ typedef struct world_brain {
     int64_t slots[GW_SLOTS], table[GW_VERIFY_TABLE];
 
     /* Its disk. */
+    bool disk_full;
     uint8_t *record;
     size_t record_length;
     gw_loss fell;                    /* what it was computing when it was killed */
@@ -87,6 +88,7 @@ typedef struct world {
     uint32_t count;
     bool fast, forged; /* forged: what brains show may be wrong, by no fault of theirs */
     uint32_t links[WORLD_BRAINS][WORLD_BRAINS], link_count; /* 0: none, else which one */
+    bool cut[WORLD_BRAINS][WORLD_BRAINS];                   /* nothing gets through */
     uint64_t now, serial;
     world_event queue[WORLD_QUEUE];
     uint32_t queued, handled, timers;
@@ -106,6 +108,7 @@ bool world_go_on(world *w);
 bool world_is_done(const world *w); /* every brain has finished, and one has the last state */
 
 void world_break_link(world *w, uint32_t a, uint32_t b);
+void world_cut(world *w, uint32_t a, uint32_t b, bool on);
 /* A brain is gone, its disk stays. `recorded`: what it had asked to be recorded is durable. */
 void world_kill(world *w, uint32_t i, bool recorded);
 void world_start(world *w, uint32_t i);

@@ -2,6 +2,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/store.h"
 #include "core/ballot.h"
+#include "core/peer.h"
 #include "net/identity.h"
 #include "target.h"
 #include "tools/godwit/node_claims.h"
@@ -103,7 +104,7 @@ const fuzz_target fuzz_chunk = {"chunk", 10000, 256, chunk_examples, take_chunk}
 
 /* ---- what an earlier life of the peer left in its directory; the first byte says which ---- */
 
-enum { PROMISES, PROMISES_TO_MANY, KNOWN, CLAIMS, BOOTS, SEED, NOW_S = 1700000000, WORKERS = 4 };
+enum { PROMISES, PROMISES_TO_MANY, KNOWN, CLAIMS, BOOTS, SEED, RECORD, NOW_S = 1700000000, WORKERS = 4 };
 
 #define DIGITS "0123456789abcdef"
 
@@ -133,6 +134,14 @@ static void leftovers_examples(fuzz_add *add, void *context) {
         gw_writer w = gw_writer_on(bytes, sizeof bytes);
         gw_ballot_put(&w, &ballot);
         add_written(add, context, which, &w);
+        gw_losses losses = {.count = 0};
+        gw_hash job;
+        gw_blake2b("job=fuzz\n", 9, job.bytes, sizeof job.bytes);
+        gw_losses_add(&losses, &(gw_loss){.id = {{4}}, .boot = 1, .step = 17, .shard = 2});
+        gw_losses_add(&losses, &(gw_loss){.id = {{5}}, .boot = 3, .step = 17, .shard = GW_LOSS_ANY});
+        gw_put_hash(&w, &job);
+        gw_losses_put(&w, &losses);
+        if (which == PROMISES_TO_MANY) add_written(add, context, RECORD, &w);
         gw_ballot_close(&ballot);
     }
     gw_known known = {.count = 0};
@@ -183,6 +192,34 @@ static bool take_promises(const uint8_t *bytes, size_t count, bool majority) {
     }
     gw_ballot_close(&ballot);
     return good;
+}
+
+static uint32_t one_shard(const void *context, uint64_t step) {
+    (void)context, (void)step;
+    return 1;
+}
+
+static gw_peer_config record_config(const uint8_t *bytes, size_t count) {
+    return (gw_peer_config){.id = {{1}},
+                            .incarnation = {.boot = 2, .nonce = 1},
+                            .identity = "job=fuzz\n",
+                            .shards = one_shard,
+                            .peers = 1,
+                            .quorum = GW_QUORUM_MAJORITY,
+                            .keep = 1,
+                            .replicas = 1,
+                            .record = bytes,
+                            .record_length = count};
+}
+
+/* A brain's record, all of it: what is damaged is refused, not forgotten. */
+static bool take_record(const uint8_t *bytes, size_t count) {
+    const gw_peer_config config = record_config(bytes, count);
+    gw_err err;
+    gw_peer *peer = gw_peer_create(&config, &err);
+    GW_CHECK(peer != NULL || err.code == GW_E_CORRUPT);
+    gw_peer_destroy(peer);
+    return peer != NULL;
 }
 
 static bool take_known(const uint8_t *bytes, size_t count) {
@@ -238,6 +275,8 @@ static bool take_leftovers(const uint8_t *bytes, size_t count) {
         return take_identity("boot", bytes, count);
     case SEED:
         return take_identity("identity", bytes, count);
+    case RECORD:
+        return take_record(bytes, count);
     default:
         return false;
     }

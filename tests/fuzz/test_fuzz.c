@@ -130,11 +130,12 @@ ENDURES(leftovers)
 ENDURES(options)
 ENDURES(http)
 ENDURES(control)
+ENDURES(rings)
 ENDURES(brain)
 
 /* Every target has its test here. */
 Test(fuzz, all_targets_are_tried) {
     uint32_t count = 0;
     while (fuzz_targets[count] != NULL) count++;
-    cr_assert_eq(count, 19);
+    cr_assert_eq(count, 20);
 }
