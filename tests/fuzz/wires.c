@@ -196,50 +196,66 @@ static void set_tag(const person *self, uint8_t *packet, size_t length) {
                                 sizeof self->local.cluster.bytes) == 0);
 }
 
-/* What came through once never does again, and what is of this very life never does. */
-static void check_new(const uint8_t *packet, const uint8_t *own, uint8_t (*good)[NUMBERED], uint32_t *count) {
-    const uint8_t *numbered = packet + LIFE_AT;
-    GW_CHECK(memcmp(numbered, own, LIFE) != 0);
-    for (uint32_t i = 0; i < *count; i++) GW_CHECK(memcmp(good[i], numbered, NUMBERED) != 0);
-    if (*count < PACKETS) memcpy(good[(*count)++], numbered, NUMBERED);
+typedef struct inbox {
+    person self;
+    gw_packets *packets;
+    uint8_t mode, own[LIFE], good[PACKETS][NUMBERED];
+    uint32_t good_count;
+} inbox;
+
+static void open_inbox(inbox *in, uint8_t mode) {
+    *in = (inbox){.mode = mode};
+    in->packets = open_packets(&in->self, 2, mode == KEYED);
+    gw_writer w = gw_writer_on(in->own, sizeof in->own);
+    gw_put_peer_id(&w, &in->self.identity.id);
+    gw_put_u64(&w, in->self.identity.incarnation.boot);
+    gw_put_u64(&w, in->self.identity.incarnation.nonce);
 }
 
-/* With a key no change to a packet gets through: whatever opens has the body that was sealed. */
+/* What came through once never does again, and what is of this very life never does. */
+static void check_new(inbox *in, const uint8_t *packet) {
+    const uint8_t *numbered = packet + LIFE_AT;
+    GW_CHECK(memcmp(numbered, in->own, LIFE) != 0);
+    for (uint32_t i = 0; i < in->good_count; i++) GW_CHECK(memcmp(in->good[i], numbered, NUMBERED) != 0);
+    if (in->good_count < PACKETS) memcpy(in->good[in->good_count++], numbered, NUMBERED);
+}
+
+/* With a key no change to a packet gets through: whatever opens has the body that was sealed. Returns whether
+ * it is authentic. */
+static bool open_one(inbox *in, const uint8_t *bytes, size_t length) {
+    uint8_t *packet = malloc(length + 1);
+    GW_CHECK_MEMORY(packet != NULL);
+    memcpy(packet, bytes, length);
+    if (in->mode == TAGGED) set_tag(&in->self, packet, length);
+    gw_addr from = address_of(1);
+    gw_peer_id sender;
+    const uint8_t *body;
+    size_t body_bytes;
+    gw_packet_verdict verdict =
+        gw_packet_open(in->packets, &from, packet, length, 1, &sender, &body, &body_bytes);
+    if (verdict == GW_PACKET_GOOD) {
+        check_new(in, packet);
+        GW_CHECK(in->mode != KEYED ||
+                 (body_bytes == sizeof packet_body && memcmp(body, packet_body, body_bytes) == 0));
+    }
+    free(packet);
+    return verdict == GW_PACKET_GOOD || verdict >= GW_PACKET_REPLAYED;
+}
+
 static bool take_packet(const uint8_t *bytes, size_t count) {
     if (count == 0) return false;
-    uint8_t mode = bytes[0], good[PACKETS][NUMBERED], own[LIFE];
-    uint32_t good_count = 0;
+    inbox in;
+    open_inbox(&in, bytes[0]);
     bool authentic = true;
-    person self;
-    gw_packets *packets = open_packets(&self, 2, mode == KEYED);
-    gw_writer w = gw_writer_on(own, sizeof own);
-    gw_put_peer_id(&w, &self.identity.id);
-    gw_put_u64(&w, self.identity.incarnation.boot);
-    gw_put_u64(&w, self.identity.incarnation.nonce);
     for (size_t at = 1; at + DATAGRAM_HEAD <= count;) {
-        size_t length = (size_t)bytes[at] | (size_t)bytes[at + 1] << 8, body_bytes;
+        size_t length = (size_t)bytes[at] | (size_t)bytes[at + 1] << 8;
         at += DATAGRAM_HEAD;
         if (length > count - at) length = count - at;
-        uint8_t *packet = malloc(length + 1);
-        GW_CHECK_MEMORY(packet != NULL);
-        memcpy(packet, bytes + at, length);
+        authentic &= open_one(&in, bytes + at, length);
         at += length;
-        if (mode == TAGGED) set_tag(&self, packet, length);
-        gw_addr from = address_of(1);
-        gw_peer_id sender;
-        const uint8_t *body;
-        gw_packet_verdict verdict =
-            gw_packet_open(packets, &from, packet, length, 1, &sender, &body, &body_bytes);
-        authentic &= verdict == GW_PACKET_GOOD || verdict >= GW_PACKET_REPLAYED;
-        if (verdict == GW_PACKET_GOOD) {
-            check_new(packet, own, good, &good_count);
-            GW_CHECK(mode != KEYED ||
-                     (body_bytes == sizeof packet_body && memcmp(body, packet_body, body_bytes) == 0));
-        }
-        free(packet);
     }
-    gw_packets_close(packets);
-    return authentic && good_count > 0;
+    gw_packets_close(in.packets);
+    return authentic && in.good_count > 0;
 }
 
 const fuzz_target fuzz_packet = {"packet", 20000, 1600, packet_examples, take_packet};
