@@ -87,6 +87,14 @@ uint32_t gw_peer_inventory_later(const gw_peer_inventory *inventory, uint64_t st
     return count;
 }
 
+uint32_t gw_peer_inventory_earlier(const gw_peer_inventory *inventory, uint64_t step, gw_hash *roots,
+                                   uint32_t most) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; !inventory->fresh && i < inventory->count && count < most; i++)
+        if (inventory->list[i].step < step) roots[count++] = inventory->list[i].root;
+    return count;
+}
+
 uint32_t gw_peer_inventory_tell(const gw_peer_inventory *inventory, uint64_t least, gw_inventory *told,
                                 uint32_t most) {
     uint32_t count = 0;

@@ -37,6 +37,9 @@ const gw_inventory *gw_peer_inventory_newest(const gw_peer_inventory *inventory)
  */
 uint32_t gw_peer_inventory_later(const gw_peer_inventory *inventory, uint64_t step, gw_hash *roots,
                                  uint32_t most);
+/* The same of fewer than `step` steps. */
+uint32_t gw_peer_inventory_earlier(const gw_peer_inventory *inventory, uint64_t step, gw_hash *roots,
+                                   uint32_t most);
 /* What a vote tells: the newest of at least `least` steps, at most `most`, with sets of their own; returns
  * how many. */
 uint32_t gw_peer_inventory_tell(const gw_peer_inventory *inventory, uint64_t least, gw_inventory *told,

@@ -346,14 +346,21 @@ static void note_written(gw_peer *p) {
     gw_peer_inventory_wrote(&p->inventory, &what, s->chunks, s->chunk_count);
 }
 
-/* Later checkpoints than this run has come to stay, too: whoever holds the rest of one may come yet. */
+/* Later checkpoints than this run has come to stay, too: whoever holds the rest of one may come yet. And so
+ * do earlier ones, as many as are to be kept: this life may not have seen them complete. */
 static void retain(gw_peer *p) {
-    gw_hash roots[1024];
-    uint32_t count = p->kept_count < 1024 ? p->kept_count : 1024,
-             later = p->config.keep < 1024 - count ? p->config.keep : 1024 - count;
+    const gw_peer_inventory *here = &p->inventory;
+    uint32_t count = p->kept_count, most = p->config.keep;
+    GW_CHECK(count > 0 && count <= most);
+    gw_hash *roots = calloc(2 * (size_t)most, sizeof *roots);
+    GW_CHECK_MEMORY(roots != NULL);
     for (uint32_t i = 0; i < count; i++) roots[i] = p->kept[i].root;
-    if (!p->config.fast) count += gw_peer_inventory_later(&p->inventory, p->saved_step, roots + count, later);
+    if (!p->config.fast) {
+        count += gw_peer_inventory_earlier(here, p->kept[0].step, roots + count, most - count);
+        count += gw_peer_inventory_later(here, p->saved_step, roots + count, most);
+    }
     keep_only(p, roots, count);
+    free(roots);
 }
 
 static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {

@@ -57,6 +57,23 @@ Test(peer_inventory, what_was_there_at_the_start_is_copied_newest_first) {
     cr_assert_eq(gw_peer_inventory_newest(&inventory)->step, 9);
 }
 
+Test(peer_inventory, the_newest_of_those_before_a_step) {
+    gw_hash roots[MOST];
+    for (int fresh = 0; fresh < 2; fresh++) {
+        gw_inventory list[3] = {one(3), one(9), one(6)};
+        for (int i = 0; i < 3; i++) list[i].chunks = gw_set_of(CHUNKS);
+        gw_peer_inventory_close(&inventory);
+        gw_peer_inventory_open(&inventory, list, 3, fresh);
+        for (int i = 0; i < 3; i++) gw_set_free(&list[i].chunks);
+        cr_assert_eq(gw_peer_inventory_earlier(&inventory, 9, roots, MOST), fresh ? 0 : 2);
+        if (fresh) continue;
+        const gw_hash newest = root_of(6);
+        cr_assert(gw_hash_equal(&roots[0], &newest));
+        cr_assert_eq(gw_peer_inventory_earlier(&inventory, 9, roots, 1), 1);
+        cr_assert_eq(gw_peer_inventory_earlier(&inventory, 3, roots, MOST), 0);
+    }
+}
+
 Test(peer_inventory, what_is_written_is_told_and_more_of_it_adds_up) {
     gw_peer_inventory_open(&inventory, NULL, 0, false);
     cr_assert_null(gw_peer_inventory_newest(&inventory));

@@ -428,6 +428,30 @@ Test(peer_saves, the_checkpoint_resumed_from_is_kept_beside_the_next) {
     flock_close(&f);
 }
 
+static bool all_have_a_checkpoint(const flock *f) {
+    return f->peers[0].checkpoints > 0 && f->peers[1].checkpoints > 0 && f->peers[2].checkpoints > 0;
+}
+
+/* It has the state from the others, and has seen no checkpoint complete. */
+Test(peer_saves, the_checkpoints_of_an_earlier_life_are_kept_beside_the_next) {
+    flock f;
+    flock_open(&f, 3, 3, 1000, GW_QUORUM_ANY);
+    f.checkpoint_steps = 20;
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = UINT64_C(1000000000);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, all_have_a_checkpoint, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) {
+        flock_kill(&f, i);
+        flock_start(&f, i);
+        cr_assert(flock_run(&f, view_of_3, MOST_EVENTS));
+        cr_assert_eq(f.peers[i].saved_step, 20, "no other one has come meanwhile");
+        f.peers[i].checkpoints = 0;
+    }
+    cr_assert(flock_run(&f, all_have_a_checkpoint, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) cr_assert_eq(f.peers[i].retained, f.peers[i].config.keep);
+    flock_close(&f);
+}
+
 /* ---- a later checkpoint than the flock has come to ---- */
 
 static bool saved_12(const flock *f) {
