@@ -518,9 +518,12 @@ uint64_t gw_peer_deadline(const gw_peer *p) {
 /* ---- for people
  * ---------------------------------------------------------------------------------------------- */
 
+static bool waits_for_room(const gw_peer *p) {
+    return p->phase == GW_AT_ENDING && p->unwritable && !gw_saves_anyone_writes(p, -1);
+}
+
 static const char *phase_text(const gw_peer *p) {
-    if (p->phase == GW_AT_ENDING && p->unwritable && !gw_saves_anyone_writes(p, -1))
-        return "waiting for a disk with room for the final state";
+    if (waits_for_room(p)) return "waiting for a disk with room for the final state";
     static const char *const names[] = {
         [GW_AT_WAITING] = "waiting for peers",
         [GW_AT_FROZEN] = "changing the view",
@@ -541,6 +544,7 @@ static const char *phase_text(const gw_peer *p) {
 void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
     *status = (gw_peer_status){
         .phase = phase_text(p),
+        .waits = p->phase == GW_AT_WAITING || waits_for_room(p),
         .view = p->view.epoch > 0 ? &p->view : NULL,
         .step = p->step,
         .fingerprint = p->fingerprint,

@@ -239,18 +239,13 @@ static int by_id(const void *a, const void *b) {
     return gw_peer_id_compare(&((const gw_snapshot_peer *)a)->id, &((const gw_snapshot_peer *)b)->id);
 }
 
-/* For others, or for room on a disk. The brain tells most waits as notices, and that for a disk as its phase.
- */
-static bool waits(const gw_node *node, const gw_node_snapshot *s) {
-    return node->shown.phase[0] != '\0' || strncmp(s->phase, "waiting for ", 12) == 0;
-}
-
 static void fill_brain(const gw_node *node, gw_node_snapshot *s) {
     gw_peer_status status;
     gw_peer_status_get(node->peer, &status);
     snprintf(s->corruption, sizeof s->corruption, "%s", node->shown.corruption);
     snprintf(s->phase, sizeof s->phase, "%s", node->shown.phase[0] ? node->shown.phase : status.phase);
-    s->healthy = status.view != NULL && !node->finished && !waits(node, s);
+    bool waits = status.waits || node->shown.phase[0] != '\0';
+    s->healthy = status.view != NULL && !node->finished && !waits;
     if (status.view) {
         s->epoch = status.view->epoch;
         s->view = status.view->name;
