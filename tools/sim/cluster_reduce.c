@@ -134,6 +134,12 @@ static bool covers(const sim_sum *sum) {
     return true;
 }
 
+/* A bit of it flips: it shows if somebody applies it. */
+static void damage_sum(sim_cluster *c, sim_sum *sum) {
+    c->result->faults[GW_SIM_DAMAGED_SUM]++;
+    sum->value ^= UINT64_C(1) << gw_mix64(sum->value) % 64;
+}
+
 static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *e) {
     static const int64_t zeros[GW_VERIFY_TABLE];
     int64_t slots[SIM_PEERS * GW_SLOTS];
@@ -152,7 +158,7 @@ static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *
     m->reduce_token = 0;
     if (r->broken) c->result->faults[GW_SIM_SPLIT_REDUCTION]++;
     bool corrupt = !c->calm && sim_chance(c, c->options->corrupt_permille / 1000.0), whole = covers(&m->sum);
-    c->result->faults[GW_SIM_DAMAGED_SUM] += corrupt;
+    if (corrupt) damage_sum(c, &m->sum);
     gw_event event = {.kind = GW_EV_REDUCED,
                       .token = e->token,
                       .outcome = GW_DONE,
