@@ -366,7 +366,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .quorum = o->majority ? GW_QUORUM_MAJORITY : GW_QUORUM_ANY,
                              .checkpoint_steps = o->checkpoint_steps,
                              .keep = 2,
-                             .replicas = 2,
+                             .replicas = SIM_REPLICAS,
                              .join_timeout_ns = 5000 * SIM_MS,
                              /* fast: whoever gives up waiting for a shown state may show another */
                              .resume_timeout_ns = sim_resume_ns(o),

@@ -36,6 +36,7 @@ enum {
     SIM_SAVED = 64,
     SIM_REDUCTIONS = 64,
     SIM_CHUNKS = 6,
+    SIM_REPLICAS = 2,
     SIM_SEEDS = 2
 };
 
@@ -142,6 +143,7 @@ struct sim_peer {
     bool stepping;
     uint64_t started_ns, timer_ns, paused_until_ns, persisted_ns;
     uint64_t disk_full_until_ns, disk_hangs_until_ns, disk_slow_until_ns;
+    bool disk_ailed;                        /* it was full, hung or was slow once */
     uint32_t disks;                         /* that it has lost */
     uint64_t clock_since_ns, clock_base_ns; /* at that time its clock said this, */
     double clock_rate;                      /* and has run so fast since */
@@ -228,8 +230,9 @@ struct sim_cluster {
     uint64_t flap;           /* which of the cuts may come and go */
     gw_sim_garbler *garbler; /* NULL before it is needed */
     uint64_t complete_step;  /* of the newest checkpoint told to be complete; UINT64_MAX = none */
+    uint64_t complete_epoch; /* of the view that told it */
     gw_hash complete_root;
-    bool failed_to_load; /* somebody, so that all may have gone on from less */
+    bool failed_to_load; /* it, by somebody, so that all may have gone on from less */
     sim_death *deaths;   /* of lives that crashed */
     uint32_t death_count;
     bool calm;                 /* no more faults */
@@ -329,6 +332,8 @@ void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action);
 /* --- cluster_kept.c --- */
 void sim_complete(sim_cluster *c, const sim_peer *p, const gw_action *action);
 void sim_check_load(sim_cluster *c, const sim_peer *p, const gw_action *action);
+void sim_check_kept(sim_cluster *c, const sim_peer *p); /* after each RETAIN */
+void sim_failed_load(sim_cluster *c, gw_load_kind kind, const gw_hash *root);
 
 /* --- faults_network.c --- */
 void sim_partition(sim_cluster *c);

@@ -266,6 +266,7 @@ void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action) {
         break;
     default:
         retain(p, action);
+        sim_check_kept(c, p);
         break;
     }
 }

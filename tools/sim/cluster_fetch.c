@@ -85,7 +85,7 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     } else {
         event.text = "no source could be reached";
         if (f.kind == GW_LOAD_MANIFEST) event.held = &sound;
-        c->failed_to_load = true;
+        sim_failed_load(c, f.kind, &f.root);
     }
     sim_event(c, p, &event);
     gw_set_free(&sound);

@@ -150,6 +150,7 @@ static void fill_disk(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL) return;
     c->result->faults[GW_SIM_FULL_DISK]++;
+    p->disk_ailed = true;
     p->disk_full_until_ns = sim_now(c) + sim_between(c, 100, 3000) * SIM_MS;
 }
 
@@ -157,6 +158,7 @@ static void hang_disk(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL) return;
     c->result->faults[GW_SIM_HANGING_DISK]++;
+    p->disk_ailed = true;
     uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 100, 5000) : sim_between(c, 5000, 90000);
     sim_trace(c, "the disk of peer %u hangs for %" PRIu64 " ms", p->number, for_ms);
     p->disk_hangs_until_ns = sim_now(c) + for_ms * SIM_MS;
@@ -166,6 +168,7 @@ static void slow_disk(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL) return;
     c->result->faults[GW_SIM_SLOW_DISK]++;
+    p->disk_ailed = true;
     p->disk_slow_until_ns = sim_now(c) + sim_between(c, 500, 10000) * SIM_MS;
 }
 
