@@ -304,6 +304,8 @@ void sim_reductions_free(sim_cluster *c);
 /* --- cluster_shown.c --- */
 void sim_made_add(sim_cluster *c, const sim_made *made);
 void sim_installed(sim_cluster *c, const sim_peer *p, const gw_view *view);
+/* fast: it is to load another state, and forgets its own, as the brain does. */
+void sim_leaves_state(sim_cluster *c, sim_peer *p, const gw_action *load);
 void sim_shows(sim_cluster *c, const sim_peer *p, const gw_action *action);
 void sim_commit(sim_cluster *c, sim_peer *p, const gw_action *action);
 void sim_commit_settle(sim_cluster *c, sim_peer *p); /* before what comes behind it in the helper's queue */

@@ -91,6 +91,14 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_set_free(&sound);
 }
 
+/* Exact: the state of a later step is the better one, unless somebody may have computed it wrong. */
+static void check_no_roll_back(sim_cluster *c, const sim_peer *p, const gw_action *action) {
+    bool trusted = c->options->flip_ms == 0 && c->options->wrong_permille == 0;
+    if (!c->options->fast && trusted && p->m.has_state && action->step < p->m.step)
+        sim_violation(c, "peer %u goes back from step %" PRIu64 " to step %" PRIu64, p->number, p->m.step,
+                      action->step);
+}
+
 void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action) {
     fetch f = {.kind = action->load_kind,
                .step = action->step,
@@ -105,6 +113,8 @@ void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action) {
     if (p->m.applying) sim_violation(c, "peer %u loads a state while it applies", p->number);
     if (action->step > c->options->steps)
         sim_violation(c, "peer %u loads step %" PRIu64, p->number, action->step);
+    check_no_roll_back(c, p, action);
+    sim_leaves_state(c, p, action);
     sim_op op = sim_op_to(p, loaded);
     op.token = action->token;
     op.bytes = (const uint8_t *)&f;

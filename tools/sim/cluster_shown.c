@@ -46,20 +46,64 @@ static bool descends(const sim_cluster *c, uint64_t state, uint64_t from) {
     return true;
 }
 
-/* A peer that holds this state, or what came of it, and was not left behind by those it was shown to: it is
- * in the latest view that was installed on it. */
-static const sim_peer *who_knows(const sim_cluster *c, uint64_t state) {
+/* The latest view that was installed on this state, or on what came of it; NULL = none was. */
+static const sim_held *latest_on(const sim_cluster *c, uint64_t state) {
     const sim_held *latest = NULL;
     for (uint32_t i = 0; i < c->held_count; i++) {
         const sim_held *one = &c->held[i];
         if ((latest == NULL || one->epoch > latest->epoch) && descends(c, one->state, state)) latest = one;
     }
+    return latest;
+}
+
+static bool was_not_left_behind(const sim_peer *p, const sim_held *latest) {
+    return latest == NULL || latest->boot[p->number] == p->boot;
+}
+
+/* A peer that holds this state, or what came of it, and was not left behind by those it was shown to: it is
+ * in the latest view that was installed on it. */
+static const sim_peer *who_knows(const sim_cluster *c, uint64_t state) {
+    const sim_held *latest = latest_on(c, state);
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_peer *p = &c->peers[i];
         bool holds = sim_runs(p) && p->m.has_state && descends(c, p->m.state, state);
-        if (holds && (latest == NULL || latest->boot[i] == p->boot)) return p;
+        if (holds && was_not_left_behind(p, latest)) return p;
     }
     return NULL;
+}
+
+/* The last state that was shown of those that this one came of; 0 = none of them was. */
+static uint64_t last_shown(const sim_cluster *c, uint64_t state) {
+    for (const sim_made *made = maker(c, state); made != NULL; made = maker(c, made->parent))
+        if (c->shown[made->step] == made->state) return made->state;
+    return 0;
+}
+
+static uint64_t state_of(const sim_cluster *c, const gw_action *load) {
+    for (uint32_t i = 0; i < c->made_count; i++) {
+        const sim_made *made = &c->made[i];
+        if (made->step != load->step) continue;
+        if (load->load_kind == GW_LOAD_PEERS && sim_fingerprint(made->state) == load->fingerprint)
+            return made->state;
+        gw_hash root = sim_root(made->step, made->state);
+        if (load->load_kind == GW_LOAD_MANIFEST && gw_hash_equal(&root, &load->root)) return made->state;
+    }
+    return c->states[0];
+}
+
+void sim_leaves_state(sim_cluster *c, sim_peer *p, const gw_action *load) {
+    sim_memory *m = &p->m;
+    if (!c->options->fast || !m->has_state) return;
+    GW_CHECK(c->held_count > 0 && c->held[c->held_count - 1].epoch == m->fence.epoch);
+    c->held_count--; /* this view was not installed on it */
+    m->has_state = false;
+    uint64_t shown = last_shown(c, m->state);
+    bool knows = shown != 0 && was_not_left_behind(p, latest_on(c, shown));
+    if (knows && !descends(c, state_of(c, load), shown))
+        sim_violation(c,
+                      "peer %u leaves a state of step %" PRIu64
+                      " that came of what was shown for one of step %" PRIu64 " that did not",
+                      p->number, m->step, load->step);
 }
 
 /* This peer lets people, or the job's effects, know of the state after `step` steps. */
