@@ -202,6 +202,7 @@ static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
     p->finish_root = action->root;
     p->finish_step = action->step;
     snprintf(p->finish_text, sizeof p->finish_text, "%s", action->text == NULL ? "" : action->text);
+    sim_judge_end(c, p);
     c->result->expelled += strstr(p->finish_text, "the machine is faulty") != NULL;
     if (action->finish == GW_FINISH_DONE) {
         if (c->result->done_ns == 0) c->result->done_ns = sim_now(c);
@@ -339,7 +340,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     gw_inventory inventory[SIM_SAVED];
     p->boot++;
     p->nonce = gw_rng_next(&c->rng);
-    p->finished = p->host_down = p->abrupt = false;
+    p->finished = p->host_down = p->abrupt = p->asked_to_leave = p->device_lost = false;
     p->timer_ns = UINT64_MAX;
     p->started_ns = sim_now(c);
     p->paused_until_ns = 0;

@@ -7,6 +7,7 @@
  *   cluster_work.c    workers, the accumulator, range words and one-sided operations
  *   cluster_reduce.c  collectives: each member ends on its own, well or not
  *   cluster_shown.c   what peers show, the job's effects, and whether they may
+ *   cluster_end.c     who ends by itself, and whether it may
  *   cluster_disk.c    what survives a crash: records, chunks, manifests
  *   cluster_fetch.c   fetching states, from disks and peers
  *   cluster_kept.c    no checkpoint that was told to be complete is lost while its chunks are there
@@ -144,6 +145,7 @@ struct sim_peer {
     uint64_t started_ns, timer_ns, paused_until_ns, persisted_ns;
     uint64_t disk_full_until_ns, disk_hangs_until_ns, disk_slow_until_ns;
     bool disk_ailed;                        /* it was full, hung or was slow once */
+    bool asked_to_leave, device_lost;       /* this life */
     uint32_t disks;                         /* that it has lost */
     uint64_t clock_since_ns, clock_base_ns; /* at that time its clock said this, */
     double clock_rate;                      /* and has run so fast since */
@@ -160,6 +162,7 @@ struct sim_peer {
     gw_finish finish;
     uint64_t finish_step;
     char finish_text[200];
+    bool excused; /* what has happened allows it to end so */
     gw_hash finish_root;
 };
 
@@ -311,6 +314,9 @@ void sim_commit(sim_cluster *c, sim_peer *p, const gw_action *action);
 void sim_commit_settle(sim_cluster *c, sim_peer *p); /* before what comes behind it in the helper's queue */
 void sim_check_effects(sim_cluster *c);              /* of the job that is done */
 
+/* --- cluster_end.c --- */
+void sim_judge_end(sim_cluster *c, sim_peer *p); /* after its FINISH */
+
 /* --- cluster_disk.c --- */
 void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action);
 uint32_t sim_disk_inventory(const sim_cluster *c, const sim_peer *p, gw_inventory *inventory, uint32_t most);
@@ -349,8 +355,6 @@ void sim_faults_plan(sim_cluster *c);
 void sim_faults_end(sim_cluster *c);
 void sim_crash_and_restart(sim_cluster *c, sim_peer *p);
 bool sim_is_poison(const sim_cluster *c, uint64_t step, uint32_t shard);
-/* It ended because its disk hung or failed, or because nobody was left: it is started again. */
-bool sim_gave_up_rightly(const sim_peer *p);
 /* A process ended by itself: without having seen the end of the job it is started again, sooner or later. */
 void sim_ended(sim_cluster *c, const sim_peer *p);
 

@@ -50,20 +50,8 @@ static void restart_later(sim_cluster *c, const sim_peer *p, uint64_t delay_ns) 
     gw_sim_schedule(c->engine, sim_now(c) + delay_ns, &event);
 }
 
-bool sim_gave_up_rightly(const sim_peer *p) {
-    return p->finish == GW_FINISH_FAILED &&
-           (strstr(p->finish_text, "so that the others go on") != NULL ||
-            strstr(p->finish_text, "the others compute its shards") != NULL ||
-            strstr(p->finish_text, "(failing disk: ") != NULL ||
-            strstr(p->finish_text, "nobody can tell which are right") != NULL ||
-            strstr(p->finish_text, "start again to resume") != NULL ||
-            strstr(p->finish_text, "or they all failed") != NULL);
-}
-
 void sim_ended(sim_cluster *c, const sim_peer *p) {
-    if (p->finish == GW_FINISH_LEFT || p->finish == GW_FINISH_STOPPED || p->finish == GW_FINISH_UNSAVED ||
-        sim_gave_up_rightly(p))
-        restart_later(c, p, sim_next_in(c, c->options->restart_ms + 1));
+    if (p->excused) restart_later(c, p, sim_next_in(c, c->options->restart_ms + 1));
 }
 
 /* ---- the kinds ---- */
@@ -122,6 +110,7 @@ static void leave_one(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL || p->paused_until_ns > sim_now(c)) return;
     c->result->faults[GW_SIM_LEAVE]++;
+    p->asked_to_leave = true;
     sim_trace(c, "peer %u is asked to leave", p->number);
     gw_event event = {.kind = GW_EV_LEAVE};
     sim_event(c, p, &event);
@@ -141,6 +130,7 @@ static void lose_device(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL || p->paused_until_ns > sim_now(c)) return;
     c->result->faults[GW_SIM_LOST_DEVICE]++;
+    p->device_lost = true;
     sim_trace(c, "what peer %u computes with breaks down", p->number);
     gw_event event = {.kind = GW_EV_DEVICE_LOST, .text = "it has fallen off the bus"};
     sim_event(c, p, &event);

@@ -44,6 +44,18 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
     return names[fault];
 }
 
+const char *gw_sim_excuse_name(gw_sim_excuse excuse) {
+    static const char *const names[] = {
+        [GW_SIM_NO_EXCUSE] = "for no reason",  [GW_SIM_LEFT] = "asked to leave",
+        [GW_SIM_STOPPED] = "asked to stop",    [GW_SIM_MISSED_END] = "told that the job had ended",
+        [GW_SIM_OWN_DISK] = "for their disks", [GW_SIM_DISKS] = "as nobody could store the last state",
+        [GW_SIM_DEVICE] = "for their devices", [GW_SIM_WRONG_BITS] = "over wrong bits",
+        [GW_SIM_ALONE] = "as nobody was left",
+    };
+    GW_CHECK(excuse < GW_SIM_EXCUSES);
+    return names[excuse];
+}
+
 void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->poisoned += one->poisoned;
     into->unseen += one->unseen;
@@ -60,27 +72,35 @@ void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->expelled += one->expelled;
     into->checkpoints += one->checkpoints;
     for (int i = 0; i < GW_SIM_FAULTS; i++) into->faults[i] += one->faults[i];
+    for (int i = 0; i < GW_SIM_EXCUSES; i++) into->excused[i] += one->excused[i];
+}
+
+static const char *fault_name(int fault) {
+    return gw_sim_fault_name((gw_sim_fault)fault);
+}
+
+static const char *excuse_name(int excuse) {
+    return gw_sim_excuse_name((gw_sim_excuse)excuse);
 }
 
 /* "12 pauses, 3 leaves"; with `none` names alone of what there was none of. */
-static char *list_faults(const gw_sim_result *all, bool none) {
+static char *list_counts(const uint64_t *counts, int kinds, const char *(*name)(int), bool none) {
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
     const char *between = "";
     if (out == NULL) return NULL;
-    for (int i = 0; i < GW_SIM_FAULTS; i++) {
-        if ((all->faults[i] == 0) != none) continue;
+    for (int i = 0; i < kinds; i++) {
+        if ((counts[i] == 0) != none) continue;
         fputs(between, out);
-        if (!none) fprintf(out, "%" PRIu64 " ", all->faults[i]);
-        fputs(gw_sim_fault_name((gw_sim_fault)i), out);
+        if (!none) fprintf(out, "%" PRIu64 " ", counts[i]);
+        fputs(name(i), out);
         between = ", ";
     }
     return fclose(out) == 0 ? text : NULL;
 }
 
-static void print_faults(const char *title, const gw_sim_result *all, bool none) {
-    char *text = list_faults(all, none);
+static void print_list(const char *title, char *text) {
     if (text != NULL && text[0] != '\0') {
         puts(title);
         gw_print_wrapped("  ", text);
@@ -109,6 +129,7 @@ void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t fail
            seeds == 1 ? "" : "s", failed, (double)all->virtual_ns / 3.6e12);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         printf("%14" PRIu64 "  %s\n", rows[i].count, rows[i].what);
-    print_faults("faults:", all, false);
-    print_faults("no:", all, true);
+    print_list("ended by themselves:", list_counts(all->excused, GW_SIM_EXCUSES, excuse_name, false));
+    print_list("faults:", list_counts(all->faults, GW_SIM_FAULTS, fault_name, false));
+    print_list("no:", list_counts(all->faults, GW_SIM_FAULTS, fault_name, true));
 }

@@ -130,7 +130,7 @@ static bool names_poison(const sim_cluster *c, const sim_peer *p) {
 
 static bool failed_end(const sim_cluster *c, const sim_peer *p) {
     return p->finished && (p->finish == GW_FINISH_FAILED || p->finish == GW_FINISH_DENIED) &&
-           !names_poison(c, p) && !sim_gave_up_rightly(p);
+           !names_poison(c, p) && !p->excused;
 }
 
 /* Whether nothing more is to come; decides what that means. */

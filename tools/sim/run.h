@@ -42,6 +42,22 @@ typedef enum gw_sim_fault {
 
 const char *gw_sim_fault_name(gw_sim_fault fault); /* in the plural */
 
+/* Why a process may end by itself before the job is done. */
+typedef enum gw_sim_excuse {
+    GW_SIM_NO_EXCUSE,
+    GW_SIM_LEFT,
+    GW_SIM_STOPPED,
+    GW_SIM_MISSED_END,
+    GW_SIM_OWN_DISK,
+    GW_SIM_DISKS,
+    GW_SIM_DEVICE,
+    GW_SIM_WRONG_BITS,
+    GW_SIM_ALONE,
+    GW_SIM_EXCUSES,
+} gw_sim_excuse;
+
+const char *gw_sim_excuse_name(gw_sim_excuse excuse);
+
 typedef struct gw_sim_result {
     bool failed;
     char why[512];
@@ -55,6 +71,7 @@ typedef struct gw_sim_result {
     uint64_t expelled;    /* peers that ended as faulty machines */
     uint64_t checkpoints; /* told to be complete */
     uint64_t faults[GW_SIM_FAULTS];
+    uint64_t excused[GW_SIM_EXCUSES]; /* processes that ended by themselves, and might */
 } gw_sim_result;
 
 /* Runs it. The result is complete also when it failed. */

@@ -1,0 +1,92 @@
+/* Processes that end by themselves: what they say, and whether what befell them allows it. */
+#include "tools/sim/cluster.h"
+
+#include <string.h>
+
+static bool any_of(const uint64_t *faults, const gw_sim_fault *kinds, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (faults[kinds[i]] > 0) return true;
+    return false;
+}
+
+static bool disks_failed(const uint64_t *faults) {
+    static const gw_sim_fault kinds[] = {GW_SIM_FULL_DISK, GW_SIM_HANGING_DISK, GW_SIM_SLOW_DISK,
+                                         GW_SIM_DAMAGED_CHUNK, GW_SIM_UNSYNCED};
+    return any_of(faults, kinds, sizeof kinds / sizeof *kinds);
+}
+
+static bool others_ended(const sim_cluster *c, const sim_peer *p) {
+    for (uint32_t i = 0; i < c->count; i++) {
+        const sim_peer *other = &c->peers[i];
+        if (other != p && (other->brain == NULL || other->finished || other->boot > 1)) return true;
+    }
+    return false;
+}
+
+/* Whether it has happened. */
+static bool is_true(const sim_cluster *c, const sim_peer *p, gw_sim_excuse excuse) {
+    const uint64_t *faults = c->result->faults;
+    switch (excuse) {
+    case GW_SIM_LEFT:
+        return p->asked_to_leave;
+    case GW_SIM_STOPPED:
+        return faults[GW_SIM_STOP] > 0;
+    case GW_SIM_MISSED_END:
+        return c->result->done_ns != 0 || faults[GW_SIM_STOP] > 0 || c->result->excused[GW_SIM_DISKS] > 0;
+    case GW_SIM_OWN_DISK:
+        return p->disk_ailed;
+    case GW_SIM_DISKS:
+        return disks_failed(faults);
+    case GW_SIM_DEVICE:
+        return p->device_lost;
+    case GW_SIM_WRONG_BITS:
+        return faults[GW_SIM_WRONG] + faults[GW_SIM_FLIP] > 0;
+    case GW_SIM_ALONE:
+        return others_ended(c, p);
+    default:
+        return false;
+    }
+}
+
+static gw_sim_excuse excuse_of_failure(const char *text) {
+    static const struct {
+        const char *phrase;
+        gw_sim_excuse excuse;
+    } phrases[] = {
+        {"the machine is faulty", GW_SIM_WRONG_BITS},
+        {"nobody can tell which are right", GW_SIM_WRONG_BITS},
+        {"start again to resume", GW_SIM_WRONG_BITS},
+        {"so that the others go on", GW_SIM_OWN_DISK},
+        {"(failing disk: ", GW_SIM_DISKS},
+        {"the others compute its shards", GW_SIM_DEVICE},
+        {"or they all failed", GW_SIM_ALONE},
+    };
+    for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
+        if (strstr(text, phrases[i].phrase) != NULL) return phrases[i].excuse;
+    return GW_SIM_NO_EXCUSE;
+}
+
+static gw_sim_excuse excuse_of(const sim_peer *p) {
+    switch (p->finish) {
+    case GW_FINISH_LEFT:
+        return strstr(p->finish_text, "the others ended the job") != NULL ? GW_SIM_MISSED_END : GW_SIM_LEFT;
+    case GW_FINISH_STOPPED:
+        return GW_SIM_STOPPED;
+    case GW_FINISH_UNSAVED:
+        return GW_SIM_DISKS;
+    case GW_FINISH_FAILED:
+        return excuse_of_failure(p->finish_text);
+    default:
+        return GW_SIM_NO_EXCUSE;
+    }
+}
+
+void sim_judge_end(sim_cluster *c, sim_peer *p) {
+    gw_sim_excuse excuse = excuse_of(p);
+    p->excused = excuse != GW_SIM_NO_EXCUSE && is_true(c, p, excuse);
+    if (p->excused)
+        c->result->excused[excuse]++;
+    else if (excuse != GW_SIM_NO_EXCUSE)
+        sim_violation(c, "peer %u ends, and nothing has happened to it that allows it: %s", p->number,
+                      p->finish_text);
+}
