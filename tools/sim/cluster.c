@@ -347,6 +347,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     p->m = (sim_memory){0};
     memset(p->wants, 0, sizeof p->wants);
     memset(p->met, 0, sizeof p->met);
+    memset(p->met_nonce, 0, sizeof p->met_nonce);
     gw_peer_config config = {.id = p->id,
                              .incarnation = {.boot = p->boot, .nonce = p->nonce},
                              .cluster = {"sim"},

@@ -153,7 +153,8 @@ struct sim_peer {
     bool abrupt;             /* what it sent last is lost when it dies: its connections were reset */
     bool host_down;          /* nothing answers, not even a refusal */
     bool gone;               /* for good */
-    uint64_t met[SIM_PEERS]; /* the last life of each that this life has had a link to */
+    uint64_t met[SIM_PEERS]; /* the last life of each that this life has had a link to; 0 = none */
+    uint64_t met_nonce[SIM_PEERS];
     bool wants[SIM_PEERS];
     sim_memory m;
     sim_disk disk;

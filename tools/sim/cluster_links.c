@@ -57,6 +57,7 @@ static void told_up(sim_cluster *c, sim_peer *p, const sim_op *op) {
     link->told[side_of(p->number, op->from)] = true;
     link->pause_ns[side_of(p->number, op->from)] = 0;
     p->met[op->from] = other->boot;
+    p->met_nonce[op->from] = other->nonce;
     gw_event event = {.kind = GW_EV_LINK_UP, .peer = other->id};
     event.incarnation = (gw_incarnation){.boot = other->boot, .nonce = other->nonce};
     sim_event(c, p, &event);
@@ -66,7 +67,7 @@ static void told_down(sim_cluster *c, sim_peer *p, const sim_op *op) {
     const sim_peer *other = &c->peers[op->from];
     sim_work_broken(c, p, op->from);
     gw_event event = {.kind = GW_EV_LINK_DOWN, .peer = other->id, .link_end = (gw_link_end)op->x};
-    event.incarnation = (gw_incarnation){.boot = op->y, .nonce = op->z};
+    event.incarnation = (gw_incarnation){.boot = p->met[op->from], .nonce = p->met_nonce[op->from]};
     sim_event(c, p, &event);
     plan_dial(c, p, op->from);
 }
@@ -75,8 +76,6 @@ static void tell_down(sim_cluster *c, sim_peer *p, uint32_t other, gw_link_end e
     sim_op op = sim_op_to(p, told_down);
     op.from = other;
     op.x = (uint64_t)end;
-    op.y = c->peers[other].boot;
-    op.z = c->peers[other].nonce;
     in_order(c, sim_link_of(c, p->number, other), side_of(p->number, other), delay_ns, &op);
 }
 

@@ -33,7 +33,10 @@ static void lose_disk(sim_cluster *c, sim_peer *p) {
     sim_disk_free(&p->disk);
     p->disks++;
     sim_name(p);
-    for (uint32_t i = 0; i < c->count; i++) c->peers[i].wants[p->number] = false;
+    for (uint32_t i = 0; i < c->count; i++) {
+        c->peers[i].wants[p->number] = false;
+        c->peers[i].met[p->number] = c->peers[i].met_nonce[p->number] = 0;
+    }
 }
 
 static void restart(void *context, const gw_sim_event *event) {
