@@ -13,6 +13,7 @@ enum {
     PATH_FAILURES = 2, /* reductions that a broken path may fail before one of its ends is left out */
     PATH_FAILURES_OTHER = 4,
     PATH_FORGIVEN_MS = 60000, /* then it is tried again */
+    REFUSED_MS = 2000,        /* no refusal is on its way for longer */
 };
 
 static gw_id_records records(const gw_peer *p) {
@@ -289,10 +290,11 @@ static void link_down(gw_peer *p, gw_contact *contact, const gw_event *event) {
     if (was_linked) contact->unlinked_since_ns = p->now;
     p->links_due_ns = 0;
     /* What refused is no longer there, nor is any life before it; a later one of which gossip has told
-     * meanwhile may well be. Of a peer that was never linked the world knows no life: it was dialled as
-     * gossip had told of it. */
-    bool of_this_life = event->incarnation.boot == 0 || event->incarnation.boot > contact->incarnation.boot ||
-                        gw_same_life(&event->incarnation, &contact->incarnation);
+     * meanwhile may well be. The world knows no life but that of the last link, if there was one: of another
+     * one that gossip told of a while ago, this process was dialled since. */
+    bool of_this_life = event->incarnation.boot > contact->incarnation.boot ||
+                        gw_same_life(&event->incarnation, &contact->incarnation) ||
+                        p->now >= contact->alive_since_ns + gw_peer_ms(p, REFUSED_MS);
     bool proof = event->link_end == GW_LINK_REFUSED && of_this_life;
     if (proof)
         gw_gossip_confirm_dead(p->gossip, &event->peer, &contact->incarnation, p->now);

@@ -508,6 +508,31 @@ Test(peer_faults, a_refusal_by_an_earlier_life_is_no_proof_that_a_later_one_is_d
     flock_close(&f);
 }
 
+static bool three_seconds_have_passed(const flock *f) {
+    static uint64_t since_ns;
+    if (since_ns == 0) since_ns = f->now;
+    return f->now >= since_ns + UINT64_C(3000000000);
+}
+
+/* The world has had no link to that life, and names the one before, or none. */
+Test(peer_faults, a_refusal_proves_the_death_of_a_life_that_gossip_told_of_long_ago) {
+    flock f;
+    run_to_step_5(&f, 3, 100000, GW_QUORUM_ANY);
+    gw_event refused = refusal_by(&f.peers[1]);
+    flock_kill(&f, 1);
+    flock_start(&f, 1);
+    cr_assert(flock_run(&f, second_life_is_member, MOST_EVENTS));
+    gw_event unknown = refused;
+    unknown.incarnation = (gw_incarnation){0};
+    flock_tell(&f, 0, unknown);
+    cr_expect_str_eq(state_of(&f, 0, 1), "alive", "it may have been started again since");
+    cr_assert(flock_run(&f, three_seconds_have_passed, 20 * MOST_EVENTS));
+    flock_kill(&f, 1);
+    flock_tell(&f, 0, refused);
+    cr_expect_str_eq(state_of(&f, 0, 1), "dead");
+    flock_close(&f);
+}
+
 /* A link was made with a life that gossip has not told of yet: when that one refuses, none is left. */
 Test(peer_faults, a_refusal_by_a_later_life_proves_that_the_earlier_ones_are_dead) {
     flock f;
