@@ -90,10 +90,28 @@ Test(seeds, what_is_shown_of_float_sums_is_shown_alike) {
     cr_assert_gt(all.steps_shown, 10000);
 }
 
+/* What is drawn fits together, and all of it is drawn. */
+Test(seeds, bad_machines_are_drawn_where_they_can_be_found) {
+    uint32_t wrong = 0, flips = 0, poison = 0;
+    for (uint64_t seed = 1; seed <= 1000; seed++) {
+        gw_sim_options options = gw_sim_unset(seed);
+        gw_sim_draw(&options);
+        cr_assert(options.verify_permille != 0 || options.wrong_permille + options.flip_ms == 0);
+        cr_assert(options.majority == 0 || options.flip_ms == 0);
+        cr_assert_lt(options.poison_step, options.steps + 1);
+        wrong += options.wrong_permille != 0;
+        flips += options.flip_ms != 0;
+        poison += options.poison_step != 0;
+    }
+    cr_assert(wrong > 25 && wrong < 100, "%u", wrong);
+    cr_assert(flips > 10 && flips < 50, "%u", flips);
+    cr_assert(poison > 25 && poison < 100, "%u", poison);
+}
+
 static gw_sim_options undisturbed(uint64_t seed) {
     gw_sim_options options = gw_sim_unset(seed);
     gw_sim_undisturbed(&options);
-    options.majority = options.fast = options.end_step = 0;
+    options.majority = options.fast = options.end_step = options.verify_permille = 0;
     options.fault_ms = 0;
     return options;
 }

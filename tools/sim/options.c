@@ -72,8 +72,7 @@ const gw_sim_option gw_sim_option_table[] = {
      true},
     {"lose", "PERMILLE", "claimed shards that are given back for lack of their payload", AT(lose_permille), 0,
      1000, 0.25, 1, 5, true},
-    {"verify", "PERMILLE", "shards that are computed twice (default 0, as of the next two)",
-     AT(verify_permille), 0, 1000, 0, 0, 0, false},
+    {"verify", "PERMILLE", "shards that are computed twice", AT(verify_permille), 0, 1000, 0, 0, 0, false},
     {"wrong", "PERMILLE", "of one peer's contributions of such shards, those that are wrong",
      AT(wrong_permille), 0, 1000, 0, 0, 0, true},
     {"flip-ms", "MS", "a bit flips in a state in memory, at any time; needs --verify and --majority 0",
@@ -96,8 +95,6 @@ gw_sim_options gw_sim_unset(uint64_t seed) {
     for (uint32_t i = 0; i < gw_sim_option_count; i++)
         *gw_sim_option_value(&options, &gw_sim_option_table[i]) = GW_SIM_UNSET;
     options.bound_ms = USUAL_BOUND_MS;
-    options.poison_step = 0;
-    options.verify_permille = options.wrong_permille = options.flip_ms = 0;
     return options;
 }
 
@@ -126,6 +123,7 @@ void gw_sim_repairs(gw_sim_options *options) {
         {AT(lose_permille), 20},
         {AT(unanswered_permille), 200},
         {AT(slow_permille), 500},
+        {AT(verify_permille), 0},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         uint32_t *value = (uint32_t *)(void *)((char *)options + all[i].at);
@@ -181,6 +179,20 @@ static void draw_device(gw_sim_options *o) {
     if (o->device_ms == GW_SIM_UNSET) o->device_ms = on ? drawn : 0;
 }
 
+/* A machine that computes or remembers wrong, and a shard that ends whoever computes it: likewise. */
+static void draw_bad_machines(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0xbadb175ULL);
+    double lot = gw_rng_unit(&rng);
+    bool poison = gw_rng_unit(&rng) < 0.05;
+    uint32_t wrong = between(&rng, 1, 20), flip_ms = between(&rng, 200, 3000);
+    uint32_t poison_step = between(&rng, 1, o->steps);
+    if (o->verify_permille == GW_SIM_UNSET) o->verify_permille = lot < 0.1 ? 1000 : 0;
+    bool verified = o->verify_permille != 0, may_flip = verified && o->majority == 0;
+    if (o->wrong_permille == GW_SIM_UNSET) o->wrong_permille = verified && lot >= 0.05 ? wrong : 0;
+    if (o->flip_ms == GW_SIM_UNSET) o->flip_ms = may_flip && lot < 0.05 ? flip_ms : 0;
+    if (o->poison_step == GW_SIM_UNSET) o->poison_step = poison ? poison_step : 0;
+}
+
 void gw_sim_draw(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x600dULL);
     uint32_t peers = draw_peers(&rng);
@@ -195,6 +207,7 @@ void gw_sim_draw(gw_sim_options *o) {
     }
     draw_dependent(&rng, o);
     draw_device(o);
+    draw_bad_machines(o);
 }
 
 /* ---- as text ---- */
