@@ -20,7 +20,7 @@ static void never_forks(gw_forks_size size, uint64_t least) {
 }
 
 Test(forks, three_peers_of_which_one_restarts_never_fork) {
-    never_forks((gw_forks_size){3, 3, 1}, 5585526);
+    never_forks((gw_forks_size){3, 3, 1}, 5583217);
 }
 
 Test(forks, four_peers_of_which_two_restart_never_fork) {

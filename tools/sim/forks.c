@@ -233,7 +233,7 @@ static bool would_vote(search *x, const state *s, uint8_t k, uint32_t peer) {
         key = key << PEERS | one->members;
         key = key << 3 | one->leader;
         key = key << 1 | (one->stale >> one->leader & 1);
-        if (l < k) key = key << 2 | one->base;
+        if (l < k) key = key << 3 | one->base << 1 | (v->stale >> one->leader & 1);
     }
     uint8_t yes;
     if (memo_find(&x->answer, key, &yes)) return yes;
