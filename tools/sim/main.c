@@ -279,14 +279,16 @@ int gw_sim_main(int argc, char **argv) {
         options,
         parse,
         NULL,
-        "Runs the real protocol code of a flock under virtual time, on a simulated network and disks that "
-        "fail "
-        "as the seed says, and checks at every event that no sum is applied that lacks or doubles a shard, "
-        "that "
-        "no two peers hold different states for one step, that with --quorum majority no two views of an "
-        "epoch "
-        "commit and no two peers show different states of one step, and that after everything is healed the "
-        "job ends. What is not given is drawn from the seed. "
+        "Runs the real protocol code of a flock under virtual time, on a simulated network, disks and "
+        "machines "
+        "that fail as the seed says, and checks at every event that no sum is applied that lacks or doubles "
+        "a "
+        "shard, that no two peers hold different states for one step, that with --quorum majority no two "
+        "views "
+        "of an epoch commit and no two peers show different states of one step, that nobody goes back behind "
+        "what was shown, that no complete checkpoint lacks copies or is lost, that nobody ends by itself for "
+        "no reason, and that after everything is healed the job ends. What is not given is drawn from the "
+        "seed. "
         "A seed that fails prints all its options and replays exactly.",
         NULL,
         NULL,
