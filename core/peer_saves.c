@@ -25,6 +25,7 @@ void gw_saves_free(gw_save *save) {
     gw_set_free(&save->durable);
     gw_set_free(&save->answered);
     gw_set_free(&save->recorded);
+    gw_set_free(&save->placed);
     *save = (gw_save){0};
 }
 
@@ -164,6 +165,9 @@ void gw_saves_open(gw_peer *p, bool final) {
     s->durable = gw_set_of(chunks);
     s->answered = gw_set_of(p->view.count);
     s->recorded = gw_set_of(p->view.count);
+    s->placed = gw_set_of(p->view.count);
+    for (uint32_t rank = 0; rank < p->view.count; rank++)
+        if (!p->member_unwritable[rank]) gw_set_add(&s->placed, rank);
     s->chunk_count = gw_placement_list(chunks, ids, writable, p->config.replicas, &p->config.id, s->chunks);
     if (!final) p->unsaved_ns = 0;
     bool again = p->unwritable && !p->disk_hangs &&
@@ -227,7 +231,7 @@ static bool placed_anew(gw_peer *p) {
 }
 
 static void note_disk(gw_peer *p, uint32_t rank, bool failed) {
-    p->save.lacks_copies |= failed && !p->member_unwritable[rank];
+    p->save.lacks_copies |= failed && gw_set_has(&p->save.placed, rank);
     p->member_unwritable[rank] |= failed;
 }
 

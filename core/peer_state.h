@@ -142,9 +142,10 @@ typedef struct gw_save { /* one checkpoint in progress */
     gw_set known, durable; /* chunks whose hash is known; that somebody stored */
     gw_set answered;       /* ranks that sent STORED */
     gw_set recorded;       /* ranks that sent RECORDED */
+    gw_set placed;         /* ranks whose disks were counted on as it began */
     gw_hash root;
     bool listed;       /* the leader has sent the list */
-    bool lacks_copies; /* a disk that was counted on has failed meanwhile */
+    bool lacks_copies; /* one of these has failed meanwhile */
     uint64_t again_ns; /* final: no disks have room for it, and it is tried again then; 0 = no */
     /* at every member */
     bool incomplete; /* the list says: not all chunks are durable */

@@ -181,6 +181,23 @@ Test(peer_saves, a_checkpoint_is_complete_only_with_all_its_copies) {
     }
 }
 
+/* The next sum tells of the full disk before the word of the chunks that it did not take. */
+Test(peer_saves, a_disk_that_fills_up_is_known_of_before_its_share_is_missed) {
+    for (uint32_t full = 0; full < 3; full++) {
+        flock f;
+        flock_open(&f, 3, 3, 1000, GW_QUORUM_ANY);
+        f.checkpoint_steps = 4;
+        for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = UINT64_C(1000000000);
+        f.peers[full].save_ns = UINT64_C(800000000); /* to be refused, and as long again to hash */
+        f.peers[full].disk_full = true;
+        flock_start_all(&f);
+        uint32_t other = full == 0 ? 1 : 0;
+        while (f.peers[other].checkpoints == 0) cr_assert(!flock_run(&f, NULL, 1));
+        expect_durable(&f, 2, f.peers[other].saved_step);
+        flock_close(&f);
+    }
+}
+
 Test(peer_saves, without_a_manifest_no_checkpoint_is_complete) {
     flock f;
     flock_open(&f, 1, 1, 100, GW_QUORUM_ANY);

@@ -46,12 +46,14 @@ static bool disks_are_bad(const sim_cluster *c) {
     return faults[GW_SIM_WIPE] + faults[GW_SIM_DAMAGED_CHUNK] + faults[GW_SIM_UNSYNCED] > 0;
 }
 
-/* How many copies there must be of each chunk: as many as there are replicas, or members, where no member's
- * disk can have refused some. */
+/* How many copies there must be of each chunk: as many as there are replicas, or members whose disks have
+ * never refused anything. */
 static uint32_t least_copies(const sim_cluster *c, const gw_view *view) {
+    uint32_t sound = 0;
     for (uint32_t i = 0; i < c->count; i++)
-        if (gw_view_rank(view, &c->peers[i].id) >= 0 && c->peers[i].disk_ailed) return 1;
-    return view->count < SIM_REPLICAS ? view->count : SIM_REPLICAS;
+        sound += gw_view_rank(view, &c->peers[i].id) >= 0 && !c->peers[i].disk_ailed;
+    if (sound == 0) return 1;
+    return sound < SIM_REPLICAS ? sound : SIM_REPLICAS;
 }
 
 /* States are made again with other sums (fast): what a later view tells counts, and of one view the later
