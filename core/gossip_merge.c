@@ -47,13 +47,22 @@ static void refute(gw_gossip *g, uint32_t refutation, const gw_addr *from, uint6
     gw_gossip_rumour_round(g, now_ns);
 }
 
+/* Whoever sends from where this process listens has stopped listening there. */
+static bool is_own_address(const gw_gossip *g, const gw_addr *from) {
+    const gw_gossip_member *self = &g->self->public;
+    for (uint32_t i = 0; i < self->addr_count; i++)
+        if (gw_addr_equal(&self->addr[i], from)) return true;
+    return false;
+}
+
 static void merge_self(gw_gossip *g, const gw_gossip_record *record, gw_gossip_source source,
                        const gw_addr *from, uint64_t now_ns) {
     gw_gossip_entry *self = g->self;
     const gw_incarnation *mine = &self->public.incarnation, *theirs = &record->incarnation;
     if (!gw_same_life(mine, theirs)) {
-        /* An older boot is this peer's own past, unless it speaks. */
-        if (theirs->boot < mine->boot && source != GW_FROM_SUBJECT) return;
+        /* An older boot is this peer's own past, unless it speaks: one that gossiped to itself, too, being
+         * among its seeds, may be heard by the next. */
+        if (theirs->boot < mine->boot && (source != GW_FROM_SUBJECT || is_own_address(g, from))) return;
         if (source == GW_FROM_SUBJECT) gw_gossip_accuse(g, from, self);
         if (g->clone_nonce == theirs->nonce) return;
         g->clone_nonce = theirs->nonce;

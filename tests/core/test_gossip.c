@@ -248,6 +248,21 @@ Test(gossip, two_processes_of_one_identity_are_named) {
     gw_gossip_destroy(w.gossip);
 }
 
+/* It is among its own seeds, and was started again before what it had sent to itself arrived. */
+Test(gossip, what_an_earlier_life_sent_to_itself_is_no_other_process) {
+    gossip_world w;
+    gossip_world_open(&w);
+    uint32_t before = w.told;
+    const gw_addr own = w.gossip->self->public.addr[0];
+    gw_gossip_packet packet = {.type = GW_GOSSIP_RUMOURS, .sender = self_id};
+    packet.incarnation = (gw_incarnation){.boot = w.gossip->self->public.incarnation.boot - 1, .nonce = 77};
+    gossip_hear(&w, packet, &own, NULL);
+    cr_assert_eq(w.told, before);
+    gossip_hear(&w, packet, &alices, NULL);
+    gossip_assert_last(&w, before, 1, GW_GOSSIP_CLONED, &self_id);
+    gw_gossip_destroy(w.gossip);
+}
+
 Test(gossip, a_hint_probes_at_once) {
     gossip_world w;
     gossip_world_open(&w);
