@@ -1,6 +1,7 @@
 /* The data plane of one peer by itself: what it does while nobody is there, or nothing can be had. */
 #include "core/log.h"
 #include "net/fabric.h"
+#include "net/path_message.h"
 #include "tools/godwit/node_inside.h"
 
 #include <criterion/criterion.h>
@@ -8,9 +9,16 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-enum { DESCRIPTORS = 64, OTHERS = 5 };
+enum {
+    DESCRIPTORS = 64,
+    OTHERS = 5,
+    STREAMS = 3,
+    FRAME = 8 + GW_LANE_HEADER,
+    PATIENCE_S = 60,
+};
 
 typedef struct rig {
     gw_identity self;
@@ -109,4 +117,56 @@ Test(wires, a_fence_is_had_while_descriptors_have_run_out) {
         cr_assert(gw_wires_fence(r.node.wires, NULL, &err), "%s", err.text);
         cr_assert(gw_wires_fence(r.node.wires, &view, &err), "%s", err.text);
     }
+}
+
+/* ---- links ---- */
+
+/* The streams of a link that the other peer has dialled; the test holds its ends. */
+static void adopt_streams(const gw_peer_id *other, uint64_t attempt, int fds[STREAMS]) {
+    static const uint8_t key[32];
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        int pair[2];
+        gw_err err;
+        cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        cr_assert_eq(fcntl(pair[1], F_SETFL, O_NONBLOCK), 0);
+        fds[i] = pair[0];
+        gw_detached stream = {.fd = pair[1],
+                              .remote = {.id = *other,
+                                         .kind = GW_STREAM_DATA,
+                                         .word = gw_fabric_stream_word(attempt, i, STREAMS)}};
+        gw_cipher_start(&stream.seal, GW_ALGORITHM_PLAIN, key, GW_RECORD_DATA);
+        gw_cipher_start(&stream.open, GW_ALGORITHM_PLAIN, key, GW_RECORD_DATA);
+        cr_assert(gw_fabric_adopt(gw_wires_transport(r.node.wires), &stream, &err), "%s", err.text);
+    }
+}
+
+static void say_tcp_alone(int fd) {
+    uint8_t frame[FRAME + GW_PATH_HELLO_BYTES] = {1};
+    gw_path_hello hello = {.kinds = GW_FABRIC_TCP};
+    uint32_t count = gw_path_hello_encode(&hello, frame + FRAME);
+    frame[4] = (uint8_t)count;
+    gw_path_note_encode(&(gw_path_note){.what = GW_PATH_HELLO}, frame + 8);
+    cr_assert_eq(send(fd, frame, FRAME + count, 0), (ssize_t)(FRAME + count));
+}
+
+/* Turns the loop until the connection goes so (0: it does not stand). */
+static void turn_until(const gw_peer_id *other, gw_path_kind kind) {
+    uint64_t end = gw_now_ns() + PATIENCE_S * UINT64_C(1000000000);
+    while (gw_wires_path(r.node.wires, other) != kind) {
+        cr_assert_lt(gw_now_ns(), end, "the connection goes by %d", (int)gw_wires_path(r.node.wires, other));
+        gw_loop_turn(r.node.loop, 1000000);
+    }
+}
+
+Test(wires, nothing_stands_when_a_newer_link_did_not_come_up) {
+    gw_remote remote = {.id = {{0}}, .incarnation = {.boot = 1, .nonce = 1}}; /* the lower one: it dials */
+    int fds[2][STREAMS];
+    gw_wires_follow(r.node.wires, &remote);
+    adopt_streams(&remote.id, 1, fds[0]);
+    say_tcp_alone(fds[0][0]);
+    turn_until(&remote.id, GW_PATH_TCP);
+    adopt_streams(&remote.id, 2, fds[1]);
+    for (uint32_t i = 0; i < STREAMS; i++) close(fds[1][i]);
+    turn_until(&remote.id, 0);
+    for (uint32_t i = 0; i < STREAMS; i++) close(fds[0][i]);
 }
