@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import types
 import unittest
@@ -22,6 +23,7 @@ import places  # noqa: E402
 import report  # noqa: E402
 import tap  # noqa: E402
 from chaos import Chaos, Strike  # noqa: E402
+from flock import Peer  # noqa: E402
 from ledger import Ledger, between, largest_group  # noqa: E402
 from use import Use  # noqa: E402
 
@@ -115,9 +117,13 @@ class LivePeerSeconds(unittest.TestCase):
         self.assertEqual([between(marks, now) for now in (0, 1, 2, 3, 4)], [(0, 10), (0, 10), (2, 10), (4, 10), (4, 10)])
 
 
+def process(pid):
+    return types.SimpleNamespace(pid=pid)
+
+
 def denial(peer, began=100, ended=104, over=True):
     fault = faults.Descriptors(types.SimpleNamespace(rng=None))
-    fault.peer = peer
+    fault.peer, fault.pid = peer, peer.process.pid
     strike = Strike(fault, "", began, ended)
     strike.over = over
     return strike
@@ -125,7 +131,7 @@ def denial(peer, began=100, ended=104, over=True):
 
 class EndsByThemselves(unittest.TestCase):
     def test_who_is_denied_something_may_give_up_and_nobody_else(self):
-        for code, denied, explained in ((1, True, True), (1, False, False), (0, True, False), (0, False, False), (2, False, False)):
+        for code, denied, explained in ((1, True, True), (1, False, False), (0, True, False), (0, False, False), (2, True, False)):
             self.assertEqual(deaths.is_explained(code, "", denied), explained, (code, denied))
 
     def test_a_signal_is_a_crash_but_for_small_things_without_memory(self):
@@ -135,11 +141,30 @@ class EndsByThemselves(unittest.TestCase):
         self.assertFalse(deaths.is_explained(-signal.SIGABRT, deaths.NO_MEMORY + "x != NULL", False))
 
     def test_what_is_denied_is_missed_a_little_longer(self):
-        peer, other = types.SimpleNamespace(), types.SimpleNamespace()
+        peer, other = types.SimpleNamespace(process=process(7)), types.SimpleNamespace(process=process(8))
         self.assertTrue(deaths.denied(peer, [denial(peer)], 104 + deaths.AFTERMATH_S))
         self.assertFalse(deaths.denied(peer, [denial(peer)], 105 + deaths.AFTERMATH_S))
         self.assertTrue(deaths.denied(peer, [denial(peer, over=False)], 1000))
         self.assertFalse(deaths.denied(peer, [denial(other)], 102))
+
+    def test_what_was_denied_to_a_process_is_no_excuse_of_the_next(self):
+        peer = types.SimpleNamespace(process=process(7))
+        strikes = [denial(peer, over=False)]
+        peer.process = process(9)
+        self.assertFalse(deaths.denied(peer, strikes, 102))
+
+    def test_last_words_are_those_of_the_last_process(self):
+        with tempfile.TemporaryDirectory() as folder:
+            home = types.SimpleNamespace(inside=str, address="127.0.0.1", port=0)
+            home.launch = lambda command, errors: subprocess.Popen(
+                ["sh", "-c", "echo $0 >>$1", words.pop(0), errors], stdout=subprocess.PIPE, text=True
+            )
+            words = ["first", "second"]
+            peer = Peer(types.SimpleNamespace(folder=folder, binary="", job=[], peers=[], changed=threading.Condition()), 1, (), home)
+            for said in ("first\n", "second\n"):
+                peer.start()
+                peer.reader.join()
+                self.assertEqual(peer.errors, said)
 
     def test_on_a_full_disk_nobody_can_begin_but_who_runs_goes_on(self):
         fault = faults.FullDisk(types.SimpleNamespace(rng=None))
@@ -150,7 +175,7 @@ class EndsByThemselves(unittest.TestCase):
     def test_an_end_that_nothing_explains_is_kept_for_the_report(self):
         chaos = Chaos.__new__(Chaos)
         chaos.began, chaos.ended, chaos.crashes, chaos.faults = 0, 0, [], []
-        peer = types.SimpleNamespace(number=3, ended=-signal.SIGSEGV, errors="oh\n", home=None, port=1)
+        peer = types.SimpleNamespace(number=3, ended=-signal.SIGSEGV, errors="oh\n", home=None, port=1, process=process(7))
         with contextlib.redirect_stdout(io.StringIO()):
             chaos.note_end(peer, 5)
         self.assertEqual(chaos.crashes, [(5, 3, -signal.SIGSEGV, "oh\n")])

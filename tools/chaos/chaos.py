@@ -97,6 +97,7 @@ class Chaos:
 
     def wipe(self, peer):
         subprocess.run(["rm", "-rf", peer.home.inside(peer.directory)], check=True)
+        peer.clear_claims()
 
     # --- the run ---
 

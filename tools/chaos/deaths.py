@@ -17,7 +17,7 @@ def is_explained(code, words, denied):
     """words: the last ones that it said; denied: whether a fault denies it something, or has until a moment ago."""
     if code == -signal.SIGABRT:
         return denied and NO_MEMORY in words
-    return denied and code > 0
+    return denied and code == 1
 
 
 def denied(peer, strikes, now):

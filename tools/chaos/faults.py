@@ -298,7 +298,7 @@ class Limit(Fault):
     def begin(self):
         if self.victim() is None:
             return None
-        pid = self.peer.process.pid
+        pid = self.pid = self.peer.process.pid
         self.before = resource.prlimit(pid, self.what)
         resource.prlimit(pid, self.what, (self.in_use(pid), self.before[1]))
         return f"peer {self.peer.number} gets no more {self.name}"
@@ -308,7 +308,7 @@ class Limit(Fault):
             resource.prlimit(self.peer.process.pid, self.what, self.before)
 
     def denies(self, peer):
-        return peer is self.peer
+        return peer.process.pid == self.pid  # the next one has what it needs
 
 
 class Descriptors(Limit):

@@ -4,6 +4,7 @@ The demo and the measurements drive real peers with it: start, kill, stop, start
 happens. Every process that was started is ended when the flock is closed, and its folder removed.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -56,6 +57,7 @@ class Peer:
         self.home = home
         self.directory = os.path.join(flock.folder, f"peer{number}")
         self.error_file = self.directory + ".err"
+        self.errors_from = 0
         self.process = None
         self.reader = None
         self.forget()
@@ -80,8 +82,9 @@ class Peer:
 
     @property
     def errors(self):
-        """The last lines it wrote to stderr."""
+        """The last lines that its last process wrote to stderr."""
         with open(self.error_file, errors="replace") as file:
+            file.seek(self.errors_from)
             return "".join(file.readlines()[-12:])
 
     def start(self, extra=()):
@@ -94,6 +97,7 @@ class Peer:
         command += ["--dir", self.home.inside(self.directory), *self.extra, *extra]
         if seeds:
             command += ["--join", ",".join(seeds)]
+        self.errors_from = os.path.getsize(self.error_file) if os.path.exists(self.error_file) else 0
         self.process = self.home.launch(command, self.error_file)
         self.reader = threading.Thread(target=self.read, args=(self.process,), daemon=True)
         self.reader.start()
@@ -113,6 +117,11 @@ class Peer:
             if process is self.process:
                 self.ended = code
             self.flock.changed.notify_all()
+
+    def clear_claims(self):
+        """What a peer that was killed has left for its next life: it gets none."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"/dev/shm/godwit-computing-{self.id}")
 
     def take(self, event):
         kind = event["event"]
@@ -165,6 +174,7 @@ class Flock:
         for peer in self.peers:
             if peer.reader is not None:
                 peer.reader.join()
+            peer.clear_claims()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def add(self, extra=(), home=HERE):
