@@ -94,7 +94,7 @@ typedef struct gw_shown {
     uint32_t members; /* that committed the last step */
     uint64_t save_ns; /* the last SAVE began */
     uint32_t save_chunks;
-    double step_ms, shards_per_s;
+    double step_ms, step_shards; /* means */
     uint64_t counter[GW_COUNTERS];
     uint64_t checkpoint_ns;
     char phase[96], corruption[400];

@@ -23,6 +23,14 @@ static double wall_clock(void) {
 
 /* ---- notices ---- */
 
+/* The time that it took to wait for others is no step's: it counts as a long one. */
+static void add_to_means(gw_shown *shown, double ms, uint32_t shards) {
+    bool first = shown->step_ms == 0;
+    double most = first || ms < STALLED * shown->step_ms ? ms : STALLED * shown->step_ms;
+    shown->step_ms = first ? most : shown->step_ms * 0.9 + most * 0.1;
+    shown->step_shards = first ? shards : shown->step_shards * 0.9 + shards * 0.1;
+}
+
 static void step_done(gw_node *node, const gw_action *action) {
     gw_shown *shown = &node->shown;
     uint64_t now = gw_now_ns();
@@ -38,9 +46,7 @@ static void step_done(gw_node *node, const gw_action *action) {
     shown->counter[GW_COUNT_SHARDS] = computed;
     shown->counter[GW_COUNT_SHARDS_LOST] = gw_workers_lost(node->workers);
     double ms = (double)took * 1e-6;
-    shown->step_ms = shown->step_ms == 0 ? ms : shown->step_ms * 0.9 + ms * 0.1;
-    double rate = ms > 0 ? shards / ms * 1000.0 : 0;
-    shown->shards_per_s = shown->shards_per_s == 0 ? rate : shown->shards_per_s * 0.9 + rate * 0.1;
+    add_to_means(shown, ms, shards);
     gw_event_step event = {.step = action->step + 1,
                            .duration_ns = took,
                            .members = action->count,
@@ -283,10 +289,9 @@ static void fill_payload(const gw_node *node, gw_node_snapshot *s) {
 static void fill_speed(const gw_shown *shown, uint64_t now, gw_node_snapshot *s) {
     double under_way_ms = (double)(now - shown->step_ns) * 1e-6;
     s->step_ms = shown->step_ms;
-    s->shards_per_s = shown->shards_per_s;
-    if (s->step_ms == 0 || under_way_ms < STALLED * s->step_ms) return;
-    s->shards_per_s *= s->step_ms / under_way_ms;
-    s->step_ms = under_way_ms;
+    if (s->step_ms == 0) return;
+    if (under_way_ms >= STALLED * s->step_ms) s->step_ms = under_way_ms;
+    s->shards_per_s = shown->step_shards / s->step_ms * 1000.0;
 }
 
 void gw_node_publish(gw_node *node) {

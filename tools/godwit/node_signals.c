@@ -33,6 +33,7 @@ static void obey(gw_node *node, int number) {
     if (number == SIGALRM) {
         gw_log(GW_WARN, "node", "closing takes more than %d s: ending as it is", CLOSE_S);
         gw_display_flush(node->console->display, FLUSH_NS);
+        gw_claims_clear(s->claims);
         _exit(s->code);
     }
     if (s->asked_ns != 0 && gw_now_ns() < s->asked_ns + ECHO_NS) return;
