@@ -204,7 +204,8 @@ static void set_aside(retaining *r, const char *path) {
 
 /* Rather than not to be had just now, or of a version that this program does not know. */
 static bool is_damaged(const gw_catalog_bad *bad) {
-    return bad->err.code == GW_E_CORRUPT || bad->err.code == GW_E_INVALID;
+    gw_code code = bad->err.code;
+    return code == GW_E_CORRUPT || code == GW_E_INVALID || code == GW_E_LIMIT;
 }
 
 /* Whether all that is needed can be said although this file cannot be read. One of a kept checkpoint stays

@@ -166,7 +166,11 @@ static bool retain(gw_store *store, const gw_ckpt_job *job, gw_err *err) {
                            &needed, &needed_count, &complete, err))
         return false;
     gw_store_swept swept;
-    bool done = !complete || gw_store_sweep(store, needed, needed_count, &swept, err);
+    bool done = complete ? gw_store_sweep(store, needed, needed_count, &swept, err)
+                         : gw_fail(err, GW_E_IO,
+                                   "checkpoint/writer: a manifest in %s/manifests cannot be read: until it "
+                                   "can be, or is moved away, no chunk is deleted",
+                                   gw_store_dir(store));
     free(needed);
     return done;
 }

@@ -189,6 +189,19 @@ Test(catalog, retain_leaves_alone_what_it_cannot_read) {
     cr_assert(gw_hash_equal(&catalog.good[0].root, &other));
 }
 
+/* No manifest is so long: it will never be read, and must not keep all chunks here for ever. */
+Test(catalog, retain_sets_aside_what_is_too_long) {
+    gw_hash root = save(3, 8);
+    char path[512];
+    manifest_path(3, &root, path);
+    cr_assert_eq(truncate(path, GW_MANIFEST_MAX_BYTES + 1), 0);
+    size_t needed;
+    bool complete;
+    cr_assert(retain(NULL, 0, &needed, &complete), "%s", err.text);
+    cr_assert(complete);
+    cr_assert_neq(access(path, F_OK), 0);
+}
+
 Test(catalog, retain_leaves_alone_what_another_version_has_written) {
     gw_hash root = save(3, 8);
     char path[512];

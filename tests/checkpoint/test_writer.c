@@ -259,7 +259,8 @@ Test(writer, retention_deletes_no_chunk_when_a_kept_manifest_is_damaged) {
     char path[512], name[GW_CATALOG_NAME_BYTES];
     snprintf(path, sizeof path, "%s/manifests/%s", folder, gw_catalog_name(1, &image->manifest.root, name));
     fixture_damage(path);
-    retain(image, &image->manifest.root, 1);
+    cr_assert(gw_ckpt_retain(writer, 99, &image->manifest.job_id, &image->manifest.root, 1, &err));
+    cr_assert_eq(mailbox_next(&box)->err.code, GW_E_IO, "nobody would hear of it");
     cr_assert_eq(stored_chunks(image), FIXTURE_CHUNKS);
     retain(image, NULL, 0);
     cr_assert_eq(stored_chunks(image), 0);
