@@ -180,8 +180,20 @@ void sim_jump(sim_cluster *c, sim_peer *p, uint64_t ahead_ns) {
 
 /* ---- actions ---- */
 
+static void note_death(sim_cluster *c, const sim_peer *p) {
+    c->deaths = realloc(c->deaths, (c->death_count + 1) * sizeof *c->deaths);
+    GW_CHECK_MEMORY(c->deaths != NULL);
+    sim_death *death = &c->deaths[c->death_count++];
+    *death = (sim_death){.step = p->m.accumulator.step, .begun = gw_set_of(p->m.accumulator.shards)};
+    for (uint32_t i = 0; i < p->m.accumulator.shards; i++)
+        if (p->m.accumulator.times[i] > 0) gw_set_add(&death->begun, i);
+    for (uint32_t w = 0; w < SIM_WORKERS; w++)
+        if (p->m.workers[w].busy) gw_set_add(&death->begun, p->m.workers[w].shard);
+}
+
 static void end_process(sim_cluster *c, sim_peer *p) {
     sim_trace(c, "peer %u ends", p->number);
+    note_death(c, p);
     gw_peer_destroy(p->brain);
     p->brain = NULL;
     sim_break_all(c, p);
@@ -399,16 +411,9 @@ void sim_start(sim_cluster *c, sim_peer *p) {
 void sim_crash(sim_cluster *c, sim_peer *p) {
     GW_CHECK(p->brain != NULL && !p->stepping);
     sim_trace(c, "peer %u CRASHES", p->number);
-    c->deaths = realloc(c->deaths, (c->death_count + 1) * sizeof *c->deaths);
-    GW_CHECK_MEMORY(c->deaths != NULL);
-    sim_death *death = &c->deaths[c->death_count++];
-    *death = (sim_death){.step = p->m.accumulator.step, .begun = gw_set_of(p->m.accumulator.shards)};
-    for (uint32_t i = 0; i < p->m.accumulator.shards; i++)
-        if (p->m.accumulator.times[i] > 0) gw_set_add(&death->begun, i);
     for (uint32_t w = 0; w < SIM_WORKERS; w++) {
         const sim_worker *worker = &p->m.workers[w];
         if (!worker->busy) continue;
-        gw_set_add(&death->begun, worker->shard);
         p->disk.fell[p->disk.fell_count++] =
             (gw_loss){.id = p->id, .boot = p->boot, .step = p->m.accumulator.step, .shard = worker->shard};
     }

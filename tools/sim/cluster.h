@@ -230,6 +230,7 @@ struct sim_cluster {
     uint32_t held_count, held_capacity;
     uint32_t *effects;       /* by step: how often its effects took place */
     uint64_t *shown;         /* by step: the state that was shown last; 0 = none */
+    gw_view newest;          /* of the views that were installed */
     gw_hash final_root;      /* of the first peer that was done */
     uint64_t flap;           /* which of the cuts may come and go */
     gw_sim_garbler *garbler; /* NULL before it is needed */
@@ -237,7 +238,7 @@ struct sim_cluster {
     uint64_t complete_epoch; /* of the view that told it */
     gw_hash complete_root;
     bool failed_to_load; /* it, by somebody, so that all may have gone on from less */
-    sim_death *deaths;   /* of lives that crashed */
+    sim_death *deaths;   /* of lives that ended, however: others may not have heard how */
     uint32_t death_count;
     bool calm;                 /* no more faults */
     uint32_t seeds[SIM_SEEDS]; /* whom those that start are told to join */

@@ -18,6 +18,7 @@ void sim_made_add(sim_cluster *c, const sim_made *made) {
 }
 
 void sim_installed(sim_cluster *c, const sim_peer *p, const gw_view *view) {
+    if (view->epoch > c->newest.epoch) c->newest = *view;
     if (!c->options->fast || !p->m.has_state) return;
     if (c->held_count == c->held_capacity) {
         c->held_capacity = 2 * c->held_capacity + 64;

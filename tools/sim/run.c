@@ -110,22 +110,35 @@ static void start_one(void *context, const gw_sim_event *event) {
     if (c->peers[event->a].brain == NULL && c->peers[event->a].boot == 0) sim_start(c, &c->peers[event->a]);
 }
 
+/* By as many of those that ended as it takes, but for one. */
+static bool was_begun(const sim_cluster *c, uint64_t step, uint32_t shard) {
+    uint32_t begun = 1;
+    for (uint32_t i = 0; i < c->death_count; i++) {
+        const sim_death *death = &c->deaths[i];
+        begun += death->step == step && shard < death->begun.size && gw_set_has(&death->begun, shard);
+    }
+    return begun >= GW_POISON_LOSSES;
+}
+
 /* A shard whose holders died three times ends the job by design; with crashes as dense as some seeds have
  * them, chance does that. All but one of them had begun it, and may have been through with it if that news
  * was lost with them: of the first of a step nobody knows the shard. That one may have died before it had
- * applied a sum, and so in the next step for those who had. */
+ * applied a sum, and so in the next step for those who had. Of shards that were computed together as often
+ * any may be named. */
 static bool names_poison(const sim_cluster *c, const sim_peer *p) {
     unsigned shard;
     uint64_t step;
     if (p->finish != GW_FINISH_FAILED || strstr(p->finish_text, " is poison") == NULL) return false;
     if (sscanf(p->finish_text, "shard %u of step %" SCNu64, &shard, &step) != 2) return false;
-    uint32_t lost = 0, begun = 0;
+    uint32_t lost = 0, most = 0;
     for (uint32_t i = 0; i < c->death_count; i++) {
         const sim_death *death = &c->deaths[i];
-        begun += death->step == step && shard < death->begun.size && gw_set_has(&death->begun, shard);
         lost += death->step == step || death->step + 1 == step;
+        if (death->step == step && death->begun.size > most) most = death->begun.size;
     }
-    return lost >= GW_POISON_LOSSES && begun + 1 >= GW_POISON_LOSSES;
+    bool begun = was_begun(c, step, shard), ties = strstr(p->finish_text, "(or one of ") != NULL;
+    for (uint32_t other = 0; other < most && ties && !begun; other++) begun = was_begun(c, step, other);
+    return lost >= GW_POISON_LOSSES && begun;
 }
 
 static bool failed_end(const sim_cluster *c, const sim_peer *p) {
@@ -171,10 +184,21 @@ static void run_until(sim_cluster *c, uint64_t until_ns) {
         if ((gw_sim_events_run(c->engine) & 15) == 0 && is_over(c)) return;
 }
 
+/* Whether of its newest view's members a majority are among these. */
+static bool is_majority_of_newest(sim_cluster *c, const bool *among) {
+    uint32_t common = 0;
+    for (uint32_t i = 0; i < c->newest.count; i++)
+        common += among[sim_by_id(c, &c->newest.members[i].id)->number];
+    if (2 * common == c->newest.count) return among[sim_by_id(c, &c->newest.members[0].id)->number];
+    return 2 * common > c->newest.count;
+}
+
 /* It waits without a view, and so do others that it has met, too few to begin a job, or to be the majority of
- * those who began it: those who ended may come back. */
-static bool waits_with_too_few(const sim_cluster *c, const sim_peer *p) {
+ * those who began it or of the newest view: those who ended may come back. */
+static bool waits_with_too_few(sim_cluster *c, const sim_peer *p) {
     uint32_t waiting = 1;
+    bool among[SIM_PEERS] = {false};
+    among[p->number] = true;
     for (uint32_t i = 0; i < c->count; i++) {
         gw_peer_status status;
         const sim_peer *other = &c->peers[i];
@@ -182,14 +206,15 @@ static bool waits_with_too_few(const sim_cluster *c, const sim_peer *p) {
         gw_peer_status_get(other->brain, &status);
         if (status.view != NULL) return false;
         waiting += other != p;
+        among[i] = true;
     }
     uint32_t founders = c->options->founders, least = c->options->majority ? founders / 2 + 1 : founders;
-    return waiting > 1 && waiting < least;
+    return waiting > 1 && (waiting < least || (c->options->majority && !is_majority_of_newest(c, among)));
 }
 
 /* It has the final manifest and sums that everybody would make alike; or it met one that has ended the job
  * since, and does not wait with others to begin one. */
-static bool knows_of_the_end(const sim_cluster *c, const sim_peer *p) {
+static bool knows_of_the_end(sim_cluster *c, const sim_peer *p) {
     bool recorded = false, met = false;
     for (uint32_t i = 0; i < p->disk.saved_count; i++)
         recorded |= p->disk.saved[i].manifest && p->disk.saved[i].step == sim_last_step(c->options);
