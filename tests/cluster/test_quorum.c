@@ -40,18 +40,23 @@ Test(quorum, majority_survives_one) {
     lab_close(l);
 }
 
+/* Until it says that it waits. Both others die before it can form a view with one of them. */
+static void leave_first_alone(lab *l, lab_peer **peers) {
+    lab_signal(peers[0], SIGSTOP);
+    lab_kill(l, peers[1]);
+    lab_kill(l, peers[2]);
+    lab_mark(l, peers[0]);
+    lab_signal(peers[0], SIGCONT);
+    lab_wait_event(l, peers[0], "phase");
+}
+
 /* One of three alone is no majority: it waits, and goes on when a second one is back. */
 Test(quorum, minority_waits) {
     lab *l = lab_open();
     lab_peer *peers[3];
     start_three(l, peers, MAJORITY);
     lab_wait_step(l, peers[0], 5);
-    lab_signal(peers[0], SIGSTOP); /* both die before it can form a view with one of them */
-    lab_kill(l, peers[1]);
-    lab_kill(l, peers[2]);
-    lab_mark(l, peers[0]);
-    lab_signal(peers[0], SIGCONT);
-    lab_wait_event(l, peers[0], "phase");
+    leave_first_alone(l, peers);
     uint64_t frozen_at = lab_number(lab_last(peers[0], "step"), "step");
     lab_peer *back = lab_start(l, "p2", peers[0], MAJORITY);
     const json_t *view = lab_wait_view(l, peers[0], 2), *event;
@@ -89,12 +94,7 @@ Test(quorum, who_waits_does_not_say_that_it_works) {
     lab_wait_step(l, peers[0], 20);
     json_t *working = status_of(peers[0]);
     cr_expect(json_is_true(json_object_get(working, "healthy")));
-    lab_signal(peers[0], SIGSTOP); /* both die before it can form a view with one of them */
-    lab_kill(l, peers[1]);
-    lab_kill(l, peers[2]);
-    lab_mark(l, peers[0]);
-    lab_signal(peers[0], SIGCONT);
-    lab_wait_event(l, peers[0], "phase");
+    leave_first_alone(l, peers);
     json_t *waiting = status_of(peers[0]);
     double since_s = real(waiting, "uptime_s");
     while (real(waiting, "uptime_s") < since_s + 1.5) { /* published every quarter of a second */

@@ -492,14 +492,20 @@ static gw_event refusal_by(const flock_peer *peer) {
                       .link_end = GW_LINK_REFUSED};
 }
 
+/* Peer 1 of three; returns the refusal of its first life. */
+static gw_event start_one_again(flock *f, uint64_t steps) {
+    run_to_step_5(f, 3, steps, GW_QUORUM_ANY);
+    gw_event refused = refusal_by(&f->peers[1]);
+    flock_kill(f, 1);
+    flock_start(f, 1);
+    cr_assert(flock_run(f, second_life_is_member, MOST_EVENTS));
+    return refused;
+}
+
 /* It was on its way while the peer was started again. */
 Test(peer_faults, a_refusal_by_an_earlier_life_is_no_proof_that_a_later_one_is_dead) {
     flock f;
-    run_to_step_5(&f, 3, 1000, GW_QUORUM_ANY);
-    gw_event refused = refusal_by(&f.peers[1]);
-    flock_kill(&f, 1);
-    flock_start(&f, 1);
-    cr_assert(flock_run(&f, second_life_is_member, MOST_EVENTS));
+    gw_event refused = start_one_again(&f, 1000);
     flock_tell(&f, 0, refused);
     cr_expect_str_eq(state_of(&f, 0, 1), "alive");
     refused.incarnation = f.peers[1].config.incarnation;
@@ -517,11 +523,7 @@ static bool three_seconds_have_passed(const flock *f) {
 /* The world has had no link to that life, and names the one before, or none. */
 Test(peer_faults, a_refusal_proves_the_death_of_a_life_that_gossip_told_of_long_ago) {
     flock f;
-    run_to_step_5(&f, 3, 100000, GW_QUORUM_ANY);
-    gw_event refused = refusal_by(&f.peers[1]);
-    flock_kill(&f, 1);
-    flock_start(&f, 1);
-    cr_assert(flock_run(&f, second_life_is_member, MOST_EVENTS));
+    gw_event refused = start_one_again(&f, 100000);
     gw_event unknown = refused;
     unknown.incarnation = (gw_incarnation){0};
     flock_tell(&f, 0, unknown);

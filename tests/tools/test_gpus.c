@@ -247,6 +247,15 @@ static void await_ready(int index) {
 }
 
 /* The leader gives up; the others, who have not, wait for it in the views that follow. */
+/* All three, after others have been. */
+static void sum_again(const gw_view *view) {
+    unsigned before[3];
+    for (int i = 0; i < 3; i++) before[i] = atomic_load(&peers[i].dones);
+    for (int i = 0; i < 3; i++) start(i, view);
+    for (int i = 0; i < 3; i++) await(&peers[i].dones, before[i] + 1);
+    expect_sum(0, 3);
+}
+
 Test(gpus, nccl_that_was_given_up_is_tried_again) {
     retry_ns = 1000000;
     flock_open();
@@ -256,11 +265,7 @@ Test(gpus, nccl_that_was_given_up_is_tried_again) {
     install(&view, 0);
     fake_break(0, 0);
     await_ready(0);
-    unsigned before[3];
-    for (int i = 0; i < 3; i++) before[i] = atomic_load(&peers[i].dones);
-    for (int i = 0; i < 3; i++) start(i, &view);
-    for (int i = 0; i < 3; i++) await(&peers[i].dones, before[i] + 1);
-    expect_sum(0, 3);
+    sum_again(&view);
     flock_close();
 }
 
@@ -276,11 +281,7 @@ static void fail_a_try(int leader) {
     fake_ail_init(0, GW_NCCL_REMOTE_ERROR);
     install(&view, 0);
     await_ready(0);
-    unsigned before[3];
-    for (int i = 0; i < 3; i++) before[i] = atomic_load(&peers[i].dones);
-    for (int i = 0; i < 3; i++) start(i, &view);
-    for (int i = 0; i < 3; i++) await(&peers[i].dones, before[i] + 1);
-    expect_sum(0, 3);
+    sum_again(&view);
     flock_close();
 }
 
