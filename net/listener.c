@@ -221,8 +221,10 @@ static void after_pause(void *context) {
     gw_watch_change(&listener->watch, EPOLLIN);
 }
 
-/* Out of descriptors or memory: the connection stays in the queue, so looking again at once would only spin.
- */
+bool gw_accept_lacks_resources(int why) {
+    return why == EMFILE || why == ENFILE || why == ENOMEM || why == ENOBUFS;
+}
+
 static void take_a_break(gw_listener *listener, int why) {
     gw_err err;
     gw_addr nobody = {0};
@@ -240,8 +242,7 @@ static void on_ready(void *context, uint32_t events) {
         socklen_t bytes = sizeof address;
         int fd = accept4(listener->fd, (struct sockaddr *)&address, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
-            bool short_of = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
-            if (short_of) take_a_break(listener, errno);
+            if (gw_accept_lacks_resources(errno)) take_a_break(listener, errno);
             return; /* EAGAIN: no more; others belong to a connection that is gone already */
         }
         gw_addr from = gw_address_from_sockaddr((struct sockaddr *)&address);

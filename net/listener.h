@@ -20,6 +20,10 @@ enum { GW_HALF_OPEN = 64, GW_HALF_OPEN_SHARE = 12 };
  * gw_listener_open and gw_udp_open. */
 bool gw_endpoint_bind(const gw_addr *wanted, int *tcp_fd, int *udp_fd, gw_addr *bound, gw_err *err);
 
+/* Whether accept(2) failed for want of what may come back. The connection stays in the queue and the socket
+ * readable, so that to try again at once would spin. */
+bool gw_accept_lacks_resources(int why);
+
 typedef struct gw_listener gw_listener;
 
 /* Callbacks must not close the listener. */

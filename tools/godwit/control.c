@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "core/log.h"
+#include "net/listener.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -106,11 +107,6 @@ static void serve(gw_control *control, int fd) {
     }
 }
 
-/* The connection stays in the queue and the socket readable: trying at once would spin. */
-static bool lacks_resources(int why) {
-    return why == EMFILE || why == ENFILE || why == ENOMEM || why == ENOBUFS;
-}
-
 static void *control_thread(void *argument) {
     gw_control *control = argument;
     struct pollfd fds[2] = {{.fd = control->wake_fd, .events = POLLIN},
@@ -121,7 +117,7 @@ static void *control_thread(void *argument) {
         if (fds[0].revents != 0) break;
         if (!rests && fds[1].revents == 0) continue;
         int client = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-        rests = client < 0 && lacks_resources(errno);
+        rests = client < 0 && gw_accept_lacks_resources(errno);
         if (client < 0) continue;
         serve(control, client);
         close(client);
