@@ -36,6 +36,7 @@ static bool is_due(const gw_peer *p) {
     const gw_peer_config *c = &p->config;
     if (p->want_save) return true;
     if (p->now < p->save_again_ns) return false;
+    if (p->save_again_ns != 0 && (c->checkpoint_steps != 0 || c->checkpoint_ns != 0)) return true;
     if (c->checkpoint_steps != 0 && (p->step + 1) % c->checkpoint_steps == 0) return true;
     return c->checkpoint_ns != 0 && p->now >= p->saved_ns + c->checkpoint_ns;
 }
@@ -235,10 +236,10 @@ static void note_disk(gw_peer *p, uint32_t rank, bool failed) {
     p->member_unwritable[rank] |= failed;
 }
 
-/* Nobody could store it: before a disk is tried again the next would only be hashed. */
+/* Nobody could store it. Before a disk is tried again the next would only be hashed; then it is due, however
+ * long the interval. */
 static void ended_unsaved(gw_peer *p) {
-    uint64_t interval = p->config.checkpoint_ns, least = gw_peer_ms(p, WRITE_AGAIN_MS);
-    p->save_again_ns = p->now + (interval > least ? interval : least);
+    p->save_again_ns = p->now + gw_peer_ms(p, WRITE_AGAIN_MS);
 }
 
 /* All members hold the state that is being saved: if it is the present one, the step that led to it may be
@@ -403,10 +404,14 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsave
     }
     if (unsaved) {
         ended_unsaved(p);
-        gw_peer_say(p, GW_WARN,
-                    "the state of step %" PRIu64
-                    " is not saved: nobody could store all of it; the last complete checkpoint stays",
-                    step);
+        if (!p->given_up_said)
+            gw_peer_say(
+                p, GW_WARN,
+                "the state of step %" PRIu64
+                " is not saved: nobody could store all of it; the last complete checkpoint stays, and "
+                "nothing is said until another is complete",
+                step);
+        p->given_up_said = true;
     } else {
         note_complete(p, step, root);
     }

@@ -323,7 +323,8 @@ struct gw_peer {
     gw_save save;
     uint64_t saved_step; /* newest complete; UINT64_MAX = none */
     uint64_t saved_ns;
-    uint64_t save_again_ns; /* the last one could be stored by nobody: none before this time without need */
+    uint64_t save_again_ns; /* the last one could be stored by nobody: the next is due then, and none before
+                               without need; 0 = it could */
     gw_end end;
     bool said_alone, said_no_room;
     uint64_t lonely_ns;   /* since when it can do nothing without others; 0 = it can */

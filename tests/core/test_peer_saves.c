@@ -256,6 +256,19 @@ Test(peer_saves, a_full_disk_is_told_once_until_it_has_room_again) {
     flock_close(&f);
 }
 
+Test(peer_saves, a_manifest_that_nobody_can_write_is_told_of_once) {
+    flock f;
+    flock_open(&f, 1, 1, LONG, GW_QUORUM_ANY);
+    f.checkpoint_steps = 1;
+    f.peers[0].seal_ns = UINT64_C(20000000000);
+    f.peers[0].manifests_fail = true;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, at_step_20, MOST_EVENTS));
+    cr_assert_geq(f.peers[0].saves, 5);
+    cr_assert_eq(flock_said(&f, 0, "is not saved"), 1);
+    flock_close(&f);
+}
+
 static bool at_step_75(const flock *f) {
     return f->peers[0].step >= 75;
 }
@@ -276,6 +289,39 @@ Test(peer_saves, a_state_that_no_disk_takes_is_not_hashed_at_every_step) {
         f.peers[0].disk_full = false;
         cr_assert(flock_run(&f, NULL, MOST_EVENTS));
         flock_expect_done(&f, 1);
+        flock_close(&f);
+    }
+}
+
+static void run_for(flock *f, uint64_t time_ns) {
+    uint64_t until_ns = f->now + time_ns;
+    while (f->now < until_ns) cr_assert(!flock_run(f, NULL, 1));
+}
+
+/* Full for minutes just when the one checkpoint of the hour is due. */
+Test(peer_saves, a_checkpoint_that_no_disk_took_follows_when_disks_are_tried_again) {
+    enum { HOUR_STEPS = 360 };
+    const uint64_t second_ns = UINT64_C(1000000000), step_ns = 10 * second_ns;
+    for (uint32_t by_time = 0; by_time <= 1; by_time++) {
+        flock f;
+        flock_open(&f, 1, 1, LONG, GW_QUORUM_ANY);
+        f.checkpoint_steps = by_time ? 0 : HOUR_STEPS;
+        f.peers[0].config.checkpoint_ns = by_time ? HOUR_STEPS * step_ns : 0;
+        f.peers[0].seal_ns = step_ns;
+        f.peers[0].disk_full = true;
+        flock_start_all(&f);
+        while (f.peers[0].saves == 0) cr_assert(!flock_run(&f, NULL, 1));
+        cr_assert_geq(f.now, (HOUR_STEPS - 1) * step_ns);
+        run_for(&f, 600 * second_ns);
+        cr_assert_geq(f.peers[0].saves, 2 * 8);
+        cr_assert_leq(f.peers[0].saves, 2 * 10, "each time to write it, then to hash it");
+        f.peers[0].disk_full = false;
+        uint64_t room_ns = f.now;
+        while (f.peers[0].checkpoints == 0) cr_assert(!flock_run(&f, NULL, 1));
+        cr_assert_leq(f.now - room_ns, 60 * second_ns + 2 * step_ns);
+        uint32_t saves = f.peers[0].saves;
+        run_for(&f, HOUR_STEPS / 2 * step_ns);
+        cr_assert_eq(f.peers[0].saves, saves, "then it is an hour again");
         flock_close(&f);
     }
 }
