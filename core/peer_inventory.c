@@ -72,6 +72,11 @@ void gw_peer_inventory_failed(gw_peer_inventory *inventory, const gw_inventory *
     entry->chunks = gw_set_copy(sound);
 }
 
+bool gw_peer_inventory_has(const gw_peer_inventory *inventory, uint64_t step, const gw_hash *root) {
+    const gw_inventory *entry = find(inventory, root);
+    return entry != NULL && entry->step == step;
+}
+
 const gw_inventory *gw_peer_inventory_newest(const gw_peer_inventory *inventory) {
     return inventory->count == 0 || inventory->fresh ? NULL : &inventory->list[0];
 }

@@ -30,6 +30,8 @@ void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, 
  * nothing of this disk, and what is known stays. */
 void gw_peer_inventory_failed(gw_peer_inventory *inventory, const gw_inventory *what, const gw_set *sound);
 
+/* Whether the manifest of this checkpoint is here. */
+bool gw_peer_inventory_has(const gw_peer_inventory *inventory, uint64_t step, const gw_hash *root);
 /* The newest that this run may begin from, or NULL. Valid until the next change. */
 const gw_inventory *gw_peer_inventory_newest(const gw_peer_inventory *inventory);
 /* Roots of the newest ones this run may begin from of more than `step` steps, at most `most`; returns how

@@ -378,11 +378,21 @@ static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->kept[p->kept_count++] = (gw_kept){step, *root};
 }
 
-void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root) {
+static void note_newest(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->saved_step = step;
     p->saved_ns = p->now;
-    p->save_again_ns = 0;
     keep_root(p, step, root);
+}
+
+void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root) {
+    p->save_again_ns = 0;
+    note_newest(p, step, root);
+}
+
+static void tell_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
+    gw_action *notice = gw_peer_notice(p, GW_NOTICE_CHECKPOINT, " ");
+    notice->step = step;
+    notice->root = *root;
 }
 
 static void note_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
@@ -390,9 +400,19 @@ static void note_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->late_saves = 0;
     p->given_up_said = false;
     if (!p->disk_hangs) retain(p); /* a full disk as well: that is how it gets room */
-    gw_action *notice = gw_peer_notice(p, GW_NOTICE_CHECKPOINT, " ");
-    notice->step = step;
-    notice->root = *root;
+    tell_complete(p, step, root);
+}
+
+/* News of a checkpoint that was recorded here, and that this peer no longer waits for: a view change or the
+ * next one came first. With exact sums it is of this course of the job, unless that has gone back before it.
+ * Nothing is deleted before another is complete: a vote may have told what is here, and a save may be under
+ * way. What was noted since of disks that refuse stands. */
+static void complete_late(gw_peer *p, const gw_message *m) {
+    bool newer = p->saved_step == UINT64_MAX || m->step > p->saved_step;
+    if (m->unsaved || p->config.fast || !newer || m->step > p->step) return;
+    if (!gw_peer_inventory_has(&p->inventory, m->step, &m->hash)) return;
+    note_newest(p, m->step, &m->hash);
+    tell_complete(p, m->step, &m->hash);
 }
 
 static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved) {
@@ -598,8 +618,12 @@ static void on_list(gw_peer *p, const gw_message *m) {
 }
 
 void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
-    int rank = p->view.epoch == 0 ? -1 : gw_view_rank(&p->view, &from->id);
-    if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.name)) return;
+    if (p->view.epoch == 0) return;
+    int rank = gw_view_rank(&p->view, &from->id);
+    if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.name)) {
+        if (m->kind == GW_MSG_COMPLETE) complete_late(p, m);
+        return;
+    }
     bool leads = gw_peer_id_equal(&from->id, &p->view.leader), led = gw_peer_is_leader(p);
     bool current = p->save.active && m->step == p->save.step;
     switch (m->kind) {
@@ -620,7 +644,10 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
         break;
     case GW_MSG_COMPLETE:
     case GW_MSG_END:
-        if (leads && current) complete(p, m->step, &m->hash, m->unsaved);
+        if (leads && current)
+            complete(p, m->step, &m->hash, m->unsaved);
+        else if (leads && m->kind == GW_MSG_COMPLETE)
+            complete_late(p, m);
         break;
     case GW_MSG_ASK_STOP:
         p->want_stop = true;

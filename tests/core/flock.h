@@ -109,7 +109,8 @@ typedef struct flock_break {
     gw_message_kind kind; /* 0 = no more */
     int from, to;         /* -1 = any */
     uint32_t times;
-    bool quiet; /* neither side notices: the link was back before they looked */
+    bool quiet;        /* neither side notices: the link was back before they looked */
+    uint64_t later_ns; /* quiet: it is not lost, but comes so much later; 0 = it is lost */
 } flock_break;
 
 typedef struct flock {

@@ -82,22 +82,23 @@ void flock_mend(flock *f, uint32_t a, uint32_t b) {
     flock_link(f, a, b);
 }
 
-/* Whether the link breaks under this message. */
-static bool is_lost(flock *f, uint32_t from, uint32_t to, const gw_action *a) {
+/* Whether this is a message that the test has something happen to. */
+static bool is_struck(flock *f, uint32_t from, uint32_t to, const gw_action *a) {
     flock_break *b = &f->breaks;
     gw_message message;
     gw_err err;
     if (b->times == 0 || (b->from >= 0 && b->from != (int)from) || (b->to >= 0 && b->to != (int)to))
         return false;
     cr_assert(gw_message_decode(a->bytes, a->length, &message, &err), "%s", err.text);
-    bool lost = message.kind == b->kind;
+    bool struck = message.kind == b->kind;
     gw_message_free(&message);
-    if (!lost) return false;
-    b->times--;
-    if (b->quiet) return true;
+    b->times -= struck;
+    return struck;
+}
+
+static void break_for_a_while(flock *f, uint32_t from, uint32_t to) {
     break_link(f, from, to);
     flock_post(f, from, 1000000, (gw_event){.peer = f->peers[to].config.id})->redial = true;
-    return true;
 }
 
 void flock_link_or_drop(flock *f, uint32_t i, const gw_action *a) {
@@ -145,8 +146,13 @@ void flock_datagram(flock *f, uint32_t i, const gw_action *a) {
 void flock_message(flock *f, uint32_t i, const gw_action *a) {
     const gw_event event = {.kind = GW_EV_MESSAGE, .peer = f->peers[i].config.id};
     uint32_t other = (uint32_t)flock_index(f, &a->peer);
-    if (!f->peers[i].linked[other] || is_lost(f, i, other, a)) return;
+    if (!f->peers[i].linked[other]) return;
     uint64_t way_ns = f->message_ns + f->longer_ns[i][other];
+    if (is_struck(f, i, other, a)) {
+        if (!f->breaks.quiet) break_for_a_while(f, i, other);
+        if (f->breaks.later_ns == 0) return;
+        way_ns += f->breaks.later_ns;
+    }
     flock_keep_bytes(flock_post(f, other, way_ns, event), a->bytes, a->length);
     if (f->echo_ns != 0)
         flock_keep_bytes(flock_post(f, other, way_ns + f->echo_ns, event), a->bytes, a->length);

@@ -95,8 +95,12 @@ Test(peer_inventory, what_is_written_is_told_and_more_of_it_adds_up) {
 Test(peer_inventory, what_is_deleted_is_told_no_more) {
     gw_peer_inventory_open(&inventory, NULL, 0, false);
     for (uint64_t step = 1; step <= 4; step++) write_chunks(step, (uint32_t[]){0}, 1);
-    const gw_hash kept[] = {root_of(3), root_of(1), root_of(77)};
+    const gw_hash kept[] = {root_of(3), root_of(1), root_of(77)}, gone = root_of(2);
+    cr_assert(gw_peer_inventory_has(&inventory, 2, &gone));
     gw_peer_inventory_kept(&inventory, kept, 3);
+    cr_assert_not(gw_peer_inventory_has(&inventory, 2, &gone));
+    cr_assert(gw_peer_inventory_has(&inventory, 3, &kept[0]));
+    cr_assert_not(gw_peer_inventory_has(&inventory, 2, &kept[0]), "another step has that root");
     tell(0, MOST);
     cr_assert_eq(told_count, 2);
     cr_assert_eq(told[0].step, 3);

@@ -648,3 +648,95 @@ Test(peer_saves, a_member_that_missed_complete_hears_it_again) {
     for (uint32_t i = 0; i < 3; i++) cr_assert_eq(f.peers[i].checkpoints, 3, "peer %u", i);
     flock_close(&f);
 }
+
+/* One of three keeps one checkpoint, has recorded another, and hears only `later_ns` later that it is
+ * complete, or never (0); at once a member dies. Returns who it is. */
+static uint32_t miss_complete(flock *f, uint64_t later_ns) {
+    flock_open(f, 3, 3, LONG, GW_QUORUM_ANY);
+    f->checkpoint_steps = 4;
+    for (uint32_t i = 0; i < 3; i++) {
+        f->peers[i].config.keep = 1;
+        f->peers[i].seal_ns = UINT64_C(10000000000);
+        f->peers[i].store.room = FLOCK_FILES;
+    }
+    flock_start_all(f);
+    cr_assert(flock_run(f, all_have_a_checkpoint, MOST_EVENTS));
+    uint32_t leader = flock_leader(f), odd = (leader + 1) % 3;
+    f->breaks = (flock_break){.kind = GW_MSG_COMPLETE,
+                              .from = (int)leader,
+                              .to = (int)odd,
+                              .times = 1,
+                              .quiet = true,
+                              .later_ns = later_ns};
+    while (f->breaks.times > 0) cr_assert(!flock_run(f, NULL, 1));
+    f->peers[odd].retained = 0;
+    flock_kill(f, (leader + 2) % 3);
+    return odd;
+}
+
+/* How many chunks of this checkpoint, by its manifest, are on its disk. */
+static uint32_t chunks_of(const flock_peer *p, const gw_hash *root) {
+    const flock_store *store = &p->store;
+    uint32_t count = 0;
+    for (uint32_t m = 0; m < store->manifest_count; m++)
+        for (uint32_t k = 0; k < FLOCK_CHUNKS * store->count; k++)
+            count += gw_hash_equal(&store->manifests[m].root, root) &&
+                     gw_hash_equal(&store->manifests[m].chunks[k % FLOCK_CHUNKS],
+                                   &store->chunks[k / FLOCK_CHUNKS]);
+    return count;
+}
+
+/* While it is frozen, when the next view is installed, and any time later. */
+Test(peer_saves, news_of_a_checkpoint_that_comes_after_its_view_counts) {
+    uint32_t frozen = 0, installed = 0;
+    for (uint64_t later_ns = 100000; later_ns <= 3000000; later_ns += 50000) {
+        flock f;
+        uint32_t odd = miss_complete(&f, later_ns);
+        uint64_t step = f.peers[odd].saved_step;
+        cr_assert_lt(flock_status(&f, odd).checkpoint_step, step);
+        bool was_frozen = false;
+        while (f.peers[odd].checkpoints == 1) {
+            was_frozen = strcmp(flock_status(&f, odd).phase, "changing the view") == 0;
+            cr_assert(f.now < UINT64_C(1000000000000) && !flock_run(&f, NULL, 1));
+        }
+        frozen += was_frozen;
+        installed += flock_status(&f, odd).view->count == 2;
+        cr_assert_eq(flock_status(&f, odd).checkpoint_step, step);
+        cr_assert(!was_frozen || f.peers[odd].retained == 0, "a vote may have told what is there");
+        while (flock_status(&f, odd).view->count == 3) cr_assert(!flock_run(&f, NULL, 1));
+        flock_close(&f);
+    }
+    cr_assert(frozen > 0 && installed > 0);
+}
+
+Test(peer_saves, news_of_a_checkpoint_that_comes_while_the_next_is_written_counts) {
+    flock f;
+    uint32_t odd = miss_complete(&f, UINT64_C(12000000000));
+    flock_peer *p = &f.peers[odd];
+    uint64_t step = p->saved_step;
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].save_ns = UINT64_C(5000000000);
+    for (uint32_t before = p->saves; p->saves == before;) cr_assert(!flock_run(&f, NULL, 1));
+    p->retained = 0;
+    while (p->checkpoints == 1) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert_eq(flock_status(&f, odd).checkpoint_step, step);
+    cr_assert_eq(p->retained, 0, "what is being written has no manifest yet");
+    while (p->checkpoints == 2) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert_gt(flock_status(&f, odd).checkpoint_step, step);
+    flock_close(&f);
+}
+
+/* It is what the others go back to. */
+Test(peer_saves, a_checkpoint_known_complete_by_late_news_is_not_what_a_full_disk_gives_up) {
+    flock f;
+    uint32_t odd = miss_complete(&f, 20000000);
+    flock_peer *p = &f.peers[odd];
+    const gw_hash root = p->saved_root;
+    f.peers[flock_leader(&f)].disk_full = true;
+    p->store.room = p->store.count;
+    while (flock_said(&f, odd, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
+    p->retained = 0;
+    while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert_eq(p->store.manifest_count, 1, "it was refused, and what can go has gone");
+    cr_assert_gt(chunks_of(p, &root), 0);
+    flock_close(&f);
+}
