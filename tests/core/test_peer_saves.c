@@ -740,3 +740,17 @@ Test(peer_saves, a_checkpoint_known_complete_by_late_news_is_not_what_a_full_dis
     cr_assert_gt(chunks_of(p, &root), 0);
     flock_close(&f);
 }
+
+/* Others may have heard that it is complete. */
+Test(peer_saves, a_recorded_checkpoint_stays_when_what_a_view_change_left_goes) {
+    flock f;
+    uint32_t odd = miss_complete(&f, 0);
+    flock_peer *p = &f.peers[odd];
+    const gw_hash root = p->saved_root;
+    uint32_t chunks = chunks_of(p, &root);
+    cr_assert_gt(chunks, 0);
+    while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert_eq(chunks_of(p, &root), chunks);
+    cr_assert_eq(flock_status(&f, odd).view->count, 2);
+    flock_close(&f);
+}
