@@ -43,9 +43,9 @@ static void put_inventory(gw_writer *w, const gw_inventory *inventory) {
 }
 
 static void put_report(gw_writer *w, const gw_report *report) {
-    gw_put_u8(w,
-              (uint8_t)(report->has_state | report->ended << 1 | report->fresh << 2 | report->stopped << 3 |
-                        report->unwritable << 4 | report->grounded << 5 | report->strays << 6));
+    gw_put_u8(w, (uint8_t)(report->has_state | report->ended << 1 | report->fresh << 2 |
+                           report->stopped << 3 | report->unwritable << 4 | report->grounded << 5 |
+                           report->strays << 6 | report->promised << 7));
     gw_put_u64(w, report->step);
     gw_put_u64(w, report->fingerprint);
     gw_put_u64(w, report->installed_epoch);
@@ -212,7 +212,6 @@ static gw_view *get_views(gw_reader *r, uint32_t most, uint32_t *count) {
 static gw_report *get_report(gw_reader *r) {
     gw_report *report = allocate(1, sizeof *report);
     uint8_t flags = gw_get_u8(r);
-    if (flags > 127) r->failed = true;
     report->has_state = flags & 1;
     report->ended = flags >> 1 & 1;
     report->fresh = flags >> 2 & 1;
@@ -220,6 +219,7 @@ static gw_report *get_report(gw_reader *r) {
     report->unwritable = flags >> 4 & 1;
     report->grounded = flags >> 5 & 1;
     report->strays = flags >> 6 & 1;
+    report->promised = flags >> 7;
     report->step = gw_get_u64(r);
     report->fingerprint = gw_get_u64(r);
     report->installed_epoch = gw_get_epoch(r);

@@ -71,6 +71,7 @@ typedef struct gw_report {
      * voted for, if that is later: it may have lived in it. */
     uint64_t installed_epoch;
     gw_view_name installed;
+    bool promised;        /* that one was voted for, and is not known to have been installed */
     gw_set held, claimed; /* of step `step`; size 0 = nothing */
     uint32_t failures;    /* checks of this step's sum that failed */
     uint64_t speed;

@@ -195,7 +195,8 @@ static gw_report *make_report(const gw_peer *p) {
     r->fingerprint = p->fingerprint;
     r->installed_epoch = p->ballot.installed.epoch;
     r->installed = p->ballot.installed.name;
-    if (!p->has_state && p->last_promise.epoch > r->installed_epoch) {
+    r->promised = !p->has_state && p->last_promise.epoch > r->installed_epoch;
+    if (r->promised) {
         r->installed_epoch = p->last_promise.epoch;
         r->installed = p->last_promise.name;
     }

@@ -130,19 +130,54 @@ static bool may_be_complete(const gw_repair_rules *rules, const gw_report *const
     return strays && checkpoint->chunks.size == rules->state_chunks;
 }
 
-/* Newest known and newest complete checkpoint among the reports; NULL where there is none. */
-static void choose_checkpoint(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count,
-                              const gw_inventory **known, const gw_inventory **complete) {
-    *known = *complete = NULL;
+/* Whether the checkpoints on this voter's disk lead on from `state` (NULL: from nothing). Float sums: steps
+ * that everybody here had forgotten may have been computed again since, and a checkpoint of the first time is
+ * not one of what came of the second. Only who has lived in a later view than the state's can have one that
+ * came after it: all members of a view hold what is saved in it. */
+static bool leads_on(const gw_repair_rules *rules, const gw_report *voter, const gw_report *state) {
+    if (state == NULL || !rules->latest_view_only) return true;
+    return !voter->promised && voter->installed_epoch > state->installed_epoch;
+}
+
+typedef struct checkpoints { /* the newest among the reports; NULL = there is none */
+    const gw_inventory *known, *complete;
+} checkpoints;
+
+/* Of those that lead on from `state`. */
+static checkpoints choose_checkpoints(const gw_repair_rules *rules, const gw_report *const *reports,
+                                      uint32_t count, const gw_report *state) {
+    checkpoints newest = {0};
     for (uint32_t i = 0; i < count; i++) {
+        if (!leads_on(rules, reports[i], state)) continue;
         for (uint32_t k = 0; k < reports[i]->inventory_count; k++) {
             const gw_inventory *one = &reports[i]->inventory[k];
-            if (*known == NULL || one->step > (*known)->step) *known = one;
-            if ((*complete == NULL || one->step > (*complete)->step) &&
+            if (state != NULL && one->step <= state->step) continue;
+            if (newest.known == NULL || one->step > newest.known->step) newest.known = one;
+            if ((newest.complete == NULL || one->step > newest.complete->step) &&
                 is_complete(rules, reports, count, one))
-                *complete = one;
+                newest.complete = one;
         }
     }
+    return newest;
+}
+
+static bool lacks_chunks(const checkpoints *newest) {
+    return newest->known != NULL &&
+           (newest->complete == NULL || newest->complete->step < newest->known->step);
+}
+
+static void tell_lack(const checkpoints *newest, uint64_t otherwise, bool settle, char *text,
+                      size_t text_size) {
+    unsigned long long known = newest->known->step,
+                       from = newest->complete == NULL ? otherwise : newest->complete->step;
+    if (settle)
+        snprintf(text, text_size,
+                 "checkpoint of step %llu is known, but nobody here has all of it: beginning at step %llu",
+                 known, from);
+    else
+        snprintf(text, text_size,
+                 "checkpoint of step %llu is known, but some of its chunks are on peers that are not here",
+                 known);
 }
 
 static bool leader_is_fresh(const gw_report *const *reports, const gw_install *install) {
@@ -168,39 +203,30 @@ static void plan_checkpoint(const gw_repair_rules *rules, const gw_report *const
     }
 }
 
-/* A complete checkpoint above the state that is held: with exact sums it is what the job will come to. Not
- * when somebody wants none, or could not load one just now. */
-static const gw_inventory *later_checkpoint(const gw_repair_rules *rules, const gw_report *const *reports,
-                                            uint32_t count, const gw_report *state) {
-    const gw_inventory *known, *complete;
-    if (rules->latest_view_only || state->ended) return NULL;
+/* Checkpoints above the state that is held, which the job will come to (exact sums), or had come to (float
+ * sums). None when somebody wants none, or could not load one just now. */
+static checkpoints later_checkpoints(const gw_repair_rules *rules, const gw_report *const *reports,
+                                     uint32_t count, const gw_report *state) {
+    if (state->ended) return (checkpoints){0};
     for (uint32_t i = 0; i < count; i++)
-        if (reports[i]->fresh || reports[i]->grounded) return NULL;
-    choose_checkpoint(rules, reports, count, &known, &complete);
-    return complete != NULL && complete->step > state->step ? complete : NULL;
+        if (reports[i]->fresh || reports[i]->grounded) return (checkpoints){0};
+    return choose_checkpoints(rules, reports, count, state);
 }
 
 /* Nobody has a state: from a checkpoint, or from S_0. */
 static gw_repair_answer plan_start(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
                                    gw_install *install, char *text, size_t text_size) {
     uint32_t count = install->view.count;
-    const gw_inventory *known = NULL, *complete = NULL;
-    if (!leader_is_fresh(reports, install)) choose_checkpoint(rules, reports, count, &known, &complete);
-    bool newer = known != NULL && (complete == NULL || complete->step < known->step);
-    if (newer && may_be_complete(rules, reports, count, known)) complete = known;
-    if (known != NULL && (complete == NULL || complete->step < known->step) && !settle) {
-        snprintf(text, text_size,
-                 "checkpoint of step %llu is known, but some of its chunks are on peers that are not here",
-                 (unsigned long long)known->step);
-        return GW_REPAIR_WAIT;
+    checkpoints newest = {0};
+    if (!leader_is_fresh(reports, install)) newest = choose_checkpoints(rules, reports, count, NULL);
+    if (lacks_chunks(&newest) && may_be_complete(rules, reports, count, newest.known))
+        newest.complete = newest.known;
+    if (lacks_chunks(&newest)) {
+        tell_lack(&newest, 0, settle, text, text_size);
+        if (!settle) return GW_REPAIR_WAIT;
     }
-    if (known != NULL && known != complete && (complete == NULL || complete->step < known->step))
-        snprintf(text, text_size,
-                 "checkpoint of step %llu is known, but nobody here has all of it: beginning at step %llu",
-                 (unsigned long long)known->step,
-                 complete == NULL ? 0ull : (unsigned long long)complete->step);
-    if (complete != NULL) {
-        plan_checkpoint(rules, reports, complete, install);
+    if (newest.complete != NULL) {
+        plan_checkpoint(rules, reports, newest.complete, install);
     } else {
         gw_set_fill(&install->fetchers);
         install->load = GW_LOAD_INIT;
@@ -251,12 +277,28 @@ static void plan_state(const gw_report *const *reports, const gw_report *state, 
     }
 }
 
+/* Somebody has a state: from there, or from a later checkpoint. With exact sums the state leads there anyway,
+ * and nobody waits for the rest of one. */
+static gw_repair_answer plan_on(const gw_repair_rules *rules, const gw_report *const *reports,
+                                const gw_report *state, bool settle, gw_install *install, char *text,
+                                size_t text_size) {
+    checkpoints later = later_checkpoints(rules, reports, install->view.count, state);
+    if (rules->latest_view_only && lacks_chunks(&later)) {
+        tell_lack(&later, state->step, settle, text, text_size);
+        if (!settle) return GW_REPAIR_WAIT;
+    }
+    if (later.complete != NULL)
+        plan_checkpoint(rules, reports, later.complete, install);
+    else
+        plan_state(reports, state, install);
+    return GW_REPAIR_READY;
+}
+
 gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
                                 gw_install *install, char *text, size_t text_size) {
     uint32_t count = install->view.count;
     GW_CHECK(count > 0 && text_size >= 200);
     text[0] = '\0';
-    gw_repair_answer answer = GW_REPAIR_READY;
     install->fetchers = gw_set_of(count);
     install->drops = gw_set_of(count);
     install->unwritable = gw_set_of(count);
@@ -279,16 +321,10 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
         tell_rival(&install->view, state, rival, rank, text, text_size);
         return GW_REPAIR_STOP;
     }
-    if (state == NULL) {
-        answer = plan_start(rules, reports, settle, install, text, text_size);
-        if (answer != GW_REPAIR_READY) return answer;
-    } else {
-        const gw_inventory *later = later_checkpoint(rules, reports, count, state);
-        if (later != NULL)
-            plan_checkpoint(rules, reports, later, install);
-        else
-            plan_state(reports, state, install);
-    }
+    gw_repair_answer answer = state == NULL
+                                  ? plan_start(rules, reports, settle, install, text, text_size)
+                                  : plan_on(rules, reports, state, settle, install, text, text_size);
+    if (answer != GW_REPAIR_READY) return answer;
     plan_shards(rules, reports, install);
     uint64_t speeds[GW_MAX_MEMBERS];
     for (uint32_t i = 0; i < count; i++) speeds[i] = reports[i]->speed;
@@ -300,5 +336,5 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
             (unsigned long long)install->step, install->failures);
         return GW_REPAIR_STOP;
     }
-    return answer;
+    return GW_REPAIR_READY;
 }

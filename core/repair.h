@@ -9,15 +9,17 @@ typedef struct gw_repair_rules {
     uint32_t (*shards)(const void *context, uint64_t step);
     const void *shards_context;
     uint32_t state_chunks;
-    bool latest_view_only; /* float sums: only the state of the latest view's members counts */
+    bool latest_view_only; /* float sums: only the state of the latest view's members counts, and of later
+                              checkpoints those of who has lived in a later view */
     gw_set doubted;        /* of ranks: what their accumulators hold may be wrong; size 0 = nobody's */
     bool some_absent;      /* a member of a view that this one follows is not among the voters */
 } gw_repair_rules;
 
 typedef enum gw_repair_answer {
     GW_REPAIR_READY = 1,
-    GW_REPAIR_WAIT, /* a newer checkpoint is known than the voters' disks can complete, or float sums: nobody
-                       here holds the latest view's state, but somebody absent may: see the text */
+    GW_REPAIR_WAIT, /* what is to go on is a newer checkpoint than the voters' disks can complete, or float
+                       sums: nobody here holds the latest view's state, but somebody absent may: see the text
+                     */
     GW_REPAIR_STOP, /* the step's sum failed its checks a third time, or as many hold one state as another:
                        see the text */
 } gw_repair_answer;

@@ -66,8 +66,12 @@ static gw_message sample(gw_message_kind kind, gw_view *view, gw_install *instal
 Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
     gw_view view = small_view();
     gw_install *install = small_install();
-    gw_report report = {
-        .has_state = true, .step = 17, .held = gw_set_of(5), .claimed = gw_set_of(5), .inventory_count = 1};
+    gw_report report = {.has_state = true,
+                        .promised = true,
+                        .step = 17,
+                        .held = gw_set_of(5),
+                        .claimed = gw_set_of(5),
+                        .inventory_count = 1};
     report.inventory[0].chunks = gw_set_of(3);
     for (int kind = GW_MSG_HELLO; kind <= GW_MSG_FELL; kind++) {
         gw_message m = sample((gw_message_kind)kind, &view, install, &report), back;

@@ -3,6 +3,7 @@
 #include "flock.h"
 
 #include "core/ballot.h"
+#include "core/peer_state.h" /* votes */
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -177,13 +178,13 @@ Test(peer_faults, who_widens_its_proposal_in_vain_waits_for_peers_again) {
     }
 }
 
-/* Promises that stand on each other, so that none stands for another: it can make no more. */
-static void promise_all_it_can(flock_peer *p) {
+/* So many promises that stand on each other, so that none stands for another. */
+static void promise(flock_peer *p, uint32_t count) {
     gw_ballot ballot;
     gw_ballot_open(&ballot, true);
     gw_reader r = gw_reader_on(p->record, p->record_length);
     gw_ballot_get(&r, &ballot);
-    while (ballot.later_count < GW_BALLOT_LATER) {
+    while (ballot.later_count < count) {
         gw_view next = ballot.installed;
         next.epoch = ballot.voted + 1;
         gw_view_seal(&next);
@@ -207,11 +208,47 @@ Test(peer_faults, who_can_promise_no_more_is_left_out) {
         flock f;
         run_to_step_5(&f, 3, 20, GW_QUORUM_MAJORITY);
         for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
-        promise_all_it_can(&f.peers[full]);
+        promise(&f.peers[full], GW_BALLOT_LATER); /* it can make no more */
         flock_start_all(&f);
         flock_tell(&f, full, (gw_event){.kind = GW_EV_FORCE_VIEW}); /* it must not, whoever asks */
         cr_assert(flock_run(&f, NULL, MOST_EVENTS), "peer %u", full);
         cr_assert_eq(flock_finished(&f, GW_FINISH_DONE), 2, "peer %u", full);
+        flock_close(&f);
+    }
+}
+
+static const gw_report *vote_of_new_life(const flock *f) {
+    for (uint32_t i = 1; i < 3; i++) {
+        const gw_attempt *a = &f->peers[i].brain->attempt;
+        for (uint32_t rank = 0; a->active && rank < a->view.count; rank++) {
+            const gw_peer_id *id = &a->view.members[rank].id;
+            if (gw_peer_id_equal(id, &f->peers[0].config.id) && a->reports[rank] != NULL)
+                return a->reports[rank];
+        }
+    }
+    return NULL;
+}
+
+static bool new_life_voted(const flock *f) {
+    return vote_of_new_life(f) != NULL;
+}
+
+/* A view that it has promised may never have been: what is on its disk need not come from there. */
+Test(peer_faults, a_new_life_tells_a_view_that_it_lived_in_from_one_that_it_promised) {
+    for (uint32_t promises = 0; promises < 2; promises++) {
+        flock f;
+        run_to_step_5(&f, 3, 2000, GW_QUORUM_MAJORITY);
+        uint64_t lived = flock_status(&f, 0).view->epoch;
+        flock_kill(&f, 0);
+        promise(&f.peers[0], promises);
+        uint32_t other = flock_leader(&f) == 1 ? 2 : 1;
+        for (uint32_t i = 0; i < 3; i++) f.longer_ns[other][i] = 2000000; /* its vote is the last */
+        flock_start(&f, 0);
+        cr_assert(flock_run(&f, new_life_voted, MOST_EVENTS), "%u", promises);
+        const gw_report *vote = vote_of_new_life(&f);
+        cr_expect_not(vote->has_state);
+        cr_expect_eq(vote->promised, promises > 0);
+        cr_expect_eq(vote->installed_epoch, lived + promises);
         flock_close(&f);
     }
 }

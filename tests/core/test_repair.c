@@ -3,6 +3,8 @@
 #include "core/rng.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -364,11 +366,8 @@ static void expect_jump(gw_report **reports, const gw_repair_rules *its_rules, b
 }
 
 Test(repair, a_complete_checkpoint_above_the_state_is_jumped_to) {
-    gw_repair_rules fast = rules;
-    fast.latest_view_only = true;
     gw_report *reports[] = {report_at(7, "xxx.........", "............"), newcomer(20, "xxxx")};
     expect_jump(reports, &rules, true);
-    expect_jump(reports, &fast, false);
     reports[0]->fresh = true;
     expect_jump(reports, &rules, false);
     reports[0]->fresh = false;
@@ -378,6 +377,49 @@ Test(repair, a_complete_checkpoint_above_the_state_is_jumped_to) {
     reports[0]->ended = true;
     expect_jump(reports, &rules, false);
     for (int i = 0; i < 2; i++) gw_report_free(reports[i]);
+}
+
+/* Who has lived in a later view than the state's, and lost its memory, brings what was shown in that view.
+ * Who has not may bring what was computed again since. */
+Test(repair, with_float_sums_only_a_checkpoint_from_a_later_view_is_jumped_to) {
+    gw_repair_rules fast = rules;
+    fast.latest_view_only = true;
+    gw_report *reports[] = {report_at(7, "xxx.........", "............"), newcomer(20, "xxxx")};
+    reports[0]->installed_epoch = 5;
+    for (uint64_t epoch = 4; epoch <= 6; epoch++) {
+        reports[1]->installed_epoch = epoch;
+        expect_jump(reports, &fast, epoch == 6);
+    }
+    reports[1]->promised = true;
+    expect_jump(reports, &fast, false);
+    for (int i = 0; i < 2; i++) gw_report_free(reports[i]);
+}
+
+/* Two without a state know one each; the first of them has lived in a later view than the third. */
+static void expect_wait_for_chunks(bool complete_too, bool settle, gw_repair_answer answer, uint64_t step) {
+    gw_repair_rules fast = rules;
+    fast.latest_view_only = true;
+    gw_report *reports[] = {newcomer(20, "xx.."), newcomer(15, "xxxx"),
+                            report_at(7, "............", "............")};
+    reports[0]->installed_epoch = reports[2]->installed_epoch + 1;
+    if (complete_too) reports[1]->installed_epoch = reports[0]->installed_epoch;
+    gw_install *install = plan_for(3);
+    char text[200];
+    cr_expect_eq(gw_repair_plan(&fast, (const gw_report *const *)reports, settle, install, text, sizeof text),
+                 answer);
+    cr_expect_eq(install->step, step, "%d %d: %" PRIu64, complete_too, settle, install->step);
+    cr_expect_not_null(strstr(text, "checkpoint of step 20 is known"), "%s", text);
+    char beginning[32];
+    snprintf(beginning, sizeof beginning, "beginning at step %" PRIu64, step);
+    if (settle) cr_expect_not_null(strstr(text, beginning), "%s", text);
+    free_all(reports, 3, install);
+}
+
+Test(repair, with_float_sums_the_rest_of_a_later_views_checkpoint_is_waited_for) {
+    expect_wait_for_chunks(false, false, GW_REPAIR_WAIT, 0);
+    expect_wait_for_chunks(false, true, GW_REPAIR_READY, 7);
+    expect_wait_for_chunks(true, false, GW_REPAIR_WAIT, 0);
+    expect_wait_for_chunks(true, true, GW_REPAIR_READY, 15);
 }
 
 Test(repair, an_incomplete_or_older_checkpoint_is_not_jumped_to) {
