@@ -253,6 +253,9 @@ static void note(sim_cluster *c, sim_peer *p, const gw_action *action) {
         sim_trace(c, "peer %u step %" PRIu64, p->number, action->step);
         sim_shows(c, p, action);
         break;
+    case GW_NOTICE_CORRUPT:
+        sim_tells_fault(c, p, action);
+        break;
     default:
         if (action->text != NULL && action->text[0] > ' ')
             sim_trace(c, "peer %u notice %d: %s", p->number, (int)action->notice, action->text);

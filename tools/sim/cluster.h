@@ -311,6 +311,8 @@ void sim_made_add(sim_cluster *c, const sim_made *made);
 void sim_installed(sim_cluster *c, const sim_peer *p, const gw_view *view);
 /* fast: it is to load another state, and forgets its own, as the brain does. */
 void sim_leaves_state(sim_cluster *c, sim_peer *p, const gw_action *load);
+/* It tells of a fault: when that is its own, it may have cost it its state. */
+void sim_tells_fault(sim_cluster *c, sim_peer *p, const gw_action *notice);
 void sim_shows(sim_cluster *c, const sim_peer *p, const gw_action *action);
 void sim_commit(sim_cluster *c, sim_peer *p, const gw_action *action);
 void sim_commit_settle(sim_cluster *c, sim_peer *p); /* before what comes behind it in the helper's queue */

@@ -1,6 +1,7 @@
 /* What peers show of the job (GW_NOTICE_STEP): where a majority rules, no two ever show different states of
  * one step. The one excuse is a state that is gone: every member that could have known of it, in the latest
- * view that held it, has lost its memory. */
+ * view that held it, has lost its memory, or was found to compute wrong, after which what it holds counts for
+ * nothing (core/peer_verify.c). */
 #include "tools/sim/cluster.h"
 
 #include "core/check.h"
@@ -105,6 +106,14 @@ void sim_leaves_state(sim_cluster *c, sim_peer *p, const gw_action *load) {
                       "peer %u leaves a state of step %" PRIu64
                       " that came of what was shown for one of step %" PRIu64 " that did not",
                       p->number, m->step, load->step);
+}
+
+void sim_tells_fault(sim_cluster *c, sim_peer *p, const gw_action *notice) {
+    gw_peer_status status;
+    gw_peer_status_get(p->brain, &status);
+    if (!c->options->fast || !gw_peer_id_equal(&notice->peer, &p->id) || status.has_state) return;
+    sim_commit_settle(c, p);
+    p->m.has_state = false;
 }
 
 /* This peer lets people, or the job's effects, know of the state after `step` steps. */
