@@ -64,8 +64,10 @@ void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, 
 
 void gw_peer_inventory_failed(gw_peer_inventory *inventory, const gw_inventory *what, const gw_set *sound) {
     if (sound == NULL) return;
-    inventory->strays = false;
-    if (sound->size != what->chunks.size) return;
+    if (sound->size != what->chunks.size) {
+        inventory->strays = false; /* nothing here could say later that this one was tried */
+        return;
+    }
     gw_inventory *entry = find(inventory, &what->root);
     if (entry == NULL) entry = insert(inventory, what);
     gw_set_free(&entry->chunks);

@@ -121,12 +121,13 @@ static bool is_complete(const gw_repair_rules *rules, const gw_report *const *re
 }
 
 /* Whether it may be complete all the same, with chunks of it that somebody has and does not know them as
- * such. A load shows it, and whoever has tried one tells no more of strays. */
+ * such. A load shows it, and whoever has tried that tells of this checkpoint itself, if it tells of all. */
 static bool may_be_complete(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count,
                             const gw_inventory *checkpoint) {
     bool strays = false;
     for (uint32_t i = 0; i < count; i++)
-        strays |= reports[i]->strays && find_inventory(reports[i], &checkpoint->root) == NULL;
+        strays |= reports[i]->strays && reports[i]->inventory_count < GW_MAX_INVENTORY &&
+                  find_inventory(reports[i], &checkpoint->root) == NULL;
     return strays && checkpoint->chunks.size == rules->state_chunks;
 }
 
@@ -143,7 +144,7 @@ typedef struct checkpoints { /* the newest among the reports; NULL = there is no
     const gw_inventory *known, *complete;
 } checkpoints;
 
-/* Of those that lead on from `state`. */
+/* Of those that lead on from `state`. Whoever has none takes one that may be complete for complete. */
 static checkpoints choose_checkpoints(const gw_repair_rules *rules, const gw_report *const *reports,
                                       uint32_t count, const gw_report *state) {
     checkpoints newest = {0};
@@ -153,8 +154,9 @@ static checkpoints choose_checkpoints(const gw_repair_rules *rules, const gw_rep
             const gw_inventory *one = &reports[i]->inventory[k];
             if (state != NULL && one->step <= state->step) continue;
             if (newest.known == NULL || one->step > newest.known->step) newest.known = one;
-            if ((newest.complete == NULL || one->step > newest.complete->step) &&
-                is_complete(rules, reports, count, one))
+            if (newest.complete != NULL && one->step <= newest.complete->step) continue;
+            if (is_complete(rules, reports, count, one) ||
+                (state == NULL && may_be_complete(rules, reports, count, one)))
                 newest.complete = one;
         }
     }
@@ -219,8 +221,6 @@ static gw_repair_answer plan_start(const gw_repair_rules *rules, const gw_report
     uint32_t count = install->view.count;
     checkpoints newest = {0};
     if (!leader_is_fresh(reports, install)) newest = choose_checkpoints(rules, reports, count, NULL);
-    if (lacks_chunks(&newest) && may_be_complete(rules, reports, count, newest.known))
-        newest.complete = newest.known;
     if (lacks_chunks(&newest)) {
         tell_lack(&newest, 0, settle, text, text_size);
         if (!settle) return GW_REPAIR_WAIT;

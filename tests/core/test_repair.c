@@ -224,6 +224,42 @@ Test(repair, chunks_without_a_manifest_are_tried_once) {
     free_all(reports, 3, install);
 }
 
+/* Those that were not of the newest may be of the one before it. */
+Test(repair, chunks_without_a_manifest_are_tried_once_for_each_checkpoint) {
+    gw_report *reports[] = {newcomer(20, "xx.."), newcomer(10, "xx.."), newcomer(5, "xxxx"),
+                            newcomer(20, "....")};
+    reports[3]->strays = true;
+    gw_install *install = plan_for(4);
+    cr_assert_eq(plan(reports, install, false), GW_REPAIR_WAIT, "somebody may bring the rest of the newest");
+    gw_install_free(install);
+    install = plan_for(4);
+    cr_assert_eq(plan(reports, install, true), GW_REPAIR_READY);
+    cr_assert_eq(install->step, 10);
+    cr_assert_eq(gw_set_count(&install->inventories[3]), CHUNKS, "whatever it may be asked for");
+    gw_install_free(install);
+    reports[3]->inventory_count = 2; /* it has looked: they were not of that one either */
+    reports[3]->inventory[1] =
+        (gw_inventory){.step = 10, .root = {{10}}, .fingerprint = 10, .chunks = gw_set_of(CHUNKS)};
+    install = plan_for(4);
+    cr_assert_eq(plan(reports, install, true), GW_REPAIR_READY);
+    cr_assert_eq(install->step, 5);
+    free_all(reports, 4, install);
+}
+
+/* Who knows of more checkpoints than a vote tells could be asked for ever for one that it has tried. */
+Test(repair, who_cannot_tell_all_that_it_has_tried_is_not_asked_for_what_it_does_not_know) {
+    gw_report *reports[] = {newcomer(20, "xx.."), newcomer(30, "....")};
+    reports[1]->strays = true;
+    for (uint32_t i = 1; i < GW_MAX_INVENTORY; i++)
+        reports[1]->inventory[i] = (gw_inventory){
+            .step = 30, .root = {{30, (uint8_t)i}}, .fingerprint = 30, .chunks = gw_set_of(CHUNKS)};
+    reports[1]->inventory_count = GW_MAX_INVENTORY;
+    gw_install *install = plan_for(2);
+    cr_assert_eq(plan(reports, install, true), GW_REPAIR_READY);
+    cr_assert_eq(install->load, GW_LOAD_INIT);
+    free_all(reports, 2, install);
+}
+
 Test(repair, chunks_without_a_manifest_are_not_needed_where_others_have_all) {
     gw_report *reports[] = {newcomer(20, "xxxx"), newcomer(0, NULL)};
     reports[1]->strays = true;
