@@ -177,11 +177,17 @@ static void see_life(gw_contact *contact, const gw_incarnation *life) {
     contact->said_end = contact->said_fell = false;
 }
 
+static void begin_life(gw_contact *contact, const gw_incarnation *life) {
+    clear_blob(contact);
+    contact->incarnation = *life;
+    contact->ended = false;
+}
+
 static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_incarnation *life) {
     gw_contact *contact = gw_peer_contact(p, &member->id);
     if (contact == NULL) contact = add_contact(p, &member->id);
     bool new_life = !gw_same_life(&contact->incarnation, life), news = !contact->alive || new_life;
-    if (new_life) clear_blob(contact);
+    if (new_life) begin_life(contact, life);
     contact->incarnation = *life;
     see_life(contact, life);
     read_blob(p, contact, member);
@@ -195,16 +201,33 @@ static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_inca
     gw_peer_notice(p, GW_NOTICE_PEER_ALIVE, " ")->peer = member->id;
 }
 
+/* Perhaps of a life that this peer never heard to be alive: it came and went between two rounds of gossip.
+ * One that was in no view and tells of no end has nothing to say, and what the life before it said stays. */
+static void read_words(gw_peer *p, gw_contact *contact, const gw_gossip_event *event) {
+    const gw_incarnation *life = &event->incarnation;
+    if (gw_same_life(&contact->incarnation, life)) {
+        read_blob(p, contact, event->member);
+        return;
+    }
+    if (life->boot <= contact->incarnation.boot) return; /* a link told of a later one */
+    gw_contact next = *contact;
+    begin_life(&next, life);
+    see_life(&next, life);
+    read_blob(p, &next, event->member);
+    if (contact->incarnation.boot == 0 || next.has_view || next.at_end) *contact = next;
+}
+
 static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     gw_contact *contact = gw_peer_contact(p, &event->member->id);
-    if (contact == NULL || !contact->alive) return;
-    GW_CHECK(gw_same_life(&contact->incarnation, &event->incarnation)); /* the one told of last */
-    bool left = event->kind == GW_GOSSIP_LEFT;
-    read_blob(p, contact, event->member);
-    gw_poison_as_told(contact);
+    if (contact == NULL) contact = add_contact(p, &event->member->id);
+    bool lived = contact->alive, left = event->kind == GW_GOSSIP_LEFT;
+    GW_CHECK(!lived || gw_same_life(&contact->incarnation, &event->incarnation)); /* the one told of last */
+    read_words(p, contact, event);
     contact->alive = false;
+    contact->ended |= left || event->proven;
+    if (!lived) return; /* its end was told before; or that it lived was not, and who heard that sees to it */
+    gw_poison_as_told(contact);
     contact->joining_until_ns = 0;
-    contact->ended = left || event->proven;
     /* The silent may be cut off, not killed; and who neither wanted to leave nor was done could not go on. */
     bool ended = contact->at_end || contact->said_end;
     bool fell = !ended && (left ? !contact->leaving : event->proven);
@@ -254,7 +277,7 @@ void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
     case GW_GOSSIP_META:
         contact = gw_peer_contact(p, &event->member->id);
         if (contact == NULL) break;
-        read_blob(p, contact, event->member);
+        read_words(p, contact, event);
         gw_poison_last_words(p, contact);
         break;
     case GW_GOSSIP_CLONED:

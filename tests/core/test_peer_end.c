@@ -1,6 +1,9 @@
 /* The end of the job, for peers that missed it. */
 #include "flock.h"
 
+#include "core/gossip_codec.h"
+#include "core/peer_state.h" /* what a peer that is through has gossiped last */
+
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -194,6 +197,96 @@ Test(peer_end, who_hears_no_gossip_hears_of_the_end_by_its_links) {
         cr_assert(f.now < ended_ns + UINT64_C(10000000000), "it waited for them all the same");
         flock_close(&f);
     }
+}
+
+/* ---- the end told by lives that were never heard alive ---- */
+
+/* The first peer waits, alone, and hears this of the second one. */
+static void hear(flock *f, gw_gossip_state state, uint64_t boot, const uint8_t *blob, size_t blob_bytes) {
+    const gw_gossip_packet packet = {
+        .type = GW_GOSSIP_RUMOURS, .sender = {{0xFF}}, .incarnation = {.boot = 1, .nonce = 1}};
+    const gw_gossip_record record = {.state = (uint8_t)state,
+                                     .id = f->peers[1].config.id,
+                                     .incarnation = {.boot = boot, .nonce = 7},
+                                     .has_meta = blob != NULL,
+                                     .meta_version = 1,
+                                     .meta = blob,
+                                     .meta_bytes = (uint8_t)blob_bytes};
+    uint8_t bytes[GW_GOSSIP_DATAGRAM];
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    gw_gossip_packet_put(&w, &packet);
+    gw_put_u8(&w, 1);
+    gw_gossip_record_put(&w, &record);
+    cr_assert(!w.failed);
+    flock_tell(
+        f, 0,
+        (gw_event){
+            .kind = GW_EV_DATAGRAM, .addr = f->peers[1].config.addrs[0], .bytes = bytes, .length = w.length});
+}
+
+static void wait_alone(flock *f) {
+    flock_open(f, 2, 2, STEPS, GW_QUORUM_ANY);
+    flock_start(f, 0);
+    cr_assert(!flock_run(f, NULL, 50));
+    cr_assert(!f->peers[0].finished);
+}
+
+/* What a peer gossips when it has ended the job, or left it before it had a view. */
+static size_t last_blob(bool ends, uint8_t *blob) {
+    flock f;
+    flock_open(&f, 1, ends ? 1 : 2, STEPS, GW_QUORUM_ANY);
+    flock_start(&f, 0);
+    cr_assert(!ends || flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    if (!ends) flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    size_t length = f.peers[0].brain->meta_length;
+    memcpy(blob, f.peers[0].brain->meta, length);
+    flock_close(&f);
+    return length;
+}
+
+static void expect_told(const flock *f, bool unsaved) {
+    cr_assert(f->peers[0].finished, "it waits for them");
+    cr_assert_eq(f->peers[0].finish, unsaved ? GW_FINISH_UNSAVED : GW_FINISH_LEFT, "%s",
+                 f->peers[0].finish_text);
+}
+
+Test(peer_end, the_last_words_of_a_life_that_was_never_heard_alive_tell_of_the_end) {
+    uint8_t ends[GW_GOSSIP_META_BYTES];
+    size_t length = last_blob(true, ends);
+    for (int known = 0; known < 2; known++) {  /* in an earlier life */
+        for (int late = 0; late < 2; late++) { /* the news that it left comes first */
+            for (int unsaved = 0; unsaved < 2; unsaved++) {
+                flock f;
+                wait_alone(&f);
+                ends[1] = (uint8_t)((ends[1] & ~16) | unsaved << 4); /* its flags */
+                if (known) hear(&f, GW_GOSSIP_IS_ALIVE, 1, NULL, 0);
+                if (late) {
+                    hear(&f, GW_GOSSIP_IS_LEFT, 2, NULL, 0);
+                    cr_assert(!f.peers[0].finished, "%s", f.peers[0].finish_text);
+                }
+                hear(&f, GW_GOSSIP_IS_LEFT, 2, ends, length);
+                expect_told(&f, unsaved);
+                flock_close(&f);
+            }
+        }
+    }
+}
+
+/* One that was in no view has nothing to say, but lived after the one that was; that one's words count. */
+Test(peer_end, who_only_waited_and_left_neither_tells_of_an_end_nor_hides_one) {
+    uint8_t ends[GW_GOSSIP_META_BYTES], leaves[GW_GOSSIP_META_BYTES];
+    size_t length = last_blob(true, ends), leaves_length = last_blob(false, leaves);
+    flock f;
+    wait_alone(&f);
+    hear(&f, GW_GOSSIP_IS_LEFT, 1, leaves, leaves_length);
+    cr_assert(!flock_run(&f, NULL, 500));
+    cr_assert(!f.peers[0].finished, "%s", f.peers[0].finish_text);
+    hear(&f, GW_GOSSIP_IS_ALIVE, 2, ends, length); /* about to go */
+    cr_assert(!f.peers[0].finished, "%s", f.peers[0].finish_text);
+    hear(&f, GW_GOSSIP_IS_LEFT, 3, leaves, leaves_length);
+    expect_told(&f, false);
+    flock_close(&f);
 }
 
 /* Without any word of an end others may come back: the minority waits for them for long. */
