@@ -35,6 +35,63 @@ bool gw_ballot_must_list(const gw_view *promise, const gw_view *view) {
     return gw_view_rank_of_life(view, &leader->id, leader->boot, leader->nonce) < 0;
 }
 
+static uint64_t leader_boot(const gw_view *view) {
+    return view->members[gw_view_rank(view, &view->leader)].boot;
+}
+
+typedef struct promises { /* in rising order */
+    const gw_view *view[GW_BALLOT_LATER + 1];
+    uint32_t count;
+} promises;
+
+/* The leader's life has ended: a later one has had a vote. */
+static bool is_of_the_past(const promises *all, const gw_view *promise) {
+    for (uint32_t i = 0; i < all->count; i++)
+        if (gw_peer_id_equal(&all->view[i]->leader, &promise->leader) &&
+            leader_boot(all->view[i]) > leader_boot(promise))
+            return true;
+    return false;
+}
+
+/* The same life leads both, and had not installed the earlier one when it proposed the later one. One of the
+ * past may stand for others, and stays, whatever comes late. */
+static bool is_taken_back(const promises *all, const gw_view *promise, const gw_view *view,
+                          uint64_t base_epoch) {
+    return gw_peer_id_equal(&promise->leader, &view->leader) && !gw_ballot_must_list(promise, view) &&
+           base_epoch < promise->epoch && !is_of_the_past(all, promise);
+}
+
+/* A later promise, which is of the past, stands for the one at `index`. */
+static bool is_stood_for(const promises *all, uint32_t index) {
+    const gw_view *promise = all->view[index];
+    for (uint32_t i = index + 1; i < all->count; i++)
+        if (gw_peer_id_equal(&all->view[i]->leader, &promise->leader) &&
+            gw_view_same_peers(all->view[i], promise) && is_of_the_past(all, all->view[i]))
+            return true;
+    return false;
+}
+
+static void forget(promises *all, uint32_t index) {
+    all->count--;
+    memmove(&all->view[index], &all->view[index + 1], (all->count - index) * sizeof(const gw_view *));
+}
+
+/* What is promised once this peer has voted for `view`, which is the last of them. */
+static promises promised_with(const gw_ballot *ballot, const gw_view *view, uint64_t base_epoch) {
+    promises all = {.count = ballot->later_count};
+    for (uint32_t i = 0; i < all.count; i++) all.view[i] = &ballot->later[i];
+    for (uint32_t i = all.count; i-- > 0;)
+        if (is_taken_back(&all, all.view[i], view, base_epoch)) forget(&all, i);
+    all.view[all.count++] = view;
+    for (uint32_t i = all.count; i-- > 0;)
+        if (is_stood_for(&all, i)) forget(&all, i);
+    return all;
+}
+
+bool gw_ballot_has_room(const gw_ballot *ballot, const gw_view *view, uint64_t base_epoch) {
+    return !ballot->majority || promised_with(ballot, view, base_epoch).count <= GW_BALLOT_LATER;
+}
+
 gw_ballot_answer gw_ballot_consider(const gw_ballot *ballot, const gw_view *view, uint64_t base_epoch,
                                     const gw_view_name *base, const gw_view *listed, uint32_t listed_count) {
     if (view->epoch <= ballot->voted || view->epoch <= ballot->installed.epoch) return GW_BALLOT_OLD;
@@ -46,44 +103,7 @@ gw_ballot_answer gw_ballot_consider(const gw_ballot *ballot, const gw_view *view
         if (later_than(&ballot->later[i], base_epoch, base) && gw_ballot_must_list(&ballot->later[i], view) &&
             !is_listed(&ballot->later[i], listed, listed_count))
             return GW_BALLOT_UNLISTED;
-    return ballot->later_count == GW_BALLOT_LATER ? GW_BALLOT_FULL : GW_BALLOT_YES;
-}
-
-static uint64_t leader_boot(const gw_view *view) {
-    return view->members[gw_view_rank(view, &view->leader)].boot;
-}
-
-/* The leader's life has ended: a later one has had a vote. */
-static bool is_of_the_past(const gw_ballot *ballot, const gw_view *promise) {
-    for (uint32_t i = 0; i < ballot->later_count; i++)
-        if (gw_peer_id_equal(&ballot->later[i].leader, &promise->leader) &&
-            leader_boot(&ballot->later[i]) > leader_boot(promise))
-            return true;
-    return false;
-}
-
-/* The same life leads both, and had not installed the earlier one when it proposed the later one. One of the
- * past may stand for others, and stays, whatever comes late. */
-static bool is_taken_back(const gw_ballot *ballot, const gw_view *promise, const gw_view *view,
-                          uint64_t base_epoch) {
-    return gw_peer_id_equal(&promise->leader, &view->leader) && !gw_ballot_must_list(promise, view) &&
-           base_epoch < promise->epoch && !is_of_the_past(ballot, promise);
-}
-
-static void forget(gw_ballot *ballot, uint32_t index) {
-    ballot->later_count--;
-    memmove(&ballot->later[index], &ballot->later[index + 1],
-            (ballot->later_count - index) * sizeof ballot->later[index]);
-}
-
-/* A later promise, which is of the past, stands for the one at `index`. */
-static bool is_stood_for(const gw_ballot *ballot, uint32_t index) {
-    const gw_view *promise = &ballot->later[index];
-    for (uint32_t i = index + 1; i < ballot->later_count; i++)
-        if (gw_peer_id_equal(&ballot->later[i].leader, &promise->leader) &&
-            gw_view_same_peers(&ballot->later[i], promise) && is_of_the_past(ballot, &ballot->later[i]))
-            return true;
-    return false;
+    return gw_ballot_has_room(ballot, view, base_epoch) ? GW_BALLOT_YES : GW_BALLOT_FULL;
 }
 
 void gw_ballot_vote(gw_ballot *ballot, const gw_view *view, uint64_t base_epoch) {
@@ -91,12 +111,11 @@ void gw_ballot_vote(gw_ballot *ballot, const gw_view *view, uint64_t base_epoch)
     ballot->voted = view->epoch;
     if (view->epoch > ballot->highest) ballot->highest = view->epoch;
     if (!ballot->majority) return;
-    for (uint32_t i = ballot->later_count; i-- > 0;)
-        if (is_taken_back(ballot, &ballot->later[i], view, base_epoch)) forget(ballot, i);
-    GW_CHECK(ballot->later_count < GW_BALLOT_LATER);
-    ballot->later[ballot->later_count++] = *view;
-    for (uint32_t i = ballot->later_count; i-- > 0;)
-        if (is_stood_for(ballot, i)) forget(ballot, i);
+    promises all = promised_with(ballot, view, base_epoch);
+    GW_CHECK(all.count <= GW_BALLOT_LATER);
+    ballot->later_count = all.count;
+    for (uint32_t i = 0; i < all.count; i++)
+        if (all.view[i] != &ballot->later[i]) ballot->later[i] = *all.view[i];
 }
 
 void gw_ballot_install(gw_ballot *ballot, const gw_view *view) {

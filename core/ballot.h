@@ -28,8 +28,8 @@
 
 enum {
     GW_BALLOT_LATER = 64
-}; /* most views voted for and neither taken back nor superseded; then votes are
-      refused */
+}; /* most views voted for and neither taken back nor superseded; a vote that would
+      leave more is refused */
 
 typedef struct gw_ballot {
     bool majority;
@@ -44,7 +44,7 @@ typedef enum gw_ballot_answer {
     GW_BALLOT_YES = 1,
     GW_BALLOT_OLD,      /* its epoch is not past what was voted for */
     GW_BALLOT_UNLISTED, /* it omits a view that this peer voted for or installed */
-    GW_BALLOT_FULL,     /* too many promises outstanding */
+    GW_BALLOT_FULL,     /* too many promises would be outstanding */
 } gw_ballot_answer;
 
 void gw_ballot_open(gw_ballot *ballot, bool majority);
@@ -54,7 +54,10 @@ void gw_ballot_close(gw_ballot *ballot);
  */
 gw_ballot_answer gw_ballot_consider(const gw_ballot *ballot, const gw_view *view, uint64_t base_epoch,
                                     const gw_view_name *base, const gw_view *listed, uint32_t listed_count);
-/* base_epoch: of the base that it was proposed on. */
+/* Whether what a vote for `view`, proposed on a base of that epoch, leaves promised fits: of a full ballot,
+ * too, it may take something back, or have one promise stand for another. */
+bool gw_ballot_has_room(const gw_ballot *ballot, const gw_view *view, uint64_t base_epoch);
+/* Of a later epoch than was voted for; there is room (both checked). `view` is not one of the ballot's. */
 void gw_ballot_vote(gw_ballot *ballot, const gw_view *view, uint64_t base_epoch);
 /* The view is installed: promises up to it are fulfilled. */
 void gw_ballot_install(gw_ballot *ballot, const gw_view *view);

@@ -259,8 +259,8 @@ static void absorb_views(gw_peer *p, const gw_view *view) {
 static void say_cannot_propose(gw_peer *p, const gw_view *base, uint32_t count, bool full) {
     if (full)
         gw_peer_waits(p,
-                      "%" PRIu32 " views were promised here and never installed: no more can be before the "
-                      "others install one",
+                      "%" PRIu32 " views were promised here, and none was installed or taken back: there is "
+                      "room for no other one before those who proposed them propose again",
                       p->ballot.later_count);
     else
         gw_peer_waits(p,
@@ -282,8 +282,8 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
     gw_view_seal(&a->view);
     a->base_epoch = base->epoch;
     a->base = base->name;
-    bool full = p->ballot.majority &&
-                p->ballot.later_count == GW_BALLOT_LATER; /* not even the operator can have it vote */
+    /* Where there is no room, not even the operator can have it vote. */
+    bool full = !gw_ballot_has_room(&p->ballot, &a->view, a->base_epoch);
     bool quorum = !p->ballot.majority || list_views(p, base, &a->view);
     if (full || (!quorum && !p->forced)) {
         say_cannot_propose(p, base, count, full);

@@ -46,7 +46,7 @@ typedef struct flock_peer {
     bool stopped; /* SIGSTOP: all that happens to it waits */
     struct flock_event *waiting;
     uint64_t due_ns; /* of its timer */
-    char *said;      /* its log lines */
+    char *said;      /* its log lines, and what it told that it waits for */
     size_t said_length;
     bool finished;
     gw_finish finish;
@@ -166,7 +166,7 @@ uint32_t flock_leader(const flock *f);
 gw_peer_status flock_status(const flock *f, uint32_t i);
 /* Whether its disk, one with little room, has chunks that no manifest there names. */
 bool flock_has_strays(const flock_peer *p);
-/* How many of its log lines have this in them. */
+/* How many of the lines that it said have this in them. */
 uint32_t flock_said(const flock *f, uint32_t i, const char *part);
 /* How many have finished in this way. */
 uint32_t flock_finished(const flock *f, gw_finish finish);

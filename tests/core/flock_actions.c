@@ -43,6 +43,12 @@ static void note_effects(flock *f, uint32_t i, const gw_action *a) {
                           .text = f->reason});
 }
 
+static void log_line(const flock *f, uint32_t i, flock_peer *p, const char *text) {
+    keep_said(p, text);
+    if (getenv("FLOCK_TALKS") != NULL)
+        fprintf(stderr, "%9.3f ms  peer %u: %s\n", (double)f->now / 1e6, i, text);
+}
+
 static void note(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     if (a->notice == GW_NOTICE_CHECKPOINT) p->checkpoints++;
@@ -50,6 +56,7 @@ static void note(flock *f, uint32_t i, const gw_action *a) {
     if (a->notice == GW_NOTICE_CORRUPT) p->corruptions++;
     if (a->notice == GW_NOTICE_HEALED) p->offers++;
     if (a->notice == GW_NOTICE_STEP) note_shown(f, i, a);
+    if (a->notice == GW_NOTICE_PHASE) log_line(f, i, p, a->text);
 }
 
 static void note_finish(flock_peer *p, const gw_action *a) {
@@ -57,12 +64,6 @@ static void note_finish(flock_peer *p, const gw_action *a) {
     p->finish = a->finish;
     p->final_root = a->root;
     snprintf(p->finish_text, sizeof p->finish_text, "%s", a->text);
-}
-
-static void log_line(const flock *f, uint32_t i, flock_peer *p, const char *text) {
-    keep_said(p, text);
-    if (getenv("FLOCK_TALKS") != NULL)
-        fprintf(stderr, "%9.3f ms  peer %u: %s\n", (double)f->now / 1e6, i, text);
 }
 
 void flock_carry_out(flock *f, uint32_t i, const gw_action *a) {

@@ -182,21 +182,34 @@ Test(ballot, a_leaders_next_proposal_takes_back_its_last_unless_it_stands_on_it)
 }
 
 /* Each stands on the one before it, so that none is taken back. */
+static gw_view fill(gw_ballot *ballot, gw_view last) {
+    while (ballot->later_count < GW_BALLOT_LATER) {
+        gw_view next = view_of(last.epoch + 1, &last, 7, (unsigned)(last.epoch % 3));
+        cr_assert_eq(gw_ballot_consider(ballot, &next, last.epoch, &last.name, NULL, 0), GW_BALLOT_YES);
+        gw_ballot_vote(ballot, &next, last.epoch);
+        last = next;
+    }
+    return last;
+}
+
 Test(ballot, who_has_promised_too_much_promises_no_more) {
     gw_ballot ballot;
     gw_ballot_open(&ballot, true);
-    gw_view last = view_of(1, NULL, 7, 0);
-    for (uint64_t epoch = 2; epoch < 2 + GW_BALLOT_LATER; epoch++) {
-        gw_view next = view_of(epoch, &last, 7, (unsigned)(epoch % 3));
-        cr_assert_eq(gw_ballot_consider(&ballot, &next, last.epoch, &last.name, NULL, 0), GW_BALLOT_YES);
-        gw_ballot_vote(&ballot, &next, last.epoch);
-        last = next;
-    }
-    gw_view next = view_of(last.epoch + 1, &last, 7, 0);
-    cr_assert_eq(ballot.later_count, GW_BALLOT_LATER);
+    gw_view last = fill(&ballot, view_of(1, NULL, 7, 0)), next = view_of(last.epoch + 1, &last, 7, 0);
     cr_assert_eq(gw_ballot_consider(&ballot, &next, last.epoch, &last.name, NULL, 0), GW_BALLOT_FULL);
     gw_ballot_install(&ballot, &last);
     cr_assert_eq(gw_ballot_consider(&ballot, &next, last.epoch, &last.name, NULL, 0), GW_BALLOT_YES);
+    gw_ballot_close(&ballot);
+}
+
+Test(ballot, a_full_one_takes_the_next_proposal_of_who_takes_back) {
+    gw_ballot ballot;
+    gw_ballot_open(&ballot, true);
+    gw_view base = view_of(1, NULL, 7, 0), last = fill(&ballot, base);
+    gw_view next = view_of(last.epoch + 1, &base, 7, 0);
+    cr_assert_eq(gw_ballot_consider(&ballot, &next, 1, &base.name, NULL, 0), GW_BALLOT_YES);
+    gw_ballot_vote(&ballot, &next, 1);
+    cr_assert_lt(ballot.later_count, GW_BALLOT_LATER);
     gw_ballot_close(&ballot);
 }
 
@@ -246,6 +259,53 @@ Test(ballot, a_late_word_of_an_ended_life_takes_nothing_back) {
     const gw_view listed[] = {late, view_of(2, &base, 3, 0)};
     cr_assert_eq(gw_ballot_consider(&ballot, &next, 1, &base.name, listed, 1), GW_BALLOT_UNLISTED);
     cr_assert_eq(gw_ballot_consider(&ballot, &next, 1, &base.name, listed, 2), GW_BALLOT_YES);
+    gw_ballot_close(&ballot);
+}
+
+/* Two lives led the same peers; a third, with others, shows that the second has ended: it stands for the
+ * first, in whose place the new promise comes. A fourth one that has nothing to take the place of is refused.
+ */
+Test(ballot, a_full_one_takes_what_has_one_promise_stand_for_another) {
+    gw_ballot ballot;
+    gw_view base;
+    found_three(&ballot, &base);
+    for (uint64_t life = 1; life <= 2; life++) {
+        gw_view same = view_of_lives(1 + life, &base, 9, 3, (uint64_t[8]){1, 1, 1, life});
+        gw_ballot_vote(&ballot, &same, 1);
+    }
+    fill(&ballot, ballot.later[1]);
+    cr_assert_eq(ballot.later_count, GW_BALLOT_LATER);
+    for (uint64_t life = 3; life <= 4; life++) {
+        gw_view next = view_of_lives(100 + life, &base, 10, 3, (uint64_t[8]){1, 1, 1, life});
+        cr_assert_eq(gw_ballot_consider(&ballot, &next, 1, &base.name, ballot.later, ballot.later_count),
+                     life == 3 ? GW_BALLOT_YES : GW_BALLOT_FULL);
+        if (life == 3) gw_ballot_vote(&ballot, &next, 1);
+        cr_assert_eq(ballot.later_count, GW_BALLOT_LATER);
+    }
+    gw_ballot_close(&ballot);
+}
+
+/* Whatever is promised: a ballot that says yes has room for it (gw_ballot_vote checks that). */
+Test(ballot, what_is_considered_fits) {
+    uint32_t full = 0, again = 0;
+    gw_rng rng = gw_rng_seeded(1);
+    gw_ballot ballot;
+    gw_view base;
+    uint64_t boots[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    found_three(&ballot, &base);
+    for (uint64_t epoch = 2; epoch < 2000; epoch++) {
+        if (gw_rng_below(&rng, 2) == 0) boots[gw_rng_below(&rng, 8)]++;
+        unsigned leader = (unsigned)gw_rng_below(&rng, 8),
+                 members = (unsigned)gw_rng_below(&rng, 256) | 1U << leader;
+        gw_view next = view_of_lives(epoch, &base, members, leader, boots);
+        gw_ballot_answer answer =
+            gw_ballot_consider(&ballot, &next, 1, &base.name, ballot.later, ballot.later_count);
+        full += answer == GW_BALLOT_FULL;
+        if (answer != GW_BALLOT_YES) continue;
+        again += ballot.later_count == GW_BALLOT_LATER;
+        gw_ballot_vote(&ballot, &next, 1);
+    }
+    cr_assert(full > 0 && again > 0, "full %u times, and had room all the same %u times", full, again);
     gw_ballot_close(&ballot);
 }
 
