@@ -129,12 +129,12 @@ void gw_ballot_install(gw_ballot *ballot, const gw_view *view) {
     ballot->later_count = kept;
 }
 
-bool gw_ballot_quorum(const gw_view *base, const gw_view *listed, uint32_t listed_count,
-                      const gw_view *view) {
-    if (base->epoch > 0 && !gw_view_majority(base, view)) return false;
+const gw_view *gw_ballot_no_majority_of(const gw_view *base, const gw_view *listed, uint32_t listed_count,
+                                        const gw_view *view) {
+    if (base->epoch > 0 && !gw_view_majority(base, view)) return base;
     for (uint32_t i = 0; i < listed_count; i++)
-        if (!gw_view_majority(&listed[i], view)) return false;
-    return true;
+        if (!gw_view_majority(&listed[i], view)) return &listed[i];
+    return NULL;
 }
 
 size_t gw_ballot_bytes(const gw_ballot *ballot) {

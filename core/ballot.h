@@ -66,8 +66,10 @@ void gw_ballot_install(gw_ballot *ballot, const gw_view *view);
  */
 bool gw_ballot_must_list(const gw_view *promise, const gw_view *view);
 
-/* For a proposer: whether `view` may be proposed on `base` (epoch 0: founding) with `listed`. */
-bool gw_ballot_quorum(const gw_view *base, const gw_view *listed, uint32_t listed_count, const gw_view *view);
+/* For a proposer: the first of `base` (epoch 0: founding) and `listed` of which `view` has no majority. NULL:
+ * it may be proposed. */
+const gw_view *gw_ballot_no_majority_of(const gw_view *base, const gw_view *listed, uint32_t listed_count,
+                                        const gw_view *view);
 
 /* The durable record. Reading fails the reader on malformed bytes. */
 void gw_ballot_put(gw_writer *w, const gw_ballot *ballot);

@@ -235,6 +235,7 @@ static bool list_view(gw_attempt *a, const gw_view *base, const gw_view *view, c
     return true;
 }
 
+/* False: there are more than a proposal can list. */
 static bool list_views(gw_peer *p, const gw_view *base, const gw_view *view) {
     gw_attempt *a = &p->attempt;
     /* No more than can be listed: a view is 8 KiB, and most proposals list none. */
@@ -244,7 +245,7 @@ static bool list_views(gw_peer *p, const gw_view *base, const gw_view *view) {
         if (!list_view(a, base, view, &p->ballot.later[i], false)) return false;
     for (uint32_t i = 0; i < p->learned_count; i++)
         if (!list_view(a, base, view, &p->learned[i], p->learned_lived[i])) return false;
-    return gw_ballot_quorum(base, a->listed, a->listed_count, view);
+    return true;
 }
 
 static void absorb_views(gw_peer *p, const gw_view *view) {
@@ -256,17 +257,23 @@ static void absorb_views(gw_peer *p, const gw_view *view) {
     }
 }
 
-static void say_cannot_propose(gw_peer *p, const gw_view *base, uint32_t count, bool full) {
+/* lacks: a view that it has no majority of; NULL: it cannot list all that it must. */
+static void say_cannot_propose(gw_peer *p, bool full, const gw_view *lacks) {
     if (full)
         gw_peer_waits(p,
                       "%" PRIu32 " views were promised here, and none was installed or taken back: there is "
                       "room for no other one before those who proposed them propose again",
                       p->ballot.later_count);
-    else
+    else if (lacks != NULL)
         gw_peer_waits(p,
                       "only %u of the %u members of view %" PRIu64
                       " can be reached: not a majority, so this side waits",
-                      count, base->count, base->epoch);
+                      gw_view_common(lacks, &p->attempt.view), lacks->count, lacks->epoch);
+    else
+        gw_peer_waits(p,
+                      "more than %d views were promised and never installed, too many for a proposal to "
+                      "list: this side waits for more of those who proposed them",
+                      GW_MAX_LISTED);
 }
 
 void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
@@ -284,9 +291,11 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
     a->base = base->name;
     /* Where there is no room, not even the operator can have it vote. */
     bool full = !gw_ballot_has_room(&p->ballot, &a->view, a->base_epoch);
-    bool quorum = !p->ballot.majority || list_views(p, base, &a->view);
-    if (full || (!quorum && !p->forced)) {
-        say_cannot_propose(p, base, count, full);
+    bool lists = !p->ballot.majority || list_views(p, base, &a->view);
+    const gw_view *lacks =
+        p->ballot.majority ? gw_ballot_no_majority_of(base, a->listed, a->listed_count, &a->view) : NULL;
+    if (full || ((!lists || lacks != NULL) && !p->forced)) {
+        say_cannot_propose(p, full, lacks);
         gw_views_drop_attempt(p);
         if (p->view.epoch == 0) p->phase = GW_AT_WAITING; /* frozen, perhaps, for an earlier one of its own */
         p->propose_at_ns = p->now + gw_peer_ms(p, 500);

@@ -72,9 +72,14 @@ bool gw_view_same_peers(const gw_view *a, const gw_view *b) {
     return true;
 }
 
-bool gw_view_majority(const gw_view *of, const gw_view *some) {
+uint32_t gw_view_common(const gw_view *of, const gw_view *some) {
     uint32_t common = 0;
     for (uint32_t i = 0; i < of->count; i++) common += gw_view_rank(some, &of->members[i].id) >= 0;
+    return common;
+}
+
+bool gw_view_majority(const gw_view *of, const gw_view *some) {
+    uint32_t common = gw_view_common(of, some);
     if (2 * common == of->count) return gw_view_rank(some, &of->members[0].id) >= 0;
     return 2 * common > of->count;
 }

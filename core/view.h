@@ -40,6 +40,8 @@ int gw_view_rank_of_life(const gw_view *view, const gw_peer_id *id, uint64_t boo
 int gw_view_compare(const gw_view *a, const gw_view *b);
 /* Whether two views have the same peers (in whatever lives). */
 bool gw_view_same_peers(const gw_view *a, const gw_view *b);
+/* How many of the peers of `of` are in `some`, in whatever lives. */
+uint32_t gw_view_common(const gw_view *of, const gw_view *some);
 /* Whether the peers of `some` are a majority of the members of `of` (by id): more than half, or, with an even
  * size, half including the lowest-ranked member. */
 bool gw_view_majority(const gw_view *of, const gw_view *some);

@@ -309,6 +309,18 @@ Test(ballot, what_is_considered_fits) {
     gw_ballot_close(&ballot);
 }
 
+Test(ballot, a_proposer_is_told_of_which_view_it_has_no_majority) {
+    gw_view none = {0}, base = view_of(1, NULL, 7, 0);
+    const gw_view listed[] = {view_of(2, &base, 6, 1), view_of(3, &base, 0x18, 3),
+                              view_of(4, &base, 0xF0, 4)};
+    gw_view alone = view_of(5, &base, 1, 0), half = view_of(5, &base, 6, 1), most = view_of(5, &base, 15, 1);
+    cr_assert_eq(gw_ballot_no_majority_of(&base, listed, 3, &alone), &base);
+    cr_assert_eq(gw_ballot_no_majority_of(&none, listed, 3, &alone), &listed[0], "founding has no base");
+    cr_assert_eq(gw_ballot_no_majority_of(&base, listed, 3, &half), &listed[1]);
+    cr_assert_eq(gw_ballot_no_majority_of(&base, listed, 3, &most), &listed[2]);
+    cr_assert_null(gw_ballot_no_majority_of(&base, listed, 2, &most));
+}
+
 enum { HISTORY = 400 };
 
 /* Every promise that was made and not taken back: nothing stands for another. */

@@ -280,6 +280,44 @@ Test(peer_faults, a_new_life_tells_a_view_that_it_lived_in_from_one_that_it_prom
     }
 }
 
+/* ---- what is said of waiting ---- */
+
+static void cannot_propose(flock *f, uint32_t here, uint32_t of, uint64_t epoch) {
+    char said[120];
+    snprintf(said, sizeof said, "only %u of the %u members of view %lu can be reached", here, of, epoch);
+    cr_assert(!flock_run(f, NULL, 20000));
+    cr_assert_gt(flock_said(f, 0, said), 0, "not '%s' but %s", said, f->peers[0].said);
+}
+
+Test(peer_faults, who_has_no_majority_of_its_view_says_so) {
+    flock f;
+    run_to_step_5(&f, 5, 50, GW_QUORUM_MAJORITY);
+    uint64_t epoch = flock_status(&f, 0).view->epoch;
+    for (uint32_t i = 2; i < 5; i++) flock_kill(&f, i);
+    cannot_propose(&f, 2, 5, epoch);
+    flock_close(&f);
+}
+
+/* It has all of its own, and promised two strangers to go on with them. */
+Test(peer_faults, who_has_no_majority_of_a_view_that_it_promised_says_of_which) {
+    flock f;
+    run_to_step_5(&f, 3, 50, GW_QUORUM_MAJORITY);
+    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
+    gw_ballot ballot;
+    size_t bytes = open_record(&f.peers[0], &ballot);
+    gw_view next = ballot.installed;
+    next.epoch = ballot.voted + 3;
+    next.count = 1;
+    for (uint8_t i = 0; i < 2; i++) next.members[next.count++] = (gw_member){.id = {{0xFF, i}}, .boot = 1};
+    next.leader = next.members[1].id;
+    gw_view_seal(&next);
+    gw_ballot_vote(&ballot, &next, ballot.voted);
+    close_record(&f.peers[0], &ballot, bytes);
+    flock_start_all(&f);
+    cannot_propose(&f, 1, 3, next.epoch);
+    flock_close(&f);
+}
+
 /* ---- reductions that nobody is to blame for ---- */
 
 Test(peer_faults, reductions_that_fail_for_a_while_are_tried_again_less_and_less_often) {

@@ -172,7 +172,7 @@ static bool is_half(uint8_t of, uint8_t some) {
     return 2 * __builtin_popcount(of & some) == __builtin_popcount(of);
 }
 
-/* gw_ballot_quorum for view k, the last one; depends on members alone. */
+/* gw_ballot_no_majority_of for view k, the last one; depends on members alone. */
 static bool quorum(search *x, const state *s, uint8_t k) {
     const proposal *v = &s->views[k];
     uint8_t listed = x->without == GW_FORKS_WITHOUT_LISTED ? 0 : v->listed, yes;
@@ -188,8 +188,8 @@ static bool quorum(search *x, const state *s, uint8_t k) {
          l++) { /* one by one, so that a half can be let through where it does not count */
         if (l != v->base && !(listed >> l & 1)) continue;
         make_view(x, s, l, views);
-        bool enough =
-            l == v->base ? gw_ballot_quorum(views, NULL, 0, &view) : gw_ballot_quorum(&view, views, 1, &view);
+        bool enough = (l == v->base ? gw_ballot_no_majority_of(views, NULL, 0, &view)
+                                    : gw_ballot_no_majority_of(&view, views, 1, &view)) == NULL;
         enough |= x->without == GW_FORKS_WITHOUT_LOWEST && is_half(s->views[l].members, v->members);
         yes &= enough;
     }
