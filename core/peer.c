@@ -544,7 +544,7 @@ static const char *phase_text(const gw_peer *p) {
 void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
     *status = (gw_peer_status){
         .phase = phase_text(p),
-        .waits = p->phase == GW_AT_WAITING || waits_for_room(p),
+        .waits = p->phase == GW_AT_WAITING || gw_votes_wait_long(p) || waits_for_room(p),
         .view = p->view.epoch > 0 ? &p->view : NULL,
         .step = p->step,
         .fingerprint = p->fingerprint,

@@ -252,7 +252,8 @@ struct gw_peer {
 
     /* freezing */
     gw_token freeze_token, persist_token;
-    bool frozen; /* FROZEN has come for the vote in progress: the sets below stand */
+    uint64_t frozen_since_ns; /* at GW_AT_FROZEN: for one proposal after another */
+    bool frozen;              /* FROZEN has come for the vote in progress: the sets below stand */
     gw_set held, claimed;
     bool vote_sent, freeze_after_apply;
 
@@ -419,6 +420,8 @@ enum { GW_PATIENCE_MS = 2000 }; /* how long a proposal that one voted for may ta
 void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *message); /* somebody proposes a view */
 void gw_votes_give(gw_peer *p, const gw_view *view, uint64_t base_epoch);
 void gw_votes_freeze(gw_peer *p);
+/* Frozen for longer than a proposal usually takes: people are told that it waits. */
+bool gw_votes_wait_long(const gw_peer *p);
 void gw_votes_persist(
     gw_peer *p); /* the durable record: the ballot (majority), before it is acted on; losses */
 void gw_votes_frozen(gw_peer *p, const gw_event *event);

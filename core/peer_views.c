@@ -125,6 +125,14 @@ static uint64_t propose_time(gw_peer *p) {
     return due > p->propose_at_ns ? due : p->propose_at_ns;
 }
 
+/* It has its reasons, and says its proposal again and again. */
+static void say_waits_for_proposer(gw_peer *p) {
+    char id[GW_SHORT_TEXT];
+    if (gw_votes_wait_long(p))
+        gw_peer_waits(p, "waiting for view %" PRIu64 ", which peer %s has proposed", p->voted.epoch,
+                      gw_peer_id_short(&p->voted.leader, id));
+}
+
 /* The proposer that we are frozen for, or pause for, is gone or takes too long. */
 static void consider_voted(gw_peer *p) {
     if (p->phase == GW_AT_PAUSED && p->now >= p->patience_ns)
@@ -132,7 +140,10 @@ static void consider_voted(gw_peer *p) {
     if (p->phase != GW_AT_FROZEN || gw_peer_id_equal(&p->voted.leader, &p->config.id)) return;
     int rank = gw_view_rank(&p->voted, &p->voted.leader);
     bool dead = !gw_contacts_member_lives(p, &p->voted, (uint32_t)rank);
-    if (!dead && p->now < p->patience_ns) return;
+    if (!dead && p->now < p->patience_ns) {
+        say_waits_for_proposer(p);
+        return;
+    }
     if (p->view.epoch == 0) {
         p->phase = GW_AT_WAITING;
         return;

@@ -146,6 +146,7 @@ void gw_votes_persist(gw_peer *p) {
 void gw_votes_freeze(gw_peer *p) {
     gw_saves_abandon(p);
     p->thief.active = false;
+    if (p->phase != GW_AT_FROZEN) p->frozen_since_ns = p->now;
     p->phase = GW_AT_FROZEN;
     p->frozen = p->vote_sent = false;
     p->seal_token = p->probe_token = 0;
@@ -154,6 +155,10 @@ void gw_votes_freeze(gw_peer *p) {
     p->freeze_after_apply = p->applying;
     if (p->applying) return; /* an apply is never interrupted: FREEZE follows it */
     gw_peer_act(p, GW_ACT_FREEZE)->token = p->freeze_token = gw_peer_token(p);
+}
+
+bool gw_votes_wait_long(const gw_peer *p) {
+    return p->phase == GW_AT_FROZEN && p->now >= p->frozen_since_ns + gw_peer_ms(p, GW_PATIENCE_MS);
 }
 
 void gw_votes_frozen(gw_peer *p, const gw_event *event) {

@@ -318,6 +318,33 @@ Test(peer_faults, who_has_no_majority_of_a_view_that_it_promised_says_of_which) 
     flock_close(&f);
 }
 
+/* Each of the two that are here; one has proposed. */
+Test(peer_faults, who_is_frozen_for_a_proposal_that_waits_waits_too) {
+    flock f;
+    lose_the_holder_of_chunks(&f, 3);
+    flock_start(&f, 0);
+    flock_start(&f, 3 - absent);
+    cr_assert(flock_run(&f, all_are_frozen, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) cr_assert(i == absent || !flock_status(&f, i).waits);
+    uint64_t frozen_ns = f.now;
+    while (f.now < frozen_ns + UINT64_C(3000000000)) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert(all_are_frozen(&f));
+    uint32_t told = 0;
+    char said[120], id[GW_SHORT_TEXT];
+    for (uint32_t i = 0; i < 3; i++) {
+        if (i == absent) continue;
+        cr_assert(flock_status(&f, i).waits);
+        gw_peer_id_short(&f.peers[3 - absent - i].config.id, id);
+        snprintf(said, sizeof said, ", which peer %s has proposed", id);
+        told += flock_said(&f, i, said) > 0;
+    }
+    cr_assert_eq(told, 1, "the one that has not proposed");
+    flock_start(&f, absent);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) cr_assert(!flock_status(&f, i).waits);
+    flock_close(&f);
+}
+
 /* ---- reductions that nobody is to blame for ---- */
 
 Test(peer_faults, reductions_that_fail_for_a_while_are_tried_again_less_and_less_often) {
