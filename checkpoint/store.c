@@ -21,9 +21,10 @@ struct gw_store {
     char *dir;
     gw_io *io;
     gw_store_mode mode;
-    pthread_mutex_t put_lock; /* one put or set-aside at a time */
-    uint64_t serial;          /* of temporary files */
-    bool settled[FOLDERS];    /* the folder exists and was flushed once, so that what lies in it stays */
+    pthread_mutex_t
+        put_lock;    /* one put or set-aside at a time, or sweep of what was. Taken before delete_lock */
+    uint64_t serial; /* of temporary files */
+    bool settled[FOLDERS]; /* the folder exists and was flushed once, so that what lies in it stays */
     /* Held while a chunk file is looked at and deleted, and by whoever adds a pin: so these cannot cross, and
      * may wait for the disk. Who takes pins back does not need it. Taken before pin_lock. */
     pthread_mutex_t delete_lock;
@@ -291,18 +292,26 @@ static void set_aside(gw_store *store, const char *path, int fd) {
     pthread_mutex_unlock(&store->put_lock);
 }
 
-static bool read_verified(gw_store *store, int fd, const char *path, const gw_hash *name, void *bytes,
-                          uint32_t length, gw_err *err) {
+/* What chunk is read, and to where: room for `room` bytes, of which `length` were read. */
+typedef struct reading {
+    const gw_hash *name;
+    void *bytes;
+    uint32_t room, length;
+    bool exact; /* it has to fill the room */
+} reading;
+
+static bool read_verified(gw_store *store, int fd, const char *path, reading *r, gw_err *err) {
     size_t got;
     struct stat status;
-    if (!gw_durable_read_fd(store->io, fd, path, bytes, length, &got, err)) return false;
+    if (!gw_durable_read_fd(store->io, fd, path, r->bytes, r->room, &got, err)) return false;
     if (fstat(fd, &status) < 0) return gw_fail_errno(err, errno, "looking at %s", path);
-    if (got != length || (uint64_t)status.st_size != length)
+    if ((r->exact && got != r->room) || (uint64_t)status.st_size != got)
         return gw_fail(err, GW_E_CORRUPT, "%lld bytes in %s, not %u", (long long)status.st_size, path,
-                       length);
+                       r->room);
     gw_hash actual;
-    gw_blake2b(bytes, length, actual.bytes, sizeof actual.bytes);
-    if (!gw_hash_equal(&actual, name)) return gw_fail(err, GW_E_CORRUPT, "hash differs in %s", path);
+    gw_blake2b(r->bytes, got, actual.bytes, sizeof actual.bytes);
+    if (!gw_hash_equal(&actual, r->name)) return gw_fail(err, GW_E_CORRUPT, "hash differs in %s", path);
+    r->length = (uint32_t)got;
     return true;
 }
 
@@ -317,34 +326,53 @@ static void put_back(gw_store *store, const gw_hash *name, const char *path, con
 }
 
 /* What the disk would not give once it may give now: then it was set aside for nothing. */
-static bool read_aside(gw_store *store, const gw_hash *name, const char *path, void *bytes, uint32_t length) {
+static bool read_aside(gw_store *store, const char *path, reading *r) {
     char aside[GW_PATH_BYTES];
     gw_err err;
     if (!gw_durable_path(aside, &err, "%s%s", path, damaged_suffix)) return false;
     int fd = store->io->open(store->io, aside, O_RDONLY, 0);
     if (fd < 0) return false;
-    bool done = read_verified(store, fd, aside, name, bytes, length, &err);
+    bool done = read_verified(store, fd, aside, r, &err);
     store->io->close(store->io, fd);
-    if (done && store->mode == GW_STORE_WRITE) put_back(store, name, path, aside);
+    if (done && store->mode == GW_STORE_WRITE) put_back(store, r->name, path, aside);
     return done;
 }
 
-bool gw_store_read(gw_store *store, const gw_hash *name, void *bytes, uint32_t length, gw_err *err) {
-    char path[GW_PATH_BYTES], text[SHORT_DIGITS + 1];
-    if (!chunk_path(store, name, "", path, err)) return false;
+static bool read_in_place(gw_store *store, const char *path, reading *r, gw_err *err) {
+    char text[SHORT_DIGITS + 1];
     int fd = store->io->open(store->io, path, O_RDONLY, 0);
     if (fd < 0 && errno == ENOENT)
-        return read_aside(store, name, path, bytes, length) ||
-               gw_fail(err, GW_E_NOTFOUND, "checkpoint/store: chunk %s: not in %s", short_name(name, text),
+        return gw_fail(err, GW_E_NOTFOUND, "checkpoint/store: chunk %s: not in %s", short_name(r->name, text),
                        store->dir);
     if (fd < 0) {
         gw_fail_errno(err, errno, "opening %s", path);
-        return fail_chunk(err, name);
+        return fail_chunk(err, r->name);
     }
-    bool done = read_verified(store, fd, path, name, bytes, length, err);
+    bool done = read_verified(store, fd, path, r, err);
     if (!done) set_aside(store, path, fd);
     store->io->close(store->io, fd);
-    return done || fail_chunk(err, name);
+    return done || fail_chunk(err, r->name);
+}
+
+/* Looks in its place once more at last: it may have come there meanwhile, by a put or by another reader. */
+static bool read_chunk(gw_store *store, reading *r, gw_err *err) {
+    char path[GW_PATH_BYTES];
+    if (!chunk_path(store, r->name, "", path, err)) return false;
+    if (read_in_place(store, path, r, err)) return true;
+    if (err->code != GW_E_NOTFOUND) return false;
+    return read_aside(store, path, r) || read_in_place(store, path, r, err);
+}
+
+bool gw_store_read(gw_store *store, const gw_hash *name, void *bytes, uint32_t length, gw_err *err) {
+    reading r = {.name = name, .bytes = bytes, .room = length, .exact = true};
+    return read_chunk(store, &r, err);
+}
+
+bool gw_store_find(gw_store *store, const gw_hash *name, void *bytes, uint32_t *length, gw_err *err) {
+    reading r = {.name = name, .bytes = bytes, .room = GW_CHUNK_BYTES};
+    if (!read_chunk(store, &r, err)) return false;
+    *length = r.length;
+    return true;
 }
 
 /* ---- list and sweep ---- */
@@ -438,30 +466,45 @@ typedef struct sweeping {
     bool failed;
 } sweeping;
 
+static bool is_replaced(const gw_store *store, const gw_hash *name) {
+    char path[GW_PATH_BYTES];
+    gw_err ignored;
+    struct stat status;
+    return chunk_path(store, name, "", path, &ignored) && stat(path, &status) == 0;
+}
+
+/* Deletes the file unless it is to stay. A damaged one does until a good copy is there: for people to look
+ * at, and because it may be read after all. With put_lock when it is damaged: as long, none is set aside or
+ * put. */
+static bool delete_file(const sweeping *sweep, const char *path, const gw_hash *name, bool damaged,
+                        uint64_t *bytes, int *error) {
+    gw_store *store = sweep->store;
+    struct stat status;
+    pthread_mutex_lock(&store->delete_lock);
+    bool wanted = is_among(sweep->needed, sweep->needed_count, name) || is_pinned(store, name);
+    bool stays = wanted && !(damaged && is_replaced(store, name));
+    *bytes = !stays && stat(path, &status) == 0 ? (uint64_t)status.st_size : 0;
+    *error = !stays && store->io->unlink(store->io, path) < 0 ? errno : 0;
+    pthread_mutex_unlock(&store->delete_lock);
+    return !stays && *error == 0;
+}
+
 static bool sweep_file(void *context, const char *path, const gw_hash *name, bool damaged) {
     sweeping *sweep = context;
-    gw_store *store = sweep->store;
-    bool needed = is_among(sweep->needed, sweep->needed_count, name);
-    struct stat status;
-    char whole[GW_PATH_BYTES];
-    gw_err ignored;
-    if (damaged && needed) /* kept for people to look at until a good copy is there */
-        needed = !(chunk_path(store, name, "", whole, &ignored) && stat(whole, &status) == 0);
-    pthread_mutex_lock(&store->delete_lock);
-    bool stays = needed || (!damaged && is_pinned(store, name));
-    uint64_t bytes = !stays && stat(path, &status) == 0 ? (uint64_t)status.st_size : 0;
-    int result = stays ? 0 : store->io->unlink(store->io, path);
-    int unlink_errno = errno;
-    pthread_mutex_unlock(&store->delete_lock);
-    if (result < 0 && unlink_errno != ENOENT) {
-        if (!sweep->failed) gw_fail_errno(sweep->err, unlink_errno, "checkpoint/store: deleting %s", path);
+    uint64_t bytes;
+    int error;
+    if (damaged) pthread_mutex_lock(&sweep->store->put_lock);
+    bool deleted = delete_file(sweep, path, name, damaged, &bytes, &error);
+    if (damaged) pthread_mutex_unlock(&sweep->store->put_lock);
+    if (error != 0 && error != ENOENT) {
+        if (!sweep->failed) gw_fail_errno(sweep->err, error, "checkpoint/store: deleting %s", path);
         sweep->failed = true;
     }
-    if (stays || result < 0) {
-        sweep->swept->kept++;
-    } else {
+    if (deleted) {
         sweep->swept->deleted++;
         sweep->swept->deleted_bytes += bytes;
+    } else {
+        sweep->swept->kept++;
     }
     return true;
 }

@@ -53,7 +53,7 @@ typedef struct gw_store_item {
  * stored; the error names the first that was not. */
 bool gw_store_put(gw_store *store, uint64_t tag, gw_store_item *items, uint32_t count, gw_err *err);
 
-/* Whether a file of that name and of `length` bytes is there (its hash is not checked). */
+/* Whether a file of that name and of `length` bytes is there, not set aside (its hash is not checked). */
 bool gw_store_has(gw_store *store, const gw_hash *name, uint32_t length);
 
 /* Like gw_store_has, and when it is there pins it under `tag`: what stands behind a "have" answer. */
@@ -71,6 +71,9 @@ void gw_store_release(gw_store *store, uint64_t tag);
  * it goes back to its place. */
 bool gw_store_read(gw_store *store, const gw_hash *name, void *bytes, uint32_t length, gw_err *err);
 
+/* Like gw_store_read where the length is not known: `bytes` has room for GW_CHUNK_BYTES. */
+bool gw_store_find(gw_store *store, const gw_hash *name, void *bytes, uint32_t *length, gw_err *err);
+
 /* Whether there is a chunk, not set aside, that is not in `named` (any order; duplicates allowed). */
 bool gw_store_has_others(gw_store *store, const gw_hash *named, size_t named_count, bool *any, gw_err *err);
 
@@ -79,9 +82,9 @@ typedef struct gw_store_swept {
     uint64_t deleted_bytes;
 } gw_store_swept;
 
-/* Deletes every chunk that is neither pinned nor in `needed` (any order; duplicates allowed), and damaged
- * files that are not needed or have been replaced. A file that cannot be deleted is an error, after all
- * others have been tried. */
+/* Deletes every chunk that is neither pinned nor in `needed` (any order; duplicates allowed), set aside or
+ * not, and damaged files that have been replaced. A file that cannot be deleted is an error, after all others
+ * have been tried. */
 bool gw_store_sweep(gw_store *store, const gw_hash *needed, size_t needed_count, gw_store_swept *swept,
                     gw_err *err);
 

@@ -164,6 +164,53 @@ Test(store, what_could_not_be_read_once_is_not_lost) {
     cr_assert_eq(fixture_count_files(folder, ".damaged"), 0);
 }
 
+Test(store, a_chunk_of_unknown_length_is_found_set_aside_or_not) {
+    uint32_t length = 0;
+    gw_store_item item = put(1, "a cable was loose");
+    cr_assert(gw_store_find(store, &item.name, bytes, &length, &err), "%s", err.text);
+    cr_assert_eq(length, item.length);
+    cr_assert_arr_eq(bytes, "a cable was loose", item.length);
+    fixture_io faulty;
+    fixture_io_init(&faulty, CALL_READ, 0, EIO);
+    faulty.once = true;
+    reopen(&faulty);
+    cr_assert_not(gw_store_find(store, &item.name, bytes, &length, &err));
+    cr_assert_eq(err.code, GW_E_IO);
+    cr_assert_eq(fixture_count_files(folder, ".damaged"), 1);
+    length = 0;
+    cr_assert(gw_store_find(store, &item.name, bytes, &length, &err), "%s", err.text);
+    cr_assert_eq(length, item.length);
+    cr_assert_eq(fixture_count_files(folder, ".damaged"), 0);
+    char path[512];
+    fixture_chunk_path(folder, &item.name, path);
+    fixture_truncate(path, 4);
+    cr_assert_not(gw_store_find(store, &item.name, bytes, &length, &err));
+    cr_assert_eq(err.code, GW_E_CORRUPT);
+}
+
+/* Brings what was set aside back to its place at the first look for it there, as another reader may. */
+static int open_late(gw_io *io, const char *path, int flags, mode_t mode) {
+    char place[512];
+    if (strstr(path, ".damaged") != NULL) {
+        snprintf(place, sizeof place, "%.*s", (int)(strlen(path) - strlen(".damaged")), path);
+        cr_assert_eq(rename(path, place), 0);
+    }
+    return gw_io_system()->open(io, path, flags, mode);
+}
+
+Test(store, what_another_reader_has_just_put_back_is_found) {
+    gw_store_item item = put(1, "two ask for it");
+    char path[512], aside[600];
+    fixture_chunk_path(folder, &item.name, path);
+    snprintf(aside, sizeof aside, "%s.damaged", path);
+    cr_assert_eq(rename(path, aside), 0);
+    gw_io late = *gw_io_system();
+    late.open = open_late;
+    gw_store_close(store);
+    cr_assert(gw_store_open(folder, GW_STORE_WRITE, &late, &store, &err), "%s", err.text);
+    cr_assert(gw_store_read(store, &item.name, bytes, item.length, &err), "%s", err.text);
+}
+
 Test(store, sweep_keeps_what_is_needed_or_pinned) {
     gw_store_item needed = put(1, "needed"), pinned = put(2, "pinned"), loose = put(1, "loose");
     gw_store_release(store, 1);
@@ -225,6 +272,9 @@ Test(store, sweep_clears_damaged_files_that_nobody_needs) {
     gw_store_read(store, &needed.name, bytes, needed.length, &err);
     gw_store_read(store, &loose.name, bytes, loose.length, &err);
     gw_store_swept swept;
+    cr_assert(gw_store_sweep(store, &needed.name, 1, &swept, &err), "%s", err.text);
+    cr_assert_eq(swept.deleted, 0, "an open checkpoint counts on both");
+    gw_store_release(store, 1);
     cr_assert(gw_store_sweep(store, &needed.name, 1, &swept, &err), "%s", err.text);
     cr_assert_eq(fixture_count_files(folder, ".damaged"), 1, "a needed one stays for people to see");
     put(1, "needed and damaged");
@@ -449,4 +499,41 @@ Test(store, pins_and_sweeps_do_not_cross) {
         pthread_join(threads[i], &broken);
         cr_assert_eq((uintptr_t)broken, 0);
     }
+}
+
+static gw_hash contended;
+
+static void *read_contended(void *context) {
+    gw_err why;
+    (void)context;
+    cr_expect_not(gw_store_read(store, &contended, bytes, 64, &why));
+    return NULL;
+}
+
+static pthread_t reader;
+
+/* Before it deletes what was set aside, another thread is to set a newer file aside under that name. */
+static int unlink_late(gw_io *io, const char *path) {
+    pthread_create(&reader, NULL, read_contended, NULL);
+    usleep(200000); /* enough, if nothing holds it up */
+    return gw_io_system()->unlink(io, path);
+}
+
+Test(store, what_is_set_aside_during_a_sweep_is_not_taken_for_what_it_replaces) {
+    gw_store_item item = put(1, "damaged again and again");
+    contended = item.name;
+    char path[512], aside[600];
+    fixture_chunk_path(folder, &item.name, path);
+    snprintf(aside, sizeof aside, "%s.damaged", path);
+    cr_assert_eq(rename(path, aside), 0);
+    put(1, "damaged again and again");
+    gw_io late = *gw_io_system();
+    late.unlink = unlink_late;
+    gw_store_close(store);
+    cr_assert(gw_store_open(folder, GW_STORE_WRITE, &late, &store, &err), "%s", err.text);
+    gw_store_swept swept;
+    cr_assert(gw_store_sweep(store, &item.name, 1, &swept, &err), "%s", err.text);
+    pthread_join(reader, NULL);
+    cr_assert_eq(swept.deleted, 1);
+    cr_assert_eq(fixture_count_files(folder, ".damaged"), 1, "the newer one stays");
 }

@@ -74,3 +74,22 @@ Test(fetch, of_checkpoints_with_one_root_each_has_its_own_manifest) {
     cr_assert_eq(served(30, &root), 0, "another job's");
     cr_assert_eq(served(40, &root), 0);
 }
+
+/* Of a chunk that the disk would not give once. */
+Test(fetch, what_was_set_aside_for_nothing_is_served) {
+    gw_store_item item = {.bytes = "sound", .length = 5};
+    gw_blake2b(item.bytes, item.length, item.name.bytes, sizeof item.name.bytes);
+    cr_assert(gw_store_put(node->store, 1, &item, 1, &err), "%s", err.text);
+    char digits[GW_HASH_TEXT], path[GW_PATH_BYTES], aside[GW_PATH_BYTES];
+    gw_hex(item.name.bytes, sizeof item.name.bytes, digits);
+    cr_assert(gw_durable_path(path, &err, "%s/chunks/%.2s/%s", scratch_folder(), digits, digits));
+    cr_assert(gw_durable_path(aside, &err, "%s/chunks/%.2s/%s.damaged", scratch_folder(), digits, digits));
+    cr_assert_eq(rename(path, aside), 0);
+    gw_fetch_provider provider = gw_node_provider(node);
+    const void *bytes;
+    uint64_t length;
+    cr_assert(provider.find(provider.context, NULL, &item.name, &bytes, &length));
+    cr_assert_eq(length, 5);
+    cr_assert_arr_eq(bytes, "sound", 5);
+    provider.release(provider.context, bytes, length);
+}

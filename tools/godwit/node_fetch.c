@@ -126,20 +126,14 @@ static void *find_state_chunk(gw_node *node, const gw_hash *name, uint64_t *leng
 
 /* A stored chunk of any length up to a whole one: the name does not say which. */
 static void *find_chunk(gw_node *node, const gw_hash *name, uint64_t *length) {
-    uint64_t image = node->device->layout->image_bytes;
-    uint32_t count = gw_chunk_count(image);
-    if (count == 0) return NULL;
-    const uint32_t lengths[2] = {gw_chunk_length(image, 0), gw_chunk_length(image, count - 1)};
-    for (int i = 0; i < 2; i++) {
-        if (!gw_store_has(node->store, name, lengths[i])) continue;
-        void *bytes = malloc(lengths[i]);
-        gw_err err;
-        if (bytes && gw_store_read(node->store, name, bytes, lengths[i], &err)) {
-            *length = lengths[i];
-            return bytes;
-        }
-        free(bytes);
+    void *bytes = malloc(GW_CHUNK_BYTES);
+    uint32_t size;
+    gw_err err;
+    if (bytes && gw_store_find(node->store, name, bytes, &size, &err)) {
+        *length = size;
+        return bytes;
     }
+    free(bytes);
     return NULL;
 }
 
