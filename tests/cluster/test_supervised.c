@@ -20,6 +20,7 @@ typedef struct supervised {
     char args[400];
     lab_peer *peers[MOST];
     uint16_t ports[MOST];
+    bool in_vain; /* who is killed is started in vain first */
 } supervised;
 
 /* At the address it had before; the first is everybody's seed, alive or not. */
@@ -44,6 +45,15 @@ static void expect_named(const supervised *s) {
     }
 }
 
+/* Where its own port is taken. */
+static void start_in_vain(supervised *s, uint32_t i) {
+    char more[64];
+    snprintf(more, sizeof more, " --http 127.0.0.1:%u", s->ports[i]);
+    start(s, i, more);
+    while (!has_ended(s->peers[i])) lab_pump(s->l);
+    cr_assert_eq(lab_end(s->l, s->peers[i]), 1);
+}
+
 /* Starts again who is killed, until all have given up by themselves; how often that was. */
 static uint32_t supervise(supervised *s) {
     uint32_t deaths = 0;
@@ -55,6 +65,7 @@ static uint32_t supervise(supervised *s) {
             } else if (lab_end(s->l, s->peers[i]) == 128 + SIGKILL) {
                 cr_assert_lt(deaths, MOST_DEATHS, "nobody of %u names the shard", s->count);
                 deaths++;
+                if (s->in_vain) start_in_vain(s, i);
                 start(s, i, POISON);
                 all_ended = false;
             } else {
@@ -86,6 +97,14 @@ static void poison(uint32_t count) {
 
 Test(supervised, one_peer_names_its_poison_shard) {
     poison(1);
+}
+
+Test(supervised, a_start_in_vain_forgets_nothing) {
+    supervised s = {.l = lab_open(), .count = 1, .args = SYNTHETIC, .in_vain = true};
+    start(&s, 0, POISON);
+    cr_expect_eq(supervise(&s), 3);
+    expect_named(&s);
+    lab_close(s.l);
 }
 
 Test(supervised, two_peers_name_their_poison_shard) {

@@ -65,7 +65,9 @@ static void die_computing(void) {
 
 static uint32_t left_behind(const gw_hash *of, uint32_t workers, gw_loss **fell) {
     uint32_t count;
-    gw_claims_close(reopen(of, 5, workers, fell, &count));
+    gw_claims *claims = reopen(of, 5, workers, fell, &count);
+    gw_claims_drop_earlier(claims);
+    gw_claims_close(claims);
     return count;
 }
 
@@ -81,7 +83,52 @@ Test(claims, a_killed_process_leaves_what_it_was_at) {
         cr_assert_eq(fell[i].shard, shards[i]);
     }
     free(fell);
-    cr_assert_eq(left_behind(&job, 1, &fell), 0, "it is told once");
+    cr_assert_eq(left_behind(&job, 1, &fell), 0, "it is told until it is known elsewhere");
+    free(fell);
+}
+
+/* One that fails before it makes use of what it read, or is killed before that is on disk. */
+Test(claims, a_start_that_comes_to_nothing_keeps_what_the_last_life_left) {
+    die_computing();
+    gw_loss *fell;
+    uint32_t count;
+    gw_claims *claims = reopen(&job, 5, 1, &fell, &count);
+    free(fell);
+    gw_claims_clear(claims);
+    gw_claims_begin(claims, 0, 11, 6); /* a worker that does not know yet */
+    gw_claims_close(claims);
+    claims = reopen(&job, 6, 4, &fell, &count);
+    cr_assert_eq(count, 2, "it failed");
+    free(fell);
+    gw_claims_begin(claims, 3, 11, 5);
+    gw_claims_close(claims); /* it is killed */
+    claims = reopen(&job, 7, 1, &fell, &count);
+    cr_assert_eq(count, 3, "of two lives");
+    const uint64_t boots[] = {4, 4, 6};
+    const uint32_t shards[] = {5, 0, 5};
+    for (uint32_t i = 0; i < count; i++) {
+        cr_assert_eq(fell[i].boot, boots[i]);
+        cr_assert_eq(fell[i].shard, shards[i]);
+    }
+    free(fell);
+    gw_claims_clear(claims);
+    cr_assert_eq(access(path(), F_OK), 0, "not yet");
+    gw_claims_drop_earlier(claims);
+    gw_claims_close(claims);
+    cr_assert_neq(access(path(), F_OK), 0, "its file is gone");
+}
+
+Test(claims, no_more_is_kept_than_can_be_made_use_of) {
+    enum { WORKERS = 200 };
+    gw_loss *fell;
+    uint32_t count;
+    for (uint64_t boot = 1; boot <= 3; boot++) {
+        gw_claims *claims = reopen(&job, boot, WORKERS, &fell, &count);
+        free(fell);
+        for (uint32_t i = 0; i < WORKERS; i++) gw_claims_begin(claims, i, 11, i);
+        gw_claims_close(claims);
+    }
+    cr_assert_eq(left_behind(&job, 1, &fell), GW_MAX_LOSSES);
     free(fell);
 }
 
@@ -163,10 +210,11 @@ Test(claims, what_another_user_may_have_put_there_is_not_taken) {
 
 Test(claims, damaged_files_say_nothing) {
     die_computing();
-    char bytes[1000];
+    static char bytes[20000];
     FILE *file = fopen(path(), "rb");
     size_t length = fread(bytes, 1, sizeof bytes, file);
     fclose(file);
+    cr_assert_lt(length, sizeof bytes);
     for (size_t cut = 0; cut < length; cut++) {
         gw_loss *fell;
         file = fopen(path(), "wb");
@@ -180,6 +228,13 @@ Test(claims, damaged_files_say_nothing) {
     fwrite(bytes, 1, length, file);
     fclose(file);
     gw_loss *fell;
+    cr_assert_eq(left_behind(&job, 1, &fell), 0);
+    free(fell);
+    memset(bytes + 48, 0, 8);
+    memset(bytes + 56, 0xFF, 8); /* of earlier losses */
+    file = fopen(path(), "wb");
+    fwrite(bytes, 1, length, file);
+    fclose(file);
     cr_assert_eq(left_behind(&job, 1, &fell), 0);
     free(fell);
 }

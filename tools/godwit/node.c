@@ -160,6 +160,7 @@ static bool serve(gw_node *node, gw_err *err) {
     node->loop_watch = gw_loop_watch_open(node->loop, patience_ns, loop_hangs, node, err);
     if (!node->loop_watch) return false;
     gw_node_feed(node, &(gw_event){.kind = GW_EV_START});
+    gw_node_started(node);
     look_at_work(node);
     gw_node_publish_loop(node);
     gw_loop_run(node->loop);

@@ -185,6 +185,7 @@ static void run_persist(void *context) {
     if (!good && !r->node->record_fails)
         gw_log(GW_WARN, "node", "the protocol record is not on disk: %s", err.text);
     r->node->record_fails = !good;
+    if (good) gw_claims_drop_earlier(r->node->claims);
     gw_mailbox_post(r->node->mail, mail);
     free(r);
 }
@@ -197,6 +198,16 @@ static void persist(gw_node *node, const gw_action *action) {
     r->length = action->length;
     memcpy(r->bytes, action->bytes, action->length);
     gw_helper_give(node->disk, run_persist, r);
+}
+
+static void run_recorded(void *context) {
+    const gw_node *node = context;
+    if (!node->record_fails) gw_claims_drop_earlier(node->claims);
+}
+
+/* After the record that the brain may have asked for at its start: without one it had been told no news. */
+void gw_node_started(gw_node *node) {
+    gw_helper_give(node->disk, run_recorded, node);
 }
 
 static void save(gw_node *node, const gw_action *action) {

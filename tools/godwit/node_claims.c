@@ -16,22 +16,28 @@
 #include <unistd.h>
 
 enum { MOST_WORKERS = 1 << 16 };
-#define MAGIC UINT64_C(0x3164616f62776774)
+#define MAGIC UINT64_C(0x3264616f62776774)
 
 typedef struct place {
     _Atomic uint64_t step, shard; /* shard plus 1; 0 = none */
 } place;
 
+/* The process may be killed between any two stores, so their order matters. */
 typedef struct header {
-    uint64_t magic, boot;
+    _Atomic uint64_t magic; /* 0 = the rest says nothing */
+    _Atomic uint64_t boot;
     gw_hash job;
-    uint64_t workers;
+    _Atomic uint64_t workers; /* how many of the places count */
+    _Atomic uint64_t earlier_count;
+    gw_loss earlier[GW_MAX_LOSSES]; /* what lives before this one left, as long as nothing else says it */
     place places[];
 } header;
 
 struct gw_claims {
     header *memory;
     size_t bytes;
+    uint32_t workers;
+    _Atomic bool cleared, removed;
     int fd; /* locked: a copy of this peer on the same machine stays out */
     char path[GW_PATH_BYTES];
 };
@@ -40,24 +46,45 @@ static size_t bytes_for(uint64_t workers) {
     return sizeof(header) + workers * sizeof(place);
 }
 
-/* What the last life left, if the file is whole and about this job. */
-static uint32_t read_left(const header *old, size_t bytes, const gw_hash *job, const gw_peer_id *self,
-                          gw_loss **fell) {
-    uint32_t count = 0;
-    *fell = NULL;
-    if (bytes < sizeof *old || old->magic != MAGIC || !gw_hash_equal(&old->job, job)) return 0;
-    if (old->workers > MOST_WORKERS || bytes < bytes_for(old->workers)) return 0;
-    *fell = calloc(old->workers + 1, sizeof **fell);
-    GW_CHECK_MEMORY(*fell != NULL);
-    for (uint64_t i = 0; i < old->workers; i++) {
-        uint64_t shard = atomic_load(&old->places[i].shard);
+/* Whether the file is whole and about this job. */
+static bool is_of(const header *old, size_t bytes, const gw_hash *job) {
+    return bytes >= sizeof *old && old->magic == MAGIC && gw_hash_equal(&old->job, job) &&
+           old->earlier_count <= GW_MAX_LOSSES && old->workers <= MOST_WORKERS &&
+           bytes >= bytes_for(old->workers);
+}
+
+/* Adds what the last life left to what is kept of those before it. */
+static void keep_left(header *memory, const gw_peer_id *self) {
+    uint64_t count = memory->earlier_count;
+    for (uint64_t i = 0; i < memory->workers && count < GW_MAX_LOSSES; i++) {
+        uint64_t shard = memory->places[i].shard;
         if (shard == 0 || shard > UINT32_MAX) continue;
-        (*fell)[count++] = (gw_loss){.id = *self,
-                                     .boot = old->boot,
-                                     .step = atomic_load(&old->places[i].step),
-                                     .shard = (uint32_t)(shard - 1)};
+        memory->earlier[count++] = (gw_loss){.id = *self,
+                                             .boot = memory->boot,
+                                             .step = memory->places[i].step,
+                                             .shard = (uint32_t)(shard - 1)};
     }
-    return count;
+    atomic_store(&memory->earlier_count, count);
+}
+
+/* Makes the places this life's. */
+static void renew(gw_claims *claims, const gw_hash *job, uint64_t boot) {
+    header *memory = claims->memory;
+    size_t places = (claims->bytes - sizeof *memory) / sizeof *memory->places;
+    for (size_t i = 0; i < places; i++) atomic_store(&memory->places[i].shard, 0);
+    atomic_store(&memory->boot, boot);
+    memory->job = *job;
+    atomic_store(&memory->workers, claims->workers);
+    atomic_store(&memory->magic, MAGIC);
+}
+
+static gw_loss *copy_earlier(const header *memory, uint32_t *count) {
+    *count = (uint32_t)memory->earlier_count;
+    if (*count == 0) return NULL;
+    gw_loss *copy = malloc(*count * sizeof *copy);
+    GW_CHECK_MEMORY(copy != NULL);
+    memcpy(copy, memory->earlier, *count * sizeof *copy);
+    return copy;
 }
 
 bool gw_claims_path(const char *folder, const gw_peer_id *self, char path[GW_PATH_BYTES], gw_err *err) {
@@ -113,25 +140,44 @@ gw_claims *gw_claims_open(const char *folder, const gw_hash *job, const gw_peer_
         free(claims);
         return NULL;
     }
-    *fell_count = read_left(claims->memory, before, job, self, fell);
-    memset(claims->memory, 0, claims->bytes);
-    *claims->memory = (header){.magic = MAGIC, .boot = boot, .job = *job, .workers = workers};
+    claims->workers = workers;
+    if (is_of(claims->memory, before, job)) {
+        keep_left(claims->memory, self);
+    } else {
+        atomic_store(&claims->memory->magic, 0);
+        atomic_store(&claims->memory->earlier_count, 0);
+    }
+    renew(claims, job, boot);
+    *fell = copy_earlier(claims->memory, fell_count);
     return claims;
 }
 
+void gw_claims_drop_earlier(gw_claims *claims) {
+    if (claims != NULL) atomic_store(&claims->memory->earlier_count, 0);
+}
+
+static void remove_if_empty(gw_claims *claims) {
+    if (atomic_load(&claims->memory->earlier_count) == 0 && !atomic_exchange(&claims->removed, true))
+        unlink(claims->path);
+}
+
 void gw_claims_clear(gw_claims *claims) {
-    if (claims != NULL) unlink(claims->path);
+    if (claims == NULL) return;
+    atomic_store(&claims->memory->workers, 0);
+    atomic_store(&claims->cleared, true);
+    remove_if_empty(claims);
 }
 
 void gw_claims_close(gw_claims *claims) {
     if (claims == NULL) return;
+    if (claims->cleared) remove_if_empty(claims);
     munmap(claims->memory, claims->bytes);
     close(claims->fd);
     free(claims);
 }
 
 void gw_claims_begin(gw_claims *claims, uint32_t worker, uint64_t step, uint32_t shard) {
-    GW_CHECK(worker < claims->memory->workers);
+    GW_CHECK(worker < claims->workers);
     place *at = &claims->memory->places[worker];
     atomic_store(&at->step, step);
     atomic_store(&at->shard, (uint64_t)shard + 1);

@@ -7,7 +7,8 @@
  * not of a shard. (A shard that takes machines down is known to the peers that have seen the others die.)
  * Without the file the run goes on.
  *
- * Threads: begin and end from any, for different workers at once; the rest from one at a time. */
+ * Threads: begin and end from any, for different workers at once; drop_earlier and clear from any; the rest
+ * from one at a time. */
 #ifndef GODWIT_GODWIT_NODE_CLAIMS_H
 #define GODWIT_GODWIT_NODE_CLAIMS_H
 
@@ -19,16 +20,20 @@
 
 typedef struct gw_claims gw_claims;
 
-/* Opens the peer's file in `folder` for this life of it and `workers` workers. What the life before it left
- * there of this job goes to *fell (malloced, the caller frees; NULL: nothing). NULL where the folder is not
- * in memory or is full, and where the file is another user's or in use. */
+/* Opens the peer's file in `folder` for this life of it and `workers` workers. What the lives before it left
+ * there of this job goes to *fell (malloced, the caller frees; NULL: nothing), and stays in the file beside
+ * what this life is at. NULL where the folder is not in memory or is full, and where the file is another
+ * user's or in use. */
 gw_claims *gw_claims_open(const char *folder, const gw_hash *job, const gw_peer_id *self, uint64_t boot,
                           uint32_t workers, gw_loss **fell, uint32_t *fell_count, gw_err *err);
 /* Where it is: by the peer's id, so that its next life finds it. */
 bool gw_claims_path(const char *folder, const gw_peer_id *self, char path[GW_PATH_BYTES], gw_err *err);
-/* Nothing is lost, whatever still runs: this process ends on purpose, and the file goes. NULL is allowed. */
+/* What the lives before left is on disk elsewhere, or of no use. NULL is allowed. */
+void gw_claims_drop_earlier(gw_claims *claims);
+/* Nothing is lost, whatever still runs: this process ends on purpose. The file goes, unless it still has what
+ * lives before left. NULL is allowed. */
 void gw_claims_clear(gw_claims *claims);
-/* Unmaps it; unless it was cleared, what it says stays. NULL is allowed. */
+/* Unmaps it; unless it was cleared, what it says stays. No other thread may be inside. NULL is allowed. */
 void gw_claims_close(gw_claims *claims);
 void gw_claims_begin(gw_claims *claims, uint32_t worker, uint64_t step, uint32_t shard);
 void gw_claims_end(gw_claims *claims, uint32_t worker);

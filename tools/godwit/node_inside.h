@@ -207,6 +207,8 @@ void gw_node_unlisten(gw_node *node);
 
 /* node_actions.c. */
 void gw_node_act(gw_node *node, const gw_action *action);
+/* The brain has been started: what the claims told it is in the record, unless that cannot be written. */
+void gw_node_started(gw_node *node);
 /* Of what the brain persists: a file for each job that this directory has seen, as promises for one job say
  * nothing of another, and who goes back to a job must remember them. */
 bool gw_node_record_path(const gw_node *node, char path[GW_PATH_BYTES], gw_err *err);
