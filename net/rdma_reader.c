@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -232,6 +233,7 @@ static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) 
     if (outcome == GW_RDMA_DONE) {
         h->reader->barren = 0;
         host->pulled(h->reader->end, work->bytes);
+        if (p->of->op.landed != NULL) atomic_fetch_add(p->of->op.landed, work->bytes);
     }
     if (p->pieces > 0 || (!p->failed && p->posted < p->bytes)) return;
     if (p->failed) {

@@ -77,8 +77,9 @@ typedef struct gw_op {
     void *buffer;
     uint64_t expected, operand;
     gw_hash name;
-    /* NULL: nobody counts. What a READ or FETCH brings over a lane is added as it comes, long before a large
-     * one is complete; must live until the completion. */
+    /* NULL: nobody counts. What a READ or FETCH brings, over a lane or by a device, is added as it comes,
+     * long before a large one is complete (and once more, where it begins again); must live until the
+     * completion. */
     _Atomic uint64_t *landed;
 } gw_op;
 
