@@ -289,6 +289,20 @@ static void await_cooling(gw_pair *pair) {
     if (at != UINT64_MAX) set_timer(pair, at, on_cooled);
 }
 
+/* The pause before the next try after one that fails is not shortened: what comes and goes is left alone for
+ * longer each time. */
+static void host_usable(gw_fabric *f, gw_path_kind kind) {
+    pthread_rwlock_rdlock(&f->posts_lock);
+    gw_pair *pair = f->pairs;
+    pthread_rwlock_unlock(&f->posts_lock);
+    for (; pair != NULL; pair = pair->next) {
+        gw_settling *s = &pair->settling;
+        s->cooling[kind].until_ns = 0;
+        bool tries = s->end != NULL; /* its timer is another's then */
+        if (s->settled && s->kind == GW_PATH_TCP && !tries) await_cooling(pair);
+    }
+}
+
 static void say_without(gw_pair *pair, const char *text) {
     char id[GW_SHORT_TEXT];
     if (pair->settling.said || text[0] == '\0') return;
@@ -439,12 +453,21 @@ static void bad_message(gw_pair *pair) {
     break_link(pair, &err);
 }
 
+/* What the other side of a standing link has not had until now failed for want of it, maybe. */
+static void note_news(gw_settling *s, const gw_path_hello *hello) {
+    for (uint32_t kind = 0; kind < GW_PATH_KINDS && s->greeted; kind++)
+        if (hello->cards[kind].count > 0 && s->theirs.cards[kind].count == 0) s->cooling[kind].until_ns = 0;
+}
+
 static void on_hello(gw_pair *pair, const uint8_t *bytes, uint32_t count) {
     gw_settling *s = &pair->settling;
-    if (!gw_path_hello_decode(bytes, count, &s->theirs)) {
+    gw_path_hello hello;
+    if (!gw_path_hello_decode(bytes, count, &hello)) {
         bad_message(pair);
         return;
     }
+    note_news(s, &hello);
+    s->theirs = hello;
     s->greeted = true;
     s->tried = 0;
     if (s->settled && s->kind != GW_PATH_TCP) return;
@@ -622,6 +645,7 @@ bool gw_settle_open(gw_fabric *f, const gw_rdma_options *rdma, gw_err *err) {
                              .completed = host_completed,
                              .pass = host_pass,
                              .pulled = host_pulled,
+                             .usable = host_usable,
                              .look_up = host_look_up};
     for (uint32_t i = 0; i < f->streams; i++) f->host.payload_most[i] = gw_stream_payload(i);
     bool any = false;

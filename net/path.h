@@ -49,6 +49,9 @@ typedef struct gw_path_host {
     void (*pass)(gw_path_end *end, const gw_op *op);
     /* So many bytes were taken from the other side's memory by the path, for a FETCH or a large READ. */
     void (*pulled)(gw_path_end *end, uint64_t bytes);
+    /* A kind that was not to be had on this machine is again: what waits for a try need not wait longer.
+     * Control thread. */
+    void (*usable)(struct gw_fabric *fabric, gw_path_kind kind);
     /* Asks this peer's provider for what the other side wants (name, capacity, id filled in): `found` hears
      * of it, on the control thread, if the end is there still. Takes the lookup. */
     void (*look_up)(gw_path_end *end, gw_lookup *lookup);

@@ -235,9 +235,12 @@ static void on_lost(void *context, const gw_err *why, bool removed) {
 static void on_found(void *context) {
     gw_rdma_ends *ends = context;
     if (ends->removed) return;
-    if (ends->lost) gw_log(GW_INFO, "net/rdma", "the device's port is active again");
+    bool lost = ends->lost;
     ends->lost = false;
     gw_rdma_owner_found(ends->owner);
+    if (!lost) return;
+    gw_log(GW_INFO, "net/rdma", "the device's port is active again");
+    ends->host->usable(ends->host->fabric, GW_PATH_RDMA);
 }
 
 bool gw_rdma_ends_open(gw_rdma_ends *ends, uint16_t *port, gw_err *err) {

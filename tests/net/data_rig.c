@@ -215,11 +215,8 @@ rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t lanes, bool sealed) 
     return r;
 }
 
-rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed) {
-    return rig_open_hasty(kinds, count, lanes, sealed, SETTLE_NS);
-}
-
-rig *rig_open_hasty(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed, uint64_t settle_ns) {
+static rig *open_rig(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed, uint64_t settle_ns,
+                     uint64_t retry_ns) {
     cr_assert_geq(sodium_init(), 0);
     rig *r = calloc(1, sizeof *r);
     r->count = count;
@@ -232,7 +229,7 @@ rig *rig_open_hasty(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool 
         p->id = rig_id(i);
         pthread_mutex_init(&p->lock, NULL);
         pthread_cond_init(&p->changed, NULL);
-        gw_fabric_options options = {.retry_ns = RETRY_NS,
+        gw_fabric_options options = {.retry_ns = retry_ns,
                                      .kinds = kinds[i],
                                      .lanes = lanes,
                                      .settle_ns = settle_ns,
@@ -246,6 +243,18 @@ rig *rig_open_hasty(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool 
         cr_assert(gw_collective_open(p->transport, on_done, p, &p->collective, &err), "%s", err.text);
     }
     return r;
+}
+
+rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed) {
+    return open_rig(kinds, count, lanes, sealed, SETTLE_NS, RETRY_NS);
+}
+
+rig *rig_open_hasty(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed, uint64_t settle_ns) {
+    return open_rig(kinds, count, lanes, sealed, settle_ns, RETRY_NS);
+}
+
+rig *rig_open_patient(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed, uint64_t retry_ns) {
+    return open_rig(kinds, count, lanes, sealed, SETTLE_NS, retry_ns);
 }
 
 void rig_close(rig *r) {

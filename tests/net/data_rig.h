@@ -47,6 +47,8 @@ rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t lanes, bool sealed);
 rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed);
 /* The same with another settle_ns than emulated machines need. */
 rig *rig_open_hasty(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed, uint64_t settle_ns);
+/* The same with another retry_ns than the short one of tests. */
+rig *rig_open_patient(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed, uint64_t retry_ns);
 rig *rig_open(uint32_t count, uint32_t lanes, bool sealed);
 void rig_close(rig *r);
 /* Streams for a new link between two peers; a dials. rig_link: it stands on return. */
