@@ -10,11 +10,13 @@
 enum { SPINS = 2000 /* polls before the processor is left to others, and the clock is looked at */ };
 
 #define PATIENCE_NS UINT64_C(10000000000) /* with an operation that takes microseconds */
+#define PROOF_NS    UINT64_C(1000000000)
 
 struct gw_rdma_loop {
     gw_rdma_memory *memory;
     gw_rdma_queue *queue; /* NULL: the device did not answer, and what it was asked is forgotten */
     pthread_mutex_t lock;
+    uint64_t patience_ns;
     const gw_rdma_region *region; /* of `answer` */
     _Alignas(64) uint64_t answer;
 };
@@ -30,7 +32,7 @@ gw_rdma_loop *gw_rdma_loop_open(gw_rdma_memory *memory, gw_err *err) {
         gw_fail(err, GW_E_NOMEM, "net/rdma: no memory");
         return NULL;
     }
-    *loop = (gw_rdma_loop){.memory = memory};
+    *loop = (gw_rdma_loop){.memory = memory, .patience_ns = PATIENCE_NS};
     pthread_mutex_init(&loop->lock, NULL);
     loop->region = gw_rdma_memory_take(memory, &loop->answer, sizeof loop->answer, GW_RDMA_LOCAL, err);
     if (loop->region != NULL)
@@ -62,7 +64,7 @@ static gw_rdma_outcome wait_for(gw_rdma_loop *loop, const gw_rdma_outcome *outco
         uint64_t now = spins < SPINS ? 0 : gw_now_ns();
         gw_rdma_queue_poll(loop->queue, handlers);
         if (now >= end) break;
-        if (spins == SPINS) end = now + PATIENCE_NS;
+        if (spins == SPINS) end = now + loop->patience_ns;
         if (spins >= SPINS) sched_yield();
     }
     return *outcome;
@@ -84,7 +86,7 @@ static bool perform(gw_rdma_loop *loop, gw_rdma_work *work, gw_err *err) {
         loop->queue = NULL;
     }
     return gw_fail(err, GW_E_TIMEOUT, "%s port %u: an atomic operation has not ended within %d s",
-                   device->name, device->port, (int)(PATIENCE_NS / 1000000000));
+                   device->name, device->port, (int)(loop->patience_ns / 1000000000));
 }
 
 static bool run(gw_rdma_loop *loop, gw_rdma_work *work, uint64_t *found, gw_err *err) {
@@ -123,4 +125,12 @@ bool gw_rdma_loop_store(gw_rdma_loop *loop, const void *word, uint32_t rkey, uin
         expected = *found;
     }
     return false;
+}
+
+bool gw_rdma_loop_prove(gw_rdma_loop *loop, const void *word, uint32_t rkey, gw_err *err) {
+    uint64_t found;
+    loop->patience_ns = PROOF_NS;
+    bool done = gw_rdma_loop_add(loop, word, rkey, 0, &found, err);
+    loop->patience_ns = PATIENCE_NS;
+    return done;
 }

@@ -24,5 +24,7 @@ bool gw_rdma_loop_add(gw_rdma_loop *loop, const void *word, uint32_t rkey, uint6
 /* By swaps: a plain write is not atomic to them. */
 bool gw_rdma_loop_store(gw_rdma_loop *loop, const void *word, uint32_t rkey, uint64_t value, uint64_t *found,
                         gw_err *err);
+/* Whether the device acts: adds nothing to the word, and waits for a second at most. Before any other use. */
+bool gw_rdma_loop_prove(gw_rdma_loop *loop, const void *word, uint32_t rkey, gw_err *err);
 
 #endif

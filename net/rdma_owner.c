@@ -254,6 +254,7 @@ void gw_rdma_owner_found(gw_rdma_owner *owner) {
     /* Not between a fence's beginning and its end: the words are on their way to fresh memory. */
     if (owner->fence.epoch > 0 && !gw_rdma_words_key(owner->words, &address, &rkey)) {
         owner->without = true;
+        gw_rdma_words_look(owner->words);
         publish(owner);
         tell_all(owner);
     }

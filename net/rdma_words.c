@@ -1,12 +1,17 @@
 #include "net/rdma_words.h"
 
 #include "core/log.h"
+#include "net/loop.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 enum { RECENT = 16 /* fences whose keys are not used again */ };
+
+/* Until a device that was lost is looked at again; it doubles. Each look may hold up a fence for a second. */
+#define PAUSE_NS         UINT64_C(30000000000)
+#define LONGEST_PAUSE_NS UINT64_C(3600000000000)
 
 struct gw_rdma_words {
     gw_rdma_memory *memory; /* NULL: let go of */
@@ -18,6 +23,7 @@ struct gw_rdma_words {
     const gw_rdma_region *region;  /* NULL: withdrawn */
     uint32_t recent[RECENT], used; /* keys, the latest at [(used - 1) % RECENT] */
     atomic_bool lost;              /* the device failed: what it had was withdrawn */
+    uint64_t again_ns, pause_ns;   /* it is not looked at before; 0: it was not looked at in vain */
 };
 
 /* The device acts no more: the words are the CPU's from now on, until they are published again. */
@@ -114,6 +120,7 @@ bool gw_rdma_words_take(gw_rdma_words *words, gw_rdma_memory *memory, gw_err *er
             device->name);
     pthread_rwlock_wrlock(&words->lock);
     words->memory = gw_rdma_memory_hold(memory);
+    words->again_ns = words->pause_ns = 0;
     pthread_rwlock_unlock(&words->lock);
     return true;
 }
@@ -146,10 +153,8 @@ static const gw_rdma_region *take_fresh(gw_rdma_words *words, gw_err *err) {
 
 /* After a loss: another way through the device, if it acts again. Under the lock, nothing published. */
 static bool regain(gw_rdma_words *words, const gw_rdma_region *region, gw_err *err) {
-    uint64_t found;
     gw_rdma_loop *loop = gw_rdma_loop_open(words->memory, err);
-    /* A header's word: adding nothing to it proves that the device acts. */
-    if (loop != NULL && gw_rdma_loop_add(loop, region->start, region->rkey, 0, &found, err)) {
+    if (loop != NULL && gw_rdma_loop_prove(loop, region->start, region->rkey, err)) {
         gw_rdma_loop_close(words->loop);
         words->loop = loop;
         return true;
@@ -158,21 +163,46 @@ static bool regain(gw_rdma_words *words, const gw_rdma_region *region, gw_err *e
     return false;
 }
 
+/* Under the lock: whether the device acts, or acts again. */
+static bool may_act(gw_rdma_words *words, const gw_rdma_region *region, gw_err *err) {
+    if (!atomic_load(&words->lost)) return true;
+    if (regain(words, region, err)) {
+        atomic_store(&words->lost, false);
+        words->again_ns = words->pause_ns = 0;
+        return true;
+    }
+    words->pause_ns = words->pause_ns == 0 ? PAUSE_NS : 2 * words->pause_ns;
+    if (words->pause_ns > LONGEST_PAUSE_NS) words->pause_ns = LONGEST_PAUSE_NS;
+    words->again_ns = gw_now_ns() + words->pause_ns;
+    return false;
+}
+
+/* Under the lock. NULL: failed. */
+static const gw_rdma_region *register_words(gw_rdma_words *words, gw_err *err) {
+    if (atomic_load(&words->lost) && gw_now_ns() < words->again_ns) {
+        gw_fail(err, GW_E_PEER, "net/rdma: the device failed");
+        return NULL;
+    }
+    const gw_rdma_region *fresh = take_fresh(words, err);
+    if (fresh == NULL || may_act(words, fresh, err)) return fresh;
+    gw_rdma_memory_drop(words->memory, fresh);
+    return NULL;
+}
+
 bool gw_rdma_words_publish(gw_rdma_words *words, gw_err *err) {
     pthread_rwlock_wrlock(&words->lock);
-    const gw_rdma_region *old = words->region, *fresh = take_fresh(words, err);
-    if (fresh != NULL && atomic_load(&words->lost)) {
-        if (regain(words, fresh, err)) {
-            atomic_store(&words->lost, false);
-        } else {
-            gw_rdma_memory_drop(words->memory, fresh);
-            fresh = NULL;
-        }
-    }
-    words->region = fresh;
+    const gw_rdma_region *old = words->region;
+    words->region = register_words(words, err);
     gw_rdma_memory_drop(words->memory, old);
+    bool done = words->region != NULL;
     pthread_rwlock_unlock(&words->lock);
-    return fresh != NULL;
+    return done;
+}
+
+void gw_rdma_words_look(gw_rdma_words *words) {
+    pthread_rwlock_wrlock(&words->lock);
+    words->again_ns = 0;
+    pthread_rwlock_unlock(&words->lock);
 }
 
 bool gw_rdma_words_key(gw_rdma_words *words, uint64_t *address, uint32_t *rkey) {

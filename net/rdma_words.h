@@ -20,8 +20,11 @@ const gw_word_domain *gw_rdma_words_domain(const gw_rdma_words *words);
 /* When this returns, no device's operation touches the words. */
 void gw_rdma_words_withdraw(gw_rdma_words *words);
 /* Registers the words' present memory, under a key that it did not have lately: operations of older fences
- * may still be on their way. */
+ * may still be on their way. A device that has failed is looked at first, for a second at most, and where it
+ * does not act not again for ever longer. */
 bool gw_rdma_words_publish(gw_rdma_words *words, gw_err *err);
+/* The device says that it is back: the next _publish looks at it, however lately it was looked at in vain. */
+void gw_rdma_words_look(gw_rdma_words *words);
 /* The device was removed: withdraws them, and lets go of it. Until _take they cannot be published. */
 void gw_rdma_words_let_go(gw_rdma_words *words);
 /* Another device's memory, which is held. False: its atomics are its own, and these words are the CPU's. */

@@ -121,6 +121,19 @@ Test(rdma_loop, a_device_that_never_answers_is_given_up) {
     cr_assert_eq(closes, 1);
 }
 
+Test(rdma_loop, whether_a_device_acts_shows_within_a_second) {
+    gw_err err;
+    uint64_t word = 0;
+    gw_rdma_loop *loop = open_loop();
+    cr_assert(gw_rdma_loop_prove(loop, &word, 1, &err));
+    answers_at = UINT64_MAX;
+    uint64_t before = now;
+    cr_assert_not(gw_rdma_loop_prove(loop, &word, 1, &err));
+    cr_assert_lt(now, before + 2 * SECOND);
+    cr_assert_not_null(strstr(err.text, "within 1 s"), "%s", err.text);
+    gw_rdma_loop_close(loop);
+}
+
 Test(rdma_loop, a_late_answer_counts) {
     gw_err err;
     gw_rdma_loop *loop = open_loop();
