@@ -107,7 +107,7 @@ static void make_id(gw_gpu_sums *s, const gw_fence *fence) {
     bool good = gw_nccl_make_id(&s->api, &id, &err);
     leave(s);
     if (good) {
-        s->events.id_made(s->events.context, fence, &id);
+        s->events.id_made(s->events.context, &id);
         return;
     }
     s->fence = *fence;

@@ -12,8 +12,8 @@ typedef struct gw_gpu_sums gw_gpu_sums;
 
 typedef struct gw_gpu_sums_events {
     void *context;
-    /* The id asked for by gw_gpu_sums_make_id; not after an abort. */
-    void (*id_made)(void *context, const gw_fence *fence, const gw_nccl_id *id);
+    /* The id asked for by gw_gpu_sums_make_id. */
+    void (*id_made)(void *context, const gw_nccl_id *id);
     /* A view's communicator is there. */
     void (*formed)(void *context, const gw_fence *fence);
     /* What a view's GPUs cannot do and why: no id, no communicator. Sums of that view fail with the same. */
@@ -37,7 +37,8 @@ gw_gpu_sums *gw_gpu_sums_open(const gw_nccl_options *options, const gw_gpu_sums_
  * and the process must end as it is. NULL is allowed. */
 bool gw_gpu_sums_close(gw_gpu_sums *sums, uint64_t patience_ns);
 
-/* Wants an id for the view. */
+/* Wants an id; `failed` tells of this view that there can be none. An abort may come before it is made: then
+ * none is. */
 void gw_gpu_sums_make_id(gw_gpu_sums *sums, const gw_fence *fence);
 /* Forms the view's communicator, after ending that of another view. */
 void gw_gpu_sums_form(gw_gpu_sums *sums, const gw_fence *fence, const gw_nccl_team *team);

@@ -27,11 +27,13 @@ struct gw_gpu_team {
     gw_peer_id self;
     uint8_t gpus;
     gw_gpu_team_world world;
-    bool installed, formed, asked, has_id; /* asked for an id */
+    bool installed, formed, asked; /* asked for an id */
     gw_view view;
     gw_fence fence;
     uint32_t attempt; /* in this view, from 1; stays when the view is left */
-    gw_nccl_id id;
+    gw_nccl_id id;    /* of the attempt, once it has formed */
+    gw_nccl_id fresh; /* told nobody yet */
+    bool has_fresh;
     uint8_t counts[GW_MAX_MEMBERS]; /* GPUs of each member; 0 = not known */
     early early[GW_MAX_MEMBERS];
     uint32_t early_count;
@@ -102,18 +104,20 @@ static void form(gw_gpu_team *t) {
     t->world.form(t->world.context, &t->fence, &team);
 }
 
-/* The leader: when all have come and there is an id, everybody is told. It is asked for no sooner, as NCCL
- * keeps a thread and a socket for each until all its ranks have joined. */
+/* The leader: when all have come and there is an id, everybody is told. It is asked for no sooner, and kept
+ * when it comes too late, as NCCL keeps a thread and a socket for each until all its ranks have joined. */
 static void consider(gw_gpu_team *t) {
     if (t->formed) return;
     for (uint32_t i = 0; i < t->view.count; i++)
         if (t->counts[i] == 0) return;
-    if (!t->has_id) {
+    if (!t->has_fresh) {
         if (t->asked) return;
         t->asked = true;
         t->world.make_id(t->world.context, &t->fence);
         return;
     }
+    t->id = t->fresh;
+    t->has_fresh = false;
     say_all(t, say_team);
     form(t);
 }
@@ -122,7 +126,7 @@ static void consider(gw_gpu_team *t) {
  */
 static void begin(gw_gpu_team *t, uint32_t attempt) {
     t->attempt = attempt;
-    t->formed = t->asked = t->has_id = false;
+    t->formed = t->asked = false;
     memset(t->counts, 0, sizeof t->counts);
     if (!leads(t)) {
         say_enter(t);
@@ -170,11 +174,11 @@ void gw_gpu_team_leave(gw_gpu_team *t) {
     t->installed = false;
 }
 
-void gw_gpu_team_id(gw_gpu_team *t, const gw_fence *fence, const gw_nccl_id *id) {
-    if (!t->installed || !same_fence(fence, &t->fence) || !leads(t) || t->has_id) return;
-    t->id = *id;
-    t->has_id = true;
-    consider(t);
+void gw_gpu_team_id(gw_gpu_team *t, const gw_nccl_id *id) {
+    if (t->has_fresh) return;
+    t->fresh = *id;
+    t->has_fresh = true;
+    if (t->installed && leads(t)) consider(t);
 }
 
 void gw_gpu_team_linked(gw_gpu_team *t, const gw_peer_id *peer) {
@@ -244,7 +248,6 @@ static bool hear_team(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fe
         return gw_fail(err, GW_E_INVALID, "a team that is not the view's");
     memcpy(t->counts, counts, members);
     t->id = id;
-    t->has_id = true;
     form(t);
     return true;
 }

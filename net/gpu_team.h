@@ -49,7 +49,7 @@ void gw_gpu_team_linked(gw_gpu_team *team, const gw_peer_id *peer);
 /* A message that begins with the mark. False: it makes no sense. */
 bool gw_gpu_team_hear(gw_gpu_team *team, const gw_peer_id *from, const uint8_t *bytes, size_t length,
                       gw_err *err);
-/* The id for the view; dropped if that is not the view any more. */
-void gw_gpu_team_id(gw_gpu_team *team, const gw_fence *fence, const gw_nccl_id *id);
+/* An id that nobody has used: for the attempt under way, or the next one that this peer leads. */
+void gw_gpu_team_id(gw_gpu_team *team, const gw_nccl_id *id);
 
 #endif

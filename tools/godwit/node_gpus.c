@@ -24,7 +24,6 @@ struct gw_gpus {
     pthread_mutex_t lock;
     /* under the lock, as they are on their way from the thread of the sums to the loop */
     bool id_waits;
-    gw_fence id_fence;
     gw_nccl_id id;
     gw_fence formed; /* the communicator that came last */
 
@@ -113,18 +112,16 @@ static void take_id(void *context) {
     gw_gpus *g = context;
     pthread_mutex_lock(&g->lock);
     bool waits = g->id_waits;
-    gw_fence fence = g->id_fence;
     gw_nccl_id id = g->id;
     g->id_waits = false;
     pthread_mutex_unlock(&g->lock);
-    if (waits) gw_gpu_team_id(g->team, &fence, &id);
+    if (waits) gw_gpu_team_id(g->team, &id);
 }
 
-static void id_made(void *context, const gw_fence *fence, const gw_nccl_id *id) {
+static void id_made(void *context, const gw_nccl_id *id) {
     gw_gpus *g = context;
     pthread_mutex_lock(&g->lock);
     g->id_waits = true;
-    g->id_fence = *fence;
     g->id = *id;
     pthread_mutex_unlock(&g->lock);
     post(g, take_id);
@@ -173,7 +170,11 @@ static void send(void *context, const gw_peer_id *to, const uint8_t *bytes, size
 }
 
 static void make_id(void *context, const gw_fence *fence) {
-    gw_gpu_sums_make_id(((gw_gpus *)context)->sums, fence);
+    gw_gpus *g = context;
+    pthread_mutex_lock(&g->lock);
+    bool waits = g->id_waits; /* one that was asked for before will do */
+    pthread_mutex_unlock(&g->lock);
+    if (!waits) gw_gpu_sums_make_id(g->sums, fence);
 }
 
 static void form(void *context, const gw_fence *fence, const gw_nccl_team *team) {
