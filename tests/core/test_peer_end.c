@@ -273,6 +273,22 @@ Test(peer_end, the_last_words_of_a_life_that_was_never_heard_alive_tell_of_the_e
     }
 }
 
+/* One key may serve for several jobs, and gossip tells all of all. */
+Test(peer_end, the_end_of_another_job_is_not_the_end_of_this_one) {
+    uint8_t ends[GW_GOSSIP_META_BYTES];
+    size_t length = last_blob(true, ends);
+    for (int own = 0; own < 2; own++) {
+        flock f;
+        wait_alone(&f);
+        ends[2] ^= own ? 0 : 1; /* the first byte of its job */
+        hear(&f, GW_GOSSIP_IS_LEFT, 1, ends, length);
+        cr_assert(!flock_run(&f, NULL, 500) || own);
+        cr_assert_eq(f.peers[0].finished, own, "%s", f.peers[0].finish_text);
+        ends[2] ^= own ? 0 : 1;
+        flock_close(&f);
+    }
+}
+
 /* One that was in no view has nothing to say, but lived after the one that was; that one's words count. */
 Test(peer_end, who_only_waited_and_left_neither_tells_of_an_end_nor_hides_one) {
     uint8_t ends[GW_GOSSIP_META_BYTES], leaves[GW_GOSSIP_META_BYTES];
