@@ -64,6 +64,31 @@ Test(seeds, reduce_fast) {
     assert_that_much_went_wrong(&all);
 }
 
+/* As few as a majority of every view takes that one of them has installed or promised. */
+Test(seeds, what_is_left_of_a_majority_finishes_the_job) {
+    gw_sim_result all = {0};
+    for (uint64_t seed = 5001; seed <= 5100; seed++) {
+        gw_sim_options options = gw_sim_unset(seed);
+        gw_sim_result result;
+        char command[GW_SIM_COMMAND];
+        options.majority = options.core = 1;
+        options.peers = 3 + (uint32_t)seed % 5;
+        gw_sim_draw(&options);
+        gw_sim_run(&options, &result);
+        cr_assert(!result.failed, "%s\n  %s", result.why, gw_sim_command(&options, command, sizeof command));
+        gw_sim_result_add(&all, &result);
+    }
+    cr_assert_gt(all.faults[GW_SIM_GONE], 100);
+}
+
+/* The excuses of the simulator's checks stay few. */
+Test(seeds, as_many_checkpoints_are_kept_as_should_be) {
+    gw_sim_result all;
+    seeds(3001, 3100, false, false, &all);
+    cr_assert_gt(all.checkpoints, 5000);
+    cr_assert_leq(all.lost_with_lives + all.lost_unheard, 5);
+}
+
 /* Short steps and a network that is cut all the time: members end one reduction differently, and go separate
  * ways. Were a step shown where it is applied, one in ten of these seeds would show it. */
 Test(seeds, what_is_shown_of_float_sums_is_shown_alike) {

@@ -194,6 +194,7 @@ static void note_death(sim_cluster *c, const sim_peer *p) {
 static void end_process(sim_cluster *c, sim_peer *p) {
     sim_trace(c, "peer %u ends", p->number);
     note_death(c, p);
+    if (!p->finished) p->ended_ns = sim_now(c);
     gw_peer_destroy(p->brain);
     p->brain = NULL;
     sim_break_all(c, p);
@@ -210,6 +211,7 @@ static void flushed(sim_cluster *c, sim_peer *p, const sim_op *op) {
 static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_trace(c, "peer %u FINISH %d: %s", p->number, (int)action->finish, action->text);
     p->finished = true;
+    p->ended_ns = sim_now(c);
     p->finish = action->finish;
     p->finish_root = action->root;
     p->finish_step = action->step;
@@ -244,10 +246,11 @@ static void note(sim_cluster *c, sim_peer *p, const gw_action *action) {
         c->result->steals++;
         break;
     case GW_NOTICE_CHECKPOINT:
-        sim_complete(c, p, action);
+        sim_told_complete(c, p, action);
         break;
     case GW_NOTICE_RESUMED:
         c->result->resumes++;
+        sim_told_kept(p, &action->root);
         break;
     case GW_NOTICE_STEP:
         sim_trace(c, "peer %u step %" PRIu64, p->number, action->step);
@@ -355,7 +358,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     gw_inventory inventory[SIM_SAVED];
     p->boot++;
     p->nonce = gw_rng_next(&c->rng);
-    p->finished = p->host_down = p->abrupt = p->asked_to_leave = p->device_lost = false;
+    p->finished = p->told_end = p->host_down = p->abrupt = p->asked_to_leave = p->device_lost = false;
     p->timer_ns = UINT64_MAX;
     p->started_ns = sim_now(c);
     p->paused_until_ns = 0;
@@ -382,7 +385,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .verify = o->verify_permille * 1000,
                              .quorum = o->majority ? GW_QUORUM_MAJORITY : GW_QUORUM_ANY,
                              .checkpoint_steps = o->checkpoint_steps,
-                             .keep = 2,
+                             .keep = SIM_KEEP,
                              .replicas = SIM_REPLICAS,
                              .join_timeout_ns = 5000 * SIM_MS,
                              /* fast: whoever gives up waiting for a shown state may show another */

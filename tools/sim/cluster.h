@@ -10,9 +10,10 @@
  *   cluster_end.c     who ends by itself, and whether it may
  *   cluster_disk.c    what survives a crash: records, chunks, manifests
  *   cluster_fetch.c   fetching states, from disks and peers
- *   cluster_kept.c    no checkpoint that was told to be complete is lost while its chunks are there
+ *   cluster_kept.c    of the checkpoints that were told to be complete as many are kept as should be
  *   faults.c          what goes wrong with processes and disks, and when
  *   faults_network.c  and with the network
+ *   faults_core.c     who is left in the end
  *   run.c             one seed from start to verdict
  *
  * The state of the job is 64 bits: S_{t+1} is a hash of S_t and the sum of step t, and a shard's contribution
@@ -22,6 +23,7 @@
 #ifndef GODWIT_TOOLS_SIM_CLUSTER_H
 #define GODWIT_TOOLS_SIM_CLUSTER_H
 
+#include "core/ballot.h"
 #include "core/peer.h"
 #include "core/range.h"
 #include "core/rng.h"
@@ -38,6 +40,7 @@ enum {
     SIM_REDUCTIONS = 64,
     SIM_CHUNKS = 6,
     SIM_REPLICAS = 2,
+    SIM_KEEP = 2,
     SIM_SEEDS = 2
 };
 
@@ -105,6 +108,8 @@ typedef struct sim_memory {
     bool has_state;
     uint64_t step, state;
     uint64_t saved_step, saved_state; /* of the last SAVE */
+    gw_hash kept[SIM_KEEP];           /* it was told last that these are complete, or went on from them */
+    uint32_t kept_count;
     sim_sum accumulator, sum;
     uint64_t sum_epoch, sum_name; /* the view that made the sum: its epoch and the front of its name */
     gw_view fence;                /* epoch 0 = closed */
@@ -142,7 +147,9 @@ struct sim_peer {
     gw_peer *brain; /* NULL = not running */
     gw_actions actions;
     bool stepping;
-    uint64_t started_ns, timer_ns, paused_until_ns, persisted_ns;
+    uint8_t *asked; /* the record of its last PERSIST, in whatever life, durable or not */
+    size_t asked_length;
+    uint64_t started_ns, ended_ns, timer_ns, paused_until_ns, persisted_ns;
     uint64_t disk_full_until_ns, disk_hangs_until_ns, disk_slow_until_ns;
     bool disk_ailed;                        /* it was full, hung or was slow once */
     bool asked_to_leave, device_lost;       /* this life */
@@ -155,6 +162,7 @@ struct sim_peer {
     bool gone;               /* for good */
     uint64_t met[SIM_PEERS]; /* the last life of each that this life has had a link to; 0 = none */
     uint64_t met_nonce[SIM_PEERS];
+    bool told_end; /* this life was told that the job has ended, by one that ended it */
     bool wants[SIM_PEERS];
     sim_memory m;
     sim_disk disk;
@@ -199,6 +207,15 @@ typedef struct sim_held { /* fast: a view was installed by a peer that held this
     uint64_t boot[SIM_PEERS]; /* of its members; 0 = is none */
 } sim_held;
 
+typedef struct sim_complete { /* a checkpoint that was told to be complete */
+    uint64_t step, state;
+    uint64_t epoch; /* of the view that told it */
+    gw_hash root;
+    uint64_t had[SIM_PEERS];  /* chunks of it on each disk then, bits */
+    uint64_t life[SIM_PEERS]; /* that had them; 0 = none ran */
+    bool lost;                /* as may be */
+} sim_complete;
+
 typedef struct sim_reduction {
     gw_view view;
     uint64_t step;
@@ -228,16 +245,15 @@ struct sim_cluster {
     uint32_t made_count, made_capacity;
     sim_held *held; /* fast only */
     uint32_t held_count, held_capacity;
-    uint32_t *effects;       /* by step: how often its effects took place */
-    uint64_t *shown;         /* by step: the state that was shown last; 0 = none */
-    gw_view newest;          /* of the views that were installed */
-    gw_hash final_root;      /* of the first peer that was done */
-    uint64_t flap;           /* which of the cuts may come and go */
-    gw_sim_garbler *garbler; /* NULL before it is needed */
-    uint64_t complete_step;  /* of the newest checkpoint told to be complete; UINT64_MAX = none */
-    uint64_t complete_epoch; /* of the view that told it */
-    gw_hash complete_root;
-    bool failed_to_load; /* it, by somebody, so that all may have gone on from less */
+    uint32_t *effects;               /* by step: how often its effects took place */
+    uint64_t *shown;                 /* by step: the state that was shown last; 0 = none */
+    gw_view newest;                  /* of the views that were installed */
+    gw_hash final_root;              /* of the first peer that was done */
+    uint64_t flap;                   /* which of the cuts may come and go */
+    gw_sim_garbler *garbler;         /* NULL before it is needed */
+    sim_complete complete[SIM_KEEP]; /* the newest checkpoints told to be complete, the last one first */
+    uint32_t complete_count;
+    bool failed_to_load; /* the last one, by somebody, so that all may have gone on from less */
     sim_death *deaths;   /* of lives that ended, however: others may not have heard how */
     uint32_t death_count;
     bool calm;                 /* no more faults */
@@ -342,16 +358,24 @@ sim_saved *sim_disk_saved_as(sim_disk *disk, const gw_hash *root, uint64_t step)
 void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action);
 
 /* --- cluster_kept.c --- */
-void sim_complete(sim_cluster *c, const sim_peer *p, const gw_action *action);
+void sim_told_complete(sim_cluster *c, sim_peer *p, const gw_action *action);
+void sim_told_kept(sim_peer *p, const gw_hash *root); /* this life knows that it is complete */
 void sim_check_load(sim_cluster *c, const sim_peer *p, const gw_action *action);
-void sim_check_kept(sim_cluster *c, const sim_peer *p); /* after each RETAIN */
-void sim_failed_load(sim_cluster *c, gw_load_kind kind, const gw_hash *root);
+void sim_check_kept(sim_cluster *c, const sim_peer *p);    /* after each RETAIN */
+void sim_failed_load(sim_cluster *c, const gw_hash *root); /* of a checkpoint; what is here of it is told */
 
 /* --- faults_network.c --- */
 void sim_partition(sim_cluster *c);
 void sim_blind(sim_cluster *c);
 void sim_clog(sim_cluster *c);
 void sim_break_link(sim_cluster *c);
+
+/* --- faults_core.c --- */
+void sim_leave_a_core(sim_cluster *c);
+/* majority: what a record says has been promised; to be closed. */
+void sim_ballot_read(const uint8_t *record, size_t length, gw_ballot *ballot);
+/* Whether of the view's members a majority are among these, by number. */
+bool sim_is_majority(sim_cluster *c, const gw_view *view, const bool *among);
 
 /* --- faults.c --- */
 uint64_t sim_next_in(sim_cluster *c, uint32_t mean_ms); /* a random time with this mean */

@@ -119,12 +119,17 @@ static uint64_t disk_time(sim_cluster *c, const sim_peer *p, uint64_t least_ns, 
 
 /* ---- writing ---- */
 
+static uint8_t *copy_record(const uint8_t *bytes, size_t length) {
+    uint8_t *copy = malloc(length + 1u);
+    GW_CHECK_MEMORY(copy != NULL);
+    memcpy(copy, bytes, length);
+    return copy;
+}
+
 static void persist_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (sim_disk_hangs(c, p, op)) return;
     free(p->disk.record);
-    p->disk.record = malloc(op->length + 1u);
-    GW_CHECK_MEMORY(p->disk.record != NULL);
-    memcpy(p->disk.record, op->bytes, op->length);
+    p->disk.record = copy_record(op->bytes, op->length);
     p->disk.record_length = op->length;
 }
 
@@ -135,6 +140,9 @@ static void persist_told(sim_cluster *c, sim_peer *p, const sim_op *op) {
 }
 
 static void persist(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    free(p->asked);
+    p->asked = copy_record(action->bytes, action->length);
+    p->asked_length = action->length;
     uint64_t at_ns = sim_now(c) + disk_time(c, p, SIM_MS / 10, 5 * SIM_MS);
     if (at_ns <= p->persisted_ns) at_ns = p->persisted_ns + 1; /* one after the other */
     p->persisted_ns = at_ns;

@@ -23,8 +23,52 @@ static bool others_ended(const sim_cluster *c, const sim_peer *p) {
     return false;
 }
 
+#define HEARD_NS (10000 * SIM_MS) /* who runs for so long, with nothing going wrong, is known to all */
+
+/* By number: this peer, and those that it cannot but hear. */
+static void list_heard(const sim_cluster *c, const sim_peer *p, bool *heard) {
+    for (uint32_t i = 0; i < c->count; i++) {
+        const sim_peer *other = &c->peers[i];
+        uint64_t since_ns =
+            other->started_ns > c->result->healed_ns ? other->started_ns : c->result->healed_ns;
+        heard[i] = other == p || (sim_runs(other) && c->calm && sim_now(c) >= since_ns + HEARD_NS);
+    }
+}
+
+static bool has_view(const sim_peer *p) {
+    gw_peer_status status;
+    gw_peer_status_get(p->brain, &status);
+    return status.view != NULL;
+}
+
+/* Of some view that one of those who are heard has installed or promised they are no majority. */
+static bool lack_majority(sim_cluster *c, const bool *heard) {
+    bool lack = false;
+    for (uint32_t i = 0; i < c->count && !lack; i++) {
+        gw_ballot ballot;
+        if (!heard[i]) continue;
+        sim_ballot_read(c->peers[i].asked, c->peers[i].asked_length, &ballot);
+        lack |= ballot.installed.epoch > 0 && !sim_is_majority(c, &ballot.installed, heard);
+        for (uint32_t k = 0; k < ballot.later_count; k++)
+            lack |= !sim_is_majority(c, &ballot.later[k], heard);
+        gw_ballot_close(&ballot);
+    }
+    return lack;
+}
+
+/* Others have ended, and none of them told it that the job has; and among those that it can hear nobody lives
+ * in a view that it could be admitted to, or (also where it lives in one itself) they are too few to form the
+ * next. */
+static bool nobody_is_left(sim_cluster *c, const sim_peer *p) {
+    bool heard[SIM_PEERS] = {false}, flock = false;
+    list_heard(c, p, heard);
+    for (uint32_t i = 0; i < c->count; i++) flock |= heard[i] && has_view(&c->peers[i]);
+    if (!others_ended(c, p) || p->told_end) return false;
+    return !flock || (c->options->majority && lack_majority(c, heard));
+}
+
 /* Whether it has happened. */
-static bool is_true(const sim_cluster *c, const sim_peer *p, gw_sim_excuse excuse) {
+static bool is_true(sim_cluster *c, const sim_peer *p, gw_sim_excuse excuse) {
     const uint64_t *faults = c->result->faults;
     switch (excuse) {
     case GW_SIM_LEFT:
@@ -42,7 +86,7 @@ static bool is_true(const sim_cluster *c, const sim_peer *p, gw_sim_excuse excus
     case GW_SIM_WRONG_BITS:
         return faults[GW_SIM_WRONG] + faults[GW_SIM_FLIP] > 0;
     case GW_SIM_ALONE:
-        return others_ended(c, p);
+        return nobody_is_left(c, p);
     default:
         return false;
     }

@@ -11,6 +11,7 @@ typedef struct fetch {
     uint64_t step, fingerprint, since_ns;
     gw_hash root;
     uint32_t sources[SIM_PEERS], count; /* donors or holders */
+    uint64_t told[SIM_PEERS];           /* of holders: the chunks that they say they have, bits */
 } fetch;
 
 static bool may_fetch(const sim_cluster *c, const sim_peer *p, const sim_peer *from) {
@@ -37,14 +38,45 @@ static bool chunks_at_hand(sim_cluster *c, sim_peer *p, const fetch *f, uint64_t
     return complete;
 }
 
-/* Its own, or that of somebody who can be reached: then it is kept. */
+/* Of a checkpoint: its own, or that of somebody who can be reached. Then it is kept. */
 static bool has_manifest(sim_cluster *c, const sim_peer *p, const fetch *f, sim_saved *own) {
-    for (uint32_t i = 0; i < f->count && !own->manifest; i++) {
+    bool has = own != NULL && own->manifest;
+    for (uint32_t i = 0; i < f->count && !has && f->kind == GW_LOAD_MANIFEST; i++) {
         sim_peer *from = &c->peers[f->sources[i]];
         const sim_saved *saved = sim_disk_saved_as(&from->disk, &f->root, f->step);
-        own->manifest = saved != NULL && saved->manifest && may_fetch(c, p, from);
+        has = saved != NULL && saved->manifest && may_fetch(c, p, from);
     }
-    return own->manifest;
+    if (own != NULL) own->manifest = has;
+    return has;
+}
+
+/* One of its own, so that runs that once failed replay as they were. */
+static uint64_t lot(const sim_cluster *c) {
+    return gw_mix64(c->options->seed ^ gw_mix64(sim_now(c)));
+}
+
+/* What ends a failed load is its first chunk that cannot be had, with what the last of its holders came to:
+ * if that one could not be reached, the others have failed, and nothing is told of what is here, unless some
+ * of it was found to be damaged. */
+static bool failed_by_others(sim_cluster *c, const sim_peer *p, const fetch *f, const sim_saved *own) {
+    if (own != NULL && own->damaged.words[0] != 0) return false;
+    uint32_t first = (uint32_t)(lot(c) % SIM_CHUNKS); /* threads fetch them */
+    for (uint32_t i = 0; i < SIM_CHUNKS; i++) {
+        uint32_t chunk = (first + i) % SIM_CHUNKS;
+        const sim_peer *last = NULL;
+        bool here = own != NULL && gw_set_has(&own->chunks, chunk), there = false;
+        for (uint32_t asked = 0; asked < f->count && !here; asked++) {
+            uint32_t holder = (chunk + asked) % f->count;
+            sim_peer *from = &c->peers[f->sources[holder]];
+            if (from == p || (f->told[holder] >> chunk & 1) == 0) continue;
+            const sim_saved *saved = sim_disk_saved_as(&from->disk, &f->root, f->step);
+            there |= saved != NULL && gw_set_has(&saved->chunks, chunk) &&
+                     !gw_set_has(&saved->damaged, chunk) && may_fetch(c, p, from);
+            last = from;
+        }
+        if (!here && !there) return last != NULL && !may_fetch(c, p, last);
+    }
+    return false;
 }
 
 static bool donor_at_hand(const sim_cluster *c, const sim_peer *p, const fetch *f, uint64_t *state) {
@@ -67,14 +99,15 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     bool there = f.kind == GW_LOAD_INIT       ? f.step == 0
                  : f.kind == GW_LOAD_MANIFEST ? chunks_at_hand(c, p, &f, &state)
                                               : donor_at_hand(c, p, &f, &state);
-    if (!there && sim_now(c) - f.since_ns < FETCH_MOST_NS) {
+    sim_saved *own = f.kind == GW_LOAD_MANIFEST ? sim_disk_saved_as(&p->disk, &f.root, f.step) : NULL;
+    bool known = has_manifest(c, p, &f, own);
+    bool by_others = !there && known && failed_by_others(c, p, &f, own), at_once = lot(c) >> 32 & 1;
+    if (!there && sim_now(c) - f.since_ns < FETCH_MOST_NS && !(by_others && at_once)) {
         sim_later(c, 50 * SIM_MS, op);
         return;
     }
     gw_event event = {.kind = GW_EV_LOADED, .token = op->token, .outcome = there ? GW_DONE : GW_FAILED};
-    sim_saved *own = f.kind == GW_LOAD_MANIFEST ? sim_disk_saved_as(&p->disk, &f.root, f.step) : NULL;
-    bool known = own != NULL && has_manifest(c, p, &f, own);
-    gw_set sound = known ? sim_disk_sound(own) : gw_set_of(SIM_CHUNKS);
+    gw_set sound = known && own != NULL ? sim_disk_sound(own) : gw_set_of(SIM_CHUNKS);
     if (there) {
         if (own != NULL) own->damaged.words[0] = 0; /* written again from what others have */
         p->m.has_state = true;
@@ -84,8 +117,11 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
         event.fingerprint = sim_fingerprint(p->m.state);
     } else {
         event.text = "no source could be reached";
-        if (f.kind == GW_LOAD_MANIFEST) event.held = &sound;
-        sim_failed_load(c, f.kind, &f.root);
+        if (f.kind == GW_LOAD_MANIFEST && !by_others) {
+            event.held = &sound;
+            sim_failed_load(c, &f.root);
+        }
+        c->result->faults[GW_SIM_FAILED_FETCH] += by_others;
     }
     sim_event(c, p, &event);
     gw_set_free(&sound);
@@ -108,7 +144,9 @@ void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action) {
     const gw_peer_id *sources = action->load_kind == GW_LOAD_PEERS ? action->donors : action->holders;
     for (uint32_t i = 0; sources != NULL && i < action->count; i++) {
         const sim_peer *source = sim_by_id(c, &sources[i]);
-        if (source != NULL) f.sources[f.count++] = source->number;
+        if (source == NULL) continue;
+        if (action->load_kind == GW_LOAD_MANIFEST) f.told[f.count] = action->inventories[i].words[0];
+        f.sources[f.count++] = source->number;
     }
     if (p->m.applying) sim_violation(c, "peer %u loads a state while it applies", p->number);
     if (action->step > c->options->steps)

@@ -1,11 +1,12 @@
 /* What was told to be kept is kept: a checkpoint is told to be complete only when disks have as many copies
- * of all of it as they should, nobody deletes the last of them, and nobody goes on from less while the
- * members of its view have it still. */
+ * of all of it as they should, nobody deletes the last of them before as many later ones are complete as are
+ * to be kept, and nobody goes on from less while the members of its view have it still. */
 #include "tools/sim/cluster.h"
 
 #include "core/check.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* Who has ended, in that life, or is in a later view, takes no part in an earlier one that is installed only
  * now, though it voted for it once. */
@@ -59,20 +60,43 @@ static uint32_t least_copies(const sim_cluster *c, const gw_view *view) {
 /* States are made again with other sums (fast): what a later view tells counts, and of one view the later
  * step. Otherwise a step has one state, and the latest step counts. */
 static bool is_newest(const sim_cluster *c, const gw_view *view, uint64_t step) {
-    if (c->complete_step == UINT64_MAX) return true;
-    if (!c->options->fast || view->epoch == c->complete_epoch) return step > c->complete_step;
-    return view->epoch > c->complete_epoch;
+    const sim_complete *last = &c->complete[0];
+    if (c->complete_count == 0) return true;
+    if (!c->options->fast || view->epoch == last->epoch) return step > last->step;
+    return view->epoch > last->epoch;
 }
 
-void sim_complete(sim_cluster *c, const sim_peer *p, const gw_action *action) {
+static void remember(sim_cluster *c, const gw_view *view, const gw_action *action) {
+    memmove(c->complete + 1, c->complete, (SIM_KEEP - 1) * sizeof *c->complete);
+    if (c->complete_count < SIM_KEEP) c->complete_count++;
+    sim_complete *last = &c->complete[0];
+    *last = (sim_complete){.step = action->step, .epoch = view->epoch, .root = action->root};
+    for (uint32_t i = 0; i < c->count; i++) {
+        const sim_saved *saved = sim_disk_saved_as(&c->peers[i].disk, &action->root, action->step);
+        if (saved == NULL) continue;
+        last->state = saved->state;
+        last->had[i] = saved->chunks.words[0];
+        last->life[i] = c->peers[i].brain == NULL ? 0 : c->peers[i].boot;
+    }
+}
+
+/* As a brain remembers it: the latest last, none twice. */
+void sim_told_kept(sim_peer *p, const gw_hash *root) {
+    sim_memory *m = &p->m;
+    for (uint32_t i = 0; i < m->kept_count; i++)
+        if (gw_hash_equal(&m->kept[i], root)) return;
+    if (m->kept_count == SIM_KEEP) memmove(m->kept, m->kept + 1, --m->kept_count * sizeof *m->kept);
+    m->kept[m->kept_count++] = *root;
+}
+
+void sim_told_complete(sim_cluster *c, sim_peer *p, const gw_action *action) {
     gw_peer_status status;
     gw_peer_status_get(p->brain, &status);
     c->result->checkpoints++;
     GW_CHECK(status.view != NULL);
+    sim_told_kept(p, &action->root);
     if (!is_newest(c, status.view, action->step)) return; /* older ones may have been deleted since */
-    c->complete_epoch = status.view->epoch;
-    c->complete_step = action->step;
-    c->complete_root = action->root;
+    remember(c, status.view, action);
     c->failed_to_load = false;
     uint32_t least = least_copies(c, status.view);
     for (uint32_t chunk = 0; chunk < SIM_CHUNKS && !disks_are_bad(c); chunk++) {
@@ -85,41 +109,95 @@ void sim_complete(sim_cluster *c, const sim_peer *p, const gw_action *action) {
     }
 }
 
-static bool is_whole(sim_cluster *c, const gw_hash *root, uint64_t step) {
-    for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++)
-        if (copies(c, NULL, root, step, chunk) == 0) return false;
-    return true;
-}
-
-/* Of that one or of a later one that nobody was told of, but all went on from. */
-void sim_check_kept(sim_cluster *c, const sim_peer *p) {
-    if (disks_are_bad(c) || c->complete_step == UINT64_MAX) return;
+/* Chunks of this state that some disk has, bits. */
+static uint64_t chunks_there(const sim_cluster *c, uint64_t step, uint64_t state) {
+    uint64_t there = 0;
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_disk *disk = &c->peers[i].disk;
-        for (uint32_t k = 0; k < disk->saved_count; k++) {
-            const sim_saved *saved = &disk->saved[k];
-            gw_hash root = sim_root(saved->step, saved->state);
-            if (saved->manifest && saved->step >= c->complete_step && is_whole(c, &root, saved->step)) return;
-        }
+        for (uint32_t k = 0; k < disk->saved_count; k++)
+            if (disk->saved[k].step == step && disk->saved[k].state == state)
+                there |= disk->saved[k].chunks.words[0];
     }
-    sim_violation(c,
-                  "peer %u has deleted the last copy of some of the checkpoint of step %" PRIu64
-                  ", and there is no later one",
-                  p->number, c->complete_step);
+    return there;
 }
 
-void sim_failed_load(sim_cluster *c, gw_load_kind kind, const gw_hash *root) {
-    c->failed_to_load |= kind == GW_LOAD_MANIFEST && gw_hash_equal(root, &c->complete_root);
+typedef struct tally { /* of checkpoints of which every chunk and a manifest is on some disk */
+    uint64_t step[SIM_KEEP], state[SIM_KEEP];
+    uint32_t count;
+    bool last; /* the last one that was told, or a later one that nobody was told of, but all went on from */
+} tally;
+
+static void add_to_tally(const sim_cluster *c, tally *t, const sim_saved *saved) {
+    const uint64_t all = (UINT64_C(1) << SIM_CHUNKS) - 1;
+    for (uint32_t i = 0; i < t->count; i++)
+        if (t->step[i] == saved->step && t->state[i] == saved->state) return;
+    if (!saved->manifest || chunks_there(c, saved->step, saved->state) != all) return;
+    t->last |= saved->step >= c->complete[0].step;
+    if (t->count == SIM_KEEP) return;
+    t->step[t->count] = saved->step;
+    t->state[t->count++] = saved->state;
+}
+
+static bool knows_complete(const sim_peer *p, const gw_hash *root) {
+    bool knows = false;
+    for (uint32_t i = 0; i < p->m.kept_count; i++) knows |= gw_hash_equal(&p->m.kept[i], root);
+    return knows;
+}
+
+/* Of a checkpoint that is no longer whole: who had what is missing, and whether it may have deleted it. */
+static void check_lost(sim_cluster *c, sim_complete *one) {
+    const uint64_t all = (UINT64_C(1) << SIM_CHUNKS) - 1;
+    uint64_t missing = all & ~chunks_there(c, one->step, one->state);
+    bool unheard = false;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const sim_peer *p = &c->peers[i];
+        if ((one->had[i] & missing) == 0 || !sim_runs(p) || p->boot != one->life[i]) continue;
+        unheard = true;
+        if (knows_complete(p, &one->root))
+            sim_violation(c,
+                          "peer %u has deleted some of the checkpoint of step %" PRIu64
+                          ", which it knows to be complete, and the last %d are not all there",
+                          i, one->step, SIM_KEEP);
+    }
+    if (missing == 0 || one->lost) return;
+    one->lost = true;
+    *(unheard ? &c->result->lost_unheard : &c->result->lost_with_lives) += 1;
+}
+
+/* --keep: of the checkpoints that were told to be complete the last one is there, and together with others
+ * there are as many as are to be kept, or were told. Which others may differ: a life that does not know that
+ * one was complete may keep another in its place. So one that is not there is excused, and counted, where all
+ * those who had what is missing of it have ended since, or never heard that it was complete (the view changed
+ * before the leader's word came), or were told of as many later ones. Where disks have lost what was on them
+ * nothing is asked. */
+void sim_check_kept(sim_cluster *c, const sim_peer *p) {
+    tally t = {0};
+    if (disks_are_bad(c) || c->complete_count == 0) return;
+    for (uint32_t i = 0; i < c->count && (!t.last || t.count < c->complete_count); i++)
+        for (uint32_t k = 0; k < c->peers[i].disk.saved_count; k++)
+            add_to_tally(c, &t, &c->peers[i].disk.saved[k]);
+    if (!t.last)
+        sim_violation(c,
+                      "peer %u has deleted the last copy of some of the checkpoint of step %" PRIu64
+                      ", and there is no later one",
+                      p->number, c->complete[0].step);
+    if (t.count >= c->complete_count) return;
+    for (uint32_t i = 0; i < c->complete_count; i++) check_lost(c, &c->complete[i]);
+}
+
+void sim_failed_load(sim_cluster *c, const gw_hash *root) {
+    c->failed_to_load |= c->complete_count > 0 && gw_hash_equal(root, &c->complete[0].root);
 }
 
 void sim_check_load(sim_cluster *c, const sim_peer *p, const gw_action *action) {
+    const sim_complete *last = &c->complete[0];
     bool from_disks = action->load_kind == GW_LOAD_INIT || action->load_kind == GW_LOAD_MANIFEST;
-    if (!from_disks || c->failed_to_load || c->complete_step == UINT64_MAX) return;
-    if (action->step >= c->complete_step || p->m.fence.epoch == 0) return;
-    if (!has_manifest(c, &p->m.fence, &c->complete_root, c->complete_step)) return;
+    if (!from_disks || c->failed_to_load || c->complete_count == 0) return;
+    if (action->step >= last->step || p->m.fence.epoch == 0) return;
+    if (!has_manifest(c, &p->m.fence, &last->root, last->step)) return;
     for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++)
-        if (copies(c, &p->m.fence, &c->complete_root, c->complete_step, chunk) == 0) return;
+        if (copies(c, &p->m.fence, &last->root, last->step, chunk) == 0) return;
     sim_violation(
         c, "peer %u goes on from step %" PRIu64 ", but its view has all of the checkpoint of step %" PRIu64,
-        p->number, action->step, c->complete_step);
+        p->number, action->step, last->step);
 }

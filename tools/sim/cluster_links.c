@@ -173,6 +173,8 @@ static void arrives(sim_cluster *c, sim_peer *p, const sim_op *op) {
     int side = side_of(p->number, op->from);
     bool stands = link->up || link->drains[side];
     if (!stands || link->session != op->session || p->finished) return;
+    /* Who was to be left was drawn by what had been promised by then: nobody who is gone asks for more. */
+    if (c->options->majority && c->peers[op->from].gone) return;
     bool passes = gw_sim_network_reaches(&c->network, op->from, p->number) && link->taken[side] == op->x;
     if (!passes) {
         if (link->stalled_ns[side] == 0) link->stalled_ns[side] = sim_now(c);
@@ -187,6 +189,8 @@ static void arrives(sim_cluster *c, sim_peer *p, const sim_op *op) {
     }
     link->stalled_ns[side] = 0;
     link->taken[side]++;
+    bool ends = op->length > 1 && op->bytes[1] == GW_MSG_END;
+    p->told_end |= ends && c->peers[op->from].finish == GW_FINISH_DONE;
     gw_event event = {
         .kind = GW_EV_MESSAGE, .peer = c->peers[op->from].id, .bytes = op->bytes, .length = op->length};
     sim_event(c, p, &event);

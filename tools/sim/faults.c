@@ -223,22 +223,6 @@ void sim_faults_plan(sim_cluster *c) {
     }
 }
 
-/* All but a few, drawn by lot, are gone for good. */
-static void leave_a_core(sim_cluster *c) {
-    uint32_t most = c->options->core, left = c->count, kept = 0;
-    for (uint32_t i = 0; i < c->count && most != 0; i++, left--) {
-        sim_peer *p = &c->peers[i];
-        if (sim_between(c, 1, left) <= most - kept) {
-            kept++;
-            continue;
-        }
-        p->gone = true;
-        sim_trace(c, "peer %u is gone for good", i);
-        p->host_down = sim_chance(c, 0.5);
-        if (p->brain != NULL) sim_crash(c, p);
-    }
-}
-
 /* Where all seeds are gone for good, those who have met nobody else can find nobody: whoever runs the cluster
  * names others then. */
 static void name_living_seeds(sim_cluster *c) {
@@ -260,7 +244,7 @@ void sim_faults_end(sim_cluster *c) {
     gw_sim_network_open_ways(&c->network);
     gw_sim_weather *weather = &c->network.weather;
     weather->drop = weather->duplicate = weather->garble = weather->tail = 0;
-    leave_a_core(c);
+    sim_leave_a_core(c);
     name_living_seeds(c);
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[i];

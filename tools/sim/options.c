@@ -16,8 +16,11 @@ const gw_sim_option gw_sim_option_table[] = {
     {"peers", "N", "peers, 1 to 64", AT(peers), 1, GW_SIM_PEERS, 1, 2, 0, false},
     {"founders", "N", "how many found the job, the others join", AT(founders), 1, GW_SIM_PEERS, 1, 1, 0,
      false},
-    {"core", "N", "how many are left when all is healed, the others are gone for good; 0 = all", AT(core), 0,
-     GW_SIM_PEERS, 0.2, 1, 0, true},
+    {"core", "N",
+     "how many are left when all is healed (majority: and as many as it takes), the others are gone for "
+     "good; "
+     "0 = all",
+     AT(core), 0, GW_SIM_PEERS, 0.2, 1, 0, true},
     {"steps", "N", "steps of the job", AT(steps), 1, MANY_STEPS, 1, 1, 0, false},
     {"shards", "N", "shards of a step", AT(shards), 1, 10000, 1, 4, 40, false},
     {"majority", "0|1", "1: --quorum majority", AT(majority), 0, 1, 0.5, 1, 1, false},
@@ -164,8 +167,8 @@ static void draw_dependent(gw_rng *rng, gw_sim_options *o) {
     if (o->founders == GW_SIM_UNSET) o->founders = founders;
     if (o->founders > o->peers || o->majority != 0) o->founders = o->peers;
     uint32_t core = between(rng, o->founders, o->peers), end = between(rng, o->steps / 2 + 1, o->steps);
-    if (o->core == GW_SIM_UNSET) o->core = has_core ? core : 0;
-    if (o->core >= o->peers || o->majority != 0) o->core = 0; /* what is left might be no majority */
+    if (o->core == GW_SIM_UNSET) o->core = has_core && o->majority == 0 ? core : 0;
+    if (o->core >= o->peers) o->core = 0;
     if (o->end_step == GW_SIM_UNSET) o->end_step = ends ? end : 0;
     if (o->majority != 0) o->wipe_permille = 0; /* so would those be who remember */
 }

@@ -39,6 +39,8 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
         [GW_SIM_LOST_ANSWER] = "lost answers",
         [GW_SIM_FAILED_REDUCTION] = "failed reductions",
         [GW_SIM_SPLIT_REDUCTION] = "split reductions",
+        [GW_SIM_FAILED_FETCH] = "fetches that failed by others",
+        [GW_SIM_GONE] = "peers gone for good",
     };
     GW_CHECK(fault < GW_SIM_FAULTS);
     return names[fault];
@@ -71,6 +73,8 @@ void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->disputes += one->disputes;
     into->expelled += one->expelled;
     into->checkpoints += one->checkpoints;
+    into->lost_with_lives += one->lost_with_lives;
+    into->lost_unheard += one->lost_unheard;
     for (int i = 0; i < GW_SIM_FAULTS; i++) into->faults[i] += one->faults[i];
     for (int i = 0; i < GW_SIM_EXCUSES; i++) into->excused[i] += one->excused[i];
 }
@@ -121,6 +125,8 @@ void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t fail
         {all->repairs, "repairs"},
         {all->steals, "steals"},
         {all->checkpoints, "checkpoints"},
+        {all->lost_with_lives, "not kept: those who had them have ended"},
+        {all->lost_unheard, "not kept: those who had them never heard that they were complete"},
         {all->resumes, "resumes"},
         {all->poisoned, "ended by poison"},
         {all->unseen, "ended by what nobody was left to see"},

@@ -37,7 +37,6 @@ static void open_cluster(sim_cluster *c, const gw_sim_options *o, gw_sim_result 
                                           .tail = o->tail_permille / 1000.0,
                                           .delay_least_ns = (uint64_t)o->delay_us * 1000 / 10,
                                           .delay_most_ns = (uint64_t)o->delay_us * 1000};
-    c->complete_step = UINT64_MAX;
     c->states = calloc(o->steps + 1u, sizeof *c->states);
     GW_CHECK_MEMORY(c->states != NULL);
     c->states[0] = gw_mix64(o->seed);
@@ -67,6 +66,7 @@ static void close_cluster(sim_cluster *c) {
         sim_work_forget(p);
         gw_actions_free(&p->actions);
         sim_disk_free(&p->disk);
+        free(p->asked);
     }
     sim_reductions_free(c);
     gw_sim_garbler_close(c->garbler);
@@ -184,15 +184,6 @@ static void run_until(sim_cluster *c, uint64_t until_ns) {
         if ((gw_sim_events_run(c->engine) & 15) == 0 && is_over(c)) return;
 }
 
-/* Whether of its newest view's members a majority are among these. */
-static bool is_majority_of_newest(sim_cluster *c, const bool *among) {
-    uint32_t common = 0;
-    for (uint32_t i = 0; i < c->newest.count; i++)
-        common += among[sim_by_id(c, &c->newest.members[i].id)->number];
-    if (2 * common == c->newest.count) return among[sim_by_id(c, &c->newest.members[0].id)->number];
-    return 2 * common > c->newest.count;
-}
-
 /* It waits without a view, and so do others that it has met, too few to begin a job, or to be the majority of
  * those who began it or of the newest view: those who ended may come back. */
 static bool waits_with_too_few(sim_cluster *c, const sim_peer *p) {
@@ -209,18 +200,50 @@ static bool waits_with_too_few(sim_cluster *c, const sim_peer *p) {
         among[i] = true;
     }
     uint32_t founders = c->options->founders, least = c->options->majority ? founders / 2 + 1 : founders;
-    return waiting > 1 && (waiting < least || (c->options->majority && !is_majority_of_newest(c, among)));
+    return waiting > 1 &&
+           (waiting < least || (c->options->majority && !sim_is_majority(c, &c->newest, among)));
 }
 
-/* It has the final manifest and sums that everybody would make alike; or it met one that has ended the job
- * since, and does not wait with others to begin one. */
+/* All who run for so long, with nothing going wrong, meet if a seed does. */
+#define MEET_NS (10000 * SIM_MS)
+
+static uint64_t later(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* Since when this life was there for others, with nothing going wrong any more. */
+static uint64_t there_since_ns(const sim_cluster *c, const sim_peer *p) {
+    return later(later(p->started_ns, p->paused_until_ns), c->result->healed_ns);
+}
+
+/* This life, and the last one of one that ended the job, ran for so long with a seed that was there for both
+ * that each heard of the other. (Without one they may look for each other in vain.) */
+static bool had_met(const sim_cluster *c, const sim_peer *p, const sim_peer *done) {
+    uint64_t since_ns = later(there_since_ns(c, p), there_since_ns(c, done));
+    for (uint32_t i = 0; i < SIM_SEEDS; i++) {
+        if (c->seeds[i] >= c->count) continue;
+        const sim_peer *seed = &c->peers[c->seeds[i]];
+        uint64_t until_ns =
+            sim_runs(seed) || seed->ended_ns > done->ended_ns ? done->ended_ns : seed->ended_ns;
+        if (until_ns >= later(since_ns, there_since_ns(c, seed)) + MEET_NS) return true;
+    }
+    return false;
+}
+
+/* It has the final manifest and sums that everybody would make alike; or one that has ended the job told it
+ * so, or ended before its eyes; or it met that one, which ended while it was cut off, and does not wait with
+ * others to begin a job. Whoever was away or cut off for all of that cannot know. */
 static bool knows_of_the_end(sim_cluster *c, const sim_peer *p) {
-    bool recorded = false, met = false;
+    bool recorded = false, met = false, told = p->told_end;
     for (uint32_t i = 0; i < p->disk.saved_count; i++)
         recorded |= p->disk.saved[i].manifest && p->disk.saved[i].step == sim_last_step(c->options);
-    for (uint32_t i = 0; i < c->count; i++)
-        met |= c->peers[i].finish == GW_FINISH_DONE && c->peers[i].boot == p->met[i];
-    return (met && !waits_with_too_few(c, p)) || (recorded && !c->options->fast);
+    for (uint32_t i = 0; i < c->count; i++) {
+        const sim_peer *done = &c->peers[i];
+        if (done->finish != GW_FINISH_DONE) continue;
+        met |= done->boot == p->met[i];
+        told |= had_met(c, p, done);
+    }
+    return told || (met && !waits_with_too_few(c, p)) || (recorded && !c->options->fast);
 }
 
 static const gw_view *view_of(const sim_peer *p) {

@@ -37,6 +37,8 @@ typedef enum gw_sim_fault {
     GW_SIM_LOST_ANSWER,
     GW_SIM_FAILED_REDUCTION,
     GW_SIM_SPLIT_REDUCTION,
+    GW_SIM_FAILED_FETCH,
+    GW_SIM_GONE,
     GW_SIM_FAULTS,
 } gw_sim_fault;
 
@@ -70,6 +72,9 @@ typedef struct gw_sim_result {
     uint64_t disputes;    /* (peer, step) in which members differed about a shard */
     uint64_t expelled;    /* peers that ended as faulty machines */
     uint64_t checkpoints; /* told to be complete */
+    /* such that were to be kept and were not, which is excused: the lives that had them have ended, or never
+     * heard that they were complete */
+    uint64_t lost_with_lives, lost_unheard;
     uint64_t faults[GW_SIM_FAULTS];
     uint64_t excused[GW_SIM_EXCUSES]; /* processes that ended by themselves, and might */
 } gw_sim_result;
