@@ -86,12 +86,16 @@ static bool is_lost(gw_peer *p, const gw_view *view) {
     return !gw_view_majority(view, &rest);
 }
 
-/* One of the views that this peer needs a majority of is lost. */
+/* One of the views that this peer needs a majority of is lost. Of those that others told of, while these
+ * live: without them nobody asks for it. */
 static bool is_remnant(gw_peer *p) {
     if (!p->ballot.majority) return false;
     bool lost = p->ballot.installed.epoch > 0 && is_lost(p, &p->ballot.installed);
     for (uint32_t i = 0; i < p->ballot.later_count; i++) lost |= is_lost(p, &p->ballot.later[i]);
-    for (uint32_t i = 0; i < p->learned_count; i++) lost |= is_lost(p, &p->learned[i]);
+    for (uint32_t i = 0; i < p->learned_count; i++) {
+        const gw_contact *from = gw_peer_contact(p, &p->learned_from[i]);
+        lost |= from != NULL && from->alive && is_lost(p, &p->learned[i]);
+    }
     return lost;
 }
 

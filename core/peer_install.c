@@ -113,8 +113,7 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
         uint32_t kept = 0;
         for (uint32_t k = 0; k < p->learned_count; k++) {
             if (gw_view_compare(&p->learned[k], &i->view) <= 0) continue;
-            p->learned_lived[kept] = p->learned_lived[k];
-            p->learned[kept++] = p->learned[k];
+            gw_views_keep_learned(p, k, kept++);
         }
         p->learned_count = kept;
     }

@@ -240,8 +240,9 @@ struct gw_peer {
     bool forced;   /* the next proposal needs no quorum */
     bool suspects; /* somebody's state is not what it was, who knows whose: before the next view all look */
     gw_attempt attempt;
-    gw_view *learned;                  /* majority: views others promised, hints for the next proposal */
-    bool learned_lived[GW_MAX_LISTED]; /* by index: somebody lives in it */
+    gw_view *learned;                       /* majority: views others promised, hints for the next proposal */
+    gw_peer_id learned_from[GW_MAX_LISTED]; /* by index: who told of it last, and votes for none without it */
+    bool learned_lived[GW_MAX_LISTED];      /* somebody lives in it */
     uint32_t learned_count;
     uint64_t too_few_ns; /* when so few who are here were found to have no whole checkpoint; 0 = never */
     uint32_t too_few;
@@ -405,7 +406,8 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count);
 void gw_views_drop_attempt(gw_peer *p);
 void gw_views_message(gw_peer *p, gw_contact *from, gw_message *message);
 void gw_views_link_up(gw_peer *p, gw_contact *contact);
-void gw_views_force(gw_peer *p);                 /* the operator insists */
+void gw_views_force(gw_peer *p);                                     /* the operator insists */
+void gw_views_keep_learned(gw_peer *p, uint32_t index, uint32_t at); /* moves one forward, over another */
 void gw_views_lost(gw_peer *p, const char *why); /* leaves the installed view and waits to be admitted */
 
 /* ---- peer_install.c ---- */

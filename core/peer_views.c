@@ -246,6 +246,14 @@ static bool list_view(gw_attempt *a, const gw_view *base, const gw_view *view, c
     return true;
 }
 
+/* One that nobody who is proposed has told of is asked for by nobody, and needs no majority: those who told
+ * of it may be gone for good. Should one of the voters know it all the same, it tells of it. */
+static bool list_learned(const gw_peer *p, gw_attempt *a, const gw_view *base, const gw_view *view,
+                         uint32_t index) {
+    return gw_view_rank(view, &p->learned_from[index]) < 0 ||
+           list_view(a, base, view, &p->learned[index], p->learned_lived[index]);
+}
+
 /* False: there are more than a proposal can list. */
 static bool list_views(gw_peer *p, const gw_view *base, const gw_view *view) {
     gw_attempt *a = &p->attempt;
@@ -255,7 +263,7 @@ static bool list_views(gw_peer *p, const gw_view *base, const gw_view *view) {
     for (uint32_t i = 0; i < p->ballot.later_count; i++)
         if (!list_view(a, base, view, &p->ballot.later[i], false)) return false;
     for (uint32_t i = 0; i < p->learned_count; i++)
-        if (!list_view(a, base, view, &p->learned[i], p->learned_lived[i])) return false;
+        if (!list_learned(p, a, base, view, i)) return false;
     return true;
 }
 
@@ -372,6 +380,14 @@ static bool same_promise(const gw_view *a, const gw_view *b) {
            gw_view_rank_of_life(b, &leader->id, leader->boot, leader->nonce) >= 0;
 }
 
+void gw_views_keep_learned(gw_peer *p, uint32_t index, uint32_t at) {
+    GW_CHECK(at <= index && index < p->learned_count);
+    if (at == index) return;
+    p->learned_from[at] = p->learned_from[index];
+    p->learned_lived[at] = p->learned_lived[index];
+    p->learned[at] = p->learned[index];
+}
+
 /* Of what was learned keeps what the proposal that was refused should have listed: whoever asks for more
  * tells it again. */
 static void forget_unlisted(gw_peer *p) {
@@ -379,26 +395,26 @@ static void forget_unlisted(gw_peer *p) {
     GW_CHECK_MEMORY(list.listed != NULL);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < p->learned_count; i++) {
-        list_view(&list, &p->ballot.installed, &p->attempt.view, &p->learned[i], p->learned_lived[i]);
-        if (list.listed_count == kept) continue;
-        p->learned_lived[kept] = p->learned_lived[i];
-        p->learned[kept++] = p->learned[i];
+        list_learned(p, &list, &p->ballot.installed, &p->attempt.view, i);
+        if (list.listed_count > kept) gw_views_keep_learned(p, i, kept++);
     }
     p->learned_count = kept;
     free(list.listed);
 }
 
-static void learn_view(gw_peer *p, const gw_view *view, bool lived) {
+static void learn_view(gw_peer *p, const gw_peer_id *from, const gw_view *view, bool lived) {
     if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
     for (uint32_t i = 0; i < p->learned_count; i++)
         if (same_promise(&p->learned[i], view)) {
             if (gw_view_compare(&p->learned[i], view) < 0) p->learned[i] = *view;
             p->learned_lived[i] |= lived;
+            p->learned_from[i] = *from;
             return;
         }
     if (p->learned_count == GW_MAX_LISTED) forget_unlisted(p);
     if (p->learned_count == GW_MAX_LISTED) return;
     p->learned_lived[p->learned_count] = lived;
+    p->learned_from[p->learned_count] = *from;
     p->learned[p->learned_count++] = *view;
 }
 
@@ -424,7 +440,8 @@ static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     if (m->value > p->ballot.highest) p->ballot.highest = m->value;
     if (!p->attempt.active || !gw_view_name_equal(&m->name, &p->attempt.view.name)) return;
     for (uint32_t i = 0; i < m->listed_count && p->ballot.majority; i++)
-        learn_view(p, &m->listed[i], i == 0); /* the first is where the sender lives, if anywhere */
+        learn_view(p, &from->id, &m->listed[i],
+                   i == 0); /* the first is where the sender lives, if anywhere */
     if (m->refusal == GW_REFUSE_STALE && gw_view_rank(&p->view, &from->id) < 0) {
         forget_offer(p, from); /* a newcomer that has gone elsewhere is no reason to leave this view */
     } else if (m->refusal == GW_REFUSE_STALE && m->listed_count > 0) {
