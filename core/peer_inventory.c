@@ -83,22 +83,13 @@ const gw_inventory *gw_peer_inventory_newest(const gw_peer_inventory *inventory)
     return inventory->count == 0 || inventory->fresh ? NULL : &inventory->list[0];
 }
 
-uint32_t gw_peer_inventory_later(const gw_peer_inventory *inventory, uint64_t step, gw_hash *roots,
-                                 uint32_t most) {
+uint32_t gw_peer_inventory_range(const gw_peer_inventory *inventory, uint64_t least, uint64_t below,
+                                 gw_hash *roots, uint32_t most) {
     uint32_t count = 0;
-    while (!inventory->fresh && count < inventory->count && count < most &&
-           inventory->list[count].step > step) {
-        roots[count] = inventory->list[count].root;
-        count++;
+    for (uint32_t i = 0; i < inventory->count && count < most; i++) {
+        const gw_inventory *one = &inventory->list[i];
+        if (one->step >= least && one->step < below) roots[count++] = one->root;
     }
-    return count;
-}
-
-uint32_t gw_peer_inventory_earlier(const gw_peer_inventory *inventory, uint64_t step, gw_hash *roots,
-                                   uint32_t most) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; !inventory->fresh && i < inventory->count && count < most; i++)
-        if (inventory->list[i].step < step) roots[count++] = inventory->list[i].root;
     return count;
 }
 

@@ -34,14 +34,11 @@ void gw_peer_inventory_failed(gw_peer_inventory *inventory, const gw_inventory *
 bool gw_peer_inventory_has(const gw_peer_inventory *inventory, uint64_t step, const gw_hash *root);
 /* The newest that this run may begin from, or NULL. Valid until the next change. */
 const gw_inventory *gw_peer_inventory_newest(const gw_peer_inventory *inventory);
-/* Roots of the newest ones this run may begin from of more than `step` steps, at most `most`; returns how
+/* Roots of the newest ones of at least `least` and fewer than `below` steps, at most `most`; returns how
  * many.
  */
-uint32_t gw_peer_inventory_later(const gw_peer_inventory *inventory, uint64_t step, gw_hash *roots,
-                                 uint32_t most);
-/* The same of fewer than `step` steps. */
-uint32_t gw_peer_inventory_earlier(const gw_peer_inventory *inventory, uint64_t step, gw_hash *roots,
-                                   uint32_t most);
+uint32_t gw_peer_inventory_range(const gw_peer_inventory *inventory, uint64_t least, uint64_t below,
+                                 gw_hash *roots, uint32_t most);
 /* What a vote tells: the newest of at least `least` steps, at most `most`, with sets of their own; returns
  * how many. */
 uint32_t gw_peer_inventory_tell(const gw_peer_inventory *inventory, uint64_t least, gw_inventory *told,

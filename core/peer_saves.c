@@ -351,19 +351,23 @@ static void note_written(gw_peer *p) {
     gw_peer_inventory_wrote(&p->inventory, &what, s->chunks, s->chunk_count);
 }
 
-/* Later checkpoints than this run has come to stay, too: whoever holds the rest of one may come yet. And so
- * do earlier ones, as many as are to be kept: this life may not have seen them complete. */
+/* Later checkpoints than this run has come to stay, too: whoever holds the rest of one may come yet. So do
+ * those between what is kept, which others may have been told are complete, and keep instead of an earlier
+ * one; and earlier ones, as many as are to be kept: this life may not have seen them complete. */
 static void retain(gw_peer *p) {
     const gw_peer_inventory *here = &p->inventory;
     uint32_t count = p->kept_count, most = p->config.keep;
     GW_CHECK(count > 0 && count <= most);
-    gw_hash *roots = calloc(2 * (size_t)most, sizeof *roots);
+    gw_hash *roots = calloc(3 * (size_t)most, sizeof *roots);
     GW_CHECK_MEMORY(roots != NULL);
     for (uint32_t i = 0; i < count; i++) roots[i] = p->kept[i].root;
-    if (!p->config.fast) {
-        count += gw_peer_inventory_earlier(here, p->kept[0].step, roots + count, most - count);
-        count += gw_peer_inventory_later(here, p->saved_step, roots + count, most);
+    if (!p->config.fast && !here->fresh) {
+        count += gw_peer_inventory_range(here, 0, p->kept[0].step, roots + count, most - count);
+        count += gw_peer_inventory_range(here, p->saved_step + 1, UINT64_MAX, roots + count, most);
     }
+    for (uint32_t i = 1; i < p->kept_count && !p->config.fast; i++)
+        count += gw_peer_inventory_range(here, p->kept[i - 1].step + 1, p->kept[i].step, roots + count,
+                                         3 * most - count);
     keep_only(p, roots, count);
     free(roots);
 }

@@ -57,21 +57,21 @@ Test(peer_inventory, what_was_there_at_the_start_is_copied_newest_first) {
     cr_assert_eq(gw_peer_inventory_newest(&inventory)->step, 9);
 }
 
-Test(peer_inventory, the_newest_of_those_before_a_step) {
+Test(peer_inventory, the_newest_of_a_range_of_steps) {
     gw_hash roots[MOST];
-    for (int fresh = 0; fresh < 2; fresh++) {
-        gw_inventory list[3] = {one(3), one(9), one(6)};
-        for (int i = 0; i < 3; i++) list[i].chunks = gw_set_of(CHUNKS);
-        gw_peer_inventory_close(&inventory);
-        gw_peer_inventory_open(&inventory, list, 3, fresh);
-        for (int i = 0; i < 3; i++) gw_set_free(&list[i].chunks);
-        cr_assert_eq(gw_peer_inventory_earlier(&inventory, 9, roots, MOST), fresh ? 0 : 2);
-        if (fresh) continue;
-        const gw_hash newest = root_of(6);
-        cr_assert(gw_hash_equal(&roots[0], &newest));
-        cr_assert_eq(gw_peer_inventory_earlier(&inventory, 9, roots, 1), 1);
-        cr_assert_eq(gw_peer_inventory_earlier(&inventory, 3, roots, MOST), 0);
-    }
+    gw_inventory list[3] = {one(3), one(9), one(6)};
+    for (int i = 0; i < 3; i++) list[i].chunks = gw_set_of(CHUNKS);
+    gw_peer_inventory_open(&inventory, list, 3, false);
+    for (int i = 0; i < 3; i++) gw_set_free(&list[i].chunks);
+    cr_assert_eq(gw_peer_inventory_range(&inventory, 3, 9, roots, MOST), 2);
+    const gw_hash newest = root_of(6), oldest = root_of(3);
+    cr_assert(gw_hash_equal(&roots[0], &newest));
+    cr_assert(gw_hash_equal(&roots[1], &oldest));
+    cr_assert_eq(gw_peer_inventory_range(&inventory, 3, 9, roots, 1), 1);
+    cr_assert(gw_hash_equal(&roots[0], &newest));
+    cr_assert_eq(gw_peer_inventory_range(&inventory, 4, 10, roots, MOST), 2);
+    cr_assert_eq(gw_peer_inventory_range(&inventory, 0, 3, roots, MOST), 0);
+    cr_assert_eq(gw_peer_inventory_range(&inventory, 10, UINT64_MAX, roots, MOST), 0);
 }
 
 Test(peer_inventory, what_is_written_is_told_and_more_of_it_adds_up) {
@@ -169,24 +169,11 @@ Test(peer_inventory, a_vote_tells_the_newest_and_of_steps_that_count_only) {
     cr_assert_eq(told_count, 2);
 }
 
-Test(peer_inventory, later_ones_than_a_step_are_kept_up_to_so_many) {
-    gw_hash roots[MOST];
-    gw_peer_inventory_open(&inventory, NULL, 0, false);
-    for (uint64_t step = 1; step <= 6; step++) write_chunks(step, NULL, 0);
-    cr_assert_eq(gw_peer_inventory_later(&inventory, 3, roots, MOST), 3);
-    const gw_hash newest = root_of(6);
-    cr_assert(gw_hash_equal(&roots[0], &newest));
-    cr_assert_eq(gw_peer_inventory_later(&inventory, 3, roots, 2), 2);
-    cr_assert_eq(gw_peer_inventory_later(&inventory, 6, roots, MOST), 0);
-}
-
 /* Others may still need what is here. */
 Test(peer_inventory, a_run_that_begins_anew_begins_from_none) {
-    gw_hash roots[MOST];
     gw_peer_inventory_open(&inventory, NULL, 0, true);
     write_chunks(5, (uint32_t[]){1}, 1);
     cr_assert_null(gw_peer_inventory_newest(&inventory));
-    cr_assert_eq(gw_peer_inventory_later(&inventory, 0, roots, MOST), 0);
     tell(0, MOST);
     cr_assert_eq(told_count, 1);
 }

@@ -649,13 +649,13 @@ Test(peer_saves, a_member_that_missed_complete_hears_it_again) {
     flock_close(&f);
 }
 
-/* One of three keeps one checkpoint, has recorded another, and hears only `later_ns` later that it is
- * complete, or never (0); at once a member dies. Returns who it is. */
-static uint32_t miss_complete(flock *f, uint64_t later_ns) {
+/* One of three that keep so many checkpoints has one, has recorded another, and hears only `later_ns` later
+ * that it is complete, or never (0); at once a member dies. Returns who it is. */
+static uint32_t miss_complete(flock *f, uint32_t keep, uint64_t later_ns) {
     flock_open(f, 3, 3, LONG, GW_QUORUM_ANY);
     f->checkpoint_steps = 4;
     for (uint32_t i = 0; i < 3; i++) {
-        f->peers[i].config.keep = 1;
+        f->peers[i].config.keep = keep;
         f->peers[i].seal_ns = UINT64_C(10000000000);
         f->peers[i].store.room = FLOCK_FILES;
     }
@@ -691,7 +691,7 @@ Test(peer_saves, news_of_a_checkpoint_that_comes_after_its_view_counts) {
     uint32_t frozen = 0, installed = 0;
     for (uint64_t later_ns = 100000; later_ns <= 3000000; later_ns += 50000) {
         flock f;
-        uint32_t odd = miss_complete(&f, later_ns);
+        uint32_t odd = miss_complete(&f, 1, later_ns);
         uint64_t step = f.peers[odd].saved_step;
         cr_assert_lt(flock_status(&f, odd).checkpoint_step, step);
         bool was_frozen = false;
@@ -711,7 +711,7 @@ Test(peer_saves, news_of_a_checkpoint_that_comes_after_its_view_counts) {
 
 Test(peer_saves, news_of_a_checkpoint_that_comes_while_the_next_is_written_counts) {
     flock f;
-    uint32_t odd = miss_complete(&f, UINT64_C(12000000000));
+    uint32_t odd = miss_complete(&f, 1, UINT64_C(12000000000));
     flock_peer *p = &f.peers[odd];
     uint64_t step = p->saved_step;
     for (uint32_t i = 0; i < 3; i++) f.peers[i].save_ns = UINT64_C(5000000000);
@@ -728,7 +728,7 @@ Test(peer_saves, news_of_a_checkpoint_that_comes_while_the_next_is_written_count
 /* It is what the others go back to. */
 Test(peer_saves, a_checkpoint_known_complete_by_late_news_is_not_what_a_full_disk_gives_up) {
     flock f;
-    uint32_t odd = miss_complete(&f, 20000000);
+    uint32_t odd = miss_complete(&f, 1, 20000000);
     flock_peer *p = &f.peers[odd];
     const gw_hash root = p->saved_root;
     f.peers[flock_leader(&f)].disk_full = true;
@@ -744,7 +744,7 @@ Test(peer_saves, a_checkpoint_known_complete_by_late_news_is_not_what_a_full_dis
 /* Others may have heard that it is complete. */
 Test(peer_saves, a_recorded_checkpoint_stays_when_what_a_view_change_left_goes) {
     flock f;
-    uint32_t odd = miss_complete(&f, 0);
+    uint32_t odd = miss_complete(&f, 1, 0);
     flock_peer *p = &f.peers[odd];
     const gw_hash root = p->saved_root;
     uint32_t chunks = chunks_of(p, &root);
@@ -753,4 +753,37 @@ Test(peer_saves, a_recorded_checkpoint_stays_when_what_a_view_change_left_goes) 
     cr_assert_eq(chunks_of(p, &root), chunks);
     cr_assert_eq(flock_status(&f, odd).view->count, 2);
     flock_close(&f);
+}
+
+/* They keep it instead of an earlier one, and need what is here of it. */
+Test(peer_saves, a_checkpoint_that_others_were_told_of_is_kept_among_those_that_this_peer_was) {
+    flock f;
+    uint32_t odd = miss_complete(&f, 2, 0);
+    flock_peer *p = &f.peers[odd];
+    const gw_hash root = p->saved_root;
+    uint32_t chunks = chunks_of(p, &root);
+    cr_assert_gt(chunks, 0);
+    for (uint32_t before = 1; before < 3; before++) {
+        while (p->checkpoints == before) cr_assert(!flock_run(&f, NULL, 1));
+        while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
+        cr_assert_eq(p->retained, before == 1 ? 3 : 2);
+        cr_assert_eq(chunks_of(p, &root), before == 1 ? chunks : 0);
+        p->retained = 0;
+    }
+    flock_close(&f);
+}
+
+/* Of the run before nothing is waited for, nor kept. */
+Test(peer_saves, who_began_anew_keeps_no_checkpoint_of_an_earlier_run) {
+    for (int fresh = 0; fresh < 2; fresh++) {
+        flock f;
+        begin_anew(&f);
+        flock_kill(&f, 0);
+        f.peers[0].config.fresh = fresh;
+        f.peers[0].retained = 0;
+        flock_start(&f, 0);
+        while (f.peers[0].retained == 0) cr_assert(!flock_run(&f, NULL, 10));
+        cr_assert_eq(f.peers[0].retained, fresh ? 1 : 2);
+        flock_close(&f);
+    }
 }
