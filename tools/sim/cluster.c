@@ -187,6 +187,7 @@ static void note_death(sim_cluster *c, const sim_peer *p) {
     *death = (sim_death){.step = p->m.accumulator.step, .begun = gw_set_of(p->m.accumulator.shards)};
     for (uint32_t i = 0; i < p->m.accumulator.shards; i++)
         if (p->m.accumulator.times[i] > 0) gw_set_add(&death->begun, i);
+    for (uint32_t i = 0; i < p->m.check_count; i++) gw_set_add(&death->begun, p->m.checks[i].shard);
     for (uint32_t w = 0; w < SIM_WORKERS; w++)
         if (p->m.workers[w].busy) gw_set_add(&death->begun, p->m.workers[w].shard);
 }

@@ -153,10 +153,10 @@ static void check_lost(sim_cluster *c, sim_complete *one) {
         const sim_peer *p = &c->peers[i];
         if ((one->had[i] & missing) == 0 || !sim_runs(p) || p->boot != one->life[i]) continue;
         unheard = true;
-        if (knows_complete(p, &one->root))
+        if (!c->options->fast || knows_complete(p, &one->root))
             sim_violation(c,
                           "peer %u has deleted some of the checkpoint of step %" PRIu64
-                          ", which it knows to be complete, and the last %d are not all there",
+                          " that was told to be complete, and the last %d are not all there",
                           i, one->step, SIM_KEEP);
     }
     if (missing == 0 || one->lost) return;
@@ -167,9 +167,9 @@ static void check_lost(sim_cluster *c, sim_complete *one) {
 /* --keep: of the checkpoints that were told to be complete the last one is there, and together with others
  * there are as many as are to be kept, or were told. Which others may differ: a life that does not know that
  * one was complete may keep another in its place. So one that is not there is excused, and counted, where all
- * those who had what is missing of it have ended since, or never heard that it was complete (the view changed
- * before the leader's word came), or were told of as many later ones. Where disks have lost what was on them
- * nothing is asked. */
+ * those who had what is missing of it have ended since, or were told of as many later ones; with float sums
+ * also where they never heard that it was complete, as the view changed before the leader's word came: it may
+ * be of steps that were given up. Where disks have lost what was on them nothing is asked. */
 void sim_check_kept(sim_cluster *c, const sim_peer *p) {
     tally t = {0};
     if (disks_are_bad(c) || c->complete_count == 0) return;

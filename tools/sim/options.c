@@ -167,8 +167,7 @@ static void draw_dependent(gw_rng *rng, gw_sim_options *o) {
     if (o->founders == GW_SIM_UNSET) o->founders = founders;
     if (o->founders > o->peers || o->majority != 0) o->founders = o->peers;
     uint32_t core = between(rng, o->founders, o->peers), end = between(rng, o->steps / 2 + 1, o->steps);
-    if (o->core == GW_SIM_UNSET) o->core = has_core && o->majority == 0 ? core : 0;
-    if (o->core >= o->peers) o->core = 0;
+    if (o->core == GW_SIM_UNSET && o->majority == 0) o->core = has_core ? core : 0;
     if (o->end_step == GW_SIM_UNSET) o->end_step = ends ? end : 0;
     if (o->majority != 0) o->wipe_permille = 0; /* so would those be who remember */
 }
@@ -180,6 +179,15 @@ static void draw_device(gw_sim_options *o) {
     bool on = gw_rng_unit(&rng) < 0.15;
     uint32_t drawn = between(&rng, 2000, 10000);
     if (o->device_ms == GW_SIM_UNSET) o->device_ms = on ? drawn : 0;
+}
+
+/* Where a majority rules, nobody can be spared by choice: likewise. */
+static void draw_core(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0xc03eULL);
+    bool on = gw_rng_unit(&rng) < 0.3;
+    uint32_t drawn = between(&rng, 1, o->peers / 2 + 1);
+    if (o->core == GW_SIM_UNSET) o->core = on ? drawn : 0;
+    if (o->core >= o->peers) o->core = 0;
 }
 
 /* A machine that computes or remembers wrong, and a shard that ends whoever computes it: likewise. */
@@ -209,6 +217,7 @@ void gw_sim_draw(gw_sim_options *o) {
         if (*value == GW_SIM_UNSET) *value = on ? drawn : 0;
     }
     draw_dependent(&rng, o);
+    draw_core(o);
     draw_device(o);
     draw_bad_machines(o);
 }
