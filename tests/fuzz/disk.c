@@ -115,8 +115,11 @@ static void add_written(fuzz_add *add, void *context, uint8_t which, const gw_wr
     add(context, bytes, w->length + 1);
 }
 
+/* The claims of lives lost make the longest of these files. */
+enum { MOST_LEFT = 8 << 10 };
+
 static void leftovers_examples(fuzz_add *add, void *context) {
-    uint8_t bytes[4096];
+    uint8_t bytes[MOST_LEFT];
     gw_view view = {.epoch = 4,
                     .leader = {{1}},
                     .count = 2,
@@ -155,11 +158,14 @@ static void leftovers_examples(fuzz_add *add, void *context) {
     gw_err err;
     gw_loss *fell;
     uint32_t count;
-    gw_claims *claims = gw_claims_open(fuzz_folder(), &job, &view.leader, 1, WORKERS, &fell, &count, &err);
-    GW_CHECK(claims != NULL);
-    gw_claims_begin(claims, 1, 17, 3);
-    gw_claims_close(claims);
-    free(fell);
+    for (uint64_t boot = 1; boot <= 2; boot++) {
+        gw_claims *claims =
+            gw_claims_open(fuzz_folder(), &job, &view.leader, boot, WORKERS, &fell, &count, &err);
+        GW_CHECK(claims != NULL && count == boot - 1);
+        gw_claims_begin(claims, 1, 17, 3);
+        gw_claims_close(claims);
+        free(fell);
+    }
     char path[GW_PATH_BYTES];
     GW_CHECK(gw_claims_path(fuzz_folder(), &view.leader, path, &err));
     FILE *in = fopen(path, "rb");
@@ -282,4 +288,4 @@ static bool take_leftovers(const uint8_t *bytes, size_t count) {
     }
 }
 
-const fuzz_target fuzz_leftovers = {"leftovers", 20000, 1024, leftovers_examples, take_leftovers};
+const fuzz_target fuzz_leftovers = {"leftovers", 20000, MOST_LEFT, leftovers_examples, take_leftovers};

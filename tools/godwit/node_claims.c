@@ -22,6 +22,10 @@ typedef struct place {
     _Atomic uint64_t step, shard; /* shard plus 1; 0 = none */
 } place;
 
+typedef struct left { /* by an earlier life: a shard that it was computing when it ended */
+    uint64_t boot, step, shard;
+} left;
+
 /* The process may be killed between any two stores, so their order matters. */
 typedef struct header {
     _Atomic uint64_t magic; /* 0 = the rest says nothing */
@@ -29,7 +33,7 @@ typedef struct header {
     gw_hash job;
     _Atomic uint64_t workers; /* how many of the places count */
     _Atomic uint64_t earlier_count;
-    gw_loss earlier[GW_MAX_LOSSES]; /* what lives before this one left, as long as nothing else says it */
+    left earlier[GW_MAX_LOSSES]; /* as long as nothing else says it */
     place places[];
 } header;
 
@@ -54,15 +58,13 @@ static bool is_of(const header *old, size_t bytes, const gw_hash *job) {
 }
 
 /* Adds what the last life left to what is kept of those before it. */
-static void keep_left(header *memory, const gw_peer_id *self) {
+static void keep_left(header *memory) {
     uint64_t count = memory->earlier_count;
     for (uint64_t i = 0; i < memory->workers && count < GW_MAX_LOSSES; i++) {
         uint64_t shard = memory->places[i].shard;
         if (shard == 0 || shard > UINT32_MAX) continue;
-        memory->earlier[count++] = (gw_loss){.id = *self,
-                                             .boot = memory->boot,
-                                             .step = memory->places[i].step,
-                                             .shard = (uint32_t)(shard - 1)};
+        memory->earlier[count++] =
+            (left){.boot = memory->boot, .step = memory->places[i].step, .shard = shard - 1};
     }
     atomic_store(&memory->earlier_count, count);
 }
@@ -78,13 +80,17 @@ static void renew(gw_claims *claims, const gw_hash *job, uint64_t boot) {
     atomic_store(&memory->magic, MAGIC);
 }
 
-static gw_loss *copy_earlier(const header *memory, uint32_t *count) {
+static gw_loss *losses_of(const header *memory, const gw_peer_id *self, uint32_t *count) {
     *count = (uint32_t)memory->earlier_count;
     if (*count == 0) return NULL;
-    gw_loss *copy = malloc(*count * sizeof *copy);
-    GW_CHECK_MEMORY(copy != NULL);
-    memcpy(copy, memory->earlier, *count * sizeof *copy);
-    return copy;
+    gw_loss *losses = calloc(*count, sizeof *losses);
+    GW_CHECK_MEMORY(losses != NULL);
+    for (uint32_t i = 0; i < *count; i++) {
+        const left *one = &memory->earlier[i];
+        losses[i] =
+            (gw_loss){.id = *self, .boot = one->boot, .step = one->step, .shard = (uint32_t)one->shard};
+    }
+    return losses;
 }
 
 bool gw_claims_path(const char *folder, const gw_peer_id *self, char path[GW_PATH_BYTES], gw_err *err) {
@@ -142,13 +148,13 @@ gw_claims *gw_claims_open(const char *folder, const gw_hash *job, const gw_peer_
     }
     claims->workers = workers;
     if (is_of(claims->memory, before, job)) {
-        keep_left(claims->memory, self);
+        keep_left(claims->memory);
     } else {
         atomic_store(&claims->memory->magic, 0);
         atomic_store(&claims->memory->earlier_count, 0);
     }
     renew(claims, job, boot);
-    *fell = copy_earlier(claims->memory, fell_count);
+    *fell = losses_of(claims->memory, self, fell_count);
     return claims;
 }
 
