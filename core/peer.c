@@ -490,6 +490,7 @@ void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions
         gw_steps_consider(p);
         gw_saves_consider(p);
         gw_patience_consider(p);
+        gw_install_consider(p);
         gw_views_consider(p);
         gw_waiting_consider(p);
     }
@@ -507,6 +508,7 @@ uint64_t gw_peer_deadline(const gw_peer *p) {
     if (p->phase == GW_AT_OVER) return UINT64_MAX;
     uint64_t next = gw_gossip_next_deadline(p->gossip);
     next = earlier(next, gw_views_deadline(p));
+    next = earlier(next, gw_install_deadline(p));
     next = earlier(next, gw_waiting_deadline(p));
     next = earlier(next, gw_saves_deadline(p));
     next = earlier(next, gw_patience_deadline(p));

@@ -18,9 +18,14 @@ static void expect_ready(gw_peer *p, const gw_view *view) {
     p->ready_name = view->name;
 }
 
+/* Who dies of a shard, and is started again alone, must know who died of it before. */
+static bool waits_for_record(const gw_peer *p) {
+    return p->losses.count > 0 && p->record_token != 0 && p->now < p->record_due_ns;
+}
+
 static void start_if_all_ready(gw_peer *p) {
     GW_CHECK(p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING);
-    if (gw_set_count(&p->ready) < p->view.count) return;
+    if (gw_set_count(&p->ready) < p->view.count || waits_for_record(p)) return;
     if (p->pause_since_ns != 0) {
         gw_action *notice = gw_peer_notice(p, GW_NOTICE_JOINED, " ");
         notice->duration_ns = p->now - p->pause_since_ns;
@@ -41,6 +46,16 @@ static void say_ready(gw_peer *p) {
     gw_message message = gw_peer_about_view(p, GW_MSG_READY);
     gw_peer_send_members(p, &message);
     start_if_all_ready(p);
+}
+
+void gw_install_consider(gw_peer *p) {
+    bool gathers = p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING;
+    if (gathers && p->losses.count > 0) start_if_all_ready(p);
+}
+
+uint64_t gw_install_deadline(const gw_peer *p) {
+    bool gathers = p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING;
+    return gathers && waits_for_record(p) ? p->record_due_ns : UINT64_MAX;
 }
 
 /* ---- installing

@@ -253,6 +253,8 @@ struct gw_peer {
 
     /* freezing */
     gw_token freeze_token, persist_token;
+    gw_token record_token;    /* the last PERSIST, until it is answered; 0 = it is */
+    uint64_t record_due_ns;   /* with losses to remember the next step waits for it until then */
     uint64_t frozen_since_ns; /* at GW_AT_FROZEN: for one proposal after another */
     bool frozen;              /* FROZEN has come for the vote in progress: the sets below stand */
     gw_set held, claimed;
@@ -415,6 +417,8 @@ void gw_install_adopt(gw_peer *p, const gw_install *install); /* of the view tha
 void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *message);
 void gw_install_member_ready(gw_peer *p, const gw_contact *from, const gw_message *message);
 void gw_install_loaded(gw_peer *p, const gw_event *event);
+void gw_install_consider(gw_peer *p); /* what a step that is about to begin waits for */
+uint64_t gw_install_deadline(const gw_peer *p);
 void gw_install_link_up(gw_peer *p, const gw_contact *member); /* says again what it may have missed */
 
 /* ---- peer_votes.c ---- */

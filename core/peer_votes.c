@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_JUMP_FAILURES = 2 }; /* to a later checkpoint that cannot be loaded */
+enum {
+    MOST_JUMP_FAILURES = 2, /* to a later checkpoint that cannot be loaded */
+    RECORD_MS = 1000,       /* for a disk that hangs no step waits longer */
+};
 
 /* ---- voting
  * ------------------------------------------------------------------------------------------------------ */
@@ -131,8 +134,9 @@ void gw_votes_persist(gw_peer *p) {
     gw_losses_put(&w, &p->losses);
     GW_CHECK(!w.failed);
     gw_action *action = gw_peer_act(p, GW_ACT_PERSIST);
-    action->token = gw_peer_token(p);
-    if (majority) { /* losses alone are worth no waiting */
+    action->token = p->record_token = gw_peer_token(p);
+    p->record_due_ns = p->now + gw_peer_ms(p, RECORD_MS);
+    if (majority) { /* losses alone are worth no failing */
         p->persist_token = action->token;
         gw_patience_persist(p);
     }
@@ -178,6 +182,7 @@ void gw_votes_frozen(gw_peer *p, const gw_event *event) {
 }
 
 void gw_votes_persisted(gw_peer *p, const gw_event *event) {
+    if (event->token == p->record_token) p->record_token = 0;
     if (event->token != p->persist_token) return;
     /* Whoever may forget a promise must not make it: without a durable record there is no vote. */
     gw_patience_persisted(p, event->outcome != GW_FAILED);

@@ -106,6 +106,7 @@ void flock_kill(flock *f, uint32_t i) {
     gw_peer_destroy(p->brain);
     p->brain = NULL;
     flock_end_links(f, i);
+    flock_settle_records(f, i, true);
 }
 
 void flock_stop(flock *f, uint32_t i) {
@@ -132,6 +133,7 @@ void flock_close(flock *f) {
         gw_set_free(&f->peers[i].added);
         gw_set_free(&f->peers[i].stored);
         gw_set_free(&f->peers[i].saved_chunks);
+        flock_settle_records(f, i, true);
         free(f->peers[i].record);
         free(f->peers[i].said);
     }

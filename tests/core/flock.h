@@ -10,7 +10,14 @@
 
 #include <stdbool.h>
 
-enum { FLOCK_MOST = 257, FLOCK_SHARDS = 12, FLOCK_CHUNKS = 3, FLOCK_EFFECTS = 64, FLOCK_FILES = 16 };
+enum {
+    FLOCK_MOST = 257,
+    FLOCK_SHARDS = 12,
+    FLOCK_CHUNKS = 3,
+    FLOCK_EFFECTS = 64,
+    FLOCK_FILES = 16,
+    FLOCK_RECORDS = 8
+};
 
 /* A disk on which there is little room. */
 typedef struct flock_store {
@@ -22,6 +29,12 @@ typedef struct flock_store {
     } manifests[FLOCK_FILES];
     uint32_t manifest_count;
 } flock_store;
+
+typedef struct flock_record { /* not durable before then */
+    uint8_t *bytes;
+    size_t length;
+    uint64_t durable_ns;
+} flock_record;
 
 typedef struct flock_peer {
     gw_peer *brain; /* NULL = not running */
@@ -100,6 +113,10 @@ typedef struct flock_peer {
     bool manifests_hang;      /* a MANIFEST that is to be written never ends */
     uint32_t abandoned;       /* ABANDON actions so far */
     bool persists_fail;       /* its record cannot be written */
+    bool persists_hang;       /* its PERSISTs are neither done nor answered */
+    uint64_t persist_ns;      /* a PERSIST takes this long, until when it is lost with its life; 0: is done */
+    flock_record written[FLOCK_RECORDS]; /* by PERSISTs under way, one after the other */
+    uint32_t written_count;
     uint32_t reduces_entered; /* REDUCE actions so far */
     uint32_t retained;        /* checkpoints that the last RETAIN named */
 } flock_peer;

@@ -153,15 +153,41 @@ void flock_manifest(flock *f, uint32_t i, const gw_action *a) {
     p->saved_chunks = gw_set_copy(&p->stored);
 }
 
+/* What it has asked for is on the disk by now; if its life ends, the rest never will be. */
+void flock_settle_records(flock *f, uint32_t i, bool ends) {
+    flock_peer *p = &f->peers[i];
+    uint32_t left = 0;
+    for (uint32_t k = 0; k < p->written_count; k++) {
+        flock_record *one = &p->written[k];
+        if (one->durable_ns <= f->now) {
+            free(p->record);
+            p->record = one->bytes;
+            p->record_length = one->length;
+        } else if (ends) {
+            free(one->bytes);
+        } else {
+            p->written[left++] = *one;
+        }
+    }
+    p->written_count = left;
+}
+
 void flock_persist(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     if (p->persists_fail) {
         flock_post(f, i, 1000, (gw_event){.kind = GW_EV_PERSISTED, .token = a->token, .outcome = GW_FAILED});
         return;
     }
-    free(p->record);
-    p->record = malloc(a->length + 1);
-    memcpy(p->record, a->bytes, a->length);
-    p->record_length = a->length;
-    flock_post(f, i, 1000, (gw_event){.kind = GW_EV_PERSISTED, .token = a->token});
+    if (p->persists_hang) return;
+    flock_settle_records(f, i, false);
+    cr_assert_lt(p->written_count, FLOCK_RECORDS);
+    uint64_t begins_ns = p->written_count > 0 ? p->written[p->written_count - 1].durable_ns : f->now;
+    flock_record *record = &p->written[p->written_count++];
+    *record = (flock_record){
+        .bytes = malloc(a->length + 1), .length = a->length, .durable_ns = begins_ns + p->persist_ns};
+    cr_assert_not_null(record->bytes);
+    memcpy(record->bytes, a->bytes, a->length);
+    flock_settle_records(f, i, false);
+    flock_post(f, i, begins_ns + p->persist_ns + 1000 - f->now,
+               (gw_event){.kind = GW_EV_PERSISTED, .token = a->token});
 }

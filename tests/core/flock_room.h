@@ -60,6 +60,7 @@ void flock_save(flock *f, uint32_t i, const gw_action *a);
 void flock_retain(flock_peer *p, const gw_action *a);
 void flock_manifest(flock *f, uint32_t i, const gw_action *a);
 void flock_persist(flock *f, uint32_t i, const gw_action *a);
+void flock_settle_records(flock *f, uint32_t i, bool ends);
 
 /* flock_actions.c: whatever it asks for. */
 void flock_carry_out(flock *f, uint32_t i, const gw_action *a);

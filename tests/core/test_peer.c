@@ -348,6 +348,7 @@ static void supervise(uint32_t count, gw_quorum quorum, bool at_once) {
     for (uint32_t i = 0; i < count; i++) {
         f.peers[i].dies_at_shard = 6;
         f.peers[i].dies_at_step = 5;
+        f.peers[i].persist_ns = 3000000;
     }
     flock_start_all(&f);
     uint32_t deaths = 0;
@@ -395,6 +396,27 @@ Test(peer, a_poison_shard_is_named_where_all_that_crash_are_started_again) {
 
 static bool survivors_are_careful(const flock *f) {
     return f->peers[0].careful || f->peers[1].careful;
+}
+
+/* Who dies next may forget who died before; that is all. */
+Test(peer, a_careful_step_waits_for_a_disk_that_hangs_no_longer_than_a_second) {
+    flock f;
+    flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 3; i++) {
+        f.peers[i].persists_hang = true;
+        f.peers[i].dies_at_shard = 6;
+        f.peers[i].dies_at_step = 5;
+    }
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, somebody_died, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].dies_at_shard = -1;
+    uint64_t died_ns = f.now;
+    while (!survivors_are_careful(&f)) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert_geq(f.now, died_ns + UINT64_C(1000000000));
+    cr_assert_leq(f.now, died_ns + UINT64_C(5000000000));
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 2);
+    flock_close(&f);
 }
 
 static bool peer_2_is_left_behind(const flock *f) {
