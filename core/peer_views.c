@@ -133,14 +133,23 @@ static void say_waits_for_proposer(gw_peer *p) {
                       gw_peer_id_short(&p->voted.leader, id));
 }
 
+/* Who left may have installed it: what it said before comes until its link ends. */
+static bool proposer_is_gone(gw_peer *p) {
+    int rank = gw_view_rank(&p->voted, &p->voted.leader);
+    GW_CHECK(rank >= 0);
+    const gw_contact *contact = gw_peer_contact(p, &p->voted.leader);
+    return !gw_contacts_member_lives(p, &p->voted, (uint32_t)rank) &&
+           (contact == NULL || !contact->linked ||
+            !gw_member_is(&p->voted.members[rank], &contact->linked_life));
+}
+
 /* The proposer that we are frozen for, or pause for, is gone or takes too long. */
 static void consider_voted(gw_peer *p) {
     if (p->phase == GW_AT_PAUSED && p->now >= p->patience_ns)
         gw_views_need_change(p, "paused at step %" PRIu64 ", but no view was proposed", p->step);
     if (p->phase != GW_AT_FROZEN || gw_peer_id_equal(&p->voted.leader, &p->config.id)) return;
-    int rank = gw_view_rank(&p->voted, &p->voted.leader);
-    bool dead = !gw_contacts_member_lives(p, &p->voted, (uint32_t)rank);
-    if (!dead && p->now < p->patience_ns) {
+    bool gone = proposer_is_gone(p);
+    if (!gone && p->now < p->patience_ns) {
         say_waits_for_proposer(p);
         return;
     }
@@ -148,7 +157,7 @@ static void consider_voted(gw_peer *p) {
         p->phase = GW_AT_WAITING;
         return;
     }
-    if (dead && p->patience_ns > p->now) p->patience_ns = p->now;
+    if (gone && p->patience_ns > p->now) p->patience_ns = p->now;
     gw_views_need_change(p, "view %" PRIu64 " was proposed but not installed", p->voted.epoch);
 }
 

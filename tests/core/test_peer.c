@@ -398,6 +398,24 @@ static bool survivors_are_careful(const flock *f) {
     return f->peers[0].careful || f->peers[1].careful;
 }
 
+/* Of three lives that were lost each peer knows its own. Together they name the shard, and whoever installs
+ * their view ends at once: its word that it has been installed comes after the news that it left. */
+Test(peer, who_hears_late_of_a_view_that_its_leader_has_left_names_the_shard_too) {
+    for (uint32_t late = 0; late < 3; late++) {
+        flock f;
+        flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+        for (uint32_t i = 0; i < 3; i++) {
+            f.peers[i].fell = (gw_loss){.id = f.peers[i].config.id, .boot = 1, .step = 5, .shard = 6};
+            f.peers[i].config.incarnation.boot = 1;
+            f.longer_ns[i][late] = 50000000;
+        }
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS), "peer %u waits for the others", late);
+        expect_named(&f);
+        flock_close(&f);
+    }
+}
+
 /* Who dies next may forget who died before; that is all. */
 Test(peer, a_careful_step_waits_for_a_disk_that_hangs_no_longer_than_a_second) {
     flock f;
