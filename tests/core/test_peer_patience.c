@@ -40,6 +40,22 @@ Test(peer_patience, a_large_state_may_take_long) {
     flock_close(&f);
 }
 
+/* A suspended process; nobody is to blame for that time. */
+Test(peer_patience, who_stood_still_while_it_fetched_a_state_does_not_give_up) {
+    flock f;
+    join_with_load(&f, UINT64_C(80000000000), true);
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = UINT64_C(3000000000);
+    while (f.peers[3].loads == 0) cr_assert(!flock_run(&f, NULL, 1));
+    flock_stop(&f, 3);
+    uint64_t since_ns = f.now;
+    while (f.now < since_ns + UINT64_C(60000000000)) cr_assert(!flock_run(&f, NULL, 1));
+    f.peers[3].load_ns = 0;
+    flock_continue(&f, 3);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 4);
+    flock_close(&f);
+}
+
 /* ---- checkpoints ---- */
 
 static bool all_have_a_checkpoint(const flock *f) {
