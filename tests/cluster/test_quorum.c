@@ -127,7 +127,8 @@ static const char *shown(const lab_peer *peer, uint64_t step) {
     return NULL;
 }
 
-/* Float sums depend on who adds; the members of a view still hold the same bytes, and all show the same. */
+/* Float sums depend on who adds; the members of a view still hold the same bytes, and whoever shows a step
+ * shows the same. One that misses the end of a sum fetches what came of it, and shows none of that. */
 Test(quorum, fast_sums_agree) {
     lab *l = lab_open();
     lab_peer *peers[3];
@@ -140,8 +141,10 @@ Test(quorum, fast_sums_agree) {
     for (uint64_t step = 1; step <= 40; step++) {
         const char *one = shown(peers[0], step), *other = shown(peers[1], step),
                    *dead = shown(peers[2], step);
-        cr_expect(one && other && strcmp(one, other) == 0, "step %d", (int)step);
-        cr_expect(dead == NULL || strcmp(dead, one) == 0, "step %d", (int)step);
+        const char *first = one != NULL ? one : other;
+        cr_assert(first != NULL, "nobody who lives has shown step %d", (int)step);
+        cr_expect(other == NULL || strcmp(other, first) == 0, "step %d", (int)step);
+        cr_expect(dead == NULL || strcmp(dead, first) == 0, "step %d", (int)step);
         of_all += dead != NULL;
     }
     cr_expect_geq(of_all, 1);

@@ -54,11 +54,28 @@ static void start_in_vain(supervised *s, uint32_t i) {
     cr_assert_eq(lab_end(s->l, s->peers[i]), 1);
 }
 
+/* The last thing that it said: it waits for others, and none has come since. */
+static bool waits_alone(const lab_peer *peer) {
+    const json_t *last = json_array_get(peer->events, json_array_size(peer->events) - 1);
+    return !has_ended(peer) && strcmp(lab_text(last, "event"), "phase") == 0 &&
+           strstr(lab_text(last, "text"), ": 1 here") != NULL;
+}
+
+/* For one that waits those who have given up are started again, too: before it has met them it does not know
+ * at which step the job is, and names no shard. */
+static void bring_back(supervised *s) {
+    bool waits = false;
+    for (uint32_t i = 0; i < s->count; i++) waits |= waits_alone(s->peers[i]);
+    for (uint32_t i = 0; i < s->count && waits; i++)
+        if (has_ended(s->peers[i]) && lab_end(s->l, s->peers[i]) == 1) start(s, i, POISON);
+}
+
 /* Starts again who is killed, until all have given up by themselves; how often that was. */
 static uint32_t supervise(supervised *s) {
     uint32_t deaths = 0;
     for (;;) {
         bool all_ended = true;
+        bring_back(s);
         for (uint32_t i = 0; i < s->count; i++) {
             if (!has_ended(s->peers[i])) {
                 all_ended = false;
