@@ -345,6 +345,31 @@ Test(peer_faults, who_is_frozen_for_a_proposal_that_waits_waits_too) {
     flock_close(&f);
 }
 
+/* Two promised forty each, of other peers each time, to those who never come. */
+Test(peer_faults, who_must_list_more_views_than_a_proposal_holds_says_so) {
+    flock f;
+    run_to_step_5(&f, 3, 50, GW_QUORUM_MAJORITY);
+    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
+    for (uint32_t i = 0; i < 2; i++) {
+        gw_ballot ballot;
+        size_t bytes = open_record(&f.peers[i], &ballot);
+        for (uint32_t k = 0; k < 40; k++) {
+            gw_view next = ballot.installed;
+            next.epoch = ballot.voted + 1;
+            add_stranger(&next, (uint8_t)(40 * i + k));
+            gw_view_seal(&next);
+            gw_ballot_vote(&ballot, &next, ballot.voted);
+        }
+        close_record(&f.peers[i], &ballot, bytes);
+    }
+    flock_start_all(&f);
+    cr_assert(!flock_run(&f, NULL, 20000));
+    cr_assert_gt(flock_said(&f, 0, "more than 64 views were promised") +
+                     flock_said(&f, 1, "more than 64 views were promised"),
+                 0, "%s", f.peers[0].said);
+    flock_close(&f);
+}
+
 /* ---- reductions that nobody is to blame for ---- */
 
 Test(peer_faults, reductions_that_fail_for_a_while_are_tried_again_less_and_less_often) {
