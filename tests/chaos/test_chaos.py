@@ -304,6 +304,22 @@ class Short(unittest.TestCase):
         self.assertIn("ended by themselves and were started again 0", said)
         self.assertEqual(self.of_the_dead() - before, set())
 
+    def test_who_ends_it_early_finds_nothing_left_behind(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before = self.of_the_dead()
+            with tempfile.TemporaryDirectory() as folder:
+                command = [sys.executable, CHAOS, "--binary", BINARY, "--timeline", os.path.join(folder, "chaos.svg")]
+                command += ["--minutes", "5", "--every", "1", "--peers", "2"]
+                surroundings = {"env": {**os.environ, "TMPDIR": folder}, "stdout": subprocess.PIPE, "text": True}
+                background = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)}
+                with subprocess.Popen(command, **surroundings, **background) as run:
+                    next(line for line in run.stdout if " step " in line)
+                    run.send_signal(number)
+                    run.communicate()
+                self.assertEqual(run.returncode, 130)
+                self.assertEqual(os.listdir(folder), [])
+            self.assertEqual(self.of_the_dead() - before, set())
+
     def of_the_dead(self):
         """Network namespaces of runs that are over (others may be under way beside this one)."""
         left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout.split()

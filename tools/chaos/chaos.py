@@ -274,8 +274,14 @@ def run(options):
             return chaos.same and not chaos.crashes
 
 
+def interrupted(number, frame):
+    raise KeyboardInterrupt
+
+
 def main():
     options = options_of()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a shell's background job would ignore the first
+        signal.signal(number, interrupted)
     why = missing()
     if why is not None:
         print(f"chaos: {why}", file=sys.stderr)
