@@ -21,9 +21,9 @@ struct gw_store {
     char *dir;
     gw_io *io;
     gw_store_mode mode;
-    pthread_mutex_t
-        put_lock;    /* one put or set-aside at a time, or sweep of what was. Taken before delete_lock */
-    uint64_t serial; /* of temporary files */
+    /* One put or set-aside at a time, or sweep of what was set aside. Taken before delete_lock. */
+    pthread_mutex_t put_lock;
+    uint64_t serial;       /* of temporary files */
     bool settled[FOLDERS]; /* the folder exists and was flushed once, so that what lies in it stays */
     /* Held while a chunk file is looked at and deleted, and by whoever adds a pin: so these cannot cross, and
      * may wait for the disk. Who takes pins back does not need it. Taken before pin_lock. */
