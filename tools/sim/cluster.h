@@ -350,6 +350,8 @@ bool sim_disk_damage(sim_cluster *c, sim_peer *p);
 void sim_disk_unsynced(sim_cluster *c, sim_peer *p);
 /* Whom it was in a view with, its next life looks for too. */
 void sim_disk_remember(sim_cluster *c, sim_peer *p, const gw_view *view);
+void sim_disk_hang(sim_cluster *c, sim_peer *p, uint64_t for_ns); /* from now on, for about as long */
+void sim_disk_end_hang(sim_cluster *c, sim_peer *p);              /* soon, if it hangs */
 bool sim_disk_hangs(sim_cluster *c, const sim_peer *p, const sim_op *op); /* then `op` is tried again later */
 gw_set sim_disk_sound(const sim_saved *saved); /* its chunks that are what they should be */
 sim_saved *sim_disk_saved_as(sim_disk *disk, const gw_hash *root, uint64_t step);

@@ -103,10 +103,23 @@ bool sim_disk_has_strays(const sim_disk *disk) {
     return any;
 }
 
+static uint64_t next_grid(const sim_cluster *c) {
+    return (sim_now(c) / HANG_GRID_NS + 1) * HANG_GRID_NS;
+}
+
+/* Until one of the instants at which what waits is tried again: nothing that is asked for later comes first. */
+void sim_disk_hang(sim_cluster *c, sim_peer *p, uint64_t for_ns) {
+    p->disk_hangs_until_ns = next_grid(c) + for_ns / HANG_GRID_NS * HANG_GRID_NS;
+}
+
+void sim_disk_end_hang(sim_cluster *c, sim_peer *p) {
+    if (p->disk_hangs_until_ns > sim_now(c)) sim_disk_hang(c, p, 0);
+}
+
 /* What a hanging disk does happens when it does so no more, in the order it was asked for. */
 bool sim_disk_hangs(sim_cluster *c, const sim_peer *p, const sim_op *op) {
     if (p->disk_hangs_until_ns <= sim_now(c)) return false;
-    sim_later(c, (sim_now(c) / HANG_GRID_NS + 1) * HANG_GRID_NS - sim_now(c), op);
+    sim_later(c, next_grid(c) - sim_now(c), op);
     return true;
 }
 

@@ -154,7 +154,7 @@ static void hang_disk(sim_cluster *c) {
     p->disk_ailed = true;
     uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 100, 5000) : sim_between(c, 5000, 90000);
     sim_trace(c, "the disk of peer %u hangs for %" PRIu64 " ms", p->number, for_ms);
-    p->disk_hangs_until_ns = sim_now(c) + for_ms * SIM_MS;
+    sim_disk_hang(c, p, for_ms * SIM_MS);
 }
 
 static void slow_disk(sim_cluster *c) {
@@ -248,7 +248,8 @@ void sim_faults_end(sim_cluster *c) {
     name_living_seeds(c);
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[i];
-        p->disk_full_until_ns = p->disk_hangs_until_ns = p->disk_slow_until_ns = 0;
+        p->disk_full_until_ns = p->disk_slow_until_ns = 0;
+        sim_disk_end_hang(c, p);
         p->slowness = 1;
         if (p->brain == NULL && !stays_away(p)) restart_later(c, p, sim_between(c, 1, 1000) * SIM_MS);
     }
