@@ -172,7 +172,7 @@ void sim_break_all(sim_cluster *c, sim_peer *p) {
 static void arrives(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_link *link = sim_link_of(c, p->number, op->from);
     int side = side_of(p->number, op->from);
-    bool stands = link->up || link->drains[side];
+    bool stands = (link->up && link->told[side]) || link->drains[side]; /* to this very life */
     if (!stands || link->session != op->session || p->finished) return;
     /* Who was to be left was drawn by what had been promised by then: nobody who is gone asks for more. */
     if (c->options->majority && c->peers[op->from].gone) return;
