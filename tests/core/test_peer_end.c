@@ -273,6 +273,20 @@ Test(peer_end, the_last_words_of_a_life_that_was_never_heard_alive_tell_of_the_e
     }
 }
 
+/* A life that a link has told of is not ended by late news of the one before it. */
+Test(peer_end, the_end_of_an_earlier_life_is_not_that_of_the_one_a_link_told_of) {
+    flock f;
+    wait_alone(&f);
+    const gw_peer_id *other = &f.peers[1].config.id;
+    flock_tell(&f, 0,
+               (gw_event){.kind = GW_EV_LINK_UP, .peer = *other, .incarnation = {.boot = 2, .nonce = 7}});
+    hear(&f, GW_GOSSIP_IS_LEFT, 1, NULL, 0);
+    cr_assert(!gw_peer_contact(f.peers[0].brain, other)->ended);
+    hear(&f, GW_GOSSIP_IS_LEFT, 2, NULL, 0);
+    cr_assert(gw_peer_contact(f.peers[0].brain, other)->ended);
+    flock_close(&f);
+}
+
 /* One key may serve for several jobs, and gossip tells all of all. */
 Test(peer_end, the_end_of_another_job_is_not_the_end_of_this_one) {
     uint8_t ends[GW_GOSSIP_META_BYTES];
