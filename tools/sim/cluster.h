@@ -108,7 +108,9 @@ typedef struct sim_memory {
     bool has_state;
     uint64_t step, state;
     uint64_t saved_step, saved_state; /* of the last SAVE */
-    gw_hash kept[SIM_KEEP];           /* it was told last that these are complete, or went on from them */
+    bool has_open;                    /* a SAVE that writes, and has not been given up: */
+    uint64_t open_step;
+    gw_hash kept[SIM_KEEP]; /* it was told last that these are complete, or went on from them */
     uint32_t kept_count;
     sim_sum accumulator, sum;
     uint64_t sum_epoch, sum_name; /* the view that made the sum: its epoch and the front of its name */
@@ -350,8 +352,8 @@ bool sim_disk_damage(sim_cluster *c, sim_peer *p);
 void sim_disk_unsynced(sim_cluster *c, sim_peer *p);
 /* Whom it was in a view with, its next life looks for too. */
 void sim_disk_remember(sim_cluster *c, sim_peer *p, const gw_view *view);
-void sim_disk_hang(sim_cluster *c, sim_peer *p, uint64_t for_ns); /* from now on, for about as long */
-void sim_disk_end_hang(sim_cluster *c, sim_peer *p);              /* soon, if it hangs */
+void sim_disk_hang(sim_cluster *c, sim_peer *p, uint64_t for_ns);         /* from now on, for about as long */
+void sim_disk_end_hang(sim_cluster *c, sim_peer *p);                      /* soon, if it hangs */
 bool sim_disk_hangs(sim_cluster *c, const sim_peer *p, const sim_op *op); /* then `op` is tried again later */
 gw_set sim_disk_sound(const sim_saved *saved); /* its chunks that are what they should be */
 sim_saved *sim_disk_saved_as(sim_disk *disk, const gw_hash *root, uint64_t step);

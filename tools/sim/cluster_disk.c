@@ -107,7 +107,8 @@ static uint64_t next_grid(const sim_cluster *c) {
     return (sim_now(c) / HANG_GRID_NS + 1) * HANG_GRID_NS;
 }
 
-/* Until one of the instants at which what waits is tried again: nothing that is asked for later comes first. */
+/* Until one of the instants at which what waits is tried again: nothing that is asked for later comes first.
+ */
 void sim_disk_hang(sim_cluster *c, sim_peer *p, uint64_t for_ns) {
     p->disk_hangs_until_ns = next_grid(c) + for_ns / HANG_GRID_NS * HANG_GRID_NS;
 }
@@ -168,26 +169,32 @@ static void persist(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, at_ns - sim_now(c) + sim_between(c, 1000, SIM_MS), &told);
 }
 
+/* A disk has one writer, which gives up what it has not written of a SAVE when it is given one of another
+ * step, or is to delete: nothing of an older step comes after that, however slow the disk is. */
+static bool is_given_up(const sim_peer *p, uint64_t step) {
+    return !p->m.has_open || p->m.open_step != step;
+}
+
 static void chunk_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    if (sim_disk_hangs(c, p, op)) return;
+    if (sim_disk_hangs(c, p, op) || is_given_up(p, op->x)) return;
     if (p->disk_full_until_ns > sim_now(c)) return;
     sim_saved *saved = saved_of(&p->disk, op->x, op->z, true);
     gw_set_add(&saved->chunks, (uint32_t)op->y); /* one that is damaged is there, and is not written again */
     saved->written_ns[op->y] = sim_now(c);
 }
 
-/* One of them may have met a full disk, whatever it is like now. */
+/* One of them may have met a full disk, whatever it is like now, or the save was given up before. */
 static void stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (sim_disk_hangs(c, p, op)) return;
     uint32_t count = op->length / (uint32_t)sizeof(uint32_t);
     bool hash_only = op->y != 0, failed = !hash_only && p->disk_full_until_ns > sim_now(c);
-    const sim_saved *saved = saved_of(&p->disk, op->z, op->x, !hash_only);
+    const sim_saved *saved = saved_of(&p->disk, op->z, op->x, false);
     gw_hash hashes[SIM_CHUNKS];
     for (uint32_t i = 0; i < count; i++) {
         uint32_t chunk;
         memcpy(&chunk, op->bytes + i * sizeof chunk, sizeof chunk);
         hashes[i] = chunk_hash(op->x, chunk);
-        failed |= !hash_only && !gw_set_has(&saved->chunks, chunk);
+        failed |= !hash_only && (saved == NULL || !gw_set_has(&saved->chunks, chunk));
     }
     gw_event event = {.kind = GW_EV_STORED,
                       .token = op->token,
@@ -206,6 +213,8 @@ static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
     }
     p->m.saved_step = action->step;
     p->m.saved_state = p->m.state;
+    if (!action->flag) p->m.open_step = action->step;
+    p->m.has_open |= !action->flag;
     uint64_t time_ns = disk_time(c, p, 5 * SIM_MS, 200 * SIM_MS);
     for (uint32_t i = 0; i < action->count && !action->flag; i++) {
         sim_op op = sim_op_to(p, chunk_durable);
@@ -262,6 +271,7 @@ static void manifest(sim_cluster *c, sim_peer *p, const gw_action *action) {
 static void retain(sim_peer *p, const gw_action *action) {
     sim_disk *disk = &p->disk;
     uint32_t kept = 0;
+    p->m.has_open = false;
     for (uint32_t i = 0; i < disk->saved_count; i++) {
         gw_hash root = sim_root(disk->saved[i].step, disk->saved[i].state);
         bool keep = false;
