@@ -139,7 +139,7 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
     p->links_due_ns = 0;
     gw_end_hope(p);
     p->healing = p->forced = p->suspects = false;
-    for (uint32_t k = 0; k < p->view.count; k++) p->member_unwritable[k] = gw_set_has(&i->unwritable, k);
+    for (uint32_t k = 0; k < p->view.count; k++) gw_saves_told_disk(p, k, gw_set_has(&i->unwritable, k));
     for (uint32_t k = 0; k < p->contact_count; k++) {
         gw_contact *contact = &p->contacts[k];
         bool member = gw_view_rank(&p->view, &contact->id) >= 0;

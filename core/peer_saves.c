@@ -64,10 +64,16 @@ bool gw_saves_anyone_writes(const gw_peer *p, int but) {
     return false;
 }
 
+void gw_saves_told_disk(gw_peer *p, uint32_t rank, bool unwritable) {
+    p->member_unwritable[rank] = p->unwritable_to_all[rank] = unwritable;
+}
+
+/* By what all members know alike, not by what the leader alone has heard since: who leaves a chunk to another
+ * must be sure that the other one takes it. */
 static uint32_t writable_members(const gw_peer *p, gw_peer_id *ids) {
     uint32_t count = 0;
     for (uint32_t rank = 0; rank < p->view.count; rank++)
-        if (!p->member_unwritable[rank]) ids[count++] = p->view.members[rank].id;
+        if (!p->unwritable_to_all[rank]) ids[count++] = p->view.members[rank].id;
     if (count > 0) return count;
     for (uint32_t rank = 0; rank < p->view.count; rank++) ids[rank] = p->view.members[rank].id;
     return p->view.count; /* nobody can write: the hashes are wanted all the same */
@@ -168,7 +174,7 @@ void gw_saves_open(gw_peer *p, bool final) {
     s->recorded = gw_set_of(p->view.count);
     s->placed = gw_set_of(p->view.count);
     for (uint32_t rank = 0; rank < p->view.count; rank++)
-        if (!p->member_unwritable[rank]) gw_set_add(&s->placed, rank);
+        if (!p->unwritable_to_all[rank]) gw_set_add(&s->placed, rank);
     s->chunk_count = gw_placement_list(chunks, ids, writable, p->config.replicas, &p->config.id, s->chunks);
     if (!final) p->unsaved_ns = 0;
     bool again = p->unwritable && !p->disk_hangs &&

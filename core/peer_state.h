@@ -342,8 +342,9 @@ struct gw_peer {
     bool unwritable_said;    /* until something was written again */
     bool given_up_said;      /* a checkpoint was given up, and none is complete since */
     uint32_t late_saves;     /* checkpoints in a row that took too long */
-    bool member_unwritable[GW_MAX_MEMBERS];
-    uint32_t final_failures; /* final checkpoints in a row that nobody could hash */
+    bool member_unwritable[GW_MAX_MEMBERS]; /* as far as this peer has heard */
+    bool unwritable_to_all[GW_MAX_MEMBERS]; /* as the last sum or view told all members: chunks go by this */
+    uint32_t final_failures;                /* final checkpoints in a row that nobody could hash */
     uint64_t unsaved_ns; /* since when the last state could be stored by nobody; 0 = it could, or is none */
     uint64_t leave_step;
     uint64_t leave_ns; /* since when it is leaving */
@@ -538,6 +539,8 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *message); /* may
 void gw_saves_forget_early(gw_contact *contact);
 void gw_saves_link_up(gw_peer *p, const gw_contact *contact); /* says again what the old link may have lost */
 void gw_saves_consider(gw_peer *p);
+/* Whether a member's disk takes checkpoints, as a sum or a view tells all members alike. */
+void gw_saves_told_disk(gw_peer *p, uint32_t rank, bool unwritable);
 bool gw_saves_anyone_writes(const gw_peer *p, int but); /* a member other than that rank; -1: any */
 /* The leader ended the job and went before its word reached us: whoever has the final manifest is through as
  * well. */

@@ -287,7 +287,7 @@ static void take_decisions(gw_peer *p, const int64_t *slots) {
     for (uint32_t rank = 0; rank < p->view.count; rank++) {
         const int64_t *row = slots + (size_t)rank * GW_SLOTS;
         p->speeds[rank] = (uint64_t)row[GW_SLOT_SPEED];
-        p->member_unwritable[rank] = row[GW_SLOT_FLAGS] & GW_FLAG_UNWRITABLE;
+        gw_saves_told_disk(p, rank, row[GW_SLOT_FLAGS] & GW_FLAG_UNWRITABLE);
     }
 }
 

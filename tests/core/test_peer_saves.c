@@ -198,6 +198,27 @@ Test(peer_saves, a_disk_that_fills_up_is_known_of_before_its_share_is_missed) {
     }
 }
 
+/* Its word reaches the leader when the last sum is there, which told all others that it had room, and before
+ * the leader has applied it. */
+Test(peer_saves, a_disk_that_fills_up_as_the_last_step_is_applied_is_known_of_to_all_or_to_none) {
+    const uint64_t second_ns = UINT64_C(1000000000);
+    for (uint64_t ns = 0; ns <= 3 * second_ns; ns += second_ns / 10) {
+        for (uint32_t full = 0; full < 3; full++) {
+            flock f;
+            flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
+            f.checkpoint_steps = 19;
+            for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = f.peers[i].apply_ns = second_ns;
+            f.peers[full].save_ns = ns; /* to be refused */
+            f.peers[full].disk_full = true;
+            flock_start_all(&f);
+            cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+            flock_expect_done(&f, 3);
+            expect_durable(&f, 2, 20);
+            flock_close(&f);
+        }
+    }
+}
+
 Test(peer_saves, without_a_manifest_no_checkpoint_is_complete) {
     flock f;
     flock_open(&f, 1, 1, 100, GW_QUORUM_ANY);
