@@ -24,7 +24,7 @@ void gw_end_from_disk(gw_peer *p) {
         gw_end_recorded(p, newest->step, &newest->root, false, false);
 }
 
-static void end_as_recorded(gw_peer *p) {
+static void end_as_recorded(gw_peer *p, const char *why) {
     p->step = p->end.step;
     p->end_sent = true; /* who knows of the end by nothing else hears it of this peer */
     if (p->end.unsaved) {
@@ -32,7 +32,7 @@ static void end_as_recorded(gw_peer *p) {
         return;
     }
     gw_peer_finish(p, p->end.stopped ? GW_FINISH_STOPPED : GW_FINISH_DONE, &p->end.root,
-                   "step %" PRIu64 ", as recorded here: the others have ended", p->end.step);
+                   "step %" PRIu64 ", as recorded%s", p->end.step, why);
 }
 
 void gw_end_tell_others(gw_peer *p, const gw_hash *root) {
@@ -48,10 +48,26 @@ void gw_end_tell_others(gw_peer *p, const gw_hash *root) {
     }
 }
 
+void gw_end_decided(gw_peer *p, uint64_t step, const gw_hash *root) {
+    const gw_view *view = &p->attempt.view;
+    gw_message message = {
+        .kind = GW_MSG_END, .epoch = view->epoch, .name = view->name, .step = step, .hash = *root};
+    for (uint32_t i = 0; i < view->count; i++)
+        if (!gw_peer_id_equal(&view->members[i].id, &p->config.id))
+            gw_peer_send(p, &view->members[i].id, &message);
+    gw_end_recorded(p, step, root, false, false);
+    end_as_recorded(p, "");
+}
+
 void gw_end_told(gw_peer *p, gw_contact *from, const gw_message *message) {
     memcpy(from->job, p->job.bytes, sizeof from->job);
     from->said_end = true;
     from->unsaved = message->unsaved;
+    bool decided = p->phase == GW_AT_FROZEN && gw_peer_id_equal(&p->voted.leader, &from->id) &&
+                   gw_view_name_equal(&p->voted.name, &message->name);
+    if (!decided) return;
+    gw_end_recorded(p, message->step, &message->hash, message->flag, message->unsaved);
+    end_as_recorded(p, "");
 }
 
 bool gw_end_of_others(gw_peer *p) {
@@ -65,7 +81,7 @@ bool gw_end_of_others(gw_peer *p) {
     if (!ended) return false;
     if (saved) p->end.unsaved = false; /* by those who tried longer */
     if (p->end.known)
-        end_as_recorded(p);
+        end_as_recorded(p, " here: the others have ended");
     else if (!saved)
         gw_final_unsaved(p, p->step, NULL);
     else
@@ -136,7 +152,7 @@ void gw_end_consider(gw_peer *p) {
     if (!hopeless || p->hopeless_ns == 0) p->hopeless_ns = hopeless ? p->now : 0;
     /* With float sums the others might end otherwise. */
     if (p->end.known && !p->config.fast && p->now >= p->lonely_ns + patience_ns) {
-        end_as_recorded(p);
+        end_as_recorded(p, " here: the others have ended");
     } else if (hopeless && p->now >= p->hopeless_ns + UNSURE_TIMES * patience_ns) {
         gw_peer_finish(
             p, GW_FINISH_FAILED, NULL,

@@ -522,6 +522,7 @@ static void conclude(gw_peer *p) {
                              .state_chunks = p->config.state_chunks,
                              .latest_view_only = p->config.fast,
                              .some_absent = some_absent(p),
+                             .some_may_come = some_absent(p) || a->view.count < p->config.peers,
                              .doubted = gw_set_of(a->view.count)};
     gw_verify_discount(a, &rules.doubted);
     gw_install *i = calloc(1, sizeof *i);
@@ -548,6 +549,12 @@ static void conclude(gw_peer *p) {
         for (uint32_t k = 0; k < a->view.count; k++)
             if (!gw_peer_id_equal(&a->view.members[k].id, &p->config.id))
                 propose_to(p, &a->view.members[k].id);
+        return;
+    }
+    if (answer == GW_REPAIR_OVER) {
+        gw_peer_say(p, GW_WARN, "%s", text);
+        gw_end_decided(p, i->step, &i->root);
+        gw_install_free(i);
         return;
     }
     if (answer == GW_REPAIR_STOP) {

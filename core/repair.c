@@ -182,6 +182,41 @@ static void tell_lack(const checkpoints *newest, uint64_t otherwise, bool settle
                  known);
 }
 
+/* Somebody has it on record as the job's last state. It has that from the leader of a view whose members all
+ * held this state. */
+static bool is_end(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count,
+                   const gw_inventory *checkpoint) {
+    bool end = checkpoint->step >= rules->steps;
+    for (uint32_t i = 0; i < count; i++) {
+        const gw_inventory *own = find_inventory(reports[i], &checkpoint->root);
+        end |= own != NULL && own->ended;
+    }
+    return end;
+}
+
+/* What the voters do about a newer checkpoint that they cannot complete. With float sums the job's end is not
+ * made again while somebody absent may have the rest of it: others may have ended with it, and said so, and
+ * do not come back to hear of another. All members that could write had it on record before anybody ended,
+ * so that a majority knows. */
+static gw_repair_answer answer_lack(const gw_repair_rules *rules, const gw_report *const *reports,
+                                    const checkpoints *newest, uint64_t otherwise, bool settle,
+                                    gw_install *install, char *text, size_t text_size) {
+    const gw_inventory *known = newest->known;
+    bool over = settle && rules->latest_view_only && rules->some_may_come &&
+                is_end(rules, reports, install->view.count, known);
+    if (over) {
+        install->step = known->step;
+        install->root = known->root;
+        snprintf(text, text_size,
+                 "the job has ended at step %llu, with sums that nobody makes again; some chunks of its last "
+                 "checkpoint are on peers that are not here",
+                 (unsigned long long)known->step);
+        return GW_REPAIR_OVER;
+    }
+    tell_lack(newest, otherwise, settle, text, text_size);
+    return settle ? GW_REPAIR_READY : GW_REPAIR_WAIT;
+}
+
 static bool leader_is_fresh(const gw_report *const *reports, const gw_install *install) {
     int rank = gw_view_rank(&install->view, &install->view.leader);
     GW_CHECK(rank >= 0);
@@ -221,10 +256,10 @@ static gw_repair_answer plan_start(const gw_repair_rules *rules, const gw_report
     uint32_t count = install->view.count;
     checkpoints newest = {0};
     if (!leader_is_fresh(reports, install)) newest = choose_checkpoints(rules, reports, count, NULL);
-    if (lacks_chunks(&newest)) {
-        tell_lack(&newest, 0, settle, text, text_size);
-        if (!settle) return GW_REPAIR_WAIT;
-    }
+    gw_repair_answer answer = GW_REPAIR_READY;
+    if (lacks_chunks(&newest))
+        answer = answer_lack(rules, reports, &newest, 0, settle, install, text, text_size);
+    if (answer != GW_REPAIR_READY) return answer;
     if (newest.complete != NULL) {
         plan_checkpoint(rules, reports, newest.complete, install);
     } else {
@@ -283,10 +318,10 @@ static gw_repair_answer plan_on(const gw_repair_rules *rules, const gw_report *c
                                 const gw_report *state, bool settle, gw_install *install, char *text,
                                 size_t text_size) {
     checkpoints later = later_checkpoints(rules, reports, install->view.count, state);
-    if (rules->latest_view_only && lacks_chunks(&later)) {
-        tell_lack(&later, state->step, settle, text, text_size);
-        if (!settle) return GW_REPAIR_WAIT;
-    }
+    gw_repair_answer answer = GW_REPAIR_READY;
+    if (rules->latest_view_only && lacks_chunks(&later))
+        answer = answer_lack(rules, reports, &later, state->step, settle, install, text, text_size);
+    if (answer != GW_REPAIR_READY) return answer;
     if (later.complete != NULL)
         plan_checkpoint(rules, reports, later.complete, install);
     else

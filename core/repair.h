@@ -13,6 +13,7 @@ typedef struct gw_repair_rules {
                               checkpoints those of who has lived in a later view */
     gw_set doubted;        /* of ranks: what their accumulators hold may be wrong; size 0 = nobody's */
     bool some_absent;      /* a member of a view that this one follows is not among the voters */
+    bool some_may_come;    /* nor is somebody whose disk may have what theirs lack */
 } gw_repair_rules;
 
 typedef enum gw_repair_answer {
@@ -20,6 +21,8 @@ typedef enum gw_repair_answer {
     GW_REPAIR_WAIT, /* what is to go on is a newer checkpoint than the voters' disks can complete, or float
                        sums: nobody here holds the latest view's state, but somebody absent may: see the text
                      */
+    GW_REPAIR_OVER, /* float sums: the job has ended, with install->root at install->step, as a voter has it
+                       on record; nobody here has all of that state, but somebody absent may: see the text */
     GW_REPAIR_STOP, /* the step's sum failed its checks a third time, or as many hold one state as another:
                        see the text */
 } gw_repair_answer;
@@ -27,7 +30,7 @@ typedef enum gw_repair_answer {
 /* Fills everything of *install but view, losses, cause and cause_age_ns (view is read: its members are in
  * the order of the reports). *install must be zeroed but for these, and owns its sets afterwards. `settle`:
  * make do with what the voters have, without waiting any longer. `text` (at least 200
- * bytes) explains WAIT and STOP, and warns of what READY leaves behind; empty otherwise. */
+ * bytes) explains WAIT, OVER and STOP, and warns of what READY leaves behind; empty otherwise. */
 gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
                                 gw_install *install, char *text, size_t text_size);
 

@@ -94,6 +94,55 @@ Test(peer_end, who_is_started_after_the_end_and_has_its_manifest_is_done) {
     flock_close(&f);
 }
 
+static bool somebody_finished(const flock *f) {
+    return flock_finished(f, GW_FINISH_DONE) > 0;
+}
+
+/* Float sums, one copy of each chunk: one of three ends the job, all are killed before they hear of that, and
+ * one that has chunks of the last state does not come back. */
+static uint32_t end_and_lose_a_holder(flock *f, gw_hash *root) {
+    flock_open(f, 3, 3, STEPS, GW_QUORUM_MAJORITY);
+    for (uint32_t i = 0; i < 3; i++) {
+        f->peers[i].config.fast = true;
+        f->peers[i].config.replicas = 1;
+    }
+    f->checkpoint_steps = 4;
+    flock_start_all(f);
+    f->breaks = (flock_break){.kind = GW_MSG_END, .from = -1, .to = -1, .times = UINT32_MAX, .quiet = true};
+    cr_assert(flock_run(f, somebody_finished, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++)
+        if (f->peers[i].finished) *root = f->peers[i].final_root;
+    for (uint32_t i = 0; i < 3; i++) flock_kill(f, i);
+    f->breaks = (flock_break){0};
+    uint32_t lost = gw_set_count(&f->peers[2].saved_chunks) > 0 ? 2 : 1; /* not 0: all look for that one */
+    cr_assert_gt(gw_set_count(&f->peers[lost].saved_chunks), 0);
+    return lost;
+}
+
+Test(peer_end, with_float_sums_a_majority_that_knows_the_end_does_not_make_another) {
+    for (uint32_t forgets = 0; forgets < 3; forgets++) { /* 0 proposes; with 2, both know */
+        flock f;
+        gw_hash root = {{0}};
+        uint32_t absent = end_and_lose_a_holder(&f, &root), computed = 0;
+        for (uint32_t i = 0; i < 3; i++) {
+            if (i == absent) continue;
+            if (i == forgets) f.peers[i].saved_step = 0;
+            computed += f.peers[i].computed;
+            flock_start(&f, i);
+        }
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        for (uint32_t i = 0; i < 3; i++) {
+            if (i == absent) continue;
+            computed -= f.peers[i].computed;
+            cr_expect_eq(f.peers[i].finish, GW_FINISH_DONE, "%d: %s", f.peers[i].finish,
+                         f.peers[i].finish_text);
+            cr_expect(gw_hash_equal(&f.peers[i].final_root, &root));
+        }
+        cr_expect_eq(computed, 0, "nothing of it is computed again");
+        flock_close(&f);
+    }
+}
+
 /* The odd one waits to be admitted to a flock of three, and it never is before they have ended. The last ones
  * of them, so many, are never found to have ended: their hosts go with them. */
 static void miss_flock(flock *f, gw_quorum quorum, uint32_t silent) {

@@ -458,6 +458,50 @@ Test(repair, with_float_sums_the_rest_of_a_later_views_checkpoint_is_waited_for)
     expect_wait_for_chunks(true, true, GW_REPAIR_READY, 15);
 }
 
+/* Of two voters one knows how the job ended, and neither has all of its last state. */
+static gw_repair_answer plan_after_the_end(bool fast, bool some_may_come, bool settle, bool stateful,
+                                           gw_install *install) {
+    gw_repair_rules with = rules;
+    with.latest_view_only = fast;
+    with.some_may_come = some_may_come;
+    gw_report *reports[] = {newcomer(30, "xx.."), newcomer(20, "xxxx")};
+    if (stateful) {
+        gw_report_free(reports[1]);
+        reports[1] = report_at(20, "............", "............");
+    }
+    reports[0]->inventory[0].ended = true;
+    reports[0]->installed_epoch = 5;
+    char text[200];
+    gw_repair_answer answer =
+        gw_repair_plan(&with, (const gw_report *const *)reports, settle, install, text, sizeof text);
+    if (answer == GW_REPAIR_OVER) cr_expect_not_null(strstr(text, "ended at step 30"), "%s", text);
+    for (int i = 0; i < 2; i++) gw_report_free(reports[i]);
+    return answer;
+}
+
+Test(repair, with_float_sums_the_end_of_the_job_is_not_made_again) {
+    for (int stateful = 0; stateful < 2; stateful++) {
+        gw_install *install = plan_for(2);
+        cr_expect_eq(plan_after_the_end(true, true, false, stateful, install), GW_REPAIR_WAIT);
+        gw_install_free(install);
+        install = plan_for(2);
+        cr_expect_eq(plan_after_the_end(true, true, true, stateful, install), GW_REPAIR_OVER);
+        cr_expect_eq(install->step, 30);
+        cr_expect_eq(install->root.bytes[0], 30);
+        gw_install_free(install);
+        install = plan_for(2);
+        cr_expect_eq(plan_after_the_end(true, false, true, stateful, install), GW_REPAIR_READY,
+                     "nobody else can have the rest: it is lost");
+        cr_expect_eq(install->step, 20);
+        gw_install_free(install);
+        install = plan_for(2);
+        cr_expect_eq(plan_after_the_end(false, true, true, stateful, install), GW_REPAIR_READY,
+                     "exact sums lead to the same end");
+        cr_expect_eq(install->step, 20);
+        gw_install_free(install);
+    }
+}
+
 Test(repair, an_incomplete_or_older_checkpoint_is_not_jumped_to) {
     gw_report *reports[] = {report_at(7, "xxx.........", "............"), newcomer(20, "xxx.")};
     expect_jump(reports, &rules, false);
