@@ -250,7 +250,7 @@ struct sim_cluster {
     uint32_t *effects;               /* by step: how often its effects took place */
     uint64_t *shown;                 /* by step: the state that was shown last; 0 = none */
     gw_view newest;                  /* of the views that were installed */
-    gw_hash final_root;              /* of the first peer that was done */
+    gw_hash final_root;              /* of the last peer that was done */
     uint64_t flap;                   /* which of the cuts may come and go */
     gw_sim_garbler *garbler;         /* NULL before it is needed */
     sim_complete complete[SIM_KEEP]; /* the newest checkpoints told to be complete, the last one first */

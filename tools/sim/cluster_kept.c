@@ -189,9 +189,32 @@ void sim_failed_load(sim_cluster *c, const gw_hash *root) {
     c->failed_to_load |= c->complete_count > 0 && gw_hash_equal(root, &c->complete[0].root);
 }
 
+/* Whether a member has it on record that the job has ended so. */
+static bool knows_end(sim_cluster *c, const gw_view *view, const gw_hash *root) {
+    bool knows = false;
+    for (uint32_t i = 0; i < c->count; i++) {
+        sim_peer *p = &c->peers[i];
+        const sim_saved *saved = sim_disk_saved_as(&p->disk, root, sim_last_step(c->options));
+        knows |= takes_part(p, view) && saved != NULL && saved->manifest && saved->ended;
+    }
+    return knows;
+}
+
+/* fast: some ended the job, and others that know make another end of it. Where all are here nobody else can
+ * have what is missing of the last state. */
+static void check_end_stays(sim_cluster *c, const sim_peer *p, const gw_action *action) {
+    const gw_view *view = &p->m.fence;
+    if (!c->options->fast || c->result->done_ns == 0 || view->count >= c->options->founders) return;
+    if (view->epoch == 0 || gw_hash_equal(&action->root, &c->final_root)) return;
+    if (knows_end(c, view, &c->final_root))
+        sim_violation(c, "peer %u goes on from step %" PRIu64 ", but its view knows that the job has ended",
+                      p->number, action->step);
+}
+
 void sim_check_load(sim_cluster *c, const sim_peer *p, const gw_action *action) {
     const sim_complete *last = &c->complete[0];
     bool from_disks = action->load_kind == GW_LOAD_INIT || action->load_kind == GW_LOAD_MANIFEST;
+    if (from_disks) check_end_stays(c, p, action);
     if (!from_disks || c->failed_to_load || c->complete_count == 0) return;
     if (action->step >= last->step || p->m.fence.epoch == 0) return;
     if (!has_manifest(c, &p->m.fence, &last->root, last->step)) return;
