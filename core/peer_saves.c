@@ -675,7 +675,7 @@ bool gw_saves_end_without_leader(gw_peer *p, const gw_contact *gone) {
                    gw_peer_id_equal(&gone->id, &p->view.leader);
     if (!through) return false;
     gw_hash root = p->save.own_root;
-    complete(p, p->save.step, &root, p->save.incomplete);
+    complete(p, p->save.step, &root, p->save.incomplete || gone->unsaved);
     return true;
 }
 

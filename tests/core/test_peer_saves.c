@@ -152,6 +152,21 @@ Test(peer_saves, who_misses_the_word_of_an_end_that_is_not_saved_does_not_call_i
     flock_close(&f);
 }
 
+/* Of three disks one takes chunks, but no manifest, as the leader alone has heard. */
+Test(peer_saves, who_misses_the_word_of_an_end_without_a_manifest_does_not_call_it_done) {
+    flock f;
+    flock_on_full_disks(&f, 3);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    uint32_t leader = flock_leader(&f), odd = (leader + 1) % 3, third = (leader + 2) % 3;
+    f.peers[third].disk_full = false;
+    f.peers[third].manifests_fail = true;
+    f.breaks =
+        (flock_break){.kind = GW_MSG_END, .from = -1, .to = (int)odd, .times = UINT32_MAX, .quiet = true};
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    expect_unsaved(&f, "come to its end, step 20");
+    flock_close(&f);
+}
+
 Test(peer_saves, manifests_that_nobody_can_write_leave_the_last_state_unsaved) {
     flock f;
     flock_open(&f, 2, 2, 20, GW_QUORUM_ANY);
