@@ -43,13 +43,15 @@ static void put_inventory(gw_writer *w, const gw_inventory *inventory) {
 }
 
 static void put_report(gw_writer *w, const gw_report *report) {
-    gw_put_u8(w, (uint8_t)(report->has_state | report->ended << 1 | report->fresh << 2 |
-                           report->stopped << 3 | report->unwritable << 4 | report->grounded << 5 |
-                           report->strays << 6 | report->promised << 7));
+    gw_put_u8(w,
+              (uint8_t)(report->has_state | report->ended << 1 | report->fresh << 2 | report->stopped << 3 |
+                        report->unwritable << 4 | report->grounded << 5 | report->strays << 6));
     gw_put_u64(w, report->step);
     gw_put_u64(w, report->fingerprint);
     gw_put_u64(w, report->installed_epoch);
     gw_put_view_name(w, &report->installed);
+    gw_put_u64(w, report->promised_epoch);
+    gw_put_view_name(w, &report->promised);
     gw_set_put(w, &report->held);
     gw_set_put(w, &report->claimed);
     gw_put_u32(w, report->failures);
@@ -219,11 +221,13 @@ static gw_report *get_report(gw_reader *r) {
     report->unwritable = flags >> 4 & 1;
     report->grounded = flags >> 5 & 1;
     report->strays = flags >> 6 & 1;
-    report->promised = flags >> 7;
+    if (flags >> 7 != 0) r->failed = true;
     report->step = gw_get_u64(r);
     report->fingerprint = gw_get_u64(r);
     report->installed_epoch = gw_get_epoch(r);
     gw_get_view_name(r, &report->installed);
+    report->promised_epoch = gw_get_epoch(r);
+    gw_get_view_name(r, &report->promised);
     report->held = gw_set_get(r);
     report->claimed = gw_set_get(r);
     if (report->held.size != report->claimed.size) r->failed = true;

@@ -10,7 +10,7 @@
 #include "core/world.h"
 
 enum {
-    GW_MESSAGE_VERSION = 4,
+    GW_MESSAGE_VERSION = 5,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
@@ -67,11 +67,12 @@ typedef struct gw_report {
     bool grounded;              /* it has a state, and could not load another one */
     bool strays;                /* its disk may have chunks of checkpoints that it does not know */
     uint64_t step, fingerprint; /* of the state */
-    /* The view it installed last; of a voter without a state the latest that an earlier life of it
-     * voted for, if that is later: it may have lived in it. */
-    uint64_t installed_epoch;
+    uint64_t installed_epoch;   /* of the view it installed last, in whatever life */
     gw_view_name installed;
-    bool promised;        /* that one was voted for, and is not known to have been installed */
+    /* Of a voter without a state the latest view that an earlier life of it voted for, if that is later than
+     * the one it installed: it may have lived in it. Epoch 0 = none. */
+    uint64_t promised_epoch;
+    gw_view_name promised;
     gw_set held, claimed; /* of step `step`; size 0 = nothing */
     uint32_t failures;    /* checks of this step's sum that failed */
     uint64_t speed;

@@ -205,10 +205,9 @@ static gw_report *make_report(const gw_peer *p) {
     r->fingerprint = p->fingerprint;
     r->installed_epoch = p->ballot.installed.epoch;
     r->installed = p->ballot.installed.name;
-    r->promised = !p->has_state && p->last_promise.epoch > r->installed_epoch;
-    if (r->promised) {
-        r->installed_epoch = p->last_promise.epoch;
-        r->installed = p->last_promise.name;
+    if (!p->has_state && p->last_promise.epoch > r->installed_epoch) {
+        r->promised_epoch = p->last_promise.epoch;
+        r->promised = p->last_promise.name;
     }
     if (p->has_state && p->accumulator_step == p->step) {
         r->held = gw_set_copy(&p->held);

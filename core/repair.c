@@ -10,11 +10,11 @@
  */
 enum { FAILURES_RECOMPUTE = 2, FAILURES_STOP = 3 };
 
-/* The report that names the latest installed view; `stateful`: of the peers that have a state. */
-static const gw_report *latest_reporter(const gw_report *const *reports, uint32_t count, bool stateful) {
+/* Of the peers that have a state the report that names the latest view; NULL = nobody has one. */
+static const gw_report *latest_reporter(const gw_report *const *reports, uint32_t count) {
     const gw_report *latest = NULL;
     for (uint32_t i = 0; i < count; i++) {
-        if (stateful && !reports[i]->has_state) continue;
+        if (!reports[i]->has_state) continue;
         bool later = latest == NULL || reports[i]->installed_epoch > latest->installed_epoch ||
                      (reports[i]->installed_epoch == latest->installed_epoch &&
                       gw_view_name_compare(&reports[i]->installed, &latest->installed) > 0);
@@ -41,7 +41,7 @@ static uint32_t support(const gw_repair_rules *rules, const gw_report *const *re
 /* Of the states of fewer than `below` steps the highest step's, then what most hold; NULL = there is none. */
 static const gw_report *best_state(const gw_repair_rules *rules, const gw_report *const *reports,
                                    uint32_t count, uint64_t below) {
-    const gw_report *latest = latest_reporter(reports, count, true), *best = NULL;
+    const gw_report *latest = latest_reporter(reports, count), *best = NULL;
     for (uint32_t i = 0; i < count; i++) {
         const gw_report *r = reports[i];
         if (!trusted(rules, r, latest) || r->step >= below) continue;
@@ -56,7 +56,7 @@ static const gw_report *best_state(const gw_repair_rules *rules, const gw_report
 /* One that holds other bits of the same step, as do as many as hold those of `state`: NULL = nobody does. */
 static const gw_report *find_rival(const gw_repair_rules *rules, const gw_report *const *reports,
                                    uint32_t count, const gw_report *state, uint32_t *rank) {
-    const gw_report *latest = latest_reporter(reports, count, true);
+    const gw_report *latest = latest_reporter(reports, count);
     for (*rank = 0; *rank < count; (*rank)++) {
         const gw_report *r = reports[*rank];
         if (trusted(rules, r, latest) && r->step == state->step && r->fingerprint != state->fingerprint &&
@@ -89,15 +89,25 @@ static void tell_rival(const gw_view *view, const gw_report *state, const gw_rep
         (unsigned long long)rival->fingerprint, (unsigned long long)state->fingerprint);
 }
 
+/* Than the view whose state `latest` holds (NULL: than in none at all). */
+static bool may_have_lived_later(const gw_report *voter, const gw_report *latest) {
+    bool promised = voter->promised_epoch > voter->installed_epoch;
+    uint64_t epoch = promised ? voter->promised_epoch : voter->installed_epoch;
+    const gw_view_name *name = promised ? &voter->promised : &voter->installed;
+    if (latest == NULL || epoch != latest->installed_epoch)
+        return epoch > (latest == NULL ? 0 : latest->installed_epoch);
+    return gw_view_name_compare(name, &latest->installed) > 0;
+}
+
 /* Whether a step may have been shown (core/peer_commit.c) whose state only somebody absent holds. All members
  * of a view hold what was shown in it, so one of them with its state knows; with none, those who forgot their
  * state may have shown one. */
 static bool lacks_latest(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count) {
     if (!rules->latest_view_only || !rules->some_absent) return false;
-    const gw_report *latest = latest_reporter(reports, count, false),
-                    *stateful = latest_reporter(reports, count, true);
-    return latest->installed_epoch > 0 &&
-           (stateful == NULL || !gw_view_name_equal(&stateful->installed, &latest->installed));
+    const gw_report *latest = latest_reporter(reports, count);
+    for (uint32_t i = 0; i < count; i++)
+        if (may_have_lived_later(reports[i], latest)) return true;
+    return false;
 }
 
 static const gw_inventory *find_inventory(const gw_report *report, const gw_hash *root) {
@@ -137,7 +147,7 @@ static bool may_be_complete(const gw_repair_rules *rules, const gw_report *const
  * came after it: all members of a view hold what is saved in it. */
 static bool leads_on(const gw_repair_rules *rules, const gw_report *voter, const gw_report *state) {
     if (state == NULL || !rules->latest_view_only) return true;
-    return !voter->promised && voter->installed_epoch > state->installed_epoch;
+    return voter->installed_epoch > state->installed_epoch;
 }
 
 typedef struct checkpoints { /* the newest among the reports; NULL = there is none */

@@ -67,7 +67,8 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
     gw_view view = small_view();
     gw_install *install = small_install();
     gw_report report = {.has_state = true,
-                        .promised = true,
+                        .promised_epoch = 7,
+                        .promised = {{9}},
                         .step = 17,
                         .held = gw_set_of(5),
                         .claimed = gw_set_of(5),
@@ -165,7 +166,7 @@ Test(message, bytes_are_pinned) {
     gw_message m = sample(GW_MSG_CLAIM, &view, NULL, NULL);
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
-    uint8_t expected[2 + 32 + 8 + 16 + 16] = {4, 16, 0x11};
+    uint8_t expected[2 + 32 + 8 + 16 + 16] = {5, 16, 0x11};
     expected[34] = 9;
     expected[42] = 0x22;
     expected[58] = 17;
@@ -208,6 +209,8 @@ Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
         cr_expect_eq(is_read(&m), i == 0, "highest");
         m = sample(GW_MSG_VOTE, NULL, NULL, &report);
         cr_expect_eq(is_read(&m), i == 0, "report");
+        report = (gw_report){.promised_epoch = epochs[i]};
+        cr_expect_eq(is_read(&m), i == 0, "promised");
         const gw_message_kind of_views[] = {GW_MSG_PROPOSE, GW_MSG_REFUSE, GW_MSG_JOIN, GW_MSG_VIEW,
                                             GW_MSG_INSTALL};
         for (size_t k = 0; k < sizeof of_views / sizeof *of_views; k++) {
@@ -219,11 +222,11 @@ Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
 }
 
 Test(message, another_version_is_named) {
-    const uint8_t bytes[] = {5, GW_MSG_READY};
+    const uint8_t bytes[] = {6, GW_MSG_READY};
     gw_message m;
     gw_err err;
     cr_assert(!gw_message_decode(bytes, sizeof bytes, &m, &err));
-    cr_assert(strstr(err.text, "version 5") != NULL, "%s", err.text);
+    cr_assert(strstr(err.text, "version 6") != NULL, "%s", err.text);
 }
 
 Test(message, a_damaged_view_in_a_list_ends_the_reading) {
