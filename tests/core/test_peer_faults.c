@@ -526,6 +526,54 @@ Test(peer_faults, the_operator_forces_a_view_after_a_majority_is_lost) {
     }
 }
 
+static bool newcomer_is_linked(const flock *f) {
+    return f->peers[3].brain != NULL && f->peers[0].linked[3] && f->peers[1].linked[3] &&
+           f->peers[2].linked[3];
+}
+
+/* To the first peer, by the fourth, which that one's view does not have: all four, on a view of `base`. */
+static void propose_on(flock *f, uint64_t base) {
+    const gw_view *lived = flock_status(f, 0).view;
+    const gw_peer_config *from = &f->peers[3].config;
+    gw_view view = *lived;
+    view.epoch = lived->epoch + 2;
+    view.leader = from->id;
+    view.members[view.count++] =
+        (gw_member){.id = from->id, .boot = from->incarnation.boot, .nonce = from->incarnation.nonce};
+    gw_view_seal(&view);
+    gw_message m = {.kind = GW_MSG_PROPOSE,
+                    .job = view.job,
+                    .epoch = view.epoch,
+                    .name = view.name,
+                    .view = &view,
+                    .base_epoch = base,
+                    .base = {{7}}};
+    uint8_t *bytes;
+    size_t length = gw_message_encode(&m, &bytes);
+    flock_tell(f, 0, (gw_event){.kind = GW_EV_MESSAGE, .peer = from->id, .bytes = bytes, .length = length});
+    free(bytes);
+}
+
+/* Members of a view go on, and one of them votes for that and for something else, and never hears that the
+ * first of the two was installed. Whoever came to it there is no stranger who has been left behind: it would
+ * drop its state, which may be the latest. */
+Test(peer_faults, who_missed_a_view_votes_for_whoever_came_to_it_since) {
+    flock f;
+    flock_open(&f, 4, 3, 1000000, GW_QUORUM_MAJORITY);
+    f.breaks = (flock_break){.kind = GW_MSG_JOIN, .from = 3, .to = -1, .times = UINT32_MAX, .quiet = true};
+    for (uint32_t i = 0; i < 3; i++) flock_start(&f, i);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    flock_start(&f, 3);
+    cr_assert(flock_run(&f, newcomer_is_linked, MOST_EVENTS));
+    cr_assert(!flock_run(&f, NULL, 200), "gossip");
+    uint64_t epoch = flock_status(&f, 0).view->epoch;
+    propose_on(&f, epoch);
+    cr_assert_str_neq(flock_status(&f, 0).phase, "changing the view", "of an unknown view as old as its own");
+    propose_on(&f, epoch + 1);
+    cr_assert_str_eq(flock_status(&f, 0).phase, "changing the view");
+    flock_close(&f);
+}
+
 /* ---- two halves ---- */
 
 static bool one_view_of_four(const flock *f) {
