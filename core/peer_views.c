@@ -354,7 +354,8 @@ static bool others_came(gw_peer *p) {
     return gw_waiting_add_joiners(p, members, living_members(p, members)) > p->attempt.view.count;
 }
 
-/* Looks after a proposal that is waiting for votes. */
+/* Looks after a proposal that is waiting for votes, or for somebody. Who dies after its vote is not counted
+ * on: others would forget their own states for one that nobody can fetch. */
 static void keep_attempt(gw_peer *p) {
     gw_attempt *a = &p->attempt;
     bool all = true;
@@ -364,8 +365,7 @@ static void keep_attempt(gw_peer *p) {
         return;
     }
     for (uint32_t i = 0; i < a->view.count; i++) {
-        if (a->reports[i] != NULL) continue;
-        all = false;
+        all &= a->reports[i] != NULL;
         const gw_contact *contact = gw_peer_contact(p, &a->view.members[i].id);
         bool gone = !gw_contacts_member_lives(p, &a->view, i) ||
                     (contact != NULL && !gw_contacts_linked_lately(p, contact));

@@ -179,6 +179,25 @@ Test(peer_faults, who_widens_its_proposal_in_vain_waits_for_peers_again) {
     }
 }
 
+/* What it waits for would begin with the state, and the disk, of one that is gone. */
+Test(peer_faults, a_proposal_that_waits_does_not_count_on_a_voter_that_died) {
+    flock f;
+    lose_the_holder_of_chunks(&f, 3);
+    flock_start(&f, 3 - absent);
+    flock_start(&f, 0);
+    cr_assert(flock_run(&f, all_are_frozen, MOST_EVENTS));
+    cr_assert(!flock_run(&f, NULL, 50), "their votes");
+    cr_assert(f.peers[0].brain->attempt.deciding);
+    flock_kill(&f, 3 - absent);
+    uint64_t killed_ns = f.now;
+    cr_assert(flock_run(&f, first_waits_for_peers, MOST_EVENTS));
+    cr_assert_lt(f.now - killed_ns, UINT64_C(5000000000));
+    flock_start(&f, absent);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 2);
+    flock_close(&f);
+}
+
 /* Its record with other promises. */
 static size_t open_record(const flock_peer *p, gw_ballot *ballot) {
     gw_ballot_open(ballot, true);
