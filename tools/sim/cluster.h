@@ -107,6 +107,7 @@ typedef struct sim_asked { /* a one-sided operation without an answer so far */
 typedef struct sim_memory {
     bool has_state;
     uint64_t step, state;
+    uint64_t held_epoch, held_before; /* of the last view in which it had a state; before the present one */
     uint64_t saved_step, saved_state; /* of the last SAVE */
     bool has_open;                    /* a SAVE that writes, and has not been given up: */
     uint64_t open_step;
@@ -326,7 +327,7 @@ void sim_reductions_free(sim_cluster *c);
 
 /* --- cluster_shown.c --- */
 void sim_made_add(sim_cluster *c, const sim_made *made);
-void sim_installed(sim_cluster *c, const sim_peer *p, const gw_view *view);
+void sim_installed(sim_cluster *c, sim_peer *p, const gw_view *view);
 /* fast: it is to load another state, and forgets its own, as the brain does. */
 void sim_leaves_state(sim_cluster *c, sim_peer *p, const gw_action *load);
 /* It tells of a fault: when that is its own, it may have cost it its state. */

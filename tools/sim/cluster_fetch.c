@@ -8,7 +8,7 @@
 
 typedef struct fetch {
     gw_load_kind kind;
-    uint64_t step, fingerprint, since_ns;
+    uint64_t step, fingerprint, since_ns, epoch;
     gw_hash root;
     uint32_t sources[SIM_PEERS], count; /* donors or holders */
     uint64_t told[SIM_PEERS];           /* of holders: the chunks that they say they have, bits */
@@ -111,6 +111,7 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (there) {
         if (own != NULL) own->damaged.words[0] = 0; /* written again from what others have */
         p->m.has_state = true;
+        p->m.held_epoch = f.epoch;
         p->m.step = f.step;
         p->m.state = state;
         p->m.flipped = false;
@@ -141,6 +142,7 @@ void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action) {
                .fingerprint = action->fingerprint,
                .root = action->root};
     f.since_ns = sim_now(c);
+    f.epoch = p->m.fence.epoch;
     const gw_peer_id *sources = action->load_kind == GW_LOAD_PEERS ? action->donors : action->holders;
     for (uint32_t i = 0; sources != NULL && i < action->count; i++) {
         const sim_peer *source = sim_by_id(c, &sources[i]);

@@ -18,8 +18,10 @@ void sim_made_add(sim_cluster *c, const sim_made *made) {
     c->made[c->made_count++] = *made;
 }
 
-void sim_installed(sim_cluster *c, const sim_peer *p, const gw_view *view) {
+void sim_installed(sim_cluster *c, sim_peer *p, const gw_view *view) {
     if (view->epoch > c->newest.epoch) c->newest = *view;
+    p->m.held_before = p->m.held_epoch;
+    if (p->m.has_state) p->m.held_epoch = view->epoch;
     if (!c->options->fast || !p->m.has_state) return;
     if (c->held_count == c->held_capacity) {
         c->held_capacity = 2 * c->held_capacity + 64;
@@ -48,28 +50,23 @@ static bool descends(const sim_cluster *c, uint64_t state, uint64_t from) {
     return true;
 }
 
-/* The latest view that was installed on this state, or on what came of it; NULL = none was. */
-static const sim_held *latest_on(const sim_cluster *c, uint64_t state) {
-    const sim_held *latest = NULL;
+/* A view without it was installed on this state, or on what came of it, later than all that it had a state
+ * in: when it hears of that it drops what it has, also where a still later view has it for a member. */
+static bool was_left_behind(const sim_cluster *c, const sim_peer *p, uint64_t state) {
     for (uint32_t i = 0; i < c->held_count; i++) {
         const sim_held *one = &c->held[i];
-        if ((latest == NULL || one->epoch > latest->epoch) && descends(c, one->state, state)) latest = one;
+        bool without = one->epoch > p->m.held_epoch && one->boot[p->number] != p->boot;
+        if (without && descends(c, one->state, state)) return true;
     }
-    return latest;
+    return false;
 }
 
-static bool was_not_left_behind(const sim_peer *p, const sim_held *latest) {
-    return latest == NULL || latest->boot[p->number] == p->boot;
-}
-
-/* A peer that holds this state, or what came of it, and was not left behind by those it was shown to: it is
- * in the latest view that was installed on it. */
+/* A peer that holds this state, or what came of it, and was not left behind by those it was shown to. */
 static const sim_peer *who_knows(const sim_cluster *c, uint64_t state) {
-    const sim_held *latest = latest_on(c, state);
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_peer *p = &c->peers[i];
         bool holds = sim_runs(p) && p->m.has_state && descends(c, p->m.state, state);
-        if (holds && was_not_left_behind(p, latest)) return p;
+        if (holds && !was_left_behind(c, p, state)) return p;
     }
     return NULL;
 }
@@ -100,7 +97,8 @@ void sim_leaves_state(sim_cluster *c, sim_peer *p, const gw_action *load) {
     c->held_count--; /* this view was not installed on it */
     m->has_state = false;
     uint64_t shown = last_shown(c, m->state);
-    bool knows = shown != 0 && was_not_left_behind(p, latest_on(c, shown));
+    m->held_epoch = m->held_before;
+    bool knows = shown != 0 && !was_left_behind(c, p, shown);
     if (knows && !descends(c, state_of(c, load), shown))
         sim_violation(c,
                       "peer %u leaves a state of step %" PRIu64
