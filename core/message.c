@@ -67,7 +67,7 @@ static void put_install(gw_writer *w, const gw_install *install) {
     gw_view_put(w, &install->view);
     gw_put_u64(w, install->step);
     gw_put_u64(w, install->fingerprint);
-    gw_put_u8(w, (uint8_t)(install->ended | install->stopped << 1));
+    gw_put_u8(w, (uint8_t)(install->ended | install->stopped << 1 | install->end_given_up << 2));
     gw_put_u32(w, install->failures);
     gw_put_u8(w, (uint8_t)install->load);
     gw_put_hash(w, &install->root);
@@ -259,6 +259,7 @@ static gw_install *get_install(gw_reader *r) {
     uint8_t flags = gw_get_u8(r);
     install->ended = flags & 1;
     install->stopped = flags >> 1 & 1;
+    install->end_given_up = flags >> 2 & 1;
     install->failures = gw_get_u32(r);
     install->load = (gw_load_kind)gw_get_u8(r);
     gw_get_hash(r, &install->root);
@@ -266,7 +267,7 @@ static gw_install *get_install(gw_reader *r) {
     install->drops = gw_set_get(r);
     install->unwritable = gw_set_get(r);
     install->missing = gw_set_get(r);
-    bool sane = flags <= 3 && install->load >= GW_LOAD_INIT && install->load <= GW_LOAD_PEERS &&
+    bool sane = flags <= 7 && install->load >= GW_LOAD_INIT && install->load <= GW_LOAD_PEERS &&
                 install->fetchers.size == members && install->drops.size == members &&
                 install->unwritable.size == members;
     if (!sane) r->failed = true;

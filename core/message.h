@@ -88,6 +88,7 @@ typedef struct gw_install {
     gw_view view;
     uint64_t step, fingerprint; /* the state everybody is to hold; fingerprint 0 = not known */
     bool ended, stopped;
+    bool end_given_up; /* a later one is on record as the job's end, and nobody can bring the rest of it */
     uint32_t failures;
     gw_load_kind load; /* how fetchers get it */
     gw_hash root;

@@ -224,7 +224,8 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     GW_CHECK(!lived || gw_same_life(&contact->incarnation, &event->incarnation)); /* the one told of last */
     read_words(p, contact, event);
     contact->alive = false;
-    bool earlier = event->incarnation.boot < contact->incarnation.boot; /* than what a link told of */
+    uint64_t boot = event->incarnation.boot;
+    bool earlier = boot < contact->incarnation.boot || (contact->linked && boot < contact->linked_life.boot);
     contact->ended |= !earlier && (left || event->proven);
     if (!lived) return; /* its end was told before; or that it lived was not, and who heard that sees to it */
     gw_poison_as_told(contact);

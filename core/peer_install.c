@@ -33,6 +33,9 @@ static void start_if_all_ready(gw_peer *p) {
     }
     p->pause_since_ns = 0;
     p->load_failures = 0;
+    if (p->end_given_up)
+        gw_saves_give_up_later(p); /* not before: a load may need what has no manifest here */
+    p->end_given_up = false;
     gw_commit_agreed(p);
     if (p->ended)
         gw_saves_end(p);
@@ -177,6 +180,7 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     p->ended = i->ended || i->step >= p->config.steps; /* the final checkpoint, found again */
     p->stopped = i->stopped;
     p->end_step = i->step;
+    p->end_given_up = i->end_given_up;
     if (!p->ended) gw_end_forget(p);
     p->careful = gw_losses_in_step(&p->losses, i->step);
     p->shards = i->missing.size;

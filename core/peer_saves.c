@@ -378,6 +378,18 @@ static void retain(gw_peer *p) {
     free(roots);
 }
 
+/* Those of more steps are of an end that is given up: no later life may take them for the job's. */
+void gw_saves_give_up_later(gw_peer *p) {
+    const gw_peer_inventory *here = &p->inventory;
+    gw_hash *roots = calloc(here->count + p->kept_count + 1, sizeof *roots);
+    GW_CHECK_MEMORY(roots != NULL);
+    uint32_t count = gw_peer_inventory_range(here, 0, p->step + 1, roots, here->count);
+    for (uint32_t i = 0; i < p->kept_count; i++)
+        if (p->kept[i].step <= p->step) roots[count++] = p->kept[i].root;
+    keep_only(p, roots, count);
+    free(roots);
+}
+
 static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
     for (uint32_t i = 0; i < p->kept_count; i++)
         if (gw_hash_equal(&p->kept[i].root, root)) return;
@@ -675,7 +687,7 @@ bool gw_saves_end_without_leader(gw_peer *p, const gw_contact *gone) {
                    gw_peer_id_equal(&gone->id, &p->view.leader);
     if (!through) return false;
     gw_hash root = p->save.own_root;
-    complete(p, p->save.step, &root, p->save.incomplete || gone->unsaved);
+    complete(p, p->save.step, &root, gone->unsaved);
     return true;
 }
 

@@ -267,7 +267,8 @@ struct gw_peer {
     uint64_t step, fingerprint;
     uint64_t accumulator_step; /* UINT64_MAX = none */
     uint32_t shards;
-    gw_set missing; /* what the current deal deals */
+    gw_set missing;    /* what the current deal deals */
+    bool end_given_up; /* the view's, until it begins */
     bool careful;
     uint32_t cuts[GW_MAX_MEMBERS + 1];
     uint64_t speeds[GW_MAX_MEMBERS];
@@ -539,6 +540,8 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *message); /* may
 void gw_saves_forget_early(gw_contact *contact);
 void gw_saves_link_up(gw_peer *p, const gw_contact *contact); /* says again what the old link may have lost */
 void gw_saves_consider(gw_peer *p);
+/* The view goes on from the present state though a later one is on record as the job's end: it goes. */
+void gw_saves_give_up_later(gw_peer *p);
 /* Whether a member's disk takes checkpoints, as a sum or a view tells all members alike. */
 void gw_saves_told_disk(gw_peer *p, uint32_t rank, bool unwritable);
 bool gw_saves_anyone_writes(const gw_peer *p, int but); /* a member other than that rank; -1: any */

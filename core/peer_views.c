@@ -325,6 +325,7 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
     if (full || ((!lists || lacks != NULL) && !p->forced)) {
         say_cannot_propose(p, full, lacks);
         gw_views_drop_attempt(p);
+        p->wait_since_ns = 0; /* the time for those who may bring the rest begins anew with the next voters */
         if (p->view.epoch == 0) p->phase = GW_AT_WAITING; /* frozen, perhaps, for an earlier one of its own */
         p->propose_at_ns = p->now + gw_peer_ms(p, 500);
         if (!gw_end_of_others(p)) gw_end_consider(p);
@@ -522,7 +523,8 @@ static void conclude(gw_peer *p) {
                              .state_chunks = p->config.state_chunks,
                              .latest_view_only = p->config.fast,
                              .some_absent = some_absent(p),
-                             .some_may_come = some_absent(p) || a->view.count < p->config.peers,
+                             .some_may_come =
+                                 !p->forced && (some_absent(p) || a->view.count < p->config.peers),
                              .doubted = gw_set_of(a->view.count)};
     gw_verify_discount(a, &rules.doubted);
     gw_install *i = calloc(1, sizeof *i);

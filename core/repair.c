@@ -206,15 +206,16 @@ static bool is_end(const gw_repair_rules *rules, const gw_report *const *reports
 
 /* What the voters do about a newer checkpoint that they cannot complete. With float sums the job's end is not
  * made again while somebody absent may have the rest of it: others may have ended with it, and said so, and
- * do not come back to hear of another. All members that could write had it on record before anybody ended,
- * so that a majority knows. */
+ * do not come back to hear of another. All members whose disks took it had it on record before anybody ended,
+ * so that a majority knows, unless disks failed. Where nobody can bring the rest it is lost: then no later
+ * plan is to find it on record, as the end that is made next is another. */
 static gw_repair_answer answer_lack(const gw_repair_rules *rules, const gw_report *const *reports,
                                     const checkpoints *newest, uint64_t otherwise, bool settle,
                                     gw_install *install, char *text, size_t text_size) {
     const gw_inventory *known = newest->known;
-    bool over = settle && rules->latest_view_only && rules->some_may_come &&
-                is_end(rules, reports, install->view.count, known);
-    if (over) {
+    bool end = rules->latest_view_only && is_end(rules, reports, install->view.count, known);
+    install->end_given_up = end && settle;
+    if (end && settle && rules->some_may_come) {
         install->step = known->step;
         install->root = known->root;
         snprintf(text, text_size,

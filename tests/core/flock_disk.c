@@ -106,6 +106,9 @@ void flock_retain(flock_peer *p, const gw_action *a) {
         if (kept) store->manifests[manifests++] = store->manifests[m];
     }
     store->manifest_count = manifests;
+    bool newest = false;
+    for (uint32_t k = 0; k < a->count; k++) newest |= gw_hash_equal(&a->hashes[k], &p->saved_root);
+    if (!newest) p->saved_step = 0;
     for (uint32_t c = 0; c < store->count; c++)
         if (is_named(store, &store->chunks[c])) store->chunks[chunks++] = store->chunks[c];
     store->count = chunks;

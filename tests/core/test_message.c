@@ -20,6 +20,7 @@ static gw_install *small_install(void) {
     i->step = 17;
     i->fingerprint = 99;
     i->load = GW_LOAD_MANIFEST;
+    i->end_given_up = true;
     i->fetchers = gw_set_of(2);
     i->drops = gw_set_of(2);
     i->unwritable = gw_set_of(2);
@@ -80,6 +81,7 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
         gw_err err;
         size_t length = gw_message_encode(&m, &bytes);
         cr_assert(gw_message_decode(bytes, length, &back, &err), "%s: %s", gw_message_name(m.kind), err.text);
+        cr_assert(kind != GW_MSG_INSTALL || back.install->end_given_up);
         size_t again_length = gw_message_encode(&back, &again);
         cr_assert_eq(again_length, length);
         cr_assert_arr_eq(again, bytes, length, "%s", gw_message_name(m.kind));

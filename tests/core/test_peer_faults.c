@@ -181,6 +181,27 @@ Test(peer_faults, who_widens_its_proposal_in_vain_waits_for_peers_again) {
     }
 }
 
+/* For longer than it is waited for those who are absent: they are waited for when it is back. */
+Test(peer_faults, a_wait_that_ended_with_a_voter_begins_anew_when_it_is_back) {
+    flock f;
+    lose_the_holder_of_chunks(&f, 3);
+    flock_start(&f, 3 - absent);
+    flock_start(&f, 0);
+    cr_assert(flock_run(&f, all_are_frozen, MOST_EVENTS));
+    cr_assert(!flock_run(&f, NULL, 50), "their votes");
+    flock_kill(&f, 3 - absent);
+    uint64_t until_ns = f.now + 2 * f.peers[0].config.resume_timeout_ns;
+    while (f.now < until_ns) cr_assert(!flock_run(&f, NULL, 10));
+    flock_start(&f, 3 - absent);
+    until_ns = f.now + f.peers[0].config.resume_timeout_ns / 2;
+    while (f.now < until_ns) cr_assert(!flock_run(&f, NULL, 10));
+    flock_start(&f, absent);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
+    for (uint32_t i = 0; i < 3; i++) cr_expect_eq(flock_said(&f, i, "beginning at step"), 0);
+    flock_close(&f);
+}
+
 /* What it waits for would begin with the state, and the disk, of one that is gone. */
 Test(peer_faults, a_proposal_that_waits_does_not_count_on_a_voter_that_died) {
     flock f;
