@@ -30,7 +30,6 @@ bool sim_is_majority(sim_cluster *c, const gw_view *view, const bool *among) {
 typedef struct lot {
     uint32_t order[SIM_PEERS]; /* in which they are asked to stay */
     bool stays[SIM_PEERS];
-    bool recorded; /* one of them has installed a view */
 } lot;
 
 /* Whether somebody had to be added. */
@@ -47,12 +46,21 @@ static bool add_majority(sim_cluster *c, lot *l, const gw_view *view) {
 static bool add_majorities(sim_cluster *c, lot *l, const uint8_t *record, size_t length) {
     gw_ballot ballot;
     sim_ballot_read(record, length, &ballot);
-    bool installed = ballot.installed.epoch > 0;
-    bool added = installed && add_majority(c, l, &ballot.installed);
+    bool added = ballot.installed.epoch > 0 && add_majority(c, l, &ballot.installed);
     for (uint32_t i = 0; i < ballot.later_count; i++) added |= add_majority(c, l, &ballot.later[i]);
     gw_ballot_close(&ballot);
-    l->recorded |= installed;
     return added;
+}
+
+/* Whether it lives in a view, or its next life will know of one. */
+static bool knows_view(const sim_peer *p) {
+    gw_ballot ballot;
+    gw_peer_status status = {0};
+    sim_ballot_read(p->disk.record, p->disk.record_length, &ballot);
+    bool durable = ballot.installed.epoch > 0;
+    gw_ballot_close(&ballot);
+    if (p->brain != NULL) gw_peer_status_get(p->brain, &status);
+    return durable || status.view != NULL;
 }
 
 static void draw_majority(sim_cluster *c, lot *l) {
@@ -73,7 +81,8 @@ static void draw_majority(sim_cluster *c, lot *l) {
             added |= add_majorities(c, l, p->disk.record, p->disk.record_length);
         }
     }
-    if (l->recorded) return;
+    for (uint32_t i = 0; i < c->count; i++)
+        if (l->stays[i] && knows_view(&c->peers[i])) return;
     for (uint32_t i = 0; i < c->count; i++) l->stays[i] = true;
 }
 
