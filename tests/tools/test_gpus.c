@@ -33,6 +33,7 @@ static gw_loop *loop;
 static uint64_t retry_ns; /* 0: as in a run */
 static uint32_t time_scale = 100;
 static peer peers[PEERS];
+static unsigned letters; /* on their way */
 
 static gw_peer_id id_of(int index) {
     gw_peer_id id = {{0}};
@@ -46,6 +47,7 @@ static void arrive(void *context) {
     if (!peers[l->from].dead && !peers[l->to].dead)
         gw_gpus_hear(peers[l->to].gpus, &from, l->bytes, l->length);
     free(l);
+    letters--;
 }
 
 static void on_send(void *context, const gw_peer_id *to, const uint8_t *bytes, size_t length) {
@@ -56,6 +58,7 @@ static void on_send(void *context, const gw_peer_id *to, const uint8_t *bytes, s
     l->length = length;
     memcpy(l->bytes, bytes, length);
     cr_assert(gw_loop_post(loop, arrive, l, &err));
+    letters++;
 }
 
 /* Wakes the loop. */
@@ -113,8 +116,12 @@ static void flock_open(void) {
 }
 
 static void flock_close(void) {
-    for (int i = 0; i < PEERS; i++) cr_assert(gw_gpus_close(peers[i].gpus, LONG_NS));
-    gw_loop_turn(loop, 0); /* letters that nobody reads any more */
+    for (int i = 0; i < PEERS; i++) peers[i].dead = true; /* nobody reads any more */
+    do {
+        gw_loop_turn(loop, 0);
+    } while (letters > 0);
+    for (int i = 0; i < PEERS; i++)
+        cr_assert(gw_gpus_close(peers[i].gpus, LONG_NS)); /* the loop runs no more */
     gw_loop_close(loop);
     cr_assert_null(fake_count().misuse, "%s", fake_count().misuse);
     cr_assert_eq(fake_count().comms, 0);

@@ -381,6 +381,8 @@ void sim_leave_a_core(sim_cluster *c);
 void sim_ballot_read(const uint8_t *record, size_t length, gw_ballot *ballot);
 /* Whether of the view's members a majority are among these, by number. */
 bool sim_is_majority(sim_cluster *c, const gw_view *view, const bool *among);
+/* Of some view that it has installed or promised these are no majority. */
+bool sim_lacks_majority(sim_cluster *c, const sim_peer *p, const bool *among);
 
 /* --- faults.c --- */
 uint64_t sim_next_in(sim_cluster *c, uint32_t mean_ms); /* a random time with this mean */

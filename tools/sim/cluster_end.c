@@ -41,18 +41,18 @@ static bool has_view(const sim_peer *p) {
     return status.view != NULL;
 }
 
-/* Of some view that one of those who are heard has installed or promised they are no majority. */
+bool sim_lacks_majority(sim_cluster *c, const sim_peer *p, const bool *among) {
+    gw_ballot ballot;
+    sim_ballot_read(p->asked, p->asked_length, &ballot);
+    bool lacks = ballot.installed.epoch > 0 && !sim_is_majority(c, &ballot.installed, among);
+    for (uint32_t k = 0; k < ballot.later_count; k++) lacks |= !sim_is_majority(c, &ballot.later[k], among);
+    gw_ballot_close(&ballot);
+    return lacks;
+}
+
 static bool lack_majority(sim_cluster *c, const bool *heard) {
     bool lack = false;
-    for (uint32_t i = 0; i < c->count && !lack; i++) {
-        gw_ballot ballot;
-        if (!heard[i]) continue;
-        sim_ballot_read(c->peers[i].asked, c->peers[i].asked_length, &ballot);
-        lack |= ballot.installed.epoch > 0 && !sim_is_majority(c, &ballot.installed, heard);
-        for (uint32_t k = 0; k < ballot.later_count; k++)
-            lack |= !sim_is_majority(c, &ballot.later[k], heard);
-        gw_ballot_close(&ballot);
-    }
+    for (uint32_t i = 0; i < c->count; i++) lack |= heard[i] && sim_lacks_majority(c, &c->peers[i], heard);
     return lack;
 }
 

@@ -230,6 +230,14 @@ static bool had_met(const sim_cluster *c, const sim_peer *p, const sim_peer *don
     return false;
 }
 
+/* By majority: those that it knows to have ended, as their hosts say so, leave one of what it has installed
+ * and promised. The others may be cut off, for all that it knows, and it waits for them. */
+static bool may_hope(sim_cluster *c, const sim_peer *p) {
+    bool left[SIM_PEERS] = {false};
+    for (uint32_t i = 0; i < c->count; i++) left[i] = c->peers[i].brain != NULL || c->peers[i].host_down;
+    return c->options->majority && !sim_lacks_majority(c, p, left);
+}
+
 /* It has the final manifest and sums that everybody would make alike; or one that has ended the job told it
  * so, or ended before its eyes; or it met that one, which ended while it was cut off, and does not wait with
  * others to begin a job. Whoever was away or cut off for all of that cannot know. */
@@ -243,7 +251,7 @@ static bool knows_of_the_end(sim_cluster *c, const sim_peer *p) {
         met |= done->boot == p->met[i];
         told |= had_met(c, p, done);
     }
-    return told || (met && !waits_with_too_few(c, p)) || (recorded && !c->options->fast);
+    return told || (met && !waits_with_too_few(c, p) && !may_hope(c, p)) || (recorded && !c->options->fast);
 }
 
 static const gw_view *view_of(const sim_peer *p) {
