@@ -176,6 +176,8 @@ bool flock_run(flock *f, bool (*condition)(const flock *f), uint64_t most);
 uint64_t flock_state_after(uint64_t steps);
 
 void flock_start_all(flock *f);
+/* Opens a flock of founders, starts it and runs it to its fifth step. */
+void flock_open_at_step_5(flock *f, uint32_t count, uint64_t steps, gw_quorum quorum);
 /* A condition: somebody has applied five steps. */
 bool flock_at_step_5(const flock *f);
 /* Who leads, as the first running peer with a view sees it. */

@@ -16,6 +16,12 @@ void flock_start_all(flock *f) {
     for (uint32_t i = 0; i < f->count; i++) flock_start(f, i);
 }
 
+void flock_open_at_step_5(flock *f, uint32_t count, uint64_t steps, gw_quorum quorum) {
+    flock_open(f, count, count, steps, quorum);
+    flock_start_all(f);
+    cr_assert(flock_run(f, flock_at_step_5, 100000));
+}
+
 bool flock_at_step_5(const flock *f) {
     for (uint32_t i = 0; i < f->count; i++)
         if (f->peers[i].brain != NULL && f->peers[i].step >= 5) return true;

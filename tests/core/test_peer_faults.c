@@ -12,12 +12,6 @@
 
 enum { MOST_EVENTS = 100000 };
 
-static void run_to_step_5(flock *f, uint32_t count, uint64_t steps, gw_quorum quorum) {
-    flock_open(f, count, count, steps, quorum);
-    flock_start_all(f);
-    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
-}
-
 /* ---- messages that are lost with their link ---- */
 
 static void lose(gw_message_kind kind, gw_quorum quorum, bool leader_dies) {
@@ -51,7 +45,7 @@ Test(peer_faults, whatever_is_lost_with_a_link_is_said_again) {
 
 static void part_two(uint32_t count, gw_quorum quorum, bool link, bool with_leader) {
     flock f;
-    run_to_step_5(&f, count, 200, quorum);
+    flock_open_at_step_5(&f, count, 200, quorum);
     uint32_t leader = flock_leader(&f), a = with_leader ? leader : (leader + 1) % count,
              b = (leader + 2) % count;
     if (link)
@@ -104,319 +98,11 @@ Test(peer_faults, two_without_a_link_do_not_keep_the_others_from_going_on_from_a
         }
 }
 
-/* ---- a proposer that is started again and again ---- */
-
-static uint32_t absent; /* for the condition below */
-
-static bool all_are_frozen(const flock *f) {
-    bool frozen = true;
-    for (uint32_t i = 0; i < f->count; i++)
-        frozen &= f->peers[i].brain == NULL || strcmp(flock_status(f, i).phase, "changing the view") == 0;
-    return frozen;
-}
-
-static bool first_waits_for_peers(const flock *f) {
-    return strcmp(flock_status(f, 0).phase, "waiting for peers") == 0;
-}
-
-/* Of the first three, which found by majority, one is absent, and has the only copies of some chunks: the
- * other two, all of which were killed, are to wait for it. */
-static void lose_the_holder_of_chunks(flock *f, uint32_t count) {
-    flock_open(f, count, 3, 20, GW_QUORUM_MAJORITY);
-    f->checkpoint_steps = 2;
-    for (uint32_t i = 0; i < 3; i++) f->peers[i].config.replicas = 1;
-    for (uint32_t i = 0; i < 3; i++) flock_start(f, i);
-    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
-    for (uint32_t i = 0; i < 3; i++) flock_kill(f, i);
-    absent = gw_set_count(&f->peers[2].saved_chunks) > 0 ? 2 : 1;
-    cr_assert_gt(gw_set_count(&f->peers[absent].saved_chunks), 0);
-}
-
-/* Each life of the one that proposes has the other's vote. */
-Test(peer_faults, however_often_a_proposer_starts_again_others_can_vote) {
-    flock f;
-    lose_the_holder_of_chunks(&f, 3);
-    flock_start(&f, 3 - absent);
-    for (int life = 0; life < GW_BALLOT_LATER + 6; life++) {
-        flock_kill(&f, 0);
-        flock_start(&f, 0);
-        cr_assert(flock_run(&f, all_are_frozen, MOST_EVENTS), "life %d", life);
-        cr_assert(!flock_run(&f, NULL, 50), "their votes");
-    }
-    flock_start(&f, absent);
-    uint64_t began = f.now;
-    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    cr_assert_lt(f.now - began, UINT64_C(30000000000));
-    flock_expect_done(&f, 3);
-    flock_close(&f);
-}
-
-/* It had a majority, which is cut off and dies, and those who come at that moment are none: it waits as if it
- * had proposed nothing, and when nobody comes back it gives up. */
-Test(peer_faults, who_widens_its_proposal_in_vain_waits_for_peers_again) {
-    for (int back = 0; back < 2; back++) {
-        flock f;
-        lose_the_holder_of_chunks(&f, 5);
-        flock_start(&f, 3 - absent);
-        flock_start(&f, 0);
-        cr_assert(flock_run(&f, all_are_frozen, MOST_EVENTS));
-        cr_assert(!flock_run(&f, NULL, 50), "their votes");
-        flock_cut(&f, 0, 3 - absent, true);
-        flock_start(&f, 3);
-        flock_start(&f, 4);
-        cr_assert(flock_run(&f, first_waits_for_peers, MOST_EVENTS));
-        flock_mend(&f, 0, 3 - absent);
-        flock_kill(&f, 3 - absent);
-        if (back) {
-            flock_start(&f, absent);
-            cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-            flock_expect_done(&f, 4);
-        } else {
-            flock_kill(&f, 3);
-            flock_kill(&f, 4);
-            cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-            cr_assert_eq(f.peers[0].finish, GW_FINISH_FAILED);
-        }
-        flock_close(&f);
-    }
-}
-
-/* For longer than it is waited for those who are absent: they are waited for when it is back. */
-Test(peer_faults, a_wait_that_ended_with_a_voter_begins_anew_when_it_is_back) {
-    flock f;
-    lose_the_holder_of_chunks(&f, 3);
-    flock_start(&f, 3 - absent);
-    flock_start(&f, 0);
-    cr_assert(flock_run(&f, all_are_frozen, MOST_EVENTS));
-    cr_assert(!flock_run(&f, NULL, 50), "their votes");
-    flock_kill(&f, 3 - absent);
-    uint64_t until_ns = f.now + 2 * f.peers[0].config.resume_timeout_ns;
-    while (f.now < until_ns) cr_assert(!flock_run(&f, NULL, 10));
-    flock_start(&f, 3 - absent);
-    until_ns = f.now + f.peers[0].config.resume_timeout_ns / 2;
-    while (f.now < until_ns) cr_assert(!flock_run(&f, NULL, 10));
-    flock_start(&f, absent);
-    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    flock_expect_done(&f, 3);
-    for (uint32_t i = 0; i < 3; i++) cr_expect_eq(flock_said(&f, i, "beginning at step"), 0);
-    flock_close(&f);
-}
-
-/* What it waits for would begin with the state, and the disk, of one that is gone. */
-Test(peer_faults, a_proposal_that_waits_does_not_count_on_a_voter_that_died) {
-    flock f;
-    lose_the_holder_of_chunks(&f, 3);
-    flock_start(&f, 3 - absent);
-    flock_start(&f, 0);
-    cr_assert(flock_run(&f, all_are_frozen, MOST_EVENTS));
-    cr_assert(!flock_run(&f, NULL, 50), "their votes");
-    cr_assert(f.peers[0].brain->attempt.deciding);
-    flock_kill(&f, 3 - absent);
-    uint64_t killed_ns = f.now;
-    cr_assert(flock_run(&f, first_waits_for_peers, MOST_EVENTS));
-    cr_assert_lt(f.now - killed_ns, UINT64_C(5000000000));
-    flock_start(&f, absent);
-    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    flock_expect_done(&f, 2);
-    flock_close(&f);
-}
-
-/* Its record with other promises. */
-static size_t open_record(const flock_peer *p, gw_ballot *ballot) {
-    gw_ballot_open(ballot, true);
-    gw_reader r = gw_reader_on(p->record, p->record_length);
-    gw_ballot_get(&r, ballot);
-    cr_assert(!r.failed);
-    return r.position;
-}
-
-static void close_record(flock_peer *p, gw_ballot *ballot, size_t ballot_bytes) {
-    size_t rest = p->record_length - ballot_bytes, capacity = gw_ballot_bytes(ballot) + rest;
-    uint8_t *bytes = malloc(capacity);
-    cr_assert(bytes != NULL);
-    gw_writer w = gw_writer_on(bytes, capacity);
-    gw_ballot_put(&w, ballot);
-    gw_put_bytes(&w, p->record + ballot_bytes, rest);
-    cr_assert(!w.failed);
-    free(p->record);
-    p->record = bytes;
-    p->record_length = w.length;
-    gw_ballot_close(ballot);
-}
-
-static void add_stranger(gw_view *view, uint8_t number) {
-    view->leader = (gw_peer_id){{0xFF, number}};
-    view->members[view->count++] = (gw_member){.id = view->leader, .boot = 1};
-}
-
-/* So many promises that stand on each other, so that none is taken back. Led by a stranger, who never comes,
- * or by who led the last view. */
-static void promise(flock_peer *p, uint32_t count, bool stranger) {
-    gw_ballot ballot;
-    size_t bytes = open_record(p, &ballot);
-    while (ballot.later_count < count) {
-        gw_view next = ballot.installed;
-        next.epoch = ballot.voted + 1;
-        if (stranger) add_stranger(&next, 0);
-        gw_view_seal(&next);
-        gw_ballot_vote(&ballot, &next, ballot.voted);
-    }
-    close_record(p, &ballot, bytes);
-}
-
-static void promise_no_more(uint32_t full, bool stranger, uint32_t done) {
-    flock f;
-    run_to_step_5(&f, 5, 20, GW_QUORUM_MAJORITY);
-    for (uint32_t i = 0; i < 5; i++) flock_kill(&f, i);
-    promise(&f.peers[full], GW_BALLOT_LATER, stranger); /* it can make no more */
-    flock_start_all(&f);
-    flock_tell(&f, full, (gw_event){.kind = GW_EV_FORCE_VIEW}); /* it must not, whoever asks */
-    cr_assert(flock_run(&f, NULL, MOST_EVENTS), "peer %u", full);
-    cr_assert_eq(flock_finished(&f, GW_FINISH_DONE), done, "peer %u", full);
-    cr_assert_eq(flock_said(&f, full, "64 views were promised here") > 0, stranger, "%s", f.peers[full].said);
-    flock_close(&f);
-}
-
-Test(peer_faults, who_can_promise_no_more_is_left_out) {
-    for (uint32_t full = 0; full < 5; full++) promise_no_more(full, true, 4);
-}
-
-/* A later life of who led them proposes: what was promised to the one before comes down to one. */
-Test(peer_faults, who_can_promise_no_more_votes_for_what_makes_room) {
-    for (uint32_t full = 0; full < 5; full++) promise_no_more(full, false, 5);
-}
-
-static const gw_report *vote_of_new_life(const flock *f) {
-    for (uint32_t i = 1; i < 3; i++) {
-        const gw_attempt *a = &f->peers[i].brain->attempt;
-        for (uint32_t rank = 0; a->active && rank < a->view.count; rank++) {
-            const gw_peer_id *id = &a->view.members[rank].id;
-            if (gw_peer_id_equal(id, &f->peers[0].config.id) && a->reports[rank] != NULL)
-                return a->reports[rank];
-        }
-    }
-    return NULL;
-}
-
-static bool new_life_voted(const flock *f) {
-    return vote_of_new_life(f) != NULL;
-}
-
-/* A view that it has promised may never have been: what is on its disk need not come from there. */
-Test(peer_faults, a_new_life_tells_a_view_that_it_lived_in_from_one_that_it_promised) {
-    for (uint32_t promises = 0; promises < 2; promises++) {
-        flock f;
-        run_to_step_5(&f, 3, 2000, GW_QUORUM_MAJORITY);
-        uint64_t lived = flock_status(&f, 0).view->epoch;
-        flock_kill(&f, 0);
-        promise(&f.peers[0], promises, false);
-        uint32_t other = flock_leader(&f) == 1 ? 2 : 1;
-        for (uint32_t i = 0; i < 3; i++) f.longer_ns[other][i] = 2000000; /* its vote is the last */
-        flock_start(&f, 0);
-        cr_assert(flock_run(&f, new_life_voted, MOST_EVENTS), "%u", promises);
-        const gw_report *vote = vote_of_new_life(&f);
-        cr_expect_not(vote->has_state);
-        cr_expect_eq(vote->installed_epoch, lived);
-        cr_expect_eq(vote->promised_epoch, promises > 0 ? lived + promises : 0);
-        flock_close(&f);
-    }
-}
-
-/* ---- what is said of waiting ---- */
-
-static void cannot_propose(flock *f, uint32_t here, uint32_t of, uint64_t epoch) {
-    char said[120];
-    snprintf(said, sizeof said, "only %u of the %u members of view %lu can be reached", here, of, epoch);
-    cr_assert(!flock_run(f, NULL, 20000));
-    cr_assert_gt(flock_said(f, 0, said), 0, "not '%s' but %s", said, f->peers[0].said);
-}
-
-Test(peer_faults, who_has_no_majority_of_its_view_says_so) {
-    flock f;
-    run_to_step_5(&f, 5, 50, GW_QUORUM_MAJORITY);
-    uint64_t epoch = flock_status(&f, 0).view->epoch;
-    for (uint32_t i = 2; i < 5; i++) flock_kill(&f, i);
-    cannot_propose(&f, 2, 5, epoch);
-    flock_close(&f);
-}
-
-/* It has all of its own, and promised two strangers to go on with them. */
-Test(peer_faults, who_has_no_majority_of_a_view_that_it_promised_says_of_which) {
-    flock f;
-    run_to_step_5(&f, 3, 50, GW_QUORUM_MAJORITY);
-    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
-    gw_ballot ballot;
-    size_t bytes = open_record(&f.peers[0], &ballot);
-    gw_view next = ballot.installed;
-    next.epoch = ballot.voted + 3;
-    next.count = 1;
-    for (uint8_t i = 0; i < 2; i++) next.members[next.count++] = (gw_member){.id = {{0xFF, i}}, .boot = 1};
-    next.leader = next.members[1].id;
-    gw_view_seal(&next);
-    gw_ballot_vote(&ballot, &next, ballot.voted);
-    close_record(&f.peers[0], &ballot, bytes);
-    flock_start_all(&f);
-    cannot_propose(&f, 1, 3, next.epoch);
-    flock_close(&f);
-}
-
-/* Each of the two that are here; one has proposed. */
-Test(peer_faults, who_is_frozen_for_a_proposal_that_waits_waits_too) {
-    flock f;
-    lose_the_holder_of_chunks(&f, 3);
-    flock_start(&f, 0);
-    flock_start(&f, 3 - absent);
-    cr_assert(flock_run(&f, all_are_frozen, MOST_EVENTS));
-    for (uint32_t i = 0; i < 3; i++) cr_assert(i == absent || !flock_status(&f, i).waits);
-    uint64_t frozen_ns = f.now;
-    while (f.now < frozen_ns + UINT64_C(3000000000)) cr_assert(!flock_run(&f, NULL, 1));
-    cr_assert(all_are_frozen(&f));
-    uint32_t told = 0;
-    char said[120], id[GW_SHORT_TEXT];
-    for (uint32_t i = 0; i < 3; i++) {
-        if (i == absent) continue;
-        cr_assert(flock_status(&f, i).waits);
-        gw_peer_id_short(&f.peers[3 - absent - i].config.id, id);
-        snprintf(said, sizeof said, ", which peer %s has proposed", id);
-        told += flock_said(&f, i, said) > 0;
-    }
-    cr_assert_eq(told, 1, "the one that has not proposed");
-    flock_start(&f, absent);
-    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
-    for (uint32_t i = 0; i < 3; i++) cr_assert(!flock_status(&f, i).waits);
-    flock_close(&f);
-}
-
-/* Two promised forty each, of other peers each time, to those who never come. */
-Test(peer_faults, who_must_list_more_views_than_a_proposal_holds_says_so) {
-    flock f;
-    run_to_step_5(&f, 3, 50, GW_QUORUM_MAJORITY);
-    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
-    for (uint32_t i = 0; i < 2; i++) {
-        gw_ballot ballot;
-        size_t bytes = open_record(&f.peers[i], &ballot);
-        for (uint32_t k = 0; k < 40; k++) {
-            gw_view next = ballot.installed;
-            next.epoch = ballot.voted + 1;
-            add_stranger(&next, (uint8_t)(40 * i + k));
-            gw_view_seal(&next);
-            gw_ballot_vote(&ballot, &next, ballot.voted);
-        }
-        close_record(&f.peers[i], &ballot, bytes);
-    }
-    flock_start_all(&f);
-    cr_assert(!flock_run(&f, NULL, 20000));
-    cr_assert_gt(flock_said(&f, 0, "more than 64 views were promised") +
-                     flock_said(&f, 1, "more than 64 views were promised"),
-                 0, "%s", f.peers[0].said);
-    flock_close(&f);
-}
-
 /* ---- reductions that nobody is to blame for ---- */
 
 Test(peer_faults, reductions_that_fail_for_a_while_are_tried_again_less_and_less_often) {
     flock f;
-    run_to_step_5(&f, 3, 20, GW_QUORUM_ANY);
+    flock_open_at_step_5(&f, 3, 20, GW_QUORUM_ANY);
     uint64_t began = f.now;
     f.reductions_to_fail = 12;
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
@@ -428,7 +114,7 @@ Test(peer_faults, reductions_that_fail_for_a_while_are_tried_again_less_and_less
 Test(peer_faults, reductions_that_always_fail_end_the_run_saying_why) {
     for (int quorum = GW_QUORUM_ANY; quorum <= GW_QUORUM_MAJORITY; quorum++) {
         flock f;
-        run_to_step_5(&f, 3, 20, (gw_quorum)quorum);
+        flock_open_at_step_5(&f, 3, 20, (gw_quorum)quorum);
         f.reductions_to_fail = UINT32_MAX;
         cr_assert(flock_run(&f, NULL, MOST_EVENTS));
         cr_assert_eq(flock_finished(&f, GW_FINISH_FAILED), 3);
@@ -442,7 +128,7 @@ Test(peer_faults, reductions_that_always_fail_end_the_run_saying_why) {
 
 Test(peer_faults, a_sum_that_always_fails_its_checks_ends_the_run_naming_bucket_and_peers) {
     flock f;
-    run_to_step_5(&f, 3, 20, GW_QUORUM_ANY);
+    flock_open_at_step_5(&f, 3, 20, GW_QUORUM_ANY);
     f.sums_to_spoil = UINT32_MAX;
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     cr_assert_eq(flock_finished(&f, GW_FINISH_FAILED), 3);
@@ -465,7 +151,7 @@ static void expect_stopped(const flock *f, uint32_t least) {
 
 Test(peer_faults, a_stop_outlives_the_leader_that_was_asked) {
     flock f;
-    run_to_step_5(&f, 4, 5000, GW_QUORUM_ANY);
+    flock_open_at_step_5(&f, 4, 5000, GW_QUORUM_ANY);
     uint32_t leader = flock_leader(&f);
     flock_tell(&f, (leader + 1) % 4, (gw_event){.kind = GW_EV_STOP});
     flock_kill(&f, leader);
@@ -476,7 +162,7 @@ Test(peer_faults, a_stop_outlives_the_leader_that_was_asked) {
 
 Test(peer_faults, a_stop_lost_with_the_link_is_asked_for_again) {
     flock f;
-    run_to_step_5(&f, 4, 5000, GW_QUORUM_ANY);
+    flock_open_at_step_5(&f, 4, 5000, GW_QUORUM_ANY);
     f.breaks = (flock_break){.kind = GW_MSG_ASK_STOP, .from = -1, .to = -1, .times = 1};
     flock_tell(&f, (flock_leader(&f) + 1) % 4, (gw_event){.kind = GW_EV_STOP});
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
@@ -490,7 +176,7 @@ static bool two_have_left(const flock *f) {
 
 Test(peer_faults, the_leader_and_another_leave_at_once) {
     flock f;
-    run_to_step_5(&f, 4, 2000, GW_QUORUM_ANY);
+    flock_open_at_step_5(&f, 4, 2000, GW_QUORUM_ANY);
     uint32_t leader = flock_leader(&f), other = (leader + 1) % 4;
     f.breaks = (flock_break){.kind = GW_MSG_ASK_SAVE, .from = -1, .to = -1, .times = 1};
     flock_tell(&f, other, (gw_event){.kind = GW_EV_LEAVE});
@@ -508,7 +194,7 @@ Test(peer_faults, the_leader_and_another_leave_at_once) {
 
 Test(peer_faults, the_saving_that_a_leaver_asked_for_outlives_the_leader) {
     flock f;
-    run_to_step_5(&f, 4, 5000, GW_QUORUM_ANY);
+    flock_open_at_step_5(&f, 4, 5000, GW_QUORUM_ANY);
     uint32_t leader = flock_leader(&f), leaver = (leader + 1) % 4;
     flock_tell(&f, leaver, (gw_event){.kind = GW_EV_LEAVE});
     flock_kill(&f, leader);
@@ -677,7 +363,7 @@ static void stop_and_continue(uint32_t lost) {
     for (int quorum = GW_QUORUM_ANY; quorum <= GW_QUORUM_MAJORITY; quorum++) {
         for (uint32_t who = 0; who < 4; who++) {
             flock f;
-            run_to_step_5(&f, 4, 1000000, (gw_quorum)quorum);
+            flock_open_at_step_5(&f, 4, 1000000, (gw_quorum)quorum);
             for (uint32_t i = 0; i < 4; i++) f.peers[i].seal_ns = 100000000;
             flock_stop(&f, who);
             cr_assert(flock_run(&f, one_view_of_three, MOST_EVENTS));
@@ -738,7 +424,7 @@ static gw_event refusal_by(const flock_peer *peer) {
 
 /* Peer 1 of three; returns the refusal of its first life. */
 static gw_event start_one_again(flock *f, uint64_t steps) {
-    run_to_step_5(f, 3, steps, GW_QUORUM_ANY);
+    flock_open_at_step_5(f, 3, steps, GW_QUORUM_ANY);
     gw_event refused = refusal_by(&f->peers[1]);
     flock_kill(f, 1);
     flock_start(f, 1);
@@ -782,7 +468,7 @@ Test(peer_faults, a_refusal_proves_the_death_of_a_life_that_gossip_told_of_long_
 /* A link was made with a life that gossip has not told of yet: when that one refuses, none is left. */
 Test(peer_faults, a_refusal_by_a_later_life_proves_that_the_earlier_ones_are_dead) {
     flock f;
-    run_to_step_5(&f, 3, 1000, GW_QUORUM_ANY);
+    flock_open_at_step_5(&f, 3, 1000, GW_QUORUM_ANY);
     gw_event refused = refusal_by(&f.peers[1]);
     refused.incarnation.boot++;
     refused.incarnation.nonce++;
@@ -860,7 +546,7 @@ Test(peer_faults, who_cannot_fetch_the_state_because_its_sources_die_goes_on) {
 
 Test(peer_faults, who_finds_its_own_part_damaged_has_it_dealt_again) {
     flock f;
-    run_to_step_5(&f, 3, 20, GW_QUORUM_ANY);
+    flock_open_at_step_5(&f, 3, 20, GW_QUORUM_ANY);
     f.peers[1].part_damaged = true;
     f.sums_to_spoil = 1;
     uint32_t computed = f.peers[1].computed;
@@ -877,7 +563,7 @@ Test(peer_faults, who_finds_its_own_part_damaged_has_it_dealt_again) {
 /* Who gives up reaches one of the others only; the links of all tell of its death before that one does. */
 static void bring_last_words(uint64_t message_ns) {
     flock f;
-    run_to_step_5(&f, 5, 40, GW_QUORUM_ANY);
+    flock_open_at_step_5(&f, 5, 40, GW_QUORUM_ANY);
     f.reason = "the moon is full";
     f.message_ns = message_ns;
     for (uint32_t i = 0; i < 5; i++) {
