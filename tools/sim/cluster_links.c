@@ -116,7 +116,7 @@ void sim_want(sim_cluster *c, sim_peer *p, uint32_t other, bool wanted) {
         plan_dial(c, p, other);
         return;
     }
-    link->told[side_of(p->number, other)] = false; /* whoever drops a link is not told that it is down, */
+    link->told[side_of(p->number, other)] = false;   /* whoever drops a link is not told that it is down, */
     link->drains[side_of(p->number, other)] = false; /* and hears no more of what was on its way */
     sim_work_broken(c, p, other);
     sim_break(c, p->number, other);
