@@ -39,6 +39,15 @@ static void lose_the_holder_of_chunks(flock *f, uint32_t count) {
     cr_assert_gt(gw_set_count(&f->peers[absent].saved_chunks), 0);
 }
 
+/* The first of the other two has proposed, has both votes, and waits. */
+static void wait_with_a_proposal(flock *f, uint32_t count) {
+    lose_the_holder_of_chunks(f, count);
+    flock_start(f, 3 - absent);
+    flock_start(f, 0);
+    cr_assert(flock_run(f, all_are_frozen, MOST_EVENTS));
+    cr_assert(!flock_run(f, NULL, 50), "their votes");
+}
+
 /* Each life of the one that proposes has the other's vote. */
 Test(peer_proposals, however_often_a_proposer_starts_again_others_can_vote) {
     flock f;
@@ -63,11 +72,7 @@ Test(peer_proposals, however_often_a_proposer_starts_again_others_can_vote) {
 Test(peer_proposals, who_widens_its_proposal_in_vain_waits_for_peers_again) {
     for (int back = 0; back < 2; back++) {
         flock f;
-        lose_the_holder_of_chunks(&f, 5);
-        flock_start(&f, 3 - absent);
-        flock_start(&f, 0);
-        cr_assert(flock_run(&f, all_are_frozen, MOST_EVENTS));
-        cr_assert(!flock_run(&f, NULL, 50), "their votes");
+        wait_with_a_proposal(&f, 5);
         flock_cut(&f, 0, 3 - absent, true);
         flock_start(&f, 3);
         flock_start(&f, 4);
@@ -91,11 +96,7 @@ Test(peer_proposals, who_widens_its_proposal_in_vain_waits_for_peers_again) {
 /* For longer than it is waited for those who are absent: they are waited for when it is back. */
 Test(peer_proposals, a_wait_that_ended_with_a_voter_begins_anew_when_it_is_back) {
     flock f;
-    lose_the_holder_of_chunks(&f, 3);
-    flock_start(&f, 3 - absent);
-    flock_start(&f, 0);
-    cr_assert(flock_run(&f, all_are_frozen, MOST_EVENTS));
-    cr_assert(!flock_run(&f, NULL, 50), "their votes");
+    wait_with_a_proposal(&f, 3);
     flock_kill(&f, 3 - absent);
     uint64_t until_ns = f.now + 2 * f.peers[0].config.resume_timeout_ns;
     while (f.now < until_ns) cr_assert(!flock_run(&f, NULL, 10));
@@ -112,11 +113,7 @@ Test(peer_proposals, a_wait_that_ended_with_a_voter_begins_anew_when_it_is_back)
 /* What it waits for would begin with the state, and the disk, of one that is gone. */
 Test(peer_proposals, a_proposal_that_waits_does_not_count_on_a_voter_that_died) {
     flock f;
-    lose_the_holder_of_chunks(&f, 3);
-    flock_start(&f, 3 - absent);
-    flock_start(&f, 0);
-    cr_assert(flock_run(&f, all_are_frozen, MOST_EVENTS));
-    cr_assert(!flock_run(&f, NULL, 50), "their votes");
+    wait_with_a_proposal(&f, 3);
     cr_assert(f.peers[0].brain->attempt.deciding);
     flock_kill(&f, 3 - absent);
     uint64_t killed_ns = f.now;
