@@ -390,25 +390,43 @@ void gw_saves_give_up_later(gw_peer *p) {
     free(roots);
 }
 
-static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
-    for (uint32_t i = 0; i < p->kept_count; i++)
-        if (gw_hash_equal(&p->kept[i].root, root)) return;
-    if (p->kept_count == p->config.keep) {
-        memmove(p->kept, p->kept + 1, (p->kept_count - 1) * sizeof *p->kept);
-        p->kept_count--;
-    }
-    p->kept[p->kept_count++] = (gw_kept){step, *root};
+static void keep_no_more(gw_peer *p, uint32_t at) {
+    GW_CHECK(at < p->kept_count);
+    memmove(p->kept + at, p->kept + at + 1, (--p->kept_count - at) * sizeof *p->kept);
 }
 
-static void note_newest(gw_peer *p, uint64_t step, const gw_hash *root) {
+/* Steps may leave a state as it was: then its root is that of another step as well. */
+static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
+    for (uint32_t i = 0; i < p->kept_count; i++) {
+        if (!gw_hash_equal(&p->kept[i].root, root)) continue;
+        if (p->kept[i].step == step) return;
+        keep_no_more(p, i);
+        break;
+    }
+    if (p->kept_count == p->config.keep) keep_no_more(p, 0);
+    p->kept[p->kept_count++] = (gw_kept){.step = step, .root = *root};
+}
+
+static gw_kept *newest(gw_peer *p) {
+    for (uint32_t i = p->kept_count; i-- > 0;)
+        if (p->kept[i].step == p->saved_step) return &p->kept[i];
+    GW_CHECK(p->saved_step == UINT64_MAX);
+    return NULL;
+}
+
+/* `epoch` and `name` of the view in which it became complete, or 0 and NULL. */
+static void note_newest(gw_peer *p, uint64_t step, const gw_hash *root, uint64_t epoch,
+                        const gw_view_name *name) {
     p->saved_step = step;
     p->saved_ns = p->now;
     keep_root(p, step, root);
+    newest(p)->epoch = epoch;
+    newest(p)->name = name == NULL ? (gw_view_name){0} : *name;
 }
 
 void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->save_again_ns = 0;
-    note_newest(p, step, root);
+    note_newest(p, step, root, 0, NULL);
 }
 
 static void tell_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
@@ -418,7 +436,8 @@ static void tell_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
 }
 
 static void note_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
-    gw_saves_resumed(p, step, root); /* whoever starts again starts from here */
+    p->save_again_ns = 0;
+    note_newest(p, step, root, p->view.epoch, &p->view.name); /* whoever starts again starts from here */
     p->late_saves = 0;
     p->given_up_said = false;
     if (!p->disk_hangs) retain(p); /* a full disk as well: that is how it gets room */
@@ -433,7 +452,7 @@ static void complete_late(gw_peer *p, const gw_message *m) {
     bool newer = p->saved_step == UINT64_MAX || m->step > p->saved_step;
     if (m->unsaved || p->config.fast || !newer || m->step > p->step) return;
     if (!gw_peer_inventory_has(&p->inventory, m->step, &m->hash)) return;
-    note_newest(p, m->step, &m->hash);
+    note_newest(p, m->step, &m->hash, m->epoch, &m->name);
     tell_complete(p, m->step, &m->hash);
 }
 
@@ -492,7 +511,23 @@ static void say_recorded(gw_peer *p) {
     gw_peer_send(p, &p->view.leader, &message);
 }
 
+/* The news may have been lost with the old link, or all that the two had was cut since before there was any:
+ * whoever recorded it without hearing of it could give up its share when its disk is full. It is about the
+ * view in which it became complete: in a later one that step may be saved again. */
+static void say_complete(gw_peer *p, const gw_contact *to) {
+    const gw_kept *last = newest(p);
+    if (last == NULL) return;
+    gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
+    message.epoch = last->epoch;
+    message.name = last->name;
+    message.step = last->step;
+    message.hash = last->root;
+    gw_peer_send(p, &to->id, &message);
+}
+
 void gw_saves_link_up(gw_peer *p, const gw_contact *contact) {
+    say_complete(p, contact);
+    if (gw_view_rank(&p->view, &contact->id) < 0) return;
     const gw_save *s = &p->save;
     bool to_leader = gw_peer_id_equal(&contact->id, &p->view.leader);
     if (to_leader) gw_saves_remind(p);
@@ -621,14 +656,6 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
     say_recorded(p);
 }
 
-/* Its link broke before the news reached it. */
-static void say_complete_again(gw_peer *p, const gw_contact *to) {
-    gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
-    message.step = p->saved_step;
-    message.hash = p->kept[p->kept_count - 1].root;
-    gw_peer_send(p, &to->id, &message);
-}
-
 static void on_list(gw_peer *p, const gw_message *m) {
     gw_save *s = &p->save;
     if (s->manifest_token != 0 || s->own_recorded) return;
@@ -659,14 +686,11 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
         if (leads && current) on_list(p, m);
         break;
     case GW_MSG_RECORDED:
-        if (led && current)
-            on_recorded(p, (uint32_t)rank, &m->hash, m->flag);
-        else if (led && p->kept_count > 0 && m->step == p->saved_step)
-            say_complete_again(p, from);
+        if (led && current) on_recorded(p, (uint32_t)rank, &m->hash, m->flag);
         break;
     case GW_MSG_COMPLETE:
     case GW_MSG_END:
-        if (leads && current)
+        if (leads && current && (m->kind == GW_MSG_END) == p->save.final)
             complete(p, m->step, &m->hash, m->unsaved);
         else if (leads && m->kind == GW_MSG_COMPLETE)
             complete_late(p, m);

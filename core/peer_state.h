@@ -197,6 +197,8 @@ typedef struct gw_uncommitted { /* the step applied last, while others may not s
 typedef struct gw_kept {
     uint64_t step;
     gw_hash root;
+    uint64_t epoch; /* of the view in which it became complete; 0 = not known */
+    gw_view_name name;
 } gw_kept;
 
 struct gw_peer {
@@ -538,7 +540,7 @@ void gw_saves_sound(gw_peer *p); /* the state that was stored is still what it w
 void gw_saves_manifest_stored(gw_peer *p, const gw_event *event);
 void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *message); /* may keep what it points to */
 void gw_saves_forget_early(gw_contact *contact);
-void gw_saves_link_up(gw_peer *p, const gw_contact *contact); /* says again what the old link may have lost */
+void gw_saves_link_up(gw_peer *p, const gw_contact *contact); /* says what the old link may have lost */
 void gw_saves_consider(gw_peer *p);
 /* The view goes on from the present state though a later one is on record as the job's end: it goes. */
 void gw_saves_give_up_later(gw_peer *p);

@@ -777,6 +777,22 @@ Test(peer_saves, a_checkpoint_known_complete_by_late_news_is_not_what_a_full_dis
     flock_close(&f);
 }
 
+/* Its view, in which it was to be told, is over. */
+Test(peer_saves, who_missed_that_a_checkpoint_is_complete_hears_it_from_whom_it_meets) {
+    flock f;
+    uint32_t odd = miss_complete(&f, 1, 0), leader = flock_leader(&f);
+    uint64_t step = f.peers[odd].saved_step;
+    while (flock_status(&f, odd).view->count == 3) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert_lt(flock_status(&f, odd).checkpoint_step, step);
+    flock_cut(&f, leader, odd, false);
+    const uint64_t seen_ns = f.now + 1000000;
+    while (f.now < seen_ns) cr_assert(!flock_run(&f, NULL, 1));
+    flock_mend(&f, leader, odd);
+    while (f.peers[odd].checkpoints == 1) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert_eq(flock_status(&f, odd).checkpoint_step, step, "not the next one");
+    flock_close(&f);
+}
+
 /* Others may have heard that it is complete. */
 Test(peer_saves, a_recorded_checkpoint_stays_when_what_a_view_change_left_goes) {
     flock f;
