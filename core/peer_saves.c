@@ -414,19 +414,23 @@ static gw_kept *newest(gw_peer *p) {
     return NULL;
 }
 
-/* `epoch` and `name` of the view in which it became complete, or 0 and NULL. */
-static void note_newest(gw_peer *p, uint64_t step, const gw_hash *root, uint64_t epoch,
-                        const gw_view_name *name) {
+static void note_newest(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->saved_step = step;
     p->saved_ns = p->now;
     keep_root(p, step, root);
+}
+
+/* `epoch` and `name` are those of the view in which it became complete. */
+static void note_newest_complete(gw_peer *p, uint64_t step, const gw_hash *root, uint64_t epoch,
+                                 const gw_view_name *name) {
+    note_newest(p, step, root);
     newest(p)->epoch = epoch;
-    newest(p)->name = name == NULL ? (gw_view_name){0} : *name;
+    newest(p)->name = *name;
 }
 
 void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->save_again_ns = 0;
-    note_newest(p, step, root, 0, NULL);
+    note_newest(p, step, root);
 }
 
 static void tell_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
@@ -437,7 +441,8 @@ static void tell_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
 
 static void note_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->save_again_ns = 0;
-    note_newest(p, step, root, p->view.epoch, &p->view.name); /* whoever starts again starts from here */
+    /* whoever starts again starts from here */
+    note_newest_complete(p, step, root, p->view.epoch, &p->view.name);
     p->late_saves = 0;
     p->given_up_said = false;
     if (!p->disk_hangs) retain(p); /* a full disk as well: that is how it gets room */
@@ -452,7 +457,7 @@ static void complete_late(gw_peer *p, const gw_message *m) {
     bool newer = p->saved_step == UINT64_MAX || m->step > p->saved_step;
     if (m->unsaved || p->config.fast || !newer || m->step > p->step) return;
     if (!gw_peer_inventory_has(&p->inventory, m->step, &m->hash)) return;
-    note_newest(p, m->step, &m->hash, m->epoch, &m->name);
+    note_newest_complete(p, m->step, &m->hash, m->epoch, &m->name);
     tell_complete(p, m->step, &m->hash);
 }
 
@@ -513,10 +518,11 @@ static void say_recorded(gw_peer *p) {
 
 /* The news may have been lost with the old link, or all that the two had was cut since before there was any:
  * whoever recorded it without hearing of it could give up its share when its disk is full. It is about the
- * view in which it became complete: in a later one that step may be saved again. */
+ * view in which it became complete: in a later one that step may be saved again. What the job was resumed
+ * from need not have been complete. */
 static void say_complete(gw_peer *p, const gw_contact *to) {
     const gw_kept *last = newest(p);
-    if (last == NULL) return;
+    if (last == NULL || last->epoch == 0) return;
     gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
     message.epoch = last->epoch;
     message.name = last->name;

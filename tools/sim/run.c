@@ -204,8 +204,9 @@ static bool waits_with_too_few(sim_cluster *c, const sim_peer *p) {
            (waiting < least || (c->options->majority && !sim_is_majority(c, &c->newest, among)));
 }
 
-/* All who run for so long, with nothing going wrong, meet if a seed does. */
-#define MEET_NS (10000 * SIM_MS)
+/* All who run for so long, with nothing going wrong, meet if a seed does: whoever has company asks one of the
+ * seeds every five seconds, any of them, and others of these may be gone. */
+#define MEET_NS (30000 * SIM_MS)
 
 static uint64_t later(uint64_t a, uint64_t b) {
     return a > b ? a : b;
