@@ -48,6 +48,8 @@ static void put_report(gw_writer *w, const gw_report *report) {
                         report->unwritable << 4 | report->grounded << 5 | report->strays << 6));
     gw_put_u64(w, report->step);
     gw_put_u64(w, report->fingerprint);
+    gw_put_u64(w, report->whole_step);
+    gw_put_hash(w, &report->whole_root);
     gw_put_u64(w, report->installed_epoch);
     gw_put_view_name(w, &report->installed);
     gw_put_u64(w, report->promised_epoch);
@@ -67,6 +69,8 @@ static void put_install(gw_writer *w, const gw_install *install) {
     gw_view_put(w, &install->view);
     gw_put_u64(w, install->step);
     gw_put_u64(w, install->fingerprint);
+    gw_put_u64(w, install->whole_step);
+    gw_put_hash(w, &install->whole_root);
     gw_put_u8(w, (uint8_t)(install->ended | install->stopped << 1 | install->end_given_up << 2));
     gw_put_u32(w, install->failures);
     gw_put_u8(w, (uint8_t)install->load);
@@ -224,6 +228,8 @@ static gw_report *get_report(gw_reader *r) {
     if (flags >> 7 != 0) r->failed = true;
     report->step = gw_get_u64(r);
     report->fingerprint = gw_get_u64(r);
+    report->whole_step = gw_get_u64(r);
+    gw_get_hash(r, &report->whole_root);
     report->installed_epoch = gw_get_epoch(r);
     gw_get_view_name(r, &report->installed);
     report->promised_epoch = gw_get_epoch(r);
@@ -256,6 +262,8 @@ static gw_install *get_install(gw_reader *r) {
     uint32_t members = install->view.count;
     install->step = gw_get_u64(r);
     install->fingerprint = gw_get_u64(r);
+    install->whole_step = gw_get_u64(r);
+    gw_get_hash(r, &install->whole_root);
     uint8_t flags = gw_get_u8(r);
     install->ended = flags & 1;
     install->stopped = flags >> 1 & 1;
@@ -267,9 +275,9 @@ static gw_install *get_install(gw_reader *r) {
     install->drops = gw_set_get(r);
     install->unwritable = gw_set_get(r);
     install->missing = gw_set_get(r);
-    bool sane = flags <= 7 && install->load >= GW_LOAD_INIT && install->load <= GW_LOAD_PEERS &&
-                install->fetchers.size == members && install->drops.size == members &&
-                install->unwritable.size == members;
+    bool sane = flags <= 7 && install->whole_step <= install->step && install->load >= GW_LOAD_INIT &&
+                install->load <= GW_LOAD_PEERS && install->fetchers.size == members &&
+                install->drops.size == members && install->unwritable.size == members;
     if (!sane) r->failed = true;
     for (uint32_t i = 0; i <= members && !r->failed; i++) {
         install->cuts[i] = gw_get_u32(r);

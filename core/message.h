@@ -10,7 +10,7 @@
 #include "core/world.h"
 
 enum {
-    GW_MESSAGE_VERSION = 5,
+    GW_MESSAGE_VERSION = 6,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
@@ -67,7 +67,10 @@ typedef struct gw_report {
     bool grounded;              /* it has a state, and could not load another one */
     bool strays;                /* its disk may have chunks of checkpoints that it does not know */
     uint64_t step, fingerprint; /* of the state */
-    uint64_t installed_epoch;   /* of the view it installed last, in whatever life */
+    uint64_t whole_step; /* of the newest checkpoint that it knows to be whole, as it was complete or is what
+                            the job began from; 0 = of none */
+    gw_hash whole_root;
+    uint64_t installed_epoch; /* of the view it installed last, in whatever life */
     gw_view_name installed;
     /* Of a voter without a state the latest view that an earlier life of it voted for, if that is later than
      * the one it installed: it may have lived in it. Epoch 0 = none. */
@@ -87,6 +90,9 @@ typedef struct gw_report {
 typedef struct gw_install {
     gw_view view;
     uint64_t step, fingerprint; /* the state everybody is to hold; fingerprint 0 = not known */
+    uint64_t whole_step; /* the newest checkpoint of it or before it that a voter knows to be whole; 0 = none,
+                            or not known to be of the same course (float sums) */
+    gw_hash whole_root;
     bool ended, stopped;
     bool end_given_up; /* a later one is on record as the job's end, and nobody can bring the rest of it */
     uint32_t failures;

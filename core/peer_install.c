@@ -184,7 +184,10 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     if (!p->ended) gw_end_forget(p);
     p->careful = gw_losses_in_step(&p->losses, i->step);
     p->shards = i->missing.size;
-    if (i->load == GW_LOAD_MANIFEST) gw_saves_resumed(p, i->step, &i->root);
+    if (i->load == GW_LOAD_MANIFEST)
+        gw_saves_resumed(p, i->step, &i->root);
+    else
+        gw_saves_told_whole(p, i->whole_step, &i->whole_root);
     gw_set_free(&p->missing);
     p->missing = gw_set_copy(&i->missing);
     memcpy(p->cuts, i->cuts, sizeof p->cuts);

@@ -88,22 +88,47 @@ static void keep_only(gw_peer *p, const gw_hash *roots, uint32_t count) {
     p->part_step = UINT64_MAX;
 }
 
+/* The newest one that is known to be whole, or NULL. */
+static const gw_kept *newest_kept(const gw_peer *p) {
+    for (uint32_t i = p->kept_count; i-- > 0;)
+        if (p->kept[i].step == p->saved_step) return &p->kept[i];
+    GW_CHECK(p->saved_step == UINT64_MAX);
+    return NULL;
+}
+
+static uint32_t all_roots(const gw_peer *p, gw_hash *roots) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < p->kept_count; i++) roots[count++] = p->kept[i].root;
+    return count + gw_peer_inventory_range(&p->inventory, 0, UINT64_MAX, roots + count, p->inventory.count);
+}
+
+/* As many as are to be kept, and those that this run has yet to come to: the newest one that is known to be
+ * whole; those after it, which may be, though nobody could say so; and others that are known. */
+static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
+    const gw_peer_inventory *here = &p->inventory;
+    const gw_kept *whole = newest_kept(p);
+    uint32_t most = p->config.keep, count = 0;
+    GW_CHECK(whole != NULL && most > 0);
+    roots[count++] = whole->root;
+    count += gw_peer_inventory_range(here, whole->step + 1, p->step + 1, roots + count, most - count);
+    for (uint32_t i = p->kept_count; i-- > 0 && count < most;)
+        if (&p->kept[i] != whole) roots[count++] = p->kept[i].root;
+    return count + gw_peer_inventory_range(here, p->step + 1, UINT64_MAX, roots + count, here->count);
+}
+
 /* What checkpoints that came to nothing have left here must not take the room of the next. Chunks that were
  * here when this process began may be somebody's yet, and checkpoints that were not called complete may be
- * all the same: they stay until the disk has refused some. What is here of this very state is of use. */
+ * all the same: they stay until the disk has refused some, and then as many as are to be kept of all these.
+ * What is here of this very state is of use. */
 static void make_room(gw_peer *p, bool again) {
     bool left = p->part_step != UINT64_MAX && p->part_step != p->save.step && !p->inventory.strays;
     bool refused = again && p->room_step != p->save.step;
     if (!left && !refused) return;
     if (refused) p->room_step = p->save.step;
-    const gw_peer_inventory *here = &p->inventory;
-    bool all = !refused || p->kept_count == 0;
-    uint32_t count = 0;
-    gw_hash *roots = calloc(here->count + p->kept_count + 1, sizeof *roots);
+    gw_hash *roots = calloc(p->inventory.count + p->kept_count + 1, sizeof *roots);
     GW_CHECK_MEMORY(roots != NULL);
-    for (uint32_t i = 0; i < p->kept_count; i++) roots[count++] = p->kept[i].root;
-    for (uint32_t i = 0; i < here->count; i++)
-        if (all || here->list[i].step > p->step) roots[count++] = here->list[i].root;
+    bool all = !refused || p->kept_count == 0;
+    uint32_t count = all ? all_roots(p, roots) : most_wanted_roots(p, roots);
     keep_only(p, roots, count);
     free(roots);
 }
@@ -404,14 +429,7 @@ static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
         break;
     }
     if (p->kept_count == p->config.keep) keep_no_more(p, 0);
-    p->kept[p->kept_count++] = (gw_kept){.step = step, .root = *root};
-}
-
-static gw_kept *newest(gw_peer *p) {
-    for (uint32_t i = p->kept_count; i-- > 0;)
-        if (p->kept[i].step == p->saved_step) return &p->kept[i];
-    GW_CHECK(p->saved_step == UINT64_MAX);
-    return NULL;
+    p->kept[p->kept_count++] = (gw_kept){step, *root};
 }
 
 static void note_newest(gw_peer *p, uint64_t step, const gw_hash *root) {
@@ -420,17 +438,16 @@ static void note_newest(gw_peer *p, uint64_t step, const gw_hash *root) {
     keep_root(p, step, root);
 }
 
-/* `epoch` and `name` are those of the view in which it became complete. */
-static void note_newest_complete(gw_peer *p, uint64_t step, const gw_hash *root, uint64_t epoch,
-                                 const gw_view_name *name) {
-    note_newest(p, step, root);
-    newest(p)->epoch = epoch;
-    newest(p)->name = *name;
-}
-
 void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->save_again_ns = 0;
     note_newest(p, step, root);
+}
+
+void gw_saves_report(const gw_peer *p, gw_report *report) {
+    const gw_kept *whole = newest_kept(p);
+    if (whole == NULL) return;
+    report->whole_step = whole->step;
+    report->whole_root = whole->root;
 }
 
 static void tell_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
@@ -440,13 +457,21 @@ static void tell_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
 }
 
 static void note_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
-    p->save_again_ns = 0;
-    /* whoever starts again starts from here */
-    note_newest_complete(p, step, root, p->view.epoch, &p->view.name);
+    gw_saves_resumed(p, step, root); /* whoever starts again starts from here */
     p->late_saves = 0;
     p->given_up_said = false;
     if (!p->disk_hangs) retain(p); /* a full disk as well: that is how it gets room */
     tell_complete(p, step, root);
+}
+
+/* Whether this peer has recorded it, and does not know that it, or a later one, is whole. Who knows of none
+ * keeps all that is here, which may be later than what others know of. */
+static bool is_news(const gw_peer *p, uint64_t step, const gw_hash *root) {
+    const gw_peer_inventory *here = &p->inventory;
+    if (!gw_peer_inventory_has(here, step, root)) return false;
+    if (p->saved_step != UINT64_MAX) return step > p->saved_step;
+    gw_hash later;
+    return gw_peer_inventory_range(here, step + 1, UINT64_MAX, &later, 1) == 0;
 }
 
 /* News of a checkpoint that was recorded here, and that this peer no longer waits for: a view change or the
@@ -454,11 +479,13 @@ static void note_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
  * Nothing is deleted before another is complete: a vote may have told what is here, and a save may be under
  * way. What was noted since of disks that refuse stands. */
 static void complete_late(gw_peer *p, const gw_message *m) {
-    bool newer = p->saved_step == UINT64_MAX || m->step > p->saved_step;
-    if (m->unsaved || p->config.fast || !newer || m->step > p->step) return;
-    if (!gw_peer_inventory_has(&p->inventory, m->step, &m->hash)) return;
-    note_newest_complete(p, m->step, &m->hash, m->epoch, &m->name);
+    if (m->unsaved || p->config.fast || m->step > p->step || !is_news(p, m->step, &m->hash)) return;
+    note_newest(p, m->step, &m->hash);
     tell_complete(p, m->step, &m->hash);
+}
+
+void gw_saves_told_whole(gw_peer *p, uint64_t step, const gw_hash *root) {
+    if (is_news(p, step, root)) note_newest(p, step, root);
 }
 
 static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved) {
@@ -516,24 +543,7 @@ static void say_recorded(gw_peer *p) {
     gw_peer_send(p, &p->view.leader, &message);
 }
 
-/* The news may have been lost with the old link, or all that the two had was cut since before there was any:
- * whoever recorded it without hearing of it could give up its share when its disk is full. It is about the
- * view in which it became complete: in a later one that step may be saved again. What the job was resumed
- * from need not have been complete. */
-static void say_complete(gw_peer *p, const gw_contact *to) {
-    const gw_kept *last = newest(p);
-    if (last == NULL || last->epoch == 0) return;
-    gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
-    message.epoch = last->epoch;
-    message.name = last->name;
-    message.step = last->step;
-    message.hash = last->root;
-    gw_peer_send(p, &to->id, &message);
-}
-
 void gw_saves_link_up(gw_peer *p, const gw_contact *contact) {
-    say_complete(p, contact);
-    if (gw_view_rank(&p->view, &contact->id) < 0) return;
     const gw_save *s = &p->save;
     bool to_leader = gw_peer_id_equal(&contact->id, &p->view.leader);
     if (to_leader) gw_saves_remind(p);
@@ -662,6 +672,16 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
     say_recorded(p);
 }
 
+/* Its link broke before the news reached it. */
+static void say_complete_again(gw_peer *p, const gw_contact *to) {
+    gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
+    const gw_kept *whole = newest_kept(p);
+    GW_CHECK(whole != NULL);
+    message.step = whole->step;
+    message.hash = whole->root;
+    gw_peer_send(p, &to->id, &message);
+}
+
 static void on_list(gw_peer *p, const gw_message *m) {
     gw_save *s = &p->save;
     if (s->manifest_token != 0 || s->own_recorded) return;
@@ -692,11 +712,14 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
         if (leads && current) on_list(p, m);
         break;
     case GW_MSG_RECORDED:
-        if (led && current) on_recorded(p, (uint32_t)rank, &m->hash, m->flag);
+        if (led && current)
+            on_recorded(p, (uint32_t)rank, &m->hash, m->flag);
+        else if (led && p->kept_count > 0 && m->step == p->saved_step)
+            say_complete_again(p, from);
         break;
     case GW_MSG_COMPLETE:
     case GW_MSG_END:
-        if (leads && current && (m->kind == GW_MSG_END) == p->save.final)
+        if (leads && current)
             complete(p, m->step, &m->hash, m->unsaved);
         else if (leads && m->kind == GW_MSG_COMPLETE)
             complete_late(p, m);

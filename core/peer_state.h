@@ -197,8 +197,6 @@ typedef struct gw_uncommitted { /* the step applied last, while others may not s
 typedef struct gw_kept {
     uint64_t step;
     gw_hash root;
-    uint64_t epoch; /* of the view in which it became complete; 0 = not known */
-    gw_view_name name;
 } gw_kept;
 
 struct gw_peer {
@@ -534,13 +532,16 @@ void gw_saves_open(gw_peer *p, bool final);
 void gw_saves_abandon(gw_peer *p);
 /* The job starts from this checkpoint: it is the newest complete one, and is kept beside the next. */
 void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root);
+void gw_saves_report(const gw_peer *p, gw_report *report); /* which is known to be whole */
+/* As a view's voters know. It may not have reached this peer that it is complete. */
+void gw_saves_told_whole(gw_peer *p, uint64_t step, const gw_hash *root);
 void gw_saves_free(gw_save *save);
 void gw_saves_stored(gw_peer *p, const gw_event *event);
 void gw_saves_sound(gw_peer *p); /* the state that was stored is still what it was when it was made */
 void gw_saves_manifest_stored(gw_peer *p, const gw_event *event);
 void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *message); /* may keep what it points to */
 void gw_saves_forget_early(gw_contact *contact);
-void gw_saves_link_up(gw_peer *p, const gw_contact *contact); /* says what the old link may have lost */
+void gw_saves_link_up(gw_peer *p, const gw_contact *contact); /* says again what the old link may have lost */
 void gw_saves_consider(gw_peer *p);
 /* The view goes on from the present state though a later one is on record as the job's end: it goes. */
 void gw_saves_give_up_later(gw_peer *p);

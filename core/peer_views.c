@@ -620,10 +620,9 @@ void gw_views_link_up(gw_peer *p, gw_contact *contact) {
         p->vote_sent = false;
         gw_votes_send_if_ready(p);
     }
-    if (gw_view_rank(&p->view, &contact->id) >= 0) {
-        gw_install_link_up(p, contact);
-        gw_verify_link_up(p, contact);
-    }
+    if (p->view.epoch == 0 || gw_view_rank(&p->view, &contact->id) < 0) return;
+    gw_install_link_up(p, contact);
+    gw_verify_link_up(p, contact);
     gw_saves_link_up(p, contact);
 }
 

@@ -340,6 +340,16 @@ static gw_repair_answer plan_on(const gw_repair_rules *rules, const gw_report *c
     return GW_REPAIR_READY;
 }
 
+/* With exact sums a step has one state: what was whole is of this course of the job. */
+static void plan_whole(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
+    for (uint32_t i = 0; i < install->view.count && !rules->latest_view_only; i++) {
+        const gw_report *r = reports[i];
+        if (r->whole_step <= install->whole_step || r->whole_step > install->step) continue;
+        install->whole_step = r->whole_step;
+        install->whole_root = r->whole_root;
+    }
+}
+
 gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
                                 gw_install *install, char *text, size_t text_size) {
     uint32_t count = install->view.count;
@@ -371,6 +381,7 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
                                   ? plan_start(rules, reports, settle, install, text, text_size)
                                   : plan_on(rules, reports, state, settle, install, text, text_size);
     if (answer != GW_REPAIR_READY) return answer;
+    plan_whole(rules, reports, install);
     plan_shards(rules, reports, install);
     uint64_t speeds[GW_MAX_MEMBERS];
     for (uint32_t i = 0; i < count; i++) speeds[i] = reports[i]->speed;

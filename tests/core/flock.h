@@ -162,8 +162,6 @@ void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_
 void flock_close(flock *f);
 void flock_start(flock *f, uint32_t i); /* a new life of peer i */
 void flock_kill(flock *f, uint32_t i);
-/* The link between two breaks; a moment later it is back. */
-void flock_break_for_a_while(flock *f, uint32_t from, uint32_t to);
 /* Cuts the link between two (and, when `datagrams`, everything else), or mends it. */
 void flock_cut(flock *f, uint32_t a, uint32_t b, bool datagrams);
 void flock_mend(flock *f, uint32_t a, uint32_t b);

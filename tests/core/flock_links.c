@@ -96,7 +96,7 @@ static bool is_struck(flock *f, uint32_t from, uint32_t to, const gw_action *a) 
     return struck;
 }
 
-void flock_break_for_a_while(flock *f, uint32_t from, uint32_t to) {
+static void break_for_a_while(flock *f, uint32_t from, uint32_t to) {
     break_link(f, from, to);
     flock_post(f, from, 1000000, (gw_event){.peer = f->peers[to].config.id})->redial = true;
 }
@@ -149,7 +149,7 @@ void flock_message(flock *f, uint32_t i, const gw_action *a) {
     if (!f->peers[i].linked[other]) return;
     uint64_t way_ns = f->message_ns + f->longer_ns[i][other];
     if (is_struck(f, i, other, a)) {
-        if (!f->breaks.quiet) flock_break_for_a_while(f, i, other);
+        if (!f->breaks.quiet) break_for_a_while(f, i, other);
         if (f->breaks.later_ns == 0) return;
         way_ns += f->breaks.later_ns;
     }

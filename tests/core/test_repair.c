@@ -68,6 +68,28 @@ Test(repair, deals_what_nobody_holds_or_computes) {
     free_all(reports, 2, install);
 }
 
+Test(repair, a_view_begins_with_the_newest_checkpoint_that_a_voter_knows_to_be_whole) {
+    for (int fast = 0; fast < 2; fast++) {
+        gw_report *reports[] = {report_at(7, "xxx.........", "............"),
+                                report_at(7, "............", "............"),
+                                report_at(6, "............", "............")};
+        const uint64_t whole[] = {4, 6, 8};
+        for (uint32_t i = 0; i < 3; i++) {
+            reports[i]->whole_step = whole[i];
+            reports[i]->whole_root.bytes[0] = (uint8_t)whole[i];
+        }
+        gw_install *install = plan_for(3);
+        gw_repair_rules with = rules;
+        with.latest_view_only = fast;
+        char text[300];
+        gw_repair_plan(&with, (const gw_report *const *)reports, false, install, text, sizeof text);
+        cr_assert_eq(install->step, 7);
+        cr_assert_eq(install->whole_step, fast ? 0 : 6, "not of steps that may be made again");
+        cr_assert_eq(install->whole_root.bytes[0], fast ? 0 : 6);
+        free_all(reports, 3, install);
+    }
+}
+
 Test(repair, of_overlapping_reports_the_higher_rank_zeroes_its_accumulator) {
     gw_report *reports[] = {report_at(7, "xxxx........", "............"),
                             report_at(7, "...xx.......", "............"),

@@ -153,7 +153,7 @@ static void check_lost(sim_cluster *c, sim_complete *one) {
         const sim_peer *p = &c->peers[i];
         if ((one->had[i] & missing) == 0 || !sim_runs(p) || p->boot != one->life[i]) continue;
         unheard = true;
-        if (!c->options->fast || knows_complete(p, &one->root))
+        if (!p->disk_ailed && (!c->options->fast || knows_complete(p, &one->root)))
             sim_violation(c,
                           "peer %u has deleted some of the checkpoint of step %" PRIu64
                           " that was told to be complete, and the last %d are not all there",
@@ -169,7 +169,8 @@ static void check_lost(sim_cluster *c, sim_complete *one) {
  * one was complete may keep another in its place. So one that is not there is excused, and counted, where all
  * those who had what is missing of it have ended since, or were told of as many later ones; with float sums
  * also where they never heard that it was complete, as the view changed before the leader's word came: it may
- * be of steps that were given up. Where disks have lost what was on them nothing is asked. */
+ * be of steps that were given up. Older ones than the last one may have made room on a full disk for what
+ * came after them. Where disks have lost what was on them nothing is asked. */
 void sim_check_kept(sim_cluster *c, const sim_peer *p) {
     tally t = {0};
     if (disks_are_bad(c) || c->complete_count == 0) return;
