@@ -1,11 +1,13 @@
 """The lab itself: its machines, their RDMA devices, and what is done to them."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 import unittest
+from unittest import mock
 
 import tap  # noqa: F401  (first: it knows where the lab's modules are)
 from machines import MACHINE_GONE, Lab, Trouble
@@ -13,6 +15,7 @@ from machines import MACHINE_GONE, Lab, Trouble
 LAB = os.path.join(os.path.dirname(tap.machines.__file__), "lab.py")
 PING = "busybox ping -c 1 -W 1"
 PATIENCE_S = 60
+KERNEL_SAID = r"\[ +\d+\.\d+\] "
 
 
 def network_of(pid):
@@ -112,6 +115,33 @@ class Machines(unittest.TestCase):
         self.assertFalse(self.two.alive)
         self.assertEqual(self.two.run("true").code, MACHINE_GONE)
         self.lab.start(2).check("test ! -e /run/late")
+
+
+class Boots(unittest.TestCase):
+    """A machine that does not come up tells how far it came."""
+
+    def setUp(self):
+        self.lab = Lab(1)
+        self.addCleanup(self.lab.close)
+        self.machine = self.lab.boot(1)
+
+    def assert_does_not_come_up(self, words):
+        with self.assertRaisesRegex(Trouble, f"^machine 1 does not come up; {words}"):
+            self.machine.wait_ready()
+
+    def test_that_stands_still(self):
+        wait_until(lambda: re.search(KERNEL_SAID, self.machine.last_words()), "its kernel says something")
+        self.machine.freeze()
+        with mock.patch.object(tap.machines, "BOOT_S", 0.1):
+            self.assert_does_not_come_up(rf"QEMU runs and has used \d+ s of processor time:\n(.*\n)*{KERNEL_SAID}")
+
+    def test_whose_qemu_ends(self):
+        self.machine.signal(signal.SIGKILL)
+        self.assert_does_not_come_up(f"QEMU ended with exit code -{int(signal.SIGKILL)}:")
+
+    def test_that_comes_up(self):
+        self.machine.wait_ready()
+        self.assertIn("lab: its network is up\nlab: it takes commands\n", self.machine.last_words().replace("\r", ""))
 
 
 class Ends(unittest.TestCase):

@@ -11,9 +11,14 @@ mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs dev /dev
 
+# How far it came: the last lines that a machine has said when it does not come up.
+say() {
+    echo "lab: $*"
+}
+
 # What cannot be had ends the machine: the host sees that, and shows the console's last lines.
 give_up() {
-    echo "lab: $*"
+    say "$*"
     poweroff -f
 }
 
@@ -24,6 +29,7 @@ option() {
 while read -r module; do
     insmod "/modules/$module" || give_up "no module $module"
 done </modules/order
+say "its modules are loaded"
 
 mkdir -p /host /over /root
 mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=524288 host /host || give_up "no root from the host"
@@ -42,6 +48,7 @@ mount -t 9p -o trans=virtio,version=9p2000.L,cache=mmap,msize=524288 lab /root/l
 for link in fd:fd stdin:fd/0 stdout:fd/1 stderr:fd/2; do
     ln -s "/proc/self/${link#*:}" "/dev/${link%:*}"
 done
+say "the host's files are there"
 
 echo 1 >/proc/sys/vm/overcommit_memory # address sanitizer reserves terabytes
 ulimit -c 0
@@ -67,6 +74,8 @@ until grep -q '0000:0000:0000:0000:0000:ffff' $gid; do
     [ $tries -lt 100 ] || give_up "rxe0 has no IPv4 GID at index 1"
     usleep 50000
 done
+say "its network is up"
+dmesg -n 4 # from here on only what is wrong: what commands make the kernel say would slow them down
 
 # serve DEVICE: one job after another. The host writes a job's name, and its script is in /lab/jobs. Answered are
 # the job's process group, what it prints, and a last line with its exit code. Whoever is left in its group ends.
@@ -87,6 +96,7 @@ for port in /sys/class/virtio-ports/*; do
     line*) serve "/dev/${port##*/}" & ;;
     esac
 done
+say "it takes commands"
 while :; do
     wait # for orphans, for ever
     sleep 1

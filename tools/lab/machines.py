@@ -333,7 +333,7 @@ class Machine:
         options = f"lab.address={self.address}/24 lab.mtu={lab.mtu} lab.memlock={lab.memlock}"
         if self.rail:
             options += f" lab.rail={RAIL}.{self.number}/24"
-        kernel = f"console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on {lab.kernel_options} {options}"
+        kernel = f"console=ttyS0 panic=-1 mitigations=off random.trust_cpu=on {lab.kernel_options} {options}"
         command = ["qemu-system-x86_64", *lab.accelerator, "-smp", str(lab.cores), "-m", f"{lab.memory_mb}M"]
         command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"]
         command += ["-kernel", lab.kernel, "-initrd", lab.initramfs, "-append", kernel]
@@ -357,13 +357,26 @@ class Machine:
 
     def wait_ready(self):
         """Until it takes commands."""
-        try:
-            code, _ = self.run("true", BOOT_S)
-        except Trouble:
-            code = None
-        if code != 0:
-            raise Trouble(f"machine {self.number} does not come up:\n{self.last_words()}")
+        job = self.spawn("true")
+        with contextlib.suppress(Trouble):
+            job.wait(BOOT_S)
+        if job.code == MACHINE_GONE:
+            self.await_end()
+        if job.code != 0:
+            raise Trouble(f"machine {self.number} does not come up; {self.state()}:\n{self.last_words()}")
         return self
+
+    def state(self):
+        """What its QEMU does, in words: a machine that runs in a circle uses time, one that waits does not."""
+        keeper = self.lab.keeper
+        if not self.alive:
+            return f"QEMU ended with exit code {keeper.ended[self.pid]}"
+        if keeper.gone:
+            return "QEMU ended with the lab's keeper"
+        with open(f"/proc/{self.pid}/stat") as file:
+            about = file.read().rpartition(")")[2].split()
+        ticks = int(about[11]) + int(about[12])  # in user and kernel mode
+        return f"QEMU runs and has used {ticks / os.sysconf('SC_CLK_TCK'):.0f} s of processor time"
 
     def last_words(self):
         """The end of what its kernel and QEMU said."""
@@ -443,10 +456,14 @@ class Machine:
     def kill(self):
         """SIGKILL to its QEMU; returns when the process is gone."""
         self.signal(signal.SIGKILL)
+        self.await_end()
+        self.close()
+
+    def await_end(self):
+        """Until the keeper has seen the end of its QEMU, or has ended itself."""
         keeper = self.lab.keeper
         with keeper.changed:
             keeper.changed.wait_for(lambda: not self.alive or keeper.gone)
-        self.close()
 
     def freeze(self):
         """Stands still, processors and devices, until thaw(); its clocks go on."""
