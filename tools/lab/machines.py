@@ -26,8 +26,8 @@ What a machine is:
   may lock more all the same, unless it runs under `setpriv --bounding-set=-ipc_lock`.
 - Commands run as root, under /bin/sh, with GODWIT_LAB_NUMBER, GODWIT_LAB_ADDRESS (the machine's) and
   GODWIT_LAB_ADDRESSES (all, by number) in the environment, and none of the host's variables. Whoever is still in a command's process group when it ends is killed.
-- Unless the host's KVM can be used, the processor is emulated: 10 to 50 times slower than the host's.
-  GODWIT_LAB_ACCEL=kvm|tcg decides it by hand.
+- Unless the host's KVM can be used, the processor is emulated, 10 to 50 times slower than the host's, and a machine's
+  cores take turns. GODWIT_LAB_ACCEL=kvm|tcg decides it by hand.
 
 Lab(count) says how many there may be; a machine exists from lab.start(i) to its kill(). missing() says why this host
 can have no lab, or returns None. The bridge and its taps are in a network namespace without a name that a keeper
