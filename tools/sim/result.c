@@ -126,7 +126,7 @@ void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t fail
         {all->steals, "steals"},
         {all->checkpoints, "checkpoints"},
         {all->lost_with_lives, "not kept: those who had them have ended"},
-        {all->lost_unheard, "not kept: those who had them never heard of it, or had a full disk"},
+        {all->lost_unheard, "not kept: who had them never heard of it, or had a full disk"},
         {all->resumes, "resumes"},
         {all->poisoned, "ended by poison"},
         {all->unseen, "ended by what nobody was left to see"},
