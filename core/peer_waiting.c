@@ -40,13 +40,18 @@ static int compare_flocks(const gw_contact *a, uint64_t step, uint32_t count, co
     return gw_view_name_compare(&a->view_name, name);
 }
 
+/* Which of two flocks to be admitted to. Where a majority rules nothing is healed: those of the later view go
+ * on, and may need this peer for it, while whoever has missed that view can do nothing without them. */
+static bool is_better_flock(const gw_peer *p, const gw_contact *one, const gw_contact *best) {
+    if (p->ballot.majority && one->epoch != best->epoch) return one->epoch > best->epoch;
+    return compare_flocks(one, best->step, best->view_count, &best->view_name) > 0;
+}
+
 static const gw_contact *best_flock(const gw_peer *p) {
     const gw_contact *best = NULL;
     for (uint32_t i = 0; i < p->contact_count; i++) {
         const gw_contact *one = &p->contacts[i];
-        if (!runs_this_job(p, one)) continue;
-        if (best == NULL || compare_flocks(one, best->step, best->view_count, &best->view_name) > 0)
-            best = one;
+        if (runs_this_job(p, one) && (best == NULL || is_better_flock(p, one, best))) best = one;
     }
     return best;
 }

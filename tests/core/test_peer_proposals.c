@@ -226,6 +226,54 @@ Test(peer_proposals, a_new_life_tells_a_view_that_it_lived_in_from_one_that_it_p
     }
 }
 
+/* ---- whom to ask to be admitted ---- */
+
+/* The third and the fourth can ask the first, which has just found again that it cannot propose: when it
+ * looks next, both have. */
+static bool two_can_ask(const flock *f) {
+    const flock_peer *first = &f->peers[0];
+    return first->linked[2] && first->linked[3] && f->peers[1].linked[2] && f->peers[1].linked[3] &&
+           first->brain->propose_at_ns >= f->now + UINT64_C(500000000);
+}
+
+static bool third_is_in_a_view_of_four(const flock *f) {
+    gw_peer_status status = flock_status(f, 2);
+    return status.view != NULL && status.view->count == 4 && status.has_state;
+}
+
+/* Of five three die, and two of these come back, to a view of four. The second never hears that it was
+ * installed, and stays in the one of five; then the first, which leads, dies, and the fourth. */
+static void miss_a_view_of_four(flock *f) {
+    flock_open(f, 5, 5, 50, GW_QUORUM_MAJORITY);
+    gw_peer_config *fourth = &f->peers[3].config;
+    fourth->seeds[fourth->seed_count++] = f->peers[1].config.addrs[0]; /* the first will be dead */
+    flock_start_all(f);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 2; i < 5; i++) flock_kill(f, i);
+    cr_assert(!flock_run(f, NULL, 200), "news of it");
+    f->breaks = (flock_break){.kind = GW_MSG_JOIN, .from = -1, .to = -1, .times = UINT32_MAX, .quiet = true};
+    for (uint32_t i = 2; i < 4; i++) flock_start(f, i);
+    cr_assert(flock_run(f, two_can_ask, MOST_EVENTS));
+    f->breaks = (flock_break){.kind = GW_MSG_INSTALL, .from = 0, .to = 1, .times = UINT32_MAX, .quiet = true};
+    cr_assert(flock_run(f, third_is_in_a_view_of_four, MOST_EVENTS));
+    flock_kill(f, 0);
+    flock_kill(f, 3);
+    cr_assert(!flock_run(f, NULL, 200), "news of it");
+    gw_peer_status second = flock_status(f, 1), third = flock_status(f, 2);
+    cr_assert_eq(second.view->count, 5);
+    cr_assert_eq(second.step, third.step);
+}
+
+/* The larger view leads nowhere: one of its members is left. In the later one two of four need a third. */
+Test(peer_proposals, who_comes_back_asks_those_of_the_latest_view) {
+    flock f;
+    miss_a_view_of_four(&f);
+    flock_start(&f, 3);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS), "%s", f.peers[3].said);
+    flock_expect_done(&f, 3);
+    flock_close(&f);
+}
+
 /* ---- what is said of waiting ---- */
 
 static void cannot_propose(flock *f, uint32_t here, uint32_t of, uint64_t epoch) {
