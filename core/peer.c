@@ -561,7 +561,8 @@ void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
         .shards_stolen = p->shards_stolen,
     };
     gw_gossip_stats_read(p->gossip, &status->gossip);
-    if (p->kept_count > 0) status->checkpoint_root = p->kept[p->kept_count - 1].root;
+    const gw_kept *whole = gw_saves_newest(p);
+    if (whole != NULL) status->checkpoint_root = whole->root;
 }
 
 bool gw_peer_contact_at(const gw_peer *p, uint32_t index, gw_peer_contact_info *info) {

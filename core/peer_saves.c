@@ -88,8 +88,7 @@ static void keep_only(gw_peer *p, const gw_hash *roots, uint32_t count) {
     p->part_step = UINT64_MAX;
 }
 
-/* The newest one that is known to be whole, or NULL. */
-static const gw_kept *newest_kept(const gw_peer *p) {
+const gw_kept *gw_saves_newest(const gw_peer *p) {
     for (uint32_t i = p->kept_count; i-- > 0;)
         if (p->kept[i].step == p->saved_step) return &p->kept[i];
     GW_CHECK(p->saved_step == UINT64_MAX);
@@ -106,7 +105,7 @@ static uint32_t all_roots(const gw_peer *p, gw_hash *roots) {
  * whole; those after it, which may be, though nobody could say so; and others that are known. */
 static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
     const gw_peer_inventory *here = &p->inventory;
-    const gw_kept *whole = newest_kept(p);
+    const gw_kept *whole = gw_saves_newest(p);
     uint32_t most = p->config.keep, count = 0;
     GW_CHECK(whole != NULL && most > 0);
     roots[count++] = whole->root;
@@ -443,13 +442,6 @@ void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root) {
     note_newest(p, step, root);
 }
 
-void gw_saves_report(const gw_peer *p, gw_report *report) {
-    const gw_kept *whole = newest_kept(p);
-    if (whole == NULL) return;
-    report->whole_step = whole->step;
-    report->whole_root = whole->root;
-}
-
 static void tell_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_CHECKPOINT, " ");
     notice->step = step;
@@ -675,7 +667,7 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
 /* Its link broke before the news reached it. */
 static void say_complete_again(gw_peer *p, const gw_contact *to) {
     gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
-    const gw_kept *whole = newest_kept(p);
+    const gw_kept *whole = gw_saves_newest(p);
     GW_CHECK(whole != NULL);
     message.step = whole->step;
     message.hash = whole->root;

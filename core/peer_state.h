@@ -532,7 +532,7 @@ void gw_saves_open(gw_peer *p, bool final);
 void gw_saves_abandon(gw_peer *p);
 /* The job starts from this checkpoint: it is the newest complete one, and is kept beside the next. */
 void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root);
-void gw_saves_report(const gw_peer *p, gw_report *report); /* which is known to be whole */
+const gw_kept *gw_saves_newest(const gw_peer *p); /* that is known to be whole, or NULL */
 /* As a view's voters know. It may not have reached this peer that it is complete. */
 void gw_saves_told_whole(gw_peer *p, uint64_t step, const gw_hash *root);
 void gw_saves_free(gw_save *save);

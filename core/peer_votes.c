@@ -205,7 +205,11 @@ static gw_report *make_report(const gw_peer *p) {
     r->grounded = p->has_state && p->load_failures >= MOST_JUMP_FAILURES;
     r->step = p->step;
     r->fingerprint = p->fingerprint;
-    gw_saves_report(p, r);
+    const gw_kept *whole = gw_saves_newest(p);
+    if (whole != NULL) {
+        r->whole_step = whole->step;
+        r->whole_root = whole->root;
+    }
     r->installed_epoch = p->ballot.installed.epoch;
     r->installed = p->ballot.installed.name;
     if (!p->has_state && p->last_promise.epoch > r->installed_epoch) {

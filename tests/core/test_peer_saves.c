@@ -768,7 +768,10 @@ Test(peer_saves, who_missed_that_a_checkpoint_is_complete_learns_it_with_the_nex
     uint64_t step = f.peers[odd].saved_step;
     cr_assert_lt(flock_status(&f, odd).checkpoint_step, step);
     while (flock_status(&f, odd).view->count == 3) cr_assert(!flock_run(&f, NULL, 1));
-    cr_assert_eq(flock_status(&f, odd).checkpoint_step, step);
+    gw_peer_status status = flock_status(&f, odd);
+    cr_assert_eq(status.checkpoint_step, step);
+    cr_assert(gw_hash_equal(&status.checkpoint_root, &f.peers[odd].saved_root));
+    cr_assert_eq(f.peers[odd].retained, 0, "nothing goes before another is complete");
     flock_close(&f);
 }
 

@@ -73,7 +73,7 @@ typedef struct gw_sim_result {
     uint64_t expelled;    /* peers that ended as faulty machines */
     uint64_t checkpoints; /* told to be complete */
     /* such that were to be kept and were not, which is excused: the lives that had them have ended, or never
-     * heard that they were complete */
+     * heard that they were complete, or had a full disk */
     uint64_t lost_with_lives, lost_unheard;
     uint64_t faults[GW_SIM_FAULTS];
     uint64_t excused[GW_SIM_EXCUSES]; /* processes that ended by themselves, and might */
