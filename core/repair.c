@@ -154,9 +154,9 @@ typedef struct checkpoints { /* the newest among the reports; NULL = there is no
     const gw_inventory *known, *complete;
 } checkpoints;
 
-/* Of those that lead on from `state`. Whoever has none takes one that may be complete for complete. */
+/* Of those that lead on from `state`. `daring`: one that may be complete counts as complete. */
 static checkpoints choose_checkpoints(const gw_repair_rules *rules, const gw_report *const *reports,
-                                      uint32_t count, const gw_report *state) {
+                                      uint32_t count, const gw_report *state, bool daring) {
     checkpoints newest = {0};
     for (uint32_t i = 0; i < count; i++) {
         if (!leads_on(rules, reports[i], state)) continue;
@@ -166,7 +166,7 @@ static checkpoints choose_checkpoints(const gw_repair_rules *rules, const gw_rep
             if (newest.known == NULL || one->step > newest.known->step) newest.known = one;
             if (newest.complete != NULL && one->step <= newest.complete->step) continue;
             if (is_complete(rules, reports, count, one) ||
-                (state == NULL && may_be_complete(rules, reports, count, one)))
+                (daring && may_be_complete(rules, reports, count, one)))
                 newest.complete = one;
         }
     }
@@ -252,13 +252,15 @@ static void plan_checkpoint(const gw_repair_rules *rules, const gw_report *const
 }
 
 /* Checkpoints above the state that is held, which the job will come to (exact sums), or had come to (float
- * sums). None when somebody wants none, or could not load one just now. */
+ * sums). None when somebody wants none, or could not load one just now. A load that fails costs nothing with
+ * exact sums. With float sums it costs the state: one that may be complete is tried when nobody else is
+ * waited for who may have the rest. */
 static checkpoints later_checkpoints(const gw_repair_rules *rules, const gw_report *const *reports,
-                                     uint32_t count, const gw_report *state) {
+                                     uint32_t count, const gw_report *state, bool settle) {
     if (state->ended) return (checkpoints){0};
     for (uint32_t i = 0; i < count; i++)
         if (reports[i]->fresh || reports[i]->grounded) return (checkpoints){0};
-    return choose_checkpoints(rules, reports, count, state);
+    return choose_checkpoints(rules, reports, count, state, !rules->latest_view_only || settle);
 }
 
 /* Nobody has a state: from a checkpoint, or from S_0. */
@@ -266,7 +268,7 @@ static gw_repair_answer plan_start(const gw_repair_rules *rules, const gw_report
                                    gw_install *install, char *text, size_t text_size) {
     uint32_t count = install->view.count;
     checkpoints newest = {0};
-    if (!leader_is_fresh(reports, install)) newest = choose_checkpoints(rules, reports, count, NULL);
+    if (!leader_is_fresh(reports, install)) newest = choose_checkpoints(rules, reports, count, NULL, true);
     gw_repair_answer answer = GW_REPAIR_READY;
     if (lacks_chunks(&newest))
         answer = answer_lack(rules, reports, &newest, 0, settle, install, text, text_size);
@@ -328,7 +330,7 @@ static void plan_state(const gw_report *const *reports, const gw_report *state, 
 static gw_repair_answer plan_on(const gw_repair_rules *rules, const gw_report *const *reports,
                                 const gw_report *state, bool settle, gw_install *install, char *text,
                                 size_t text_size) {
-    checkpoints later = later_checkpoints(rules, reports, install->view.count, state);
+    checkpoints later = later_checkpoints(rules, reports, install->view.count, state, settle);
     gw_repair_answer answer = GW_REPAIR_READY;
     if (rules->latest_view_only && lacks_chunks(&later))
         answer = answer_lack(rules, reports, &later, state->step, settle, install, text, text_size);

@@ -460,6 +460,38 @@ Test(repair, with_float_sums_only_a_checkpoint_from_a_later_view_is_jumped_to) {
     for (int i = 0; i < 2; i++) gw_report_free(reports[i]);
 }
 
+/* With exact sums its load costs nothing if it fails; once tried, it is known. */
+Test(repair, a_checkpoint_above_the_state_that_may_be_complete_is_tried) {
+    gw_report *reports[] = {newcomer(20, "xx.."), report_at(7, "xxx.........", "............")};
+    expect_jump(reports, &rules, false);
+    reports[1]->strays = true;
+    expect_jump(reports, &rules, true);
+    reports[1]->inventory_count = 1; /* it has looked, and they were of another one */
+    reports[1]->inventory[0] =
+        (gw_inventory){.step = 20, .root = {{20}}, .fingerprint = 20, .chunks = gw_set_of(CHUNKS)};
+    expect_jump(reports, &rules, false);
+    for (int i = 0; i < 2; i++) gw_report_free(reports[i]);
+}
+
+/* With float sums who tries it gives its state up, and does so only where nobody else can bring the rest. */
+Test(repair, with_float_sums_one_that_may_be_complete_is_tried_when_nobody_is_waited_for) {
+    gw_repair_rules fast = rules;
+    fast.latest_view_only = true;
+    gw_report *reports[] = {newcomer(20, "xx.."), report_at(7, "............", "............")};
+    reports[0]->installed_epoch = reports[1]->installed_epoch + 1;
+    reports[1]->strays = true;
+    for (int settle = 0; settle < 2; settle++) {
+        gw_install *install = plan_for(2);
+        char text[200];
+        cr_expect_eq(
+            gw_repair_plan(&fast, (const gw_report *const *)reports, settle, install, text, sizeof text),
+            settle ? GW_REPAIR_READY : GW_REPAIR_WAIT);
+        cr_expect_eq(install->step, settle ? 20 : 0);
+        gw_install_free(install);
+    }
+    for (int i = 0; i < 2; i++) gw_report_free(reports[i]);
+}
+
 /* Two without a state know one each; the first of them has lived in a later view than the third. */
 static void expect_wait_for_chunks(bool complete_too, bool settle, gw_repair_answer answer, uint64_t step) {
     gw_repair_rules fast = rules;
