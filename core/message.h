@@ -10,7 +10,7 @@
 #include "core/world.h"
 
 enum {
-    GW_MESSAGE_VERSION = 6,
+    GW_MESSAGE_VERSION = 7,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
@@ -24,7 +24,7 @@ typedef enum gw_message_kind {
     GW_MSG_PROPOSE,   /* view, base, listed, absorbed; flag: look at your state before you vote with it */
     GW_MSG_VOTE,      /* about view: report */
     GW_MSG_REFUSE,  /* about view: refusal, value (highest epoch seen), listed (views promised or installed),
-                       peer */
+                       flag: the sender is, or was, in the first of these; peer */
     GW_MSG_INSTALL, /* install */
     GW_MSG_READY,   /* about view: the sender holds the view's state */
     GW_MSG_REPAIR,  /* about view: text = why the sender needs a new one; flag: as in PROPOSE */

@@ -320,6 +320,8 @@ struct gw_peer {
     /* waiting */
     uint64_t stranger_ns; /* when the last one who runs another job said hello; 0 = nobody has */
     uint64_t join_at_ns, phase_logged_ns, found_since_ns;
+    gw_view_name asked_view; /* the flock that it asks to be admitted to, */
+    uint64_t asked_since_ns; /* and since when */
     uint64_t heal_since_ns, heal_block_ns, offer_at_ns, offer_until_ns;
     bool healing;
     gw_peer_id heal_leader;
@@ -407,6 +409,8 @@ void gw_views_consider(gw_peer *p);
 uint64_t gw_views_deadline(const gw_peer *p);
 /* Proposes a view of these members (this peer among them) on the view it is in. */
 void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count);
+/* Where a majority rules: whether these members (this peer among them) can go on without any others. */
+bool gw_views_are_enough(const gw_peer *p, const gw_member *members, uint32_t count);
 void gw_views_drop_attempt(gw_peer *p);
 void gw_views_message(gw_peer *p, gw_contact *from, gw_message *message);
 void gw_views_link_up(gw_peer *p, gw_contact *contact);

@@ -45,17 +45,24 @@ static uint32_t own_position(gw_peer *p) {
     return position;
 }
 
-/* A member that is in a later view than ours, other than the one we voted for: ask what it is before
- * proposing. An answer may be lost, so this peer goes on after a while, and asks again, less and less often,
- * until it knows. */
+/* Members know what became of their view. Where a majority rules, and this peer's view cannot go on, others
+ * may, too: all its members may have been replaced since, and nothing heals two views. */
+static bool may_know_later_view(gw_peer *p, const gw_contact *contact) {
+    if (!contact->alive || !contact->linked || !contact->has_view) return false;
+    bool stuck = p->ballot.majority && p->need_change;
+    return gw_view_rank(&p->view, &contact->id) >= 0 || (stuck && gw_contacts_same_job(p, contact));
+}
+
+/* Somebody is in a later view than ours, other than the one we voted for: ask what it is before proposing. An
+ * answer may be lost, so this peer goes on after a while, and asks again, less and less often, until it
+ * knows. */
 static bool asks_about_later_view(gw_peer *p) {
     if (p->now < p->ask_view_at_ns) return true;
     uint64_t known = p->view.epoch > p->view_told_epoch ? p->view.epoch : p->view_told_epoch;
     if (p->gossiped_epoch <= known) return false;
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
-        gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
-        if (contact == NULL || !contact->alive || !contact->linked || !contact->has_view) continue;
-        if (contact->epoch <= known) continue;
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        gw_contact *contact = &p->contacts[i];
+        if (!may_know_later_view(p, contact) || contact->epoch <= known) continue;
         bool again = contact->epoch <= p->ask_view_epoch;
         if (again && p->now < p->ask_view_again_ns) continue;
         gw_message ask = gw_peer_about_view(p, GW_MSG_ASK_VIEW);
@@ -243,6 +250,12 @@ static void retry_later(gw_peer *p, uint64_t least_ms) {
     gw_views_need_change(p, "a proposal was refused");
 }
 
+static void block(gw_peer *p, gw_contact *contact) {
+    uint64_t ms = p->view.epoch > 0 ? BLOCK_MS : FOUNDING_BLOCK_MS;
+    contact->blocked_until_ns = p->now + gw_peer_ms(p, ms << contact->blocks);
+    if (contact->blocks < MOST_DOUBLINGS) contact->blocks++;
+}
+
 /* Lists a view, unless it is listed, or no voter of the proposal can ask for it. */
 static bool list_view(gw_attempt *a, const gw_view *base, const gw_view *view, const gw_view *one,
                       bool lived) {
@@ -264,8 +277,7 @@ static bool list_learned(const gw_peer *p, gw_attempt *a, const gw_view *base, c
 }
 
 /* False: there are more than a proposal can list. */
-static bool list_views(gw_peer *p, const gw_view *base, const gw_view *view) {
-    gw_attempt *a = &p->attempt;
+static bool list_views(const gw_peer *p, gw_attempt *a, const gw_view *base, const gw_view *view) {
     /* No more than can be listed: a view is 8 KiB, and most proposals list none. */
     a->listed = malloc((p->ballot.later_count + p->learned_count + 1) * sizeof *a->listed);
     GW_CHECK_MEMORY(a->listed != NULL);
@@ -304,22 +316,84 @@ static void say_cannot_propose(gw_peer *p, bool full, const gw_view *lacks) {
                       GW_MAX_LISTED);
 }
 
+static const gw_view *base_of(const gw_peer *p) {
+    return p->ballot.majority ? &p->ballot.installed : &p->view;
+}
+
+static gw_view view_of(const gw_peer *p, const gw_member *members, uint32_t count) {
+    GW_CHECK(count > 0 && count <= GW_MAX_MEMBERS);
+    gw_view view = {.epoch = p->ballot.highest + 1,
+                    .leader = p->config.id,
+                    .job = p->job,
+                    .count = count,
+                    .parent = base_of(p)->name};
+    memcpy(view.members, members, count * sizeof *members);
+    gw_view_seal(&view);
+    return view;
+}
+
+static bool has_told_of(const gw_peer *p, const gw_peer_id *id, const gw_view *view) {
+    for (uint32_t i = 0; i < p->learned_count; i++)
+        if (gw_peer_id_equal(&p->learned_from[i], id) && gw_view_same_peers(&p->learned[i], view))
+            return true;
+    return false;
+}
+
+static void drop_tellers(const gw_peer *p, const gw_view *told, gw_view *view) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < view->count; i++)
+        if (!has_told_of(p, &view->members[i].id, told)) view->members[kept++] = view->members[i];
+    view->count = kept;
+}
+
+/* Where a majority rules: of the members of `view` those who may be proposed without any others. They are a
+ * majority of all views that they must name, without those who ask for a view of which there is none here.
+ * False: there are not enough. */
+static bool find_enough(const gw_peer *p, const gw_view *view, gw_view *enough) {
+    const gw_view *base = base_of(p);
+    *enough = *view;
+    for (;;) {
+        gw_attempt a = {0};
+        bool lists = list_views(p, &a, base, enough);
+        const gw_view *lacks = gw_ballot_no_majority_of(base, a.listed, a.listed_count, enough);
+        uint32_t count = enough->count;
+        if (lacks != NULL) drop_tellers(p, lacks, enough);
+        bool settled = enough->count == count; /* nobody can be left out any more */
+        free(a.listed);
+        if (settled) return lists && lacks == NULL;
+    }
+}
+
+bool gw_views_are_enough(const gw_peer *p, const gw_member *members, uint32_t count) {
+    GW_CHECK(p->ballot.majority);
+    const gw_view view = view_of(p, members, count);
+    gw_view enough;
+    return find_enough(p, &view, &enough);
+}
+
+/* One peer's promise must not hold up a majority that can do without it. Its vote is not asked for a while,
+ * nor needed: the next view is later than what it asks for, and admits it as it is. */
+static void leave_out_tellers(gw_peer *p, gw_view *view) {
+    gw_view enough;
+    if (!find_enough(p, view, &enough)) return;
+    for (uint32_t i = 0; i < view->count; i++)
+        if (gw_view_rank(&enough, &view->members[i].id) < 0)
+            block(p, gw_peer_contact(p, &view->members[i].id));
+    *view = enough;
+    gw_view_seal(view);
+}
+
 void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
-    GW_CHECK(!p->attempt.active && count > 0 && count <= GW_MAX_MEMBERS);
-    const gw_view *base = p->ballot.majority ? &p->ballot.installed : &p->view;
+    GW_CHECK(!p->attempt.active);
+    const gw_view *base = base_of(p);
     gw_attempt *a = &p->attempt;
-    a->view = (gw_view){.epoch = p->ballot.highest + 1,
-                        .leader = p->config.id,
-                        .job = p->job,
-                        .count = count,
-                        .parent = base->name};
-    memcpy(a->view.members, members, count * sizeof *members);
-    gw_view_seal(&a->view);
+    a->view = view_of(p, members, count);
+    if (p->ballot.majority && !p->forced) leave_out_tellers(p, &a->view);
     a->base_epoch = base->epoch;
     a->base = base->name;
     /* Where there is no room, not even the operator can have it vote. */
     bool full = !gw_ballot_has_room(&p->ballot, &a->view, a->base_epoch);
-    bool lists = !p->ballot.majority || list_views(p, base, &a->view);
+    bool lists = !p->ballot.majority || list_views(p, a, base, &a->view);
     const gw_view *lacks =
         p->ballot.majority ? gw_ballot_no_majority_of(base, a->listed, a->listed_count, &a->view) : NULL;
     if (full || ((!lists || lacks != NULL) && !p->forced)) {
@@ -331,6 +405,7 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
         if (!gw_end_of_others(p)) gw_end_consider(p);
         return;
     }
+    if (p->view.epoch > 0) gw_end_hope(p);
     absorb_views(p, &a->view);
     a->active = true;
     a->started_ns = p->now;
@@ -428,12 +503,6 @@ static void learn_view(gw_peer *p, const gw_peer_id *from, const gw_view *view, 
     p->learned[p->learned_count++] = *view;
 }
 
-static void block(gw_peer *p, gw_contact *contact) {
-    uint64_t ms = p->view.epoch > 0 ? BLOCK_MS : FOUNDING_BLOCK_MS;
-    contact->blocked_until_ns = p->now + gw_peer_ms(p, ms << contact->blocks);
-    if (contact->blocks < MOST_DOUBLINGS) contact->blocks++;
-}
-
 /* It, and whoever was offered with it, is not proposed again before it asks again. */
 static void forget_offer(gw_peer *p, const gw_contact *from) {
     const gw_view_name offered = from->offered;
@@ -450,8 +519,7 @@ static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     if (m->value > p->ballot.highest) p->ballot.highest = m->value;
     if (!p->attempt.active || !gw_view_name_equal(&m->name, &p->attempt.view.name)) return;
     for (uint32_t i = 0; i < m->listed_count && p->ballot.majority; i++)
-        learn_view(p, &from->id, &m->listed[i],
-                   i == 0); /* the first is where the sender lives, if anywhere */
+        learn_view(p, &from->id, &m->listed[i], i == 0 && m->flag);
     if (m->refusal == GW_REFUSE_STALE && gw_view_rank(&p->view, &from->id) < 0) {
         forget_offer(p, from); /* a newcomer that has gone elsewhere is no reason to leave this view */
     } else if (m->refusal == GW_REFUSE_STALE && m->listed_count > 0) {

@@ -20,8 +20,10 @@ static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw
     GW_CHECK_MEMORY(listed != NULL);
     uint32_t count = 0;
     if (p->view.epoch > 0 && why == GW_REFUSE_STALE) listed[count++] = p->view;
+    if (p->ballot.majority && why == GW_REFUSE_UNLISTED && p->ballot.installed.epoch > 0)
+        listed[count++] = p->ballot.installed;
+    bool lives = count > 0;
     if (p->ballot.majority && why == GW_REFUSE_UNLISTED) {
-        if (p->ballot.installed.epoch > 0) listed[count++] = p->ballot.installed;
         for (uint32_t i = 0; i < p->ballot.later_count; i++)
             if (gw_ballot_must_list(&p->ballot.later[i], about->view)) listed[count++] = p->ballot.later[i];
     }
@@ -31,7 +33,8 @@ static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw
                           .refusal = why,
                           .value = p->ballot.highest,
                           .listed = listed,
-                          .listed_count = count};
+                          .listed_count = count,
+                          .flag = lives};
     if (peer != NULL) message.peer = *peer;
     gw_peer_send(p, &to->id, &message);
     free(listed);

@@ -14,7 +14,8 @@ enum {
     SETTLE_MS = 1500,     /* no news of peers for this long: whoever comes has come */
     GREETING_MS = 5000,   /* who is here but without a link is not waited for any longer */
     FOUND_STAGGER_MS = 1000,
-    HEAL_AFTER_MS = 100, /* another view of this job must be seen this long */
+    LEADER_ALONE_MS = 5000, /* a leader that does not admit for this long is not the only one to be asked */
+    HEAL_AFTER_MS = 100,    /* another view of this job must be seen this long */
     OFFER_MS = 300,
     OFFER_LASTS_MS = 120000, /* the other side may be in the middle of a long step */
     HEAL_BLOCK_MS = 5000,
@@ -33,6 +34,18 @@ bool gw_waiting_knows_flock(const gw_peer *p) {
     return false;
 }
 
+/* Whether it may be ready in a moment. Two that never get a link to each other would else keep all others
+ * waiting: who is blocked as some member of a proposal cannot reach it is linked, and has been here for long.
+ */
+static bool is_coming(const gw_peer *p, const gw_contact *c) {
+    uint64_t since = c->alive_since_ns > c->unlinked_since_ns ? c->alive_since_ns : c->unlinked_since_ns;
+    return p->now < since + gw_peer_ms(p, GREETING_MS);
+}
+
+static bool is_near(const gw_peer *p, const gw_contact *c) {
+    return gw_contacts_ready(p, c) || is_coming(p, c);
+}
+
 /* Of several flocks, the one that a heal would keep: higher step, larger, higher name. */
 static int compare_flocks(const gw_contact *a, uint64_t step, uint32_t count, const gw_view_name *name) {
     if (a->step != step) return a->step < step ? -1 : 1;
@@ -40,9 +53,12 @@ static int compare_flocks(const gw_contact *a, uint64_t step, uint32_t count, co
     return gw_view_name_compare(&a->view_name, name);
 }
 
-/* Which of two flocks to be admitted to. Where a majority rules nothing is healed: those of the later view go
- * on, and may need this peer for it, while whoever has missed that view can do nothing without them. */
+/* Which of two peers' flocks to be admitted to: first of all, one that can be asked. Where a majority rules
+ * nothing is healed: those of the later view go on, and may need this peer for it, while whoever has missed
+ * that view can do nothing without them. */
 static bool is_better_flock(const gw_peer *p, const gw_contact *one, const gw_contact *best) {
+    bool near = is_near(p, one);
+    if (near != is_near(p, best)) return near;
     if (p->ballot.majority && one->epoch != best->epoch) return one->epoch > best->epoch;
     return compare_flocks(one, best->step, best->view_count, &best->view_name) > 0;
 }
@@ -75,9 +91,10 @@ static void send_join(gw_peer *p, const gw_peer_id *leader, bool whole_view) {
     gw_peer_send(p, leader, &message);
 }
 
-/* The flock's leader is dead, unknown here, or came back, without a view or into another one: whoever still
- * lives in the view may propose the next one, and with a majority of them dead or in new lives nobody can
- * without us. Members that see nothing wrong with their view ignore it. */
+/* The flock's leader is dead, unknown here, or came back, without a view or into another one; or no link to
+ * it comes up; or it cannot admit us, for what it has promised: whoever still lives in the view may propose
+ * the next one, and with a majority of them dead or in new lives nobody can without us. Members that see
+ * nothing wrong with their view ignore it. */
 static void ask_members_to_join(gw_peer *p, const gw_contact *flock) {
     gw_peer_waits(p, "asking the members of view %" PRIu64 " to be admitted at step %" PRIu64, flock->epoch,
                   flock->step);
@@ -99,11 +116,23 @@ static void say_no_room(gw_peer *p) {
                 GW_MAX_MEMBERS);
 }
 
+/* The leader of this flock, if it leads it still and can be asked, or may be in a moment, and has not been
+ * asked for long. */
+static const gw_contact *leader_to_ask(gw_peer *p, const gw_contact *flock) {
+    const gw_contact *leader = gw_peer_contact(p, &flock->leader);
+    if (!gw_view_name_equal(&p->asked_view, &flock->view_name)) {
+        p->asked_view = flock->view_name;
+        p->asked_since_ns = p->now;
+    }
+    bool leads = leader != NULL && runs_this_job(p, leader) &&
+                 gw_view_name_equal(&leader->view_name, &flock->view_name);
+    bool in_vain = p->now >= p->asked_since_ns + gw_peer_ms(p, LEADER_ALONE_MS);
+    return leads && is_near(p, leader) && !in_vain ? leader : NULL;
+}
+
 static void ask_to_join(gw_peer *p, const gw_contact *flock) {
-    gw_contact *leader = gw_peer_contact(p, &flock->leader);
-    bool led = leader != NULL && runs_this_job(p, leader) &&
-               gw_view_name_equal(&leader->view_name, &flock->view_name);
-    if (!led) {
+    const gw_contact *leader = leader_to_ask(p, flock);
+    if (leader == NULL) {
         ask_members_to_join(p, flock);
         return;
     }
@@ -121,20 +150,18 @@ static void ask_to_join(gw_peer *p, const gw_contact *flock) {
     send_join(p, &leader->id, false);
 }
 
-typedef struct muster { /* who is here, without a view, for the same job */
-    uint32_t ready, unready,
-        lower; /* ready counts this peer; unready: soon will be; lower = living ones with a lower id */
-    uint64_t newest_ns; /* when the last of them came */
+typedef struct muster {             /* who is here for the same job, without a view, or left behind in one */
+    uint32_t ready, unready, lower; /* ready counts this peer; unready: soon will be; lower: those without a
+                                       view and with a lower id */
+    uint64_t newest_ns;             /* when the last of them came */
     bool met_anybody, checkpoint;
     gw_member members[GW_MAX_MEMBERS];
 } muster;
 
-/* Whether it may be ready in a moment. Two that never get a link to each other would else keep all others
- * waiting: who is blocked as some member of a proposal cannot reach it is linked, and has been here for long.
+/* It is in a view that came before the one that this peer was in last: whatever comes next, comes after that.
  */
-static bool is_coming(const gw_peer *p, const gw_contact *c) {
-    uint64_t since = c->alive_since_ns > c->unlinked_since_ns ? c->alive_since_ns : c->unlinked_since_ns;
-    return p->now < since + gw_peer_ms(p, GREETING_MS);
+static bool is_left_behind(const gw_peer *p, const gw_contact *c) {
+    return p->ballot.majority && runs_this_job(p, c) && c->epoch < p->ballot.installed.epoch;
 }
 
 static void take_muster(const gw_peer *p, muster *m) {
@@ -150,9 +177,9 @@ static void take_muster(const gw_peer *p, muster *m) {
         if (!c->alive) continue;
         if (c->differs) continue;
         m->met_anybody = true;
-        if (c->has_view) continue;
+        if (c->has_view && !is_left_behind(p, c)) continue;
         if (c->alive_since_ns > m->newest_ns) m->newest_ns = c->alive_since_ns;
-        if (gw_contacts_same_job(p, c)) {
+        if (gw_contacts_same_job(p, c) && !c->has_view) {
             m->lower += gw_peer_id_compare(&c->id, &p->config.id) < 0;
             m->checkpoint |= c->checkpoint_step != UINT64_MAX && !p->config.fresh;
         }
@@ -243,6 +270,17 @@ static void widen_founding(gw_peer *p) {
     if (m.ready <= p->attempt.view.count) return;
     gw_views_drop_attempt(p);
     gw_views_propose(p, m.members, m.ready);
+}
+
+/* Where a majority rules: the flock is left behind, or out of reach, and those who are here can go on without
+ * it. They must be enough for that: a peer with the record of a view that leads nowhere joins whoever runs.
+ */
+static bool goes_past(const gw_peer *p, const gw_contact *flock) {
+    if (!p->ballot.majority || p->ballot.installed.epoch == 0) return false;
+    if (!is_left_behind(p, flock) && is_near(p, flock)) return false;
+    muster m;
+    take_muster(p, &m);
+    return gw_views_are_enough(p, m.members, m.ready);
 }
 
 /* ---- admitting
@@ -436,9 +474,10 @@ void gw_waiting_consider(gw_peer *p) {
         return;
     }
     const gw_contact *flock = best_flock(p);
+    if (flock != NULL && goes_past(p, flock)) flock = NULL;
+    if (flock != NULL) p->wait_since_ns = 0;                         /* whom it waits for comes to that one */
     if (flock != NULL && p->attempt.active && p->attempt.deciding) { /* no need to found what runs already */
         gw_views_drop_attempt(p);
-        p->wait_since_ns = 0;
         p->phase = GW_AT_WAITING;
     }
     if (p->phase != GW_AT_WAITING || p->attempt.active || p->applying) return;

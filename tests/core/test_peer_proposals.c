@@ -292,21 +292,25 @@ Test(peer_proposals, who_has_no_majority_of_its_view_says_so) {
     flock_close(&f);
 }
 
-/* It has all of its own, and promised two strangers to go on with them. */
+/* They have all of their own, and two of them promised two strangers to go on with them. */
 Test(peer_proposals, who_has_no_majority_of_a_view_that_it_promised_says_of_which) {
     flock f;
     flock_open_at_step_5(&f, 3, 50, GW_QUORUM_MAJORITY);
     for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
-    gw_ballot ballot;
-    size_t bytes = open_record(&f.peers[0], &ballot);
-    gw_view next = ballot.installed;
-    next.epoch = ballot.voted + 3;
-    next.count = 1;
-    for (uint8_t i = 0; i < 2; i++) next.members[next.count++] = (gw_member){.id = {{0xFF, i}}, .boot = 1};
-    next.leader = next.members[1].id;
-    gw_view_seal(&next);
-    gw_ballot_vote(&ballot, &next, ballot.voted);
-    close_record(&f.peers[0], &ballot, bytes);
+    gw_view next = {0};
+    for (uint32_t k = 0; k < 2; k++) {
+        gw_ballot ballot;
+        size_t bytes = open_record(&f.peers[k], &ballot);
+        if (k == 0) next = ballot.installed;
+        next.epoch = ballot.voted + 3;
+        next.count = 1;
+        for (uint8_t i = 0; i < 2; i++)
+            next.members[next.count++] = (gw_member){.id = {{0xFF, i}}, .boot = 1};
+        next.leader = next.members[1].id;
+        gw_view_seal(&next);
+        gw_ballot_vote(&ballot, &next, ballot.voted);
+        close_record(&f.peers[k], &ballot, bytes);
+    }
     flock_start_all(&f);
     cannot_propose(&f, 1, 3, next.epoch);
     flock_close(&f);

@@ -1,0 +1,336 @@
+/* Where a majority rules: those who are one go on, whatever the others have promised, or live in. */
+#include "flock.h"
+
+#include "core/ballot.h"
+#include "core/peer_state.h" /* votes */
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_EVENTS = 1000000, STEPS = 400 };
+
+#define SECOND UINT64_C(1000000000)
+
+/* Steps take long enough for newcomers to come while the job runs. */
+static void open_flock(flock *f, uint32_t count, uint32_t founders) {
+    flock_open(f, count, founders, STEPS, GW_QUORUM_MAJORITY);
+    for (uint32_t i = 0; i < count; i++) f->peers[i].seal_ns = 20000000;
+    for (uint32_t i = 0; i < founders; i++) flock_start(f, i);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+}
+
+static void run_for(flock *f, uint64_t time_ns) {
+    uint64_t until_ns = f->now + time_ns;
+    while (f->now < until_ns) cr_assert(!flock_run(f, NULL, 1));
+}
+
+static void expect_end(flock *f, uint32_t least) {
+    cr_assert(flock_run(f, NULL, MOST_EVENTS), "at %.1f s", (double)f->now * 1e-9);
+    flock_expect_done(f, least);
+    flock_close(f);
+}
+
+static bool lives_with(const flock *f, uint32_t i, uint32_t members) {
+    if (f->peers[i].brain == NULL) return false;
+    gw_peer_status status = flock_status(f, i);
+    return status.view != NULL && status.view->count == members && status.has_state;
+}
+
+static void add_seed(flock *f, uint32_t i, uint32_t seed) {
+    gw_peer_config *c = &f->peers[i].config;
+    c->seeds[c->seed_count++] = f->peers[seed].config.addrs[0];
+}
+
+/* Of this peer and so many whom nobody has met, one of whom leads. */
+static gw_view view_with_strangers(const flock *f, uint32_t i, uint32_t strangers) {
+    gw_view view = {.epoch = 40, .job = f->peers[0].brain->job};
+    view.members[view.count++] = (gw_member){.id = f->peers[i].config.id, .boot = 1};
+    for (uint32_t k = 0; k < strangers; k++)
+        view.members[view.count++] = (gw_member){.id = {{0xFF, (uint8_t)k}}, .boot = 1};
+    view.leader = view.members[1].id;
+    gw_view_seal(&view);
+    return view;
+}
+
+/* Peer i has been somewhere else before: its record is that of a vote for this view, or of having been in it.
+ * What follows the ballot there is as on the first peer's. */
+static void give_record(flock *f, uint32_t i, const gw_view *view, bool installed) {
+    gw_ballot first, own;
+    gw_ballot_open(&first, true);
+    gw_reader r = gw_reader_on(f->peers[0].record, f->peers[0].record_length);
+    gw_ballot_get(&r, &first);
+    cr_assert(!r.failed);
+    gw_ballot_open(&own, true);
+    if (installed)
+        gw_ballot_install(&own, view);
+    else
+        gw_ballot_vote(&own, view, view->epoch - 1);
+    size_t rest = f->peers[0].record_length - r.position, capacity = gw_ballot_bytes(&own) + rest;
+    flock_peer *p = &f->peers[i];
+    p->record = malloc(capacity);
+    cr_assert(p->record != NULL);
+    gw_writer w = gw_writer_on(p->record, capacity);
+    gw_ballot_put(&w, &own);
+    gw_put_bytes(&w, f->peers[0].record + r.position, rest);
+    cr_assert(!w.failed);
+    p->record_length = w.length;
+    gw_ballot_close(&first);
+    gw_ballot_close(&own);
+}
+
+/* ---- a promise of one ---- */
+
+static bool all_have_links(const flock *f) {
+    for (uint32_t a = 0; a < f->count; a++)
+        for (uint32_t b = 0; b < f->count; b++)
+            if (a != b && !f->peers[a].linked[b]) return false;
+    return true;
+}
+
+static bool fifth_is_frozen(const flock *f) {
+    return strcmp(flock_status(f, 4).phase, "changing the view") == 0;
+}
+
+/* Of five, the last one alone has heard of a proposal with four newcomers, and has voted for it. Who proposed
+ * it and the newcomers fall silent for good. */
+Test(peer_majority, the_promise_of_one_does_not_hold_up_those_who_can_do_without_it) {
+    flock f;
+    open_flock(&f, 9, 5);
+    f.breaks = (flock_break){.kind = GW_MSG_JOIN, .from = -1, .to = -1, .times = UINT32_MAX, .quiet = true};
+    for (uint32_t i = 5; i < 9; i++) flock_start(&f, i);
+    cr_assert(flock_run(&f, all_have_links, MOST_EVENTS));
+    for (uint32_t i = 0; i < 5; i++) f.peers[i].seal_ns = 800000000; /* so that all ask within one step */
+    run_for(&f, SECOND);
+    f.breaks = (flock_break){
+        .kind = GW_MSG_PROPOSE, .from = 0, .to = -1, .times = 3, .quiet = true, .later_ns = 2 * SECOND};
+    cr_assert(flock_run(&f, fifth_is_frozen, MOST_EVENTS));
+    cr_assert_eq(f.peers[4].brain->voted.count, 9);
+    for (uint32_t i = 1; i < 4; i++) cr_assert_neq(f.peers[i].brain->voted.count, 9);
+    flock_kill(&f, 0);
+    for (uint32_t i = 5; i < 9; i++) flock_kill(&f, i);
+    for (uint32_t i = 1; i < 5; i++) f.peers[i].seal_ns = 20000000;
+    expect_end(&f, 4);
+}
+
+/* A flock of one, to which somebody comes who has voted for strangers, or lived with them: it is admitted. */
+static void come_from_elsewhere(bool installed) {
+    flock f;
+    open_flock(&f, 2, 1);
+    const gw_view view = view_with_strangers(&f, 1, 2);
+    give_record(&f, 1, &view, installed);
+    flock_start(&f, 1);
+    expect_end(&f, 2);
+}
+
+Test(peer_majority, a_newcomer_with_a_promise_does_not_hold_up_a_flock) {
+    come_from_elsewhere(false);
+}
+
+Test(peer_majority, a_newcomer_with_a_view_that_leads_nowhere_does_not_hold_up_a_flock) {
+    come_from_elsewhere(true);
+}
+
+static bool first_is_alone(const flock *f) {
+    return lives_with(f, 0, 1);
+}
+
+static bool first_lives_with_second(const flock *f) {
+    return lives_with(f, 0, 2);
+}
+
+static bool fourth_is_linked(const flock *f) {
+    return f->peers[3].linked[0];
+}
+
+/* Three have become one. Who comes has voted for a view of many, none of whom is here but the one that
+ * proposed it, which has not installed it and never will. */
+Test(peer_majority, a_promise_to_somebody_who_is_here_asks_for_nothing) {
+    flock f;
+    open_flock(&f, 5, 3);
+    flock_kill(&f, 2);
+    cr_assert(flock_run(&f, first_lives_with_second, MOST_EVENTS));
+    flock_kill(&f, 1);
+    cr_assert(flock_run(&f, first_is_alone, MOST_EVENTS));
+    for (uint32_t i = 0; i < 4; i++) flock_cut(&f, 4, i, true);
+    flock_start(&f, 4);
+    const gw_incarnation *life = &f.peers[4].config.incarnation;
+    gw_view view = view_with_strangers(&f, 3, 6);
+    view.leader = f.peers[4].config.id;
+    view.members[view.count++] = (gw_member){.id = view.leader, .boot = life->boot, .nonce = life->nonce};
+    gw_view_seal(&view);
+    give_record(&f, 3, &view, false);
+    flock_start(&f, 3);
+    cr_assert(flock_run(&f, fourth_is_linked, MOST_EVENTS));
+    run_for(&f, SECOND);
+    for (uint32_t i = 0; i < f.peers[0].brain->learned_count; i++)
+        cr_assert(!f.peers[0].brain->learned_lived[i], "nobody lives in it");
+    for (uint32_t i = 0; i < 4; i++) flock_mend(&f, 4, i);
+    expect_end(&f, 3);
+}
+
+/* ---- a view that only some have heard of ---- */
+
+static bool third_lives_with_two(const flock *f) {
+    return lives_with(f, 2, 3);
+}
+
+/* It was installed at its leader, which dies, and at a newcomer, which is started again: a majority of it
+ * with a member of the view before, which has voted for it and cannot know. */
+Test(peer_majority, who_was_in_the_latest_view_founds_with_those_who_have_missed_it) {
+    flock f;
+    open_flock(&f, 3, 2);
+    add_seed(&f, 2, 1);
+    f.breaks = (flock_break){.kind = GW_MSG_INSTALL, .from = 0, .to = 1, .times = UINT32_MAX, .quiet = true};
+    flock_start(&f, 2);
+    cr_assert(flock_run(&f, third_lives_with_two, MOST_EVENTS));
+    flock_kill(&f, 0);
+    flock_kill(&f, 2);
+    run_for(&f, SECOND);
+    flock_start(&f, 2);
+    expect_end(&f, 2);
+}
+
+static bool second_lives_with_one(const flock *f) {
+    return lives_with(f, 1, 2);
+}
+
+static bool second_lives_with_three(const flock *f) {
+    return lives_with(f, 1, 4);
+}
+
+static bool third_lives_with_newcomers(const flock *f) {
+    return lives_with(f, 2, 3);
+}
+
+static bool newcomers_are_alone(const flock *f) {
+    return lives_with(f, 3, 2) && lives_with(f, 4, 2);
+}
+
+/* While the first of three stands still, two newcomers come, and one after the other the others go. */
+static void replace_all_but_the_first(flock *f) {
+    open_flock(f, 5, 3);
+    for (uint32_t i = 1; i < 5; i++)
+        for (uint32_t seed = 1; seed < 5; seed++)
+            if (seed != i && seed != 2) add_seed(f, i, seed);
+    flock_stop(f, 0);
+    cr_assert(flock_run(f, second_lives_with_one, MOST_EVENTS));
+    flock_start(f, 3);
+    flock_start(f, 4);
+    cr_assert(flock_run(f, second_lives_with_three, MOST_EVENTS));
+    flock_kill(f, 1);
+    cr_assert(flock_run(f, third_lives_with_newcomers, MOST_EVENTS));
+    flock_kill(f, 2);
+    cr_assert(flock_run(f, newcomers_are_alone, MOST_EVENTS));
+}
+
+Test(peer_majority, who_slept_while_all_others_were_replaced_is_admitted) {
+    flock f;
+    replace_all_but_the_first(&f);
+    flock_continue(&f, 0);
+    expect_end(&f, 3);
+}
+
+/* Its time to wait for others was that of its own proposal. */
+Test(peer_majority, who_leaves_a_view_has_not_waited_for_the_next_one) {
+    flock f;
+    replace_all_but_the_first(&f);
+    flock_continue(&f, 0);
+    do {
+        f.peers[0].brain->wait_since_ns = f.now;
+        cr_assert(!flock_run(&f, NULL, 1));
+    } while (f.peers[0].brain->view.epoch > 0);
+    cr_assert_eq(f.peers[0].brain->wait_since_ns, 0);
+    flock_close(&f);
+}
+
+Test(peer_majority, those_who_come_back_do_not_wait_for_who_slept_through_their_view) {
+    flock f;
+    replace_all_but_the_first(&f);
+    flock_kill(&f, 3);
+    flock_kill(&f, 4);
+    flock_continue(&f, 0);
+    run_for(&f, SECOND);
+    flock_start(&f, 3);
+    flock_start(&f, 4);
+    expect_end(&f, 3);
+}
+
+/* ---- hope ---- */
+
+static bool first_is_hopeless(const flock *f) {
+    return f->peers[0].brain->hopeless_ns != 0;
+}
+
+static bool first_proposes(const flock *f) {
+    return f->peers[0].brain->attempt.active;
+}
+
+/* The time after which it gives up begins anew, whatever becomes of its proposal. */
+Test(peer_majority, who_has_a_majority_again_has_hope) {
+    flock f;
+    open_flock(&f, 3, 3);
+    for (uint32_t i = 1; i < 3; i++) flock_kill(&f, i);
+    cr_assert(flock_run(&f, first_is_hopeless, MOST_EVENTS));
+    run_for(&f, 10 * SECOND);
+    cr_assert(first_is_hopeless(&f) && !first_proposes(&f));
+    flock_start(&f, 1);
+    cr_assert(flock_run(&f, first_proposes, MOST_EVENTS));
+    cr_assert(!first_is_hopeless(&f));
+    flock_close(&f);
+}
+
+/* ---- a leader that does not answer ---- */
+
+/* The leader, another, and a third one that is killed. */
+static void lose_the_third(flock *f, uint32_t *leader, uint32_t *other, uint32_t *third) {
+    open_flock(f, 3, 3);
+    add_seed(f, 2, 1);
+    *leader = flock_leader(f);
+    *other = *leader == 0 ? 1 : 0;
+    *third = 3 - *leader - *other;
+    flock_kill(f, *third);
+}
+
+/* Datagrams pass. */
+Test(peer_majority, where_no_link_to_the_leader_comes_up_other_members_are_asked) {
+    flock f;
+    uint32_t leader, other, third;
+    lose_the_third(&f, &leader, &other, &third);
+    flock_cut(&f, leader, other, false);
+    flock_cut(&f, leader, third, false);
+    run_for(&f, 5 * SECOND);
+    flock_start(&f, third);
+    while (f.peers[other].finished + f.peers[third].finished < 2)
+        cr_assert(!flock_run(&f, NULL, 1) && f.now < 600 * SECOND);
+    cr_assert_eq(f.peers[other].finish, GW_FINISH_DONE);
+    cr_assert_eq(f.peers[third].finish, GW_FINISH_DONE);
+    flock_close(&f);
+}
+
+/* It has voted for a view of strangers. The other member has not. */
+Test(peer_majority, where_the_leader_cannot_admit_other_members_are_asked) {
+    flock f;
+    uint32_t leader, other, third;
+    lose_the_third(&f, &leader, &other, &third);
+    const gw_view view = view_with_strangers(&f, leader, 2);
+    gw_ballot_vote(&f.peers[leader].brain->ballot, &view, view.epoch - 1);
+    run_for(&f, 5 * SECOND);
+    flock_start(&f, third);
+    expect_end(&f, 3);
+}
+
+/* Four of five come back; datagrams of the fifth, which lives in their view, pass, but no link to it. */
+Test(peer_majority, those_who_are_a_majority_do_not_wait_for_a_link_to_who_is_left) {
+    flock f;
+    open_flock(&f, 5, 5);
+    for (uint32_t i = 2; i < 5; i++) add_seed(&f, i, 1);
+    for (uint32_t i = 1; i < 5; i++) {
+        flock_kill(&f, i);
+        flock_cut(&f, 0, i, false);
+    }
+    run_for(&f, SECOND);
+    for (uint32_t i = 1; i < 5; i++) flock_start(&f, i);
+    while (flock_finished(&f, GW_FINISH_DONE) < 4) cr_assert(!flock_run(&f, NULL, 1) && f.now < 600 * SECOND);
+    flock_close(&f);
+}
