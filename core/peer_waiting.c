@@ -14,8 +14,8 @@ enum {
     SETTLE_MS = 1500,     /* no news of peers for this long: whoever comes has come */
     GREETING_MS = 5000,   /* who is here but without a link is not waited for any longer */
     FOUND_STAGGER_MS = 1000,
-    LEADER_ALONE_MS = 5000, /* a leader that does not admit for this long is not the only one to be asked */
-    HEAL_AFTER_MS = 100,    /* another view of this job must be seen this long */
+    IN_VAIN_MS = 5000,   /* a leader that does not admit for this long is not the only one to be asked */
+    HEAL_AFTER_MS = 100, /* another view of this job must be seen this long */
     OFFER_MS = 300,
     OFFER_LASTS_MS = 120000, /* the other side may be in the middle of a long step */
     HEAL_BLOCK_MS = 5000,
@@ -116,21 +116,26 @@ static void say_no_room(gw_peer *p) {
                 GW_MAX_MEMBERS);
 }
 
+/* It has been asked for long, and is in that view still. */
+static bool is_asked_in_vain(const gw_peer *p, const gw_contact *flock) {
+    return gw_view_name_equal(&p->asked_view, &flock->view_name) &&
+           p->now >= p->asked_since_ns + gw_peer_ms(p, IN_VAIN_MS);
+}
+
 /* The leader of this flock, if it leads it still and can be asked, or may be in a moment, and has not been
  * asked for long. */
 static const gw_contact *leader_to_ask(gw_peer *p, const gw_contact *flock) {
     const gw_contact *leader = gw_peer_contact(p, &flock->leader);
+    bool leads = leader != NULL && runs_this_job(p, leader) &&
+                 gw_view_name_equal(&leader->view_name, &flock->view_name);
+    return leads && is_near(p, leader) && !is_asked_in_vain(p, flock) ? leader : NULL;
+}
+
+static void ask_to_join(gw_peer *p, const gw_contact *flock) {
     if (!gw_view_name_equal(&p->asked_view, &flock->view_name)) {
         p->asked_view = flock->view_name;
         p->asked_since_ns = p->now;
     }
-    bool leads = leader != NULL && runs_this_job(p, leader) &&
-                 gw_view_name_equal(&leader->view_name, &flock->view_name);
-    bool in_vain = p->now >= p->asked_since_ns + gw_peer_ms(p, LEADER_ALONE_MS);
-    return leads && is_near(p, leader) && !in_vain ? leader : NULL;
-}
-
-static void ask_to_join(gw_peer *p, const gw_contact *flock) {
     const gw_contact *leader = leader_to_ask(p, flock);
     if (leader == NULL) {
         ask_members_to_join(p, flock);
@@ -272,12 +277,12 @@ static void widen_founding(gw_peer *p) {
     gw_views_propose(p, m.members, m.ready);
 }
 
-/* Where a majority rules: the flock is left behind, or out of reach, and those who are here can go on without
- * it. They must be enough for that: a peer with the record of a view that leads nowhere joins whoever runs.
- */
+/* Where a majority rules: the flock is left behind, out of reach, or cannot admit this peer, for what it has
+ * promised; and those who are here can go on without it. They must be enough for that: then it cannot go on
+ * without them, while a peer with the record of a view that leads nowhere joins whoever runs. */
 static bool goes_past(const gw_peer *p, const gw_contact *flock) {
     if (!p->ballot.majority || p->ballot.installed.epoch == 0) return false;
-    if (!is_left_behind(p, flock) && is_near(p, flock)) return false;
+    if (!is_left_behind(p, flock) && is_near(p, flock) && !is_asked_in_vain(p, flock)) return false;
     muster m;
     take_muster(p, &m);
     return gw_views_are_enough(p, m.members, m.ready);

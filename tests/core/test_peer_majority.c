@@ -320,6 +320,20 @@ Test(peer_majority, where_the_leader_cannot_admit_other_members_are_asked) {
     expect_end(&f, 3);
 }
 
+/* The two others of its view come back. */
+Test(peer_majority, those_who_are_a_majority_do_not_wait_for_a_leader_that_cannot_admit) {
+    flock f;
+    uint32_t leader, other, third;
+    lose_the_third(&f, &leader, &other, &third);
+    const gw_view view = view_with_strangers(&f, leader, 2);
+    gw_ballot_vote(&f.peers[leader].brain->ballot, &view, view.epoch - 1);
+    flock_kill(&f, other);
+    run_for(&f, SECOND);
+    flock_start(&f, other);
+    flock_start(&f, third);
+    expect_end(&f, 3);
+}
+
 /* Four of five come back; datagrams of the fifth, which lives in their view, pass, but no link to it. */
 Test(peer_majority, those_who_are_a_majority_do_not_wait_for_a_link_to_who_is_left) {
     flock f;
