@@ -321,7 +321,7 @@ struct gw_peer {
     uint64_t stranger_ns; /* when the last one who runs another job said hello; 0 = nobody has */
     uint64_t join_at_ns, phase_logged_ns, found_since_ns;
     gw_view_name asked_view; /* the flock that it asks to be admitted to, */
-    uint64_t asked_since_ns; /* and since when */
+    uint32_t asked_times;    /* and how often it has, up to a limit */
     uint64_t heal_since_ns, heal_block_ns, offer_at_ns, offer_until_ns;
     bool healing;
     gw_peer_id heal_leader;

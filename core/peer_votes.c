@@ -47,8 +47,10 @@ static bool is_stranger(const gw_peer *p, const gw_contact *from, const gw_messa
         return false;
     for (uint32_t i = 0; i < m->absorbed_count; i++)
         if (gw_view_name_equal(&m->absorbed[i], &p->view.name)) return false;
-    /* Others have gone on from our view: this peer is what is left behind, not the proposer. */
-    if (p->ballot.majority && m->base_epoch > p->view.epoch) return false;
+    /* It goes on from our view: somebody who was a member and came back. Or others have: this peer is what is
+     * left behind, not the proposer. */
+    bool goes_on = gw_view_name_equal(&m->base, &p->view.name) || m->base_epoch > p->view.epoch;
+    if (p->ballot.majority && goes_on) return false;
     /* A view that descends from ours without our leader having told us: its proposer was admitted meanwhile.
      */
     return !gw_view_name_equal(&m->base, &p->voted.name);

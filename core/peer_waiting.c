@@ -14,7 +14,7 @@ enum {
     SETTLE_MS = 1500,     /* no news of peers for this long: whoever comes has come */
     GREETING_MS = 5000,   /* who is here but without a link is not waited for any longer */
     FOUND_STAGGER_MS = 1000,
-    IN_VAIN_MS = 5000,   /* a leader that does not admit for this long is not the only one to be asked */
+    ASKS_IN_VAIN = 10,   /* a leader that does not admit by then is not the only one to be asked */
     HEAL_AFTER_MS = 100, /* another view of this job must be seen this long */
     OFFER_MS = 300,
     OFFER_LASTS_MS = 120000, /* the other side may be in the middle of a long step */
@@ -91,6 +91,18 @@ static void send_join(gw_peer *p, const gw_peer_id *leader, bool whole_view) {
     gw_peer_send(p, leader, &message);
 }
 
+/* Whether it is time for the next request. */
+static bool is_due_to_ask(gw_peer *p, const gw_contact *flock) {
+    if (!gw_view_name_equal(&p->asked_view, &flock->view_name)) {
+        p->asked_view = flock->view_name;
+        p->asked_times = 0;
+    }
+    if (p->now < p->join_at_ns) return false;
+    p->join_at_ns = p->now + gw_peer_ms(p, JOIN_MS);
+    if (p->asked_times < ASKS_IN_VAIN) p->asked_times++;
+    return true;
+}
+
 /* The flock's leader is dead, unknown here, or came back, without a view or into another one; or no link to
  * it comes up; or it cannot admit us, for what it has promised: whoever still lives in the view may propose
  * the next one, and with a majority of them dead or in new lives nobody can without us. Members that see
@@ -98,8 +110,7 @@ static void send_join(gw_peer *p, const gw_peer_id *leader, bool whole_view) {
 static void ask_members_to_join(gw_peer *p, const gw_contact *flock) {
     gw_peer_waits(p, "asking the members of view %" PRIu64 " to be admitted at step %" PRIu64, flock->epoch,
                   flock->step);
-    if (p->now < p->join_at_ns) return;
-    p->join_at_ns = p->now + gw_peer_ms(p, JOIN_MS);
+    if (!is_due_to_ask(p, flock)) return;
     for (uint32_t i = 0; i < p->contact_count; i++) {
         const gw_contact *one = &p->contacts[i];
         if (runs_this_job(p, one) && gw_contacts_ready(p, one) &&
@@ -116,10 +127,9 @@ static void say_no_room(gw_peer *p) {
                 GW_MAX_MEMBERS);
 }
 
-/* It has been asked for long, and is in that view still. */
+/* It has been asked again and again, and is in that view still. */
 static bool is_asked_in_vain(const gw_peer *p, const gw_contact *flock) {
-    return gw_view_name_equal(&p->asked_view, &flock->view_name) &&
-           p->now >= p->asked_since_ns + gw_peer_ms(p, IN_VAIN_MS);
+    return gw_view_name_equal(&p->asked_view, &flock->view_name) && p->asked_times >= ASKS_IN_VAIN;
 }
 
 /* The leader of this flock, if it leads it still and can be asked, or may be in a moment, and has not been
@@ -132,10 +142,6 @@ static const gw_contact *leader_to_ask(gw_peer *p, const gw_contact *flock) {
 }
 
 static void ask_to_join(gw_peer *p, const gw_contact *flock) {
-    if (!gw_view_name_equal(&p->asked_view, &flock->view_name)) {
-        p->asked_view = flock->view_name;
-        p->asked_since_ns = p->now;
-    }
     const gw_contact *leader = leader_to_ask(p, flock);
     if (leader == NULL) {
         ask_members_to_join(p, flock);
@@ -150,9 +156,7 @@ static void ask_to_join(gw_peer *p, const gw_contact *flock) {
     }
     if (flock->view_count >= GW_MAX_MEMBERS) say_no_room(p);
     gw_peer_waits(p, "asking leader %s to be admitted at step %" PRIu64, id, flock->step);
-    if (p->now < p->join_at_ns) return;
-    p->join_at_ns = p->now + gw_peer_ms(p, JOIN_MS);
-    send_join(p, &leader->id, false);
+    if (is_due_to_ask(p, flock)) send_join(p, &leader->id, false);
 }
 
 typedef struct muster {             /* who is here for the same job, without a view, or left behind in one */
@@ -163,13 +167,8 @@ typedef struct muster {             /* who is here for the same job, without a v
     gw_member members[GW_MAX_MEMBERS];
 } muster;
 
-/* It is in a view that came before the one that this peer was in last: whatever comes next, comes after that.
- */
-static bool is_left_behind(const gw_peer *p, const gw_contact *c) {
-    return p->ballot.majority && runs_this_job(p, c) && c->epoch < p->ballot.installed.epoch;
-}
-
-static void take_muster(const gw_peer *p, muster *m) {
+/* Where a majority rules, who is in a view of an earlier epoch than `end` counts as well. */
+static void take_muster(const gw_peer *p, uint64_t end, muster *m) {
     m->ready = 1;
     m->unready = m->lower = 0;
     m->newest_ns = p->started_ns;
@@ -182,7 +181,8 @@ static void take_muster(const gw_peer *p, muster *m) {
         if (!c->alive) continue;
         if (c->differs) continue;
         m->met_anybody = true;
-        if (c->has_view && !is_left_behind(p, c)) continue;
+        bool counts = !c->has_view || (p->ballot.majority && gw_contacts_same_job(p, c) && c->epoch < end);
+        if (!counts) continue;
         if (c->alive_since_ns > m->newest_ns) m->newest_ns = c->alive_since_ns;
         if (gw_contacts_same_job(p, c) && !c->has_view) {
             m->lower += gw_peer_id_compare(&c->id, &p->config.id) < 0;
@@ -243,9 +243,15 @@ static bool may_found(gw_peer *p, const muster *m) {
     return enough || alone || settled;
 }
 
+/* A view that is founded comes after the last one that this peer was in: whoever is there still, or in an
+ * earlier one, belongs into it. */
+static void muster_founders(const gw_peer *p, muster *m) {
+    take_muster(p, p->ballot.installed.epoch + 1, m);
+}
+
 static void consider_founding(gw_peer *p) {
     muster m;
-    take_muster(p, &m);
+    muster_founders(p, &m);
     if (!may_found(p, &m)) {
         p->found_since_ns = 0;
         return;
@@ -269,22 +275,22 @@ static void consider_founding(gw_peer *p) {
 
 /* Waiting for the holders of a checkpoint with a proposal open: whoever comes belongs into it. */
 static void widen_founding(gw_peer *p) {
-    if (!p->attempt.active || !p->attempt.deciding || p->view.epoch > 0) return;
+    if (!p->attempt.active || !p->attempt.deciding) return;
     muster m;
-    take_muster(p, &m);
+    muster_founders(p, &m);
     if (m.ready <= p->attempt.view.count) return;
     gw_views_drop_attempt(p);
     gw_views_propose(p, m.members, m.ready);
 }
 
-/* Where a majority rules: the flock is left behind, out of reach, or cannot admit this peer, for what it has
- * promised; and those who are here can go on without it. They must be enough for that: then it cannot go on
- * without them, while a peer with the record of a view that leads nowhere joins whoever runs. */
+/* Where a majority rules: the flock does not admit this peer, as it is left behind, out of reach, or has made
+ * a promise; and those who have no view, or are left behind in one, are enough to go on. So this flock is
+ * not, and interrupted in nothing; while a peer with the record of a view that leads nowhere joins whoever
+ * runs. */
 static bool goes_past(const gw_peer *p, const gw_contact *flock) {
-    if (!p->ballot.majority || p->ballot.installed.epoch == 0) return false;
-    if (!is_left_behind(p, flock) && is_near(p, flock) && !is_asked_in_vain(p, flock)) return false;
+    if (!p->ballot.majority || p->ballot.installed.epoch == 0 || !is_asked_in_vain(p, flock)) return false;
     muster m;
-    take_muster(p, &m);
+    take_muster(p, p->ballot.installed.epoch, &m);
     return gw_views_are_enough(p, m.members, m.ready);
 }
 
@@ -473,7 +479,6 @@ void gw_waiting_at_pause(gw_peer *p) {
 
 void gw_waiting_consider(gw_peer *p) {
     if (p->phase == GW_AT_OVER) return;
-    widen_founding(p);
     if (p->view.epoch > 0) {
         consider_healing(p);
         return;
@@ -485,6 +490,7 @@ void gw_waiting_consider(gw_peer *p) {
         gw_views_drop_attempt(p);
         p->phase = GW_AT_WAITING;
     }
+    widen_founding(p);
     if (p->phase != GW_AT_WAITING || p->attempt.active || p->applying) return;
 
     if (flock != NULL) {
