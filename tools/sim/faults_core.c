@@ -1,9 +1,11 @@
 /* Who is left when all is healed: a core, drawn by lot; the others are gone for good, and whoever is left
- * must finish the job. Where a majority rules, these are as few as the lot and their ballots allow: of every
- * view that one of them has installed, or has promised and not seen installed, a majority must be left, by
- * the rule of the ballots themselves (core/ballot.h). Their ballots are the records that they asked for last,
- * which may not be durable and yet have been acted on, and those that are durable, from which a next life
- * goes on. Nothing more is asked for; but who has no record of a view can only found the job anew, with all.
+ * must finish the job. Where a majority rules, the core are as few as the lot and their ballots allow: of
+ * every view that one of them has installed, or has promised and not seen installed, a majority must be left,
+ * by the rule of the ballots themselves (core/ballot.h). Some of the others may stay beside them, whatever
+ * they have promised: the core can do without them, and they are not to hold it up. Their ballots are the
+ * records that they asked for last, which may not be durable and yet have been acted on, and those that are
+ * durable, from which a next life goes on. Nothing more is asked for; but who has no record of a view can
+ * only found the job anew, with all.
  */
 #include "tools/sim/cluster.h"
 
@@ -81,9 +83,11 @@ static void draw_majority(sim_cluster *c, lot *l) {
             added |= add_majorities(c, l, p->disk.record, p->disk.record_length);
         }
     }
+    bool known = false;
+    for (uint32_t i = 0; i < c->count; i++) known |= l->stays[i] && knows_view(&c->peers[i]);
     for (uint32_t i = 0; i < c->count; i++)
-        if (l->stays[i] && knows_view(&c->peers[i])) return;
-    for (uint32_t i = 0; i < c->count; i++) l->stays[i] = true;
+        l->stays[i] |=
+            !known || (c->options->stay_permille != 0 && sim_chance(c, c->options->stay_permille / 1000.0));
 }
 
 static void draw_any(sim_cluster *c, lot *l) {

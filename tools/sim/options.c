@@ -21,6 +21,8 @@ const gw_sim_option gw_sim_option_table[] = {
      "good; "
      "0 = all",
      AT(core), 0, GW_SIM_PEERS, 0.2, 1, 0, true},
+    {"stay", "PERMILLE", "majority: who is left beside the core, which can do without them",
+     AT(stay_permille), 0, 1000, 0.5, 1, 0, true},
     {"steps", "N", "steps of the job", AT(steps), 1, MANY_STEPS, 1, 1, 0, false},
     {"shards", "N", "shards of a step", AT(shards), 1, 10000, 1, 4, 40, false},
     {"majority", "0|1", "1: --quorum majority", AT(majority), 0, 1, 0.5, 1, 1, false},
@@ -188,6 +190,10 @@ static void draw_core(gw_sim_options *o) {
     uint32_t drawn = between(&rng, 1, o->peers / 2 + 1);
     if (o->core == GW_SIM_UNSET) o->core = on ? drawn : 0;
     if (o->core >= o->peers) o->core = 0;
+    bool stay = gw_rng_unit(&rng) < 0.5;
+    uint32_t staying = between(&rng, 100, 900);
+    if (o->stay_permille == GW_SIM_UNSET) o->stay_permille = stay ? staying : 0;
+    if (o->core == 0 || o->majority == 0) o->stay_permille = 0;
 }
 
 /* A machine that computes or remembers wrong, and a shard that ends whoever computes it: likewise. */

@@ -18,6 +18,7 @@ typedef struct gw_sim_options {
     uint32_t peers, founders; /* the job is founded by at least so many; majority: all */
     uint32_t core; /* so many, drawn by lot, are left in the end, the others are gone; 0 = all. Majority: and
                       whom it takes to be one of every view that any of them has installed or promised */
+    uint32_t stay_permille; /* majority: of those whom the core can do without, whatever they have promised */
     uint32_t steps, shards;
     uint32_t majority, fast;   /* 0 or 1; fast needs majority */
     uint32_t shard_us;         /* mean time of a shard */
