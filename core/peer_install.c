@@ -98,10 +98,12 @@ static void load_state(gw_peer *p, const gw_install *i) {
     }
 }
 
+/* With all shards of its step, also where nothing is computed from the state, as the job has been stopped:
+ * the next view may go on from it, with those who hold it and know of no stop. */
 static void begin_accumulator(gw_peer *p, uint64_t step) {
     gw_action *begin = gw_peer_act(p, GW_ACT_BEGIN_STEP);
     begin->step = step;
-    begin->shards = p->shards;
+    begin->shards = step < p->config.steps ? p->config.shards(p->config.shards_context, step) : 0;
     p->accumulator_step = step;
 }
 

@@ -168,7 +168,8 @@ typedef enum gw_action_kind {
                        REDUCED comes  first), stop claiming; shards that workers are computing go on. FROZEN
                        comes at once, it does not  wait for them. Never sent while APPLY is in progress */
     GW_ACT_INSTALL, /* view: open the fence for this view; rank order of collectives is member order */
-    GW_ACT_BEGIN_STEP, /* step, shards: zero the accumulator for this step; shards in flight are cancelled */
+    GW_ACT_BEGIN_STEP, /* step, shards (of this step; 0 after the job's last one): zero the accumulator for
+                          this step; shards in flight are cancelled */
     GW_ACT_DEAL, /* tag, list (may be NULL: all), cuts, first, end, flag (careful): publish own word {tag,
                     first, end}; positions index `list`'s elements (or all shards) in an order on which the
                     worlds of all members agree, such as the rising one; workers start. chosen[count], rank,

@@ -154,6 +154,7 @@ static void check(flock_peer *p, const gw_action *a) {
 void flock_deal(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     cr_assert_eq(p->accumulator_step, p->step, "a deal needs this step's accumulator");
+    cr_assert_eq(p->added.size, FLOCK_SHARDS, "with room for its shards");
     gw_set_free(&p->list);
     if (a->list != NULL) p->list = gw_set_copy(a->list);
     p->tag = a->tag;

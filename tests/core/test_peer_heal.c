@@ -188,3 +188,64 @@ Test(peer_heal, offers_that_cross_end_in_one_view) {
     cross(true);
     cross(false);
 }
+
+/* ---- one side stops ---- */
+
+/* From the third on, in a view of so many. */
+static bool end_in_view_of(const flock *f, uint32_t count) {
+    for (uint32_t i = 2; i < 2 + count; i++) {
+        gw_peer_status status = flock_status(f, i);
+        if (strcmp(status.phase, "writing the final checkpoint") != 0 || status.view->count != count)
+            return false;
+    }
+    return true;
+}
+
+static bool four_end(const flock *f) {
+    return end_in_view_of(f, 4);
+}
+
+static bool three_end(const flock *f) {
+    return end_in_view_of(f, 3);
+}
+
+static bool two_are_as_far(const flock *f) {
+    return f->peers[0].step == f->peers[2].step && f->peers[1].step == f->peers[2].step;
+}
+
+static void set_seal_ns(flock *f, uint32_t from, uint32_t to, uint64_t seal_ns) {
+    for (uint32_t i = from; i < to; i++) f->peers[i].seal_ns = seal_ns;
+}
+
+/* Four have stopped, and three of them store the last state; the other two hold the same, and know of no
+ * stop. */
+Test(peer_heal, what_some_took_for_the_last_state_goes_on_with_those_who_did_not) {
+    const int side[] = {0, 0, 1, 1, 1, 1};
+    flock f;
+    flock_open(&f, 6, 6, STEPS, GW_QUORUM_ANY);
+    set_seal_ns(&f, 0, 6, 20000000);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    set_seal_ns(&f, 0, 2, 1000000000);
+    part(&f, side, true);
+    sides = 2;
+    cr_assert(flock_run(&f, each_side_has_a_view, MOST_EVENTS));
+    for (uint32_t i = 2; i < 6; i++) f.peers[i].save_ns = UINT64_C(30000000000);
+    flock_tell(&f, leader_of(&f, 2), (gw_event){.kind = GW_EV_STOP});
+    cr_assert(flock_run(&f, four_end, MOST_EVENTS));
+    flock_kill(&f, 5);
+    cr_assert(flock_run(&f, three_end, MOST_EVENTS));
+    set_seal_ns(&f, 0, 2, 20000000);
+    cr_assert(flock_run(&f, two_are_as_far, MOST_EVENTS));
+    set_seal_ns(&f, 0, 2, UINT64_C(30000000000));
+    uint64_t step = f.peers[0].step;
+    part(&f, side, false);
+    cr_assert(flock_run(&f, one_view, MOST_EVENTS));
+    cr_assert_eq(f.peers[0].step, step);
+    cr_assert_str_eq(flock_status(&f, 2).phase, "computing");
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(flock_finished(&f, GW_FINISH_STOPPED), 5);
+    cr_assert_eq(f.peers[0].step, step + 1);
+    cr_assert_eq(f.peers[0].state, flock_state_after(step + 1));
+    flock_close(&f);
+}
