@@ -53,9 +53,15 @@ sim_peer *sim_by_id(sim_cluster *c, const gw_peer_id *id) {
     return NULL;
 }
 
+gw_peer_id sim_name_with(uint32_t number, uint32_t disk) {
+    const uint32_t name[] = {number, disk};
+    gw_peer_id id;
+    gw_blake2b(name, sizeof name, id.bytes, sizeof id.bytes);
+    return id;
+}
+
 void sim_name(sim_peer *p) {
-    const uint32_t name[] = {p->number, p->disks};
-    gw_blake2b(name, sizeof name, p->id.bytes, sizeof p->id.bytes);
+    p->id = sim_name_with(p->number, p->disks);
 }
 
 uint64_t sim_contribution(uint64_t state, uint64_t step, uint32_t shard) {
@@ -276,7 +282,10 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
             gw_sim_network_send(&c->network, p->number, endpoint, action->bytes, action->length);
         break;
     case GW_ACT_LINK:
-        if (other != NULL && other != p) sim_want(c, p, other->number, action->flag);
+        if (other == NULL)
+            sim_want_lost(c, p, &action->peer, action->flag);
+        else if (other != p)
+            sim_want(c, p, other->number, action->flag);
         break;
     case GW_ACT_MESSAGE:
         if (other != NULL) sim_message(c, p, other->number, action->bytes, action->length);
@@ -365,6 +374,8 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     p->paused_until_ns = 0;
     p->m = (sim_memory){0};
     memset(p->wants, 0, sizeof p->wants);
+    memset(p->seeks, 0, sizeof p->seeks);
+    memset(p->dials, 0, sizeof p->dials);
     memset(p->met, 0, sizeof p->met);
     memset(p->met_nonce, 0, sizeof p->met_nonce);
     gw_peer_config config = {.id = p->id,

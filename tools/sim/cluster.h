@@ -167,6 +167,7 @@ struct sim_peer {
     uint64_t met_nonce[SIM_PEERS];
     bool told_end; /* this life was told that the job has ended, by one that ended it */
     bool wants[SIM_PEERS];
+    uint64_t seeks[SIM_PEERS], dials[SIM_PEERS]; /* bits: a name of an earlier disk is wanted; is dialled */
     sim_memory m;
     sim_disk disk;
     bool strays;   /* when this life began the disk had chunks without their manifest */
@@ -281,6 +282,8 @@ bool sim_runs(const sim_peer *p); /* a process that has not finished */
 sim_peer *sim_by_id(sim_cluster *c,
                     const gw_peer_id *id); /* NULL: it had that name before it lost its disk */
 void sim_name(sim_peer *p);                /* by its number and how many disks it has lost */
+/* Its name with the disk that it has, or with one that it has lost. */
+gw_peer_id sim_name_with(uint32_t number, uint32_t disk);
 /* Its monotonic clock jumps ahead. */
 void sim_jump(sim_cluster *c, sim_peer *p, uint64_t ahead_ns);
 uint64_t sim_contribution(uint64_t state, uint64_t step, uint32_t shard);
@@ -295,6 +298,8 @@ sim_sum sim_sum_copy(const sim_sum *sum);
 /* --- cluster_links.c --- */
 sim_link *sim_link_of(sim_cluster *c, uint32_t a, uint32_t b);
 void sim_want(sim_cluster *c, sim_peer *p, uint32_t other, bool wanted);
+/* One that nobody is any more: it has lost its disk, and with it this name. */
+void sim_want_lost(sim_cluster *c, sim_peer *p, const gw_peer_id *id, bool wanted);
 void sim_break(sim_cluster *c, uint32_t a, uint32_t b);
 void sim_break_all(sim_cluster *c, sim_peer *p); /* it died */
 void sim_message(sim_cluster *c, sim_peer *p, uint32_t to, const uint8_t *bytes, size_t length);

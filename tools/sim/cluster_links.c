@@ -109,6 +109,46 @@ static void dial(sim_cluster *c, sim_peer *p, const sim_op *op) {
     }
 }
 
+static void dial_lost(sim_cluster *c, sim_peer *p, const sim_op *op);
+
+static void plan_dial_lost(sim_cluster *c, sim_peer *p, uint32_t other, uint32_t disk, uint64_t delay_ns) {
+    uint64_t bit = UINT64_C(1) << disk;
+    if (p->dials[other] & bit) return;
+    p->dials[other] |= bit;
+    sim_op op = sim_op_to(p, dial_lost);
+    op.from = other;
+    op.x = disk;
+    sim_later(c, delay_ns, &op);
+}
+
+/* Whoever answers at the address is another one, which proves as much as when nobody listens there
+ * (net/link.h). */
+static void dial_lost(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    const sim_peer *q = &c->peers[op->from];
+    uint64_t bit = UINT64_C(1) << op->x;
+    p->dials[op->from] &= ~bit;
+    if (p->finished || (p->seeks[op->from] & bit) == 0) return;
+    plan_dial_lost(c, p, op->from, (uint32_t)op->x, DIAL_MOST_NS);
+    bool silent = q->host_down || (q->brain != NULL && (q->finished || q->paused_until_ns > sim_now(c)));
+    if (q != p && (silent || !sim_reaches_both(c, p->number, q->number))) return;
+    gw_event event = {.kind = GW_EV_LINK_DOWN,
+                      .peer = sim_name_with(op->from, (uint32_t)op->x),
+                      .link_end = GW_LINK_REFUSED};
+    sim_event(c, p, &event);
+}
+
+void sim_want_lost(sim_cluster *c, sim_peer *p, const gw_peer_id *id, bool wanted) {
+    for (uint32_t i = 0; i < c->count; i++)
+        for (uint32_t disk = 0; disk < c->peers[i].disks && disk < 64; disk++) {
+            const gw_peer_id name = sim_name_with(i, disk);
+            uint64_t bit = UINT64_C(1) << disk;
+            if (!gw_peer_id_equal(&name, id)) continue;
+            p->seeks[i] = wanted ? p->seeks[i] | bit : p->seeks[i] & ~bit;
+            if (wanted) plan_dial_lost(c, p, i, disk, DIAL_FIRST_NS);
+            return;
+        }
+}
+
 void sim_want(sim_cluster *c, sim_peer *p, uint32_t other, bool wanted) {
     sim_link *link = sim_link_of(c, p->number, other);
     p->wants[other] = wanted;

@@ -31,9 +31,11 @@ static void lose_disk(sim_cluster *c, sim_peer *p) {
     sim_trace(c, "peer %u has lost its disk", p->number);
     c->result->faults[GW_SIM_WIPE]++;
     sim_disk_free(&p->disk);
+    const gw_peer_id lost = p->id;
     p->disks++;
     sim_name(p);
     for (uint32_t i = 0; i < c->count; i++) {
+        if (c->peers[i].wants[p->number]) sim_want_lost(c, &c->peers[i], &lost, true);
         c->peers[i].wants[p->number] = false;
         c->peers[i].met[p->number] = c->peers[i].met_nonce[p->number] = 0;
     }
