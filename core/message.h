@@ -67,8 +67,8 @@ typedef struct gw_report {
     bool grounded;              /* it has a state, and could not load another one */
     bool strays;                /* its disk may have chunks of checkpoints that it does not know */
     uint64_t step, fingerprint; /* of the state */
-    uint64_t whole_step; /* of the newest checkpoint that it knows to be whole, as it was complete or is what
-                            the job began from; 0 = of none */
+    uint64_t whole_step; /* of the newest checkpoint that it knows to be whole, as it was complete or has been
+                            loaded; 0 = of none */
     gw_hash whole_root;
     uint64_t installed_epoch; /* of the view it installed last, in whatever life */
     gw_view_name installed;
@@ -90,8 +90,8 @@ typedef struct gw_report {
 typedef struct gw_install {
     gw_view view;
     uint64_t step, fingerprint; /* the state everybody is to hold; fingerprint 0 = not known */
-    uint64_t whole_step; /* the newest checkpoint of it or before it that a voter knows to be whole; 0 = none,
-                            or not known to be of the same course (float sums) */
+    uint64_t whole_step; /* the newest checkpoint of it or before it (float sums: of it) that a voter knows to
+                            be whole; 0 = none */
     gw_hash whole_root;
     bool ended, stopped;
     bool end_given_up; /* a later one is on record as the job's end, and nobody can bring the rest of it */

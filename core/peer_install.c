@@ -186,10 +186,7 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     if (!p->ended) gw_end_forget(p);
     p->careful = gw_losses_in_step(&p->losses, i->step);
     p->shards = i->missing.size;
-    if (i->load == GW_LOAD_MANIFEST)
-        gw_saves_resumed(p, i->step, &i->root);
-    else
-        gw_saves_told_whole(p, i->whole_step, &i->whole_root);
+    gw_saves_told_whole(p, i->whole_step, &i->whole_root);
     gw_set_free(&p->missing);
     p->missing = gw_set_copy(&i->missing);
     memcpy(p->cuts, i->cuts, sizeof p->cuts);
@@ -207,6 +204,7 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
         start_if_all_ready(p);
     } else if (have_it) {
         p->phase = GW_AT_LOADING;
+        if (i->load == GW_LOAD_MANIFEST) gw_saves_resumed(p, i->step, &i->root);
         say_ready(p);
     } else {
         if (p->config.fast)
@@ -259,6 +257,8 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         p->step = p->load_step;
         gw_poison_forget(p, p->step);
         p->fingerprint = event->fingerprint;
+        if (!other && p->load_kind == GW_LOAD_MANIFEST)
+            gw_saves_resumed(p, p->load_step, &p->load_root); /* not before: it may not be whole */
         if (!other && !p->ballot.majority) gw_commit_agreed(p);
     }
     if (event->outcome != GW_DONE || other) {

@@ -534,7 +534,7 @@ void gw_saves_remind(gw_peer *p);
 int64_t gw_saves_decide(gw_peer *p); /* at the leader: decisions for the reduction it is about to enter */
 void gw_saves_open(gw_peer *p, bool final);
 void gw_saves_abandon(gw_peer *p);
-/* The job starts from this checkpoint: it is the newest complete one, and is kept beside the next. */
+/* This checkpoint has been loaded: it is the newest complete one, and is kept beside the next. */
 void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root);
 const gw_kept *gw_saves_newest(const gw_peer *p); /* that is known to be whole, or NULL */
 /* As a view's voters know. It may not have reached this peer that it is complete. */

@@ -342,11 +342,19 @@ static gw_repair_answer plan_on(const gw_repair_rules *rules, const gw_report *c
     return GW_REPAIR_READY;
 }
 
-/* With exact sums a step has one state: what was whole is of this course of the job. */
+/* With exact sums a step has one state: what was whole is of this course of the job. With float sums that is
+ * known only of the very state that the view begins with. */
+static bool is_of_this_course(const gw_repair_rules *rules, const gw_report *voter,
+                              const gw_install *install) {
+    if (!rules->latest_view_only) return voter->whole_step <= install->step;
+    return voter->whole_step == install->step && voter->has_state && voter->step == install->step &&
+           voter->fingerprint == install->fingerprint;
+}
+
 static void plan_whole(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
-    for (uint32_t i = 0; i < install->view.count && !rules->latest_view_only; i++) {
+    for (uint32_t i = 0; i < install->view.count; i++) {
         const gw_report *r = reports[i];
-        if (r->whole_step <= install->whole_step || r->whole_step > install->step) continue;
+        if (r->whole_step <= install->whole_step || !is_of_this_course(rules, r, install)) continue;
         install->whole_step = r->whole_step;
         install->whole_root = r->whole_root;
     }

@@ -662,6 +662,29 @@ Test(peer_saves, a_later_checkpoint_that_cannot_be_loaded_does_not_hold_up_the_f
     flock_close(&f);
 }
 
+static bool all_compute(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (strcmp(flock_status(f, i).phase, "computing") != 0) return false;
+    return view_of_3(f);
+}
+
+/* Else a full disk would keep it rather than one that is whole, and who leaves would not save first. */
+Test(peer_saves, a_later_checkpoint_that_cannot_be_loaded_is_not_known_to_be_whole) {
+    for (int loads = 0; loads < 2; loads++) {
+        flock f;
+        begin_anew(&f);
+        for (uint32_t i = 0; i < 3; i++) f.peers[i].manifests_unloadable = !loads;
+        uint32_t before = f.peers[0].loads;
+        flock_start(&f, 1);
+        flock_start(&f, 2);
+        cr_assert(flock_run(&f, all_compute, MOST_EVENTS));
+        cr_assert_gt(f.peers[0].loads, before);
+        for (uint32_t i = 0; i < 3; i++)
+            cr_assert_eq(flock_status(&f, i).checkpoint_step, loads ? 12 : UINT64_MAX, "peer %u", i);
+        flock_close(&f);
+    }
+}
+
 Test(peer_saves, a_later_checkpoint_whose_rest_is_away_is_kept) {
     flock f;
     begin_anew(&f);

@@ -90,6 +90,26 @@ Test(repair, a_view_begins_with_the_newest_checkpoint_that_a_voter_knows_to_be_w
     }
 }
 
+/* One of the members could load it, and the others fetch the state from that one. */
+Test(repair, with_float_sums_a_view_knows_of_a_whole_checkpoint_of_the_very_state_that_it_begins_with) {
+    for (int other = 0; other < 2; other++) {
+        gw_report *reports[] = {report_at(7, "............", "............"),
+                                report_at(7, "............", "............")};
+        reports[0]->whole_step = 7;
+        reports[0]->whole_root.bytes[0] = 7;
+        reports[0]->has_state = !other;
+        gw_install *install = plan_for(2);
+        gw_repair_rules fast = rules;
+        fast.latest_view_only = true;
+        char text[200];
+        gw_repair_plan(&fast, (const gw_report *const *)reports, false, install, text, sizeof text);
+        cr_assert_eq(install->step, 7);
+        cr_assert_eq(install->whole_step, other ? 0 : 7);
+        cr_assert_eq(install->whole_root.bytes[0], other ? 0 : 7);
+        free_all(reports, 2, install);
+    }
+}
+
 Test(repair, of_overlapping_reports_the_higher_rank_zeroes_its_accumulator) {
     gw_report *reports[] = {report_at(7, "xxxx........", "............"),
                             report_at(7, "...xx.......", "............"),

@@ -257,7 +257,6 @@ static void note(sim_cluster *c, sim_peer *p, const gw_action *action) {
         break;
     case GW_NOTICE_RESUMED:
         c->result->resumes++;
-        sim_told_kept(p, &action->root);
         break;
     case GW_NOTICE_STEP:
         sim_trace(c, "peer %u step %" PRIu64, p->number, action->step);
