@@ -64,7 +64,7 @@ typedef struct gw_report {
     bool has_state, fresh;
     bool ended, stopped;        /* its step is the job's end; because of the user */
     bool unwritable;            /* its disk takes no checkpoints */
-    bool grounded;              /* it has a state, and could not load another one */
+    bool grounded;              /* it could not load a checkpoint, and wants none where there is a state */
     bool strays;                /* its disk may have chunks of checkpoints that it does not know */
     uint64_t step, fingerprint; /* of the state */
     uint64_t whole_step; /* of the newest checkpoint that it knows to be whole, as it was complete or has been

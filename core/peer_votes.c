@@ -198,6 +198,14 @@ void gw_votes_persisted(gw_peer *p, const gw_event *event) {
     gw_votes_send_if_ready(p);
 }
 
+/* A checkpoint could not be loaded here just now, and a state will do. With exact sums that of another voter
+ * will: its load may always end last, when a new view has been asked for, so that it never counts there. */
+static bool is_grounded(const gw_peer *p) {
+    const gw_hash none = {0};
+    bool checkpoint = !gw_hash_equal(&p->failed_root, &none);
+    return checkpoint && p->load_failures >= MOST_JUMP_FAILURES && (p->has_state || !p->config.fast);
+}
+
 static gw_report *make_report(const gw_peer *p) {
     gw_report *r = calloc(1, sizeof *r);
     GW_CHECK_MEMORY(r != NULL);
@@ -207,7 +215,7 @@ static gw_report *make_report(const gw_peer *p) {
     r->stopped = p->stopped && has_end;
     r->unwritable = p->unwritable;
     r->fresh = p->config.fresh;
-    r->grounded = p->has_state && p->load_failures >= MOST_JUMP_FAILURES;
+    r->grounded = is_grounded(p);
     r->step = p->step;
     r->fingerprint = p->fingerprint;
     const gw_kept *whole = gw_saves_newest(p);

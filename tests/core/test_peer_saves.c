@@ -651,15 +651,19 @@ Test(peer_saves, a_flock_jumps_to_a_later_checkpoint_that_newcomers_complete) {
     flock_close(&f);
 }
 
+/* Who holds the state may hear of it after the others, when they have asked for another view. */
 Test(peer_saves, a_later_checkpoint_that_cannot_be_loaded_does_not_hold_up_the_flock) {
-    flock f;
-    begin_anew(&f);
-    for (uint32_t i = 0; i < 3; i++) f.peers[i].manifests_unloadable = true;
-    flock_start(&f, 1);
-    flock_start(&f, 2);
-    cr_assert(flock_run(&f, all_past_12, MOST_EVENTS));
-    for (uint32_t i = 0; i < 3; i++) cr_assert(!f.peers[i].finished, "%s", f.peers[i].finish_text);
-    flock_close(&f);
+    for (int late = 0; late < 2; late++) {
+        flock f;
+        begin_anew(&f);
+        for (uint32_t i = 0; i < 3; i++) f.peers[i].manifests_unloadable = true;
+        if (late) f.peers[0].load_ns = UINT64_C(1000000000);
+        flock_start(&f, 1);
+        flock_start(&f, 2);
+        cr_assert(flock_run(&f, all_past_12, MOST_EVENTS));
+        for (uint32_t i = 0; i < 3; i++) cr_assert(!f.peers[i].finished, "%s", f.peers[i].finish_text);
+        flock_close(&f);
+    }
 }
 
 static bool all_compute(const flock *f) {
