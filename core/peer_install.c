@@ -72,14 +72,31 @@ static const gw_peer_id *list_donors(gw_peer *p, const gw_install *i, bool holde
     return gw_actions_copy(p->actions, donors, *count * sizeof donors[0]);
 }
 
+/* A disk that hangs would have this peer end, and with it the state that it holds. Those who can load the
+ * checkpoint have it in memory when the next view is made. */
+static void load_nothing(gw_peer *p) {
+    const gw_event failed = {
+        .kind = GW_EV_LOADED, .token = p->load_token, .outcome = GW_FAILED, .text = "the disk here hangs"};
+    gw_install_loaded(p, &failed);
+}
+
 static void load_state(gw_peer *p, const gw_install *i) {
     p->phase = GW_AT_LOADING;
+    p->load_token = gw_peer_token(p);
+    p->load_kind = i->load;
+    p->load_step = i->step;
+    p->load_fingerprint = i->fingerprint;
+    p->load_root = i->root;
+    if (i->load == GW_LOAD_MANIFEST && p->disk_hangs) {
+        load_nothing(p);
+        return;
+    }
     gw_action *load = gw_peer_act(p, GW_ACT_LOAD);
-    load->token = p->load_token = gw_peer_token(p);
-    load->load_kind = p->load_kind = i->load;
-    load->step = p->load_step = i->step;
-    load->fingerprint = p->load_fingerprint = i->fingerprint;
-    load->root = p->load_root = i->root;
+    load->token = p->load_token;
+    load->load_kind = i->load;
+    load->step = i->step;
+    load->fingerprint = i->fingerprint;
+    load->root = i->root;
     gw_patience_load(p);
     const gw_peer_id *peers = list_donors(p, i, i->load == GW_LOAD_MANIFEST, &load->count);
     if (i->load == GW_LOAD_MANIFEST) {
@@ -211,6 +228,7 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
             p->has_state = false; /* of another lineage, perhaps: no later view may go on from it */
         load_state(p, i);
     }
+    if (p->phase == GW_AT_OVER) return;
     mourn(p);
     if (!gw_peer_is_leader(p)) gw_saves_remind(p);
 }

@@ -111,6 +111,7 @@ typedef struct flock_peer {
     uint64_t load_ns;         /* a LOAD does */
     bool silent;              /* neither tells progress */
     bool manifests_hang;      /* a MANIFEST that is to be written never ends */
+    bool reads_hang;          /* a LOAD of a checkpoint never does */
     uint32_t abandoned;       /* ABANDON actions so far */
     bool persists_fail;       /* its record cannot be written */
     bool persists_hang;       /* its PERSISTs are neither done nor answered */

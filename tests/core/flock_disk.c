@@ -15,6 +15,7 @@ static void post_progress(flock *f, uint32_t i, const gw_action *a, uint64_t las
 void flock_load(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     p->loads++;
+    if (a->load_kind == GW_LOAD_MANIFEST && p->reads_hang) return;
     gw_event event = {.kind = GW_EV_LOADED, .token = a->token, .outcome = GW_DONE, .text = f->reason};
     if (a->load_kind == GW_LOAD_PEERS) {
         flock_peer *donor = &f->peers[flock_index(f, &a->donors[0])];

@@ -89,6 +89,60 @@ Test(peer_patience, a_disk_that_hangs_costs_no_checkpoint) {
     }
 }
 
+static bool all_at_6(const flock *f) {
+    return f->peers[0].step >= 6 && f->peers[1].step >= 6 && f->peers[2].step >= 6;
+}
+
+static bool first_at_16(const flock *f) {
+    return f->peers[0].step >= 16;
+}
+
+static bool all_past_16(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].step <= 16) return false;
+    return true;
+}
+
+static bool hang_is_known(const flock *f) {
+    return f->peers[2].abandoned > 0;
+}
+
+/* One of three slept from step 6 on, and its disk hangs since; the others come back with the checkpoint of
+ * step 15, or with what is left of it. */
+static void come_back_to_a_disk_that_hangs(flock *f, bool damaged) {
+    flock_open(f, 3, 3, 40, GW_QUORUM_ANY);
+    f->checkpoint_steps = 5;
+    for (uint32_t i = 0; i < 3; i++) f->peers[i].seal_ns = UINT64_C(1000000000);
+    flock_start_all(f);
+    cr_assert(flock_run(f, all_at_6, MOST_EVENTS));
+    flock_stop(f, 2);
+    cr_assert(flock_run(f, first_at_16, MOST_EVENTS));
+    flock_run(f, NULL, 100);
+    flock_kill(f, 0);
+    flock_kill(f, 1);
+    f->peers[2].save_ns = FOR_EVER;
+    f->peers[2].silent = f->peers[2].reads_hang = true;
+    f->peers[2].seal_ns = UINT64_C(20000000000);
+    flock_continue(f, 2);
+    cr_assert(flock_run(f, hang_is_known, MOST_EVENTS));
+    cr_assert_lt(f->peers[2].step, 15);
+    f->peers[0].damaged = f->peers[1].damaged = damaged;
+    f->peers[2].seal_ns = UINT64_C(1000000000);
+    flock_start(f, 0);
+    flock_start(f, 1);
+}
+
+Test(peer_patience, a_disk_that_is_known_to_hang_is_not_asked_for_a_checkpoint) {
+    for (int damaged = 0; damaged < 2; damaged++) {
+        flock f;
+        come_back_to_a_disk_that_hangs(&f, damaged);
+        cr_assert(flock_run(&f, all_past_16, MOST_EVENTS), "damaged %d: %s", damaged, f.peers[2].finish_text);
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        flock_expect_done(&f, 3);
+        flock_close(&f);
+    }
+}
+
 Test(peer_patience, a_disk_that_hangs_does_not_hold_up_the_end) {
     for (uint32_t peer = 0; peer < 3; peer++) {
         hang_disk(peer, false, 0);
