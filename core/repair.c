@@ -130,17 +130,6 @@ static bool is_complete(const gw_repair_rules *rules, const gw_report *const *re
     return complete;
 }
 
-/* Whether it may be complete all the same, with chunks of it that somebody has and does not know them as
- * such. A load shows it, and whoever has tried that tells of this checkpoint itself, if it tells of all. */
-static bool may_be_complete(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count,
-                            const gw_inventory *checkpoint) {
-    bool strays = false;
-    for (uint32_t i = 0; i < count; i++)
-        strays |= reports[i]->strays && reports[i]->inventory_count < GW_MAX_INVENTORY &&
-                  find_inventory(reports[i], &checkpoint->root) == NULL;
-    return strays && checkpoint->chunks.size == rules->state_chunks;
-}
-
 /* Whether the checkpoints on this voter's disk lead on from `state` (NULL: from nothing). Float sums: steps
  * that everybody here had forgotten may have been computed again since, and a checkpoint of the first time is
  * not one of what came of the second. Only who has lived in a later view than the state's can have one that
@@ -148,6 +137,18 @@ static bool may_be_complete(const gw_repair_rules *rules, const gw_report *const
 static bool leads_on(const gw_repair_rules *rules, const gw_report *voter, const gw_report *state) {
     if (state == NULL || !rules->latest_view_only) return true;
     return voter->installed_epoch > state->installed_epoch;
+}
+
+/* Whether it may be complete all the same, with chunks of it that somebody has and does not know them as
+ * such, and that lead on from `state`. A load shows it, and whoever has tried that tells of this checkpoint
+ * itself, if it tells of all. */
+static bool may_be_complete(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count,
+                            const gw_report *state, const gw_inventory *checkpoint) {
+    bool strays = false;
+    for (uint32_t i = 0; i < count; i++)
+        strays |= reports[i]->strays && reports[i]->inventory_count < GW_MAX_INVENTORY &&
+                  leads_on(rules, reports[i], state) && find_inventory(reports[i], &checkpoint->root) == NULL;
+    return strays && checkpoint->chunks.size == rules->state_chunks;
 }
 
 typedef struct checkpoints { /* the newest among the reports; NULL = there is none */
@@ -166,7 +167,7 @@ static checkpoints choose_checkpoints(const gw_repair_rules *rules, const gw_rep
             if (newest.known == NULL || one->step > newest.known->step) newest.known = one;
             if (newest.complete != NULL && one->step <= newest.complete->step) continue;
             if (is_complete(rules, reports, count, one) ||
-                (daring && may_be_complete(rules, reports, count, one)))
+                (daring && may_be_complete(rules, reports, count, state, one)))
                 newest.complete = one;
         }
     }

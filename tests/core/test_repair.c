@@ -493,23 +493,28 @@ Test(repair, a_checkpoint_above_the_state_that_may_be_complete_is_tried) {
     for (int i = 0; i < 2; i++) gw_report_free(reports[i]);
 }
 
-/* With float sums who tries it gives its state up, and does so only where nobody else can bring the rest. */
+/* With float sums who tries it gives its state up, and does so only where nobody else can bring the rest, and
+ * for chunks of somebody who has lived in that view. */
 Test(repair, with_float_sums_one_that_may_be_complete_is_tried_when_nobody_is_waited_for) {
     gw_repair_rules fast = rules;
     fast.latest_view_only = true;
-    gw_report *reports[] = {newcomer(20, "xx.."), report_at(7, "............", "............")};
+    gw_report *reports[] = {newcomer(20, "xx.."), report_at(7, "............", "............"),
+                            newcomer(0, NULL)};
     reports[0]->installed_epoch = reports[1]->installed_epoch + 1;
-    reports[1]->strays = true;
-    for (int settle = 0; settle < 2; settle++) {
-        gw_install *install = plan_for(2);
+    for (uint32_t k = 0; k < 8; k++) {
+        bool settle = k & 1, at_holder = k & 2, at_member = k & 4;
+        reports[1]->strays = at_holder;
+        reports[2]->strays = true;
+        reports[2]->installed_epoch = reports[at_member ? 0 : 1]->installed_epoch;
+        gw_install *install = plan_for(3);
         char text[200];
         cr_expect_eq(
             gw_repair_plan(&fast, (const gw_report *const *)reports, settle, install, text, sizeof text),
             settle ? GW_REPAIR_READY : GW_REPAIR_WAIT);
-        cr_expect_eq(install->step, settle ? 20 : 0);
+        cr_expect_eq(install->step, !settle ? 0 : at_member ? 20 : 7, "%u", k);
         gw_install_free(install);
     }
-    for (int i = 0; i < 2; i++) gw_report_free(reports[i]);
+    for (int i = 0; i < 3; i++) gw_report_free(reports[i]);
 }
 
 /* Two without a state know one each; the first of them has lived in a later view than the third. */
