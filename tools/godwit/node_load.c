@@ -95,18 +95,21 @@ bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err) {
 
 /* ---- from a checkpoint ---- */
 
-/* Asks the holders for the manifest itself, and keeps it. */
+/* Asks the holders for the manifest itself, and keeps it. Where nobody has it, nothing here is of any use;
+ * whoever did not answer may have it. */
 static bool fetch_manifest(gw_load *load, const gw_hash *name, gw_manifest *manifest, gw_err *err) {
     void *bytes = malloc(GW_MANIFEST_MAX_BYTES);
     if (!bytes) return gw_fail(err, GW_E_NOMEM, "manifest");
     gw_fail(err, GW_E_NOTFOUND, "nobody has the manifest");
-    bool good = false;
+    bool good = false, silent = false;
     for (uint32_t i = 0; i < load->count && !good; i++) {
         uint64_t length;
         if (gw_peer_id_equal(&load->peers[i], &load->node->self.id)) continue;
-        if (!gw_node_fetch(load->node, &load->peers[i], name, bytes, GW_MANIFEST_MAX_BYTES, &length, err) ||
-            !gw_manifest_decode(bytes, length, manifest, err))
+        if (!gw_node_fetch(load->node, &load->peers[i], name, bytes, GW_MANIFEST_MAX_BYTES, &length, err)) {
+            silent |= err->code != GW_E_NOTFOUND;
             continue;
+        }
+        if (!gw_manifest_decode(bytes, length, manifest, err)) continue;
         good = gw_hash_equal(&manifest->root, &load->root) && manifest->step == load->step &&
                gw_hash_equal(&manifest->job_id, &load->node->job_id);
         if (good) {
@@ -117,6 +120,7 @@ static bool fetch_manifest(gw_load *load, const gw_hash *name, gw_manifest *mani
         }
     }
     free(bytes);
+    if (!good && !silent) load->sound = gw_set_of(gw_chunk_count(load->node->device->layout->image_bytes));
     return good;
 }
 
@@ -183,10 +187,8 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
                   UINT64_C(1000000000) * node->options->time_scale_percent / 100, &missing);
     gw_manifest manifest = {0};
     gw_hash name = gw_manifest_name(load->step, &load->root);
-    if (!gw_node_manifest(node, &name, &manifest) && !fetch_manifest(load, &name, &manifest, err)) {
-        load->sound = gw_set_of(gw_chunk_count(node->device->layout->image_bytes)); /* of no use here */
+    if (!gw_node_manifest(node, &name, &manifest) && !fetch_manifest(load, &name, &manifest, err))
         return false;
-    }
     bool good = manifest.state_bytes == node->device->layout->image_bytes;
     if (!good) gw_fail(err, GW_E_CORRUPT, "the manifest is not of a state of this job's size");
     restoring r = {.load = load, .image = image};

@@ -79,6 +79,13 @@ static bool failed_by_others(sim_cluster *c, const sim_peer *p, const fetch *f, 
     return false;
 }
 
+/* Without a manifest here, who cannot be reached may have it. */
+static bool somebody_is_away(const sim_cluster *c, const sim_peer *p, const fetch *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (!may_fetch(c, p, &c->peers[f->sources[i]])) return true;
+    return false;
+}
+
 static bool donor_at_hand(const sim_cluster *c, const sim_peer *p, const fetch *f, uint64_t *state) {
     for (uint32_t i = 0; i < f->count; i++) {
         const sim_peer *donor = &c->peers[f->sources[i]];
@@ -101,7 +108,9 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
                                               : donor_at_hand(c, p, &f, &state);
     sim_saved *own = f.kind == GW_LOAD_MANIFEST ? sim_disk_saved_as(&p->disk, &f.root, f.step) : NULL;
     bool known = has_manifest(c, p, &f, own);
-    bool by_others = !there && known && failed_by_others(c, p, &f, own), at_once = lot(c) >> 32 & 1;
+    bool by_others = !there && f.kind == GW_LOAD_MANIFEST &&
+                     (known ? failed_by_others(c, p, &f, own) : somebody_is_away(c, p, &f));
+    bool at_once = lot(c) >> 32 & 1;
     if (!there && sim_now(c) - f.since_ns < FETCH_MOST_NS && !(by_others && at_once)) {
         sim_later(c, 50 * SIM_MS, op);
         return;
