@@ -9,7 +9,9 @@ enum { MOST_FAILURES = 3, AGAIN_MS = 5000 };
 void gw_final_not_hashed(gw_peer *p) {
     char id[GW_SHORT_TEXT];
     const char *culprit = "no peer's disk is known to fail";
-    if (++p->final_failures < MOST_FAILURES) {
+    p->final_failures++;
+    if (gw_final_waits_for_room(p)) return; /* a disk that hangs may answer by then */
+    if (p->final_failures < MOST_FAILURES) {
         gw_views_need_change(p, "the final state could not be hashed");
         return;
     }
@@ -17,21 +19,21 @@ void gw_final_not_hashed(gw_peer *p) {
         if (p->member_unwritable[rank]) culprit = gw_peer_id_short(&p->view.members[rank].id, id);
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                    "the final state (step %" PRIu64
-                   ") is computed, but could not be hashed and stored in %d attempts (failing disk: %s); the "
-                   "last complete checkpoint stays",
-                   p->save.step, MOST_FAILURES, culprit);
+                   ") is computed, but could not be hashed and stored in %" PRIu32
+                   " attempts (failing disk: %s); the last complete checkpoint stays",
+                   p->save.step, p->final_failures, culprit);
 }
 
 bool gw_final_waits_for_room(gw_peer *p) {
-    if (p->unsaved_ns == 0) {
-        p->unsaved_ns = p->now;
+    if (p->unsaved_ns == 0) p->unsaved_ns = p->now;
+    if (p->now >= p->unsaved_ns + p->config.save_timeout_ns) return false;
+    if (!p->unsaved_said)
         gw_peer_say(p, GW_WARN,
                     "the final state (step %" PRIu64
                     ") is not saved: nobody could store all of it. Trying again for %.0f s (--save-timeout): "
                     "make room in --dir, of one peer at least",
                     p->save.step, (double)p->config.save_timeout_ns * 1e-9);
-    }
-    if (p->now >= p->unsaved_ns + p->config.save_timeout_ns) return false;
+    p->unsaved_said = true;
     if (p->save.again_ns == 0) p->save.again_ns = p->now + gw_peer_ms(p, AGAIN_MS);
     return true;
 }

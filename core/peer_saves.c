@@ -200,7 +200,10 @@ void gw_saves_open(gw_peer *p, bool final) {
     for (uint32_t rank = 0; rank < p->view.count; rank++)
         if (!p->unwritable_to_all[rank]) gw_set_add(&s->placed, rank);
     s->chunk_count = gw_placement_list(chunks, ids, writable, p->config.replicas, &p->config.id, s->chunks);
-    if (!final) p->unsaved_ns = 0;
+    if (!final) {
+        p->unsaved_ns = 0;
+        p->unsaved_said = false;
+    }
     bool again = p->unwritable && !p->disk_hangs &&
                  (p->now >= p->write_again_ns || (final && !gw_saves_anyone_writes(p, -1)));
     if (again) p->unwritable = false;
@@ -603,6 +606,7 @@ void gw_saves_sound(gw_peer *p) {
 
 static void stored_nothing(gw_peer *p) {
     p->unwritable = true;
+    if (p->save.final && p->unsaved_ns == 0) p->unsaved_ns = p->now; /* the next leader does not wait anew */
     tell_stored(p, NULL, 0);
 }
 
@@ -634,9 +638,12 @@ void gw_saves_stored(gw_peer *p, const gw_event *event) {
             return;
         }
     }
-    uint32_t count = failed ? 0 : s->chunk_count;
-    GW_CHECK(failed || event->count == s->chunk_count);
-    tell_stored(p, event->hashes, count);
+    if (failed) {
+        stored_nothing(p);
+        return;
+    }
+    GW_CHECK(event->count == s->chunk_count);
+    tell_stored(p, event->hashes, s->chunk_count);
 }
 
 void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {

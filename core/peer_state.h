@@ -349,6 +349,7 @@ struct gw_peer {
     bool unwritable_to_all[GW_MAX_MEMBERS]; /* as the last sum or view told all members: chunks go by this */
     uint32_t final_failures;                /* final checkpoints in a row that nobody could hash */
     uint64_t unsaved_ns; /* since when the last state could be stored by nobody; 0 = it could, or is none */
+    bool unsaved_said;
     uint64_t leave_step;
     uint64_t leave_ns; /* since when it is leaving */
 

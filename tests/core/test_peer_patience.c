@@ -150,18 +150,36 @@ Test(peer_patience, a_disk_that_hangs_does_not_hold_up_the_end) {
     }
 }
 
+/* All disks do nothing for so long from the job's end on. Returns when that is known. */
+static uint64_t hang_all_disks_at_the_end(flock *f, uint64_t lasts_ns) {
+    flock_open(f, 3, 3, 10, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 3; i++) {
+        f->peers[i].save_ns = lasts_ns;
+        f->peers[i].silent = true;
+    }
+    flock_start_all(f);
+    cr_assert(flock_run(f, hang_is_known, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) f->peers[i].save_ns = 0;
+    return f->now;
+}
+
 Test(peer_patience, a_final_state_that_nobody_can_store_ends_the_run_naming_a_peer) {
     flock f;
-    flock_open(&f, 2, 2, 10, GW_QUORUM_ANY);
-    for (uint32_t i = 0; i < 2; i++) {
-        f.peers[i].save_ns = FOR_EVER;
-        f.peers[i].silent = true;
-    }
-    flock_start_all(&f);
+    uint64_t since_ns = hang_all_disks_at_the_end(&f, FOR_EVER), lasts_ns = f.peers[0].config.save_timeout_ns;
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    cr_assert_eq(flock_finished(&f, GW_FINISH_FAILED), 2);
-    for (uint32_t i = 0; i < 2; i++)
+    cr_assert_eq(flock_finished(&f, GW_FINISH_FAILED), 3);
+    for (uint32_t i = 0; i < 3; i++)
         cr_assert(strstr(f.peers[i].finish_text, "failing disk: ") != NULL, "%s", f.peers[i].finish_text);
+    cr_assert_geq(f.now, since_ns + lasts_ns);
+    cr_assert_lt(f.now, since_ns + 2 * lasts_ns, "one after the other, each waited anew");
+    flock_close(&f);
+}
+
+Test(peer_patience, disks_that_hang_for_a_while_at_the_end_cost_nothing) {
+    flock f;
+    hang_all_disks_at_the_end(&f, UINT64_C(40000000000));
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
     flock_close(&f);
 }
 
