@@ -82,7 +82,7 @@ typedef struct gw_report {
     gw_peer_id accused[2];    /* of wrong contributions to step `step`; zeros = nobody is */
     uint32_t convicted;       /* 1, 2: accused[0] or [1] was found wrong; 0 = not known */
     gw_losses losses;         /* that it knows of */
-    uint32_t inventory_count; /* with a state: of later steps only */
+    uint32_t inventory_count; /* with a state: of later steps, and from the newest whole one on */
     gw_inventory inventory[GW_MAX_INVENTORY];
 } gw_report;
 

@@ -206,6 +206,13 @@ static bool is_grounded(const gw_peer *p) {
     return checkpoint && p->load_failures >= MOST_JUMP_FAILURES && (p->has_state || !p->config.fast);
 }
 
+/* Of how many steps the checkpoints at least are that a vote tells: of more than the state, and from the
+ * newest whole one on, as the state may be one of two. */
+static uint64_t least_told(const gw_peer *p) {
+    if (!p->has_state) return 0;
+    return p->saved_step <= p->step ? p->saved_step : p->step + 1;
+}
+
 static gw_report *make_report(const gw_peer *p) {
     gw_report *r = calloc(1, sizeof *r);
     GW_CHECK_MEMORY(r != NULL);
@@ -241,8 +248,7 @@ static gw_report *make_report(const gw_peer *p) {
         r->convicted = p->doubt.convicted;
     }
     r->losses = p->losses;
-    r->inventory_count =
-        gw_peer_inventory_tell(&p->inventory, p->has_state ? p->step + 1 : 0, r->inventory, GW_MAX_INVENTORY);
+    r->inventory_count = gw_peer_inventory_tell(&p->inventory, least_told(p), r->inventory, GW_MAX_INVENTORY);
     return r;
 }
 

@@ -151,6 +151,18 @@ static bool may_be_complete(const gw_repair_rules *rules, const gw_report *const
     return strays && checkpoint->chunks.size == rules->state_chunks;
 }
 
+/* With exact sums a later state than `state` is one of two, of which as many hold the one as the other. What
+ * all who hold such a one have on record is from before they differed; another one may be of either. */
+static bool is_undisputed(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count,
+                          const gw_report *state, const gw_inventory *checkpoint) {
+    for (uint32_t i = 0; i < count && state != NULL && !rules->latest_view_only; i++) {
+        const gw_report *r = reports[i];
+        bool later = r->has_state && r->step > state->step && r->step >= checkpoint->step;
+        if (later && find_inventory(r, &checkpoint->root) == NULL) return false;
+    }
+    return true;
+}
+
 typedef struct checkpoints { /* the newest among the reports; NULL = there is none */
     const gw_inventory *known, *complete;
 } checkpoints;
@@ -164,6 +176,7 @@ static checkpoints choose_checkpoints(const gw_repair_rules *rules, const gw_rep
         for (uint32_t k = 0; k < reports[i]->inventory_count; k++) {
             const gw_inventory *one = &reports[i]->inventory[k];
             if (state != NULL && one->step <= state->step) continue;
+            if (!is_undisputed(rules, reports, count, state, one)) continue;
             if (newest.known == NULL || one->step > newest.known->step) newest.known = one;
             if (newest.complete != NULL && one->step <= newest.complete->step) continue;
             if (is_complete(rules, reports, count, one) ||

@@ -226,6 +226,34 @@ Test(peer_proposals, a_new_life_tells_a_view_that_it_lived_in_from_one_that_it_p
     }
 }
 
+static bool first_has_2_checkpoints(const flock *f) {
+    return f->peers[0].checkpoints == 2;
+}
+
+static const gw_report *own_vote(const flock *f, uint32_t proposer) {
+    const gw_attempt *a = &f->peers[proposer].brain->attempt;
+    return a->active ? a->reports[gw_view_rank(&a->view, &f->peers[proposer].config.id)] : NULL;
+}
+
+/* Others may hold other bits of that state, and have to go back. */
+Test(peer_proposals, who_has_a_state_tells_its_checkpoints_from_the_newest_whole_one_on) {
+    flock f;
+    flock_open(&f, 3, 3, 2000, GW_QUORUM_ANY);
+    f.checkpoint_steps = 4;
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = UINT64_C(1000000000);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, first_has_2_checkpoints, MOST_EVENTS));
+    flock_run(&f, NULL, 100);
+    uint32_t leader = flock_leader(&f);
+    flock_kill(&f, (leader + 1) % 3);
+    const gw_report *vote;
+    while ((vote = own_vote(&f, leader)) == NULL) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert(vote->has_state && vote->step >= 8);
+    cr_assert_eq(vote->inventory_count, 1);
+    cr_assert_eq(vote->inventory[0].step, 8);
+    flock_close(&f);
+}
+
 /* ---- whom to ask to be admitted ---- */
 
 /* The third and the fourth can ask the first, which has just found again that it cannot propose: when it

@@ -43,6 +43,18 @@ static gw_report *report_at(uint64_t step, const char *held, const char *claimed
     return r;
 }
 
+static gw_report *newcomer(uint64_t step, const char *chunks) {
+    gw_report *r = calloc(1, sizeof *r);
+    r->speed = 1000;
+    if (chunks == NULL) return r;
+    r->inventory_count = 1;
+    r->inventory[0] = (gw_inventory){
+        .step = step, .root = {{(uint8_t)step}}, .fingerprint = step, .chunks = gw_set_of(CHUNKS)};
+    for (uint32_t i = 0; i < CHUNKS; i++)
+        if (chunks[i] == 'x') gw_set_add(&r->inventory[0].chunks, i);
+    return r;
+}
+
 static void free_all(gw_report **reports, uint32_t count, gw_install *install) {
     for (uint32_t i = 0; i < count; i++) gw_report_free(reports[i]);
     gw_install_free(install);
@@ -188,6 +200,29 @@ Test(repair, where_as_many_hold_other_bits_an_earlier_state_counts_that_nobody_d
     }
 }
 
+static void tell(gw_report *r, uint64_t step, const char *chunks) {
+    gw_report *from = newcomer(step, chunks);
+    r->inventory[r->inventory_count++] = from->inventory[0];
+    from->inventory_count = 0;
+    gw_report_free(from);
+}
+
+/* Or a checkpoint that all of them had before they differed. */
+Test(repair, where_as_many_hold_other_bits_a_checkpoint_of_all_of_them_counts) {
+    for (uint32_t k = 0; k < 4; k++) {
+        gw_report *reports[] = {report_at(8, "x...........", "............"),
+                                report_at(8, ".x..........", "............"),
+                                report_at(3, "..x.........", "............"), newcomer(6, "xx..")};
+        reports[0]->fingerprint ^= 1;
+        if (k & 1) tell(reports[0], 6, "..xx");
+        if (k & 2) tell(reports[1], 6, "..xx");
+        gw_install *install = plan_for(4);
+        cr_expect_eq(plan(reports, install, false), GW_REPAIR_READY);
+        cr_expect_eq(install->step, k == 3 ? 6 : 3, "%u: %" PRIu64, k, install->step);
+        free_all(reports, 4, install);
+    }
+}
+
 Test(repair, failed_checks_reduce_again_then_recompute_then_stop) {
     for (uint32_t failures = 1; failures <= 3; failures++) {
         gw_report *reports[] = {report_at(7, "xxxxxx......", "............"),
@@ -200,18 +235,6 @@ Test(repair, failed_checks_reduce_again_then_recompute_then_stop) {
         cr_assert_eq(gw_set_count(&install->drops), failures == 1 ? 0 : 2);
         free_all(reports, 2, install);
     }
-}
-
-static gw_report *newcomer(uint64_t step, const char *chunks) {
-    gw_report *r = calloc(1, sizeof *r);
-    r->speed = 1000;
-    if (chunks == NULL) return r;
-    r->inventory_count = 1;
-    r->inventory[0] = (gw_inventory){
-        .step = step, .root = {{(uint8_t)step}}, .fingerprint = step, .chunks = gw_set_of(CHUNKS)};
-    for (uint32_t i = 0; i < CHUNKS; i++)
-        if (chunks[i] == 'x') gw_set_add(&r->inventory[0].chunks, i);
-    return r;
 }
 
 Test(repair, starts_from_scratch_when_nobody_knows_a_checkpoint) {
