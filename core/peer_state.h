@@ -241,7 +241,7 @@ struct gw_peer {
     bool suspects; /* somebody's state is not what it was, who knows whose: before the next view all look */
     gw_attempt attempt;
     gw_view *learned;                       /* majority: views others promised, hints for the next proposal */
-    gw_peer_id learned_from[GW_MAX_LISTED]; /* by index: who told of it last, and votes for none without it */
+    gw_peer_id learned_from[GW_MAX_LISTED]; /* by index: who told of it, and votes for none without it */
     bool learned_lived[GW_MAX_LISTED];      /* somebody lives in it */
     uint32_t learned_count;
     uint64_t too_few_ns; /* when so few who are here were found to have no whole checkpoint; 0 = never */
@@ -322,7 +322,7 @@ struct gw_peer {
     uint64_t stranger_ns; /* when the last one who runs another job said hello; 0 = nobody has */
     uint64_t join_at_ns, phase_logged_ns, found_since_ns;
     gw_view_name asked_view; /* the flock that it asks to be admitted to, */
-    uint32_t asked_times;    /* and how often it has, up to a limit */
+    uint32_t asked_times;    /* and how often it has */
     uint64_t heal_since_ns, heal_block_ns, offer_at_ns, offer_until_ns;
     bool healing;
     gw_peer_id heal_leader;

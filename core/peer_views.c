@@ -45,24 +45,29 @@ static uint32_t own_position(gw_peer *p) {
     return position;
 }
 
-/* Members know what became of their view. Where a majority rules, and this peer's view cannot go on, others
- * may, too: all its members may have been replaced since, and nothing heals two views. */
-static bool may_know_later_view(gw_peer *p, const gw_contact *contact) {
-    if (!contact->alive || !contact->linked || !contact->has_view) return false;
-    bool stuck = p->ballot.majority && p->need_change;
-    return gw_view_rank(&p->view, &contact->id) >= 0 || (stuck && gw_contacts_same_job(p, contact));
+static uint32_t members_to_propose(gw_peer *p, gw_member *members);
+
+/* Where a majority rules: whoever could be proposed is not enough. */
+static bool is_stuck(gw_peer *p) {
+    gw_member members[GW_MAX_MEMBERS];
+    if (!p->ballot.majority || !p->need_change) return false;
+    return !gw_views_are_enough(p, members, members_to_propose(p, members));
 }
 
-/* Somebody is in a later view than ours, other than the one we voted for: ask what it is before proposing. An
- * answer may be lost, so this peer goes on after a while, and asks again, less and less often, until it
- * knows. */
+/* Somebody is in a later view than ours, other than the one we voted for: ask what it is before proposing.
+ * Members know what became of their view. Where this side cannot go on by itself, whoever runs the job may
+ * know, too: all members may have been replaced since, and nothing heals two views of a majority. An answer
+ * may be lost, so this peer goes on after a while, and asks again, less and less often, until it knows. */
 static bool asks_about_later_view(gw_peer *p) {
     if (p->now < p->ask_view_at_ns) return true;
     uint64_t known = p->view.epoch > p->view_told_epoch ? p->view.epoch : p->view_told_epoch;
     if (p->gossiped_epoch <= known) return false;
+    bool stuck = is_stuck(p);
     for (uint32_t i = 0; i < p->contact_count; i++) {
         gw_contact *contact = &p->contacts[i];
-        if (!may_know_later_view(p, contact) || contact->epoch <= known) continue;
+        bool may_know = stuck ? gw_contacts_same_job(p, contact) : gw_view_rank(&p->view, &contact->id) >= 0;
+        if (!may_know || !contact->alive || !contact->linked || !contact->has_view) continue;
+        if (contact->epoch <= known) continue;
         bool again = contact->epoch <= p->ask_view_epoch;
         if (again && p->now < p->ask_view_again_ns) continue;
         gw_message ask = gw_peer_about_view(p, GW_MSG_ASK_VIEW);
@@ -98,6 +103,11 @@ static uint32_t living_members(gw_peer *p, gw_member *members) {
         if (contact == NULL || is_reachable(p, contact)) members[count++] = p->view.members[rank];
     }
     return count;
+}
+
+/* The living members that can be reached, and who asked to be admitted. */
+static uint32_t members_to_propose(gw_peer *p, gw_member *members) {
+    return gw_waiting_add_joiners(p, members, living_members(p, members));
 }
 
 static bool missed_view(const gw_peer *p) {
@@ -183,9 +193,7 @@ void gw_views_consider(gw_peer *p) {
     ask_for_repair(p);
     if (p->now < propose_time(p) || asks_about_later_view(p)) return;
     gw_member members[GW_MAX_MEMBERS];
-    uint32_t count = living_members(p, members);
-    count = gw_waiting_add_joiners(p, members, count);
-    gw_views_propose(p, members, count);
+    gw_views_propose(p, members, members_to_propose(p, members));
 }
 
 uint64_t gw_views_deadline(const gw_peer *p) {
@@ -250,10 +258,13 @@ static void retry_later(gw_peer *p, uint64_t least_ms) {
     gw_views_need_change(p, "a proposal was refused");
 }
 
-static void block(gw_peer *p, gw_contact *contact) {
-    uint64_t ms = p->view.epoch > 0 ? BLOCK_MS : FOUNDING_BLOCK_MS;
+static void block_for(gw_peer *p, gw_contact *contact, uint64_t ms) {
     contact->blocked_until_ns = p->now + gw_peer_ms(p, ms << contact->blocks);
     if (contact->blocks < MOST_DOUBLINGS) contact->blocks++;
+}
+
+static void block(gw_peer *p, gw_contact *contact) {
+    block_for(p, contact, p->view.epoch > 0 ? BLOCK_MS : FOUNDING_BLOCK_MS);
 }
 
 /* Lists a view, unless it is listed, or no voter of the proposal can ask for it. */
@@ -346,6 +357,11 @@ static void drop_tellers(const gw_peer *p, const gw_view *told, gw_view *view) {
     view->count = kept;
 }
 
+/* Float sums: who has no state may need that of whoever is left out, as it cannot be made again. */
+static bool may_leave_out(const gw_peer *p) {
+    return !p->config.fast || p->has_state;
+}
+
 /* Where a majority rules: of the members of `view` those who may be proposed without any others. They are a
  * majority of all views that they must name, without those who ask for a view of which there is none here.
  * False: there are not enough. */
@@ -357,7 +373,7 @@ static bool find_enough(const gw_peer *p, const gw_view *view, gw_view *enough) 
         bool lists = list_views(p, &a, base, enough);
         const gw_view *lacks = gw_ballot_no_majority_of(base, a.listed, a.listed_count, enough);
         uint32_t count = enough->count;
-        if (lacks != NULL) drop_tellers(p, lacks, enough);
+        if (lacks != NULL && may_leave_out(p)) drop_tellers(p, lacks, enough);
         bool settled = enough->count == count; /* nobody can be left out any more */
         free(a.listed);
         if (settled) return lists && lacks == NULL;
@@ -378,7 +394,7 @@ static void leave_out_tellers(gw_peer *p, gw_view *view) {
     if (!find_enough(p, view, &enough)) return;
     for (uint32_t i = 0; i < view->count; i++)
         if (gw_view_rank(&enough, &view->members[i].id) < 0)
-            block(p, gw_peer_contact(p, &view->members[i].id));
+            block_for(p, gw_peer_contact(p, &view->members[i].id), BLOCK_MS);
     *view = enough;
     gw_view_seal(view);
 }
@@ -427,7 +443,7 @@ static void conclude(gw_peer *p);
 static bool others_came(gw_peer *p) {
     gw_member members[GW_MAX_MEMBERS];
     if (p->view.epoch == 0) return false; /* founding looks after that itself */
-    return gw_waiting_add_joiners(p, members, living_members(p, members)) > p->attempt.view.count;
+    return members_to_propose(p, members) > p->attempt.view.count;
 }
 
 /* Looks after a proposal that is waiting for votes, or for somebody. Who dies after its vote is not counted
@@ -490,10 +506,9 @@ static void forget_unlisted(gw_peer *p) {
 static void learn_view(gw_peer *p, const gw_peer_id *from, const gw_view *view, bool lived) {
     if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
     for (uint32_t i = 0; i < p->learned_count; i++)
-        if (same_promise(&p->learned[i], view)) {
+        if (gw_peer_id_equal(&p->learned_from[i], from) && same_promise(&p->learned[i], view)) {
             if (gw_view_compare(&p->learned[i], view) < 0) p->learned[i] = *view;
             p->learned_lived[i] |= lived;
-            p->learned_from[i] = *from;
             return;
         }
     if (p->learned_count == GW_MAX_LISTED) forget_unlisted(p);
@@ -517,9 +532,11 @@ static void forget_offer(gw_peer *p, const gw_contact *from) {
 
 static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     if (m->value > p->ballot.highest) p->ballot.highest = m->value;
-    if (!p->attempt.active || !gw_view_name_equal(&m->name, &p->attempt.view.name)) return;
+    if (!gw_view_name_equal(&m->name, &p->voted.name)) return;
+    /* The first refusal ends the attempt; what others tell is of use for the next. */
     for (uint32_t i = 0; i < m->listed_count && p->ballot.majority; i++)
         learn_view(p, &from->id, &m->listed[i], i == 0 && m->flag);
+    if (!p->attempt.active || !gw_view_name_equal(&m->name, &p->attempt.view.name)) return;
     if (m->refusal == GW_REFUSE_STALE && gw_view_rank(&p->view, &from->id) < 0) {
         forget_offer(p, from); /* a newcomer that has gone elsewhere is no reason to leave this view */
     } else if (m->refusal == GW_REFUSE_STALE && m->listed_count > 0) {

@@ -14,7 +14,7 @@ enum {
     SETTLE_MS = 1500,     /* no news of peers for this long: whoever comes has come */
     GREETING_MS = 5000,   /* who is here but without a link is not waited for any longer */
     FOUND_STAGGER_MS = 1000,
-    ASKS_IN_VAIN = 10,   /* a leader that does not admit by then is not the only one to be asked */
+    ASKS_IN_VAIN = 10,   /* after so many, and each time again, the leader is not the only one to be asked */
     HEAL_AFTER_MS = 100, /* another view of this job must be seen this long */
     OFFER_MS = 300,
     OFFER_LASTS_MS = 120000, /* the other side may be in the middle of a long step */
@@ -42,8 +42,10 @@ static bool is_coming(const gw_peer *p, const gw_contact *c) {
     return p->now < since + gw_peer_ms(p, GREETING_MS);
 }
 
+/* Whether it can be asked, or may be in a moment: also where it is not to be proposed for a while. */
 static bool is_near(const gw_peer *p, const gw_contact *c) {
-    return gw_contacts_ready(p, c) || is_coming(p, c);
+    bool greeted = c->linked && c->greeted && gw_same_life(&c->linked_life, &c->incarnation);
+    return c->alive && (greeted || is_coming(p, c));
 }
 
 /* Of several flocks, the one that a heal would keep: higher step, larger, higher name. */
@@ -99,24 +101,26 @@ static bool is_due_to_ask(gw_peer *p, const gw_contact *flock) {
     }
     if (p->now < p->join_at_ns) return false;
     p->join_at_ns = p->now + gw_peer_ms(p, JOIN_MS);
-    if (p->asked_times < ASKS_IN_VAIN) p->asked_times++;
+    p->asked_times++;
     return true;
 }
 
-/* The flock's leader is dead, unknown here, or came back, without a view or into another one; or no link to
- * it comes up; or it cannot admit us, for what it has promised: whoever still lives in the view may propose
- * the next one, and with a majority of them dead or in new lives nobody can without us. Members that see
- * nothing wrong with their view ignore it. */
-static void ask_members_to_join(gw_peer *p, const gw_contact *flock) {
-    gw_peer_waits(p, "asking the members of view %" PRIu64 " to be admitted at step %" PRIu64, flock->epoch,
-                  flock->step);
-    if (!is_due_to_ask(p, flock)) return;
+static void send_join_to_members(gw_peer *p, const gw_contact *flock) {
     for (uint32_t i = 0; i < p->contact_count; i++) {
         const gw_contact *one = &p->contacts[i];
         if (runs_this_job(p, one) && gw_contacts_ready(p, one) &&
             gw_view_name_equal(&one->view_name, &flock->view_name))
             send_join(p, &one->id, false);
     }
+}
+
+/* The flock's leader is dead, unknown here, or came back, without a view or into another one, or no link to
+ * it comes up: whoever still lives in the view may propose the next one, and with a majority of them dead or
+ * in new lives nobody can without us. Members that see nothing wrong with their view ignore it. */
+static void ask_members_to_join(gw_peer *p, const gw_contact *flock) {
+    gw_peer_waits(p, "asking the members of view %" PRIu64 " to be admitted at step %" PRIu64, flock->epoch,
+                  flock->step);
+    if (is_due_to_ask(p, flock)) send_join_to_members(p, flock);
 }
 
 static void say_no_room(gw_peer *p) {
@@ -132,13 +136,12 @@ static bool is_asked_in_vain(const gw_peer *p, const gw_contact *flock) {
     return gw_view_name_equal(&p->asked_view, &flock->view_name) && p->asked_times >= ASKS_IN_VAIN;
 }
 
-/* The leader of this flock, if it leads it still and can be asked, or may be in a moment, and has not been
- * asked for long. */
+/* The leader of this flock, if it leads it still and can be asked, or may be in a moment. */
 static const gw_contact *leader_to_ask(gw_peer *p, const gw_contact *flock) {
     const gw_contact *leader = gw_peer_contact(p, &flock->leader);
     bool leads = leader != NULL && runs_this_job(p, leader) &&
                  gw_view_name_equal(&leader->view_name, &flock->view_name);
-    return leads && is_near(p, leader) && !is_asked_in_vain(p, flock) ? leader : NULL;
+    return leads && is_near(p, leader) ? leader : NULL;
 }
 
 static void ask_to_join(gw_peer *p, const gw_contact *flock) {
@@ -156,7 +159,11 @@ static void ask_to_join(gw_peer *p, const gw_contact *flock) {
     }
     if (flock->view_count >= GW_MAX_MEMBERS) say_no_room(p);
     gw_peer_waits(p, "asking leader %s to be admitted at step %" PRIu64, id, flock->step);
-    if (is_due_to_ask(p, flock)) send_join(p, &leader->id, false);
+    if (!is_due_to_ask(p, flock)) return;
+    if (p->asked_times % ASKS_IN_VAIN == 0)
+        send_join_to_members(p, flock); /* a promise may keep this one from proposing, and not them */
+    else
+        send_join(p, &leader->id, false);
 }
 
 typedef struct muster {             /* who is here for the same job, without a view, or left behind in one */
