@@ -32,7 +32,6 @@ static void start_if_all_ready(gw_peer *p) {
         notice->count = p->newcomers;
     }
     p->pause_since_ns = 0;
-    p->has_begun = true;
     p->load_failures = 0;
     if (p->end_given_up)
         gw_saves_give_up_later(p); /* not before: a load may need what has no manifest here */
@@ -199,7 +198,6 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     p->doubt.any = false;
     p->ended = i->ended || i->step >= p->config.steps; /* the final checkpoint, found again */
     p->stopped = i->stopped;
-    p->has_begun |= i->load != GW_LOAD_MANIFEST;
     p->end_step = i->step;
     p->end_given_up = i->end_given_up;
     if (!p->ended) gw_end_forget(p);

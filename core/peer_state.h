@@ -261,7 +261,6 @@ struct gw_peer {
     bool vote_sent, freeze_after_apply;
 
     /* the step */
-    bool has_begun; /* the job has begun in this life, or gone on: not where no checkpoint could be loaded */
     bool has_state, ended, stopped;
     uint64_t end_step; /* of the state that `ended` and `stopped` are about: not of one that is still to be
                           fetched */

@@ -593,12 +593,11 @@ static void unite_losses(const gw_peer *p, gw_install *i) {
     gw_losses_forget_before(&i->losses, i->step);
 }
 
-/* Would begin the job, with fewer than it is to begin with: nobody here has a whole checkpoint, whose rest
- * others may bring. There may be a view by then: of those who found it damaged when they loaded it. Where a
- * majority rules that is enough to begin anew. */
+/* A founding that would begin the job, with fewer than it is to begin with: nobody here has a whole
+ * checkpoint, whose rest others may bring. */
 static bool begins_too_few(const gw_peer *p, const gw_install *i) {
-    bool founds = p->ballot.majority ? p->view.epoch == 0 && p->ballot.installed.epoch == 0 : !p->has_begun;
-    return founds && !p->forced && i->load == GW_LOAD_INIT && i->view.count < p->config.peers;
+    bool founds = p->view.epoch == 0 && p->ballot.installed.epoch == 0 && !p->forced;
+    return founds && i->load == GW_LOAD_INIT && i->view.count < p->config.peers;
 }
 
 static void conclude(gw_peer *p) {
@@ -623,7 +622,6 @@ static void conclude(gw_peer *p) {
         gw_repair_plan(&rules, (const gw_report *const *)a->reports, settle, i, text, sizeof text);
     gw_set_free(&rules.doubted);
     if (answer == GW_REPAIR_READY && begins_too_few(p, i)) {
-        if (p->view.epoch > 0) gw_views_lost(p, "it has too few to begin the job");
         gw_waiting_found_too_few(p, i->view.count);
         gw_install_free(i);
         return;

@@ -607,34 +607,6 @@ Test(peer_saves, who_cannot_resume_waits_for_all_peers_before_step_0) {
     flock_close(&f);
 }
 
-/* They have a view by then. */
-Test(peer_saves, who_cannot_load_what_is_whole_waits_for_all_peers_before_step_0) {
-    flock f;
-    flock_open(&f, 3, 3, LONG, GW_QUORUM_ANY);
-    f.checkpoint_steps = 4;
-    for (uint32_t i = 0; i < 3; i++) f.peers[i].config.replicas = 3;
-    flock_start_all(&f);
-    cr_assert(flock_run(&f, saved_12, MOST_EVENTS));
-    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
-    uint32_t before[] = {f.peers[0].computed, f.peers[1].computed};
-    f.peers[0].damaged = f.peers[1].damaged = true;
-    uint64_t since_ns = f.now, loads = f.peers[0].loads;
-    flock_start(&f, 0);
-    flock_start(&f, 1);
-    while (f.now < since_ns + 5 * f.peers[0].config.resume_timeout_ns) cr_assert(!flock_run(&f, NULL, 10));
-    cr_assert_gt(f.peers[0].loads, loads);
-    for (uint32_t i = 0; i < 2; i++) {
-        cr_assert_null(flock_status(&f, i).view);
-        cr_assert_eq(f.peers[i].computed, before[i]);
-        cr_assert_gt(flock_said(&f, i, "step 0 is for 3 peers: 2 here"), 0);
-    }
-    f.peers[0].damaged = f.peers[1].damaged = false; /* what is lost here comes from the third */
-    flock_start(&f, 2);
-    cr_assert(flock_run(&f, all_past_12, MOST_EVENTS));
-    cr_assert_lt(f.peers[0].computed - before[0], 8 * FLOCK_SHARDS, "it resumes");
-    flock_close(&f);
-}
-
 Test(peer_saves, who_waits_for_all_peers_with_a_part_of_the_last_state_knows_of_the_end) {
     flock f;
     flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
