@@ -1,13 +1,14 @@
 #include "checkpoint/manifest.h"
 
 #include "core/check.h"
+#include "core/view.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const char magic[7] = {'G', 'O', 'D', 'W', 'I', 'T', 'M'};
 enum {
-    VERSION = 1,
+    VERSION = 2, /* as 1, with an epoch */
     HEADER_BYTES = sizeof magic + 1 + 8,
     CHECKSUM_BYTES = 32,
     LEAST_BYTES = HEADER_BYTES + CHECKSUM_BYTES,
@@ -61,7 +62,7 @@ static void put_tensors(gw_writer *w, const gw_manifest *manifest) {
 
 static void put_manifest(gw_writer *w, const gw_manifest *manifest, uint64_t file_bytes) {
     gw_put_bytes(w, magic, sizeof magic);
-    gw_put_u8(w, VERSION);
+    gw_put_u8(w, manifest->epoch == 0 ? 1 : VERSION);
     gw_put_u64(w, file_bytes);
     gw_put_hash(w, &manifest->job_id);
     gw_put_string(w, manifest->job_name);
@@ -71,6 +72,7 @@ static void put_manifest(gw_writer *w, const gw_manifest *manifest, uint64_t fil
     gw_put_u64(w, manifest->created_ms);
     gw_put_hash(w, &manifest->root);
     gw_put_u8(w, manifest->ended);
+    if (manifest->epoch != 0) gw_put_u64(w, manifest->epoch);
     gw_put_u32(w, manifest->param_count);
     for (uint32_t i = 0; i < manifest->param_count; i++) {
         gw_put_string(w, manifest->params[i].name);
@@ -257,6 +259,11 @@ static bool take_manifest(decoding *d) {
     uint8_t ended = gw_get_u8(&d->r);
     if (ended > 1) return fail_at(d, at, "a flag that is neither 0 nor 1");
     m->ended = ended == 1;
+    if (d->r.bytes[sizeof magic] == VERSION) {
+        at = d->r.position;
+        m->epoch = gw_get_epoch(&d->r);
+        if (m->epoch == 0) return fail_at(d, at, "impossible epoch");
+    }
     if (!take_params(d) || !take_tensors(d) || !take_chunks(d)) return false;
     if (gw_reader_left(&d->r) != CHECKSUM_BYTES) return fail_at(d, d->r.position, "bytes left over");
     gw_hash layout, root;
@@ -274,8 +281,8 @@ static bool check_envelope(const uint8_t *bytes, size_t length, gw_err *err) {
     uint8_t version = gw_get_u8(&r);
     uint64_t file_bytes = gw_get_u64(&r);
     if (r.failed) return gw_fail(err, GW_E_CORRUPT, "offset %zu: truncated in its header", length);
-    if (version != VERSION)
-        return gw_fail(err, GW_E_UNSUPPORTED, "offset %zu: manifest version %u, this program knows %d",
+    if (version < 1 || version > VERSION)
+        return gw_fail(err, GW_E_UNSUPPORTED, "offset %zu: manifest version %u, this program knows 1 to %d",
                        sizeof magic, version, VERSION);
     if (length > GW_MANIFEST_MAX_BYTES)
         return gw_fail(err, GW_E_LIMIT, "%zu bytes, more than %d", length, GW_MANIFEST_MAX_BYTES);

@@ -1,10 +1,12 @@
 /* A manifest says what a checkpoint is: the job, the step, and the chunks that its state is made of. Nothing
- * in it knows the cluster it came from.
+ * in it knows the cluster it came from, but for its epoch where sums are float: then a step that all have
+ * forgotten is made again with another state, and of two checkpoints the one from the later view counts.
  *
- * File format, version 1 (core/wire.h; pinned by tests/checkpoint/test_manifest.c):
+ * File format (core/wire.h; pinned by tests/checkpoint/test_manifest.c):
  *
- *   "GODWITM" version u8 = 1 | file bytes u64 | job id 32 | job name string | step u64 | state bytes u64
+ *   "GODWITM" version u8 | file bytes u64 | job id 32 | job name string | step u64 | state bytes u64
  *   fingerprint u64 | created_ms u64 | root 32 | ended u8
+ *   version 2 only: epoch u64, not 0. Version 1, with no epoch, is what is written where there is none
  *   parameters u32, each: name string, value string
  *   tensors u32, each: name string, dtype u8, rank u8, dims u64 * rank, group u32, offset u64
  *   chunk bytes u32 = GW_CHUNK_BYTES | chunks u32, each: name 32
@@ -38,6 +40,7 @@ typedef struct gw_manifest {
     uint64_t created_ms;  /* wall clock, Unix time; not part of the root */
     gw_hash root;         /* the state hash (core/chunk.h) */
     bool ended;           /* the job decided that this is its last state; not part of the root */
+    uint64_t epoch; /* of the view that saved it, where sums are float; 0: exact sums, or an early file */
     const gw_param *params;
     uint32_t param_count;
     const gw_tensor *tensors; /* only the GW_STATE ones count; a decoded manifest has no others */

@@ -19,6 +19,15 @@ static const char pinned[] =
     "000000400001000000bd78e1c368d70b968e194dca2c6fbda605a67d5e52824289e058c93eee073ef5ec1c52755f2e8b"
     "f182314be278f815ca8339eee0e1a21e156c24d4e483871d43";
 
+/* The same with an epoch, 9. */
+static const char pinned_with_epoch[] =
+    "474f445749544d0211010000000000000700000000000000000000000000000000000000000000000000000000000000"
+    "0300746f7990010000000000001d0000000000000088776655443322110068e5cf8b010000dadfe27ed04aef79a10937"
+    "c1a91a1f892678b88250b09c782465617158929a990109000000000000000100000002006c720300302e310200000001"
+    "007701020200000000000000030000000000000000000000000000000000000001006e05010500000000000000030000"
+    "0018000000000000000000400001000000bd78e1c368d70b968e194dca2c6fbda605a67d5e52824289e058c93eee073e"
+    "f53fd4c4b9864cc97093e067d023d013f05b59b928d1b88c12891447574ab98c18";
+
 static const gw_tensor toy_tensors[] = {
     {.name = "w", .dtype = GW_F32, .role = GW_STATE, .rank = 2, .dim = {2, 3}},
     {.name = "w-sum", .role = GW_SUMMED, .rank = 2, .dim = {2, 3}},
@@ -53,10 +62,15 @@ static uint8_t *encode(const gw_manifest *manifest, size_t *length) {
     return bytes;
 }
 
-static uint8_t *encode_toy(size_t *length) {
+static uint8_t *encode_toy_of(uint64_t epoch, size_t *length) {
     gw_hash chunk;
     gw_manifest manifest = toy(&chunk);
+    manifest.epoch = epoch;
     return encode(&manifest, length);
+}
+
+static uint8_t *encode_toy(size_t *length) {
+    return encode_toy_of(0, length);
 }
 
 /* Makes the checksum right again after a change, so that the parser itself is what is tested. */
@@ -64,14 +78,39 @@ static void forge(uint8_t *bytes, size_t length) {
     gw_blake2b(bytes, length - 32, bytes + length - 32, 32);
 }
 
-Test(manifest, bytes_are_pinned) {
+static void expect_bytes(uint64_t epoch, const char *expected) {
     size_t length;
-    uint8_t *bytes = encode_toy(&length);
+    uint8_t *bytes = encode_toy_of(epoch, &length);
     char *text = malloc(2 * length + 1);
     gw_hex(bytes, length, text);
-    cr_assert_str_eq(text, pinned);
+    cr_assert_str_eq(text, expected);
+    gw_manifest back;
+    cr_assert(gw_manifest_decode(bytes, length, &back, &err), "%s", err.text);
+    cr_assert_eq(back.epoch, epoch);
+    gw_manifest_free(&back);
     free(text);
     free(bytes);
+}
+
+Test(manifest, bytes_are_pinned) {
+    expect_bytes(0, pinned);
+    expect_bytes(9, pinned_with_epoch);
+}
+
+Test(manifest, an_epoch_that_cannot_be_is_refused) {
+    static const uint64_t epochs[] = {0, UINT64_C(1) << 62, UINT64_MAX};
+    const size_t at = 16 + 32 + 5 + 32 + 32 + 1;
+    for (size_t i = 0; i < sizeof epochs / sizeof *epochs; i++) {
+        size_t length;
+        uint8_t *bytes = encode_toy_of(9, &length);
+        for (size_t k = 0; k < 8; k++) bytes[at + k] = (uint8_t)(epochs[i] >> (8 * k));
+        forge(bytes, length);
+        gw_manifest back;
+        cr_assert_not(gw_manifest_decode(bytes, length, &back, &err), "%zu", i);
+        cr_assert_eq(err.code, GW_E_CORRUPT);
+        cr_assert_not_null(strstr(err.text, "offset 118: impossible epoch"), "%s", err.text);
+        free(bytes);
+    }
 }
 
 Test(manifest, decodes_what_was_encoded) {
@@ -204,10 +243,10 @@ Test(manifest, other_files_and_versions_are_told_apart) {
     cr_assert_not_null(strstr(err.text, "not a manifest"), "%s", err.text);
     size_t length;
     uint8_t *bytes = encode_toy(&length);
-    bytes[7] = 2;
+    bytes[7] = 3;
     cr_assert_not(gw_manifest_decode(bytes, length, &back, &err));
     cr_assert_eq(err.code, GW_E_UNSUPPORTED);
-    cr_assert_not_null(strstr(err.text, "version 2"), "%s", err.text);
+    cr_assert_not_null(strstr(err.text, "version 3"), "%s", err.text);
     free(bytes);
 }
 
@@ -246,6 +285,7 @@ Test(manifest, the_root_depends_on_the_state_alone) {
     b.created_ms++;
     b.job_id.bytes[0]++;
     b.fingerprint++;
+    b.epoch++;
     cr_assert(gw_manifest_seal(&b, &err));
     cr_assert(gw_hash_equal(&a.root, &b.root));
     chunk.bytes[31] ^= 1;
