@@ -35,6 +35,7 @@ static void put_views(gw_writer *w, const gw_view *views, uint32_t count) {
 }
 
 static void put_inventory(gw_writer *w, const gw_inventory *inventory) {
+    gw_put_u64(w, inventory->epoch);
     gw_put_u64(w, inventory->step);
     gw_put_hash(w, &inventory->root);
     gw_put_u64(w, inventory->fingerprint);
@@ -75,6 +76,7 @@ static void put_install(gw_writer *w, const gw_install *install) {
     gw_put_u32(w, install->failures);
     gw_put_u8(w, (uint8_t)install->load);
     gw_put_hash(w, &install->root);
+    gw_put_u64(w, install->root_epoch);
     gw_set_put(w, &install->fetchers);
     gw_set_put(w, &install->drops);
     gw_set_put(w, &install->unwritable);
@@ -248,6 +250,7 @@ static gw_report *get_report(gw_reader *r) {
     if (count > GW_MAX_INVENTORY) r->failed = true;
     for (uint32_t i = 0; i < count && !r->failed; i++) {
         gw_inventory *inventory = &report->inventory[report->inventory_count++];
+        inventory->epoch = gw_get_epoch(r);
         inventory->step = gw_get_u64(r);
         gw_get_hash(r, &inventory->root);
         inventory->fingerprint = gw_get_u64(r);
@@ -272,6 +275,7 @@ static gw_install *get_install(gw_reader *r) {
     install->failures = gw_get_u32(r);
     install->load = (gw_load_kind)gw_get_u8(r);
     gw_get_hash(r, &install->root);
+    install->root_epoch = gw_get_epoch(r);
     install->fetchers = gw_set_get(r);
     install->drops = gw_set_get(r);
     install->unwritable = gw_set_get(r);

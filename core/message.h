@@ -82,7 +82,7 @@ typedef struct gw_report {
     gw_peer_id accused[2];    /* of wrong contributions to step `step`; zeros = nobody is */
     uint32_t convicted;       /* 1, 2: accused[0] or [1] was found wrong; 0 = not known */
     gw_losses losses;         /* that it knows of */
-    uint32_t inventory_count; /* with a state: of later steps, and from the newest whole one on */
+    uint32_t inventory_count; /* with a state: those that come after it, and from the newest whole one on */
     gw_inventory inventory[GW_MAX_INVENTORY];
 } gw_report;
 
@@ -98,6 +98,7 @@ typedef struct gw_install {
     uint32_t failures;
     gw_load_kind load; /* how fetchers get it */
     gw_hash root;
+    uint64_t root_epoch;    /* GW_LOAD_MANIFEST: of that checkpoint, see gw_inventory */
     gw_set fetchers, drops; /* of ranks: who lacks the state, who zeroes its accumulator */
     gw_set unwritable;      /* of ranks: whose disks take no checkpoints */
     gw_set missing;         /* shards that are dealt; size = shards of the step */

@@ -233,6 +233,15 @@ static bool read_record(gw_peer *p, const gw_peer_config *config, gw_err *err) {
     return true;
 }
 
+/* A view that goes on from a checkpoint is later than the one that saved it, also where the record is lost or
+ * the checkpoint was brought here by hand. */
+static void promise_no_earlier_views(gw_peer *p) {
+    gw_ballot *b = &p->ballot;
+    for (uint32_t i = 0; i < p->inventory.count; i++)
+        if (p->inventory.list[i].epoch > b->voted) b->voted = p->inventory.list[i].epoch;
+    if (b->voted > b->highest) b->highest = b->voted;
+}
+
 gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
     if (!sane(config, err)) return NULL;
     gw_peer *p = calloc(1, sizeof *p);
@@ -254,6 +263,7 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
         gw_peer_destroy(p);
         return NULL;
     }
+    promise_no_earlier_views(p);
     p->losses_changed = gw_poison_start(p);
     if (p->ballot.later_count > 0) {
         p->last_promise.epoch = p->ballot.later[p->ballot.later_count - 1].epoch;

@@ -87,6 +87,7 @@ static void load_state(gw_peer *p, const gw_install *i) {
     p->load_step = i->step;
     p->load_fingerprint = i->fingerprint;
     p->load_root = i->root;
+    p->load_epoch = i->root_epoch;
     if (i->load == GW_LOAD_MANIFEST && p->disk_hangs) {
         load_nothing(p);
         return;
@@ -282,7 +283,8 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
     if (event->outcome != GW_DONE || other) {
         const char *why = other ? "its fingerprint differs" : gw_peer_why(event);
         if (p->load_kind == GW_LOAD_MANIFEST) {
-            const gw_inventory what = {.step = p->load_step,
+            const gw_inventory what = {.epoch = p->load_epoch,
+                                       .step = p->load_step,
                                        .root = p->load_root,
                                        .fingerprint = p->load_fingerprint,
                                        .chunks = {.size = p->config.state_chunks}};

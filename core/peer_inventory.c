@@ -14,7 +14,8 @@ static gw_inventory *find(const gw_peer_inventory *inventory, const gw_hash *roo
 static gw_inventory *insert(gw_peer_inventory *inventory, const gw_inventory *what) {
     uint32_t at = 0;
     GW_CHECK(inventory->count == 0 || inventory->list != NULL);
-    while (at < inventory->count && inventory->list[at].step > what->step) at++;
+    while (at < inventory->count && gw_inventory_is_after(&inventory->list[at], what->epoch, what->step))
+        at++;
     gw_inventory *list = realloc(inventory->list, (inventory->count + 1u) * sizeof *list);
     GW_CHECK_MEMORY(list != NULL);
     memmove(list + at + 1, list + at, (inventory->count - at) * sizeof *list);
@@ -25,12 +26,26 @@ static gw_inventory *insert(gw_peer_inventory *inventory, const gw_inventory *wh
     return &list[at];
 }
 
+/* A state that was saved before is saved again in a later view: the entry moves to its place. */
+static gw_inventory *raise_epoch(gw_peer_inventory *inventory, gw_inventory *entry, uint64_t epoch) {
+    if (epoch <= entry->epoch) return entry;
+    gw_inventory raised = *entry;
+    raised.epoch = epoch;
+    for (; entry > inventory->list && !gw_inventory_is_after(entry - 1, epoch, raised.step); entry--)
+        *entry = entry[-1];
+    *entry = raised;
+    return entry;
+}
+
 void gw_peer_inventory_open(gw_peer_inventory *inventory, const gw_inventory *list, uint32_t count,
                             bool fresh) {
     *inventory = (gw_peer_inventory){.fresh = fresh};
     for (uint32_t i = 0; i < count; i++) {
-        if (find(inventory, &list[i].root) != NULL) continue;
-        gw_set_unite(&insert(inventory, &list[i])->chunks, &list[i].chunks);
+        gw_inventory *entry = find(inventory, &list[i].root);
+        if (entry == NULL)
+            gw_set_unite(&insert(inventory, &list[i])->chunks, &list[i].chunks);
+        else
+            raise_epoch(inventory, entry, list[i].epoch);
     }
 }
 
@@ -43,7 +58,7 @@ void gw_peer_inventory_close(gw_peer_inventory *inventory) {
 void gw_peer_inventory_wrote(gw_peer_inventory *inventory, const gw_inventory *what, const uint32_t *chunks,
                              uint32_t count) {
     gw_inventory *entry = find(inventory, &what->root);
-    if (entry == NULL) entry = insert(inventory, what);
+    entry = entry == NULL ? insert(inventory, what) : raise_epoch(inventory, entry, what->epoch);
     entry->ended = what->ended;
     for (uint32_t i = 0; i < count; i++) gw_set_add(&entry->chunks, chunks[i]);
 }
@@ -93,13 +108,14 @@ uint32_t gw_peer_inventory_range(const gw_peer_inventory *inventory, uint64_t le
     return count;
 }
 
-uint32_t gw_peer_inventory_tell(const gw_peer_inventory *inventory, uint64_t least, gw_inventory *told,
-                                uint32_t most) {
+uint32_t gw_peer_inventory_tell(const gw_peer_inventory *inventory, uint64_t epoch, uint64_t least,
+                                gw_inventory *told, uint32_t most) {
     uint32_t count = 0;
-    while (count < inventory->count && count < most && inventory->list[count].step >= least) {
-        told[count] = inventory->list[count];
-        told[count].chunks = gw_set_copy(&inventory->list[count].chunks);
-        count++;
+    for (; count < inventory->count && count < most; count++) {
+        const gw_inventory *one = &inventory->list[count];
+        if (one->epoch != epoch ? one->epoch < epoch : one->step < least) break;
+        told[count] = *one;
+        told[count].chunks = gw_set_copy(&one->chunks);
     }
     return count;
 }

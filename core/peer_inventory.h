@@ -7,7 +7,7 @@
 #include "core/world.h"
 
 typedef struct gw_peer_inventory {
-    gw_inventory *list; /* newest first; owned, with their sets */
+    gw_inventory *list; /* newest (gw_inventory_is_after) first; owned, with their sets */
     uint32_t count;
     bool strays; /* there may be chunks, too, of checkpoints that others know and this peer does not */
     bool fresh;  /* this run begins anew: nobody waits for what is here, or ends by it, though others may use
@@ -39,9 +39,9 @@ const gw_inventory *gw_peer_inventory_newest(const gw_peer_inventory *inventory)
  */
 uint32_t gw_peer_inventory_range(const gw_peer_inventory *inventory, uint64_t least, uint64_t below,
                                  gw_hash *roots, uint32_t most);
-/* What a vote tells: the newest of at least `least` steps, at most `most`, with sets of their own; returns
- * how many. */
-uint32_t gw_peer_inventory_tell(const gw_peer_inventory *inventory, uint64_t least, gw_inventory *told,
-                                uint32_t most);
+/* What a vote tells: the newest of later views than that of this epoch, and of that one those of at least
+ * `least` steps; at most `most`, with sets of their own; returns how many. */
+uint32_t gw_peer_inventory_tell(const gw_peer_inventory *inventory, uint64_t epoch, uint64_t least,
+                                gw_inventory *told, uint32_t most);
 
 #endif

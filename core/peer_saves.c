@@ -225,10 +225,16 @@ void gw_saves_abandon(gw_peer *p) {
 /* ---- at the leader
  * ---------------------------------------------------------------------------------------------------- */
 
+/* With exact sums a step has one state, and no epoch is part of anything that is written. */
+uint64_t gw_saves_epoch(const gw_peer *p, uint64_t epoch) {
+    return p->config.fast ? epoch : 0;
+}
+
 static void record_manifest(gw_peer *p) {
     const gw_save *s = &p->save;
     gw_action *manifest = gw_peer_act(p, GW_ACT_MANIFEST);
     manifest->token = p->save.manifest_token = gw_peer_token(p);
+    manifest->epoch = gw_saves_epoch(p, p->view.epoch);
     manifest->step = s->step;
     manifest->fingerprint = s->fingerprint;
     manifest->count = s->known.size;
@@ -376,7 +382,8 @@ static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool fai
 static void note_written(gw_peer *p) {
     const gw_save *s = &p->save;
     if (s->incomplete || p->unwritable) return;
-    const gw_inventory what = {.step = s->step,
+    const gw_inventory what = {.epoch = gw_saves_epoch(p, p->view.epoch),
+                               .step = s->step,
                                .root = s->own_root,
                                .fingerprint = s->fingerprint,
                                .ended = s->final && !p->stopped,
@@ -405,12 +412,18 @@ static void retain(gw_peer *p) {
     free(roots);
 }
 
-/* Those of more steps are of an end that is given up: no later life may take them for the job's. */
+/* Those of more steps, or that end otherwise, are of an end that is given up: no later life may take them for
+ * the job's. */
 void gw_saves_give_up_later(gw_peer *p) {
     const gw_peer_inventory *here = &p->inventory;
     gw_hash *roots = calloc(here->count + p->kept_count + 1, sizeof *roots);
     GW_CHECK_MEMORY(roots != NULL);
-    uint32_t count = gw_peer_inventory_range(here, 0, p->step + 1, roots, here->count);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < here->count; i++) {
+        const gw_inventory *one = &here->list[i];
+        bool other_end = one->ended && one->fingerprint != p->fingerprint;
+        if (one->step <= p->step && !other_end) roots[count++] = one->root;
+    }
     for (uint32_t i = 0; i < p->kept_count; i++)
         if (p->kept[i].step <= p->step) roots[count++] = p->kept[i].root;
     keep_only(p, roots, count);

@@ -278,7 +278,8 @@ struct gw_peer {
     gw_load_kind load_kind; /* of the last LOAD */
     uint64_t load_step, load_fingerprint;
     gw_hash load_root;
-    uint32_t newcomers; /* of the view installed last */
+    uint64_t load_epoch; /* of a checkpoint */
+    uint32_t newcomers;  /* of the view installed last */
     bool applying;
     int64_t decisions; /* of the sum being applied */
     uint32_t failures;
@@ -537,6 +538,8 @@ void gw_saves_open(gw_peer *p, bool final);
 void gw_saves_abandon(gw_peer *p);
 /* This checkpoint has been loaded: it is the newest complete one, and is kept beside the next. */
 void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root);
+/* What a checkpoint of that view, and a state that is held in it, say of when they were made. */
+uint64_t gw_saves_epoch(const gw_peer *p, uint64_t epoch);
 const gw_kept *gw_saves_newest(const gw_peer *p); /* that is known to be whole, or NULL */
 /* As a view's voters know. It may not have reached this peer that it is complete. */
 void gw_saves_told_whole(gw_peer *p, uint64_t step, const gw_hash *root);

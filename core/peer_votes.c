@@ -248,7 +248,9 @@ static gw_report *make_report(const gw_peer *p) {
         r->convicted = p->doubt.convicted;
     }
     r->losses = p->losses;
-    r->inventory_count = gw_peer_inventory_tell(&p->inventory, least_told(p), r->inventory, GW_MAX_INVENTORY);
+    uint64_t epoch = p->has_state ? gw_saves_epoch(p, p->ballot.installed.epoch) : 0;
+    r->inventory_count =
+        gw_peer_inventory_tell(&p->inventory, epoch, least_told(p), r->inventory, GW_MAX_INVENTORY);
     return r;
 }
 

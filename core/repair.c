@@ -130,11 +130,24 @@ static bool is_complete(const gw_repair_rules *rules, const gw_report *const *re
     return complete;
 }
 
-/* Whether the checkpoints on this voter's disk lead on from `state` (NULL: from nothing). Float sums: steps
- * that everybody here had forgotten may have been computed again since, and a checkpoint of the first time is
- * not one of what came of the second. Only who has lived in a later view than the state's can have one that
- * came after it: all members of a view hold what is saved in it. */
-static bool leads_on(const gw_repair_rules *rules, const gw_report *voter, const gw_report *state) {
+/* Of two checkpoints. */
+static bool is_newer(const gw_inventory *one, const gw_inventory *other) {
+    return gw_inventory_is_after(one, other->epoch, other->step);
+}
+
+/* Whether the checkpoint leads on from `state` (NULL: from nothing). Float sums: steps that everybody here
+ * had forgotten may have been computed again since, and a checkpoint of the first time is not one of what
+ * came of the second. All members of a view hold what is saved in it, so that what was saved in an earlier
+ * one than the state's is behind it, or was given up. What was saved in a later one counts, also if it has
+ * fewer steps: that view had nothing of the state's, which is the one that was given up. */
+static bool leads_on(const gw_repair_rules *rules, const gw_inventory *checkpoint, const gw_report *state) {
+    if (state == NULL) return true;
+    uint64_t epoch = rules->latest_view_only ? state->installed_epoch : 0;
+    return gw_inventory_is_after(checkpoint, epoch, state->step);
+}
+
+/* Whether this voter's disk may have chunks of one that does. */
+static bool lived_later(const gw_repair_rules *rules, const gw_report *voter, const gw_report *state) {
     if (state == NULL || !rules->latest_view_only) return true;
     return voter->installed_epoch > state->installed_epoch;
 }
@@ -147,7 +160,8 @@ static bool may_be_complete(const gw_repair_rules *rules, const gw_report *const
     bool strays = false;
     for (uint32_t i = 0; i < count; i++)
         strays |= reports[i]->strays && reports[i]->inventory_count < GW_MAX_INVENTORY &&
-                  leads_on(rules, reports[i], state) && find_inventory(reports[i], &checkpoint->root) == NULL;
+                  lived_later(rules, reports[i], state) &&
+                  find_inventory(reports[i], &checkpoint->root) == NULL;
     return strays && checkpoint->chunks.size == rules->state_chunks;
 }
 
@@ -172,13 +186,11 @@ static checkpoints choose_checkpoints(const gw_repair_rules *rules, const gw_rep
                                       uint32_t count, const gw_report *state, bool daring) {
     checkpoints newest = {0};
     for (uint32_t i = 0; i < count; i++) {
-        if (!leads_on(rules, reports[i], state)) continue;
         for (uint32_t k = 0; k < reports[i]->inventory_count; k++) {
             const gw_inventory *one = &reports[i]->inventory[k];
-            if (state != NULL && one->step <= state->step) continue;
-            if (!is_undisputed(rules, reports, count, state, one)) continue;
-            if (newest.known == NULL || one->step > newest.known->step) newest.known = one;
-            if (newest.complete != NULL && one->step <= newest.complete->step) continue;
+            if (!leads_on(rules, one, state) || !is_undisputed(rules, reports, count, state, one)) continue;
+            if (newest.known == NULL || is_newer(one, newest.known)) newest.known = one;
+            if (newest.complete != NULL && !is_newer(one, newest.complete)) continue;
             if (is_complete(rules, reports, count, one) ||
                 (daring && may_be_complete(rules, reports, count, state, one)))
                 newest.complete = one;
@@ -188,8 +200,7 @@ static checkpoints choose_checkpoints(const gw_repair_rules *rules, const gw_rep
 }
 
 static bool lacks_chunks(const checkpoints *newest) {
-    return newest->known != NULL &&
-           (newest->complete == NULL || newest->complete->step < newest->known->step);
+    return newest->known != NULL && (newest->complete == NULL || is_newer(newest->known, newest->complete));
 }
 
 static void tell_lack(const checkpoints *newest, uint64_t otherwise, bool settle, char *text,
@@ -257,6 +268,7 @@ static void plan_checkpoint(const gw_repair_rules *rules, const gw_report *const
     install->step = checkpoint->step;
     install->fingerprint = checkpoint->fingerprint;
     install->root = checkpoint->root;
+    install->root_epoch = checkpoint->epoch;
     for (uint32_t i = 0; i < install->view.count; i++) {
         const gw_inventory *own = find_inventory(reports[i], &checkpoint->root);
         install->ended |= own != NULL && own->ended;
@@ -265,13 +277,13 @@ static void plan_checkpoint(const gw_repair_rules *rules, const gw_report *const
     }
 }
 
-/* Checkpoints above the state that is held, which the job will come to (exact sums), or had come to (float
- * sums). None when somebody wants none, or could not load one just now. A load that fails costs nothing with
- * exact sums. With float sums it costs the state: one that may be complete is tried when nobody else is
- * waited for who may have the rest. */
+/* Checkpoints that lead on from the state that is held: the job will come to them (exact sums), or has been
+ * there (float sums). None when somebody wants none, or could not load one just now. A load that fails costs
+ * nothing with exact sums. With float sums it costs the state: one that may be complete is tried when nobody
+ * else is waited for who may have the rest. */
 static checkpoints later_checkpoints(const gw_repair_rules *rules, const gw_report *const *reports,
                                      uint32_t count, const gw_report *state, bool settle) {
-    if (state->ended) return (checkpoints){0};
+    if (state->ended && !rules->latest_view_only) return (checkpoints){0};
     for (uint32_t i = 0; i < count; i++)
         if (reports[i]->fresh || reports[i]->grounded) return (checkpoints){0};
     return choose_checkpoints(rules, reports, count, state, !rules->latest_view_only || settle);

@@ -9,8 +9,8 @@ typedef struct gw_repair_rules {
     uint32_t (*shards)(const void *context, uint64_t step);
     const void *shards_context;
     uint32_t state_chunks;
-    bool latest_view_only; /* float sums: only the state of the latest view's members counts, and of later
-                              checkpoints those of who has lived in a later view */
+    bool latest_view_only; /* float sums: only the state of the latest view's members counts, and of
+                              checkpoints the latest view's before one of more steps */
     gw_set doubted;        /* of ranks: what their accumulators hold may be wrong; size 0 = nobody's */
     bool some_absent;      /* a member of a view that this one follows is not among the voters */
     bool some_may_come;    /* nor is somebody whose disk may have what theirs lack */

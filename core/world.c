@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool gw_inventory_is_after(const gw_inventory *one, uint64_t epoch, uint64_t step) {
+    return one->epoch != epoch ? one->epoch > epoch : one->step > step;
+}
+
 /* A chain of allocations; the bytes follow the link, aligned for anything. */
 typedef struct block {
     struct block *next;

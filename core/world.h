@@ -50,12 +50,18 @@ typedef enum gw_link_end {
 
 /* A checkpoint that this peer's disk knows: its manifest, and which chunks of it are here and sound. */
 typedef struct gw_inventory {
-    uint64_t step; /* number of steps done in that state */
+    uint64_t epoch; /* of the view that saved it; 0 where sums are exact, as a step has one state then */
+    uint64_t step;  /* number of steps done in that state */
     gw_hash root;
     uint64_t fingerprint;
     bool ended; /* the job's last state, by its own decision */
     gw_set chunks;
 } gw_inventory;
+
+/* Whether it comes after the state of this step in a view of this epoch. A later view has gone on from what
+ * was saved in an earlier one, or, where that was not to be had, has made the same steps again: with float
+ * sums as another state, whatever steps the earlier one had come to. */
+bool gw_inventory_is_after(const gw_inventory *one, uint64_t epoch, uint64_t step);
 
 /* ---- events
  * ------------------------------------------------------------------------------------------------- */
@@ -197,8 +203,8 @@ typedef enum gw_action_kind {
                     */
     GW_ACT_ABANDON,  /* the SAVE given last takes too long: it must hold up no APPLY, and is ended as soon as
                         the disk lets it. Nothing when it has ended */
-    GW_ACT_MANIFEST, /* token, step, fingerprint, hashes[count] -> MANIFEST_STORED; with flag (hash only):
-                        compute the root, write nothing */
+    GW_ACT_MANIFEST, /* token, epoch, step, fingerprint, hashes[count] -> MANIFEST_STORED; with flag (hash
+                        only): compute the root, which depends on the hashes alone, and write nothing */
     GW_ACT_RETAIN,   /* hashes[count]: roots of the checkpoints to keep, here or not; delete what no kept one
                         that is here needs, also what was stored by the SAVE given last: it has its manifest,
                         or is given up */
@@ -261,7 +267,8 @@ typedef struct gw_action {
     gw_level level;
     gw_notice notice;
     uint64_t duration_ns;
-    bool ended; /* MANIFEST: of the job's last state */
+    bool ended;     /* MANIFEST: of the job's last state */
+    uint64_t epoch; /* MANIFEST: see gw_inventory */
     gw_finish finish;
     const char *text;
 } gw_action;

@@ -74,7 +74,8 @@ void flock_start(flock *f, uint32_t i) {
     p->config.incarnation = (gw_incarnation){.boot = p->config.incarnation.boot + 1, .nonce = 77 + f->serial};
     p->config.checkpoint_steps = f->checkpoint_steps;
     p->config.verify = f->verify;
-    gw_inventory inventory = {.step = p->saved_step,
+    gw_inventory inventory = {.epoch = p->saved_epoch,
+                              .step = p->saved_step,
                               .root = p->saved_root,
                               .fingerprint = flock_state_after(p->saved_step),
                               .ended = p->saved_ended,

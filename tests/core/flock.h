@@ -50,7 +50,7 @@ typedef struct flock_peer {
     int64_t slots[GW_SLOTS];
     gw_set stored;      /* chunks of the newest SAVE that succeeded */
     gw_hash saved_root; /* of the newest manifest written; zeros = none */
-    uint64_t saved_step;
+    uint64_t saved_step, saved_epoch;
     bool saved_ended;
     gw_set saved_chunks;
     uint8_t *record; /* what it persisted last; NULL = nothing */

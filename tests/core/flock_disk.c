@@ -152,6 +152,7 @@ void flock_manifest(flock *f, uint32_t i, const gw_action *a) {
     put_manifest(p, a, &event.root);
     p->saved_root = event.root;
     p->saved_step = a->step;
+    p->saved_epoch = a->epoch;
     p->saved_ended = a->ended;
     gw_set_free(&p->saved_chunks);
     p->saved_chunks = gw_set_copy(&p->stored);

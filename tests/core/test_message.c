@@ -22,6 +22,7 @@ static gw_install *small_install(void) {
     i->load = GW_LOAD_MANIFEST;
     i->end_given_up = true;
     i->whole_step = 16;
+    i->root_epoch = 5;
     i->fetchers = gw_set_of(2);
     i->drops = gw_set_of(2);
     i->unwritable = gw_set_of(2);
@@ -77,6 +78,7 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
                         .claimed = gw_set_of(5),
                         .inventory_count = 1};
     report.inventory[0].chunks = gw_set_of(3);
+    report.inventory[0].epoch = 6;
     for (int kind = GW_MSG_HELLO; kind <= GW_MSG_FELL; kind++) {
         gw_message m = sample((gw_message_kind)kind, &view, install, &report), back;
         uint8_t *bytes, *again;
@@ -84,7 +86,9 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
         size_t length = gw_message_encode(&m, &bytes);
         cr_assert(gw_message_decode(bytes, length, &back, &err), "%s: %s", gw_message_name(m.kind), err.text);
         cr_assert(kind != GW_MSG_INSTALL || (back.install->end_given_up && back.install->whole_step == 16));
+        cr_assert(kind != GW_MSG_INSTALL || back.install->root_epoch == 5);
         cr_assert(kind != GW_MSG_VOTE || back.report->whole_step == 16);
+        cr_assert(kind != GW_MSG_VOTE || back.report->inventory[0].epoch == 6);
         size_t again_length = gw_message_encode(&back, &again);
         cr_assert_eq(again_length, length);
         cr_assert_arr_eq(again, bytes, length, "%s", gw_message_name(m.kind));
@@ -216,6 +220,13 @@ Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
         cr_expect_eq(is_read(&m), i == 0, "report");
         report = (gw_report){.promised_epoch = epochs[i]};
         cr_expect_eq(is_read(&m), i == 0, "promised");
+        report = (gw_report){.inventory_count = 1, .inventory[0].epoch = epochs[i]};
+        cr_expect_eq(is_read(&m), i == 0, "of a checkpoint");
+        gw_install *resuming = small_install();
+        resuming->root_epoch = epochs[i];
+        m = sample(GW_MSG_INSTALL, &small, resuming, NULL);
+        cr_expect_eq(is_read(&m), i == 0, "of the checkpoint that a view goes on from");
+        gw_install_free(resuming);
         const gw_message_kind of_views[] = {GW_MSG_PROPOSE, GW_MSG_REFUSE, GW_MSG_JOIN, GW_MSG_VIEW,
                                             GW_MSG_INSTALL};
         for (size_t k = 0; k < sizeof of_views / sizeof *of_views; k++) {

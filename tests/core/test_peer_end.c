@@ -181,6 +181,50 @@ Test(peer_end, with_float_sums_an_end_that_is_given_up_is_not_found_on_record_ag
     }
 }
 
+static bool all_but_odd_at_step_11(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (i != ODD && flock_status(f, i).step < 11) return false;
+    return true;
+}
+
+/* Float sums: the odd one alone has it on record how the job ended, when the power fails. The others find
+ * nothing of that, go on without it, and save what they come to; then the power fails again. One of them is
+ * away when it is back. */
+Test(peer_end, with_float_sums_an_end_that_others_have_gone_on_without_is_not_the_jobs) {
+    flock f;
+    flock_open(&f, 4, 4, STEPS, GW_QUORUM_MAJORITY);
+    f.checkpoint_steps = 4;
+    for (uint32_t i = 0; i < 4; i++) f.peers[i].config.fast = true;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    while (f.peers[ODD].saved_step == 0) cr_assert(!flock_run(&f, NULL, 1));
+    flock_kill(&f, ODD);
+    f.peers[ODD].saved_step = STEPS;
+    f.peers[ODD].saved_ended = true;
+    f.peers[ODD].saved_root.bytes[0] ^= 1;
+    gw_set_free(&f.peers[ODD].saved_chunks);
+    f.peers[ODD].saved_chunks = gw_set_of(FLOCK_CHUNKS);
+    cr_assert(flock_run(&f, all_but_odd_at_step_11, MOST_EVENTS));
+    uint32_t computed = 0, before = 0;
+    for (uint32_t i = 0; i < ODD; i++) {
+        flock_kill(&f, i);
+        cr_assert_eq(f.peers[i].saved_step, 8);
+        cr_assert_gt(f.peers[i].saved_epoch, f.peers[ODD].saved_epoch);
+    }
+    for (uint32_t i = 0; i < 4; i++) before += f.peers[i].computed;
+    for (uint32_t i = 0; i < 4; i++)
+        if (i != 1) flock_start(&f, i);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    for (uint32_t i = 0; i < 4; i++) {
+        computed += f.peers[i].computed;
+        if (i == 1) continue;
+        cr_expect_eq(f.peers[i].finish, GW_FINISH_DONE, "%s", f.peers[i].finish_text);
+        cr_expect_null(strstr(f.peers[i].finish_text, "as recorded"), "%s", f.peers[i].finish_text);
+    }
+    cr_expect_gt(computed, before, "they compute the rest");
+    flock_close(&f);
+}
+
 /* The odd one waits to be admitted to a flock of three, and it never is before they have ended. The last ones
  * of them, so many, are never found to have ended: their hosts go with them. */
 static void miss_flock(flock *f, gw_quorum quorum, uint32_t silent) {

@@ -35,9 +35,13 @@ static void write_chunks(uint64_t step, const uint32_t *chunks, uint32_t count) 
     gw_peer_inventory_wrote(&inventory, &what, chunks, count);
 }
 
-static void tell(uint64_t least, uint32_t most) {
+static void tell_of(uint64_t epoch, uint64_t least, uint32_t most) {
     forget_told();
-    told_count = gw_peer_inventory_tell(&inventory, least, told, most);
+    told_count = gw_peer_inventory_tell(&inventory, epoch, least, told, most);
+}
+
+static void tell(uint64_t least, uint32_t most) {
+    tell_of(0, least, most);
 }
 
 Test(peer_inventory, what_was_there_at_the_start_is_copied_newest_first) {
@@ -90,6 +94,40 @@ Test(peer_inventory, what_is_written_is_told_and_more_of_it_adds_up) {
     cr_assert(told[0].ended);
     cr_assert_eq(gw_set_count(&told[1].chunks), 0, "the manifest alone");
     cr_assert_eq(told[1].chunks.size, CHUNKS);
+}
+
+static gw_inventory of_epoch(uint64_t epoch, uint64_t step) {
+    gw_inventory it = one(step);
+    it.epoch = epoch;
+    return it;
+}
+
+static void expect_told(uint32_t count, const uint64_t (*expected)[2]) {
+    cr_assert_eq(told_count, count);
+    for (uint32_t i = 0; i < count; i++) {
+        cr_expect_eq(told[i].epoch, expected[i][0], "%u", i);
+        cr_expect_eq(told[i].step, expected[i][1], "%u", i);
+    }
+}
+
+Test(peer_inventory, what_a_later_view_saved_is_newer_than_what_has_more_steps) {
+    gw_inventory list[4] = {of_epoch(1, 9), of_epoch(2, 3), of_epoch(1, 6), of_epoch(3, 2)};
+    for (int i = 0; i < 4; i++) list[i].chunks = gw_set_of(CHUNKS);
+    gw_peer_inventory_open(&inventory, list, 4, false);
+    for (int i = 0; i < 4; i++) gw_set_free(&list[i].chunks);
+    tell(0, MOST);
+    expect_told(4, (const uint64_t[][2]){{3, 2}, {2, 3}, {1, 9}, {1, 6}});
+    cr_assert_eq(gw_peer_inventory_newest(&inventory)->step, 2);
+    tell_of(1, 7, MOST);
+    expect_told(3, (const uint64_t[][2]){{3, 2}, {2, 3}, {1, 9}});
+    const gw_inventory again = of_epoch(3, 6); /* the state is saved once more */
+    gw_peer_inventory_wrote(&inventory, &again, NULL, 0);
+    tell(0, MOST);
+    expect_told(4, (const uint64_t[][2]){{3, 6}, {3, 2}, {2, 3}, {1, 9}});
+    const gw_inventory earlier = of_epoch(1, 3);
+    gw_peer_inventory_wrote(&inventory, &earlier, NULL, 0);
+    tell(0, MOST);
+    expect_told(4, (const uint64_t[][2]){{3, 6}, {3, 2}, {2, 3}, {1, 9}});
 }
 
 Test(peer_inventory, what_is_deleted_is_told_no_more) {

@@ -867,3 +867,29 @@ Test(peer_saves, who_began_anew_keeps_no_checkpoint_of_an_earlier_run) {
         flock_close(&f);
     }
 }
+
+/* Also where the protocol record, which says what views there were, is lost: what is saved next must come
+ * after what the flock has gone on from. */
+Test(peer_saves, with_float_sums_a_checkpoint_carries_the_epoch_of_its_view) {
+    for (int fast = 0; fast < 2; fast++) {
+        flock f;
+        flock_open(&f, 2, 2, LONG, GW_QUORUM_MAJORITY);
+        f.checkpoint_steps = 4;
+        f.peers[0].config.fast = f.peers[1].config.fast = fast;
+        flock_start_all(&f);
+        for (uint64_t views = 1; views <= 3; views++) {
+            for (uint32_t i = 0; i < 2; i++) f.peers[i].checkpoints = 0;
+            while (f.peers[0].checkpoints == 0 || f.peers[1].checkpoints == 0)
+                cr_assert(!flock_run(&f, NULL, 1));
+            uint64_t epoch = flock_status(&f, 0).view->epoch;
+            if (fast) cr_assert_geq(epoch, views);
+            for (uint32_t i = 0; i < 2; i++) {
+                cr_expect_eq(f.peers[i].saved_epoch, fast ? epoch : 0);
+                flock_kill(&f, i);
+                f.peers[i].record_length = 0;
+            }
+            flock_start_all(&f);
+        }
+        flock_close(&f);
+    }
+}

@@ -237,6 +237,14 @@ Test(repair, failed_checks_reduce_again_then_recompute_then_stop) {
     }
 }
 
+/* What it knows was saved in the view of that epoch, where it lived last. */
+static gw_report *newcomer_from(uint64_t epoch, uint64_t step, const char *chunks) {
+    gw_report *r = newcomer(step, chunks);
+    r->installed_epoch = r->inventory[0].epoch = epoch;
+    r->installed.bytes[0] = r->inventory[0].root.bytes[1] = (uint8_t)epoch;
+    return r;
+}
+
 Test(repair, starts_from_scratch_when_nobody_knows_a_checkpoint) {
     gw_report *reports[] = {newcomer(0, NULL), newcomer(0, NULL)};
     gw_install *install = plan_for(2);
@@ -485,21 +493,20 @@ Test(repair, a_complete_checkpoint_above_the_state_is_jumped_to) {
     for (int i = 0; i < 2; i++) gw_report_free(reports[i]);
 }
 
-/* Who has lived in a later view than the state's, and lost its memory, brings what was shown in that view.
- * Who has not, or has only promised one, may bring what was computed again since. */
+/* What was saved in a later view than the state's came after it. What was saved before may be of a course
+ * that was given up, whoever brings it. */
 Test(repair, with_float_sums_only_a_checkpoint_from_a_later_view_is_jumped_to) {
     gw_repair_rules fast = rules;
     fast.latest_view_only = true;
     gw_report *reports[] = {report_at(7, "xxx.........", "............"), newcomer(20, "xxxx")};
     reports[0]->installed_epoch = 5;
     for (uint64_t epoch = 4; epoch <= 6; epoch++) {
-        reports[1]->installed_epoch = epoch;
-        expect_jump(reports, &fast, epoch == 6);
+        reports[1]->installed_epoch = 6;
+        reports[1]->inventory[0].epoch = epoch;
+        expect_jump(reports, &fast, epoch > 4);
     }
-    reports[1]->promised_epoch = 7; /* whatever came of that one, it has lived in view 6 */
+    reports[1]->promised_epoch = 7; /* whatever came of that one */
     expect_jump(reports, &fast, true);
-    reports[1]->installed_epoch = 5;
-    expect_jump(reports, &fast, false);
     for (int i = 0; i < 2; i++) gw_report_free(reports[i]);
 }
 
@@ -521,9 +528,8 @@ Test(repair, a_checkpoint_above_the_state_that_may_be_complete_is_tried) {
 Test(repair, with_float_sums_one_that_may_be_complete_is_tried_when_nobody_is_waited_for) {
     gw_repair_rules fast = rules;
     fast.latest_view_only = true;
-    gw_report *reports[] = {newcomer(20, "xx.."), report_at(7, "............", "............"),
+    gw_report *reports[] = {newcomer_from(1, 20, "xx.."), report_at(7, "............", "............"),
                             newcomer(0, NULL)};
-    reports[0]->installed_epoch = reports[1]->installed_epoch + 1;
     for (uint32_t k = 0; k < 8; k++) {
         bool settle = k & 1, at_holder = k & 2, at_member = k & 4;
         reports[1]->strays = at_holder;
@@ -540,14 +546,14 @@ Test(repair, with_float_sums_one_that_may_be_complete_is_tried_when_nobody_is_wa
     for (int i = 0; i < 3; i++) gw_report_free(reports[i]);
 }
 
-/* Two without a state know one each; the first of them has lived in a later view than the third. */
+/* Two without a state know one each; the first one's was saved in a later view than the third has lived in.
+ */
 static void expect_wait_for_chunks(bool complete_too, bool settle, gw_repair_answer answer, uint64_t step) {
     gw_repair_rules fast = rules;
     fast.latest_view_only = true;
-    gw_report *reports[] = {newcomer(20, "xx.."), newcomer(15, "xxxx"),
+    gw_report *reports[] = {newcomer_from(6, 20, "xx.."), newcomer_from(complete_too ? 6 : 4, 15, "xxxx"),
                             report_at(7, "............", "............")};
-    reports[0]->installed_epoch = reports[2]->installed_epoch + 1;
-    if (complete_too) reports[1]->installed_epoch = reports[0]->installed_epoch;
+    reports[2]->installed_epoch = 5;
     gw_install *install = plan_for(3);
     char text[200];
     cr_expect_eq(gw_repair_plan(&fast, (const gw_report *const *)reports, settle, install, text, sizeof text),
@@ -573,13 +579,12 @@ static gw_repair_answer plan_after_the_end(bool fast, bool some_may_come, bool s
     gw_repair_rules with = rules;
     with.latest_view_only = fast;
     with.some_may_come = some_may_come;
-    gw_report *reports[] = {newcomer(30, "xx.."), newcomer(20, "xxxx")};
+    gw_report *reports[] = {newcomer_from(5, 30, "xx.."), newcomer_from(4, 20, "xxxx")};
     if (stateful) {
         gw_report_free(reports[1]);
         reports[1] = report_at(20, "............", "............");
     }
     reports[0]->inventory[0].ended = true;
-    reports[0]->installed_epoch = 5;
     char text[200];
     gw_repair_answer answer =
         gw_repair_plan(&with, (const gw_report *const *)reports, settle, install, text, sizeof text);
@@ -608,6 +613,94 @@ Test(repair, with_float_sums_the_end_of_the_job_is_not_made_again) {
                      "exact sums lead to the same end");
         cr_expect_eq(install->step, 20);
         gw_install_free(install);
+    }
+}
+
+/* ---- float sums: what was saved in a later view counts ---- */
+
+static gw_repair_answer plan_floats(gw_report **reports, uint32_t count, bool settle, gw_install **install) {
+    gw_repair_rules floats = rules;
+    char text[200];
+    floats.latest_view_only = true;
+    floats.some_may_come = true;
+    *install = plan_for(count);
+    return gw_repair_plan(&floats, (const gw_report *const *)reports, settle, *install, text, sizeof text);
+}
+
+/* Without holders of the checkpoint of view 1 others have begun before it, made its steps again, and saved
+ * another one of step 10, in view 2. Then all come back. */
+Test(repair, with_float_sums_a_checkpoint_from_a_later_view_counts_before_one_of_as_many_steps_or_more) {
+    for (uint32_t k = 0; k < 8; k++) {
+        uint32_t later = k & 1;
+        bool settle = k & 2, more = k & 4;
+        gw_report *reports[2];
+        reports[later] = newcomer_from(2, 10, "xxxx");
+        reports[1 - later] = newcomer_from(1, more ? 15 : 10, "xxxx");
+        gw_install *install;
+        cr_expect_eq(plan_floats(reports, 2, settle, &install), GW_REPAIR_READY, "%u", k);
+        cr_expect_eq(install->step, 10, "%u", k);
+        cr_expect_eq(install->root.bytes[1], 2, "%u", k);
+        cr_expect_eq(install->root_epoch, 2, "%u", k);
+        free_all(reports, 2, install);
+    }
+}
+
+/* Nor does anybody wait for the rest of one that was superseded, and the rest of the later one is waited for,
+ * though one of more steps is complete. */
+Test(repair, with_float_sums_the_rest_of_the_latest_views_checkpoint_is_waited_for) {
+    for (int later_complete = 0; later_complete < 2; later_complete++) {
+        gw_report *reports[] = {newcomer_from(1, 15, later_complete ? "xx.." : "xxxx"),
+                                newcomer_from(2, 10, later_complete ? "xxxx" : "xx..")};
+        gw_install *install;
+        cr_expect_eq(plan_floats(reports, 2, false, &install),
+                     later_complete ? GW_REPAIR_READY : GW_REPAIR_WAIT);
+        gw_install_free(install);
+        cr_expect_eq(plan_floats(reports, 2, true, &install), GW_REPAIR_READY);
+        cr_expect_eq(install->step, later_complete ? 10 : 15);
+        free_all(reports, 2, install);
+    }
+}
+
+/* Of one state that was saved twice, with the same root, the later time counts. */
+Test(repair, with_float_sums_a_state_that_was_saved_again_is_of_the_later_view) {
+    gw_report *reports[] = {newcomer_from(1, 20, "xx.."), newcomer_from(2, 10, "xxxx"),
+                            newcomer_from(3, 20, "..xx")};
+    reports[2]->inventory[0].root = reports[0]->inventory[0].root;
+    gw_install *install;
+    cr_expect_eq(plan_floats(reports, 3, false, &install), GW_REPAIR_READY);
+    cr_expect_eq(install->step, 20);
+    cr_expect_eq(install->root_epoch, 3);
+    free_all(reports, 3, install);
+}
+
+/* One with a state of view 5 was away while view 7 went back behind it, and saved. */
+Test(repair, with_float_sums_a_checkpoint_from_a_later_view_counts_before_a_state_of_more_steps) {
+    for (uint64_t k = 0; k < 6; k++) {
+        uint64_t epoch = 5 + k % 3;
+        gw_report *reports[] = {report_at(30, "............", "............"), newcomer_from(7, 20, "xxxx")};
+        reports[0]->installed_epoch = 5;
+        reports[0]->ended = k / 3;
+        reports[1]->inventory[0].epoch = epoch;
+        gw_install *install;
+        cr_expect_eq(plan_floats(reports, 2, true, &install), GW_REPAIR_READY);
+        cr_expect_eq(install->step, epoch > 5 ? 20 : 30, "%" PRIu64, epoch);
+        free_all(reports, 2, install);
+    }
+}
+
+/* Only one peer has the end of view 1 on record; the others have gone on without it, and have not come to
+ * their end. */
+Test(repair, with_float_sums_an_end_that_a_later_view_knew_nothing_of_is_not_the_jobs) {
+    for (uint32_t k = 0; k < 4; k++) {
+        bool settle = k & 1, by_its_step = k & 2;
+        gw_report *reports[] = {newcomer_from(2, 15, "xxxx"),
+                                newcomer_from(1, by_its_step ? 100 : 60, "x...")};
+        reports[1]->inventory[0].ended = !by_its_step;
+        gw_install *install;
+        cr_expect_eq(plan_floats(reports, 2, settle, &install), GW_REPAIR_READY, "%u", k);
+        cr_expect_eq(install->step, 15, "%u", k);
+        cr_expect(!install->ended && !install->end_given_up);
+        free_all(reports, 2, install);
     }
 }
 

@@ -456,8 +456,11 @@ static void manifest(world *w, uint32_t i, const gw_action *a) {
         if (gw_hash_equal(&b->saved[k - 1].root, &event.root)) drop_saved(b, k - 1);
     if (b->saved_count == WORLD_SAVED) drop_saved(b, WORLD_SAVED - 1);
     memmove(&b->saved[1], &b->saved[0], b->saved_count++ * sizeof b->saved[0]);
-    b->saved[0] =
-        (gw_inventory){.step = a->step, .root = event.root, .fingerprint = a->fingerprint, .ended = a->ended};
+    b->saved[0] = (gw_inventory){.epoch = a->epoch,
+                                 .step = a->step,
+                                 .root = event.root,
+                                 .fingerprint = a->fingerprint,
+                                 .ended = a->ended};
     bool ours = b->stored.size > 0 && b->stored_step == a->step;
     b->saved[0].chunks = ours ? gw_set_copy(&b->stored) : gw_set_of(WORLD_CHUNKS);
 }

@@ -412,8 +412,12 @@ static void message_examples(fuzz_add *add, void *context) {
     gw_install *install = calloc(1, sizeof *install);
     gw_report *report = calloc(1, sizeof *report);
     GW_CHECK_MEMORY(install != NULL && report != NULL);
-    *install = (gw_install){
-        .view = view, .step = 17, .fingerprint = 99, .load = GW_LOAD_MANIFEST, .cuts = {0, 1, 1}};
+    *install = (gw_install){.view = view,
+                            .step = 17,
+                            .fingerprint = 99,
+                            .load = GW_LOAD_MANIFEST,
+                            .root_epoch = 4,
+                            .cuts = {0, 1, 1}};
     install->fetchers = gw_set_of(2);
     install->drops = gw_set_of(2);
     install->unwritable = gw_set_of(2);
@@ -424,6 +428,7 @@ static void message_examples(fuzz_add *add, void *context) {
     report->held = gw_set_of(5);
     report->claimed = gw_set_of(5);
     gw_set_add(&report->held, 2);
+    report->inventory[0].epoch = 4;
     report->inventory[0].chunks = gw_set_of(3);
     gw_loss loss = {.id = {{4}}, .boot = 1, .step = 17, .shard = 2};
     gw_losses_add(&report->losses, &loss);

@@ -200,6 +200,7 @@ void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
     const gw_saver_options *options = &saver->options;
     gw_manifest manifest = {
         .job_id = options->job_id,
+        .epoch = action->epoch,
         .step = action->step,
         .fingerprint = action->fingerprint,
         .ended = action->ended,
@@ -315,6 +316,7 @@ bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_by
         const gw_manifest *manifest = &catalog.good[i];
         if (!gw_hash_equal(&manifest->job_id, job_id) || manifest->state_bytes != state_bytes) continue;
         (*list)[(*count)++] = (gw_inventory){
+            .epoch = manifest->epoch,
             .step = manifest->step,
             .root = manifest->root,
             .fingerprint = manifest->fingerprint,

@@ -60,6 +60,7 @@ typedef struct sim_op {
 
 typedef struct sim_saved { /* chunks and perhaps the manifest of one step's state, on a disk */
     uint64_t step, state;
+    uint64_t epoch;         /* of the manifest */
     gw_set chunks, damaged; /* there; and of these, those that are not what they should be */
     uint64_t written_ns[SIM_CHUNKS];
     bool manifest, ended;

@@ -86,7 +86,8 @@ uint32_t sim_disk_inventory(const sim_cluster *c, const sim_peer *p, gw_inventor
         for (uint32_t i = 0; i < p->disk.saved_count && count < most; i++) {
             const sim_saved *saved = &p->disk.saved[i];
             if (saved->step != step || !saved->manifest) continue;
-            inventory[count++] = (gw_inventory){.step = step,
+            inventory[count++] = (gw_inventory){.epoch = saved->epoch,
+                                                .step = step,
                                                 .root = sim_root(step, saved->state),
                                                 .fingerprint = sim_fingerprint(saved->state),
                                                 .ended = saved->ended,
@@ -242,6 +243,7 @@ static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
         sim_saved *saved = saved_of(&p->disk, op->x, op->z, true);
         saved->manifest = true;
         saved->ended = op->y >> 1 & 1;
+        saved->epoch = op->y >> 2;
     }
     gw_event event = {.kind = GW_EV_MANIFEST_STORED,
                       .token = op->token,
@@ -262,7 +264,7 @@ static void manifest(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_op op = sim_op_to(p, manifest_stored);
     op.token = action->token;
     op.x = action->step;
-    op.y = action->flag | action->ended << 1;
+    op.y = action->flag | action->ended << 1 | action->epoch << 2;
     op.z = p->m.saved_state;
     sim_later(c, disk_time(c, p, SIM_MS, 20 * SIM_MS), &op);
 }

@@ -45,6 +45,7 @@ static bool has_manifest(sim_cluster *c, const sim_peer *p, const fetch *f, sim_
         sim_peer *from = &c->peers[f->sources[i]];
         const sim_saved *saved = sim_disk_saved_as(&from->disk, &f->root, f->step);
         has = saved != NULL && saved->manifest && may_fetch(c, p, from);
+        if (has && own != NULL) own->epoch = saved->epoch;
     }
     if (own != NULL) own->manifest = has;
     return has;
