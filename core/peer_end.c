@@ -9,8 +9,14 @@
 /* --resume-timeout for what is known to have ended, this many times it for what may come back. */
 enum { UNSURE_TIMES = 10 };
 
-void gw_end_recorded(gw_peer *p, uint64_t step, const gw_hash *root, bool stopped, bool unsaved) {
-    p->end = (gw_end){.known = true, .stopped = stopped, .unsaved = unsaved, .step = step, .root = *root};
+void gw_end_recorded(gw_peer *p, uint64_t step, uint64_t fingerprint, const gw_hash *root, bool stopped,
+                     bool unsaved) {
+    p->end = (gw_end){.known = true,
+                      .stopped = stopped,
+                      .unsaved = unsaved,
+                      .step = step,
+                      .fingerprint = fingerprint,
+                      .root = *root};
 }
 
 void gw_end_forget(gw_peer *p) {
@@ -21,12 +27,13 @@ void gw_end_forget(gw_peer *p) {
 void gw_end_from_disk(gw_peer *p) {
     const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
     if (newest != NULL && (newest->ended || newest->step >= p->config.steps))
-        gw_end_recorded(p, newest->step, &newest->root, false, false);
+        gw_end_recorded(p, newest->step, newest->fingerprint, &newest->root, false, false);
 }
 
 static void end_as_recorded(gw_peer *p, const char *why) {
     p->step = p->end.step;
-    p->end_sent = true; /* who knows of the end by nothing else hears it of this peer */
+    p->fingerprint = p->end.fingerprint; /* gossip tells of both */
+    p->end_sent = true;                  /* who knows of the end by nothing else hears it of this peer */
     if (p->end.unsaved) {
         gw_final_unsaved(p, p->end.step, &p->end.root);
         return;
@@ -55,32 +62,43 @@ void gw_end_decided(gw_peer *p, uint64_t step, const gw_hash *root) {
     for (uint32_t i = 0; i < view->count; i++)
         if (!gw_peer_id_equal(&view->members[i].id, &p->config.id))
             gw_peer_send(p, &view->members[i].id, &message);
-    gw_end_recorded(p, step, root, false, false);
+    gw_end_recorded(p, step, 0, root, false, false);
     end_as_recorded(p, "");
 }
 
 void gw_end_told(gw_peer *p, gw_contact *from, const gw_message *message) {
     memcpy(from->job, p->job.bytes, sizeof from->job);
     from->said_end = true;
+    from->end_root = message->hash;
     from->unsaved = message->unsaved;
     bool decided = p->phase == GW_AT_FROZEN && gw_peer_id_equal(&p->voted.leader, &from->id) &&
                    gw_view_name_equal(&p->voted.name, &message->name);
     if (!decided) return;
-    gw_end_recorded(p, message->step, &message->hash, message->flag, message->unsaved);
+    gw_end_recorded(p, message->step, 0, &message->hash, message->flag, message->unsaved);
     end_as_recorded(p, "");
 }
 
+/* With float sums others may have made the last steps again without this peer, and have ended otherwise. */
+bool gw_end_is_of(const gw_peer *p, const gw_contact *ended, uint64_t step, uint64_t fingerprint,
+                  const gw_hash *root) {
+    if (!p->config.fast) return true;
+    if (ended->said_end) return gw_hash_equal(&ended->end_root, root);
+    return ended->step == step && ended->fingerprint == fingerprint && fingerprint != 0;
+}
+
 bool gw_end_of_others(gw_peer *p) {
-    bool ended = false, saved = false;
+    bool ended = false, saved = false, as_recorded = false;
+    const gw_end *end = &p->end;
     for (uint32_t i = 0; i < p->contact_count; i++) {
         const gw_contact *c = &p->contacts[i];
         if (!(c->at_end || c->said_end) || c->alive || !gw_contacts_same_job(p, c)) continue;
         ended = true;
         saved |= !c->unsaved;
+        as_recorded |= end->known && gw_end_is_of(p, c, end->step, end->fingerprint, &end->root);
     }
     if (!ended) return false;
     if (saved) p->end.unsaved = false; /* by those who tried longer */
-    if (p->end.known)
+    if (as_recorded)
         end_as_recorded(p, " here: the others have ended");
     else if (!saved)
         gw_final_unsaved(p, p->step, NULL);

@@ -674,7 +674,7 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
     /* When the leader goes on all the same, nobody could write it. */
     s->incomplete |= s->own_unrecorded && !gw_saves_anyone_writes(p, gw_peer_own_rank(p));
     s->own_root = event->root;
-    if (s->final) gw_end_recorded(p, s->step, &event->root, p->stopped, s->incomplete);
+    if (s->final) gw_end_recorded(p, s->step, s->fingerprint, &event->root, p->stopped, s->incomplete);
     s->own_recorded = true;
     note_written(p);
     if (gw_peer_is_leader(p)) {
@@ -750,8 +750,8 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
 bool gw_saves_end_without_leader(gw_peer *p, const gw_contact *gone) {
     bool through = p->save.active && p->save.final && p->save.own_recorded && gone->at_end &&
                    gw_peer_id_equal(&gone->id, &p->view.leader);
-    if (!through) return false;
     gw_hash root = p->save.own_root;
+    if (!through || !gw_end_is_of(p, gone, p->save.step, p->save.fingerprint, &root)) return false;
     complete(p, p->save.step, &root, gone->unsaved);
     return true;
 }

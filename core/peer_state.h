@@ -70,6 +70,7 @@ typedef struct gw_contact {
     /* what that life has said by its link: the job has ended; how it fell (its blob may tell it, or be lost)
      */
     bool said_end, said_fell;
+    gw_hash end_root; /* with said_end: of the last state */
     struct {
         bool blameless;
         uint32_t at;
@@ -183,8 +184,8 @@ typedef struct gw_retry { /* of reductions that failed */
 
 typedef struct gw_end { /* the job's last state, as the manifest has it that this peer has written */
     bool known, stopped;
-    bool unsaved; /* it could not be written, or has chunks that nobody has */
-    uint64_t step;
+    bool unsaved;               /* it could not be written, or has chunks that nobody has */
+    uint64_t step, fingerprint; /* of that state; 0 = not known */
     gw_hash root;
 } gw_end;
 
@@ -572,7 +573,11 @@ void gw_final_consider(gw_peer *p);
 void gw_final_unsaved(gw_peer *p, uint64_t step, const gw_hash *root); /* ends this peer */
 
 /* ---- peer_end.c ---- */
-void gw_end_recorded(gw_peer *p, uint64_t step, const gw_hash *root, bool stopped, bool unsaved);
+void gw_end_recorded(gw_peer *p, uint64_t step, uint64_t fingerprint, const gw_hash *root, bool stopped,
+                     bool unsaved);
+/* Whether what this peer has seen of another's end is that of this very state. */
+bool gw_end_is_of(const gw_peer *p, const gw_contact *ended, uint64_t step, uint64_t fingerprint,
+                  const gw_hash *root);
 void gw_end_from_disk(gw_peer *p);
 void gw_end_forget(gw_peer *p); /* the flock goes on from before that end */
 /* As this peer ends with the job: those that it is linked to outside its view may hear of it in no other way.

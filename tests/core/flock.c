@@ -77,7 +77,8 @@ void flock_start(flock *f, uint32_t i) {
     gw_inventory inventory = {.epoch = p->saved_epoch,
                               .step = p->saved_step,
                               .root = p->saved_root,
-                              .fingerprint = flock_state_after(p->saved_step),
+                              .fingerprint = p->saved_fingerprint != 0 ? p->saved_fingerprint
+                                                                       : flock_state_after(p->saved_step),
                               .ended = p->saved_ended,
                               .chunks = gw_set_copy(&p->saved_chunks)};
     p->config.strays = flock_has_strays(p);

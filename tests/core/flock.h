@@ -51,6 +51,7 @@ typedef struct flock_peer {
     gw_set stored;      /* chunks of the newest SAVE that succeeded */
     gw_hash saved_root; /* of the newest manifest written; zeros = none */
     uint64_t saved_step, saved_epoch;
+    uint64_t saved_fingerprint; /* 0 = as that step's state should have it */
     bool saved_ended;
     gw_set saved_chunks;
     uint8_t *record; /* what it persisted last; NULL = nothing */

@@ -282,6 +282,52 @@ static bool odd_is_linked_to_first(const flock *f) {
     return is_linked(f, 0, ODD);
 }
 
+/* Float sums: three come to their end while the odd one waits to be admitted, with an end on record: of
+ * another course, or of theirs. */
+static void end_beside_a_record(flock *f, bool stale, bool by_gossip) {
+    flock_open(f, 4, 3, STEPS, GW_QUORUM_MAJORITY);
+    flock_peer *odd = &f->peers[ODD];
+    for (uint32_t i = 0; i < 4; i++) f->peers[i].config.fast = true;
+    odd->config.peers = 3;
+    for (uint32_t i = 0; i < 3; i++) flock_start(f, i);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+    odd->saved_step = STEPS;
+    odd->saved_epoch = 1;
+    odd->saved_ended = true;
+    odd->saved_chunks = gw_set_of(FLOCK_CHUNKS);
+    if (stale) {
+        odd->saved_root.bytes[0] = 0xEE;
+        odd->saved_fingerprint = ~flock_state_after(STEPS);
+    } else {
+        flock other;
+        flock_open(&other, 1, 1, STEPS, GW_QUORUM_ANY);
+        flock_start(&other, 0);
+        cr_assert(flock_run(&other, NULL, MOST_EVENTS));
+        odd->saved_root = other.peers[0].final_root;
+        flock_close(&other);
+    }
+    f->breaks = (flock_break){.kind = GW_MSG_JOIN, .from = ODD, .to = -1, .times = UINT32_MAX, .quiet = true};
+    flock_start(f, ODD);
+    cr_assert(flock_run(f, first_is_linked_to_odd, MOST_EVENTS));
+    while (f->breaks.times == UINT32_MAX) cr_assert(!flock_run(f, NULL, 1));
+    if (by_gossip) lose_all_ends(f);
+    end_all_but_odd(f);
+    cr_assert(flock_run(f, NULL, MOST_EVENTS));
+}
+
+Test(peer_end, with_float_sums_a_record_of_another_end_than_the_others_came_to_does_not_count) {
+    for (uint32_t k = 0; k < 4; k++) {
+        flock f;
+        bool stale = k & 1;
+        end_beside_a_record(&f, stale, k & 2);
+        cr_expect_eq(f.peers[0].finish, GW_FINISH_DONE);
+        cr_expect_eq(f.peers[ODD].finish, stale ? GW_FINISH_LEFT : GW_FINISH_DONE, "%u: %s", k,
+                     f.peers[ODD].finish_text);
+        if (!stale) cr_expect(gw_hash_equal(&f.peers[ODD].final_root, &f.peers[0].final_root));
+        flock_close(&f);
+    }
+}
+
 /* It never heard of a view: all it knows is that those it waited with have ended. */
 Test(peer_end, who_stood_still_while_others_founded_and_ended_the_job_says_so) {
     for (int quorum = GW_QUORUM_ANY; quorum <= GW_QUORUM_MAJORITY; quorum++) {
