@@ -87,6 +87,7 @@ uint64_t sim_last_step(const gw_sim_options *options) {
 }
 
 uint64_t sim_resume_ns(const gw_sim_options *options) {
+    if (options->resume_ms != 0) return options->resume_ms * SIM_MS;
     return (options->fast ? 60000 : 10000) * SIM_MS;
 }
 

@@ -109,6 +109,7 @@ typedef struct sim_memory {
     bool has_state;
     uint64_t step, state;
     uint64_t held_epoch, held_before; /* of the last view in which it had a state; before the present one */
+    uint64_t without_epoch;           /* of the latest view that others went on in without it */
     uint64_t saved_step, saved_state; /* of the last SAVE */
     bool has_open;                    /* a SAVE that writes, and has not been given up: */
     uint64_t open_step;
@@ -338,6 +339,9 @@ void sim_installed(sim_cluster *c, sim_peer *p, const gw_view *view);
 void sim_leaves_state(sim_cluster *c, sim_peer *p, const gw_action *load);
 /* It tells of a fault: when that is its own, it may have cost it its state. */
 void sim_tells_fault(sim_cluster *c, sim_peer *p, const gw_action *notice);
+/* Whether `state` came of `from`, by any number of steps (fast). */
+bool sim_descends(const sim_cluster *c, uint64_t state, uint64_t from);
+uint64_t sim_state_of(const sim_cluster *c, const gw_action *load); /* that it is to bring (fast) */
 void sim_shows(sim_cluster *c, const sim_peer *p, const gw_action *action);
 void sim_commit(sim_cluster *c, sim_peer *p, const gw_action *action);
 void sim_commit_settle(sim_cluster *c, sim_peer *p); /* before what comes behind it in the helper's queue */

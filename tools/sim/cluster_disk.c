@@ -243,7 +243,7 @@ static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
         sim_saved *saved = saved_of(&p->disk, op->x, op->z, true);
         saved->manifest = true;
         saved->ended = op->y >> 1 & 1;
-        saved->epoch = op->y >> 2;
+        if (op->y >> 2 > saved->epoch) saved->epoch = op->y >> 2; /* they are written in their order */
     }
     gw_event event = {.kind = GW_EV_MANIFEST_STORED,
                       .token = op->token,

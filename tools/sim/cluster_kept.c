@@ -127,12 +127,20 @@ typedef struct tally { /* of checkpoints of which every chunk and a manifest is 
     bool last; /* the last one that was told, or a later one that nobody was told of, but all went on from */
 } tally;
 
+/* States are made again with other sums (fast): what a later view saved counts, and of one view the later
+ * step. */
+static bool is_last(const sim_cluster *c, const sim_saved *saved) {
+    const sim_complete *last = &c->complete[0];
+    if (c->options->fast && saved->epoch != last->epoch) return saved->epoch > last->epoch;
+    return saved->step >= last->step;
+}
+
 static void add_to_tally(const sim_cluster *c, tally *t, const sim_saved *saved) {
     const uint64_t all = (UINT64_C(1) << SIM_CHUNKS) - 1;
+    if (!saved->manifest || chunks_there(c, saved->step, saved->state) != all) return;
+    t->last |= is_last(c, saved);
     for (uint32_t i = 0; i < t->count; i++)
         if (t->step[i] == saved->step && t->state[i] == saved->state) return;
-    if (!saved->manifest || chunks_there(c, saved->step, saved->state) != all) return;
-    t->last |= saved->step >= c->complete[0].step;
     if (t->count == SIM_KEEP) return;
     t->step[t->count] = saved->step;
     t->state[t->count++] = saved->state;
@@ -212,12 +220,31 @@ static void check_end_stays(sim_cluster *c, const sim_peer *p, const gw_action *
                       p->number, action->step);
 }
 
+/* The latest view that is known to have saved it. */
+static uint64_t epoch_of(sim_cluster *c, const gw_action *load) {
+    uint64_t epoch = 0;
+    for (uint32_t i = 0; i < c->count && load->load_kind == GW_LOAD_MANIFEST; i++) {
+        const sim_saved *saved = sim_disk_saved_as(&c->peers[i].disk, &load->root, load->step);
+        if (saved != NULL && saved->manifest && saved->epoch > epoch) epoch = saved->epoch;
+    }
+    return epoch;
+}
+
+/* Whoever goes on from there undoes the newest checkpoint that was told to be complete. Float sums: one of a
+ * later view, that was not told, may have been made without that one, and might have been told. */
+static bool undoes_last(sim_cluster *c, const gw_action *load) {
+    const sim_complete *last = &c->complete[0];
+    if (!c->options->fast) return load->step < last->step;
+    if (load->load_kind == GW_LOAD_MANIFEST && gw_hash_equal(&load->root, &last->root)) return false;
+    return !sim_descends(c, sim_state_of(c, load), last->state) && epoch_of(c, load) <= last->epoch;
+}
+
 void sim_check_load(sim_cluster *c, const sim_peer *p, const gw_action *action) {
     const sim_complete *last = &c->complete[0];
     bool from_disks = action->load_kind == GW_LOAD_INIT || action->load_kind == GW_LOAD_MANIFEST;
     if (from_disks) check_end_stays(c, p, action);
     if (!from_disks || c->failed_to_load || c->complete_count == 0) return;
-    if (action->step >= last->step || p->m.fence.epoch == 0) return;
+    if (p->m.fence.epoch == 0 || !undoes_last(c, action)) return;
     if (!has_manifest(c, &p->m.fence, &last->root, last->step)) return;
     for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++)
         if (copies(c, &p->m.fence, &last->root, last->step, chunk) == 0) return;

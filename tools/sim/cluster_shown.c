@@ -22,6 +22,11 @@ void sim_installed(sim_cluster *c, sim_peer *p, const gw_view *view) {
     if (view->epoch > c->newest.epoch) c->newest = *view;
     p->m.held_before = p->m.held_epoch;
     if (p->m.has_state) p->m.held_epoch = view->epoch;
+    for (uint32_t i = 0; i < c->count; i++) {
+        sim_peer *q = &c->peers[i];
+        bool without = q->brain != NULL && gw_view_rank_of_life(view, &q->id, q->boot, q->nonce) < 0;
+        if (without && view->epoch > q->m.without_epoch) q->m.without_epoch = view->epoch;
+    }
     if (!c->options->fast || !p->m.has_state) return;
     if (c->held_count == c->held_capacity) {
         c->held_capacity = 2 * c->held_capacity + 64;
@@ -40,8 +45,7 @@ static const sim_made *maker(const sim_cluster *c, uint64_t state) {
     return NULL;
 }
 
-/* Whether `state` came of `from`, by any number of steps. */
-static bool descends(const sim_cluster *c, uint64_t state, uint64_t from) {
+bool sim_descends(const sim_cluster *c, uint64_t state, uint64_t from) {
     while (state != from) {
         const sim_made *made = maker(c, state);
         if (made == NULL) return false;
@@ -51,12 +55,14 @@ static bool descends(const sim_cluster *c, uint64_t state, uint64_t from) {
 }
 
 /* A view without it was installed on this state, or on what came of it, later than all that it had a state
- * in: when it hears of that it drops what it has, also where a still later view has it for a member. */
+ * in: when it hears of that it drops what it has, also where a still later view has it for a member. Where
+ * the others soon give up waiting for it (--resume-timeout) that view may have gone on from any state. */
 static bool was_left_behind(const sim_cluster *c, const sim_peer *p, uint64_t state) {
+    if (c->options->resume_ms != 0 && p->m.without_epoch > p->m.held_epoch) return true;
     for (uint32_t i = 0; i < c->held_count; i++) {
         const sim_held *one = &c->held[i];
         bool without = one->epoch > p->m.held_epoch && one->boot[p->number] != p->boot;
-        if (without && descends(c, one->state, state)) return true;
+        if (without && sim_descends(c, one->state, state)) return true;
     }
     return false;
 }
@@ -65,7 +71,7 @@ static bool was_left_behind(const sim_cluster *c, const sim_peer *p, uint64_t st
 static const sim_peer *who_knows(const sim_cluster *c, uint64_t state) {
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_peer *p = &c->peers[i];
-        bool holds = sim_runs(p) && p->m.has_state && descends(c, p->m.state, state);
+        bool holds = sim_runs(p) && p->m.has_state && sim_descends(c, p->m.state, state);
         if (holds && !was_left_behind(c, p, state)) return p;
     }
     return NULL;
@@ -78,7 +84,7 @@ static uint64_t last_shown(const sim_cluster *c, uint64_t state) {
     return 0;
 }
 
-static uint64_t state_of(const sim_cluster *c, const gw_action *load) {
+uint64_t sim_state_of(const sim_cluster *c, const gw_action *load) {
     for (uint32_t i = 0; i < c->made_count; i++) {
         const sim_made *made = &c->made[i];
         if (made->step != load->step) continue;
@@ -99,7 +105,7 @@ void sim_leaves_state(sim_cluster *c, sim_peer *p, const gw_action *load) {
     uint64_t shown = last_shown(c, m->state);
     m->held_epoch = m->held_before;
     bool knows = shown != 0 && !was_left_behind(c, p, shown);
-    if (knows && !descends(c, state_of(c, load), shown))
+    if (knows && !sim_descends(c, sim_state_of(c, load), shown))
         sim_violation(c,
                       "peer %u leaves a state of step %" PRIu64
                       " that came of what was shown for one of step %" PRIu64 " that did not",

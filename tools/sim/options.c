@@ -86,6 +86,8 @@ const gw_sim_option gw_sim_option_table[] = {
      1, 50, true},
     {"fault-ms", "MS", "how long faults happen; then all is healed", AT(fault_ms), 0, LONG, 1, 2000, 0,
      false},
+    {"resume-ms", "MS", "--resume-timeout, 0 = 10 s, or 60 s with float sums", AT(resume_ms), 0, LONG, 0, 0,
+     0, false},
     {"bound-ms", "MS", "within this time the job must then be done (default 120000)", AT(bound_ms), 1, LONG,
      0, 0, 0, false},
 };
@@ -210,6 +212,15 @@ static void draw_bad_machines(gw_sim_options *o) {
     if (o->poison_step == GW_SIM_UNSET) o->poison_step = poison ? poison_step : 0;
 }
 
+/* Those who wait for the holders of what was shown, or saved, give up soon, and make other steps of it:
+ * likewise. */
+static void draw_resume(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x5e77eULL);
+    bool on = gw_rng_unit(&rng) < 0.1 && o->fast != 0;
+    uint32_t drawn = between(&rng, 500, 5000);
+    if (o->resume_ms == GW_SIM_UNSET) o->resume_ms = on ? drawn : 0;
+}
+
 void gw_sim_draw(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x600dULL);
     uint32_t peers = draw_peers(&rng);
@@ -226,6 +237,7 @@ void gw_sim_draw(gw_sim_options *o) {
     draw_core(o);
     draw_device(o);
     draw_bad_machines(o);
+    draw_resume(o);
 }
 
 /* ---- as text ---- */

@@ -39,6 +39,7 @@ typedef struct gw_sim_options {
     uint32_t unanswered_permille; /* the answer to a swap of a range word is lost, the swap is not */
     uint32_t fault_ms;            /* faults happen this long; then everything is healed */
     uint32_t bound_ms;            /* and the job must be done this much later */
+    uint32_t resume_ms;           /* --resume-timeout; 0 = the usual one */
     FILE *trace;                  /* everything that happens is written here; NULL = nowhere */
 } gw_sim_options;
 
