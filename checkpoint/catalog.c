@@ -107,6 +107,34 @@ static int newest_first(const void *a, const void *b) {
     return memcmp(left->root.bytes, right->root.bytes, sizeof left->root.bytes);
 }
 
+static int pointed_newest_first(const void *a, const void *b) {
+    return newest_first(*(const gw_manifest *const *)a, *(const gw_manifest *const *)b);
+}
+
+static bool supersedes(const gw_manifest *one, const gw_manifest *other) {
+    return one->epoch > other->epoch && gw_hash_equal(&one->job_id, &other->job_id);
+}
+
+void gw_catalog_order(const gw_manifest **list, uint32_t count) {
+    if (count > 0) qsort(list, count, sizeof *list, pointed_newest_first);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t first = i;
+        for (uint32_t k = i + 1; k < count; k++)
+            if (supersedes(list[k], list[first])) first = k;
+        const gw_manifest *newest = list[first];
+        memmove(list + i + 1, list + i, (first - i) * sizeof *list);
+        list[i] = newest;
+    }
+}
+
+const gw_manifest *gw_catalog_newest(const gw_catalog *catalog) {
+    GW_CHECK(catalog->good_count > 0);
+    const gw_manifest *newest = &catalog->good[0];
+    for (uint32_t i = 1; i < catalog->good_count; i++)
+        if (supersedes(&catalog->good[i], newest)) newest = &catalog->good[i];
+    return newest;
+}
+
 bool gw_catalog_load(gw_io *io, const char *dir, gw_catalog *catalog, gw_err *err) {
     *catalog = (gw_catalog){0};
     char folder[GW_PATH_BYTES], path[GW_PATH_BYTES];

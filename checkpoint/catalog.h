@@ -42,6 +42,12 @@ typedef struct gw_catalog {
 bool gw_catalog_load(gw_io *io, const char *dir, gw_catalog *catalog, gw_err *err);
 void gw_catalog_free(gw_catalog *catalog);
 
+/* Sorts manifests, of whatever jobs and directories: those to go on from first, that is as a catalog has
+ * them, but of one job those of a later epoch before those of more steps. */
+void gw_catalog_order(const gw_manifest **list, uint32_t count);
+/* The first of these; the catalog is not empty. */
+const gw_manifest *gw_catalog_newest(const gw_catalog *catalog);
+
 /* Deletes the manifests of `job_id` whose roots are not among `kept`; sets damaged files, unless their names
  * say a kept root, aside as *.damaged (a few of them: more are deleted); and collects the chunks that the
  * manifests left need, of every job, into memory that the caller frees. *complete is false when nobody can

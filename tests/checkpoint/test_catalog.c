@@ -23,9 +23,10 @@ static void teardown(void) {
 }
 TestSuite(catalog, .init = setup, .fini = teardown);
 
-static gw_hash save(uint64_t step, uint8_t job) {
+static gw_hash save_in(uint64_t epoch, uint64_t step, uint8_t job) {
     fixture_image *image = fixture_image_make(step);
     image->manifest.job_id.bytes[0] = job;
+    image->manifest.epoch = epoch;
     void *bytes;
     size_t length;
     cr_assert(gw_manifest_encode(&image->manifest, &bytes, &length, &err), "%s", err.text);
@@ -34,6 +35,10 @@ static gw_hash save(uint64_t step, uint8_t job) {
     gw_hash root = image->manifest.root;
     fixture_image_free(image);
     return root;
+}
+
+static gw_hash save(uint64_t step, uint8_t job) {
+    return save_in(0, step, job);
 }
 
 static void manifest_path(uint64_t step, const gw_hash *root, char path[512]) {
@@ -67,6 +72,25 @@ Test(catalog, lists_newest_first) {
     cr_assert_eq(catalog.good_count, 5);
     static const uint64_t expected[] = {100, 40, 20, 5, 3};
     for (size_t i = 0; i < 5; i++) cr_assert_eq(catalog.good[i].step, expected[i]);
+}
+
+Test(catalog, of_one_job_those_of_a_later_view_are_to_go_on_from) {
+    static const uint64_t saved[][3] = {{0, 60, 6}, {1, 50, 7}, {1, 40, 7}, {2, 20, 7},
+                                        {2, 10, 7}, {0, 30, 6}, {3, 25, 8}, {3, 5, 7}};
+    for (size_t i = 1; i < 8; i++) save_in(saved[i][0], saved[i][1], (uint8_t)saved[i][2]);
+    save_in(4, 40, 7); /* the same state in a later view: the same file */
+    load();
+    cr_assert_eq(catalog.good_count, 7);
+    cr_assert_eq(catalog.good[0].step, 50);
+    cr_assert_eq(gw_catalog_newest(&catalog)->step, 40);
+    save_in(saved[0][0], saved[0][1], (uint8_t)saved[0][2]);
+    load();
+    cr_assert_eq(gw_catalog_newest(&catalog)->step, 60);
+    const gw_manifest *list[8];
+    for (uint32_t i = 0; i < 8; i++) list[i] = &catalog.good[7 - i];
+    gw_catalog_order(list, 8);
+    static const uint64_t expected[] = {60, 40, 5, 20, 10, 50, 30, 25};
+    for (size_t i = 0; i < 8; i++) cr_expect_eq(list[i]->step, expected[i], "%zu: %lu", i, list[i]->step);
 }
 
 Test(catalog, damaged_manifests_are_reported_and_passed_over) {

@@ -75,7 +75,7 @@ static bool judge(const char *path, uint32_t manifests, uint32_t chunks, const g
 static bool show_catalog(const char *dir, const gw_catalog *catalog, gw_store *store, bool json,
                          gw_err *err) {
     gw_inspect_report report;
-    if (!gw_inspect_collect(&catalog->good[0], store, &report, err)) return false;
+    if (!gw_inspect_collect(gw_catalog_newest(catalog), store, &report, err)) return false;
     if (json) {
         json_t *object = gw_inspect_json_catalog(dir, catalog, store);
         json_object_set_new(object, "newest", gw_inspect_json_report(&report));

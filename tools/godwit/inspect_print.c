@@ -128,7 +128,9 @@ void gw_inspect_print_report(FILE *out, const gw_inspect_report *report) {
     fprintf(out, " (id %s)\nstate        %s\n", id, root);
     fprintf(out, "             %s, fingerprint %016" PRIx64 "\n", size_text(m->state_bytes, size),
             m->fingerprint);
-    fprintf(out, "saved        %s\n", time_text(m->created_ms, when));
+    fprintf(out, "saved        %s", time_text(m->created_ms, when));
+    if (m->epoch != 0) fprintf(out, ", in view %" PRIu64, m->epoch);
+    fputs("\n", out);
     for (uint32_t i = 0; i < m->param_count; i++) {
         fputs(i == 0 ? "parameters   " : "             ", out);
         print_safe(out, m->params[i].name, 24);

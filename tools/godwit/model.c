@@ -35,12 +35,6 @@ static void source_close(source *s) {
     free(s->stores);
 }
 
-static int newest_first(const void *a, const void *b) {
-    const gw_manifest *x = *(const gw_manifest *const *)a, *y = *(const gw_manifest *const *)b;
-    if (x->step != y->step) return x->step < y->step ? 1 : -1;
-    return memcmp(&x->root, &y->root, sizeof x->root);
-}
-
 /* Adds what one directory has of the job; all of it may have a manifest of the same checkpoint. */
 static bool add_candidates(source *s, const gw_catalog *catalog, gw_err *err) {
     const gw_manifest **grown =
@@ -50,9 +44,11 @@ static bool add_candidates(source *s, const gw_catalog *catalog, gw_err *err) {
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         const gw_manifest *manifest = &catalog->good[i];
         bool known = strcmp(manifest->job_name, "gpt") != 0;
-        for (uint32_t c = 0; !known && c < s->candidate_count; c++)
-            known = s->candidates[c]->step == manifest->step &&
-                    memcmp(&s->candidates[c]->root, &manifest->root, sizeof manifest->root) == 0;
+        for (uint32_t c = 0; !known && c < s->candidate_count; c++) {
+            const gw_manifest *one = s->candidates[c];
+            known = one->step == manifest->step && gw_hash_equal(&one->root, &manifest->root);
+            if (known && manifest->epoch > one->epoch) s->candidates[c] = manifest;
+        }
         if (!known) s->candidates[s->candidate_count++] = manifest;
     }
     for (uint32_t i = 0; i < catalog->bad_count; i++) {
@@ -75,7 +71,7 @@ static bool source_open(source *s, char *const *dirs, uint32_t count, const char
             !add_candidates(s, &s->catalogs[d], err))
             return false;
     }
-    qsort(s->candidates, s->candidate_count, sizeof(gw_manifest *), newest_first);
+    gw_catalog_order(s->candidates, s->candidate_count);
     return true;
 }
 
