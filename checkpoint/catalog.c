@@ -116,13 +116,13 @@ static bool supersedes(const gw_manifest *one, const gw_manifest *other) {
 }
 
 void gw_catalog_order(const gw_manifest **list, uint32_t count) {
-    if (count > 0) qsort(list, count, sizeof *list, pointed_newest_first);
+    if (count > 0) qsort(list, count, sizeof(const gw_manifest *), pointed_newest_first);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t first = i;
         for (uint32_t k = i + 1; k < count; k++)
             if (supersedes(list[k], list[first])) first = k;
         const gw_manifest *newest = list[first];
-        memmove(list + i + 1, list + i, (first - i) * sizeof *list);
+        memmove(list + i + 1, list + i, (first - i) * sizeof(const gw_manifest *));
         list[i] = newest;
     }
 }
