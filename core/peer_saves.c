@@ -646,7 +646,8 @@ void gw_saves_stored(gw_peer *p, const gw_event *event) {
     if (failed && !p->unwritable) {
         cannot_write(p);
         say_unwritable(p, event);
-        if (p->step == s->step && !p->applying) { /* the state is still there: others may need the hashes */
+        if (p->has_state && p->step == s->step &&
+            !p->applying) { /* it is still there: others may need the hashes */
             store_chunks(p, true);
             return;
         }
