@@ -50,6 +50,8 @@ static bool is_stranger(const gw_peer *p, const gw_contact *from, const gw_messa
     /* It goes on from our view: somebody who was a member and came back. Or others have: this peer is what is
      * left behind, not the proposer. */
     bool goes_on = gw_view_name_equal(&m->base, &p->view.name) || m->base_epoch > p->view.epoch;
+    for (uint32_t i = 0; i < m->listed_count; i++)
+        goes_on |= gw_view_name_equal(&m->listed[i].name, &p->view.name);
     if (p->ballot.majority && goes_on) return false;
     /* A view that descends from ours without our leader having told us: its proposer was admitted meanwhile.
      */

@@ -250,10 +250,10 @@ static bool may_found(gw_peer *p, const muster *m) {
     return enough || alone || settled;
 }
 
-/* A view that is founded comes after the last one that this peer was in: whoever is there still, or in an
- * earlier one, belongs into it. */
+/* Past a flock that cannot go on without those who found. Whoever lives in it still belongs into the next
+ * view, and may hold the latest state. */
 static void muster_founders(const gw_peer *p, muster *m) {
-    take_muster(p, p->ballot.installed.epoch + 1, m);
+    take_muster(p, UINT64_MAX, m);
 }
 
 static void consider_founding(gw_peer *p) {
