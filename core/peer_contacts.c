@@ -368,9 +368,13 @@ bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact) {
     return !contact->differs && memcmp(contact->job, p->job.bytes, sizeof contact->job) == 0;
 }
 
-bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact) {
+bool gw_contacts_greeted(const gw_contact *contact) {
     return contact->alive && contact->linked && contact->greeted &&
-           gw_same_life(&contact->linked_life, &contact->incarnation) && p->now >= contact->blocked_until_ns;
+           gw_same_life(&contact->linked_life, &contact->incarnation);
+}
+
+bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact) {
+    return gw_contacts_greeted(contact) && p->now >= contact->blocked_until_ns;
 }
 
 bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank) {

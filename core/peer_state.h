@@ -391,7 +391,9 @@ void gw_contacts_announce(gw_peer *p); /* keeps the own blob current */
 void gw_contacts_look_for(gw_peer *p, gw_contact *contact);
 /* The member of the installed view at `rank` lives, in the life that is a member. */
 bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank);
-/* Alive, of this job (as far as known), linked and greeted. */
+/* Alive, linked and greeted, in the life that is known: it can be asked. */
+bool gw_contacts_greeted(const gw_contact *contact);
+/* And it is not kept out of proposals for a while. */
 bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact);
 /* Linked, or without a link for so short a time that it will come back. */
 bool gw_contacts_linked_lately(const gw_peer *p, const gw_contact *contact);

@@ -391,7 +391,7 @@ bool gw_views_are_enough(const gw_peer *p, const gw_member *members, uint32_t co
  * nor needed: the next view is later than what it asks for, and admits it as it is. */
 static void leave_out_tellers(gw_peer *p, gw_view *view) {
     gw_view enough;
-    if (!find_enough(p, view, &enough)) return;
+    if (!find_enough(p, view, &enough) || enough.count == view->count) return;
     for (uint32_t i = 0; i < view->count; i++)
         if (gw_view_rank(&enough, &view->members[i].id) < 0)
             block_for(p, gw_peer_contact(p, &view->members[i].id), BLOCK_MS);

@@ -44,8 +44,7 @@ static bool is_coming(const gw_peer *p, const gw_contact *c) {
 
 /* Whether it can be asked, or may be in a moment: also where it is not to be proposed for a while. */
 static bool is_near(const gw_peer *p, const gw_contact *c) {
-    bool greeted = c->linked && c->greeted && gw_same_life(&c->linked_life, &c->incarnation);
-    return c->alive && (greeted || is_coming(p, c));
+    return gw_contacts_greeted(c) || (c->alive && is_coming(p, c));
 }
 
 /* Of several flocks, the one that a heal would keep: higher step, larger, higher name. */
@@ -166,7 +165,7 @@ static void ask_to_join(gw_peer *p, const gw_contact *flock) {
         send_join(p, &leader->id, false);
 }
 
-typedef struct muster {             /* who is here for the same job, without a view, or left behind in one */
+typedef struct muster { /* who is here for the same job, without a view, or in one that is passed */
     uint32_t ready, unready, lower; /* ready counts this peer; unready: soon will be; lower: those without a
                                        view and with a lower id */
     uint64_t newest_ns;             /* when the last of them came */

@@ -5,6 +5,7 @@
 #ifndef GODWIT_TESTS_CORE_FLOCK_H
 #define GODWIT_TESTS_CORE_FLOCK_H
 
+#include "core/ballot.h"
 #include "core/message.h"
 #include "core/peer.h"
 
@@ -174,6 +175,12 @@ void flock_tell(flock *f, uint32_t i, gw_event event);
 /* Runs until every running peer has finished, or `condition` holds, or `most` events have been handled: then
  * false. */
 bool flock_run(flock *f, bool (*condition)(const flock *f), uint64_t most);
+/* Runs for so long; before that not all may have finished. */
+void flock_run_for(flock *f, uint64_t time_ns);
+/* Of a peer that does not run: reads the promises on its record, and says how many bytes of it they are;
+ * writes them back, followed by the rest of the record, and closes them. */
+size_t flock_open_record(const flock_peer *p, gw_ballot *ballot);
+void flock_close_record(flock_peer *p, gw_ballot *ballot, size_t ballot_bytes);
 /* What an undisturbed run ends with. */
 uint64_t flock_state_after(uint64_t steps);
 

@@ -1,6 +1,7 @@
 /* What is on its way, and what comes first. */
 #include "flock_room.h"
 
+#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,4 +141,9 @@ bool flock_run(flock *f, bool (*condition)(const flock *f), uint64_t most) {
         free_event(e);
     }
     return false;
+}
+
+void flock_run_for(flock *f, uint64_t time_ns) {
+    uint64_t until_ns = f->now + time_ns;
+    while (f->now < until_ns) cr_assert(!flock_run(f, NULL, 1));
 }

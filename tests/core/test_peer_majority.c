@@ -20,11 +20,6 @@ static void open_flock(flock *f, uint32_t count, uint32_t founders) {
     cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
 }
 
-static void run_for(flock *f, uint64_t time_ns) {
-    uint64_t until_ns = f->now + time_ns;
-    while (f->now < until_ns) cr_assert(!flock_run(f, NULL, 1));
-}
-
 static void expect_end(flock *f, uint32_t least) {
     cr_assert(flock_run(f, NULL, MOST_EVENTS), "at %.1f s", (double)f->now * 1e-9);
     flock_expect_done(f, least);
@@ -62,26 +57,26 @@ static gw_view view_with_strangers(const flock *f, uint32_t i, uint32_t stranger
  * What follows the ballot there is as on the first peer's. */
 static void give_record(flock *f, uint32_t i, const gw_view *view, bool installed) {
     gw_ballot first, own;
-    gw_ballot_open(&first, true);
-    gw_reader r = gw_reader_on(f->peers[0].record, f->peers[0].record_length);
-    gw_ballot_get(&r, &first);
-    cr_assert(!r.failed);
+    const flock_peer *like = &f->peers[0];
+    flock_peer *p = &f->peers[i];
+    size_t bytes = flock_open_record(like, &first);
+    p->record = malloc(like->record_length);
+    cr_assert(p->record != NULL);
+    memcpy(p->record, like->record, like->record_length);
+    p->record_length = like->record_length;
     gw_ballot_open(&own, true);
     if (installed)
         gw_ballot_install(&own, view);
     else
         gw_ballot_vote(&own, view, view->epoch - 1);
-    size_t rest = f->peers[0].record_length - r.position, capacity = gw_ballot_bytes(&own) + rest;
-    flock_peer *p = &f->peers[i];
-    p->record = malloc(capacity);
-    cr_assert(p->record != NULL);
-    gw_writer w = gw_writer_on(p->record, capacity);
-    gw_ballot_put(&w, &own);
-    gw_put_bytes(&w, f->peers[0].record + r.position, rest);
-    cr_assert(!w.failed);
-    p->record_length = w.length;
+    flock_close_record(p, &own, bytes);
     gw_ballot_close(&first);
-    gw_ballot_close(&own);
+}
+
+/* It votes for a view of strangers, of which nobody else hears. */
+static void promise_elsewhere(flock *f, uint32_t i) {
+    const gw_view view = view_with_strangers(f, i, 2);
+    gw_ballot_vote(&f->peers[i].brain->ballot, &view, view.epoch - 1);
 }
 
 /* ---- a promise of one ---- */
@@ -106,7 +101,7 @@ Test(peer_majority, the_promise_of_one_does_not_hold_up_those_who_can_do_without
     for (uint32_t i = 5; i < 9; i++) flock_start(&f, i);
     cr_assert(flock_run(&f, all_have_links, MOST_EVENTS));
     for (uint32_t i = 0; i < 5; i++) f.peers[i].seal_ns = 800000000; /* so that all ask within one step */
-    run_for(&f, SECOND);
+    flock_run_for(&f, SECOND);
     f.breaks = (flock_break){
         .kind = GW_MSG_PROPOSE, .from = 0, .to = -1, .times = 3, .quiet = true, .later_ns = 2 * SECOND};
     cr_assert(flock_run(&f, fifth_is_frozen, MOST_EVENTS));
@@ -167,7 +162,7 @@ Test(peer_majority, a_promise_to_somebody_who_is_here_asks_for_nothing) {
     give_record(&f, 3, &view, false);
     flock_start(&f, 3);
     cr_assert(flock_run(&f, fourth_is_linked, MOST_EVENTS));
-    run_for(&f, SECOND);
+    flock_run_for(&f, SECOND);
     for (uint32_t i = 0; i < f.peers[0].brain->learned_count; i++)
         cr_assert(!f.peers[0].brain->learned_lived[i], "nobody lives in it");
     for (uint32_t i = 0; i < 4; i++) flock_mend(&f, 4, i);
@@ -176,23 +171,10 @@ Test(peer_majority, a_promise_to_somebody_who_is_here_asks_for_nothing) {
 
 /* What it has on record it has voted for as well, before it was killed. */
 static void vote_on_record(flock *f, uint32_t i, const gw_view *view) {
-    flock_peer *p = &f->peers[i];
     gw_ballot ballot;
-    gw_ballot_open(&ballot, true);
-    gw_reader r = gw_reader_on(p->record, p->record_length);
-    gw_ballot_get(&r, &ballot);
+    size_t bytes = flock_open_record(&f->peers[i], &ballot);
     gw_ballot_vote(&ballot, view, view->epoch - 1);
-    size_t rest = p->record_length - r.position, capacity = gw_ballot_bytes(&ballot) + rest;
-    uint8_t *bytes = malloc(capacity);
-    cr_assert(bytes != NULL);
-    gw_writer w = gw_writer_on(bytes, capacity);
-    gw_ballot_put(&w, &ballot);
-    gw_put_bytes(&w, p->record + r.position, rest);
-    cr_assert(!r.failed && !w.failed);
-    free(p->record);
-    p->record = bytes;
-    p->record_length = w.length;
-    gw_ballot_close(&ballot);
+    flock_close_record(&f->peers[i], &ballot, bytes);
 }
 
 static bool last_has_view(const flock *f) {
@@ -226,11 +208,10 @@ static void leave_the_state_to_one(flock *f, bool fast) {
     add_seed(f, 0, 4);
     for (uint32_t i = 0; i < 5; i++) flock_start(f, i);
     cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
-    run_for(f, SECOND);
-    const gw_view view = view_with_strangers(f, 4, 2);
-    gw_ballot_vote(&f->peers[4].brain->ballot, &view, view.epoch - 1);
+    flock_run_for(f, SECOND);
+    promise_elsewhere(f, 4);
     for (uint32_t i = 0; i < 4; i++) flock_kill(f, i);
-    run_for(f, SECOND);
+    flock_run_for(f, SECOND);
     for (uint32_t i = 0; i < 4; i++) flock_start(f, i);
 }
 
@@ -240,7 +221,7 @@ Test(peer_majority, who_has_the_only_state_is_left_out_where_sums_are_exact) {
     leave_the_state_to_one(&f, false);
     expect_end(&f, 5);
     leave_the_state_to_one(&f, true);
-    run_for(&f, 300 * SECOND);
+    flock_run_for(&f, 300 * SECOND);
     cr_assert(flock_status(&f, 4).has_state);
     for (uint32_t i = 0; i < 4; i++) cr_assert_null(flock_status(&f, i).view);
     flock_close(&f);
@@ -263,7 +244,7 @@ Test(peer_majority, who_was_in_the_latest_view_founds_with_those_who_have_missed
     cr_assert(flock_run(&f, third_lives_with_two, MOST_EVENTS));
     flock_kill(&f, 0);
     flock_kill(&f, 2);
-    run_for(&f, SECOND);
+    flock_run_for(&f, SECOND);
     flock_start(&f, 2);
     expect_end(&f, 2);
 }
@@ -327,7 +308,7 @@ Test(peer_majority, those_who_come_back_do_not_wait_for_who_slept_through_their_
     flock_kill(&f, 3);
     flock_kill(&f, 4);
     flock_continue(&f, 0);
-    run_for(&f, SECOND);
+    flock_run_for(&f, SECOND);
     flock_start(&f, 3);
     flock_start(&f, 4);
     expect_end(&f, 3);
@@ -345,18 +326,18 @@ Test(peer_majority, who_can_go_on_does_not_leave_its_view_for_a_later_one) {
     for (uint32_t i = 4; i < 6; i++) add_seed(&f, i, 3);
     for (uint32_t i = 0; i < 9; i++) flock_cut(&f, i / 3, 3 + i % 3, true);
     for (uint32_t i = 0; i < 6; i++) flock_start(&f, i);
-    run_for(&f, 20 * SECOND);
+    flock_run_for(&f, 20 * SECOND);
     flock_kill(&f, 5);
-    run_for(&f, 3 * SECOND);
+    flock_run_for(&f, 3 * SECOND);
     flock_start(&f, 5);
-    run_for(&f, 5 * SECOND);
+    flock_run_for(&f, 5 * SECOND);
     cr_assert(lives_with(&f, 0, 3) && lives_with(&f, 3, 3));
     cr_assert_gt(flock_status(&f, 3).view->epoch, flock_status(&f, 0).view->epoch + 1);
     flock_kill(&f, 4);
     flock_kill(&f, 5);
-    run_for(&f, SECOND);
+    flock_run_for(&f, SECOND);
     for (uint32_t i = 0; i < 9; i++) flock_mend(&f, i / 3, 3 + i % 3);
-    run_for(&f, 5 * SECOND);
+    flock_run_for(&f, 5 * SECOND);
     flock_kill(&f, 2);
     while (!lives_with(&f, 0, 2)) {
         cr_assert(flock_status(&f, 0).has_state && flock_status(&f, 1).has_state);
@@ -381,7 +362,7 @@ Test(peer_majority, who_has_a_majority_again_has_hope) {
     open_flock(&f, 3, 3);
     for (uint32_t i = 1; i < 3; i++) flock_kill(&f, i);
     cr_assert(flock_run(&f, first_is_hopeless, MOST_EVENTS));
-    run_for(&f, 10 * SECOND);
+    flock_run_for(&f, 10 * SECOND);
     cr_assert(first_is_hopeless(&f) && !first_proposes(&f));
     flock_start(&f, 1);
     cr_assert(flock_run(&f, first_proposes, MOST_EVENTS));
@@ -408,7 +389,7 @@ Test(peer_majority, where_no_link_to_the_leader_comes_up_other_members_are_asked
     lose_the_third(&f, &leader, &other, &third);
     flock_cut(&f, leader, other, false);
     flock_cut(&f, leader, third, false);
-    run_for(&f, 5 * SECOND);
+    flock_run_for(&f, 5 * SECOND);
     flock_start(&f, third);
     while (f.peers[other].finished + f.peers[third].finished < 2)
         cr_assert(!flock_run(&f, NULL, 1) && f.now < 600 * SECOND);
@@ -422,9 +403,8 @@ Test(peer_majority, where_the_leader_cannot_admit_other_members_are_asked) {
     flock f;
     uint32_t leader, other, third;
     lose_the_third(&f, &leader, &other, &third);
-    const gw_view view = view_with_strangers(&f, leader, 2);
-    gw_ballot_vote(&f.peers[leader].brain->ballot, &view, view.epoch - 1);
-    run_for(&f, 5 * SECOND);
+    promise_elsewhere(&f, leader);
+    flock_run_for(&f, 5 * SECOND);
     flock_start(&f, third);
     expect_end(&f, 3);
 }
@@ -434,10 +414,9 @@ Test(peer_majority, those_who_are_a_majority_do_not_wait_for_a_leader_that_canno
     flock f;
     uint32_t leader, other, third;
     lose_the_third(&f, &leader, &other, &third);
-    const gw_view view = view_with_strangers(&f, leader, 2);
-    gw_ballot_vote(&f.peers[leader].brain->ballot, &view, view.epoch - 1);
+    promise_elsewhere(&f, leader);
     flock_kill(&f, other);
-    run_for(&f, SECOND);
+    flock_run_for(&f, SECOND);
     flock_start(&f, other);
     flock_start(&f, third);
     expect_end(&f, 3);
@@ -464,7 +443,7 @@ Test(peer_majority, those_who_ask_two_in_vain_found_past_both) {
         gw_ballot_vote(&f.peers[i].brain->ballot, &view, view.epoch - 1);
     }
     flock_continue(&f, 3);
-    run_for(&f, 3 * SECOND);
+    flock_run_for(&f, 3 * SECOND);
     for (uint32_t i = 0; i < 3; i++) f.longer_ns[4][i] = 50000000;
     uint64_t since_ns = f.now;
     for (uint32_t i = 0; i < 3; i++) flock_start(&f, i);
@@ -482,7 +461,7 @@ Test(peer_majority, those_who_are_a_majority_do_not_wait_for_a_link_to_who_is_le
         flock_kill(&f, i);
         flock_cut(&f, 0, i, false);
     }
-    run_for(&f, SECOND);
+    flock_run_for(&f, SECOND);
     for (uint32_t i = 1; i < 5; i++) flock_start(&f, i);
     while (flock_finished(&f, GW_FINISH_DONE) < 4) cr_assert(!flock_run(&f, NULL, 1) && f.now < 600 * SECOND);
     flock_close(&f);

@@ -125,29 +125,6 @@ Test(peer_proposals, a_proposal_that_waits_does_not_count_on_a_voter_that_died) 
     flock_close(&f);
 }
 
-/* Its record with other promises. */
-static size_t open_record(const flock_peer *p, gw_ballot *ballot) {
-    gw_ballot_open(ballot, true);
-    gw_reader r = gw_reader_on(p->record, p->record_length);
-    gw_ballot_get(&r, ballot);
-    cr_assert(!r.failed);
-    return r.position;
-}
-
-static void close_record(flock_peer *p, gw_ballot *ballot, size_t ballot_bytes) {
-    size_t rest = p->record_length - ballot_bytes, capacity = gw_ballot_bytes(ballot) + rest;
-    uint8_t *bytes = malloc(capacity);
-    cr_assert(bytes != NULL);
-    gw_writer w = gw_writer_on(bytes, capacity);
-    gw_ballot_put(&w, ballot);
-    gw_put_bytes(&w, p->record + ballot_bytes, rest);
-    cr_assert(!w.failed);
-    free(p->record);
-    p->record = bytes;
-    p->record_length = w.length;
-    gw_ballot_close(ballot);
-}
-
 static void add_stranger(gw_view *view, uint8_t number) {
     view->leader = (gw_peer_id){{0xFF, number}};
     view->members[view->count++] = (gw_member){.id = view->leader, .boot = 1};
@@ -157,7 +134,7 @@ static void add_stranger(gw_view *view, uint8_t number) {
  * or by who led the last view. */
 static void promise(flock_peer *p, uint32_t count, bool stranger) {
     gw_ballot ballot;
-    size_t bytes = open_record(p, &ballot);
+    size_t bytes = flock_open_record(p, &ballot);
     while (ballot.later_count < count) {
         gw_view next = ballot.installed;
         next.epoch = ballot.voted + 1;
@@ -165,7 +142,7 @@ static void promise(flock_peer *p, uint32_t count, bool stranger) {
         gw_view_seal(&next);
         gw_ballot_vote(&ballot, &next, ballot.voted);
     }
-    close_record(p, &ballot, bytes);
+    flock_close_record(p, &ballot, bytes);
 }
 
 static void promise_no_more(uint32_t full, bool stranger, uint32_t done) {
@@ -328,7 +305,7 @@ Test(peer_proposals, who_has_no_majority_of_a_view_that_it_promised_says_of_whic
     gw_view next = {0};
     for (uint32_t k = 0; k < 2; k++) {
         gw_ballot ballot;
-        size_t bytes = open_record(&f.peers[k], &ballot);
+        size_t bytes = flock_open_record(&f.peers[k], &ballot);
         if (k == 0) next = ballot.installed;
         next.epoch = ballot.voted + 3;
         next.count = 1;
@@ -337,7 +314,7 @@ Test(peer_proposals, who_has_no_majority_of_a_view_that_it_promised_says_of_whic
         next.leader = next.members[1].id;
         gw_view_seal(&next);
         gw_ballot_vote(&ballot, &next, ballot.voted);
-        close_record(&f.peers[k], &ballot, bytes);
+        flock_close_record(&f.peers[k], &ballot, bytes);
     }
     flock_start_all(&f);
     cannot_propose(&f, 1, 3, next.epoch);
@@ -378,7 +355,7 @@ Test(peer_proposals, who_must_list_more_views_than_a_proposal_holds_says_so) {
     for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
     for (uint32_t i = 0; i < 2; i++) {
         gw_ballot ballot;
-        size_t bytes = open_record(&f.peers[i], &ballot);
+        size_t bytes = flock_open_record(&f.peers[i], &ballot);
         for (uint32_t k = 0; k < 40; k++) {
             gw_view next = ballot.installed;
             next.epoch = ballot.voted + 1;
@@ -386,7 +363,7 @@ Test(peer_proposals, who_must_list_more_views_than_a_proposal_holds_says_so) {
             gw_view_seal(&next);
             gw_ballot_vote(&ballot, &next, ballot.voted);
         }
-        close_record(&f.peers[i], &ballot, bytes);
+        flock_close_record(&f.peers[i], &ballot, bytes);
     }
     flock_start_all(&f);
     cr_assert(!flock_run(&f, NULL, 20000));

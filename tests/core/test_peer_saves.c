@@ -329,11 +329,6 @@ Test(peer_saves, a_state_that_no_disk_takes_is_not_hashed_at_every_step) {
     }
 }
 
-static void run_for(flock *f, uint64_t time_ns) {
-    uint64_t until_ns = f->now + time_ns;
-    while (f->now < until_ns) cr_assert(!flock_run(f, NULL, 1));
-}
-
 /* Full for minutes just when the one checkpoint of the hour is due. */
 Test(peer_saves, a_checkpoint_that_no_disk_took_follows_when_disks_are_tried_again) {
     enum { HOUR_STEPS = 360 };
@@ -348,7 +343,7 @@ Test(peer_saves, a_checkpoint_that_no_disk_took_follows_when_disks_are_tried_aga
         flock_start_all(&f);
         while (f.peers[0].saves == 0) cr_assert(!flock_run(&f, NULL, 1));
         cr_assert_geq(f.now, (HOUR_STEPS - 1) * step_ns);
-        run_for(&f, 600 * second_ns);
+        flock_run_for(&f, 600 * second_ns);
         cr_assert_geq(f.peers[0].saves, 2 * 8);
         cr_assert_leq(f.peers[0].saves, 2 * 10, "each time to write it, then to hash it");
         f.peers[0].disk_full = false;
@@ -356,7 +351,7 @@ Test(peer_saves, a_checkpoint_that_no_disk_took_follows_when_disks_are_tried_aga
         while (f.peers[0].checkpoints == 0) cr_assert(!flock_run(&f, NULL, 1));
         cr_assert_leq(f.now - room_ns, 60 * second_ns + 2 * step_ns);
         uint32_t saves = f.peers[0].saves;
-        run_for(&f, HOUR_STEPS / 2 * step_ns);
+        flock_run_for(&f, HOUR_STEPS / 2 * step_ns);
         cr_assert_eq(f.peers[0].saves, saves, "then it is an hour again");
         flock_close(&f);
     }
