@@ -15,7 +15,7 @@ enum { GW_SIM_PEERS = 64, GW_SIM_COMMAND = 1400 }; /* most peers; bytes that any
 /* Fields that end in _ms among the faults are the mean virtual time between two of a kind; 0 = none of it. */
 typedef struct gw_sim_options {
     uint64_t seed;
-    uint32_t peers, founders; /* the job is founded by at least so many; majority: all */
+    uint32_t peers, founders; /* the job is founded by at least so many, the others join */
     uint32_t core; /* so many, drawn by lot, are left in the end, the others are gone; 0 = all. Majority: and
                       whom it takes to be one of every view that any of them has installed or promised */
     uint32_t stay_permille; /* majority: of those whom the core can do without, whatever they have promised */
@@ -66,6 +66,11 @@ void gw_sim_undisturbed(gw_sim_options *options);
 void gw_sim_repairs(gw_sim_options *options);
 /* What a seed stands for: a quiet, a rough or a cruel world, by lot. What is set already is kept. */
 void gw_sim_draw(gw_sim_options *options);
+
+/* Where a majority rules, no more may join later than half as many as found the job. Those of the founders
+ * that have not heard of the first view are fewer than half of them; with these the others must not be enough
+ * to found it a second time (README, --quorum majority). */
+uint32_t gw_sim_least_founders(const gw_sim_options *options);
 
 /* The options as a command line that replays the run: "godwit sim --seed 7 ...". Returns `text`. */
 const char *gw_sim_command(const gw_sim_options *options, char *text, size_t size);
