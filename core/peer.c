@@ -487,6 +487,10 @@ static void dispatch(gw_peer *p, const gw_event *event) {
     }
 }
 
+/* What a peer does as time goes by, in this order; each may be the end of it. */
+static void (*const on_its_own[])(gw_peer *p) = {gw_steps_consider,   gw_saves_consider, gw_patience_consider,
+                                                 gw_install_consider, gw_views_consider, gw_waiting_consider};
+
 void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions *actions) {
     GW_CHECK(now_ns > 0 && now_ns >= p->now && p->actions == NULL);
     GW_CHECK(p->started || event->kind == GW_EV_START);
@@ -496,14 +500,8 @@ void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions
         dispatch(p, event);
         if (gw_gossip_next_deadline(p->gossip) <= p->now) gw_gossip_tick(p->gossip, p->now);
     }
-    if (p->phase != GW_AT_OVER) {
-        gw_steps_consider(p);
-        gw_saves_consider(p);
-        gw_patience_consider(p);
-        gw_install_consider(p);
-        gw_views_consider(p);
-        gw_waiting_consider(p);
-    }
+    for (uint32_t i = 0; i < sizeof on_its_own / sizeof *on_its_own && p->phase != GW_AT_OVER; i++)
+        on_its_own[i](p);
     if (p->phase != GW_AT_OVER) gw_contacts_announce(p);
     for (uint32_t i = 0; i < actions->count && p->phase == GW_AT_OVER; i++)
         if (actions->list[i].kind == GW_ACT_FINISH) actions->count = i + 1; /* no action follows */

@@ -484,7 +484,6 @@ void gw_waiting_at_pause(gw_peer *p) {
  * ---------------------------------------------------------------------------------------------------- */
 
 void gw_waiting_consider(gw_peer *p) {
-    if (p->phase == GW_AT_OVER) return;
     if (p->view.epoch > 0) {
         consider_healing(p);
         return;

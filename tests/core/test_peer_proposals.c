@@ -110,6 +110,26 @@ Test(peer_proposals, a_wait_that_ended_with_a_voter_begins_anew_when_it_is_back)
     flock_close(&f);
 }
 
+/* It was asked to leave in a view that it is out of; a moment later its proposal would have been settled. */
+Test(peer_proposals, who_leaves_does_not_conclude_its_proposal_at_the_same_moment) {
+    flock f;
+    wait_with_a_proposal(&f, 3);
+    gw_peer *first = f.peers[0].brain;
+    cr_assert(first->attempt.deciding);
+    first->leaving = true;
+    first->leave_ns = f.now;
+    uint64_t due_ns = gw_peer_leave_deadline(first);
+    first->config.resume_timeout_ns = due_ns - first->wait_since_ns;
+    while (!f.peers[0].finished) {
+        if (first->attempt.resend_ns > due_ns) first->attempt.resend_ns = due_ns;
+        cr_assert(!flock_run(&f, NULL, 1));
+    }
+    cr_assert_eq(f.now, due_ns);
+    cr_assert_eq(f.peers[0].finish, GW_FINISH_LEFT, "%s", f.peers[0].finish_text);
+    cr_assert(strcmp(flock_status(&f, 0).phase, "finished") == 0);
+    flock_close(&f);
+}
+
 /* What it waits for would begin with the state, and the disk, of one that is gone. */
 Test(peer_proposals, a_proposal_that_waits_does_not_count_on_a_voter_that_died) {
     flock f;
