@@ -10,7 +10,7 @@
 #include "core/world.h"
 
 enum {
-    GW_MESSAGE_VERSION = 7,
+    GW_MESSAGE_VERSION = 8,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
@@ -24,7 +24,7 @@ typedef enum gw_message_kind {
     GW_MSG_PROPOSE,   /* view, base, listed, absorbed; flag: look at your state before you vote with it */
     GW_MSG_VOTE,      /* about view: report */
     GW_MSG_REFUSE,  /* about view: refusal, value (highest epoch seen), listed (views promised or installed),
-                       flag: the sender is, or was, in the first of these; peer */
+                       told: what the first of these is to the sender; peer */
     GW_MSG_INSTALL, /* install */
     GW_MSG_READY,   /* about view: the sender holds the view's state */
     GW_MSG_REPAIR,  /* about view: text = why the sender needs a new one; flag: as in PROPOSE */
@@ -58,6 +58,13 @@ typedef enum gw_refusal {
     GW_REFUSE_BUSY,     /* not now */
     GW_REFUSE_FULL,     /* the sender can promise no more before a view is installed */
 } gw_refusal;
+
+/* What a view that a peer tells of is to it. */
+typedef enum gw_told {
+    GW_TOLD_PROMISED = 0, /* it voted for it */
+    GW_TOLD_INSTALLED,    /* it is, or was, in it */
+    GW_TOLD_HELD,         /* and it has a state */
+} gw_told;
 
 /* What a voter holds, frozen. */
 typedef struct gw_report {
@@ -125,6 +132,7 @@ typedef struct gw_message {
     gw_report *report;
     gw_install *install;
     gw_refusal refusal;
+    gw_told told;
     gw_peer_id peer;
     bool flag;
     bool unsaved; /* no disks have the whole of that state */

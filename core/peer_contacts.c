@@ -196,6 +196,7 @@ static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_inca
     p->links_due_ns = 0;
     contact->ended = false;
     contact->alive_since_ns = p->now;
+    if (contact->came_ns == 0) contact->came_ns = p->now;
     if (!contact->linked) contact->unlinked_since_ns = p->now;
     want_link(p, contact, member);
     gw_peer_notice(p, GW_NOTICE_PEER_ALIVE, " ")->peer = member->id;

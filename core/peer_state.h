@@ -76,6 +76,7 @@ typedef struct gw_contact {
         uint32_t at;
         uint64_t epoch, step;
     } fell;
+    uint64_t came_ns; /* its first life; 0 = it has not been alive */
     uint64_t alive_since_ns, unlinked_since_ns, blocked_until_ns;
     bool ended;             /* not alive, and not just silent: it left, or its address refuses connections */
     uint32_t blocks;        /* how often in a row it was blocked: each time for twice as long */
@@ -243,9 +244,10 @@ struct gw_peer {
     gw_attempt attempt;
     gw_view *learned;                       /* majority: views others promised, hints for the next proposal */
     gw_peer_id learned_from[GW_MAX_LISTED]; /* by index: who told of it, and votes for none without it */
-    bool learned_lived[GW_MAX_LISTED];      /* somebody lives in it */
+    gw_told learned_as[GW_MAX_LISTED];      /* and what it is to that one */
     uint32_t learned_count;
-    uint64_t too_few_ns; /* when so few who are here were found to have no whole checkpoint; 0 = never */
+    uint64_t aside_until_ns; /* so long those that stop a proposal do not count */
+    uint64_t too_few_ns;     /* when so few who are here were found to have no whole checkpoint; 0 = never */
     uint32_t too_few;
     uint64_t wait_since_ns;
     gw_view_name ready_name;

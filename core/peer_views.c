@@ -17,6 +17,8 @@ enum {
     FOUNDING_BLOCK_MS = 100, /* or this, as links come up one by one then, */
     MOST_DOUBLINGS = 5,      /* and for twice as long each time */
     ANSWER_MS = 200,         /* a proposal waits for an answer this long */
+    ASIDE_MS = 2000,         /* what stops a proposal is set aside for so long, */
+    ASIDE_AGAIN_MS = 10000,  /* and then not for so long */
     ASK_AGAIN_MS = 400,
     MOST_ASK_AGAIN_MS = 6400,
 };
@@ -284,19 +286,31 @@ static bool list_view(gw_attempt *a, const gw_view *base, const gw_view *view, c
 static bool list_learned(const gw_peer *p, gw_attempt *a, const gw_view *base, const gw_view *view,
                          uint32_t index) {
     return gw_view_rank(view, &p->learned_from[index]) < 0 ||
-           list_view(a, base, view, &p->learned[index], p->learned_lived[index]);
+           list_view(a, base, view, &p->learned[index], p->learned_as[index] != GW_TOLD_PROMISED);
 }
 
-/* False: there are more than a proposal can list. */
-static bool list_views(const gw_peer *p, gw_attempt *a, const gw_view *base, const gw_view *view) {
+/* Of what was learned all, or what does not stop the proposal. False: there are more than it can list. */
+static bool list_views(const gw_peer *p, gw_attempt *a, const gw_view *base, const gw_view *view, bool all) {
     /* No more than can be listed: a view is 8 KiB, and most proposals list none. */
     a->listed = malloc((p->ballot.later_count + p->learned_count + 1) * sizeof *a->listed);
     GW_CHECK_MEMORY(a->listed != NULL);
     for (uint32_t i = 0; i < p->ballot.later_count; i++)
         if (!list_view(a, base, view, &p->ballot.later[i], false)) return false;
     for (uint32_t i = 0; i < p->learned_count; i++)
-        if (!list_learned(p, a, base, view, i)) return false;
+        if ((all || gw_view_majority(&p->learned[i], view)) && !list_learned(p, a, base, view, i))
+            return false;
     return true;
+}
+
+/* What stops a proposal may have been taken back by now, which only a proposal can tell: who asks for it
+ * still refuses. */
+static void set_learned_aside(gw_peer *p) {
+    if (p->learned_count > 0 && p->now >= p->aside_until_ns + gw_peer_ms(p, ASIDE_AGAIN_MS))
+        p->aside_until_ns = p->now + gw_peer_ms(p, ASIDE_MS);
+}
+
+static bool is_aside(const gw_peer *p) {
+    return p->now < p->aside_until_ns;
 }
 
 static void absorb_views(gw_peer *p, const gw_view *view) {
@@ -350,16 +364,25 @@ static bool has_told_of(const gw_peer *p, const gw_peer_id *id, const gw_view *v
     return false;
 }
 
-static void drop_tellers(const gw_peer *p, const gw_view *told, gw_view *view) {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < view->count; i++)
-        if (!has_told_of(p, &view->members[i].id, told)) view->members[kept++] = view->members[i];
-    view->count = kept;
+/* Float sums: it has a state, which cannot be made again, and which may be later than what is here. Not that
+ * of an earlier view: what was shown of that, whoever installed a later one had. */
+static bool is_needed(const gw_peer *p, const gw_peer_id *id) {
+    for (uint32_t i = 0; i < p->learned_count && p->config.fast; i++) {
+        if (p->learned_as[i] != GW_TOLD_HELD || !gw_peer_id_equal(&p->learned_from[i], id)) continue;
+        int order = gw_view_compare(&p->learned[i], &p->ballot.installed);
+        if (order > 0 || (order == 0 && !p->has_state)) return true;
+    }
+    return false;
 }
 
-/* Float sums: who has no state may need that of whoever is left out, as it cannot be made again. */
-static bool may_leave_out(const gw_peer *p) {
-    return !p->config.fast || p->has_state;
+static void drop_tellers(const gw_peer *p, const gw_view *told, gw_view *view) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < view->count; i++) {
+        const gw_member *member = &view->members[i];
+        bool stays = !has_told_of(p, &member->id, told) || is_needed(p, &member->id);
+        if (stays) view->members[kept++] = *member;
+    }
+    view->count = kept;
 }
 
 /* Where a majority rules: of the members of `view` those who may be proposed without any others. They are a
@@ -370,10 +393,10 @@ static bool find_enough(const gw_peer *p, const gw_view *view, gw_view *enough) 
     *enough = *view;
     for (;;) {
         gw_attempt a = {0};
-        bool lists = list_views(p, &a, base, enough);
+        bool lists = list_views(p, &a, base, enough, true);
         const gw_view *lacks = gw_ballot_no_majority_of(base, a.listed, a.listed_count, enough);
         uint32_t count = enough->count;
-        if (lacks != NULL && may_leave_out(p)) drop_tellers(p, lacks, enough);
+        if (lacks != NULL) drop_tellers(p, lacks, enough);
         bool settled = enough->count == count; /* nobody can be left out any more */
         free(a.listed);
         if (settled) return lists && lacks == NULL;
@@ -409,19 +432,20 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
     a->base = base->name;
     /* Where there is no room, not even the operator can have it vote. */
     bool full = !gw_ballot_has_room(&p->ballot, &a->view, a->base_epoch);
-    bool lists = !p->ballot.majority || list_views(p, a, base, &a->view);
+    bool lists = !p->ballot.majority || list_views(p, a, base, &a->view, !is_aside(p));
     const gw_view *lacks =
         p->ballot.majority ? gw_ballot_no_majority_of(base, a->listed, a->listed_count, &a->view) : NULL;
     if (full || ((!lists || lacks != NULL) && !p->forced)) {
         say_cannot_propose(p, full, lacks);
         gw_views_drop_attempt(p);
+        set_learned_aside(p);
         p->wait_since_ns = 0; /* the time for those who may bring the rest begins anew with the next voters */
         if (p->view.epoch == 0) p->phase = GW_AT_WAITING; /* frozen, perhaps, for an earlier one of its own */
         p->propose_at_ns = p->now + gw_peer_ms(p, 500);
         if (!gw_end_of_others(p)) gw_end_consider(p);
         return;
     }
-    if (p->view.epoch > 0) gw_end_hope(p);
+    if (p->view.epoch > 0 && !is_aside(p)) gw_end_hope(p);
     absorb_views(p, &a->view);
     a->active = true;
     a->started_ns = p->now;
@@ -485,35 +509,46 @@ void gw_views_keep_learned(gw_peer *p, uint32_t index, uint32_t at) {
     GW_CHECK(at <= index && index < p->learned_count);
     if (at == index) return;
     p->learned_from[at] = p->learned_from[index];
-    p->learned_lived[at] = p->learned_lived[index];
+    p->learned_as[at] = p->learned_as[index];
     p->learned[at] = p->learned[index];
 }
 
-/* Of what was learned keeps what the proposal that was refused should have listed: whoever asks for more
- * tells it again. */
+/* Of what was learned keeps what the proposal that was refused should have listed, and who holds a state:
+ * whoever asks for more tells it again. */
 static void forget_unlisted(gw_peer *p) {
     gw_attempt list = {.listed = malloc(GW_MAX_LISTED * sizeof *list.listed)};
     GW_CHECK_MEMORY(list.listed != NULL);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < p->learned_count; i++) {
-        list_learned(p, &list, &p->ballot.installed, &p->attempt.view, i);
-        if (list.listed_count > kept) gw_views_keep_learned(p, i, kept++);
+        uint32_t before = list.listed_count;
+        list_learned(p, &list, &p->ballot.installed, &p->voted, i);
+        bool held = p->config.fast && p->learned_as[i] == GW_TOLD_HELD;
+        if (held || list.listed_count > before) gw_views_keep_learned(p, i, kept++);
     }
     p->learned_count = kept;
     free(list.listed);
 }
 
-static void learn_view(gw_peer *p, const gw_peer_id *from, const gw_view *view, bool lived) {
+static bool is_known_as(const gw_peer *p, uint32_t index, const gw_peer_id *from, const gw_view *view,
+                        gw_told as) {
+    bool promise = as == GW_TOLD_PROMISED, was_promise = p->learned_as[index] == GW_TOLD_PROMISED;
+    return promise == was_promise && gw_peer_id_equal(&p->learned_from[index], from) &&
+           same_promise(&p->learned[index], view);
+}
+
+static void learn_view(gw_peer *p, const gw_peer_id *from, const gw_view *view, gw_told as) {
     if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
+    bool may_need = p->config.fast && as == GW_TOLD_HELD;
+    if (gw_view_compare(view, &p->ballot.installed) <= 0 && !may_need) return; /* nobody need list it */
     for (uint32_t i = 0; i < p->learned_count; i++)
-        if (gw_peer_id_equal(&p->learned_from[i], from) && same_promise(&p->learned[i], view)) {
+        if (is_known_as(p, i, from, view, as)) {
             if (gw_view_compare(&p->learned[i], view) < 0) p->learned[i] = *view;
-            p->learned_lived[i] |= lived;
+            p->learned_as[i] = as;
             return;
         }
     if (p->learned_count == GW_MAX_LISTED) forget_unlisted(p);
     if (p->learned_count == GW_MAX_LISTED) return;
-    p->learned_lived[p->learned_count] = lived;
+    p->learned_as[p->learned_count] = as;
     p->learned_from[p->learned_count] = *from;
     p->learned[p->learned_count++] = *view;
 }
@@ -530,23 +565,28 @@ static void forget_offer(gw_peer *p, const gw_contact *from) {
     }
 }
 
+/* A member of this peer's view, that lives in another one without it. */
+static bool tells_that_it_is_out(const gw_peer *p, const gw_contact *from, const gw_message *m) {
+    const gw_incarnation *life = &p->config.incarnation;
+    return m->refusal == GW_REFUSE_STALE && m->listed_count > 0 && gw_view_rank(&p->view, &from->id) >= 0 &&
+           gw_view_rank_of_life(&m->listed[0], &p->config.id, life->boot, life->nonce) < 0;
+}
+
 static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     if (m->value > p->ballot.highest) p->ballot.highest = m->value;
     if (!gw_view_name_equal(&m->name, &p->voted.name)) return;
     /* The first refusal ends the attempt; what others tell is of use for the next. */
     for (uint32_t i = 0; i < m->listed_count && p->ballot.majority; i++)
-        learn_view(p, &from->id, &m->listed[i], i == 0 && m->flag);
-    if (!p->attempt.active || !gw_view_name_equal(&m->name, &p->attempt.view.name)) return;
-    if (m->refusal == GW_REFUSE_STALE && gw_view_rank(&p->view, &from->id) < 0) {
-        forget_offer(p, from); /* a newcomer that has gone elsewhere is no reason to leave this view */
-    } else if (m->refusal == GW_REFUSE_STALE && m->listed_count > 0) {
-        const gw_incarnation *life = &p->config.incarnation;
-        if (gw_view_rank_of_life(&m->listed[0], &p->config.id, life->boot, life->nonce) < 0) {
-            retry_later(p, 200);
-            gw_views_lost(p, "the others went on without it");
-            return;
-        }
+        learn_view(p, &from->id, &m->listed[i], i == 0 ? m->told : GW_TOLD_PROMISED);
+    if (m->listed_count > 0 && is_aside(p)) p->aside_until_ns = p->now;
+    if (tells_that_it_is_out(p, from, m)) {
+        retry_later(p, 200);
+        gw_views_lost(p, "the others went on without it");
+        return;
     }
+    if (!p->attempt.active || !gw_view_name_equal(&m->name, &p->attempt.view.name)) return;
+    if (m->refusal == GW_REFUSE_STALE && gw_view_rank(&p->view, &from->id) < 0)
+        forget_offer(p, from); /* a newcomer that has gone elsewhere is no reason to leave this view */
     if (m->refusal == GW_REFUSE_UNLINKED) {
         gw_contact *blocked = gw_peer_contact(p, &m->peer);
         if (blocked == NULL) blocked = from; /* it cannot reach us: the link is one-way */

@@ -22,7 +22,7 @@ static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw
     if (p->view.epoch > 0 && why == GW_REFUSE_STALE) listed[count++] = p->view;
     if (p->ballot.majority && why == GW_REFUSE_UNLISTED && p->ballot.installed.epoch > 0)
         listed[count++] = p->ballot.installed;
-    bool lives = count > 0;
+    gw_told told = count == 0 ? GW_TOLD_PROMISED : p->has_state ? GW_TOLD_HELD : GW_TOLD_INSTALLED;
     if (p->ballot.majority && why == GW_REFUSE_UNLISTED) {
         for (uint32_t i = 0; i < p->ballot.later_count; i++)
             if (gw_ballot_must_list(&p->ballot.later[i], about->view)) listed[count++] = p->ballot.later[i];
@@ -34,7 +34,7 @@ static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw
                           .value = p->ballot.highest,
                           .listed = listed,
                           .listed_count = count,
-                          .flag = lives};
+                          .told = told};
     if (peer != NULL) message.peer = *peer;
     gw_peer_send(p, &to->id, &message);
     free(listed);
@@ -49,7 +49,9 @@ static bool is_stranger(const gw_peer *p, const gw_contact *from, const gw_messa
         if (gw_view_name_equal(&m->absorbed[i], &p->view.name)) return false;
     /* It goes on from our view: somebody who was a member and came back. Or others have: this peer is what is
      * left behind, not the proposer. */
-    bool goes_on = gw_view_name_equal(&m->base, &p->view.name) || m->base_epoch > p->view.epoch;
+    bool later = m->base_epoch > p->view.epoch ||
+                 (m->base_epoch == p->view.epoch && gw_view_name_compare(&m->base, &p->view.name) > 0);
+    bool goes_on = gw_view_name_equal(&m->base, &p->view.name) || later;
     for (uint32_t i = 0; i < m->listed_count; i++)
         goes_on |= gw_view_name_equal(&m->listed[i].name, &p->view.name);
     if (p->ballot.majority && goes_on) return false;

@@ -12,6 +12,7 @@ enum {
     JOIN_MS = 500,        /* between two requests to be admitted */
     JOIN_LASTS_MS = 3000, /* a request counts this long */
     SETTLE_MS = 1500,     /* no news of peers for this long: whoever comes has come */
+    UNSETTLED_MS = 10000, /* nobody came for the first time: who comes again and again is not waited for */
     GREETING_MS = 5000,   /* who is here but without a link is not waited for any longer */
     FOUND_STAGGER_MS = 1000,
     ASKS_IN_VAIN = 10,   /* after so many, and each time again, the leader is not the only one to be asked */
@@ -169,6 +170,7 @@ typedef struct muster { /* who is here for the same job, without a view, or in o
     uint32_t ready, unready, lower; /* ready counts this peer; unready: soon will be; lower: those without a
                                        view and with a lower id */
     uint64_t newest_ns;             /* when the last of them came */
+    uint64_t first_ns;              /* when the last of them came for the first time */
     bool met_anybody, checkpoint;
     gw_member members[GW_MAX_MEMBERS];
 } muster;
@@ -177,7 +179,7 @@ typedef struct muster { /* who is here for the same job, without a view, or in o
 static void take_muster(const gw_peer *p, uint64_t end, muster *m) {
     m->ready = 1;
     m->unready = m->lower = 0;
-    m->newest_ns = p->started_ns;
+    m->newest_ns = m->first_ns = p->started_ns;
     m->met_anybody = false;
     m->members[0] = (gw_member){
         .id = p->config.id, .boot = p->config.incarnation.boot, .nonce = p->config.incarnation.nonce};
@@ -190,6 +192,7 @@ static void take_muster(const gw_peer *p, uint64_t end, muster *m) {
         bool counts = !c->has_view || (p->ballot.majority && gw_contacts_same_job(p, c) && c->epoch < end);
         if (!counts) continue;
         if (c->alive_since_ns > m->newest_ns) m->newest_ns = c->alive_since_ns;
+        if (c->came_ns > m->first_ns) m->first_ns = c->came_ns;
         if (gw_contacts_same_job(p, c) && !c->has_view) {
             m->lower += gw_peer_id_compare(&c->id, &p->config.id) < 0;
             m->checkpoint |= c->checkpoint_step != UINT64_MAX && !p->config.fresh;
@@ -246,7 +249,8 @@ static bool may_found(gw_peer *p, const muster *m) {
     bool enough = c->peers > 1 && m->ready >= c->peers;
     bool alone = c->seed_count == 0 && c->known_count == 0 && c->peers == 1 && m->ready + m->unready == 1;
     bool settled = m->unready == 0 && p->now >= m->newest_ns + gw_peer_ms(p, SETTLE_MS);
-    return enough || alone || settled;
+    bool restless = p->now >= m->first_ns + gw_peer_ms(p, UNSETTLED_MS);
+    return enough || alone || settled || restless;
 }
 
 /* Past a flock that cannot go on without those who found. Whoever lives in it still belongs into the next

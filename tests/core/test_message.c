@@ -53,6 +53,7 @@ static gw_message sample(gw_message_kind kind, gw_view *view, gw_install *instal
                     .report = report,
                     .install = install,
                     .refusal = GW_REFUSE_STALE,
+                    .told = GW_TOLD_HELD,
                     .flag = true,
                     .step = 17,
                     .value = 42,
@@ -175,7 +176,7 @@ Test(message, bytes_are_pinned) {
     gw_message m = sample(GW_MSG_CLAIM, &view, NULL, NULL);
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
-    uint8_t expected[2 + 32 + 8 + 16 + 16] = {7, 16, 0x11};
+    uint8_t expected[2 + 32 + 8 + 16 + 16] = {8, 16, 0x11};
     expected[34] = 9;
     expected[42] = 0x22;
     expected[58] = 17;
@@ -242,7 +243,7 @@ Test(message, another_version_is_named) {
     gw_message m;
     gw_err err;
     cr_assert(!gw_message_decode(bytes, sizeof bytes, &m, &err));
-    cr_assert(strstr(err.text, "version 8") != NULL, "%s", err.text);
+    cr_assert(strstr(err.text, "version 9") != NULL, "%s", err.text);
 }
 
 Test(message, a_damaged_view_in_a_list_ends_the_reading) {
