@@ -77,7 +77,8 @@ typedef struct gw_report {
     uint64_t whole_step; /* of the newest checkpoint that it knows to be whole, as it was complete or has been
                             loaded; 0 = of none */
     gw_hash whole_root;
-    uint64_t installed_epoch; /* of the view it installed last, in whatever life */
+    uint64_t installed_epoch; /* of the view whose state it has; without one of the view it installed last, in
+                                 whatever life */
     gw_view_name installed;
     /* Of a voter without a state the latest view that an earlier life of it voted for, if that is later than
      * the one it installed: it may have lived in it. Epoch 0 = none. */

@@ -88,6 +88,7 @@ static void load_state(gw_peer *p, const gw_install *i) {
     p->load_fingerprint = i->fingerprint;
     p->load_root = i->root;
     p->load_epoch = i->root_epoch;
+    p->load_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
     if (i->load == GW_LOAD_MANIFEST && p->disk_hangs) {
         load_nothing(p);
         return;
@@ -213,10 +214,12 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     for (uint32_t k = 0; k < p->view.count; k++)
         if (!gw_set_has(&i->fetchers, k)) gw_set_add(&p->ready, k);
     p->own_ready = !gw_set_has(&i->fetchers, rank);
+    const gw_view_ref this_view = {.epoch = i->view.epoch, .name = i->view.name};
     bool have_it = /* and it is a checkpoint's */
         p->has_state && p->step == i->step && i->fingerprint != 0 && p->fingerprint == i->fingerprint;
     if (p->accumulator_step != i->step || gw_set_has(&i->drops, rank) || !p->own_ready)
         begin_accumulator(p, i->step);
+    if (p->own_ready || have_it) p->state_view = this_view;
     if (p->own_ready) {
         p->phase = GW_AT_GATHERING;
         start_if_all_ready(p);
@@ -225,8 +228,6 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
         if (i->load == GW_LOAD_MANIFEST) gw_saves_resumed(p, i->step, &i->root);
         say_ready(p);
     } else {
-        if (p->config.fast)
-            p->has_state = false; /* of another lineage, perhaps: no later view may go on from it */
         load_state(p, i);
     }
     if (p->phase == GW_AT_OVER) return;
@@ -272,6 +273,7 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         event->outcome == GW_DONE && p->load_fingerprint != 0 && event->fingerprint != p->load_fingerprint;
     if (event->outcome == GW_DONE) {
         p->has_state = !other;
+        p->state_view = p->load_view;
         p->effects_step = 0; /* those of its last step may have been of other bits, or of nobody who lives */
         p->step = p->load_step;
         gw_poison_forget(p, p->step);

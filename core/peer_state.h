@@ -99,6 +99,11 @@ typedef struct gw_contact {
     uint64_t claims_lost; /* up to this step some may have been, with a link to that life; UINT64_MAX: none */
 } gw_contact;
 
+typedef struct gw_view_ref {
+    uint64_t epoch; /* 0 = of none */
+    gw_view_name name;
+} gw_view_ref;
+
 /* A view that others live in with this peer, which never heard that it was installed, and has voted for
  * another one since: only its leader can propose the next one. */
 typedef struct gw_missed {
@@ -223,13 +228,12 @@ struct gw_peer {
 
     /* views */
     gw_ballot ballot;
-    gw_view view;          /* installed and lived in; epoch 0 = none */
-    gw_install *installed; /* at its leader: to send again */
-    gw_view voted;         /* frozen for this one */
-    struct { /* the latest view that an earlier life of this peer voted for, and may have lived in */
-        uint64_t epoch; /* 0 = none */
-        gw_view_name name;
-    } last_promise;
+    gw_view view;           /* installed and lived in; epoch 0 = none */
+    gw_view_ref state_view; /* whose state this peer has: it may be in a later one, or in none by now */
+    gw_install *installed;  /* at its leader: to send again */
+    gw_view voted;          /* frozen for this one */
+    gw_view_ref
+        last_promise; /* the latest that an earlier life of this peer voted for, and may have lived in */
     gw_phase_of_peer phase;
     bool need_change;
     char cause[120];
@@ -282,7 +286,8 @@ struct gw_peer {
     uint64_t load_step, load_fingerprint;
     gw_hash load_root;
     uint64_t load_epoch; /* of a checkpoint */
-    uint32_t newcomers;  /* of the view installed last */
+    gw_view_ref load_view;
+    uint32_t newcomers; /* of the view installed last */
     bool applying;
     int64_t decisions; /* of the sum being applied */
     uint32_t failures;
@@ -441,6 +446,8 @@ void gw_votes_give(gw_peer *p, const gw_view *view, uint64_t base_epoch);
 void gw_votes_freeze(gw_peer *p);
 /* Frozen for longer than a proposal usually takes: people are told that it waits. */
 bool gw_votes_wait_long(const gw_peer *p);
+/* This peer has the state of the view that it installed last. */
+bool gw_votes_have_latest(const gw_peer *p);
 void gw_votes_persist(
     gw_peer *p); /* the durable record: the ballot (majority), before it is acted on; losses */
 void gw_votes_frozen(gw_peer *p, const gw_event *event);

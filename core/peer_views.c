@@ -370,7 +370,7 @@ static bool is_needed(const gw_peer *p, const gw_peer_id *id) {
     for (uint32_t i = 0; i < p->learned_count && p->config.fast; i++) {
         if (p->learned_as[i] != GW_TOLD_HELD || !gw_peer_id_equal(&p->learned_from[i], id)) continue;
         int order = gw_view_compare(&p->learned[i], &p->ballot.installed);
-        if (order > 0 || (order == 0 && !p->has_state)) return true;
+        if (order > 0 || (order == 0 && !gw_votes_have_latest(p))) return true;
     }
     return false;
 }
@@ -713,7 +713,6 @@ void gw_views_lost(gw_peer *p, const char *why) {
     gw_saves_abandon(p);
     if (!p->applying) gw_votes_freeze(p);
     p->freeze_after_apply |= p->applying;
-    if (p->config.fast) p->has_state = false;
     p->view = (gw_view){0};
     p->phase = GW_AT_WAITING;
     p->need_change = false;

@@ -217,11 +217,16 @@ static uint64_t least_told(const gw_peer *p) {
     return p->saved_step <= p->step ? p->saved_step : p->step + 1;
 }
 
+bool gw_votes_have_latest(const gw_peer *p) {
+    return p->has_state && gw_view_name_equal(&p->state_view.name, &p->ballot.installed.name);
+}
+
 static gw_report *make_report(const gw_peer *p) {
     gw_report *r = calloc(1, sizeof *r);
     GW_CHECK_MEMORY(r != NULL);
     r->has_state = p->has_state;
-    bool has_end = p->has_state && p->step == p->end_step; /* the view's last state may never have come */
+    /* The view's last state may never have come. */
+    bool has_end = p->has_state && p->step == p->end_step && (!p->config.fast || gw_votes_have_latest(p));
     r->ended = p->ended && has_end;
     r->stopped = p->stopped && has_end;
     r->unwritable = p->unwritable;
@@ -234,8 +239,8 @@ static gw_report *make_report(const gw_peer *p) {
         r->whole_step = whole->step;
         r->whole_root = whole->root;
     }
-    r->installed_epoch = p->ballot.installed.epoch;
-    r->installed = p->ballot.installed.name;
+    r->installed_epoch = p->has_state ? p->state_view.epoch : p->ballot.installed.epoch;
+    r->installed = p->has_state ? p->state_view.name : p->ballot.installed.name;
     if (!p->has_state && p->last_promise.epoch > r->installed_epoch) {
         r->promised_epoch = p->last_promise.epoch;
         r->promised = p->last_promise.name;
@@ -252,7 +257,7 @@ static gw_report *make_report(const gw_peer *p) {
         r->convicted = p->doubt.convicted;
     }
     r->losses = p->losses;
-    uint64_t epoch = p->has_state ? gw_saves_epoch(p, p->ballot.installed.epoch) : 0;
+    uint64_t epoch = p->has_state ? gw_saves_epoch(p, p->state_view.epoch) : 0;
     r->inventory_count =
         gw_peer_inventory_tell(&p->inventory, epoch, least_told(p), r->inventory, GW_MAX_INVENTORY);
     return r;

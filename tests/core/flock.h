@@ -153,6 +153,8 @@ typedef struct flock {
     uint32_t reductions_to_fail;     /* all members' do, and nobody is to blame */
     uint32_t rows_to_damage;         /* sums in which what a member decides arrives otherwise */
     const char *reason;              /* of what fails; NULL: none is given */
+    uint32_t sum_for; /* the next sum reaches this peer, plus 1, alone: for the others the reduction fails;
+                         0 = all */
     uint32_t sums_to_spoil;          /* they fail their checks */
     uint32_t effects[FLOCK_EFFECTS]; /* by step: how often its effects took place */
     flock_break breaks;

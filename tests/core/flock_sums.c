@@ -67,13 +67,19 @@ static void tell_reduced(flock *f, const gw_view *view) {
                           .text = right ? NULL : "bucket 4",
                           .damaged = !right && f->peers[i].part_damaged,
                           .bad_count = bad};
-        flock_event *e = flock_post(f, i, 1000, event);
+        bool lost = f->sum_for != 0 && f->sum_for != i + 1;
+        if (lost) {
+            event.outcome = GW_FAILED;
+            event.text = "no data connection";
+        }
+        flock_event *e = flock_post(f, i, lost ? 4000000 : 1000, event);
         f->peers[i].reducing = 0;
-        if (!right) continue; /* of a wrong sum nothing is believed */
+        if (!right || lost) continue; /* of a wrong sum nothing is believed */
         e->slots = malloc(sizeof slots);
         memcpy(e->slots, slots, sizeof slots);
         e->table_at = view->count * GW_SLOTS;
     }
+    f->sum_for = 0;
 }
 
 void flock_reduce(flock *f, uint32_t i, const gw_action *a) {

@@ -55,10 +55,12 @@ bool sim_descends(const sim_cluster *c, uint64_t state, uint64_t from) {
 }
 
 /* A view without it was installed on this state, or on what came of it, later than all that it had a state
- * in: when it hears of that it drops what it has, also where a still later view has it for a member. Where
- * the others soon give up waiting for it (--resume-timeout) that view may have gone on from any state. */
-static bool was_left_behind(const sim_cluster *c, const sim_peer *p, uint64_t state) {
+ * in: those of `view`, if it is none of them, need not ask it (NULL: of any). Where the others soon give up
+ * waiting for it
+ * (--resume-timeout) that view may have gone on from any state. */
+static bool was_left_behind(const sim_cluster *c, const sim_peer *p, uint64_t state, const gw_view *view) {
     if (c->options->resume_ms != 0 && p->m.without_epoch > p->m.held_epoch) return true;
+    if (view != NULL && gw_view_rank_of_life(view, &p->id, p->boot, p->nonce) >= 0) return false;
     for (uint32_t i = 0; i < c->held_count; i++) {
         const sim_held *one = &c->held[i];
         bool without = one->epoch > p->m.held_epoch && one->boot[p->number] != p->boot;
@@ -67,12 +69,12 @@ static bool was_left_behind(const sim_cluster *c, const sim_peer *p, uint64_t st
     return false;
 }
 
-/* A peer that holds this state, or what came of it, and was not left behind by those it was shown to. */
-static const sim_peer *who_knows(const sim_cluster *c, uint64_t state) {
+/* A peer that holds this state, or what came of it, and was not left behind by those of `view`. */
+static const sim_peer *who_knows(const sim_cluster *c, uint64_t state, const gw_view *view) {
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_peer *p = &c->peers[i];
         bool holds = sim_runs(p) && p->m.has_state && sim_descends(c, p->m.state, state);
-        if (holds && !was_left_behind(c, p, state)) return p;
+        if (holds && !was_left_behind(c, p, state, view)) return p;
     }
     return NULL;
 }
@@ -101,10 +103,9 @@ void sim_leaves_state(sim_cluster *c, sim_peer *p, const gw_action *load) {
     if (!c->options->fast || !m->has_state) return;
     GW_CHECK(c->held_count > 0 && c->held[c->held_count - 1].epoch == m->fence.epoch);
     c->held_count--; /* this view was not installed on it */
-    m->has_state = false;
     uint64_t shown = last_shown(c, m->state);
     m->held_epoch = m->held_before;
-    bool knows = shown != 0 && !was_left_behind(c, p, shown);
+    bool knows = shown != 0 && !was_left_behind(c, p, shown, NULL);
     if (knows && !sim_descends(c, sim_state_of(c, load), shown))
         sim_violation(c,
                       "peer %u leaves a state of step %" PRIu64
@@ -127,7 +128,7 @@ static void check_shown(sim_cluster *c, const sim_peer *p, uint64_t step) {
         c->shown[step] = p->m.state;
         return;
     }
-    const sim_peer *other = who_knows(c, c->shown[step]);
+    const sim_peer *other = who_knows(c, c->shown[step], &p->m.fence);
     if (other != NULL)
         sim_violation(c,
                       "peer %u shows another state of step %" PRIu64
