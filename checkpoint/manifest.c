@@ -262,7 +262,8 @@ static bool take_manifest(decoding *d) {
     if (d->r.bytes[sizeof magic] == VERSION) {
         at = d->r.position;
         m->epoch = gw_get_epoch(&d->r);
-        if (m->epoch == 0) return fail_at(d, at, "impossible epoch");
+        /* What goes on from it has later ones, which must be possible as well. */
+        if (m->epoch == 0 || m->epoch >= GW_EPOCH_END / 2) return fail_at(d, at, "impossible epoch");
     }
     if (!take_params(d) || !take_tensors(d) || !take_chunks(d)) return false;
     if (gw_reader_left(&d->r) != CHECKSUM_BYTES) return fail_at(d, d->r.position, "bytes left over");

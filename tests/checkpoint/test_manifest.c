@@ -98,7 +98,7 @@ Test(manifest, bytes_are_pinned) {
 }
 
 Test(manifest, an_epoch_that_cannot_be_is_refused) {
-    static const uint64_t epochs[] = {0, UINT64_C(1) << 62, UINT64_MAX};
+    static const uint64_t epochs[] = {0, UINT64_C(1) << 61, UINT64_C(1) << 62, UINT64_MAX};
     const size_t at = 16 + 32 + 5 + 32 + 32 + 1;
     for (size_t i = 0; i < sizeof epochs / sizeof *epochs; i++) {
         size_t length;
