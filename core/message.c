@@ -154,6 +154,7 @@ static void put_body(gw_writer *w, const gw_message *m) {
     case GW_MSG_COMPLETE:
     case GW_MSG_END:
         gw_put_u64(w, m->step);
+        gw_put_u64(w, m->value);
         gw_put_hash(w, &m->hash);
         gw_put_u8(w, m->flag);
         gw_put_u8(w, m->unsaved);
@@ -388,6 +389,7 @@ static void get_body(gw_reader *r, gw_message *m) {
     case GW_MSG_COMPLETE:
     case GW_MSG_END:
         m->step = gw_get_u64(r);
+        m->value = gw_get_u64(r);
         gw_get_hash(r, &m->hash);
         m->flag = get_flag(r);
         m->unsaved = get_flag(r);

@@ -39,8 +39,8 @@ typedef enum gw_message_kind {
     GW_MSG_RECORDED, /* about view: step, hash: the sender has the manifest of that root; flag: it could not
                         write it */
     GW_MSG_COMPLETE, /* about view: step, hash: that checkpoint is complete; unsaved */
-    GW_MSG_END,      /* about view: step, hash (root of the final state), flag: stopped before its last step;
-                        unsaved. To others than the view's members: the job has ended there */
+    GW_MSG_END, /* about view: step, value (fingerprint), hash (root of the final state), flag: stopped before
+                   its last step; unsaved. To others than the view's members: the job has ended there */
     GW_MSG_CLAIM, /* about view: step, worker, shard: the sender is about to compute it; UINT32_MAX: none */
     GW_MSG_ASK_STOP, /* to the leader: stop the job at the next boundary */
     GW_MSG_ASK_SAVE, /* to the leader: checkpoint at the next boundary */

@@ -45,6 +45,7 @@ static void end_as_recorded(gw_peer *p, const char *why) {
 void gw_end_tell_others(gw_peer *p, const gw_hash *root) {
     gw_message message = gw_peer_about_view(p, GW_MSG_END);
     message.step = p->step;
+    message.value = p->fingerprint;
     message.hash = *root;
     message.flag = p->stopped;
     message.unsaved = p->end.unsaved;
@@ -55,14 +56,18 @@ void gw_end_tell_others(gw_peer *p, const gw_hash *root) {
     }
 }
 
-void gw_end_decided(gw_peer *p, uint64_t step, const gw_hash *root) {
+void gw_end_decided(gw_peer *p, const gw_install *with) {
     const gw_view *view = &p->attempt.view;
-    gw_message message = {
-        .kind = GW_MSG_END, .epoch = view->epoch, .name = view->name, .step = step, .hash = *root};
+    gw_message message = {.kind = GW_MSG_END,
+                          .epoch = view->epoch,
+                          .name = view->name,
+                          .step = with->step,
+                          .value = with->fingerprint,
+                          .hash = with->root};
     for (uint32_t i = 0; i < view->count; i++)
         if (!gw_peer_id_equal(&view->members[i].id, &p->config.id))
             gw_peer_send(p, &view->members[i].id, &message);
-    gw_end_recorded(p, step, 0, root, false, false);
+    gw_end_recorded(p, with->step, with->fingerprint, &with->root, false, false);
     end_as_recorded(p, "");
 }
 
@@ -74,7 +79,7 @@ void gw_end_told(gw_peer *p, gw_contact *from, const gw_message *message) {
     bool decided = p->phase == GW_AT_FROZEN && gw_peer_id_equal(&p->voted.leader, &from->id) &&
                    gw_view_name_equal(&p->voted.name, &message->name);
     if (!decided) return;
-    gw_end_recorded(p, message->step, 0, &message->hash, message->flag, message->unsaved);
+    gw_end_recorded(p, message->step, message->value, &message->hash, message->flag, message->unsaved);
     end_as_recorded(p, "");
 }
 

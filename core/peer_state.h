@@ -595,7 +595,7 @@ void gw_end_forget(gw_peer *p); /* the flock goes on from before that end */
  */
 void gw_end_tell_others(gw_peer *p, const gw_hash *root);
 /* The voters for this peer's proposal know that the job has ended so: all of them end, too. */
-void gw_end_decided(gw_peer *p, uint64_t step, const gw_hash *root);
+void gw_end_decided(gw_peer *p, const gw_install *with);
 void gw_end_told(gw_peer *p, gw_contact *from, const gw_message *message);
 /* When another peer ended the job and left: ends this one as well, and says true. */
 bool gw_end_of_others(gw_peer *p);

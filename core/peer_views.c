@@ -680,7 +680,7 @@ static void conclude(gw_peer *p) {
     }
     if (answer == GW_REPAIR_OVER) {
         gw_peer_say(p, GW_WARN, "%s", text);
-        gw_end_decided(p, i->step, &i->root);
+        gw_end_decided(p, i);
         gw_install_free(i);
         return;
     }

@@ -242,6 +242,7 @@ static gw_repair_answer answer_lack(const gw_repair_rules *rules, const gw_repor
     install->end_given_up = end && settle;
     if (end && settle && rules->some_may_come) {
         install->step = known->step;
+        install->fingerprint = known->fingerprint;
         install->root = known->root;
         snprintf(text, text_size,
                  "the job has ended at step %llu, with sums that nobody makes again; some chunks of its last "

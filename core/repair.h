@@ -21,8 +21,9 @@ typedef enum gw_repair_answer {
     GW_REPAIR_WAIT, /* what is to go on is a newer checkpoint than the voters' disks can complete, or float
                        sums: nobody here holds the latest view's state, but somebody absent may: see the text
                      */
-    GW_REPAIR_OVER, /* float sums: the job has ended, with install->root at install->step, as a voter has it
-                       on record; nobody here has all of that state, but somebody absent may: see the text */
+    GW_REPAIR_OVER, /* float sums: the job has ended, with install's root, step and fingerprint, as a voter
+                       has it on record; nobody here has all of that state, but somebody absent may: see the
+                       text */
     GW_REPAIR_STOP, /* the step's sum failed its checks a third time, or as many hold one state as another:
                        see the text */
 } gw_repair_answer;
