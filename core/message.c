@@ -117,7 +117,9 @@ static void put_body(gw_writer *w, const gw_message *m) {
         gw_put_u8(w, (uint8_t)m->refusal);
         gw_put_u64(w, m->value);
         put_views(w, m->listed, m->listed_count);
-        gw_put_u8(w, (uint8_t)m->told);
+        gw_put_u8(w, m->flag);
+        gw_put_u64(w, m->base_epoch);
+        gw_put_view_name(w, &m->base);
         gw_put_peer_id(w, &m->peer);
         break;
     case GW_MSG_INSTALL:
@@ -354,8 +356,9 @@ static void get_body(gw_reader *r, gw_message *m) {
         if (m->refusal < GW_REFUSE_OLD || m->refusal > GW_REFUSE_FULL) r->failed = true;
         m->value = gw_get_epoch(r);
         m->listed = get_views(r, GW_MAX_LISTED + 1, &m->listed_count);
-        m->told = (gw_told)gw_get_u8(r);
-        if (m->told > GW_TOLD_HELD) r->failed = true;
+        m->flag = get_flag(r);
+        m->base_epoch = gw_get_epoch(r);
+        gw_get_view_name(r, &m->base);
         gw_get_peer_id(r, &m->peer);
         break;
     case GW_MSG_INSTALL:

@@ -24,7 +24,8 @@ typedef enum gw_message_kind {
     GW_MSG_PROPOSE,   /* view, base, listed, absorbed; flag: look at your state before you vote with it */
     GW_MSG_VOTE,      /* about view: report */
     GW_MSG_REFUSE,  /* about view: refusal, value (highest epoch seen), listed (views promised or installed),
-                       told: what the first of these is to the sender; peer */
+                       flag: the sender is, or was, in the first of these; base: the view of its state,
+                       base_epoch 0 = it has none; peer */
     GW_MSG_INSTALL, /* install */
     GW_MSG_READY,   /* about view: the sender holds the view's state */
     GW_MSG_REPAIR,  /* about view: text = why the sender needs a new one; flag: as in PROPOSE */
@@ -59,13 +60,6 @@ typedef enum gw_refusal {
     GW_REFUSE_FULL,     /* the sender can promise no more before a view is installed */
 } gw_refusal;
 
-/* What a view that a peer tells of is to it. */
-typedef enum gw_told {
-    GW_TOLD_PROMISED = 0, /* it voted for it */
-    GW_TOLD_INSTALLED,    /* it is, or was, in it */
-    GW_TOLD_HELD,         /* and it has a state */
-} gw_told;
-
 /* What a voter holds, frozen. */
 typedef struct gw_report {
     bool has_state, fresh;
@@ -80,8 +74,8 @@ typedef struct gw_report {
     uint64_t installed_epoch; /* of the view whose state it has; without one of the view it installed last, in
                                  whatever life */
     gw_view_name installed;
-    /* Of a voter without a state the latest view that an earlier life of it voted for, if that is later than
-     * the one it installed: it may have lived in it. Epoch 0 = none. */
+    /* A later view, that it may have lived in and forgotten what was shown there: with a state the one that
+     * it installed last; without one the latest that an earlier life of it voted for. Epoch 0 = none. */
     uint64_t promised_epoch;
     gw_view_name promised;
     gw_set held, claimed; /* of step `step`; size 0 = nothing */
@@ -133,7 +127,6 @@ typedef struct gw_message {
     gw_report *report;
     gw_install *install;
     gw_refusal refusal;
-    gw_told told;
     gw_peer_id peer;
     bool flag;
     bool unsaved; /* no disks have the whole of that state */

@@ -10,6 +10,7 @@
 enum {
     META_VERSION = 2,
     UNLINKED_MS = 1000,
+    AGAIN_MS = 10000,  /* from one life to the next: longer ones do not come again and again */
     PATH_FAILURES = 2, /* reductions that a broken path may fail before one of its ends is left out */
     PATH_FAILURES_OTHER = 4,
     PATH_FORGIVEN_MS = 60000, /* then it is tried again */
@@ -180,6 +181,7 @@ static void see_life(gw_contact *contact, const gw_incarnation *life) {
 static void begin_life(gw_contact *contact, const gw_incarnation *life) {
     clear_blob(contact);
     contact->incarnation = *life;
+    contact->told_state = (gw_view_ref){0};
     contact->ended = false;
 }
 
@@ -195,8 +197,9 @@ static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_inca
     contact->alive = true;
     p->links_due_ns = 0;
     contact->ended = false;
+    bool again = contact->came_ns != 0 && p->now < contact->alive_since_ns + gw_peer_ms(p, AGAIN_MS);
+    if (!again) contact->came_ns = p->now;
     contact->alive_since_ns = p->now;
-    if (contact->came_ns == 0) contact->came_ns = p->now;
     if (!contact->linked) contact->unlinked_since_ns = p->now;
     want_link(p, contact, member);
     gw_peer_notice(p, GW_NOTICE_PEER_ALIVE, " ")->peer = member->id;

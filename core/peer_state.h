@@ -56,6 +56,11 @@ typedef struct gw_claims {
     uint32_t shard[GW_MAX_CLAIMS]; /* by worker; GW_LOSS_ANY = none */
 } gw_claims;
 
+typedef struct gw_view_ref {
+    uint64_t epoch; /* 0 = of none */
+    gw_view_name name;
+} gw_view_ref;
+
 /* A peer as the brain knows it beyond gossip. */
 typedef struct gw_contact {
     gw_peer_id id;                        /* first: the index finds it by that */
@@ -76,7 +81,8 @@ typedef struct gw_contact {
         uint32_t at;
         uint64_t epoch, step;
     } fell;
-    uint64_t came_ns; /* its first life; 0 = it has not been alive */
+    gw_view_ref told_state; /* the view of that life's state, as it said when it refused a proposal */
+    uint64_t came_ns;       /* since when it lives, or comes again and again */
     uint64_t alive_since_ns, unlinked_since_ns, blocked_until_ns;
     bool ended;             /* not alive, and not just silent: it left, or its address refuses connections */
     uint32_t blocks;        /* how often in a row it was blocked: each time for twice as long */
@@ -98,11 +104,6 @@ typedef struct gw_contact {
     gw_claims claims;
     uint64_t claims_lost; /* up to this step some may have been, with a link to that life; UINT64_MAX: none */
 } gw_contact;
-
-typedef struct gw_view_ref {
-    uint64_t epoch; /* 0 = of none */
-    gw_view_name name;
-} gw_view_ref;
 
 /* A view that others live in with this peer, which never heard that it was installed, and has voted for
  * another one since: only its leader can propose the next one. */
@@ -248,7 +249,7 @@ struct gw_peer {
     gw_attempt attempt;
     gw_view *learned;                       /* majority: views others promised, hints for the next proposal */
     gw_peer_id learned_from[GW_MAX_LISTED]; /* by index: who told of it, and votes for none without it */
-    gw_told learned_as[GW_MAX_LISTED];      /* and what it is to that one */
+    bool learned_lived[GW_MAX_LISTED];      /* somebody lives in it */
     uint32_t learned_count;
     uint64_t aside_until_ns; /* so long those that stop a proposal do not count */
     uint64_t too_few_ns;     /* when so few who are here were found to have no whole checkpoint; 0 = never */
@@ -422,7 +423,7 @@ uint64_t gw_views_deadline(const gw_peer *p);
 /* Proposes a view of these members (this peer among them) on the view it is in. */
 void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count);
 /* Where a majority rules: whether these members (this peer among them) can go on without any others. */
-bool gw_views_are_enough(const gw_peer *p, const gw_member *members, uint32_t count);
+bool gw_views_are_enough(gw_peer *p, const gw_member *members, uint32_t count);
 void gw_views_drop_attempt(gw_peer *p);
 void gw_views_message(gw_peer *p, gw_contact *from, gw_message *message);
 void gw_views_link_up(gw_peer *p, gw_contact *contact);

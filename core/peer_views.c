@@ -286,7 +286,7 @@ static bool list_view(gw_attempt *a, const gw_view *base, const gw_view *view, c
 static bool list_learned(const gw_peer *p, gw_attempt *a, const gw_view *base, const gw_view *view,
                          uint32_t index) {
     return gw_view_rank(view, &p->learned_from[index]) < 0 ||
-           list_view(a, base, view, &p->learned[index], p->learned_as[index] != GW_TOLD_PROMISED);
+           list_view(a, base, view, &p->learned[index], p->learned_lived[index]);
 }
 
 /* Of what was learned all, or what does not stop the proposal. False: there are more than it can list. */
@@ -364,18 +364,19 @@ static bool has_told_of(const gw_peer *p, const gw_peer_id *id, const gw_view *v
     return false;
 }
 
-/* Float sums: it has a state, which cannot be made again, and which may be later than what is here. Not that
- * of an earlier view: what was shown of that, whoever installed a later one had. */
-static bool is_needed(const gw_peer *p, const gw_peer_id *id) {
-    for (uint32_t i = 0; i < p->learned_count && p->config.fast; i++) {
-        if (p->learned_as[i] != GW_TOLD_HELD || !gw_peer_id_equal(&p->learned_from[i], id)) continue;
-        int order = gw_view_compare(&p->learned[i], &p->ballot.installed);
-        if (order > 0 || (order == 0 && !gw_votes_have_latest(p))) return true;
-    }
-    return false;
+/* Float sums: it has a state, which cannot be made again, and which may be later than all that is here. Not
+ * where a later view has left a checkpoint on the disk here: all that it had shown came of another state. */
+static bool is_needed(gw_peer *p, const gw_peer_id *id) {
+    const gw_contact *contact = gw_peer_contact(p, id);
+    if (!p->config.fast || contact == NULL || contact->told_state.epoch == 0) return false;
+    const gw_view_ref *its = &contact->told_state;
+    const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
+    if (newest != NULL && newest->epoch > its->epoch) return false;
+    if (!p->has_state || p->state_view.epoch < its->epoch) return true;
+    return p->state_view.epoch == its->epoch && !gw_view_name_equal(&p->state_view.name, &its->name);
 }
 
-static void drop_tellers(const gw_peer *p, const gw_view *told, gw_view *view) {
+static void drop_tellers(gw_peer *p, const gw_view *told, gw_view *view) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < view->count; i++) {
         const gw_member *member = &view->members[i];
@@ -388,7 +389,7 @@ static void drop_tellers(const gw_peer *p, const gw_view *told, gw_view *view) {
 /* Where a majority rules: of the members of `view` those who may be proposed without any others. They are a
  * majority of all views that they must name, without those who ask for a view of which there is none here.
  * False: there are not enough. */
-static bool find_enough(const gw_peer *p, const gw_view *view, gw_view *enough) {
+static bool find_enough(gw_peer *p, const gw_view *view, gw_view *enough) {
     const gw_view *base = base_of(p);
     *enough = *view;
     for (;;) {
@@ -403,7 +404,7 @@ static bool find_enough(const gw_peer *p, const gw_view *view, gw_view *enough) 
     }
 }
 
-bool gw_views_are_enough(const gw_peer *p, const gw_member *members, uint32_t count) {
+bool gw_views_are_enough(gw_peer *p, const gw_member *members, uint32_t count) {
     GW_CHECK(p->ballot.majority);
     const gw_view view = view_of(p, members, count);
     gw_view enough;
@@ -509,12 +510,12 @@ void gw_views_keep_learned(gw_peer *p, uint32_t index, uint32_t at) {
     GW_CHECK(at <= index && index < p->learned_count);
     if (at == index) return;
     p->learned_from[at] = p->learned_from[index];
-    p->learned_as[at] = p->learned_as[index];
+    p->learned_lived[at] = p->learned_lived[index];
     p->learned[at] = p->learned[index];
 }
 
-/* Of what was learned keeps what the proposal that was refused should have listed, and who holds a state:
- * whoever asks for more tells it again. */
+/* Of what was learned keeps what the proposal that was refused should have listed: whoever asks for more
+ * tells it again. */
 static void forget_unlisted(gw_peer *p) {
     gw_attempt list = {.listed = malloc(GW_MAX_LISTED * sizeof *list.listed)};
     GW_CHECK_MEMORY(list.listed != NULL);
@@ -522,33 +523,24 @@ static void forget_unlisted(gw_peer *p) {
     for (uint32_t i = 0; i < p->learned_count; i++) {
         uint32_t before = list.listed_count;
         list_learned(p, &list, &p->ballot.installed, &p->voted, i);
-        bool held = p->config.fast && p->learned_as[i] == GW_TOLD_HELD;
-        if (held || list.listed_count > before) gw_views_keep_learned(p, i, kept++);
+        if (list.listed_count > before) gw_views_keep_learned(p, i, kept++);
     }
     p->learned_count = kept;
     free(list.listed);
 }
 
-static bool is_known_as(const gw_peer *p, uint32_t index, const gw_peer_id *from, const gw_view *view,
-                        gw_told as) {
-    bool promise = as == GW_TOLD_PROMISED, was_promise = p->learned_as[index] == GW_TOLD_PROMISED;
-    return promise == was_promise && gw_peer_id_equal(&p->learned_from[index], from) &&
-           same_promise(&p->learned[index], view);
-}
-
-static void learn_view(gw_peer *p, const gw_peer_id *from, const gw_view *view, gw_told as) {
+static void learn_view(gw_peer *p, const gw_peer_id *from, const gw_view *view, bool lived) {
     if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
-    bool may_need = p->config.fast && as == GW_TOLD_HELD;
-    if (gw_view_compare(view, &p->ballot.installed) <= 0 && !may_need) return; /* nobody need list it */
+    if (gw_view_compare(view, &p->ballot.installed) <= 0) return; /* nobody need list it */
     for (uint32_t i = 0; i < p->learned_count; i++)
-        if (is_known_as(p, i, from, view, as)) {
+        if (gw_peer_id_equal(&p->learned_from[i], from) && same_promise(&p->learned[i], view)) {
             if (gw_view_compare(&p->learned[i], view) < 0) p->learned[i] = *view;
-            p->learned_as[i] = as;
+            p->learned_lived[i] |= lived;
             return;
         }
     if (p->learned_count == GW_MAX_LISTED) forget_unlisted(p);
     if (p->learned_count == GW_MAX_LISTED) return;
-    p->learned_as[p->learned_count] = as;
+    p->learned_lived[p->learned_count] = lived;
     p->learned_from[p->learned_count] = *from;
     p->learned[p->learned_count++] = *view;
 }
@@ -567,8 +559,9 @@ static void forget_offer(gw_peer *p, const gw_contact *from) {
 
 /* A member of this peer's view, that lives in another one without it. */
 static bool tells_that_it_is_out(const gw_peer *p, const gw_contact *from, const gw_message *m) {
-    const gw_incarnation *life = &p->config.incarnation;
-    return m->refusal == GW_REFUSE_STALE && m->listed_count > 0 && gw_view_rank(&p->view, &from->id) >= 0 &&
+    const gw_incarnation *life = &p->config.incarnation, *its = &from->incarnation;
+    return m->refusal == GW_REFUSE_STALE && m->listed_count > 0 &&
+           gw_view_rank_of_life(&p->view, &from->id, its->boot, its->nonce) >= 0 &&
            gw_view_rank_of_life(&m->listed[0], &p->config.id, life->boot, life->nonce) < 0;
 }
 
@@ -577,7 +570,8 @@ static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     if (!gw_view_name_equal(&m->name, &p->voted.name)) return;
     /* The first refusal ends the attempt; what others tell is of use for the next. */
     for (uint32_t i = 0; i < m->listed_count && p->ballot.majority; i++)
-        learn_view(p, &from->id, &m->listed[i], i == 0 ? m->told : GW_TOLD_PROMISED);
+        learn_view(p, &from->id, &m->listed[i], i == 0 && m->flag);
+    from->told_state = (gw_view_ref){.epoch = m->base_epoch, .name = m->base};
     if (m->listed_count > 0 && is_aside(p)) p->aside_until_ns = p->now;
     if (tells_that_it_is_out(p, from, m)) {
         retry_later(p, 200);

@@ -22,7 +22,8 @@ static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw
     if (p->view.epoch > 0 && why == GW_REFUSE_STALE) listed[count++] = p->view;
     if (p->ballot.majority && why == GW_REFUSE_UNLISTED && p->ballot.installed.epoch > 0)
         listed[count++] = p->ballot.installed;
-    gw_told told = count == 0 ? GW_TOLD_PROMISED : p->has_state ? GW_TOLD_HELD : GW_TOLD_INSTALLED;
+    bool lives = count > 0;
+    const gw_view_ref none = {0}, *state = p->has_state ? &p->state_view : &none;
     if (p->ballot.majority && why == GW_REFUSE_UNLISTED) {
         for (uint32_t i = 0; i < p->ballot.later_count; i++)
             if (gw_ballot_must_list(&p->ballot.later[i], about->view)) listed[count++] = p->ballot.later[i];
@@ -34,7 +35,9 @@ static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw
                           .value = p->ballot.highest,
                           .listed = listed,
                           .listed_count = count,
-                          .told = told};
+                          .flag = lives,
+                          .base_epoch = state->epoch,
+                          .base = state->name};
     if (peer != NULL) message.peer = *peer;
     gw_peer_send(p, &to->id, &message);
     free(listed);
@@ -202,12 +205,18 @@ void gw_votes_persisted(gw_peer *p, const gw_event *event) {
     gw_votes_send_if_ready(p);
 }
 
+bool gw_votes_have_latest(const gw_peer *p) {
+    return p->has_state && gw_view_name_equal(&p->state_view.name, &p->ballot.installed.name);
+}
+
 /* A checkpoint could not be loaded here just now, and a state will do. With exact sums that of another voter
- * will: its load may always end last, when a new view has been asked for, so that it never counts there. */
+ * will: its load may always end last, when a new view has been asked for, so that it never counts there. With
+ * float sums an older one will not. */
 static bool is_grounded(const gw_peer *p) {
     const gw_hash none = {0};
     bool checkpoint = !gw_hash_equal(&p->failed_root, &none);
-    return checkpoint && p->load_failures >= MOST_JUMP_FAILURES && (p->has_state || !p->config.fast);
+    return checkpoint && p->load_failures >= MOST_JUMP_FAILURES &&
+           (!p->config.fast || gw_votes_have_latest(p));
 }
 
 /* Of how many steps the checkpoints at least are that a vote tells: of more than the state, and from the
@@ -215,10 +224,6 @@ static bool is_grounded(const gw_peer *p) {
 static uint64_t least_told(const gw_peer *p) {
     if (!p->has_state) return 0;
     return p->saved_step <= p->step ? p->saved_step : p->step + 1;
-}
-
-bool gw_votes_have_latest(const gw_peer *p) {
-    return p->has_state && gw_view_name_equal(&p->state_view.name, &p->ballot.installed.name);
 }
 
 static gw_report *make_report(const gw_peer *p) {
@@ -241,9 +246,11 @@ static gw_report *make_report(const gw_peer *p) {
     }
     r->installed_epoch = p->has_state ? p->state_view.epoch : p->ballot.installed.epoch;
     r->installed = p->has_state ? p->state_view.name : p->ballot.installed.name;
-    if (!p->has_state && p->last_promise.epoch > r->installed_epoch) {
-        r->promised_epoch = p->last_promise.epoch;
-        r->promised = p->last_promise.name;
+    const gw_view_ref installed = {.epoch = p->ballot.installed.epoch, .name = p->ballot.installed.name};
+    const gw_view_ref *later = p->has_state ? &installed : &p->last_promise;
+    if (later->epoch > r->installed_epoch) {
+        r->promised_epoch = later->epoch;
+        r->promised = later->name;
     }
     if (p->has_state && p->accumulator_step == p->step) {
         r->held = gw_set_copy(&p->held);

@@ -297,7 +297,7 @@ static void widen_founding(gw_peer *p) {
  * a promise; and those who have no view, or are left behind in one, are enough to go on. So this flock is
  * not, and interrupted in nothing; while a peer with the record of a view that leads nowhere joins whoever
  * runs. */
-static bool goes_past(const gw_peer *p, const gw_contact *flock) {
+static bool goes_past(gw_peer *p, const gw_contact *flock) {
     if (!p->ballot.majority || p->ballot.installed.epoch == 0 || !is_asked_in_vain(p, flock)) return false;
     muster m;
     take_muster(p, p->ballot.installed.epoch, &m);

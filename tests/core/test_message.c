@@ -53,7 +53,6 @@ static gw_message sample(gw_message_kind kind, gw_view *view, gw_install *instal
                     .report = report,
                     .install = install,
                     .refusal = GW_REFUSE_STALE,
-                    .told = GW_TOLD_HELD,
                     .flag = true,
                     .step = 17,
                     .value = 42,

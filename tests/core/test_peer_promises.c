@@ -273,3 +273,37 @@ Test(peer_promises, two_that_crash_again_and_again_do_not_hold_up_a_founding) {
     cr_expect_lt(f.now, since + 60 * SECOND);
     flock_close(&f);
 }
+
+/* Who lives on without a view knows all others from before. These are started again, one each second, as
+ * hosts come up after a power cut: there is no need to found with half of them, and to admit the rest one by
+ * one. */
+Test(peer_promises, who_comes_the_first_time_since_a_power_cut_is_waited_for) {
+    enum { COUNT = 13 };
+    for (int knows = 0; knows < 2; knows++) {
+        flock f;
+        flock_open(&f, COUNT, COUNT, 100000, GW_QUORUM_MAJORITY);
+        f.checkpoint_steps = 50;
+        for (uint32_t i = 0; i < COUNT; i++) f.peers[i].seal_ns = 20000000;
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+        flock_run_for(&f, 20 * SECOND);
+        for (uint32_t i = 1; i < COUNT; i++) flock_cut(&f, 0, i, true);
+        flock_run_for(&f, 20 * SECOND);
+        for (uint32_t i = 1; i < COUNT; i++) flock_mend(&f, 0, i);
+        while (flock_status(&f, 0).view != NULL) cr_assert(!flock_run(&f, NULL, 1));
+        for (uint32_t i = 1; i < COUNT; i++) flock_kill(&f, i);
+        flock_run_for(&f, 5 * SECOND);
+        gw_peer *brain = f.peers[0].brain;
+        for (uint32_t i = 0; i < brain->contact_count && !knows; i++) brain->contacts[i].came_ns = 0;
+        uint64_t before = brain->views_installed;
+        for (uint32_t i = 1; i < COUNT; i++) {
+            flock_start(&f, i);
+            flock_run_for(&f, SECOND);
+        }
+        flock_run_for(&f, 30 * SECOND);
+        cr_assert(flock_status(&f, 0).view != NULL && flock_status(&f, 0).view->count == COUNT);
+        cr_expect_leq(brain->views_installed - before, 2, "knows %d: %d views", knows,
+                      (int)(brain->views_installed - before));
+        flock_close(&f);
+    }
+}

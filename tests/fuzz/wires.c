@@ -444,7 +444,6 @@ static void message_examples(fuzz_add *add, void *context) {
                         .report = report,
                         .install = install,
                         .refusal = GW_REFUSE_STALE,
-                        .told = GW_TOLD_HELD,
                         .flag = true,
                         .step = 17,
                         .value = 42,
