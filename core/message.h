@@ -84,7 +84,8 @@ typedef struct gw_report {
     gw_peer_id accused[2];    /* of wrong contributions to step `step`; zeros = nobody is */
     uint32_t convicted;       /* 1, 2: accused[0] or [1] was found wrong; 0 = not known */
     gw_losses losses;         /* that it knows of */
-    uint32_t inventory_count; /* with a state: those that come after it, and from the newest whole one on */
+    uint32_t inventory_count; /* with a state: those that come after it, and from the newest whole one that it
+                                 knows of on */
     gw_inventory inventory[GW_MAX_INVENTORY];
 } gw_report;
 
@@ -92,8 +93,8 @@ typedef struct gw_report {
 typedef struct gw_install {
     gw_view view;
     uint64_t step, fingerprint; /* the state everybody is to hold; fingerprint 0 = not known */
-    uint64_t whole_step; /* the newest checkpoint of it or before it (float sums: of it) that a voter knows to
-                            be whole; 0 = none */
+    uint64_t whole_step; /* the newest checkpoint of it or before it, in its course, that a voter knows to be
+                            whole, or that the voters' disks have all of; 0 = none */
     gw_hash whole_root;
     bool ended, stopped;
     bool end_given_up; /* a later one is on record as the job's end, and nobody can bring the rest of it */

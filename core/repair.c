@@ -378,13 +378,49 @@ static bool is_of_this_course(const gw_repair_rules *rules, const gw_report *vot
            voter->fingerprint == install->fingerprint;
 }
 
-static void plan_whole(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
+static void plan_known_whole(const gw_repair_rules *rules, const gw_report *const *reports,
+                             gw_install *install) {
     for (uint32_t i = 0; i < install->view.count; i++) {
         const gw_report *r = reports[i];
         if (r->whole_step <= install->whole_step || !is_of_this_course(rules, r, install)) continue;
         install->whole_step = r->whole_step;
         install->whole_root = r->whole_root;
     }
+}
+
+/* Whether a voter of lower rank tells of it as well: each is looked at once, however many have it. */
+static bool is_told_before(const gw_report *const *reports, uint32_t rank, const gw_inventory *checkpoint) {
+    for (uint32_t i = 0; i < rank; i++) {
+        const gw_inventory *own = find_inventory(reports[i], &checkpoint->root);
+        if (own != NULL && own->epoch == checkpoint->epoch && own->step == checkpoint->step) return true;
+    }
+    return false;
+}
+
+/* Those who were told that it is complete may all be dead; the voters' disks say what is whole. With float
+ * sums a view has one course: what was saved in the very view that the state is of, by all its members, is
+ * behind that state. Of earlier views nobody knows. One that is to be loaded is known to be whole when it has
+ * been. */
+static void plan_found_whole(const gw_repair_rules *rules, const gw_report *const *reports,
+                             gw_install *install) {
+    uint32_t count = install->view.count;
+    const gw_report *latest = latest_reporter(reports, count);
+    for (uint32_t i = 0; i < count && latest != NULL && install->load == GW_LOAD_PEERS; i++) {
+        for (uint32_t k = 0; k < reports[i]->inventory_count; k++) {
+            const gw_inventory *one = &reports[i]->inventory[k];
+            bool behind = one->step > install->whole_step && one->step <= install->step &&
+                          (!rules->latest_view_only || one->epoch == latest->installed_epoch);
+            if (!behind || is_told_before(reports, i, one) || !is_complete(rules, reports, count, one))
+                continue;
+            install->whole_step = one->step;
+            install->whole_root = one->root;
+        }
+    }
+}
+
+static void plan_whole(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
+    plan_known_whole(rules, reports, install);
+    plan_found_whole(rules, reports, install);
 }
 
 gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,

@@ -251,6 +251,28 @@ Test(peer_proposals, who_has_a_state_tells_its_checkpoints_from_the_newest_whole
     flock_close(&f);
 }
 
+/* The rest of one may be on the others' disks. */
+Test(peer_proposals, who_has_a_state_and_knows_of_no_whole_checkpoint_tells_all_that_are_on_its_disk) {
+    flock f;
+    flock_open(&f, 3, 3, 2000, GW_QUORUM_ANY);
+    f.checkpoint_steps = 4;
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = UINT64_C(1000000000);
+    f.breaks =
+        (flock_break){.kind = GW_MSG_COMPLETE, .from = -1, .to = -1, .times = UINT32_MAX, .quiet = true};
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, first_has_2_checkpoints, MOST_EVENTS));
+    uint32_t leader = flock_leader(&f), next = leader == 0 ? 1 : 0;
+    f.breaks.times = 0;
+    flock_kill(&f, leader);
+    const gw_report *vote;
+    while ((vote = own_vote(&f, next)) == NULL) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert(vote->has_state && vote->step >= 8);
+    cr_assert_eq(vote->whole_step, 0);
+    cr_assert_eq(vote->inventory_count, 2);
+    cr_assert_eq(vote->inventory[1].step, 4);
+    flock_close(&f);
+}
+
 /* ---- whom to ask to be admitted ---- */
 
 /* The third and the fourth can ask the first, which has just found again that it cannot propose: when it

@@ -708,7 +708,8 @@ Test(peer_saves, a_member_that_missed_complete_hears_it_again) {
 }
 
 /* One of three that keep so many checkpoints has one, has recorded another, and hears only `later_ns` later
- * that it is complete, or never (0); at once a member dies. Returns who it is. */
+ * that it is complete, or never (0); at once a member dies. Returns who it is. The other one has some chunks
+ * that it lacks. */
 static uint32_t miss_complete(flock *f, uint32_t keep, uint64_t later_ns) {
     flock_open(f, 3, 3, LONG, GW_QUORUM_ANY);
     f->checkpoint_steps = 4;
@@ -719,7 +720,7 @@ static uint32_t miss_complete(flock *f, uint32_t keep, uint64_t later_ns) {
     }
     flock_start_all(f);
     cr_assert(flock_run(f, all_have_a_checkpoint, MOST_EVENTS));
-    uint32_t leader = flock_leader(f), odd = (leader + 1) % 3;
+    uint32_t leader = flock_leader(f), odd = (leader + 2) % 3;
     f->breaks = (flock_break){.kind = GW_MSG_COMPLETE,
                               .from = (int)leader,
                               .to = (int)odd,
@@ -728,7 +729,7 @@ static uint32_t miss_complete(flock *f, uint32_t keep, uint64_t later_ns) {
                               .later_ns = later_ns};
     while (f->breaks.times > 0) cr_assert(!flock_run(f, NULL, 1));
     f->peers[odd].retained = 0;
-    flock_kill(f, (leader + 2) % 3);
+    flock_kill(f, (leader + 1) % 3);
     return odd;
 }
 
@@ -811,6 +812,34 @@ Test(peer_saves, a_full_disk_gives_up_older_checkpoints_before_one_that_may_be_c
     while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
     cr_assert_eq(p->retained, 2);
     cr_assert_gt(chunks, 0);
+    cr_assert_eq(chunks_of(p, &root), chunks);
+    flock_close(&f);
+}
+
+/* The leader has called it complete, has deleted the one before, and is dead. The third died, too, and is
+ * back: with what is here its disk has the rest. */
+Test(peer_saves, a_full_disk_keeps_what_is_whole_though_all_who_were_told_so_are_dead) {
+    flock f;
+    uint32_t odd = miss_complete(&f, 1, 0), leader = flock_leader(&f), third = 3 - odd - leader;
+    flock_peer *p = &f.peers[odd];
+    const gw_hash root = p->saved_root;
+    uint64_t step = p->saved_step;
+    uint32_t chunks = chunks_of(p, &root);
+    cr_assert_gt(chunks, 0);
+    cr_assert_eq(f.peers[leader].checkpoints, 2);
+    flock_kill(&f, leader);
+    while (flock_status(&f, odd).view->count != 1) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert_lt(flock_status(&f, odd).checkpoint_step, step);
+    f.peers[third].config.seed_count = 1;
+    f.peers[third].config.seeds[0] = p->config.addrs[0];
+    f.peers[third].disk_full = true;
+    p->store.room = p->store.count;
+    flock_start(&f, third);
+    while (flock_status(&f, odd).view->count != 2) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert_eq(flock_status(&f, odd).checkpoint_step, step);
+    while (flock_said(&f, odd, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
+    p->retained = 0;
+    while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
     cr_assert_eq(chunks_of(p, &root), chunks);
     flock_close(&f);
 }

@@ -122,6 +122,55 @@ Test(repair, with_float_sums_a_view_knows_of_a_whole_checkpoint_of_the_very_stat
     }
 }
 
+static void tell_of(gw_report *r, uint64_t epoch, uint64_t step, const char *chunks) {
+    gw_inventory *one = &r->inventory[r->inventory_count++];
+    *one =
+        (gw_inventory){.epoch = epoch, .step = step, .root = {{(uint8_t)step}}, .chunks = gw_set_of(CHUNKS)};
+    for (uint32_t i = 0; i < CHUNKS; i++)
+        if (chunks[i] == 'x') gw_set_add(&one->chunks, i);
+}
+
+/* Nobody who is here was told that one is complete. */
+Test(repair, a_view_begins_with_the_newest_checkpoint_of_which_the_voters_disks_have_all) {
+    static const struct {
+        const char *first, *second;
+        uint64_t epoch;
+        bool fast, stateless;
+        uint64_t whole;
+    } cases[] = {
+        {"xx..", "..xx", 0, false, false, 6}, /* as whatever order it is told in */
+        {"xx..", "..x.", 0, false, false, 4},
+        {"xx..", "..xx", 3, true, false, 6},
+        {"xx..", "..xx", 2, true, false, 4}, /* it may be of steps that were given up */
+        {"xx..", "..xx", 4, true, false, 4},
+        {"xx..", "..xx", 0, false, true, 0}, /* one that is to be loaded is known when it has been */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        gw_report *reports[] = {report_at(7, "............", "............"),
+                                report_at(7, "............", "............")};
+        for (uint32_t k = 0; k < 2; k++) {
+            gw_report *r = reports[k];
+            r->installed_epoch = 3;
+            r->has_state = !cases[i].stateless;
+            tell_of(r, 3, 4, k == 0 ? "x.x." : ".x.x");
+            tell_of(r, cases[i].epoch, 6, k == 0 ? cases[i].first : cases[i].second);
+            tell_of(r, 3, 5, k == 0 ? "x.x." : "xxx.");
+            if (cases[i].epoch != 4) tell_of(r, 3, 8, "xxxx");
+            r->grounded = !cases[i].stateless; /* so that the view goes on from the state */
+        }
+        if (!cases[i].stateless) reports[0]->whole_step = 1;
+        gw_install *install = plan_for(2);
+        gw_repair_rules with = rules;
+        with.latest_view_only = cases[i].fast;
+        char text[300];
+        gw_repair_plan(&with, (const gw_report *const *)reports, true, install, text, sizeof text);
+        cr_assert_eq(install->load, cases[i].stateless ? GW_LOAD_MANIFEST : GW_LOAD_PEERS);
+        cr_expect_eq(install->whole_step, cases[i].whole, "%zu: %lu", i, install->whole_step);
+        cr_expect_eq(install->whole_root.bytes[0], cases[i].whole);
+        free_all(reports, 2, install);
+    }
+}
+
 Test(repair, of_overlapping_reports_the_higher_rank_zeroes_its_accumulator) {
     gw_report *reports[] = {report_at(7, "xxxx........", "............"),
                             report_at(7, "...xx.......", "............"),
