@@ -69,7 +69,7 @@ typedef struct gw_report {
     bool strays;                /* its disk may have chunks of checkpoints that it does not know */
     uint64_t step, fingerprint; /* of the state */
     uint64_t whole_step; /* of the newest checkpoint that it knows to be whole, as it was complete or has been
-                            loaded; 0 = of none */
+                            loaded, and, with float sums, behind its state; 0 = of none */
     gw_hash whole_root;
     uint64_t installed_epoch; /* of the view whose state it has; without one of the view it installed last, in
                                  whatever life */

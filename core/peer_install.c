@@ -205,6 +205,9 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     if (!p->ended) gw_end_forget(p);
     p->careful = gw_losses_in_step(&p->losses, i->step);
     p->shards = i->missing.size;
+    bool holds = /* a checkpoint's state as well */
+        p->has_state && p->step == i->step && i->fingerprint != 0 && p->fingerprint == i->fingerprint;
+    if (!holds && gw_set_has(&i->fetchers, rank)) gw_saves_leave_course(p);
     gw_saves_told_whole(p, i->whole_step, &i->whole_root);
     gw_set_free(&p->missing);
     p->missing = gw_set_copy(&i->missing);
@@ -214,16 +217,13 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     for (uint32_t k = 0; k < p->view.count; k++)
         if (!gw_set_has(&i->fetchers, k)) gw_set_add(&p->ready, k);
     p->own_ready = !gw_set_has(&i->fetchers, rank);
-    const gw_view_ref this_view = {.epoch = i->view.epoch, .name = i->view.name};
-    bool have_it = /* and it is a checkpoint's */
-        p->has_state && p->step == i->step && i->fingerprint != 0 && p->fingerprint == i->fingerprint;
     if (p->accumulator_step != i->step || gw_set_has(&i->drops, rank) || !p->own_ready)
         begin_accumulator(p, i->step);
-    if (p->own_ready || have_it) p->state_view = this_view;
+    if (p->own_ready || holds) p->state_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
     if (p->own_ready) {
         p->phase = GW_AT_GATHERING;
         start_if_all_ready(p);
-    } else if (have_it) {
+    } else if (holds) {
         p->phase = GW_AT_LOADING;
         if (i->load == GW_LOAD_MANIFEST) gw_saves_resumed(p, i->step, &i->root);
         say_ready(p);
@@ -283,6 +283,7 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         if (!other && !p->ballot.majority) gw_commit_agreed(p);
     }
     if (event->outcome != GW_DONE || other) {
+        p->saved_behind = false; /* what was told of that state */
         const char *why = other ? "its fingerprint differs" : gw_peer_why(event);
         if (p->load_kind == GW_LOAD_MANIFEST) {
             const gw_inventory what = {.epoch = p->load_epoch,

@@ -89,6 +89,10 @@ void gw_peer_inventory_failed(gw_peer_inventory *inventory, const gw_inventory *
     entry->chunks = gw_set_copy(sound);
 }
 
+const gw_inventory *gw_peer_inventory_find(const gw_peer_inventory *inventory, const gw_hash *root) {
+    return find(inventory, root);
+}
+
 bool gw_peer_inventory_has(const gw_peer_inventory *inventory, uint64_t step, const gw_hash *root) {
     const gw_inventory *entry = find(inventory, root);
     return entry != NULL && entry->step == step;

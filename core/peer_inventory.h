@@ -30,6 +30,8 @@ void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, 
  * failure says nothing of this disk, and what is known stays. */
 void gw_peer_inventory_failed(gw_peer_inventory *inventory, const gw_inventory *what, const gw_set *sound);
 
+/* The checkpoint of this root, or NULL. Valid until the next change. */
+const gw_inventory *gw_peer_inventory_find(const gw_peer_inventory *inventory, const gw_hash *root);
 /* Whether the manifest of this checkpoint is here. */
 bool gw_peer_inventory_has(const gw_peer_inventory *inventory, uint64_t step, const gw_hash *root);
 /* The newest that this run may begin from, or NULL. Valid until the next change. */

@@ -449,6 +449,7 @@ static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
 
 static void note_newest(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->saved_step = step;
+    p->saved_behind = true;
     p->saved_ns = p->now;
     keep_root(p, step, root);
 }
@@ -472,28 +473,50 @@ static void note_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
     tell_complete(p, step, root);
 }
 
+bool gw_saves_knows_course(const gw_peer *p) {
+    return !p->config.fast || p->saved_behind;
+}
+
+void gw_saves_leave_course(gw_peer *p) {
+    p->course_epoch = p->view.epoch;
+    p->saved_behind = false;
+}
+
 /* Whether this peer has recorded it, and does not know that it, or a later one, is whole. Who knows of none
  * keeps all that is here, which may be later than what others know of. */
 static bool is_news(const gw_peer *p, uint64_t step, const gw_hash *root) {
     const gw_peer_inventory *here = &p->inventory;
     if (!gw_peer_inventory_has(here, step, root)) return false;
-    if (p->saved_step != UINT64_MAX) return step > p->saved_step;
+    if (p->saved_step != UINT64_MAX && gw_saves_knows_course(p)) return step > p->saved_step;
     gw_hash later;
     return gw_peer_inventory_range(here, step + 1, UINT64_MAX, &later, 1) == 0;
 }
 
+/* Whether it is behind the state that this peer holds. With exact sums a step has one state, and the job may
+ * have gone back before it only. With float sums those are that this peer has recorded itself since it has
+ * gone from state to state without a load: the views that it did so in are all later than those that it
+ * lived in before. What it has recorded before that may be of a course that was given up. */
+static bool is_behind(const gw_peer *p, uint64_t step, const gw_hash *root) {
+    if (step > p->step) return false;
+    const gw_inventory *recorded = gw_peer_inventory_find(&p->inventory, root);
+    return !p->config.fast || (recorded != NULL && recorded->epoch >= p->course_epoch);
+}
+
 /* News of a checkpoint that was recorded here, and that this peer no longer waits for: a view change or the
- * next one came first. With exact sums it is of this course of the job, unless that has gone back before it.
- * Nothing is deleted before another is complete: a vote may have told what is here, and a save may be under
- * way. What was noted since of disks that refuse stands. */
+ * next one came first. Nothing is deleted before another is complete: a vote may have told what is here, and
+ * a save may be under way. What was noted since of disks that refuse stands. */
 static void complete_late(gw_peer *p, const gw_message *m) {
-    if (m->unsaved || p->config.fast || m->step > p->step || !is_news(p, m->step, &m->hash)) return;
+    if (m->unsaved || !is_behind(p, m->step, &m->hash) || !is_news(p, m->step, &m->hash)) return;
     note_newest(p, m->step, &m->hash);
     tell_complete(p, m->step, &m->hash);
 }
 
 void gw_saves_told_whole(gw_peer *p, uint64_t step, const gw_hash *root) {
-    if (is_news(p, step, root)) note_newest(p, step, root);
+    const gw_kept *known = gw_saves_newest(p);
+    if (known != NULL && known->step == step && gw_hash_equal(&known->root, root))
+        p->saved_behind = true;
+    else if (is_news(p, step, root))
+        note_newest(p, step, root);
 }
 
 static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved) {

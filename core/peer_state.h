@@ -286,9 +286,11 @@ struct gw_peer {
     gw_load_kind load_kind; /* of the last LOAD */
     uint64_t load_step, load_fingerprint;
     gw_hash load_root;
-    uint64_t load_epoch; /* of a checkpoint */
+    uint64_t load_epoch;   /* of a checkpoint */
     gw_view_ref load_view;
-    uint32_t newcomers; /* of the view installed last */
+    uint64_t course_epoch; /* of the view in which a state was asked for last: what this peer has recorded
+                              since is behind the state that it holds */
+    uint32_t newcomers;    /* of the view installed last */
     bool applying;
     int64_t decisions; /* of the sum being applied */
     uint32_t failures;
@@ -339,6 +341,7 @@ struct gw_peer {
     /* checkpoints and the end */
     gw_save save;
     uint64_t saved_step; /* newest complete; UINT64_MAX = none */
+    bool saved_behind;   /* noted since a state was asked for last, which goes on from it */
     uint64_t saved_ns;
     uint64_t save_again_ns; /* the last one could be stored by nobody: the next is due then, and none before
                                without need; 0 = it could */
@@ -554,6 +557,11 @@ void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root);
 /* What a checkpoint of that view, and a state that is held in it, say of when they were made. */
 uint64_t gw_saves_epoch(const gw_peer *p, uint64_t epoch);
 const gw_kept *gw_saves_newest(const gw_peer *p); /* that is known to be whole, or NULL */
+/* Whether that is behind the state that this peer holds, or holds next: with float sums it may be of another
+ * course of the job. */
+bool gw_saves_knows_course(const gw_peer *p);
+/* A state is asked for that need not go on from what has been recorded here. */
+void gw_saves_leave_course(gw_peer *p);
 /* As a view's voters know. It may not have reached this peer that it is complete. */
 void gw_saves_told_whole(gw_peer *p, uint64_t step, const gw_hash *root);
 void gw_saves_free(gw_save *save);

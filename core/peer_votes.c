@@ -241,7 +241,7 @@ static gw_report *make_report(const gw_peer *p) {
     r->step = p->step;
     r->fingerprint = p->fingerprint;
     const gw_kept *whole = gw_saves_newest(p);
-    if (whole != NULL) {
+    if (whole != NULL && gw_saves_knows_course(p)) {
         r->whole_step = whole->step;
         r->whole_root = whole->root;
     }

@@ -369,20 +369,21 @@ static gw_repair_answer plan_on(const gw_repair_rules *rules, const gw_report *c
     return GW_REPAIR_READY;
 }
 
-/* With exact sums a step has one state: what was whole is of this course of the job. With float sums that is
- * known only of the very state that the view begins with. */
-static bool is_of_this_course(const gw_repair_rules *rules, const gw_report *voter,
+/* With exact sums a step has one state: what was whole is of this course of the job. With float sums who
+ * holds a state knows what is behind it, and one that any other voter of the same view holds is of that
+ * course. */
+static bool is_of_this_course(const gw_repair_rules *rules, const gw_report *voter, const gw_report *latest,
                               const gw_install *install) {
-    if (!rules->latest_view_only) return voter->whole_step <= install->step;
-    return voter->whole_step == install->step && voter->has_state && voter->step == install->step &&
-           voter->fingerprint == install->fingerprint;
+    if (voter->whole_step > install->step) return false;
+    return !rules->latest_view_only || (install->load == GW_LOAD_PEERS && trusted(rules, voter, latest));
 }
 
 static void plan_known_whole(const gw_repair_rules *rules, const gw_report *const *reports,
                              gw_install *install) {
+    const gw_report *latest = latest_reporter(reports, install->view.count);
     for (uint32_t i = 0; i < install->view.count; i++) {
         const gw_report *r = reports[i];
-        if (r->whole_step <= install->whole_step || !is_of_this_course(rules, r, install)) continue;
+        if (r->whole_step <= install->whole_step || !is_of_this_course(rules, r, latest, install)) continue;
         install->whole_step = r->whole_step;
         install->whole_root = r->whole_root;
     }

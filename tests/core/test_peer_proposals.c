@@ -273,6 +273,43 @@ Test(peer_proposals, who_has_a_state_and_knows_of_no_whole_checkpoint_tells_all_
     flock_close(&f);
 }
 
+static bool others_have_2_checkpoints(const flock *f) {
+    return f->peers[1].checkpoints >= 2 && f->peers[2].checkpoints >= 2;
+}
+
+/* It has been cut off, and has the state from others since: of the last checkpoint that it was told of it
+ * cannot say whether they have gone on from it. Those can. */
+Test(peer_proposals, with_float_sums_a_vote_tells_what_is_whole_if_its_state_goes_on_from_that) {
+    flock f;
+    flock_open(&f, 3, 3, 2000, GW_QUORUM_MAJORITY);
+    f.checkpoint_steps = 4;
+    for (uint32_t i = 0; i < 3; i++) {
+        f.peers[i].config.fast = true;
+        f.peers[i].seal_ns = UINT64_C(1000000000);
+    }
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    flock_cut(&f, 0, 1, true);
+    flock_cut(&f, 0, 2, true);
+    cr_assert(flock_run(&f, others_have_2_checkpoints, MOST_EVENTS));
+    cr_assert_eq(flock_status(&f, 0).checkpoint_step, 4);
+    flock_mend(&f, 0, 1);
+    flock_mend(&f, 0, 2);
+    while (flock_status(&f, 0).step < 9) cr_assert(!flock_run(&f, NULL, 1));
+    uint32_t leader = flock_leader(&f);
+    cr_assert_neq(leader, 0);
+    flock_kill(&f, 3 - leader);
+    f.peers[leader].persist_ns = 5000000; /* its own vote is the last */
+    const gw_attempt *a = &f.peers[leader].brain->attempt;
+    while (!a->active || a->reports[0] == NULL) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert(gw_peer_id_equal(&a->view.members[0].id, &f.peers[0].config.id));
+    cr_expect(a->reports[0]->has_state);
+    cr_expect_eq(a->reports[0]->whole_step, 0);
+    while (flock_status(&f, leader).view->count != 2) cr_assert(!flock_run(&f, NULL, 1));
+    cr_expect_eq(f.peers[leader].brain->installed->whole_step, 8);
+    flock_close(&f);
+}
+
 /* ---- whom to ask to be admitted ---- */
 
 /* The third and the fourth can ask the first, which has just found again that it cannot propose: when it

@@ -215,7 +215,7 @@ typedef struct sim_held { /* fast: a view was installed by a peer that held this
 
 typedef struct sim_complete { /* a checkpoint that was told to be complete */
     uint64_t step, state;
-    uint64_t epoch; /* of the view that told it */
+    uint64_t epoch; /* of the latest view that saved it */
     gw_hash root;
     uint64_t had[SIM_PEERS];  /* chunks of it on each disk then, bits */
     uint64_t life[SIM_PEERS]; /* that had them; 0 = none ran */

@@ -57,20 +57,30 @@ static uint32_t least_copies(const sim_cluster *c, const gw_view *view) {
     return sound < SIM_REPLICAS ? sound : SIM_REPLICAS;
 }
 
-/* States are made again with other sums (fast): what a later view tells counts, and of one view the later
- * step. Otherwise a step has one state, and the latest step counts. */
-static bool is_newest(const sim_cluster *c, const gw_view *view, uint64_t step) {
-    const sim_complete *last = &c->complete[0];
-    if (c->complete_count == 0) return true;
-    if (!c->options->fast || view->epoch == last->epoch) return step > last->step;
-    return view->epoch > last->epoch;
+/* The latest view that is known to have saved it. News of it may come in a later one. */
+static uint64_t epoch_of(sim_cluster *c, const gw_hash *root, uint64_t step) {
+    uint64_t epoch = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const sim_saved *saved = sim_disk_saved_as(&c->peers[i].disk, root, step);
+        if (saved != NULL && saved->manifest && saved->epoch > epoch) epoch = saved->epoch;
+    }
+    return epoch;
 }
 
-static void remember(sim_cluster *c, const gw_view *view, const gw_action *action) {
+/* States are made again with other sums (fast): what a later view saved counts, and of one view the later
+ * step. Otherwise a step has one state, and the latest step counts. */
+static bool is_newest(const sim_cluster *c, uint64_t epoch, uint64_t step) {
+    const sim_complete *last = &c->complete[0];
+    if (c->complete_count == 0) return true;
+    if (!c->options->fast || epoch == last->epoch) return step > last->step;
+    return epoch > last->epoch;
+}
+
+static void remember(sim_cluster *c, uint64_t epoch, const gw_action *action) {
     memmove(c->complete + 1, c->complete, (SIM_KEEP - 1) * sizeof *c->complete);
     if (c->complete_count < SIM_KEEP) c->complete_count++;
     sim_complete *last = &c->complete[0];
-    *last = (sim_complete){.step = action->step, .epoch = view->epoch, .root = action->root};
+    *last = (sim_complete){.step = action->step, .epoch = epoch, .root = action->root};
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_saved *saved = sim_disk_saved_as(&c->peers[i].disk, &action->root, action->step);
         if (saved == NULL) continue;
@@ -95,8 +105,9 @@ void sim_told_complete(sim_cluster *c, sim_peer *p, const gw_action *action) {
     c->result->checkpoints++;
     GW_CHECK(status.view != NULL);
     sim_told_kept(p, &action->root);
-    if (!is_newest(c, status.view, action->step)) return; /* older ones may have been deleted since */
-    remember(c, status.view, action);
+    uint64_t epoch = epoch_of(c, &action->root, action->step);
+    if (!is_newest(c, epoch, action->step)) return; /* older ones may have been deleted since */
+    remember(c, epoch, action);
     c->failed_to_load = false;
     uint32_t least = least_copies(c, status.view);
     for (uint32_t chunk = 0; chunk < SIM_CHUNKS && !disks_are_bad(c); chunk++) {
@@ -220,23 +231,14 @@ static void check_end_stays(sim_cluster *c, const sim_peer *p, const gw_action *
                       p->number, action->step);
 }
 
-/* The latest view that is known to have saved it. */
-static uint64_t epoch_of(sim_cluster *c, const gw_action *load) {
-    uint64_t epoch = 0;
-    for (uint32_t i = 0; i < c->count && load->load_kind == GW_LOAD_MANIFEST; i++) {
-        const sim_saved *saved = sim_disk_saved_as(&c->peers[i].disk, &load->root, load->step);
-        if (saved != NULL && saved->manifest && saved->epoch > epoch) epoch = saved->epoch;
-    }
-    return epoch;
-}
-
 /* Whoever goes on from there undoes the newest checkpoint that was told to be complete. Float sums: one of a
  * later view, that was not told, may have been made without that one, and might have been told. */
 static bool undoes_last(sim_cluster *c, const gw_action *load) {
     const sim_complete *last = &c->complete[0];
     if (!c->options->fast) return load->step < last->step;
     if (load->load_kind == GW_LOAD_MANIFEST && gw_hash_equal(&load->root, &last->root)) return false;
-    return !sim_descends(c, sim_state_of(c, load), last->state) && epoch_of(c, load) <= last->epoch;
+    uint64_t epoch = load->load_kind == GW_LOAD_MANIFEST ? epoch_of(c, &load->root, load->step) : 0;
+    return !sim_descends(c, sim_state_of(c, load), last->state) && epoch <= last->epoch;
 }
 
 void sim_check_load(sim_cluster *c, const sim_peer *p, const gw_action *action) {
