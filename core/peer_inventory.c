@@ -26,14 +26,15 @@ static gw_inventory *insert(gw_peer_inventory *inventory, const gw_inventory *wh
     return &list[at];
 }
 
-/* A state that was saved before is saved again in a later view: the entry moves to its place. */
-static gw_inventory *raise_epoch(gw_peer_inventory *inventory, gw_inventory *entry, uint64_t epoch) {
-    if (epoch <= entry->epoch) return entry;
-    gw_inventory raised = *entry;
-    raised.epoch = epoch;
-    for (; entry > inventory->list && !gw_inventory_is_after(entry - 1, epoch, raised.step); entry--)
+/* A state that was saved before is saved again, in a later view, or after steps that left it as it was: the
+ * entry moves to its place. */
+static gw_inventory *renew(gw_peer_inventory *inventory, gw_inventory *entry, const gw_inventory *what) {
+    if (gw_inventory_is_after(entry, what->epoch, what->step)) return entry;
+    gw_inventory renewed = *what;
+    renewed.chunks = entry->chunks;
+    for (; entry > inventory->list && !gw_inventory_is_after(entry - 1, what->epoch, what->step); entry--)
         *entry = entry[-1];
-    *entry = raised;
+    *entry = renewed;
     return entry;
 }
 
@@ -45,7 +46,7 @@ void gw_peer_inventory_open(gw_peer_inventory *inventory, const gw_inventory *li
         if (entry == NULL)
             gw_set_unite(&insert(inventory, &list[i])->chunks, &list[i].chunks);
         else
-            raise_epoch(inventory, entry, list[i].epoch);
+            renew(inventory, entry, &list[i]);
     }
 }
 
@@ -58,8 +59,7 @@ void gw_peer_inventory_close(gw_peer_inventory *inventory) {
 void gw_peer_inventory_wrote(gw_peer_inventory *inventory, const gw_inventory *what, const uint32_t *chunks,
                              uint32_t count) {
     gw_inventory *entry = find(inventory, &what->root);
-    entry = entry == NULL ? insert(inventory, what) : raise_epoch(inventory, entry, what->epoch);
-    entry->ended = what->ended;
+    entry = entry == NULL ? insert(inventory, what) : renew(inventory, entry, what);
     for (uint32_t i = 0; i < count; i++) gw_set_add(&entry->chunks, chunks[i]);
 }
 

@@ -130,6 +130,34 @@ Test(peer_inventory, what_a_later_view_saved_is_newer_than_what_has_more_steps) 
     expect_told(4, (const uint64_t[][2]){{3, 6}, {3, 2}, {2, 3}, {1, 9}});
 }
 
+/* Skipped updates: a later checkpoint has the root of an earlier one. */
+Test(peer_inventory, a_state_that_steps_left_as_it_was_is_of_the_last_step_that_it_was_saved_at) {
+    for (int listed = 0; listed < 2; listed++) {
+        const uint64_t steps[] = {4, 6, 8, 5};
+        gw_inventory list[4];
+        for (uint32_t i = 0; i < 4; i++) {
+            list[i] = one(steps[i]);
+            if (steps[i] != 6) list[i].root = root_of(4);
+            list[i].ended = steps[i] == 8;
+            list[i].chunks = gw_set_of(CHUNKS);
+            gw_set_add(&list[i].chunks, 1);
+        }
+        gw_peer_inventory_open(&inventory, list, listed ? 4 : 0, false);
+        const uint32_t chunk = 1;
+        for (uint32_t i = 0; i < 4; i++) {
+            if (!listed) gw_peer_inventory_wrote(&inventory, &list[i], &chunk, 1);
+            gw_set_free(&list[i].chunks);
+        }
+        tell(0, MOST);
+        expect_told(2, (const uint64_t[][2]){{0, 8}, {0, 6}});
+        cr_expect(told[0].ended && gw_hash_equal(&told[0].root, &list[0].root));
+        cr_expect_eq(told[0].fingerprint, list[2].fingerprint);
+        cr_expect(gw_set_has(&told[0].chunks, 1) && gw_set_has(&told[1].chunks, 1));
+        cr_expect(gw_peer_inventory_has(&inventory, 8, &list[0].root));
+        empty();
+    }
+}
+
 Test(peer_inventory, what_is_deleted_is_told_no_more) {
     gw_peer_inventory_open(&inventory, NULL, 0, false);
     for (uint64_t step = 1; step <= 4; step++) write_chunks(step, (uint32_t[]){0}, 1);
