@@ -112,6 +112,16 @@ uint32_t gw_peer_inventory_range(const gw_peer_inventory *inventory, uint64_t le
     return count;
 }
 
+uint32_t gw_peer_inventory_after(const gw_peer_inventory *inventory, uint64_t epoch, uint64_t step,
+                                 gw_hash *roots) {
+    uint32_t count = 0;
+    for (; count < inventory->count; count++) {
+        if (!gw_inventory_is_after(&inventory->list[count], epoch, step)) break;
+        roots[count] = inventory->list[count].root;
+    }
+    return count;
+}
+
 uint32_t gw_peer_inventory_tell(const gw_peer_inventory *inventory, uint64_t epoch, uint64_t least,
                                 gw_inventory *told, uint32_t most) {
     uint32_t count = 0;

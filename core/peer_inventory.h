@@ -41,6 +41,9 @@ const gw_inventory *gw_peer_inventory_newest(const gw_peer_inventory *inventory)
  */
 uint32_t gw_peer_inventory_range(const gw_peer_inventory *inventory, uint64_t least, uint64_t below,
                                  gw_hash *roots, uint32_t most);
+/* Roots of those after the state of this step in a view of this epoch, and how many there are. */
+uint32_t gw_peer_inventory_after(const gw_peer_inventory *inventory, uint64_t epoch, uint64_t step,
+                                 gw_hash *roots);
 /* What a vote tells: the newest of later views than that of this epoch, and of that one those of at least
  * `least` steps; at most `most`, with sets of their own; returns how many. */
 uint32_t gw_peer_inventory_tell(const gw_peer_inventory *inventory, uint64_t epoch, uint64_t least,

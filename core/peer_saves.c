@@ -102,7 +102,9 @@ static uint32_t all_roots(const gw_peer *p, gw_hash *roots) {
 }
 
 /* As many as are to be kept, and those that this run has yet to come to: the newest one that is known to be
- * whole; those after it, which may be, though nobody could say so; and others that are known. */
+ * whole; those after it, which may be, though nobody could say so; and others that are known. With float sums
+ * the job never comes to what an earlier view has saved at a later step: that was given up. Some may be named
+ * twice. */
 static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
     const gw_peer_inventory *here = &p->inventory;
     const gw_kept *whole = gw_saves_newest(p);
@@ -112,7 +114,7 @@ static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
     count += gw_peer_inventory_range(here, whole->step + 1, p->step + 1, roots + count, most - count);
     for (uint32_t i = p->kept_count; i-- > 0 && count < most;)
         if (&p->kept[i] != whole) roots[count++] = p->kept[i].root;
-    return count + gw_peer_inventory_range(here, p->step + 1, UINT64_MAX, roots + count, here->count);
+    return count + gw_peer_inventory_after(here, gw_saves_epoch(p, p->view.epoch), p->step, roots + count);
 }
 
 /* What checkpoints that came to nothing have left here must not take the room of the next. Chunks that were
@@ -124,7 +126,7 @@ static void make_room(gw_peer *p, bool again) {
     bool refused = again && p->room_step != p->save.step;
     if (!left && !refused) return;
     if (refused) p->room_step = p->save.step;
-    gw_hash *roots = calloc(p->inventory.count + p->kept_count + 1, sizeof *roots);
+    gw_hash *roots = calloc(2 * (size_t)p->inventory.count + p->kept_count + 1, sizeof *roots);
     GW_CHECK_MEMORY(roots != NULL);
     bool all = !refused || p->kept_count == 0;
     uint32_t count = all ? all_roots(p, roots) : most_wanted_roots(p, roots);
