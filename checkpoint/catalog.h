@@ -43,7 +43,8 @@ bool gw_catalog_load(gw_io *io, const char *dir, gw_catalog *catalog, gw_err *er
 void gw_catalog_free(gw_catalog *catalog);
 
 /* Sorts manifests, of whatever jobs and directories: those to go on from first, that is as a catalog has
- * them, but of one job those of a later epoch before those of more steps. */
+ * them, but of one job those of a later epoch before those of more steps. Of two of one step, which there
+ * should not be, the one with the smaller root comes first: a job takes that, too (core/world.h). */
 void gw_catalog_order(const gw_manifest **list, uint32_t count);
 /* The first of these; the catalog is not empty. */
 const gw_manifest *gw_catalog_newest(const gw_catalog *catalog);

@@ -14,8 +14,7 @@ static gw_inventory *find(const gw_peer_inventory *inventory, const gw_hash *roo
 static gw_inventory *insert(gw_peer_inventory *inventory, const gw_inventory *what) {
     uint32_t at = 0;
     GW_CHECK(inventory->count == 0 || inventory->list != NULL);
-    while (at < inventory->count && gw_inventory_is_after(&inventory->list[at], what->epoch, what->step))
-        at++;
+    while (at < inventory->count && gw_inventory_is_newer(&inventory->list[at], what)) at++;
     gw_inventory *list = realloc(inventory->list, (inventory->count + 1u) * sizeof *list);
     GW_CHECK_MEMORY(list != NULL);
     memmove(list + at + 1, list + at, (inventory->count - at) * sizeof *list);
@@ -32,8 +31,7 @@ static gw_inventory *renew(gw_peer_inventory *inventory, gw_inventory *entry, co
     if (gw_inventory_is_after(entry, what->epoch, what->step)) return entry;
     gw_inventory renewed = *what;
     renewed.chunks = entry->chunks;
-    for (; entry > inventory->list && !gw_inventory_is_after(entry - 1, what->epoch, what->step); entry--)
-        *entry = entry[-1];
+    for (; entry > inventory->list && !gw_inventory_is_newer(entry - 1, what); entry--) *entry = entry[-1];
     *entry = renewed;
     return entry;
 }

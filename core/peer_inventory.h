@@ -7,7 +7,7 @@
 #include "core/world.h"
 
 typedef struct gw_peer_inventory {
-    gw_inventory *list; /* newest (gw_inventory_is_after) first; owned, with their sets */
+    gw_inventory *list; /* newest (gw_inventory_is_newer) first; owned, with their sets */
     uint32_t count;
     bool strays; /* there may be chunks, too, of checkpoints that others know and this peer does not */
     bool fresh;  /* this run begins anew: nobody waits for what is here, or ends by it, though others may use

@@ -130,11 +130,6 @@ static bool is_complete(const gw_repair_rules *rules, const gw_report *const *re
     return complete;
 }
 
-/* Of two checkpoints. */
-static bool is_newer(const gw_inventory *one, const gw_inventory *other) {
-    return gw_inventory_is_after(one, other->epoch, other->step);
-}
-
 /* Whether the checkpoint leads on from `state` (NULL: from nothing). Float sums: steps that everybody here
  * had forgotten may have been computed again since, and a checkpoint of the first time is not one of what
  * came of the second. All members of a view hold what is saved in it, so that what was saved in an earlier
@@ -189,8 +184,8 @@ static checkpoints choose_checkpoints(const gw_repair_rules *rules, const gw_rep
         for (uint32_t k = 0; k < reports[i]->inventory_count; k++) {
             const gw_inventory *one = &reports[i]->inventory[k];
             if (!leads_on(rules, one, state) || !is_undisputed(rules, reports, count, state, one)) continue;
-            if (newest.known == NULL || is_newer(one, newest.known)) newest.known = one;
-            if (newest.complete != NULL && !is_newer(one, newest.complete)) continue;
+            if (newest.known == NULL || gw_inventory_is_newer(one, newest.known)) newest.known = one;
+            if (newest.complete != NULL && !gw_inventory_is_newer(one, newest.complete)) continue;
             if (is_complete(rules, reports, count, one) ||
                 (daring && may_be_complete(rules, reports, count, state, one)))
                 newest.complete = one;
@@ -199,8 +194,11 @@ static checkpoints choose_checkpoints(const gw_repair_rules *rules, const gw_rep
     return newest;
 }
 
+/* Of two of one step either will do. */
 static bool lacks_chunks(const checkpoints *newest) {
-    return newest->known != NULL && (newest->complete == NULL || is_newer(newest->known, newest->complete));
+    const gw_inventory *complete = newest->complete;
+    return newest->known != NULL &&
+           (complete == NULL || gw_inventory_is_after(newest->known, complete->epoch, complete->step));
 }
 
 static void tell_lack(const checkpoints *newest, uint64_t otherwise, bool settle, char *text,

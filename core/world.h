@@ -62,6 +62,9 @@ typedef struct gw_inventory {
  * was saved in an earlier one, or, where that was not to be had, has made the same steps again: with float
  * sums as another state, whatever steps the earlier one had come to. */
 bool gw_inventory_is_after(const gw_inventory *one, uint64_t epoch, uint64_t step);
+/* Of two checkpoints. Of two of one step and view, which there should not be, the one with the smaller root
+ * counts as the newer: for all alike, and as for who reads them from a disk (checkpoint/catalog.h). */
+bool gw_inventory_is_newer(const gw_inventory *one, const gw_inventory *other);
 
 /* ---- events
  * ------------------------------------------------------------------------------------------------- */

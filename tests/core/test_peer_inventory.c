@@ -158,6 +158,23 @@ Test(peer_inventory, a_state_that_steps_left_as_it_was_is_of_the_last_step_that_
     }
 }
 
+/* Which there should not be; the programs that read a disk take the same one. */
+Test(peer_inventory, of_two_of_one_step_the_one_with_the_smaller_root_is_the_newer) {
+    for (uint8_t first = 0; first < 3; first++) {
+        gw_peer_inventory_open(&inventory, NULL, 0, false);
+        for (uint8_t i = 0; i < 3; i++) {
+            gw_inventory what = one(5);
+            what.root.bytes[1] = (uint8_t)((first + i) % 3);
+            gw_peer_inventory_wrote(&inventory, &what, NULL, 0);
+            gw_peer_inventory_wrote(&inventory, &what, NULL, 0);
+        }
+        tell(0, MOST);
+        cr_assert_eq(told_count, 3);
+        for (uint8_t i = 0; i < 3; i++) cr_expect_eq(told[i].root.bytes[1], i, "%u", first);
+        empty();
+    }
+}
+
 Test(peer_inventory, what_is_deleted_is_told_no_more) {
     gw_peer_inventory_open(&inventory, NULL, 0, false);
     for (uint64_t step = 1; step <= 4; step++) write_chunks(step, (uint32_t[]){0}, 1);

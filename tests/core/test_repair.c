@@ -181,6 +181,28 @@ Test(repair, a_view_begins_with_the_newest_checkpoint_of_which_the_voters_disks_
     }
 }
 
+/* Which there should not be; whoever leads, and whatever order they are told in. */
+Test(repair, of_two_checkpoints_of_one_step_the_one_with_the_smaller_root_is_gone_on_from) {
+    for (uint8_t first = 0; first < 2; first++) {
+        gw_report *reports[] = {newcomer(0, NULL), newcomer(0, NULL)};
+        for (uint8_t i = 0; i < 2; i++) {
+            tell_of(reports[i], 0, 6, "xxxx");
+            reports[i]->inventory[0].root.bytes[1] = (first + i) % 2;
+        }
+        gw_install *install = plan_for(2);
+        cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY);
+        cr_assert_eq(install->load, GW_LOAD_MANIFEST);
+        cr_expect_eq(install->root.bytes[1], 0);
+        gw_set_free(&reports[first]->inventory[0].chunks); /* the other one is all there is of that step */
+        reports[first]->inventory[0].chunks = gw_set_of(CHUNKS);
+        gw_install_free(install);
+        install = plan_for(2);
+        cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY, "nobody is waited for");
+        cr_expect_eq(install->root.bytes[1], 1);
+        free_all(reports, 2, install);
+    }
+}
+
 Test(repair, of_overlapping_reports_the_higher_rank_zeroes_its_accumulator) {
     gw_report *reports[] = {report_at(7, "xxxx........", "............"),
                             report_at(7, "...xx.......", "............"),
