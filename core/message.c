@@ -72,6 +72,8 @@ static void put_install(gw_writer *w, const gw_install *install) {
     gw_put_u64(w, install->fingerprint);
     gw_put_u64(w, install->whole_step);
     gw_put_hash(w, &install->whole_root);
+    gw_put_u64(w, install->found_step);
+    gw_put_hash(w, &install->found_root);
     gw_put_u8(w, (uint8_t)(install->ended | install->stopped << 1 | install->end_given_up << 2));
     gw_put_u32(w, install->failures);
     gw_put_u8(w, (uint8_t)install->load);
@@ -271,6 +273,8 @@ static gw_install *get_install(gw_reader *r) {
     install->fingerprint = gw_get_u64(r);
     install->whole_step = gw_get_u64(r);
     gw_get_hash(r, &install->whole_root);
+    install->found_step = gw_get_u64(r);
+    gw_get_hash(r, &install->found_root);
     uint8_t flags = gw_get_u8(r);
     install->ended = flags & 1;
     install->stopped = flags >> 1 & 1;
@@ -283,9 +287,10 @@ static gw_install *get_install(gw_reader *r) {
     install->drops = gw_set_get(r);
     install->unwritable = gw_set_get(r);
     install->missing = gw_set_get(r);
-    bool sane = flags <= 7 && install->whole_step <= install->step && install->load >= GW_LOAD_INIT &&
-                install->load <= GW_LOAD_PEERS && install->fetchers.size == members &&
-                install->drops.size == members && install->unwritable.size == members;
+    bool sane = flags <= 7 && install->whole_step <= install->step && install->found_step <= install->step &&
+                install->load >= GW_LOAD_INIT && install->load <= GW_LOAD_PEERS &&
+                install->fetchers.size == members && install->drops.size == members &&
+                install->unwritable.size == members;
     if (!sane) r->failed = true;
     for (uint32_t i = 0; i <= members && !r->failed; i++) {
         install->cuts[i] = gw_get_u32(r);

@@ -94,8 +94,10 @@ typedef struct gw_install {
     gw_view view;
     uint64_t step, fingerprint; /* the state everybody is to hold; fingerprint 0 = not known */
     uint64_t whole_step; /* the newest checkpoint of it or before it, in its course, that a voter knows to be
-                            whole, or that the voters' disks have all of; 0 = none */
+                            whole; 0 = none */
     gw_hash whole_root;
+    uint64_t found_step; /* a newer one that nobody knows of, of which the voters' disks have all; 0 = none */
+    gw_hash found_root;
     bool ended, stopped;
     bool end_given_up; /* a later one is on record as the job's end, and nobody can bring the rest of it */
     uint32_t failures;

@@ -208,7 +208,7 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     bool holds = /* a checkpoint's state as well */
         p->has_state && p->step == i->step && i->fingerprint != 0 && p->fingerprint == i->fingerprint;
     if (!holds && gw_set_has(&i->fetchers, rank)) gw_saves_leave_course(p);
-    gw_saves_told_whole(p, i->whole_step, &i->whole_root);
+    gw_saves_told_whole(p, i);
     gw_set_free(&p->missing);
     p->missing = gw_set_copy(&i->missing);
     memcpy(p->cuts, i->cuts, sizeof p->cuts);
@@ -283,7 +283,8 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         if (!other && !p->ballot.majority) gw_commit_agreed(p);
     }
     if (event->outcome != GW_DONE || other) {
-        p->saved_behind = false; /* what was told of that state */
+        p->saved_behind = false; /* what was told is of that state */
+        p->found = (gw_kept){0};
         const char *why = other ? "its fingerprint differs" : gw_peer_why(event);
         if (p->load_kind == GW_LOAD_MANIFEST) {
             const gw_inventory what = {.epoch = p->load_epoch,

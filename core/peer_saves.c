@@ -101,19 +101,27 @@ static uint32_t all_roots(const gw_peer *p, gw_hash *roots) {
     return count + gw_peer_inventory_range(&p->inventory, 0, UINT64_MAX, roots + count, p->inventory.count);
 }
 
+/* What was found to be whole may have been acknowledged by who is dead, and is what the job would go on from,
+ * but does not take the place of what was acknowledged for sure before a disk is full. */
+static const gw_kept *newest_whole(const gw_peer *p) {
+    const gw_kept *known = gw_saves_newest(p), *found = &p->found;
+    bool newer = found->step > 0 && found->step <= p->step && (known == NULL || found->step > known->step);
+    return newer && gw_peer_inventory_has(&p->inventory, found->step, &found->root) ? found : known;
+}
+
 /* As many as are to be kept, and those that this run has yet to come to: the newest one that is known to be
- * whole; those after it, which may be, though nobody could say so; and others that are known. With float sums
+ * whole, or was found to be; those after it, which may be; and others that are known. With float sums
  * the job never comes to what an earlier view has saved at a later step: that was given up. Some may be named
  * twice. */
 static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
     const gw_peer_inventory *here = &p->inventory;
-    const gw_kept *whole = gw_saves_newest(p);
+    const gw_kept *whole = newest_whole(p);
     uint32_t most = p->config.keep, count = 0;
     GW_CHECK(whole != NULL && most > 0);
     roots[count++] = whole->root;
     count += gw_peer_inventory_range(here, whole->step + 1, p->step + 1, roots + count, most - count);
     for (uint32_t i = p->kept_count; i-- > 0 && count < most;)
-        if (&p->kept[i] != whole) roots[count++] = p->kept[i].root;
+        if (!gw_hash_equal(&p->kept[i].root, &whole->root)) roots[count++] = p->kept[i].root;
     return count + gw_peer_inventory_after(here, gw_saves_epoch(p, p->view.epoch), p->step, roots + count);
 }
 
@@ -482,6 +490,7 @@ bool gw_saves_knows_course(const gw_peer *p) {
 void gw_saves_leave_course(gw_peer *p) {
     p->course_epoch = p->view.epoch;
     p->saved_behind = false;
+    p->found = (gw_kept){0};
 }
 
 /* Whether this peer has recorded it, and does not know that it, or a later one, is whole. Who knows of none
@@ -513,12 +522,14 @@ static void complete_late(gw_peer *p, const gw_message *m) {
     tell_complete(p, m->step, &m->hash);
 }
 
-void gw_saves_told_whole(gw_peer *p, uint64_t step, const gw_hash *root) {
+void gw_saves_told_whole(gw_peer *p, const gw_install *install) {
     const gw_kept *known = gw_saves_newest(p);
-    if (known != NULL && known->step == step && gw_hash_equal(&known->root, root))
+    uint64_t step = install->whole_step;
+    if (known != NULL && known->step == step && gw_hash_equal(&known->root, &install->whole_root))
         p->saved_behind = true;
-    else if (is_news(p, step, root))
-        note_newest(p, step, root);
+    else if (is_news(p, step, &install->whole_root))
+        note_newest(p, step, &install->whole_root);
+    if (install->found_step > 0) p->found = (gw_kept){install->found_step, install->found_root};
 }
 
 static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved) {

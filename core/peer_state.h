@@ -286,7 +286,7 @@ struct gw_peer {
     gw_load_kind load_kind; /* of the last LOAD */
     uint64_t load_step, load_fingerprint;
     gw_hash load_root;
-    uint64_t load_epoch;   /* of a checkpoint */
+    uint64_t load_epoch; /* of a checkpoint */
     gw_view_ref load_view;
     uint64_t course_epoch; /* of the view in which a state was asked for last: what this peer has recorded
                               since is behind the state that it holds */
@@ -342,6 +342,7 @@ struct gw_peer {
     gw_save save;
     uint64_t saved_step; /* newest complete; UINT64_MAX = none */
     bool saved_behind;   /* noted since a state was asked for last, which goes on from it */
+    gw_kept found;       /* of step 0: none; a newer one, of which a view's disks have all */
     uint64_t saved_ns;
     uint64_t save_again_ns; /* the last one could be stored by nobody: the next is due then, and none before
                                without need; 0 = it could */
@@ -563,7 +564,7 @@ bool gw_saves_knows_course(const gw_peer *p);
 /* A state is asked for that need not go on from what has been recorded here. */
 void gw_saves_leave_course(gw_peer *p);
 /* As a view's voters know. It may not have reached this peer that it is complete. */
-void gw_saves_told_whole(gw_peer *p, uint64_t step, const gw_hash *root);
+void gw_saves_told_whole(gw_peer *p, const gw_install *install);
 void gw_saves_free(gw_save *save);
 void gw_saves_stored(gw_peer *p, const gw_event *event);
 void gw_saves_sound(gw_peer *p); /* the state that was stored is still what it was when it was made */

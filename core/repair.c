@@ -376,8 +376,7 @@ static bool is_of_this_course(const gw_repair_rules *rules, const gw_report *vot
     return !rules->latest_view_only || (install->load == GW_LOAD_PEERS && trusted(rules, voter, latest));
 }
 
-static void plan_known_whole(const gw_repair_rules *rules, const gw_report *const *reports,
-                             gw_install *install) {
+static void plan_whole(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
     const gw_report *latest = latest_reporter(reports, install->view.count);
     for (uint32_t i = 0; i < install->view.count; i++) {
         const gw_report *r = reports[i];
@@ -400,26 +399,21 @@ static bool is_told_before(const gw_report *const *reports, uint32_t rank, const
  * sums a view has one course: what was saved in the very view that the state is of, by all its members, is
  * behind that state. Of earlier views nobody knows. One that is to be loaded is known to be whole when it has
  * been. */
-static void plan_found_whole(const gw_repair_rules *rules, const gw_report *const *reports,
-                             gw_install *install) {
+static void plan_found(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
     uint32_t count = install->view.count;
     const gw_report *latest = latest_reporter(reports, count);
     for (uint32_t i = 0; i < count && latest != NULL && install->load == GW_LOAD_PEERS; i++) {
         for (uint32_t k = 0; k < reports[i]->inventory_count; k++) {
             const gw_inventory *one = &reports[i]->inventory[k];
-            bool behind = one->step > install->whole_step && one->step <= install->step &&
+            bool behind = one->step > install->whole_step && one->step > install->found_step &&
+                          one->step <= install->step &&
                           (!rules->latest_view_only || one->epoch == latest->installed_epoch);
             if (!behind || is_told_before(reports, i, one) || !is_complete(rules, reports, count, one))
                 continue;
-            install->whole_step = one->step;
-            install->whole_root = one->root;
+            install->found_step = one->step;
+            install->found_root = one->root;
         }
     }
-}
-
-static void plan_whole(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
-    plan_known_whole(rules, reports, install);
-    plan_found_whole(rules, reports, install);
 }
 
 gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
@@ -454,6 +448,7 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
                                   : plan_on(rules, reports, state, settle, install, text, text_size);
     if (answer != GW_REPAIR_READY) return answer;
     plan_whole(rules, reports, install);
+    plan_found(rules, reports, install);
     plan_shards(rules, reports, install);
     uint64_t speeds[GW_MAX_MEMBERS];
     for (uint32_t i = 0; i < count; i++) speeds[i] = reports[i]->speed;

@@ -191,6 +191,8 @@ void flock_start_all(flock *f);
 void flock_open_at_step_5(flock *f, uint32_t count, uint64_t steps, gw_quorum quorum);
 /* A condition: somebody has applied five steps. */
 bool flock_at_step_5(const flock *f);
+/* A condition: everybody has been told of a complete checkpoint. */
+bool flock_all_have_a_checkpoint(const flock *f);
 /* Who leads, as the first running peer with a view sees it. */
 uint32_t flock_leader(const flock *f);
 gw_peer_status flock_status(const flock *f, uint32_t i);

@@ -28,6 +28,12 @@ bool flock_at_step_5(const flock *f) {
     return false;
 }
 
+bool flock_all_have_a_checkpoint(const flock *f) {
+    bool all = true;
+    for (uint32_t i = 0; i < f->count; i++) all &= f->peers[i].checkpoints > 0;
+    return all;
+}
+
 uint32_t flock_leader(const flock *f) {
     for (uint32_t i = 0; i < f->count; i++) {
         gw_peer_status status;

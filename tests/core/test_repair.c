@@ -146,7 +146,7 @@ Test(repair, a_view_begins_with_the_newest_checkpoint_of_which_the_voters_disks_
         const char *first, *second;
         uint64_t epoch;
         bool fast, stateless;
-        uint64_t whole;
+        uint64_t found;
     } cases[] = {
         {"xx..", "..xx", 0, false, false, 6}, /* as whatever order it is told in */
         {"xx..", "..x.", 0, false, false, 4},
@@ -175,8 +175,9 @@ Test(repair, a_view_begins_with_the_newest_checkpoint_of_which_the_voters_disks_
         char text[300];
         gw_repair_plan(&with, (const gw_report *const *)reports, true, install, text, sizeof text);
         cr_assert_eq(install->load, cases[i].stateless ? GW_LOAD_MANIFEST : GW_LOAD_PEERS);
-        cr_expect_eq(install->whole_step, cases[i].whole, "%zu: %lu", i, install->whole_step);
-        cr_expect_eq(install->whole_root.bytes[0], cases[i].whole);
+        cr_expect_eq(install->whole_step, cases[i].stateless ? 0 : 1);
+        cr_expect_eq(install->found_step, cases[i].found, "%zu: %lu", i, install->found_step);
+        cr_expect_eq(install->found_root.bytes[0], cases[i].found);
         free_all(reports, 2, install);
     }
 }
