@@ -6,8 +6,7 @@
  *
  *   "GODWITM" version u8 | file bytes u64 | job id 32 | job name string | step u64 | state bytes u64
  *   fingerprint u64 | created_ms u64 | root 32 | ended u8
- *   version 2 only: epoch u64, not 0 and below 2^61. Version 1, with no epoch, is what is written where there is
- *   none
+ *   version 2 only: epoch u64, from 1 to 2^61 - 1. Version 1 is what is written where there is none
  *   parameters u32, each: name string, value string
  *   tensors u32, each: name string, dtype u8, rank u8, dims u64 * rank, group u32, offset u64
  *   chunk bytes u32 = GW_CHUNK_BYTES | chunks u32, each: name 32
