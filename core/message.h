@@ -96,7 +96,8 @@ typedef struct gw_install {
     uint64_t whole_step; /* the newest checkpoint of it or before it, in its course, that a voter knows to be
                             whole; 0 = none */
     gw_hash whole_root;
-    uint64_t found_step; /* a newer one that nobody knows of, of which the voters' disks have all; 0 = none */
+    uint64_t found_step; /* exact sums: a newer one that nobody knows of, of which the voters' disks have all;
+                            0 = none */
     gw_hash found_root;
     bool ended, stopped;
     bool end_given_up; /* a later one is on record as the job's end, and nobody can bring the rest of it */

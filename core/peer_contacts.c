@@ -10,7 +10,7 @@
 enum {
     META_VERSION = 2,
     UNLINKED_MS = 1000,
-    AGAIN_MS = 10000,  /* from one life to the next: longer ones do not come again and again */
+    AGAIN_MS = 10000,  /* who was here longer than that does not come again and again */
     PATH_FAILURES = 2, /* reductions that a broken path may fail before one of its ends is left out */
     PATH_FAILURES_OTHER = 4,
     PATH_FORGIVEN_MS = 60000, /* then it is tried again */
@@ -185,6 +185,16 @@ static void begin_life(gw_contact *contact, const gw_incarnation *life) {
     contact->ended = false;
 }
 
+/* Whether it comes again and again goes by how long it was here last: the life before this one, or, of the
+ * same life, the time between two silences. */
+static void note_coming(const gw_peer *p, gw_contact *contact, bool new_life) {
+    uint64_t until_ns = contact->alive ? p->now : contact->gone_ns;
+    uint64_t since_ns = new_life ? contact->life_since_ns : contact->alive_since_ns;
+    bool again = contact->came_ns != 0 && until_ns < since_ns + gw_peer_ms(p, AGAIN_MS);
+    if (!again) contact->came_ns = p->now;
+    if (new_life) contact->life_since_ns = p->now;
+}
+
 static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_incarnation *life) {
     gw_contact *contact = gw_peer_contact(p, &member->id);
     if (contact == NULL) contact = add_contact(p, &member->id);
@@ -194,11 +204,10 @@ static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_inca
     see_life(contact, life);
     read_blob(p, contact, member);
     if (!news) return;
+    note_coming(p, contact, new_life);
     contact->alive = true;
     p->links_due_ns = 0;
     contact->ended = false;
-    bool again = contact->came_ns != 0 && p->now < contact->alive_since_ns + gw_peer_ms(p, AGAIN_MS);
-    if (!again) contact->came_ns = p->now;
     contact->alive_since_ns = p->now;
     if (!contact->linked) contact->unlinked_since_ns = p->now;
     want_link(p, contact, member);
@@ -231,6 +240,7 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     uint64_t boot = event->incarnation.boot;
     bool earlier = boot < contact->incarnation.boot || (contact->linked && boot < contact->linked_life.boot);
     contact->ended |= !earlier && (left || event->proven);
+    if (lived) contact->gone_ns = p->now;
     if (!lived) return; /* its end was told before; or that it lived was not, and who heard that sees to it */
     gw_poison_as_told(contact);
     contact->joining_until_ns = 0;

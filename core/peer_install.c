@@ -284,7 +284,6 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
     }
     if (event->outcome != GW_DONE || other) {
         p->saved_behind = false; /* what was told is of that state */
-        p->found = (gw_kept){0};
         const char *why = other ? "its fingerprint differs" : gw_peer_why(event);
         if (p->load_kind == GW_LOAD_MANIFEST) {
             const gw_inventory what = {.epoch = p->load_epoch,

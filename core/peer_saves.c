@@ -104,6 +104,7 @@ static uint32_t all_roots(const gw_peer *p, gw_hash *roots) {
 /* What was found to be whole may have been acknowledged by who is dead, and is what the job would go on from,
  * but does not take the place of what was acknowledged for sure before a disk is full. */
 static const gw_kept *newest_whole(const gw_peer *p) {
+    GW_CHECK(gw_saves_knows_course(p));
     const gw_kept *known = gw_saves_newest(p), *found = &p->found;
     bool newer = found->step > 0 && found->step <= p->step && (known == NULL || found->step > known->step);
     return newer && gw_peer_inventory_has(&p->inventory, found->step, &found->root) ? found : known;
@@ -115,13 +116,15 @@ static const gw_kept *newest_whole(const gw_peer *p) {
  * twice. */
 static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
     const gw_peer_inventory *here = &p->inventory;
-    const gw_kept *whole = newest_whole(p);
+    const gw_kept *whole = newest_whole(p), *known = gw_saves_newest(p);
     uint32_t most = p->config.keep, count = 0;
-    GW_CHECK(whole != NULL && most > 0);
+    GW_CHECK(known != NULL && most > 0);
     roots[count++] = whole->root;
+    if (whole != known && count < most) roots[count++] = known->root;
     count += gw_peer_inventory_range(here, whole->step + 1, p->step + 1, roots + count, most - count);
     for (uint32_t i = p->kept_count; i-- > 0 && count < most;)
-        if (!gw_hash_equal(&p->kept[i].root, &whole->root)) roots[count++] = p->kept[i].root;
+        if (&p->kept[i] != known && !gw_hash_equal(&p->kept[i].root, &whole->root))
+            roots[count++] = p->kept[i].root;
     return count + gw_peer_inventory_after(here, gw_saves_epoch(p, p->view.epoch), p->step, roots + count);
 }
 
@@ -136,7 +139,7 @@ static void make_room(gw_peer *p, bool again) {
     if (refused) p->room_step = p->save.step;
     gw_hash *roots = calloc(2 * (size_t)p->inventory.count + p->kept_count + 1, sizeof *roots);
     GW_CHECK_MEMORY(roots != NULL);
-    bool all = !refused || p->kept_count == 0;
+    bool all = !refused || p->kept_count == 0 || !gw_saves_knows_course(p);
     uint32_t count = all ? all_roots(p, roots) : most_wanted_roots(p, roots);
     keep_only(p, roots, count);
     free(roots);
@@ -490,7 +493,6 @@ bool gw_saves_knows_course(const gw_peer *p) {
 void gw_saves_leave_course(gw_peer *p) {
     p->course_epoch = p->view.epoch;
     p->saved_behind = false;
-    p->found = (gw_kept){0};
 }
 
 /* Whether this peer has recorded it, and does not know that it, or a later one, is whole. Who knows of none
@@ -499,6 +501,7 @@ static bool is_news(const gw_peer *p, uint64_t step, const gw_hash *root) {
     const gw_peer_inventory *here = &p->inventory;
     if (!gw_peer_inventory_has(here, step, root)) return false;
     if (p->saved_step != UINT64_MAX && gw_saves_knows_course(p)) return step > p->saved_step;
+    if (p->config.fast) return true; /* later ones may be of a course that was given up */
     gw_hash later;
     return gw_peer_inventory_range(here, step + 1, UINT64_MAX, &later, 1) == 0;
 }
@@ -529,7 +532,7 @@ void gw_saves_told_whole(gw_peer *p, const gw_install *install) {
         p->saved_behind = true;
     else if (is_news(p, step, &install->whole_root))
         note_newest(p, step, &install->whole_root);
-    if (install->found_step > 0) p->found = (gw_kept){install->found_step, install->found_root};
+    p->found = (gw_kept){install->found_step, install->found_root};
 }
 
 static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved) {

@@ -82,7 +82,9 @@ typedef struct gw_contact {
         uint64_t epoch, step;
     } fell;
     gw_view_ref told_state; /* the view of that life's state, as it said when it refused a proposal */
-    uint64_t came_ns;       /* since when it lives, or comes again and again */
+    uint64_t came_ns; /* since when it comes again and again, each time for a short life, or this life */
+    uint64_t life_since_ns; /* when this life was first heard of */
+    uint64_t gone_ns;       /* when it was last heard to be dead */
     uint64_t alive_since_ns, unlinked_since_ns, blocked_until_ns;
     bool ended;             /* not alive, and not just silent: it left, or its address refuses connections */
     uint32_t blocks;        /* how often in a row it was blocked: each time for twice as long */
@@ -342,7 +344,8 @@ struct gw_peer {
     gw_save save;
     uint64_t saved_step; /* newest complete; UINT64_MAX = none */
     bool saved_behind;   /* noted since a state was asked for last, which goes on from it */
-    gw_kept found;       /* of step 0: none; a newer one, of which a view's disks have all */
+    gw_kept found;       /* exact sums: a newer one, of which this view's disks had all when it began; step 0:
+                            none */
     uint64_t saved_ns;
     uint64_t save_again_ns; /* the last one could be stored by nobody: the next is due then, and none before
                                without need; 0 = it could */

@@ -223,7 +223,7 @@ static bool is_grounded(const gw_peer *p) {
  * newest whole one on, as the state may be one of two, and a later one may be whole with what others have.
  * Who knows of none tells all. */
 static uint64_t least_told(const gw_peer *p) {
-    if (!p->has_state || p->saved_step == UINT64_MAX) return 0;
+    if (!p->has_state || p->saved_step == UINT64_MAX || !gw_saves_knows_course(p)) return 0;
     return p->saved_step <= p->step ? p->saved_step : p->step + 1;
 }
 

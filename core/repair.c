@@ -396,19 +396,17 @@ static bool is_told_before(const gw_report *const *reports, uint32_t rank, const
 }
 
 /* Those who were told that it is complete may all be dead; the voters' disks say what is whole. With float
- * sums a view has one course: what was saved in the very view that the state is of, by all its members, is
- * behind that state. Of earlier views nobody knows. One that is to be loaded is known to be whole when it has
- * been. */
+ * sums that does not say whether it is behind the state. One that is to be loaded is known to be whole when
+ * it has been. */
 static void plan_found(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
-    uint32_t count = install->view.count;
-    const gw_report *latest = latest_reporter(reports, count);
-    for (uint32_t i = 0; i < count && latest != NULL && install->load == GW_LOAD_PEERS; i++) {
+    if (rules->latest_view_only || install->load != GW_LOAD_PEERS) return;
+    for (uint32_t i = 0; i < install->view.count; i++) {
         for (uint32_t k = 0; k < reports[i]->inventory_count; k++) {
             const gw_inventory *one = &reports[i]->inventory[k];
             bool behind = one->step > install->whole_step && one->step > install->found_step &&
-                          one->step <= install->step &&
-                          (!rules->latest_view_only || one->epoch == latest->installed_epoch);
-            if (!behind || is_told_before(reports, i, one) || !is_complete(rules, reports, count, one))
+                          one->step <= install->step;
+            if (!behind || is_told_before(reports, i, one) ||
+                !is_complete(rules, reports, install->view.count, one))
                 continue;
             install->found_step = one->step;
             install->found_root = one->root;

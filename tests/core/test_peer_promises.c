@@ -307,3 +307,33 @@ Test(peer_promises, who_comes_the_first_time_since_a_power_cut_is_waited_for) {
         flock_close(&f);
     }
 }
+
+/* Four of fourteen are back after a power cut; the others crash again and again, two seconds after they
+ * began, and are started again ten seconds later. */
+Test(peer_promises, who_crashes_every_twelve_seconds_is_not_waited_for) {
+    enum { GOOD = 4, BAD = 10, ALL = GOOD + BAD };
+    flock f;
+    flock_open(&f, ALL, ALL, STEPS, GW_QUORUM_ANY);
+    f.checkpoint_steps = 4;
+    for (uint32_t i = 0; i < ALL; i++) {
+        f.peers[i].seal_ns = SECOND;
+        f.peers[i].config.replicas = ALL;
+    }
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_all_have_a_checkpoint, MOST_EVENTS));
+    for (uint32_t i = 0; i < ALL; i++) flock_kill(&f, i);
+    uint64_t since = f.now;
+    for (uint32_t i = 0; i < GOOD; i++) flock_start(&f, i);
+    bool found = false;
+    for (uint32_t tick = 0; tick < 250 && !found;
+         tick++) { /* of 1.2 s: one begins, one begun 2.4 s ago ends */
+        uint32_t i = GOOD + tick % BAD, dies = GOOD + (tick + BAD - 2) % BAD;
+        flock_kill(&f, dies);
+        flock_start(&f, i);
+        flock_run_for(&f, 1200000000);
+        found = flock_status(&f, 0).view != NULL;
+    }
+    cr_expect(found && f.now < since + 60 * SECOND, "after %.1f s: %d", (double)(f.now - since) * 1e-9,
+              found);
+    flock_close(&f);
+}
