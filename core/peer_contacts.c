@@ -11,6 +11,7 @@ enum {
     META_VERSION = 2,
     UNLINKED_MS = 1000,
     AGAIN_MS = 10000,  /* who was here longer than that does not come again and again */
+    AWAY_MS = 120000,  /* nor who was away for longer than that */
     PATH_FAILURES = 2, /* reductions that a broken path may fail before one of its ends is left out */
     PATH_FAILURES_OTHER = 4,
     PATH_FORGIVEN_MS = 60000, /* then it is tried again */
@@ -190,7 +191,8 @@ static void begin_life(gw_contact *contact, const gw_incarnation *life) {
 static void note_coming(const gw_peer *p, gw_contact *contact, bool new_life) {
     uint64_t until_ns = contact->alive ? p->now : contact->gone_ns;
     uint64_t since_ns = new_life ? contact->life_since_ns : contact->alive_since_ns;
-    bool again = contact->came_ns != 0 && until_ns < since_ns + gw_peer_ms(p, AGAIN_MS);
+    bool back = contact->alive || p->now < contact->gone_ns + gw_peer_ms(p, AWAY_MS);
+    bool again = back && contact->came_ns != 0 && until_ns < since_ns + gw_peer_ms(p, AGAIN_MS);
     if (!again) contact->came_ns = p->now;
     if (new_life) contact->life_since_ns = p->now;
 }

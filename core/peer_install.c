@@ -207,8 +207,11 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     p->shards = i->missing.size;
     bool holds = /* a checkpoint's state as well */
         p->has_state && p->step == i->step && i->fingerprint != 0 && p->fingerprint == i->fingerprint;
-    if (!holds && gw_set_has(&i->fetchers, rank)) gw_saves_leave_course(p);
-    gw_saves_told_whole(p, i);
+    const gw_kept whole = {i->whole_step, i->whole_root};
+    bool later = p->config.fast && !holds && gw_set_has(&i->fetchers, rank);
+    if (!later) gw_saves_told_whole(p, &whole);
+    p->load_whole = whole;
+    p->found = (gw_kept){i->found_step, i->found_root};
     gw_set_free(&p->missing);
     p->missing = gw_set_copy(&i->missing);
     memcpy(p->cuts, i->cuts, sizeof p->cuts);
@@ -278,12 +281,13 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         p->step = p->load_step;
         gw_poison_forget(p, p->step);
         p->fingerprint = event->fingerprint;
+        gw_saves_leave_course(p);
+        gw_saves_told_whole(p, &p->load_whole);
         if (!other && p->load_kind == GW_LOAD_MANIFEST)
             gw_saves_resumed(p, p->load_step, &p->load_root); /* not before: it may not be whole */
         if (!other && !p->ballot.majority) gw_commit_agreed(p);
     }
     if (event->outcome != GW_DONE || other) {
-        p->saved_behind = false; /* what was told is of that state */
         const char *why = other ? "its fingerprint differs" : gw_peer_why(event);
         if (p->load_kind == GW_LOAD_MANIFEST) {
             const gw_inventory what = {.epoch = p->load_epoch,

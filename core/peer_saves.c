@@ -460,7 +460,14 @@ static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->kept[p->kept_count++] = (gw_kept){step, *root};
 }
 
+/* With float sums those of as many steps or more are of a course that was left. */
+static void forget_left(gw_peer *p, uint64_t step, const gw_hash *root) {
+    for (uint32_t i = p->kept_count; i-- > 0 && p->config.fast;)
+        if (p->kept[i].step >= step && !gw_hash_equal(&p->kept[i].root, root)) keep_no_more(p, i);
+}
+
 static void note_newest(gw_peer *p, uint64_t step, const gw_hash *root) {
+    forget_left(p, step, root);
     p->saved_step = step;
     p->saved_behind = true;
     p->saved_ns = p->now;
@@ -491,12 +498,12 @@ bool gw_saves_knows_course(const gw_peer *p) {
 }
 
 void gw_saves_leave_course(gw_peer *p) {
-    p->course_epoch = p->view.epoch;
+    p->course_epoch = p->load_view.epoch;
     p->saved_behind = false;
 }
 
-/* Whether this peer has recorded it, and does not know that it, or a later one, is whole. Who knows of none
- * keeps all that is here, which may be later than what others know of. */
+/* Whether this peer has recorded it, and does not know that it, or a later one, is whole. With exact sums
+ * who knows of none keeps all that is here, which may be later than what others know of. */
 static bool is_news(const gw_peer *p, uint64_t step, const gw_hash *root) {
     const gw_peer_inventory *here = &p->inventory;
     if (!gw_peer_inventory_has(here, step, root)) return false;
@@ -525,14 +532,12 @@ static void complete_late(gw_peer *p, const gw_message *m) {
     tell_complete(p, m->step, &m->hash);
 }
 
-void gw_saves_told_whole(gw_peer *p, const gw_install *install) {
+void gw_saves_told_whole(gw_peer *p, const gw_kept *whole) {
     const gw_kept *known = gw_saves_newest(p);
-    uint64_t step = install->whole_step;
-    if (known != NULL && known->step == step && gw_hash_equal(&known->root, &install->whole_root))
+    if (known != NULL && known->step == whole->step && gw_hash_equal(&known->root, &whole->root))
         p->saved_behind = true;
-    else if (is_news(p, step, &install->whole_root))
-        note_newest(p, step, &install->whole_root);
-    p->found = (gw_kept){install->found_step, install->found_root};
+    else if (is_news(p, whole->step, &whole->root))
+        note_newest(p, whole->step, &whole->root);
 }
 
 static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved) {

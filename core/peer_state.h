@@ -247,6 +247,7 @@ struct gw_peer {
     uint64_t ask_view_epoch, ask_view_at_ns, ask_view_again_ns, ask_view_pause_ms, view_told_epoch;
     gw_missed missed;
     bool forced;   /* the next proposal needs no quorum */
+    bool outlived; /* others went on without it once: what they saved is of the run that it began (--fresh) */
     bool suspects; /* somebody's state is not what it was, who knows whose: before the next view all look */
     gw_attempt attempt;
     gw_view *learned;                       /* majority: views others promised, hints for the next proposal */
@@ -290,8 +291,9 @@ struct gw_peer {
     gw_hash load_root;
     uint64_t load_epoch; /* of a checkpoint */
     gw_view_ref load_view;
-    uint64_t course_epoch; /* of the view in which a state was asked for last: what this peer has recorded
-                              since is behind the state that it holds */
+    gw_kept load_whole;    /* what that view knows to be whole, behind the state that is loaded */
+    uint64_t course_epoch; /* of the view whose state was loaded last: what this peer has recorded since is
+                              behind the state that it holds */
     uint32_t newcomers;    /* of the view installed last */
     bool applying;
     int64_t decisions; /* of the sum being applied */
@@ -343,7 +345,7 @@ struct gw_peer {
     /* checkpoints and the end */
     gw_save save;
     uint64_t saved_step; /* newest complete; UINT64_MAX = none */
-    bool saved_behind;   /* noted since a state was asked for last, which goes on from it */
+    bool saved_behind;   /* noted since a state was loaded last, which goes on from it */
     gw_kept found;       /* exact sums: a newer one, of which this view's disks had all when it began; step 0:
                             none */
     uint64_t saved_ns;
@@ -454,8 +456,6 @@ void gw_votes_give(gw_peer *p, const gw_view *view, uint64_t base_epoch);
 void gw_votes_freeze(gw_peer *p);
 /* Frozen for longer than a proposal usually takes: people are told that it waits. */
 bool gw_votes_wait_long(const gw_peer *p);
-/* This peer has the state of the view that it installed last. */
-bool gw_votes_have_latest(const gw_peer *p);
 void gw_votes_persist(
     gw_peer *p); /* the durable record: the ballot (majority), before it is acted on; losses */
 void gw_votes_frozen(gw_peer *p, const gw_event *event);
@@ -567,7 +567,7 @@ bool gw_saves_knows_course(const gw_peer *p);
 /* A state is asked for that need not go on from what has been recorded here. */
 void gw_saves_leave_course(gw_peer *p);
 /* As a view's voters know. It may not have reached this peer that it is complete. */
-void gw_saves_told_whole(gw_peer *p, const gw_install *install);
+void gw_saves_told_whole(gw_peer *p, const gw_kept *whole);
 void gw_saves_free(gw_save *save);
 void gw_saves_stored(gw_peer *p, const gw_event *event);
 void gw_saves_sound(gw_peer *p); /* the state that was stored is still what it was when it was made */

@@ -205,7 +205,8 @@ void gw_votes_persisted(gw_peer *p, const gw_event *event) {
     gw_votes_send_if_ready(p);
 }
 
-bool gw_votes_have_latest(const gw_peer *p) {
+/* The state of the view that it installed last. */
+static bool has_latest(const gw_peer *p) {
     return p->has_state && gw_view_name_equal(&p->state_view.name, &p->ballot.installed.name);
 }
 
@@ -215,8 +216,7 @@ bool gw_votes_have_latest(const gw_peer *p) {
 static bool is_grounded(const gw_peer *p) {
     const gw_hash none = {0};
     bool checkpoint = !gw_hash_equal(&p->failed_root, &none);
-    return checkpoint && p->load_failures >= MOST_JUMP_FAILURES &&
-           (!p->config.fast || gw_votes_have_latest(p));
+    return checkpoint && p->load_failures >= MOST_JUMP_FAILURES && (!p->config.fast || has_latest(p));
 }
 
 /* Of how many steps the checkpoints at least are that a vote tells: of more than the state, and from the
@@ -232,11 +232,11 @@ static gw_report *make_report(const gw_peer *p) {
     GW_CHECK_MEMORY(r != NULL);
     r->has_state = p->has_state;
     /* The view's last state may never have come. */
-    bool has_end = p->has_state && p->step == p->end_step && (!p->config.fast || gw_votes_have_latest(p));
+    bool has_end = p->has_state && p->step == p->end_step && (!p->config.fast || has_latest(p));
     r->ended = p->ended && has_end;
     r->stopped = p->stopped && has_end;
     r->unwritable = p->unwritable;
-    r->fresh = p->config.fresh;
+    r->fresh = p->config.fresh && !p->outlived;
     r->grounded = is_grounded(p);
     r->step = p->step;
     r->fingerprint = p->fingerprint;

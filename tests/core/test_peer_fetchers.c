@@ -179,3 +179,42 @@ Test(peer_fetchers, a_whole_checkpoint_is_not_passed_over_for_an_old_state) {
         flock_close(&f);
     }
 }
+
+/* The first was started with --fresh, as all were when the job began. It is cut off, the others go on and
+ * save, and are started again without --fresh. All are back, and all of that checkpoint is here. */
+Test(peer_fetchers, a_whole_checkpoint_is_not_passed_over_for_an_old_state_of_who_began_anew_once) {
+    for (int fresh = 0; fresh < 2; fresh++) {
+        flock f;
+        flock_open(&f, 3, 3, STEPS, GW_QUORUM_MAJORITY);
+        f.checkpoint_steps = 50;
+        for (uint32_t i = 0; i < 3; i++) {
+            f.peers[i].seal_ns = 20000000;
+            f.peers[i].config.fast = true;
+            f.peers[i].config.fresh = fresh;
+        }
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+        for (uint32_t i = 1; i < 3; i++) flock_cut(&f, 0, i, true);
+        cr_assert(flock_run(&f, two_have_saved_100, MOST_EVENTS));
+        uint64_t saved = f.peers[1].saved_step;
+        /* It comes back, and hears that the others have gone on without it. */
+        for (uint32_t i = 1; i < 3; i++) flock_mend(&f, 0, i);
+        while (flock_status(&f, 0).view != NULL) cr_assert(!flock_run(&f, NULL, 1));
+        uint64_t old_step = flock_status(&f, 0).step;
+        cr_assert_gt(saved, old_step + 50);
+        for (uint32_t i = 1; i < 3; i++) {
+            flock_kill(&f, i);
+            f.peers[i].config.fresh = false;
+        }
+        flock_run_for(&f, SECOND);
+        for (uint32_t i = 1; i < 3; i++) flock_start(&f, i);
+        uint64_t since = f.now;
+        flock_run_for(&f, SECOND);
+        while (!computes(&f, 1) && f.now < since + 120 * SECOND) cr_assert(!flock_run(&f, NULL, 1));
+        cr_expect(computes(&f, 1));
+        cr_expect_geq(flock_status(&f, 1).step, saved,
+                      "fresh %d: after %.1f s all go on from step %d, and a checkpoint of step %d is whole",
+                      fresh, (double)(f.now - since) * 1e-9, (int)flock_status(&f, 1).step, (int)saved);
+        flock_close(&f);
+    }
+}

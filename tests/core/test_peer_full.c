@@ -313,3 +313,50 @@ Test(peer_full, with_float_sums_a_record_that_was_given_up_does_not_hide_what_is
         flock_close(&f);
     }
 }
+
+/* Float sums, three, which keep one checkpoint: the first is complete, the second was recorded only. A sum
+ * reaches one alone; it dies while the others fetch, who go on from the state that they have: that the first
+ * checkpoint is behind. Both disks have room for another one if the second goes. */
+Test(peer_full, with_float_sums_a_fetch_that_fails_does_not_fill_disks_for_ever) {
+    for (int fetches = 0; fetches < 2; fetches++) {
+        flock f;
+        flock_open(&f, 3, 3, LONG, GW_QUORUM_MAJORITY);
+        f.checkpoint_steps = 4;
+        for (uint32_t i = 0; i < 3; i++) {
+            f.peers[i].config.id.bytes[5] = 3;
+            f.peers[i].config.fast = true;
+            f.peers[i].config.keep = 1;
+            f.peers[i].config.replicas = 2;
+            f.peers[i].seal_ns = 10 * SECOND;
+            f.peers[i].store.room = FLOCK_FILES;
+        }
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, flock_all_have_a_checkpoint, MOST_EVENTS));
+        uint32_t leader = flock_leader(&f), a = (leader + 1) % 3, b = (leader + 2) % 3;
+        f.breaks = (flock_break){
+            .kind = GW_MSG_RECORDED, .from = (int)b, .to = (int)leader, .times = 1, .quiet = true};
+        while (f.breaks.times > 0) cr_assert(!flock_run(&f, NULL, 1));
+        flock_run_for(&f, SECOND);
+        cr_assert(f.peers[a].saved_step == 8 && f.peers[b].saved_step == 8);
+        cr_assert(f.peers[a].checkpoints == 1 && f.peers[b].checkpoints == 1);
+        if (fetches) {
+            f.peers[a].load_ns = f.peers[b].load_ns = 5 * SECOND;
+            f.peers[a].loads_to_fail = f.peers[b].loads_to_fail = 1; /* as the donor dies meanwhile */
+            f.sum_for = leader + 1;
+            f.peers[a].loads = f.peers[b].loads = 0;
+            while (f.peers[a].loads == 0 || f.peers[b].loads == 0) cr_assert(!flock_run(&f, NULL, 1));
+        }
+        flock_kill(&f, leader);
+        await_view_of_two(&f, a, b);
+        while (strcmp(flock_status(&f, a).phase, "computing") != 0) cr_assert(!flock_run(&f, NULL, 1));
+        for (uint32_t i = 0; i < 3; i++) f.peers[i].store.room = f.peers[i].store.count + 1;
+        uint32_t before = f.peers[a].checkpoints;
+        flock_run_for(&f, 900 * SECOND);
+        cr_expect_gt(f.peers[a].checkpoints, before,
+                     "fetches %d: a quarter of an hour later, at step %d, nothing is saved; known %d, of %d "
+                     "chunks room %d",
+                     fetches, (int)flock_status(&f, a).step, (int)f.peers[a].brain->saved_behind,
+                     (int)f.peers[a].store.count, (int)f.peers[a].store.room);
+        flock_close(&f);
+    }
+}
