@@ -247,7 +247,6 @@ struct gw_peer {
     uint64_t ask_view_epoch, ask_view_at_ns, ask_view_again_ns, ask_view_pause_ms, view_told_epoch;
     gw_missed missed;
     bool forced;   /* the next proposal needs no quorum */
-    bool outlived; /* others went on without it once: what they saved is of the run that it began (--fresh) */
     bool suspects; /* somebody's state is not what it was, who knows whose: before the next view all look */
     gw_attempt attempt;
     gw_view *learned;                       /* majority: views others promised, hints for the next proposal */

@@ -708,7 +708,6 @@ void gw_views_lost(gw_peer *p, const char *why) {
     if (!p->applying) gw_votes_freeze(p);
     p->freeze_after_apply |= p->applying;
     p->view = (gw_view){0};
-    p->outlived = true;
     p->phase = GW_AT_WAITING;
     p->need_change = false;
     p->healing = false;

@@ -236,7 +236,7 @@ static gw_report *make_report(const gw_peer *p) {
     r->ended = p->ended && has_end;
     r->stopped = p->stopped && has_end;
     r->unwritable = p->unwritable;
-    r->fresh = p->config.fresh && !p->outlived;
+    r->fresh = p->config.fresh;
     r->grounded = is_grounded(p);
     r->step = p->step;
     r->fingerprint = p->fingerprint;

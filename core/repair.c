@@ -283,8 +283,9 @@ static void plan_checkpoint(const gw_repair_rules *rules, const gw_report *const
 static checkpoints later_checkpoints(const gw_repair_rules *rules, const gw_report *const *reports,
                                      uint32_t count, const gw_report *state, bool settle) {
     if (state->ended && !rules->latest_view_only) return (checkpoints){0};
+    /* --fresh: with float sums what is of a later view than the state was saved since. */
     for (uint32_t i = 0; i < count; i++)
-        if (reports[i]->fresh || reports[i]->grounded) return (checkpoints){0};
+        if ((reports[i]->fresh && !rules->latest_view_only) || reports[i]->grounded) return (checkpoints){0};
     return choose_checkpoints(rules, reports, count, state, !rules->latest_view_only || settle);
 }
 

@@ -218,3 +218,84 @@ Test(peer_fetchers, a_whole_checkpoint_is_not_passed_over_for_an_old_state_of_wh
         flock_close(&f);
     }
 }
+
+/* As above, but the first is cut off until the others have been started again: nobody who lived in the view
+ * that saved is there to tell it that they have gone on without it. */
+Test(peer_fetchers, a_whole_checkpoint_is_not_passed_over_for_who_never_heard_that_it_was_left_behind) {
+    for (int fresh = 0; fresh < 2; fresh++) {
+        flock f;
+        flock_open(&f, 3, 3, STEPS, GW_QUORUM_MAJORITY);
+        f.checkpoint_steps = 50;
+        for (uint32_t i = 0; i < 3; i++) {
+            f.peers[i].seal_ns = 20000000;
+            f.peers[i].config.fast = true;
+            f.peers[i].config.fresh = fresh;
+        }
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+        for (uint32_t i = 1; i < 3; i++) flock_cut(&f, 0, i, true);
+        cr_assert(flock_run(&f, two_have_saved_100, MOST_EVENTS));
+        uint64_t saved = f.peers[1].saved_step, old_step = flock_status(&f, 0).step;
+        uint64_t shown = f.peers[1].shown_step;
+        cr_assert_gt(saved, old_step + 50);
+        for (uint32_t i = 1; i < 3; i++) {
+            flock_kill(&f, i);
+            f.peers[i].config.fresh = false;
+        }
+        for (uint32_t i = 1; i < 3; i++) flock_mend(&f, 0, i);
+        for (uint32_t i = 1; i < 3; i++) flock_start(&f, i);
+        uint64_t since = f.now;
+        flock_run_for(&f, SECOND);
+        while (!computes(&f, 1) && f.now < since + 120 * SECOND) cr_assert(!flock_run(&f, NULL, 1));
+        cr_expect(computes(&f, 1));
+        cr_expect_geq(
+            flock_status(&f, 1).step, saved,
+            "fresh %d: after %.1f s all go on from step %d (%d were shown), and a checkpoint of step "
+            "%d is whole",
+            fresh, (double)(f.now - since) * 1e-9, (int)flock_status(&f, 1).step, (int)shown, (int)saved);
+        flock_close(&f);
+    }
+}
+
+/* Exact sums. The job was run to a checkpoint, and is begun anew with --fresh on all. Nothing is saved yet.
+ * One after the other (`stopped` of them) is stopped for so long that the others go on without it, and
+ * admitted again; then the last one dies. */
+Test(peer_fetchers, who_was_left_behind_once_does_not_end_fresh) {
+    for (uint32_t stopped = 0; stopped < 3; stopped++) {
+        flock f;
+        flock_open(&f, 3, 3, STEPS, GW_QUORUM_MAJORITY);
+        f.checkpoint_steps = 1000;
+        for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = 1000000;
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, flock_all_have_a_checkpoint, MOST_EVENTS));
+        uint64_t old = f.peers[0].saved_step;
+        cr_assert_eq(old, 1000);
+        for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
+        for (uint32_t i = 0; i < 3; i++) {
+            f.peers[i].config.fresh = true;
+            f.peers[i].seal_ns = 500000000;
+        }
+        for (uint32_t i = 0; i < 3; i++) flock_start(&f, i);
+        while (!in_view_of(&f, 0, 3) || !computes(&f, 0)) cr_assert(!flock_run(&f, NULL, 1));
+        cr_assert_lt(flock_status(&f, 0).step, 100);
+        for (uint32_t i = 0; i < stopped; i++) {
+            uint32_t other = (i + 1) % 3;
+            flock_stop(&f, i);
+            while (!in_view_of(&f, other, 2)) cr_assert(!flock_run(&f, NULL, 1));
+            flock_run_for(&f, 2 * SECOND);
+            flock_continue(&f, i);
+            while (!in_view_of(&f, i, 3) || !in_view_of(&f, 2, 3) || !computes(&f, i))
+                cr_assert(!flock_run(&f, NULL, 1));
+        }
+        uint64_t before = flock_status(&f, 2).step;
+        cr_assert_lt(before, 500);
+        flock_kill(&f, 2);
+        while (!in_view_of(&f, 0, 2) || !in_view_of(&f, 1, 2) || !computes(&f, 0))
+            cr_assert(!flock_run(&f, NULL, 1));
+        cr_expect_lt(flock_status(&f, 0).step, before + 20,
+                     "stopped %u: from step %d of what was begun anew to step %d of the checkpoint that was "
+                     "to be ignored",
+                     stopped, (int)before, (int)flock_status(&f, 0).step);
+        flock_close(&f);
+    }
+}
