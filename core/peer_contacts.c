@@ -242,8 +242,8 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     uint64_t boot = event->incarnation.boot;
     bool earlier = boot < contact->incarnation.boot || (contact->linked && boot < contact->linked_life.boot);
     contact->ended |= !earlier && (left || event->proven);
-    if (lived) contact->gone_ns = p->now;
     if (!lived) return; /* its end was told before; or that it lived was not, and who heard that sees to it */
+    contact->gone_ns = p->now;
     gw_poison_as_told(contact);
     contact->joining_until_ns = 0;
     /* The silent may be cut off, not killed; and who neither wanted to leave nor was done could not go on. */

@@ -180,22 +180,26 @@ Test(peer_fetchers, a_whole_checkpoint_is_not_passed_over_for_an_old_state) {
     }
 }
 
+static void leave_the_first_behind(flock *f, bool fresh) {
+    flock_open(f, 3, 3, STEPS, GW_QUORUM_MAJORITY);
+    f->checkpoint_steps = 50;
+    for (uint32_t i = 0; i < 3; i++) {
+        f->peers[i].seal_ns = 20000000;
+        f->peers[i].config.fast = true;
+        f->peers[i].config.fresh = fresh;
+    }
+    flock_start_all(f);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 1; i < 3; i++) flock_cut(f, 0, i, true);
+    cr_assert(flock_run(f, two_have_saved_100, MOST_EVENTS));
+}
+
 /* The first was started with --fresh, as all were when the job began. It is cut off, the others go on and
  * save, and are started again without --fresh. All are back, and all of that checkpoint is here. */
 Test(peer_fetchers, a_whole_checkpoint_is_not_passed_over_for_an_old_state_of_who_began_anew_once) {
     for (int fresh = 0; fresh < 2; fresh++) {
         flock f;
-        flock_open(&f, 3, 3, STEPS, GW_QUORUM_MAJORITY);
-        f.checkpoint_steps = 50;
-        for (uint32_t i = 0; i < 3; i++) {
-            f.peers[i].seal_ns = 20000000;
-            f.peers[i].config.fast = true;
-            f.peers[i].config.fresh = fresh;
-        }
-        flock_start_all(&f);
-        cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
-        for (uint32_t i = 1; i < 3; i++) flock_cut(&f, 0, i, true);
-        cr_assert(flock_run(&f, two_have_saved_100, MOST_EVENTS));
+        leave_the_first_behind(&f, fresh);
         uint64_t saved = f.peers[1].saved_step;
         /* It comes back, and hears that the others have gone on without it. */
         for (uint32_t i = 1; i < 3; i++) flock_mend(&f, 0, i);
@@ -224,17 +228,7 @@ Test(peer_fetchers, a_whole_checkpoint_is_not_passed_over_for_an_old_state_of_wh
 Test(peer_fetchers, a_whole_checkpoint_is_not_passed_over_for_who_never_heard_that_it_was_left_behind) {
     for (int fresh = 0; fresh < 2; fresh++) {
         flock f;
-        flock_open(&f, 3, 3, STEPS, GW_QUORUM_MAJORITY);
-        f.checkpoint_steps = 50;
-        for (uint32_t i = 0; i < 3; i++) {
-            f.peers[i].seal_ns = 20000000;
-            f.peers[i].config.fast = true;
-            f.peers[i].config.fresh = fresh;
-        }
-        flock_start_all(&f);
-        cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
-        for (uint32_t i = 1; i < 3; i++) flock_cut(&f, 0, i, true);
-        cr_assert(flock_run(&f, two_have_saved_100, MOST_EVENTS));
+        leave_the_first_behind(&f, fresh);
         uint64_t saved = f.peers[1].saved_step, old_step = flock_status(&f, 0).step;
         uint64_t shown = f.peers[1].shown_step;
         cr_assert_gt(saved, old_step + 50);

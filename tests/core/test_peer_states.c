@@ -7,6 +7,15 @@
 
 enum { MOST_EVENTS = 100000, LONG = 1000 };
 
+/* The first. */
+static void await_computing(flock *f) {
+    bool computes = false;
+    while (!computes) {
+        cr_assert(f->now < UINT64_C(1000000000000) && !flock_run(f, NULL, 1));
+        computes = strcmp(flock_status(f, 0).phase, "computing") == 0;
+    }
+}
+
 static bool two_have_saved_8(const flock *f) {
     return f->peers[1].checkpoints >= 2 && f->peers[2].checkpoints >= 2;
 }
@@ -50,11 +59,7 @@ Test(peer_states, one_outlives_the_load_of_a_later_checkpoint_that_fails) {
         if (dies) {
             flock_kill(&f, gw_set_count(&f.peers[1].saved_chunks) > 0 ? 1 : 2);
         }
-        bool computes = false;
-        while (!computes) {
-            cr_assert(f.now < UINT64_C(1000000000000) && !flock_run(&f, NULL, 1));
-            computes = strcmp(flock_status(&f, 0).phase, "computing") == 0;
-        }
+        await_computing(&f);
         cr_assert_gt(shown, 0);
         cr_expect_geq(flock_status(&f, 0).step, step, "steps that were shown are made again");
         flock_close(&f);
@@ -82,11 +87,7 @@ Test(peer_states, one_outlives_the_donor_of_the_next) {
         while (f.peers[0].loads == 0 || f.peers[1].loads == 0) cr_assert(!flock_run(&f, NULL, 1));
         cr_assert_eq(f.peers[2].step, 6);
         flock_kill(&f, 2);
-        bool computes = false;
-        while (!computes) {
-            cr_assert(f.now < UINT64_C(1000000000000) && !flock_run(&f, NULL, 1));
-            computes = strcmp(flock_status(&f, 0).phase, "computing") == 0;
-        }
+        await_computing(&f);
         cr_expect_geq(flock_status(&f, 0).step, 5, "fast %d: both held step 5, and go on from %lu", fast,
                       flock_status(&f, 0).step);
         flock_close(&f);
@@ -128,11 +129,7 @@ Test(peer_states, one_outlives_those_who_went_on_without_it) {
         }
         flock_start(&f, 1);
         flock_start(&f, 2);
-        bool computes = false;
-        while (!computes) {
-            cr_assert(f.now < UINT64_C(1000000000000) && !flock_run(&f, NULL, 1));
-            computes = strcmp(flock_status(&f, 0).phase, "computing") == 0;
-        }
+        await_computing(&f);
         cr_expect_geq(flock_status(&f, 0).step, 5, "hears %d: goes on from %lu", hears,
                       flock_status(&f, 0).step);
         flock_close(&f);

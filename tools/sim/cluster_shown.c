@@ -56,8 +56,7 @@ bool sim_descends(const sim_cluster *c, uint64_t state, uint64_t from) {
 
 /* A view without it was installed on this state, or on what came of it, later than all that it had a state
  * in: those of `view`, if it is none of them, need not ask it (NULL: of any). Where the others soon give up
- * waiting for it
- * (--resume-timeout) that view may have gone on from any state. */
+ * waiting for it (--resume-timeout) that view may have gone on from any state. */
 static bool was_left_behind(const sim_cluster *c, const sim_peer *p, uint64_t state, const gw_view *view) {
     if (c->options->resume_ms != 0 && p->m.without_epoch > p->m.held_epoch) return true;
     if (view != NULL && gw_view_rank_of_life(view, &p->id, p->boot, p->nonce) >= 0) return false;

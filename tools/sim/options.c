@@ -160,15 +160,21 @@ static uint32_t draw_steps(const gw_sim_options *o) {
     return steps < 10 ? 10 : steps > 300 ? 300 : (uint32_t)steps;
 }
 
-uint32_t gw_sim_least_founders(const gw_sim_options *options) {
+static uint32_t least_founders(const gw_sim_options *options) {
     return options->majority != 0 ? options->peers - options->peers / 3 : 1;
+}
+
+void gw_sim_bound_founders(gw_sim_options *options) {
+    uint32_t least = least_founders(options);
+    if (options->founders > options->peers) options->founders = options->peers;
+    if (options->founders < least) options->founders = least;
 }
 
 /* Majority: how many there are came to be drawn after seeds had been named: its lots are its own. */
 static uint32_t draw_majority_founders(const gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0xf0a2dULL);
     bool on = gw_rng_unit(&rng) < 0.4;
-    uint32_t drawn = between(&rng, gw_sim_least_founders(o), o->peers);
+    uint32_t drawn = between(&rng, least_founders(o), o->peers);
     return on ? drawn : o->peers;
 }
 
@@ -181,8 +187,7 @@ static void draw_dependent(gw_rng *rng, gw_sim_options *o) {
     if (o->steps == GW_SIM_UNSET) o->steps = draw_steps(o);
     if (o->fast != 0) o->majority = 1;
     if (o->founders == GW_SIM_UNSET) o->founders = o->majority != 0 ? draw_majority_founders(o) : founders;
-    if (o->founders > o->peers) o->founders = o->peers;
-    if (o->founders < gw_sim_least_founders(o)) o->founders = gw_sim_least_founders(o);
+    gw_sim_bound_founders(o);
     uint32_t core = between(rng, o->founders, o->peers), end = between(rng, o->steps / 2 + 1, o->steps);
     if (o->core == GW_SIM_UNSET && o->majority == 0) o->core = has_core ? core : 0;
     if (o->end_step == GW_SIM_UNSET) o->end_step = ends ? end : 0;

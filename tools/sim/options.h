@@ -67,10 +67,10 @@ void gw_sim_repairs(gw_sim_options *options);
 /* What a seed stands for: a quiet, a rough or a cruel world, by lot. What is set already is kept. */
 void gw_sim_draw(gw_sim_options *options);
 
-/* Where a majority rules, no more may join later than half as many as found the job. Those of the founders
- * that have not heard of the first view are fewer than half of them; with these the others must not be enough
- * to found it a second time (README, --quorum majority). */
-uint32_t gw_sim_least_founders(const gw_sim_options *options);
+/* No more than there are. Where a majority rules, no more may join later than half as many as found the job.
+ * Those of the founders that have not heard of the first view are fewer than half of them; with these the
+ * others must not be enough to found it a second time (README, --quorum majority). */
+void gw_sim_bound_founders(gw_sim_options *options);
 
 /* The options as a command line that replays the run: "godwit sim --seed 7 ...". Returns `text`. */
 const char *gw_sim_command(const gw_sim_options *options, char *text, size_t size);

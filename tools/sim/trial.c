@@ -89,9 +89,7 @@ static bool halve(search *s) {
         uint32_t *value = (uint32_t *)(void *)((char *)&candidate + sizes[i]);
         if (*value <= 1) continue;
         *value = *value > 3 ? *value / 2 + 1 : *value - 1;
-        if (candidate.founders > candidate.peers) candidate.founders = candidate.peers;
-        if (candidate.founders < gw_sim_least_founders(&candidate))
-            candidate.founders = gw_sim_least_founders(&candidate);
+        gw_sim_bound_founders(&candidate);
         if (candidate.core >= candidate.peers) candidate.core = 0;
         if (candidate.end_step > candidate.steps) candidate.end_step = 0;
         smaller |= attempt(s, candidate);
