@@ -24,20 +24,26 @@ static uint32_t chunk_mask(const flock_peer *p, const gw_hash *root) {
     return mask;
 }
 
+/* Of slow steps, whose disks have room to count. Where a majority rules, sums are float. */
+static void open_small(flock *f, uint32_t count, uint32_t founders, gw_quorum quorum, uint32_t keep,
+                       uint32_t replicas) {
+    flock_open(f, count, founders, LONG, quorum);
+    f->checkpoint_steps = 4;
+    for (uint32_t i = 0; i < count; i++) {
+        f->peers[i].config.fast = quorum == GW_QUORUM_MAJORITY;
+        f->peers[i].config.keep = keep;
+        f->peers[i].config.replicas = replicas;
+        f->peers[i].seal_ns = 10 * SECOND;
+        f->peers[i].store.room = FLOCK_FILES;
+    }
+}
+
 /* Float sums, three, which keep one checkpoint: the second one is recorded by all and called complete by the
  * leader, who dies with the news. The two who are left have all of the first and all of the second, and none
  * has all by itself. */
 static void leader_dies_with_the_news(flock *f, uint32_t *a, uint32_t *b, gw_hash *first, gw_hash *second) {
-    flock_open(f, 3, 3, LONG, GW_QUORUM_MAJORITY);
-    f->checkpoint_steps = 4;
-    for (uint32_t i = 0; i < 3; i++) {
-        f->peers[i].config.id.bytes[5] = 3; /* so that chunks are placed so */
-        f->peers[i].config.fast = true;
-        f->peers[i].config.keep = 1;
-        f->peers[i].config.replicas = 2;
-        f->peers[i].seal_ns = 10 * SECOND;
-        f->peers[i].store.room = FLOCK_FILES;
-    }
+    open_small(f, 3, 3, GW_QUORUM_MAJORITY, 1, 2);
+    for (uint32_t i = 0; i < 3; i++) f->peers[i].config.id.bytes[5] = 3; /* so that chunks are placed so */
     flock_start_all(f);
     cr_assert(flock_run(f, flock_all_have_a_checkpoint, MOST_EVENTS));
     uint32_t leader = flock_leader(f);
@@ -133,14 +139,7 @@ static bool all_four_are_in(const flock *f) {
  * with them chunks of it: the last one's view finds it whole no longer. */
 Test(peer_full, what_is_whole_no_longer_does_not_push_out_what_is_known_to_be) {
     flock f;
-    flock_open(&f, 4, 2, LONG, GW_QUORUM_ANY);
-    f.checkpoint_steps = 4;
-    for (uint32_t i = 0; i < 4; i++) {
-        f.peers[i].config.keep = 1;
-        f.peers[i].config.replicas = 2;
-        f.peers[i].seal_ns = 10 * SECOND;
-        f.peers[i].store.room = FLOCK_FILES;
-    }
+    open_small(&f, 4, 2, GW_QUORUM_ANY, 1, 2);
     flock_start(&f, 0);
     flock_start(&f, 1);
     while (f.peers[0].checkpoints == 0 || f.peers[1].checkpoints == 0) cr_assert(!flock_run(&f, NULL, 1));
@@ -182,14 +181,7 @@ Test(peer_full, what_is_whole_no_longer_does_not_push_out_what_is_known_to_be) {
  * knows that it is. */
 Test(peer_full, of_two_that_are_kept_one_is_what_was_acknowledged) {
     flock f;
-    flock_open(&f, 4, 4, LONG, GW_QUORUM_ANY);
-    f.checkpoint_steps = 4;
-    for (uint32_t i = 0; i < 4; i++) {
-        f.peers[i].config.keep = 2;
-        f.peers[i].config.replicas = 3;
-        f.peers[i].seal_ns = 10 * SECOND;
-        f.peers[i].store.room = FLOCK_FILES;
-    }
+    open_small(&f, 4, 4, GW_QUORUM_ANY, 2, 3);
     flock_start_all(&f);
     cr_assert(flock_run(&f, flock_all_have_a_checkpoint, MOST_EVENTS));
     uint32_t leader = flock_leader(&f), next = (leader + 1) % 4, odd = (leader + 2) % 4,
@@ -238,15 +230,7 @@ static bool three_go_on(const flock *f) {
 Test(peer_full, with_float_sums_a_record_that_was_given_up_does_not_hide_what_is_whole) {
     for (int later = 0; later < 2; later++) {
         flock f;
-        flock_open(&f, 5, 5, LONG, GW_QUORUM_MAJORITY);
-        f.checkpoint_steps = 4;
-        for (uint32_t i = 0; i < 5; i++) {
-            f.peers[i].config.fast = true;
-            f.peers[i].config.keep = 1;
-            f.peers[i].config.replicas = 5;
-            f.peers[i].seal_ns = 10 * SECOND;
-            f.peers[i].store.room = FLOCK_FILES;
-        }
+        open_small(&f, 5, 5, GW_QUORUM_MAJORITY, 1, 5);
         flock_start_all(&f);
         cr_assert(flock_run(&f, flock_all_have_a_checkpoint, MOST_EVENTS));
         cr_assert_eq(flock_leader(&f), 0);
@@ -320,16 +304,8 @@ Test(peer_full, with_float_sums_a_record_that_was_given_up_does_not_hide_what_is
 Test(peer_full, with_float_sums_a_fetch_that_fails_does_not_fill_disks_for_ever) {
     for (int fetches = 0; fetches < 2; fetches++) {
         flock f;
-        flock_open(&f, 3, 3, LONG, GW_QUORUM_MAJORITY);
-        f.checkpoint_steps = 4;
-        for (uint32_t i = 0; i < 3; i++) {
-            f.peers[i].config.id.bytes[5] = 3;
-            f.peers[i].config.fast = true;
-            f.peers[i].config.keep = 1;
-            f.peers[i].config.replicas = 2;
-            f.peers[i].seal_ns = 10 * SECOND;
-            f.peers[i].store.room = FLOCK_FILES;
-        }
+        open_small(&f, 3, 3, GW_QUORUM_MAJORITY, 1, 2);
+        for (uint32_t i = 0; i < 3; i++) f.peers[i].config.id.bytes[5] = 3;
         flock_start_all(&f);
         cr_assert(flock_run(&f, flock_all_have_a_checkpoint, MOST_EVENTS));
         uint32_t leader = flock_leader(&f), a = (leader + 1) % 3, b = (leader + 2) % 3;
