@@ -39,7 +39,7 @@ static void put_inventory(gw_writer *w, const gw_inventory *inventory) {
     gw_put_u64(w, inventory->step);
     gw_put_hash(w, &inventory->root);
     gw_put_u64(w, inventory->fingerprint);
-    gw_put_u8(w, inventory->ended);
+    gw_put_u8(w, (uint8_t)(inventory->ended | inventory->behind << 1));
     gw_set_put(w, &inventory->chunks);
 }
 
@@ -259,7 +259,10 @@ static gw_report *get_report(gw_reader *r) {
         inventory->step = gw_get_u64(r);
         gw_get_hash(r, &inventory->root);
         inventory->fingerprint = gw_get_u64(r);
-        inventory->ended = get_flag(r);
+        uint8_t its_flags = gw_get_u8(r);
+        inventory->ended = its_flags & 1;
+        inventory->behind = its_flags >> 1 & 1;
+        if (its_flags > 3) r->failed = true;
         inventory->chunks = gw_set_get(r);
     }
     return report;

@@ -10,7 +10,7 @@
 #include "core/world.h"
 
 enum {
-    GW_MESSAGE_VERSION = 8,
+    GW_MESSAGE_VERSION = 9,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
@@ -39,7 +39,8 @@ typedef enum gw_message_kind {
                       */
     GW_MSG_RECORDED, /* about view: step, hash: the sender has the manifest of that root; flag: it could not
                         write it */
-    GW_MSG_COMPLETE, /* about view: step, hash: that checkpoint is complete; unsaved */
+    GW_MSG_COMPLETE, /* about view: step, hash: that checkpoint is complete; unsaved; flag: it is one of an
+                        earlier view, behind the state that this one began with */
     GW_MSG_END, /* about view: step, value (fingerprint), hash (root of the final state), flag: stopped before
                    its last step; unsaved. To others than the view's members: the job has ended there */
     GW_MSG_CLAIM, /* about view: step, worker, shard: the sender is about to compute it; UINT32_MAX: none */
@@ -84,8 +85,8 @@ typedef struct gw_report {
     gw_peer_id accused[2];    /* of wrong contributions to step `step`; zeros = nobody is */
     uint32_t convicted;       /* 1, 2: accused[0] or [1] was found wrong; 0 = not known */
     gw_losses losses;         /* that it knows of */
-    uint32_t inventory_count; /* with a state: those that come after it, and from the newest whole one that it
-                                 knows of on */
+    uint32_t inventory_count; /* with a state: those that come after it, and those behind it from the newest
+                                 whole one that it knows of on */
     gw_inventory inventory[GW_MAX_INVENTORY];
 } gw_report;
 
@@ -96,8 +97,7 @@ typedef struct gw_install {
     uint64_t whole_step; /* the newest checkpoint of it or before it, in its course, that a voter knows to be
                             whole; 0 = none */
     gw_hash whole_root;
-    uint64_t found_step; /* exact sums: a newer one that nobody knows of, of which the voters' disks have all;
-                            0 = none */
+    uint64_t found_step; /* a newer one that nobody knows of, of which the voters' disks have all; 0 = none */
     gw_hash found_root;
     bool ended, stopped;
     bool end_given_up; /* a later one is on record as the job's end, and nobody can bring the rest of it */

@@ -281,8 +281,7 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         p->step = p->load_step;
         gw_poison_forget(p, p->step);
         p->fingerprint = event->fingerprint;
-        gw_saves_leave_course(p);
-        gw_saves_told_whole(p, &p->load_whole);
+        gw_saves_took_state(p);
         if (!other && p->load_kind == GW_LOAD_MANIFEST)
             gw_saves_resumed(p, p->load_step, &p->load_root); /* not before: it may not be whole */
         if (!other && !p->ballot.majority) gw_commit_agreed(p);

@@ -31,6 +31,7 @@ static gw_inventory *renew(gw_peer_inventory *inventory, gw_inventory *entry, co
     if (gw_inventory_is_after(entry, what->epoch, what->step)) return entry;
     gw_inventory renewed = *what;
     renewed.chunks = entry->chunks;
+    renewed.behind = entry->behind;
     for (; entry > inventory->list && !gw_inventory_is_newer(entry - 1, what); entry--) *entry = entry[-1];
     *entry = renewed;
     return entry;
@@ -58,7 +59,17 @@ void gw_peer_inventory_wrote(gw_peer_inventory *inventory, const gw_inventory *w
                              uint32_t count) {
     gw_inventory *entry = find(inventory, &what->root);
     entry = entry == NULL ? insert(inventory, what) : renew(inventory, entry, what);
+    entry->behind = true;
     for (uint32_t i = 0; i < count; i++) gw_set_add(&entry->chunks, chunks[i]);
+}
+
+void gw_peer_inventory_left(gw_peer_inventory *inventory) {
+    for (uint32_t i = 0; i < inventory->count; i++) inventory->list[i].behind = false;
+}
+
+void gw_peer_inventory_came_from(gw_peer_inventory *inventory, const gw_hash *root) {
+    gw_inventory *entry = find(inventory, root);
+    if (entry != NULL) entry->behind = true;
 }
 
 void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, uint32_t count) {
@@ -123,11 +134,12 @@ uint32_t gw_peer_inventory_after(const gw_peer_inventory *inventory, uint64_t ep
 uint32_t gw_peer_inventory_tell(const gw_peer_inventory *inventory, uint64_t epoch, uint64_t least,
                                 gw_inventory *told, uint32_t most) {
     uint32_t count = 0;
-    for (; count < inventory->count && count < most; count++) {
-        const gw_inventory *one = &inventory->list[count];
-        if (one->epoch != epoch ? one->epoch < epoch : one->step < least) break;
+    for (uint32_t i = 0; i < inventory->count && count < most; i++) {
+        const gw_inventory *one = &inventory->list[i];
+        bool counts = one->step >= least && (one->epoch == epoch || one->behind);
+        if (one->epoch <= epoch && !counts) continue;
         told[count] = *one;
-        told[count].chunks = gw_set_copy(&one->chunks);
+        told[count++].chunks = gw_set_copy(&one->chunks);
     }
     return count;
 }

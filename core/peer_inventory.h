@@ -19,10 +19,14 @@ void gw_peer_inventory_open(gw_peer_inventory *inventory, const gw_inventory *li
                             bool fresh);
 void gw_peer_inventory_close(gw_peer_inventory *inventory);
 
-/* The manifest of a checkpoint is on the disk, and so are these chunks of it; more of them may have been.
- * `what` is copied; of its set the size alone counts. */
+/* The manifest of a checkpoint of the state that this peer holds, or has come from, is on the disk, and so
+ * are these chunks of it; more of them may have been. `what` is copied; of its set the size alone counts. */
 void gw_peer_inventory_wrote(gw_peer_inventory *inventory, const gw_inventory *what, const uint32_t *chunks,
                              uint32_t count);
+/* A state was loaded: it need not have come from anything that was written before. */
+void gw_peer_inventory_left(gw_peer_inventory *inventory);
+/* But from this one it has, if it is here: those say so whose state it was. */
+void gw_peer_inventory_came_from(gw_peer_inventory *inventory, const gw_hash *root);
 /* All others have been deleted, and so have chunks that no manifest here names. */
 void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, uint32_t count);
 /* A load of this checkpoint failed. `sound`: its chunks that are of use here, strays among them, as its
@@ -44,8 +48,9 @@ uint32_t gw_peer_inventory_range(const gw_peer_inventory *inventory, uint64_t le
 /* Roots of those after the state of this step in a view of this epoch, and how many there are. */
 uint32_t gw_peer_inventory_after(const gw_peer_inventory *inventory, uint64_t epoch, uint64_t step,
                                  gw_hash *roots);
-/* What a vote tells: the newest of later views than that of this epoch, and of that one those of at least
- * `least` steps; at most `most`, with sets of their own; returns how many. */
+/* What a vote tells of a state that is of a view of this epoch: the newest of later views; of this one, and
+ * of what is known to be behind the state, those of at least `least` steps; at most `most`, with sets of
+ * their own; returns how many. */
 uint32_t gw_peer_inventory_tell(const gw_peer_inventory *inventory, uint64_t epoch, uint64_t least,
                                 gw_inventory *told, uint32_t most);
 

@@ -497,9 +497,11 @@ bool gw_saves_knows_course(const gw_peer *p) {
     return !p->config.fast || p->saved_behind;
 }
 
-void gw_saves_leave_course(gw_peer *p) {
-    p->course_epoch = p->load_view.epoch;
+void gw_saves_took_state(gw_peer *p) {
     p->saved_behind = false;
+    gw_peer_inventory_left(&p->inventory);
+    if (p->found.step > 0) gw_peer_inventory_came_from(&p->inventory, &p->found.root);
+    gw_saves_told_whole(p, &p->load_whole);
 }
 
 /* Whether this peer has recorded it, and does not know that it, or a later one, is whole. With exact sums
@@ -515,21 +517,43 @@ static bool is_news(const gw_peer *p, uint64_t step, const gw_hash *root) {
 
 /* Whether it is behind the state that this peer holds. With exact sums a step has one state, and the job may
  * have gone back before it only. With float sums those are that this peer has recorded itself since it has
- * gone from state to state without a load: the views that it did so in are all later than those that it
- * lived in before. What it has recorded before that may be of a course that was given up. */
+ * gone from state to state without a load: what it has recorded before that may be of a course that was given
+ * up. */
 static bool is_behind(const gw_peer *p, uint64_t step, const gw_hash *root) {
     if (step > p->step) return false;
     const gw_inventory *recorded = gw_peer_inventory_find(&p->inventory, root);
-    return !p->config.fast || (recorded != NULL && recorded->epoch >= p->course_epoch);
+    return !p->config.fast || (recorded != NULL && recorded->behind);
 }
 
 /* News of a checkpoint that was recorded here, and that this peer no longer waits for: a view change or the
  * next one came first. Nothing is deleted before another is complete: a vote may have told what is here, and
- * a save may be under way. What was noted since of disks that refuse stands. */
-static void complete_late(gw_peer *p, const gw_message *m) {
-    if (m->unsaved || !is_behind(p, m->step, &m->hash) || !is_news(p, m->step, &m->hash)) return;
+ * a save may be under way. What was noted since of disks that refuse stands. False: it is none. */
+static bool complete_late(gw_peer *p, const gw_message *m) {
+    if (m->unsaved || !is_behind(p, m->step, &m->hash) || !is_news(p, m->step, &m->hash)) return false;
     note_newest(p, m->step, &m->hash);
     tell_complete(p, m->step, &m->hash);
+    return true;
+}
+
+/* Others may not have heard it, or, as they were fetching the state, not know what it has come from: what is
+ * kept of it is of no use unless all keep the same one. */
+static void pass_on(gw_peer *p, const gw_message *news) {
+    if (!p->own_ready) return; /* the state that it was behind is not the view's */
+    gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
+    message.step = news->step;
+    message.hash = news->hash;
+    message.flag = true;
+    gw_peer_send_members(p, &message);
+}
+
+static void passed_on(gw_peer *p, const gw_message *m) {
+    const gw_kept whole = {m->step, m->hash};
+    bool loads = p->load_token != 0;
+    if (m->unsaved || m->step > (loads ? p->load_step : p->step)) return;
+    if (!loads)
+        gw_saves_told_whole(p, &whole);
+    else if (whole.step > p->load_whole.step)
+        p->load_whole = whole;
 }
 
 void gw_saves_told_whole(gw_peer *p, const gw_kept *whole) {
@@ -753,7 +777,7 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
     if (p->view.epoch == 0) return;
     int rank = gw_view_rank(&p->view, &from->id);
     if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.name)) {
-        if (m->kind == GW_MSG_COMPLETE) complete_late(p, m);
+        if (m->kind == GW_MSG_COMPLETE && !m->flag && complete_late(p, m)) pass_on(p, m);
         return;
     }
     bool leads = gw_peer_id_equal(&from->id, &p->view.leader), led = gw_peer_is_leader(p);
@@ -776,7 +800,9 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
         break;
     case GW_MSG_COMPLETE:
     case GW_MSG_END:
-        if (leads && current)
+        if (m->kind == GW_MSG_COMPLETE && m->flag)
+            passed_on(p, m);
+        else if (leads && current)
             complete(p, m->step, &m->hash, m->unsaved);
         else if (leads && m->kind == GW_MSG_COMPLETE)
             complete_late(p, m);

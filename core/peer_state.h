@@ -290,10 +290,8 @@ struct gw_peer {
     gw_hash load_root;
     uint64_t load_epoch; /* of a checkpoint */
     gw_view_ref load_view;
-    gw_kept load_whole;    /* what that view knows to be whole, behind the state that is loaded */
-    uint64_t course_epoch; /* of the view whose state was loaded last: what this peer has recorded since is
-                              behind the state that it holds */
-    uint32_t newcomers;    /* of the view installed last */
+    gw_kept load_whole; /* what that view knows to be whole, behind the state that is loaded */
+    uint32_t newcomers; /* of the view installed last */
     bool applying;
     int64_t decisions; /* of the sum being applied */
     uint32_t failures;
@@ -345,8 +343,7 @@ struct gw_peer {
     gw_save save;
     uint64_t saved_step; /* newest complete; UINT64_MAX = none */
     bool saved_behind;   /* noted since a state was loaded last, which goes on from it */
-    gw_kept found;       /* exact sums: a newer one, of which this view's disks had all when it began; step 0:
-                            none */
+    gw_kept found;       /* a newer one, of which this view's disks had all when it began; step 0: none */
     uint64_t saved_ns;
     uint64_t save_again_ns; /* the last one could be stored by nobody: the next is due then, and none before
                                without need; 0 = it could */
@@ -563,8 +560,9 @@ const gw_kept *gw_saves_newest(const gw_peer *p); /* that is known to be whole, 
 /* Whether that is behind the state that this peer holds, or holds next: with float sums it may be of another
  * course of the job. */
 bool gw_saves_knows_course(const gw_peer *p);
-/* A state is asked for that need not go on from what has been recorded here. */
-void gw_saves_leave_course(gw_peer *p);
+/* A state was loaded that need not have come from what has been recorded here, but for what its view knows.
+ */
+void gw_saves_took_state(gw_peer *p);
 /* As a view's voters know. It may not have reached this peer that it is complete. */
 void gw_saves_told_whole(gw_peer *p, const gw_kept *whole);
 void gw_saves_free(gw_save *save);

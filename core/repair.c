@@ -387,26 +387,37 @@ static void plan_whole(const gw_repair_rules *rules, const gw_report *const *rep
     }
 }
 
+/* Whether what the voter at `rank` has on record is behind the state that the view goes on from. With exact
+ * sums a step has one state. With float sums it is one who holds that state that must have come from there.
+ */
+static bool is_behind(const gw_repair_rules *rules, const gw_install *install, uint32_t rank,
+                      const gw_inventory *checkpoint) {
+    bool holds = !gw_set_has(&install->fetchers, rank);
+    return checkpoint->step <= install->step && (!rules->latest_view_only || (holds && checkpoint->behind));
+}
+
 /* Whether a voter of lower rank tells of it as well: each is looked at once, however many have it. */
-static bool is_told_before(const gw_report *const *reports, uint32_t rank, const gw_inventory *checkpoint) {
+static bool is_told_before(const gw_repair_rules *rules, const gw_report *const *reports,
+                           const gw_install *install, uint32_t rank, const gw_inventory *checkpoint) {
     for (uint32_t i = 0; i < rank; i++) {
         const gw_inventory *own = find_inventory(reports[i], &checkpoint->root);
-        if (own != NULL && own->epoch == checkpoint->epoch && own->step == checkpoint->step) return true;
+        if (own != NULL && own->epoch == checkpoint->epoch && own->step == checkpoint->step &&
+            is_behind(rules, install, i, own))
+            return true;
     }
     return false;
 }
 
-/* Those who were told that it is complete may all be dead; the voters' disks say what is whole. With float
- * sums that does not say whether it is behind the state. One that is to be loaded is known to be whole when
- * it has been. */
+/* Those who were told that it is complete may all be dead; the voters' disks say what is whole. One that is
+ * to be loaded is known to be whole when it has been. */
 static void plan_found(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
-    if (rules->latest_view_only || install->load != GW_LOAD_PEERS) return;
+    if (install->load != GW_LOAD_PEERS) return;
     for (uint32_t i = 0; i < install->view.count; i++) {
         for (uint32_t k = 0; k < reports[i]->inventory_count; k++) {
             const gw_inventory *one = &reports[i]->inventory[k];
-            bool behind = one->step > install->whole_step && one->step > install->found_step &&
-                          one->step <= install->step;
-            if (!behind || is_told_before(reports, i, one) ||
+            bool newer = one->step > install->whole_step && one->step > install->found_step;
+            if (!newer || !is_behind(rules, install, i, one) ||
+                is_told_before(rules, reports, install, i, one) ||
                 !is_complete(rules, reports, install->view.count, one))
                 continue;
             install->found_step = one->step;

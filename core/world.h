@@ -54,7 +54,8 @@ typedef struct gw_inventory {
     uint64_t step;  /* number of steps done in that state */
     gw_hash root;
     uint64_t fingerprint;
-    bool ended; /* the job's last state, by its own decision */
+    bool ended;  /* the job's last state, by its own decision */
+    bool behind; /* a brain's: the state that its peer holds has come from there for sure */
     gw_set chunks;
 } gw_inventory;
 

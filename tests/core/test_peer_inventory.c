@@ -252,6 +252,43 @@ Test(peer_inventory, a_vote_tells_the_newest_and_of_steps_that_count_only) {
     cr_assert_eq(told_count, 2);
 }
 
+/* With float sums: of what earlier views have saved. */
+Test(peer_inventory, a_vote_tells_what_its_state_has_come_from) {
+    gw_inventory old = one(3);
+    old.epoch = 1;
+    old.chunks = gw_set_of(CHUNKS);
+    gw_peer_inventory_open(&inventory, &old, 1, false);
+    for (uint64_t epoch = 2; epoch <= 4; epoch++) {
+        gw_inventory what = one(2 * epoch);
+        what.epoch = epoch;
+        gw_peer_inventory_wrote(&inventory, &what, NULL, 0);
+    }
+    gw_inventory failed = one(5);
+    failed.epoch = 3;
+    gw_peer_inventory_failed(&inventory, &failed, &old.chunks);
+    tell_of(4, 0, MOST);
+    expect_told(3, (const uint64_t[][2]){{4, 8}, {3, 6}, {2, 4}});
+    for (uint32_t i = 0; i < told_count; i++) cr_expect(told[i].behind);
+    tell_of(4, 6, MOST);
+    expect_told(2, (const uint64_t[][2]){{4, 8}, {3, 6}});
+    gw_peer_inventory_left(&inventory);
+    tell_of(4, 0, MOST);
+    expect_told(1, (const uint64_t[][2]){{4, 8}});
+    cr_expect_not(told[0].behind);
+    const gw_hash behind = root_of(6), unknown = root_of(77);
+    gw_peer_inventory_came_from(&inventory, &behind);
+    gw_peer_inventory_came_from(&inventory, &unknown);
+    tell_of(5, 0, MOST);
+    expect_told(1, (const uint64_t[][2]){{3, 6}});
+    gw_inventory again = one(6);
+    again.epoch = 5;
+    gw_peer_inventory_left(&inventory);
+    gw_peer_inventory_wrote(&inventory, &again, NULL, 0);
+    tell_of(6, 0, MOST);
+    expect_told(1, (const uint64_t[][2]){{5, 6}});
+    gw_set_free(&old.chunks);
+}
+
 /* Others may still need what is here. */
 Test(peer_inventory, a_run_that_begins_anew_begins_from_none) {
     gw_peer_inventory_open(&inventory, NULL, 0, true);

@@ -146,15 +146,22 @@ Test(repair, a_view_begins_with_the_newest_checkpoint_of_which_the_voters_disks_
         const char *first, *second;
         uint64_t epoch;
         bool fast, stateless;
+        bool fetches; /* the first, and who it fetches from does not know what its state has come from */
+        bool behind;
         uint64_t found;
     } cases[] = {
-        {"xx..", "..xx", 0, false, false, 6}, /* as whatever order it is told in */
-        {"xx..", "..x.", 0, false, false, 4},
-        {"xx..", "..xx", 3, true, false, 0}, /* it may be of steps that were given up */
-        {"xx..", "..xx", 0, false, true, 0}, /* one that is to be loaded is known when it has been */
+        {"xx..", "..xx", 0, .found = 6}, /* as whatever order it is told in */
+        {"xx..", "..x.", 0, .found = 4},
+        {"xx..", "..xx", 3, .fast = true, .found = 0}, /* it may be of steps that were given up */
+        {"xx..", "..xx", 3, .fast = true, .behind = true, .found = 6},
+        {"xx..", "..xx", 2, .fast = true, .behind = true, .found = 6},
+        {"xx..", "..x.", 3, .fast = true, .behind = true, .found = 0},
+        {"xx..", "..xx", 3, .fast = true, .behind = true, .fetches = true, .found = 0},
+        {"xx..", "..xx", 0, .stateless = true,
+         .found = 0}, /* one that is to be loaded is known when it has been */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        gw_report *reports[] = {report_at(7, "............", "............"),
+        gw_report *reports[] = {report_at(cases[i].fetches ? 6 : 7, "............", "............"),
                                 report_at(7, "............", "............")};
         for (uint32_t k = 0; k < 2; k++) {
             gw_report *r = reports[k];
@@ -162,6 +169,7 @@ Test(repair, a_view_begins_with_the_newest_checkpoint_of_which_the_voters_disks_
             r->has_state = !cases[i].stateless;
             tell_of(r, 3, 4, k == 0 ? "x.x." : ".x.x");
             tell_of(r, cases[i].epoch, 6, k == 0 ? cases[i].first : cases[i].second);
+            r->inventory[1].behind = cases[i].behind && (!cases[i].fetches || k == 0);
             tell_of(r, 3, 5, k == 0 ? "x.x." : "xxx.");
             if (cases[i].epoch != 4) tell_of(r, 3, 8, "xxxx");
             r->grounded = !cases[i].stateless; /* so that the view goes on from the state */
