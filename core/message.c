@@ -39,7 +39,7 @@ static void put_inventory(gw_writer *w, const gw_inventory *inventory) {
     gw_put_u64(w, inventory->step);
     gw_put_hash(w, &inventory->root);
     gw_put_u64(w, inventory->fingerprint);
-    gw_put_u8(w, (uint8_t)(inventory->ended | inventory->behind << 1));
+    gw_put_u8(w, (uint8_t)(inventory->ended | inventory->behind << 1 | inventory->ignored << 2));
     gw_set_put(w, &inventory->chunks);
 }
 
@@ -179,6 +179,9 @@ static void put_body(gw_writer *w, const gw_message *m) {
         gw_put_u8(w, m->flag);
         break;
     case GW_MSG_READY:
+        gw_put_u64(w, m->step);
+        gw_put_hash(w, &m->hash);
+        break;
     case GW_MSG_ASK_VIEW:
     case GW_MSG_ASK_STOP:
     case GW_MSG_ASK_SAVE:
@@ -262,7 +265,8 @@ static gw_report *get_report(gw_reader *r) {
         uint8_t its_flags = gw_get_u8(r);
         inventory->ended = its_flags & 1;
         inventory->behind = its_flags >> 1 & 1;
-        if (its_flags > 3) r->failed = true;
+        inventory->ignored = its_flags >> 2 & 1;
+        if (its_flags > 7) r->failed = true;
         inventory->chunks = gw_set_get(r);
     }
     return report;
@@ -421,6 +425,9 @@ static void get_body(gw_reader *r, gw_message *m) {
         m->flag = get_flag(r);
         break;
     case GW_MSG_READY:
+        m->step = gw_get_u64(r);
+        gw_get_hash(r, &m->hash);
+        break;
     case GW_MSG_ASK_VIEW:
     case GW_MSG_ASK_STOP:
     case GW_MSG_ASK_SAVE:

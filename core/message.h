@@ -27,8 +27,9 @@ typedef enum gw_message_kind {
                        flag: the sender is, or was, in the first of these; base: the view of its state,
                        base_epoch 0 = it has none; peer */
     GW_MSG_INSTALL, /* install */
-    GW_MSG_READY,   /* about view: the sender holds the view's state */
-    GW_MSG_REPAIR,  /* about view: text = why the sender needs a new one; flag: as in PROPOSE */
+    GW_MSG_READY,  /* about view: the sender holds the view's state; step, hash: the newest checkpoint that it
+                      knows to be whole and behind that state; step 0 = it knows of none */
+    GW_MSG_REPAIR, /* about view: text = why the sender needs a new one; flag: as in PROPOSE */
     GW_MSG_JOIN, /* view with the newcomers as members (epoch: their own, 1 if none); value: their step; flag:
                     an offer of a whole view (heal) */
     GW_MSG_ASK_VIEW, /* which view are you in? */
@@ -39,8 +40,8 @@ typedef enum gw_message_kind {
                       */
     GW_MSG_RECORDED, /* about view: step, hash: the sender has the manifest of that root; flag: it could not
                         write it */
-    GW_MSG_COMPLETE, /* about view: step, hash: that checkpoint is complete; unsaved; flag: it is one of an
-                        earlier view, behind the state that this one began with */
+    GW_MSG_COMPLETE, /* about view: step, hash: that checkpoint is complete; unsaved; flag: the sender
+                        has that from elsewhere, and cannot say whether it is behind the view's state */
     GW_MSG_END, /* about view: step, value (fingerprint), hash (root of the final state), flag: stopped before
                    its last step; unsaved. To others than the view's members: the job has ended there */
     GW_MSG_CLAIM, /* about view: step, worker, shard: the sender is about to compute it; UINT32_MAX: none */
@@ -85,8 +86,8 @@ typedef struct gw_report {
     gw_peer_id accused[2];    /* of wrong contributions to step `step`; zeros = nobody is */
     uint32_t convicted;       /* 1, 2: accused[0] or [1] was found wrong; 0 = not known */
     gw_losses losses;         /* that it knows of */
-    uint32_t inventory_count; /* with a state: those that come after it, and those behind it from the newest
-                                 whole one that it knows of on */
+    uint32_t inventory_count; /* with a state: those that come after it, and from the newest whole one that it
+                                 knows of on */
     gw_inventory inventory[GW_MAX_INVENTORY];
 } gw_report;
 

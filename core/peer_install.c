@@ -16,6 +16,11 @@ static void expect_ready(gw_peer *p, const gw_view *view) {
     gw_set_free(&p->ready);
     p->ready = gw_set_of(view->count);
     p->ready_name = view->name;
+    p->ready_whole = (gw_kept){0};
+}
+
+static void keep_newer(gw_kept *kept, const gw_kept *other) {
+    if (other->step > kept->step) *kept = *other;
 }
 
 /* Who dies of a shard, and is started again alone, must know who died of it before. */
@@ -43,11 +48,25 @@ static void start_if_all_ready(gw_peer *p) {
         gw_steps_begin(p, &p->missing, p->cuts);
 }
 
-static void say_ready(gw_peer *p) {
+static gw_message ready_message(const gw_peer *p) {
+    const gw_kept whole = gw_saves_whole(p);
+    gw_message message = gw_peer_about_view(p, GW_MSG_READY);
+    if (whole.step > p->step) return message;
+    message.step = whole.step;
+    message.hash = whole.root;
+    return message;
+}
+
+void gw_install_say_ready(gw_peer *p) {
+    GW_CHECK(p->own_ready);
+    gw_message message = ready_message(p);
+    gw_peer_send_members(p, &message);
+}
+
+static void become_ready(gw_peer *p) {
     p->own_ready = true;
     gw_set_add(&p->ready, (uint32_t)gw_peer_own_rank(p));
-    gw_message message = gw_peer_about_view(p, GW_MSG_READY);
-    gw_peer_send_members(p, &message);
+    gw_install_say_ready(p);
     start_if_all_ready(p);
 }
 
@@ -207,16 +226,17 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     p->shards = i->missing.size;
     bool holds = /* a checkpoint's state as well */
         p->has_state && p->step == i->step && i->fingerprint != 0 && p->fingerprint == i->fingerprint;
+    expect_ready(p, &p->view);
     const gw_kept whole = {i->whole_step, i->whole_root};
+    keep_newer(&p->ready_whole, &whole);
     bool later = p->config.fast && !holds && gw_set_has(&i->fetchers, rank);
-    if (!later) gw_saves_told_whole(p, &whole);
-    p->load_whole = whole;
+    if (!later) gw_saves_told_whole(p, &p->ready_whole);
+    p->load_whole = p->ready_whole;
     p->found = (gw_kept){i->found_step, i->found_root};
     gw_set_free(&p->missing);
     p->missing = gw_set_copy(&i->missing);
     memcpy(p->cuts, i->cuts, sizeof p->cuts);
     for (uint32_t k = 0; k < p->view.count; k++) p->speeds[k] = i->cuts[k + 1] - i->cuts[k];
-    expect_ready(p, &p->view);
     for (uint32_t k = 0; k < p->view.count; k++)
         if (!gw_set_has(&i->fetchers, k)) gw_set_add(&p->ready, k);
     p->own_ready = !gw_set_has(&i->fetchers, rank);
@@ -225,11 +245,12 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     if (p->own_ready || holds) p->state_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
     if (p->own_ready) {
         p->phase = GW_AT_GATHERING;
+        if (ready_message(p).step > p->ready_whole.step) gw_install_say_ready(p); /* heard since the vote */
         start_if_all_ready(p);
     } else if (holds) {
         p->phase = GW_AT_LOADING;
         if (i->load == GW_LOAD_MANIFEST) gw_saves_resumed(p, i->step, &i->root);
-        say_ready(p);
+        become_ready(p);
     } else {
         load_state(p, i);
     }
@@ -247,14 +268,27 @@ void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
     gw_install_adopt(p, i);
 }
 
+/* A member holds the state that a view begins with, and knows that this checkpoint, which is behind it, is
+ * whole. Who fetches that state may hold another one meanwhile, and keep it if that fails. */
+static void note_whole(gw_peer *p, bool installed, const gw_kept *whole) {
+    if (whole->step == 0) return;
+    if (installed && p->load_token != 0) keep_newer(&p->load_whole, whole);
+    bool of_view = installed && p->own_ready && whole->step <= p->step;
+    if (of_view || gw_saves_is_behind(p, whole)) gw_saves_told_whole(p, whole);
+}
+
 void gw_install_member_ready(gw_peer *p, const gw_contact *from, const gw_message *m) {
     bool installed = gw_view_name_equal(&m->name, &p->view.name);
     bool voted = p->phase == GW_AT_FROZEN && gw_view_name_equal(&m->name, &p->voted.name);
     if (!installed && !voted) return;
     const gw_view *view = installed ? &p->view : &p->voted;
+    const gw_kept whole = {m->step, m->hash};
     int rank = gw_view_rank(view, &from->id);
-    if (rank < 0 || (installed && p->phase != GW_AT_LOADING && p->phase != GW_AT_GATHERING)) return;
+    if (rank < 0) return;
+    note_whole(p, installed, &whole);
+    if (installed && p->phase != GW_AT_LOADING && p->phase != GW_AT_GATHERING) return;
     expect_ready(p, view);
+    keep_newer(&p->ready_whole, &whole);
     gw_set_add(&p->ready, (uint32_t)rank);
     if (installed) start_if_all_ready(p);
 }
@@ -307,7 +341,7 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         p->suspects = true;
         if (p->phase != GW_AT_FROZEN) gw_views_need_change(p, "a member could not fetch the state");
     } else if (p->phase == GW_AT_LOADING) {
-        say_ready(p);
+        become_ready(p);
     }
     gw_votes_send_if_ready(p);
 }
@@ -321,7 +355,7 @@ void gw_install_link_up(gw_peer *p, const gw_contact *contact) {
         gw_peer_send(p, &contact->id, &message);
     }
     if (p->own_ready) {
-        gw_message message = gw_peer_about_view(p, GW_MSG_READY);
+        gw_message message = ready_message(p);
         gw_peer_send(p, &contact->id, &message);
     }
 }

@@ -31,7 +31,6 @@ static gw_inventory *renew(gw_peer_inventory *inventory, gw_inventory *entry, co
     if (gw_inventory_is_after(entry, what->epoch, what->step)) return entry;
     gw_inventory renewed = *what;
     renewed.chunks = entry->chunks;
-    renewed.behind = entry->behind;
     for (; entry > inventory->list && !gw_inventory_is_newer(entry - 1, what); entry--) *entry = entry[-1];
     *entry = renewed;
     return entry;
@@ -47,6 +46,7 @@ void gw_peer_inventory_open(gw_peer_inventory *inventory, const gw_inventory *li
         else
             renew(inventory, entry, &list[i]);
     }
+    for (uint32_t i = 0; i < inventory->count; i++) inventory->list[i].ignored = fresh;
 }
 
 void gw_peer_inventory_close(gw_peer_inventory *inventory) {
@@ -60,6 +60,7 @@ void gw_peer_inventory_wrote(gw_peer_inventory *inventory, const gw_inventory *w
     gw_inventory *entry = find(inventory, &what->root);
     entry = entry == NULL ? insert(inventory, what) : renew(inventory, entry, what);
     entry->behind = true;
+    entry->ignored = false;
     for (uint32_t i = 0; i < count; i++) gw_set_add(&entry->chunks, chunks[i]);
 }
 
@@ -136,8 +137,7 @@ uint32_t gw_peer_inventory_tell(const gw_peer_inventory *inventory, uint64_t epo
     uint32_t count = 0;
     for (uint32_t i = 0; i < inventory->count && count < most; i++) {
         const gw_inventory *one = &inventory->list[i];
-        bool counts = one->step >= least && (one->epoch == epoch || one->behind);
-        if (one->epoch <= epoch && !counts) continue;
+        if (one->epoch <= epoch && one->step < least) continue;
         told[count] = *one;
         told[count++].chunks = gw_set_copy(&one->chunks);
     }

@@ -10,8 +10,8 @@ typedef struct gw_peer_inventory {
     gw_inventory *list; /* newest (gw_inventory_is_newer) first; owned, with their sets */
     uint32_t count;
     bool strays; /* there may be chunks, too, of checkpoints that others know and this peer does not */
-    bool fresh;  /* this run begins anew: nobody waits for what is here, or ends by it, though others may use
-                   it */
+    bool fresh;  /* this run begins anew: nobody waits for what is here, or ends by it, or goes on from what
+                    was here when it began, though others may use it */
 } gw_peer_inventory;
 
 /* Copies `list`, in any order. */
@@ -48,9 +48,8 @@ uint32_t gw_peer_inventory_range(const gw_peer_inventory *inventory, uint64_t le
 /* Roots of those after the state of this step in a view of this epoch, and how many there are. */
 uint32_t gw_peer_inventory_after(const gw_peer_inventory *inventory, uint64_t epoch, uint64_t step,
                                  gw_hash *roots);
-/* What a vote tells of a state that is of a view of this epoch: the newest of later views; of this one, and
- * of what is known to be behind the state, those of at least `least` steps; at most `most`, with sets of
- * their own; returns how many. */
+/* What a vote tells: the newest of later views than that of this epoch, and of the others those of at least
+ * `least` steps; at most `most`, with sets of their own; returns how many. */
 uint32_t gw_peer_inventory_tell(const gw_peer_inventory *inventory, uint64_t epoch, uint64_t least,
                                 gw_inventory *told, uint32_t most);
 

@@ -88,6 +88,11 @@ static void keep_only(gw_peer *p, const gw_hash *roots, uint32_t count) {
     p->part_step = UINT64_MAX;
 }
 
+gw_kept gw_saves_whole(const gw_peer *p) {
+    const gw_kept none = {0}, *newest = gw_saves_newest(p);
+    return newest != NULL && gw_saves_knows_course(p) ? *newest : none;
+}
+
 const gw_kept *gw_saves_newest(const gw_peer *p) {
     for (uint32_t i = p->kept_count; i-- > 0;)
         if (p->kept[i].step == p->saved_step) return &p->kept[i];
@@ -107,7 +112,7 @@ static const gw_kept *newest_whole(const gw_peer *p) {
     GW_CHECK(gw_saves_knows_course(p));
     const gw_kept *known = gw_saves_newest(p), *found = &p->found;
     bool newer = found->step > 0 && found->step <= p->step && (known == NULL || found->step > known->step);
-    return newer && gw_peer_inventory_has(&p->inventory, found->step, &found->root) ? found : known;
+    return newer && gw_peer_inventory_find(&p->inventory, &found->root) != NULL ? found : known;
 }
 
 /* As many as are to be kept, and those that this run has yet to come to: the newest one that is known to be
@@ -515,45 +520,37 @@ static bool is_news(const gw_peer *p, uint64_t step, const gw_hash *root) {
     return gw_peer_inventory_range(here, step + 1, UINT64_MAX, &later, 1) == 0;
 }
 
-/* Whether it is behind the state that this peer holds. With exact sums a step has one state, and the job may
- * have gone back before it only. With float sums those are that this peer has recorded itself since it has
- * gone from state to state without a load: what it has recorded before that may be of a course that was given
- * up. */
-static bool is_behind(const gw_peer *p, uint64_t step, const gw_hash *root) {
-    if (step > p->step) return false;
-    const gw_inventory *recorded = gw_peer_inventory_find(&p->inventory, root);
+/* With exact sums a step has one state, and the job may have gone back before it only. With float sums those
+ * are that this peer has recorded itself since it has gone from state to state without a load: what it has
+ * recorded before that may be of a course that was given up. */
+bool gw_saves_is_behind(const gw_peer *p, const gw_kept *one) {
+    if (one->step > p->step) return false;
+    const gw_inventory *recorded = gw_peer_inventory_find(&p->inventory, &one->root);
     return !p->config.fast || (recorded != NULL && recorded->behind);
 }
 
 /* News of a checkpoint that was recorded here, and that this peer no longer waits for: a view change or the
  * next one came first. Nothing is deleted before another is complete: a vote may have told what is here, and
- * a save may be under way. What was noted since of disks that refuse stands. False: it is none. */
-static bool complete_late(gw_peer *p, const gw_message *m) {
-    if (m->unsaved || !is_behind(p, m->step, &m->hash) || !is_news(p, m->step, &m->hash)) return false;
-    note_newest(p, m->step, &m->hash);
-    tell_complete(p, m->step, &m->hash);
-    return true;
-}
-
-/* Others may not have heard it, or, as they were fetching the state, not know what it has come from: what is
- * kept of it is of no use unless all keep the same one. */
-static void pass_on(gw_peer *p, const gw_message *news) {
-    if (!p->own_ready) return; /* the state that it was behind is not the view's */
-    gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
-    message.step = news->step;
-    message.hash = news->hash;
-    message.flag = true;
-    gw_peer_send_members(p, &message);
-}
-
-static void passed_on(gw_peer *p, const gw_message *m) {
+ * a save may be under way. What was noted since of disks that refuse stands. Others may not have heard it:
+ * what is kept of it is of no use unless all keep the same one. Who cannot tell whether the view's state has
+ * come from there leaves it to those who can. */
+static void complete_late(gw_peer *p, const gw_message *m) {
     const gw_kept whole = {m->step, m->hash};
-    bool loads = p->load_token != 0;
-    if (m->unsaved || m->step > (loads ? p->load_step : p->step)) return;
-    if (!loads)
-        gw_saves_told_whole(p, &whole);
-    else if (whole.step > p->load_whole.step)
-        p->load_whole = whole;
+    if (m->unsaved || !is_news(p, m->step, &m->hash)) return;
+    bool behind = gw_saves_is_behind(p, &whole);
+    if (behind) {
+        note_newest(p, m->step, &m->hash);
+        tell_complete(p, m->step, &m->hash);
+    }
+    if (behind && p->own_ready) {
+        gw_install_say_ready(p);
+    } else if (!m->flag) {
+        gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
+        message.step = m->step;
+        message.hash = m->hash;
+        message.flag = true;
+        gw_peer_send_members(p, &message);
+    }
 }
 
 void gw_saves_told_whole(gw_peer *p, const gw_kept *whole) {
@@ -777,7 +774,7 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
     if (p->view.epoch == 0) return;
     int rank = gw_view_rank(&p->view, &from->id);
     if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.name)) {
-        if (m->kind == GW_MSG_COMPLETE && !m->flag && complete_late(p, m)) pass_on(p, m);
+        if (m->kind == GW_MSG_COMPLETE) complete_late(p, m);
         return;
     }
     bool leads = gw_peer_id_equal(&from->id, &p->view.leader), led = gw_peer_is_leader(p);
@@ -800,12 +797,10 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
         break;
     case GW_MSG_COMPLETE:
     case GW_MSG_END:
-        if (m->kind == GW_MSG_COMPLETE && m->flag)
-            passed_on(p, m);
+        if (m->kind == GW_MSG_COMPLETE && (m->flag || (leads && !current)))
+            complete_late(p, m);
         else if (leads && current)
             complete(p, m->step, &m->hash, m->unsaved);
-        else if (leads && m->kind == GW_MSG_COMPLETE)
-            complete_late(p, m);
         break;
     case GW_MSG_ASK_STOP:
         p->want_stop = true;

@@ -258,7 +258,8 @@ struct gw_peer {
     uint32_t too_few;
     uint64_t wait_since_ns;
     gw_view_name ready_name;
-    gw_set ready; /* ranks that hold the state of view `ready_name` */
+    gw_set ready;        /* ranks that hold the state of view `ready_name` */
+    gw_kept ready_whole; /* the newest that one of them knows to be whole, behind that state; step 0: none */
     bool own_ready;
 
     /* freezing */
@@ -444,6 +445,7 @@ void gw_install_loaded(gw_peer *p, const gw_event *event);
 void gw_install_consider(gw_peer *p); /* what a step that is about to begin waits for */
 uint64_t gw_install_deadline(const gw_peer *p);
 void gw_install_link_up(gw_peer *p, const gw_contact *member); /* says again what it may have missed */
+void gw_install_say_ready(gw_peer *p); /* to all members, anew: with what is known now to be whole */
 
 /* ---- peer_votes.c ---- */
 enum { GW_PATIENCE_MS = 2000 }; /* how long a proposal that one voted for may take */
@@ -563,6 +565,10 @@ bool gw_saves_knows_course(const gw_peer *p);
 /* A state was loaded that need not have come from what has been recorded here, but for what its view knows.
  */
 void gw_saves_took_state(gw_peer *p);
+/* The newest one that is known to be whole, and behind the state that this peer holds; step 0: none is. */
+gw_kept gw_saves_whole(const gw_peer *p);
+/* Whether a checkpoint that has been recorded here is behind that state. */
+bool gw_saves_is_behind(const gw_peer *p, const gw_kept *one);
 /* As a view's voters know. It may not have reached this peer that it is complete. */
 void gw_saves_told_whole(gw_peer *p, const gw_kept *whole);
 void gw_saves_free(gw_save *save);

@@ -240,11 +240,9 @@ static gw_report *make_report(const gw_peer *p) {
     r->grounded = is_grounded(p);
     r->step = p->step;
     r->fingerprint = p->fingerprint;
-    const gw_kept *whole = gw_saves_newest(p);
-    if (whole != NULL && gw_saves_knows_course(p)) {
-        r->whole_step = whole->step;
-        r->whole_root = whole->root;
-    }
+    const gw_kept whole = gw_saves_whole(p);
+    r->whole_step = whole.step;
+    r->whole_root = whole.root;
     r->installed_epoch = p->has_state ? p->state_view.epoch : p->ballot.installed.epoch;
     r->installed = p->has_state ? p->state_view.name : p->ballot.installed.name;
     const gw_view_ref installed = {.epoch = p->ballot.installed.epoch, .name = p->ballot.installed.name};

@@ -137,6 +137,7 @@ static bool is_complete(const gw_repair_rules *rules, const gw_report *const *re
  * fewer steps: that view had nothing of the state's, which is the one that was given up. */
 static bool leads_on(const gw_repair_rules *rules, const gw_inventory *checkpoint, const gw_report *state) {
     if (state == NULL) return true;
+    if (checkpoint->ignored) return false;
     uint64_t epoch = rules->latest_view_only ? state->installed_epoch : 0;
     return gw_inventory_is_after(checkpoint, epoch, state->step);
 }
@@ -283,7 +284,7 @@ static void plan_checkpoint(const gw_repair_rules *rules, const gw_report *const
 static checkpoints later_checkpoints(const gw_repair_rules *rules, const gw_report *const *reports,
                                      uint32_t count, const gw_report *state, bool settle) {
     if (state->ended && !rules->latest_view_only) return (checkpoints){0};
-    /* --fresh: with float sums what is of a later view than the state was saved since. */
+    /* --fresh: with float sums what was saved since counts. */
     for (uint32_t i = 0; i < count; i++)
         if ((reports[i]->fresh && !rules->latest_view_only) || reports[i]->grounded) return (checkpoints){0};
     return choose_checkpoints(rules, reports, count, state, !rules->latest_view_only || settle);

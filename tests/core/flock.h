@@ -196,6 +196,9 @@ bool flock_all_have_a_checkpoint(const flock *f);
 /* Who leads, as the first running peer with a view sees it. */
 uint32_t flock_leader(const flock *f);
 gw_peer_status flock_status(const flock *f, uint32_t i);
+/* Of a disk with little room: a bit for each chunk of this checkpoint, by its manifest; 0 = that is not
+ * there. */
+uint32_t flock_chunks_of(const flock_peer *p, const gw_hash *root);
 /* Whether its disk, one with little room, has chunks that no manifest there names. */
 bool flock_has_strays(const flock_peer *p);
 /* How many of the lines that it said have this in them. */

@@ -91,6 +91,19 @@ static bool is_named(const flock_store *store, const gw_hash *name) {
     return false;
 }
 
+uint32_t flock_chunks_of(const flock_peer *p, const gw_hash *root) {
+    const flock_store *store = &p->store;
+    uint32_t chunks = 0;
+    for (uint32_t m = 0; m < store->manifest_count; m++) {
+        if (!gw_hash_equal(&store->manifests[m].root, root)) continue;
+        for (uint32_t k = 0; k < FLOCK_CHUNKS * store->count; k++)
+            if (gw_hash_equal(&store->manifests[m].chunks[k % FLOCK_CHUNKS],
+                              &store->chunks[k / FLOCK_CHUNKS]))
+                chunks |= 1u << k % FLOCK_CHUNKS;
+    }
+    return chunks;
+}
+
 bool flock_has_strays(const flock_peer *p) {
     for (uint32_t c = 0; c < p->store.count; c++)
         if (!is_named(&p->store, &p->store.chunks[c])) return true;

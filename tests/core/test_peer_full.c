@@ -12,18 +12,6 @@ enum { MOST_EVENTS = 1000000, LONG = 4000 };
 
 #define SECOND UINT64_C(1000000000)
 
-static uint32_t chunk_mask(const flock_peer *p, const gw_hash *root) {
-    const flock_store *store = &p->store;
-    uint32_t mask = 0;
-    for (uint32_t m = 0; m < store->manifest_count; m++)
-        for (uint32_t k = 0; k < FLOCK_CHUNKS * store->count; k++)
-            if (gw_hash_equal(&store->manifests[m].root, root) &&
-                gw_hash_equal(&store->manifests[m].chunks[k % FLOCK_CHUNKS],
-                              &store->chunks[k / FLOCK_CHUNKS]))
-                mask |= 1u << k % FLOCK_CHUNKS;
-    return mask;
-}
-
 /* Of slow steps, whose disks have room to count. Where a majority rules, sums are float. */
 static void open_small(flock *f, uint32_t count, uint32_t founders, gw_quorum quorum, uint32_t keep,
                        uint32_t replicas) {
@@ -64,7 +52,7 @@ static void await_view_of_two(flock *f, uint32_t a, uint32_t b) {
 }
 
 static uint32_t both_have(const flock *f, uint32_t a, uint32_t b, const gw_hash *root) {
-    return chunk_mask(&f->peers[a], root) | chunk_mask(&f->peers[b], root);
+    return flock_chunks_of(&f->peers[a], root) | flock_chunks_of(&f->peers[b], root);
 }
 
 /* The next sum reaches `b` alone, and `a` fetches the state from it. */
@@ -163,17 +151,17 @@ Test(peer_full, what_is_whole_no_longer_does_not_push_out_what_is_known_to_be) {
     flock_kill(&f, 2);
     flock_kill(&f, 3);
     while (flock_status(&f, last).view->count != 1) cr_assert(!flock_run(&f, NULL, 1));
-    cr_assert_neq(chunk_mask(p, &second), 7, "it is not whole here");
-    cr_assert_eq(chunk_mask(p, &first), 7, "and the first is");
+    cr_assert_neq(flock_chunks_of(p, &second), 7, "it is not whole here");
+    cr_assert_eq(flock_chunks_of(p, &first), 7, "and the first is");
     cr_assert_eq(flock_status(&f, last).checkpoint_step, 4);
     fill_disk(&f, last);
     while (flock_said(&f, last, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
     p->retained = 0;
     while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
     cr_expect_eq(
-        chunk_mask(p, &first), 7,
+        flock_chunks_of(p, &first), 7,
         "the only acknowledged one had all its chunks here, and is left with %x; of the other there are %x",
-        chunk_mask(p, &first), chunk_mask(p, &second));
+        flock_chunks_of(p, &first), flock_chunks_of(p, &second));
     flock_close(&f);
 }
 
@@ -204,7 +192,7 @@ Test(peer_full, of_two_that_are_kept_one_is_what_was_acknowledged) {
     flock_run_for(&f, SECOND / 100);
     cr_assert_eq(p->saved_step, 9);
     cr_assert_eq(p->store.manifest_count, 3);
-    uint32_t before = chunk_mask(p, &first);
+    uint32_t before = flock_chunks_of(p, &first);
     cr_assert_gt(before, 0);
     for (uint32_t i = 0; i < 4; i++) f.peers[i].disk_full = true;
     while (flock_said(&f, last, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
@@ -212,8 +200,8 @@ Test(peer_full, of_two_that_are_kept_one_is_what_was_acknowledged) {
     p->retained = 0;
     while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
     cr_assert_eq(flock_status(&f, last).checkpoint_step, 4, "it is all that is known to be complete");
-    cr_expect_eq(chunk_mask(p, &first), before, "it keeps %d, and of the acknowledged one %x",
-                 (int)p->retained, chunk_mask(p, &first));
+    cr_expect_eq(flock_chunks_of(p, &first), before, "it keeps %d, and of the acknowledged one %x",
+                 (int)p->retained, flock_chunks_of(p, &first));
     flock_close(&f);
 }
 
@@ -285,15 +273,16 @@ Test(peer_full, with_float_sums_a_record_that_was_given_up_does_not_hide_what_is
                strcmp(flock_status(&f, 1).phase, "computing") != 0)
             cr_assert(!flock_run(&f, NULL, 1));
         for (uint32_t i = 1; i < 5; i++) f.peers[i].disk_full = true;
-        uint32_t before = chunk_mask(p, &second);
+        uint32_t before = flock_chunks_of(p, &second);
         while (flock_said(&f, 1, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
         p->retained = 0;
         while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
         cr_assert_eq(flock_status(&f, 2).checkpoint_step, 8);
         cr_expect_eq(flock_status(&f, 1).checkpoint_step, 8, "later %d: it knows %d", later,
                      (int)flock_status(&f, 1).checkpoint_step);
-        cr_expect_eq(chunk_mask(p, &second), before, "later %d: of what all go on from it had %x, and has %x",
-                     later, before, chunk_mask(p, &second));
+        cr_expect_eq(flock_chunks_of(p, &second), before,
+                     "later %d: of what all go on from it had %x, and has %x", later, before,
+                     flock_chunks_of(p, &second));
         flock_close(&f);
     }
 }
@@ -337,76 +326,6 @@ Test(peer_full, with_float_sums_a_fetch_that_fails_does_not_fill_disks_for_ever)
     }
 }
 
-/* What the leader has said of the second checkpoint before it was gone. */
-static void tell_complete_late(flock *f, uint32_t to, gw_peer_id leader, gw_message news) {
-    uint8_t *bytes;
-    size_t length = gw_message_encode(&news, &bytes);
-    /* The link to who left stays until what it said has come; a kill here drops it at once. */
-    gw_contact *contact = gw_peer_contact(f->peers[to].brain, &leader);
-    contact->linked = true;
-    flock_tell(f, to, (gw_event){.kind = GW_EV_MESSAGE, .peer = leader, .bytes = bytes, .length = length});
-    contact->linked = false;
-    free(bytes);
-}
-
-enum { NEVER, WHILE_IT_FETCHES, AFTERWARDS, WHILE_IT_FETCHES_TO_THE_OTHER, AFTERWARDS_TO_THE_OTHER, TIMES };
-
-/* Float sums. The sum after the second checkpoint reached `b` alone, from which `a` fetches; the news that it
- * is complete, from who has left since, comes to both or to one. Then both disks are full. With one copy of a
- * chunk the dead one has the rest, and with that nothing of the first any more. */
-static void hear_of_the_second(uint32_t replicas, int when) {
-    flock f;
-    open_small(&f, 3, 3, GW_QUORUM_MAJORITY, 1, replicas);
-    for (uint32_t i = 0; i < 3; i++) f.peers[i].config.id.bytes[5] = 3; /* so that chunks are placed so */
-    flock_start_all(&f);
-    cr_assert(flock_run(&f, flock_all_have_a_checkpoint, MOST_EVENTS));
-    const uint32_t leader = flock_leader(&f), a = (leader + 1) % 3, b = (leader + 2) % 3;
-    const gw_peer_id id = f.peers[leader].config.id;
-    const gw_hash first = f.peers[a].saved_root;
-    f.breaks =
-        (flock_break){.kind = GW_MSG_COMPLETE, .from = (int)leader, .to = -1, .times = 2, .quiet = true};
-    while (f.breaks.times > 0) cr_assert(!flock_run(&f, NULL, 1));
-    const gw_hash second = f.peers[a].saved_root;
-    gw_message news = gw_peer_about_view(f.peers[leader].brain, GW_MSG_COMPLETE);
-    news.job = f.peers[leader].brain->job;
-    news.step = 8;
-    news.hash = second;
-    f.peers[a].load_ns = 5 * SECOND;
-    f.sum_for = b + 1;
-    uint64_t step = flock_status(&f, b).step;
-    while (flock_status(&f, b).step == step) cr_assert(!flock_run(&f, NULL, 1));
-    flock_kill(&f, leader);
-    f.peers[a].loads = 0;
-    while (f.peers[a].loads == 0) cr_assert(!flock_run(&f, NULL, 1));
-    await_view_of_two(&f, a, b);
-    bool afterwards = when == AFTERWARDS || when == AFTERWARDS_TO_THE_OTHER;
-    bool both = when == WHILE_IT_FETCHES || when == AFTERWARDS;
-    cr_assert_neq(f.peers[a].brain->load_token, 0);
-    while (afterwards && f.peers[a].brain->load_token != 0) cr_assert(!flock_run(&f, NULL, 1));
-    if (both) tell_complete_late(&f, a, id, news);
-    if (when != NEVER) tell_complete_late(&f, b, id, news);
-    while (f.peers[a].brain->load_token != 0) cr_assert(!flock_run(&f, NULL, 1));
-    flock_run_for(&f, SECOND / 10);
-    for (uint32_t i = 0; i < 3; i++)
-        if (i != leader)
-            cr_expect_eq(flock_status(&f, i).checkpoint_step, when == NEVER ? 4 : 8,
-                         "when %d: peer %u knows %d", when, i, (int)flock_status(&f, i).checkpoint_step);
-    uint32_t of_a = chunk_mask(&f.peers[a], &second), of_b = chunk_mask(&f.peers[b], &second);
-    f.peers[a].disk_full = f.peers[b].disk_full = true;
-    await_room_made(&f, a, b);
-    if (replicas > 1) expect_one_whole(&f, a, b, &first, &second);
-    bool kept = chunk_mask(&f.peers[a], &second) == of_a && chunk_mask(&f.peers[b], &second) == of_b;
-    cr_expect(kept || (when == NEVER && replicas == 1),
-              "when %d, %u copies: of %x and %x there are %x and %x", when, replicas, of_a, of_b,
-              chunk_mask(&f.peers[a], &second), chunk_mask(&f.peers[b], &second));
-    flock_close(&f);
-}
-
-Test(peer_full, with_float_sums_late_news_has_all_keep_the_same_one) {
-    for (uint32_t replicas = 1; replicas <= 2; replicas++)
-        for (int when = NEVER; when < TIMES; when++) hear_of_the_second(replicas, when);
-}
-
 /* Float sums, five. The leader dies with the news of the second checkpoint; a sum reached one alone, from
  * which the others fetch, and which dies then. They have come from where it had come from. */
 Test(peer_full, with_float_sums_who_fetched_finds_whole_what_the_other_had_come_from) {
@@ -429,12 +348,12 @@ Test(peer_full, with_float_sums_who_fetched_finds_whole_what_the_other_had_come_
     flock_kill(&f, one);
     while (flock_status(&f, last).view->count != 3) cr_assert(!flock_run(&f, NULL, 1));
     cr_assert_eq(flock_status(&f, last).checkpoint_step, 4);
-    uint32_t before = chunk_mask(&f.peers[last], &second);
+    uint32_t before = flock_chunks_of(&f.peers[last], &second);
     cr_assert_gt(before, 0);
     for (uint32_t i = 0; i < 5; i++) f.peers[i].disk_full = true;
     while (flock_said(&f, last, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
     f.peers[last].retained = 0;
     while (f.peers[last].retained == 0) cr_assert(!flock_run(&f, NULL, 1));
-    cr_expect_eq(chunk_mask(&f.peers[last], &second), before);
+    cr_expect_eq(flock_chunks_of(&f.peers[last], &second), before);
     flock_close(&f);
 }

@@ -252,41 +252,56 @@ Test(peer_inventory, a_vote_tells_the_newest_and_of_steps_that_count_only) {
     cr_assert_eq(told_count, 2);
 }
 
-/* With float sums: of what earlier views have saved. */
+static void expect_behind(const char *expected) {
+    for (uint32_t i = 0; i < told_count; i++) cr_expect_eq(told[i].behind, expected[i] == 'x', "%u", i);
+}
+
+/* With float sums: of what earlier views have saved, too, whether it has come from there or not. */
 Test(peer_inventory, a_vote_tells_what_its_state_has_come_from) {
-    gw_inventory old = one(3);
-    old.epoch = 1;
+    gw_inventory old = of_epoch(1, 3), failed = of_epoch(3, 5), again = of_epoch(5, 6);
     old.chunks = gw_set_of(CHUNKS);
     gw_peer_inventory_open(&inventory, &old, 1, false);
     for (uint64_t epoch = 2; epoch <= 4; epoch++) {
-        gw_inventory what = one(2 * epoch);
-        what.epoch = epoch;
+        const gw_inventory what = of_epoch(epoch, 2 * epoch);
         gw_peer_inventory_wrote(&inventory, &what, NULL, 0);
     }
-    gw_inventory failed = one(5);
-    failed.epoch = 3;
     gw_peer_inventory_failed(&inventory, &failed, &old.chunks);
     tell_of(4, 0, MOST);
-    expect_told(3, (const uint64_t[][2]){{4, 8}, {3, 6}, {2, 4}});
-    for (uint32_t i = 0; i < told_count; i++) cr_expect(told[i].behind);
-    tell_of(4, 6, MOST);
-    expect_told(2, (const uint64_t[][2]){{4, 8}, {3, 6}});
-    gw_peer_inventory_left(&inventory);
-    tell_of(4, 0, MOST);
+    expect_told(5, (const uint64_t[][2]){{4, 8}, {3, 6}, {3, 5}, {2, 4}, {1, 3}});
+    expect_behind("xx.x.");
+    tell_of(4, 5, MOST);
+    expect_told(3, (const uint64_t[][2]){{4, 8}, {3, 6}, {3, 5}});
+    tell_of(3, 7, MOST);
     expect_told(1, (const uint64_t[][2]){{4, 8}});
-    cr_expect_not(told[0].behind);
-    const gw_hash behind = root_of(6), unknown = root_of(77);
-    gw_peer_inventory_came_from(&inventory, &behind);
+    gw_peer_inventory_left(&inventory);
+    const gw_hash root = root_of(6), unknown = root_of(77);
+    gw_peer_inventory_came_from(&inventory, &root);
     gw_peer_inventory_came_from(&inventory, &unknown);
-    tell_of(5, 0, MOST);
-    expect_told(1, (const uint64_t[][2]){{3, 6}});
-    gw_inventory again = one(6);
-    again.epoch = 5;
+    tell_of(4, 4, MOST);
+    expect_told(4, (const uint64_t[][2]){{4, 8}, {3, 6}, {3, 5}, {2, 4}});
+    expect_behind(".x..");
     gw_peer_inventory_left(&inventory);
     gw_peer_inventory_wrote(&inventory, &again, NULL, 0);
-    tell_of(6, 0, MOST);
-    expect_told(1, (const uint64_t[][2]){{5, 6}});
+    tell_of(4, 5, MOST);
+    expect_told(3, (const uint64_t[][2]){{5, 6}, {4, 8}, {3, 5}});
+    expect_behind("x..");
     gw_set_free(&old.chunks);
+}
+
+/* --fresh: no state goes on from what was there before, unless this run has saved it again. */
+Test(peer_inventory, a_run_that_begins_anew_ignores_what_was_there) {
+    for (int fresh = 0; fresh < 2; fresh++) {
+        gw_inventory list[2] = {one(3), one(9)};
+        for (int i = 0; i < 2; i++) list[i].chunks = gw_set_of(CHUNKS);
+        gw_peer_inventory_open(&inventory, list, 2, fresh);
+        for (int i = 0; i < 2; i++) gw_set_free(&list[i].chunks);
+        write_chunks(6, NULL, 0);
+        write_chunks(3, NULL, 0);
+        tell(0, MOST);
+        cr_assert_eq(told_count, 3);
+        for (uint32_t i = 0; i < 3; i++) cr_expect_eq(told[i].ignored, fresh && told[i].step == 9, "%u", i);
+        empty();
+    }
 }
 
 /* Others may still need what is here. */

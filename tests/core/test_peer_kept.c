@@ -50,18 +50,6 @@ static uint32_t miss_complete(flock *f, bool fast, uint32_t keep, uint64_t later
     return odd;
 }
 
-/* How many chunks of this checkpoint, by its manifest, are on its disk. */
-static uint32_t chunks_of(const flock_peer *p, const gw_hash *root) {
-    const flock_store *store = &p->store;
-    uint32_t count = 0;
-    for (uint32_t m = 0; m < store->manifest_count; m++)
-        for (uint32_t k = 0; k < FLOCK_CHUNKS * store->count; k++)
-            count += gw_hash_equal(&store->manifests[m].root, root) &&
-                     gw_hash_equal(&store->manifests[m].chunks[k % FLOCK_CHUNKS],
-                                   &store->chunks[k / FLOCK_CHUNKS]);
-    return count;
-}
-
 /* While it is frozen, when the next view is installed, and any time later. */
 static void hear_late(bool fast, uint32_t *frozen, uint32_t *installed) {
     for (uint64_t later_ns = 100000; later_ns <= 3000000; later_ns += 50000) {
@@ -102,7 +90,7 @@ Test(peer_kept, a_checkpoint_known_complete_by_late_news_is_not_what_a_full_disk
         p->retained = 0;
         while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
         cr_assert_eq(p->store.manifest_count, 1, "it was refused, and what can go has gone");
-        cr_assert_gt(chunks_of(p, &root), 0, "fast %d", fast);
+        cr_assert_gt(flock_chunks_of(p, &root), 0, "fast %d", fast);
         flock_close(&f);
     }
 }
@@ -167,7 +155,7 @@ Test(peer_kept, a_full_disk_gives_up_older_checkpoints_before_one_that_may_be_co
     uint32_t odd = miss_complete(&f, false, 2, 0);
     flock_peer *p = &f.peers[odd];
     const gw_hash root = p->saved_root;
-    uint32_t chunks = chunks_of(p, &root);
+    uint32_t chunks = flock_chunks_of(p, &root);
     flock_kill(&f, flock_leader(&f));
     p->store.room = p->store.count;
     while (flock_said(&f, odd, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
@@ -175,7 +163,7 @@ Test(peer_kept, a_full_disk_gives_up_older_checkpoints_before_one_that_may_be_co
     while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
     cr_assert_eq(p->retained, 2);
     cr_assert_gt(chunks, 0);
-    cr_assert_eq(chunks_of(p, &root), chunks);
+    cr_assert_eq(flock_chunks_of(p, &root), chunks);
     flock_close(&f);
 }
 
@@ -187,7 +175,7 @@ Test(peer_kept, a_full_disk_keeps_what_is_whole_though_all_who_were_told_so_are_
     flock_peer *p = &f.peers[odd];
     const gw_hash root = p->saved_root;
     uint64_t step = p->saved_step;
-    uint32_t chunks = chunks_of(p, &root);
+    uint32_t chunks = flock_chunks_of(p, &root);
     cr_assert_gt(chunks, 0);
     cr_assert_eq(f.peers[leader].checkpoints, 2);
     flock_kill(&f, leader);
@@ -203,7 +191,7 @@ Test(peer_kept, a_full_disk_keeps_what_is_whole_though_all_who_were_told_so_are_
     while (flock_said(&f, odd, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
     p->retained = 0;
     while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
-    cr_assert_eq(chunks_of(p, &root), chunks);
+    cr_assert_eq(flock_chunks_of(p, &root), chunks);
     flock_close(&f);
 }
 
@@ -250,10 +238,10 @@ Test(peer_kept, a_recorded_checkpoint_stays_when_what_a_view_change_left_goes) {
     uint32_t odd = miss_complete(&f, false, 1, 0);
     flock_peer *p = &f.peers[odd];
     const gw_hash root = p->saved_root;
-    uint32_t chunks = chunks_of(p, &root);
+    uint32_t chunks = flock_chunks_of(p, &root);
     cr_assert_gt(chunks, 0);
     while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
-    cr_assert_eq(chunks_of(p, &root), chunks);
+    cr_assert_eq(flock_chunks_of(p, &root), chunks);
     cr_assert_eq(flock_status(&f, odd).view->count, 2);
     flock_close(&f);
 }
@@ -264,14 +252,14 @@ Test(peer_kept, a_checkpoint_that_others_were_told_of_is_kept_among_those_that_t
     uint32_t odd = miss_complete(&f, false, 2, 0);
     flock_peer *p = &f.peers[odd];
     const gw_hash root = p->saved_root;
-    uint32_t chunks = chunks_of(p, &root);
+    uint32_t chunks = flock_chunks_of(p, &root);
     cr_assert_gt(chunks, 0);
     flock_kill(&f, flock_leader(&f));
     for (uint32_t before = 1; before < 3; before++) {
         while (p->checkpoints == before) cr_assert(!flock_run(&f, NULL, 1));
         while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
         cr_assert_eq(p->retained, before == 1 ? 3 : 2);
-        cr_assert_eq(chunks_of(p, &root), before == 1 ? chunks : 0);
+        cr_assert_eq(flock_chunks_of(p, &root), before == 1 ? chunks : 0);
         p->retained = 0;
     }
     flock_close(&f);
