@@ -569,7 +569,7 @@ void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
         .shards_stolen = p->shards_stolen,
     };
     gw_gossip_stats_read(p->gossip, &status->gossip);
-    const gw_kept *whole = gw_saves_newest(p);
+    const gw_kept *whole = gw_kept_newest(p);
     if (whole != NULL) status->checkpoint_root = whole->root;
 }
 

@@ -38,8 +38,7 @@ static void start_if_all_ready(gw_peer *p) {
     }
     p->pause_since_ns = 0;
     p->load_failures = 0;
-    if (p->end_given_up)
-        gw_saves_give_up_later(p); /* not before: a load may need what has no manifest here */
+    if (p->end_given_up) gw_kept_give_up_later(p); /* not before: a load may need what has no manifest here */
     p->end_given_up = false;
     gw_commit_agreed(p);
     if (p->ended)
@@ -49,7 +48,7 @@ static void start_if_all_ready(gw_peer *p) {
 }
 
 static gw_message ready_message(const gw_peer *p) {
-    const gw_kept whole = gw_saves_whole(p);
+    const gw_kept whole = gw_kept_whole(p);
     gw_message message = gw_peer_about_view(p, GW_MSG_READY);
     if (whole.step > p->step) return message;
     message.step = whole.step;
@@ -230,7 +229,7 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     const gw_kept whole = {i->whole_step, i->whole_root};
     keep_newer(&p->ready_whole, &whole);
     bool later = p->config.fast && !holds && gw_set_has(&i->fetchers, rank);
-    if (!later) gw_saves_told_whole(p, &p->ready_whole);
+    if (!later) gw_kept_told_whole(p, &p->ready_whole);
     p->load_whole = p->ready_whole;
     p->found = (gw_kept){i->found_step, i->found_root};
     gw_set_free(&p->missing);
@@ -249,7 +248,7 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
         start_if_all_ready(p);
     } else if (holds) {
         p->phase = GW_AT_LOADING;
-        if (i->load == GW_LOAD_MANIFEST) gw_saves_resumed(p, i->step, &i->root);
+        if (i->load == GW_LOAD_MANIFEST) gw_kept_resumed(p, i->step, &i->root);
         become_ready(p);
     } else {
         load_state(p, i);
@@ -274,7 +273,7 @@ static void note_whole(gw_peer *p, bool installed, const gw_kept *whole) {
     if (whole->step == 0) return;
     if (installed && p->load_token != 0) keep_newer(&p->load_whole, whole);
     bool of_view = installed && p->own_ready && whole->step <= p->step;
-    if (of_view || gw_saves_is_behind(p, whole)) gw_saves_told_whole(p, whole);
+    if (of_view || gw_kept_is_behind(p, whole)) gw_kept_told_whole(p, whole);
 }
 
 void gw_install_member_ready(gw_peer *p, const gw_contact *from, const gw_message *m) {
@@ -315,9 +314,9 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         p->step = p->load_step;
         gw_poison_forget(p, p->step);
         p->fingerprint = event->fingerprint;
-        gw_saves_took_state(p);
+        gw_kept_took_state(p);
         if (!other && p->load_kind == GW_LOAD_MANIFEST)
-            gw_saves_resumed(p, p->load_step, &p->load_root); /* not before: it may not be whole */
+            gw_kept_resumed(p, p->load_step, &p->load_root); /* not before: it may not be whole */
         if (!other && !p->ballot.majority) gw_commit_agreed(p);
     }
     if (event->outcome != GW_DONE || other) {

@@ -79,77 +79,6 @@ static uint32_t writable_members(const gw_peer *p, gw_peer_id *ids) {
     return p->view.count; /* nobody can write: the hashes are wanted all the same */
 }
 
-/* Everything else on this disk goes, chunks without a manifest as well. */
-static void keep_only(gw_peer *p, const gw_hash *roots, uint32_t count) {
-    gw_action *action = gw_peer_act(p, GW_ACT_RETAIN);
-    action->count = count;
-    action->hashes = gw_actions_copy(p->actions, roots, count * sizeof *roots);
-    gw_peer_inventory_kept(&p->inventory, roots, count);
-    p->part_step = UINT64_MAX;
-}
-
-gw_kept gw_saves_whole(const gw_peer *p) {
-    const gw_kept none = {0}, *newest = gw_saves_newest(p);
-    return newest != NULL && gw_saves_knows_course(p) ? *newest : none;
-}
-
-const gw_kept *gw_saves_newest(const gw_peer *p) {
-    for (uint32_t i = p->kept_count; i-- > 0;)
-        if (p->kept[i].step == p->saved_step) return &p->kept[i];
-    GW_CHECK(p->saved_step == UINT64_MAX);
-    return NULL;
-}
-
-static uint32_t all_roots(const gw_peer *p, gw_hash *roots) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < p->kept_count; i++) roots[count++] = p->kept[i].root;
-    return count + gw_peer_inventory_range(&p->inventory, 0, UINT64_MAX, roots + count, p->inventory.count);
-}
-
-/* What was found to be whole may have been acknowledged by who is dead, and is what the job would go on from,
- * but does not take the place of what was acknowledged for sure before a disk is full. */
-static const gw_kept *newest_whole(const gw_peer *p) {
-    GW_CHECK(gw_saves_knows_course(p));
-    const gw_kept *known = gw_saves_newest(p), *found = &p->found;
-    bool newer = found->step > 0 && found->step <= p->step && (known == NULL || found->step > known->step);
-    return newer && gw_peer_inventory_find(&p->inventory, &found->root) != NULL ? found : known;
-}
-
-/* As many as are to be kept, and those that this run has yet to come to: the newest one that is known to be
- * whole, or was found to be; those after it, which may be; and others that are known. With float sums
- * the job never comes to what an earlier view has saved at a later step: that was given up. Some may be named
- * twice. */
-static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
-    const gw_peer_inventory *here = &p->inventory;
-    const gw_kept *whole = newest_whole(p), *known = gw_saves_newest(p);
-    uint32_t most = p->config.keep, count = 0;
-    GW_CHECK(known != NULL && most > 0);
-    roots[count++] = whole->root;
-    if (whole != known && count < most) roots[count++] = known->root;
-    count += gw_peer_inventory_range(here, whole->step + 1, p->step + 1, roots + count, most - count);
-    for (uint32_t i = p->kept_count; i-- > 0 && count < most;)
-        if (&p->kept[i] != known && !gw_hash_equal(&p->kept[i].root, &whole->root))
-            roots[count++] = p->kept[i].root;
-    return count + gw_peer_inventory_after(here, gw_saves_epoch(p, p->view.epoch), p->step, roots + count);
-}
-
-/* What checkpoints that came to nothing have left here must not take the room of the next. Chunks that were
- * here when this process began may be somebody's yet, and checkpoints that were not called complete may be
- * all the same: they stay until the disk has refused some, and then as many as are to be kept of all these.
- * What is here of this very state is of use. */
-static void make_room(gw_peer *p, bool again) {
-    bool left = p->part_step != UINT64_MAX && p->part_step != p->save.step && !p->inventory.strays;
-    bool refused = again && p->room_step != p->save.step;
-    if (!left && !refused) return;
-    if (refused) p->room_step = p->save.step;
-    gw_hash *roots = calloc(2 * (size_t)p->inventory.count + p->kept_count + 1, sizeof *roots);
-    GW_CHECK_MEMORY(roots != NULL);
-    bool all = !refused || p->kept_count == 0 || !gw_saves_knows_course(p);
-    uint32_t count = all ? all_roots(p, roots) : most_wanted_roots(p, roots);
-    keep_only(p, roots, count);
-    free(roots);
-}
-
 static void stored_nothing(gw_peer *p);
 
 static void store_chunks(gw_peer *p, bool hash_only) {
@@ -225,7 +154,7 @@ void gw_saves_open(gw_peer *p, bool final) {
     bool again = p->unwritable && !p->disk_hangs &&
                  (p->now >= p->write_again_ns || (final && !gw_saves_anyone_writes(p, -1)));
     if (again) p->unwritable = false;
-    if (!p->unwritable) make_room(p, again);
+    if (!p->unwritable) gw_kept_make_room(p, again);
     store_chunks(p, p->unwritable);
     for (uint32_t i = 0; i < p->contact_count; i++) take_early(p, &p->contacts[i]);
 }
@@ -409,158 +338,6 @@ static void note_written(gw_peer *p) {
     gw_peer_inventory_wrote(&p->inventory, &what, s->chunks, s->chunk_count);
 }
 
-/* Later checkpoints than this run has come to stay, too: whoever holds the rest of one may come yet. So do
- * those between what is kept, which others may have been told are complete, and keep instead of an earlier
- * one; and earlier ones, as many as are to be kept: this life may not have seen them complete. */
-static void retain(gw_peer *p) {
-    const gw_peer_inventory *here = &p->inventory;
-    uint32_t count = p->kept_count, most = p->config.keep;
-    GW_CHECK(count > 0 && count <= most);
-    gw_hash *roots = calloc(3 * (size_t)most, sizeof *roots);
-    GW_CHECK_MEMORY(roots != NULL);
-    for (uint32_t i = 0; i < count; i++) roots[i] = p->kept[i].root;
-    if (!p->config.fast && !here->fresh) {
-        count += gw_peer_inventory_range(here, 0, p->kept[0].step, roots + count, most - count);
-        count += gw_peer_inventory_range(here, p->saved_step + 1, UINT64_MAX, roots + count, most);
-    }
-    for (uint32_t i = 1; i < p->kept_count && !p->config.fast; i++)
-        count += gw_peer_inventory_range(here, p->kept[i - 1].step + 1, p->kept[i].step, roots + count,
-                                         3 * most - count);
-    keep_only(p, roots, count);
-    free(roots);
-}
-
-/* Those of more steps, or that end otherwise, are of an end that is given up: no later life may take them for
- * the job's. */
-void gw_saves_give_up_later(gw_peer *p) {
-    const gw_peer_inventory *here = &p->inventory;
-    gw_hash *roots = calloc(here->count + p->kept_count + 1, sizeof *roots);
-    GW_CHECK_MEMORY(roots != NULL);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < here->count; i++) {
-        const gw_inventory *one = &here->list[i];
-        bool other_end = one->ended && one->fingerprint != p->fingerprint;
-        if (one->step <= p->step && !other_end) roots[count++] = one->root;
-    }
-    for (uint32_t i = 0; i < p->kept_count; i++)
-        if (p->kept[i].step <= p->step) roots[count++] = p->kept[i].root;
-    keep_only(p, roots, count);
-    free(roots);
-}
-
-static void keep_no_more(gw_peer *p, uint32_t at) {
-    GW_CHECK(at < p->kept_count);
-    memmove(p->kept + at, p->kept + at + 1, (--p->kept_count - at) * sizeof *p->kept);
-}
-
-/* Steps may leave a state as it was: then its root is that of another step as well. */
-static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
-    for (uint32_t i = 0; i < p->kept_count; i++) {
-        if (!gw_hash_equal(&p->kept[i].root, root)) continue;
-        if (p->kept[i].step == step) return;
-        keep_no_more(p, i);
-        break;
-    }
-    if (p->kept_count == p->config.keep) keep_no_more(p, 0);
-    p->kept[p->kept_count++] = (gw_kept){step, *root};
-}
-
-/* With float sums those of as many steps or more are of a course that was left. */
-static void forget_left(gw_peer *p, uint64_t step, const gw_hash *root) {
-    for (uint32_t i = p->kept_count; i-- > 0 && p->config.fast;)
-        if (p->kept[i].step >= step && !gw_hash_equal(&p->kept[i].root, root)) keep_no_more(p, i);
-}
-
-static void note_newest(gw_peer *p, uint64_t step, const gw_hash *root) {
-    forget_left(p, step, root);
-    p->saved_step = step;
-    p->saved_behind = true;
-    p->saved_ns = p->now;
-    keep_root(p, step, root);
-}
-
-void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root) {
-    p->save_again_ns = 0;
-    note_newest(p, step, root);
-}
-
-static void tell_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
-    gw_action *notice = gw_peer_notice(p, GW_NOTICE_CHECKPOINT, " ");
-    notice->step = step;
-    notice->root = *root;
-}
-
-static void note_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
-    gw_saves_resumed(p, step, root); /* whoever starts again starts from here */
-    p->late_saves = 0;
-    p->given_up_said = false;
-    if (!p->disk_hangs) retain(p); /* a full disk as well: that is how it gets room */
-    tell_complete(p, step, root);
-}
-
-bool gw_saves_knows_course(const gw_peer *p) {
-    return !p->config.fast || p->saved_behind;
-}
-
-void gw_saves_took_state(gw_peer *p) {
-    p->saved_behind = false;
-    gw_peer_inventory_left(&p->inventory);
-    if (p->found.step > 0) gw_peer_inventory_came_from(&p->inventory, &p->found.root);
-    gw_saves_told_whole(p, &p->load_whole);
-}
-
-/* Whether this peer has recorded it, and does not know that it, or a later one, is whole. With exact sums
- * who knows of none keeps all that is here, which may be later than what others know of. */
-static bool is_news(const gw_peer *p, uint64_t step, const gw_hash *root) {
-    const gw_peer_inventory *here = &p->inventory;
-    if (!gw_peer_inventory_has(here, step, root)) return false;
-    if (p->saved_step != UINT64_MAX && gw_saves_knows_course(p)) return step > p->saved_step;
-    if (p->config.fast) return true; /* later ones may be of a course that was given up */
-    gw_hash later;
-    return gw_peer_inventory_range(here, step + 1, UINT64_MAX, &later, 1) == 0;
-}
-
-/* With exact sums a step has one state, and the job may have gone back before it only. With float sums those
- * are that this peer has recorded itself since it has gone from state to state without a load: what it has
- * recorded before that may be of a course that was given up. */
-bool gw_saves_is_behind(const gw_peer *p, const gw_kept *one) {
-    if (one->step > p->step) return false;
-    const gw_inventory *recorded = gw_peer_inventory_find(&p->inventory, &one->root);
-    return !p->config.fast || (recorded != NULL && recorded->behind);
-}
-
-/* News of a checkpoint that was recorded here, and that this peer no longer waits for: a view change or the
- * next one came first. Nothing is deleted before another is complete: a vote may have told what is here, and
- * a save may be under way. What was noted since of disks that refuse stands. Others may not have heard it:
- * what is kept of it is of no use unless all keep the same one. Who cannot tell whether the view's state has
- * come from there leaves it to those who can. */
-static void complete_late(gw_peer *p, const gw_message *m) {
-    const gw_kept whole = {m->step, m->hash};
-    if (m->unsaved || !is_news(p, m->step, &m->hash)) return;
-    bool behind = gw_saves_is_behind(p, &whole);
-    if (behind) {
-        note_newest(p, m->step, &m->hash);
-        tell_complete(p, m->step, &m->hash);
-    }
-    if (behind && p->own_ready) {
-        gw_install_say_ready(p);
-    } else if (!m->flag) {
-        gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
-        message.step = m->step;
-        message.hash = m->hash;
-        message.flag = true;
-        gw_peer_send_members(p, &message);
-    }
-}
-
-void gw_saves_told_whole(gw_peer *p, const gw_kept *whole) {
-    const gw_kept *known = gw_saves_newest(p);
-    if (known != NULL && known->step == whole->step && gw_hash_equal(&known->root, &whole->root))
-        p->saved_behind = true;
-    else if (is_news(p, whole->step, &whole->root))
-        note_newest(p, whole->step, &whole->root);
-}
-
 static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved) {
     bool final = p->save.final;
     gw_saves_free(&p->save);
@@ -579,7 +356,9 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsave
                 step);
         p->given_up_said = true;
     } else {
-        note_complete(p, step, root);
+        p->late_saves = 0;
+        p->given_up_said = false;
+        gw_kept_complete(p, step, root);
     }
     if (!final) {
         if (p->leaving && p->phase == GW_AT_PAUSED)
@@ -753,7 +532,7 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
 /* Its link broke before the news reached it. */
 static void say_complete_again(gw_peer *p, const gw_contact *to) {
     gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
-    const gw_kept *whole = gw_saves_newest(p);
+    const gw_kept *whole = gw_kept_newest(p);
     GW_CHECK(whole != NULL);
     message.step = whole->step;
     message.hash = whole->root;
@@ -774,7 +553,7 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
     if (p->view.epoch == 0) return;
     int rank = gw_view_rank(&p->view, &from->id);
     if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.name)) {
-        if (m->kind == GW_MSG_COMPLETE) complete_late(p, m);
+        if (m->kind == GW_MSG_COMPLETE) gw_kept_complete_late(p, m);
         return;
     }
     bool leads = gw_peer_id_equal(&from->id, &p->view.leader), led = gw_peer_is_leader(p);
@@ -798,7 +577,7 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
     case GW_MSG_COMPLETE:
     case GW_MSG_END:
         if (m->kind == GW_MSG_COMPLETE && (m->flag || (leads && !current)))
-            complete_late(p, m);
+            gw_kept_complete_late(p, m);
         else if (leads && current)
             complete(p, m->step, &m->hash, m->unsaved);
         break;

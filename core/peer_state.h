@@ -554,23 +554,8 @@ void gw_saves_remind(gw_peer *p);
 int64_t gw_saves_decide(gw_peer *p); /* at the leader: decisions for the reduction it is about to enter */
 void gw_saves_open(gw_peer *p, bool final);
 void gw_saves_abandon(gw_peer *p);
-/* This checkpoint has been loaded: it is the newest complete one, and is kept beside the next. */
-void gw_saves_resumed(gw_peer *p, uint64_t step, const gw_hash *root);
 /* What a checkpoint of that view, and a state that is held in it, say of when they were made. */
 uint64_t gw_saves_epoch(const gw_peer *p, uint64_t epoch);
-const gw_kept *gw_saves_newest(const gw_peer *p); /* that is known to be whole, or NULL */
-/* Whether that is behind the state that this peer holds, or holds next: with float sums it may be of another
- * course of the job. */
-bool gw_saves_knows_course(const gw_peer *p);
-/* A state was loaded that need not have come from what has been recorded here, but for what its view knows.
- */
-void gw_saves_took_state(gw_peer *p);
-/* The newest one that is known to be whole, and behind the state that this peer holds; step 0: none is. */
-gw_kept gw_saves_whole(const gw_peer *p);
-/* Whether a checkpoint that has been recorded here is behind that state. */
-bool gw_saves_is_behind(const gw_peer *p, const gw_kept *one);
-/* As a view's voters know. It may not have reached this peer that it is complete. */
-void gw_saves_told_whole(gw_peer *p, const gw_kept *whole);
 void gw_saves_free(gw_save *save);
 void gw_saves_stored(gw_peer *p, const gw_event *event);
 void gw_saves_sound(gw_peer *p); /* the state that was stored is still what it was when it was made */
@@ -579,8 +564,6 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *message); /* may
 void gw_saves_forget_early(gw_contact *contact);
 void gw_saves_link_up(gw_peer *p, const gw_contact *contact); /* says again what the old link may have lost */
 void gw_saves_consider(gw_peer *p);
-/* The view goes on from the present state though a later one is on record as the job's end: it goes. */
-void gw_saves_give_up_later(gw_peer *p);
 /* Whether a member's disk takes checkpoints, as a sum or a view tells all members alike. */
 void gw_saves_told_disk(gw_peer *p, uint32_t rank, bool unwritable);
 bool gw_saves_anyone_writes(const gw_peer *p, int but); /* a member other than that rank; -1: any */
@@ -590,6 +573,30 @@ bool gw_saves_end_without_leader(gw_peer *p, const gw_contact *gone);
 void gw_saves_end(gw_peer *p); /* the job's last boundary has been reached */
 uint64_t gw_saves_deadline(const gw_peer *p);
 void gw_saves_disk_hangs(gw_peer *p); /* what was given to the disk will not end */
+
+/* ---- peer_kept.c ---- */
+const gw_kept *gw_kept_newest(const gw_peer *p); /* that is known to be whole, or NULL */
+/* Whether that is behind the state that this peer holds, or holds next: with float sums it may be of another
+ * course of the job. */
+bool gw_kept_knows_course(const gw_peer *p);
+/* The same, if it is behind that state; step 0: there is none. */
+gw_kept gw_kept_whole(const gw_peer *p);
+/* Whether a checkpoint that has been recorded here is behind the state that this peer holds. */
+bool gw_kept_is_behind(const gw_peer *p, const gw_kept *one);
+/* This checkpoint has been loaded: it is the newest complete one, and is kept beside the next. */
+void gw_kept_resumed(gw_peer *p, uint64_t step, const gw_hash *root);
+/* A state was loaded that need not have come from what has been recorded here, but for what its view knows.
+ */
+void gw_kept_took_state(gw_peer *p);
+/* As a view's members know. It may not have reached this peer that it is complete. */
+void gw_kept_told_whole(gw_peer *p, const gw_kept *whole);
+/* All members have recorded it, this peer among them: earlier ones go. */
+void gw_kept_complete(gw_peer *p, uint64_t step, const gw_hash *root);
+void gw_kept_complete_late(gw_peer *p, const gw_message *message); /* COMPLETE, not of the save under way */
+/* Before a checkpoint is stored; `again`: on a disk that has refused some. */
+void gw_kept_make_room(gw_peer *p, bool again);
+/* The view goes on from the present state though a later one is on record as the job's end: it goes. */
+void gw_kept_give_up_later(gw_peer *p);
 
 /* ---- peer_final.c ---- */
 void gw_final_not_hashed(gw_peer *p); /* nobody could even hash some of it: tried again, but not for ever */

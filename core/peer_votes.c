@@ -223,7 +223,7 @@ static bool is_grounded(const gw_peer *p) {
  * newest whole one on, as the state may be one of two, and a later one may be whole with what others have.
  * Who knows of none tells all. */
 static uint64_t least_told(const gw_peer *p) {
-    if (!p->has_state || p->saved_step == UINT64_MAX || !gw_saves_knows_course(p)) return 0;
+    if (!p->has_state || p->saved_step == UINT64_MAX || !gw_kept_knows_course(p)) return 0;
     return p->saved_step <= p->step ? p->saved_step : p->step + 1;
 }
 
@@ -240,7 +240,7 @@ static gw_report *make_report(const gw_peer *p) {
     r->grounded = is_grounded(p);
     r->step = p->step;
     r->fingerprint = p->fingerprint;
-    const gw_kept whole = gw_saves_whole(p);
+    const gw_kept whole = gw_kept_whole(p);
     r->whole_step = whole.step;
     r->whole_root = whole.root;
     r->installed_epoch = p->has_state ? p->state_view.epoch : p->ballot.installed.epoch;
