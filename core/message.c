@@ -39,8 +39,16 @@ static void put_inventory(gw_writer *w, const gw_inventory *inventory) {
     gw_put_u64(w, inventory->step);
     gw_put_hash(w, &inventory->root);
     gw_put_u64(w, inventory->fingerprint);
-    gw_put_u8(w, (uint8_t)(inventory->ended | inventory->behind << 1 | inventory->ignored << 2));
+    gw_put_u8(w, (uint8_t)(inventory->ended | inventory->ignored << 1));
     gw_set_put(w, &inventory->chunks);
+}
+
+static void put_course(gw_writer *w, const gw_course *course) {
+    gw_put_u32(w, course->count);
+    for (uint32_t i = 0; i < course->count; i++) {
+        gw_put_u64(w, course->list[i].step);
+        gw_put_hash(w, &course->list[i].root);
+    }
 }
 
 static void put_report(gw_writer *w, const gw_report *report) {
@@ -51,6 +59,7 @@ static void put_report(gw_writer *w, const gw_report *report) {
     gw_put_u64(w, report->fingerprint);
     gw_put_u64(w, report->whole_step);
     gw_put_hash(w, &report->whole_root);
+    put_course(w, &report->course);
     gw_put_u64(w, report->installed_epoch);
     gw_put_view_name(w, &report->installed);
     gw_put_u64(w, report->promised_epoch);
@@ -74,6 +83,7 @@ static void put_install(gw_writer *w, const gw_install *install) {
     gw_put_hash(w, &install->whole_root);
     gw_put_u64(w, install->found_step);
     gw_put_hash(w, &install->found_root);
+    put_course(w, &install->course);
     gw_put_u8(w, (uint8_t)(install->ended | install->stopped << 1 | install->end_given_up << 2));
     gw_put_u32(w, install->failures);
     gw_put_u8(w, (uint8_t)install->load);
@@ -226,6 +236,22 @@ static gw_view *get_views(gw_reader *r, uint32_t most, uint32_t *count) {
     return views;
 }
 
+/* Of a state of so many steps. */
+static gw_course get_course(gw_reader *r, uint64_t step) {
+    gw_course course = {0};
+    uint32_t count = gw_get_u32(r);
+    if (count > GW_MAX_COURSE) r->failed = true;
+    for (uint32_t i = 0; i < count && !r->failed; i++) {
+        gw_kept one;
+        one.step = gw_get_u64(r);
+        gw_get_hash(r, &one.root);
+        bool sorted = one.step <= (i == 0 ? step : course.list[i - 1].step);
+        if (one.step == 0 || !sorted || gw_course_has(&course, &one.root)) r->failed = true;
+        course.list[course.count++] = one;
+    }
+    return course;
+}
+
 static gw_report *get_report(gw_reader *r) {
     gw_report *report = allocate(1, sizeof *report);
     uint8_t flags = gw_get_u8(r);
@@ -241,6 +267,7 @@ static gw_report *get_report(gw_reader *r) {
     report->fingerprint = gw_get_u64(r);
     report->whole_step = gw_get_u64(r);
     gw_get_hash(r, &report->whole_root);
+    report->course = get_course(r, report->step);
     report->installed_epoch = gw_get_epoch(r);
     gw_get_view_name(r, &report->installed);
     report->promised_epoch = gw_get_epoch(r);
@@ -264,9 +291,8 @@ static gw_report *get_report(gw_reader *r) {
         inventory->fingerprint = gw_get_u64(r);
         uint8_t its_flags = gw_get_u8(r);
         inventory->ended = its_flags & 1;
-        inventory->behind = its_flags >> 1 & 1;
-        inventory->ignored = its_flags >> 2 & 1;
-        if (its_flags > 7) r->failed = true;
+        inventory->ignored = its_flags >> 1 & 1;
+        if (its_flags > 3) r->failed = true;
         inventory->chunks = gw_set_get(r);
     }
     return report;
@@ -282,6 +308,7 @@ static gw_install *get_install(gw_reader *r) {
     gw_get_hash(r, &install->whole_root);
     install->found_step = gw_get_u64(r);
     gw_get_hash(r, &install->found_root);
+    install->course = get_course(r, install->step);
     uint8_t flags = gw_get_u8(r);
     install->ended = flags & 1;
     install->stopped = flags >> 1 & 1;

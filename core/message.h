@@ -4,13 +4,14 @@
 #ifndef GODWIT_CORE_MESSAGE_H
 #define GODWIT_CORE_MESSAGE_H
 
+#include "core/course.h"
 #include "core/losses.h"
 #include "core/set.h"
 #include "core/view.h"
 #include "core/world.h"
 
 enum {
-    GW_MESSAGE_VERSION = 9,
+    GW_MESSAGE_VERSION = 10,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
@@ -40,8 +41,7 @@ typedef enum gw_message_kind {
                       */
     GW_MSG_RECORDED, /* about view: step, hash: the sender has the manifest of that root; flag: it could not
                         write it */
-    GW_MSG_COMPLETE, /* about view: step, hash: that checkpoint is complete; unsaved; flag: the sender
-                        has that from elsewhere, and cannot say whether it is behind the view's state */
+    GW_MSG_COMPLETE, /* about view: step, hash: that checkpoint is complete; unsaved */
     GW_MSG_END, /* about view: step, value (fingerprint), hash (root of the final state), flag: stopped before
                    its last step; unsaved. To others than the view's members: the job has ended there */
     GW_MSG_CLAIM, /* about view: step, worker, shard: the sender is about to compute it; UINT32_MAX: none */
@@ -73,6 +73,7 @@ typedef struct gw_report {
     uint64_t whole_step; /* of the newest checkpoint that it knows to be whole, as it was complete or has been
                             loaded, and, with float sums, behind its state; 0 = of none */
     gw_hash whole_root;
+    gw_course course;         /* float sums: of its state */
     uint64_t installed_epoch; /* of the view whose state it has; without one of the view it installed last, in
                                  whatever life */
     gw_view_name installed;
@@ -100,6 +101,7 @@ typedef struct gw_install {
     gw_hash whole_root;
     uint64_t found_step; /* a newer one that nobody knows of, of which the voters' disks have all; 0 = none */
     gw_hash found_root;
+    gw_course course; /* float sums, GW_LOAD_PEERS: of that state */
     bool ended, stopped;
     bool end_given_up; /* a later one is on record as the job's end, and nobody can bring the rest of it */
     uint32_t failures;

@@ -19,10 +19,6 @@ static void expect_ready(gw_peer *p, const gw_view *view) {
     p->ready_whole = (gw_kept){0};
 }
 
-static void keep_newer(gw_kept *kept, const gw_kept *other) {
-    if (other->step > kept->step) *kept = *other;
-}
-
 /* Who dies of a shard, and is started again alone, must know who died of it before. */
 static bool waits_for_record(const gw_peer *p) {
     return p->losses.count > 0 && p->record_token != 0 && p->now < p->record_due_ns;
@@ -227,11 +223,13 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
         p->has_state && p->step == i->step && i->fingerprint != 0 && p->fingerprint == i->fingerprint;
     expect_ready(p, &p->view);
     const gw_kept whole = {i->whole_step, i->whole_root};
-    keep_newer(&p->ready_whole, &whole);
+    gw_kept_take_newer(&p->ready_whole, &whole);
     bool later = p->config.fast && !holds && gw_set_has(&i->fetchers, rank);
     if (!later) gw_kept_told_whole(p, &p->ready_whole);
     p->load_whole = p->ready_whole;
     p->found = (gw_kept){i->found_step, i->found_root};
+    p->view_course = i->course;
+    if (holds && i->load == GW_LOAD_PEERS) p->course = i->course;
     gw_set_free(&p->missing);
     p->missing = gw_set_copy(&i->missing);
     memcpy(p->cuts, i->cuts, sizeof p->cuts);
@@ -271,7 +269,7 @@ void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
  * whole. Who fetches that state may hold another one meanwhile, and keep it if that fails. */
 static void note_whole(gw_peer *p, bool installed, const gw_kept *whole) {
     if (whole->step == 0) return;
-    if (installed && p->load_token != 0) keep_newer(&p->load_whole, whole);
+    if (installed && p->load_token != 0) gw_kept_take_newer(&p->load_whole, whole);
     bool of_view = installed && p->own_ready && whole->step <= p->step;
     if (of_view || gw_kept_is_behind(p, whole)) gw_kept_told_whole(p, whole);
 }
@@ -287,7 +285,7 @@ void gw_install_member_ready(gw_peer *p, const gw_contact *from, const gw_messag
     note_whole(p, installed, &whole);
     if (installed && p->phase != GW_AT_LOADING && p->phase != GW_AT_GATHERING) return;
     expect_ready(p, view);
-    keep_newer(&p->ready_whole, &whole);
+    gw_kept_take_newer(&p->ready_whole, &whole);
     gw_set_add(&p->ready, (uint32_t)rank);
     if (installed) start_if_all_ready(p);
 }

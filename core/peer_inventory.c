@@ -59,18 +59,8 @@ void gw_peer_inventory_wrote(gw_peer_inventory *inventory, const gw_inventory *w
                              uint32_t count) {
     gw_inventory *entry = find(inventory, &what->root);
     entry = entry == NULL ? insert(inventory, what) : renew(inventory, entry, what);
-    entry->behind = true;
     entry->ignored = false;
     for (uint32_t i = 0; i < count; i++) gw_set_add(&entry->chunks, chunks[i]);
-}
-
-void gw_peer_inventory_left(gw_peer_inventory *inventory) {
-    for (uint32_t i = 0; i < inventory->count; i++) inventory->list[i].behind = false;
-}
-
-void gw_peer_inventory_came_from(gw_peer_inventory *inventory, const gw_hash *root) {
-    gw_inventory *entry = find(inventory, root);
-    if (entry != NULL) entry->behind = true;
 }
 
 void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, uint32_t count) {

@@ -19,14 +19,10 @@ void gw_peer_inventory_open(gw_peer_inventory *inventory, const gw_inventory *li
                             bool fresh);
 void gw_peer_inventory_close(gw_peer_inventory *inventory);
 
-/* The manifest of a checkpoint of the state that this peer holds, or has come from, is on the disk, and so
- * are these chunks of it; more of them may have been. `what` is copied; of its set the size alone counts. */
+/* The manifest of a checkpoint is on the disk, and so are these chunks of it; more of them may have been.
+ * `what` is copied; of its set the size alone counts. */
 void gw_peer_inventory_wrote(gw_peer_inventory *inventory, const gw_inventory *what, const uint32_t *chunks,
                              uint32_t count);
-/* A state was loaded: it need not have come from anything that was written before. */
-void gw_peer_inventory_left(gw_peer_inventory *inventory);
-/* But from this one it has, if it is here: those say so whose state it was. */
-void gw_peer_inventory_came_from(gw_peer_inventory *inventory, const gw_hash *root);
 /* All others have been deleted, and so have chunks that no manifest here names. */
 void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, uint32_t count);
 /* A load of this checkpoint failed. `sound`: its chunks that are of use here, strays among them, as its

@@ -68,10 +68,15 @@ bool gw_kept_knows_course(const gw_peer *p) {
     return !p->config.fast || p->saved_behind;
 }
 
+void gw_kept_recorded(gw_peer *p, const gw_kept *one) {
+    if (p->config.fast && one->step > 0) gw_course_add(&p->course, one);
+}
+
 void gw_kept_took_state(gw_peer *p) {
-    p->saved_behind = false;
-    gw_peer_inventory_left(&p->inventory);
-    if (p->found.step > 0) gw_peer_inventory_came_from(&p->inventory, &p->found.root);
+    const gw_kept *known = gw_kept_newest(p), loaded = {p->load_step, p->load_root};
+    p->course = p->view_course;
+    if (p->load_kind == GW_LOAD_MANIFEST) gw_kept_recorded(p, &loaded);
+    p->saved_behind = known != NULL && gw_course_has(&p->course, &known->root);
     gw_kept_told_whole(p, &p->load_whole);
 }
 
@@ -86,37 +91,29 @@ static bool is_news(const gw_peer *p, uint64_t step, const gw_hash *root) {
     return gw_peer_inventory_range(here, step + 1, UINT64_MAX, &later, 1) == 0;
 }
 
-/* With exact sums a step has one state, and the job may have gone back before it only. With float sums those
- * are that this peer has recorded itself since it has gone from state to state without a load: what it has
- * recorded before that may be of a course that was given up. */
+/* With exact sums a step has one state, and the job may have gone back before it only. */
 bool gw_kept_is_behind(const gw_peer *p, const gw_kept *one) {
-    if (one->step > p->step) return false;
-    const gw_inventory *recorded = gw_peer_inventory_find(&p->inventory, &one->root);
-    return !p->config.fast || (recorded != NULL && recorded->behind);
+    return one->step <= p->step && (!p->config.fast || gw_course_has(&p->course, &one->root));
+}
+
+/* Whether that state has come from there which this peer is loading. */
+static bool is_behind_load(const gw_peer *p, const gw_kept *one) {
+    if (p->load_token == 0 || one->step > p->load_step) return false;
+    return !p->config.fast || gw_course_has(&p->view_course, &one->root);
 }
 
 /* News of a checkpoint that was recorded here, and that this peer no longer waits for: a view change or the
  * next one came first. Nothing is deleted before another is complete: a vote may have told what is here, and
  * a save may be under way. What was noted since of disks that refuse stands. Others may not have heard it:
- * what is kept of it is of no use unless all keep the same one. Who cannot tell whether the view's state has
- * come from there leaves it to those who can. */
+ * what is kept of it is of no use unless all keep the same one. */
 void gw_kept_complete_late(gw_peer *p, const gw_message *m) {
     const gw_kept whole = {m->step, m->hash};
-    if (m->unsaved || !is_news(p, m->step, &m->hash)) return;
-    bool behind = gw_kept_is_behind(p, &whole);
-    if (behind) {
-        note_newest(p, m->step, &m->hash);
-        tell_complete(p, m->step, &m->hash);
-    }
-    if (behind && p->own_ready) {
-        gw_install_say_ready(p);
-    } else if (!m->flag) {
-        gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
-        message.step = m->step;
-        message.hash = m->hash;
-        message.flag = true;
-        gw_peer_send_members(p, &message);
-    }
+    if (m->unsaved) return;
+    if (is_behind_load(p, &whole)) gw_kept_take_newer(&p->load_whole, &whole);
+    if (!gw_kept_is_behind(p, &whole) || !is_news(p, m->step, &m->hash)) return;
+    note_newest(p, m->step, &m->hash);
+    tell_complete(p, m->step, &m->hash);
+    if (p->own_ready) gw_install_say_ready(p);
 }
 
 void gw_kept_told_whole(gw_peer *p, const gw_kept *whole) {

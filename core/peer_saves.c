@@ -335,7 +335,9 @@ static void note_written(gw_peer *p) {
                                .fingerprint = s->fingerprint,
                                .ended = s->final && !p->stopped,
                                .chunks = {.size = p->config.state_chunks}};
+    const gw_kept one = {s->step, s->own_root};
     gw_peer_inventory_wrote(&p->inventory, &what, s->chunks, s->chunk_count);
+    gw_kept_recorded(p, &one);
 }
 
 static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved) {
@@ -576,10 +578,10 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
         break;
     case GW_MSG_COMPLETE:
     case GW_MSG_END:
-        if (m->kind == GW_MSG_COMPLETE && (m->flag || (leads && !current)))
-            gw_kept_complete_late(p, m);
-        else if (leads && current)
+        if (leads && current)
             complete(p, m->step, &m->hash, m->unsaved);
+        else if (leads && m->kind == GW_MSG_COMPLETE)
+            gw_kept_complete_late(p, m);
         break;
     case GW_MSG_ASK_STOP:
         p->want_stop = true;

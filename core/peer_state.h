@@ -204,11 +204,6 @@ typedef struct gw_uncommitted { /* the step applied last, while others may not s
     uint32_t members;           /* of the view it was made in */
 } gw_uncommitted;
 
-typedef struct gw_kept {
-    uint64_t step;
-    gw_hash root;
-} gw_kept;
-
 struct gw_peer {
     gw_peer_config config;
     char *identity; /* as told to others: the job's, and then the rules of this run */
@@ -291,8 +286,10 @@ struct gw_peer {
     gw_hash load_root;
     uint64_t load_epoch; /* of a checkpoint */
     gw_view_ref load_view;
-    gw_kept load_whole; /* what that view knows to be whole, behind the state that is loaded */
-    uint32_t newcomers; /* of the view installed last */
+    gw_kept load_whole;    /* what that view knows to be whole, behind the state that is loaded */
+    gw_course course;      /* float sums: of the state that this peer holds */
+    gw_course view_course; /* and of the one that its view began with */
+    uint32_t newcomers;    /* of the view installed last */
     bool applying;
     int64_t decisions; /* of the sum being applied */
     uint32_t failures;
@@ -585,8 +582,9 @@ gw_kept gw_kept_whole(const gw_peer *p);
 bool gw_kept_is_behind(const gw_peer *p, const gw_kept *one);
 /* This checkpoint has been loaded: it is the newest complete one, and is kept beside the next. */
 void gw_kept_resumed(gw_peer *p, uint64_t step, const gw_hash *root);
-/* A state was loaded that need not have come from what has been recorded here, but for what its view knows.
- */
+/* This peer has recorded a checkpoint of its state. */
+void gw_kept_recorded(gw_peer *p, const gw_kept *one);
+/* The state of this peer's view was loaded, with its course. */
 void gw_kept_took_state(gw_peer *p);
 /* As a view's members know. It may not have reached this peer that it is complete. */
 void gw_kept_told_whole(gw_peer *p, const gw_kept *whole);

@@ -243,6 +243,7 @@ static gw_report *make_report(const gw_peer *p) {
     const gw_kept whole = gw_kept_whole(p);
     r->whole_step = whole.step;
     r->whole_root = whole.root;
+    if (p->has_state) r->course = p->course;
     r->installed_epoch = p->has_state ? p->state_view.epoch : p->ballot.installed.epoch;
     r->installed = p->has_state ? p->state_view.name : p->ballot.installed.name;
     const gw_view_ref installed = {.epoch = p->ballot.installed.epoch, .name = p->ballot.installed.name};

@@ -369,13 +369,29 @@ static gw_repair_answer plan_on(const gw_repair_rules *rules, const gw_report *c
     return GW_REPAIR_READY;
 }
 
-/* With exact sums a step has one state: what was whole is of this course of the job. With float sums who
- * holds a state knows what is behind it, and one that any other voter of the same view holds is of that
- * course. */
+/* With float sums: what those know who hold the state. */
+static void plan_course(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
+    if (!rules->latest_view_only || install->load != GW_LOAD_PEERS) return;
+    for (uint32_t i = 0; i < install->view.count; i++) {
+        const gw_course *course = &reports[i]->course;
+        for (uint32_t k = 0; k < course->count && !gw_set_has(&install->fetchers, i); k++)
+            if (course->list[k].step <= install->step) gw_course_add(&install->course, &course->list[k]);
+    }
+}
+
+/* Whether the state that the view goes on from has come from there. With exact sums a step has one state. */
+static bool is_behind(const gw_repair_rules *rules, const gw_install *install, uint64_t step,
+                      const gw_hash *root) {
+    return step <= install->step && (!rules->latest_view_only || gw_course_has(&install->course, root));
+}
+
+/* With float sums who holds a state knows what is behind it, and one that any other voter of the same view
+ * holds is of that course, though it may have been forgotten. */
 static bool is_of_this_course(const gw_repair_rules *rules, const gw_report *voter, const gw_report *latest,
                               const gw_install *install) {
-    if (voter->whole_step > install->step) return false;
-    return !rules->latest_view_only || (install->load == GW_LOAD_PEERS && trusted(rules, voter, latest));
+    if (is_behind(rules, install, voter->whole_step, &voter->whole_root)) return true;
+    return voter->whole_step <= install->step && install->load == GW_LOAD_PEERS &&
+           trusted(rules, voter, latest);
 }
 
 static void plan_whole(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
@@ -388,23 +404,11 @@ static void plan_whole(const gw_repair_rules *rules, const gw_report *const *rep
     }
 }
 
-/* Whether what the voter at `rank` has on record is behind the state that the view goes on from. With exact
- * sums a step has one state. With float sums it is one who holds that state that must have come from there.
- */
-static bool is_behind(const gw_repair_rules *rules, const gw_install *install, uint32_t rank,
-                      const gw_inventory *checkpoint) {
-    bool holds = !gw_set_has(&install->fetchers, rank);
-    return checkpoint->step <= install->step && (!rules->latest_view_only || (holds && checkpoint->behind));
-}
-
 /* Whether a voter of lower rank tells of it as well: each is looked at once, however many have it. */
-static bool is_told_before(const gw_repair_rules *rules, const gw_report *const *reports,
-                           const gw_install *install, uint32_t rank, const gw_inventory *checkpoint) {
+static bool is_told_before(const gw_report *const *reports, uint32_t rank, const gw_inventory *checkpoint) {
     for (uint32_t i = 0; i < rank; i++) {
         const gw_inventory *own = find_inventory(reports[i], &checkpoint->root);
-        if (own != NULL && own->epoch == checkpoint->epoch && own->step == checkpoint->step &&
-            is_behind(rules, install, i, own))
-            return true;
+        if (own != NULL && own->epoch == checkpoint->epoch && own->step == checkpoint->step) return true;
     }
     return false;
 }
@@ -417,9 +421,8 @@ static void plan_found(const gw_repair_rules *rules, const gw_report *const *rep
         for (uint32_t k = 0; k < reports[i]->inventory_count; k++) {
             const gw_inventory *one = &reports[i]->inventory[k];
             bool newer = one->step > install->whole_step && one->step > install->found_step;
-            if (!newer || !is_behind(rules, install, i, one) ||
-                is_told_before(rules, reports, install, i, one) ||
-                !is_complete(rules, reports, install->view.count, one))
+            if (!newer || !is_behind(rules, install, one->step, &one->root) ||
+                is_told_before(reports, i, one) || !is_complete(rules, reports, install->view.count, one))
                 continue;
             install->found_step = one->step;
             install->found_root = one->root;
@@ -458,6 +461,7 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
                                   ? plan_start(rules, reports, settle, install, text, text_size)
                                   : plan_on(rules, reports, state, settle, install, text, text_size);
     if (answer != GW_REPAIR_READY) return answer;
+    plan_course(rules, reports, install);
     plan_whole(rules, reports, install);
     plan_found(rules, reports, install);
     plan_shards(rules, reports, install);

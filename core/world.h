@@ -55,7 +55,6 @@ typedef struct gw_inventory {
     gw_hash root;
     uint64_t fingerprint;
     bool ended;   /* the job's last state, by its own decision */
-    bool behind;  /* a brain's: the state that its peer holds has come from there for sure */
     bool ignored; /* a brain's: it was there when its peer began anew, for which no state leads on to it */
     gw_set chunks;
 } gw_inventory;

@@ -80,7 +80,9 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
                         .inventory_count = 1};
     report.inventory[0].chunks = gw_set_of(3);
     report.inventory[0].epoch = 6;
-    report.inventory[0].behind = report.inventory[0].ignored = true;
+    report.inventory[0].ignored = true;
+    report.course = (gw_course){.count = 2, .list = {{12, {{1}}}, {8, {{2}}}}};
+    install->course = report.course;
     for (int kind = GW_MSG_HELLO; kind <= GW_MSG_FELL; kind++) {
         gw_message m = sample((gw_message_kind)kind, &view, install, &report), back;
         uint8_t *bytes, *again;
@@ -92,7 +94,7 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
         cr_assert(kind != GW_MSG_INSTALL || back.install->root_epoch == 5);
         cr_assert(kind != GW_MSG_VOTE || back.report->whole_step == 16);
         const gw_inventory *told = kind == GW_MSG_VOTE ? &back.report->inventory[0] : NULL;
-        cr_assert(told == NULL || (told->epoch == 6 && told->behind && told->ignored && !told->ended));
+        cr_assert(told == NULL || (told->epoch == 6 && told->ignored && !told->ended));
         size_t again_length = gw_message_encode(&back, &again);
         cr_assert_eq(again_length, length);
         cr_assert_arr_eq(again, bytes, length, "%s", gw_message_name(m.kind));
@@ -179,7 +181,7 @@ Test(message, bytes_are_pinned) {
     gw_message m = sample(GW_MSG_CLAIM, &view, NULL, NULL);
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
-    uint8_t expected[2 + 32 + 8 + 16 + 16] = {9, 16, 0x11};
+    uint8_t expected[2 + 32 + 8 + 16 + 16] = {10, 16, 0x11};
     expected[34] = 9;
     expected[42] = 0x22;
     expected[58] = 17;
@@ -241,12 +243,37 @@ Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
     }
 }
 
+/* Which a peer would take for its own as it is. */
+Test(message, a_course_that_is_none_is_refused) {
+    static const struct {
+        gw_course course;
+        bool good;
+    } cases[] = {
+        {{.count = 2, .list = {{8, {{1}}}, {4, {{2}}}}}, true},
+        {{.count = 2, .list = {{4, {{2}}}, {8, {{1}}}}}, false},
+        {{.count = 2, .list = {{8, {{1}}}, {4, {{1}}}}}, false},
+        {{.count = 2, .list = {{8, {{1}}}, {0, {{2}}}}}, false},
+        {{.count = 1, .list = {{18, {{1}}}}}, false}, /* more steps than the state */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gw_view view = small_view();
+        gw_install *install = small_install();
+        install->course = cases[i].course;
+        gw_report report = {.step = 17, .course = cases[i].course};
+        gw_message vote = sample(GW_MSG_VOTE, &view, NULL, &report),
+                   installs = sample(GW_MSG_INSTALL, &view, install, NULL);
+        cr_expect_eq(is_read(&vote), cases[i].good, "%zu", i);
+        cr_expect_eq(is_read(&installs), cases[i].good, "%zu", i);
+        gw_install_free(install);
+    }
+}
+
 Test(message, another_version_is_named) {
     const uint8_t bytes[] = {GW_MESSAGE_VERSION + 1, GW_MSG_READY};
     gw_message m;
     gw_err err;
     cr_assert(!gw_message_decode(bytes, sizeof bytes, &m, &err));
-    cr_assert(strstr(err.text, "version 10") != NULL, "%s", err.text);
+    cr_assert(strstr(err.text, "version 11") != NULL, "%s", err.text);
 }
 
 Test(message, a_damaged_view_in_a_list_ends_the_reading) {

@@ -3,6 +3,7 @@
 #include "flock.h"
 
 #include "core/peer_state.h" /* votes, loads, what a view has found */
+#include "core/rng.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ enum { MOST_EVENTS = 1000000, ALL_CHUNKS = 7 };
  * leader alone knows that it is complete, and has given up the first. */
 typedef struct told {
     flock f;
-    uint32_t leader, others[4]; /* by rank after the leader's */
+    uint32_t members, leader, others[4]; /* by rank after the leader's */
     gw_hash first, second;
     gw_peer_id leader_id;
     gw_message news;
@@ -25,9 +26,8 @@ typedef struct told {
 } told;
 
 /* `tag`: of their names, by which chunks are placed. */
-static void open_to_the_first(told *t, uint32_t count, uint8_t tag, uint32_t replicas) {
-    flock *f = &t->f;
-    flock_open(f, count, count, 4000, GW_QUORUM_MAJORITY);
+static void open_flock(flock *f, uint32_t count, uint32_t founders, uint8_t tag, uint32_t replicas) {
+    flock_open(f, count, founders, 4000, GW_QUORUM_MAJORITY);
     f->checkpoint_steps = 4;
     for (uint32_t i = 0; i < count; i++) {
         flock_peer *p = &f->peers[i];
@@ -38,19 +38,29 @@ static void open_to_the_first(told *t, uint32_t count, uint8_t tag, uint32_t rep
         p->seal_ns = 10 * SECOND;
         p->store.room = FLOCK_FILES;
     }
-    flock_start_all(f);
-    cr_assert(flock_run(f, flock_all_have_a_checkpoint, MOST_EVENTS));
+}
+
+static void note_the_first(told *t, uint32_t founders) {
+    flock *f = &t->f;
     t->leader = flock_leader(f);
     t->leader_id = f->peers[t->leader].config.id;
     t->first = f->peers[0].saved_root;
-    for (uint32_t i = 1; i < count; i++) t->others[i - 1] = (t->leader + i) % count;
-    for (uint32_t i = 0; i < count; i++) t->chunks[i] = flock_chunks_of(&f->peers[i], &t->first);
+    t->members = founders;
+    for (uint32_t i = 1; i < founders; i++) t->others[i - 1] = (t->leader + i) % founders;
+    for (uint32_t i = 0; i < founders; i++) t->chunks[i] = flock_chunks_of(&f->peers[i], &t->first);
+}
+
+static void open_to_the_first(told *t, uint32_t count, uint8_t tag, uint32_t replicas) {
+    open_flock(&t->f, count, count, tag, replicas);
+    flock_start_all(&t->f);
+    cr_assert(flock_run(&t->f, flock_all_have_a_checkpoint, MOST_EVENTS));
+    note_the_first(t, count);
 }
 
 static void run_to_the_second(told *t) {
     flock *f = &t->f;
     f->breaks = (flock_break){
-        .kind = GW_MSG_COMPLETE, .from = (int)t->leader, .to = -1, .times = f->count - 1, .quiet = true};
+        .kind = GW_MSG_COMPLETE, .from = (int)t->leader, .to = -1, .times = t->members - 1, .quiet = true};
     while (f->breaks.times > 0) cr_assert(!flock_run(f, NULL, 1));
     const gw_peer *leader = f->peers[t->leader].brain;
     t->second = f->peers[t->others[0]].saved_root;
@@ -292,4 +302,186 @@ Test(peer_news, what_all_have_saved_is_found_whole_though_some_have_fetched_sinc
                   "fetches %d: of the first there are %x, of the second %x", fetches, first, second);
         flock_close(f);
     }
+}
+
+/* It reaches one that has voted, while who has the sum is in the next view, from which that one fetches it.
+ */
+Test(peer_news, it_counts_when_it_comes_between_a_vote_and_a_view_whose_state_is_fetched) {
+    told t;
+    open_told(&t, 1);
+    flock *f = &t.f;
+    const uint32_t holder = t.others[0], fetches = t.others[1];
+    give_the_next_sum_to(&t, holder);
+    flock_kill(f, t.leader);
+    const gw_peer *p = f->peers[fetches].brain;
+    while (!(p->phase == GW_AT_FROZEN && p->vote_sent && !p->attempt.active))
+        cr_assert(!flock_run(f, NULL, 1));
+    while (!in_view_of(f, holder, 2)) cr_assert(!flock_run(f, NULL, 1));
+    cr_assert_not(in_view_of(f, fetches, 2));
+    tell(&t, fetches);
+    cr_assert_eq(f->peers[fetches].checkpoints, 2, "it has told its user so");
+    await_views_of(f, 2);
+    flock_run_for(f, 5 * SECOND);
+    expect_all_keep(&t, 8, "voted, then fetches");
+}
+
+/* Who has come to the state by itself dies when three have fetched it; the news reaches one of them before it
+ * has all of it, or afterwards. */
+Test(peer_news, it_counts_where_all_have_fetched) {
+    for (int afterwards = 0; afterwards < 2; afterwards++) {
+        told t;
+        flock *f = &t.f;
+        for (uint8_t tag = 1;; tag++) {
+            open_to_the_first(&t, 5, tag, 1);
+            const uint32_t *of = t.chunks;
+            if (of[t.leader] != 0 && (of[t.others[1]] | of[t.others[2]] | of[t.others[3]]) != 0) break;
+            flock_close(f);
+        }
+        run_to_the_second(&t);
+        for (int k = 0; k < 4; k++) {
+            f->peers[t.others[k]].loads = 0;
+            f->peers[t.others[k]].load_ns = SECOND;
+        }
+        give_the_next_sum_to(&t, t.others[0]);
+        flock_kill(f, t.leader);
+        for (int k = 1; k < 4; k++)
+            while (f->peers[t.others[k]].loads == 0) cr_assert(!flock_run(f, NULL, 1));
+        flock_kill(f, t.others[0]);
+        if (!afterwards) tell(&t, t.others[1]);
+        await_views_of(f, 3);
+        if (afterwards) tell(&t, t.others[1]);
+        for (int k = 1; k < 4; k++) await_computing(f, t.others[k]);
+        flock_run_for(f, SECOND);
+        for (int k = 1; k < 4; k++) cr_assert_eq(flock_status(f, t.others[k]).step, 9);
+        expect_all_keep(&t, 8, afterwards ? "afterwards" : "while they fetch");
+    }
+}
+
+/* One has heard it in time, and is cut off; the leader dies, and the others go on for a while. */
+Test(peer_news, who_comes_back_brings_it) {
+    told t;
+    flock *f = &t.f;
+    for (uint8_t tag = 1;; tag++) {
+        open_to_the_first(&t, 5, tag, 1);
+        const uint32_t *of = t.chunks;
+        if (of[t.leader] != 0 && (of[t.others[1]] | of[t.others[2]] | of[t.others[3]]) != 0) break;
+        flock_close(f);
+    }
+    run_to_the_second(&t);
+    const uint32_t knows = t.others[0];
+    tell(&t, knows);
+    cr_assert_eq(flock_status(f, knows).checkpoint_step, 8);
+    for (int k = 0; k < 4; k++) f->peers[t.others[k]].disk_full = true;
+    for (int k = 1; k < 4; k++) flock_cut(f, knows, t.others[k], true);
+    flock_kill(f, t.leader);
+    for (int k = 1; k < 4; k++)
+        while (!in_view_of(f, t.others[k], 3)) cr_assert(!flock_run(f, NULL, 1));
+    flock_run_for(f, 15 * SECOND);
+    for (int k = 1; k < 4; k++) flock_mend(f, knows, t.others[k]);
+    await_views_of(f, 4);
+    for (int k = 0; k < 4; k++) await_computing(f, t.others[k]);
+    flock_run_for(f, SECOND);
+    expect_all_keep(&t, 8, "back");
+}
+
+/* What two have found whole stays so where a newcomer, with nothing of it, has the next sum alone. */
+Test(peer_news, a_newcomer_tells_where_its_state_has_come_from) {
+    told t;
+    flock *f = &t.f;
+    open_flock(f, 4, 3, 1, 2);
+    for (uint32_t i = 0; i < 3; i++) flock_start(f, i);
+    for (uint32_t i = 0; i < 3; i++)
+        while (f->peers[i].checkpoints == 0) cr_assert(!flock_run(f, NULL, 1));
+    note_the_first(&t, 3);
+    run_to_the_second(&t);
+    flock_kill(f, t.leader);
+    await_views_of(f, 2);
+    f->peers[3].config.seed_count = 1;
+    f->peers[3].config.seeds[0] = f->peers[t.others[0]].config.addrs[0];
+    flock_start(f, 3);
+    await_views_of(f, 3);
+    await_computing(f, 3);
+    for (int k = 0; k < 2; k++) {
+        cr_assert_eq(f->peers[t.others[k]].brain->found.step, 8);
+        f->peers[t.others[k]].loads = 0;
+    }
+    give_the_next_sum_to(&t, 3);
+    for (int k = 0; k < 2; k++)
+        while (f->peers[t.others[k]].loads == 0) cr_assert(!flock_run(f, NULL, 1));
+    for (int k = 0; k < 2; k++) await_computing(f, t.others[k]);
+    for (int k = 0; k < 2; k++) cr_expect_eq(f->peers[t.others[k]].brain->found.step, 8);
+    for (uint32_t i = 0; i < 4; i++) f->peers[i].disk_full = true;
+    flock_run_for(f, 200 * SECOND);
+    cr_expect_eq(left_of(&t, &t.second), ALL_CHUNKS, "%x", left_of(&t, &t.second));
+    flock_close(f);
+}
+
+/* ---- at any time
+ * ------------------------------------------------------------------------------------------------------ */
+
+static bool is_settled(const flock *f) {
+    uint32_t alive = 0;
+    for (uint32_t i = 0; i < f->count; i++) alive += f->peers[i].brain != NULL;
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].brain != NULL &&
+            (!in_view_of(f, i, alive) || strcmp(flock_status(f, i).phase, "computing") != 0))
+            return false;
+    return true;
+}
+
+/* Five with full disks, whose leader dies; one or two hear it some events later, amid fetches, slow ways, a
+ * link that breaks, and the death of another one. False: nobody who lives has heard it. */
+static bool hear_at_random(told *t, gw_rng *rng) {
+    flock *f = &t->f;
+    for (uint32_t i = 0; i < 5; i++) {
+        for (uint32_t k = 0; k < 5; k++)
+            f->longer_ns[i][k] = gw_rng_below(rng, 3) == 0 ? gw_rng_below(rng, 3000000) : 0;
+        f->peers[i].load_ns = gw_rng_below(rng, 2) * 2 * SECOND + gw_rng_below(rng, 3000000);
+        f->peers[i].disk_full = true;
+    }
+    if (gw_rng_below(rng, 3) != 0) give_the_next_sum_to(t, t->others[gw_rng_below(rng, 4)]);
+    flock_kill(f, t->leader);
+    const uint32_t victim = t->others[gw_rng_below(rng, 4)],
+                   to[2] = {t->others[gw_rng_below(rng, 4)], t->others[gw_rng_below(rng, 4)]};
+    const uint64_t dies_at = gw_rng_below(rng, 800),
+                   at[2] = {gw_rng_below(rng, 260), gw_rng_below(rng, 1000)};
+    bool heard[5] = {false};
+    if (gw_rng_below(rng, 4) == 0)
+        f->breaks = (flock_break){.kind = GW_MSG_READY, .from = -1, .to = -1, .times = 1};
+    for (uint64_t event = 0; event < 420 || !is_settled(f); event++) {
+        cr_assert(event < MOST_EVENTS && !flock_run(f, NULL, 1));
+        for (int k = 0; k < 2; k++) {
+            if (event != at[k] || f->peers[to[k]].brain == NULL) continue;
+            tell(t, to[k]);
+            heard[to[k]] |= f->peers[to[k]].checkpoints == 2;
+        }
+        if (event == dies_at) flock_kill(f, victim);
+    }
+    bool any = false;
+    for (uint32_t i = 0; i < 5; i++) any |= heard[i] && f->peers[i].brain != NULL;
+    return any;
+}
+
+Test(peer_news, it_counts_whenever_it_comes) {
+    uint32_t counted = 0;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        told t;
+        gw_rng rng = gw_rng_seeded(seed);
+        open_to_the_first(&t, 5, (uint8_t)gw_rng_below(&rng, 250), 1 + (uint32_t)gw_rng_below(&rng, 2));
+        run_to_the_second(&t);
+        const bool any = hear_at_random(&t, &rng);
+        counted += any;
+        flock_run_for(&t.f, 200 * SECOND);
+        uint32_t first = left_of(&t, &t.first), second = left_of(&t, &t.second), knows = 0, alive = 0;
+        for (uint32_t i = 0; i < 5; i++) {
+            if (t.f.peers[i].brain == NULL) continue;
+            knows += flock_status(&t.f, i).checkpoint_step == 8;
+            alive++;
+        }
+        cr_expect(knows == alive || !any, "seed %lu: %u of %u know it", seed, knows, alive);
+        cr_expect(first == ALL_CHUNKS || second == ALL_CHUNKS || !any,
+                  "seed %lu: of the first there are %x, of the second %x", seed, first, second);
+        flock_close(&t.f);
+    }
+    cr_assert_gt(counted, 50);
 }

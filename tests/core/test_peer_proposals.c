@@ -277,8 +277,8 @@ static bool others_have_2_checkpoints(const flock *f) {
     return f->peers[1].checkpoints >= 2 && f->peers[2].checkpoints >= 2;
 }
 
-/* It has been cut off, and has the state from others since: of the last checkpoint that it was told of it
- * cannot say whether they have gone on from it. Those can. */
+/* It has been cut off, and has the state from others since, who have told it that they have gone on from the
+ * last checkpoint that it knows of. Those know of another. */
 Test(peer_proposals, with_float_sums_a_vote_tells_what_is_whole_if_its_state_goes_on_from_that) {
     flock f;
     flock_open(&f, 3, 3, 2000, GW_QUORUM_MAJORITY);
@@ -304,7 +304,7 @@ Test(peer_proposals, with_float_sums_a_vote_tells_what_is_whole_if_its_state_goe
     while (!a->active || a->reports[0] == NULL) cr_assert(!flock_run(&f, NULL, 1));
     cr_assert(gw_peer_id_equal(&a->view.members[0].id, &f.peers[0].config.id));
     cr_expect(a->reports[0]->has_state);
-    cr_expect_eq(a->reports[0]->whole_step, 0);
+    cr_expect_eq(a->reports[0]->whole_step, 4);
     while (flock_status(&f, leader).view->count != 2) cr_assert(!flock_run(&f, NULL, 1));
     cr_expect_eq(f.peers[leader].brain->installed->whole_step, 8);
     flock_close(&f);

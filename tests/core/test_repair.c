@@ -146,7 +146,7 @@ Test(repair, a_view_begins_with_the_newest_checkpoint_of_which_the_voters_disks_
         const char *first, *second;
         uint64_t epoch;
         bool fast, stateless;
-        bool fetches; /* the first, and who it fetches from does not know what its state has come from */
+        bool fetches; /* the first, which fetches from who does not know what its state has come from */
         bool behind;
         uint64_t found;
     } cases[] = {
@@ -169,7 +169,8 @@ Test(repair, a_view_begins_with_the_newest_checkpoint_of_which_the_voters_disks_
             r->has_state = !cases[i].stateless;
             tell_of(r, 3, 4, k == 0 ? "x.x." : ".x.x");
             tell_of(r, cases[i].epoch, 6, k == 0 ? cases[i].first : cases[i].second);
-            r->inventory[1].behind = cases[i].behind && (!cases[i].fetches || k == 0);
+            const gw_kept it = {6, {{6}}};
+            if (cases[i].behind && (!cases[i].fetches || k == 0)) gw_course_add(&r->course, &it);
             tell_of(r, 3, 5, k == 0 ? "x.x." : "xxx.");
             if (cases[i].epoch != 4) tell_of(r, 3, 8, "xxxx");
             r->grounded = !cases[i].stateless; /* so that the view goes on from the state */
