@@ -43,25 +43,30 @@ static void start_if_all_ready(gw_peer *p) {
         gw_steps_begin(p, &p->missing, p->cuts);
 }
 
-static gw_message ready_message(const gw_peer *p) {
-    const gw_kept whole = gw_kept_whole(p);
+static gw_message ready_message(const gw_peer *p, const gw_kept *whole) {
     gw_message message = gw_peer_about_view(p, GW_MSG_READY);
-    if (whole.step > p->step) return message;
-    message.step = whole.step;
-    message.hash = whole.root;
+    message.step = whole->step;
+    message.hash = whole->root;
     return message;
 }
 
-void gw_install_say_ready(gw_peer *p) {
-    GW_CHECK(p->own_ready);
-    gw_message message = ready_message(p);
+/* What this peer knows to be whole, and behind the view's state. */
+static gw_kept known_whole(const gw_peer *p) {
+    const gw_kept none = {0}, whole = gw_kept_whole(p);
+    return whole.step <= p->step ? whole : none;
+}
+
+void gw_install_tell_whole(gw_peer *p, const gw_kept *whole) {
+    GW_CHECK(p->own_ready && whole->step <= p->step);
+    gw_message message = ready_message(p, whole);
     gw_peer_send_members(p, &message);
 }
 
 static void become_ready(gw_peer *p) {
     p->own_ready = true;
     gw_set_add(&p->ready, (uint32_t)gw_peer_own_rank(p));
-    gw_install_say_ready(p);
+    const gw_kept whole = known_whole(p);
+    gw_install_tell_whole(p, &whole);
     start_if_all_ready(p);
 }
 
@@ -242,7 +247,8 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     if (p->own_ready || holds) p->state_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
     if (p->own_ready) {
         p->phase = GW_AT_GATHERING;
-        if (ready_message(p).step > p->ready_whole.step) gw_install_say_ready(p); /* heard since the vote */
+        const gw_kept known = known_whole(p); /* heard since the vote, perhaps */
+        if (known.step > p->ready_whole.step) gw_install_tell_whole(p, &known);
         start_if_all_ready(p);
     } else if (holds) {
         p->phase = GW_AT_LOADING;
@@ -352,7 +358,8 @@ void gw_install_link_up(gw_peer *p, const gw_contact *contact) {
         gw_peer_send(p, &contact->id, &message);
     }
     if (p->own_ready) {
-        gw_message message = ready_message(p);
+        const gw_kept whole = known_whole(p);
+        gw_message message = ready_message(p, &whole);
         gw_peer_send(p, &contact->id, &message);
     }
 }

@@ -76,7 +76,7 @@ void gw_kept_took_state(gw_peer *p) {
     const gw_kept *known = gw_kept_newest(p), loaded = {p->load_step, p->load_root};
     p->course = p->view_course;
     if (p->load_kind == GW_LOAD_MANIFEST) gw_kept_recorded(p, &loaded);
-    p->saved_behind = known != NULL && gw_course_has(&p->course, &known->root);
+    p->saved_behind = known != NULL && p->config.fast && gw_kept_is_behind(p, known);
     gw_kept_told_whole(p, &p->load_whole);
 }
 
@@ -102,18 +102,22 @@ static bool is_behind_load(const gw_peer *p, const gw_kept *one) {
     return !p->config.fast || gw_course_has(&p->view_course, &one->root);
 }
 
-/* News of a checkpoint that was recorded here, and that this peer no longer waits for: a view change or the
- * next one came first. Nothing is deleted before another is complete: a vote may have told what is here, and
- * a save may be under way. What was noted since of disks that refuse stands. Others may not have heard it:
- * what is kept of it is of no use unless all keep the same one. */
+/* News of a checkpoint that this peer no longer waits for: a view change or the next one came first. Nothing
+ * is deleted before another is complete: a vote may have told what is here, and a save may be under way. What
+ * was noted since of disks that refuse stands. Others may not have heard it, and may have recorded it where
+ * this disk has not: what is kept of it is of no use unless all keep the same one. */
 void gw_kept_complete_late(gw_peer *p, const gw_message *m) {
     const gw_kept whole = {m->step, m->hash};
     if (m->unsaved) return;
     if (is_behind_load(p, &whole)) gw_kept_take_newer(&p->load_whole, &whole);
-    if (!gw_kept_is_behind(p, &whole) || !is_news(p, m->step, &m->hash)) return;
-    note_newest(p, m->step, &m->hash);
-    tell_complete(p, m->step, &m->hash);
-    if (p->own_ready) gw_install_say_ready(p);
+    if (!gw_kept_is_behind(p, &whole)) return;
+    bool unrecorded = gw_peer_inventory_find(&p->inventory, &whole.root) == NULL;
+    bool news = is_news(p, m->step, &m->hash), others = unrecorded && whole.step > gw_kept_whole(p).step;
+    if (news) {
+        note_newest(p, m->step, &m->hash);
+        tell_complete(p, m->step, &m->hash);
+    }
+    if ((news || others) && p->view.epoch > 0 && p->own_ready) gw_install_tell_whole(p, &whole);
 }
 
 void gw_kept_told_whole(gw_peer *p, const gw_kept *whole) {

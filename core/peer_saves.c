@@ -328,16 +328,17 @@ static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool fai
 
 static void note_written(gw_peer *p) {
     const gw_save *s = &p->save;
-    if (s->incomplete || p->unwritable) return;
+    const gw_kept one = {s->step, s->own_root};
+    if (s->incomplete) return;
+    gw_kept_recorded(p, &one);
+    if (p->unwritable) return;
     const gw_inventory what = {.epoch = gw_saves_epoch(p, p->view.epoch),
                                .step = s->step,
                                .root = s->own_root,
                                .fingerprint = s->fingerprint,
                                .ended = s->final && !p->stopped,
                                .chunks = {.size = p->config.state_chunks}};
-    const gw_kept one = {s->step, s->own_root};
     gw_peer_inventory_wrote(&p->inventory, &what, s->chunks, s->chunk_count);
-    gw_kept_recorded(p, &one);
 }
 
 static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved) {
@@ -532,10 +533,11 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
 }
 
 /* Its link broke before the news reached it. */
-static void say_complete_again(gw_peer *p, const gw_contact *to) {
+static void say_complete_again(gw_peer *p, const gw_contact *to, const gw_hash *recorded) {
     gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
     const gw_kept *whole = gw_kept_newest(p);
     GW_CHECK(whole != NULL);
+    if (!gw_hash_equal(&whole->root, recorded)) return; /* that step was made again, with other sums */
     message.step = whole->step;
     message.hash = whole->root;
     gw_peer_send(p, &to->id, &message);
@@ -552,8 +554,7 @@ static void on_list(gw_peer *p, const gw_message *m) {
 }
 
 void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
-    if (p->view.epoch == 0) return;
-    int rank = gw_view_rank(&p->view, &from->id);
+    int rank = p->view.epoch == 0 ? -1 : gw_view_rank(&p->view, &from->id);
     if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.name)) {
         if (m->kind == GW_MSG_COMPLETE) gw_kept_complete_late(p, m);
         return;
@@ -574,7 +575,7 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
         if (led && current)
             on_recorded(p, (uint32_t)rank, &m->hash, m->flag);
         else if (led && p->kept_count > 0 && m->step == p->saved_step)
-            say_complete_again(p, from);
+            say_complete_again(p, from, &m->hash);
         break;
     case GW_MSG_COMPLETE:
     case GW_MSG_END:

@@ -442,7 +442,8 @@ void gw_install_loaded(gw_peer *p, const gw_event *event);
 void gw_install_consider(gw_peer *p); /* what a step that is about to begin waits for */
 uint64_t gw_install_deadline(const gw_peer *p);
 void gw_install_link_up(gw_peer *p, const gw_contact *member); /* says again what it may have missed */
-void gw_install_say_ready(gw_peer *p); /* to all members, anew: with what is known now to be whole */
+/* READY again, with what is known now to be whole, and behind the view's state. */
+void gw_install_tell_whole(gw_peer *p, const gw_kept *whole);
 
 /* ---- peer_votes.c ---- */
 enum { GW_PATIENCE_MS = 2000 }; /* how long a proposal that one voted for may take */
@@ -582,7 +583,7 @@ gw_kept gw_kept_whole(const gw_peer *p);
 bool gw_kept_is_behind(const gw_peer *p, const gw_kept *one);
 /* This checkpoint has been loaded: it is the newest complete one, and is kept beside the next. */
 void gw_kept_resumed(gw_peer *p, uint64_t step, const gw_hash *root);
-/* This peer has recorded a checkpoint of its state. */
+/* A checkpoint of this peer's state has been recorded, by whichever disks take it. */
 void gw_kept_recorded(gw_peer *p, const gw_kept *one);
 /* The state of this peer's view was loaded, with its course. */
 void gw_kept_took_state(gw_peer *p);

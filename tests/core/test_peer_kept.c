@@ -5,6 +5,7 @@
 #include "core/peer_state.h" /* what it has recorded */
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_EVENTS = 100000, LONG = 1000 };
@@ -19,6 +20,36 @@ Test(peer_kept, a_member_that_missed_complete_hears_it_again) {
     cr_assert_eq(f.breaks.times, 0);
     for (uint32_t i = 0; i < 3; i++) cr_assert_eq(f.peers[i].checkpoints, 3, "peer %u", i);
     flock_close(&f);
+}
+
+/* With float sums a step may be made again: the checkpoint that the leader had of the first time is not what
+ * a member has recorded since. */
+Test(peer_kept, a_member_that_recorded_another_state_of_that_step_does_not_hear_it) {
+    for (int same = 0; same < 2; same++) {
+        flock f;
+        flock_open(&f, 3, 3, LONG, GW_QUORUM_ANY);
+        f.checkpoint_steps = 20;
+        for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = UINT64_C(1000000000);
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, flock_all_have_a_checkpoint, MOST_EVENTS));
+        uint32_t leader = flock_leader(&f), member = (leader + 1) % 3;
+        gw_message m = gw_peer_about_view(f.peers[member].brain, GW_MSG_RECORDED);
+        m.job = f.peers[member].brain->job;
+        m.step = 20;
+        m.hash = f.peers[member].saved_root;
+        if (!same) m.hash.bytes[0] ^= 1;
+        uint8_t *bytes;
+        size_t length = gw_message_encode(&m, &bytes);
+        f.breaks = (flock_break){
+            .kind = GW_MSG_COMPLETE, .from = (int)leader, .to = (int)member, .times = 1, .quiet = true};
+        flock_tell(
+            &f, leader,
+            (gw_event){
+                .kind = GW_EV_MESSAGE, .peer = f.peers[member].config.id, .bytes = bytes, .length = length});
+        cr_expect_eq(f.breaks.times, same ? 0 : 1, "same %d", same);
+        free(bytes);
+        flock_close(&f);
+    }
 }
 
 /* One of three that keep so many checkpoints has one, has recorded another, and hears only `later_ns` later

@@ -63,10 +63,10 @@ static void run_to_the_second(told *t) {
         .kind = GW_MSG_COMPLETE, .from = (int)t->leader, .to = -1, .times = t->members - 1, .quiet = true};
     while (f->breaks.times > 0) cr_assert(!flock_run(f, NULL, 1));
     const gw_peer *leader = f->peers[t->leader].brain;
-    t->second = f->peers[t->others[0]].saved_root;
+    t->second = f->peers[t->leader].saved_root;
     t->news = gw_peer_about_view(leader, GW_MSG_COMPLETE);
     t->news.job = leader->job;
-    t->news.step = 8;
+    t->news.step = f->peers[t->leader].saved_step;
     t->news.hash = t->second;
 }
 
@@ -357,31 +357,36 @@ Test(peer_news, it_counts_where_all_have_fetched) {
     }
 }
 
-/* One has heard it in time, and is cut off; the leader dies, and the others go on for a while. */
+/* One has heard it in time, and is cut off, or hears it when it has been, out of its view; the leader dies,
+ * and the others go on for a while. */
 Test(peer_news, who_comes_back_brings_it) {
-    told t;
-    flock *f = &t.f;
-    for (uint8_t tag = 1;; tag++) {
-        open_to_the_first(&t, 5, tag, 1);
-        const uint32_t *of = t.chunks;
-        if (of[t.leader] != 0 && (of[t.others[1]] | of[t.others[2]] | of[t.others[3]]) != 0) break;
-        flock_close(f);
+    for (int late = 0; late < 2; late++) {
+        told t;
+        flock *f = &t.f;
+        for (uint8_t tag = 1;; tag++) {
+            open_to_the_first(&t, 5, tag, 1);
+            const uint32_t *of = t.chunks;
+            if (of[t.leader] != 0 && (of[t.others[1]] | of[t.others[2]] | of[t.others[3]]) != 0) break;
+            flock_close(f);
+        }
+        run_to_the_second(&t);
+        const uint32_t knows = t.others[0];
+        if (!late) tell(&t, knows);
+        for (int k = 0; k < 4; k++) f->peers[t.others[k]].disk_full = true;
+        for (int k = 1; k < 4; k++) flock_cut(f, knows, t.others[k], true);
+        flock_kill(f, t.leader);
+        for (int k = 1; k < 4; k++)
+            while (!in_view_of(f, t.others[k], 3)) cr_assert(!flock_run(f, NULL, 1));
+        flock_run_for(f, (late ? 5 : 15) * SECOND);
+        for (int k = 1; k < 4; k++) flock_mend(f, knows, t.others[k]);
+        while (late && flock_status(f, knows).view != NULL) cr_assert(!flock_run(f, NULL, 1));
+        if (late) tell(&t, knows);
+        cr_assert_eq(flock_status(f, knows).checkpoint_step, 8);
+        await_views_of(f, 4);
+        for (int k = 0; k < 4; k++) await_computing(f, t.others[k]);
+        flock_run_for(f, SECOND);
+        expect_all_keep(&t, 8, late ? "heard out of its view" : "heard in time");
     }
-    run_to_the_second(&t);
-    const uint32_t knows = t.others[0];
-    tell(&t, knows);
-    cr_assert_eq(flock_status(f, knows).checkpoint_step, 8);
-    for (int k = 0; k < 4; k++) f->peers[t.others[k]].disk_full = true;
-    for (int k = 1; k < 4; k++) flock_cut(f, knows, t.others[k], true);
-    flock_kill(f, t.leader);
-    for (int k = 1; k < 4; k++)
-        while (!in_view_of(f, t.others[k], 3)) cr_assert(!flock_run(f, NULL, 1));
-    flock_run_for(f, 15 * SECOND);
-    for (int k = 1; k < 4; k++) flock_mend(f, knows, t.others[k]);
-    await_views_of(f, 4);
-    for (int k = 0; k < 4; k++) await_computing(f, t.others[k]);
-    flock_run_for(f, SECOND);
-    expect_all_keep(&t, 8, "back");
 }
 
 /* What two have found whole stays so where a newcomer, with nothing of it, has the next sum alone. */
@@ -414,6 +419,54 @@ Test(peer_news, a_newcomer_tells_where_its_state_has_come_from) {
     flock_run_for(f, 200 * SECOND);
     cr_expect_eq(left_of(&t, &t.second), ALL_CHUNKS, "%x", left_of(&t, &t.second));
     flock_close(f);
+}
+
+/* ---- where a disk has refused it
+ * -------------------------------------------------------------------------------------------- */
+
+enum { WHILE_FETCHING, AFTERWARDS, AFTER_THE_VOTE, TO_THE_FULL_ONE, TIMES };
+
+/* One whose disk has refused the second has come from there all the same: others who fetch from it know, and
+ * those who have recorded it hear of it from who has not. */
+Test(peer_news, it_counts_where_the_disk_of_one_was_full) {
+    for (int when = 0; when < TIMES; when++) {
+        told t;
+        flock *f = &t.f;
+        for (uint8_t tag = 1;; tag++) {
+            open_to_the_first(&t, 5, tag, 1);
+            const uint32_t *of = t.chunks;
+            if (of[t.leader] != 0 && (of[t.others[1]] | of[t.others[2]] | of[t.others[3]]) != 0) break;
+            flock_close(f);
+        }
+        const uint32_t full = t.others[0], hears = t.others[1];
+        f->peers[full].disk_full = true;
+        run_to_the_second(&t);
+        for (int k = 0; k < 4; k++) {
+            f->peers[t.others[k]].loads = 0;
+            f->peers[t.others[k]].load_ns = SECOND;
+        }
+        if (when != TO_THE_FULL_ONE) give_the_next_sum_to(&t, full);
+        flock_kill(f, t.leader);
+        const gw_peer *p = f->peers[hears].brain;
+        while (when == AFTER_THE_VOTE && !(p->phase == GW_AT_FROZEN && p->vote_sent && !p->attempt.active))
+            cr_assert(!flock_run(f, NULL, 1));
+        while (when == WHILE_FETCHING && f->peers[hears].loads == 0) cr_assert(!flock_run(f, NULL, 1));
+        if (when == WHILE_FETCHING || when == AFTER_THE_VOTE) tell(&t, hears);
+        await_views_of(f, 4);
+        for (int k = 0; k < 4; k++) await_computing(f, t.others[k]);
+        if (when == AFTERWARDS) tell(&t, hears);
+        if (when == TO_THE_FULL_ONE) tell(&t, full);
+        flock_run_for(f, 3 * SECOND);
+        for (int k = 1; k < 4; k++)
+            cr_expect_eq(flock_status(f, t.others[k]).checkpoint_step, t.news.step, "when %d: peer %u", when,
+                         t.others[k]);
+        for (uint32_t i = 0; i < 5; i++) f->peers[i].disk_full = true;
+        flock_run_for(f, 200 * SECOND);
+        uint32_t first = left_of(&t, &t.first), second = left_of(&t, &t.second);
+        cr_expect(first == ALL_CHUNKS || second == ALL_CHUNKS,
+                  "when %d: of the first there are %x, of the second %x", when, first, second);
+        flock_close(f);
+    }
 }
 
 /* ---- at any time
