@@ -46,7 +46,7 @@ Test(course, a_state_that_steps_left_as_it_was_is_of_the_last_of_them) {
 }
 
 Test(course, forgets_the_one_of_the_fewest_steps) {
-    for (uint8_t i = 1; i <= GW_MAX_COURSE + 3; i++) add(i, i);
+    for (uint32_t i = 1; i <= GW_MAX_COURSE + 3; i++) add(i, (uint8_t)i);
     cr_assert_eq(course.count, GW_MAX_COURSE);
     cr_assert(!has(3) && has(4) && has(GW_MAX_COURSE + 3));
     add(2, 2);

@@ -172,8 +172,7 @@ Test(peer_full, of_two_that_are_kept_one_is_what_was_acknowledged) {
     open_small(&f, 4, 4, GW_QUORUM_ANY, 2, 3);
     flock_start_all(&f);
     cr_assert(flock_run(&f, flock_all_have_a_checkpoint, MOST_EVENTS));
-    uint32_t leader = flock_leader(&f), next = (leader + 1) % 4, odd = (leader + 2) % 4,
-             last = (leader + 3) % 4;
+    uint32_t leader = flock_leader(&f), next, odd = (leader + 2) % 4, last = (leader + 3) % 4;
     flock_peer *p = &f.peers[last];
     const gw_hash first = p->saved_root;
     f.breaks = (flock_break){
