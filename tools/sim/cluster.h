@@ -227,6 +227,7 @@ typedef struct sim_reduction {
     uint64_t step;
     uint32_t entered;
     bool broken;
+    bool damaged;      /* at one at least */
     uint64_t full_ns;  /* since when all are in */
     sim_sum sum;       /* of all entries, when first asked for after that */
     int64_t *table;    /* and the sum of their tables; NULL = zeros */
@@ -252,6 +253,7 @@ struct sim_cluster {
     sim_held *held; /* fast only */
     uint32_t held_count, held_capacity;
     uint32_t *effects;               /* by step: how often its effects took place */
+    uint32_t *damages;               /* by step: how many reductions of it brought a damaged sum */
     uint64_t *shown;                 /* by step: the state that was shown last; 0 = none */
     gw_view newest;                  /* of the views that were installed */
     gw_hash final_root;              /* of the last peer that was done */

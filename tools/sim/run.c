@@ -43,7 +43,8 @@ static void open_cluster(sim_cluster *c, const gw_sim_options *o, gw_sim_result 
     c->states[0] = gw_mix64(o->seed);
     c->shown = calloc(o->steps + 1u, sizeof *c->shown);
     c->effects = calloc(o->steps + 1u, sizeof *c->effects);
-    GW_CHECK_MEMORY(c->shown != NULL && c->effects != NULL);
+    c->damages = calloc(o->steps + 1u, sizeof *c->damages);
+    GW_CHECK_MEMORY(c->shown != NULL && c->effects != NULL && c->damages != NULL);
     for (uint64_t step = 0; step < o->steps; step++) {
         uint64_t sum = 0;
         for (uint32_t s = 0; s < sim_shards(o, step); s++) sum += sim_contribution(c->states[step], step, s);
@@ -81,6 +82,7 @@ static void close_cluster(sim_cluster *c) {
     free(c->held);
     free(c->shown);
     free(c->effects);
+    free(c->damages);
     free(c);
 }
 
