@@ -187,11 +187,27 @@ void sim_jump(sim_cluster *c, sim_peer *p, uint64_t ahead_ns) {
 
 /* ---- actions ---- */
 
+/* One that had no state yet may have been in a view of others, for whom it died in the step that they were
+ * in, of they know not what. */
+static uint64_t step_of_death(sim_cluster *c, const sim_peer *p) {
+    for (uint32_t i = 0; i < c->count && !p->m.has_state; i++) {
+        gw_peer_status status;
+        const sim_peer *q = &c->peers[i];
+        if (q == p || !sim_runs(q)) continue;
+        gw_peer_status_get(q->brain, &status);
+        bool listed =
+            status.view != NULL && gw_view_rank_of_life(status.view, &p->id, p->boot, p->nonce) >= 0;
+        if (listed) return status.step;
+    }
+    return p->m.accumulator.step;
+}
+
 static void note_death(sim_cluster *c, const sim_peer *p) {
     c->deaths = realloc(c->deaths, (c->death_count + 1) * sizeof *c->deaths);
     GW_CHECK_MEMORY(c->deaths != NULL);
     sim_death *death = &c->deaths[c->death_count++];
-    *death = (sim_death){.step = p->m.accumulator.step, .begun = gw_set_of(p->m.accumulator.shards)};
+    *death = (sim_death){.step = step_of_death(c, p), .begun = gw_set_of(p->m.accumulator.shards)};
+    if (death->step != p->m.accumulator.step) return;
     for (uint32_t i = 0; i < p->m.accumulator.shards; i++)
         if (p->m.accumulator.times[i] > 0) gw_set_add(&death->begun, i);
     for (uint32_t i = 0; i < p->m.check_count; i++) gw_set_add(&death->begun, p->m.checks[i].shard);
