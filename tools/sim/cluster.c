@@ -304,6 +304,7 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
             sim_want(c, p, other->number, action->flag);
         break;
     case GW_ACT_MESSAGE:
+        sim_check_told(c, p, action);
         if (other != NULL) sim_message(c, p, other->number, action->bytes, action->length);
         break;
     case GW_ACT_INSTALL:

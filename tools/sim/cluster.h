@@ -349,6 +349,9 @@ void sim_commit(sim_cluster *c, sim_peer *p, const gw_action *action);
 void sim_commit_settle(sim_cluster *c, sim_peer *p); /* before what comes behind it in the helper's queue */
 void sim_check_effects(sim_cluster *c);              /* of the job that is done */
 
+/* --- cluster_course.c --- */
+void sim_check_told(sim_cluster *c, const sim_peer *p, const gw_action *action); /* a MESSAGE */
+
 /* --- cluster_end.c --- */
 void sim_judge_end(sim_cluster *c, sim_peer *p); /* after its FINISH */
 

@@ -286,8 +286,9 @@ int gw_sim_main(int argc, char **argv) {
         "shard, that no two peers hold different states for one step, that with --quorum majority no two "
         "views "
         "of an epoch commit and no two peers show different states of one step, that nobody goes back behind "
-        "what was shown, that no complete checkpoint lacks copies or is lost, that nobody ends by itself for "
-        "no reason, and that after everything is healed the job ends. What is not given is drawn from the "
+        "what was shown, that with --fast what peers tell of where a state has come from is true, that no "
+        "complete checkpoint lacks copies or is lost, that nobody ends by itself for no reason, and that "
+        "after everything is healed the job ends. What is not given is drawn from the "
         "seed. "
         "A seed that fails prints all its options and replays exactly.",
         NULL,
