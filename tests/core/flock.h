@@ -196,6 +196,8 @@ bool flock_all_have_a_checkpoint(const flock *f);
 /* Who leads, as the first running peer with a view sees it. */
 uint32_t flock_leader(const flock *f);
 gw_peer_status flock_status(const flock *f, uint32_t i);
+/* Whether it runs, in a view of so many. */
+bool flock_in_view_of(const flock *f, uint32_t i, uint32_t count);
 /* Of a disk with little room: a bit for each chunk of this checkpoint, by its manifest; 0 = that is not
  * there. */
 uint32_t flock_chunks_of(const flock_peer *p, const gw_hash *root);

@@ -51,6 +51,11 @@ gw_peer_status flock_status(const flock *f, uint32_t i) {
     return status;
 }
 
+bool flock_in_view_of(const flock *f, uint32_t i, uint32_t count) {
+    const gw_view *view = f->peers[i].brain == NULL ? NULL : flock_status(f, i).view;
+    return view != NULL && view->count == count;
+}
+
 uint32_t flock_finished(const flock *f, gw_finish finish) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < f->count; i++)

@@ -26,11 +26,6 @@ static void open_flock(flock *f, uint64_t checkpoint_steps) {
         cr_assert_eq(gw_view_rank(flock_status(f, 0).view, &f->peers[i].config.id), (int)i);
 }
 
-static bool in_view_of(const flock *f, uint32_t i, uint32_t count) {
-    const gw_view *view = f->peers[i].brain == NULL ? NULL : flock_status(f, i).view;
-    return view != NULL && view->count == count;
-}
-
 static bool computes(const flock *f, uint32_t i) {
     return strcmp(flock_status(f, i).phase, "computing") == 0;
 }
@@ -54,14 +49,14 @@ Test(peer_fetchers, an_old_state_is_not_gone_on_from_as_who_has_the_latest_is_cu
     open_flock(&f, STEPS); /* the first is far away */
     for (uint32_t i = 1; i < 3; i++) flock_cut(&f, 0, i, true);
     flock_run_for(&f, 10 * SECOND);
-    cr_assert(in_view_of(&f, 1, 2) && in_view_of(&f, 2, 2));
+    cr_assert(flock_in_view_of(&f, 1, 2) && flock_in_view_of(&f, 2, 2));
     flock_kill(&f, 2);
     flock_run_for(&f, 5 * SECOND);
-    cr_assert(in_view_of(&f, 1, 1));
+    cr_assert(flock_in_view_of(&f, 1, 1));
     f.peers[0].load_ns = 5 * SECOND;
     f.peers[0].loads_to_fail = 1;
     flock_mend(&f, 0, 1);
-    while (!in_view_of(&f, 0, 2) || !in_view_of(&f, 1, 2)) cr_assert(!flock_run(&f, NULL, 1));
+    while (!flock_in_view_of(&f, 0, 2) || !flock_in_view_of(&f, 1, 2)) cr_assert(!flock_run(&f, NULL, 1));
     uint64_t shown = f.peers[1].shown_step;
     cr_assert_gt(shown, flock_status(&f, 0).step + 10);
     flock_cut(&f, 0, 1, true);
@@ -85,14 +80,14 @@ Test(peer_fetchers, an_old_state_does_not_hold_up_a_restart_of_all_others) {
         open_flock(&f, 50);
         for (uint32_t i = 0; i < 2; i++) flock_cut(&f, 2, i, true);
         flock_run_for(&f, 15 * SECOND);
-        cr_assert(in_view_of(&f, 0, 2) && in_view_of(&f, 1, 2));
+        cr_assert(flock_in_view_of(&f, 0, 2) && flock_in_view_of(&f, 1, 2));
         uint64_t old_step = flock_status(&f, 2).step;
         f.peers[2].load_ns = 5 * SECOND;
         f.peers[2].loads_to_fail = 1;
         for (uint32_t i = 0; i < 2; i++) flock_mend(&f, 2, i);
-        while (!in_view_of(&f, 2, 3)) cr_assert(!flock_run(&f, NULL, 1));
+        while (!flock_in_view_of(&f, 2, 3)) cr_assert(!flock_run(&f, NULL, 1));
         flock_run_for(&f, SECOND);
-        cr_assert(in_view_of(&f, 0, 3) && in_view_of(&f, 1, 3));
+        cr_assert(flock_in_view_of(&f, 0, 3) && flock_in_view_of(&f, 1, 3));
         for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
         cr_assert_gt(f.peers[0].saved_step, old_step + 10);
         flock_promise(&f, 2);
@@ -102,9 +97,9 @@ Test(peer_fetchers, an_old_state_does_not_hold_up_a_restart_of_all_others) {
         f.peers[0].config.seeds[f.peers[0].config.seed_count++] = f.peers[1].config.addrs[0];
         for (uint32_t i = 0; i < 2; i++) flock_start(&f, i);
         uint64_t since = f.now;
-        while (!in_view_of(&f, 0, 2) && !in_view_of(&f, 0, 3) && f.now < since + 600 * SECOND)
+        while (!flock_in_view_of(&f, 0, 2) && !flock_in_view_of(&f, 0, 3) && f.now < since + 600 * SECOND)
             cr_assert(!flock_run(&f, NULL, 1));
-        bool go_on = in_view_of(&f, 0, 2) || in_view_of(&f, 0, 3);
+        bool go_on = flock_in_view_of(&f, 0, 2) || flock_in_view_of(&f, 0, 3);
         cr_expect(go_on, "forgets %d: a checkpoint of step %d is whole, and waits for a state of step %d",
                   forgets, (int)f.peers[0].saved_step, (int)old_step);
         flock_close(&f);
@@ -120,14 +115,14 @@ Test(peer_fetchers, who_installed_a_later_view_and_forgot_needs_the_state_of_the
     uint32_t lead = flock_leader(&f), holder = (lead + 1) % 3, third = (lead + 2) % 3;
     flock_kill(&f, third);
     flock_run_for(&f, 8 * SECOND);
-    cr_assert(in_view_of(&f, lead, 2) && in_view_of(&f, holder, 2) && flock_leader(&f) == lead);
+    cr_assert(flock_in_view_of(&f, lead, 2) && flock_in_view_of(&f, holder, 2) && flock_leader(&f) == lead);
     f.breaks = (flock_break){
         .kind = GW_MSG_INSTALL, .from = (int)lead, .to = (int)holder, .times = UINT32_MAX, .quiet = true};
     gw_peer_config *c = &f.peers[third].config;
     c->seeds[c->seed_count++] = f.peers[lead].config.addrs[0];
     flock_start(&f, third);
-    while (!in_view_of(&f, third, 3)) cr_assert(!flock_run(&f, NULL, 1));
-    cr_assert(in_view_of(&f, lead, 3) && in_view_of(&f, holder, 2));
+    while (!flock_in_view_of(&f, third, 3)) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert(flock_in_view_of(&f, lead, 3) && flock_in_view_of(&f, holder, 2));
     f.breaks.kind = 0;
     uint64_t shown = f.peers[holder].shown_step, saved = f.peers[lead].saved_step;
     flock_kill(&f, lead);
@@ -270,21 +265,21 @@ Test(peer_fetchers, who_was_left_behind_once_does_not_end_fresh) {
             f.peers[i].seal_ns = 500000000;
         }
         for (uint32_t i = 0; i < 3; i++) flock_start(&f, i);
-        while (!in_view_of(&f, 0, 3) || !computes(&f, 0)) cr_assert(!flock_run(&f, NULL, 1));
+        while (!flock_in_view_of(&f, 0, 3) || !computes(&f, 0)) cr_assert(!flock_run(&f, NULL, 1));
         cr_assert_lt(flock_status(&f, 0).step, 100);
         for (uint32_t i = 0; i < stopped; i++) {
             uint32_t other = (i + 1) % 3;
             flock_stop(&f, i);
-            while (!in_view_of(&f, other, 2)) cr_assert(!flock_run(&f, NULL, 1));
+            while (!flock_in_view_of(&f, other, 2)) cr_assert(!flock_run(&f, NULL, 1));
             flock_run_for(&f, 2 * SECOND);
             flock_continue(&f, i);
-            while (!in_view_of(&f, i, 3) || !in_view_of(&f, 2, 3) || !computes(&f, i))
+            while (!flock_in_view_of(&f, i, 3) || !flock_in_view_of(&f, 2, 3) || !computes(&f, i))
                 cr_assert(!flock_run(&f, NULL, 1));
         }
         uint64_t before = flock_status(&f, 2).step;
         cr_assert_lt(before, 500);
         flock_kill(&f, 2);
-        while (!in_view_of(&f, 0, 2) || !in_view_of(&f, 1, 2) || !computes(&f, 0))
+        while (!flock_in_view_of(&f, 0, 2) || !flock_in_view_of(&f, 1, 2) || !computes(&f, 0))
             cr_assert(!flock_run(&f, NULL, 1));
         cr_expect_lt(flock_status(&f, 0).step, before + 20,
                      "stopped %u: from step %d of what was begun anew to step %d of the checkpoint that was "

@@ -8,11 +8,6 @@ enum { MOST_EVENTS = 1000000, STEPS = 4000, FEW_STEPS = 500 };
 
 #define SECOND UINT64_C(1000000000)
 
-static bool in_view_of(const flock *f, uint32_t i, uint32_t count) {
-    const gw_view *view = f->peers[i].brain == NULL ? NULL : flock_status(f, i).view;
-    return view != NULL && view->count == count;
-}
-
 /* Of a later epoch than the flock's, or of the same; whole, or in part; the end of its run, or not. */
 static void keep_old_checkpoint(flock_peer *p, uint64_t epoch, bool whole, bool end) {
     p->saved_step = end ? STEPS : STEPS / 4;
@@ -43,9 +38,9 @@ Test(peer_fresh, who_joins_does_not_bring_the_run_before_back) {
         cr_assert_eq(flock_status(&f, 0).view->epoch, 1);
         flock_start(&f, 2);
         uint64_t until = f.now + 15 * SECOND;
-        while (!in_view_of(&f, 0, 3) && f.now < until)
+        while (!flock_in_view_of(&f, 0, 3) && f.now < until)
             cr_assert(!flock_run(&f, NULL, 1), "variant %u", variant);
-        cr_expect(in_view_of(&f, 0, 3), "variant %u waits for the rest of it", variant);
+        cr_expect(flock_in_view_of(&f, 0, 3), "variant %u waits for the rest of it", variant);
         flock_run_for(&f, 10 * SECOND);
         cr_expect_lt(flock_status(&f, 0).step, FEW_STEPS, "variant %u", variant);
         flock_close(&f);
@@ -78,9 +73,10 @@ Test(peer_fresh, who_joins_does_not_bring_back_the_run_that_it_was_in) {
         f.peers[2].config.seeds[0] = f.peers[0].config.addrs[0];
         flock_start(&f, 0);
         flock_start(&f, 3);
-        while (!in_view_of(&f, 0, 2) || flock_status(&f, 0).step < 5) cr_assert(!flock_run(&f, NULL, 1));
+        while (!flock_in_view_of(&f, 0, 2) || flock_status(&f, 0).step < 5)
+            cr_assert(!flock_run(&f, NULL, 1));
         flock_start(&f, 2);
-        while (!in_view_of(&f, 0, 3)) cr_assert(!flock_run(&f, NULL, 1));
+        while (!flock_in_view_of(&f, 0, 3)) cr_assert(!flock_run(&f, NULL, 1));
         flock_run_for(&f, 5 * SECOND);
         cr_expect_lt(flock_status(&f, 0).step, old, "tag %u", tag);
         flock_close(&f);

@@ -70,6 +70,16 @@ static void run_to_the_second(told *t) {
     t->news.hash = t->second;
 }
 
+/* Five, one copy of a chunk: the leader has some, and so has one of the last three. */
+static void open_where_a_chunk_is_the_leaders(told *t) {
+    for (uint8_t tag = 1;; tag++) {
+        open_to_the_first(t, 5, tag, 1);
+        const uint32_t *of = t->chunks;
+        if (of[t->leader] != 0 && (of[t->others[1]] | of[t->others[2]] | of[t->others[3]]) != 0) break;
+        flock_close(&t->f);
+    }
+}
+
 static void open_told(told *t, uint32_t replicas) {
     open_to_the_first(t, 3, 3, replicas);
     run_to_the_second(t);
@@ -87,14 +97,9 @@ static void tell(told *t, uint32_t to) {
     free(bytes);
 }
 
-static bool in_view_of(const flock *f, uint32_t i, uint32_t count) {
-    const gw_view *view = f->peers[i].brain == NULL ? NULL : flock_status(f, i).view;
-    return view != NULL && view->count == count;
-}
-
 static void await_views_of(flock *f, uint32_t count) {
     for (uint32_t i = 0; i < f->count; i++)
-        while (f->peers[i].brain != NULL && !in_view_of(f, i, count)) cr_assert(!flock_run(f, NULL, 1));
+        while (f->peers[i].brain != NULL && !flock_in_view_of(f, i, count)) cr_assert(!flock_run(f, NULL, 1));
 }
 
 static void await_computing(flock *f, uint32_t i) {
@@ -214,8 +219,8 @@ Test(peer_news, it_counts_where_the_view_has_not_arrived_yet) {
     uint32_t one = t.others[proposer == t.others[0] ? 1 : 0],
              late = t.others[proposer == t.others[2] ? 3 : 2];
     f->longer_ns[proposer][late] = 500000;
-    while (!in_view_of(f, one, 4)) cr_assert(!flock_run(f, NULL, 1));
-    cr_assert_not(in_view_of(f, late, 4));
+    while (!flock_in_view_of(f, one, 4)) cr_assert(!flock_run(f, NULL, 1));
+    cr_assert_not(flock_in_view_of(f, late, 4));
     tell(&t, one);
     await_views_of(f, 4);
     flock_run_for(f, SECOND);
@@ -316,8 +321,8 @@ Test(peer_news, it_counts_when_it_comes_between_a_vote_and_a_view_whose_state_is
     const gw_peer *p = f->peers[fetches].brain;
     while (!(p->phase == GW_AT_FROZEN && p->vote_sent && !p->attempt.active))
         cr_assert(!flock_run(f, NULL, 1));
-    while (!in_view_of(f, holder, 2)) cr_assert(!flock_run(f, NULL, 1));
-    cr_assert_not(in_view_of(f, fetches, 2));
+    while (!flock_in_view_of(f, holder, 2)) cr_assert(!flock_run(f, NULL, 1));
+    cr_assert_not(flock_in_view_of(f, fetches, 2));
     tell(&t, fetches);
     cr_assert_eq(f->peers[fetches].checkpoints, 2, "it has told its user so");
     await_views_of(f, 2);
@@ -331,12 +336,7 @@ Test(peer_news, it_counts_where_all_have_fetched) {
     for (int afterwards = 0; afterwards < 2; afterwards++) {
         told t;
         flock *f = &t.f;
-        for (uint8_t tag = 1;; tag++) {
-            open_to_the_first(&t, 5, tag, 1);
-            const uint32_t *of = t.chunks;
-            if (of[t.leader] != 0 && (of[t.others[1]] | of[t.others[2]] | of[t.others[3]]) != 0) break;
-            flock_close(f);
-        }
+        open_where_a_chunk_is_the_leaders(&t);
         run_to_the_second(&t);
         for (int k = 0; k < 4; k++) {
             f->peers[t.others[k]].loads = 0;
@@ -363,12 +363,7 @@ Test(peer_news, who_comes_back_brings_it) {
     for (int late = 0; late < 2; late++) {
         told t;
         flock *f = &t.f;
-        for (uint8_t tag = 1;; tag++) {
-            open_to_the_first(&t, 5, tag, 1);
-            const uint32_t *of = t.chunks;
-            if (of[t.leader] != 0 && (of[t.others[1]] | of[t.others[2]] | of[t.others[3]]) != 0) break;
-            flock_close(f);
-        }
+        open_where_a_chunk_is_the_leaders(&t);
         run_to_the_second(&t);
         const uint32_t knows = t.others[0];
         if (!late) tell(&t, knows);
@@ -376,7 +371,7 @@ Test(peer_news, who_comes_back_brings_it) {
         for (int k = 1; k < 4; k++) flock_cut(f, knows, t.others[k], true);
         flock_kill(f, t.leader);
         for (int k = 1; k < 4; k++)
-            while (!in_view_of(f, t.others[k], 3)) cr_assert(!flock_run(f, NULL, 1));
+            while (!flock_in_view_of(f, t.others[k], 3)) cr_assert(!flock_run(f, NULL, 1));
         flock_run_for(f, (late ? 5 : 15) * SECOND);
         for (int k = 1; k < 4; k++) flock_mend(f, knows, t.others[k]);
         while (late && flock_status(f, knows).view != NULL) cr_assert(!flock_run(f, NULL, 1));
@@ -432,12 +427,7 @@ Test(peer_news, it_counts_where_the_disk_of_one_was_full) {
     for (int when = 0; when < TIMES; when++) {
         told t;
         flock *f = &t.f;
-        for (uint8_t tag = 1;; tag++) {
-            open_to_the_first(&t, 5, tag, 1);
-            const uint32_t *of = t.chunks;
-            if (of[t.leader] != 0 && (of[t.others[1]] | of[t.others[2]] | of[t.others[3]]) != 0) break;
-            flock_close(f);
-        }
+        open_where_a_chunk_is_the_leaders(&t);
         const uint32_t full = t.others[0], hears = t.others[1];
         f->peers[full].disk_full = true;
         run_to_the_second(&t);
@@ -477,7 +467,7 @@ static bool is_settled(const flock *f) {
     for (uint32_t i = 0; i < f->count; i++) alive += f->peers[i].brain != NULL;
     for (uint32_t i = 0; i < f->count; i++)
         if (f->peers[i].brain != NULL &&
-            (!in_view_of(f, i, alive) || strcmp(flock_status(f, i).phase, "computing") != 0))
+            (!flock_in_view_of(f, i, alive) || strcmp(flock_status(f, i).phase, "computing") != 0))
             return false;
     return true;
 }

@@ -6,6 +6,7 @@
  *   cluster_verify.c  shards computed twice, and bits that flip
  *   cluster_work.c    workers, the accumulator, range words and one-sided operations
  *   cluster_reduce.c  collectives: each member ends on its own, well or not
+ *   cluster_course.c  whether what peers tell of where a state has come from is true
  *   cluster_shown.c   what peers show, the job's effects, and whether they may
  *   cluster_end.c     who ends by itself, and whether it may
  *   cluster_disk.c    what survives a crash: records, chunks, manifests
@@ -336,6 +337,7 @@ void sim_reductions_free(sim_cluster *c);
 
 /* --- cluster_shown.c --- */
 void sim_made_add(sim_cluster *c, const sim_made *made);
+const sim_made *sim_maker(const sim_cluster *c, uint64_t state); /* NULL: nobody has made it */
 void sim_installed(sim_cluster *c, sim_peer *p, const gw_view *view);
 /* fast: it is to load another state, and forgets its own, as the brain does. */
 void sim_leaves_state(sim_cluster *c, sim_peer *p, const gw_action *load);

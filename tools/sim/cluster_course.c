@@ -7,12 +7,6 @@
 
 #include <inttypes.h>
 
-static const sim_made *maker(const sim_cluster *c, uint64_t step, uint64_t state) {
-    for (uint32_t i = 0; i < c->made_count; i++)
-        if (c->made[i].state == state && c->made[i].step == step) return &c->made[i];
-    return NULL;
-}
-
 static const sim_made *find_by_fingerprint(const sim_cluster *c, uint64_t step, uint64_t fingerprint) {
     for (uint32_t i = 0; i < c->made_count; i++)
         if (c->made[i].step == step && sim_fingerprint(c->made[i].state) == fingerprint) return &c->made[i];
@@ -23,8 +17,8 @@ static const sim_made *find_by_fingerprint(const sim_cluster *c, uint64_t step, 
 static bool may_have_come_from(const sim_cluster *c, uint64_t step, uint64_t state, const gw_kept *one) {
     if (one->step > step) return false;
     for (; step > one->step; step--) {
-        const sim_made *made = maker(c, step, state);
-        if (made == NULL) return true;
+        const sim_made *made = sim_maker(c, state);
+        if (made == NULL || made->step != step) return true;
         state = made->parent;
     }
     const gw_hash root = sim_root(step, state);

@@ -39,7 +39,7 @@ void sim_installed(sim_cluster *c, sim_peer *p, const gw_view *view) {
         held->boot[sim_by_id(c, &view->members[i].id)->number] = view->members[i].boot;
 }
 
-static const sim_made *maker(const sim_cluster *c, uint64_t state) {
+const sim_made *sim_maker(const sim_cluster *c, uint64_t state) {
     for (uint32_t i = 0; i < c->made_count; i++)
         if (c->made[i].state == state) return &c->made[i];
     return NULL;
@@ -47,7 +47,7 @@ static const sim_made *maker(const sim_cluster *c, uint64_t state) {
 
 bool sim_descends(const sim_cluster *c, uint64_t state, uint64_t from) {
     while (state != from) {
-        const sim_made *made = maker(c, state);
+        const sim_made *made = sim_maker(c, state);
         if (made == NULL) return false;
         state = made->parent;
     }
@@ -80,7 +80,7 @@ static const sim_peer *who_knows(const sim_cluster *c, uint64_t state, const gw_
 
 /* The last state that was shown of those that this one came of; 0 = none of them was. */
 static uint64_t last_shown(const sim_cluster *c, uint64_t state) {
-    for (const sim_made *made = maker(c, state); made != NULL; made = maker(c, made->parent))
+    for (const sim_made *made = sim_maker(c, state); made != NULL; made = sim_maker(c, made->parent))
         if (c->shown[made->step] == made->state) return made->state;
     return 0;
 }
