@@ -187,27 +187,39 @@ void sim_jump(sim_cluster *c, sim_peer *p, uint64_t ahead_ns) {
 
 /* ---- actions ---- */
 
-/* One that had no state yet may have been in a view of others, for whom it died in the step that they were
- * in, of they know not what. */
-static uint64_t step_of_death(sim_cluster *c, const sim_peer *p) {
-    for (uint32_t i = 0; i < c->count && !p->m.has_state; i++) {
-        gw_peer_status status;
-        const sim_peer *q = &c->peers[i];
-        if (q == p || !sim_runs(q)) continue;
-        gw_peer_status_get(q->brain, &status);
-        bool listed =
-            status.view != NULL && gw_view_rank_of_life(status.view, &p->id, p->boot, p->nonce) >= 0;
-        if (listed) return status.step;
-    }
-    return p->m.accumulator.step;
+/* One that had no state yet may be in a view of this peer, for whom it died in the step that this one is in,
+ * of it knows not what. */
+static void lose(sim_death *death, const sim_peer *by, const gw_view *view, const gw_peer_id *id) {
+    gw_peer_status status;
+    if (death->had_state || view == NULL) return;
+    if (gw_view_rank_of_life(view, id, death->boot, death->nonce) < 0) return;
+    gw_peer_status_get(by->brain, &status);
+    death->step = status.step;
+}
+
+/* It had voted for this view, and died before that was installed. */
+static void lose_dead(sim_cluster *c, const sim_peer *p, const gw_view *view) {
+    for (uint32_t i = 0; i < c->death_count; i++)
+        lose(&c->deaths[i], p, view, &c->peers[c->deaths[i].peer].id);
 }
 
 static void note_death(sim_cluster *c, const sim_peer *p) {
     c->deaths = realloc(c->deaths, (c->death_count + 1) * sizeof *c->deaths);
     GW_CHECK_MEMORY(c->deaths != NULL);
     sim_death *death = &c->deaths[c->death_count++];
-    *death = (sim_death){.step = step_of_death(c, p), .begun = gw_set_of(p->m.accumulator.shards)};
-    if (death->step != p->m.accumulator.step) return;
+    *death = (sim_death){.peer = p->number,
+                         .boot = p->boot,
+                         .nonce = p->nonce,
+                         .had_state = p->m.has_state,
+                         .step = p->m.accumulator.step,
+                         .begun = gw_set_of(p->m.accumulator.shards)};
+    for (uint32_t i = 0; i < c->count && !death->had_state; i++) {
+        gw_peer_status status;
+        const sim_peer *q = &c->peers[i];
+        if (q == p || !sim_runs(q)) continue;
+        gw_peer_status_get(q->brain, &status);
+        lose(death, q, status.view, &p->id);
+    }
     for (uint32_t i = 0; i < p->m.accumulator.shards; i++)
         if (p->m.accumulator.times[i] > 0) gw_set_add(&death->begun, i);
     for (uint32_t i = 0; i < p->m.check_count; i++) gw_set_add(&death->begun, p->m.checks[i].shard);
@@ -309,6 +321,7 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
         break;
     case GW_ACT_INSTALL:
         sim_installed(c, p, action->view);
+        lose_dead(c, p, action->view);
         sim_work_action(c, p, action);
         break;
     case GW_ACT_FREEZE:

@@ -94,7 +94,11 @@ typedef struct sim_worker {
 } sim_worker;
 
 typedef struct sim_death {
-    uint64_t step;
+    uint32_t peer; /* and the life of it that ended */
+    uint64_t boot, nonce;
+    bool had_state;
+    uint64_t
+        step;     /* that it was in; without a state: that those are in in whose view it is, or comes to be */
     gw_set begun; /* shards of it that this life had begun to compute, or had done */
 } sim_death;
 
