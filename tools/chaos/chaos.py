@@ -37,7 +37,7 @@ SHARDS, SHARD_S = 48, 0.050  # long enough that what a step costs beside its sha
 JOB = ["synthetic", "--shards", str(SHARDS), "--state-bytes", "1m", "--sum-elements", "1024"]
 ENDLESS = [*JOB, "--shard-ms", str(int(SHARD_S * 1000)), "--steps", "100000000"]
 ENDLESS += ["--checkpoint-every", "5"]  # a power loss takes what came since: three seconds at most
-ENDLESS += ["--probe-interval-ms", "50"]  # a silent peer is missed within half a second
+ENDLESS += ["--probe-interval-ms", "30"]  # a silent peer is missed within 0.4 s
 PATIENCE_S = 180
 TURN_S = 0.1  # how often flapping cuts turn, and what has ended by itself is looked for
 
