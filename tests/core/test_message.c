@@ -268,6 +268,34 @@ Test(message, a_course_that_is_none_is_refused) {
     }
 }
 
+/* One after another that would do: only their number is too large for what they are read into. */
+Test(message, a_course_longer_than_any_is_refused) {
+    enum { KEPT_BYTES = 8 + sizeof(gw_hash) };
+    gw_report report = {.step = 100};
+    for (uint8_t i = 0; i < GW_MAX_COURSE; i++)
+        gw_course_add(&report.course, &(gw_kept){50 + i, {{0xC0, i}}});
+    gw_message vote = sample(GW_MSG_VOTE, NULL, NULL, &report), back;
+    uint8_t *bytes, *longer;
+    gw_err err;
+    size_t length = gw_message_encode(&vote, &bytes);
+    const uint8_t *root = memmem(bytes, length, &report.course.list[GW_MAX_COURSE - 1].root, sizeof(gw_hash));
+    cr_assert_not_null(root);
+    size_t end = (size_t)(root - bytes) + sizeof(gw_hash);
+    cr_assert_not_null(longer = malloc(length + KEPT_BYTES));
+    memcpy(longer, bytes, end);
+    memcpy(longer + end, bytes + end - KEPT_BYTES, KEPT_BYTES);
+    longer[end + 8] ^= 1; /* another root */
+    memcpy(longer + end + KEPT_BYTES, bytes + end, length - end);
+    uint8_t *count = longer + end - GW_MAX_COURSE * KEPT_BYTES - 4;
+    cr_assert_eq(*count, GW_MAX_COURSE);
+    (*count)++;
+    cr_expect(gw_message_decode(bytes, length, &back, &err), "%s", err.text);
+    gw_message_free(&back);
+    cr_expect(!gw_message_decode(longer, length + KEPT_BYTES, &back, &err));
+    free(longer);
+    free(bytes);
+}
+
 Test(message, another_version_is_named) {
     const uint8_t bytes[] = {GW_MESSAGE_VERSION + 1, GW_MSG_READY};
     gw_message m;
