@@ -31,9 +31,9 @@ void gw_end_from_disk(gw_peer *p) {
 }
 
 static void end_as_recorded(gw_peer *p, const char *why) {
-    p->step = p->end.step;
-    p->fingerprint = p->end.fingerprint; /* gossip tells of both */
-    p->end_sent = true;                  /* who knows of the end by nothing else hears it of this peer */
+    p->step = p->committed_step = p->end.step;
+    p->fingerprint = p->committed_fingerprint = p->end.fingerprint; /* gossip tells of both */
+    p->end_sent = true; /* who knows of the end by nothing else hears it of this peer */
     if (p->end.unsaved) {
         gw_final_unsaved(p, p->end.step, &p->end.root);
         return;

@@ -87,10 +87,13 @@ Test(peer_end, who_is_started_after_the_end_and_has_its_manifest_is_done) {
     flock_start_all(&f);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     gw_hash root = f.peers[0].final_root;
+    uint64_t last = flock_status(&f, 0).committed_fingerprint;
     for (uint32_t i = 0; i < 4; i++) flock_kill(&f, i);
     flock_start(&f, ODD);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     expect_done_too(&f, &root);
+    cr_expect_eq(flock_status(&f, ODD).committed_step, STEPS);
+    cr_expect_eq(flock_status(&f, ODD).committed_fingerprint, last);
     flock_close(&f);
 }
 
