@@ -166,6 +166,9 @@ void gw_saves_abandon(gw_peer *p) {
         gw_peer_say(p, GW_INFO, "the checkpoint of step %" PRIu64 " is abandoned; another follows",
                     p->save.step);
     }
+    /* What is being staged holds up the next LOAD or APPLY for nothing. What has been stored may be of a
+     * manifest by now. */
+    if (p->save.store_token != 0) gw_peer_act(p, GW_ACT_ABANDON);
     gw_saves_free(&p->save);
 }
 

@@ -205,8 +205,9 @@ typedef enum gw_action_kind {
     GW_ACT_SAVE,   /* token, step, chunks[count] (chunk numbers of the state image) -> STORED: stage them now,
                       before the next apply; hash, write and sync behind the run. flag: hash only, write nothing
                     */
-    GW_ACT_ABANDON,  /* the SAVE given last takes too long: it must hold up no APPLY, and is ended as soon as
-                        the disk lets it. Nothing when it has ended */
+    GW_ACT_ABANDON,  /* the SAVE given last takes too long, or is of a checkpoint that was given up: it must
+                        hold up no APPLY or LOAD, and is ended as soon as the disk lets it. Nothing when it
+                        has ended */
     GW_ACT_MANIFEST, /* token, epoch, step, fingerprint, hashes[count] -> MANIFEST_STORED; with flag (hash
                         only): compute the root, which depends on the hashes alone, and write nothing */
     GW_ACT_RETAIN,   /* hashes[count]: roots of the checkpoints to keep, here or not; delete what no kept one

@@ -260,6 +260,28 @@ Test(peer_saves, a_disk_too_slow_for_the_interval_completes_checkpoints_all_the_
     flock_close(&f);
 }
 
+static bool all_save(const flock *f) {
+    return f->peers[0].saves == 1 && f->peers[1].saves == 1;
+}
+
+static bool two_are_left(const flock *f) {
+    return flock_in_view_of(f, 0, 2) && flock_in_view_of(f, 1, 2);
+}
+
+/* Its staging would hold up the next APPLY or LOAD for as long as a slow disk takes. */
+Test(peer_saves, the_writing_of_a_checkpoint_that_is_given_up_ends) {
+    flock f;
+    flock_open(&f, 3, 3, 100000, GW_QUORUM_ANY);
+    f.checkpoint_steps = 2;
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].save_ns = UINT64_C(100000000000);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, all_save, MOST_EVENTS));
+    flock_kill(&f, 2);
+    cr_assert(flock_run(&f, two_are_left, MOST_EVENTS));
+    for (uint32_t i = 0; i < 2; i++) cr_expect_eq(f.peers[i].abandoned, f.peers[i].saves);
+    flock_close(&f);
+}
+
 static bool at_step_20(const flock *f) {
     return f->peers[0].step >= 20;
 }
