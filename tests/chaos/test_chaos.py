@@ -304,21 +304,47 @@ class Short(unittest.TestCase):
         self.assertIn("ended by themselves and were started again 0", said)
         self.assertEqual(self.of_the_dead() - before, set())
 
-    def test_who_ends_it_early_finds_nothing_left_behind(self):
-        for number in (signal.SIGINT, signal.SIGTERM):
+    @contextlib.contextmanager
+    def long_run(self, folder):
+        """A run of minutes, in the background, whose first fault has just begun."""
+        command = [sys.executable, CHAOS, "--binary", BINARY, "--timeline", os.path.join(folder, "chaos.svg")]
+        command += ["--minutes", "5", "--every", "1", "--peers", "2"]
+        surroundings = {"env": {**os.environ, "TMPDIR": folder}, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        background = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)}
+        with subprocess.Popen(command, text=True, **surroundings, **background) as run:
+            next(line for line in run.stdout if " step " in line)
+            yield run
+
+    def test_who_ends_it_early_is_told_what_it_has_come_to(self):
+        with tempfile.TemporaryDirectory() as folder, self.long_run(folder) as run:
+            run.send_signal(signal.SIGINT)
+            said, warned = run.communicate()
+            self.assertEqual(run.returncode, 0, said + warned)
+            self.assertIn("interrupt once more", warned)
+            self.assertIn("same bytes as an undisturbed single-peer run: yes", said)
+            self.assertEqual(os.listdir(folder), ["chaos.svg"])
+
+    def test_who_ends_it_twice_finds_nothing_left_behind(self):
+        for first, second in ((signal.SIGINT, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)):
             before = self.of_the_dead()
             with tempfile.TemporaryDirectory() as folder:
-                command = [sys.executable, CHAOS, "--binary", BINARY, "--timeline", os.path.join(folder, "chaos.svg")]
-                command += ["--minutes", "5", "--every", "1", "--peers", "2"]
-                surroundings = {"env": {**os.environ, "TMPDIR": folder}, "stdout": subprocess.PIPE, "text": True}
-                background = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)}
-                with subprocess.Popen(command, **surroundings, **background) as run:
-                    next(line for line in run.stdout if " step " in line)
-                    run.send_signal(number)
+                with self.long_run(folder) as run:
+                    run.send_signal(first)
+                    self.assertIn("interrupt once more", run.stderr.readline())
+                    run.send_signal(second)
                     run.communicate()
                 self.assertEqual(run.returncode, 130)
                 self.assertEqual(os.listdir(folder), [])
             self.assertEqual(self.of_the_dead() - before, set())
+
+    def test_a_terminal_that_is_gone_ends_it_at_once(self):
+        before = self.of_the_dead()
+        with tempfile.TemporaryDirectory() as folder, self.long_run(folder) as run:
+            run.send_signal(signal.SIGHUP)
+            run.communicate()
+            self.assertEqual(run.returncode, 130)
+            self.assertEqual(os.listdir(folder), [])
+        self.assertEqual(self.of_the_dead() - before, set())
 
     def of_the_dead(self):
         """Network namespaces of runs that are over (others may be under way beside this one)."""

@@ -2,7 +2,8 @@
 
 Peers run in network namespaces that this makes, with a disk each. A fault strikes every few seconds; when the time is
 up all is mended, the job is stopped, and its state must have the same bytes as an undisturbed run of one peer has.
-Needs root. Exit code 0: same bytes, and no process ended but when a fault had ended it or denied it something (deaths.py).
+Ctrl-C or SIGTERM makes the time be up now, and a second one ends all at once. Needs root. Exit code 0: same bytes, and
+no process ended but when a fault had ended it or denied it something (deaths.py).
 
   --minutes N    how long (default 2; fractions are allowed)
   --every S      seconds between two faults (default 5)
@@ -39,6 +40,7 @@ ENDLESS = [*JOB, "--shard-ms", str(int(SHARD_S * 1000)), "--steps", "100000000"]
 ENDLESS += ["--checkpoint-every", "5"]  # a power loss takes what came since: three seconds at most
 ENDLESS += ["--probe-interval-ms", "30"]  # a silent peer is missed within 0.4 s
 PATIENCE_S = 180
+ENDING = (signal.SIGINT, signal.SIGTERM)
 TURN_S = 0.1  # how often flapping cuts turn, and what has ended by itself is looked for
 
 
@@ -178,19 +180,27 @@ class Chaos:
                 strike.fault.turn(count)
         self.look_after(now)
 
+    def enough(self, number, frame):
+        """Who interrupts a long run is told what it has come to; who does so twice only ends it."""
+        handle(interrupted, ENDING)
+        self.until = 0
+        print("chaos: no more faults; all is mended now and judged; interrupt once more to end at once", file=sys.stderr)
+
     def rage(self):
         self.began = time.time()
         self.drain()
         self.ledger.begin(self.began)
         self.step_marks = []
-        until, due, count = self.began + self.options.minutes * 60, self.began + 1, 0
-        while time.time() < until:
+        self.until, due, count = self.began + self.options.minutes * 60, self.began + 1, 0
+        handle(self.enough, ENDING)
+        while time.time() < self.until:
             count += 1
             self.turn(count)
             if time.time() >= due:
                 self.strike(time.time())
                 due += self.options.every
             time.sleep(TURN_S)
+        handle(interrupted, ENDING)
         self.seconds = time.time() - self.began
         for strike in self.faults:
             if not strike.over:
@@ -278,10 +288,14 @@ def interrupted(number, frame):
     raise KeyboardInterrupt
 
 
+def handle(handler, numbers):
+    for number in numbers:
+        signal.signal(number, handler)
+
+
 def main():
     options = options_of()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a shell's background job would ignore the first
-        signal.signal(number, interrupted)
+    handle(interrupted, (*ENDING, signal.SIGHUP))  # a shell's background job would ignore the first
     why = missing()
     if why is not None:
         print(f"chaos: {why}", file=sys.stderr)

@@ -16,8 +16,8 @@ CPU_GROUPS = "/sys/fs/cgroup"
 
 
 def run(*command, quiet=False):
-    """Whether the command succeeded; with `quiet` it may fail."""
-    done = subprocess.run(command, capture_output=True, text=True)
+    """Whether the command succeeded; with `quiet` it may fail. A terminal's Ctrl-C is not for it."""
+    done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
     if done.returncode != 0 and not quiet:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
     return done.returncode == 0
