@@ -213,10 +213,11 @@ static void note_death(sim_cluster *c, const sim_peer *p) {
                          .had_state = p->m.has_state,
                          .step = p->m.accumulator.step,
                          .begun = gw_set_of(p->m.accumulator.shards)};
-    for (uint32_t i = 0; i < c->count && !death->had_state; i++) {
+    for (uint32_t i = 0; i < c->count; i++) {
         gw_peer_status status;
         const sim_peer *q = &c->peers[i];
         if (q == p || !sim_runs(q)) continue;
+        death->unseen |= q->paused_until_ns > sim_now(c);
         gw_peer_status_get(q->brain, &status);
         lose(death, q, status.view, &p->id);
     }

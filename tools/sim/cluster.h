@@ -97,9 +97,9 @@ typedef struct sim_death {
     uint32_t peer; /* and the life of it that ended */
     uint64_t boot, nonce;
     bool had_state;
-    uint64_t
-        step;     /* that it was in; without a state: that those are in in whose view it is, or comes to be */
-    gw_set begun; /* shards of it that this life had begun to compute, or had done */
+    bool unseen;   /* somebody stood still, for whom it dies in the step of its last word */
+    uint64_t step; /* that it was in; without a state: that of those in whose view it is, or comes to be */
+    gw_set begun;  /* shards of it that this life had begun to compute, or had done */
 } sim_death;
 
 typedef struct sim_asked { /* a one-sided operation without an answer so far */

@@ -126,8 +126,8 @@ static bool was_begun(const sim_cluster *c, uint64_t step, uint32_t shard) {
 /* A shard whose holders died three times ends the job by design; with crashes as dense as some seeds have
  * them, chance does that. All but one of them had begun it, and may have been through with it if that news
  * was lost with them: of the first of a step nobody knows the shard. That one may have died before it had
- * applied a sum, and so in the next step for those who had. Of shards that were computed together as often
- * any may be named. */
+ * applied a sum, and so in the next step for those who had, or steps later than who stood still knows. Of
+ * shards that were computed together as often any may be named. */
 static bool names_poison(const sim_cluster *c, const sim_peer *p) {
     unsigned shard;
     uint64_t step;
@@ -136,7 +136,7 @@ static bool names_poison(const sim_cluster *c, const sim_peer *p) {
     uint32_t lost = 0, most = 0;
     for (uint32_t i = 0; i < c->death_count; i++) {
         const sim_death *death = &c->deaths[i];
-        lost += death->step == step || death->step + 1 == step;
+        lost += death->step == step || death->step + 1 == step || (death->unseen && death->step > step);
         if (death->step == step && death->begun.size > most) most = death->begun.size;
     }
     bool begun = was_begun(c, step, shard), ties = strstr(p->finish_text, "(or one of ") != NULL;
