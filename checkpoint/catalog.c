@@ -3,7 +3,6 @@
 #include "checkpoint/durable.h"
 #include "core/check.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,25 +134,31 @@ const gw_manifest *gw_catalog_newest(const gw_catalog *catalog) {
     return newest;
 }
 
+typedef struct loading {
+    gw_io *io;
+    gw_catalog *catalog;
+} loading;
+
+static bool load_file(void *context, const char *folder, const char *name, gw_err *err) {
+    const loading *l = context;
+    char path[GW_PATH_BYTES];
+    if (ends_with(name, aside_suffix)) l->catalog->aside_count++;
+    return !ends_with(name, suffix) ||
+           (gw_durable_path(path, err, "%s/%s", folder, name) && add_file(l->io, l->catalog, path, err));
+}
+
 bool gw_catalog_load(gw_io *io, const char *dir, gw_catalog *catalog, gw_err *err) {
     *catalog = (gw_catalog){0};
-    char folder[GW_PATH_BYTES], path[GW_PATH_BYTES];
+    char folder[GW_PATH_BYTES];
+    loading l = {io, catalog};
     if (!gw_durable_path(folder, err, "%s/manifests", dir)) return false;
-    DIR *stream = opendir(folder);
-    if (stream == NULL && errno == ENOENT) return true;
-    if (stream == NULL) return gw_fail_errno(err, errno, "checkpoint/catalog: opening folder %s", folder);
-    bool done = true;
-    for (struct dirent *entry; done && (entry = readdir(stream)) != NULL;) {
-        if (ends_with(entry->d_name, aside_suffix)) catalog->aside_count++;
-        if (!ends_with(entry->d_name, suffix)) continue;
-        done = gw_durable_path(path, err, "%s/%s", folder, entry->d_name) && add_file(io, catalog, path, err);
-    }
-    closedir(stream);
-    if (!done)
+    if (!gw_durable_list(folder, load_file, &l, err)) {
         gw_catalog_free(catalog);
-    else if (catalog->good_count > 0)
+        return gw_fail_in(err, "checkpoint/catalog");
+    }
+    if (catalog->good_count > 0)
         qsort(catalog->good, catalog->good_count, sizeof *catalog->good, newest_first);
-    return done;
+    return true;
 }
 
 void gw_catalog_free(gw_catalog *catalog) {

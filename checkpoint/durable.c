@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -161,5 +162,22 @@ bool gw_durable_read(gw_io *io, const char *path, size_t limit, void **bytes, si
     if (fd < 0) return gw_fail_errno(err, errno, "checkpoint/durable: opening %s", path);
     bool done = read_open(io, fd, path, limit, bytes, length, err);
     io->close(io, fd);
+    return done;
+}
+
+bool gw_durable_list(const char *folder, gw_durable_name_fn *each, void *context, gw_err *err) {
+    DIR *stream = opendir(folder);
+    if (stream == NULL && errno == ENOENT) return true;
+    if (stream == NULL) return gw_fail_errno(err, errno, "checkpoint/durable: opening folder %s", folder);
+    bool done = true;
+    while (done) {
+        errno = 0; /* the end of the folder leaves it */
+        const struct dirent *entry = readdir(stream);
+        if (entry == NULL && errno != 0)
+            done = gw_fail_errno(err, errno, "checkpoint/durable: reading folder %s", folder);
+        if (entry == NULL) break;
+        done = entry->d_name[0] == '.' || each(context, folder, entry->d_name, err);
+    }
+    closedir(stream);
     return done;
 }

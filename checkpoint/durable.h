@@ -44,6 +44,12 @@ bool gw_durable_replace(gw_io *io, const char *temporary, const char *folder, co
  * success). GW_E_NOTFOUND, GW_E_LIMIT, GW_E_INVALID (no regular file), GW_E_IO. */
 bool gw_durable_read(gw_io *io, const char *path, size_t limit, void **bytes, size_t *length, gw_err *err);
 
+/* Calls `each` for every name in a folder, but for those that begin with a dot, until one call fails. A
+ * folder that is not there is empty. GW_E_IO where not all names could be had: whoever goes by what is
+ * missing must not take that for the end. */
+typedef bool gw_durable_name_fn(void *context, const char *folder, const char *name, gw_err *err);
+bool gw_durable_list(const char *folder, gw_durable_name_fn *each, void *context, gw_err *err);
+
 /* Reads from an open file until `count` bytes or its end; *got says how many. */
 bool gw_durable_read_fd(gw_io *io, int fd, const char *path, void *bytes, size_t count, size_t *got,
                         gw_err *err);

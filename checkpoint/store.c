@@ -4,7 +4,6 @@
 #include "checkpoint/pins.h"
 #include "core/check.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -51,16 +50,12 @@ static bool fail_chunk(gw_err *err, const gw_hash *name) {
 
 /* ---- open and close ---- */
 
-/* Removes what crashed writes left under DIR/tmp. A file that will not go is not worth failing for. */
-static bool clean_temporaries(const gw_store *store, const char *folder, gw_err *err) {
-    DIR *stream = opendir(folder);
-    if (stream == NULL) return gw_fail_errno(err, errno, "checkpoint/store: opening folder %s", folder);
-    for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
-        char path[GW_PATH_BYTES];
-        if (entry->d_name[0] == '.') continue;
-        if (gw_durable_path(path, err, "%s/%s", folder, entry->d_name)) store->io->unlink(store->io, path);
-    }
-    closedir(stream);
+/* Removes what a crashed write left. A file that will not go is not worth failing for. */
+static bool remove_temporary(void *context, const char *folder, const char *name, gw_err *err) {
+    const gw_store *store = context;
+    char path[GW_PATH_BYTES];
+    if (!gw_durable_path(path, err, "%s/%s", folder, name)) return false;
+    store->io->unlink(store->io, path);
     return true;
 }
 
@@ -71,7 +66,8 @@ static bool prepare_folders(gw_store *store, gw_err *err) {
            gw_durable_root(store->io, store->dir, err) && gw_durable_folder(store->io, chunks, NULL, err) &&
            gw_durable_folder(store->io, temporary, NULL, err) &&
            gw_durable_sync_folder(store->io, chunks, err) &&
-           gw_durable_sync_folder(store->io, store->dir, err) && clean_temporaries(store, temporary, err);
+           gw_durable_sync_folder(store->io, store->dir, err) &&
+           gw_durable_list(temporary, remove_temporary, store, err);
 }
 
 bool gw_store_open(const char *dir, gw_store_mode mode, gw_io *io, gw_store **store, gw_err *err) {
@@ -398,23 +394,28 @@ static bool parse_name(const char *text, gw_hash *name, bool *damaged) {
 
 typedef bool file_fn(void *context, const char *path, const gw_hash *name, bool damaged);
 
-/* Calls `each` for every chunk file of one folder. A folder that is not there is empty. */
+typedef struct walking {
+    unsigned first;
+    file_fn *each;
+    void *context;
+} walking;
+
+static bool walk_file(void *context, const char *folder, const char *file, gw_err *err) {
+    const walking *walk = context;
+    char path[GW_PATH_BYTES];
+    gw_hash name;
+    bool damaged;
+    if (!parse_name(file, &name, &damaged) || name.bytes[0] != walk->first) return true;
+    return gw_durable_path(path, err, "%s/%s", folder, file) &&
+           walk->each(walk->context, path, &name, damaged);
+}
+
+/* Calls `each` for every chunk file of one folder. */
 static bool walk_folder(const gw_store *store, unsigned first, file_fn *each, void *context, gw_err *err) {
-    char folder[GW_PATH_BYTES], path[GW_PATH_BYTES];
-    if (!gw_durable_path(folder, err, "%s/chunks/%02x", store->dir, first)) return false;
-    DIR *stream = opendir(folder);
-    if (stream == NULL && errno == ENOENT) return true;
-    if (stream == NULL) return gw_fail_errno(err, errno, "checkpoint/store: opening folder %s", folder);
-    bool done = true;
-    for (struct dirent *entry; done && (entry = readdir(stream)) != NULL;) {
-        gw_hash name;
-        bool damaged;
-        if (!parse_name(entry->d_name, &name, &damaged) || name.bytes[0] != first) continue;
-        done =
-            gw_durable_path(path, err, "%s/%s", folder, entry->d_name) && each(context, path, &name, damaged);
-    }
-    closedir(stream);
-    return done;
+    char folder[GW_PATH_BYTES];
+    walking walk = {first, each, context};
+    return gw_durable_path(folder, err, "%s/chunks/%02x", store->dir, first) &&
+           gw_durable_list(folder, walk_file, &walk, err);
 }
 
 /* The caller frees. */
