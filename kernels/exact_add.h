@@ -20,7 +20,7 @@ const gw_exact_path *const *gw_exact_paths(uint32_t *count);
 /* The fastest. */
 const gw_exact_path *gw_exact_path_best(void);
 
-/* As gw_exact_state_fingerprint, at the speed of path->fingerprint. `bytes` aligned to 8 bytes. */
+/* As gw_exact_state_fingerprint, at the speed of path->fingerprint; bytes aligned to 8 are not copied. */
 uint64_t gw_exact_hash_state(const gw_exact_path *path, uint64_t first_word, uint64_t count_bytes,
                              const void *bytes);
 

@@ -89,3 +89,19 @@ Test(exact_add, state_hash_equals_the_definition) {
                          gw_exact_state_fingerprint(99, length, bytes), "%s, %zu bytes", path[p]->name,
                          length);
 }
+
+/* Tensors of a state image lie where the one before ends. */
+Test(exact_add, state_hash_is_of_bytes_at_any_address) {
+    enum { LONGEST = 40000 };
+    static _Alignas(8) uint8_t bytes[LONGEST + 8];
+    gw_rng rng = gw_rng_seeded(12);
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)gw_rng_next(&rng);
+    uint32_t paths;
+    const gw_exact_path *const *path = gw_exact_paths(&paths);
+    for (uint32_t p = 0; p < paths; p++)
+        for (size_t from = 0; from < 8; from++)
+            for (size_t length = 0; length <= LONGEST; length += 1 + length / 9)
+                cr_assert_eq(gw_exact_hash_state(path[p], 99, length, bytes + from),
+                             gw_exact_state_fingerprint(99, length, bytes + from), "%s, %zu bytes from %zu",
+                             path[p]->name, length, from);
+}

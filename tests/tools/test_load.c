@@ -1,18 +1,23 @@
-/* What a load from a checkpoint that fails says of this disk. */
+/* Loads: that a large one is seen to get on, and what one from a checkpoint that fails says of this disk. */
+#include "core/chunk.h"
+#include "core/exact.h"
 #include "scratch.h"
 #include "tools/godwit/node_inside.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { STATE_BYTES = 100, PEERS = 3 };
 
-static const gw_layout layout = {.image_bytes = STATE_BYTES};
+static gw_layout layout;
 static const gw_run_options options = {.time_scale_percent = 100};
 static gw_device device = {.layout = &layout};
 static gw_node *node;
 static gw_err err;
-static bool away[PEERS]; /* else it has no manifest */
+static bool away[PEERS];     /* else it has no manifest */
+static const uint8_t *state; /* that all serve; NULL: nobody has one */
+static gw_mail *mail;        /* what was posted last */
 
 bool __wrap_gw_node_fetch(gw_node *of, const gw_peer_id *peer, const gw_hash *name, void *bytes,
                           uint64_t capacity, uint64_t *length, gw_err *why);
@@ -21,8 +26,15 @@ bool __wrap_gw_wires_wait(gw_wires *wires, const gw_peer_id *members, uint32_t c
 
 bool __wrap_gw_node_fetch(gw_node *of, const gw_peer_id *peer, const gw_hash *name, void *bytes,
                           uint64_t capacity, uint64_t *length, gw_err *why) {
-    (void)of, (void)name, (void)bytes, (void)capacity;
+    (void)of;
     *length = 0;
+    for (uint32_t i = 0; state != NULL && i < gw_chunk_count(layout.image_bytes); i++) {
+        gw_hash own = gw_state_chunk_name(5, 0, i);
+        if (!gw_hash_equal(&own, name)) continue;
+        memcpy(bytes, state + gw_chunk_offset(i), capacity);
+        *length = capacity;
+        return true;
+    }
     return gw_fail(why, away[peer->bytes[0]] ? GW_E_PEER : GW_E_NOTFOUND, "nothing");
 }
 
@@ -32,8 +44,32 @@ bool __wrap_gw_wires_wait(gw_wires *wires, const gw_peer_id *members, uint32_t c
     return true;
 }
 
+/* The compute helper, at once. */
+void __wrap_gw_helper_give(gw_helper *helper, gw_helper_task *run, void *task);
+void __wrap_gw_helper_give(gw_helper *helper, gw_helper_task *run, void *task) {
+    (void)helper;
+    run(task);
+}
+
+void __wrap_gw_mailbox_post(gw_mailbox *box, gw_mail *posted);
+void __wrap_gw_mailbox_post(gw_mailbox *box, gw_mail *posted) {
+    (void)box;
+    mail = posted;
+}
+
+void __wrap_gw_saver_staged(gw_saver *saver);
+void __wrap_gw_saver_staged(gw_saver *saver) {
+    (void)saver;
+}
+
+void __wrap_gw_workers_quiet(gw_workers *pool);
+void __wrap_gw_workers_quiet(gw_workers *pool) {
+    (void)pool;
+}
+
 static void setup(void) {
     scratch_open();
+    layout = (gw_layout){.image_bytes = STATE_BYTES};
     node = calloc(1, sizeof *node);
     cr_assert_not_null(node);
     node->device = &device;
@@ -63,4 +99,53 @@ Test(load, only_a_manifest_that_nobody_has_makes_chunks_here_useless) {
         cr_assert_eq(gw_set_count(&load.sound), 0);
         gw_set_free(&load.sound);
     }
+}
+
+/* ---- a large state ---- */
+
+static uint8_t *written; /* the device's state */
+
+static bool write_state(gw_device *of, uint64_t offset, uint64_t bytes, const void *from, gw_err *why) {
+    (void)of, (void)why;
+    memcpy(written + offset, from, bytes);
+    return true;
+}
+
+/* Two tensors, the second of them not on a word of the image. */
+static uint64_t lay_out(gw_layout_tensor of[2], uint64_t first_bytes, uint64_t bytes) {
+    static const gw_tensor tensors[2] = {{.role = GW_STATE}, {.role = GW_STATE}};
+    of[0] = (gw_layout_tensor){.bytes = first_bytes};
+    of[1] = (gw_layout_tensor){
+        .bytes = bytes - first_bytes, .image_offset = first_bytes, .first_word = (first_bytes + 7) / 8};
+    layout = (gw_layout){.tensors = tensors, .tensor_count = 2, .of = of, .image_bytes = bytes};
+    return gw_exact_state_fingerprint(0, first_bytes, state) +
+           gw_exact_state_fingerprint(of[1].first_word, of[1].bytes, state + first_bytes);
+}
+
+/* After its last chunk there is still much to do, which the flock waits for. */
+Test(load, of_a_large_state_is_seen_to_get_on_behind_its_last_chunk) {
+    const uint64_t bytes = (UINT64_C(128) << 20) + 100;
+    uint8_t *image = malloc(bytes);
+    written = calloc(1, bytes);
+    cr_assert(image != NULL && written != NULL);
+    for (uint64_t i = 0; i < bytes; i++) image[i] = (uint8_t)(i * i >> 7);
+    state = image;
+    gw_layout_tensor of[2];
+    uint64_t fingerprint = lay_out(of, 13, bytes);
+    static const gw_device_ops ops = {.state_write = write_state};
+    device.ops = &ops;
+    pthread_rwlock_init(&node->state.lock, NULL);
+    gw_peer_id donors[PEERS] = {{{0}}, {{1}}, {{2}}};
+    gw_action action = {
+        .kind = GW_ACT_LOAD, .load_kind = GW_LOAD_PEERS, .step = 5, .count = PEERS, .donors = donors};
+    gw_node_load(node, &action);
+    cr_assert_eq(mail->event.outcome, GW_DONE, "%s", mail->event.text);
+    cr_assert_eq(mail->event.fingerprint, fingerprint);
+    cr_assert_eq(memcmp(written, image, bytes), 0);
+    const uint32_t chunks = gw_chunk_count(bytes);
+    cr_assert_gt(atomic_load(&node->work.pieces), chunks + 2, "of %u chunks", chunks);
+    gw_mail_free(mail);
+    pthread_rwlock_destroy(&node->state.lock);
+    free(written);
+    free(image);
 }

@@ -1,11 +1,13 @@
 /* The device's state: stepping it forward, and putting another in its place. Compute helper. */
 #include "core/check.h"
 #include "core/chunk.h"
-#include "core/exact.h"
+#include "kernels/exact_add.h"
 #include "tools/godwit/node_inside.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { PIECE_BYTES = 64 << 20 /* of a state; so many at a time take well under a second */ };
 
 /* Until the state may change. */
 static void wait_staged(gw_node *node) {
@@ -82,40 +84,52 @@ void gw_node_apply(gw_node *node, const gw_action *action) {
 
 /* ---- LOAD ---- */
 
-static uint64_t image_fingerprint(const gw_layout *layout, const uint8_t *image) {
+/* What is done with a whole image takes long where it is large, and must be seen to get on. */
+static uint64_t image_fingerprint(gw_node *node, const uint8_t *image) {
+    const gw_layout *layout = node->device->layout;
     uint64_t sum = 0;
-    for (uint32_t t = 0; t < layout->tensor_count; t++) {
-        if (layout->tensors[t].role != GW_STATE) continue;
-        const gw_layout_tensor *at = &layout->of[t];
-        sum += gw_exact_state_fingerprint(at->first_word, at->bytes, image + at->image_offset);
+    for (uint64_t at = 0, within, length; at < layout->image_bytes; at += length) {
+        uint32_t t = gw_layout_find(layout, at, PIECE_BYTES, &within, &length);
+        sum += gw_exact_hash_state(gw_exact_path_best(), layout->of[t].first_word + within / 8, length,
+                                   image + at);
+        atomic_fetch_add(&node->work.pieces, 1);
     }
     return sum;
 }
 
+static bool write_image(gw_node *node, const uint8_t *image, gw_err *err) {
+    gw_device *device = node->device;
+    uint64_t bytes = device->layout->image_bytes;
+    for (uint64_t at = 0; at < bytes; at += PIECE_BYTES) {
+        uint64_t length = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        if (!device->ops->state_write(device, at, length, image + at, err)) return false;
+        atomic_fetch_add(&node->work.pieces, 1);
+    }
+    return true;
+}
+
 /* The image is brought here whole and checked before anything of the present state changes. */
 static bool load_image(gw_load *load, uint64_t *fingerprint, gw_err *err) {
-    gw_device *device = load->node->device;
-    uint64_t bytes = device->layout->image_bytes;
+    uint64_t bytes = load->node->device->layout->image_bytes;
     uint8_t *image = malloc(bytes ? bytes : 1);
     if (!image) return gw_fail(err, GW_E_NOMEM, "%llu bytes for the state", (unsigned long long)bytes);
     bool good = load->kind == GW_LOAD_PEERS ? gw_load_from_peers(load, image, err)
                                             : gw_load_from_checkpoint(load, image, err);
     if (good) {
-        *fingerprint = image_fingerprint(device->layout, image);
+        *fingerprint = image_fingerprint(load->node, image);
         if (load->fingerprint != 0 && load->fingerprint != *fingerprint)
             good = gw_fail(err, GW_E_CORRUPT, "the state has fingerprint %016llx instead of %016llx",
                            (unsigned long long)*fingerprint, (unsigned long long)load->fingerprint);
         /* Of a checkpoint that was written of other bits nothing is sound, though every chunk has its hash.
          */
-        if (!good && load->kind == GW_LOAD_MANIFEST)
-            load->sound = gw_set_of(gw_chunk_count(device->layout->image_bytes));
+        if (!good && load->kind == GW_LOAD_MANIFEST) load->sound = gw_set_of(gw_chunk_count(bytes));
     }
     if (good) {
         wait_staged(load->node);
         pthread_rwlock_wrlock(&load->node->state.lock);
         load->node->state.valid = false;
         gw_workers_quiet(load->node->workers);
-        good = device->ops->state_write(device, 0, bytes, image, err);
+        good = write_image(load->node, image, err);
         load->node->state.valid = good;
         load->node->state.step = load->step;
         load->node->state.fingerprint = *fingerprint;
