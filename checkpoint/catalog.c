@@ -53,6 +53,10 @@ bool gw_catalog_read(gw_io *io, const char *path, gw_manifest *manifest, gw_err 
     return done || gw_fail_in(err, "checkpoint/catalog: %s", path);
 }
 
+bool gw_catalog_is_damage(const gw_err *err) {
+    return err->code == GW_E_CORRUPT || err->code == GW_E_INVALID || err->code == GW_E_LIMIT;
+}
+
 /* ---- load ---- */
 
 static bool fail_memory(gw_err *err) {
@@ -235,18 +239,12 @@ static void set_aside(retaining *r, const char *path) {
         note_failure(r, "setting aside", path);
 }
 
-/* Rather than not to be had just now, or of a version that this program does not know. */
-static bool is_damaged(const gw_catalog_bad *bad) {
-    gw_code code = bad->err.code;
-    return code == GW_E_CORRUPT || code == GW_E_INVALID || code == GW_E_LIMIT;
-}
-
 /* Whether all that is needed can be said although this file cannot be read. One of a kept checkpoint stays
  * where it is: a good copy may come from a peer under its name. */
 static bool can_do_without(retaining *r, const gw_catalog *catalog, const gw_catalog_bad *bad) {
     const gw_hash *kept = find_kept(r, bad->path);
     if (kept != NULL) return has_root(catalog, kept);
-    if (!is_damaged(bad)) return false;
+    if (!gw_catalog_is_damage(&bad->err)) return false;
     set_aside(r, bad->path);
     return true;
 }

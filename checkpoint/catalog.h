@@ -25,6 +25,10 @@ bool gw_catalog_save(gw_io *io, const char *dir, const void *bytes, size_t lengt
 /* Reads one file, of any name; errors name it, and the offset where that makes sense. The caller frees. */
 bool gw_catalog_read(gw_io *io, const char *path, gw_manifest *manifest, gw_err *err);
 
+/* Whether that error says that the file is damaged, rather than not here, not to be had just now, or of a
+ * version that this program does not know. */
+bool gw_catalog_is_damage(const gw_err *err);
+
 typedef struct gw_catalog_bad {
     char *path;
     gw_err err;

@@ -1,10 +1,12 @@
 /* Loads: that a large one is seen to get on, and what one from a checkpoint that fails says of this disk. */
+#include "checkpoint/catalog.h"
 #include "core/chunk.h"
 #include "core/exact.h"
 #include "scratch.h"
 #include "tools/godwit/node_inside.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,6 +101,49 @@ Test(load, only_a_manifest_that_nobody_has_makes_chunks_here_useless) {
         cr_assert_eq(gw_set_count(&load.sound), 0);
         gw_set_free(&load.sound);
     }
+}
+
+/* ---- a disk that would not give the manifest ---- */
+
+static uint32_t refused; /* files that will not be opened */
+
+static int open_or_not(gw_io *io, const char *path, int flags, mode_t mode) {
+    if (refused == 0) return gw_io_system()->open(io, path, flags, mode);
+    refused--;
+    errno = EMFILE;
+    return -1;
+}
+
+static gw_hash save_manifest(uint64_t step) {
+    const gw_tensor tensor = {.name = "w", .dtype = GW_U8, .role = GW_STATE, .rank = 1, .dim = {STATE_BYTES}};
+    const gw_hash chunk = {{1, 2, 3}};
+    gw_manifest manifest = {.job_name = "test",
+                            .step = step,
+                            .tensors = &tensor,
+                            .tensor_count = 1,
+                            .chunks = &chunk,
+                            .chunk_count = 1};
+    void *bytes;
+    size_t length;
+    cr_assert(gw_manifest_seal(&manifest, &err), "%s", err.text);
+    cr_assert(gw_manifest_encode(&manifest, &bytes, &length, &err), "%s", err.text);
+    cr_assert(gw_catalog_save(gw_io_system(), scratch_folder(), bytes, length, &err), "%s", err.text);
+    free(bytes);
+    return manifest.root;
+}
+
+/* That it cannot be opened now does not say that nobody has it. */
+Test(load, a_manifest_that_cannot_be_read_just_now_may_name_chunks_here) {
+    gw_io io = *gw_io_system();
+    io.open = open_or_not;
+    gw_store_close(node->store);
+    cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, &io, &node->store, &err), "%s", err.text);
+    const gw_hash root = save_manifest(5);
+    refused = 1;
+    gw_load load = {.node = node, .kind = GW_LOAD_MANIFEST, .step = 5, .root = root};
+    cr_assert_not(gw_load_from_checkpoint(&load, NULL, &err));
+    cr_assert_eq(refused, 0);
+    cr_assert_eq(load.sound.size, 0, "told of %u chunks", load.sound.size);
 }
 
 /* ---- a large state ---- */

@@ -147,7 +147,8 @@ gw_hash gw_manifest_name(uint64_t step, const gw_hash *root) {
     return name;
 }
 
-bool gw_node_manifest(const gw_node *node, const gw_hash *name, gw_manifest *manifest) {
+/* This job's manifest of that name, if it can be read here. */
+static bool read_manifest(const gw_node *node, const gw_hash *name, gw_manifest *manifest) {
     gw_catalog catalog;
     gw_err err;
     bool found = false;
@@ -169,7 +170,7 @@ static void *find_manifest(const gw_node *node, const gw_hash *name, uint64_t *l
     gw_err err;
     void *bytes;
     size_t size;
-    if (!gw_node_manifest(node, name, &manifest)) return NULL;
+    if (!read_manifest(node, name, &manifest)) return NULL;
     bool good = gw_manifest_encode(&manifest, &bytes, &size, &err);
     gw_manifest_free(&manifest);
     *length = size;

@@ -296,8 +296,6 @@ gw_fetch_provider gw_node_provider(gw_node *node);
 gw_hash gw_state_chunk_name(uint64_t step, uint64_t fingerprint, uint64_t index);
 /* The name of a checkpoint's manifest: checkpoints of a state that did not change have one root. */
 gw_hash gw_manifest_name(uint64_t step, const gw_hash *root);
-/* This job's manifest of that name, if it is on this peer's disk; the caller frees. */
-bool gw_node_manifest(const gw_node *node, const gw_hash *name, gw_manifest *manifest);
 
 /* node_publish.c. */
 void gw_node_notice(gw_node *node, const gw_action *action);

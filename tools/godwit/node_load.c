@@ -1,4 +1,5 @@
 /* Bringing a whole state image here: from members that hold it, or from a checkpoint. */
+#include "checkpoint/catalog.h"
 #include "checkpoint/restore.h"
 #include "core/check.h"
 #include "core/chunk.h"
@@ -95,23 +96,47 @@ bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err) {
 
 /* ---- from a checkpoint ---- */
 
-/* Asks the holders for the manifest itself, and keeps it. Where nobody has it, nothing here is of any use;
- * whoever did not answer may have it. */
-static bool fetch_manifest(gw_load *load, const gw_hash *name, gw_manifest *manifest, gw_err *err) {
+static bool is_wanted(const gw_load *load, const gw_manifest *manifest) {
+    return gw_hash_equal(&manifest->root, &load->root) && manifest->step == load->step &&
+           gw_hash_equal(&manifest->job_id, &load->node->job_id);
+}
+
+/* *silent: it may be here all the same. */
+static bool read_manifest(const gw_load *load, gw_manifest *manifest, bool *silent, gw_err *err) {
+    gw_store *store = load->node->store;
+    char path[GW_PATH_BYTES], name[GW_CATALOG_NAME_BYTES];
+    *silent = false;
+    if (!gw_durable_path(path, err, "%s/manifests/%s", gw_store_dir(store),
+                         gw_catalog_name(load->step, &load->root, name)))
+        return false;
+    if (!gw_catalog_read(gw_store_io(store), path, manifest, err)) {
+        *silent = err->code != GW_E_NOTFOUND && !gw_catalog_is_damage(err);
+        return false;
+    }
+    if (is_wanted(load, manifest)) return true;
+    gw_manifest_free(manifest);
+    return gw_fail(err, GW_E_NOTFOUND, "manifest of another checkpoint");
+}
+
+/* Asks the holders for the manifest itself, and keeps it. */
+static bool fetch_manifest(gw_load *load, gw_manifest *manifest, bool *silent, gw_err *err) {
+    const gw_hash name = gw_manifest_name(load->step, &load->root);
     void *bytes = malloc(GW_MANIFEST_MAX_BYTES);
-    if (!bytes) return gw_fail(err, GW_E_NOMEM, "manifest");
+    if (!bytes) {
+        *silent = true;
+        return gw_fail(err, GW_E_NOMEM, "manifest");
+    }
     gw_fail(err, GW_E_NOTFOUND, "nobody has the manifest");
-    bool good = false, silent = false;
+    bool good = false;
     for (uint32_t i = 0; i < load->count && !good; i++) {
         uint64_t length;
         if (gw_peer_id_equal(&load->peers[i], &load->node->self.id)) continue;
-        if (!gw_node_fetch(load->node, &load->peers[i], name, bytes, GW_MANIFEST_MAX_BYTES, &length, err)) {
-            silent |= err->code != GW_E_NOTFOUND;
+        if (!gw_node_fetch(load->node, &load->peers[i], &name, bytes, GW_MANIFEST_MAX_BYTES, &length, err)) {
+            *silent |= err->code != GW_E_NOTFOUND;
             continue;
         }
         if (!gw_manifest_decode(bytes, length, manifest, err)) continue;
-        good = gw_hash_equal(&manifest->root, &load->root) && manifest->step == load->step &&
-               gw_hash_equal(&manifest->job_id, &load->node->job_id);
+        good = is_wanted(load, manifest);
         if (good) {
             gw_saver_keep_manifest(load->node->saver, manifest->step, bytes, length);
         } else {
@@ -120,8 +145,17 @@ static bool fetch_manifest(gw_load *load, const gw_hash *name, gw_manifest *mani
         }
     }
     free(bytes);
-    if (!good && !silent) load->sound = gw_set_of(gw_chunk_count(load->node->device->layout->image_bytes));
     return good;
+}
+
+/* Where nobody has it, nothing here is of any use; who did not answer may have it, and so may a disk that
+ * would not give it just now. */
+static bool find_manifest(gw_load *load, gw_manifest *manifest, gw_err *err) {
+    bool silent;
+    if (read_manifest(load, manifest, &silent, err) || fetch_manifest(load, manifest, &silent, err))
+        return true;
+    if (!silent) load->sound = gw_set_of(gw_chunk_count(load->node->device->layout->image_bytes));
+    return false;
 }
 
 typedef struct restoring {
@@ -186,9 +220,7 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
     gw_wires_wait(node->wires, load->peers, load->count, &node->self.id, &node->ending,
                   UINT64_C(1000000000) * node->options->time_scale_percent / 100, &missing);
     gw_manifest manifest = {0};
-    gw_hash name = gw_manifest_name(load->step, &load->root);
-    if (!gw_node_manifest(node, &name, &manifest) && !fetch_manifest(load, &name, &manifest, err))
-        return false;
+    if (!find_manifest(load, &manifest, err)) return false;
     bool good = manifest.state_bytes == node->device->layout->image_bytes;
     if (!good) gw_fail(err, GW_E_CORRUPT, "the manifest is not of a state of this job's size");
     restoring r = {.load = load, .image = image};
