@@ -184,10 +184,24 @@ typedef struct retaining {
     bool failed;
 } retaining;
 
-static bool is_kept(const retaining *r, const gw_manifest *manifest) {
+/* Whether the same state was saved again, in a later view or after steps that left it as it was. The job
+ * knows it by its root, as of that save (core/peer_inventory.h): nobody will ask for this one. */
+static bool was_saved_again(const gw_catalog *catalog, const gw_manifest *manifest) {
+    for (uint32_t i = 0; i < catalog->good_count; i++) {
+        const gw_manifest *other = &catalog->good[i];
+        if (!gw_hash_equal(&other->job_id, &manifest->job_id) ||
+            !gw_hash_equal(&other->root, &manifest->root))
+            continue;
+        if (other->epoch != manifest->epoch ? other->epoch > manifest->epoch : other->step > manifest->step)
+            return true;
+    }
+    return false;
+}
+
+static bool is_kept(const retaining *r, const gw_catalog *catalog, const gw_manifest *manifest) {
     if (!gw_hash_equal(&manifest->job_id, r->job_id)) return true;
     for (uint32_t i = 0; i < r->kept_count; i++)
-        if (gw_hash_equal(&manifest->root, &r->kept[i])) return true;
+        if (gw_hash_equal(&manifest->root, &r->kept[i])) return !was_saved_again(catalog, manifest);
     return false;
 }
 
@@ -255,7 +269,7 @@ static size_t prune(retaining *r, const gw_catalog *catalog, gw_hash *needed, bo
     bool deleted = false;
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         const gw_manifest *manifest = &catalog->good[i];
-        if (!is_kept(r, manifest) && delete_manifest(r, manifest)) {
+        if (!is_kept(r, catalog, manifest) && delete_manifest(r, manifest)) {
             deleted = true;
             continue;
         }

@@ -84,9 +84,10 @@ void gw_ckpt_finish_staging(gw_ckpt_writer *writer);
 /* Makes an encoded manifest (copied) durable. */
 bool gw_ckpt_manifest(gw_ckpt_writer *writer, uint64_t tag, const void *bytes, size_t length, gw_err *err);
 
-/* Deletes the manifests of `job_id` whose roots are not in `kept` (copied), then the chunks that no manifest
- * left needs and nobody has pinned. When a kept manifest that is here, or any one that is not damaged, cannot
- * be read no chunk is deleted (checkpoint/catalog.h), and it ends with GW_E_IO. */
+/* Deletes the manifests of `job_id` whose roots are not in `kept` (copied) or have a newer one, then the
+ * chunks that no manifest left needs and nobody has pinned. When a kept manifest that is here, or any one
+ * that is not damaged, cannot be read no chunk is deleted (checkpoint/catalog.h), and it ends with GW_E_IO.
+ */
 bool gw_ckpt_retain(gw_ckpt_writer *writer, uint64_t tag, const gw_hash *job_id, const gw_hash *kept,
                     uint32_t kept_count, gw_err *err);
 

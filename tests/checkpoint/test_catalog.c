@@ -23,8 +23,9 @@ static void teardown(void) {
 }
 TestSuite(catalog, .init = setup, .fini = teardown);
 
-static gw_hash save_in(uint64_t epoch, uint64_t step, uint8_t job) {
-    fixture_image *image = fixture_image_make(step);
+static gw_hash save_state(uint64_t state, uint64_t epoch, uint64_t step, uint8_t job) {
+    fixture_image *image = fixture_image_make(state);
+    image->manifest.step = step;
     image->manifest.job_id.bytes[0] = job;
     image->manifest.epoch = epoch;
     void *bytes;
@@ -35,6 +36,10 @@ static gw_hash save_in(uint64_t epoch, uint64_t step, uint8_t job) {
     gw_hash root = image->manifest.root;
     fixture_image_free(image);
     return root;
+}
+
+static gw_hash save_in(uint64_t epoch, uint64_t step, uint8_t job) {
+    return save_state(step, epoch, step, job);
 }
 
 static gw_hash save(uint64_t step, uint8_t job) {
@@ -170,6 +175,28 @@ Test(catalog, retain_deletes_what_is_not_kept_of_this_job) {
     cr_assert_eq(catalog.good_count, 2);
     cr_assert_eq(catalog.good[0].step, 3);
     cr_assert_eq(catalog.good[1].step, 2);
+}
+
+Test(catalog, retain_keeps_of_a_state_that_stayed_the_checkpoint_that_is_newest) {
+    gw_hash kept = save_state(10, 0, 10, 7);
+    save_state(10, 0, 20, 7);
+    save_state(10, 0, 30, 7);
+    save_state(10, 0, 25, 8); /* another job's */
+    size_t needed;
+    bool complete;
+    cr_assert(retain(&kept, 1, &needed, &complete), "%s", err.text);
+    cr_assert(complete);
+    cr_assert_eq(needed, 2 * FIXTURE_CHUNKS);
+    load();
+    cr_assert_eq(catalog.good_count, 2);
+    cr_assert_eq(catalog.good[0].step, 30);
+    cr_assert_eq(catalog.good[1].step, 25);
+    save_state(10, 1, 15, 7); /* a later view's, which began before */
+    cr_assert(retain(&kept, 1, &needed, &complete), "%s", err.text);
+    load();
+    cr_assert_eq(catalog.good_count, 2);
+    cr_assert_eq(catalog.good[0].step, 25);
+    cr_assert_eq(catalog.good[1].step, 15);
 }
 
 Test(catalog, retain_says_when_a_kept_manifest_is_damaged) {
