@@ -56,3 +56,59 @@ gw_io *gw_io_system(void) {
     };
     return &table;
 }
+
+/* ---- counted ---- */
+
+static gw_io *under(gw_io *io) {
+    return ((gw_io_counted *)io)->under;
+}
+
+/* An answer counts, whatever it is: errors have ways of their own. */
+static ssize_t count(gw_io *io, ssize_t answer) {
+    atomic_fetch_add(&((gw_io_counted *)io)->changes, 1);
+    return answer;
+}
+
+static int counted_open(gw_io *io, const char *path, int flags, mode_t mode) {
+    return under(io)->open(under(io), path, flags, mode);
+}
+static ssize_t counted_read(gw_io *io, int fd, void *bytes, size_t size) {
+    return under(io)->read(under(io), fd, bytes, size);
+}
+static ssize_t counted_write(gw_io *io, int fd, const void *bytes, size_t size) {
+    return count(io, under(io)->write(under(io), fd, bytes, size));
+}
+static int counted_fdatasync(gw_io *io, int fd) {
+    return (int)count(io, under(io)->fdatasync(under(io), fd));
+}
+static int counted_fsync(gw_io *io, int fd) {
+    return (int)count(io, under(io)->fsync(under(io), fd));
+}
+static int counted_close(gw_io *io, int fd) {
+    return under(io)->close(under(io), fd);
+}
+static int counted_rename(gw_io *io, const char *from, const char *to) {
+    return (int)count(io, under(io)->rename(under(io), from, to));
+}
+static int counted_unlink(gw_io *io, const char *path) {
+    return (int)count(io, under(io)->unlink(under(io), path));
+}
+static int counted_mkdir(gw_io *io, const char *path, mode_t mode) {
+    return (int)count(io, under(io)->mkdir(under(io), path, mode));
+}
+
+void gw_io_count(gw_io_counted *counted, gw_io *passed_to) {
+    counted->io = (gw_io){
+        .open = counted_open,
+        .read = counted_read,
+        .write = counted_write,
+        .fdatasync = counted_fdatasync,
+        .fsync = counted_fsync,
+        .close = counted_close,
+        .rename = counted_rename,
+        .unlink = counted_unlink,
+        .mkdir = counted_mkdir,
+    };
+    counted->under = passed_to;
+    atomic_init(&counted->changes, 0);
+}

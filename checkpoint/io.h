@@ -5,6 +5,7 @@
 #ifndef GODWIT_CHECKPOINT_IO_H
 #define GODWIT_CHECKPOINT_IO_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -24,5 +25,16 @@ struct gw_io {
 
 /* The operating system's. Never NULL; shared; not to be freed. */
 gw_io *gw_io_system(void);
+
+/* A table that passes every call on to another one and counts those that change the disk, when they return:
+ * who waits for a disk sees by that whether it gets on. */
+typedef struct gw_io_counted {
+    gw_io io; /* first: the functions cast back */
+    gw_io *under;
+    atomic_uint_fast64_t changes; /* any thread reads */
+} gw_io_counted;
+
+/* `under` must outlive it. */
+void gw_io_count(gw_io_counted *counted, gw_io *under);
 
 #endif

@@ -18,7 +18,8 @@ static const char damaged_suffix[] = ".damaged";
 
 struct gw_store {
     char *dir;
-    gw_io *io;
+    gw_io_counted counted;
+    gw_io *io; /* the counted one */
     gw_store_mode mode;
     /* One put or set-aside at a time, or sweep of what was set aside. Taken before delete_lock. */
     pthread_mutex_t put_lock;
@@ -78,7 +79,8 @@ bool gw_store_open(const char *dir, gw_store_mode mode, gw_io *io, gw_store **st
         free(opened);
         return gw_fail(err, GW_E_NOMEM, "checkpoint/store: opening %s: out of memory", dir);
     }
-    opened->io = io != NULL ? io : gw_io_system();
+    gw_io_count(&opened->counted, io != NULL ? io : gw_io_system());
+    opened->io = &opened->counted.io;
     opened->mode = mode;
     pthread_mutex_init(&opened->put_lock, NULL);
     pthread_mutex_init(&opened->delete_lock, NULL);
@@ -106,6 +108,9 @@ const char *gw_store_dir(const gw_store *store) {
 }
 gw_io *gw_store_io(const gw_store *store) {
     return store->io;
+}
+uint64_t gw_store_changes(gw_store *store) {
+    return atomic_load(&store->counted.changes);
 }
 
 /* ---- pins ---- */

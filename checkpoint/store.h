@@ -35,9 +35,12 @@ typedef enum gw_store_mode {
 bool gw_store_open(const char *dir, gw_store_mode mode, gw_io *io, gw_store **store, gw_err *err);
 /* NULL is allowed. No other thread may be inside. */
 void gw_store_close(gw_store *store);
-/* The directory it was opened on, and its io; valid until close. */
+/* The directory it was opened on, and its io, counted; valid until close. */
 const char *gw_store_dir(const gw_store *store);
 gw_io *gw_store_io(const gw_store *store);
+/* How many calls that change the disk have returned since it was opened, by whatever thread, of those that
+ * went through that io. */
+uint64_t gw_store_changes(gw_store *store);
 
 enum { GW_STORE_BATCH = 8 };
 

@@ -221,4 +221,5 @@ void gw_ckpt_stats_read(gw_ckpt_writer *writer, gw_ckpt_stats *stats) {
     *stats = writer->stats;
     stats->staging_bytes = (uint64_t)writer->staging.made * GW_CHUNK_BYTES;
     pthread_mutex_unlock(&writer->lock);
+    if (writer->store != NULL) stats->disk_changes = gw_store_changes(writer->store);
 }

@@ -98,7 +98,8 @@ void gw_ckpt_abandon(gw_ckpt_writer *writer, uint64_t tag);
 
 typedef struct gw_ckpt_stats {
     uint32_t queued;                      /* jobs not finished */
-    uint64_t hashed_bytes, written_bytes; /* since open */
+    uint64_t hashed_bytes, written_bytes; /* since open, by batches of some chunks */
+    uint64_t disk_changes;                /* gw_store_changes; 0 without a store */
     uint64_t hash_us, write_us;           /* wall time the thread spent on each */
     uint64_t staging_bytes;               /* buffers allocated now */
 } gw_ckpt_stats;

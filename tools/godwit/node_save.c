@@ -258,7 +258,7 @@ void gw_saver_abandon(gw_saver *saver) {
 uint64_t gw_saver_moved(gw_saver *saver) {
     gw_ckpt_stats stats;
     gw_ckpt_stats_read(saver->writer, &stats);
-    return stats.hashed_bytes + stats.written_bytes;
+    return stats.hashed_bytes + stats.disk_changes;
 }
 
 uint64_t gw_saver_written(gw_saver *saver) {

@@ -40,7 +40,7 @@ void gw_saver_staged(gw_saver *saver);
 void gw_saver_keep_manifest(gw_saver *saver, uint64_t step, const void *bytes, size_t length);
 /* The action ABANDON. */
 void gw_saver_abandon(gw_saver *saver);
-/* Any thread: changes while the writer gets on. */
+/* Any thread: changes while the writer, or the disk, gets on. */
 uint64_t gw_saver_moved(gw_saver *saver);
 /* Any thread: bytes of chunks written to disk since the start. */
 uint64_t gw_saver_written(gw_saver *saver);
