@@ -133,3 +133,19 @@ Test(save, gets_on_with_every_chunk_that_a_retention_deletes) {
     wait_until(&waits);
     cr_assert_neq(gw_saver_moved(saver), before);
 }
+
+/* One that only hashes, too: its last chunk waits for room, behind a disk that hangs, and an APPLY for it. */
+Test(save, that_is_abandoned_holds_up_no_apply) {
+    save(1, 1, false);
+    wait_until(&stored);
+    unlinks_left = 0;
+    gw_saver_retain(saver, &(gw_action){.kind = GW_ACT_RETAIN});
+    save(2, CHUNKS, true);
+    wait_until(&waits);
+    gw_saver_abandon(saver);
+    gw_saver_staged(saver);
+    stored = false;
+    set(&opened);
+    wait_until(&stored);
+    cr_assert_eq(outcome, GW_ABORTED);
+}

@@ -30,8 +30,8 @@ struct gw_saver {
     pthread_mutex_t lock;
     pending *first, **end; /* in the order submitted */
     bool retain_fails;     /* the writer thread's */
-    bool has_open;         /* a checkpoint may have chunks that are pinned, and have no manifest yet: */
-    uint64_t open_step;
+    bool has_save; /* of the SAVE given last; it may be under way, or pin chunks without a manifest: */
+    uint64_t save_step;
 };
 
 static bool read_state(void *context, uint64_t offset, void *bytes, size_t length, gw_err *err) {
@@ -163,13 +163,10 @@ void gw_saver_close(gw_saver *saver) {
 }
 
 void gw_saver_save(gw_saver *saver, const gw_action *action) {
-    if (!action->flag) {
-        /* A new checkpoint takes the place of one that never got its manifest: the pins of that end. */
-        if (saver->has_open && saver->open_step != action->step)
-            gw_ckpt_abandon(saver->writer, saver->open_step);
-        saver->has_open = true;
-        saver->open_step = action->step;
-    }
+    /* A new checkpoint takes the place of one that never got its manifest: the pins of that end. */
+    if (saver->has_save && saver->save_step != action->step) gw_ckpt_abandon(saver->writer, saver->save_step);
+    saver->has_save = true;
+    saver->save_step = action->step;
     gw_ckpt_request request = {
         .tag = action->step,
         .state_bytes = saver->options.device->layout->image_bytes,
@@ -251,8 +248,8 @@ void gw_saver_keep_manifest(gw_saver *saver, uint64_t step, const void *bytes, s
 }
 
 void gw_saver_abandon(gw_saver *saver) {
-    if (saver->has_open) gw_ckpt_abandon(saver->writer, saver->open_step);
-    saver->has_open = false;
+    if (saver->has_save) gw_ckpt_abandon(saver->writer, saver->save_step);
+    saver->has_save = false;
 }
 
 uint64_t gw_saver_moved(gw_saver *saver) {
