@@ -10,12 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum entry_kind { CONTENTS, NAME, FOLDER, OPEN_FOLDER } entry_kind;
+typedef enum entry_kind { CONTENTS, NAME, DELETION, FOLDER, OPEN_FOLDER } entry_kind;
 
 /* Something not on disk yet, or (OPEN_FOLDER) which folder a descriptor is of. */
 typedef struct entry {
     entry_kind kind;
     int fd;
+    unsigned serial; /* in the order of calls */
     char path[512];
 } entry;
 
@@ -25,11 +26,14 @@ static unsigned entry_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static powerloss_kind loss;
 static int calls_left;
+static unsigned serial;
+static const char *shadows;
 
 static void add(entry_kind kind, const char *path, int fd) {
     if (entry_count == ENTRIES || strlen(path) >= sizeof entries->path) abort();
     entries[entry_count].kind = kind;
     entries[entry_count].fd = fd;
+    entries[entry_count].serial = serial++;
     strcpy(entries[entry_count++].path, path);
 }
 
@@ -43,6 +47,38 @@ static bool lies_in(const char *path, const char *folder) {
            strchr(path + length + 1, '/') == NULL;
 }
 
+static const entry *find(entry_kind kind, const char *path) {
+    for (unsigned i = 0; i < entry_count; i++)
+        if (entries[i].kind == kind && strcmp(entries[i].path, path) == 0) return &entries[i];
+    return NULL;
+}
+
+static void shadow_path(unsigned number, char path[sizeof entries->path]) {
+    snprintf(path, sizeof entries->path, "%s/%u", shadows, number);
+}
+
+/* Before a name goes: keeps what it is of, unless that name is not on disk yet. */
+static void keep_shadow(const char *path) {
+    char shadow[sizeof entries->path];
+    if (loss < LOSE_NAMES || find(NAME, path) != NULL) return;
+    shadow_path(serial, shadow);
+    if (link(path, shadow) == 0) add(DELETION, path, -1);
+}
+
+static void bring_back(const entry *deleted) {
+    char shadow[sizeof entries->path];
+    shadow_path(deleted->serial, shadow);
+    if (rename(shadow, deleted->path) < 0) abort();
+}
+
+static void bring_back_first(void) {
+    const entry *first = NULL;
+    for (unsigned i = 0; i < entry_count; i++)
+        if (entries[i].kind == DELETION && (first == NULL || entries[i].serial < first->serial))
+            first = &entries[i];
+    if (first != NULL) bring_back(first);
+}
+
 _Noreturn void powerloss_now(void) {
     for (unsigned i = 0; i < entry_count; i++) {
         const entry *e = &entries[i];
@@ -50,6 +86,9 @@ _Noreturn void powerloss_now(void) {
         if (loss == LOSE_NAMES && e->kind == NAME) unlink(e->path);
         if (loss == LOSE_NAMES && e->kind == FOLDER) fixture_remove(e->path);
     }
+    for (unsigned i = 0; loss == LOSE_NAMES && i < entry_count; i++)
+        if (entries[i].kind == DELETION) bring_back(&entries[i]);
+    if (loss == LOSE_DELETION) bring_back_first();
     raise(SIGKILL);
     abort();
 }
@@ -74,7 +113,9 @@ static void add_folder(const char *path, int fd) {
 
 static int loss_open(gw_io *io, const char *path, int flags, mode_t mode) {
     begin_call();
+    bool created = (flags & O_CREAT) && access(path, F_OK) < 0;
     int fd = gw_io_system()->open(io, path, flags, mode);
+    if (fd >= 0 && created) add(NAME, path, -1);
     if (fd >= 0 && (flags & O_CREAT)) add(CONTENTS, path, fd);
     if (fd >= 0 && (flags & O_DIRECTORY)) add_folder(path, fd);
     pthread_mutex_unlock(&lock);
@@ -113,7 +154,7 @@ static int loss_fsync(gw_io *io, int fd) {
     char path[sizeof entries->path];
     strcpy(path, folder);
     for (unsigned i = entry_count; i-- > 0;)
-        if ((entries[i].kind == NAME || entries[i].kind == FOLDER) && lies_in(entries[i].path, path))
+        if (entries[i].kind != CONTENTS && entries[i].kind != OPEN_FOLDER && lies_in(entries[i].path, path))
             forget(i);
     pthread_mutex_unlock(&lock);
     return 0;
@@ -135,9 +176,13 @@ static int loss_close(gw_io *io, int fd) {
 
 static int loss_rename(gw_io *io, const char *from, const char *to) {
     begin_call();
+    keep_shadow(to);
     int result = gw_io_system()->rename(io, from, to);
-    for (unsigned i = 0; result == 0 && i < entry_count; i++)
-        if (entries[i].kind == CONTENTS && strcmp(entries[i].path, from) == 0) strcpy(entries[i].path, to);
+    for (unsigned i = entry_count; result == 0 && i-- > 0;) {
+        if (strcmp(entries[i].path, from) != 0) continue;
+        if (entries[i].kind == CONTENTS) strcpy(entries[i].path, to);
+        if (entries[i].kind == NAME) forget(i);
+    }
     if (result == 0) add(NAME, to, -1);
     pthread_mutex_unlock(&lock);
     return result;
@@ -145,9 +190,10 @@ static int loss_rename(gw_io *io, const char *from, const char *to) {
 
 static int loss_unlink(gw_io *io, const char *path) {
     begin_call();
+    keep_shadow(path);
     int result = gw_io_system()->unlink(io, path);
     for (unsigned i = entry_count; i-- > 0;)
-        if (strcmp(entries[i].path, path) == 0) forget(i);
+        if (entries[i].kind != DELETION && strcmp(entries[i].path, path) == 0) forget(i);
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -160,7 +206,7 @@ static int loss_mkdir(gw_io *io, const char *path, mode_t mode) {
     return result;
 }
 
-gw_io *powerloss_io(powerloss_kind kind, int k) {
+gw_io *powerloss_io(powerloss_kind kind, int k, const char *shadow_folder) {
     static gw_io table = {
         .open = loss_open,
         .read = loss_read,
@@ -175,5 +221,7 @@ gw_io *powerloss_io(powerloss_kind kind, int k) {
     entry_count = 0;
     loss = kind;
     calls_left = k;
+    serial = 0;
+    shadows = shadow_folder;
     return &table;
 }

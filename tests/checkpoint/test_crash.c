@@ -19,13 +19,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char folder[256];
+static char folder[256], shadows[256];
 static gw_err err;
 static fixture_image *old_image, *new_image;
 static uint8_t *target;
 
 static void setup(void) {
     fixture_folder(folder);
+    fixture_folder(shadows);
     old_image = fixture_image_make(10);
     new_image = fixture_image_make(20);
     target = malloc(FIXTURE_STATE_BYTES);
@@ -35,6 +36,7 @@ static void teardown(void) {
     fixture_image_free(new_image);
     free(target);
     fixture_remove(folder);
+    fixture_remove(shadows);
 }
 TestSuite(crash, .init = setup, .fini = teardown, .timeout = 300);
 
@@ -82,6 +84,13 @@ static bool write_target(void *context, uint64_t offset, const void *bytes, uint
     return true;
 }
 
+/* An older one as well: what a manifest names is there for as long as it is. */
+static void expect_chunks(gw_store *store, const gw_manifest *manifest, const char *when, int k) {
+    for (uint32_t i = 0; i < manifest->chunk_count; i++)
+        cr_assert(gw_store_has(store, &manifest->chunks[i], gw_chunk_length(FIXTURE_STATE_BYTES, i)),
+                  "%s %d: step %lu without chunk %u", when, k, manifest->step, i);
+}
+
 /* Restores from the newest manifest and compares every byte; returns its step. */
 static uint64_t expect_a_whole_checkpoint(const char *when, int k) {
     gw_store *store;
@@ -93,6 +102,7 @@ static uint64_t expect_a_whole_checkpoint(const char *when, int k) {
     cr_assert(gw_catalog_load(gw_io_system(), folder, &catalog, &err), "%s %d: %s", when, k, err.text);
     cr_assert_eq(catalog.bad_count, 0, "%s %d: a half-written manifest", when, k);
     cr_assert_gt(catalog.good_count, 0, "%s %d: no checkpoint left", when, k);
+    for (uint32_t i = 0; i < catalog.good_count; i++) expect_chunks(store, &catalog.good[i], when, k);
     gw_restore restore = {.manifest = &catalog.good[0], .store = store, .write = write_target, .threads = 1};
     gw_restore_stats stats;
     memset(target, 0, FIXTURE_STATE_BYTES);
@@ -110,11 +120,12 @@ static uint64_t expect_a_whole_checkpoint(const char *when, int k) {
  * child came to its own end. */
 static bool crash_at(powerloss_kind kind, int k) {
     fixture_remove(folder); /* folders that are there already would not have to be made */
-    cr_assert_eq(mkdir(folder, 0700), 0);
-    cr_assert(take_checkpoint(powerloss_io(LOSE_NOTHING, -1), old_image));
+    fixture_remove(shadows);
+    cr_assert_eq(mkdir(folder, 0700) | mkdir(shadows, 0700), 0);
+    cr_assert(take_checkpoint(powerloss_io(LOSE_NOTHING, -1, shadows), old_image));
     pid_t child = fork();
     cr_assert_geq(child, 0);
-    if (child == 0) _exit(take_checkpoint(powerloss_io(kind, k), new_image) ? 0 : 1);
+    if (child == 0) _exit(take_checkpoint(powerloss_io(kind, k, shadows), new_image) ? 0 : 1);
     int status;
     cr_assert_eq(waitpid(child, &status, 0), child);
     if (WIFEXITED(status)) cr_assert_eq(WEXITSTATUS(status), 0);
@@ -133,7 +144,7 @@ static void crash_everywhere(powerloss_kind kind) {
         if (step == 20) new_found++;
         cr_assert(!ended || step == 20);
         /* and the next checkpoint works on what the crash left */
-        cr_assert(take_checkpoint(powerloss_io(LOSE_NOTHING, -1), new_image), "after call %d", k);
+        cr_assert(take_checkpoint(powerloss_io(LOSE_NOTHING, -1, shadows), new_image), "after call %d", k);
         cr_assert_eq(expect_a_whole_checkpoint("after call", k), 20);
         cr_assert_eq(fixture_count_files(folder, ""), FIXTURE_CHUNKS + 1, "call %d: garbage stays", k);
     }
@@ -150,6 +161,9 @@ Test(crash, power_lost_with_unflushed_contents) {
 Test(crash, power_lost_with_unflushed_names) {
     crash_everywhere(LOSE_NAMES);
 }
+Test(crash, power_lost_with_an_unflushed_deletion) {
+    crash_everywhere(LOSE_DELETION);
+}
 
 /* What was said to be done is done, from the very first folder on, which was not there before. */
 static void lose_power_after_the_first(powerloss_kind kind) {
@@ -157,7 +171,7 @@ static void lose_power_after_the_first(powerloss_kind kind) {
     pid_t child = fork();
     cr_assert_geq(child, 0);
     if (child == 0) {
-        if (!take_checkpoint(powerloss_io(kind, -1), old_image)) _exit(1);
+        if (!take_checkpoint(powerloss_io(kind, -1, shadows), old_image)) _exit(1);
         powerloss_now();
     }
     int status;
@@ -178,7 +192,7 @@ Test(crash, power_lost_after_the_end_costs_no_names) {
 static void fail_at_every_call(int error, bool once) {
     for (int k = 0;; k++) {
         fixture_io faulty;
-        cr_assert(take_checkpoint(powerloss_io(LOSE_NOTHING, -1), old_image));
+        cr_assert(take_checkpoint(powerloss_io(LOSE_NOTHING, -1, shadows), old_image));
         fixture_io_init(&faulty, CALL_ANY, k, error);
         faulty.once = once;
         bool done = take_checkpoint(&faulty.io, new_image);
