@@ -19,7 +19,7 @@ const gw_option gpt_options[] = {
     {"model", "NAME", "nano", "nano, gpt2, gpt2-medium, gpt2-large or gpt2-xl", false},
     {"init", "FILE|DIR,..", NULL,
      "begin with the weights in this safetensors file of a GPT-2, or in the newest checkpoint in these "
-     "directories",
+     "directories (DIR@JOB: of the job whose id begins so)",
      true},
     {"layers", "N", NULL, "layers (default: the model's, as for the next five)", false},
     {"heads", "N", NULL, "attention heads of a layer", false},

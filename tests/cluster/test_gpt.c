@@ -20,6 +20,10 @@ enum { TEXT = 2000 };
     "gpt --data " GODWIT_BINARY " --layers 2 --heads 4 --channels 128 --context 32 --batch-tokens 768 "      \
     "--micro-batch 2 --workers 1"
 
+#define SMALL                                                                                                \
+    "gpt --data " GODWIT_BINARY " --layers 1 --heads 1 --channels 8 --context 8 --batch-tokens 64 "          \
+    "--micro-batch 8 --workers 1"
+
 /* What a shell's command prints; *code is its exit code. */
 static const char *output(int *code, const char *format, ...) {
     static char text[4][TEXT];
@@ -93,8 +97,40 @@ Test(gpt, a_part_of_a_checkpoint_is_not_enough) {
     lab_close(l);
 }
 
-/* Checkpoints of three jobs that end at steps 2, 4 and 6; a chunk of the last is damaged, and the first one's
- * manifest. */
+/* Reads a manifest, has it changed and writes it. */
+static void change_manifest(const char *path, void (*change)(gw_manifest *, const void *), const void *how) {
+    static uint8_t bytes[1 << 20];
+    FILE *file = fopen(path, "rb");
+    cr_assert_not_null(file);
+    size_t length = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    gw_manifest manifest;
+    gw_err err;
+    cr_assert(gw_manifest_decode(bytes, length, &manifest, &err), "%s", err.text);
+    change(&manifest, how);
+    void *changed;
+    cr_assert(gw_manifest_encode(&manifest, &changed, &length, &err), "%s", err.text);
+    file = fopen(path, "wb");
+    cr_assert(file != NULL && fwrite(changed, 1, length, file) == length && fclose(file) == 0);
+    free(changed);
+    gw_manifest_free(&manifest);
+}
+
+static void change_manifests(const char *dir, size_t count, void (*change)(gw_manifest *, const void *),
+                             const void *how) {
+    char pattern[LAB_PATH + 20];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s/manifests/*", dir);
+    cr_assert(glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc == count);
+    for (size_t i = 0; i < count; i++) change_manifest(found.gl_pathv[i], change, how);
+    globfree(&found);
+}
+
+static void set_job(gw_manifest *manifest, const void *id) {
+    memcpy(&manifest->job_id, id, sizeof manifest->job_id);
+}
+
+/* Checkpoints of steps 2, 4 and 6 of a job; a chunk of the last is damaged, and the first one's manifest. */
 Test(gpt, damage_costs_one_checkpoint_and_not_the_model) {
     lab *l = lab_open();
     char dir[LAB_PATH + 8];
@@ -106,20 +142,23 @@ Test(gpt, damage_costs_one_checkpoint_and_not_the_model) {
                                                "--listen 127.0.0.1:0 2>&1",
                                  updates, dir);
         cr_assert_eq(code, 0, "%s", ran);
+        if (updates == 4) output(&code, "touch %s/four", l->dir);
     }
+    static const gw_hash one = {{1}};
+    change_manifests(dir, 3, set_job, &one);
     const char *said = output(&code, "cd %s && " GODWIT_BINARY " export %s --to six 2>&1", l->dir, dir);
     cr_expect(code == 0 && strstr(said, "after step 6") != NULL, "%s", said);
-    said = output(&code, "cd %s && " GODWIT_BINARY " export %s --to four --step 4 2>&1", l->dir, dir);
+    said = output(&code, "cd %s && " GODWIT_BINARY " export %s --to m4 --step 4 2>&1", l->dir, dir);
     cr_expect(code == 0 && strstr(said, "after step 4\n") != NULL, "%s", said);
     said = output(&code, "cd %s && " GODWIT_BINARY " export %s --step 5 2>&1", l->dir, dir);
     cr_expect(code == 1 && strstr(said, "there is no checkpoint of step 5, but of 6, 4, 2") != NULL, "%s",
               said);
     output(&code,
-           "cd %s && for c in $(find chunks -type f -newer manifests/00000004-*); do echo x >>$c; done; "
+           "cd %s && for c in $(find chunks -type f -newer ../four); do echo x >>$c; done; "
            "truncate -s 100 manifests/00000002-*",
            dir);
     cr_assert_eq(code, 0);
-    said = output(&code, "cd %s && " GODWIT_BINARY " export %s --to now 2>&1 && cmp four now", l->dir, dir);
+    said = output(&code, "cd %s && " GODWIT_BINARY " export %s --to now 2>&1 && cmp m4 now", l->dir, dir);
     cr_expect(code == 0 && strstr(said, "after step 4\n") != NULL, "%s", said);
     cr_expect(strstr(said, "passed over the checkpoint of step 6: ") != NULL, "%s", said);
     cr_expect(strstr(said, "passed over a manifest: ") != NULL, "%s", said);
@@ -131,6 +170,62 @@ Test(gpt, damage_costs_one_checkpoint_and_not_the_model) {
     said = output(&code, GODWIT_BINARY " generate %s 2>&1", dir);
     cr_expect(code == 1 && strstr(said, "holds no sound checkpoint of a job gpt: ") != NULL, "%s", said);
     lab_close(l);
+}
+
+/* The newest checkpoint's job, whatever the steps and roots of others are; and what is named. */
+static void run_three(const char *const *order) {
+    lab *l = lab_open();
+    int code;
+    const char *said;
+    char ids[3][16];
+    for (int i = 0; i < 3; i++) {
+        said = output(&code,
+                      "cd %s && for dir in shared alone%d; do " GODWIT_BINARY " run " SMALL " %s "
+                      "--checkpoint-every off --listen 127.0.0.1:0 --dir $dir >out%d 2>&1 || exit 1; done && "
+                      "sed -n 's/.*job gpt (\\(.*\\)), peer.*/\\1/p' out%d | tr -d '\\n'",
+                      l->dir, i, order[i], i, i);
+        cr_assert(code == 0 && strlen(said) == 8, "%s", said);
+        strcpy(ids[i], said);
+        said = output(&code,
+                      "cd %s && mkdir s%d a%d && " GODWIT_BINARY
+                      " export shared --to s%d/m 2>&1 && " GODWIT_BINARY
+                      " export alone%d --to a%d/m 2>&1 && cmp s%d/m a%d/m",
+                      l->dir, i, i, i, i, i, i, i);
+        cr_expect_eq(code, 0, "%s", said);
+        bool took = strstr(said, "took job ") != NULL && strstr(said, ids[i]) != NULL;
+        cr_expect_eq(took, i > 0, "%s", said);
+    }
+    said =
+        output(&code, "cd %s && " GODWIT_BINARY " export shared --job %s --to first 2>&1 && cmp first a0/m",
+               l->dir, ids[0]);
+    cr_expect(code == 0 && strstr(said, "took") == NULL, "%s", said);
+    said = output(&code, "cd %s && " GODWIT_BINARY " export shared --job %.7sx 2>&1", l->dir, ids[0]);
+    cr_expect(code == 2 && strstr(said, "does not begin a job's id") != NULL, "%s", said);
+    said =
+        output(&code, "cd %s && " GODWIT_BINARY " generate shared --job %s%s 2>&1", l->dir, ids[0], ids[1]);
+    cr_expect(code == 1 && strstr(said, "no checkpoint of a job gpt whose id begins with") != NULL, "%s",
+              said);
+#define BEGIN "cd %s && " GODWIT_BINARY " run " SMALL " --updates 1 --listen 127.0.0.1:0 --dir %s --init "
+    said = output(&code, BEGIN "shared 2>&1", l->dir, "doubt");
+    cr_expect(code == 2 && strstr(said, "there are checkpoints of 3 jobs: name one of ") != NULL, "%s", said);
+    said = output(&code, BEGIN "shared@%s: >one 2>&1 && tail -n 1 one", l->dir, "one.d", ids[1]);
+    cr_expect_eq(code, 0, "%s", said);
+    said = output(&code, BEGIN "alone1 >two 2>&1", l->dir, "two.d");
+    cr_expect_eq(code, 0, "%s", said);
+    said = output(&code,
+                  "cd %s && mkdir e1 e2 && " GODWIT_BINARY " export one.d --to e1/m && " GODWIT_BINARY
+                  " export two.d --to e2/m && cmp e1/m e2/m",
+                  l->dir);
+    cr_expect_eq(code, 0, "%s", said);
+    lab_close(l);
+}
+
+Test(gpt, of_several_jobs_that_which_was_saved_last_is_taken) {
+    static const char *const orders[2][3] = {
+        {"--updates 4", "--updates 4 --lr 0.01", "--updates 2 --lr 0.02"},
+        {"--updates 4 --lr 0.01", "--updates 4", "--updates 2 --lr 0.02"}};
+    run_three(orders[0]);
+    run_three(orders[1]);
 }
 
 /* The weights would be lost under the configuration; another model's configuration under this one's. */
@@ -252,33 +347,13 @@ Test(gpt, an_export_beyond_a_file_size_limit_fails_and_leaves_nothing) {
     lab_close(l);
 }
 
-/* Gives the only manifest in a directory another value of a parameter. */
-static void change_manifest(const char *dir, const char *name, const char *value) {
-    static uint8_t bytes[1 << 20];
-    char pattern[LAB_PATH + 20];
-    glob_t found;
-    snprintf(pattern, sizeof pattern, "%s/manifests/*", dir);
-    cr_assert(glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc == 1);
-    FILE *file = fopen(found.gl_pathv[0], "rb");
-    cr_assert_not_null(file);
-    size_t length = fread(bytes, 1, sizeof bytes, file);
-    fclose(file);
-    gw_manifest manifest;
-    gw_err err;
-    cr_assert(gw_manifest_decode(bytes, length, &manifest, &err), "%s", err.text);
-    gw_param params[GW_MAX_PARAMS];
-    for (uint32_t i = 0; i < manifest.param_count; i++) {
-        params[i] = manifest.params[i];
-        if (strcmp(params[i].name, name) == 0) params[i].value = value;
+static void set_dropout(gw_manifest *manifest, const void *value) {
+    static gw_param params[GW_MAX_PARAMS];
+    for (uint32_t i = 0; i < manifest->param_count; i++) {
+        params[i] = manifest->params[i];
+        if (strcmp(params[i].name, "dropout") == 0) params[i].value = value;
     }
-    manifest.params = params;
-    void *changed;
-    cr_assert(gw_manifest_encode(&manifest, &changed, &length, &err), "%s", err.text);
-    file = fopen(found.gl_pathv[0], "wb");
-    cr_assert(file != NULL && fwrite(changed, 1, length, file) == length && fclose(file) == 0);
-    free(changed);
-    gw_manifest_free(&manifest);
-    globfree(&found);
+    manifest->params = params;
 }
 
 /* Who may write to a directory can make a manifest that fits: no reason to end by an abort. */
@@ -288,7 +363,7 @@ Test(gpt, a_manifest_with_nonsense_in_it_is_refused) {
     static const char *const values[] = {"nan", "inf", "-1", "x"};
     for (int i = 0; i < 4; i++) {
         int code;
-        change_manifest(l->peers[0].dir, "dropout", values[i]);
+        change_manifests(l->peers[0].dir, 1, set_dropout, values[i]);
         const char *said =
             output(&code, "cd %s && " GODWIT_BINARY " export %s 2>&1", l->dir, l->peers[0].dir);
         cr_expect_eq(code, 1, "%s", said);
@@ -308,10 +383,11 @@ static void write_array(const char *dir, const char *name, const void *values, s
 
 /* Our logits of a window that the model has not seen, a row a token. */
 static void write_logits(const char *dir, char *state) {
+    const gw_model_choice choice = {.step = GW_MODEL_NEWEST};
     gw_model model;
     gw_gpt_decoder decoder;
     gw_err err;
-    cr_assert(gw_model_load(&state, 1, GW_MODEL_NEWEST, NULL, &model, &err), "%s", err.text);
+    cr_assert(gw_model_load(&state, 1, &choice, NULL, &model, &err), "%s", err.text);
     cr_assert(gw_gpt_decoder_open(&model.gpt, (const float *const *)model.parameters, &decoder, &err), "%s",
               err.text);
     size_t row = model.gpt.vocabulary, rows = model.gpt.context;

@@ -16,14 +16,15 @@ typedef struct arguments {
     char **dirs;
     uint32_t dir_count;
     const char *to;
-    uint64_t step;
+    gw_model_choice choice;
 } arguments;
 
-enum { KEY_TO = 256, KEY_STEP };
+enum { KEY_TO = 256, KEY_STEP, KEY_JOB };
 
 static const struct argp_option export_options[] = {
     {"to", KEY_TO, "FILE", 0, "Write the weights here (model.safetensors), and config.json beside them", 0},
     {"step", KEY_STEP, "N", 0, "The checkpoint of step N (the newest that is whole)", 0},
+    {"job", KEY_JOB, "HEX", 0, "Of the job whose id begins so (the one that was saved last)", 0},
     {0},
 };
 
@@ -49,8 +50,12 @@ static error_t parse_export(int key, char *arg, struct argp_state *state) {
         if (strcmp(last_component(arg), config_name) == 0)
             argp_error(state, "--to: '%s' is where the configuration goes; name a file for the weights", arg);
         return 0;
+    case KEY_JOB:
+        if (!gw_model_is_job(arg)) argp_error(state, "--job: '%s' does not begin a job's id", arg);
+        a->choice.job = arg;
+        return 0;
     case KEY_STEP:
-        a->step = gw_number_of_option(state, "--step", arg, 0, UINT64_MAX - 1);
+        a->choice.step = gw_number_of_option(state, "--step", arg, 0, UINT64_MAX - 1);
         return 0;
     case ARGP_KEY_ARGS:
         a->dirs = state->argv + state->next;
@@ -91,7 +96,7 @@ static bool export(const arguments *a, const char *program, gw_err *err) {
     gw_model model;
     char *config = config_beside(a->to, err);
     bool done = config != NULL && may_write_config(config, err) &&
-                gw_model_load(a->dirs, a->dir_count, a->step, program, &model, err);
+                gw_model_load(a->dirs, a->dir_count, &a->choice, program, &model, err);
     if (done) {
         done = gw_gpt_file_write(&model.gpt, (const float *const *)model.parameters, a->to, err) &&
                gw_gpt_file_write_config(&model.gpt, model.dropout, config, err);
@@ -105,12 +110,12 @@ static bool export(const arguments *a, const char *program, gw_err *err) {
 }
 
 int gw_export_main(int argc, char **argv) {
-    arguments a = {.to = "model.safetensors", .step = GW_MODEL_NEWEST};
+    arguments a = {.to = "model.safetensors", .choice.step = GW_MODEL_NEWEST};
     const struct argp argp = {
         .options = export_options, .parser = parse_export, .args_doc = "DIR...", .doc = export_doc};
     if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) return 2;
     gw_err err;
     if (export(&a, argv[0], &err)) return 0;
     fprintf(stderr, "%s: %s\n", argv[0], err.text);
-    return 1;
+    return err.code == GW_E_USAGE ? 2 : 1;
 }

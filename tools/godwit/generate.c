@@ -20,11 +20,12 @@ typedef struct arguments {
     char **dirs;
     uint32_t dir_count;
     const char *prompt, *tokenizer;
-    uint64_t tokens, step;
+    uint64_t tokens;
+    gw_model_choice choice;
     gw_gpt_sampling sampling;
 } arguments;
 
-enum { KEY_PROMPT = 256, KEY_TOKENIZER, KEY_TOKENS, KEY_TEMPERATURE, KEY_TOP_K, KEY_SEED, KEY_STEP };
+enum { KEY_PROMPT = 256, KEY_TOKENIZER, KEY_TOKENS, KEY_TEMPERATURE, KEY_TOP_K, KEY_SEED, KEY_STEP, KEY_JOB };
 
 static const struct argp_option generate_options[] = {
     {"prompt", KEY_PROMPT, "TEXT", 0, "Begin with this (a line break)", 0},
@@ -36,6 +37,7 @@ static const struct argp_option generate_options[] = {
     {"top-k", KEY_TOP_K, "N", 0, "Only the N likeliest tokens; 0: all (0)", 0},
     {"seed", KEY_SEED, "N", 0, "The same seed writes the same text (1)", 0},
     {"step", KEY_STEP, "N", 0, "The model of the checkpoint of step N (of the newest that is whole)", 0},
+    {"job", KEY_JOB, "HEX", 0, "Of the job whose id begins so (the one that was saved last)", 0},
     {0},
 };
 
@@ -72,8 +74,12 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
     case KEY_SEED:
         a->sampling.seed = gw_number_of_option(state, "--seed", arg, 0, INT64_MAX);
         return 0;
+    case KEY_JOB:
+        if (!gw_model_is_job(arg)) argp_error(state, "--job: '%s' does not begin a job's id", arg);
+        a->choice.job = arg;
+        return 0;
     case KEY_STEP:
-        a->step = gw_number_of_option(state, "--step", arg, 0, UINT64_MAX - 1);
+        a->choice.step = gw_number_of_option(state, "--step", arg, 0, UINT64_MAX - 1);
         return 0;
     case ARGP_KEY_ARGS:
         a->dirs = state->argv + state->next;
@@ -183,8 +189,10 @@ static bool generate(const gw_model *model, const arguments *a, gw_err *err) {
 }
 
 int gw_generate_main(int argc, char **argv) {
-    arguments a = {
-        .prompt = "\n", .tokens = 500, .step = GW_MODEL_NEWEST, .sampling = {.temperature = 0.8, .seed = 1}};
+    arguments a = {.prompt = "\n",
+                   .tokens = 500,
+                   .choice.step = GW_MODEL_NEWEST,
+                   .sampling = {.temperature = 0.8, .seed = 1}};
     const struct argp argp = {
         .options = generate_options, .parser = parse_generate, .args_doc = "DIR...", .doc = generate_doc};
     char **whole = gw_command_line("generate", argc, argv);
@@ -195,7 +203,7 @@ int gw_generate_main(int argc, char **argv) {
     gw_model model;
     gw_err err;
     bool done = gw_cpu_class_apply(NULL, whole, &err) && gw_blas_check(&err) &&
-                gw_model_load(a.dirs, a.dir_count, a.step, argv[0], &model, &err);
+                gw_model_load(a.dirs, a.dir_count, &a.choice, argv[0], &model, &err);
     if (done) {
         done = generate(&model, &a, &err);
         gw_model_free(&model);

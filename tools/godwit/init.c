@@ -16,7 +16,7 @@ enum { DIRS = 256 };
 static bool split(char *list, char **dirs, uint32_t *count, gw_err *err) {
     char *rest = list, *dir;
     for (*count = 0; (dir = strsep(&rest, ",")) != NULL; dirs[(*count)++] = dir)
-        if (*count == DIRS) return gw_fail(err, GW_E_LIMIT, "--init: more than %d directories", DIRS);
+        if (*count == DIRS) return gw_fail(err, GW_E_LIMIT, "more than %d directories", DIRS);
     return true;
 }
 
@@ -24,9 +24,27 @@ static bool is_directory(const char *path, struct stat *about) {
     return stat(path, about) == 0 && S_ISDIR(about->st_mode);
 }
 
-static bool write_model(char *const *dirs, uint32_t count, const char *path, gw_err *err) {
+/* Cuts "@JOB:" off the last directory. What is there under the whole name is meant by it. */
+static void cut_choice(char *dir, gw_model_choice *choice) {
+    struct stat about;
+    char *at = strrchr(dir, '@'), *colon = at != NULL ? strchr(at, ':') : NULL;
+    if (colon == NULL || colon[1] != '\0' || stat(dir, &about) == 0) return;
+    *colon = '\0';
+    if (!gw_model_is_job(at + 1)) {
+        *colon = ':';
+        return;
+    }
+    choice->job = at + 1;
+    *at = '\0';
+}
+
+static bool write_model(char *const *dirs, uint32_t count, const gw_model_choice *choice, const char *path,
+                        gw_err *err) {
     gw_model model;
-    if (!gw_model_load(dirs, count, GW_MODEL_NEWEST, NULL, &model, err)) return false;
+    if (!gw_model_load(dirs, count, choice, NULL, &model, err)) {
+        if (err->code == GW_E_USAGE) gw_fail_in(err, "DIR@JOB: takes that of one job");
+        return false;
+    }
     bool written = gw_gpt_file_write(&model.gpt, (const float *const *)model.parameters, path, err);
     gw_model_free(&model);
     return written;
@@ -52,22 +70,25 @@ bool gw_init_open(const gw_params *params, const char *dir, gw_init *init, gw_er
     if (copy == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
     struct stat own = {0}, given;
     uint32_t count;
-    bool good = split(copy, dirs, &count, err), from_dirs = good && is_directory(dirs[0], &given);
+    gw_model_choice choice = {.step = GW_MODEL_NEWEST};
+    bool good = split(copy, dirs, &count, err);
+    if (good) cut_choice(dirs[count - 1], &choice);
+    bool from_dirs = good && is_directory(dirs[0], &given);
     for (uint32_t i = 0; from_dirs && good && i < count; i++) {
         bool same = is_directory(dirs[i], &given) && is_directory(dir, &own) && given.st_ino == own.st_ino &&
                     given.st_dev == own.st_dev;
-        if (same) good = gw_fail(err, GW_E_USAGE, "--init: %s is this peer's own --dir", dirs[i]);
+        if (same) good = gw_fail(err, GW_E_USAGE, "%s is this peer's own --dir", dirs[i]);
     }
     if (from_dirs && good) {
         good = asprintf(&init->path, "%s/init.safetensors", dir) >= 0;
         if (!good) init->path = NULL;
-        good = good ? write_model(dirs, count, init->path, err) && replace(params, init, err)
+        good = good ? write_model(dirs, count, &choice, init->path, err) && replace(params, init, err)
                     : gw_fail(err, GW_E_NOMEM, "out of memory");
     }
     free(copy);
     if (good) return true;
     gw_init_close(init);
-    return err->code == GW_E_USAGE ? false : gw_fail_in(err, "--init");
+    return gw_fail_in(err, "--init");
 }
 
 void gw_init_close(gw_init *init) {

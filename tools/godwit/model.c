@@ -14,11 +14,19 @@
 
 enum { NOWHERE = UINT32_MAX };
 
-/* What is to be read from: the checkpoints of the job gpt in all directories, newest first. */
+typedef struct found_job {
+    const gw_hash *id;
+    uint64_t saved_ms; /* wall clock, when a checkpoint of it was written last */
+    bool has_step;     /* the step that is asked for */
+} found_job;
+
+/* What is to be read from: the checkpoints of one job gpt in all directories, newest first. */
 typedef struct source {
     gw_store **stores;
     gw_catalog *catalogs;
-    uint32_t count; /* directories */
+    uint32_t count;  /* directories */
+    found_job *jobs; /* that the choice allows; the one to be read first */
+    uint32_t job_count;
     const gw_manifest **candidates;
     uint32_t candidate_count;
     const gw_catalog_bad *bad; /* one of the damaged manifests; NULL: there is none */
@@ -31,19 +39,79 @@ static void source_close(source *s) {
         if (s->catalogs != NULL) gw_catalog_free(&s->catalogs[d]);
     }
     free(s->candidates);
+    free(s->jobs);
     free(s->catalogs);
     free(s->stores);
 }
 
+static bool is_allowed(const gw_manifest *manifest, const gw_model_choice *choice) {
+    char id[GW_HASH_TEXT];
+    gw_hex(manifest->job_id.bytes, sizeof manifest->job_id.bytes, id);
+    return strcmp(manifest->job_name, "gpt") == 0 &&
+           (choice->job == NULL || strncasecmp(id, choice->job, strlen(choice->job)) == 0);
+}
+
+static void add_job(source *s, const gw_manifest *manifest, uint64_t step) {
+    uint32_t j = 0;
+    while (j < s->job_count && !gw_hash_equal(s->jobs[j].id, &manifest->job_id)) j++;
+    if (j == s->job_count) s->jobs[s->job_count++] = (found_job){.id = &manifest->job_id};
+    if (manifest->created_ms > s->jobs[j].saved_ms) s->jobs[j].saved_ms = manifest->created_ms;
+    s->jobs[j].has_step |= step == GW_MODEL_NEWEST || manifest->step == step;
+}
+
+/* Of those that have the step the one that was saved last; of two the smaller id, so that it is the same
+ * wherever they are found. */
+static int to_be_read_first(const void *a, const void *b) {
+    const found_job *left = a, *right = b;
+    if (left->has_step != right->has_step) return left->has_step ? -1 : 1;
+    if (left->saved_ms != right->saved_ms) return left->saved_ms > right->saved_ms ? -1 : 1;
+    return memcmp(left->id->bytes, right->id->bytes, sizeof left->id->bytes);
+}
+
+/* "1f3a5c7d, 8c1d22e0", as far as there is room; of the jobs from `first` on. */
+static const char *job_names(const source *s, uint32_t first, char text[200]) {
+    uint32_t used = 0;
+    text[0] = '\0';
+    for (uint32_t j = first; j < s->job_count && used + 16 < 200; j++) {
+        char id[GW_MODEL_JOB_TEXT];
+        used += (uint32_t)snprintf(text + used, 200 - used, "%s%s", j > first ? ", " : "",
+                                   gw_model_job_short(s->jobs[j].id, id));
+    }
+    return text;
+}
+
+/* That there is no doubt which job is meant, or it is said. */
+static bool settle_job(const source *s, const gw_model_choice *choice, gw_err *err) {
+    char names[200], id[GW_MODEL_JOB_TEXT];
+    if (s->job_count < 2) return true;
+    if (s->program == NULL || choice->job != NULL)
+        return gw_fail(err, GW_E_USAGE, "there are checkpoints of %u jobs%s%s: name one of %s", s->job_count,
+                       choice->job != NULL ? " whose ids begin with " : "",
+                       choice->job != NULL ? choice->job : "", job_names(s, 0, names));
+    fprintf(stderr, "%s: took job %s, which was saved last; --job takes another: %s\n", s->program,
+            gw_model_job_short(s->jobs[0].id, id), job_names(s, 1, names));
+    return true;
+}
+
+static bool find_jobs(source *s, const gw_model_choice *choice, gw_err *err) {
+    size_t most = 1;
+    for (uint32_t d = 0; d < s->count; d++) most += s->catalogs[d].good_count;
+    s->jobs = calloc(most, sizeof *s->jobs);
+    s->candidates = calloc(most, sizeof(const gw_manifest *));
+    if (s->jobs == NULL || s->candidates == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
+    for (uint32_t d = 0; d < s->count; d++)
+        for (uint32_t i = 0; i < s->catalogs[d].good_count; i++)
+            if (is_allowed(&s->catalogs[d].good[i], choice))
+                add_job(s, &s->catalogs[d].good[i], choice->step);
+    qsort(s->jobs, s->job_count, sizeof *s->jobs, to_be_read_first);
+    return settle_job(s, choice, err);
+}
+
 /* Adds what one directory has of the job; all of it may have a manifest of the same checkpoint. */
-static bool add_candidates(source *s, const gw_catalog *catalog, gw_err *err) {
-    const gw_manifest **grown =
-        realloc(s->candidates, (s->candidate_count + catalog->good_count + 1) * sizeof(gw_manifest *));
-    if (grown == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
-    s->candidates = grown;
+static void add_candidates(source *s, const gw_catalog *catalog) {
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         const gw_manifest *manifest = &catalog->good[i];
-        bool known = strcmp(manifest->job_name, "gpt") != 0;
+        bool known = s->job_count == 0 || !gw_hash_equal(&manifest->job_id, s->jobs[0].id);
         for (uint32_t c = 0; !known && c < s->candidate_count; c++) {
             const gw_manifest *one = s->candidates[c];
             known = one->step == manifest->step && gw_hash_equal(&one->root, &manifest->root);
@@ -56,10 +124,10 @@ static bool add_candidates(source *s, const gw_catalog *catalog, gw_err *err) {
         if (s->program != NULL)
             fprintf(stderr, "%s: passed over a manifest: %s\n", s->program, s->bad->err.text);
     }
-    return true;
 }
 
-static bool source_open(source *s, char *const *dirs, uint32_t count, const char *program, gw_err *err) {
+static bool source_open(source *s, char *const *dirs, uint32_t count, const gw_model_choice *choice,
+                        const char *program, gw_err *err) {
     *s = (source){.count = count, .program = program};
     s->stores = calloc(count, sizeof(gw_store *));
     s->catalogs = calloc(count, sizeof *s->catalogs);
@@ -67,10 +135,11 @@ static bool source_open(source *s, char *const *dirs, uint32_t count, const char
     for (uint32_t d = 0; d < count; d++) {
         if (access(dirs[d], F_OK) != 0) return gw_fail_errno(err, errno, "%s", dirs[d]);
         if (!gw_store_open(dirs[d], GW_STORE_LOOK, NULL, &s->stores[d], err) ||
-            !gw_catalog_load(gw_io_system(), dirs[d], &s->catalogs[d], err) ||
-            !add_candidates(s, &s->catalogs[d], err))
+            !gw_catalog_load(gw_io_system(), dirs[d], &s->catalogs[d], err))
             return false;
     }
+    if (!find_jobs(s, choice, err)) return false;
+    for (uint32_t d = 0; d < count; d++) add_candidates(s, &s->catalogs[d]);
     gw_catalog_order(s->candidates, s->candidate_count);
     return true;
 }
@@ -105,6 +174,7 @@ static bool read_shape(const gw_manifest *manifest, gw_model *model, uint64_t *w
         where[i] = gw_manifest_offset(manifest, t);
     }
     model->step = manifest->step;
+    model->job_id = manifest->job_id;
     return true;
 }
 
@@ -182,37 +252,49 @@ static bool load(const source *s, const gw_manifest *manifest, gw_model *model, 
 }
 
 /* There is nothing to try. */
-static bool fail_empty(const source *s, const char *dir, uint64_t step, gw_err *err) {
+static bool fail_empty(const source *s, const char *dir, const gw_model_choice *choice, gw_err *err) {
     if (s->candidate_count > 0) {
         char steps[200] = "";
         for (uint32_t i = 0, used = 0; i < s->candidate_count && used + 24 < sizeof steps; i++)
             used += (uint32_t)snprintf(steps + used, sizeof steps - used, "%s%llu", i > 0 ? ", " : "",
                                        (unsigned long long)s->candidates[i]->step);
         return gw_fail(err, GW_E_NOTFOUND, "there is no checkpoint of step %llu, but of %s",
-                       (unsigned long long)step, steps);
+                       (unsigned long long)choice->step, steps);
     }
+    const char *named = choice->job != NULL ? " whose id begins with " : "";
+    const char *job = choice->job != NULL ? choice->job : "";
     if (s->bad != NULL)
-        return gw_fail(err, s->bad->err.code, "%s holds no sound checkpoint of a job gpt: %s", dir,
-                       s->bad->err.text);
-    return gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint of a job gpt", dir);
+        return gw_fail(err, s->bad->err.code, "%s holds no sound checkpoint of a job gpt%s%s: %s", dir, named,
+                       job, s->bad->err.text);
+    return gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint of a job gpt%s%s", dir, named, job);
 }
 
-bool gw_model_load(char *const *dirs, uint32_t dir_count, uint64_t step, const char *program, gw_model *model,
-                   gw_err *err) {
+bool gw_model_load(char *const *dirs, uint32_t dir_count, const gw_model_choice *choice, const char *program,
+                   gw_model *model, gw_err *err) {
     GW_CHECK(dir_count > 0);
     source s;
     *model = (gw_model){0};
-    bool done = false, usable = source_open(&s, dirs, dir_count, program, err);
+    bool done = false, usable = source_open(&s, dirs, dir_count, choice, program, err);
     uint32_t tried = 0;
     for (uint32_t i = 0; usable && !done && i < s.candidate_count; i++) {
-        if (step != GW_MODEL_NEWEST && s.candidates[i]->step != step) continue;
+        if (choice->step != GW_MODEL_NEWEST && s.candidates[i]->step != choice->step) continue;
         if (tried++ > 0 && program != NULL) fprintf(stderr, "%s: passed over the %s\n", program, err->text);
         done = load(&s, s.candidates[i], model, err);
         usable = done || (program != NULL && err->code != GW_E_NOMEM);
     }
-    if (usable && !done && tried == 0) fail_empty(&s, dirs[0], step, err);
+    if (usable && !done && tried == 0) fail_empty(&s, dirs[0], choice, err);
     source_close(&s);
     return done;
+}
+
+const char *gw_model_job_short(const gw_hash *id, char text[GW_MODEL_JOB_TEXT]) {
+    gw_hex(id->bytes, (GW_MODEL_JOB_TEXT - 1) / 2, text);
+    return text;
+}
+
+bool gw_model_is_job(const char *text) {
+    size_t length = strlen(text);
+    return length > 0 && length < GW_HASH_TEXT && strspn(text, "0123456789abcdefABCDEF") == length;
 }
 
 void gw_model_free(gw_model *model) {
