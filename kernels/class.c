@@ -15,7 +15,9 @@
 /* Rises when our own kernels give other bits than before. */
 enum { KERNEL_SET = 1 };
 
-static const char core_variable[] = "OPENBLAS_CORETYPE";
+/* Once the first is set nobody sees any more what OpenBLAS chose by itself: the second tells it to the
+ * program that is executed again. */
+static const char core_variable[] = "OPENBLAS_CORETYPE", found_variable[] = "GODWIT_CORE_FOUND";
 
 typedef struct cpu_class {
     const char *name; /* what users type, what OPENBLAS_CORETYPE takes and openblas_get_corename answers */
@@ -70,12 +72,28 @@ static const cpu_class *find_class(const char *name, gw_err *err) {
     return NULL;
 }
 
-/* What to compute as when nobody says: OpenBLAS takes processors with AVX-512 that are newer than itself for
- * ones with AVX2, at half the speed, and treats those it knows as several kinds. NULL: what it finds best. */
-static const cpu_class *preferred_class(void) {
+static bool runs(const char *name) {
     for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++)
-        if (strcmp(classes[i].name, "SkylakeX") == 0 && classes[i].runs()) return &classes[i];
+        if (strcmp(classes[i].name, name) == 0) return classes[i].runs();
+    return false;
+}
+
+const char *gw_cpu_class_for(const char *found, bool avx2, bool avx512) {
+    static const char *const without_avx2[] = {
+        "Katmai",      "Coppermine", "Northwood", "Prescott",    "Banias",    "Atom",      "Core2",
+        "Penryn",      "Dunnington", "Nehalem",   "Athlon",      "Opteron",   "Bobcat",    "Opteron_SSE3",
+        "Sandybridge", "Barcelona",  "Nano",      "Steamroller", "Bulldozer", "Piledriver"};
+    if (avx512) return "SkylakeX";
+    for (size_t i = 0; avx2 && i < sizeof without_avx2 / sizeof without_avx2[0]; i++)
+        if (strcmp(found, without_avx2[i]) == 0) return "Haswell";
     return NULL;
+}
+
+/* What OpenBLAS takes this processor for. NULL: nobody can say, as the environment told it. */
+static const char *found_core(void) {
+    const char *left = getenv(found_variable);
+    if (left != NULL) return left;
+    return getenv(core_variable) == NULL ? openblas_get_corename() : NULL;
 }
 
 /* Whether an environment entry may change results, or threads that BLAS starts. (CUDA's two have the driver
@@ -91,6 +109,7 @@ static bool harmful(const char *entry) {
                                            "FLEXIBLAS",
                                            "BLAS_",
                                            "VECLIB_",
+                                           "GODWIT_CORE_FOUND",
                                            "CUBLAS",
                                            "NVIDIA_TF32_OVERRIDE",
                                            "CUDA_FORCE_PTX_JIT",
@@ -100,40 +119,73 @@ static bool harmful(const char *entry) {
     return false;
 }
 
-/* Builds the environment to run in, in `clean` (room for all entries and two more); `setting` is NULL or an
- * entry to have in it. Returns whether it differs from the present one. */
-static bool clean_environment(char *setting, char **clean) {
-    size_t kept = 0;
-    bool changed = false, set = false;
+/* What is to be in the environment; an empty text is nothing. */
+enum { SETTINGS = 2 };
+typedef struct settings {
+    char entry[SETTINGS][64];
+} settings;
+
+static bool is_setting(const settings *wanted, const char *entry) {
+    for (int i = 0; i < SETTINGS; i++)
+        if (strcmp(wanted->entry[i], entry) == 0) return true;
+    return false;
+}
+
+/* Builds the environment to run in, in `clean` (room for all entries, the settings and one more). Returns
+ * whether it differs from the present one. */
+static bool clean_environment(settings *wanted, char **clean) {
+    size_t kept = 0, missing = 0;
+    bool changed = false;
     for (char **entry = environ; *entry != NULL; entry++) {
-        if (setting != NULL && strcmp(*entry, setting) == 0)
-            set = true;
-        else if (harmful(*entry))
-            changed = true;
-        else
+        if (is_setting(wanted, *entry) || !harmful(*entry))
             clean[kept++] = *entry;
+        else
+            changed = true;
     }
-    if (setting != NULL) clean[kept++] = setting;
-    clean[kept] = NULL;
-    return changed || (setting != NULL && !set);
+    for (int i = 0; i < SETTINGS; i++) {
+        bool set = wanted->entry[i][0] == '\0';
+        for (char **entry = environ; !set && *entry != NULL; entry++)
+            set = strcmp(wanted->entry[i], *entry) == 0;
+        if (!set) clean[kept + missing++] = wanted->entry[i];
+    }
+    clean[kept + missing] = NULL;
+    return changed || missing > 0;
+}
+
+/* Returns when the environment is as it should be, or cannot be made so. */
+static bool live_with(settings *wanted, char **argv, gw_err *err) {
+    size_t entries = 0;
+    while (environ[entries] != NULL) entries++;
+    char **clean = calloc(entries + SETTINGS + 1, sizeof *clean);
+    if (clean == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for %zu environment entries", entries);
+    bool good = !clean_environment(wanted, clean);
+    if (!good) {
+        execve("/proc/self/exe", argv, clean);
+        gw_fail_errno(err, errno, "cannot run this program again with a clean environment");
+    }
+    free(clean);
+    return good;
+}
+
+/* For when nobody says what to compute as. */
+static void prefer(settings *wanted) {
+    bool avx512 = runs("SkylakeX");
+    const char *found = avx512 ? "" : found_core();
+    const char *core = found != NULL ? gw_cpu_class_for(found, runs("Haswell"), avx512) : NULL;
+    if (core == NULL) return;
+    snprintf(wanted->entry[0], sizeof wanted->entry[0], "%s=%s", core_variable, core);
+    if (!avx512) snprintf(wanted->entry[1], sizeof wanted->entry[1], "%s=%s", found_variable, found);
 }
 
 bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err) {
-    const cpu_class *class = name != NULL ? find_class(name, err) : preferred_class();
-    char setting[64];
+    settings wanted = {{""}};
+    const cpu_class *class = name != NULL ? find_class(name, err) : NULL;
     if (name != NULL && class == NULL) return false;
-    if (class != NULL) snprintf(setting, sizeof setting, "%s=%s", core_variable, class->name);
-    size_t entries = 0;
-    while (environ[entries] != NULL) entries++;
-    char **clean = calloc(entries + 2, sizeof *clean);
-    if (clean == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for %zu environment entries", entries);
-    if (clean_environment(class != NULL ? setting : NULL, clean)) {
-        execve("/proc/self/exe", argv, clean);
-        int reason = errno;
-        free(clean);
-        return gw_fail_errno(err, reason, "cannot run this program again with a clean environment");
-    }
-    free(clean);
+    if (name != NULL)
+        snprintf(wanted.entry[0], sizeof wanted.entry[0], "%s=%s", core_variable, class->name);
+    else
+        prefer(&wanted);
+    if (!live_with(&wanted, argv, err)) return false;
     if (name != NULL && strcasecmp(openblas_get_corename(), class->name) != 0)
         return gw_fail(err, GW_E_UNSUPPORTED,
                        "--cpu-class %s: this OpenBLAS has no such kernels (it uses %s)", name,

@@ -12,7 +12,8 @@ enum { REACHED = 42 };
 
 static const char *const harmful[][2] = {{"OPENBLAS_NUM_THREADS", "3"},        {"OMP_NUM_THREADS", "3"},
                                          {"CUBLAS_WORKSPACE_CONFIG", ":16:8"}, {"NVIDIA_TF32_OVERRIDE", "1"},
-                                         {"CUDA_FORCE_PTX_JIT", "1"},          {"CUDA_FORCE_JIT", "1"}};
+                                         {"CUDA_FORCE_PTX_JIT", "1"},          {"CUDA_FORCE_JIT", "1"},
+                                         {"GODWIT_CORE_FOUND", "Zen"}};
 
 /* Whether this processor computes as skylakex when nobody says how. */
 static bool wide(void) {
@@ -67,6 +68,19 @@ static int run_with(const char *name) {
 Test(class, second_life_has_a_clean_environment_and_the_class) {
     cr_assert_eq(run_with("haswell"), REACHED);
     cr_assert_eq(run_with(""), REACHED);
+}
+
+/* OpenBLAS 0.3.21 does not know an Intel of after 2021. */
+Test(class, a_processor_that_openblas_does_not_know_computes_with_what_it_has) {
+    cr_expect_str_eq(gw_cpu_class_for("Prescott", true, false), "Haswell");
+    cr_expect_str_eq(gw_cpu_class_for("Nehalem", true, false), "Haswell");
+    cr_expect_str_eq(gw_cpu_class_for("Sandybridge", true, false), "Haswell");
+    cr_expect_str_eq(gw_cpu_class_for("Prescott", true, true), "SkylakeX");
+    cr_expect_str_eq(gw_cpu_class_for("Cooperlake", true, true), "SkylakeX");
+    cr_expect_null(gw_cpu_class_for("Prescott", false, false));
+    cr_expect_null(gw_cpu_class_for("Haswell", true, false));
+    cr_expect_null(gw_cpu_class_for("Zen", true, false));
+    cr_expect_null(gw_cpu_class_for("armv8", false, false));
 }
 
 Test(class, unknown_names_are_refused) {
