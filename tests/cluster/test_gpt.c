@@ -320,6 +320,43 @@ Test(gpt, begins_with_the_weights_of_a_checkpoint) {
     lab_close(l);
 }
 
+/* The run that the weights are of goes on meanwhile. */
+Test(gpt, who_named_the_checkpoint_to_begin_with_may_start_again) {
+    lab *l = lab_open();
+    static const gw_hash one = {{1}};
+    char args[2 * LAB_PATH], dir[LAB_PATH + 8];
+    static const char *const names[] = {"p0", "later"};
+    for (int i = 0; i < 2; i++) {
+        int code;
+        const char *said = output(&code,
+                                  "cd %s && " GODWIT_BINARY " run " SMALL " --updates %d "
+                                  "--checkpoint-every off --dir %s --listen 127.0.0.1:0 2>&1",
+                                  l->dir, i == 0 ? 3 : 6, names[i]);
+        cr_assert_eq(code, 0, "%s", said);
+        snprintf(dir, sizeof dir, "%s/%s", l->dir, names[i]);
+        change_manifests(dir, 1, set_job, &one);
+    }
+    snprintf(args, sizeof args, SMALL " --updates 1000000 --checkpoint-every 2 --init %s/p0@3", l->dir);
+    lab_peer *peer = lab_start(l, "b", NULL, args);
+    lab_wait_event(l, peer, "checkpoint");
+    lab_kill(l, peer);
+    cr_expect(strstr(peer->stderr_text, "p0@") != NULL && strstr(peer->stderr_text, ":3\n") != NULL, "%s",
+              peer->stderr_text);
+    int code;
+    output(&code, "cd %s && cp -r later/chunks later/manifests p0", l->dir);
+    cr_assert_eq(code, 0);
+    peer = lab_start(l, "b", NULL, args);
+    lab_wait_step(l, peer, 3);
+    cr_expect_geq(lab_number(lab_last(peer, "resumed"), "step"), 2);
+    lab_kill(l, peer);
+    const char *taken = strstr(peer->stderr_text, "--init ") + strlen("--init ");
+    snprintf(args, sizeof args, SMALL " --updates 1000000 --init %.*s", (int)strcspn(taken, "\n"), taken);
+    peer = lab_start(l, "b", NULL, args);
+    lab_wait_step(l, peer, 3);
+    cr_expect_geq(lab_number(lab_last(peer, "resumed"), "step"), 2);
+    lab_close(l);
+}
+
 /* Before anything of it is taken. */
 Test(gpt, what_will_not_fit_into_memory_is_refused) {
     lab *l = lab_open();

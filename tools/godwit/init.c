@@ -1,8 +1,9 @@
 #include "tools/godwit/init.h"
 
-#include "core/check.h"
+#include "core/log.h"
 #include "kernels/gpt_file.h"
 #include "tools/godwit/model.h"
+#include "tools/godwit/number.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,18 +25,34 @@ static bool is_directory(const char *path, struct stat *about) {
     return stat(path, about) == 0 && S_ISDIR(about->st_mode);
 }
 
-/* Cuts "@JOB:" off the last directory. What is there under the whole name is meant by it. */
+/* Cuts "@STEP", "@JOB:" or "@JOB:STEP" off the last directory. What is there under the whole name is meant by
+ * it. */
 static void cut_choice(char *dir, gw_model_choice *choice) {
     struct stat about;
     char *at = strrchr(dir, '@'), *colon = at != NULL ? strchr(at, ':') : NULL;
-    if (colon == NULL || colon[1] != '\0' || stat(dir, &about) == 0) return;
-    *colon = '\0';
-    if (!gw_model_is_job(at + 1)) {
-        *colon = ':';
-        return;
+    if (at == NULL || stat(dir, &about) == 0) return;
+    const char *step = colon != NULL ? colon + 1 : at + 1;
+    uint64_t number = GW_MODEL_NEWEST;
+    if (!(colon != NULL && step[0] == '\0') && !gw_number_read(step, 0, GW_MODEL_NEWEST - 1, &number)) return;
+    if (colon != NULL) {
+        *colon = '\0';
+        if (!gw_model_is_job(at + 1)) {
+            *colon = ':';
+            return;
+        }
+        choice->job = at + 1;
     }
-    choice->job = at + 1;
+    choice->step = number;
     *at = '\0';
+}
+
+/* As the option could have said it. */
+static void log_taken(char *const *dirs, uint32_t count, const gw_model *model) {
+    char text[800] = "", job[GW_MODEL_JOB_TEXT];
+    for (uint32_t i = 0, used = 0; i < count && used < sizeof text; i++)
+        used += (uint32_t)snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? "," : "", dirs[i]);
+    gw_log(GW_INFO, "init", "begins with the weights of --init %s@%s:%llu", text,
+           gw_model_job_short(&model->job_id, job), (unsigned long long)model->step);
 }
 
 static bool write_model(char *const *dirs, uint32_t count, const gw_model_choice *choice, const char *path,
@@ -45,6 +62,7 @@ static bool write_model(char *const *dirs, uint32_t count, const gw_model_choice
         if (err->code == GW_E_USAGE) gw_fail_in(err, "DIR@JOB: takes that of one job");
         return false;
     }
+    log_taken(dirs, count, &model);
     bool written = gw_gpt_file_write(&model.gpt, (const float *const *)model.parameters, path, err);
     gw_model_free(&model);
     return written;
