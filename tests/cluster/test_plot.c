@@ -96,10 +96,35 @@ Test(plot, says_which_file_has_nothing_to_draw) {
     cr_assert_null(strstr(text, "nothing of it's.csv"), "%s", text);
 }
 
+static void expect_old(const char *name) {
+    static char picture[1 << 20];
+    cr_assert_eq(read_picture(name, picture, sizeof picture), 3);
+    cr_assert_arr_eq(picture, "old", 3);
+}
+
+/* As on a full disk. */
 Test(plot, a_file_size_limit_leaves_no_half_picture) {
     if (system("gnuplot --version >/dev/null 2>&1") != 0) cr_skip_test("there is no gnuplot");
-    refuse(1, "ulimit -f 12;", "\"it's.csv\" -o half.svg", "gnuplot failed");
+    refuse(1, "ulimit -f 12;", "\"it's.csv\" -o half.svg", "cannot write half.svg: File too large");
     cr_assert_neq(access(scratch_path("half.svg"), F_OK), 0);
+    scratch_write("half.svg", "old", 3);
+    refuse(1, "ulimit -f 12;", "\"it's.csv\" -o half.svg", "cannot write half.svg: File too large");
+    expect_old("half.svg");
+}
+
+/* gnuplot ends with 0 although nothing could be written. */
+Test(plot, half_a_picture_takes_no_ones_place) {
+    const char svg[] = "#!/bin/sh\ncat >/dev/null; echo \"<svg><g>\"\n";
+    const char png[] = "#!/bin/sh\ncat >/dev/null; printf '\\211PNG\\r\\n'\n";
+    scratch_write("gnuplot", svg, sizeof svg - 1);
+    scratch_write("loss.svg", "old", 3);
+    scratch_write("loss.png", "old", 3);
+    cr_assert_eq(chmod(scratch_path("gnuplot"), 0700), 0);
+    refuse(1, "PATH=.:$PATH", "\"it's.csv\" -o loss.svg", "before the picture was whole");
+    expect_old("loss.svg");
+    scratch_write("gnuplot", png, sizeof png - 1);
+    refuse(1, "PATH=.:$PATH", "\"it's.csv\"", "before the picture was whole");
+    expect_old("loss.png");
 }
 
 Test(plot, draws_times_of_which_the_first_is_missing) {

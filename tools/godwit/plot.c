@@ -5,8 +5,8 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FILES = 16, KEYS = 16, FEW = 60 }; /* curves of few points show them */
+enum { FILES = 16, KEYS = 16, FEW = 60 /* curves of few points show them */, BLOCK = 1 << 16 };
 
 typedef struct arguments {
     const char *program;
@@ -198,33 +198,60 @@ static void put_script(drawing *d, bool svg, FILE *out) {
     put_curves(d, out);
 }
 
-/* Runs gnuplot with these as its standard input and output. */
-static bool run_gnuplot(int in, int out, gw_err *err) {
+/* Starts gnuplot with `in` as its standard input and `out` as its output. */
+static bool start_gnuplot(int in, int out, pid_t *pid, gw_err *err) {
     extern char **environ;
     char *const argv[] = {(char[]){"gnuplot"}, (char[]){"-"}, NULL};
     posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t usual;
-    pid_t pid;
-    int status = 0;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    sigemptyset(&usual);
-    sigaddset(&usual, SIGXFSZ); /* which we ignore: gnuplot does not look at what its writes return */
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigdefault(&attributes, &usual);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-    int failure = posix_spawnp(&pid, argv[0], &actions, &attributes, argv, environ);
-    posix_spawnattr_destroy(&attributes);
+    int failure = posix_spawnp(pid, argv[0], &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     if (failure == ENOENT)
         return gw_fail(err, GW_E_UNSUPPORTED,
                        "gnuplot is not installed, and draws the picture: apt-get install gnuplot-nox");
-    if (failure != 0) return gw_fail_errno(err, failure, "cannot start gnuplot");
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-    return (WIFEXITED(status) && WEXITSTATUS(status) == 0) ||
-           gw_fail(err, GW_E_IO, "gnuplot failed; its reason is above");
+    return failure == 0 || gw_fail_errno(err, failure, "cannot start gnuplot");
+}
+
+static bool copy(int from, const gw_output *output, gw_err *err) {
+    char bytes[BLOCK];
+    for (;;) {
+        ssize_t got = read(from, bytes, sizeof bytes);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return gw_fail_errno(err, errno, "cannot read what gnuplot draws");
+        if (got == 0) return true;
+        for (ssize_t done = 0; done < got;) {
+            ssize_t written = write(output->fd, bytes + done, (size_t)(got - done));
+            if (written < 0 && errno == EINTR) continue;
+            if (written <= 0) return gw_fail_errno(err, errno, "cannot write %s", output->target);
+            done += written;
+        }
+    }
+}
+
+static bool is_whole(const gw_output *output, bool svg) {
+    char tail[64];
+    const char *mark = svg ? "</svg>" : "IEND";
+    off_t end = lseek(output->fd, 0, SEEK_END), some = (off_t)sizeof tail;
+    ssize_t got = pread(output->fd, tail, sizeof tail, end > some ? end - some : 0);
+    return got > 0 && memmem(tail, (size_t)got, mark, strlen(mark)) != NULL;
+}
+
+/* gnuplot does not look at what its own writes return, so it writes into a pipe. */
+static bool run_gnuplot(int script, bool svg, const gw_output *output, gw_err *err) {
+    int ends[2], status = 0;
+    pid_t pid;
+    if (pipe2(ends, O_CLOEXEC) != 0) return gw_fail_errno(err, errno, "cannot make a pipe");
+    bool started = start_gnuplot(script, ends[1], &pid, err);
+    close(ends[1]);
+    bool copied = started && copy(ends[0], output, err);
+    close(ends[0]);
+    while (started && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    if (!copied) return false;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return gw_fail(err, GW_E_IO, "gnuplot failed; its reason is above");
+    return is_whole(output, svg) || gw_fail(err, GW_E_IO, "gnuplot ended before the picture was whole");
 }
 
 /* The picture appears when it is whole. */
@@ -233,11 +260,11 @@ static bool draw(drawing *d, bool svg, gw_err *err) {
     FILE *script = tmpfile();
     if (script == NULL) return gw_fail_errno(err, errno, "cannot make a temporary file");
     put_script(d, svg, script);
-    bool good = (fflush(script) == 0 && fseek(script, 0, SEEK_SET) == 0) ||
+    bool good = (fflush(script) == 0 && !ferror(script) && fseek(script, 0, SEEK_SET) == 0) ||
                 gw_fail_errno(err, errno, "cannot write a temporary file");
     if (good && d->curves == 0) good = gw_fail(err, GW_E_INVALID, "there are no rows to draw yet");
     good = good && gw_output_open(d->arguments->output, &output, err);
-    if (good) good = gw_output_end(&output, run_gnuplot(fileno(script), output.fd, err), err);
+    if (good) good = gw_output_end(&output, run_gnuplot(fileno(script), svg, &output, err), err);
     fclose(script);
     return good;
 }
