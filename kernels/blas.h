@@ -18,6 +18,10 @@
 
 typedef enum gw_transpose { GW_PLAIN, GW_TRANSPOSED } gw_transpose;
 
+/* So many threads at most may multiply at once: OpenBLAS has 640 packing buffers (Debian's), and who asks for
+ * one more writes to address 0. The rest is for what else is going on. */
+enum { GW_BLAS_THREADS = 512 };
+
 /* A row-major matrix operand: its values, and the distance between rows in elements. */
 typedef struct gw_operand {
     const float *values;
@@ -26,7 +30,7 @@ typedef struct gw_operand {
 } gw_operand;
 
 /* C = A B + beta C, where A (after transposition) is rows x inner and B inner x columns; row-major. No size
- * is zero and none exceeds INT_MAX. Any thread, also at once. */
+ * is zero and none exceeds INT_MAX. Any thread, GW_BLAS_THREADS also at once. */
 void gw_blas_multiply(size_t rows, size_t columns, size_t inner, gw_operand a, gw_operand b, float beta,
                       float *c, size_t c_stride);
 

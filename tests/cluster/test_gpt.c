@@ -363,7 +363,7 @@ Test(gpt, what_will_not_fit_into_memory_is_refused) {
     int code;
     const char *said = output(&code,
                               "cd %s && " GODWIT_BINARY " run gpt --model gpt2 --data " GODWIT_BINARY
-                              " --micro-batch 4 --workers 1024 --listen 127.0.0.1:0 2>&1",
+                              " --micro-batch 4 --workers 512 --listen 127.0.0.1:0 2>&1",
                               l->dir);
     cr_assert_eq(code, 1, "%s", said);
     cr_assert_not_null(strstr(said, "Take fewer --workers"), "%s", said);

@@ -66,6 +66,18 @@ Test(blas, threads_get_the_same_bits_as_one_of_small_products) {
 }
 
 /* Debian's libopenblas0-pthread and -openmp have the serial one's name and version. */
+void *blas_memory_alloc(int position);
+void blas_memory_free(void *buffer);
+
+Test(blas, there_are_buffers_for_all_threads_that_may_multiply_at_once) {
+    static void *buffers[GW_BLAS_THREADS];
+    for (int i = 0; i < GW_BLAS_THREADS; i++) {
+        buffers[i] = blas_memory_alloc(0);
+        cr_assert_not_null(buffers[i], "%d", i);
+    }
+    for (int i = 0; i < GW_BLAS_THREADS; i++) blas_memory_free(buffers[i]);
+}
+
 Test(blas, a_library_that_computes_with_threads_is_refused) {
     gw_err err;
     for (flavour = 1; flavour <= 2; flavour++) {

@@ -5,7 +5,19 @@
 #include "kernels/jobs/synthetic.h"
 
 #include <criterion/criterion.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool large_machine;
+
+/* In front of the C library's. */
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set) {
+    if (!large_machine) return syscall(SYS_sched_getaffinity, pid, bytes, set) < 0 ? -1 : 0;
+    memset(set, 0xff, bytes);
+    return 0;
+}
 
 Test(compute, parses_devices) {
     gw_compute compute = {0};
@@ -73,6 +85,15 @@ Test(compute, settles_on_a_gpu_where_there_is_one) {
     compute.precision = 0;
     cr_assert(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err), "%s", err.text);
     cr_assert_eq(workers, 5);
+}
+
+Test(compute, there_are_no_more_workers_than_may_multiply_at_once) {
+    gw_compute compute = {.kind = GW_COMPUTE_CPU};
+    uint32_t workers = 0;
+    gw_err err;
+    large_machine = true;
+    cr_assert(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err), "%s", err.text);
+    cr_assert_eq(workers, GW_MAX_WORKERS);
 }
 
 Test(compute, a_job_without_code_for_gpus_computes_on_processors) {

@@ -66,7 +66,8 @@ static uint32_t cores(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
     int count = CPU_COUNT(&set);
-    return count < 1 ? 1 : (uint32_t)count;
+    if (count < 1) return 1;
+    return count < GW_MAX_WORKERS ? (uint32_t)count : GW_MAX_WORKERS;
 }
 
 /* "GPU 0, NVIDIA H100", "GPUs 0, 1, NVIDIA H100". */

@@ -3,7 +3,10 @@
 #define GODWIT_GODWIT_COMPUTE_H
 
 #include "core/gpu.h"
+#include "kernels/blas.h"
 #include "kernels/device.h"
+
+enum { GW_MAX_WORKERS = GW_BLAS_THREADS };
 
 typedef enum gw_compute_kind {
     GW_COMPUTE_AUTO = 0, /* a GPU if one can be used and the job has code for it */
@@ -26,8 +29,9 @@ bool gw_compute_parse(const char *text, gw_compute *compute, gw_err *err);
 bool gw_compute_parse_precision(const char *text, gw_compute *compute, gw_err *err);
 
 /* Makes AUTO one of the other two; fills in the text, the precision and, where it is 0, the number of
- * workers, of which each GPU needs one. Fails with GW_E_USAGE where the wishes exclude each other, and as the
- * GPU does where CUDA was asked for and cannot be had. */
+ * workers: one a processor core, or a few a GPU, which needs one at least; no more than GW_MAX_WORKERS. Fails
+ * with GW_E_USAGE where the wishes exclude each other, and as the GPU does where CUDA was asked for and
+ * cannot be had. */
 bool gw_compute_settle(gw_compute *compute, const gw_job_type *job, uint32_t *workers, gw_err *err);
 
 #endif

@@ -14,8 +14,6 @@
 #define GW_DEFAULT_LISTEN  "127.0.0.1:7117"
 #define GW_DEFAULT_CLUSTER "godwit"
 
-enum { GW_MAX_WORKERS = 1024 };
-
 /* Strings are argv's or constants and live as long as the process. HOST:PORT texts have been checked for
  * their form, not looked up. */
 typedef struct gw_run_options {
