@@ -58,6 +58,7 @@ bool gw_output_open(const char *path, gw_output *output, gw_err *err) {
 }
 
 bool gw_output_end(gw_output *output, bool good, gw_err *err) {
+    if (good && fsync(output->fd) != 0) good = gw_fail_errno(err, errno, "cannot write %s", output->target);
     if (close(output->fd) != 0 && good) good = gw_fail_errno(err, errno, "cannot write %s", output->target);
     if (good && rename(output->partial, output->target) != 0)
         good = gw_fail_errno(err, errno, "cannot write %s", output->target);

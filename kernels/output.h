@@ -18,8 +18,9 @@ typedef struct gw_output {
  * there; then there is nothing to end. */
 bool gw_output_open(const char *path, gw_output *output, gw_err *err);
 
-/* Closes the file, and puts it in its place if it is `good`; otherwise removes it, leaves what was there and
- * returns false with *err as it was. To be called once for each one that was opened. */
+/* Closes the file, and puts it, once it is on the disk, in its place if it is `good`; otherwise removes it,
+ * leaves what was there and returns false with *err as it was. To be called once for each one that was
+ * opened. */
 bool gw_output_end(gw_output *output, bool good, gw_err *err);
 
 #endif

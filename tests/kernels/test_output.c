@@ -4,10 +4,20 @@
 #include "scratch.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+static bool disk_fails;
+
+/* In front of the C library's. */
+int fsync(int fd) {
+    if (!disk_fails) return fdatasync(fd);
+    errno = EIO;
+    return -1;
+}
 
 TestSuite(output, .init = scratch_open, .fini = scratch_close);
 
@@ -44,6 +54,20 @@ Test(output, a_file_appears_when_it_is_whole) {
     cr_assert_not(there("file.partial"));
     put("file", true);
     cr_assert_str_eq(content("file"), "new");
+    cr_assert_not(there("file.partial"));
+}
+
+/* What a crash would lose does not take the place of what it would not. */
+Test(output, what_does_not_reach_the_disk_takes_no_ones_place) {
+    gw_output output;
+    gw_err err;
+    scratch_write("file", "old", 3);
+    disk_fails = true;
+    cr_assert(gw_output_open(scratch_path("file"), &output, &err), "%s", err.text);
+    cr_assert_eq(write(output.fd, "new", 3), 3);
+    cr_assert_not(gw_output_end(&output, true, &err));
+    cr_assert_eq(err.code, GW_E_IO);
+    cr_assert_str_eq(content("file"), "old");
     cr_assert_not(there("file.partial"));
 }
 

@@ -4,6 +4,8 @@
 #include "tools/godwit/metrics.h"
 
 #include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,6 +17,27 @@
 enum { TEXT = 20000 };
 
 #define JOB "0123abcd"
+
+static int good_blocks = -1; /* how many can be read of a file; below 0: all */
+
+static ssize_t read_block(void *file, char *bytes, size_t room) {
+    if (good_blocks-- > 0) return (ssize_t)fread(bytes, 1, room, file);
+    errno = EIO;
+    return -1;
+}
+
+static int close_file(void *file) {
+    return fclose(file);
+}
+
+/* In front of the C library's. */
+FILE *fopen(const char *path, const char *mode) {
+    static FILE *(*real)(const char *, const char *);
+    if (real == NULL) real = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
+    FILE *file = real(path, mode);
+    if (file == NULL || good_blocks < 0) return file;
+    return fopencookie(file, mode, (cookie_io_functions_t){.read = read_block, .close = close_file});
+}
 
 TestSuite(metrics, .init = scratch_open, .fini = scratch_close);
 
@@ -206,6 +229,32 @@ Test(metrics, a_full_disk_leaves_whole_rows) {
         cr_assert_str_eq(content("a.csv"), i == 0 ? HEADER ",loss\n" ROW(1) ",1\n" ROW(3) ",1\n"
                                                   : HEADER ",loss,key\n" ROW(1) ",1,\n" ROW(3) ",2,1\n");
     }
+}
+
+Test(metrics, what_cannot_be_read_is_not_lost) {
+    enum { ROWS = 300 };
+    char before[TEXT];
+    gw_err err;
+    gw_metrics_file file = open_file("a.csv", false);
+    for (uint64_t step = 1; step <= ROWS; step++) add(&file, step, "loss=1");
+    strcpy(before, content("a.csv"));
+    gw_metrics_row rows[] = {row(ROWS + 1, "key=1"), row(ROWS - 1, "loss=1")}; /* wider; shorter */
+    for (int i = 0; i < 2; i++) {
+        good_blocks = 1;
+        cr_assert_not(gw_metrics_file_add(&file, &rows[i], &err));
+        cr_assert_not_null(strstr(err.text, "cannot read"), "%s", err.text);
+        good_blocks = -1;
+        cr_assert_str_eq(content("a.csv"), before);
+    }
+    gw_metrics_file_close(&file);
+    good_blocks = 1;
+    cr_assert_not(gw_metrics_file_open(scratch_path("a.csv"), JOB, false, &file, &err));
+    cr_assert_eq(err.code, GW_E_IO);
+    good_blocks = -1;
+    file = open_file("a.csv", false);
+    add(&file, ROWS + 1, "loss=1");
+    gw_metrics_file_close(&file);
+    cr_assert_eq(strlen(content("a.csv")), strlen(before) + strlen(ROW(301) ",1\n"));
 }
 
 static atomic_int warnings;

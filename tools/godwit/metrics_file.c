@@ -72,6 +72,7 @@ typedef struct lines {
     char *text;
     size_t room;
     uint64_t begin, end, number; /* of the line that was read last */
+    int error;                   /* errno of a read that failed; 0: none has */
 } lines;
 
 static bool lines_open(const gw_metrics_file *file, lines *l, gw_err *err) {
@@ -79,14 +80,22 @@ static bool lines_open(const gw_metrics_file *file, lines *l, gw_err *err) {
     return l->in != NULL || gw_fail_errno(err, errno, "cannot read %s", file->path);
 }
 
-/* False: there is no further whole line. */
+/* False: there is no further whole line, or it cannot be read (lines_read). */
 static bool lines_next(lines *l) {
     ssize_t length = getline(&l->text, &l->room, l->in);
-    if (length <= 0 || l->text[length - 1] != '\n') return false;
+    if (length <= 0 || l->text[length - 1] != '\n') {
+        if (!feof(l->in)) l->error = errno;
+        return false;
+    }
     l->begin = l->end;
     l->end += (uint64_t)length;
     l->number++;
     return true;
+}
+
+/* What cannot be read is not the end: rows that follow would be lost. */
+static bool lines_read(const gw_metrics_file *file, const lines *l, gw_err *err) {
+    return l->error == 0 || gw_fail_errno(err, l->error, "cannot read %s", file->path);
 }
 
 static void lines_close(lines *l) {
@@ -120,6 +129,7 @@ static bool scan(gw_metrics_file *file, uint64_t before, gw_err *err) {
             last = step;
         }
     }
+    good = good && lines_read(file, &l, err);
     lines_close(&l);
     if (!good) return false;
     file->end = end;
@@ -301,10 +311,12 @@ static bool widen(gw_metrics_file *file, uint32_t added, gw_err *err) {
             for (uint32_t i = 0; i < added; i++) fputc(',', out);
             fputc('\n', out);
         }
+        good = lines_read(file, &l, err);
         lines_close(&l);
     }
     long end = good ? ftell(out) : 0;
-    if (out != NULL && (ferror(out) | fclose(out)) != 0 && good)
+    bool failed = out != NULL && ferror(out) != 0;
+    if (out != NULL && (fclose(out) != 0 || failed) && good)
         good = gw_fail_errno(err, errno, "cannot write %s", output.partial);
     good = gw_output_end(&output, good, err);
     if (good) {
