@@ -34,6 +34,9 @@ struct gw_bpe {
 static const char pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACES "\\p{L}\\p{N}]+|"
                               "[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+";
 
+/* No merges make it: it is a token where the text has it, as in transformers. */
+static const char end_of_text[] = "<|endoftext|>";
+
 /* Files spell bytes as letters: those that can be printed as themselves, the others as U+0100 and on. */
 static void make_letters(gw_bpe *bpe) {
     unsigned next = BYTES;
@@ -249,7 +252,7 @@ static void encode_piece(encoding *e, const char *text, size_t length) {
 }
 
 /* What the pattern finds are pieces; what lies between its finds is not UTF-8, and is taken byte by byte. */
-static void encode_all(encoding *e, pcre2_match_data *match, const char *text, size_t length) {
+static void encode_part(encoding *e, pcre2_match_data *match, const char *text, size_t length) {
     for (size_t at = 0; at < length;) {
         int found = pcre2_match(e->bpe->cut, (PCRE2_SPTR)text, length, at, 0, match, NULL);
         const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(match);
@@ -258,6 +261,20 @@ static void encode_all(encoding *e, pcre2_match_data *match, const char *text, s
         encode_piece(e, text + begin, end - begin);
         at = end;
     }
+}
+
+static void encode_all(encoding *e, pcre2_match_data *match, const char *text, size_t length) {
+    const json_t *number = json_object_get(e->bpe->numbers, end_of_text);
+    const size_t mark = strlen(end_of_text);
+    const char *end;
+    while (number != NULL && (end = memmem(text, length, end_of_text, mark)) != NULL) {
+        size_t before = (size_t)(end - text);
+        encode_part(e, match, text, before);
+        e->tokens[e->count++] = (uint32_t)json_integer_value(number);
+        text = end + mark;
+        length -= before + mark;
+    }
+    encode_part(e, match, text, length);
 }
 
 bool gw_bpe_encode(const gw_bpe *bpe, const char *text, size_t length, uint32_t **tokens, size_t *count,

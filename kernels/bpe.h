@@ -2,7 +2,8 @@
  * published vocab.json and merges.txt.
  *
  * A text is cut into words, numbers, punctuation and blanks; each of them begins as bytes, and of neighbours
- * that have a merge the one with the lowest rank is joined, until none is left. */
+ * that have a merge the one with the lowest rank is joined, until none is left. "<|endoftext|>" is one token
+ * where the vocabulary has it. */
 #ifndef GODWIT_KERNELS_BPE_H
 #define GODWIT_KERNELS_BPE_H
 

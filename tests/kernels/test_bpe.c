@@ -126,6 +126,22 @@ Test(bpe, merges_join_the_lowest_rank_first) {
     gw_bpe_close(bpe);
 }
 
+Test(bpe, the_end_of_a_text_is_one_token) {
+    enum { END = BYTES + MERGES };
+    gw_bpe *bpe = open_bpe();
+    CHECK("<|e", '<', '|', 'e');
+    gw_bpe_close(bpe);
+    json_t *numbers = vocabulary();
+    json_object_set_new(numbers, "<|endoftext|>", json_integer(END));
+    write_vocabulary(numbers);
+    bpe = open_bpe();
+    CHECK("<|endoftext|>", END);
+    CHECK("hello<|endoftext|>hello", HELLO, END, HELLO);
+    CHECK("  <|endoftext|><|endoftext|> world", BLANKS, END, END, WORLD);
+    CHECK("<|endoftext|hello", '<', '|', 'e', 'n', 'd', 'o', 'f', 't', 'e', 'x', 't', '|', HELLO);
+    gw_bpe_close(bpe);
+}
+
 /* Blanks at a text's end are one piece, and of blanks before anything else the last one goes with that. */
 Test(bpe, blanks_are_unicodes_white_space) {
     gw_bpe *bpe = open_bpe();
