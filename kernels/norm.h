@@ -11,7 +11,7 @@
 
 enum { GW_NORM_BLOCK = 4096, GW_NORM_FRAC_BITS = 48 };
 
-/* A sum of squares in units of 2^-48. Of values below 2^24, 2^40 of them fit. */
+/* A sum of squares in units of 2^-48. Of values below 2^24, 2^32 of them fit. */
 typedef unsigned __int128 gw_norm;
 
 /* A block's sum of squares in such units: high 2^54 + low, low below 2^54. */
