@@ -13,6 +13,7 @@ typedef struct slot {
     uint64_t id;
     uint64_t offset, bytes; /* of the piece in its operation */
     uint64_t landed;        /* FETCH: bytes that are there */
+    uint64_t whole;         /* FETCH: of how many, once some are there */
 } slot;
 
 struct gw_asker {
@@ -121,7 +122,8 @@ gw_arrival gw_asker_place(gw_asker *asker, const gw_reply *reply, uint32_t bytes
     uint64_t due = 0; /* bytes that this reply must bring */
     if (reply->status == GW_OP_OK && op->kind == GW_OP_READ) due = s->bytes;
     if (reply->status == GW_OP_OK && fetch) {
-        if (reply->offset != s->landed || reply->value > op->bytes || bytes > reply->value - s->landed ||
+        if (reply->value > op->bytes || (s->landed > 0 && reply->value != s->whole)) return GW_ARRIVAL_REFUSE;
+        if (reply->offset != s->landed || bytes > reply->value - s->landed ||
             reply->last != (s->landed + bytes == reply->value))
             return GW_ARRIVAL_REFUSE;
         due = bytes;
@@ -140,6 +142,7 @@ void gw_asker_landed(gw_asker *asker) {
     GW_CHECK(s != NULL && s->busy && s->posted != NULL);
     asker->landing = NULL;
     s->landed += asker->landing_bytes;
+    s->whole = reply->value;
     if (s->posted->op.landed != NULL) atomic_fetch_add(s->posted->op.landed, asker->landing_bytes);
     if (!reply->last) return;
     s->posted->value = reply->value;

@@ -32,7 +32,7 @@ typedef struct gw_reply {
     gw_op_status status;
     bool last;
     uint64_t id, value;
-    uint64_t offset; /* FETCH: of this piece; value = the whole length */
+    uint64_t offset; /* FETCH: of this piece; value = the whole length, the same in every piece */
 } gw_reply;
 
 typedef enum gw_header_type { GW_HEADER_BAD, GW_HEADER_REQUEST, GW_HEADER_REPLY } gw_header_type;

@@ -2,6 +2,7 @@
 #include "core/gossip.h"
 #include "core/message.h"
 #include "net/address.h"
+#include "net/asker.h"
 #include "net/collective_part.h"
 #include "net/packet.h"
 #include "net/path_message.h"
@@ -606,3 +607,114 @@ static bool take_headers(const uint8_t *bytes, size_t count) {
 }
 
 const fuzz_target fuzz_headers = {"headers", 300000, 512, headers_examples, take_headers};
+
+/* ---- replies to one-sided operations, each REPLY bytes; their payload is made up. The first ones say which
+ * of the operations by its number ---- */
+
+enum { ASKED = 3, REPLY = 24 };
+
+typedef struct asked {
+    gw_asker *asker;
+    gw_op ops[ASKED];
+    uint64_t ids[ASKED];
+    uint32_t completed, good;
+} asked;
+
+static void count_completion(void *context, const gw_completion *completion) {
+    asked *a = context;
+    GW_CHECK(completion->token < ASKED && ++a->completed <= ASKED);
+    if (completion->status == GW_OP_OK) a->good++;
+}
+
+/* Each has a buffer of just its size. */
+static void ask(asked *a) {
+    static const gw_op ops[ASKED] = {{.kind = GW_OP_READ, .token = 0, .bytes = 1000},
+                                     {.kind = GW_OP_FETCH, .token = 1, .bytes = 1000},
+                                     {.kind = GW_OP_FETCH_ADD, .token = 2}};
+    gw_transport_events events = {.context = a, .completed = count_completion};
+    a->asker = gw_asker_open(GW_ASKER_WINDOW, &events);
+    GW_CHECK_MEMORY(a->asker != NULL);
+    for (uint32_t i = 0; i < ASKED; i++) {
+        gw_posted *posted = calloc(1, sizeof *posted);
+        GW_CHECK_MEMORY(posted != NULL);
+        a->ops[i] = posted->op = ops[i];
+        a->ops[i].buffer = posted->op.buffer = malloc(ops[i].bytes + 1);
+        GW_CHECK_MEMORY(posted->op.buffer != NULL);
+        gw_asker_add(a->asker, posted);
+        gw_request request;
+        struct iovec payload;
+        GW_CHECK(gw_asker_next(a->asker, &request, &payload));
+        a->ids[i] = request.id;
+    }
+}
+
+/* What is placed lies in the buffer of an operation. */
+static void land(asked *a, const struct iovec *place, uint32_t bytes) {
+    GW_CHECK(place->iov_len == bytes);
+    if (bytes > 0) {
+        uint32_t i = 0;
+        const uint8_t *at = place->iov_base;
+        while (i < ASKED && (at < (uint8_t *)a->ops[i].buffer ||
+                             at + bytes > (uint8_t *)a->ops[i].buffer + a->ops[i].bytes))
+            i++;
+        GW_CHECK(i < ASKED);
+        memset(place->iov_base, 7, bytes);
+    }
+    gw_asker_landed(a->asker);
+}
+
+static size_t put_reply(uint8_t *at, uint32_t op, gw_reply reply, uint32_t bytes) {
+    gw_writer w = gw_writer_on(at, REPLY);
+    gw_put_u8(&w, (uint8_t)reply.kind);
+    gw_put_u8(&w, GW_OP_OK);
+    gw_put_u8(&w, reply.last);
+    gw_put_u8(&w, (uint8_t)op);
+    gw_put_u32(&w, bytes);
+    gw_put_u64(&w, reply.value);
+    gw_put_u64(&w, reply.offset);
+    GW_CHECK(!w.failed);
+    return w.length;
+}
+
+static void reply_examples(fuzz_add *add, void *context) {
+    uint8_t bytes[5 * REPLY], *at = bytes;
+    at += put_reply(at, 2, (gw_reply){.kind = GW_OP_FETCH_ADD, .last = true, .value = 4}, 0);
+    at += put_reply(at, 1, (gw_reply){.kind = GW_OP_FETCH, .value = 900}, 300);
+    at += put_reply(at, 1, (gw_reply){.kind = GW_OP_FETCH, .value = 900, .offset = 300}, 500);
+    at += put_reply(at, 0, (gw_reply){.kind = GW_OP_READ, .last = true}, 1000);
+    at += put_reply(at, 1, (gw_reply){.kind = GW_OP_FETCH, .last = true, .value = 900, .offset = 800}, 100);
+    add(context, bytes, (size_t)(at - bytes));
+}
+
+static bool take_reply(asked *a, gw_reader *r) {
+    gw_reply reply = {.kind = (gw_op_kind)gw_get_u8(r)};
+    reply.status = (gw_op_status)gw_get_u8(r);
+    reply.last = gw_get_u8(r) != 0;
+    uint8_t op = gw_get_u8(r);
+    reply.id = op < ASKED ? a->ids[op] : op;
+    uint32_t bytes = gw_get_u32(r);
+    reply.value = gw_get_u64(r);
+    reply.offset = gw_get_u64(r);
+    uint8_t header[GW_LANE_HEADER];
+    gw_request request;
+    gw_reply_encode(&reply, header);
+    if (gw_header_decode(header, &request, &reply) != GW_HEADER_REPLY || bytes > GW_PIECE_BYTES) return false;
+    struct iovec place;
+    gw_arrival arrival = gw_asker_place(a->asker, &reply, bytes, &place);
+    if (arrival == GW_ARRIVAL_LAND) land(a, &place, bytes);
+    return arrival != GW_ARRIVAL_REFUSE;
+}
+
+static bool take_replies(const uint8_t *bytes, size_t count) {
+    asked a = {.completed = 0};
+    ask(&a);
+    gw_reader r = gw_reader_on(bytes, count);
+    while (count - r.position >= REPLY && take_reply(&a, &r)) continue;
+    bool good = a.good == ASKED;
+    gw_asker_close(a.asker);
+    GW_CHECK(a.completed == ASKED);
+    for (uint32_t i = 0; i < ASKED; i++) free(a.ops[i].buffer);
+    return good;
+}
+
+const fuzz_target fuzz_replies = {"replies", 1000000, 512, reply_examples, take_replies};

@@ -132,3 +132,45 @@ Test(onesided, a_fetch_on_the_stream_of_small_operations_finds_nothing) {
     rig_close(r);
     for (uint32_t i = 0; i < 3; i++) close(fds[i]);
 }
+
+static void send_piece(int fd, const gw_reply *reply, uint32_t bytes) {
+    static const uint8_t payload[64 << 10] = {0};
+    uint8_t frame[72] = {1};
+    for (uint32_t i = 0; i < 4; i++) frame[4 + i] = (uint8_t)(bytes >> 8 * i);
+    gw_reply_encode(reply, frame + 8);
+    cr_assert_eq(send(fd, frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
+    (void)send(fd, payload, bytes, MSG_NOSIGNAL); /* the header alone may end the link */
+}
+
+/* How long it all is, every piece says: what lies behind the buffer must not hang on that. */
+Test(onesided, a_fetch_whose_length_changes_on_the_way_ends_the_link) {
+    enum { ASKED = 1000, BEHIND = 64 << 10 };
+    static uint8_t buffer[ASKED + BEHIND], canary[BEHIND];
+    memset(buffer, 0xcc, sizeof buffer);
+    memset(canary, 0xcc, sizeof canary);
+    rig *r = rig_open(1, 1, false);
+    gw_peer_id mad = rig_id(5);
+    gw_request request;
+    gw_reply reply;
+    uint8_t frame[72];
+    int fds[3];
+    rig_link_raw(r, 0, &mad, fds);
+    gw_op op = op_on(5, GW_OP_FETCH, 0);
+    op.buffer = buffer;
+    op.bytes = ASKED;
+    gw_transport_post(r->peers[0].transport, &op);
+    cr_assert_eq(recv(fds[1], frame, sizeof frame, MSG_WAITALL), sizeof frame);
+    cr_assert_eq(gw_header_decode(frame + 8, &request, &reply), GW_HEADER_REQUEST);
+    reply = (gw_reply){.kind = GW_OP_FETCH, .status = GW_OP_OK, .id = request.id, .value = ASKED};
+    send_piece(fds[1], &reply, ASKED - 1);
+    reply.value = 0;
+    reply.offset = ASKED - 1;
+    send_piece(fds[1], &reply, BEHIND);
+    shutdown(fds[1], SHUT_WR); /* whoever took it all has the end of the link behind it */
+    gw_completion c = rig_completion(&r->peers[0]);
+    cr_assert(c.status == GW_OP_UNKNOWN && c.token == op.token);
+    rig_wait_downs(&r->peers[0], 1);
+    cr_assert_arr_eq(buffer + ASKED, canary, sizeof canary);
+    rig_close(r);
+    for (uint32_t i = 0; i < 3; i++) close(fds[i]);
+}
