@@ -9,7 +9,8 @@
  *
  * Calls are queued, and run and complete in the order they were started; a later one starts sending while an
  * earlier one still receives. Every message carries its call's tag: those of an earlier call or of another
- * view are dropped, those of a call not started here yet wait, unread, in the sender and the network.
+ * view are dropped, those of a call not started here yet wait, unread, in the network: of a large one that is
+ * only that others have entered.
  *
  * Threads: functions may be called from any thread, but gw_collective_open and _close from one. `done` comes
  * on a transport thread and must be quick; it may call gw_collective_start and _abort. */
@@ -76,9 +77,10 @@ bool gw_collective_open(gw_transport *transport, gw_collective_done *done, void 
                         gw_collective **collective, gw_err *err);
 
 /* Enters an all-reduce. Exactly one `done` follows when this returns true; it may come first. Members that
- * enter early wait for the others without a deadline. Fails with GW_E_INVALID on a tag that does not rise, on
- * bad ranks or on sizes out of bounds. A call of one member copies (nothing where in == out). A call needs a
- * link to every other member: one that does not stand, or breaks before the end, fails it. */
+ * enter early wait for the others without a deadline, and the links stand meanwhile. Fails with GW_E_INVALID
+ * on a tag that does not rise, on bad ranks or on sizes out of bounds. A call of one member copies (nothing
+ * where in == out). A call needs a link to every other member: one that does not stand, or breaks before the
+ * end, fails it. */
 bool gw_collective_start(gw_collective *collective, const gw_collective_call *call, gw_err *err);
 
 /* Ends all calls that were started and are not done with GW_COLLECTIVE_ABORTED, each by its own `done`, after

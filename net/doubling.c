@@ -5,9 +5,10 @@
  * depend on their order, so all have the same bytes.
  *
  * A sum is there as soon as all have entered, and nobody can know earlier that they have: there is no
- * deadline to count here. What was sent and does not get through ends the link, which fails the call: over
- * TCP when it is not acknowledged in time (net/stream.c), over RDMA when the card's retries are used up; in
- * shared memory there is nothing to get lost in. */
+ * deadline to count here. What is sent to who has not entered waits there unread, one message at most, which
+ * any receive window has room for (GW_DOUBLING_BYTES). What was sent and does not get through ends the link,
+ * which fails the call: over TCP when it is not acknowledged in time (net/stream.c), over RDMA when the
+ * card's retries are used up; in shared memory there is nothing to get lost in. */
 #include "core/check.h"
 #include "net/collective_part.h"
 #include "net/reduce.h"

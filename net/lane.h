@@ -8,7 +8,9 @@
  *
  * The flow is pulled: the lane asks its user for the next message when a channel has room, and asks where an
  * arriving message shall go when it sees the header. The user may answer "park": then the lane reads no
- * further on that channel, so that the sender is held back, until lane_resume.
+ * further on that channel, so that the sender is held back, until lane_resume. Over TCP that ends the link if
+ * more waits for some seconds than the receive window has room for (net/stream.c): who may park for longer
+ * must not be sent so much.
  *
  * All handlers of a lane are called on that lane's thread, which must also be where the ops on a lane or a
  * lane peer are called, but for lane_use and lane_wake. Handlers do not nest: no op

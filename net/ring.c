@@ -8,7 +8,8 @@
  *
  * Every block is added up once, in ring order, and then copied around: float sums have the same bytes
  * everywhere. ENTER messages go round ahead of the chunks: member h places before us has entered when ENTER h
- * comes. */
+ * comes. Chunks follow once all have: the right neighbour, who is the last that we hear of, reads nothing
+ * before it has entered, and TCP would give up a connection whose receiver does not (net/stream.c). */
 #include "core/check.h"
 #include "net/collective_part.h"
 #include "net/reduce.h"
@@ -79,7 +80,8 @@ static bool ring_next(gw_part *part, gw_lane_peer *peer, gw_lane_message *messag
     message->parts = r->tx_parts;
     if (r->enters_sent < part->call->is.member_count - 1 && r->enters_sent <= r->enters_landed) {
         gw_part_encode(part, GW_PART_ENTER, ++r->enters_sent, r->chunks, message->header);
-    } else if (r->sent < r->messages && (r->sent < r->chunks || r->sent < r->landed + r->chunks)) {
+    } else if (part->all_entered && r->sent < r->messages &&
+               (r->sent < r->chunks || r->sent < r->landed + r->chunks)) {
         uint64_t first, count;
         locate(part, r, part->call->is.rank, r->sent, &first, &count);
         message->bytes = (uint32_t)(count * gw_sum_bytes(part->call->is.type));

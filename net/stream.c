@@ -402,6 +402,7 @@ static void repeat_soon(int fd) {
     setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &most_ms, sizeof most_ms);
 }
 
+/* SILENCE_MS is also how long the receiver may leave its window closed, though it acknowledges probes. */
 void gw_stream_tune(int fd) {
     int on = 1, idle = KEEPALIVE_IDLE_S, every = KEEPALIVE_EVERY_S, probes = KEEPALIVE_PROBES;
     unsigned silence_ms = SILENCE_MS;

@@ -84,6 +84,47 @@ Test(collective, members_that_disagree_on_the_size_fail) {
     rig_close(r);
 }
 
+/* What the members that have entered give to the network, however long the others take: whoever has not
+ * entered reads nothing. */
+static void check_unasked(uint32_t members, const uint64_t *counts, uint32_t calls) {
+    rig *r = rig_open_over(RIG_SIMULATED | 1, members, 1, false);
+    gw_op op = {.kind = GW_OP_FETCH_ADD, .fence = rig_fence(1), .region = 1};
+    vector v[2][4];
+    gw_err err;
+    for (uint32_t m = 0; m < members; m++)
+        cr_assert(gw_transport_share_words(r->peers[m].transport, 1, 1, &err), "%s", err.text);
+    rig_fence_all(r, 1);
+    for (uint32_t m = 0; m < members - 1; m++)
+        for (uint32_t b = 0; b < calls; b++) {
+            v[m][b] = vector_make(m, GW_SUM_I64, counts[b]);
+            vector_start(r, m, members, &v[m][b], GW_SUM_I64, 1, b);
+        }
+    for (uint32_t i = 0; i < 100; i++) { /* all that comes of it has come */
+        op.token = i;
+        op.peer = rig_id(1 + i % (members - 1));
+        cr_assert_eq(rig_do(&r->peers[0], &op).status, GW_OP_OK);
+    }
+    for (uint32_t m = 0; m < members - 1; m++) {
+        uint64_t sent = 0;
+        gw_collective_abort(r->peers[m].collective);
+        for (uint32_t b = 0; b < calls; b++) {
+            sent += vector_expect(r, m, GW_COLLECTIVE_ABORTED, 1000 + b).sent_bytes;
+            vector_free(&v[m][b]);
+        }
+        cr_assert_leq(sent, 32 << 10, "%u members, %lu elements: %lu bytes", members, counts[0], sent);
+    }
+    rig_close(r);
+}
+
+Test(collective, what_is_sent_to_who_has_not_entered_fits_in_any_receive_window) {
+    for (uint32_t members = 2; members <= 3; members++) {
+        check_unasked(members, (uint64_t[]){300000}, 1);
+        check_unasked(members, (uint64_t[]){8192}, 1);
+        check_unasked(members, (uint64_t[]){4096}, 1);
+        check_unasked(members, (uint64_t[]){4096, 300000, 4096, 300000}, 4);
+    }
+}
+
 /* ---- one member played by hand ---- */
 
 enum { SMALL = 4, FRAME = 8 + GW_LANE_HEADER };
