@@ -233,7 +233,7 @@ static void fabric_lane_refuse(gw_transport *transport, gw_lane_peer *peer, cons
 
 static void fabric_close(gw_transport *transport) {
     gw_fabric *f = fabric_of(transport);
-    for (gw_pair *pair = f->pairs; pair != NULL; pair = pair->next) gw_fabric_unlink(transport, &pair->peer);
+    gw_fabric_cut_all(f);
     if (f->loop != NULL) gw_settle_stop(f);
     for (uint32_t i = 0; i < f->streams; i++)
         if (f->lanes[i] != NULL) gw_lane_thread_stop(f->lanes[i]);

@@ -39,7 +39,8 @@ typedef struct gw_settling {
     gw_err retried; /* and that it was tried again in vain: why, the last time */
 } gw_settling;
 
-/* What there is of a peer. Never freed before the end: peers are few. */
+/* What there is of a peer, from its first stream until it is unlinked: much for each that was ever met. Freed
+ * by the control thread, which may hold one without a lock; where there is none, by who unlinks. */
 typedef struct gw_pair {
     struct gw_pair *next;
     struct gw_fabric *fabric;
@@ -72,7 +73,7 @@ typedef struct gw_fabric {
     pthread_mutex_t change_lock; /* one change of regions or fence at a time */
     pthread_mutex_t links_lock;  /* before posts_lock */
     pthread_rwlock_t posts_lock;
-    gw_pair *pairs; /* added to under both locks */
+    gw_pair *pairs; /* changed under both locks */
     uint64_t link_numbers;
     _Atomic uint64_t direct; /* operations on words that paths took */
     _Atomic uint64_t pulled_bytes;
@@ -96,8 +97,12 @@ uint32_t gw_stream_payload(uint32_t stream);
 void gw_fabric_wake(gw_fabric *fabric);
 /* With one of the locks held. */
 gw_pair *gw_fabric_find(const gw_fabric *fabric, const gw_peer_id *peer);
+/* Takes a pair without streams or a link out of the list, and frees it. */
+void gw_fabric_drop_pair(gw_fabric *fabric, const gw_peer_id *peer);
+/* Ends all links, and drops the streams that wait. */
+void gw_fabric_cut_all(gw_fabric *fabric);
 /* Ends the TCP link of that number, if it stands, with link_down. */
-void gw_fabric_break(gw_fabric *fabric, gw_pair *pair, uint64_t link, const gw_err *why);
+void gw_fabric_break(gw_fabric *fabric, const gw_peer_id *peer, uint64_t link, const gw_err *why);
 /* Channels of TCP for streams [from, to). On failure none. */
 bool gw_fabric_tcp_channels(gw_fabric *fabric, gw_detached streams[STREAMS], uint32_t from, uint32_t to,
                             gw_channel *channels[STREAMS], gw_err *err);
@@ -120,6 +125,8 @@ void gw_settle_begin(gw_fabric *fabric, gw_pair *pair, uint64_t link, bool leads
 void gw_settle_found(gw_fabric *fabric, gw_lookup *lookup);
 /* That TCP link has ended. */
 void gw_settle_end(gw_fabric *fabric, gw_pair *pair, uint64_t link);
+/* The peer was unlinked: drops its pair, if there is nothing of it by then. */
+void gw_settle_drop(gw_fabric *fabric, gw_pair *pair);
 void gw_settle_told(void *context, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
                     const uint8_t *bytes, uint32_t count); /* gw_onesided_told */
 

@@ -117,9 +117,10 @@ void gw_fabric_changing(gw_fabric *f, gw_pair *pair, uint64_t base, bool changin
     pthread_mutex_unlock(&f->links_lock);
 }
 
-void gw_fabric_break(gw_fabric *f, gw_pair *pair, uint64_t link, const gw_err *why) {
+void gw_fabric_break(gw_fabric *f, const gw_peer_id *peer, uint64_t link, const gw_err *why) {
     pthread_mutex_lock(&f->links_lock);
-    if (pair->base != NULL && pair->base->number == link) break_link(f, pair, why);
+    gw_pair *pair = gw_fabric_find(f, peer);
+    if (pair != NULL && pair->base != NULL && pair->base->number == link) break_link(f, pair, why);
     pthread_mutex_unlock(&f->links_lock);
 }
 
@@ -280,6 +281,33 @@ bool gw_fabric_adopt(gw_transport *transport, gw_detached *stream, gw_err *err) 
     return done;
 }
 
+/* With the lock held. */
+static void drop_pair(gw_fabric *f, gw_pair *pair) {
+    gw_pair **at = &f->pairs;
+    while (*at != pair) at = &(*at)->next;
+    pthread_rwlock_wrlock(&f->posts_lock);
+    *at = pair->next;
+    pthread_rwlock_unlock(&f->posts_lock);
+    free(pair);
+}
+
+void gw_fabric_drop_pair(gw_fabric *f, const gw_peer_id *peer) {
+    pthread_mutex_lock(&f->links_lock);
+    gw_pair *pair = gw_fabric_find(f, peer);
+    if (pair != NULL && pair->base == NULL && pair->waiting_count == 0) drop_pair(f, pair);
+    pthread_mutex_unlock(&f->links_lock);
+}
+
+void gw_fabric_cut_all(gw_fabric *f) {
+    pthread_mutex_lock(&f->links_lock);
+    for (gw_pair *pair = f->pairs; pair != NULL; pair = pair->next) {
+        end_link(f, pair);
+        drop_waiting(pair);
+        gw_fabric_wake(f);
+    }
+    pthread_mutex_unlock(&f->links_lock);
+}
+
 void gw_fabric_unlink(gw_transport *transport, const gw_peer_id *peer) {
     gw_fabric *f = (gw_fabric *)transport;
     pthread_mutex_lock(&f->links_lock);
@@ -287,6 +315,10 @@ void gw_fabric_unlink(gw_transport *transport, const gw_peer_id *peer) {
     if (pair != NULL) {
         end_link(f, pair);
         drop_waiting(pair);
+        if (f->loop != NULL)
+            gw_settle_drop(f, pair);
+        else
+            drop_pair(f, pair);
     }
     pthread_mutex_unlock(&f->links_lock);
     gw_fabric_wake(f);

@@ -15,12 +15,14 @@
 #define LONGEST_PAUSE_NS UINT64_C(600000000000) /* before a path that failed is tried again */
 #define PARTING_NS       UINT64_C(1000000000) /* the other side ends a link that was refused, or this one does */
 
-typedef enum job_kind { BEGIN, END, TOLD, READY, FAILED, FOUND } job_kind;
+typedef enum job_kind { BEGIN, END, DROP, TOLD, READY, FAILED, FOUND } job_kind;
 
-/* What other threads leave to the control thread. */
+/* What other threads leave to the control thread. The peer may be unlinked, and linked again, by then: each
+ * is of the link of that number, DROP of none. */
 typedef struct job {
     job_kind kind;
-    gw_pair *pair;
+    gw_fabric *fabric;
+    gw_peer_id peer;
     uint64_t link;
     bool leads;
     uint32_t serial; /* READY, FAILED, FOUND: of the end */
@@ -36,92 +38,91 @@ static void choose(gw_pair *pair);
 
 /* ---- what is left to the control thread ---- */
 
-static job *make_job(job_kind kind, gw_pair *pair, uint64_t link, uint32_t count) {
+static job *make_job(job_kind kind, gw_fabric *f, const gw_peer_id *peer, uint64_t link, uint32_t count) {
     job *j = calloc(1, sizeof *j + count);
     GW_CHECK_MEMORY(j != NULL); /* one side would wait for ever for what the other takes for said */
-    *j = (job){.kind = kind, .pair = pair, .link = link, .count = count};
+    *j = (job){.kind = kind, .fabric = f, .peer = *peer, .link = link, .count = count};
     for (uint32_t i = 0; i < STREAMS; i++) j->streams[i].fd = -1;
     return j;
 }
 
 static void run_job(void *context);
 
-static void leave(gw_fabric *f, job *j) {
+static void leave(job *j) {
     gw_err err;
-    GW_CHECK_MEMORY(gw_loop_post(f->loop, run_job, j, &err));
+    GW_CHECK_MEMORY(gw_loop_post(j->fabric->loop, run_job, j, &err));
 }
 
 void gw_settle_begin(gw_fabric *f, gw_pair *pair, uint64_t link, bool leads, gw_detached streams[STREAMS]) {
-    job *j = make_job(BEGIN, pair, link, 0);
+    job *j = make_job(BEGIN, f, &pair->peer, link, 0);
     j->leads = leads;
     for (uint32_t i = 1; i < f->streams; i++) {
         j->streams[i] = streams[i];
         streams[i] = (gw_detached){.fd = -1};
     }
-    leave(f, j);
+    leave(j);
 }
 
 void gw_settle_end(gw_fabric *f, gw_pair *pair, uint64_t link) {
-    if (f->loop != NULL) leave(f, make_job(END, pair, link, 0));
+    if (f->loop != NULL) leave(make_job(END, f, &pair->peer, link, 0));
+}
+
+void gw_settle_drop(gw_fabric *f, gw_pair *pair) {
+    leave(make_job(DROP, f, &pair->peer, 0, 0));
 }
 
 void gw_settle_found(gw_fabric *f, gw_lookup *lookup) {
-    pthread_rwlock_rdlock(&f->posts_lock);
-    gw_pair *pair = gw_fabric_find(f, &lookup->asker);
-    pthread_rwlock_unlock(&f->posts_lock);
-    job *j = make_job(FOUND, pair, lookup->link, 0);
+    job *j = make_job(FOUND, f, &lookup->asker, lookup->link, 0);
     j->serial = lookup->serial;
     j->lookup = lookup;
-    leave(f, j);
+    leave(j);
 }
 
-static void answer_without_paths(gw_fabric *f, gw_pair *pair, uint64_t link, const gw_path_note *note,
-                                 const uint8_t *text, uint32_t count) {
+/* Whether it is news that the other side does without TCP. */
+static bool note_refusal(gw_fabric *f, const gw_peer_id *peer) {
+    pthread_mutex_lock(&f->links_lock);
+    gw_pair *pair = gw_fabric_find(f, peer);
+    bool news = pair != NULL && !pair->settling.said;
+    if (news) pair->settling.said = true;
+    pthread_mutex_unlock(&f->links_lock);
+    return news;
+}
+
+static void answer_without_paths(gw_fabric *f, const gw_peer_id *peer, uint64_t link,
+                                 const gw_path_note *note, const uint8_t *text, uint32_t count) {
     if (note->what == GW_PATH_HELLO) {
         uint8_t bytes[GW_PATH_HELLO_BYTES];
         gw_path_hello hello = {.kinds = GW_FABRIC_TCP};
         gw_path_note answer = {.what = GW_PATH_HELLO};
-        gw_onesided_tell(f->words, &pair->peer, link, &answer, bytes, gw_path_hello_encode(&hello, bytes));
+        gw_onesided_tell(f->words, peer, link, &answer, bytes, gw_path_hello_encode(&hello, bytes));
     } else if (note->what == GW_PATH_USE && note->kind == 0) {
         char id[GW_SHORT_TEXT];
         gw_err why;
-        gw_fail(&why, GW_E_PEER, "peer %s does without TCP: %.*s", gw_peer_id_short(&pair->peer, id),
-                (int)count, (const char *)text);
-        if (!pair->settling.said) gw_log(GW_WARN, "net/fabric", "%s", why.text);
-        pair->settling.said = true;
-        gw_fabric_break(f, pair, link, &why);
+        gw_fail(&why, GW_E_PEER, "peer %s does without TCP: %.*s", gw_peer_id_short(peer, id), (int)count,
+                (const char *)text);
+        if (note_refusal(f, peer)) gw_log(GW_WARN, "net/fabric", "%s", why.text);
+        gw_fabric_break(f, peer, link, &why);
     }
 }
 
 void gw_settle_told(void *context, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
                     const uint8_t *bytes, uint32_t count) {
     gw_fabric *f = context;
+    if (f->loop == NULL) {
+        answer_without_paths(f, peer, link, note, bytes, count);
+        return;
+    }
+    job *j = make_job(TOLD, f, peer, link, count);
+    j->note = *note;
+    memcpy(j->bytes, bytes, count);
     /* Whoever makes the link holds the lock until the control thread has been told of it: nothing comes
      * sooner. */
     pthread_mutex_lock(&f->links_lock);
-    gw_pair *pair = gw_fabric_find(f, peer);
+    leave(j);
     pthread_mutex_unlock(&f->links_lock);
-    GW_CHECK(pair != NULL);
-    if (f->loop == NULL) {
-        answer_without_paths(f, pair, link, note, bytes, count);
-        return;
-    }
-    job *j = make_job(TOLD, pair, link, count);
-    j->note = *note;
-    memcpy(j->bytes, bytes, count);
-    leave(f, j);
 }
 
 /* ---- what paths are given ---- */
-
-static gw_pair *pair_of(const gw_path_end *end) {
-    gw_fabric *f = end->path->host->fabric;
-    pthread_rwlock_rdlock(&f->posts_lock);
-    gw_pair *pair = gw_fabric_find(f, &end->peer);
-    pthread_rwlock_unlock(&f->posts_lock);
-    GW_CHECK(pair != NULL);
-    return pair;
-}
 
 static void host_tell(gw_path_end *end, const void *bytes, uint32_t count) {
     GW_CHECK(count <= GW_PATH_MESSAGE_BYTES);
@@ -130,10 +131,10 @@ static void host_tell(gw_path_end *end, const void *bytes, uint32_t count) {
 }
 
 static void say(gw_path_end *end, job_kind kind, const gw_err *err) {
-    job *j = make_job(kind, pair_of(end), end->link, 0);
+    job *j = make_job(kind, end->path->host->fabric, &end->peer, end->link, 0);
     j->serial = end->serial;
     if (err != NULL) j->err = *err;
-    leave(end->path->host->fabric, j);
+    leave(j);
 }
 
 static void host_ready(gw_path_end *end) {
@@ -260,7 +261,7 @@ static void forget(gw_pair *pair) {
 }
 
 static void break_link(gw_pair *pair, const gw_err *why) {
-    gw_fabric_break(pair->fabric, pair, pair->settling.link, why);
+    gw_fabric_break(pair->fabric, &pair->peer, pair->settling.link, why);
     forget(pair);
 }
 
@@ -586,24 +587,34 @@ static void on_ready(gw_pair *pair) {
     if (pair->settling.link != 0) tell_text(pair, GW_PATH_USE, kind, "");
 }
 
+static void do_job(gw_pair *pair, job *j) {
+    gw_settling *s = &pair->settling;
+    bool ours = j->link == s->link, of_end = ours && s->end != NULL && j->serial == s->serial;
+    if (j->kind == BEGIN) {
+        begin(pair, j);
+    } else if (j->kind == END && ours) {
+        forget(pair);
+    } else if (j->kind == DROP && ours) {
+        gw_fabric_drop_pair(j->fabric, &j->peer);
+    } else if (j->kind == TOLD && ours) {
+        on_told(pair, &j->note, j->bytes, j->count);
+    } else if (j->kind == READY && of_end) {
+        on_ready(pair);
+    } else if (j->kind == FAILED && of_end) {
+        fail_end(pair, &j->err);
+    } else if (j->kind == FOUND && of_end) {
+        s->end->path->ops->found(s->end, j->lookup);
+        j->lookup = NULL;
+    }
+}
+
 static void run_job(void *context) {
     job *j = context;
-    gw_settling *s = &j->pair->settling;
-    bool ours = j->link == s->link, of_end = ours && s->end != NULL && j->serial == s->serial;
-    if (j->kind == BEGIN)
-        begin(j->pair, j);
-    else if (j->kind == END && ours)
-        forget(j->pair);
-    else if (j->kind == TOLD && ours)
-        on_told(j->pair, &j->note, j->bytes, j->count);
-    else if (j->kind == READY && of_end)
-        on_ready(j->pair);
-    else if (j->kind == FAILED && of_end)
-        fail_end(j->pair, &j->err);
-    else if (j->kind == FOUND && of_end)
-        s->end->path->ops->found(s->end, j->lookup);
-    else if (j->kind == FOUND)
-        gw_lookup_free(j->lookup);
+    pthread_rwlock_rdlock(&j->fabric->posts_lock);
+    gw_pair *pair = gw_fabric_find(j->fabric, &j->peer);
+    pthread_rwlock_unlock(&j->fabric->posts_lock);
+    if (pair != NULL) do_job(pair, j);
+    if (j->lookup != NULL) gw_lookup_free(j->lookup);
     for (uint32_t i = 0; i < STREAMS; i++) gw_detached_close(&j->streams[i]);
     free(j);
 }

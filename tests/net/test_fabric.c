@@ -10,6 +10,7 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -441,4 +442,51 @@ Test(fabric, a_path_is_established_while_the_fence_moves) {
         }
     }
     rig_close(r);
+}
+
+/* All threads have done what they were told before. */
+static void catch_up(rig *r, uint32_t epoch) {
+    gw_op add = {.kind = GW_OP_FETCH_ADD, .peer = rig_id(1), .fence = rig_fence(1), .region = WORDS},
+          fetch = {.kind = GW_OP_FETCH, .peer = rig_id(1), .name.bytes = {1}};
+    cr_assert_eq(rig_do(&r->peers[0], &add).status, GW_OP_OK);
+    cr_assert_eq(rig_do(&r->peers[0], &fetch).status, GW_OP_NOTFOUND);
+    vector v[2];
+    for (uint32_t m = 0; m < 2; m++) {
+        v[m] = vector_make(m, GW_SUM_I64, 10);
+        vector_start(r, m, 2, &v[m], GW_SUM_I64, epoch, 0);
+    }
+    for (uint32_t m = 0; m < 2; m++) {
+        vector_expect(r, m, GW_COLLECTIVE_OK, epoch * 1000);
+        vector_free(&v[m]);
+    }
+}
+
+static void meet_and_forget(rig *r, uint32_t identities) {
+    for (uint32_t i = 0; i < identities; i++) {
+        gw_peer_id other = rig_id(5);
+        int fds[3];
+        memcpy(other.bytes, &i, sizeof i);
+        rig_link_raw(r, 0, &other, fds);
+        gw_transport_unlink(r->peers[0].transport, &other);
+        for (int k = 0; k < 3; k++) close(fds[k]);
+    }
+    rig_link(r, 0, 1); /* the control thread has come so far */
+}
+
+Test(fabric, who_was_unlinked_is_not_remembered) {
+    enum { MET = 500, MOST_BYTES = MET * 2000 };
+    for (int path = 0; path < 2; path++) {
+        rig *r = rig_open_over(path ? both : GW_FABRIC_TCP, 2, 1, false);
+        gw_err err;
+        cr_assert(gw_transport_share_words(r->peers[1].transport, WORDS, 1, &err));
+        rig_fence_all(r, 1);
+        meet_and_forget(r, 50);
+        catch_up(r, 1);
+        size_t before = mallinfo2().uordblks;
+        meet_and_forget(r, MET);
+        catch_up(r, 2);
+        size_t after = mallinfo2().uordblks;
+        cr_assert_lt(after, before + MOST_BYTES, "%zu bytes for each", (after - before) / MET);
+        rig_close(r);
+    }
 }
