@@ -25,8 +25,8 @@ typedef struct gw_settling {
     gw_path_kind kind; /* when settled */
     bool greeted;      /* `theirs` is filled in */
     gw_path_hello theirs;
-    uint32_t tried; /* kinds, since `theirs` came */
-    uint32_t serial;
+    uint32_t tried;   /* kinds, since `theirs` came */
+    uint32_t serial;  /* of the latest try; rises while the link stands */
     gw_path_end *end; /* that is being tried, or in use; NULL: none */
     gw_err why;       /* not another path; empty text: nothing to say */
     gw_err broke;     /* the path that the last link went by */

@@ -488,8 +488,9 @@ static void on_hello(gw_pair *pair, const uint8_t *bytes, uint32_t count) {
 static void on_try(gw_pair *pair, const gw_path_note *note, const uint8_t *card, uint32_t count) {
     gw_settling *s = &pair->settling;
     gw_err err;
-    if (s->leads || !s->greeted || pair->fabric->paths[note->kind] == NULL || count > GW_PATH_CARD_BYTES ||
-        (s->settled && s->kind != GW_PATH_TCP)) {
+    bool known = s->greeted && pair->fabric->paths[note->kind] != NULL && count <= GW_PATH_CARD_BYTES;
+    /* What is still under way for the last try's end must not be taken for this one's. */
+    if (s->leads || !known || note->serial <= s->serial || (s->settled && s->kind != GW_PATH_TCP)) {
         bad_message(pair);
         return;
     }
@@ -571,6 +572,7 @@ static void begin(gw_pair *pair, job *j) {
     forget(pair);
     s->link = j->link;
     s->leads = j->leads;
+    if (!s->leads) s->serial = 0;
     s->why = s->broke; /* why it may come to TCP this time */
     s->broke = (gw_err){0};
     memcpy(s->spare, j->streams, sizeof s->spare);

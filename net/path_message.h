@@ -5,7 +5,8 @@
  *   HELLO  kinds allowed u8 (bit of each gw_path_kind) | number of cards u8 | kind u8, length u16, card ...
  *          From each side when the link begins; and when a path that failed may be tried again from who had
  *          left it alone, which the side that does not lead answers with its own.
- *   TRY    the card of the side that leads, as it is now: open an end of this kind for try `serial`
+ *   TRY    the card of the side that leads, as it is now: open an end of this kind for try `serial`, which
+ *          rises from try to try on a link
  *   TELL   the path's own bytes, for its end of that try
  *   FAIL   text: that try came to nothing here (from either side)
  *   USE    text: this kind it is (of that try); kind 0: none, end the link. The text says why not another */

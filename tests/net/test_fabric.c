@@ -251,6 +251,25 @@ Test(fabric, who_uses_a_path_too_early_or_twice_loses_the_link) {
     rig_close(r);
 }
 
+/* What was asked for by the first try's end would be given to the second's. */
+Test(fabric, who_tries_twice_under_one_number_loses_the_link) {
+    static uint8_t payload[GW_SMALL_BYTES];
+    rig *r = rig_open_over(both, 1, 1, false);
+    gw_peer_id other = rig_id(6);
+    gw_path_card theirs;
+    int fds[3];
+    for (uint32_t links = 1; links <= 2; links++) { /* numbers begin anew with each */
+        try_shm(r, &other, fds, &theirs);
+        (void)expect_note(fds[0], GW_PATH_TELL, payload);
+        send_note(fds[0], &(gw_path_note){.what = GW_PATH_TRY, .kind = GW_PATH_SHM, .serial = 1},
+                  theirs.bytes, theirs.count);
+        cr_assert_leq(recv(fds[0], payload, sizeof payload, 0), 0);
+        rig_wait_downs(&r->peers[0], links);
+        for (int i = 0; i < 3; i++) close(fds[i]);
+    }
+    rig_close(r);
+}
+
 static uint64_t cpu_ns(void) {
     struct timespec used;
     cr_assert_eq(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used), 0);
