@@ -256,9 +256,7 @@ static bool take_bells(shm_end *end, gw_door_packet *packet, uint32_t from, uint
 }
 
 static bool take_rings(shm_end *end, gw_door_packet *packet, uint64_t bytes, gw_err *err) {
-    struct stat what;
-    if (fstat(packet->fds[0], &what) != 0 || (uint64_t)what.st_size != bytes ||
-        (fcntl(packet->fds[0], F_GET_SEALS) & F_SEAL_SHRINK) == 0)
+    if (!gw_door_holds(packet->fds[0], bytes))
         return gw_fail(err, GW_E_PEER, "net/shm: the rings' memory is not what it should be");
     end->rings = packet->fds[0];
     packet->fd_count = 0;

@@ -3,10 +3,12 @@
 #include "core/check.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -122,4 +124,11 @@ int gw_door_receive(int fd, gw_door_packet *packet, gw_err *err) {
 void gw_door_drop(gw_door_packet *packet) {
     for (uint32_t i = 0; i < packet->fd_count; i++) close(packet->fds[i]);
     packet->fd_count = 0;
+}
+
+bool gw_door_holds(int fd, uint64_t bytes) {
+    struct stat what;
+    int seals = fcntl(fd, F_GET_SEALS); /* -1: a file that has none */
+    return fstat(fd, &what) == 0 && (uint64_t)what.st_size == bytes && seals >= 0 &&
+           (seals & F_SEAL_SHRINK) != 0;
 }

@@ -30,4 +30,8 @@ bool gw_door_send(int fd, const gw_door_packet *packet, gw_err *err);
 int gw_door_receive(int fd, gw_door_packet *packet, gw_err *err);
 void gw_door_drop(gw_door_packet *packet); /* closes what it brought */
 
+/* Whether a descriptor that came is of memory of just so many bytes, which its sender can not cut short: who
+ * touches what is behind a file's end is killed. */
+bool gw_door_holds(int fd, uint64_t bytes);
+
 #endif

@@ -3,10 +3,8 @@
 #include "core/check.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 void gw_shm_words_init(gw_shm_words *theirs) {
     memset(theirs, 0, sizeof *theirs);
@@ -53,12 +51,9 @@ static bool read_description(gw_reader *r, gw_shm_words *into) {
 
 bool gw_shm_words_take(gw_shm_words *theirs, gw_reader *r, int fd, gw_err *err) {
     gw_shm_words fresh;
-    struct stat what;
     if (!read_description(r, &fresh))
         return gw_fail(err, GW_E_PEER, "net/shm: the description of the peer's words makes no sense");
-    /* Touching a file behind its end would kill this process: its size must be sealed. */
-    if (fstat(fd, &what) != 0 || what.st_size != GW_WORDS_BYTES ||
-        (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) == 0)
+    if (!gw_door_holds(fd, GW_WORDS_BYTES))
         return gw_fail(err, GW_E_PEER, "net/shm: the memory of the peer's words is not what it should be");
     void *memory = mmap(NULL, GW_WORDS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (memory == MAP_FAILED) return gw_fail_errno(err, errno, "net/shm: mmap");

@@ -9,6 +9,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -34,13 +35,17 @@ static gw_op op_of(gw_op_kind kind, void *buffer) {
                    .buffer = buffer};
 }
 
-/* Maps the owner's words, as a member does that was handed them under this fence. */
-static bool hand_over(gw_words *words, gw_shm_words *theirs, gw_err *err) {
+/* Has the owner's words described to a member under this fence, and this file handed to it. */
+static bool hand_file(gw_words *words, gw_shm_words *theirs, int fd, gw_err *err) {
     uint8_t bytes[GW_DOOR_BYTES];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
     gw_shm_words_describe(words, &fence, &w);
     gw_reader r = gw_reader_on(bytes, w.length);
-    return gw_shm_words_take(theirs, &r, gw_words_fd(words), err);
+    return gw_shm_words_take(theirs, &r, fd, err);
+}
+
+static bool hand_over(gw_words *words, gw_shm_words *theirs, gw_err *err) {
+    return hand_file(words, theirs, gw_words_fd(words), err);
 }
 
 static gw_path_posted add(gw_shm_words *theirs, gw_completion *c) {
@@ -77,6 +82,28 @@ Test(shm, who_keeps_old_words_changes_dead_memory) {
     cr_assert_eq(own_word(words), 1);
     cr_assert(hand_over(words, &theirs, &err));
     cr_assert(add(&theirs, &c) == GW_PATH_DONE && c.value == 1);
+    gw_shm_words_drop(&theirs);
+    gw_words_close(words);
+}
+
+/* Its owner could cut it short, and who touches it then dies of it. */
+Test(shm, a_file_that_could_shrink_is_not_mapped) {
+    gw_err err;
+    gw_words *words = gw_words_open(&err);
+    gw_shm_words theirs;
+    gw_shm_words_init(&theirs);
+    cr_assert(gw_words_add(words, RANGE, 3, &err));
+    FILE *plain = tmpfile();
+    int memory = memfd_create("words", MFD_ALLOW_SEALING), fds[] = {fileno(plain), memory};
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(ftruncate(fds[i], GW_WORDS_BYTES), 0);
+        cr_assert(!hand_file(words, &theirs, fds[i], &err), "file %d", i);
+        cr_assert_eq(err.code, GW_E_PEER);
+    }
+    cr_assert_eq(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    cr_assert(hand_file(words, &theirs, memory, &err), "%s", err.text);
+    fclose(plain);
+    close(memory);
     gw_shm_words_drop(&theirs);
     gw_words_close(words);
 }
