@@ -108,6 +108,13 @@ Test(wires, dials_that_fail_are_not_all_told) {
     cr_expect_eq(warnings, 1);
 }
 
+Test(wires, whose_links_do_not_last_is_dialled_ever_later) {
+    for (uint32_t vain = 0; vain < 10; vain++)
+        cr_expect_eq(gw_wires_pause_ns(vain + 1), 2 * gw_wires_pause_ns(vain), "%u links in vain", vain);
+    cr_expect_gt(gw_wires_pause_ns(12), UINT64_C(9000000000));
+    cr_expect_eq(gw_wires_pause_ns(UINT32_MAX), gw_wires_pause_ns(12));
+}
+
 /* A peer without its fence leaves. */
 Test(wires, a_fence_is_had_while_descriptors_have_run_out) {
     gw_view view = {.epoch = 1, .count = 1, .members = {{.id = r.self.id}}};

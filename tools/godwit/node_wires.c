@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REDIAL_NS  100000000u
+#define REDIAL_NS  UINT64_C(100000000)
 #define SETTLE_NS  UINT64_C(1000000000)
 #define LASTING_NS UINT64_C(1000000000)
 enum { MOST_VAIN = 10 /* pauses double so often */ };
@@ -120,7 +120,7 @@ static void link_down(void *context, const gw_peer_id *peer, uint64_t link, cons
     /* A higher number than that which stands: of the link that ended it, and has not come up. */
     if (wire && (!wire->standing || link >= wire->link)) {
         bool lasted = wire->standing && gw_now_ns() - wire->up_ns >= LASTING_NS;
-        wire->vain = lasted ? 0 : wire->vain < MOST_VAIN ? wire->vain + 1 : MOST_VAIN;
+        wire->vain = lasted ? 0 : wire->vain + 1;
         wire->standing = false;
     }
     pthread_cond_broadcast(&wires->changed);
@@ -136,12 +136,15 @@ static bool is_standing(gw_wires *wires, const gw_wire *wire) {
     return standing;
 }
 
-/* The pause before a peer whose link has ended is dialled again: it grows while links do not last. */
+uint64_t gw_wires_pause_ns(uint32_t vain) {
+    return (REDIAL_NS / 10) << (vain < MOST_VAIN ? vain : MOST_VAIN);
+}
+
 static uint64_t pause_of(gw_wires *wires, const gw_wire *wire) {
     pthread_mutex_lock(&wires->lock);
     uint32_t vain = wire->vain;
     pthread_mutex_unlock(&wires->lock);
-    return (REDIAL_NS / 10) << vain;
+    return gw_wires_pause_ns(vain);
 }
 
 /* ---- dialling ---- */

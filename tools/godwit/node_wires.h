@@ -56,6 +56,9 @@ void gw_wires_life(const gw_wires *wires, const gw_peer_id *peer, gw_incarnation
 gw_path_kind gw_wires_path(gw_wires *wires, const gw_peer_id *peer);
 /* The peer is not wanted any more: ends its data connections. */
 void gw_wires_drop(gw_wires *wires, const gw_peer_id *peer);
+/* How long a peer is left alone before it is dialled again, whose last `vain` links in a row did not last: it
+ * doubles from 10 ms to 10 s. Any thread. */
+uint64_t gw_wires_pause_ns(uint32_t vain);
 /* A data stream that the listener accepted. */
 void gw_wires_adopt(gw_wires *wires, gw_stream *stream);
 
