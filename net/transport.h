@@ -157,8 +157,8 @@ void gw_transport_post(gw_transport *transport, const gw_op *op);
  * touched. How a peer resolves its steals when it freezes. The completions come from inside this call. */
 void gw_transport_abandon(gw_transport *transport, const gw_peer_id *peer);
 
-/* Ends the link to a peer, if there is one. Outstanding operations complete with GW_OP_UNKNOWN; no link_down.
- */
+/* Ends the link to a peer, if there is one, and forgets how the paths to it fared. Outstanding operations
+ * complete with GW_OP_UNKNOWN; no link_down. */
 void gw_transport_unlink(gw_transport *transport, const gw_peer_id *peer);
 
 /* True: a worker is idle, so the data thread that serves and completes small operations polls for a while

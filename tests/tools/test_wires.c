@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -124,6 +125,23 @@ Test(wires, a_fence_is_had_while_descriptors_have_run_out) {
         cr_assert(gw_wires_fence(r.node.wires, NULL, &err), "%s", err.text);
         cr_assert(gw_wires_fence(r.node.wires, &view, &err), "%s", err.text);
     }
+}
+
+/* Machines come and go, each with an identity of its own. */
+Test(wires, peers_that_are_not_wanted_any_more_are_forgotten) {
+    enum { MET = 3000, MOST_BYTES = 300000 };
+    size_t before = mallinfo2().uordblks;
+    for (uint32_t i = 1; i <= MET; i++) {
+        gw_remote remote = {.incarnation = {.boot = 1, .nonce = i}}; /* the lower id: it dials */
+        memcpy(remote.id.bytes + 4, &i, sizeof i);
+        gw_wires_follow(r.node.wires, &remote);
+        gw_wires_drop(r.node.wires, &remote.id);
+        gw_incarnation life; /* what refuses a connection now was that */
+        gw_wires_life(r.node.wires, &remote.id, &life);
+        cr_assert(gw_same_life(&life, &remote.incarnation));
+    }
+    size_t after = mallinfo2().uordblks;
+    cr_assert_lt(after, before + MOST_BYTES, "%zu bytes", after - before);
 }
 
 /* ---- links ---- */

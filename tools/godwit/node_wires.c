@@ -18,6 +18,10 @@
 #define LASTING_NS UINT64_C(1000000000)
 enum { MOST_VAIN = 10 /* pauses double so often */ };
 
+/* Wires that were dropped and are kept: a peer that is dialled in vain soon after was of the life that its
+ * wire tells. */
+enum { KEPT = GW_MAX_MEMBERS };
+
 typedef struct gw_wire gw_wire;
 
 typedef struct dial {
@@ -25,13 +29,13 @@ typedef struct dial {
     gw_stream *stream; /* NULL: over */
 } dial;
 
-/* The data connections to one peer. Wires are never freed before the end: peers are few. */
+/* The data connections to one peer. */
 struct gw_wire {
     gw_wire *next;
     gw_wires *wires;
     gw_peer_id id;
     /* the loop's */
-    bool followed;
+    bool followed, dropped;
     gw_incarnation life;
     gw_addr addr;
     gw_timer redial;
@@ -43,7 +47,8 @@ struct gw_wire {
     uint64_t link;
     gw_path_kind kind;
     uint64_t up_ns;
-    uint32_t vain; /* links in a row that did not last, or did not come up although their streams had */
+    uint32_t vain;     /* links in a row that did not last, or did not come up although their streams had */
+    uint32_t fetching; /* operations that count what has landed */
 };
 
 struct gw_wires {
@@ -55,15 +60,17 @@ struct gw_wires {
     uint64_t attempts;
     int spare;         /* a descriptor, for the fence; -1: none could be had */
     gw_quiet failures; /* to open or take over a stream, for reasons of this peer's */
+    /* What was dropped in the order of that, the latest first. Changed by the loop, under the lock, so that
+     * it reads the list without. */
     gw_wire *first;
-    bool stopped; /* changed by the loop, under the lock */
+    uint64_t landed; /* from peers that are forgotten; under the lock */
+    bool stopped;    /* changed by the loop, under the lock */
     pthread_mutex_t lock;
     pthread_cond_t changed;
 };
 
 static void dial_all(void *context);
 
-/* Adds wires at the front only, under the lock, so that the loop may read the list without it. */
 static gw_wire *find(const gw_wires *wires, const gw_peer_id *id) {
     for (gw_wire *wire = wires->first; wire; wire = wire->next)
         if (gw_peer_id_equal(&wire->id, id)) return wire;
@@ -72,6 +79,7 @@ static gw_wire *find(const gw_wires *wires, const gw_peer_id *id) {
 
 static gw_wire *find_or_add(gw_wires *wires, const gw_peer_id *id) {
     gw_wire *wire = find(wires, id);
+    if (wire) wire->dropped = false;
     if (wire) return wire;
     wire = calloc(1, sizeof *wire);
     GW_CHECK_MEMORY(wire != NULL);
@@ -84,11 +92,39 @@ static gw_wire *find_or_add(gw_wires *wires, const gw_peer_id *id) {
     return wire;
 }
 
+/* Has a wire dropped, and frees those that were so long before it. */
+static void forget(gw_wires *wires, gw_wire *latest) {
+    uint32_t kept = 0;
+    gw_wire **place = &wires->first;
+    while (*place != latest) place = &(*place)->next;
+    pthread_mutex_lock(&wires->lock);
+    *place = latest->next;
+    latest->next = wires->first;
+    wires->first = latest;
+    latest->dropped = true;
+    for (gw_wire **at = &wires->first; *at;) {
+        gw_wire *wire = *at;
+        if (!wire->dropped || kept++ < KEPT || wire->fetching > 0) {
+            at = &wire->next;
+            continue;
+        }
+        *at = wire->next;
+        wires->landed += atomic_load(&wire->landed);
+        free(wire);
+    }
+    pthread_mutex_unlock(&wires->lock);
+}
+
 /* ---- the transport's threads ---- */
 
 static void op_completed(void *context, const gw_completion *completion) {
-    (void)context;
+    gw_wires *wires = context;
     gw_wire_op *op = (gw_wire_op *)(uintptr_t)completion->token;
+    if (op->from) {
+        pthread_mutex_lock(&wires->lock);
+        op->from->fetching--;
+        pthread_mutex_unlock(&wires->lock);
+    }
     op->done(op, completion);
 }
 
@@ -249,6 +285,22 @@ static void dial_all(void *context) {
     }
 }
 
+static void unfollow(gw_wire *wire) {
+    wire->followed = false;
+    gw_timer_cancel(&wire->redial);
+    drop_dials(wire);
+}
+
+static void end_connections(gw_wire *wire) {
+    gw_wires *wires = wire->wires;
+    unfollow(wire);
+    gw_transport_unlink(wires->transport, &wire->id);
+    pthread_mutex_lock(&wires->lock);
+    wire->standing = false;
+    pthread_cond_broadcast(&wires->changed);
+    pthread_mutex_unlock(&wires->lock);
+}
+
 void gw_wires_follow(gw_wires *wires, const gw_remote *remote) {
     gw_wire *wire = find_or_add(wires, &remote->id);
     bool reborn = !gw_same_life(&wire->life, &remote->incarnation);
@@ -257,7 +309,7 @@ void gw_wires_follow(gw_wires *wires, const gw_remote *remote) {
     wire->addr = remote->listen;
     if (!we_dial(wire)) return;
     if (reborn) {
-        gw_wires_drop(wires, &remote->id);
+        end_connections(wire);
         wire->followed = true;
     }
     gw_timer_cancel(&wire->redial);
@@ -266,10 +318,7 @@ void gw_wires_follow(gw_wires *wires, const gw_remote *remote) {
 
 void gw_wires_unfollow(gw_wires *wires, const gw_peer_id *peer) {
     gw_wire *wire = find(wires, peer);
-    if (!wire) return;
-    wire->followed = false;
-    gw_timer_cancel(&wire->redial);
-    drop_dials(wire);
+    if (wire) unfollow(wire);
 }
 
 void gw_wires_life(const gw_wires *wires, const gw_peer_id *peer, gw_incarnation *life) {
@@ -288,12 +337,8 @@ gw_path_kind gw_wires_path(gw_wires *wires, const gw_peer_id *peer) {
 void gw_wires_drop(gw_wires *wires, const gw_peer_id *peer) {
     gw_wire *wire = find(wires, peer);
     if (!wire) return;
-    gw_wires_unfollow(wires, peer);
-    gw_transport_unlink(wires->transport, peer);
-    pthread_mutex_lock(&wires->lock);
-    wire->standing = false;
-    pthread_cond_broadcast(&wires->changed);
-    pthread_mutex_unlock(&wires->lock);
+    end_connections(wire);
+    forget(wires, wire);
 }
 
 void gw_wires_adopt(gw_wires *wires, gw_stream *stream) {
@@ -427,16 +472,18 @@ gw_transport *gw_wires_transport(gw_wires *wires) {
     return wires->transport;
 }
 
-static _Atomic uint64_t *landed_from(gw_wires *wires, const gw_peer_id *peer) {
+/* A wire that stays until the operation is done; NULL: there is none. */
+static gw_wire *fetch_from(gw_wires *wires, const gw_peer_id *peer) {
     pthread_mutex_lock(&wires->lock);
     gw_wire *wire = find(wires, peer);
+    if (wire) wire->fetching++;
     pthread_mutex_unlock(&wires->lock);
-    return wire ? &wire->landed : NULL;
+    return wire;
 }
 
 uint64_t gw_wires_landed(gw_wires *wires, const gw_peer_id *peer) {
-    uint64_t bytes = 0;
     pthread_mutex_lock(&wires->lock);
+    uint64_t bytes = peer == NULL ? wires->landed : 0;
     for (gw_wire *wire = wires->first; wire; wire = wire->next)
         if (peer == NULL || gw_peer_id_equal(&wire->id, peer)) bytes += atomic_load(&wire->landed);
     pthread_mutex_unlock(&wires->lock);
@@ -445,7 +492,8 @@ uint64_t gw_wires_landed(gw_wires *wires, const gw_peer_id *peer) {
 
 void gw_wires_post(gw_wires *wires, gw_op *request, gw_wire_op *op) {
     request->token = (uint64_t)(uintptr_t)op;
-    if (request->kind == GW_OP_FETCH) request->landed = landed_from(wires, &request->peer);
+    op->from = request->kind == GW_OP_FETCH ? fetch_from(wires, &request->peer) : NULL;
+    if (op->from) request->landed = &op->from->landed;
     gw_transport_post(wires->transport, request);
 }
 

@@ -26,6 +26,7 @@ typedef struct gw_wires gw_wires;
 typedef struct gw_wire_op gw_wire_op;
 struct gw_wire_op {
     void (*done)(gw_wire_op *op, const gw_completion *completion);
+    struct gw_wire *from; /* gw_wires_post's */
 };
 
 /* By which paths data go, and how patient they are. */
@@ -50,7 +51,7 @@ void gw_wires_close(gw_wires *wires);
 void gw_wires_follow(gw_wires *wires, const gw_remote *remote);
 /* It went down: data connections that stand stay, but are not dialled again. */
 void gw_wires_unfollow(gw_wires *wires, const gw_peer_id *peer);
-/* The life of the peer whose control link came up last; zeros if none did. */
+/* The life of the peer whose control link came up last; zeros if none did, or it was dropped long ago. */
 void gw_wires_life(const gw_wires *wires, const gw_peer_id *peer, gw_incarnation *life);
 /* How data go to this peer; 0: no data connection stands. */
 gw_path_kind gw_wires_path(gw_wires *wires, const gw_peer_id *peer);
