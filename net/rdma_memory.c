@@ -156,15 +156,6 @@ void gw_rdma_memory_drop(gw_rdma_memory *memory, const gw_rdma_region *region) {
     pthread_mutex_unlock(&memory->lock);
 }
 
-bool gw_rdma_memory_renew(gw_rdma_memory *memory, const gw_rdma_region **region, gw_err *err) {
-    entry *old = entry_of(*region);
-    GW_CHECK(old->access == GW_RDMA_WRITABLE && old->holders == 1);
-    /* The new one first: a device may give the key of a region that is gone to the next. */
-    *region = gw_rdma_memory_take(memory, old->region.start, old->region.bytes, GW_RDMA_WRITABLE, err);
-    gw_rdma_memory_drop(memory, &old->region);
-    return *region != NULL;
-}
-
 uint32_t gw_rdma_memory_count(gw_rdma_memory *memory) {
     uint32_t count = 0;
     pthread_mutex_lock(&memory->lock);

@@ -42,9 +42,6 @@ const gw_rdma_region *gw_rdma_memory_take(gw_rdma_memory *memory, const void *st
 /* Any thread. Gives it back; NULL is allowed. With the last holder it is deregistered: when this returns,
  * operations with its keys fail. */
 void gw_rdma_memory_drop(gw_rdma_memory *memory, const gw_rdma_region *region);
-/* Any thread. The same memory under other keys: the old ones are refused when this returns true. On failure
- * the region is dropped. */
-bool gw_rdma_memory_renew(gw_rdma_memory *memory, const gw_rdma_region **region, gw_err *err);
 
 /* How many registrations there are. Any thread. */
 uint32_t gw_rdma_memory_count(gw_rdma_memory *memory);

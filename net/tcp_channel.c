@@ -238,6 +238,7 @@ static gw_flow broken(gw_err *err, const char *what) {
 /* Asks the user about the message whose header is in. */
 static gw_flow ask(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
     gw_flow flow = gw_channel_ask(&channel->base, user, err);
+    channel->base.in.message.fold = false; /* most of a payload is read straight into its place */
     if (flow == GW_FLOW_MORE && channel->base.in.message.bytes == 0)
         gw_channel_received(&channel->base, user);
     return flow;
@@ -254,12 +255,8 @@ static bool parse_frame(tcp_channel *channel, const uint8_t *frame) {
 
 /* Moves payload that lies at `bytes` to its place. */
 static void take_payload(tcp_channel *channel, const gw_lane_user *user, uint8_t *bytes, size_t count) {
-    gw_cursor *payload = &channel->base.in.payload;
-    if (channel->base.in.state == GW_INCOMING_LAND)
-        gw_cursor_copy(payload, bytes, count, false);
-    else
-        payload->left -= count;
-    if (payload->left == 0) gw_channel_received(&channel->base, user);
+    gw_channel_deliver(&channel->base, user, bytes, count);
+    if (channel->base.in.payload.left == 0) gw_channel_received(&channel->base, user);
 }
 
 /* Uses what has been read. MORE: all used that can be. */
