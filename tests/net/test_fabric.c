@@ -159,7 +159,7 @@ static uint32_t expect_note(int fd, gw_path_what what, uint8_t payload[GW_SMALL_
     cr_assert_eq(recv(fd, frame, sizeof frame, MSG_WAITALL), sizeof frame);
     uint32_t count = (uint32_t)(frame[4] | frame[5] << 8);
     cr_assert(gw_path_note_decode(frame + 8, &note) && count <= GW_SMALL_BYTES);
-    cr_assert_eq(recv(fd, payload, count, MSG_WAITALL), count);
+    if (count > 0) cr_assert_eq(recv(fd, payload, count, MSG_WAITALL), count); /* of 0 it would wait */
     cr_assert_eq(note.what, what);
     return count;
 }
