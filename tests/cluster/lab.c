@@ -27,6 +27,8 @@ static uint64_t now_ms(void) {
 }
 
 lab *lab_open(void) {
+    static const int ending[] = {SIGHUP, SIGINT, SIGTERM};
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) signal(ending[i], SIG_DFL);
     lab *l = calloc(1, sizeof *l);
     cr_assert_not_null(l);
     strcpy(l->dir, "/tmp/godwit-lab-XXXXXX");

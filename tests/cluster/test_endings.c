@@ -114,6 +114,32 @@ Test(endings, sighup_leaves_unless_it_was_ignored) {
     lab_close(l);
 }
 
+/* As a script's `godwit run ... &` does. */
+Test(endings, sigint_and_sigterm_that_were_ignored_are_not_obeyed) {
+    static const int signals[] = {SIGINT, SIGTERM};
+    for (int i = 0; i < 2; i++) {
+        lab *l = lab_open();
+        signal(signals[i], SIG_IGN); /* what it starts inherits that */
+        lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC);
+        lab_wait_step(l, peer, 5);
+        lab_signal(peer, signals[i]);
+        lab_state(l, peer, "done");
+        lab_close(l);
+    }
+}
+
+/* Closing has an alarm; one from outside is not that, and nothing is thrown away. */
+Test(endings, sigalrm_leaves) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC);
+    lab_wait_step(l, peer, 5);
+    lab_signal(peer, SIGALRM);
+    lab_state(l, peer, "left");
+    cr_expect_eq(lab_number(lab_last(peer, "checkpoint"), "step"),
+                 lab_number(lab_last(peer, "done"), "steps"));
+    lab_close(l);
+}
+
 static bool is_unknown_name(const json_t *event, const void *unused) {
     (void)unused;
     return strstr(lab_text(event, "text"), "--join nosuch.invalid") != NULL;

@@ -83,6 +83,7 @@ typedef struct gw_signals {
     pthread_mutex_t lock; /* of the rest */
     bool polite;          /* the next signal asks this peer to leave; otherwise it ends the process */
     uint64_t asked_ns;    /* when one asked it to leave; 0 = none has */
+    bool closing;         /* SIGALRM is the alarm of closing; before it is a signal as the others */
     int code;             /* of the process, when closing takes too long */
     gw_claims *claims;    /* what runs when a signal ends the process is nobody's fault */
 } gw_signals;

@@ -1,7 +1,7 @@
-/* SIGTERM, SIGINT and SIGHUP, on a thread of their own, so that they are obeyed whatever the loop, a worker
- * or a disk does. Until the loop runs nobody depends on this peer: a signal ends the process as it is. Then
- * the first one asks it to leave, and the next one ends it at once. So does one while it closes, and CLOSE_S:
- * what then still runs cannot be ended from outside; the process can. */
+/* SIGTERM, SIGINT, SIGHUP and SIGALRM, on a thread of their own, so that they are obeyed whatever the loop, a
+ * worker or a disk does. Until the loop runs nobody depends on this peer: a signal ends the process as it is.
+ * Then the first one asks it to leave, and the next one ends it at once. So does one while it closes, and
+ * CLOSE_S: what then still runs cannot be ended from outside; the process can. */
 #include "core/check.h"
 #include "core/log.h"
 #include "tools/godwit/node_inside.h"
@@ -17,20 +17,22 @@
 
 enum { CLOSE_S = 30 };
 
+/* Blocked signals are queued although they are ignored: those that whoever started this process had it ignore
+ * (nohup(1), a shell's `&`) stay out. SIGALRM is needed for closing. */
 static void our_signals(sigset_t *ours) {
-    struct sigaction hang_up;
+    static const int ending[] = {SIGHUP, SIGINT, SIGTERM};
+    struct sigaction inherited;
     sigemptyset(ours);
-    if (sigaction(SIGHUP, NULL, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) /* nohup(1) */
-        sigaddset(ours, SIGHUP);
-    sigaddset(ours, SIGTERM);
-    sigaddset(ours, SIGINT);
     sigaddset(ours, SIGALRM);
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        if (sigaction(ending[i], NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN)
+            sigaddset(ours, ending[i]);
 }
 
 /* With the lock held. */
 static void obey(gw_node *node, int number) {
     gw_signals *s = &node->signals;
-    if (number == SIGALRM) {
+    if (number == SIGALRM && s->closing) {
         gw_log(GW_WARN, "node", "closing takes more than %d s: ending as it is", CLOSE_S);
         gw_display_flush(node->console->display, FLUSH_NS);
         gw_claims_clear(s->claims);
@@ -83,6 +85,7 @@ void gw_signals_polite(gw_node *node) {
 void gw_signals_closing(gw_node *node, int code) {
     pthread_mutex_lock(&node->signals.lock);
     node->signals.polite = false;
+    node->signals.closing = true;
     node->signals.code = code;
     pthread_mutex_unlock(&node->signals.lock);
     alarm(CLOSE_S);

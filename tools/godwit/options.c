@@ -547,7 +547,8 @@ static const char run_doc[] =
     "'godwit run JOB --help' lists "
     "its own options too. Defaults are in parentheses.\n\n"
     "SIGTERM, SIGINT or SIGHUP: leave politely, the others go on; another one half a second later or more: "
-    "at once. Under nohup SIGHUP is ignored. 'godwit stop' stops the whole job. Run again in the same "
+    "at once. One that was ignored when the peer was started (nohup, a script's '&') stays so. 'godwit stop' "
+    "stops the whole job. Run again in the same "
     "directory, a job resumes.";
 
 static bool parse_with_job(int argc, char **argv, gw_run_options *options, job_options *job, gw_err *err) {
