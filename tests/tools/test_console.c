@@ -79,6 +79,80 @@ Test(display, says_what_a_peer_waits_for) {
     cr_assert_not_null(strstr(line, "waiting for 2 of 4 peers"));
 }
 
+/* A new file, without a name, in the place of a descriptor. */
+static void redirect(int to) {
+    char path[] = "/tmp/godwit-display-XXXXXX";
+    int fd = mkstemp(path);
+    cr_assert_geq(fd, 0);
+    unlink(path);
+    cr_assert_eq(dup2(fd, to), to);
+    close(fd);
+}
+
+static void limit_files(rlim_t bytes) {
+    struct rlimit limit;
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void expect_file(int fd, const char *expected) {
+    char text[1000] = "";
+    cr_assert_geq(pread(fd, text, sizeof text - 1, 0), 0);
+    cr_expect_str_eq(text, expected);
+}
+
+static gw_display *silent_display(void) {
+    gw_err err;
+    gw_display *display = gw_display_open(GW_DISPLAY_SILENT, &err);
+    cr_assert_not_null(display, "%s", err.text);
+    return display;
+}
+
+static void update_written(gw_display *display) {
+    gw_display_flush(display, UINT64_C(60000000000));
+    gw_display_update(display, busy());
+    gw_display_flush(display, UINT64_C(60000000000));
+}
+
+#define LEFT_OUT                                                                                             \
+    "godwit: stdout: 1 lines are left out so far: they were not read in time, or there was no room for "     \
+    "them\n"
+#define LONG_LINE                                                                                            \
+    "..................................................................................................."    \
+    "..................................................................................................."
+
+Test(display, a_log_goes_on_after_a_full_disk) {
+    redirect(STDOUT_FILENO);
+    cr_assert_eq(dup2(STDOUT_FILENO, STDERR_FILENO), STDERR_FILENO);
+    gw_display *display = silent_display();
+    gw_display_out(display, "one");
+    update_written(display);
+    limit_files(4);
+    gw_display_out(display, "two");
+    for (int i = 0; i < 3; i++) update_written(display); /* what is missing is not told to a full disk */
+    limit_files(RLIM_INFINITY);
+    gw_display_out(display, "three");
+    update_written(display);
+    cr_expect(gw_display_close(display), "all that is missing is told");
+    expect_file(STDOUT_FILENO, "one\nthree\n" LEFT_OUT);
+}
+
+Test(display, a_disk_that_is_full_at_the_end_is_told_once) {
+    redirect(STDOUT_FILENO);
+    redirect(STDERR_FILENO);
+    gw_display *display = silent_display();
+    gw_display_out(display, LONG_LINE LONG_LINE);
+    update_written(display);
+    limit_files(2 * strlen(LONG_LINE) + 1);
+    gw_display_out(display, "two");
+    for (int i = 0; i < 3; i++) update_written(display);
+    cr_expect_not(gw_display_close(display));
+    expect_file(STDOUT_FILENO, LONG_LINE LONG_LINE "\n");
+    expect_file(STDERR_FILENO, "godwit: stdout: File too large; until there is room lines are left out, the "
+                               "run goes on\n" LEFT_OUT);
+}
+
 Test(snapshot, json_has_what_was_put_in) {
     char *text = gw_snapshot_json(busy());
     json_t *object = json_loads(text, 0, NULL);

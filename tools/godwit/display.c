@@ -29,6 +29,7 @@ struct gw_display {
     gw_outlet *out, *err; /* one and the same when both lead to one place, so that the order is kept */
     bool silent, live;
     bool failure_said;
+    uint64_t left_out_said;
     bool drawn; /* the live line is on the screen */
     char line[MAX_WIDTH + 1];
     uint64_t shown_ms, shown_step;
@@ -95,19 +96,29 @@ static void draw(gw_display *display) {
     display->drawn = true;
 }
 
-/* What became of stdout, where it can still be said. */
-static void say_trouble(gw_display *display) {
+static void say_failure(gw_display *display, int failure) {
+    bool said = display->failure_said;
+    display->failure_said = failure != 0;
+    if (failure == 0 || said || display->err == display->out) return;
+    put_text(display->err, "godwit: stdout: %s; %s, the run goes on\n",
+             failure == EPIPE ? "nobody reads it any more" : strerror(failure),
+             gw_outlet_failure_stays(failure) ? "nothing more is written there"
+                                              : "until there is room lines are left out");
+}
+
+/* What became of stdout, where it can still be said. How much is missing is said once the outage is over, or
+ * at the end: that may have been printed to the very disk that is full. */
+static void say_trouble(gw_display *display, bool at_end) {
     int failure = gw_outlet_failure(display->out);
-    if (failure != 0 && !display->failure_said && display->err != display->out) {
-        display->failure_said = true;
-        put_text(display->err, "godwit: stdout: %s; nothing more is written there, the run goes on\n",
-                 failure == EPIPE ? "nobody reads it any more" : strerror(failure));
-    }
-    if (!gw_outlet_idle(display->out)) return;
+    say_failure(display, failure);
+    if (!gw_outlet_idle(display->out) || (failure != 0 && !at_end)) return;
     uint64_t left_out = gw_outlet_left_out(display->out);
-    if (left_out > 0)
-        put_text(display->err, "godwit: stdout: %" PRIu64 " lines are left out: they were not read in time\n",
-                 left_out);
+    if (left_out == display->left_out_said) return;
+    display->left_out_said = left_out;
+    put_text(display->err,
+             "godwit: stdout: %" PRIu64 " lines are left out so far: they were not read in time, or there "
+             "was no room for them\n",
+             left_out);
 }
 
 void gw_display_flush(gw_display *display, uint64_t patience_ns) {
@@ -121,7 +132,7 @@ bool gw_display_close(gw_display *display) {
     if (both) {
         erase(display);
         gw_outlet_flush(display->out, UINT64_C(100000000)); /* what is wrong with it shows by then, if ever */
-        say_trouble(display);
+        say_trouble(display, true);
     }
     gw_outlet *err = display->err == display->out ? NULL : display->err;
     int failure = gw_outlet_close(display->out);
@@ -274,7 +285,7 @@ static void update_plain(gw_display *display, const gw_node_snapshot *snapshot, 
 void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot) {
     uint64_t now = now_ms();
     pthread_mutex_lock(&display->lock);
-    say_trouble(display);
+    say_trouble(display, false);
     if (display->live)
         update_live(display, snapshot, now);
     else if (!display->silent)

@@ -20,8 +20,9 @@ typedef enum gw_display_mode {
 typedef struct gw_display gw_display;
 
 gw_display *gw_display_open(gw_display_mode mode, gw_err *err); /* NULL on failure */
-/* Erases the live line and waits until all is written, or its readers have gone. False: stdout failed in
- * another way, and what was printed is not all there. NULL is allowed. */
+/* Erases the live line and waits until all is written, or its readers have gone. False: what was printed last
+ * could not be written to stdout. Lines that were lost before, because the disk was full or the reader slow,
+ * do not count, as they are told. NULL is allowed. */
 bool gw_display_close(gw_display *display);
 /* For a process that is to end without closing: waits until all is written, at most so long. */
 void gw_display_flush(gw_display *display, uint64_t patience_ns);

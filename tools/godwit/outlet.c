@@ -29,13 +29,13 @@ struct gw_outlet {
     bool closing;
 };
 
-/* Returns the errno, or 0. */
-static int write_whole(int fd, const char *bytes, size_t count) {
-    while (count > 0) {
-        ssize_t written = write(fd, bytes, count);
+/* Returns the errno, or 0; *done: how many bytes were written. */
+static int write_bytes(int fd, const char *bytes, size_t count, size_t *done) {
+    *done = 0;
+    while (*done < count) {
+        ssize_t written = write(fd, bytes + *done, count - *done);
         if (written >= 0) {
-            bytes += written;
-            count -= (size_t)written;
+            *done += (size_t)written;
         } else if (errno == EAGAIN) { /* somebody made it so: it is shared with other processes */
             struct pollfd ready = {.fd = fd, .events = POLLOUT};
             poll(&ready, 1, -1);
@@ -46,8 +46,19 @@ static int write_whole(int fd, const char *bytes, size_t count) {
     return 0;
 }
 
+/* *torn: a line was begun and is not whole. */
+static int write_piece(int fd, const piece *one, bool *torn) {
+    size_t done;
+    int failure = *torn ? write_bytes(fd, "\n", 1, &done) : 0;
+    if (failure != 0) return failure;
+    failure = write_bytes(fd, one->bytes, one->count, &done);
+    *torn = failure != 0 && done > 0;
+    return failure;
+}
+
 static void *run(void *context) {
     gw_outlet *outlet = context;
+    bool torn = false;
     pthread_mutex_lock(&outlet->lock);
     for (;;) {
         while (outlet->first == NULL && !outlet->closing) pthread_cond_wait(&outlet->changed, &outlet->lock);
@@ -55,8 +66,9 @@ static void *run(void *context) {
         if (one == NULL) break;
         int failure = outlet->failure;
         pthread_mutex_unlock(&outlet->lock);
-        if (failure == 0) failure = write_whole(outlet->fd, one->bytes, one->count);
+        if (!gw_outlet_failure_stays(failure)) failure = write_piece(outlet->fd, one, &torn);
         pthread_mutex_lock(&outlet->lock);
+        if (failure != 0 && !gw_outlet_failure_stays(failure)) outlet->left_out++;
         outlet->failure = failure;
         outlet->first = one->next;
         if (outlet->first == NULL) outlet->end = &outlet->first;
@@ -162,10 +174,13 @@ int gw_outlet_failure(gw_outlet *outlet) {
     return failure;
 }
 
+bool gw_outlet_failure_stays(int failure) {
+    return failure != 0 && failure != ENOSPC && failure != EDQUOT && failure != EFBIG;
+}
+
 uint64_t gw_outlet_left_out(gw_outlet *outlet) {
     pthread_mutex_lock(&outlet->lock);
     uint64_t left_out = outlet->left_out;
-    outlet->left_out = 0;
     pthread_mutex_unlock(&outlet->lock);
     return left_out;
 }

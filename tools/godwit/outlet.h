@@ -1,6 +1,7 @@
 /* One of the process's outputs, written by a thread of its own: a reader who is slow or stands still (a
  * pager, Ctrl-S on a terminal) must not hold up a peer, which the others would take for dead. What is not
- * written yet waits in memory, up to GW_OUTLET_BYTES; beyond that whole pieces are left out, and counted.
+ * written yet waits in memory, up to GW_OUTLET_BYTES; beyond that whole pieces are left out, and counted. So
+ * are those that come while a disk is full: a run outlives that, and what it prints later is written again.
  *
  * Thread: any. */
 #ifndef GODWIT_TOOLS_GODWIT_OUTLET_H
@@ -22,17 +23,20 @@ gw_outlet *gw_outlet_open(int fd, gw_err *err);
  * allowed. */
 int gw_outlet_close(gw_outlet *outlet);
 
-/* Queues a piece (copied). Order is kept, and a piece is written whole or not at all. */
+/* Queues a piece (copied). Order is kept, and a piece is written whole or not at all; but for the one at
+ * which the disk became full, whose beginning is a line of its own. */
 void gw_outlet_put(gw_outlet *outlet, const char *bytes, size_t count);
 /* Nothing waits. */
 bool gw_outlet_idle(gw_outlet *outlet);
 /* Waits until nothing waits, but at most so long. */
 void gw_outlet_flush(gw_outlet *outlet, uint64_t patience_ns);
 
-/* The errno of the write that failed, after which nothing is written any more; 0 = none did. EPIPE: the
- * reader has gone. */
+/* The errno with which the last write failed; 0 = it did not. */
 int gw_outlet_failure(gw_outlet *outlet);
-/* Pieces left out since this was asked last. */
+/* After such a failure nothing is written any more (EPIPE: the reader has gone). Not so where room was
+ * missing: every piece is a new attempt. False for 0. Pure. */
+bool gw_outlet_failure_stays(int failure);
+/* Pieces left out so far; what comes after a failure that stays is not counted. */
 uint64_t gw_outlet_left_out(gw_outlet *outlet);
 
 #endif
