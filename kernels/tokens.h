@@ -10,7 +10,8 @@
 
 #include <stdint.h>
 
-enum { GW_TOKENS_FILES = 65536 }; /* at most */
+/* At most: a process may have 65530 mappings (vm.max_map_count), which other things need too. */
+enum { GW_TOKENS_FILES = 32768 };
 
 typedef struct gw_token_file {
     char *path;

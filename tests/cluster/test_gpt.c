@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -367,6 +368,29 @@ Test(gpt, what_will_not_fit_into_memory_is_refused) {
                               l->dir);
     cr_assert_eq(code, 1, "%s", said);
     cr_assert_not_null(strstr(said, "Take fewer --workers"), "%s", said);
+    lab_close(l);
+}
+
+/* Each takes a descriptor, and the usual soft limit is for programs that call select(). */
+Test(gpt, more_files_than_the_soft_limit_of_descriptors) {
+    lab *l = lab_open();
+    struct rlimit limit;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 64;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    char args[LAB_PATH];
+    for (int i = 0; i < 100; i++) {
+        snprintf(args, sizeof args, "%.400s/%d.txt", l->dir, i);
+        FILE *file = fopen(args, "w");
+        cr_assert_not_null(file);
+        fprintf(file, "This is file %d.", i);
+        cr_assert_eq(fclose(file), 0);
+    }
+    snprintf(args, sizeof args,
+             "gpt --data %.400s/*.txt --layers 1 --heads 1 --channels 32 --context 8 --batch-tokens 256 "
+             "--updates 1 --workers 1",
+             l->dir);
+    lab_undisturbed(l, args);
     lab_close(l);
 }
 

@@ -7,6 +7,7 @@
 #include "tools/godwit/utf8.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <netinet/in.h>
@@ -453,6 +454,26 @@ static void exchange(const gw_addr *addr, const char *request, char *answer, siz
         length += (size_t)got;
     answer[length] = '\0';
     close(fd);
+}
+
+/* As a large flock's peer has them open. */
+Test(http, answers_beyond_the_descriptors_that_select_can_wait_for) {
+    struct rlimit limit;
+    gw_err err;
+    char answer[500];
+    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 4096;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    gw_board *board = gw_board_open(&err);
+    gw_board_publish(board, busy());
+    gw_http *http = gw_http_open(&any, board, &bound, &err);
+    cr_assert_not_null(http, "%s", err.text);
+    for (int i = 0; i < 1100; i++) cr_assert_geq(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
+    exchange(&bound, "GET /healthz HTTP/1.0\r\n\r\n", answer, sizeof answer);
+    cr_expect_not_null(strstr(answer, " 200 "), "'%s'", answer);
+    gw_http_close(http);
+    gw_board_close(board);
 }
 
 Test(http, serves_three_paths_and_refuses_the_rest) {
