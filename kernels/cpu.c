@@ -5,6 +5,7 @@
 #include "kernels/fpmode.h"
 #include "kernels/memory.h"
 #include "kernels/outcome.h"
+#include "kernels/step.h"
 #include "kernels/sums.h"
 
 #include <pthread.h>
@@ -40,7 +41,7 @@ struct gw_lane {
 typedef struct prober {
     gw_emitter emitter;
     const cpu *owner;
-    uint32_t shards;
+    gw_entry entry;
     uint64_t fingerprint;
 } prober;
 
@@ -166,11 +167,14 @@ static void set_key(gw_device *device, uint64_t job_key) {
 
 static void begin_step(gw_device *device, uint64_t step) {
     cpu *c = cpu_of(device);
-    gw_phase phase;
+    uint32_t shards;
+    gw_err unknown;
     gw_sum_store_release(c->sums);
     c->outcome.ready = false;
     c->step = step;
-    if (c->own_ledger) gw_ledger_begin(c->ledger, step, c->type->shards(c->job, step, &phase));
+    if (!c->own_ledger) return;
+    (void)gw_step_shards(c->type, c->job, step, &shards, &unknown); /* told by who is to compute the step */
+    gw_ledger_begin(c->ledger, step, shards);
 }
 
 static void zero(gw_device *device) {
@@ -211,8 +215,8 @@ static void probe_piece(gw_emitter *emitter, uint32_t tensor, uint64_t first, ui
                         const float *floats, const int64_t *integers) {
     prober *p = (prober *)(void *)emitter;
     const gw_layout *layout = &p->owner->layout;
-    GW_CHECK(tensor < layout->tensor_count && layout->tensors[tensor].role != GW_STATE);
-    gw_exact_format format = gw_exact_format_of(layout->tensors[tensor].frac_bits, p->shards);
+    if (!gw_ledger_check(p->owner->ledger, &p->entry, tensor, first, count)) return;
+    gw_exact_format format = gw_exact_format_of(layout->tensors[tensor].frac_bits, p->entry.shards);
     uint64_t at = layout->of[tensor].first + first; /* in the bucket */
     int64_t nowhere[PROBE_BLOCK] = {0};
     for (uint64_t done = 0; done < count; done += PROBE_BLOCK) {
@@ -245,13 +249,21 @@ static bool probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shar
                   gw_err *err) {
     cpu *c = cpu_of(device);
     check_lane(c, lane);
-    gw_phase phase;
     prober p = {
         .emitter = {.emit = probe_floats, .emit_integers = probe_integers, .payload = lane->emitter.payload},
         .owner = c,
-        .shards = c->type->shards(c->job, step, &phase)};
+        .entry = {.step = step, .shard = shard}};
+    if (!gw_step_shards(c->type, c->job, step, &p.entry.shards, err)) return false;
     gw_state state = {c->state};
-    if (!c->type->contribute(c->job, lane->job_lane, step, shard, &state, &p.emitter, err))
+    bool whole = c->type->contribute(c->job, lane->job_lane, step, shard, &state, &p.emitter, err);
+    if (whole && p.entry.invalid) {
+        *err = p.entry.err;
+        whole = false;
+    } else if (whole && !gw_fpmode_right()) {
+        whole = gw_fail(err, GW_E_INVALID, "it changed the floating-point mode");
+    }
+    gw_fpmode_set();
+    if (!whole)
         return gw_fail_in(err, "job %s: probe of step %llu, shard %u", c->type->name,
                           (unsigned long long)step, shard);
     *fingerprint = p.fingerprint;

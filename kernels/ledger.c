@@ -81,7 +81,7 @@ static void empty(gw_ledger *ledger) {
 }
 
 void gw_ledger_begin(gw_ledger *ledger, uint64_t step, uint32_t shards) {
-    GW_CHECK(shards >= 1 && shards <= GW_MAX_SHARDS);
+    GW_CHECK(shards <= GW_MAX_SHARDS);
     pthread_mutex_lock(&ledger->mark);
     empty(ledger); /* the bits of the old step's shards: those above them are 0 */
     ledger->step = step;

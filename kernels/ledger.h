@@ -29,7 +29,8 @@ void gw_ledger_close(gw_ledger *ledger); /* nothing is running; NULL is allowed 
 void gw_ledger_set_key(gw_ledger *ledger, uint64_t job_key);
 uint64_t gw_ledger_key(const gw_ledger *ledger);
 
-/* Empty, for `step` with `shards` shards; or empty and in the same step. One at a time. */
+/* Empty, for `step` with `shards` shards (0: nobody computes it, as behind a job's end); or empty and in the
+ * same step. One at a time. */
 void gw_ledger_begin(gw_ledger *ledger, uint64_t step, uint32_t shards);
 void gw_ledger_zero(gw_ledger *ledger);
 

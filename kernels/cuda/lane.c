@@ -8,6 +8,7 @@
 #include "kernels/cuda/exact.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/fpmode.h"
+#include "kernels/step.h"
 
 #include <stdlib.h>
 
@@ -50,7 +51,7 @@ void gw_cuda_lane_check(const gw_cuda_device *d, const gw_lane *lane) {
 static bool look_at_piece(gw_lane *lane, uint32_t tensor, uint64_t first, uint64_t count, const float *floats,
                           const int64_t *integers, gw_err *err) {
     const gw_layout *layout = &lane->owner->layout;
-    GW_CHECK(tensor < layout->tensor_count && layout->tensors[tensor].role != GW_STATE);
+    if (!gw_ledger_check(lane->owner->ledger, &lane->entry, tensor, first, count)) return true;
     gw_cuda_piece piece = {.format =
                                gw_exact_format_of(layout->tensors[tensor].frac_bits, lane->entry.shards),
                            .first = layout->of[tensor].first + first,
@@ -312,13 +313,18 @@ bool gw_cuda_lane_probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_
                         uint64_t *fingerprint, gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
     gw_cuda_lane_check(d, lane);
-    gw_phase phase;
+    lane->entry = (gw_entry){.step = step, .shard = shard};
+    if (!gw_step_shards(d->type, d->job, step, &lane->entry.shards, err)) return false;
     lane->probing = true;
-    lane->entry = (gw_entry){.step = step, .shards = d->type->shards(d->job, step, &phase)};
     const input *used;
     bool good = gw_cuda_device_use(d, err) && start(lane, step, shard, &used, err);
     good = finish(lane, good, step, shard, err);
     lane->probing = false;
+    if (good && lane->entry.invalid) {
+        *err = lane->entry.err;
+        return gw_fail_in(err, "job %s: probe of step %llu, shard %u", d->type->name,
+                          (unsigned long long)step, shard);
+    }
     if (good) *fingerprint = contribution(lane);
     return good || gw_cuda_device_failed(d, "computing a shard once more") || gw_fail_in(err, "probe");
 }

@@ -311,3 +311,40 @@ Test(endings, a_peer_whose_output_is_not_read_goes_on) {
     cr_expect_eq(lab_number(lab_last(peers[1], "step"), "step"), 2000);
     lab_close(l);
 }
+
+/* A job is somebody else's code: what is wrong with it is said as such, and where. */
+Test(endings, an_authors_mistake_is_no_bug_of_ours) {
+    static const struct {
+        const char *option, *said;
+    } cases[] = {
+        {"--mistake tensor",
+         "job faulty: probe of step 0, shard 0: the job emitted elements 0 to 1 of tensor 0"},
+        {"--mistake piece",
+         "job faulty: probe of step 0, shard 0: the job emitted elements 0 to 2 of tensor 1"},
+        {"--mistake mode", "job faulty: probe of step 0, shard 0: it changed the floating-point mode"},
+        {"--no-shards 0", "job faulty: step 0 has 0 shards"},
+        {"--many-shards 0", "job faulty: step 0 has 1048576 shards"},
+        {"--no-shards 3", "job faulty: step 3 has 0 shards"},
+        {"--many-shards 3", "job faulty: step 3 has 1048576 shards"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char args[LAB_PATH];
+        lab *l = lab_open();
+        snprintf(args, sizeof args, GODWIT_FAULTY_JOB " --workers 1 %s", cases[i].option);
+        lab_peer *peer = lab_launch(l, "one", NULL, NULL, args);
+        cr_expect_eq(lab_end(l, peer), 1, "%s", cases[i].option);
+        expect_stderr(peer, cases[i].said);
+        cr_expect_null(strstr(peer->stderr_text, "This is a bug"), "%s", peer->stderr_text);
+        lab_close(l);
+    }
+}
+
+/* Behind the end of a job there is no step, whatever it says of that. */
+Test(endings, a_job_that_is_done_has_no_shards_of_a_step_more) {
+    lab *l = lab_open();
+    const char *args = GODWIT_FAULTY_JOB " --workers 1 --no-shards 20";
+    char hash[65];
+    strcpy(hash, lab_state(l, lab_start(l, "one", NULL, args), "done"));
+    cr_expect_str_eq(lab_state(l, lab_start(l, "one", NULL, args), "done"), hash);
+    lab_close(l);
+}

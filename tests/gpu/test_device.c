@@ -374,6 +374,47 @@ Test(gpu_device, probes_tell_shards_apart_and_add_nothing) {
     rig_close(&r);
 }
 
+static bool emit_nowhere(void *job, void *side, void *lane, const gw_gpu_shard *shard, const gw_state *state,
+                         gw_emitter *emitter, gw_err *err) {
+    (void)job, (void)side, (void)lane, (void)shard, (void)err;
+    gw_emit(emitter, 77, 0, 1, state->data[0]);
+    return true;
+}
+
+static uint32_t no_shards(const void *job, uint64_t step, gw_phase *phase) {
+    (void)job, (void)step;
+    *phase = GW_TRAIN;
+    return 0;
+}
+
+static void probe_mistaken(const gw_job_type *type, const char *text) {
+    rig r;
+    gw_lane *lane;
+    gw_err err;
+    uint64_t fingerprint;
+    rig_open_on(&r, type, synthetic, 1, 1, gpu_open);
+    rig_init(&r);
+    gw_device *d = r.device[0];
+    cr_assert(d->ops->lane_open(d, &lane, &err), "%s", err.text);
+    cr_assert_not(d->ops->probe(d, lane, 0, 3, &fingerprint, &err));
+    cr_expect(strstr(err.text, text) != NULL, "%s", err.text);
+    d->ops->lane_close(d, lane);
+    rig_close(&r);
+}
+
+Test(gpu_device, a_probe_tells_what_its_job_does_wrong) {
+    gpu_need();
+    gw_job_gpu gpu = *gw_job_synthetic.gpu;
+    gw_job_type type = gw_job_synthetic;
+    gpu.contribute = emit_nowhere;
+    type.gpu = &gpu;
+    probe_mistaken(&type,
+                   "job synthetic: probe of step 0, shard 3: the job emitted elements 0 to 1 of tensor 77");
+    type = gw_job_synthetic;
+    type.shards = no_shards;
+    probe_mistaken(&type, "job synthetic: step 0 has 0 shards");
+}
+
 Test(gpu_device, a_class_says_what_bits_depend_on) {
     gpu_need();
     rig tf32, bf16;

@@ -1,9 +1,11 @@
 /* A job with faults that a test asks for: shards that hang, that cannot be computed, or whose payload cannot
- * be written. Its state counts shards, each weighted by its number. */
+ * be written, and mistakes of its author. Its state counts shards, each weighted by its number. */
 #include "core/godwit.h"
 
+#include <fenv.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { COUNT, SUM, SHARDS = 24 };
@@ -18,13 +20,17 @@ static const gw_option options[] = {
     {"hang-shard", "K", "-1", "Shard K of step 3 hangs wherever it is computed; -1: none", true},
     {"hang-apply", "N", "-1", "Applying step N never ends; -1: none does", true},
     {"fail-shard", "K", "-1", "Shard K of step 3 fails wherever it is computed; -1: none", true},
+    {"no-shards", "N", "-1", "Step N has no shards; -1: every step has some", true},
+    {"many-shards", "N", "-1", "Step N has more shards than a step may have; -1: none has", true},
+    {"mistake", "WHICH", NULL, "Every shard does what none may: tensor, piece or mode", true},
     {"payload", NULL, NULL, "A shard's weight is its payload", false},
     {"lose-payloads", "N", "0", "After the probe this peer fails to write a payload N times", true},
     {0},
 };
 
 typedef struct faulty_job {
-    int64_t hang_step, hang_shard, hang_apply, fail_shard;
+    int64_t hang_step, hang_shard, hang_apply, fail_shard, no_shards, many_shards;
+    const char *mistake;
     bool payload;
     int64_t lose;
     atomic_bool probed; /* the first payload is the one of the probe at the start */
@@ -39,8 +45,11 @@ static bool faulty_open(const gw_params *params, void **job, gw_err *err) {
         gw_param_integer(params, "hang-shard", -1, SHARDS - 1, false, &faulty->hang_shard, err) &&
         gw_param_integer(params, "hang-apply", -1, INT64_MAX, false, &faulty->hang_apply, err) &&
         gw_param_integer(params, "fail-shard", -1, SHARDS - 1, false, &faulty->fail_shard, err) &&
+        gw_param_integer(params, "no-shards", -1, INT64_MAX, false, &faulty->no_shards, err) &&
+        gw_param_integer(params, "many-shards", -1, INT64_MAX, false, &faulty->many_shards, err) &&
         gw_param_integer(params, "lose-payloads", 0, INT64_MAX, false, &faulty->lose, err)) {
         faulty->payload = gw_param_text(params, "payload") != NULL;
+        faulty->mistake = gw_param_text(params, "mistake");
         return true;
     }
     free(faulty);
@@ -73,9 +82,20 @@ static bool faulty_init(void *job, const gw_range *range, const gw_state *state,
 }
 
 static uint32_t faulty_shards(const void *job, uint64_t step, gw_phase *phase) {
-    (void)job, (void)step;
+    const faulty_job *faulty = job;
     *phase = GW_TRAIN;
-    return SHARDS;
+    if (faulty->no_shards >= 0 && step == (uint64_t)faulty->no_shards) return 0;
+    return faulty->many_shards >= 0 && step == (uint64_t)faulty->many_shards ? GW_MAX_SHARDS + 1 : SHARDS;
+}
+
+static void make_mistake(const char *mistake, gw_emitter *emitter) {
+    static const int64_t two[2];
+    if (strcmp(mistake, "tensor") == 0)
+        gw_emit_integers(emitter, COUNT, 0, 1, two);
+    else if (strcmp(mistake, "piece") == 0)
+        gw_emit_integers(emitter, SUM, 0, 2, two);
+    else
+        fesetround(FE_UPWARD);
 }
 
 static bool faulty_contribute(void *job, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
@@ -87,6 +107,7 @@ static bool faulty_contribute(void *job, void *lane, uint64_t step, uint32_t sha
     while (own || (step == 3 && shard == faulty->hang_shard)) pause();
     usleep(1000); /* long enough for every peer to get some of a step */
     const int64_t *payload = gw_payload(emitter);
+    if (faulty->mistake != NULL) make_mistake(faulty->mistake, emitter);
     int64_t weight = payload != NULL ? *payload : shard + 1;
     gw_emit_integers(emitter, SUM, 0, 1, &weight);
     return true;

@@ -274,7 +274,17 @@ static bool misbehave(void *job, void *lane, uint64_t step, uint32_t shard, cons
     return true;
 }
 
+/* Of shard 3 of step 0; and the lane stands as before. */
+static void expect_probe_fails(gw_device *device, gw_lane *lane, const char *text) {
+    gw_err err = {0};
+    uint64_t fingerprint;
+    cr_assert_not(device->ops->probe(device, lane, 0, 3, &fingerprint, &err));
+    cr_expect(strstr(err.text, "job synthetic: ") != NULL && strstr(err.text, text) != NULL, "%s", err.text);
+    cr_expect(gw_fpmode_right());
+}
+
 static void run_misbehaving(const char *text) {
+    uint64_t fingerprint;
     rig r;
     gw_err err = {0};
     gw_held held;
@@ -291,6 +301,8 @@ static void run_misbehaving(const char *text) {
     cr_assert_eq(device->ops->contribute(device, lane, 0, 3, &err), GW_SHARD_FAILED);
     cr_assert(strstr(err.text, "step 0, shard 3") != NULL && strstr(err.text, text) != NULL, "%s", err.text);
     cr_assert(gw_fpmode_right());
+    expect_probe_fails(device, lane, text);
+    cr_assert(device->ops->probe(device, lane, 0, 2, &fingerprint, &err), "%s", err.text);
     device->ops->held(device, &held, NULL);
     cr_assert(held.poisoned && held.held == 1 && held.running == 0);
     cr_assert_not(device->ops->reduce_begin(device, GW_REDUCE_EXACT, GW_PLACE_HOST, &send, &receive, &err));
@@ -310,6 +322,49 @@ DEVICE_TEST(a_shard_that_fails_midway_poisons) {
 DEVICE_TEST(a_shard_that_changes_the_rounding_mode_fails) {
     misbehaviour = CHANGE_MODE;
     run_misbehaving("floating-point mode");
+}
+
+static bool emit_wrongly(void *job, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
+                         gw_emitter *emitter, gw_err *err) {
+    (void)job, (void)lane, (void)step, (void)shard, (void)state, (void)err;
+    static const float two[2];
+    gw_emit(emitter, 2, UINT64_MAX, 2, two);
+    gw_emit(emitter, 77, 0, 1, two);
+    return true;
+}
+
+static uint32_t no_shards(const void *job, uint64_t step, gw_phase *phase) {
+    (void)job, (void)step;
+    *phase = GW_TRAIN;
+    return 0;
+}
+
+static uint32_t too_many_shards(const void *job, uint64_t step, gw_phase *phase) {
+    return no_shards(job, step, phase) + GW_MAX_SHARDS + 1;
+}
+
+static void probe_mistaken(gw_job_type *type, const char *text) {
+    rig r;
+    gw_err err = {0};
+    gw_lane *lane;
+    rig_open(&r, type, quick, 1, 1);
+    rig_init(&r);
+    cr_assert(r.device[0]->ops->lane_open(r.device[0], &lane, &err));
+    expect_probe_fails(r.device[0], lane, text);
+    r.device[0]->ops->lane_close(r.device[0], lane);
+    rig_close(&r);
+}
+
+/* The first thing that a peer does with a job is to probe it. */
+DEVICE_TEST(a_probe_tells_what_its_job_does_wrong) {
+    gw_job_type type = gw_job_synthetic;
+    type.contribute = emit_wrongly;
+    probe_mistaken(&type, "the job emitted elements 18446744073709551615 to 1 of tensor 2");
+    type = gw_job_synthetic;
+    type.shards = no_shards;
+    probe_mistaken(&type, "step 0 has 0 shards");
+    type.shards = too_many_shards;
+    probe_mistaken(&type, "step 0 has 1048576 shards");
 }
 
 DEVICE_TEST(report_and_summary_are_one_line) {

@@ -9,6 +9,7 @@
 #include "kernels/jobs/gpt.h"
 #include "kernels/memory.h"
 #include "kernels/memory_limit.h"
+#include "kernels/step.h"
 #include "kernels/sums.h"
 #include "net/address.h"
 #include "net/fabric.h"
@@ -240,10 +241,15 @@ static bool compute_probe(gw_node *node, gw_err *err) {
 
 /* ---- the brain ---- */
 
+/* The brain cannot go on from a step that cannot be, and neither can any other peer: each asks its own job.
+ */
 static uint32_t shards_of(const void *context, uint64_t step) {
-    const gw_node *node = context;
-    gw_phase phase;
-    return node->options->job->shards(node->job, step, &phase);
+    gw_node *node = (gw_node *)context; /* as it was given */
+    uint32_t shards;
+    gw_err err;
+    if (gw_step_shards(node->options->job, node->job, step, &shards, &err)) return shards;
+    gw_log(GW_ERROR, "node", "%s", err.text);
+    gw_signals_end(node, 1);
 }
 
 /* An any-address says nothing to others: they are told the machine's own addresses. */
