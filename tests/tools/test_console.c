@@ -7,6 +7,7 @@
 #include "tools/godwit/utf8.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
@@ -400,6 +401,29 @@ static double cpu_seconds(void) {
     struct timespec used;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
     return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+}
+
+/* Its socket listens, and nobody takes a connection: as many wait as may, and one more is told. */
+Test(control, a_stopped_peer_is_told_from_one_that_answers) {
+    gw_err err;
+    char dir[] = "/tmp/godwit-console-XXXXXX";
+    cr_assert_not_null(mkdtemp(dir));
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path, sizeof at.sun_path, "%s/control.sock", dir);
+    int listening = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), waiting;
+    cr_assert_eq(bind(listening, (struct sockaddr *)&at, sizeof at), 0);
+    cr_assert_eq(listen(listening, 1), 0);
+    do {
+        waiting = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        cr_assert_geq(waiting, 0);
+    } while (connect(waiting, (struct sockaddr *)&at, sizeof at) == 0);
+    cr_assert_eq(errno, EAGAIN);
+    cr_expect_null(gw_control_ask(dir, "status", &err));
+    cr_expect_eq(err.code, GW_E_TIMEOUT);
+    cr_expect_not_null(strstr(err.text, "does not answer (is it stopped?)"), "%s", err.text);
+    close(listening);
+    unlink(at.sun_path);
+    cr_expect_eq(rmdir(dir), 0);
 }
 
 /* It does not try to take the connection all the time, and answers when it can. */

@@ -21,7 +21,13 @@
 
 static const char socket_name[] = "control.sock";
 
-enum { REQUEST_BYTES = 64, CLIENT_TIMEOUT_S = 2, ANSWER_TIMEOUT_S = 10, RETRY_MS = 100 };
+enum {
+    REQUEST_BYTES = 64,
+    CLIENT_TIMEOUT_S = 2,
+    CONNECT_TIMEOUT_S = 3,
+    ANSWER_TIMEOUT_S = 10,
+    RETRY_MS = 100,
+};
 
 struct gw_control {
     int directory_fd, listen_fd, wake_fd;
@@ -216,6 +222,10 @@ static void fail_unanswered(const char *dir, int directory_fd, gw_err *err) {
         gw_fail(err, GW_E_NOTFOUND, "no peer runs in %s", dir);
 }
 
+static void fail_silent(gw_err *err) {
+    gw_fail(err, GW_E_TIMEOUT, "the peer does not answer (is it stopped?)");
+}
+
 static int connect_to(const char *dir, gw_err *err) {
     int directory_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (directory_fd < 0) {
@@ -228,6 +238,8 @@ static int connect_to(const char *dir, gw_err *err) {
     struct sockaddr_un address;
     socket_address(directory_fd, &address);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0)
+        set_timeout(fd, CONNECT_TIMEOUT_S); /* connections that nobody takes fill the socket's queue */
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
         close(directory_fd);
         return fd;
@@ -236,6 +248,8 @@ static int connect_to(const char *dir, gw_err *err) {
     if (fd >= 0) close(fd);
     if (why == ENOENT || why == ECONNREFUSED)
         fail_unanswered(dir, directory_fd, err);
+    else if (why == EAGAIN)
+        fail_silent(err);
     else
         gw_fail_errno(err, why, "%s/%s", dir, socket_name);
     close(directory_fd);
@@ -261,7 +275,7 @@ static char *read_answer(int fd, gw_err *err) {
     }
     free(text);
     if (got < 0 && (why == EAGAIN || why == EWOULDBLOCK))
-        gw_fail(err, GW_E_TIMEOUT, "the peer does not answer (is it stopped?)");
+        fail_silent(err);
     else
         gw_fail(err, GW_E_PEER, "the peer hung up before it had answered");
     return NULL;

@@ -24,7 +24,8 @@ gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_request
 void gw_control_close(gw_control *control);
 
 /* Client side: sends `request` to the peer that runs in `dir` and returns its answer, which the caller
- * frees. GW_E_NOTFOUND when no peer runs there, GW_E_PEER when one has no socket yet, or no more. */
+ * frees. GW_E_NOTFOUND when no peer runs there, GW_E_PEER when one has no socket yet, or no more,
+ * GW_E_TIMEOUT when one is silent for some seconds. */
 char *gw_control_ask(const char *dir, const char *request, gw_err *err);
 
 #endif
