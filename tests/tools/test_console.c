@@ -216,6 +216,20 @@ Test(snapshot, metrics_are_well_formed) {
     free(text);
 }
 
+/* As Prometheus spells them: one line that it cannot read costs the whole page. */
+Test(snapshot, metrics_spell_numbers_that_are_none) {
+    gw_node_snapshot *s = busy();
+    strcpy(s->report, "loss=1 a=-nan b=inf c=-inf d=nan");
+    s->step_ms = (double)NAN;
+    char *text = gw_snapshot_metrics(s);
+    cr_expect_not_null(strstr(text, "\ngodwit_report{key=\"loss\"} 1\ngodwit_report{key=\"a\"} NaN\n"
+                                    "godwit_report{key=\"b\"} +Inf\ngodwit_report{key=\"c\"} -Inf\n"
+                                    "godwit_report{key=\"d\"} NaN\n"),
+                       "%s", text);
+    cr_expect_not_null(strstr(text, "\ngodwit_step_seconds NaN\n"), "%s", text);
+    free(text);
+}
+
 #define BAD "\xef\xbf\xbd"
 
 Test(snapshot, what_is_not_utf8_is_replaced) {

@@ -12,9 +12,21 @@ static void metric(FILE *out, const char *name, const char *type, const char *he
     fprintf(out, "# HELP godwit_%s %s\n# TYPE godwit_%s %s\n", name, help, name, type);
 }
 
+/* Ends a sample line. printf's spelling of what is no number depends on its sign bit, and Prometheus refuses
+ * a whole page for one "-nan". */
+static void number(FILE *out, double value) {
+    if (isnan(value))
+        fputs(" NaN\n", out);
+    else if (isinf(value))
+        fputs(value > 0 ? " +Inf\n" : " -Inf\n", out);
+    else
+        fprintf(out, " %.15g\n", value);
+}
+
 static void gauge(FILE *out, const char *name, const char *help, double value) {
     metric(out, name, "gauge", help);
-    fprintf(out, "godwit_%s %.15g\n", name, value);
+    fprintf(out, "godwit_%s", name);
+    number(out, value);
 }
 
 /* Label values are UTF-8 and escape backslash, quote and newline (the format's rules). */
@@ -57,7 +69,8 @@ static void report(FILE *out, const gw_node_snapshot *s) {
         *equals = '\0';
         fputs("godwit_report{key=\"", out);
         label(out, word);
-        fprintf(out, "\"} %.15g\n", value);
+        fputs("\"}", out);
+        number(out, value);
     }
 }
 
@@ -183,7 +196,8 @@ static void gpus(FILE *out, const gw_node_snapshot *s) {
             if ((gpu->reading.known & list[m].needs) != list[m].needs) continue;
             fprintf(out, "godwit_%s{gpu=\"%d\",bus=\"", list[m].name, gpu->ordinal);
             label(out, gpu->bus);
-            fprintf(out, "\"} %.15g\n", list[m].value(gpu));
+            fputs("\"}", out);
+            number(out, list[m].value(gpu));
         }
     }
 }
