@@ -32,6 +32,36 @@ Test(refusals, other_parameters) {
     lab_close(l);
 }
 
+/* Same name, same options, same first shard, which alone is probed. */
+Test(refusals, other_code_of_a_shared_object) {
+    lab *l = lab_open();
+    lab_peer *first = lab_start(l, "first", NULL, GODWIT_FAULTY_JOB " --workers 1 --peers 3");
+    lab_peer *second = lab_start(l, "second", first, GODWIT_FAULTY_JOB " --workers 1 --peers 3");
+    lab_peer *other = lab_start(l, "other", first, GODWIT_EDITED_JOB " --workers 1 --peers 3");
+    refused(l, other, 1, "theirs: code=");
+    expect_stderr(other, "here: code=");
+    cr_expect_str_eq(lab_text(lab_last(other, "done"), "outcome"), "denied");
+    lab_peer *third = lab_start(l, "third", second, GODWIT_FAULTY_JOB " --workers 1 --peers 3");
+    const char *hash = lab_state(l, first, "done");
+    cr_expect_str_eq(lab_state(l, second, "done"), hash);
+    cr_expect_str_eq(lab_state(l, third, "done"), hash);
+    lab_close(l);
+}
+
+Test(refusals, other_code_does_not_resume) {
+    lab *l = lab_open();
+    const char *of_edited = lab_undisturbed(l, GODWIT_EDITED_JOB " --workers 1");
+    lab_state(l, lab_start(l, "one", NULL, GODWIT_FAULTY_JOB " --workers 1"), "done");
+    lab_peer *edited = lab_start(l, "one", NULL, GODWIT_EDITED_JOB " --workers 1");
+    cr_expect_str_eq(lab_state(l, edited, "done"), of_edited);
+    cr_expect_null(lab_last(edited, "resumed"));
+    expect_stderr(edited, "of another job");
+    lab_peer *again = lab_start(l, "one", NULL, GODWIT_FAULTY_JOB " --workers 1");
+    cr_expect_str_neq(lab_state(l, again, "done"), of_edited);
+    cr_expect_not_null(lab_last(again, "resumed"), "nor what the job was before");
+    lab_close(l);
+}
+
 /* The newcomer is told both settings and ends; the flock never takes it in. */
 Test(refusals, no_transport_in_common) {
     lab *l = lab_open();

@@ -4,9 +4,11 @@
 #define GODWIT_TOOLS_GODWIT_JOBS_H
 
 #include "core/godwit.h"
+#include "core/id.h"
 
 /* The job called `name`, or the one in the shared object at path `name` when that has a '/'. The object stays
- * loaded until the process ends. NULL and *err (naming the jobs there are) otherwise. */
-const gw_job_type *gw_jobs_find(const char *name, gw_err *err);
+ * loaded until the process ends; `code` is the hash of its file (BLAKE2b, hexadecimal), or "" for a job that
+ * is compiled in. NULL and *err (naming the jobs there are) otherwise. */
+const gw_job_type *gw_jobs_find(const char *name, char code[GW_HASH_TEXT], gw_err *err);
 
 #endif

@@ -27,6 +27,7 @@ gw_param *gw_node_shared_params(const gw_node *node, uint32_t *count) {
 static void write_identity(const gw_node *node, FILE *out) {
     const gw_job_type *type = node->options->job;
     fprintf(out, "job=%s\napi=%u\n", type->name, type->api);
+    if (node->options->code[0] != '\0') fprintf(out, "code=%s\n", node->options->code);
     uint32_t count;
     gw_param *params = gw_node_shared_params(node, &count);
     for (uint32_t i = 0; i < count; i++) fprintf(out, "%s=%s\n", params[i].name, params[i].value);

@@ -35,7 +35,8 @@ static void name_differences(FILE *out, const gw_manifest *other, const gw_param
             name_one(out, &differ, ours[i].name, NULL, ours[i].value);
     if (differ > MOST_NAMED) fprintf(out, "; and %u more", differ - MOST_NAMED);
     if (differ == 0)
-        fputs("the job's options are alike: --steps, --reduce, --on-bad, the data, or what computes differs",
+        fputs("the job's options are alike: --steps, --reduce, --on-bad, the data, the file of a job in a "
+              "shared object, or what computes differs",
               out);
 }
 

@@ -576,7 +576,7 @@ bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err
     job_options job = {0};
     *err = (gw_err){.code = GW_E_USAGE, .text = "the job comes first: godwit run JOB [OPTION...]"};
     if (argc >= 2 && argv[1][0] != '-') {
-        options->job = gw_jobs_find(argv[1], err);
+        options->job = gw_jobs_find(argv[1], options->code, err);
         if (options->job == NULL) return false;
     }
     bool good = options->job == NULL || job_options_of(options->job, &job, err);

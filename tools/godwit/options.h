@@ -17,8 +17,9 @@
 /* Strings are argv's or constants and live as long as the process. HOST:PORT texts have been checked for
  * their form, not looked up. */
 typedef struct gw_run_options {
-    const gw_job_type *job; /* compiled in, or from a shared object that stays loaded */
-    gw_params params;       /* every option of the job that has a value; owned, gw_run_options_free */
+    const gw_job_type *job;  /* compiled in, or from a shared object that stays loaded */
+    char code[GW_HASH_TEXT]; /* the hash of that object's file; "" = compiled in */
+    gw_params params;        /* every option of the job that has a value; owned, gw_run_options_free */
 
     const char *dir;
     const char *listen;        /* HOST:PORT; port 0 = any */
