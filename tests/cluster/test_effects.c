@@ -135,3 +135,15 @@ Test(effects, the_last_steps_effect_takes_place_before_the_end) {
     cr_expect(says(peer, "step 59: commit: the ledger is shut"), "%s", peer->stderr_text);
     lab_close(l);
 }
+
+/* In majority mode it begins when all else is done: the final state is saved. */
+Test(effects, a_last_effect_that_hangs_is_no_success) {
+    ledger w;
+    lab *l = lab_open();
+    open_ledger(l, "--peers 1 --quorum majority --steps 8 --hang-commit 7 --hang-timeout 2s", &w);
+    lab_peer *peer = lab_start(l, "one", NULL, w.args);
+    cr_expect_eq(lab_end(l, peer), 1);
+    cr_expect_str_eq(lab_text(lab_last(peer, "done"), "outcome"), "failed");
+    cr_expect(says(peer, "they take too long"), "%s", peer->stderr_text);
+    lab_close(l);
+}

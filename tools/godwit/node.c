@@ -43,6 +43,7 @@ static void flush(void *context) {
 /* After a FINISH: nothing is left to do but to let the last words out. */
 static void wind_up(gw_node *node) {
     gw_timer_cancel(&node->deadline);
+    gw_timer_cancel(&node->watchdog);
     node->flush_until_ns = gw_now_ns() + FLUSH_NS;
     flush(node);
 }
@@ -58,6 +59,7 @@ static void feed_later(gw_node *node, const gw_event *event) {
 }
 
 void gw_node_feed(gw_node *node, const gw_event *event) {
+    if (node->finished) gw_node_committed(node, event);
     if (node->finished || !node->peer) return;
     if (node->feeding) {
         feed_later(node, event);
@@ -87,7 +89,6 @@ void gw_node_deliver(void *context, gw_mail *mail) {
     if (mail->event.kind == GW_EV_WORD_SWAPPED && mail->event.word_outcome != GW_WORD_OK)
         node->shown.counter[GW_COUNT_STEALS_FAILED]++;
     gw_node_work_done(node, &mail->event);
-    if (node->finished) gw_node_committed(node, &mail->event);
     gw_node_feed(node, &mail->event);
     if (mail->event.kind == GW_EV_CLAIM) gw_workers_grant(node->workers, mail->ticket);
     if (mail->event.kind == GW_EV_REDUCED) gw_node_thaw(node);

@@ -35,12 +35,3 @@ void gw_node_committed(gw_node *node, const gw_event *event) {
     free(node->final_text);
     node->final_text = strdup(event->text);
 }
-
-bool gw_node_commits(gw_node *node, uint64_t now_ns) {
-    gw_watchdog_look(&node->dog, now_ns);
-    gw_work *work = &node->work;
-    if (work->commit == 0 || work->hangs) return false;
-    work->hangs = gw_watchdog_hangs(&node->dog, work->moved_ns, 0);
-    if (work->hangs) gw_node_log_stacks(node, "gw-compute");
-    return !work->hangs;
-}

@@ -231,6 +231,8 @@ void gw_signals_close(gw_node *node);
 void gw_node_work_given(gw_node *node, const gw_action *action);
 void gw_node_work_done(gw_node *node, const gw_event *event);
 void gw_node_work_look(gw_node *node, uint64_t now_ns);
+/* After FINISH: whether effects must still take place before this process may end. */
+bool gw_node_commits(gw_node *node, uint64_t now_ns);
 /* As gw_stacks_log, on the stacks helper. */
 void gw_node_log_stacks(gw_node *node, const char *name);
 
@@ -265,8 +267,6 @@ bool gw_node_copies_differ(const gw_err *err);
 void gw_node_commit(gw_node *node, const gw_action *action);
 /* After FINISH: a COMMIT that has ended badly makes a failure of it. */
 void gw_node_committed(gw_node *node, const gw_event *event);
-/* After FINISH: whether effects must still take place before this process may end. */
-bool gw_node_commits(gw_node *node, uint64_t now_ns);
 
 /* node_state.c. */
 void gw_node_apply(gw_node *node, const gw_action *action);

@@ -69,6 +69,23 @@ static void helper_hangs(gw_node *node, const gw_event *failed) {
     gw_node_feed(node, failed);
 }
 
+/* True: the job's effects do not end, and have failed. */
+static bool commit_hangs(gw_node *node) {
+    const gw_work *work = &node->work;
+    if (work->commit == 0 || !gw_watchdog_hangs(&node->dog, work->moved_ns, 0)) return false;
+    gw_event failed = {.kind = GW_EV_COMMITTED,
+                       .token = work->commit,
+                       .outcome = GW_FAILED,
+                       .text = "they take too long, the job's code seems to hang (--hang-timeout)"};
+    helper_hangs(node, &failed);
+    return true;
+}
+
+bool gw_node_commits(gw_node *node, uint64_t now_ns) {
+    gw_watchdog_look(&node->dog, now_ns);
+    return node->work.commit != 0 && !node->work.hangs && !commit_hangs(node);
+}
+
 /* The brain knows what to do about a disk that hangs; the log is to say where. */
 static void look_at_disk(gw_node *node) {
     gw_work *work = &node->work;
@@ -110,15 +127,7 @@ void gw_node_work_look(gw_node *node, uint64_t now_ns) {
     if (computes) tell(node, work->load);
     if (saves) tell(node, work->save);
     look_at_disk(node);
-    if (work->commit != 0 && gw_watchdog_hangs(&node->dog, work->moved_ns, 0)) {
-        gw_event failed = {.kind = GW_EV_COMMITTED,
-                           .token = work->commit,
-                           .outcome = GW_FAILED,
-                           .text = "they take too long, the job's code seems to hang (--hang-timeout)"};
-        helper_hangs(node, &failed);
-        return;
-    }
-    if (look_at_data(node, usual_ns)) return;
+    if (commit_hangs(node) || look_at_data(node, usual_ns)) return;
     if (work->apply == 0 || !gw_watchdog_hangs(&node->dog, work->moved_ns, usual_ns)) return;
     gw_event failed = {.kind = GW_EV_APPLIED,
                        .token = work->apply,
