@@ -149,6 +149,20 @@ Test(corruption, a_machine_that_goes_on_computing_wrong_has_to_leave) {
     lab_close(l);
 }
 
+/* Nothing of the step is applied before all have computed the shard again, so who cannot has to go. Of two
+ * both have computed it. */
+Test(corruption, who_hangs_when_asked_once_more_ends_and_the_other_goes_on) {
+    lab *l = lab_open();
+    lab_peer *one = lab_start(l, "one", NULL, FLIPPER " --verify 100% --peers 2 --flip-gradient 9");
+    lab_peer *other =
+        lab_start(l, "other", one, FLIPPER " --verify 100% --peers 2 --hang-timeout 2s --hang-again 9");
+    cr_expect_eq(lab_end(l, other), 1);
+    cr_expect(says(other, "seems to hang"), "%s", other->stderr_text);
+    const char *hash = lab_undisturbed(l, FLIPPER);
+    cr_expect_str_eq(lab_state(l, one, "done"), hash);
+    lab_close(l);
+}
+
 /* No sum comes any more that would show it. */
 Test(corruption, a_bit_of_the_last_state) {
     static const char *const ways[] = {FLIPPER, FLIPPER " --checkpoint-every 7 --verify 1%"};

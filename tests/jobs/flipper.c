@@ -26,13 +26,16 @@ static const gw_option options[] = {
     {"flip-sum", "N", "-1", "In step N's sum a bit flips after it was checked; -1: never", true},
     {"flip-between", "N", "-1", "After step N's sum was checked a bit of a weight flips; -1: never", true},
     {"flip-after", "N", "-1", "After step N was applied a bit of a weight flips, once; -1: never", true},
+    {"hang-again", "N", "-1", "A shard of step N that is computed here a second time never ends; -1: all end",
+     true},
     {"pause-us", "N", "1000", "How long a shard takes", true},
     {0},
 };
 
 typedef struct flipper {
-    int64_t weight, gradient, gradients, sum, between, after, pause_us;
-    atomic_bool done; /* once only */
+    int64_t weight, gradient, gradients, sum, between, after, again, pause_us;
+    atomic_bool done;              /* once only */
+    atomic_uint_fast64_t computed; /* --hang-again: a bit for each shard of its step */
 } flipper;
 
 static bool flipper_open(const gw_params *params, void **job, gw_err *err) {
@@ -45,6 +48,7 @@ static bool flipper_open(const gw_params *params, void **job, gw_err *err) {
         gw_param_integer(params, "flip-sum", -1, STEPS, false, &f->sum, err) &&
         gw_param_integer(params, "flip-between", -1, STEPS, false, &f->between, err) &&
         gw_param_integer(params, "flip-after", -1, STEPS, false, &f->after, err) &&
+        gw_param_integer(params, "hang-again", -1, STEPS, false, &f->again, err) &&
         gw_param_integer(params, "pause-us", 0, 1000000, false, &f->pause_us, err))
         return true;
     free(f);
@@ -87,9 +91,16 @@ static void flip(void *at) {
     *(uint32_t *)at ^= 1u << 21;
 }
 
+static void hang_again(flipper *f, uint64_t step, uint32_t shard) {
+    uint64_t bit = UINT64_C(1) << shard;
+    bool again = (int64_t)step == f->again && (atomic_fetch_or(&f->computed, bit) & bit) != 0;
+    while (again) pause();
+}
+
 static bool contribute(flipper *f, bool weight_flips, float *gradient, uint64_t step, uint32_t shard,
                        const gw_state *state, gw_emitter *emitter) {
     float *weights = state->data[WEIGHTS];
+    hang_again(f, step, shard);
     usleep((useconds_t)f->pause_us); /* long enough for every peer to get some of a step */
     if (weight_flips && !atomic_exchange(&f->done, true)) flip(&weights[777]);
     for (uint32_t i = 0; i < ELEMENTS; i++) gradient[i] = 0.01f * weights[i] / (float)(1 + shard);

@@ -7,6 +7,7 @@
  *   node_mail.c     events from other threads to the loop
  *   node_workers.c  the worker pool: own range word, private range, claims
  *   node_helper.c   threads for what may take long
+ *   node_task.c     what the compute helper is given, and whether it hangs
  *   node_reduce.c   one reduction
  *   node_state.c    applying, and loading a state
  *   node_fetch.c    chunks by name, from and to other peers

@@ -268,16 +268,16 @@ void gw_node_act(gw_node *node, const gw_action *action) {
         gw_node_reduce(node, action);
         break;
     case GW_ACT_PROBE:
-        gw_node_probe(node, action);
+        gw_node_task(node, GW_TASK_PROBE, action, gw_node_probe);
         break;
     case GW_ACT_LOOK:
-        gw_node_look(node, action);
+        gw_node_task(node, GW_TASK_LOOK, action, gw_node_look);
         break;
     case GW_ACT_APPLY:
-        gw_node_apply(node, action);
+        gw_node_task(node, GW_TASK_APPLY, action, gw_node_apply);
         break;
     case GW_ACT_COMMIT:
-        gw_node_commit(node, action);
+        gw_node_task(node, GW_TASK_COMMIT, action, gw_node_commit);
         break;
     case GW_ACT_LOAD:
         gw_node_load(node, action);

@@ -63,10 +63,21 @@ typedef struct gw_held_state {
     uint64_t step, fingerprint;
 } gw_held_state;
 
+/* What the compute helper does for the brain, and is watched at (node_task.c). The state that an earlier one
+ * leaves is what a later one finds. */
+typedef enum gw_task_kind {
+    GW_TASK_COMMIT,
+    GW_TASK_PROBE,
+    GW_TASK_LOOK,
+    GW_TASK_APPLY,
+    GW_TASKS,
+} gw_task_kind;
+
 /* Whether helpers and checkpoint writer get on (node_progress.c). The loop's, but for the atomic ones. */
 typedef struct gw_work {
-    gw_token load, save, apply;  /* under way, of SAVE and MANIFEST the one given last; 0 = none */
-    gw_token commit;             /* the COMMIT given last, until it has ended */
+    gw_token load, save;         /* under way, of SAVE and MANIFEST the one given last; 0 = none */
+    gw_token task[GW_TASKS];     /* of each kind the one given last, until it has ended */
+    uint32_t probed;             /* the shard of the last PROBE */
     bool hangs;                  /* a helper or a data thread: it cannot be waited for at the end */
     bool save_hangs;             /* it was told */
     atomic_uint_fast64_t pieces; /* of states brought here: any thread adds */
@@ -236,6 +247,23 @@ bool gw_node_commits(gw_node *node, uint64_t now_ns);
 /* As gw_stacks_log, on the stacks helper. */
 void gw_node_log_stacks(gw_node *node, const char *name);
 
+/* node_task.c. What an action asks of the compute helper; of which fields it has, see core/world.h. */
+typedef struct gw_task {
+    struct gw_node *node;
+    gw_token token;
+    uint64_t step;
+    uint32_t shard;  /* PROBE */
+    bool skip, look; /* APPLY */
+} gw_task;
+
+/* Compute helper: does it, and adds to the mail what the event tells besides its outcome. */
+typedef bool gw_task_run(const gw_task *task, gw_mail *mail, gw_err *err);
+void gw_node_task(gw_node *node, gw_task_kind kind, const gw_action *action, gw_task_run *run);
+void gw_node_task_done(gw_node *node, const gw_event *event);
+/* After a look of the watchdog. True: one hangs, and the brain was told that it has failed. `usual_ns`: of
+ * shards (watchdog.h). */
+bool gw_node_task_hangs(gw_node *node, uint64_t usual_ns);
+
 /* node_reduce.c. */
 void gw_node_reduce(gw_node *node, const gw_action *action);
 void gw_node_reduce_stop(gw_node *node);
@@ -252,10 +280,10 @@ enum { GW_GPUS_TEXT = 80 };
 const char *gw_node_gpus_text(const gw_node *node, char text[GW_GPUS_TEXT]);
 
 /* node_probe.c. */
-void gw_node_probe(gw_node *node, const gw_action *action);
+gw_task_run gw_node_probe;
 
 /* node_look.c. */
-void gw_node_look(gw_node *node, const gw_action *action);
+gw_task_run gw_node_look;
 /* Compute helper, while no deal is being worked at. False: it is not (damaged), or that could not be seen. */
 bool gw_node_is_sound(gw_node *node, bool *damaged, gw_err *err);
 /* The same of a state that was found to have this fingerprint. */
@@ -264,12 +292,12 @@ bool gw_node_expects(const gw_node *node, uint64_t fingerprint, bool *damaged, g
 bool gw_node_copies_differ(const gw_err *err);
 
 /* node_commit.c: the job's effects. */
-void gw_node_commit(gw_node *node, const gw_action *action);
+gw_task_run gw_node_commit;
 /* After FINISH: a COMMIT that has ended badly makes a failure of it. */
 void gw_node_committed(gw_node *node, const gw_event *event);
 
 /* node_state.c. */
-void gw_node_apply(gw_node *node, const gw_action *action);
+gw_task_run gw_node_apply;
 void gw_node_load(gw_node *node, const gw_action *action);
 /* node_load.c: fills `image` (layout->image_bytes) from other members, or from a checkpoint. Compute helper.
  */

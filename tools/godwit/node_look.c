@@ -1,14 +1,6 @@
 /* Whether the state in memory still has the bits that it had when it was made. */
-#include "core/check.h"
 #include "core/log.h"
 #include "tools/godwit/node_inside.h"
-
-#include <stdlib.h>
-
-typedef struct look {
-    gw_node *node;
-    gw_token token;
-} look;
 
 bool gw_node_expects(const gw_node *node, uint64_t fingerprint, bool *damaged, gw_err *err) {
     if (fingerprint == node->state.fingerprint) return true;
@@ -31,19 +23,6 @@ bool gw_node_is_sound(gw_node *node, bool *damaged, gw_err *err) {
     return false;
 }
 
-static void run_look(void *context) {
-    look *task = context;
-    gw_mail *mail = gw_mail_new(GW_EV_LOOKED, task->token);
-    gw_err err = {0};
-    bool sound = gw_node_is_sound(task->node, &mail->event.damaged, &err);
-    gw_mail_outcome(mail, sound ? NULL : &err);
-    gw_mailbox_post(task->node->mail, mail);
-    free(task);
-}
-
-void gw_node_look(gw_node *node, const gw_action *action) {
-    look *task = malloc(sizeof *task);
-    GW_CHECK_MEMORY(task != NULL);
-    *task = (look){.node = node, .token = action->token};
-    gw_helper_give(node->compute, run_look, task);
+bool gw_node_look(const gw_task *task, gw_mail *mail, gw_err *err) {
+    return gw_node_is_sound(task->node, &mail->event.damaged, err);
 }

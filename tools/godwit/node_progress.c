@@ -1,6 +1,7 @@
 /* Whether what was given to the helpers and the checkpoint writer gets on: told to the brain, which knows
- * what to do about a LOAD, SAVE or MANIFEST that does not. An APPLY in which nothing gets on has failed,
- * unless it waits for a SAVE, and a reduction that hangs where it waits for no other peer ends this one. */
+ * what to do about a LOAD, SAVE or MANIFEST that does not. Other tasks in which nothing gets on have failed
+ * (node_task.c), unless they wait for a SAVE, and a reduction that hangs where it waits for no other peer
+ * ends this one. */
 #include "core/check.h"
 #include "core/log.h"
 #include "tools/godwit/node_inside.h"
@@ -27,19 +28,15 @@ void gw_node_work_given(gw_node *node, const gw_action *action) {
         if (work->save == 0) work->saved_ns = gw_now_ns();
         work->save = action->token;
     }
-    if (action->kind == GW_ACT_APPLY) work->apply = action->token;
-    if (action->kind == GW_ACT_COMMIT) work->commit = action->token;
-    if (action->kind == GW_ACT_APPLY || action->kind == GW_ACT_COMMIT) work->moved_ns = gw_now_ns();
 }
 
 void gw_node_work_done(gw_node *node, const gw_event *event) {
     gw_work *work = &node->work;
-    if (event->kind == GW_EV_LOADED) work->load = 0;
-    if (event->kind == GW_EV_APPLIED) work->apply = 0;
-    if (event->kind == GW_EV_COMMITTED) {
+    if (event->kind == GW_EV_LOADED) {
+        work->load = 0;
         work->moved_ns = gw_now_ns();
-        if (event->token == work->commit) work->commit = 0;
     }
+    gw_node_task_done(node, event);
     if (event->token == work->save) {
         work->save = 0;
         work->save_hangs = false;
@@ -51,39 +48,20 @@ static void tell(gw_node *node, gw_token token) {
 }
 
 /* Since when a reduction that must not wait for anybody is at it; 0 = there is none. One that was told to
- * stop no longer waits. */
+ * stop no longer waits. One before which the compute helper has tasks has not begun. */
 static uint64_t reduces_since(const gw_node *node) {
     const gw_reduction *reduction = &node->reduction;
-    if (!atomic_load(&reduction->underway) || node->work.commit != 0) return 0;
+    if (!atomic_load(&reduction->underway)) return 0;
+    for (int kind = 0; kind < GW_TASKS; kind++)
+        if (node->work.task[kind] != 0) return 0;
     uint64_t alone_ns = atomic_load(&reduction->alone_ns);
     if (alone_ns == 0 && atomic_load(&reduction->stop)) return atomic_load(&reduction->stop_ns);
     return alone_ns;
 }
 
-/* The compute helper is stuck in something: what it was to do has failed. */
-static void helper_hangs(gw_node *node, const gw_event *failed) {
-    node->work.hangs = true;
-    gw_node_log_stacks(node, "gw-compute");
-    gw_node_log_stacks(node, "gw-worker");
-    gw_node_log_stacks(node, "gw-part");
-    gw_node_feed(node, failed);
-}
-
-/* True: the job's effects do not end, and have failed. */
-static bool commit_hangs(gw_node *node) {
-    const gw_work *work = &node->work;
-    if (work->commit == 0 || !gw_watchdog_hangs(&node->dog, work->moved_ns, 0)) return false;
-    gw_event failed = {.kind = GW_EV_COMMITTED,
-                       .token = work->commit,
-                       .outcome = GW_FAILED,
-                       .text = "they take too long, the job's code seems to hang (--hang-timeout)"};
-    helper_hangs(node, &failed);
-    return true;
-}
-
 bool gw_node_commits(gw_node *node, uint64_t now_ns) {
     gw_watchdog_look(&node->dog, now_ns);
-    return node->work.commit != 0 && !node->work.hangs && !commit_hangs(node);
+    return node->work.task[GW_TASK_COMMIT] != 0 && !node->work.hangs && !gw_node_task_hangs(node, 0);
 }
 
 /* The brain knows what to do about a disk that hangs; the log is to say where. */
@@ -96,12 +74,12 @@ static void look_at_disk(gw_node *node) {
     gw_node_log_stacks(node, "gw-disk");
 }
 
-/* True: a thread hangs that others wait for in a reduction, for as long as this peer is alive. */
-static bool look_at_data(gw_node *node, uint64_t usual_ns) {
+/* For a thread that others wait for in a reduction, for as long as this peer is alive. */
+static void look_at_data(gw_node *node, uint64_t usual_ns) {
     uint64_t turn_ns = gw_wires_busy_since(node->wires), reduces_ns = reduces_since(node);
     if (reduces_ns != 0 && reduces_ns < node->work.moved_ns) reduces_ns = node->work.moved_ns;
     bool turns = turn_ns == 0 || !gw_watchdog_hangs(&node->dog, turn_ns, 0);
-    if (turns && (reduces_ns == 0 || !gw_watchdog_hangs(&node->dog, reduces_ns, usual_ns))) return false;
+    if (turns && (reduces_ns == 0 || !gw_watchdog_hangs(&node->dog, reduces_ns, usual_ns))) return;
     node->work.hangs = true;
     gw_node_log_stacks(node, "gw-compute");
     gw_node_log_stacks(node, "gw-part");
@@ -109,7 +87,6 @@ static bool look_at_data(gw_node *node, uint64_t usual_ns) {
     const char *what = turns ? "a reduction hangs here where it waits for nobody (--hang-timeout)"
                              : "a data thread hangs (--hang-timeout)";
     gw_node_feed(node, &(gw_event){.kind = GW_EV_DEVICE_LOST, .text = what});
-    return true;
 }
 
 void gw_node_work_look(gw_node *node, uint64_t now_ns) {
@@ -127,11 +104,5 @@ void gw_node_work_look(gw_node *node, uint64_t now_ns) {
     if (computes) tell(node, work->load);
     if (saves) tell(node, work->save);
     look_at_disk(node);
-    if (commit_hangs(node) || look_at_data(node, usual_ns)) return;
-    if (work->apply == 0 || !gw_watchdog_hangs(&node->dog, work->moved_ns, usual_ns)) return;
-    gw_event failed = {.kind = GW_EV_APPLIED,
-                       .token = work->apply,
-                       .outcome = GW_FAILED,
-                       .text = "nothing of it gets on, it seems to hang (--hang-timeout)"};
-    helper_hangs(node, &failed);
+    if (!gw_node_task_hangs(node, usual_ns)) look_at_data(node, usual_ns);
 }

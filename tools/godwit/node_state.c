@@ -18,14 +18,7 @@ static void wait_staged(gw_node *node) {
 
 /* ---- APPLY ---- */
 
-typedef struct apply {
-    gw_node *node;
-    gw_token token;
-    uint64_t step;
-    bool skip, look;
-} apply;
-
-static bool apply_units(const apply *task, gw_event *event, gw_err *err) {
+static bool apply_units(const gw_task *task, gw_event *event, gw_err *err) {
     gw_node *node = task->node;
     uint64_t before;
     bool good = task->look ? gw_workers_look_and_apply(node->workers, &before, &event->fingerprint, err)
@@ -35,7 +28,7 @@ static bool apply_units(const apply *task, gw_event *event, gw_err *err) {
 }
 
 /* With the state's lock held for writing. */
-static bool step_forward(const apply *task, gw_event *event, gw_err *err) {
+static bool step_forward(const gw_task *task, gw_event *event, gw_err *err) {
     gw_node *node = task->node;
     event->fingerprint = node->state.fingerprint;
     if (task->skip) return !task->look || gw_node_is_sound(node, &event->damaged, err);
@@ -45,41 +38,25 @@ static bool step_forward(const apply *task, gw_event *event, gw_err *err) {
     return apply_units(task, event, err) || gw_fail_in(err, "apply");
 }
 
-static void run_apply(void *context) {
-    apply *task = context;
+bool gw_node_apply(const gw_task *task, gw_mail *mail, gw_err *err) {
     gw_node *node = task->node;
-    gw_mail *mail = gw_mail_new(GW_EV_APPLIED, task->token);
     wait_staged(node);
-    gw_err err = {0};
     pthread_rwlock_wrlock(&node->state.lock);
     node->state.valid = false;
-    bool good = step_forward(task, &mail->event, &err);
+    bool good = step_forward(task, &mail->event, err);
     if (good) {
         node->state.valid = true;
         node->state.step = task->step + 1;
         node->state.fingerprint = mail->event.fingerprint;
     }
     pthread_rwlock_unlock(&node->state.lock);
-    if (!good) gw_fail_in(&err, "step %llu", (unsigned long long)task->step);
-    gw_mail_outcome(mail, good ? NULL : &err);
-    if (good && !task->skip) {
+    if (!good) return gw_fail_in(err, "step %llu", (unsigned long long)task->step);
+    if (!task->skip) {
         char report[200] = "";
         node->device->ops->report(node->device, report, sizeof report);
         gw_mail_bytes(mail, report, strlen(report) + 1);
     }
-    gw_mailbox_post(node->mail, mail);
-    free(task);
-}
-
-void gw_node_apply(gw_node *node, const gw_action *action) {
-    apply *task = malloc(sizeof *task);
-    GW_CHECK_MEMORY(task != NULL);
-    *task = (apply){.node = node,
-                    .token = action->token,
-                    .step = action->step,
-                    .skip = action->flag,
-                    .look = action->look};
-    gw_helper_give(node->compute, run_apply, task);
+    return true;
 }
 
 /* ---- LOAD ---- */
