@@ -261,6 +261,16 @@ void payload_rig_wait_waiting(payload_rig *rig, uint32_t reads) {
     pthread_mutex_unlock(&rig->lock);
 }
 
+void payload_rig_answer(payload_rig *rig) {
+    pthread_mutex_lock(&rig->lock);
+    while (rig->waiting_count > 0) {
+        gw_op op = rig->waiting[--rig->waiting_count].op;
+        gw_wire_op *wire = rig->waiting[rig->waiting_count].wire;
+        complete(&op, wire, carry_out(find(rig, &op.peer), &op));
+    }
+    pthread_mutex_unlock(&rig->lock);
+}
+
 void payload_rig_wait_served(payload_rig *rig, uint32_t peer, uint32_t reads) {
     pthread_mutex_lock(&rig->lock);
     while (rig->peers[peer].served < reads) pthread_cond_wait(&rig->changed, &rig->lock);

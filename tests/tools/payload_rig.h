@@ -58,6 +58,7 @@ void payload_rig_wait_held(payload_rig *rig, uint32_t peer, uint32_t members);
 /* Until one block is published by the peer, or (!there) is no more. */
 void payload_rig_wait_index(payload_rig *rig, uint32_t peer, uint32_t shard, bool there);
 void payload_rig_wait_waiting(payload_rig *rig, uint32_t reads); /* so many from silent peers */
+void payload_rig_answer(payload_rig *rig);                       /* carries out those that wait */
 void payload_rig_wait_served(payload_rig *rig, uint32_t peer, uint32_t reads);
 
 /* Changes `dead`, `silent` and so on of a peer. */

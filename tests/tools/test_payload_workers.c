@@ -120,6 +120,34 @@ Test(payload_workers, sealing_waits_for_a_claim_whose_payload_is_on_its_way) {
     close_pool();
 }
 
+static uint64_t since_of_the_oldest(void) {
+    gw_running oldest;
+    cr_assert(gw_workers_oldest(rig.pool, &oldest));
+    return oldest.started_ns;
+}
+
+/* Its entry in the holder's index, then its bytes. Once the shard is computed, what others read is no sign
+ * of life. */
+Test(payload_workers, a_shard_whose_payload_arrives_slowly_does_not_hang) {
+    open_pool(1, false, true);
+    payload_rig_set(&blocks, &blocks.peers[1].silent, true);
+    deal(39, 40);
+    payload_rig_wait_waiting(&blocks, 1);
+    uint64_t began_ns = since_of_the_oldest();
+    payload_rig_answer(&blocks);
+    payload_rig_wait_waiting(&blocks, 1);
+    uint64_t landed_ns = since_of_the_oldest();
+    cr_expect_gt(landed_ns, began_ns);
+    payload_rig_answer(&blocks);
+    rig_wait_inside(&rig, 1);
+    uint64_t runs_ns = since_of_the_oldest();
+    cr_expect_gt(runs_ns, landed_ns);
+    payload_rig_set(&blocks, &blocks.peers[1].silent, false);
+    payload_rig_expect(&blocks, 0, payload_rig_shard_of(&blocks, 1, 3));
+    cr_expect_eq(since_of_the_oldest(), runs_ns);
+    close_pool();
+}
+
 /* A job that never comes back with a payload is found like a shard that hangs. */
 Test(payload_workers, a_shard_that_waits_for_its_payload_is_at_work) {
     open_pool(1, false, false);

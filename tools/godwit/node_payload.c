@@ -7,6 +7,7 @@
 #include "tools/godwit/node_payload_memory.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -46,8 +47,9 @@ struct gw_payloads {
     uint32_t *ahead;   /* unclaimed, and worth fetching */
     uint32_t *claimed; /* and not taken yet: their blocks must stay */
     uint32_t ahead_count, claimed_count;
-    uint32_t fill_next; /* held blocks below this are here, on their way, or could not be had */
-    uint64_t trim_ns;   /* when to give up surplus blocks; 0 = there are none */
+    uint32_t fill_next;         /* held blocks below this are here, on their way, or could not be had */
+    _Atomic uint64_t landed_ns; /* any piece; not under the lock */
+    uint64_t trim_ns;           /* when to give up surplus blocks; 0 = there are none */
     pthread_t fetchers[FETCHERS];
     uint32_t fetcher_count;
     gw_payload_counts counts;
@@ -464,6 +466,10 @@ gw_payload_counts gw_payloads_count(gw_payloads *p) {
     return counts;
 }
 
+uint64_t gw_payloads_landed_ns(const gw_payloads *p) {
+    return p == NULL ? 0 : atomic_load(&p->landed_ns);
+}
+
 /* ---- life ---- */
 
 static bool open_inside(gw_payloads *p, gw_err *err) {
@@ -491,6 +497,7 @@ gw_payloads *gw_payloads_open(const gw_payloads_options *options, gw_err *err) {
         return NULL;
     }
     p->options = *options;
+    p->options.world.way.landed_ns = &p->landed_ns;
     if (p->options.plan.copies == 0) p->options.plan.copies = 1;
     pthread_condattr_t attributes;
     pthread_mutex_init(&p->lock, NULL);

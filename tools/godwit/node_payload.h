@@ -80,5 +80,8 @@ void gw_payloads_release(gw_payloads *payloads, uint32_t shard, const void *bloc
 
 /* Any thread. */
 gw_payload_counts gw_payloads_count(gw_payloads *payloads);
+/* Any thread: when a piece of any block arrived last from another peer (gw_now_ns; 0: none has). NULL is
+ * allowed. */
+uint64_t gw_payloads_landed_ns(const gw_payloads *payloads);
 
 #endif

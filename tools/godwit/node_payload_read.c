@@ -6,6 +6,7 @@
 #include "net/loop.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { PLACE_MASK = 0xFFFF };
 
@@ -20,6 +21,7 @@ typedef struct reading {
     pthread_mutex_t lock;
     pthread_cond_t landed;
     uint32_t flying;
+    _Atomic uint64_t *landed_ns;
     gw_op_status status; /* of the first that failed; OK so far */
     piece pieces[GW_PAYLOAD_WINDOW];
 } reading;
@@ -27,6 +29,7 @@ typedef struct reading {
 static void piece_done(gw_wire_op *op, const gw_completion *completion) {
     piece *p = (piece *)op;
     reading *r = p->reading;
+    if (completion->status == GW_OP_OK) atomic_store(r->landed_ns, gw_now_ns());
     pthread_mutex_lock(&r->lock);
     p->flying = false;
     r->flying--;
@@ -82,7 +85,7 @@ static void run(const gw_payload_way *way, const gw_op *whole, reading *r) {
 }
 
 static gw_op_status read_range(const gw_payload_way *way, const gw_op *whole, gw_err *err) {
-    reading r = {.status = GW_OP_OK};
+    reading r = {.status = GW_OP_OK, .landed_ns = way->landed_ns};
     pthread_condattr_t attributes;
     pthread_mutex_init(&r.lock, NULL);
     pthread_condattr_init(&attributes);

@@ -16,7 +16,8 @@ typedef struct gw_payload_way {
     void *context;
     void (*post)(void *context, gw_op *request, gw_wire_op *op);
     void (*abandon)(void *context, const gw_peer_id *peer);
-    uint64_t patience_ns; /* without any piece arriving, until the peer is abandoned */
+    uint64_t patience_ns;        /* without any piece arriving, until the peer is abandoned */
+    _Atomic uint64_t *landed_ns; /* when a piece arrived last; gw_payloads_open's to fill in */
 } gw_payload_way;
 
 typedef enum gw_payload_read_end {

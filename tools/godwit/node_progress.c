@@ -100,6 +100,8 @@ void gw_node_work_look(gw_node *node, uint64_t now_ns) {
     work->computed = computed;
     work->saved = saved;
     if (computes || saves || atomic_load(&work->staging)) work->moved_ns = now_ns;
+    uint64_t landed_ns = gw_payloads_landed_ns(node->payloads); /* which a PROBE may wait for */
+    if (work->task[GW_TASK_PROBE] != 0 && landed_ns > work->moved_ns) work->moved_ns = landed_ns;
     if (saves) work->saved_ns = now_ns;
     if (computes) tell(node, work->load);
     if (saves) tell(node, work->save);

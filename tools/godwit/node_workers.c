@@ -361,18 +361,26 @@ uint64_t gw_workers_moved(gw_workers *pool, bool *running, uint64_t *usual_ns) {
     return moved;
 }
 
+/* Payload may take long over a slow link, as long as some of it arrives. */
+static uint64_t at_it_since(const gw_workers *pool, const gw_worker *worker) {
+    if (worker->doing == GW_WORKER_RUNNING) return worker->began_ns;
+    uint64_t landed_ns = gw_payloads_landed_ns(pool->payloads);
+    return landed_ns > worker->started_ns ? landed_ns : worker->started_ns;
+}
+
 bool gw_workers_oldest(gw_workers *pool, gw_running *oldest) {
     bool found = false;
     pthread_mutex_lock(&pool->lock);
     for (uint32_t i = 0; i < pool->count; i++) {
         const gw_worker *worker = &pool->list[i];
         bool busy = worker->doing == GW_WORKER_RUNNING || worker->doing == GW_WORKER_LOADING;
-        if (!busy || (found && worker->started_ns >= oldest->started_ns)) continue;
+        uint64_t since_ns = busy ? at_it_since(pool, worker) : 0;
+        if (!busy || (found && since_ns >= oldest->started_ns)) continue;
         found = true;
         *oldest = (gw_running){.worker = i,
                                .shard = worker->shard,
                                .part = worker->part,
-                               .started_ns = worker->started_ns,
+                               .started_ns = since_ns,
                                .usual_ns = gw_durations_usual(&pool->took)};
     }
     pthread_mutex_unlock(&pool->lock);

@@ -26,7 +26,9 @@ typedef struct gw_worker {
     bool claimed; /* what it said last is a claim, which it withdraws when it has done that */
     bool again;   /* the shard is computed for its fingerprint, by whom it was not dealt to */
     bool dropped; /* RUNNING: the accumulator moved on meanwhile; the result will not be added */
-    uint64_t ticket, started_ns;
+    uint64_t ticket;
+    uint64_t started_ns; /* the shard, with the wait for its payload */
+    uint64_t began_ns;   /* RUNNING */
     uint32_t shard;
     uint32_t *upcoming;  /* room for as many shards as there are workers */
     const void *payload; /* of the shard; NULL = it has none */

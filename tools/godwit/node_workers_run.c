@@ -192,6 +192,7 @@ static void finish_shard(gw_workers *pool, gw_worker *worker, gw_contributed res
 /* With the lock held, which is given back: from here on the shard counts as running. */
 static void begin_running(gw_workers *pool, gw_worker *worker, uint64_t step) {
     worker->doing = GW_WORKER_RUNNING;
+    worker->began_ns = gw_now_ns();
     worker->dropped = false;
     pool->running++;
     pthread_mutex_unlock(&pool->lock);
