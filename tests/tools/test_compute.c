@@ -14,9 +14,8 @@ static bool large_machine;
 
 /* In front of the C library's. */
 int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set) {
-    if (!large_machine) return syscall(SYS_sched_getaffinity, pid, bytes, set) < 0 ? -1 : 0;
-    memset(set, 0xff, bytes);
-    return 0;
+    memset(set, large_machine ? 0xff : 0, bytes);
+    return large_machine || syscall(SYS_sched_getaffinity, pid, bytes, set) >= 0 ? 0 : -1;
 }
 
 Test(compute, parses_devices) {
