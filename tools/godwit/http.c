@@ -95,8 +95,9 @@ gw_http *gw_http_open(const gw_addr *addr, gw_board *board, gw_addr *bound, gw_e
     http->board = board;
     struct sockaddr_storage address;
     gw_address_to_sockaddr(addr, &address);
-    /* Left to itself it takes select(), which ends at 1024 descriptors; a large flock's peer has more. */
-    unsigned flags = MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC;
+    /* Left to itself it takes select(), which ends at 1024 descriptors; a large flock's peer has more. By
+     * epoll it does not see that a client has said all it will. */
+    unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ITC;
     if (addr->family == 6) flags |= MHD_USE_IPv6;
     errno = 0;
     http->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, http, MHD_OPTION_SOCK_ADDR, &address,
