@@ -4,12 +4,10 @@
 #include "kernels/gpt_parts.h"
 #include "kernels/output.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char prefix[] = "transformer.";
 
@@ -130,16 +128,15 @@ bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const char *pat
     bool text = gpt->vocabulary == GPT2_VOCABULARY; /* others have no token that ends a text */
     json_object_set_new(config, "bos_token_id", text ? json_integer(GPT2_END_OF_TEXT) : json_null());
     json_object_set_new(config, "eos_token_id", text ? json_integer(GPT2_END_OF_TEXT) : json_null());
+    char *json = json_dumps(config, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
+    json_decref(config);
+    GW_CHECK_MEMORY(json != NULL);
     gw_output output;
     bool written = gw_output_open(path, &output, err);
     if (written) {
-        errno = 0;
-        if (json_dumpfd(config, output.fd, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12)) !=
-                0 ||
-            write(output.fd, "\n", 1) != 1)
-            written = gw_fail_errno(err, errno, "cannot write %s", path);
+        written = gw_output_write(&output, json, strlen(json), err) && gw_output_write(&output, "\n", 1, err);
         written = gw_output_end(&output, written, err);
     }
-    json_decref(config);
+    free(json);
     return written;
 }

@@ -57,6 +57,17 @@ bool gw_output_open(const char *path, gw_output *output, gw_err *err) {
     return false;
 }
 
+bool gw_output_write(const gw_output *output, const void *bytes, size_t count, gw_err *err) {
+    for (const char *next = bytes; count > 0;) {
+        ssize_t written = write(output->fd, next, count);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return gw_fail_errno(err, errno, "cannot write %s", output->target);
+        next += written;
+        count -= (size_t)written;
+    }
+    return true;
+}
+
 bool gw_output_end(gw_output *output, bool good, gw_err *err) {
     if (good && fsync(output->fd) != 0) good = gw_fail_errno(err, errno, "cannot write %s", output->target);
     if (close(output->fd) != 0 && good) good = gw_fail_errno(err, errno, "cannot write %s", output->target);

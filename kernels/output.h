@@ -7,6 +7,7 @@
 #include "core/err.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef struct gw_output {
     int fd;        /* to write to, and to read from */
@@ -17,6 +18,9 @@ typedef struct gw_output {
 /* Fails with GW_E_INVALID where the path is that of no regular file, GW_E_IO where nothing can be written
  * there; then there is nothing to end. */
 bool gw_output_open(const char *path, gw_output *output, gw_err *err);
+
+/* Writes all of it where the file stands, or fails with GW_E_IO. */
+bool gw_output_write(const gw_output *output, const void *bytes, size_t count, gw_err *err);
 
 /* Closes the file, and puts it, once it is on the disk, in its place if it is `good`; otherwise removes it,
  * leaves what was there and returns false with *err as it was. To be called once for each one that was

@@ -183,25 +183,17 @@ static char *make_header(const gw_safetensor *list, uint32_t count) {
     return text;
 }
 
-static bool write_all(int fd, const void *bytes, uint64_t count) {
-    for (const uint8_t *next = bytes; count > 0;) {
-        ssize_t written = write(fd, next, count < (1u << 30) ? count : 1u << 30);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return false;
-        next += written;
-        count -= (uint64_t)written;
-    }
-    return true;
-}
-
 /* The header is filled with spaces so that the data are aligned. */
-static bool write_file(int fd, const char *header, const gw_safetensor *list, uint32_t count) {
+static bool write_file(const gw_output *output, const char *header, const gw_safetensor *list, uint32_t count,
+                       gw_err *err) {
     size_t text = strlen(header), padded = (text + 7) / 8 * 8;
     uint8_t length[LENGTH_BYTES];
     for (int i = 0; i < LENGTH_BYTES; i++) length[i] = (uint8_t)((uint64_t)padded >> (8 * i));
-    bool written = write_all(fd, length, sizeof length) && write_all(fd, header, text) &&
-                   write_all(fd, "        ", padded - text);
-    for (uint32_t i = 0; written && i < count; i++) written = write_all(fd, list[i].bytes, list[i].size);
+    bool written = gw_output_write(output, length, sizeof length, err) &&
+                   gw_output_write(output, header, text, err) &&
+                   gw_output_write(output, "        ", padded - text, err);
+    for (uint32_t i = 0; written && i < count; i++)
+        written = gw_output_write(output, list[i].bytes, list[i].size, err);
     return written;
 }
 
@@ -210,11 +202,7 @@ bool gw_safetensors_write(const char *path, const gw_safetensor *list, uint32_t 
     gw_output output;
     if (header == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the header of %s", path);
     bool written = gw_output_open(path, &output, err);
-    if (written) {
-        if (!write_file(output.fd, header, list, count))
-            written = gw_fail_errno(err, errno, "cannot write %s", path);
-        written = gw_output_end(&output, written, err);
-    }
+    if (written) written = gw_output_end(&output, write_file(&output, header, list, count, err), err);
     free(header);
     return written;
 }

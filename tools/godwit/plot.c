@@ -221,12 +221,7 @@ static bool copy(int from, const gw_output *output, gw_err *err) {
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return gw_fail_errno(err, errno, "cannot read what gnuplot draws");
         if (got == 0) return true;
-        for (ssize_t done = 0; done < got;) {
-            ssize_t written = write(output->fd, bytes + done, (size_t)(got - done));
-            if (written < 0 && errno == EINTR) continue;
-            if (written <= 0) return gw_fail_errno(err, errno, "cannot write %s", output->target);
-            done += written;
-        }
+        if (!gw_output_write(output, bytes, (size_t)got, err)) return false;
     }
 }
 
