@@ -1,14 +1,12 @@
 /* What a peer serves to others by name. */
-#include "checkpoint/catalog.h"
+#include "manifest_rig.h"
 #include "scratch.h"
 #include "tools/godwit/node_inside.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-enum { STATE_BYTES = 100 };
-
-static const gw_layout layout = {.image_bytes = STATE_BYTES};
+static const gw_layout layout = {.image_bytes = RIG_STATE_BYTES};
 static gw_device device = {.layout = &layout};
 static gw_node *node;
 static gw_err err;
@@ -18,7 +16,7 @@ static void setup(void) {
     node = calloc(1, sizeof *node);
     cr_assert_not_null(node);
     node->device = &device;
-    node->job_id = (gw_hash){{7}};
+    node->job_id = (gw_hash){{RIG_JOB}};
     cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, NULL, &node->store, &err), "%s", err.text);
 }
 
@@ -29,26 +27,6 @@ static void teardown(void) {
 }
 
 TestSuite(fetch, .init = setup, .fini = teardown);
-
-/* A checkpoint of the one state that there is; its root. */
-static gw_hash save(uint64_t step, uint8_t job) {
-    const gw_tensor tensor = {.name = "w", .dtype = GW_U8, .role = GW_STATE, .rank = 1, .dim = {STATE_BYTES}};
-    const gw_hash chunk = {{1, 2, 3}};
-    gw_manifest manifest = {.job_name = "test",
-                            .job_id = {{job}},
-                            .step = step,
-                            .tensors = &tensor,
-                            .tensor_count = 1,
-                            .chunks = &chunk,
-                            .chunk_count = 1};
-    void *bytes;
-    size_t length;
-    cr_assert(gw_manifest_seal(&manifest, &err), "%s", err.text);
-    cr_assert(gw_manifest_encode(&manifest, &bytes, &length, &err), "%s", err.text);
-    cr_assert(gw_catalog_save(gw_io_system(), scratch_folder(), bytes, length, &err), "%s", err.text);
-    free(bytes);
-    return manifest.root;
-}
 
 /* The step of the manifest that is served by this name; 0: none is. */
 static uint64_t served(uint64_t step, const gw_hash *root) {
@@ -66,8 +44,8 @@ static uint64_t served(uint64_t step, const gw_hash *root) {
 }
 
 Test(fetch, of_checkpoints_with_one_root_each_has_its_own_manifest) {
-    gw_hash root = save(10, 7), again = save(20, 7);
-    save(30, 8);
+    gw_hash root = rig_save_manifest(10, RIG_JOB), again = rig_save_manifest(20, RIG_JOB);
+    rig_save_manifest(30, RIG_JOB + 1);
     cr_assert(gw_hash_equal(&root, &again), "the state did not change");
     cr_assert_eq(served(10, &root), 10);
     cr_assert_eq(served(20, &root), 20);

@@ -1,7 +1,7 @@
 /* Loads: that a large one is seen to get on, and what one from a checkpoint that fails says of this disk. */
-#include "checkpoint/catalog.h"
 #include "core/chunk.h"
 #include "core/exact.h"
+#include "manifest_rig.h"
 #include "scratch.h"
 #include "tools/godwit/node_inside.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATE_BYTES = 100, PEERS = 3 };
+enum { PEERS = 3 };
 
 static gw_layout layout;
 static const gw_run_options options = {.time_scale_percent = 100};
@@ -71,11 +71,12 @@ void __wrap_gw_workers_quiet(gw_workers *pool) {
 
 static void setup(void) {
     scratch_open();
-    layout = (gw_layout){.image_bytes = STATE_BYTES};
+    layout = (gw_layout){.image_bytes = RIG_STATE_BYTES};
     node = calloc(1, sizeof *node);
     cr_assert_not_null(node);
     node->device = &device;
     node->options = &options;
+    node->job_id = (gw_hash){{RIG_JOB}};
     cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, NULL, &node->store, &err), "%s", err.text);
 }
 
@@ -92,7 +93,7 @@ Test(load, only_a_manifest_that_nobody_has_makes_chunks_here_useless) {
     gw_peer_id peers[PEERS] = {{{0}}, {{1}}, {{2}}};
     node->self.id = peers[0];
     for (uint32_t k = 0; k < 4; k++) {
-        uint8_t image[STATE_BYTES];
+        uint8_t image[RIG_STATE_BYTES];
         gw_load load = {.node = node, .kind = GW_LOAD_MANIFEST, .step = 5, .peers = peers, .count = PEERS};
         away[1] = k & 1;
         away[2] = k & 2;
@@ -114,31 +115,13 @@ static int open_or_not(gw_io *io, const char *path, int flags, mode_t mode) {
     return -1;
 }
 
-static gw_hash save_manifest(uint64_t step) {
-    const gw_tensor tensor = {.name = "w", .dtype = GW_U8, .role = GW_STATE, .rank = 1, .dim = {STATE_BYTES}};
-    const gw_hash chunk = {{1, 2, 3}};
-    gw_manifest manifest = {.job_name = "test",
-                            .step = step,
-                            .tensors = &tensor,
-                            .tensor_count = 1,
-                            .chunks = &chunk,
-                            .chunk_count = 1};
-    void *bytes;
-    size_t length;
-    cr_assert(gw_manifest_seal(&manifest, &err), "%s", err.text);
-    cr_assert(gw_manifest_encode(&manifest, &bytes, &length, &err), "%s", err.text);
-    cr_assert(gw_catalog_save(gw_io_system(), scratch_folder(), bytes, length, &err), "%s", err.text);
-    free(bytes);
-    return manifest.root;
-}
-
 /* That it cannot be opened now does not say that nobody has it. */
 Test(load, a_manifest_that_cannot_be_read_just_now_may_name_chunks_here) {
     gw_io io = *gw_io_system();
     io.open = open_or_not;
     gw_store_close(node->store);
     cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, &io, &node->store, &err), "%s", err.text);
-    const gw_hash root = save_manifest(5);
+    const gw_hash root = rig_save_manifest(5, RIG_JOB);
     refused = 1;
     gw_load load = {.node = node, .kind = GW_LOAD_MANIFEST, .step = 5, .root = root};
     cr_assert_not(gw_load_from_checkpoint(&load, NULL, &err));
