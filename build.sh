@@ -56,7 +56,7 @@ die() {
 
 # need PACKAGE...: all of them are installed, or this script ends.
 need() {
-    install "$@" || die "nothing to be done without them"
+    alone install "$@" || die "nothing to be done without them"
 }
 
 # install PACKAGE...: all of them are there afterwards, or it is said what to do.
@@ -83,6 +83,11 @@ install() {
         say "apt could not install ${missing[*]}" >&2
         return 1
     }
+}
+
+# alone COMMAND...: one at a time of all that this script, called several times at once, does by apt.
+alone() {
+    (flock 9 && "$@") 9<build.sh
 }
 
 # as_root COMMAND...: directly, or by sudo where it asks for no password.
@@ -142,8 +147,8 @@ run_tests() {
 
 run_test_command() {
     release all
-    { install "${lab_packages[@]}" && lab_image; } || say "no lab of virtual machines: its tests will be skipped"
-    install "${plot_packages[@]}" || say "no gnuplot: what draws with it is not tested"
+    { alone install "${lab_packages[@]}" && lab_image; } || say "no lab of virtual machines: its tests will be skipped"
+    alone install "${plot_packages[@]}" || say "no gnuplot: what draws with it is not tested"
     run_tests build
 }
 
@@ -171,8 +176,8 @@ sanitize_with() {
 
 lint() {
     need "${build_packages[@]}" "${lint_packages[@]}"
-    cmake -S . -B build -G Ninja >/dev/null # clang-tidy reads build/compile_commands.json
-    ./tests/lint.sh
+    cmake -S . -B build-lint -G Ninja -DGODWIT_TESTS=OFF >/dev/null # clang-tidy reads its compile_commands.json
+    ./tests/lint.sh build-lint
 }
 
 fuzz() {
@@ -245,7 +250,7 @@ bench() {
 lab_image() {
     python3 tools/lab/image.py || {
         say "apt's lists may be missing or old: fetching them"
-        as_root apt-get update -qq && python3 tools/lab/image.py
+        alone as_root apt-get update -qq && python3 tools/lab/image.py
     }
 }
 
@@ -294,7 +299,7 @@ lab)
     shift
     lab "$@"
     ;;
-clean) rm -rf build build-asan build-tsan build-fuzz build-cov ;;
+clean) rm -rf build build-asan build-tsan build-fuzz build-cov build-lint ;;
 help | --help | -h) usage ;;
 *) misused "there is no command '$command'" ;;
 esac

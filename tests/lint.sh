@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Formatting, clang-tidy, shellcheck and the rules of the house. Run by ./build.sh lint, which makes
-# build/compile_commands.json first. Every complaint is printed; exit code 1 if there was one.
+# lint.sh FOLDER: formatting, clang-tidy, shellcheck and the rules of the house. Run by ./build.sh lint, which makes
+# FOLDER/compile_commands.json first. Every complaint is printed; exit code 1 if there was one.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
+folder=$1
 most_lines=900 # of a file
 bad=0
 
@@ -66,13 +67,13 @@ echo "shellcheck: ${#scripts[@]} scripts"
 shellcheck "${scripts[@]}" || bad=1
 
 # What the build compiles, but for tests and err.c, which defines what analyzer.h redefines.
-mapfile -t units < <(sed -n "s#^ *\"file\": \"$PWD/\(.*\.c\)\".*#\1#p" build/compile_commands.json |
-    grep -vE '^(tests/|build/|core/err\.c)' | sort -u)
+mapfile -t units < <(sed -n "s#^ *\"file\": \"$PWD/\(.*\.c\)\".*#\1#p" "$folder/compile_commands.json" |
+    grep -vE '^(tests/|build[^/]*/|core/err\.c)' | sort -u)
 echo "clang-tidy: ${#units[@]} files"
-tidy=(clang-tidy -p build --quiet --extra-arg=-Wno-unknown-warning-option --extra-arg=-include
+tidy=(clang-tidy -p "$folder" --quiet --extra-arg=-Wno-unknown-warning-option --extra-arg=-include
     --extra-arg=tests/analyzer.h)
-if ! printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -n 1 "${tidy[@]}" >build/tidy.log 2>/dev/null; then
-    grep -v '^$' build/tidy.log >&2
+if ! printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -n 1 "${tidy[@]}" >"$folder/tidy.log" 2>/dev/null; then
+    grep -v '^$' "$folder/tidy.log" >&2
     complain "clang-tidy is not content"
 fi
 
