@@ -102,6 +102,11 @@ uint64_t gw_gossip_next_deadline(const gw_gossip *g) {
     return first;
 }
 
+bool gw_gossip_stood_still(const gw_gossip *g, uint64_t now_ns) {
+    uint64_t deadline_ns = gw_gossip_next_deadline(g);
+    return g->started && now_ns > deadline_ns && now_ns - deadline_ns > g->config.timing.gap_ns;
+}
+
 /* Time in which this peer did not run is not held against others: their answers may wait in its socket. */
 static void forgive(gw_gossip *g, uint64_t late_ns, uint64_t now_ns) {
     if (late_ns <= g->config.timing.gap_ns) {

@@ -149,6 +149,9 @@ void gw_gossip_datagram(gw_gossip *gossip, const gw_addr *from, const void *byte
 /* When gw_gossip_tick is next due. Changes with every call that sinks. */
 uint64_t gw_gossip_next_deadline(const gw_gossip *gossip);
 
+/* Whether it is due for longer than timing.gap_ns: this process stood still. */
+bool gw_gossip_stood_still(const gw_gossip *gossip, uint64_t now_ns);
+
 /* Does whatever is due. Hand over the datagrams that wait in the socket first: they may hold the answers that
  * a tick would miss. A tick later than timing.gap_ns means that this process stood still: it gives every
  * probe and suspicion its full time again. Sinks. */

@@ -496,6 +496,7 @@ void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions
     GW_CHECK(p->started || event->kind == GW_EV_START);
     p->actions = actions;
     p->now = now_ns;
+    if (gw_gossip_stood_still(p->gossip, now_ns)) gw_poison_stood_still(p);
     if (p->phase != GW_AT_OVER) {
         dispatch(p, event);
         if (gw_gossip_next_deadline(p->gossip) <= p->now) gw_gossip_tick(p->gossip, p->now);

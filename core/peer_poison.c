@@ -12,6 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
+void gw_poison_stood_still(gw_peer *p) {
+    p->claims_old = true;
+}
+
 void gw_poison_claim(gw_peer *p, const gw_event *event) {
     if (p->view.epoch == 0) return;
     gw_message message = gw_peer_about_view(p, GW_MSG_CLAIM);
@@ -46,6 +50,7 @@ void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
 
 void gw_poison_forget(gw_peer *p, uint64_t step) {
     p->lost_claims = 0;
+    p->claims_old = false;
     for (uint32_t i = 0; i < p->contact_count; i++)
         if (p->contacts[i].claims.step != step) p->contacts[i].claims.heard = false;
     if (gw_losses_forget_before(&p->losses, step)) gw_votes_persist(p);
@@ -117,7 +122,7 @@ static bool has_last_words(const gw_peer *p, const gw_contact *contact) {
  * not known: of one shard, whichever. */
 static bool note_claims(gw_peer *p, const gw_contact *contact) {
     const gw_claims *claims = &contact->claims;
-    bool known = claims->heard && claims->step == step_of_death(p, contact) &&
+    bool known = !p->claims_old && claims->heard && claims->step == step_of_death(p, contact) &&
                  gw_same_life(&claims->life, &contact->incarnation);
     bool standing = false, changed = false;
     for (uint32_t worker = 0; worker < GW_MAX_CLAIMS && known; worker++) {

@@ -294,6 +294,7 @@ struct gw_peer {
     int64_t decisions; /* of the sum being applied */
     uint32_t failures;
     uint32_t lost_claims; /* of this step: shards claimed here and given back */
+    bool claims_old;      /* this process stood still in this step: what others claimed may long be done */
     bool lacks_shard;     /* one of them was dealt in this view: a sum without it would be refused */
     gw_thief thief;
     gw_losses losses; /* of this job, from the present step on; part of the durable record */
@@ -524,6 +525,8 @@ void gw_retry_consider(gw_peer *p);
 uint64_t gw_retry_deadline(const gw_peer *p);
 
 /* ---- peer_poison.c ---- */
+/* What peers were at in this step is not known from now on: they may have got further. */
+void gw_poison_stood_still(gw_peer *p);
 void gw_poison_claim(gw_peer *p, const gw_event *event);
 void gw_poison_linked(const gw_peer *p, gw_contact *contact, const gw_incarnation *life); /* anew */
 void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *message);

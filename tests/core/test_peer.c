@@ -441,9 +441,11 @@ static bool peer_2_is_left_behind(const flock *f) {
     return f->peers[0].step > f->peers[2].step + 5 && f->peers[1].step > f->peers[2].step + 5;
 }
 
+typedef enum unseen { AT_ONCE, LATER, WHILE_IT_SLEEPS } unseen;
+
 /* Peer 3 dies at a shard, and two that have claimed another one are cut off from peer 2 and die: at once, or
- * when they have got further, of which it has heard by gossip. */
-static void die_unseen(bool later) {
+ * when they have got further, of which it has heard by gossip, or has not, as it stands still meanwhile. */
+static void die_unseen(unseen when) {
     enum { CLAIMED = 7 };
     flock f;
     flock_open(&f, 4, 4, 200, GW_QUORUM_MAJORITY);
@@ -454,23 +456,26 @@ static void die_unseen(bool later) {
     for (uint32_t i = 0; i < 2; i++) flock_tell(&f, i, (gw_event){.kind = GW_EV_CLAIM, .shard = CLAIMED});
     flock_run(&f, NULL, 12); /* until peer 2 has heard it */
     cr_assert_eq(f.peers[2].step, 5);
-    for (uint32_t i = 0; i < 2; i++) flock_cut(&f, 2, i, false);
-    if (later) {
+    if (when == WHILE_IT_SLEEPS) flock_stop(&f, 2);
+    for (uint32_t i = 0; i < 2; i++) flock_cut(&f, 2, i, when == WHILE_IT_SLEEPS);
+    if (when != AT_ONCE) {
         cr_assert(flock_run(&f, peer_2_is_left_behind, MOST_EVENTS));
         flock_run(&f, NULL, 2000); /* and it has heard of that */
     }
     for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
     for (uint32_t i = 0; i < 2; i++) flock_mend(&f, 2, i); /* who is dialled now refuses */
+    if (when == WHILE_IT_SLEEPS) flock_continue(&f, 2);
     flock_run(&f, NULL, 2000);
     cr_assert_eq(f.peers[2].step, 5);
-    cr_assert_eq(f.peers[2].finished, !later, "%s", f.peers[2].finish_text);
-    if (!later) cr_assert_not_null(strstr(f.peers[2].finish_text, "shard 7 of step 5 is poison"));
+    cr_assert_eq(f.peers[2].finished, when == AT_ONCE, "%d: %s", (int)when, f.peers[2].finish_text);
+    if (when == AT_ONCE) cr_assert_not_null(strstr(f.peers[2].finish_text, "shard 7 of step 5 is poison"));
     flock_close(&f);
 }
 
 Test(peer, who_has_done_what_it_claimed_was_not_lost_at_it) {
-    die_unseen(false);
-    die_unseen(true);
+    die_unseen(AT_ONCE);
+    die_unseen(LATER);
+    die_unseen(WHILE_IT_SLEEPS);
 }
 
 typedef enum claiming { SILENT, STANDING, WITHDRAWN, FAR_WORKER, ONLY_WITHDRAWN } claiming;
