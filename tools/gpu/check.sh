@@ -88,7 +88,7 @@ pack() {
     cp "${tests[@]}" "$to/build/tests/"
     libraries_of "$folder/godwit" "${tests[@]}" | while read -r library; do cp -L "$library" "$to/build/lib/"; done
     strip --strip-unneeded "$to/build/godwit" "$to"/build/tests/* "$to"/build/lib/* 2>/dev/null || true
-    tar -cf - -C "$to" build | gzip -9 >"$to/build.tar.gz"
+    tar -cf - -C "$to" build | gzip >"$to/build.tar.gz"
     rm -r "$to/build"
     du -sh "$to"
 }
