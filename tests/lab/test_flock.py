@@ -11,7 +11,8 @@ from same_bytes import ThreeMachines, stop_and_compare
 BINARY = os.environ.get("GODWIT_BINARY", "build/godwit")
 SYNTHETIC = ["synthetic", "--shards", "12", "--shard-ms", "5", "--state-bytes", "256k"]
 # The emulated processor is not the host's: both compute as a third kind does.
-DIGITS = ["digits", "--samples", "1000", "--epochs", "1000", "--batch", "240", "--hidden", "32", "--cpu-class", "haswell"]
+HASWELL = ["--cpu-class", "haswell"]
+DIGITS = ["digits", "--samples", "1000", "--epochs", "1000", "--batch", "240", "--hidden", "32", *HASWELL]
 OVER_RDMA = ["--transport", "rdma", "--time-scale", "400"]
 PATIENCE_S = 240
 # A step's sums of either job are more than 64 packets' worth; what a peer tells its own device by loopback is less.
