@@ -42,7 +42,7 @@ class Reads(ThreeMachines):
         stop_and_compare(self, flock, STATE, PATIENCE_S)
 
     def test_a_donor_dies_in_the_middle(self):
-        flock = self.flock([*STATE, "--state-bytes", "48m", "--checkpoint-every", "off"], 2)
+        flock = self.flock([*STATE, "--state-bytes", "32m", "--checkpoint-every", "off"], 2)
         flock.gather_in([flock.home(1), flock.home(2)])
         flock.wait_step(2, PATIENCE_S)
         flock.add([], flock.home(3))
@@ -50,7 +50,7 @@ class Reads(ThreeMachines):
                    "the joiner is admitted")
         moment = flock.kill_machine(flock.peers[1])
         flock.first_step_after(moment, PATIENCE_S, 2)
-        stop_and_compare(self, flock, [*STATE, "--state-bytes", "48m"], PATIENCE_S)
+        stop_and_compare(self, flock, [*STATE, "--state-bytes", "32m"], PATIENCE_S)
 
     def test_a_checkpoints_replicas_are_read_by_who_lost_them(self):
         job = [*STATE, "--checkpoint-every", "10", "--replicas", "2"]
