@@ -48,9 +48,10 @@ static bool disks_are_bad(const sim_cluster *c) {
 }
 
 /* How many copies there must be of each chunk: as many as there are replicas, or members whose disks have
- * never refused anything. */
+ * never refused anything. view NULL: of one that is over for who hears of it late. */
 static uint32_t least_copies(const sim_cluster *c, const gw_view *view) {
     uint32_t sound = 0;
+    if (view == NULL) return 1;
     for (uint32_t i = 0; i < c->count; i++)
         sound += gw_view_rank(view, &c->peers[i].id) >= 0 && !c->peers[i].disk_ailed;
     if (sound == 0) return 1;
@@ -103,7 +104,6 @@ void sim_told_complete(sim_cluster *c, sim_peer *p, const gw_action *action) {
     gw_peer_status status;
     gw_peer_status_get(p->brain, &status);
     c->result->checkpoints++;
-    GW_CHECK(status.view != NULL);
     sim_told_kept(p, &action->root);
     uint64_t epoch = epoch_of(c, &action->root, action->step);
     if (!is_newest(c, epoch, action->step)) return; /* older ones may have been deleted since */
