@@ -1,6 +1,7 @@
 #include "net/gpu_sums.h"
 
 #include "core/check.h"
+#include "net/condition.h"
 #include "net/loop.h"
 #include "net/reduce.h"
 
@@ -9,7 +10,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define SPIN_NS  UINT64_C(300000)  /* a small sum ends within: no sleep is short enough for it */
 #define NAP_NS   UINT64_C(50000)   /* between looks at a sum */
@@ -255,13 +255,7 @@ static uint64_t nap(const gw_gpu_sums *s, const wishes *w) {
 }
 
 static void sleep_until_wanted(gw_gpu_sums *s, uint64_t nap_ns) {
-    if (nap_ns == UINT64_MAX) {
-        pthread_cond_wait(&s->changed, &s->lock);
-        return;
-    }
-    uint64_t end = gw_now_ns() + nap_ns;
-    struct timespec until = {.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u)};
-    pthread_cond_timedwait(&s->changed, &s->lock, &until);
+    gw_cond_wait_until(&s->changed, &s->lock, nap_ns == UINT64_MAX ? UINT64_MAX : gw_now_ns() + nap_ns);
 }
 
 static bool anything(const wishes *w) {
@@ -349,11 +343,7 @@ gw_gpu_sums *gw_gpu_sums_open(const gw_nccl_options *options, const gw_gpu_sums_
         return NULL;
     }
     pthread_mutex_init(&s->lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    gw_cond_init(&s->changed);
     int result = pthread_create(&s->thread, NULL, run, s);
     if (result == 0) return s;
     gw_fail_errno(err, result, "NCCL: thread");
@@ -367,13 +357,12 @@ gw_gpu_sums *gw_gpu_sums_open(const gw_nccl_options *options, const gw_gpu_sums_
 bool gw_gpu_sums_close(gw_gpu_sums *s, uint64_t patience_ns) {
     if (!s) return true;
     uint64_t end = gw_now_ns() + patience_ns;
-    struct timespec until = {.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u)};
     pthread_mutex_lock(&s->lock);
     wish_abort(s);
     s->wishes.close = true;
     pthread_cond_broadcast(&s->changed);
     while (!s->ended)
-        if (pthread_cond_timedwait(&s->changed, &s->lock, &until) != 0) break;
+        if (!gw_cond_wait_until(&s->changed, &s->lock, end)) break;
     bool over = s->ended;
     pthread_mutex_unlock(&s->lock);
     if (!over) return false;

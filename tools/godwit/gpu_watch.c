@@ -1,12 +1,12 @@
 #include "tools/godwit/gpu_watch.h"
 
 #include "core/check.h"
+#include "net/condition.h"
 #include "net/loop.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define CLOSE_NS UINT64_C(2000000000)
 
@@ -46,20 +46,13 @@ static void look(gw_gpu_watch *w) {
     }
 }
 
-/* With the lock held: until `end_ns`, or until something has changed. */
-static void wait_until(gw_gpu_watch *w, uint64_t end_ns) {
-    struct timespec until = {.tv_sec = (time_t)(end_ns / 1000000000u),
-                             .tv_nsec = (long)(end_ns % 1000000000u)};
-    pthread_cond_timedwait(&w->changed, &w->lock, &until);
-}
-
 static void *run(void *context) {
     gw_gpu_watch *w = context;
     uint64_t next = gw_now_ns() + w->interval_ns;
     pthread_mutex_lock(&w->lock);
     while (!w->close) {
         if (gw_now_ns() < next) {
-            wait_until(w, next);
+            gw_cond_wait_until(&w->changed, &w->lock, next);
             continue;
         }
         pthread_mutex_unlock(&w->lock);
@@ -101,11 +94,7 @@ gw_gpu_watch *gw_gpu_watch_open(const gw_nvml_api *api, const gw_watched_gpu *gp
         return NULL;
     }
     pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    gw_cond_init(&w->changed);
     look(w);
     int result = pthread_create(&w->thread, NULL, run, w);
     if (result == 0) return w;
@@ -120,7 +109,7 @@ void gw_gpu_watch_close(gw_gpu_watch *w) {
     pthread_mutex_lock(&w->lock);
     w->close = true;
     pthread_cond_broadcast(&w->changed);
-    while (!w->ended && gw_now_ns() < end) wait_until(w, end);
+    while (!w->ended && gw_now_ns() < end) gw_cond_wait_until(&w->changed, &w->lock, end);
     bool ended = w->ended;
     pthread_mutex_unlock(&w->lock);
     if (!ended) {

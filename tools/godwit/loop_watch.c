@@ -1,13 +1,12 @@
 #include "tools/godwit/loop_watch.h"
 
 #include "core/check.h"
+#include "net/condition.h"
 #include "tools/godwit/watchdog.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { LOOKS_A_PATIENCE = 8 };
 static const uint64_t longest_look_ns = 1000000000;
@@ -35,8 +34,7 @@ static void beat(void *context) {
 
 /* With the lock held: until the time, or it closes. */
 static void wait_until(gw_loop_watch *w, uint64_t ns) {
-    struct timespec until = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-    while (!w->closing && pthread_cond_timedwait(&w->changed, &w->lock, &until) != ETIMEDOUT) {
+    while (!w->closing && gw_cond_wait_until(&w->changed, &w->lock, ns)) {
     }
 }
 
@@ -74,11 +72,7 @@ gw_loop_watch *gw_loop_watch_open(gw_loop *loop, uint64_t patience_ns, gw_loop_h
     w->context = context;
     w->dog = (gw_watchdog){.patience_ns = patience_ns, .interval_ns = interval(patience_ns)};
     beat(w);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    gw_cond_init(&w->changed);
     pthread_mutex_init(&w->lock, NULL);
     int failure = pthread_create(&w->thread, NULL, run, w);
     if (failure == 0) return w;

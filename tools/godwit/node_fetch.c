@@ -3,6 +3,7 @@
 #include "checkpoint/catalog.h"
 #include "core/check.h"
 #include "core/chunk.h"
+#include "net/condition.h"
 #include "tools/godwit/node_inside.h"
 
 #include <stdlib.h>
@@ -33,11 +34,9 @@ static void fetched(gw_wire_op *op, const gw_completion *completion) {
 }
 
 static bool is_over_by(fetch *f, uint64_t end_ns) {
-    struct timespec until = {.tv_sec = (time_t)(end_ns / 1000000000u),
-                             .tv_nsec = (long)(end_ns % 1000000000u)};
     pthread_mutex_lock(&f->lock);
     while (!f->over)
-        if (pthread_cond_timedwait(&f->changed, &f->lock, &until) != 0) break;
+        if (!gw_cond_wait_until(&f->changed, &f->lock, end_ns)) break;
     bool over = f->over;
     pthread_mutex_unlock(&f->lock);
     return over;
@@ -64,11 +63,7 @@ bool gw_node_fetch(gw_node *node, const gw_peer_id *peer, const gw_hash *name, v
                    uint64_t *length, gw_err *err) {
     fetch f = {.op = {.done = fetched}};
     pthread_mutex_init(&f.lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&f.changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    gw_cond_init(&f.changed);
     gw_op request = {.kind = GW_OP_FETCH, .peer = *peer, .buffer = bytes, .bytes = capacity, .name = *name};
     gw_wires_post(node->wires, &request, &f.op);
     wait_fetched(node, &f, peer);

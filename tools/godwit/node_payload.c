@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "kernels/memory.h"
+#include "net/condition.h"
 #include "net/loop.h"
 #include "tools/godwit/node_payload_memory.h"
 
@@ -366,13 +367,7 @@ static bool trim(gw_payloads *p) {
 
 /* Until something has changed, or surplus blocks are due. */
 static void wait_for_work(gw_payloads *p) {
-    if (p->trim_ns == 0) {
-        pthread_cond_wait(&p->changed, &p->lock);
-        return;
-    }
-    struct timespec until = {.tv_sec = (time_t)(p->trim_ns / 1000000000u),
-                             .tv_nsec = (long)(p->trim_ns % 1000000000u)};
-    pthread_cond_timedwait(&p->changed, &p->lock, &until);
+    gw_cond_wait_until(&p->changed, &p->lock, p->trim_ns == 0 ? UINT64_MAX : p->trim_ns);
 }
 
 static void *fetcher_main(void *context) {
@@ -499,12 +494,8 @@ gw_payloads *gw_payloads_open(const gw_payloads_options *options, gw_err *err) {
     p->options = *options;
     p->options.world.way.landed_ns = &p->landed_ns;
     if (p->options.plan.copies == 0) p->options.plan.copies = 1;
-    pthread_condattr_t attributes;
     pthread_mutex_init(&p->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    gw_cond_init(&p->changed);
     bool good = options->type->payload != NULL ||
                 gw_fail(err, GW_E_UNSUPPORTED, "job %s has payloads, but no function that writes them",
                         options->type->name);

@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "core/rng.h"
 #include "kernels/exact_add.h"
+#include "net/condition.h"
 #include "net/loop.h"
 
 #include <pthread.h>
@@ -42,10 +43,9 @@ static void piece_done(gw_wire_op *op, const gw_completion *completion) {
  * operations complete, and the memory is ours again. */
 static void wait_landed(const gw_payload_way *way, const gw_peer_id *peer, reading *r) {
     uint64_t end = gw_now_ns() + way->patience_ns;
-    struct timespec until = {.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u)};
     uint32_t flying = r->flying;
     while (r->flying == flying) {
-        if (pthread_cond_timedwait(&r->landed, &r->lock, &until) == 0 || r->flying != flying) continue;
+        if (gw_cond_wait_until(&r->landed, &r->lock, end) || r->flying != flying) continue;
         pthread_mutex_unlock(&r->lock);
         way->abandon(way->context, peer);
         pthread_mutex_lock(&r->lock);
@@ -86,12 +86,8 @@ static void run(const gw_payload_way *way, const gw_op *whole, reading *r) {
 
 static gw_op_status read_range(const gw_payload_way *way, const gw_op *whole, gw_err *err) {
     reading r = {.status = GW_OP_OK, .landed_ns = way->landed_ns};
-    pthread_condattr_t attributes;
     pthread_mutex_init(&r.lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&r.landed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    gw_cond_init(&r.landed);
     run(way, whole, &r);
     pthread_cond_destroy(&r.landed);
     pthread_mutex_destroy(&r.lock);

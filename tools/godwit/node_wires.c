@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "core/log.h"
+#include "net/condition.h"
 #include "net/fabric.h"
 #include "net/quiet.h"
 
@@ -395,11 +396,7 @@ gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_wires_opt
     wires->local = local;
     wires->spare = keep_spare();
     pthread_mutex_init(&wires->lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&wires->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    gw_cond_init(&wires->changed);
     gw_fabric_options options = {
         .kinds = how->kinds,
         .lanes = 1,
@@ -517,11 +514,10 @@ static bool all_stand(gw_wires *wires, const gw_peer_id *members, uint32_t count
 bool gw_wires_wait(gw_wires *wires, const gw_peer_id *members, uint32_t count, const gw_peer_id *self,
                    const atomic_bool *stop, uint64_t patience_ns, gw_peer_id *missing) {
     uint64_t end = gw_now_ns() + patience_ns;
-    struct timespec until = {.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u)};
     pthread_mutex_lock(&wires->lock);
     bool good;
     while (!(good = all_stand(wires, members, count, self, missing)) && !atomic_load(stop) && !wires->stopped)
-        if (pthread_cond_timedwait(&wires->changed, &wires->lock, &until) != 0) break;
+        if (!gw_cond_wait_until(&wires->changed, &wires->lock, end)) break;
     pthread_mutex_unlock(&wires->lock);
     return good;
 }

@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "core/range.h"
+#include "net/condition.h"
 #include "net/loop.h"
 #include "tools/godwit/node_workers_pool.h"
 
@@ -46,11 +47,7 @@ gw_workers *gw_workers_open(gw_device *device, uint32_t count, gw_payloads *payl
     pool->list = list;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&pool->quiet, &attributes);
-    pthread_condattr_destroy(&attributes);
+    gw_cond_init(&pool->quiet);
 
     for (uint32_t i = 0; i < count; i++) {
         gw_worker *worker = &pool->list[i];
@@ -101,12 +98,10 @@ static bool is_loading(const gw_workers *pool) {
 
 /* Waits until no shard runs, nor, if `all` counts, waits for its payload, and no unit is worked at. */
 static bool wait_idle(gw_workers *pool, bool all, uint64_t patience_ns) {
-    uint64_t now = gw_now_ns();
-    uint64_t end = patience_ns > UINT64_MAX / 4 ? UINT64_MAX / 4 : now + patience_ns;
-    struct timespec until = {.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u)};
+    uint64_t now = gw_now_ns(), end = patience_ns > UINT64_MAX - now ? UINT64_MAX : now + patience_ns;
     bool idle;
     while (!(idle = pool->running == 0 && !(all && (is_loading(pool) || pool->task.busy > 0))))
-        if (pthread_cond_timedwait(&pool->quiet, &pool->lock, &until) != 0) break;
+        if (!gw_cond_wait_until(&pool->quiet, &pool->lock, end)) break;
     return idle;
 }
 

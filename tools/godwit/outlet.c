@@ -1,6 +1,8 @@
 #include "tools/godwit/outlet.h"
 
 #include "core/check.h"
+#include "net/condition.h"
+#include "net/loop.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -8,7 +10,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 typedef struct piece {
@@ -98,12 +99,8 @@ gw_outlet *gw_outlet_open(int fd, gw_err *err) {
     }
     outlet->fd = fd;
     outlet->end = &outlet->first;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&outlet->lock, NULL);
-    pthread_cond_init(&outlet->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    gw_cond_init(&outlet->changed);
     int failure = start(outlet);
     if (failure == 0) return outlet;
     gw_fail_errno(err, failure, "output: thread");
@@ -156,14 +153,10 @@ bool gw_outlet_idle(gw_outlet *outlet) {
 }
 
 void gw_outlet_flush(gw_outlet *outlet, uint64_t patience_ns) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    uint64_t nanoseconds = (uint64_t)until.tv_nsec + patience_ns;
-    until.tv_sec += (time_t)(nanoseconds / 1000000000u);
-    until.tv_nsec = (long)(nanoseconds % 1000000000u);
+    uint64_t end = gw_now_ns() + patience_ns;
     pthread_mutex_lock(&outlet->lock);
     while (outlet->waiting > 0)
-        if (pthread_cond_timedwait(&outlet->changed, &outlet->lock, &until) != 0) break;
+        if (!gw_cond_wait_until(&outlet->changed, &outlet->lock, end)) break;
     pthread_mutex_unlock(&outlet->lock);
 }
 
