@@ -1,15 +1,13 @@
 #include "kernels/safetensors.h"
 
 #include "core/check.h"
+#include "kernels/map_file.h"
 #include "kernels/output.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { LENGTH_BYTES = 8, HEADER_MOST = 100000000 };
@@ -120,29 +118,11 @@ static bool parse(gw_safetensors *file, gw_err *err) {
     return read;
 }
 
-static bool map_file(const char *path, gw_safetensors *file, gw_err *err) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "there is no file %s", path);
-    if (fd < 0) return gw_fail_errno(err, errno, "cannot open %s", path);
-    struct stat about;
-    bool found = fstat(fd, &about) == 0 || gw_fail_errno(err, errno, "fstat of %s", path);
-    if (found && (!S_ISREG(about.st_mode) || about.st_size == 0))
-        found = gw_fail(err, GW_E_INVALID, "%s is empty, or not a plain file", path);
-    void *map = MAP_FAILED;
-    if (found) {
-        file->map_bytes = (uint64_t)about.st_size;
-        map = mmap(NULL, file->map_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (map == MAP_FAILED) gw_fail_errno(err, errno, "cannot map %s", path);
-    }
-    close(fd);
-    if (map == MAP_FAILED) return false;
-    file->map = map;
-    return true;
-}
-
 bool gw_safetensors_open(const char *path, gw_safetensors *file, gw_err *err) {
+    int fd;
     *file = (gw_safetensors){0};
-    if (!map_file(path, file, err)) return false;
+    if (!gw_map_file(path, &fd, &file->map, &file->map_bytes, err)) return false;
+    close(fd);
     if (!parse(file, err)) {
         gw_safetensors_close(file);
         return gw_fail_in(err, "%s", path);

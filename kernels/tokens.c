@@ -2,9 +2,9 @@
 
 #include "core/check.h"
 #include "core/wire.h"
+#include "kernels/map_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,22 +64,6 @@ static bool list_files(gw_tokens *tokens, const char *list, gw_err *err) {
     return listed;
 }
 
-static bool map_file(gw_token_file *file, gw_err *err) {
-    file->fd = open(file->path, O_RDONLY | O_CLOEXEC);
-    if (file->fd < 0 && errno == ENOENT)
-        return gw_fail(err, GW_E_NOTFOUND, "there is no file %s", file->path);
-    if (file->fd < 0) return gw_fail_errno(err, errno, "cannot open %s", file->path);
-    struct stat about;
-    if (fstat(file->fd, &about) != 0) return gw_fail_errno(err, errno, "fstat of %s", file->path);
-    if (!S_ISREG(about.st_mode)) return gw_fail(err, GW_E_INVALID, "%s is not a plain file", file->path);
-    if (about.st_size == 0) return gw_fail(err, GW_E_INVALID, "%s is empty", file->path);
-    file->bytes = (uint64_t)about.st_size;
-    void *map = mmap(NULL, file->bytes, PROT_READ, MAP_SHARED, file->fd, 0);
-    if (map == MAP_FAILED) return gw_fail_errno(err, errno, "cannot map %s", file->path);
-    file->map = map;
-    return true;
-}
-
 static bool has_magic(const gw_token_file *file) {
     return file->bytes >= sizeof(uint32_t) && word_at(file->map, 0) == MAGIC;
 }
@@ -112,7 +96,7 @@ static bool read_header(gw_token_file *file, gw_err *err) {
 
 static bool open_file(gw_tokens *tokens, uint32_t number, gw_err *err) {
     gw_token_file *file = &tokens->files[number];
-    if (!map_file(file, err)) return false;
+    if (!gw_map_file(file->path, &file->fd, &file->map, &file->bytes, err)) return false;
     bool shard = is_shard(file);
     if (number == 0) tokens->shards = shard;
     if (shard != tokens->shards)
