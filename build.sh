@@ -56,7 +56,7 @@ die() {
 
 # need PACKAGE...: all of them are installed, or this script ends.
 need() {
-    alone install "$@" || die "nothing to be done without them"
+    install "$@" || die "nothing to be done without them"
 }
 
 # install PACKAGE...: all of them are there afterwards, or it is said what to do.
@@ -77,9 +77,7 @@ install() {
         return 1
     fi
     say "installing ${missing[*]}"
-    apt_install "${missing[@]}" || {
-        as_root apt-get update -qq && apt_install "${missing[@]}"
-    } || {
+    alone apt_install "${missing[@]}" || {
         say "apt could not install ${missing[*]}" >&2
         return 1
     }
@@ -99,8 +97,12 @@ as_root() {
     fi
 }
 
+# apt_install PACKAGE...: with the lists that are there, or else with new ones.
 apt_install() {
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >/dev/null
+    local get=(as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq)
+    "${get[@]}" install -y --no-install-recommends "$@" >/dev/null || {
+        "${get[@]}" update && "${get[@]}" install -y --no-install-recommends "$@" >/dev/null
+    }
 }
 
 # build FOLDER TARGET [CMake option...]: configures and builds, showing the compiler's words only when it fails.
@@ -147,8 +149,8 @@ run_tests() {
 
 run_test_command() {
     release all
-    { alone install "${lab_packages[@]}" && lab_image; } || say "no lab of virtual machines: its tests will be skipped"
-    alone install "${plot_packages[@]}" || say "no gnuplot: what draws with it is not tested"
+    { install "${lab_packages[@]}" && lab_image; } || say "no lab of virtual machines: its tests will be skipped"
+    install "${plot_packages[@]}" || say "no gnuplot: what draws with it is not tested"
     run_tests build
 }
 
