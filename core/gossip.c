@@ -102,14 +102,20 @@ uint64_t gw_gossip_next_deadline(const gw_gossip *g) {
     return first;
 }
 
-bool gw_gossip_stood_still(const gw_gossip *g, uint64_t now_ns) {
+/* By how much a tick now would be late. */
+static uint64_t late_by(const gw_gossip *g, uint64_t now_ns) {
     uint64_t deadline_ns = gw_gossip_next_deadline(g);
-    return g->started && now_ns > deadline_ns && now_ns - deadline_ns > g->config.timing.gap_ns;
+    return now_ns > deadline_ns ? now_ns - deadline_ns : 0;
+}
+
+bool gw_gossip_stood_still(const gw_gossip *g, uint64_t now_ns) {
+    return g->started && late_by(g, now_ns) > g->config.timing.gap_ns;
 }
 
 /* Time in which this peer did not run is not held against others: their answers may wait in its socket. */
-static void forgive(gw_gossip *g, uint64_t late_ns, uint64_t now_ns) {
-    if (late_ns <= g->config.timing.gap_ns) {
+static void forgive(gw_gossip *g, uint64_t now_ns) {
+    if (!gw_gossip_stood_still(g, now_ns)) {
+        uint64_t late_ns = late_by(g, now_ns);
         gw_gossip_probes_shift(g, late_ns);
         gw_gossip_suspicions_shift(g, late_ns);
         return;
@@ -121,8 +127,7 @@ static void forgive(gw_gossip *g, uint64_t late_ns, uint64_t now_ns) {
 }
 
 void gw_gossip_notice_gap(gw_gossip *g, uint64_t now_ns) {
-    uint64_t deadline_ns = gw_gossip_next_deadline(g);
-    if (now_ns > deadline_ns && now_ns - deadline_ns > g->config.timing.ping_timeout_ns) g->late_ns = now_ns;
+    if (late_by(g, now_ns) > g->config.timing.ping_timeout_ns) g->late_ns = now_ns;
 }
 
 void gw_gossip_tick(gw_gossip *g, uint64_t now_ns) {
@@ -130,7 +135,7 @@ void gw_gossip_tick(gw_gossip *g, uint64_t now_ns) {
     uint64_t deadline_ns = gw_gossip_next_deadline(g);
     if (now_ns < deadline_ns) return;
     gw_gossip_notice_gap(g, now_ns);
-    if (now_ns > deadline_ns) forgive(g, now_ns - deadline_ns, now_ns);
+    if (now_ns > deadline_ns) forgive(g, now_ns);
     if (now_ns >= g->probe_due) gw_gossip_probes_run(g, now_ns);
     if (now_ns >= g->suspicion_due) gw_gossip_suspicions_run(g, now_ns);
     if (now_ns >= g->relay_due) gw_gossip_relays_run(g, now_ns);
