@@ -34,12 +34,13 @@ static const uint64_t sizes[] = {1, 2, 7, 100, 4095, 4096, 4097, 8191, 8192, 819
 static void check_sizes(uint32_t kinds, uint32_t lanes, bool sealed, gw_sum_type type) {
     uint64_t epoch = 0;
     rig *r = rig_open_over(kinds, 7, lanes, sealed);
-    for (uint32_t members = 1; members <= 7; members++)
+    for (uint32_t members = 1; members <= 7; members++) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
             check_all(r, members, ++epoch, sizes[i], type);
-    /* For each number of members these would take longer than all the rest. */
-    check_all(r, 4, ++epoch, 500009, type);
-    check_all(r, 7, ++epoch, 500009, type);
+        /* By a device, which is an emulated one, all of these would take longer than all the rest. */
+        if (kinds != GW_FABRIC_RDMA || members == 4 || members == 7)
+            check_all(r, members, ++epoch, 500009, type);
+    }
     rig_close(r);
 }
 
