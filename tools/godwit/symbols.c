@@ -1,14 +1,14 @@
 #include "tools/godwit/symbols.h"
 
+#include "kernels/map_file.h"
+
 #include <elf.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* A mapped ELF file, whose contents are not trusted: every offset goes through `part`. */
@@ -89,19 +89,6 @@ static bool find_name(const image *file, const Elf64_Ehdr *head, uint64_t virtua
     return false;
 }
 
-static bool map_file(const char *path, image *file) {
-    struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    void *bytes = MAP_FAILED;
-    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0)
-        bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (bytes == MAP_FAILED) return false;
-    *file = (image){.bytes = bytes, .size = (uint64_t)status.st_size};
-    return true;
-}
-
 /* Says where in the file that is: what comes after the file's name, and what before. */
 static void describe(const image *file, uint64_t offset, const char *base, char text[GW_SYMBOL_TEXT]) {
     const Elf64_Ehdr *head = part(file, 0, 1, sizeof *head);
@@ -120,10 +107,14 @@ static void describe(const image *file, uint64_t offset, const char *base, char 
 void gw_symbol_text(uintptr_t address, char text[GW_SYMBOL_TEXT]) {
     char path[4096];
     uint64_t offset;
+    int fd;
+    gw_err err;
     image file;
     snprintf(text, GW_SYMBOL_TEXT, "0x%" PRIxPTR, address);
     /* A file that was replaced since is " (deleted)", and cannot be opened: its names would be others'. */
-    if (!find_mapping(address, path, &offset) || !map_file(path, &file)) return;
+    if (!find_mapping(address, path, &offset) || !gw_map_file(path, &fd, &file.bytes, &file.size, &err))
+        return;
+    close(fd);
     const char *slash = strrchr(path, '/');
     describe(&file, offset, slash + 1, text);
     munmap((void *)(uintptr_t)file.bytes, (size_t)file.size);
