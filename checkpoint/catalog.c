@@ -9,20 +9,35 @@
 #include <string.h>
 
 static const char suffix[] = ".manifest", aside_suffix[] = ".manifest.damaged";
-enum { ROOT_DIGITS = 16, MOST_ASIDE = 8 };
+enum { ROOT_DIGITS = 16, JOB_DIGITS = 8, MOST_ASIDE = 8 };
 
-const char *gw_catalog_name(uint64_t step, const gw_hash *root, char name[GW_CATALOG_NAME_BYTES]) {
-    char digits[ROOT_DIGITS + 1];
+/* What the names of all manifests of that job and root end with. */
+static const char *name_end(const gw_hash *job_id, const gw_hash *root, char end[GW_CATALOG_NAME_BYTES]) {
+    char digits[ROOT_DIGITS + 1], job[JOB_DIGITS + 1];
     gw_hex(root->bytes, ROOT_DIGITS / 2, digits);
-    snprintf(name, GW_CATALOG_NAME_BYTES, "%08llu-%s%s", (unsigned long long)step, digits, suffix);
+    gw_hex(job_id->bytes, JOB_DIGITS / 2, job);
+    snprintf(end, GW_CATALOG_NAME_BYTES, "-%s-%s%s", digits, job, suffix);
+    return end;
+}
+
+const char *gw_catalog_name(const gw_hash *job_id, uint64_t step, const gw_hash *root,
+                            char name[GW_CATALOG_NAME_BYTES]) {
+    char end[GW_CATALOG_NAME_BYTES];
+    int length = snprintf(name, GW_CATALOG_NAME_BYTES, "%08llu%s", (unsigned long long)step,
+                          name_end(job_id, root, end));
+    GW_CHECK(length > 0 && length < GW_CATALOG_NAME_BYTES);
     return name;
+}
+
+static const char *name_of(const gw_manifest *manifest, char name[GW_CATALOG_NAME_BYTES]) {
+    return gw_catalog_name(&manifest->job_id, manifest->step, &manifest->root, name);
 }
 
 static bool save_checked(gw_io *io, const char *dir, const gw_manifest *manifest, const void *bytes,
                          size_t length, gw_err *err) {
     char folder[GW_PATH_BYTES], temporaries[GW_PATH_BYTES], path[GW_PATH_BYTES], temporary[GW_PATH_BYTES];
     char name[GW_CATALOG_NAME_BYTES];
-    gw_catalog_name(manifest->step, &manifest->root, name);
+    name_of(manifest, name);
     return gw_durable_path(folder, err, "%s/manifests", dir) &&
            gw_durable_path(temporaries, err, "%s/tmp", dir) &&
            gw_durable_path(path, err, "%s/%s", folder, name) &&
@@ -53,6 +68,23 @@ bool gw_catalog_read(gw_io *io, const char *path, gw_manifest *manifest, gw_err 
     return done || gw_fail_in(err, "checkpoint/catalog: %s", path);
 }
 
+static bool has_its_name(const char *path, const gw_manifest *manifest) {
+    char name[GW_CATALOG_NAME_BYTES];
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && strcmp(slash + 1, name_of(manifest, name)) == 0;
+}
+
+bool gw_catalog_find(gw_io *io, const char *dir, const gw_hash *job_id, uint64_t step, const gw_hash *root,
+                     gw_manifest *manifest, gw_err *err) {
+    char path[GW_PATH_BYTES], name[GW_CATALOG_NAME_BYTES];
+    if (!gw_durable_path(path, err, "%s/manifests/%s", dir, gw_catalog_name(job_id, step, root, name)) ||
+        !gw_catalog_read(io, path, manifest, err))
+        return false;
+    if (has_its_name(path, manifest)) return true;
+    gw_manifest_free(manifest);
+    return gw_fail(err, GW_E_NOTFOUND, "checkpoint/catalog: %s: the manifest of another checkpoint", path);
+}
+
 bool gw_catalog_is_damage(const gw_err *err) {
     return err->code == GW_E_CORRUPT || err->code == GW_E_INVALID || err->code == GW_E_LIMIT;
 }
@@ -69,12 +101,6 @@ static void *grow(void *list, uint32_t count, size_t item_bytes) {
     return realloc(list, (count > 0 ? 2 * (size_t)count : 1) * item_bytes);
 }
 
-static bool has_its_name(const char *path, const gw_manifest *manifest) {
-    char name[GW_CATALOG_NAME_BYTES];
-    const char *slash = strrchr(path, '/');
-    return slash != NULL && strcmp(slash + 1, gw_catalog_name(manifest->step, &manifest->root, name)) == 0;
-}
-
 static bool add_file(gw_io *io, gw_catalog *catalog, const char *path, gw_err *err) {
     gw_manifest *good = grow(catalog->good, catalog->good_count, sizeof *good);
     if (good == NULL) return fail_memory(err);
@@ -87,7 +113,7 @@ static bool add_file(gw_io *io, gw_catalog *catalog, const char *path, gw_err *e
             return true;
         }
         gw_manifest_free(manifest);
-        gw_fail(&why, GW_E_INVALID, "checkpoint/catalog: %s: not named after its step and root", path);
+        gw_fail(&why, GW_E_INVALID, "checkpoint/catalog: %s: not named after its step, root and job", path);
     }
     if (why.code == GW_E_NOTFOUND) return true; /* deleted since the folder was read */
     gw_catalog_bad *bad = grow(catalog->bad, catalog->bad_count, sizeof *bad);
@@ -107,7 +133,8 @@ static bool ends_with(const char *name, const char *end) {
 static int newest_first(const void *a, const void *b) {
     const gw_manifest *left = a, *right = b;
     if (left->step != right->step) return left->step > right->step ? -1 : 1;
-    return memcmp(left->root.bytes, right->root.bytes, sizeof left->root.bytes);
+    int order = memcmp(left->root.bytes, right->root.bytes, sizeof left->root.bytes);
+    return order != 0 ? order : memcmp(left->job_id.bytes, right->job_id.bytes, sizeof left->job_id.bytes);
 }
 
 static int pointed_newest_first(const void *a, const void *b) {
@@ -132,9 +159,14 @@ void gw_catalog_order(const gw_manifest **list, uint32_t count) {
 
 const gw_manifest *gw_catalog_newest(const gw_catalog *catalog) {
     GW_CHECK(catalog->good_count > 0);
-    const gw_manifest *newest = &catalog->good[0];
+    const gw_manifest *last = &catalog->good[0], *newest = NULL;
     for (uint32_t i = 1; i < catalog->good_count; i++)
-        if (supersedes(&catalog->good[i], newest)) newest = &catalog->good[i];
+        if (catalog->good[i].created_ms > last->created_ms) last = &catalog->good[i];
+    for (uint32_t i = 0; i < catalog->good_count; i++) {
+        const gw_manifest *one = &catalog->good[i];
+        if (!gw_hash_equal(&one->job_id, &last->job_id)) continue;
+        if (newest == NULL || supersedes(one, newest)) newest = one;
+    }
     return newest;
 }
 
@@ -213,8 +245,7 @@ static void note_failure(retaining *r, const char *what, const char *path) {
 /* Deletes one manifest under the name that gw_catalog_save gave it. True when it is gone. */
 static bool delete_manifest(retaining *r, const gw_manifest *manifest) {
     char path[GW_PATH_BYTES], name[GW_CATALOG_NAME_BYTES];
-    gw_catalog_name(manifest->step, &manifest->root, name);
-    if (!gw_durable_path(path, r->err, "%s/manifests/%s", r->dir, name)) {
+    if (!gw_durable_path(path, r->err, "%s/manifests/%s", r->dir, name_of(manifest, name))) {
         r->failed = true;
         return false;
     }
@@ -223,13 +254,11 @@ static bool delete_manifest(retaining *r, const gw_manifest *manifest) {
     return false;
 }
 
-/* The kept root that a file's name says, or NULL. */
+/* The kept root of this job that a file's name says, or NULL. */
 static const gw_hash *find_kept(const retaining *r, const char *path) {
-    char digits[ROOT_DIGITS + 1];
-    for (uint32_t i = 0; i < r->kept_count; i++) {
-        gw_hex(r->kept[i].bytes, ROOT_DIGITS / 2, digits);
-        if (strstr(path, digits) != NULL) return &r->kept[i];
-    }
+    char end[GW_CATALOG_NAME_BYTES];
+    for (uint32_t i = 0; i < r->kept_count; i++)
+        if (ends_with(path, name_end(r->job_id, &r->kept[i], end))) return &r->kept[i];
     return NULL;
 }
 

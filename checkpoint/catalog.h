@@ -1,5 +1,6 @@
-/* The manifests of one peer on its disk: DIR/manifests/<step, 8 digits or more>-<16 digits of the
- * root>.manifest, each written as durably as a chunk (checkpoint/durable.h).
+/* The manifests of one peer on its disk: DIR/manifests/<step, 8 digits or more>-<16 digits of the root>-<8
+ * digits of the job's id>.manifest, each written as durably as a chunk (checkpoint/durable.h). Jobs that
+ * differ in nothing but how many steps they have come to the same states: each has manifests of its own.
  *
  * Thread: any, but one change at a time a directory: those go through the writer (checkpoint/writer.h). */
 #ifndef GODWIT_CHECKPOINT_CATALOG_H
@@ -15,8 +16,9 @@
 
 enum { GW_CATALOG_NAME_BYTES = 64 };
 
-/* "00000400-1f3a5c7d9e0b2a46.manifest". Returns `name`. */
-const char *gw_catalog_name(uint64_t step, const gw_hash *root, char name[GW_CATALOG_NAME_BYTES]);
+/* "00000400-1f3a5c7d9e0b2a46-8c1d22e0.manifest". Returns `name`. */
+const char *gw_catalog_name(const gw_hash *job_id, uint64_t step, const gw_hash *root,
+                            char name[GW_CATALOG_NAME_BYTES]);
 
 /* Makes an encoded manifest (checked first, as by gw_manifest_decode) durable. Saving the same one again is
  * no error. */
@@ -24,6 +26,11 @@ bool gw_catalog_save(gw_io *io, const char *dir, const void *bytes, size_t lengt
 
 /* Reads one file, of any name; errors name it, and the offset where that makes sense. The caller frees. */
 bool gw_catalog_read(gw_io *io, const char *path, gw_manifest *manifest, gw_err *err);
+
+/* Reads the manifest that has that name. GW_E_NOTFOUND: there is none, or the file is another's. The caller
+ * frees. */
+bool gw_catalog_find(gw_io *io, const char *dir, const gw_hash *job_id, uint64_t step, const gw_hash *root,
+                     gw_manifest *manifest, gw_err *err);
 
 /* Whether that error says that the file is damaged, rather than not here, not to be had just now, or of a
  * version that this program does not know. */
@@ -35,7 +42,7 @@ typedef struct gw_catalog_bad {
 } gw_catalog_bad;
 
 typedef struct gw_catalog {
-    gw_manifest *good; /* newest (highest step) first; of one step, by root */
+    gw_manifest *good; /* newest (highest step) first; of one step, by root, then by job */
     uint32_t good_count;
     gw_catalog_bad *bad; /* damaged, or not to be read just now: reported and passed over, never fatal */
     uint32_t bad_count;
@@ -50,12 +57,12 @@ void gw_catalog_free(gw_catalog *catalog);
  * them, but of one job those of a later epoch before those of more steps. Of two of one step, which there
  * should not be, the one with the smaller root comes first: a job takes that, too (core/world.h). */
 void gw_catalog_order(const gw_manifest **list, uint32_t count);
-/* The first of these; the catalog is not empty. */
+/* The first of these of the job that was saved last; the catalog is not empty. */
 const gw_manifest *gw_catalog_newest(const gw_catalog *catalog);
 
 /* Deletes the manifests of `job_id` whose roots are not among `kept`, and of several with one kept root, the
  * state having stayed, all but that of the latest view and there of the most steps; sets damaged files,
- * unless their names say a kept root, aside as *.damaged (a few of them: more are deleted); and collects the
+ * unless their names say this job and a kept root, aside as *.damaged (a few of them: more are deleted); and collects the
  * chunks that the manifests left need, of every job, into memory that the caller frees. *complete is false
  * when nobody can say which chunks are needed, so that none should be deleted: the only manifest of a kept
  * root is here and damaged, or one of any job cannot be read just now, or is of another version. A manifest

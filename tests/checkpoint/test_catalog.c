@@ -23,8 +23,9 @@ static void teardown(void) {
 }
 TestSuite(catalog, .init = setup, .fini = teardown);
 
-static gw_hash save_state(uint64_t state, uint64_t epoch, uint64_t step, uint8_t job) {
+static gw_hash save_at(uint64_t created_ms, uint64_t state, uint64_t epoch, uint64_t step, uint8_t job) {
     fixture_image *image = fixture_image_make(state);
+    image->manifest.created_ms = created_ms;
     image->manifest.step = step;
     image->manifest.job_id.bytes[0] = job;
     image->manifest.epoch = epoch;
@@ -38,6 +39,10 @@ static gw_hash save_state(uint64_t state, uint64_t epoch, uint64_t step, uint8_t
     return root;
 }
 
+static gw_hash save_state(uint64_t state, uint64_t epoch, uint64_t step, uint8_t job) {
+    return save_at(1, state, epoch, step, job);
+}
+
 static gw_hash save_in(uint64_t epoch, uint64_t step, uint8_t job) {
     return save_state(step, epoch, step, job);
 }
@@ -46,9 +51,9 @@ static gw_hash save(uint64_t step, uint8_t job) {
     return save_in(0, step, job);
 }
 
-static void manifest_path(uint64_t step, const gw_hash *root, char path[512]) {
+static void manifest_path(uint8_t job, uint64_t step, const gw_hash *root, char path[512]) {
     char name[GW_CATALOG_NAME_BYTES];
-    snprintf(path, 512, "%s/manifests/%s", folder, gw_catalog_name(step, root, name));
+    snprintf(path, 512, "%s/manifests/%s", folder, gw_catalog_name(&(gw_hash){{job}}, step, root, name));
 }
 
 static void load(void) {
@@ -56,12 +61,66 @@ static void load(void) {
     cr_assert(gw_catalog_load(gw_io_system(), folder, &catalog, &err), "%s", err.text);
 }
 
-Test(catalog, names_say_step_and_root) {
+static bool retain(const gw_hash *kept, uint32_t count, size_t *needed_count, bool *complete) {
+    gw_hash *needed;
+    if (!gw_catalog_retain(gw_io_system(), folder, &(gw_hash){{7}}, kept, count, &needed, needed_count,
+                           complete, &err))
+        return false;
+    free(needed);
+    return true;
+}
+
+Test(catalog, names_say_step_root_and_job) {
     char name[GW_CATALOG_NAME_BYTES];
     gw_hash root = {.bytes = {0x1f, 0x3a, 0x5c, 0x7d, 0x9e, 0x0b, 0x2a, 0x46, 0xff}};
-    cr_assert_str_eq(gw_catalog_name(400, &root, name), "00000400-1f3a5c7d9e0b2a46.manifest");
-    cr_assert_str_eq(gw_catalog_name(UINT64_MAX, &root, name),
-                     "18446744073709551615-1f3a5c7d9e0b2a46.manifest");
+    gw_hash job = {.bytes = {0x8c, 0x1d, 0x22, 0xe0, 0xff}};
+    cr_assert_str_eq(gw_catalog_name(&job, 400, &root, name), "00000400-1f3a5c7d9e0b2a46-8c1d22e0.manifest");
+    cr_assert_str_eq(gw_catalog_name(&job, UINT64_MAX, &root, name),
+                     "18446744073709551615-1f3a5c7d9e0b2a46-8c1d22e0.manifest");
+}
+
+/* As jobs do that differ in their number of steps alone. */
+Test(catalog, jobs_that_come_to_the_same_state_keep_their_own_manifests) {
+    gw_hash root = save(40, 7);
+    gw_hash same = save(40, 8);
+    cr_assert(gw_hash_equal(&root, &same));
+    load();
+    cr_assert_eq(catalog.good_count, 2);
+    size_t needed;
+    bool complete;
+    gw_hash kept = save(80, 7);
+    cr_assert(retain(&kept, 1, &needed, &complete), "%s", err.text);
+    load();
+    cr_assert_eq(catalog.good_count, 2);
+    cr_assert_eq(catalog.good[0].step, 80);
+    cr_assert_eq(catalog.good[1].step, 40);
+    cr_assert_eq(catalog.good[1].job_id.bytes[0], 8);
+}
+
+Test(catalog, retain_sets_aside_a_damaged_one_of_another_job_with_a_kept_root) {
+    gw_hash kept = save(40, 7);
+    save(40, 8);
+    char path[512];
+    for (uint8_t job = 7; job <= 8; job++) {
+        manifest_path(job, 40, &kept, path);
+        fixture_damage(path);
+    }
+    size_t needed;
+    bool complete;
+    cr_assert(retain(&kept, 1, &needed, &complete), "%s", err.text);
+    cr_assert_not(complete, "its own may come back");
+    load();
+    cr_assert_eq(catalog.bad_count, 1);
+    cr_assert_eq(catalog.aside_count, 1);
+}
+
+Test(catalog, the_newest_is_of_the_job_that_was_saved_last) {
+    save_at(2000, 30, 0, 30, 7);
+    save_at(3000, 10, 0, 10, 8);
+    save_at(2500, 20, 0, 20, 8);
+    load();
+    cr_assert_eq(catalog.good[0].step, 30);
+    cr_assert_eq(gw_catalog_newest(&catalog)->step, 20);
 }
 
 Test(catalog, an_absent_folder_is_empty) {
@@ -102,9 +161,9 @@ Test(catalog, damaged_manifests_are_reported_and_passed_over) {
     gw_hash a = save(1, 7), b = save(2, 7);
     save(3, 7);
     char path[512];
-    manifest_path(1, &a, path);
+    manifest_path(7, 1, &a, path);
     fixture_damage(path);
-    manifest_path(2, &b, path);
+    manifest_path(7, 2, &b, path);
     fixture_truncate(path, 90);
     load();
     cr_assert_eq(catalog.good_count, 1);
@@ -123,12 +182,13 @@ Test(catalog, damaged_manifests_are_reported_and_passed_over) {
 Test(catalog, a_manifest_under_another_ones_name_is_bad) {
     gw_hash root = save(1, 7);
     char from[512], to[600];
-    manifest_path(1, &root, from);
+    manifest_path(7, 1, &root, from);
     snprintf(to, sizeof to, "%s/manifests/copy.manifest", folder);
     cr_assert_eq(rename(from, to), 0);
     load();
     cr_assert_eq(catalog.bad_count, 1);
-    cr_assert_not_null(strstr(catalog.bad[0].err.text, "not named after"), "%s", catalog.bad[0].err.text);
+    cr_assert_not_null(strstr(catalog.bad[0].err.text, "not named after its step, root and job"), "%s",
+                       catalog.bad[0].err.text);
 }
 
 Test(catalog, garbage_is_not_saved) {
@@ -151,15 +211,6 @@ Test(catalog, a_disk_full_is_named_and_leaves_nothing) {
     cr_assert_eq(fixture_count_files(folder, ""), 0);
     free(bytes);
     fixture_image_free(image);
-}
-
-static bool retain(const gw_hash *kept, uint32_t count, size_t *needed_count, bool *complete) {
-    gw_hash *needed;
-    if (!gw_catalog_retain(gw_io_system(), folder, &(gw_hash){{7}}, kept, count, &needed, needed_count,
-                           complete, &err))
-        return false;
-    free(needed);
-    return true;
 }
 
 Test(catalog, retain_deletes_what_is_not_kept_of_this_job) {
@@ -208,9 +259,9 @@ Test(catalog, retain_says_when_a_kept_manifest_is_damaged) {
     cr_assert(complete, "of one that is not here there is nothing to keep");
     save(3, 7);
     char path[512];
-    manifest_path(2, &root, path);
+    manifest_path(7, 2, &root, path);
     fixture_damage(path);
-    manifest_path(3, &other, path);
+    manifest_path(7, 3, &other, path);
     fixture_damage(path);
     cr_assert(retain(&root, 1, &needed, &complete), "%s", err.text);
     cr_assert_not(complete);
@@ -244,7 +295,7 @@ Test(catalog, retain_leaves_alone_what_it_cannot_read) {
 Test(catalog, retain_sets_aside_what_is_too_long) {
     gw_hash root = save(3, 8);
     char path[512];
-    manifest_path(3, &root, path);
+    manifest_path(8, 3, &root, path);
     cr_assert_eq(truncate(path, GW_MANIFEST_MAX_BYTES + 1), 0);
     size_t needed;
     bool complete;
@@ -256,7 +307,7 @@ Test(catalog, retain_sets_aside_what_is_too_long) {
 Test(catalog, retain_leaves_alone_what_another_version_has_written) {
     gw_hash root = save(3, 8);
     char path[512];
-    manifest_path(3, &root, path);
+    manifest_path(8, 3, &root, path);
     FILE *stream = fopen(path, "r+");
     cr_assert_not_null(stream);
     cr_assert_eq(fseek(stream, 7, SEEK_SET), 0); /* behind the magic */
@@ -277,7 +328,7 @@ Test(catalog, damaged_manifests_do_not_pile_up) {
     for (uint64_t step = 1; step <= 20; step++) {
         gw_hash root = save(step, 7);
         char path[512];
-        manifest_path(step, &root, path);
+        manifest_path(7, step, &root, path);
         fixture_damage(path);
         cr_assert(retain(NULL, 0, &needed, &complete), "%s", err.text);
         cr_assert(complete);

@@ -50,7 +50,8 @@ TestSuite(inspect, .init = setup, .fini = teardown);
 
 static void manifest_path(char path[512]) {
     char name[GW_CATALOG_NAME_BYTES];
-    snprintf(path, 512, "%s/manifests/%s", folder, gw_catalog_name(20, &image->manifest.root, name));
+    gw_catalog_name(&image->manifest.job_id, 20, &image->manifest.root, name);
+    snprintf(path, 512, "%s/manifests/%s", folder, name);
 }
 
 /* Runs the program, its two outputs together in `output`; returns the exit code. */
@@ -94,6 +95,7 @@ Test(inspect, a_directory_shows_its_checkpoints_and_the_newest) {
     char root[GW_HASH_TEXT];
     gw_hex(image->manifest.root.bytes, 32, root);
     expect("2 checkpoints");
+    expect(" 07000000 ");
     expect(root);
     expect("step         20");
     expect("lr=0.1");
@@ -201,7 +203,8 @@ Test(inspect, damaged_manifests_are_reported_beside_the_others) {
 Test(inspect, all_damage_is_counted) {
     char path[512], name[GW_CATALOG_NAME_BYTES];
     fixture_image *older = fixture_image_make(10);
-    snprintf(path, sizeof path, "%s/manifests/%s", folder, gw_catalog_name(10, &older->manifest.root, name));
+    gw_catalog_name(&older->manifest.job_id, 10, &older->manifest.root, name);
+    snprintf(path, sizeof path, "%s/manifests/%s", folder, name);
     fixture_damage(path);
     fixture_image_free(older);
     for (uint32_t i = 0; i < 2; i++) {

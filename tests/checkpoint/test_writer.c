@@ -257,7 +257,8 @@ Test(writer, retention_deletes_no_chunk_when_a_kept_manifest_is_damaged) {
     cr_assert_null(mailbox_next(&box)->done.err);
     gw_store_release(store, 1);
     char path[512], name[GW_CATALOG_NAME_BYTES];
-    snprintf(path, sizeof path, "%s/manifests/%s", folder, gw_catalog_name(1, &image->manifest.root, name));
+    gw_catalog_name(&image->manifest.job_id, 1, &image->manifest.root, name);
+    snprintf(path, sizeof path, "%s/manifests/%s", folder, name);
     fixture_damage(path);
     cr_assert(gw_ckpt_retain(writer, 99, &image->manifest.job_id, &image->manifest.root, 1, &err));
     cr_assert_eq(mailbox_next(&box)->err.code, GW_E_IO, "nobody would hear of it");

@@ -68,15 +68,16 @@ static const char *plural(uint32_t count) {
 
 void gw_inspect_print_catalog(FILE *out, const char *dir, const gw_catalog *catalog, gw_store *store) {
     fprintf(out, "%s: %u checkpoint%s\n\n", dir, catalog->good_count, plural(catalog->good_count));
-    fprintf(out, "%9s  %-9s  %-16s %9s %9s  %s\n", "step", "job", "root", "state", "here", "saved");
+    fprintf(out, "%9s  %-9s %-8s  %-8s %9s %9s  %s\n", "step", "job", "", "root", "state", "here", "saved");
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         const gw_manifest *m = &catalog->good[i];
-        char root[17], size[SIZE_TEXT], when[TIME_TEXT], held[24];
-        gw_hex(m->root.bytes, 8, root);
+        char id[9], root[9], size[SIZE_TEXT], when[TIME_TEXT], held[24];
+        gw_hex(m->job_id.bytes, 4, id);
+        gw_hex(m->root.bytes, 4, root);
         snprintf(held, sizeof held, "%u/%u", gw_inspect_count_held(m, store), m->chunk_count);
         fprintf(out, "%9" PRIu64 "  ", m->step);
         print_padded(out, m->job_name, 9);
-        fprintf(out, "  %s %9s %9s  %s\n", root, size_text(m->state_bytes, size), held,
+        fprintf(out, " %s  %s %9s %9s  %s\n", id, root, size_text(m->state_bytes, size), held,
                 time_text(m->created_ms, when));
     }
     for (uint32_t i = 0; i < catalog->bad_count; i++) fprintf(out, "damaged: %s\n", catalog->bad[i].err.text);

@@ -103,13 +103,10 @@ static bool is_wanted(const gw_load *load, const gw_manifest *manifest) {
 
 /* *silent: it may be here all the same. */
 static bool read_manifest(const gw_load *load, gw_manifest *manifest, bool *silent, gw_err *err) {
-    gw_store *store = load->node->store;
-    char path[GW_PATH_BYTES], name[GW_CATALOG_NAME_BYTES];
+    const gw_node *node = load->node;
     *silent = false;
-    if (!gw_durable_path(path, err, "%s/manifests/%s", gw_store_dir(store),
-                         gw_catalog_name(load->step, &load->root, name)))
-        return false;
-    if (!gw_catalog_read(gw_store_io(store), path, manifest, err)) {
+    if (!gw_catalog_find(gw_store_io(node->store), gw_store_dir(node->store), &node->job_id, load->step,
+                         &load->root, manifest, err)) {
         *silent = err->code != GW_E_NOTFOUND && !gw_catalog_is_damage(err);
         return false;
     }
