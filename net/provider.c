@@ -1,5 +1,7 @@
 #include "net/provider.h"
 
+#include "core/check.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -15,17 +17,21 @@ struct gw_provider {
 };
 
 static void give_back(gw_lookup *lookup) {
-    if (lookup->found && lookup->source.release != NULL)
+    if (lookup->status == GW_OP_OK && lookup->source.release != NULL)
         lookup->source.release(lookup->source.context, lookup->bytes, lookup->length);
-    lookup->found = false;
+    lookup->status = GW_OP_NOTFOUND;
 }
 
 static void look_up(const gw_provider *provider, gw_lookup *lookup) {
-    lookup->source = provider->source;
-    lookup->found =
-        lookup->source.find != NULL && lookup->source.find(lookup->source.context, &lookup->asker,
-                                                           &lookup->name, &lookup->bytes, &lookup->length);
-    if (lookup->found && (lookup->length > lookup->capacity || lookup->length > GW_FETCH_MAX_BYTES))
+    const gw_fetch_provider *source = &provider->source;
+    lookup->source = *source;
+    lookup->status = GW_OP_NOTFOUND;
+    if (source->find != NULL)
+        lookup->status =
+            source->find(source->context, &lookup->asker, &lookup->name, &lookup->bytes, &lookup->length);
+    bool found = lookup->status == GW_OP_OK;
+    GW_CHECK(found || lookup->status == GW_OP_NOTFOUND || lookup->status == GW_OP_UNAVAILABLE);
+    if (found && (lookup->length > lookup->capacity || lookup->length > GW_FETCH_MAX_BYTES))
         give_back(lookup);
 }
 

@@ -18,8 +18,8 @@ typedef struct gw_lookup {
     uint32_t serial;
     uint64_t capacity;        /* longer answers are of no use */
     gw_fetch_provider source; /* filled in with the answer */
-    bool found;
-    const void *bytes; /* until gw_lookup_free */
+    gw_op_status status;      /* as its `find` says */
+    const void *bytes;        /* GW_OP_OK: until gw_lookup_free */
     uint64_t length;
 } gw_lookup;
 

@@ -90,11 +90,13 @@ void gw_rdma_lender_found(gw_rdma_lender *lender, gw_lookup *lookup) {
     GW_CHECK(lookup->id < GW_RDMA_LENT_MOST);
     place *p = &lender->places[lookup->id];
     GW_CHECK(p->taken && p->loan == NULL);
-    if (!p->forsaken && lookup->found) {
+    if (!p->forsaken && lookup->status == GW_OP_OK) {
         lend(lender, p, gw_rdma_loans_lend_answer(lender->loans, lookup));
         return;
     }
-    if (!p->forsaken) answer(lender, p->id, GW_RDMA_NOTHING, NULL);
+    /* The lanes have a word for what cannot be had just now. */
+    bool absent = lookup->status == GW_OP_NOTFOUND;
+    if (!p->forsaken) answer(lender, p->id, absent ? GW_RDMA_NOTHING : GW_RDMA_BY_LANES, NULL);
     p->taken = false;
     gw_lookup_free(lookup);
 }

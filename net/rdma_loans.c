@@ -231,7 +231,7 @@ static loan *lend_answer(gw_rdma_loans *loans, gw_lookup *lookup) {
 }
 
 const gw_rdma_loan *gw_rdma_loans_lend_answer(gw_rdma_loans *loans, gw_lookup *lookup) {
-    GW_CHECK(lookup->found);
+    GW_CHECK(lookup->status == GW_OP_OK);
     pthread_mutex_lock(&loans->lock);
     loan *l = lend_answer(loans, lookup);
     pthread_mutex_unlock(&loans->lock);

@@ -69,7 +69,7 @@ static bool decode_reply(gw_reader *r, gw_reply *reply) {
     reply->value = gw_get_u64(r);
     reply->offset = gw_get_u64(r);
     return reply->kind >= GW_OP_READ && reply->kind <= GW_OP_FETCH && reply->status >= GW_OP_OK &&
-           reply->status <= GW_OP_NOTFOUND && last <= 1;
+           reply->status <= GW_OP_UNAVAILABLE && last <= 1;
 }
 
 gw_header_type gw_header_decode(const uint8_t header[GW_LANE_HEADER], gw_request *request, gw_reply *reply) {

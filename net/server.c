@@ -55,10 +55,10 @@ static void enqueue(gw_server *server, const answer *a) {
 }
 
 static bool take_fetch(gw_server *server, const gw_request *request) {
-    gw_lookup *lookup = calloc(1, sizeof *lookup);
-    if (lookup == NULL || server->provider == NULL) {
-        free(lookup);
-        enqueue(server, &(answer){.reply = {GW_OP_FETCH, GW_OP_NOTFOUND, true, request->id, 0, 0}});
+    gw_lookup *lookup = server->provider != NULL ? calloc(1, sizeof *lookup) : NULL;
+    if (lookup == NULL) {
+        gw_op_status status = server->provider != NULL ? GW_OP_UNAVAILABLE : GW_OP_NOTFOUND;
+        enqueue(server, &(answer){.reply = {GW_OP_FETCH, status, true, request->id, 0, 0}});
         return true;
     }
     lookup->asker = server->peer;
@@ -102,9 +102,9 @@ bool gw_server_take(gw_server *server, const gw_request *request, const void *pa
 void gw_server_answered(gw_server *server, gw_lookup *lookup) {
     GW_CHECK(server->lookups > 0 && lookup->channel == server->channel);
     server->lookups--;
-    gw_op_status status = lookup->found ? GW_OP_OK : GW_OP_NOTFOUND;
-    answer a = {.reply = {GW_OP_FETCH, status, true, lookup->id, lookup->found ? lookup->length : 0, 0}};
-    if (lookup->found)
+    bool found = lookup->status == GW_OP_OK;
+    answer a = {.reply = {GW_OP_FETCH, lookup->status, true, lookup->id, found ? lookup->length : 0, 0}};
+    if (found)
         a.lookup = lookup;
     else
         gw_lookup_free(lookup);

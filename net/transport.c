@@ -70,8 +70,13 @@ void gw_transport_close(gw_transport *transport) {
 
 const char *gw_op_status_name(gw_op_status status) {
     static const char *const names[] = {
-        [GW_OP_OK] = "ok",           [GW_OP_MISMATCH] = "mismatch",  [GW_OP_FENCED] = "fenced",
-        [GW_OP_DENIED] = "denied",   [GW_OP_NOTFOUND] = "not-found", [GW_OP_UNREACHABLE] = "unreachable",
+        [GW_OP_OK] = "ok",
+        [GW_OP_MISMATCH] = "mismatch",
+        [GW_OP_FENCED] = "fenced",
+        [GW_OP_DENIED] = "denied",
+        [GW_OP_NOTFOUND] = "not-found",
+        [GW_OP_UNAVAILABLE] = "unavailable",
+        [GW_OP_UNREACHABLE] = "unreachable",
         [GW_OP_UNKNOWN] = "unknown",
     };
     GW_CHECK(status >= GW_OP_OK && (size_t)status < sizeof names / sizeof names[0]);

@@ -89,6 +89,7 @@ typedef enum gw_op_status {
     GW_OP_FENCED,   /* the owner's fence stands elsewhere: nothing happened (of a READ: buffer undefined) */
     GW_OP_DENIED,   /* no such region, out of bounds, misaligned, or not allowed there: nothing happened */
     GW_OP_NOTFOUND, /* FETCH: nothing there by that name, or more than `bytes` */
+    GW_OP_UNAVAILABLE, /* FETCH: it may be there, but could not be had just now */
     GW_OP_UNREACHABLE, /* no link stood: nothing was sent, nothing happened */
     GW_OP_UNKNOWN,     /* the link broke, or the operation was abandoned: it may or may not have happened */
 } gw_op_status;
@@ -101,13 +102,13 @@ typedef struct gw_completion {
     uint64_t value; /* CAS, FETCH_ADD: the word found. READ of 8 bytes: the word. FETCH: the length */
 } gw_completion;
 
-/* Serves FETCH: finds the bytes called `name`. On true, *bytes and *length stand until `release`, which is
- * called once with the same `bytes` (any transport thread). False: not found. Called on a thread of its own,
- * off the hot path: it may read a file. */
+/* Serves FETCH: finds the bytes called `name`. On GW_OP_OK, *bytes and *length stand until `release`, which
+ * is called once with the same `bytes` (any transport thread). Else GW_OP_NOTFOUND or GW_OP_UNAVAILABLE.
+ * Called on a thread of its own, off the hot path: it may read a file. */
 typedef struct gw_fetch_provider {
     void *context;
-    bool (*find)(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,
-                 uint64_t *length);
+    gw_op_status (*find)(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,
+                         uint64_t *length);
     void (*release)(void *context, const void *bytes, uint64_t length);
 } gw_fetch_provider;
 

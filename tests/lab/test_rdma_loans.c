@@ -140,7 +140,7 @@ static void release(void *context, const void *bytes, uint64_t length) {
 
 static gw_lookup *found(void *bytes, uint64_t length, uint32_t *released) {
     gw_lookup *lookup = calloc(1, sizeof *lookup);
-    lookup->found = true;
+    lookup->status = GW_OP_OK;
     lookup->bytes = bytes;
     lookup->length = length;
     lookup->source = (gw_fetch_provider){.context = released, .release = release};

@@ -299,7 +299,9 @@ void conform_fetches_by_name(uint32_t kinds, bool sealed) {
     fetch.bytes = 100; /* less than there is */
     cr_assert_eq(rig_do(&r->peers[0], &fetch).status, GW_OP_NOTFOUND);
     fetch.bytes = 2 << 20;
-    fetch.name.bytes[0] = 8;
+    fetch.name.bytes[0] = RIG_UNAVAILABLE;
+    cr_assert_eq(rig_do(&r->peers[0], &fetch).status, GW_OP_UNAVAILABLE);
+    fetch.name.bytes[0] = 9;
     cr_assert_eq(rig_do(&r->peers[0], &fetch).status, GW_OP_NOTFOUND);
     fetch.name.bytes[0] = 7;
     for (uint32_t i = 0; i < 100; i++)

@@ -87,11 +87,12 @@ static void on_done(void *context, const gw_collective_result *result) {
 }
 
 /* Serves one name, all bytes 7, of 1 MiB less one. */
-static bool find_sevens(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,
-                        uint64_t *length) {
+static gw_op_status find_sevens(void *context, const gw_peer_id *asker, const gw_hash *name,
+                                const void **bytes, uint64_t *length) {
     rig_peer *p = context;
     (void)asker;
-    if (name->bytes[0] != 7) return false;
+    if (name->bytes[0] == RIG_UNAVAILABLE) return GW_OP_UNAVAILABLE;
+    if (name->bytes[0] != 7) return GW_OP_NOTFOUND;
     *length = (1 << 20) - 1;
     void *sevens = malloc(*length);
     memset(sevens, 7, *length);
@@ -99,7 +100,7 @@ static bool find_sevens(void *context, const gw_peer_id *asker, const gw_hash *n
     pthread_mutex_lock(&p->lock);
     p->answers++;
     pthread_mutex_unlock(&p->lock);
-    return true;
+    return GW_OP_OK;
 }
 
 static void release_sevens(void *context, const void *bytes, uint64_t length) {

@@ -8,6 +8,8 @@
 #include <pthread.h>
 
 enum { RIG_PEERS = 8, RIG_REPORTS = 4096 };
+/* First bytes of names: the providers have an answer to 7, and none just now to the other. */
+enum { RIG_UNAVAILABLE = 8 };
 enum { RIG_SIMULATED = 1 << 30 /* for kinds: no sockets, the simulator's network (sim_fabric.h); | seed */ };
 
 typedef struct rig_peer {

@@ -1,10 +1,12 @@
 /* What a peer serves to others by name. */
+#include "checkpoint/catalog.h"
 #include "manifest_rig.h"
 #include "scratch.h"
 #include "tools/godwit/node_inside.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static const gw_layout layout = {.image_bytes = RIG_STATE_BYTES};
 static gw_device device = {.layout = &layout};
@@ -28,6 +30,11 @@ static void teardown(void) {
 
 TestSuite(fetch, .init = setup, .fini = teardown);
 
+static gw_op_status look_up(const gw_hash *name, const void **bytes, uint64_t *length) {
+    gw_fetch_provider provider = gw_node_provider(node);
+    return provider.find(provider.context, NULL, name, bytes, length);
+}
+
 /* The step of the manifest that is served by this name; 0: none is. */
 static uint64_t served(uint64_t step, const gw_hash *root) {
     gw_fetch_provider provider = gw_node_provider(node);
@@ -35,7 +42,9 @@ static uint64_t served(uint64_t step, const gw_hash *root) {
     const void *bytes;
     uint64_t length;
     gw_manifest manifest;
-    if (!provider.find(provider.context, NULL, &name, &bytes, &length)) return 0;
+    gw_op_status status = look_up(&name, &bytes, &length);
+    if (status == GW_OP_NOTFOUND) return 0;
+    cr_assert_eq(status, GW_OP_OK);
     cr_assert(gw_manifest_decode(bytes, length, &manifest, &err), "%s", err.text);
     provider.release(provider.context, bytes, length);
     uint64_t got = manifest.step;
@@ -53,6 +62,48 @@ Test(fetch, of_checkpoints_with_one_root_each_has_its_own_manifest) {
     cr_assert_eq(served(40, &root), 0);
 }
 
+/* No file can be read behind a link to itself. */
+static void make_unreadable(const char *path) {
+    cr_assert_eq(unlink(path), 0);
+    cr_assert_eq(symlink(path, path), 0);
+}
+
+Test(fetch, a_manifest_that_cannot_be_read_just_now_is_not_said_to_be_absent) {
+    gw_hash root = rig_save_manifest(10, RIG_JOB), other = {{9}};
+    gw_hash name = gw_manifest_name(10, &root);
+    char path[GW_PATH_BYTES], file[GW_CATALOG_NAME_BYTES];
+    cr_assert(gw_durable_path(path, &err, "%s/manifests/%s", scratch_folder(),
+                              gw_catalog_name(&node->job_id, 10, &root, file)));
+    make_unreadable(path);
+    const void *bytes;
+    uint64_t length;
+    cr_assert_eq(look_up(&name, &bytes, &length), GW_OP_UNAVAILABLE);
+    cr_assert_eq(served(10, &other), 0, "another's is");
+}
+
+Test(fetch, a_damaged_manifest_is_none) {
+    gw_hash root = rig_save_manifest(10, RIG_JOB);
+    char path[GW_PATH_BYTES], file[GW_CATALOG_NAME_BYTES];
+    cr_assert(gw_durable_path(path, &err, "%s/manifests/%s", scratch_folder(),
+                              gw_catalog_name(&node->job_id, 10, &root, file)));
+    cr_assert_eq(truncate(path, 40), 0);
+    cr_assert_eq(served(10, &root), 0);
+}
+
+Test(fetch, a_chunk_that_cannot_be_read_just_now_is_not_said_to_be_absent) {
+    gw_store_item item = {.bytes = "sound", .length = 5};
+    gw_blake2b(item.bytes, item.length, item.name.bytes, sizeof item.name.bytes);
+    const void *bytes;
+    uint64_t length;
+    cr_assert_eq(look_up(&item.name, &bytes, &length), GW_OP_NOTFOUND);
+    cr_assert(gw_store_put(node->store, 1, &item, 1, &err), "%s", err.text);
+    char digits[GW_HASH_TEXT], path[GW_PATH_BYTES];
+    gw_hex(item.name.bytes, sizeof item.name.bytes, digits);
+    cr_assert(gw_durable_path(path, &err, "%s/chunks/%.2s/%s", scratch_folder(), digits, digits));
+    make_unreadable(path);
+    cr_assert_eq(look_up(&item.name, &bytes, &length), GW_OP_UNAVAILABLE);
+}
+
 /* Of a chunk that the disk would not give once. */
 Test(fetch, what_was_set_aside_for_nothing_is_served) {
     gw_store_item item = {.bytes = "sound", .length = 5};
@@ -66,7 +117,7 @@ Test(fetch, what_was_set_aside_for_nothing_is_served) {
     gw_fetch_provider provider = gw_node_provider(node);
     const void *bytes;
     uint64_t length;
-    cr_assert(provider.find(provider.context, NULL, &item.name, &bytes, &length));
+    cr_assert_eq(look_up(&item.name, &bytes, &length), GW_OP_OK);
     cr_assert_eq(length, 5);
     cr_assert_arr_eq(bytes, "sound", 5);
     provider.release(provider.context, bytes, length);

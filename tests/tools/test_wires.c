@@ -30,10 +30,10 @@ typedef struct rig {
 
 static rig r;
 
-static bool find_nothing(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,
-                         uint64_t *length) {
+static gw_op_status find_nothing(void *context, const gw_peer_id *asker, const gw_hash *name,
+                                 const void **bytes, uint64_t *length) {
     (void)context, (void)asker, (void)name, (void)bytes, (void)length;
-    return false;
+    return GW_OP_NOTFOUND;
 }
 
 static void open_rig(void) {

@@ -67,6 +67,7 @@ static void word_done(gw_wire_op *op, const gw_completion *completion) {
     case GW_OP_FENCED:
     case GW_OP_DENIED:
     case GW_OP_NOTFOUND:
+    case GW_OP_UNAVAILABLE:
     case GW_OP_UNREACHABLE:
         mail->event.word_outcome = GW_WORD_FENCED;
         break; /* nothing has happened */

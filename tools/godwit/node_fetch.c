@@ -1,5 +1,5 @@
-/* Bytes by name, from and to other peers: chunks by their hash, manifests by their step and root, and, for
- * joiners, chunks of the present state by (step, fingerprint, index). */
+/* Bytes by name, from and to other peers: chunks by their hash, manifests by (step, root), and, for joiners,
+ * chunks of the present state by (step, fingerprint, index). */
 #include "checkpoint/catalog.h"
 #include "core/check.h"
 #include "core/chunk.h"
@@ -82,7 +82,8 @@ bool gw_node_fetch(gw_node *node, const gw_peer_id *peer, const gw_hash *name, v
 
 /* ---- answering (on the one thread of net/provider) ---- */
 
-static const char state_mark[8] = "gwstate";
+static const char state_mark[8] = "gwstate", manifest_mark[8] = "gwmanif";
+enum { MANIFEST_ROOT = 16 /* bytes of the root in a manifest's name */ };
 
 gw_hash gw_state_chunk_name(uint64_t step, uint64_t fingerprint, uint64_t index) {
     gw_hash name;
@@ -96,93 +97,91 @@ gw_hash gw_state_chunk_name(uint64_t step, uint64_t fingerprint, uint64_t index)
 }
 
 /* A chunk of the state, if this peer has the very state that is asked for (fingerprint 0: of that step). */
-static void *find_state_chunk(gw_node *node, const gw_hash *name, uint64_t *length) {
+static gw_op_status find_state_chunk(gw_node *node, const gw_hash *name, void **found, uint64_t *length) {
     gw_reader r = gw_reader_on(name->bytes + sizeof state_mark, sizeof name->bytes - sizeof state_mark);
     uint64_t step = gw_get_u64(&r), fingerprint = gw_get_u64(&r), index = gw_get_u64(&r);
     uint64_t bytes = node->device->layout->image_bytes;
-    if (index >= gw_chunk_count(bytes)) return NULL;
+    if (index >= gw_chunk_count(bytes)) return GW_OP_NOTFOUND;
     uint32_t size = gw_chunk_length(bytes, (uint32_t)index);
     void *copy = malloc(size);
-    if (!copy) return NULL;
+    if (!copy) return GW_OP_UNAVAILABLE;
     gw_err err;
     pthread_rwlock_rdlock(&node->state.lock);
-    bool good =
-        node->state.valid && node->state.step == step &&
-        (fingerprint == 0 || node->state.fingerprint == fingerprint) &&
-        node->device->ops->state_read(node->device, gw_chunk_offset((uint32_t)index), size, copy, &err);
+    bool here = node->state.valid && node->state.step == step &&
+                (fingerprint == 0 || node->state.fingerprint == fingerprint);
+    bool good = here && node->device->ops->state_read(node->device, gw_chunk_offset((uint32_t)index), size,
+                                                      copy, &err);
     pthread_rwlock_unlock(&node->state.lock);
     if (!good) {
         free(copy);
-        return NULL;
+        return here ? GW_OP_UNAVAILABLE : GW_OP_NOTFOUND;
     }
+    *found = copy;
     *length = size;
-    return copy;
+    return GW_OP_OK;
 }
 
-/* A stored chunk of any length up to a whole one: the name does not say which. */
-static void *find_chunk(gw_node *node, const gw_hash *name, uint64_t *length) {
+/* A stored chunk of any length up to a whole one: the name does not say which. A damaged one is none. */
+static gw_op_status find_chunk(gw_node *node, const gw_hash *name, void **found, uint64_t *length) {
     void *bytes = malloc(GW_CHUNK_BYTES);
     uint32_t size;
     gw_err err;
-    if (bytes && gw_store_find(node->store, name, bytes, &size, &err)) {
+    if (!bytes) return GW_OP_UNAVAILABLE;
+    if (gw_store_find(node->store, name, bytes, &size, &err)) {
+        *found = bytes;
         *length = size;
-        return bytes;
+        return GW_OP_OK;
     }
     free(bytes);
-    return NULL;
+    return err.code == GW_E_NOTFOUND || err.code == GW_E_CORRUPT ? GW_OP_NOTFOUND : GW_OP_UNAVAILABLE;
 }
 
 gw_hash gw_manifest_name(uint64_t step, const gw_hash *root) {
-    uint8_t bytes[8 + sizeof root->bytes];
-    gw_writer w = gw_writer_on(bytes, sizeof bytes);
-    gw_put_u64(&w, step);
-    gw_put_hash(&w, root);
     gw_hash name;
-    gw_blake2b(bytes, w.length, name.bytes, sizeof name.bytes);
+    gw_writer w = gw_writer_on(name.bytes, sizeof name.bytes);
+    gw_put_bytes(&w, manifest_mark, sizeof manifest_mark);
+    gw_put_u64(&w, step);
+    gw_put_bytes(&w, root->bytes, MANIFEST_ROOT);
+    GW_CHECK(!w.failed && w.length == sizeof name.bytes);
     return name;
 }
 
-/* This job's manifest of that name, if it can be read here. */
-static bool read_manifest(const gw_node *node, const gw_hash *name, gw_manifest *manifest) {
-    gw_catalog catalog;
-    gw_err err;
-    bool found = false;
-    if (!gw_catalog_load(gw_store_io(node->store), gw_store_dir(node->store), &catalog, &err)) return false;
-    for (uint32_t i = 0; i < catalog.good_count && !found; i++) {
-        gw_manifest *one = &catalog.good[i];
-        gw_hash own = gw_manifest_name(one->step, &one->root);
-        if (!gw_hash_equal(&own, name) || !gw_hash_equal(&one->job_id, &node->job_id)) continue;
-        *manifest = *one;
-        *one = (gw_manifest){0};
-        found = true;
-    }
-    gw_catalog_free(&catalog);
-    return found;
-}
-
-static void *find_manifest(const gw_node *node, const gw_hash *name, uint64_t *length) {
+/* This job's manifest of that name, encoded. A damaged one is none. */
+static gw_op_status find_manifest(const gw_node *node, const gw_hash *name, void **found, uint64_t *length) {
+    gw_reader r = gw_reader_on(name->bytes + sizeof manifest_mark, sizeof name->bytes - sizeof manifest_mark);
+    uint64_t step = gw_get_u64(&r);
+    gw_hash root = {{0}};
+    gw_get_bytes(&r, root.bytes, MANIFEST_ROOT);
     gw_manifest manifest;
     gw_err err;
-    void *bytes;
-    size_t size;
-    if (!read_manifest(node, name, &manifest)) return NULL;
-    bool good = gw_manifest_encode(&manifest, &bytes, &size, &err);
+    if (!gw_catalog_find(gw_store_io(node->store), gw_store_dir(node->store), &node->job_id, step, &root,
+                         &manifest, &err))
+        return err.code == GW_E_IO || err.code == GW_E_NOMEM ? GW_OP_UNAVAILABLE : GW_OP_NOTFOUND;
+    gw_hash own = gw_manifest_name(manifest.step, &manifest.root);
+    bool wanted = gw_hash_equal(&own, name) && gw_hash_equal(&manifest.job_id, &node->job_id);
+    size_t size = 0;
+    bool good = wanted && gw_manifest_encode(&manifest, found, &size, &err);
     gw_manifest_free(&manifest);
     *length = size;
-    return good ? bytes : NULL;
+    if (!wanted) return GW_OP_NOTFOUND;
+    return good ? GW_OP_OK : GW_OP_UNAVAILABLE;
 }
 
-static bool provide(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,
-                    uint64_t *length) {
+static gw_op_status provide(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,
+                            uint64_t *length) {
     (void)asker;
     gw_node *node = context;
-    void *found;
+    void *found = NULL;
+    gw_op_status status;
     if (memcmp(name->bytes, state_mark, sizeof state_mark) == 0)
-        found = find_state_chunk(node, name, length);
-    else if (!(found = find_chunk(node, name, length)))
-        found = find_manifest(node, name, length);
+        status = find_state_chunk(node, name, &found, length);
+    else if (memcmp(name->bytes, manifest_mark, sizeof manifest_mark) == 0)
+        status = find_manifest(node, name, &found, length);
+    else
+        status = find_chunk(node, name, &found, length);
+    GW_CHECK((status == GW_OP_OK) == (found != NULL));
     *bytes = found;
-    return found != NULL;
+    return status;
 }
 
 static void provided(void *context, const void *bytes, uint64_t length) {
