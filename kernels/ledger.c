@@ -167,7 +167,10 @@ gw_contributed gw_ledger_leave(gw_ledger *ledger, const gw_entry *entry, bool wh
         }
     }
     pthread_mutex_unlock(&ledger->mark);
-    if (outcome == GW_SHARD_FAILED && entry->invalid) *err = entry->err;
+    if (outcome == GW_SHARD_FAILED && entry->invalid) {
+        *err = entry->err;
+        gw_fail_in(err, "step %llu, shard %u", (unsigned long long)entry->step, entry->shard);
+    }
     return outcome;
 }
 
