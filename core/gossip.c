@@ -10,6 +10,7 @@
 
 gw_gossip_timing gw_gossip_timing_default(void) {
     return (gw_gossip_timing){.period_ns = 200 * MS,
+                              .period_log_ns = 50 * MS,
                               .ping_timeout_ns = 100 * MS,
                               .probe_timeout_ns = 300 * MS,
                               .suspicion_ns = 1000 * MS,

@@ -5,7 +5,8 @@
  * Awareness for More Accurate Failure Detection", DSN-W'18): a local health multiplier, suspicion that
  * shrinks with independent confirmations, and the buddy system (whoever is suspected is told first). On top:
  *   - every other probe goes to one of the two members that a peer watches, the next on a ring of all: each
- *     is so probed every 0.8 s by whoever of its two watchers is well, and not only when chance has it;
+ *     is so probed every 0.8 s (1.6 s in large flocks) by whoever of its two watchers is well, and not only when
+ *     chance has it;
  *   - anti-entropy by digests of the member table instead of copies of it, so that it costs little at 10,000
  *     peers and a datagram stays under GW_GOSSIP_DATAGRAM bytes;
  *   - dead peers and seeds go on being probed, rarely, so that partitions heal by themselves;
@@ -90,6 +91,7 @@ typedef struct gw_gossip_sink {
 /* The protocol's pace. gw_gossip_timing_default() is what the figures in this project are measured with. */
 typedef struct gw_gossip_timing {
     uint64_t period_ns;        /* one member is probed each period: of the round, of the watched, and so on */
+    uint64_t period_log_ns;    /* longer by this for each doubling of a flock from 64 to 1024 peers */
     uint64_t ping_timeout_ns;  /* no direct answer: ask others to ping */
     uint64_t probe_timeout_ns; /* no answer at all: suspect */
     uint64_t suspicion_ns;     /* shortest suspicion of a lone pair; grows with log2 of the flock's size */

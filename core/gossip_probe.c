@@ -2,6 +2,8 @@
 
 #include "core/check.h"
 
+enum { PACE_LEAST = 64, PACE_MOST = 1024 /* peers between which probes become more seldom */ };
+
 /* Lifeguard's local health multiplier: a peer that misses answers is perhaps slow itself, and waits longer.
  */
 static uint64_t stretched(const gw_gossip *g, uint64_t ns) {
@@ -184,8 +186,16 @@ void gw_gossip_on_nack(gw_gossip *g, uint32_t seq) {
         if (g->probes[i].seq == seq && g->probes[i].nacks < g->probes[i].nacks_expected) g->probes[i].nacks++;
 }
 
+/* So that a peer of a large flock, in which there is more to pass on, sends less than a kilobyte a second. */
+static uint64_t period_of(const gw_gossip *g) {
+    const gw_gossip_timing *timing = &g->config.timing;
+    uint32_t live = g->live < PACE_MOST ? g->live : PACE_MOST;
+    return timing->period_ns +
+           (live > PACE_LEAST ? gw_gossip_log2(live / PACE_LEAST) : 0) * timing->period_log_ns;
+}
+
 void gw_gossip_period(gw_gossip *g, uint64_t now_ns) {
-    g->period_due = now_ns + stretched(g, g->config.timing.period_ns);
+    g->period_due = now_ns + stretched(g, period_of(g));
     uint32_t period = g->periods++;
     const gw_gossip_entry *entry = period % 2 == 0 ? gw_gossip_watched(g, period / 2) : NULL;
     if (entry == NULL) entry = gw_gossip_next_in_round(g);

@@ -153,8 +153,9 @@ static bool open_gossip(gw_peer *p, gw_err *err) {
     gw_gossip_timing *t = &gossip.timing;
     uint64_t percent = c->time_scale_percent;
     if (c->probe_interval_ns != 0) percent = percent * c->probe_interval_ns / t->period_ns;
-    uint64_t *durations[] = {&t->period_ns,    &t->ping_timeout_ns,  &t->probe_timeout_ns,
-                             &t->suspicion_ns, &t->suspicion_log_ns, &t->gap_ns};
+    uint64_t *durations[] = {
+        &t->period_ns,    &t->period_log_ns,    &t->ping_timeout_ns, &t->probe_timeout_ns,
+        &t->suspicion_ns, &t->suspicion_log_ns, &t->gap_ns};
     for (size_t i = 0; i < sizeof durations / sizeof durations[0]; i++)
         *durations[i] = *durations[i] * percent / 100;
     return gw_gossip_create(&gossip, &p->gossip, err);

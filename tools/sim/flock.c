@@ -1,12 +1,15 @@
 #include "tools/sim/flock.h"
 
 #include "core/check.h"
+#include "net/packet.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* At one instant datagrams come before ticks, as the node's loop has it. */
 enum { ORDER_CONTROL = 0, ORDER_DATAGRAM = 1, ORDER_TICK = 2 };
+
+enum { DATAGRAM_HEADERS = 28 /* IPv4's and UDP's */ };
 
 static const gw_hash cluster = {{'f', 'l', 'o', 'c', 'k'}};
 
@@ -26,7 +29,7 @@ static void on_send(void *context, const gw_addr *to, const void *bytes, size_t 
     const gw_flock_peer *peer = context;
     gw_flock *flock = peer->flock;
     uint32_t endpoint, self = (uint32_t)(peer - flock->peers);
-    flock->bytes_sent += length;
+    flock->bytes_sent += length + GW_PACKET_OVERHEAD + DATAGRAM_HEADERS;
     if (gw_sim_endpoint(&flock->network, to, &endpoint))
         gw_sim_network_send(&flock->network, self, endpoint, bytes, length);
 }

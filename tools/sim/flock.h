@@ -33,7 +33,7 @@ typedef struct gw_flock {
     uint64_t false_deaths;                /* DEAD events about a life that runs, from peers that run */
     uint64_t false_suspicions;            /* SUSPECT events of that kind */
     uint64_t clones;
-    uint64_t bytes_sent;
+    uint64_t bytes_sent; /* with what seals a datagram, and IPv4's and UDP's headers */
 } gw_flock;
 
 void gw_flock_open(gw_flock *flock, uint32_t peers, uint64_t seed);
