@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_SHARDS = 24, DEFAULT_SHARD_TOKENS = 256, EVAL_BATCHES = 20 };
+enum { DEFAULT_SHARDS = 24, DEFAULT_SHARD_TOKENS = 256, EVAL_BATCHES = 20, BYTE_VALUES = 256 };
 
 const gw_option gpt_options[] = {
     {"data", "FILE,..", NULL,
@@ -57,6 +57,23 @@ static bool read_model(const gw_params *params, gpt_job *job, gw_err *err) {
             gw_param_real(params, "lr", 0.0, 1e3, &job->schedule.most, err));
 }
 
+/* Weights that know more tokens than there are bytes have others for a text than its bytes, unless somebody
+ * says that theirs are such a model's. */
+static bool read_vocabulary(const gw_params *params, gpt_job *job, gw_err *err) {
+    uint32_t known = gw_gpt_file_vocabulary(&job->init);
+    bool shards = job->data.shards;
+    if (known > BYTE_VALUES && !shards && gw_param_text(params, "vocab") == NULL)
+        return gw_fail(
+            err, GW_E_USAGE,
+            "--init: a model of %u tokens, and --data is plain bytes: it takes token shards (.bin). "
+            "If its tokens are bytes all the same, say --vocab %u",
+            known, known);
+    int64_t vocabulary = known > 0 ? known : shards ? job->gpt.vocabulary : BYTE_VALUES;
+    if (!gw_gpt_option(params, "vocab", 1, 1 << 24, &vocabulary, err)) return false;
+    job->gpt.vocabulary = (uint32_t)vocabulary;
+    return true;
+}
+
 static bool read_data(const gw_params *params, gpt_job *job, gw_err *err) {
     const char *data = gw_param_text(params, "data"), *validation = gw_param_text(params, "val");
     if (data == NULL)
@@ -71,17 +88,14 @@ static bool read_data(const gw_params *params, gpt_job *job, gw_err *err) {
                        shards ? "plain bytes" : "token shards", shards ? "token shards" : "plain bytes");
     const char *init = gw_param_text(params, "init");
     if (init != NULL && !gw_safetensors_open(init, &job->init, err)) return gw_fail_in(err, "--init");
-    uint32_t known = gw_gpt_file_vocabulary(&job->init);
-    int64_t vocabulary = known > 0 ? known : shards ? job->gpt.vocabulary : 256;
-    if (!gw_gpt_option(params, "vocab", 1, 1 << 24, &vocabulary, err)) return false;
-    job->gpt.vocabulary = (uint32_t)vocabulary;
+    if (!read_vocabulary(params, job, err)) return false;
     if (init != NULL && !gw_gpt_file_check(&job->gpt, &job->init, err))
         return gw_fail_in(err, "--init: %s", init);
     const gw_tokens *sets[] = {&job->data, &job->validation};
     for (int i = 0; i < 2; i++)
-        if (sets[i]->largest >= vocabulary)
-            return gw_fail(err, GW_E_INVALID, "--vocab: %lld is too small: there is a token %u in --%s",
-                           (long long)vocabulary, sets[i]->largest, i == 0 ? "data" : "val");
+        if (sets[i]->largest >= job->gpt.vocabulary)
+            return gw_fail(err, GW_E_INVALID, "--vocab: %u is too small: there is a token %u in --%s",
+                           job->gpt.vocabulary, sets[i]->largest, i == 0 ? "data" : "val");
     gw_hash digests[] = {job->data.digest, job->validation.digest, job->init.digest};
     gw_blake2b(digests, sizeof digests, &job->data_digest, sizeof job->data_digest);
     snprintf(job->data_text, sizeof job->data_text, "%.100s, %llu %s", data,

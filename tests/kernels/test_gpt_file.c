@@ -86,6 +86,30 @@ Test(gpt_file, init_of_another_shape_is_refused_with_the_reason) {
                 WITH("channels", "12", "context", "10", "vocab", "20"));
 }
 
+/* GPT-2's number of a byte is not the byte. */
+Test(gpt_file, plain_bytes_are_no_tokens_of_a_larger_vocabulary) {
+    static const uint32_t header[256] = {20240520, 1, 100};
+    uint8_t shard[sizeof header + 100 * sizeof(uint16_t)] = {0};
+    memcpy(shard, header, sizeof header);
+    const gw_gpt words = {.layers = 1, .heads = 1, .channels = 2, .context = 3, .vocabulary = 300};
+    static const float zeros[600];
+    const float *parameters[GW_GPT_PARAMETERS];
+    for (uint32_t i = 0; i < gw_gpt_parameters(&words); i++) parameters[i] = zeros;
+    const char *model = scratch_path("model.safetensors"), *text = text_file(),
+               *tokens = scratch_write("a.bin", shard, sizeof shard);
+    gw_err err;
+    cr_assert(gw_gpt_file_write(&words, parameters, model, &err), "%s", err.text);
+#define BEGIN(...)                                                                                           \
+    ((const char *const[]){"init", model, "layers", "1", "heads", "1", "channels", "2", "context", "3",      \
+                           __VA_ARGS__, NULL})
+    cr_assert_not(trial_opens(&gw_job_gpt, BEGIN("data", text), &err));
+    cr_assert_eq(err.code, GW_E_USAGE);
+    cr_assert_not_null(strstr(err.text, "--init: a model of 300 tokens, and --data is plain bytes"), "%s",
+                       err.text);
+    cr_assert(trial_opens(&gw_job_gpt, BEGIN("data", tokens), &err), "%s", err.text);
+    cr_assert(trial_opens(&gw_job_gpt, BEGIN("data", text, "vocab", "300"), &err), "%s", err.text);
+}
+
 /* As in the files that OpenAI published: no prefix, and more in them than parameters. */
 Test(gpt_file, names_without_prefix_and_other_tensors_do_not_matter) {
     gw_gpt tiny = {.layers = 1, .heads = 1, .channels = 2, .context = 3, .vocabulary = 5};
