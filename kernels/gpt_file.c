@@ -93,27 +93,40 @@ void gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t nu
     }
 }
 
-bool gw_gpt_file_write(const gw_gpt *gpt, const float *const *parameters, const char *path, gw_err *err) {
+/* The parameters in a file's order, with their names behind them, in one piece of memory to be freed. */
+static gw_safetensor *list_parameters(const gw_gpt *gpt, const float *const *parameters, gw_err *err) {
     uint32_t count = gw_gpt_parameters(gpt);
-    gw_safetensor *list = calloc(count, sizeof *list);
-    char(*names)[FULL_NAME] = calloc(count, sizeof *names);
-    bool written = list != NULL && names != NULL;
-    if (!written) gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", count);
-    for (uint32_t i = 0; written && i < count; i++) {
+    gw_safetensor *list = calloc(count, sizeof *list + FULL_NAME);
+    if (list == NULL) {
+        gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", count);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < count; i++) {
         gw_gpt_parameter parameter = gw_gpt_parameter_of(gpt, i);
         uint64_t elements = parameter.dim[0] * (parameter.rank == 2 ? parameter.dim[1] : 1);
-        snprintf(names[i], sizeof names[i], "%s%s", prefix, parameter.name);
-        list[i] = (gw_safetensor){.name = names[i],
+        char *name = (char *)(list + count) + (size_t)i * FULL_NAME;
+        snprintf(name, FULL_NAME, "%s%s", prefix, parameter.name);
+        list[i] = (gw_safetensor){.name = name,
                                   .dtype = "F32",
                                   .rank = parameter.rank,
                                   .dim = {parameter.dim[0], parameter.dim[1]},
                                   .bytes = (const uint8_t *)parameters[i],
                                   .size = elements * sizeof(float)};
     }
-    written = written && gw_safetensors_write(path, list, count, err);
-    free(names);
+    return list;
+}
+
+bool gw_gpt_file_write(const gw_gpt *gpt, const float *const *parameters, const char *path, gw_err *err) {
+    gw_safetensor *list = list_parameters(gpt, parameters, err);
+    if (list == NULL) return false;
+    bool written = gw_safetensors_write(path, list, gw_gpt_parameters(gpt), err);
     free(list);
     return written;
+}
+
+bool gw_gpt_file_take(const gw_gpt *gpt, const float *const *parameters, gw_safetensors *file, gw_err *err) {
+    gw_safetensor *list = list_parameters(gpt, parameters, err);
+    return list != NULL && gw_safetensors_take(list, gw_gpt_parameters(gpt), file, err);
 }
 
 bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const char *path, gw_err *err) {

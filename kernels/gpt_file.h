@@ -22,6 +22,10 @@ void gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t nu
 /* Writes all parameters, as `GPT2LMHeadModel` saves and loads them. */
 bool gw_gpt_file_write(const gw_gpt *gpt, const float *const *parameters, const char *path, gw_err *err);
 
+/* The file that gw_gpt_file_write would write, as if it were open, in memory: the parameters must stay until
+ * it is closed. Fails with GW_E_NOMEM. */
+bool gw_gpt_file_take(const gw_gpt *gpt, const float *const *parameters, gw_safetensors *file, gw_err *err);
+
 /* Writes the config.json of such a model; `dropout` is what it was trained with. */
 bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const char *path, gw_err *err);
 

@@ -5,6 +5,7 @@
 #include "kernels/output.h"
 
 #include <jansson.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -163,18 +164,30 @@ static char *make_header(const gw_safetensor *list, uint32_t count) {
     return text;
 }
 
+/* Where a file's bytes go, one after the other. */
+typedef bool sink(void *to, const void *bytes, size_t count, gw_err *err);
+
 /* The header is filled with spaces so that the data are aligned. */
-static bool write_file(const gw_output *output, const char *header, const gw_safetensor *list, uint32_t count,
-                       gw_err *err) {
+static bool put_file(sink *put, void *to, const char *header, const gw_safetensor *list, uint32_t count,
+                     gw_err *err) {
     size_t text = strlen(header), padded = (text + 7) / 8 * 8;
     uint8_t length[LENGTH_BYTES];
     for (int i = 0; i < LENGTH_BYTES; i++) length[i] = (uint8_t)((uint64_t)padded >> (8 * i));
-    bool written = gw_output_write(output, length, sizeof length, err) &&
-                   gw_output_write(output, header, text, err) &&
-                   gw_output_write(output, "        ", padded - text, err);
-    for (uint32_t i = 0; written && i < count; i++)
-        written = gw_output_write(output, list[i].bytes, list[i].size, err);
-    return written;
+    bool good = put(to, length, sizeof length, err) && put(to, header, text, err) &&
+                put(to, "        ", padded - text, err);
+    for (uint32_t i = 0; good && i < count; i++) good = put(to, list[i].bytes, list[i].size, err);
+    return good;
+}
+
+static bool put_output(void *to, const void *bytes, size_t count, gw_err *err) {
+    return gw_output_write(to, bytes, count, err);
+}
+
+static bool put_hash(void *to, const void *bytes, size_t count, gw_err *err) {
+    (void)err;
+    int failed = crypto_generichash_update(to, bytes, count);
+    GW_CHECK(failed == 0);
+    return true;
 }
 
 bool gw_safetensors_write(const char *path, const gw_safetensor *list, uint32_t count, gw_err *err) {
@@ -182,7 +195,25 @@ bool gw_safetensors_write(const char *path, const gw_safetensor *list, uint32_t 
     gw_output output;
     if (header == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the header of %s", path);
     bool written = gw_output_open(path, &output, err);
-    if (written) written = gw_output_end(&output, write_file(&output, header, list, count, err), err);
+    if (written)
+        written = gw_output_end(&output, put_file(put_output, &output, header, list, count, err), err);
     free(header);
     return written;
+}
+
+bool gw_safetensors_take(gw_safetensor *list, uint32_t count, gw_safetensors *file, gw_err *err) {
+    char *header = make_header(list, count);
+    *file = (gw_safetensors){.list = list, .count = count};
+    if (header == NULL) {
+        gw_safetensors_close(file);
+        return gw_fail(err, GW_E_NOMEM, "no memory for the header of %u tensors", count);
+    }
+    crypto_generichash_state hash;
+    int failed = crypto_generichash_init(&hash, NULL, 0, sizeof file->digest);
+    bool hashed = put_file(put_hash, &hash, header, list, count, err);
+    failed |= crypto_generichash_final(&hash, file->digest.bytes, sizeof file->digest);
+    GW_CHECK(hashed && failed == 0);
+    qsort(list, count, sizeof *list, compare_names);
+    free(header);
+    return true;
 }

@@ -15,7 +15,7 @@ typedef struct gw_safetensor {
 } gw_safetensor;
 
 typedef struct gw_safetensors {
-    const uint8_t *map;
+    const uint8_t *map; /* NULL: the tensors lie in the memory of whoever made it */
     uint64_t map_bytes;
     gw_safetensor *list; /* sorted by name */
     uint32_t count;
@@ -27,6 +27,12 @@ typedef struct gw_safetensors {
  * holds nothing. */
 bool gw_safetensors_open(const char *path, gw_safetensors *file, gw_err *err);
 void gw_safetensors_close(gw_safetensors *file);
+
+/* The tensors (dtype and size as above) as gw_safetensors_open would find them, in the file that
+ * gw_safetensors_write would make of them in this order, but in memory: their bytes must stay until it is
+ * closed. `list` is malloc's, with whatever lies behind the tensors in the same piece (their names); it is
+ * taken, also on failure, which is GW_E_NOMEM. */
+bool gw_safetensors_take(gw_safetensor *list, uint32_t count, gw_safetensors *file, gw_err *err);
 
 /* The tensor of that name, or NULL. */
 const gw_safetensor *gw_safetensors_find(const gw_safetensors *file, const char *name);

@@ -15,6 +15,10 @@
 /* Of a training step. An evaluation's has LOSS alone. */
 enum { LOSS, SCALE, RATE, NORM, CORRECTION1, CORRECTION2 };
 
+static bool gpt_open(const gw_params *params, void **job, gw_err *err) {
+    return gw_gpt_job_open(params, NULL, job, err);
+}
+
 static bool gpt_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
     const gpt_job *job = job_pointer;
     (void)err;
@@ -68,7 +72,7 @@ static bool gpt_init(void *job_pointer, const gw_range *range, const gw_state *s
     for (int kind = GPT_FIRST_MOMENT; kind <= GPT_SECOND_MOMENT; kind++)
         memset((float *)tensors[kind] + range->first, 0, range->count * sizeof(float));
     float *values = tensors[GPT_VALUE];
-    if (job->init.map != NULL) {
+    if (job->init.list != NULL) {
         gw_gpt_file_read(&job->gpt, &job->init, range->group, range->first, range->count,
                          values + range->first);
         return true;

@@ -4,7 +4,18 @@
 #define GODWIT_KERNELS_JOBS_GPT_H
 
 #include "core/godwit.h"
+#include "kernels/gpt.h"
 
 extern const gw_job_type gw_job_gpt;
+
+/* Weights in memory, to begin with. */
+typedef struct gw_gpt_weights {
+    gw_gpt gpt;                     /* whose they are */
+    const float *const *parameters; /* by number; must stay until the job is closed */
+} gw_gpt_weights;
+
+/* gw_job_gpt.open. Where `first` is not NULL, those are the weights that --init names, which is not read: the
+ * job is the one that would begin with the file that gw_gpt_file_write makes of them. */
+bool gw_gpt_job_open(const gw_params *params, const gw_gpt_weights *first, void **job, gw_err *err);
 
 #endif

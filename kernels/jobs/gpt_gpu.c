@@ -117,7 +117,7 @@ static bool clear(const side *s, void *memory, size_t bytes, cudaStream_t stream
     return gw_cuda_try(s->gpu.ordinal, cudaMemsetAsync(memory, 0, bytes, stream), err, "clearing the state");
 }
 
-/* A whole parameter, from the file of first weights. */
+/* A whole parameter, of the first weights. */
 static bool read_values(const gpt_job *job, const side *s, const gw_range *range, float *values,
                         cudaStream_t stream, gw_err *err) {
     void *piece;
@@ -149,7 +149,7 @@ static bool gpu_init(void *job_pointer, void *side_pointer, const gw_range *rang
     for (int kind = GPT_FIRST_MOMENT; kind <= GPT_SECOND_MOMENT; kind++)
         if (!clear(s, tensors[kind], range->count * sizeof(float), stream, err)) return false;
     float *values = tensors[GPT_VALUE];
-    if (job->init.map != NULL) return read_values(job, s, range, values, stream, err);
+    if (job->init.list != NULL) return read_values(job, s, range, values, stream, err);
     cudaError_t status = parameter.deviation > 0.0f
                              ? gw_cuda_normal(gw_mix64(job->seed), range->group, (double)parameter.deviation,
                                               range->count, values, stream)

@@ -4,6 +4,7 @@
 #include "kernels/blas.h"
 #include "kernels/gpt_config.h"
 #include "kernels/gpt_file.h"
+#include "kernels/jobs/gpt.h"
 #include "kernels/permutation.h"
 
 #include <stdio.h>
@@ -74,7 +75,13 @@ static bool read_vocabulary(const gw_params *params, gpt_job *job, gw_err *err) 
     return true;
 }
 
-static bool read_data(const gw_params *params, gpt_job *job, gw_err *err) {
+static bool open_init(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
+    const char *init = gw_param_text(params, "init");
+    if (first != NULL) return gw_gpt_file_take(&first->gpt, first->parameters, &job->init, err);
+    return init == NULL || gw_safetensors_open(init, &job->init, err);
+}
+
+static bool read_data(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
     const char *data = gw_param_text(params, "data"), *validation = gw_param_text(params, "val");
     if (data == NULL)
         return gw_fail(err, GW_E_USAGE,
@@ -86,11 +93,10 @@ static bool read_data(const gw_params *params, gpt_job *job, gw_err *err) {
     if (validation != NULL && job->validation.shards != shards)
         return gw_fail(err, GW_E_USAGE, "--val: is %s, but --data is %s",
                        shards ? "plain bytes" : "token shards", shards ? "token shards" : "plain bytes");
-    const char *init = gw_param_text(params, "init");
-    if (init != NULL && !gw_safetensors_open(init, &job->init, err)) return gw_fail_in(err, "--init");
+    if (!open_init(params, first, job, err)) return gw_fail_in(err, "--init");
     if (!read_vocabulary(params, job, err)) return false;
-    if (init != NULL && !gw_gpt_file_check(&job->gpt, &job->init, err))
-        return gw_fail_in(err, "--init: %s", init);
+    if (job->init.list != NULL && !gw_gpt_file_check(&job->gpt, &job->init, err))
+        return gw_fail_in(err, "--init: %s", gw_param_text(params, "init"));
     const gw_tokens *sets[] = {&job->data, &job->validation};
     for (int i = 0; i < 2; i++)
         if (sets[i]->largest >= job->gpt.vocabulary)
@@ -268,10 +274,10 @@ bool gpt_gather(const gpt_job *job, const gpt_place *place, uint32_t shard, uint
     return true;
 }
 
-bool gpt_open(const gw_params *params, void **job_out, gw_err *err) {
+bool gw_gpt_job_open(const gw_params *params, const gw_gpt_weights *first, void **job_out, gw_err *err) {
     gpt_job *job = calloc(1, sizeof *job);
     if (job == NULL) return gw_fail(err, GW_E_NOMEM, "gpt: out of memory");
-    if (!read_model(params, job, err) || !gw_blas_check(err) || !read_data(params, job, err) ||
+    if (!read_model(params, job, err) || !gw_blas_check(err) || !read_data(params, first, job, err) ||
         !read_batch(params, job, err) || !read_length(params, job, err) || !read_schedule(params, job, err) ||
         !read_optimizer(params, job, err)) {
         gpt_close(job);

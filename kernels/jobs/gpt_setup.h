@@ -22,7 +22,7 @@ enum { GPT_GRADIENT_BITS = 40, GPT_LOSS_BITS = 20, GPT_NAME = 56 };
 typedef struct gpt_job {
     gw_gpt gpt;
     gw_tokens data, validation; /* validation.windows = 0: none */
-    gw_safetensors init;        /* the first weights; init.map NULL: random ones */
+    gw_safetensors init;        /* the first weights; init.list NULL: random ones */
     uint64_t seed;
     uint32_t batch, micro_batch; /* windows of an update and of a shard */
     uint64_t updates, eval_every, eval_windows, steps;
@@ -41,8 +41,7 @@ typedef struct gpt_job {
 
 extern const gw_option gpt_options[];
 
-/* Reads options and data, and lays out the tensors. */
-bool gpt_open(const gw_params *params, void **job, gw_err *err);
+/* Frees what gw_gpt_job_open has opened. */
 void gpt_close(void *job);
 
 /* Where a step stands. */

@@ -358,6 +358,28 @@ Test(gpt, who_named_the_checkpoint_to_begin_with_may_start_again) {
     lab_close(l);
 }
 
+/* The weights are larger than a file may be, and a chunk of a checkpoint is smaller: as on a full disk. */
+Test(gpt, who_begins_with_weights_writes_none_of_them) {
+    lab *l = lab_open();
+#define LARGE                                                                                                \
+    "gpt --data " GODWIT_BINARY " --layers 2 --heads 1 --channels 256 --context 8 --batch-tokens 64 "        \
+    "--micro-batch 8 --workers 1"
+    lab_undisturbed(l, LARGE " --updates 1");
+    char args[2 * LAB_PATH];
+    snprintf(args, sizeof args, LARGE " --updates 1000000 --checkpoint-every 1 --init %s", l->peers[0].dir);
+    lab_peer *peer = lab_start(l, "b", NULL, args);
+    lab_wait_event(l, peer, "checkpoint");
+    lab_kill(l, peer);
+    struct rlimit limit;
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = 5 << 20;
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    peer = lab_start(l, "b", NULL, args);
+    lab_wait_step(l, peer, 3);
+    cr_expect_geq(lab_number(lab_last(peer, "resumed"), "step"), 1);
+    lab_close(l);
+}
+
 /* Before anything of it is taken. */
 Test(gpt, what_will_not_fit_into_memory_is_refused) {
     lab *l = lab_open();

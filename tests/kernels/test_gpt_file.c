@@ -23,13 +23,17 @@ static const char *text_file(void) {
 
 static const gw_gpt shape = {.layers = 2, .heads = 2, .channels = 12, .context = 10, .vocabulary = 256};
 
-static trial *open_trial(const char *init, const char *context) {
+static trial *open_type(const gw_job_type *type, const char *init, const char *context) {
     const char *pairs[] = {"data", text_file(), "layers", "2",    "heads", "2", "channels",
                            "12",   "context",   context,  "init", init,    NULL};
     if (init == NULL) pairs[10] = NULL;
-    trial *t = trial_open(&gw_job_gpt, pairs);
+    trial *t = trial_open(type, pairs);
     trial_init(t, 7);
     return t;
+}
+
+static trial *open_trial(const char *init, const char *context) {
+    return open_type(&gw_job_gpt, init, context);
 }
 
 static const float *parameter(const trial *t, uint32_t number) {
@@ -61,6 +65,36 @@ Test(gpt_file, init_begins_with_what_was_exported) {
     trial_close(first);
     trial_close(second);
     trial_close(shorter);
+}
+
+static const gw_gpt_weights *in_memory;
+
+static bool open_in_memory(const gw_params *params, void **job, gw_err *err) {
+    return gw_gpt_job_open(params, in_memory, job, err);
+}
+
+/* The same job: whichever way its peers have the weights, they are one flock. */
+Test(gpt_file, weights_in_memory_begin_as_their_file_does) {
+    const char *model = scratch_path("model.safetensors");
+    trial *first = open_trial(NULL, "10");
+    write_model(first, model);
+    trial *by_file = open_trial(model, "10");
+    const float *parameters[GW_GPT_PARAMETERS];
+    for (uint32_t i = 0; i < gw_gpt_parameters(&shape); i++) parameters[i] = parameter(first, i);
+    const gw_gpt_weights weights = {shape, parameters};
+    gw_job_type type = gw_job_gpt;
+    type.open = open_in_memory;
+    in_memory = &weights;
+    trial *by_memory = open_type(&type, "a directory", "10");
+    for (uint32_t i = 0; i < gw_gpt_parameters(&shape); i++) {
+        gw_gpt_parameter p = gw_gpt_parameter_of(&shape, i);
+        size_t bytes = p.dim[0] * (p.rank == 2 ? p.dim[1] : 1) * sizeof(float);
+        cr_assert_arr_eq(parameter(by_file, i), parameter(by_memory, i), bytes, "%s", p.name);
+    }
+    cr_assert(gw_hash_equal(&by_file->plan.data_digest, &by_memory->plan.data_digest));
+    trial_close(by_memory);
+    trial_close(by_file);
+    trial_close(first);
 }
 
 static void refuse_init(const char *words, const char *const *pairs) {

@@ -73,6 +73,31 @@ Test(safetensors, what_is_written_is_read) {
     gw_safetensors_close(&file);
 }
 
+Test(safetensors, what_is_in_memory_is_as_its_file) {
+    const float values[] = {1.0f, 2.0f, 3.0f};
+    gw_safetensor *list = calloc(2, sizeof *list);
+    cr_assert_not_null(list);
+    list[0] = (gw_safetensor){
+        .name = "b", .dtype = "F32", .rank = 1, .dim = {2}, .bytes = (const uint8_t *)values, .size = 8};
+    list[1] = (gw_safetensor){.name = "a",
+                              .dtype = "F32",
+                              .rank = 1,
+                              .dim = {1},
+                              .bytes = (const uint8_t *)(values + 2),
+                              .size = 4};
+    gw_safetensors file, memory;
+    gw_err err;
+    cr_assert(gw_safetensors_write(path, list, 2, &err), "%s", err.text);
+    cr_assert(gw_safetensors_open(path, &file, &err), "%s", err.text);
+    cr_assert(gw_safetensors_take(list, 2, &memory, &err), "%s", err.text);
+    cr_assert(gw_hash_equal(&file.digest, &memory.digest));
+    cr_assert(memory.map == NULL && memory.count == 2);
+    cr_assert_eq(gw_safetensors_find(&memory, "a")->bytes, (const uint8_t *)(values + 2));
+    cr_assert_eq(gw_safetensors_find(&memory, "b")->bytes, (const uint8_t *)values);
+    gw_safetensors_close(&memory);
+    gw_safetensors_close(&file);
+}
+
 Test(safetensors, a_file_that_cannot_be_written_is_an_error_and_leaves_nothing) {
     gw_err err;
     cr_assert_not(gw_safetensors_write("/nowhere/at/all", NULL, 0, &err));

@@ -1,15 +1,12 @@
 #include "tools/godwit/init.h"
 
 #include "core/log.h"
-#include "kernels/gpt_file.h"
-#include "tools/godwit/model.h"
 #include "tools/godwit/number.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { DIRS = 256 };
 
@@ -55,33 +52,18 @@ static void log_taken(char *const *dirs, uint32_t count, const gw_model *model) 
            gw_model_job_short(&model->job_id, job), (unsigned long long)model->step);
 }
 
-static bool write_model(char *const *dirs, uint32_t count, const gw_model_choice *choice, const char *path,
-                        gw_err *err) {
-    gw_model model;
-    if (!gw_model_load(dirs, count, choice, NULL, &model, err)) {
-        if (err->code == GW_E_USAGE) gw_fail_in(err, "DIR@JOB: takes that of one job");
-        return false;
+static bool load_model(char *const *dirs, uint32_t count, const gw_model_choice *choice, gw_model *model,
+                       gw_err *err) {
+    if (gw_model_load(dirs, count, choice, NULL, model, err)) {
+        log_taken(dirs, count, model);
+        return true;
     }
-    log_taken(dirs, count, &model);
-    bool written = gw_gpt_file_write(&model.gpt, (const float *const *)model.parameters, path, err);
-    gw_model_free(&model);
-    return written;
+    if (err->code == GW_E_USAGE) gw_fail_in(err, "DIR@JOB: takes that of one job");
+    return false;
 }
 
-/* `params`, but for init's value. */
-static bool replace(const gw_params *params, gw_init *init, gw_err *err) {
-    init->list = calloc(params->count, sizeof *init->list);
-    if (init->list == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; i < params->count; i++) {
-        init->list[i] = params->list[i];
-        if (strcmp(params->list[i].name, "init") == 0) init->list[i].value = init->path;
-    }
-    init->params = (gw_params){init->list, params->count};
-    return true;
-}
-
-bool gw_init_open(const gw_params *params, const char *dir, gw_init *init, gw_err *err) {
-    *init = (gw_init){.params = *params};
+bool gw_init_load(const gw_params *params, const char *dir, gw_model *model, gw_err *err) {
+    *model = (gw_model){0};
     const char *list = gw_param_text(params, "init");
     char *copy = list != NULL ? strdup(list) : NULL, *dirs[DIRS];
     if (list == NULL) return true;
@@ -97,21 +79,7 @@ bool gw_init_open(const gw_params *params, const char *dir, gw_init *init, gw_er
                     given.st_dev == own.st_dev;
         if (same) good = gw_fail(err, GW_E_USAGE, "%s is this peer's own --dir", dirs[i]);
     }
-    if (from_dirs && good) {
-        good = asprintf(&init->path, "%s/init.safetensors", dir) >= 0;
-        if (!good) init->path = NULL;
-        good = good ? write_model(dirs, count, &choice, init->path, err) && replace(params, init, err)
-                    : gw_fail(err, GW_E_NOMEM, "out of memory");
-    }
+    if (from_dirs && good) good = load_model(dirs, count, &choice, model, err);
     free(copy);
-    if (good) return true;
-    gw_init_close(init);
-    return gw_fail_in(err, "--init");
-}
-
-void gw_init_close(gw_init *init) {
-    if (init->path != NULL) unlink(init->path);
-    free(init->path);
-    free(init->list);
-    *init = (gw_init){.path = NULL};
+    return good || gw_fail_in(err, "--init");
 }

@@ -24,6 +24,7 @@
 #include "tools/godwit/http.h"
 #include "tools/godwit/loop_watch.h"
 #include "tools/godwit/metrics.h"
+#include "tools/godwit/model.h"
 #include "tools/godwit/node.h"
 #include "tools/godwit/node_claims.h"
 #include "tools/godwit/node_gpus.h"
@@ -122,6 +123,7 @@ typedef struct gw_node {
     gw_console *console;
 
     /* The job. */
+    gw_model first_model; /* of --init DIR: what the job begins with; its memory NULL: no such thing */
     void *job;
     bool job_open;
     gw_plan plan;

@@ -132,16 +132,21 @@ static bool open_payloads(gw_node *node, gw_err *err) {
 
 /* ---- the job ---- */
 
+static bool open_gpt(gw_node *node, gw_err *err) {
+    const gw_params *params = &node->options->params;
+    gw_model *model = &node->first_model;
+    if (!gw_init_load(params, node->options->dir, model, err)) return false;
+    const gw_gpt_weights first = {model->gpt, (const float *const *)model->parameters};
+    return gw_gpt_job_open(params, model->memory != NULL ? &first : NULL, &node->job, err);
+}
+
 static bool open_job(gw_node *node, gw_err *err) {
     const gw_job_type *type = node->options->job;
     if (type->api != GW_JOB_API)
         return gw_fail(err, GW_E_UNSUPPORTED, "job %s was built for API %u, this is %u", type->name,
                        type->api, GW_JOB_API);
-    gw_init init = {.params = node->options->params};
-    if (type == &gw_job_gpt && !gw_init_open(&node->options->params, node->options->dir, &init, err))
-        return false;
-    node->job_open = type->open(&init.params, &node->job, err);
-    gw_init_close(&init);
+    node->job_open =
+        type == &gw_job_gpt ? open_gpt(node, err) : type->open(&node->options->params, &node->job, err);
     if (!node->job_open) return false;
     if (!type->describe(node->job, &node->plan, err)) return gw_fail_in(err, "job %s", type->name);
     node->steps = node->plan.steps != 0 ? node->plan.steps : UINT64_MAX;
@@ -154,7 +159,8 @@ static bool open_job(gw_node *node, gw_err *err) {
 static bool estimate_memory(gw_node *node, gw_err *err) {
     const gw_device *device = node->device;
     const gw_run_options *options = node->options;
-    uint64_t lanes = (uint64_t)options->workers * node->plan.lane_bytes, need = device->memory_bytes;
+    uint64_t lanes = (uint64_t)options->workers * node->plan.lane_bytes,
+             need = device->memory_bytes + node->first_model.bytes;
     if (options->peers > 1 || options->seed_count > 0)
         need += gw_sum_store_need(device->layout, options->fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT);
     uint64_t limit = gw_memory_limit();
@@ -488,6 +494,7 @@ bool gw_node_close(gw_node *node) {
     gw_claims_close(node->claims);
     if (node->device) node->device->ops->close(node->device);
     if (node->job_open) node->options->job->close(node->job);
+    gw_model_free(&node->first_model);
     gw_peer_destroy(node->peer);
     gw_actions_free(&node->actions);
     gw_mailbox_close(node->mail);
