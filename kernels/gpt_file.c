@@ -2,14 +2,17 @@
 
 #include "core/check.h"
 #include "kernels/gpt_parts.h"
+#include "kernels/map_file.h"
 #include "kernels/output.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-static const char prefix[] = "transformer.";
+static const char prefix[] = "transformer.", heads[] = "n_head";
 
 enum { FULL_NAME = 64, GPT2_VOCABULARY = 50257, GPT2_END_OF_TEXT = 50256 };
 
@@ -129,18 +132,31 @@ bool gw_gpt_file_take(const gw_gpt *gpt, const float *const *parameters, gw_safe
     return list != NULL && gw_safetensors_take(list, gw_gpt_parameters(gpt), file, err);
 }
 
-bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const char *path, gw_err *err) {
+char *gw_gpt_file_config(const char *weights, gw_err *err) {
+    char *path;
+    int folder = (int)(basename(weights) - weights);
+    if (asprintf(&path, "%.*s%s", folder, weights, GW_GPT_CONFIG) >= 0) return path;
+    gw_fail(err, GW_E_NOMEM, "out of memory");
+    return NULL;
+}
+
+static json_t *make_config(const gw_gpt *gpt, double dropout) {
     json_t *config =
         json_pack("{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:b, s:s}",
                   "architectures", "GPT2LMHeadModel", "model_type", "gpt2", "vocab_size",
                   (int)gpt->vocabulary, "n_positions", (int)gpt->context, "n_embd", (int)gpt->channels,
-                  "n_layer", (int)gpt->layers, "n_head", (int)gpt->heads, "activation_function", "gelu_new",
+                  "n_layer", (int)gpt->layers, heads, (int)gpt->heads, "activation_function", "gelu_new",
                   "layer_norm_epsilon", 1e-5, "initializer_range", 0.02, "attn_pdrop", dropout, "embd_pdrop",
                   dropout, "resid_pdrop", dropout, "tie_word_embeddings", 1, "torch_dtype", "float32");
     GW_CHECK(config != NULL);
     bool text = gpt->vocabulary == GPT2_VOCABULARY; /* others have no token that ends a text */
     json_object_set_new(config, "bos_token_id", text ? json_integer(GPT2_END_OF_TEXT) : json_null());
     json_object_set_new(config, "eos_token_id", text ? json_integer(GPT2_END_OF_TEXT) : json_null());
+    return config;
+}
+
+bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const char *path, gw_err *err) {
+    json_t *config = make_config(gpt, dropout);
     char *json = json_dumps(config, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
     json_decref(config);
     GW_CHECK_MEMORY(json != NULL);
@@ -152,4 +168,62 @@ bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const char *pat
     }
     free(json);
     return written;
+}
+
+/* Of config.json, to be given back; NULL also where there is none, and then *err says GW_E_NOTFOUND. */
+static json_t *read_config(const char *path, gw_err *err) {
+    int fd;
+    const uint8_t *map;
+    uint64_t bytes;
+    json_error_t why;
+    if (!gw_map_file(path, &fd, &map, &bytes, err)) return NULL;
+    json_t *config = json_loadb((const char *)map, bytes, 0, &why);
+    if (config == NULL) gw_fail(err, GW_E_INVALID, "%s is no JSON: %.100s", path, why.text);
+    munmap((void *)(uintptr_t)map, bytes);
+    close(fd);
+    return config;
+}
+
+/* The names of GELU in its tanh form. */
+static bool is_tanh_gelu(const json_t *value) {
+    static const char *const names[] = {"gelu_new", "gelu_fast", "gelu_pytorch_tanh"};
+    const char *name = json_string_value(value);
+    for (size_t i = 0; name != NULL && i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return false;
+}
+
+/* That a value which no tensor's shape depends on is this model's, where it is said. */
+static bool check_value(const json_t *config, const json_t *own, const char *name, gw_err *err) {
+    const json_t *value = json_object_get(config, name), *ours = json_object_get(own, name);
+    if (value == NULL || json_equal(value, ours) || (is_tanh_gelu(value) && is_tanh_gelu(ours))) return true;
+    const size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(12);
+    char *said = json_dumps(value, flags), *wanted = json_dumps(ours, flags);
+    GW_CHECK_MEMORY(said != NULL && wanted != NULL);
+    gw_fail(err, strcmp(name, heads) == 0 ? GW_E_USAGE : GW_E_UNSUPPORTED,
+            "%s beside it says %s %.40s, and this model's is %s", GW_GPT_CONFIG, name, said, wanted);
+    free(said);
+    free(wanted);
+    return false;
+}
+
+bool gw_gpt_file_check_config(const gw_gpt *gpt, const char *weights, gw_err *err) {
+    static const char *const names[] = {heads,
+                                        "activation_function",
+                                        "layer_norm_epsilon",
+                                        "tie_word_embeddings",
+                                        "scale_attn_weights",
+                                        "scale_attn_by_inverse_layer_idx"};
+    char *path = gw_gpt_file_config(weights, err);
+    if (path == NULL) return false;
+    json_t *config = read_config(path, err), *own = make_config(gpt, 0.0);
+    json_object_set_new(own, "scale_attn_weights", json_true());
+    json_object_set_new(own, "scale_attn_by_inverse_layer_idx", json_false());
+    bool good = config != NULL || err->code == GW_E_NOTFOUND;
+    for (size_t i = 0; good && i < sizeof names / sizeof names[0]; i++)
+        good = check_value(config, own, names[i], err);
+    json_decref(own);
+    json_decref(config);
+    free(path);
+    return good;
 }

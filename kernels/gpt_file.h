@@ -26,7 +26,18 @@ bool gw_gpt_file_write(const gw_gpt *gpt, const float *const *parameters, const 
  * it is closed. Fails with GW_E_NOMEM. */
 bool gw_gpt_file_take(const gw_gpt *gpt, const float *const *parameters, gw_safetensors *file, gw_err *err);
 
+#define GW_GPT_CONFIG "config.json"
+
+/* The path of the config.json that goes with the file `weights`: in the same folder. The caller frees it;
+ * NULL fails with GW_E_NOMEM. */
+char *gw_gpt_file_config(const char *weights, gw_err *err);
+
 /* Writes the config.json of such a model; `dropout` is what it was trained with. */
 bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const char *path, gw_err *err);
+
+/* That the config.json beside the file `weights`, where there is one, says nothing that this model computes
+ * in another way and that no tensor's shape shows: the number of heads, the activation function, the epsilon
+ * of layer norms. Fails with GW_E_USAGE, or as gw_map_file does, or with GW_E_INVALID where it is no JSON. */
+bool gw_gpt_file_check_config(const gw_gpt *gpt, const char *weights, gw_err *err);
 
 #endif

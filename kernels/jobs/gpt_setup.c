@@ -81,6 +81,19 @@ static bool open_init(const gw_params *params, const gw_gpt_weights *first, gpt_
     return init == NULL || gw_safetensors_open(init, &job->init, err);
 }
 
+/* That they are a model's that computes as this one does. */
+static bool check_init(const gw_params *params, const gw_gpt_weights *first, const gpt_job *job,
+                       gw_err *err) {
+    const char *init = gw_param_text(params, "init");
+    if (job->init.list == NULL) return true;
+    bool good = gw_gpt_file_check(&job->gpt, &job->init, err);
+    if (good && first == NULL) good = gw_gpt_file_check_config(&job->gpt, init, err);
+    if (good && first != NULL && first->gpt.heads != job->gpt.heads)
+        good = gw_fail(err, GW_E_USAGE, "its model has %u heads, and this one %u: see --heads",
+                       first->gpt.heads, job->gpt.heads);
+    return good || gw_fail_in(err, "--init: %s", init);
+}
+
 static bool read_data(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
     const char *data = gw_param_text(params, "data"), *validation = gw_param_text(params, "val");
     if (data == NULL)
@@ -94,9 +107,7 @@ static bool read_data(const gw_params *params, const gw_gpt_weights *first, gpt_
         return gw_fail(err, GW_E_USAGE, "--val: is %s, but --data is %s",
                        shards ? "plain bytes" : "token shards", shards ? "token shards" : "plain bytes");
     if (!open_init(params, first, job, err)) return gw_fail_in(err, "--init");
-    if (!read_vocabulary(params, job, err)) return false;
-    if (job->init.list != NULL && !gw_gpt_file_check(&job->gpt, &job->init, err))
-        return gw_fail_in(err, "--init: %s", gw_param_text(params, "init"));
+    if (!read_vocabulary(params, job, err) || !check_init(params, first, job, err)) return false;
     const gw_tokens *sets[] = {&job->data, &job->validation};
     for (int i = 0; i < 2; i++)
         if (sets[i]->largest >= job->gpt.vocabulary)

@@ -120,6 +120,43 @@ Test(gpt_file, init_of_another_shape_is_refused_with_the_reason) {
                 WITH("channels", "12", "context", "10", "vocab", "20"));
 }
 
+/* None of this changes a tensor's shape. */
+Test(gpt_file, init_of_a_model_that_computes_otherwise_is_refused) {
+    trial *t = open_trial(NULL, "10");
+    char model[200], text[200]; /* names from scratch_path do not last */
+    snprintf(model, sizeof model, "%s", scratch_path("model.safetensors"));
+    snprintf(text, sizeof text, "%s", text_file());
+    write_model(t, model);
+    trial_close(t);
+    const char *const *pairs = WITH("channels", "12", "context", "10", "layers", "2");
+    gw_err err;
+    gw_gpt other = shape;
+    other.heads = 4;
+    cr_assert(gw_gpt_file_write_config(&other, 0.1, scratch_path("config.json"), &err), "%s", err.text);
+    refuse_init("config.json beside it says n_head 4, and this model's is 2", pairs);
+    static const struct {
+        const char *config, *words; /* NULL: taken */
+    } cases[] = {
+        {"{\"activation_function\":\"relu\"}",
+         "activation_function \"relu\", and this model's is \"gelu_new\""},
+        {"{\"layer_norm_epsilon\":1e-6}", "layer_norm_epsilon 1e-6"},
+        {"{\"scale_attn_by_inverse_layer_idx\":true}", "scale_attn_by_inverse_layer_idx true"},
+        {"{\"tie_word_embeddings\":false}", "tie_word_embeddings false"},
+        {"{\"n_head\":2,", "config.json is no JSON"},
+        {"{\"n_head\":2,\"activation_function\":\"gelu_pytorch_tanh\",\"layer_norm_epsilon\":1e-05}", NULL},
+        {"{\"name\":\"of something else\"}", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        scratch_write("config.json", cases[i].config, strlen(cases[i].config));
+        if (cases[i].words != NULL)
+            refuse_init(cases[i].words, pairs);
+        else
+            cr_assert(trial_opens(&gw_job_gpt, pairs, &err), "%s", err.text);
+    }
+    cr_assert(gw_gpt_file_write_config(&shape, 0.1, scratch_path("config.json"), &err), "%s", err.text);
+    cr_assert(trial_opens(&gw_job_gpt, pairs, &err), "%s", err.text);
+}
+
 /* GPT-2's number of a byte is not the byte. */
 Test(gpt_file, plain_bytes_are_no_tokens_of_a_larger_vocabulary) {
     static const uint32_t header[256] = {20240520, 1, 100};

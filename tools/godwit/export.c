@@ -35,19 +35,12 @@ static const char export_doc[] =
     "Nothing in "
     "them is changed.";
 
-static const char config_name[] = "config.json";
-
-static const char *last_component(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 static error_t parse_export(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
     switch (key) {
     case KEY_TO:
         a->to = arg;
-        if (strcmp(last_component(arg), config_name) == 0)
+        if (strcmp(basename(arg), GW_GPT_CONFIG) == 0)
             argp_error(state, "--to: '%s' is where the configuration goes; name a file for the weights", arg);
         return 0;
     case KEY_JOB:
@@ -69,14 +62,6 @@ static error_t parse_export(int key, char *arg, struct argp_state *state) {
     }
 }
 
-/* config.json in the folder of `file`, to be freed. */
-static char *config_beside(const char *file, gw_err *err) {
-    char *path = NULL;
-    if (asprintf(&path, "%.*s%s", (int)(last_component(file) - file), file, config_name) >= 0) return path;
-    gw_fail(err, GW_E_NOMEM, "out of memory");
-    return NULL;
-}
-
 /* That nothing is lost: there is no file of this name, or it is that of a GPT-2. */
 static bool may_write_config(const char *path, gw_err *err) {
     struct stat there;
@@ -94,7 +79,7 @@ static bool may_write_config(const char *path, gw_err *err) {
 
 static bool export(const arguments *a, const char *program, gw_err *err) {
     gw_model model;
-    char *config = config_beside(a->to, err);
+    char *config = gw_gpt_file_config(a->to, err);
     bool done = config != NULL && may_write_config(config, err) &&
                 gw_model_load(a->dirs, a->dir_count, &a->choice, program, &model, err);
     if (done) {
