@@ -14,7 +14,8 @@ typedef enum gw_schedule_kind {
 
 typedef struct gw_schedule {
     gw_schedule_kind kind;
-    double most, least;     /* learning rates, after warm-up and at the end */
+    double most, least;     /* learning rates, after warm-up and behind the last update: where it ends, not
+                               that update's own */
     uint64_t updates;       /* of the whole training, at least 1 */
     uint64_t warmup, decay; /* in updates; they may overlap, and then the lower rate counts */
 } gw_schedule;

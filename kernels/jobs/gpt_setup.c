@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* On the first update of a way down the rate is what it was: a way of one has no other. */
+enum { LEAST_DECAY = 2 };
 enum { DEFAULT_SHARDS = 24, DEFAULT_SHARD_TOKENS = 256, EVAL_BATCHES = 20, BYTE_VALUES = 256 };
 
 const gw_option gpt_options[] = {
@@ -34,10 +36,11 @@ const gw_option gpt_options[] = {
     {"batch-tokens", "N", NULL, "tokens of an update (default 24 shards)", false},
     {"micro-batch", "N", NULL, "windows of a shard (default: about 256 tokens)", false},
     {"schedule", "NAME", "cosine", "of the learning rate: cosine, linear, wsd or constant", false},
-    {"min-lr", "X", "0.1", "the last learning rate, as a part of --lr", false},
+    {"min-lr", "X", "0.1", "what the learning rate comes down to behind the last update, as a part of --lr",
+     false},
     {"warmup", "N", NULL, "updates until the learning rate is up (default: a twentieth, at most 2000)",
      false},
-    {"decay-updates", "N", NULL, "wsd: updates on the way down (default: a fifth)", false},
+    {"decay-updates", "N", NULL, "wsd: updates on the way down, at least 2 (default: a fifth)", false},
     {"weight-decay", "X", "0.1", "weight decay; of matrices only", false},
     {"beta1", "X", "0.9", "decay of the mean gradient", false},
     {"beta2", "X", "0.95", "decay of the mean squared gradient", false},
@@ -183,8 +186,14 @@ static bool read_schedule(const gw_params *params, gpt_job *job, gw_err *err) {
     int64_t warmup = (int64_t)(job->updates / 20 < 2000 ? job->updates / 20 : 2000);
     int64_t decay = (int64_t)(job->updates / 5);
     if (!gw_gpt_option(params, "warmup", 0, INT64_MAX, &warmup, err) ||
-        !gw_gpt_option(params, "decay-updates", 0, INT64_MAX, &decay, err))
+        !gw_gpt_option(params, "decay-updates", LEAST_DECAY, INT64_MAX, &decay, err))
         return false;
+    if (schedule->kind == GW_SCHEDULE_WSD && decay < LEAST_DECAY)
+        return gw_fail(
+            err, GW_E_USAGE,
+            "--schedule wsd: a fifth of %llu updates is no way down: give --decay-updates, or take "
+            "another schedule",
+            (unsigned long long)job->updates);
     schedule->warmup = (uint64_t)warmup;
     schedule->decay = (uint64_t)decay;
     return true;

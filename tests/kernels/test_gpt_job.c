@@ -331,6 +331,17 @@ Test(gpt_job, refuses_options_that_make_no_sense) {
     refuse("val", "/nowhere", "--val: there is no file /nowhere");
     refuse("val-tokens", "6", "--val-tokens");
     refuse("decay-updates", "5", "--decay-updates: only --schedule wsd has such a way down, not cosine");
+#define WSD "data", text_path, "context", "7", "schedule", "wsd", "updates"
+    static const char *const no_ways[] = {"0", "1"};
+    for (size_t i = 0; i < 2; i++) {
+        cr_assert_not(trial_opens(&gw_job_gpt, PAIRS(WSD, "9", "decay-updates", no_ways[i]), &err));
+        cr_assert_not_null(strstr(err.text, "--decay-updates"), "%s", err.text);
+    }
+    cr_assert_not(trial_opens(&gw_job_gpt, PAIRS(WSD, "9"), &err));
+    cr_assert_not_null(strstr(err.text, "--schedule wsd: a fifth of 9 updates is no way down"), "%s",
+                       err.text);
+    cr_assert(trial_opens(&gw_job_gpt, PAIRS(WSD, "9", "decay-updates", "2"), &err), "%s", err.text);
+    cr_assert(trial_opens(&gw_job_gpt, PAIRS(WSD, "10"), &err), "%s", err.text);
     cr_assert_not(
         trial_opens(&gw_job_gpt, PAIRS("data", text_path, "context", "7", "val-tokens", "70"), &err));
     cr_assert_eq(err.code, GW_E_USAGE);

@@ -35,6 +35,9 @@ Test(schedule, each_comes_down_its_own_way) {
         expect(&wsd, u, u < 800 ? 2.0 : 2.0 - 1.5 * (double)(u - 800) / 200.0);
         expect(&constant, u, 2.0);
     }
+    expect(&cosine, 999, 0.5 + 1.5 * 0.5 * (1.0 + cos(M_PI * 899.0 / 900.0))); /* the last update */
+    expect(&linear, 999, 0.5 + 1.5 / 900.0);
+    expect(&wsd, 999, 0.5 + 1.5 / 200.0);
     expect(&cosine, 1000, 0.5); /* beyond the end */
     expect(&linear, 5000, 0.5);
     expect(&wsd, 1000, 0.5);
