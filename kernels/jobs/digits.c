@@ -36,6 +36,7 @@ static bool digits_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
         .steps = job->steps,
         .lane_bytes = gw_mlp_lane_bytes(&job->mlp, lane_rows(job)) + lane_rows(job),
         .data_digest = job->data_digest,
+        .lighter = job->micro_batch > job->test_rows ? "a smaller --micro-batch" : NULL,
     };
     memcpy(plan->data_text, job->data_text, sizeof plan->data_text);
     return true;

@@ -19,6 +19,13 @@ static bool gpt_open(const gw_params *params, void **job, gw_err *err) {
     return gw_gpt_job_open(params, NULL, job, err);
 }
 
+/* What takes less memory for a shard. */
+static const char *lighter(const gpt_job *job) {
+    bool windows = job->micro_batch > 1;
+    if (!job->recompute) return windows ? "--recompute or a smaller --micro-batch" : "--recompute";
+    return windows ? "a smaller --micro-batch" : NULL;
+}
+
 static bool gpt_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
     const gpt_job *job = job_pointer;
     (void)err;
@@ -28,6 +35,7 @@ static bool gpt_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
         .steps = job->steps,
         .lane_bytes = gw_gpt_lane_bytes(&job->gpt, job->micro_batch, job->recompute),
         .data_digest = job->data_digest,
+        .lighter = lighter(job),
     };
     memcpy(plan->data_text, job->data_text, sizeof plan->data_text);
     return true;

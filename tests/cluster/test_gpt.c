@@ -382,16 +382,27 @@ Test(gpt, who_begins_with_weights_writes_none_of_them) {
     lab_close(l);
 }
 
-/* Before anything of it is taken. */
+/* Before anything of it is taken; and what to do about it is what this job can. */
 Test(gpt, what_will_not_fit_into_memory_is_refused) {
     lab *l = lab_open();
-    int code;
-    const char *said = output(&code,
-                              "cd %s && " GODWIT_BINARY " run gpt --model gpt2 --data " GODWIT_BINARY
-                              " --micro-batch 4 --workers 512 --listen 127.0.0.1:0 2>&1",
-                              l->dir);
-    cr_assert_eq(code, 1, "%s", said);
-    cr_assert_not_null(strstr(said, "Take fewer --workers"), "%s", said);
+    static const struct {
+        const char *args, *advice;
+    } cases[] = {
+        {"--model gpt2 --micro-batch 4 --workers 512",
+         "Take fewer --workers or --recompute or a smaller --micro-batch\n"},
+        {"--model gpt2 --micro-batch 32 --workers 512 --recompute",
+         "Take fewer --workers or a smaller --micro-batch\n"},
+        {"--layers 80 --channels 256 --context 1024 --micro-batch 1000 --workers 1",
+         "Take --recompute or a smaller --micro-batch\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int code;
+        const char *said = output(
+            &code, "cd %s && " GODWIT_BINARY " run gpt --data " GODWIT_BINARY " %s --listen 127.0.0.1:0 2>&1",
+            l->dir, cases[i].args);
+        cr_expect_eq(code, 1, "%s", said);
+        cr_expect_not_null(strstr(said, cases[i].advice), "%s", said);
+    }
     lab_close(l);
 }
 

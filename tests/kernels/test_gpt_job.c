@@ -298,6 +298,24 @@ Test(gpt_job, learns_shakespeare_and_repeats_to_the_bit) {
     cr_assert(losses[1] < 3.4 && losses[2] < 3.2, "%g %g %g", losses[0], losses[1], losses[2]);
 }
 
+Test(gpt_job, tells_what_takes_less_memory) {
+    static const struct {
+        const char *windows, *option, *lighter;
+    } cases[] = {{"2", "seed", "--recompute or a smaller --micro-batch"},
+                 {"1", "seed", "--recompute"},
+                 {"2", "recompute", "a smaller --micro-batch"},
+                 {"1", "recompute", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        trial *t = trial_open(&gw_job_gpt, PAIRS("data", text_path, "context", "7", "micro-batch",
+                                                 cases[i].windows, cases[i].option, "1"));
+        const char *said = t->plan.lighter;
+        cr_expect(cases[i].lighter == NULL ? said == NULL
+                                           : said != NULL && strcmp(said, cases[i].lighter) == 0,
+                  "%s", said);
+        trial_close(t);
+    }
+}
+
 static void refuse(const char *option, const char *value, const char *words) {
     gw_err err;
     cr_assert_not(trial_opens(&gw_job_gpt,

@@ -154,6 +154,19 @@ static bool open_job(gw_node *node, gw_err *err) {
     return true;
 }
 
+/* What a person can do who has too little memory: a worker's scratch is `lane`, everything else `rest`. */
+static void advise(const gw_node *node, uint64_t rest, uint64_t limit, char *text, size_t size) {
+    uint64_t lane = node->plan.lane_bytes;
+    const char *lighter = node->plan.lighter;
+    if (rest > limit)
+        snprintf(text, size, "a smaller job");
+    else if (node->options->workers == 1 || lane > limit - rest)
+        snprintf(text, size, "%s", lighter != NULL ? lighter : "smaller shards");
+    else
+        snprintf(text, size, "fewer --workers%s%s", lighter != NULL ? " or " : "",
+                 lighter != NULL ? lighter : "");
+}
+
 /* What this peer will take, as far as it is known before the first step, against what there is. The device
  * has only reserved it so far. */
 static bool estimate_memory(gw_node *node, gw_err *err) {
@@ -167,13 +180,13 @@ static bool estimate_memory(gw_node *node, gw_err *err) {
     node->memory_bytes = need;
     if (need <= limit) return true;
     const double gib = 0x1p-30;
-    bool fewer = options->workers > 1 && need - lanes + node->plan.lane_bytes <= limit;
+    char advice[200];
+    advise(node, need - lanes, limit, advice, sizeof advice);
     return gw_fail(err, GW_E_LIMIT,
                    "this job needs %.1f GiB of memory here: %.1f for state and sums, %.1f for %u worker%s; "
                    "the machine, or the container that this is, has %.1f. Take %s",
                    (double)need * gib, (double)(need - lanes) * gib, (double)lanes * gib, options->workers,
-                   options->workers == 1 ? "" : "s", (double)limit * gib,
-                   fewer ? "fewer --workers" : "a smaller job, or smaller shards");
+                   options->workers == 1 ? "" : "s", (double)limit * gib, advice);
 }
 
 static bool open_gpu(void *context, uint32_t part, const gw_device_options *options, gw_device **device,
