@@ -43,6 +43,7 @@ PROCESSES = 12
 TOGETHER = 4
 SANITIZED = ("test_gpu_attention", "test_gpu_exact", "test_gpu_kernels")
 TEXT = "text/shakespeare.txt"
+WITHOUT_NCCL = "sums go through host memory"  # what a peer then logs
 LEAST_NOISE = 0.01  # of a validation loss
 
 
@@ -199,20 +200,20 @@ class Checks:
         return f"{', '.join(names)}; driver {self.devices.get('driver')}; NCCL {versions['nccl']}; cuBLASLt {versions['cublaslt']}"
 
     def finishes(self, job, extra, environment=None, seconds=120):
-        """The done event of one peer alone."""
+        """The done event of one peer alone, all its events, and what it has logged."""
         folder = tempfile.mkdtemp(prefix="godwit-check-")
         try:
-            out, _ = self.godwit(
+            out, err = self.godwit(
                 ["run", *job, *extra, "--json", "--dir", f"{folder}/a", "--listen", "127.0.0.1:0"], seconds, environment
             )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         events = [json.loads(line) for line in out.splitlines()]
-        return next(event for event in events if event["event"] == "done"), events
+        return next(event for event in events if event["event"] == "done"), events, err
 
     def falls_back(self):
         extra = ["--device", "auto"] if self.has_device_option else []
-        done, _ = self.finishes(SMALL, extra, {"CUDA_VISIBLE_DEVICES": "-1"})
+        done, _, _ = self.finishes(SMALL, extra, {"CUDA_VISIBLE_DEVICES": "-1"})
         return f"{done['steps']} steps on the processor"
 
     def asks_for_a_gpu(self):
@@ -337,7 +338,7 @@ class Checks:
         with birds:
             peers = birds.gather_in(homes)
             birds.wait_ends(peers, self.left(120))
-            if "sums go through host memory" not in peers[1].errors:
+            if WITHOUT_NCCL not in peers[1].errors:
                 raise Failed(f"the peer without NCCL does not say so: {peers[1].errors[-300:]}")
             return self.same(SMALL, peers)
 
@@ -346,10 +347,12 @@ class Checks:
         count = len(self.devices["gpus"])
         if count < 2:
             raise Skipped("one GPU here")
-        state = self.finishes(SMALL, ["--device", "cuda:all"])[0]["state"]
-        if state != self.hash_alone(SMALL):
-            raise Failed(f"{count} GPUs ended with {state}, one with {self.hash_alone(SMALL)}")
-        return f"{count} GPUs: {state[:16]}"
+        done, _, err = self.finishes(SMALL, ["--device", "cuda:all"])
+        if done["state"] != self.hash_alone(SMALL):
+            raise Failed(f"{count} GPUs ended with {done['state']}, one with {self.hash_alone(SMALL)}")
+        if WITHOUT_NCCL in err:  # to the same bytes, and so nothing else would tell
+            raise Failed(f"{count} GPUs: sums do not go by NCCL: {err[-300:]}")
+        return f"{count} GPUs: {done['state'][:16]}"
 
     def mixed(self):
         """A processor and a GPU: an exact job does not let them compute together, and names both classes."""
@@ -485,7 +488,7 @@ class Checks:
     def samples_per_second(self, extra):
         """Of training steps alone, from the second on."""
         job = [*LARGE, "--steps", "30", "--checkpoint-every", "off"]
-        _, events = self.finishes(job, [*self.on_gpu(), *extra], seconds=150)
+        _, events, _ = self.finishes(job, [*self.on_gpu(), *extra], seconds=150)
         took = [e["ms"] for e in events if e["event"] == "step" and e["shards"] == 4][3:]
         if len(took) < 10:
             raise Failed(f"only {len(took)} steps to measure")
@@ -524,7 +527,7 @@ class Checks:
         """Of `godwit run`: tokens a second of the median update, and the losses."""
         job = ["gpt", "--model", "gpt2", "--data", self.tokens, "--batch-tokens", "131072", "--micro-batch", "16"]
         job += ["--updates", "20", "--warmup", "3", "--lr", "6e-4", "--precision", "bf16"]
-        _, events = self.finishes(job, [*self.on_gpu(), "--checkpoint-every", "off"], seconds=100)
+        _, events, _ = self.finishes(job, [*self.on_gpu(), "--checkpoint-every", "off"], seconds=100)
         steps = [event for event in events if event["event"] == "step"]
         if len(steps) < 12:
             raise Failed(f"only {len(steps)} updates to measure")
