@@ -5,7 +5,9 @@ import io
 import json
 import os
 import sys
+import tempfile
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "lab"), os.path.join(HERE, "..", "..", "tools", "gpu")]
@@ -23,6 +25,46 @@ def verdict(checks, function):
 class Row(unittest.TestCase):
     def setUp(self):
         self.checks = check.Checks("godwit", [], 60)
+
+
+class Looking(Row):
+    """`godwit devices` finds no GPU, on a machine with these on its PCI bus: by vendor and class."""
+
+    TOO_OLD = "the NVIDIA driver is too old"
+
+    def look(self, cards, visible=None):
+        answers = {
+            "devices": json.dumps({"gpus": [], "gpu_usable": False, "gpu_error": self.TOO_OLD, "nccl": {}, "cublaslt": {}}),
+            "run": "--device=",
+        }
+        self.checks.godwit = lambda arguments, *_, **__: (answers[arguments[0]], "")
+        environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+        kept = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+        with tempfile.TemporaryDirectory() as pci:
+            for number, (vendor, kind) in enumerate(cards):
+                device = os.path.join(pci, f"0000:{number:02x}:00.0")
+                os.mkdir(device)
+                for name, value in (("vendor", vendor), ("class", kind)):
+                    with open(os.path.join(device, name), "w") as file:
+                        file.write(value + "\n")
+            with mock.patch.multiple(check, create=True, PCI_DEVICES=pci, DRIVER_GPUS=pci + "/none"):
+                with mock.patch.dict(os.environ, {**kept, **environment}, clear=True):
+                    return verdict(self.checks, self.checks.look)
+
+    def test_gpus_that_cannot_be_used_fail(self):
+        for visible in (None, "0", "GPU-8f2c"):
+            found, seen = self.look([("0x8086", "0x060000"), ("0x10de", "0x030200")], visible)
+            self.assertEqual(found, check.FAIL, visible)
+            self.assertIn("0000:01:00.0", seen)
+            self.assertIn(self.TOO_OLD, seen)
+
+    def test_gpus_that_are_hidden_are_not_missed(self):
+        for visible in ("", "-1", "NoDevFiles"):
+            self.assertEqual(self.look([("0x10de", "0x030200")], visible)[0], check.PASS, visible)
+
+    def test_a_machine_without_gpus_passes(self):
+        cards = [("0x10de", "0x040300"), ("0x1002", "0x030000")]  # sound of NVIDIA's, graphics of another's
+        self.assertEqual(self.look(cards)[0], check.PASS)
 
 
 class Several(Row):

@@ -9,6 +9,7 @@ import array
 import atexit
 import concurrent.futures
 import functools
+import glob
 import json
 import os
 import random
@@ -43,6 +44,7 @@ PROCESSES = 12
 TOGETHER = 4
 SANITIZED = ("test_gpu_attention", "test_gpu_exact", "test_gpu_kernels")
 TEXT = "text/shakespeare.txt"
+PCI_DEVICES, DRIVER_GPUS = "/sys/bus/pci/devices", "/proc/driver/nvidia/gpus"
 WITHOUT_NCCL = "sums go through host memory"  # what a peer then logs
 LEAST_NOISE = 0.01  # of a validation loss
 
@@ -53,6 +55,25 @@ class Failed(Exception):
 
 class Skipped(Exception):
     """It cannot be tried here."""
+
+
+def hidden_from_cuda():
+    """Whether whoever started us wants no GPU to be used."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible is not None and not re.match(r"\s*(\d|GPU-|MIG-)", visible)
+
+
+def nvidia_gpus():
+    """Where this machine's are, as the kernel tells it: what a driver that is missing or too old does not."""
+    found = [os.path.basename(path) for path in glob.glob(f"{DRIVER_GPUS}/*")]
+    for device in glob.glob(f"{PCI_DEVICES}/*"):
+        try:
+            with open(f"{device}/vendor") as vendor, open(f"{device}/class") as kind:
+                if vendor.read().strip() == "0x10de" and kind.read().startswith(("0x0300", "0x0302")):
+                    found.append(os.path.basename(device))
+        except OSError:  # it was taken out meanwhile, or tells nothing
+            continue
+    return sorted(set(found))
 
 
 class Once:
@@ -191,6 +212,9 @@ class Checks:
         versions = {name: self.devices[name].get("version", "missing") for name in ("nccl", "cublaslt")}
         names = [gpu["name"] for gpu in self.devices["gpus"]]
         if not names:
+            there = [] if hidden_from_cuda() else nvidia_gpus()
+            if there:
+                raise Failed(f"{', '.join(there)} cannot be used: {self.devices.get('gpu_error')}")
             return f"no GPU: {self.devices.get('gpu_error')}"
         if not self.gpu():
             raise Failed(f"{names}: cannot be used: {self.devices}")

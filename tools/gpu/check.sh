@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one go: builds if need be, tests, measures, prints one table. Exit code 1 if
-# anything failed. On a machine without a GPU what needs one is skipped, visibly, and the rest is tried.
+# anything failed. On a machine without a GPU what needs one is skipped, visibly, and the rest is tried; a GPU that is
+# there and cannot be used is a failure.
 #
 #   tools/gpu/check.sh [--build FOLDER] [--seconds N]   FOLDER: where the build is, or goes (build)
 #   tools/gpu/check.sh --pack FOLDER                    what to copy to a machine that cannot build: FOLDER then
@@ -20,7 +21,7 @@ data=${GODWIT_TEST_DATA:-$PWD/data} # what models are compared on; a packed tree
 text=text/shakespeare.txt
 
 usage() {
-    sed -n '2,12s/^# \{0,1\}//p' tools/gpu/check.sh
+    sed -n '2,13s/^# \{0,1\}//p' tools/gpu/check.sh
 }
 
 die() {
