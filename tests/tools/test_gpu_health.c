@@ -4,6 +4,8 @@
 #include "tools/godwit/nvml.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -175,6 +177,9 @@ static struct {
     atomic_uint xids; /* that wait */
 } fake;
 
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* while it is held NVML hangs */
+static atomic_bool at_gate;
+
 static int answer(void) {
     return fake.dead ? 15 : 0;
 }
@@ -198,6 +203,11 @@ static int by_bus(const char *bus, gw_nvml_device **device) {
     return strncmp(bus, "0000:", 5) == 0 ? 0 : 6;
 }
 static int utilisation(gw_nvml_device *device, gw_nvml_utilisation *u) {
+    if (pthread_mutex_trylock(&gate) != 0) {
+        atomic_store(&at_gate, true);
+        pthread_mutex_lock(&gate);
+    }
+    pthread_mutex_unlock(&gate);
     *u = (gw_nvml_utilisation){.gpu = 90 + (unsigned)device->index, .memory = 40};
     return answer();
 }
@@ -321,20 +331,25 @@ Test(nvml, a_gpu_that_is_not_there_is_named) {
     cr_assert_eq(fake.init, 0);
 }
 
-static atomic_uint errors;
+#define LONG_NS UINT64_C(600000000000)
+
+static atomic_uint errors, hangs, recoveries;
+static const gw_watched_gpu gpus[2] = {{.ordinal = 4, .name = "Big GPU", .bus = "0000:01:00.0"},
+                                       {.ordinal = 5, .name = "Big GPU", .bus = "0000:3b:00.0"}};
 
 static void sink(void *context, gw_level level, const char *room, const char *text) {
     (void)context, (void)room;
     if (level == GW_ERROR && strstr(text, "GPU 5 (Big GPU) reports Xid 48")) atomic_fetch_add(&errors, 1);
+    if (level == GW_ERROR && strstr(text, "NVML has not answered")) atomic_fetch_add(&hangs, 1);
+    if (level == GW_INFO && strstr(text, "NVML answers again")) atomic_fetch_add(&recoveries, 1);
 }
 
 Test(gpu_watch, looks_logs_and_can_be_copied) {
-    const gw_watched_gpu gpus[2] = {{.ordinal = 4, .name = "Big GPU", .bus = "0000:01:00.0"},
-                                    {.ordinal = 5, .name = "Big GPU", .bus = "0000:3b:00.0"}};
+    const gw_gpu_watch_times times = {1000000, LONG_NS, LONG_NS};
     gw_watched_gpu seen[GW_WATCHED_GPUS] = {0};
     gw_err err;
     gw_log_set_sink(sink, NULL);
-    gw_gpu_watch *watch = gw_gpu_watch_open(&api, gpus, 2, 1000000, &err);
+    gw_gpu_watch *watch = gw_gpu_watch_open(&api, gpus, 2, &times, &err);
     cr_assert(watch != NULL, "%s", err.text);
     cr_assert_eq(gw_gpu_watch_copy(watch, seen), 2);
     cr_assert(seen[1].ordinal == 5 && seen[1].reading.busy_percent == 91 && !seen[1].bad &&
@@ -346,4 +361,53 @@ Test(gpu_watch, looks_logs_and_can_be_copied) {
     cr_assert_eq(atomic_load(&errors), 1);
     gw_gpu_watch_close(watch);
     cr_assert(fake.init == 0 && fake.sets == 0);
+}
+
+/* It would show the last figures, which were good, for ever. */
+Test(gpu_watch, figures_that_do_not_come_any_more_are_not_shown) {
+    const gw_gpu_watch_times times = {1000000, LONG_NS, 1000000};
+    gw_watched_gpu seen[GW_WATCHED_GPUS] = {0};
+    gw_err err;
+    gw_log_set_sink(sink, NULL);
+    gw_gpu_watch *watch = gw_gpu_watch_open(&api, gpus, 2, &times, &err);
+    cr_assert(watch != NULL, "%s", err.text);
+    pthread_mutex_lock(&gate);
+    while (!atomic_load(&at_gate)) sched_yield();
+    while (!seen[0].bad) gw_gpu_watch_copy(watch, seen);
+    for (int i = 0; i < 2; i++)
+        cr_assert(seen[i].bad && !seen[i].reading.answers && seen[i].reading.known == 0);
+    cr_assert_str_eq(seen[1].name, "Big GPU");
+    unsigned told = atomic_load(&hangs); /* on a busy day looks before this one were slow, too */
+    for (int i = 0; i < 10; i++) gw_gpu_watch_copy(watch, seen);
+    cr_assert(told >= 1 && atomic_load(&hangs) == told);
+    pthread_mutex_unlock(&gate);
+    while (seen[0].bad || seen[1].bad) gw_gpu_watch_copy(watch, seen);
+    cr_assert(seen[0].reading.answers && seen[1].reading.busy_percent == 91);
+    cr_assert_geq(atomic_load(&recoveries), 1);
+    gw_gpu_watch_close(watch);
+    cr_assert(fake.init == 0 && fake.sets == 0);
+}
+
+Test(gpu_watch, an_nvml_that_hangs_does_not_keep_a_peer_from_starting) {
+    const gw_gpu_watch_times times = {1000000, 1000000, LONG_NS};
+    gw_watched_gpu seen[GW_WATCHED_GPUS] = {0};
+    gw_err err;
+    pthread_mutex_lock(&gate);
+    gw_gpu_watch *watch = gw_gpu_watch_open(&api, gpus, 2, &times, &err);
+    cr_assert(watch != NULL);
+    cr_assert_eq(gw_gpu_watch_copy(watch, seen), 2);
+    cr_assert(!seen[0].reading.answers && seen[0].reading.known == 0);
+    pthread_mutex_unlock(&gate);
+    while (!seen[1].reading.answers) gw_gpu_watch_copy(watch, seen);
+    gw_gpu_watch_close(watch);
+    cr_assert(fake.init == 0 && fake.sets == 0);
+}
+
+Test(gpu_watch, without_the_gpus_there_is_no_watch) {
+    const gw_watched_gpu odd = {.bus = "ffff:01:00.0"};
+    const gw_gpu_watch_times times = {1000000, LONG_NS, LONG_NS};
+    gw_err err;
+    cr_assert_null(gw_gpu_watch_open(&api, &odd, 1, &times, &err));
+    cr_assert(strstr(err.text, "Not Found") != NULL, "%s", err.text);
+    cr_assert_eq(fake.init, 0);
 }

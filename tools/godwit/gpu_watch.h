@@ -19,13 +19,20 @@ typedef struct gw_watched_gpu {
 
 typedef struct gw_gpu_watch gw_gpu_watch;
 
-/* gpus[count]: ordinal, name and bus are the caller's, copied. Has looked once when it returns. NULL on
- * failure. */
+typedef struct gw_gpu_watch_times {
+    uint64_t interval_ns; /* between looks */
+    uint64_t open_ns;     /* what the first look may keep the caller of gw_gpu_watch_open */
+    uint64_t hang_ns;     /* a look that takes longer hangs */
+} gw_gpu_watch_times;
+
+/* gpus[count]: ordinal, name and bus are the caller's, copied. Has looked once when it returns, unless NVML
+ * takes longer than open_ns: then until it answers no GPU does. NULL on failure. */
 gw_gpu_watch *gw_gpu_watch_open(const gw_nvml_api *api, const gw_watched_gpu *gpus, uint32_t count,
-                                uint64_t interval_ns, gw_err *err);
+                                const gw_gpu_watch_times *times, gw_err *err);
 /* Waits a moment for the thread; one that hangs in the driver is left behind. NULL is allowed. */
 void gw_gpu_watch_close(gw_gpu_watch *watch);
-/* Any thread: how they were when they were looked at last. Returns how many. */
+/* Any thread: how they were when they were looked at last; bad, and silent, while a look hangs. Returns how
+ * many. */
 uint32_t gw_gpu_watch_copy(gw_gpu_watch *watch, gw_watched_gpu gpus[GW_WATCHED_GPUS]);
 
 #endif

@@ -12,7 +12,9 @@ _Static_assert(GW_DEVICE_PARTS <= (int)GW_NCCL_GPUS && GW_DEVICE_PARTS <= (int)G
                "all GPUs of a device are summed with and watched");
 
 #define CLOSE_NS UINT64_C(10000000000) /* what an abort may take: NCCL ends its threads */
-#define WATCH_NS UINT64_C(1000000000)
+
+static const gw_gpu_watch_times watch_times = {
+    .interval_ns = UINT64_C(1000000000), .open_ns = UINT64_C(2000000000), .hang_ns = UINT64_C(10000000000)};
 
 static void send(void *context, const gw_peer_id *to, const uint8_t *bytes, size_t length) {
     gw_node *node = context;
@@ -44,7 +46,7 @@ static void watch(gw_node *node) {
             snprintf(gpus[known].name, sizeof gpus[known].name, "%s", info->name);
             snprintf(gpus[known].bus, sizeof gpus[known].bus, "%s", info->bus);
         }
-        node->gpu_watch = gw_gpu_watch_open(&nvml, gpus, known, WATCH_NS, &err);
+        node->gpu_watch = gw_gpu_watch_open(&nvml, gpus, known, &watch_times, &err);
     }
     if (!node->gpu_watch) gw_log(GW_WARN, "node/gpu", "no figures of the GPU: %s", err.text);
 }
