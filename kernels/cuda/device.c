@@ -115,7 +115,8 @@ static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
         d->sum[t] = words + d->layout.buckets[d->layout.of[t].bucket].data + d->layout.of[t].first;
         d->sum_small[t] = gw_cuda_sums_small(d->sums, t);
     }
-    return measure(d, err) && gw_outcome_scalars(&d->outcome, d->ledger, d->step, scalars, err);
+    if (!measure(d, err)) return gw_cuda_device_failed(d, "measuring a sum");
+    return gw_outcome_scalars(&d->outcome, d->ledger, d->step, scalars, err);
 }
 
 static bool commit(gw_device *device, uint64_t step, gw_err *err) {

@@ -437,7 +437,13 @@ Test(gpu_failures, a_sum_that_cannot_be_measured, .init = scratch_open, .fini = 
     char text[200];
     ops->report(b.device, text, sizeof text);
     cr_assert(strstr(text, "norm="), "%s", text);
+    cr_assert_eq(losses, 0);
+    fake_fail(1, cudaErrorECCUncorrectable);
+    cr_assert_not(ops->scalars(b.device, &scalars, &err));
+    cr_assert_eq(losses, 1);
+    cr_assert(strstr(last_loss.text, "GPU 0: measuring a sum"), "%s", last_loss.text);
     close_device(&b);
+    fake_fail(0, cudaSuccess);
     cr_assert_eq(fake_leaked(), 0);
     rig_close(&b.r);
 }
