@@ -6,7 +6,7 @@ bool gw_cuda_list(gw_cuda_info list[GW_CUDA_GPUS], uint32_t *count, gw_err *err)
     (void)list;
     *count = 0;
     return gw_fail(err, GW_E_UNSUPPORTED,
-                   "this build has no CUDA: nvcc was not found when it was configured");
+                   "this build has no CUDA: nvcc 13 was not found when it was configured");
 }
 
 bool gw_cuda_libraries(gw_err *err) {

@@ -1,0 +1,40 @@
+"""Which nvcc the build takes: kernels/cuda/nvcc.cmake, asked by what compilers say of themselves."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lab"))
+import tap  # noqa: E402
+
+SOURCE = os.path.join(HERE, "..", "..")
+SAID = "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release {0}, V{0}.140\n"
+
+
+class Judged(unittest.TestCase):
+    def trouble(self, said):
+        judge = os.path.join(SOURCE, "kernels", "cuda", "nvcc.cmake")
+        with tempfile.NamedTemporaryFile("w", suffix=".cmake") as script:
+            script.write(f'include("{judge}")\ngodwit_judge_nvcc([==[{said}]==] trouble)\nmessage("<${{trouble}}>")\n')
+            script.flush()
+            done = subprocess.run(["cmake", "-P", script.name], capture_output=True, text=True, check=True)
+        return done.stderr.strip()[1:-1]
+
+    def test_one_of_a_distribution_is_too_old(self):
+        for version in ("11.5", "12.0", "12.9"):
+            self.assertIn(f"nvcc is version {version}, and 13.0", self.trouble(SAID.format(version)))
+
+    def test_from_13_on_it_is_taken(self):
+        for version in ("13.0", "13.1", "14.0", "100.2"):
+            self.assertEqual(self.trouble(SAID.format(version)), "")
+
+    def test_another_compiler_is_not(self):
+        for said in ("", "clang version 14.0.6"):
+            self.assertIn("unknown version", self.trouble(said))
+
+
+if __name__ == "__main__":
+    tap.main(lambda: None, "nvcc")
