@@ -34,7 +34,7 @@ class Looking(Row):
 
     def look(self, cards, visible=None):
         answers = {
-            "devices": json.dumps({"gpus": [], "gpu_usable": False, "gpu_error": self.TOO_OLD, "nccl": {}, "cublaslt": {}}),
+            "devices": json.dumps({"gpus": [], "gpu_error": self.TOO_OLD, "nccl": {}, "cublaslt": {}}),
             "run": "--device=",
         }
         self.checks.godwit = lambda arguments, *_, **__: (answers[arguments[0]], "")
@@ -84,6 +84,45 @@ class Several(Row):
         found, seen = self.both("warn: in this view sums go through host memory, which takes longer")
         self.assertEqual(found, check.FAIL)
         self.assertIn("do not go by NCCL", seen)
+
+
+class Sanitized(Row):
+    """A compute-sanitizer that prints this, with a suite on a machine that has a GPU."""
+
+    SUMMARY = "========= ERROR SUMMARY: {}"
+    TESTED = "[====] Synthesis: Tested: {0} | Passing: {0} | Failing: 0 | Crashing: 0"
+
+    def sanitize(self, out, err, program="/build/tests/test_gpu_exact"):
+        self.checks.devices = {"gpu_usable": True}
+        self.checks.tests = [program]
+        with tempfile.TemporaryDirectory() as folder:
+            tool = os.path.join(folder, "compute-sanitizer")
+            with open(tool, "w") as file:
+                file.write(f"#!/bin/sh\necho '{out}'\necho '{err}' >&2\n")
+            os.chmod(tool, 0o755)
+            path = {"PATH": folder + ":" + os.environ["PATH"]}
+            with mock.patch.dict(os.environ, path), contextlib.redirect_stdout(io.StringIO()):
+                self.checks.check_together("{} sanitized", self.checks.sanitized, "", ["test_gpu_exact"])
+        return [(found, seen) for _, found, _, _, seen in self.checks.rows]
+
+    def test_a_suite_without_errors_passes(self):
+        rows = self.sanitize(self.SUMMARY.format("0 errors"), self.TESTED.format(7))
+        self.assertEqual(rows, [(check.PASS, "7 of 7 tests, no errors")])
+
+    def test_errors_that_are_only_printed_fail(self):
+        for out in (self.SUMMARY.format("1 error"), self.SUMMARY.format("12 errors"), "========= Internal Error"):
+            self.checks.rows = []
+            self.assertEqual([found for found, _ in self.sanitize(out, self.TESTED.format(7))], [check.FAIL], out)
+
+    def test_a_suite_that_tested_nothing_fails(self):
+        for err in (self.TESTED.format(0), ""):
+            self.checks.rows = []
+            rows = self.sanitize(self.SUMMARY.format("0 errors"), err)
+            self.assertEqual([found for found, _ in rows], [check.FAIL], err)
+
+    def test_a_suite_that_is_not_there_fails(self):
+        rows = self.sanitize(self.SUMMARY.format("0 errors"), self.TESTED.format(7), "/build/tests/test_other")
+        self.assertEqual(rows, [(check.FAIL, "this build has no test_gpu_exact")])
 
 
 if __name__ == "__main__":
