@@ -33,8 +33,9 @@ typedef struct gw_gpu_call {
 
 /* As gw_nccl_open, and starts the thread. */
 gw_gpu_sums *gw_gpu_sums_open(const gw_nccl_options *options, const gw_gpu_sums_events *events, gw_err *err);
-/* Aborts, waits for the thread and frees. False: NCCL does not return within `patience_ns`, nothing is freed,
- * and the process must end as it is. NULL is allowed. */
+/* Aborts, waits for the thread and frees. False: NCCL does not return within `patience_ns`, or a GPU is lost,
+ * whose driver may keep whoever frees its memory. Then nothing is freed, and the process must end as it is.
+ * NULL is allowed. */
 bool gw_gpu_sums_close(gw_gpu_sums *sums, uint64_t patience_ns);
 
 /* Wants an id; `failed` tells of this view that there can be none. An abort may come before it is made: then

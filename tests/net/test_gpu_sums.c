@@ -314,7 +314,7 @@ Test(gpu_sums, a_sum_that_breaks_fails_and_so_do_later_ones_of_the_view) {
 }
 
 Test(gpu_sums, a_lost_gpu_is_told_once_and_sums_fail) {
-    peer peers[2];
+    static peer peers[2]; /* one is not freed */
     fake_reset(2);
     for (int i = 0; i < 2; i++) peer_open(&peers[i], i, PATIENCE_NS, 1000000);
     for (int i = 0; i < 2; i++) peer_form(&peers[i], 1, 2);
@@ -329,7 +329,24 @@ Test(gpu_sums, a_lost_gpu_is_told_once_and_sums_fail) {
     cr_assert_eq(peers[0].status, GW_COLLECTIVE_FAILED);
     cr_assert(strstr(peers[0].err.text, "ECC") != NULL, "%s", peers[0].err.text);
     cr_assert_eq(peers[0].losses, 1);
-    for (int i = 0; i < 2; i++) peer_close(&peers[i]);
+    cr_assert(!gw_gpu_sums_close(peers[0].sums, PATIENCE_NS));
+    peer_close(&peers[1]);
+}
+
+/* Whoever frees the GPU's memory next would wait for the stream. */
+Test(gpu_sums, a_gpu_that_does_not_let_go_is_left_as_it_is) {
+    static peer p;
+    fake_reset(1);
+    peer_open(&p, 0, PATIENCE_NS, 1000000);
+    peer_form(&p, 1, 1);
+    fake_jam(0, true);
+    peer_start(&p, 1, 5);
+    fake_await_sums(1);
+    gw_gpu_sums_abort(p.sums);
+    await(&p, &p.losses, 1);
+    await(&p, &p.dones, 1);
+    cr_assert(strstr(p.err.text, "does not end") != NULL, "%s", p.err.text);
+    cr_assert(!gw_gpu_sums_close(p.sums, PATIENCE_NS));
 }
 
 /* NCCL's abort itself does not return: nobody may wait for it for ever. */

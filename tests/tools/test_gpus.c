@@ -121,7 +121,7 @@ static void flock_close(void) {
         gw_loop_turn(loop, 0);
     } while (letters > 0);
     for (int i = 0; i < PEERS; i++)
-        cr_assert(gw_gpus_close(peers[i].gpus, LONG_NS)); /* the loop runs no more */
+        cr_assert_eq(gw_gpus_close(peers[i].gpus, LONG_NS), peers[i].losses == 0); /* the loop runs no more */
     gw_loop_close(loop);
     cr_assert_null(fake_count().misuse, "%s", fake_count().misuse);
     cr_assert_eq(fake_count().comms, 0);

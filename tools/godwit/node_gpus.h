@@ -41,7 +41,8 @@ typedef struct gw_gpus_options {
 
 /* NULL on failure. */
 gw_gpus *gw_gpus_open(const gw_gpus_options *options, gw_err *err);
-/* The loop runs no more. False: NCCL does not return, and the process must end as it is. NULL is allowed. */
+/* The loop runs no more. False: NCCL does not return, or a GPU is lost, and the process must end as it is.
+ * NULL is allowed. */
 bool gw_gpus_close(gw_gpus *gpus, uint64_t patience_ns);
 
 /* This peer is in this view; in none, which ends a sum and the communicator. */
