@@ -10,6 +10,7 @@ bool gw_cuda_broken(cudaError_t status) {
     case cudaErrorContained:
     case cudaErrorDevicesUnavailable:
     case cudaErrorExternalDevice:
+    case cudaErrorMpsClientTerminated:
         return true;
     default:
         return false;
@@ -27,6 +28,7 @@ bool gw_cuda_sticky(cudaError_t status) {
     case cudaErrorLaunchFailure:
     case cudaErrorLaunchTimeout:
     case cudaErrorAssert:
+    case cudaErrorTensorMemoryLeak:
     case cudaErrorUnknown:
         return true;
     default:

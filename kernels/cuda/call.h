@@ -16,7 +16,8 @@ bool gw_cuda_try(int gpu, cudaError_t status, gw_err *err, const char *call, ...
 /* Whether no later call of this process on that GPU can succeed: a kernel that faulted, memory that failed
  * (ECC), a GPU that fell off the bus. */
 bool gw_cuda_sticky(cudaError_t status);
-/* Of these, whether the GPU itself or what connects it has failed: no kernel can have done it. */
+/* Of these, whether the GPU itself, what connects it or who shares it (MPS) has failed: no kernel of this
+ * process can have done it. */
 bool gw_cuda_broken(cudaError_t status);
 
 #endif

@@ -169,9 +169,6 @@ Test(gpu_failures, a_lost_gpu_is_named) {
     rig_close(&b.r);
 }
 
-/* A kernel that faults takes the process with it, whoever started it: while a shard is computed that counts
- * against the shard, which would take one GPU after another; later it is only said. What does not stay is no
- * loss. */
 /* The commonest reason for this error is no fault of the GPU. */
 Test(gpu_failures, a_gpu_that_another_process_has_for_itself_is_not_called_lost) {
     bench b;
@@ -186,6 +183,9 @@ Test(gpu_failures, a_gpu_that_another_process_has_for_itself_is_not_called_lost)
     rig_close(&b.r);
 }
 
+/* A kernel that faults takes the process with it, whoever started it: while a shard is computed that counts
+ * against the shard, which would take one GPU after another; later it is only said. What does not stay is no
+ * loss. */
 Test(gpu_failures, a_fault_inside_a_shard_is_the_shards) {
     bench b;
     gw_err err;
@@ -209,6 +209,36 @@ Test(gpu_failures, a_fault_inside_a_shard_is_the_shards) {
     close_device(&b);
     fake_fail(0, cudaSuccess);
     rig_close(&b.r);
+}
+
+/* What a kernel cannot have done is a loss at once; what it may have, after its shard. */
+Test(gpu_failures, whatever_stays_is_a_loss) {
+    static const struct {
+        cudaError_t status;
+        bool kernels;
+    } all[] = {{cudaErrorECCUncorrectable, false},
+               {cudaErrorMpsClientTerminated, false},
+               {cudaErrorIllegalAddress, true},
+               {cudaErrorTensorMemoryLeak, true}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        bench b;
+        gw_err err;
+        gw_segments none;
+        const int status = (int)all[i].status;
+        losses = 0;
+        const gw_device_ops *ops = begin(&b);
+        ops->step_begin(b.device, 0);
+        fake_fail(5, all[i].status);
+        cr_assert_eq(ops->contribute(b.device, b.lane, 0, 0, &err), GW_SHARD_FAILED);
+        cr_assert_eq(losses, all[i].kernels ? 0 : 1, "error %d", status);
+        ops->zero(b.device);
+        cr_assert_not(ops->reduce_begin(b.device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, &err),
+                      "error %d", status);
+        cr_assert_eq(losses, 1, "error %d", status);
+        close_device(&b);
+        fake_fail(0, cudaSuccess);
+        rig_close(&b.r);
+    }
 }
 
 /* Wherever the GPU is found to be lost, between shards, its owner hears of it at once. */
