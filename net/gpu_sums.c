@@ -212,8 +212,10 @@ static void begin_call(gw_gpu_sums *s) {
         c->looked_ns = now;
         c->waited_ns += passed < GW_NCCL_GAP_NS ? passed : GW_NCCL_GAP_NS;
         if (c->waited_ns < s->form_ns) return;
-        gw_fail(&err, GW_E_TIMEOUT, "NCCL: no id for epoch %llu came from the leader",
-                (unsigned long long)c->how.fence.epoch);
+        const char *what =
+            ours ? "its communicator still forms" : "no id for a communicator came from the leader";
+        gw_fail(&err, GW_E_TIMEOUT, "NCCL: epoch %llu: %s after %llu ms",
+                (unsigned long long)c->how.fence.epoch, what, (unsigned long long)(s->form_ns / 1000000));
         finish(s, GW_COLLECTIVE_FAILED, &err);
     }
 }

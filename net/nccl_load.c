@@ -40,8 +40,11 @@ static const gw_library_function cuda_functions[] = {
     CUDA(get_error_string, cuGetErrorString),
 };
 
+enum { NEW_NUMBERS = 10000 }; /* NCCL counts 2.8.4 as 2804, 2.9.6 as 20906 */
+
 void gw_nccl_version_text(int version, char text[24]) {
-    snprintf(text, 24, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    int major = version < NEW_NUMBERS ? 1000 : 10000;
+    snprintf(text, 24, "%d.%d.%d", version / major, version % major / 100, version % 100);
 }
 
 bool gw_nccl_judge(int version, char warning[160], gw_err *err) {

@@ -76,17 +76,22 @@ static bool load_functions(void *opened, lt_functions *lt, gw_err *err) {
     return true;
 }
 
+static const char *version_text(size_t version, char text[24]) {
+    snprintf(text, 24, "%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+    return text;
+}
+
 /* With the lock held. */
 static bool open_library(gw_err *err) {
+    char theirs[24], ours[24];
     if (library.open) return true;
     void *opened = gw_cuda_library_open(library_name, err);
     if (opened == NULL || !load_functions(opened, &library.call, err)) return false;
     library.version = library.call.GetVersion();
     if (library.version < CUBLAS_VERSION)
         return gw_fail(err, GW_E_UNSUPPORTED,
-                       "%s is version %zu.%zu, older than %d.%d, which this program was built with",
-                       library_name, library.version / 10000, library.version / 100 % 100, CUBLAS_VER_MAJOR,
-                       CUBLAS_VER_MINOR);
+                       "%s is version %s, older than %s, which this program was built with", library_name,
+                       version_text(library.version, theirs), version_text(CUBLAS_VERSION, ours));
     library.open = true;
     return true;
 }
@@ -284,7 +289,7 @@ bool gw_gemm_plan(gw_gemm *gemm, const gw_gemm_shape *shape, uint32_t *number, g
 
 void gw_gemm_text(const gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]) {
     gw_hash digest = {0};
-    char hex[GW_HASH_TEXT];
+    char hex[GW_HASH_TEXT], version[24];
     struct {
         cublasLtMatmulAlgo_t algorithm;
         uint64_t in_product;
@@ -297,8 +302,7 @@ void gw_gemm_text(const gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]) {
     gw_blake2b(chosen, gemm->count * sizeof *chosen, digest.bytes, sizeof digest.bytes);
     free(chosen);
     gw_hex(digest.bytes, 8, hex);
-    snprintf(text, GW_GPU_PLAN_TEXT, "cublaslt=%zu.%zu.%zu plan=%s", library.version / 10000,
-             library.version / 100 % 100, library.version % 100, hex);
+    snprintf(text, GW_GPU_PLAN_TEXT, "cublaslt=%s plan=%s", version_text(library.version, version), hex);
 }
 
 static bool multiply(const gw_gemm *gemm, const plan *p, const gw_gemm_operands *operands, void *c,

@@ -38,14 +38,16 @@ void *gw_cuda_library_open(const char *name, gw_err *err) {
         void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (library != NULL) return library;
         const char *reason = dlerror();
-        if (access(path, F_OK) == 0) snprintf(why, sizeof why, " (%s)", reason != NULL ? reason : "unknown");
+        bool says_more = places[i][0] == '\0' || access(path, F_OK) == 0; /* than that a file is missing */
+        if (says_more) snprintf(why, sizeof why, "%s", reason != NULL ? reason : "unknown");
         size_t used = strlen(looked);
         if (places[i][0] != '\0') snprintf(looked + used, sizeof looked - used, ", %s", places[i]);
     }
-    gw_fail(err, GW_E_UNSUPPORTED,
-            "%s was not found where the dynamic linker looks (LD_LIBRARY_PATH)%s%s; it comes with the CUDA "
-            "toolkit",
-            name, looked, why);
+    gw_fail(
+        err, GW_E_UNSUPPORTED,
+        "%s cannot be opened (%s); looked where the dynamic linker does (LD_LIBRARY_PATH)%s; it comes with "
+        "the CUDA toolkit",
+        name, why, looked);
     return NULL;
 }
 

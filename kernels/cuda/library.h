@@ -6,7 +6,7 @@
 
 /* Opens `name` ("libcublasLt.so.13"): where the dynamic linker looks (LD_LIBRARY_PATH), in lib beside the
  * program, and in CUDA's folder (CUDA_HOME, CUDA_PATH, /usr/local/cuda). Stays open. NULL and a text that
- * says where it looked. Any thread. */
+ * says where it looked and what the dynamic linker says. Any thread. */
 void *gw_cuda_library_open(const char *name, gw_err *err);
 /* The function `name` of it; NULL and a text when it has none. */
 void *gw_cuda_library_function(void *library, const char *library_name, const char *name, gw_err *err);

@@ -59,8 +59,14 @@ static cublasStatus_t destroy(cublasLtHandle_t handle) {
     return CUBLAS_STATUS_SUCCESS;
 }
 
+static size_t present_version = CUBLAS_VERSION;
+
+void fake_cublaslt_version(size_t version) {
+    present_version = version;
+}
+
 static size_t version(void) {
-    return CUBLAS_VERSION;
+    return present_version;
 }
 
 static const char *status_string(cublasStatus_t status) {

@@ -9,4 +9,7 @@
  * it: CUBLAS_STATUS_NOT_SUPPORTED, or CUBLAS_STATUS_SUCCESS and no answer. */
 void fake_cublaslt_refuse(cublasLtEpilogue_t epilogue, cublasStatus_t status);
 
+/* The version it has from now on, as CUBLAS_VERSION counts; asked once in a process. */
+void fake_cublaslt_version(size_t version);
+
 #endif

@@ -3,13 +3,33 @@
 #include "fake_cublaslt.h"
 #include "gpu/gpu_rig.h"
 
+#include "kernels/cuda/cuda.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/mlp_kernels.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* "13.1.0" */
+static const char *version_text(size_t version, char text[24]) {
+    snprintf(text, 24, "%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+    return text;
+}
+
+/* The patch level, too, decides. */
+Test(gpu_gemm_finish, a_library_that_is_too_old_is_told_with_all_of_both_versions) {
+    const size_t older = CUBLAS_VERSION - 1;
+    char theirs[24], ours[24];
+    gw_err err;
+    fake_cublaslt_version(older);
+    cr_assert_not(gw_cuda_libraries(&err));
+    cr_assert(strstr(err.text, version_text(older, theirs)) &&
+                  strstr(err.text, version_text(CUBLAS_VERSION, ours)),
+              "%s", err.text);
+}
 
 enum { ROWS = 13, COLUMNS = 8, INNER = 5 };
 

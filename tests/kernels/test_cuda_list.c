@@ -1,5 +1,6 @@
 /* Runs everywhere: with a GPU, without one, and in a build that has no CUDA. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/library.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -34,6 +35,16 @@ Test(cuda_list, libraries_can_be_opened_or_are_named) {
                   (strstr(err.text, "libcublasLt.so") && strstr(err.text, "LD_LIBRARY_PATH")),
               "%s", err.text);
 }
+
+#ifdef GODWIT_CUDA
+/* Why the dynamic linker itself could not open it: what it found may need a library that is not there. */
+Test(cuda_list, what_the_dynamic_linker_says_is_told) {
+    gw_err err;
+    cr_assert_null(gw_cuda_library_open("libgodwit-none.so.1", &err));
+    cr_assert(strstr(err.text, "cannot open shared object file") && strstr(err.text, "LD_LIBRARY_PATH"), "%s",
+              err.text);
+}
+#endif
 
 Test(cuda_list, versions) {
     gw_cuda_versions found = gw_cuda_versions_found();

@@ -2,6 +2,7 @@
 #include "nccl_fake.h"
 
 #include "net/gpu_sums.h"
+#include "net/loop.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -292,6 +293,34 @@ Test(gpu_sums, a_call_whose_id_never_comes_fails_by_its_deadline) {
     await(&p, &p.dones, 1);
     cr_assert_eq(p.status, GW_COLLECTIVE_FAILED);
     cr_assert_eq(p.err.code, GW_E_TIMEOUT, "%s", p.err.text);
+    peer_close(&p);
+    expect_tidy();
+}
+
+/* The leader is not to blame for a communicator that takes too long: the call has waited for longer than the
+ * communicator forms. On a busy day they end at once, or the id comes too late: then once more. */
+Test(gpu_sums, an_id_that_came_is_not_called_missing) {
+    peer p;
+    bool told = false;
+    fake_reset(1);
+    fake_hold(true);
+    peer_open(&p, 0, 100000000, PATIENCE_NS);
+    for (unsigned epoch = 1; epoch <= 50 && !told; epoch++) {
+        gw_fence fence = fence_of(epoch);
+        peer_start(&p, epoch, epoch);
+        for (uint64_t end = gw_now_ns() + 20000000; gw_now_ns() < end;) {
+            unsigned ids = p.ids;
+            gw_gpu_sums_make_id(p.sums, &fence);
+            await(&p, &p.ids, ids + 1);
+        }
+        peer_form(&p, epoch, 1);
+        await(&p, &p.dones, epoch);
+        pthread_mutex_lock(&p.lock);
+        told = p.err.code == GW_E_TIMEOUT && strstr(p.err.text, "still forms") != NULL;
+        pthread_mutex_unlock(&p.lock);
+        gw_gpu_sums_abort(p.sums);
+    }
+    cr_assert(told, "%s", p.err.text);
     peer_close(&p);
     expect_tidy();
 }

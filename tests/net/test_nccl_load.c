@@ -85,6 +85,10 @@ Test(nccl_load, versions_are_judged) {
     }
     gw_nccl_version_text(22809, text);
     cr_assert_str_eq(text, "2.28.9");
+    gw_nccl_version_text(2804, text); /* up to 2.8 it counted in thousands */
+    cr_assert_str_eq(text, "2.8.4");
+    gw_nccl_version_text(20903, text);
+    cr_assert_str_eq(text, "2.9.3");
 }
 
 /* With the library or without it: every outcome says something that can be used. */
