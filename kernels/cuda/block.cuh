@@ -39,4 +39,12 @@ __device__ inline double gw_block_tree(double value, double *values) {
     return values[0];
 }
 
+/* The same of of_row[0 .. rows): thread t adds rows t, t + blockDim.x, ... before the tree. */
+__device__ inline double gw_block_rows(uint64_t rows, const double *__restrict__ of_row, double *values) {
+    double sum = 0.0;
+#pragma unroll 4
+    for (uint64_t r = threadIdx.x; r < rows; r += blockDim.x) sum += of_row[r];
+    return gw_block_tree(sum, values);
+}
+
 #endif

@@ -100,14 +100,11 @@ __global__ void __launch_bounds__(THREADS)
         of_row[blockIdx.x] = gw_log((double)p.sum) - ((double)at_target - (double)p.largest);
 }
 
-/* One block: thread t adds rows t, t + SUM_THREADS, ...; then a tree. */
+/* One block. */
 __global__ void __launch_bounds__(SUM_THREADS)
     sum_kernel(uint64_t rows, const double *__restrict__ of_row, gw_cuda_gpt_loss *loss) {
     __shared__ double sums[SUM_THREADS];
-    double sum = 0.0;
-#pragma unroll 4
-    for (uint64_t r = threadIdx.x; r < rows; r += SUM_THREADS) sum += of_row[r];
-    sum = gw_block_tree(sum, sums);
+    double sum = gw_block_rows(rows, of_row, sums);
     if (threadIdx.x == 0) *loss = {(int64_t)rows, (float)sum};
 }
 

@@ -1,11 +1,10 @@
 #include "core/rng.h"
 #include "kernels/cuda/block.cuh"
+#include "kernels/cuda/factor.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mlp_kernels.h"
 #include "kernels/jobs/digits_weight.h"
 #include "kernels/vmath.h"
-
-#include <cuda_bf16.h>
 
 namespace {
 
@@ -15,15 +14,11 @@ __device__ uint64_t index() {
     return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
 }
 
-__device__ uint16_t to_bf16(float value) {
-    return __bfloat16_as_ushort(__float2bfloat16_rn(value));
-}
-
 __device__ void write(gw_cuda_factor to, uint64_t i, float value) {
     if (to.bf16)
-        static_cast<uint16_t *>(to.values)[i] = to_bf16(value);
+        gw_narrow(value, static_cast<uint16_t *>(to.values) + i);
     else
-        static_cast<float *>(to.values)[i] = value;
+        gw_narrow(value, static_cast<float *>(to.values) + i);
 }
 
 __global__ void __launch_bounds__(THREADS)
@@ -38,11 +33,14 @@ __global__ void __launch_bounds__(THREADS)
     uint64_t i = index();
     if (i >= pairs) return;
     float2 x = values[i];
-    rounded[i] = make_ushort2(to_bf16(x.x), to_bf16(x.y));
+    ushort2 narrow;
+    gw_narrow(x.x, &narrow.x);
+    gw_narrow(x.y, &narrow.y);
+    rounded[i] = narrow;
 }
 
 __global__ void last_to_bf16_kernel(uint64_t i, const float *values, uint16_t *rounded) {
-    rounded[i] = to_bf16(values[i]);
+    gw_narrow(values[i], rounded + i);
 }
 
 /* `batch` rows of a column: all are read before the first is written, as the arrays may be one. */
@@ -120,13 +118,11 @@ __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x % 32 == 0 && votes != 0) atomicAdd(correct, (unsigned long long)__popc(votes));
 }
 
-/* One block: thread t adds rows t, t + THREADS, ...; then a tree. */
+/* One block. */
 __global__ void __launch_bounds__(THREADS)
     sum_loss_kernel(uint64_t rows, const double *__restrict__ of_row, gw_cuda_loss *loss) {
     __shared__ double sums[THREADS];
-    double sum = 0.0;
-    for (uint64_t r = threadIdx.x; r < rows; r += THREADS) sum += of_row[r];
-    sum = gw_block_tree(sum, sums);
+    double sum = gw_block_rows(rows, of_row, sums);
     if (threadIdx.x == 0) {
         loss->sum = (float)sum;
         loss->count = (int64_t)rows;
