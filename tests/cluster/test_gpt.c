@@ -1,5 +1,5 @@
 /* A trained language model, out of the checkpoints of real peers. */
-#include "checkpoint/manifest.h"
+#include "checkpoint/catalog.h"
 #include "kernels/gpt_decode.h"
 #include "lab.h"
 #include "tools/godwit/model.h"
@@ -98,21 +98,18 @@ Test(gpt, a_part_of_a_checkpoint_is_not_enough) {
     lab_close(l);
 }
 
-/* Reads a manifest, has it changed and writes it. */
-static void change_manifest(const char *path, void (*change)(gw_manifest *, const void *), const void *how) {
-    static uint8_t bytes[1 << 20];
-    FILE *file = fopen(path, "rb");
-    cr_assert_not_null(file);
-    size_t length = fread(bytes, 1, sizeof bytes, file);
-    fclose(file);
+/* Reads a manifest, has it changed and saves it, under the name that it has then. */
+static void change_manifest(const char *dir, const char *path, void (*change)(gw_manifest *, const void *),
+                            const void *how) {
     gw_manifest manifest;
     gw_err err;
-    cr_assert(gw_manifest_decode(bytes, length, &manifest, &err), "%s", err.text);
-    change(&manifest, how);
     void *changed;
+    size_t length;
+    cr_assert(gw_catalog_read(gw_io_system(), path, &manifest, &err), "%s", err.text);
+    change(&manifest, how);
     cr_assert(gw_manifest_encode(&manifest, &changed, &length, &err), "%s", err.text);
-    file = fopen(path, "wb");
-    cr_assert(file != NULL && fwrite(changed, 1, length, file) == length && fclose(file) == 0);
+    cr_assert_eq(unlink(path), 0);
+    cr_assert(gw_catalog_save(gw_io_system(), dir, changed, length, &err), "%s", err.text);
     free(changed);
     gw_manifest_free(&manifest);
 }
@@ -123,7 +120,7 @@ static void change_manifests(const char *dir, size_t count, void (*change)(gw_ma
     glob_t found;
     snprintf(pattern, sizeof pattern, "%s/manifests/*", dir);
     cr_assert(glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc == count);
-    for (size_t i = 0; i < count; i++) change_manifest(found.gl_pathv[i], change, how);
+    for (size_t i = 0; i < count; i++) change_manifest(dir, found.gl_pathv[i], change, how);
     globfree(&found);
 }
 
