@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LINKS = 40 };
+enum { LINKS = 40, TRIES = 10 };
 
 /* What the link says, seen from where the link is; the caller frees. NULL, with errno: it cannot be read. */
 static char *read_link(const char *path) {
@@ -38,20 +39,59 @@ static char *follow(const char *path) {
     return target;
 }
 
+static bool lock(int fd, const char *path, gw_err *err) {
+    int result;
+    do result = flock(fd, LOCK_EX | LOCK_NB);
+    while (result < 0 && errno == EINTR);
+    if (result == 0) return true;
+    if (errno == EWOULDBLOCK) return gw_fail(err, GW_E_DENIED, "%s: another process writes it", path);
+    return gw_fail_errno(err, errno, "cannot lock %s", path);
+}
+
+/* Between the opening and the lock the other writer may have renamed or removed the file. */
+int gw_output_lock(const char *path, int flags, gw_err *err) {
+    for (int i = 0; i < TRIES; i++) {
+        struct stat opened, named;
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | flags, 0644);
+        if (fd < 0) {
+            gw_fail_errno(err, errno, "cannot write %s", path);
+            return -1;
+        }
+        bool locked = lock(fd, path, err);
+        if (locked && fstat(fd, &opened) == 0 && stat(path, &named) == 0 && opened.st_ino == named.st_ino &&
+            opened.st_dev == named.st_dev) {
+            if (S_ISREG(opened.st_mode)) return fd;
+            locked = gw_fail(err, GW_E_INVALID, "%s is not a regular file", path);
+        }
+        close(fd);
+        if (!locked) return -1;
+    }
+    gw_fail(err, GW_E_DENIED, "%s: another process writes it", path);
+    return -1;
+}
+
+static int open_partial(const char *path, gw_err *err) {
+    int fd = gw_output_lock(path, O_NOFOLLOW, err);
+    if (fd < 0 || ftruncate(fd, 0) == 0) return fd;
+    gw_fail_errno(err, errno, "cannot shorten %s", path);
+    close(fd);
+    return -1;
+}
+
 bool gw_output_open(const char *path, gw_output *output, gw_err *err) {
     struct stat there;
     *output = (gw_output){.fd = -1};
     if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
         return gw_fail(err, GW_E_INVALID, "%s is there and is not a regular file: name another one", path);
     output->target = follow(path);
-    if (output->target != NULL && asprintf(&output->partial, "%s.partial", output->target) < 0) {
+    if (output->target == NULL) return gw_fail_errno(err, errno, "cannot write %s", path);
+    if (asprintf(&output->partial, "%s.partial", output->target) < 0) {
         output->partial = NULL;
-        errno = ENOMEM;
+        gw_fail(err, GW_E_NOMEM, "out of memory");
+    } else {
+        output->fd = open_partial(output->partial, err);
     }
-    if (output->partial != NULL)
-        output->fd = open(output->partial, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (output->fd >= 0) return true;
-    gw_fail_errno(err, errno, "cannot write %s", path);
     free(output->target);
     free(output->partial);
     return false;
@@ -68,12 +108,13 @@ bool gw_output_write(const gw_output *output, const void *bytes, size_t count, g
     return true;
 }
 
+/* The lock, and so the descriptor, lasts longer than the name: the next writer would empty what is about to
+ * be renamed, and lose what it writes to our unlink. */
 bool gw_output_end(gw_output *output, bool good, gw_err *err) {
-    if (good && fsync(output->fd) != 0) good = gw_fail_errno(err, errno, "cannot write %s", output->target);
-    if (close(output->fd) != 0 && good) good = gw_fail_errno(err, errno, "cannot write %s", output->target);
-    if (good && rename(output->partial, output->target) != 0)
+    if (good && (fsync(output->fd) != 0 || rename(output->partial, output->target) != 0))
         good = gw_fail_errno(err, errno, "cannot write %s", output->target);
     if (!good) unlink(output->partial);
+    close(output->fd);
     free(output->target);
     free(output->partial);
     *output = (gw_output){.fd = -1};

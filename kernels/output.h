@@ -1,6 +1,7 @@
 /* A file that somebody named to have something written into it: a picture, a model, a table. It appears when
  * it is whole, in the place of an older one; links are followed, and what is no regular file (a device, a
- * FIFO, a folder) is refused and left alone. Thread: any, one at a time a file. */
+ * FIFO, a folder) is refused and left alone. A file has one writer at a time, of all threads and processes.
+ * Thread: any; a gw_output belongs to its caller. */
 #ifndef GODWIT_KERNELS_OUTPUT_H
 #define GODWIT_KERNELS_OUTPUT_H
 
@@ -15,8 +16,8 @@ typedef struct gw_output {
     char *partial; /* what is written until it is whole */
 } gw_output;
 
-/* Fails with GW_E_INVALID where the path is that of no regular file, GW_E_IO where nothing can be written
- * there; then there is nothing to end. */
+/* Fails with GW_E_INVALID where the path is that of no regular file, GW_E_DENIED while another one writes
+ * this file, GW_E_IO where nothing can be written there; then there is nothing to end. */
 bool gw_output_open(const char *path, gw_output *output, gw_err *err);
 
 /* Writes all of it where the file stands, or fails with GW_E_IO. */
@@ -26,5 +27,10 @@ bool gw_output_write(const gw_output *output, const void *bytes, size_t count, g
  * leaves what was there and returns false with *err as it was. To be called once for each one that was
  * opened. */
 bool gw_output_end(gw_output *output, bool good, gw_err *err);
+
+/* Opens a file to be changed where it stands, with what is in it, or makes it: a descriptor that reads and
+ * writes, and while it or a copy is open, nobody else gets one (flock). `flags`: more of open(2)'s. -1, with
+ * *err as by gw_output_open: there is none. */
+int gw_output_lock(const char *path, int flags, gw_err *err);
 
 #endif

@@ -5,9 +5,12 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static bool disk_fails;
@@ -17,6 +20,30 @@ int fsync(int fd) {
     if (!disk_fails) return fdatasync(fd);
     errno = EIO;
     return -1;
+}
+
+/* What somebody else does when a file is about to get its lock, or to be renamed or removed. */
+static void (*meanwhile)(void);
+
+static void let_others(void) {
+    void (*act)(void) = meanwhile;
+    meanwhile = NULL;
+    if (act != NULL) act();
+}
+
+int flock(int fd, int operation) {
+    let_others();
+    return (int)syscall(SYS_flock, fd, operation);
+}
+
+int rename(const char *from, const char *to) {
+    let_others();
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+int unlink(const char *path) {
+    let_others();
+    return unlinkat(AT_FDCWD, path, 0);
 }
 
 TestSuite(output, .init = scratch_open, .fini = scratch_close);
@@ -109,6 +136,56 @@ Test(output, what_is_no_regular_file_is_refused_and_stays) {
     refuse("nowhere/file", GW_E_IO, "cannot write");
     cr_assert(lstat(scratch_path("pipe"), &stat) == 0 && S_ISFIFO(stat.st_mode));
     cr_assert(lstat(scratch_path("device"), &stat) == 0 && S_ISLNK(stat.st_mode));
+}
+
+static void refuse_another(void) {
+    refuse("file", GW_E_DENIED, "another process writes it");
+    scratch_write("asked", "", 0);
+}
+
+Test(output, a_file_has_one_writer) {
+    gw_output output;
+    gw_err err;
+    cr_assert_eq(symlink("file", scratch_path("link")), 0);
+    for (int good = 0; good < 2; good++) {
+        cr_assert(gw_output_open(scratch_path("file"), &output, &err), "%s", err.text);
+        cr_assert(gw_output_write(&output, "first", 5, &err), "%s", err.text);
+        refuse("link", GW_E_DENIED, "another process writes it");
+        cr_assert_str_eq(content("file.partial"), "first");
+        meanwhile = refuse_another; /* until the name is free */
+        cr_assert_eq(gw_output_end(&output, good, &err), good, "%s", err.text);
+        cr_assert(there("asked") && meanwhile == NULL);
+        cr_assert_eq(remove(scratch_path("asked")), 0);
+        cr_assert_eq(there("file"), good);
+    }
+    cr_assert_str_eq(content("file"), "first");
+    put("file", true);
+    cr_assert_str_eq(content("file"), "new");
+}
+
+static void put_in_place(void) {
+    cr_assert_eq(rename(scratch_path("file.partial"), scratch_path("file")), 0);
+}
+
+/* Between the opening and the lock. */
+Test(output, what_another_one_has_just_put_in_its_place_stays) {
+    gw_output output;
+    gw_err err;
+    scratch_write("file.partial", "theirs", 6);
+    meanwhile = put_in_place;
+    cr_assert(gw_output_open(scratch_path("file"), &output, &err), "%s", err.text);
+    cr_assert_null(meanwhile);
+    cr_assert_eq(write(output.fd, "new", 3), 3);
+    cr_assert_str_eq(content("file"), "theirs");
+    cr_assert(gw_output_end(&output, true, &err), "%s", err.text);
+    cr_assert_str_eq(content("file"), "new");
+}
+
+Test(output, what_a_crash_has_left_is_written_over) {
+    scratch_write("file.partial", "half of it", 10);
+    put("file", true);
+    cr_assert_str_eq(content("file"), "new");
+    cr_assert_not(there("file.partial"));
 }
 
 /* What `godwit export` writes. */

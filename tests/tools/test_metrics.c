@@ -177,7 +177,7 @@ Test(metrics, what_is_somebody_elses_stays_as_it_is) {
     write_text("a.jsonl", "{\"event\":1}\n");
     refuse("a.jsonl", GW_E_INVALID, "line 1 is no row");
     refuse("a.txt", GW_E_USAGE, "neither .csv nor .jsonl");
-    refuse("none/a.csv", GW_E_IO, "cannot open");
+    refuse("none/a.csv", GW_E_IO, "cannot write");
     gw_metrics_file file = open_file("b.csv", false);
     refuse("b.csv", GW_E_DENIED, "another process writes it");
     add(&file, 1, "a=1");
@@ -284,6 +284,6 @@ Test(metrics, a_full_disk_is_one_warning_and_no_end) {
         cr_assert_eq(strlen(content("a.csv")) > 0, life == 1);
     }
     cr_assert_null(gw_metrics_open(scratch_path("no/a.csv"), JOB, false, &err));
-    cr_assert_not_null(strstr(err.text, "--metrics: cannot open"), "%s", err.text);
+    cr_assert_not_null(strstr(err.text, "--metrics: cannot write"), "%s", err.text);
     gw_metrics_add(NULL, NULL); /* nobody wants any */
 }

@@ -11,13 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Every row begins with these. */
 static const char *const fixed[] = {"step", "job", "phase", "time", "ms", "members", "shards"};
-enum { FIXED = sizeof fixed / sizeof fixed[0], JOB = 1, LINE = 2000, TRIES = 10 };
+enum { FIXED = sizeof fixed / sizeof fixed[0], JOB = 1, LINE = 2000 };
 
 static const char json_begin[] = "{\"step\":", json_job[] = ",\"job\":\"";
 
@@ -139,33 +137,6 @@ static bool scan(gw_metrics_file *file, uint64_t before, gw_err *err) {
 
 /* ---- opening ---- */
 
-/* With the lock of the file that the path names: another process may have put a new one there meanwhile. */
-static int open_locked(const char *path, gw_err *err) {
-    for (int i = 0; i < TRIES; i++) {
-        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-        if (fd < 0) {
-            gw_fail_errno(err, errno, "cannot open %s", path);
-            return -1;
-        }
-        struct stat opened, named;
-        if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-            gw_fail(err, GW_E_DENIED, "%s: another process writes it; every peer needs a file of its own",
-                    path);
-            close(fd);
-            return -1;
-        }
-        if (fstat(fd, &opened) == 0 && stat(path, &named) == 0 && opened.st_ino == named.st_ino) {
-            if (S_ISREG(opened.st_mode)) return fd;
-            gw_fail(err, GW_E_INVALID, "%s is not a plain file", path);
-            close(fd);
-            return -1;
-        }
-        close(fd);
-    }
-    gw_fail(err, GW_E_DENIED, "%s: another process changes it", path);
-    return -1;
-}
-
 bool gw_metrics_file_open(const char *path, const char *job, bool fresh, gw_metrics_file *file, gw_err *err) {
     *file = (gw_metrics_file){.fd = -1};
     if (!gw_metrics_format_of(path, &file->format, err)) return false;
@@ -173,7 +144,9 @@ bool gw_metrics_file_open(const char *path, const char *job, bool fresh, gw_metr
     GW_CHECK(strlen(file->job) == sizeof file->job - 1);
     file->path = strdup(path);
     bool good = file->path != NULL || gw_fail(err, GW_E_NOMEM, "%s: out of memory", path);
-    if (good) file->fd = open_locked(path, err);
+    if (good) file->fd = gw_output_lock(path, 0, err);
+    if (good && file->fd < 0 && err->code == GW_E_DENIED)
+        gw_fail(err, GW_E_DENIED, "%s: another process writes it; every peer needs a file of its own", path);
     good = file->fd >= 0 && scan(file, UINT64_MAX, err);
     if (good && fresh) file->end = file->last = file->columns = 0;
     file->torn = true; /* cut off with the first row: a peer that cannot start must not cost the file */
@@ -299,7 +272,7 @@ static bool widen(gw_metrics_file *file, uint32_t added, gw_err *err) {
     gw_output output;
     lines l;
     if (!gw_output_open(file->path, &output, err)) return false;
-    int fd = flock(output.fd, LOCK_EX | LOCK_NB) == 0 ? fcntl(output.fd, F_DUPFD_CLOEXEC, 0) : -1;
+    int fd = fcntl(output.fd, F_DUPFD_CLOEXEC, 0); /* the lock is that of both */
     FILE *out = fd >= 0 ? fdopen(dup(fd), "w") : NULL;
     bool good = out != NULL || gw_fail_errno(err, errno, "cannot write %s", output.partial);
     good = good && lines_open(file, &l, err);
