@@ -3,7 +3,6 @@
 #include "core/check.h"
 #include "kernels/gpt_parts.h"
 #include "kernels/map_file.h"
-#include "kernels/output.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -155,17 +154,12 @@ static json_t *make_config(const gw_gpt *gpt, double dropout) {
     return config;
 }
 
-bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const char *path, gw_err *err) {
+bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const gw_output *output, gw_err *err) {
     json_t *config = make_config(gpt, dropout);
     char *json = json_dumps(config, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
     json_decref(config);
     GW_CHECK_MEMORY(json != NULL);
-    gw_output output;
-    bool written = gw_output_open(path, &output, err);
-    if (written) {
-        written = gw_output_write(&output, json, strlen(json), err) && gw_output_write(&output, "\n", 1, err);
-        written = gw_output_end(&output, written, err);
-    }
+    bool written = gw_output_write(output, json, strlen(json), err) && gw_output_write(output, "\n", 1, err);
     free(json);
     return written;
 }

@@ -4,6 +4,7 @@
 #define GODWIT_KERNELS_GPT_FILE_H
 
 #include "kernels/gpt.h"
+#include "kernels/output.h"
 #include "kernels/safetensors.h"
 
 /* The vocabulary of the model in the file; 0 when it holds no such thing. */
@@ -33,7 +34,7 @@ bool gw_gpt_file_take(const gw_gpt *gpt, const float *const *parameters, gw_safe
 char *gw_gpt_file_config(const char *weights, gw_err *err);
 
 /* Writes the config.json of such a model; `dropout` is what it was trained with. */
-bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const char *path, gw_err *err);
+bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const gw_output *output, gw_err *err);
 
 /* That the config.json beside the file `weights`, where there is one, says nothing that this model computes
  * in another way and that no tensor's shape shows: the number of heads, the activation function, the epsilon

@@ -108,10 +108,15 @@ bool gw_output_write(const gw_output *output, const void *bytes, size_t count, g
     return true;
 }
 
+bool gw_output_flush(const gw_output *output, gw_err *err) {
+    return fsync(output->fd) == 0 || gw_fail_errno(err, errno, "cannot write %s", output->target);
+}
+
 /* The lock, and so the descriptor, lasts longer than the name: the next writer would empty what is about to
  * be renamed, and lose what it writes to our unlink. */
 bool gw_output_end(gw_output *output, bool good, gw_err *err) {
-    if (good && (fsync(output->fd) != 0 || rename(output->partial, output->target) != 0))
+    good = good && gw_output_flush(output, err);
+    if (good && rename(output->partial, output->target) != 0)
         good = gw_fail_errno(err, errno, "cannot write %s", output->target);
     if (!good) unlink(output->partial);
     close(output->fd);

@@ -23,6 +23,10 @@ bool gw_output_open(const char *path, gw_output *output, gw_err *err);
 /* Writes all of it where the file stands, or fails with GW_E_IO. */
 bool gw_output_write(const gw_output *output, const void *bytes, size_t count, gw_err *err);
 
+/* What was written is on the disk then: gw_output_end has little left that can fail. Fails with GW_E_IO.
+ * Blocks. */
+bool gw_output_flush(const gw_output *output, gw_err *err);
+
 /* Closes the file, and puts it, once it is on the disk, in its place if it is `good`; otherwise removes it,
  * leaves what was there and returns false with *err as it was. To be called once for each one that was
  * opened. */

@@ -252,6 +252,19 @@ Test(gpt, an_export_overwrites_nothing_of_another_kind) {
     lab_close(l);
 }
 
+Test(gpt, an_export_without_its_configuration_leaves_the_older_weights) {
+    lab *l = lab_open();
+    lab_undisturbed(l, GPT " --updates 1");
+    int code;
+    output(&code, "cd %s && mkdir -p hf/config.json && echo old > hf/model", l->dir);
+    const char *said = output(&code, EXPORT "hf/model 2>&1", l->dir, l->peers[0].dir);
+    cr_expect(code == 1 && strstr(said, "hf/config.json is there and is not a regular file") != NULL,
+              "%d: %s", code, said);
+    said = output(&code, "cd %s/hf && ls && cat model", l->dir);
+    cr_expect_str_eq(said, "config.json\nmodel\nold\n");
+    lab_close(l);
+}
+
 Test(gpt, generates_the_same_text_by_the_same_seed) {
     lab *l = lab_open();
     lab_undisturbed(l, GPT " --updates 3");

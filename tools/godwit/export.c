@@ -77,14 +77,24 @@ static bool may_write_config(const char *path, gw_err *err) {
                    "%s is there and is not that of a GPT-2: name another folder, or move it away", path);
 }
 
+/* No weights stand beside another model's configuration, whatever fails: what may fail is done before the
+ * weights take their place. */
+static bool write_files(const gw_model *model, const char *weights, const char *config, gw_err *err) {
+    gw_output output;
+    if (!gw_output_open(config, &output, err)) return false;
+    bool written = gw_gpt_file_write_config(&model->gpt, model->dropout, &output, err) &&
+                   gw_output_flush(&output, err) &&
+                   gw_gpt_file_write(&model->gpt, (const float *const *)model->parameters, weights, err);
+    return gw_output_end(&output, written, err);
+}
+
 static bool export(const arguments *a, const char *program, gw_err *err) {
     gw_model model;
     char *config = gw_gpt_file_config(a->to, err);
     bool done = config != NULL && may_write_config(config, err) &&
                 gw_model_load(a->dirs, a->dir_count, &a->choice, program, &model, err);
     if (done) {
-        done = gw_gpt_file_write(&model.gpt, (const float *const *)model.parameters, a->to, err) &&
-               gw_gpt_file_write_config(&model.gpt, model.dropout, config, err);
+        done = write_files(&model, a->to, config, err);
         if (done)
             printf("%s: %llu parameters after step %llu\n", a->to,
                    (unsigned long long)gw_gpt_size(&model.gpt), (unsigned long long)model.step);
