@@ -127,6 +127,31 @@ Test(plot, half_a_picture_takes_no_ones_place) {
     expect_old("loss.png");
 }
 
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
+enum { SANITIZED = true }; /* their own memory counts against a process's limit */
+#else
+enum { SANITIZED = false };
+#endif
+
+/* What gnuplot gets, too. */
+Test(plot, a_million_rows_take_no_more_memory_than_some_thousand, .disabled = SANITIZED) {
+    const char keep[] = "#!/bin/sh\ncat >script; echo \"</svg>\"\n";
+    scratch_write("gnuplot", keep, sizeof keep - 1);
+    cr_assert_eq(chmod(scratch_path("gnuplot"), 0700), 0);
+    FILE *out = fopen(scratch_path("long.csv"), "w");
+    cr_assert_not_null(out);
+    fputs("step,loss\n", out);
+    for (int i = 1; i <= 1000000; i++) fprintf(out, "%d,%s\n", i, i == 654321 ? "77" : i & 1 ? "2" : "3");
+    cr_assert_eq(fclose(out), 0);
+    cr_assert_eq(plot("ulimit -v 300000; PATH=.:$PATH", "long.csv -o long.svg"), 0, "%s", text);
+    static char script[1 << 20];
+    size_t bytes = read_picture("script", script, sizeof script - 1);
+    cr_assert_lt(bytes, sizeof script - 1);
+    script[bytes] = '\0';
+    cr_assert(strstr(script, "\n1 2\n") != NULL && strstr(script, "\n654321 77\n") != NULL &&
+              strstr(script, "\n1000000 3\n") != NULL);
+}
+
 Test(plot, draws_times_of_which_the_first_is_missing) {
     if (system("gnuplot --version >/dev/null 2>&1") != 0) cr_skip_test("there is no gnuplot");
     const char some[] = "step,time,loss\n1,,0.5\n2,60,0.4\n3,120,0.3\n";

@@ -187,11 +187,16 @@ static bool take_metrics(const uint8_t *bytes, size_t count) {
     const char *path = fuzz_file(bytes[0] == 'j' ? "m.jsonl" : "m.csv", bytes + 1, count - 1, 0600);
     gw_err err;
     gw_metrics_table table;
-    bool read = gw_metrics_table_read(path, &table, &err);
+    bool read = gw_metrics_table_read(path, "step", false, &table, &err);
     if (read) {
         GW_CHECK(table.columns <= GW_TABLE_COLUMNS);
-        for (uint64_t i = 0; i < table.rows * GW_TABLE_COLUMNS; i++)
-            GW_CHECK(isnan(table.cells[i]) || isfinite(table.cells[i]));
+        for (uint32_t c = 0; c < table.columns; c++) {
+            GW_CHECK(table.curve[c].points <= table.rows &&
+                     table.curve[c].bin_count <= table.curve[c].points);
+            for (uint32_t b = 0; b < table.curve[c].bin_count; b++)
+                GW_CHECK(isfinite(table.curve[c].bins[b].lowest.y) &&
+                         isfinite(table.curve[c].bins[b].first.x));
+        }
         gw_metrics_table_free(&table);
     }
     gw_metrics_file file;

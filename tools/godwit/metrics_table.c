@@ -12,9 +12,11 @@
 /* A file that is being read. */
 typedef struct reading {
     gw_metrics_table *table;
-    uint64_t room; /* rows that the table has memory for */
+    const char *x;
+    bool positive;
     char *line;
     size_t line_room;
+    double row[GW_TABLE_COLUMNS]; /* NAN: there is none, or it is no number */
 } reading;
 
 uint32_t gw_metrics_table_column(const gw_metrics_table *table, const char *name) {
@@ -34,22 +36,18 @@ static bool add_column(gw_metrics_table *table, const char *name, gw_err *err) {
     return true;
 }
 
-/* A new row of nothing; NULL: out of memory. */
-static double *add_row(reading *r, gw_err *err) {
+static bool add_row(const reading *r, gw_err *err) {
     gw_metrics_table *table = r->table;
-    if (table->rows == r->room) {
-        uint64_t room = r->room > 0 ? 2 * r->room : 256;
-        double *grown = realloc(table->cells, room * GW_TABLE_COLUMNS * sizeof *grown);
-        if (grown == NULL) {
-            gw_fail(err, GW_E_NOMEM, "no memory for %llu rows", (unsigned long long)room);
-            return NULL;
-        }
-        table->cells = grown;
-        r->room = room;
+    uint32_t column = gw_metrics_table_column(table, r->x);
+    double x = column != UINT32_MAX ? r->row[column] : (double)NAN;
+    table->rows++;
+    if (isnan(table->first_x)) table->first_x = x;
+    for (uint32_t c = 0; c < table->columns && !isnan(x); c++) {
+        double y = r->row[c];
+        if (isnan(y) || (r->positive && y <= 0.0)) continue;
+        if (!gw_curve_add(&table->curve[c], x, y, err)) return false;
     }
-    double *row = table->cells + GW_TABLE_COLUMNS * table->rows++;
-    for (uint32_t c = 0; c < GW_TABLE_COLUMNS; c++) row[c] = NAN;
-    return row;
+    return true;
 }
 
 /* The next cell of a line of CSV (RFC 4180), in place; NULL: there is none left. */
@@ -87,13 +85,11 @@ static bool read_csv(reading *r, bool header, gw_err *err) {
             if (!add_column(r->table, cell, err)) return false;
         return true;
     }
-    double *row = add_row(r, err);
-    if (row == NULL) return false;
     for (uint32_t c = 0; (cell = next_cell(&rest)) != NULL; c++) {
         if (c >= r->table->columns) return gw_fail(err, GW_E_INVALID, "has more cells than the header");
-        row[c] = number_of(cell);
+        r->row[c] = number_of(cell);
     }
-    return true;
+    return add_row(r, err);
 }
 
 static bool read_json(reading *r, gw_err *err) {
@@ -103,19 +99,18 @@ static bool read_json(reading *r, gw_err *err) {
         json_decref(object);
         return gw_fail(err, GW_E_INVALID, "is no object of JSON");
     }
-    double *row = add_row(r, err);
     const char *key;
-    bool good = row != NULL;
+    bool good = true;
     json_object_foreach(object, key, value) {
         uint32_t column = good ? gw_metrics_table_column(r->table, key) : 0;
         if (good && column == UINT32_MAX) {
             column = r->table->columns;
             good = add_column(r->table, key, err);
         }
-        if (good && json_is_number(value)) row[column] = json_number_value(value);
+        if (good && json_is_number(value)) r->row[column] = json_number_value(value);
     }
     json_decref(object);
-    return good;
+    return good && add_row(r, err);
 }
 
 static bool read_lines(reading *r, gw_metrics_format format, FILE *in, gw_err *err) {
@@ -123,20 +118,22 @@ static bool read_lines(reading *r, gw_metrics_format format, FILE *in, gw_err *e
     for (uint64_t number = 1; (length = getline(&r->line, &r->line_room, in)) > 0; number++) {
         if (r->line[length - 1] != '\n') return true;
         r->line[strcspn(r->line, "\r\n")] = '\0';
+        for (uint32_t c = 0; c < GW_TABLE_COLUMNS; c++) r->row[c] = NAN;
         if (!(format == GW_METRICS_CSV ? read_csv(r, number == 1, err) : read_json(r, err)))
             return gw_fail_in(err, "line %llu", (unsigned long long)number);
     }
     return !ferror(in) || gw_fail_errno(err, errno, "cannot read it");
 }
 
-bool gw_metrics_table_read(const char *path, gw_metrics_table *table, gw_err *err) {
-    *table = (gw_metrics_table){.cells = NULL};
+bool gw_metrics_table_read(const char *path, const char *x, bool positive, gw_metrics_table *table,
+                           gw_err *err) {
+    *table = (gw_metrics_table){.first_x = NAN};
     gw_metrics_format format;
     if (!gw_metrics_format_of(path, &format, err)) return false;
     FILE *in = fopen(path, "re");
     if (in == NULL && errno == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "there is no file %s", path);
     if (in == NULL) return gw_fail_errno(err, errno, "cannot open %s", path);
-    reading r = {.table = table};
+    reading r = {.table = table, .x = x, .positive = positive};
     bool good = read_lines(&r, format, in, err) || gw_fail_in(err, "%s", path);
     fclose(in);
     free(r.line);
@@ -145,6 +142,6 @@ bool gw_metrics_table_read(const char *path, gw_metrics_table *table, gw_err *er
 }
 
 void gw_metrics_table_free(gw_metrics_table *table) {
-    free(table->cells);
-    *table = (gw_metrics_table){.cells = NULL};
+    for (uint32_t c = 0; c < table->columns; c++) gw_curve_free(&table->curve[c]);
+    *table = (gw_metrics_table){.first_x = NAN};
 }

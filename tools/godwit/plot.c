@@ -6,7 +6,6 @@
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +36,11 @@ static const struct argp_option plot_options[] = {
 
 static const char plot_doc[] =
     "Draws the metrics of one or several runs (godwit run --metrics FILE), .csv or .jsonl.\v"
-    "Every KEY is a column of the file. A run may go on meanwhile. Needs gnuplot: the package gnuplot-nox.";
+    "Every KEY is a column of the file. A run may go on meanwhile. Of many rows those are drawn that a "
+    "picture "
+    "can show: the first, the last, the lowest and the highest of each thousandth. Needs gnuplot: the "
+    "package "
+    "gnuplot-nox.";
 
 static error_t parse_plot(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
@@ -119,30 +122,24 @@ static bool choose(drawing *d, gw_err *err) {
     return true;
 }
 
-/* The first number of a column; 0 where it has none. */
-static double first_in(const gw_metrics_table *table, uint32_t column) {
-    for (uint64_t r = 0; r < table->rows; r++) {
-        double value = table->cells[GW_TABLE_COLUMNS * r + column];
-        if (!isnan(value)) return value;
-    }
-    return 0.0;
+/* NULL: there is none, or it has no points. */
+static const gw_curve *curve_of(const gw_metrics_table *table, const char *key) {
+    uint32_t column = gw_metrics_table_column(table, key);
+    return column != UINT32_MAX && table->curve[column].points > 0 ? &table->curve[column] : NULL;
 }
 
-/* The points of a curve as a block of data; how many there are. Times count in minutes from the first. */
-static uint64_t put_points(const drawing *d, const gw_metrics_table *table, const char *key, FILE *out) {
-    uint32_t x = gw_metrics_table_column(table, d->arguments->x), y = gw_metrics_table_column(table, key);
-    if (x == UINT32_MAX || y == UINT32_MAX) return 0;
+/* A curve as a block of data. Times count in minutes from the first. */
+static void put_points(const drawing *d, const gw_metrics_table *table, const gw_curve *curve, FILE *out) {
     bool time = strcmp(d->arguments->x, "time") == 0;
-    double zero = time ? first_in(table, x) : 0.0, unit = time ? 60.0 : 1.0;
-    uint64_t points = 0;
-    for (uint64_t r = 0; r < table->rows; r++) {
-        const double *row = table->cells + GW_TABLE_COLUMNS * r;
-        if (isnan(row[x]) || isnan(row[y]) || (d->arguments->logarithmic && row[y] <= 0.0)) continue;
-        if (points++ == 0) fprintf(out, "$curve%u << END\n", d->curves);
-        fprintf(out, "%.12g %.9g\n", (row[x] - zero) / unit, row[y]);
+    double zero = time ? table->first_x : 0.0, unit = time ? 60.0 : 1.0;
+    fprintf(out, "$curve%u << END\n", d->curves);
+    for (uint32_t b = 0; b < curve->bin_count; b++) {
+        gw_curve_point points[GW_CURVE_BIN_POINTS];
+        uint32_t count = gw_curve_bin_points(&curve->bins[b], points);
+        for (uint32_t i = 0; i < count; i++)
+            fprintf(out, "%.12g %.9g\n", (points[i].x - zero) / unit, points[i].y);
     }
-    if (points > 0) fputs("END\n", out);
-    return points;
+    fputs("END\n", out);
 }
 
 /* In single quotes, in which gnuplot takes everything as it is, but for the quote. */
@@ -162,10 +159,11 @@ static void put_curves(drawing *d, FILE *out) {
     FILE *plot = open_memstream(&plots, &length);
     for (uint32_t f = 0; plot != NULL && f < d->arguments->file_count; f++)
         for (uint32_t i = 0; i < d->y_count; i++) {
-            uint64_t points = put_points(d, &d->tables[f], d->y[i], out);
-            if (points == 0) continue;
+            const gw_curve *curve = curve_of(&d->tables[f], d->y[i]);
+            if (curve == NULL) continue;
+            put_points(d, &d->tables[f], curve, out);
             fprintf(plot, "%s $curve%u using 1:2 with %s linewidth 1.5 title ", d->curves > 0 ? "," : "plot",
-                    d->curves, points <= FEW ? "linespoints pointtype 7 pointsize 0.6" : "lines");
+                    d->curves, curve->points <= FEW ? "linespoints pointtype 7 pointsize 0.6" : "lines");
             char title[200];
             if (d->arguments->file_count > 1)
                 snprintf(title, sizeof title, "%.150s: %s", d->arguments->files[f], d->y[i]);
@@ -274,7 +272,7 @@ static bool plot(const arguments *a, gw_err *err) {
     d->arguments = a;
     bool good = true;
     for (uint32_t f = 0; good && f < a->file_count; f++)
-        good = gw_metrics_table_read(a->files[f], &d->tables[f], err);
+        good = gw_metrics_table_read(a->files[f], a->x, a->logarithmic, &d->tables[f], err);
     good = good && choose(d, err) && draw(d, svg, err);
     for (uint32_t f = 0; good && f < a->file_count; f++)
         if (d->curves_of[f] == 0)
