@@ -160,6 +160,21 @@ Test(plot, draws_times_of_which_the_first_is_missing) {
     cr_assert_not_null(strstr(text, "some.svg: 1 curve"), "%s", text);
 }
 
+Test(plot, a_users_own_settings_of_gnuplot_change_nothing) {
+    if (system("gnuplot --version >/dev/null 2>&1") != 0) cr_skip_test("there is no gnuplot");
+    static char plain[1 << 20], picture[1 << 20];
+    cr_assert_eq(plot("HOME=.", "\"it's.csv\" -o plain.svg"), 0, "%s", text);
+    const char mine[] = "set title 'mine'\nset xrange [5:6]\n", exit[] = "exit\n";
+    scratch_write(".gnuplot", mine, sizeof mine - 1);
+    cr_assert_eq(plot("HOME=.", "\"it's.csv\" -o loss.svg"), 0, "%s", text);
+    size_t bytes = read_picture("plain.svg", plain, sizeof plain);
+    cr_assert_eq(read_picture("loss.svg", picture, sizeof picture), bytes);
+    cr_assert_arr_eq(picture, plain, bytes);
+    scratch_write(".gnuplot", exit, sizeof exit - 1);
+    cr_assert_eq(plot("HOME=.", "\"it's.csv\""), 0, "%s", text);
+    cr_assert_str_eq(text, "loss.png: 1 curve\n");
+}
+
 Test(plot, says_that_there_is_nothing_yet) {
     const char header[] = "step,time,loss\n";
     scratch_write("header.csv", header, sizeof header - 1);

@@ -196,10 +196,11 @@ static void put_script(drawing *d, bool svg, FILE *out) {
     put_curves(d, out);
 }
 
-/* Starts gnuplot with `in` as its standard input and `out` as its output. */
+/* Starts gnuplot with `in` as its standard input and `out` as its output; the user's own settings would make
+ * another picture, or none (-d). */
 static bool start_gnuplot(int in, int out, pid_t *pid, gw_err *err) {
     extern char **environ;
-    char *const argv[] = {(char[]){"gnuplot"}, (char[]){"-"}, NULL};
+    char *const argv[] = {(char[]){"gnuplot"}, (char[]){"-d"}, (char[]){"-"}, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
