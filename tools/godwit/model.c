@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NOWHERE = UINT32_MAX };
+enum { NOWHERE = UINT32_MAX, LOOKS = 5 };
 
 typedef struct found_job {
     const gw_hash *id;
@@ -31,6 +31,7 @@ typedef struct source {
     uint32_t candidate_count;
     const gw_catalog_bad *bad; /* one of the damaged manifests; NULL: there is none */
     const char *program;       /* or NULL */
+    bool deleted;              /* the last that was tried, by a run that goes on there */
 } source;
 
 static void source_close(source *s) {
@@ -269,22 +270,58 @@ static bool fail_empty(const source *s, const char *dir, const gw_model_choice *
     return gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint of a job gpt%s%s", dir, named, job);
 }
 
+static bool has(const gw_catalog *catalog, const gw_manifest *manifest) {
+    for (uint32_t i = 0; i < catalog->good_count; i++)
+        if (catalog->good[i].step == manifest->step && gw_hash_equal(&catalog->good[i].root, &manifest->root))
+            return true;
+    return false;
+}
+
+/* Whether a directory that had it has it no more. The manifest goes before its chunks (catalog.h). */
+static bool was_deleted(const source *s, const gw_manifest *manifest) {
+    bool deleted = false;
+    for (uint32_t d = 0; !deleted && d < s->count; d++) {
+        gw_catalog now;
+        gw_err ignored;
+        if (!has(&s->catalogs[d], manifest) ||
+            !gw_catalog_load(gw_io_system(), gw_store_dir(s->stores[d]), &now, &ignored))
+            continue;
+        deleted = !has(&now, manifest);
+        gw_catalog_free(&now);
+    }
+    return deleted;
+}
+
+/* Older ones, which are next, are as good as deleted, too. */
+static bool load_first(source *s, char *const *dirs, const gw_model_choice *choice, gw_model *model,
+                       gw_err *err) {
+    uint32_t tried = 0;
+    for (uint32_t i = 0; i < s->candidate_count; i++) {
+        const gw_manifest *manifest = s->candidates[i];
+        if (choice->step != GW_MODEL_NEWEST && manifest->step != choice->step) continue;
+        if (tried++ > 0) fprintf(stderr, "%s: passed over the %s\n", s->program, err->text);
+        if (load(s, manifest, model, err)) return true;
+        s->deleted = err->code == GW_E_NOTFOUND && was_deleted(s, manifest);
+        if (s->deleted)
+            return gw_fail(err, GW_E_NOTFOUND, "checkpoint of step %llu: was deleted while it was read",
+                           (unsigned long long)manifest->step);
+        if (s->program == NULL || err->code == GW_E_NOMEM) return false;
+    }
+    return tried > 0 ? false : fail_empty(s, dirs[0], choice, err);
+}
+
 bool gw_model_load(char *const *dirs, uint32_t dir_count, const gw_model_choice *choice, const char *program,
                    gw_model *model, gw_err *err) {
     GW_CHECK(dir_count > 0);
-    source s;
     *model = (gw_model){0};
-    bool done = false, usable = source_open(&s, dirs, dir_count, choice, program, err);
-    uint32_t tried = 0;
-    for (uint32_t i = 0; usable && !done && i < s.candidate_count; i++) {
-        if (choice->step != GW_MODEL_NEWEST && s.candidates[i]->step != choice->step) continue;
-        if (tried++ > 0 && program != NULL) fprintf(stderr, "%s: passed over the %s\n", program, err->text);
-        done = load(&s, s.candidates[i], model, err);
-        usable = done || (program != NULL && err->code != GW_E_NOMEM);
+    for (uint32_t look = 1;; look++) {
+        source s;
+        bool done = source_open(&s, dirs, dir_count, choice, program, err) &&
+                    load_first(&s, dirs, choice, model, err);
+        source_close(&s);
+        if (done || !s.deleted || program == NULL || look == LOOKS) return done;
+        fprintf(stderr, "%s: %s: looking again\n", program, err->text);
     }
-    if (usable && !done && tried == 0) fail_empty(&s, dirs[0], choice, err);
-    source_close(&s);
-    return done;
 }
 
 const char *gw_model_job_short(const gw_hash *id, char text[GW_MODEL_JOB_TEXT]) {

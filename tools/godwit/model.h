@@ -30,9 +30,10 @@ enum { GW_MODEL_JOB_TEXT = 9 };
  * the wall clock, and stderr says so; what is damaged or lacks chunks is passed over for an older one of the
  * same job, and stderr says that, in lines that begin with `program`. With NULL, for who must read the same
  * as others do, it is the newest or none, and GW_E_USAGE where the choice leaves several jobs, as it is where
- * the choice's id does. Changes nothing on disk and needs no lock. Fails with GW_E_NOTFOUND when there is no
- * such checkpoint, or a chunk is in none of them, and GW_E_CORRUPT when one is damaged: the last that was
- * tried. Blocks. */
+ * the choice's id does. Changes nothing on disk and needs no lock: where a run goes on and deletes what is
+ * being read, it is looked again, some times, but not with NULL, as the others may have read it. Fails with
+ * GW_E_NOTFOUND when there is no such checkpoint, or a chunk is in none of them, and GW_E_CORRUPT when one is
+ * damaged: the last that was tried. Blocks. */
 bool gw_model_load(char *const *dirs, uint32_t dir_count, const gw_model_choice *choice, const char *program,
                    gw_model *model, gw_err *err);
 void gw_model_free(gw_model *model);
