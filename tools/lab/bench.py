@@ -1,4 +1,5 @@
-"""./build.sh bench: measures what Godwit promises and prints it as tables, beside what it should reach."""
+"""./build.sh bench: measures what Godwit promises and prints it as tables, beside what it should reach. Exit code 1
+where bytes differ, steps are missing or something could not be measured."""
 
 import argparse
 import os
@@ -13,7 +14,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from flock import Flock, Trouble, run_alone  # noqa: E402
 from rdma_bench import rdma  # noqa: E402
-from tables import median, row, table  # noqa: E402
+from tables import median, row, table, tell_wrongs, wrong  # noqa: E402
 
 PATIENCE_S = 120
 
@@ -101,9 +102,17 @@ def hashes(binary, quick):
             try:
                 states = way()
             except Trouble as trouble:
-                row(what, "failed", str(trouble).splitlines()[0])
+                row(what, "failed", str(trouble).splitlines()[0], good=False)
                 continue
-            row(what, ",".join(state[:16] for state in states), "same" if states == {reference} else "DIFFERS")
+            same = states == {reference}
+            row(what, ",".join(state[:16] for state in states), "same" if same else "DIFFERS", same)
+
+
+def bench_part(binary, *words):
+    """What `godwit bench` prints with these words."""
+    code = subprocess.run([binary, "bench", *words], check=False).returncode
+    if code != 0:
+        wrong(f"godwit bench {' '.join(words)}: exit code {code}")
 
 
 def mnist_folder():
@@ -128,7 +137,7 @@ def mnist(binary, quick):
         row("  wall and CPU time", f"{done['seconds']:.1f} s, {after.ru_utime - before.ru_utime:.1f} s")
     else:
         print("the accuracy on MNIST is not measured: GODWIT_TEST_DATA names no folder with mnist/ in it")
-    subprocess.run([binary, "bench", "digits", *data], check=False)
+    bench_part(binary, "digits", *data)
 
 
 # ---- 3: failures ----
@@ -284,7 +293,8 @@ def churn(binary, quick):
         work = (last - first) * SHARDS * SHARD_S
         states = stop_all(flock)
     row("kills", str(kills))
-    row("steps committed, in order", f"{last - first}", "every one" if gapless(commits) else "GAPS")
+    whole = gapless(commits)
+    row("steps committed, in order", f"{last - first}", "every one" if whole else "GAPS", whole)
     row("work done of what live peers allow", f"{100 * work / allowed:.1f} %", ">= 95 %")
     check_against_alone(binary, SLEEPING, states)
 
@@ -308,7 +318,8 @@ def check_against_alone(binary, job, states):
     quick_job[quick_job.index("--shard-ms") + 1] = "0"
     quick_job[quick_job.index("--steps") + 1] = str(steps)
     alone = run_alone(binary, quick_job)["state"]
-    row("state hash against one undisturbed peer", "same" if alone == state and not others else "DIFFERS", "same")
+    same = alone == state and not others
+    row("state hash against one undisturbed peer", "same" if same else "DIFFERS", good=same)
 
 
 def rate(flock, steps):
@@ -359,7 +370,7 @@ def micro(binary, quick):
     }
     for title, what in parts.items():
         table(title)
-        subprocess.run([binary, "bench", *what.split()], check=False)
+        bench_part(binary, *what.split())
 
 
 # ---- 7 and 8: checkpoints, memory ----
@@ -491,18 +502,14 @@ def main():
     quick = "quick" in a.words
     chosen = [word for word in a.words if word != "quick"] or list(TABLES)
     signal.signal(signal.SIGTERM, lambda *ignored: sys.exit(143))
-    failed = []
     for name in chosen:
         try:
             TABLES[name](a.binary, quick)
         except Trouble as trouble:
-            failed.append(name)
-            print(f"{name}: {trouble}", flush=True)
+            wrong(f"{name}: {trouble}")
         except KeyboardInterrupt:
             return 130
-    if failed:
-        print(f"\nnot measured: {' '.join(failed)}")
-    return 1 if failed else 0
+    return tell_wrongs()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import time
 from flock import Trouble
 from lab_flock import LabFlock
 from machines import Lab, missing
-from tables import median, row, table
+from tables import median, row, table, wrong
 
 PERFTEST_PORT = 18515
 BW_AVERAGE, T_TYPICAL = 3, 4  # columns of perftest's tables
@@ -175,7 +175,7 @@ def rdma(binary, quick):
             try:
                 part(machine, binary, rounds)
             except Trouble as trouble:
-                print(f"not measured: {trouble}", flush=True)
+                wrong(f"not measured: {trouble}")
     with Lab(3) as lab:
         lab.start_all()
         joins(lab, binary, 2, (32 if quick else 256) << 20)

@@ -2,13 +2,31 @@
 
 import statistics
 
+WRONGS = []  # what no slow machine excuses; told again at the end, and the exit code is 1
+TITLES = []  # the last is that of the rows
+
 
 def table(title):
     print(f"\n== {title}", flush=True)
+    TITLES.append(title)
 
 
-def row(what, measured, reach=""):
+def row(what, measured, reach="", good=True):
     print(f"{what:<44} {measured:>20}  {reach}", flush=True)
+    if not good:
+        WRONGS.append(": ".join([TITLES[-1], what, *filter(None, [measured, reach])]))
+
+
+def wrong(text):
+    print(text, flush=True)
+    WRONGS.append(text)
+
+
+def tell_wrongs():
+    """The exit code."""
+    if WRONGS:
+        print("\nwrong:", *WRONGS, sep="\n  ", flush=True)
+    return 1 if WRONGS else 0
 
 
 def median(values):
