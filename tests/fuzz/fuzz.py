@@ -4,7 +4,8 @@
 usage: fuzz.py FUZZ_BINARY CORPUS_FOLDER [--minutes N] [--jobs N] [TARGET...]
 
 Each target gets its share of the minutes (of all processors), begins with its own examples and what earlier searches
-have kept in CORPUS_FOLDER, and ends at its first finding, whose input is kept and shown. Exit code 1 if there was one.
+have found and kept in CORPUS_FOLDER, and ends at its first finding, whose input is kept and shown: one that is not
+mended is met again. Exit code 1 if there was one.
 """
 import argparse
 import concurrent.futures
@@ -25,14 +26,13 @@ def search(binary, folder, name, longest, seconds):
         path.mkdir(parents=True, exist_ok=True)
     environment = dict(os.environ, **SANITIZERS)
     subprocess.run([binary, f"--target={name}", f"--examples={corpus}"], check=True, env=environment)
-    before = set(found.iterdir())
     command = [binary, f"--target={name}", f"-max_total_time={seconds}", f"-max_len={longest}", "-timeout=20",
-               "-rss_limit_mb=3000", "-print_final_stats=1", f"-artifact_prefix={found}/", corpus]
+               "-rss_limit_mb=3000", "-print_final_stats=1", f"-artifact_prefix={found}/", corpus, found]
     run = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                          errors="replace")
     runs = re.search(r"number_of_executed_units: (\d+)", run.stderr)
     edges = re.findall(r"cov: (\d+)", run.stderr)
-    findings = sorted(set(found.iterdir()) - before)
+    findings = re.findall(r"Test unit written to (.+)", run.stderr)
     broken = run.returncode != 0
     line = (f"{name:12s} {int(runs[1]) if runs else 0:11d} runs  {edges[-1] if edges else '-':>6s} edges  "
             f"{len(list(corpus.iterdir())):6d} inputs kept  {'A FINDING' if broken else 'nothing found'}")
