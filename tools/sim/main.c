@@ -290,7 +290,8 @@ int gw_sim_main(int argc, char **argv) {
         "complete checkpoint lacks copies or is lost, that nobody ends by itself for no reason, and that "
         "after everything is healed the job ends. What is not given is drawn from the "
         "seed. "
-        "A seed that fails prints all its options and replays exactly.",
+        "A seed that fails prints all its options and replays exactly. Virtual hours are counted until the "
+        "last process of a run has ended; those in which faults happen are under fire.",
         NULL,
         NULL,
         NULL};
@@ -317,7 +318,7 @@ int gw_sim_main(int argc, char **argv) {
         gw_sim_result_add(&all, &result);
         if (!result.failed) continue;
         failed++;
-        printf("seed %" PRIu64 " FAILED at %.6f s: %s\n  %s\n", seed, (double)result.virtual_ns / 1e9,
+        printf("seed %" PRIu64 " FAILED at %.6f s: %s\n  %s\n", seed, (double)result.ended_ns / 1e9,
                result.why, command);
     }
     gw_sim_result_print(&all, count, failed);

@@ -62,6 +62,7 @@ void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->poisoned += one->poisoned;
     into->unseen += one->unseen;
     into->virtual_ns += one->virtual_ns;
+    into->fire_ns += one->fire_ns;
     into->events += one->events;
     into->views += one->views;
     into->repairs += one->repairs;
@@ -112,6 +113,10 @@ static void print_list(const char *title, char *text) {
     free(text);
 }
 
+static double hours(uint64_t ns) {
+    return (double)ns / 3.6e12;
+}
+
 void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t failed) {
     const struct {
         uint64_t count;
@@ -131,8 +136,9 @@ void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t fail
         {all->poisoned, "ended by poison"},
         {all->unseen, "ended by what nobody was left to see"},
     };
-    printf("godwit sim: %" PRIu64 " seed%s, %" PRIu64 " failed, %.2f virtual hours\n", seeds,
-           seeds == 1 ? "" : "s", failed, (double)all->virtual_ns / 3.6e12);
+    printf("godwit sim: %" PRIu64 " seed%s, %" PRIu64
+           " failed, %.2f virtual hours, %.2f of them under fire\n",
+           seeds, seeds == 1 ? "" : "s", failed, hours(all->virtual_ns), hours(all->fire_ns));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         printf("%14" PRIu64 "  %s\n", rows[i].count, rows[i].what);
     print_list("ended by themselves:", list_counts(all->excused, GW_SIM_EXCUSES, excuse_name, false));

@@ -65,7 +65,11 @@ typedef struct gw_sim_result {
     char why[512];
     uint64_t poisoned; /* ended early: a shard was named poison after three deaths, as it should be */
     uint64_t unseen;   /* ended early: whoever had computed a shard wrong was left alone in that step */
-    uint64_t virtual_ns, events, healed_ns, done_ns;
+    /* By the clock of the trace: when faults ended, the first peer was done, the run ended; 0 = not. */
+    uint64_t healed_ns, done_ns, ended_ns;
+    uint64_t virtual_ns; /* from the start until nothing more began or ended */
+    uint64_t fire_ns;    /* and of these, while faults happened */
+    uint64_t events;
     uint64_t views, repairs, steals, resumes, steps_applied;
     uint64_t steps_shown; /* (peer, step) that others may see */
     uint64_t forgotten;   /* shown once, then computed again because all who knew had died */
