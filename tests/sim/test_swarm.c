@@ -32,3 +32,21 @@ Test(swarm, who_interrupts_it_is_told_what_was_found_so_far) {
         cr_assert_eq(findings.failed, 0, "%s", findings.why[0]);
     }
 }
+
+/* For a second or more, until there is something to judge by. */
+static void run_for_a_while(gw_sim_swarm *swarm, gw_sim_findings *findings) {
+    swarm->jobs = 2;
+    swarm->seconds = 1;
+    do cr_assert(gw_sim_swarm_run(swarm, findings));
+    while (findings->seeds == 0);
+}
+
+Test(swarm, schedules_of_repairs_are_nothing_else) {
+    gw_sim_swarm swarm = {.options = gw_sim_unset(0), .first = 1, .repairs = true};
+    gw_sim_findings findings;
+    run_for_a_while(&swarm, &findings);
+    const uint64_t *faults = findings.all.faults;
+    cr_assert_eq(findings.failed, 0, "%s", findings.why[0]);
+    cr_assert_eq(faults[GW_SIM_PAUSE] + faults[GW_SIM_PARTITION] + faults[GW_SIM_FULL_DISK], 0);
+    cr_assert_leq(findings.all.fire_ns, findings.seeds * UINT64_C(800000000));
+}

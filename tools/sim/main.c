@@ -221,20 +221,19 @@ static void on_abort(int signal_number) {
 
 enum { SHRINK_RUNS = 600, TRACE_LINES = 60 };
 
-/* Says how a failing run can be had with as little as possible. */
-static void show_smallest(const gw_sim_options *options, uint64_t seed) {
-    gw_sim_options run = *options;
+/* Says how a failing run can be had with as little as possible; false if it does not fail. */
+static bool show_smallest(const arguments *a, uint64_t seed) {
+    gw_sim_options run = gw_sim_prepare(&a->run, seed, a->repairs);
     gw_sim_result result;
-    run.seed = seed;
-    gw_sim_draw(&run);
     printf("seed %" PRIu64 ": looking for the fewest options that fail\n", seed);
     if (!gw_sim_shrink(&run, &result, SHRINK_RUNS)) {
         printf("seed %" PRIu64 " does not fail\n", seed);
-        return;
+        return false;
     }
     printf("  %s\n  fails with: %s\n  the end of its trace:\n", gw_sim_command(&run, command, sizeof command),
            result.why);
     gw_sim_print_trace(&run, TRACE_LINES);
+    return true;
 }
 
 static int run_swarm(const arguments *a) {
@@ -242,14 +241,14 @@ static int run_swarm(const arguments *a) {
     gw_sim_findings findings;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     gw_sim_swarm swarm = {.options = a->run,
+                          .repairs = a->repairs,
                           .first = a->first,
                           .jobs = a->jobs != 0 ? a->jobs
                                   : cores > 0  ? (uint32_t)cores
                                                : 1,
                           .seconds = (uint64_t)a->minutes * 60};
     bool whole = gw_sim_swarm_run(&swarm, &findings);
-    for (uint64_t i = 0; i < findings.kept && i < SHOWN && whole; i++)
-        show_smallest(&a->run, findings.failures[i]);
+    for (uint64_t i = 0; i < findings.kept && i < SHOWN && whole; i++) show_smallest(a, findings.failures[i]);
     gw_sim_result_print(&findings.all, findings.seeds, findings.failed);
     if (!whole) fprintf(stderr, "godwit sim: stopped before its time\n");
     return findings.failed != 0 ? 1 : whole ? 0 : STOPPED;
@@ -300,19 +299,13 @@ int gw_sim_main(int argc, char **argv) {
     if (a.forks.peers != 0) return gw_forks_print(&a.forks, a.without) ? 0 : 1;
     if (a.gossip != 0) return measure_gossip(&a);
     if (a.minutes != 0) return run_swarm(&a);
-    if (a.shrink) {
-        show_smallest(&a.run, a.first);
-        return 0;
-    }
+    if (a.shrink) return show_smallest(&a, a.first) ? 1 : 0;
     signal(SIGABRT, on_abort);
     gw_sim_result all = {0};
     uint64_t failed = 0, count = 0;
     for (uint64_t seed = a.first; seed <= a.last && (failed == 0 || a.keep_going); seed++, count++) {
-        gw_sim_options run = a.run;
+        gw_sim_options run = gw_sim_prepare(&a.run, seed, a.repairs);
         gw_sim_result result;
-        run.seed = seed;
-        if (a.repairs) gw_sim_repairs(&run);
-        gw_sim_draw(&run);
         gw_sim_command(&run, command, sizeof command);
         gw_sim_run(&run, &result);
         gw_sim_result_add(&all, &result);

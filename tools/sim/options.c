@@ -258,6 +258,14 @@ void gw_sim_draw(gw_sim_options *o) {
     draw_resume(o);
 }
 
+gw_sim_options gw_sim_prepare(const gw_sim_options *given, uint64_t seed, bool repairs) {
+    gw_sim_options run = *given;
+    run.seed = seed;
+    if (repairs) gw_sim_repairs(&run);
+    gw_sim_draw(&run);
+    return run;
+}
+
 /* ---- as text ---- */
 
 const char *gw_sim_command(const gw_sim_options *options, char *text, size_t size) {

@@ -67,6 +67,10 @@ void gw_sim_repairs(gw_sim_options *options);
 /* What a seed stands for: a quiet, a rough or a cruel world, by lot. What is set already is kept. */
 void gw_sim_draw(gw_sim_options *options);
 
+/* The run that a seed stands for: what is given, and what that leaves unset drawn from the seed. With
+ * `repairs` such a schedule (gw_sim_repairs). */
+gw_sim_options gw_sim_prepare(const gw_sim_options *given, uint64_t seed, bool repairs);
+
 /* No more than there are. Where a majority rules, no more may join later than half as many as found the job.
  * Those of the founders that have not heard of the first view are fewer than half of them; with these the
  * others must not be enough to found it a second time (README, --quorum majority). */

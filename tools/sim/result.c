@@ -136,9 +136,9 @@ void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t fail
         {all->poisoned, "ended by poison"},
         {all->unseen, "ended by what nobody was left to see"},
     };
-    printf("godwit sim: %" PRIu64 " seed%s, %" PRIu64
-           " failed, %.2f virtual hours, %.2f of them under fire\n",
-           seeds, seeds == 1 ? "" : "s", failed, hours(all->virtual_ns), hours(all->fire_ns));
+    printf("godwit sim: %" PRIu64 " seed%s, %" PRIu64 " failed, %.2f virtual hours\n", seeds,
+           seeds == 1 ? "" : "s", failed, hours(all->virtual_ns));
+    printf("%14.2f  of them under fire\n", hours(all->fire_ns));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         printf("%14" PRIu64 "  %s\n", rows[i].count, rows[i].what);
     print_list("ended by themselves:", list_counts(all->excused, GW_SIM_EXCUSES, excuse_name, false));

@@ -60,9 +60,7 @@ static void work(const gw_sim_swarm *swarm, uint64_t first, uint64_t until_s, in
     report r = {.seed = first};
     bool told = true;
     for (; told && !stop && now_s() < until_s; r.seed += swarm->jobs) {
-        gw_sim_options run = swarm->options;
-        run.seed = r.seed;
-        gw_sim_draw(&run);
+        gw_sim_options run = gw_sim_prepare(&swarm->options, r.seed, swarm->repairs);
         r.ended = false;
         told = write(fd, &r, sizeof r) == (ssize_t)sizeof r;
         gw_sim_run(&run, &r.result);

@@ -9,6 +9,7 @@ enum { GW_SIM_FAILURES = 32 };
 
 typedef struct gw_sim_swarm {
     gw_sim_options options; /* what is given; the rest is drawn from each seed */
+    bool repairs;           /* by gw_sim_repairs */
     uint64_t first;         /* seed; then every one after it */
     uint32_t jobs;
     uint64_t seconds;
