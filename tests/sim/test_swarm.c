@@ -2,9 +2,12 @@
 #include "tools/sim/swarm.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* As soon as it is listened for. */
@@ -49,4 +52,34 @@ Test(swarm, schedules_of_repairs_are_nothing_else) {
     cr_assert_eq(findings.failed, 0, "%s", findings.why[0]);
     cr_assert_eq(faults[GW_SIM_PAUSE] + faults[GW_SIM_PARTITION] + faults[GW_SIM_FULL_DISK], 0);
     cr_assert_leq(findings.all.fire_ns, findings.seeds * UINT64_C(800000000));
+}
+
+/* Whatever must be done within a millisecond fails. */
+Test(swarm, what_fails_is_told_with_all_its_options) {
+    gw_sim_swarm swarm = {.options = gw_sim_unset(0), .first = 1, .repairs = true};
+    gw_sim_findings findings;
+    char seed[100], found[100] = "", command[GW_SIM_COMMAND], told[GW_SIM_COMMAND + 10] = "";
+    FILE *out = tmpfile();
+    swarm.options.steps = 300;
+    swarm.options.fast = swarm.options.core = 0;
+    swarm.options.bound_ms = 1;
+    fflush(stdout);
+    int before = dup(STDOUT_FILENO);
+    dup2(fileno(out), STDOUT_FILENO);
+    do {
+        run_for_a_while(&swarm, &findings);
+    } while (findings.failed == 0);
+    fflush(stdout);
+    dup2(before, STDOUT_FILENO);
+    close(before);
+    gw_sim_options options = gw_sim_prepare(&swarm.options, findings.failures[0], true);
+    snprintf(seed, sizeof seed, "seed %" PRIu64 " FAILED: ", findings.failures[0]);
+    rewind(out);
+    cr_assert_not_null(fgets(found, sizeof found, out));
+    cr_assert_eq(strncmp(found, seed, strlen(seed)), 0, "%s", found);
+    while (strchr(found, '\n') == NULL) cr_assert_not_null(fgets(found, sizeof found, out));
+    cr_assert_not_null(fgets(told, sizeof told, out));
+    told[strcspn(told, "\n")] = '\0';
+    cr_assert_str_eq(told + 2, gw_sim_command(&options, command, sizeof command));
+    fclose(out);
 }

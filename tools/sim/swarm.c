@@ -85,9 +85,12 @@ static void hire(const gw_sim_swarm *swarm, worker *w, uint64_t until_s) {
     w->busy = false;
 }
 
-static void note_failure(gw_sim_findings *f, uint64_t seed, const char *why) {
+static void note_failure(const gw_sim_swarm *swarm, gw_sim_findings *f, uint64_t seed, const char *why) {
+    const gw_sim_options run = gw_sim_prepare(&swarm->options, seed, swarm->repairs);
+    char command[GW_SIM_COMMAND];
     f->failed++;
-    printf("seed %" PRIu64 " FAILED: %.250s\n", seed, why);
+    printf("seed %" PRIu64 " FAILED: %.250s\n  %s\n", seed, why,
+           gw_sim_command(&run, command, sizeof command));
     fflush(stdout);
     if (f->kept == GW_SIM_FAILURES) return;
     f->failures[f->kept] = seed;
@@ -95,13 +98,13 @@ static void note_failure(gw_sim_findings *f, uint64_t seed, const char *why) {
     f->kept++;
 }
 
-static void take_report(gw_sim_findings *f, worker *w, const report *r) {
+static void take_report(const gw_sim_swarm *swarm, gw_sim_findings *f, worker *w, const report *r) {
     w->seed = r->seed;
     w->busy = !r->ended;
     if (!r->ended) return;
     f->seeds++;
     gw_sim_result_add(&f->all, &r->result);
-    if (r->result.failed) note_failure(f, r->seed, r->result.why);
+    if (r->result.failed) note_failure(swarm, f, r->seed, r->result.why);
 }
 
 /* Its pipe is at its end: the time is up, it was stopped, or it died of the seed that it was at. */
@@ -113,7 +116,7 @@ static void bury(const gw_sim_swarm *swarm, gw_sim_findings *f, worker *w, uint6
     w->pid = 0;
     if (!w->busy) return;
     f->seeds++;
-    note_failure(f, w->seed, "an invariant is broken, the process ended");
+    note_failure(swarm, f, w->seed, "an invariant is broken, the process ended");
     w->seed += swarm->jobs;
     if (!stop && now_s() < until_s) hire(swarm, w, until_s);
 }
@@ -139,7 +142,7 @@ static void listen_to(const gw_sim_swarm *swarm, gw_sim_findings *findings, work
             report r;
             ssize_t got = read(polls[i].fd, &r, sizeof r);
             if (got == (ssize_t)sizeof r)
-                take_report(findings, of[i], &r);
+                take_report(swarm, findings, of[i], &r);
             else if (got >= 0)
                 bury(swarm, findings, of[i], until_s);
         }

@@ -23,7 +23,8 @@ typedef struct gw_sim_findings {
 } gw_sim_findings;
 
 /* Runs until the time is up, or SIGINT, SIGTERM or (unless it is ignored) SIGHUP comes: then the workers end
- * the seeds that they are at, and it is false. Says what fails as it fails. Thread: the process's only one.
+ * the seeds that they are at, and it is false. Says what fails as it fails, with all its options. Thread: the
+ * process's only one.
  */
 bool gw_sim_swarm_run(const gw_sim_swarm *swarm, gw_sim_findings *findings);
 
