@@ -27,9 +27,10 @@ Test(swarm, who_interrupts_it_is_told_what_was_found_so_far) {
         gw_sim_swarm swarm = {.options = gw_sim_unset(0), .first = 1, .jobs = 2, .seconds = 100000};
         gw_sim_findings findings;
         pthread_t thread;
-        int signal = signals[i];
+        int number = signals[i];
         swarm.options.peers = 3;
-        cr_assert_eq(pthread_create(&thread, NULL, interrupt, &signal), 0);
+        cr_assert_neq(signal(number, SIG_DFL), SIG_ERR); /* also under nohup */
+        cr_assert_eq(pthread_create(&thread, NULL, interrupt, &number), 0);
         cr_assert_not(gw_sim_swarm_run(&swarm, &findings));
         pthread_join(thread, NULL);
         cr_assert_eq(findings.failed, 0, "%s", findings.why[0]);
