@@ -2,11 +2,13 @@
 #include "tools/sim/swarm.h"
 
 #include <criterion/criterion.h>
+#include <criterion/redirect.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -83,4 +85,22 @@ Test(swarm, what_fails_is_told_with_all_its_options) {
     told[strcspn(told, "\n")] = '\0';
     cr_assert_str_eq(told + 2, gw_sim_command(&options, command, sizeof command));
     fclose(out);
+}
+
+static pid_t swarm_pid;
+
+static void end_badly(void) {
+    if (getpid() != swarm_pid) _exit(3);
+}
+
+/* As whoever runs out of memory there, or is killed. */
+Test(swarm, a_worker_that_ends_between_two_seeds_is_a_failure, .init = cr_redirect_stdout) {
+    gw_sim_swarm swarm = {.options = gw_sim_unset(0), .first = 1, .repairs = true};
+    gw_sim_findings findings;
+    swarm_pid = getpid();
+    cr_assert_eq(atexit(end_badly), 0);
+    run_for_a_while(&swarm, &findings);
+    cr_assert_eq(findings.failed, 2);
+    for (int i = 0; i < 2; i++)
+        cr_assert_str_eq(findings.why[i], "it was not begun: its process ended with exit code 3");
 }

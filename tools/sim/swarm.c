@@ -99,7 +99,7 @@ static void note_failure(const gw_sim_swarm *swarm, gw_sim_findings *f, uint64_t
 }
 
 static void take_report(const gw_sim_swarm *swarm, gw_sim_findings *f, worker *w, const report *r) {
-    w->seed = r->seed;
+    w->seed = r->ended ? r->seed + swarm->jobs : r->seed;
     w->busy = !r->ended;
     if (!r->ended) return;
     f->seeds++;
@@ -107,16 +107,22 @@ static void take_report(const gw_sim_swarm *swarm, gw_sim_findings *f, worker *w
     if (r->result.failed) note_failure(swarm, f, r->seed, r->result.why);
 }
 
-/* Its pipe is at its end: the time is up, it was stopped, or it died of the seed that it was at. */
+/* Its pipe is at its end: the time is up, it was stopped, or it died, of the seed that it was at or before
+ * the next. */
 static void bury(const gw_sim_swarm *swarm, gw_sim_findings *f, worker *w, uint64_t until_s) {
     int status = 0;
+    char why[100];
     while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR) {
     }
     close(w->fd);
     w->pid = 0;
-    if (!w->busy) return;
-    f->seeds++;
-    note_failure(swarm, f, w->seed, "an invariant is broken, the process ended");
+    if (!w->busy && WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+    snprintf(why, sizeof why, "%s: its process ended %s %d",
+             w->busy ? "an invariant is broken" : "it was not begun",
+             WIFSIGNALED(status) ? "by signal" : "with exit code",
+             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    f->seeds += w->busy;
+    note_failure(swarm, f, w->seed, why);
     w->seed += swarm->jobs;
     if (!stop && now_s() < until_s) hire(swarm, w, until_s);
 }
