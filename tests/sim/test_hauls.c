@@ -37,3 +37,31 @@ Test(hauls, time_under_fire_is_the_part_in_which_faults_happen) {
         cr_assert(result.fire_ns > second_ns || result.poisoned, "%.3f s", (double)result.fire_ns / 1e9);
     }
 }
+
+/* Disks that hang for longer than a checkpoint is waited for: whoever leads then asks for none of its chunks
+ * to be stored, and makes the root of what the others tell. */
+Test(hauls, disks_hang_for_longer_than_a_checkpoint_takes) {
+    gw_sim_result all = {0};
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        gw_sim_options options = gw_sim_unset(seed);
+        gw_sim_result result;
+        char command[GW_SIM_COMMAND];
+        options.hang_ms = 60000;
+        options.fault_ms = 150000;
+        options.bound_ms = 600000;
+        options.peers = options.founders = 2;
+        options.steps = 60;
+        options.shards = 4;
+        options.shard_us = 2000000;
+        options.checkpoint_steps = 2;
+        options.end_step = options.verify_permille = 0;
+        options.fast = options.majority = seed % 2;
+        gw_sim_undisturbed(&options);
+        gw_sim_draw(&options);
+        gw_sim_run(&options, &result);
+        cr_assert(!result.failed, "%s\n  %s", result.why, gw_sim_command(&options, command, sizeof command));
+        gw_sim_result_add(&all, &result);
+    }
+    cr_assert_gt(all.faults[GW_SIM_HANGING_DISK], 50);
+    cr_assert_gt(all.checkpoints, 500);
+}
