@@ -1,7 +1,8 @@
-/* Virtual time: what counts of it. */
+/* Virtual time: what counts of it, and runs of hours. */
 #include "tools/sim/run.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 static const uint64_t second_ns = 1000000000;
 
@@ -64,4 +65,97 @@ Test(hauls, disks_hang_for_longer_than_a_checkpoint_takes) {
     }
     cr_assert_gt(all.faults[GW_SIM_HANGING_DISK], 50);
     cr_assert_gt(all.checkpoints, 500);
+}
+
+/* Faults that are minutes apart and last minutes, checkpoints by time as well. */
+Test(hauls, long_hauls_end_as_all_others_do) {
+    gw_sim_result all = {0};
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        gw_sim_options options = gw_sim_unset(seed);
+        gw_sim_result result;
+        char command[GW_SIM_COMMAND];
+        options.haul = 30;
+        options.fault_ms = 900000;
+        options = gw_sim_prepare(&options, seed, false);
+        gw_sim_run(&options, &result);
+        cr_assert(!result.failed, "%s\n  %s", result.why, gw_sim_command(&options, command, sizeof command));
+        gw_sim_result_add(&all, &result);
+    }
+    cr_assert_eq(all.hauls, 12);
+    cr_assert_eq(all.haul_ns, all.virtual_ns);
+    cr_assert_eq(all.haul_fire_ns, all.fire_ns);
+    cr_assert_gt(all.haul_fire_ns, 3600 * second_ns);
+    cr_assert_gt(all.faults[GW_SIM_CRASH], 10);
+}
+
+/* Nothing else of a run goes by the clock. */
+Test(hauls, checkpoints_are_made_by_time) {
+    gw_sim_options options = gw_sim_unset(1);
+    gw_sim_result result;
+    gw_sim_undisturbed(&options);
+    options.peers = options.founders = 2;
+    options.steps = 60;
+    options.shards = 4;
+    options.shard_us = 4000000;
+    options.checkpoint_steps = options.end_step = options.verify_permille = options.fault_ms = 0;
+    options.checkpoint_ms = 30000;
+    options.bound_ms = 1000000;
+    gw_sim_draw(&options);
+    gw_sim_run(&options, &result);
+    cr_assert(!result.failed, "%s", result.why);
+    uint64_t due = result.virtual_ns / (30 * second_ns);
+    cr_assert(result.checkpoints > due / 3 && result.checkpoints <= 2 * due + 2, "%lu of %lu",
+              (unsigned long)result.checkpoints, (unsigned long)due);
+}
+
+static void assert_same(const gw_sim_options *one, const gw_sim_options *other) {
+    char text[2][GW_SIM_COMMAND];
+    cr_assert_str_eq(gw_sim_command(one, text[0], sizeof text[0]),
+                     gw_sim_command(other, text[1], sizeof text[1]));
+}
+
+/* One seed in eight; all others are what they would be without, and who says how long a run takes has none.
+ */
+Test(hauls, seeds_are_long_hauls_by_a_lot_of_its_own) {
+    gw_sim_options given = gw_sim_unset(0);
+    uint64_t hauls = 0, few = 0, fire_ms = 0;
+    for (uint64_t seed = 1; seed <= 4000; seed++) {
+        gw_sim_options drawn = gw_sim_prepare(&given, seed, false), plain = gw_sim_unset(seed);
+        gw_sim_draw(&plain);
+        if (drawn.haul == 0) {
+            assert_same(&drawn, &plain);
+            continue;
+        }
+        hauls++;
+        few += drawn.peers >= 2 && drawn.peers <= 6;
+        fire_ms += drawn.fault_ms;
+        cr_assert_eq(plain.haul, 0);
+        cr_assert_eq(plain.checkpoint_ms, 0);
+        gw_sim_options brief = given;
+        brief.fault_ms = 3000;
+        cr_assert_eq(gw_sim_prepare(&brief, seed, false).haul, 0);
+        cr_assert_eq(gw_sim_prepare(&given, seed, true).haul, 0);
+    }
+    cr_assert(hauls > 400 && hauls < 600, "%lu", (unsigned long)hauls);
+    cr_assert_gt(few, hauls * 8 / 10);
+    cr_assert(fire_ms / hauls > 6000000 && fire_ms / hauls < 12000000, "%lu",
+              (unsigned long)(fire_ms / hauls));
+}
+
+/* A line of the corpus that names none is of a run that had none. */
+Test(hauls, a_long_haul_is_read_back_and_is_none_where_it_is_not_named) {
+    gw_sim_options given = gw_sim_unset(0), back;
+    char text[GW_SIM_COMMAND];
+    const char *wrong;
+    given.haul = 30;
+    const gw_sim_options haul = gw_sim_prepare(&given, 5, false);
+    cr_assert(gw_sim_command_read(gw_sim_command(&haul, text, sizeof text), &back, &wrong), "%s", wrong);
+    assert_same(&back, &haul);
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        snprintf(text, sizeof text, "godwit sim --seed %lu --peers 3", (unsigned long)seed);
+        cr_assert(gw_sim_command_read(text, &back, &wrong), "%s", wrong);
+        gw_sim_draw(&back);
+        cr_assert_eq(back.haul, 0);
+        cr_assert_eq(back.checkpoint_ms, 0);
+    }
 }

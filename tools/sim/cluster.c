@@ -428,6 +428,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .verify = o->verify_permille * 1000,
                              .quorum = o->majority ? GW_QUORUM_MAJORITY : GW_QUORUM_ANY,
                              .checkpoint_steps = o->checkpoint_steps,
+                             .checkpoint_ns = o->checkpoint_ms * SIM_MS,
                              .keep = SIM_KEEP,
                              .replicas = SIM_REPLICAS,
                              .join_timeout_ns = 5000 * SIM_MS,

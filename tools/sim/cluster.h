@@ -32,7 +32,8 @@
 #include "tools/sim/network.h"
 #include "tools/sim/run.h"
 
-#define SIM_MS UINT64_C(1000000)
+#define SIM_MS       UINT64_C(1000000)
+#define SIM_START_NS (1000 * SIM_MS) /* what the clock says then: never 0 */
 
 enum {
     SIM_WORKERS = 2,
@@ -407,6 +408,9 @@ bool sim_lacks_majority(sim_cluster *c, const sim_peer *p, const bool *among);
 
 /* --- faults.c --- */
 uint64_t sim_next_in(sim_cluster *c, uint32_t mean_ms); /* a random time with this mean */
+uint64_t sim_heal_ns(const sim_cluster *c);             /* when faults end */
+/* How long something lasts now that lasts so long where there is no long haul. */
+uint64_t sim_lasting_ns(sim_cluster *c, uint64_t usual_ms);
 void sim_faults_plan(sim_cluster *c);
 void sim_faults_end(sim_cluster *c);
 void sim_crash_and_restart(sim_cluster *c, sim_peer *p);

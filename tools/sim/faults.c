@@ -11,6 +11,19 @@ uint64_t sim_next_in(sim_cluster *c, uint32_t mean_ms) {
     return sim_between(c, 1, 2 * (uint64_t)mean_ms) * SIM_MS;
 }
 
+uint64_t sim_heal_ns(const sim_cluster *c) {
+    return SIM_START_NS + c->options->fault_ms * SIM_MS;
+}
+
+/* In calm nothing lasts longer than in any other run. */
+uint64_t sim_lasting_ns(sim_cluster *c, uint64_t usual_ms) {
+    uint32_t haul = c->options->haul;
+    if (haul == 0) return usual_ms * SIM_MS;
+    uint64_t most = sim_between(c, 1, haul), for_ns = usual_ms * SIM_MS * sim_between(c, 1, most);
+    uint64_t left_ns = sim_heal_ns(c) - sim_now(c) + usual_ms * SIM_MS;
+    return for_ns < left_ns ? for_ns : left_ns;
+}
+
 static sim_peer *any_running(sim_cluster *c) {
     uint32_t first = (uint32_t)sim_between(c, 0, c->count - 1);
     for (uint32_t i = 0; i < c->count; i++) {
@@ -105,10 +118,11 @@ static void jump(sim_cluster *c) {
 static void pause_one(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL || p->paused_until_ns > sim_now(c)) return;
-    uint64_t for_ns = sim_chance(c, 0.5) ? sim_between(c, 10, 500) : sim_between(c, 500, 6000);
-    p->paused_until_ns = sim_now(c) + for_ns * SIM_MS;
+    uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 10, 500) : sim_between(c, 500, 6000);
+    uint64_t for_ns = sim_lasting_ns(c, for_ms);
+    p->paused_until_ns = sim_now(c) + for_ns;
     c->result->faults[GW_SIM_PAUSE]++;
-    sim_trace(c, "peer %u is paused for %llu ms", p->number, (unsigned long long)for_ns);
+    sim_trace(c, "peer %u is paused for %" PRIu64 " ms", p->number, for_ns / SIM_MS);
 }
 
 static void leave_one(sim_cluster *c) {
@@ -146,7 +160,7 @@ static void fill_disk(sim_cluster *c) {
     if (p == NULL) return;
     c->result->faults[GW_SIM_FULL_DISK]++;
     p->disk_ailed = true;
-    p->disk_full_until_ns = sim_now(c) + sim_between(c, 100, 3000) * SIM_MS;
+    p->disk_full_until_ns = sim_now(c) + sim_lasting_ns(c, sim_between(c, 100, 3000));
 }
 
 static void hang_disk(sim_cluster *c) {
@@ -155,8 +169,9 @@ static void hang_disk(sim_cluster *c) {
     c->result->faults[GW_SIM_HANGING_DISK]++;
     p->disk_ailed = true;
     uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 100, 5000) : sim_between(c, 5000, 90000);
-    sim_trace(c, "the disk of peer %u hangs for %" PRIu64 " ms", p->number, for_ms);
-    sim_disk_hang(c, p, for_ms * SIM_MS);
+    uint64_t for_ns = sim_lasting_ns(c, for_ms);
+    sim_trace(c, "the disk of peer %u hangs for %" PRIu64 " ms", p->number, for_ns / SIM_MS);
+    sim_disk_hang(c, p, for_ns);
 }
 
 static void slow_disk(sim_cluster *c) {
@@ -164,7 +179,7 @@ static void slow_disk(sim_cluster *c) {
     if (p == NULL) return;
     c->result->faults[GW_SIM_SLOW_DISK]++;
     p->disk_ailed = true;
-    p->disk_slow_until_ns = sim_now(c) + sim_between(c, 500, 10000) * SIM_MS;
+    p->disk_slow_until_ns = sim_now(c) + sim_lasting_ns(c, sim_between(c, 500, 10000));
 }
 
 static void damage(sim_cluster *c) {

@@ -55,7 +55,7 @@ void sim_partition(sim_cluster *c) {
         gw_sim_schedule(c->engine, sim_now(c) + sim_between(c, 20, 800) * SIM_MS, &event);
     }
     gw_sim_event event = {.run = heal, .context = c};
-    gw_sim_schedule(c->engine, sim_now(c) + sim_between(c, 50, 8000) * SIM_MS, &event);
+    gw_sim_schedule(c->engine, sim_now(c) + sim_lasting_ns(c, sim_between(c, 50, 8000)), &event);
 }
 
 void sim_break_link(sim_cluster *c) {
@@ -86,7 +86,7 @@ static void see_again(void *context, const gw_sim_event *event) {
 
 /* Peers disagree about who is there: pairs are parted, one way or both, whose others reach both. */
 void sim_blind(sim_cluster *c) {
-    uint64_t pairs = sim_between(c, 1, c->count), for_ms = sim_between(c, 100, 10000);
+    uint64_t pairs = sim_between(c, 1, c->count), for_ns = sim_lasting_ns(c, sim_between(c, 100, 10000));
     uint32_t a, b;
     for (uint64_t i = 0; i < pairs; i++) {
         if (!any_two(c, &a, &b)) continue;
@@ -97,7 +97,7 @@ void sim_blind(sim_cluster *c) {
         gw_sim_network_cut_way(&c->network, b, a, both);
         break_if_cut_later(c, a, b);
         gw_sim_event event = {.run = see_again, .context = c, .a = a, .b = b};
-        gw_sim_schedule(c->engine, sim_now(c) + for_ms * SIM_MS, &event);
+        gw_sim_schedule(c->engine, sim_now(c) + for_ns, &event);
     }
 }
 
@@ -105,7 +105,8 @@ void sim_clog(sim_cluster *c) {
     uint32_t a, b;
     if (!any_two(c, &a, &b)) return;
     uint64_t for_ms = sim_chance(c, 0.7) ? sim_between(c, 20, 1000) : sim_between(c, 1000, 3000);
+    uint64_t for_ns = sim_lasting_ns(c, for_ms);
     c->result->faults[GW_SIM_CLOG]++;
-    sim_trace(c, "nothing moves from peer %u to %u for %" PRIu64 " ms", a, b, for_ms);
-    gw_sim_network_clog_way(&c->network, a, b, sim_now(c) + for_ms * SIM_MS);
+    sim_trace(c, "nothing moves from peer %u to %u for %" PRIu64 " ms", a, b, for_ns / SIM_MS);
+    gw_sim_network_clog_way(&c->network, a, b, sim_now(c) + for_ns);
 }

@@ -290,7 +290,8 @@ int gw_sim_main(int argc, char **argv) {
         "after everything is healed the job ends. What is not given is drawn from the "
         "seed. "
         "A seed that fails prints all its options and replays exactly. Virtual hours are counted until the "
-        "last process of a run has ended; those in which faults happen are under fire.",
+        "last process of a run has ended; those in which faults happen are under fire. One seed in eight is "
+        "a long haul of hours (--haul), unless --fault-ms, --steps or --shard-us is given.",
         NULL,
         NULL,
         NULL};

@@ -30,6 +30,8 @@ const gw_sim_option gw_sim_option_table[] = {
      1, false},
     {"shard-us", "US", "mean time of a shard", AT(shard_us), 1, LONG, 1, 500, 20000, false},
     {"checkpoint-every", "STEPS", "0 = only at the end", AT(checkpoint_steps), 0, LONG, 0.9, 1, 12, false},
+    {"checkpoint-time", "MS", "and when the last one is so old, 0 = not by time", AT(checkpoint_ms), 0, LONG,
+     0, 0, 0, true},
     {"end-step", "N", "the job ends itself after N steps, 0 = not before the last", AT(end_step), 0,
      MANY_STEPS, 0.2, 1, 0, false},
     {"poison-step", "N", "whoever computes the last shard of step N dies of it, 0 = nobody", AT(poison_step),
@@ -84,12 +86,15 @@ const gw_sim_option gw_sim_option_table[] = {
      AT(flip_ms), 0, LONG, 0, 0, 0, true},
     {"unanswered", "PERMILLE", "steals of which the thief never hears", AT(unanswered_permille), 0, 1000, 0.7,
      1, 50, true},
+    {"haul", "N", "a long haul: what lasts, lasts up to N times as long, 0 = none", AT(haul), 0, 1000, 0, 0,
+     0, true},
     {"fault-ms", "MS", "how long faults happen; then all is healed", AT(fault_ms), 0, LONG, 1, 2000, 0,
      false},
     {"resume-ms", "MS", "--resume-timeout, 0 = 10 s, or 60 s with float sums", AT(resume_ms), 0, LONG, 0, 0,
      0, false},
-    {"bound-ms", "MS", "within this time the job must then be done (default 120000)", AT(bound_ms), 1, LONG,
-     0, 0, 0, false},
+    {"bound-ms", "MS",
+     "within this time the job must then be done (default: 120000, or by the length of a long haul)",
+     AT(bound_ms), 1, LONG, 0, 0, 0, false},
 };
 const uint32_t gw_sim_option_count = sizeof gw_sim_option_table / sizeof *gw_sim_option_table;
 
@@ -101,7 +106,6 @@ gw_sim_options gw_sim_unset(uint64_t seed) {
     gw_sim_options options = {.seed = seed};
     for (uint32_t i = 0; i < gw_sim_option_count; i++)
         *gw_sim_option_value(&options, &gw_sim_option_table[i]) = GW_SIM_UNSET;
-    options.bound_ms = USUAL_BOUND_MS;
     return options;
 }
 
@@ -141,6 +145,10 @@ void gw_sim_repairs(gw_sim_options *options) {
 
 /* ---- drawing ---- */
 
+static void set_unset(uint32_t *value, uint32_t drawn) {
+    if (*value == GW_SIM_UNSET) *value = drawn;
+}
+
 static uint32_t between(gw_rng *rng, uint32_t least, uint32_t most) {
     return least + (uint32_t)gw_rng_below(rng, (uint64_t)most - least + 1);
 }
@@ -178,19 +186,79 @@ static uint32_t draw_majority_founders(const gw_sim_options *o) {
     return on ? drawn : o->peers;
 }
 
+/* In a long haul minutes take the place of seconds between faults. */
+static uint32_t spread(const gw_sim_options *o) {
+    return o->haul != 0 ? 180 : 1;
+}
+
+static bool is_interval(const gw_sim_option *option) {
+    return option->fault && strcmp(option->unit, "MS") == 0;
+}
+
+/* Ten peers take a processor three times as long as five. */
+static uint32_t draw_haul_ms(gw_rng *rng, uint32_t peers) {
+    enum { MINUTE_MS = 60000, FEW = 5 };
+    uint32_t ms = between(rng, 40 * MINUTE_MS, 260 * MINUTE_MS);
+    return peers > FEW ? ms / peers * FEW : ms;
+}
+
+static uint32_t draw_haul_peers(gw_rng *rng) {
+    double lot = gw_rng_unit(rng);
+    uint32_t few = between(rng, 2, 6), more = between(rng, 7, 10);
+    return lot < 0.03 ? 1 : lot < 0.93 ? few : more;
+}
+
+/* How often one of so many workers has its turn in a step. */
+static uint32_t rounds(const gw_sim_options *o, uint32_t peers) {
+    enum { WORKERS = 2, STEPS_DIFFER_BY = 2 };
+    return (o->shards + STEPS_DIFFER_BY - 1) / (WORKERS * peers) + 1;
+}
+
+/* About as many as there is time for while faults happen, if it were not for these. */
+static void draw_haul_steps(gw_rng *rng, gw_sim_options *o) {
+    uint32_t shards = between(rng, 4, 24), least_ms = between(rng, 4000, 8000);
+    uint32_t step_ms = least_ms << gw_rng_below(rng, 4), permille = between(rng, 600, 1100);
+    set_unset(&o->shards, shards);
+    set_unset(&o->shard_us, step_ms * 1000 / rounds(o, o->peers));
+    uint64_t steps = (uint64_t)o->fault_ms * permille / 1000 / step_ms;
+    set_unset(&o->steps, steps < 10 ? 10 : (uint32_t)steps);
+}
+
+static void draw_haul_checkpoints(gw_rng *rng, gw_sim_options *o) {
+    bool by_time = gw_rng_unit(rng) < 0.6, by_steps = gw_rng_unit(rng) < 0.6;
+    uint32_t time_ms = between(rng, 10000, 600000);
+    set_unset(&o->checkpoint_ms, by_time ? time_ms : 0);
+    if (by_time && !by_steps) set_unset(&o->checkpoint_steps, 0);
+}
+
+void gw_sim_haul(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x1046ULL);
+    bool open = o->fault_ms == GW_SIM_UNSET && o->steps == GW_SIM_UNSET && o->shard_us == GW_SIM_UNSET;
+    bool chosen = gw_rng_below(&rng, 8) == 0;
+    uint32_t times = between(&rng, 10, 60), peers = draw_haul_peers(&rng);
+    uint32_t restart_ms = between(&rng, 50, 1000), restart_times = between(&rng, 1, 120);
+    set_unset(&o->haul, open && chosen ? times : 0);
+    if (o->haul == 0) return;
+    set_unset(&o->peers, peers);
+    set_unset(&o->restart_ms, restart_ms * restart_times);
+    set_unset(&o->fault_ms, draw_haul_ms(&rng, o->peers));
+    draw_haul_steps(&rng, o);
+    draw_haul_checkpoints(&rng, o);
+}
+
 /* What depends on others, which have been drawn. Draws the same number of lots whatever is set. */
 static void draw_dependent(gw_rng *rng, gw_sim_options *o) {
     enum { LARGE = 16 }; /* where a second has a hundred times the events */
     uint32_t founders = between(rng, 1, o->peers), fault_ms = between(rng, 2000, 20000);
     bool has_core = gw_rng_unit(rng) < 0.2, ends = gw_rng_unit(rng) < 0.2;
-    if (o->fault_ms == GW_SIM_UNSET) o->fault_ms = o->peers > LARGE ? fault_ms / 4 : fault_ms;
-    if (o->steps == GW_SIM_UNSET) o->steps = draw_steps(o);
+    set_unset(&o->fault_ms, o->peers > LARGE ? fault_ms / 4 : fault_ms);
+    set_unset(&o->steps, draw_steps(o));
     if (o->fast != 0) o->majority = 1;
-    if (o->founders == GW_SIM_UNSET) o->founders = o->majority != 0 ? draw_majority_founders(o) : founders;
+    set_unset(&o->founders, o->majority != 0 ? draw_majority_founders(o) : founders);
     gw_sim_bound_founders(o);
     uint32_t core = between(rng, o->founders, o->peers), end = between(rng, o->steps / 2 + 1, o->steps);
     if (o->core == GW_SIM_UNSET && o->majority == 0) o->core = has_core ? core : 0;
-    if (o->end_step == GW_SIM_UNSET) o->end_step = ends ? end : 0;
+    set_unset(&o->end_step, ends ? end : 0);
     if (o->majority != 0) o->wipe_permille = 0; /* so would those be who remember */
 }
 
@@ -200,7 +268,7 @@ static void draw_device(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0xdef1ceULL);
     bool on = gw_rng_unit(&rng) < 0.15;
     uint32_t drawn = between(&rng, 2000, 10000);
-    if (o->device_ms == GW_SIM_UNSET) o->device_ms = on ? drawn : 0;
+    set_unset(&o->device_ms, on ? drawn * spread(o) : 0);
 }
 
 /* Where a majority rules, nobody can be spared by choice: likewise. */
@@ -208,11 +276,11 @@ static void draw_core(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0xc03eULL);
     bool on = gw_rng_unit(&rng) < 0.3;
     uint32_t drawn = between(&rng, 1, o->peers / 2 + 1);
-    if (o->core == GW_SIM_UNSET) o->core = on ? drawn : 0;
+    set_unset(&o->core, on ? drawn : 0);
     if (o->core >= o->peers) o->core = 0;
     bool stay = gw_rng_unit(&rng) < 0.5;
     uint32_t staying = between(&rng, 100, 900);
-    if (o->stay_permille == GW_SIM_UNSET) o->stay_permille = stay ? staying : 0;
+    set_unset(&o->stay_permille, stay ? staying : 0);
     if (o->core == 0 || o->majority == 0) o->stay_permille = 0;
 }
 
@@ -223,11 +291,11 @@ static void draw_bad_machines(gw_sim_options *o) {
     bool poison = gw_rng_unit(&rng) < 0.05;
     uint32_t wrong = between(&rng, 1, 20), flip_ms = between(&rng, 200, 3000);
     uint32_t poison_step = between(&rng, 1, o->steps);
-    if (o->verify_permille == GW_SIM_UNSET) o->verify_permille = lot < 0.1 ? 1000 : 0;
+    set_unset(&o->verify_permille, lot < 0.1 ? 1000 : 0);
     bool verified = o->verify_permille != 0, may_flip = verified && o->majority == 0;
-    if (o->wrong_permille == GW_SIM_UNSET) o->wrong_permille = verified && lot >= 0.05 ? wrong : 0;
-    if (o->flip_ms == GW_SIM_UNSET) o->flip_ms = may_flip && lot < 0.05 ? flip_ms : 0;
-    if (o->poison_step == GW_SIM_UNSET) o->poison_step = poison ? poison_step : 0;
+    set_unset(&o->wrong_permille, verified && lot >= 0.05 ? wrong : 0);
+    set_unset(&o->flip_ms, may_flip && lot < 0.05 ? flip_ms * spread(o) : 0);
+    set_unset(&o->poison_step, poison ? poison_step : 0);
 }
 
 /* Those who wait for the holders of what was shown, or saved, give up soon, and make other steps of it:
@@ -236,32 +304,48 @@ static void draw_resume(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x5e77eULL);
     bool on = gw_rng_unit(&rng) < 0.1 && o->fast != 0;
     uint32_t drawn = between(&rng, 500, 5000);
-    if (o->resume_ms == GW_SIM_UNSET) o->resume_ms = on ? drawn : 0;
+    set_unset(&o->resume_ms, on ? drawn : 0);
+}
+
+/* A long haul takes until whoever is left has computed all of it once more, and as long again. */
+static uint32_t draw_bound_ms(const gw_sim_options *o) {
+    if (o->haul == 0) return USUAL_BOUND_MS;
+    uint32_t left = o->core != 0 ? o->core : o->peers, times = o->verify_permille != 0 ? 4 : 2;
+    uint64_t step_us = (uint64_t)rounds(o, left) * o->shard_us;
+    uint64_t bound_ms = USUAL_BOUND_MS + o->steps * step_us / 1000 * times;
+    return bound_ms > LONG ? LONG : (uint32_t)bound_ms;
 }
 
 void gw_sim_draw(gw_sim_options *o) {
+    set_unset(&o->haul, 0);
+    set_unset(&o->checkpoint_ms, 0);
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x600dULL);
     uint32_t peers = draw_peers(&rng);
-    if (o->peers == GW_SIM_UNSET) o->peers = peers;
+    set_unset(&o->peers, peers);
     for (uint32_t i = 0; i < gw_sim_option_count; i++) {
         const gw_sim_option *option = &gw_sim_option_table[i];
         uint32_t *value = gw_sim_option_value(o, option);
         if (option->to == 0) continue;
         bool on = gw_rng_unit(&rng) < option->odds;
         uint32_t drawn = between(&rng, option->from, option->to);
-        if (*value == GW_SIM_UNSET) *value = on ? drawn : 0;
+        if (is_interval(option)) drawn *= spread(o);
+        set_unset(value, on ? drawn : 0);
     }
     draw_dependent(&rng, o);
     draw_core(o);
     draw_device(o);
     draw_bad_machines(o);
     draw_resume(o);
+    set_unset(&o->bound_ms, draw_bound_ms(o));
 }
 
 gw_sim_options gw_sim_prepare(const gw_sim_options *given, uint64_t seed, bool repairs) {
     gw_sim_options run = *given;
     run.seed = seed;
-    if (repairs) gw_sim_repairs(&run);
+    if (repairs)
+        gw_sim_repairs(&run);
+    else
+        gw_sim_haul(&run);
     gw_sim_draw(&run);
     return run;
 }

@@ -20,11 +20,11 @@ typedef struct gw_sim_options {
                       whom it takes to be one of every view that any of them has installed or promised */
     uint32_t stay_permille; /* majority: of those whom the core can do without, whatever they have promised */
     uint32_t steps, shards;
-    uint32_t majority, fast;   /* 0 or 1; fast needs majority */
-    uint32_t shard_us;         /* mean time of a shard */
-    uint32_t checkpoint_steps; /* 0 = only at the end */
-    uint32_t end_step;         /* the job itself ends after so many steps, before `steps`; 0 = it does not */
-    uint32_t poison_step;      /* whoever computes the last shard of this step dies of it; 0 = none does */
+    uint32_t majority, fast;                  /* 0 or 1; fast needs majority */
+    uint32_t shard_us;                        /* mean time of a shard */
+    uint32_t checkpoint_steps, checkpoint_ms; /* 0 = not by this measure; both: only at the end */
+    uint32_t end_step;    /* the job itself ends after so many steps, before `steps`; 0 = it does not */
+    uint32_t poison_step; /* whoever computes the last shard of this step dies of it; 0 = none does */
     uint32_t crash_ms, power_ms, restart_ms, wipe_permille;
     uint32_t pause_ms, slow_permille, drift_permille, jump_ms;
     uint32_t partition_ms, flap_permille, blind_ms, clog_ms, break_ms;
@@ -37,6 +37,7 @@ typedef struct gw_sim_options {
     uint32_t wrong_permille;      /* contributions of one peer, of such shards, that are wrong */
     uint32_t flip_ms;             /* a bit flips in a state in memory; needs verify_permille and quorum any */
     uint32_t unanswered_permille; /* the answer to a swap of a range word is lost, the swap is not */
+    uint32_t haul;                /* a long haul: what lasts, lasts up to so many times as long; 0 = none */
     uint32_t fault_ms;            /* faults happen this long; then everything is healed */
     uint32_t bound_ms;            /* and the job must be done this much later */
     uint32_t resume_ms;           /* --resume-timeout; 0 = the usual one */
@@ -57,14 +58,19 @@ extern const uint32_t gw_sim_option_count;
 
 uint32_t *gw_sim_option_value(gw_sim_options *options, const gw_sim_option *option);
 
-/* All unset but the seed and the bound. */
+/* All unset but the seed. */
 gw_sim_options gw_sim_unset(uint64_t seed);
 /* Takes out every fault that is unset. */
 void gw_sim_undisturbed(gw_sim_options *options);
 /* A short schedule of nothing but what a repair is made of: kills, steals, shards that are done late or given
  * back, answers that are lost, sums that are damaged or split. Sets what is unset, from the seed. */
 void gw_sim_repairs(gw_sim_options *options);
-/* What a seed stands for: a quiet, a rough or a cruel world, by lot. What is set already is kept. */
+/* One seed in eight, by lot, is a long haul, unless what is given says how long it takes: a run of hours in a
+ * small flock, with steps of seconds to a minute, where faults come minutes apart and last minutes. Sets what
+ * is unset of that, from the seed; `haul` is 0 for all other seeds, and nothing else of them is touched. */
+void gw_sim_haul(gw_sim_options *options);
+/* What a seed stands for: a quiet, a rough or a cruel world, by lot; no long haul unless that is set. What is
+ * set already is kept. */
 void gw_sim_draw(gw_sim_options *options);
 
 /* The run that a seed stands for: what is given, and what that leaves unset drawn from the seed. With

@@ -63,6 +63,9 @@ void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->unseen += one->unseen;
     into->virtual_ns += one->virtual_ns;
     into->fire_ns += one->fire_ns;
+    into->hauls += one->hauls;
+    into->haul_ns += one->haul_ns;
+    into->haul_fire_ns += one->haul_fire_ns;
     into->events += one->events;
     into->views += one->views;
     into->repairs += one->repairs;
@@ -139,6 +142,8 @@ void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t fail
     printf("godwit sim: %" PRIu64 " seed%s, %" PRIu64 " failed, %.2f virtual hours\n", seeds,
            seeds == 1 ? "" : "s", failed, hours(all->virtual_ns));
     printf("%14.2f  of them under fire\n", hours(all->fire_ns));
+    printf("%14" PRIu64 "  long hauls: %.2f virtual hours, %.2f under fire\n", all->hauls,
+           hours(all->haul_ns), hours(all->haul_fire_ns));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         printf("%14" PRIu64 "  %s\n", rows[i].count, rows[i].what);
     print_list("ended by themselves:", list_counts(all->excused, GW_SIM_EXCUSES, excuse_name, false));

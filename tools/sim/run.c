@@ -21,8 +21,6 @@ static uint64_t bound_ns(const gw_sim_options *o) {
     return o->bound_ms * SIM_MS + waits * sim_resume_ns(o);
 }
 
-#define START_NS (1000 * SIM_MS) /* what the clock says then: never 0 */
-
 /* ---- one run ---- */
 
 static void open_cluster(sim_cluster *c, const gw_sim_options *o, gw_sim_result *result) {
@@ -31,7 +29,7 @@ static void open_cluster(sim_cluster *c, const gw_sim_options *o, gw_sim_result 
     c->count = o->peers;
     for (uint32_t i = 0; i < SIM_SEEDS; i++) c->seeds[i] = i;
     c->rng = gw_rng_seeded(o->seed);
-    c->engine = gw_sim_engine_create(START_NS);
+    c->engine = gw_sim_engine_create(SIM_START_NS);
     gw_sim_network_open(&c->network, c->engine, o->peers, gw_rng_next(&c->rng));
     c->network.context = c;
     c->network.weather = (gw_sim_weather){.drop = o->drop_permille / 1000.0,
@@ -313,12 +311,17 @@ static void run_to_the_end(sim_cluster *c) {
  * life's beginning and the last end is no time under test, unless it led to the failure. */
 static void count_time(const sim_cluster *c) {
     gw_sim_result *r = c->result;
-    uint64_t until_ns = r->failed ? sim_now(c) : START_NS;
+    uint64_t until_ns = r->failed ? sim_now(c) : SIM_START_NS;
     for (uint32_t i = 0; i < c->count; i++)
         until_ns = later(until_ns, later(c->peers[i].started_ns, c->peers[i].ended_ns));
     r->ended_ns = sim_now(c);
-    r->virtual_ns = until_ns - START_NS;
-    r->fire_ns = (until_ns < r->healed_ns ? until_ns : r->healed_ns) - START_NS;
+    r->virtual_ns = until_ns - SIM_START_NS;
+    r->fire_ns = (until_ns < r->healed_ns ? until_ns : r->healed_ns) - SIM_START_NS;
+    if (c->options->haul != 0) {
+        r->hauls = 1;
+        r->haul_ns = r->virtual_ns;
+        r->haul_fire_ns = r->fire_ns;
+    }
 }
 
 void gw_sim_run(const gw_sim_options *options, gw_sim_result *result) {
@@ -336,7 +339,7 @@ void gw_sim_run(const gw_sim_options *options, gw_sim_result *result) {
         gw_sim_schedule(c->engine, sim_now(c) + sim_between(c, 0, most_ms) * SIM_MS, &event);
     }
     sim_faults_plan(c);
-    run_until(c, sim_now(c) + (uint64_t)options->fault_ms * SIM_MS);
+    run_until(c, sim_heal_ns(c));
     sim_faults_end(c);
     result->healed_ns = sim_now(c);
     run_to_the_end(c);

@@ -67,8 +67,9 @@ typedef struct gw_sim_result {
     uint64_t unseen;   /* ended early: whoever had computed a shard wrong was left alone in that step */
     /* By the clock of the trace: when faults ended, the first peer was done, the run ended; 0 = not. */
     uint64_t healed_ns, done_ns, ended_ns;
-    uint64_t virtual_ns; /* from the start until nothing more began or ended */
-    uint64_t fire_ns;    /* and of these, while faults happened */
+    uint64_t virtual_ns;                   /* from the start until nothing more began or ended */
+    uint64_t fire_ns;                      /* and of these, while faults happened */
+    uint64_t hauls, haul_ns, haul_fire_ns; /* long hauls, and what of these times was theirs */
     uint64_t events;
     uint64_t views, repairs, steals, resumes, steps_applied;
     uint64_t steps_shown; /* (peer, step) that others may see */
