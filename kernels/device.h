@@ -123,7 +123,7 @@ typedef struct gw_device_ops {
     bool (*state_write)(gw_device *device, uint64_t offset, uint64_t bytes, const void *from, gw_err *err);
 
     /* Control, once, before any shard. 64 bits of the job's id: key the coverage hash. (The id depends on the
-     * class, and so on the open device.) */
+     * class and on a probe, and so on the open device.) */
     void (*set_key)(gw_device *device, uint64_t job_key);
     /* Control. Empties the accumulator for step `step`; the job says how many shards it has. Any step may
      * follow any other. */

@@ -2,6 +2,7 @@
 #include "lab.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,40 @@ Test(refusals, other_code_does_not_resume) {
     lab_peer *again = lab_start(l, "one", NULL, GODWIT_FAULTY_JOB " --workers 1");
     cr_expect_str_neq(lab_state(l, again, "done"), of_edited);
     cr_expect_not_null(lab_last(again, "resumed"), "nor what the job was before");
+    lab_close(l);
+}
+
+/* Same build, same names and versions of everything, but the processor, or a library on it, gives other bits.
+ */
+Test(refusals, a_machine_that_computes_other_bits_does_not_resume) {
+    lab *l = lab_open();
+    lab_peer *here = lab_start(l, "one", NULL, GODWIT_FAULTY_JOB " --workers 1");
+    lab_wait_step(l, here, 4);
+    lab_signal(here, SIGTERM);
+    cr_expect_eq(lab_end(l, here), 0);
+    cr_assert_eq(setenv("FAULTY_MACHINE", "1", 1), 0);
+    const char *of_other = lab_undisturbed(l, GODWIT_FAULTY_JOB " --workers 1");
+    lab_peer *other = lab_start(l, "one", NULL, GODWIT_FAULTY_JOB " --workers 1");
+    cr_expect_str_eq(lab_state(l, other, "done"), of_other);
+    cr_expect_null(lab_last(other, "resumed"));
+    expect_stderr(other, "of another job (the job's options are alike");
+    cr_assert_eq(unsetenv("FAULTY_MACHINE"), 0);
+    lab_peer *again = lab_start(l, "one", NULL, GODWIT_FAULTY_JOB " --workers 1");
+    cr_expect_str_neq(lab_state(l, again, "done"), of_other);
+    cr_expect_not_null(lab_last(again, "resumed"), "what the job was before");
+    lab_close(l);
+}
+
+Test(refusals, a_machine_that_computes_other_bits_does_not_join) {
+    lab *l = lab_open();
+    lab_peer *first = lab_start(l, "first", NULL, GODWIT_FAULTY_JOB " --workers 1 --peers 2");
+    cr_assert_eq(setenv("FAULTY_MACHINE", "1", 1), 0);
+    lab_peer *other = lab_start(l, "other", first, GODWIT_FAULTY_JOB " --workers 1 --peers 2");
+    cr_assert_eq(unsetenv("FAULTY_MACHINE"), 0);
+    lab_peer *second = lab_start(l, "second", first, GODWIT_FAULTY_JOB " --workers 1 --peers 2");
+    refused(l, other, 1, "theirs: probe=");
+    expect_stderr(other, "here: probe=");
+    cr_expect_str_eq(lab_state(l, first, "done"), lab_state(l, second, "done"));
     lab_close(l);
 }
 

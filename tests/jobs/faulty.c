@@ -1,5 +1,6 @@
 /* A job with faults that a test asks for: shards that hang, that cannot be computed, or whose payload cannot
- * be written, and mistakes of its author. Its state counts shards, each weighted by its number. */
+ * be written, mistakes of its author, and machines that compute other bits. Its state counts shards, each
+ * weighted by its number. */
 #include "core/godwit.h"
 
 #include <fenv.h>
@@ -37,6 +38,7 @@ typedef struct faulty_job {
     const char *mistake;
     bool payload;
     int64_t lose;
+    int64_t machine;    /* FAULTY_MACHINE: one of another number computes other bits */
     atomic_bool probed; /* the first payload is the one of the probe at the start */
     atomic_llong lost;
 } faulty_job;
@@ -54,6 +56,8 @@ static bool faulty_open(const gw_params *params, void **job, gw_err *err) {
         gw_param_integer(params, "lose-payloads", 0, INT64_MAX, false, &faulty->lose, err)) {
         faulty->payload = gw_param_text(params, "payload") != NULL;
         faulty->mistake = gw_param_text(params, "mistake");
+        const char *machine = getenv("FAULTY_MACHINE");
+        faulty->machine = machine != NULL ? atoi(machine) : 0;
         return true;
     }
     free(faulty);
@@ -112,7 +116,7 @@ static bool faulty_contribute(void *job, void *lane, uint64_t step, uint32_t sha
     usleep(1000); /* long enough for every peer to get some of a step */
     const int64_t *payload = gw_payload(emitter);
     if (faulty->mistake != NULL) make_mistake(faulty->mistake, emitter);
-    int64_t weight = (payload != NULL ? *payload : shard + 1) + (shard > 0 ? BIAS : 0);
+    int64_t weight = (payload != NULL ? *payload : shard + 1) + (shard > 0 ? BIAS : 0) + faulty->machine;
     gw_emit_integers(emitter, SUM, 0, 1, &weight);
     return true;
 }

@@ -45,6 +45,8 @@ static void write_identity(const gw_node *node, FILE *out) {
         fprintf(out, "build=%s\n", build);
     else
         fprintf(out, "class=%s\n", node->device->class_text);
+    /* Names and versions do not tell all: one library takes other ways on another processor. */
+    fprintf(out, "probe=%016" PRIx64 "\n", node->probe);
 }
 
 bool gw_node_identify(gw_node *node, gw_err *err) {

@@ -36,7 +36,7 @@ static void name_differences(FILE *out, const gw_manifest *other, const gw_param
     if (differ > MOST_NAMED) fprintf(out, "; and %u more", differ - MOST_NAMED);
     if (differ == 0)
         fputs("the job's options are alike: --steps, --reduce, --on-bad, the data, the file of a job in a "
-              "shared object, or what computes differs",
+              "shared object, what computes, or the bits that it gives differ",
               out);
 }
 

@@ -219,10 +219,6 @@ static bool open_device(gw_node *node, gw_err *err) {
     } else if (!gw_device_cpu_open(&options, &node->device, err) || !estimate_memory(node, err)) {
         return false;
     }
-    if (!gw_node_identify(node, err)) return false;
-    uint64_t key;
-    memcpy(&key, node->job_id.bytes, sizeof key);
-    node->device->ops->set_key(node->device, key);
     if (!gw_node_gpus_open(node, err)) return false;
     gw_workers_events events = {.context = node,
                                 .dry = on_dry,
@@ -248,13 +244,23 @@ static bool probe_shard(gw_node *node, gw_err *err) {
     return good;
 }
 
-/* One full shard of step 0 from S_0: what shows that this machine computes the same bits as the others. */
+/* One full shard of step 0 from S_0: what shows that this machine computes the same bits as the others, and
+ * as those that began the job. */
 static bool compute_probe(gw_node *node, gw_err *err) {
     uint64_t state;
     if (!gw_workers_units(node->workers, GW_UNIT_INIT, &state, err)) return gw_fail_in(err, "initial state");
     if (!probe_shard(node, err)) return gw_fail_in(err, "probe");
     if (node->options->fast) node->probe = 0; /* devices of other classes may take part: the state alone */
     node->probe = gw_mix64(node->probe ^ gw_mix64(state));
+    return true;
+}
+
+/* A probe leaves nothing in the ledger, which takes the job's key after it. */
+static bool identify(gw_node *node, gw_err *err) {
+    uint64_t key;
+    if (!compute_probe(node, err) || !gw_node_identify(node, err)) return false;
+    memcpy(&key, node->job_id.bytes, sizeof key);
+    node->device->ops->set_key(node->device, key);
     return true;
 }
 
@@ -462,8 +468,8 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     if (!node->loop) return false;
     node->mail = gw_mailbox_open(node->loop, gw_node_deliver, node, err);
     if (!node->mail || !open_self(node, err) || !open_job(node, err)) return false;
-    if (!open_payloads(node, err) || !open_device(node, err) || !open_metrics(node, err)) return false;
-    if (!compute_probe(node, err) || !open_saver(node, err)) return false;
+    if (!open_payloads(node, err) || !open_device(node, err) || !identify(node, err)) return false;
+    if (!open_metrics(node, err) || !open_saver(node, err)) return false;
     node->compute = gw_helper_open("gw-compute", err);
     if (!node->compute || !(node->disk = gw_helper_open("gw-disk", err))) return false;
     if (!(node->stacks = gw_helper_open("gw-stacks", err))) return false;
