@@ -2,14 +2,12 @@
 
 #include "core/check.h"
 #include "kernels/gpt_parts.h"
-#include "kernels/map_file.h"
+#include "kernels/plain_file.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 static const char prefix[] = "transformer.", heads[] = "n_head";
 
@@ -164,17 +162,23 @@ bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const gw_output
     return written;
 }
 
+enum { CONFIG_MOST = 1 << 20 };
+
 /* Of config.json, to be given back; NULL also where there is none, and then *err says GW_E_NOTFOUND. */
 static json_t *read_config(const char *path, gw_err *err) {
-    int fd;
-    const uint8_t *map;
-    uint64_t bytes;
+    gw_plain_file file;
+    if (!gw_plain_open(path, &file, err)) return NULL;
+    char *text = file.bytes <= CONFIG_MOST ? malloc(file.bytes) : NULL;
     json_error_t why;
-    if (!gw_map_file(path, &fd, &map, &bytes, err)) return NULL;
-    json_t *config = json_loadb((const char *)map, bytes, 0, &why);
-    if (config == NULL) gw_fail(err, GW_E_INVALID, "%s is no JSON: %.100s", path, why.text);
-    munmap((void *)(uintptr_t)map, bytes);
-    close(fd);
+    json_t *config = NULL;
+    if (text == NULL) {
+        gw_fail(err, GW_E_LIMIT, "%s: %llu bytes are too many", path, (unsigned long long)file.bytes);
+    } else if (gw_plain_read(&file, 0, text, file.bytes, err)) {
+        config = json_loadb(text, file.bytes, 0, &why);
+        if (config == NULL) gw_fail(err, GW_E_INVALID, "%s is no JSON: %.100s", path, why.text);
+    }
+    free(text);
+    gw_plain_close(&file);
     return config;
 }
 

@@ -38,7 +38,7 @@ bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const gw_output
 
 /* That the config.json beside the file `weights`, where there is one, says nothing that this model computes
  * in another way and that no tensor's shape shows: the number of heads, the activation function, the epsilon
- * of layer norms. Fails with GW_E_USAGE, or as gw_map_file does, or with GW_E_INVALID where it is no JSON. */
+ * of layer norms. Fails with GW_E_USAGE, or as gw_plain_open does, or with GW_E_INVALID where it is no JSON. */
 bool gw_gpt_file_check_config(const gw_gpt *gpt, const char *weights, gw_err *err);
 
 #endif

@@ -1,15 +1,14 @@
 #include "kernels/safetensors.h"
 
 #include "core/check.h"
-#include "kernels/map_file.h"
 #include "kernels/output.h"
+#include "kernels/plain_file.h"
 
 #include <jansson.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 enum { LENGTH_BYTES = 8, HEADER_MOST = 100000000 };
 
@@ -120,10 +119,13 @@ static bool parse(gw_safetensors *file, gw_err *err) {
 }
 
 bool gw_safetensors_open(const char *path, gw_safetensors *file, gw_err *err) {
-    int fd;
+    gw_plain_file plain;
     *file = (gw_safetensors){0};
-    if (!gw_map_file(path, &fd, &file->map, &file->map_bytes, err)) return false;
-    close(fd);
+    if (!gw_plain_open(path, &plain, err)) return false;
+    file->map_bytes = plain.bytes;
+    bool mapped = gw_plain_map(&plain, &file->map, err);
+    gw_plain_close(&plain);
+    if (!mapped) return false;
     if (!parse(file, err)) {
         gw_safetensors_close(file);
         return gw_fail_in(err, "%s", path);

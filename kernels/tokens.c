@@ -2,27 +2,30 @@
 
 #include "core/check.h"
 #include "core/wire.h"
-#include "kernels/map_file.h"
 
-#include <errno.h>
 #include <glob.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { MAGIC = 20240520, VERSION = 1, HEADER_BYTES = 1024, TOKEN_BYTES = 2 };
+enum { MAGIC = 20240520, VERSION = 1, HEADER_BYTES = 1024, HEADER_WORDS = 3, TOKEN_BYTES = 2 };
+enum { PIECE_BYTES = 1 << 20 }; /* of a file, read for its hash */
 
-static uint32_t word_at(const uint8_t *bytes, size_t word) {
-    const uint8_t *b = bytes + 4 * word;
+typedef struct header { /* its beginning; zeros for what a file has not */
+    uint8_t bytes[4 * HEADER_WORDS];
+} header;
+
+static uint32_t word_at(const header *head, size_t word) {
+    const uint8_t *b = head->bytes + 4 * word;
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-static uint32_t token_at(const gw_tokens *tokens, const gw_token_file *file, uint64_t i) {
-    if (!tokens->shards) return file->map[i];
-    const uint8_t *b = file->map + HEADER_BYTES + TOKEN_BYTES * i;
-    return (uint32_t)b[0] | (uint32_t)b[1] << 8;
+static uint32_t token_bytes(const gw_tokens *tokens) {
+    return tokens->shards ? TOKEN_BYTES : 1;
+}
+
+static uint32_t token_at(const uint8_t *bytes, uint32_t width, size_t i) {
+    return width == 1 ? bytes[i] : (uint32_t)bytes[2 * i] | (uint32_t)bytes[2 * i + 1] << 8;
 }
 
 static bool add_path(gw_tokens *tokens, const char *path, gw_err *err) {
@@ -31,7 +34,7 @@ static bool add_path(gw_tokens *tokens, const char *path, gw_err *err) {
     gw_token_file *grown = realloc(tokens->files, (tokens->file_count + 1) * sizeof *grown);
     if (grown == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a list of files");
     tokens->files = grown;
-    grown[tokens->file_count] = (gw_token_file){.path = strdup(path), .fd = -1};
+    grown[tokens->file_count] = (gw_token_file){.path = strdup(path), .file = {.fd = -1}};
     if (grown[tokens->file_count].path == NULL)
         return gw_fail(err, GW_E_NOMEM, "no memory for a list of files");
     tokens->file_count++;
@@ -64,47 +67,47 @@ static bool list_files(gw_tokens *tokens, const char *list, gw_err *err) {
     return listed;
 }
 
-static bool has_magic(const gw_token_file *file) {
-    return file->bytes >= sizeof(uint32_t) && word_at(file->map, 0) == MAGIC;
-}
-
 /* A shard says what it is; a file that calls itself one and does not is damaged. */
-static bool is_shard(const gw_token_file *file) {
+static bool is_shard(const gw_token_file *file, const header *head) {
     size_t length = strlen(file->path);
-    return has_magic(file) || (length > 4 && strcmp(file->path + length - 4, ".bin") == 0);
+    return word_at(head, 0) == MAGIC || (length > 4 && strcmp(file->path + length - 4, ".bin") == 0);
 }
 
-static bool read_header(gw_token_file *file, gw_err *err) {
-    if (!has_magic(file))
+static bool check_header(gw_token_file *file, const header *head, gw_err *err) {
+    uint64_t bytes = file->file.bytes;
+    if (word_at(head, 0) != MAGIC)
         return gw_fail(err, GW_E_INVALID, "%s is no token shard: it does not begin with %d", file->path,
                        MAGIC);
-    if (file->bytes < HEADER_BYTES)
+    if (bytes < HEADER_BYTES)
         return gw_fail(err, GW_E_CORRUPT, "%s ends after %llu bytes, within its header of %d", file->path,
-                       (unsigned long long)file->bytes, HEADER_BYTES);
-    uint32_t version = word_at(file->map, 1);
+                       (unsigned long long)bytes, HEADER_BYTES);
+    uint32_t version = word_at(head, 1);
     if (version != VERSION)
         return gw_fail(err, GW_E_UNSUPPORTED, "%s is a token shard of version %u; this reads version %d",
                        file->path, version, VERSION);
-    file->tokens = word_at(file->map, 2);
+    file->tokens = word_at(head, 2);
     uint64_t expected = HEADER_BYTES + TOKEN_BYTES * file->tokens;
-    if (file->bytes != expected)
+    if (bytes != expected)
         return gw_fail(err, GW_E_CORRUPT, "%s has %llu bytes; its header says %llu tokens, which take %llu",
-                       file->path, (unsigned long long)file->bytes, (unsigned long long)file->tokens,
+                       file->path, (unsigned long long)bytes, (unsigned long long)file->tokens,
                        (unsigned long long)expected);
     return true;
 }
 
 static bool open_file(gw_tokens *tokens, uint32_t number, gw_err *err) {
     gw_token_file *file = &tokens->files[number];
-    if (!gw_map_file(file->path, &file->fd, &file->map, &file->bytes, err)) return false;
-    bool shard = is_shard(file);
+    header head = {{0}};
+    if (!gw_plain_open(file->path, &file->file, err)) return false;
+    size_t there = file->file.bytes < sizeof head.bytes ? file->file.bytes : sizeof head.bytes;
+    if (!gw_plain_read(&file->file, 0, head.bytes, there, err)) return false;
+    bool shard = is_shard(file, &head);
     if (number == 0) tokens->shards = shard;
     if (shard != tokens->shards)
         return gw_fail(err, GW_E_INVALID, "%s is %s, but %s is %s", tokens->files[0].path,
                        tokens->shards ? "a token shard" : "plain bytes", file->path,
                        shard ? "a token shard" : "plain bytes");
-    file->tokens = file->bytes;
-    if (shard && !read_header(file, err)) return false;
+    file->tokens = file->file.bytes;
+    if (shard && !check_header(file, &head, err)) return false;
     if (file->tokens < (uint64_t)tokens->context + 1)
         return gw_fail(err, GW_E_INVALID, "%s has %llu tokens; a window of %u and what follows it need %u",
                        file->path, (unsigned long long)file->tokens, tokens->context, tokens->context + 1);
@@ -114,35 +117,51 @@ static bool open_file(gw_tokens *tokens, uint32_t number, gw_err *err) {
     return true;
 }
 
-static void find_largest(gw_tokens *tokens, const gw_token_file *file) {
-    uint32_t largest = tokens->largest;
-    for (uint64_t i = 0; i < file->tokens; i++) {
-        uint32_t token = token_at(tokens, file, i);
+static void find_largest(gw_tokens *tokens, const uint8_t *bytes, size_t count) {
+    uint32_t largest = tokens->largest, width = token_bytes(tokens);
+    for (size_t i = 0; i < count / width; i++) {
+        uint32_t token = token_at(bytes, width, i);
         largest = token > largest ? token : largest;
     }
     tokens->largest = largest;
 }
 
+/* `piece`: PIECE_BYTES to read into. */
+static bool hash_file(gw_tokens *tokens, const gw_plain_file *file, uint8_t *piece, gw_hash *hash,
+                      gw_err *err) {
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, NULL, 0, sizeof *hash);
+    for (uint64_t at = 0, length; at < file->bytes; at += length) {
+        bool head = at == 0 && tokens->shards;
+        uint64_t most = head ? HEADER_BYTES : PIECE_BYTES;
+        length = file->bytes - at < most ? file->bytes - at : most;
+        if (!gw_plain_read(file, at, piece, length, err)) return false;
+        crypto_generichash_update(&state, piece, length);
+        if (!head) find_largest(tokens, piece, length);
+    }
+    crypto_generichash_final(&state, hash->bytes, sizeof *hash);
+    return true;
+}
+
 /* Of kind, context, and of every file's length and hash. */
 static bool digest(gw_tokens *tokens, gw_err *err) {
     size_t size = 8 + tokens->file_count * (8 + sizeof(gw_hash));
-    uint8_t *bytes = malloc(size);
+    uint8_t *bytes = malloc(size + PIECE_BYTES), *piece = bytes + size;
     if (bytes == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for %u hashes", tokens->file_count);
     gw_writer w = gw_writer_on(bytes, size);
     gw_put_u32(&w, tokens->shards);
     gw_put_u32(&w, tokens->context);
-    for (uint32_t i = 0; i < tokens->file_count; i++) {
-        const gw_token_file *file = &tokens->files[i];
+    bool hashed = true;
+    for (uint32_t i = 0; hashed && i < tokens->file_count; i++) {
         gw_hash hash;
-        gw_put_u64(&w, file->tokens);
-        gw_blake2b(file->map, file->bytes, &hash, sizeof hash);
+        hashed = hash_file(tokens, &tokens->files[i].file, piece, &hash, err);
+        gw_put_u64(&w, tokens->files[i].tokens);
         gw_put_hash(&w, &hash);
-        find_largest(tokens, file);
     }
-    GW_CHECK(!w.failed && w.length == size);
-    gw_blake2b(bytes, size, &tokens->digest, sizeof tokens->digest);
+    GW_CHECK(!hashed || (!w.failed && w.length == size));
+    gw_blake2b(bytes, w.length, &tokens->digest, sizeof tokens->digest);
     free(bytes);
-    return true;
+    return hashed;
 }
 
 bool gw_tokens_open(const char *list, uint32_t context, gw_tokens *tokens, gw_err *err) {
@@ -157,10 +176,8 @@ bool gw_tokens_open(const char *list, uint32_t context, gw_tokens *tokens, gw_er
 
 void gw_tokens_close(gw_tokens *tokens) {
     for (uint32_t i = 0; i < tokens->file_count; i++) {
-        gw_token_file *file = &tokens->files[i];
-        if (file->map != NULL) munmap((void *)(uintptr_t)file->map, file->bytes);
-        if (file->fd >= 0) close(file->fd);
-        free(file->path);
+        gw_plain_close(&tokens->files[i].file);
+        free(tokens->files[i].path);
     }
     free(tokens->files);
     *tokens = (gw_tokens){0};
@@ -183,18 +200,20 @@ bool gw_tokens_window(const gw_tokens *tokens, uint64_t window, uint32_t *inputs
     GW_CHECK(window < tokens->windows);
     const gw_token_file *file = file_of(tokens, window);
     uint64_t first = (window - file->first_window) * tokens->context;
-    struct stat about; /* reading a mapping behind the file's end would be the end of the process */
-    if (fstat(file->fd, &about) != 0) return gw_fail_errno(err, errno, "fstat of %s", file->path);
-    if ((uint64_t)about.st_size < file->bytes)
-        return gw_fail(err, GW_E_CORRUPT, "%s has shrunk from %llu to %llu bytes", file->path,
-                       (unsigned long long)file->bytes, (unsigned long long)about.st_size);
+    uint32_t width = token_bytes(tokens);
+    size_t bytes = (size_t)width * (tokens->context + 1);
+    uint8_t *raw = (uint8_t *)(inputs + tokens->context) - bytes; /* where there is room for it */
+    if (!gw_plain_read(&file->file, (tokens->shards ? HEADER_BYTES : 0) + first * width, raw, bytes, err) ||
+        !gw_plain_unchanged(&file->file, err))
+        return false;
+    for (uint32_t i = 0; i < tokens->context; i++) targets[i] = token_at(raw, width, i + 1);
+    inputs[0] = token_at(raw, width, 0);
+    memcpy(inputs + 1, targets, (tokens->context - 1) * sizeof *inputs);
     for (uint32_t i = 0; i <= tokens->context; i++) {
-        uint32_t token = token_at(tokens, file, first + i);
+        uint32_t token = i == 0 ? inputs[0] : targets[i - 1];
         if (token > tokens->largest)
             return gw_fail(err, GW_E_CORRUPT, "%s has changed: token %llu is %u, above %u", file->path,
                            (unsigned long long)(first + i), token, tokens->largest);
-        if (i < tokens->context) inputs[i] = token;
-        if (i > 0) targets[i - 1] = token;
     }
     return true;
 }

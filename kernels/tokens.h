@@ -1,23 +1,24 @@
 /* Token streams in files: text or any other bytes (a token is a byte), or shards in llm.c's .bin format: a
- * header of 256 little-endian int32 (20240520, 1, number of tokens), then uint16 tokens. Files are mapped,
- * not read, and cut into windows of `context` tokens, each predicting the one after it; a window never spans
- * two files. */
+ * header of 256 little-endian int32 (20240520, 1, number of tokens), then uint16 tokens. Files stay where
+ * they are, cut into windows of `context` tokens, each predicting the one after it; a window never spans two
+ * files. It is read when it is asked for, and not through a mapping: who has a file mapped that is cut off
+ * meanwhile, or whose disk fails, is killed. */
 #ifndef GODWIT_KERNELS_TOKENS_H
 #define GODWIT_KERNELS_TOKENS_H
 
 #include "core/err.h"
 #include "core/id.h"
+#include "kernels/plain_file.h"
 
 #include <stdint.h>
 
-/* At most: a process may have 65530 mappings (vm.max_map_count), which other things need too. */
+/* At most: each takes a descriptor, of which a process may often have 65536 or less. */
 enum { GW_TOKENS_FILES = 32768 };
 
 typedef struct gw_token_file {
     char *path;
-    int fd;
-    const uint8_t *map; /* the whole file */
-    uint64_t bytes, tokens;
+    gw_plain_file file;
+    uint64_t tokens;
     uint64_t first_window; /* its first window's number in the set */
 } gw_token_file;
 
@@ -37,8 +38,9 @@ typedef struct gw_tokens {
 bool gw_tokens_open(const char *list, uint32_t context, gw_tokens *tokens, gw_err *err);
 void gw_tokens_close(gw_tokens *tokens);
 
-/* Window `window` (< windows): context tokens and what follows each of them. Fails when the file has changed
- * since it was opened: is shorter, or has a token above `largest`. Any thread. */
+/* Window `window` (< windows): context tokens and what follows each of them. Fails with GW_E_IO when the file
+ * cannot be read, with GW_E_CORRUPT when it was written to since it was opened, which its size, its time of
+ * modification or a token above `largest` tells. Blocks on the disk. Any thread. */
 bool gw_tokens_window(const gw_tokens *tokens, uint64_t window, uint32_t *inputs, uint32_t *targets,
                       gw_err *err);
 

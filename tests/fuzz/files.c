@@ -31,8 +31,9 @@ static bool read_tokens(const char *path) {
     gw_tokens tokens;
     gw_err err;
     if (!gw_tokens_open(path, CONTEXT, &tokens, &err)) return false;
-    const gw_token_file *file = &tokens.files[0]; /* a mapping has more behind it, up to its page's end */
-    GW_CHECK(tokens.windows >= 1 && file->tokens <= (tokens.shards ? (file->bytes - 1024) / 2 : file->bytes));
+    const gw_token_file *one = &tokens.files[0];
+    uint64_t bytes = one->file.bytes;
+    GW_CHECK(tokens.windows >= 1 && one->tokens <= (tokens.shards ? (bytes - 1024) / 2 : bytes));
     for (uint64_t window = 0; window < tokens.windows; window++) {
         uint32_t inputs[CONTEXT], targets[CONTEXT];
         GW_CHECK(gw_tokens_window(&tokens, window, inputs, targets, &err));

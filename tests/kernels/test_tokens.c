@@ -4,9 +4,12 @@
 #include "scratch.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { LIST = 800, HEADER = 1024 };
@@ -172,22 +175,75 @@ Test(tokens, what_cannot_be_data_is_refused_with_the_reason) {
     refuse(",b", 8, GW_E_USAGE, "not a list of files");
 }
 
-/* The mapping shows what happens to the file. */
+/* As if it had been written to at another time, whatever the clock's grain. */
+static void write_token_90(const char *name, const char *bytes, time_t written_s) {
+    const struct timespec times[] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = written_s}};
+    FILE *file = fopen(scratch_path(name), "r+b");
+    cr_assert_not_null(file);
+    fseek(file, HEADER + 2 * 90, SEEK_SET);
+    fwrite(bytes, 1, 2, file);
+    fclose(file);
+    cr_assert_eq(utimensat(AT_FDCWD, scratch_path(name), times, 0), 0);
+}
+
 Test(tokens, a_file_that_changes_under_the_run_is_noticed) {
     write_shard("live", 20240520, 1, 100, 0);
+    write_token_90("live", "\x01\x00", 1000);
     gw_tokens tokens = open_all(scratch_path("live"), 8);
     uint32_t in[8], out[8];
     gw_err err;
-    FILE *file = fopen(scratch_path("live"), "r+b");
-    fseek(file, HEADER + 2 * 90, SEEK_SET);
-    fwrite("\xff\xff", 1, 2, file);
-    fclose(file);
+    cr_assert(gw_tokens_window(&tokens, 11, in, out, &err), "%s", err.text);
+    write_token_90("live", "\x05\x00", 1001); /* a token as good as any */
+    cr_assert_not(gw_tokens_window(&tokens, 11, in, out, &err));
+    cr_assert_eq(err.code, GW_E_CORRUPT);
+    cr_assert_not_null(strstr(err.text, "live was written to"), "%s", err.text);
+    write_token_90("live", "\xff\xff", 1000); /* and somebody set the time back */
     cr_assert_not(gw_tokens_window(&tokens, 11, in, out, &err));
     cr_assert_eq(err.code, GW_E_CORRUPT);
     cr_assert_not_null(strstr(err.text, "token 90 is 65535, above 693"), "%s", err.text);
     cr_assert(gw_tokens_window(&tokens, 0, in, out, &err), "%s", err.text);
     cr_assert_eq(truncate(scratch_path("live"), HEADER), 0);
     cr_assert_not(gw_tokens_window(&tokens, 0, in, out, &err));
-    cr_assert_not_null(strstr(err.text, "has shrunk"), "%s", err.text);
+    cr_assert_eq(err.code, GW_E_CORRUPT);
+    cr_assert_not_null(strstr(err.text, "live has shrunk: it had 1224 bytes, and ends at 1024"), "%s",
+                       err.text);
+    gw_tokens_close(&tokens);
+}
+
+Test(tokens, a_file_that_cannot_be_read_is_an_error) {
+    scratch_write("text", "abcdefghijk", 11);
+    gw_tokens tokens = open_all(scratch_path("text"), 3);
+    uint32_t in[3], out[3];
+    gw_err err;
+    int unreadable = open(scratch_path("text"), O_WRONLY | O_CLOEXEC);
+    cr_assert(unreadable >= 0 && dup2(unreadable, tokens.files[0].file.fd) >= 0);
+    close(unreadable);
+    cr_assert_not(gw_tokens_window(&tokens, 0, in, out, &err));
+    cr_assert_eq(err.code, GW_E_IO);
+    cr_assert_not_null(strstr(err.text, "text: Bad file descriptor"), "%s", err.text);
+    gw_tokens_close(&tokens);
+}
+
+/* Reads windows again and again, whatever comes of it. */
+static void read_on(const gw_tokens *tokens, uint32_t windows) {
+    static uint32_t in[50000], out[50000];
+    gw_err err;
+    for (uint32_t i = 0; i < windows; i++) (void)gw_tokens_window(tokens, 0, in, out, &err);
+}
+
+Test(tokens, a_file_that_is_cut_while_it_is_read_kills_nobody) {
+    write_shard("live", 20240520, 1, 50001, 0);
+    gw_tokens tokens = open_all(scratch_path("live"), 50000);
+    pid_t reader = fork(), ended;
+    cr_assert(reader >= 0);
+    if (reader == 0) {
+        read_on(&tokens, 5000);
+        _exit(0);
+    }
+    int status;
+    while ((ended = waitpid(reader, &status, WNOHANG)) == 0)
+        cr_assert(truncate(scratch_path("live"), HEADER) == 0 &&
+                  truncate(scratch_path("live"), HEADER + 100002) == 0);
+    cr_assert(ended == reader && WIFEXITED(status), "signal %d", WTERMSIG(status));
     gw_tokens_close(&tokens);
 }

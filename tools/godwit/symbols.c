@@ -1,6 +1,6 @@
 #include "tools/godwit/symbols.h"
 
-#include "kernels/map_file.h"
+#include "kernels/plain_file.h"
 
 #include <elf.h>
 #include <inttypes.h>
@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* A mapped ELF file, whose contents are not trusted: every offset goes through `part`. */
 typedef struct image {
@@ -107,15 +106,16 @@ static void describe(const image *file, uint64_t offset, const char *base, char 
 void gw_symbol_text(uintptr_t address, char text[GW_SYMBOL_TEXT]) {
     char path[4096];
     uint64_t offset;
-    int fd;
+    gw_plain_file file;
     gw_err err;
-    image file;
+    image mapped = {0};
     snprintf(text, GW_SYMBOL_TEXT, "0x%" PRIxPTR, address);
     /* A file that was replaced since is " (deleted)", and cannot be opened: its names would be others'. */
-    if (!find_mapping(address, path, &offset) || !gw_map_file(path, &fd, &file.bytes, &file.size, &err))
-        return;
-    close(fd);
-    const char *slash = strrchr(path, '/');
-    describe(&file, offset, slash + 1, text);
-    munmap((void *)(uintptr_t)file.bytes, (size_t)file.size);
+    if (!find_mapping(address, path, &offset) || !gw_plain_open(path, &file, &err)) return;
+    mapped.size = file.bytes;
+    bool good = gw_plain_map(&file, &mapped.bytes, &err);
+    gw_plain_close(&file);
+    if (!good) return;
+    describe(&mapped, offset, strrchr(path, '/') + 1, text);
+    munmap((void *)(uintptr_t)mapped.bytes, (size_t)mapped.size);
 }
