@@ -71,11 +71,7 @@ bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, gw_err *er
     return true;
 }
 
-void gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, uint64_t first,
-                      uint64_t count, float *values) {
-    gw_gpt_parameter parameter = gw_gpt_parameter_of(gpt, number);
-    const gw_safetensor *tensor = find(file, parameter.name);
-    GW_CHECK(tensor != NULL);
+static void widen(const gw_safetensor *tensor, uint64_t first, uint64_t count, float *values) {
     uint32_t width = width_of(tensor);
     const uint8_t *bytes = tensor->bytes + first * width;
     GW_CHECK(width > 0 && (first + count) * width <= tensor->size);
@@ -91,6 +87,15 @@ void gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t nu
         else
             memcpy(&values[i], &wide, sizeof wide); /* bfloat16: the upper half of a float */
     }
+}
+
+bool gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, uint64_t first,
+                      uint64_t count, float *values, gw_err *err) {
+    const gw_safetensor *tensor = find(file, gw_gpt_parameter_of(gpt, number).name);
+    GW_CHECK(tensor != NULL);
+    if (!gw_safetensors_unchanged(file, err)) return false;
+    widen(tensor, first, count, values);
+    return gw_safetensors_unchanged(file, err);
 }
 
 /* The parameters in a file's order, with their names behind them, in one piece of memory to be freed. */

@@ -16,9 +16,9 @@ uint32_t gw_gpt_file_vocabulary(const gw_safetensors *file);
 bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, gw_err *err);
 
 /* Copies elements [first, first + count) of parameter `number` to `values`, as floats. After a successful
- * check. Any thread. */
-void gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, uint64_t first,
-                      uint64_t count, float *values);
+ * check. Fails when the file was written to since it was opened. Any thread. */
+bool gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, uint64_t first,
+                      uint64_t count, float *values, gw_err *err);
 
 /* Writes all parameters, as `GPT2LMHeadModel` saves and loads them. */
 bool gw_gpt_file_write(const gw_gpt *gpt, const float *const *parameters, const char *path, gw_err *err);
@@ -38,7 +38,8 @@ bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const gw_output
 
 /* That the config.json beside the file `weights`, where there is one, says nothing that this model computes
  * in another way and that no tensor's shape shows: the number of heads, the activation function, the epsilon
- * of layer norms. Fails with GW_E_USAGE, or as gw_plain_open does, or with GW_E_INVALID where it is no JSON. */
+ * of layer norms. Fails with GW_E_USAGE, or as gw_plain_open does, or with GW_E_INVALID where it is no JSON.
+ */
 bool gw_gpt_file_check_config(const gw_gpt *gpt, const char *weights, gw_err *err);
 
 #endif

@@ -118,26 +118,34 @@ static bool parse(gw_safetensors *file, gw_err *err) {
     return read;
 }
 
-bool gw_safetensors_open(const char *path, gw_safetensors *file, gw_err *err) {
-    gw_plain_file plain;
-    *file = (gw_safetensors){0};
-    if (!gw_plain_open(path, &plain, err)) return false;
-    file->map_bytes = plain.bytes;
-    bool mapped = gw_plain_map(&plain, &file->map, err);
-    gw_plain_close(&plain);
-    if (!mapped) return false;
-    if (!parse(file, err)) {
-        gw_safetensors_close(file);
-        return gw_fail_in(err, "%s", path);
-    }
+static bool open_file(const char *path, gw_safetensors *file, gw_err *err) {
+    file->path = strdup(path);
+    if (file->path == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the name of %s", path);
+    if (!gw_plain_open(file->path, &file->file, err) || !gw_plain_map(&file->file, &file->map, err))
+        return false;
+    file->map_bytes = file->file.bytes;
+    if (!parse(file, err)) return gw_fail_in(err, "%s", path);
     gw_blake2b(file->map, file->map_bytes, &file->digest, sizeof file->digest);
     return true;
 }
 
+bool gw_safetensors_open(const char *path, gw_safetensors *file, gw_err *err) {
+    *file = (gw_safetensors){.file = {.fd = -1}};
+    if (open_file(path, file, err)) return true;
+    gw_safetensors_close(file);
+    return false;
+}
+
 void gw_safetensors_close(gw_safetensors *file) {
     if (file->map != NULL) munmap((void *)(uintptr_t)file->map, file->map_bytes);
+    if (file->path != NULL) gw_plain_close(&file->file);
+    free(file->path);
     free(file->list);
     *file = (gw_safetensors){0};
+}
+
+bool gw_safetensors_unchanged(const gw_safetensors *file, gw_err *err) {
+    return file->path == NULL || gw_plain_unchanged(&file->file, err);
 }
 
 const gw_safetensor *gw_safetensors_find(const gw_safetensors *file, const char *name) {

@@ -4,6 +4,7 @@
 #define GODWIT_KERNELS_SAFETENSORS_H
 
 #include "core/godwit.h"
+#include "kernels/plain_file.h"
 
 typedef struct gw_safetensor {
     const char *name;
@@ -20,6 +21,8 @@ typedef struct gw_safetensors {
     gw_safetensor *list; /* sorted by name */
     uint32_t count;
     gw_hash digest; /* of the whole file */
+    char *path;
+    gw_plain_file file; /* open while path is not NULL */
 } gw_safetensors;
 
 /* Maps and checks a file: every tensor lies within it and is as large as its shape says. Fails with
@@ -33,6 +36,11 @@ void gw_safetensors_close(gw_safetensors *file);
  * closed. `list` is malloc's, with whatever lies behind the tensors in the same piece (their names); it is
  * taken, also on failure, which is GW_E_NOMEM. */
 bool gw_safetensors_take(gw_safetensor *list, uint32_t count, gw_safetensors *file, gw_err *err);
+
+/* Whether it is as it was when it was opened: else GW_E_CORRUPT. To be asked before tensors' bytes are read,
+ * as reading them behind the end of a file that has shrunk is the end of the process, and again after that.
+ */
+bool gw_safetensors_unchanged(const gw_safetensors *file, gw_err *err);
 
 /* The tensor of that name, or NULL. */
 const gw_safetensor *gw_safetensors_find(const gw_safetensors *file, const char *name);

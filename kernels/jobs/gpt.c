@@ -69,7 +69,6 @@ static void fill_normal(uint64_t key, const gw_range *range, double deviation, f
 
 static bool gpt_init(void *job_pointer, const gw_range *range, const gw_state *state, gw_err *err) {
     const gpt_job *job = job_pointer;
-    (void)err;
     if (range->group == job->parameters) {
         *(double *)state->data[job->results + GPT_RESULT_LOSS] = 0.0;
         *(double *)state->data[job->results + GPT_RESULT_VALIDATION] = 0.0;
@@ -80,11 +79,9 @@ static bool gpt_init(void *job_pointer, const gw_range *range, const gw_state *s
     for (int kind = GPT_FIRST_MOMENT; kind <= GPT_SECOND_MOMENT; kind++)
         memset((float *)tensors[kind] + range->first, 0, range->count * sizeof(float));
     float *values = tensors[GPT_VALUE];
-    if (job->init.list != NULL) {
-        gw_gpt_file_read(&job->gpt, &job->init, range->group, range->first, range->count,
-                         values + range->first);
-        return true;
-    }
+    if (job->init.list != NULL)
+        return gw_gpt_file_read(&job->gpt, &job->init, range->group, range->first, range->count,
+                                values + range->first, err);
     for (uint64_t i = range->first; i < range->first + range->count; i++) values[i] = parameter.constant;
     if (parameter.deviation > 0.0f)
         fill_normal(gw_mix64(job->seed), range, (double)parameter.deviation, values);

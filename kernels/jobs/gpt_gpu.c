@@ -125,8 +125,8 @@ static bool read_values(const gpt_job *job, const side *s, const gw_range *range
     if (!gw_cuda_pin(s->gpu.ordinal, READ_AT_ONCE * sizeof(float), &piece, err)) return false;
     for (uint64_t first = 0, count; good && first < range->count; first += count) {
         count = range->count - first < READ_AT_ONCE ? range->count - first : READ_AT_ONCE;
-        gw_gpt_file_read(&job->gpt, &job->init, range->group, first, count, piece);
-        good = gw_cuda_try(s->gpu.ordinal,
+        good = gw_gpt_file_read(&job->gpt, &job->init, range->group, first, count, piece, err) &&
+               gw_cuda_try(s->gpu.ordinal,
                            cudaMemcpyAsync(values + first, piece, count * sizeof(float),
                                            cudaMemcpyHostToDevice, stream),
                            err, "copying first weights") &&

@@ -87,7 +87,8 @@ static bool take_safetensors(const uint8_t *bytes, size_t count) {
         for (uint32_t i = 0; i < gw_gpt_parameters(&tiny); i++) {
             gw_gpt_parameter p = gw_gpt_parameter_of(&tiny, i);
             float values[64];
-            gw_gpt_file_read(&tiny, &file, i, 0, p.dim[0] * (p.rank == 2 ? p.dim[1] : 1), values);
+            uint64_t elements = p.dim[0] * (p.rank == 2 ? p.dim[1] : 1);
+            GW_CHECK(gw_gpt_file_read(&tiny, &file, i, 0, elements, values, &err));
         }
     gw_safetensors_close(&file);
     return true;

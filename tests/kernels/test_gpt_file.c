@@ -5,10 +5,12 @@
 #include "trial.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 TestSuite(gpt_file, .init = scratch_open, .fini = scratch_close);
@@ -256,7 +258,7 @@ static void read_halves(const char *dtype, const uint16_t *bits, float *values, 
     cr_assert(gw_safetensors_write(scratch_path("half"), list, parameters, &err), "%s", err.text);
     cr_assert(gw_safetensors_open(scratch_path("half"), &file, &err), "%s", err.text);
     cr_assert(gw_gpt_file_check(&tiny, &file, &err), "%s", err.text);
-    gw_gpt_file_read(&tiny, &file, 0, 10 - count, count, values);
+    cr_assert(gw_gpt_file_read(&tiny, &file, 0, 10 - count, count, values, &err), "%s", err.text);
     gw_safetensors_close(&file);
 }
 
@@ -273,6 +275,28 @@ Test(gpt_file, halves_are_read_as_floats) {
     cr_assert_arr_eq(values, last, sizeof last);
     read_halves("BF16", brain, values, 10);
     cr_assert(values[2] == 1.0f && values[3] == -2.0f && values[6] == 3.140625f && values[5] == 0x1p-133f);
+}
+
+/* First weights may be asked for long after the file was opened, when a flock begins. */
+Test(gpt_file, weights_of_a_file_that_was_written_to_are_not_taken) {
+    const struct timespec times[] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1000}};
+    const char *path = scratch_path("model.safetensors");
+    float values[12];
+    gw_safetensors file;
+    gw_err err;
+    trial *t = open_trial(NULL, "10");
+    write_model(t, path);
+    cr_assert(gw_safetensors_open(path, &file, &err), "%s", err.text);
+    cr_assert(gw_gpt_file_read(&shape, &file, 0, 0, 12, values, &err), "%s", err.text);
+    cr_assert_arr_eq(values, parameter(t, 0), sizeof values);
+    trial_close(t);
+    cr_assert_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+    cr_assert_not(gw_gpt_file_read(&shape, &file, 0, 0, 12, values, &err));
+    cr_assert_eq(err.code, GW_E_CORRUPT);
+    cr_assert_not_null(strstr(err.text, "model.safetensors was written to"), "%s", err.text);
+    cr_assert_eq(truncate(path, 0), 0);
+    cr_assert_not(gw_gpt_file_read(&shape, &file, 0, 0, 12, values, &err));
+    gw_safetensors_close(&file);
 }
 
 Test(gpt_file, config_says_what_the_model_is) {
