@@ -95,7 +95,6 @@ static void close_lane(gw_device *device, gw_lane *lane) {
 static void check_lane(const cpu *c, const gw_lane *lane) {
     GW_CHECK(lane->owner == c);
     GW_CHECK(pthread_equal(lane->thread, pthread_self()));
-    GW_CHECK(gw_fpmode_right());
 }
 
 static uint64_t hash_range(const cpu *c, const gw_range *range) {
@@ -199,6 +198,7 @@ static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step
     check_lane(c, lane);
     if (!gw_accumulator_enter(c->accumulator, step, shard, &lane->deposit, err)) return GW_SHARD_FAILED;
     gw_state state = {c->state};
+    gw_fpmode_set(); /* a library that the job has loaded may have set another one */
     bool whole = c->type->contribute(c->job, lane->job_lane, step, shard, &state, &lane->emitter, err);
     if (!whole) {
         gw_fail_in(err, "job %s: step %llu, shard %u", c->type->name, (unsigned long long)step, shard);
@@ -255,6 +255,7 @@ static bool probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shar
         .entry = {.step = step, .shard = shard}};
     if (!gw_step_shards(c->type, c->job, step, &p.entry.shards, err)) return false;
     gw_state state = {c->state};
+    gw_fpmode_set();
     bool whole = c->type->contribute(c->job, lane->job_lane, step, shard, &state, &p.emitter, err);
     if (whole && p.entry.invalid) {
         *err = p.entry.err;

@@ -104,7 +104,7 @@ typedef struct gw_device_ops {
     void (*close)(gw_device *device);
 
     /* Worker. Opens a lane for the calling thread, whose floating-point mode it sets (round to nearest,
-     * denormals kept; that stays so). Only this thread may use the lane. */
+     * denormals kept), as every shard does. Only this thread may use the lane. */
     bool (*lane_open)(gw_device *device, gw_lane **lane, gw_err *err);
     void (*lane_close)(gw_device *device, gw_lane *lane); /* NULL is allowed */
     /* Any thread. Which of the device's parts computes the lane's shards: < device->part_count. */

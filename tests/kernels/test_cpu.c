@@ -324,6 +324,45 @@ DEVICE_TEST(a_shard_that_changes_the_rounding_mode_fails) {
     run_misbehaving("floating-point mode");
 }
 
+/* As a library does that was built with -ffast-math, when it is loaded. */
+static bool open_lane_upward(void *job, void **lane, gw_err *err) {
+    fesetround(FE_UPWARD);
+    return gw_job_synthetic.lane_open(job, lane, err);
+}
+
+static void prefetch_upward(void *job, void *lane, uint64_t step, uint32_t shard) {
+    (void)job, (void)lane, (void)step, (void)shard;
+    fesetround(FE_UPWARD);
+}
+
+/* The contribution of shard 0 of step 0, by a probe and as it is held. */
+static void find_contributions(const gw_job_type *type, uint64_t fingerprints[2]) {
+    rig r;
+    gw_err err = {0};
+    gw_lane *lane;
+    rig_open(&r, type, quick, 1, 1);
+    rig_init(&r);
+    gw_device *device = r.device[0];
+    device->ops->step_begin(device, 0);
+    cr_assert(device->ops->lane_open(device, &lane, &err));
+    cr_assert(device->ops->probe(device, lane, 0, 0, &fingerprints[0], &err), "%s", err.text);
+    device->ops->prefetch(device, lane, 0, 0);
+    cr_assert_eq(device->ops->contribute(device, lane, 0, 0, &err), GW_SHARD_HELD, "%s", err.text);
+    fingerprints[1] = device->ops->fingerprint(device, lane);
+    device->ops->lane_close(device, lane);
+    rig_close(&r);
+}
+
+DEVICE_TEST(a_mode_that_is_changed_outside_of_a_shard_changes_none) {
+    gw_job_type type = gw_job_synthetic;
+    uint64_t plain[2], upward[2];
+    find_contributions(&type, plain);
+    type.lane_open = open_lane_upward;
+    type.prefetch = prefetch_upward;
+    find_contributions(&type, upward);
+    cr_assert_arr_eq(upward, plain, sizeof plain);
+}
+
 static bool emit_wrongly(void *job, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
                          gw_emitter *emitter, gw_err *err) {
     (void)job, (void)lane, (void)step, (void)shard, (void)state, (void)err;
