@@ -97,6 +97,25 @@ Test(refusals, a_machine_that_computes_other_bits_does_not_join) {
     lab_close(l);
 }
 
+#define LARGE "synthetic --steps 2 --shards 4 --shard-ms 0 --workers 1 --state-bytes "
+
+/* A state that comes from others lies beside the one that it replaces until it has been checked. */
+Test(refusals, a_state_that_does_not_fit_twice_where_it_may_be_fetched) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    cr_skip_test("a sanitizer's library must come before all others");
+#endif
+    lab *l = lab_open();
+    cr_assert_eq(setenv("LD_PRELOAD", GODWIT_SMALL_MACHINE, 1), 0); /* of 64 MiB */
+    lab_peer *large = lab_launch(l, "large", NULL, NULL, LARGE "36m --join 127.0.0.1:1 --join-timeout 100ms");
+    refused(l, large, 1, "this job needs 0.1 GiB of memory");
+    lab_state(l, lab_start(l, "alone", NULL, LARGE "36m"), "done");
+    lab_peer *peers[2];
+    lab_flock(l, 2, LARGE "16m", peers);
+    for (int i = 0; i < 2; i++) lab_state(l, peers[i], "done");
+    cr_assert_eq(unsetenv("LD_PRELOAD"), 0);
+    lab_close(l);
+}
+
 /* The newcomer is told both settings and ends; the flock never takes it in. */
 Test(refusals, no_transport_in_common) {
     lab *l = lab_open();

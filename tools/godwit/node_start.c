@@ -175,7 +175,8 @@ static bool estimate_memory(gw_node *node, gw_err *err) {
     uint64_t lanes = (uint64_t)options->workers * node->plan.lane_bytes,
              need = device->memory_bytes + node->first_model.bytes;
     if (options->peers > 1 || options->seed_count > 0)
-        need += gw_sum_store_need(device->layout, options->fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT);
+        need += gw_sum_store_need(device->layout, options->fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT) +
+                device->layout->image_bytes; /* of a state that is fetched (node_state.c) */
     uint64_t limit = gw_memory_limit();
     node->memory_bytes = need;
     if (need <= limit) return true;
