@@ -137,16 +137,15 @@ static bool read_data(const gw_params *params, digits_job *job, gw_err *err) {
     return true;
 }
 
-static bool plan_steps(digits_job *job, gw_err *err) {
-    uint32_t train = job->data.train.count, test = job->data.test.count;
-    job->train_steps = ((uint64_t)train + job->batch - 1) / job->batch;
+bool digits_plan_steps(digits_job *job, gw_err *err) {
+    uint64_t train = job->data.train.count, test = job->data.test.count;
+    job->train_steps = (train + job->batch - 1) / job->batch;
     job->steps = job->epochs * (job->train_steps + 1);
-    job->test_rows = (test + TEST_SHARDS - 1) / TEST_SHARDS;
-    if (job->test_rows > TEST_ROWS_MOST) job->test_rows = TEST_ROWS_MOST;
-    uint64_t test_shards = ((uint64_t)test + job->test_rows - 1) / job->test_rows;
-    if (test_shards > GW_MAX_SHARDS)
+    uint64_t rows = (test + TEST_SHARDS - 1) / TEST_SHARDS;
+    job->test_rows = rows < TEST_ROWS_MOST ? (uint32_t)rows : TEST_ROWS_MOST;
+    if ((test + job->test_rows - 1) / job->test_rows > GW_MAX_SHARDS)
         return gw_fail(err, GW_E_LIMIT, "%s: the test set of %u makes more than %d shards", job->data_text,
-                       test, GW_MAX_SHARDS);
+                       job->data.test.count, GW_MAX_SHARDS);
     return true;
 }
 
@@ -262,7 +261,7 @@ bool digits_open(const gw_params *params, void **job_out, gw_err *err) {
     if (job == NULL) return gw_fail(err, GW_E_NOMEM, "digits: out of memory");
     if (!read_hidden(params, &job->mlp, err) || !read_numbers(params, job, err) ||
         !read_optimizer(params, job, err) || !gw_blas_check(err) || !read_data(params, job, err) ||
-        !plan_steps(job, err) || !check_epsilon(job, err)) {
+        !digits_plan_steps(job, err) || !check_epsilon(job, err)) {
         digits_close(job);
         return false;
     }

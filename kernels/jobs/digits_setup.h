@@ -50,6 +50,10 @@ extern const gw_option digits_options[];
 bool digits_open(const gw_params *params, void **job, gw_err *err);
 void digits_close(void *job);
 
+/* From the counts of the data's images, epochs and batch: the steps of an epoch and of all, and how the test
+ * set is cut. GW_E_LIMIT: into too many shards. */
+bool digits_plan_steps(digits_job *job, gw_err *err);
+
 /* Where a step stands: its epoch from 0, and the samples it takes of the epoch's order or of the test set. */
 typedef struct digits_place {
     gw_phase phase;

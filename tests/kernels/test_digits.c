@@ -2,6 +2,7 @@
 #include "idx_files.h"
 #include "kernels/device.h"
 #include "kernels/jobs/digits.h"
+#include "kernels/jobs/digits_setup.h"
 #include "trial.h"
 
 #include <criterion/criterion.h>
@@ -340,4 +341,17 @@ Test(digits, learns_mnist) {
     snprintf(path, sizeof path, "%s/mnist", data);
     double accuracy = train_to_accuracy(PAIRS("data", path));
     cr_assert_geq(accuracy, 0.975, "%g", accuracy);
+}
+
+/* More images than 2^32 less the shards of an evaluation. */
+Test(digits, a_test_set_that_is_too_large_is_refused) {
+    digits_job job = {
+        .epochs = 1,
+        .batch = 10,
+        .data = {.rows = 1, .columns = 1, .train = {.count = 100}, .test = {.count = 4294967249}},
+        .data_text = "these"};
+    gw_err err;
+    cr_assert_not(digits_plan_steps(&job, &err));
+    cr_assert_eq(err.code, GW_E_LIMIT);
+    cr_assert_str_eq(err.text, "these: the test set of 4294967249 makes more than 1048575 shards");
 }
