@@ -5,6 +5,7 @@
 #include "kernels/idx.h"
 #include "kernels/strokes.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +21,12 @@ static bool locate(const char *directory, const char *set, const char *kind, cha
     if (length < 0 || length >= PATH_MAX - 4)
         return gw_fail(err, GW_E_LIMIT, "%s: the path is too long", directory);
     if (access(path, F_OK) == 0) return true;
-    snprintf(path + length, 4, ".gz");
-    if (access(path, F_OK) == 0) return true;
-    path[length] = '\0';
+    if (errno == ENOENT) {
+        snprintf(path + length, 4, ".gz");
+        if (access(path, F_OK) == 0) return true;
+        path[length] = '\0';
+    }
+    if (errno != ENOENT) return gw_fail_errno(err, errno, "cannot look for %s", path);
     return gw_fail(err, GW_E_NOTFOUND, "%s: no such file, with or without .gz", path);
 }
 

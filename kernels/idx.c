@@ -1,9 +1,8 @@
 #include "kernels/idx.h"
 
 #include "core/check.h"
+#include "kernels/plain_file.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -12,32 +11,27 @@ enum { INPUT_BYTES = 64 * 1024, TYPE_U8 = 0x08 };
 
 /* A file being read, plain or through zlib; `offset` counts bytes after decompression. */
 typedef struct source {
-    const char *path;
-    FILE *file;
+    gw_plain_file file;
+    uint64_t taken; /* bytes of it */
     bool gzip, stream_ended;
     z_stream stream;
     uint64_t offset;
     uint8_t input[INPUT_BYTES];
 } source;
 
+/* Leaves nothing to take at the end of the file. */
 static bool fill(source *s, gw_err *err) {
+    uint64_t left = s->file.bytes - s->taken;
+    size_t count = left < sizeof s->input ? left : sizeof s->input;
+    if (!gw_plain_read(&s->file, s->taken, s->input, count, err)) return false;
+    s->taken += count;
     s->stream.next_in = s->input;
-    s->stream.avail_in = (uInt)fread(s->input, 1, sizeof s->input, s->file);
-    if (ferror(s->file))
-        return gw_fail_errno(err, errno, "%s: reading near offset %llu", s->path,
-                             (unsigned long long)s->offset);
+    s->stream.avail_in = (uInt)count;
     return true;
 }
 
 static bool source_open(source *s, const char *path, gw_err *err) {
-    s->path = path;
-    s->file = fopen(path, "rb");
-    if (s->file == NULL) {
-        gw_fail_errno(err, errno, "%s: opening", path);
-        if (errno == ENOENT) err->code = GW_E_NOTFOUND;
-        return false;
-    }
-    if (!fill(s, err)) return false;
+    if (!gw_plain_open(path, &s->file, err) || !fill(s, err)) return false;
     s->gzip = s->stream.avail_in >= 2 && s->input[0] == 0x1f && s->input[1] == 0x8b;
     enum { GZIP_WINDOW = 15 + 16 };
     if (s->gzip && inflateInit2(&s->stream, GZIP_WINDOW) != Z_OK) {
@@ -49,7 +43,7 @@ static bool source_open(source *s, const char *path, gw_err *err) {
 
 static void source_close(source *s) {
     if (s->gzip) inflateEnd(&s->stream);
-    if (s->file != NULL) fclose(s->file);
+    gw_plain_close(&s->file);
 }
 
 /* Inflates into stream.next_out until that is full, the input runs out or a member ends. */
@@ -64,7 +58,7 @@ static bool inflate_some(source *s, gw_err *err) {
     if (rc == Z_STREAM_END)
         s->stream_ended = true;
     else if (rc != Z_OK && rc != Z_BUF_ERROR)
-        return gw_fail(err, GW_E_CORRUPT, "%s: the gzip stream is damaged at offset %llu (%s)", s->path,
+        return gw_fail(err, GW_E_CORRUPT, "%s: the gzip stream is damaged at offset %llu (%s)", s->file.path,
                        (unsigned long long)s->offset, s->stream.msg != NULL ? s->stream.msg : zError(rc));
     return true;
 }
@@ -99,7 +93,7 @@ static bool read_exactly(source *s, uint8_t *bytes, uint64_t count, const char *
     if (!source_read(s, bytes, count, &got, err)) return false;
     if (got < count)
         return gw_fail(err, GW_E_CORRUPT, "%s: ends at offset %llu, in the middle of %s (%llu bytes missing)",
-                       s->path, (unsigned long long)s->offset, what, (unsigned long long)(count - got));
+                       s->file.path, (unsigned long long)s->offset, what, (unsigned long long)(count - got));
     return true;
 }
 
@@ -113,18 +107,19 @@ static bool read_header(source *s, uint32_t rank, uint64_t limit, gw_idx *idx, g
     uint32_t magic = big_endian(header), expected = TYPE_U8 << 8 | rank;
     if (magic != expected)
         return gw_fail(err, GW_E_INVALID,
-                       "%s: magic number 0x%08x at offset 0, expected 0x%08x (%u-dimensional bytes)", s->path,
-                       magic, expected, rank);
+                       "%s: magic number 0x%08x at offset 0, expected 0x%08x (%u-dimensional bytes)",
+                       s->file.path, magic, expected, rank);
     if (!read_exactly(s, header + 4, 4 * rank, "the dimensions", err)) return false;
     *idx = (gw_idx){.rank = rank, .header_bytes = 4 + 4 * (uint64_t)rank, .count = 1};
     for (uint32_t i = 0; i < rank; i++) {
         idx->dim[i] = big_endian(header + 4 + 4 * i);
         if (idx->dim[i] == 0)
-            return gw_fail(err, GW_E_INVALID, "%s: dimension %u at offset %u is 0", s->path, i, 4 + 4 * i);
+            return gw_fail(err, GW_E_INVALID, "%s: dimension %u at offset %u is 0", s->file.path, i,
+                           4 + 4 * i);
         if (__builtin_mul_overflow(idx->count, idx->dim[i], &idx->count) || idx->count > limit)
             return gw_fail(err, GW_E_LIMIT,
-                           "%s: dimension %u at offset %u is %u: more than %llu bytes in all", s->path, i,
-                           4 + 4 * i, idx->dim[i], (unsigned long long)limit);
+                           "%s: dimension %u at offset %u is %u: more than %llu bytes in all", s->file.path,
+                           i, 4 + 4 * i, idx->dim[i], (unsigned long long)limit);
     }
     return true;
 }
@@ -132,17 +127,17 @@ static bool read_header(source *s, uint32_t rank, uint64_t limit, gw_idx *idx, g
 static bool read_elements(source *s, gw_idx *idx, gw_err *err) {
     idx->bytes = malloc(idx->count);
     if (idx->bytes == NULL)
-        return gw_fail(err, GW_E_NOMEM, "%s: no memory for %llu bytes", s->path,
+        return gw_fail(err, GW_E_NOMEM, "%s: no memory for %llu bytes", s->file.path,
                        (unsigned long long)idx->count);
     if (!read_exactly(s, idx->bytes, idx->count, "the elements", err)) return false;
     uint8_t extra;
     uint64_t end = s->offset, got;
     if (!source_read(s, &extra, 1, &got, err)) return false;
     if (got != 0)
-        return gw_fail(err, GW_E_INVALID, "%s: goes on after its last element at offset %llu", s->path,
+        return gw_fail(err, GW_E_INVALID, "%s: goes on after its last element at offset %llu", s->file.path,
                        (unsigned long long)end);
     if (s->gzip && !s->stream_ended)
-        return gw_fail(err, GW_E_CORRUPT, "%s: the gzip stream breaks off at offset %llu", s->path,
+        return gw_fail(err, GW_E_CORRUPT, "%s: the gzip stream breaks off at offset %llu", s->file.path,
                        (unsigned long long)end);
     return true;
 }

@@ -17,7 +17,8 @@ static bool look(gw_plain_file *file, gw_err *err) {
 }
 
 bool gw_plain_open(const char *path, gw_plain_file *file, gw_err *err) {
-    *file = (gw_plain_file){.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC)};
+    int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK; /* a FIFO would wait for its writer here */
+    *file = (gw_plain_file){.path = path, .fd = open(path, flags)};
     if (file->fd < 0 && errno == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "there is no file %s", path);
     if (file->fd < 0) return gw_fail_errno(err, errno, "cannot open %s", path);
     if (look(file, err)) return true;

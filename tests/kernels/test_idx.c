@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const uint32_t dim[] = {5, 4, 3};
 static uint8_t elements[60], file[200];
@@ -57,9 +58,10 @@ Test(idx, refuses_every_truncation) {
     for (size_t length = 0; length < count; length++) {
         char words[40];
         snprintf(words, sizeof words, "ends at offset %zu", length);
-        refuse(length, false, GW_E_CORRUPT, words);
+        if (length > 0) refuse(length, false, GW_E_CORRUPT, words);
         refuse(length, true, GW_E_CORRUPT, words);
     }
+    refuse(0, false, GW_E_INVALID, "is empty");
 }
 
 Test(idx, refuses_what_goes_on) {
@@ -130,8 +132,21 @@ Test(idx, missing_and_unreadable_files) {
     cr_assert_not(gw_idx_read("/nonexistent/file", 3, 1000, &idx, &err));
     cr_assert_eq(err.code, GW_E_NOTFOUND);
     cr_assert_not(gw_idx_read("/tmp", 3, 1000, &idx, &err));
-    cr_assert_eq(err.code, GW_E_IO);
-    cr_assert_not_null(strstr(err.text, "/tmp"));
+    cr_assert_eq(err.code, GW_E_INVALID);
+    cr_assert_str_eq(err.text, "/tmp is not a plain file");
+}
+
+/* Nobody writes to it. */
+Test(idx, a_fifo_is_refused) {
+    idx_folder folder = idx_folder_make();
+    char path[IDX_PATH];
+    gw_idx idx;
+    gw_err err;
+    cr_assert_eq(mkfifo(idx_path(&folder, "file", path), 0600), 0);
+    cr_assert_not(gw_idx_read(path, 3, 1000, &idx, &err));
+    cr_assert_eq(err.code, GW_E_INVALID);
+    cr_assert_not_null(strstr(err.text, "is not a plain file"), "%s", err.text);
+    idx_folder_remove(&folder);
 }
 
 Test(dataset, plain_and_gzip_are_the_same_data) {
@@ -192,6 +207,18 @@ Test(dataset, refuses_what_does_not_fit_together) {
                "dimension 2 at offset 12 is 1025");
     free(row);
     free(image);
+}
+
+Test(dataset, a_file_that_cannot_be_looked_for_is_not_missing) {
+    idx_folder folder = idx_folder_make();
+    char path[IDX_PATH];
+    gw_dataset set;
+    gw_err err;
+    idx_write(&folder, "file", "x", 1, false);
+    cr_assert_not(gw_dataset_read(idx_path(&folder, "file", path), &set, &err));
+    cr_assert_eq(err.code, GW_E_IO);
+    cr_assert_not_null(strstr(err.text, "file/train-images-idx3-ubyte: Not a directory"), "%s", err.text);
+    idx_folder_remove(&folder);
 }
 
 Test(dataset, names_the_file_that_is_missing) {

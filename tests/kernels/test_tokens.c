@@ -169,6 +169,8 @@ Test(tokens, what_cannot_be_data_is_refused_with_the_reason) {
     refuse(scratch_path("none-*"), 8, GW_E_NOTFOUND, "no file matches");
     refuse(scratch_path("empty"), 8, GW_E_INVALID, "is empty");
     refuse(scratch_folder(), 8, GW_E_INVALID, "not a plain file");
+    cr_assert_eq(mkfifo(scratch_path("fifo"), 0600), 0); /* nobody writes to it */
+    refuse(scratch_path("fifo"), 8, GW_E_INVALID, "not a plain file");
     refuse(scratch_path("tiny"), 8, GW_E_INVALID, "8 tokens");
     refuse(mixed, 4, GW_E_INVALID, "plain bytes");
     refuse("", 8, GW_E_USAGE, "not a list of files");
