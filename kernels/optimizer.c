@@ -14,3 +14,10 @@ GW_CLONES void gw_optimizer_adamw(const gw_adamw *adamw, size_t count, const int
     gw_adamw own = *adamw;
     for (size_t i = 0; i < count; i++) gw_adamw_element(own, sum[i], &parameters[i], &first[i], &second[i]);
 }
+
+bool gw_adamw_check_epsilon(double epsilon, double error, gw_err *err) {
+    return epsilon >= error ||
+           gw_fail(err, GW_E_USAGE,
+                   "--epsilon: %g is too small: the mean gradient of this batch is summed in units of %.2g",
+                   epsilon, error);
+}

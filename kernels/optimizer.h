@@ -4,6 +4,8 @@
 #ifndef GODWIT_KERNELS_OPTIMIZER_H
 #define GODWIT_KERNELS_OPTIMIZER_H
 
+#include "core/err.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,5 +31,10 @@ void gw_optimizer_sgd(const gw_sgd *sgd, size_t count, const int64_t *sum, float
 /* m, v: running means of the gradient and its square; p -= rate (m^ / (sqrt(v^) + epsilon) + decay p). */
 void gw_optimizer_adamw(const gw_adamw *adamw, size_t count, const int64_t *sum, float *parameters,
                         float *first, float *second);
+
+/* Adam divides by the gradient's size plus epsilon. Where the true gradient is 0 its sum may still be off by
+ * half a unit a shard; an epsilon below that would turn rounding into steps of full length. `error`: twice
+ * what the mean gradient may be off by. GW_E_USAGE: epsilon is less. */
+bool gw_adamw_check_epsilon(double epsilon, double error, gw_err *err);
 
 #endif

@@ -149,8 +149,6 @@ bool digits_plan_steps(digits_job *job, gw_err *err) {
     return true;
 }
 
-/* Adam divides by the gradient's size plus epsilon. Where the true gradient is 0 the sum may still be off by
- * half a unit a shard; an epsilon below that would turn rounding into steps of full length. */
 static bool check_epsilon(const digits_job *job, gw_err *err) {
     if (job->optimizer != DIGITS_ADAMW) return true;
     const uint64_t first_and_last[] = {0, job->train_steps - 1}; /* of an epoch: the last is the smallest */
@@ -160,12 +158,7 @@ static bool check_epsilon(const digits_job *job, gw_err *err) {
         double error = 0x1p-40 * place.shards * job->batch / (double)place.count;
         if (error > worst) worst = error;
     }
-    if (job->epsilon < worst)
-        return gw_fail(
-            err, GW_E_USAGE,
-            "--epsilon: %g is too small: the mean gradient of this batch is summed in units of %.2g",
-            job->epsilon, worst);
-    return true;
+    return gw_adamw_check_epsilon(job->epsilon, worst, err);
 }
 
 static uint32_t add_tensor(digits_job *job, const char *name, gw_tensor tensor) {

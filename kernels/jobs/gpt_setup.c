@@ -214,13 +214,7 @@ static bool read_optimizer(const gw_params *params, gpt_job *job, gw_err *err) {
     job->seed = (uint64_t)seed;
     job->recompute = gw_param_text(params, "recompute") != NULL;
     uint32_t shards = (job->batch + job->micro_batch - 1) / job->micro_batch;
-    double unit = 0x1p-40 * shards;
-    if (job->epsilon < unit)
-        return gw_fail(
-            err, GW_E_USAGE,
-            "--epsilon: %g is too small: the mean gradient of this batch is summed in units of %.2g",
-            job->epsilon, unit);
-    return true;
+    return gw_adamw_check_epsilon(job->epsilon, GPT_GRADIENT_UNIT * shards, err);
 }
 
 static void lay_parameter(gpt_job *job, uint32_t number) {
