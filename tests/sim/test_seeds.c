@@ -87,6 +87,34 @@ Test(seeds, as_many_checkpoints_are_kept_as_should_be) {
     seeds(3001, 3100, false, false, &all);
     cr_assert_gt(all.checkpoints, 5000);
     cr_assert_leq(all.lost_with_lives + all.lost_unheard, 5);
+    cr_assert_leq(all.spoilt + all.told_lost, 15);
+    cr_assert_leq(all.told_late, 300);
+    cr_assert_leq(all.waiting, 30);
+}
+
+/* On disks that lose what is on them, too. */
+Test(seeds, what_disks_have_lost_excuses_little) {
+    gw_sim_result all = {0};
+    for (uint64_t seed = 3201; seed <= 3300; seed++) {
+        gw_sim_options options = gw_sim_unset(seed);
+        gw_sim_result result;
+        char command[GW_SIM_COMMAND];
+        options.peers = 2 + (uint32_t)seed % 5;
+        options.majority = seed % 2 == 0;
+        options.power_ms = 4000;
+        options.wipe_permille = 100;
+        options.damage_ms = 1500;
+        options.unsynced_permille = 300;
+        gw_sim_draw(&options);
+        gw_sim_run(&options, &result);
+        cr_assert(!result.failed, "%s\n  %s", result.why, gw_sim_command(&options, command, sizeof command));
+        gw_sim_result_add(&all, &result);
+    }
+    cr_assert_gt(all.checkpoints, 4000);
+    cr_assert_leq(all.spoilt, 120);
+    cr_assert_leq(all.told_lost, 50);
+    cr_assert_leq(all.told_late, 500);
+    cr_assert_leq(all.waiting, 20);
 }
 
 /* Short steps and a network that is cut all the time: members end one reduction differently, and go separate

@@ -64,6 +64,8 @@ typedef struct sim_saved { /* chunks and perhaps the manifest of one step's stat
     uint64_t step, state;
     uint64_t epoch;         /* of the manifest */
     gw_set chunks, damaged; /* there; and of these, those that are not what they should be */
+    uint64_t lost;          /* told to be durable and not there after the host had died, bits */
+    uint64_t lost_boot;     /* of the last life that lost one so */
     uint64_t written_ns[SIM_CHUNKS];
     bool manifest, ended;
 } sim_saved;
@@ -226,6 +228,8 @@ typedef struct sim_complete { /* a checkpoint that was told to be complete */
     uint64_t had[SIM_PEERS];  /* chunks of it on each disk then, bits */
     uint64_t life[SIM_PEERS]; /* that had them; 0 = none ran */
     bool lost;                /* as may be */
+    bool spoilt;              /* disks have lost so much that what is left is not all of it */
+    bool failed_to_load;      /* by somebody, so that all may have gone on from less */
 } sim_complete;
 
 typedef struct sim_reduction {
@@ -267,8 +271,7 @@ struct sim_cluster {
     gw_sim_garbler *garbler;         /* NULL before it is needed */
     sim_complete complete[SIM_KEEP]; /* the newest checkpoints told to be complete, the last one first */
     uint32_t complete_count;
-    bool failed_to_load; /* the last one, by somebody, so that all may have gone on from less */
-    sim_death *deaths;   /* of lives that ended, however: others may not have heard how */
+    sim_death *deaths; /* of lives that ended, however: others may not have heard how */
     uint32_t death_count;
     bool calm;                 /* no more faults */
     uint32_t seeds[SIM_SEEDS]; /* whom those that start are told to join */
@@ -387,6 +390,7 @@ void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action);
 /* --- cluster_kept.c --- */
 void sim_told_complete(sim_cluster *c, sim_peer *p, const gw_action *action);
 void sim_told_kept(sim_peer *p, const gw_hash *root); /* this life knows that it is complete */
+void sim_disks_lost(sim_cluster *c);                  /* some disk has just lost some of what was on it */
 void sim_check_load(sim_cluster *c, const sim_peer *p, const gw_action *action);
 void sim_check_kept(sim_cluster *c, const sim_peer *p);    /* after each RETAIN */
 void sim_failed_load(sim_cluster *c, const gw_hash *root); /* of a checkpoint; what is here of it is told */

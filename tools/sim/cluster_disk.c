@@ -338,12 +338,19 @@ bool sim_disk_damage(sim_cluster *c, sim_peer *p) {
     sim_saved *saved = &p->disk.saved[sim_between(c, 0, p->disk.saved_count - 1)];
     if (saved->manifest && sim_chance(c, 0.1)) {
         saved->manifest = false; /* it names itself by its hash: one that is damaged counts as none */
-        return true;
+    } else {
+        uint32_t chunk = (uint32_t)sim_between(c, 0, SIM_CHUNKS - 1);
+        if (!gw_set_has(&saved->chunks, chunk)) return false;
+        gw_set_add(&saved->damaged, chunk);
     }
-    uint32_t chunk = (uint32_t)sim_between(c, 0, SIM_CHUNKS - 1);
-    if (!gw_set_has(&saved->chunks, chunk)) return false;
-    gw_set_add(&saved->damaged, chunk);
+    sim_disks_lost(c);
     return true;
+}
+
+static void lose_chunk(sim_saved *saved, uint32_t chunk, uint64_t boot) {
+    saved->chunks.words[0] &= ~(UINT64_C(1) << chunk);
+    saved->lost |= UINT64_C(1) << chunk;
+    saved->lost_boot = boot;
 }
 
 void sim_disk_unsynced(sim_cluster *c, sim_peer *p) {
@@ -356,9 +363,10 @@ void sim_disk_unsynced(sim_cluster *c, sim_peer *p) {
             if (!late || !sim_chance(c, c->options->unsynced_permille / 1000.0)) continue;
             c->result->faults[GW_SIM_UNSYNCED]++;
             if (sim_chance(c, 0.5))
-                saved->chunks.words[0] &= ~(UINT64_C(1) << chunk);
+                lose_chunk(saved, chunk, p->boot);
             else
                 gw_set_add(&saved->damaged, chunk);
         }
     }
+    sim_disks_lost(c);
 }

@@ -41,10 +41,34 @@ static bool has_manifest(sim_cluster *c, const gw_view *view, const gw_hash *roo
     return false;
 }
 
-/* Disks may have lost what they had. */
-static bool disks_are_bad(const sim_cluster *c) {
-    const uint64_t *faults = c->result->faults;
-    return faults[GW_SIM_WIPE] + faults[GW_SIM_DAMAGED_CHUNK] + faults[GW_SIM_UNSYNCED] > 0;
+/* Whether a member of the view (NULL: anybody) had another disk, with which it lost that name. */
+static bool had_another_disk(const sim_peer *p, const gw_view *view) {
+    if (view == NULL) return p->disks > 0;
+    for (uint32_t disk = 0; disk < p->disks; disk++) {
+        const gw_peer_id id = sim_name_with(p->number, disk);
+        if (gw_view_rank(view, &id) >= 0) return true;
+    }
+    return false;
+}
+
+/* How many copies of the chunk disks may have lost after lives of the view's members (NULL: any) had told of
+ * them. */
+static uint32_t lost_copies(sim_cluster *c, const gw_view *view, const gw_hash *root, uint64_t step,
+                            uint32_t chunk) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        sim_peer *p = &c->peers[i];
+        const sim_saved *saved = sim_disk_saved_as(&p->disk, root, step);
+        bool gone = had_another_disk(p, view);
+        if (saved != NULL && gw_set_has(&saved->chunks, chunk)) {
+            gone |= gw_set_has(&saved->damaged, chunk);
+        } else if (saved != NULL && (saved->lost >> chunk & 1) != 0) {
+            int rank = view == NULL ? -1 : gw_view_rank(view, &p->id);
+            gone |= view == NULL || (rank >= 0 && view->members[rank].boot <= saved->lost_boot);
+        }
+        count += gone;
+    }
+    return count;
 }
 
 /* How many copies there must be of each chunk: as many as there are replicas, or members whose disks have
@@ -68,27 +92,59 @@ static uint64_t epoch_of(sim_cluster *c, const gw_hash *root, uint64_t step) {
     return epoch;
 }
 
+/* The one told last that disks have not spoilt; NULL = there is none. */
+static sim_complete *last_sound(sim_cluster *c) {
+    for (uint32_t i = 0; i < c->complete_count; i++)
+        if (!c->complete[i].spoilt) return &c->complete[i];
+    return NULL;
+}
+
 /* States are made again with other sums (fast): what a later view saved counts, and of one view the later
- * step. Otherwise a step has one state, and the latest step counts. */
-static bool is_newest(const sim_cluster *c, uint64_t epoch, uint64_t step) {
-    const sim_complete *last = &c->complete[0];
+ * step. Otherwise a step has one state, and the latest step counts, or, where disks have spoilt what there
+ * was, also what a later view has saved since. */
+static bool is_newest(sim_cluster *c, uint64_t epoch, uint64_t step) {
+    const sim_complete *last = &c->complete[0], *sound = last_sound(c);
     if (c->complete_count == 0) return true;
-    if (!c->options->fast || epoch == last->epoch) return step > last->step;
-    return epoch > last->epoch;
+    if (c->options->fast) return epoch == last->epoch ? step > last->step : epoch > last->epoch;
+    return sound != NULL ? step > sound->step : step > last->step || epoch > last->epoch;
+}
+
+#define ALL_CHUNKS ((UINT64_C(1) << SIM_CHUNKS) - 1)
+
+/* Whether disks have all of it as it should be, each chunk on one that knows what it is. */
+static bool is_whole(sim_cluster *c, const sim_complete *one) {
+    uint64_t there = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const sim_saved *saved = sim_disk_saved_as(&c->peers[i].disk, &one->root, one->step);
+        if (saved != NULL && saved->manifest) there |= saved->chunks.words[0] & ~saved->damaged.words[0];
+    }
+    return there == ALL_CHUNKS;
+}
+
+void sim_disks_lost(sim_cluster *c) {
+    for (uint32_t i = 0; i < c->complete_count; i++) {
+        sim_complete *one = &c->complete[i];
+        if (one->spoilt || is_whole(c, one)) continue;
+        one->spoilt = true;
+        c->result->spoilt++;
+    }
+}
+
+static void fill_in(sim_cluster *c, sim_complete *one, uint64_t epoch, const gw_action *action) {
+    *one = (sim_complete){.step = action->step, .epoch = epoch, .root = action->root};
+    for (uint32_t i = 0; i < c->count; i++) {
+        const sim_saved *saved = sim_disk_saved_as(&c->peers[i].disk, &action->root, action->step);
+        if (saved == NULL) continue;
+        one->state = saved->state;
+        one->had[i] = saved->chunks.words[0];
+        one->life[i] = c->peers[i].brain == NULL ? 0 : c->peers[i].boot;
+    }
 }
 
 static void remember(sim_cluster *c, uint64_t epoch, const gw_action *action) {
     memmove(c->complete + 1, c->complete, (SIM_KEEP - 1) * sizeof *c->complete);
     if (c->complete_count < SIM_KEEP) c->complete_count++;
-    sim_complete *last = &c->complete[0];
-    *last = (sim_complete){.step = action->step, .epoch = epoch, .root = action->root};
-    for (uint32_t i = 0; i < c->count; i++) {
-        const sim_saved *saved = sim_disk_saved_as(&c->peers[i].disk, &action->root, action->step);
-        if (saved == NULL) continue;
-        last->state = saved->state;
-        last->had[i] = saved->chunks.words[0];
-        last->life[i] = c->peers[i].brain == NULL ? 0 : c->peers[i].boot;
-    }
+    fill_in(c, &c->complete[0], epoch, action);
 }
 
 /* As a brain remembers it: the latest last, none twice. */
@@ -100,24 +156,47 @@ void sim_told_kept(sim_peer *p, const gw_hash *root) {
     m->kept[m->kept_count++] = *root;
 }
 
+/* Whether disks had to have lost some for there to be as few as there are. */
+static bool check_copies(sim_cluster *c, const sim_peer *p, const gw_view *view, const gw_action *action) {
+    uint32_t least = least_copies(c, view);
+    bool lost = false;
+    for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++) {
+        uint32_t count = copies(c, NULL, &action->root, action->step, chunk);
+        if (count >= least) continue;
+        lost = true;
+        if (count + lost_copies(c, view, &action->root, action->step, chunk) >= least) continue;
+        sim_violation(c,
+                      "peer %u tells that the checkpoint of step %" PRIu64
+                      " is complete, but of its chunk %u there are %u copies, not %u",
+                      p->number, action->step, chunk, count, least);
+    }
+    return lost;
+}
+
+static sim_complete *told_before(sim_cluster *c, const gw_hash *root) {
+    for (uint32_t i = 0; i < c->complete_count; i++)
+        if (gw_hash_equal(&c->complete[i].root, root)) return &c->complete[i];
+    return NULL;
+}
+
 void sim_told_complete(sim_cluster *c, sim_peer *p, const gw_action *action) {
     gw_peer_status status;
     gw_peer_status_get(p->brain, &status);
     c->result->checkpoints++;
     sim_told_kept(p, &action->root);
     uint64_t epoch = epoch_of(c, &action->root, action->step);
-    if (!is_newest(c, epoch, action->step)) return; /* older ones may have been deleted since */
-    remember(c, epoch, action);
-    c->failed_to_load = false;
-    uint32_t least = least_copies(c, status.view);
-    for (uint32_t chunk = 0; chunk < SIM_CHUNKS && !disks_are_bad(c); chunk++) {
-        uint32_t count = copies(c, NULL, &action->root, action->step, chunk);
-        if (count < least)
-            sim_violation(c,
-                          "peer %u tells that the checkpoint of step %" PRIu64
-                          " is complete, but of its chunk %u there are %u copies, not %u",
-                          p->number, action->step, chunk, count, least);
+    sim_complete *before = told_before(c, &action->root);
+    if (before != NULL && before->spoilt) {
+        if (!is_whole(c, before)) return;
+        fill_in(c, before, epoch, action); /* it has been saved again */
+    } else if (is_newest(c, epoch, action->step)) {
+        remember(c, epoch, action);
+    } else { /* older ones may have been deleted since */
+        c->result->told_late += before == NULL;
+        return;
     }
+    c->result->told_lost += check_copies(c, p, status.view, action);
+    sim_disks_lost(c);
 }
 
 /* Chunks of this state that some disk has, bits. */
@@ -140,16 +219,14 @@ typedef struct tally { /* of checkpoints of which every chunk and a manifest is 
 
 /* States are made again with other sums (fast): what a later view saved counts, and of one view the later
  * step. */
-static bool is_last(const sim_cluster *c, const sim_saved *saved) {
-    const sim_complete *last = &c->complete[0];
+static bool is_last(const sim_cluster *c, const sim_complete *last, const sim_saved *saved) {
     if (c->options->fast && saved->epoch != last->epoch) return saved->epoch > last->epoch;
     return saved->step >= last->step;
 }
 
-static void add_to_tally(const sim_cluster *c, tally *t, const sim_saved *saved) {
-    const uint64_t all = (UINT64_C(1) << SIM_CHUNKS) - 1;
-    if (!saved->manifest || chunks_there(c, saved->step, saved->state) != all) return;
-    t->last |= is_last(c, saved);
+static void add_to_tally(const sim_cluster *c, tally *t, const sim_complete *last, const sim_saved *saved) {
+    if (!saved->manifest || chunks_there(c, saved->step, saved->state) != ALL_CHUNKS) return;
+    t->last |= is_last(c, last, saved);
     for (uint32_t i = 0; i < t->count; i++)
         if (t->step[i] == saved->step && t->state[i] == saved->state) return;
     if (t->count == SIM_KEEP) return;
@@ -165,8 +242,7 @@ static bool knows_complete(const sim_peer *p, const gw_hash *root) {
 
 /* Of a checkpoint that is no longer whole: who had what is missing, and whether it may have deleted it. */
 static void check_lost(sim_cluster *c, sim_complete *one) {
-    const uint64_t all = (UINT64_C(1) << SIM_CHUNKS) - 1;
-    uint64_t missing = all & ~chunks_there(c, one->step, one->state);
+    uint64_t missing = ALL_CHUNKS & ~chunks_there(c, one->step, one->state);
     bool unheard = false;
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_peer *p = &c->peers[i];
@@ -189,24 +265,30 @@ static void check_lost(sim_cluster *c, sim_complete *one) {
  * those who had what is missing of it have ended since, or were told of as many later ones; with float sums
  * also where they never heard that it was complete, as the view changed before the leader's word came: it may
  * be of steps that were given up. Older ones than the last one may have made room on a full disk for what
- * came after them. Where disks have lost what was on them nothing is asked. */
+ * came after them. What disks have lost so much of that the rest is not whole counts as if it had not been
+ * told: nobody can keep it. */
 void sim_check_kept(sim_cluster *c, const sim_peer *p) {
+    const sim_complete *last = last_sound(c);
+    uint32_t owed = 0;
     tally t = {0};
-    if (disks_are_bad(c) || c->complete_count == 0) return;
-    for (uint32_t i = 0; i < c->count && (!t.last || t.count < c->complete_count); i++)
+    if (last == NULL) return;
+    for (uint32_t i = 0; i < c->complete_count; i++) owed += !c->complete[i].spoilt;
+    for (uint32_t i = 0; i < c->count && (!t.last || t.count < owed); i++)
         for (uint32_t k = 0; k < c->peers[i].disk.saved_count; k++)
-            add_to_tally(c, &t, &c->peers[i].disk.saved[k]);
+            add_to_tally(c, &t, last, &c->peers[i].disk.saved[k]);
     if (!t.last)
         sim_violation(c,
                       "peer %u has deleted the last copy of some of the checkpoint of step %" PRIu64
                       ", and there is no later one",
-                      p->number, c->complete[0].step);
-    if (t.count >= c->complete_count) return;
-    for (uint32_t i = 0; i < c->complete_count; i++) check_lost(c, &c->complete[i]);
+                      p->number, last->step);
+    if (t.count >= owed) return;
+    for (uint32_t i = 0; i < c->complete_count; i++)
+        if (!c->complete[i].spoilt) check_lost(c, &c->complete[i]);
 }
 
 void sim_failed_load(sim_cluster *c, const gw_hash *root) {
-    c->failed_to_load |= c->complete_count > 0 && gw_hash_equal(root, &c->complete[0].root);
+    sim_complete *one = told_before(c, root);
+    if (one != NULL) one->failed_to_load = true;
 }
 
 /* Whether a member has it on record that the job has ended so. */
@@ -231,10 +313,9 @@ static void check_end_stays(sim_cluster *c, const sim_peer *p, const gw_action *
                       p->number, action->step);
 }
 
-/* Whoever goes on from there undoes the newest checkpoint that was told to be complete. Float sums: one of a
- * later view, that was not told, may have been made without that one, and might have been told. */
-static bool undoes_last(sim_cluster *c, const gw_action *load) {
-    const sim_complete *last = &c->complete[0];
+/* Whoever goes on from there undoes the newest sound checkpoint that was told to be complete. Float sums: one
+ * of a later view, that was not told, may have been made without that one, and might have been told. */
+static bool undoes(sim_cluster *c, const sim_complete *last, const gw_action *load) {
     if (!c->options->fast) return load->step < last->step;
     if (load->load_kind == GW_LOAD_MANIFEST && gw_hash_equal(&load->root, &last->root)) return false;
     uint64_t epoch = load->load_kind == GW_LOAD_MANIFEST ? epoch_of(c, &load->root, load->step) : 0;
@@ -242,11 +323,11 @@ static bool undoes_last(sim_cluster *c, const gw_action *load) {
 }
 
 void sim_check_load(sim_cluster *c, const sim_peer *p, const gw_action *action) {
-    const sim_complete *last = &c->complete[0];
+    const sim_complete *last = last_sound(c);
     bool from_disks = action->load_kind == GW_LOAD_INIT || action->load_kind == GW_LOAD_MANIFEST;
     if (from_disks) check_end_stays(c, p, action);
-    if (!from_disks || c->failed_to_load || c->complete_count == 0) return;
-    if (p->m.fence.epoch == 0 || !undoes_last(c, action)) return;
+    if (!from_disks || last == NULL || last->failed_to_load) return;
+    if (p->m.fence.epoch == 0 || !undoes(c, last, action)) return;
     if (!has_manifest(c, &p->m.fence, &last->root, last->step)) return;
     for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++)
         if (copies(c, &p->m.fence, &last->root, last->step, chunk) == 0) return;

@@ -44,6 +44,7 @@ static void lose_disk(sim_cluster *c, sim_peer *p) {
     sim_trace(c, "peer %u has lost its disk", p->number);
     c->result->faults[GW_SIM_WIPE]++;
     sim_disk_free(&p->disk);
+    sim_disks_lost(c);
     const gw_peer_id lost = p->id;
     p->disks++;
     sim_name(p);

@@ -79,6 +79,10 @@ void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->checkpoints += one->checkpoints;
     into->lost_with_lives += one->lost_with_lives;
     into->lost_unheard += one->lost_unheard;
+    into->spoilt += one->spoilt;
+    into->told_late += one->told_late;
+    into->told_lost += one->told_lost;
+    into->waiting += one->waiting;
     for (int i = 0; i < GW_SIM_FAULTS; i++) into->faults[i] += one->faults[i];
     for (int i = 0; i < GW_SIM_EXCUSES; i++) into->excused[i] += one->excused[i];
 }
@@ -135,7 +139,11 @@ void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t fail
         {all->checkpoints, "checkpoints"},
         {all->lost_with_lives, "not kept: those who had them have ended"},
         {all->lost_unheard, "not kept: who had them never heard of it, or had a full disk"},
+        {all->spoilt, "not kept: disks have lost them"},
+        {all->told_late, "told to be complete after later ones, and not checked"},
+        {all->told_lost, "told to be complete when disks had lost copies of them"},
         {all->resumes, "resumes"},
+        {all->waiting, "peers left waiting for what nobody knows any more"},
         {all->poisoned, "ended by poison"},
         {all->unseen, "ended by what nobody was left to see"},
     };

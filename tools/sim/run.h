@@ -80,6 +80,11 @@ typedef struct gw_sim_result {
     /* such that were to be kept and were not, which is excused: the lives that had them have ended, or never
      * heard that they were complete, or had a full disk */
     uint64_t lost_with_lives, lost_unheard;
+    uint64_t spoilt; /* of those that were to be kept: disks have lost what made them whole */
+    /* such that were told to be complete and not asked for all their copies, as a later one had been told
+     * before, or as disks had lost some since they held them */
+    uint64_t told_late, told_lost;
+    uint64_t waiting; /* peers that wait for ever when the others have ended, as they may */
     uint64_t faults[GW_SIM_FAULTS];
     uint64_t excused[GW_SIM_EXCUSES]; /* processes that ended by themselves, and might */
 } gw_sim_result;
