@@ -1,32 +1,87 @@
 /* The simulator's checks by brains that do what they are there to find: each fault is planted between every
- * brain and its world, and one of a few seeds must tell of it in that check's own words. */
+ * brain and its world, and one of a few seeds must tell of it in that check's own words. For each check there
+ * is a fault; a new one gets its own. */
 #include "core/message.h"
 #include "core/peer.h"
+#include "net/packet.h"
 #include "tools/sim/cluster.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEDS = 20, STEPS = 150, SHARDS = 24 };
+enum { SEEDS = 100, STEPS = 150, SHARDS = 24 };
 
 /* ---- what is planted ---- */
 
+typedef void (*deed)(gw_peer *peer, gw_actions *actions, uint32_t at);
+typedef void (*belief)(gw_peer *peer, gw_event *event, gw_actions *actions);
+
 typedef struct canary {
-    const char *phrase;                                           /* of the check that must tell of it */
-    void (*act)(gw_peer *peer, gw_actions *actions, uint32_t at); /* does to an action what it likes */
+    const char *phrase;                        /* of the check that must tell of it */
+    void (*configure)(gw_peer_config *config); /* makes another brain */
+    belief hear;                               /* what the brain believes instead of what has happened */
+    deed act;                                  /* does to an action what it likes */
+    bool gullible;                             /* every datagram is sound to it */
     gw_sim_fault after; /* the seed must have had one of these before; GW_SIM_FAULTS = nothing */
 } canary;
 
-static canary planted; /* act NULL: nothing */
-static uint32_t seen;  /* a canary's own count, from 0 in each run */
+static canary planted;  /* all zeros: nothing */
+static uint32_t seen;   /* a canary's own count, from 0 in each run */
+static uint64_t now_ns; /* of the step in progress */
+static struct {
+    const gw_peer *peer;
+    gw_peer_id id;
+    int64_t row[GW_SLOTS]; /* of its last REDUCE */
+} brains[SIM_PEERS];       /* by the last byte of their addresses: each one's last life */
 
-void __real_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t now_ns, gw_actions *actions);
-void __wrap_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t now_ns, gw_actions *actions);
-void __wrap_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t now_ns, gw_actions *actions) {
-    __real_gw_peer_step(peer, event, now_ns, actions);
-    uint32_t own = actions->count; /* what it adds is left alone */
-    for (uint32_t i = 0; i < own && planted.act != NULL; i++) planted.act(peer, actions, i);
+gw_peer *__real_gw_peer_create(const gw_peer_config *config, gw_err *err);
+gw_peer *__wrap_gw_peer_create(const gw_peer_config *config, gw_err *err);
+gw_peer *__wrap_gw_peer_create(const gw_peer_config *config, gw_err *err) {
+    gw_peer_config other = *config;
+    if (planted.configure != NULL) planted.configure(&other);
+    gw_peer *peer = __real_gw_peer_create(&other, err);
+    brains[config->addrs[0].ip[3]].peer = peer;
+    brains[config->addrs[0].ip[3]].id = config->id;
+    return peer;
+}
+
+static void note_row(const gw_peer *peer, const int64_t *row) {
+    for (uint32_t i = 0; i < SIM_PEERS; i++)
+        if (brains[i].peer == peer) memcpy(brains[i].row, row, sizeof brains[i].row);
+}
+
+static const int64_t *row_of(const gw_peer_id *id) {
+    for (uint32_t i = 0; i < SIM_PEERS; i++)
+        if (gw_peer_id_equal(&brains[i].id, id)) return brains[i].row;
+    return brains[0].row;
+}
+
+void __real_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t at_ns, gw_actions *actions);
+void __wrap_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t at_ns, gw_actions *actions);
+void __wrap_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t at_ns, gw_actions *actions) {
+    gw_event heard = *event;
+    now_ns = at_ns;
+    if (planted.hear != NULL) planted.hear(peer, &heard, actions);
+    __real_gw_peer_step(peer, &heard, at_ns, actions);
+    uint32_t own = actions->count; /* what is added is left alone */
+    for (uint32_t i = 0; i < own; i++) {
+        if (actions->list[i].kind == GW_ACT_REDUCE) note_row(peer, actions->list[i].slots);
+        if (planted.act != NULL) planted.act(peer, actions, i);
+    }
+}
+
+gw_packet_verdict __real_gw_packet_open(gw_packets *packets, const gw_addr *from, uint8_t *datagram,
+                                        size_t bytes, uint64_t at_ns, gw_peer_id *sender,
+                                        const uint8_t **body, size_t *body_bytes);
+gw_packet_verdict __wrap_gw_packet_open(gw_packets *packets, const gw_addr *from, uint8_t *datagram,
+                                        size_t bytes, uint64_t at_ns, gw_peer_id *sender,
+                                        const uint8_t **body, size_t *body_bytes);
+gw_packet_verdict __wrap_gw_packet_open(gw_packets *packets, const gw_addr *from, uint8_t *datagram,
+                                        size_t bytes, uint64_t at_ns, gw_peer_id *sender,
+                                        const uint8_t **body, size_t *body_bytes) {
+    if (planted.gullible) return GW_PACKET_GOOD;
+    return __real_gw_packet_open(packets, from, datagram, bytes, at_ns, sender, body, body_bytes);
 }
 
 /* Nothing else goes wrong than what a test asks for. */
@@ -55,7 +110,7 @@ static void assert_found(const gw_sim_options *options, const canary *one) {
         planted = *one;
         seen = 0;
         gw_sim_run(&run, &result);
-        planted = (canary){.act = NULL};
+        planted = (canary){.phrase = NULL};
         if (result.failed) memcpy(why, result.why, sizeof why);
         found = result.failed && strstr(result.why, one->phrase) != NULL &&
                 (one->after == GW_SIM_FAULTS || result.faults[one->after] > 0);
@@ -63,29 +118,53 @@ static void assert_found(const gw_sim_options *options, const canary *one) {
     cr_assert(found, "after %u: no seed fails as '%s', but: %s", one->after, one->phrase, why);
 }
 
-static void find(const gw_sim_options *options, const char *phrase,
-                 void (*act)(gw_peer *peer, gw_actions *actions, uint32_t at)) {
+static void find(const gw_sim_options *options, const char *phrase, deed act) {
     assert_found(options, &(canary){.phrase = phrase, .act = act, .after = GW_SIM_FAULTS});
 }
 
-static void find_after_damage(gw_sim_options options, const char *phrase,
-                              void (*act)(gw_peer *peer, gw_actions *actions, uint32_t at)) {
-    options.damage_ms = 400;
-    assert_found(&options, &(canary){phrase, act, GW_SIM_DAMAGED_CHUNK});
+static void find_believed(const gw_sim_options *options, const char *phrase, belief hear, deed act) {
+    assert_found(options, &(canary){.phrase = phrase, .hear = hear, .act = act, .after = GW_SIM_FAULTS});
 }
 
-static void find_after_wipe(gw_sim_options options, const char *phrase,
-                            void (*act)(gw_peer *peer, gw_actions *actions, uint32_t at)) {
+static void find_configured(const gw_sim_options *options, const char *phrase,
+                            void (*configure)(gw_peer_config *config)) {
+    assert_found(options, &(canary){.phrase = phrase, .configure = configure, .after = GW_SIM_FAULTS});
+}
+
+static void find_after_damage(gw_sim_options options, const char *phrase, deed act) {
+    options.damage_ms = 400;
+    assert_found(&options, &(canary){.phrase = phrase, .act = act, .after = GW_SIM_DAMAGED_CHUNK});
+}
+
+static void find_after_wipe(gw_sim_options options, const char *phrase, deed act) {
     options.crash_ms = 1500;
     options.wipe_permille = 500;
-    assert_found(&options, &(canary){phrase, act, GW_SIM_WIPE});
+    assert_found(&options, &(canary){.phrase = phrase, .act = act, .after = GW_SIM_WIPE});
 }
 
-static void find_after_power_loss(gw_sim_options options, const char *phrase,
-                                  void (*act)(gw_peer *peer, gw_actions *actions, uint32_t at)) {
+static void find_after_power_loss(gw_sim_options options, const char *phrase, deed act) {
     options.power_ms = 1500;
     options.unsynced_permille = 700;
-    assert_found(&options, &(canary){phrase, act, GW_SIM_UNSYNCED});
+    assert_found(&options, &(canary){.phrase = phrase, .act = act, .after = GW_SIM_UNSYNCED});
+}
+
+/* ---- deeds ---- */
+
+static gw_action *add_copy(gw_actions *actions, uint32_t at) {
+    gw_action copy = actions->list[at];
+    gw_action *added = gw_actions_add(actions, copy.kind);
+    *added = copy;
+    return added;
+}
+
+static void drop(gw_action *action) {
+    action->kind = GW_ACT_ABANDON; /* of nothing */
+}
+
+static uint64_t step_of(const gw_peer *peer) {
+    gw_peer_status status;
+    gw_peer_status_get(peer, &status);
+    return status.step;
 }
 
 /* ---- checkpoints ---- */
@@ -155,4 +234,473 @@ Test(canaries, a_complete_checkpoint_is_passed_over) {
     options.power_ms = 800;
     options.fault_ms = 6000;
     find(&options, "but its view has all of the checkpoint", begin_anew);
+}
+
+/* A checkpoint that ends a job of float sums, and one who knows it goes on from another one. */
+Test(canaries, an_end_on_record_is_undone) {
+    gw_sim_options options = {.fast = 1, .majority = 1, .founders = 3, .steps = 5};
+    gw_sim_result result = {.done_ns = 1};
+    gw_action load = {.kind = GW_ACT_LOAD, .load_kind = GW_LOAD_INIT};
+    sim_cluster *c = calloc(1, sizeof *c);
+    cr_assert_not_null(c);
+    c->options = &options;
+    c->result = &result;
+    c->count = 1;
+    c->final_root = sim_root(5, 77);
+    sim_peer *p = &c->peers[0];
+    sim_name(p);
+    p->boot = 1;
+    p->brain = (gw_peer *)p; /* it runs; nothing asks it */
+    p->m.fence = (gw_view){.epoch = 3, .count = 1, .members[0] = {.id = p->id, .boot = 1}};
+    p->disk.saved[p->disk.saved_count++] =
+        (sim_saved){.step = 5, .state = 77, .manifest = true, .chunks = gw_set_of(SIM_CHUNKS)};
+    sim_check_load(c, p, &load);
+    cr_assert(!result.failed, "%s", result.why);
+    p->disk.saved[0].ended = true;
+    sim_check_load(c, p, &load);
+    cr_assert_not_null(strstr(result.why, "but its view knows that the job has ended"));
+    gw_set_free(&p->disk.saved[0].chunks);
+    free(c);
+}
+
+/* ---- what is saved ---- */
+
+static void save_the_next_step(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    actions->list[at].step += actions->list[at].kind == GW_ACT_SAVE;
+}
+
+static void name_other_chunks(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->kind != GW_ACT_MANIFEST) return;
+    gw_hash *hashes = gw_actions_copy(actions, action->hashes, action->count * sizeof *hashes);
+    hashes[0].bytes[0] ^= 1;
+    action->hashes = hashes;
+}
+
+Test(canaries, another_state_is_saved_than_is_held) {
+    gw_sim_options options = quiet();
+    find(&options, "but holds step", save_the_next_step);
+    find(&options, "of another state", name_other_chunks);
+}
+
+/* ---- sums ---- */
+
+/* What is said of a sum is not believed; what its members decided is what they entered with. */
+static void believe_sum(gw_peer *peer, gw_event *event, gw_actions *actions) {
+    (void)actions;
+    static int64_t slots[SIM_PEERS * GW_SLOTS];
+    gw_peer_status status;
+    if (event->kind != GW_EV_REDUCED || event->outcome != GW_DONE || event->slots != NULL) return;
+    gw_peer_status_get(peer, &status);
+    if (status.view == NULL) return;
+    for (uint32_t rank = 0; rank < status.view->count; rank++)
+        memcpy(slots + (size_t)rank * GW_SLOTS, row_of(&status.view->members[rank].id),
+               GW_SLOTS * sizeof *slots);
+    event->coverage_ok = event->fingerprint_ok = true;
+    event->slots = slots;
+}
+
+static void deal_one_twice(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->kind == GW_ACT_DEAL && action->first > 0 && action->first < action->end) action->first--;
+}
+
+static void deal_all_but_one(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->kind == GW_ACT_DEAL && action->first < action->end) action->end--;
+}
+
+static void apply_the_next_step(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    actions->list[at].step += actions->list[at].kind == GW_ACT_APPLY;
+}
+
+Test(canaries, a_damaged_sum_is_applied) {
+    gw_sim_options options = quiet();
+    options.corrupt_permille = 100;
+    find_believed(&options, "than the undisturbed run", believe_sum, NULL);
+    options.majority = options.fast = 1;
+    find_believed(&options, "than others of its view", believe_sum, NULL);
+}
+
+Test(canaries, a_sum_with_a_shard_too_many_or_too_few_is_applied) {
+    gw_sim_options options = quiet();
+    find_believed(&options, " 2 times", believe_sum, deal_one_twice);
+    find_believed(&options, " 0 times", believe_sum, deal_all_but_one);
+}
+
+Test(canaries, the_sum_of_another_step_is_applied) {
+    gw_sim_options options = quiet();
+    find(&options, ", its sum is of step", apply_the_next_step);
+}
+
+Test(canaries, a_sum_of_other_states_is_applied) {
+    gw_sim_options options = {.steps = 5};
+    for (int way = 0; way < 2; way++) {
+        gw_sim_result result = {.failed = false};
+        gw_action apply = {.kind = GW_ACT_APPLY, .step = 2};
+        sim_cluster *c = calloc(1, sizeof *c);
+        cr_assert_not_null(c);
+        c->options = &options;
+        c->result = &result;
+        sim_memory *m = &c->peers[0].m;
+        m->has_state = true;
+        m->step = 2;
+        m->state = 8;
+        m->sum = (sim_sum){.there = true, .step = 2, .state = way == 0 ? 9 : 8, .mixed = way == 1};
+        sim_apply(c, &c->peers[0], &apply);
+        cr_assert_not_null(strstr(result.why, "that was computed from other states"));
+        free(c);
+    }
+}
+
+/* ---- views ---- */
+
+static void take_any_quorum(gw_peer_config *config) {
+    config->quorum = GW_QUORUM_ANY;
+}
+
+Test(canaries, two_views_of_an_epoch_go_on) {
+    gw_sim_options options = quiet();
+    options.majority = 1;
+    options.peers = options.founders = 4;
+    options.partition_ms = 3000;
+    options.fault_ms = 20000;
+    options.steps = 600;
+    find_configured(&options, "two views of epoch", take_any_quorum);
+}
+
+/* ---- what is shown, and its effects ---- */
+
+/* Before it is known that the others have come to the same. */
+static void show_at_once(gw_peer *peer, gw_event *event, gw_actions *actions) {
+    if (event->kind != GW_EV_APPLIED || event->outcome != GW_DONE) return;
+    gw_action *notice = gw_actions_add(actions, GW_ACT_NOTICE);
+    notice->notice = GW_NOTICE_STEP;
+    notice->step = step_of(peer);
+    notice->fingerprint = event->fingerprint;
+}
+
+static void show_another(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->kind == GW_ACT_NOTICE && action->notice == GW_NOTICE_STEP) action->fingerprint ^= 2;
+}
+
+/* At the next view. */
+static void go_back(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    if (actions->list[at].kind != GW_ACT_INSTALL || step_of(peer) < 4) return;
+    gw_actions_add(actions, GW_ACT_LOAD)->load_kind = GW_LOAD_INIT;
+}
+
+static void have_effects_of_the_step_before(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    actions->list[at].step -= actions->list[at].kind == GW_ACT_COMMIT && actions->list[at].step > 0;
+}
+
+static void have_no_effects_of_step_5(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    if (action->kind != GW_ACT_COMMIT || action->step != 5) return;
+    gw_event event = {.kind = GW_EV_COMMITTED, .token = action->token, .outcome = GW_DONE};
+    drop(action);
+    __real_gw_peer_step(peer, &event, now_ns, actions);
+}
+
+static gw_sim_options torn(void) { /* members end one reduction differently, and go separate ways */
+    gw_sim_options options = gw_sim_unset(0);
+    options.majority = options.fast = 1;
+    options.peers = 3;
+    options.shards = 4;
+    options.shard_us = 500;
+    options.steps = 300;
+    options.checkpoint_steps = 0;
+    options.partition_ms = 600;
+    options.break_ms = 100;
+    options.crash_ms = 0;
+    options.fault_ms = 10000;
+    return options;
+}
+
+Test(canaries, different_states_of_a_step_are_shown) {
+    gw_sim_options options = torn();
+    find_believed(&options, "shows another state of step", show_at_once, NULL);
+    find(&options, "leaves a state of step", go_back);
+}
+
+Test(canaries, another_state_is_shown_than_is_held) {
+    gw_sim_options options = quiet();
+    find(&options, "but holds another state", show_another);
+}
+
+Test(canaries, a_state_is_left_for_an_earlier_one) {
+    gw_sim_options options = quiet();
+    options.checkpoint_steps = 0;
+    options.crash_ms = 500;
+    find(&options, "goes back from step", go_back);
+}
+
+Test(canaries, effects_of_another_step_or_state_take_place_or_none) {
+    gw_sim_options options = quiet();
+    find(&options, "but is at step", have_effects_of_the_step_before);
+    find(&options, "no effect of step 5 has taken place", have_no_effects_of_step_5);
+    gw_sim_result result = {.failed = false};
+    uint64_t states[2] = {1, 2};
+    uint32_t effects[2] = {0};
+    sim_cluster *c = calloc(1, sizeof *c);
+    cr_assert_not_null(c);
+    c->options = &options;
+    c->result = &result;
+    c->states = states;
+    c->effects = effects;
+    c->engine = gw_sim_engine_create(1);
+    c->peers[0].m = (sim_memory){.has_state = true, .step = 1, .state = 3, .commit_token = 1};
+    sim_commit_settle(c, &c->peers[0]);
+    cr_assert_not_null(strstr(result.why, "has effects of step 0 from another state"));
+    gw_sim_engine_destroy(c->engine);
+    free(c);
+}
+
+/* ---- ends ---- */
+
+static void end_as(gw_peer *peer, gw_actions *actions, uint32_t at, gw_finish finish, const char *text) {
+    if (actions->list[at].kind != GW_ACT_BEGIN_STEP || step_of(peer) != 7 || seen++ != 0) return;
+    gw_action *action = gw_actions_add(actions, GW_ACT_FINISH);
+    action->finish = finish;
+    action->text = text;
+}
+
+static void leave_unasked(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    end_as(peer, actions, at, GW_FINISH_LEFT, "left");
+}
+
+static void give_up(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    end_as(peer, actions, at, GW_FINISH_FAILED, "for no reason");
+}
+
+static bool is_end(const gw_action *action) {
+    return action->kind == GW_ACT_FINISH && action->finish == GW_FINISH_DONE;
+}
+
+static void name_another_root(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    if (is_end(&actions->list[at])) actions->list[at].root.bytes[0] ^= 1;
+}
+
+static void act_after_the_end(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    if (is_end(&actions->list[at])) gw_actions_add(actions, GW_ACT_ABANDON);
+}
+
+static void stay_alone(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    if (is_end(&actions->list[at]) && seen++ == 0) drop(&actions->list[at]);
+}
+
+static void reduce_nothing(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    if (actions->list[at].kind == GW_ACT_REDUCE && actions->list[at].step == 9) drop(&actions->list[at]);
+}
+
+static void overhear_the_end(gw_peer *peer, gw_event *event, gw_actions *actions) {
+    (void)peer, (void)actions;
+    if (event->kind == GW_EV_APPLIED) event->stop = false;
+}
+
+static void want_no_copies(gw_peer_config *config) {
+    config->replicas = 0;
+}
+
+Test(canaries, a_peer_ends_for_no_reason) {
+    gw_sim_options options = quiet();
+    find(&options, "nothing has happened to it that allows it", leave_unasked);
+    find(&options, "gave up: for no reason", give_up);
+}
+
+Test(canaries, a_job_ends_otherwise_than_it_should) {
+    gw_sim_options options = quiet();
+    find(&options, "ended with another root than it should", name_another_root);
+    find(&options, "acts after its FINISH", act_after_the_end);
+    find(&options, "others do not end", stay_alone);
+    options.end_step = 12;
+    find_believed(&options, "after the job has ended", overhear_the_end, NULL);
+}
+
+Test(canaries, a_job_does_not_begin_or_end) {
+    gw_sim_options options = quiet();
+    options.bound_ms = 5000;
+    find(&options, "is not done", reduce_nothing);
+    find_configured(&options, "cannot start", want_no_copies);
+}
+
+/* ---- work ---- */
+
+static void add_freeze(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    if (actions->list[at].kind == GW_ACT_APPLY) gw_actions_add(actions, GW_ACT_FREEZE)->token = 1;
+}
+
+static void add_load(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    if (actions->list[at].kind != GW_ACT_APPLY) return;
+    gw_action *load = gw_actions_add(actions, GW_ACT_LOAD);
+    load->load_kind = GW_LOAD_PEERS;
+    load->step = step_of(peer);
+}
+
+static void load_what_is_never_made(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    if (actions->list[at].kind == GW_ACT_LOAD) actions->list[at].step = STEPS + 1;
+}
+
+static void begin_with_a_shard_more(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    actions->list[at].shards += actions->list[at].kind == GW_ACT_BEGIN_STEP;
+}
+
+static void begin_a_later_step(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    if (actions->list[at].kind == GW_ACT_BEGIN_STEP) actions->list[at].step += 3; /* of as many shards */
+}
+
+static void deal_more_than_there_are(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->kind == GW_ACT_DEAL && action->list == NULL) action->end += SHARDS;
+}
+
+static void deal_more_than_are_listed(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->kind == GW_ACT_DEAL && action->list != NULL) action->end += SHARDS;
+}
+
+static void take_twice(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    if (actions->list[at].kind == GW_ACT_TAKE) add_copy(actions, at);
+}
+
+static void read_all_the_time(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    for (uint32_t i = 0; actions->list[at].kind == GW_ACT_READ_WORD && i < 4 * SIM_PEERS; i++)
+        add_copy(actions, at)->token += (uint64_t)(i + 1) << 40;
+}
+
+static void reduce_twice(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    if (actions->list[at].kind == GW_ACT_REDUCE) add_copy(actions, at)->token++;
+}
+
+static void reduce_again(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    const gw_action apply = actions->list[at];
+    (void)peer;
+    if (apply.kind == GW_ACT_APPLY)
+        *gw_actions_add(actions, GW_ACT_REDUCE) =
+            (gw_action){.kind = GW_ACT_REDUCE, .token = 1, .step = apply.step};
+}
+
+static void probe_the_next_step(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    actions->list[at].step += actions->list[at].kind == GW_ACT_PROBE;
+}
+
+Test(canaries, a_state_is_changed_while_it_is_in_use) {
+    gw_sim_options options = quiet();
+    find(&options, "freezes while it applies", add_freeze);
+    find(&options, "loads a state while it applies", add_load);
+}
+
+Test(canaries, work_is_of_another_step) {
+    gw_sim_options options = quiet();
+    find(&options, "loads step 151", load_what_is_never_made);
+    find(&options, "from the state of step", begin_a_later_step);
+    find(&options, " shards, not ", begin_with_a_shard_more);
+    options.verify_permille = 1000;
+    options.wrong_permille = 20;
+    find(&options, " probes step ", probe_the_next_step);
+}
+
+Test(canaries, shards_are_claimed_that_there_are_not) {
+    gw_sim_options options = quiet();
+    find(&options, " claims shard ", deal_more_than_there_are);
+    options.crash_ms = 500;
+    find(&options, " claims position ", deal_more_than_are_listed);
+}
+
+Test(canaries, ranges_are_stolen_without_measure) {
+    gw_sim_options options = quiet();
+    options.shards = 100;
+    options.slow_permille = 500;
+    find(&options, "takes a stolen range over one of its own", take_twice);
+    find(&options, "one-sided operations open", read_all_the_time);
+}
+
+Test(canaries, a_reduction_is_entered_twice) {
+    gw_sim_options options = quiet();
+    find(&options, "outside a view, twice, or of another step", reduce_twice);
+    find(&options, "twice in one view", reduce_again);
+}
+
+/* ---- what is sent ---- */
+
+static void damage_root(gw_hash *root, bool is_told) {
+    root->bytes[0] = (uint8_t)(root->bytes[0] ^ (is_told ? 1 : 0));
+}
+
+/* Messages of this kind name checkpoints that have never been. */
+static void misname(gw_actions *actions, uint32_t at, gw_message_kind kind) {
+    gw_action *action = &actions->list[at];
+    gw_message m;
+    gw_err err;
+    if (action->kind != GW_ACT_MESSAGE || action->bytes[1] != kind) return;
+    cr_assert(gw_message_decode(action->bytes, action->length, &m, &err));
+    if (kind == GW_MSG_VOTE) damage_root(&m.report->course.list[0].root, m.report->course.count > 0);
+    if (kind == GW_MSG_INSTALL) damage_root(&m.install->course.list[0].root, m.install->course.count > 0);
+    if (kind == GW_MSG_READY) damage_root(&m.hash, m.step > 0);
+    uint8_t *bytes;
+    action->length = gw_message_encode(&m, &bytes);
+    action->bytes = gw_actions_copy(actions, bytes, action->length);
+    free(bytes);
+    gw_message_free(&m);
+}
+
+static void misname_in_votes(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    misname(actions, at, GW_MSG_VOTE);
+}
+
+static void misname_in_installations(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    misname(actions, at, GW_MSG_INSTALL);
+}
+
+static void misname_when_ready(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    misname(actions, at, GW_MSG_READY);
+}
+
+static void send_halves(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->kind == GW_ACT_MESSAGE && action->bytes[1] == GW_MSG_VOTE) action->length /= 2;
+}
+
+Test(canaries, another_course_of_a_state_is_told) {
+    gw_sim_options options = quiet();
+    options.majority = options.fast = 1;
+    options.crash_ms = 1000;
+    options.fault_ms = 6000;
+    find(&options, "a vote of peer", misname_in_votes);
+    find(&options, "an installation of peer", misname_in_installations);
+    find(&options, "readiness of peer", misname_when_ready);
+    find(&options, "sends what cannot be read", send_halves);
+}
+
+Test(canaries, a_garbled_datagram_passes) {
+    gw_sim_options options = quiet();
+    options.garble_permille = 20;
+    assert_found(&options,
+                 &(canary){.phrase = "was taken for sound", .gullible = true, .after = GW_SIM_FAULTS});
 }
