@@ -481,6 +481,27 @@ Test(peer_faults, a_refusal_by_a_later_life_proves_that_the_earlier_ones_are_dea
 
 /* ---- states that cannot be fetched ---- */
 
+/* More of them than the fetches of one state after which a peer gives up. */
+Test(peer_faults, who_finds_one_checkpoint_damaged_after_another_begins_anew) {
+    enum { FOUND = 7 };
+    gw_inventory found[FOUND];
+    flock f;
+    flock_open(&f, 1, 1, 1000, GW_QUORUM_ANY);
+    for (uint32_t k = 0; k < FOUND; k++) {
+        found[k] = (gw_inventory){
+            .step = 10 * (FOUND - k), .root.bytes = {(uint8_t)(k + 1)}, .chunks = gw_set_of(FLOCK_CHUNKS)};
+        for (uint32_t chunk = 0; chunk < FLOCK_CHUNKS; chunk++) gw_set_add(&found[k].chunks, chunk);
+    }
+    f.peers[0].found = found;
+    f.peers[0].found_count = FOUND;
+    f.peers[0].damaged = true;
+    flock_start(&f, 0);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS), "%s", f.peers[0].finish_text);
+    cr_assert_geq(f.peers[0].loads, FOUND);
+    flock_close(&f);
+    for (uint32_t k = 0; k < FOUND; k++) gw_set_free(&found[k].chunks);
+}
+
 /* A newcomer whose every fetch fails, or brings other bits, leaves; the others go on without it. */
 static void newcomer_cannot_fetch(bool other_bits, const char *why) {
     flock f;
