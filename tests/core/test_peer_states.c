@@ -94,6 +94,32 @@ Test(peer_states, one_outlives_the_donor_of_the_next) {
     }
 }
 
+/* The same of the job's last step: who has not got that state has not come to the job's end. */
+Test(peer_states, who_cannot_fetch_the_last_state_makes_it_anew) {
+    enum { STEPS = 6 };
+    flock f;
+    flock_open(&f, 3, 3, STEPS, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 3; i++) {
+        f.peers[i].seal_ns = UINT64_C(1000000000);
+        f.peers[i].load_ns = UINT64_C(5000000000);
+    }
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    flock_run_for(&f, UINT64_C(100000000));
+    f.sum_for = 3;
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].loads = 0;
+    f.peers[0].loads_to_fail = f.peers[1].loads_to_fail = 1; /* as the donor dies meanwhile */
+    while (f.peers[0].loads == 0 || f.peers[1].loads == 0) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert_eq(f.peers[2].step, STEPS);
+    flock_kill(&f, 2);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_eq(f.peers[i].finish, GW_FINISH_DONE);
+        cr_assert_eq(f.peers[i].state, flock_state_after(STEPS), "it has ended at step %lu", f.peers[i].step);
+    }
+    flock_close(&f);
+}
+
 static bool two_at_step_8(const flock *f) {
     return flock_status(f, 1).step >= 8 && flock_status(f, 2).step >= 8;
 }
