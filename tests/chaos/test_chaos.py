@@ -23,6 +23,7 @@ import places  # noqa: E402
 import report  # noqa: E402
 import tap  # noqa: E402
 from chaos import Chaos, Strike  # noqa: E402
+from course import Course  # noqa: E402
 from flock import Peer  # noqa: E402
 from ledger import Ledger, between, largest_group  # noqa: E402
 from use import Use  # noqa: E402
@@ -185,6 +186,110 @@ class EndsByThemselves(unittest.TestCase):
         self.assertEqual((len(chaos.crashes), chaos.ended), (1, 2))
 
 
+ALL, LEFT, RIGHT = "1 2", "1", "2"
+
+
+class StepsThatAreLost(unittest.TestCase):
+    """Events of two peers, made by hand."""
+
+    def setUp(self):
+        self.strikes = []
+        self.course = Course(self.strikes)
+        self.now = 100
+
+    def view(self, name):
+        for peer in name.split():
+            self.course.take(int(peer), {"event": "view", "name": name, "members": name.split()})
+
+    def steps(self, peers, *steps):
+        for step in steps:
+            for peer in peers:
+                self.now += 1
+                self.course.take(peer, {"event": "step", "step": step, "time": self.now})
+
+    def checkpoint(self, step):
+        self.now += 1
+        self.course.take(1, {"event": "checkpoint", "step": step, "time": self.now})
+
+    def struck(self, **fault):
+        fault = types.SimpleNamespace(**{"parts": False, "spoils": None, **fault})
+        self.strikes.append(types.SimpleNamespace(fault=fault, began=self.now, ended=self.now + 1, over=True))
+
+    def power_loss(self, resumed, **fault):
+        """At step 9, with a complete checkpoint of step 5."""
+        self.view(ALL)
+        self.steps((1, 2), 3, 4, 5)
+        self.checkpoint(5)
+        self.steps((1, 2), 6, 7, 8, 9)
+        self.struck(**fault)
+        self.course.power_lost(self.now)
+        self.view(ALL)
+        self.steps((1, 2), resumed + 1, resumed + 2)
+
+    def test_a_kill_loses_none_though_who_lives_is_a_step_behind(self):
+        self.view(ALL)
+        self.steps((1, 2), 7, 8)
+        self.steps((1,), 9)
+        self.course.ended(1)
+        self.view(RIGHT)
+        self.steps((2,), 9, 10)
+        self.assertEqual((sum(self.course.lost.values()), self.course.wrongs), (0, []))
+
+    def test_a_kill_that_throws_steps_away_is_told(self):
+        self.view(ALL)
+        self.steps((1, 2), 7, 8, 9)
+        self.course.ended(1)
+        self.steps((2,), 5)
+        self.assertIn("peer 2 went back from step 9 to 5", self.course.wrongs[0])
+
+    def test_steps_that_nobody_living_has_though_he_was_there_are_told(self):
+        self.view(ALL)
+        self.steps((2,), 3)
+        self.steps((1,), 3, 4, 5, 6, 7, 8)
+        self.course.ended(1)
+        self.steps((2,), 4)
+        self.assertEqual(self.course.wrongs, ["5 steps up to 8 were lost with nothing that explains it"])
+
+    def test_steps_of_one_side_of_a_cut_end_with_it(self):
+        self.view(ALL)
+        self.steps((1, 2), 3)
+        self.view(LEFT)
+        self.view(RIGHT)
+        self.steps((1,), 4, 5, 6, 7, 8, 9)
+        self.course.ended(1)
+        self.steps((2,), 4, 5)
+        self.assertEqual((self.course.lost["cut"], self.course.wrongs), (6, []))
+
+    def test_a_power_loss_takes_what_came_since_the_newest_checkpoint(self):
+        self.power_loss(resumed=5)
+        self.assertEqual((self.course.lost["power loss"], self.course.wrongs), (4, []))
+        self.assertTrue(self.course.power_losses[0].judged)
+        self.assertEqual(self.course.newest, 7)
+
+    def test_a_power_loss_that_goes_back_behind_a_complete_checkpoint_is_told(self):
+        self.power_loss(resumed=0)
+        self.assertIn("gone on from step 0, behind the complete checkpoint of step 5", self.course.wrongs[0])
+
+    def test_one_disk_that_fails_is_no_excuse(self):
+        self.power_loss(resumed=4, spoils=1)
+        self.assertEqual(len(self.course.wrongs), 1)
+
+    def test_a_second_disk_that_fails_or_a_cut_is_one(self):
+        for fault in ({"parts": True}, {"spoils": 2}):
+            self.setUp()
+            self.struck(spoils=1)
+            self.power_loss(resumed=4, **fault)
+            self.assertEqual((self.course.lost["power loss"], self.course.wrongs), (5, []), fault)
+            self.assertFalse(self.course.power_losses[0].judged)
+
+    def test_before_the_first_checkpoint_a_power_loss_takes_all(self):
+        self.view(ALL)
+        self.steps((1, 2), 1, 2)
+        self.course.power_lost(self.now)
+        self.steps((1, 2), 1, 2)
+        self.assertEqual((self.course.lost["power loss"], self.course.wrongs), (2, []))
+
+
 class WhatFaultsCost(unittest.TestCase):
     def test_what_comes_before_a_power_loss_is_recovered_from_costs_nothing_of_its_own(self):
         def fault(kind, began, recovery):
@@ -282,6 +387,8 @@ class Short(unittest.TestCase):
         self.assertIn("bits flip in all chunks", said)
         self.assertRegex(said, r"power losses, all together: [1-9][0-9.]* % of the live peer-seconds")
         self.assertIn("processes that no fault had ended or denied anything: 0", said)
+        self.assertRegex(said, r"the newest complete checkpoint had to be gone on from: [12]")
+        self.assertNotIn("WRONG", said)
 
     def test_a_process_that_crashes_fails_the_run_and_is_named(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -2,8 +2,9 @@
 
 Peers run in network namespaces that this makes, with a disk each. A fault strikes every few seconds; when the time is
 up all is mended, the job is stopped, and its state must have the same bytes as an undisturbed run of one peer has.
-Ctrl-C or SIGTERM makes the time be up now, and a second one ends all at once. Needs root. Exit code 0: same bytes, and
-no process ended but when a fault had ended it or denied it something (deaths.py).
+Ctrl-C or SIGTERM makes the time be up now, and a second one ends all at once. Needs root. Exit code 0: same bytes, no
+process ended but when a fault had ended it or denied it something (deaths.py), and no step was lost that something
+should have kept (course.py).
 
   --minutes N    how long (default 2; fractions are allowed)
   --every S      seconds between two faults (default 5)
@@ -25,6 +26,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lab"))
+import course  # noqa: E402
 import deaths  # noqa: E402
 import faults  # noqa: E402
 import ledger  # noqa: E402
@@ -63,6 +65,7 @@ class Chaos:
         self.restarts = []  # (when, peer)
         self.ledger = ledger.Ledger()
         self.faults, self.counts, self.step_marks = [], {}, []
+        self.course = course.Course(self.faults)
         self.skipped, self.kinds = [], []
         self.decays = False  # whether a disk did, when power was lost last
         self.use = Use()
@@ -107,6 +110,16 @@ class Chaos:
         peer.start()
         self.ledger.started(peer.number, time.time())
 
+    def note_death(self, peer, now):
+        self.drain()
+        self.course.ended(peer.number)
+        self.ledger.ended(peer.number, now)
+
+    def note_power_loss(self, now):
+        for peer in self.flock.peers:
+            self.note_death(peer, now)
+        self.course.power_lost(now)
+
     def strike(self, now):
         fault = self.rng.choices(self.kinds, [kind.weight for kind in self.kinds])[0](self)
         if fault.kills and sum(peer not in self.taken for peer in self.flock.living()) < 2:
@@ -118,7 +131,7 @@ class Chaos:
         if hasattr(fault, "peer"):
             self.taken.add(fault.peer)
             if fault.kills:
-                self.ledger.ended(fault.peer.number, now)
+                self.note_death(fault.peer, now)
         strike = Strike(fault, text, now, now + lasts)
         self.faults.append(strike)
         self.counts[fault.name] = self.counts.get(fault.name, 0) + 1
@@ -135,7 +148,8 @@ class Chaos:
         """Takes the events that have come since."""
         with self.flock.changed:
             events, self.flock.events[:] = list(self.flock.events), []
-        for _, event in events:
+        for peer, event in events:
+            self.course.take(peer.number, event)
             if event["event"] != "step" or event["step"] <= self.newest_step:
                 continue
             self.newest_step = event["step"]
@@ -149,7 +163,7 @@ class Chaos:
         for peer in self.flock.peers:
             dead = peer.process is not None and peer.ended is not None
             if dead and self.ledger.lives(peer.number):
-                self.ledger.ended(peer.number, now)
+                self.note_death(peer, now)
                 self.note_end(peer, now)
                 self.start_again(peer)
             elif not dead:
@@ -281,7 +295,7 @@ def run(options):
             report.print_report(chaos)
             timeline.draw(chaos, options.timeline)
             print(f"timeline: {options.timeline}")
-            return chaos.same and not chaos.crashes
+            return chaos.same and not chaos.crashes and not chaos.course.wrongs
 
 
 def interrupted(number, frame):

@@ -13,6 +13,8 @@ class Fault:
     name = ""
     least_s, most_s = 0.3, 4.0  # how long one lasts
     kills = False  # a process: there must be another one that lives
+    parts = False  # peers, so that some do not know what others have
+    spoils = None  # the number of the peer whose disk may lose what it has, or not take it
     weight = 1.0  # how often, beside others
 
     def __init__(self, chaos):
@@ -62,6 +64,11 @@ class Kill(Fault):
 class Wipe(Kill):
     name = "kill, disk lost"
 
+    def begin(self):
+        text = super().begin()
+        self.spoils = text and self.peer.number
+        return text
+
     def end(self):
         self.chaos.wipe(self.peer)
         self.chaos.start_again(self.peer)
@@ -84,6 +91,7 @@ class Stop(Fault):
 
 class Cut(Fault):
     name = "cut"
+    parts = True
     one_way = False
     apart = True  # who is cut off cannot take part meanwhile
 
@@ -187,6 +195,7 @@ class FullDisk(Fault):
 
     def begin(self):
         self.place = self.rng.choice(self.chaos.network.places)
+        self.spoils = self.place.number
         self.file = os.path.join(self.place.disk, "filler")
         status = os.statvfs(self.place.disk)
         try:
@@ -233,6 +242,7 @@ class Corrupt(Fault):
             flip_bit(path, self.rng)
         except FileNotFoundError:
             return None  # deleted meanwhile
+        self.spoils = place.number
         return f"a bit flips in chunk {os.path.basename(path)[:12]} of peer {place.number}"
 
 
@@ -252,7 +262,7 @@ class PowerLoss(Fault):
             peer.signal(signal.SIGKILL)
         for peer in peers:
             peer.reader.join()
-            self.chaos.ledger.ended(peer.number, time.time())
+        self.chaos.note_power_loss(time.time())
         return f"all peers are killed{self.decay()}"
 
     def decay(self):
@@ -263,6 +273,7 @@ class PowerLoss(Fault):
         if not self.chaos.decays:
             return ""
         place = self.rng.choice(holders)
+        self.spoils = place.number
         for path in chunks_of(place):
             flip_bit(path, self.rng)
         return f", and bits flip in all chunks of peer {place.number}"

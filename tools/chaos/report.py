@@ -47,6 +47,17 @@ def print_power(cost, run):
         print(f"power losses, all together: {100 * sum(cost) / run.live_s:.1f} % of the live peer-seconds, until a step was new again")
 
 
+def print_steps(run):
+    course = run.course
+    judged = [loss for loss in course.power_losses if loss.judged]
+    print(f"steps committed {run.steps}, lost and done again {sum(course.lost.values())}: ", end="")
+    print(f"{course.lost['power loss']} in {len(course.power_losses)} power losses, ", end="")
+    print(f"{course.lost['cut']} that only processes had, cut off from others, that ended")
+    print(f"    power losses after which the newest complete checkpoint had to be gone on from: {len(judged)}")
+    for wrong in course.wrongs:
+        print(f"    WRONG: {wrong}")
+
+
 def print_crashes(run):
     for when, number, code, words in run.crashes:
         print(f"\nat {when - run.began:.1f} s peer {number} ended ({code}), which no fault explains; its last words:")
@@ -70,7 +81,8 @@ def print_use(run):
 def print_report(run):
     print_faults(run)
     print(f"\nfaults {len(run.faults)}, of {len(run.counts)} kinds, in {run.seconds:.0f} s")
-    print(f"steps committed {run.steps}; processes that ended by themselves and were started again {run.ended}")
+    print_steps(run)
+    print(f"processes that ended by themselves and were started again {run.ended}")
     print(f"processes that no fault had ended or denied anything: {len(run.crashes)}")
     print(f"work committed {run.done_s:.0f} s: {100 * run.done_s / run.live_s:.1f} % of {run.live_s:.0f} live peer-seconds")
     print(f"    {100 * run.done_s / run.process_s:.1f} % of {run.process_s:.0f} s of all processes, whatever they suffered")
