@@ -122,11 +122,11 @@ def process(pid):
     return types.SimpleNamespace(pid=pid)
 
 
-def denial(peer, began=100, ended=104, over=True):
+def denial(peer, began=100, ended=104):
     fault = faults.Descriptors(types.SimpleNamespace(rng=None))
     fault.peer, fault.pid = peer, peer.process.pid
-    strike = Strike(fault, "", began, ended)
-    strike.over = over
+    strike = Strike(fault, "", began, 104)
+    strike.ended = ended
     return strike
 
 
@@ -145,12 +145,12 @@ class EndsByThemselves(unittest.TestCase):
         peer, other = types.SimpleNamespace(process=process(7)), types.SimpleNamespace(process=process(8))
         self.assertTrue(deaths.denied(peer, [denial(peer)], 104 + deaths.AFTERMATH_S))
         self.assertFalse(deaths.denied(peer, [denial(peer)], 105 + deaths.AFTERMATH_S))
-        self.assertTrue(deaths.denied(peer, [denial(peer, over=False)], 1000))
+        self.assertTrue(deaths.denied(peer, [denial(peer, ended=None)], 1000))
         self.assertFalse(deaths.denied(peer, [denial(other)], 102))
 
     def test_what_was_denied_to_a_process_is_no_excuse_of_the_next(self):
         peer = types.SimpleNamespace(process=process(7))
-        strikes = [denial(peer, over=False)]
+        strikes = [denial(peer, ended=None)]
         peer.process = process(9)
         self.assertFalse(deaths.denied(peer, strikes, 102))
 
@@ -180,7 +180,7 @@ class EndsByThemselves(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()):
             chaos.note_end(peer, 5)
         self.assertEqual(chaos.crashes, [(5, 3, -signal.SIGSEGV, "oh\n")])
-        peer.ended, chaos.faults = 1, [denial(peer, over=False)]
+        peer.ended, chaos.faults = 1, [denial(peer, ended=None)]
         with contextlib.redirect_stdout(io.StringIO()):
             chaos.note_end(peer, 6)
         self.assertEqual((len(chaos.crashes), chaos.ended), (1, 2))
@@ -213,7 +213,7 @@ class StepsThatAreLost(unittest.TestCase):
 
     def struck(self, **fault):
         fault = types.SimpleNamespace(**{"parts": False, "spoils": None, **fault})
-        self.strikes.append(types.SimpleNamespace(fault=fault, began=self.now, ended=self.now + 1, over=True))
+        self.strikes.append(types.SimpleNamespace(fault=fault, began=self.now, ended=self.now + 1))
 
     def power_loss(self, resumed, **fault):
         """At step 9, with a complete checkpoint of step 5."""

@@ -49,22 +49,26 @@ TURN_S = 0.1  # how often flapping cuts turn, and what has ended by itself is lo
 class Strike:
     """One fault that was made."""
 
-    def __init__(self, fault, text, now, ends):
+    def __init__(self, fault, text, now, due):
         self.fault, self.kind, self.text = fault, fault.name, text
-        self.began, self.ended = now, ends
+        self.began, self.due = now, due
+        self.ended = None  # it lasts
         self.recovery = None  # seconds until the next step
-        self.over = False
+
+    @property
+    def pending(self):
+        return self.ended is None or self.recovery is None
 
 
 class Chaos:
     def __init__(self, flock, network, options):
         self.flock, self.network, self.options = flock, network, options
         self.rng = random.Random(options.seed)
-        self.taken = set()  # peers that a fault has
         self.cuts = {}  # (from, to) -> how many faults cut that way
         self.restarts = []  # (when, peer)
         self.ledger = ledger.Ledger()
         self.faults, self.counts, self.step_marks = [], {}, []
+        self.pending = []  # of the faults those that last, or are not recovered from
         self.course = course.Course(self.faults)
         self.skipped, self.kinds = [], []
         self.decays = False  # whether a disk did, when power was lost last
@@ -83,6 +87,10 @@ class Chaos:
                 print(f"chaos: no '{kind.name}': {why}", flush=True)
 
     # --- what faults ask for ---
+
+    def taken(self):
+        """The peers that a fault has."""
+        return {strike.fault.peer for strike in self.pending if strike.ended is None and hasattr(strike.fault, "peer")}
 
     def deafen(self, a, b, on):
         """Cuts overlap: a way is open again when nobody cuts it any more."""
@@ -122,27 +130,23 @@ class Chaos:
 
     def strike(self, now):
         fault = self.rng.choices(self.kinds, [kind.weight for kind in self.kinds])[0](self)
-        if fault.kills and sum(peer not in self.taken for peer in self.flock.living()) < 2:
+        if fault.kills and len(set(self.flock.living()) - self.taken()) < 2:
             return
         lasts = self.rng.uniform(fault.least_s, fault.most_s)
         text = fault.begin()
         if text is None:
             return
-        if hasattr(fault, "peer"):
-            self.taken.add(fault.peer)
-            if fault.kills:
-                self.note_death(fault.peer, now)
+        if fault.kills:
+            self.note_death(fault.peer, now)
         strike = Strike(fault, text, now, now + lasts)
         self.faults.append(strike)
+        self.pending.append(strike)
         self.counts[fault.name] = self.counts.get(fault.name, 0) + 1
         print(f"{now - self.began:7.1f} s  step {self.newest_step:6}  {text}", flush=True)
 
     def finish(self, strike):
-        strike.over = True
         strike.ended = time.time()
         strike.fault.end()
-        if hasattr(strike.fault, "peer"):
-            self.taken.discard(strike.fault.peer)
 
     def drain(self):
         """Takes the events that have come since."""
@@ -154,7 +158,7 @@ class Chaos:
                 continue
             self.newest_step = event["step"]
             self.step_marks.append((event["time"], (self.newest_step,)))
-            for strike in self.faults[-20:]:
+            for strike in self.pending:
                 if strike.recovery is None and event["time"] > strike.began:
                     strike.recovery = event["time"] - strike.began
 
@@ -185,13 +189,14 @@ class Chaos:
     def turn(self, count):
         now = time.time()
         self.drain()
-        for strike in self.faults[-40:]:
-            if strike.over:
+        for strike in self.pending:
+            if strike.ended is not None:
                 continue
-            if now >= strike.ended:
+            if now >= strike.due:
                 self.finish(strike)
             elif hasattr(strike.fault, "turn"):
                 strike.fault.turn(count)
+        self.pending = [strike for strike in self.pending if strike.pending]
         self.look_after(now)
 
     def enough(self, number, frame):
@@ -216,8 +221,8 @@ class Chaos:
             time.sleep(TURN_S)
         handle(interrupted, ENDING)
         self.seconds = time.time() - self.began
-        for strike in self.faults:
-            if not strike.over:
+        for strike in self.pending:
+            if strike.ended is None:
                 self.finish(strike)
 
     def heal(self):

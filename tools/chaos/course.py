@@ -30,11 +30,12 @@ class PowerLoss:
 
 def excuse(strikes, checkpoint, since, now):
     """Why the checkpoint may be lost to those who have gone on after the power loss; None: nothing does."""
-    spoilt = {strike.fault.spoils for strike in strikes if not strike.over or strike.ended >= checkpoint.when - SAVING_S}
+    doubtful = checkpoint.when - SAVING_S
+    spoilt = {strike.fault.spoils for strike in strikes if strike.ended is None or strike.ended >= doubtful}
     if len(spoilt - {None}) >= checkpoint.copies:
         return "as many disks have failed as had it"
     cuts = [strike for strike in strikes if strike.fault.parts and strike.began <= now]
-    if any(not strike.over or strike.ended >= since for strike in cuts):
+    if any(strike.ended is None or strike.ended >= since for strike in cuts):
         return "those who had it were cut off"
     return None
 

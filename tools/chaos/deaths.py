@@ -21,4 +21,5 @@ def is_explained(code, words, denied):
 
 
 def denied(peer, strikes, now):
-    return any(strike.fault.denies(peer) and (not strike.over or now <= strike.ended + AFTERMATH_S) for strike in strikes)
+    lately = [strike for strike in strikes if strike.ended is None or now <= strike.ended + AFTERMATH_S]
+    return any(strike.fault.denies(peer) for strike in lately)

@@ -38,7 +38,8 @@ class Fault:
 
     def victim(self):
         """A living peer that no other fault has at the moment."""
-        free = [peer for peer in self.chaos.flock.living() if peer not in self.chaos.taken and peer.process.poll() is None]
+        taken = self.chaos.taken()
+        free = [peer for peer in self.chaos.flock.living() if peer not in taken and peer.process.poll() is None]
         if not free:
             return None
         self.peer = self.rng.choice(free)
