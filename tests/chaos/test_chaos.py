@@ -13,10 +13,12 @@ import threading
 import time
 import types
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "lab"), os.path.join(HERE, "..", "..", "tools", "chaos")]
+import chaos as chaos_module  # noqa: E402
 import deaths  # noqa: E402
 import faults  # noqa: E402
 import places  # noqa: E402
@@ -288,6 +290,90 @@ class StepsThatAreLost(unittest.TestCase):
         self.course.power_lost(self.now)
         self.steps((1, 2), 1, 2)
         self.assertEqual((self.course.lost["power loss"], self.course.wrongs), (2, []))
+
+
+def flock_of(*views):
+    """Peers 1, 2, ... that live, and the views that they are in."""
+    peers = [types.SimpleNamespace(number=i + 1, view=view and {"name": view}) for i, view in enumerate(views)]
+    return types.SimpleNamespace(peers=peers, living=lambda: peers, events=[], changed=threading.Condition())
+
+
+def run_of(flock):
+    """A run at time 0 with that flock, which has done nothing yet."""
+    run = Chaos(flock, None, types.SimpleNamespace(seed=1, peers=len(flock.peers), kinds=["none"]))
+    run.began = 0
+    for peer in flock.peers:
+        run.ledger.started(peer.number, 0)
+    return run
+
+
+class HowLongFaultsAreFelt(unittest.TestCase):
+    def strike_of(self, run, takes_s):
+        """A fault whose making takes some seconds, as cuts do."""
+        clock = [100.0]
+
+        def begin():
+            clock[0] += takes_s
+            return "it is made"
+
+        fault = types.SimpleNamespace(name="slow", kills=False, weight=1, least_s=1, most_s=1, begin=begin, end=lambda: None)
+        run.kinds = [types.SimpleNamespace(weight=1)]
+        run.rng = types.SimpleNamespace(choices=lambda *ignored: [lambda _: fault], uniform=lambda least, most: most)
+        with unittest.mock.patch.object(chaos_module.time, "time", lambda: clock[0]):
+            with contextlib.redirect_stdout(io.StringIO()):
+                run.strike(clock[0])
+        return run.faults[-1]
+
+    def test_the_time_that_it_takes_to_make_one_is_not_waited(self):
+        run = run_of(flock_of("a"))
+        strike = self.strike_of(run, 0.5)
+        self.assertEqual((strike.began, strike.due), (100.5, 101.5))
+        for when, step in ((100.4, 1), (100.8, 2)):
+            run.flock.events.append((run.flock.peers[0], {"event": "step", "step": step, "time": when}))
+        run.drain()
+        self.assertAlmostEqual(strike.recovery, 0.3)
+
+    def test_one_is_over_when_all_that_can_be_are_in_one_view(self):
+        run = run_of(flock_of("a", "a", "b"))
+        strike = self.strike_of(run, 0)
+        run.note_reunions(200)
+        self.assertIsNone(strike.reunion)  # it lasts
+        run.finish(strike)
+        strike.ended = 101
+        run.note_reunions(102)
+        self.assertIsNone(strike.reunion)
+        run.restarts = [(103, run.flock.peers[2])]
+        run.flock.peers[2].view = {"name": "a"}
+        run.note_reunions(103)
+        self.assertIsNone(strike.reunion)
+        run.restarts = []
+        run.note_reunions(104)
+        self.assertEqual(strike.reunion, 3)
+
+    def test_whoever_another_fault_has_need_not_be_there(self):
+        run = run_of(flock_of("a", "a", "b", "a"))
+        self.assertFalse(run.whole())
+        for other in (1, 2, 4):
+            run.ledger.deafened(3, other, True, 1)
+        self.assertTrue(run.whole())
+        run.ledger.stands(4, True, 2)
+        self.assertTrue(run.whole())
+
+    def test_what_nobody_recovers_from_is_told(self):
+        self.assertEqual(report.middle_and_worst([0.1, None, 0.3]), ("200", "never"))
+        self.assertEqual(report.middle_and_worst([None]), ("never", "never"))
+        self.assertEqual(report.middle_and_worst([]), ("-", "-"))
+        self.assertEqual(report.middle_and_worst([0.1, 0.3]), ("200", "300"))
+
+    def test_quiet_steps_are_those_without_a_fault_or_its_end(self):
+        def fault(began, ended, reunion):
+            return types.SimpleNamespace(began=began, ended=ended, reunion=reunion)
+
+        run = types.SimpleNamespace(step_marks=[(when, (0,)) for when in range(10)])
+        run.faults = [fault(1.5, 2.5, 1), fault(2.6, 2.7, 0), fault(5.5, 6.5, 0)]
+        self.assertEqual(report.quiet_steps(run), [(0, 1), (4, 5), (7, 8), (8, 9)])
+        run.faults.append(fault(7.5, None, None))
+        self.assertEqual(report.quiet_steps(run), [(0, 1), (4, 5)])
 
 
 class WhatFaultsCost(unittest.TestCase):

@@ -16,6 +16,7 @@ should have kept (course.py).
 """
 
 import argparse
+import collections
 import os
 import random
 import signal
@@ -53,11 +54,12 @@ class Strike:
         self.fault, self.kind, self.text = fault, fault.name, text
         self.began, self.due = now, due
         self.ended = None  # it lasts
-        self.recovery = None  # seconds until the next step
+        self.recovery = None  # seconds from its beginning until the next step
+        self.reunion = None  # seconds from its end until all that can be are in one view
 
     @property
     def pending(self):
-        return self.ended is None or self.recovery is None
+        return self.recovery is None or self.reunion is None
 
 
 class Chaos:
@@ -136,6 +138,7 @@ class Chaos:
         text = fault.begin()
         if text is None:
             return
+        now = time.time()  # a cut takes a while to make
         if fault.kills:
             self.note_death(fault.peer, now)
         strike = Strike(fault, text, now, now + lasts)
@@ -145,8 +148,8 @@ class Chaos:
         print(f"{now - self.began:7.1f} s  step {self.newest_step:6}  {text}", flush=True)
 
     def finish(self, strike):
-        strike.ended = time.time()
         strike.fault.end()
+        strike.ended = time.time()
 
     def drain(self):
         """Takes the events that have come since."""
@@ -161,6 +164,19 @@ class Chaos:
             for strike in self.pending:
                 if strike.recovery is None and event["time"] > strike.began:
                     strike.recovery = event["time"] - strike.began
+
+    def whole(self):
+        """Whether all that can be are in one view: who has been started again, too."""
+        running = [peer for peer in self.flock.living() if self.ledger.runs(peer.number)]
+        views = collections.Counter(peer.view["name"] for peer in running if peer.view)
+        return not self.restarts and max(views.values(), default=0) >= max(1, self.ledger.live())
+
+    def note_reunions(self, now):
+        """Of faults that are over; others may last, whose victims cannot be there."""
+        apart = [strike for strike in self.pending if strike.ended is not None and strike.reunion is None]
+        if apart and self.whole():
+            for strike in apart:
+                strike.reunion = now - strike.ended
 
     def look_after(self, now):
         """What ended by itself is started again, as a supervisor would; and what peers use is noted."""
@@ -196,6 +212,7 @@ class Chaos:
                 self.finish(strike)
             elif hasattr(strike.fault, "turn"):
                 strike.fault.turn(count)
+        self.note_reunions(time.time())
         self.pending = [strike for strike in self.pending if strike.pending]
         self.look_after(now)
 

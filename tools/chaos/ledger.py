@@ -27,6 +27,13 @@ class Ledger:
     def lives(self, peer):
         return peer in self.since
 
+    def runs(self, peer):
+        return peer in self.since and peer not in self.stopped
+
+    def live(self):
+        """How many peers are live now."""
+        return largest_group(set(self.since) - self.stopped, self.deaf)
+
     def started(self, peer, now):
         self.advance(now)
         self.since[peer] = now
@@ -58,8 +65,7 @@ class Ledger:
 
     def advance(self, now):
         if self.at is not None and now > self.at:
-            running = set(self.since) - self.stopped
-            counts = len(self.since), largest_group(running, self.deaf)
+            counts = len(self.since), self.live()
             self.totals = tuple(total + count * (now - self.at) for total, count in zip(self.totals, counts))
             self.marks.append((now, self.totals))
         self.at = now if self.at is None else max(now, self.at)

@@ -1,5 +1,6 @@
 """What a run under chaos came to, as tables."""
 
+import math
 import statistics
 import textwrap
 
@@ -27,18 +28,57 @@ def losses(run):
     return found
 
 
+def quiet_steps(run):
+    """[(from, to)] of the steps during which there was no fault, and none that the flock had not got over."""
+    edges = [(fault.began, math.inf if fault.reunion is None else fault.ended + fault.reunion) for fault in run.faults]
+    marks = [when for when, _ in run.step_marks]
+    found, last, at = [], -math.inf, 0  # last: when all faults until now were over
+    for since, until in zip(marks, marks[1:]):
+        while at < len(edges) and edges[at][0] < until:
+            last, at = max(last, edges[at][1]), at + 1
+        if last <= since:
+            found.append((since, until))
+    return found
+
+
+def middle_and_worst(seconds):
+    """As columns; None among them: never."""
+    known = [one for one in seconds if one is not None]
+    if not seconds:
+        return "-", "-"
+    worst = milliseconds(max(known)) if len(known) == len(seconds) else "never"
+    return milliseconds(statistics.median(known)) if known else "never", worst
+
+
+def print_row(name, times, waits, returns, costs):
+    cost = f"{statistics.mean(costs):.2f}" if costs else "-"
+    print(f"{name:20} {times:>6} {waits[0]:>11} {waits[1]:>7} {returns[0]:>11} {returns[1]:>7} {cost:>10}")
+
+
+def print_quiet(run):
+    """Whoever begins to wait at any moment of a step waits for half of it."""
+    steps = quiet_steps(run)
+    halves = [(until - since) / 2 for since, until in steps]
+    costs = [live - done for _, live, done in (run.between(since, until) for since, until in steps)]
+    waits = middle_and_worst(halves)[0], middle_and_worst([2 * half for half in halves])[1]
+    print_row("none, in a step", len(steps), waits, ("-", "-"), costs)
+
+
 def print_faults(run):
-    print(f"\n{'fault':20} {'times':>6} {'median ms':>10} {'worst ms':>10} {'lost each':>10}")
+    print(f"\n{'':27} {'until next step':>19} {'until all are back':>19}")
+    print(f"{'fault':20} {'times':>6} {'median ms':>11} {'worst':>7} {'median ms':>11} {'worst':>7} {'lost each':>10}")
+    print_quiet(run)
     lost = losses(run)
     for kind in sorted(run.counts):
-        waits = [fault.recovery for fault in run.faults if fault.kind == kind and fault.recovery is not None]
-        median, worst = (milliseconds(statistics.median(waits)), milliseconds(max(waits))) if waits else ("-", "-")
-        cost = f"{statistics.mean(lost[kind]):.2f}" if kind in lost else "-"
-        print(f"{kind:20} {run.counts[kind]:6} {median:>10} {worst:>10} {cost:>10}")
+        ours = [fault for fault in run.faults if fault.kind == kind]
+        waits, returns = ([getattr(fault, what) for fault in ours] for what in ("recovery", "reunion"))
+        print_row(kind, len(ours), middle_and_worst(waits), middle_and_worst(returns), lost.get(kind))
     for kind, why in run.skipped:
         print(f"{kind:20} skipped: {why}")
-    print("ms: until the next step was committed; lost: live peer-seconds until the next fault, less the work committed")
-    print("    (of a power loss until a step was new again; faults within that time are not counted)")
+    print("until the next step: from when the fault is made until anybody commits a new step, so half a step where it does")
+    print("    nothing; until all are back: from when it is taken back until all that run and reach each other are in one view")
+    print("lost: live peer-seconds until the next fault, less the work committed (of a power loss until a step was new again;")
+    print("    faults within that time are not counted)")
 
 
 def print_power(cost, run):
