@@ -5,6 +5,7 @@ what its reports rest on: cuts that overlap, who had a right to end, and nothing
 import contextlib
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ sys.path[:0] = [os.path.join(HERE, "..", "lab"), os.path.join(HERE, "..", "..", 
 import chaos as chaos_module  # noqa: E402
 import deaths  # noqa: E402
 import faults  # noqa: E402
+import jobs  # noqa: E402
 import places  # noqa: E402
 import report  # noqa: E402
 import tap  # noqa: E402
@@ -300,7 +302,8 @@ def flock_of(*views):
 
 def run_of(flock):
     """A run at time 0 with that flock, which has done nothing yet."""
-    run = Chaos(flock, None, types.SimpleNamespace(seed=1, peers=len(flock.peers), kinds=["none"]))
+    options = types.SimpleNamespace(seed=1, peers=len(flock.peers), kinds=["none"], majority=False)
+    run = Chaos(flock, None, options, jobs.sleeping())
     run.began = 0
     for peer in flock.peers:
         run.ledger.started(peer.number, 0)
@@ -382,7 +385,7 @@ class WhatFaultsCost(unittest.TestCase):
             return types.SimpleNamespace(kind=kind, began=began, recovery=recovery)
 
         listed = [fault("cut", 0, 1), fault("power loss", 5, 12), fault("kill", 10, 7), fault("cut", 20, 1)]
-        run = types.SimpleNamespace(began=0, faults=listed, step_marks=[(0, (0,)), (25, (0,))])
+        run = types.SimpleNamespace(began=0, faults=listed, step_marks=[(0, (0,)), (25, (0,))], job=jobs.sleeping())
         run.between = lambda since, until: (0, until - since, 0)
         self.assertEqual(report.losses(run), {"cut": [5, 5], "power loss": [12]})
 
@@ -463,6 +466,26 @@ class Short(unittest.TestCase):
         said = self.run_chaos("--minutes", "0.35", "--seed", "1")
         self.assertNotIn("faults 0,", said)
         self.assertRegex(said, r"work committed [0-9]+ s: [1-9][0-9.]* % of [1-9][0-9]* live peer-seconds")
+
+    def test_same_bytes_with_busy_processors_a_majority_and_shards_that_are_verified(self):
+        kinds = "kill,cut,stop and continue,full disk,memory"
+        extra = ["--job", "busy", "--majority", "--verify", "20%", "--kinds", kinds]
+        said = self.run_chaos("--minutes", "0.15", "--seed", "4", *extra)
+        self.assertRegex(said, r"measured: godwit run synthetic .* --spin .* --quorum majority --verify 20%")
+        self.assertIn("what live peers could do is not known", said)
+
+    @unittest.skipUnless("GODWIT_TEST_DATA" in os.environ, "GODWIT_TEST_DATA names no folder with text/shakespeare.txt in it")
+    def test_same_model_whatever_is_done_to_those_who_train_it(self):
+        said = self.run_chaos("--minutes", "0.1", "--seed", "6", "--peers", "3", "--job", "gpt", "--kinds", "kill,cut")
+        flock, alone = re.findall(r"model exported from (?:flock|alone): ([0-9a-f]{64})", said)
+        self.assertEqual(flock, alone)
+
+    def test_without_its_data_a_job_is_refused(self):
+        surroundings = {name: value for name, value in os.environ.items() if name != "GODWIT_TEST_DATA"}
+        command = [sys.executable, CHAOS, "--binary", BINARY, "--job", "digits"]
+        done = subprocess.run(command, capture_output=True, text=True, env=surroundings)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("GODWIT_TEST_DATA names no folder with mnist in it", done.stderr)
 
     def test_a_flock_of_two_that_is_cut_all_the_time_comes_together_again(self):
         self.run_chaos("--minutes", "0.15", "--seed", "2", "--peers", "2", "--kinds", "cut,cut one way,flapping cut")

@@ -11,6 +11,10 @@ should have kept (course.py).
   --seed K       which faults, where and when (default 1)
   --peers N      default 4
   --kinds A,B    only these kinds
+  --job NAME     synthetic (default: shards that sleep), busy (shards that burn a processor), digits (MNIST) or gpt (on
+                 Shakespeare, whose exported model is compared, too), with the data that GODWIT_TEST_DATA has
+  --majority     with --quorum majority
+  --verify PART  have such a share of the shards computed twice, like 5%
   --binary PATH  default build/godwit
   --timeline F   where the picture goes (default chaos.svg in the current folder)
 """
@@ -30,18 +34,14 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import course  # noqa: E402
 import deaths  # noqa: E402
 import faults  # noqa: E402
+import jobs  # noqa: E402
 import ledger  # noqa: E402
 import report  # noqa: E402
 import timeline  # noqa: E402
-from flock import Flock, Trouble, run_alone  # noqa: E402
+from flock import Flock, Trouble, same_as_alone  # noqa: E402
 from places import Network, missing  # noqa: E402
 from use import Use  # noqa: E402
 
-SHARDS, SHARD_S = 48, 0.050  # long enough that what a step costs beside its shards does not count
-JOB = ["synthetic", "--shards", str(SHARDS), "--state-bytes", "1m", "--sum-elements", "1024"]
-ENDLESS = [*JOB, "--shard-ms", str(int(SHARD_S * 1000)), "--steps", "100000000"]
-ENDLESS += ["--checkpoint-every", "5"]  # a power loss takes what came since: three seconds at most
-ENDLESS += ["--probe-interval-ms", "30"]  # a silent peer is missed within 0.4 s
 PATIENCE_S = 180
 ENDING = (signal.SIGINT, signal.SIGTERM)
 TURN_S = 0.1  # how often flapping cuts turn, and what has ended by itself is looked for
@@ -63,8 +63,8 @@ class Strike:
 
 
 class Chaos:
-    def __init__(self, flock, network, options):
-        self.flock, self.network, self.options = flock, network, options
+    def __init__(self, flock, network, options, job):
+        self.flock, self.network, self.options, self.job = flock, network, options, job
         self.rng = random.Random(options.seed)
         self.cuts = {}  # (from, to) -> how many faults cut that way
         self.restarts = []  # (when, peer)
@@ -114,6 +114,10 @@ class Chaos:
         subprocess.run(["rm", "-rf", peer.home.inside(peer.directory)], check=True)
         peer.clear_claims()
 
+    def needed(self):
+        """How many peers must be left by what kills one."""
+        return self.peers // 2 + 1 if self.options.majority else 1
+
     # --- the run ---
 
     def start(self, peer):
@@ -132,7 +136,7 @@ class Chaos:
 
     def strike(self, now):
         fault = self.rng.choices(self.kinds, [kind.weight for kind in self.kinds])[0](self)
-        if fault.kills and len(set(self.flock.living()) - self.taken()) < 2:
+        if fault.kills and len(set(self.flock.living()) - self.taken()) <= self.needed():
             return
         lasts = self.rng.uniform(fault.least_s, fault.most_s)
         text = fault.begin()
@@ -265,16 +269,30 @@ class Chaos:
         """Seconds of processes, live peer-seconds and seconds of shards that were committed, between two times."""
         first, last = self.ledger.until(since), self.ledger.until(until)
         steps = ledger.between(self.step_marks, until)[0] - ledger.between(self.step_marks, since)[0]
-        return last[0] - first[0], last[1] - first[1], steps * SHARDS * SHARD_S
+        return last[0] - first[0], last[1] - first[1], steps * (self.job.step_s or 0)
 
     def judge(self):
         done = [peer.done for peer in self.flock.peers]
         self.steps = done[0]["steps"]
         self.process_s, self.live_s, self.done_s = self.between(self.step_marks[0][0], self.step_marks[-1][0])
         self.state = done[0]["state"]
-        alone = run_alone(self.flock.binary, [*JOB, "--shard-ms", "0", "--steps", str(self.steps)], seconds=3600)
-        self.alone = alone["state"]
-        self.same = {(one["steps"], one["state"]) for one in done} == {(self.steps, self.alone)}
+        models = {}
+
+        def export(whose, peers):
+            if self.job.exported:
+                folders = [peer.home.inside(peer.directory) for peer in peers]
+                models[whose] = jobs.model_hash(self.flock.binary, folders, self.flock.folder)
+
+        export("flock", self.flock.peers)
+        self.same, alone = same_as_alone(
+            self.flock.binary,
+            [*self.job.options, *self.job.quick],
+            {(one["steps"], one["state"]) for one in done},
+            seconds=3600,
+            then=lambda peer: export("alone", [peer]),
+        )
+        self.alone, self.models = alone["state"], models
+        self.same = self.same and len(set(models.values())) <= 1
 
 
 def options_of():
@@ -284,6 +302,9 @@ def options_of():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--peers", type=int, default=4)
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=[])
+    parser.add_argument("--job", choices=jobs.JOBS, default="synthetic")
+    parser.add_argument("--majority", action="store_true")
+    parser.add_argument("--verify", metavar="PART", default="off")
     parser.add_argument("--binary", default="build/godwit")
     parser.add_argument("--timeline", default="chaos.svg")
     options = parser.parse_args()
@@ -294,13 +315,14 @@ def options_of():
 
 
 def run(options):
-    with Flock(options.binary, [*ENDLESS, "--workers", "1", "--peers", str(options.peers)]) as flock:
+    job = jobs.JOBS[options.job]()
+    with Flock(options.binary, jobs.endless(job, options.peers, options.majority, options.verify)) as flock:
         key = os.path.join(flock.folder, "key")
         subprocess.run([flock.binary, "keygen", key], check=True, stdout=subprocess.DEVNULL)
         flock.job += ["--key", key]
         clock = os.path.join(os.path.dirname(flock.binary), "chaos_clock.so")
         with Network(options.peers, flock.folder, clock if os.path.exists(clock) else None) as network:
-            chaos = Chaos(flock, network, options)
+            chaos = Chaos(flock, network, options, job)
             try:
                 peers = flock.gather_in(network.places)
                 for peer in peers:
@@ -338,7 +360,7 @@ def main():
         return 2
     try:
         return 0 if run(options) else 1
-    except (Trouble, RuntimeError, subprocess.CalledProcessError) as trouble:
+    except (Trouble, RuntimeError, LookupError, subprocess.CalledProcessError) as trouble:
         print(f"chaos: {trouble}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

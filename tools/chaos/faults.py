@@ -65,6 +65,10 @@ class Kill(Fault):
 class Wipe(Kill):
     name = "kill, disk lost"
 
+    @staticmethod
+    def missing(chaos):
+        return "with two disks a majority may be lost for good" if chaos.options.majority else None
+
     def begin(self):
         text = super().begin()
         self.spoils = text and self.peer.number

@@ -7,6 +7,9 @@ import textwrap
 import faults
 
 
+ASKED_PERCENT = 95  # of the live peer-seconds, as of a flock that loses peers (tools/lab/bench.py, churn)
+
+
 def milliseconds(seconds):
     return f"{seconds * 1000:.0f}"
 
@@ -15,6 +18,8 @@ def losses(run):
     """kind -> live peer-seconds that each fault of it cost, from its beginning to that of the next fault; of a power loss
     until a step is new again, and faults that come before then are not counted."""
     found = {}
+    if run.job.step_s is None:
+        return found
     last = run.step_marks[-1][0]
     ends = [fault.began for fault in run.faults[1:]] + [last]
     recovered = run.began
@@ -59,7 +64,7 @@ def print_quiet(run):
     """Whoever begins to wait at any moment of a step waits for half of it."""
     steps = quiet_steps(run)
     halves = [(until - since) / 2 for since, until in steps]
-    costs = [live - done for _, live, done in (run.between(since, until) for since, until in steps)]
+    costs = [live - done for _, live, done in (run.between(*step) for step in steps)] if run.job.step_s else []
     waits = middle_and_worst(halves)[0], middle_and_worst([2 * half for half in halves])[1]
     print_row("none, in a step", len(steps), waits, ("-", "-"), costs)
 
@@ -98,6 +103,19 @@ def print_steps(run):
         print(f"    WRONG: {wrong}")
 
 
+def print_work(run):
+    print(f"measured: godwit run {' '.join(run.flock.job)}")
+    print(f"    {run.job.measured}")
+    if run.job.step_s is None:
+        print(f"    what live peers could do is not known; {run.live_s:.0f} live peer-seconds")
+        return
+    live, processes = (f"{100 * run.done_s / of:.1f} % of {of:.0f}" for of in (run.live_s, run.process_s))
+    print(f"work committed {run.done_s:.0f} s: {live} live peer-seconds (asked for: {ASKED_PERCENT} %)")
+    print(f"    {processes} s of all processes, whatever they suffered")
+    print("    live is, while it runs, whoever is in the largest group in which each reaches each")
+    print_power(losses(run).get(faults.PowerLoss.name), run)
+
+
 def print_crashes(run):
     for when, number, code, words in run.crashes:
         print(f"\nat {when - run.began:.1f} s peer {number} ended ({code}), which no fault explains; its last words:")
@@ -124,10 +142,9 @@ def print_report(run):
     print_steps(run)
     print(f"processes that ended by themselves and were started again {run.ended}")
     print(f"processes that no fault had ended or denied anything: {len(run.crashes)}")
-    print(f"work committed {run.done_s:.0f} s: {100 * run.done_s / run.live_s:.1f} % of {run.live_s:.0f} live peer-seconds")
-    print(f"    {100 * run.done_s / run.process_s:.1f} % of {run.process_s:.0f} s of all processes, whatever they suffered")
-    print("    live is, while it runs, whoever is in the largest group in which each reaches each")
-    print_power(losses(run).get(faults.PowerLoss.name), run)
+    print_work(run)
     print_use(run)
     print_crashes(run)
+    for whose, model in run.models.items():
+        print(f"model exported from {whose}: {model}")
     print(f"state   {run.state}\nalone   {run.alone}\nsame bytes as an undisturbed single-peer run: {'yes' if run.same else 'NO'}")

@@ -78,7 +78,8 @@ def draw_time(picture):
 
 def draw(run, path):
     picture = Picture(run.began, run.seconds)
-    draw_work(picture, run)
+    if run.job.step_s is not None:
+        draw_work(picture, run)
     for number in range(1, run.peers + 1):
         picture.row(f"peer {number} alive")
         for who, since, until in run.ledger.spans:

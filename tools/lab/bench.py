@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from flock import Flock, Trouble, run_alone  # noqa: E402
+from flock import Flock, Trouble, run_alone, same_as_alone  # noqa: E402
 from rdma_bench import rdma  # noqa: E402
 from tables import median, row, table, tell_wrongs, wrong  # noqa: E402
 
@@ -313,12 +313,7 @@ def stop_all(flock):
 
 
 def check_against_alone(binary, job, states):
-    (steps, state), *others = states
-    quick_job = [*job]
-    quick_job[quick_job.index("--shard-ms") + 1] = "0"
-    quick_job[quick_job.index("--steps") + 1] = str(steps)
-    alone = run_alone(binary, quick_job)["state"]
-    same = alone == state and not others
+    same, _ = same_as_alone(binary, [*job, "--shard-ms", "0"], states)
     row("state hash against one undisturbed peer", "same" if same else "DIFFERS", good=same)
 
 

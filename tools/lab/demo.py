@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from flock import Flock, Trouble, run_alone  # noqa: E402
+from flock import Flock, Trouble, same_as_alone  # noqa: E402
 
 JOB = ["digits", "--samples", "36000", "--epochs", "20", "--hidden", "256"]
 PEERS = 4
@@ -112,7 +112,6 @@ def show_results(results, recoveries, alone):
     print()
     for line in recoveries:
         print(line)
-    return all(done["state"] == alone["state"] for _, _, done in results)
 
 
 def main():
@@ -125,14 +124,15 @@ def main():
     try:
         results, recoveries = fly(binary, story)
         story.tell("done; now the same job on one peer that nobody disturbs")
-        alone = run_alone(binary, JOB, seconds=PATIENCE_S)
+        ends = {(done["steps"], done["state"]) for _, _, done in results}
+        same, alone = same_as_alone(binary, JOB, ends, seconds=PATIENCE_S)
     except Trouble as trouble:
         print(f"\ndemo: {trouble}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\ninterrupted; everything that was started is gone", file=sys.stderr)
         return 130
-    same = show_results(results, recoveries, alone)
+    show_results(results, recoveries, alone)
     print(f"same bytes as an undisturbed single-peer run: {'yes' if same else 'no'}")
     return 0 if same else 1
 

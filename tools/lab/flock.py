@@ -263,9 +263,19 @@ class Flock:
         return self.wait(found, seconds, "the next step")
 
 
-def run_alone(binary, job, extra=(), seconds=600):
-    """An undisturbed run of one peer: its done event."""
+def run_alone(binary, job, extra=(), seconds=600, then=None):
+    """An undisturbed run of one peer: its done event. then(peer) is called while its directory is still there."""
     with Flock(binary, job) as flock:
         peer = flock.add(extra)
         flock.wait_ends([peer], seconds)
+        if then is not None:
+            then(peer)
         return peer.done
+
+
+def same_as_alone(binary, job, ends, seconds=600, then=None):
+    """ends: {(steps, state)} of the peers of a flock that had that job, in so many steps. Whether an undisturbed peer
+    comes to just that; and its done event."""
+    steps = max(steps for steps, _ in ends)
+    alone = run_alone(binary, [*job, "--steps", str(steps)], seconds=seconds, then=then)
+    return ends == {(alone["steps"], alone["state"])}, alone

@@ -1,0 +1,74 @@
+"""The jobs that run under chaos. All go on for longer than anybody waits, in steps of some tenths of a second on two
+cores, so that a fault hits the middle of one.
+"""
+
+import dataclasses
+import hashlib
+import os
+import subprocess
+
+SHARDS, SHARD_MS = 48, 50  # long enough that what a step costs beside its shards does not count
+SYNTHETIC = ["synthetic", "--state-bytes", "1m", "--sum-elements", "1024"]
+AT_ONCE = ["--shard-ms", "0"]  # the same bytes, sooner
+MODEL = ["--layers", "2", "--heads", "4", "--channels", "64", "--context", "64", "--batch-tokens", "6144"]
+ALL_RUNS = [
+    *["--workers", "1"],
+    *["--probe-interval-ms", "30"],  # a silent peer is missed within 0.4 s
+]
+
+
+@dataclasses.dataclass
+class Job:
+    options: list  # what it computes, for ever
+    seldom: str  # how often its checkpoints are: a power loss takes what came since, three seconds at most
+    measured: str
+    step_s: float = None  # how long all shards of a step sleep, if they do nothing else
+    quick: tuple = ()  # options with which it computes the same sooner
+    exported: bool = False  # its model is compared, too
+
+
+def data(*path):
+    """What GODWIT_TEST_DATA has of that name; LookupError: nothing."""
+    found = os.path.join(os.environ.get("GODWIT_TEST_DATA", ""), *path)
+    if not os.path.isabs(found) or not os.path.exists(found):
+        raise LookupError(f"GODWIT_TEST_DATA names no folder with {os.path.join(*path)} in it")
+    return found
+
+
+def sleeping():
+    options = [*SYNTHETIC, "--shards", str(SHARDS), "--shard-ms", str(SHARD_MS)]
+    measured = f"{SHARDS} shards a step that sleep {SHARD_MS} ms: what the flock makes of its peers' time, not of processors"
+    return Job(options, "5", measured, SHARDS * SHARD_MS / 1000, AT_ONCE)
+
+
+def busy():
+    options = [*SYNTHETIC, "--spin", "--shards", "24", "--shard-ms", "10"]
+    return Job(options, "3s", "shards that burn 10 ms of a processor, which peers share", quick=AT_ONCE)
+
+
+def digits():
+    options = ["digits", "--data", data("mnist"), "--hidden", "256", "--batch", "3840", "--epochs", "100000"]
+    return Job(options, "3s", "a real job, which computes on processors that peers share")
+
+
+def gpt():
+    options = ["gpt", "--data", data("text", "shakespeare.txt"), *MODEL, "--updates", "1000000"]
+    return Job(options, "3s", "a real job, which computes on processors that peers share", exported=True)
+
+
+JOBS = {"synthetic": sleeping, "busy": busy, "digits": digits, "gpt": gpt}
+
+
+def endless(job, peers, majority=False, verify="off"):
+    """The options of a flock's peers."""
+    quorum = "majority" if majority else "any"
+    more = ["--steps", "100000000", "--checkpoint-every", job.seldom, "--quorum", quorum, "--verify", verify]
+    return [*job.options, *more, *ALL_RUNS, "--peers", str(peers)]
+
+
+def model_hash(binary, folders, within):
+    """Of the model that is exported from these directories of peers."""
+    to = os.path.join(within, "model.safetensors")
+    subprocess.run([binary, "export", *folders, "--to", to], check=True, stdout=subprocess.DEVNULL)
+    with open(to, "rb") as model, open(os.path.join(within, "config.json"), "rb") as config:
+        return hashlib.sha256(model.read() + config.read()).hexdigest()
