@@ -5,6 +5,7 @@ what its reports rest on: cuts that overlap, who had a right to end, and nothing
 import contextlib
 import io
 import os
+import random
 import re
 import signal
 import subprocess
@@ -55,6 +56,63 @@ class Cuts(unittest.TestCase):
             chaos.deafen(a, b, on)
         self.assertEqual(a.told, [(b, True), (b, False)])
         self.assertEqual(b.told, [])
+
+
+class Layers(unittest.TestCase):
+    """Settings of one place by several faults at once."""
+
+    def setUp(self):
+        self.told = []
+        self.place = types.SimpleNamespace(number=1)
+        self.place.shape = lambda *queue: self.told.append(queue) or True
+        self.place.drop = lambda percent: self.told.append(percent) or True
+        self.place.set_clock = self.told.append
+        network = types.SimpleNamespace(places=[self.place])
+        self.chaos = types.SimpleNamespace(rng=random.Random(1), network=network, settings={})
+
+    def lasting(self, *kinds):
+        """Of each kind one that has begun."""
+        begun = [kind(self.chaos) for kind in kinds]
+        for fault in begun:
+            self.assertIsNotNone(fault.begin())
+        return begun
+
+    def test_the_newest_holds_until_all_are_over(self):
+        slow, delay = self.lasting(faults.SlowLink, faults.Delay)
+        slow.end()
+        delay.end()
+        self.assertEqual(self.told, [slow.queue, delay.queue, delay.queue, ()])
+        slow, delay = self.lasting(faults.SlowLink, faults.Delay)
+        delay.end()
+        self.assertEqual(self.told[-1], slow.queue)
+
+    def test_losses_and_clocks_do_not_end_each_other(self):
+        for kind, nothing in ((faults.Drop, 0), (faults.Clock, 0)):
+            first, second = self.lasting(kind, kind)
+            first.end()
+            self.assertNotEqual(self.told[-1], nothing)
+            second.end()
+            self.assertEqual(self.told[-1], nothing)
+
+    def test_what_cannot_be_set_is_no_fault(self):
+        self.place.shape = lambda *queue: not queue
+        self.assertIsNone(faults.Delay(self.chaos).begin())
+        self.assertEqual(self.chaos.settings, {(1, "queue"): []})
+
+    def test_a_disk_is_full_until_nobody_fills_it_any_more(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.place.disk = folder
+            few = types.SimpleNamespace(f_bavail=3, f_frsize=512)
+            with unittest.mock.patch.object(faults.os, "statvfs", lambda _: few):
+                first, second = self.lasting(faults.FullDisk, faults.FullDisk)
+                first.end()
+                self.assertEqual(os.listdir(folder), ["filler"])
+                second.end()
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_faults_of_networks_disks_and_processors_last_over_the_next(self):
+        for kind in (faults.Cut, faults.Flap, faults.SlowLink, faults.Drop, faults.FullDisk, faults.Starve):
+            self.assertGreater(kind.most_s, 2 * 5, kind.name)
 
 
 class LivePeerSeconds(unittest.TestCase):

@@ -67,6 +67,7 @@ class Chaos:
         self.flock, self.network, self.options, self.job = flock, network, options, job
         self.rng = random.Random(options.seed)
         self.cuts = {}  # (from, to) -> how many faults cut that way
+        self.settings = {}  # (place's number, what about it) -> the faults that set it, the newest last
         self.restarts = []  # (when, peer)
         self.ledger = ledger.Ledger()
         self.faults, self.counts, self.step_marks = [], {}, []

@@ -9,6 +9,9 @@ import signal
 import time
 
 
+LONG_S = 12.0  # of what no peer dies: long enough that the next two or three come on top
+
+
 class Fault:
     name = ""
     least_s, most_s = 0.3, 4.0  # how long one lasts
@@ -81,7 +84,7 @@ class Wipe(Kill):
 
 class Stop(Fault):
     name = "stop and continue"
-    most_s = 8.0
+    most_s = LONG_S
 
     def begin(self):
         if self.victim() is None:
@@ -96,6 +99,7 @@ class Stop(Fault):
 
 class Cut(Fault):
     name = "cut"
+    most_s = LONG_S
     parts = True
     one_way = False
     apart = True  # who is cut off cannot take part meanwhile
@@ -130,7 +134,6 @@ class CutOneWay(Cut):
 class Flap(Cut):
     name = "flapping cut"
     apart = False
-    most_s = 2.0
 
     def begin(self):
         self.on = True
@@ -148,71 +151,101 @@ class Flap(Cut):
             self.deafen(False)
 
 
-class Shape(Fault):
+class Setting(Fault):
+    """Something about a place. Where several are about the same thing there, the newest holds until all are over."""
+
+    most_s = LONG_S
+    what = ""  # it is about
+    value = None
+
+    def apply(self, value):
+        """Makes it so at self.place; None: as if nothing had been. Whether it could be done."""
+        raise NotImplementedError
+
+    def lay(self, value):
+        self.place, self.value = self.rng.choice(self.chaos.network.places), value
+        layers = self.chaos.settings.setdefault((self.place.number, self.what), [])
+        layers.append(self)
+        if self.apply(value):
+            return True
+        self.end()
+        return False
+
+    def end(self):
+        layers = self.chaos.settings[(self.place.number, self.what)]
+        layers.remove(self)
+        self.apply(layers[-1].value if layers else None)
+
+
+class Shape(Setting):
     """What a place sends goes through another queue."""
 
-    setting = ()
+    what = "queue"
+    queue = ()
 
     @classmethod
     def missing(cls, chaos):
-        return None if chaos.network.can_shape(*cls.setting) else f"tc has no {cls.setting[0]} here (the module sch_{cls.setting[0]})"
+        return None if chaos.network.can_shape(*cls.queue) else f"tc has no {cls.queue[0]} here (the module sch_{cls.queue[0]})"
+
+    def apply(self, value):
+        return self.place.shape(*value or ())
 
     def begin(self):
-        self.place = self.rng.choice(self.chaos.network.places)
-        if not self.place.shape(*self.setting):
+        if not self.lay(self.queue):
             return None
-        return f"what peer {self.place.number} sends: {' '.join(self.setting)}"
-
-    def end(self):
-        self.place.shape()
+        return f"what peer {self.place.number} sends: {' '.join(self.queue)}"
 
 
 class Delay(Shape):
     name = "delay"
-    setting = ("netem", "delay", "50ms", "40ms")
+    queue = ("netem", "delay", "50ms", "40ms")
 
 
 class SlowLink(Shape):
     name = "slow link"
-    setting = ("tbf", "rate", "2mbit", "burst", "16k", "latency", "200ms")
+    queue = ("tbf", "rate", "2mbit", "burst", "16k", "latency", "200ms")
 
 
-class Drop(Fault):
+class Drop(Setting):
     name = "drop"
+    what = "losses"
     percent = 20
 
     @staticmethod
     def missing(chaos):
         return None if chaos.network.can_drop() else "there is no nft that can drop packets at random"
 
+    def apply(self, value):
+        return self.place.drop(value or 0)
+
     def begin(self):
-        self.place = self.rng.choice(self.chaos.network.places)
-        if not self.place.drop(self.percent):
+        if not self.lay(self.percent):
             return None
         return f"of what arrives at peer {self.place.number} {self.percent} % is lost"
 
-    def end(self):
-        self.place.drop(0)
 
-
-class FullDisk(Fault):
+class FullDisk(Setting):
     name = "full disk"
+    what = "disk"
 
-    def begin(self):
-        self.place = self.rng.choice(self.chaos.network.places)
-        self.spoils = self.place.number
-        self.file = os.path.join(self.place.disk, "filler")
+    def apply(self, value):
+        file = os.path.join(self.place.disk, "filler")
+        if value is None:
+            os.unlink(file)
+        if value is None or os.path.exists(file):
+            return True
         status = os.statvfs(self.place.disk)
         try:
-            with open(self.file, "wb") as file:
-                os.posix_fallocate(file.fileno(), 0, max(1, (status.f_bavail - 1) * status.f_frsize))
+            with open(file, "wb") as filler:
+                os.posix_fallocate(filler.fileno(), 0, max(1, (status.f_bavail - 1) * status.f_frsize))
         except OSError:
             pass  # it is full already, which is what is wanted
-        return f"the disk of peer {self.place.number} is full"
+        return True
 
-    def end(self):
-        if os.path.exists(self.file):
-            os.unlink(self.file)
+    def begin(self):
+        self.lay(True)
+        self.spoils = self.place.number
+        return f"the disk of peer {self.place.number} is full"
 
     def denies(self, peer):
         return peer.home is self.place and peer.port is None  # what runs already can do without
@@ -290,6 +323,7 @@ class PowerLoss(Fault):
 
 class Starve(Fault):
     name = "no processor"
+    most_s = LONG_S
 
     @staticmethod
     def missing(chaos):
@@ -346,21 +380,22 @@ class Memory(Limit):
             return int(file.read().split()[0]) * resource.getpagesize()
 
 
-class Clock(Fault):
+class Clock(Setting):
     name = "clock step"
+    what = "clock"
 
     @staticmethod
     def missing(chaos):
         return None if chaos.network.clock else "chaos_clock.so is not beside the binary (ninja chaos builds it)"
 
-    def begin(self):
-        self.place = self.rng.choice(self.chaos.network.places)
-        step = self.rng.choice([-3600, -30, 30, 3600])
-        self.place.set_clock(step)
-        return f"the wall clock of peer {self.place.number} steps by {step} s"
+    def apply(self, value):
+        self.place.set_clock(value or 0)
+        return True
 
-    def end(self):
-        self.place.set_clock(0)
+    def begin(self):
+        step = self.rng.choice([-3600, -30, 30, 3600])
+        self.lay(step)
+        return f"the wall clock of peer {self.place.number} steps by {step} s"
 
 
 KINDS = [Kill, Wipe, PowerLoss, Stop, Cut, CutOneWay, Flap, Delay, SlowLink, Drop, FullDisk, Corrupt, Starve, Descriptors, Memory, Clock]
