@@ -352,9 +352,14 @@ class StepsThatAreLost(unittest.TestCase):
         self.assertEqual((self.course.lost["power loss"], self.course.wrongs), (2, []))
 
 
+class Member:
+    def __init__(self, number, view):
+        self.number, self.view = number, {"name": view}
+
+
 def flock_of(*views):
     """Peers 1, 2, ... that live, and the views that they are in."""
-    peers = [types.SimpleNamespace(number=i + 1, view=view and {"name": view}) for i, view in enumerate(views)]
+    peers = [Member(i + 1, view) for i, view in enumerate(views)]
     return types.SimpleNamespace(peers=peers, living=lambda: peers, events=[], changed=threading.Condition())
 
 
@@ -454,18 +459,45 @@ class WhatProcessesTake(unittest.TestCase):
         use.lives = {7: [(now, (1000 + grows * now, 30)) for now in range(0, until + 1, 5)], 8: [(0, (5000, 90))]}
         return use
 
-    def test_growth_is_that_of_processes_that_lived_long_since_they_settled(self):
-        memory, descriptors, hours = self.use_of(2).growth()
-        self.assertAlmostEqual(memory, 7200)
-        self.assertEqual(descriptors, 0)
-        self.assertAlmostEqual(hours, 3480 / 3600)
-        self.assertEqual(self.use_of(0).growth()[0], 0)
-        self.assertIsNone(self.use_of(2, until=235).growth())
+    def test_growth_is_the_line_through_all_samples_since_it_had_settled(self):
+        growth = self.use_of(2).growth(7)
+        self.assertAlmostEqual(growth.bytes_h, 7200)
+        self.assertAlmostEqual(growth.descriptors_h, 0)
+        self.assertAlmostEqual(growth.hours, 3480 / 3600)
+        self.assertIsNone(self.use_of(2, until=120).growth(7))
+        self.assertIsNone(self.use_of(2).growth(9))
+
+    def test_a_slow_leak_is_found_and_a_moment_is_none(self):
+        self.assertEqual(self.use_of((5 << 20) / 3600).growth(7).leaks(), ["memory"])
+        self.assertEqual(self.use_of((1 << 20) / 3600).growth(7).leaks(), [])
+        use = self.use_of(0)
+        use.lives[7][-1] = (3600, (9 << 20, 90))
+        self.assertEqual(use.growth(7).leaks(), [])
+        use.lives[7] = [(now, (1000, 30 + now // 300)) for now, _ in use.lives[7]]
+        self.assertEqual(use.growth(7).leaks(), ["descriptors"])
+
+    def test_what_was_watched_for_minutes_is_not_judged(self):
+        self.assertEqual(self.use_of(1 << 20, until=600).growth(7).leaks(), [])
+        self.assertEqual(self.use_of(1 << 20, until=800).growth(7).leaks(), ["memory"])
 
     def test_what_a_process_takes_to_begin_with_is_no_growth(self):
         use = self.use_of(0)
         use.lives[7] = [(now, (1000 + 50 * min(now, 110), 20 + (now > 60))) for now, _ in use.lives[7]]
-        self.assertEqual(use.growth()[:2], (0, 0))
+        self.assertAlmostEqual(use.growth(7).bytes_h, 0)
+        self.assertAlmostEqual(use.growth(7).descriptors_h, 0)
+
+    def test_one_peer_lives_for_the_second_half_of_a_run(self):
+        run = run_of(flock_of("a", "a"))
+        run.options.minutes = 10
+        for peer in run.flock.peers:
+            peer.process = types.SimpleNamespace(poll=lambda: None)
+        for now, spared in ((299, {1, 2}), (301, {2})):
+            with unittest.mock.patch.object(chaos_module.time, "time", lambda: now):
+                for kind in (faults.Kill, faults.Wipe, faults.Memory, faults.Descriptors):
+                    self.assertEqual({kind(run).victim().number for _ in range(50)}, spared)
+                self.assertEqual({faults.Stop(run).victim().number for _ in range(50)}, {1, 2})
+        with unittest.mock.patch.object(chaos_module.time, "time", lambda: 301):
+            self.assertIsNone(faults.PowerLoss(run).begin())
 
     def test_medians_leave_out_what_has_just_begun(self):
         self.assertEqual(self.use_of(2).median(0, 141), (1260, 30))

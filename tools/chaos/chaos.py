@@ -3,8 +3,8 @@
 Peers run in network namespaces that this makes, with a disk each. A fault strikes every few seconds; when the time is
 up all is mended, the job is stopped, and its state must have the same bytes as an undisturbed run of one peer has.
 Ctrl-C or SIGTERM makes the time be up now, and a second one ends all at once. Needs root. Exit code 0: same bytes, no
-process ended but when a fault had ended it or denied it something (deaths.py), and no step was lost that something
-should have kept (course.py).
+process ended but when a fault had ended it or denied it something (deaths.py), no step was lost that something should
+have kept (course.py), and a peer that lived for the second half of the run takes no more than in its middle (use.py).
 
   --minutes N    how long (default 2; fractions are allowed)
   --every S      seconds between two faults (default 5)
@@ -75,7 +75,7 @@ class Chaos:
         self.course = course.Course(self.faults)
         self.skipped, self.kinds = [], []
         self.decays = False  # whether a disk did, when power was lost last
-        self.use = Use()
+        self.use, self.growth = Use(), None
         self.ended = self.newest_step = 0
         self.crashes = []  # (when, peer's number, exit code, its last words)
         self.peers = options.peers
@@ -118,6 +118,10 @@ class Chaos:
     def needed(self):
         """How many peers must be left by what kills one."""
         return self.peers // 2 + 1 if self.options.majority else 1
+
+    def spared(self):
+        """In the second half of a run one peer is not ended by anything, so that it shows what grows."""
+        return self.flock.peers[0] if time.time() >= self.began + self.options.minutes * 30 else None
 
     # --- the run ---
 
@@ -260,6 +264,7 @@ class Chaos:
                 raise Trouble(f"{PATIENCE_S} s after all was mended the flock is not whole:\n{self.flock.last_words()}")
             time.sleep(TURN_S)
         self.ledger.close(time.time())
+        self.growth = self.use.growth(self.flock.peers[0].process.pid)
         first = self.flock.peers[0]
         subprocess.run(
             [self.flock.binary, "stop", "--dir", first.home.inside(first.directory)], check=True, stdout=subprocess.DEVNULL
@@ -294,6 +299,12 @@ class Chaos:
         )
         self.alone, self.models = alone["state"], models
         self.same = self.same and len(set(models.values())) <= 1
+
+    def leaks(self):
+        return self.growth.leaks() if self.growth else []
+
+    def passed(self):
+        return self.same and not (self.crashes or self.course.wrongs or self.leaks())
 
 
 def options_of():
@@ -340,7 +351,7 @@ def run(options):
             report.print_report(chaos)
             timeline.draw(chaos, options.timeline)
             print(f"timeline: {options.timeline}")
-            return chaos.same and not chaos.crashes and not chaos.course.wrongs
+            return chaos.passed()
 
 
 def interrupted(number, frame):

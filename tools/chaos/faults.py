@@ -16,6 +16,7 @@ class Fault:
     name = ""
     least_s, most_s = 0.3, 4.0  # how long one lasts
     kills = False  # a process: there must be another one that lives
+    deadly = False  # the process of its victim may end
     parts = False  # peers, so that some do not know what others have
     spoils = None  # the number of the peer whose disk may lose what it has, or not take it
     weight = 1.0  # how often, beside others
@@ -41,8 +42,8 @@ class Fault:
 
     def victim(self):
         """A living peer that no other fault has at the moment."""
-        taken = self.chaos.taken()
-        free = [peer for peer in self.chaos.flock.living() if peer not in taken and peer.process.poll() is None]
+        out = self.chaos.taken() | ({self.chaos.spared()} if self.deadly else set())
+        free = [peer for peer in self.chaos.flock.living() if peer not in out and peer.process.poll() is None]
         if not free:
             return None
         self.peer = self.rng.choice(free)
@@ -51,7 +52,7 @@ class Fault:
 
 class Kill(Fault):
     name = "kill"
-    kills = True
+    kills = deadly = True
 
     def begin(self):
         peer = self.victim()
@@ -290,10 +291,12 @@ class PowerLoss(Fault):
 
     name = "power loss"
     least_s, most_s = 0.3, 2.0
-    weight = 0.25  # one in some five minutes at the usual pace: each costs about ten live peer-seconds, 1 % of all
+    weight = 0.5  # in the first half of a run one in some three minutes: each costs about ten live peer-seconds
 
     def begin(self):
         peers = self.chaos.flock.peers
+        if self.chaos.spared() is not None:
+            return None
         if not all(peer.alive and peer.process.poll() is None for peer in peers) or self.chaos.restarts:
             return None
         for peer in peers:
@@ -343,6 +346,7 @@ class Starve(Fault):
 class Limit(Fault):
     """A resource limit is lowered to what is in use; the process may end of it, and is started again then."""
 
+    deadly = True
     what = None
 
     def begin(self):

@@ -5,6 +5,7 @@ import statistics
 import textwrap
 
 import faults
+import use
 
 
 ASKED_PERCENT = 95  # of the live peer-seconds, as of a flock that loses peers (tools/lab/bench.py, churn)
@@ -130,10 +131,15 @@ def print_use(run):
         early, late = ("-" if median is None else f"{median[i] / unit:.1f}" for median in medians)
         print(f"{what} of a peer{' in MiB' * (i == 0)}: {early} in the first tenth, {late} in the last (medians), ", end="")
         print(f"at most {run.use.most[i] / unit:.1f}")
-    growth = run.use.growth()
-    if growth is not None:
-        print(f"    growth in processes that lived long: {growth[0] / 1024:.0f} KiB and {growth[1]:.1f} descriptors an hour ", end="")
-        print(f"({growth[2]:.1f} h of processes)")
+    growth = run.growth
+    if growth is None:
+        return
+    print(f"    peer {run.flock.peers[0].number}, which nothing ended since the middle of the run, grew in {growth.hours:.1f} h by ", end="")
+    print(f"{growth.bytes_h / 1024:.0f} KiB and {growth.descriptors_h:.1f} descriptors an hour (asked for: at most ", end="")
+    print(f"{use.ALLOWED_BYTES_H / 1024:.0f} and {use.ALLOWED_DESCRIPTORS_H}, and {use.ALLOWED_BYTES / 1024:.0f} and ", end="")
+    print(f"{use.ALLOWED_DESCRIPTORS} in all{'; too short to judge' * (growth.hours < use.JUDGED_H)})")
+    for what in run.leaks():
+        print(f"    LEAK: {what}")
 
 
 def print_report(run):

@@ -1,11 +1,32 @@
 """What processes take while they live, of memory and descriptors; and whether that grows."""
 
+import dataclasses
 import os
 import statistics
 
 EVERY_S = 5
 SETTLED_S = 120  # by then it has had a fault of most kinds, and all the buffers and links that it needs
-LONG_S = 120  # after that, growth shows: half a MiB comes and goes with the links, which are not always all there
+JUDGED_H = 1 / 6  # in a shorter time what comes and goes with links and joiners looks like growth
+
+# Growth that is allowed: so much whenever, as links and states for joiners come and go, and so much an hour, by which a
+# peer that runs for a month takes less than another GiB and no more descriptors than the usual limit.
+ALLOWED_BYTES, ALLOWED_BYTES_H = 2 << 20, 1 << 20
+ALLOWED_DESCRIPTORS, ALLOWED_DESCRIPTORS_H = 4, 1
+
+
+@dataclasses.dataclass
+class Growth:
+    hours: float  # that it was watched
+    bytes_h: float
+    descriptors_h: float
+
+    def leaks(self):
+        """What grows by more than it may."""
+        if self.hours < JUDGED_H:
+            return []
+        found = ["memory"] if self.bytes_h * self.hours > ALLOWED_BYTES + ALLOWED_BYTES_H * self.hours else []
+        allowed = ALLOWED_DESCRIPTORS + ALLOWED_DESCRIPTORS_H * self.hours
+        return found + (["descriptors"] if self.descriptors_h * self.hours > allowed else [])
 
 
 class Use:
@@ -25,9 +46,9 @@ class Use:
         if not samples or now >= samples[-1][0] + EVERY_S:
             samples.append((now, taken))
 
-    def settled(self):
+    def settled(self, pids=None):
         """Of each process its samples from when it had settled."""
-        for samples in self.lives.values():
+        for samples in self.lives.values() if pids is None else (self.lives.get(pid, []) for pid in pids):
             yield [(now, taken) for now, taken in samples if now >= samples[0][0] + SETTLED_S]
 
     def median(self, since, until):
@@ -35,9 +56,11 @@ class Use:
         taken = [one for samples in self.settled() for now, one in samples if since <= now < until]
         return tuple(statistics.median(column) for column in zip(*taken)) if taken else None
 
-    def growth(self):
-        """Growth an hour of (memory, descriptors) in the processes that lived long, all together, and their hours."""
-        long = [samples for samples in self.settled() if samples and samples[-1][0] - samples[0][0] >= LONG_S]
-        hours = sum(samples[-1][0] - samples[0][0] for samples in long) / 3600
-        grown = [sum(samples[-1][1][i] - samples[0][1][i] for samples in long) for i in range(2)]
-        return (grown[0] / hours, grown[1] / hours, hours) if long else None
+    def growth(self, pid):
+        """How fast what that process takes grows, as a line through all its samples since it had settled; or None."""
+        samples = next(self.settled([pid]))
+        if len(samples) < 2:
+            return None
+        times = [when / 3600 for when, _ in samples]
+        slopes = [statistics.linear_regression(times, column).slope for column in zip(*(taken for _, taken in samples))]
+        return Growth(times[-1] - times[0], *slopes)
