@@ -29,7 +29,7 @@ import report  # noqa: E402
 import tap  # noqa: E402
 from chaos import Chaos, Strike  # noqa: E402
 from course import Course  # noqa: E402
-from flock import Peer  # noqa: E402
+from flock import Peer, Trouble  # noqa: E402
 from ledger import Ledger, between, largest_group  # noqa: E402
 from use import Use  # noqa: E402
 
@@ -440,6 +440,46 @@ class HowLongFaultsAreFelt(unittest.TestCase):
         self.assertEqual(report.quiet_steps(run), [(0, 1), (4, 5), (7, 8), (8, 9)])
         run.faults.append(fault(7.5, None, None))
         self.assertEqual(report.quiet_steps(run), [(0, 1), (4, 5)])
+
+
+class RunsThatGoWrong(unittest.TestCase):
+    def test_what_ends_as_it_is_hurt_is_nothing_to_hurt(self):
+        run = run_of(flock_of("a"))
+        run.kinds = [types.SimpleNamespace(weight=1)]
+        for error in (ProcessLookupError, FileNotFoundError, ValueError):
+            fault = types.SimpleNamespace(name="x", kills=False, least_s=1, most_s=1)
+            fault.begin = unittest.mock.Mock(side_effect=error)
+            run.rng = types.SimpleNamespace(choices=lambda *ignored: [lambda _: fault], uniform=lambda least, most: most)
+            run.strike(1)
+            fault.begin.assert_called_once()
+        self.assertEqual((run.faults, run.counts), ([], {}))
+
+    def test_a_limit_of_whoever_has_ended_needs_no_taking_back(self):
+        fault = faults.Memory(types.SimpleNamespace(rng=None))
+        child = subprocess.Popen(["true"])
+        child.wait()
+        fault.peer, fault.before = types.SimpleNamespace(process=types.SimpleNamespace(pid=child.pid, poll=lambda: None)), (1, 1)
+        fault.end()
+
+    def test_a_flock_that_is_not_whole_again_is_reported(self):
+        run = run_of(flock_of("a", "b"))
+        run.flock.job, run.network, run.options.timeline = ["synthetic"], types.SimpleNamespace(places=[]), None
+        run.flock.gather_in, run.flock.wait_step = lambda places: [], lambda step, seconds: None
+        for peer in run.flock.peers:
+            peer.process = types.SimpleNamespace(poll=lambda: 0, pid=0)
+        run.began = None
+
+        def rage():
+            run.began = time.time()
+
+        run.rage, run.heal = rage, unittest.mock.Mock(side_effect=Trouble("it is not whole"))
+        said = io.StringIO()
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(said):
+            run.options.timeline = os.path.join(folder, "chaos.svg")
+            with self.assertRaisesRegex(Trouble, "it is not whole"):
+                chaos_module.go_through_and_tell(run)
+            self.assertTrue(os.path.exists(run.options.timeline))
+        self.assertIn("same bytes as an undisturbed single-peer run: not judged", said.getvalue())
 
 
 class WhatFaultsCost(unittest.TestCase):

@@ -76,6 +76,10 @@ class Chaos:
         self.skipped, self.kinds = [], []
         self.decays = False  # whether a disk did, when power was lost last
         self.use, self.growth = Use(), None
+        self.began = self.seconds = None  # when the faults begin, and how long they strike
+        self.settled = False  # what is reported is complete, but for the judgement
+        self.steps = self.state = self.alone = self.same = None  # not judged
+        self.models = {}
         self.ended = self.newest_step = 0
         self.crashes = []  # (when, peer's number, exit code, its last words)
         self.peers = options.peers
@@ -144,7 +148,10 @@ class Chaos:
         if fault.kills and len(set(self.flock.living()) - self.taken()) <= self.needed():
             return
         lasts = self.rng.uniform(fault.least_s, fault.most_s)
-        text = fault.begin()
+        try:
+            text = fault.begin()
+        except (OSError, ValueError):  # what it was about to hurt has just ended
+            return
         if text is None:
             return
         now = time.time()  # a cut takes a while to make
@@ -263,13 +270,23 @@ class Chaos:
             if time.time() > deadline:
                 raise Trouble(f"{PATIENCE_S} s after all was mended the flock is not whole:\n{self.flock.last_words()}")
             time.sleep(TURN_S)
-        self.ledger.close(time.time())
-        self.growth = self.use.growth(self.flock.peers[0].process.pid)
         first = self.flock.peers[0]
         subprocess.run(
             [self.flock.binary, "stop", "--dir", first.home.inside(first.directory)], check=True, stdout=subprocess.DEVNULL
         )
+        self.settle()
         self.flock.wait_ends(self.flock.peers, PATIENCE_S)
+
+    def settle(self):
+        """The books are closed, where they have been opened and are not yet."""
+        now = time.time()
+        if self.began is not None and not self.settled:
+            self.drain()
+            self.settled, self.seconds = True, self.seconds or now - self.began
+            self.step_marks = self.step_marks or [(now, (self.newest_step,))]
+            self.ledger.close(now)
+            self.growth = self.use.growth(self.flock.peers[0].process.pid)
+            self.process_s, self.live_s, self.done_s = self.between(self.step_marks[0][0], self.step_marks[-1][0])
 
     def between(self, since, until):
         """Seconds of processes, live peer-seconds and seconds of shards that were committed, between two times."""
@@ -280,7 +297,6 @@ class Chaos:
     def judge(self):
         done = [peer.done for peer in self.flock.peers]
         self.steps = done[0]["steps"]
-        self.process_s, self.live_s, self.done_s = self.between(self.step_marks[0][0], self.step_marks[-1][0])
         self.state = done[0]["state"]
         models = {}
 
@@ -335,23 +351,45 @@ def run(options):
         clock = os.path.join(os.path.dirname(flock.binary), "chaos_clock.so")
         with Network(options.peers, flock.folder, clock if os.path.exists(clock) else None) as network:
             chaos = Chaos(flock, network, options, job)
-            try:
-                peers = flock.gather_in(network.places)
-                for peer in peers:
-                    chaos.ledger.started(peer.number, time.time())
-                flock.wait_step(3, PATIENCE_S)
-                chaos.rage()
-                chaos.heal()
-            finally:
-                for peer in flock.peers:
-                    if peer.process is not None and peer.process.poll() is None:
-                        peer.process.kill()
-                        peer.reader.join()
-            chaos.judge()
-            report.print_report(chaos)
-            timeline.draw(chaos, options.timeline)
-            print(f"timeline: {options.timeline}")
+            go_through_and_tell(chaos)
             return chaos.passed()
+
+
+def go_through_and_tell(chaos):
+    """A run that goes wrong after hours is told as well; one that is interrupted twice is not."""
+    try:
+        go_through(chaos)
+    except Exception:
+        tell(chaos)
+        raise
+    tell(chaos)
+
+
+def go_through(chaos):
+    try:
+        for peer in chaos.flock.gather_in(chaos.network.places):
+            chaos.ledger.started(peer.number, time.time())
+        chaos.flock.wait_step(3, PATIENCE_S)
+        try:
+            chaos.rage()
+            chaos.heal()
+        finally:
+            chaos.settle()
+    finally:
+        for peer in chaos.flock.peers:
+            if peer.process is not None and peer.process.poll() is None:
+                peer.process.kill()
+                peer.reader.join()
+    chaos.judge()
+
+
+def tell(chaos):
+    """What it came to, also where that is an error; nothing of a run that did not come to its first fault."""
+    if chaos.seconds is None:
+        return
+    report.print_report(chaos)
+    timeline.draw(chaos, chaos.options.timeline)
+    print(f"timeline: {chaos.options.timeline}", flush=True)
 
 
 def interrupted(number, frame):

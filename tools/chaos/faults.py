@@ -3,6 +3,7 @@ returns a text for the log (None: it found nothing to hurt), end() takes it back
 machine, missing() says.
 """
 
+import contextlib
 import os
 import resource
 import signal
@@ -358,7 +359,7 @@ class Limit(Fault):
         return f"peer {self.peer.number} gets no more {self.name}"
 
     def end(self):
-        if self.peer.process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
             resource.prlimit(self.peer.process.pid, self.what, self.before)
 
     def denies(self, peer):

@@ -90,13 +90,13 @@ def print_faults(run):
 def print_power(cost, run):
     """What it costs when all die: what they had done since the last checkpoint, and the time until all are back."""
     if cost:
-        print(f"power losses, all together: {100 * sum(cost) / run.live_s:.1f} % of the live peer-seconds, until a step was new again")
+        print(f"power losses, all together: {100 * sum(cost) / max(run.live_s, 1):.1f} % of the live peer-seconds, until a step was new again")
 
 
 def print_steps(run):
     course = run.course
     judged = [loss for loss in course.power_losses if loss.judged]
-    print(f"steps committed {run.steps}, lost and done again {sum(course.lost.values())}: ", end="")
+    print(f"steps committed {run.course.newest}, lost and done again {sum(course.lost.values())}: ", end="")
     print(f"{course.lost['power loss']} in {len(course.power_losses)} power losses, ", end="")
     print(f"{course.lost['cut']} that only processes had, cut off from others, that ended")
     print(f"    power losses after which the newest complete checkpoint had to be gone on from: {len(judged)}")
@@ -110,7 +110,7 @@ def print_work(run):
     if run.job.step_s is None:
         print(f"    what live peers could do is not known; {run.live_s:.0f} live peer-seconds")
         return
-    live, processes = (f"{100 * run.done_s / of:.1f} % of {of:.0f}" for of in (run.live_s, run.process_s))
+    live, processes = (f"{100 * run.done_s / max(of, 1):.1f} % of {of:.0f}" for of in (run.live_s, run.process_s))
     print(f"work committed {run.done_s:.0f} s: {live} live peer-seconds (asked for: {ASKED_PERCENT} %)")
     print(f"    {processes} s of all processes, whatever they suffered")
     print("    live is, while it runs, whoever is in the largest group in which each reaches each")
@@ -151,6 +151,7 @@ def print_report(run):
     print_work(run)
     print_use(run)
     print_crashes(run)
+    verdict = {True: "yes", False: "NO", None: "not judged"}[run.same]
     for whose, model in run.models.items():
         print(f"model exported from {whose}: {model}")
-    print(f"state   {run.state}\nalone   {run.alone}\nsame bytes as an undisturbed single-peer run: {'yes' if run.same else 'NO'}")
+    print(f"state   {run.state}\nalone   {run.alone}\nsame bytes as an undisturbed single-peer run: {verdict}")
