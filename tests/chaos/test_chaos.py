@@ -99,16 +99,38 @@ class Layers(unittest.TestCase):
         self.assertIsNone(faults.Delay(self.chaos).begin())
         self.assertEqual(self.chaos.settings, {(1, "queue"): []})
 
-    def test_a_disk_is_full_until_nobody_fills_it_any_more(self):
+    def test_a_disk_is_full_until_nobody_fills_it_any_more_also_while_others_write(self):
         with tempfile.TemporaryDirectory() as folder:
             self.place.disk = folder
-            few = types.SimpleNamespace(f_bavail=3, f_frsize=512)
-            with unittest.mock.patch.object(faults.os, "statvfs", lambda _: few):
-                first, second = self.lasting(faults.FullDisk, faults.FullDisk)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "godwit-chaos", folder], check=True)
+            try:
+                before = os.statvfs(folder)
+                with open(os.path.join(folder, "written"), "wb") as file:
+                    os.posix_fallocate(file.fileno(), 0, 64 << 10)
+                with unittest.mock.patch.object(faults.os, "statvfs", lambda _: before):
+                    first, second = self.lasting(faults.FullDisk, faults.FullDisk)
+                self.assertEqual(os.statvfs(folder).f_bavail, 0)
                 first.end()
-                self.assertEqual(os.listdir(folder), ["filler"])
+                self.assertEqual(os.statvfs(folder).f_bavail, 0)
                 second.end()
-            self.assertEqual(os.listdir(folder), [])
+                self.assertEqual(os.listdir(folder), ["written"])
+            finally:
+                subprocess.run(["umount", folder], check=True)
+
+    def test_a_chunk_that_nobody_reads_was_no_fault(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.place.disk = folder
+            chunks = os.path.join(folder, "state", "chunks")
+            os.makedirs(chunks)
+            path = os.path.join(chunks, "0123")
+            with open(path, "wb") as file:
+                file.write(b"xyz")
+            strike = Strike(*self.lasting(faults.Corrupt), "", 0, 1)
+            strike.fault.look()
+            self.assertEqual(strike.kind, "corrupt chunk, unread")
+            os.rename(path, path + ".damaged")
+            strike.fault.look()
+            self.assertEqual(strike.kind, "corrupt chunk")
 
     def test_faults_of_networks_disks_and_processors_last_over_the_next(self):
         for kind in (faults.Cut, faults.Flap, faults.SlowLink, faults.Drop, faults.FullDisk, faults.Starve):
@@ -382,7 +404,7 @@ class HowLongFaultsAreFelt(unittest.TestCase):
             clock[0] += takes_s
             return "it is made"
 
-        fault = types.SimpleNamespace(name="slow", kills=False, weight=1, least_s=1, most_s=1, begin=begin, end=lambda: None)
+        fault = types.SimpleNamespace(name="slow", kills=False, weight=1, least_s=1, most_s=1, begin=begin, end=lambda: None, look=lambda: None)
         run.kinds = [types.SimpleNamespace(weight=1)]
         run.rng = types.SimpleNamespace(choices=lambda *ignored: [lambda _: fault], uniform=lambda least, most: most)
         with unittest.mock.patch.object(chaos_module.time, "time", lambda: clock[0]):
@@ -624,6 +646,7 @@ class Short(unittest.TestCase):
         said = self.run_chaos("--minutes", "0.5", "--seed", "5", "--every", "12", "--kinds", "power loss")
         self.assertRegex(said, r"power loss +[23] ")
         self.assertIn("bits flip in all chunks", said)
+        self.assertRegex(said, r"disks that had decayed then: [12], of which read: [12]")
         self.assertRegex(said, r"power losses, all together: [1-9][0-9.]* % of the live peer-seconds")
         self.assertIn("processes that no fault had ended or denied anything: 0", said)
         self.assertRegex(said, r"the newest complete checkpoint had to be gone on from: [12]")

@@ -51,11 +51,15 @@ class Strike:
     """One fault that was made."""
 
     def __init__(self, fault, text, now, due):
-        self.fault, self.kind, self.text = fault, fault.name, text
+        self.fault, self.text = fault, text
         self.began, self.due = now, due
         self.ended = None  # it lasts
         self.recovery = None  # seconds from its beginning until the next step
         self.reunion = None  # seconds from its end until all that can be are in one view
+
+    @property
+    def kind(self):
+        return self.fault.name
 
     @property
     def pending(self):
@@ -70,7 +74,7 @@ class Chaos:
         self.settings = {}  # (place's number, what about it) -> the faults that set it, the newest last
         self.restarts = []  # (when, peer)
         self.ledger = ledger.Ledger()
-        self.faults, self.counts, self.step_marks = [], {}, []
+        self.faults, self.step_marks = [], []
         self.pending = []  # of the faults those that last, or are not recovered from
         self.course = course.Course(self.faults)
         self.skipped, self.kinds = [], []
@@ -94,6 +98,10 @@ class Chaos:
                 print(f"chaos: no '{kind.name}': {why}", flush=True)
 
     # --- what faults ask for ---
+
+    @property
+    def counts(self):
+        return collections.Counter(strike.kind for strike in self.faults)
 
     def taken(self):
         """The peers that a fault has."""
@@ -160,7 +168,6 @@ class Chaos:
         strike = Strike(fault, text, now, now + lasts)
         self.faults.append(strike)
         self.pending.append(strike)
-        self.counts[fault.name] = self.counts.get(fault.name, 0) + 1
         print(f"{now - self.began:7.1f} s  step {self.newest_step:6}  {text}", flush=True)
 
     def finish(self, strike):
@@ -222,6 +229,7 @@ class Chaos:
         now = time.time()
         self.drain()
         for strike in self.pending:
+            strike.fault.look()
             if strike.ended is not None:
                 continue
             if now >= strike.due:

@@ -4,6 +4,7 @@ machine, missing() says.
 """
 
 import contextlib
+import errno
 import os
 import resource
 import signal
@@ -35,6 +36,9 @@ class Fault:
 
     def end(self):
         pass
+
+    def look(self):
+        """Called several times a second until all have got over it."""
 
     def denies(self, peer):
         """Whether that peer may rightly give up because of this (deaths.py)."""
@@ -226,6 +230,21 @@ class Drop(Setting):
         return f"of what arrives at peer {self.place.number} {self.percent} % is lost"
 
 
+def fill(path):
+    """The file takes all the room on its disk. What of an allocation fits is no use: tmpfs undoes one that fails, as it does
+    where somebody writes meanwhile."""
+    with open(path, "ab") as file:
+        size, more = file.tell(), 1 << 24
+        while more >= resource.getpagesize():
+            try:
+                os.posix_fallocate(file.fileno(), size, more)
+                size += more
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                more //= 2
+
+
 class FullDisk(Setting):
     name = "full disk"
     what = "disk"
@@ -234,14 +253,8 @@ class FullDisk(Setting):
         file = os.path.join(self.place.disk, "filler")
         if value is None:
             os.unlink(file)
-        if value is None or os.path.exists(file):
-            return True
-        status = os.statvfs(self.place.disk)
-        try:
-            with open(file, "wb") as filler:
-                os.posix_fallocate(filler.fileno(), 0, max(1, (status.f_bavail - 1) * status.f_frsize))
-        except OSError:
-            pass  # it is full already, which is what is wanted
+        else:
+            fill(file)
         return True
 
     def begin(self):
@@ -269,21 +282,34 @@ def flip_bit(path, rng):
         file.write(bytes([byte[0] ^ 1 << rng.randrange(8)]))
 
 
+def was_read(path):
+    """Whether a peer has found that the chunk is damaged: it sets it aside."""
+    return os.path.exists(f"{path}.damaged")
+
+
 class Corrupt(Fault):
+    """Nobody reads a chunk but to resume, or to give it to who does: one that is replaced before was no fault."""
+
     name = "corrupt chunk"
+    most_s = LONG_S
 
     def begin(self):
         place = self.rng.choice(self.chaos.network.places)
         chunks = chunks_of(place)
         if not chunks:
             return None
-        path = self.rng.choice(chunks)
+        self.name = f"{Corrupt.name}, unread"
+        self.path = self.rng.choice(chunks)
         try:
-            flip_bit(path, self.rng)
+            flip_bit(self.path, self.rng)
         except FileNotFoundError:
             return None  # deleted meanwhile
         self.spoils = place.number
-        return f"a bit flips in chunk {os.path.basename(path)[:12]} of peer {place.number}"
+        return f"a bit flips in chunk {os.path.basename(self.path)[:12]} of peer {place.number}"
+
+    def look(self):
+        if was_read(self.path):
+            self.name = Corrupt.name
 
 
 class PowerLoss(Fault):
@@ -293,6 +319,9 @@ class PowerLoss(Fault):
     name = "power loss"
     least_s, most_s = 0.3, 2.0
     weight = 0.5  # in the first half of a run one in some three minutes: each costs about ten live peer-seconds
+
+    decayed = ()  # chunks
+    read = False  # any of them was
 
     def begin(self):
         peers = self.chaos.flock.peers
@@ -315,10 +344,13 @@ class PowerLoss(Fault):
         if not self.chaos.decays:
             return ""
         place = self.rng.choice(holders)
-        self.spoils = place.number
-        for path in chunks_of(place):
+        self.spoils, self.decayed = place.number, chunks_of(place)
+        for path in self.decayed:
             flip_bit(path, self.rng)
         return f", and bits flip in all chunks of peer {place.number}"
+
+    def look(self):
+        self.read = self.read or any(map(was_read, self.decayed))
 
     def end(self):
         for peer in self.chaos.flock.peers:

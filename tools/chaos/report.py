@@ -100,6 +100,8 @@ def print_steps(run):
     print(f"{course.lost['power loss']} in {len(course.power_losses)} power losses, ", end="")
     print(f"{course.lost['cut']} that only processes had, cut off from others, that ended")
     print(f"    power losses after which the newest complete checkpoint had to be gone on from: {len(judged)}")
+    decayed = [strike.fault for strike in run.faults if strike.kind == faults.PowerLoss.name and strike.fault.decayed]
+    print(f"    disks that had decayed then: {len(decayed)}, of which read: {sum(fault.read for fault in decayed)}")
     for wrong in course.wrongs:
         print(f"    WRONG: {wrong}")
 
