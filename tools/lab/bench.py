@@ -13,6 +13,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from flock import Flock, Trouble, run_alone, same_as_alone  # noqa: E402
+from ledger import Ledger  # noqa: E402
 from rdma_bench import rdma  # noqa: E402
 from tables import median, row, table, tell_wrongs, wrong  # noqa: E402
 
@@ -267,29 +268,30 @@ def churn(binary, quick):
     table("4. six peers, one killed every 5 s and restarted 2 s later")
     seconds = 40 if quick else 120
     random.seed(7)
-    lives = []  # [from, to] of each process, within the window
-    kills = 0
+    ledger, kills = Ledger(), 0
     with flock_of(binary, SLEEPING, 6, ["--workers", "1"]) as flock:
         wait_whole(flock, 6)
         began, first = time.time(), flock.step()
-        alive = {peer: began for peer in flock.peers}
+        for peer in flock.peers:
+            ledger.started(peer.number, began)
+        ledger.begin(began)
         restart_at, victim = None, None
         next_kill = began + 5
         while time.time() - began < seconds:
             now = time.time()
             if victim is None and now >= next_kill:
                 victim = random.choice(flock.living())
-                lives.append((alive.pop(victim), victim.kill()))
+                ledger.ended(victim.number, victim.kill())
                 restart_at, next_kill, kills = now + 2, now + 5, kills + 1
             if victim is not None and now >= restart_at:
                 flock.start(victim)
-                alive[victim] = flock.events[-1][1]["time"]
+                ledger.started(victim.number, flock.events[-1][1]["time"])
                 victim = None
             time.sleep(0.01)
         commits = steps_between(flock, began, time.time())
         end, last = commits[-1]
-        lives += [(since, end) for since in alive.values() if since < end]
-        allowed = sum(max(0, min(to, end) - since) for since, to in lives)
+        ledger.close(time.time())
+        allowed = ledger.until(end)[1]
         work = (last - first) * SHARDS * SHARD_S
         states = stop_all(flock)
     row("kills", str(kills))

@@ -2,11 +2,10 @@
 
 Live are, at every moment, the processes of the largest group that runs (is not stopped) and in which each reaches each,
 in both directions: who is cut off from it is not live, for as long as the cut lasts. A peer that is starved of a
-processor, behind a slow link, loses packets or has a link that flaps is live. So is whoever has not yet recovered from what is over: the time
-until a process that was started again, or a peer that was cut off, takes part counts, and so does the time until the
-others notice that it is gone.
+processor, behind a slow link, loses packets or has a link that flaps is live. So is whoever has not yet recovered
+from what is over: the time until a process that was started again, or a peer that was cut off, takes part counts, and
+so does the time until the others notice that it is gone.
 """
-
 
 import bisect
 import collections
