@@ -404,7 +404,8 @@ class HowLongFaultsAreFelt(unittest.TestCase):
             clock[0] += takes_s
             return "it is made"
 
-        fault = types.SimpleNamespace(name="slow", kills=False, weight=1, least_s=1, most_s=1, begin=begin, end=lambda: None, look=lambda: None)
+        fault = types.SimpleNamespace(name="slow", kills=False, least_s=1, most_s=1, begin=begin)
+        fault.end = fault.look = lambda: None
         run.kinds = [types.SimpleNamespace(weight=1)]
         run.rng = types.SimpleNamespace(choices=lambda *ignored: [lambda _: fault], uniform=lambda least, most: most)
         with unittest.mock.patch.object(chaos_module.time, "time", lambda: clock[0]):
@@ -471,7 +472,7 @@ class RunsThatGoWrong(unittest.TestCase):
         for error in (ProcessLookupError, FileNotFoundError, ValueError):
             fault = types.SimpleNamespace(name="x", kills=False, least_s=1, most_s=1)
             fault.begin = unittest.mock.Mock(side_effect=error)
-            run.rng = types.SimpleNamespace(choices=lambda *ignored: [lambda _: fault], uniform=lambda least, most: most)
+            run.rng = types.SimpleNamespace(choices=lambda *ignored: [lambda _: fault], uniform=max)
             run.strike(1)
             fault.begin.assert_called_once()
         self.assertEqual((run.faults, run.counts), ([], {}))
@@ -480,7 +481,8 @@ class RunsThatGoWrong(unittest.TestCase):
         fault = faults.Memory(types.SimpleNamespace(rng=None))
         child = subprocess.Popen(["true"])
         child.wait()
-        fault.peer, fault.before = types.SimpleNamespace(process=types.SimpleNamespace(pid=child.pid, poll=lambda: None)), (1, 1)
+        gone = types.SimpleNamespace(pid=child.pid, poll=lambda: None)
+        fault.peer, fault.before = types.SimpleNamespace(process=gone), (1, 1)
         fault.end()
 
     def test_a_flock_that_is_not_whole_again_is_reported(self):
@@ -626,7 +628,7 @@ class Short(unittest.TestCase):
         self.assertRegex(said, r"measured: godwit run synthetic .* --spin .* --quorum majority --verify 20%")
         self.assertIn("what live peers could do is not known", said)
 
-    @unittest.skipUnless("GODWIT_TEST_DATA" in os.environ, "GODWIT_TEST_DATA names no folder with text/shakespeare.txt in it")
+    @unittest.skipUnless("GODWIT_TEST_DATA" in os.environ, "there is no GODWIT_TEST_DATA with text/shakespeare.txt")
     def test_same_model_whatever_is_done_to_those_who_train_it(self):
         said = self.run_chaos("--minutes", "0.1", "--seed", "6", "--peers", "3", "--job", "gpt", "--kinds", "kill,cut")
         flock, alone = re.findall(r"model exported from (?:flock|alone): ([0-9a-f]{64})", said)

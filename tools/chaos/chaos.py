@@ -222,7 +222,8 @@ class Chaos:
         if not explained:
             self.crashes.append((now, peer.number, peer.ended, peer.errors))
         why = "denied what it needs" if explained else "NO FAULT EXPLAINS IT"
-        print(f"{now - self.began:7.1f} s  peer {peer.number} ended ({peer.ended}; {why}) and is started again; its last words:")
+        ended = f"peer {peer.number} ended ({peer.ended}; {why}) and is started again"
+        print(f"{now - self.began:7.1f} s  {ended}; its last words:")
         print(textwrap.indent(peer.errors, " " * 11), end="", flush=True)
 
     def turn(self, count):
@@ -272,16 +273,16 @@ class Chaos:
         healed_at = self.newest_step
         while True:
             self.turn(0)
-            whole = all(peer.alive and peer.view and len(peer.view["members"]) == self.peers for peer in self.flock.peers)
+            views = [peer.view for peer in self.flock.peers if peer.alive]
+            whole = [view and len(view["members"]) for view in views] == [self.peers] * self.peers
             if whole and self.newest_step > healed_at + 5:
                 break
             if time.time() > deadline:
                 raise Trouble(f"{PATIENCE_S} s after all was mended the flock is not whole:\n{self.flock.last_words()}")
             time.sleep(TURN_S)
         first = self.flock.peers[0]
-        subprocess.run(
-            [self.flock.binary, "stop", "--dir", first.home.inside(first.directory)], check=True, stdout=subprocess.DEVNULL
-        )
+        command = [self.flock.binary, "stop", "--dir", first.home.inside(first.directory)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         self.settle()
         self.flock.wait_ends(self.flock.peers, PATIENCE_S)
 

@@ -1,8 +1,8 @@
 """What became of the steps that were committed: whether any were lost and done again, and what explains it.
 
-A kill loses none: whoever is in a view has committed what the others have, but for the last one. A power loss takes what
-came since the newest complete checkpoint, which must be gone on from. And steps that only processes on one side of a cut
-had are lost when all of these end before the sides have met.
+A kill loses none: whoever is in a view has committed what the others have, but for the last one. A power loss takes
+what came since the newest complete checkpoint, which must be gone on from. And steps that only processes on one side of
+a cut had are lost when all of these end before the sides have met.
 """
 
 import dataclasses
@@ -45,7 +45,8 @@ class Course:
 
     def __init__(self, strikes):
         self.strikes = strikes
-        self.at, self.views, self.been = {}, {}, {}  # of each living process: its last step, its view, views of its steps
+        # of each living process: its last step, its view, and the views in which it committed
+        self.at, self.views, self.been = {}, {}, {}
         self.newest, self.newest_view = 0, None
         self.checkpoint = Checkpoint()
         self.power_losses = []

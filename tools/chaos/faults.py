@@ -191,7 +191,8 @@ class Shape(Setting):
 
     @classmethod
     def missing(cls, chaos):
-        return None if chaos.network.can_shape(*cls.queue) else f"tc has no {cls.queue[0]} here (the module sch_{cls.queue[0]})"
+        kind = cls.queue[0]
+        return None if chaos.network.can_shape(*cls.queue) else f"tc has no {kind} here (the module sch_{kind})"
 
     def apply(self, value):
         return self.place.shape(*value or ())
@@ -231,8 +232,8 @@ class Drop(Setting):
 
 
 def fill(path):
-    """The file takes all the room on its disk. What of an allocation fits is no use: tmpfs undoes one that fails, as it does
-    where somebody writes meanwhile."""
+    """The file takes all the room on its disk, piece by piece: tmpfs undoes an allocation that fails, as one of all that
+    is free does where somebody writes meanwhile."""
     with open(path, "ab") as file:
         size, more = file.tell(), 1 << 24
         while more >= resource.getpagesize():
@@ -313,8 +314,8 @@ class Corrupt(Fault):
 
 
 class PowerLoss(Fault):
-    """All die at once, and what they resume from is on their disks. Every other time one of these has decayed meanwhile:
-    each of its chunks has another bit, so that those that others hold are needed."""
+    """All die at once, and what they resume from is on their disks. Every other time one of these has decayed
+    meanwhile: each of its chunks has another bit, so that those that others hold are needed."""
 
     name = "power loss"
     least_s, most_s = 0.3, 2.0
@@ -435,4 +436,5 @@ class Clock(Setting):
         return f"the wall clock of peer {self.place.number} steps by {step} s"
 
 
-KINDS = [Kill, Wipe, PowerLoss, Stop, Cut, CutOneWay, Flap, Delay, SlowLink, Drop, FullDisk, Corrupt, Starve, Descriptors, Memory, Clock]
+PROCESSES = [Kill, Wipe, PowerLoss, Stop, Starve, Descriptors, Memory, Clock]
+KINDS = [*PROCESSES, Cut, CutOneWay, Flap, Delay, SlowLink, Drop, FullDisk, Corrupt]

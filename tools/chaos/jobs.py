@@ -37,7 +37,7 @@ def data(*path):
 
 def sleeping():
     options = [*SYNTHETIC, "--shards", str(SHARDS), "--shard-ms", str(SHARD_MS)]
-    measured = f"{SHARDS} shards a step that sleep {SHARD_MS} ms: what the flock makes of its peers' time, not of processors"
+    measured = f"{SHARDS} shards a step that sleep {SHARD_MS} ms: what the flock makes of time, not of processors"
     return Job(options, "5", measured, SHARDS * SHARD_MS / 1000, AT_ONCE)
 
 

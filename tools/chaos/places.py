@@ -40,7 +40,8 @@ class Place:
     def open(self):
         port = f"{self.network.short}p{self.number}"
         run("ip", "netns", "add", self.name)
-        run("ip", "-n", self.network.name, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+        other_end = ["peer", "name", "eth0", "netns", self.name]
+        run("ip", "-n", self.network.name, "link", "add", port, "type", "veth", *other_end)
         run("ip", "-n", self.network.name, "link", "set", port, "master", "bridge", "up")
         run("ip", "-n", self.name, "address", "add", f"{self.address}/24", "dev", "eth0")
         run("ip", "-n", self.name, "link", "set", "lo", "up")
@@ -67,7 +68,8 @@ class Place:
         """A group stands beside other sessions and groups, within which niceness ends: it has this process's."""
         weight = 1.25 ** -os.nice(0)
         old = os.path.exists(os.path.join(self.group, "cpu.shares"))
-        self.set_group("cpu.shares" if old else "cpu.weight", int(1024 * weight) if old else min(10000, max(1, int(100 * weight))))
+        new_weight = min(10000, max(1, int(100 * weight)))
+        self.set_group("cpu.shares" if old else "cpu.weight", int(1024 * weight) if old else new_weight)
 
     def set_group(self, file, value):
         with open(os.path.join(self.group, file), "w") as setting:
@@ -114,7 +116,8 @@ class Place:
     def deafen(self, other, on):
         """What is sent from here to the other place arrives nowhere, and nobody is told; or does again."""
         if on:
-            run("ip", "-n", self.name, "neigh", "replace", other.address, "lladdr", NOWHERE, "nud", "permanent", "dev", "eth0")
+            neighbour = [other.address, "lladdr", NOWHERE, "nud", "permanent", "dev", "eth0"]
+            run("ip", "-n", self.name, "neigh", "replace", *neighbour)
         else:
             run("ip", "-n", self.name, "neigh", "del", other.address, "dev", "eth0", quiet=True)
 

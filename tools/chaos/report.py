@@ -8,6 +8,11 @@ import faults
 import use
 
 
+LEGEND = """\
+until next step: from when the fault is made until anybody commits a new step, so half a step where it does nothing
+until all are back: from when it is taken back until all that run and reach each other are in one view
+lost: live peer-seconds until the next fault, less the work committed (of a power loss until a step was new again;
+    faults within that time are not counted)"""
 ASKED_PERCENT = 95  # of the live peer-seconds, as of a flock that loses peers (tools/lab/bench.py, churn)
 
 
@@ -16,8 +21,8 @@ def milliseconds(seconds):
 
 
 def losses(run):
-    """kind -> live peer-seconds that each fault of it cost, from its beginning to that of the next fault; of a power loss
-    until a step is new again, and faults that come before then are not counted."""
+    """kind -> live peer-seconds that each fault of it cost, from its beginning to that of the next fault; of a power
+    loss until a step is new again, and faults that come before then are not counted."""
     found = {}
     if run.job.step_s is None:
         return found
@@ -81,16 +86,14 @@ def print_faults(run):
         print_row(kind, len(ours), middle_and_worst(waits), middle_and_worst(returns), lost.get(kind))
     for kind, why in run.skipped:
         print(f"{kind:20} skipped: {why}")
-    print("until the next step: from when the fault is made until anybody commits a new step, so half a step where it does")
-    print("    nothing; until all are back: from when it is taken back until all that run and reach each other are in one view")
-    print("lost: live peer-seconds until the next fault, less the work committed (of a power loss until a step was new again;")
-    print("    faults within that time are not counted)")
+    print(LEGEND)
 
 
 def print_power(cost, run):
     """What it costs when all die: what they had done since the last checkpoint, and the time until all are back."""
     if cost:
-        print(f"power losses, all together: {100 * sum(cost) / max(run.live_s, 1):.1f} % of the live peer-seconds, until a step was new again")
+        percent = 100 * sum(cost) / max(run.live_s, 1)
+        print(f"power losses, all together: {percent:.1f} % of the live peer-seconds, until a step was new again")
 
 
 def print_steps(run):
@@ -131,15 +134,17 @@ def print_use(run):
     medians = run.use.median(run.began, run.began + run.seconds / 10), run.use.median(until - run.seconds / 10, until)
     for what, unit, i in (("memory", 1 << 20, 0), ("descriptors", 1, 1)):
         early, late = ("-" if median is None else f"{median[i] / unit:.1f}" for median in medians)
-        print(f"{what} of a peer{' in MiB' * (i == 0)}: {early} in the first tenth, {late} in the last (medians), ", end="")
-        print(f"at most {run.use.most[i] / unit:.1f}")
+        print(f"{what} of a peer{' in MiB' * (i == 0)}: {early} in the first tenth, {late} in the last", end="")
+        print(f" (medians), at most {run.use.most[i] / unit:.1f}")
     growth = run.growth
     if growth is None:
         return
-    print(f"    peer {run.flock.peers[0].number}, which nothing ended since the middle of the run, grew in {growth.hours:.1f} h by ", end="")
-    print(f"{growth.bytes_h / 1024:.0f} KiB and {growth.descriptors_h:.1f} descriptors an hour (asked for: at most ", end="")
-    print(f"{use.ALLOWED_BYTES_H / 1024:.0f} and {use.ALLOWED_DESCRIPTORS_H}, and {use.ALLOWED_BYTES / 1024:.0f} and ", end="")
-    print(f"{use.ALLOWED_DESCRIPTORS} in all{'; too short to judge' * (growth.hours < use.JUDGED_H)})")
+    an_hour, in_all = use.ALLOWED_BYTES_H / 1024, use.ALLOWED_BYTES / 1024
+    who = f"peer {run.flock.peers[0].number}, which nothing ended since the middle of the run"
+    grew = f"{growth.bytes_h / 1024:.0f} KiB and {growth.descriptors_h:.1f} descriptors an hour in {growth.hours:.1f} h"
+    print(f"    {who}, grew by {grew}")
+    print(f"    (asked for: at most {an_hour:.0f} KiB and {use.ALLOWED_DESCRIPTORS_H}, beside {in_all:.0f} KiB", end="")
+    print(f" and {use.ALLOWED_DESCRIPTORS} that come and go{'; too short to judge' * (growth.hours < use.JUDGED_H)})")
     for what in run.leaks():
         print(f"    LEAK: {what}")
 

@@ -90,7 +90,8 @@ def draw(run, path):
         picture.row(f"{kind} ({run.counts[kind]})", striped=i % 2 == 0)
         for fault in run.faults:
             if fault.kind == kind:
-                picture.bar(fault.began, fault.ended or fault.due, "#c33", f"{fault.began - run.began:.1f} s: {fault.text}", least=1.2)
+                title = f"{fault.began - run.began:.1f} s: {fault.text}"
+                picture.bar(fault.began, fault.ended or fault.due, "#c33", title, least=1.2)
         picture.at += ROW
     if run.crashes:
         picture.row(f"no fault's doing ({len(run.crashes)})")
