@@ -1,6 +1,8 @@
 /* A trained language model, out of the checkpoints of real peers. */
 #include "checkpoint/catalog.h"
+#include "core/rng.h"
 #include "kernels/gpt_decode.h"
+#include "kernels/gpt_file.h"
 #include "lab.h"
 #include "tools/godwit/model.h"
 
@@ -279,6 +281,79 @@ Test(gpt, generates_the_same_text_by_the_same_seed) {
     cr_expect_neq(memcmp(one, other, 104), 0);
     output(&code, GENERATE "--temperature x 2>/dev/null", l->dir, dir);
     cr_expect_eq(code, 2);
+    lab_close(l);
+}
+
+/* A model that has learned little says one byte for ever. What one of large random weights says depends on
+ * every token that it sees, and on where that stands. */
+static void write_random_model(const gw_gpt *gpt, const char *path) {
+    float *values = malloc(gw_gpt_size(gpt) * sizeof *values), *next = values;
+    const float *parameters[GW_GPT_PARAMETERS];
+    gw_rng rng = gw_rng_seeded(1);
+    cr_assert_not_null(values);
+    for (uint32_t i = 0; i < gw_gpt_parameters(gpt); i++) {
+        gw_gpt_parameter p = gw_gpt_parameter_of(gpt, i);
+        uint64_t elements = p.dim[0] * (p.rank == 2 ? p.dim[1] : 1);
+        parameters[i] = next;
+        for (uint64_t k = 0; k < elements; k++)
+            *next++ = p.constant + (float)gw_rng_below(&rng, 2001) * 0x1p-10f - 1000 * 0x1p-10f;
+    }
+    gw_err err;
+    cr_assert(gw_gpt_file_write(gpt, parameters, path, &err), "%s", err.text);
+    free(values);
+}
+
+/* That each byte behind the prompt is the likeliest after those that the model may have seen then: since it
+ * began, or began anew with half of the context when that was full. The same sum in another order is another
+ * sum. */
+static void check_likeliest(const gw_model *model, const char *text, size_t prompt, size_t count) {
+    const uint32_t context = model->gpt.context;
+    uint32_t tokens[GW_GPT_FEED];
+    gw_gpt_decoder decoder;
+    gw_err err;
+    cr_assert(gw_gpt_decoder_open(&model->gpt, (const float *const *)model->parameters, &decoder, &err), "%s",
+              err.text);
+    size_t first = prompt > context ? prompt - context : 0;
+    for (size_t at = prompt; at < count; at++) {
+        if (at - first > context) first = at - (context + 1) / 2;
+        for (size_t i = first; i < at; i++) tokens[i - first] = (unsigned char)text[i];
+        decoder.position = 0;
+        const float *logits = gw_gpt_decoder_feed(&decoder, tokens, (uint32_t)(at - first));
+        float most = logits[0];
+        for (uint32_t v = 1; v < model->gpt.vocabulary; v++)
+            if (logits[v] > most) most = logits[v];
+        cr_expect_geq(logits[(unsigned char)text[at]], most - 1e-3f, "byte %zu", at);
+    }
+    gw_gpt_decoder_close(&decoder);
+}
+
+Test(gpt, goes_on_beyond_the_context_from_the_end_of_the_text) {
+    lab *l = lab_open();
+    const gw_gpt gpt = {.layers = 2, .heads = 4, .channels = 32, .context = 31, .vocabulary = 256};
+    const gw_model_choice choice = {.step = GW_MODEL_NEWEST};
+    static const char *const prompts[] = {"abc", "This prompt does not fit into the context of the model."};
+    char path[LAB_PATH + 20], args[2 * LAB_PATH];
+    snprintf(path, sizeof path, "%s/random", l->dir);
+    write_random_model(&gpt, path);
+    snprintf(args, sizeof args,
+             "gpt --data " GODWIT_BINARY " --layers 2 --heads 4 --channels 32 --context 31 --batch-tokens 31 "
+             "--workers 1 --updates 1 --lr 0 --micro-batch 1 --init %s",
+             path);
+    lab_undisturbed(l, args);
+    char *dir = l->peers[0].dir;
+    gw_model model;
+    gw_err err;
+    cr_assert(gw_model_load(&dir, 1, &choice, NULL, &model, &err), "%s", err.text);
+    for (int i = 0; i < 2; i++) {
+        int code;
+        const char *text =
+            output(&code, "cd %s && " GODWIT_BINARY " generate %s --temperature 0 --tokens 100 --prompt '%s'",
+                   l->dir, dir, prompts[i]);
+        size_t length = strlen(prompts[i]);
+        cr_assert(code == 0 && strncmp(text, prompts[i], length) == 0);
+        check_likeliest(&model, text, length, length + 100);
+    }
+    gw_model_free(&model);
     lab_close(l);
 }
 
