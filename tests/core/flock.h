@@ -49,8 +49,8 @@ typedef struct flock_peer {
     int adds[FLOCK_SHARDS]; /* how often each shard is in the accumulator */
     gw_token reducing;
     int64_t slots[GW_SLOTS];
-    gw_set stored;      /* chunks of the newest SAVE that succeeded */
-    gw_hash saved_root; /* of the newest manifest written; zeros = none */
+    gw_set stored;             /* chunks of the newest SAVE that succeeded */
+    gw_hash saved_root;        /* of the newest manifest written; zeros = none */
     const gw_inventory *found; /* on its disk as it starts; NULL: what it has saved */
     uint32_t found_count;
     uint64_t saved_step, saved_epoch;
