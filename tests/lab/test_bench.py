@@ -62,7 +62,7 @@ class Wrongs(unittest.TestCase):
         self.assertIn("godwit bench steal --transport shm: exit code 1\n", end)
 
     def test_a_state_that_is_not_that_of_one_peer(self):
-        self.put_states(None)
+        self.put(same_as_alone=lambda *ignored: (False, None))
 
         def churn(binary, quick):
             tables.table("4")

@@ -54,10 +54,12 @@ bool sim_descends(const sim_cluster *c, uint64_t state, uint64_t from) {
     return true;
 }
 
-/* The others soon give up waiting for a member (--resume-timeout), and a view without this one was installed
- * later than all that it had a state in: that view may have gone on from any state. */
+/* Others give up waiting for a member (--resume-timeout) where that is soon, or where a member may be out of
+ * reach for long; and a view without this one was installed later than all that it had a state in: that view
+ * may have gone on from any state. */
 static bool was_given_up(const sim_cluster *c, const sim_peer *p) {
-    return c->options->resume_ms != 0 && p->m.without_epoch > p->m.held_epoch;
+    bool in_time = c->options->resume_ms == 0 && c->options->haul == 0;
+    return !in_time && p->m.without_epoch > p->m.held_epoch;
 }
 
 /* A view without it was installed on this state, or on what came of it, later than all that it had a state
