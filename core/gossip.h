@@ -5,8 +5,8 @@
  * Awareness for More Accurate Failure Detection", DSN-W'18): a local health multiplier, suspicion that
  * shrinks with independent confirmations, and the buddy system (whoever is suspected is told first). On top:
  *   - every other probe goes to one of the two members that a peer watches, the next on a ring of all: each
- *     is so probed every 0.8 s (1.6 s in large flocks) by whoever of its two watchers is well, and not only when
- *     chance has it;
+ *     is so probed every 0.8 s (1.6 s in large flocks) by whoever of its two watchers is well, and not only
+ * when chance has it;
  *   - anti-entropy by digests of the member table instead of copies of it, so that it costs little at 10,000
  *     peers and a datagram stays under GW_GOSSIP_DATAGRAM bytes;
  *   - dead peers and seeds go on being probed, rarely, so that partitions heal by themselves;
