@@ -9,9 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Once a peer is done the others have this long to end, too: some wait long for those that ended,
- * and then others for these. */
-#define AFTERMATH_NS(options) (100000 * SIM_MS + 24 * sim_resume_ns(options))
+/* Once a peer is done the others have this long to end, too: some wait long for those that ended, and then
+ * others for these. In a long haul one that was cut off may have all steps to make, alone, with nobody left
+ * to tell it of the end. */
+static uint64_t aftermath_ns(const gw_sim_options *o) {
+    uint64_t alone_ns = o->haul != 0 ? (uint64_t)o->steps * o->shards * o->shard_us * 1000 : 0;
+    return 100000 * SIM_MS + 24 * sim_resume_ns(o) + alone_ns;
+}
+
 /* In calm the job is done after this, at most: those that are left wait for what the others may know, and for
  * each checkpoint that lacks chunks, for somebody who has the rest of it: one that is damaged, or (float
  * sums) that was given up with steps that were made again, and of which somebody who was away kept a part. */
@@ -295,7 +300,7 @@ static void run_to_the_end(sim_cluster *c) {
                       bound_ns(c->options) / SIM_MS, text);
         return;
     }
-    run_until(c, sim_now(c) + AFTERMATH_NS(c->options));
+    run_until(c, sim_now(c) + aftermath_ns(c->options));
     sim_check_effects(c);
     bool waits = false; /* whoever has nothing that tells it of the end waits for ever */
     for (uint32_t i = 0; i < c->count; i++) {
