@@ -20,7 +20,7 @@ ALL_RUNS = [
 @dataclasses.dataclass
 class Job:
     options: list  # what it computes, for ever
-    seldom: str  # how often its checkpoints are: a power loss takes what came since, three seconds at most
+    often: str  # how often its checkpoints are: a power loss takes what came since, three seconds at most
     measured: str
     step_s: float = None  # how long all shards of a step sleep, if they do nothing else
     quick: tuple = ()  # options with which it computes the same sooner
@@ -38,7 +38,7 @@ def data(*path):
 def sleeping():
     options = [*SYNTHETIC, "--shards", str(SHARDS), "--shard-ms", str(SHARD_MS)]
     measured = f"{SHARDS} shards a step that sleep {SHARD_MS} ms: what the flock makes of time, not of processors"
-    return Job(options, "5", measured, SHARDS * SHARD_MS / 1000, AT_ONCE)
+    return Job(options, "1", measured, SHARDS * SHARD_MS / 1000, AT_ONCE)
 
 
 def busy():
@@ -62,7 +62,7 @@ JOBS = {"synthetic": sleeping, "busy": busy, "digits": digits, "gpt": gpt}
 def endless(job, peers, majority=False, verify="off"):
     """The options of a flock's peers."""
     quorum = "majority" if majority else "any"
-    more = ["--steps", "100000000", "--checkpoint-every", job.seldom, "--quorum", quorum, "--verify", verify]
+    more = ["--steps", "100000000", "--checkpoint-every", job.often, "--quorum", quorum, "--verify", verify]
     return [*job.options, *more, *ALL_RUNS, "--peers", str(peers)]
 
 
