@@ -66,27 +66,32 @@ Test(peer_states, one_outlives_the_load_of_a_later_checkpoint_that_fails) {
     }
 }
 
-/* Float sums: a reduction fails for all but one, which has applied the sum as the others ask for another
- * view, and dies while they fetch its state. They still hold the state before, which all had shown. */
+/* The reduction of the sixth step fails for all but the last, which has applied the sum as the others ask for
+ * another view, and dies while they fetch its state. */
+static void lose_the_donor(flock *f) {
+    for (uint32_t i = 0; i < 3; i++) {
+        f->peers[i].seal_ns = UINT64_C(1000000000);
+        f->peers[i].load_ns = UINT64_C(5000000000);
+    }
+    flock_start_all(f);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+    flock_run_for(f, UINT64_C(100000000));
+    f->sum_for = 3;
+    for (uint32_t i = 0; i < 3; i++) f->peers[i].loads = 0;
+    f->peers[0].loads_to_fail = f->peers[1].loads_to_fail = 1; /* as the donor dies meanwhile */
+    while (f->peers[0].loads == 0 || f->peers[1].loads == 0) cr_assert(!flock_run(f, NULL, 1));
+    cr_assert_eq(f->peers[2].step, 6);
+    flock_kill(f, 2);
+}
+
+/* Those who are left still hold the state before, which all had shown. */
 Test(peer_states, one_outlives_the_donor_of_the_next) {
     for (int fast = 0; fast < 2; fast++) {
         flock f;
         flock_open(&f, 3, 3, LONG, GW_QUORUM_MAJORITY);
         f.checkpoint_steps = 100; /* the first is far away */
-        for (uint32_t i = 0; i < 3; i++) {
-            f.peers[i].config.fast = fast;
-            f.peers[i].seal_ns = UINT64_C(1000000000);
-            f.peers[i].load_ns = UINT64_C(5000000000);
-        }
-        flock_start_all(&f);
-        cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
-        flock_run_for(&f, UINT64_C(100000000));
-        f.sum_for = 3;
-        for (uint32_t i = 0; i < 3; i++) f.peers[i].loads = 0;
-        f.peers[0].loads_to_fail = f.peers[1].loads_to_fail = 1; /* as the donor dies meanwhile */
-        while (f.peers[0].loads == 0 || f.peers[1].loads == 0) cr_assert(!flock_run(&f, NULL, 1));
-        cr_assert_eq(f.peers[2].step, 6);
-        flock_kill(&f, 2);
+        for (uint32_t i = 0; i < 3; i++) f.peers[i].config.fast = fast;
+        lose_the_donor(&f);
         await_computing(&f);
         cr_expect_geq(flock_status(&f, 0).step, 5, "fast %d: both held step 5, and go on from %lu", fast,
                       flock_status(&f, 0).step);
@@ -99,19 +104,7 @@ Test(peer_states, who_cannot_fetch_the_last_state_makes_it_anew) {
     enum { STEPS = 6 };
     flock f;
     flock_open(&f, 3, 3, STEPS, GW_QUORUM_ANY);
-    for (uint32_t i = 0; i < 3; i++) {
-        f.peers[i].seal_ns = UINT64_C(1000000000);
-        f.peers[i].load_ns = UINT64_C(5000000000);
-    }
-    flock_start_all(&f);
-    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
-    flock_run_for(&f, UINT64_C(100000000));
-    f.sum_for = 3;
-    for (uint32_t i = 0; i < 3; i++) f.peers[i].loads = 0;
-    f.peers[0].loads_to_fail = f.peers[1].loads_to_fail = 1; /* as the donor dies meanwhile */
-    while (f.peers[0].loads == 0 || f.peers[1].loads == 0) cr_assert(!flock_run(&f, NULL, 1));
-    cr_assert_eq(f.peers[2].step, STEPS);
-    flock_kill(&f, 2);
+    lose_the_donor(&f);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     for (uint32_t i = 0; i < 2; i++) {
         cr_assert_eq(f.peers[i].finish, GW_FINISH_DONE);
