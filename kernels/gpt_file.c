@@ -173,11 +173,14 @@ enum { CONFIG_MOST = 1 << 20 };
 static json_t *read_config(const char *path, gw_err *err) {
     gw_plain_file file;
     if (!gw_plain_open(path, &file, err)) return NULL;
-    char *text = file.bytes <= CONFIG_MOST ? malloc(file.bytes) : NULL;
+    bool small = file.bytes <= CONFIG_MOST;
+    char *text = small ? malloc(file.bytes) : NULL;
     json_error_t why;
     json_t *config = NULL;
-    if (text == NULL) {
+    if (!small) {
         gw_fail(err, GW_E_LIMIT, "%s: %llu bytes are too many", path, (unsigned long long)file.bytes);
+    } else if (text == NULL) {
+        gw_fail(err, GW_E_NOMEM, "no memory for %s", path);
     } else if (gw_plain_read(&file, 0, text, file.bytes, err)) {
         config = json_loadb(text, file.bytes, 0, &why);
         if (config == NULL) gw_fail(err, GW_E_INVALID, "%s is no JSON: %.100s", path, why.text);
