@@ -39,14 +39,7 @@ static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->kept[p->kept_count++] = (gw_kept){step, *root};
 }
 
-/* With float sums those of as many steps or more are of a course that was left. */
-static void forget_left(gw_peer *p, uint64_t step, const gw_hash *root) {
-    for (uint32_t i = p->kept_count; i-- > 0 && p->config.fast;)
-        if (p->kept[i].step >= step && !gw_hash_equal(&p->kept[i].root, root)) keep_no_more(p, i);
-}
-
 static void note_newest(gw_peer *p, uint64_t step, const gw_hash *root) {
-    forget_left(p, step, root);
     p->saved_step = step;
     p->saved_behind = true;
     p->saved_ns = p->now;
