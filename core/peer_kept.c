@@ -133,9 +133,13 @@ static void keep_only(gw_peer *p, const gw_hash *roots, uint32_t count) {
     p->part_step = UINT64_MAX;
 }
 
+static uint32_t kept_roots(const gw_peer *p, gw_hash *roots) {
+    for (uint32_t i = 0; i < p->kept_count; i++) roots[i] = p->kept[i].root;
+    return p->kept_count;
+}
+
 static uint32_t all_roots(const gw_peer *p, gw_hash *roots) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < p->kept_count; i++) roots[count++] = p->kept[i].root;
+    uint32_t count = kept_roots(p, roots);
     return count + gw_peer_inventory_range(&p->inventory, 0, UINT64_MAX, roots + count, p->inventory.count);
 }
 
@@ -186,20 +190,40 @@ void gw_kept_make_room(gw_peer *p, bool again) {
 /* Later checkpoints than this run has come to stay, too: whoever holds the rest of one may come yet. So do
  * those between what is kept, which others may have been told are complete, and keep instead of an earlier
  * one; and earlier ones, as many as are to be kept: this life may not have seen them complete. */
-static void retain(gw_peer *p) {
+static uint32_t exact_roots(const gw_peer *p, gw_hash *roots) {
     const gw_peer_inventory *here = &p->inventory;
-    uint32_t count = p->kept_count, most = p->config.keep;
-    GW_CHECK(count > 0 && count <= most);
-    gw_hash *roots = calloc(3 * (size_t)most, sizeof *roots);
-    GW_CHECK_MEMORY(roots != NULL);
-    for (uint32_t i = 0; i < count; i++) roots[i] = p->kept[i].root;
-    if (!p->config.fast && !here->fresh) {
+    uint32_t count = kept_roots(p, roots), most = p->config.keep;
+    if (!here->fresh) {
         count += gw_peer_inventory_range(here, 0, p->kept[0].step, roots + count, most - count);
         count += gw_peer_inventory_range(here, p->saved_step + 1, UINT64_MAX, roots + count, most);
     }
-    for (uint32_t i = 1; i < p->kept_count && !p->config.fast; i++)
+    for (uint32_t i = 1; i < p->kept_count; i++)
         count += gw_peer_inventory_range(here, p->kept[i - 1].step + 1, p->kept[i].step, roots + count,
                                          3 * most - count);
+    return count;
+}
+
+/* As many as are to be kept: the newest here beside those that are known to be whole. Nobody goes back to a
+ * course that was given up, but where a flock had to begin anew its user may. */
+static uint32_t float_roots(const gw_peer *p, gw_hash *roots) {
+    const gw_peer_inventory *here = &p->inventory;
+    uint32_t count = kept_roots(p, roots);
+    for (uint32_t i = 0; i < here->count && count < p->config.keep && !here->fresh; i++) {
+        bool named = false;
+        for (uint32_t k = 0; k < p->kept_count; k++)
+            named |= gw_hash_equal(&p->kept[k].root, &here->list[i].root);
+        if (!named) roots[count++] = here->list[i].root;
+    }
+    return count;
+}
+
+static void retain(gw_peer *p) {
+    uint32_t most = p->config.keep;
+    GW_CHECK(p->kept_count > 0 && p->kept_count <= most);
+    gw_hash *roots = calloc(3 * (size_t)most, sizeof *roots);
+    GW_CHECK_MEMORY(roots != NULL);
+    uint32_t count = p->config.fast ? float_roots(p, roots) : exact_roots(p, roots);
+    GW_CHECK(count <= 3 * most);
     keep_only(p, roots, count);
     free(roots);
 }

@@ -465,6 +465,14 @@ class HowLongFaultsAreFelt(unittest.TestCase):
         self.assertEqual(report.quiet_steps(run), [(0, 1), (4, 5)])
 
 
+class Help(unittest.TestCase):
+    def test_help_names_every_option(self):
+        done = subprocess.run([sys.executable, CHAOS, "--help"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for option in ("--minutes", "--every", "--seed", "--peers", "--kinds", "--job", "--majority", "--verify"):
+            self.assertIn(f"\n  {option}", done.stdout)
+
+
 class RunsThatGoWrong(unittest.TestCase):
     def test_what_ends_as_it_is_hurt_is_nothing_to_hurt(self):
         run = run_of(flock_of("a"))

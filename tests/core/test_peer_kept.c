@@ -296,6 +296,63 @@ Test(peer_kept, a_checkpoint_that_others_were_told_of_is_kept_among_those_that_t
     flock_close(&f);
 }
 
+static bool one_is_alone(const flock *f) {
+    return flock_in_view_of(f, 0, 1) || flock_in_view_of(f, 1, 1);
+}
+
+static bool one_begins_anew(const flock *f) {
+    return flock_said(f, 0, "beginning at step 0") + flock_said(f, 1, "beginning at step 0") > 0;
+}
+
+/* Two have a complete checkpoint, each a part of it. One goes on alone, dies, and begins at step 0, as the
+ * other is not there. That one joins it with what it has of those steps, in the same life or a later one. */
+static void begin_anew_without_the_other(flock *f, gw_hash *root, bool lives) {
+    flock_open(f, 2, 2, LONG, GW_QUORUM_MAJORITY);
+    f->checkpoint_steps = 4;
+    for (uint32_t i = 0; i < 2; i++) {
+        f->peers[i].config.fast = true;
+        f->peers[i].config.keep = 2;
+        f->peers[i].config.replicas = 1;
+        f->peers[i].seal_ns = UINT64_C(10000000000);
+        f->peers[i].store.room = FLOCK_FILES;
+    }
+    flock_start_all(f);
+    cr_assert(flock_run(f, flock_all_have_a_checkpoint, MOST_EVENTS));
+    *root = f->peers[0].saved_root;
+    flock_cut(f, 0, 1, true);
+    cr_assert(flock_run(f, one_is_alone, MOST_EVENTS));
+    uint32_t alone = flock_in_view_of(f, 0, 1) ? 0 : 1;
+    cr_assert_neq(flock_chunks_of(&f->peers[alone], root), 7);
+    flock_kill(f, alone);
+    f->checkpoint_steps = 3; /* the same steps again would be the same states here */
+    flock_start(f, alone);
+    cr_assert(flock_run(f, one_begins_anew, MOST_EVENTS));
+    if (!lives) {
+        flock_kill(f, 1 - alone);
+        flock_start(f, 1 - alone);
+    }
+    flock_mend(f, 0, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        f->peers[i].checkpoints = 0;
+        f->peers[i].shown_step = 0;
+    }
+}
+
+Test(peer_kept, with_float_sums_what_was_complete_outlasts_the_first_checkpoint_of_who_began_anew) {
+    for (int lives = 0; lives < 2; lives++) {
+        flock f;
+        gw_hash root;
+        begin_anew_without_the_other(&f, &root, lives);
+        for (uint32_t later = 1; later <= 2; later++) {
+            while (f.peers[0].checkpoints < later || f.peers[1].checkpoints < later)
+                cr_assert(!flock_run(&f, NULL, 1));
+            uint32_t left = flock_chunks_of(&f.peers[0], &root) | flock_chunks_of(&f.peers[1], &root);
+            cr_expect_eq(left, later == 1 ? 7 : 0, "lives %d, after %u: %x", lives, later, left);
+        }
+        flock_close(&f);
+    }
+}
+
 /* Also where the protocol record, which says what views there were, is lost: what is saved next must come
  * after what the flock has gone on from. */
 Test(peer_kept, with_float_sums_a_checkpoint_carries_the_epoch_of_its_view) {

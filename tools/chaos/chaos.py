@@ -333,7 +333,7 @@ class Chaos:
 
 
 def options_of():
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(usage=__doc__.replace("%", "%%"))
     parser.add_argument("--minutes", type=float, default=2)
     parser.add_argument("--every", type=float, default=5)
     parser.add_argument("--seed", type=int, default=1)
