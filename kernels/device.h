@@ -32,12 +32,22 @@ typedef struct gw_ledger gw_ledger; /* kernels/ledger.h */
 
 enum { GW_DEVICE_PARTS = 16 }; /* that one device is made of, at most */
 
+typedef enum gw_reduce {
+    GW_REDUCE_ALONE = 1, /* one member: the accumulator is the sum. No segments, nothing is copied */
+    GW_REDUCE_EXACT = 2, /* int64 all the way */
+    GW_REDUCE_FAST = 3,  /* data travel as float32, headers as int64; no fingerprint check */
+} gw_reduce;
+
 typedef struct gw_device_options {
     const gw_job_type *type;
     void *job;               /* opened and described; outlives the device */
     const gw_plan *plan;     /* outlives the device */
     uint32_t workers;        /* lanes that will be opened, at least 1 */
     uint32_t boundary_words; /* integers that the node exchanges in each sum (core/layout.h) */
+    /* EXACT or FAST: sums with others will be of this kind, and a GPU takes its memory for them at once, so
+     * that a lack of it shows before the first step and not when somebody joins. 0: that is left to the first
+     * one. */
+    gw_reduce reduce;
     /* The device can be used no more, and every call on it will fail: once, on the thread of the call that
      * found it, before that returns. Not where a shard may have done it: then contribute fails, and the rest
      * after it. NULL: nobody wants to know. */
@@ -80,12 +90,6 @@ typedef struct gw_segments {
     const gw_segment *list; /* the device's, until the next reduce_begin */
     uint32_t count;
 } gw_segments;
-
-typedef enum gw_reduce {
-    GW_REDUCE_ALONE = 1, /* one member: the accumulator is the sum. No segments, nothing is copied */
-    GW_REDUCE_EXACT = 2, /* int64 all the way */
-    GW_REDUCE_FAST = 3,  /* data travel as float32, headers as int64; no fingerprint check */
-} gw_reduce;
 
 /* Where the segments of a reduction lie. */
 typedef enum gw_place {

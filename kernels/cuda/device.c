@@ -219,7 +219,8 @@ static bool open_measured(gw_cuda_device *d, gw_err *err) {
     return true;
 }
 
-static bool open_parts(gw_cuda_device *d, const gw_cuda_info *info, gw_ledger *shared, gw_err *err) {
+static bool open_parts(gw_cuda_device *d, const gw_cuda_info *info, const gw_device_options *options,
+                       gw_err *err) {
     char plan[GW_GPU_PLAN_TEXT] = "";
     const gw_job_gpu *gpu = d->type->gpu;
     d->sum = calloc(d->layout.tensor_count, sizeof *d->sum);
@@ -240,8 +241,9 @@ static bool open_parts(gw_cuda_device *d, const gw_cuda_info *info, gw_ledger *s
                               .sum = d->sum_small,
                               .measured = d->measured_host,
                               .state = d->state_small};
-    return gw_cuda_accumulator_open(d->gpu.ordinal, &d->layout, shared, &d->accumulator, err) &&
-           gw_cuda_sums_open(d->gpu.ordinal, &d->layout, d->accumulator, d->control, &d->sums, err);
+    return gw_cuda_accumulator_open(d->gpu.ordinal, &d->layout, options->ledger, &d->accumulator, err) &&
+           gw_cuda_sums_open(d->gpu.ordinal, &d->layout, d->accumulator, d->control, options->reduce,
+                             &d->sums, err);
 }
 
 static bool find_gpu(const gw_gpu *gpu, gw_cuda_info *info, gw_err *err) {
@@ -287,7 +289,7 @@ bool gw_device_cuda_open(const gw_device_options *options, const gw_gpu *gpu, gw
         free(d);
         return gw_fail_in(err, "job %s", options->type->name);
     }
-    if (!open_parts(d, &info, options->ledger, err)) {
+    if (!open_parts(d, &info, options, err)) {
         close_cuda(&d->device);
         return false;
     }

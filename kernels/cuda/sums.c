@@ -109,8 +109,18 @@ static bool allocate(gw_cuda_sums *s, gw_err *err) {
            take(s, sizeof *s->least, &s->least, err) && open_small(s, err);
 }
 
+/* For sums with others. */
+static bool need_buffers(gw_cuda_sums *s, gw_reduce mode, gw_err *err) {
+    if (s->received.words == NULL && !take(s, s->layout->words * sizeof(int64_t), &s->received.words, err))
+        return false;
+    for (int i = 0; mode == GW_REDUCE_FAST && i < 2; i++)
+        if (s->floats[i] == NULL && !take(s, s->layout->words * sizeof(float), &s->floats[i], err))
+            return false;
+    return true;
+}
+
 bool gw_cuda_sums_open(int gpu, const gw_layout *layout, gw_cuda_accumulator *accumulator,
-                       cudaStream_t stream, gw_cuda_sums **sums, gw_err *err) {
+                       cudaStream_t stream, gw_reduce with_others, gw_cuda_sums **sums, gw_err *err) {
     gw_cuda_sums *s = calloc(1, sizeof *s);
     *sums = NULL;
     if (s == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for sums");
@@ -119,7 +129,7 @@ bool gw_cuda_sums_open(int gpu, const gw_layout *layout, gw_cuda_accumulator *ac
     s->accumulator = accumulator;
     s->ledger = gw_cuda_accumulator_ledger(accumulator);
     s->stream = stream;
-    if (!allocate(s, err)) {
+    if (!allocate(s, err) || (with_others != 0 && !need_buffers(s, with_others, err))) {
         gw_cuda_sums_close(s);
         return gw_fail_in(err, "sums");
     }
@@ -211,15 +221,6 @@ static bool copy_segments(gw_cuda_sums *s, const gw_segment *from, const gw_segm
 
 static bool wait_for(gw_cuda_sums *s, const char *what, gw_err *err) {
     return gw_cuda_try(s->gpu, cudaStreamSynchronize(s->stream), err, "%s", what);
-}
-
-static bool need_buffers(gw_cuda_sums *s, gw_reduce mode, gw_err *err) {
-    if (s->received.words == NULL && !take(s, s->layout->words * sizeof(int64_t), &s->received.words, err))
-        return false;
-    for (int i = 0; mode == GW_REDUCE_FAST && i < 2; i++)
-        if (s->floats[i] == NULL && !take(s, s->layout->words * sizeof(float), &s->floats[i], err))
-            return false;
-    return true;
 }
 
 static bool pack_floats(gw_cuda_sums *s, const int64_t *words, gw_err *err) {

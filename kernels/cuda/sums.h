@@ -8,10 +8,11 @@
 typedef struct gw_cuda_sums gw_cuda_sums;
 
 /* `layout` and `accumulator` outlive it. All work is on `stream`, and waited for. Memory for sums with others
- * is taken by the first one: a copy of the accumulator; for float sums two of half the size besides; for
- * segments in host memory as much again in pinned memory, twice. */
+ * is taken here, if they will be of the kind `with_others` (0: it is not known), or else by the first one: a
+ * copy of the accumulator; for float sums two of half the size besides. By the first one in any case, for
+ * segments in host memory, as much again in pinned memory, twice. */
 bool gw_cuda_sums_open(int gpu, const gw_layout *layout, gw_cuda_accumulator *accumulator,
-                       cudaStream_t stream, gw_cuda_sums **sums, gw_err *err);
+                       cudaStream_t stream, gw_reduce with_others, gw_cuda_sums **sums, gw_err *err);
 void gw_cuda_sums_close(gw_cuda_sums *sums);           /* NULL is allowed */
 uint64_t gw_cuda_sums_bytes(const gw_cuda_sums *sums); /* of the GPU's memory, so far */
 

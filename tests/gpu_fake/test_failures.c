@@ -102,6 +102,30 @@ Test(gpu_failures, whatever_fails_while_opening_nothing_is_lost) {
     rig_close(&b.r);
 }
 
+/* Who will sum with others has the memory for it before the first step. */
+Test(gpu_failures, memory_for_sums_with_others_is_there_from_the_start) {
+    static const gw_reduce modes[] = {0, GW_REDUCE_EXACT, GW_REDUCE_FAST};
+    uint64_t alone = 0;
+    for (uint64_t known = 0; known < 3; known++) {
+        for (uint64_t mode = 1; mode < 3; mode++) {
+            bench b;
+            gw_err err;
+            gw_segments send, receive;
+            prepare(&b);
+            b.options.reduce = modes[known];
+            cr_assert(open_device(&b, &err), "%s", err.text);
+            if (known == 0) alone = b.device->memory_bytes;
+            cr_expect_eq(b.device->memory_bytes, alone + known * b.device->layout->words * sizeof(int64_t));
+            size_t before = fake_leaked();
+            cr_assert(b.device->ops->reduce_begin(b.device, modes[mode], GW_PLACE_GPU, &send, &receive, &err),
+                      "%s", err.text);
+            cr_expect_eq(fake_leaked() == before, known >= mode, "%lu, then %lu", known, mode);
+            close_device(&b);
+            rig_close(&b.r);
+        }
+    }
+}
+
 /* Every call of a shard fails once: the shard is not held, and if it was added in part, the accumulator says
  * so; after emptying it all is well. */
 Test(gpu_failures, a_shard_that_fails_is_not_held) {

@@ -167,6 +167,12 @@ static void advise(const gw_node *node, uint64_t rest, uint64_t limit, char *tex
                  lighter != NULL ? lighter : "");
 }
 
+/* Of sums with others; 0: there will be none. */
+static gw_reduce reduce_of(const gw_run_options *options) {
+    if (options->peers <= 1 && options->seed_count == 0) return 0;
+    return options->fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT;
+}
+
 /* What this peer will take, as far as it is known before the first step, against what there is. The device
  * has only reserved it so far. */
 static bool estimate_memory(gw_node *node, gw_err *err) {
@@ -174,8 +180,8 @@ static bool estimate_memory(gw_node *node, gw_err *err) {
     const gw_run_options *options = node->options;
     uint64_t lanes = (uint64_t)options->workers * node->plan.lane_bytes,
              need = device->memory_bytes + node->first_model.bytes;
-    if (options->peers > 1 || options->seed_count > 0)
-        need += gw_sum_store_need(device->layout, options->fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT) +
+    if (reduce_of(options) != 0)
+        need += gw_sum_store_need(device->layout, reduce_of(options)) +
                 device->layout->image_bytes; /* of a state that is fetched (node_state.c) */
     uint64_t limit = gw_memory_limit();
     node->memory_bytes = need;
@@ -213,6 +219,7 @@ static bool open_device(gw_node *node, gw_err *err) {
                                  .workers = node->options->workers,
                                  .boundary_words = GW_MAX_MEMBERS * GW_SLOTS +
                                                    (node->options->verify ? GW_VERIFY_TABLE : 0),
+                                 .reduce = reduce_of(node->options),
                                  .lost = gw_node_device_lost,
                                  .context = node};
     if (node->options->compute.kind == GW_COMPUTE_CUDA) {
