@@ -29,17 +29,26 @@ usage: ./build.sh [COMMAND]
   demo       four peers on this machine, two of them killed; under a minute
   test       build and run the tests
   lint       formatting, clang-tidy, shellcheck, and the house's rules
-  sanitize [WHAT]  run the tests (whose names match WHAT, such as lab or net/) under address, undefined-behaviour
-             and thread sanitizers
-  fuzz [--minutes N] [TARGET...]  look for inputs that break a parser (10 minutes)
-  sim [--minutes N] [--seed S]  new seeds of the simulator on all cores; shrinks what fails, and says which
-             branches of core/ were taken (10 minutes)
-  coverage   which branches of core/ its tests, the simulator's, the model check and the fuzz targets take, and
-             which never (10 minutes); fails under 95 %
-  chaos [--minutes N] [--every S] [--seed K]  a job on real processes while everything goes wrong (as root); fails
-             when its bytes differ or a process crashed
-  bench      measure what Godwit promises, as tables (about 40 minutes; 'bench quick': 10)
-  lab [N] [-- COMMAND]  N virtual machines with RDMA devices: each runs COMMAND, or you look around
+  sanitize [WHAT]
+             run the tests (whose names match WHAT, such as lab or net/) under
+             address, undefined-behaviour and thread sanitizers
+  fuzz [--minutes N] [TARGET...]
+             look for inputs that break a parser (10 minutes)
+  sim [--minutes N] [--seed S]
+             new seeds of the simulator on all cores; shrinks what fails, and
+             says which branches of core/ were taken (10 minutes)
+  coverage   which branches of core/ its tests, the simulator's, the model
+             check and the fuzz targets take, and which never (10 minutes);
+             fails under 95 %
+  chaos [OPTION...]
+             a job on real processes while everything goes wrong (as root);
+             fails when its bytes differ, steps were lost, or a process
+             crashed or leaks. chaos --help lists its options
+  bench      measure what Godwit promises, as tables (about 40 minutes;
+             'bench quick': 10)
+  lab [N] [-- COMMAND]
+             N virtual machines with RDMA devices: each runs COMMAND, or you
+             look around
   clean      remove every build folder
   help       this
 

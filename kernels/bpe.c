@@ -2,6 +2,7 @@
 #include "kernels/bpe.h"
 
 #include "core/check.h"
+#include "kernels/plain_file.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -90,9 +91,9 @@ static bool add_token(gw_bpe *bpe, const char *letters, const json_t *number, gw
     return true;
 }
 
-static bool read_numbers(gw_bpe *bpe, const char *path, gw_err *err) {
+static bool read_numbers(gw_bpe *bpe, FILE *file, gw_err *err) {
     json_error_t why;
-    bpe->numbers = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
+    bpe->numbers = json_loadf(file, JSON_REJECT_DUPLICATES, &why);
     if (bpe->numbers == NULL) return gw_fail(err, GW_E_INVALID, "line %d: %s", why.line, why.text);
     if (!json_is_object(bpe->numbers))
         return gw_fail(err, GW_E_INVALID, "is no object of tokens and numbers");
@@ -124,9 +125,7 @@ static bool add_merge(gw_bpe *bpe, char *line, size_t number, gw_err *err) {
     return true;
 }
 
-static bool read_merges(gw_bpe *bpe, const char *path, gw_err *err) {
-    FILE *file = fopen(path, "r");
-    if (file == NULL) return gw_fail_errno(err, errno, "cannot open it");
+static bool read_merges(gw_bpe *bpe, FILE *file, gw_err *err) {
     char line[LINE_MOST];
     bool read = true;
     for (size_t number = 1; read && fgets(line, sizeof line, file) != NULL; number++) {
@@ -141,23 +140,22 @@ static bool read_merges(gw_bpe *bpe, const char *path, gw_err *err) {
         read = add_merge(bpe, line, number, err);
     }
     if (read && ferror(file)) read = gw_fail_errno(err, errno, "cannot read it");
-    fclose(file);
     return read;
 }
 
 static bool read_file(gw_bpe *bpe, const char *dir, const char *name,
-                      bool (*read)(gw_bpe *, const char *, gw_err *), gw_err *err) {
+                      bool (*read)(gw_bpe *, FILE *, gw_err *), gw_err *err) {
     char *path;
+    gw_plain_file plain;
     if (asprintf(&path, "%s/%s", dir, name) < 0) return gw_fail(err, GW_E_NOMEM, "out of memory");
-    FILE *file = fopen(path, "r"); /* for the reason in words */
-    bool done = file != NULL;
-    if (done)
-        fclose(file);
-    else if (errno == ENOENT)
-        gw_fail(err, GW_E_NOTFOUND, "there is no file %s", path);
-    else
-        gw_fail_errno(err, errno, "cannot open %s", path);
-    if (done && !read(bpe, path, err)) done = gw_fail_in(err, "%s", path);
+    bool done = gw_plain_open(path, &plain, err);
+    FILE *file = done ? fdopen(plain.fd, "r") : NULL; /* closes it, too */
+    if (done && file == NULL) {
+        done = gw_fail(err, GW_E_NOMEM, "%s: out of memory", path);
+        gw_plain_close(&plain);
+    }
+    if (done && !read(bpe, file, err)) done = gw_fail_in(err, "%s", path);
+    if (file != NULL) fclose(file);
     free(path);
     return done;
 }

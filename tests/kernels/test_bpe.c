@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { BYTES = 256 };
 
@@ -216,6 +217,8 @@ Test(bpe, damaged_merges_are_refused_with_the_line) {
     free(line);
     cr_assert_eq(remove(scratch_path("merges.txt")), 0);
     refuse("there is no file");
+    cr_assert_eq(mkfifo(scratch_path("merges.txt"), 0600), 0); /* nobody writes to it */
+    refuse("merges.txt is not a plain file");
 }
 
 Test(bpe, damaged_vocabularies_are_refused_with_the_reason) {
