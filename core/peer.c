@@ -99,6 +99,7 @@ void gw_peer_finish(gw_peer *p, gw_finish finish, const gw_hash *root, const cha
     const char *text = keep_text(p, format, args);
     va_end(args);
     if (p->end_sent && root != NULL) gw_end_tell_others(p, root);
+    p->blameless = p->fell_at == 0;
     if (finish == GW_FINISH_FAILED) gw_poison_tell(p);
     gw_contacts_announce(p);
     gw_gossip_leave(p->gossip, p->now);
@@ -397,7 +398,6 @@ static void on_stop(gw_peer *p) {
 }
 
 static void on_device_lost(gw_peer *p, const gw_event *event) {
-    p->blameless = true;
     gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s; this peer leaves, the others compute its shards",
                    event->text == NULL ? "the device has broken down" : event->text);
 }

@@ -303,7 +303,7 @@ struct gw_peer {
     size_t old_ballot_length;
     bool losses_changed; /* since that was read, at the start */
     uint32_t fell_at;    /* the shard that made this peer give up, plus 1; 0 = none */
-    bool blameless;      /* no shard did: its device broke down, or errs */
+    bool blameless;      /* it has ended, and no shard is why: its device, its disk, the others */
     char refused[120];   /* what was wrong with the sum that failed its checks last */
     gw_retry retry;
     uint32_t chosen[GW_VERIFY_MOST], chosen_count; /* of this step: computed twice */

@@ -44,7 +44,6 @@ void gw_verify_tell(gw_peer *p, const gw_peer_id *peer, const char *format, ...)
 static bool own_fault(gw_peer *p, const char *what) {
     p->has_state = false;
     if (++p->faults <= MOST_FAULTS) return true;
-    p->blameless = true;
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                    "step %" PRIu64 ": %s, and this was not its first error: the machine is faulty (memory, "
                    "processor), so this peer leaves, so that the others go on",

@@ -216,6 +216,33 @@ Test(peer_patience, who_cannot_make_its_votes_durable_does_not_hold_up_a_view) {
     flock_close(&f);
 }
 
+static bool all_are_careful_but_one(const flock *f) {
+    bool careful = true;
+    for (uint32_t i = 0; i < 6; i++) careful &= f->peers[i].careful;
+    return careful;
+}
+
+/* A shard has cost two lives, and it is at that one: were its leaving a third loss, this would be poison. */
+Test(peer_patience, who_leaves_for_its_disk_makes_no_shard_poison) {
+    enum { FAILED = FLOCK_SHARDS - 1 };
+    flock f;
+    flock_open(&f, 7, 7, 50, GW_QUORUM_MAJORITY);
+    f.peers[6].fails_at_shard = FAILED;
+    f.peers[2].seal_ns = UINT64_C(60000000000);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, all_are_careful_but_one, MOST_EVENTS));
+    flock_tell(&f, 2, (gw_event){.kind = GW_EV_CLAIM, .shard = FAILED});
+    flock_tell(&f, 5, (gw_event){.kind = GW_EV_CLAIM, .shard = FAILED});
+    flock_run(&f, NULL, 30); /* until all have heard it */
+    f.peers[2].persists_fail = true;
+    flock_kill(&f, 5);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert(strstr(f.peers[2].finish_text, "durable") != NULL, "%s", f.peers[2].finish_text);
+    for (uint32_t i = 0; i < 5; i++)
+        if (i != 2) cr_assert_eq(f.peers[i].finish, GW_FINISH_DONE, "%s", f.peers[i].finish_text);
+    flock_close(&f);
+}
+
 Test(peer_patience, where_any_quorum_will_do_a_record_that_cannot_be_written_costs_nothing) {
     flock f;
     flock_open(&f, 4, 4, 50, GW_QUORUM_ANY);
