@@ -92,6 +92,7 @@ void gw_gossip_start(gw_gossip *g, uint64_t now_ns) {
     g->sync_due = now_ns + timing->sync_ns / 2 + gw_rng_below(&g->rng, timing->sync_ns);
     g->revive_due = now_ns + gw_rng_below(&g->rng, timing->revive_ns);
     g->seed_due = g->config.seed_count > 0 ? now_ns : UINT64_MAX;
+    if (g->config.seed_count > 0) g->next_seed = (uint32_t)gw_rng_below(&g->rng, g->config.seed_count);
 }
 
 uint64_t gw_gossip_next_deadline(const gw_gossip *g) {

@@ -227,7 +227,8 @@ static bool is_live_member(const gw_gossip *g, const gw_addr *addr) {
 }
 
 void gw_gossip_try_seeds(gw_gossip *g, uint64_t now_ns) {
-    /* Alone: ask all of them, often. In a flock: one at random, and the larger the flock the more rarely. */
+    /* Alone: ask all of them, often. In a flock: one after the other, so that none is left out for long, and
+     * the larger the flock the more rarely. */
     bool alone = g->live == 1;
     uint64_t pause_ns = g->config.timing.seed_ns;
     if (alone)
@@ -235,9 +236,9 @@ void gw_gossip_try_seeds(gw_gossip *g, uint64_t now_ns) {
     else if (g->live > 32)
         pause_ns = pause_ns * g->live / 32;
     g->seed_due = now_ns + pause_ns - pause_ns / 8 + gw_rng_below(&g->rng, pause_ns / 4 + 1);
-    uint32_t first = (uint32_t)gw_rng_below(&g->rng, g->config.seed_count);
     for (uint32_t i = 0; i < g->config.seed_count; i++) {
-        const gw_addr *seed = &g->seeds[(first + i) % g->config.seed_count];
+        const gw_addr *seed = &g->seeds[g->next_seed];
+        g->next_seed = (g->next_seed + 1) % g->config.seed_count;
         if (is_live_member(g, seed)) continue;
         gw_gossip_send_digest(g, seed, false);
         if (!alone) return;

@@ -86,6 +86,7 @@ typedef struct gw_relay {
 struct gw_gossip {
     gw_gossip_config config; /* seeds points to `seeds` */
     gw_addr seeds[GW_GOSSIP_SEEDS];
+    uint32_t next_seed; /* to be asked */
     gw_rng rng;
     gw_gossip_stats stats;
 

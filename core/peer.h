@@ -57,12 +57,12 @@ typedef struct gw_peer_config {
     uint32_t keep, replicas;                  /* 1 at least; 1 to GW_MAX_REPLICAS (core/placement.h) */
     bool fresh;                               /* ignore checkpoints of this job */
     bool forget_losses;                       /* and what is known of peers that were lost at a shard */
-    const gw_loss *fell;      /* what its last life was computing when it ended unexpectedly; copied */
-    uint32_t fell_count;      /* 0 = nothing, or not known */
-    uint64_t join_timeout_ns; /* with seeds: found nothing before one is reached or this has passed */
-    uint64_t
-        resume_timeout_ns;    /* how long to wait for the holders of a newer checkpoint; ten times as long for
-                                 peers whose processes have ended, where nothing can go on without them */
+    const gw_loss *fell;        /* what its last life was computing when it ended unexpectedly; copied */
+    uint32_t fell_count;        /* 0 = nothing, or not known */
+    uint64_t join_timeout_ns;   /* with seeds: found nothing before one is reached or this has passed */
+    uint64_t resume_timeout_ns; /* how long to wait for the holders of a newer checkpoint (with exact sums,
+                                   where no older one is whole); ten times as long for peers whose processes
+                                   have ended, where nothing can go on without them */
     uint64_t save_timeout_ns; /* how long the last state is tried to be stored where no disk has room, and how
                                  long who leaves waits for a checkpoint where nobody stays */
 

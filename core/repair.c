@@ -290,15 +290,17 @@ static checkpoints later_checkpoints(const gw_repair_rules *rules, const gw_repo
     return choose_checkpoints(rules, reports, count, state, !rules->latest_view_only || settle);
 }
 
-/* Nobody has a state: from a checkpoint, or from S_0. */
+/* Nobody has a state: from a checkpoint, or from S_0. With exact sums a checkpoint leads to those after it,
+ * and who brings the rest of one is not waited for: when it comes, all go on from that. */
 static gw_repair_answer plan_start(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
                                    gw_install *install, char *text, size_t text_size) {
     uint32_t count = install->view.count;
     checkpoints newest = {0};
     if (!leader_is_fresh(reports, install)) newest = choose_checkpoints(rules, reports, count, NULL, true);
     gw_repair_answer answer = GW_REPAIR_READY;
+    bool leads_there = newest.complete != NULL && !rules->latest_view_only;
     if (lacks_chunks(&newest))
-        answer = answer_lack(rules, reports, &newest, 0, settle, install, text, text_size);
+        answer = answer_lack(rules, reports, &newest, 0, settle || leads_there, install, text, text_size);
     if (answer != GW_REPAIR_READY) return answer;
     if (newest.complete != NULL) {
         plan_checkpoint(rules, reports, newest.complete, install);

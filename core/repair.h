@@ -18,9 +18,9 @@ typedef struct gw_repair_rules {
 
 typedef enum gw_repair_answer {
     GW_REPAIR_READY = 1,
-    GW_REPAIR_WAIT, /* what is to go on is a newer checkpoint than the voters' disks can complete, or float
-                       sums: nobody here holds the latest view's state, but somebody absent may: see the text
-                     */
+    GW_REPAIR_WAIT, /* what is to go on is a checkpoint that the voters' disks cannot complete (with exact
+                       sums, where they can complete none), or float sums: nobody here holds the latest view's
+                       state, but somebody absent may: see the text */
     GW_REPAIR_OVER, /* float sums: the job has ended, with install's root, step and fingerprint, as a voter
                        has it on record; nobody here has all of that state, but somebody absent may: see the
                        text */

@@ -263,6 +263,34 @@ Test(gossip, what_an_earlier_life_sent_to_itself_is_no_other_process) {
     gw_gossip_destroy(w.gossip);
 }
 
+/* Where the one seed that is left is drawn by lot, it may be missed for as long as anybody looks. */
+Test(gossip, who_has_company_asks_one_seed_after_the_other) {
+    enum { SEEDS = 16 };
+    gw_addr seeds[SEEDS];
+    for (uint8_t i = 0; i < SEEDS; i++)
+        seeds[i] = (gw_addr){.family = 4, .ip = {10, 9, 0, (uint8_t)(i + 1)}, .port = 1000};
+    gossip_world w = {.now_ns = GOSSIP_SECOND};
+    gw_gossip_config config = gossip_config(&w);
+    config.seeds = seeds;
+    config.seed_count = SEEDS;
+    gw_err err;
+    cr_assert(gw_gossip_create(&config, &w.gossip, &err));
+    gw_gossip_start(w.gossip, w.now_ns);
+    gossip_meet_alice_and_bob(&w);
+    for (uint32_t round = 0; round < 3; round++) {
+        uint32_t asked[SEEDS] = {0};
+        for (uint32_t i = 0; i < SEEDS; i++) {
+            uint32_t before = w.sent;
+            gw_gossip_try_seeds(w.gossip, w.now_ns);
+            cr_assert_eq(w.sent, before + 1);
+            for (uint32_t k = 0; k < SEEDS; k++)
+                asked[k] += gw_addr_equal(&w.to[before % GOSSIP_KEPT], &seeds[k]);
+        }
+        for (uint32_t k = 0; k < SEEDS; k++) cr_assert_eq(asked[k], 1, "seed %u: %u times", k, asked[k]);
+    }
+    gw_gossip_destroy(w.gossip);
+}
+
 Test(gossip, a_hint_probes_at_once) {
     gossip_world w;
     gossip_world_open(&w);

@@ -355,14 +355,46 @@ Test(repair, resumes_from_the_newest_checkpoint_that_the_disks_complete) {
     free_all(reports, 2, install);
 }
 
-Test(repair, waits_for_the_holders_of_a_newer_checkpoint_unless_told_to_settle) {
+static gw_repair_answer plan_start_of(gw_report **reports, bool fast, bool settle, gw_install *install) {
+    gw_repair_rules with = rules;
+    with.latest_view_only = fast;
+    char text[300];
+    gw_repair_answer answer =
+        gw_repair_plan(&with, (const gw_report *const *)reports, settle, install, text, sizeof text);
+    cr_assert_not_null(strstr(text, answer == GW_REPAIR_WAIT ? "not here" : "nobody here has all"), "%s",
+                       text);
+    return answer;
+}
+
+Test(repair, with_float_sums_the_holders_of_a_newer_checkpoint_are_waited_for_until_told_to_settle) {
     gw_report *reports[] = {newcomer(20, "xx.."), newcomer(10, "xxxx")};
     gw_install *install = plan_for(2);
-    cr_assert_eq(plan(reports, install, false), GW_REPAIR_WAIT);
+    cr_assert_eq(plan_start_of(reports, true, false, install), GW_REPAIR_WAIT);
     gw_install_free(install);
     install = plan_for(2);
-    cr_assert_eq(plan(reports, install, true), GW_REPAIR_READY);
+    cr_assert_eq(plan_start_of(reports, true, true, install), GW_REPAIR_READY);
     cr_assert_eq(install->step, 10);
+    free_all(reports, 2, install);
+}
+
+/* With exact sums the older one leads to the newer one, and who brings the rest of that may still come. */
+Test(repair, with_exact_sums_an_older_checkpoint_is_gone_on_from_at_once) {
+    gw_report *reports[] = {newcomer(20, "xx.."), newcomer(10, "xxxx")};
+    gw_install *install = plan_for(2);
+    cr_assert_eq(plan_start_of(reports, false, false, install), GW_REPAIR_READY);
+    cr_assert_eq(install->load, GW_LOAD_MANIFEST);
+    cr_assert_eq(install->step, 10);
+    free_all(reports, 2, install);
+}
+
+Test(repair, the_job_is_not_begun_anew_before_the_holders_of_a_checkpoint_were_waited_for) {
+    gw_report *reports[] = {newcomer(20, "xx.."), newcomer(10, ".xxx")};
+    gw_install *install = plan_for(2);
+    cr_assert_eq(plan_start_of(reports, false, false, install), GW_REPAIR_WAIT);
+    gw_install_free(install);
+    install = plan_for(2);
+    cr_assert_eq(plan_start_of(reports, false, true, install), GW_REPAIR_READY);
+    cr_assert_eq(install->load, GW_LOAD_INIT);
     free_all(reports, 2, install);
 }
 
@@ -382,7 +414,8 @@ Test(repair, chunks_without_a_manifest_are_tried_once) {
     reports[2]->inventory[0] =
         (gw_inventory){.step = 20, .root = {{20}}, .fingerprint = 20, .chunks = gw_set_of(CHUNKS)};
     install = plan_for(3);
-    cr_assert_eq(plan(reports, install, false), GW_REPAIR_WAIT);
+    cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY);
+    cr_assert_eq(install->step, 10);
     free_all(reports, 3, install);
 }
 
@@ -392,10 +425,7 @@ Test(repair, chunks_without_a_manifest_are_tried_once_for_each_checkpoint) {
                             newcomer(20, "....")};
     reports[3]->strays = true;
     gw_install *install = plan_for(4);
-    cr_assert_eq(plan(reports, install, false), GW_REPAIR_WAIT, "somebody may bring the rest of the newest");
-    gw_install_free(install);
-    install = plan_for(4);
-    cr_assert_eq(plan(reports, install, true), GW_REPAIR_READY);
+    cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY);
     cr_assert_eq(install->step, 10);
     cr_assert_eq(gw_set_count(&install->inventories[3]), CHUNKS, "whatever it may be asked for");
     gw_install_free(install);

@@ -122,8 +122,8 @@ static const struct argp_option run_options[] = {
     {"time-scale", KEY_TIME_SCALE, "PERCENT", 0,
      "Widen every timeout of the protocol, for slow or emulated machines (100)", 5},
     {"resume-timeout", KEY_RESUME_TIMEOUT, "TIME", 0,
-     "How long to wait for the holders of a newer checkpoint; ten times as long for peers whose processes "
-     "have all ended (60s)",
+     "How long to wait for the holders of a newer checkpoint (with exact sums, where no older one is whole); "
+     "ten times as long for peers whose processes have all ended (60s)",
      5},
     {"save-timeout", KEY_SAVE_TIMEOUT, "TIME", 0,
      "How long the last state is tried to be stored where no peer's disk has room or one does not answer, "
