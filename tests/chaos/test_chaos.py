@@ -308,7 +308,7 @@ class StepsThatAreLost(unittest.TestCase):
         self.struck(**fault)
         self.course.power_lost(self.now)
         self.view(ALL)
-        self.steps((1, 2), resumed + 1, resumed + 2)
+        self.steps((1, 2), *range(resumed + 1, 11))
 
     def test_a_kill_loses_none_though_who_lives_is_a_step_behind(self):
         self.view(ALL)
@@ -317,7 +317,7 @@ class StepsThatAreLost(unittest.TestCase):
         self.course.ended(1)
         self.view(RIGHT)
         self.steps((2,), 9, 10)
-        self.assertEqual((sum(self.course.lost.values()), self.course.wrongs), (0, []))
+        self.assertEqual((self.course.lost_in_power_losses() + self.course.lost_in_cuts, self.course.wrongs), (0, []))
 
     def test_a_kill_that_throws_steps_away_is_told(self):
         self.view(ALL)
@@ -342,13 +342,25 @@ class StepsThatAreLost(unittest.TestCase):
         self.steps((1,), 4, 5, 6, 7, 8, 9)
         self.course.ended(1)
         self.steps((2,), 4, 5)
-        self.assertEqual((self.course.lost["cut"], self.course.wrongs), (6, []))
+        self.assertEqual((self.course.lost_in_cuts, self.course.wrongs), (6, []))
 
     def test_a_power_loss_takes_what_came_since_the_newest_checkpoint(self):
         self.power_loss(resumed=5)
-        self.assertEqual((self.course.lost["power loss"], self.course.wrongs), (4, []))
+        self.assertEqual((self.course.lost_in_power_losses(), self.course.wrongs), (4, []))
         self.assertTrue(self.course.power_losses[0].judged)
-        self.assertEqual(self.course.newest, 7)
+        self.assertEqual(self.course.newest, 10)
+
+    def test_steps_that_one_does_alone_from_the_start_are_all_that_it_does_again(self):
+        self.power_loss(resumed=5)
+        self.struck(spoils=1)
+        self.struck(spoils=2)
+        self.course.power_lost(self.now)
+        self.view(LEFT)
+        self.steps((1,), 1, 2)
+        self.course.ended(1)
+        self.view(RIGHT)
+        self.steps((2,), 10, 11)
+        self.assertEqual((self.course.lost_in_power_losses(), self.course.wrongs), (4 + 3, []))
 
     def test_a_power_loss_that_goes_back_behind_a_complete_checkpoint_is_told(self):
         self.power_loss(resumed=0)
@@ -363,7 +375,7 @@ class StepsThatAreLost(unittest.TestCase):
             self.setUp()
             self.struck(spoils=1)
             self.power_loss(resumed=4, **fault)
-            self.assertEqual((self.course.lost["power loss"], self.course.wrongs), (5, []), fault)
+            self.assertEqual((self.course.lost_in_power_losses(), self.course.wrongs), (5, []), fault)
             self.assertFalse(self.course.power_losses[0].judged)
 
     def test_before_the_first_checkpoint_a_power_loss_takes_all(self):
@@ -371,7 +383,7 @@ class StepsThatAreLost(unittest.TestCase):
         self.steps((1, 2), 1, 2)
         self.course.power_lost(self.now)
         self.steps((1, 2), 1, 2)
-        self.assertEqual((self.course.lost["power loss"], self.course.wrongs), (2, []))
+        self.assertEqual((self.course.lost_in_power_losses(), self.course.wrongs), (2, []))
 
 
 class Member:

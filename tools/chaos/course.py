@@ -26,6 +26,7 @@ class PowerLoss:
     checkpoint: Checkpoint  # the newest complete one
     after: int = None  # the step that was gone on from
     judged: bool = False
+    again: set = dataclasses.field(default_factory=set)  # steps up to that one that somebody has committed since
 
 
 def excuse(strikes, checkpoint, since, now):
@@ -50,8 +51,12 @@ class Course:
         self.newest, self.newest_view = 0, None
         self.checkpoint = Checkpoint()
         self.power_losses = []
-        self.lost = {"power loss": 0, "cut": 0}  # steps that were done again
+        self.lost_in_cuts = 0  # steps that were done again
         self.wrongs = []  # what nothing explains
+
+    def lost_in_power_losses(self):
+        """Steps that were done again. Whoever is there first may begin earlier than the others then go on from."""
+        return sum(len(loss.again) for loss in self.power_losses)
 
     def take(self, peer, event):
         """An event of a peer, in the order that they came."""
@@ -81,6 +86,8 @@ class Course:
             self.resumed(self.power_losses[-1], step, when)
         elif step < self.newest and (known is None or known < min(step, self.newest - LAG)):
             self.fell_back(step)
+        if self.power_losses and step <= self.power_losses[-1].before:
+            self.power_losses[-1].again.add(step)
         self.at[peer] = step
         self.been.setdefault(peer, set()).add(view)
         if step > self.newest:
@@ -88,7 +95,6 @@ class Course:
 
     def resumed(self, loss, step, when):
         loss.after = self.newest = step - 1
-        self.lost["power loss"] += max(0, loss.before - loss.after)
         loss.judged = excuse(self.strikes, loss.checkpoint, loss.when, when) is None
         if loss.judged and loss.after < loss.checkpoint.step:
             self.wrongs.append(
@@ -103,5 +109,5 @@ class Course:
         if any(self.newest_view in views for views in self.been.values()):
             self.wrongs.append(f"{steps} steps up to {self.newest} were lost with nothing that explains it")
         else:
-            self.lost["cut"] += steps
+            self.lost_in_cuts += steps
         self.newest = step - 1

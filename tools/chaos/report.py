@@ -99,9 +99,10 @@ def print_power(cost, run):
 def print_steps(run):
     course = run.course
     judged = [loss for loss in course.power_losses if loss.judged]
-    print(f"steps committed {run.course.newest}, lost and done again {sum(course.lost.values())}: ", end="")
-    print(f"{course.lost['power loss']} in {len(course.power_losses)} power losses, ", end="")
-    print(f"{course.lost['cut']} that only processes had, cut off from others, that ended")
+    in_power_losses = course.lost_in_power_losses()
+    print(f"steps committed {course.newest}, lost and done again {in_power_losses + course.lost_in_cuts}: ", end="")
+    print(f"{in_power_losses} in {len(course.power_losses)} power losses, ", end="")
+    print(f"{course.lost_in_cuts} that only processes had, cut off from others, that ended")
     print(f"    power losses after which the newest complete checkpoint had to be gone on from: {len(judged)}")
     decayed = [strike.fault for strike in run.faults if strike.kind == faults.PowerLoss.name and strike.fault.decayed]
     print(f"    disks that had decayed then: {len(decayed)}, of which read: {sum(fault.read for fault in decayed)}")
