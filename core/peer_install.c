@@ -6,7 +6,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { MOST_LOAD_FAILURES = 5 };
+enum {
+    MOST_LOAD_FAILURES = 5,
+    HOLDERS_MS = 30000, /* those of a checkpoint's chunks may be out of reach again and again for so long */
+};
 
 /* ---- readiness
  * ------------------------------------------------------------------------------------------------- */
@@ -301,9 +304,19 @@ void gw_install_member_ready(gw_peer *p, const gw_contact *from, const gw_messag
 static uint64_t count_failure(gw_peer *p) {
     bool same = p->failed_step == p->load_step && gw_hash_equal(&p->failed_root, &p->load_root);
     if (!same) p->load_failures = 0;
+    if (p->load_failures == 0) p->failing_since_ns = p->now;
     p->failed_step = p->load_step;
     p->failed_root = p->load_root;
     return ++p->load_failures;
+}
+
+/* Whether nothing suggests that this very state can still be fetched. Of a checkpoint, the links to those who
+ * have the rest may come and go, and which of its chunks are here is told to the others after each try. */
+static bool fails_for_good(gw_peer *p) {
+    bool often = count_failure(p) >= MOST_LOAD_FAILURES;
+    bool may_be_reached =
+        p->load_kind == GW_LOAD_MANIFEST && p->now < p->failing_since_ns + gw_peer_ms(p, HOLDERS_MS);
+    return often && !may_be_reached;
 }
 
 void gw_install_loaded(gw_peer *p, const gw_event *event) {
@@ -335,7 +348,7 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         }
         /* Its sources may have died: no fault of this state's. */
         bool changing = p->phase == GW_AT_FROZEN || p->need_change || p->view.epoch == 0;
-        if (!changing && count_failure(p) >= MOST_LOAD_FAILURES) {
+        if (!changing && fails_for_good(p)) {
             gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                            "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);
             return;

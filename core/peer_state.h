@@ -315,7 +315,8 @@ struct gw_peer {
     uint32_t faults;     /* times that this life was found to compute or hold other bits */
     uint64_t pause_since_ns;
     uint64_t load_failures; /* of the same state, one after another */
-    uint64_t failed_step;   /* that state: its step, and its checkpoint, if it is one */
+    uint64_t failing_since_ns;
+    uint64_t failed_step; /* that state: its step, and its checkpoint, if it is one */
     gw_hash failed_root;
     gw_uncommitted uncommitted;
     uint64_t committed_step, committed_fingerprint; /* the newest state that others may see */

@@ -563,6 +563,32 @@ Test(peer_faults, who_cannot_fetch_the_state_because_its_sources_die_goes_on) {
     flock_close(&f);
 }
 
+/* Alone, from a checkpoint, in its second life. */
+static void start_where_loads_fail(flock *f, uint32_t loads) {
+    flock_open(f, 1, 1, 20, GW_QUORUM_ANY);
+    f->checkpoint_steps = 2;
+    flock_start(f, 0);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+    flock_kill(f, 0);
+    f->peers[0].load_ns = 1000000000;
+    f->peers[0].loads_to_fail = loads;
+    flock_start(f, 0);
+    cr_assert(flock_run(f, NULL, MOST_EVENTS));
+}
+
+Test(peer_faults, who_cannot_reach_the_holders_of_a_checkpoint_tries_for_half_a_minute) {
+    flock f;
+    start_where_loads_fail(&f, FAILING_FETCHES);
+    flock_expect_done(&f, 1);
+    flock_close(&f);
+    start_where_loads_fail(&f, 1000);
+    cr_assert_eq(f.peers[0].finish, GW_FINISH_FAILED);
+    cr_assert(strstr(f.peers[0].finish_text, "could not be fetched") != NULL, "%s", f.peers[0].finish_text);
+    cr_assert_geq(1000 - f.peers[0].loads_to_fail, 25);
+    cr_assert_leq(1000 - f.peers[0].loads_to_fail, 35);
+    flock_close(&f);
+}
+
 /* ---- a part of a sum that changed in memory ---- */
 
 Test(peer_faults, who_finds_its_own_part_damaged_has_it_dealt_again) {
