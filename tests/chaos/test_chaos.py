@@ -132,6 +132,27 @@ class Layers(unittest.TestCase):
             strike.fault.look()
             self.assertEqual(strike.kind, "corrupt chunk")
 
+    def test_a_flapping_cut_turns_at_an_uneven_pace_and_is_gone_at_its_end(self):
+        deaf = set()
+        self.chaos.network.places = [types.SimpleNamespace(number=number) for number in (1, 2)]
+        self.chaos.deafen = lambda a, b, on: (deaf.add if on else deaf.remove)((a.number, b.number))
+        with unittest.mock.patch.object(faults.time, "time", lambda: 0.0):
+            (flap,) = self.lasting(faults.Flap)
+        drawn, turns = self.chaos.rng.getstate(), [0.0]
+        for ms in range(5000):
+            there = len(deaf)
+            flap.turn(ms / 1000)
+            if len(deaf) != there:
+                turns.append(ms / 1000)
+        pauses = [later - earlier for earlier, later in zip(turns, turns[1:])]
+        self.assertGreater(len(pauses), 30)
+        self.assertGreaterEqual(min(pauses), flap.least_turn_s)
+        self.assertLess(max(pauses), flap.most_turn_s + 0.002)
+        self.assertGreater(max(pauses) - min(pauses), 0.05)
+        self.assertEqual(self.chaos.rng.getstate(), drawn)
+        flap.end()
+        self.assertEqual(deaf, set())
+
     def test_faults_of_networks_disks_and_processors_last_over_the_next(self):
         for kind in (faults.Cut, faults.Flap, faults.SlowLink, faults.Drop, faults.FullDisk, faults.Starve):
             self.assertGreater(kind.most_s, 2 * 5, kind.name)

@@ -44,7 +44,7 @@ from use import Use  # noqa: E402
 
 PATIENCE_S = 180
 ENDING = (signal.SIGINT, signal.SIGTERM)
-TURN_S = 0.1  # how often flapping cuts turn, and what has ended by itself is looked for
+TURN_S = 0.02  # how often it is looked whether a flapping cut turns, a fault is over, or a process has ended by itself
 
 
 class Strike:
@@ -226,7 +226,7 @@ class Chaos:
         print(f"{now - self.began:7.1f} s  {ended}; its last words:")
         print(textwrap.indent(peer.errors, " " * 11), end="", flush=True)
 
-    def turn(self, count):
+    def turn(self):
         now = time.time()
         self.drain()
         for strike in self.pending:
@@ -236,7 +236,7 @@ class Chaos:
             if now >= strike.due:
                 self.finish(strike)
             elif hasattr(strike.fault, "turn"):
-                strike.fault.turn(count)
+                strike.fault.turn(now)
         self.note_reunions(time.time())
         self.pending = [strike for strike in self.pending if strike.pending]
         self.look_after(now)
@@ -252,11 +252,10 @@ class Chaos:
         self.drain()
         self.ledger.begin(self.began)
         self.step_marks = []
-        self.until, due, count = self.began + self.options.minutes * 60, self.began + 1, 0
+        self.until, due = self.began + self.options.minutes * 60, self.began + 1
         handle(self.enough, ENDING)
         while time.time() < self.until:
-            count += 1
-            self.turn(count)
+            self.turn()
             if time.time() >= due:
                 self.strike(time.time())
                 due += self.options.every
@@ -272,7 +271,7 @@ class Chaos:
         deadline = time.time() + PATIENCE_S
         healed_at = self.newest_step
         while True:
-            self.turn(0)
+            self.turn()
             views = [peer.view for peer in self.flock.peers if peer.alive]
             whole = [view and len(view["members"]) for view in views] == [self.peers] * self.peers
             if whole and self.newest_step > healed_at + 5:

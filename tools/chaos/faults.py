@@ -6,6 +6,7 @@ machine, missing() says.
 import contextlib
 import errno
 import os
+import random
 import resource
 import signal
 import time
@@ -138,19 +139,30 @@ class CutOneWay(Cut):
 
 
 class Flap(Cut):
+    """Comes and goes unevenly: at an even pace that is in step with the job's, it would meet every boundary or none."""
+
     name = "flapping cut"
     apart = False
+    least_turn_s, most_turn_s = 0.05, 0.15
 
     def begin(self):
         self.on = True
         text = super().begin()
+        # how many numbers it takes depends on the clock, and which fault is next on those that chaos takes
+        self.paces = random.Random(self.rng.random())
+        self.plan_turn(time.time())
         return text and text.replace("are cut off", "are cut off and back again and again")
 
-    def turn(self, count):
-        """Called several times a second while it lasts: every other time it is there."""
-        if self.on != (count % 2 == 0):
-            self.on = not self.on
-            self.deafen(self.on)
+    def plan_turn(self, now):
+        self.turns_at = now + self.paces.uniform(self.least_turn_s, self.most_turn_s)
+
+    def turn(self, now):
+        """Called many times a second while it lasts."""
+        if now < self.turns_at:
+            return
+        self.on = not self.on
+        self.deafen(self.on)
+        self.plan_turn(now)
 
     def end(self):
         if self.on:
