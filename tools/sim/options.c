@@ -1,6 +1,7 @@
 #include "tools/sim/options.h"
 
 #include "core/check.h"
+#include "core/losses.h"
 #include "core/rng.h"
 #include "tools/godwit/number.h"
 
@@ -307,10 +308,13 @@ static void draw_resume(gw_sim_options *o) {
     set_unset(&o->resume_ms, on ? drawn : 0);
 }
 
-/* A long haul takes until whoever is left has computed all of it once more, and as long again. */
+/* A long haul takes until whoever is left has computed all of it once more, and as long again; and once more
+ * for each life that poison takes before it is named, as one that is alone, and saved nothing, begins anew.
+ */
 static uint32_t draw_bound_ms(const gw_sim_options *o) {
     if (o->haul == 0) return USUAL_BOUND_MS;
     uint32_t left = o->core != 0 ? o->core : o->peers, times = o->verify_permille != 0 ? 4 : 2;
+    if (o->poison_step != 0) times += GW_POISON_LOSSES;
     uint64_t step_us = (uint64_t)rounds(o, left) * o->shard_us;
     uint64_t bound_ms = USUAL_BOUND_MS + o->steps * step_us / 1000 * times;
     return bound_ms > LONG ? LONG : (uint32_t)bound_ms;
