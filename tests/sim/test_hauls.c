@@ -108,6 +108,26 @@ Test(hauls, checkpoints_are_made_by_time) {
               (unsigned long)result.checkpoints, (unsigned long)due);
 }
 
+/* It begins anew each time, and three lives take more than the two that others are given. */
+Test(hauls, one_that_is_alone_has_time_to_die_of_poison) {
+    gw_sim_options options = gw_sim_unset(1);
+    gw_sim_result result;
+    gw_sim_undisturbed(&options);
+    options.peers = options.founders = 1;
+    options.haul = 10;
+    options.steps = 100;
+    options.poison_step = 95;
+    options.shards = 4;
+    options.shard_us = 4000000;
+    options.end_step = options.checkpoint_steps = options.checkpoint_ms = 0;
+    options.verify_permille = options.fault_ms = 0;
+    gw_sim_draw(&options);
+    gw_sim_run(&options, &result);
+    cr_assert(!result.failed, "%s", result.why);
+    cr_assert_eq(result.faults[GW_SIM_POISON_DEATH], 3);
+    cr_assert_eq(result.poisoned, 1);
+}
+
 static void assert_same(const gw_sim_options *one, const gw_sim_options *other) {
     char text[2][GW_SIM_COMMAND];
     cr_assert_str_eq(gw_sim_command(one, text[0], sizeof text[0]),
