@@ -386,12 +386,15 @@ static bool measure_attention(bench *b, json_t *figures) {
 
 static bool measure_all(const options *o, json_t *figures, gw_err *err) {
     bench b = {.gpu = {.ordinal = (int)o->gpu, .precision = GW_PRECISION_TF32}};
+    uint64_t idle_bytes;
     bool done = good(&b, cudaSetDevice(b.gpu.ordinal), "cudaSetDevice") &&
+                gw_bench_gpu_taken(b.gpu.ordinal, &idle_bytes, &b.err) &&
                 good(&b, cudaStreamCreateWithFlags(&b.stream, cudaStreamNonBlocking), "cudaStreamCreate") &&
                 good(&b, cudaEventCreate(&b.begin), "cudaEventCreate") &&
                 good(&b, cudaEventCreate(&b.end), "cudaEventCreate") && measure_memory(&b, figures) &&
                 measure_model(&b, figures) && measure_products(&b, figures) &&
-                measure_attention(&b, figures) && gw_bench_gpu_trainings(b.gpu.ordinal, figures, &b.err);
+                measure_attention(&b, figures) &&
+                gw_bench_gpu_trainings(b.gpu.ordinal, idle_bytes, figures, &b.err);
     if (!done) *err = b.err;
     if (b.begin != NULL) (void)cudaEventDestroy(b.begin);
     if (b.end != NULL) (void)cudaEventDestroy(b.end);

@@ -133,20 +133,17 @@ static bool train(training *t, gw_reduce mode, double *seconds, gw_err *err) {
     return true;
 }
 
-/* Bytes of the GPU's memory that are not free. */
-static bool taken(const training *t, uint64_t *bytes, gw_err *err) {
+bool gw_bench_gpu_taken(int gpu, uint64_t *bytes, gw_err *err) {
     size_t free_bytes, all_bytes;
-    if (!gw_cuda_try(t->gpu, cudaMemGetInfo(&free_bytes, &all_bytes), err, "cudaMemGetInfo")) return false;
+    if (!gw_cuda_try(gpu, cudaMemGetInfo(&free_bytes, &all_bytes), err, "cudaMemGetInfo")) return false;
     *bytes = all_bytes - free_bytes;
     return true;
 }
 
 static bool train_all(training *t, gw_bench_trained *got, gw_err *err) {
-    uint64_t before = got->bytes;
     if (!together(t, GW_UNIT_INIT, err) || !train(t, GW_REDUCE_ALONE, &got->alone, err) ||
-        !taken(t, &got->bytes, err))
+        !gw_bench_gpu_taken(t->gpu, &got->bytes, err))
         return false;
-    got->bytes = got->bytes > before ? got->bytes - before : 0;
     got->shards = t->shards;
     return train(t, GW_REDUCE_EXACT, &got->exact, err) && train(t, GW_REDUCE_FAST, &got->fast, err);
 }
@@ -188,8 +185,7 @@ bool gw_bench_gpu_train(const gw_gpu *gpu, const gw_bench_training *what, gw_ben
     gw_device_options options = {
         .type = what->type, .plan = &t.plan, .workers = t.lanes, .boundary_words = 1};
     *got = (gw_bench_trained){0};
-    bool done = gw_cuda_try(t.gpu, cudaSetDevice(t.gpu), err, "cudaSetDevice") &&
-                taken(&t, &got->bytes, err) && open_job(&t, list, err);
+    bool done = gw_cuda_try(t.gpu, cudaSetDevice(t.gpu), err, "cudaSetDevice") && open_job(&t, list, err);
     options.job = t.job;
     for (uint32_t i = 0; done && i < t.plan.tensor_count; i++)
         if (t.plan.tensors[i].role == GW_SUMMED) got->elements += gw_tensor_elements(&t.plan.tensors[i]);

@@ -21,17 +21,21 @@ typedef struct gw_bench_trained {
     double alone;       /* of a lone peer, whose sum is its own */
     double exact, fast; /* of a member of a flock, whose exact or float sum is made ready, is copied once in
                            the place of the network, and is checked */
-    uint64_t bytes;     /* of the GPU's memory that a lone peer has taken; 0: not known */
+    uint64_t bytes;     /* of the GPU's memory that are not free while a lone peer trains */
     uint64_t elements;  /* that a shard adds to the sum */
     uint32_t shards;    /* of a step */
 } gw_bench_trained;
+
+/* Bytes of the GPU's memory that are not free. */
+bool gw_bench_gpu_taken(int gpu, uint64_t *bytes, gw_err *err);
 
 bool gw_bench_gpu_train(const gw_gpu *gpu, const gw_bench_training *training, gw_bench_trained *trained,
                         gw_err *err);
 
 /* `digits` with two hidden layers of 8192 in TF32, steps of 4 shards of 2048 samples; and GPT-2 of 124
  * million parameters in bfloat16, steps of 8 shards of 16 windows of 1024 tokens. Their figures are added to
- * those of exact adding, which must be there. */
-bool gw_bench_gpu_trainings(int gpu, json_t *figures, gw_err *err);
+ * those of exact adding, which must be there. idle_bytes: of the GPU's memory that were not free when this
+ * process had done nothing on it. */
+bool gw_bench_gpu_trainings(int gpu, uint64_t idle_bytes, json_t *figures, gw_err *err);
 
 #endif
