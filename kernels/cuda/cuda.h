@@ -8,7 +8,10 @@
 
 #include <stdint.h>
 
-enum { GW_CUDA_GPUS = 64 }; /* of one machine, at most */
+enum {
+    GW_CUDA_GPUS = 64,       /* of one machine, at most */
+    GW_CUDA_LEAST_MAJOR = 8, /* of compute capability: from Ampere on products know TF32 and bfloat16 */
+};
 
 typedef struct gw_cuda_info {
     uint32_t ordinal;      /* as in --device cuda:N; CUDA_VISIBLE_DEVICES renumbers */
@@ -31,6 +34,9 @@ typedef struct gw_cuda_versions {
  * GW_E_UNSUPPORTED when the build has no CUDA, the driver is missing or too old, or there is no GPU, and
  * GW_E_IO when the driver fails; the text says what to do. Does not occupy the GPUs' memory. */
 bool gw_cuda_list(gw_cuda_info list[GW_CUDA_GPUS], uint32_t *count, gw_err *err);
+
+/* Any thread. Whether jobs can compute on such a GPU; GW_E_UNSUPPORTED if it is too old. */
+bool gw_cuda_enough(const gw_cuda_info *gpu, gw_err *err);
 
 /* Any thread. Whether the libraries that jobs on GPUs need (cuBLASLt) can be opened; if not, the text says
  * which one is missing or too old, and where it was looked for. */

@@ -46,6 +46,13 @@ static bool describe(int ordinal, gw_cuda_info *info, gw_err *err) {
     return true;
 }
 
+bool gw_cuda_enough(const gw_cuda_info *gpu, gw_err *err) {
+    if (gpu->major >= GW_CUDA_LEAST_MAJOR) return true;
+    return gw_fail(err, GW_E_UNSUPPORTED,
+                   "GPU %u, %s, is too old: its compute capability is %u.%u, and %d.0 is needed at least",
+                   gpu->ordinal, gpu->name, gpu->major, gpu->minor, GW_CUDA_LEAST_MAJOR);
+}
+
 bool gw_cuda_list(gw_cuda_info list[GW_CUDA_GPUS], uint32_t *count, gw_err *err) {
     int found = 0;
     *count = 0;

@@ -26,6 +26,20 @@ Test(cuda_list, lists_gpus_or_says_what_is_missing) {
     }
 }
 
+/* Needs no GPU. */
+Test(cuda_list, a_gpu_that_is_too_old_is_named) {
+    gw_err err = {0};
+    gw_cuda_info old = {.ordinal = 3, .name = "NVIDIA T4", .major = 7, .minor = 5};
+    cr_assert_not(gw_cuda_enough(&old, &err));
+    cr_assert_eq(err.code, GW_E_UNSUPPORTED);
+#ifdef GODWIT_CUDA
+    cr_assert(strstr(err.text, "GPU 3") && strstr(err.text, "NVIDIA T4") && strstr(err.text, "7.5"), "%s",
+              err.text);
+    cr_assert(gw_cuda_enough(&(gw_cuda_info){.name = "NVIDIA A100", .major = 8}, &err));
+    cr_assert(gw_cuda_enough(&(gw_cuda_info){.name = "NVIDIA H200", .major = 9}, &err));
+#endif
+}
+
 /* Needs no GPU. What cannot be opened is named, with where it was looked for. */
 Test(cuda_list, libraries_can_be_opened_or_are_named) {
     gw_err err;

@@ -92,10 +92,12 @@ static bool usable(gw_compute *compute, const gw_job_type *job, gw_err *err) {
                        (int)GW_DEVICE_PARTS);
     for (uint32_t i = 0; compute->gpu_count == 0 && i < count; i++) compute->gpus[i] = (int)i;
     if (compute->gpu_count == 0) compute->gpu_count = count;
-    for (uint32_t i = 0; i < compute->gpu_count; i++)
+    for (uint32_t i = 0; i < compute->gpu_count; i++) {
         if ((uint32_t)compute->gpus[i] >= count)
             return gw_fail(err, GW_E_USAGE, "there is no GPU %d: this machine's are 0 to %u",
                            compute->gpus[i], count - 1);
+        if (!gw_cuda_enough(&list[compute->gpus[i]], err)) return false;
+    }
     name_gpus(compute, list);
     return gw_cuda_libraries(err);
 }

@@ -50,7 +50,9 @@ void gw_gpu_survey_free(gw_gpu_survey *s) {
 }
 
 bool gw_gpu_survey_usable(const gw_gpu_survey *s) {
-    return s->count > 0 && s->has_cublas;
+    bool any = false;
+    for (uint32_t i = 0; i < s->count; i++) any = any || gw_cuda_enough(&s->gpus[i], &(gw_err){0});
+    return any && s->has_cublas;
 }
 
 /* CUDA counts 13.0 as 13000, cuBLAS 13.1.2 as 130102. */
@@ -91,11 +93,13 @@ static void print_library(const char *name, bool has, const char *version, const
 
 static void print_gpus(const gw_gpu_survey *s) {
     char driver[16], runtime[16];
+    gw_err why;
     for (uint32_t i = 0; i < s->count; i++) {
         const gw_cuda_info *gpu = &s->gpus[i];
         printf("GPU %u  %s%s at %s\n", gpu->ordinal, gpu->name, gpu->mig ? " (a MIG slice)" : "", gpu->bus);
         printf("  SM %u.%u, %u multiprocessors, %.1f GB of memory, %.0f MB of L2\n", gpu->major, gpu->minor,
                gpu->sms, (double)gpu->memory_bytes * 1e-9, gpu->l2_bytes * 1e-6);
+        if (!gw_cuda_enough(gpu, &why)) gw_print_wrapped("  ! ", why.text);
     }
     print_paths(s);
     if (s->count == 0) {
@@ -128,6 +132,7 @@ static json_t *gpu_json(const gw_gpu_survey *s, uint32_t index) {
     const gw_cuda_info *gpu = &s->gpus[index];
     json_t *object = json_object(), *paths = json_object();
     char text[24];
+    gw_err why;
     gw_json_count(object, "gpu", gpu->ordinal);
     gw_json_text(object, "name", gpu->name);
     gw_json_text(object, "bus", gpu->bus);
@@ -137,6 +142,7 @@ static json_t *gpu_json(const gw_gpu_survey *s, uint32_t index) {
     gw_json_count(object, "memory_bytes", gpu->memory_bytes);
     gw_json_count(object, "l2_bytes", gpu->l2_bytes);
     gw_json_flag(object, "mig", gpu->mig);
+    if (!gw_cuda_enough(gpu, &why)) gw_json_text(object, "error", why.text);
     for (uint32_t other = 0; s->nvml != NULL && other < s->count; other++) {
         if (other == index) continue;
         snprintf(text, sizeof text, "%u", s->gpus[other].ordinal);
