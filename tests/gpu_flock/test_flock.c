@@ -231,6 +231,27 @@ Test(gpu_flock, a_lost_gpu_costs_its_peer_alone) {
     close_lab(l);
 }
 
+#define WATCHED LONGER " --hang-timeout 2s"
+
+/* NCCL does not return from a call: its peer leaves, and does not wait for the thread that is in it. */
+Test(gpu_flock, a_gpu_whose_nccl_hangs_costs_its_peer_alone) {
+    lab *l = open_lab();
+    lab_peer *peers[3], *living[2];
+    char name[40];
+    lab_flock(l, 3, WATCHED, peers);
+    lab_wait_step(l, peers[0], 3);
+    snprintf(name, sizeof name, "wedge.%d", (int)peers[1]->pid);
+    put(name);
+    cr_assert_eq(lab_end(l, peers[1]), 1);
+    cr_assert_not_null(strstr(peers[1]->stderr_text, "NCCL does not return from a call"), "%s",
+                       peers[1]->stderr_text);
+    cr_assert_null(strstr(peers[1]->stderr_text, "closing takes more than"), "%s", peers[1]->stderr_text);
+    living[0] = peers[0];
+    living[1] = peers[2];
+    expect_same(l, living, 2, WATCHED);
+    close_lab(l);
+}
+
 /* Of a language model, on `device`. */
 static const char *gpt_job(const char *device) {
     static char job[2][LAB_PATH + 300];

@@ -113,6 +113,7 @@ static void look_at_work(void *context) {
     if (node->finished) return;
     uint64_t inside_ns = node->gpus ? gw_gpus_inside_since(node->gpus) : 0;
     if (inside_ns != 0 && gw_watchdog_hangs(&node->dog, inside_ns, 0)) {
+        node->work.hangs = true; /* what is in the call cannot be waited for when this process ends */
         gw_node_log_stacks(node, "gw-gpu");
         char text[200], gpus[GW_GPUS_TEXT];
         snprintf(text, sizeof text,

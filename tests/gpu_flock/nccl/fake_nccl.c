@@ -311,6 +311,9 @@ int ncclGroupStart(void) {
 }
 
 int ncclGroupEnd(void) {
+    char mine[40];
+    snprintf(mine, sizeof mine, "wedge.%d", (int)getpid());
+    while (is_there(mine)) pause(); /* a driver that does not answer */
     group.depth--;
     for (unsigned i = 0; i < group.begins; i++) {
         gw_nccl_comm *c = group.starts[i];
