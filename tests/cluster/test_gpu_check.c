@@ -47,7 +47,8 @@ Test(gpu_check, without_a_gpu_it_skips_visibly_and_tries_the_rest) {
     char command[2200];
     int code;
     hide_gpus();
-    snprintf(command, sizeof command, "%s/tools/gpu/check.sh --build %s 2>&1", GODWIT_SOURCE, build());
+    snprintf(command, sizeof command, "%s/tools/gpu/check.sh --as-is --build %s 2>&1", GODWIT_SOURCE,
+             build());
     char *text = output_of(command, &code);
     cr_assert_eq(code, 0, "%s", text);
     cr_assert_not_null(strstr(text, "There is no GPU here"), "%s", text);
@@ -55,6 +56,31 @@ Test(gpu_check, without_a_gpu_it_skips_visibly_and_tries_the_rest) {
     cr_assert_geq(rows(text, "skip"), 10, "%s", text);
     cr_assert_eq(rows(text, "FAIL"), 0, "%s", text);
     free(text);
+}
+
+/* A build is what a tool in the place of ninja makes of it: a godwit that fails in its own words. */
+Test(gpu_check, a_build_is_brought_up_to_date_unless_it_is_taken_as_it_is) {
+    char folder[] = "/tmp/godwit-stale-XXXXXX", command[3200], *text;
+    int code;
+    hide_gpus();
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(command, sizeof command,
+             "cd %s && mkdir bin build build/tests && echo >build/build.ninja && "
+             "printf '#!/bin/sh\\necho old >&2\\nexit 3\\n' >build/godwit && chmod +x build/godwit && "
+             "printf '#!/bin/sh\\nsed -i s/old/new/ $2/godwit\\n' >bin/ninja && chmod +x bin/ninja",
+             folder);
+    free(output_of(command, &code));
+    cr_assert_eq(code, 0);
+    for (int as_is = 1; as_is >= 0; as_is--) {
+        snprintf(command, sizeof command, "PATH=%s/bin:$PATH %s/tools/gpu/check.sh %s --build %s/build 2>&1",
+                 folder, GODWIT_SOURCE, as_is ? "--as-is" : "", folder);
+        text = output_of(command, &code);
+        cr_assert_eq(code, 1, "%s", text);
+        cr_assert_not_null(strstr(text, as_is ? "exit code 3: old" : "exit code 3: new"), "%s", text);
+        free(text);
+    }
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    free(output_of(command, &code));
 }
 
 /* A program that does not do what it should is a failed row, and the exit code says so. */
@@ -147,7 +173,7 @@ Test(gpu_check, a_figure_that_is_worse_than_asked_fails) {
         "assert failed(last=10.6) == ['GPT-2 124M: loss']\n"
         "assert verdicts(torch=None, gpt=None)[0].count(check.SKIP) == 9\n"
         "assert len(failed(torch='it fails', gpt='it fails')) == 8\n"
-        "assert verdicts(gpt=dict(GPT, compiled=False))[0].count(check.SKIP) == 2\n"
+        "assert verdicts(gpt=dict(GPT, compiled=False))[0].count(check.SKIP) == 3\n"
         "print('as it should be')\n";
     char command[2200];
     int code;
@@ -168,7 +194,7 @@ Test(gpu_check, what_is_packed_runs_by_itself) {
     hide_gpus();
     cr_assert_not_null(mkdtemp(folder));
     snprintf(command, sizeof command,
-             "%s/tools/gpu/check.sh --build %s --pack %s/p && du -sk %s/p && cd / && "
+             "%s/tools/gpu/check.sh --as-is --build %s --pack %s/p && du -sk %s/p && cd / && "
              "%s/p/tools/gpu/check.sh 2>&1",
              GODWIT_SOURCE, build(), folder, folder, folder);
     char *text = output_of(command, &code), *size = strchr(text, '\n'); /* the script says it first */

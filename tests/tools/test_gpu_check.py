@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -25,6 +26,56 @@ def verdict(checks, function):
 class Row(unittest.TestCase):
     def setUp(self):
         self.checks = check.Checks("godwit", [], 60)
+
+
+class Frame(Row):
+    def test_what_was_started_by_what_runs_out_of_time_ends(self):
+        with tempfile.TemporaryDirectory() as folder:
+            fifo = os.path.join(folder, "held")
+            os.mkfifo(fifo)
+
+            def too_late(timeout):
+                reader.append(os.open(fifo, os.O_RDONLY))
+                self.assertEqual(os.read(reader[0], 1), b"x")
+                raise subprocess.TimeoutExpired("sh", timeout)
+
+            reader = []
+            with mock.patch.object(subprocess.Popen, "communicate", side_effect=too_late):
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    self.checks.run(["sh", "-c", f"(printf x; exec sleep 1000) > {fifo} & wait"], 60)
+            self.assertEqual(os.read(reader[0], 1), b"")  # nobody has it open to write any more
+            os.close(reader[0])
+        self.assertEqual(self.checks.running, set())
+
+    def test_a_row_for_which_no_time_is_left_starts_nothing(self):
+        checks = check.Checks("godwit", [], 0)
+        started = mock.Mock()
+        found, seen = verdict(checks, started)
+        self.assertEqual((found, seen), (check.FAIL, "no time was left for it"))
+        started.assert_not_called()
+
+
+class PyTorch(Row):
+    """A module `torch` of these contents."""
+
+    def theirs(self, contents):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "torch.py"), "w") as file:
+                file.write(contents)
+            self.checks.plain = dict(os.environ, PYTHONPATH=folder)
+            return self.checks.torch
+
+    def test_one_that_cannot_be_imported_is_not_one_that_is_missing(self):
+        found = self.theirs("raise ImportError('libcudnn.so.9: cannot open shared object file')")
+        self.assertIn("libcudnn.so.9", found)
+        with self.assertRaises(check.Failed):
+            self.checks.theirs(found, "")
+
+    def test_memory_is_not_judged_by_one_that_compiled_nothing(self):
+        self.checks.figures = {"gpt2_memory_bytes": 1e9}
+        for compiled, verdict_of in ((True, check.PASS), (False, check.SKIP)):
+            with mock.patch.object(check.Checks, "torch_gpt", {"memory_bytes": 2e9, "compiled": compiled}):
+                self.assertEqual(verdict(self.checks, self.checks.gpt_memory)[0], verdict_of)
 
 
 class Looking(Row):

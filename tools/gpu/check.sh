@@ -4,6 +4,7 @@
 # there and cannot be used is a failure.
 #
 #   tools/gpu/check.sh [--build FOLDER] [--seconds N]   FOLDER: where the build is, or goes (build)
+#   tools/gpu/check.sh --as-is [...]                    the build is taken as it is, and not brought up to date
 #   tools/gpu/check.sh --pack FOLDER                    what to copy to a machine that cannot build: FOLDER then
 #                                                       has this script, and the build with its libraries as
 #                                                       build.tar.gz, which the script unpacks there
@@ -16,12 +17,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 folder=build
 seconds=450
+as_is=
 pack=
 data=${GODWIT_TEST_DATA:-$PWD/data} # what models are compared on; a packed tree has its own
 text=text/shakespeare.txt
 
 usage() {
-    sed -n '2,13s/^# \{0,1\}//p' tools/gpu/check.sh
+    sed -n '2,14s/^# \{0,1\}//p' tools/gpu/check.sh
 }
 
 die() {
@@ -29,23 +31,34 @@ die() {
     exit 2
 }
 
-# build: godwit and its tests, when they are not there.
+# build: godwit and its tests, of what the sources are now; nothing where they are. A packed tree has no sources,
+# and is unpacked again when it was packed again.
 build() {
-    if [ -x "$folder/godwit" ] && [ -d "$folder/tests" ]; then
+    local tool
+    if [ -n "$as_is" ]; then
+        [ -x "$folder/godwit" ] || die "there is no $folder/godwit to take as it is"
         return 0
     fi
     if [ -f build.tar.gz ] && [ "$folder" = "$PWD/build" ]; then
-        unpack
+        if [ ! -x "$folder/godwit" ] || ! cmp -s build.tar.gz.unpacked <(sha256sum build.tar.gz); then
+            unpack
+        fi
         return 0
     fi
-    command -v cmake >/dev/null || die "there is no $folder/godwit, and no cmake to build it: see --pack"
-    printf 'building in %s: some minutes\n' "$folder"
+    for tool in cmake ninja; do
+        command -v "$tool" >/dev/null || die "no $tool, to build $folder/godwit: see --as-is and --pack"
+    done
+    printf 'building in %s what is not up to date: some minutes at most\n' "$folder"
     mkdir -p "$folder"
-    if ! { cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release && ninja -C "$folder" all; } \
-        >"$folder/check.log" 2>&1; then
+    if ! { configure && ninja -C "$folder" all; } >"$folder/check.log" 2>&1; then
         cat "$folder/check.log" >&2
         die "the build failed"
     fi
+}
+
+# configure: of a build that is there its options stay.
+configure() {
+    [ -f "$folder/build.ninja" ] || cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release
 }
 
 # unpack: what pack has made; whole, or not at all.
@@ -56,6 +69,7 @@ unpack() {
     rm -rf "$folder"
     mv "$part/build" "$folder"
     rmdir "$part"
+    sha256sum build.tar.gz >build.tar.gz.unpacked
 }
 
 # The test programs that do something on a GPU.
@@ -123,6 +137,10 @@ while [ $# -gt 0 ]; do
         --seconds) seconds=$2 ;;
         esac
         shift 2
+        ;;
+    --as-is)
+        as_is=1
+        shift
         ;;
     --help | -h)
         usage

@@ -2,6 +2,7 @@
 attention by SDPA, micro-batches of 16 windows of 1024 tokens, the gradient's norm clipped, fused AdamW; compiled, where
 that works. Prints one JSON object. Run by tools/gpu/check.py."""
 
+import gc
 import json
 import statistics
 import time
@@ -78,12 +79,14 @@ def rate(compiled):
 
 torch.zeros(1, device="cuda")  # what CUDA itself takes is not counted
 before = taken()
-compiled = True
+tokens_per_s = None
 try:
     tokens_per_s = rate(True)
 except Exception as why:  # no compiler there, say: how it fails is PyTorch's business
     print(f"not compiled: {why}", flush=True)
-    compiled = False
+compiled = tokens_per_s is not None
+if not compiled:  # only here has the error let go of the model that failed
+    gc.collect()
     torch.cuda.empty_cache()
     tokens_per_s = rate(False)
 print(json.dumps({"tokens_per_s": tokens_per_s, "compiled": compiled, "memory_bytes": taken() - before}))

@@ -152,8 +152,10 @@ class Peer:
 
 
 class Flock:
-    def __init__(self, binary, job, within=None):
-        """within: where its folder is made, if not in the system's place for such."""
+    def __init__(self, binary, job, within=None, ready_s=60):
+        """within: where its folder is made, if not in the system's place for such. ready_s: how long a peer may take
+        until it listens."""
+        self.ready_s = ready_s
         self.binary = os.path.abspath(binary)
         self.job = list(job)
         self.folder = tempfile.mkdtemp(prefix="godwit-", dir=within)
@@ -204,7 +206,7 @@ class Flock:
         self.wait_ready(peer)
 
     def wait_ready(self, peer):
-        self.wait(lambda: peer.port and peer.id, 60, f"peer {peer.number} listens", watch=[peer])
+        self.wait(lambda: peer.port and peer.id, self.ready_s, f"peer {peer.number} listens", watch=[peer])
 
     def wait(self, condition, seconds, what, watch=()):
         """Waits until condition() is true, and returns that. Trouble when time is up or a peer of `watch` ends."""
