@@ -73,6 +73,14 @@ typedef struct gw_job_gpu {
     bool (*contribute)(void *job, void *side, void *lane, const gw_gpu_shard *shard, const gw_state *state,
                        gw_emitter *emitter, gw_err *err);
 
+    /* Optional. Names the work that contribute starts for a shard. For two shards of one name it does exactly
+     * the same: kernels, copies and emissions, their order and their arguments; in what they differ, they
+     * differ by the bytes of their inputs. It emits tensors whole, each at most once. Such work may be
+     * recorded and started again as a CUDA graph, without a call of contribute; worth it where a GPU takes
+     * less time for the kernels than it takes to start them one by one. Shards of several lanes are then
+     * computed one after the other. 0: not this shard. */
+    uint64_t (*graph)(const void *job, uint64_t step, uint32_t shard);
+
     /* Optional. Makes few words of sums that are too large for the host to look at, before `scalars` does,
      * which finds them in sums->measured: a norm, say, in fixed point. They must be what a processor's
      * `scalars` would make of the same sums. `words`: GW_GPU_MEASURED zeros. */

@@ -125,6 +125,16 @@ static bool clear_tensor(gw_cuda_accumulator *acc, uint32_t tensor, cudaStream_t
         err, "cudaMemset of tensor '%s'", acc->layout->tensors[tensor].name);
 }
 
+static bool start_piece(gw_cuda_accumulator *acc, const gw_cuda_piece *piece, uint32_t tensor, uint64_t first,
+                        const float *floats, const int64_t *integers, gw_cuda_adding adding,
+                        cudaStream_t stream, gw_err *err) {
+    int64_t *sum = sum_of(acc, tensor) + first;
+    cudaError_t status = floats != NULL ? gw_cuda_add_floats(piece, adding, floats, sum, stream)
+                                        : gw_cuda_add_integers(piece, adding, integers, sum, stream);
+    return gw_cuda_try(acc->gpu, status, err, "adding %llu elements to tensor '%s'",
+                       (unsigned long long)piece->count, acc->layout->tensors[tensor].name);
+}
+
 /* With the lock held, between begin and end. */
 static bool add_piece(gw_cuda_accumulator *acc, const gw_cuda_piece *piece, uint32_t tensor, uint64_t first,
                       const float *floats, const int64_t *integers, bool stale, cudaStream_t stream,
@@ -132,11 +142,21 @@ static bool add_piece(gw_cuda_accumulator *acc, const gw_cuda_piece *piece, uint
     bool whole = first == 0 && piece->count == acc->layout->of[tensor].elements;
     gw_cuda_adding adding = stale && whole ? GW_CUDA_STORE : GW_CUDA_ADD;
     if (stale && !whole && !clear_tensor(acc, tensor, stream, err)) return false;
-    int64_t *sum = sum_of(acc, tensor) + first;
-    cudaError_t status = floats != NULL ? gw_cuda_add_floats(piece, adding, floats, sum, stream)
-                                        : gw_cuda_add_integers(piece, adding, integers, sum, stream);
-    return gw_cuda_try(acc->gpu, status, err, "adding %llu elements to tensor '%s'",
-                       (unsigned long long)piece->count, acc->layout->tensors[tensor].name);
+    return start_piece(acc, piece, tensor, first, floats, integers, adding, stream, err);
+}
+
+static gw_cuda_piece piece_of(const gw_cuda_accumulator *acc, uint32_t shards, uint32_t tensor,
+                              uint64_t first, uint64_t count, gw_cuda_found *of_shard,
+                              unsigned long long *least) {
+    return (gw_cuda_piece){
+        .format = gw_exact_format_of(acc->layout->tensors[tensor].frac_bits, shards),
+        .first = acc->layout->of[tensor].first + first,
+        .count = count,
+        .place = GW_CUDA_PLACE(tensor, first),
+        .found = &acc->found[tensor],
+        .of_shard = of_shard,
+        .least = least,
+    };
 }
 
 bool gw_cuda_accumulator_add(gw_cuda_accumulator *acc, gw_entry *entry, uint32_t tensor, uint64_t first,
@@ -145,15 +165,7 @@ bool gw_cuda_accumulator_add(gw_cuda_accumulator *acc, gw_entry *entry, uint32_t
                              gw_err *err) {
     GW_CHECK((floats != NULL) != (integers != NULL));
     if (!gw_ledger_check(acc->ledger, entry, tensor, first, count) || count == 0) return true;
-    gw_cuda_piece piece = {
-        .format = gw_exact_format_of(acc->layout->tensors[tensor].frac_bits, entry->shards),
-        .first = acc->layout->of[tensor].first + first,
-        .count = count,
-        .place = GW_CUDA_PLACE(tensor, first),
-        .found = &acc->found[tensor],
-        .of_shard = of_shard,
-        .least = least,
-    };
+    gw_cuda_piece piece = piece_of(acc, entry->shards, tensor, first, count, of_shard, least);
     bool good = true;
     pthread_mutex_lock(&acc->lock);
     /* An emptying that comes right after this check does no harm: what is then added is of the old
@@ -166,6 +178,50 @@ bool gw_cuda_accumulator_add(gw_cuda_accumulator *acc, gw_entry *entry, uint32_t
                                   acc->generation[tensor] != entry->generation, stream, err);
         if (good) acc->generation[tensor] = entry->generation;
         /* Also after a failure: what it has started (a clearing) must not come after later additions. */
+        if (begun && !end(acc, stream, good ? err : &other)) good = false;
+    }
+    pthread_mutex_unlock(&acc->lock);
+    return good;
+}
+
+bool gw_cuda_accumulator_record(gw_cuda_accumulator *acc, uint32_t shards, uint32_t tensor,
+                                const float *floats, const int64_t *integers, gw_cuda_adding adding,
+                                gw_cuda_found *of_shard, unsigned long long *least, cudaStream_t stream,
+                                gw_err *err) {
+    GW_CHECK((floats != NULL) != (integers != NULL));
+    GW_CHECK(adding == GW_CUDA_ADD || adding == GW_CUDA_STORE);
+    gw_cuda_piece piece = piece_of(acc, shards, tensor, 0, acc->layout->of[tensor].elements, of_shard, least);
+    return start_piece(acc, &piece, tensor, 0, floats, integers, adding, stream, err);
+}
+
+/* With the lock held, between begin and end. */
+static bool launch(gw_cuda_accumulator *acc, uint64_t generation, const gw_cuda_graph *graph,
+                   cudaStream_t stream, gw_err *err) {
+    uint32_t stale = 0;
+    for (uint32_t i = 0; i < graph->tensor_count; i++)
+        stale += acc->generation[graph->tensors[i]] != generation;
+    bool store = stale == graph->tensor_count;
+    for (uint32_t i = 0; i < graph->tensor_count && !store && stale > 0; i++)
+        if (acc->generation[graph->tensors[i]] != generation &&
+            !clear_tensor(acc, graph->tensors[i], stream, err))
+            return false;
+    if (!gw_cuda_try(acc->gpu, cudaGraphLaunch(store ? graph->store : graph->add, stream), err,
+                     "cudaGraphLaunch"))
+        return false;
+    for (uint32_t i = 0; i < graph->tensor_count; i++) acc->generation[graph->tensors[i]] = generation;
+    return true;
+}
+
+bool gw_cuda_accumulator_launch(gw_cuda_accumulator *acc, gw_entry *entry, const gw_cuda_graph *graph,
+                                cudaStream_t stream, gw_err *err) {
+    GW_CHECK(graph->store != NULL && graph->add != NULL);
+    bool good = true;
+    pthread_mutex_lock(&acc->lock);
+    if (gw_ledger_fresh(acc->ledger, entry)) {
+        gw_err other;
+        entry->emitted = true;
+        bool begun = begin(acc, entry->generation, stream, err);
+        good = begun && launch(acc, entry->generation, graph, stream, err);
         if (begun && !end(acc, stream, good ? err : &other)) good = false;
     }
     pthread_mutex_unlock(&acc->lock);

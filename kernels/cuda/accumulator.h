@@ -9,6 +9,7 @@
 #define GODWIT_KERNELS_CUDA_ACCUMULATOR_H
 
 #include "kernels/cuda/exact.h"
+#include "kernels/cuda/graph.h"
 #include "kernels/ledger.h"
 
 typedef struct gw_cuda_accumulator gw_cuda_accumulator;
@@ -29,6 +30,17 @@ bool gw_cuda_accumulator_add(gw_cuda_accumulator *accumulator, gw_entry *entry, 
                              uint64_t first, uint64_t count, const float *floats, const int64_t *integers,
                              gw_cuda_found *of_shard, unsigned long long *least, cudaStream_t stream,
                              gw_err *err);
+
+/* What gw_cuda_accumulator_add starts for a whole tensor of a shard of a step with so many, and nothing else:
+ * on a stream from which a graph is recorded, whose sums are added or stored. */
+bool gw_cuda_accumulator_record(gw_cuda_accumulator *accumulator, uint32_t shards, uint32_t tensor,
+                                const float *floats, const int64_t *integers, gw_cuda_adding adding,
+                                gw_cuda_found *of_shard, unsigned long long *least, cudaStream_t stream,
+                                gw_err *err);
+/* Starts what was recorded, both ways, as if it were added by gw_cuda_accumulator_add; not at all when the
+ * accumulator was emptied since the entry was made. Any thread. */
+bool gw_cuda_accumulator_launch(gw_cuda_accumulator *accumulator, gw_entry *entry, const gw_cuda_graph *graph,
+                                cudaStream_t stream, gw_err *err);
 
 /* Clears what is stale, fills headers and boundary, and returns the layout->words words of the sum, in the
  * GPU's memory. Waits. Nothing may be in flight or poisoned. */

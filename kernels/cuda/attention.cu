@@ -421,7 +421,7 @@ shape_of shape_from(const gw_cuda_attention *shape) {
                     width,
                     scale,
                     scale * LOG2_E,
-                    gw_dropping_of(shape->dropout)};
+                    gw_dropping_of(shape->dropout, shape->drawn)};
 }
 
 template <typename tiles> dim3 grid_of(const gw_cuda_attention *shape) {

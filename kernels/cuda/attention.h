@@ -7,6 +7,7 @@
 #ifndef GODWIT_KERNELS_CUDA_ATTENTION_H
 #define GODWIT_KERNELS_CUDA_ATTENTION_H
 
+#include "kernels/cuda/draw.h"
 #include "kernels/cuda/factor.h"
 #include "kernels/dropout.h"
 
@@ -22,6 +23,7 @@ extern "C" {
 typedef struct gw_cuda_attention {
     uint32_t sequences, positions, heads, channels;
     gw_dropout dropout;
+    const gw_cuda_draw *drawn; /* the GPU's, instead of dropout.key, and added to dropout.stream; or NULL */
 } gw_cuda_attention;
 
 /* Whether the kernels take these sizes: a text why not, or NULL. Heads are at most 128 channels wide, in

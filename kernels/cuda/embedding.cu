@@ -108,7 +108,7 @@ cudaError_t gw_cuda_embedding_forward(const gw_cuda_embedding *shape, const uint
                                       const float *words, const float *places, float *residual,
                                       cudaStream_t stream) {
     if (!takes(shape)) return cudaErrorInvalidValue;
-    gw_dropping dropping = gw_dropping_of(shape->dropout);
+    gw_dropping dropping = gw_dropping_of(shape->dropout, shape->drawn);
     unsigned rows = shape->sequences * shape->positions, threads = row_threads(shape->channels);
     if (shape->channels % WIDE == 0)
         GW_LAUNCH(forward_kernel<WIDE>, rows, threads, 0, stream, *shape, dropping, tokens, words, places,
@@ -122,7 +122,7 @@ cudaError_t gw_cuda_embedding_forward(const gw_cuda_embedding *shape, const uint
 cudaError_t gw_cuda_embedding_places(const gw_cuda_embedding *shape, const float *delta, float *dplaces,
                                      cudaStream_t stream) {
     if (!takes(shape)) return cudaErrorInvalidValue;
-    gw_dropping dropping = gw_dropping_of(shape->dropout);
+    gw_dropping dropping = gw_dropping_of(shape->dropout, shape->drawn);
     uint64_t size = (uint64_t)shape->positions * shape->channels;
     if (shape->channels % WIDE == 0)
         GW_LAUNCH(places_kernel<WIDE>, gw_cuda_blocks(size, THREADS * WIDE), THREADS, 0, stream, *shape,
@@ -137,7 +137,7 @@ cudaError_t gw_cuda_embedding_words(const gw_cuda_embedding *shape, const uint32
                                     const uint32_t *order, const uint32_t *starts, const float *delta,
                                     float *dwords, cudaStream_t stream) {
     if (!takes(shape)) return cudaErrorInvalidValue;
-    gw_dropping dropping = gw_dropping_of(shape->dropout);
+    gw_dropping dropping = gw_dropping_of(shape->dropout, shape->drawn);
     unsigned rows = shape->sequences * shape->positions, threads = row_threads(shape->channels);
     if (shape->channels % WIDE == 0)
         GW_LAUNCH(words_kernel<WIDE>, rows, threads, 0, stream, dropping, shape->channels, tokens, order,

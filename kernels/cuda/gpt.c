@@ -130,7 +130,8 @@ static bool check_shared(const gw_cuda_gpt *m, const gw_cuda_attention *attentio
 
 static bool check_sizes(const gw_cuda_gpt *m, uint32_t sequences, gw_err *err) {
     const gw_gpt *gpt = &m->shape;
-    gw_cuda_attention attention = {sequences, gpt->context, gpt->heads, gpt->channels, {.rate = 0.0f}};
+    gw_cuda_attention attention = {
+        .sequences = sequences, .positions = gpt->context, .heads = gpt->heads, .channels = gpt->channels};
     uint64_t tokens = (uint64_t)sequences * gpt->context;
     const char *refused = gw_cuda_attention_refuses(&attention, m->bf16);
     if (refused != NULL)

@@ -53,10 +53,12 @@ typedef struct gw_cuda_gpt_pass {
     const uint32_t *order, *starts;   /* for backward: what gw_embedding_group makes of the tokens */
     uint32_t sequences;               /* one of the numbers planned for */
     float dropout;                    /* as gw_gpt_pass, with the same masks */
-    uint64_t key;
-    uint32_t shard;
+    const gw_cuda_draw *drawn;        /* by which: gw_cuda_gpt_draw's */
     cudaStream_t stream;
 } gw_cuda_gpt_pass;
+
+/* For a pass with the key and the shard of a gw_gpt_pass. Host memory. */
+gw_cuda_draw gw_cuda_gpt_draw(uint64_t key, uint32_t shard);
 
 /* Starts the forward pass. *loss, in the lane: the sum of -ln p(target) over the tokens. With a scale that is
  * not 0, leaves the gradient of that sum times `scale` in place of the logits, for backward. */

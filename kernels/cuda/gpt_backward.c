@@ -44,7 +44,7 @@ static bool through_norm(const descent *d, uint32_t weight, float *mean, float *
     const gw_cuda_gpt_pass *pass = d->pass;
     gw_cuda_gpt_lane *lane = pass->lane;
     gw_cuda_layernorm norm = cuda_gpt_norm(pass, weight, mean, scale);
-    gw_cuda_branch branch = {lane->dout, cuda_gpt_dropout(pass, layer, site)};
+    gw_cuda_branch branch = {lane->dout, cuda_gpt_dropout(pass, layer, site), pass->drawn};
     bool added = site != GPT_SITE_EMBEDDING; /* nothing was added to what embedding gave */
     if (!cuda_gpt_good(pass,
                        gw_cuda_layernorm_backward(&norm, x, lane->branch, above, lane->delta,

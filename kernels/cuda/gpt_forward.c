@@ -3,19 +3,32 @@
 #include "kernels/cuda/gpt_inside.h"
 
 gw_dropout cuda_gpt_dropout(const gw_cuda_gpt_pass *pass, uint32_t layer, gpt_site site) {
-    return gpt_dropout_at(pass->dropout, pass->key, pass->shard, layer, site);
+    return gpt_dropout_at(pass->dropout, 0, 0, layer, site);
+}
+
+gw_cuda_draw gw_cuda_gpt_draw(uint64_t key, uint32_t shard) {
+    gw_dropout first = gpt_dropout_at(0.0f, key, shard, 0, GPT_SITE_EMBEDDING);
+    return (gw_cuda_draw){first.key, first.stream};
 }
 
 gw_cuda_attention cuda_gpt_attention(const gw_cuda_gpt_pass *pass, uint32_t layer) {
     const gw_gpt *gpt = &pass->model->shape;
-    return (gw_cuda_attention){pass->sequences, gpt->context, gpt->heads, gpt->channels,
-                               cuda_gpt_dropout(pass, layer, GPT_SITE_WEIGHTS)};
+    return (gw_cuda_attention){pass->sequences,
+                               gpt->context,
+                               gpt->heads,
+                               gpt->channels,
+                               cuda_gpt_dropout(pass, layer, GPT_SITE_WEIGHTS),
+                               pass->drawn};
 }
 
 gw_cuda_embedding cuda_gpt_embedding(const gw_cuda_gpt_pass *pass) {
     const gw_gpt *gpt = &pass->model->shape;
-    return (gw_cuda_embedding){pass->sequences, gpt->context, gpt->channels, gpt->vocabulary,
-                               cuda_gpt_dropout(pass, 0, GPT_SITE_EMBEDDING)};
+    return (gw_cuda_embedding){pass->sequences,
+                               gpt->context,
+                               gpt->channels,
+                               gpt->vocabulary,
+                               cuda_gpt_dropout(pass, 0, GPT_SITE_EMBEDDING),
+                               pass->drawn};
 }
 
 gw_cuda_layernorm cuda_gpt_norm(const gw_cuda_gpt_pass *pass, uint32_t weight, float *mean, float *scale) {
@@ -52,7 +65,7 @@ static bool apply_linear(const gw_cuda_gpt_pass *pass, uint32_t layer, cuda_gpt_
 /* sum = x + what the lane's branch has left after dropout, and the norm of it to y. */
 static bool add_branch(const gw_cuda_gpt_pass *pass, const gw_cuda_layernorm *norm, const float *x,
                        uint32_t layer, gpt_site site, float *sum, gw_cuda_factor y, gw_err *err) {
-    gw_cuda_branch branch = {pass->lane->branch, cuda_gpt_dropout(pass, layer, site)};
+    gw_cuda_branch branch = {pass->lane->branch, cuda_gpt_dropout(pass, layer, site), pass->drawn};
     return cuda_gpt_good(pass, gw_cuda_layernorm_add(norm, x, &branch, sum, y, pass->stream),
                          "adding to the residual stream", err);
 }

@@ -6,11 +6,13 @@
  * a factor, and all factors of one call have one type. Arithmetic is float32, rounded to the factor's type
  * when it is written. Fastest where `channels` and the like are multiples of 8; any number works.
  *
- * Dropout (rate 0: none) drops what kernels/dropout.h drops: element i is row * channels + column. */
+ * Dropout (rate 0: none) drops what kernels/dropout.h drops: element i is row * channels + column. `drawn`,
+ * in the GPU's memory, stands in for its key, and is added to its stream; NULL: both are as they are. */
 #ifndef GODWIT_KERNELS_CUDA_GPT_KERNELS_H
 #define GODWIT_KERNELS_CUDA_GPT_KERNELS_H
 
 #include "kernels/cuda/columns.h"
+#include "kernels/cuda/draw.h"
 #include "kernels/cuda/factor.h"
 #include "kernels/dropout.h"
 #include "kernels/norm.h"
@@ -27,6 +29,7 @@ extern "C" {
 typedef struct gw_cuda_embedding {
     uint32_t sequences, positions, channels, vocabulary;
     gw_dropout dropout;
+    const gw_cuda_draw *drawn;
 } gw_cuda_embedding;
 
 /* residual [rows, channels]: dropout of the token's row in `words` plus the position's row in `places`: the
@@ -63,6 +66,7 @@ typedef struct gw_cuda_layernorm {
 typedef struct gw_cuda_branch {
     gw_cuda_factor values;
     gw_dropout dropout;
+    const gw_cuda_draw *drawn;
 } gw_cuda_branch;
 
 /* y = the norm of x. */

@@ -4,8 +4,10 @@
 #include "kernels/cuda/device_inside.h"
 
 #include "core/check.h"
+#include "core/log.h"
 #include "kernels/cuda/call.h"
 #include "kernels/cuda/exact.h"
+#include "kernels/cuda/graph.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/fpmode.h"
 #include "kernels/step.h"
@@ -34,7 +36,10 @@ struct gw_lane {
 
     gw_entry entry;
     bool probing;
-    bool failed; /* an emission could not be started; err says why */
+    gw_cuda_graphs graphs;
+    gw_cuda_graph *recording; /* what is emitted is recorded in it; NULL: it is added */
+    gw_cuda_adding adding;    /* how that graph adds */
+    bool failed;              /* an emission could not be started; err says why */
     gw_err err;
     unsigned long long *least, *least_host; /* of bad elements of the shard: the GPU's, and pinned */
     gw_cuda_found *found, *found_host;      /* of the shard, by tensor: the GPU's, and pinned */
@@ -66,14 +71,33 @@ static bool look_at_piece(gw_lane *lane, uint32_t tensor, uint64_t first, uint64
                        layout->tensors[tensor].name);
 }
 
+/* A piece of a shard that is not computed now: what to start for such a one. */
+static bool record_piece(gw_lane *lane, uint32_t tensor, uint64_t first, uint64_t count, const float *floats,
+                         const int64_t *integers, gw_err *err) {
+    const gw_layout *layout = &lane->owner->layout;
+    if (!gw_ledger_check(lane->owner->ledger, &lane->entry, tensor, first, count)) {
+        *err = lane->entry.err;
+        return false;
+    }
+    if (count != layout->of[tensor].elements || !gw_cuda_graph_note(lane->recording, tensor))
+        return gw_fail(err, GW_E_UNSUPPORTED, "tensor '%s' is emitted in pieces",
+                       layout->tensors[tensor].name);
+    return gw_cuda_accumulator_record(lane->owner->accumulator, lane->entry.shards, tensor, floats, integers,
+                                      lane->adding, &lane->found[tensor], lane->least, lane->stream, err);
+}
+
 static void emit(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count, const float *floats,
                  const int64_t *integers) {
     gw_lane *lane = (gw_lane *)(void *)emitter;
     if (lane->failed || count == 0) return;
-    bool good = lane->probing ? look_at_piece(lane, tensor, first, count, floats, integers, &lane->err)
-                              : gw_cuda_accumulator_add(lane->owner->accumulator, &lane->entry, tensor, first,
-                                                        count, floats, integers, &lane->found[tensor],
-                                                        lane->least, lane->stream, &lane->err);
+    bool good;
+    if (lane->probing)
+        good = look_at_piece(lane, tensor, first, count, floats, integers, &lane->err);
+    else if (lane->recording != NULL)
+        good = record_piece(lane, tensor, first, count, floats, integers, &lane->err);
+    else
+        good = gw_cuda_accumulator_add(lane->owner->accumulator, &lane->entry, tensor, first, count, floats,
+                                       integers, &lane->found[tensor], lane->least, lane->stream, &lane->err);
     lane->failed = !good;
 }
 
@@ -142,6 +166,7 @@ void gw_cuda_lane_close(gw_device *device, gw_lane *lane) {
     (void)cudaSetDevice(gpu); /* a GPU that is lost: there is nothing left to give back */
     if (lane->stream != NULL) (void)cudaStreamSynchronize(lane->stream);
     if (lane->copies != NULL) (void)cudaStreamSynchronize(lane->copies);
+    gw_cuda_graphs_close(&lane->graphs);
     if (lane->job_lane != NULL) d->type->gpu->lane_close(d->job, d->side, lane->job_lane);
     for (int i = 0; i < 2; i++) {
         gw_cuda_unpin(gpu, lane->inputs[i].host);
@@ -229,27 +254,74 @@ void gw_cuda_lane_payload(gw_device *device, gw_lane *lane, const void *bytes) {
 
 /* ---- shards ---- */
 
+/* Has the job start all of a shard; or record it, while the lane's stream is. */
+static bool contribute(gw_lane *lane, const gw_gpu_shard *what, gw_err *err) {
+    const gw_cuda_device *d = lane->owner;
+    gw_state state = {d->state};
+    lane->failed = false;
+    if (!d->type->gpu->contribute(d->job, d->side, lane->job_lane, what, &state, &lane->emitter, err))
+        return gw_fail_in(err, "job %s: step %llu, shard %u", d->type->name, (unsigned long long)what->step,
+                          what->shard);
+    if (!lane->failed) return true;
+    *err = lane->err;
+    return gw_fail_in(err, "step %llu, shard %u", (unsigned long long)what->step, what->shard);
+}
+
+static bool record(gw_lane *lane, const gw_gpu_shard *what, gw_cuda_graph *graph, gw_cuda_adding adding,
+                   cudaGraphExec_t *recorded, gw_err *err) {
+    int gpu = lane->owner->gpu.ordinal;
+    if (!gw_cuda_graph_begin(gpu, lane->stream, err)) return false;
+    graph->tensor_count = 0;
+    lane->recording = graph;
+    lane->adding = adding;
+    bool good = contribute(lane, what, err);
+    lane->recording = NULL;
+    return gw_cuda_graph_end(gpu, lane->stream, good, recorded, err);
+}
+
+static bool record_both(gw_lane *lane, const gw_gpu_shard *what, gw_cuda_graph *graph, gw_err *err) {
+    return (graph->store != NULL || record(lane, what, graph, GW_CUDA_STORE, &graph->store, err)) &&
+           (graph->add != NULL || record(lane, what, graph, GW_CUDA_ADD, &graph->add, err));
+}
+
+/* The graph of a shard; NULL: it is to be started piece by piece, as the first of its kind always is. */
+static const gw_cuda_graph *graph_of(gw_lane *lane, const gw_gpu_shard *what) {
+    const gw_cuda_device *d = lane->owner;
+    const gw_job_gpu *job = d->type->gpu;
+    uint64_t number = job->graph == NULL ? 0 : job->graph(d->job, what->step, what->shard);
+    gw_err err;
+    if (number == 0 || lane->probing || lane->graphs.failures == GW_CUDA_GRAPH_TRIES) return NULL;
+    const gw_cuda_work work = {number, what->input, lane->entry.shards};
+    gw_cuda_graph *graph = gw_cuda_graph_find(&lane->graphs, &work, d->layout.tensor_count);
+    if (graph == NULL) return NULL;
+    bool met = graph->met;
+    graph->met = true;
+    if (!met) return NULL;
+    if (record_both(lane, what, graph, &err)) return graph;
+    lane->graphs.failures++;
+    gw_log(GW_WARN, "kernels/cuda",
+           "a shard was not recorded as a graph (try %u of %d), and is started kernel by kernel: %s",
+           lane->graphs.failures, (int)GW_CUDA_GRAPH_TRIES, err.text);
+    return NULL;
+}
+
 /* Starts all of a shard, and the copy of what was found. */
 static bool start(gw_lane *lane, uint64_t step, uint32_t shard, const input **used, gw_err *err) {
     gw_cuda_device *d = lane->owner;
     int gpu = d->gpu.ordinal;
     *used = NULL;
-    lane->failed = false;
     if (d->input_bytes > 0 && (*used = input_of(lane, step, shard, err)) == NULL) return false;
     gw_gpu_shard what = {
         .step = step, .shard = shard, .input = *used != NULL ? (*used)->gpu : NULL, .stream = lane->stream};
-    gw_state state = {d->state};
     size_t found_bytes = d->layout.tensor_count * sizeof *lane->found;
     if (!gw_cuda_try(gpu, cudaMemsetAsync(lane->found, 0, found_bytes, lane->stream), err, "cudaMemset") ||
         !gw_cuda_try(gpu, cudaMemsetAsync(lane->least, 0xff, sizeof *lane->least, lane->stream), err,
                      "cudaMemset"))
         return false;
-    if (!d->type->gpu->contribute(d->job, d->side, lane->job_lane, &what, &state, &lane->emitter, err))
-        return gw_fail_in(err, "job %s: step %llu, shard %u", d->type->name, (unsigned long long)step, shard);
-    if (lane->failed) {
-        *err = lane->err;
-        return gw_fail_in(err, "step %llu, shard %u", (unsigned long long)step, shard);
-    }
+    const gw_cuda_graph *graph = graph_of(lane, &what);
+    if (graph == NULL ? !contribute(lane, &what, err)
+                      : !gw_cuda_accumulator_launch(d->accumulator, &lane->entry, graph, lane->stream, err))
+        return false;
     return gw_cuda_try(gpu,
                        cudaMemcpyAsync(lane->found_host, lane->found, found_bytes, cudaMemcpyDeviceToHost,
                                        lane->stream),

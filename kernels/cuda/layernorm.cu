@@ -237,7 +237,7 @@ cudaError_t forward(const gw_cuda_layernorm *norm, const float *x, const gw_cuda
     forward_arrays<T> a = {*norm, x, NULL, {}, sum, static_cast<T *>(y.values)};
     if (branch != NULL) {
         a.branch = static_cast<const T *>(branch->values.values);
-        a.dropping = gw_dropping_of(branch->dropout);
+        a.dropping = gw_dropping_of(branch->dropout, branch->drawn);
     }
     return norm->channels % OWN == 0 ? forward_rows<T, true>(a, stream) : forward_rows<T, false>(a, stream);
 }
@@ -259,7 +259,7 @@ cudaError_t backward(const gw_cuda_layernorm *norm, const float *x, gw_cuda_fact
     backward_arrays<T> a = {*norm, x, static_cast<const T *>(dy.values), above, delta, NULL, {}, parts};
     if (branch != NULL) {
         a.branch = static_cast<T *>(branch->values.values);
-        a.dropping = gw_dropping_of(branch->dropout);
+        a.dropping = gw_dropping_of(branch->dropout, branch->drawn);
     }
     return norm->channels % OWN == 0 ? backward_parts<T, true>(a, stream)
                                      : backward_parts<T, false>(a, stream);

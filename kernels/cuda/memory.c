@@ -17,7 +17,7 @@ bool gw_cuda_take(int gpu, size_t bytes, void **memory, gw_err *err) {
     cudaError_t status = cudaMalloc(memory, taken);
     if (status != cudaSuccess) return no_room(gpu, bytes, status, err);
     if (gw_cuda_try(gpu, cudaMemset(*memory, 0, taken), err, "cudaMemset") &&
-        gw_cuda_try(gpu, cudaDeviceSynchronize(), err, "cudaMemset of %zu bytes", taken))
+        gw_cuda_try(gpu, cudaStreamSynchronize(NULL), err, "cudaMemset of %zu bytes", taken))
         return true;
     gw_cuda_give(gpu, *memory);
     *memory = NULL;

@@ -1,6 +1,7 @@
-/* PTX that has no name in CUDA: products on tensor cores, and how their factors come from memory to shared
- * memory and from there into registers. All of these are for sm_80 and later. Nothing else holds PTX; what
- * compiles .cu files for something else than a GPU brings functions of the same names (tests/gpu_emulated).
+/* PTX that has no name in CUDA: products on tensor cores, how their factors come from memory to shared memory
+ * and from there into registers, and what keeps registers free. All of these are for sm_80 and later. Nothing
+ * else holds PTX; what compiles .cu files for something else than a GPU brings functions of the same names
+ * (tests/gpu_emulated).
  *
  * Fragments (PTX ISA, "Matrix fragments for mma.m16n8k16"), for lane = 4 g + t of a warp; a register holds
  * two neighbours, the left one in its lower half:
@@ -72,6 +73,14 @@ __device__ __forceinline__ uint32_t gw_pack_bf16(float low, float high) {
  * one turn of a loop to the next. */
 __device__ __forceinline__ void gw_compute_anew(int &x) {
     asm volatile("" : "+r"(x));
+}
+
+/* What lies in memory that no kernel writes: loaded here each time, from the first-level cache, instead of
+ * being kept in registers. */
+__device__ __forceinline__ uint64_t gw_load_again(const uint64_t *at) {
+    uint64_t value;
+    asm volatile("ld.global.nc.u64 %0, [%1];" : "=l"(value) : "l"(at));
+    return value;
 }
 
 /* 2^x within 2 ulp; 0 instead of a subnormal, and for minus infinity. */

@@ -1,6 +1,7 @@
 /* `gpt` on a GPU. Initial weights, updates and the norm that clips have the bits that a processor gives; the
- * gradients those of cuBLASLt and our kernels. A shard's input is its tokens, its targets, and its rows by
- * token, in which order the words' gradient is added. */
+ * gradients those of cuBLASLt and our kernels. A shard's input is its tokens, its targets, its rows by token,
+ * in which order the words' gradient is added, and what its dropout draws by: all in which shards of a size
+ * differ. */
 #ifdef GODWIT_CUDA
 #include "core/check.h"
 #include "core/gpu.h"
@@ -15,6 +16,7 @@
 #include "kernels/jobs/gpt_setup.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { READ_AT_ONCE = 4 << 20 }; /* weights of a file on their way to the GPU */
 
@@ -25,7 +27,7 @@ typedef struct side {
 
 /* ---- inputs ---- */
 
-/* The parts of a shard's input, each as long as the largest shard's. */
+/* The parts of a shard's input, each as long as the largest shard's; behind them, a gw_cuda_draw. */
 enum { TOKENS, TARGETS, ORDER, STARTS, INPUTS };
 
 static size_t most_rows(const gpt_job *job) {
@@ -37,7 +39,7 @@ static size_t part_bytes(const gpt_job *job) {
 }
 
 static uint64_t gpu_input_bytes(const void *job) {
-    return INPUTS * part_bytes(job);
+    return INPUTS * part_bytes(job) + sizeof(gw_cuda_draw);
 }
 
 static const uint32_t *input_part(const gpt_job *job, const void *input, uint32_t part) {
@@ -48,6 +50,8 @@ static bool gpu_load(const void *job_pointer, uint64_t step, uint32_t shard, voi
     const gpt_job *job = job_pointer;
     gpt_place place = gpt_place_of(job, step);
     uint32_t *part[INPUTS];
+    gw_cuda_draw drawn = gw_cuda_gpt_draw(gpt_dropout_key(job, step), shard);
+    memcpy((char *)host + INPUTS * part_bytes(job), &drawn, sizeof drawn);
     for (uint32_t i = 0; i < INPUTS; i++) part[i] = (void *)((char *)host + i * part_bytes(job));
     size_t rows = (size_t)gpt_sequences(job, &place, shard) * job->gpt.context;
     if (!gpt_gather(job, &place, shard, part[TOKENS], part[TARGETS], err)) return false;
@@ -207,6 +211,12 @@ static bool gpu_apply(void *job_pointer, void *side_pointer, uint64_t step, cons
 
 /* ---- shards ---- */
 
+static uint64_t gpu_graph(const void *job_pointer, uint64_t step, uint32_t shard) {
+    const gpt_job *job = job_pointer;
+    gpt_place place = gpt_place_of(job, step);
+    return job->graphs ? (uint64_t)gpt_sequences(job, &place, shard) << 1 | (place.phase == GW_TRAIN) : 0;
+}
+
 static bool gpu_contribute(void *job_pointer, void *side_pointer, void *lane, const gw_gpu_shard *shard,
                            const gw_state *state, gw_emitter *emitter, gw_err *err) {
     const gpt_job *job = job_pointer;
@@ -226,8 +236,7 @@ static bool gpu_contribute(void *job_pointer, void *side_pointer, void *lane, co
         .starts = input_part(job, shard->input, STARTS),
         .sequences = gpt_sequences(job, &place, shard->shard),
         .dropout = train ? (float)job->dropout : 0.0f,
-        .key = gpt_dropout_key(job, shard->step),
-        .shard = shard->shard,
+        .drawn = (const void *)((const char *)shard->input + INPUTS * part_bytes(job)),
         .stream = shard->stream,
     };
     if (!gw_cuda_gpt_forward(&pass, train ? gpt_gradient_scale(job) : 0.0f, &loss, err)) return false;
@@ -247,6 +256,7 @@ const gw_job_gpu gpt_gpu = {
     .init = gpu_init,
     .derive = gpu_derive,
     .contribute = gpu_contribute,
+    .graph = gpu_graph,
     .measure = gpu_measure,
     .apply = gpu_apply,
 };

@@ -13,6 +13,9 @@
 
 /* On the first update of a way down the rate is what it was: a way of one has no other. */
 enum { LEAST_DECAY = 2 };
+/* Elements of a shard's residual stream up to which its kernels are short: some 10 us on an H100, of which a
+ * layer has fifty. Starting one takes a processor a few us. */
+enum { SHORT_KERNELS = 1 << 20 };
 enum { DEFAULT_SHARDS = 24, DEFAULT_SHARD_TOKENS = 256, EVAL_BATCHES = 20, BYTE_VALUES = 256 };
 
 const gw_option gpt_options[] = {
@@ -51,6 +54,9 @@ const gw_option gpt_options[] = {
     {"val-tokens", "N", NULL, "tokens that an evaluation reads (default: all, at most 20 batches)", false},
     {"seed", "N", "1", "of initial weights, order and dropout", false},
     {"recompute", NULL, NULL, "compute layers again instead of keeping them: less memory, a third slower",
+     true},
+    {"graphs", "on|off|auto", "auto",
+     "start a shard on a GPU as one CUDA graph, instead of kernel by kernel; auto: where kernels are short",
      true},
     {NULL, NULL, NULL, NULL, false},
 };
@@ -199,6 +205,17 @@ static bool read_schedule(const gw_params *params, gpt_job *job, gw_err *err) {
     return true;
 }
 
+static bool read_graphs(const gw_params *params, gpt_job *job, gw_err *err) {
+    const char *graphs = gw_param_text(params, "graphs");
+    GW_CHECK(graphs != NULL);
+    bool on = strcmp(graphs, "on") == 0, choose = strcmp(graphs, "auto") == 0;
+    if (!on && !choose && strcmp(graphs, "off") != 0)
+        return gw_fail(err, GW_E_USAGE, "--graphs: '%s' is not one of on, off, auto", graphs);
+    uint64_t elements = (uint64_t)job->micro_batch * job->gpt.context * job->gpt.channels;
+    job->graphs = on || (choose && elements <= SHORT_KERNELS);
+    return true;
+}
+
 /* Adam divides by the gradient's size plus epsilon. Where the true gradient is 0 the sum may still be off by
  * half a unit a shard; an epsilon below that would turn rounding into steps of full length. */
 static bool read_optimizer(const gw_params *params, gpt_job *job, gw_err *err) {
@@ -213,6 +230,7 @@ static bool read_optimizer(const gw_params *params, gpt_job *job, gw_err *err) {
         return false;
     job->seed = (uint64_t)seed;
     job->recompute = gw_param_text(params, "recompute") != NULL;
+    if (!read_graphs(params, job, err)) return false;
     uint32_t shards = (job->batch + job->micro_batch - 1) / job->micro_batch;
     return gw_adamw_check_epsilon(job->epsilon, GPT_GRADIENT_UNIT * shards, err);
 }

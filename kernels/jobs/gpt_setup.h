@@ -29,6 +29,7 @@ typedef struct gpt_job {
     gw_schedule schedule;
     double decay, beta1, beta2, epsilon, clip, dropout; /* clip 0: never */
     bool recompute;
+    bool graphs; /* GPUs are given a shard as a whole */
     gw_hash data_digest;
     char data_text[sizeof((gw_plan *)0)->data_text];
 

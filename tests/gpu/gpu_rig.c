@@ -111,6 +111,14 @@ float *gpu_from_factor(gw_cuda_factor factor, size_t count) {
     return values;
 }
 
+const gw_cuda_draw *gpu_drawn(gw_dropout *dropout) {
+    const uint64_t site = 3;
+    gw_cuda_draw drawn = {dropout->key, dropout->stream - site};
+    dropout->key = ~dropout->key;
+    dropout->stream = site;
+    return gpu_copy_of(&drawn, sizeof drawn, 0);
+}
+
 void gpu_expect_bits(const void *gpu, const void *expected, size_t bytes, const char *what, uint64_t size) {
     void *got = malloc(bytes);
     gpu_fetch(got, gpu, bytes);
@@ -135,6 +143,13 @@ void gpu_expect_near(const float *gpu, const double *expected, size_t count, dou
     gpu_fetch(got, gpu, count * sizeof *got);
     gpu_expect_close(got, expected, count, most, what);
     free(got);
+}
+
+/* Of the stand-in. */
+extern size_t fake_graphs(void) __attribute__((weak));
+
+long gpu_graphs(void) {
+    return fake_graphs != NULL ? (long)fake_graphs() : -1;
 }
 
 /* Of the emulator (tests/gpu_emulated); not there where a GPU is. */

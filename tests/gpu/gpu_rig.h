@@ -2,7 +2,9 @@
 #ifndef GODWIT_TESTS_GPU_GPU_RIG_H
 #define GODWIT_TESTS_GPU_GPU_RIG_H
 
+#include "kernels/cuda/draw.h"
 #include "kernels/cuda/factor.h"
+#include "kernels/dropout.h"
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
@@ -42,6 +44,10 @@ float *gpu_from_factor(gw_cuda_factor factor, size_t count);
 gw_cuda_factor gpu_factor_room(bool bf16, size_t count);
 size_t gpu_factor_bytes(bool bf16, size_t count);
 
+/* What `dropout` draws by, where kernels find it in the GPU's memory; what must then not be taken from it is
+ * spoilt. */
+const gw_cuda_draw *gpu_drawn(gw_dropout *dropout);
+
 /* The test fails unless the GPU's memory holds these bytes: `what`, of so many elements. */
 void gpu_expect_bits(const void *gpu, const void *expected, size_t bytes, const char *what, uint64_t size);
 /* Unless the Euclidean norm of (values - expected) is at most `most` times that of `expected`. */
@@ -49,6 +55,9 @@ void gpu_expect_close(const float *values, const double *expected, size_t count,
                       const char *what);
 /* The same of values in the GPU's memory. */
 void gpu_expect_near(const float *gpu, const double *expected, size_t count, double most, const char *what);
+
+/* Graphs that were started so far; -1 where that is not known: on a real GPU. */
+long gpu_graphs(void);
 
 /* Kernels run their blocks and threads in another order from now on, one for each seed (0: as they are
  * numbered). A real GPU takes whatever order it likes. */

@@ -110,13 +110,15 @@ typedef struct answer {
 } answer;
 
 static answer compute(const sample *a, bool rounded) {
+    gw_cuda_attention shape = a->shape;
+    if (shape.positions % 2 == 1) shape.drawn = gpu_drawn(&shape.dropout);
     size_t out_count = a->rows * a->shape.channels, norm_count = a->rows * a->shape.heads;
     gw_cuda_factor qkv = gpu_factor(rounded, a->qkv, 3 * out_count);
     gw_cuda_factor dout = gpu_factor(rounded, a->dout, out_count), out = gpu_factor_room(rounded, out_count);
     gw_cuda_factor dqkv = gpu_factor_room(rounded, 3 * out_count), norms = gpu_factor_room(false, norm_count);
     float *dots = gpu_take(norm_count * sizeof *dots, 0);
-    GPU(gw_cuda_attention_forward(&a->shape, qkv, out, norms.values, NULL));
-    GPU(gw_cuda_attention_backward(&a->shape, qkv, out, norms.values, dout, dqkv, dots, NULL));
+    GPU(gw_cuda_attention_forward(&shape, qkv, out, norms.values, NULL));
+    GPU(gw_cuda_attention_backward(&shape, qkv, out, norms.values, dout, dqkv, dots, NULL));
     answer got = {gpu_from_factor(out, out_count), gpu_from_factor(norms, norm_count),
                   gpu_from_factor(dqkv, 3 * out_count)};
     void *const taken[] = {qkv.values, dout.values, out.values, dqkv.values, norms.values, dots};

@@ -165,6 +165,24 @@ Test(gpu_gpt, recompute_changes_no_bit) {
     }
 }
 
+/* Updates and an evaluation, in shards of two sizes, whose dropout differs. */
+Test(gpu_gpt, shards_that_are_graphs_have_the_same_bits) {
+    gpu_need();
+    settings *s = small();
+    set(s, "dropout", "0.1");
+    for (int p = 0; p < 3; p++) {
+        gpu_precision = precisions[p];
+        long before = gpu_graphs();
+        set(s, "graphs", "off");
+        uint64_t expected = train(s, 1, GW_REDUCE_ALONE, gpu_open, 5);
+        cr_assert_eq(gpu_graphs(), before);
+        set(s, "graphs", "on");
+        cr_assert_eq(train(s, 1, GW_REDUCE_ALONE, gpu_open, 5), expected);
+        cr_assert(before < 0 || gpu_graphs() > before);
+        cr_assert_eq(train(s, 2, GW_REDUCE_EXACT, gpu_open_two, 5), expected);
+    }
+}
+
 Test(gpu_gpt, the_initial_state_is_that_of_a_processor) {
     gpu_need();
     settings *s = small();

@@ -18,12 +18,12 @@ enum { ORDERS = 3 };
 /* ---- embedding ---- */
 
 static const gw_cuda_embedding embeddings[] = {
-    {1, 1, 1, 1, {.rate = 0.0f}},
-    {3, 7, 10, 23, {.rate = 0.1f, .key = 4, .stream = 3ull << 32}},
-    {5, 40, 64, 11, {.rate = 0.0f}}, /* tokens that occur more often than rows are added at once */
-    {2, 30, 32, 3, {.rate = 0.25f, .key = 1, .stream = 1}},
-    {2, 3, 1100, 50, {.rate = 0.5f, .key = 9, .stream = 8}},
-    {2, 3, 301, 50, {.rate = 0.0f}},
+    {1, 1, 1, 1, {.rate = 0.0f}, NULL},
+    {3, 7, 10, 23, {.rate = 0.1f, .key = 4, .stream = 3ull << 32}, NULL},
+    {5, 40, 64, 11, {.rate = 0.0f}, NULL}, /* tokens that occur more often than rows are added at once */
+    {2, 30, 32, 3, {.rate = 0.25f, .key = 1, .stream = 1}, NULL},
+    {2, 3, 1100, 50, {.rate = 0.5f, .key = 9, .stream = 8}, NULL},
+    {2, 3, 301, 50, {.rate = 0.0f}, NULL},
 };
 enum { EMBEDDINGS = sizeof embeddings / sizeof embeddings[0] };
 
@@ -33,6 +33,13 @@ static uint32_t *tokens_of(const gw_cuda_embedding *shape) {
     for (size_t r = 0; r < rows; r++)
         tokens[r] = r % 3 == 0 ? shape->vocabulary - 1 : (uint32_t)(gw_mix64(r) % shape->vocabulary);
     return tokens;
+}
+
+/* What is dropped is drawn by what kernels are given, or by what they find in memory. */
+static gw_cuda_embedding drawn_every_other(const gw_cuda_embedding *shape, uint64_t number) {
+    gw_cuda_embedding of = *shape;
+    if (number % 2 == 1) of.drawn = gpu_drawn(&of.dropout);
+    return of;
 }
 
 Test(gpu_gpt, embedding_has_the_bits_of_a_processor) {
@@ -54,7 +61,8 @@ Test(gpu_gpt, embedding_has_the_bits_of_a_processor) {
         for (uint64_t order = 0; order < ORDERS; order++) {
             gpu_shuffle(order);
             float *residual = gpu_take(n * sizeof *residual, 0);
-            GPU(gw_cuda_embedding_forward(shape, gpu_tokens, gpu_words, gpu_places, residual, NULL));
+            gw_cuda_embedding of = drawn_every_other(shape, order);
+            GPU(gw_cuda_embedding_forward(&of, gpu_tokens, gpu_words, gpu_places, residual, NULL));
             gpu_expect_bits(residual, x, n * sizeof *x, "embedded", n);
         }
         free(words);
@@ -66,7 +74,7 @@ Test(gpu_gpt, embedding_has_the_bits_of_a_processor) {
 
 Test(gpu_gpt, an_unknown_token_gives_no_numbers) {
     gpu_need();
-    gw_cuda_embedding shape = {1, 3, 4, 5, {.rate = 0.0f}};
+    gw_cuda_embedding shape = {.sequences = 1, .positions = 3, .channels = 4, .vocabulary = 5};
     const uint32_t tokens[3] = {4, 5, 0};
     float words[20], places[12], x[12];
     for (int i = 0; i < 20; i++) words[i] = (float)i;
@@ -116,9 +124,9 @@ Test(gpu_gpt, gradients_of_embeddings_have_the_bits_of_a_processor) {
         for (uint64_t seed = 0; seed < ORDERS; seed++) {
             gpu_shuffle(seed);
             float *gpu_words = gpu_copy_of(before, words_bytes, 0), *gpu_places = gpu_take(places_bytes, 0);
-            GPU(gw_cuda_embedding_places(shape, gpu_delta, gpu_places, NULL));
-            GPU(gw_cuda_embedding_words(shape, gpu_tokens, gpu_order, gpu_starts, gpu_delta, gpu_words,
-                                        NULL));
+            gw_cuda_embedding of = drawn_every_other(shape, seed);
+            GPU(gw_cuda_embedding_places(&of, gpu_delta, gpu_places, NULL));
+            GPU(gw_cuda_embedding_words(&of, gpu_tokens, gpu_order, gpu_starts, gpu_delta, gpu_words, NULL));
             gpu_expect_bits(gpu_places, dplaces, places_bytes, "gradient of places", n);
             gpu_expect_bits(gpu_words, dwords, words_bytes, "gradient of words", n);
         }

@@ -60,6 +60,12 @@ static gw_dropout dropout_of(const trial *t) {
     return (gw_dropout){.rate = t->rate, .key = 77, .stream = 5ull << 32 | 2};
 }
 
+static gw_cuda_branch branch_of(const trial *t, gw_cuda_factor values) {
+    gw_cuda_branch branch = {.values = values, .dropout = dropout_of(t)};
+    if (t->rows % 2 == 1) branch.drawn = gpu_drawn(&branch.dropout);
+    return branch;
+}
+
 typedef struct forward_results {
     kept sum, y, mean, scale;
 } forward_results;
@@ -70,7 +76,7 @@ static void check_forward(const trial *t, forward_results *results) {
           *bias = gpu_floats(4, t->channels);
     gw_dropout dropout = dropout_of(t);
     float *gpu_x = gpu_copy_of(x, bytes, 0);
-    gw_cuda_branch gpu_branch = {factor_of(branch, n, t->bf16), dropout};
+    gw_cuda_branch gpu_branch = branch_of(t, factor_of(branch, n, t->bf16));
     if (t->add) {
         gw_dropout_apply(&dropout, 0, n, branch);
         for (size_t i = 0; i < n; i++) x[i] += branch[i];
@@ -177,7 +183,7 @@ static void check_backward(const trial *t, backward_results *results) {
     };
     float *gpu_above = gpu_copy_of(above, bytes, 0), *delta = t->in_place ? gpu_above : gpu_take(bytes, 0);
     float *parts = gpu_take(gw_cuda_layernorm_parts(t->rows, norm.channels) * sizeof *parts, 0);
-    gw_cuda_branch branch = {t->in_place ? gpu_dy : gpu_factor_room(t->bf16, n), dropout_of(t)};
+    gw_cuda_branch branch = branch_of(t, t->in_place ? gpu_dy : gpu_factor_room(t->bf16, n));
     gw_cuda_layernorm_sums sums = {gpu_take(column_bytes, 0), gpu_take(column_bytes, 0),
                                    gpu_take(column_bytes, 0)};
     GPU(gw_cuda_layernorm_backward(&norm, gpu_copy_of(x, bytes, 0), gpu_dy, t->add ? gpu_above : NULL, delta,

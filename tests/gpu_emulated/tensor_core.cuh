@@ -110,6 +110,10 @@ inline uint32_t gw_pack_bf16(float low, float high) {
 
 inline void gw_compute_anew(int &) {}
 
+inline uint64_t gw_load_again(const uint64_t *at) {
+    return *at;
+}
+
 inline float gw_exp2(float x) {
     float y = exp2f(x);
     return y < 0x1p-126f ? 0.0f : y;

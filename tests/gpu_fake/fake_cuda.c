@@ -15,14 +15,26 @@ typedef struct op {
     void (*run)(void *arguments); /* NULL: waits for `upto` ops of `other` */
     struct CUstream_st *other;
     uint64_t upto;
+    size_t bytes; /* of the arguments */
     max_align_t arguments[];
 } op;
+
+/* What a stream is told while it is recorded; and what can be started of that. */
+struct CUgraph_st {
+    op *first, **end;
+    int device;
+    bool broken; /* by a call that cannot be recorded */
+};
+struct CUgraphExec_st {
+    struct CUgraph_st of;
+};
 
 struct CUstream_st {
     op *first, **end;
     uint64_t given, done;          /* ops */
     int device;                    /* its GPU's; GPUS: the default one, which is every GPU's */
     struct CUstream_st *destroyed; /* the next of these */
+    struct CUgraph_st *recorded;   /* instead of being done: what it is told */
 };
 
 struct CUevent_st {
@@ -49,7 +61,7 @@ static struct memory {
     size_t bytes;
     int device; /* GPUS: pinned memory of the host */
 } * memories;
-static size_t taken, shared_most = MOST_SHARED;
+static size_t taken, graphs_launched, shared_most = MOST_SHARED;
 static unsigned countdown;
 static cudaError_t planned, stuck[GPUS]; /* by GPU */
 static int at_work;                      /* the GPU whose kernel runs */
@@ -132,6 +144,11 @@ static void run_all(void) {
 
 static void put(struct CUstream_st *stream, op *what) {
     what->next = NULL;
+    if (stream->recorded != NULL) {
+        *stream->recorded->end = what;
+        stream->recorded->end = &what->next;
+        return;
+    }
     *stream->end = what;
     stream->end = &what->next;
     stream->given++;
@@ -140,7 +157,23 @@ static void put(struct CUstream_st *stream, op *what) {
 static op *new_op(size_t bytes) {
     op *what = calloc(1, sizeof *what + bytes);
     if (what == NULL) abort();
+    what->bytes = bytes;
     return what;
+}
+
+/* With the lock held: what CUDA says of waiting for a stream that is recorded, or for what encloses it. */
+static cudaError_t unrecorded(struct CUstream_st *stream) {
+    if (stream->recorded == NULL) return cudaSuccess;
+    stream->recorded->broken = true;
+    return last = cudaErrorStreamCaptureUnsupported;
+}
+
+static cudaError_t none_recorded(void) {
+    cudaError_t status = cudaSuccess;
+    for (int i = 0; i < MOST_STREAMS; i++)
+        if (streams[i] != NULL && streams[i]->device == current && unrecorded(streams[i]) != cudaSuccess)
+            status = last;
+    return status;
 }
 
 /* What CUDA says of work for one GPU while another is current. */
@@ -193,6 +226,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     pthread_mutex_lock(&lock);
     cudaError_t status = counted();
     stream = named(stream);
+    if (status == cudaSuccess) status = unrecorded(stream);
     run_until(stream, stream->given); /* also after a failure: what was started ends some time */
     status = waited(status);
     pthread_mutex_unlock(&lock);
@@ -212,9 +246,119 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 cudaError_t cudaDeviceSynchronize(void) {
     pthread_mutex_lock(&lock);
     run_all();
-    cudaError_t status = waited(cudaSuccess);
+    cudaError_t status = waited(none_recorded());
     pthread_mutex_unlock(&lock);
     return status;
+}
+
+/* ---- graphs ---- */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
+    (void)mode;
+    pthread_mutex_lock(&lock);
+    cudaError_t status = counted();
+    if (status == cudaSuccess) status = other_gpu(stream->device);
+    if (status == cudaSuccess) status = unrecorded(stream);
+    if (status == cudaSuccess) {
+        struct CUgraph_st *graph = calloc(1, sizeof *graph);
+        if (graph == NULL) abort();
+        *graph = (struct CUgraph_st){.end = &graph->first, .device = stream->device};
+        stream->recorded = graph;
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+static void free_graph(struct CUgraph_st *graph) {
+    for (op *next; graph->first != NULL; graph->first = next) {
+        next = graph->first->next;
+        free(graph->first);
+    }
+}
+
+/* With the lock held. */
+static op *copy_of(const op *from) {
+    op *copied = new_op(from->bytes);
+    memcpy(copied, from, sizeof *from + from->bytes);
+    return copied;
+}
+
+/* It ends in any case; a graph is there only if all went well. */
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    *graph = NULL;
+    pthread_mutex_lock(&lock);
+    cudaError_t status = counted();
+    struct CUgraph_st *recorded = stream->recorded;
+    stream->recorded = NULL;
+    if (status == cudaSuccess && recorded == NULL) status = last = cudaErrorIllegalState;
+    if (status == cudaSuccess && recorded->broken) status = last = cudaErrorStreamCaptureInvalidated;
+    if (status == cudaSuccess) {
+        *graph = recorded;
+        taken++;
+    } else if (recorded != NULL) {
+        free_graph(recorded);
+        free(recorded);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    pthread_mutex_lock(&lock);
+    taken--;
+    free_graph(graph);
+    free(graph);
+    pthread_mutex_unlock(&lock);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags) {
+    (void)flags;
+    pthread_mutex_lock(&lock);
+    cudaError_t status = counted();
+    if (status == cudaSuccess) {
+        *exec = calloc(1, sizeof **exec);
+        if (*exec == NULL) abort();
+        struct CUgraph_st *of = &(*exec)->of;
+        *of = (struct CUgraph_st){.end = &of->first, .device = graph->device};
+        for (const op *from = graph->first; from != NULL; from = from->next) {
+            *of->end = copy_of(from);
+            of->end = &(*of->end)->next;
+        }
+        *of->end = NULL;
+        taken++;
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+    pthread_mutex_lock(&lock);
+    taken--;
+    free_graph(&exec->of);
+    free(exec);
+    pthread_mutex_unlock(&lock);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+    pthread_mutex_lock(&lock);
+    cudaError_t status = counted();
+    if (status == cudaSuccess) status = other_gpu(stream->device);
+    if (status == cudaSuccess) status = other_gpu(exec->of.device);
+    if (status == cudaSuccess) status = unrecorded(stream); /* nobody here means to have graphs in graphs */
+    for (const op *from = exec->of.first; status == cudaSuccess && from != NULL; from = from->next)
+        put(stream, copy_of(from));
+    graphs_launched += status == cudaSuccess;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+size_t fake_graphs(void) {
+    pthread_mutex_lock(&lock);
+    size_t launched = graphs_launched;
+    pthread_mutex_unlock(&lock);
+    return launched;
 }
 
 /* ---- events ---- */
@@ -248,6 +392,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     stream = named(stream);
     if (status == cudaSuccess) status = other_gpu(stream->device);
     if (status == cudaSuccess) status = other_gpu(event->device);
+    if (status == cudaSuccess) status = unrecorded(stream); /* nobody here means to order what is recorded */
     if (status == cudaSuccess) *event = (struct CUevent_st){event->device, stream, stream->given};
     pthread_mutex_unlock(&lock);
     return status;
@@ -258,6 +403,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     pthread_mutex_lock(&lock);
     cudaError_t status = counted();
     stream = named(stream);
+    if (status == cudaSuccess) status = unrecorded(stream);
     if (status == cudaSuccess && event->stream != NULL && event->stream != stream) {
         op *what = new_op(0);
         what->other = event->stream;

@@ -3,7 +3,8 @@
  * something waits for it, and then only what must be: whoever reads without waiting, or waits for the wrong
  * stream, finds what was there before. The default stream is no other than the rest, as all of these were
  * made not to wait for it. There are two GPUs of a kind; work for one while the other is current is an error,
- * as it is to CUDA, and so is a copy of what lies in the other's memory. New memory begins with 0xEE, a
+ * as it is to CUDA, and so is a copy of what lies in the other's memory. A stream that is recorded as a graph
+ * does nothing, and waiting for it, or on it for an event, spoils the graph. New memory begins with 0xEE, a
  * megabyte of it. */
 #ifndef GODWIT_TESTS_GPU_FAKE_FAKE_CUDA_H
 #define GODWIT_TESTS_GPU_FAKE_FAKE_CUDA_H
@@ -33,8 +34,11 @@ void fake_shared(size_t bytes);
 /* In a process of its own: while the file gpu.<pid> is in the folder that FAKE_CUDA names, calls fail with
  * the status that is its number; where a second number follows, on that GPU alone. */
 
-/* Memory of the GPU and pinned memory that was not freed. */
+/* Memory of the GPU, pinned memory and graphs that were not freed. */
 size_t fake_leaked(void);
+
+/* Graphs that were started so far. */
+size_t fake_graphs(void);
 
 #ifdef __cplusplus
 }

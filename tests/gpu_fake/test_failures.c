@@ -4,6 +4,7 @@
 #include "kernels/rig.h"
 #include "scratch.h"
 
+#include "core/log.h"
 #include "kernels/cuda/device.h"
 #include "kernels/group.h"
 #include "kernels/jobs/digits.h"
@@ -498,6 +499,108 @@ Test(gpu_failures, a_sum_that_cannot_be_measured, .init = scratch_open, .fini = 
     cr_assert(strstr(last_loss.text, "GPU 0: measuring a sum"), "%s", last_loss.text);
     close_device(&b);
     fake_fail(0, cudaSuccess);
+    cr_assert_eq(fake_leaked(), 0);
+    rig_close(&b.r);
+}
+
+/* ---- graphs ---- */
+
+static unsigned warnings; /* that were logged */
+
+static void count_warnings(void *context, gw_level level, const char *room, const char *text) {
+    (void)context, (void)room;
+    if (level >= GW_WARN && strstr(text, "not recorded as a graph")) warnings++;
+}
+
+static const char *const recorded[] = {
+    "data=",           "layers=1",      "heads=1",   "channels=16", "context=8", "vocab=128",
+    "batch-tokens=64", "micro-batch=1", "updates=2", "graphs=on",   NULL};
+
+static void prepare_recorded(bench *b, char data[300]) {
+    static const char *list[sizeof recorded / sizeof recorded[0]];
+    gw_err err;
+    memcpy(list, recorded, sizeof recorded);
+    snprintf(data, 300, "data=%s", scratch_write("text", "the quick brown fox jumps over it", 33));
+    list[0] = data;
+    prepare_job(b, &gw_job_gpt, list);
+    cr_assert(open_device(b, &err), "%s", err.text);
+    cr_assert(init(b, &err), "%s", err.text);
+    gw_log_set_sink(count_warnings, NULL);
+    warnings = 0;
+}
+
+/* Of which the first shard, number 0, has been started piece by piece, as every first one is. */
+static void renew_lane(bench *b) {
+    gw_err err;
+    b->device->ops->lane_close(b->device, b->lane);
+    cr_assert(b->device->ops->lane_open(b->device, &b->lane, &err), "%s", err.text);
+    b->device->ops->step_begin(b->device, 0);
+    cr_assert_eq(b->device->ops->contribute(b->device, b->lane, 0, 0, &err), GW_SHARD_HELD, "%s", err.text);
+}
+
+static gw_contributed contribute(bench *b, uint32_t shard, unsigned call, gw_err *err) {
+    fake_fail(call, cudaErrorLaunchOutOfResources);
+    gw_contributed done = b->device->ops->contribute(b->device, b->lane, 0, shard, err);
+    fake_fail(0, cudaSuccess);
+    return done;
+}
+
+/* Every call of a shard that is to be recorded fails once: it is then started kernel by kernel, or fails. */
+Test(gpu_failures, a_shard_that_cannot_be_recorded_is_started_piece_by_piece, .init = scratch_open,
+     .fini = scratch_close) {
+    bench b;
+    gw_err err;
+    char data[300];
+    prepare_recorded(&b, data);
+    renew_lane(&b);
+    cr_assert_eq(contribute(&b, 1, 0, &err), GW_SHARD_HELD, "%s", err.text);
+    uint64_t expected = b.device->ops->fingerprint(b.device, b.lane);
+    cr_assert_eq(warnings, 0);
+    unsigned failed = 0, fell_back = 0;
+    for (unsigned call = 1;; call++) {
+        renew_lane(&b);
+        unsigned before = warnings;
+        gw_contributed done = contribute(&b, 1, call, &err);
+        if (done == GW_SHARD_HELD)
+            cr_assert_eq(b.device->ops->fingerprint(b.device, b.lane), expected, "call %u", call);
+        else
+            cr_assert(strstr(err.text, "GPU 0"), "call %u: %s", call, err.text);
+        cr_assert_leq(warnings, before + 1);
+        fell_back += done == GW_SHARD_HELD && warnings > before;
+        failed += done != GW_SHARD_HELD;
+        if (done == GW_SHARD_HELD && warnings == before) break;
+    }
+    cr_assert_gt(fell_back, 60, "%u", fell_back); /* both ways that it adds, kernel by kernel */
+    cr_assert_gt(failed, 4);
+    close_device(&b);
+    cr_assert_eq(fake_leaked(), 0);
+    rig_close(&b.r);
+}
+
+/* What could not be recorded is tried again, with other shards, but not for ever. */
+Test(gpu_failures, recording_is_given_up_after_some_tries, .init = scratch_open, .fini = scratch_close) {
+    bench b;
+    gw_err err;
+    char data[300];
+    unsigned call = 0;
+    prepare_recorded(&b, data);
+    for (size_t before = fake_graphs(); warnings == 0;) { /* until the call that begins to record is found */
+        renew_lane(&b);
+        (void)contribute(&b, 1, ++call, &err);
+        cr_assert_leq(fake_graphs(), before + call);
+    }
+    for (unsigned tries = 1; tries <= 5; tries++) {
+        if (tries == 1) renew_lane(&b), warnings = 0;
+        size_t before = fake_graphs();
+        cr_assert_eq(contribute(&b, tries, call, &err), tries <= 3 ? GW_SHARD_HELD : GW_SHARD_FAILED);
+        cr_assert_eq(warnings, tries <= 3 ? tries : 3);
+        cr_assert_eq(fake_graphs(), before);
+    }
+    renew_lane(&b); /* a lane of its own tries for itself */
+    size_t before = fake_graphs();
+    cr_assert_eq(contribute(&b, 1, 0, &err), GW_SHARD_HELD, "%s", err.text);
+    cr_assert_eq(fake_graphs(), before + 1);
+    close_device(&b);
     cr_assert_eq(fake_leaked(), 0);
     rig_close(&b.r);
 }

@@ -199,14 +199,14 @@ static gw_cuda_layernorm norm_of(const bench *b) {
 
 static bool norm_forward(bench *b) {
     gw_cuda_layernorm norm = norm_of(b);
-    gw_cuda_branch branch = {b->factor[0], {.rate = 0.0f}};
+    gw_cuda_branch branch = {.values = b->factor[0]};
     return good(b, gw_cuda_layernorm_add(&norm, b->values, &branch, b->parameters, b->factor[1], b->stream),
                 "layer norm");
 }
 
 static bool norm_backward(bench *b) {
     gw_cuda_layernorm norm = norm_of(b);
-    gw_cuda_branch branch = {b->factor[1], {.rate = 0.0f}};
+    gw_cuda_branch branch = {.values = b->factor[1]};
     float *sums = sums_of(b);
     gw_cuda_layernorm_sums to = {sums, sums + WIDTH, sums + 2 * WIDTH};
     return good(b,

@@ -42,7 +42,9 @@ static const struct {
             {"gpt2_exact_tokens_per_s", "  with an exact sum to send", TOKENS},
             {"gpt2_fast_tokens_per_s", "  with a float sum to send", TOKENS},
             {"gpt2_adding_share", "  exact adding", SHARE},
-            {"gpt2_memory_bytes", "  memory", MEMORY}};
+            {"gpt2_memory_bytes", "  memory", MEMORY},
+            {"small_gpt_tokens_per_s", "gpt 4 x 128, T 64, as graphs", TOKENS},
+            {"small_gpt_single_tokens_per_s", "  kernel by kernel", TOKENS}};
 
 void gw_bench_gpu_table(const json_t *figures) {
     double copied = json_number_value(json_object_get(figures, rows[0].name));

@@ -33,8 +33,9 @@ bool gw_bench_gpu_train(const gw_gpu *gpu, const gw_bench_training *training, gw
                         gw_err *err);
 
 /* `digits` with two hidden layers of 8192 in TF32, steps of 4 shards of 2048 samples; and GPT-2 of 124
- * million parameters in bfloat16, steps of 8 shards of 16 windows of 1024 tokens. Their figures are added to
- * those of exact adding, which must be there. idle_bytes: of the GPU's memory that were not free when this
+ * million parameters in bfloat16, steps of 8 shards of 16 windows of 1024 tokens; and a small model whose
+ * shards are started as graphs, and kernel by kernel. Their figures are added to those of exact adding, which
+ * must be there. idle_bytes: of the GPU's memory that were not free when this
  * process had done nothing on it. */
 bool gw_bench_gpu_trainings(int gpu, uint64_t idle_bytes, json_t *figures, gw_err *err);
 

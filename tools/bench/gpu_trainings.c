@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 enum { SAMPLES = 8192, TOKENS = 8 * 16 * 1024, VOCABULARY = 50257, DATA_TOKENS = 1 << 21, HEADER = 256 };
+enum { SMALL_TOKENS = 16 * 16 * 64, SMALL_VOCABULARY = 256 };
 
 /* Of GPT-2's 124439808 parameters, 12 layers of 768 channels and 1024 tokens: 6 N + 12 L T C a token. */
 static const double gpt2_operations = 6.0 * 124439808 + 12.0 * 12 * 1024 * 768;
@@ -44,7 +45,7 @@ static bool train_digits(int gpu, json_t *figures, gw_err *err) {
 }
 
 /* Tokens that mean nothing, as llm.c writes them. */
-static bool write_tokens(char *path, gw_err *err) {
+static bool write_tokens(char *path, uint64_t vocabulary, gw_err *err) {
     size_t bytes = HEADER * sizeof(int32_t) + DATA_TOKENS * sizeof(uint16_t);
     int fd = mkstemp(path);
     if (fd < 0) return gw_fail_errno(err, errno, "cannot make %s", path);
@@ -57,7 +58,7 @@ static bool write_tokens(char *path, gw_err *err) {
     file[1] = 1;
     file[2] = DATA_TOKENS;
     uint16_t *tokens = (uint16_t *)(void *)(file + HEADER);
-    for (uint64_t i = 0; i < DATA_TOKENS; i++) tokens[i] = (uint16_t)(i * i % VOCABULARY);
+    for (uint64_t i = 0; i < DATA_TOKENS; i++) tokens[i] = (uint16_t)(i * i % vocabulary);
     bool written = write(fd, file, bytes) == (ssize_t)bytes;
     int reason = errno;
     free(file);
@@ -88,12 +89,43 @@ static bool train_gpt2_on(const char *data, int gpu, uint64_t idle_bytes, json_t
 
 static bool train_gpt2(int gpu, uint64_t idle_bytes, json_t *figures, gw_err *err) {
     char data[] = "/tmp/godwit-bench-XXXXXX";
-    bool done = write_tokens(data, err) && train_gpt2_on(data, gpu, idle_bytes, figures, err);
+    bool done = write_tokens(data, VOCABULARY, err) && train_gpt2_on(data, gpu, idle_bytes, figures, err);
+    unlink(data);
+    return done;
+}
+
+/* A model whose kernels take less time than it takes to start them. */
+static bool train_small_on(const char *data, const char *graphs, int gpu, const char *figure, json_t *figures,
+                           gw_err *err) {
+    const gw_bench_setting settings[] = {{"data", data},
+                                         {"layers", "4"},
+                                         {"heads", "4"},
+                                         {"channels", "128"},
+                                         {"context", "64"},
+                                         {"vocab", "256"},
+                                         {"batch-tokens", "16384"},
+                                         {"micro-batch", "16"},
+                                         {"updates", "1000"},
+                                         {"graphs", graphs},
+                                         {NULL, NULL}};
+    const gw_bench_training training = {&gw_job_gpt, settings, 40};
+    gw_bench_trained got;
+    if (!gw_bench_gpu_train(&(gw_gpu){gpu, GW_PRECISION_BF16}, &training, &got, err)) return false;
+    put(figures, figure, SMALL_TOKENS / got.alone);
+    return true;
+}
+
+static bool train_small(int gpu, json_t *figures, gw_err *err) {
+    char data[] = "/tmp/godwit-bench-XXXXXX";
+    bool done = write_tokens(data, SMALL_VOCABULARY, err) &&
+                train_small_on(data, "on", gpu, "small_gpt_tokens_per_s", figures, err) &&
+                train_small_on(data, "off", gpu, "small_gpt_single_tokens_per_s", figures, err);
     unlink(data);
     return done;
 }
 
 bool gw_bench_gpu_trainings(int gpu, uint64_t idle_bytes, json_t *figures, gw_err *err) {
-    return train_digits(gpu, figures, err) && train_gpt2(gpu, idle_bytes, figures, err);
+    return train_digits(gpu, figures, err) && train_gpt2(gpu, idle_bytes, figures, err) &&
+           train_small(gpu, figures, err);
 }
 #endif

@@ -631,6 +631,10 @@ class Checks:
             raise Skipped(f"{text}, which torch.compile has not compiled: it does not work here")
         return self.at_least(theirs["memory_bytes"] - ours, 0, text)
 
+    def small_as_graphs(self):
+        graphs, single = self.figure("small_gpt_tokens_per_s", "small_gpt_single_tokens_per_s")
+        return self.at_least(graphs / single, 1.0, f"{graphs / single:.2f} times {single:.4g} tokens/s")
+
     def learns_like_torch(self):
         """Validation losses of three seeds each, on the same text."""
         text = os.path.join(self.data or "", TEXT)
@@ -687,6 +691,7 @@ class Checks:
         self.check("GPT-2 124M: utilisation", self.gpt_utilisation, ">= 42% of the peak")
         self.check("GPT-2 124M: exact against fast", functools.partial(self.exact_against_fast, "gpt2", "tokens", 0.05), "<= 5% slower")
         self.check("GPT-2 124M: memory", self.gpt_memory, "<= PyTorch's")
+        self.check("gpt 4 x 128, T 64: as graphs", self.small_as_graphs, ">= 1.0 of kernel by kernel")
         self.check("gpt 6 x 384, T 256: validation loss", self.learns_like_torch, "<= PyTorch's, within noise")
 
     def table(self):
