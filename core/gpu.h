@@ -51,7 +51,9 @@ typedef struct gw_job_gpu {
     bool (*open)(void *job, const gw_gpu *gpu, void **side, char *plan, gw_err *err);
     void (*close)(void *job, void *side);
 
-    /* A lane is the scratch of one shard in flight. */
+    /* A lane is the scratch of one shard in flight. lane_bytes: what it will take of the GPU's memory, for
+     * the estimate before anything is taken; NULL: next to nothing. */
+    uint64_t (*lane_bytes)(const void *job, const void *side);
     bool (*lane_open)(void *job, void *side, void **lane, gw_err *err);
     void (*lane_close)(void *job, void *side, void *lane);
 

@@ -233,7 +233,8 @@ static bool open_parts(gw_cuda_device *d, const gw_cuda_info *info, const gw_dev
         return false;
     if (!gpu->open(d->job, &d->gpu, &d->side, plan, err)) return gw_fail_in(err, "job %s", d->type->name);
     d->input_bytes = gpu->input_bytes != NULL ? gpu->input_bytes(d->job) : 0;
-    if (!name_class(d, info, plan, err) || !gw_cuda_state_open(d, err) || !open_measured(d, err))
+    if (!gw_cuda_device_fits(d, options, err) || !name_class(d, info, plan, err) ||
+        !gw_cuda_state_open(d, err) || !open_measured(d, err))
         return false;
     d->outcome = (gw_outcome){.type = d->type,
                               .job = d->job,

@@ -55,6 +55,10 @@ static inline gw_cuda_device *gw_cuda_device_of(gw_device *device) {
 /* Makes the GPU current for the calling thread. */
 bool gw_cuda_device_use(const gw_cuda_device *device, gw_err *err);
 
+/* ---- device_need.c. Once the job's side is open: whether the rest will fit into what is free of the GPU's
+ * memory; if not, the text says how much is needed, what for, and what takes less. ---- */
+bool gw_cuda_device_fits(const gw_cuda_device *device, const gw_device_options *options, gw_err *err);
+
 /* ---- device_lost.c. After a call of the device that has failed while `doing` it ("checking a sum"): tells
  * who wants to know if the GPU is lost (gw_device_options.lost). Returns false. Any thread; of contribute
  * before the ledger is left. ---- */

@@ -250,7 +250,7 @@ static void carve_lane(carver *c, const gw_cuda_gpt *m, gw_cuda_gpt_lane *lane) 
     lane->workspace = carve(c, GW_GEMM_WORKSPACE);
 }
 
-static size_t lane_bytes(const gw_cuda_gpt *m) {
+uint64_t gw_cuda_gpt_lane_bytes(const gw_cuda_gpt *m) {
     carver counted = {.bf16 = m->bf16};
     gw_cuda_gpt_lane lane;
     carve_lane(&counted, m, &lane);
@@ -262,7 +262,7 @@ bool gw_cuda_gpt_lane_open(const gw_cuda_gpt *m, gw_cuda_gpt_lane **lane, gw_err
     void *memory;
     *lane = NULL;
     if (l == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
-    if (!gw_cuda_take(m->gpu.ordinal, lane_bytes(m), &memory, err)) {
+    if (!gw_cuda_take(m->gpu.ordinal, gw_cuda_gpt_lane_bytes(m), &memory, err)) {
         free(l);
         return gw_fail_in(err, "scratch of a shard (a smaller --micro-batch, or --recompute, takes less)");
     }

@@ -40,7 +40,8 @@ void gw_cuda_gpt_text(const gw_cuda_gpt *model, char text[GW_GPU_PLAN_TEXT]);
 /* Starts to make the factors of what the parameters are: after each change of them. */
 bool gw_cuda_gpt_derive(gw_cuda_gpt *model, const float *const *parameters, cudaStream_t stream, gw_err *err);
 
-/* For the largest shards that were planned. */
+/* For the largest shards that were planned; and what of the GPU's memory it takes. */
+uint64_t gw_cuda_gpt_lane_bytes(const gw_cuda_gpt *model);
 bool gw_cuda_gpt_lane_open(const gw_cuda_gpt *model, gw_cuda_gpt_lane **lane, gw_err *err);
 void gw_cuda_gpt_lane_close(const gw_cuda_gpt *model, gw_cuda_gpt_lane *lane); /* NULL is allowed */
 

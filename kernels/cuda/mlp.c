@@ -145,6 +145,11 @@ static size_t lay_out(const gw_cuda_mlp *m, char *memory, gw_cuda_mlp_lane *lane
     return at;
 }
 
+uint64_t gw_cuda_mlp_lane_bytes(const gw_cuda_mlp *m) {
+    gw_cuda_mlp_lane counted;
+    return lay_out(m, NULL, &counted);
+}
+
 bool gw_cuda_mlp_lane_open(const gw_cuda_mlp *m, gw_cuda_mlp_lane *lane, gw_err *err) {
     *lane = (gw_cuda_mlp_lane){0};
     size_t bytes = lay_out(m, NULL, lane);

@@ -36,6 +36,7 @@ typedef struct gw_cuda_mlp_lane {
     void *workspace, *memory;             /* memory: what they all point into */
 } gw_cuda_mlp_lane;
 
+uint64_t gw_cuda_mlp_lane_bytes(const gw_cuda_mlp *mlp); /* of the GPU's memory that lane_open takes */
 bool gw_cuda_mlp_lane_open(const gw_cuda_mlp *mlp, gw_cuda_mlp_lane *lane, gw_err *err);
 void gw_cuda_mlp_lane_close(const gw_cuda_mlp *mlp, gw_cuda_mlp_lane *lane);
 

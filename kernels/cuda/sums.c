@@ -119,6 +119,11 @@ static bool need_buffers(gw_cuda_sums *s, gw_reduce mode, gw_err *err) {
     return true;
 }
 
+uint64_t gw_cuda_sums_need(const gw_layout *layout, gw_reduce with_others) {
+    if (with_others != GW_REDUCE_EXACT && with_others != GW_REDUCE_FAST) return 0;
+    return layout->words * (sizeof(int64_t) + (with_others == GW_REDUCE_FAST ? 2 * sizeof(float) : 0));
+}
+
 bool gw_cuda_sums_open(int gpu, const gw_layout *layout, gw_cuda_accumulator *accumulator,
                        cudaStream_t stream, gw_reduce with_others, gw_cuda_sums **sums, gw_err *err) {
     gw_cuda_sums *s = calloc(1, sizeof *s);

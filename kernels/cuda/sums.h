@@ -13,7 +13,9 @@ typedef struct gw_cuda_sums gw_cuda_sums;
  * segments in host memory, as much again in pinned memory, twice. */
 bool gw_cuda_sums_open(int gpu, const gw_layout *layout, gw_cuda_accumulator *accumulator,
                        cudaStream_t stream, gw_reduce with_others, gw_cuda_sums **sums, gw_err *err);
-void gw_cuda_sums_close(gw_cuda_sums *sums);           /* NULL is allowed */
+void gw_cuda_sums_close(gw_cuda_sums *sums); /* NULL is allowed */
+/* Of the GPU's memory that it will have taken once there are sums with others of that kind (0: none). */
+uint64_t gw_cuda_sums_need(const gw_layout *layout, gw_reduce with_others);
 uint64_t gw_cuda_sums_bytes(const gw_cuda_sums *sums); /* of the GPU's memory, so far */
 
 /* As gw_device_ops.reduce_begin and .reduce_end, for the step that the accumulator is in. */

@@ -98,6 +98,11 @@ static void gpu_lane_close(void *job, void *side_pointer, void *lane_pointer) {
     free(l);
 }
 
+static uint64_t gpu_lane_bytes(const void *job, const void *side_pointer) {
+    const side *s = side_pointer;
+    return gw_cuda_mlp_lane_bytes(s->mlp) + most_rows(job) * sizeof(double);
+}
+
 static bool gpu_lane_open(void *job_pointer, void *side_pointer, void **lane_out, gw_err *err) {
     const digits_job *job = job_pointer;
     const side *s = side_pointer;
@@ -218,6 +223,7 @@ static bool gpu_apply(void *job_pointer, void *side_pointer, uint64_t step, cons
 const gw_job_gpu digits_gpu = {
     .open = gpu_open,
     .close = gpu_close,
+    .lane_bytes = gpu_lane_bytes,
     .lane_open = gpu_lane_open,
     .lane_close = gpu_lane_close,
     .input_bytes = gpu_input_bytes,

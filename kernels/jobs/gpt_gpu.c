@@ -100,6 +100,12 @@ static bool gpu_open(void *job_pointer, const gw_gpu *gpu, void **side_out, char
     return true;
 }
 
+static uint64_t gpu_lane_bytes(const void *job, const void *side_pointer) {
+    const side *s = side_pointer;
+    (void)job;
+    return gw_cuda_gpt_lane_bytes(s->model);
+}
+
 static bool gpu_lane_open(void *job, void *side_pointer, void **lane_out, gw_err *err) {
     const side *s = side_pointer;
     gw_cuda_gpt_lane *lane;
@@ -249,6 +255,7 @@ const gw_job_gpu gpt_gpu = {
     .lanes = 1, /* a shard fills a GPU, and its scratch is large */
     .open = gpu_open,
     .close = gpu_close,
+    .lane_bytes = gpu_lane_bytes,
     .lane_open = gpu_lane_open,
     .lane_close = gpu_lane_close,
     .input_bytes = gpu_input_bytes,

@@ -61,7 +61,7 @@ static struct memory {
     size_t bytes;
     int device; /* GPUS: pinned memory of the host */
 } * memories;
-static size_t taken, graphs_launched, shared_most = MOST_SHARED;
+static size_t taken, graphs_launched, shared_most = MOST_SHARED, bytes_free = (size_t)1 << 30;
 static unsigned countdown;
 static cudaError_t planned, stuck[GPUS]; /* by GPU */
 static int at_work;                      /* the GPU whose kernel runs */
@@ -499,8 +499,20 @@ size_t fake_leaked(void) {
     return left;
 }
 
+size_t fake_bytes(void) {
+    size_t bytes = 0;
+    pthread_mutex_lock(&lock);
+    for (const struct memory *m = memories; m != NULL; m = m->next) bytes += m->device < GPUS ? m->bytes : 0;
+    pthread_mutex_unlock(&lock);
+    return bytes;
+}
+
+void fake_free(size_t bytes) {
+    bytes_free = bytes;
+}
+
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all_bytes) {
-    *free_bytes = (size_t)1 << 30;
+    *free_bytes = bytes_free;
     *all_bytes = (size_t)2 << 30;
     return cudaSuccess;
 }

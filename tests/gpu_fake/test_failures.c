@@ -456,6 +456,47 @@ Test(gpu_failures, heads_too_wide_for_the_gpu_are_refused_at_start, .init = scra
     cr_assert(open_wide_heads(data, 227 << 10, GW_PRECISION_TF32, &err), "%s", err.text);
 }
 
+/* Before anything but the job's own is taken; what is said to be needed is what is taken. */
+static void check_estimate(const gw_job_type *type, const char *const *list, const char *advice) {
+    bench b;
+    gw_err err;
+    for (uint64_t reduce = 0; reduce <= GW_REDUCE_FAST; reduce++) {
+        if (reduce == GW_REDUCE_ALONE) continue; /* what 0 is about */
+        prepare_job(&b, type, list);
+        b.options.reduce = reduce;
+        cr_assert(gw_device_cuda_open(&b.options, &(gw_gpu){0, GW_PRECISION_TF32}, &b.device, &err) &&
+                      b.device->ops->lane_open(b.device, &b.lane, &err),
+                  "%s", err.text);
+        size_t taken = fake_bytes();
+        close_device(&b);
+        fake_free(taken - taken / 50);
+        cr_assert_not(gw_device_cuda_open(&b.options, &(gw_gpu){0, GW_PRECISION_TF32}, &b.device, &err));
+        cr_assert_eq(err.code, GW_E_LIMIT);
+        cr_assert(strstr(err.text, "GiB of GPU 0's memory") && strstr(err.text, advice), "%s", err.text);
+        cr_assert_eq(fake_leaked(), 0);
+        fake_free(taken);
+        cr_assert(gw_device_cuda_open(&b.options, &(gw_gpu){0, GW_PRECISION_TF32}, &b.device, &err), "%s",
+                  err.text);
+        b.lane = NULL;
+        close_device(&b);
+        fake_free((size_t)1 << 30);
+        rig_close(&b.r);
+    }
+}
+
+Test(gpu_failures, what_will_not_fit_into_a_gpu_is_refused_at_start, .init = scratch_open,
+     .fini = scratch_close) {
+    static const char *const perceptron[] = {"samples=600", "hidden=900,900", "batch=600", "micro-batch=300",
+                                             NULL};
+    char data[300];
+    const char *const wide[] = {data,         "layers=2",  "heads=4",          "channels=256",
+                                "context=16", "vocab=256", "batch-tokens=256", "micro-batch=8",
+                                "updates=2",  NULL};
+    snprintf(data, sizeof data, "data=%s", scratch_write("text", "the quick brown fox jumps over it", 33));
+    check_estimate(&gw_job_gpt, wide, "Take --recompute or a smaller --micro-batch");
+    check_estimate(&gw_job_digits, perceptron, "Take ");
+}
+
 /* A language model measures its sums on the GPU before its scalars: what fails of that is said. */
 Test(gpu_failures, a_sum_that_cannot_be_measured, .init = scratch_open, .fini = scratch_close) {
     bench b;

@@ -9,6 +9,7 @@
 #include "kernels/jobs/gpt.h"
 #include "kernels/memory.h"
 #include "kernels/memory_limit.h"
+#include "kernels/need.h"
 #include "kernels/step.h"
 #include "kernels/sums.h"
 #include "net/address.h"
@@ -154,19 +155,6 @@ static bool open_job(gw_node *node, gw_err *err) {
     return true;
 }
 
-/* What a person can do who has too little memory: a worker's scratch is `lane`, everything else `rest`. */
-static void advise(const gw_node *node, uint64_t rest, uint64_t limit, char *text, size_t size) {
-    uint64_t lane = node->plan.lane_bytes;
-    const char *lighter = node->plan.lighter;
-    if (rest > limit)
-        snprintf(text, size, "a smaller job");
-    else if (node->options->workers == 1 || lane > limit - rest)
-        snprintf(text, size, "%s", lighter != NULL ? lighter : "smaller shards");
-    else
-        snprintf(text, size, "fewer --workers%s%s", lighter != NULL ? " or " : "",
-                 lighter != NULL ? lighter : "");
-}
-
 /* Of sums with others; 0: there will be none. */
 static gw_reduce reduce_of(const gw_run_options *options) {
     if (options->peers <= 1 && options->seed_count == 0) return 0;
@@ -183,17 +171,13 @@ static bool estimate_memory(gw_node *node, gw_err *err) {
     if (reduce_of(options) != 0)
         need += gw_sum_store_need(device->layout, reduce_of(options)) +
                 device->layout->image_bytes; /* of a state that is fetched (node_state.c) */
-    uint64_t limit = gw_memory_limit();
     node->memory_bytes = need;
-    if (need <= limit) return true;
-    const double gib = 0x1p-30;
-    char advice[200];
-    advise(node, need - lanes, limit, advice, sizeof advice);
-    return gw_fail(err, GW_E_LIMIT,
-                   "this job needs %.1f GiB of memory here: %.1f for state and sums, %.1f for %u worker%s; "
-                   "the machine, or the container that this is, has %.1f. Take %s",
-                   (double)need * gib, (double)(need - lanes) * gib, (double)lanes * gib, options->workers,
-                   options->workers == 1 ? "" : "s", (double)limit * gib, advice);
+    const gw_need known = {.lane_bytes = node->plan.lane_bytes,
+                           .workers = options->workers,
+                           .rest_bytes = need - lanes,
+                           .most_bytes = gw_memory_limit(),
+                           .lighter = node->plan.lighter};
+    return gw_need_check(&known, "memory here", "the machine, or the container that this is, has", err);
 }
 
 static bool open_gpu(void *context, uint32_t part, const gw_device_options *options, gw_device **device,

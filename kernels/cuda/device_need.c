@@ -1,0 +1,31 @@
+#include "kernels/cuda/call.h"
+#include "kernels/cuda/device_inside.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/need.h"
+
+#include <stdio.h>
+
+static uint64_t state_bytes(const gw_layout *layout) {
+    uint64_t bytes = 0;
+    for (uint32_t t = 0; t < layout->tensor_count; t++)
+        if (layout->tensors[t].role == GW_STATE) bytes += gw_cuda_aligned(layout->of[t].bytes);
+    return bytes;
+}
+
+bool gw_cuda_device_fits(const gw_cuda_device *d, const gw_device_options *options, gw_err *err) {
+    const gw_job_gpu *gpu = d->type->gpu;
+    size_t free_bytes, all_bytes;
+    char of[40], has[80];
+    if (!gw_cuda_try(d->gpu.ordinal, cudaMemGetInfo(&free_bytes, &all_bytes), err, "cudaMemGetInfo"))
+        return false;
+    const gw_need need = {.lane_bytes = 2 * d->input_bytes +
+                                        (gpu->lane_bytes != NULL ? gpu->lane_bytes(d->job, d->side) : 0),
+                          .workers = options->workers,
+                          .rest_bytes = state_bytes(&d->layout) + d->layout.words * sizeof(int64_t) +
+                                        gw_cuda_sums_need(&d->layout, options->reduce),
+                          .most_bytes = free_bytes,
+                          .lighter = options->plan->lighter};
+    snprintf(of, sizeof of, "GPU %d's memory", d->gpu.ordinal);
+    snprintf(has, sizeof has, "of its %.1f GiB are free", (double)all_bytes * 0x1p-30);
+    return gw_need_check(&need, of, has, err);
+}
