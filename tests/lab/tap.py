@@ -1,9 +1,12 @@
 """Python suites beside the Criterion ones: unittest, with the results in a TAP file for ./build.sh test.
 
-A suite ends with `if __name__ == "__main__": tap.main()`, and is run as `test_NAME.py --tap=FILE`. Where this host
-can have no lab (or what else it needs, by its own `missing`) every test of it counts as skipped, with the reason.
+A suite ends with `if __name__ == "__main__": tap.main()`, and is run as `test_NAME.py --tap=FILE`; without a file the
+results go to stdout. Where this host can have no lab (or what else it needs, by its own `missing`) every test of it
+counts as skipped, with the reason.
 """
 
+import argparse
+import contextlib
 import os
 import sys
 import traceback
@@ -54,9 +57,11 @@ def methods(suite):
 
 
 def main(missing=machines.missing, what="lab"):
-    path = sys.argv[1].removeprefix("--tap=")
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--tap", metavar="FILE", help="where the results go (default: stdout)")
+    path = parser.parse_args().tap
     suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
-    with open(path, "w") as file:
+    with open(path, "w") if path else contextlib.nullcontext(sys.stdout) as file:
         result = Tap(file)
         result.write(f"1..{suite.countTestCases()}")
         reason = missing()
