@@ -80,7 +80,9 @@ typedef struct gw_job_gpu {
      * differ by the bytes of their inputs. It emits tensors whole, each at most once. Such work may be
      * recorded and started again as a CUDA graph, without a call of contribute; worth it where a GPU takes
      * less time for the kernels than it takes to start them one by one. Shards of several lanes are then
-     * computed one after the other. 0: not this shard. */
+     * computed one after the other. While it is recorded contribute is called with nothing being run: it then
+     * has no other effects, reads no host memory by what it starts, nor a payload, and like a lane that opens
+     * or closes meanwhile does not wait for the GPU as a whole. 0: not this shard. */
     uint64_t (*graph)(const void *job, uint64_t step, uint32_t shard);
 
     /* Optional. Makes few words of sums that are too large for the host to look at, before `scalars` does,

@@ -327,10 +327,12 @@ static bool fail_other_class(const gw_device *first, const gw_device *other, uin
 static bool open_parts(group *g, const gw_device_options *options, uint32_t parts, gw_group_opener *open,
                        void *context, gw_err *err) {
     gw_device_options each = *options;
-    each.workers = (options->workers + parts - 1) / parts;
+    if (each.reduce == 0) each.reduce = GW_REDUCE_EXACT; /* alone, too, its parts' sums are added */
     each.lost = part_lost;
     each.context = g;
     for (; g->count < parts; g->count++) {
+        uint32_t own = options->workers / parts + (g->count < options->workers % parts);
+        each.workers = own > 0 ? own : 1;
         each.ledger = g->count > 0 ? g->part[0]->ledger : NULL;
         if (!open(context, g->count, &each, &g->part[g->count], err)) return false;
         const gw_device *first = g->part[0], *part = g->part[g->count];

@@ -213,15 +213,16 @@ static bool launch(gw_cuda_accumulator *acc, uint64_t generation, const gw_cuda_
 }
 
 bool gw_cuda_accumulator_launch(gw_cuda_accumulator *acc, gw_entry *entry, const gw_cuda_graph *graph,
-                                cudaStream_t stream, gw_err *err) {
+                                cudaStream_t stream, bool *started, gw_err *err) {
     GW_CHECK(graph->store != NULL && graph->add != NULL);
     bool good = true;
+    *started = true;
     pthread_mutex_lock(&acc->lock);
     if (gw_ledger_fresh(acc->ledger, entry)) {
         gw_err other;
         entry->emitted = true;
         bool begun = begin(acc, entry->generation, stream, err);
-        good = begun && launch(acc, entry->generation, graph, stream, err);
+        good = *started = begun && launch(acc, entry->generation, graph, stream, err);
         if (begun && !end(acc, stream, good ? err : &other)) good = false;
     }
     pthread_mutex_unlock(&acc->lock);

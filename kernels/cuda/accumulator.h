@@ -2,7 +2,8 @@
  * in a ledger (kernels/ledger.h) on the host, as for a processor.
  *
  * Shards come on several streams. Additions are put into one order by an event that each waits for and
- * records: no two of them run at once, while all else of the shards may. A tensor has a generation as the
+ * records: no two of them run at once, while all else of the shards may (where shards are graphs, no two of
+ * these). A tensor has a generation as the
  * ledger has; one of an older generation counts as zero: the first piece that covers a tensor wholly is
  * stored over it rather than added, so that emptying costs nothing. */
 #ifndef GODWIT_KERNELS_CUDA_ACCUMULATOR_H
@@ -38,9 +39,10 @@ bool gw_cuda_accumulator_record(gw_cuda_accumulator *accumulator, uint32_t shard
                                 gw_cuda_found *of_shard, unsigned long long *least, cudaStream_t stream,
                                 gw_err *err);
 /* Starts what was recorded, both ways, as if it were added by gw_cuda_accumulator_add; not at all when the
- * accumulator was emptied since the entry was made. Any thread. */
+ * accumulator was emptied since the entry was made. *started: the graph was, or was not to be; after a
+ * failure without it the shard may still be added in pieces. Any thread. */
 bool gw_cuda_accumulator_launch(gw_cuda_accumulator *accumulator, gw_entry *entry, const gw_cuda_graph *graph,
-                                cudaStream_t stream, gw_err *err);
+                                cudaStream_t stream, bool *started, gw_err *err);
 
 /* Clears what is stale, fills headers and boundary, and returns the layout->words words of the sum, in the
  * GPU's memory. Waits. Nothing may be in flight or poisoned. */

@@ -12,10 +12,20 @@ static uint64_t state_bytes(const gw_layout *layout) {
     return bytes;
 }
 
+/* On a GPU that has no memory of its own what is free says little: the kernel's caches do not count. */
+static bool is_integrated(const gw_cuda_device *d) {
+    int integrated = 0;
+    return cudaDeviceGetAttribute(&integrated, cudaDevAttrIntegrated, d->gpu.ordinal) == cudaSuccess &&
+           integrated != 0;
+}
+
+/* What the job's side has taken is free no more. What libraries will take besides (kernels that are loaded
+ * when they are used, NCCL's buffers) is not known here, nor what graphs will. */
 bool gw_cuda_device_fits(const gw_cuda_device *d, const gw_device_options *options, gw_err *err) {
     const gw_job_gpu *gpu = d->type->gpu;
     size_t free_bytes, all_bytes;
     char of[40], has[80];
+    if (is_integrated(d)) return true;
     if (!gw_cuda_try(d->gpu.ordinal, cudaMemGetInfo(&free_bytes, &all_bytes), err, "cudaMemGetInfo"))
         return false;
     const gw_need need = {.lane_bytes = 2 * d->input_bytes +
@@ -26,6 +36,6 @@ bool gw_cuda_device_fits(const gw_cuda_device *d, const gw_device_options *optio
                           .most_bytes = free_bytes,
                           .lighter = options->plan->lighter};
     snprintf(of, sizeof of, "GPU %d's memory", d->gpu.ordinal);
-    snprintf(has, sizeof has, "of its %.1f GiB are free", (double)all_bytes * 0x1p-30);
+    snprintf(has, sizeof has, "free of its %.1f GiB are", (double)all_bytes * 0x1p-30);
     return gw_need_check(&need, of, has, err);
 }

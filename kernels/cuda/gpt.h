@@ -54,7 +54,8 @@ typedef struct gw_cuda_gpt_pass {
     const uint32_t *order, *starts;   /* for backward: what gw_embedding_group makes of the tokens */
     uint32_t sequences;               /* one of the numbers planned for */
     float dropout;                    /* as gw_gpt_pass, with the same masks */
-    const gw_cuda_draw *drawn;        /* by which: gw_cuda_gpt_draw's */
+    gw_cuda_draw draw;                /* by which: gw_cuda_gpt_draw's; zeros if the next is there */
+    const gw_cuda_draw *drawn;        /* the same in the GPU's memory; or NULL */
     cudaStream_t stream;
 } gw_cuda_gpt_pass;
 

@@ -3,7 +3,9 @@
 #include "kernels/cuda/gpt_inside.h"
 
 gw_dropout cuda_gpt_dropout(const gw_cuda_gpt_pass *pass, uint32_t layer, gpt_site site) {
-    return gpt_dropout_at(pass->dropout, 0, 0, layer, site);
+    gw_dropout dropout = gpt_dropout_at(pass->dropout, pass->draw.key, 0, layer, site);
+    dropout.stream += pass->draw.stream;
+    return dropout;
 }
 
 gw_cuda_draw gw_cuda_gpt_draw(uint64_t key, uint32_t shard) {

@@ -85,7 +85,7 @@ static inline cuda_gpt_slot *cuda_gpt_slot_of(const gw_cuda_gpt_pass *pass, uint
 static inline uint64_t cuda_gpt_rows(const gw_cuda_gpt_pass *pass) {
     return (uint64_t)pass->sequences * pass->model->shape.context;
 }
-/* Of a site, less the shard's part (pass->drawn). */
+/* Of a site; less what is pass->drawn. */
 gw_dropout cuda_gpt_dropout(const gw_cuda_gpt_pass *pass, uint32_t layer, gpt_site site);
 gw_cuda_attention cuda_gpt_attention(const gw_cuda_gpt_pass *pass, uint32_t layer);
 gw_cuda_embedding cuda_gpt_embedding(const gw_cuda_gpt_pass *pass);

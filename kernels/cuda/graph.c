@@ -50,9 +50,13 @@ bool gw_cuda_graph_end(int gpu, cudaStream_t stream, bool good, cudaGraphExec_t 
     *recorded = NULL;
     bool ended = gw_cuda_try(gpu, cudaStreamEndCapture(stream, &graph), &ending, "cudaStreamEndCapture");
     if (good && !ended) *err = ending;
-    good = good && ended &&
-           gw_cuda_try(gpu, cudaGraphInstantiate(recorded, graph, 0), err, "cudaGraphInstantiate");
+    bool made = good && ended &&
+                gw_cuda_try(gpu, cudaGraphInstantiate(recorded, graph, 0), err, "cudaGraphInstantiate");
+    GW_CHECK(!made || *recorded != NULL);
     if (graph != NULL) (void)cudaGraphDestroy(graph);
-    GW_CHECK(!good || *recorded != NULL);
-    return good;
+    /* Takes what memory it needs on the GPU now, and not when it is started. */
+    if (made && gw_cuda_try(gpu, cudaGraphUpload(*recorded, stream), err, "cudaGraphUpload")) return true;
+    if (made) (void)cudaGraphExecDestroy(*recorded);
+    *recorded = NULL;
+    return false;
 }

@@ -26,7 +26,7 @@ typedef struct gw_cuda_work {
 
 typedef struct gw_cuda_graph {
     gw_cuda_work work;
-    bool met;          /* such a shard was started piece by piece: its kernels are loaded */
+    bool met;          /* such a shard was started piece by piece: most of its kernels are loaded */
     uint32_t *tensors; /* that it adds to, each once and whole */
     uint32_t tensor_count;
     cudaGraphExec_t add, store; /* added to sums, or stored over them; NULL: not recorded yet */
@@ -35,7 +35,7 @@ typedef struct gw_cuda_graph {
 typedef struct gw_cuda_graphs {
     gw_cuda_graph list[GW_CUDA_GRAPHS];
     uint32_t count;
-    uint32_t failures; /* to record one; after GW_CUDA_GRAPH_TRIES of them nothing is recorded any more */
+    uint32_t failures; /* in a row; after GW_CUDA_GRAPH_TRIES of them there are no graphs any more */
 } gw_cuda_graphs;
 
 /* Nothing of them runs. */

@@ -80,7 +80,7 @@ static bool record_piece(gw_lane *lane, uint32_t tensor, uint64_t first, uint64_
         return false;
     }
     if (count != layout->of[tensor].elements || !gw_cuda_graph_note(lane->recording, tensor))
-        return gw_fail(err, GW_E_UNSUPPORTED, "tensor '%s' is emitted in pieces",
+        return gw_fail(err, GW_E_UNSUPPORTED, "tensor '%s' is emitted in pieces, or twice",
                        layout->tensors[tensor].name);
     return gw_cuda_accumulator_record(lane->owner->accumulator, lane->entry.shards, tensor, floats, integers,
                                       lane->adding, &lane->found[tensor], lane->least, lane->stream, err);
@@ -284,25 +284,44 @@ static bool record_both(gw_lane *lane, const gw_gpu_shard *what, gw_cuda_graph *
            (graph->add != NULL || record(lane, what, graph, GW_CUDA_ADD, &graph->add, err));
 }
 
+static void note_failure(gw_lane *lane, const char *what, const gw_err *err) {
+    bool last = ++lane->graphs.failures == GW_CUDA_GRAPH_TRIES;
+    gw_log(GW_WARN, "kernels/cuda", "a shard was not %s as a graph, but kernel by kernel%s: %s", what,
+           last ? ", and so are all from now on" : "", err->text);
+}
+
 /* The graph of a shard; NULL: it is to be started piece by piece, as the first of its kind always is. */
 static const gw_cuda_graph *graph_of(gw_lane *lane, const gw_gpu_shard *what) {
     const gw_cuda_device *d = lane->owner;
     const gw_job_gpu *job = d->type->gpu;
     uint64_t number = job->graph == NULL ? 0 : job->graph(d->job, what->step, what->shard);
     gw_err err;
-    if (number == 0 || lane->probing || lane->graphs.failures == GW_CUDA_GRAPH_TRIES) return NULL;
+    if (number == 0 || lane->probing || lane->emitter.payload != NULL) return NULL;
+    if (lane->graphs.failures == GW_CUDA_GRAPH_TRIES) return NULL;
     const gw_cuda_work work = {number, what->input, lane->entry.shards};
     gw_cuda_graph *graph = gw_cuda_graph_find(&lane->graphs, &work, d->layout.tensor_count);
     if (graph == NULL) return NULL;
     bool met = graph->met;
     graph->met = true;
     if (!met) return NULL;
-    if (record_both(lane, what, graph, &err)) return graph;
-    lane->graphs.failures++;
-    gw_log(GW_WARN, "kernels/cuda",
-           "a shard was not recorded as a graph (try %u of %d), and is started kernel by kernel: %s",
-           lane->graphs.failures, (int)GW_CUDA_GRAPH_TRIES, err.text);
-    return NULL;
+    if (!record_both(lane, what, graph, &err)) {
+        note_failure(lane, "recorded", &err);
+        return NULL;
+    }
+    return graph;
+}
+
+/* By its graph if there is one and it can be started, or else piece by piece. */
+static bool compute(gw_lane *lane, const gw_gpu_shard *what, gw_err *err) {
+    const gw_cuda_graph *graph = graph_of(lane, what);
+    bool started;
+    if (graph == NULL) return contribute(lane, what, err);
+    bool good = gw_cuda_accumulator_launch(lane->owner->accumulator, &lane->entry, graph, lane->stream,
+                                           &started, err);
+    if (good) lane->graphs.failures = 0;
+    if (started) return good;
+    note_failure(lane, "started", err);
+    return contribute(lane, what, err);
 }
 
 /* Starts all of a shard, and the copy of what was found. */
@@ -318,11 +337,8 @@ static bool start(gw_lane *lane, uint64_t step, uint32_t shard, const input **us
         !gw_cuda_try(gpu, cudaMemsetAsync(lane->least, 0xff, sizeof *lane->least, lane->stream), err,
                      "cudaMemset"))
         return false;
-    const gw_cuda_graph *graph = graph_of(lane, &what);
-    if (graph == NULL ? !contribute(lane, &what, err)
-                      : !gw_cuda_accumulator_launch(d->accumulator, &lane->entry, graph, lane->stream, err))
-        return false;
-    return gw_cuda_try(gpu,
+    return compute(lane, &what, err) &&
+           gw_cuda_try(gpu,
                        cudaMemcpyAsync(lane->found_host, lane->found, found_bytes, cudaMemcpyDeviceToHost,
                                        lane->stream),
                        err, "copying what was found") &&

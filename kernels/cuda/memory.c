@@ -16,6 +16,7 @@ bool gw_cuda_take(int gpu, size_t bytes, void **memory, gw_err *err) {
     if (!gw_cuda_try(gpu, cudaSetDevice(gpu), err, "cudaSetDevice")) return false;
     cudaError_t status = cudaMalloc(memory, taken);
     if (status != cudaSuccess) return no_room(gpu, bytes, status, err);
+    /* To wait for the whole GPU would spoil what another thread records meanwhile (kernels/cuda/graph.h). */
     if (gw_cuda_try(gpu, cudaMemset(*memory, 0, taken), err, "cudaMemset") &&
         gw_cuda_try(gpu, cudaStreamSynchronize(NULL), err, "cudaMemset of %zu bytes", taken))
         return true;

@@ -9,7 +9,7 @@
 
 enum { GW_CUDA_ALIGN = 256 }; /* of what is taken, and of what is laid out in it */
 
-/* Zeroed, at least one byte. The GPU becomes current for the calling thread. Waits for the GPU. */
+/* Zeroed, at least one byte. The GPU becomes current for the calling thread. Waits for the default stream. */
 bool gw_cuda_take(int gpu, size_t bytes, void **memory, gw_err *err);
 void gw_cuda_give(int gpu, void *memory); /* NULL is allowed */
 

@@ -50,8 +50,8 @@ static bool gpu_load(const void *job_pointer, uint64_t step, uint32_t shard, voi
     const gpt_job *job = job_pointer;
     gpt_place place = gpt_place_of(job, step);
     uint32_t *part[INPUTS];
-    gw_cuda_draw drawn = gw_cuda_gpt_draw(gpt_dropout_key(job, step), shard);
-    memcpy((char *)host + INPUTS * part_bytes(job), &drawn, sizeof drawn);
+    gw_cuda_draw draw = gw_cuda_gpt_draw(gpt_dropout_key(job, step), shard);
+    memcpy((char *)host + INPUTS * part_bytes(job), &draw, sizeof draw);
     for (uint32_t i = 0; i < INPUTS; i++) part[i] = (void *)((char *)host + i * part_bytes(job));
     size_t rows = (size_t)gpt_sequences(job, &place, shard) * job->gpt.context;
     if (!gpt_gather(job, &place, shard, part[TOKENS], part[TARGETS], err)) return false;
@@ -232,6 +232,7 @@ static bool gpu_contribute(void *job_pointer, void *side_pointer, void *lane, co
     const gw_cuda_gpt_loss *loss;
     bool train = place.phase == GW_TRAIN;
     list_parameters(job, state, parameters);
+    const gw_cuda_draw *drawn = (const void *)((const char *)shard->input + INPUTS * part_bytes(job));
     const gw_cuda_gpt_pass pass = {
         .model = s->model,
         .lane = lane,
@@ -242,7 +243,9 @@ static bool gpu_contribute(void *job_pointer, void *side_pointer, void *lane, co
         .starts = input_part(job, shard->input, STARTS),
         .sequences = gpt_sequences(job, &place, shard->shard),
         .dropout = train ? (float)job->dropout : 0.0f,
-        .drawn = (const void *)((const char *)shard->input + INPUTS * part_bytes(job)),
+        .draw = job->graphs ? (gw_cuda_draw){0, 0}
+                            : gw_cuda_gpt_draw(gpt_dropout_key(job, shard->step), shard->shard),
+        .drawn = job->graphs ? drawn : NULL,
         .stream = shard->stream,
     };
     if (!gw_cuda_gpt_forward(&pass, train ? gpt_gradient_scale(job) : 0.0f, &loss, err)) return false;

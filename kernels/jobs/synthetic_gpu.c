@@ -45,12 +45,21 @@ static void gpu_lane_close(void *job, void *side_pointer, void *lane_pointer) {
     free(l);
 }
 
+static size_t push_bytes(const synthetic *j) {
+    return gw_cuda_aligned(j->pushed * sizeof *((lane *)NULL)->push);
+}
+
+static uint64_t gpu_lane_bytes(const void *job, const void *side_pointer) {
+    (void)side_pointer;
+    return push_bytes(job);
+}
+
 static bool gpu_lane_open(void *job, void *side_pointer, void **lane_out, gw_err *err) {
     const synthetic *j = job;
     const side *s = side_pointer;
     lane *l = calloc(1, sizeof *l);
     if (l == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
-    size_t push = gw_cuda_aligned(j->pushed * sizeof *l->push);
+    size_t push = push_bytes(j);
     size_t parts = gw_cuda_aligned(GW_CUDA_SYNTHETIC_PARTS * sizeof *l->parts);
     const int64_t one = 1;
     if (!gw_cuda_take(s->gpu, push + parts + (size_t)2 * GW_CUDA_ALIGN, &l->memory, err)) {
@@ -66,7 +75,7 @@ static bool gpu_lane_open(void *job, void *side_pointer, void **lane_out, gw_err
      * stream, which brings it. */
     if (!gw_cuda_try(s->gpu, cudaMemcpy(l->count, &one, sizeof one, cudaMemcpyHostToDevice), err,
                      "cudaMemcpy") ||
-        !gw_cuda_try(s->gpu, cudaDeviceSynchronize(), err, "cudaMemcpy of %zu bytes", sizeof one)) {
+        !gw_cuda_try(s->gpu, cudaStreamSynchronize(NULL), err, "cudaMemcpy of %zu bytes", sizeof one)) {
         gpu_lane_close(job, side_pointer, l);
         return false;
     }
@@ -124,6 +133,7 @@ static bool gpu_apply(void *job, void *side_pointer, uint64_t step, const gw_ran
 const gw_job_gpu synthetic_gpu = {
     .open = gpu_open,
     .close = gpu_close,
+    .lane_bytes = gpu_lane_bytes,
     .lane_open = gpu_lane_open,
     .lane_close = gpu_lane_close,
     .init = gpu_init,

@@ -149,7 +149,9 @@ static void add_shard(bench *b, uint32_t shard, uint32_t kind) {
     end_shard(b, &b->piece_by_piece, &entry, GW_SHARD_HELD);
     const gw_cuda_graph *graph = graph_of(b, kind);
     begin_shard(b, &b->whole, shard, &entry);
-    good(gw_cuda_accumulator_launch(b->whole.sum, &entry, graph, b->stream, &err), &err);
+    bool started;
+    good(gw_cuda_accumulator_launch(b->whole.sum, &entry, graph, b->stream, &started, &err), &err);
+    cr_assert(started);
     end_shard(b, &b->whole, &entry, GW_SHARD_HELD);
     gw_cuda_found found[2][TENSORS];
     unsigned long long least[2];
@@ -215,7 +217,9 @@ Test(gpu_graph, a_shard_of_an_accumulator_that_was_emptied_meanwhile_is_not_star
     begin_shard(&b, &b.whole, 1, &entry);
     empty(&b);
     add_shard(&b, 2, 1);
-    good(gw_cuda_accumulator_launch(b.whole.sum, &entry, graph_of(&b, 0), b.stream, &err), &err);
+    bool started;
+    good(gw_cuda_accumulator_launch(b.whole.sum, &entry, graph_of(&b, 0), b.stream, &started, &err), &err);
+    cr_assert(started, "nothing is left to be started");
     end_shard(&b, &b.whole, &entry, GW_SHARD_DROPPED);
     expect_same_sums(&b);
     close_bench(&b);

@@ -62,6 +62,7 @@ static struct memory {
     int device; /* GPUS: pinned memory of the host */
 } * memories;
 static size_t taken, graphs_launched, shared_most = MOST_SHARED, bytes_free = (size_t)1 << 30;
+static int integrated, graphs_refused;
 static unsigned countdown;
 static cudaError_t planned, stuck[GPUS]; /* by GPU */
 static int at_work;                      /* the GPU whose kernel runs */
@@ -332,6 +333,15 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
     return status;
 }
 
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
+    pthread_mutex_lock(&lock);
+    cudaError_t status = counted();
+    if (status == cudaSuccess) status = other_gpu(stream->device);
+    if (status == cudaSuccess) status = other_gpu(exec->of.device);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
     pthread_mutex_lock(&lock);
     taken--;
@@ -347,6 +357,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
     if (status == cudaSuccess) status = other_gpu(stream->device);
     if (status == cudaSuccess) status = other_gpu(exec->of.device);
     if (status == cudaSuccess) status = unrecorded(stream); /* nobody here means to have graphs in graphs */
+    if (status == cudaSuccess && graphs_refused) status = last = cudaErrorMemoryAllocation;
     for (const op *from = exec->of.first; status == cudaSuccess && from != NULL; from = from->next)
         put(stream, copy_of(from));
     graphs_launched += status == cudaSuccess;
@@ -589,14 +600,23 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
     return cudaSuccess;
 }
 
+void fake_refuse_graphs(bool refused) {
+    graphs_refused = refused;
+}
+
+void fake_integrated(bool is) {
+    integrated = is;
+}
+
 void fake_shared(size_t bytes) {
     shared_most = bytes;
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device) {
-    if (device < 0 || device >= GPUS || what != cudaDevAttrMaxSharedMemoryPerBlockOptin)
+    if (device < 0 || device >= GPUS) return cudaErrorInvalidDevice;
+    if (what != cudaDevAttrMaxSharedMemoryPerBlockOptin && what != cudaDevAttrIntegrated)
         return cudaErrorInvalidValue;
-    *value = (int)shared_most;
+    *value = what == cudaDevAttrIntegrated ? integrated : (int)shared_most;
     return cudaSuccess;
 }
 

@@ -10,6 +10,7 @@
 #define GODWIT_TESTS_GPU_FAKE_FAKE_CUDA_H
 
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -27,6 +28,12 @@ void fake_fail(unsigned countdown, cudaError_t status);
 /* Within a kernel: it did what no GPU allows. It ends, and from the next call that starts or waits for work
  * on every one fails with cudaErrorLaunchFailure, whose text is `why`. fake_fail mends that, too. */
 void fake_break(const char *why);
+
+/* Whether there is no memory to start a graph from now on. */
+void fake_refuse_graphs(bool refused);
+
+/* Whether GPUs share the host's memory from now on. */
+void fake_integrated(bool is);
 
 /* How much shared memory a block may have at most from now on: that of an H100 at first. */
 void fake_shared(size_t bytes);

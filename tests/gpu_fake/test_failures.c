@@ -307,6 +307,23 @@ static bool open_gpu(void *context, uint32_t part, const gw_device_options *opti
     return gw_device_cuda_open(options, &(gw_gpu){(int)part, GW_PRECISION_BF16}, device, err);
 }
 
+/* Its parts' sums are added before there are others to sum with. */
+Test(gpu_failures, two_gpus_as_one_device_take_memory_for_sums_at_the_start) {
+    bench b;
+    gw_err err;
+    gw_segments send, receive;
+    prepare(&b);
+    b.lane = NULL;
+    cr_assert(gw_device_group_open(&b.options, 2, open_gpu, NULL, &b.device, &err), "%s", err.text);
+    size_t before = fake_bytes();
+    b.device->ops->step_begin(b.device, 0);
+    cr_assert(b.device->ops->reduce_begin(b.device, GW_REDUCE_ALONE, GW_PLACE_GPU, &send, &receive, &err),
+              "%s", err.text);
+    cr_assert_eq(fake_bytes(), before);
+    close_device(&b);
+    rig_close(&b.r);
+}
+
 /* Two GPUs as one device: whatever fails while it opens, nothing is lost. A loss that both find is told once.
  */
 Test(gpu_failures, two_gpus_as_one_device) {
@@ -474,6 +491,12 @@ static void check_estimate(const gw_job_type *type, const char *const *list, con
         cr_assert_eq(err.code, GW_E_LIMIT);
         cr_assert(strstr(err.text, "GiB of GPU 0's memory") && strstr(err.text, advice), "%s", err.text);
         cr_assert_eq(fake_leaked(), 0);
+        fake_integrated(true); /* what is free there says little */
+        cr_assert(gw_device_cuda_open(&b.options, &(gw_gpu){0, GW_PRECISION_TF32}, &b.device, &err), "%s",
+                  err.text);
+        b.lane = NULL;
+        close_device(&b);
+        fake_integrated(false);
         fake_free(taken);
         cr_assert(gw_device_cuda_open(&b.options, &(gw_gpu){0, GW_PRECISION_TF32}, &b.device, &err), "%s",
                   err.text);
@@ -495,6 +518,9 @@ Test(gpu_failures, what_will_not_fit_into_a_gpu_is_refused_at_start, .init = scr
     snprintf(data, sizeof data, "data=%s", scratch_write("text", "the quick brown fox jumps over it", 33));
     check_estimate(&gw_job_gpt, wide, "Take --recompute or a smaller --micro-batch");
     check_estimate(&gw_job_digits, perceptron, "Take ");
+    static const char *const sums[] = {"shards=4", "shard-ms=0", "sum-elements=1000000",
+                                       "state-bytes=2000000", NULL};
+    check_estimate(&gw_job_synthetic, sums, "Take ");
 }
 
 /* A language model measures its sums on the GPU before its scalars: what fails of that is said. */
@@ -550,7 +576,7 @@ static unsigned warnings; /* that were logged */
 
 static void count_warnings(void *context, gw_level level, const char *room, const char *text) {
     (void)context, (void)room;
-    if (level >= GW_WARN && strstr(text, "not recorded as a graph")) warnings++;
+    if (level >= GW_WARN && strstr(text, "as a graph, but kernel by kernel")) warnings++;
 }
 
 static const char *const recorded[] = {
@@ -613,6 +639,33 @@ Test(gpu_failures, a_shard_that_cannot_be_recorded_is_started_piece_by_piece, .i
     }
     cr_assert_gt(fell_back, 60, "%u", fell_back); /* both ways that it adds, kernel by kernel */
     cr_assert_gt(failed, 4);
+    close_device(&b);
+    cr_assert_eq(fake_leaked(), 0);
+    rig_close(&b.r);
+}
+
+/* As on a GPU whose memory has no room for it left. */
+Test(gpu_failures, graphs_that_cannot_be_started_are_given_up_and_cost_no_shard, .init = scratch_open,
+     .fini = scratch_close) {
+    bench b;
+    gw_err err;
+    char data[300];
+    uint64_t expected[6];
+    prepare_recorded(&b, data);
+    for (int refused = 0; refused < 2; refused++) {
+        renew_lane(&b);
+        fake_refuse_graphs(refused);
+        size_t before = fake_graphs();
+        for (uint32_t shard = 1; shard <= 5; shard++) {
+            cr_assert_eq(contribute(&b, shard, 0, &err), GW_SHARD_HELD, "%s", err.text);
+            uint64_t fingerprint = b.device->ops->fingerprint(b.device, b.lane);
+            if (refused) cr_assert_eq(fingerprint, expected[shard]);
+            expected[shard] = fingerprint;
+        }
+        cr_assert_eq(fake_graphs() - before, refused ? 0 : 5);
+        cr_assert_eq(warnings, refused ? 3 : 0);
+    }
+    fake_refuse_graphs(false);
     close_device(&b);
     cr_assert_eq(fake_leaked(), 0);
     rig_close(&b.r);
