@@ -14,10 +14,11 @@ TestSuite(gpu_bench, .init = scratch_open, .fini = scratch_close);
 
 static gw_bench_trained train(const gw_job_type *type, gw_precision precision,
                               const gw_bench_setting *settings) {
-    const gw_bench_training training = {type, settings, 3};
+    const gw_bench_training training = {type, settings, .steps = 3, .repeated = 2};
     gw_bench_trained got;
     gw_err err;
     cr_assert(gw_bench_gpu_train(&(gw_gpu){0, precision}, &training, &got, &err), "%s", err.text);
+    cr_assert_eq(got.others, 0);
     cr_assert(got.alone > 0 && got.exact > 0 && got.fast > 0);
     return got;
 }
@@ -48,7 +49,7 @@ Test(gpu_bench, gpt_trains_with_sums_of_every_kind) {
 Test(gpu_bench, what_a_job_refuses_is_said) {
     gpu_need();
     static const gw_bench_setting settings[] = {{"batch", "-1"}, {NULL, NULL}};
-    const gw_bench_training training = {&gw_job_digits, settings, 3};
+    const gw_bench_training training = {.type = &gw_job_digits, .settings = settings, .steps = 3};
     gw_bench_trained got;
     gw_err err;
     cr_assert_not(gw_bench_gpu_train(&(gw_gpu){0, GW_PRECISION_FP32}, &training, &got, &err));

@@ -3,13 +3,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-typedef enum unit { MOVED, COMPUTED, SAMPLES, TOKENS, SHARE, MEMORY } unit;
+typedef enum unit { MOVED, COMPUTED, SAMPLES, TOKENS, SHARE, MEMORY, TIMES } unit;
 
 static const struct {
     const char *text;
     double scale;
-} units[] = {[MOVED] = {"GB/s", 1e-9},   [COMPUTED] = {"TFLOP/s", 1e-12}, [SAMPLES] = {"samples/s", 1},
-             [TOKENS] = {"tokens/s", 1}, [SHARE] = {"% of a step", 100},  [MEMORY] = {"GB", 1e-9}};
+} units[] = {[MOVED] = {"GB/s", 1e-9},     [COMPUTED] = {"TFLOP/s", 1e-12}, [SAMPLES] = {"samples/s", 1},
+             [TOKENS] = {"tokens/s", 1},   [SHARE] = {"% of a step", 100},  [MEMORY] = {"GB", 1e-9},
+             [TIMES] = {"of 100 times", 1}};
 
 static const struct {
     const char *name, *title;
@@ -37,12 +38,14 @@ static const struct {
             {"digits_exact_samples_per_s", "  with an exact sum to send", SAMPLES},
             {"digits_fast_samples_per_s", "  with a float sum to send", SAMPLES},
             {"digits_adding_share", "  exact adding", SHARE},
+            {"digits_other_fingerprints", "  the batch, other bits", TIMES},
             {"gpt2_tokens_per_s", "GPT-2 124M, T 1024, bf16", TOKENS},
             {"gpt2_flops", "  6 N + 12 L T C a token", COMPUTED},
             {"gpt2_exact_tokens_per_s", "  with an exact sum to send", TOKENS},
             {"gpt2_fast_tokens_per_s", "  with a float sum to send", TOKENS},
             {"gpt2_adding_share", "  exact adding", SHARE},
             {"gpt2_memory_bytes", "  memory", MEMORY},
+            {"gpt2_other_fingerprints", "  a shard, other bits", TIMES},
             {"small_gpt_tokens_per_s", "gpt 4 x 128, T 64, as graphs", TOKENS},
             {"small_gpt_single_tokens_per_s", "  kernel by kernel", TOKENS}};
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_LANES = 2, MOST_STEPS = 100, WARM = 3 };
+enum { MOST_LANES = 2, MOST_STEPS = 100, WARM = 3, MOST_REPEATED = 8 };
 
 /* What the lanes' threads share with the caller, who takes part in both barriers. */
 typedef struct training {
@@ -29,6 +29,7 @@ typedef struct training {
     uint64_t step;
     uint32_t shards;
     _Atomic uint32_t next, failed;
+    uint64_t found[MOST_REPEATED]; /* fingerprints of the first shards */
     pthread_mutex_t lock;
     gw_err err; /* of the first failure */
 } training;
@@ -42,7 +43,9 @@ static void note(training *t, const gw_err *err) {
 static bool contribute(training *t, gw_lane *lane, uint32_t shard, gw_err *err) {
     const gw_device_ops *ops = t->device->ops;
     if (shard + t->lanes < t->shards) ops->prefetch(t->device, lane, t->step, shard + t->lanes);
-    return ops->contribute(t->device, lane, t->step, shard, err) == GW_SHARD_HELD;
+    if (ops->contribute(t->device, lane, t->step, shard, err) != GW_SHARD_HELD) return false;
+    if (shard < MOST_REPEATED) t->found[shard] = ops->fingerprint(t->device, lane);
+    return true;
 }
 
 static void *lane_main(void *context) {
@@ -140,9 +143,24 @@ bool gw_bench_gpu_taken(int gpu, uint64_t *bytes, gw_err *err) {
     return true;
 }
 
+/* The same shards from the same state, again and again. */
+static bool repeat(training *t, uint32_t *others, gw_err *err) {
+    uint64_t first[MOST_REPEATED];
+    const size_t bytes = t->what->repeated * sizeof *first;
+    GW_CHECK(t->what->repeated <= MOST_REPEATED);
+    for (uint32_t i = 0; t->what->repeated > 0 && i < GW_BENCH_REPEATS; i++) {
+        t->shards = t->what->repeated;
+        t->device->ops->step_begin(t->device, t->step);
+        if (!together(t, 0, err)) return false;
+        if (i == 0) memcpy(first, t->found, bytes);
+        *others += memcmp(first, t->found, bytes) != 0;
+    }
+    return true;
+}
+
 static bool train_all(training *t, gw_bench_trained *got, gw_err *err) {
-    if (!together(t, GW_UNIT_INIT, err) || !train(t, GW_REDUCE_ALONE, &got->alone, err) ||
-        !gw_bench_gpu_taken(t->gpu, &got->bytes, err))
+    if (!together(t, GW_UNIT_INIT, err) || !repeat(t, &got->others, err) ||
+        !train(t, GW_REDUCE_ALONE, &got->alone, err) || !gw_bench_gpu_taken(t->gpu, &got->bytes, err))
         return false;
     got->shards = t->shards;
     return train(t, GW_REDUCE_EXACT, &got->exact, err) && train(t, GW_REDUCE_FAST, &got->fast, err);

@@ -6,6 +6,8 @@
 
 #include <jansson.h>
 
+enum { GW_BENCH_REPEATS = 100 };
+
 typedef struct gw_bench_setting {
     const char *name, *value;
 } gw_bench_setting;
@@ -14,6 +16,7 @@ typedef struct gw_bench_training {
     const gw_job_type *type;
     const gw_bench_setting *settings; /* options that are not the job's own default; ends with a NULL name */
     uint32_t steps;                   /* measured of each kind, after a few that are not */
+    uint32_t repeated; /* shards of step 0 that are computed GW_BENCH_REPEATS times before; 0: none */
 } gw_bench_training;
 
 /* Seconds of the median training step. */
@@ -24,6 +27,7 @@ typedef struct gw_bench_trained {
     uint64_t bytes;     /* of the GPU's memory that are not free while a lone peer trains */
     uint64_t elements;  /* that a shard adds to the sum */
     uint32_t shards;    /* of a step */
+    uint32_t others;    /* of the repetitions: those in which a shard had another fingerprint than at first */
 } gw_bench_trained;
 
 /* Bytes of the GPU's memory that are not free. */

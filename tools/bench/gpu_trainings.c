@@ -8,7 +8,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { SAMPLES = 8192, TOKENS = 8 * 16 * 1024, VOCABULARY = 50257, DATA_TOKENS = 1 << 21, HEADER = 256 };
+enum {
+    SAMPLES = 8192,
+    SHARDS = 4,
+    TOKENS = 8 * 16 * 1024,
+    VOCABULARY = 50257,
+    DATA_TOKENS = 1 << 21,
+    HEADER = 256
+};
 enum { SMALL_TOKENS = 16 * 16 * 64, SMALL_VOCABULARY = 256 };
 
 /* Of GPT-2's 124439808 parameters, 12 layers of 768 channels and 1024 tokens: 6 N + 12 L T C a token. */
@@ -34,9 +41,10 @@ static bool train_digits(int gpu, json_t *figures, gw_err *err) {
                                                 {"epochs", "1000"},
                                                 {"lr", "0.001"},
                                                 {NULL, NULL}};
-    const gw_bench_training training = {&gw_job_digits, settings, 24};
+    const gw_bench_training training = {&gw_job_digits, settings, 24, .repeated = SHARDS};
     gw_bench_trained got;
     if (!gw_bench_gpu_train(&(gw_gpu){gpu, GW_PRECISION_TF32}, &training, &got, err)) return false;
+    put(figures, "digits_other_fingerprints", got.others);
     put(figures, "digits_samples_per_s", SAMPLES / got.alone);
     put(figures, "digits_exact_samples_per_s", SAMPLES / got.exact);
     put(figures, "digits_fast_samples_per_s", SAMPLES / got.fast);
@@ -75,9 +83,10 @@ static bool train_gpt2_on(const char *data, int gpu, uint64_t idle_bytes, json_t
     const gw_bench_setting settings[] = {
         {"data", data},        {"model", "gpt2"},   {"batch-tokens", "131072"},
         {"micro-batch", "16"}, {"updates", "1000"}, {NULL, NULL}};
-    const gw_bench_training training = {&gw_job_gpt, settings, 8};
+    const gw_bench_training training = {&gw_job_gpt, settings, 8, .repeated = 1};
     gw_bench_trained got;
     if (!gw_bench_gpu_train(&(gw_gpu){gpu, GW_PRECISION_BF16}, &training, &got, err)) return false;
+    put(figures, "gpt2_other_fingerprints", got.others);
     put(figures, "gpt2_tokens_per_s", TOKENS / got.alone);
     put(figures, "gpt2_flops", TOKENS / got.alone * gpt2_operations);
     put(figures, "gpt2_exact_tokens_per_s", TOKENS / got.exact);
@@ -108,7 +117,7 @@ static bool train_small_on(const char *data, const char *graphs, int gpu, const 
                                          {"updates", "1000"},
                                          {"graphs", graphs},
                                          {NULL, NULL}};
-    const gw_bench_training training = {&gw_job_gpt, settings, 40};
+    const gw_bench_training training = {.type = &gw_job_gpt, .settings = settings, .steps = 40};
     gw_bench_trained got;
     if (!gw_bench_gpu_train(&(gw_gpu){gpu, GW_PRECISION_BF16}, &training, &got, err)) return false;
     put(figures, figure, SMALL_TOKENS / got.alone);

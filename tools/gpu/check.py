@@ -437,12 +437,12 @@ class Checks:
             )
         return ", ".join(re.findall(r"class=\w+", line))
 
-    def repeated_in_one(self):
-        """One step again and again in one process."""
-        seen = self.suite(self.test_program("test_gpu_device"), ["--filter", "gpu_device/a_step_repeated*"])
-        if not seen.startswith("1 of 1"):
-            raise Failed(seen)
-        return "one sum"
+    def repeated_in_one(self, job):
+        """Shards of full size, from the same state, a hundred times in one process."""
+        others = self.figure(f"{job}_other_fingerprints")
+        if others != 0:
+            raise Failed(f"{others:.0f} of 100 had other fingerprints than the first")
+        return "all as the first"
 
     def repeated(self):
         """The step at full batch, from the same state, in processes of their own, four at a time."""
@@ -659,7 +659,6 @@ class Checks:
         self.check_together("{}", self.suite, "all pass", self.tests, needs_gpu=False)
         self.check_flocks()
         self.check_figures()
-        self.check("one step of a full batch, 100 times", self.repeated_in_one, "one fingerprint")
         self.check(f"one step of a full batch, {PROCESSES} processes", self.repeated, "one fingerprint")
         self.check_together("{} sanitized", self.sanitized, "no error", SANITIZED)
 
@@ -685,7 +684,9 @@ class Checks:
             self.check(f"attention, {width} wide", functools.partial(self.attention, forward, 0.7), ">= 0.7 of PyTorch's")
             self.check(f"attention back, {width} wide", functools.partial(self.attention, backward, 0.5), ">= 0.5 of PyTorch's")
         self.check("digits 8192,8192, TF32", self.training, ">= 1.0 of PyTorch's samples/s")
+        self.check("digits 8192,8192: a full batch, 100 times", functools.partial(self.repeated_in_one, "digits"), "one fingerprint")
         self.check("digits: exact against fast", functools.partial(self.exact_against_fast, "digits", "samples", 0.10), "<= 10% slower")
+        self.check("GPT-2 124M: 16 x 1024 tokens, 100 times", functools.partial(self.repeated_in_one, "gpt2"), "one fingerprint")
         self.check("GPT-2 124M: loss", self.gpt_learns, "0.5 less")
         self.check("GPT-2 124M: speed", self.gpt_speed, ">= 1.0 of PyTorch's, compiled")
         self.check("GPT-2 124M: utilisation", self.gpt_utilisation, ">= 42% of the peak")
