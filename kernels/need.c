@@ -22,6 +22,9 @@ bool gw_need_check(const gw_need *need, const char *of, const char *has, gw_err 
     GW_CHECK(need->workers >= 1);
     if (all <= need->most_bytes) return true;
     advise(need, advice, sizeof advice);
+    if (lanes == 0)
+        return gw_fail(err, GW_E_LIMIT, "this job needs %.1f GiB of %s; %s %.1f. Take %s", (double)all * gib,
+                       of, has, (double)need->most_bytes * gib, advice);
     return gw_fail(err, GW_E_LIMIT,
                    "this job needs %.1f GiB of %s: %.1f for state and sums, %.1f for %u worker%s; %s %.1f. "
                    "Take %s",

@@ -161,18 +161,19 @@ static gw_reduce reduce_of(const gw_run_options *options) {
     return options->fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT;
 }
 
-/* What this peer will take, as far as it is known before the first step, against what there is. The device
- * has only reserved it so far. */
+/* What this peer will take of the machine's memory, as far as it is known before the first step, against what
+ * there is. A processor's device has only reserved it so far; what GPUs need of their own they have taken. */
 static bool estimate_memory(gw_node *node, gw_err *err) {
     const gw_device *device = node->device;
     const gw_run_options *options = node->options;
-    uint64_t lanes = (uint64_t)options->workers * node->plan.lane_bytes,
-             need = device->memory_bytes + node->first_model.bytes;
-    if (reduce_of(options) != 0)
-        need += gw_sum_store_need(device->layout, reduce_of(options)) +
-                device->layout->image_bytes; /* of a state that is fetched (node_state.c) */
-    node->memory_bytes = need;
-    const gw_need known = {.lane_bytes = node->plan.lane_bytes,
+    gw_reduce others = reduce_of(options);
+    bool on_gpus = options->compute.kind == GW_COMPUTE_CUDA;
+    uint64_t lane = on_gpus ? 0 : node->plan.lane_bytes, lanes = options->workers * lane;
+    uint64_t need = node->first_model.bytes + (on_gpus ? 0 : device->memory_bytes);
+    if (others != 0) need += device->layout->image_bytes; /* of a state that is fetched (node_state.c) */
+    if (others != 0 && !on_gpus) need += gw_sum_store_need(device->layout, others);
+    node->memory_bytes = on_gpus ? device->memory_bytes : need;
+    const gw_need known = {.lane_bytes = lane,
                            .workers = options->workers,
                            .rest_bytes = need - lanes,
                            .most_bytes = gw_memory_limit(),
@@ -189,11 +190,9 @@ static bool open_gpu(void *context, uint32_t part, const gw_device_options *opti
 
 static bool open_gpus(gw_node *node, const gw_device_options *options, gw_err *err) {
     gw_compute compute = node->options->compute;
-    bool good = compute.gpu_count == 1 ? open_gpu(&compute, 0, options, &node->device, err)
-                                       : gw_device_group_open(options, compute.gpu_count, open_gpu, &compute,
-                                                              &node->device, err);
-    if (good) node->memory_bytes = node->device->memory_bytes; /* taken already, or it would not be open */
-    return good;
+    return compute.gpu_count == 1
+               ? open_gpu(&compute, 0, options, &node->device, err)
+               : gw_device_group_open(options, compute.gpu_count, open_gpu, &compute, &node->device, err);
 }
 
 static bool open_device(gw_node *node, gw_err *err) {
@@ -206,12 +205,10 @@ static bool open_device(gw_node *node, gw_err *err) {
                                  .reduce = reduce_of(node->options),
                                  .lost = gw_node_device_lost,
                                  .context = node};
-    if (node->options->compute.kind == GW_COMPUTE_CUDA) {
-        if (!open_gpus(node, &options, err)) return false;
-    } else if (!gw_device_cpu_open(&options, &node->device, err) || !estimate_memory(node, err)) {
-        return false;
-    }
-    if (!gw_node_gpus_open(node, err)) return false;
+    bool opened = node->options->compute.kind == GW_COMPUTE_CUDA
+                      ? open_gpus(node, &options, err)
+                      : gw_device_cpu_open(&options, &node->device, err);
+    if (!opened || !estimate_memory(node, err) || !gw_node_gpus_open(node, err)) return false;
     gw_workers_events events = {.context = node,
                                 .dry = on_dry,
                                 .claim = on_claim,
