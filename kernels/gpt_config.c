@@ -63,3 +63,12 @@ bool gw_gpt_configure(const gw_params *params, gw_gpt *gpt, double *rate, gw_err
     *rate = model->rate;
     return true;
 }
+
+const char *gw_gpt_model_of(uint32_t layers, uint32_t channels, uint32_t context) {
+    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
+        const gw_gpt *gpt = &presets[i].gpt;
+        if (gpt->layers == layers && gpt->channels == channels && gpt->context == context)
+            return presets[i].name;
+    }
+    return NULL;
+}

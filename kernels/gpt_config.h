@@ -12,4 +12,7 @@ bool gw_gpt_option(const gw_params *params, const char *name, int64_t least, int
  * rate that suits it. */
 bool gw_gpt_configure(const gw_params *params, gw_gpt *gpt, double *rate, gw_err *err);
 
+/* The --model that has such a shape; NULL: none has. */
+const char *gw_gpt_model_of(uint32_t layers, uint32_t channels, uint32_t context);
+
 #endif

@@ -1,6 +1,7 @@
 #include "kernels/gpt_file.h"
 
 #include "core/check.h"
+#include "kernels/gpt_config.h"
 #include "kernels/gpt_parts.h"
 #include "kernels/plain_file.h"
 
@@ -65,9 +66,36 @@ static bool check_parameter(const gw_gpt *gpt, const gw_safetensors *file, uint3
                    (unsigned long long)(parameter.rank == 2 ? parameter.dim[1] : 1));
 }
 
+/* How to ask for the model that the file's weights are of; "" where it cannot be told, or is not what
+ * differs. */
+static void advise(const gw_gpt *gpt, const gw_safetensors *file, char *text, size_t size) {
+    const gw_safetensor *words = find(file, "wte.weight"), *places = find(file, "wpe.weight");
+    char name[FULL_NAME];
+    uint32_t layers = 0;
+    do {
+        snprintf(name, sizeof name, "h.%u.ln_1.weight", layers);
+    } while (find(file, name) != NULL && ++layers < GW_GPT_LAYERS);
+    text[0] = '\0';
+    if (layers == 0 || words == NULL || words->rank != 2 || words->dim[1] > UINT32_MAX) return;
+    if (places == NULL || places->rank != 2 || places->dim[0] > UINT32_MAX) return;
+    uint32_t channels = (uint32_t)words->dim[1], context = (uint32_t)places->dim[0];
+    if (layers == gpt->layers && channels == gpt->channels && context >= gpt->context) return;
+    const char *model = gw_gpt_model_of(layers, channels, context);
+    if (model != NULL)
+        snprintf(text, size, "; its weights are of --model %s", model);
+    else
+        snprintf(text, size, "; its weights are of --layers %u --channels %u --context %u", layers, channels,
+                 context);
+}
+
 bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, gw_err *err) {
-    for (uint32_t i = 0; i < gw_gpt_parameters(gpt); i++)
-        if (!check_parameter(gpt, file, i, err)) return false;
+    for (uint32_t i = 0; i < gw_gpt_parameters(gpt); i++) {
+        if (check_parameter(gpt, file, i, err)) continue;
+        char advice[120];
+        gw_err what = *err;
+        advise(gpt, file, advice, sizeof advice);
+        return gw_fail(err, what.code, "%s%s", what.text, advice);
+    }
     return true;
 }
 

@@ -200,6 +200,12 @@ static bool read_schedule(const gw_params *params, gpt_job *job, gw_err *err) {
             "--schedule wsd: a fifth of %llu updates is no way down: give --decay-updates, or take "
             "another schedule",
             (unsigned long long)job->updates);
+    if (warmup > (int64_t)job->updates)
+        return gw_fail(err, GW_E_USAGE, "--warmup: %lld updates are more than all there are, %llu",
+                       (long long)warmup, (unsigned long long)job->updates);
+    if (decay > (int64_t)job->updates && schedule->kind == GW_SCHEDULE_WSD)
+        return gw_fail(err, GW_E_USAGE, "--decay-updates: %lld updates are more than all there are, %llu",
+                       (long long)decay, (unsigned long long)job->updates);
     schedule->warmup = (uint64_t)warmup;
     schedule->decay = (uint64_t)decay;
     return true;

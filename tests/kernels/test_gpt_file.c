@@ -1,4 +1,5 @@
 /* A model that goes out as safetensors and comes back by --init. */
+#include "kernels/gpt_config.h"
 #include "kernels/gpt_file.h"
 #include "kernels/jobs/gpt.h"
 #include "scratch.h"
@@ -111,15 +112,19 @@ Test(gpt_file, init_of_another_shape_is_refused_with_the_reason) {
     write_model(t, model);
     trial_close(t);
 #define WITH(...) ((const char *const[]){"data", text, "init", model, "heads", "2", __VA_ARGS__, NULL})
-    refuse_init("tensor 'transformer.wte.weight' is 256x12, and this model's is 256x8",
+    refuse_init("tensor 'transformer.wte.weight' is 256x12, and this model's is 256x8; its weights are of "
+                "--layers 2 --channels 12 --context 10",
                 WITH("channels", "8"));
     refuse_init("tensor 'transformer.wpe.weight' is 10x12, and this model's is 11x12",
                 WITH("channels", "12", "context", "11"));
-    refuse_init("has no tensor 'h.2.ln_1.weight'", WITH("channels", "12", "context", "10", "layers", "3"));
+    refuse_init("has no tensor 'h.2.ln_1.weight'; its weights are of --layers 2 ",
+                WITH("channels", "12", "context", "10", "layers", "3"));
     refuse_init("--init: there is no file /nowhere",
                 ((const char *const[]){"data", text, "init", "/nowhere", NULL}));
     refuse_init("is 256x12, and this model's is 20x12",
                 WITH("channels", "12", "context", "10", "vocab", "20"));
+    cr_expect_str_eq(gw_gpt_model_of(12, 768, 1024), "gpt2");
+    cr_expect_null(gw_gpt_model_of(2, 12, 10));
 }
 
 static void write_config(const gw_gpt *gpt) {

@@ -348,6 +348,7 @@ Test(gpt_job, refuses_options_that_make_no_sense) {
     refuse("data", "/nowhere", "--data: there is no file /nowhere");
     refuse("val", "/nowhere", "--val: there is no file /nowhere");
     refuse("val-tokens", "6", "--val-tokens");
+    refuse("warmup", "1000000", "--warmup: 1000000 updates are more than all there are, ");
     refuse("decay-updates", "5", "--decay-updates: only --schedule wsd has such a way down, not cosine");
 #define WSD "data", text_path, "context", "7", "schedule", "wsd", "updates"
     static const char *const no_ways[] = {"0", "1"};
@@ -359,6 +360,9 @@ Test(gpt_job, refuses_options_that_make_no_sense) {
     cr_assert_not_null(strstr(err.text, "--schedule wsd: a fifth of 9 updates is no way down"), "%s",
                        err.text);
     cr_assert(trial_opens(&gw_job_gpt, PAIRS(WSD, "9", "decay-updates", "2"), &err), "%s", err.text);
+    cr_assert_not(trial_opens(&gw_job_gpt, PAIRS(WSD, "9", "decay-updates", "10"), &err));
+    cr_assert_not_null(strstr(err.text, "--decay-updates: 10 updates are more than all there are, 9"), "%s",
+                       err.text);
     cr_assert(trial_opens(&gw_job_gpt, PAIRS(WSD, "10"), &err), "%s", err.text);
     cr_assert_not(
         trial_opens(&gw_job_gpt, PAIRS("data", text_path, "context", "7", "val-tokens", "70"), &err));
