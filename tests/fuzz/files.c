@@ -2,6 +2,7 @@
 #include "kernels/bpe.h"
 #include "kernels/gpt_file.h"
 #include "kernels/idx.h"
+#include "kernels/output.h"
 #include "kernels/tokens.h"
 #include "net/keyring.h"
 #include "target.h"
@@ -95,6 +96,28 @@ static bool take_safetensors(const uint8_t *bytes, size_t count) {
 }
 
 const fuzz_target fuzz_safetensors = {"safetensors", 8000, 4096, safetensors_examples, take_safetensors};
+
+/* ---- config.json, beside weights ---- */
+
+static void config_examples(fuzz_add *add, void *context) {
+    const char *path = fuzz_file("config.json", "", 0, 0600);
+    gw_output output;
+    gw_err err;
+    GW_CHECK(gw_output_open(path, &output, &err));
+    GW_CHECK(gw_output_end(&output, gw_gpt_file_write_config(&tiny, 0.5, &output, &err), &err));
+    fuzz_add_file(add, context, path);
+    static const char other[] = "{\"n_head\": 1, \"activation_function\": \"gelu_fast\", "
+                                "\"scale_attn_weights\": true, \"layer_norm_epsilon\": 0.00001}";
+    add(context, other, sizeof other - 1);
+}
+
+static bool take_config(const uint8_t *bytes, size_t count) {
+    gw_err err;
+    fuzz_file("config.json", bytes, count, 0600);
+    return gw_gpt_file_check_config(&tiny, fuzz_file("model", "", 0, 0600), &err);
+}
+
+const fuzz_target fuzz_config = {"config", 10000, 2000, config_examples, take_config};
 
 /* ---- vocab.json, a zero byte, merges.txt ---- */
 

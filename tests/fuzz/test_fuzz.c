@@ -114,6 +114,7 @@ static void endure(const fuzz_target *target) {
 
 ENDURES(tokens)
 ENDURES(safetensors)
+ENDURES(config)
 ENDURES(bpe)
 ENDURES(idx)
 ENDURES(metrics)
@@ -138,5 +139,5 @@ ENDURES(brain)
 Test(fuzz, all_targets_are_tried) {
     uint32_t count = 0;
     while (fuzz_targets[count] != NULL) count++;
-    cr_assert_eq(count, 21);
+    cr_assert_eq(count, 22);
 }

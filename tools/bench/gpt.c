@@ -236,7 +236,7 @@ static void print_result(const bench *b, moment (*took)[PARTS], uint64_t steps) 
         "shards, with their exact sum", "check of the sum", "norm of the gradient",
         "AdamW and fingerprint",        "a step",           "its GEMMs alone, without attention's",
         "its exact additions alone"};
-    double *column = calloc(steps, sizeof *column);
+    double *column = calloc(steps, sizeof *column), wall[PARTS];
     GW_CHECK_MEMORY(column != NULL);
     GW_CHECK(steps > 0);
     printf("%u shards of %zu tokens, %u workers, %llu parameters; medians of %llu steps\n\n%-38s %10s %10s\n",
@@ -244,10 +244,11 @@ static void print_result(const bench *b, moment (*took)[PARTS], uint64_t steps) 
            (unsigned long long)steps, "ms", "wall", "CPU");
     for (int part = 0; part < PARTS; part++) {
         for (uint64_t s = 0; s < steps; s++) column[s] = took[s][part].wall_ms;
-        double wall = median(column, steps);
+        wall[part] = median(column, steps);
         for (uint64_t s = 0; s < steps; s++) column[s] = took[s][part].cpu_ms;
-        printf("%-38s %10.2f %10.2f\n", names[part], wall, median(column, steps));
+        printf("%-38s %10.2f %10.2f\n", names[part], wall[part], median(column, steps));
     }
+    printf("\nexact additions: %.1f %% of a step\n", 100 * wall[PART_ADDITIONS] / wall[PART_ALL]);
     free(column);
 }
 
