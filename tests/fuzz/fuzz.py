@@ -14,6 +14,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1",
               "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
@@ -28,15 +29,24 @@ def search(binary, folder, name, longest, seconds):
     subprocess.run([binary, f"--target={name}", f"--examples={corpus}"], check=True, env=environment)
     command = [binary, f"--target={name}", f"-max_total_time={seconds}", f"-max_len={longest}", "-timeout=20",
                "-rss_limit_mb=3000", "-print_final_stats=1", f"-artifact_prefix={found}/", corpus, found]
-    run = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                         errors="replace")
-    runs = re.search(r"number_of_executed_units: (\d+)", run.stderr)
-    edges = re.findall(r"cov: (\d+)", run.stderr)
-    findings = re.findall(r"Test unit written to (.+)", run.stderr)
-    broken = run.returncode != 0
+    broken, said, used = watched(command, environment)
+    runs = re.search(r"number_of_executed_units: (\d+)", said)
+    edges = re.findall(r"cov: (\d+)", said)
+    findings = re.findall(r"Test unit written to (.+)", said)
     line = (f"{name:12s} {int(runs[1]) if runs else 0:11d} runs  {edges[-1] if edges else '-':>6s} edges  "
-            f"{len(list(corpus.iterdir())):6d} inputs kept  {'A FINDING' if broken else 'nothing found'}")
-    return line, broken, findings, run.stderr[-3000:]
+            f"{len(list(corpus.iterdir())):6d} inputs kept  {used:6.0f} s of a processor  "
+            f"{'A FINDING' if broken else 'nothing found'}")
+    return line, broken, findings, said[-3000:]
+
+
+def watched(command, environment):
+    """Whether a command failed, what it said, and the processor's seconds that it took: others may have had the rest."""
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=said)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        return process.returncode != 0, said.read(), usage.ru_utime + usage.ru_stime
 
 
 def main():
