@@ -586,7 +586,8 @@ static void write_logits(const char *dir, char *state) {
     gw_model_free(&model);
 }
 
-Test(gpt, transformers_loads_what_is_exported) {
+/* A Python with torch and transformers; or the test is skipped. */
+static const char *need_transformers(void) {
     const char *python = getenv("GODWIT_TEST_PYTHON");
     if (python == NULL) python = "python3";
     int code;
@@ -594,17 +595,46 @@ Test(gpt, transformers_loads_what_is_exported) {
     if (code != 0)
         cr_skip_test("%s lacks torch and transformers; GODWIT_TEST_PYTHON may name one that has them",
                      python);
-    lab *l = lab_open();
-    lab_undisturbed(l, GPT " --updates 30 --lr 0.01");
+    return python;
+}
+
+#define TRANSFORMERS "%s " GODWIT_SOURCE "/tests/cluster/transformers_logits.py "
+
+/* Of the model in a folder, and of the state that it is. */
+static void expect_same_logits(lab *l, const char *python, const char *model) {
+    int code;
     write_logits(l->dir, l->peers[0].dir);
-    const char *said = output(&code,
-                              GODWIT_BINARY " export %s --to %s/model.safetensors && %s " GODWIT_SOURCE
-                                            "/tests/cluster/transformers_logits.py %s %s/tokens %s/logits",
-                              l->peers[0].dir, l->dir, python, l->dir, l->dir, l->dir);
+    const char *said =
+        output(&code, TRANSFORMERS "compare %s %s/tokens %s/logits", python, model, l->dir, l->dir);
     cr_assert_eq(code, 0, "%s", said);
     const char *last = strrchr(said, '\n'); /* the number's line ends the text */
     while (last > said && last[-1] != '\n') last--;
     double difference = strtod(last, NULL);
     cr_assert(difference > 0.0 && difference < 1e-4, "%s", said);
+}
+
+Test(gpt, transformers_loads_what_is_exported) {
+    const char *python = need_transformers();
+    int code;
+    lab *l = lab_open();
+    lab_undisturbed(l, GPT " --updates 30 --lr 0.01");
+    const char *said =
+        output(&code, GODWIT_BINARY " export %s --to %s/model.safetensors", l->peers[0].dir, l->dir);
+    cr_assert_eq(code, 0, "%s", said);
+    expect_same_logits(l, python, l->dir);
+    lab_close(l);
+}
+
+Test(gpt, what_transformers_saves_is_trained_on) {
+    const char *python = need_transformers();
+    char model[LAB_PATH + 10], args[2 * LAB_PATH + 300];
+    int code;
+    lab *l = lab_open();
+    snprintf(model, sizeof model, "%s/theirs", l->dir);
+    const char *said = output(&code, TRANSFORMERS "make %s 256 32 128 2 4", python, model);
+    cr_assert_eq(code, 0, "%s", said);
+    snprintf(args, sizeof args, GPT " --updates 1 --lr 0 --init %s/model.safetensors", model);
+    lab_undisturbed(l, args);
+    expect_same_logits(l, python, model);
     lab_close(l);
 }

@@ -1,9 +1,10 @@
-"""Compares logits with those of Hugging Face's GPT-2.
+"""Hugging Face's GPT-2 beside ours.
 
-usage: transformers_logits.py FOLDER TOKENS LOGITS
+usage: transformers_logits.py compare FOLDER TOKENS LOGITS
+       transformers_logits.py make FOLDER VOCABULARY CONTEXT CHANNELS LAYERS HEADS
 
-FOLDER holds model.safetensors and config.json; TOKENS int32 numbers, LOGITS float32 ones, a row a token. Prints the
-largest difference.
+compare: FOLDER holds model.safetensors and config.json; TOKENS int32 numbers, LOGITS float32 ones, a row a token.
+Prints the largest difference. make: saves a model of random weights to FOLDER, as transformers saves one.
 """
 import sys
 
@@ -11,10 +12,26 @@ import numpy
 import torch
 import transformers
 
-folder, tokens, logits = sys.argv[1:]
-model = transformers.GPT2LMHeadModel.from_pretrained(folder).eval()
-tokens = numpy.fromfile(tokens, dtype=numpy.int32).astype(numpy.int64)
-with torch.no_grad():
-    theirs = model(torch.from_numpy(tokens)[None]).logits[0].numpy()
-ours = numpy.fromfile(logits, dtype=numpy.float32).reshape(theirs.shape)
-print(abs(ours - theirs).max())
+
+def compare(folder, tokens, logits):
+    model = transformers.GPT2LMHeadModel.from_pretrained(folder).eval()
+    tokens = numpy.fromfile(tokens, dtype=numpy.int32).astype(numpy.int64)
+    with torch.no_grad():
+        theirs = model(torch.from_numpy(tokens)[None]).logits[0].numpy()
+    ours = numpy.fromfile(logits, dtype=numpy.float32).reshape(theirs.shape)
+    print(abs(ours - theirs).max())
+
+
+def make(folder, vocabulary, context, channels, layers, heads):
+    config = transformers.GPT2Config(
+        vocab_size=int(vocabulary), n_positions=int(context), n_embd=int(channels), n_layer=int(layers), n_head=int(heads)
+    )
+    torch.manual_seed(1)
+    model = transformers.GPT2LMHeadModel(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)  # biases and norms that are not neutral, too
+    model.save_pretrained(folder)
+
+
+{"compare": compare, "make": make}[sys.argv[1]](*sys.argv[2:])
