@@ -3,7 +3,7 @@
  *
  * A text is cut into words, numbers, punctuation and blanks; each of them begins as bytes, and of neighbours
  * that have a merge the one with the lowest rank is joined, until none is left. "<|endoftext|>" is one token
- * where the vocabulary has it. */
+ * where the vocabulary has it. A word, number or the like of more than 1 MiB is cut there. */
 #ifndef GODWIT_KERNELS_BPE_H
 #define GODWIT_KERNELS_BPE_H
 
@@ -21,6 +21,9 @@ void gw_bpe_close(gw_bpe *bpe); /* NULL is allowed */
 
 /* One more than the largest token number. */
 uint32_t gw_bpe_size(const gw_bpe *bpe);
+
+/* The token of "<|endoftext|>"; false: there is none. */
+bool gw_bpe_end_of_text(const gw_bpe *bpe, uint32_t *token);
 
 /* The tokens of a text, in memory that the caller frees. Any bytes: what is not UTF-8 becomes tokens of
  * bytes. Fails only for lack of memory. Any thread. */

@@ -3,6 +3,8 @@
 #include "kernels/bpe.h"
 
 #include "core/rng.h"
+#include "kernels/bpe_pieces.h"
+#include "kernels/bpe_stream.h"
 #include "scratch.h"
 
 #include <criterion/criterion.h>
@@ -70,6 +72,12 @@ static void write_vocabulary(json_t *numbers) {
     json_decref(numbers);
 }
 
+static void add_end_of_text(void) {
+    json_t *numbers = vocabulary();
+    json_object_set_new(numbers, "<|endoftext|>", json_integer(BYTES + MERGES));
+    write_vocabulary(numbers);
+}
+
 static void enter(void) {
     scratch_open();
     write_vocabulary(vocabulary());
@@ -131,11 +139,12 @@ Test(bpe, the_end_of_a_text_is_one_token) {
     enum { END = BYTES + MERGES };
     gw_bpe *bpe = open_bpe();
     CHECK("<|e", '<', '|', 'e');
+    add_end_of_text();
+    uint32_t end;
+    cr_assert_not(gw_bpe_end_of_text(bpe, &end));
     gw_bpe_close(bpe);
-    json_t *numbers = vocabulary();
-    json_object_set_new(numbers, "<|endoftext|>", json_integer(END));
-    write_vocabulary(numbers);
     bpe = open_bpe();
+    cr_assert(gw_bpe_end_of_text(bpe, &end) && end == END);
     CHECK("<|endoftext|>", END);
     CHECK("hello<|endoftext|>hello", HELLO, END, HELLO);
     CHECK("  <|endoftext|><|endoftext|> world", BLANKS, END, END, WORLD);
@@ -190,6 +199,186 @@ Test(bpe, any_bytes_are_encoded) {
         cr_assert_eq(memcmp(text, back, bytes), 0);
         free(tokens);
     }
+    gw_bpe_close(bpe);
+}
+
+/* A text of bits that matter where it is cut: ends of texts, of characters, of blanks and of short forms. */
+static size_t draw_text(gw_rng *rng, char *text, size_t most) {
+    static const char *const bits[] = {
+        "hello",         " world",  "he's",   " ",        "  ",           "\n",       "'",
+        "<|endoftext|>", "<|endof", "text|>", "\xc2\xa0", "\xe3\x80\x80", "\xc3\xa9", "\xf0\x9f\x99\x82",
+        "\xe3\x80",      "\xff",    "'r",     "e",        "12",           "!?",       "\xed\xa0\x80"};
+    size_t length = 0;
+    for (;;) {
+        const char *bit = bits[gw_rng_below(rng, sizeof bits / sizeof bits[0])];
+        if (length + strlen(bit) > most) return length;
+        memcpy(text + length, bit, strlen(bit));
+        length += strlen(bit);
+    }
+}
+
+/* Fed in parts of up to `most` bytes. */
+static void check_stream(gw_bpe_stream *stream, gw_rng *rng, uint32_t most, const char *text, size_t length,
+                         const uint32_t *expected, size_t expected_count) {
+    const uint32_t *tokens;
+    size_t count, got = 0;
+    for (size_t at = 0, part; at < length; at += part, got += count) {
+        part = 1 + gw_rng_below(rng, most);
+        if (part > length - at) part = length - at;
+        gw_bpe_stream_feed(stream, text + at, part, &tokens, &count);
+        cr_assert_leq(got + count, expected_count);
+        cr_assert_arr_eq(tokens, expected + got, count * sizeof *tokens, "behind byte %zu of '%s'", at, text);
+    }
+    gw_bpe_stream_end(stream, &tokens, &count);
+    cr_assert_eq(got + count, expected_count);
+    cr_assert_arr_eq(tokens, expected + got, count * sizeof *tokens, "at the end of '%s'", text);
+}
+
+/* One stream, one text after another: nothing of a text reaches the next. */
+Test(bpe, a_text_has_the_same_tokens_however_it_comes) {
+    enum { LENGTH = 120 };
+    for (int marks = 0; marks < 2; marks++) {
+        if (marks) add_end_of_text();
+        gw_bpe *bpe = open_bpe();
+        gw_bpe_stream *stream;
+        gw_err err;
+        cr_assert(gw_bpe_stream_open(bpe, &stream, &err), "%s", err.text);
+        gw_rng rng = gw_rng_seeded(2);
+        for (int round = 0; round < 3000; round++) {
+            char text[LENGTH + 1];
+            size_t length = draw_text(&rng, text, gw_rng_below(&rng, LENGTH)), count;
+            text[length] = '\0';
+            uint32_t *tokens;
+            cr_assert(gw_bpe_encode(bpe, text, length, &tokens, &count, &err), "%s", err.text);
+            check_stream(stream, &rng, round % 2 ? 1 : 30, text, length, tokens, count);
+            free(tokens);
+        }
+        gw_bpe_stream_close(stream);
+        gw_bpe_close(bpe);
+    }
+}
+
+/* Tokens are not kept back for the end: what a stream holds is bounded. */
+Test(bpe, tokens_come_as_soon_as_they_are_certain) {
+    gw_bpe *bpe = open_bpe();
+    gw_bpe_stream *stream;
+    gw_err err;
+    const uint32_t *tokens;
+    size_t count, total = 0;
+    enum { PARTS = 64 };
+    static char part[GW_BPE_FEED];
+    cr_assert(gw_bpe_stream_open(bpe, &stream, &err), "%s", err.text);
+    for (size_t i = 0; i < sizeof part; i++) part[i] = " world"[i % 6];
+    for (int i = 0; i < PARTS; i++) {
+        gw_bpe_stream_feed(stream, part, sizeof part - sizeof part % 6, &tokens, &count);
+        total += count;
+        cr_assert_geq(total + 10, sizeof part / 6 * (size_t)(i + 1));
+    }
+    gw_bpe_stream_close(stream);
+    gw_bpe_close(bpe);
+}
+
+/* What the merges say, word by word: the first of the pairs that come earliest in the list, again and again.
+ */
+static size_t join_slowly(uint32_t *tokens, size_t count) {
+    static const uint32_t pairs[MERGES][2] = {
+        {'h', 'e'}, {'l', 'l'},      {HE, LL},   {HELL, 'o'}, {' ', 'w'},  {'o', 'r'},   {SPACE_W, OR},
+        {'l', 'd'}, {SPACE_WOR, LD}, {'1', '2'}, {' ', ' '},  {'\'', 's'}, {0xc3, 0xa9}, {BLANKS, ' '}};
+    for (;;) {
+        size_t best = count;
+        uint32_t least = MERGES;
+        for (size_t i = 0; i + 1 < count; i++)
+            for (uint32_t m = 0; m < least; m++)
+                if (tokens[i] == pairs[m][0] && tokens[i + 1] == pairs[m][1]) {
+                    least = m;
+                    best = i;
+                }
+        if (best == count) return count;
+        tokens[best] = BYTES + least;
+        memmove(&tokens[best + 1], &tokens[best + 2], (count - best - 2) * sizeof *tokens);
+        count--;
+    }
+}
+
+/* Short ones are remembered, and come again. */
+Test(bpe, pieces_become_what_their_merges_say) {
+    gw_bpe *bpe = open_bpe();
+    gw_bpe_pieces pieces;
+    gw_err err;
+    cr_assert(gw_bpe_pieces_open(bpe, &pieces, &err), "%s", err.text);
+    gw_rng rng = gw_rng_seeded(3);
+    for (int round = 0; round < 20000; round++) {
+        enum { LONG = 60 };
+        uint32_t tokens[LONG], expected[LONG];
+        char piece[LONG];
+        size_t length = 1 + gw_rng_below(&rng, round % 2 ? 3 : LONG);
+        for (size_t i = 0; i < length; i++) {
+            piece[i] = "hello world12's\xc3\xa9\0"[gw_rng_below(&rng, 18)];
+            expected[i] = (unsigned char)piece[i];
+        }
+        size_t count = join_slowly(expected, length);
+        cr_assert_eq(gw_bpe_pieces_encode(&pieces, piece, length, tokens), count, "'%.*s'", (int)length,
+                     piece);
+        cr_assert_arr_eq(tokens, expected, count * sizeof *tokens, "'%.*s'", (int)length, piece);
+    }
+    gw_bpe_pieces_close(&pieces);
+    gw_bpe_close(bpe);
+}
+
+/* By what is done and not by a clock: with its square it would be 10^12. */
+Test(bpe, a_long_piece_takes_little_more_than_its_length) {
+    enum { LOGARITHM = 20 };
+    gw_bpe *bpe = open_bpe();
+    gw_bpe_pieces pieces;
+    gw_err err;
+    char *piece = malloc(GW_BPE_PIECE);
+    uint32_t *tokens = malloc(GW_BPE_PIECE * sizeof *tokens);
+    static const char *const words[] = {"hello", "l", " ", "abcdef"};
+    static const size_t counts[] = {GW_BPE_PIECE / 5 + 1, GW_BPE_PIECE / 2, GW_BPE_PIECE / 2, GW_BPE_PIECE};
+    cr_assert(piece != NULL && tokens != NULL && 1 << LOGARITHM == GW_BPE_PIECE);
+    cr_assert(gw_bpe_pieces_open(bpe, &pieces, &err), "%s", err.text);
+    for (size_t w = 0; w < sizeof words / sizeof words[0]; w++) {
+        size_t length = strlen(words[w]);
+        for (size_t i = 0; i < GW_BPE_PIECE; i++) piece[i] = words[w][i % length];
+        uint64_t before = pieces.work;
+        size_t count = gw_bpe_pieces_encode(&pieces, piece, GW_BPE_PIECE, tokens);
+        cr_expect_lt(pieces.work - before, (uint64_t)3 * LOGARITHM * GW_BPE_PIECE, "%s", words[w]);
+        cr_expect_eq(count, counts[w], "%s: %zu", words[w], count);
+    }
+    free(piece);
+    free(tokens);
+    gw_bpe_pieces_close(&pieces);
+    gw_bpe_close(bpe);
+}
+
+/* Between two characters, wherever the parts of it end. */
+Test(bpe, what_is_too_long_for_a_piece_is_cut) {
+    enum { LENGTH = 2 * GW_BPE_PIECE + 9 };
+    gw_bpe *bpe = open_bpe();
+    gw_bpe_stream *stream;
+    gw_err err;
+    gw_rng rng = gw_rng_seeded(4);
+    char *text = malloc(LENGTH + 1);
+    uint32_t *tokens;
+    size_t count;
+    cr_assert_not_null(text);
+    cr_assert(gw_bpe_stream_open(bpe, &stream, &err), "%s", err.text);
+    text[0] = 'a'; /* so that a character stands across the place */
+    for (size_t i = 1; i < LENGTH; i++) text[i] = i % 2 ? '\xc3' : '\xa9';
+    text[LENGTH] = '\0';
+    cr_assert(gw_bpe_encode(bpe, text, LENGTH, &tokens, &count, &err), "%s", err.text);
+    cr_assert_eq(count, LENGTH / 2 + 1);
+    check_stream(stream, &rng, GW_BPE_FEED, text, LENGTH, tokens, count);
+    free(tokens);
+    for (size_t i = 0; i < LENGTH; i++) text[i] = "hello"[i % 5];
+    cr_assert(gw_bpe_encode(bpe, text, LENGTH, &tokens, &count, &err), "%s", err.text);
+    cr_assert_eq(tokens[GW_BPE_PIECE / 5 - 1], HELLO); /* 2^20 is one more than a multiple of five */
+    cr_assert_eq(tokens[GW_BPE_PIECE / 5], 'h');
+    cr_assert_eq(tokens[GW_BPE_PIECE / 5 + 1], 'e');
+    check_stream(stream, &rng, GW_BPE_FEED, text, LENGTH, tokens, count);
+    free(tokens);
+    free(text);
+    gw_bpe_stream_close(stream);
     gw_bpe_close(bpe);
 }
 
