@@ -173,6 +173,21 @@ Test(bpe, any_bytes_are_encoded) {
     CHECK("hello\xffhello", HELLO, 0xff, HELLO);
     CHECK("\xc3", 0xc3);
     CHECK("\xf0\x9f\x99\x82", 0xf0, 0x9f, 0x99, 0x82);
+    /* two blanks are one piece before what is no character: longer forms than needed, surrogates, too large
+     */
+    CHECK("  \xc1\xbf", BLANKS, 0xc1, 0xbf);
+    CHECK("  \xe0\x9f\xbf", BLANKS, 0xe0, 0x9f, 0xbf);
+    CHECK("  \xed\xa0\x80", BLANKS, 0xed, 0xa0, 0x80);
+    CHECK("  \xf0\x8f\xbf\xbf", BLANKS, 0xf0, 0x8f, 0xbf, 0xbf);
+    CHECK("  \xf4\x90\x80\x80", BLANKS, 0xf4, 0x90, 0x80, 0x80);
+    CHECK("  \xf5\x80\x80\x80", BLANKS, 0xf5, 0x80, 0x80, 0x80);
+    CHECK("  \xe6\x97", BLANKS, 0xe6, 0x97);
+    CHECK("  \xe6\x97z", BLANKS, 0xe6, 0x97, 'z');
+    CHECK("  \xc2\x80", ' ', ' ', 0xc2, 0x80);
+    CHECK("  \xe0\xa0\x80", ' ', ' ', 0xe0, 0xa0, 0x80);
+    CHECK("  \xed\x9f\xbf", ' ', ' ', 0xed, 0x9f, 0xbf);
+    CHECK("  \xf0\x90\x80\x80", ' ', ' ', 0xf0, 0x90, 0x80, 0x80);
+    CHECK("  \xf4\x8f\xbf\xbf", ' ', ' ', 0xf4, 0x8f, 0xbf, 0xbf);
     uint32_t *tokens;
     size_t count, length;
     gw_err err;
