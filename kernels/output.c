@@ -80,6 +80,7 @@ static int open_partial(const char *path, gw_err *err) {
 
 bool gw_output_open(const char *path, gw_output *output, gw_err *err) {
     struct stat there;
+    int fd = -1;
     *output = (gw_output){.fd = -1};
     if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
         return gw_fail(err, GW_E_INVALID, "%s is there and is not a regular file: name another one", path);
@@ -89,9 +90,10 @@ bool gw_output_open(const char *path, gw_output *output, gw_err *err) {
         output->partial = NULL;
         gw_fail(err, GW_E_NOMEM, "out of memory");
     } else {
-        output->fd = open_partial(output->partial, err);
+        fd = open_partial(output->partial, err);
     }
-    if (output->fd >= 0) return true;
+    output->fd = fd;
+    if (fd >= 0) return true;
     free(output->target);
     free(output->partial);
     return false;
@@ -110,6 +112,22 @@ bool gw_output_write(const gw_output *output, const void *bytes, size_t count, g
 
 bool gw_output_flush(const gw_output *output, gw_err *err) {
     return fsync(output->fd) == 0 || gw_fail_errno(err, errno, "cannot write %s", output->target);
+}
+
+/* The lock is that of what is written, whatever its name. */
+bool gw_output_move(gw_output *output, const char *path, gw_err *err) {
+    gw_output other;
+    if (!gw_output_open(path, &other, err)) return false;
+    if (rename(output->partial, other.partial) != 0) {
+        gw_fail_errno(err, errno, "cannot write %s", path);
+        return gw_output_end(&other, false, err);
+    }
+    close(other.fd);
+    free(output->target);
+    free(output->partial);
+    output->target = other.target;
+    output->partial = other.partial;
+    return true;
 }
 
 /* The lock, and so the descriptor, lasts longer than the name: the next writer would empty what is about to

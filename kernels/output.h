@@ -27,6 +27,10 @@ bool gw_output_write(const gw_output *output, const void *bytes, size_t count, g
  * Blocks. */
 bool gw_output_flush(const gw_output *output, gw_err *err);
 
+/* What is written appears at `path` instead, which is in the same folder. Fails as gw_output_open does; then
+ * nothing has changed. */
+bool gw_output_move(gw_output *output, const char *path, gw_err *err);
+
 /* Closes the file, and puts it, once it is on the disk, in its place if it is `good`; otherwise removes it,
  * leaves what was there and returns false with *err as it was. To be called once for each one that was
  * opened. */

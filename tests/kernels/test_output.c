@@ -22,26 +22,27 @@ int fsync(int fd) {
 }
 
 /* What somebody else does when a file is about to get its lock, or to be renamed or removed. */
-static void (*meanwhile)(void);
+static void (*meanwhile)(void), (*at_rename)(void); /* the latter at a rename alone */
 
-static void let_others(void) {
-    void (*act)(void) = meanwhile;
-    meanwhile = NULL;
+static void let_others(void (**when)(void)) {
+    void (*act)(void) = *when;
+    *when = NULL;
     if (act != NULL) act();
 }
 
 int flock(int fd, int operation) {
-    let_others();
+    let_others(&meanwhile);
     return (int)syscall(SYS_flock, fd, operation);
 }
 
 int rename(const char *from, const char *to) {
-    let_others();
+    let_others(&meanwhile);
+    let_others(&at_rename);
     return renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
 
 int unlink(const char *path) {
-    let_others();
+    let_others(&meanwhile);
     return unlinkat(AT_FDCWD, path, 0);
 }
 
@@ -160,6 +161,44 @@ Test(output, a_file_has_one_writer) {
     cr_assert_str_eq(content("file"), "first");
     put("file", true);
     cr_assert_str_eq(content("file"), "new");
+}
+
+static void refuse_both(void) {
+    refuse("one", GW_E_DENIED, "another process writes it");
+    refuse("two", GW_E_DENIED, "another process writes it");
+}
+
+/* Under the name that it had last, and one writer's all the time. */
+Test(output, a_file_may_get_another_name_on_the_way) {
+    gw_output output, other;
+    gw_err err;
+    scratch_write("one", "old", 3);
+    cr_assert(gw_output_open(scratch_path("one"), &output, &err), "%s", err.text);
+    cr_assert(gw_output_write(&output, "new", 3, &err), "%s", err.text);
+    cr_assert(gw_output_open(scratch_path("three"), &other, &err), "%s", err.text);
+    cr_assert_not(gw_output_move(&output, scratch_path("three"), &err)); /* somebody else's */
+    cr_assert_eq(err.code, GW_E_DENIED);
+    cr_assert(gw_output_end(&other, true, &err), "%s", err.text);
+    cr_assert_str_eq(content("one.partial"), "new");
+    cr_assert(gw_output_move(&output, scratch_path("two"), &err), "%s", err.text);
+    refuse("two", GW_E_DENIED, "another process writes it");
+    cr_assert(gw_output_write(&output, "er", 2, &err), "%s", err.text);
+    cr_assert(gw_output_end(&output, true, &err), "%s", err.text);
+    cr_assert_str_eq(content("one"), "old");
+    cr_assert_str_eq(content("two"), "newer");
+    cr_assert_str_eq(content("three"), "");
+    cr_assert_not(there("one.partial") || there("two.partial") || there("three.partial"));
+}
+
+Test(output, a_file_is_nobody_elses_while_it_gets_another_name) {
+    gw_output output;
+    gw_err err;
+    cr_assert(gw_output_open(scratch_path("one"), &output, &err), "%s", err.text);
+    at_rename = refuse_both;
+    cr_assert(gw_output_move(&output, scratch_path("two"), &err), "%s", err.text);
+    cr_assert_null(at_rename);
+    cr_assert_not(gw_output_end(&output, false, &err));
+    cr_assert_not(there("one.partial") || there("two.partial"));
 }
 
 static void put_in_place(void) {
