@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAGIC = 20240520, VERSION = 1, HEADER_BYTES = 1024, HEADER_WORDS = 3, TOKEN_BYTES = 2 };
+enum { HEADER_WORDS = 3, TOKEN_BYTES = 2 };
 enum { PIECE_BYTES = 1 << 20 }; /* of a file, read for its hash */
 
 typedef struct header { /* its beginning; zeros for what a file has not */
@@ -70,23 +70,24 @@ static bool list_files(gw_tokens *tokens, const char *list, gw_err *err) {
 /* A shard says what it is; a file that calls itself one and does not is damaged. */
 static bool is_shard(const gw_token_file *file, const header *head) {
     size_t length = strlen(file->path);
-    return word_at(head, 0) == MAGIC || (length > 4 && strcmp(file->path + length - 4, ".bin") == 0);
+    return word_at(head, 0) == GW_TOKENS_MAGIC ||
+           (length > 4 && strcmp(file->path + length - 4, ".bin") == 0);
 }
 
 static bool check_header(gw_token_file *file, const header *head, gw_err *err) {
     uint64_t bytes = file->file.bytes;
-    if (word_at(head, 0) != MAGIC)
+    if (word_at(head, 0) != GW_TOKENS_MAGIC)
         return gw_fail(err, GW_E_INVALID, "%s is no token shard: it does not begin with %d", file->path,
-                       MAGIC);
-    if (bytes < HEADER_BYTES)
+                       GW_TOKENS_MAGIC);
+    if (bytes < GW_TOKENS_HEADER)
         return gw_fail(err, GW_E_CORRUPT, "%s ends after %llu bytes, within its header of %d", file->path,
-                       (unsigned long long)bytes, HEADER_BYTES);
+                       (unsigned long long)bytes, GW_TOKENS_HEADER);
     uint32_t version = word_at(head, 1);
-    if (version != VERSION)
+    if (version != GW_TOKENS_VERSION)
         return gw_fail(err, GW_E_UNSUPPORTED, "%s is a token shard of version %u; this reads version %d",
-                       file->path, version, VERSION);
+                       file->path, version, GW_TOKENS_VERSION);
     file->tokens = word_at(head, 2);
-    uint64_t expected = HEADER_BYTES + TOKEN_BYTES * file->tokens;
+    uint64_t expected = GW_TOKENS_HEADER + TOKEN_BYTES * file->tokens;
     if (bytes != expected)
         return gw_fail(err, GW_E_CORRUPT, "%s has %llu bytes; its header says %llu tokens, which take %llu",
                        file->path, (unsigned long long)bytes, (unsigned long long)file->tokens,
@@ -133,7 +134,7 @@ static bool hash_file(gw_tokens *tokens, const gw_plain_file *file, uint8_t *pie
     crypto_generichash_init(&state, NULL, 0, sizeof *hash);
     for (uint64_t at = 0, length; at < file->bytes; at += length) {
         bool head = at == 0 && tokens->shards;
-        uint64_t most = head ? HEADER_BYTES : PIECE_BYTES;
+        uint64_t most = head ? GW_TOKENS_HEADER : PIECE_BYTES;
         length = file->bytes - at < most ? file->bytes - at : most;
         if (!gw_plain_read(file, at, piece, length, err)) return false;
         crypto_generichash_update(&state, piece, length);
@@ -203,7 +204,8 @@ bool gw_tokens_window(const gw_tokens *tokens, uint64_t window, uint32_t *inputs
     uint32_t width = token_bytes(tokens);
     size_t bytes = (size_t)width * (tokens->context + 1);
     uint8_t *raw = (uint8_t *)(inputs + tokens->context) - bytes; /* where there is room for it */
-    if (!gw_plain_read(&file->file, (tokens->shards ? HEADER_BYTES : 0) + first * width, raw, bytes, err) ||
+    if (!gw_plain_read(&file->file, (tokens->shards ? GW_TOKENS_HEADER : 0) + first * width, raw, bytes,
+                       err) ||
         !gw_plain_unchanged(&file->file, err))
         return false;
     for (uint32_t i = 0; i < tokens->context; i++) targets[i] = token_at(raw, width, i + 1);
