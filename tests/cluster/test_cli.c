@@ -183,6 +183,7 @@ Test(cli, every_help_fits_a_terminal) {
                                         "help devices",
                                         "bench allreduce --help",
                                         "generate --help",
+                                        "tokenize --help",
                                         "plot --help"};
     for (size_t i = 0; i < sizeof helps / sizeof helps[0]; i++) fits_80_columns(helps[i]);
 }

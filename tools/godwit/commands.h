@@ -11,6 +11,7 @@ int gw_keygen_main(int argc, char **argv);     /* write a cluster key */
 int gw_inspect_main(int argc, char **argv);    /* show what checkpoints hold; changes nothing on disk */
 int gw_export_main(int argc, char **argv);     /* write a trained language model for others to load */
 int gw_generate_main(int argc, char **argv);   /* let a trained language model write */
+int gw_tokenize_main(int argc, char **argv);   /* turn texts into token shards to train on */
 int gw_plot_main(int argc, char **argv);       /* draw what run --metrics wrote */
 int gw_devices_main(int argc, char **argv);    /* list RDMA devices, and what they miss */
 int gw_bench_main(int argc, char **argv);      /* measure parts of Godwit */

@@ -10,6 +10,7 @@ void gw_help_print(FILE *out) {
           "  godwit force-view [--dir DIR]  go on without a majority (the others are lost)\n"
           "  godwit keygen FILE           write a cluster key\n"
           "  godwit inspect DIR|MANIFEST  what a directory's checkpoints hold\n"
+          "  godwit tokenize TEXT...      texts as token shards, for a gpt to train on\n"
           "  godwit export DIR --to FILE  a trained gpt as safetensors, for transformers\n"
           "  godwit generate DIR          let a trained gpt go on with a text\n"
           "  godwit plot FILE             draw the metrics of a run (run --metrics FILE)\n"

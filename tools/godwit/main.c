@@ -24,6 +24,7 @@ static const struct {
     {"force-view", (char[]){"godwit force-view"}, gw_force_view_main},
     {"keygen", (char[]){"godwit keygen"}, gw_keygen_main},
     {"inspect", (char[]){"godwit inspect"}, gw_inspect_main},
+    {"tokenize", (char[]){"godwit tokenize"}, gw_tokenize_main},
     {"export", (char[]){"godwit export"}, gw_export_main},
     {"generate", (char[]){"godwit generate"}, gw_generate_main},
     {"plot", (char[]){"godwit plot"}, gw_plot_main},

@@ -3,13 +3,13 @@
 #include "tools/godwit/command_line.h"
 #include "tools/godwit/commands.h"
 #include "tools/godwit/console.h"
+#include "tools/godwit/descriptors.h"
 #include "tools/godwit/node.h"
 #include "tools/godwit/options.h"
 
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 static int fail(const char *command, const gw_err *err) {
     fprintf(stderr, "%s: %s\n", command, err->text);
@@ -26,18 +26,9 @@ static void give_memory_back(void) {
     mallopt(M_MMAP_THRESHOLD, LARGE);
 }
 
-/* Each other member takes several, each file of tokens one. The usual soft limit is there for programs that
- * call select(), which none of this does. Where it cannot be raised, it is as large as it is. */
-static void take_descriptors(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int gw_run_main(int argc, char **argv) {
     give_memory_back();
-    take_descriptors();
+    gw_descriptors_take(); /* each other member takes several, each file of tokens one */
     const char *command = argv[0];
     char **whole = gw_command_line("run", argc, argv);
     gw_run_options options;
