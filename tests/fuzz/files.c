@@ -1,5 +1,6 @@
 /* Files that people bring: data, weights, tokenizers, metrics, keys. */
 #include "kernels/bpe.h"
+#include "kernels/bpe_stream.h"
 #include "kernels/gpt_file.h"
 #include "kernels/idx.h"
 #include "kernels/output.h"
@@ -129,7 +130,7 @@ static void bpe_examples(fuzz_add *add, void *context) {
         bool shown = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
         at += (size_t)sprintf(text + at, "\"\\u%04x\":%u,", shown ? b : other++, number++);
     }
-    at += (size_t)sprintf(text + at, "\"th\":256,\"the\":257,\"\\u0120the\":300}");
+    at += (size_t)sprintf(text + at, "\"th\":256,\"the\":257,\"\\u0120the\":300,\"<|endoftext|>\":258}");
     at += 1 + (size_t)sprintf(text + at + 1, "#version: 0.2\nt h\nth e\n\xc4\xa0 the\n");
     add(context, text, at);
 }
@@ -158,6 +159,60 @@ static bool take_bpe(const uint8_t *bytes, size_t count) {
 }
 
 const fuzz_target fuzz_bpe = {"bpe", 1500, 6000, bpe_examples, take_bpe};
+
+/* ---- any text, by that vocabulary: as a whole and byte by byte ---- */
+
+static void text_examples(fuzz_add *add, void *context) {
+    static const char text[] =
+        "the then's 12\xe3\x80\x80 \xc3\xa9\xff\n  the<|endoftext|>  <|endof  \xf0\x9f\x99\x82";
+    add(context, text, sizeof text - 1);
+}
+
+static void write_example(void *context, const void *bytes, size_t count) {
+    (void)context;
+    size_t vocabulary = strlen(bytes); /* a zero byte ends it */
+    fuzz_file("vocab.json", bytes, vocabulary, 0600);
+    fuzz_file("merges.txt", (const char *)bytes + vocabulary + 1, count - vocabulary - 1, 0600);
+}
+
+/* Opened once, in this process. */
+static gw_bpe *example_bpe(void) {
+    static gw_bpe *bpe;
+    gw_err err;
+    if (bpe != NULL) return bpe;
+    bpe_examples(write_example, NULL);
+    GW_CHECK(gw_bpe_open(fuzz_folder(), &bpe, &err));
+    return bpe;
+}
+
+static bool take_text(const uint8_t *bytes, size_t count) {
+    static gw_bpe_stream *stream;
+    gw_err err;
+    const gw_bpe *bpe = example_bpe();
+    const uint32_t *some;
+    uint32_t *tokens;
+    size_t token_count, some_count, at = 0, got = 0;
+    GW_CHECK(stream != NULL || gw_bpe_stream_open(bpe, &stream, &err));
+    GW_CHECK(gw_bpe_encode(bpe, (const char *)bytes, count, &tokens, &token_count, &err));
+    for (size_t i = 0; i < token_count; i++) { /* back to the very bytes */
+        size_t length;
+        const char *piece = gw_bpe_decode(bpe, tokens[i], &length);
+        GW_CHECK(at + length <= count && memcmp(bytes + at, piece, length) == 0);
+        at += length;
+    }
+    GW_CHECK(at == count);
+    for (size_t i = 0; i <= count; i++, got += some_count) {
+        if (i < count) gw_bpe_stream_feed(stream, (const char *)bytes + i, 1, &some, &some_count);
+        if (i == count) gw_bpe_stream_end(stream, &some, &some_count);
+        GW_CHECK(got + some_count <= token_count &&
+                 memcmp(tokens + got, some, some_count * sizeof *some) == 0);
+    }
+    GW_CHECK(got == token_count);
+    free(tokens);
+    return true;
+}
+
+const fuzz_target fuzz_text = {"text", 3000, 300, text_examples, take_text};
 
 /* ---- IDX, plain and compressed; the first byte says how many dimensions are expected ---- */
 

@@ -30,8 +30,8 @@ typedef struct fuzz_target {
 extern const fuzz_target *const fuzz_targets[];
 
 /* files.c */
-extern const fuzz_target fuzz_tokens, fuzz_safetensors, fuzz_config, fuzz_bpe, fuzz_idx, fuzz_metrics,
-    fuzz_keys;
+extern const fuzz_target fuzz_tokens, fuzz_safetensors, fuzz_config, fuzz_bpe, fuzz_text, fuzz_idx,
+    fuzz_metrics, fuzz_keys;
 /* wires.c */
 extern const fuzz_target fuzz_gossip, fuzz_packet, fuzz_handshake, fuzz_record, fuzz_message, fuzz_headers,
     fuzz_replies;

@@ -116,6 +116,7 @@ ENDURES(tokens)
 ENDURES(safetensors)
 ENDURES(config)
 ENDURES(bpe)
+ENDURES(text)
 ENDURES(idx)
 ENDURES(metrics)
 ENDURES(keys)
@@ -139,5 +140,5 @@ ENDURES(brain)
 Test(fuzz, all_targets_are_tried) {
     uint32_t count = 0;
     while (fuzz_targets[count] != NULL) count++;
-    cr_assert_eq(count, 22);
+    cr_assert_eq(count, 23);
 }
