@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-/* Of a shard; the header is as long in bytes. */
+/* How a shard begins; its header has so many bytes. */
 enum { GW_TOKENS_MAGIC = 20240520, GW_TOKENS_VERSION = 1, GW_TOKENS_HEADER = 1024 };
 
 /* At most: each takes a descriptor, of which a process may often have 65536 or less. */
