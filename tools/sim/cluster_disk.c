@@ -275,7 +275,7 @@ static void manifest(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_op op = sim_op_to(p, manifest_stored);
     op.token = action->token;
     op.x = action->step;
-    op.y = action->flag | action->ended << 1 | action->epoch << 2;
+    op.y = (uint64_t)action->flag | (uint64_t)action->ended << 1 | action->epoch << 2;
     op.z = p->m.saved_state;
     op.bytes = root.bytes;
     op.length = sizeof root;
