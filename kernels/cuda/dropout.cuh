@@ -18,8 +18,9 @@ struct gw_dropping {
 
 static inline gw_dropping gw_dropping_of(const gw_dropout &dropout, const gw_cuda_draw *drawn) {
     if (dropout.rate <= 0.0f) return gw_dropping{false, 0, 1.0f, 0, 0, nullptr};
-    return gw_dropping{true, gw_dropout_threshold(dropout.rate), gw_dropout_scale(dropout.rate), dropout.key,
-                       dropout.stream, drawn};
+    return gw_dropping{
+        true, gw_dropout_threshold(dropout.rate), gw_dropout_scale(dropout.rate), dropout.key, dropout.stream,
+        drawn};
 }
 
 /* Those of elements 4 n to 4 n + 3. */
