@@ -1,6 +1,6 @@
 /* Silent corruption: one peer whose contributions are sometimes wrong, bits that flip in states; and the
- * shards that are computed twice to find that. Only chosen shards are made wrong: what nobody computes again
- * nobody can find. */
+ * shards that are computed twice to find that. Only chosen shards are made wrong, and not while that peer is
+ * alone: what nobody computes again nobody can find. */
 #include "tools/sim/cluster.h"
 
 #include "core/check.h"
@@ -50,7 +50,8 @@ bool sim_computes_alone(const sim_cluster *c, const sim_peer *p) {
 uint64_t sim_compute(sim_cluster *c, const sim_peer *p, uint32_t shard) {
     const sim_memory *m = &p->m;
     uint64_t value = sim_contribution(m->state, m->step, shard);
-    if (c->calm || !is_faulty(c, p) || !gw_verify_is_chosen(m->chosen, m->chosen_count, shard)) return value;
+    if (c->calm || !is_faulty(c, p) || m->fence.count < 2) return value;
+    if (!gw_verify_is_chosen(m->chosen, m->chosen_count, shard)) return value;
     if (!sim_chance(c, c->options->wrong_permille / 1000.0)) return value;
     c->result->faults[GW_SIM_WRONG]++;
     sim_trace(c, "peer %u computes shard %u of step %" PRIu64 " wrong", p->number, shard, m->step);
