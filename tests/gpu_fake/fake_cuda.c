@@ -81,6 +81,13 @@ void fake_fail(unsigned calls, cudaError_t status) {
     pthread_mutex_unlock(&lock);
 }
 
+unsigned fake_countdown(void) {
+    pthread_mutex_lock(&lock);
+    unsigned left = countdown;
+    pthread_mutex_unlock(&lock);
+    return left;
+}
+
 /* With the lock held, as whatever runs has it. */
 void fake_break(const char *why) {
     if (stuck[at_work] != cudaSuccess) return;

@@ -24,6 +24,8 @@ cudaError_t fake_launch(cudaStream_t stream, void (*run)(void *arguments), const
 /* From now on the call that is `countdown` calls away fails with `status`, and, if that is an error that
  * stays (gw_cuda_sticky), every one after it. Counts calls that start or wait for work, and allocations. */
 void fake_fail(unsigned countdown, cudaError_t status);
+/* How many calls away it is; 0: it has failed, or none is to fail. */
+unsigned fake_countdown(void);
 
 /* Within a kernel: it did what no GPU allows. It ends, and from the next call that starts or waits for work
  * on every one fails with cudaErrorLaunchFailure, whose text is `why`. fake_fail mends that, too. */
