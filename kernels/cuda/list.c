@@ -12,17 +12,24 @@ gw_cuda_versions gw_cuda_versions_found(void) {
     return (gw_cuda_versions){(uint32_t)driver, (uint32_t)runtime};
 }
 
+/* A driver runs what was built with the CUDA that it knows, with earlier ones, and with those of the same
+ * major version. */
+static bool too_old(gw_cuda_versions found, gw_err *err) {
+    uint32_t needed = found.runtime / 1000;
+    return gw_fail(
+        err, GW_E_UNSUPPORTED,
+        "the NVIDIA driver is too old: it knows CUDA %u.%u, and this program needs %u.0; install a "
+        "newer NVIDIA driver%s",
+        found.driver / 1000, found.driver % 1000 / 10, needed, needed == 13 ? " (580 or later)" : "");
+}
+
 /* Why there is no GPU to count. */
 static bool explain(cudaError_t status, gw_err *err) {
     gw_cuda_versions found = gw_cuda_versions_found();
     (void)cudaGetLastError();
     if (status == cudaErrorInsufficientDriver && found.driver == 0)
         return gw_fail(err, GW_E_UNSUPPORTED, "no NVIDIA driver was found (libcuda.so.1)");
-    if (status == cudaErrorInsufficientDriver)
-        return gw_fail(err, GW_E_UNSUPPORTED,
-                       "the NVIDIA driver is too old: it knows CUDA %u.%u, this program was built with %u.%u",
-                       found.driver / 1000, found.driver % 1000 / 10, found.runtime / 1000,
-                       found.runtime % 1000 / 10);
+    if (status == cudaErrorInsufficientDriver) return too_old(found, err);
     if (status == cudaErrorNoDevice || status == cudaSuccess)
         return gw_fail(err, GW_E_UNSUPPORTED,
                        "no NVIDIA GPU was found (see nvidia-smi; CUDA_VISIBLE_DEVICES may hide them)");

@@ -590,9 +590,15 @@ cudaError_t cudaMemset(void *to, int value, size_t bytes) {
 
 /* ---- the device ---- */
 
+static int driver_knows(void) {
+    const char *version = getenv("FAKE_CUDA_DRIVER");
+    return version != NULL ? atoi(version) : CUDART_VERSION;
+}
+
 cudaError_t cudaGetDeviceCount(int *count) {
-    *count = GPUS;
-    return cudaSuccess;
+    bool enough = driver_knows() / 1000 >= CUDART_VERSION / 1000;
+    *count = enough ? GPUS : 0;
+    return enough ? cudaSuccess : (last = cudaErrorInsufficientDriver);
 }
 
 /* The runtime's header gives the name a version of its own. */
@@ -604,6 +610,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
     properties->pciBusID = device + 1;
     properties->multiProcessorCount = 7;
     properties->totalGlobalMem = (size_t)2 << 30;
+    properties->l2CacheSize = 50000000;
     return cudaSuccess;
 }
 
@@ -634,7 +641,7 @@ cudaError_t cudaSetDevice(int device) {
 }
 
 cudaError_t cudaDriverGetVersion(int *version) {
-    *version = 13000;
+    *version = driver_knows();
     return cudaSuccess;
 }
 

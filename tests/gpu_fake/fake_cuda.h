@@ -40,6 +40,9 @@ void fake_integrated(bool is);
 /* How much shared memory a block may have at most from now on: that of an H100 at first. */
 void fake_shared(size_t bytes);
 
+/* The environment's FAKE_CUDA_DRIVER is the newest CUDA that the driver knows, as CUDA counts (12040
+ * is 12.4); 0: there is no driver. */
+
 /* In a process of its own: while the file gpu.<pid> is in the folder that FAKE_CUDA names, calls fail with
  * the status that is its number; where a second number follows, on that GPU alone. */
 
