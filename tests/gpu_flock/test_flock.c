@@ -3,6 +3,8 @@
  * rendezvous over control links, sums from device to device, aborts, new communicators. */
 #include "cluster/lab.h"
 
+#include "tools/godwit/control.h"
+
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -316,6 +318,120 @@ Test(gpu_flock, a_language_model_on_a_processor_and_a_gpu_is_refused_and_both_ar
     lab *l = open_lab();
     const char *on_gpu = gpt_job("cuda"), *on_processor = gpt_job("cpu");
     expect_refused(l, on_gpu, on_processor);
+    close_lab(l);
+}
+
+/* ---- float sums ---- */
+
+#define FLOATS " --reduce fast --quorum majority"
+
+/* How `status` says that sums go, once it knows. */
+static char *sums_of(const lab_peer *peer) {
+    for (;;) {
+        gw_err err;
+        char *text = gw_control_ask(peer->dir, "status", &err);
+        cr_assert_not_null(text, "%s", err.text);
+        json_t *status = json_loads(text, 0, NULL);
+        char *sums = strdup(lab_text(status, "sums"));
+        json_decref(status);
+        free(text);
+        if (sums[0] != '\0') return sums;
+        free(sums);
+    }
+}
+
+static void expect_sums(const lab_peer *peer, const char *expected) {
+    char *sums = sums_of(peer);
+    cr_expect_str_eq(sums, expected);
+    free(sums);
+}
+
+static double loss_of(const lab_peer *peer) {
+    const json_t *summary = json_object_get(lab_last(peer, "done"), "summary");
+    return json_number_value(json_object_get(summary, "loss"));
+}
+
+/* All end with one state, which has learned what one peer learns by exact sums. */
+static void expect_learned(lab *l, lab_peer **peers, uint32_t count, const char *job) {
+    char hash[80];
+    snprintf(hash, sizeof hash, "%s", lab_state(l, peers[0], "done"));
+    for (uint32_t i = 1; i < count; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash);
+    lab_peer *alone = lab_launch(l, "undisturbed", NULL, NULL, job);
+    lab_state(l, alone, "done");
+    cr_assert_gt(loss_of(alone), 0);
+    cr_expect_float_eq(loss_of(peers[0]), loss_of(alone), 0.01 * loss_of(alone), "%f, alone %f",
+                       loss_of(peers[0]), loss_of(alone));
+}
+
+Test(gpu_flock, float_sums_by_nccl_and_one_killed_inside_one) {
+    lab *l = open_lab();
+    lab_peer *peers[3];
+    lab_flock(l, 3, DIGITS FLOATS, peers);
+    lab_wait_step(l, peers[0], 3);
+    stall(3);
+    expect_sums(peers[0], "nccl");
+    cr_assert_geq(logged("floats 3"), 3 * 3);
+    lab_kill(l, peers[2]);
+    lab_wait_view(l, peers[0], 2);
+    take("stall");
+    expect_learned(l, peers, 2, DIGITS);
+    cr_assert_geq(logged("floats 2"), 2);
+    close_lab(l);
+}
+
+/* Two on GPUs and one on processors, which has arguments of its own. */
+static void start_mixed(lab *l, const char *job, const char *on_processors, lab_peer **peers) {
+    char text[400];
+    for (int i = 0; i < 3; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "p%d", i);
+        snprintf(text, sizeof text, "%s" FLOATS " --peers 3 --device %s%s", job, i < 2 ? "cuda" : "cpu",
+                 i < 2 ? "" : on_processors);
+        peers[i] = lab_start(l, name, i > 0 ? peers[0] : NULL, text);
+    }
+}
+
+Test(gpu_flock, processors_and_gpus_learn_together_by_float_sums) {
+    lab *l = open_lab();
+    lab_peer *peers[3];
+    start_mixed(l, "digits --epochs 2" SIZES, "", peers);
+    expect_learned(l, peers, 3, DIGITS);
+    cr_expect_eq(logged("sum"), 0);
+    close_lab(l);
+}
+
+/* Shards that a peer has computed in the steps that it has shown. */
+static uint64_t computed_by(const lab_peer *peer) {
+    const json_t *event;
+    size_t at;
+    uint64_t count = 0;
+    json_array_foreach(peer->events, at, event) {
+        if (strcmp(lab_text(event, "event"), "step") == 0) count += lab_number(event, "computed");
+    }
+    return count;
+}
+
+/* Shards are dealt by speed, whatever computes them. (On the stand-ins they take a while longer than they are
+ * told to.) */
+Test(gpu_flock, slow_processors_among_gpus_compute_less) {
+    lab *l = open_lab();
+    lab_peer *peers[3];
+    char stop[LAB_PATH + 16], hash[80];
+    start_mixed(l,
+                "synthetic --steps 100000 --shards 12 --shard-ms 60 --state-bytes 64k --sum-elements 2000 "
+                "--workers 1",
+                " --skew 10", peers);
+    lab_wait_step(l, peers[0], 6);
+    for (int i = 0; i < 2; i++) expect_sums(peers[i], "host memory");
+    snprintf(stop, sizeof stop, "stop --dir %s", peers[0]->dir);
+    cr_assert_eq(lab_command(stop), 0);
+    snprintf(hash, sizeof hash, "%s", lab_state(l, peers[0], "stopped"));
+    for (int i = 1; i < 3; i++) cr_expect_str_eq(lab_state(l, peers[i], "stopped"), hash);
+    uint64_t slow = computed_by(peers[2]);
+    cr_expect_gt(slow, 0);
+    for (int i = 0; i < 2; i++)
+        cr_expect_gt(computed_by(peers[i]), slow, "%lu, the slow one %lu", computed_by(peers[i]), slow);
+    cr_expect_eq(logged("sum"), 0);
     close_lab(l);
 }
 

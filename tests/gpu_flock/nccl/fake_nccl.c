@@ -4,7 +4,7 @@
  * died.
  *
  * A test tells it what to do by files in the folder FAKE_NCCL:
- *   log     (it writes here) a line for each communicator formed, abort, and sum
+ *   log     (it writes here) a line for each communicator formed, abort, and sum; of floats one more
  *   stall   while this is there, sums that begin do not go on
  *   lost    while this is there, streams of aborted communicators answer with an error
  *   broken  while this is there, communicators cannot be formed
@@ -209,6 +209,7 @@ static void *run(void *context) {
         c->count--;
         pthread_mutex_unlock(&c->lock);
         note("sum", c->ranks);
+        if (o.type != GW_NCCL_INT64) note("floats", c->ranks);
         atomic_fetch_add(&o.stream->done, 1);
     }
 }
