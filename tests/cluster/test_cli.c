@@ -4,6 +4,7 @@
 #include "kernels/jobs/jobs.h"
 #include "tools/godwit/control.h"
 #include "tools/godwit/options.h"
+#include "tools/godwit/snapshot.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -87,7 +88,8 @@ static void fits_80_columns(const char *arguments) {
 }
 
 static char *folder(void) {
-    static char path[] = "/tmp/godwit-cli-XXXXXX";
+    static char path[32];
+    strcpy(path, "/tmp/godwit-cli-XXXXXX");
     cr_assert_not_null(mkdtemp(path));
     return path;
 }
@@ -313,6 +315,64 @@ Test(cli, a_peer_that_starts_is_there) {
     snprintf(path, sizeof path, "%s/lock", dir);
     unlink(path);
     rmdir(dir);
+}
+
+/* What `status` prints of a peer that publishes this. */
+static outcome status_of(const gw_node_snapshot *snapshot) {
+    char *dir = folder(), arguments[100];
+    gw_err err;
+    gw_board *board = gw_board_open(&err);
+    gw_control *control = gw_control_open(dir, board, ignore, NULL, &err);
+    cr_assert_not_null(control, "%s", err.text);
+    gw_board_publish(board, snapshot);
+    snprintf(arguments, sizeof arguments, "status --dir %s", dir);
+    outcome o = godwit(arguments);
+    gw_control_close(control);
+    gw_board_close(board);
+    rmdir(dir);
+    return o;
+}
+
+/* Of each GPU what it tells, and a mark behind one that is not well. */
+Test(cli, status_shows_gpus_and_how_sums_go) {
+    static const gw_gpu_reading all = {.answers = true,
+                                       .known = GW_GPU_UTILISATION | GW_GPU_MEMORY | GW_GPU_TEMPERATURE |
+                                                GW_GPU_POWER | GW_GPU_ECC | GW_GPU_THROTTLE,
+                                       .busy_percent = 97,
+                                       .memory_used_bytes = 12300000000,
+                                       .memory_total_bytes = 85900000000,
+                                       .temperature_c = 88,
+                                       .power_mw = 612700,
+                                       .ecc_corrected = 7,
+                                       .ecc_uncorrected = 1,
+                                       .throttle = GW_GPU_THROTTLE_POWER_BRAKE};
+    static const gw_gpu_reading some = {
+        .answers = true, .known = GW_GPU_TEMPERATURE | GW_GPU_ECC | GW_GPU_THROTTLE, .temperature_c = 41};
+    static gw_node_snapshot s = {
+        .job = "digits",
+        .phase = "computing",
+        .sums = "host memory",
+        .gpu_count = 3,
+        .gpus = {
+            {.ordinal = 0, .name = "NVIDIA H100", .reading = all, .xids = 2, .last_xid = 48, .bad = true},
+            {.ordinal = 1, .name = "NVIDIA H100", .reading = some},
+            {.ordinal = 3, .name = "NVIDIA H100", .bad = true}}};
+    outcome o = status_of(&s);
+    cr_expect_eq(o.code, 0, "%s", o.err);
+    cr_expect_not_null(strstr(o.out,
+                              "\n  GPU 0  NVIDIA H100, 97% busy, 12.3 of 85.9 GB, 88 C, 613 W, ECC errors "
+                              "7 corrected, 1 not, slowed down by power brake, 2 Xid errors, the last "
+                              "48  !\n  GPU 1  NVIDIA H100, 41 C\n  GPU 3  NVIDIA H100, does not answer  "
+                              "!\n  sums go through host memory (the log says why)\n"),
+                       "%s", o.out);
+    strcpy(s.sums, "nccl");
+    o = status_of(&s);
+    cr_expect_not_null(strstr(o.out, "\n  sums go from GPU to GPU, by NCCL\n"), "%s", o.out);
+    s.gpu_count = 0;
+    s.sums[0] = '\0';
+    o = status_of(&s);
+    cr_expect_null(strstr(o.out, "GPU"), "%s", o.out);
+    cr_expect_null(strstr(o.out, "sums"), "%s", o.out);
 }
 
 Test(cli, keygen_writes_a_private_key_once) {
