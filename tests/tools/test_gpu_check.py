@@ -1,6 +1,7 @@
 """What tools/gpu/check.sh says on machines that are not as they should be: a pass there has to mean something."""
 
 import contextlib
+import glob
 import io
 import json
 import os
@@ -137,23 +138,74 @@ class Several(Row):
         self.assertIn("do not go by NCCL", seen)
 
 
+class Killed(Row):
+    """Three peers of which two are killed; they show these steps, each with the seconds in reductions so far."""
+
+    def killed(self, shown, sums="nccl"):
+        answers = iter(
+            {"step": step, "sums": sums, "uptime_s": uptime, "counters": {"reduce_seconds": reducing}}
+            for step, uptime, reducing in shown
+        )
+        peers = [mock.Mock(errors="") for _ in range(3)]
+        birds = mock.MagicMock()
+        birds.__enter__.return_value = birds
+        birds.gather_in.return_value = peers
+        birds.step.return_value = 9
+        birds.first_step_after.return_value = {"time": 0, "step": 30}
+        for peer in peers:
+            peer.kill.return_value = 0
+        self.checks.godwit = lambda *_, **__: (json.dumps(next(answers)), "")
+        self.checks.flock_of = lambda *_: (birds, [])
+        self.checks.same = lambda *_: "ab" * 8
+        found, seen = verdict(self.checks, lambda: self.checks.killed(3, 2, check.WIDE))
+        self.dead = [peer.kill.called for peer in peers]
+        return found, seen
+
+    def test_steps_that_are_mostly_reductions_pass(self):
+        found, seen = self.killed([(8, 2.0, 1.0), (16, 3.0, 1.5)])
+        self.assertEqual(found, check.PASS, seen)
+        self.assertIn("reductions were 50% of the time", seen)
+        self.assertEqual(self.dead, [False, True, True])
+
+    def test_steps_that_are_mostly_computing_fail_and_nobody_is_killed(self):
+        found, seen = self.killed([(8, 2.0, 1.0), (16, 3.0, 1.2)])
+        self.assertEqual(found, check.FAIL)
+        self.assertIn("reductions were 20% of the time", seen)
+        self.assertEqual(self.dead, [False, False, False])
+
+    def test_what_nccl_takes_to_connect_is_no_reduction(self):
+        """Nor does a status that is behind count as one of after the eighth step, or as eight steps later."""
+        found, seen = self.killed([(None, 0.5, 0.0), (3, 2.0, 1.5), (8, 3.0, 1.6), (12, 3.5, 1.65), (16, 4.0, 1.7)])
+        self.assertEqual(found, check.FAIL)
+        self.assertIn("reductions were 10% of the time", seen)
+
+    def test_sums_through_host_memory_fail(self):
+        found, seen = self.killed([(8, 2.0, 1.0), (16, 3.0, 1.9)], "host memory")
+        self.assertEqual(found, check.FAIL)
+        self.assertIn("but through host memory", seen)
+
+
 class Sanitized(Row):
     """A compute-sanitizer that prints this, with a suite on a machine that has a GPU."""
 
     SUMMARY = "========= ERROR SUMMARY: {}"
+    RACES = "========= RACECHECK SUMMARY: {} displayed ({}, {})"
     TESTED = "[====] Synthesis: Tested: {0} | Passing: {0} | Failing: 0 | Crashing: 0"
 
-    def sanitize(self, out, err, program="/build/tests/test_gpu_exact"):
+    def sanitize(self, out, err, program="/build/tests/test_gpu_exact", asked=("memcheck", "test_gpu_exact")):
         self.checks.devices = {"gpu_usable": True}
         self.checks.tests = [program]
         with tempfile.TemporaryDirectory() as folder:
             tool = os.path.join(folder, "compute-sanitizer")
             with open(tool, "w") as file:
-                file.write(f"#!/bin/sh\necho '{out}'\necho '{err}' >&2\n")
+                file.write(f"#!/bin/sh\necho \"$*\" >{folder}/said\necho '{out}'\necho '{err}' >&2\n")
             os.chmod(tool, 0o755)
             path = {"PATH": folder + ":" + os.environ["PATH"]}
             with mock.patch.dict(os.environ, path), contextlib.redirect_stdout(io.StringIO()):
-                self.checks.check_together("{} sanitized", self.checks.sanitized, "", ["test_gpu_exact"])
+                self.checks.check_together("{}: {}", self.checks.sanitized, "", [asked])
+            if os.path.exists(os.path.join(folder, "said")):
+                with open(os.path.join(folder, "said")) as said:
+                    self.command = said.read().split()
         return [(found, seen) for _, found, _, _, seen in self.checks.rows]
 
     def test_a_suite_without_errors_passes(self):
@@ -164,6 +216,30 @@ class Sanitized(Row):
         for out in (self.SUMMARY.format("1 error"), self.SUMMARY.format("12 errors"), "========= Internal Error"):
             self.checks.rows = []
             self.assertEqual([found for found, _ in self.sanitize(out, self.TESTED.format(7))], [check.FAIL], out)
+
+    def test_races_fail_too_whether_errors_or_warnings(self):
+        found = (("0 hazards", "0 errors", "0 warnings"), ("1 hazard", "1 error", "0 warnings"))
+        for given in (*found, ("2 hazards", "0 errors", "2 warnings")):
+            self.checks.rows = []
+            rows = self.sanitize(self.RACES.format(*given), self.TESTED.format(7), asked=("racecheck", "test_gpu_exact"))
+            self.assertEqual(rows[0][0], check.PASS if given is found[0] else check.FAIL, given)
+
+    def test_each_tool_is_asked_for(self):
+        for tool in ("memcheck", "racecheck", "synccheck"):
+            self.sanitize(self.SUMMARY.format("0 errors"), self.TESTED.format(7), asked=(tool, "test_gpu_exact"))
+            self.assertEqual(self.command[:2], ["--tool", tool])
+            self.assertEqual(self.command[-3:], ["/build/tests/test_gpu_exact", "--jobs", "1"])
+            self.assertEqual(self.checks.rows[-1][0], f"{tool}: test_gpu_exact")
+
+    def test_what_is_sanitized_is_there_and_is_no_suite_of_whole_jobs(self):
+        by_tool = {tool: {suite for asked, suite in check.SANITIZED if asked == tool} for tool, _ in check.SANITIZED}
+        suites = glob.glob(os.path.join(HERE, "..", "gpu", "test_*.c"))
+        names = {"test_gpu_" + os.path.basename(suite)[len("test_") : -len(".c")] for suite in suites}
+        whole = {"test_gpu_bench", "test_gpu_device", "test_gpu_gemm", "test_gpu_gpt"}
+        self.assertEqual(by_tool["memcheck"], names - whole)
+        self.assertEqual(by_tool["racecheck"], {"test_gpu_attention", "test_gpu_exact", "test_gpu_gpt_rows"})
+        self.assertEqual(by_tool["synccheck"], by_tool["racecheck"])
+        self.assertEqual(len(check.SANITIZED), len(set(check.SANITIZED)))
 
     def test_a_suite_that_tested_nothing_fails(self):
         for err in (self.TESTED.format(0), ""):
