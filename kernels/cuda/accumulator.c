@@ -113,8 +113,13 @@ static bool begin(gw_cuda_accumulator *acc, uint64_t generation, cudaStream_t st
     return true;
 }
 
-static bool end(gw_cuda_accumulator *acc, cudaStream_t stream, gw_err *err) {
-    return gw_cuda_try(acc->gpu, cudaEventRecord(acc->added, stream), err, "cudaEventRecord");
+/* Ends what begin has begun, if it has. Also after a failure (`good` false, *err says why): what it has
+ * started, a clearing, must not come after later additions. Returns whether all was good. */
+static bool end(gw_cuda_accumulator *acc, bool begun, bool good, cudaStream_t stream, gw_err *err) {
+    gw_err other;
+    bool ended = begun && gw_cuda_try(acc->gpu, cudaEventRecord(acc->added, stream), good ? err : &other,
+                                      "cudaEventRecord");
+    return good && ended;
 }
 
 /* With the lock held. */
@@ -123,6 +128,15 @@ static bool clear_tensor(gw_cuda_accumulator *acc, uint32_t tensor, cudaStream_t
         acc->gpu,
         cudaMemsetAsync(sum_of(acc, tensor), 0, acc->layout->of[tensor].elements * sizeof(int64_t), stream),
         err, "cudaMemset of tensor '%s'", acc->layout->tensors[tensor].name);
+}
+
+/* With the lock held, between begin and end. */
+static bool clear_stale(gw_cuda_accumulator *acc, uint32_t tensor, uint64_t generation, cudaStream_t stream,
+                        gw_err *err) {
+    if (acc->generation[tensor] == generation) return true;
+    if (!clear_tensor(acc, tensor, stream, err)) return false;
+    acc->generation[tensor] = generation;
+    return true;
 }
 
 static bool start_piece(gw_cuda_accumulator *acc, const gw_cuda_piece *piece, uint32_t tensor, uint64_t first,
@@ -171,14 +185,12 @@ bool gw_cuda_accumulator_add(gw_cuda_accumulator *acc, gw_entry *entry, uint32_t
     /* An emptying that comes right after this check does no harm: what is then added is of the old
      * generation, and counts as zero. */
     if (gw_ledger_fresh(acc->ledger, entry)) {
-        gw_err other;
         entry->emitted = true;
         bool begun = begin(acc, entry->generation, stream, err);
         good = begun && add_piece(acc, &piece, tensor, first, floats, integers,
                                   acc->generation[tensor] != entry->generation, stream, err);
         if (good) acc->generation[tensor] = entry->generation;
-        /* Also after a failure: what it has started (a clearing) must not come after later additions. */
-        if (begun && !end(acc, stream, good ? err : &other)) good = false;
+        good = end(acc, begun, good, stream, err);
     }
     pthread_mutex_unlock(&acc->lock);
     return good;
@@ -201,10 +213,8 @@ static bool launch(gw_cuda_accumulator *acc, uint64_t generation, const gw_cuda_
     for (uint32_t i = 0; i < graph->tensor_count; i++)
         stale += acc->generation[graph->tensors[i]] != generation;
     bool store = stale == graph->tensor_count;
-    for (uint32_t i = 0; i < graph->tensor_count && !store && stale > 0; i++)
-        if (acc->generation[graph->tensors[i]] != generation &&
-            !clear_tensor(acc, graph->tensors[i], stream, err))
-            return false;
+    for (uint32_t i = 0; i < graph->tensor_count && !store; i++)
+        if (!clear_stale(acc, graph->tensors[i], generation, stream, err)) return false;
     if (!gw_cuda_try(acc->gpu, cudaGraphLaunch(store ? graph->store : graph->add, stream), err,
                      "cudaGraphLaunch"))
         return false;
@@ -219,11 +229,10 @@ bool gw_cuda_accumulator_launch(gw_cuda_accumulator *acc, gw_entry *entry, const
     *started = true;
     pthread_mutex_lock(&acc->lock);
     if (gw_ledger_fresh(acc->ledger, entry)) {
-        gw_err other;
         entry->emitted = true;
         bool begun = begin(acc, entry->generation, stream, err);
-        good = *started = begun && launch(acc, entry->generation, graph, stream, err);
-        if (begun && !end(acc, stream, good ? err : &other)) good = false;
+        *started = begun && launch(acc, entry->generation, graph, stream, err);
+        good = end(acc, begun, *started, stream, err);
     }
     pthread_mutex_unlock(&acc->lock);
     return good;
@@ -265,9 +274,8 @@ static bool copy_headers(gw_cuda_accumulator *acc, cudaStream_t stream, gw_err *
 /* With the lock held, between begin and end. */
 static bool settle(gw_cuda_accumulator *acc, uint64_t generation, cudaStream_t stream, gw_err *err) {
     for (uint32_t t = 0; t < acc->layout->tensor_count; t++) {
-        if (acc->layout->tensors[t].role == GW_STATE || acc->generation[t] == generation) continue;
-        if (!clear_tensor(acc, t, stream, err)) return false;
-        acc->generation[t] = generation;
+        if (acc->layout->tensors[t].role == GW_STATE) continue;
+        if (!clear_stale(acc, t, generation, stream, err)) return false;
     }
     if (!gw_cuda_try(acc->gpu,
                      cudaMemcpyAsync(acc->found_host, acc->found,
@@ -282,12 +290,10 @@ static bool settle(gw_cuda_accumulator *acc, uint64_t generation, cudaStream_t s
 }
 
 bool gw_cuda_accumulator_settle(gw_cuda_accumulator *acc, cudaStream_t stream, int64_t **words, gw_err *err) {
-    gw_err other;
     pthread_mutex_lock(&acc->lock);
     uint64_t generation = gw_ledger_generation(acc->ledger);
     bool begun = begin(acc, generation, stream, err), good = begun && settle(acc, generation, stream, err);
-    /* Also after a failure: what it has started (clearings) must not come after later additions. */
-    if (begun && !end(acc, stream, good ? err : &other)) good = false;
+    good = end(acc, begun, good, stream, err);
     pthread_mutex_unlock(&acc->lock);
     *words = acc->words;
     return good;

@@ -78,6 +78,7 @@ bool gw_cuda_lane_probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_
 void gw_cuda_lane_check(const gw_cuda_device *device, const gw_lane *lane);
 
 /* ---- device_state.c: memory for the state, and what is done to it ---- */
+size_t gw_cuda_state_bytes(const gw_layout *layout); /* of the GPU's memory, for the state */
 bool gw_cuda_state_open(gw_cuda_device *device, gw_err *err);
 void gw_cuda_state_close(gw_cuda_device *device);
 bool gw_cuda_state_unit(gw_device *device, gw_unit_work work, uint64_t unit, uint64_t *part, gw_err *err);

@@ -1,16 +1,8 @@
 #include "kernels/cuda/call.h"
 #include "kernels/cuda/device_inside.h"
-#include "kernels/cuda/memory.h"
 #include "kernels/need.h"
 
 #include <stdio.h>
-
-static uint64_t state_bytes(const gw_layout *layout) {
-    uint64_t bytes = 0;
-    for (uint32_t t = 0; t < layout->tensor_count; t++)
-        if (layout->tensors[t].role == GW_STATE) bytes += gw_cuda_aligned(layout->of[t].bytes);
-    return bytes;
-}
 
 /* On a GPU that has no memory of its own what is free says little: the kernel's caches do not count. */
 static bool is_integrated(const gw_cuda_device *d) {
@@ -31,7 +23,7 @@ bool gw_cuda_device_fits(const gw_cuda_device *d, const gw_device_options *optio
     const gw_need need = {.lane_bytes = 2 * d->input_bytes +
                                         (gpu->lane_bytes != NULL ? gpu->lane_bytes(d->job, d->side) : 0),
                           .workers = options->workers,
-                          .rest_bytes = state_bytes(&d->layout) + d->layout.words * sizeof(int64_t) +
+                          .rest_bytes = gw_cuda_state_bytes(&d->layout) + d->layout.words * sizeof(int64_t) +
                                         gw_cuda_sums_need(&d->layout, options->reduce),
                           .most_bytes = free_bytes,
                           .lighter = options->plan->lighter};

@@ -18,14 +18,18 @@ static bool is_small(const gw_layout *layout, uint32_t tensor) {
     return layout->tensors[tensor].role == GW_STATE && layout->of[tensor].elements <= GW_GPU_SMALL;
 }
 
+size_t gw_cuda_state_bytes(const gw_layout *layout) {
+    size_t bytes = 0;
+    for (uint32_t t = 0; t < layout->tensor_count; t++)
+        if (layout->tensors[t].role == GW_STATE) bytes += gw_cuda_aligned(layout->of[t].bytes);
+    return bytes;
+}
+
 static bool lay_out(gw_cuda_device *d, gw_err *err) {
-    size_t small = 0, bytes = 0;
+    size_t small = 0, bytes = gw_cuda_state_bytes(&d->layout);
     void *memory;
-    for (uint32_t t = 0; t < d->layout.tensor_count; t++) {
-        if (d->layout.tensors[t].role != GW_STATE) continue;
-        bytes += gw_cuda_aligned(d->layout.of[t].bytes);
+    for (uint32_t t = 0; t < d->layout.tensor_count; t++)
         if (is_small(&d->layout, t)) small += GW_GPU_SMALL * sizeof(int64_t);
-    }
     if (!gw_cuda_take(d->gpu.ordinal, bytes, &memory, err)) return gw_fail_in(err, "state");
     d->image = memory;
     d->image_bytes = bytes;

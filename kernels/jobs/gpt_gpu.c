@@ -38,8 +38,13 @@ static size_t part_bytes(const gpt_job *job) {
     return gw_cuda_aligned((most_rows(job) + 1) * sizeof(uint32_t));
 }
 
+/* Where the draw is. */
+static size_t draw_at(const gpt_job *job) {
+    return INPUTS * part_bytes(job);
+}
+
 static uint64_t gpu_input_bytes(const void *job) {
-    return INPUTS * part_bytes(job) + sizeof(gw_cuda_draw);
+    return draw_at(job) + sizeof(gw_cuda_draw);
 }
 
 static const uint32_t *input_part(const gpt_job *job, const void *input, uint32_t part) {
@@ -51,7 +56,7 @@ static bool gpu_load(const void *job_pointer, uint64_t step, uint32_t shard, voi
     gpt_place place = gpt_place_of(job, step);
     uint32_t *part[INPUTS];
     gw_cuda_draw draw = gw_cuda_gpt_draw(gpt_dropout_key(job, step), shard);
-    memcpy((char *)host + INPUTS * part_bytes(job), &draw, sizeof draw);
+    memcpy((char *)host + draw_at(job), &draw, sizeof draw);
     for (uint32_t i = 0; i < INPUTS; i++) part[i] = (void *)((char *)host + i * part_bytes(job));
     size_t rows = (size_t)gpt_sequences(job, &place, shard) * job->gpt.context;
     if (!gpt_gather(job, &place, shard, part[TOKENS], part[TARGETS], err)) return false;
@@ -232,7 +237,7 @@ static bool gpu_contribute(void *job_pointer, void *side_pointer, void *lane, co
     const gw_cuda_gpt_loss *loss;
     bool train = place.phase == GW_TRAIN;
     list_parameters(job, state, parameters);
-    const gw_cuda_draw *drawn = (const void *)((const char *)shard->input + INPUTS * part_bytes(job));
+    const gw_cuda_draw *drawn = (const void *)((const char *)shard->input + draw_at(job));
     const gw_cuda_gpt_pass pass = {
         .model = s->model,
         .lane = lane,
