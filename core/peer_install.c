@@ -27,15 +27,21 @@ static bool waits_for_record(const gw_peer *p) {
     return p->losses.count > 0 && p->record_token != 0 && p->now < p->record_due_ns;
 }
 
+static void note_pause(gw_peer *p) {
+    if (p->pause_since_ns == 0) return;
+    uint64_t pause_ns = p->now - p->pause_since_ns;
+    p->pause_since_ns = 0;
+    gw_waiting_admitted(p, pause_ns);
+    if (p->newcomers == 0) return;
+    gw_action *notice = gw_peer_notice(p, GW_NOTICE_JOINED, " ");
+    notice->duration_ns = pause_ns;
+    notice->count = p->newcomers;
+}
+
 static void start_if_all_ready(gw_peer *p) {
     GW_CHECK(p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING);
     if (gw_set_count(&p->ready) < p->view.count || waits_for_record(p)) return;
-    if (p->pause_since_ns != 0) {
-        gw_action *notice = gw_peer_notice(p, GW_NOTICE_JOINED, " ");
-        notice->duration_ns = p->now - p->pause_since_ns;
-        notice->count = p->newcomers;
-    }
-    p->pause_since_ns = 0;
+    note_pause(p);
     p->load_failures = 0;
     if (p->end_given_up) gw_kept_give_up_later(p); /* not before: a load may need what has no manifest here */
     p->end_given_up = false;
@@ -148,14 +154,25 @@ static void begin_accumulator(gw_peer *p, uint64_t step) {
     p->accumulator_step = step;
 }
 
-static void note_install(gw_peer *p, const gw_install *i) {
+/* How many members of `view` were not in `other`, in the lives that they have. */
+static uint32_t count_strangers(const gw_view *view, const gw_view *other) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < view->count; k++) {
+        const gw_member *member = &view->members[k];
+        count += gw_view_rank_of_life(other, &member->id, member->boot, member->nonce) < 0;
+    }
+    return count;
+}
+
+/* grew: what is left of the step is dealt again as more share it now. */
+static void note_install(gw_peer *p, const gw_install *i, bool grew) {
     p->views_installed++;
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_VIEW, "%s", i->cause);
     notice->view = gw_actions_copy(p->actions, &p->view, sizeof p->view);
     notice->duration_ns = p->cause_ns == 0 ? i->cause_age_ns : p->now - p->cause_ns;
     uint32_t dealt = gw_set_count(&i->missing);
-    bool repaired = i->load == GW_LOAD_PEERS && i->missing.size > 0 &&
-                    (dealt < i->missing.size || i->failures > 0 || gw_losses_in_step(&i->losses, i->step));
+    bool again = dealt < i->missing.size || gw_losses_in_step(&i->losses, i->step);
+    bool repaired = i->load == GW_LOAD_PEERS && i->missing.size > 0 && (i->failures > 0 || (again && !grew));
     if (!repaired) return;
     p->steps_repaired++;
     p->shards_repaired += dealt;
@@ -210,13 +227,16 @@ static void mourn(gw_peer *p) {
 
 void gw_install_adopt(gw_peer *p, const gw_install *i) {
     GW_CHECK(p->phase == GW_AT_FROZEN && p->load_token == 0 && !p->applying);
-    uint32_t before = p->view.count;
+    bool comes = p->view.epoch == 0;
+    p->newcomers = comes ? 0 : count_strangers(&i->view, &p->view);
+    bool grew = comes || (p->newcomers > 0 && count_strangers(&p->view, &i->view) == 0);
+    if (comes) p->pause_since_ns = 0;
+    if (p->newcomers > 0 && p->pause_since_ns == 0) p->pause_since_ns = p->frozen_since_ns;
     adopt_view(p, i);
-    note_install(p, i);
+    note_install(p, i, grew);
     gw_poison_learn(p, &i->losses, i->step);
     if (p->phase == GW_AT_OVER || !gw_verify_takes(p, i)) return;
     uint32_t rank = (uint32_t)gw_peer_own_rank(p);
-    p->newcomers = p->view.count > before ? p->view.count - before : 0;
     p->cause_ns = 0;
     p->failures = i->failures;
     p->doubt.any = false;

@@ -289,7 +289,7 @@ struct gw_peer {
     gw_kept load_whole;    /* what that view knows to be whole, behind the state that is loaded */
     gw_course course;      /* float sums: of the state that this peer holds */
     gw_course view_course; /* and of the one that its view began with */
-    uint32_t newcomers;    /* of the view installed last */
+    uint32_t newcomers;    /* of the view installed last, to the one that this peer was in before */
     bool applying;
     int64_t decisions; /* of the sum being applied */
     uint32_t failures;
@@ -314,6 +314,8 @@ struct gw_peer {
     bool outvoted_named; /* those whose state differs from most members', since the last view was installed */
     uint32_t faults;     /* times that this life was found to compute or hold other bits */
     uint64_t pause_since_ns;
+    uint64_t joiners_since_ns; /* at the leader, in the middle of a step: newcomers wait; 0 = none */
+    uint64_t admit_at_ns;      /* none is admitted there before */
     uint64_t load_failures; /* of the same state, one after another */
     uint64_t failing_since_ns;
     uint64_t failed_step; /* that state: its step, and its checkpoint, if it is one */
@@ -475,6 +477,8 @@ bool gw_waiting_absorb(const gw_peer *p, const gw_contact *newcomer, gw_view_nam
 bool gw_waiting_has_joiners(gw_peer *p);
 /* At a boundary, at the leader: proposes the next view. */
 void gw_waiting_at_pause(gw_peer *p);
+/* Newcomers had the flock wait for so long, and have been admitted, or not. */
+void gw_waiting_admitted(gw_peer *p, uint64_t pause_ns);
 /* A proposal waits for the likes of it. */
 bool gw_waiting_misses(const gw_peer *p, const gw_contact *contact);
 bool gw_waiting_knows_flock(const gw_peer *p); /* a living peer of this job has a view */

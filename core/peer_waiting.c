@@ -20,6 +20,8 @@ enum {
     OFFER_MS = 300,
     OFFER_LASTS_MS = 120000, /* the other side may be in the middle of a long step */
     HEAL_BLOCK_MS = 5000,
+    ADMIT_MS = 50,       /* newcomers wait so long for others to come, or for the step's end, */
+    PAUSES_BETWEEN = 10, /* and not before so many times what the last admission cost have passed */
 };
 
 /* ---- without a view
@@ -484,12 +486,42 @@ void gw_waiting_at_pause(gw_peer *p) {
     gw_views_propose(p, members, gw_waiting_add_joiners(p, members, count));
 }
 
+/* ---- in the middle of a step
+ * --------------------------------------------------------------------------------------- */
+
+void gw_waiting_admitted(gw_peer *p, uint64_t pause_ns) {
+    p->admit_at_ns = p->now + PAUSES_BETWEEN * pause_ns;
+}
+
+static uint64_t admission_time(const gw_peer *p) {
+    GW_CHECK(p->joiners_since_ns != 0);
+    uint64_t due = p->joiners_since_ns + gw_peer_ms(p, ADMIT_MS);
+    return due > p->admit_at_ns ? due : p->admit_at_ns;
+}
+
+/* A step may be long, and newcomers have nothing to do until they are admitted: so they are in the middle of
+ * it, as the others are repaired there. What is computed stays, and what is being computed goes on. Where
+ * this peer has nothing left to do the step's end is near. */
+static void consider_admitting(gw_peer *p) {
+    bool computes = gw_peer_is_leader(p) && p->phase == GW_AT_COMPUTING && !p->thief.active;
+    bool steady = !p->need_change && !p->attempt.active && !p->end_sent;
+    if (!computes || !steady || !gw_waiting_has_joiners(p)) {
+        p->joiners_since_ns = 0;
+        return;
+    }
+    if (p->joiners_since_ns == 0) p->joiners_since_ns = p->now;
+    if (p->now < admission_time(p)) return;
+    gw_views_need_change(p, "newcomers");
+    p->joiners_since_ns = 0;
+}
+
 /* ---- the clock
  * ---------------------------------------------------------------------------------------------------- */
 
 void gw_waiting_consider(gw_peer *p) {
     if (p->view.epoch > 0) {
         consider_healing(p);
+        consider_admitting(p);
         return;
     }
     const gw_contact *flock = best_flock(p);
@@ -516,6 +548,7 @@ void gw_waiting_consider(gw_peer *p) {
 uint64_t gw_waiting_deadline(const gw_peer *p) {
     uint64_t poll = p->now + gw_peer_ms(p, POLL_MS);
     if (p->phase == GW_AT_WAITING || (p->attempt.active && p->attempt.deciding)) return poll;
-    if (p->healing || p->heal_since_ns != 0) return poll;
-    return UINT64_MAX;
+    uint64_t next = p->healing || p->heal_since_ns != 0 ? poll : UINT64_MAX;
+    if (p->joiners_since_ns != 0 && admission_time(p) < next) next = admission_time(p);
+    return next;
 }

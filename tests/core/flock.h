@@ -95,6 +95,7 @@ typedef struct flock_peer {
     uint32_t loads_to_fail;
     bool manifests_unloadable; /* states of checkpoints cannot be fetched */
     uint64_t seal_ns;          /* its shards of a step take this long */
+    bool rests;                /* it begins no shard before flock_wake */
     uint64_t apply_ns;         /* applying takes this much longer */
     uint64_t flip_step; /* when it has applied so many steps a bit of its state flips, once; 0 = never */
     uint64_t flip_save; /* when the state of this step is saved, one has flipped before, once; 0 = never */
@@ -175,6 +176,8 @@ void flock_mend(flock *f, uint32_t a, uint32_t b);
 /* SIGSTOP and SIGCONT. */
 void flock_stop(flock *f, uint32_t i);
 void flock_continue(flock *f, uint32_t i);
+/* It begins shards again. */
+void flock_wake(flock *f, uint32_t i);
 void flock_tell(flock *f, uint32_t i, gw_event event);
 /* Runs until every running peer has finished, or `condition` holds, or `most` events have been handled: then
  * false. */

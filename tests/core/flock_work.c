@@ -24,6 +24,7 @@ static void seal_if_done(flock *f, uint32_t i) {
 /* Takes everything that is in the own word. */
 static void work(flock *f, uint32_t i) {
     flock_peer *p = &f->peers[i];
+    if (p->rests) return;
     gw_word word = gw_word_unpack(p->word);
     uint32_t first, count;
     while (word.tag != 0 && gw_word_take(&word, 1, &first, &count)) {
@@ -68,6 +69,11 @@ void flock_take(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     p->word = gw_word_pack((gw_word){p->tag, a->first, a->end});
     p->dry_told = false;
+    work(f, i);
+}
+
+void flock_wake(flock *f, uint32_t i) {
+    f->peers[i].rests = false;
     work(f, i);
 }
 
