@@ -42,6 +42,18 @@ bool gw_losses_in_step(const gw_losses *losses, uint64_t step) {
     return false;
 }
 
+/* One life may have been at several shards. */
+uint32_t gw_losses_lives(const gw_losses *losses, const gw_peer_id *id, uint64_t step) {
+    uint32_t lives = 0;
+    for (uint32_t i = 0; i < losses->count; i++) {
+        const gw_loss *one = &losses->list[i];
+        bool counts = one->step == step && gw_peer_id_equal(&one->id, id);
+        for (uint32_t k = 0; k < i && counts; k++) counts = !same_life(&losses->list[k], one);
+        lives += counts;
+    }
+    return lives;
+}
+
 bool gw_losses_lacks_shard(const gw_losses *losses, const gw_peer_id *id, uint64_t boot, uint64_t step) {
     const gw_loss sought = {.id = *id, .boot = boot};
     for (uint32_t i = 0; i < losses->count; i++) {

@@ -34,6 +34,8 @@ bool gw_losses_unite(gw_losses *into, const gw_losses *more);
 /* Forgets those of earlier steps: these have been done. True when the set has changed. */
 bool gw_losses_forget_before(gw_losses *losses, uint64_t step);
 bool gw_losses_in_step(const gw_losses *losses, uint64_t step);
+/* How many lives of this peer were lost in this step. */
+uint32_t gw_losses_lives(const gw_losses *losses, const gw_peer_id *id, uint64_t step);
 /* Whether this life's loss in this step is known, but not its shard. */
 bool gw_losses_lacks_shard(const gw_losses *losses, const gw_peer_id *id, uint64_t boot, uint64_t step);
 

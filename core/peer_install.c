@@ -36,6 +36,7 @@ static void note_pause(gw_peer *p) {
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_JOINED, " ");
     notice->duration_ns = pause_ns;
     notice->count = p->newcomers;
+    p->newcomers = 0;
 }
 
 static void start_if_all_ready(gw_peer *p) {
@@ -164,6 +165,17 @@ static uint32_t count_strangers(const gw_view *view, const gw_view *other) {
     return count;
 }
 
+/* Whether the view has only grown: so it has as well for who comes. Those whom the others wait for still, as
+ * the view before came to nothing, are counted on. */
+static bool note_newcomers(gw_peer *p, const gw_view *view) {
+    bool comes = p->view.epoch == 0, stay = !comes && count_strangers(&p->view, view) == 0;
+    if (comes) p->pause_since_ns = 0;
+    if (!stay || p->pause_since_ns == 0) p->newcomers = 0;
+    if (!comes) p->newcomers += count_strangers(view, &p->view);
+    if (p->newcomers > 0 && p->pause_since_ns == 0) p->pause_since_ns = p->now;
+    return comes || (stay && p->newcomers > 0);
+}
+
 /* grew: what is left of the step is dealt again as more share it now. */
 static void note_install(gw_peer *p, const gw_install *i, bool grew) {
     p->views_installed++;
@@ -227,11 +239,7 @@ static void mourn(gw_peer *p) {
 
 void gw_install_adopt(gw_peer *p, const gw_install *i) {
     GW_CHECK(p->phase == GW_AT_FROZEN && p->load_token == 0 && !p->applying);
-    bool comes = p->view.epoch == 0;
-    p->newcomers = comes ? 0 : count_strangers(&i->view, &p->view);
-    bool grew = comes || (p->newcomers > 0 && count_strangers(&p->view, &i->view) == 0);
-    if (comes) p->pause_since_ns = 0;
-    if (p->newcomers > 0 && p->pause_since_ns == 0) p->pause_since_ns = p->frozen_since_ns;
+    bool grew = note_newcomers(p, &i->view);
     adopt_view(p, i);
     note_install(p, i, grew);
     gw_poison_learn(p, &i->losses, i->step);

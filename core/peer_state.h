@@ -289,7 +289,7 @@ struct gw_peer {
     gw_kept load_whole;    /* what that view knows to be whole, behind the state that is loaded */
     gw_course course;      /* float sums: of the state that this peer holds */
     gw_course view_course; /* and of the one that its view began with */
-    uint32_t newcomers;    /* of the view installed last, to the one that this peer was in before */
+    uint32_t newcomers;    /* that members wait for, or did last */
     bool applying;
     int64_t decisions; /* of the sum being applied */
     uint32_t failures;
@@ -313,10 +313,10 @@ struct gw_peer {
     gw_doubt doubt;      /* until a view is installed, or the step is over */
     bool outvoted_named; /* those whose state differs from most members', since the last view was installed */
     uint32_t faults;     /* times that this life was found to compute or hold other bits */
-    uint64_t pause_since_ns;
+    uint64_t pause_since_ns;   /* members wait, for newcomers or at a boundary; 0 = they do not */
     uint64_t joiners_since_ns; /* at the leader, in the middle of a step: newcomers wait; 0 = none */
     uint64_t admit_at_ns;      /* none is admitted there before */
-    uint64_t load_failures; /* of the same state, one after another */
+    uint64_t load_failures;    /* of the same state, one after another */
     uint64_t failing_since_ns;
     uint64_t failed_step; /* that state: its step, and its checkpoint, if it is one */
     gw_hash failed_root;

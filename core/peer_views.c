@@ -11,14 +11,15 @@
 #include <string.h>
 
 enum {
-    STAGGER_MS = 150,        /* each further candidate waits this much longer before it proposes */
-    RESEND_MS = 300,         /* a proposal is said again to those who have not voted */
-    BLOCK_MS = 3000,         /* a peer that some member cannot reach is not proposed again for this long, */
-    FOUNDING_BLOCK_MS = 100, /* or this, as links come up one by one then, */
-    MOST_DOUBLINGS = 5,      /* and for twice as long each time */
-    ANSWER_MS = 200,         /* a proposal waits for an answer this long */
-    ASIDE_MS = 2000,         /* what stops a proposal is set aside for so long, */
-    ASIDE_AGAIN_MS = 10000,  /* and then not for so long */
+    STAGGER_MS = 150,       /* each further candidate waits this much longer before it proposes */
+    RESEND_MS = 300,        /* a proposal is said again to those who have not voted */
+    BLOCK_MS = 3000,        /* a peer that some member cannot reach is not proposed again for this long, */
+    LINKING_BLOCK_MS = 100, /* or this, as links come up one by one: in founding, and a newcomer's, */
+    MOST_BLOCK_MS = 96000,  /* and for twice as long each time, up to this, */
+    MOST_FOUNDING_BLOCK_MS = 3200, /* or this in founding */
+    ANSWER_MS = 200,               /* a proposal waits for an answer this long */
+    ASIDE_MS = 2000,               /* what stops a proposal is set aside for so long, */
+    ASIDE_AGAIN_MS = 10000,        /* and then not for so long */
     ASK_AGAIN_MS = 400,
     MOST_ASK_AGAIN_MS = 6400,
 };
@@ -261,12 +262,24 @@ static void retry_later(gw_peer *p, uint64_t least_ms) {
 }
 
 static void block_for(gw_peer *p, gw_contact *contact, uint64_t ms) {
-    contact->blocked_until_ns = p->now + gw_peer_ms(p, ms << contact->blocks);
-    if (contact->blocks < MOST_DOUBLINGS) contact->blocks++;
+    uint64_t most = p->view.epoch > 0 ? MOST_BLOCK_MS : MOST_FOUNDING_BLOCK_MS, wait = ms << contact->blocks;
+    if (wait < most) contact->blocks++;
+    contact->blocked_until_ns = p->now + gw_peer_ms(p, wait < most ? wait : most);
 }
 
 static void block(gw_peer *p, gw_contact *contact) {
-    block_for(p, contact, p->view.epoch > 0 ? BLOCK_MS : FOUNDING_BLOCK_MS);
+    bool member = gw_view_rank(&p->view, &contact->id) >= 0;
+    block_for(p, contact, member ? BLOCK_MS : LINKING_BLOCK_MS);
+}
+
+/* Whom to do without, as `from` has no link to `named`: rather a newcomer than a member, and what it holds.
+ */
+static gw_contact *to_block(gw_peer *p, gw_contact *from, const gw_peer_id *named) {
+    const gw_incarnation *life = &from->incarnation;
+    bool comes = gw_view_rank_of_life(&p->view, &from->id, life->boot, life->nonce) < 0;
+    gw_contact *other = gw_peer_contact(p, named);
+    if (other == NULL) return from; /* it cannot reach us: the link is one-way */
+    return comes && gw_view_rank(&p->view, named) >= 0 ? from : other;
 }
 
 /* Lists a view, unless it is listed, or no voter of the proposal can ask for it. */
@@ -582,9 +595,7 @@ static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     if (m->refusal == GW_REFUSE_STALE && gw_view_rank(&p->view, &from->id) < 0)
         forget_offer(p, from); /* a newcomer that has gone elsewhere is no reason to leave this view */
     if (m->refusal == GW_REFUSE_UNLINKED) {
-        gw_contact *blocked = gw_peer_contact(p, &m->peer);
-        if (blocked == NULL) blocked = from; /* it cannot reach us: the link is one-way */
-        block(p, blocked);
+        block(p, to_block(p, from, &m->peer));
     } else if (m->refusal == GW_REFUSE_FULL) {
         block(p, from); /* the others may be a majority without it */
     }

@@ -21,7 +21,9 @@ enum {
     OFFER_LASTS_MS = 120000, /* the other side may be in the middle of a long step */
     HEAL_BLOCK_MS = 5000,
     ADMIT_MS = 50,       /* newcomers wait so long for others to come, or for the step's end, */
-    PAUSES_BETWEEN = 10, /* and not before so many times what the last admission cost have passed */
+    LINKING_MS = 1000,   /* or this, where members of a view that is offered are still without a link, */
+    PAUSES_BETWEEN = 10, /* and until so many times what the last admission cost have passed */
+    MOST_LIVES_LOST = 2, /* of a peer in one step: after these it waits for the next one */
 };
 
 /* ---- without a view
@@ -429,8 +431,8 @@ static bool is_to_offer(const gw_peer *p, const gw_contact *other) {
     return gw_view_name_compare(&other->view_name, &p->view.name) > 0;
 }
 
-/* The step goes on meanwhile: the other leader takes this view's members in at its own next boundary, which
- * may be far away, and what their accumulators hold they report when they vote. */
+/* The step goes on meanwhile: the other leader takes this view's members in when it admits newcomers, which
+ * may be long in coming, and what their accumulators hold they report when they vote. */
 static void offer_view(gw_peer *p) {
     const gw_contact *leader = gw_peer_contact(p, &p->heal_leader);
     bool leads = leader != NULL && gw_contacts_ready(p, leader) && runs_this_job(p, leader) &&
@@ -493,35 +495,61 @@ void gw_waiting_admitted(gw_peer *p, uint64_t pause_ns) {
     p->admit_at_ns = p->now + PAUSES_BETWEEN * pause_ns;
 }
 
+/* Left out now, members of a view that is offered would come one by one later, and without what they hold. */
+static bool some_are_linking(const gw_peer *p) {
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *c = &p->contacts[i];
+        if (c->joining_until_ns > p->now && c->alive && !gw_contacts_greeted(c)) return true;
+    }
+    return false;
+}
+
 static uint64_t admission_time(const gw_peer *p) {
     GW_CHECK(p->joiners_since_ns != 0);
-    uint64_t due = p->joiners_since_ns + gw_peer_ms(p, ADMIT_MS);
+    uint64_t due = p->joiners_since_ns + gw_peer_ms(p, some_are_linking(p) ? LINKING_MS : ADMIT_MS);
     return due > p->admit_at_ns ? due : p->admit_at_ns;
 }
 
-/* A step may be long, and newcomers have nothing to do until they are admitted: so they are in the middle of
- * it, as the others are repaired there. What is computed stays, and what is being computed goes on. Where
- * this peer has nothing left to do the step's end is near. */
-static void consider_admitting(gw_peer *p) {
+/* Whoever dies of every shard, and is back at once, would have one shard named as what kills peers. */
+static bool has_newcomers(gw_peer *p) {
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *c = &p->contacts[i];
+        bool dies = gw_losses_lives(&p->losses, &c->id, p->step) >= MOST_LIVES_LOST;
+        if (is_joining(p, c) && !dies) return has_room(p);
+    }
+    return false;
+}
+
+/* Whether the leader computes, and a new view would cost little. It would end a checkpoint that is under way,
+ * and have both who answer for a chosen shard that is held compute it again. Where this peer has nothing left
+ * to do the step's end is near. */
+static bool may_admit(const gw_peer *p) {
     bool computes = gw_peer_is_leader(p) && p->phase == GW_AT_COMPUTING && !p->thief.active;
-    bool steady = !p->need_change && !p->attempt.active && !p->end_sent;
-    if (!computes || !steady || !gw_waiting_has_joiners(p)) {
+    bool changes = p->need_change || p->attempt.active || p->end_sent || p->want_stop;
+    return computes && !changes && !p->save.active && p->chosen_count <= p->view.count;
+}
+
+/* A step may be long, and newcomers have nothing to do until they are admitted: so they are in the middle of
+ * it, as in a repair. What is computed stays, and what is being computed goes on. */
+static void consider_admitting(gw_peer *p) {
+    if (!may_admit(p) || !has_newcomers(p)) {
         p->joiners_since_ns = 0;
         return;
     }
     if (p->joiners_since_ns == 0) p->joiners_since_ns = p->now;
     if (p->now < admission_time(p)) return;
-    gw_views_need_change(p, "newcomers");
+    if (p->pause_since_ns == 0) p->pause_since_ns = p->now;
     p->joiners_since_ns = 0;
+    gw_views_need_change(p, "newcomers");
 }
 
 /* ---- the clock
  * ---------------------------------------------------------------------------------------------------- */
 
 void gw_waiting_consider(gw_peer *p) {
+    consider_admitting(p);
     if (p->view.epoch > 0) {
         consider_healing(p);
-        consider_admitting(p);
         return;
     }
     const gw_contact *flock = best_flock(p);
