@@ -289,7 +289,7 @@ struct gw_peer {
     gw_kept load_whole;    /* what that view knows to be whole, behind the state that is loaded */
     gw_course course;      /* float sums: of the state that this peer holds */
     gw_course view_course; /* and of the one that its view began with */
-    uint32_t newcomers;    /* that members wait for, or did last */
+    uint32_t newcomers;    /* that members wait for */
     bool applying;
     int64_t decisions; /* of the sum being applied */
     uint32_t failures;
@@ -475,6 +475,7 @@ uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count);
  */
 bool gw_waiting_absorb(const gw_peer *p, const gw_contact *newcomer, gw_view_name *names, uint32_t *count);
 bool gw_waiting_has_joiners(gw_peer *p);
+uint32_t gw_waiting_count_joiners(gw_peer *p); /* at least 1: linked to all members or not */
 /* At a boundary, at the leader: proposes the next view. */
 void gw_waiting_at_pause(gw_peer *p);
 /* Newcomers had the flock wait for so long, and have been admitted, or not. */

@@ -261,25 +261,39 @@ static void retry_later(gw_peer *p, uint64_t least_ms) {
     gw_views_need_change(p, "a proposal was refused");
 }
 
-static void block_for(gw_peer *p, gw_contact *contact, uint64_t ms) {
-    uint64_t most = p->view.epoch > 0 ? MOST_BLOCK_MS : MOST_FOUNDING_BLOCK_MS, wait = ms << contact->blocks;
-    if (wait < most) contact->blocks++;
-    contact->blocked_until_ns = p->now + gw_peer_ms(p, wait < most ? wait : most);
+static void block_for(gw_peer *p, gw_contact *contact, uint64_t ms, uint64_t most_ms) {
+    uint64_t wait_ms = ms << contact->blocks;
+    if (wait_ms < most_ms) contact->blocks++;
+    contact->blocked_until_ns = p->now + gw_peer_ms(p, wait_ms < most_ms ? wait_ms : most_ms);
 }
 
+static bool is_member(const gw_peer *p, const gw_contact *contact) {
+    const gw_incarnation *life = &contact->incarnation;
+    return gw_view_rank_of_life(&p->view, &contact->id, life->boot, life->nonce) >= 0;
+}
+
+/* Of many newcomers each is told on alone: none comes again before it was the others' turn. */
 static void block(gw_peer *p, gw_contact *contact) {
-    bool member = gw_view_rank(&p->view, &contact->id) >= 0;
-    block_for(p, contact, member ? BLOCK_MS : LINKING_BLOCK_MS);
+    if (p->view.epoch == 0)
+        block_for(p, contact, LINKING_BLOCK_MS, MOST_FOUNDING_BLOCK_MS);
+    else if (is_member(p, contact))
+        block_for(p, contact, BLOCK_MS, MOST_BLOCK_MS);
+    else
+        block_for(p, contact, LINKING_BLOCK_MS * (uint64_t)gw_waiting_count_joiners(p), MOST_BLOCK_MS);
 }
 
-/* Whom to do without, as `from` has no link to `named`: rather a newcomer than a member, and what it holds.
- */
-static gw_contact *to_block(gw_peer *p, gw_contact *from, const gw_peer_id *named) {
-    const gw_incarnation *life = &from->incarnation;
-    bool comes = gw_view_rank_of_life(&p->view, &from->id, life->boot, life->nonce) < 0;
+/* `from` has no link to `named`: one of them is done without. Rather a newcomer than a member, and what it
+ * holds, unless a majority needs the newcomer. */
+static void block_unlinked(gw_peer *p, gw_contact *from, const gw_peer_id *named) {
     gw_contact *other = gw_peer_contact(p, named);
-    if (other == NULL) return from; /* it cannot reach us: the link is one-way */
-    return comes && gw_view_rank(&p->view, named) >= 0 ? from : other;
+    bool spares = other != NULL && !is_member(p, from) && is_member(p, other);
+    gw_contact *first = other == NULL || spares ? from : other; /* NULL: it cannot reach us, one-way */
+    block(p, first);
+    gw_member members[GW_MAX_MEMBERS];
+    if (!spares || !p->ballot.majority || gw_views_are_enough(p, members, members_to_propose(p, members)))
+        return;
+    from->blocked_until_ns = 0;
+    block(p, other);
 }
 
 /* Lists a view, unless it is listed, or no voter of the proposal can ask for it. */
@@ -431,7 +445,7 @@ static void leave_out_tellers(gw_peer *p, gw_view *view) {
     if (!find_enough(p, view, &enough) || enough.count == view->count) return;
     for (uint32_t i = 0; i < view->count; i++)
         if (gw_view_rank(&enough, &view->members[i].id) < 0)
-            block_for(p, gw_peer_contact(p, &view->members[i].id), BLOCK_MS);
+            block_for(p, gw_peer_contact(p, &view->members[i].id), BLOCK_MS, MOST_BLOCK_MS);
     *view = enough;
     gw_view_seal(view);
 }
@@ -595,7 +609,7 @@ static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     if (m->refusal == GW_REFUSE_STALE && gw_view_rank(&p->view, &from->id) < 0)
         forget_offer(p, from); /* a newcomer that has gone elsewhere is no reason to leave this view */
     if (m->refusal == GW_REFUSE_UNLINKED) {
-        block(p, to_block(p, from, &m->peer));
+        block_unlinked(p, from, &m->peer);
     } else if (m->refusal == GW_REFUSE_FULL) {
         block(p, from); /* the others may be a majority without it */
     }

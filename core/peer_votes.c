@@ -55,8 +55,8 @@ static bool is_stranger(const gw_peer *p, const gw_contact *from, const gw_messa
     bool later = m->base_epoch > p->view.epoch ||
                  (m->base_epoch == p->view.epoch && gw_view_name_compare(&m->base, &p->view.name) > 0);
     bool goes_on = gw_view_name_equal(&m->base, &p->view.name) || later;
-    for (uint32_t i = 0; i < m->listed_count; i++)
-        goes_on |= gw_view_name_equal(&m->listed[i].name, &p->view.name);
+    for (uint32_t i = 0; i < m->listed_count; i++) /* one of several with the same peers is listed */
+        goes_on |= gw_view_same_peers(&m->listed[i], &p->view);
     if (p->ballot.majority && goes_on) return false;
     /* A view that descends from ours without our leader having told us: its proposer was admitted meanwhile.
      */

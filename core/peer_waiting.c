@@ -327,11 +327,14 @@ bool gw_waiting_misses(const gw_peer *p, const gw_contact *contact) {
                                   was_member(p->learned, p->learned_count, &contact->id));
 }
 
+static bool is_inside(const gw_peer *p, const gw_contact *contact) {
+    const gw_incarnation *life = &contact->incarnation;
+    return gw_view_rank_of_life(&p->view, &contact->id, life->boot, life->nonce) >= 0;
+}
+
 static bool is_joining(const gw_peer *p, const gw_contact *contact) {
     return (contact->joining_until_ns > p->now || gw_waiting_misses(p, contact)) &&
-           gw_contacts_ready(p, contact) &&
-           gw_view_rank_of_life(&p->view, &contact->id, contact->incarnation.boot,
-                                contact->incarnation.nonce) < 0;
+           gw_contacts_ready(p, contact) && !is_inside(p, contact);
 }
 
 /* Of a whole view that offers itself, each member is asked for; it need not have greeted as a newcomer. */
@@ -342,9 +345,28 @@ static bool has_room(gw_peer *p) {
     return living < GW_MAX_MEMBERS;
 }
 
+uint32_t gw_waiting_count_joiners(gw_peer *p) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < p->contact_count; i++)
+        count += p->contacts[i].joining_until_ns > p->now && !is_inside(p, &p->contacts[i]);
+    return count > 0 ? count : 1;
+}
+
 bool gw_waiting_has_joiners(gw_peer *p) {
     for (uint32_t i = 0; i < p->contact_count; i++)
         if (is_joining(p, &p->contacts[i])) return has_room(p);
+    return false;
+}
+
+/* Not who has died in this step again and again: somebody who dies of every shard, and is back at once, would
+ * have one shard named as what kills peers. A new step has forgotten that. */
+static bool may_come_now(const gw_peer *p, const gw_contact *contact) {
+    return is_joining(p, contact) && gw_losses_lives(&p->losses, &contact->id, p->step) < MOST_LIVES_LOST;
+}
+
+static bool may_any_come_now(gw_peer *p) {
+    for (uint32_t i = 0; i < p->contact_count; i++)
+        if (may_come_now(p, &p->contacts[i])) return has_room(p);
     return false;
 }
 
@@ -367,16 +389,24 @@ bool gw_waiting_absorb(const gw_peer *p, const gw_contact *newcomer, gw_view_nam
 
 /* Of more views than a proposal names the rest comes with the next one: whoever lives in a view that is not
  * named refuses. */
-uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count) {
+static uint32_t add_joiners(gw_peer *p, gw_member *members, uint32_t count,
+                            bool (*comes)(const gw_peer *p, const gw_contact *contact)) {
     gw_view_name absorbed[GW_MAX_ABSORBED];
     uint32_t absorbed_count = 0;
     for (uint32_t i = 0; i < p->contact_count && count < GW_MAX_MEMBERS; i++) {
         const gw_contact *c = &p->contacts[i];
-        if (!is_joining(p, c) || !gw_waiting_absorb(p, c, absorbed, &absorbed_count)) continue;
+        if (!comes(p, c) || !gw_waiting_absorb(p, c, absorbed, &absorbed_count)) continue;
         members[count++] =
             (gw_member){.id = c->id, .boot = c->incarnation.boot, .nonce = c->incarnation.nonce};
     }
     return count;
+}
+
+/* Where a majority needs all who come, they are all taken. */
+uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count) {
+    uint32_t some = add_joiners(p, members, count, may_come_now);
+    if (!p->ballot.majority || gw_views_are_enough(p, members, some)) return some;
+    return add_joiners(p, members, count, is_joining);
 }
 
 void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *m) {
@@ -510,29 +540,20 @@ static uint64_t admission_time(const gw_peer *p) {
     return due > p->admit_at_ns ? due : p->admit_at_ns;
 }
 
-/* Whoever dies of every shard, and is back at once, would have one shard named as what kills peers. */
-static bool has_newcomers(gw_peer *p) {
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        const gw_contact *c = &p->contacts[i];
-        bool dies = gw_losses_lives(&p->losses, &c->id, p->step) >= MOST_LIVES_LOST;
-        if (is_joining(p, c) && !dies) return has_room(p);
-    }
-    return false;
-}
-
 /* Whether the leader computes, and a new view would cost little. It would end a checkpoint that is under way,
  * and have both who answer for a chosen shard that is held compute it again. Where this peer has nothing left
  * to do the step's end is near. */
 static bool may_admit(const gw_peer *p) {
     bool computes = gw_peer_is_leader(p) && p->phase == GW_AT_COMPUTING && !p->thief.active;
     bool changes = p->need_change || p->attempt.active || p->end_sent || p->want_stop;
-    return computes && !changes && !p->save.active && p->chosen_count <= p->view.count;
+    bool twice = p->config.verify > 0 && (p->careful || p->chosen_count > p->view.count);
+    return computes && !changes && !p->save.active && !twice;
 }
 
 /* A step may be long, and newcomers have nothing to do until they are admitted: so they are in the middle of
  * it, as in a repair. What is computed stays, and what is being computed goes on. */
 static void consider_admitting(gw_peer *p) {
-    if (!may_admit(p) || !has_newcomers(p)) {
+    if (!may_admit(p) || !may_any_come_now(p)) {
         p->joiners_since_ns = 0;
         return;
     }

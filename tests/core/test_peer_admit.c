@@ -44,7 +44,7 @@ static bool third_is_linked(const flock *f) {
 }
 
 static bool third_is_in(const flock *f) {
-    return flock_in_view_of(f, 2, 3) && f->peers[2].word != 0;
+    return f->peers[2].word != 0;
 }
 
 static bool third_is_through(const flock *f) {
@@ -194,14 +194,50 @@ Test(peer_admit, nobody_is_left_out_for_a_newcomer) {
     newcomer_lacks_a_link(true);
 }
 
+static bool leader_is_linked_to_all(const flock *f) {
+    for (uint32_t i = 1; i < f->count; i++)
+        if (!f->peers[0].linked[i] || (i > 1 && flock_said(f, i, "to be admitted") == 0)) return false;
+    return true;
+}
+
+static bool all_twelve_are_in(const flock *f) {
+    return flock_in_view_of(f, 0, 12);
+}
+
+/* Each of them costs a proposal, and the others wait meanwhile. */
+Test(peer_admit, many_without_a_link_to_a_member_do_not_stop_the_others) {
+    flock f;
+    open_resting(&f, 12);
+    for (uint32_t i = 2; i < 12; i++) {
+        flock_cut(&f, i, 1, false);
+        flock_start(&f, i);
+    }
+    cr_assert(flock_run(&f, leader_is_linked_to_all, MOST_EVENTS));
+    uint32_t frozen = 0, refused = 0;
+    for (uint32_t i = 0; i < 5000; i++) {
+        flock_run_for(&f, SECOND / 1000);
+        frozen += f.peers[0].word == 0;
+        refused += f.peers[0].word == 0 && flock_status(&f, 0).view->count == 2;
+    }
+    cr_assert_gt(refused, 0);
+    cr_assert_lt(frozen, 1000, "for %u of 5000 ms", frozen);
+    for (uint32_t i = 2; i < 12; i++) flock_mend(&f, i, 1);
+    cr_assert(flock_run(&f, all_twelve_are_in, MOST_EVENTS));
+    finish(&f);
+}
+
 static bool third_is_dead(const flock *f) {
     return f->peers[2].brain == NULL;
+}
+
+static bool fourth_is_in(const flock *f) {
+    return f->peers[3].word != 0;
 }
 
 /* Else one machine that dies of whatever it computes would have a shard named that kills peers. */
 Test(peer_admit, who_dies_twice_in_a_step_waits_for_the_next) {
     flock f;
-    open_resting(&f, 3);
+    open_resting(&f, 4);
     for (int life = 0; life < 3; life++) {
         f.peers[2].dies_at_shard = 0; /* the founders have not begun it */
         flock_start(&f, 2);
@@ -210,8 +246,12 @@ Test(peer_admit, who_dies_twice_in_a_step_waits_for_the_next) {
     }
     flock_run_for(&f, 20 * SECOND);
     cr_assert(!third_is_dead(&f) && flock_in_view_of(&f, 0, 2));
+    f.peers[3].rests = true;
+    flock_start(&f, 3); /* nor does it come in with others */
+    cr_assert(flock_run(&f, fourth_is_in, MOST_EVENTS));
+    cr_assert(flock_in_view_of(&f, 0, 3) && flock_status(&f, 2).view == NULL);
     f.peers[2].dies_at_shard = -1;
-    wake(&f, 2);
+    wake(&f, 4);
     cr_assert(flock_run(&f, third_is_in, MOST_EVENTS));
     cr_assert_eq(flock_status(&f, 2).step, 1);
     finish(&f);
