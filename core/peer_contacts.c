@@ -393,6 +393,11 @@ bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact) {
     return gw_contacts_greeted(contact) && p->now >= contact->blocked_until_ns;
 }
 
+bool gw_contacts_is_member(const gw_peer *p, const gw_contact *contact) {
+    const gw_incarnation *life = &contact->incarnation;
+    return gw_view_rank_of_life(&p->view, &contact->id, life->boot, life->nonce) >= 0;
+}
+
 bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank) {
     const gw_member *member = &view->members[rank];
     if (gw_peer_id_equal(&member->id, &p->config.id)) return gw_member_is(member, &p->config.incarnation);

@@ -404,6 +404,8 @@ void gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message);
 void gw_contacts_announce(gw_peer *p); /* keeps the own blob current */
 /* One that fell silent: dials it, as a refusal would show that its process has ended. */
 void gw_contacts_look_for(gw_peer *p, gw_contact *contact);
+/* Of the view that this peer is in, in the life that is known of it. */
+bool gw_contacts_is_member(const gw_peer *p, const gw_contact *contact);
 /* The member of the installed view at `rank` lives, in the life that is a member. */
 bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank);
 /* Alive, linked and greeted, in the life that is known: it can be asked. */

@@ -267,16 +267,11 @@ static void block_for(gw_peer *p, gw_contact *contact, uint64_t ms, uint64_t mos
     contact->blocked_until_ns = p->now + gw_peer_ms(p, wait_ms < most_ms ? wait_ms : most_ms);
 }
 
-static bool is_member(const gw_peer *p, const gw_contact *contact) {
-    const gw_incarnation *life = &contact->incarnation;
-    return gw_view_rank_of_life(&p->view, &contact->id, life->boot, life->nonce) >= 0;
-}
-
 /* Of many newcomers each is told on alone: none comes again before it was the others' turn. */
 static void block(gw_peer *p, gw_contact *contact) {
     if (p->view.epoch == 0)
         block_for(p, contact, LINKING_BLOCK_MS, MOST_FOUNDING_BLOCK_MS);
-    else if (is_member(p, contact))
+    else if (gw_contacts_is_member(p, contact))
         block_for(p, contact, BLOCK_MS, MOST_BLOCK_MS);
     else
         block_for(p, contact, LINKING_BLOCK_MS * (uint64_t)gw_waiting_count_joiners(p), MOST_BLOCK_MS);
@@ -286,7 +281,7 @@ static void block(gw_peer *p, gw_contact *contact) {
  * holds, unless a majority needs the newcomer. */
 static void block_unlinked(gw_peer *p, gw_contact *from, const gw_peer_id *named) {
     gw_contact *other = gw_peer_contact(p, named);
-    bool spares = other != NULL && !is_member(p, from) && is_member(p, other);
+    bool spares = other != NULL && !gw_contacts_is_member(p, from) && gw_contacts_is_member(p, other);
     gw_contact *first = other == NULL || spares ? from : other; /* NULL: it cannot reach us, one-way */
     block(p, first);
     gw_member members[GW_MAX_MEMBERS];
@@ -586,9 +581,8 @@ static void forget_offer(gw_peer *p, const gw_contact *from) {
 
 /* A member of this peer's view, that lives in another one without it. */
 static bool tells_that_it_is_out(const gw_peer *p, const gw_contact *from, const gw_message *m) {
-    const gw_incarnation *life = &p->config.incarnation, *its = &from->incarnation;
-    return m->refusal == GW_REFUSE_STALE && m->listed_count > 0 &&
-           gw_view_rank_of_life(&p->view, &from->id, its->boot, its->nonce) >= 0 &&
+    const gw_incarnation *life = &p->config.incarnation;
+    return m->refusal == GW_REFUSE_STALE && m->listed_count > 0 && gw_contacts_is_member(p, from) &&
            gw_view_rank_of_life(&m->listed[0], &p->config.id, life->boot, life->nonce) < 0;
 }
 

@@ -46,8 +46,7 @@ static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw
 /* Whether the proposer is a stranger to the view this peer lives in. */
 static bool is_stranger(const gw_peer *p, const gw_contact *from, const gw_message *m) {
     if (p->view.epoch == 0) return false;
-    if (gw_view_rank_of_life(&p->view, &from->id, from->incarnation.boot, from->incarnation.nonce) >= 0)
-        return false;
+    if (gw_contacts_is_member(p, from)) return false;
     for (uint32_t i = 0; i < m->absorbed_count; i++)
         if (gw_view_name_equal(&m->absorbed[i], &p->view.name)) return false;
     /* It goes on from our view: somebody who was a member and came back. Or others have: this peer is what is

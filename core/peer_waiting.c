@@ -327,14 +327,9 @@ bool gw_waiting_misses(const gw_peer *p, const gw_contact *contact) {
                                   was_member(p->learned, p->learned_count, &contact->id));
 }
 
-static bool is_inside(const gw_peer *p, const gw_contact *contact) {
-    const gw_incarnation *life = &contact->incarnation;
-    return gw_view_rank_of_life(&p->view, &contact->id, life->boot, life->nonce) >= 0;
-}
-
 static bool is_joining(const gw_peer *p, const gw_contact *contact) {
     return (contact->joining_until_ns > p->now || gw_waiting_misses(p, contact)) &&
-           gw_contacts_ready(p, contact) && !is_inside(p, contact);
+           gw_contacts_ready(p, contact) && !gw_contacts_is_member(p, contact);
 }
 
 /* Of a whole view that offers itself, each member is asked for; it need not have greeted as a newcomer. */
@@ -348,26 +343,26 @@ static bool has_room(gw_peer *p) {
 uint32_t gw_waiting_count_joiners(gw_peer *p) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < p->contact_count; i++)
-        count += p->contacts[i].joining_until_ns > p->now && !is_inside(p, &p->contacts[i]);
+        count += p->contacts[i].joining_until_ns > p->now && !gw_contacts_is_member(p, &p->contacts[i]);
     return count > 0 ? count : 1;
 }
 
-bool gw_waiting_has_joiners(gw_peer *p) {
+typedef bool comes(const gw_peer *p, const gw_contact *contact);
+
+static bool does_any(gw_peer *p, comes *come) {
     for (uint32_t i = 0; i < p->contact_count; i++)
-        if (is_joining(p, &p->contacts[i])) return has_room(p);
+        if (come(p, &p->contacts[i])) return has_room(p);
     return false;
+}
+
+bool gw_waiting_has_joiners(gw_peer *p) {
+    return does_any(p, is_joining);
 }
 
 /* Not who has died in this step again and again: somebody who dies of every shard, and is back at once, would
  * have one shard named as what kills peers. A new step has forgotten that. */
 static bool may_come_now(const gw_peer *p, const gw_contact *contact) {
     return is_joining(p, contact) && gw_losses_lives(&p->losses, &contact->id, p->step) < MOST_LIVES_LOST;
-}
-
-static bool may_any_come_now(gw_peer *p) {
-    for (uint32_t i = 0; i < p->contact_count; i++)
-        if (may_come_now(p, &p->contacts[i])) return has_room(p);
-    return false;
 }
 
 /* Where a newcomer lives that has a view: it offered that one, or is missed here. */
@@ -389,13 +384,12 @@ bool gw_waiting_absorb(const gw_peer *p, const gw_contact *newcomer, gw_view_nam
 
 /* Of more views than a proposal names the rest comes with the next one: whoever lives in a view that is not
  * named refuses. */
-static uint32_t add_joiners(gw_peer *p, gw_member *members, uint32_t count,
-                            bool (*comes)(const gw_peer *p, const gw_contact *contact)) {
+static uint32_t add_joiners(gw_peer *p, gw_member *members, uint32_t count, comes *come) {
     gw_view_name absorbed[GW_MAX_ABSORBED];
     uint32_t absorbed_count = 0;
     for (uint32_t i = 0; i < p->contact_count && count < GW_MAX_MEMBERS; i++) {
         const gw_contact *c = &p->contacts[i];
-        if (!comes(p, c) || !gw_waiting_absorb(p, c, absorbed, &absorbed_count)) continue;
+        if (!come(p, c) || !gw_waiting_absorb(p, c, absorbed, &absorbed_count)) continue;
         members[count++] =
             (gw_member){.id = c->id, .boot = c->incarnation.boot, .nonce = c->incarnation.nonce};
     }
@@ -410,8 +404,7 @@ uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count) 
 }
 
 void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *m) {
-    bool inside =
-        gw_view_rank_of_life(&p->view, &from->id, from->incarnation.boot, from->incarnation.nonce) >= 0;
+    bool inside = gw_contacts_is_member(p, from);
     bool may_propose = gw_peer_is_leader(p) || ((inside || p->need_change) && !m->flag);
     if (!may_propose || p->end_sent) return;
     if (m->epoch > p->ballot.highest) p->ballot.highest = m->epoch;
@@ -553,7 +546,7 @@ static bool may_admit(const gw_peer *p) {
 /* A step may be long, and newcomers have nothing to do until they are admitted: so they are in the middle of
  * it, as in a repair. What is computed stays, and what is being computed goes on. */
 static void consider_admitting(gw_peer *p) {
-    if (!may_admit(p) || !may_any_come_now(p)) {
+    if (!may_admit(p) || !does_any(p, may_come_now)) {
         p->joiners_since_ns = 0;
         return;
     }

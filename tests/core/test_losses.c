@@ -29,6 +29,17 @@ Test(losses, a_life_is_lost_once) {
     cr_assert(!gw_losses_poison(&l, 6, &poison), "that step is done");
 }
 
+Test(losses, lives_of_a_peer_are_counted_once_whatever_they_computed) {
+    gw_losses l = {0};
+    add(&l, 1, 1, 5, 7);
+    add(&l, 1, 1, 5, 8);
+    add(&l, 2, 1, 5, 7);
+    cr_assert_eq(gw_losses_lives(&l, &l.list[0].id, 5), 1);
+    add(&l, 1, 2, 5, GW_LOSS_ANY);
+    cr_assert_eq(gw_losses_lives(&l, &l.list[0].id, 5), 2);
+    cr_assert_eq(gw_losses_lives(&l, &l.list[0].id, 6), 0);
+}
+
 Test(losses, one_at_an_unknown_shard_counts_until_it_is_known) {
     gw_losses l = {0};
     gw_poison poison;

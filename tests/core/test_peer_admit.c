@@ -2,7 +2,6 @@
 #include "flock.h"
 
 #include <criterion/criterion.h>
-#include <string.h>
 
 #define SECOND UINT64_C(1000000000)
 
@@ -194,7 +193,7 @@ Test(peer_admit, nobody_is_left_out_for_a_newcomer) {
     newcomer_lacks_a_link(true);
 }
 
-static bool leader_is_linked_to_all(const flock *f) {
+static bool all_ask(const flock *f) {
     for (uint32_t i = 1; i < f->count; i++)
         if (!f->peers[0].linked[i] || (i > 1 && flock_said(f, i, "to be admitted") == 0)) return false;
     return true;
@@ -212,7 +211,7 @@ Test(peer_admit, many_without_a_link_to_a_member_do_not_stop_the_others) {
         flock_cut(&f, i, 1, false);
         flock_start(&f, i);
     }
-    cr_assert(flock_run(&f, leader_is_linked_to_all, MOST_EVENTS));
+    cr_assert(flock_run(&f, all_ask, MOST_EVENTS));
     uint32_t frozen = 0, refused = 0;
     for (uint32_t i = 0; i < 5000; i++) {
         flock_run_for(&f, SECOND / 1000);
