@@ -225,6 +225,43 @@ Test(peer_admit, many_without_a_link_to_a_member_do_not_stop_the_others) {
     finish(&f);
 }
 
+static bool both_are_linked(const flock *f) {
+    return f->peers[0].linked[2] && f->peers[0].linked[3];
+}
+
+static bool first_goes_on(const flock *f) {
+    return f->peers[0].word != 0 && flock_in_view_of(f, 0, 3);
+}
+
+static bool one_flock(const flock *f) {
+    for (uint32_t i = 0; i < 4; i++)
+        if (!flock_in_view_of(f, i, 4)) return false;
+    return true;
+}
+
+/* Two of five are no majority, and two who come back have no link to one of them: without that one they are.
+ */
+Test(peer_admit, a_member_is_left_out_where_a_majority_needs_the_newcomers) {
+    flock f;
+    flock_open(&f, 5, 5, 20, GW_QUORUM_MAJORITY);
+    for (uint32_t i = 0; i < 5; i++) f.peers[i].rests = true;
+    flock_start_all(&f);
+    flock_run_for(&f, 5 * SECOND);
+    for (uint32_t i = 2; i < 5; i++) {
+        flock_kill(&f, i);
+        flock_cut(&f, i, 1, false);
+    }
+    flock_run_for(&f, 20 * SECOND);
+    for (uint32_t i = 2; i < 4; i++) flock_start(&f, i);
+    cr_assert(flock_run(&f, both_are_linked, MOST_EVENTS));
+    uint64_t linked = f.now;
+    cr_assert(flock_run(&f, first_goes_on, MOST_EVENTS), "nobody goes on");
+    cr_assert_lt(f.now - linked, 20 * SECOND, "%g s", (double)(f.now - linked) * 1e-9);
+    for (uint32_t i = 2; i < 4; i++) flock_mend(&f, i, 1);
+    cr_assert(flock_run(&f, one_flock, MOST_EVENTS));
+    finish(&f);
+}
+
 static bool third_is_dead(const flock *f) {
     return f->peers[2].brain == NULL;
 }
@@ -270,6 +307,25 @@ Test(peer_admit, where_most_shards_are_computed_twice_it_waits_for_the_boundary)
     cr_assert(flock_run(&f, third_is_in, MOST_EVENTS));
     cr_assert_eq(flock_status(&f, 2).step, 1);
     finish(&f);
+}
+
+/* It has each chosen shard that is held computed again. */
+Test(peer_admit, where_shards_are_computed_twice_nobody_comes_after_a_death) {
+    for (uint32_t dies = 0; dies < 2; dies++) {
+        flock f;
+        flock_open(&f, 3, 2, 20, GW_QUORUM_ANY);
+        f.verify = 1; /* of a million: fewer are chosen than there are members */
+        for (uint32_t i = 0; i < 3; i++) f.peers[i].config.verify = f.verify;
+        rest_in_first_step(&f);
+        if (dies) flock_kill(&f, 1);
+        flock_start(&f, 2);
+        flock_run_for(&f, 5 * SECOND);
+        cr_assert_eq(f.peers[2].word != 0, !dies);
+        wake(&f, 3);
+        cr_assert(flock_run(&f, third_is_in, MOST_EVENTS));
+        cr_assert_eq(flock_status(&f, 2).step, dies);
+        finish(&f);
+    }
 }
 
 static bool first_saves(const flock *f) {
@@ -322,12 +378,6 @@ static bool one_is_offered(const flock *f) {
     for (uint32_t i = 0; i < 4; i++)
         if (f->peers[i].offers > 0) return true;
     return false;
-}
-
-static bool one_flock(const flock *f) {
-    for (uint32_t i = 0; i < 4; i++)
-        if (!flock_in_view_of(f, i, 4)) return false;
-    return true;
 }
 
 /* Leads the view that a peer is in. */

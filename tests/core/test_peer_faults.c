@@ -259,8 +259,9 @@ static bool newcomer_is_linked(const flock *f) {
            f->peers[2].linked[3];
 }
 
-/* To the first peer, by the fourth, which that one's view does not have: all four, on a view of `base`. */
-static void propose_on(flock *f, uint64_t base) {
+/* To the first peer, by the fourth, which that one's view does not have: all four, on a view of `base`, past
+ * `listed` (NULL: past none). */
+static void propose_on(flock *f, uint64_t base, gw_view *listed) {
     const gw_view *lived = flock_status(f, 0).view;
     const gw_peer_config *from = &f->peers[3].config;
     gw_view view = *lived;
@@ -275,11 +276,24 @@ static void propose_on(flock *f, uint64_t base) {
                     .name = view.name,
                     .view = &view,
                     .base_epoch = base,
-                    .base = {{7}}};
+                    .base = {{7}},
+                    .listed = listed,
+                    .listed_count = listed != NULL};
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
     flock_tell(f, 0, (gw_event){.kind = GW_EV_MESSAGE, .peer = from->id, .bytes = bytes, .length = length});
     free(bytes);
+}
+
+/* Three run, and a fourth is here that does not ask them to be admitted. */
+static void open_with_a_stranger(flock *f) {
+    flock_open(f, 4, 3, 1000000, GW_QUORUM_MAJORITY);
+    f->breaks = (flock_break){.kind = GW_MSG_JOIN, .from = 3, .to = -1, .times = UINT32_MAX, .quiet = true};
+    for (uint32_t i = 0; i < 3; i++) flock_start(f, i);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+    flock_start(f, 3);
+    cr_assert(flock_run(f, newcomer_is_linked, MOST_EVENTS));
+    cr_assert(!flock_run(f, NULL, 200), "gossip");
 }
 
 /* Members of a view go on, and one of them votes for that and for something else, and never hears that the
@@ -287,17 +301,29 @@ static void propose_on(flock *f, uint64_t base) {
  * drop its state, which may be the latest. */
 Test(peer_faults, who_missed_a_view_votes_for_whoever_came_to_it_since) {
     flock f;
-    flock_open(&f, 4, 3, 1000000, GW_QUORUM_MAJORITY);
-    f.breaks = (flock_break){.kind = GW_MSG_JOIN, .from = 3, .to = -1, .times = UINT32_MAX, .quiet = true};
-    for (uint32_t i = 0; i < 3; i++) flock_start(&f, i);
-    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
-    flock_start(&f, 3);
-    cr_assert(flock_run(&f, newcomer_is_linked, MOST_EVENTS));
-    cr_assert(!flock_run(&f, NULL, 200), "gossip");
+    open_with_a_stranger(&f);
     uint64_t epoch = flock_status(&f, 0).view->epoch;
-    propose_on(&f, epoch);
+    propose_on(&f, epoch, NULL);
     cr_assert_str_neq(flock_status(&f, 0).phase, "changing the view", "of an unknown view as old as its own");
-    propose_on(&f, epoch + 1);
+    propose_on(&f, epoch + 1, NULL);
+    cr_assert_str_eq(flock_status(&f, 0).phase, "changing the view");
+    flock_close(&f);
+}
+
+/* Of several views with the same peers a proposal lists one. */
+Test(peer_faults, who_lives_in_a_view_like_one_that_is_listed_votes) {
+    flock f;
+    open_with_a_stranger(&f);
+    gw_view like = *flock_status(&f, 0).view, other;
+    like.epoch++;
+    other = like;
+    other.members[2] = (gw_member){.id = {{0xFF}}, .boot = 1};
+    other.leader = other.members[0].id;
+    gw_view_seal(&like);
+    gw_view_seal(&other);
+    propose_on(&f, like.epoch - 1, &other);
+    cr_assert_str_neq(flock_status(&f, 0).phase, "changing the view", "past one with other peers");
+    propose_on(&f, like.epoch - 1, &like);
     cr_assert_str_eq(flock_status(&f, 0).phase, "changing the view");
     flock_close(&f);
 }
