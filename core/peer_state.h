@@ -517,8 +517,9 @@ void gw_verify_name_outvoted(gw_peer *p, const gw_install *install);
 /* Of what is installed here. False: this peer is one of these, or was found to compute other bits, was so
  * before, and ends. */
 bool gw_verify_takes(gw_peer *p, const gw_install *install);
-void gw_verify_damaged(gw_peer *p);  /* this peer's state is no longer what it was */
-void gw_verify_own_part(gw_peer *p); /* what this peer gave to a sum is no longer what it had added up */
+void gw_verify_damaged(gw_peer *p); /* this peer's state is no longer what it was */
+/* What this peer gave to a sum is no longer what it had added up. It may end by it. */
+void gw_verify_own_part(gw_peer *p);
 /* `peer` (NULL = not known who) computed, held or sent other bits than it should have: for people. */
 void gw_verify_tell(gw_peer *p, const gw_peer_id *peer, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

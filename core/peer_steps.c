@@ -358,6 +358,7 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
                  event->text == NULL ? "" : event->text);
         gw_peer_say(p, GW_ERROR, "the sum of step %" PRIu64 " is not applied: %s", p->step, p->refused);
         if (event->damaged) gw_verify_own_part(p);
+        if (p->phase == GW_AT_OVER) return;
         if (p->phase != GW_AT_FROZEN)
             gw_views_need_change(p, "the sum of step %" PRIu64 " was refused: %s", p->step, p->refused);
     } else if (event->damaged) {

@@ -39,16 +39,20 @@ void gw_verify_tell(gw_peer *p, const gw_peer_id *peer, const char *format, ...)
                 peer == NULL ? "(not known)" : gw_peer_id_short(peer, id), text);
 }
 
-/* This peer was found to compute or hold other bits: what it has of the job counts for nothing. False: it was
- * not the first time, and this peer ends. */
-static bool own_fault(gw_peer *p, const char *what) {
-    p->has_state = false;
+/* False: it was not the first time that bits changed on this machine, and this peer ends. */
+static bool may_stay(gw_peer *p, const char *what) {
     if (++p->faults <= MOST_FAULTS) return true;
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                    "step %" PRIu64 ": %s, and this was not its first error: the machine is faulty (memory, "
                    "processor), so this peer leaves, so that the others go on",
                    p->step, what);
     return false;
+}
+
+/* This peer was found to compute or hold other bits: what it has of the job counts for nothing. */
+static bool own_fault(gw_peer *p, const char *what) {
+    p->has_state = false;
+    return may_stay(p, what);
 }
 
 /* ---- states ---- */
@@ -343,6 +347,7 @@ void gw_verify_damaged(gw_peer *p) {
 void gw_verify_own_part(gw_peer *p) {
     gw_verify_tell(p, &p->config.id, "its part of the sum changed in memory after it was added up");
     p->doubt = (gw_doubt){.any = true, .step = p->step, .accused = {p->config.id}};
+    if (p->view.count > 1) may_stay(p, "what this peer had added up changed in memory");
 }
 
 void gw_verify_discount(gw_attempt *a, gw_set *doubted) {

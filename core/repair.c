@@ -311,6 +311,13 @@ static gw_repair_answer plan_start(const gw_repair_rules *rules, const gw_report
     return GW_REPAIR_READY;
 }
 
+/* Of checks that failed again and again: but where somebody whose bits may have been the cause is known, or
+ * is gone, it is worth another try from the beginning. */
+static void forgive(const gw_repair_rules *rules, gw_install *install) {
+    bool explained = rules->some_absent || gw_set_count(&rules->doubted) > 0;
+    if (explained && install->failures > FAILURES_RECOMPUTE) install->failures = FAILURES_RECOMPUTE;
+}
+
 /* Members that hold the state; overlaps cost the higher rank its accumulator. */
 static void plan_shards(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
     uint32_t shards = install->ended || install->step >= rules->steps
@@ -466,6 +473,7 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
     plan_course(rules, reports, install);
     plan_whole(rules, reports, install);
     plan_found(rules, reports, install);
+    forgive(rules, install);
     plan_shards(rules, reports, install);
     uint64_t speeds[GW_MAX_MEMBERS];
     for (uint32_t i = 0; i < count; i++) speeds[i] = reports[i]->speed;

@@ -24,8 +24,8 @@ typedef enum gw_repair_answer {
     GW_REPAIR_OVER, /* float sums: the job has ended, with install's root, step and fingerprint, as a voter
                        has it on record; nobody here has all of that state, but somebody absent may: see the
                        text */
-    GW_REPAIR_STOP, /* the step's sum failed its checks a third time, or as many hold one state as another:
-                       see the text */
+    GW_REPAIR_STOP, /* the step's sum failed its checks a third time, with the same voters and nobody in
+                       doubt, or as many hold one state as another: see the text */
 } gw_repair_answer;
 
 /* Fills everything of *install but view, losses, cause and cause_age_ns (view is read: its members are in

@@ -82,6 +82,7 @@ typedef struct flock_peer {
     bool apply_fails, probe_fails;
     bool loads_other_bits; /* whatever state it fetches */
     bool part_damaged;     /* of a wrong sum its own part is */
+    bool spoils_sums;      /* every sum with its part is wrong */
     uint32_t offers;       /* how often it began to offer its view to another */
     bool damaged;          /* chunk 0 of its checkpoint is, which shows when it is read */
     bool disk_full;        /* it can store neither chunks nor manifests, only hash */

@@ -39,7 +39,7 @@ static void tell_reduced(flock *f, const gw_view *view) {
     int64_t slots[GW_MAX_MEMBERS * GW_SLOTS + GW_VERIFY_TABLE] = {0};
     int64_t *table = slots + view->count * GW_SLOTS;
     int adds[FLOCK_SHARDS] = {0};
-    bool bad = false;
+    bool bad = false, spoilt = false;
     for (uint32_t rank = 0; rank < view->count; rank++) {
         flock_peer *p = &f->peers[flock_index(f, &view->members[rank].id)];
         if (p->brain == NULL || p->reducing == 0 || !gw_view_name_equal(&p->fence.name, &view->name)) return;
@@ -48,10 +48,12 @@ static void tell_reduced(flock *f, const gw_view *view) {
             table[k] = (int64_t)((uint64_t)table[k] + (uint64_t)p->table[k]);
         for (int s = 0; s < FLOCK_SHARDS; s++) adds[s] += p->adds[s];
         bad |= p->bad_shard;
+        spoilt |= p->spoils_sums;
     }
     if (fail_reduction(f, view)) return;
     bool right = f->sums_to_spoil == 0;
     if (!right) f->sums_to_spoil--;
+    right &= !spoilt;
     if (f->rows_to_damage > 0) {
         f->rows_to_damage--;
         slots[GW_SLOTS - 2] ^= 1;

@@ -631,6 +631,33 @@ Test(peer_faults, who_finds_its_own_part_damaged_has_it_dealt_again) {
     flock_close(&f);
 }
 
+static bool second_has_refused_twice(const flock *f) {
+    return flock_said(f, 1, "is not applied") == 2;
+}
+
+/* Its memory is bad for good. It may be a while until it knows: whoever sees a wrong sum first ends the
+ * others' checks. */
+static void leave_for_bad_memory(bool knows_late) {
+    flock f;
+    flock_open_at_step_5(&f, 3, 20, GW_QUORUM_ANY);
+    f.peers[1].spoils_sums = true;
+    if (knows_late) cr_assert(flock_run(&f, second_has_refused_twice, MOST_EVENTS));
+    f.peers[1].part_damaged = true;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(f.peers[1].finish, GW_FINISH_FAILED);
+    cr_assert_not_null(strstr(f.peers[1].finish_text, "the machine is faulty"), "%s", f.peers[1].finish_text);
+    cr_assert_eq(f.peers[1].corruptions, 2);
+    cr_assert_eq(flock_finished(&f, GW_FINISH_DONE), 2);
+    flock_kill(&f, 1);
+    flock_expect_done(&f, 2);
+    flock_close(&f);
+}
+
+Test(peer_faults, whose_part_is_damaged_again_leaves_and_the_others_go_on) {
+    leave_for_bad_memory(false);
+    leave_for_bad_memory(true);
+}
+
 /* ---- last words that others bring ---- */
 
 /* Who gives up reaches one of the others only; the links of all tell of its death before that one does. */

@@ -326,6 +326,28 @@ Test(repair, failed_checks_reduce_again_then_recompute_then_stop) {
     }
 }
 
+/* Whoever was in doubt, or has gone since, may have been the cause: then all is computed again. */
+Test(repair, failed_checks_stop_nobody_while_they_may_have_a_cause_that_goes) {
+    for (uint32_t k = 0; k < 2; k++) {
+        gw_report *reports[] = {report_at(7, "xxxxxx......", "............"),
+                                report_at(7, "......xxxxxx", "............")};
+        gw_repair_rules with = rules;
+        char text[200];
+        reports[0]->failures = 3;
+        with.some_absent = k == 0;
+        with.doubted = gw_set_of(2);
+        if (k == 1) gw_set_add(&with.doubted, 1);
+        gw_install *install = plan_for(2);
+        cr_assert_eq(
+            gw_repair_plan(&with, (const gw_report *const *)reports, false, install, text, sizeof text),
+            GW_REPAIR_READY, "%s", text);
+        cr_assert_eq(gw_set_count(&install->drops), 2);
+        cr_assert_eq(install->failures, 2, "the next one stops");
+        gw_set_free(&with.doubted);
+        free_all(reports, 2, install);
+    }
+}
+
 /* What it knows was saved in the view of that epoch, where it lived last. */
 static gw_report *newcomer_from(uint64_t epoch, uint64_t step, const char *chunks) {
     gw_report *r = newcomer(step, chunks);
