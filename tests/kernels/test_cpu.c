@@ -196,6 +196,46 @@ DEVICE_TEST(wrong_sums_are_recognised_and_the_reduction_repeated) {
     rig_close(&r);
 }
 
+/* Both have half of step 0; the first is to check a sum that is right so far. */
+static void begin_halves(rig *r, gw_segments *send, gw_segments *receive) {
+    gw_err err;
+    gw_device *device = r->device[0];
+    for (uint32_t d = 0; d < 2; d++) {
+        r->device[d]->ops->step_begin(r->device[d], 0);
+        rig_contribute(r, d, 0, d, 2);
+    }
+    rig_reduce(r, GW_REDUCE_EXACT);
+    cr_assert(device->ops->reduce_begin(device, GW_REDUCE_EXACT, GW_PLACE_HOST, send, receive, &err));
+    for (uint32_t s = 0; s < receive->count; s++)
+        memcpy(receive->list[s].data, r->received[1].list[s].data, receive->list[s].count * sizeof(int64_t));
+}
+
+/* A bit flips in what this peer has added up itself, and so in the sum; or in the sum alone, as on the way or
+ * with others. What is its own stays wrong until it is computed again. */
+Test(cpu, a_flipped_bit_is_found_where_it_is) {
+    rig r;
+    gw_segments send, receive;
+    rig_open(&r, &gw_job_synthetic, quick, 2, 2);
+    rig_init(&r);
+    for (uint32_t b = 0; b < r.device[0]->layout->bucket_count; b++) {
+        for (int here = 0; here < 2; here++) {
+            begin_halves(&r, &send, &receive);
+            int64_t *own = (int64_t *)send.list[b].data + GW_EXACT_HEADER + 2, was = *own;
+            int64_t *got = (int64_t *)receive.list[b].data + GW_EXACT_HEADER + 2;
+            *(here ? own : got) ^= 1 << 9;
+            *got += *own - was;
+            gw_verdict verdict = finish(&r, 0);
+            cr_assert(verdict.coverage_ok && !verdict.fingerprint_ok);
+            cr_assert_eq(verdict.bucket, b);
+            cr_assert_eq(verdict.own_wrong, here == 1, "bucket %u", b);
+        }
+    }
+    begin_halves(&r, &send, &receive);
+    gw_verdict verdict = finish(&r, 0);
+    cr_assert(verdict.coverage_ok && verdict.fingerprint_ok && !verdict.own_wrong);
+    rig_close(&r);
+}
+
 DEVICE_TEST(the_sum_carries_the_boundary_words) {
     rig r;
     rig_open(&r, &gw_job_synthetic, quick, 2, 1);

@@ -215,6 +215,28 @@ Test(group, a_sum_that_one_part_has_received_wrong) {
     rig_close(&r);
 }
 
+/* What one part had added up itself is damaged: this peer's own, whichever part it was. */
+Test(group, what_one_part_has_added_up_is_damaged) {
+    rig r;
+    gw_err err;
+    gw_verdict verdict;
+    gw_segments send, receive;
+    for (uint32_t p = 0; p < PARTS; p++) {
+        begin(&r, 1);
+        gw_device *d = r.device[0];
+        d->ops->step_begin(d, 0);
+        rig_contribute(&r, 0, 0, 0, 1);
+        cr_assert(part[p]->ops->reduce_begin(part[p], GW_REDUCE_EXACT, GW_PLACE_HOST, &send, &receive, &err),
+                  "%s", err.text);
+        ((int64_t *)send.list[1].data)[GW_EXACT_HEADER + 1] ^= 1 << 4;
+        rig_reduce(&r, GW_REDUCE_EXACT);
+        cr_assert(d->ops->reduce_end(d, &verdict, &err), "%s", err.text);
+        cr_assert(verdict.coverage_ok && !verdict.fingerprint_ok);
+        cr_assert(verdict.own_wrong, "part %u", p);
+        rig_close(&r);
+    }
+}
+
 static void refuse(gw_code code, const char *text) {
     rig r;
     gw_device *device;
