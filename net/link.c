@@ -234,6 +234,7 @@ static int hope(gw_closed why) {
     case GW_CLOSED_TIMEOUT:
         return 2;
     case GW_CLOSED_PROTOCOL:
+    case GW_CLOSED_CORRUPT:
         return 4;
     default:
         return 3;

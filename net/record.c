@@ -70,7 +70,7 @@ bool gw_record_measure(const gw_cipher *cipher, const uint8_t header[GW_RECORD_H
                        bool *more, gw_err *err) {
     uint32_t word = get_u32(header), length = word & length_mask;
     if ((word & ~(length_mask | more_bit)) != 0 || length > cipher->payload_most)
-        return gw_fail(err, GW_E_INVALID, "a record header %08x that makes no sense", word);
+        return gw_fail(err, GW_E_CORRUPT, "a record header %08x that makes no sense", word);
     *record_bytes = gw_record_bytes(cipher, length);
     *more = (word & more_bit) != 0;
     return true;
@@ -94,7 +94,7 @@ bool gw_record_open(gw_cipher *cipher, const uint8_t *record, size_t record_byte
             : crypto_aead_chacha20poly1305_ietf_decrypt(payload, NULL, NULL, body, body_bytes, record,
                                                         GW_RECORD_HEADER, nonce, cipher->key);
     if (failed != 0)
-        return gw_fail(err, GW_E_DENIED,
+        return gw_fail(err, GW_E_CORRUPT,
                        "record %llu does not verify: it was changed, cut or moved on the way",
                        (unsigned long long)cipher->records - 1);
     return true;

@@ -55,12 +55,12 @@ static inline size_t gw_record_bytes(const gw_cipher *cipher, size_t payload_byt
 bool gw_record_seal(gw_cipher *cipher, const void *payload, size_t payload_bytes, bool more, uint8_t *out,
                     gw_err *err);
 
-/* Reads a header: the whole record's length and its `more` bit. Fails with GW_E_INVALID on a length over
+/* Reads a header: the whole record's length and its `more` bit. Fails with GW_E_CORRUPT on a length over
  * payload_most or reserved bits. Changes nothing. */
 bool gw_record_measure(const gw_cipher *cipher, const uint8_t header[GW_RECORD_HEADER], size_t *record_bytes,
                        bool *more, gw_err *err);
 /* Opens the next record, whole at `record`, to `payload` (the payload's length; may be
- * record + GW_RECORD_HEADER: in place). GW_E_DENIED when it is not the record that was sealed next; the
+ * record + GW_RECORD_HEADER: in place). GW_E_CORRUPT when it is not the record that was sealed next; the
  * stream is then of no use. */
 bool gw_record_open(gw_cipher *cipher, const uint8_t *record, size_t record_bytes, uint8_t *payload,
                     gw_err *err);

@@ -261,13 +261,13 @@ static void use_records(gw_stream *stream) {
         bool more;
         gw_err err;
         if (!gw_record_measure(&stream->open, record, &bytes, &more, &err)) {
-            end(stream, GW_CLOSED_PROTOCOL, GW_FAULT_NONE, err.text);
+            end(stream, GW_CLOSED_CORRUPT, GW_FAULT_NONE, err.text);
             return;
         }
         stream->wanted = bytes;
         if (stream->in_count < bytes) return;
         if (!gw_record_open(&stream->open, record, bytes, record + GW_RECORD_HEADER, &err)) {
-            end(stream, GW_CLOSED_PROTOCOL, GW_FAULT_NONE, err.text);
+            end(stream, GW_CLOSED_CORRUPT, GW_FAULT_NONE, err.text);
             return;
         }
         stream->in_start += bytes;

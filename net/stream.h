@@ -34,7 +34,8 @@ typedef enum gw_closed {
     GW_CLOSED_REFUSED,     /* nobody listens there: proof that the process is gone */
     GW_CLOSED_UNREACHABLE, /* no route, network down */
     GW_CLOSED_TIMEOUT,     /* no connection, no handshake or no acknowledgement in time */
-    GW_CLOSED_PROTOCOL,    /* a handshake or record that is wrong: the fault and the text say how */
+    GW_CLOSED_PROTOCOL,    /* a handshake or message that is wrong: the fault and the text say how */
+    GW_CLOSED_CORRUPT,     /* a record is not what was sent: it was changed on the way */
     GW_CLOSED_LOCAL,       /* this side could not go on: out of memory or descriptors */
 } gw_closed;
 

@@ -68,7 +68,7 @@ Test(record, changed_or_cut_anywhere_it_does_not_open) {
             gw_cipher fresh = p->open;
             record[i] ^= 1;
             cr_assert(!gw_record_open(&fresh, record, bytes, opened, &err), "byte %zu", i);
-            cr_assert_eq(err.code, GW_E_DENIED);
+            cr_assert_eq(err.code, GW_E_CORRUPT);
             record[i] ^= 1;
         }
         for (size_t cut = gw_record_bytes(&p->open, 0); cut < bytes; cut++) {
@@ -110,7 +110,7 @@ Test(record, headers_out_of_bounds_are_refused) {
     bool more;
     pipe_ends *p = open_pipe(GW_ALGORITHM_CHACHA20);
     cr_assert(!gw_record_measure(&p->open, longer, &bytes, &more, &err));
-    cr_assert_eq(err.code, GW_E_INVALID);
+    cr_assert_eq(err.code, GW_E_CORRUPT);
     cr_assert(!gw_record_measure(&p->open, reserved, &bytes, &more, &err));
     flock_need(gw_record_measure(&p->open, most, &bytes, &more, &err), &err);
     cr_assert_eq(bytes, GW_RECORD_CONTROL + 20);

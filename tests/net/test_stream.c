@@ -495,7 +495,8 @@ Test(stream, records_may_come_byte_by_byte) {
     close_world(&w);
 }
 
-static void breaks_protocol(const char *keys, const uint8_t *bytes, size_t count, bool seal_them, bool more) {
+static void ends_it(gw_closed why, const char *keys, const uint8_t *bytes, size_t count, bool seal_them,
+                    bool more) {
     world w;
     gw_err err;
     uint8_t record[64];
@@ -508,7 +509,7 @@ static void breaks_protocol(const char *keys, const uint8_t *bytes, size_t count
     }
     cr_assert_eq(send(r->fd, bytes, count, MSG_NOSIGNAL), (ssize_t)count);
     flock_turn_until(w.loop, accepted_over, &w);
-    cr_assert_eq(w.accepted.why, GW_CLOSED_PROTOCOL);
+    cr_assert_eq(w.accepted.why, why);
     cr_assert_eq(w.accepted.messages, 0);
     raw_close(r);
     close_world(&w);
@@ -517,11 +518,11 @@ static void breaks_protocol(const char *keys, const uint8_t *bytes, size_t count
 Test(stream, records_that_are_oversized_or_forged_end_it) {
     const uint8_t oversized[] = {0xff, 0xff, 0xff, 0x00},
                   forged[] = {1, 0, 0, 0, 'x', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-    breaks_protocol("1", oversized, sizeof oversized, false, false);
-    breaks_protocol("", oversized, sizeof oversized, false, false);
-    breaks_protocol("1", forged, sizeof forged, false, false);
-    breaks_protocol("1", NULL, 0, true, true); /* empty records without an end */
-    breaks_protocol("", NULL, 0, true, true);
+    ends_it(GW_CLOSED_CORRUPT, "1", oversized, sizeof oversized, false, false);
+    ends_it(GW_CLOSED_CORRUPT, "", oversized, sizeof oversized, false, false);
+    ends_it(GW_CLOSED_CORRUPT, "1", forged, sizeof forged, false, false);
+    ends_it(GW_CLOSED_PROTOCOL, "1", NULL, 0, true, true); /* empty records without an end */
+    ends_it(GW_CLOSED_PROTOCOL, "", NULL, 0, true, true);
 }
 
 Test(stream, a_message_without_an_end_is_bounded) {

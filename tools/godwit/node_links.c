@@ -38,6 +38,7 @@ static void link_down(void *context, const gw_peer_id *peer, gw_closed why, gw_f
     (void)fault;
     char name[GW_SHORT_TEXT];
     gw_log(GW_DEBUG, "node", "link to %s: %s", gw_peer_id_short(peer, name), text);
+    if (why == GW_CLOSED_CORRUPT) gw_wires_tell_corrupt(node->wires, "control link", peer, text);
     gw_wires_unfollow(node->wires, peer);
     gw_event event = {.kind = GW_EV_LINK_DOWN,
                       .peer = *peer,

@@ -318,6 +318,7 @@ void gw_node_publish(gw_node *node) {
     s->checkpoint_age_s = shown->checkpoint_ns ? (double)(now - shown->checkpoint_ns) * 1e-9 : (double)NAN;
     memcpy(s->counter, shown->counter, sizeof s->counter);
     s->counter[GW_COUNT_WARNINGS] = gw_log_warnings();
+    s->counter[GW_COUNT_LINKS_CORRUPT] = gw_wires_corrupt(node->wires);
     gw_transport_counts counts = gw_transport_count(gw_wires_transport(node->wires));
     s->counter[GW_COUNT_OPERATIONS_DIRECT] = counts.direct;
     s->counter[GW_COUNT_OPERATIONS_SERVED] = counts.served;

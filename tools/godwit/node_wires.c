@@ -64,8 +64,10 @@ struct gw_wires {
     /* What was dropped in the order of that, the latest first. Changed by the loop, under the lock, so that
      * it reads the list without. */
     gw_wire *first;
-    uint64_t landed; /* from peers that are forgotten; under the lock */
-    bool stopped;    /* changed by the loop, under the lock */
+    uint64_t landed;  /* from peers that are forgotten; under the lock */
+    uint64_t corrupt; /* links that ended so; under the lock */
+    gw_quiet corruptions;
+    bool stopped; /* changed by the loop, under the lock */
     pthread_mutex_t lock;
     pthread_cond_t changed;
 };
@@ -129,6 +131,25 @@ static void op_completed(void *context, const gw_completion *completion) {
     op->done(op, completion);
 }
 
+void gw_wires_tell_corrupt(gw_wires *wires, const char *kind, const gw_peer_id *peer, const char *why) {
+    char id[GW_SHORT_TEXT];
+    uint64_t times;
+    pthread_mutex_lock(&wires->lock);
+    uint64_t corrupt = ++wires->corrupt;
+    bool speaks = gw_quiet_may_speak(&wires->corruptions, gw_now_ns(), &times);
+    pthread_mutex_unlock(&wires->lock);
+    if (speaks)
+        gw_log(GW_WARN, "node/wires", "%s to %s ended, number %" PRIu64 " that did so: %s", kind,
+               gw_peer_id_short(peer, id), corrupt, why);
+}
+
+uint64_t gw_wires_corrupt(gw_wires *wires) {
+    pthread_mutex_lock(&wires->lock);
+    uint64_t corrupt = wires->corrupt;
+    pthread_mutex_unlock(&wires->lock);
+    return corrupt;
+}
+
 static void look_again(void *context);
 
 static void link_up(void *context, const gw_peer_id *peer, uint64_t link, gw_path_kind kind) {
@@ -152,6 +173,7 @@ static void link_down(void *context, const gw_peer_id *peer, uint64_t link, cons
     gw_wires *wires = context;
     char text[GW_SHORT_TEXT];
     gw_log(GW_DEBUG, "node/wires", "data link to %s: %s", gw_peer_id_short(peer, text), why->text);
+    if (why->code == GW_E_CORRUPT) gw_wires_tell_corrupt(wires, "data link", peer, why->text);
     pthread_mutex_lock(&wires->lock);
     gw_wire *wire = find(wires, peer);
     /* A higher number than that which stands: of the link that ended it, and has not come up. */

@@ -81,6 +81,11 @@ bool gw_wires_wait(gw_wires *wires, const gw_peer_id *members, uint32_t count, c
 /* Wakes gw_wires_wait after *stop was set. Any thread. */
 void gw_wires_wake(gw_wires *wires);
 
+/* Any thread: the link of that kind ("control link") to a peer has ended because what came by it is not what
+ * was sent. The log gets it, at a limited rate, and it is counted: */
+void gw_wires_tell_corrupt(gw_wires *wires, const char *kind, const gw_peer_id *peer, const char *why);
+uint64_t gw_wires_corrupt(gw_wires *wires);
+
 /* Any thread: gw_fabric_busy_since. */
 uint64_t gw_wires_busy_since(gw_wires *wires);
 gw_collective *gw_wires_collective(gw_wires *wires);

@@ -24,6 +24,8 @@ static const gw_counter_info infos[GW_COUNTERS] = {
                                   "Shards of others that this peer computed again and found right."},
     [GW_COUNT_CORRUPTIONS] =
         {"corruptions", "Times that a peer was seen to compute, hold or send other bits than it should."},
+    [GW_COUNT_LINKS_CORRUPT] = {"links_corrupt",
+                                "Links that ended because what came by them is not what was sent."},
     [GW_COUNT_REDUCE_NS] = {"reduce_seconds", "Time in reductions, waiting for other members included.",
                             1e-9},
     [GW_COUNT_REDUCE_SENT] = {"reduce_sent_bytes", "Bytes of sums sent to other members."},

@@ -30,6 +30,7 @@ typedef enum gw_counter {
     GW_COUNT_BAD_ELEMENTS,     /* elements that were not finite or out of range */
     GW_COUNT_SHARDS_VERIFIED,  /* shards of others that this peer computed again and found right */
     GW_COUNT_CORRUPTIONS,      /* times that a peer, known or not, had other bits than it should have */
+    GW_COUNT_LINKS_CORRUPT,    /* links that ended because what came by them is not what was sent */
     GW_COUNT_REDUCE_NS,        /* time in reductions, waiting for other members included */
     GW_COUNT_REDUCE_SENT,      /* bytes of sums, to and from other members */
     GW_COUNT_REDUCE_RECEIVED,
