@@ -195,3 +195,89 @@ Test(wires, nothing_stands_when_a_newer_link_did_not_come_up) {
     turn_until(&remote.id, 0);
     for (uint32_t i = 0; i < STREAMS; i++) close(fds[0][i]);
 }
+
+/* ---- a reduction ---- */
+
+static bool own_is_wrong;
+static uint32_t looks;
+
+static bool begin_alone(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
+                        gw_segments *receive, gw_err *err) {
+    (void)device, (void)place, (void)err;
+    cr_assert_eq(mode, GW_REDUCE_ALONE);
+    *send = *receive = (gw_segments){NULL, 0};
+    return true;
+}
+
+/* Not all shards are this peer's. */
+static bool end_alone(gw_device *device, gw_verdict *verdict, gw_err *err) {
+    (void)device, (void)err;
+    looks++;
+    *verdict =
+        (gw_verdict){.fingerprint_ok = !own_is_wrong, .own_wrong = own_is_wrong, .bucket = own_is_wrong};
+    return true;
+}
+
+static void set_boundary(gw_device *device, const int64_t *words) {
+    (void)device, (void)words;
+}
+
+static gw_event reduced;
+static char reduced_text[200];
+
+static void deliver(void *context, gw_mail *mail) {
+    (void)context;
+    atomic_store(&r.node.reduction.underway, false);
+    reduced = mail->event;
+    snprintf(reduced_text, sizeof reduced_text, "%s", mail->text);
+}
+
+/* Of a step with one who is not there. */
+static void reduce(uint64_t step) {
+    gw_action action = {.kind = GW_ACT_REDUCE};
+    r.node.step = step;
+    reduced = (gw_event){0};
+    gw_node_reduce(&r.node, &action);
+    while (reduced.kind == 0) gw_loop_turn(r.node.loop, 10000000);
+    cr_assert_eq(reduced.kind, GW_EV_REDUCED);
+}
+
+static void expect_nobody_there(uint32_t looked) {
+    cr_assert_eq(reduced.outcome, GW_FAILED);
+    cr_assert_not_null(strstr(reduced_text, "no data connection to"), "%s", reduced_text);
+    cr_assert_not(reduced.damaged);
+    cr_assert_eq(looks, looked);
+}
+
+/* Before any sum of it: so that this peer says it, however soon others end this reduction. */
+Test(wires, who_reduces_a_step_again_looks_first_at_what_it_has_added_up_itself) {
+    static const gw_device_ops ops = {
+        .reduce_begin = begin_alone, .reduce_end = end_alone, .set_boundary = set_boundary};
+    gw_layout layout = {.boundary_words = 2 * GW_SLOTS};
+    gw_device device = {.ops = &ops, .layout = &layout};
+    gw_run_options options = {.time_scale_percent = 1};
+    gw_err err;
+    r.node.options = &options;
+    r.node.device = &device;
+    r.node.self = r.self;
+    r.node.view = (gw_view){.epoch = 1, .count = 2, .members = {{.id = {{0, 1}}}, {.id = r.self.id}}};
+    pthread_mutex_init(&r.node.reduction.lock, NULL);
+    pthread_cond_init(&r.node.reduction.changed, NULL);
+    cr_assert_gt(gw_peer_id_compare(&r.self.id, &r.node.view.members[0].id), 0); /* views are sorted */
+    r.node.mail = gw_mailbox_open(r.node.loop, deliver, NULL, &err);
+    r.node.compute = gw_helper_open("gw-compute", &err);
+    reduce(7);
+    expect_nobody_there(0);
+    reduce(7);
+    expect_nobody_there(1);
+    own_is_wrong = true;
+    reduce(8);
+    expect_nobody_there(1);
+    reduce(8);
+    cr_assert_eq(looks, 2);
+    cr_assert_eq(reduced.outcome, GW_DONE);
+    cr_assert(reduced.coverage_ok && !reduced.fingerprint_ok && reduced.damaged);
+    cr_assert_str_eq(reduced_text, "bucket 1");
+    gw_helper_close(r.node.compute);
+    gw_mailbox_close(r.node.mail);
+}

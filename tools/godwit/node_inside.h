@@ -50,6 +50,8 @@ typedef struct gw_reduction {
     gw_err err;
     gw_peer_id suspect; /* of a failure; zeros = not known */
     uint64_t sent_bytes, received_bytes;
+    bool begun; /* any, and the last one was of `step`; the loop's */
+    uint64_t step;
     atomic_bool stop;          /* the brain froze: end soon */
     _Atomic uint64_t stop_ns;  /* since when */
     _Atomic uint64_t alone_ns; /* since when the compute helper has waited for nobody; 0 = it waits */

@@ -24,7 +24,8 @@ typedef struct reduce {
     uint32_t attempt, members, rank;
     int64_t slots[GW_SLOTS];
     int64_t table[GW_VERIFY_TABLE]; /* with --verify */
-    bool damaged;                   /* the state, or this peer's part of a wrong sum */
+    bool again;                     /* no sum of this step has come of it before */
+    bool damaged;                   /* the state */
     gw_fence fence;
     gw_peer_id ids[GW_MAX_MEMBERS];
     uint64_t began_ns;
@@ -201,6 +202,19 @@ static gw_outcome exchange(reduce *r, gw_place place, gw_segments send, gw_segme
     return wait_done(r, true, err);
 }
 
+/* Whether what this peer has added up itself is still what it was, as the sum of it alone tells: the
+ * verdict's own_wrong. A sum of all that is wrong would tell as well, but whoever sees first that it is ends
+ * the others' reductions, maybe before they do, and so the next time. Now nobody can have the sum before
+ * this. */
+static bool look_at_own_part(gw_device *device, gw_verdict *verdict, gw_err *err) {
+    gw_segments none;
+    if (!device->ops->reduce_begin(device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, err) ||
+        !device->ops->reduce_end(device, verdict, err))
+        return false;
+    verdict->coverage_ok = true; /* nothing is known of it */
+    return true;
+}
+
 static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
     gw_device *device = r->node->device;
     const gw_device_ops *ops = device->ops;
@@ -212,6 +226,8 @@ static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
     if (r->node->options->verify) memcpy(words + TABLE_AT, r->table, sizeof r->table);
     ops->set_boundary(device, words);
     free(words);
+    if (r->again && r->members > 1 && !look_at_own_part(device, verdict, err)) return GW_FAILED;
+    if (verdict->own_wrong) return GW_DONE;
     gw_place place = GW_PLACE_HOST;
     gw_outcome outcome = GW_DONE;
     if (r->members > 1) outcome = gather(r, err);
@@ -273,6 +289,7 @@ void gw_node_reduce(gw_node *node, const gw_action *action) {
                   .token = action->token,
                   .step = node->step,
                   .attempt = action->attempt,
+                  .again = node->reduction.begun && node->reduction.step == node->step,
                   .members = node->view.count,
                   .rank = (uint32_t)rank,
                   .began_ns = gw_now_ns(),
@@ -280,6 +297,8 @@ void gw_node_reduce(gw_node *node, const gw_action *action) {
     memcpy(r->slots, action->slots, sizeof r->slots);
     if (action->check_table) memcpy(r->table, action->check_table, sizeof r->table);
     for (uint32_t i = 0; i < node->view.count; i++) r->ids[i] = node->view.members[i].id;
+    node->reduction.begun = true;
+    node->reduction.step = node->step;
     node->reduction.failed = node->reduction.aborted = false;
     node->reduction.suspect = (gw_peer_id){0};
     node->reduction.sent_bytes = node->reduction.received_bytes = 0;
