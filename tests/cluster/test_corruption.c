@@ -97,35 +97,45 @@ static bool is_http(const json_t *event, const void *context) {
     return strcmp(lab_text(event, "event"), "listening") == 0 && strcmp(lab_text(event, "what"), "http") == 0;
 }
 
-/* What is shown is a moment behind: asks until it is there. */
-static void expect_parts(const char *command, const char *id, const char *count) {
-    char peer[32];
-    snprintf(peer, sizeof peer, "peer %.8s: its state changed", id);
+/* What is shown is a moment behind: asks until both are there. */
+static void expect_parts(const char *command, const char *one, const char *other) {
     for (int tries = 0; tries < 200; tries++) {
         char *text = output_of(command);
-        bool there = strstr(text, peer) != NULL && strstr(text, count) != NULL;
+        bool there = strstr(text, one) != NULL && strstr(text, other) != NULL;
         free(text);
         if (there) return;
         usleep(20000);
     }
-    cr_assert_fail("%s does not name %s", command, peer);
+    cr_assert_fail("%s does not have %s and %s", command, one, other);
+}
+
+/* In `godwit status` and in the metrics of a peer that runs with SHOWN, as long as that takes. */
+#define SHOWN " --http 127.0.0.1:0 --pause-us 40000"
+static void expect_shown(lab *l, lab_peer *peer, const char *part, const char *count, const char *metric) {
+    char line[LAB_PATH * 3], command[sizeof line + 16];
+    unsigned port = (unsigned)lab_number(lab_wait(l, peer, is_http, NULL, "the port"), "port");
+    snprintf(line, sizeof line, GODWIT_BINARY " status --json --dir %s", peer->dir);
+    expect_parts(line, part, count);
+    snprintf(line, sizeof line,
+             "exec 3<>/dev/tcp/127.0.0.1/%u; printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3", port);
+    snprintf(command, sizeof command, "bash -c \"%s\"", line);
+    expect_parts(command, part, metric);
+}
+
+/* One corruption, of peers[2], of which it has told itself. */
+static void expect_own_shown(lab *l, lab_peer **peers, const char *evidence) {
+    char part[64 + LAB_PATH];
+    lab_wait_event(l, peers[2], "corruption");
+    snprintf(part, sizeof part, "peer %.8s: %s", id_of(peers[2]), evidence);
+    expect_shown(l, peers[2], part, "\"corruptions\":1", "godwit_corruptions_total 1\n");
 }
 
 /* While the job still runs; its end is of no interest. */
 Test(corruption, who_was_wrong_is_shown_with_the_evidence) {
     lab *l = lab_open();
     lab_peer *peers[3];
-    char line[LAB_PATH * 3];
-    start(l, peers, FLIPPER " --verify 1% --http 127.0.0.1:0 --pause-us 40000", "--flip-weight 2");
-    unsigned port = (unsigned)lab_number(lab_wait(l, peers[2], is_http, NULL, "the port"), "port");
-    lab_wait_event(l, peers[2], "corruption");
-    snprintf(line, sizeof line, GODWIT_BINARY " status --json --dir %s", peers[2]->dir);
-    expect_parts(line, id_of(peers[2]), "\"corruptions\":1");
-    snprintf(line, sizeof line,
-             "exec 3<>/dev/tcp/127.0.0.1/%u; printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3", port);
-    char command[sizeof line + 16];
-    snprintf(command, sizeof command, "bash -c \"%s\"", line);
-    expect_parts(command, id_of(peers[2]), "godwit_corruptions_total 1\n");
+    start(l, peers, FLIPPER " --verify 1%" SHOWN, "--flip-weight 2");
+    expect_own_shown(l, peers, "its state changed");
     lab_close(l);
 }
 
@@ -186,25 +196,104 @@ Test(corruption, a_bit_of_a_sum) {
     lab_close(l);
 }
 
-/* Without a key, so that nothing below the sums finds it. */
-Test(corruption, a_bit_of_a_message_on_its_way) {
+/* Three peers, in the third of which a bit flips as tests/jobs/flip_send.c says. */
+static lab *start_sending(lab_peer **peers, const char *args, const char *flip) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     cr_skip_test("a sanitizer's library must come before all others");
 #endif
     lab *l = lab_open();
-    lab_peer *peers[3];
+    char line[LAB_PATH * 2], key[LAB_PATH], name[8];
+    lab_key(l, "key", key);
+    snprintf(line, sizeof line, FLIPPER " --transport tcp --peers 3%s%s", args,
+             strstr(args, "--key") ? key : "");
     for (int i = 0; i < 3; i++) {
-        char name[8];
         snprintf(name, sizeof name, "p%d", i);
         if (i == 2)
-            cr_assert(setenv("FLIP_SEND", "20", 1) == 0 && setenv("LD_PRELOAD", GODWIT_FLIP_SEND, 1) == 0);
-        peers[i] = lab_start(l, name, i > 0 ? peers[0] : NULL, FLIPPER " --transport tcp --peers 3");
+            cr_assert(setenv("FLIP_SEND", flip, 1) == 0 && setenv("LD_PRELOAD", GODWIT_FLIP_SEND, 1) == 0);
+        peers[i] = lab_start(l, name, i > 0 ? peers[0] : NULL, line);
     }
     unsetenv("LD_PRELOAD");
+    return l;
+}
+
+static bool says_refused(const lab_peer *peer) {
+    return says(peer, "is not applied: its fingerprint is wrong");
+}
+
+/* Somebody has found the sum wrong. */
+static void expect_refused(lab_peer **peers) {
+    cr_expect(says_refused(peers[0]) || says_refused(peers[1]) || says_refused(peers[2]));
+}
+
+static void expect_nobody_named(lab_peer **peers) {
+    for (int i = 0; i < 3; i++) cr_expect_null(lab_last(peers[i], "corruption"), "peer %d", i);
+}
+
+/* Before the sum is checked, in what its peer has added up itself: its peer, who alone can know, says so. */
+Test(corruption, a_bit_of_what_a_peer_has_added_up) {
+    lab_peer *peers[3];
+    lab *l = start_sending(peers, "", "own 5");
     expect_right(l, peers, 3);
-    int refused = 0;
-    for (int i = 0; i < 3; i++) refused += says(peers[i], "is not applied: its fingerprint is wrong");
-    cr_expect_gt(refused, 0);
+    expect_refused(peers);
+    expect_named(peers[2], peers, "its part of the sum changed in memory");
+    for (int i = 0; i < 2; i++) cr_expect_null(lab_last(peers[i], "corruption"), "peer %d", i);
+    lab_close(l);
+}
+
+Test(corruption, who_has_added_up_what_is_wrong_is_shown) {
+    lab_peer *peers[3];
+    lab *l = start_sending(peers, SHOWN, "own 2");
+    expect_own_shown(l, peers, "its part of the sum changed");
+    lab_close(l);
+}
+
+/* In what it has received of others, from where it goes on to the next. No sum tells whose bits they were,
+ * and everybody has still what it had added up: none of that is computed again. */
+Test(corruption, a_bit_of_what_a_peer_has_received) {
+    lab_peer *peers[3];
+    lab *l = start_sending(peers, "", "received 13");
+    expect_right(l, peers, 3);
+    expect_refused(peers);
+    expect_nobody_named(peers);
+    lab_close(l);
+}
+
+/* Without a key, so that nothing below the sums finds it. The same. */
+Test(corruption, a_bit_of_a_message_on_its_way) {
+    lab_peer *peers[3];
+    lab *l = start_sending(peers, "", "wire 20");
+    expect_right(l, peers, 3);
+    expect_refused(peers);
+    expect_nobody_named(peers);
+    lab_close(l);
+}
+
+/* Whoever of the others has told that a record from the third does not verify; NULL: nobody (yet). */
+static lab_peer *finder_of_link(lab_peer **peers) {
+    char text[128];
+    snprintf(text, sizeof text, "data link to %.8s ended, number 1 that did so: record ", id_of(peers[2]));
+    for (int i = 0; i < 2; i++)
+        if (says(peers[i], text) && says(peers[i], "does not verify: it was changed")) return peers[i];
+    return NULL;
+}
+
+/* With one the link finds it: it ends, with nothing of that taken, and another is made. */
+Test(corruption, a_bit_of_an_encrypted_message_on_its_way) {
+    lab_peer *peers[3];
+    lab *l = start_sending(peers, " --key ", "wire 20");
+    expect_right(l, peers, 3);
+    cr_expect_not_null(finder_of_link(peers), "%s\n%s", peers[0]->stderr_text, peers[1]->stderr_text);
+    cr_expect_not(says_refused(peers[0]) || says_refused(peers[1]) || says_refused(peers[2]));
+    expect_nobody_named(peers);
+    lab_close(l);
+}
+
+Test(corruption, a_link_by_which_changed_bytes_came_is_shown) {
+    lab_peer *peers[3];
+    lab *l = start_sending(peers, SHOWN " --key ", "wire 5");
+    while (finder_of_link(peers) == NULL) lab_pump(l);
+    expect_shown(l, finder_of_link(peers), "links_corrupt", "\"links_corrupt\":1",
+                 "godwit_links_corrupt_total 1\n");
     lab_close(l);
 }
 
