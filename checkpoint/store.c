@@ -21,6 +21,8 @@ struct gw_store {
     gw_io_counted counted;
     gw_io *io; /* the counted one */
     gw_store_mode mode;
+    gw_store_damaged *damaged; /* NULL: nobody wants to know */
+    void *damaged_context;
     /* One put or set-aside at a time, or sweep of what was set aside. Taken before delete_lock. */
     pthread_mutex_t put_lock;
     uint64_t serial;       /* of temporary files */
@@ -101,6 +103,11 @@ void gw_store_close(gw_store *store) {
     gw_pins_free(&store->pins);
     free(store->dir);
     free(store);
+}
+
+void gw_store_watch(gw_store *store, gw_store_damaged *damaged, void *context) {
+    store->damaged = damaged;
+    store->damaged_context = context;
 }
 
 const char *gw_store_dir(const gw_store *store) {
@@ -280,17 +287,20 @@ bool gw_store_put(gw_store *store, uint64_t tag, gw_store_item *items, uint32_t 
 
 /* ---- read ---- */
 
-/* Renames a damaged file, unless a good one has taken its place since it was opened as `fd`. */
-static void set_aside(gw_store *store, const char *path, int fd) {
+/* Renames a damaged file. False: a good one has taken its place since it was opened as `fd`, or another
+ * reader has been here. */
+static bool set_aside(gw_store *store, const char *path, int fd) {
     char aside[GW_PATH_BYTES];
     gw_err err;
     struct stat opened, now;
-    if (store->mode == GW_STORE_LOOK || !gw_durable_path(aside, &err, "%s%s", path, damaged_suffix)) return;
+    if (store->mode == GW_STORE_LOOK || !gw_durable_path(aside, &err, "%s%s", path, damaged_suffix))
+        return true;
     pthread_mutex_lock(&store->put_lock);
-    if (fstat(fd, &opened) == 0 && stat(path, &now) == 0 && opened.st_ino == now.st_ino &&
-        opened.st_dev == now.st_dev)
-        store->io->rename(store->io, path, aside);
+    bool there = fstat(fd, &opened) == 0 && stat(path, &now) == 0 && opened.st_ino == now.st_ino &&
+                 opened.st_dev == now.st_dev;
+    if (there) store->io->rename(store->io, path, aside);
     pthread_mutex_unlock(&store->put_lock);
+    return there;
 }
 
 /* What chunk is read, and to where: room for `room` bytes, of which `length` were read. */
@@ -349,10 +359,11 @@ static bool read_in_place(gw_store *store, const char *path, reading *r, gw_err 
         gw_fail_errno(err, errno, "opening %s", path);
         return fail_chunk(err, r->name);
     }
-    bool done = read_verified(store, fd, path, r, err);
-    if (!done) set_aside(store, path, fd);
+    bool done = read_verified(store, fd, path, r, err) || fail_chunk(err, r->name);
+    bool news = !done && set_aside(store, path, fd) && err->code == GW_E_CORRUPT;
     store->io->close(store->io, fd);
-    return done || fail_chunk(err, r->name);
+    if (news && store->damaged != NULL) store->damaged(store->damaged_context, err);
+    return done;
 }
 
 /* Looks in its place once more at last: it may have come there meanwhile, by a put or by another reader. */

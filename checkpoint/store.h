@@ -35,6 +35,11 @@ typedef enum gw_store_mode {
 bool gw_store_open(const char *dir, gw_store_mode mode, gw_io *io, gw_store **store, gw_err *err);
 /* NULL is allowed. No other thread may be inside. */
 void gw_store_close(gw_store *store);
+/* Is told that a chunk's bytes are not what its name says, by whoever reads it, on its thread; once, unless
+ * the disk will not have the file set aside. */
+typedef void gw_store_damaged(void *context, const gw_err *err);
+/* Before any other thread is inside. */
+void gw_store_watch(gw_store *store, gw_store_damaged *damaged, void *context);
 /* The directory it was opened on, and its io, counted; valid until close. */
 const char *gw_store_dir(const gw_store *store);
 gw_io *gw_store_io(const gw_store *store);

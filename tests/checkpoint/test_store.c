@@ -120,6 +120,57 @@ Test(store, a_damaged_chunk_is_named_set_aside_and_replaced) {
     cr_assert(gw_store_read(store, &item.name, bytes, item.length, &err), "%s", err.text);
 }
 
+static uint32_t told;
+static char text_told[sizeof err.text];
+
+static void tell(void *context, const gw_err *why) {
+    cr_assert_eq(context, &told);
+    cr_assert_eq(why->code, GW_E_CORRUPT);
+    snprintf(text_told, sizeof text_told, "%s", why->text);
+    told++;
+}
+
+/* Whoever reads it; a disk that cannot read has damaged nothing. */
+Test(store, who_watches_is_told_of_damage_once) {
+    gw_store_item item = put(1, "some bytes that will rot"), other = put(1, "unreadable sector");
+    char path[512];
+    uint32_t length;
+    gw_store_watch(store, tell, &told);
+    cr_assert(gw_store_read(store, &item.name, bytes, item.length, &err), "%s", err.text);
+    cr_assert_eq(told, 0);
+    fixture_chunk_path(folder, &item.name, path);
+    fixture_damage(path);
+    cr_assert_not(gw_store_find(store, &item.name, bytes, &length, &err));
+    cr_assert_eq(told, 1);
+    cr_assert_str_eq(text_told, err.text);
+    cr_assert_not_null(strstr(text_told, path), "%s", text_told);
+    cr_assert_not(gw_store_read(store, &item.name, bytes, item.length, &err));
+    cr_assert_eq(told, 1);
+    fixture_io faulty;
+    fixture_io_init(&faulty, CALL_READ, 0, EIO);
+    reopen(&faulty);
+    gw_store_watch(store, tell, &told);
+    cr_assert_not(gw_store_read(store, &other.name, bytes, other.length, &err));
+    cr_assert_eq(err.code, GW_E_IO);
+    cr_assert_eq(told, 1);
+}
+
+/* As it stays in its place, whoever reads it next finds it as well. */
+Test(store, who_watches_is_told_of_damage_that_cannot_be_set_aside) {
+    gw_store_item item = put(1, "some bytes that will rot");
+    char path[512];
+    fixture_io faulty;
+    fixture_chunk_path(folder, &item.name, path);
+    fixture_damage(path);
+    fixture_io_init(&faulty, CALL_RENAME, 0, EROFS);
+    reopen(&faulty);
+    gw_store_watch(store, tell, &told);
+    for (uint32_t i = 1; i <= 2; i++) {
+        cr_assert_not(gw_store_read(store, &item.name, bytes, item.length, &err));
+        cr_assert_eq(told, i);
+    }
+}
+
 Test(store, a_truncated_or_overlong_chunk_is_damaged) {
     gw_store_item a = put(1, "cut short"), b = put(1, "made longer");
     char path[512];

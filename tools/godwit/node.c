@@ -78,6 +78,10 @@ void gw_node_feed(gw_node *node, const gw_event *event) {
 
 void gw_node_deliver(void *context, gw_mail *mail) {
     gw_node *node = context;
+    if (mail->event.kind == 0) {
+        gw_node_chunk_damaged(node, mail->text);
+        return;
+    }
     if (mail->event.kind == GW_EV_APPLIED) /* of a step that was skipped there is nothing to report */
         snprintf(node->shown.applied, sizeof node->shown.applied, "%s",
                  mail->event.bytes ? (const char *)mail->event.bytes : "");

@@ -79,6 +79,7 @@ typedef enum gw_task_kind {
 /* Whether helpers and checkpoint writer get on (node_progress.c). The loop's, but for the atomic ones. */
 typedef struct gw_work {
     gw_token load, save;         /* under way, of SAVE and MANIFEST the one given last; 0 = none */
+    uint64_t load_step;          /* of the state that is brought here, or was last */
     gw_token task[GW_TASKS];     /* of each kind the one given last, until it has ended */
     uint32_t probed;             /* the shard of the last PROBE */
     bool hangs;                  /* a helper or a data thread: it cannot be waited for at the end */
@@ -331,6 +332,8 @@ gw_hash gw_manifest_name(uint64_t step, const gw_hash *root);
 
 /* node_publish.c. */
 void gw_node_notice(gw_node *node, const gw_action *action);
+/* On this peer's disk: whose it is and which, `what`, are shown and logged. */
+void gw_node_chunk_damaged(gw_node *node, const char *what);
 /* The checkpoints on this peer's disk at the start; those that stay. */
 void gw_node_show_inventory(gw_node *node, const gw_inventory *list, uint32_t count);
 void gw_node_show_retained(gw_node *node, const gw_hash *roots, uint32_t count);

@@ -7,7 +7,8 @@
 
 typedef struct gw_mailbox gw_mailbox;
 
-/* An event with everything it points to. */
+/* An event with everything it points to; of kind 0 it is none: `text` tells that a chunk on this peer's disk
+ * is damaged. */
 typedef struct gw_mail {
     struct gw_mail *next;
     gw_event event;

@@ -23,7 +23,10 @@ void gw_node_log_stacks(gw_node *node, const char *name) {
 
 void gw_node_work_given(gw_node *node, const gw_action *action) {
     gw_work *work = &node->work;
-    if (action->kind == GW_ACT_LOAD) work->load = action->token;
+    if (action->kind == GW_ACT_LOAD) {
+        work->load = action->token;
+        work->load_step = action->step;
+    }
     if (action->kind == GW_ACT_SAVE || action->kind == GW_ACT_MANIFEST) {
         if (work->save == 0) work->saved_ns = gw_now_ns();
         work->save = action->token;

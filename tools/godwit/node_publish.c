@@ -127,15 +127,26 @@ static void stole(gw_node *node, const gw_action *action) {
     gw_events_steal(node->console->events, node->step, &action->peer, action->count);
 }
 
-static void corrupted(gw_node *node, const gw_action *action) {
+/* `peer` NULL: nobody knows whose bits they are. */
+static void corrupted(gw_node *node, uint64_t step, const gw_peer_id *peer, const char *evidence) {
     gw_shown *shown = &node->shown;
-    const gw_peer_id *peer = gw_peer_id_is_none(&action->peer) ? NULL : &action->peer;
     char name[GW_SHORT_TEXT] = "unknown";
     if (peer != NULL) gw_peer_id_short(peer, name);
     shown->counter[GW_COUNT_CORRUPTIONS]++;
     snprintf(shown->corruption, sizeof shown->corruption, "at step %llu, peer %s: %s",
-             (unsigned long long)action->step, name, action->text);
-    gw_events_corruption(node->console->events, action->step, peer, action->text);
+             (unsigned long long)step, name, evidence);
+    gw_events_corruption(node->console->events, step, peer, evidence);
+}
+
+void gw_node_chunk_damaged(gw_node *node, const char *what) {
+    gw_peer_status status;
+    char evidence[sizeof node->shown.corruption], name[GW_SHORT_TEXT];
+    gw_peer_status_get(node->peer, &status);
+    uint64_t step = node->work.load != 0 ? node->work.load_step : status.committed_step;
+    snprintf(evidence, sizeof evidence, "a chunk on its disk is damaged: %s", what);
+    corrupted(node, step, &node->self.id, evidence);
+    gw_log(GW_ERROR, "node", "corruption at step %llu: peer %s: %s", (unsigned long long)step,
+           gw_peer_id_short(&node->self.id, name), evidence);
 }
 
 void gw_node_notice(gw_node *node, const gw_action *action) {
@@ -182,7 +193,7 @@ void gw_node_notice(gw_node *node, const gw_action *action) {
         gw_events_resumed(events, action->step, &action->root);
         break;
     case GW_NOTICE_CORRUPT:
-        corrupted(node, action);
+        corrupted(node, action->step, gw_peer_id_is_none(&action->peer) ? NULL : &action->peer, action->text);
         break;
     case GW_NOTICE_VERIFIED:
         shown->counter[GW_COUNT_SHARDS_VERIFIED] += action->count;

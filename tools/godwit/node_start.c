@@ -399,8 +399,16 @@ static bool open_brain(gw_node *node, gw_err *err) {
 
 /* ---- all of it ---- */
 
+/* On the thread that reads it. */
+static void chunk_damaged(void *context, const gw_err *err) {
+    gw_mail *mail = gw_mail_new(0, 0);
+    gw_mail_text(mail, err->text);
+    gw_mailbox_post(((gw_node *)context)->mail, mail);
+}
+
 static bool open_saver(gw_node *node, gw_err *err) {
     if (!gw_store_open(node->options->dir, GW_STORE_WRITE, NULL, &node->store, err)) return false;
+    gw_store_watch(node->store, chunk_damaged, node);
     uint32_t count;
     gw_param *params = gw_node_shared_params(node, &count);
     gw_saver_options options = {.store = node->store,
