@@ -1,5 +1,5 @@
-/* Threads that get stuck elsewhere than in the job's code: the loop, a data thread, the disk. Each is noticed
- * by its peer, which logs where it is, and the others go on. */
+/* Threads that get stuck elsewhere than in the job's code: the loop, a data thread, a reduction, the disk.
+ * Each is noticed by its peer, which logs where it is, and the others go on. */
 #include "lab.h"
 
 #include <criterion/criterion.h>
@@ -69,21 +69,26 @@ static bool tells_of_leaving(const json_t *event, const void *context) {
     return strcmp(lab_text(event, "event"), "peer") == 0 && strcmp(lab_text(event, "state"), "left") == 0;
 }
 
-/* It does not return from its n-th sendmsg. The peer says good-bye, so that no shard that it had claimed is
- * held to have killed it. */
-static void data_thread(const char *args, const char *thread, int n, const char *caller) {
+/* Its thread hangs in `call`, which is noticed: `what`. The peer says good-bye, so that no shard that it had
+ * claimed is held to have killed it. */
+static void ends_its_peer(const char *args, const char *call, const char *thread, int n, const char *caller,
+                          const char *what) {
     char stuck[64], all[512];
-    snprintf(stuck, sizeof stuck, "sendmsg %s %d", thread, n);
+    snprintf(stuck, sizeof stuck, "%s %s %d", call, thread, n);
     snprintf(all, sizeof all, "%s --peers 3", args);
     lab *l = lab_open();
     lab_peer *peers[3];
     start(l, peers, all, stuck);
     lab_wait(l, peers[0], tells_of_leaving, NULL, "that a peer left");
     cr_expect_eq(lab_end(l, peers[2]), 1);
-    cr_expect(says(peers[2], "hangs (--hang-timeout)"), "%s", peers[2]->stderr_text);
-    expect_stack(peers[2], thread, "sendmsg", caller);
+    cr_expect(says(peers[2], what), "%s", peers[2]->stderr_text);
+    expect_stack(peers[2], thread, call, caller);
     expect_right(l, peers, args);
     lab_close(l);
+}
+
+static void data_thread(const char *args, const char *thread, int n, const char *caller) {
+    ends_its_peer(args, "sendmsg", thread, n, caller, "a data thread hangs (--hang-timeout)");
 }
 
 /* In a reduction that all have entered the others see that nothing moves; before that they would wait for as
@@ -99,6 +104,13 @@ Test(stuck, a_data_thread_of_steals_that_hangs_ends_its_peer) {
 /* It makes the links' faster ways, here shared memory; of RDMA it is the one that connects. */
 Test(stuck, the_data_thread_of_paths_that_hangs_ends_its_peer) {
     data_thread(WATCHED "auto", "gw-data-paths", 1, "control_main");
+}
+
+/* Where it takes the memory that it is to receive a sum in: all others wait for it there, and it for nobody.
+ */
+Test(stuck, a_reduction_that_hangs_ends_its_peer) {
+    ends_its_peer(JOB, "mmap", "gw-compute", 1, "run_reduce",
+                  "a reduction hangs here where it waits for nobody (--hang-timeout)");
 }
 
 static bool tells_of_disk(const json_t *event, const void *context) {

@@ -1,6 +1,6 @@
 /* Preloaded into a peer: a thread gets stuck in a call. STUCK="CALL THREAD N": the thread of that name (main:
- * the first one of the process) does not return from its N-th CALL, which is epoll_wait, fdatasync or
- * sendmsg. */
+ * the first one of the process) does not return from its N-th CALL, which is epoll_wait, fdatasync,
+ * mmap or sendmsg. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -40,6 +41,13 @@ int fdatasync(int fd) {
     int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
     pass("fdatasync");
     return real(fd);
+}
+
+void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset) {
+    void *(*real)(void *, size_t, int, int, int, off_t) =
+        (void *(*)(void *, size_t, int, int, int, off_t))dlsym(RTLD_NEXT, "mmap");
+    pass("mmap");
+    return real(at, bytes, protection, flags, fd, offset);
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
