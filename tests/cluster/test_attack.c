@@ -11,11 +11,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define JOB "synthetic --workers 1 --shards 24 --state-bytes 256k"
+#define JOB     "synthetic --workers 1 --shards 24 --state-bytes 256k"
+#define WORKING JOB " --shard-ms 11 --transport tcp"
 
 /* Whoever lost its links to the last strike has CALM steps to come back: otherwise the others end without it.
  */
-enum { PEERS = 3, STEPS = 120, WARM_STEP = 20, CALM = 40, STRIKE_MS = 150 };
+enum { PEERS = 3, MEMBERS = PEERS + 1, STEPS = 120, WARM_STEP = 20, CALM = 45, STRIKE_MS = 150 };
 
 static uint64_t now_ms(void) {
     struct timespec t;
@@ -26,33 +27,56 @@ static uint64_t now_ms(void) {
 typedef struct scene {
     lab *l;
     meddler *meddlers[PEERS];
-    lab_peer *peers[PEERS], *old_key, *no_key;
+    lab_peer *peers[MEMBERS], *old_key, *no_key;
 } scene;
 
-/* Peers that reach each other through the meddlers only. */
+/* Peers that reach each other through the meddlers only; with one more they would begin. */
 static void start_peers(scene *s, const char *key) {
     char line[1024], name[8];
     for (int i = 0; i < PEERS; i++) s->meddlers[i] = meddler_open(true);
     for (int i = 0; i < PEERS; i++) {
-        snprintf(
-            line, sizeof line,
-            JOB
-            " --shard-ms 10 --steps %d --transport tcp --peers %d --key %s --advertise 127.0.0.1:%u --join "
-            "127.0.0.1:%u",
-            STEPS, PEERS, key, meddler_port(s->meddlers[i]), meddler_port(s->meddlers[0]));
+        snprintf(line, sizeof line,
+                 WORKING " --steps %d --peers %d --key %s --advertise 127.0.0.1:%u --join 127.0.0.1:%u",
+                 STEPS, MEMBERS, key, meddler_port(s->meddlers[i]), meddler_port(s->meddlers[0]));
         snprintf(name, sizeof name, "p%d", i);
         s->peers[i] = lab_start(s->l, name, NULL, line);
         meddler_target(s->meddlers[i], s->peers[i]->port);
     }
 }
 
-/* One that has a key of before, and one that has none. */
-static void start_strangers(scene *s, const char *old_key) {
+/* One more, that knows the first; `key` NULL: it has none. */
+static lab_peer *start_another(scene *s, const char *name, const char *key) {
     char line[1024];
-    snprintf(line, sizeof line, JOB " --shard-ms 0 --steps %d --join-timeout 10m --key %s", STEPS, old_key);
-    s->old_key = lab_launch(s->l, "old", s->peers[0], NULL, line);
-    s->no_key =
-        lab_launch(s->l, "none", s->peers[0], NULL, JOB " --shard-ms 0 --steps 120 --join-timeout 10m");
+    snprintf(line, sizeof line, WORKING " --steps %d --join-timeout 10m%s%s", STEPS, key ? " --key " : "",
+             key ? key : "");
+    return lab_start(s->l, name, s->peers[0], line);
+}
+
+/* Why what comes from a port is not taken. */
+typedef struct refusal {
+    unsigned port;
+    const char *why;
+} refusal;
+
+static bool refuses(const json_t *event, const void *context) {
+    const refusal *r = context;
+    char text[256];
+    snprintf(text, sizeof text, "last from 127.0.0.1:%u: %s", r->port, r->why);
+    return strcmp(lab_text(event, "event"), "warning") == 0 && strstr(lab_text(event, "text"), text) != NULL;
+}
+
+/* One that has a key of before, and one that has none: the first peer has heard both, and let none in. Who
+ * comes the same way with the key is the last member: nothing else kept them out. */
+static void start_others(scene *s, const char *key, const char *old_key) {
+    s->old_key = start_another(s, "old", old_key);
+    s->no_key = start_another(s, "none", NULL);
+    const refusal old = {s->old_key->port, "sealed with a key that this peer does not have"},
+                  none = {s->no_key->port, "not encrypted, but this peer has a key"};
+    lab_wait(s->l, s->peers[0], refuses, &old, "the refusal of an old key");
+    lab_wait(s->l, s->peers[0], refuses, &none, "the refusal of who has no key");
+    cr_expect_null(lab_last(s->peers[0], "view"));
+    s->peers[PEERS] = start_another(s, "new", key);
+    lab_wait_view(s->l, s->peers[PEERS], MEMBERS);
 }
 
 static bool is_at(const lab_peer *peer, uint64_t step) {
@@ -90,7 +114,7 @@ Test(attack, a_job_comes_to_the_same_bytes) {
     lab_key(s.l, "new.key", key);
     lab_key(s.l, "old.key", old_key);
     start_peers(&s, key);
-    start_strangers(&s, old_key);
+    start_others(&s, key, old_key);
     meddler_flood(s.meddlers[0], true);
     strike_until(&s, WARM_STEP);
     for (int i = 0; i < PEERS; i++) bytes[i] = lab_resident_bytes(s.peers[i]);
@@ -103,10 +127,13 @@ Test(attack, a_job_comes_to_the_same_bytes) {
     expect_out(&s, s.no_key);
     snprintf(line, sizeof line, JOB " --shard-ms 0 --steps %d", STEPS);
     const char *hash = lab_undisturbed(s.l, line);
-    for (int i = 0; i < PEERS; i++) {
+    int noticed = 0;
+    for (int i = 0; i < MEMBERS; i++) {
         cr_expect_str_eq(lab_state(s.l, s.peers[i], "done"), hash, "peer %d", i);
         cr_expect_null(lab_last(s.peers[i], "corruption"), "peer %d", i);
+        noticed += strstr(s.peers[i]->stderr_text, "ended, number 1 that did so: ") != NULL;
     }
+    cr_expect_gt(noticed, 0, "nobody has told of a link with changed records");
     meddler_flooded(s.meddlers[0], &datagrams, &connections);
     for (int i = 0; i < PEERS; i++)
         for (int place = 0; place < MEDDLE_PLACES; place++)
