@@ -110,10 +110,12 @@ lab_peer *lab_launch(lab *l, const char *name, const lab_peer *seed, const char 
     snprintf(dir, sizeof dir, "%.400s/%.64s", l->dir, name);
     memcpy(peer->dir, dir, sizeof dir);
     peer->events = json_array();
-    char text[1024], join[64] = "";
+    char text[1024], join[64] = "", cluster[64] = "";
     if (seed != NULL) snprintf(join, sizeof join, " --join 127.0.0.1:%u", seed->port);
-    snprintf(text, sizeof text, "godwit run %s --json --dir %s --listen %s%s", args, peer->dir,
-             listen ? listen : "127.0.0.1:0", join);
+    if (strstr(args, "--cluster") == NULL)
+        snprintf(cluster, sizeof cluster, " --cluster %s", strrchr(l->dir, '/') + 1);
+    snprintf(text, sizeof text, "godwit run %s --json --dir %s --listen %s%s%s", args, peer->dir,
+             listen ? listen : "127.0.0.1:0", join, cluster);
     char *words[LAB_ARGS];
     int count = 0;
     split(text, words, &count);

@@ -34,7 +34,8 @@ typedef struct lab {
     uint32_t count;
 } lab;
 
-/* A lab in a new folder under /tmp. Peers obey the signals that end them, even where the tests were started
+/* A lab in a new folder under /tmp, and its peers a cluster of their own: those of labs beside it, or before
+ * it, may have had the same ports. Peers obey the signals that end them, even where the tests were started
  * with some of those ignored. */
 lab *lab_open(void);
 /* Kills what lives and removes the folder. */
