@@ -19,7 +19,10 @@ static gw_node *node;
 static gw_err err;
 static bool away[PEERS];     /* else it has no manifest */
 static const uint8_t *state; /* that all serve; NULL: nobody has one */
-static gw_mail *mail;        /* what was posted last */
+static gw_mail *mail;        /* what was posted last of what is for the brain */
+static gw_hash wrong;        /* the chunk of which all send other bytes */
+static gw_peer_id told[8];   /* of whom it was told that they had other bits */
+static uint32_t told_count;
 
 bool __wrap_gw_node_fetch(gw_node *of, const gw_peer_id *peer, const gw_hash *name, void *bytes,
                           uint64_t capacity, uint64_t *length, gw_err *why);
@@ -30,6 +33,11 @@ bool __wrap_gw_node_fetch(gw_node *of, const gw_peer_id *peer, const gw_hash *na
                           uint64_t capacity, uint64_t *length, gw_err *why) {
     (void)of;
     *length = 0;
+    if (gw_hash_equal(name, &wrong)) {
+        memset(bytes, 0, capacity);
+        *length = capacity;
+        return true;
+    }
     for (uint32_t i = 0; state != NULL && i < gw_chunk_count(layout.image_bytes); i++) {
         gw_hash own = gw_state_chunk_name(5, 0, i);
         if (!gw_hash_equal(&own, name)) continue;
@@ -56,7 +64,14 @@ void __wrap_gw_helper_give(gw_helper *helper, gw_helper_task *run, void *task) {
 void __wrap_gw_mailbox_post(gw_mailbox *box, gw_mail *posted);
 void __wrap_gw_mailbox_post(gw_mailbox *box, gw_mail *posted) {
     (void)box;
-    mail = posted;
+    if (posted->event.kind != 0) {
+        mail = posted;
+        return;
+    }
+    cr_assert_str_eq(posted->text, "it sent other bytes than those of chunk 0 of the checkpoint of step 5");
+    cr_assert_lt(told_count, 8);
+    told[told_count++] = posted->event.peer;
+    gw_mail_free(posted);
 }
 
 void __wrap_gw_saver_staged(gw_saver *saver);
@@ -127,6 +142,33 @@ Test(load, a_manifest_that_cannot_be_read_just_now_may_name_chunks_here) {
     cr_assert_not(gw_load_from_checkpoint(&load, NULL, &err));
     cr_assert_eq(refused, 0);
     cr_assert_eq(load.sound.size, 0, "told of %u chunks", load.sound.size);
+}
+
+/* ---- holders that send other bytes ---- */
+
+Test(load, who_sends_other_bytes_of_a_chunk_is_told) {
+    gw_peer_id peers[PEERS] = {{{0}}, {{1}}, {{2}}};
+    gw_set inventories[PEERS];
+    uint8_t image[RIG_STATE_BYTES];
+    for (uint32_t i = 0; i < PEERS; i++) {
+        inventories[i] = gw_set_of(1);
+        gw_set_add(&inventories[i], 0);
+    }
+    wrong = (gw_hash){{1, 2, 3}};
+    node->self.id = peers[0];
+    gw_load load = {.node = node,
+                    .kind = GW_LOAD_MANIFEST,
+                    .step = 5,
+                    .root = rig_save_manifest(5, RIG_JOB),
+                    .peers = peers,
+                    .count = PEERS,
+                    .inventories = inventories};
+    cr_assert_not(gw_load_from_checkpoint(&load, image, &err));
+    cr_assert_not_null(strstr(err.text, "hash differs"), "%s", err.text);
+    cr_assert_eq(told_count, 2);
+    cr_assert(gw_peer_id_equal(&told[0], &peers[1]) && gw_peer_id_equal(&told[1], &peers[2]));
+    gw_set_free(&load.sound);
+    for (uint32_t i = 0; i < PEERS; i++) gw_set_free(&inventories[i]);
 }
 
 /* ---- a large state ---- */

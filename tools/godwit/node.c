@@ -79,7 +79,7 @@ void gw_node_feed(gw_node *node, const gw_event *event) {
 void gw_node_deliver(void *context, gw_mail *mail) {
     gw_node *node = context;
     if (mail->event.kind == 0) {
-        gw_node_chunk_damaged(node, mail->text);
+        gw_node_corrupted(node, &mail->event.peer, mail->text);
         return;
     }
     if (mail->event.kind == GW_EV_APPLIED) /* of a step that was skipped there is nothing to report */

@@ -332,8 +332,8 @@ gw_hash gw_manifest_name(uint64_t step, const gw_hash *root);
 
 /* node_publish.c. */
 void gw_node_notice(gw_node *node, const gw_action *action);
-/* On this peer's disk: whose it is and which, `what`, are shown and logged. */
-void gw_node_chunk_damaged(gw_node *node, const char *what);
+/* Somebody's chunk: shown and logged. */
+void gw_node_corrupted(gw_node *node, const gw_peer_id *peer, const char *evidence);
 /* The checkpoints on this peer's disk at the start; those that stay. */
 void gw_node_show_inventory(gw_node *node, const gw_inventory *list, uint32_t count);
 void gw_node_show_retained(gw_node *node, const gw_hash *roots, uint32_t count);

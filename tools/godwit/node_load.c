@@ -6,6 +6,7 @@
 #include "core/placement.h"
 #include "tools/godwit/node_inside.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,9 +161,22 @@ typedef struct restoring {
     uint8_t *image;
 } restoring;
 
+/* What one of the holders has sent is not what was asked for. */
+static void tell_wrong(const gw_load *load, const gw_peer_id *holder, uint32_t index) {
+    gw_mail *mail = gw_mail_new(0, 0);
+    char evidence[128];
+    snprintf(evidence, sizeof evidence,
+             "it sent other bytes than those of chunk %u of the checkpoint of step %llu", index,
+             (unsigned long long)load->step);
+    mail->event.peer = *holder;
+    gw_mail_text(mail, evidence);
+    gw_mailbox_post(load->node->mail, mail);
+}
+
 static bool restore_fetch(void *context, uint32_t index, uint32_t *asked, const gw_hash *name, void *bytes,
                           uint32_t length, gw_err *err) {
     gw_load *load = ((restoring *)context)->load;
+    if (*asked > 0) tell_wrong(load, &load->peers[(index + *asked - 1) % load->count], index);
     gw_fail(err, GW_E_NOTFOUND, "no peer that is here holds it");
     while (*asked < load->count) {
         uint32_t holder = (index + (*asked)++) % load->count;

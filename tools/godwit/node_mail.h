@@ -7,8 +7,8 @@
 
 typedef struct gw_mailbox gw_mailbox;
 
-/* An event with everything it points to; of kind 0 it is none: `text` tells that a chunk on this peer's disk
- * is damaged. */
+/* An event with everything it points to; of kind 0 it is none: `text` is the evidence that event.peer has
+ * other bits of a chunk than it should have. */
 typedef struct gw_mail {
     struct gw_mail *next;
     gw_event event;

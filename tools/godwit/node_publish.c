@@ -138,15 +138,14 @@ static void corrupted(gw_node *node, uint64_t step, const gw_peer_id *peer, cons
     gw_events_corruption(node->console->events, step, peer, evidence);
 }
 
-void gw_node_chunk_damaged(gw_node *node, const char *what) {
+void gw_node_corrupted(gw_node *node, const gw_peer_id *peer, const char *evidence) {
     gw_peer_status status;
-    char evidence[sizeof node->shown.corruption], name[GW_SHORT_TEXT];
+    char name[GW_SHORT_TEXT];
     gw_peer_status_get(node->peer, &status);
     uint64_t step = node->work.load != 0 ? node->work.load_step : status.committed_step;
-    snprintf(evidence, sizeof evidence, "a chunk on its disk is damaged: %s", what);
-    corrupted(node, step, &node->self.id, evidence);
+    corrupted(node, step, peer, evidence);
     gw_log(GW_ERROR, "node", "corruption at step %llu: peer %s: %s", (unsigned long long)step,
-           gw_peer_id_short(&node->self.id, name), evidence);
+           gw_peer_id_short(peer, name), evidence);
 }
 
 void gw_node_notice(gw_node *node, const gw_action *action) {

@@ -401,9 +401,13 @@ static bool open_brain(gw_node *node, gw_err *err) {
 
 /* On the thread that reads it. */
 static void chunk_damaged(void *context, const gw_err *err) {
+    const gw_node *node = context;
     gw_mail *mail = gw_mail_new(0, 0);
-    gw_mail_text(mail, err->text);
-    gw_mailbox_post(((gw_node *)context)->mail, mail);
+    gw_err evidence = *err;
+    gw_fail_in(&evidence, "a chunk on its disk is damaged");
+    mail->event.peer = node->self.id;
+    gw_mail_text(mail, evidence.text);
+    gw_mailbox_post(node->mail, mail);
 }
 
 static bool open_saver(gw_node *node, gw_err *err) {
