@@ -311,11 +311,13 @@ static gw_repair_answer plan_start(const gw_repair_rules *rules, const gw_report
     return GW_REPAIR_READY;
 }
 
-/* Of checks that failed again and again: but where somebody whose bits may have been the cause is known, or
- * is gone, it is worth another try from the beginning. */
+/* Checks that failed in a row: whose bits were the cause is known, and dealt again; or may have gone with
+ * them, which is worth another try from the beginning. */
 static void forgive(const gw_repair_rules *rules, gw_install *install) {
-    bool explained = rules->some_absent || gw_set_count(&rules->doubted) > 0;
-    if (explained && install->failures > FAILURES_RECOMPUTE) install->failures = FAILURES_RECOMPUTE;
+    if (gw_set_count(&rules->doubted) > 0)
+        install->failures = 0;
+    else if (rules->some_absent && install->failures > FAILURES_RECOMPUTE)
+        install->failures = FAILURES_RECOMPUTE;
 }
 
 /* Members that hold the state; overlaps cost the higher rank its accumulator. */

@@ -242,6 +242,17 @@ Test(corruption, a_bit_of_what_a_peer_has_added_up) {
     lab_close(l);
 }
 
+/* In each sum: the others go on without it. */
+Test(corruption, a_machine_whose_memory_is_bad_has_to_leave) {
+    lab_peer *peers[3];
+    lab *l = start_sending(peers, "", "own 5 again");
+    cr_expect_eq(lab_end(l, peers[2]), 1);
+    cr_expect(says(peers[2], "the machine is faulty"), "%s", peers[2]->stderr_text);
+    expect_right(l, peers, 2);
+    expect_named(peers[2], peers, "its part of the sum changed in memory");
+    lab_close(l);
+}
+
 Test(corruption, who_has_added_up_what_is_wrong_is_shown) {
     lab_peer *peers[3];
     lab *l = start_sending(peers, SHOWN, "own 2");

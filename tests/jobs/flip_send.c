@@ -1,7 +1,7 @@
 /* Preloaded into a peer: a bit of a sum flips, once, when a large message is sent; what is large belongs to
  * sums. FLIP_SEND="WHERE N": "wire": on its way, in the N-th of them or a later one; "own" or "received": in
  * the very memory that it is sent from, in the N-th of those from what the peer has added up itself, or from
- * what it has received of others. */
+ * what it has received of others. "WHERE N again": not once, but in every one from then on. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -53,12 +53,14 @@ static atomic_bool flipped;
 static bool is_the_one(const char *bytes, size_t count, bool *on_wire) {
     static atomic_long seen;
     const char *wanted = getenv("FLIP_SEND");
-    char place[16];
+    char place[16], again[16] = "";
     long which;
-    if (wanted == NULL || count < LARGE || sscanf(wanted, "%15s %ld", place, &which) != 2) return false;
+    if (wanted == NULL || count < LARGE || sscanf(wanted, "%15s %ld %15s", place, &which, again) < 2)
+        return false;
     *on_wire = strcmp(place, "wire") == 0;
     if (!*on_wire && strcmp(place, where(bytes)) != 0) return false;
-    return atomic_fetch_add(&seen, 1) + 1 >= which && !atomic_load(&flipped);
+    bool once = strcmp(again, "again") != 0;
+    return atomic_fetch_add(&seen, 1) + 1 >= which && !(once && atomic_load(&flipped));
 }
 
 /* With one bit changed in the middle. It may be that not so much of it is sent now. */
