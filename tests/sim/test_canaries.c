@@ -133,7 +133,7 @@ static void find_configured(const gw_sim_options *options, const char *phrase,
 
 static void find_after_damage(gw_sim_options options, const char *phrase, deed act) {
     options.damage_ms = 400;
-    assert_found(&options, &(canary){.phrase = phrase, .act = act, .after = GW_SIM_DAMAGED_CHUNK});
+    assert_found(&options, &(canary){.phrase = phrase, .act = act, .after = GW_SIM_FLIPPED_CHUNK});
 }
 
 static void find_after_wipe(gw_sim_options options, const char *phrase, deed act) {
@@ -145,7 +145,7 @@ static void find_after_wipe(gw_sim_options options, const char *phrase, deed act
 static void find_after_power_loss(gw_sim_options options, const char *phrase, deed act) {
     options.power_ms = 1500;
     options.unsynced_permille = 700;
-    assert_found(&options, &(canary){.phrase = phrase, .act = act, .after = GW_SIM_UNSYNCED});
+    assert_found(&options, &(canary){.phrase = phrase, .act = act, .after = GW_SIM_LOST_CHUNK});
 }
 
 /* ---- deeds ---- */

@@ -64,6 +64,34 @@ Test(seeds, reduce_fast) {
     assert_that_much_went_wrong(&all);
 }
 
+/* What a fetch from disks needs to fail by others comes together seldom. */
+static void lose_holders(gw_sim_options *options) {
+    options->power_ms = 3000;
+    options->crash_ms = 2000;
+    options->pause_ms = 1000;
+    options->unsynced_permille = 500;
+    options->checkpoint_steps = 2;
+}
+
+/* Each kind by itself: none has silently stopped. */
+Test(seeds, every_kind_of_fault_happens) {
+    gw_sim_result all = {0};
+    for (uint64_t seed = 6001; seed <= 6200; seed++) {
+        gw_sim_options options = gw_sim_unset(seed);
+        gw_sim_result result;
+        char command[GW_SIM_COMMAND];
+        options.peers = 2 + (uint32_t)seed % 5;
+        options.fault_ms = 6000;
+        if (seed % 3 == 0) lose_holders(&options);
+        gw_sim_draw(&options);
+        gw_sim_run(&options, &result);
+        cr_assert(!result.failed, "%s\n  %s", result.why, gw_sim_command(&options, command, sizeof command));
+        gw_sim_result_add(&all, &result);
+    }
+    for (int fault = 0; fault < GW_SIM_FAULTS; fault++)
+        cr_expect_gt(all.faults[fault], 0, "no %s", gw_sim_fault_name((gw_sim_fault)fault));
+}
+
 /* As few as a majority of every view takes that one of them has installed or promised. */
 Test(seeds, what_is_left_of_a_majority_finishes_the_job) {
     gw_sim_result all = {0};

@@ -361,11 +361,12 @@ void sim_disk_unsynced(sim_cluster *c, sim_peer *p) {
             bool late =
                 gw_set_has(&saved->chunks, chunk) && saved->written_ns[chunk] + lately_ns > sim_now(c);
             if (!late || !sim_chance(c, c->options->unsynced_permille / 1000.0)) continue;
-            c->result->faults[GW_SIM_UNSYNCED]++;
-            if (sim_chance(c, 0.5))
-                lose_chunk(saved, chunk, p->boot);
-            else
+            bool torn = !sim_chance(c, 0.5);
+            c->result->faults[torn ? GW_SIM_TORN_CHUNK : GW_SIM_LOST_CHUNK]++;
+            if (torn)
                 gw_set_add(&saved->damaged, chunk);
+            else
+                lose_chunk(saved, chunk, p->boot);
         }
     }
     sim_disks_lost(c);

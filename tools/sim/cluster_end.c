@@ -10,8 +10,9 @@ static bool any_of(const uint64_t *faults, const gw_sim_fault *kinds, size_t cou
 }
 
 static bool disks_failed(const uint64_t *faults) {
-    static const gw_sim_fault kinds[] = {GW_SIM_FULL_DISK, GW_SIM_HANGING_DISK, GW_SIM_SLOW_DISK,
-                                         GW_SIM_DAMAGED_CHUNK, GW_SIM_UNSYNCED};
+    static const gw_sim_fault kinds[] = {GW_SIM_FULL_DISK,     GW_SIM_HANGING_DISK, GW_SIM_SLOW_DISK,
+                                         GW_SIM_FLIPPED_CHUNK, GW_SIM_MISDIRECTED,  GW_SIM_LOST_CHUNK,
+                                         GW_SIM_TORN_CHUNK};
     return any_of(faults, kinds, sizeof kinds / sizeof *kinds);
 }
 

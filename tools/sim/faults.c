@@ -185,11 +185,11 @@ static void slow_disk(sim_cluster *c) {
 
 static void damage(sim_cluster *c) {
     sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
-    uint64_t times = sim_chance(c, 0.3) ? 2 : 1; /* what was written over, and what was not written */
-    for (uint64_t i = 0; i < times; i++) {
+    bool misdirected = sim_chance(c, 0.3); /* two: what was written over, and what was not written */
+    for (int i = 0; i < (misdirected ? 2 : 1); i++) {
         if (!sim_disk_damage(c, p)) continue;
         sim_trace(c, "the disk of peer %u damages what is on it", p->number);
-        c->result->faults[GW_SIM_DAMAGED_CHUNK]++;
+        c->result->faults[misdirected ? GW_SIM_MISDIRECTED : GW_SIM_FLIPPED_CHUNK]++;
     }
 }
 

@@ -41,6 +41,7 @@ uint64_t gw_sim_network_delay_ns(gw_sim_network *network) {
     uint64_t spread = weather->delay_most_ns - weather->delay_least_ns;
     uint64_t delay_ns = weather->delay_least_ns + gw_rng_below(&network->rng, spread + 1);
     bool late = weather->tail > 0 && gw_rng_unit(&network->rng) < weather->tail;
+    network->late += late;
     return late ? delay_ns * (2 + gw_rng_below(&network->rng, GW_SIM_TAIL - 1)) : delay_ns;
 }
 

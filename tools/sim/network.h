@@ -31,7 +31,7 @@ typedef struct gw_sim_network {
     uint32_t endpoints;
     bool cut[GW_SIM_GROUPS][GW_SIM_GROUPS]; /* [from][to] */
     gw_sim_way *ways;                       /* [from * endpoints + to]; NULL = all open */
-    uint64_t sent, dropped, duplicated, garbled;
+    uint64_t sent, dropped, duplicated, garbled, late;
     /* A datagram arrives. Bytes are valid during the call. */
     void (*deliver)(void *context, uint32_t from, uint32_t to, const uint8_t *bytes, size_t length);
     /* One is damaged on its way: it is dropped, unless whoever opens it does not notice (may be NULL). */

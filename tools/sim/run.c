@@ -63,6 +63,8 @@ static void open_cluster(sim_cluster *c, const gw_sim_options *o, gw_sim_result 
         if (sim_chance(c, o->slow_permille / 1000.0)) p->slowness = 1 + 3 * gw_rng_unit(&c->rng);
         if (o->drift_permille != 0)
             p->clock_rate = 1 + o->drift_permille / 1000.0 * (2 * gw_rng_unit(&c->rng) - 1);
+        result->faults[GW_SIM_SLOW_PEER] += p->slowness > 1;
+        result->faults[GW_SIM_SKEWED_CLOCK] += p->clock_rate < 1 || p->clock_rate > 1;
     }
 }
 
@@ -356,5 +358,6 @@ void gw_sim_run(const gw_sim_options *options, gw_sim_result *result) {
     result->faults[GW_SIM_DROP] = c->network.dropped;
     result->faults[GW_SIM_DUPLICATE] = c->network.duplicated;
     result->faults[GW_SIM_GARBLE] = c->network.garbled;
+    result->faults[GW_SIM_LATE] = c->network.late;
     close_cluster(c);
 }
