@@ -4,6 +4,7 @@
 #include "core/message.h"
 #include "core/peer.h"
 #include "net/packet.h"
+#include "sim/command.h"
 #include "tools/sim/cluster.h"
 
 #include <criterion/criterion.h>
@@ -703,4 +704,72 @@ Test(canaries, a_garbled_datagram_passes) {
     options.garble_permille = 20;
     assert_found(&options,
                  &(canary){.phrase = "was taken for sound", .gullible = true, .after = GW_SIM_FAULTS});
+}
+
+/* ---- what is printed of a seed that fails ---- */
+
+/* The next line of *text; false behind the last one. */
+static bool next_line(const char **text, char *line, size_t size) {
+    size_t length = strcspn(*text, "\n");
+    if ((*text)[length] == '\0') return false;
+    cr_assert_lt(length, size);
+    memcpy(line, *text, length);
+    line[length] = '\0';
+    *text += length + 1;
+    return true;
+}
+
+/* A line of the trace: when it was, and what happened, for people. */
+static const char *read_traced(const char *line, double *at_s) {
+    int end = 0;
+    cr_assert_eq(sscanf(line, " %lf %n", at_s, &end), 1, "%s", line);
+    cr_assert(end > 12 && line[end] != '\0', "%s", line);
+    for (const char *c = line; *c != '\0'; c++) cr_assert(*c >= ' ' && *c <= '~', "%s", line);
+    return line + end;
+}
+
+/* Lists of what is missing are dealt where somebody has died: that it takes, and nothing else. */
+Test(canaries, a_seed_that_fails_is_shrunk_and_its_trace_is_told) {
+    enum { LINE = GW_SIM_COMMAND + 100, LINES = 60 };
+    planted = (canary){.act = deal_more_than_are_listed};
+    const outcome *o =
+        sim_command("--repairs --seed 2 --peers 4 --lose 0 --corrupt 0 --unanswered 0 --break-ms 0 "
+                    "--drop 30 --drift 50 --shrink");
+    cr_assert_eq(o->code, 1, "%d: %s", o->code, o->out);
+    const char *rest = o->out, *wrong;
+    char line[LINE], why[LINE];
+    uint32_t faults = 0, lines = 0, crashes = 0, views = 0;
+    cr_assert(next_line(&rest, line, sizeof line));
+    cr_expect_str_eq(line, "seed 2: looking for the fewest options that fail");
+
+    gw_sim_options kept;
+    gw_sim_result result;
+    cr_assert(next_line(&rest, line, sizeof line));
+    cr_assert(gw_sim_command_read(line, &kept, &wrong), "%s", wrong);
+    cr_expect_gt(kept.crash_ms, 0, "%s", line);
+    for (uint32_t i = 0; i < gw_sim_option_count; i++)
+        faults += gw_sim_option_table[i].fault && *gw_sim_option_value(&kept, &gw_sim_option_table[i]) != 0;
+    cr_expect_eq(faults, 1, "%s", line);
+    cr_assert(next_line(&rest, why, sizeof why));
+    gw_sim_run(&kept, &result);
+    cr_assert(result.failed, "%s", line);
+    cr_assert_eq(strncmp(why, "  fails with: ", 14), 0, "%s", why);
+    cr_expect_str_eq(why + 14, result.why);
+    cr_expect_not_null(strstr(why, " claims position "), "%s", why);
+
+    double last_s = 0, at_s;
+    const char *what = "";
+    cr_assert(next_line(&rest, line, sizeof line));
+    cr_expect_str_eq(line, "  the end of its trace:");
+    for (; next_line(&rest, line, sizeof line); lines++, last_s = at_s) {
+        what = read_traced(line, &at_s);
+        cr_expect_geq(at_s, last_s, "%s", line);
+        crashes += strstr(what, " CRASHES") != NULL;
+        views += strstr(what, " VIEW ") != NULL;
+    }
+    cr_expect(lines > 10 && lines <= LINES, "%u", lines);
+    cr_expect(crashes > 0 && views > 0, "%s", o->out);
+    cr_expect_eq(strncmp(what, "VIOLATION ", 10), 0, "%s", what);
+    cr_expect_str_eq(what + 10, result.why);
+    cr_expect_float_eq(last_s, (double)result.ended_ns / 1e9, 1e-6);
 }

@@ -1,61 +1,84 @@
 /* The simulator's command line: what it prints, and its exit codes. */
-#include "tools/sim/run.h"
+#include "sim/command.h"
+#include "tools/sim/trial.h"
 
 #include <criterion/criterion.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-enum { MOST_WORDS = 32, OUTPUT_BYTES = 32768 };
-
-typedef struct outcome {
-    int code; /* exit code, or -signal */
-    char out[OUTPUT_BYTES];
-} outcome;
-
-static void run_in_child(char *arguments, int out) {
-    char *argv[MOST_WORDS + 1] = {NULL}, *rest = NULL;
-    int argc = 0;
-    for (char *word = strtok_r(arguments, " ", &rest); word != NULL && argc < MOST_WORDS;
-         word = strtok_r(NULL, " ", &rest))
-        argv[argc++] = word;
-    dup2(out, STDOUT_FILENO);
-    int code = gw_sim_main(argc, argv);
-    fflush(NULL);
-    _exit(code);
-}
-
-static outcome sim(const char *options) {
-    static outcome o;
-    char arguments[500];
-    int out = memfd_create("out", 0), status = 0;
-    snprintf(arguments, sizeof arguments, "sim %s", options);
-    fflush(NULL);
-    pid_t child = fork();
-    cr_assert_geq(child, 0);
-    if (child == 0) run_in_child(arguments, out);
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    ssize_t got = pread(out, o.out, OUTPUT_BYTES - 1, 0);
-    cr_assert_geq(got, 0);
-    o.out[got] = '\0';
-    close(out);
-    o.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-    return o;
-}
 
 /* Whatever must be done within a millisecond fails. */
 Test(main, a_schedule_of_repairs_is_shrunk_as_one) {
-    outcome o = sim("--repairs --seed 3 --fast 0 --core 0 --steps 300 --bound-ms 1 --shrink");
-    cr_expect_eq(o.code, 1, "%d", o.code);
-    cr_expect_not_null(strstr(o.out, " --steps 1 "), "%s", o.out);
-    cr_expect_not_null(strstr(o.out, " --shard-us 4000 "), "%s", o.out);
-    cr_expect_not_null(strstr(o.out, " --restart-ms 60 "), "%s", o.out);
+    const outcome *o = sim_command("--repairs --seed 3 --fast 0 --core 0 --steps 300 --bound-ms 1 --shrink");
+    cr_expect_eq(o->code, 1, "%d", o->code);
+    cr_expect_not_null(strstr(o->out, " --steps 1 "), "%s", o->out);
+    cr_expect_not_null(strstr(o->out, " --shard-us 4000 "), "%s", o->out);
+    cr_expect_not_null(strstr(o->out, " --restart-ms 60 "), "%s", o->out);
 }
 
 Test(main, a_seed_that_does_not_fail_is_not_shrunk) {
-    outcome o = sim("--repairs --seed 3 --shrink");
-    cr_expect_eq(o.code, 0, "%d", o.code);
-    cr_expect_not_null(strstr(o.out, "seed 3 does not fail"), "%s", o.out);
+    const outcome *o = sim_command("--repairs --seed 3 --shrink");
+    cr_expect_eq(o->code, 0, "%d", o->code);
+    cr_expect_not_null(strstr(o->out, "seed 3 does not fail"), "%s", o->out);
+}
+
+/* Fails as nothing that takes longer than a millisecond is ever done. */
+Test(main, of_a_long_trace_the_end_is_printed) {
+    enum { LINES = 10 };
+    gw_sim_options options = gw_sim_unset(3);
+    char text[10000];
+    options.peers = 3;
+    options.steps = 300;
+    options.fault_ms = 2000;
+    options.shard_us = 20000;
+    options.bound_ms = 1;
+    options.fast = 0;
+    gw_sim_undisturbed(&options);
+    gw_sim_draw(&options);
+    int out = memfd_create("out", 0), before = dup(STDOUT_FILENO);
+    fflush(stdout);
+    dup2(out, STDOUT_FILENO);
+    gw_sim_print_trace(&options, LINES);
+    fflush(stdout);
+    dup2(before, STDOUT_FILENO);
+    ssize_t got = pread(out, text, sizeof text - 1, 0);
+    cr_assert_gt(got, 0);
+    text[got] = '\0';
+    uint32_t lines = 0;
+    for (const char *c = text; *c != '\0'; c++) lines += *c == '\n';
+    cr_expect_eq(lines, LINES, "%s", text);
+    const char *violation = strstr(text, " VIOLATION the job is not done 1 ms ");
+    cr_expect(violation != NULL && strchr(violation, '\n') == text + got - 1, "%s", text);
+    close(out);
+    close(before);
+}
+
+/* What is printed, with every line that goes on in the next one made whole. */
+static char *unwrapped(const char *text) {
+    char *whole = strdup(text), *to = whole;
+    cr_assert_not_null(whole);
+    for (const char *from = text; *from != '\0'; from++) {
+        bool wraps = strncmp(from, "\n  ", 3) == 0;
+        *to++ = wraps ? ' ' : *from;
+        if (wraps) from += 2;
+    }
+    *to = '\0';
+    return whole;
+}
+
+/* What there was of it, and of what there was nothing. */
+Test(main, faults_are_counted_by_kind) {
+    const outcome *o =
+        sim_command("--seed 1 --peers 2 --drop 100 --drift 50 --tail 50 --damage-ms 0 --haul 0");
+    cr_expect_eq(o->code, 0, "%d", o->code);
+    char *text = unwrapped(o->out), *none = strstr(text, "\nno: ");
+    cr_assert_not_null(none, "%s", o->out);
+    static const char *const there[] = {"2 skewed clocks", " datagrams lost", " messages late"};
+    for (size_t i = 0; i < sizeof there / sizeof there[0]; i++) {
+        const char *found = strstr(text, there[i]);
+        cr_expect(found != NULL && found < none, "%s: %s", there[i], o->out);
+    }
+    cr_expect_not_null(strstr(none, "misdirected writes"), "%s", o->out);
+    free(text);
 }

@@ -263,18 +263,6 @@ Test(seeds, repairs_never_get_stuck) {
     cr_assert_gt(all.faults[GW_SIM_SPLIT_REDUCTION], 50);
 }
 
-Test(seeds, a_seed_replays_exactly) {
-    gw_sim_result result[2];
-    for (int i = 0; i < 2; i++) {
-        gw_sim_options options = gw_sim_unset(7);
-        gw_sim_draw(&options);
-        gw_sim_run(&options, &result[i]);
-    }
-    cr_assert_eq(result[0].events, result[1].events);
-    cr_assert_eq(result[0].virtual_ns, result[1].virtual_ns);
-    cr_assert_eq(result[0].steals, result[1].steals);
-}
-
 Test(seeds, what_is_given_is_kept) {
     gw_sim_options options = gw_sim_unset(3);
     options.peers = 4;

@@ -171,7 +171,10 @@ static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *
     if (r->broken) c->result->faults[GW_SIM_SPLIT_REDUCTION]++;
     bool corrupt = !c->calm && sim_chance(c, c->options->corrupt_permille / 1000.0) && may_damage(c, r),
          whole = covers(&m->sum);
-    if (corrupt) damage_sum(c, &m->sum);
+    if (corrupt) {
+        damage_sum(c, &m->sum);
+        sim_trace(c, "a bit of peer %u's sum of step %" PRIu64 " flips", p->number, r->step);
+    }
     gw_event event = {.kind = GW_EV_REDUCED,
                       .token = e->token,
                       .outcome = GW_DONE,

@@ -88,6 +88,7 @@ static bool loses(sim_cluster *c, sim_peer *p, sim_worker *worker) {
     m->lost_step = m->accumulator.step;
     m->losses++;
     c->result->faults[GW_SIM_LOST_CLAIM]++;
+    sim_trace(c, "peer %u cannot have what shard %u needs", p->number, worker->shard);
     worker->busy = false;
     sim_op op = sim_op_to(p, lost);
     op.x = worker->shard;
@@ -364,6 +365,7 @@ static void on_request(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (!c->calm && r.swap &&
         sim_chance(c, c->options->unanswered_permille / 1000.0)) { /* the answer is lost, the swap is not */
         c->result->faults[GW_SIM_LOST_ANSWER]++;
+        sim_trace(c, "peer %u never hears what came of its steal from peer %u", op->from, p->number);
         sim_break(c, p->number, op->from);
         return;
     }

@@ -162,6 +162,7 @@ static void fill_disk(sim_cluster *c) {
     c->result->faults[GW_SIM_FULL_DISK]++;
     p->disk_ailed = true;
     p->disk_full_until_ns = sim_now(c) + sim_lasting_ns(c, sim_between(c, 100, 3000));
+    sim_trace(c, "the disk of peer %u is full", p->number);
 }
 
 static void hang_disk(sim_cluster *c) {
@@ -181,6 +182,7 @@ static void slow_disk(sim_cluster *c) {
     c->result->faults[GW_SIM_SLOW_DISK]++;
     p->disk_ailed = true;
     p->disk_slow_until_ns = sim_now(c) + sim_lasting_ns(c, sim_between(c, 500, 10000));
+    sim_trace(c, "the disk of peer %u is slow", p->number);
 }
 
 static void damage(sim_cluster *c) {

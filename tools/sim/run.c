@@ -350,7 +350,7 @@ void gw_sim_run(const gw_sim_options *options, gw_sim_result *result) {
     }
     sim_faults_plan(c);
     run_until(c, sim_heal_ns(c));
-    sim_faults_end(c);
+    if (!result->failed) sim_faults_end(c);
     result->healed_ns = sim_now(c);
     run_to_the_end(c);
     count_time(c);
