@@ -359,7 +359,75 @@ Test(canaries, a_sum_of_other_states_is_applied) {
     }
 }
 
+/* ---- what was found to be wrong ---- */
+
+static void see_no_dispute(gw_peer *peer, gw_event *event, gw_actions *actions) {
+    (void)peer, (void)actions;
+    if (event->kind == GW_EV_REDUCED) event->check_table = NULL;
+}
+
+/* At the step that it was thrown out of. */
+static bool goes_on_at_its_step(const gw_peer *peer, const gw_actions *actions, uint32_t at) {
+    bool installs = false;
+    for (uint32_t i = 0; i < at; i++) installs |= actions->list[i].kind == GW_ACT_INSTALL;
+    return installs && step_of(peer) > 0 && actions->list[at].step == step_of(peer);
+}
+
+static void keep_what_was_added(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    if (action->kind == GW_ACT_BEGIN_STEP && goes_on_at_its_step(peer, actions, at)) drop(action);
+}
+
+static void keep_the_state(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    if (action->kind != GW_ACT_LOAD || !goes_on_at_its_step(peer, actions, at)) return;
+    gw_event event = {
+        .kind = GW_EV_LOADED, .token = action->token, .outcome = GW_DONE, .fingerprint = action->fingerprint};
+    drop(action);
+    __real_gw_peer_step(peer, &event, now_ns, actions);
+}
+
+static gw_sim_options with_wrong_contributions(void) {
+    gw_sim_options options = quiet();
+    options.verify_permille = 1000;
+    options.wrong_permille = 20;
+    return options;
+}
+
+/* With float sums as with exact ones; where all shards are computed twice, and where a share of them is. */
+Test(canaries, what_is_computed_wrong_is_applied) {
+    gw_sim_options options = with_wrong_contributions();
+    find_believed(&options, "than the undisturbed run", see_no_dispute, NULL);
+    options.majority = options.fast = 1;
+    find_believed(&options, "that is not that of its shards", see_no_dispute, NULL);
+    options.verify_permille = 200;
+    find_believed(&options, "that is not that of its shards", see_no_dispute, NULL);
+}
+
+Test(canaries, who_computes_wrong_brings_its_work_or_its_state) {
+    gw_sim_options options = with_wrong_contributions();
+    find(&options, " what it had computed before peer ", keep_what_was_added);
+    find(&options, " with the state that it had when peer ", keep_the_state);
+    options.majority = options.fast = 1;
+    find(&options, " what it had computed before peer ", keep_what_was_added);
+}
+
 /* ---- views ---- */
+
+/* By all but itself. */
+static void name_another_life(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    if (action->kind != GW_ACT_INSTALL || step_of(peer) == 0) return;
+    gw_view *other = gw_actions_copy(actions, action->view, sizeof *other);
+    for (uint32_t i = 0; i < other->count; i++) other->members[i].boot++;
+    action->view = other;
+}
+
+Test(canaries, another_life_than_the_view_names_takes_part) {
+    gw_sim_options options = quiet();
+    options.crash_ms = 1000;
+    find(&options, "outside a view, twice, or of another step", name_another_life);
+}
 
 static void take_any_quorum(gw_peer_config *config) {
     config->quorum = GW_QUORUM_ANY;
@@ -424,6 +492,22 @@ static gw_sim_options torn(void) { /* members end one reduction differently, and
     options.crash_ms = 0;
     options.fault_ms = 10000;
     return options;
+}
+
+/* As where sums are exact: the state of most steps is the one to go on from, whoever held it. */
+static void take_any_state(gw_peer_config *config) {
+    config->fast = false;
+}
+
+Test(canaries, a_state_that_was_left_behind_is_gone_on_from) {
+    gw_sim_options options = torn();
+    options.shards = 12;
+    options.shard_us = 300000;
+    options.steps = 30;
+    options.fault_ms = 30000;
+    options.partition_ms = 1500;
+    options.break_ms = 500;
+    find_configured(&options, "which had been left behind", take_any_state);
 }
 
 Test(canaries, different_states_of_a_step_are_shown) {

@@ -280,7 +280,7 @@ Test(seeds, what_is_given_is_kept) {
 /* One machine that computes wrong now and then, or bits that flip in memory, and everything computed twice:
  * no state is ever another than it should be. Not both at once, and nobody dies but the faulty: a shard whose
  * verifier died, or lost its state, is not verified. */
-static void corrupt(uint64_t first, uint64_t last, uint32_t peers, bool majority, bool wrong,
+static void corrupt(uint64_t first, uint64_t last, uint32_t peers, bool majority, bool fast, bool wrong,
                     gw_sim_result *all) {
     *all = (gw_sim_result){0};
     for (uint64_t seed = first; seed <= last; seed++) {
@@ -291,7 +291,7 @@ static void corrupt(uint64_t first, uint64_t last, uint32_t peers, bool majority
         options.peers = options.founders = peers;
         options.shards = 24;
         options.majority = majority;
-        options.fast = 0;
+        options.fast = fast;
         options.lose_permille = 3;
         options.drop_permille = 50;
         options.verify_permille = 1000;
@@ -306,21 +306,23 @@ static void corrupt(uint64_t first, uint64_t last, uint32_t peers, bool majority
 
 Test(seeds, what_is_computed_wrong_is_found_before_it_is_applied) {
     gw_sim_result all;
-    corrupt(4001, 4060, 5, false, true, &all);
+    corrupt(4001, 4060, 5, false, false, true, &all);
     cr_assert_gt(all.faults[GW_SIM_WRONG], 100);
     cr_assert_gt(all.disputes, 100);
     cr_assert_gt(all.expelled, 10);
-    corrupt(4101, 4160, 2, false, true, &all);
+    corrupt(4101, 4160, 2, false, false, true, &all);
     cr_assert_gt(all.disputes, 20);
-    corrupt(4201, 4230, 4, true, true, &all);
+    corrupt(4201, 4230, 4, true, false, true, &all);
+    cr_assert_gt(all.disputes, 20);
+    corrupt(4231, 4260, 4, true, true, true, &all);
     cr_assert_gt(all.disputes, 20);
 }
 
 Test(seeds, bits_that_flip_in_a_state_spread_to_nobody) {
     gw_sim_result all;
-    corrupt(4301, 4360, 5, false, false, &all);
+    corrupt(4301, 4360, 5, false, false, false, &all);
     cr_assert_gt(all.faults[GW_SIM_FLIP], 50);
-    corrupt(4401, 4430, 2, false, false, &all);
+    corrupt(4401, 4430, 2, false, false, false, &all);
     cr_assert_gt(all.faults[GW_SIM_FLIP], 20);
 }
 

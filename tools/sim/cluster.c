@@ -82,6 +82,12 @@ uint32_t sim_shards(const void *context, uint64_t step) {
     return options->shards + (uint32_t)(step % 3);
 }
 
+uint64_t sim_step_sum(const gw_sim_options *options, uint64_t state, uint64_t step) {
+    uint64_t sum = 0;
+    for (uint32_t s = 0; s < sim_shards(options, step); s++) sum += sim_contribution(state, step, s);
+    return sum;
+}
+
 uint64_t sim_last_step(const gw_sim_options *options) {
     return options->end_step != 0 && options->end_step < options->steps ? options->end_step : options->steps;
 }
@@ -293,6 +299,7 @@ static void note(sim_cluster *c, sim_peer *p, const gw_action *action) {
         sim_shows(c, p, action);
         break;
     case GW_NOTICE_CORRUPT:
+        sim_convict(c, p, action);
         sim_tells_fault(c, p, action);
         break;
     default:

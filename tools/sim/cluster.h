@@ -3,7 +3,7 @@
  *
  *   cluster.c         processes: start, crash, pause; events in, actions out
  *   cluster_links.c   control links: ordered, breakable, refused by dead processes
- *   cluster_verify.c  shards computed twice, and bits that flip
+ *   cluster_verify.c  shards computed twice, bits that flip, and who was found wrong
  *   cluster_work.c    workers, the accumulator, range words and one-sided operations
  *   cluster_reduce.c  collectives: each member ends on its own, well or not
  *   cluster_course.c  whether what peers tell of where a state has come from is true
@@ -112,12 +112,19 @@ typedef struct sim_asked { /* a one-sided operation without an answer so far */
     bool swap;
 } sim_asked;
 
+typedef struct sim_verdict { /* a peer was found to compute, or to hold, wrong bits */
+    gw_view_name in;         /* this view */
+    uint64_t by[SIM_PEERS];  /* the lives that told so; 0 = did not */
+} sim_verdict;
+
 /* What a process loses when it dies. */
 typedef struct sim_memory {
     bool has_state;
     uint64_t step, state;
     uint64_t held_epoch, held_before; /* of the last view in which it had a state; before the present one */
     uint64_t without_epoch;           /* of the latest view that others went on in without it */
+    gw_view_name installed;           /* the last view that it has installed */
+    sim_verdict on_work, on_state;    /* of what it has added to the step; of its state */
     uint64_t saved_step, saved_state; /* of the last SAVE */
     bool has_open;                    /* a SAVE that writes, and has not been given up: */
     uint64_t open_step;
@@ -300,6 +307,7 @@ gw_peer_id sim_name_with(uint32_t number, uint32_t disk);
 /* Its monotonic clock jumps ahead. */
 void sim_jump(sim_cluster *c, sim_peer *p, uint64_t ahead_ns);
 uint64_t sim_contribution(uint64_t state, uint64_t step, uint32_t shard);
+uint64_t sim_step_sum(const gw_sim_options *options, uint64_t state, uint64_t step); /* of all its shards */
 uint64_t sim_next_state(uint64_t state, uint64_t sum);
 uint32_t sim_shards(const void *context, uint64_t step);
 uint64_t sim_fingerprint(uint64_t state);
@@ -333,7 +341,10 @@ uint64_t sim_compute(sim_cluster *c, const sim_peer *p, uint32_t shard);
 bool sim_computes_alone(const sim_cluster *c, const sim_peer *p);
 void sim_probe(sim_cluster *c, sim_peer *p, const gw_action *action);
 void sim_look(sim_cluster *c, sim_peer *p, const gw_action *action);
-void sim_flip(sim_cluster *c); /* a bit of some peer's state, at any time */
+/* Somebody tells who was found to compute, or to hold, wrong bits. */
+void sim_convict(sim_cluster *c, const sim_peer *by, const gw_action *notice);
+void sim_check_expelled(sim_cluster *c, const sim_peer *p); /* as it enters a reduction */
+void sim_flip(sim_cluster *c);                              /* a bit of some peer's state, at any time */
 
 /* --- cluster_reduce.c --- */
 void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action);

@@ -122,6 +122,7 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
         if (own != NULL) own->damaged.words[0] = 0; /* written again from what others have */
         if (f.kind == GW_LOAD_MANIFEST) sim_told_kept(p, &f.root);
         p->m.has_state = true;
+        p->m.on_state = (sim_verdict){.by = {0}};
         p->m.held_epoch = f.epoch;
         p->m.step = f.step;
         p->m.state = state;

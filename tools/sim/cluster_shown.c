@@ -20,6 +20,7 @@ void sim_made_add(sim_cluster *c, const sim_made *made) {
 
 void sim_installed(sim_cluster *c, sim_peer *p, const gw_view *view) {
     if (view->epoch > c->newest.epoch) c->newest = *view;
+    p->m.installed = view->name;
     p->m.held_before = p->m.held_epoch;
     if (p->m.has_state) p->m.held_epoch = view->epoch;
     for (uint32_t i = 0; i < c->count; i++) {
@@ -104,11 +105,36 @@ uint64_t sim_state_of(const sim_cluster *c, const gw_action *load) {
     return c->states[0];
 }
 
+/* The view before this one in which a member of it had a state; 0 = in none, or it has gone on since. */
+static uint64_t held_before(const sim_peer *p, const gw_view *view) {
+    bool lives = p->brain != NULL && gw_view_rank_of_life(view, &p->id, p->boot, p->nonce) >= 0;
+    if (!lives || !p->m.has_state) return 0;
+    if (gw_view_name_equal(&p->m.installed, &view->name)) return p->m.held_before;
+    return p->m.held_epoch < view->epoch ? p->m.held_epoch : 0;
+}
+
+/* Members that others had gone on without bring no state of theirs that counts where some of those others
+ * are: what the latest view held is what the next one goes on from. (Whoever has just been found to compute
+ * wrong has no state that counts.) */
+static void check_latest_stays(sim_cluster *c, const sim_peer *p, const gw_action *load) {
+    const gw_view *view = &p->m.fence;
+    for (uint32_t i = 0; i < load->count && load->load_kind == GW_LOAD_PEERS; i++) {
+        const sim_peer *donor = sim_by_id(c, &load->donors[i]);
+        uint64_t its = donor == NULL ? 0 : held_before(donor, view);
+        if (its == 0 || its >= p->m.held_before) continue;
+        sim_violation(c,
+                      "peer %u leaves its state of view %" PRIu64 " for that of peer %u, of view %" PRIu64
+                      ", which had been left behind",
+                      p->number, p->m.held_before, donor->number, its);
+    }
+}
+
 void sim_leaves_state(sim_cluster *c, sim_peer *p, const gw_action *load) {
     sim_memory *m = &p->m;
     if (!c->options->fast || !m->has_state) return;
     GW_CHECK(c->held_count > 0 && c->held[c->held_count - 1].epoch == m->fence.epoch);
     c->held_count--; /* this view was not installed on it */
+    check_latest_stays(c, p, load);
     uint64_t shown = last_shown(c, m->state);
     m->held_epoch = m->held_before;
     bool knows = shown != 0 && !was_left_behind(c, p, shown, NULL);

@@ -1,6 +1,7 @@
 /* Silent corruption: one peer whose contributions are sometimes wrong, bits that flip in states; and the
  * shards that are computed twice to find that. Only chosen shards are made wrong, and not while that peer is
- * alone: what nobody computes again nobody can find. */
+ * alone: what nobody computes again nobody can find. And whoever was found wrong brings nothing of what it
+ * had. */
 #include "tools/sim/cluster.h"
 
 #include "core/check.h"
@@ -89,6 +90,60 @@ void sim_look(sim_cluster *c, sim_peer *p, const gw_action *action) {
     op.token = action->token;
     sim_later(c, sim_between(c, SIM_MS / 10, 5 * SIM_MS), &op);
 }
+
+/* ---- who is thrown out ---- */
+
+static void add_verdict(sim_verdict *verdict, const sim_peer *by) {
+    verdict->in = by->m.installed;
+    verdict->by[by->number] = by->boot;
+}
+
+/* Of who is in another view meanwhile it says nothing: that one began with what its own voters knew. */
+void sim_convict(sim_cluster *c, const sim_peer *by, const gw_action *notice) {
+    sim_peer *p = sim_by_id(c, &notice->peer);
+    if (p == NULL || p->brain == NULL || !gw_view_name_equal(&p->m.installed, &by->m.installed)) return;
+    add_verdict(&p->m.on_work, by);
+    add_verdict(&p->m.on_state, by);
+}
+
+/* A member of the view, in this life, that had told of it; SIM_PEERS = none. */
+static uint32_t who_knows(const sim_cluster *c, const gw_view *view, const sim_verdict *verdict) {
+    uint32_t i = 0;
+    if (gw_view_name_equal(&view->name, &verdict->in)) return SIM_PEERS;
+    for (; i < SIM_PEERS; i++) {
+        const sim_peer *by = &c->peers[i];
+        bool lives = verdict->by[i] != 0 && verdict->by[i] == by->boot;
+        if (lives && gw_view_rank_of_life(view, &by->id, by->boot, by->nonce) >= 0) break;
+    }
+    return i;
+}
+
+/* Whoever was found to compute or to hold wrong bits takes part in the views after that with nothing that it
+ * had: its part of the step is dropped, and its state fetched anew (core/peer_verify.c), as those tell who
+ * found it, when they vote. Where none of these is a member nobody knows of it, and what it holds is computed
+ * again like all that is held (core/verify.h).
+ *
+ * Of a member that others merely went on without, as they took it for dead or could not reach it, more is
+ * allowed: coming back within the step it brings what it has added to it, as the contribution of a shard is a
+ * function of state, step and shard, whoever is in which view. Each counts once (check_sum), and is of the
+ * state that the others hold. Its state itself may count with exact sums, where it is the state of its step;
+ * with float sums it does not (check_latest_stays). */
+void sim_check_expelled(sim_cluster *c, const sim_peer *p) {
+    const gw_view *view = &p->m.fence;
+    uint32_t work = who_knows(c, view, &p->m.on_work), state = who_knows(c, view, &p->m.on_state);
+    if (work < SIM_PEERS)
+        sim_violation(c,
+                      "peer %u adds to the sum of step %" PRIu64
+                      " what it had computed before peer %u found it to compute wrong",
+                      p->number, p->m.accumulator.step, work);
+    if (state < SIM_PEERS)
+        sim_violation(c,
+                      "peer %u takes part in step %" PRIu64
+                      " with the state that it had when peer %u found it to be wrong",
+                      p->number, p->m.accumulator.step, state);
+}
+
+/* ---- bits that flip ---- */
 
 /* A state that has changed everywhere is lost, and the job with it. */
 static bool others_have_it(const sim_cluster *c, const sim_peer *p) {

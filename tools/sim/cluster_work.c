@@ -264,6 +264,7 @@ static void begin_step(sim_cluster *c, sim_peer *p, const gw_action *action) {
     if (action->shards != shards)
         sim_violation(c, "peer %u begins step %" PRIu64 " with %u shards, not %u", p->number, action->step,
                       action->shards, shards);
+    p->m.on_work = (sim_verdict){.by = {0}};
     p->m.accumulator = (sim_sum){.there = true, .step = action->step, .shards = shards};
     p->m.accumulator.times = calloc(shards + 1u, 1);
     GW_CHECK_MEMORY(p->m.accumulator.times != NULL);

@@ -50,11 +50,8 @@ static void open_cluster(sim_cluster *c, const gw_sim_options *o, gw_sim_result 
     c->effects = calloc(o->steps + 1u, sizeof *c->effects);
     c->damages = calloc(o->steps + 1u, sizeof *c->damages);
     GW_CHECK_MEMORY(c->shown != NULL && c->effects != NULL && c->damages != NULL);
-    for (uint64_t step = 0; step < o->steps; step++) {
-        uint64_t sum = 0;
-        for (uint32_t s = 0; s < sim_shards(o, step); s++) sum += sim_contribution(c->states[step], step, s);
-        c->states[step + 1] = sim_next_state(c->states[step], sum);
-    }
+    for (uint64_t step = 0; step < o->steps; step++)
+        c->states[step + 1] = sim_next_state(c->states[step], sim_step_sum(o, c->states[step], step));
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[i];
         *p = (sim_peer){.number = i, .slowness = 1, .clock_rate = 1, .clock_base_ns = sim_now(c)};
