@@ -189,6 +189,38 @@ Test(quorum, promises_for_one_job_found_no_other) {
     lab_close(l);
 }
 
+static void flip_a_bit(const lab_peer *peer, long at) {
+    char pattern[LAB_PATH + 16];
+    snprintf(pattern, sizeof pattern, "%s/record-*", peer->dir);
+    glob_t found = {0};
+    cr_assert_eq(glob(pattern, 0, NULL, &found), 0);
+    FILE *file = fopen(found.gl_pathv[0], "r+");
+    cr_assert_not_null(file);
+    globfree(&found);
+    cr_assert_eq(fseek(file, at, SEEK_SET), 0);
+    int byte = fgetc(file);
+    cr_assert_neq(byte, EOF);
+    cr_assert_eq(fseek(file, at, SEEK_SET), 0);
+    cr_assert_eq(fputc(byte ^ 1, file), byte ^ 1);
+    cr_assert_eq(fclose(file), 0);
+}
+
+/* Of the epoch that it has voted for last, for one. */
+Test(quorum, who_remembers_other_votes_than_it_gave_does_not_start) {
+    enum { VOTED = 1 + 8 + 7 };
+    const char *args =
+        "synthetic --steps 5 --shards 24 --state-bytes 64k --workers 1 --quorum majority --peers 1";
+    lab *l = lab_open();
+    lab_peer *one = lab_start(l, "one", NULL, args);
+    lab_state(l, one, "done");
+    flip_a_bit(one, VOTED);
+    one = lab_launch(l, "one", NULL, NULL, args);
+    cr_expect_eq(lab_end(l, one), 1);
+    cr_expect_not_null(strstr(one->stderr_text, "is damaged; a peer that forgot its votes must not vote"),
+                       "%s", one->stderr_text);
+    lab_close(l);
+}
+
 /* How often it has said that its record is not on disk. */
 static int complaints(const lab_peer *peer) {
     int count = 0;

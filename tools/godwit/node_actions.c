@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "tools/godwit/node_inside.h"
+#include "tools/godwit/node_record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -163,7 +164,7 @@ static void begin_step(gw_node *node, const gw_action *action) {
 typedef struct record {
     gw_node *node;
     gw_token token;
-    size_t length;
+    size_t length; /* with its checksum */
     uint8_t bytes[];
 } record;
 
@@ -192,12 +193,13 @@ static void run_persist(void *context) {
 }
 
 static void persist(gw_node *node, const gw_action *action) {
-    record *r = malloc(sizeof *r + action->length);
+    record *r = malloc(sizeof *r + action->length + GW_NODE_RECORD_CHECKSUM);
     GW_CHECK_MEMORY(r != NULL);
     r->node = node;
     r->token = action->token;
-    r->length = action->length;
+    r->length = action->length + GW_NODE_RECORD_CHECKSUM;
     memcpy(r->bytes, action->bytes, action->length);
+    gw_node_record_seal(r->bytes, action->length);
     gw_helper_give(node->disk, run_persist, r);
 }
 

@@ -16,6 +16,7 @@
 #include "net/fabric.h"
 #include "tools/godwit/init.h"
 #include "tools/godwit/node_inside.h"
+#include "tools/godwit/node_record.h"
 
 #include <ifaddrs.h>
 #include <stdio.h>
@@ -351,8 +352,14 @@ static bool read_record(const gw_node *node, void **bytes, size_t *length, gw_er
     *bytes = NULL;
     *length = 0;
     if (!gw_node_record_path(node, path, err)) return false;
-    return gw_durable_read(gw_io_system(), path, RECORD_MAX, bytes, length, err) ||
-           err->code == GW_E_NOTFOUND;
+    if (!gw_durable_read(gw_io_system(), path, RECORD_MAX, bytes, length, err))
+        return err->code == GW_E_NOTFOUND;
+    if (gw_node_record_open(*bytes, *length, length)) return true;
+    free(*bytes);
+    return gw_fail(err, GW_E_CORRUPT,
+                   "the record of this peer's votes, %s, is damaged; a peer that forgot its votes must not "
+                   "vote: move the directory away and join afresh",
+                   path);
 }
 
 /* What the last life was computing when it ended; NULL = nothing. */
