@@ -366,8 +366,10 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
     case GW_ACT_SAVE:
     case GW_ACT_MANIFEST:
     case GW_ACT_RETAIN:
-    case GW_ACT_PERSIST:
         sim_disk_action(c, p, action);
+        break;
+    case GW_ACT_PERSIST:
+        sim_record_persist(c, p, action);
         break;
     case GW_ACT_ABANDON: /* no APPLY waits for a SAVE here */
         break;
@@ -443,8 +445,8 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .resume_timeout_ns = sim_resume_ns(o),
                              .save_timeout_ns = 2000 * SIM_MS,
                              .seed = gw_rng_next(&c->rng),
-                             .record = p->disk.record,
-                             .record_length = p->disk.record_length,
+                             .record = p->disk.record.bytes,
+                             .record_length = p->disk.record.length,
                              .fell = p->disk.fell,
                              .fell_count = p->disk.fell_count,
                              .inventory = inventory};
@@ -474,5 +476,6 @@ void sim_crash(sim_cluster *c, sim_peer *p) {
         p->disk.fell[p->disk.fell_count++] =
             (gw_loss){.id = p->id, .boot = p->boot, .step = p->m.accumulator.step, .shard = worker->shard};
     }
+    sim_record_ended(c, p);
     end_process(c, p);
 }

@@ -9,11 +9,13 @@
  *   cluster_course.c  whether what peers tell of where a state has come from is true
  *   cluster_shown.c   what peers show, the job's effects, and whether they may
  *   cluster_end.c     who ends by itself, and whether it may
- *   cluster_disk.c    what survives a crash: records, chunks, manifests
+ *   cluster_disk.c    what survives a crash: chunks, manifests
+ *   cluster_record.c  and records of votes and lost shards
  *   cluster_fetch.c   fetching states, from disks and peers
  *   cluster_kept.c    of the checkpoints that were told to be complete as many are kept as should be
  *   faults.c          what goes wrong with processes and disks, and when
  *   faults_network.c  and with the network
+ *   faults_disk.c     who loses its disk, and with it its name
  *   faults_core.c     who is left in the end
  *   run.c             one seed from start to verdict
  *
@@ -70,9 +72,15 @@ typedef struct sim_saved { /* chunks and perhaps the manifest of one step's stat
     bool manifest, ended;
 } sim_saved;
 
+typedef struct sim_record {
+    uint8_t *bytes; /* NULL = there is none */
+    size_t length;
+} sim_record;
+
 typedef struct sim_disk {
-    uint8_t *record;
-    size_t record_length;
+    sim_record record;
+    sim_record flushed; /* unflushed: the one before, which may be there again after a loss of power, */
+    bool unflushed;     /* as the folder could not be flushed */
     gw_loss fell[SIM_WORKERS]; /* what its last life was computing when it crashed */
     uint32_t fell_count;
     sim_saved saved[SIM_SAVED];
@@ -153,6 +161,7 @@ typedef struct sim_memory {
     gw_token reduce_token; /* entered and not ended */
     uint64_t reduce_told_ns;
     bool applying;
+    uint32_t records_open; /* asked for, and not yet on disk */
     gw_token commit_token; /* its effects have not taken place yet */
     uint64_t commit_step;
     /* One of each other member, and those of earlier views that are on their way still. */
@@ -167,11 +176,13 @@ struct sim_peer {
     gw_peer *brain; /* NULL = not running */
     gw_actions actions;
     bool stepping;
-    uint8_t *asked; /* the record of its last PERSIST, in whatever life, durable or not */
-    size_t asked_length;
+    sim_record asked; /* of its last PERSIST, in whatever life, durable or not */
     uint64_t started_ns, ended_ns, timer_ns, paused_until_ns, persisted_ns;
     uint64_t disk_full_until_ns, disk_hangs_until_ns, disk_slow_until_ns;
-    bool disk_ailed;                        /* it was full, hung or was slow once */
+    bool disk_ailed; /* it was full, hung or was slow once */
+    uint64_t record_fails_until_ns;
+    double record_fails;                    /* how many of them until then */
+    bool record_ailed;                      /* once one could not be written */
     bool asked_to_leave, device_lost;       /* this life */
     uint32_t disks;                         /* that it has lost */
     uint64_t clock_since_ns, clock_base_ns; /* at that time its clock said this, */
@@ -385,6 +396,8 @@ void sim_disk_free(sim_disk *disk);
 /* A write over another chunk, or flipped bits: one chunk that is there, or a manifest. Whether there was any.
  */
 bool sim_disk_damage(sim_cluster *c, sim_peer *p);
+/* How long a write takes. */
+uint64_t sim_disk_time(sim_cluster *c, const sim_peer *p, uint64_t least_ns, uint64_t most_ns);
 /* What was told to be durable lately, and was not: the host died. */
 void sim_disk_unsynced(sim_cluster *c, sim_peer *p);
 /* Whom it was in a view with, its next life looks for too. */
@@ -394,6 +407,14 @@ void sim_disk_end_hang(sim_cluster *c, sim_peer *p);                      /* soo
 bool sim_disk_hangs(sim_cluster *c, const sim_peer *p, const sim_op *op); /* then `op` is tried again later */
 gw_set sim_disk_sound(const sim_saved *saved); /* its chunks that are what they should be */
 sim_saved *sim_disk_saved_as(sim_disk *disk, const gw_hash *root, uint64_t step);
+
+/* --- cluster_record.c --- */
+void sim_record_persist(sim_cluster *c, sim_peer *p, const gw_action *action);
+void sim_record_free(sim_disk *disk);
+void sim_record_fail(sim_cluster *c, sim_peer *p);  /* for a while from now on */
+void sim_record_ended(sim_cluster *c, sim_peer *p); /* its process, or its host */
+/* Whether there is a record to be damaged; it must be noticed. */
+bool sim_record_spoils(sim_cluster *c, sim_peer *p);
 
 /* --- cluster_fetch.c --- */
 void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action);
@@ -415,11 +436,18 @@ void sim_break_link(sim_cluster *c);
 /* --- faults_core.c --- */
 void sim_leave_a_core(sim_cluster *c);
 /* majority: what a record says has been promised; to be closed. */
-void sim_ballot_read(const uint8_t *record, size_t length, gw_ballot *ballot);
+void sim_ballot_read(const sim_record *record, gw_ballot *ballot);
 /* Whether of the view's members a majority are among these, by number. */
 bool sim_is_majority(sim_cluster *c, const gw_view *view, const bool *among);
 /* Of some view that it has installed or promised these are no majority. */
 bool sim_lacks_majority(sim_cluster *c, const sim_peer *p, const bool *among);
+
+/* --- faults_disk.c --- */
+/* The disk of one that does not run is empty when it starts again: it comes back as a peer that nobody knows.
+ */
+void sim_lose_disk(sim_cluster *c, sim_peer *p);
+/* Whether the flock can do without what is on it, as it promises. */
+bool sim_can_lose_disk(sim_cluster *c, const sim_peer *p);
 
 /* --- faults.c --- */
 uint64_t sim_next_in(sim_cluster *c, uint32_t mean_ms); /* a random time with this mean */

@@ -1,5 +1,5 @@
 /* What survives a crash. Writes become durable some time before they are reported, a half of a checkpoint's
- * chunks before the other. */
+ * chunks before the other. (The record is in cluster_record.c.) */
 #include "tools/sim/cluster.h"
 
 #include "core/check.h"
@@ -16,7 +16,7 @@ static void free_saved(sim_saved *saved) {
 }
 
 void sim_disk_free(sim_disk *disk) {
-    free(disk->record);
+    sim_record_free(disk);
     for (uint32_t i = 0; i < disk->saved_count; i++) free_saved(&disk->saved[i]);
     *disk = (sim_disk){0};
 }
@@ -126,49 +126,13 @@ bool sim_disk_hangs(sim_cluster *c, const sim_peer *p, const sim_op *op) {
 }
 
 /* How long a write takes. */
-static uint64_t disk_time(sim_cluster *c, const sim_peer *p, uint64_t least_ns, uint64_t most_ns) {
+uint64_t sim_disk_time(sim_cluster *c, const sim_peer *p, uint64_t least_ns, uint64_t most_ns) {
     enum { SLOWER = 100 };
     uint64_t time_ns = sim_between(c, least_ns, most_ns);
     return p->disk_slow_until_ns > sim_now(c) ? time_ns * sim_between(c, 2, SLOWER) : time_ns;
 }
 
 /* ---- writing ---- */
-
-static uint8_t *copy_record(const uint8_t *bytes, size_t length) {
-    uint8_t *copy = malloc(length + 1u);
-    GW_CHECK_MEMORY(copy != NULL);
-    memcpy(copy, bytes, length);
-    return copy;
-}
-
-static void persist_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    if (sim_disk_hangs(c, p, op)) return;
-    free(p->disk.record);
-    p->disk.record = copy_record(op->bytes, op->length);
-    p->disk.record_length = op->length;
-}
-
-static void persist_told(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    if (sim_disk_hangs(c, p, op)) return;
-    gw_event event = {.kind = GW_EV_PERSISTED, .token = op->token};
-    sim_event(c, p, &event);
-}
-
-static void persist(sim_cluster *c, sim_peer *p, const gw_action *action) {
-    free(p->asked);
-    p->asked = copy_record(action->bytes, action->length);
-    p->asked_length = action->length;
-    uint64_t at_ns = sim_now(c) + disk_time(c, p, SIM_MS / 10, 5 * SIM_MS);
-    if (at_ns <= p->persisted_ns) at_ns = p->persisted_ns + 1; /* one after the other */
-    p->persisted_ns = at_ns;
-    sim_op op = sim_op_to(p, persist_durable);
-    op.bytes = action->bytes;
-    op.length = (uint32_t)action->length;
-    sim_later(c, at_ns - sim_now(c), &op);
-    sim_op told = sim_op_to(p, persist_told);
-    told.token = action->token;
-    sim_later(c, at_ns - sim_now(c) + sim_between(c, 1000, SIM_MS), &told);
-}
 
 /* A disk has one writer, which gives up what it has not written of a SAVE when it is given one of another
  * step, or is to delete: nothing of an older step comes after that, however slow the disk is. */
@@ -216,7 +180,7 @@ static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
     p->m.saved_state = p->m.state;
     if (!action->flag) p->m.open_step = action->step;
     p->m.has_open |= !action->flag;
-    uint64_t time_ns = disk_time(c, p, 5 * SIM_MS, 200 * SIM_MS);
+    uint64_t time_ns = sim_disk_time(c, p, 5 * SIM_MS, 200 * SIM_MS);
     for (uint32_t i = 0; i < action->count && !action->flag; i++) {
         sim_op op = sim_op_to(p, chunk_durable);
         op.x = action->step;
@@ -279,7 +243,7 @@ static void manifest(sim_cluster *c, sim_peer *p, const gw_action *action) {
     op.z = p->m.saved_state;
     op.bytes = root.bytes;
     op.length = sizeof root;
-    sim_later(c, disk_time(c, p, SIM_MS, 20 * SIM_MS), &op);
+    sim_later(c, sim_disk_time(c, p, SIM_MS, 20 * SIM_MS), &op);
 }
 
 /* No checkpoint is under way then, so that chunks without a manifest are nobody's. */
@@ -301,9 +265,6 @@ static void retain(sim_peer *p, const gw_action *action) {
 
 void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action) {
     switch (action->kind) {
-    case GW_ACT_PERSIST:
-        persist(c, p, action);
-        break;
     case GW_ACT_SAVE:
         save(c, p, action);
         break;

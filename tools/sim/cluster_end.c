@@ -44,7 +44,7 @@ static bool has_view(const sim_peer *p) {
 
 bool sim_lacks_majority(sim_cluster *c, const sim_peer *p, const bool *among) {
     gw_ballot ballot;
-    sim_ballot_read(p->asked, p->asked_length, &ballot);
+    sim_ballot_read(&p->asked, &ballot);
     bool lacks = ballot.installed.epoch > 0 && !sim_is_majority(c, &ballot.installed, among);
     for (uint32_t k = 0; k < ballot.later_count; k++) lacks |= !sim_is_majority(c, &ballot.later[k], among);
     gw_ballot_close(&ballot);
@@ -79,7 +79,7 @@ static bool is_true(sim_cluster *c, const sim_peer *p, gw_sim_excuse excuse) {
     case GW_SIM_MISSED_END:
         return c->result->done_ns != 0 || faults[GW_SIM_STOP] > 0 || c->result->excused[GW_SIM_DISKS] > 0;
     case GW_SIM_OWN_DISK:
-        return p->disk_ailed;
+        return p->disk_ailed || p->record_ailed;
     case GW_SIM_DISKS:
         return disks_failed(faults);
     case GW_SIM_DEVICE:

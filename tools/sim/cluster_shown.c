@@ -36,8 +36,10 @@ void sim_installed(sim_cluster *c, sim_peer *p, const gw_view *view) {
     }
     sim_held *held = &c->held[c->held_count++];
     *held = (sim_held){.epoch = view->epoch, .state = p->m.state};
-    for (uint32_t i = 0; i < view->count; i++)
-        held->boot[sim_by_id(c, &view->members[i].id)->number] = view->members[i].boot;
+    for (uint32_t i = 0; i < view->count; i++) {
+        const sim_peer *member = sim_by_id(c, &view->members[i].id);
+        if (member != NULL) held->boot[member->number] = view->members[i].boot;
+    }
 }
 
 const sim_made *sim_maker(const sim_cluster *c, uint64_t state) {

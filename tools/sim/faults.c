@@ -1,5 +1,5 @@
 /* What goes wrong with processes and disks, and when: each kind comes at random intervals with a mean of its
- * own. (The network's faults are in faults_network.c.) */
+ * own. (The network's faults are in faults_network.c, lost disks in faults_disk.c.) */
 #include "tools/sim/cluster.h"
 
 #include "core/check.h"
@@ -39,20 +39,21 @@ static bool stays_away(const sim_peer *p) { /* it has seen the end of the job */
     return p->gone || (p->finished && p->finish == GW_FINISH_DONE);
 }
 
-/* It comes back on an empty disk, without its key: as a peer that nobody knows. */
-static void lose_disk(sim_cluster *c, sim_peer *p) {
-    sim_trace(c, "peer %u has lost its disk", p->number);
-    c->result->faults[GW_SIM_WIPE]++;
-    sim_disk_free(&p->disk);
-    sim_disks_lost(c);
-    const gw_peer_id lost = p->id;
-    p->disks++;
-    sim_name(p);
-    for (uint32_t i = 0; i < c->count; i++) {
-        if (c->peers[i].wants[p->number]) sim_want_lost(c, &c->peers[i], &lost, true);
-        c->peers[i].wants[p->number] = false;
-        c->peers[i].met[p->number] = c->peers[i].met_nonce[p->number] = 0;
-    }
+static void restart_later(sim_cluster *c, const sim_peer *p, uint64_t delay_ns);
+
+/* Whoever keeps the machine does as the peer says that refuses to start: it moves the directory away. */
+static bool finds_record_spoilt(sim_cluster *c, sim_peer *p) {
+    if (!sim_chance(c, c->options->spoil_permille / 1000.0)) return false;
+    if (!sim_can_lose_disk(c, p) || !sim_record_spoils(c, p)) return false;
+    sim_trace(c, "peer %u does not start: its record is damaged", p->number);
+    c->result->faults[GW_SIM_SPOILT_RECORD]++;
+    sim_lose_disk(c, p);
+    restart_later(c, p, sim_next_in(c, c->options->restart_ms + 1));
+    return true;
+}
+
+static bool loses_disk(sim_cluster *c, const sim_peer *p) {
+    return sim_chance(c, c->options->wipe_permille / 1000.0) && sim_can_lose_disk(c, p);
 }
 
 static void restart(void *context, const gw_sim_event *event) {
@@ -60,7 +61,11 @@ static void restart(void *context, const gw_sim_event *event) {
     sim_peer *p = &c->peers[event->a];
     if (p->brain != NULL || stays_away(p) || p->boot != event->b) return;
     c->result->faults[GW_SIM_RESTART]++;
-    if (!c->calm && sim_chance(c, c->options->wipe_permille / 1000.0)) lose_disk(c, p);
+    if (!c->calm && loses_disk(c, p)) {
+        c->result->faults[GW_SIM_WIPE]++;
+        sim_lose_disk(c, p);
+    }
+    if (!c->calm && c->options->spoil_permille != 0 && finds_record_spoilt(c, p)) return;
     sim_start(c, p);
 }
 
@@ -185,6 +190,11 @@ static void slow_disk(sim_cluster *c) {
     sim_trace(c, "the disk of peer %u is slow", p->number);
 }
 
+static void refuse_records(sim_cluster *c) {
+    sim_peer *p = any_running(c);
+    if (p != NULL && p->record_fails_until_ns <= sim_now(c)) sim_record_fail(c, p);
+}
+
 static void damage(sim_cluster *c) {
     sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
     bool misdirected = sim_chance(c, 0.3); /* two: what was written over, and what was not written */
@@ -219,6 +229,7 @@ static const fault faults[] = {
     {slow_disk, offsetof(gw_sim_options, slow_disk_ms)},
     {damage, offsetof(gw_sim_options, damage_ms)},
     {sim_flip, offsetof(gw_sim_options, flip_ms)},
+    {refuse_records, offsetof(gw_sim_options, record_ms)},
 };
 
 static uint32_t mean_of(const sim_cluster *c, const fault *f) {
@@ -268,7 +279,7 @@ void sim_faults_end(sim_cluster *c) {
     name_living_seeds(c);
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[i];
-        p->disk_full_until_ns = p->disk_slow_until_ns = 0;
+        p->disk_full_until_ns = p->disk_slow_until_ns = p->record_fails_until_ns = 0;
         sim_disk_end_hang(c, p);
         p->slowness = 1;
         if (p->brain == NULL && !stays_away(p)) restart_later(c, p, sim_between(c, 1, 1000) * SIM_MS);

@@ -14,18 +14,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-void sim_ballot_read(const uint8_t *record, size_t length, gw_ballot *ballot) {
+void sim_ballot_read(const sim_record *record, gw_ballot *ballot) {
     gw_ballot_open(ballot, true);
-    if (length == 0) return;
-    gw_reader r = gw_reader_on(record, length);
+    if (record->length == 0) return;
+    gw_reader r = gw_reader_on(record->bytes, record->length);
     gw_ballot_get(&r, ballot);
     GW_CHECK(!r.failed);
 }
 
 bool sim_is_majority(sim_cluster *c, const gw_view *view, const bool *among) {
     gw_view rest = {0};
-    for (uint32_t i = 0; i < view->count; i++)
-        if (among[sim_by_id(c, &view->members[i].id)->number]) rest.members[rest.count++] = view->members[i];
+    for (uint32_t i = 0; i < view->count; i++) {
+        const sim_peer *member = sim_by_id(c, &view->members[i].id); /* NULL: its disk is lost */
+        if (member != NULL && among[member->number]) rest.members[rest.count++] = view->members[i];
+    }
     return gw_view_majority(view, &rest);
 }
 
@@ -45,9 +47,9 @@ static bool add_majority(sim_cluster *c, lot *l, const gw_view *view) {
     return added;
 }
 
-static bool add_majorities(sim_cluster *c, lot *l, const uint8_t *record, size_t length) {
+static bool add_majorities(sim_cluster *c, lot *l, const sim_record *record) {
     gw_ballot ballot;
-    sim_ballot_read(record, length, &ballot);
+    sim_ballot_read(record, &ballot);
     bool added = ballot.installed.epoch > 0 && add_majority(c, l, &ballot.installed);
     for (uint32_t i = 0; i < ballot.later_count; i++) added |= add_majority(c, l, &ballot.later[i]);
     gw_ballot_close(&ballot);
@@ -58,7 +60,7 @@ static bool add_majorities(sim_cluster *c, lot *l, const uint8_t *record, size_t
 static bool knows_view(const sim_peer *p) {
     gw_ballot ballot;
     gw_peer_status status = {0};
-    sim_ballot_read(p->disk.record, p->disk.record_length, &ballot);
+    sim_ballot_read(&p->disk.record, &ballot);
     bool durable = ballot.installed.epoch > 0;
     gw_ballot_close(&ballot);
     if (p->brain != NULL) gw_peer_status_get(p->brain, &status);
@@ -79,8 +81,8 @@ static void draw_majority(sim_cluster *c, lot *l) {
         for (uint32_t i = 0; i < c->count; i++) {
             const sim_peer *p = &c->peers[i];
             if (!l->stays[i]) continue;
-            added |= add_majorities(c, l, p->asked, p->asked_length);
-            added |= add_majorities(c, l, p->disk.record, p->disk.record_length);
+            added |= add_majorities(c, l, &p->asked);
+            added |= add_majorities(c, l, &p->disk.record);
         }
     }
     bool known = false;

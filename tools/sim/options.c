@@ -40,8 +40,11 @@ const gw_sim_option gw_sim_option_table[] = {
     {"crash-ms", "MS", "a process or host dies", AT(crash_ms), 0, LONG, 0.7, 500, 8000, true},
     {"power-ms", "MS", "all processes die at once", AT(power_ms), 0, LONG, 0.1, 3000, 15000, true},
     {"restart-ms", "MS", "mean time until it is started again", AT(restart_ms), 0, LONG, 1, 50, 4000, false},
-    {"wipe", "PERMILLE", "restarts without the disk: as another peer (quorum any)", AT(wipe_permille), 0,
-     1000, 0.2, 20, 300, true},
+    {"wipe", "PERMILLE",
+     "restarts without the disk: as another peer (majority: while the others are one of every view, and know "
+     "of "
+     "one)",
+     AT(wipe_permille), 0, 1000, 0.2, 20, 300, true},
     {"pause-ms", "MS", "a process stands still for up to 6 s", AT(pause_ms), 0, LONG, 0.4, 500, 8000, true},
     {"slow", "PERMILLE", "peers that compute up to four times slower", AT(slow_permille), 0, 1000, 0.5, 100,
      500, true},
@@ -64,7 +67,8 @@ const gw_sim_option gw_sim_option_table[] = {
     {"delay-us", "US", "longest way of a datagram", AT(delay_us), 1, LONG, 1, 100, 5000, false},
     {"tail", "PERMILLE", "what takes up to 50 times longer, and is overtaken", AT(tail_permille), 0, 1000,
      0.25, 1, 50, true},
-    {"full-ms", "MS", "a disk is full for up to 3 s", AT(full_ms), 0, LONG, 0.2, 1000, 8000, true},
+    {"full-ms", "MS", "a disk is full for up to 3 s, but for small files", AT(full_ms), 0, LONG, 0.2, 1000,
+     8000, true},
     {"hang-ms", "MS", "a disk hangs for up to 90 s", AT(hang_ms), 0, LONG, 0.15, 2000, 15000, true},
     {"slow-disk-ms", "MS", "a disk takes up to 100 times longer, for up to 10 s", AT(slow_disk_ms), 0, LONG,
      0.2, 1000, 10000, true},
@@ -72,6 +76,12 @@ const gw_sim_option gw_sim_option_table[] = {
      LONG, 0.15, 500, 8000, true},
     {"unsynced", "PERMILLE", "chunks told durable just before a host dies that are lost or torn all the same",
      AT(unsynced_permille), 0, 1000, 0.1, 10, 500, true},
+    {"record-ms", "MS",
+     "votes cannot be recorded for up to 30 s, for I/O errors or as the disk is full to the last byte",
+     AT(record_ms), 0, LONG, 0, 0, 0, true},
+    {"spoil", "PERMILLE",
+     "restarts that find what is recorded of votes damaged, and so happen without the disk (--wipe)",
+     AT(spoil_permille), 0, 1000, 0, 0, 0, true},
     {"leave-ms", "MS", "a peer is asked to leave", AT(leave_ms), 0, LONG, 0.15, 3000, 10000, true},
     {"stop-ms", "MS", "the whole job is asked to stop, and started again", AT(stop_ms), 0, LONG, 0.15, 3000,
      15000, true},
@@ -260,7 +270,15 @@ static void draw_dependent(gw_rng *rng, gw_sim_options *o) {
     uint32_t core = between(rng, o->founders, o->peers), end = between(rng, o->steps / 2 + 1, o->steps);
     if (o->core == GW_SIM_UNSET && o->majority == 0) o->core = has_core ? core : 0;
     set_unset(&o->end_step, ends ? end : 0);
-    if (o->majority != 0) o->wipe_permille = 0; /* so would those be who remember */
+}
+
+/* Where a majority rules, some of those who remember may be lost: its lots are its own, as that came after
+ * others had seeds to their name. */
+static uint32_t draw_majority_wipes(const gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x3195ULL);
+    bool on = gw_rng_unit(&rng) < 0.33;
+    uint32_t drawn = between(&rng, 20, 300);
+    return on ? drawn : 0;
 }
 
 /* A kind of fault that came after others had seeds to their name: its lots are its own, so that all else that
@@ -299,6 +317,15 @@ static void draw_bad_machines(gw_sim_options *o) {
     set_unset(&o->poison_step, poison ? poison_step : 0);
 }
 
+/* What is recorded of votes: likewise. */
+static void draw_records(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x4ec04dULL);
+    bool fails = gw_rng_unit(&rng) < 0.33, spoils = gw_rng_unit(&rng) < 0.15;
+    uint32_t record_ms = between(&rng, 1000, 10000), spoil = between(&rng, 10, 200);
+    set_unset(&o->record_ms, fails ? record_ms * spread(o) : 0);
+    set_unset(&o->spoil_permille, spoils ? spoil : 0);
+}
+
 /* Those who wait for the holders of what was shown, or saved, give up soon, and make other steps of it:
  * likewise. */
 static void draw_resume(gw_sim_options *o) {
@@ -325,6 +352,7 @@ void gw_sim_draw(gw_sim_options *o) {
     set_unset(&o->checkpoint_ms, 0);
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x600dULL);
     uint32_t peers = draw_peers(&rng);
+    bool wipes = o->wipe_permille != GW_SIM_UNSET;
     set_unset(&o->peers, peers);
     for (uint32_t i = 0; i < gw_sim_option_count; i++) {
         const gw_sim_option *option = &gw_sim_option_table[i];
@@ -336,9 +364,11 @@ void gw_sim_draw(gw_sim_options *o) {
         set_unset(value, on ? drawn : 0);
     }
     draw_dependent(&rng, o);
+    if (o->majority != 0 && !wipes) o->wipe_permille = draw_majority_wipes(o);
     draw_core(o);
     draw_device(o);
     draw_bad_machines(o);
+    draw_records(o);
     draw_resume(o);
     set_unset(&o->bound_ms, draw_bound_ms(o));
 }

@@ -30,6 +30,7 @@ typedef struct gw_sim_options {
     uint32_t partition_ms, flap_permille, blind_ms, clog_ms, break_ms;
     uint32_t drop_permille, duplicate_permille, garble_permille, delay_us, tail_permille;
     uint32_t full_ms, hang_ms, slow_disk_ms, damage_ms, unsynced_permille;
+    uint32_t record_ms, spoil_permille; /* of what is remembered of votes */
     uint32_t leave_ms, stop_ms, device_ms;
     uint32_t corrupt_permille;    /* a member of a reduction finds a sum with flipped bits */
     uint32_t lose_permille;       /* a claimed shard is given back, as its payload cannot be had */

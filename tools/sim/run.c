@@ -72,7 +72,7 @@ static void close_cluster(sim_cluster *c) {
         sim_work_forget(p);
         gw_actions_free(&p->actions);
         sim_disk_free(&p->disk);
-        free(p->asked);
+        free(p->asked.bytes);
     }
     sim_reductions_free(c);
     gw_sim_garbler_close(c->garbler);
