@@ -18,6 +18,7 @@ static void run_in_child(char *arguments, int out) {
          word = strtok_r(NULL, " ", &rest))
         argv[argc++] = word;
     dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
     int code = gw_sim_main(argc, argv);
     fflush(NULL);
     _exit(code);

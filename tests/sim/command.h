@@ -1,4 +1,4 @@
-/* `godwit sim` in a process of its own: what it prints, and its exit code. */
+/* `godwit sim` in a process of its own: what it prints, errors too, and its exit code. */
 #ifndef GODWIT_TESTS_SIM_COMMAND_H
 #define GODWIT_TESTS_SIM_COMMAND_H
 

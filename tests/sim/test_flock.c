@@ -162,7 +162,7 @@ Test(flock, loss_and_duplication_do_not_bury_the_living) {
 
 Test(flock, at_rest_a_peer_sends_less_than_a_kilobyte_a_second) {
     gw_gossip_figures figures;
-    gw_gossip_measure(1000, 0, 3, 1, &figures);
+    gw_gossip_measure(&(gw_gossip_trial){.peers = 1000, .crashes = 3, .seed = 1}, &figures);
     cr_assert_lt(figures.bytes_per_s, 1000, "%f", figures.bytes_per_s);
     cr_assert_gt(figures.bytes_per_s, figures.datagrams_per_s * GW_PACKET_OVERHEAD, "the seal counts");
     cr_assert_lt(figures.all_worst_s, 3.0); /* virtual seconds */
@@ -172,7 +172,7 @@ Test(flock, at_rest_a_peer_sends_less_than_a_kilobyte_a_second) {
 
 Test(flock, one_in_a_hundred_that_is_slow_is_not_buried) {
     gw_gossip_figures figures;
-    gw_gossip_measure(1000, 10, 3, 2, &figures);
+    gw_gossip_measure(&(gw_gossip_trial){.peers = 1000, .slow = 10, .crashes = 3, .seed = 2}, &figures);
     cr_assert_lt(figures.all_worst_s, 3.0);
     cr_assert_eq(figures.unnoticed, 0);
     cr_assert_eq(figures.false_deaths, 0);
@@ -181,6 +181,60 @@ Test(flock, one_in_a_hundred_that_is_slow_is_not_buried) {
     cr_assert_lt(figures.quick_worst_s, figures.all_worst_s, "who stands still hears of it later");
     cr_assert_lt(figures.bytes_per_s, 1000, "%f", figures.bytes_per_s);
     cr_assert_gt(figures.bytes_per_s, figures.datagrams_per_s * GW_PACKET_OVERHEAD, "the seal counts");
+}
+
+Test(flock, a_bad_network_hides_no_crash_and_buries_nobody) {
+    gw_gossip_figures figures;
+    gw_gossip_measure(&(gw_gossip_trial){.peers = 100,
+                                         .crashes = 5,
+                                         .seed = 3,
+                                         .weather = {.drop = 0.05,
+                                                     .duplicate = 0.02,
+                                                     .garble = 0.01,
+                                                     .tail = 0.01,
+                                                     .delay_least_ns = MS / 2,
+                                                     .delay_most_ns = 5 * MS}},
+                      &figures);
+    cr_assert(gw_gossip_figures_good(&figures));
+    cr_assert_lt(figures.all_worst_s, 5.0);
+    cr_assert_gt(figures.dropped, figures.sent / 25);
+    cr_assert_gt(figures.duplicated, figures.sent / 100);
+    cr_assert_gt(figures.garbled, figures.sent / 200);
+    cr_assert_eq(figures.forged, 0);
+}
+
+/* Who is cut off is buried; when all is healed everybody knows everybody again. */
+Test(flock, cuts_of_every_kind_heal) {
+    gw_flock_cuts all = {.over = true};
+    uint64_t deaths = 0;
+    uint32_t parted_at_last = 0;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        gw_gossip_figures figures;
+        gw_gossip_measure(
+            &(gw_gossip_trial){
+                .peers = 40,
+                .crashes = 1,
+                .seed = seed,
+                .cuts = {.partition_ms = 3000, .blind_ms = 2000, .clog_ms = 300, .flap_permille = 500},
+                .cuts_ms = 60000},
+            &figures);
+        cr_assert(gw_gossip_figures_good(&figures), "seed %lu: %f", seed, figures.whole_s);
+        cr_assert_eq(figures.false_deaths, 0, "there were none before");
+        parted_at_last += figures.whole_s > 0;
+        deaths += figures.cut_deaths;
+        all.partitions += figures.cuts.partitions;
+        all.one_way += figures.cuts.one_way;
+        all.flaps += figures.cuts.flaps;
+        all.parted += figures.cuts.parted;
+        all.clogged += figures.cuts.clogged;
+    }
+    cr_assert_gt(all.partitions, 15);
+    cr_assert_gt(all.one_way, 10);
+    cr_assert_gt(all.flaps, 10);
+    cr_assert_gt(all.parted, 1000);
+    cr_assert_gt(all.clogged, 400);
+    cr_assert_gt(deaths, 1000);
+    cr_assert_gt(parted_at_last, 2);
 }
 
 Test(flock, equal_seeds_give_equal_runs) {

@@ -82,3 +82,31 @@ Test(main, faults_are_counted_by_kind) {
     cr_expect_not_null(strstr(none, "misdirected writes"), "%s", o->out);
     free(text);
 }
+
+Test(main, what_gossip_does_not_heed_is_refused) {
+    static const char *const lines[][2] = {
+        {"--gossip 10 --wipe 3", "--wipe does not go with --gossip"},
+        {"--peers 5 --gossip 10", "--peers does not go with --gossip"},
+        {"--gossip 10 --quorum any", "--quorum does not go with --gossip"},
+        {"--repairs --gossip 10", "--repairs does not go with --gossip"},
+        {"--gossip 10 --flap 100", "give that too"},
+        {"--gossip 10 --fault-ms 100", "give one of"},
+        {"--gossip 10 --forks 3x3", "--forks does not go with --gossip"},
+        {"--forks 3x3 --drop 10", "--drop does not go with --forks"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const outcome *o = sim_command(lines[i][0]);
+        cr_expect_neq(o->code, 0, "%s", lines[i][0]);
+        cr_expect_not_null(strstr(o->out, lines[i][1]), "%s: %s", lines[i][0], o->out);
+    }
+}
+
+Test(main, what_gossip_heeds_is_told) {
+    const outcome *o = sim_command(
+        "--gossip 20 --seed 4 --drop 20 --duplicate 20 --garble 20 --delay-us 2000 --tail 10 "
+        "--partition-ms 3000 --flap 500 --blind-ms 2000 --clog-ms 500 --fault-ms 20000 --slow 100");
+    cr_expect_eq(o->code, 0, "%d", o->code);
+    cr_expect_not_null(strstr(o->out, " garbled and 0 of these taken for sound"), "%s", o->out);
+    cr_expect_not_null(strstr(o->out, "then cut "), "%s", o->out);
+    cr_expect_not_null(strstr(o->out, "after that all know all "), "%s", o->out);
+}

@@ -130,6 +130,7 @@ static void stop(gw_flock_peer *peer) {
 void gw_flock_close(gw_flock *flock) {
     for (uint32_t i = 0; i < flock->count; i++) stop(&flock->peers[i]);
     gw_gossip_roster_destroy(flock->roster);
+    gw_sim_garbler_close(flock->garbler);
     gw_sim_network_close(&flock->network);
     gw_sim_engine_destroy(flock->engine);
     free(flock->peers);
@@ -223,17 +224,27 @@ static bool runs(const gw_flock_peer *peer) {
     return peer->gossip != NULL && !peer->polite && peer->stopped_until_ns != UINT64_MAX;
 }
 
+static bool holds(const gw_flock_peer *one, const gw_flock_peer *other, gw_gossip_state state) {
+    const gw_gossip_member *member = gw_gossip_find(one->gossip, &other->id);
+    return member != NULL && member->state == state && member->incarnation.boot == other->boot;
+}
+
 uint64_t gw_flock_pairs(const gw_flock *flock, gw_gossip_state state) {
     uint64_t pairs = 0;
+    for (uint32_t a = 0; a < flock->count; a++)
+        for (uint32_t b = 0; runs(&flock->peers[a]) && b < flock->count; b++)
+            pairs += a != b && runs(&flock->peers[b]) && holds(&flock->peers[a], &flock->peers[b], state);
+    return pairs;
+}
+
+bool gw_flock_is_whole(const gw_flock *flock) {
     for (uint32_t a = 0; a < flock->count; a++) {
         for (uint32_t b = 0; runs(&flock->peers[a]) && b < flock->count; b++) {
             if (a == b || !runs(&flock->peers[b])) continue;
-            const gw_gossip_member *member = gw_gossip_find(flock->peers[a].gossip, &flock->peers[b].id);
-            pairs +=
-                member != NULL && member->state == state && member->incarnation.boot == flock->peers[b].boot;
+            if (!holds(&flock->peers[a], &flock->peers[b], GW_GOSSIP_IS_ALIVE)) return false;
         }
     }
-    return pairs;
+    return true;
 }
 
 void gw_flock_start_together(gw_flock *flock) {

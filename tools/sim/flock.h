@@ -4,6 +4,7 @@
 #define GODWIT_TOOLS_SIM_FLOCK_H
 
 #include "core/gossip.h"
+#include "tools/sim/garble.h"
 #include "tools/sim/network.h"
 
 typedef struct gw_flock_peer {
@@ -33,7 +34,9 @@ typedef struct gw_flock {
     uint64_t false_deaths;                /* DEAD events about a life that runs, from peers that run */
     uint64_t false_suspicions;            /* SUSPECT events of that kind */
     uint64_t clones;
-    uint64_t bytes_sent; /* with what seals a datagram, and IPv4's and UDP's headers */
+    gw_sim_garbler *garbler; /* NULL before it is needed */
+    uint64_t forged;         /* garbled datagrams that were taken for sound */
+    uint64_t bytes_sent;     /* with what seals a datagram, and IPv4's and UDP's headers */
 } gw_flock;
 
 void gw_flock_open(gw_flock *flock, uint32_t peers, uint64_t seed);
@@ -53,6 +56,8 @@ void gw_flock_replan(gw_flock *flock, uint32_t peer);
 
 /* How many ordered pairs of running peers (a, b) there are where a holds b in `state` in its current life. */
 uint64_t gw_flock_pairs(const gw_flock *flock, gw_gossip_state state);
+/* Whether each of those that run holds each other one to be alive, in its current life. */
+bool gw_flock_is_whole(const gw_flock *flock);
 uint32_t gw_flock_running(const gw_flock *flock);
 /* Starts all (none has started yet; at least two), knowing each other as after a long time together. */
 void gw_flock_start_together(gw_flock *flock);

@@ -44,8 +44,11 @@ static const struct argp_option own_options[] = {
      GROUP_FAULTS},
     {"trace", KEY_TRACE, 0, 0, "print everything that happens", GROUP_OTHER},
     {"gossip", KEY_GOSSIP, "PEERS", 0,
-     "measure gossip alone among so many (3 to 10000; 30 bytes of memory for each pair); --slow: of these, "
-     "peers that stand still for 0.1 to 1 s, over and over",
+     "measure gossip alone among so many (3 to 10000; 30 bytes of memory for each pair). It heeds --seed; "
+     "--slow: of these, peers that stand still for 0.1 to 1 s, over and over; --drop, --duplicate, --garble, "
+     "--delay-us, --tail; and behind the crashes, for --fault-ms (default 30000), --partition-ms, --flap, "
+     "--blind-ms, --clog-ms. What is not given is 0. There is no election: a view holds 256 members, see "
+     "--peers",
      GROUP_OTHER},
     {"forks", KEY_FORKS, "PEERSxPROPOSALS[+RESTARTS]", 0,
      "visit every order of events of majority mode at this size, and look for a fork: 3x3+1, 3x4, 4x3, 5x2",
@@ -82,6 +85,7 @@ typedef struct arguments {
     gw_sim_options run;
     uint64_t first, last;
     bool keep_going, shrink, repairs;
+    const char *of_runs;    /* some option that means simulated runs; NULL = none was given */
     uint32_t minutes, jobs; /* minutes: 0 = the seeds from first to last */
     uint32_t gossip;        /* peers of the measurement; 0 = none */
     gw_forks_size forks;    /* of the model check; no peers = none */
@@ -144,8 +148,63 @@ static gw_forks_without rule(struct argp_state *state, const char *text) {
     return (gw_forks_without)one;
 }
 
+/* What `what` does not heed must not be given with it. */
+static void refuse_others(struct argp_state *state, const arguments *a, const char *what,
+                          const char *const *heeded) {
+    gw_sim_options given = a->run;
+    if (a->of_runs != NULL) argp_error(state, "%s does not go with %s", a->of_runs, what);
+    for (uint32_t i = 0; i < gw_sim_option_count; i++) {
+        const gw_sim_option *option = &gw_sim_option_table[i];
+        bool heeds = *gw_sim_option_value(&given, option) == GW_SIM_UNSET;
+        for (const char *const *one = heeded; *one != NULL && !heeds; one++)
+            heeds = strcmp(option->name, *one) == 0;
+        if (!heeds) argp_error(state, "--%s does not go with %s", option->name, what);
+    }
+}
+
+static uint32_t given_or(uint32_t value, uint32_t otherwise) {
+    return value == GW_SIM_UNSET ? otherwise : value;
+}
+
+static bool has_cuts(const gw_sim_options *o) {
+    return given_or(o->partition_ms, 0) != 0 || given_or(o->blind_ms, 0) != 0 || given_or(o->clog_ms, 0) != 0;
+}
+
+static void check_together(struct argp_state *state, const arguments *a) {
+    static const char *const of_gossip[] = {"slow",     "drop",    "duplicate",    "garble",
+                                            "delay-us", "tail",    "partition-ms", "flap",
+                                            "blind-ms", "clog-ms", "fault-ms",     NULL};
+    static const char *const none[] = {NULL};
+    if (a->without != GW_FORKS_WITH_ALL && a->forks.peers == 0)
+        argp_error(state, "--without takes a rule out of --forks: give that too");
+    if (a->forks.peers != 0 && a->gossip != 0) argp_error(state, "--forks does not go with --gossip");
+    if (a->forks.peers != 0) refuse_others(state, a, "--forks", none);
+    if (a->gossip == 0) return;
+    refuse_others(state, a, "--gossip", of_gossip);
+    if (given_or(a->run.flap_permille, 0) != 0 && given_or(a->run.partition_ms, 0) == 0)
+        argp_error(state, "--gossip: --flap is of the cuts of --partition-ms: give that too");
+    if (a->run.fault_ms != GW_SIM_UNSET && !has_cuts(&a->run))
+        argp_error(state, "--gossip: --fault-ms is how long there are cuts: give one of --partition-ms, "
+                          "--blind-ms and --clog-ms too");
+}
+
+/* Those that say how seeds are run. */
+static void note_of_runs(int key, arguments *a) {
+    static const struct {
+        int key;
+        const char *name;
+    } all[] = {{KEY_SEEDS, "--seeds"},           {KEY_TRACE, "--trace"},
+               {KEY_MINUTES, "--minutes"},       {KEY_JOBS, "--jobs"},
+               {KEY_SHRINK, "--shrink"},         {KEY_REPAIRS, "--repairs"},
+               {KEY_KEEP_GOING, "--keep-going"}, {KEY_QUORUM, "--quorum"},
+               {KEY_REDUCE, "--reduce"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].key == key) a->of_runs = all[i].name;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state) {
     arguments *a = state->input;
+    note_of_runs(key, a);
     if (key >= KEY_TABLE && key < KEY_TABLE + (int)gw_sim_option_count) {
         const gw_sim_option *option = &gw_sim_option_table[key - KEY_TABLE];
         char name[64];
@@ -197,8 +256,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         argp_error(state, "%s: no argument is expected", text);
         break;
     case ARGP_KEY_END:
-        if (a->without != GW_FORKS_WITH_ALL && a->forks.peers == 0)
-            argp_error(state, "--without takes a rule out of --forks: give that too");
+        check_together(state, a);
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -254,21 +312,39 @@ static int run_swarm(const arguments *a) {
     return findings.failed != 0 ? 1 : whole ? 0 : STOPPED;
 }
 
+static double share(uint32_t permille) {
+    return given_or(permille, 0) / 1000.0;
+}
+
 static int measure_gossip(const arguments *a) {
-    enum { CRASHES = 10 };
+    enum { CRASHES = 10, CUTS_MS = 30000 };
+    const gw_sim_options *o = &a->run;
+    const uint64_t delay_ns = (uint64_t)given_or(o->delay_us, 0) * 1000;
     gw_gossip_figures f;
-    uint32_t slow = a->run.slow_permille == GW_SIM_UNSET
-                        ? 0
-                        : (uint32_t)((uint64_t)a->gossip * a->run.slow_permille / 1000),
-             quick = a->gossip - slow;
-    if (slow == a->gossip) {
+    gw_gossip_trial trial = {.peers = a->gossip,
+                             .slow = (uint32_t)((uint64_t)a->gossip * given_or(o->slow_permille, 0) / 1000),
+                             .seed = a->first,
+                             .weather = {.drop = share(o->drop_permille),
+                                         .duplicate = share(o->duplicate_permille),
+                                         .garble = share(o->garble_permille),
+                                         .tail = share(o->tail_permille),
+                                         .delay_least_ns = delay_ns / 10,
+                                         .delay_most_ns = delay_ns},
+                             .cuts = {.partition_ms = given_or(o->partition_ms, 0),
+                                      .flap_permille = given_or(o->flap_permille, 0),
+                                      .blind_ms = given_or(o->blind_ms, 0),
+                                      .clog_ms = given_or(o->clog_ms, 0)}};
+    const uint32_t quick = a->gossip - trial.slow;
+    if (trial.slow == a->gossip) {
         fprintf(stderr, "godwit sim: --gossip %u --slow %u: somebody must be quick\n", a->gossip,
-                a->run.slow_permille);
+                o->slow_permille);
         return 2;
     }
-    gw_gossip_measure(a->gossip, slow, quick < 2 * CRASHES + 2 ? quick / 2 : CRASHES, a->first, &f);
+    trial.crashes = quick < 2 * CRASHES + 2 ? quick / 2 : CRASHES;
+    if (has_cuts(o)) trial.cuts_ms = given_or(o->fault_ms, CUTS_MS);
+    gw_gossip_measure(&trial, &f);
     gw_gossip_figures_print(&f);
-    return f.unnoticed == 0 && f.false_deaths == 0 ? 0 : 1;
+    return gw_gossip_figures_good(&f) ? 0 : 1;
 }
 
 int gw_sim_main(int argc, char **argv) {

@@ -1,7 +1,6 @@
 #include "tools/sim/measure.h"
 
 #include "core/check.h"
-#include "tools/sim/flock.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,31 +36,95 @@ static uint32_t draw(gw_flock *flock) {
     }
 }
 
-void gw_gossip_measure(uint32_t peers, uint32_t slow, uint32_t crashes, uint64_t seed,
-                       gw_gossip_figures *figures) {
-    GW_CHECK(peers >= 3 && crashes < peers - 1 && slow + crashes < peers);
-    *figures = (gw_gossip_figures){.peers = peers, .slow = slow, .crashes = crashes};
+/* Until all know that all live, which is looked at from time to time. */
+static double wait_until_whole(gw_flock *flock) {
+    uint64_t since_ns = gw_sim_now(flock->engine), most_ns = since_ns + 60 * SECOND;
+    while (!gw_flock_is_whole(flock) && gw_sim_now(flock->engine) < most_ns) gw_flock_run(flock, SECOND / 10);
+    return gw_flock_is_whole(flock) ? (double)(gw_sim_now(flock->engine) - since_ns) * 1e-9 : -1;
+}
+
+static void measure_cuts(gw_flock *flock, const gw_gossip_trial *trial, gw_gossip_figures *figures) {
+    uint64_t deaths = flock->false_deaths;
+    figures->cuts = trial->cuts;
+    figures->cuts_ms = trial->cuts_ms;
+    gw_flock_cuts_begin(&figures->cuts, flock, trial->seed);
+    gw_flock_run(flock, trial->cuts_ms * (SECOND / 1000));
+    gw_flock_cuts_end(&figures->cuts);
+    figures->whole_s = wait_until_whole(flock);
+    figures->cut_deaths = flock->false_deaths - deaths;
+}
+
+static void garble(void *context, const uint8_t *bytes, size_t length) {
+    gw_flock *flock = context;
+    if (flock->garbler == NULL) flock->garbler = gw_sim_garbler_open();
+    flock->forged += gw_sim_garbler_passes(flock->garbler, &flock->rng, bytes, length);
+}
+
+static void open_flock(gw_flock *flock, const gw_gossip_trial *trial) {
+    gw_sim_weather weather = trial->weather;
+    gw_flock_open(flock, trial->peers, trial->seed);
+    if (weather.delay_most_ns == 0) {
+        weather.delay_least_ns = flock->network.weather.delay_least_ns;
+        weather.delay_most_ns = flock->network.weather.delay_most_ns;
+    }
+    flock->network.weather = weather;
+    flock->network.garble = garble;
+    flock->slow_least_ns = SECOND / 10;
+    flock->slow_most_ns = SECOND;
+    gw_flock_start_together(flock);
+    for (uint32_t i = 0; i < trial->slow; i++) gw_flock_slow(flock, draw(flock));
+}
+
+static void measure_crashes(gw_flock *flock, gw_gossip_figures *figures) {
+    for (uint32_t i = 0; i < figures->crashes; i++) measure_crash(flock, draw(flock), figures);
+    uint32_t noticed = figures->crashes - figures->unnoticed;
+    if (noticed == 0) return;
+    figures->first_s /= noticed;
+    figures->all_mean_s /= noticed;
+    figures->quick_mean_s /= noticed;
+}
+
+void gw_gossip_measure(const gw_gossip_trial *trial, gw_gossip_figures *figures) {
+    const uint32_t peers = trial->peers, crashes = trial->crashes;
+    GW_CHECK(peers >= 3 && crashes < peers - 1 && trial->slow + crashes < peers);
+    *figures = (gw_gossip_figures){.peers = peers, .slow = trial->slow, .crashes = crashes};
     gw_flock flock;
-    gw_flock_open(&flock, peers, seed);
-    flock.slow_least_ns = SECOND / 10;
-    flock.slow_most_ns = SECOND;
-    gw_flock_start_together(&flock);
-    for (uint32_t i = 0; i < slow; i++) gw_flock_slow(&flock, draw(&flock));
+    open_flock(&flock, trial);
     gw_flock_run(&flock, 10 * SECOND);
     uint64_t bytes = flock.bytes_sent, datagrams = flock.network.sent;
     gw_flock_run(&flock, 10 * SECOND);
     figures->bytes_per_s = (double)(flock.bytes_sent - bytes) / 10 / peers;
     figures->datagrams_per_s = (double)(flock.network.sent - datagrams) / 10 / peers;
-    for (uint32_t i = 0; i < crashes; i++) measure_crash(&flock, draw(&flock), figures);
-    uint32_t noticed = crashes - figures->unnoticed;
-    if (noticed > 0) {
-        figures->first_s /= noticed;
-        figures->all_mean_s /= noticed;
-        figures->quick_mean_s /= noticed;
-    }
+    measure_crashes(&flock, figures);
     figures->false_suspicions = flock.false_suspicions;
     figures->false_deaths = flock.false_deaths;
+    if (trial->cuts_ms != 0) measure_cuts(&flock, trial, figures);
+    figures->sent = flock.network.sent;
+    figures->dropped = flock.network.dropped;
+    figures->duplicated = flock.network.duplicated;
+    figures->garbled = flock.network.garbled;
+    figures->forged = flock.forged;
     gw_flock_close(&flock);
+}
+
+bool gw_gossip_figures_good(const gw_gossip_figures *f) {
+    return f->unnoticed == 0 && f->false_deaths == 0 && f->forged == 0 && f->whole_s >= 0;
+}
+
+static void print_network(const gw_gossip_figures *f) {
+    const gw_flock_cuts *cuts = &f->cuts;
+    if (f->dropped + f->duplicated + f->garbled > 0)
+        printf("  of %" PRIu64 " datagrams             %" PRIu64 " lost, %" PRIu64 " doubled, %" PRIu64
+               " garbled and %" PRIu64 " of these taken for sound\n",
+               f->sent, f->dropped, f->duplicated, f->garbled, f->forged);
+    if (f->cuts_ms == 0) return;
+    printf("  then cut                     in two %" PRIu64 " times, one way %" PRIu64 ", again %" PRIu64
+           "; %" PRIu64 " pairs parted, %" PRIu64 " ways clogged; %" PRIu64 " of the living buried\n",
+           cuts->partitions, cuts->one_way, cuts->flaps, cuts->parted, cuts->clogged, f->cut_deaths);
+    if (f->whole_s < 0)
+        printf("  after that                   some know not of others that live\n");
+    else
+        printf("  after that all know all      in %.1f s\n", f->whole_s);
 }
 
 void gw_gossip_figures_print(const gw_gossip_figures *f) {
@@ -77,4 +140,5 @@ void gw_gossip_figures_print(const gw_gossip_figures *f) {
     printf("  crashes somebody missed      %u\n"
            "  living ones suspected        %" PRIu64 ", buried %" PRIu64 "\n",
            f->unnoticed, f->false_suspicions, f->false_deaths);
+    print_network(f);
 }
