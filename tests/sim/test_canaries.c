@@ -242,11 +242,9 @@ Test(canaries, an_end_on_record_is_undone) {
     gw_sim_options options = {.fast = 1, .majority = 1, .founders = 3, .steps = 5};
     gw_sim_result result = {.done_ns = 1};
     gw_action load = {.kind = GW_ACT_LOAD, .load_kind = GW_LOAD_INIT};
-    sim_cluster *c = calloc(1, sizeof *c);
-    cr_assert_not_null(c);
+    sim_cluster *c = sim_cluster_new(1);
     c->options = &options;
     c->result = &result;
-    c->count = 1;
     c->final_root = sim_root(5, 77);
     sim_peer *p = &c->peers[0];
     sim_name(p);
@@ -344,8 +342,7 @@ Test(canaries, a_sum_of_other_states_is_applied) {
     for (int way = 0; way < 2; way++) {
         gw_sim_result result = {.failed = false};
         gw_action apply = {.kind = GW_ACT_APPLY, .step = 2};
-        sim_cluster *c = calloc(1, sizeof *c);
-        cr_assert_not_null(c);
+        sim_cluster *c = sim_cluster_new(1);
         c->options = &options;
         c->result = &result;
         sim_memory *m = &c->peers[0].m;
@@ -535,8 +532,7 @@ Test(canaries, effects_of_another_step_or_state_take_place_or_none) {
     gw_sim_result result = {.failed = false};
     uint64_t states[2] = {1, 2};
     uint32_t effects[2] = {0};
-    sim_cluster *c = calloc(1, sizeof *c);
-    cr_assert_not_null(c);
+    sim_cluster *c = sim_cluster_new(1);
     c->options = &options;
     c->result = &result;
     c->states = states;

@@ -159,11 +159,9 @@ static bool may_lose(uint32_t peers, uint32_t founders, uint32_t members, uint32
     gw_sim_options options = {.majority = 1, .peers = peers, .founders = founders};
     gw_sim_result result = {.failed = false};
     gw_view view = {.epoch = 1, .count = members};
-    sim_cluster *c = calloc(1, sizeof *c);
-    cr_assert_not_null(c);
+    sim_cluster *c = sim_cluster_new(peers);
     c->options = &options;
     c->result = &result;
-    c->count = peers;
     for (uint32_t i = 0; i < peers; i++) {
         c->peers[i].number = i;
         sim_name(&c->peers[i]);

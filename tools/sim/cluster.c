@@ -10,6 +10,13 @@
 
 /* ---- small things ---- */
 
+sim_cluster *sim_cluster_new(uint32_t peers) {
+    sim_cluster *c = calloc(1, sizeof *c + peers * sizeof c->peers[0]);
+    GW_CHECK_MEMORY(c != NULL);
+    c->count = peers;
+    return c;
+}
+
 uint64_t sim_now(const sim_cluster *c) {
     return gw_sim_now(c->engine);
 }

@@ -48,6 +48,8 @@ enum {
     SIM_SEEDS = 2
 };
 
+_Static_assert((int)SIM_PEERS == (int)GW_MAX_MEMBERS, "all can be members of one view");
+
 typedef struct sim_cluster sim_cluster;
 typedef struct sim_peer sim_peer;
 
@@ -164,9 +166,7 @@ typedef struct sim_memory {
     uint32_t records_open; /* asked for, and not yet on disk */
     gw_token commit_token; /* its effects have not taken place yet */
     uint64_t commit_step;
-    /* One of each other member, and those of earlier views that are on their way still. */
-    sim_asked asked[4 * SIM_PEERS];
-    uint32_t asked_count;
+    uint32_t asked_count; /* of the peer's operations */
 } sim_memory;
 
 struct sim_peer {
@@ -197,6 +197,8 @@ struct sim_peer {
     bool wants[SIM_PEERS];
     uint64_t seeks[SIM_PEERS], dials[SIM_PEERS]; /* bits: a name of an earlier disk is wanted; is dialled */
     sim_memory m;
+    /* One of each other member, and those of earlier views that are on their way still. */
+    sim_asked operations[4 * SIM_PEERS];
     sim_disk disk;
     bool strays;   /* when this life began the disk had chunks without their manifest */
     bool finished; /* this life has said FINISH */
@@ -268,9 +270,8 @@ struct sim_cluster {
     gw_sim_engine *engine;
     gw_sim_network network;
     gw_rng rng;
-    sim_peer peers[SIM_PEERS];
     uint32_t count;
-    sim_link links[SIM_PEERS][SIM_PEERS]; /* [lower][higher] */
+    sim_link *links; /* [lower * count + higher] */
     sim_reduction *reductions[SIM_REDUCTIONS];
     uint32_t reduction_count;
     uint64_t *states;    /* S_0 .. S_steps as they must be */
@@ -293,9 +294,12 @@ struct sim_cluster {
     uint32_t death_count;
     bool calm;                 /* no more faults */
     uint32_t seeds[SIM_SEEDS]; /* whom those that start are told to join */
+    sim_peer peers[];
 };
 
 /* --- cluster.c --- */
+/* All zeros, with room for so many peers; to be freed. */
+sim_cluster *sim_cluster_new(uint32_t peers);
 uint64_t sim_now(const sim_cluster *c);
 /* Ends the run with a verdict. The first one counts. */
 void sim_violation(sim_cluster *c, const char *format, ...) __attribute__((format(printf, 2, 3)));

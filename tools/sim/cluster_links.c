@@ -15,7 +15,7 @@
 
 sim_link *sim_link_of(sim_cluster *c, uint32_t a, uint32_t b) {
     GW_CHECK(a != b && a < c->count && b < c->count);
-    return a < b ? &c->links[a][b] : &c->links[b][a];
+    return a < b ? &c->links[a * c->count + b] : &c->links[b * c->count + a];
 }
 
 static int side_of(uint32_t peer, uint32_t other) {

@@ -309,17 +309,17 @@ static void take(sim_cluster *c, sim_peer *p, const gw_action *action) {
 
 /* ---- one-sided operations ---- */
 
-static sim_asked *asked_of(sim_memory *m, gw_token token) {
-    for (uint32_t i = 0; i < m->asked_count; i++)
-        if (m->asked[i].token == token) return &m->asked[i];
+static sim_asked *asked_of(sim_peer *p, gw_token token) {
+    for (uint32_t i = 0; i < p->m.asked_count; i++)
+        if (p->operations[i].token == token) return &p->operations[i];
     return NULL;
 }
 
 static void answer(sim_cluster *c, sim_peer *p, gw_token token, gw_word_outcome outcome, uint64_t word) {
-    sim_asked *asked = asked_of(&p->m, token);
+    sim_asked *asked = asked_of(p, token);
     if (asked == NULL) return; /* the link broke first: the answer is lost */
     bool swap = asked->swap;
-    *asked = p->m.asked[--p->m.asked_count];
+    *asked = p->operations[--p->m.asked_count];
     gw_event event = {.kind = swap ? GW_EV_WORD_SWAPPED : GW_EV_WORD_READ,
                       .token = token,
                       .word_outcome = outcome,
@@ -381,16 +381,16 @@ static void ask(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_memory *m = &p->m;
     sim_peer *victim = sim_by_id(c, &action->peer); /* NULL: it is another peer now */
     GW_CHECK(victim != p);
-    if (m->asked_count == sizeof m->asked / sizeof m->asked[0]) {
+    if (m->asked_count == sizeof p->operations / sizeof p->operations[0]) {
         sim_violation(c, "peer %u has %u one-sided operations open", p->number, m->asked_count);
         return;
     }
     const sim_link *link = victim != NULL ? sim_link_of(c, p->number, victim->number) : NULL;
     bool swap = action->kind == GW_ACT_SWAP_WORD;
-    m->asked[m->asked_count++] = (sim_asked){.token = action->token,
-                                             .target = victim != NULL ? victim->number : SIM_PEERS,
-                                             .session = link != NULL ? link->session : 0,
-                                             .swap = swap};
+    p->operations[m->asked_count++] = (sim_asked){.token = action->token,
+                                                  .target = victim != NULL ? victim->number : SIM_PEERS,
+                                                  .session = link != NULL ? link->session : 0,
+                                                  .swap = swap};
     if (link == NULL || !link->up) {
         sim_op op = sim_op_to(p, unknown);
         op.token = action->token;
@@ -413,9 +413,9 @@ static void ask(sim_cluster *c, sim_peer *p, const gw_action *action) {
 
 void sim_work_broken(sim_cluster *c, sim_peer *p, uint32_t other) {
     for (uint32_t i = 0; i < p->m.asked_count; i++) {
-        if (p->m.asked[i].target != other) continue;
+        if (p->operations[i].target != other) continue;
         sim_op op = sim_op_to(p, unknown);
-        op.token = p->m.asked[i].token;
+        op.token = p->operations[i].token;
         sim_later(c, 1000, &op);
     }
 }

@@ -14,7 +14,9 @@ enum { LONG = 100000000, MANY_STEPS = 1000000, USUAL_BOUND_MS = 120000 };
 #define AT(field) offsetof(gw_sim_options, field)
 
 const gw_sim_option gw_sim_option_table[] = {
-    {"peers", "N", "peers, 1 to 64", AT(peers), 1, GW_SIM_PEERS, 1, 2, 0, false},
+    {"peers", "N",
+     "peers, 1 to 256, as many as a view holds (default: 1 to 64, drawn); more can only gossip (--gossip)",
+     AT(peers), 1, GW_SIM_PEERS, 1, 2, 0, false},
     {"founders", "N", "how many found the job, the others join", AT(founders), 1, GW_SIM_PEERS, 1, 1, 0,
      false},
     {"core", "N",
@@ -170,7 +172,7 @@ static uint32_t draw_peers(gw_rng *rng) {
     return lot < 0.02    ? 1
            : lot < 0.92  ? between(rng, 2, 7)
            : lot < 0.993 ? between(rng, 8, 16)
-                         : between(rng, 17, GW_SIM_PEERS);
+                         : between(rng, 17, GW_SIM_DRAWN_PEERS);
 }
 
 static uint32_t draw_steps(const gw_sim_options *o) {

@@ -8,7 +8,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { GW_SIM_PEERS = 64, GW_SIM_COMMAND = 1400 }; /* most peers; bytes that any command line fits into */
+enum {
+    GW_SIM_PEERS = 256,      /* most: as many as a view holds (core/view.h) */
+    GW_SIM_DRAWN_PEERS = 64, /* most of a seed */
+    GW_SIM_COMMAND = 1400    /* bytes that any command line fits into */
+};
 
 #define GW_SIM_UNSET UINT32_MAX /* to be drawn from the seed */
 

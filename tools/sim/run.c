@@ -31,7 +31,8 @@ static uint64_t bound_ns(const gw_sim_options *o) {
 static void open_cluster(sim_cluster *c, const gw_sim_options *o, gw_sim_result *result) {
     c->options = o;
     c->result = result;
-    c->count = o->peers;
+    c->links = calloc((size_t)c->count * c->count, sizeof *c->links);
+    GW_CHECK_MEMORY(c->links != NULL);
     for (uint32_t i = 0; i < SIM_SEEDS; i++) c->seeds[i] = i;
     c->rng = gw_rng_seeded(o->seed);
     c->engine = gw_sim_engine_create(SIM_START_NS);
@@ -80,6 +81,7 @@ static void close_cluster(sim_cluster *c) {
     gw_sim_engine_destroy(c->engine);
     for (uint32_t i = 0; i < c->death_count; i++) gw_set_free(&c->deaths[i].begun);
     free(c->deaths);
+    free(c->links);
     free(c->states);
     free(c->committed);
     free(c->made);
@@ -333,9 +335,8 @@ static void count_time(const sim_cluster *c) {
 
 void gw_sim_run(const gw_sim_options *options, gw_sim_result *result) {
     *result = (gw_sim_result){0};
-    sim_cluster *c = calloc(1, sizeof *c);
-    GW_CHECK_MEMORY(c != NULL);
     GW_CHECK(options->peers >= 1 && options->peers <= SIM_PEERS && options->steps > 0 && options->shards > 0);
+    sim_cluster *c = sim_cluster_new(options->peers);
     open_cluster(c, options, result);
     c->network.deliver = deliver;
     c->network.garble = garble;
