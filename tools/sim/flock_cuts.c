@@ -1,5 +1,8 @@
 #include "tools/sim/flock_cuts.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #define MS UINT64_C(1000000)
 
 static uint64_t between(gw_flock_cuts *cuts, uint64_t least, uint64_t most) {
@@ -92,30 +95,37 @@ static void clog_way(gw_flock_cuts *cuts) {
 
 typedef struct kind {
     void (*strike)(gw_flock_cuts *cuts);
-    uint32_t mean_ms;
+    size_t mean_at; /* of its mean interval */
 } kind;
 
-static kind kind_of(const gw_flock_cuts *cuts, uint64_t number) {
-    const kind kinds[] = {
-        {partition, cuts->partition_ms}, {blind, cuts->blind_ms}, {clog_way, cuts->clog_ms}};
-    return number < sizeof kinds / sizeof *kinds ? kinds[number] : (kind){.strike = NULL};
+static const kind kinds[] = {{partition, offsetof(gw_flock_cuts, partition_ms)},
+                             {blind, offsetof(gw_flock_cuts, blind_ms)},
+                             {clog_way, offsetof(gw_flock_cuts, clog_ms)}};
+
+static uint32_t mean_of(const gw_flock_cuts *cuts, const kind *one) {
+    uint32_t mean_ms;
+    memcpy(&mean_ms, (const char *)cuts + one->mean_at, sizeof mean_ms);
+    return mean_ms;
+}
+
+static void plan(gw_flock_cuts *cuts, const gw_sim_event *event) {
+    uint64_t mean_ms = mean_of(cuts, &kinds[event->a]);
+    if (mean_ms != 0) later(cuts, between(cuts, 1, 2 * mean_ms) * MS, event);
 }
 
 static void strike(void *context, const gw_sim_event *event) {
     gw_flock_cuts *cuts = context;
-    const kind one = kind_of(cuts, event->a);
     if (cuts->over) return;
-    one.strike(cuts);
-    later(cuts, between(cuts, 1, 2 * (uint64_t)one.mean_ms) * MS, event);
+    kinds[event->a].strike(cuts);
+    plan(cuts, event);
 }
 
 void gw_flock_cuts_begin(gw_flock_cuts *cuts, gw_flock *flock, uint64_t seed) {
     cuts->flock = flock;
     cuts->rng = gw_rng_seeded(seed ^ 0xc075ULL);
-    for (uint64_t i = 0; kind_of(cuts, i).strike != NULL; i++) {
-        const kind one = kind_of(cuts, i);
+    for (uint64_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         gw_sim_event event = {.run = strike, .context = cuts, .a = i};
-        if (one.mean_ms != 0) later(cuts, between(cuts, 1, 2 * (uint64_t)one.mean_ms) * MS, &event);
+        plan(cuts, &event);
     }
 }
 

@@ -43,9 +43,7 @@ const gw_sim_option gw_sim_option_table[] = {
     {"power-ms", "MS", "all processes die at once", AT(power_ms), 0, LONG, 0.1, 3000, 15000, true},
     {"restart-ms", "MS", "mean time until it is started again", AT(restart_ms), 0, LONG, 1, 50, 4000, false},
     {"wipe", "PERMILLE",
-     "restarts without the disk: as another peer (majority: while the others are one of every view, and know "
-     "of "
-     "one)",
+     "restarts without the disk: as another peer (majority: where the others are enough without it)",
      AT(wipe_permille), 0, 1000, 0.2, 20, 300, true},
     {"pause-ms", "MS", "a process stands still for up to 6 s", AT(pause_ms), 0, LONG, 0.4, 500, 8000, true},
     {"slow", "PERMILLE", "peers that compute up to four times slower", AT(slow_permille), 0, 1000, 0.5, 100,
