@@ -214,4 +214,4 @@ static void brain_examples(fuzz_add *add, void *context) {
     add_quiet(add, context);
 }
 
-const fuzz_target fuzz_brain = {"brain", 400, 4096, brain_examples, take_brain};
+const fuzz_target fuzz_brain = {"brain", 400, 4096, brain_examples, NULL, take_brain};

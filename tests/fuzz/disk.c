@@ -19,7 +19,7 @@
 
 enum { LENGTH_AT = 8, CHECKSUM = 32 };
 
-static void manifest_examples(fuzz_add *add, void *context) {
+static void add_manifest(fuzz_add *add, void *context, uint64_t epoch) {
     static const gw_tensor tensors[] = {
         {.name = "w", .dtype = GW_F32, .role = GW_STATE, .rank = 2, .dim = {2, 3}},
         {.name = "n", .dtype = GW_U8, .role = GW_STATE, .rank = 1, .dim = {5}, .group = 3}};
@@ -27,6 +27,7 @@ static void manifest_examples(fuzz_add *add, void *context) {
     gw_hash chunk = {{9}};
     gw_manifest manifest = {.job_name = "toy",
                             .step = 400,
+                            .epoch = epoch,
                             .params = params,
                             .param_count = 1,
                             .tensors = tensors,
@@ -35,11 +36,18 @@ static void manifest_examples(fuzz_add *add, void *context) {
     void *bytes;
     size_t count;
     gw_err err;
-    for (; manifest.epoch < 2; manifest.epoch++) {
-        GW_CHECK(gw_manifest_seal(&manifest, &err) && gw_manifest_encode(&manifest, &bytes, &count, &err));
-        add(context, bytes, count - CHECKSUM);
-        free(bytes);
-    }
+    GW_CHECK(gw_manifest_seal(&manifest, &err) && gw_manifest_encode(&manifest, &bytes, &count, &err));
+    add(context, bytes, count - CHECKSUM);
+    free(bytes);
+}
+
+static void manifest_examples(fuzz_add *add, void *context) {
+    for (uint64_t epoch = 0; epoch < 2; epoch++) add_manifest(add, context, epoch);
+}
+
+/* Of the last epoch there is: no later vote could be read. */
+static void manifest_found(fuzz_add *add, void *context) {
+    add_manifest(add, context, UINT64_MAX);
 }
 
 static bool take_manifest(const uint8_t *bytes, size_t count) {
@@ -67,7 +75,7 @@ static bool take_manifest(const uint8_t *bytes, size_t count) {
     return good;
 }
 
-const fuzz_target fuzz_manifest = {"manifest", 60000, 1024, manifest_examples, take_manifest};
+const fuzz_target fuzz_manifest = {"manifest", 60000, 1024, manifest_examples, manifest_found, take_manifest};
 
 /* ---- chunks ---- */
 
@@ -102,7 +110,7 @@ static bool take_chunk(const uint8_t *bytes, size_t count) {
     return good;
 }
 
-const fuzz_target fuzz_chunk = {"chunk", 10000, 256, chunk_examples, take_chunk};
+const fuzz_target fuzz_chunk = {"chunk", 10000, 256, chunk_examples, NULL, take_chunk};
 
 /* ---- what an earlier life of the peer left in its directory; the first byte says which ---- */
 
@@ -180,6 +188,29 @@ static void leftovers_examples(fuzz_add *add, void *context) {
         "12\n",
         4);
     add(context, "\5" DIGITS DIGITS DIGITS DIGITS "\n", 66);
+}
+
+static void add_record(fuzz_add *add, void *context, const gw_ballot *ballot, const gw_losses *losses) {
+    uint8_t bytes[MOST_LEFT];
+    gw_hash job;
+    gw_blake2b("job=fuzz\n", 9, job.bytes, sizeof job.bytes);
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    gw_ballot_put(&w, ballot);
+    gw_put_hash(&w, &job);
+    gw_losses_put(&w, losses);
+    add_written(add, context, RECORD, &w);
+}
+
+/* A life that was lost twice, and the last epoch there is. */
+static void leftovers_found(fuzz_add *add, void *context) {
+    const gw_loss loss = {.id = {{4}}, .boot = 1, .step = 17, .shard = 2};
+    const gw_losses twice = {.count = 2, .list = {loss, loss}}, none = {.count = 0};
+    gw_ballot ballot;
+    gw_ballot_open(&ballot, true);
+    add_record(add, context, &ballot, &twice);
+    ballot.highest = UINT64_MAX;
+    add_record(add, context, &ballot, &none);
+    gw_ballot_close(&ballot);
 }
 
 static bool take_promises(const uint8_t *bytes, size_t count, bool majority) {
@@ -290,4 +321,5 @@ static bool take_leftovers(const uint8_t *bytes, size_t count) {
     }
 }
 
-const fuzz_target fuzz_leftovers = {"leftovers", 20000, MOST_LEFT, leftovers_examples, take_leftovers};
+const fuzz_target fuzz_leftovers = {"leftovers",        20000,           MOST_LEFT,
+                                    leftovers_examples, leftovers_found, take_leftovers};

@@ -51,7 +51,7 @@ static bool take_tokens(const uint8_t *bytes, size_t count) {
     return read_tokens(fuzz_file("tokens.bin", bytes, count, 0600)) || text;
 }
 
-const fuzz_target fuzz_tokens = {"tokens", 10000, 1200, tokens_examples, take_tokens};
+const fuzz_target fuzz_tokens = {"tokens", 10000, 1200, tokens_examples, NULL, take_tokens};
 
 /* ---- safetensors ---- */
 
@@ -96,7 +96,8 @@ static bool take_safetensors(const uint8_t *bytes, size_t count) {
     return true;
 }
 
-const fuzz_target fuzz_safetensors = {"safetensors", 8000, 4096, safetensors_examples, take_safetensors};
+const fuzz_target fuzz_safetensors = {"safetensors",        8000, 4096,
+                                      safetensors_examples, NULL, take_safetensors};
 
 /* ---- config.json, beside weights ---- */
 
@@ -118,7 +119,7 @@ static bool take_config(const uint8_t *bytes, size_t count) {
     return gw_gpt_file_check_config(&tiny, fuzz_file("model", "", 0, 0600), &err);
 }
 
-const fuzz_target fuzz_config = {"config", 10000, 2000, config_examples, take_config};
+const fuzz_target fuzz_config = {"config", 10000, 2000, config_examples, NULL, take_config};
 
 /* ---- vocab.json, a zero byte, merges.txt ---- */
 
@@ -158,7 +159,7 @@ static bool take_bpe(const uint8_t *bytes, size_t count) {
     return true;
 }
 
-const fuzz_target fuzz_bpe = {"bpe", 1500, 6000, bpe_examples, take_bpe};
+const fuzz_target fuzz_bpe = {"bpe", 1500, 6000, bpe_examples, NULL, take_bpe};
 
 /* ---- any text, by that vocabulary: as a whole and byte by byte ---- */
 
@@ -212,7 +213,7 @@ static bool take_text(const uint8_t *bytes, size_t count) {
     return true;
 }
 
-const fuzz_target fuzz_text = {"text", 3000, 300, text_examples, take_text};
+const fuzz_target fuzz_text = {"text", 3000, 300, text_examples, NULL, take_text};
 
 /* ---- IDX, plain and compressed; the first byte says how many dimensions are expected ---- */
 
@@ -249,7 +250,7 @@ static bool take_idx(const uint8_t *bytes, size_t count) {
     return true;
 }
 
-const fuzz_target fuzz_idx = {"idx", 10000, 512, idx_examples, take_idx};
+const fuzz_target fuzz_idx = {"idx", 10000, 512, idx_examples, NULL, take_idx};
 
 /* ---- metrics; the first byte: CSV or JSON lines ---- */
 
@@ -291,7 +292,7 @@ static bool take_metrics(const uint8_t *bytes, size_t count) {
     return read;
 }
 
-const fuzz_target fuzz_metrics = {"metrics", 6000, 1024, metrics_examples, take_metrics};
+const fuzz_target fuzz_metrics = {"metrics", 6000, 1024, metrics_examples, NULL, take_metrics};
 
 /* ---- key files ---- */
 
@@ -312,4 +313,4 @@ static bool take_keys(const uint8_t *bytes, size_t count) {
     return true;
 }
 
-const fuzz_target fuzz_keys = {"keys", 20000, 2048, keys_examples, take_keys};
+const fuzz_target fuzz_keys = {"keys", 20000, 2048, keys_examples, NULL, take_keys};

@@ -1,10 +1,8 @@
-/* What people and other programs say to a peer: options, HTTP, the control socket. */
-#include "kernels/jobs/synthetic.h"
+/* What people and other programs say to a peer that runs: HTTP, the control socket. */
 #include "net/address.h"
 #include "target.h"
 #include "tools/godwit/control.h"
 #include "tools/godwit/http.h"
-#include "tools/godwit/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,97 +10,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-/* ---- options: parts behind zero bytes; each begins with a letter that says which option it is the value of
- * ---- */
-
-static const struct {
-    const char *name, *value;
-} options_with_values[] = {
-    {"listen", "127.0.0.1:0"},
-    {"advertise", "h:1"},
-    {"join", "a:1,[::1]:2"},
-    {"peers", "3"},
-    {"join-timeout", "30s"},
-    {"workers", "2"},
-    {"steps", "100"},
-    {"quorum", "any"},
-    {"reduce", "exact"},
-    {"on-bad", "skip"},
-    {"transport", "tcp"},
-    {"gid-index", "0"},
-    {"checkpoint-every", "30s"},
-    {"keep", "2"},
-    {"replicas", "2"},
-    {"http", "8080"},
-    {"metrics", "a.csv"},
-    {"probe-interval-ms", "100"},
-    {"time-scale", "100"},
-    {"resume-timeout", "1m"},
-    {"hang-timeout", "2s"},
-    {"save-timeout", "500ms"},
-    {"cluster", "name"},
-    {"shards", "12"},
-    {"shard-ms", "2"},
-    {"state-bytes", "64k"},
-    {"sum-elements", "100"},
-    {"skew", "1.5"},
-    {"seed", "7"},
-    {"bad-shard", "3:1"},
-    {"payload-bytes", "1m"},
-    {"device", "cuda:1"},
-    {"precision", "bf16"},
-    {"verify", "0.5%"},
-};
-enum {
-    NAMED = sizeof options_with_values / sizeof options_with_values[0],
-    ARGUMENTS = NAMED + 6,
-    ARGUMENT = 200
-};
-
-static void options_examples(fuzz_add *add, void *context) {
-    char text[ARGUMENTS * 24];
-    size_t at = 0;
-    for (size_t i = 0; i < NAMED; i++) {
-        char one[40];
-        int length = snprintf(one, sizeof one, "%c%s", (int)('A' + i), options_with_values[i].value);
-        add(context, one, (size_t)length);
-        GW_CHECK(at + (size_t)length + 1 <= sizeof text);
-        memcpy(text + at, one, (size_t)length + 1);
-        at += (size_t)length + 1;
-    }
-    add(context, text, at);
-}
-
-static bool take_options(const uint8_t *bytes, size_t count) {
-    static char text[ARGUMENTS][ARGUMENT];
-    char *argv[ARGUMENTS + 3] = {(char[]){"godwit run"}, (char[]){"synthetic"}};
-    int argc = 2;
-    for (size_t at = 0, end; at < count && argc < ARGUMENTS; at = end + 1) {
-        end = fuzz_part(bytes, count, at);
-        if (end == at) continue;
-        const char *name = options_with_values[(unsigned)(bytes[at] - 'A') % NAMED].name;
-        snprintf(text[argc], ARGUMENT, "--%s=%.*s", name, (int)(end - at - 1), (const char *)bytes + at + 1);
-        argv[argc] = text[argc];
-        argc++;
-    }
-    gw_run_options options;
-    gw_err err = {.code = GW_OK};
-    if (!gw_run_options_parse(argc, argv, &options, &err)) {
-        GW_CHECK(err.code != GW_OK && err.text[0] != '\0');
-        return false;
-    }
-    GW_CHECK(options.workers <= GW_MAX_WORKERS && options.peers >= 1 && options.keep >= 1);
-    void *job;
-    bool opened = options.job->open(&options.params, &job, &err);
-    if (opened) options.job->close(job);
-    gw_run_options_free(&options);
-    return opened;
-}
-
-const fuzz_target fuzz_options = {"options", 15000, 512, options_examples, take_options};
-
-/* ---- servers ---- */
 
 static gw_board *filled_board(void) {
     static gw_board *board;
@@ -167,7 +74,7 @@ static bool take_http(const uint8_t *bytes, size_t count) {
     return kept > 0;
 }
 
-const fuzz_target fuzz_http = {"http", 1500, 1024, http_examples, take_http};
+const fuzz_target fuzz_http = {"http", 1500, 1024, http_examples, NULL, take_http};
 
 static void control_examples(fuzz_add *add, void *context) {
     add(context, "status\n", 7);
@@ -196,4 +103,4 @@ static bool take_control(const uint8_t *bytes, size_t count) {
     return kept > 0;
 }
 
-const fuzz_target fuzz_control = {"control", 3000, 256, control_examples, take_control};
+const fuzz_target fuzz_control = {"control", 3000, 256, control_examples, NULL, take_control};

@@ -124,4 +124,4 @@ static void rings_examples(fuzz_add *add, void *context) {
         }
 }
 
-const fuzz_target fuzz_rings = {"rings", 3000, 2048, rings_examples, take_rings};
+const fuzz_target fuzz_rings = {"rings", 3000, 2048, rings_examples, NULL, take_rings};

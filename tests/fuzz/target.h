@@ -2,12 +2,13 @@
  * something happens that never may. Two programs drive them: test_fuzz.c, with a fixed series of damaged
  * examples, and libfuzzer/main.c, which looks for new ones for as long as it is let (./build.sh fuzz).
  *
- * A corpus is not kept but made: every target writes valid examples itself, and with them, as text, the
- * inputs that once found a fault. */
+ * A corpus is not kept but made, as a copy of what has a version would only be refused for that one day:
+ * every target writes valid examples itself, and the inputs that once broke it. */
 #ifndef GODWIT_TESTS_FUZZ_TARGET_H
 #define GODWIT_TESTS_FUZZ_TARGET_H
 
 #include "core/check.h"
+#include "core/godwit.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,6 +23,9 @@ typedef struct fuzz_target {
     uint32_t runs;       /* that test_fuzz.c makes: about a second of them */
     uint32_t bytes_most; /* longer inputs find nothing more */
     void (*examples)(fuzz_add *add, void *context);
+    /* Malformed inputs of which a search, or a reader, found that they broke something: now they are not
+     * understood. (A valid one is an example.) NULL: none. */
+    void (*found)(fuzz_add *add, void *context);
     /* Whether it was understood to its end, as every example is. */
     bool (*take)(const uint8_t *bytes, size_t count);
 } fuzz_target;
@@ -41,8 +45,12 @@ extern const fuzz_target fuzz_rings;
 extern const fuzz_target fuzz_brain;
 /* disk.c */
 extern const fuzz_target fuzz_manifest, fuzz_chunk, fuzz_leftovers;
+/* options.c */
+extern const fuzz_target fuzz_options;
+/* Whether that target tries this option of `godwit run` with that job. */
+bool fuzz_options_know(const gw_job_type *job, const char *name);
 /* program.c */
-extern const fuzz_target fuzz_options, fuzz_http, fuzz_control;
+extern const fuzz_target fuzz_http, fuzz_control;
 
 /* helpers.c. A folder of this process, removed at its end. */
 const char *fuzz_folder(void);

@@ -1,6 +1,7 @@
 /* A fixed series of damaged examples for each target: what every build has to stand. The search for new ones
  * is ./build.sh fuzz. Targets stop the process when something is wrong, and so fail their test. */
 #include "core/rng.h"
+#include "kernels/jobs/jobs.h"
 #include "target.h"
 
 #include <criterion/criterion.h>
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXAMPLES = 256, CHANGES = 6 };
+enum { EXAMPLES = 1024, CHANGES = 6 };
 
 typedef struct corpus {
     uint32_t count;
@@ -20,7 +21,7 @@ typedef struct corpus {
 
 static void keep(void *context, const void *bytes, size_t count) {
     corpus *c = context;
-    if (c->count == EXAMPLES) return;
+    cr_assert_lt(c->count, EXAMPLES);
     c->list[c->count].bytes = malloc(count + 1);
     cr_assert_not_null(c->list[c->count].bytes);
     memcpy(c->list[c->count].bytes, bytes, count);
@@ -85,9 +86,15 @@ static void endure(const fuzz_target *target) {
     corpus c = {.count = 0};
     target->examples(keep, &c);
     cr_assert_geq(c.count, 1);
-    for (uint32_t i = 0; i < c.count; i++)
-        cr_assert(target->take(c.list[i].bytes, c.list[i].count), "example %u of %s is not understood", i,
-                  target->name);
+    const uint32_t examples = c.count;
+    if (target->found != NULL) target->found(keep, &c);
+    for (uint32_t i = 0; i < c.count; i++) {
+        bool good = target->take(c.list[i].bytes, c.list[i].count);
+        if (i < examples) cr_assert(good, "example %u of %s is not understood", i, target->name);
+        if (i >= examples)
+            cr_assert(!good, "input %u of those that once broke %s is understood", i - examples,
+                      target->name);
+    }
     gw_rng rng = gw_rng_seeded(1);
     uint8_t *room = malloc(target->bytes_most + 1);
     cr_assert_not_null(room);
@@ -141,4 +148,26 @@ Test(fuzz, all_targets_are_tried) {
     uint32_t count = 0;
     while (fuzz_targets[count] != NULL) count++;
     cr_assert_eq(count, 23);
+}
+
+/* Whatever there is to say to a peer: --help names it. */
+Test(fuzz, all_options_are_tried) {
+    char line[300], name[100];
+    for (const gw_job_type *const *job = gw_job_list(); *job != NULL; job++) {
+        uint32_t options = 0;
+        snprintf(line, sizeof line, GODWIT_BINARY " run %s --help", (*job)->name);
+        FILE *help = popen(line, "r");
+        cr_assert_not_null(help);
+        while (fgets(line, sizeof line, help) != NULL) {
+            const char *dashes = strstr(line, "--");
+            if (dashes == NULL || strspn(line, " -?,V") < (size_t)(dashes - line)) continue;
+            if (sscanf(dashes, "--%99[a-z0-9-]", name) != 1 || strcmp(name, "help") == 0 ||
+                strcmp(name, "usage") == 0)
+                continue;
+            options++;
+            cr_expect(fuzz_options_know(*job, name), "%s: --%s", (*job)->name, name);
+        }
+        cr_assert_eq(pclose(help), 0);
+        cr_expect_gt(options, 40, "%u", options);
+    }
 }

@@ -113,7 +113,7 @@ static bool take_gossip(const uint8_t *bytes, size_t count) {
     return stats.datagrams_received > 0 && stats.foreign + stats.malformed == 0;
 }
 
-const fuzz_target fuzz_gossip = {"gossip", 10000, 4096, gossip_examples, take_gossip};
+const fuzz_target fuzz_gossip = {"gossip", 10000, 4096, gossip_examples, NULL, take_gossip};
 
 /* ---- peers with identities ---- */
 
@@ -259,7 +259,7 @@ static bool take_packet(const uint8_t *bytes, size_t count) {
     return authentic && in.good_count > 0;
 }
 
-const fuzz_target fuzz_packet = {"packet", 20000, 1600, packet_examples, take_packet};
+const fuzz_target fuzz_packet = {"packet", 20000, 1600, packet_examples, NULL, take_packet};
 
 /* ---- handshakes: the first byte says who dials; the others somebody on the way adds (exclusive or) to what
  * both sides say ---- */
@@ -345,7 +345,7 @@ static bool take_handshake(const uint8_t *bytes, size_t count) {
     return agreed;
 }
 
-const fuzz_target fuzz_handshake = {"handshake", 1500, 1400, handshake_examples, take_handshake};
+const fuzz_target fuzz_handshake = {"handshake", 1500, 1400, handshake_examples, NULL, take_handshake};
 
 /* ---- records: the first byte is the algorithm, then a stream of them ---- */
 
@@ -398,9 +398,16 @@ static bool take_record(const uint8_t *bytes, size_t count) {
     return at == end;
 }
 
-const fuzz_target fuzz_record = {"record", 60000, 1024, record_examples, take_record};
+const fuzz_target fuzz_record = {"record", 60000, 1024, record_examples, NULL, take_record};
 
 /* ---- control messages ---- */
+
+static void add_message(fuzz_add *add, void *context, const gw_message *m) {
+    uint8_t *bytes;
+    size_t count = gw_message_encode(m, &bytes);
+    add(context, bytes, count);
+    free(bytes);
+}
 
 static void message_examples(fuzz_add *add, void *context) {
     static uint32_t chunks[] = {1, 5};
@@ -454,13 +461,31 @@ static void message_examples(fuzz_add *add, void *context) {
                         .chunks = chunks,
                         .hashes = hashes,
                         .count = 2};
-        uint8_t *bytes;
-        size_t count = gw_message_encode(&m, &bytes);
-        add(context, bytes, count);
-        free(bytes);
+        add_message(add, context, &m);
     }
     gw_report_free(report);
     gw_install_free(install);
+}
+
+/* Losses that say of a life two things, which was read as one of them; and the last epoch there is, behind
+ * which there is no other. */
+static void message_found(fuzz_add *add, void *context) {
+    gw_report *report = calloc(1, sizeof *report);
+    GW_CHECK_MEMORY(report != NULL);
+    const gw_loss loss = {.id = {{4}}, .boot = 1, .step = 17, .shard = 2};
+    report->losses = (gw_losses){.count = 2, .list = {loss, loss}};
+    gw_message m = {.kind = GW_MSG_VOTE, .epoch = 9, .report = report};
+    add_message(add, context, &m);
+    report->losses.list[1].shard = GW_LOSS_ANY;
+    add_message(add, context, &m);
+    report->losses.count = 0;
+    report->installed_epoch = UINT64_MAX;
+    add_message(add, context, &m);
+    m = (gw_message){.kind = GW_MSG_READY, .epoch = UINT64_MAX};
+    add_message(add, context, &m);
+    m = (gw_message){.kind = GW_MSG_REFUSE, .epoch = 9, .refusal = GW_REFUSE_OLD, .value = UINT64_MAX};
+    add_message(add, context, &m);
+    gw_report_free(report);
 }
 
 /* What is understood is said again in the same bytes. */
@@ -476,7 +501,7 @@ static bool take_message(const uint8_t *bytes, size_t count) {
     return true;
 }
 
-const fuzz_target fuzz_message = {"message", 60000, 2048, message_examples, take_message};
+const fuzz_target fuzz_message = {"message", 60000, 2048, message_examples, message_found, take_message};
 
 /* ---- headers and notes of the data plane, addresses; the first byte says which ---- */
 
@@ -606,7 +631,7 @@ static bool take_headers(const uint8_t *bytes, size_t count) {
     }
 }
 
-const fuzz_target fuzz_headers = {"headers", 300000, 512, headers_examples, take_headers};
+const fuzz_target fuzz_headers = {"headers", 300000, 512, headers_examples, NULL, take_headers};
 
 /* ---- replies to one-sided operations, each REPLY bytes; their payload is made up. The first ones say which
  * of the operations by its number ---- */
@@ -686,6 +711,14 @@ static void reply_examples(fuzz_add *add, void *context) {
     add(context, bytes, (size_t)(at - bytes));
 }
 
+/* A later piece of a fetch says that the whole is nothing: it was written behind the buffer. */
+static void reply_found(fuzz_add *add, void *context) {
+    uint8_t bytes[2 * REPLY], *at = bytes;
+    at += put_reply(at, 1, (gw_reply){.kind = GW_OP_FETCH, .value = 900}, 300);
+    at += put_reply(at, 1, (gw_reply){.kind = GW_OP_FETCH, .value = 0, .offset = 300}, 900);
+    add(context, bytes, (size_t)(at - bytes));
+}
+
 static bool take_reply(asked *a, gw_reader *r) {
     gw_reply reply = {.kind = (gw_op_kind)gw_get_u8(r)};
     reply.status = (gw_op_status)gw_get_u8(r);
@@ -717,4 +750,4 @@ static bool take_replies(const uint8_t *bytes, size_t count) {
     return good;
 }
 
-const fuzz_target fuzz_replies = {"replies", 1000000, 512, reply_examples, take_replies};
+const fuzz_target fuzz_replies = {"replies", 1000000, 512, reply_examples, reply_found, take_replies};

@@ -1,7 +1,9 @@
 /* libFuzzer's side of the targets (tests/fuzz/target.h): --target=NAME says which, --examples=DIR writes its
- * examples there and ends, --list names all of them. The other options are libFuzzer's own. */
+ * examples there, and what once broke it, and ends, --list names all of them. The other options are
+ * libFuzzer's own. */
 #include "target.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +21,27 @@ static void write_example(void *context, const void *bytes, size_t count) {
     GW_CHECK(out != NULL && fwrite(bytes, 1, count, out) == count && fclose(out) == 0);
 }
 
+/* ---- a parser that is broken, to see that a search finds that (test_searches.py): it is in no list ---- */
+
+static void broken_examples(fuzz_add *add, void *context) {
+    add(context, "abc", 3);
+}
+
+static bool take_broken(const uint8_t *bytes, size_t count) {
+    int large = INT_MAX;
+    if (count > 0 && bytes[0] == 'o') return bytes[count] == 0;            /* read behind the end */
+    if (count > 0 && bytes[0] == 'u') return large + (int)count > INT_MIN; /* undefined */
+    return true;
+}
+
+static const fuzz_target broken = {"broken", 0, 8, broken_examples, NULL, take_broken};
+
+/* ---- which target ---- */
+
 static void choose(const char *name) {
     for (const fuzz_target *const *t = fuzz_targets; *t != NULL; t++)
         if (strcmp((*t)->name, name) == 0) target = *t;
+    if (strcmp(name, broken.name) == 0) target = &broken;
     if (target != NULL) return;
     fprintf(stderr, "there is no target '%s'\n", name);
     exit(2);
@@ -38,6 +58,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
         if (strncmp(argument, "--target=", 9) == 0) choose(argument + 9);
         if (strncmp(argument, "--examples=", 11) == 0 && target != NULL) {
             target->examples(write_example, argument + 11);
+            if (target->found != NULL) target->found(write_example, argument + 11);
             exit(0);
         }
     }

@@ -1,0 +1,287 @@
+/* What people say to `godwit run`: its options, and those of each job up to what they make of it.
+ *
+ * An input is the job u8 (by its place in gw_job_list), then parts behind zero bytes; each begins with a byte
+ * that says which option it is the value of, from FIRST on. Of a switch the value is not looked at. */
+#include "tools/godwit/options.h"
+#include "core/layout.h"
+#include "kernels/gpt_file.h"
+#include "kernels/jobs/jobs.h"
+#include "target.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PARTS = 64, PART = 200, FIRST = '!', MOST_DRAWN = 60 };
+
+typedef struct option {
+    const char *name, *value; /* value: an example; NULL: a switch */
+} option;
+
+static const option run_options[] = {
+    {"dir", "state"},        {"listen", "127.0.0.1:0"}, {"advertise", "h:1"},
+    {"join", "a:1,[::1]:2"}, {"key", "cluster.key"},    {"cluster", "name"},
+    {"peers", "3"},          {"join-timeout", "30s"},   {"device", "cuda:1"},
+    {"precision", "bf16"},   {"workers", "2"},          {"steps", "100"},
+    {"quorum", "majority"},  {"reduce", "fast"},        {"verify", "0.5%"},
+    {"on-bad", "skip"},      {"cpu-class", "haswell"},  {"transport", "tcp"},
+    {"rdma-device", "rxe0"}, {"gid-index", "0"},        {"checkpoint-every", "30s"},
+    {"keep", "2"},           {"replicas", "2"},         {"fresh", NULL},
+    {"forget-losses", NULL}, {"http", "8080"},          {"metrics", "a.csv"},
+    {"json", NULL},          {"verbose", NULL},         {"probe-interval-ms", "100"},
+    {"time-scale", "100"},   {"resume-timeout", "1m"},  {"save-timeout", "500ms"},
+    {"hang-timeout", "2s"},  {"no-prefetch", NULL},     {"quiet", NULL}, /* the last: it excludes --json */
+};
+enum { RUN_OPTIONS = sizeof run_options / sizeof run_options[0] };
+
+/* Of the jobs' options, where the fallback is no example: those that fit each other, and a model that is
+ * small. Files lie in the folder of this process (make_files). */
+static const option job_values[] = {
+    {"val", "text"},         {"init", "weights"},     {"layers", "1"},        {"heads", "1"},
+    {"channels", "2"},       {"context", "8"},        {"vocab", "256"},       {"lr", "0.01"},
+    {"updates", "20"},       {"batch-tokens", "96"},  {"micro-batch", "2"},   {"batch", "6"},
+    {"schedule", "wsd"},     {"warmup", "1"},         {"decay-updates", "2"}, {"val-tokens", "16"},
+    {"weight-decay", "0.1"}, {"samples", "12"},       {"crash-shard", "1:2"}, {"bad-shard", "3:1"},
+    {"payload-bytes", "1m"}, {"sum-elements", "100"},
+};
+
+static bool has_option(const gw_job_type *job, const char *name) {
+    for (const gw_option *o = job->options; o->name != NULL; o++)
+        if (strcmp(o->name, name) == 0) return true;
+    return false;
+}
+
+/* A text to learn from, or a folder of images. */
+static const char *data_of(const gw_job_type *job) {
+    return has_option(job, "val") ? "text" : ".";
+}
+
+static const char *example_of(const gw_job_type *job, const gw_option *o) {
+    if (strcmp(o->name, "data") == 0) return data_of(job);
+    for (size_t i = 0; i < sizeof job_values / sizeof job_values[0]; i++)
+        if (strcmp(job_values[i].name, o->name) == 0) return job_values[i].value;
+    return o->fallback;
+}
+
+static const gw_job_type *job_of(uint8_t byte) {
+    const gw_job_type *const *jobs = gw_job_list();
+    unsigned count = 0;
+    while (jobs[count] != NULL) count++;
+    return jobs[byte % count];
+}
+
+static uint32_t count_options(const gw_job_type *job) {
+    uint32_t count = RUN_OPTIONS;
+    while (job->options[count - RUN_OPTIONS].name != NULL) count++;
+    return count;
+}
+
+static option option_of(const gw_job_type *job, uint32_t number) {
+    if (number < RUN_OPTIONS) return run_options[number];
+    const gw_option *o = &job->options[number - RUN_OPTIONS];
+    return (option){o->name, o->argument != NULL ? example_of(job, o) : NULL};
+}
+
+bool fuzz_options_know(const gw_job_type *job, const char *name) {
+    for (uint32_t i = 0; i < RUN_OPTIONS; i++)
+        if (strcmp(run_options[i].name, name) == 0) return true;
+    return has_option(job, name);
+}
+
+/* ---- examples: each option of a peer, all of them, and all of each job ---- */
+
+typedef struct words {
+    char bytes[1024];
+    size_t count;
+} words;
+
+static words begin(uint8_t job) {
+    return (words){.bytes = {(char)job}, .count = 1};
+}
+
+static void put(words *w, uint32_t number, const char *value) {
+    int length = snprintf(w->bytes + w->count, sizeof w->bytes - w->count, "%c%s", (int)(FIRST + number),
+                          value != NULL ? value : "");
+    GW_CHECK(length > 0 && (size_t)length < sizeof w->bytes - w->count);
+    w->count += (size_t)length + 1;
+}
+
+/* Those of the job but `without`, which goes with none of the others. */
+static void add_job(fuzz_add *add, void *context, uint8_t number, const char *without) {
+    const gw_job_type *job = job_of(number);
+    words all = begin(number);
+    for (uint32_t i = RUN_OPTIONS; i < count_options(job); i++) {
+        option o = option_of(job, i);
+        if (strcmp(o.name, without) != 0) put(&all, i, o.value);
+    }
+    add(context, all.bytes, all.count);
+}
+
+static void options_examples(fuzz_add *add, void *context) {
+    uint8_t jobs = 0;
+    for (const gw_job_type *const *job = gw_job_list(); *job != NULL; job++) {
+        add_job(add, context, jobs, "samples"); /* instead of --data */
+        add_job(add, context, jobs++, "data");
+    }
+    words all = begin(0);
+    for (uint32_t i = 0; i < RUN_OPTIONS; i++) {
+        option o = run_options[i];
+        bool alone = strcmp(o.name, "quorum") != 0 && strcmp(o.name, "reduce") != 0;
+        words one = begin((uint8_t)(i % jobs));
+        put(&one, i, o.value);
+        if (alone) add(context, one.bytes, one.count);
+        if (strcmp(o.name, "quiet") != 0) put(&all, i, o.value);
+    }
+    add(context, all.bytes, all.count);
+}
+
+/* ---- files that options name ---- */
+
+static void write_idx(const char *name, uint32_t count, bool images) {
+    enum { SIDE = 2, MOST = 8 };
+    uint8_t bytes[16 + MOST * SIDE * SIDE] = {0, 0, 8, images ? 3 : 1, 0, 0, 0, (uint8_t)count};
+    size_t head = 8;
+    for (int d = 0; images && d < 2; d++, head += 4) bytes[head + 3] = SIDE;
+    fuzz_file(name, bytes, head + count * (images ? SIDE * SIDE : 1), 0600);
+}
+
+/* A text, images, and the weights of the model that the examples are of. */
+static void make_files(void) {
+    static bool made;
+    if (made) return;
+    static const char text[] = "what a model of the smallest size there is can learn of a text of some words";
+    static const float zeros[4096];
+    const gw_gpt gpt = {.layers = 1, .heads = 1, .channels = 2, .context = 8, .vocabulary = 256};
+    const float *parameters[GW_GPT_PARAMETERS];
+    gw_err err;
+    made = true;
+    fuzz_file("text", text, sizeof text - 1, 0600);
+    write_idx("train-images-idx3-ubyte", 8, true);
+    write_idx("train-labels-idx1-ubyte", 8, false);
+    write_idx("t10k-images-idx3-ubyte", 4, true);
+    write_idx("t10k-labels-idx1-ubyte", 4, false);
+    for (uint32_t i = 0; i < gw_gpt_parameters(&gpt); i++) parameters[i] = zeros;
+    GW_CHECK(gw_gpt_file_write(&gpt, parameters, fuzz_file("weights", "", 0, 0600), &err));
+}
+
+/* ---- a command line ---- */
+
+typedef struct command {
+    char text[PARTS][PART];
+    char *argv[PARTS + 3];
+    int argc;
+    bool draws; /* --samples: digits that are drawn */
+} command;
+
+static bool is_file(const char *name) {
+    return strcmp(name, "data") == 0 || strcmp(name, "val") == 0 || strcmp(name, "init") == 0;
+}
+
+/* Whatever an input names lies in the folder of this process. */
+static void say(command *c, const char *name, const char *value, int length) {
+    char *word = c->text[c->argc];
+    if (value == NULL)
+        snprintf(word, PART, "--%s", name);
+    else
+        snprintf(word, PART, "--%s=%s%s%.*s", name, is_file(name) ? fuzz_folder() : "",
+                 is_file(name) ? "/" : "", length, value);
+    c->draws |= strcmp(name, "samples") == 0;
+    c->argv[c->argc++] = word;
+}
+
+static void read_command(command *c, const gw_job_type *job, const uint8_t *bytes, size_t count) {
+    c->draws = false;
+    c->argc = 2;
+    const uint32_t options = count_options(job);
+    for (size_t at = 0, end; at < count && c->argc < PARTS - 1; at = end + 1) {
+        end = fuzz_part(bytes, count, at);
+        if (end == at) continue;
+        option o = option_of(job, (uint32_t)(uint8_t)(bytes[at] - FIRST) % options);
+        say(c, o.name, o.value != NULL ? (const char *)bytes + at + 1 : NULL, (int)(end - at - 1));
+    }
+}
+
+/* Behind what the input says: without data a language model is none, and digits would all be drawn. */
+static void add_data(command *c, const gw_job_type *job) {
+    if (c->draws || !has_option(job, "data")) return;
+    for (int i = 2; i < c->argc; i++)
+        if (strncmp(c->argv[i], "--data=", 7) == 0) return;
+    say(c, "data", data_of(job), (int)strlen(data_of(job)));
+}
+
+/* ---- what becomes of it ---- */
+
+static bool takes_long(const gw_params *params) {
+    const char *samples = gw_param_text(params, "samples");
+    return samples != NULL && strtod(samples, NULL) > MOST_DRAWN;
+}
+
+/* Any steps of a job that its options allow have shards. */
+static void check_plan(const gw_job_type *type, void *job) {
+    gw_plan plan = {.tensors = NULL};
+    gw_layout layout;
+    gw_err err = {.code = GW_OK};
+    if (!type->describe(job, &plan, &err) || !gw_layout_make(&plan, 0, &layout, &err)) {
+        GW_CHECK(err.code != GW_OK && err.text[0] != '\0');
+        return;
+    }
+    gw_layout_free(&layout);
+    const uint64_t steps[] = {0, 1, plan.steps / 2, plan.steps - 1};
+    for (int i = 0; i < 4; i++) {
+        if (plan.steps > 0 && steps[i] >= plan.steps) continue;
+        gw_phase phase = GW_TRAIN;
+        uint32_t shards = type->shards(job, steps[i], &phase);
+        GW_CHECK(shards >= 1 && shards <= GW_MAX_SHARDS);
+    }
+}
+
+static bool take_options(const uint8_t *bytes, size_t count) {
+    static command c;
+    if (count == 0) return false;
+    make_files();
+    const gw_job_type *type = job_of(bytes[0]);
+    c.argv[0] = (char[]){"godwit run"};
+    c.argv[1] = (char *)(uintptr_t)type->name;
+    read_command(&c, type, bytes + 1, count - 1);
+    add_data(&c, type);
+    c.argv[c.argc] = NULL;
+    gw_run_options options;
+    gw_err err = {.code = GW_OK};
+    if (!gw_run_options_parse(c.argc, c.argv, &options, &err)) {
+        GW_CHECK(err.code != GW_OK && err.text[0] != '\0');
+        return false;
+    }
+    GW_CHECK(options.job == type && options.workers <= GW_MAX_WORKERS && options.peers >= 1 &&
+             options.keep >= 1);
+    void *job;
+    bool opened = !takes_long(&options.params) && type->open(&options.params, &job, &err);
+    if (opened) {
+        check_plan(type, job);
+        type->close(job);
+    }
+    gw_run_options_free(&options);
+    return opened;
+}
+
+/* Numbers that were taken, and broke what came after. */
+static void options_found(fuzz_add *add, void *context) {
+    static const struct {
+        const char *job;
+        option options[4];
+    } found[] = {
+        {"synthetic", {{"replicas", "17"}}},              /* a checkpoint that nobody could read */
+        {"digits", {{"workers", "513"}}},                 /* products for which there was no buffer */
+        {"gpt", {{"schedule", "wsd"}, {"updates", "9"}}}, /* a way down of one update, which leads nowhere */
+    };
+    for (size_t k = 0; k < sizeof found / sizeof found[0]; k++) {
+        uint8_t number = 0;
+        while (strcmp(job_of(number)->name, found[k].job) != 0) number++;
+        words one = begin(number);
+        for (const option *o = found[k].options; o->name != NULL; o++)
+            for (uint32_t i = 0; i < count_options(job_of(number)); i++)
+                if (strcmp(option_of(job_of(number), i).name, o->name) == 0) put(&one, i, o->value);
+        add(context, one.bytes, one.count);
+    }
+}
+
+const fuzz_target fuzz_options = {"options", 15000, 800, options_examples, options_found, take_options};
