@@ -27,7 +27,7 @@ usage: ./build.sh [COMMAND]
 
   (none)     install what is missing, make a release build: build/godwit
   demo       four peers on this machine, two of them killed; under a minute
-  test       build and run the tests
+  test       build and run the tests, a short search of all fuzzers among them
   lint       formatting, clang-tidy, shellcheck, and the house's rules
   sanitize [WHAT]
              run the tests (whose names match WHAT, such as lab or net/) under
@@ -160,6 +160,12 @@ run_test_command() {
     release all
     { install "${lab_packages[@]}" && lab_image; } || say "no lab of virtual machines: its tests will be skipped"
     install "${plot_packages[@]}" || say "no gnuplot: what draws with it is not tested"
+    if can_fuzz; then
+        fuzzers
+        export GODWIT_FUZZERS=$PWD/build-fuzz/fuzz
+    else
+        say "no clang with libFuzzer: its searches will be skipped"
+    fi
     run_tests build
 }
 
@@ -191,10 +197,21 @@ lint() {
     ./tests/lint.sh build-lint
 }
 
-fuzz() {
-    need "${build_packages[@]}" "${fuzz_packages[@]}"
+fuzzers() {
     build build-fuzz fuzz -DCMAKE_C_COMPILER=clang -DGODWIT_FUZZ=ON -DGODWIT_TESTS=OFF -DGODWIT_CUDA=OFF \
         -DGODWIT_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
+}
+
+# Whether there is a clang that comes with libFuzzer and the sanitizers.
+can_fuzz() {
+    install "${fuzz_packages[@]}" &&
+        clang -fsanitize=fuzzer,address,undefined -x c -o /dev/null - 2>/dev/null \
+            <<<'int LLVMFuzzerTestOneInput(const char *b, unsigned long n) { return b == 0 && n > 0; }'
+}
+
+fuzz() {
+    need "${build_packages[@]}" "${fuzz_packages[@]}"
+    fuzzers
     exec python3 tests/fuzz/fuzz.py build-fuzz/fuzz build-fuzz/corpus "$@"
 }
 

@@ -39,6 +39,12 @@ def search(binary, folder, name, longest, seconds):
     return line, broken, findings, said[-3000:]
 
 
+def literal(path):
+    """An input as C spells it, for those that a target keeps (tests/fuzz/target.h)."""
+    octets = pathlib.Path(path).read_bytes()
+    return '"' + "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in octets) + '"'
+
+
 def watched(command, environment):
     """Whether a command failed, what it said, and the processor's seconds that it took: others may have had the rest."""
     with tempfile.TemporaryFile("w+", errors="replace") as said:
@@ -75,7 +81,7 @@ def main():
                 bad = 1
                 print(said)
                 for path in findings:
-                    print(f"found: {path}")
+                    print(f"found: {path}\n{literal(path)}")
     return bad
 
 

@@ -52,7 +52,7 @@ class Search(unittest.TestCase):
         for _ in range(2):
             code, said = self.search()
             self.assertEqual((code, said.count("nothing found"), said.count("A FINDING")), (1, 1, 1), said)
-            self.assertIn(f"found: {os.path.realpath(self.folder)}/corpus/two-found/crash-bad\n", said)
+            self.assertIn(f"found: {os.path.realpath(self.folder)}/corpus/two-found/crash-bad\n\"bad\"\n", said)
             (self.folder / "corpus" / "two" / "new").unlink(missing_ok=True)  # libFuzzer has not kept it
 
 

@@ -21,7 +21,7 @@ static void write_example(void *context, const void *bytes, size_t count) {
     GW_CHECK(out != NULL && fwrite(bytes, 1, count, out) == count && fclose(out) == 0);
 }
 
-/* ---- a parser that is broken, to see that a search finds that (test_searches.py): it is in no list ---- */
+/* ---- a parser that is broken, to see that a search finds that (test_libfuzzer.py): it is in no list ---- */
 
 static void broken_examples(fuzz_add *add, void *context) {
     add(context, "abc", 3);
