@@ -12,7 +12,8 @@
  * could have taught it is covered. A leader is the first to live in its view, if it has not proposed or voted
  * for another. A peer that restarts keeps its votes, is no member of what was proposed to its former life,
  * and may have forgotten that it lived in the view it led. Messages that are late, lost or doubled and peers
- * that die are steps not taken. */
+ * that die are steps not taken. What peers do with their ballots is written down here; that brains do so is
+ * for their own tests (tests/core/test_peer_attempts.c) and the simulator. */
 #ifndef GODWIT_TOOLS_SIM_FORKS_H
 #define GODWIT_TOOLS_SIM_FORKS_H
 
