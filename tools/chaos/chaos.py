@@ -75,6 +75,7 @@ class Chaos:
         self.restarts = []  # (when, peer)
         self.ledger = ledger.Ledger()
         self.faults, self.step_marks = [], []
+        self.unread = []  # chunks that nobody read: they are no faults, and are not among them once all is settled
         self.pending = []  # of the faults those that last, or are not recovered from
         self.course = course.Course(self.faults)
         self.skipped, self.kinds = [], []
@@ -291,6 +292,8 @@ class Chaos:
         if self.began is not None and not self.settled:
             self.drain()
             self.settled, self.seconds = True, self.seconds or now - self.began
+            self.unread = [strike for strike in self.faults if not strike.fault.happened]
+            self.faults = [strike for strike in self.faults if strike.fault.happened]
             self.step_marks = self.step_marks or [(now, (self.newest_step,))]
             self.ledger.close(now)
             self.growth = self.use.growth(self.flock.peers[0].process.pid)

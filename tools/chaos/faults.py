@@ -22,6 +22,7 @@ class Fault:
     deadly = False  # the process of its victim may end
     parts = False  # peers, so that some do not know what others have
     spoils = None  # the number of the peer whose disk may lose what it has, or not take it
+    happened = True  # anybody may have felt it; what nobody has is no fault (look() may find out)
     weight = 1.0  # how often, beside others
 
     def __init__(self, chaos):
@@ -305,13 +306,13 @@ class Corrupt(Fault):
 
     name = "corrupt chunk"
     most_s = LONG_S
+    happened = False
 
     def begin(self):
         place = self.rng.choice(self.chaos.network.places)
         chunks = chunks_of(place)
         if not chunks:
             return None
-        self.name = f"{Corrupt.name}, unread"
         self.path = self.rng.choice(chunks)
         try:
             flip_bit(self.path, self.rng)
@@ -321,8 +322,7 @@ class Corrupt(Fault):
         return f"a bit flips in chunk {os.path.basename(self.path)[:12]} of peer {place.number}"
 
     def look(self):
-        if was_read(self.path):
-            self.name = Corrupt.name
+        self.happened = self.happened or was_read(self.path)
 
 
 class PowerLoss(Fault):

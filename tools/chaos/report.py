@@ -153,6 +153,7 @@ def print_use(run):
 def print_report(run):
     print_faults(run)
     print(f"\nfaults {len(run.faults)}, of {len(run.counts)} kinds, in {run.seconds:.0f} s")
+    print(f"    beside these: bits that flipped in chunks that nobody read, which is no fault: {len(run.unread)}")
     print_steps(run)
     print(f"processes that ended by themselves and were started again {run.ended}")
     print(f"processes that no fault had ended or denied anything: {len(run.crashes)}")
