@@ -337,3 +337,58 @@ Test(peer_promises, who_crashes_every_twelve_seconds_is_not_waited_for) {
               found);
     flock_close(&f);
 }
+
+/* ---- what a proposal lists of promises that others tell of ---- */
+
+/* Three, in one view, of which the first leads. */
+static gw_view open_three(flock *f) {
+    open_flock(f, 3, 3, false);
+    cr_assert_eq(flock_leader(f), 0);
+    return *flock_status(f, 0).view;
+}
+
+static void learn(flock *f, const gw_peer_id *from, const gw_view *view) {
+    gw_peer *p = f->peers[0].brain;
+    p->learned_from[p->learned_count] = *from;
+    p->learned_lived[p->learned_count] = false;
+    p->learned[p->learned_count++] = *view;
+}
+
+/* The first proposes the three once more, and installs that before anybody else loses patience with it. */
+static void expect_next_view(flock *f, const gw_view *last) {
+    flock_tell(f, 0, (gw_event){.kind = GW_EV_FORCE_VIEW});
+    flock_run_for(f, SECOND);
+    const gw_view *next = flock_status(f, 0).view;
+    cr_assert_gt(next->epoch, last->epoch);
+    cr_expect(gw_peer_id_equal(&next->leader, &f->peers[0].config.id));
+    cr_expect_eq(next->count, 3);
+}
+
+/* Of a view that a life that is gone was to lead, and of a later one with the same peers whose leader is
+ * here, which asks for nothing. */
+Test(peer_promises, of_two_with_the_same_peers_the_one_that_asks_for_something_is_listed) {
+    flock f;
+    gw_view base = open_three(&f), gone = base, here = base;
+    gone.epoch = base.epoch + 1;
+    gone.members[gw_view_rank(&gone, &gone.leader)].nonce ^= 1;
+    gw_view_seal(&gone);
+    here.epoch = base.epoch + 2;
+    here.leader = f.peers[1].config.id;
+    gw_view_seal(&here);
+    gw_ballot_vote(&f.peers[2].brain->ballot, &gone, base.epoch);
+    learn(&f, &f.peers[2].config.id, &here);
+    expect_next_view(&f, &base);
+    flock_close(&f);
+}
+
+/* Its leader installed it, and nobody else has heard of that: its vote says nothing of it unless asked. */
+Test(peer_promises, what_its_leader_alone_lives_in_is_listed) {
+    flock f;
+    gw_view base = open_three(&f), lived = base;
+    lived.epoch = base.epoch + 1;
+    lived.leader = f.peers[1].config.id;
+    gw_view_seal(&lived);
+    gw_ballot_install(&f.peers[1].brain->ballot, &lived);
+    expect_next_view(&f, &base);
+    flock_close(&f);
+}
