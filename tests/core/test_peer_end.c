@@ -269,6 +269,54 @@ Test(peer_end, who_waits_to_be_admitted_to_a_flock_that_only_fell_silent_goes_on
     flock_close(&f);
 }
 
+static void add_seed(flock *f, uint32_t i, uint32_t seed) {
+    gw_peer_config *c = &f->peers[i].config;
+    c->seeds[c->seed_count++] = f->peers[seed].config.addrs[0];
+}
+
+/* Two wait to be admitted, and never are: each of them lives, and is no member of what the other waits for.
+ */
+Test(peer_end, two_who_missed_the_same_flock_do_not_wait_for_each_other) {
+    flock f;
+    flock_open(&f, 5, 3, 1000000, GW_QUORUM_MAJORITY);
+    for (uint32_t i = 0; i < 3; i++) flock_start(&f, i);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    f.breaks = (flock_break){.kind = GW_MSG_JOIN, .from = -1, .to = -1, .times = UINT32_MAX, .quiet = true};
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = UINT64_C(100000000);
+    for (uint32_t i = 3; i < 5; i++) {
+        f.peers[i].config.peers = 3;
+        flock_start(&f, i);
+    }
+    flock_run_for(&f, UINT64_C(3000000000));
+    for (uint32_t i = 0; i < 3; i++) cr_assert(f.peers[3].linked[i] && f.peers[4].linked[i]);
+    cr_assert(f.peers[3].linked[4]);
+    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    for (uint32_t i = 3; i < 5; i++)
+        cr_expect(strstr(f.peers[i].finish_text, "the job ended without this peer") != NULL, "%s",
+                  f.peers[i].finish_text);
+    flock_close(&f);
+}
+
+/* All others are gone when both are started: one of them has the last manifest, the other one nothing. */
+Test(peer_end, who_ends_by_its_own_manifest_says_so_to_who_has_met_nobody_else) {
+    flock f;
+    flock_open(&f, 5, 4, STEPS, GW_QUORUM_MAJORITY);
+    for (uint32_t i = 0; i < 4; i++) flock_start(&f, i);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    while (flock_finished(&f, GW_FINISH_DONE) < 4) cr_assert(!flock_run(&f, NULL, 1));
+    gw_hash root = f.peers[0].final_root;
+    for (uint32_t i = 0; i < 4; i++) flock_kill(&f, i);
+    f.peers[4].config.peers = 4;
+    add_seed(&f, 4, ODD);
+    flock_start(&f, ODD);
+    flock_start(&f, 4);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    expect_done_too(&f, &root);
+    cr_expect_eq(f.peers[4].finish, GW_FINISH_LEFT, "%s", f.peers[4].finish_text);
+    flock_close(&f);
+}
+
 /* As `from` sees it. */
 static bool is_linked(const flock *f, uint32_t from, uint32_t to) {
     gw_peer_contact_info info;
