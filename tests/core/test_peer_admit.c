@@ -2,6 +2,7 @@
 #include "flock.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 #define SECOND UINT64_C(1000000000)
 
@@ -412,4 +413,26 @@ Test(peer_admit, a_view_that_is_offered_is_admitted_whole) {
     cr_assert(flock_run(&f, one_flock, MOST_EVENTS));
     cr_assert_eq(flock_status(&f, leader).views_installed, views + 1);
     finish(&f);
+}
+
+/* It has lost the view that it leads, and this one alone still lives in it, who sees nothing wrong. */
+Test(peer_admit, a_member_that_asks_is_reason_for_a_new_view_whoever_leads) {
+    flock f;
+    flock_open_at_step_5(&f, 3, 1000000, GW_QUORUM_MAJORITY);
+    uint32_t leader = flock_leader(&f), to = (leader + 1) % 3;
+    const gw_view *lived = flock_status(&f, to).view;
+    uint64_t epoch = lived->epoch;
+    const gw_peer_config *from = &f.peers[leader].config;
+    gw_view alone = {.epoch = epoch + 1, .leader = from->id, .job = lived->job, .count = 1};
+    alone.members[0] =
+        (gw_member){.id = from->id, .boot = from->incarnation.boot, .nonce = from->incarnation.nonce};
+    gw_view_seal(&alone);
+    gw_message m = {.kind = GW_MSG_JOIN, .job = lived->job, .view = &alone};
+    uint8_t *bytes;
+    size_t length = gw_message_encode(&m, &bytes);
+    flock_tell(&f, to, (gw_event){.kind = GW_EV_MESSAGE, .peer = from->id, .bytes = bytes, .length = length});
+    free(bytes);
+    flock_run_for(&f, UINT64_C(2000000000));
+    cr_expect_gt(flock_status(&f, to).view->epoch, epoch);
+    flock_close(&f);
 }
