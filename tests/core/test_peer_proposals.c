@@ -93,6 +93,27 @@ Test(peer_proposals, who_widens_its_proposal_in_vain_waits_for_peers_again) {
     }
 }
 
+/* It may be one that cannot go on. Whoever lives in another view, and was in none that the proposal comes
+ * after, does not belong into it. */
+Test(peer_proposals, a_member_with_a_view_of_its_own_belongs_into_a_proposal_that_waits) {
+    flock f;
+    wait_with_a_proposal(&f, 3);
+    const gw_peer *first = f.peers[0].brain;
+    cr_assert(first->attempt.deciding);
+    gw_contact contact = *gw_peer_contact(f.peers[0].brain, &f.peers[3 - absent].config.id);
+    contact.has_view = true;
+    contact.view_name = (gw_view_name){{9}};
+    contact.offered = (gw_view_name){0};
+    cr_expect(gw_waiting_misses(first, &contact));
+    gw_view_name names[GW_MAX_ABSORBED];
+    uint32_t count = 0;
+    cr_expect(gw_waiting_absorb(first, &contact, names, &count));
+    cr_expect(count == 1 && gw_view_name_equal(&names[0], &contact.view_name), "its view is taken in");
+    contact.id.bytes[0] ^= 0xFF;
+    cr_expect_not(gw_waiting_misses(first, &contact));
+    flock_close(&f);
+}
+
 /* For longer than it is waited for those who are absent: they are waited for when it is back. */
 Test(peer_proposals, a_wait_that_ended_with_a_voter_begins_anew_when_it_is_back) {
     flock f;
