@@ -1,6 +1,8 @@
 /* A peer's disk, and states that it fetches. */
 #include "flock_room.h"
 
+#include "core/peer_state.h" /* has_state */
+
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +132,7 @@ void flock_retain(flock_peer *p, const gw_action *a) {
 
 void flock_save(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
+    cr_assert(p->brain->has_state, "peer %u saves a state that it has dropped", i);
     p->saves++;
     if (p->step == p->flip_save) {
         p->state ^= 1;

@@ -68,6 +68,25 @@ static void one_error(uint32_t count, uint32_t who) {
     flock_close(&f);
 }
 
+/* The disk refuses its chunks at about the time that it is found to have computed wrong: others may need
+ * their hashes, but not of a state that it has dropped. */
+Test(peer_verify, who_has_dropped_its_state_saves_none) {
+    for (uint64_t ms = 1; ms <= 60; ms++) {
+        flock f;
+        flock_open(&f, 3, 3, STEPS, GW_QUORUM_ANY);
+        f.verify = GW_VERIFY_WHOLE;
+        f.checkpoint_steps = 1;
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+        f.peers[1].disk_full = true;
+        f.peers[1].save_ns = ms * 1000000;
+        f.peers[1].wrongs = 1;
+        run_out(&f);
+        flock_expect_done(&f, 3);
+        flock_close(&f);
+    }
+}
+
 Test(peer_verify, one_error_is_found_and_named_and_costs_no_peer) {
     one_error(2, 0);
     one_error(2, 1);
