@@ -135,6 +135,23 @@ Test(peer_verify, testimony_lost_with_a_link_is_given_again) {
     }
 }
 
+/* Were the next view proposed at once, one that hears another's testimony a little later would be asked to
+ * vote before it can tell who is wrong. */
+Test(peer_verify, all_reach_the_verdict_before_the_next_view) {
+    enum { PEERS = 4, LATE_NS = 15000000 };
+    for (uint32_t late = 0; late < PEERS * PEERS; late++) {
+        flock f;
+        open_all(&f, PEERS, GW_VERIFY_WHOLE);
+        f.longer_ns[late / PEERS][late % PEERS] = LATE_NS;
+        f.peers[3].wrongs = 1;
+        run_out(&f);
+        flock_expect_done(&f, PEERS);
+        for (uint32_t i = 0; i < PEERS; i++)
+            cr_expect_eq(f.peers[i].corruptions, 1, "%u, late from %u to %u", i, late / PEERS, late % PEERS);
+        flock_close(&f);
+    }
+}
+
 /* Its state is thrown away all the same, and its errors count. */
 Test(peer_verify, who_does_not_hear_the_verdict_is_bound_by_it) {
     for (uint32_t who = 0; who < 3; who++)
