@@ -95,6 +95,7 @@ typedef struct flock_peer {
     uint32_t loads;       /* LOAD actions so far */
     uint32_t loads_to_fail;
     bool manifests_unloadable; /* states of checkpoints cannot be fetched */
+    bool manifests_lost;       /* nor are there manifests of them any more, as all others say */
     uint64_t seal_ns;          /* its shards of a step take this long */
     bool rests;                /* it begins no shard before flock_wake */
     uint64_t apply_ns;         /* applying takes this much longer */

@@ -31,11 +31,11 @@ void flock_load(flock *f, uint32_t i, const gw_action *a) {
         p->loads_to_fail--;
         event.outcome = GW_FAILED;
     }
-    if (a->load_kind == GW_LOAD_MANIFEST && p->damaged) {
+    if (a->load_kind == GW_LOAD_MANIFEST && (p->damaged || p->manifests_lost)) {
         static gw_set sound;
         gw_set_free(&sound);
         sound = gw_set_of(FLOCK_CHUNKS);
-        for (uint32_t k = 1; k < FLOCK_CHUNKS; k++) gw_set_add(&sound, k);
+        for (uint32_t k = 1; k < FLOCK_CHUNKS && !p->manifests_lost; k++) gw_set_add(&sound, k);
         event.outcome = GW_FAILED;
         event.held = &sound;
     }

@@ -528,6 +528,28 @@ Test(peer_faults, who_finds_one_checkpoint_damaged_after_another_begins_anew) {
     for (uint32_t k = 0; k < FOUND; k++) gw_set_free(&found[k].chunks);
 }
 
+/* They have it in their inventories, and would tell of it, and try to load it, until they give up. */
+Test(peer_faults, a_checkpoint_of_which_no_manifest_is_left_is_not_gone_on_from) {
+    enum { STEPS = 12 };
+    for (uint32_t peers = 1; peers <= 4; peers++) {
+        flock f;
+        flock_open(&f, peers, peers, STEPS, GW_QUORUM_ANY);
+        f.checkpoint_steps = 3;
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, flock_all_have_a_checkpoint, MOST_EVENTS));
+        for (uint32_t i = 0; i < peers; i++) flock_kill(&f, i);
+        for (uint32_t i = 0; i < peers; i++) {
+            f.peers[i].manifests_lost = true;
+            f.peers[i].loads = 0;
+        }
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        flock_expect_done(&f, peers);
+        for (uint32_t i = 0; i < peers; i++) cr_expect_eq(f.peers[i].loads, 2, "the checkpoint's, and S_0");
+        flock_close(&f);
+    }
+}
+
 /* A newcomer whose every fetch fails, or brings other bits, leaves; the others go on without it. */
 static void newcomer_cannot_fetch(bool other_bits, const char *why) {
     flock f;
