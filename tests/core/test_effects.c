@@ -73,6 +73,30 @@ Test(effects, a_newcomer_has_those_of_the_step_it_joined_at) {
     flock_close(&f);
 }
 
+static bool two_fetch(const flock *f) {
+    return f->peers[2].loads > 0 && f->peers[3].loads > 0;
+}
+
+/* Were they to wait until all members have theirs, its state might have changed in memory by then. */
+Test(effects, whoever_has_fetched_a_state_has_those_of_its_step_at_once) {
+    flock f;
+    flock_open(&f, 4, 2, STEPS, GW_QUORUM_ANY);
+    for (int i = 0; i < 2; i++) f.peers[i].seal_ns = 100000000;
+    f.peers[3].load_ns = UINT64_C(5000000000);
+    flock_start(&f, 0);
+    flock_start(&f, 1);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 2; i++) f.peers[i].seal_ns = UINT64_C(60000000000); /* both join at this step */
+    flock_start(&f, 2);
+    flock_start(&f, 3);
+    cr_assert(flock_run(&f, two_fetch, MOST_EVENTS));
+    flock_run_for(&f, UINT64_C(1000000000));
+    cr_assert_eq(f.peers[2].step, f.peers[0].step);
+    cr_assert_str_eq(flock_status(&f, 0).phase, "waiting for newcomers");
+    cr_expect_eq(f.effects[f.peers[2].step - 1], 3, "%u", f.effects[f.peers[2].step - 1]);
+    flock_close(&f);
+}
+
 Test(effects, a_peer_that_cannot_have_them_ends_and_the_others_go_on) {
     flock f;
     flock_open(&f, 3, 3, STEPS, GW_QUORUM_ANY);
