@@ -390,6 +390,8 @@ void sim_check_told(sim_cluster *c, const sim_peer *p, const gw_action *action);
 
 /* --- cluster_end.c --- */
 void sim_judge_end(sim_cluster *c, sim_peer *p); /* after its FINISH */
+/* It names a shard whose holders died, as often as it takes: that ends the job. */
+bool sim_names_poison(const sim_cluster *c, const sim_peer *p);
 
 /* --- cluster_disk.c --- */
 void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action);

@@ -1,6 +1,8 @@
 /* Processes that end by themselves: what they say, and whether what befell them allows it. */
 #include "tools/sim/cluster.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool any_of(const uint64_t *faults, const gw_sim_fault *kinds, size_t count) {
@@ -134,4 +136,35 @@ void sim_judge_end(sim_cluster *c, sim_peer *p) {
     else if (excuse != GW_SIM_NO_EXCUSE)
         sim_violation(c, "peer %u ends, and nothing has happened to it that allows it: %s", p->number,
                       p->finish_text);
+}
+
+/* By as many of those that ended as it takes, but for one. */
+static bool was_begun(const sim_cluster *c, uint64_t step, uint32_t shard) {
+    uint32_t begun = 1;
+    for (uint32_t i = 0; i < c->death_count; i++) {
+        const sim_death *death = &c->deaths[i];
+        begun += death->step == step && shard < death->begun.size && gw_set_has(&death->begun, shard);
+    }
+    return begun >= GW_POISON_LOSSES;
+}
+
+/* A shard whose holders died three times ends the job by design; with crashes as dense as some seeds have
+ * them, chance does that. All but one of them had begun it, and may have been through with it if that news
+ * was lost with them: of the first of a step nobody knows the shard. That one may have died before it had
+ * applied a sum, and so in the next step for those who had, or steps later than who stood still knows. Of
+ * shards that were computed together as often any may be named. */
+bool sim_names_poison(const sim_cluster *c, const sim_peer *p) {
+    unsigned shard;
+    uint64_t step;
+    if (p->finish != GW_FINISH_FAILED || strstr(p->finish_text, " is poison") == NULL) return false;
+    if (sscanf(p->finish_text, "shard %u of step %" SCNu64, &shard, &step) != 2) return false;
+    uint32_t lost = 0, most = 0;
+    for (uint32_t i = 0; i < c->death_count; i++) {
+        const sim_death *death = &c->deaths[i];
+        lost += death->step == step || death->step + 1 == step || (death->unseen && death->step > step);
+        if (death->step == step && death->begun.size > most) most = death->begun.size;
+    }
+    bool begun = was_begun(c, step, shard), ties = strstr(p->finish_text, "(or one of ") != NULL;
+    for (uint32_t other = 0; other < most && ties && !begun; other++) begun = was_begun(c, step, other);
+    return lost >= GW_POISON_LOSSES && begun;
 }

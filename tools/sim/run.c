@@ -119,40 +119,9 @@ static void start_one(void *context, const gw_sim_event *event) {
     if (c->peers[event->a].brain == NULL && c->peers[event->a].boot == 0) sim_start(c, &c->peers[event->a]);
 }
 
-/* By as many of those that ended as it takes, but for one. */
-static bool was_begun(const sim_cluster *c, uint64_t step, uint32_t shard) {
-    uint32_t begun = 1;
-    for (uint32_t i = 0; i < c->death_count; i++) {
-        const sim_death *death = &c->deaths[i];
-        begun += death->step == step && shard < death->begun.size && gw_set_has(&death->begun, shard);
-    }
-    return begun >= GW_POISON_LOSSES;
-}
-
-/* A shard whose holders died three times ends the job by design; with crashes as dense as some seeds have
- * them, chance does that. All but one of them had begun it, and may have been through with it if that news
- * was lost with them: of the first of a step nobody knows the shard. That one may have died before it had
- * applied a sum, and so in the next step for those who had, or steps later than who stood still knows. Of
- * shards that were computed together as often any may be named. */
-static bool names_poison(const sim_cluster *c, const sim_peer *p) {
-    unsigned shard;
-    uint64_t step;
-    if (p->finish != GW_FINISH_FAILED || strstr(p->finish_text, " is poison") == NULL) return false;
-    if (sscanf(p->finish_text, "shard %u of step %" SCNu64, &shard, &step) != 2) return false;
-    uint32_t lost = 0, most = 0;
-    for (uint32_t i = 0; i < c->death_count; i++) {
-        const sim_death *death = &c->deaths[i];
-        lost += death->step == step || death->step + 1 == step || (death->unseen && death->step > step);
-        if (death->step == step && death->begun.size > most) most = death->begun.size;
-    }
-    bool begun = was_begun(c, step, shard), ties = strstr(p->finish_text, "(or one of ") != NULL;
-    for (uint32_t other = 0; other < most && ties && !begun; other++) begun = was_begun(c, step, other);
-    return lost >= GW_POISON_LOSSES && begun;
-}
-
 static bool failed_end(const sim_cluster *c, const sim_peer *p) {
     return p->finished && (p->finish == GW_FINISH_FAILED || p->finish == GW_FINISH_DENIED) &&
-           !names_poison(c, p) && !p->excused;
+           !sim_names_poison(c, p) && !p->excused;
 }
 
 /* Whether nothing more is to come; decides what that means. */
@@ -161,7 +130,7 @@ static bool is_over(sim_cluster *c) {
     if (c->result->unseen) return true;
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_peer *p = &c->peers[i];
-        if (p->finished && names_poison(c, p)) {
+        if (p->finished && sim_names_poison(c, p)) {
             c->result->poisoned = 1;
             return true;
         }
