@@ -1,0 +1,233 @@
+/* What the simulator itself does and excuses, in clusters made by hand: whatever the lots of its seeds, and
+ * whatever the brains would make of it, which here neither hear nor ask for anything but what a test says. */
+#include "tools/sim/cluster.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PEERS = 5, STEPS = 10 };
+
+/* ---- brains that do nothing ---- */
+
+static gw_peer_config configured; /* the one created last */
+static struct {
+    gw_event_kind kind;
+    gw_outcome outcome;
+    gw_hash chunks[SIM_CHUNKS];
+} heard;                         /* by the last event of all */
+static const gw_view *installed; /* whoever hears something tells people that it is in this view */
+
+gw_peer *__real_gw_peer_create(const gw_peer_config *config, gw_err *err);
+gw_peer *__wrap_gw_peer_create(const gw_peer_config *config, gw_err *err);
+gw_peer *__wrap_gw_peer_create(const gw_peer_config *config, gw_err *err) {
+    configured = *config;
+    return __real_gw_peer_create(config, err);
+}
+
+void __wrap_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t at_ns, gw_actions *actions);
+void __wrap_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t at_ns, gw_actions *actions) {
+    (void)peer, (void)at_ns;
+    heard.kind = event->kind;
+    heard.outcome = event->outcome;
+    if (event->kind == GW_EV_STORED) memcpy(heard.chunks, event->hashes, event->count * sizeof(gw_hash));
+    if (installed == NULL) return;
+    gw_action *notice = gw_actions_add(actions, GW_ACT_NOTICE);
+    notice->notice = GW_NOTICE_VIEW;
+    notice->view = installed;
+    notice->text = "of the test";
+}
+
+uint64_t __wrap_gw_peer_deadline(const gw_peer *peer);
+uint64_t __wrap_gw_peer_deadline(const gw_peer *peer) {
+    (void)peer;
+    return UINT64_MAX;
+}
+
+/* ---- a cluster ---- */
+
+static gw_sim_options options;
+static gw_sim_result result;
+static sim_cluster *c;
+
+static void setup(void) {
+    options = (gw_sim_options){.peers = PEERS, .founders = PEERS, .steps = STEPS, .shards = 4};
+    result = (gw_sim_result){0};
+    installed = NULL;
+    c = sim_cluster_new(PEERS);
+    c->options = &options;
+    c->result = &result;
+    c->rng = gw_rng_seeded(1);
+    c->engine = gw_sim_engine_create(SIM_START_NS);
+    gw_sim_network_open(&c->network, c->engine, PEERS, 1);
+    c->links = calloc((size_t)PEERS * PEERS, sizeof *c->links);
+    c->states = calloc(STEPS + 1, sizeof *c->states);
+    c->shown = calloc(STEPS + 1, sizeof *c->shown);
+    cr_assert(c->links != NULL && c->states != NULL && c->shown != NULL);
+    for (uint32_t i = 0; i < SIM_SEEDS; i++) c->seeds[i] = i;
+    for (uint32_t i = 0; i < PEERS; i++) {
+        c->peers[i] = (sim_peer){.number = i, .slowness = 1, .clock_rate = 1, .clock_base_ns = sim_now(c)};
+        c->peers[i].clock_since_ns = sim_now(c);
+        sim_name(&c->peers[i]);
+    }
+}
+
+static void teardown(void) {
+    for (uint32_t i = 0; i < PEERS; i++) {
+        gw_peer_destroy(c->peers[i].brain);
+        sim_work_forget(&c->peers[i]);
+        gw_actions_free(&c->peers[i].actions);
+        sim_disk_free(&c->peers[i].disk);
+    }
+    for (uint32_t i = 0; i < c->death_count; i++) gw_set_free(&c->deaths[i].begun);
+    gw_sim_network_close(&c->network);
+    gw_sim_engine_destroy(c->engine);
+    free(c->deaths);
+    free(c->links);
+    free(c->states);
+    free(c->shown);
+    free(c);
+}
+
+TestSuite(cluster, .init = setup, .fini = teardown);
+
+static void anew(void) {
+    teardown();
+    setup();
+}
+
+static void start(uint32_t first, uint32_t end) {
+    for (uint32_t i = first; i < end; i++) sim_start(c, &c->peers[i]);
+}
+
+/* Of the lives that these peers have now. */
+static gw_view view_of(uint64_t epoch, const uint32_t *members, uint32_t count) {
+    gw_view view = {.epoch = epoch, .count = count};
+    for (uint32_t i = 0; i < count; i++) {
+        const sim_peer *p = &c->peers[members[i]];
+        view.members[i] = (gw_member){.id = p->id, .boot = p->boot, .nonce = p->nonce};
+    }
+    view.leader = view.members[0].id;
+    gw_view_seal(&view);
+    return view;
+}
+
+static void put_checkpoint(uint32_t peer, uint64_t step, uint64_t state) {
+    sim_disk *disk = &c->peers[peer].disk;
+    sim_saved saved = {.step = step, .state = state, .manifest = true, .chunks = gw_set_of(SIM_CHUNKS)};
+    saved.damaged = gw_set_of(SIM_CHUNKS);
+    for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++) gw_set_add(&saved.chunks, chunk);
+    disk->saved[disk->saved_count++] = saved;
+}
+
+/* ---- disks ---- */
+
+/* It saves the state after `step` steps. Half of the chunks is written before the rest, and that before it is
+ * told; the disk is full at any of these times: bits. */
+static void save(sim_peer *p, uint64_t step, uint64_t state, uint32_t full) {
+    static const uint32_t chunks[SIM_CHUNKS] = {0, 1, 2, 3, 4, 5};
+    const gw_action action = {.kind = GW_ACT_SAVE, .step = step, .chunks = chunks, .count = SIM_CHUNKS};
+    p->m.has_state = true;
+    p->m.step = step;
+    p->m.state = state;
+    sim_disk_action(c, p, &action);
+    heard.kind = GW_EV_START;
+    for (uint32_t i = 0; heard.kind != GW_EV_STORED; i++) {
+        p->disk_full_until_ns = (full >> i / (SIM_CHUNKS / 2) & 1) != 0 ? UINT64_MAX : 0;
+        cr_assert(gw_sim_step(c->engine, UINT64_MAX));
+    }
+}
+
+Test(cluster, what_meets_a_full_disk_at_any_time_is_not_durable) {
+    start(0, 1);
+    for (uint32_t full = 0; full < 8; full++) {
+        save(&c->peers[0], full + 1, 7, full);
+        cr_expect_eq(heard.outcome, full == 0 ? GW_DONE : GW_FAILED, "%u", full);
+    }
+}
+
+/* Who leads while its disk hangs asks for no chunk, and makes the root of what the others tell. */
+Test(cluster, a_manifest_may_be_of_what_the_others_tell_of_the_state) {
+    start(0, 2);
+    c->states[4] = 8;
+    for (uint64_t state = 8; state < 10; state++) {
+        save(&c->peers[0], 2, 7, 0); /* the checkpoint before */
+        save(&c->peers[1], 4, state, 0);
+        gw_action manifest = {.kind = GW_ACT_MANIFEST, .step = 4, .flag = true, .count = SIM_CHUNKS};
+        manifest.hashes = heard.chunks;
+        sim_disk_action(c, &c->peers[0], &manifest);
+        cr_expect_eq(result.failed, state != c->states[4], "%s", result.why);
+    }
+}
+
+/* ---- checkpoints ---- */
+
+typedef enum fate { STAYS, DIES, GOES_ON } fate;
+
+/* Peers 0 and 1 have voted for a view that only peer 0 installs; the latter goes on from step 0, and peer 1
+ * alone has the checkpoint of step 4 that was told to be complete. */
+static bool is_undone(fate of) {
+    const uint32_t members[] = {0, 1};
+    const gw_action load = {.kind = GW_ACT_LOAD, .load_kind = GW_LOAD_INIT};
+    anew();
+    start(0, 2);
+    put_checkpoint(1, 4, 7);
+    c->complete[c->complete_count++] = (sim_complete){.step = 4, .state = 7, .root = sim_root(4, 7)};
+    c->peers[0].m.fence = view_of(3, members, 2);
+    c->peers[1].m.fence = view_of(of == GOES_ON ? 4 : 2, members, 2);
+    if (of == DIES) sim_crash(c, &c->peers[1]);
+    sim_check_load(c, &c->peers[0], &load);
+    return result.failed;
+}
+
+Test(cluster, who_has_ended_or_gone_on_brings_nothing_into_a_view_that_is_installed_late) {
+    cr_expect(is_undone(STAYS));
+    cr_expect_not(is_undone(DIES));
+    cr_expect_not(is_undone(GOES_ON));
+}
+
+/* Of a chunk there are as many copies. */
+static bool may_be_complete(uint32_t copies) {
+    const gw_action notice = {.notice = GW_NOTICE_CHECKPOINT, .step = 4, .root = sim_root(4, 7)};
+    anew();
+    start(0, 3);
+    for (uint32_t i = 1; i < 3; i++) {
+        put_checkpoint(i, 4, 7);
+        if (copies < i) c->peers[i].disk.saved[0].chunks.words[0] &= ~UINT64_C(8);
+    }
+    sim_told_complete(c, &c->peers[0], &notice);
+    return !result.failed;
+}
+
+/* Others went on without it, and its last view with it: of what it recorded one copy must be left. */
+Test(cluster, who_is_out_of_its_view_may_hear_late_that_a_checkpoint_is_complete) {
+    cr_expect(may_be_complete(2));
+    cr_expect(may_be_complete(1));
+    cr_expect_not(may_be_complete(0));
+}
+
+/* ---- what was shown ---- */
+
+/* Peer 0 shows another state of step 0 than was shown, which peer 1 holds, of whom something is told. */
+static bool is_known(bool own_fault) {
+    anew();
+    const gw_action notice = {.notice = GW_NOTICE_CORRUPT, .peer = c->peers[own_fault].id};
+    const gw_action show = {.notice = GW_NOTICE_STEP, .fingerprint = sim_fingerprint(8)};
+    options.majority = options.fast = 1;
+    start(0, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        c->peers[i].m.has_state = true;
+        c->peers[i].m.step = 1;
+        c->peers[i].m.state = 8 - i;
+    }
+    c->shown[1] = 7;
+    sim_tells_fault(c, &c->peers[1], &notice);
+    sim_shows(c, &c->peers[0], &show);
+    return result.failed;
+}
+
+Test(cluster, who_was_found_to_compute_wrong_knows_nothing_of_what_was_shown) {
+    cr_expect(is_known(false), "that another one did changes nothing");
+    cr_expect_not(is_known(true));
+    cr_expect_eq(result.forgotten, 1);
+}
