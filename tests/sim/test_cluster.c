@@ -231,3 +231,53 @@ Test(cluster, who_was_found_to_compute_wrong_knows_nothing_of_what_was_shown) {
     cr_expect_not(is_known(true));
     cr_expect_eq(result.forgotten, 1);
 }
+
+/* ---- who meets whom ---- */
+
+static bool is_known_at(const gw_addr *addrs, uint32_t count, uint32_t peer) {
+    const gw_addr addr = gw_sim_addr(peer);
+    for (uint32_t i = 0; i < count; i++)
+        if (gw_addr_equal(&addrs[i], &addr)) return true;
+    return false;
+}
+
+Test(cluster, a_peer_remembers_whom_it_was_in_a_view_with) {
+    const uint32_t members[] = {0, 2, 4};
+    start(0, PEERS);
+    const gw_view view = view_of(1, members, 3);
+    installed = &view;
+    const gw_event event = {.kind = GW_EV_TIMER};
+    sim_event(c, &c->peers[2], &event);
+    installed = NULL;
+    sim_crash(c, &c->peers[2]);
+    sim_start(c, &c->peers[2]);
+    cr_assert_eq(configured.known_count, 2);
+    cr_expect(is_known_at(configured.known, 2, 0));
+    cr_expect(is_known_at(configured.known, 2, 4));
+}
+
+/* Where the seeds are gone for good who is in no view looks for others, which it may never have met. */
+static void expect_seeds(uint32_t gone, uint32_t first, uint32_t second) {
+    anew();
+    start(0, PEERS);
+    for (uint32_t i = 0; i < gone; i++) {
+        c->peers[i].gone = true;
+        sim_crash(c, &c->peers[i]);
+    }
+    sim_faults_end(c);
+    while (gw_sim_step(c->engine, UINT64_MAX)) {
+    }
+    for (uint32_t i = gone; i < PEERS; i++) cr_expect_not_null(c->peers[i].brain);
+    sim_crash(c, &c->peers[PEERS - 1]);
+    sim_start(c, &c->peers[PEERS - 1]);
+    cr_expect_eq(configured.seed_count, SIM_SEEDS);
+    cr_expect(is_known_at(configured.seeds, SIM_SEEDS, first));
+    cr_expect(is_known_at(configured.seeds, SIM_SEEDS, second));
+    cr_expect_eq(c->peers[PEERS - 2].boot, gone < SIM_SEEDS ? 1 : 2, "whoever waits is started again");
+}
+
+Test(cluster, living_seeds_are_named_where_all_are_gone_for_good) {
+    expect_seeds(0, 0, 1);
+    expect_seeds(1, 0, 1);
+    expect_seeds(2, 2, 3);
+}
