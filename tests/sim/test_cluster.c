@@ -281,3 +281,47 @@ Test(cluster, living_seeds_are_named_where_all_are_gone_for_good) {
     expect_seeds(1, 0, 1);
     expect_seeds(2, 2, 3);
 }
+
+/* ---- poison ---- */
+
+static void begin(uint32_t peer, uint64_t step, uint32_t shard) {
+    sim_sum *accumulator = &c->peers[peer].m.accumulator;
+    *accumulator = (sim_sum){.there = true, .step = step, .shards = 4, .times = calloc(4, 1)};
+    cr_assert_not_null(accumulator->times);
+    accumulator->times[shard] = 1;
+}
+
+/* Peer 4 ends, and says that this shard is poison. */
+static bool is_poison(uint32_t shard, uint32_t step) {
+    sim_peer *p = &c->peers[4];
+    p->finish = GW_FINISH_FAILED;
+    snprintf(p->finish_text, sizeof p->finish_text, "shard %u of step %u is poison", shard, step);
+    return sim_names_poison(c, p);
+}
+
+/* Three that had begun a shard end as the power fails. */
+Test(cluster, lives_that_a_power_loss_ends_make_a_shard_poison) {
+    options.power_ms = 100;
+    start(0, 3);
+    for (uint32_t i = 0; i < 3; i++) begin(i, 5, 2);
+    cr_expect_not(is_poison(2, 5));
+    sim_faults_plan(c);
+    while (result.faults[GW_SIM_POWER_LOSS] == 0) cr_assert(gw_sim_step(c->engine, UINT64_MAX));
+    cr_expect(is_poison(2, 5));
+    cr_expect_not(is_poison(3, 5), "which none of them had begun");
+    cr_expect_not(is_poison(2, 7), "at which nobody died");
+}
+
+/* Two of those who had begun a shard have died, and as many others, but not at this step. */
+Test(cluster, lives_that_ended_at_other_steps_make_none) {
+    start(0, 4);
+    for (uint32_t i = 0; i < 4; i++) begin(i, i < 2 ? 5 : 7, i < 2 ? 2 : 3);
+    for (uint32_t i = 0; i < 4; i++) sim_crash(c, &c->peers[i]);
+    cr_expect_not(is_poison(2, 5));
+    cr_expect_not(is_poison(3, 7));
+    start(0, 1);
+    begin(0, 5, 3);
+    sim_crash(c, &c->peers[0]);
+    cr_expect(is_poison(2, 5), "it may have been through with that one as well");
+    cr_expect_not(is_poison(3, 5), "the others had begun that at another step");
+}
