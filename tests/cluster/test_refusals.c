@@ -235,3 +235,18 @@ Test(refusals, cloned_directory) {
     refused(l, denied, 1, "identity");
     lab_close(l);
 }
+
+/* It knows where they are, and has their job and no key either, as one on a port that somebody else had. */
+Test(refusals, peers_of_another_lab) {
+    lab *l = lab_open(), *beside = lab_open();
+    lab_peer *first = lab_start(l, "first", NULL, SYNTHETIC " --peers 2");
+    lab_peer *stranger = lab_start(beside, "stranger", first, SYNTHETIC " --peers 2");
+    lab_peer *second = lab_start(l, "second", first, SYNTHETIC " --peers 2");
+    const char *hash = lab_state(l, first, "done");
+    cr_expect_str_eq(lab_state(l, second, "done"), hash);
+    lab_kill(beside, stranger);
+    cr_expect_null(lab_last(stranger, "peer"));
+    cr_expect_null(lab_last(stranger, "step"));
+    lab_close(beside);
+    lab_close(l);
+}
