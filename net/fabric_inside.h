@@ -29,7 +29,7 @@ typedef struct gw_settling {
     uint32_t serial;  /* of the latest try; rises while the link stands */
     gw_path_end *end; /* that is being tried, or in use; NULL: none */
     gw_err why;       /* not another path; empty text: nothing to say */
-    gw_err broke;     /* the path that the last link went by */
+    gw_err broke;     /* the path that the last link went by, or was to */
     gw_timer timer;
     struct {
         uint64_t until_ns, pause_ns; /* after a failure that kind is left alone */

@@ -250,7 +250,9 @@ static void drop_spare(gw_settling *s) {
 /* Back to: no link. */
 static void forget(gw_pair *pair) {
     gw_settling *s = &pair->settling;
-    if (s->settled && s->kind != GW_PATH_TCP && s->broke.text[0] == '\0')
+    if (s->link != 0 && !s->settled)
+        s->broke = s->why; /* still what the next one has to say: its cause is being left alone, maybe */
+    else if (s->settled && s->kind != GW_PATH_TCP && s->broke.text[0] == '\0')
         gw_fail(&s->broke, GW_E_PEER, "%s, which the last link took, is not to be had at the other side",
                 gw_path_kind_name(s->kind));
     close_end(pair);
@@ -346,20 +348,28 @@ static void settle(gw_pair *pair, gw_path_kind kind) {
     s->why = s->broke = s->retried = (gw_err){0};
 }
 
+static gw_err no_path(const gw_pair *pair) {
+    const char *why = pair->settling.why.text;
+    char id[GW_SHORT_TEXT];
+    gw_err err;
+    gw_fail(&err, GW_E_UNSUPPORTED, "no path to peer %s that both sides allow%s%s",
+            gw_peer_id_short(&pair->peer, id), why[0] != '\0' ? ": " : "", why);
+    return err;
+}
+
 static void part(void *context) {
     gw_pair *pair = context;
-    break_link(pair, &pair->settling.why);
+    gw_err err = no_path(pair);
+    break_link(pair, &err);
 }
 
 /* The two sides have no kind of path in common that works. */
-static void refuse(gw_pair *pair, const char *text) {
-    char id[GW_SHORT_TEXT];
+static void refuse(gw_pair *pair) {
     gw_settling *s = &pair->settling;
-    gw_fail(&s->why, GW_E_UNSUPPORTED, "no path to peer %s that both sides allow%s%s",
-            gw_peer_id_short(&pair->peer, id), text[0] != '\0' ? ": " : "", text);
-    if (!s->said) gw_log(GW_WARN, "net/fabric", "%s", s->why.text);
+    gw_err err = no_path(pair);
+    if (!s->said) gw_log(GW_WARN, "net/fabric", "%s", err.text);
     s->said = true;
-    tell_text(pair, GW_PATH_USE, 0, s->why.text);
+    tell_text(pair, GW_PATH_USE, 0, err.text);
     set_timer(pair, gw_now_ns() + PARTING_NS, part);
 }
 
@@ -442,7 +452,7 @@ static void choose(gw_pair *pair) {
         tell_text(pair, GW_PATH_USE, GW_PATH_TCP, s->why.text);
         settle(pair, GW_PATH_TCP);
     } else {
-        refuse(pair, s->why.text);
+        refuse(pair);
     }
 }
 
@@ -474,7 +484,8 @@ static void on_hello(gw_pair *pair, const uint8_t *bytes, uint32_t count) {
     if (s->settled && s->kind != GW_PATH_TCP) return;
     bool tcp_alone = s->theirs.kinds == GW_FABRIC_TCP && !s->settled; /* it has taken TCP, or will */
     if (tcp_alone && (pair->fabric->kinds & GW_FABRIC_TCP) == 0) {
-        refuse(pair, "the other side allows TCP alone");
+        gw_fail(&s->why, GW_E_UNSUPPORTED, "the other side allows TCP alone");
+        refuse(pair);
     } else if (tcp_alone && !s->leads) {
         say_without(pair, s->why.text);
         settle(pair, GW_PATH_TCP);

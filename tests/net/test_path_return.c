@@ -1,12 +1,15 @@
-/* A path whose device comes back is tried at once, however long it would be left alone yet. What the linker
- * calls __wrap_ puts a path in RDMA's place that never comes to be. */
+/* A path whose device comes back is tried at once, however long it would be left alone yet; until then the log
+ * says why. What the linker calls __wrap_ puts a path in RDMA's place that never comes to be. */
 #include "data_rig.h"
 
+#include "core/log.h"
 #include "net/path.h"
 #include "net/rdma_path.h"
 
 #include <criterion/criterion.h>
+#include <semaphore.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <unistd.h>
 
 #define HOUR_NS UINT64_C(3600000000000)
@@ -15,6 +18,8 @@ typedef struct lame_path {
     gw_path base; /* first */
     atomic_bool down;
     atomic_uint tries;
+    atomic_bool slow; /* its next card waits for `go` */
+    sem_t asked, go;
 } lame_path;
 
 static lame_path paths[2]; /* of the peers, in order */
@@ -23,7 +28,12 @@ static uint32_t opened;
 gw_path *__wrap_gw_rdma_path_open(const gw_path_host *host, const gw_rdma_options *options, gw_err *err);
 
 static uint32_t lame_card(gw_path *base, uint8_t bytes[GW_PATH_CARD_BYTES], gw_err *why) {
-    if (((lame_path *)base)->down) {
+    lame_path *path = (lame_path *)base;
+    if (atomic_exchange(&path->slow, false)) {
+        sem_post(&path->asked);
+        sem_wait(&path->go);
+    }
+    if (path->down) {
         gw_fail(why, GW_E_PEER, "the port is down");
         return 0;
     }
@@ -108,5 +118,30 @@ Test(path_return, the_other_side_tries_too_although_it_has_failed) {
         come_back(&paths[0]);
         wait_tries(2);
         rig_close(r);
+    }
+}
+
+static void count_reason(void *reasons, gw_level level, const char *room, const char *text) {
+    (void)level, (void)room;
+    if (strcmp(text, "TCP it is with peer 02020202: the port is down") == 0)
+        atomic_fetch_add((atomic_uint *)reasons, 1);
+}
+
+/* As when both sides dial at once: the link of which the path is wanted is gone before it has been settled. */
+Test(path_return, why_it_is_tcp_is_said_although_another_link_took_the_first_ones_place) {
+    for (uint32_t leader = 0; leader < 2; leader++) {
+        atomic_uint reasons = 0;
+        rig *r = open_rig();
+        gw_log_set_sink(count_reason, &reasons);
+        cr_assert_eq(sem_init(&paths[0].asked, 0, 0) + sem_init(&paths[0].go, 0, 0), 0);
+        paths[0].down = paths[0].slow = true;
+        rig_connect(r, leader, 1 - leader);
+        sem_wait(&paths[0].asked);
+        rig_connect(r, leader, 1 - leader);
+        sem_post(&paths[0].go);
+        for (uint32_t i = 0; i < 2; i++) rig_wait_ups(&r->peers[i], 1);
+        rig_close(r);
+        cr_expect_eq(reasons, 1);
+        gw_log_set_sink(NULL, NULL);
     }
 }
