@@ -152,10 +152,23 @@ static const gw_kept *newest_whole(const gw_peer *p) {
     return newer && gw_peer_inventory_find(&p->inventory, &found->root) != NULL ? found : known;
 }
 
+/* Fills up to as many as are to be kept with the newest here that are not named yet, and that, when `behind`,
+ * this peer's state has come from: this life may not have heard that they are complete. */
+static uint32_t fill_up(const gw_peer *p, bool behind, gw_hash *roots, uint32_t count) {
+    const gw_peer_inventory *here = &p->inventory;
+    for (uint32_t i = 0; i < here->count && count < p->config.keep && !here->fresh; i++) {
+        const gw_kept one = {here->list[i].step, here->list[i].root};
+        bool named = false;
+        for (uint32_t k = 0; k < count; k++) named |= gw_hash_equal(&roots[k], &one.root);
+        if (!named && (!behind || gw_kept_is_behind(p, &one))) roots[count++] = one.root;
+    }
+    return count;
+}
+
 /* As many as are to be kept, and those that this run has yet to come to: the newest one that is known to be
- * whole, or was found to be; those after it, which may be; and others that are known. With float sums
- * the job never comes to what an earlier view has saved at a later step: that was given up. Some may be named
- * twice. */
+ * whole, or was found to be; those after it, which may be; others that are known; and earlier ones. With float
+ * sums the job never comes to what an earlier view has saved at a later step: that was given up. Some may be
+ * named twice. */
 static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
     const gw_peer_inventory *here = &p->inventory;
     const gw_kept *whole = newest_whole(p), *known = gw_kept_newest(p);
@@ -167,6 +180,7 @@ static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
     for (uint32_t i = p->kept_count; i-- > 0 && count < most;)
         if (&p->kept[i] != known && !gw_hash_equal(&p->kept[i].root, &whole->root))
             roots[count++] = p->kept[i].root;
+    count = fill_up(p, true, roots, count);
     return count + gw_peer_inventory_after(here, gw_saves_epoch(p, p->view.epoch), p->step, roots + count);
 }
 
@@ -206,15 +220,7 @@ static uint32_t exact_roots(const gw_peer *p, gw_hash *roots) {
 /* As many as are to be kept: the newest here beside those that are known to be whole. Nobody goes back to a
  * course that was given up, but where a flock had to begin anew its user may. */
 static uint32_t float_roots(const gw_peer *p, gw_hash *roots) {
-    const gw_peer_inventory *here = &p->inventory;
-    uint32_t count = kept_roots(p, roots);
-    for (uint32_t i = 0; i < here->count && count < p->config.keep && !here->fresh; i++) {
-        bool named = false;
-        for (uint32_t k = 0; k < p->kept_count; k++)
-            named |= gw_hash_equal(&p->kept[k].root, &here->list[i].root);
-        if (!named) roots[count++] = here->list[i].root;
-    }
-    return count;
+    return fill_up(p, false, roots, kept_roots(p, roots));
 }
 
 static void retain(gw_peer *p) {

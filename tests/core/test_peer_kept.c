@@ -226,6 +226,45 @@ Test(peer_kept, a_full_disk_keeps_what_is_whole_though_all_who_were_told_so_are_
     flock_close(&f);
 }
 
+/* A life that begins beside one whose disk took nothing hears of none of what its own disk has from before.
+ * The first that it knows to be complete is written elsewhere, for want of room here. */
+Test(peer_kept, a_full_disk_keeps_as_many_as_it_should_though_this_life_knows_of_fewer) {
+    flock f;
+    flock_open(&f, 2, 1, LONG, GW_QUORUM_ANY);
+    f.checkpoint_steps = 8; /* of ten seconds: so that a disk that has refused one is tried for the next */
+    for (uint32_t i = 0; i < 2; i++) {
+        f.peers[i].config.keep = 2;
+        f.peers[i].config.replicas = 1;
+        f.peers[i].seal_ns = UINT64_C(10000000000);
+        f.peers[i].store.room = FLOCK_FILES;
+    }
+    flock_peer *p = &f.peers[0];
+    flock_start(&f, 0);
+    while (p->checkpoints < 2) cr_assert(!flock_run(&f, NULL, 1));
+    const gw_hash before = p->saved_root;
+    f.peers[1].disk_full = true;
+    flock_start(&f, 1);
+    while (!flock_in_view_of(&f, 1, 2)) cr_assert(!flock_run(&f, NULL, 1));
+    flock_kill(&f, 0);
+    while (!flock_in_view_of(&f, 1, 1)) cr_assert(!flock_run(&f, NULL, 1));
+    p->config.seed_count = 1;
+    p->config.seeds[0] = f.peers[1].config.addrs[0];
+    flock_start(&f, 0);
+    while (!flock_in_view_of(&f, 0, 2)) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert_eq(flock_status(&f, 0).checkpoint_step, UINT64_MAX, "it knows of none");
+    p->store.room = p->store.count;
+    f.peers[1].disk_full = false;
+    uint32_t told = p->checkpoints;
+    while (p->checkpoints == told) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert_gt(flock_said(&f, 0, "cannot be written here"), 0);
+    p->retained = 0;
+    while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert_eq(p->checkpoints, told + 1, "room was made before the next was complete");
+    cr_expect_eq(p->retained, 2);
+    cr_expect_gt(flock_chunks_of(p, &before), 0);
+    flock_close(&f);
+}
+
 static bool all_resume_from_4(const flock *f) {
     for (uint32_t i = 0; i < f->count; i++)
         if (flock_status(f, i).checkpoint_step != 4 || flock_status(f, i).step != 5) return false;
