@@ -166,9 +166,9 @@ static uint32_t fill_up(const gw_peer *p, bool behind, gw_hash *roots, uint32_t 
 }
 
 /* As many as are to be kept, and those that this run has yet to come to: the newest one that is known to be
- * whole, or was found to be; those after it, which may be; others that are known; and earlier ones. With float
- * sums the job never comes to what an earlier view has saved at a later step: that was given up. Some may be
- * named twice. */
+ * whole, or was found to be; those after it, which may be; others that are known; and earlier ones. With
+ * float sums the job never comes to what an earlier view has saved at a later step: that was given up. Some
+ * may be named twice. */
 static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
     const gw_peer_inventory *here = &p->inventory;
     const gw_kept *whole = newest_whole(p), *known = gw_kept_newest(p);

@@ -1,5 +1,5 @@
-/* A path whose device comes back is tried at once, however long it would be left alone yet; until then the log
- * says why. What the linker calls __wrap_ puts a path in RDMA's place that never comes to be. */
+/* A path whose device comes back is tried at once, however long it would be left alone yet; until then the
+ * log says why. What the linker calls __wrap_ puts a path in RDMA's place that never comes to be. */
 #include "data_rig.h"
 
 #include "core/log.h"
@@ -127,7 +127,8 @@ static void count_reason(void *reasons, gw_level level, const char *room, const 
         atomic_fetch_add((atomic_uint *)reasons, 1);
 }
 
-/* As when both sides dial at once: the link of which the path is wanted is gone before it has been settled. */
+/* As when both sides dial at once: the link of which the path is wanted is gone before it has been settled.
+ */
 Test(path_return, why_it_is_tcp_is_said_although_another_link_took_the_first_ones_place) {
     for (uint32_t leader = 0; leader < 2; leader++) {
         atomic_uint reasons = 0;
