@@ -268,6 +268,23 @@ Test(endings, bad_element_skipped_by_any_number) {
     lab_close(l);
 }
 
+/* Weeks may be behind it. Nothing that was saved holds what is skipped, so that the bytes are those of a run
+ * that skips from the start. */
+Test(endings, a_job_that_stopped_at_a_bad_element_goes_on_without_it) {
+    const char *args = SYNTHETIC " --bad-shard 3:17 --checkpoint-every 1";
+    lab *l = lab_open();
+    lab_peer *peers[2];
+    lab_flock(l, 2, args, peers);
+    for (int i = 0; i < 2; i++) cr_expect_eq(lab_end(l, peers[i]), 1);
+    peers[0] = lab_start(l, "p0", NULL, SYNTHETIC " --bad-shard 3:17 --checkpoint-every 1 --on-bad skip");
+    peers[1] = lab_start(l, "p1", peers[0], SYNTHETIC " --bad-shard 3:17 --checkpoint-every 1 --on-bad skip");
+    const char *hash = lab_state(l, peers[0], "done");
+    cr_expect_str_eq(lab_state(l, peers[1], "done"), hash);
+    cr_expect_geq(lab_number(lab_last(peers[0], "resumed"), "step"), 1);
+    cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC " --bad-shard 3:17 --on-bad skip"), hash);
+    lab_close(l);
+}
+
 Test(endings, diverging_training) {
     lab *l = lab_open();
     lab_peer *peer = lab_launch(l, "one", NULL, NULL, "digits --epochs 1 --lr 1e6 --optimizer sgd");

@@ -34,7 +34,6 @@ static void write_identity(const gw_node *node, FILE *out) {
     free(params);
     fprintf(out, "steps=%" PRIu64 "\n", node->steps);
     fprintf(out, "reduce=%s\n", node->options->fast ? "fast" : "exact");
-    fprintf(out, "on-bad=%s\n", node->options->skip_bad ? "skip" : "stop");
     char digest[GW_HASH_TEXT], build[GW_BUILD_ID_TEXT];
     gw_hex(node->plan.data_digest.bytes, sizeof node->plan.data_digest.bytes, digest);
     fprintf(out, "data=%s\n", digest);

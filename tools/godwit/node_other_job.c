@@ -35,7 +35,7 @@ static void name_differences(FILE *out, const gw_manifest *other, const gw_param
             name_one(out, &differ, ours[i].name, NULL, ours[i].value);
     if (differ > MOST_NAMED) fprintf(out, "; and %u more", differ - MOST_NAMED);
     if (differ == 0)
-        fputs("the job's options are alike: --steps, --reduce, --on-bad, the data, the file of a job in a "
+        fputs("the job's options are alike: --steps, --reduce, the data, the file of a job in a "
               "shared object, what computes, or the bits that it gives differ",
               out);
 }

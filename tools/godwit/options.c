@@ -88,7 +88,10 @@ static const struct argp_option run_options[] = {
      "state "
      "in memory. The same on all peers (off)",
      2},
-    {"on-bad", KEY_ON_BAD, "stop|skip", 0, "What to do about a step with a value that is not finite (stop)",
+    {"on-bad", KEY_ON_BAD, "stop|skip", 0,
+     "What to do about a step with a value that is not finite: a job that has stopped there goes on from its "
+     "last "
+     "checkpoint with skip, which leaves that update out (stop)",
      2},
     {"cpu-class", KEY_CPU_CLASS, "NAME", 0,
      "Compute as this kind of processor does (haswell, skylakex, zen, ...), for flocks of different ones", 2},
