@@ -51,6 +51,13 @@ static void put_course(gw_writer *w, const gw_course *course) {
     }
 }
 
+static void put_verdict(gw_writer *w, const gw_verdict *verdict) {
+    gw_put_peer_id(w, &verdict->life.id);
+    gw_put_u64(w, verdict->life.boot);
+    gw_put_u64(w, verdict->life.nonce);
+    gw_put_u64(w, verdict->epoch);
+}
+
 static void put_report(gw_writer *w, const gw_report *report) {
     gw_put_u8(w,
               (uint8_t)(report->has_state | report->ended << 1 | report->fresh << 2 | report->stopped << 3 |
@@ -69,7 +76,9 @@ static void put_report(gw_writer *w, const gw_report *report) {
     gw_put_u32(w, report->failures);
     gw_put_u64(w, report->speed);
     for (int i = 0; i < 2; i++) gw_put_peer_id(w, &report->accused[i]);
-    gw_put_u8(w, (uint8_t)report->convicted);
+    gw_put_u8(w, (uint8_t)report->verdict_count);
+    for (uint32_t i = 0; i < report->verdict_count; i++) put_verdict(w, &report->verdicts[i]);
+    gw_put_u64(w, report->loaded_epoch);
     gw_losses_put(w, &report->losses);
     gw_put_u32(w, report->inventory_count);
     for (uint32_t i = 0; i < report->inventory_count; i++) put_inventory(w, &report->inventory[i]);
@@ -252,6 +261,18 @@ static gw_course get_course(gw_reader *r, uint64_t step) {
     return course;
 }
 
+static void get_verdicts(gw_reader *r, gw_report *report) {
+    uint32_t count = gw_get_u8(r);
+    if (count > GW_MOST_VERDICTS) r->failed = true;
+    for (uint32_t i = 0; i < count && !r->failed; i++) {
+        gw_verdict *verdict = &report->verdicts[report->verdict_count++];
+        gw_get_peer_id(r, &verdict->life.id);
+        verdict->life.boot = gw_get_u64(r);
+        verdict->life.nonce = gw_get_u64(r);
+        verdict->epoch = gw_get_epoch(r);
+    }
+}
+
 static gw_report *get_report(gw_reader *r) {
     gw_report *report = allocate(1, sizeof *report);
     uint8_t flags = gw_get_u8(r);
@@ -278,8 +299,8 @@ static gw_report *get_report(gw_reader *r) {
     report->failures = gw_get_u32(r);
     report->speed = gw_get_u64(r);
     for (int i = 0; i < 2; i++) gw_get_peer_id(r, &report->accused[i]);
-    report->convicted = gw_get_u8(r);
-    if (report->convicted > 2) r->failed = true;
+    get_verdicts(r, report);
+    report->loaded_epoch = gw_get_epoch(r);
     gw_losses_get(r, &report->losses);
     uint32_t count = gw_get_u32(r);
     if (count > GW_MAX_INVENTORY) r->failed = true;

@@ -11,11 +11,12 @@
 #include "core/world.h"
 
 enum {
-    GW_MESSAGE_VERSION = 10,
+    GW_MESSAGE_VERSION = 11,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
     GW_MAX_ABSORBED = 16,       /* views a proposal merges */
+    GW_MOST_VERDICTS = 8,       /* that a peer remembers, the latest ones */
     GW_MAX_CHUNKS = 200000, /* of 4 MiB, so that their hashes, or which of them each of GW_MAX_MEMBERS has,
                             fit one message: a state of 781 GiB */
 };
@@ -62,6 +63,13 @@ typedef enum gw_refusal {
     GW_REFUSE_FULL,     /* the sender can promise no more before a view is installed */
 } gw_refusal;
 
+/* A life that was found, in the view of that epoch, to compute or to hold other bits. What it held until it
+ * fetches a state in a later view counts for nothing. */
+typedef struct gw_verdict {
+    gw_member life;
+    uint64_t epoch;
+} gw_verdict;
+
 /* What a voter holds, frozen. */
 typedef struct gw_report {
     bool has_state, fresh;
@@ -84,9 +92,11 @@ typedef struct gw_report {
     gw_set held, claimed; /* of step `step`; size 0 = nothing */
     uint32_t failures;    /* checks of this step's sum that failed */
     uint64_t speed;
-    gw_peer_id accused[2];    /* of wrong contributions to step `step`; zeros = nobody is */
-    uint32_t convicted;       /* 1, 2: accused[0] or [1] was found wrong; 0 = not known */
-    gw_losses losses;         /* that it knows of */
+    gw_peer_id accused[2]; /* of wrong contributions to step `step`; zeros = nobody is */
+    uint32_t verdict_count;
+    gw_verdict verdicts[GW_MOST_VERDICTS]; /* that it knows of, of whatever step */
+    uint64_t loaded_epoch;                 /* of the view in which it loaded its state; 0 = in none */
+    gw_losses losses;                      /* that it knows of */
     uint32_t inventory_count; /* with a state: those that come after it, and from the newest whole one that it
                                  knows of on */
     gw_inventory inventory[GW_MAX_INVENTORY];

@@ -173,7 +173,6 @@ typedef struct gw_doubt {
     bool any;
     uint64_t step;
     gw_peer_id accused[2];
-    uint32_t convicted; /* 1, 2: which of them was found wrong; 0 = none so far */
 } gw_doubt;
 
 /* What members get when they compute a disputed shard once more; it may come before the dispute is known. */
@@ -310,7 +309,10 @@ struct gw_peer {
     gw_dispute dispute;                            /* while DISPUTING */
     gw_token probe_token, look_token;
     gw_testimony testimony;
-    gw_doubt doubt;      /* until a view is installed, or the step is over */
+    gw_doubt doubt;                        /* until a view is installed, or the step is over */
+    gw_verdict verdicts[GW_MOST_VERDICTS]; /* the latest last: whoever did not hear its own may come back */
+    uint32_t verdict_count;
+    uint64_t loaded_epoch; /* of the view in which the state was loaded; 0: in none */
     bool outvoted_named; /* those whose state differs from most members', since the last view was installed */
     uint32_t faults;     /* times that this life was found to compute or hold other bits */
     uint64_t pause_since_ns;   /* members wait, for newcomers or at a boundary; 0 = they do not */

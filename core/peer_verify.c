@@ -5,13 +5,16 @@
  * from the same state and tell each other what they get; from the same testimonies all come to the same
  * verdict. What the two have added to the step is dropped in any case. Whoever is found wrong is thrown out
  * of the step with its state, which may be what is wrong: in the next view it is a newcomer that fetches the
- * state from the others. One cosmic ray costs a peer no more than that. A second fault in one life of the
- * process shows a machine that computes wrong: that peer ends, for a person to look at. When nobody can tell
- * who is wrong, as with two members that both insist, the job stops: it may be resumed with a third.
+ * state from the others; and so it is in a later one, where it did not hear of that and has gone on alone.
+ * One cosmic ray costs a peer no more than that. A second fault in one life of the process shows a machine
+ * that computes wrong: that peer ends, for a person to look at. When nobody can tell who is wrong, as with
+ * two members that both insist, the job stops: it may be resumed with a third.
  *
  * A vote tells of whom its sender is in doubt, so that a repair before the verdict does not take for good
  * what was held of the step. */
 #include "core/peer_state.h"
+
+#include "core/check.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -53,6 +56,15 @@ static bool may_stay(gw_peer *p, const char *what) {
 static bool own_fault(gw_peer *p, const char *what) {
     p->has_state = false;
     return may_stay(p, what);
+}
+
+/* In that view. It may be cut off, and come back with what it has made of its state. */
+static void remember_wrong(gw_peer *p, const gw_member *life, uint64_t epoch) {
+    const gw_verdict verdict = {.life = *life, .epoch = epoch};
+    GW_CHECK(life->boot > 0 && p->verdict_count <= GW_MOST_VERDICTS);
+    if (p->verdict_count == GW_MOST_VERDICTS)
+        memmove(p->verdicts, p->verdicts + 1, --p->verdict_count * sizeof verdict);
+    p->verdicts[p->verdict_count++] = verdict;
 }
 
 /* ---- states ---- */
@@ -111,7 +123,9 @@ bool gw_verify_states_agree(gw_peer *p, const int64_t *slots) {
     }
     for (uint32_t rank = 0; rank < p->view.count; rank++) {
         int64_t one = fingerprint_at(slots, rank);
-        if (one != held.most) tell_outvoted(p, &p->view.members[rank].id, (uint64_t)one, (uint64_t)held.most);
+        if (one == held.most) continue;
+        remember_wrong(p, &p->view.members[rank], p->view.epoch);
+        tell_outvoted(p, &p->view.members[rank].id, (uint64_t)one, (uint64_t)held.most);
     }
     p->outvoted_named = true;
     if ((int64_t)p->fingerprint != held.most) own_fault(p, OUTVOTED);
@@ -127,13 +141,15 @@ static bool is_outvoted(const gw_peer *p, const gw_install *i, bool has_state, u
 void gw_verify_name_outvoted(gw_peer *p, const gw_install *i) {
     for (uint32_t rank = 0; rank < i->view.count && !p->outvoted_named; rank++) {
         const gw_report *r = p->attempt.reports[rank];
-        if (is_outvoted(p, i, r->has_state, r->step, r->fingerprint))
-            tell_outvoted(p, &i->view.members[rank].id, r->fingerprint, i->fingerprint);
+        if (!is_outvoted(p, i, r->has_state, r->step, r->fingerprint)) continue;
+        remember_wrong(p, &i->view.members[rank], i->view.epoch - 1); /* in this one it fetches another */
+        tell_outvoted(p, &i->view.members[rank].id, r->fingerprint, i->fingerprint);
     }
 }
 
 /* It is to fetch the very state that it holds: gw_verify_discount made its report say that it has none. All
- * else that is fetched from peers is what the fetcher, frozen since it reported, does not hold. */
+ * else that is fetched from peers is what the fetcher, frozen since it reported, does not hold. (One that has
+ * gone on by itself since is not told: it fetches an earlier state.) */
 static bool is_convicted(const gw_peer *p, const gw_install *i) {
     return i->load == GW_LOAD_PEERS && gw_set_has(&i->fetchers, (uint32_t)gw_peer_own_rank(p)) &&
            p->has_state && p->step == i->step && p->fingerprint == i->fingerprint;
@@ -230,7 +246,7 @@ static void convict(gw_peer *p, int wrong) {
     const gw_testimony *t = &p->testimony;
     const gw_peer_id *id = &p->doubt.accused[wrong];
     char name[GW_SHORT_TEXT], what[160];
-    p->doubt.convicted = (uint32_t)wrong + 1;
+    remember_wrong(p, &p->view.members[d->ranks[wrong]], p->view.epoch);
     gw_verify_tell(p, id,
                    "it computed %016" PRIx64 " for shard %" PRIu32 ", others %016" PRIx64
                    "; asked once more it got %016" PRIx64,
@@ -355,11 +371,13 @@ void gw_verify_discount(gw_attempt *a, gw_set *doubted) {
         const gw_report *r = a->reports[i];
         for (uint32_t k = 0; k < 2; k++) {
             int rank = gw_peer_id_is_none(&r->accused[k]) ? -1 : gw_view_rank(&a->view, &r->accused[k]);
-            if (rank < 0 || a->reports[rank]->step != r->step) continue;
-            gw_set_add(doubted, (uint32_t)rank);
-            /* Who has installed a view since it was convicted has fetched its state in that one. */
-            bool anew = a->reports[rank]->installed_epoch > r->installed_epoch;
-            if (r->convicted == k + 1 && !anew) a->reports[rank]->has_state = false;
+            if (rank >= 0 && a->reports[rank]->step == r->step) gw_set_add(doubted, (uint32_t)rank);
+        }
+        for (uint32_t k = 0; k < r->verdict_count; k++) {
+            const gw_member *life = &r->verdicts[k].life;
+            int rank = gw_view_rank_of_life(&a->view, &life->id, life->boot, life->nonce);
+            bool anew = rank < 0 || a->reports[rank]->loaded_epoch > r->verdicts[k].epoch;
+            if (!anew) a->reports[rank]->has_state = false;
         }
     }
 }

@@ -577,8 +577,12 @@ void gw_waiting_consider(gw_peer *p) {
     if (p->phase != GW_AT_WAITING || p->attempt.active || p->applying) return;
 
     if (flock != NULL) {
-        gw_end_hope(p);
-        ask_to_join(p, flock);
+        /* It may be what is left of one that has ended, and can admit nobody. */
+        if (p->end.known && !p->config.fast && is_asked_in_vain(p, flock))
+            gw_end_consider(p);
+        else
+            gw_end_hope(p);
+        if (p->phase != GW_AT_OVER) ask_to_join(p, flock);
         return;
     }
     if (gw_end_of_others(p)) return;

@@ -77,6 +77,9 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
                         .whole_step = 16,
                         .held = gw_set_of(5),
                         .claimed = gw_set_of(5),
+                        .verdict_count = 1,
+                        .verdicts = {{.life = {.id = {{7}}, .boot = 3, .nonce = 4}, .epoch = 5}},
+                        .loaded_epoch = 6,
                         .inventory_count = 1};
     report.inventory[0].chunks = gw_set_of(3);
     report.inventory[0].epoch = 6;
@@ -92,7 +95,11 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
         cr_assert(kind != GW_MSG_INSTALL || (back.install->end_given_up && back.install->whole_step == 16 &&
                                              back.install->found_step == 17));
         cr_assert(kind != GW_MSG_INSTALL || back.install->root_epoch == 5);
-        cr_assert(kind != GW_MSG_VOTE || back.report->whole_step == 16);
+        cr_assert(kind != GW_MSG_VOTE || (back.report->whole_step == 16 && back.report->loaded_epoch == 6));
+        const gw_verdict *verdict = kind == GW_MSG_VOTE ? &back.report->verdicts[0] : NULL;
+        cr_assert(verdict == NULL ||
+                  (back.report->verdict_count == 1 && verdict->epoch == 5 &&
+                   memcmp(&verdict->life, &report.verdicts[0].life, sizeof verdict->life) == 0));
         const gw_inventory *told = kind == GW_MSG_VOTE ? &back.report->inventory[0] : NULL;
         cr_assert(told == NULL || (told->epoch == 6 && told->ignored && !told->ended));
         size_t again_length = gw_message_encode(&back, &again);
@@ -181,7 +188,7 @@ Test(message, bytes_are_pinned) {
     gw_message m = sample(GW_MSG_CLAIM, &view, NULL, NULL);
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
-    uint8_t expected[2 + 32 + 8 + 16 + 16] = {10, 16, 0x11};
+    uint8_t expected[2 + 32 + 8 + 16 + 16] = {11, 16, 0x11};
     expected[34] = 9;
     expected[42] = 0x22;
     expected[58] = 17;
@@ -226,6 +233,10 @@ Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
         cr_expect_eq(is_read(&m), i == 0, "report");
         report = (gw_report){.promised_epoch = epochs[i]};
         cr_expect_eq(is_read(&m), i == 0, "promised");
+        report = (gw_report){.verdict_count = 1, .verdicts[0].epoch = epochs[i]};
+        cr_expect_eq(is_read(&m), i == 0, "of a verdict");
+        report = (gw_report){.loaded_epoch = epochs[i]};
+        cr_expect_eq(is_read(&m), i == 0, "of the state");
         report = (gw_report){.inventory_count = 1, .inventory[0].epoch = epochs[i]};
         cr_expect_eq(is_read(&m), i == 0, "of a checkpoint");
         gw_install *resuming = small_install();
@@ -301,7 +312,7 @@ Test(message, another_version_is_named) {
     gw_message m;
     gw_err err;
     cr_assert(!gw_message_decode(bytes, sizeof bytes, &m, &err));
-    cr_assert(strstr(err.text, "version 11") != NULL, "%s", err.text);
+    cr_assert(strstr(err.text, "version 12") != NULL, "%s", err.text);
 }
 
 Test(message, a_damaged_view_in_a_list_ends_the_reading) {

@@ -101,6 +101,34 @@ static bool somebody_finished(const flock *f) {
     return flock_finished(f, GW_FINISH_DONE) > 0;
 }
 
+/* By majority: two of the three who went on without the fourth have ended the job and are gone, the third
+ * dies at that very moment. The fourth, which lives in a view that it cannot leave, can admit nobody. */
+Test(peer_end, who_knows_of_the_end_waits_for_no_flock_that_cannot_go_on) {
+    flock f;
+    flock_open(&f, 4, 4, STEPS, GW_QUORUM_MAJORITY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 4; i++)
+        if (i != ODD) flock_cut(&f, i, ODD, true);
+    f.breaks = (flock_break){.kind = GW_MSG_END, .from = -1, .to = -1, .times = UINT32_MAX, .quiet = true};
+    cr_assert(flock_run(&f, somebody_finished, MOST_EVENTS));
+    uint32_t knows = f.peers[(ODD + 1) % 4].finished ? (ODD + 2) % 4 : (ODD + 1) % 4;
+    cr_assert_not(f.peers[knows].finished);
+    const gw_hash root = f.peers[(flock_leader(&f))].final_root;
+    flock_kill(&f, knows);
+    f.breaks = (flock_break){0};
+    while (flock_finished(&f, GW_FINISH_DONE) < 2) cr_assert(!flock_run(&f, NULL, 1));
+    for (uint32_t i = 0; i < 4; i++)
+        if (i != ODD && i != knows) flock_kill(&f, i);
+    flock_mend(&f, knows, ODD);
+    flock_start(&f, knows);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS), "they wait for each other");
+    cr_expect_eq(f.peers[knows].finish, GW_FINISH_DONE, "%s", f.peers[knows].finish_text);
+    cr_expect(gw_hash_equal(&f.peers[knows].final_root, &root));
+    cr_expect_eq(f.peers[ODD].finish, GW_FINISH_LEFT, "%s", f.peers[ODD].finish_text);
+    flock_close(&f);
+}
+
 /* Float sums, one copy of each chunk: one of three ends the job, all are killed before they hear of that, and
  * one that has chunks of the last state does not come back. */
 static uint32_t end_and_lose_a_holder(flock *f, gw_hash *root) {

@@ -172,6 +172,55 @@ Test(peer_verify, who_does_not_hear_the_verdict_is_bound_by_it) {
         }
 }
 
+static bool others_know_the_verdict(const flock *f) {
+    return f->peers[0].corruptions > 0 && f->peers[1].corruptions > 0;
+}
+
+static bool is_ahead_alone(const flock *f) {
+    return flock_in_view_of(f, 2, 1) && f->peers[2].step > f->peers[0].step + 3;
+}
+
+static bool all_are_together(const flock *f) {
+    for (uint32_t i = 0; i < 3; i++)
+        if (!flock_in_view_of(f, i, 3) || strcmp(flock_status(f, i).phase, "computing") != 0) return false;
+    return true;
+}
+
+/* Cut off before it has heard it, it goes on alone, and comes back with more steps than the others have. They
+ * fetch nothing of it. In a later view it is one of them again. */
+Test(peer_verify, who_went_on_alone_is_bound_by_a_verdict_that_it_has_not_heard) {
+    flock f;
+    flock_open(&f, 3, 3, 200, GW_QUORUM_ANY);
+    f.verify = GW_VERIFY_WHOLE;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    f.breaks = (flock_break){.kind = GW_MSG_WITNESS, .from = -1, .to = 2, .times = UINT32_MAX, .quiet = true};
+    f.peers[2].wrongs = 1;
+    cr_assert(flock_run(&f, others_know_the_verdict, MOST_EVENTS));
+    for (uint32_t i = 0; i < 2; i++) {
+        flock_cut(&f, i, 2, true);
+        f.peers[i].seal_ns = UINT64_C(10000000000);
+    }
+    f.breaks = (flock_break){0};
+    cr_assert_eq(f.peers[2].corruptions, 0, "it has not heard it");
+    cr_assert(flock_run(&f, is_ahead_alone, MOST_EVENTS));
+    const uint32_t loads[3] = {f.peers[0].loads, f.peers[1].loads, f.peers[2].loads};
+    const uint64_t step = f.peers[2].step;
+    f.peers[2].seal_ns = UINT64_C(10000000000);
+    for (uint32_t i = 0; i < 2; i++) flock_mend(&f, i, 2);
+    cr_assert(flock_run(&f, all_are_together, MOST_EVENTS));
+    f.peers[2].shown_step = 0; /* what it has shown alone is made again */
+    cr_expect_lt(f.peers[2].step, step);
+    for (uint32_t i = 0; i < 3; i++) cr_expect_eq(f.peers[i].loads, loads[i] + (i == 2), "peer %u", i);
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = 0;
+    while (f.peers[2].step < step) cr_assert(!flock_run(&f, NULL, 1));
+    flock_kill(&f, 1);
+    run_out(&f);
+    flock_expect_done(&f, 2);
+    cr_expect_eq(f.peers[2].loads, loads[2] + 1, "what it has fetched since counts");
+    flock_close(&f);
+}
+
 static uint32_t views_of_2(const flock *f) {
     gw_peer_status status = flock_status(f, 2);
     return status.view == NULL ? 0 : status.view->count;
