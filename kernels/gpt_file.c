@@ -5,12 +5,13 @@
 #include "kernels/gpt_parts.h"
 #include "kernels/plain_file.h"
 
+#include <ctype.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char prefix[] = "transformer.", heads[] = "n_head";
+static const char prefix[] = "transformer.", layer[] = "h.", heads[] = "n_head";
 
 enum { FULL_NAME = 64, GPT2_VOCABULARY = 50257, GPT2_END_OF_TEXT = 50256 };
 
@@ -24,6 +25,28 @@ static const gw_safetensor *find(const gw_safetensors *file, const char *name) {
 uint32_t gw_gpt_file_vocabulary(const gw_safetensors *file) {
     const gw_safetensor *words = find(file, "wte.weight");
     return words != NULL && words->rank == 2 && words->dim[0] <= UINT32_MAX ? (uint32_t)words->dim[0] : 0;
+}
+
+uint32_t gw_gpt_file_context(const gw_safetensors *file) {
+    const gw_safetensor *places = find(file, "wpe.weight");
+    return places != NULL && places->rank == 2 && places->dim[0] <= UINT32_MAX ? (uint32_t)places->dim[0] : 0;
+}
+
+/* By the highest number of one in its tensors' names. */
+static uint32_t layers_in(const gw_safetensors *file) {
+    uint32_t layers = 0;
+    for (uint32_t i = 0; i < file->count; i++) {
+        const char *name = file->list[i].name;
+        if (strncmp(name, prefix, strlen(prefix)) == 0) name += strlen(prefix);
+        if (strncmp(name, layer, strlen(layer)) != 0 || !isdigit((unsigned char)name[strlen(layer)]))
+            continue;
+        char *end;
+        unsigned long long number = strtoull(name + strlen(layer), &end, 10);
+        if (*end != '.') continue;
+        if (number >= UINT32_MAX) number = UINT32_MAX - 1;
+        if (number >= layers) layers = (uint32_t)number + 1;
+    }
+    return layers;
 }
 
 /* Bytes of an element that can be read; 0: none can. */
@@ -66,19 +89,31 @@ static bool check_parameter(const gw_gpt *gpt, const gw_safetensors *file, uint3
                    (unsigned long long)(parameter.rank == 2 ? parameter.dim[1] : 1));
 }
 
+static bool check_parameters(const gw_gpt *gpt, const gw_safetensors *file, gw_err *err) {
+    for (uint32_t i = 0; i < gw_gpt_parameters(gpt); i++)
+        if (!check_parameter(gpt, file, i, err)) return false;
+    return true;
+}
+
+/* The first layers alone are another model. */
+static bool check_layers(const gw_gpt *gpt, const gw_safetensors *file, gw_err *err) {
+    uint32_t layers = layers_in(file);
+    if (layers <= gpt->layers) return true;
+    if (layers > GW_GPT_LAYERS)
+        return gw_fail(err, GW_E_UNSUPPORTED, "has %u layers; %d are the most that a model may have", layers,
+                       GW_GPT_LAYERS);
+    return gw_fail(err, GW_E_USAGE, "has %u layers, and this model %u", layers, gpt->layers);
+}
+
 /* How to ask for the model that the file's weights are of; "" where it cannot be told, or is not what
  * differs. */
 static void advise(const gw_gpt *gpt, const gw_safetensors *file, char *text, size_t size) {
-    const gw_safetensor *words = find(file, "wte.weight"), *places = find(file, "wpe.weight");
-    char name[FULL_NAME];
-    uint32_t layers = 0;
-    do {
-        snprintf(name, sizeof name, "h.%u.ln_1.weight", layers);
-    } while (find(file, name) != NULL && ++layers < GW_GPT_LAYERS);
+    const gw_safetensor *words = find(file, "wte.weight");
+    uint32_t layers = layers_in(file), context = gw_gpt_file_context(file);
     text[0] = '\0';
-    if (layers == 0 || words == NULL || words->rank != 2 || words->dim[1] > UINT32_MAX) return;
-    if (places == NULL || places->rank != 2 || places->dim[0] > UINT32_MAX) return;
-    uint32_t channels = (uint32_t)words->dim[1], context = (uint32_t)places->dim[0];
+    if (layers == 0 || layers > GW_GPT_LAYERS || context == 0) return;
+    if (words == NULL || words->rank != 2 || words->dim[1] > UINT32_MAX) return;
+    uint32_t channels = (uint32_t)words->dim[1];
     if (layers == gpt->layers && channels == gpt->channels && context >= gpt->context) return;
     const char *model = gw_gpt_model_of(layers, channels, context);
     if (model != NULL)
@@ -89,14 +124,11 @@ static void advise(const gw_gpt *gpt, const gw_safetensors *file, char *text, si
 }
 
 bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, gw_err *err) {
-    for (uint32_t i = 0; i < gw_gpt_parameters(gpt); i++) {
-        if (check_parameter(gpt, file, i, err)) continue;
-        char advice[120];
-        gw_err what = *err;
-        advise(gpt, file, advice, sizeof advice);
-        return gw_fail(err, what.code, "%s%s", what.text, advice);
-    }
-    return true;
+    if (check_parameters(gpt, file, err) && check_layers(gpt, file, err)) return true;
+    char advice[120];
+    gw_err what = *err;
+    advise(gpt, file, advice, sizeof advice);
+    return gw_fail(err, what.code, "%s%s", what.text, advice);
 }
 
 static void widen(const gw_safetensor *tensor, uint64_t first, uint64_t count, float *values) {
@@ -243,6 +275,7 @@ static bool check_value(const json_t *config, const json_t *own, const char *nam
 
 bool gw_gpt_file_check_config(const gw_gpt *gpt, const char *weights, gw_err *err) {
     static const char *const names[] = {heads,
+                                        "n_layer",
                                         "activation_function",
                                         "layer_norm_epsilon",
                                         "tie_word_embeddings",

@@ -10,9 +10,12 @@
 /* The vocabulary of the model in the file; 0 when it holds no such thing. */
 uint32_t gw_gpt_file_vocabulary(const gw_safetensors *file);
 
-/* That the file has every parameter of the model: F32, F16 or BF16, of the right shape, the positions at
- * least as many as the context. Names may begin with "transformer."; what else is in the file does not
- * matter. */
+/* Positions of the model in the file; 0 when it holds no such thing. */
+uint32_t gw_gpt_file_context(const gw_safetensors *file);
+
+/* That the file has every parameter of the model, F32, F16 or BF16, of the right shape, the positions at
+ * least as many as the context, and no more layers. Names may begin with "transformer."; what else is in the
+ * file does not matter. */
 bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, gw_err *err);
 
 /* Copies elements [first, first + count) of parameter `number` to `values`, as floats. After a successful
@@ -37,8 +40,9 @@ char *gw_gpt_file_config(const char *weights, gw_err *err);
 bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const gw_output *output, gw_err *err);
 
 /* That the config.json beside the file `weights`, where there is one, says nothing that this model computes
- * in another way and that no tensor's shape shows: the number of heads, the activation function, the epsilon
- * of layer norms. Fails with GW_E_USAGE, or as gw_plain_open does, or with GW_E_INVALID where it is no JSON.
+ * in another way and that no tensor's shape shows: the number of heads and of layers, the activation
+ * function, the epsilon of layer norms. Fails with GW_E_USAGE, or as gw_plain_open does, or with GW_E_INVALID
+ * where it is no JSON.
  */
 bool gw_gpt_file_check_config(const gw_gpt *gpt, const char *weights, gw_err *err);
 

@@ -26,7 +26,9 @@ const gw_option gpt_options[] = {
     {"init", "FILE|DIR,..[@STEP]", NULL,
      "begin with the weights in this safetensors file of a GPT-2, or in the newest checkpoint in these "
      "directories, which must not change then as long as the job runs; DIR@STEP or DIR@JOB:STEP takes that "
-     "one, DIR@JOB: the newest of the job whose id begins so",
+     "one, DIR@JOB: the newest of the job whose id begins so. They have to be of a model of this shape; of "
+     "more "
+     "positions a smaller --context takes the first",
      true},
     {"layers", "N", NULL, "layers (default: the model's, as for the next five)", false},
     {"heads", "N", NULL, "attention heads of a layer", false},
@@ -90,6 +92,17 @@ static bool open_init(const gw_params *params, const gw_gpt_weights *first, gpt_
     return init == NULL || gw_safetensors_open(init, &job->init, err);
 }
 
+/* Positions are cut off for who asks for that. */
+static bool check_context(const gw_params *params, const gpt_job *job, gw_err *err) {
+    uint32_t known = gw_gpt_file_context(&job->init), own = job->gpt.context;
+    return known <= own || gw_param_text(params, "context") != NULL ||
+           gw_fail(
+               err, GW_E_USAGE,
+               "its model has a context of %u, and this one %u: give --context %u, or --context %u to take "
+               "its first positions only",
+               known, own, known, own);
+}
+
 /* That they are a model's that computes as this one does. */
 static bool check_init(const gw_params *params, const gw_gpt_weights *first, const gpt_job *job,
                        gw_err *err) {
@@ -100,6 +113,7 @@ static bool check_init(const gw_params *params, const gw_gpt_weights *first, con
     if (good && first != NULL && first->gpt.heads != job->gpt.heads)
         good = gw_fail(err, GW_E_USAGE, "its model has %u heads, and this one %u: see --heads",
                        first->gpt.heads, job->gpt.heads);
+    good = good && check_context(params, job, err);
     return good || gw_fail_in(err, "--init: %s", init);
 }
 

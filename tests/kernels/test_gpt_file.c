@@ -100,10 +100,14 @@ Test(gpt_file, weights_in_memory_begin_as_their_file_does) {
     trial_close(first);
 }
 
-static void refuse_init(const char *words, const char *const *pairs) {
+static void refuse_type(const gw_job_type *type, const char *words, const char *const *pairs) {
     gw_err err;
-    cr_assert_not(trial_opens(&gw_job_gpt, pairs, &err));
+    cr_assert_not(trial_opens(type, pairs, &err), "%s", words);
     cr_assert_not_null(strstr(err.text, words), "%s", err.text);
+}
+
+static void refuse_init(const char *words, const char *const *pairs) {
+    refuse_type(&gw_job_gpt, words, pairs);
 }
 
 Test(gpt_file, init_of_another_shape_is_refused_with_the_reason) {
@@ -196,72 +200,148 @@ Test(gpt_file, plain_bytes_are_no_tokens_of_a_larger_vocabulary) {
     cr_assert(trial_opens(&gw_job_gpt, BEGIN("data", text, "vocab", "300"), &err), "%s", err.text);
 }
 
-/* As in the files that OpenAI published: no prefix, and more in them than parameters. */
-Test(gpt_file, names_without_prefix_and_other_tensors_do_not_matter) {
-    gw_gpt tiny = {.layers = 1, .heads = 1, .channels = 2, .context = 3, .vocabulary = 5};
-    static const float zeros[64];
-    gw_safetensor list[32];
-    char names[32][64];
-    uint32_t count = gw_gpt_parameters(&tiny);
-    for (uint32_t i = 0; i < count; i++) {
-        gw_gpt_parameter p = gw_gpt_parameter_of(&tiny, i);
-        strcpy(names[i], p.name);
+static const gw_gpt tiny = {.layers = 1, .heads = 1, .channels = 2, .context = 3, .vocabulary = 5};
+enum { PLAIN_TENSORS = 64, PLAIN_NAME = 64 };
+
+/* A model's parameters as in the files that OpenAI published: with no prefix. */
+typedef struct plain {
+    gw_safetensor list[PLAIN_TENSORS];
+    char names[PLAIN_TENSORS][PLAIN_NAME];
+    uint32_t count;
+} plain;
+
+static void plain_open(plain *file, const gw_gpt *gpt) {
+    static const float zeros[4096];
+    file->count = gw_gpt_parameters(gpt);
+    cr_assert_lt(file->count, PLAIN_TENSORS);
+    for (uint32_t i = 0; i < file->count; i++) {
+        gw_gpt_parameter p = gw_gpt_parameter_of(gpt, i);
         uint64_t elements = p.dim[0] * (p.rank == 2 ? p.dim[1] : 1);
-        list[i] = (gw_safetensor){.name = names[i],
-                                  .dtype = "F32",
-                                  .rank = p.rank,
-                                  .dim = {p.dim[0], p.dim[1]},
-                                  .bytes = (const uint8_t *)zeros,
-                                  .size = elements * sizeof(float)};
+        cr_assert_leq(elements, sizeof zeros / sizeof zeros[0]);
+        strcpy(file->names[i], p.name);
+        file->list[i] = (gw_safetensor){.name = file->names[i],
+                                        .dtype = "F32",
+                                        .rank = p.rank,
+                                        .dim = {p.dim[0], p.dim[1]},
+                                        .bytes = (const uint8_t *)zeros,
+                                        .size = elements * sizeof(float)};
     }
-    list[count] = (gw_safetensor){.name = "h.0.attn.bias",
-                                  .dtype = "U8",
-                                  .rank = 4,
-                                  .dim = {1, 1, 3, 3},
-                                  .bytes = (const uint8_t *)zeros,
-                                  .size = 9};
+}
+
+static void plain_add(plain *file, gw_safetensor tensor) {
+    cr_assert_lt(file->count, PLAIN_TENSORS);
+    file->list[file->count++] = tensor;
+}
+
+static const char *plain_write(const plain *file, const char *name) {
+    const char *path = scratch_path(name);
+    gw_err err;
+    cr_assert(gw_safetensors_write(path, file->list, file->count, &err), "%s", err.text);
+    return path;
+}
+
+Test(gpt_file, names_without_prefix_and_other_tensors_do_not_matter) {
+    static const uint8_t mask[9];
+    plain model;
+    plain_open(&model, &tiny);
+    plain_add(&model, (gw_safetensor){.name = "h.0.attn.bias",
+                                      .dtype = "U8",
+                                      .rank = 4,
+                                      .dim = {1, 1, 3, 3},
+                                      .bytes = mask,
+                                      .size = sizeof mask});
     gw_safetensors file;
     gw_err err;
-    cr_assert(gw_safetensors_write(scratch_path("plain"), list, count + 1, &err), "%s", err.text);
-    cr_assert(gw_safetensors_open(scratch_path("plain"), &file, &err), "%s", err.text);
+    cr_assert(gw_safetensors_open(plain_write(&model, "plain"), &file, &err), "%s", err.text);
     cr_assert_eq(gw_gpt_file_vocabulary(&file), 5);
+    cr_assert_eq(gw_gpt_file_context(&file), 3);
     cr_assert(gw_gpt_file_check(&tiny, &file, &err), "%s", err.text);
     gw_safetensors_close(&file);
 
-    strcpy(list[4].dtype, "I16");
-    list[4].size /= 2;
-    cr_assert(gw_safetensors_write(scratch_path("half"), list, count, &err), "%s", err.text);
-    cr_assert(gw_safetensors_open(scratch_path("half"), &file, &err), "%s", err.text);
+    strcpy(model.list[4].dtype, "I16");
+    model.list[4].size /= 2;
+    cr_assert(gw_safetensors_open(plain_write(&model, "half"), &file, &err), "%s", err.text);
     cr_assert_not(gw_gpt_file_check(&tiny, &file, &err));
     cr_assert_not_null(strstr(err.text, "is I16; F32, F16 and BF16 are what can be read"), "%s", err.text);
     gw_safetensors_close(&file);
 }
 
+/* The first layers alone are another model, and their shapes are those of this one. */
+Test(gpt_file, init_of_a_model_of_more_layers_is_refused) {
+    static const char words[] =
+        "has 2 layers, and this model 1; its weights are of --layers 2 --channels 12 ";
+    char model[200], text[200]; /* names from scratch_path do not last */
+    snprintf(model, sizeof model, "%s", scratch_path("model.safetensors"));
+    snprintf(text, sizeof text, "%s", text_file());
+    const char *const *first = WITH("channels", "12", "context", "10", "layers", "1"), *const *all = WITH(
+                                                                                           "channels", "12",
+                                                                                           "context", "10",
+                                                                                           "layers", "2");
+    trial *t = open_trial(NULL, "10");
+    write_model(t, model);
+    refuse_init(words, first);
+    write_config(&shape);
+    refuse_init(words, first);
+    const float *parameters[GW_GPT_PARAMETERS];
+    for (uint32_t i = 0; i < gw_gpt_parameters(&shape); i++) parameters[i] = parameter(t, i);
+    const gw_gpt_weights weights = {shape, parameters};
+    gw_job_type checkpoint = gw_job_gpt;
+    checkpoint.open = open_in_memory;
+    in_memory = &weights;
+    refuse_type(&checkpoint, words, first);
+    trial_close(t);
+
+    gw_gpt deeper = shape;
+    gw_err err;
+    plain other;
+    plain_open(&other, &shape);
+    plain_write(&other, "model.safetensors");
+    refuse_init(words, first);
+    cr_assert(trial_opens(&gw_job_gpt, all, &err), "%s", err.text);
+    deeper.layers = 3;
+    write_config(&deeper);
+    refuse_init("config.json beside it says n_layer 3, and this model's is 2", all);
+    plain_add(&other, (gw_safetensor){.name = "h.80.ln_1.bias",
+                                      .dtype = "F32",
+                                      .rank = 1,
+                                      .dim = {12},
+                                      .bytes = other.list[0].bytes,
+                                      .size = 12 * sizeof(float)});
+    plain_write(&other, "model.safetensors");
+    refuse_init("has 81 layers; 80 are the most that a model may have", all);
+}
+
+/* Nobody asked for the context of a preset. */
+Test(gpt_file, positions_are_cut_off_for_who_asks_for_that) {
+    const gw_gpt longer = {.layers = 1, .heads = 1, .channels = 2, .context = 65, .vocabulary = 256};
+    char model[200], text[200];
+    gw_err err;
+    plain file;
+    plain_open(&file, &longer);
+    snprintf(model, sizeof model, "%s", plain_write(&file, "model.safetensors"));
+    snprintf(text, sizeof text, "%s", text_file());
+#define LONGER(...)                                                                                          \
+    ((const char *const[]){"data", text, "init", model, "layers", "1", "heads", "1", "channels", "2",        \
+                           __VA_ARGS__, NULL})
+    refuse_init(
+        "its model has a context of 65, and this one 64: give --context 65, or --context 64 to take its "
+        "first positions only",
+        LONGER("model", "nano"));
+    static const char *const given[] = {"64", "65"};
+    for (int i = 0; i < 2; i++)
+        cr_assert(trial_opens(&gw_job_gpt, LONGER("context", given[i]), &err), "%s", err.text);
+}
+
 /* One tensor of a tiny model as the file has it, the others zeros. */
 static void read_halves(const char *dtype, const uint16_t *bits, float *values, uint32_t count) {
-    gw_gpt tiny = {.layers = 1, .heads = 1, .channels = 2, .context = 3, .vocabulary = 5};
-    static const float zeros[64];
-    gw_safetensor list[32];
-    char names[32][64];
+    plain model;
     gw_safetensors file;
     gw_err err;
-    uint32_t parameters = gw_gpt_parameters(&tiny);
-    for (uint32_t i = 0; i < parameters; i++) {
-        gw_gpt_parameter p = gw_gpt_parameter_of(&tiny, i);
-        strcpy(names[i], p.name);
-        uint64_t elements = p.dim[0] * (p.rank == 2 ? p.dim[1] : 1);
-        list[i] = (gw_safetensor){.name = names[i],
-                                  .dtype = "F32",
-                                  .rank = p.rank,
-                                  .dim = {p.dim[0], p.dim[1]},
-                                  .bytes = (const uint8_t *)zeros,
-                                  .size = elements * sizeof(float)};
-    }
-    strcpy(list[0].dtype, dtype); /* wte.weight: 5 x 2 */
-    list[0].bytes = (const uint8_t *)bits;
-    list[0].size = 20;
-    cr_assert(gw_safetensors_write(scratch_path("half"), list, parameters, &err), "%s", err.text);
-    cr_assert(gw_safetensors_open(scratch_path("half"), &file, &err), "%s", err.text);
+    plain_open(&model, &tiny);
+    strcpy(model.list[0].dtype, dtype); /* wte.weight: 5 x 2 */
+    model.list[0].bytes = (const uint8_t *)bits;
+    model.list[0].size = 20;
+    cr_assert(gw_safetensors_open(plain_write(&model, "half"), &file, &err), "%s", err.text);
     cr_assert(gw_gpt_file_check(&tiny, &file, &err), "%s", err.text);
     cr_assert(gw_gpt_file_read(&tiny, &file, 0, 10 - count, count, values, &err), "%s", err.text);
     gw_safetensors_close(&file);
