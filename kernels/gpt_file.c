@@ -105,6 +105,25 @@ static bool check_layers(const gw_gpt *gpt, const gw_safetensors *file, gw_err *
     return gw_fail(err, GW_E_USAGE, "has %u layers, and this model %u", layers, gpt->layers);
 }
 
+/* The classifier is the embedding. Who saved them may have written both, as the same bytes. */
+static bool check_head(const gw_safetensors *file, gw_err *err) {
+    const gw_safetensor *head = gw_safetensors_find(file, "lm_head.weight"),
+                        *words = find(file, "wte.weight");
+    if (head == NULL) return true;
+    GW_CHECK(words != NULL);
+    bool same = strcmp(head->dtype, words->dtype) == 0 && head->size == words->size;
+    if (same) {
+        if (!gw_safetensors_unchanged(file, err)) return false;
+        same = memcmp(head->bytes, words->bytes, words->size) == 0;
+        if (!gw_safetensors_unchanged(file, err)) return false;
+    }
+    return same ||
+           gw_fail(err, GW_E_UNSUPPORTED,
+                   "tensor '%s' is not the same as '%s': its model's head is not tied to its embedding, "
+                   "as a GPT-2's is, and is none that can be trained here",
+                   head->name, words->name);
+}
+
 /* How to ask for the model that the file's weights are of; "" where it cannot be told, or is not what
  * differs. */
 static void advise(const gw_gpt *gpt, const gw_safetensors *file, char *text, size_t size) {
@@ -124,7 +143,7 @@ static void advise(const gw_gpt *gpt, const gw_safetensors *file, char *text, si
 }
 
 bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, gw_err *err) {
-    if (check_parameters(gpt, file, err) && check_layers(gpt, file, err)) return true;
+    if (check_parameters(gpt, file, err) && check_layers(gpt, file, err)) return check_head(file, err);
     char advice[120];
     gw_err what = *err;
     advise(gpt, file, advice, sizeof advice);

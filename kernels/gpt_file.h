@@ -14,8 +14,9 @@ uint32_t gw_gpt_file_vocabulary(const gw_safetensors *file);
 uint32_t gw_gpt_file_context(const gw_safetensors *file);
 
 /* That the file has every parameter of the model, F32, F16 or BF16, of the right shape, the positions at
- * least as many as the context, and no more layers. Names may begin with "transformer."; what else is in the
- * file does not matter. */
+ * least as many as the context, no more layers, and no lm_head.weight but the embedding again. Names may
+ * begin with "transformer."; what else is in the file does not matter. Reads the embedding where there is
+ * such a head. */
 bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, gw_err *err);
 
 /* Copies elements [first, first + count) of parameter `number` to `values`, as floats. After a successful

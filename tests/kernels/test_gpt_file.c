@@ -311,6 +311,43 @@ Test(gpt_file, init_of_a_model_of_more_layers_is_refused) {
     refuse_init("has 81 layers; 80 are the most that a model may have", all);
 }
 
+/* Whatever a config.json says: it may not be there. */
+Test(gpt_file, init_of_a_model_with_a_head_of_its_own_is_refused) {
+    static const float words[3072] = {1.0f}, zeros[3072];
+    float head[3072] = {[0] = 1.0f, [3071] = 1.0f};
+    char model[200], text[200];
+    gw_err err;
+    plain file;
+    plain_open(&file, &shape);
+    file.list[0].bytes = (const uint8_t *)words;
+    gw_safetensor *added = &file.list[file.count], tensor = {.name = "lm_head.weight",
+                                                             .dtype = "F32",
+                                                             .rank = 2,
+                                                             .dim = {256, 12},
+                                                             .bytes = (const uint8_t *)head,
+                                                             .size = sizeof head};
+    plain_add(&file, tensor);
+    tensor.name = "more"; /* behind a head that is too short there are zeros, as in the embedding */
+    tensor.bytes = (const uint8_t *)zeros;
+    plain_add(&file, tensor);
+    snprintf(model, sizeof model, "%s", plain_write(&file, "model.safetensors"));
+    snprintf(text, sizeof text, "%s", text_file());
+    const char *const *pairs = WITH("channels", "12", "context", "10", "layers", "2");
+    static const char refusal[] = "tensor 'lm_head.weight' is not the same as 'wte.weight'";
+    refuse_init(refusal, pairs);
+    head[3071] = 0.0f;
+    plain_write(&file, "model.safetensors");
+    cr_assert(trial_opens(&gw_job_gpt, pairs, &err), "%s", err.text);
+    strcpy(added->dtype, "I32"); /* other numbers of the same bytes */
+    plain_write(&file, "model.safetensors");
+    refuse_init(refusal, pairs);
+    strcpy(added->dtype, "F32");
+    added->dim[0] = 200;
+    added->size = 200 * 12 * sizeof(float);
+    plain_write(&file, "model.safetensors");
+    refuse_init(refusal, pairs);
+}
+
 /* Nobody asked for the context of a preset. */
 Test(gpt_file, positions_are_cut_off_for_who_asks_for_that) {
     const gw_gpt longer = {.layers = 1, .heads = 1, .channels = 2, .context = 65, .vocabulary = 256};
