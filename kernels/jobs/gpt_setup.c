@@ -39,7 +39,7 @@ const gw_option gpt_options[] = {
     {"epochs", "X", "1", "how often every window is seen", false},
     {"updates", "N", NULL, "updates of the whole training, instead of --epochs", false},
     {"batch-tokens", "N", NULL, "tokens of an update (default 24 shards)", false},
-    {"micro-batch", "N", NULL, "windows of a shard (default: about 256 tokens)", false},
+    {"micro-batch", "N", NULL, "windows of a shard (default: about 256 tokens, or the batch)", false},
     {"schedule", "NAME", "cosine", "of the learning rate: cosine, linear, wsd or constant", false},
     {"min-lr", "X", "0.1", "what the learning rate comes down to behind the last update, as a part of --lr",
      false},
@@ -153,6 +153,7 @@ static bool read_batch(const gw_params *params, gpt_job *job, gw_err *err) {
         return gw_fail(err, GW_E_USAGE, "--batch-tokens: %lld is no multiple of the context of %lld; %lld is",
                        (long long)tokens, (long long)context, (long long)(tokens / context * context));
     int64_t batch = tokens / context;
+    if (micro > batch && gw_param_text(params, "micro-batch") == NULL) micro = batch;
     if (micro > batch)
         return gw_fail(err, GW_E_USAGE, "--micro-batch: %lld windows are more than the batch of %lld",
                        (long long)micro, (long long)batch);

@@ -316,6 +316,23 @@ Test(gpt_job, tells_what_takes_less_memory) {
     }
 }
 
+/* A default shard has 36 windows of 7. */
+Test(gpt_job, a_batch_below_a_default_shard_is_one_shard) {
+    trial *t = trial_open(&gw_job_gpt, PAIRS("data", text_path, "context", "7", "batch-tokens", "14"));
+    gw_phase phase;
+    cr_assert_eq(gw_job_gpt.shards(t->job, 0, &phase), 1);
+    trial_init(t, UINT64_MAX);
+    trial_sum(t, 0, TRIAL_FORWARD);
+    cr_assert_eq(t->sums[trial_tensor(t, "sum.count")][0], 14);
+    trial_close(t);
+    gw_err err;
+    cr_assert_not(trial_opens(
+        &gw_job_gpt, PAIRS("data", text_path, "context", "7", "batch-tokens", "14", "micro-batch", "3"),
+        &err));
+    cr_assert_not_null(strstr(err.text, "--micro-batch: 3 windows are more than the batch of 2"), "%s",
+                       err.text);
+}
+
 static void refuse(const char *option, const char *value, const char *words) {
     gw_err err;
     cr_assert_not(trial_opens(&gw_job_gpt,
