@@ -20,17 +20,29 @@ typedef struct arguments {
     char **dirs;
     uint32_t dir_count;
     const char *prompt, *tokenizer;
+    bool bytes; /* tokens are, however many the model has */
     uint64_t tokens;
     gw_model_choice choice;
     gw_gpt_sampling sampling;
 } arguments;
 
-enum { KEY_PROMPT = 256, KEY_TOKENIZER, KEY_TOKENS, KEY_TEMPERATURE, KEY_TOP_K, KEY_SEED, KEY_STEP, KEY_JOB };
+enum {
+    KEY_PROMPT = 256,
+    KEY_TOKENIZER,
+    KEY_BYTES,
+    KEY_TOKENS,
+    KEY_TEMPERATURE,
+    KEY_TOP_K,
+    KEY_SEED,
+    KEY_STEP,
+    KEY_JOB
+};
 
 static const struct argp_option generate_options[] = {
     {"prompt", KEY_PROMPT, "TEXT", 0, "Begin with this (a line break)", 0},
     {"tokenizer", KEY_TOKENIZER, "DIR", 0,
      "The tokens are those of GPT-2's vocab.json and merges.txt in DIR (bytes)", 0},
+    {"bytes", KEY_BYTES, 0, 0, "The tokens are bytes; where the model has more, it writes none of those", 0},
     {"tokens", KEY_TOKENS, "N", 0, "Write so many tokens (500)", 0},
     {"temperature", KEY_TEMPERATURE, "X", 0, "0: always the likeliest token; 1: as the model thinks (0.8)",
      0},
@@ -62,6 +74,9 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
     case KEY_TOKENIZER:
         a->tokenizer = arg;
         return 0;
+    case KEY_BYTES:
+        a->bytes = true;
+        return 0;
     case KEY_TOKENS:
         a->tokens = gw_number_of_option(state, "--tokens", arg, 0, TOKENS_MOST);
         return 0;
@@ -84,6 +99,9 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_ARGS:
         a->dirs = state->argv + state->next;
         a->dir_count = (uint32_t)(state->argc - state->next);
+        return 0;
+    case ARGP_KEY_SUCCESS:
+        if (a->bytes && a->tokenizer != NULL) argp_error(state, "--bytes and --tokenizer exclude each other");
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "which directory?");
@@ -127,9 +145,11 @@ static void show(const text *t, uint32_t token) {
 
 static void write_on(gw_gpt_decoder *decoder, const arguments *a, text *t, float *scratch) {
     const gw_gpt *gpt = decoder->gpt;
+    bool tokens = t->bpe != NULL || gpt->vocabulary < BYTE_VALUES;
+    uint32_t drawn = tokens ? gpt->vocabulary : BYTE_VALUES; /* what is behind the bytes is no text */
     const float *logits = feed_end(decoder, t->tokens, t->length, gpt->context);
     for (uint64_t i = 0; i < a->tokens && !ferror(stdout); i++) {
-        uint32_t token = gw_gpt_sample(&a->sampling, i, gpt->vocabulary, logits, scratch);
+        uint32_t token = gw_gpt_sample(&a->sampling, i, drawn, logits, scratch);
         t->tokens[t->length++] = token;
         show(t, token);
         if (i + 1 == a->tokens) break;
@@ -145,9 +165,12 @@ static bool read_prompt(const gw_model *model, const arguments *a, text *t, gw_e
     size_t bytes = strlen(a->prompt);
     uint32_t vocabulary = model->gpt.vocabulary;
     if (bytes == 0) return gw_fail(err, GW_E_USAGE, "--prompt: is empty");
-    if (a->tokenizer == NULL && vocabulary > BYTE_VALUES)
-        return gw_fail(err, GW_E_USAGE, "this model has %u tokens, which are no bytes: give --tokenizer",
-                       vocabulary);
+    if (a->tokenizer == NULL && !a->bytes && vocabulary > BYTE_VALUES)
+        return gw_fail(
+            err, GW_E_USAGE,
+            "this model has %u tokens, more than there are bytes: give --tokenizer, or --bytes where "
+            "bytes are what it was trained on",
+            vocabulary);
     if (a->tokenizer != NULL) {
         if (!gw_bpe_open(a->tokenizer, &t->bpe, err) ||
             !gw_bpe_encode(t->bpe, a->prompt, bytes, &t->tokens, &t->length, err))
