@@ -5,8 +5,11 @@
 
 #include <glob.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const char extension[] = ".bin"; /* of a shard */
 
 enum { HEADER_WORDS = 3, TOKEN_BYTES = 2 };
 enum { PIECE_BYTES = 1 << 20 }; /* of a file, read for its hash */
@@ -69,16 +72,18 @@ static bool list_files(gw_tokens *tokens, const char *list, gw_err *err) {
 
 /* A shard says what it is; a file that calls itself one and does not is damaged. */
 static bool is_shard(const gw_token_file *file, const header *head) {
-    size_t length = strlen(file->path);
+    size_t length = strlen(file->path), end = strlen(extension);
     return word_at(head, 0) == GW_TOKENS_MAGIC ||
-           (length > 4 && strcmp(file->path + length - 4, ".bin") == 0);
+           (length > end && strcmp(file->path + length - end, extension) == 0);
 }
 
 static bool check_header(gw_token_file *file, const header *head, gw_err *err) {
     uint64_t bytes = file->file.bytes;
     if (word_at(head, 0) != GW_TOKENS_MAGIC)
-        return gw_fail(err, GW_E_INVALID, "%s is no token shard: it does not begin with %d", file->path,
-                       GW_TOKENS_MAGIC);
+        return gw_fail(err, GW_E_INVALID,
+                       "%s is no token shard: it does not begin with %d. Plain bytes need a name that "
+                       "does not end in %s",
+                       file->path, GW_TOKENS_MAGIC, extension);
     if (bytes < GW_TOKENS_HEADER)
         return gw_fail(err, GW_E_CORRUPT, "%s ends after %llu bytes, within its header of %d", file->path,
                        (unsigned long long)bytes, GW_TOKENS_HEADER);
@@ -102,20 +107,37 @@ static bool open_file(gw_tokens *tokens, uint32_t number, gw_err *err) {
     size_t there = file->file.bytes < sizeof head.bytes ? file->file.bytes : sizeof head.bytes;
     if (!gw_plain_read(&file->file, 0, head.bytes, there, err)) return false;
     bool shard = is_shard(file, &head);
+    file->tokens = file->file.bytes;
+    if (shard && !check_header(file, &head, err)) return false;
     if (number == 0) tokens->shards = shard;
     if (shard != tokens->shards)
         return gw_fail(err, GW_E_INVALID, "%s is %s, but %s is %s", tokens->files[0].path,
                        tokens->shards ? "a token shard" : "plain bytes", file->path,
                        shard ? "a token shard" : "plain bytes");
-    file->tokens = file->file.bytes;
-    if (shard && !check_header(file, &head, err)) return false;
-    if (file->tokens < (uint64_t)tokens->context + 1)
-        return gw_fail(err, GW_E_INVALID, "%s has %llu tokens; a window of %u and what follows it need %u",
-                       file->path, (unsigned long long)file->tokens, tokens->context, tokens->context + 1);
-    file->first_window = tokens->windows;
-    tokens->windows += (file->tokens - 1) / tokens->context;
-    tokens->tokens += file->tokens;
     return true;
+}
+
+/* All files that have no window are told of at once: there may be many among texts. */
+static bool cut(gw_tokens *tokens, gw_err *err) {
+    const gw_token_file *first = NULL;
+    char others[40] = "";
+    uint32_t small = 0;
+    for (uint32_t i = 0; i < tokens->file_count; i++) {
+        gw_token_file *file = &tokens->files[i];
+        bool none = file->tokens <= tokens->context;
+        if (none && small++ == 0) first = file;
+        if (none) continue;
+        file->first_window = tokens->windows;
+        tokens->windows += (file->tokens - 1) / tokens->context;
+        tokens->tokens += file->tokens;
+    }
+    if (small == 0) return true;
+    if (small > 1) snprintf(others, sizeof others, ", and %u more have too few", small - 1);
+    return gw_fail(err, GW_E_INVALID,
+                   "%s has %llu tokens%s; a window of %u and what follows it need %u: join such files with "
+                   "others%s, or take a smaller --context",
+                   first->path, (unsigned long long)first->tokens, others, tokens->context,
+                   tokens->context + 1, small < tokens->file_count ? ", leave them out" : "");
 }
 
 static void find_largest(gw_tokens *tokens, const uint8_t *bytes, size_t count) {
@@ -170,7 +192,7 @@ bool gw_tokens_open(const char *list, uint32_t context, gw_tokens *tokens, gw_er
     *tokens = (gw_tokens){.context = context};
     bool opened = list_files(tokens, list, err);
     for (uint32_t i = 0; opened && i < tokens->file_count; i++) opened = open_file(tokens, i, err);
-    if (opened && digest(tokens, err)) return true;
+    if (opened && cut(tokens, err) && digest(tokens, err)) return true;
     gw_tokens_close(tokens);
     return false;
 }
