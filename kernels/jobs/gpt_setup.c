@@ -20,7 +20,9 @@ enum { DEFAULT_SHARDS = 24, DEFAULT_SHARD_TOKENS = 256, EVAL_BATCHES = 20, BYTE_
 
 const gw_option gpt_options[] = {
     {"data", "FILE,..", NULL,
-     "train on these: text or any bytes, or token shards (llm.c's .bin); 'a-*.bin' works", true},
+     "train on these: text or any bytes, or token shards (llm.c's .bin); a pattern works too, in quotes: "
+     "'a-*.bin'",
+     true},
     {"val", "FILE,..", NULL, "evaluate on these, of the same kind", true},
     {"model", "NAME", "nano", "nano, gpt2, gpt2-medium, gpt2-large or gpt2-xl", false},
     {"init", "FILE|DIR,..[@STEP]", NULL,

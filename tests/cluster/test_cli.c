@@ -241,7 +241,8 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run ./no-such-job.so", "no-such-job.so");
     refused("run digits --what", "--what");
     refused("run digits --what", "godwit run digits --help");
-    refused("run digits twice", "'twice'");
+    refused("run digits twice", "'twice'?\n");
+    refused("run gpt --data a-1.bin a-2.bin", "what is 'a-2.bin'? Several files are one argument: --data ");
     refused("run digits --peers many", "--peers");
     refused("run digits --peers 0", "--peers");
     refused("run digits --listen here", "--listen");

@@ -387,6 +387,27 @@ static bool take_switch(gw_run_options *o, int key) {
     }
 }
 
+/* The first option of the job that takes a list of files; NULL: none does. */
+static const char *files_option(const gw_job_type *job) {
+    for (const gw_option *o = job != NULL ? job->options : NULL; o != NULL && o->name != NULL; o++)
+        if (o->argument != NULL && strcmp(o->argument, "FILE,..") == 0) return o->name;
+    return NULL;
+}
+
+/* It may be one of several files that the shell has made of a pattern. */
+static error_t refuse_argument(const context *c, const char *arg) {
+    const char *files = files_option(c->options->job);
+    if (files == NULL)
+        gw_fail(c->err, GW_E_USAGE, "there is one job only; what is '%s'?", arg);
+    else
+        gw_fail(
+            c->err, GW_E_USAGE,
+            "there is one job only; what is '%.200s'? Several files are one argument: --%s a.bin,b.bin, or a "
+            "pattern in quotes, which keep the shell from expanding it: --%s 'a-*.bin'",
+            arg, files, files);
+    return EINVAL;
+}
+
 static error_t parse_run(int key, char *arg, struct argp_state *state) {
     context *c = state->input;
     switch (key) {
@@ -395,8 +416,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num == 0) return 0; /* the job: found before the options were parsed */
-        gw_fail(c->err, GW_E_USAGE, "there is one job only; what is '%s'?", arg);
-        return EINVAL;
+        return refuse_argument(c, arg);
     case KEY_HTTP:
         return parse_http(c->options, arg, c->err) ? 0 : EINVAL;
     case KEY_METRICS:
