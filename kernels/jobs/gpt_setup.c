@@ -26,11 +26,10 @@ const gw_option gpt_options[] = {
     {"val", "FILE,..", NULL, "evaluate on these, of the same kind", true},
     {"model", "NAME", "nano", "nano, gpt2, gpt2-medium, gpt2-large or gpt2-xl", false},
     {"init", "FILE|DIR,..[@STEP]", NULL,
-     "begin with the weights in this safetensors file of a GPT-2, or in the newest checkpoint in these "
-     "directories, which must not change then as long as the job runs; DIR@STEP or DIR@JOB:STEP takes that "
-     "one, DIR@JOB: the newest of the job whose id begins so. They have to be of a model of this shape; of "
-     "more "
-     "positions a smaller --context takes the first",
+     "begin with the weights (no moments, no place in a schedule) in this safetensors file of a GPT-2, or in "
+     "the newest checkpoint in these directories, which must not change then as long as the job runs; "
+     "DIR@STEP or DIR@JOB:STEP takes that one, DIR@JOB: the newest of the job whose id begins so. Their "
+     "model has to be of this shape; of more positions a smaller --context takes the first",
      true},
     {"layers", "N", NULL, "layers (default: the model's, as for the next five)", false},
     {"heads", "N", NULL, "attention heads of a layer", false},
