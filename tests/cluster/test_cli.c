@@ -135,6 +135,24 @@ Test(cli, a_measurement_says_where_it_cannot_write) {
         "%s", o.err);
 }
 
+#define SMALL_GPT "bench gpt --workers 1 --layers 1 --heads 1 --channels 8 --context 8 --batch-tokens 64 "
+
+/* Of two shards each; the evaluations have one shard, or five. */
+Test(cli, a_measurement_counts_training_steps_only) {
+    static const char *const evaluated[] = {"8", "160"};
+    for (int i = 0; i < 2; i++) {
+        char line[400];
+        snprintf(line, sizeof line,
+                 SMALL_GPT "--micro-batch 4 --updates 5 --eval-every 2 --val " GODWIT_SOURCE
+                           "/README.md --val-tokens %s",
+                 evaluated[i]);
+        outcome o = godwit(line);
+        cr_expect_eq(o.code, 0, "%s: %d %s", line, o.code, o.err);
+        cr_expect_not_null(strstr(o.out, "2 shards of 32 tokens"), "%s: %s", line, o.out);
+        cr_expect_not_null(strstr(o.out, "medians of 5 steps"), "%s: %s", line, o.out);
+    }
+}
+
 /* Exit code of a shell's command about the binary. */
 static int shell(const char *arguments) {
     char line[1000];

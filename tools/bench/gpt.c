@@ -33,7 +33,8 @@ typedef struct bench {
     gw_device *device;
     uint32_t workers;
     size_t layers, channels, vocabulary, rows; /* of the model; tokens of a shard */
-    uint32_t shards;
+    uint32_t shards, training_shards;          /* of this step; of one that trains */
+    uint64_t training_steps;                   /* so far */
     pthread_barrier_t barrier;
     phase phase; /* what the workers do between two barriers */
     uint64_t step;
@@ -216,9 +217,23 @@ static bool run_step(bench *b, moment *took) {
     took[PART_SCALARS] = since(checked);
     took[PART_APPLY] = together(b, APPLY);
     took[PART_ALL] = since(begin);
-    took[PART_PRODUCTS] = together(b, PRODUCTS);
-    took[PART_ADDITIONS] = together(b, ADDITIONS);
     return !atomic_load(&b->failed);
+}
+
+/* All steps of the job; evaluations among them are not counted. */
+static bool run_steps(bench *b, moment (*took)[PARTS]) {
+    for (b->step = 0; b->step < b->plan.steps; b->step++) {
+        gw_phase kind;
+        moment *step = took[b->training_steps];
+        b->shards = gw_job_gpt.shards(b->job, b->step, &kind);
+        if (!run_step(b, step)) return false;
+        if (kind != GW_TRAIN) continue;
+        step[PART_PRODUCTS] = together(b, PRODUCTS);
+        step[PART_ADDITIONS] = together(b, ADDITIONS);
+        b->training_shards = b->shards;
+        b->training_steps++;
+    }
+    return true;
 }
 
 static int compare(const void *a, const void *b) {
@@ -231,16 +246,17 @@ static double median(double *values, uint64_t count) {
     return values[count / 2];
 }
 
-static void print_result(const bench *b, moment (*took)[PARTS], uint64_t steps) {
+static void print_result(const bench *b, moment (*took)[PARTS]) {
     static const char *const names[PARTS] = {
         "shards, with their exact sum", "check of the sum", "norm of the gradient",
         "AdamW and fingerprint",        "a step",           "its GEMMs alone, without attention's",
         "its exact additions alone"};
+    uint64_t steps = b->training_steps;
     double *column = calloc(steps, sizeof *column), wall[PARTS];
     GW_CHECK_MEMORY(column != NULL);
     GW_CHECK(steps > 0);
     printf("%u shards of %zu tokens, %u workers, %llu parameters; medians of %llu steps\n\n%-38s %10s %10s\n",
-           b->shards, b->rows, b->workers, (unsigned long long)gradient_elements(b) - 2,
+           b->training_shards, b->rows, b->workers, (unsigned long long)gradient_elements(b) - 2,
            (unsigned long long)steps, "ms", "wall", "CPU");
     for (int part = 0; part < PARTS; part++) {
         for (uint64_t s = 0; s < steps; s++) column[s] = took[s][part].wall_ms;
@@ -254,18 +270,16 @@ static void print_result(const bench *b, moment (*took)[PARTS], uint64_t steps) 
 
 static bool measure(bench *b) {
     pthread_t threads[WORKERS_MOST] = {0};
-    uint64_t steps = b->plan.steps;
-    moment(*took)[PARTS] = calloc(steps, sizeof *took);
+    moment(*took)[PARTS] = calloc(b->plan.steps, sizeof *took);
     if (took == NULL) return gw_fail(&b->err, GW_E_NOMEM, "out of memory");
     pthread_barrier_init(&b->barrier, NULL, b->workers + 1);
     for (uint32_t w = 0; w < b->workers; w++) GW_CHECK(pthread_create(&threads[w], NULL, worker, b) == 0);
     together(b, INIT);
-    bool done = !atomic_load(&b->failed);
-    for (b->step = 0; done && b->step < steps; b->step++) done = run_step(b, took[b->step]);
+    bool done = !atomic_load(&b->failed) && run_steps(b, took);
     together(b, STOP);
     for (uint32_t w = 0; w < b->workers; w++) pthread_join(threads[w], NULL);
     pthread_barrier_destroy(&b->barrier);
-    if (done) print_result(b, took, steps);
+    if (done) print_result(b, took);
     free(took);
     return done;
 }
@@ -279,14 +293,12 @@ static const gw_tensor *tensor_named(const bench *b, const char *name) {
 /* Sizes are read off the plan: the job's own structures are its own. */
 static bool open_all(bench *b, const gw_params *params, gw_err *err) {
     int64_t workers, micro;
-    gw_phase train;
     if (!gw_param_integer(params, "workers", 1, WORKERS_MOST, false, &workers, err) ||
         !gw_job_gpt.open(params, &b->job, err) || !gw_job_gpt.describe(b->job, &b->plan, err) ||
         !gw_param_integer(params, "micro-batch", 1, INT32_MAX, false, &micro, err))
         return false;
     const gw_tensor *words = tensor_named(b, "wte.weight"), *places = tensor_named(b, "wpe.weight");
     b->workers = (uint32_t)workers;
-    b->shards = gw_job_gpt.shards(b->job, 0, &train);
     for (uint32_t t = 0; t < b->plan.tensor_count; t++)
         b->layers += strstr(b->plan.tensors[t].name, ".mlp.c_fc.bias.grad") != NULL;
     b->channels = words->dim[1];
