@@ -148,9 +148,21 @@ Test(cli, a_measurement_counts_training_steps_only) {
                  evaluated[i]);
         outcome o = godwit(line);
         cr_expect_eq(o.code, 0, "%s: %d %s", line, o.code, o.err);
-        cr_expect_not_null(strstr(o.out, "2 shards of 32 tokens"), "%s: %s", line, o.out);
+        cr_expect_not_null(strstr(o.out, "2 shards of 32 tokens out of 256, "), "%s: %s", line, o.out);
         cr_expect_not_null(strstr(o.out, "medians of 5 steps"), "%s: %s", line, o.out);
     }
+}
+
+/* Its head is as wide in products and sums as that of the model which is asked for. */
+Test(cli, a_measured_model_has_its_own_vocabulary) {
+    outcome o = godwit(SMALL_GPT "--model gpt2 --updates 1");
+    cr_expect_eq(o.code, 0, "%d %s", o.code, o.err);
+    cr_expect_not_null(strstr(o.out, "tokens out of 50257, "), "%s", o.out);
+    cr_expect_not_null(strstr(o.out, " 403008 parameters"), "%s", o.out);
+    o = godwit(SMALL_GPT "--model gpt2 --updates 1 --vocab 300");
+    cr_expect_not_null(strstr(o.out, "tokens out of 300, "), "%s", o.out);
+    o = godwit(SMALL_GPT "--model gpt2 --updates 1 --data " GODWIT_SOURCE "/README.md");
+    cr_expect_not_null(strstr(o.out, "tokens out of 256, "), "%s: as a job on this text has", o.out);
 }
 
 /* Exit code of a shell's command about the binary. */

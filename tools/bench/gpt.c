@@ -5,6 +5,7 @@
 #include "kernels/blas.h"
 #include "kernels/device.h"
 #include "kernels/exact_add.h"
+#include "kernels/gpt_config.h"
 #include "kernels/memory.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/job.h"
@@ -255,9 +256,10 @@ static void print_result(const bench *b, moment (*took)[PARTS]) {
     double *column = calloc(steps, sizeof *column), wall[PARTS];
     GW_CHECK_MEMORY(column != NULL);
     GW_CHECK(steps > 0);
-    printf("%u shards of %zu tokens, %u workers, %llu parameters; medians of %llu steps\n\n%-38s %10s %10s\n",
-           b->training_shards, b->rows, b->workers, (unsigned long long)gradient_elements(b) - 2,
-           (unsigned long long)steps, "ms", "wall", "CPU");
+    printf("%u shards of %zu tokens out of %zu, %u workers, %llu parameters; medians of %llu steps\n\n%-38s "
+           "%10s %10s\n",
+           b->training_shards, b->rows, b->vocabulary, b->workers,
+           (unsigned long long)gradient_elements(b) - 2, (unsigned long long)steps, "ms", "wall", "CPU");
     for (int part = 0; part < PARTS; part++) {
         for (uint64_t s = 0; s < steps; s++) column[s] = took[s][part].wall_ms;
         wall[part] = median(column, steps);
@@ -327,17 +329,31 @@ static void set_default(gw_params *params, gw_param *list, const char *name, con
     if (gw_param_text(params, name) == NULL) list[params->count++] = (gw_param){name, value};
 }
 
+/* Made-up data are bytes, but a model's head is as wide as its own vocabulary; nano is the one for bytes. */
+static void set_vocabulary(gw_params *params, gw_param *list, char text[16]) {
+    gw_gpt gpt;
+    double rate;
+    gw_err err; /* of a shape that makes no sense: the job says so */
+    if (strcmp(gw_param_text(params, "model"), "nano") == 0 || gw_param_text(params, "init") != NULL ||
+        !gw_gpt_configure(params, &gpt, &rate, &err))
+        return;
+    snprintf(text, 16, "%u", gpt.vocabulary);
+    set_default(params, list, "vocab", text);
+}
+
 int gw_bench_gpt(int argc, char **argv) {
-    gw_param list[GW_BENCH_PARAMS + 5];
+    gw_param list[GW_BENCH_PARAMS + 6];
     gw_params params;
     if (!gw_bench_job_params(argc, argv, &gw_job_gpt, options,
-                             "Measures training steps of gpt. Without --data: on bytes that mean nothing.\v"
+                             "Measures training steps of gpt. Without --data: on bytes that mean nothing; a "
+                             "--model other than nano keeps its own vocabulary then.\v"
                              "Unless given: --micro-batch 2 --batch-tokens 256 --context 64 --updates 20.",
                              list, &params))
         return 2;
     bench b = {.next = 0};
-    char path[] = "/tmp/godwit-bench-XXXXXX";
+    char path[] = "/tmp/godwit-bench-XXXXXX", vocabulary[16];
     bool done = write_data(path, &b.err);
+    if (gw_param_text(&params, "data") == NULL) set_vocabulary(&params, list, vocabulary);
     set_default(&params, list, "data", path);
     set_default(&params, list, "micro-batch", "2");
     set_default(&params, list, "batch-tokens", "256");
