@@ -244,7 +244,7 @@ static void digits_report(void *job_pointer, uint64_t step, const gw_sums *sums,
     const char *which = place.phase == GW_EVALUATE ? "test_" : "";
     double loss, accuracy;
     mean_results(job, sums, place.count, &loss, &accuracy);
-    snprintf(text, size, "epoch=%llu %sloss=%.4f %saccuracy=%.4f", (unsigned long long)place.epoch + 1, which,
+    snprintf(text, size, "epoch=%llu %sloss=%.7g %saccuracy=%.7g", (unsigned long long)place.epoch + 1, which,
              loss, which, accuracy);
 }
 
@@ -253,7 +253,7 @@ static void digits_summary(void *job_pointer, uint64_t steps_done, const gw_stat
     const digits_job *job = job_pointer;
     text[0] = '\0';
     if (steps_done > job->train_steps) /* else nothing has been evaluated yet */
-        snprintf(text, size, "loss=%.4f accuracy=%.4f", *(const double *)state->data[job->result_loss],
+        snprintf(text, size, "loss=%.7g accuracy=%.7g", *(const double *)state->data[job->result_loss],
                  *(const double *)state->data[job->result_accuracy]);
 }
 

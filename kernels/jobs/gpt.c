@@ -206,11 +206,12 @@ static bool gpt_apply(void *job_pointer, uint64_t step, const gw_range *range, c
     return true;
 }
 
-/* What a validation loss means: perplexity, and of bytes the bits that each takes. */
+/* What a validation loss means: perplexity, and of bytes the bits that each takes. (Of all that is reported,
+ * as many digits as shards' losses have in float32.) */
 static void describe_validation(const gpt_job *job, double loss, char *text, size_t size) {
-    int used = snprintf(text, size, "val_loss=%.4f perplexity=%.2f", loss, gw_exp(loss));
+    int used = snprintf(text, size, "val_loss=%.7g perplexity=%.7g", loss, gw_exp(loss));
     if (!job->data.shards && used > 0 && (size_t)used < size)
-        snprintf(text + used, size - (size_t)used, " bits_per_byte=%.4f", loss * 0x1.71547652b82fep0);
+        snprintf(text + used, size - (size_t)used, " bits_per_byte=%.7g", loss * 0x1.71547652b82fep0);
 }
 
 static void gpt_report(void *job_pointer, uint64_t step, const gw_sums *sums, const gw_scalars *scalars,
@@ -221,7 +222,7 @@ static void gpt_report(void *job_pointer, uint64_t step, const gw_sums *sums, co
     gpt_place place = gpt_place_of(job, step);
     bool train = place.phase == GW_TRAIN;
     if (train)
-        snprintf(text, size, "loss=%.4f lr=%.3g norm=%.3g", value[LOSS], value[RATE], value[NORM]);
+        snprintf(text, size, "loss=%.7g lr=%.7g norm=%.7g", value[LOSS], value[RATE], value[NORM]);
     else
         describe_validation(job, value[LOSS], text, size);
     uint64_t updates = place.update + (train ? 1 : 0), used = strlen(text);
@@ -235,7 +236,7 @@ static void gpt_summary(void *job_pointer, uint64_t steps_done, const gw_state *
     text[0] = '\0';
     if (steps_done == 0) return;
     int used =
-        snprintf(text, size, "loss=%.4f", *(const double *)state->data[job->results + GPT_RESULT_LOSS]);
+        snprintf(text, size, "loss=%.7g", *(const double *)state->data[job->results + GPT_RESULT_LOSS]);
     bool evaluated = job->eval_windows > 0 && (steps_done > job->eval_every || steps_done == job->steps);
     if (!evaluated || used < 0 || (size_t)used + 1 >= size) return;
     text[used] = ' ';

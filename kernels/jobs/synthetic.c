@@ -291,7 +291,7 @@ static bool job_apply(void *job, uint64_t step, const gw_range *range, const gw_
 static void job_report(void *job, uint64_t step, const gw_sums *sums, const gw_scalars *scalars, char *text,
                        size_t size) {
     (void)job, (void)step, (void)scalars;
-    snprintf(text, size, "energy=%.6f", gw_sum_value(sums, ENERGY, 0) / (double)sums->data[COUNT][0]);
+    snprintf(text, size, "energy=%.7g", gw_sum_value(sums, ENERGY, 0) / (double)sums->data[COUNT][0]);
 }
 
 static void job_summary(void *job, uint64_t steps_done, const gw_state *state, char *text, size_t size) {

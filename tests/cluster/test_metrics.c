@@ -80,6 +80,53 @@ Test(metrics, every_peer_may_write_its_own_and_they_agree) {
     lab_close(l);
 }
 
+/* Digits of the first value of `key`; 0: there is none. */
+static size_t digits_of(const char *text, const char *key) {
+    const char *value = strstr(text, key);
+    size_t digits = 0;
+    if (value == NULL) return 0;
+    for (value += strlen(key); strchr("0123456789.", *value) != NULL && *value != '\0'; value++)
+        digits += *value != '.';
+    return digits;
+}
+
+#define GPT                                                                                                  \
+    "gpt --data " GODWIT_BINARY " --layers 1 --heads 1 --channels 8 --context 8 --batch-tokens 64 "          \
+    "--micro-batch 8 --workers 1"
+
+/* That the command's output has a loss of few digits. */
+static void expect_brief(const char *command) {
+    char text[2000];
+    FILE *pipe = popen(command, "r");
+    cr_assert_not_null(pipe);
+    text[fread(text, 1, sizeof text - 1, pipe)] = '\0';
+    cr_assert_eq(pclose(pipe), 0, "%s", command);
+    cr_expect(digits_of(text, " loss=") >= 1 && digits_of(text, " loss=") <= 5, "%s", text);
+}
+
+/* A loss is 5.5 or so; of some the last digit may be 0. */
+Test(metrics, files_have_the_digits_that_people_are_not_shown) {
+    lab *l = lab_open();
+    char args[3 * LAB_PATH], path[2 * LAB_PATH], text[2000];
+    snprintf(path, sizeof path, "%s/a.jsonl", l->dir);
+    snprintf(args, sizeof args, GPT " --updates 100000000 --metrics %s", path);
+    lab_peer *peer = lab_start(l, "a", NULL, args);
+    lab_wait_step(l, peer, 20);
+    snprintf(args, sizeof args, GODWIT_BINARY " status --dir %s", peer->dir);
+    expect_brief(args);
+    lab_kill(l, peer);
+    FILE *in = fopen(path, "r");
+    size_t most = 0;
+    while (fgets(text, sizeof text, in) != NULL)
+        if (digits_of(text, "\"loss\":") > most) most = digits_of(text, "\"loss\":");
+    fclose(in);
+    cr_expect_eq(most, 7, "%zu", most);
+    snprintf(args, sizeof args, GODWIT_BINARY " run " GPT " --updates 3 --listen 127.0.0.1:0 --dir %s/b",
+             l->dir);
+    expect_brief(args);
+    lab_close(l);
+}
+
 Test(metrics, names_that_make_no_sense_are_refused) {
     lab *l = lab_open();
     char args[2 * LAB_PATH];

@@ -179,13 +179,13 @@ Test(digits, evaluation_is_summed_over_the_whole_test_set) {
     cr_assert_float_eq(stored_accuracy, accuracy, 1e-12, "%g, not %g", stored_accuracy, accuracy);
 
     char expected[200];
-    snprintf(expected, sizeof expected, "loss=%.4f accuracy=%.4f", stored_loss, stored_accuracy);
+    snprintf(expected, sizeof expected, "loss=%.7g accuracy=%.7g", stored_loss, stored_accuracy);
     gw_job_digits.summary(t->job, 4, &state, text, sizeof text);
     cr_assert_str_eq(text, expected);
     gw_sums sums = trial_sums(t);
     gw_scalars scalars = {0};
     gw_job_digits.report(t->job, 3, &sums, &scalars, text, sizeof text);
-    snprintf(expected, sizeof expected, "epoch=1 test_loss=%.4f test_accuracy=%.4f", stored_loss,
+    snprintf(expected, sizeof expected, "epoch=1 test_loss=%.7g test_accuracy=%.7g", stored_loss,
              stored_accuracy);
     cr_assert_str_eq(text, expected);
     trial_close(t);

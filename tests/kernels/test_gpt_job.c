@@ -190,7 +190,7 @@ Test(gpt_job, the_gradient_is_clipped_by_its_norm) {
             if (trial_named(tensor, ".grad")) unclipped += pow((double)t->sums[i][k] * 0x1p-40, 2.0);
         }
     }
-    cr_assert_float_eq(norm, sqrt(unclipped), 1e-2 * norm); /* as it is printed */
+    cr_assert_float_eq(norm, sqrt(unclipped), 1e-6 * norm);
     cr_assert_gt(norm, 0.3);
     cr_assert_float_eq(sqrt(squares), 0.1 * 0.25, 1e-6);
     trial_close(t);
@@ -266,7 +266,7 @@ Test(gpt_job, a_count_that_was_rounded_on_the_way_is_taken_and_a_wrong_one_is_no
     cr_assert(gw_job_gpt.scalars(t->job, 0, &sums, &state, &scalars, &err), "%s", err.text);
     char text[200];
     gw_job_gpt.report(t->job, 0, &sums, &scalars, text, sizeof text);
-    cr_assert_eq(strncmp(text, "loss=1.0000 ", 12), 0, "%s", text);
+    cr_assert_eq(strncmp(text, "loss=1 ", 7), 0, "%s", text);
     *count -= 4096;
     cr_assert_not(gw_job_gpt.scalars(t->job, 0, &sums, &state, &scalars, &err));
     cr_assert_eq(err.code, GW_E_CORRUPT);

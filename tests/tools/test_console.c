@@ -3,6 +3,7 @@
 #include "tools/godwit/display.h"
 #include "tools/godwit/http.h"
 #include "tools/godwit/json.h"
+#include "tools/godwit/report.h"
 #include "tools/godwit/snapshot.h"
 #include "tools/godwit/utf8.h"
 
@@ -62,6 +63,41 @@ Test(display, shows_everything_in_brief_on_80_columns) {
     char line[200];
     gw_display_format(busy(), 79, line, sizeof line);
     cr_assert_str_eq(line, "step 312/590  loss=0.1234  116/s  4 peers  leader 1f00  saved 300  1:55 left");
+}
+
+Test(display, shows_of_reals_what_a_person_looks_at) {
+    static const char *const cases[][2] = {
+        {"loss=3.284153 lr=0.0005912345 norm=1.234567e-05", "loss=3.2842 lr=0.00059123 norm=1.2346e-05"},
+        {"perplexity=50257.31 tokens=123456789 loss=0.5", "perplexity=50257 tokens=123456789 loss=0.5"},
+        {"a=1234567.8 b=-123456.7 c=1.234567e+13", "a=1234568 b=-123457 c=1.2346e+13"},
+        {"version=1.2.34567 note=fine  a word = nan=nan", "version=1.2.34567 note=fine  a word = nan=nan"},
+        {"hash=0123456789.12345678901234567890123456789012345678",
+         "hash=0123456789.12345678901234567890123456789012345678"},
+        {"", ""},
+        {" =", " ="},
+    };
+    char text[100];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        gw_report_brief(cases[i][0], text, sizeof text);
+        cr_expect_str_eq(text, cases[i][1]);
+    }
+    const char *report = "loss=3.284153 word lr=0.1234567", *brief = "loss=3.2842 word lr=0.12346";
+    for (size_t size = 1; size < sizeof text; size++) {
+        memset(text, 'x', sizeof text);
+        gw_report_brief(report, text, size);
+        cr_expect_lt(strlen(text), size);
+        cr_expect_eq(strncmp(text, brief, size - 1), 0, "%s", text);
+    }
+}
+
+Test(display, the_live_line_has_few_digits) {
+    char line[200];
+    gw_node_snapshot s = *busy();
+    snprintf(s.report, sizeof s.report, "epoch=4 loss=0.1234567 accuracy=0.9876543");
+    gw_display_format(&s, 150, line, sizeof line);
+    cr_expect_not_null(strstr(line, "  epoch=4 loss=0.12346 accuracy=0.98765  "), "%s", line);
+    gw_display_format(&s, 79, line, sizeof line);
+    cr_expect_not_null(strstr(line, "  loss=0.12346  "), "%s", line);
 }
 
 Test(display, never_exceeds_the_width_and_keeps_the_step) {

@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "tools/godwit/outlet.h"
+#include "tools/godwit/report.h"
 #include "tools/godwit/wrap.h"
 
 #include <errno.h>
@@ -173,7 +174,7 @@ static part *add(part parts[PARTS], int *count, int rank) {
 }
 
 /* Of "epoch=4 loss=0.31 accuracy=0.9" the loss, if there is one: it is what people watch. */
-static void brief_report(const char *report, char *brief, size_t size) {
+static void only_loss(const char *report, char *brief, size_t size) {
     const char *loss = strstr(report, "loss=");
     bool word = loss != NULL && (loss == report || loss[-1] == ' ');
     const char *from = word ? loss : report;
@@ -206,8 +207,8 @@ static int fill_parts(const gw_node_snapshot *s, part parts[PARTS]) {
     }
     if (s->report[0] != '\0') {
         next = add(parts, &count, 2);
-        snprintf(next->text, sizeof next->text, "%s", s->report);
-        brief_report(s->report, next->brief, sizeof next->brief);
+        gw_report_brief(s->report, next->text, sizeof next->text);
+        only_loss(next->text, next->brief, sizeof next->brief);
     }
     if (s->shards_per_s > 0) {
         int decimals = s->shards_per_s < 100 ? 1 : 0;

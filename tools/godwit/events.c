@@ -292,13 +292,13 @@ void gw_events_log(gw_events *events, gw_level level, const char *room, const ch
 }
 
 static void done_line(const gw_event_done *done, char *line, size_t size) {
-    char state[GW_HASH_TEXT] = "-";
+    char state[GW_HASH_TEXT] = "-", summary[256] = "";
     if (done->has_state) gw_hex(done->state.bytes, sizeof done->state.bytes, state);
-    bool summary = done->summary != NULL && done->summary[0] != '\0';
+    if (done->summary != NULL) gw_report_brief(done->summary, summary, sizeof summary);
     snprintf(line, size,
              "godwit: %s job=%s steps=%" PRIu64 " state=%s%s%s peers=%" PRIu32 " repaired=%" PRIu64
              " stolen=%" PRIu64,
-             done->outcome, done->job, done->steps, state, summary ? " " : "", summary ? done->summary : "",
+             done->outcome, done->job, done->steps, state, summary[0] != '\0' ? " " : "", summary,
              done->peers, done->repaired, done->stolen);
     size_t length = strlen(line);
     if (done->has_payload)

@@ -1,7 +1,11 @@
 #include "tools/godwit/report.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { NUMBER = 40, DIGITS = 5 }; /* bytes of a number with its end; of it, those that are shown */
 
 bool gw_report_next(const char **rest, char key[GW_REPORT_KEY], const char **value, size_t *length) {
     for (;;) {
@@ -15,5 +19,32 @@ bool gw_report_next(const char **rest, char key[GW_REPORT_KEY], const char **val
         *value = equals + 1;
         *length = word - (size_t)(equals + 1 - begin);
         return true;
+    }
+}
+
+/* A key, a value or another word, as people look at it. */
+static void brief_word(const char *word, size_t length, char *text, size_t size) {
+    char copy[NUMBER], *end;
+    snprintf(copy, sizeof copy, "%.*s", (int)length, word);
+    double value = strtod(copy, &end), magnitude = fabs(value);
+    if (length >= sizeof copy || strchr(copy, '.') == NULL || *end != '\0')
+        snprintf(text, size, "%.*s", (int)length, word);
+    else if (magnitude >= 1e5 && magnitude < 1e7)
+        snprintf(text, size, "%.0f", value); /* rather than 1.2346e+05 */
+    else
+        snprintf(text, size, "%.*g", DIGITS, value);
+}
+
+void gw_report_brief(const char *report, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    while (*report != '\0' && used + 1 < size) {
+        size_t length = strcspn(report, " =");
+        brief_word(report, length, text + used, size - used);
+        used += strlen(text + used);
+        report += length;
+        if (*report == '\0' || used + 1 >= size) continue;
+        text[used++] = *report++;
+        text[used] = '\0';
     }
 }

@@ -11,4 +11,8 @@ enum { GW_REPORT_KEY = 32 }; /* bytes of a key with its end; longer ones are pas
  * text, moves on; false at its end. Words that are no key=value are passed over. */
 bool gw_report_next(const char **rest, char key[GW_REPORT_KEY], const char **value, size_t *length);
 
+/* The same text as people look at it: of numbers that are not whole, five digits. Cut off where it does not
+ * fit. */
+void gw_report_brief(const char *report, char *text, size_t size);
+
 #endif

@@ -2,6 +2,7 @@
 #include "tools/godwit/commands.h"
 #include "tools/godwit/control.h"
 #include "tools/godwit/options.h"
+#include "tools/godwit/report.h"
 #include "tools/godwit/status_peers.h"
 #include "tools/godwit/wrap.h"
 
@@ -85,13 +86,15 @@ static void print_text(const char *head, const char *between, const char *text) 
 
 static void print_run(const json_t *s) {
     const char *corruption = json_string_value(json_object_get(s, "corruption"));
-    char saved[24];
+    const char *report = json_string_value(json_object_get(s, "report"));
+    char saved[24], brief[LINE];
     printf("job %s, step %lld", text_of(s, "job"), count_of(s, "step"));
     if (count_of(s, "steps") > 0) printf(" of %lld", count_of(s, "steps"));
     if (real_of(s, "step_ms") > 0)
         printf(", %.1f ms a step, %.1f shards/s", real_of(s, "step_ms"), real_of(s, "shards_per_s"));
     putchar('\n');
-    print_text(text_of(s, "phase"), "; ", json_string_value(json_object_get(s, "report")));
+    gw_report_brief(report != NULL ? report : "", brief, sizeof brief);
+    print_text(text_of(s, "phase"), "; ", brief);
     if (count_of(s, "members") > 0)
         printf("view %lld: %lld peer%s, leader %.8s\n", count_of(s, "epoch"), count_of(s, "members"),
                count_of(s, "members") == 1 ? "" : "s", text_of(s, "leader"));
