@@ -1,5 +1,6 @@
 /* The job gpt as a whole, in plain memory (trial.h) and on the CPU device. */
 #include "kernels/jobs/gpt.h"
+#include "kernels/tokens.h"
 #include "rig.h"
 #include "trial.h"
 
@@ -107,6 +108,33 @@ Test(gpt_job, the_state_does_not_depend_on_devices_and_workers) {
     cr_assert_eq(fingerprint_with(3, 2), one);
 }
 
+/* What `key` is followed by. */
+static double value_in(const char *text, const char *key) {
+    const char *found = strstr(text, key);
+    cr_assert_not_null(found, "%s", text);
+    return strtod(found + strlen(key), NULL);
+}
+
+/* Step `step`, whose sums are made. */
+static void report(trial *t, uint64_t step, char text[200]) {
+    gw_sums sums = trial_sums(t);
+    gw_state state = {t->state};
+    gw_scalars scalars = {0};
+    gw_err err;
+    cr_assert(gw_job_gpt.scalars(t->job, step, &sums, &state, &scalars, &err), "%s", err.text);
+    gw_job_gpt.report(t->job, step, &sums, &scalars, text, 200);
+}
+
+/* By the meaning of each: nats a token, how many tokens it is as if it chose among, bits a token. */
+static void expect_validation(const char *text, double loss, bool bytes) {
+    cr_expect_float_eq(value_in(text, "val_loss="), loss, 1e-6 * loss, "%s", text);
+    cr_expect_float_eq(log(value_in(text, "perplexity=")), loss, 1e-6 * loss, "%s", text);
+    if (bytes)
+        cr_expect_float_eq(exp2(value_in(text, "bits_per_byte=")), exp(loss), 1e-5 * exp(loss), "%s", text);
+    else
+        cr_expect_null(strstr(text, "bits"), "%s", text);
+}
+
 /* Evaluations after updates 6, 12 and 16: steps 6, 13 and 18. */
 Test(gpt_job, evaluations_follow_updates_and_train_nothing) {
     trial *t = trial_open(&gw_job_gpt, PAIRS(TINY));
@@ -128,10 +156,41 @@ Test(gpt_job, evaluations_follow_updates_and_train_nothing) {
         cr_assert_eq(evaluate, *(double *)t->state[validation] != before);
         cr_assert_eq(evaluate, *(float *)t->state[words] == word);
         char text[200];
+        report(t, step, text);
+        if (evaluate)
+            expect_validation(text, *(double *)t->state[validation], true);
+        else
+            cr_expect_null(strstr(text, "val"), "%s", text);
         gw_state state = {t->state};
         gw_job_gpt.summary(t->job, step + 1, &state, text, sizeof text);
         cr_assert_eq(strstr(text, "val_loss=") != NULL, step >= 6, "after step %d: %s", (int)step, text);
+        if (step >= 6) expect_validation(text, *(double *)t->state[validation], true);
     }
+    trial_close(t);
+}
+
+/* A token may stand for any number of bytes. */
+Test(gpt_job, a_model_of_tokens_has_no_bits_per_byte) {
+    enum { TOKENS = 200 };
+    uint32_t header[GW_TOKENS_HEADER / 4] = {GW_TOKENS_MAGIC, GW_TOKENS_VERSION, TOKENS};
+    uint16_t tokens[TOKENS];
+    for (uint16_t i = 0; i < TOKENS; i++) tokens[i] = (uint16_t)(i * i % 400);
+    FILE *file = fopen(val_path, "w"); /* in the machine's order, which is the format's */
+    cr_assert(fwrite(header, sizeof header, 1, file) == 1 && fwrite(tokens, sizeof tokens, 1, file) == 1);
+    cr_assert_eq(fclose(file), 0);
+    trial *t = trial_open(&gw_job_gpt, PAIRS("data", val_path, "val", val_path, "vocab", "400", "layers", "1",
+                                             "heads", "1", "channels", "8", "context", "7", "batch-tokens",
+                                             "35", "micro-batch", "2", "updates", "1"));
+    trial_init(t, UINT64_MAX);
+    trial_run(t, t->plan.steps);
+    char text[200];
+    double loss = *(double *)t->state[trial_tensor(t, "loss.validation")];
+    trial_sum(t, 1, TRIAL_FORWARD);
+    report(t, 1, text);
+    expect_validation(text, loss, false);
+    gw_state state = {t->state};
+    gw_job_gpt.summary(t->job, 2, &state, text, sizeof text);
+    expect_validation(text, loss, false);
     trial_close(t);
 }
 
@@ -163,15 +222,8 @@ Test(gpt_job, only_matrices_decay) {
 
 static double report_value(trial *t, const char *key) {
     char text[200];
-    gw_sums sums = trial_sums(t);
-    gw_state state = {t->state};
-    gw_scalars scalars = {0};
-    gw_err err;
-    cr_assert(gw_job_gpt.scalars(t->job, 0, &sums, &state, &scalars, &err), "%s", err.text);
-    gw_job_gpt.report(t->job, 0, &sums, &scalars, text, sizeof text);
-    const char *found = strstr(text, key);
-    cr_assert_not_null(found, "%s", text);
-    return strtod(found + strlen(key), NULL);
+    report(t, 0, text);
+    return value_in(text, key);
 }
 
 /* The first moment after one update is a tenth of the clipped gradient, so its norm is a tenth of the bound.
