@@ -116,6 +116,36 @@ Test(refusals, a_state_that_does_not_fit_twice_where_it_may_be_fetched) {
     lab_close(l);
 }
 
+static bool has_warned(const lab_peer *peer, const char *words) {
+    size_t i;
+    const json_t *event;
+    json_array_foreach(peer->events, i, event) {
+        bool warning = strcmp(lab_text(event, "event"), "warning") == 0;
+        if (warning && strstr(lab_text(event, "text"), words) != NULL) return true;
+    }
+    return false;
+}
+
+/* Peers that would fit one by one: what others have now is no reason to refuse, but to warn. */
+Test(refusals, a_state_beside_others_that_leave_too_little_is_begun_with_a_warning) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    cr_skip_test("a sanitizer's library must come before all others");
+#endif
+    lab *l = lab_open();
+    cr_assert_eq(setenv("LD_PRELOAD", GODWIT_BUSY_MACHINE, 1), 0); /* which leave 16 MiB */
+    static const char *const states[] = {"36m", "4m"};
+    for (int i = 0; i < 2; i++) {
+        char args[200];
+        snprintf(args, sizeof args, LARGE "%s", states[i]);
+        lab_peer *peer = lab_start(l, states[i], NULL, args);
+        lab_state(l, peer, "done");
+        cr_expect_eq(has_warned(peer, "what others leave now is 0.0. Take a smaller job, or end others"),
+                     i == 0, "of %s", states[i]);
+    }
+    cr_assert_eq(unsetenv("LD_PRELOAD"), 0);
+    lab_close(l);
+}
+
 /* The newcomer is told both settings and ends; the flock never takes it in. */
 Test(refusals, no_transport_in_common) {
     lab *l = lab_open();

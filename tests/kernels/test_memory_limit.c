@@ -70,6 +70,47 @@ Test(memory_limit, what_makes_no_sense_is_no_limit) {
     cr_assert_eq(gw_memory_limit_of_groups(scratch_path("nothing"), scratch_folder()), UINT64_MAX);
 }
 
+static uint64_t left_with(const char *groups) {
+    write_text("list", groups);
+    return gw_memory_left_of_groups(scratch_path("list"), scratch_folder());
+}
+
+Test(memory_limit, what_is_left_is_the_least_of_limits_less_use) {
+    make_folder("a");
+    make_folder("a/b");
+    write_text("a/memory.current", "3000\n");
+    cr_expect_eq(left_with("0::/a/b\n"), UINT64_MAX, "no limit");
+    write_text("a/memory.max", "7000\n");
+    cr_expect_eq(left_with("0::/a/b\n"), 4000);
+    write_text("a/b/memory.max", "5000\n");
+    cr_expect_eq(left_with("0::/a/b\n"), 4000);
+    write_text("a/b/memory.current", "2000\n");
+    cr_expect_eq(left_with("0::/a/b\n"), 3000);
+    write_text("a/b/memory.current", "6000\n");
+    cr_expect_eq(left_with("0::/a/b\n"), 0);
+    write_text("a/b/memory.stat",
+               "anon 1\ninactive_file_of_another 9\ninactive_file 2500\nactive_file 500\n");
+    cr_expect_eq(left_with("0::/a/b\n"), 1500, "pages of files that may go are not in use");
+    write_text("a/b/memory.stat", "inactive_file 99999\n");
+    cr_expect_eq(left_with("0::/a/b\n"), 4000, "they are counted at another moment");
+    cr_expect_eq(limit_with("0::/a/b\n"), 5000);
+}
+
+Test(memory_limit, what_is_left_in_the_first_version) {
+    make_folder("memory");
+    write_text("memory/memory.limit_in_bytes", "10000\n");
+    write_text("memory/memory.usage_in_bytes", "6000\n");
+    write_text("memory/memory.stat", "inactive_file 7\ntotal_inactive_file 2000\n");
+    cr_expect_eq(left_with("4:memory:/\n"), 6000);
+    write_text("memory/memory.usage_in_bytes", "?\n");
+    cr_expect_eq(left_with("4:memory:/\n"), 10000, "nobody knows");
+}
+
+Test(memory_limit, something_is_left) {
+    cr_expect_gt(gw_memory_left(), 0);
+    cr_expect_leq(gw_memory_left(), gw_memory_limit());
+}
+
 Test(memory_limit, there_is_some) {
     cr_assert_gt(gw_memory_limit(), UINT64_C(1) << 20);
     cr_assert_lt(gw_memory_limit(), UINT64_C(1) << 50);

@@ -162,6 +162,19 @@ static gw_reduce reduce_of(const gw_run_options *options) {
     return options->fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT;
 }
 
+/* What others have they may give back before it is needed: no reason to refuse. Of what this peer needs it
+ * has `taken` already. */
+static void warn_of_others(const gw_need *known, uint64_t taken) {
+    gw_need now = *known;
+    gw_err err;
+    now.most_bytes = gw_memory_left();
+    now.most_bytes += now.most_bytes < UINT64_MAX - taken ? taken : 0;
+    if (!gw_need_check(&now, "memory here", "what others leave now is", &err))
+        gw_log(GW_WARN, "node",
+               "%s, or end others: the kernel ends a process, perhaps this one, when nothing is left",
+               err.text);
+}
+
 /* What this peer will take of the machine's memory, as far as it is known before the first step, against what
  * there is. A processor's device has only reserved it so far; what GPUs need of their own they have taken. */
 static bool estimate_memory(gw_node *node, gw_err *err) {
@@ -179,7 +192,10 @@ static bool estimate_memory(gw_node *node, gw_err *err) {
                            .rest_bytes = need - lanes,
                            .most_bytes = gw_memory_limit(),
                            .lighter = node->plan.lighter};
-    return gw_need_check(&known, "memory here", "the machine, or the container that this is, has", err);
+    if (!gw_need_check(&known, "memory here", "the machine, or the container that this is, has", err))
+        return false;
+    warn_of_others(&known, node->first_model.bytes);
+    return true;
 }
 
 static bool open_gpu(void *context, uint32_t part, const gw_device_options *options, gw_device **device,
