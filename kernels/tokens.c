@@ -2,9 +2,9 @@
 
 #include "core/check.h"
 #include "core/wire.h"
+#include "kernels/token_hash.h"
 
 #include <glob.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,6 @@
 static const char extension[] = ".bin"; /* of a shard */
 
 enum { HEADER_WORDS = 3, TOKEN_BYTES = 2 };
-enum { PIECE_BYTES = 1 << 20 }; /* of a file, read for its hash */
 
 typedef struct header { /* its beginning; zeros for what a file has not */
     uint8_t bytes[4 * HEADER_WORDS];
@@ -25,10 +24,6 @@ static uint32_t word_at(const header *head, size_t word) {
 
 static uint32_t token_bytes(const gw_tokens *tokens) {
     return tokens->shards ? TOKEN_BYTES : 1;
-}
-
-static uint32_t token_at(const uint8_t *bytes, uint32_t width, size_t i) {
-    return width == 1 ? bytes[i] : (uint32_t)bytes[2 * i] | (uint32_t)bytes[2 * i + 1] << 8;
 }
 
 static bool add_path(gw_tokens *tokens, const char *path, gw_err *err) {
@@ -140,51 +135,37 @@ static bool cut(gw_tokens *tokens, gw_err *err) {
                    tokens->context + 1, small < tokens->file_count ? ", leave them out" : "");
 }
 
-static void find_largest(gw_tokens *tokens, const uint8_t *bytes, size_t count) {
-    uint32_t largest = tokens->largest, width = token_bytes(tokens);
-    for (size_t i = 0; i < count / width; i++) {
-        uint32_t token = token_at(bytes, width, i);
-        largest = token > largest ? token : largest;
-    }
-    tokens->largest = largest;
-}
-
-/* `piece`: PIECE_BYTES to read into. */
-static bool hash_file(gw_tokens *tokens, const gw_plain_file *file, uint8_t *piece, gw_hash *hash,
-                      gw_err *err) {
-    crypto_generichash_state state;
-    crypto_generichash_init(&state, NULL, 0, sizeof *hash);
-    for (uint64_t at = 0, length; at < file->bytes; at += length) {
-        bool head = at == 0 && tokens->shards;
-        uint64_t most = head ? GW_TOKENS_HEADER : PIECE_BYTES;
-        length = file->bytes - at < most ? file->bytes - at : most;
-        if (!gw_plain_read(file, at, piece, length, err)) return false;
-        crypto_generichash_update(&state, piece, length);
-        if (!head) find_largest(tokens, piece, length);
-    }
-    crypto_generichash_final(&state, hash->bytes, sizeof *hash);
-    return true;
-}
-
 /* Of kind, context, and of every file's length and hash. */
-static bool digest(gw_tokens *tokens, gw_err *err) {
+static void digest(gw_tokens *tokens, const gw_token_content *contents) {
     size_t size = 8 + tokens->file_count * (8 + sizeof(gw_hash));
-    uint8_t *bytes = malloc(size + PIECE_BYTES), *piece = bytes + size;
-    if (bytes == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for %u hashes", tokens->file_count);
+    uint8_t *bytes = malloc(size);
+    GW_CHECK_MEMORY(bytes != NULL);
     gw_writer w = gw_writer_on(bytes, size);
     gw_put_u32(&w, tokens->shards);
     gw_put_u32(&w, tokens->context);
-    bool hashed = true;
-    for (uint32_t i = 0; hashed && i < tokens->file_count; i++) {
-        gw_hash hash;
-        hashed = hash_file(tokens, &tokens->files[i].file, piece, &hash, err);
+    for (uint32_t i = 0; i < tokens->file_count; i++) {
         gw_put_u64(&w, tokens->files[i].tokens);
-        gw_put_hash(&w, &hash);
+        gw_put_hash(&w, &contents[i].hash);
     }
-    GW_CHECK(!hashed || (!w.failed && w.length == size));
+    GW_CHECK(!w.failed && w.length == size);
     gw_blake2b(bytes, w.length, &tokens->digest, sizeof tokens->digest);
     free(bytes);
-    return hashed;
+}
+
+static bool read_all(gw_tokens *tokens, gw_err *err) {
+    uint32_t count = tokens->file_count;
+    gw_plain_file *files = calloc(count, sizeof *files);
+    gw_token_content *contents = calloc(count, sizeof *contents);
+    GW_CHECK_MEMORY(files != NULL && contents != NULL);
+    for (uint32_t i = 0; i < count; i++) files[i] = tokens->files[i].file;
+    bool read = gw_token_hash(files, count, tokens->shards ? GW_TOKENS_HEADER : 0, token_bytes(tokens),
+                              gw_token_hash_threads(), contents, err);
+    for (uint32_t i = 0; read && i < count; i++)
+        if (contents[i].largest > tokens->largest) tokens->largest = contents[i].largest;
+    if (read) digest(tokens, contents);
+    free(files);
+    free(contents);
+    return read;
 }
 
 bool gw_tokens_open(const char *list, uint32_t context, gw_tokens *tokens, gw_err *err) {
@@ -192,7 +173,7 @@ bool gw_tokens_open(const char *list, uint32_t context, gw_tokens *tokens, gw_er
     *tokens = (gw_tokens){.context = context};
     bool opened = list_files(tokens, list, err);
     for (uint32_t i = 0; opened && i < tokens->file_count; i++) opened = open_file(tokens, i, err);
-    if (opened && cut(tokens, err) && digest(tokens, err)) return true;
+    if (opened && cut(tokens, err) && read_all(tokens, err)) return true;
     gw_tokens_close(tokens);
     return false;
 }
@@ -230,8 +211,8 @@ bool gw_tokens_window(const gw_tokens *tokens, uint64_t window, uint32_t *inputs
                        err) ||
         !gw_plain_unchanged(&file->file, err))
         return false;
-    for (uint32_t i = 0; i < tokens->context; i++) targets[i] = token_at(raw, width, i + 1);
-    inputs[0] = token_at(raw, width, 0);
+    for (uint32_t i = 0; i < tokens->context; i++) targets[i] = gw_token_at(raw, width, i + 1);
+    inputs[0] = gw_token_at(raw, width, 0);
     memcpy(inputs + 1, targets, (tokens->context - 1) * sizeof *inputs);
     for (uint32_t i = 0; i <= tokens->context; i++) {
         uint32_t token = i == 0 ? inputs[0] : targets[i - 1];

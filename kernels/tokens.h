@@ -36,8 +36,8 @@ typedef struct gw_tokens {
 } gw_tokens;
 
 /* `list`: paths separated by commas; those with *, ? or [ stand for all files that match, sorted. Reads every
- * file once. Fails with GW_E_NOTFOUND, GW_E_IO, or GW_E_CORRUPT / GW_E_INVALID naming file and offset;
- * *tokens then holds nothing. Blocks on the disk. */
+ * file once (kernels/token_hash.h). Fails with GW_E_NOTFOUND, GW_E_IO, or GW_E_CORRUPT / GW_E_INVALID naming
+ * file and offset; *tokens then holds nothing. Blocks on the disk. */
 bool gw_tokens_open(const char *list, uint32_t context, gw_tokens *tokens, gw_err *err);
 void gw_tokens_close(gw_tokens *tokens);
 

@@ -110,6 +110,18 @@ Test(tokens, the_digest_is_of_the_contents) {
     for (int i = 0; i < 4; i++) gw_tokens_close(all[i]);
 }
 
+/* It is part of a job's id, of which there are checkpoints. (hashlib.blake2b of Python has made it.) */
+Test(tokens, the_digest_stays_what_it_is) {
+    scratch_write("a", "the same text", 13);
+    scratch_write("c", "the same texT", 13);
+    char list[LIST], text[65];
+    snprintf(list, sizeof list, "%s,%s", scratch_path("a"), scratch_path("c"));
+    gw_tokens tokens = open_all(list, 4);
+    gw_hex(tokens.digest.bytes, sizeof tokens.digest.bytes, text);
+    cr_assert_str_eq(text, "2e8278596ab3a56d3cd1e600408afb03a6d15a79a620fcba3192d28b7fac10b7");
+    gw_tokens_close(&tokens);
+}
+
 Test(tokens, damaged_shards_are_refused_with_the_reason) {
     write_shard("magic.bin", 20240519, 1, 100, 0);
     write_shard("version", 20240520, 2, 100, 0);
