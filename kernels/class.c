@@ -96,8 +96,16 @@ static const char *found_core(void) {
     return getenv(core_variable) == NULL ? openblas_get_corename() : NULL;
 }
 
-/* Whether an environment entry may change results, or threads that BLAS starts. (CUDA's two have the driver
- * compile PTX in place of the code that the build made.) */
+/* NCCL takes these before what it is told by its caller: with the first its calls wait for other peers, dead
+ * ones among them, with the second all communicators, also those of earlier views, have one id. */
+static const char nccl_blocking[] = "NCCL_COMM_BLOCKING=", nccl_id[] = "NCCL_COMM_ID=";
+
+static bool begins(const char *entry, const char *prefix) {
+    return strncmp(entry, prefix, strlen(prefix)) == 0;
+}
+
+/* Whether an environment entry may change results, threads that BLAS starts, or what ends when a peer dies.
+ * (CUDA's two have the driver compile PTX in place of the code that the build made.) */
 static bool harmful(const char *entry) {
     static const char *const prefixes[] = {"OPENBLAS_",
                                            "GOTO_",
@@ -113,14 +121,16 @@ static bool harmful(const char *entry) {
                                            "CUBLAS",
                                            "NVIDIA_TF32_OVERRIDE",
                                            "CUDA_FORCE_PTX_JIT",
-                                           "CUDA_FORCE_JIT"};
+                                           "CUDA_FORCE_JIT",
+                                           nccl_blocking,
+                                           nccl_id};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
-        if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0) return true;
+        if (begins(entry, prefixes[i])) return true;
     return false;
 }
 
 /* What is to be in the environment; an empty text is nothing. */
-enum { SETTINGS = 2 };
+enum { SETTINGS = 3 };
 typedef struct settings {
     char entry[SETTINGS][64];
 } settings;
@@ -152,6 +162,15 @@ static bool clean_environment(settings *wanted, char **clean) {
     return changed || missing > 0;
 }
 
+/* Who set these meant something by it, and there is no log yet. */
+static void tell_refused(const settings *wanted) {
+    for (char **entry = environ; *entry != NULL; entry++)
+        if ((begins(*entry, nccl_blocking) || begins(*entry, nccl_id)) && !is_setting(wanted, *entry))
+            fprintf(stderr,
+                    "godwit: %s in the environment is not used: sums would not survive a peer's death\n",
+                    *entry);
+}
+
 /* Returns when the environment is as it should be, or cannot be made so. */
 static bool live_with(settings *wanted, char **argv, gw_err *err) {
     size_t entries = 0;
@@ -160,6 +179,7 @@ static bool live_with(settings *wanted, char **argv, gw_err *err) {
     if (clean == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for %zu environment entries", entries);
     bool good = !clean_environment(wanted, clean);
     if (!good) {
+        tell_refused(wanted);
         execve("/proc/self/exe", argv, clean);
         gw_fail_errno(err, errno, "cannot run this program again with a clean environment");
     }
@@ -179,6 +199,8 @@ static void prefer(settings *wanted) {
 
 bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err) {
     settings wanted = {{""}};
+    /* Said, and not only left out: NCCL's own files (/etc/nccl.conf) set what the environment does not. */
+    snprintf(wanted.entry[2], sizeof wanted.entry[2], "%s0", nccl_blocking);
     const cpu_class *class = name != NULL ? find_class(name, err) : NULL;
     if (name != NULL && class == NULL) return false;
     if (name != NULL)

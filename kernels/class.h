@@ -7,11 +7,12 @@
 #include "core/err.h"
 
 /* Call first in main, before any thread: removes from the environment what would change results or start
- * threads behind our back (OPENBLAS_*, OMP_*, CUBLAS*, ...), and makes OpenBLAS use the kernels of processor
- * family `name` ("haswell", "skylakex", ...; any case). NULL: those of gw_cpu_class_for. If the environment
- * had to change, the process is executed again with `argv` and the call does not return. Fails with
- * GW_E_USAGE for an unknown name (the message lists those there are), GW_E_UNSUPPORTED when this processor
- * lacks the instructions or OpenBLAS the kernels, and GW_E_IO when the execution fails. */
+ * threads behind our back (OPENBLAS_*, OMP_*, CUBLAS*, ...) or have NCCL wait for the dead, and makes
+ * OpenBLAS use the kernels of processor family `name` ("haswell", "skylakex", ...; any case). NULL: those of
+ * gw_cpu_class_for. If the environment had to change, the process is executed again with `argv` and the call
+ * does not return. Fails with GW_E_USAGE for an unknown name (the message lists those there are),
+ * GW_E_UNSUPPORTED when this processor lacks the instructions or OpenBLAS the kernels, and GW_E_IO when the
+ * execution fails. */
 bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err);
 
 /* What to compute as when nobody says, on a processor that OpenBLAS by itself takes for `found`, and that

@@ -103,6 +103,19 @@ Test(gpu_flock, three_peers_sum_by_nccl_to_the_bytes_of_one) {
     close_lab(l);
 }
 
+/* NCCL would take it before what it is told: its calls would wait for peers, also for dead ones. */
+Test(gpu_flock, an_environment_that_has_nccl_wait_is_not_used) {
+    lab *l = open_lab();
+    lab_peer *peers[2];
+    setenv("NCCL_COMM_BLOCKING", "1", 1);
+    lab_flock(l, 2, DIGITS, peers);
+    expect_same(l, peers, 2, DIGITS);
+    cr_assert_geq(logged("formed 2"), 2);
+    cr_assert_not_null(strstr(peers[0]->stderr_text, "NCCL_COMM_BLOCKING=1 in the environment is not used"),
+                       "%s", peers[0]->stderr_text);
+    close_lab(l);
+}
+
 /* Kills one while all are inside the same sum, which goes on for nobody. */
 static void killed_in_a_sum(bool leader) {
     lab *l = open_lab();

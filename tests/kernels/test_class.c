@@ -13,7 +13,7 @@ enum { REACHED = 42 };
 static const char *const harmful[][2] = {{"OPENBLAS_NUM_THREADS", "3"},        {"OMP_NUM_THREADS", "3"},
                                          {"CUBLAS_WORKSPACE_CONFIG", ":16:8"}, {"NVIDIA_TF32_OVERRIDE", "1"},
                                          {"CUDA_FORCE_PTX_JIT", "1"},          {"CUDA_FORCE_JIT", "1"},
-                                         {"GODWIT_CORE_FOUND", "Zen"}};
+                                         {"NCCL_COMM_ID", "10.0.0.1:9999"},    {"GODWIT_CORE_FOUND", "Zen"}};
 
 /* Whether this processor computes as skylakex when nobody says how. */
 static bool wide(void) {
@@ -43,6 +43,8 @@ __attribute__((constructor)) static void second_life(int argc, char **argv, char
         clean = clean && getenv(harmful[i][0]) == NULL;
     const char *core = getenv("OPENBLAS_CORETYPE");
     const char *expected = name[0] != '\0' ? "Haswell" : wide() ? "SkylakeX" : NULL;
+    const char *blocking = getenv("NCCL_COMM_BLOCKING");
+    clean = clean && blocking != NULL && strcmp(blocking, "0") == 0;
     bool set = expected == NULL ? core == NULL : core != NULL && strcmp(core, expected) == 0;
     _exit(clean && set && getenv("HOME") != NULL ? REACHED : 2);
 }
@@ -54,6 +56,7 @@ static int run_with(const char *name) {
         for (size_t i = 0; i < sizeof harmful / sizeof harmful[0]; i++)
             setenv(harmful[i][0], harmful[i][1], 1);
         setenv("OPENBLAS_CORETYPE", "Prescott", 1);
+        setenv("NCCL_COMM_BLOCKING", "1", 1);
         setenv("HOME", "/", 0);
         char name_of_program[] = "test", *argv[] = {name_of_program, NULL};
         execv("/proc/self/exe", argv);
