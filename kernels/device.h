@@ -48,7 +48,8 @@ typedef struct gw_device_options {
      * that a lack of it shows before the first step and not when somebody joins. 0: that is left to the first
      * one. */
     gw_reduce reduce;
-    /* The device can be used no more, and every call on it will fail: once, on the thread of the call that
+    /* The device can be used no more, and every call on it will fail, or a shard has found its memory full:
+     * once, on the thread of the call that
      * found it, before that returns. Not where a shard may have done it: then contribute fails, and the rest
      * after it. NULL: nobody wants to know. */
     void (*lost)(void *context, const gw_err *why);

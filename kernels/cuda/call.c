@@ -58,7 +58,7 @@ static gw_code code_of(cudaError_t status) {
 static const char *advice(cudaError_t status) {
     switch (status) {
     case cudaErrorMemoryAllocation:
-        return "; a smaller micro-batch, a smaller model or fewer --workers need less of the GPU's memory";
+        return GW_CUDA_LESS_MEMORY;
     case cudaErrorNoKernelImageForDevice:
         return "; this build has no code for it: configure with -DCMAKE_CUDA_ARCHITECTURES=native";
     case cudaErrorUnsupportedPtxVersion:

@@ -13,6 +13,10 @@
 bool gw_cuda_try(int gpu, cudaError_t status, gw_err *err, const char *call, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* What to do when the GPU's memory is full: the end of a message. */
+#define GW_CUDA_LESS_MEMORY                                                                                  \
+    "; a smaller micro-batch, a smaller model or fewer --workers need less of the GPU's memory"
+
 /* Whether no later call of this process on that GPU can succeed: a kernel that faulted, memory that failed
  * (ECC), a GPU that fell off the bus. */
 bool gw_cuda_sticky(cudaError_t status);

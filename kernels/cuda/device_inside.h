@@ -63,6 +63,10 @@ bool gw_cuda_device_fits(const gw_cuda_device *device, const gw_device_options *
  * who wants to know if the GPU is lost (gw_device_options.lost). Returns false. Any thread; of contribute
  * before the ledger is left. ---- */
 bool gw_cuda_device_failed(gw_cuda_device *device, const char *doing);
+/* After a shard's computation has failed with `why`: tells the same if memory has run out, which is no
+ * shard's fault: another GPU, or this one at another time, has more of it free. Returns false. Any thread;
+ * before the ledger is left. */
+bool gw_cuda_device_shard_failed(gw_cuda_device *device, const gw_err *why);
 
 /* ---- lane.c: as the device's ops of these names ---- */
 bool gw_cuda_lane_open(gw_device *device, gw_lane **lane, gw_err *err);

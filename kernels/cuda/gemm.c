@@ -116,7 +116,8 @@ static bool succeeded(const gw_gemm *gemm, cublasStatus_t status, gw_err *err, c
                    : status == CUBLAS_STATUS_NOT_SUPPORTED ? GW_E_UNSUPPORTED
                    : status == CUBLAS_STATUS_INVALID_VALUE ? GW_E_INVALID
                                                            : GW_E_IO;
-    return gw_fail(err, code, "GPU %d: %s: %s", gemm->gpu.ordinal, call, gemm->lt->GetStatusString(status));
+    return gw_fail(err, code, "GPU %d: %s: %s%s", gemm->gpu.ordinal, call, gemm->lt->GetStatusString(status),
+                   code == GW_E_NOMEM ? GW_CUDA_LESS_MEMORY : "");
 }
 #define TRY(call) succeeded(gemm, gemm->lt->call, err, "cublasLt" #call)
 

@@ -375,7 +375,7 @@ gw_contributed gw_cuda_lane_contribute(gw_device *device, gw_lane *lane, uint64_
     const input *used;
     bool good = start(lane, step, shard, &used, err);
     if (good) load_ahead(lane, used);
-    good = finish(lane, good, step, shard, err) || gw_cuda_device_failed(d, "computing a shard");
+    good = finish(lane, good, step, shard, err) || gw_cuda_device_shard_failed(d, err);
     if (good && *lane->least_host != GW_CUDA_NO_PLACE)
         gw_ledger_note_bad(d->ledger, &lane->entry, (uint32_t)(*lane->least_host >> 44),
                            *lane->least_host & ((UINT64_C(1) << 44) - 1));

@@ -246,9 +246,10 @@ static cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, 
     if (p.how.epilogue != CUBLASLT_EPILOGUE_DEFAULT && p.how.epilogue != CUBLASLT_EPILOGUE_BIAS &&
         p.how.epilogue != CUBLASLT_EPILOGUE_RELU_BIAS && p.how.epilogue != CUBLASLT_EPILOGUE_GELU_AUX_BIAS)
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (fake_launch(stream, multiply, &p, sizeof p) == cudaSuccess) return CUBLAS_STATUS_SUCCESS;
+    cudaError_t status = fake_launch(stream, multiply, &p, sizeof p);
+    if (status == cudaSuccess) return CUBLAS_STATUS_SUCCESS;
     (void)cudaGetLastError(); /* the library has a runtime of its own, and keeps its errors there */
-    return CUBLAS_STATUS_EXECUTION_FAILED;
+    return status == cudaErrorMemoryAllocation ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 /* ---- opened instead of the library ---- */

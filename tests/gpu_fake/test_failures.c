@@ -236,6 +236,33 @@ Test(gpu_failures, a_fault_inside_a_shard_is_the_shards) {
     rig_close(&b.r);
 }
 
+/* Whatever of a shard finds the memory full (another process may have taken it): the peer is to leave, which
+ * is told before the shard fails, with what to do, and nothing is held against the shard. */
+Test(gpu_failures, memory_that_runs_out_inside_a_shard_is_not_the_shards) {
+    unsigned failed = 0, products = 0;
+    for (gw_contributed done = GW_SHARD_FAILED; done != GW_SHARD_HELD; failed++) {
+        bench b;
+        gw_err err;
+        const gw_device_ops *ops = begin(&b);
+        ops->step_begin(b.device, 0);
+        losses = 0;
+        fake_fail(failed + 1, cudaErrorMemoryAllocation);
+        done = ops->contribute(b.device, b.lane, 0, 0, &err);
+        fake_fail(0, cudaSuccess);
+        cr_assert_eq(losses, done == GW_SHARD_FAILED, "call %u", failed + 1);
+        if (done == GW_SHARD_FAILED) {
+            cr_assert_eq(err.code, GW_E_NOMEM, "call %u: %s", failed + 1, err.text);
+            cr_assert(strstr(last_loss.text, "GPU 0") && strstr(last_loss.text, "a smaller micro-batch"),
+                      "call %u: %s", failed + 1, last_loss.text);
+            products += strstr(last_loss.text, "cublasLtMatmul") != NULL;
+        }
+        close_device(&b);
+        rig_close(&b.r);
+    }
+    cr_assert_gt(failed, 10);
+    cr_assert_gt(products, 2);
+}
+
 /* What a kernel cannot have done is a loss at once; what it may have, after its shard. */
 Test(gpu_failures, whatever_stays_is_a_loss) {
     static const struct {
@@ -486,7 +513,8 @@ static void check_estimate(const gw_job_type *type, const char *const *list, con
                   "%s", err.text);
         size_t taken = fake_bytes();
         close_device(&b);
-        fake_free(taken - taken / 50);
+        const size_t kept = (size_t)(reduce == 0 ? 128 : 512) << 20; /* for kernels and NCCL */
+        fake_free(kept + taken - taken / 50);
         cr_assert_not(gw_device_cuda_open(&b.options, &(gw_gpu){0, GW_PRECISION_TF32}, &b.device, &err));
         cr_assert_eq(err.code, GW_E_LIMIT);
         cr_assert(strstr(err.text, "GiB of GPU 0's memory") && strstr(err.text, advice), "%s", err.text);
@@ -497,7 +525,7 @@ static void check_estimate(const gw_job_type *type, const char *const *list, con
         b.lane = NULL;
         close_device(&b);
         fake_integrated(false);
-        fake_free(taken);
+        fake_free(kept + taken);
         cr_assert(gw_device_cuda_open(&b.options, &(gw_gpu){0, GW_PRECISION_TF32}, &b.device, &err), "%s",
                   err.text);
         b.lane = NULL;
