@@ -22,6 +22,8 @@ typedef struct gw_cuda_info {
     uint64_t memory_bytes;
     uint32_t l2_bytes;
     bool mig; /* a slice of a GPU */
+    gw_err
+        trouble; /* code not GW_OK: the driver cannot tell of it, and only ordinal and name mean something */
 } gw_cuda_info;
 
 /* Versions as CUDA counts them: 13000 is 13.0. 0: there is none. */
@@ -30,12 +32,14 @@ typedef struct gw_cuda_versions {
     uint32_t runtime; /* what this program was built with */
 } gw_cuda_versions;
 
-/* Any thread. Fills list[0 .. *count) in order of ordinals; there is at least one on success. Fails with
+/* Any thread. Fills list[0 .. *count) in order of ordinals; there is at least one on success, and some may be
+ * in trouble. Fails with
  * GW_E_UNSUPPORTED when the build has no CUDA, the driver is missing or too old, or there is no GPU, and
  * GW_E_IO when the driver fails; the text says what to do. Does not occupy the GPUs' memory. */
 bool gw_cuda_list(gw_cuda_info list[GW_CUDA_GPUS], uint32_t *count, gw_err *err);
 
-/* Any thread. Whether jobs can compute on such a GPU; GW_E_UNSUPPORTED if it is too old. */
+/* Any thread. Whether jobs can compute on such a GPU; if not, its trouble, or GW_E_UNSUPPORTED if it is too
+ * old. */
 bool gw_cuda_enough(const gw_cuda_info *gpu, gw_err *err);
 
 /* Any thread. Whether the libraries that jobs on GPUs need (cuBLASLt) can be opened; if not, the text says

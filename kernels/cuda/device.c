@@ -254,7 +254,7 @@ static bool find_gpu(const gw_gpu *gpu, gw_cuda_info *info, gw_err *err) {
     for (uint32_t i = 0; i < count; i++) {
         if (list[i].ordinal != (uint32_t)gpu->ordinal) continue;
         *info = list[i];
-        return true;
+        return gw_cuda_enough(info, err);
     }
     return gw_fail(err, GW_E_NOTFOUND, "there is no GPU %d: this machine's are 0 to %u", gpu->ordinal,
                    count - 1);

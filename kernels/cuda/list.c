@@ -36,10 +36,13 @@ static bool explain(cudaError_t status, gw_err *err) {
     return gw_cuda_try(-1, status, err, "cudaGetDeviceCount");
 }
 
-static bool describe(int ordinal, gw_cuda_info *info, gw_err *err) {
+/* One that cannot be described does not hide the others. */
+static void describe(int ordinal, gw_cuda_info *info) {
     struct cudaDeviceProp properties;
-    if (!gw_cuda_try(ordinal, cudaGetDeviceProperties(&properties, ordinal), err, "cudaGetDeviceProperties"))
-        return false;
+    *info = (gw_cuda_info){.ordinal = (uint32_t)ordinal, .name = "unknown"};
+    if (!gw_cuda_try(ordinal, cudaGetDeviceProperties(&properties, ordinal), &info->trouble,
+                     "cudaGetDeviceProperties"))
+        return;
     *info = (gw_cuda_info){.ordinal = (uint32_t)ordinal,
                            .major = (uint32_t)properties.major,
                            .minor = (uint32_t)properties.minor,
@@ -50,10 +53,13 @@ static bool describe(int ordinal, gw_cuda_info *info, gw_err *err) {
     snprintf(info->bus, sizeof info->bus, "%04x:%02x:%02x.0", (unsigned)properties.pciDomainID & 0xffffu,
              (unsigned)properties.pciBusID & 0xffu, (unsigned)properties.pciDeviceID & 0xffu);
     info->mig = strstr(info->name, " MIG ") != NULL; /* the runtime tells it by the name alone */
-    return true;
 }
 
 bool gw_cuda_enough(const gw_cuda_info *gpu, gw_err *err) {
+    if (gpu->trouble.code != GW_OK) {
+        *err = gpu->trouble;
+        return false;
+    }
     if (gpu->major >= GW_CUDA_LEAST_MAJOR) return true;
     return gw_fail(err, GW_E_UNSUPPORTED,
                    "GPU %u, %s, is too old: its compute capability is %u.%u, and %d.0 is needed at least",
@@ -66,7 +72,7 @@ bool gw_cuda_list(gw_cuda_info list[GW_CUDA_GPUS], uint32_t *count, gw_err *err)
     cudaError_t status = cudaGetDeviceCount(&found);
     if (status != cudaSuccess || found < 1) return explain(status, err);
     for (int ordinal = 0; ordinal < found && ordinal < GW_CUDA_GPUS; ordinal++)
-        if (!describe(ordinal, &list[ordinal], err)) return false;
+        describe(ordinal, &list[ordinal]);
     *count = found < GW_CUDA_GPUS ? (uint32_t)found : GW_CUDA_GPUS;
     return true;
 }

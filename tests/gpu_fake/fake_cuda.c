@@ -603,7 +603,9 @@ cudaError_t cudaGetDeviceCount(int *count) {
 
 /* The runtime's header gives the name a version of its own. */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
+    const char *unreadable = getenv("FAKE_CUDA_UNREADABLE");
     if (device < 0 || device >= GPUS) return cudaErrorInvalidDevice;
+    if (unreadable != NULL && atoi(unreadable) == device) return last = cudaErrorECCUncorrectable;
     memset(properties, 0, sizeof *properties);
     snprintf(properties->name, sizeof properties->name, "a stand-in");
     properties->major = 9;

@@ -105,3 +105,23 @@ Test(gpu_devices, a_driver_that_is_too_old) {
     cr_expect_eq(code, 1, "%d: %s", code, text);
     cr_expect_not_null(strstr(text, "install a newer NVIDIA driver"), "%s", text);
 }
+
+/* It is shown with its error; the other one is there for who wants it. */
+Test(gpu_devices, a_gpu_that_cannot_be_read_does_not_hide_another) {
+    int code;
+    setenv("FAKE_CUDA_UNREADABLE", "0", 1);
+    const char *text = output_of("devices --gpus", &code);
+    cr_expect_eq(code, 0);
+    cr_expect_not_null(strstr(text, "GPU 0  cannot be used:\n  GPU 0: cudaGetDeviceProperties: "), "%s",
+                       text);
+    cr_expect_not_null(strstr(text, "GPU 1  a stand-in at 0000:02:00.0\n"), "%s", text);
+    json_t *found = json_of("devices --gpus --json", &code), *gpus = json_object_get(found, "gpus");
+    cr_assert_eq(json_array_size(gpus), 2);
+    cr_expect_not_null(strstr(text_of(json_array_get(gpus, 0), "error"), "cudaGetDeviceProperties"));
+    cr_expect_null(json_object_get(json_array_get(gpus, 1), "error"));
+    json_decref(found);
+    text = output_of("run digits --device cuda --dir /nonexistent/godwit", &code);
+    cr_expect_not_null(strstr(text, "GPU 0: cudaGetDeviceProperties: "), "%s", text);
+    text = output_of("run digits --device cuda:1 --dir /nonexistent/godwit", &code);
+    cr_expect_null(strstr(text, "GPU"), "%s", text);
+}

@@ -331,6 +331,20 @@ Test(nvml, a_gpu_that_is_not_there_is_named) {
     cr_assert_eq(fake.init, 0);
 }
 
+Test(nvml, a_gpu_that_is_not_there_does_not_hide_another) {
+    const char *const one_odd[] = {"ffff:01:00.0", buses[1]};
+    gw_err err;
+    gw_gpu_reading r;
+    gw_nvml *nvml = gw_nvml_open(&api, one_odd, 2, &err);
+    cr_assert(nvml != NULL, "%s", err.text);
+    gw_nvml_read(nvml, 0, &r);
+    cr_assert(!r.answers && r.known == 0);
+    gw_nvml_read(nvml, 1, &r);
+    cr_assert(r.answers && r.busy_percent == 91);
+    cr_assert_str_eq(gw_nvml_path(nvml, 0, 1), "unknown");
+    gw_nvml_close(nvml);
+}
+
 #define LONG_NS UINT64_C(600000000000)
 
 static atomic_uint errors, hangs, recoveries;

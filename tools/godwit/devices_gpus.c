@@ -96,6 +96,11 @@ static void print_gpus(const gw_gpu_survey *s) {
     gw_err why;
     for (uint32_t i = 0; i < s->count; i++) {
         const gw_cuda_info *gpu = &s->gpus[i];
+        if (gpu->trouble.code != GW_OK) {
+            printf("GPU %u  cannot be used:\n", gpu->ordinal);
+            gw_print_wrapped("  ", gpu->trouble.text);
+            continue;
+        }
         printf("GPU %u  %s%s at %s\n", gpu->ordinal, gpu->name, gpu->mig ? " (a MIG slice)" : "", gpu->bus);
         printf("  SM %u.%u, %u multiprocessors, %.1f GB of memory, %.0f MB of L2\n", gpu->major, gpu->minor,
                gpu->sms, (double)gpu->memory_bytes * 1e-9, gpu->l2_bytes * 1e-6);

@@ -19,8 +19,8 @@ enum {
 struct gw_nvml {
     gw_nvml_api api;
     uint32_t count;
-    gw_nvml_device *devices[GW_NVML_GPUS];
-    gw_nvml_set *set; /* NULL: this machine reports no events */
+    gw_nvml_device *devices[GW_NVML_GPUS]; /* NULL: NVML does not know it, and it never answers */
+    gw_nvml_set *set;                      /* NULL: this machine reports no events */
 };
 
 #define NVML(field, symbol)                                                                                  \
@@ -65,10 +65,24 @@ static void register_events(gw_nvml *n) {
     }
     bool any = false;
     for (uint32_t i = 0; i < n->count; i++)
-        any |= n->api.event_register(n->devices[i], GW_NVML_XID, n->set) == GW_NVML_SUCCESS;
+        any |= n->devices[i] != NULL &&
+               n->api.event_register(n->devices[i], GW_NVML_XID, n->set) == GW_NVML_SUCCESS;
     if (any) return;
     (void)n->api.event_set_free(n->set);
     n->set = NULL;
+}
+
+/* One at least is found. */
+static bool find_devices(gw_nvml *n, const char *const *buses, gw_err *err) {
+    bool any = false;
+    for (uint32_t i = 0; i < n->count; i++) {
+        int result = n->api.device_by_bus(buses[i], &n->devices[i]);
+        any |= result == GW_NVML_SUCCESS;
+        if (result == GW_NVML_SUCCESS) continue;
+        n->devices[i] = NULL;
+        if (!any) gw_fail(err, GW_E_NOTFOUND, "NVML: GPU at %s: %s", buses[i], n->api.error_string(result));
+    }
+    return any;
 }
 
 gw_nvml *gw_nvml_open(const gw_nvml_api *api, const char *const *buses, uint32_t count, gw_err *err) {
@@ -86,10 +100,7 @@ gw_nvml *gw_nvml_open(const gw_nvml_api *api, const char *const *buses, uint32_t
         free(n);
         return NULL;
     }
-    for (uint32_t i = 0; i < count; i++) {
-        result = api->device_by_bus(buses[i], &n->devices[i]);
-        if (result == GW_NVML_SUCCESS) continue;
-        gw_fail(err, GW_E_NOTFOUND, "NVML: GPU at %s: %s", buses[i], api->error_string(result));
+    if (!find_devices(n, buses, err)) {
         gw_nvml_close(n);
         return NULL;
     }
@@ -119,6 +130,7 @@ void gw_nvml_read(gw_nvml *n, uint32_t index, gw_gpu_reading *r) {
     unsigned number = 0;
     unsigned long long corrected = 0, uncorrected = 0, throttle = 0;
     *r = (gw_gpu_reading){.answers = false};
+    if (device == NULL) return;
     if (came(r, n->api.utilisation(device, &utilisation), GW_GPU_UTILISATION)) {
         r->busy_percent = utilisation.gpu;
         r->memory_busy_percent = utilisation.memory;
@@ -157,6 +169,7 @@ bool gw_nvml_take_xid(gw_nvml *n, uint32_t *index, uint32_t *xid) {
 
 const char *gw_nvml_path(gw_nvml *n, uint32_t a, uint32_t b) {
     int status;
+    if (n->devices[a] == NULL || n->devices[b] == NULL) return "unknown";
     if (n->api.p2p_status(n->devices[a], n->devices[b], GW_NVML_P2P_NVLINK, &status) == GW_NVML_SUCCESS &&
         status == P2P_OK)
         return "NVLink";

@@ -57,15 +57,17 @@ bool gw_nvml_load(gw_nvml_api *api, gw_err *err);
 enum { GW_NVML_GPUS = 64 };
 typedef struct gw_nvml gw_nvml;
 
-/* Begins to ask about the GPUs at these PCI addresses ("0000:3b:00.0"), 1 to GW_NVML_GPUS. NULL on failure.
- * The api is copied. Thread: one at a time for all that follows; calls may take milliseconds. */
+/* Begins to ask about the GPUs at these PCI addresses ("0000:3b:00.0"), 1 to GW_NVML_GPUS. One that NVML does
+ * not know never answers. NULL on failure, also where it knows none. The api is copied. Thread: one at a time
+ * for all that follows; calls may take milliseconds. */
 gw_nvml *gw_nvml_open(const gw_nvml_api *api, const char *const *buses, uint32_t count, gw_err *err);
 void gw_nvml_close(gw_nvml *nvml); /* NULL is allowed */
 /* What GPU `index` of the list says now. */
 void gw_nvml_read(gw_nvml *nvml, uint32_t index, gw_gpu_reading *reading);
 /* An Xid that was reported since gw_nvml_open and not told yet; false: none. */
 bool gw_nvml_take_xid(gw_nvml *nvml, uint32_t *index, uint32_t *xid);
-/* How two GPUs of the list reach each other: "NVLink", "PCIe", "host" (only through host memory). */
+/* How two GPUs of the list reach each other: "NVLink", "PCIe", "host" (only through host memory), or
+ * "unknown". */
 const char *gw_nvml_path(gw_nvml *nvml, uint32_t a, uint32_t b);
 /* The driver's version, "580.159.04", or "". */
 void gw_nvml_driver(gw_nvml *nvml, char text[80]);

@@ -260,6 +260,9 @@ class Checks:
             return f"no GPU: {self.devices.get('gpu_error')}"
         if not self.gpu():
             raise Failed(f"{names}: cannot be used: {self.devices}")
+        for gpu in self.devices["gpus"]:
+            if "error" in gpu:
+                raise Failed(f"GPU {gpu['gpu']}, {gpu['name']}: {gpu['error']}")
         for library in ("nccl", "cublaslt"):
             if "version" not in self.devices[library]:
                 raise Failed(f"{', '.join(names)}; {library} is missing: {self.devices[library].get('error')}")
