@@ -9,6 +9,10 @@ bool gw_cuda_list(gw_cuda_info list[GW_CUDA_GPUS], uint32_t *count, gw_err *err)
                    "this build has no CUDA: nvcc 13 was not found when it was configured");
 }
 
+bool gw_cuda_present(void) {
+    return false;
+}
+
 bool gw_cuda_enough(const gw_cuda_info *gpu, gw_err *err) {
     gw_cuda_info none[GW_CUDA_GPUS];
     uint32_t count;

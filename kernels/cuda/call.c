@@ -47,6 +47,7 @@ static gw_code code_of(cudaError_t status) {
     case cudaErrorUnsupportedPtxVersion:
     case cudaErrorJitCompilerNotFound:
     case cudaErrorSystemDriverMismatch:
+    case cudaErrorSystemNotReady:
     case cudaErrorCompatNotSupportedOnDevice:
         return GW_E_UNSUPPORTED;
     default:
@@ -65,6 +66,8 @@ static const char *advice(cudaError_t status) {
     case cudaErrorSystemDriverMismatch:
     case cudaErrorCompatNotSupportedOnDevice:
         return "; install a newer NVIDIA driver";
+    case cudaErrorSystemNotReady: /* what NVSwitch machines answer until their fabric is there */
+        return "; start nvidia-fabricmanager (of the driver's version), or wait until it is ready";
     case cudaErrorECCUncorrectable:
     case cudaErrorContained:
         return "; its memory is damaged: reset the GPU or take the node out (nvidia-smi -q -d ECC)";

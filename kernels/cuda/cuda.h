@@ -38,6 +38,10 @@ typedef struct gw_cuda_versions {
  * GW_E_IO when the driver fails; the text says what to do. Does not occupy the GPUs' memory. */
 bool gw_cuda_list(gw_cuda_info list[GW_CUDA_GPUS], uint32_t *count, gw_err *err);
 
+/* Any thread. Whether GPUs are there as far as the driver can tell, although they may be of no use: it is not
+ * ready, too old, or fails. */
+bool gw_cuda_present(void);
+
 /* Any thread. Whether jobs can compute on such a GPU; if not, its trouble, or GW_E_UNSUPPORTED if it is too
  * old. */
 bool gw_cuda_enough(const gw_cuda_info *gpu, gw_err *err);

@@ -55,6 +55,14 @@ static void describe(int ordinal, gw_cuda_info *info) {
     info->mig = strstr(info->name, " MIG ") != NULL; /* the runtime tells it by the name alone */
 }
 
+bool gw_cuda_present(void) {
+    int found = 0;
+    cudaError_t status = cudaGetDeviceCount(&found);
+    (void)cudaGetLastError();
+    if (status == cudaErrorInsufficientDriver) return gw_cuda_versions_found().driver != 0;
+    return status == cudaSuccess ? found > 0 : status != cudaErrorNoDevice;
+}
+
 bool gw_cuda_enough(const gw_cuda_info *gpu, gw_err *err) {
     if (gpu->trouble.code != GW_OK) {
         *err = gpu->trouble;

@@ -596,7 +596,9 @@ static int driver_knows(void) {
 }
 
 cudaError_t cudaGetDeviceCount(int *count) {
+    const char *counts = getenv("FAKE_CUDA_COUNTED");
     bool enough = driver_knows() / 1000 >= CUDART_VERSION / 1000;
+    if (counts != NULL) return *count = 0, last = (cudaError_t)atoi(counts);
     *count = enough ? GPUS : 0;
     return enough ? cudaSuccess : (last = cudaErrorInsufficientDriver);
 }

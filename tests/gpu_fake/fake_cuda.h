@@ -43,6 +43,8 @@ void fake_shared(size_t bytes);
 /* The environment's FAKE_CUDA_DRIVER is the newest CUDA that the driver knows, as CUDA counts (12040
  * is 12.4); 0: there is no driver. */
 
+/* The environment's FAKE_CUDA_COUNTED is the status that counting the GPUs ends with. */
+
 /* The environment's FAKE_CUDA_UNREADABLE is a GPU that the driver tells nothing of. */
 
 /* In a process of its own: while the file gpu.<pid> is in the folder that FAKE_CUDA names, calls fail with

@@ -125,3 +125,34 @@ Test(gpu_devices, a_gpu_that_cannot_be_read_does_not_hide_another) {
     text = output_of("run digits --device cuda:1 --dir /nonexistent/godwit", &code);
     cr_expect_null(strstr(text, "GPU"), "%s", text);
 }
+
+#define PASSED_OVER "GPUs cannot be used, and processors compute instead"
+
+/* Machines with NVSwitch, before their fabric manager: who has GPUs and computes without them is told. */
+Test(gpu_devices, gpus_that_are_not_ready) {
+    int code;
+    setenv("FAKE_CUDA_COUNTED", "802", 1); /* cudaErrorSystemNotReady */
+    const char *text = output_of("devices --gpus", &code);
+    cr_expect_eq(code, 1);
+    cr_expect_not_null(strstr(text, "nvidia-fabricmanager (of the driver's"), "%s", text);
+    text = output_of("run digits --device cuda --dir /nonexistent/godwit", &code);
+    cr_expect_eq(code, 1);
+    cr_expect_not_null(strstr(text, "nvidia-fabricmanager (of the driver's"), "%s", text);
+    text = output_of("run digits --dir /nonexistent/godwit", &code);
+    cr_expect_not_null(strstr(text, PASSED_OVER), "%s", text);
+    cr_expect_not_null(strstr(text, "nvidia-fabricmanager (of the driver's"), "%s", text);
+}
+
+Test(gpu_devices, whether_gpus_are_passed_over_is_said_where_there_are_some) {
+    int code;
+    setenv("FAKE_CUDA_DRIVER", "12040", 1);
+    const char *text = output_of("run digits --dir /nonexistent/godwit", &code);
+    cr_expect_not_null(strstr(text, PASSED_OVER), "%s", text);
+    setenv("FAKE_CUDA_DRIVER", "0", 1);
+    text = output_of("run digits --dir /nonexistent/godwit", &code);
+    cr_expect_null(strstr(text, PASSED_OVER), "%s", text);
+    setenv("FAKE_CUDA_DRIVER", "13040", 1);
+    setenv("FAKE_CUDA_COUNTED", "100", 1); /* cudaErrorNoDevice */
+    text = output_of("run digits --dir /nonexistent/godwit", &code);
+    cr_expect_null(strstr(text, PASSED_OVER), "%s", text);
+}

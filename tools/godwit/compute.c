@@ -1,5 +1,6 @@
 #include "tools/godwit/compute.h"
 
+#include "core/log.h"
 #include "kernels/cuda/cuda.h"
 
 #include <sched.h>
@@ -121,6 +122,11 @@ bool gw_compute_settle(gw_compute *compute, const gw_job_type *job, uint32_t *wo
         compute->gpus[0] = 0;
         bool found = usable(compute, job, &why);
         if (!found) snprintf(compute->text, sizeof compute->text, "processors; %.250s", why.text);
+        if (!found && job->gpu != NULL && gw_cuda_present()) /* nobody who rents GPUs means this */
+            gw_log(GW_WARN, "godwit",
+                   "this machine's GPUs cannot be used, and processors compute instead (--device cuda would "
+                   "refuse that): %s",
+                   why.text);
         compute->kind = found ? GW_COMPUTE_CUDA : GW_COMPUTE_CPU;
     } else if (compute->kind == GW_COMPUTE_CPU) {
         snprintf(compute->text, sizeof compute->text, "processors");
