@@ -47,6 +47,7 @@ struct gw_gpu_sums {
     call next; /* started and not taken by the thread */
     bool ended;
     _Atomic uint64_t inside_ns; /* since when the thread is in NCCL; 0 = it is not */
+    _Atomic uint64_t cut_sums, cut_communicators;
     /* the thread's */
     call call;
     gw_fence fence; /* what `standing` is about */
@@ -75,6 +76,7 @@ static void finish(gw_gpu_sums *s, gw_collective_status status, const gw_err *er
     call ended = s->call;
     GW_CHECK(ended.is);
     s->call = (call){0};
+    if (ended.summing && status != GW_COLLECTIVE_OK) atomic_fetch_add(&s->cut_sums, 1);
     uint64_t bytes = ended.summing && status == GW_COLLECTIVE_OK ? ring_bytes(s, &ended) : 0;
     free(ended.pieces);
     gw_collective_result result = {.token = ended.how.token,
@@ -127,6 +129,7 @@ static void form(gw_gpu_sums *s, const wishes *w) {
 
 /* Ends the communicator, and with it a call that is summing. */
 static void abort_all(gw_gpu_sums *s) {
+    if (s->standing == FORMING) atomic_fetch_add(&s->cut_communicators, 1);
     s->standing = NONE;
     if (s->lost || gw_nccl_is_idle(s->nccl)) return;
     enter(s);
@@ -140,6 +143,7 @@ static void ended(gw_gpu_sums *s, const gw_err *err) {
     s->ending = false;
     if (s->standing == FORMING || s->standing == FORMED) {
         bool formed = s->standing == FORMED;
+        if (!formed) atomic_fetch_add(&s->cut_communicators, 1);
         s->standing = BROKEN;
         s->why = *err;
         if (!formed) s->events.failed(s->events.context, &s->fence, err);
@@ -412,4 +416,8 @@ void gw_gpu_sums_abort(gw_gpu_sums *s) {
 
 uint64_t gw_gpu_sums_inside_since(gw_gpu_sums *s) {
     return atomic_load(&s->inside_ns);
+}
+
+gw_gpu_cuts gw_gpu_sums_cut(gw_gpu_sums *s) {
+    return (gw_gpu_cuts){atomic_load(&s->cut_sums), atomic_load(&s->cut_communicators)};
 }

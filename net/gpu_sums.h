@@ -53,4 +53,12 @@ void gw_gpu_sums_abort(gw_gpu_sums *sums);
  * this grows beyond seconds can do nothing about it. */
 uint64_t gw_gpu_sums_inside_since(gw_gpu_sums *sums);
 
+/* What did not come to its end so far, as a member died or left, or NCCL failed. */
+typedef struct gw_gpu_cuts {
+    uint64_t sums;          /* that NCCL was at */
+    uint64_t communicators; /* that were forming */
+} gw_gpu_cuts;
+
+gw_gpu_cuts gw_gpu_sums_cut(gw_gpu_sums *sums);
+
 #endif

@@ -88,6 +88,19 @@ static void stall(unsigned ranks) {
     }
 }
 
+/* Returns when the peer's status shows so much of a counter. */
+static void await_counter(const lab_peer *peer, const char *name, uint64_t least) {
+    for (uint64_t shown = 0; shown < least;) {
+        gw_err err;
+        char *text = gw_control_ask(peer->dir, "status", &err);
+        cr_assert_not_null(text, "%s", err.text);
+        json_t *status = json_loads(text, 0, NULL);
+        shown = lab_number(json_object_get(status, "counters"), name);
+        json_decref(status);
+        free(text);
+    }
+}
+
 static void expect_same(lab *l, lab_peer **peers, uint32_t count, const char *job) {
     const char *hash = lab_undisturbed(l, job);
     for (uint32_t i = 0; i < count; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash);
@@ -128,6 +141,7 @@ static void killed_in_a_sum(bool leader) {
     for (uint32_t i = 0, k = 0; i < 3; i++)
         if (i != victim) living[k++] = peers[i];
     lab_wait_view(l, living[0], 2);
+    for (int i = 0; i < 2; i++) await_counter(living[i], "nccl_sums_cut", 1);
     take("stall");
     expect_same(l, living, 2, DIGITS);
     cr_assert_geq(logged("abort 3"), 2);

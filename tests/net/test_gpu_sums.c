@@ -246,6 +246,8 @@ Test(gpu_sums, an_abort_drops_a_communicator_that_has_not_begun) {
     await(&p, &p.dones, 2);
     cr_assert_eq(p.status, GW_COLLECTIVE_OK, "%s", p.err.text);
     cr_assert_eq(fake_count().inits, 2);
+    cr_assert_eq(gw_gpu_sums_cut(p.sums).sums, 1);
+    cr_assert_eq(gw_gpu_sums_cut(p.sums).communicators, 0);
     peer_close(&p);
     expect_tidy();
 }
@@ -339,6 +341,27 @@ Test(gpu_sums, a_sum_that_breaks_fails_and_so_do_later_ones_of_the_view) {
     await(&peers[0], &peers[0].dones, 2);
     cr_assert_eq(peers[0].status, GW_COLLECTIVE_FAILED);
     for (int i = 0; i < 2; i++) peer_close(&peers[i]);
+    expect_tidy();
+}
+
+/* One is ended on purpose, one says itself that it cannot form. */
+Test(gpu_sums, communicators_that_end_while_they_form_are_counted) {
+    peer p;
+    fake_reset(1);
+    peer_open(&p, 0, PATIENCE_NS, PATIENCE_NS);
+    fake_hold(true);
+    peer_form(&p, 1, 1);
+    fake_await_inits(1);
+    gw_gpu_sums_abort(p.sums);
+    fake_await_aborts(1);
+    fake_hold(false);
+    fake_ail_init(0, GW_NCCL_REMOTE_ERROR);
+    peer_form(&p, 2, 1);
+    peer_start(&p, 2, 1);
+    await(&p, &p.dones, 1);
+    cr_assert_eq(gw_gpu_sums_cut(p.sums).communicators, 2);
+    cr_assert_eq(gw_gpu_sums_cut(p.sums).sums, 0);
+    peer_close(&p);
     expect_tidy();
 }
 

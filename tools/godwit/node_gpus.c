@@ -221,6 +221,10 @@ uint64_t gw_gpus_inside_since(gw_gpus *g) {
     return gw_gpu_sums_inside_since(g->sums);
 }
 
+gw_gpu_cuts gw_gpus_cut(gw_gpus *g) {
+    return gw_gpu_sums_cut(g->sums);
+}
+
 /* ---- all of it ---- */
 
 gw_gpus *gw_gpus_open(const gw_gpus_options *options, gw_err *err) {

@@ -62,5 +62,7 @@ void gw_gpus_abort(gw_gpus *gpus);
 
 /* Since when NCCL is in a call that should return at once; 0 = it is in none. */
 uint64_t gw_gpus_inside_since(gw_gpus *gpus);
+/* Any thread. Sums and communicators that did not come to their end. */
+gw_gpu_cuts gw_gpus_cut(gw_gpus *gpus);
 
 #endif

@@ -338,6 +338,11 @@ void gw_node_publish(gw_node *node) {
     memcpy(s->packets, gw_packet_counts(node->packets), sizeof s->packets);
     s->half_open = (uint32_t)gw_listener_half_open(node->listener);
     fill_payload(node, s);
+    if (node->gpus) {
+        gw_gpu_cuts cut = gw_gpus_cut(node->gpus);
+        s->counter[GW_COUNT_NCCL_SUMS_CUT] = cut.sums;
+        s->counter[GW_COUNT_NCCL_FORMING_CUT] = cut.communicators;
+    }
     if (node->gpu_watch) s->gpu_count = gw_gpu_watch_copy(node->gpu_watch, s->gpus);
     if (node->device->gpu_count > 0) {
         static const char *const how[] = {"", [GW_PLACE_HOST] = "host memory", [GW_PLACE_GPU] = "nccl"};

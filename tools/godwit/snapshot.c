@@ -54,6 +54,11 @@ static const gw_counter_info infos[GW_COUNTERS] = {
                                        "Blocks of shard payload that another peer did not give."},
     [GW_COUNT_PAYLOAD_WRITTEN] = {"payload_blocks_written", "Blocks of shard payload written by the job."},
     [GW_COUNT_PAYLOAD_WAITED_MS] = {"payload_waited_ms", "Milliseconds that workers waited for payload."},
+    [GW_COUNT_NCCL_SUMS_CUT] =
+        {"nccl_sums_cut", "Sums by NCCL that a member's end or a failure ended while they were under way."},
+    [GW_COUNT_NCCL_FORMING_CUT] = {"nccl_forming_cut",
+                                   "Communicators of NCCL that a member's end or a failure "
+                                   "ended while they were forming."},
 };
 
 const gw_counter_info *gw_counter_of(gw_counter counter) {

@@ -54,6 +54,9 @@ typedef enum gw_counter {
     GW_COUNT_PAYLOAD_READS_FAILED, /* blocks that a peer should have had and did not give */
     GW_COUNT_PAYLOAD_WRITTEN,      /* blocks of shard payload that the job wrote here */
     GW_COUNT_PAYLOAD_WAITED_MS,    /* that workers waited for payload */
+    GW_COUNT_NCCL_SUMS_CUT,        /* sums by NCCL under way, and communicators forming, that did not come to
+                                      their end */
+    GW_COUNT_NCCL_FORMING_CUT,
     GW_COUNTERS
 } gw_counter;
 
