@@ -141,11 +141,20 @@ class Several(Row):
 class Killed(Row):
     """Three peers of which two are killed; they show these steps, each with the seconds in reductions so far."""
 
-    def killed(self, shown, sums="nccl"):
-        answers = iter(
-            {"step": step, "sums": sums, "uptime_s": uptime, "counters": {"reduce_seconds": reducing}}
-            for step, uptime, reducing in shown
-        )
+    CUT = (0, 0, 0, 1, 1, 1)  # sums, as survivors count them: two before and after a kill, then one
+
+    def killed(self, shown, sums="nccl", cut=(CUT,), later="nccl"):
+        """`cut`: in each of the flocks."""
+
+        def statuses():
+            for counts in cut:
+                for step, uptime, reducing in shown:
+                    yield {"step": step, "sums": sums, "uptime_s": uptime, "counters": {"reduce_seconds": reducing}}
+                for number, count in enumerate(counts):
+                    how = "nccl" if number < 2 else later
+                    yield {"step": 100, "sums": how, "counters": {"nccl_sums_cut": count}}
+
+        answers = statuses()
         peers = [mock.Mock(errors="") for _ in range(3)]
         birds = mock.MagicMock()
         birds.__enter__.return_value = birds
@@ -161,8 +170,24 @@ class Killed(Row):
         self.dead = [peer.kill.called for peer in peers]
         return found, seen
 
+    REDUCING = [(8, 2.0, 1.0), (16, 3.0, 1.5)]
+
+    def test_kills_are_repeated_until_one_has_cut_a_sum(self):
+        missed = (3, 0, 3, 0, 3, 3)  # what was cut before is nobody's death
+        found, seen = self.killed(self.REDUCING, cut=(missed, missed, self.CUT))
+        self.assertEqual(found, check.PASS, seen)
+        self.assertIn("1 sums cut, in flock 3", seen)
+        found, seen = self.killed(self.REDUCING, cut=(missed,) * check.MOST_FLOCKS)
+        self.assertEqual(found, check.FAIL)
+        self.assertIn("no kill struck inside a reduction", seen)
+
+    def test_survivors_that_fall_back_to_host_memory_fail(self):
+        found, seen = self.killed(self.REDUCING, later="host memory")
+        self.assertEqual(found, check.FAIL)
+        self.assertIn("not go by NCCL any more", seen)
+
     def test_steps_that_are_mostly_reductions_pass(self):
-        found, seen = self.killed([(8, 2.0, 1.0), (16, 3.0, 1.5)])
+        found, seen = self.killed(self.REDUCING)
         self.assertEqual(found, check.PASS, seen)
         self.assertIn("reductions were 50% of the time", seen)
         self.assertEqual(self.dead, [False, True, True])
@@ -183,6 +208,60 @@ class Killed(Row):
         found, seen = self.killed([(8, 2.0, 1.0), (16, 3.0, 1.9)], "host memory")
         self.assertEqual(found, check.FAIL)
         self.assertIn("but through host memory", seen)
+
+
+class Forming(Row):
+    """Three peers of which one is killed when they are together; this is what the others then show."""
+
+    def killed(self, cuts, sums="nccl"):
+        birds = mock.MagicMock()
+        birds.__enter__.return_value = birds
+        birds.gather_in.return_value = self.peers = [mock.Mock(errors="") for _ in range(3)]
+        birds.first_step_after.return_value = {"time": 0, "step": 1}
+        self.peers[2].kill.return_value = 0
+        answers = iter({"step": 9, "sums": sums, "counters": {"nccl_forming_cut": cut}} for cut in cuts)
+        self.checks.godwit = lambda *_, **__: (json.dumps(next(answers)), "")
+        self.checks.flock_of = lambda *_: (birds, [])
+        self.checks.same = lambda *_: "ab" * 8
+        return verdict(self.checks, self.checks.killed_forming)
+
+    def test_kills_are_repeated_until_one_has_cut_a_communicator(self):
+        self.assertEqual(self.killed([0, 0, 0, 1])[0], check.PASS)
+        self.assertEqual(self.peers[2].kill.call_count, 2)
+        found, seen = self.killed([0, 0] * check.MOST_FLOCKS)
+        self.assertEqual(found, check.FAIL)
+        self.assertIn("no kill struck while a communicator formed", seen)
+
+    def test_survivors_that_fall_back_to_host_memory_fail(self):
+        self.assertEqual(self.killed([1, 1], "host memory")[0], check.FAIL)
+
+
+class Strict(unittest.TestCase):
+    """What was not judged on a machine with a GPU, or without one."""
+
+    def rows(self, strict, usable):
+        checks = check.Checks("godwit", [], 60, strict=strict)
+        checks.devices = {"gpu_usable": usable, "gpus": [{}]}
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            checks.check("speed", mock.Mock(side_effect=check.Skipped("PyTorch is not here")))
+            checks.check("all GPUs", checks.several)
+            code = checks.table()
+        return [found for _, found, *_ in checks.rows], code, out.getvalue().splitlines()[-1]
+
+    def test_what_is_skipped_beside_a_gpu_fails(self):
+        self.assertEqual(self.rows(True, True), ([check.FAIL, check.SKIP], 1, "Not judged: all GPUs"))
+
+    def test_without_a_gpu_or_the_option_it_is_only_told(self):
+        told = ([check.SKIP, check.SKIP], 0, "Not judged: speed; all GPUs")
+        self.assertEqual(self.rows(True, False), told)
+        self.assertEqual(self.rows(False, True), told)
+
+    def test_that_all_was_judged_is_told(self):
+        checks = check.Checks("godwit", [], 60)
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            checks.check("one", lambda: "", needs_gpu=False)
+            checks.table()
+        self.assertEqual(out.getvalue().splitlines()[-1], "Not judged: nothing")
 
 
 class Sanitized(Row):
@@ -237,6 +316,8 @@ class Sanitized(Row):
         names = {"test_gpu_" + os.path.basename(suite)[len("test_") : -len(".c")] for suite in suites}
         whole = {"test_gpu_bench", "test_gpu_device", "test_gpu_gemm", "test_gpu_gpt"}
         self.assertEqual(by_tool["memcheck"], names - whole)
+        jobs = {suite for _, suite in check.SANITIZED_JOBS}
+        self.assertEqual(jobs, whole - {"test_gpu_bench"})  # which measures
         self.assertEqual(by_tool["racecheck"], {"test_gpu_attention", "test_gpu_exact", "test_gpu_gpt_rows"})
         self.assertEqual(by_tool["synccheck"], by_tool["racecheck"])
         self.assertEqual(len(check.SANITIZED), len(set(check.SANITIZED)))

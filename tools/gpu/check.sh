@@ -4,26 +4,29 @@
 # there and cannot be used is a failure.
 #
 #   tools/gpu/check.sh [--build FOLDER] [--seconds N]   FOLDER: where the build is, or goes (build)
+#   tools/gpu/check.sh --strict [...]                   what is skipped although there is a GPU has failed, but for
+#                                                       what takes several; whole jobs are sanitized, too
 #   tools/gpu/check.sh --as-is [...]                    the build is taken as it is, and not brought up to date
 #   tools/gpu/check.sh --pack FOLDER                    what to copy to a machine that cannot build: FOLDER then
 #                                                       has this script, and the build with its libraries as
 #                                                       build.tar.gz, which the script unpacks there
 #
-# It takes at most N seconds (450), plus those of a build. It changes no setting of a GPU. Beside it, where it is
-# installed, PyTorch is measured; GODWIT_TEST_DATA names a folder with text/shakespeare.txt, on which models of
-# both are trained (it is packed, too).
+# It takes at most N seconds (450; 1800 with --strict), plus those of a build. It changes no setting of a GPU. Beside
+# it, where it is installed, PyTorch is measured; GODWIT_TEST_DATA names a folder with text/shakespeare.txt, on which
+# models of both are trained (it is packed, too).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 folder=build
-seconds=450
+seconds=
+strict=()
 as_is=
 pack=
 data=${GODWIT_TEST_DATA:-$PWD/data} # what models are compared on; a packed tree has its own
 text=text/shakespeare.txt
 
 usage() {
-    sed -n '2,14s/^# \{0,1\}//p' tools/gpu/check.sh
+    sed -n '2,16s/^# \{0,1\}//p' tools/gpu/check.sh
 }
 
 die() {
@@ -138,6 +141,10 @@ while [ $# -gt 0 ]; do
         esac
         shift 2
         ;;
+    --strict)
+        strict=(--strict)
+        shift
+        ;;
     --as-is)
         as_is=1
         shift
@@ -161,4 +168,8 @@ if [ -n "$pack" ]; then
     exit 0
 fi
 mapfile -t tests < <(gpu_tests)
-exec python3 tools/gpu/check.py --seconds "$seconds" --library-path "$(library_path)" --data "$data" "$folder/godwit" "${tests[@]}"
+if [ -z "$seconds" ]; then
+    seconds=450
+    [ ${#strict[@]} -eq 0 ] || seconds=1800
+fi
+exec python3 tools/gpu/check.py "${strict[@]}" --seconds "$seconds" --library-path "$(library_path)" --data "$data" "$folder/godwit" "${tests[@]}"
