@@ -5,6 +5,7 @@
 #include "kernels/class.h"
 #include "kernels/cuda/call.h"
 #include "kernels/cuda/device_inside.h"
+#include "kernels/cuda/driver.h"
 #include "kernels/cuda/exact.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/fpmode.h"
@@ -194,14 +195,15 @@ static const char *precision_name(gw_precision precision) {
 /* What must be alike for a shard to give the same bytes. Code that the driver has compiled is the driver's
  * work too. */
 static bool name_class(gw_cuda_device *d, const gw_cuda_info *info, const char *plan, gw_err *err) {
-    char build[GW_BUILD_ID_TEXT], code[32];
+    char build[GW_BUILD_ID_TEXT], code[64], driver[40];
     uint32_t made_for;
     int compiled;
     gw_build_id(build);
     if (!gw_cuda_try(d->gpu.ordinal, gw_cuda_code(&made_for, &compiled), err, "cudaFuncGetAttributes"))
         return false;
     snprintf(code, sizeof code, "sm_%u", made_for);
-    if (compiled) snprintf(code, sizeof code, "ptx/%u", gw_cuda_versions_found().driver);
+    gw_cuda_driver_build(driver, sizeof driver);
+    if (compiled) snprintf(code, sizeof code, "ptx/%s", driver);
     snprintf(d->device.class_text, sizeof d->device.class_text,
              "cuda godwit=%s build=%s gpu=sm_%u%u sms=%u mig=%s code=%s precision=%s%s%s kernels=%d",
              GODWIT_VERSION, build, info->major, info->minor, info->sms, info->mig ? "yes" : "no", code,

@@ -62,7 +62,7 @@ static struct memory {
     int device; /* GPUS: pinned memory of the host */
 } * memories;
 static size_t taken, graphs_launched, shared_most = MOST_SHARED, bytes_free = (size_t)1 << 30;
-static int integrated, graphs_refused;
+static int integrated, graphs_refused, compiled;
 static unsigned countdown;
 static cudaError_t planned, stuck[GPUS]; /* by GPU */
 static int at_work;                      /* the GPU whose kernel runs */
@@ -626,6 +626,10 @@ void fake_integrated(bool is) {
     integrated = is;
 }
 
+void fake_compiled(bool is) {
+    compiled = is;
+}
+
 void fake_shared(size_t bytes) {
     shared_most = bytes;
 }
@@ -663,7 +667,8 @@ cudaError_t cudaGetLastError(void) {
 /* Of every kernel. */
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel) {
     (void)kernel;
-    *attributes = (struct cudaFuncAttributes){.maxThreadsPerBlock = 1024, .binaryVersion = 90};
+    *attributes =
+        (struct cudaFuncAttributes){.maxThreadsPerBlock = 1024, .binaryVersion = compiled ? 120 : 90};
     return cudaSuccess;
 }
 

@@ -37,6 +37,9 @@ void fake_refuse_graphs(bool refused);
 /* Whether GPUs share the host's memory from now on. */
 void fake_integrated(bool is);
 
+/* Whether the driver has compiled all kernels from now on. */
+void fake_compiled(bool is);
+
 /* How much shared memory a block may have at most from now on: that of an H100 at first. */
 void fake_shared(size_t bytes);
 

@@ -6,6 +6,7 @@
 
 #include "core/log.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/driver.h"
 #include "kernels/group.h"
 #include "kernels/jobs/digits.h"
 #include "kernels/jobs/gpt.h"
@@ -234,6 +235,23 @@ Test(gpu_failures, a_fault_inside_a_shard_is_the_shards) {
     close_device(&b);
     fake_fail(0, cudaSuccess);
     rig_close(&b.r);
+}
+
+/* Code that the driver made is a build of the driver's, not all that know the same CUDA. */
+Test(gpu_failures, code_that_the_driver_compiled_is_its_builds) {
+    char driver[40], code[60];
+    for (int compiled = 0; compiled < 2; compiled++) {
+        bench b;
+        gw_err err;
+        fake_compiled(compiled);
+        prepare(&b);
+        cr_assert(open_device(&b, &err), "%s", err.text);
+        gw_cuda_driver_build(driver, sizeof driver);
+        snprintf(code, sizeof code, compiled ? " code=ptx/%s " : " code=sm_90 ", driver);
+        cr_expect_not_null(strstr(b.device->class_text, code), "%s: %s", code, b.device->class_text);
+        close_device(&b);
+        rig_close(&b.r);
+    }
 }
 
 /* Whatever of a shard finds the memory full (another process may have taken it): the peer is to leave, which

@@ -1,9 +1,16 @@
 /* Runs everywhere: with a GPU, without one, and in a build that has no CUDA. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/driver.h"
 #include "kernels/cuda/library.h"
 
+#include "scratch.h"
+
 #include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 Test(cuda_list, lists_gpus_or_says_what_is_missing) {
     gw_cuda_info list[GW_CUDA_GPUS];
@@ -51,6 +58,37 @@ Test(cuda_list, libraries_can_be_opened_or_are_named) {
 }
 
 #ifdef GODWIT_CUDA
+/* A library that is at hand, as the driver's: copied to `file`, to which `name` leads; and opened by that. */
+static void *open_driver(const char *file, const char *name) {
+    struct link_map *map = NULL;
+    void *any = dlopen("libz.so.1", RTLD_LAZY);
+    cr_assert(any != NULL && dlinfo(any, RTLD_DI_LINKMAP, &map) == 0);
+    FILE *from = fopen(map->l_name, "rb"), *to = fopen(file, "wb");
+    cr_assert(from != NULL && to != NULL, "%s", map->l_name);
+    char bytes[4096];
+    for (size_t got; (got = fread(bytes, 1, sizeof bytes, from)) > 0;)
+        cr_assert_eq(fwrite(bytes, 1, got, to), got);
+    fclose(from);
+    cr_assert_eq(fclose(to), 0);
+    cr_assert_eq(symlink(file, name), 0);
+    return dlopen(name, RTLD_LAZY);
+}
+
+Test(cuda_list, the_version_of_a_library_is_in_its_files_name, .init = scratch_open, .fini = scratch_close) {
+    char text[40], file[300], name[300];
+    snprintf(file, sizeof file, "%s", scratch_path("libdriver.so.580.95.05"));
+    snprintf(name, sizeof name, "%s", scratch_path("libdriver.so.1"));
+    cr_expect_not(gw_cuda_library_version(name, text, sizeof text)); /* it is not open */
+    cr_assert_not_null(open_driver(file, name), "%s", dlerror());
+    cr_expect(gw_cuda_library_version(name, text, sizeof text));
+    cr_expect_str_eq(text, "580.95.05");
+    cr_expect_not(gw_cuda_library_version("libc.so.6", text, sizeof text), "%s", text);
+    cr_expect_not(gw_cuda_library_version("libgodwit-none.so.1", text, sizeof text));
+    cr_expect_str_eq(text, "");
+    gw_cuda_driver_build(text, sizeof text);
+    cr_expect(strcmp(text, "unknown") == 0 || strchr(text, '.') != NULL, "%s", text);
+}
+
 /* Why the dynamic linker itself could not open it: what it found may need a library that is not there. */
 Test(cuda_list, what_the_dynamic_linker_says_is_told) {
     gw_err err;
