@@ -22,8 +22,11 @@
 typedef struct gw_nccl gw_nccl;
 
 enum { GW_NCCL_GPUS = 16 }; /* most of one peer */
-#define GW_NCCL_GAP_NS       UINT64_C(250000000)
-#define GW_NCCL_BUCKET_BYTES ((uint64_t)128 << 20)
+#define GW_NCCL_GAP_NS UINT64_C(250000000)
+/* That a part ends is progress: one has to cross the slowest network within progress_ns. Of 32 MiB a rank
+ * sends and receives up to 64: 5 s are enough at 110 Mb/s. The next are queued meanwhile, so that fast ones
+ * do not wait. */
+#define GW_NCCL_BUCKET_BYTES ((uint64_t)32 << 20)
 
 typedef struct gw_nccl_options {
     const gw_nccl_api *nccl; /* both outlive the machine */

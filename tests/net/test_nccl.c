@@ -168,6 +168,20 @@ Test(nccl, sums_over_the_gpus_of_all_peers_are_exact) {
     cr_assert_eq(fake_count().abort_groups, 2, "one group of aborts a peer");
 }
 
+/* On a slow network the deadline is each part's. */
+Test(nccl, a_part_is_no_larger_than_a_slow_network_moves_in_time) {
+    fake_reset(1);
+    peer p = peer_open(0, 1, 0);
+    peer_form(&p, 1);
+    expect_all(&p, 1, GW_NCCL_FORMED);
+    share s = share_make(0, (40 << 20) / 8);
+    peer_sum(&p, &s);
+    expect_all(&p, 1, GW_NCCL_SUMMED);
+    cr_assert_leq(fake_count().largest_bytes, (uint64_t)32 << 20);
+    share_free(&s);
+    abort_and_close(&p, 1);
+}
+
 Test(nccl, large_sums_go_in_buckets_that_no_group_exceeds) {
     peer peers[2];
     form_two(peers, 1024);
