@@ -4,6 +4,7 @@
 #include "kernels/cuda/device_inside.h"
 
 #include "core/check.h"
+#include "core/chunk.h"
 #include "kernels/cuda/call.h"
 #include "kernels/cuda/exact.h"
 #include "kernels/cuda/memory.h"
@@ -12,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BOUNCE_BYTES = 4 << 20 };
+/* An eighth of what readers ask for at once (core/chunk.h): most of it is copied on while the rest comes. */
+enum { BOUNCE_BYTES = GW_CHUNK_BYTES / 8 };
 
 static bool is_small(const gw_layout *layout, uint32_t tensor) {
     return layout->tensors[tensor].role == GW_STATE && layout->of[tensor].elements <= GW_GPU_SMALL;

@@ -4,6 +4,7 @@
 #include "kernels/rig.h"
 #include "scratch.h"
 
+#include "core/chunk.h"
 #include "core/log.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/driver.h"
@@ -234,6 +235,27 @@ Test(gpu_failures, a_fault_inside_a_shard_is_the_shards) {
     cr_assert_eq(losses, 1);
     close_device(&b);
     fake_fail(0, cudaSuccess);
+    rig_close(&b.r);
+}
+
+/* Of what readers ask for at once one piece comes while another is copied on: each is a copy, a mark behind
+ * it and a wait for that. */
+Test(gpu_failures, a_chunk_of_the_state_comes_in_pieces) {
+    static const char *const wide[] = {"samples=60",     "hidden=900,900", "batch=48",
+                                       "micro-batch=24", "epochs=2",       NULL};
+    enum { MANY = 10000 };
+    bench b;
+    gw_err err;
+    char *chunk = malloc(GW_CHUNK_BYTES);
+    prepare_job(&b, &gw_job_digits, wide);
+    cr_assert(open_device(&b, &err) && init(&b, &err), "%s", err.text);
+    fake_fail(MANY, cudaErrorLaunchOutOfResources);
+    cr_assert(b.device->ops->state_read(b.device, 0, GW_CHUNK_BYTES, chunk, &err), "%s", err.text);
+    unsigned calls = MANY - fake_countdown();
+    fake_fail(0, cudaSuccess);
+    cr_expect_geq(calls, 3 * 8, "%u", calls);
+    free(chunk);
+    close_device(&b);
     rig_close(&b.r);
 }
 
