@@ -82,7 +82,7 @@ bool gw_library_open(const gw_library_wanted *wanted, void *table, char path[GW_
     for (size_t i = 0; i < wanted->function_count; i++) {
         const gw_library_function *wants = &wanted->functions[i];
         void *function = dlsym(handle, wants->name);
-        if (function == NULL) {
+        if (function == NULL && !wants->optional) {
             gw_fail(err, GW_E_UNSUPPORTED, "%s has no function %s: it is too old; %s", path, wants->name,
                     wanted->advice);
             dlclose(handle);

@@ -13,6 +13,7 @@ enum { GW_LIBRARY_PATH = 256 };
 typedef struct gw_library_function {
     const char *name;
     size_t offset; /* of the function pointer in the caller's table */
+    bool optional; /* NULL in the table where the library has none */
 } gw_library_function;
 
 /* A library and the functions wanted of it. */
@@ -27,8 +28,8 @@ typedef struct gw_library_wanted {
 } gw_library_wanted;
 
 /* Opens the library for good (what NCCL and CUDA start cannot be unloaded) and fills in the pointers of
- * `table`. `path` is where it was found. Fails with GW_E_UNSUPPORTED: the text says what is missing, where it
- * was looked for and what to do. Any thread. */
+ * `table`; without one that is not optional it fails. `path` is where it was found. Fails with
+ * GW_E_UNSUPPORTED: the text says what is missing, where it was looked for and what to do. Any thread. */
 bool gw_library_open(const gw_library_wanted *wanted, void *table, char path[GW_LIBRARY_PATH], gw_err *err);
 
 #endif

@@ -8,7 +8,7 @@ static const char *const folders[] = {"/usr/local/cuda/lib64", "/usr/lib/x86_64-
                                       "/usr/local/nvidia/lib64", NULL};
 
 #define NCCL(field, symbol)                                                                                  \
-    { #symbol, offsetof(gw_nccl_api, field) }
+    { #symbol, offsetof(gw_nccl_api, field), false }
 static const gw_library_function nccl_functions[] = {
     NCCL(get_version, ncclGetVersion),
     NCCL(get_unique_id, ncclGetUniqueId),
@@ -23,7 +23,7 @@ static const gw_library_function nccl_functions[] = {
 };
 
 #define CUDA(field, symbol)                                                                                  \
-    { #symbol, offsetof(gw_cuda_api, field) }
+    { #symbol, offsetof(gw_cuda_api, field), false }
 static const gw_library_function cuda_functions[] = {
     CUDA(init, cuInit),
     CUDA(device_get, cuDeviceGet),

@@ -10,7 +10,7 @@ typedef struct table {
     size_t (*length)(const char *text);
 } table;
 
-static const gw_library_function c_functions[] = {{"strlen", offsetof(table, length)}};
+static const gw_library_function c_functions[] = {{"strlen", offsetof(table, length), false}};
 static const char *const nowhere[] = {"/nonexistent/lib64", NULL};
 
 static gw_library_wanted wanted(const char *file) {
@@ -50,11 +50,22 @@ Test(library, one_without_a_function_is_too_old_and_says_which) {
     table t = {0};
     char path[GW_LIBRARY_PATH];
     gw_err err;
-    const gw_library_function odd[] = {{"gw_no_such_function", offsetof(table, length)}};
+    const gw_library_function odd[] = {{"gw_no_such_function", offsetof(table, length), false}};
     gw_library_wanted w = wanted("libc.so.6");
     w.functions = odd;
     cr_assert(!gw_library_open(&w, &t, path, &err));
     cr_assert(strstr(err.text, "gw_no_such_function") != NULL, "%s", err.text);
+}
+
+Test(library, a_function_that_is_optional_may_be_missing) {
+    table t = {.length = strlen};
+    char path[GW_LIBRARY_PATH];
+    gw_err err;
+    const gw_library_function odd[] = {{"gw_no_such_function", offsetof(table, length), true}};
+    gw_library_wanted w = wanted("libc.so.6");
+    w.functions = odd;
+    cr_assert(gw_library_open(&w, &t, path, &err), "%s", err.text);
+    cr_assert(t.length == NULL);
 }
 
 Test(library, a_file_that_the_user_names_is_the_one_that_is_opened) {

@@ -301,6 +301,32 @@ Test(nvml, figures_that_are_not_told_are_not_known) {
     cr_assert(fake.init == 0 && fake.sets == 0);
 }
 
+/* One of NVML's old functions may go: its figure goes with it, and no other. */
+Test(nvml, figures_without_a_function_are_not_known) {
+    gw_nvml_api newer = api;
+    gw_err err;
+    gw_gpu_reading r;
+    char driver[80] = "?";
+    uint32_t index, xid;
+    newer.temperature_threshold = NULL;
+    newer.throttle = NULL;
+    newer.driver_version = NULL;
+    newer.p2p_status = NULL;
+    newer.event_wait = NULL;
+    gw_nvml *nvml = gw_nvml_open(&newer, buses, 2, &err);
+    cr_assert(nvml != NULL, "%s", err.text);
+    gw_nvml_read(nvml, 1, &r);
+    cr_assert(r.answers);
+    const unsigned without = GW_GPU_POWER_LIMIT | GW_GPU_SLOWDOWN | GW_GPU_THROTTLE;
+    cr_assert_eq(r.known, 0xffu & ~without);
+    cr_assert_eq(r.busy_percent, 91);
+    gw_nvml_driver(nvml, driver);
+    cr_assert_str_eq(driver, "");
+    cr_assert_str_eq(gw_nvml_path(nvml, 0, 1), "host");
+    cr_assert(!gw_nvml_take_xid(nvml, &index, &xid));
+    gw_nvml_close(nvml);
+}
+
 Test(nvml, xids_name_their_gpu) {
     gw_err err;
     gw_nvml *nvml = gw_nvml_open(&api, buses, 2, &err);

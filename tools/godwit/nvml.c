@@ -24,26 +24,29 @@ struct gw_nvml {
 };
 
 #define NVML(field, symbol)                                                                                  \
-    { #symbol, offsetof(gw_nvml_api, field) }
+    { #symbol, offsetof(gw_nvml_api, field), false }
+/* Of a figure: NVML gives up old functions for new ones, and one figure less is no reason to have none. */
+#define MAYBE(field, symbol)                                                                                 \
+    { #symbol, offsetof(gw_nvml_api, field), true }
 static const gw_library_function functions[] = {
     NVML(init, nvmlInit_v2),
     NVML(shutdown, nvmlShutdown),
     NVML(error_string, nvmlErrorString),
-    NVML(driver_version, nvmlSystemGetDriverVersion),
+    MAYBE(driver_version, nvmlSystemGetDriverVersion),
     NVML(device_by_bus, nvmlDeviceGetHandleByPciBusId_v2),
-    NVML(utilisation, nvmlDeviceGetUtilizationRates),
-    NVML(memory, nvmlDeviceGetMemoryInfo),
-    NVML(temperature, nvmlDeviceGetTemperature),
-    NVML(temperature_threshold, nvmlDeviceGetTemperatureThreshold),
-    NVML(power, nvmlDeviceGetPowerUsage),
-    NVML(power_limit, nvmlDeviceGetEnforcedPowerLimit),
-    NVML(ecc_errors, nvmlDeviceGetTotalEccErrors),
-    NVML(throttle, nvmlDeviceGetCurrentClocksThrottleReasons),
-    NVML(p2p_status, nvmlDeviceGetP2PStatus),
-    NVML(event_set_create, nvmlEventSetCreate),
-    NVML(event_register, nvmlDeviceRegisterEvents),
-    NVML(event_wait, nvmlEventSetWait_v2),
-    NVML(event_set_free, nvmlEventSetFree),
+    MAYBE(utilisation, nvmlDeviceGetUtilizationRates),
+    MAYBE(memory, nvmlDeviceGetMemoryInfo),
+    MAYBE(temperature, nvmlDeviceGetTemperature),
+    MAYBE(temperature_threshold, nvmlDeviceGetTemperatureThreshold),
+    MAYBE(power, nvmlDeviceGetPowerUsage),
+    MAYBE(power_limit, nvmlDeviceGetEnforcedPowerLimit),
+    MAYBE(ecc_errors, nvmlDeviceGetTotalEccErrors),
+    MAYBE(throttle, nvmlDeviceGetCurrentClocksThrottleReasons),
+    MAYBE(p2p_status, nvmlDeviceGetP2PStatus),
+    MAYBE(event_set_create, nvmlEventSetCreate),
+    MAYBE(event_register, nvmlDeviceRegisterEvents),
+    MAYBE(event_wait, nvmlEventSetWait_v2),
+    MAYBE(event_set_free, nvmlEventSetFree),
 };
 
 bool gw_nvml_load(gw_nvml_api *api, gw_err *err) {
@@ -57,9 +60,18 @@ bool gw_nvml_load(gw_nvml_api *api, gw_err *err) {
     return gw_library_open(&wanted, api, path, err);
 }
 
+/* What a function answers, or that it is not there. */
+#define ASK(n, function, ...)                                                                                \
+    ((n)->api.function != NULL ? (n)->api.function(__VA_ARGS__) : GW_NVML_NO_FUNCTION)
+
+static bool has_events(const gw_nvml_api *api) {
+    return api->event_set_create != NULL && api->event_register != NULL && api->event_wait != NULL &&
+           api->event_set_free != NULL;
+}
+
 /* Not every GPU and not every virtual machine reports events: the figures are worth having without. */
 static void register_events(gw_nvml *n) {
-    if (n->api.event_set_create(&n->set) != GW_NVML_SUCCESS) {
+    if (!has_events(&n->api) || n->api.event_set_create(&n->set) != GW_NVML_SUCCESS) {
         n->set = NULL;
         return;
     }
@@ -131,26 +143,26 @@ void gw_nvml_read(gw_nvml *n, uint32_t index, gw_gpu_reading *r) {
     unsigned long long corrected = 0, uncorrected = 0, throttle = 0;
     *r = (gw_gpu_reading){.answers = false};
     if (device == NULL) return;
-    if (came(r, n->api.utilisation(device, &utilisation), GW_GPU_UTILISATION)) {
+    if (came(r, ASK(n, utilisation, device, &utilisation), GW_GPU_UTILISATION)) {
         r->busy_percent = utilisation.gpu;
         r->memory_busy_percent = utilisation.memory;
     }
-    if (came(r, n->api.memory(device, &memory), GW_GPU_MEMORY)) {
+    if (came(r, ASK(n, memory, device, &memory), GW_GPU_MEMORY)) {
         r->memory_used_bytes = memory.used;
         r->memory_total_bytes = memory.total;
     }
-    if (came(r, n->api.temperature(device, SENSOR_GPU, &number), GW_GPU_TEMPERATURE))
+    if (came(r, ASK(n, temperature, device, SENSOR_GPU, &number), GW_GPU_TEMPERATURE))
         r->temperature_c = number;
-    if (came(r, n->api.temperature_threshold(device, THRESHOLD_SLOWDOWN, &number), GW_GPU_SLOWDOWN))
+    if (came(r, ASK(n, temperature_threshold, device, THRESHOLD_SLOWDOWN, &number), GW_GPU_SLOWDOWN))
         r->slowdown_c = number;
-    if (came(r, n->api.power(device, &number), GW_GPU_POWER)) r->power_mw = number;
-    if (came(r, n->api.power_limit(device, &number), GW_GPU_POWER_LIMIT)) r->power_limit_mw = number;
-    if (n->api.ecc_errors(device, ECC_CORRECTED, ECC_SINCE_DRIVER, &corrected) == GW_NVML_SUCCESS &&
-        came(r, n->api.ecc_errors(device, ECC_UNCORRECTED, ECC_SINCE_DRIVER, &uncorrected), GW_GPU_ECC)) {
+    if (came(r, ASK(n, power, device, &number), GW_GPU_POWER)) r->power_mw = number;
+    if (came(r, ASK(n, power_limit, device, &number), GW_GPU_POWER_LIMIT)) r->power_limit_mw = number;
+    if (ASK(n, ecc_errors, device, ECC_CORRECTED, ECC_SINCE_DRIVER, &corrected) == GW_NVML_SUCCESS &&
+        came(r, ASK(n, ecc_errors, device, ECC_UNCORRECTED, ECC_SINCE_DRIVER, &uncorrected), GW_GPU_ECC)) {
         r->ecc_corrected = corrected;
         r->ecc_uncorrected = uncorrected;
     }
-    if (came(r, n->api.throttle(device, &throttle), GW_GPU_THROTTLE)) r->throttle = throttle;
+    if (came(r, ASK(n, throttle, device, &throttle), GW_GPU_THROTTLE)) r->throttle = throttle;
 }
 
 bool gw_nvml_take_xid(gw_nvml *n, uint32_t *index, uint32_t *xid) {
@@ -170,15 +182,15 @@ bool gw_nvml_take_xid(gw_nvml *n, uint32_t *index, uint32_t *xid) {
 const char *gw_nvml_path(gw_nvml *n, uint32_t a, uint32_t b) {
     int status;
     if (n->devices[a] == NULL || n->devices[b] == NULL) return "unknown";
-    if (n->api.p2p_status(n->devices[a], n->devices[b], GW_NVML_P2P_NVLINK, &status) == GW_NVML_SUCCESS &&
+    if (ASK(n, p2p_status, n->devices[a], n->devices[b], GW_NVML_P2P_NVLINK, &status) == GW_NVML_SUCCESS &&
         status == P2P_OK)
         return "NVLink";
-    if (n->api.p2p_status(n->devices[a], n->devices[b], GW_NVML_P2P_READ, &status) == GW_NVML_SUCCESS &&
+    if (ASK(n, p2p_status, n->devices[a], n->devices[b], GW_NVML_P2P_READ, &status) == GW_NVML_SUCCESS &&
         status == P2P_OK)
         return "PCIe";
     return "host";
 }
 
 void gw_nvml_driver(gw_nvml *n, char text[80]) {
-    if (n->api.driver_version(text, 80) != GW_NVML_SUCCESS) text[0] = '\0';
+    if (ASK(n, driver_version, text, 80) != GW_NVML_SUCCESS) text[0] = '\0';
 }

@@ -7,7 +7,8 @@
 
 enum {
     GW_NVML_SUCCESS = 0,
-    GW_NVML_XID = 8, /* kind of event */
+    GW_NVML_NO_FUNCTION = 13, /* the library has none */
+    GW_NVML_XID = 8,          /* kind of event */
     GW_NVML_P2P_NVLINK = 2,
     GW_NVML_P2P_READ = 0,
 };
@@ -29,7 +30,8 @@ typedef struct gw_nvml_event {
     unsigned gpu_instance, compute_instance;
 } gw_nvml_event;
 
-/* NVML's functions; types as in nvml.h since version 11. Results: 0 = done. */
+/* NVML's functions; types as in nvml.h since version 11. Results: 0 = done. NULL, but for init, shutdown,
+ * error_string and device_by_bus: the library has none, and nothing is known of its figure. */
 typedef struct gw_nvml_api {
     int (*init)(void);
     int (*shutdown)(void);
