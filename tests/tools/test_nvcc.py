@@ -1,6 +1,7 @@
 """Which nvcc the build takes, and for which GPUs: kernels/cuda/nvcc.cmake, asked."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -52,6 +53,17 @@ class Architectures(unittest.TestCase):
     def test_one_that_only_the_driver_would_compile_is_not(self):
         for architectures in ("90-virtual", "80-real;90-virtual", "80;90a-virtual;90-real"):
             self.assertIn("-virtual has no machine code; write 90", self.trouble(architectures), architectures)
+
+
+@unittest.skipUnless(shutil.which("nvcc") or os.path.exists("/usr/local/cuda/bin/nvcc"), "no nvcc here")
+class Toolkit(unittest.TestCase):
+    def test_without_the_toolkits_libraries_the_build_is_for_processors(self):
+        options = ["-DGODWIT_TESTS=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=TRUE"]
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(["cmake", "-S", SOURCE, "-B", folder, *options], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = [line for line in done.stdout.splitlines() if "CUDA: not in this build" in line]
+        self.assertEqual(told, ["-- CUDA: not in this build (no CUDA toolkit beside nvcc): GPUs will not be used"])
 
 
 if __name__ == "__main__":
