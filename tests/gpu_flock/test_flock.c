@@ -186,6 +186,22 @@ Test(gpu_flock, without_nccl_on_one_peer_sums_go_through_host_memory) {
     close_lab(l);
 }
 
+/* A GPU that computes, with a driver that does not let it sum: as without NCCL. */
+Test(gpu_flock, without_the_driver_or_its_streams_sums_go_through_host_memory) {
+    static const char *const missing[] = {"driverless", "streamless"};
+    for (int i = 0; i < 2; i++) {
+        lab *l = open_lab();
+        lab_peer *peers[2];
+        put(missing[i]);
+        lab_flock(l, 2, DIGITS, peers);
+        expect_same(l, peers, 2, DIGITS);
+        cr_assert_not_null(strstr(peers[1]->stderr_text, "sums go through host memory: "), "%s",
+                           peers[1]->stderr_text);
+        cr_assert_eq(logged("sum"), 0);
+        close_lab(l);
+    }
+}
+
 Test(gpu_flock, nccl_that_never_works_is_given_up) {
     lab *l = open_lab();
     lab_peer *peers[2];

@@ -60,16 +60,10 @@ const char *gw_node_gpus_text(const gw_node *node, char text[GW_GPUS_TEXT]) {
     return text;
 }
 
-bool gw_node_gpus_open(gw_node *node, gw_err *err) {
+/* NULL: sums cannot go from GPU to GPU. */
+static gw_gpus *open_sums(gw_node *node, gw_err *err) {
     gw_nccl_found found;
-    gw_err missing;
-    if (node->device->gpu_count == 0) return true;
-    watch(node);
-    if (!gw_nccl_load(&node->nccl, &found, &missing)) {
-        gw_log(GW_WARN, "node/gpus", "sums go through host memory: %s", missing.text);
-        return true;
-    }
-    if (!gw_cuda_load(&node->cuda, err)) return false;
+    if (!gw_nccl_load(&node->nccl, &found, err) || !gw_cuda_load(&node->cuda, err)) return NULL;
     if (found.warning[0] != '\0') gw_log(GW_WARN, "node/gpus", "%s", found.warning);
     gw_gpus_options options = {.nccl = &node->nccl,
                                .cuda = &node->cuda,
@@ -82,8 +76,15 @@ bool gw_node_gpus_open(gw_node *node, gw_err *err) {
                                .send = send,
                                .done = gw_node_collective_done,
                                .lost = gw_node_device_lost};
-    node->gpus = gw_gpus_open(&options, err);
-    return node->gpus != NULL;
+    return gw_gpus_open(&options, err);
+}
+
+void gw_node_gpus_open(gw_node *node) {
+    gw_err err;
+    if (node->device->gpu_count == 0) return;
+    watch(node);
+    node->gpus = open_sums(node, &err);
+    if (node->gpus == NULL) gw_log(GW_WARN, "node/gpus", "sums go through host memory: %s", err.text);
 }
 
 bool gw_node_gpus_close(gw_node *node) {

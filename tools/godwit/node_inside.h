@@ -276,8 +276,9 @@ gw_collective_done gw_node_collective_done;
 
 /* node_gpu.c. The device can be used no more: the brain is told. Any thread; `node` is a gw_node. */
 void gw_node_device_lost(void *node, const gw_err *why);
-/* Fills in node->gpus and ->gpu_watch if the device has a GPU; false from closing: as gw_gpus_close. */
-bool gw_node_gpus_open(gw_node *node, gw_err *err);
+/* Fills in node->gpus and ->gpu_watch if the device has a GPU; where NCCL or the driver does not let it sum,
+ * node->gpus stays NULL, and a line in the log says so. False from closing: as gw_gpus_close. */
+void gw_node_gpus_open(gw_node *node);
 bool gw_node_gpus_close(gw_node *node);
 /* "GPU 0", "GPUs 0, 1, 3": this peer's; a room of GW_GPUS_TEXT. */
 enum { GW_GPUS_TEXT = 80 };

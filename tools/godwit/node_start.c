@@ -225,7 +225,8 @@ static bool open_device(gw_node *node, gw_err *err) {
     bool opened = node->options->compute.kind == GW_COMPUTE_CUDA
                       ? open_gpus(node, &options, err)
                       : gw_device_cpu_open(&options, &node->device, err);
-    if (!opened || !estimate_memory(node, err) || !gw_node_gpus_open(node, err)) return false;
+    if (!opened || !estimate_memory(node, err)) return false;
+    gw_node_gpus_open(node);
     gw_workers_events events = {.context = node,
                                 .dry = on_dry,
                                 .claim = on_claim,

@@ -8,6 +8,7 @@
  *   stall   while this is there, sums that begin do not go on
  *   lost    while this is there, streams of aborted communicators answer with an error
  *   broken  while this is there, communicators cannot be formed
+ *   driverless, streamless  while these are there, the driver does not start, or has no memory for streams
  * and hears of a sum that stalls by a byte in the pipe "stalled". */
 #include "net/nccl_api.h"
 
@@ -351,7 +352,7 @@ NCCL cuStreamDestroy_v2(void *gone);
 NCCL cuGetErrorString(int result, const char **text);
 
 int cuInit(unsigned flags) {
-    return (int)flags;
+    return is_there("driverless") ? 100 : (int)flags;
 }
 
 int cuDeviceGet(int *device, int ordinal) {
@@ -398,6 +399,7 @@ int cuEventDestroy_v2(void *gone) {
 
 int cuStreamCreate(void **made, unsigned flags) {
     (void)flags;
+    if (is_there("streamless")) return 2;
     *made = calloc(1, sizeof(stream));
     return GW_CUDA_SUCCESS;
 }
