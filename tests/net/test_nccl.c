@@ -174,10 +174,10 @@ Test(nccl, a_part_is_no_larger_than_a_slow_network_moves_in_time) {
     peer p = peer_open(0, 1, 0);
     peer_form(&p, 1);
     expect_all(&p, 1, GW_NCCL_FORMED);
-    share s = share_make(0, (40 << 20) / 8);
+    share s = share_make(0, (80 << 20) / 8);
     peer_sum(&p, &s);
     expect_all(&p, 1, GW_NCCL_SUMMED);
-    cr_assert_leq(fake_count().largest_bytes, (uint64_t)32 << 20);
+    cr_assert_leq(fake_count().largest_bytes, (uint64_t)64 << 20);
     share_free(&s);
     abort_and_close(&p, 1);
 }
