@@ -210,7 +210,7 @@ static bool run_step(bench *b, moment *took) {
     if (atomic_load(&b->failed)) return false;
     moment reduced = moment_now();
     if (!ops->reduce_begin(b->device, GW_REDUCE_ALONE, GW_PLACE_HOST, &send, &receive, &b->err) ||
-        !ops->reduce_end(b->device, &verdict, &b->err))
+        !ops->reduce_end(b->device, &verdict, &b->err) || !gw_bench_sum_is_right(&verdict, b->step, &b->err))
         return false;
     took[PART_CHECK] = since(reduced);
     moment checked = moment_now();

@@ -42,3 +42,11 @@ bool gw_bench_job_params(int argc, char **argv, const gw_job_type *type, const g
         if (s.value[i] != NULL) list[params->count++] = (gw_param){s.options[i].name, s.value[i]};
     return true;
 }
+
+bool gw_bench_sum_is_right(const gw_verdict *verdict, uint64_t step, gw_err *err) {
+    if (!verdict->coverage_ok || !verdict->fingerprint_ok)
+        return gw_fail(err, GW_E_CORRUPT, "the sum of step %llu is wrong", (unsigned long long)step);
+    return verdict->bad == 0 ||
+           gw_fail(err, GW_E_INVALID, "step %llu has %llu elements that are not finite or too large",
+                   (unsigned long long)step, (unsigned long long)verdict->bad);
+}
