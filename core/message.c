@@ -51,11 +51,11 @@ static void put_course(gw_writer *w, const gw_course *course) {
     }
 }
 
-static void put_verdict(gw_writer *w, const gw_verdict *verdict) {
-    gw_put_peer_id(w, &verdict->life.id);
-    gw_put_u64(w, verdict->life.boot);
-    gw_put_u64(w, verdict->life.nonce);
-    gw_put_u64(w, verdict->epoch);
+static void put_conviction(gw_writer *w, const gw_conviction *conviction) {
+    gw_put_peer_id(w, &conviction->life.id);
+    gw_put_u64(w, conviction->life.boot);
+    gw_put_u64(w, conviction->life.nonce);
+    gw_put_u64(w, conviction->epoch);
 }
 
 static void put_report(gw_writer *w, const gw_report *report) {
@@ -76,8 +76,8 @@ static void put_report(gw_writer *w, const gw_report *report) {
     gw_put_u32(w, report->failures);
     gw_put_u64(w, report->speed);
     for (int i = 0; i < 2; i++) gw_put_peer_id(w, &report->accused[i]);
-    gw_put_u8(w, (uint8_t)report->verdict_count);
-    for (uint32_t i = 0; i < report->verdict_count; i++) put_verdict(w, &report->verdicts[i]);
+    gw_put_u8(w, (uint8_t)report->conviction_count);
+    for (uint32_t i = 0; i < report->conviction_count; i++) put_conviction(w, &report->convictions[i]);
     gw_put_u64(w, report->loaded_epoch);
     gw_losses_put(w, &report->losses);
     gw_put_u32(w, report->inventory_count);
@@ -261,15 +261,15 @@ static gw_course get_course(gw_reader *r, uint64_t step) {
     return course;
 }
 
-static void get_verdicts(gw_reader *r, gw_report *report) {
+static void get_convictions(gw_reader *r, gw_report *report) {
     uint32_t count = gw_get_u8(r);
-    if (count > GW_MOST_VERDICTS) r->failed = true;
+    if (count > GW_MOST_CONVICTIONS) r->failed = true;
     for (uint32_t i = 0; i < count && !r->failed; i++) {
-        gw_verdict *verdict = &report->verdicts[report->verdict_count++];
-        gw_get_peer_id(r, &verdict->life.id);
-        verdict->life.boot = gw_get_u64(r);
-        verdict->life.nonce = gw_get_u64(r);
-        verdict->epoch = gw_get_epoch(r);
+        gw_conviction *conviction = &report->convictions[report->conviction_count++];
+        gw_get_peer_id(r, &conviction->life.id);
+        conviction->life.boot = gw_get_u64(r);
+        conviction->life.nonce = gw_get_u64(r);
+        conviction->epoch = gw_get_epoch(r);
     }
 }
 
@@ -299,7 +299,7 @@ static gw_report *get_report(gw_reader *r) {
     report->failures = gw_get_u32(r);
     report->speed = gw_get_u64(r);
     for (int i = 0; i < 2; i++) gw_get_peer_id(r, &report->accused[i]);
-    get_verdicts(r, report);
+    get_convictions(r, report);
     report->loaded_epoch = gw_get_epoch(r);
     gw_losses_get(r, &report->losses);
     uint32_t count = gw_get_u32(r);

@@ -16,7 +16,7 @@ enum {
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
     GW_MAX_ABSORBED = 16,       /* views a proposal merges */
-    GW_MOST_VERDICTS = 8,       /* that a peer remembers, the latest ones */
+    GW_MOST_CONVICTIONS = 8,    /* that a peer remembers, the latest ones */
     GW_MAX_CHUNKS = 200000, /* of 4 MiB, so that their hashes, or which of them each of GW_MAX_MEMBERS has,
                             fit one message: a state of 781 GiB */
 };
@@ -65,10 +65,10 @@ typedef enum gw_refusal {
 
 /* A life that was found, in the view of that epoch, to compute or to hold other bits. What it held until it
  * fetches a state in a later view counts for nothing. */
-typedef struct gw_verdict {
+typedef struct gw_conviction {
     gw_member life;
     uint64_t epoch;
-} gw_verdict;
+} gw_conviction;
 
 /* What a voter holds, frozen. */
 typedef struct gw_report {
@@ -92,11 +92,11 @@ typedef struct gw_report {
     gw_set held, claimed; /* of step `step`; size 0 = nothing */
     uint32_t failures;    /* checks of this step's sum that failed */
     uint64_t speed;
-    gw_peer_id accused[2]; /* of wrong contributions to step `step`; zeros = nobody is */
-    uint32_t verdict_count;
-    gw_verdict verdicts[GW_MOST_VERDICTS]; /* that it knows of, of whatever step */
-    uint64_t loaded_epoch;                 /* of the view in which it loaded its state; 0 = in none */
-    gw_losses losses;                      /* that it knows of */
+    gw_peer_id accused[2];     /* of wrong contributions to step `step`; zeros = nobody is */
+    uint32_t conviction_count; /* that it knows of, of whatever step */
+    gw_conviction convictions[GW_MOST_CONVICTIONS];
+    uint64_t loaded_epoch;    /* of the view in which it loaded its state; 0 = in none */
+    gw_losses losses;         /* that it knows of */
     uint32_t inventory_count; /* with a state: those that come after it, and from the newest whole one that it
                                  knows of on */
     gw_inventory inventory[GW_MAX_INVENTORY];

@@ -309,9 +309,10 @@ struct gw_peer {
     gw_dispute dispute;                            /* while DISPUTING */
     gw_token probe_token, look_token;
     gw_testimony testimony;
-    gw_doubt doubt;                        /* until a view is installed, or the step is over */
-    gw_verdict verdicts[GW_MOST_VERDICTS]; /* the latest last: whoever did not hear its own may come back */
-    uint32_t verdict_count;
+    gw_doubt doubt; /* until a view is installed, or the step is over */
+    /* The latest last: whoever did not hear its own may come back. */
+    gw_conviction convictions[GW_MOST_CONVICTIONS];
+    uint32_t conviction_count;
     uint64_t loaded_epoch; /* of the view in which the state was loaded; 0: in none */
     bool outvoted_named; /* those whose state differs from most members', since the last view was installed */
     uint32_t faults;     /* times that this life was found to compute or hold other bits */

@@ -60,11 +60,11 @@ static bool own_fault(gw_peer *p, const char *what) {
 
 /* In that view. It may be cut off, and come back with what it has made of its state. */
 static void remember_wrong(gw_peer *p, const gw_member *life, uint64_t epoch) {
-    const gw_verdict verdict = {.life = *life, .epoch = epoch};
-    GW_CHECK(life->boot > 0 && p->verdict_count <= GW_MOST_VERDICTS);
-    if (p->verdict_count == GW_MOST_VERDICTS)
-        memmove(p->verdicts, p->verdicts + 1, --p->verdict_count * sizeof verdict);
-    p->verdicts[p->verdict_count++] = verdict;
+    const gw_conviction conviction = {.life = *life, .epoch = epoch};
+    GW_CHECK(life != NULL && p->conviction_count <= GW_MOST_CONVICTIONS);
+    if (p->conviction_count == GW_MOST_CONVICTIONS)
+        memmove(p->convictions, p->convictions + 1, --p->conviction_count * sizeof conviction);
+    p->convictions[p->conviction_count++] = conviction;
 }
 
 /* ---- states ---- */
@@ -373,10 +373,10 @@ void gw_verify_discount(gw_attempt *a, gw_set *doubted) {
             int rank = gw_peer_id_is_none(&r->accused[k]) ? -1 : gw_view_rank(&a->view, &r->accused[k]);
             if (rank >= 0 && a->reports[rank]->step == r->step) gw_set_add(doubted, (uint32_t)rank);
         }
-        for (uint32_t k = 0; k < r->verdict_count; k++) {
-            const gw_member *life = &r->verdicts[k].life;
+        for (uint32_t k = 0; k < r->conviction_count; k++) {
+            const gw_member *life = &r->convictions[k].life;
             int rank = gw_view_rank_of_life(&a->view, &life->id, life->boot, life->nonce);
-            bool anew = rank < 0 || a->reports[rank]->loaded_epoch > r->verdicts[k].epoch;
+            bool anew = rank < 0 || a->reports[rank]->loaded_epoch > r->convictions[k].epoch;
             if (!anew) a->reports[rank]->has_state = false;
         }
     }

@@ -259,8 +259,8 @@ static gw_report *make_report(const gw_peer *p) {
     r->speed = p->own_speed;
     r->strays = p->inventory.strays;
     if (p->doubt.any && p->doubt.step == p->step) memcpy(r->accused, p->doubt.accused, sizeof r->accused);
-    memcpy(r->verdicts, p->verdicts, sizeof r->verdicts);
-    r->verdict_count = p->verdict_count;
+    memcpy(r->convictions, p->convictions, sizeof r->convictions);
+    r->conviction_count = p->conviction_count;
     r->loaded_epoch = p->loaded_epoch;
     r->losses = p->losses;
     uint64_t epoch = p->has_state ? gw_saves_epoch(p, p->state_view.epoch) : 0;

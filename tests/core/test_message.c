@@ -77,8 +77,8 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
                         .whole_step = 16,
                         .held = gw_set_of(5),
                         .claimed = gw_set_of(5),
-                        .verdict_count = 1,
-                        .verdicts = {{.life = {.id = {{7}}, .boot = 3, .nonce = 4}, .epoch = 5}},
+                        .conviction_count = 1,
+                        .convictions = {{.life = {.id = {{7}}, .boot = 3, .nonce = 4}, .epoch = 5}},
                         .loaded_epoch = 6,
                         .inventory_count = 1};
     report.inventory[0].chunks = gw_set_of(3);
@@ -96,10 +96,10 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
                                              back.install->found_step == 17));
         cr_assert(kind != GW_MSG_INSTALL || back.install->root_epoch == 5);
         cr_assert(kind != GW_MSG_VOTE || (back.report->whole_step == 16 && back.report->loaded_epoch == 6));
-        const gw_verdict *verdict = kind == GW_MSG_VOTE ? &back.report->verdicts[0] : NULL;
-        cr_assert(verdict == NULL ||
-                  (back.report->verdict_count == 1 && verdict->epoch == 5 &&
-                   memcmp(&verdict->life, &report.verdicts[0].life, sizeof verdict->life) == 0));
+        const gw_conviction *conviction = kind == GW_MSG_VOTE ? &back.report->convictions[0] : NULL;
+        cr_assert(conviction == NULL ||
+                  (back.report->conviction_count == 1 && conviction->epoch == 5 &&
+                   memcmp(&conviction->life, &report.convictions[0].life, sizeof conviction->life) == 0));
         const gw_inventory *told = kind == GW_MSG_VOTE ? &back.report->inventory[0] : NULL;
         cr_assert(told == NULL || (told->epoch == 6 && told->ignored && !told->ended));
         size_t again_length = gw_message_encode(&back, &again);
@@ -233,7 +233,7 @@ Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
         cr_expect_eq(is_read(&m), i == 0, "report");
         report = (gw_report){.promised_epoch = epochs[i]};
         cr_expect_eq(is_read(&m), i == 0, "promised");
-        report = (gw_report){.verdict_count = 1, .verdicts[0].epoch = epochs[i]};
+        report = (gw_report){.conviction_count = 1, .convictions[0].epoch = epochs[i]};
         cr_expect_eq(is_read(&m), i == 0, "of a verdict");
         report = (gw_report){.loaded_epoch = epochs[i]};
         cr_expect_eq(is_read(&m), i == 0, "of the state");
