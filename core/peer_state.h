@@ -528,7 +528,7 @@ void gw_verify_tell(gw_peer *p, const gw_peer_id *peer, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Makes the reports of a proposal say of those in doubt only what may be believed; adds to `doubted` (of
  * ranks) whose accumulators must be dropped. */
-void gw_verify_discount(gw_attempt *attempt, gw_set *doubted);
+void gw_verify_discount(gw_attempt *attempt, bool majority, gw_set *doubted);
 
 /* ---- peer_retry.c ---- */
 void gw_retry_failed(gw_peer *p, const gw_event *event); /* asks for a new view, now or later, or gives up */

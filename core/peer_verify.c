@@ -366,7 +366,14 @@ void gw_verify_own_part(gw_peer *p) {
     if (p->view.count > 1) may_stay(p, "what this peer had added up changed in memory");
 }
 
-void gw_verify_discount(gw_attempt *a, gw_set *doubted) {
+/* Whether this life holds nothing any more of what it had when it was convicted. Where a majority rules
+ * nobody goes on alone: those with whom it has installed a view since agree with it, and may have shown what
+ * it holds. */
+static bool has_another_state(const gw_report *r, const gw_conviction *conviction, bool majority) {
+    return r->loaded_epoch > conviction->epoch || (majority && r->installed_epoch > conviction->epoch);
+}
+
+void gw_verify_discount(gw_attempt *a, bool majority, gw_set *doubted) {
     for (uint32_t i = 0; i < a->view.count; i++) {
         const gw_report *r = a->reports[i];
         for (uint32_t k = 0; k < 2; k++) {
@@ -376,8 +383,8 @@ void gw_verify_discount(gw_attempt *a, gw_set *doubted) {
         for (uint32_t k = 0; k < r->conviction_count; k++) {
             const gw_member *life = &r->convictions[k].life;
             int rank = gw_view_rank_of_life(&a->view, &life->id, life->boot, life->nonce);
-            bool anew = rank < 0 || a->reports[rank]->loaded_epoch > r->convictions[k].epoch;
-            if (!anew) a->reports[rank]->has_state = false;
+            if (rank >= 0 && !has_another_state(a->reports[rank], &r->convictions[k], majority))
+                a->reports[rank]->has_state = false;
         }
     }
 }

@@ -664,7 +664,7 @@ static void conclude(gw_peer *p) {
                              .some_may_come =
                                  !p->forced && (some_absent(p) || a->view.count < p->config.peers),
                              .doubted = gw_set_of(a->view.count)};
-    gw_verify_discount(a, &rules.doubted);
+    gw_verify_discount(a, p->ballot.majority, &rules.doubted);
     gw_install *i = calloc(1, sizeof *i);
     GW_CHECK_MEMORY(i != NULL);
     i->view = a->view;

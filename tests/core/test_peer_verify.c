@@ -1,7 +1,10 @@
 /* Shards computed twice, and what comes of a difference (core/peer_verify.c). */
 #include "flock.h"
 
+#include "core/peer_state.h"
+
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_EVENTS = 200000, STEPS = 12 };
@@ -219,6 +222,35 @@ Test(peer_verify, who_went_on_alone_is_bound_by_a_verdict_that_it_has_not_heard)
     flock_expect_done(&f, 2);
     cr_expect_eq(f.peers[2].loads, loads[2] + 1, "what it has fetched since counts");
     flock_close(&f);
+}
+
+/* Whether the state of a member that another has convicted in view 3 counts. */
+static bool counts(uint64_t loaded_epoch, uint64_t installed_epoch, uint64_t boot, bool majority) {
+    gw_report knows = {.conviction_count = 1, .convictions = {{.life = {{{2}}, 1, 1}, .epoch = 3}}};
+    gw_report convicted = {
+        .has_state = true, .loaded_epoch = loaded_epoch, .installed_epoch = installed_epoch};
+    gw_attempt *attempt = calloc(1, sizeof *attempt);
+    gw_set doubted = gw_set_of(2);
+    attempt->view.count = 2;
+    attempt->view.members[0] = (gw_member){{{1}}, 1, 1};
+    attempt->view.members[1] = (gw_member){{{2}}, boot, 1};
+    attempt->reports[0] = &knows;
+    attempt->reports[1] = &convicted;
+    gw_verify_discount(attempt, majority, &doubted);
+    gw_set_free(&doubted);
+    free(attempt);
+    return convicted.has_state;
+}
+
+Test(peer_verify, what_a_convicted_life_holds_counts_again_once_it_is_another_state) {
+    for (int majority = 0; majority < 2; majority++) {
+        cr_expect_not(counts(1, 3, 1, majority));
+        cr_expect_not(counts(3, 3, 1, majority), "loaded before it was convicted");
+        cr_expect(counts(4, 4, 1, majority));
+        cr_expect(counts(1, 3, 2, majority), "another life");
+        cr_expect_eq(counts(1, 4, 1, majority), majority,
+                     "in a later view with the same state: alone, or with a majority that may have shown it");
+    }
 }
 
 static uint32_t views_of_2(const flock *f) {
