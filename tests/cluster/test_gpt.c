@@ -328,23 +328,29 @@ static void check_likeliest(const gw_model *model, const char *text, size_t prom
     gw_gpt_decoder_close(&decoder);
 }
 
+/* A run that begins with random weights and leaves them as they are; its directory, and the model there. */
+static char *take_random_model(lab *l, const gw_gpt *gpt, const char *shape, gw_model *model) {
+    const gw_model_choice choice = {.step = GW_MODEL_NEWEST};
+    char path[LAB_PATH + 20], args[2 * LAB_PATH];
+    gw_err err;
+    snprintf(path, sizeof path, "%s/random", l->dir);
+    write_random_model(gpt, path);
+    snprintf(args, sizeof args,
+             "gpt --data " GODWIT_BINARY " --context 31 --batch-tokens 31 --workers 1 --updates 1 --lr 0 %s "
+             "--init %s",
+             shape, path);
+    lab_undisturbed(l, args);
+    char *dir = l->peers[0].dir;
+    cr_assert(gw_model_load(&dir, 1, &choice, NULL, model, &err), "%s", err.text);
+    return dir;
+}
+
 Test(gpt, goes_on_beyond_the_context_from_the_end_of_the_text) {
     lab *l = lab_open();
     const gw_gpt gpt = {.layers = 2, .heads = 4, .channels = 32, .context = 31, .vocabulary = 256};
-    const gw_model_choice choice = {.step = GW_MODEL_NEWEST};
     static const char *const prompts[] = {"abc", "This prompt does not fit into the context of the model."};
-    char path[LAB_PATH + 20], args[2 * LAB_PATH];
-    snprintf(path, sizeof path, "%s/random", l->dir);
-    write_random_model(&gpt, path);
-    snprintf(args, sizeof args,
-             "gpt --data " GODWIT_BINARY " --layers 2 --heads 4 --channels 32 --context 31 --batch-tokens 31 "
-             "--workers 1 --updates 1 --lr 0 --micro-batch 1 --init %s",
-             path);
-    lab_undisturbed(l, args);
-    char *dir = l->peers[0].dir;
     gw_model model;
-    gw_err err;
-    cr_assert(gw_model_load(&dir, 1, &choice, NULL, &model, &err), "%s", err.text);
+    char *dir = take_random_model(l, &gpt, "--layers 2 --heads 4 --channels 32 --micro-batch 1", &model);
     for (int i = 0; i < 2; i++) {
         int code;
         const char *text =
@@ -363,19 +369,8 @@ Test(gpt, goes_on_beyond_the_context_from_the_end_of_the_text) {
 Test(gpt, a_byte_model_of_more_tokens_writes_bytes) {
     lab *l = lab_open();
     const gw_gpt gpt = {.layers = 1, .heads = 2, .channels = 16, .context = 31, .vocabulary = 600};
-    const gw_model_choice choice = {.step = GW_MODEL_NEWEST};
-    char path[LAB_PATH + 20], args[2 * LAB_PATH];
-    snprintf(path, sizeof path, "%s/random", l->dir);
-    write_random_model(&gpt, path);
-    snprintf(args, sizeof args,
-             "gpt --data " GODWIT_BINARY " --layers 1 --heads 2 --channels 16 --context 31 --batch-tokens 31 "
-             "--workers 1 --updates 1 --lr 0 --vocab 600 --init %s",
-             path);
-    lab_undisturbed(l, args);
-    char *dir = l->peers[0].dir;
     gw_model model;
-    gw_err err;
-    cr_assert(gw_model_load(&dir, 1, &choice, NULL, &model, &err), "%s", err.text);
+    char *dir = take_random_model(l, &gpt, "--layers 1 --heads 2 --channels 16 --vocab 600", &model);
     static const char *const ways[] = {"--temperature 0", "--temperature 1 --top-k 1"};
     for (int i = 0; i < 2; i++) {
         int code;

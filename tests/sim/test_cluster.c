@@ -73,20 +73,7 @@ static void setup(void) {
 }
 
 static void teardown(void) {
-    for (uint32_t i = 0; i < PEERS; i++) {
-        gw_peer_destroy(c->peers[i].brain);
-        sim_work_forget(&c->peers[i]);
-        gw_actions_free(&c->peers[i].actions);
-        sim_disk_free(&c->peers[i].disk);
-    }
-    for (uint32_t i = 0; i < c->death_count; i++) gw_set_free(&c->deaths[i].begun);
-    gw_sim_network_close(&c->network);
-    gw_sim_engine_destroy(c->engine);
-    free(c->deaths);
-    free(c->links);
-    free(c->states);
-    free(c->shown);
-    free(c);
+    sim_cluster_free(c);
 }
 
 TestSuite(cluster, .init = setup, .fini = teardown);

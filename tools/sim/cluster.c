@@ -17,6 +17,32 @@ sim_cluster *sim_cluster_new(uint32_t peers) {
     return c;
 }
 
+void sim_cluster_free(sim_cluster *c) {
+    for (uint32_t i = 0; i < c->count; i++) {
+        sim_peer *p = &c->peers[i];
+        gw_peer_destroy(p->brain);
+        sim_work_forget(p);
+        gw_actions_free(&p->actions);
+        sim_disk_free(&p->disk);
+        free(p->asked.bytes);
+    }
+    sim_reductions_free(c);
+    gw_sim_garbler_close(c->garbler);
+    gw_sim_network_close(&c->network);
+    gw_sim_engine_destroy(c->engine);
+    for (uint32_t i = 0; i < c->death_count; i++) gw_set_free(&c->deaths[i].begun);
+    free(c->deaths);
+    free(c->links);
+    free(c->states);
+    free(c->committed);
+    free(c->made);
+    free(c->held);
+    free(c->shown);
+    free(c->effects);
+    free(c->damages);
+    free(c);
+}
+
 uint64_t sim_now(const sim_cluster *c) {
     return gw_sim_now(c->engine);
 }

@@ -300,6 +300,7 @@ struct sim_cluster {
 /* --- cluster.c --- */
 /* All zeros, with room for so many peers; to be freed. */
 sim_cluster *sim_cluster_new(uint32_t peers);
+void sim_cluster_free(sim_cluster *c); /* with all that its peers, disks and network hold */
 uint64_t sim_now(const sim_cluster *c);
 /* Ends the run with a verdict. The first one counts. */
 void sim_violation(sim_cluster *c, const char *format, ...) __attribute__((format(printf, 2, 3)));

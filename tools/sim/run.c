@@ -66,32 +66,6 @@ static void open_cluster(sim_cluster *c, const gw_sim_options *o, gw_sim_result 
     }
 }
 
-static void close_cluster(sim_cluster *c) {
-    for (uint32_t i = 0; i < c->count; i++) {
-        sim_peer *p = &c->peers[i];
-        gw_peer_destroy(p->brain);
-        sim_work_forget(p);
-        gw_actions_free(&p->actions);
-        sim_disk_free(&p->disk);
-        free(p->asked.bytes);
-    }
-    sim_reductions_free(c);
-    gw_sim_garbler_close(c->garbler);
-    gw_sim_network_close(&c->network);
-    gw_sim_engine_destroy(c->engine);
-    for (uint32_t i = 0; i < c->death_count; i++) gw_set_free(&c->deaths[i].begun);
-    free(c->deaths);
-    free(c->links);
-    free(c->states);
-    free(c->committed);
-    free(c->made);
-    free(c->held);
-    free(c->shown);
-    free(c->effects);
-    free(c->damages);
-    free(c);
-}
-
 static void on_datagram(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_event event = {
         .kind = GW_EV_DATAGRAM, .addr = gw_sim_addr(op->from), .bytes = op->bytes, .length = op->length};
@@ -326,5 +300,5 @@ void gw_sim_run(const gw_sim_options *options, gw_sim_result *result) {
     result->faults[GW_SIM_DUPLICATE] = c->network.duplicated;
     result->faults[GW_SIM_GARBLE] = c->network.garbled;
     result->faults[GW_SIM_LATE] = c->network.late;
-    close_cluster(c);
+    sim_cluster_free(c);
 }
