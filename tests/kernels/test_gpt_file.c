@@ -273,10 +273,8 @@ Test(gpt_file, init_of_a_model_of_more_layers_is_refused) {
     char model[200], text[200]; /* names from scratch_path do not last */
     snprintf(model, sizeof model, "%s", scratch_path("model.safetensors"));
     snprintf(text, sizeof text, "%s", text_file());
-    const char *const *first = WITH("channels", "12", "context", "10", "layers", "1"), *const *all = WITH(
-                                                                                           "channels", "12",
-                                                                                           "context", "10",
-                                                                                           "layers", "2");
+    const char *const *first = WITH("channels", "12", "context", "10", "layers", "1");
+    const char *const *all = WITH("channels", "12", "context", "10", "layers", "2");
     trial *t = open_trial(NULL, "10");
     write_model(t, model);
     refuse_init(words, first);
