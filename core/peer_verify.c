@@ -58,10 +58,11 @@ static bool own_fault(gw_peer *p, const char *what) {
     return may_stay(p, what);
 }
 
-/* In that view. It may be cut off, and come back with what it has made of its state. */
+/* That life, in the view of that epoch. It may be cut off, and come back with what it has made of its state.
+ */
 static void remember_wrong(gw_peer *p, const gw_member *life, uint64_t epoch) {
     const gw_conviction conviction = {.life = *life, .epoch = epoch};
-    GW_CHECK(life != NULL && p->conviction_count <= GW_MOST_CONVICTIONS);
+    GW_CHECK(p->conviction_count <= GW_MOST_CONVICTIONS);
     if (p->conviction_count == GW_MOST_CONVICTIONS)
         memmove(p->convictions, p->convictions + 1, --p->conviction_count * sizeof conviction);
     p->convictions[p->conviction_count++] = conviction;
