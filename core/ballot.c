@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECORD_VERSION = 2, VIEW_WIRE_BYTES = 16 + 76 + GW_MAX_MEMBERS * 32 };
+enum { RECORD_VERSION = 3, VIEW_WIRE_BYTES = 16 + 76 + GW_MAX_MEMBERS * 32 };
 
 void gw_ballot_open(gw_ballot *ballot, bool majority) {
     memset(ballot, 0, sizeof *ballot);

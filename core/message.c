@@ -51,13 +51,6 @@ static void put_course(gw_writer *w, const gw_course *course) {
     }
 }
 
-static void put_conviction(gw_writer *w, const gw_conviction *conviction) {
-    gw_put_peer_id(w, &conviction->life.id);
-    gw_put_u64(w, conviction->life.boot);
-    gw_put_u64(w, conviction->life.nonce);
-    gw_put_u64(w, conviction->epoch);
-}
-
 static void put_report(gw_writer *w, const gw_report *report) {
     gw_put_u8(w,
               (uint8_t)(report->has_state | report->ended << 1 | report->fresh << 2 | report->stopped << 3 |
@@ -76,12 +69,15 @@ static void put_report(gw_writer *w, const gw_report *report) {
     gw_put_u32(w, report->failures);
     gw_put_u64(w, report->speed);
     for (int i = 0; i < 2; i++) gw_put_peer_id(w, &report->accused[i]);
-    gw_put_u8(w, (uint8_t)report->conviction_count);
-    for (uint32_t i = 0; i < report->conviction_count; i++) put_conviction(w, &report->convictions[i]);
-    gw_put_u64(w, report->loaded_epoch);
+    gw_convictions_put(w, &report->convictions);
+    gw_put_u64(w, report->heard_epoch);
     gw_losses_put(w, &report->losses);
     gw_put_u32(w, report->inventory_count);
     for (uint32_t i = 0; i < report->inventory_count; i++) put_inventory(w, &report->inventory[i]);
+}
+
+static void put_hashes(gw_writer *w, const gw_hash *hashes, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) gw_put_hash(w, &hashes[i]);
 }
 
 static void put_install(gw_writer *w, const gw_install *install) {
@@ -106,12 +102,11 @@ static void put_install(gw_writer *w, const gw_install *install) {
     if (install->load == GW_LOAD_MANIFEST)
         for (uint32_t i = 0; i < install->view.count; i++) gw_set_put(w, &install->inventories[i]);
     gw_losses_put(w, &install->losses);
+    gw_convictions_put(w, &install->convictions);
+    gw_put_u32(w, install->spared_count);
+    put_hashes(w, install->spared, install->spared_count);
     gw_put_u64(w, install->cause_age_ns);
     gw_put_string(w, install->cause);
-}
-
-static void put_hashes(gw_writer *w, const gw_hash *hashes, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) gw_put_hash(w, &hashes[i]);
 }
 
 static void put_body(gw_writer *w, const gw_message *m) {
@@ -261,18 +256,6 @@ static gw_course get_course(gw_reader *r, uint64_t step) {
     return course;
 }
 
-static void get_convictions(gw_reader *r, gw_report *report) {
-    uint32_t count = gw_get_u8(r);
-    if (count > GW_MOST_CONVICTIONS) r->failed = true;
-    for (uint32_t i = 0; i < count && !r->failed; i++) {
-        gw_conviction *conviction = &report->convictions[report->conviction_count++];
-        gw_get_peer_id(r, &conviction->life.id);
-        conviction->life.boot = gw_get_u64(r);
-        conviction->life.nonce = gw_get_u64(r);
-        conviction->epoch = gw_get_epoch(r);
-    }
-}
-
 static gw_report *get_report(gw_reader *r) {
     gw_report *report = allocate(1, sizeof *report);
     uint8_t flags = gw_get_u8(r);
@@ -299,8 +282,8 @@ static gw_report *get_report(gw_reader *r) {
     report->failures = gw_get_u32(r);
     report->speed = gw_get_u64(r);
     for (int i = 0; i < 2; i++) gw_get_peer_id(r, &report->accused[i]);
-    get_convictions(r, report);
-    report->loaded_epoch = gw_get_epoch(r);
+    gw_convictions_get(r, &report->convictions);
+    report->heard_epoch = gw_get_epoch(r);
     gw_losses_get(r, &report->losses);
     uint32_t count = gw_get_u32(r);
     if (count > GW_MAX_INVENTORY) r->failed = true;
@@ -317,6 +300,15 @@ static gw_report *get_report(gw_reader *r) {
         inventory->chunks = gw_set_get(r);
     }
     return report;
+}
+
+static void get_spared(gw_reader *r, gw_install *install) {
+    install->spared_count = gw_get_u32(r);
+    if (install->spared_count > GW_MAX_MEMBERS * GW_MAX_INVENTORY) r->failed = true;
+    if (install->spared_count > gw_reader_left(r) / 32) r->failed = true;
+    if (r->failed) install->spared_count = 0;
+    install->spared = allocate(install->spared_count, sizeof *install->spared);
+    for (uint32_t i = 0; i < install->spared_count; i++) gw_get_hash(r, &install->spared[i]);
 }
 
 static gw_install *get_install(gw_reader *r) {
@@ -356,6 +348,8 @@ static gw_install *get_install(gw_reader *r) {
     if (install->load == GW_LOAD_MANIFEST)
         for (uint32_t i = 0; i < members && !r->failed; i++) install->inventories[i] = gw_set_get(r);
     gw_losses_get(r, &install->losses);
+    gw_convictions_get(r, &install->convictions);
+    get_spared(r, install);
     install->cause_age_ns = gw_get_u64(r);
     gw_get_string(r, install->cause, sizeof install->cause);
     return install;
@@ -519,6 +513,7 @@ void gw_install_free(gw_install *install) {
     gw_set_free(&install->unwritable);
     gw_set_free(&install->missing);
     for (uint32_t i = 0; i < GW_MAX_MEMBERS; i++) gw_set_free(&install->inventories[i]);
+    free(install->spared);
     free(install);
 }
 

@@ -4,6 +4,7 @@
 #ifndef GODWIT_CORE_MESSAGE_H
 #define GODWIT_CORE_MESSAGE_H
 
+#include "core/convictions.h"
 #include "core/course.h"
 #include "core/losses.h"
 #include "core/set.h"
@@ -11,12 +12,11 @@
 #include "core/world.h"
 
 enum {
-    GW_MESSAGE_VERSION = 11,
+    GW_MESSAGE_VERSION = 12,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
     GW_MAX_ABSORBED = 16,       /* views a proposal merges */
-    GW_MOST_CONVICTIONS = 8,    /* that a peer remembers, the latest ones */
     GW_MAX_CHUNKS = 200000, /* of 4 MiB, so that their hashes, or which of them each of GW_MAX_MEMBERS has,
                             fit one message: a state of 781 GiB */
 };
@@ -63,13 +63,6 @@ typedef enum gw_refusal {
     GW_REFUSE_FULL,     /* the sender can promise no more before a view is installed */
 } gw_refusal;
 
-/* A life that was found, in the view of that epoch, to compute or to hold other bits. What it held until it
- * fetches a state in a later view counts for nothing. */
-typedef struct gw_conviction {
-    gw_member life;
-    uint64_t epoch;
-} gw_conviction;
-
 /* What a voter holds, frozen. */
 typedef struct gw_report {
     bool has_state, fresh;
@@ -92,11 +85,10 @@ typedef struct gw_report {
     gw_set held, claimed; /* of step `step`; size 0 = nothing */
     uint32_t failures;    /* checks of this step's sum that failed */
     uint64_t speed;
-    gw_peer_id accused[2];     /* of wrong contributions to step `step`; zeros = nobody is */
-    uint32_t conviction_count; /* that it knows of, of whatever step */
-    gw_conviction convictions[GW_MOST_CONVICTIONS];
-    uint64_t loaded_epoch;    /* of the view in which it loaded its state; 0 = in none */
-    gw_losses losses;         /* that it knows of */
+    gw_peer_id accused[2];      /* of wrong contributions to step `step`; zeros = nobody is */
+    gw_convictions convictions; /* that it knows of, of other peers */
+    uint64_t heard_epoch;       /* of its own conviction that it has heard of last; 0 = of none */
+    gw_losses losses;           /* that it knows of */
     uint32_t inventory_count; /* with a state: those that come after it, and from the newest whole one that it
                                  knows of on */
     gw_inventory inventory[GW_MAX_INVENTORY];
@@ -124,7 +116,12 @@ typedef struct gw_install {
     uint32_t cuts[GW_MAX_MEMBERS + 1];
     gw_set inventories[GW_MAX_MEMBERS]; /* GW_LOAD_MANIFEST: chunks on each member's disk */
     gw_losses losses;                   /* that its voters know of, from `step` on */
-    uint64_t cause_age_ns;              /* since the proposer knew the cause: for people */
+    gw_convictions convictions; /* that its voters know of, and those peers had not heard of before they voted
+                                 */
+    gw_hash
+        *spared; /* checkpoints that who hears of its conviction is not to give up: others have them, too */
+    uint32_t spared_count;
+    uint64_t cause_age_ns; /* since the proposer knew the cause: for people */
     char cause[120];
 } gw_install;
 

@@ -222,6 +222,8 @@ static bool read_record(gw_peer *p, const gw_peer_config *config, gw_err *err) {
     if (!p->ballot.majority) keep_old_ballot(p, config->record, r.position);
     gw_get_hash(&r, &job);
     gw_losses_get(&r, &p->losses);
+    gw_convictions_get(&r, &p->convictions);
+    p->heard_epoch = gw_get_epoch(&r);
     if (!gw_reader_done(&r))
         return gw_fail(err, GW_E_CORRUPT,
                        "core/peer: the protocol record of this directory is damaged at byte %zu; "
@@ -236,11 +238,15 @@ static bool read_record(gw_peer *p, const gw_peer_config *config, gw_err *err) {
 }
 
 /* A view that goes on from a checkpoint is later than the one that saved it, also where the record is lost or
- * the checkpoint was brought here by hand. */
+ * the checkpoint was brought here by hand; and than those in which peers were convicted, where a flock has
+ * begun to count anew: what they have heard is told by epochs. */
 static void promise_no_earlier_views(gw_peer *p) {
     gw_ballot *b = &p->ballot;
     for (uint32_t i = 0; i < p->inventory.count; i++)
         if (p->inventory.list[i].epoch > b->voted) b->voted = p->inventory.list[i].epoch;
+    for (uint32_t i = 0; i < p->convictions.count; i++)
+        if (p->convictions.list[i].epoch > b->voted) b->voted = p->convictions.list[i].epoch;
+    if (p->heard_epoch > b->voted) b->voted = p->heard_epoch;
     if (b->voted > b->highest) b->highest = b->voted;
 }
 

@@ -355,7 +355,6 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
     if (event->outcome == GW_DONE) {
         p->has_state = !other;
         p->state_view = p->load_view;
-        p->loaded_epoch = p->load_view.epoch;
         p->effects_step = 0; /* those of its last step may have been of other bits, or of nobody who lives */
         p->step = p->load_step;
         gw_poison_forget(p, p->step);

@@ -77,6 +77,15 @@ void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, 
     inventory->strays = false;
 }
 
+void gw_peer_inventory_forget(gw_peer_inventory *inventory, uint32_t index) {
+    GW_CHECK(index < inventory->count);
+    gw_set_free(&inventory->list[index].chunks);
+    inventory->count--;
+    memmove(inventory->list + index, inventory->list + index + 1,
+            (inventory->count - index) * sizeof *inventory->list);
+    inventory->strays = true;
+}
+
 void gw_peer_inventory_failed(gw_peer_inventory *inventory, const gw_inventory *what, const gw_set *sound) {
     if (sound == NULL) return;
     if (sound->size != what->chunks.size) {

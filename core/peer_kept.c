@@ -252,6 +252,37 @@ void gw_kept_give_up_later(gw_peer *p) {
     free(roots);
 }
 
+static bool is_one_of(const gw_hash *roots, uint32_t count, const gw_hash *root) {
+    for (uint32_t i = 0; i < count; i++)
+        if (gw_hash_equal(&roots[i], root)) return true;
+    return false;
+}
+
+/* What it has gone on from. */
+static void forget_kept_after(gw_peer *p, uint64_t step, const gw_hash *spared, uint32_t count) {
+    bool known = false;
+    for (uint32_t i = p->kept_count; i-- > 0;)
+        if (p->kept[i].step > step && !is_one_of(spared, count, &p->kept[i].root)) keep_no_more(p, i);
+    for (uint32_t i = 0; i < p->kept_count; i++) known |= p->kept[i].step == p->saved_step;
+    if (!known) p->saved_step = p->kept_count > 0 ? p->kept[p->kept_count - 1].step : UINT64_MAX;
+}
+
+/* Where they cannot be deleted now the next checkpoint that is complete does it. */
+void gw_kept_give_up_after(gw_peer *p, uint64_t step, const gw_hash *spared, uint32_t count, bool now) {
+    gw_peer_inventory *here = &p->inventory;
+    const uint32_t before = here->count;
+    for (uint32_t i = before; i-- > 0;)
+        if (here->list[i].step > step && !is_one_of(spared, count, &here->list[i].root))
+            gw_peer_inventory_forget(here, i);
+    if (here->count == before) return;
+    forget_kept_after(p, step, spared, count);
+    if (!now) return;
+    gw_hash *roots = calloc(here->count + 1u, sizeof *roots);
+    GW_CHECK_MEMORY(roots != NULL);
+    keep_only(p, roots, gw_peer_inventory_range(here, 0, UINT64_MAX, roots, here->count));
+    free(roots);
+}
+
 void gw_kept_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
     gw_kept_resumed(p, step, root); /* whoever starts again starts from here */
     if (!p->disk_hangs) retain(p);  /* a full disk as well: that is how it gets room */

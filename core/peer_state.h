@@ -21,6 +21,7 @@
 #define GODWIT_CORE_PEER_STATE_H
 
 #include "core/ballot.h"
+#include "core/convictions.h"
 #include "core/gossip.h"
 #include "core/id_index.h"
 #include "core/losses.h"
@@ -309,17 +310,14 @@ struct gw_peer {
     gw_dispute dispute;                            /* while DISPUTING */
     gw_token probe_token, look_token;
     gw_testimony testimony;
-    gw_doubt doubt; /* until a view is installed, or the step is over */
-    /* The latest last: whoever did not hear its own may come back. */
-    gw_conviction convictions[GW_MOST_CONVICTIONS];
-    uint32_t conviction_count;
-    uint64_t loaded_epoch; /* of the view in which the state was loaded; 0: in none */
-    bool outvoted_named; /* those whose state differs from most members', since the last view was installed */
-    uint32_t faults;     /* times that this life was found to compute or hold other bits */
-    uint64_t pause_since_ns;   /* members wait, for newcomers or at a boundary; 0 = they do not */
-    uint64_t joiners_since_ns; /* at the leader, in the middle of a step: newcomers wait; 0 = none */
-    uint64_t admit_at_ns;      /* none is admitted there before */
-    uint64_t load_failures;    /* of the same state, one after another */
+    gw_doubt doubt;             /* until a view is installed, or the step is over */
+    gw_convictions convictions; /* of others, which have not heard it; part of the durable record */
+    uint64_t heard_epoch;       /* of the last one of its own that it knows of; part of the durable record */
+    uint32_t faults;            /* times that this life was found to compute or hold other bits */
+    uint64_t pause_since_ns;    /* members wait, for newcomers or at a boundary; 0 = they do not */
+    uint64_t joiners_since_ns;  /* at the leader, in the middle of a step: newcomers wait; 0 = none */
+    uint64_t admit_at_ns;       /* none is admitted there before */
+    uint64_t load_failures;     /* of the same state, one after another */
     uint64_t failing_since_ns;
     uint64_t failed_step; /* that state: its step, and its checkpoint, if it is one */
     gw_hash failed_root;
@@ -516,7 +514,7 @@ void gw_verify_looked(gw_peer *p, const gw_event *event);
 bool gw_verify_states_agree(gw_peer *p, const int64_t *slots);
 /* At a proposer, of what it is about to install: those whose state of the same step it does not go on from.
  */
-void gw_verify_name_outvoted(gw_peer *p, const gw_install *install);
+void gw_verify_name_outvoted(gw_peer *p, gw_install *install);
 /* Of what is installed here. False: this peer is one of these, or was found to compute other bits, was so
  * before, and ends. */
 bool gw_verify_takes(gw_peer *p, const gw_install *install);
@@ -526,9 +524,17 @@ void gw_verify_own_part(gw_peer *p);
 /* `peer` (NULL = not known who) computed, held or sent other bits than it should have: for people. */
 void gw_verify_tell(gw_peer *p, const gw_peer_id *peer, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Makes the reports of a proposal say of those in doubt only what may be believed; adds to `doubted` (of
- * ranks) whose accumulators must be dropped. */
-void gw_verify_discount(gw_attempt *attempt, bool majority, gw_set *doubted);
+/* Adds to `doubted` (of ranks) whose accumulators must be dropped: those that a vote tells are in doubt. */
+void gw_verify_doubted(const gw_attempt *attempt, gw_set *doubted);
+
+/* ---- peer_verdicts.c ---- */
+/* A member was found wrong in this view, at this step. */
+void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id);
+/* Makes the reports of a proposal tell of convicted peers only what may be believed, and sets convictions and
+ * spared checkpoints of *install. */
+void gw_verdicts_discount(const gw_attempt *attempt, bool majority, gw_install *install);
+/* Of what is installed here. True: others have convicted this peer, which hears of it only now. */
+bool gw_verdicts_hear(gw_peer *p, const gw_install *install);
 
 /* ---- peer_retry.c ---- */
 void gw_retry_failed(gw_peer *p, const gw_event *event); /* asks for a new view, now or later, or gives up */
@@ -611,6 +617,8 @@ void gw_kept_complete_late(gw_peer *p, const gw_message *message); /* COMPLETE, 
 void gw_kept_make_room(gw_peer *p, bool again);
 /* The view goes on from the present state though a later one is on record as the job's end: it goes. */
 void gw_kept_give_up_later(gw_peer *p);
+/* Those of more than `step` steps, but these. now: the disk may be asked to delete. */
+void gw_kept_give_up_after(gw_peer *p, uint64_t step, const gw_hash *spared, uint32_t count, bool now);
 
 /* ---- peer_final.c ---- */
 void gw_final_not_hashed(gw_peer *p); /* nobody could even hash some of it: tried again, but not for ever */

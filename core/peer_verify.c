@@ -5,7 +5,8 @@
  * from the same state and tell each other what they get; from the same testimonies all come to the same
  * verdict. What the two have added to the step is dropped in any case. Whoever is found wrong is thrown out
  * of the step with its state, which may be what is wrong: in the next view it is a newcomer that fetches the
- * state from the others; and so it is in a later one, where it did not hear of that and has gone on alone.
+ * state from the others; and so it is in a later one, where it did not hear of that and has gone on alone
+ * (core/peer_verdicts.c).
  * One cosmic ray costs a peer no more than that. A second fault in one life of the process shows a machine
  * that computes wrong: that peer ends, for a person to look at. When nobody can tell who is wrong, as with
  * two members that both insist, the job stops: it may be resumed with a third.
@@ -56,16 +57,6 @@ static bool may_stay(gw_peer *p, const char *what) {
 static bool own_fault(gw_peer *p, const char *what) {
     p->has_state = false;
     return may_stay(p, what);
-}
-
-/* That life, in the view of that epoch. It may be cut off, and come back with what it has made of its state.
- */
-static void remember_wrong(gw_peer *p, const gw_member *life, uint64_t epoch) {
-    const gw_conviction conviction = {.life = *life, .epoch = epoch};
-    GW_CHECK(p->conviction_count <= GW_MOST_CONVICTIONS);
-    if (p->conviction_count == GW_MOST_CONVICTIONS)
-        memmove(p->convictions, p->convictions + 1, --p->conviction_count * sizeof conviction);
-    p->convictions[p->conviction_count++] = conviction;
 }
 
 /* ---- states ---- */
@@ -125,10 +116,9 @@ bool gw_verify_states_agree(gw_peer *p, const int64_t *slots) {
     for (uint32_t rank = 0; rank < p->view.count; rank++) {
         int64_t one = fingerprint_at(slots, rank);
         if (one == held.most) continue;
-        remember_wrong(p, &p->view.members[rank], p->view.epoch);
+        gw_verdicts_remember(p, &p->view.members[rank].id);
         tell_outvoted(p, &p->view.members[rank].id, (uint64_t)one, (uint64_t)held.most);
     }
-    p->outvoted_named = true;
     if ((int64_t)p->fingerprint != held.most) own_fault(p, OUTVOTED);
     return held.most_count == p->view.count;
 }
@@ -139,33 +129,25 @@ static bool is_outvoted(const gw_peer *p, const gw_install *i, bool has_state, u
            fingerprint != i->fingerprint;
 }
 
-void gw_verify_name_outvoted(gw_peer *p, const gw_install *i) {
-    for (uint32_t rank = 0; rank < i->view.count && !p->outvoted_named; rank++) {
+void gw_verify_name_outvoted(gw_peer *p, gw_install *i) {
+    for (uint32_t rank = 0; rank < i->view.count; rank++) {
         const gw_report *r = p->attempt.reports[rank];
         if (!is_outvoted(p, i, r->has_state, r->step, r->fingerprint)) continue;
-        remember_wrong(p, &i->view.members[rank], i->view.epoch - 1); /* in this one it fetches another */
-        tell_outvoted(p, &i->view.members[rank].id, r->fingerprint, i->fingerprint);
+        const gw_conviction one = {.id = i->view.members[rank].id, .epoch = i->view.epoch, .step = i->step};
+        gw_convictions_add(&i->convictions, &one);
+        tell_outvoted(p, &one.id, r->fingerprint, i->fingerprint);
     }
-}
-
-/* It is to fetch the very state that it holds: gw_verify_discount made its report say that it has none. All
- * else that is fetched from peers is what the fetcher, frozen since it reported, does not hold. (One that has
- * gone on by itself since is not told: it fetches an earlier state.) */
-static bool is_convicted(const gw_peer *p, const gw_install *i) {
-    return i->load == GW_LOAD_PEERS && gw_set_has(&i->fetchers, (uint32_t)gw_peer_own_rank(p)) &&
-           p->has_state && p->step == i->step && p->fingerprint == i->fingerprint;
 }
 
 bool gw_verify_takes(gw_peer *p, const gw_install *i) {
-    bool named = p->outvoted_named || gw_peer_is_leader(p);
-    p->outvoted_named = false;
-    if (is_convicted(p, i)) { /* and has not heard the verdict */
-        gw_verify_tell(p, &p->config.id, "others found that it computed other bits of a shard");
-        return own_fault(p, "others found that this peer computed other bits of a shard");
+    bool convicted = gw_verdicts_hear(p, i);
+    if (is_outvoted(p, i, p->has_state, p->step, p->fingerprint)) {
+        if (!gw_peer_is_leader(p)) tell_outvoted(p, &p->config.id, p->fingerprint, i->fingerprint);
+        return own_fault(p, OUTVOTED);
     }
-    if (!is_outvoted(p, i, p->has_state, p->step, p->fingerprint)) return true;
-    if (!named) tell_outvoted(p, &p->config.id, p->fingerprint, i->fingerprint);
-    return own_fault(p, OUTVOTED);
+    if (!convicted) return true;
+    gw_verify_tell(p, &p->config.id, "others found that it computed or held other bits");
+    return own_fault(p, "others found that this peer computed or held other bits");
 }
 
 /* ---- a deal, and its results ---- */
@@ -247,7 +229,7 @@ static void convict(gw_peer *p, int wrong) {
     const gw_testimony *t = &p->testimony;
     const gw_peer_id *id = &p->doubt.accused[wrong];
     char name[GW_SHORT_TEXT], what[160];
-    remember_wrong(p, &p->view.members[d->ranks[wrong]], p->view.epoch);
+    gw_verdicts_remember(p, id);
     gw_verify_tell(p, id,
                    "it computed %016" PRIx64 " for shard %" PRIu32 ", others %016" PRIx64
                    "; asked once more it got %016" PRIx64,
@@ -259,12 +241,26 @@ static void convict(gw_peer *p, int wrong) {
                          d->shard);
 }
 
+/* Whether the verdict will be the same whoever is heard yet. Where the others differ in number the word of
+ * the two who are accused does not count, and one of them that hangs must not put it off for ever. */
+static bool may_judge(const gw_peer *p) {
+    const gw_dispute *d = &p->dispute;
+    const gw_testimony *t = &p->testimony;
+    uint32_t for_them[2] = {0};
+    bool all = true;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        bool accused = rank == d->ranks[0] || rank == d->ranks[1], heard = t->shard[rank] == d->shard + 1;
+        if (!heard && !accused) return false;
+        all &= heard;
+        for (int i = 0; i < 2 && !accused; i++) for_them[i] += t->told[rank] == d->fingerprints[i];
+    }
+    return all || for_them[0] != for_them[1];
+}
+
 static void judge(gw_peer *p) {
     const gw_dispute *d = &p->dispute;
     const gw_testimony *t = &p->testimony;
-    if (p->phase != GW_AT_DISPUTING || p->need_change) return;
-    for (uint32_t rank = 0; rank < p->view.count; rank++)
-        if (t->shard[rank] != d->shard + 1) return;
+    if (p->phase != GW_AT_DISPUTING || p->need_change || !may_judge(p)) return;
     int wrong = gw_verify_judge(d, t->told, p->view.count);
     if (wrong >= 0) {
         convict(p, wrong);
@@ -367,25 +363,12 @@ void gw_verify_own_part(gw_peer *p) {
     if (p->view.count > 1) may_stay(p, "what this peer had added up changed in memory");
 }
 
-/* Whether this life holds nothing any more of what it had when it was convicted. Where a majority rules
- * nobody goes on alone: those with whom it has installed a view since agree with it, and may have shown what
- * it holds. */
-static bool has_another_state(const gw_report *r, const gw_conviction *conviction, bool majority) {
-    return r->loaded_epoch > conviction->epoch || (majority && r->installed_epoch > conviction->epoch);
-}
-
-void gw_verify_discount(gw_attempt *a, bool majority, gw_set *doubted) {
+void gw_verify_doubted(const gw_attempt *a, gw_set *doubted) {
     for (uint32_t i = 0; i < a->view.count; i++) {
         const gw_report *r = a->reports[i];
         for (uint32_t k = 0; k < 2; k++) {
             int rank = gw_peer_id_is_none(&r->accused[k]) ? -1 : gw_view_rank(&a->view, &r->accused[k]);
             if (rank >= 0 && a->reports[rank]->step == r->step) gw_set_add(doubted, (uint32_t)rank);
-        }
-        for (uint32_t k = 0; k < r->conviction_count; k++) {
-            const gw_member *life = &r->convictions[k].life;
-            int rank = gw_view_rank_of_life(&a->view, &life->id, life->boot, life->nonce);
-            if (rank >= 0 && !has_another_state(a->reports[rank], &r->convictions[k], majority))
-                a->reports[rank]->has_state = false;
         }
     }
 }

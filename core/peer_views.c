@@ -664,10 +664,11 @@ static void conclude(gw_peer *p) {
                              .some_may_come =
                                  !p->forced && (some_absent(p) || a->view.count < p->config.peers),
                              .doubted = gw_set_of(a->view.count)};
-    gw_verify_discount(a, p->ballot.majority, &rules.doubted);
     gw_install *i = calloc(1, sizeof *i);
     GW_CHECK_MEMORY(i != NULL);
     i->view = a->view;
+    gw_verify_doubted(a, &rules.doubted);
+    gw_verdicts_discount(a, p->ballot.majority, i);
     char text[240];
     bool settle =
         p->forced || (p->wait_since_ns != 0 && p->now >= p->wait_since_ns + p->config.resume_timeout_ns);

@@ -135,7 +135,8 @@ void gw_votes_persist(gw_peer *p) {
     const gw_ballot none = {0};
     size_t capacity =
         (majority ? gw_ballot_bytes(&p->ballot) : p->old_ballot_length + gw_ballot_bytes(&none)) +
-        sizeof p->job.bytes + 4 + p->losses.count * GW_LOSS_BYTES;
+        sizeof p->job.bytes + 4 + p->losses.count * GW_LOSS_BYTES + 4 +
+        p->convictions.count * GW_CONVICTION_BYTES + sizeof p->heard_epoch;
     uint8_t *bytes = malloc(capacity);
     GW_CHECK_MEMORY(bytes != NULL);
     gw_writer w = gw_writer_on(bytes, capacity);
@@ -145,6 +146,8 @@ void gw_votes_persist(gw_peer *p) {
         gw_ballot_put(&w, majority ? &p->ballot : &none);
     gw_put_hash(&w, &p->job);
     gw_losses_put(&w, &p->losses);
+    gw_convictions_put(&w, &p->convictions);
+    gw_put_u64(&w, p->heard_epoch);
     GW_CHECK(!w.failed);
     gw_action *action = gw_peer_act(p, GW_ACT_PERSIST);
     action->token = p->record_token = gw_peer_token(p);
@@ -259,9 +262,8 @@ static gw_report *make_report(const gw_peer *p) {
     r->speed = p->own_speed;
     r->strays = p->inventory.strays;
     if (p->doubt.any && p->doubt.step == p->step) memcpy(r->accused, p->doubt.accused, sizeof r->accused);
-    memcpy(r->convictions, p->convictions, sizeof r->convictions);
-    r->conviction_count = p->conviction_count;
-    r->loaded_epoch = p->loaded_epoch;
+    r->convictions = p->convictions;
+    r->heard_epoch = p->heard_epoch;
     r->losses = p->losses;
     uint64_t epoch = p->has_state ? gw_saves_epoch(p, p->state_view.epoch) : 0;
     r->inventory_count =

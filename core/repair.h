@@ -28,9 +28,9 @@ typedef enum gw_repair_answer {
                        doubt, or as many hold one state as another: see the text */
 } gw_repair_answer;
 
-/* Fills everything of *install but view, losses, cause and cause_age_ns (view is read: its members are in
- * the order of the reports). *install must be zeroed but for these, and owns its sets afterwards. `settle`:
- * make do with what the voters have, without waiting any longer. `text` (at least 200
+/* Fills everything of *install but view, losses, convictions, spared, cause and cause_age_ns (view is read:
+ * its members are in the order of the reports). *install must be zeroed but for these, and owns its sets
+ * afterwards. `settle`: make do with what the voters have, without waiting any longer. `text` (at least 200
  * bytes) explains WAIT, OVER and STOP, and warns of what READY leaves behind; empty otherwise. */
 gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
                                 gw_install *install, char *text, size_t text_size);

@@ -77,15 +77,18 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
                         .whole_step = 16,
                         .held = gw_set_of(5),
                         .claimed = gw_set_of(5),
-                        .conviction_count = 1,
-                        .convictions = {{.life = {.id = {{7}}, .boot = 3, .nonce = 4}, .epoch = 5}},
-                        .loaded_epoch = 6,
+                        .convictions = {.count = 1, .list = {{.id = {{7}}, .epoch = 5, .step = 3}}},
+                        .heard_epoch = 6,
                         .inventory_count = 1};
     report.inventory[0].chunks = gw_set_of(3);
     report.inventory[0].epoch = 6;
     report.inventory[0].ignored = true;
     report.course = (gw_course){.count = 2, .list = {{12, {{1}}}, {8, {{2}}}}};
     install->course = report.course;
+    install->convictions = report.convictions;
+    install->spared = calloc(2, sizeof *install->spared);
+    install->spared[install->spared_count++] = (gw_hash){{5}};
+    install->spared[install->spared_count++] = (gw_hash){{6}};
     for (int kind = GW_MSG_HELLO; kind <= GW_MSG_FELL; kind++) {
         gw_message m = sample((gw_message_kind)kind, &view, install, &report), back;
         uint8_t *bytes, *again;
@@ -95,11 +98,15 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
         cr_assert(kind != GW_MSG_INSTALL || (back.install->end_given_up && back.install->whole_step == 16 &&
                                              back.install->found_step == 17));
         cr_assert(kind != GW_MSG_INSTALL || back.install->root_epoch == 5);
-        cr_assert(kind != GW_MSG_VOTE || (back.report->whole_step == 16 && back.report->loaded_epoch == 6));
-        const gw_conviction *conviction = kind == GW_MSG_VOTE ? &back.report->convictions[0] : NULL;
-        cr_assert(conviction == NULL ||
-                  (back.report->conviction_count == 1 && conviction->epoch == 5 &&
-                   memcmp(&conviction->life, &report.convictions[0].life, sizeof conviction->life) == 0));
+        cr_assert(kind != GW_MSG_VOTE || (back.report->whole_step == 16 && back.report->heard_epoch == 6));
+        const gw_convictions *convictions = kind == GW_MSG_VOTE      ? &back.report->convictions
+                                            : kind == GW_MSG_INSTALL ? &back.install->convictions
+                                                                     : NULL;
+        cr_assert(convictions == NULL || (convictions->count == 1 && convictions->list[0].epoch == 5 &&
+                                          convictions->list[0].step == 3 &&
+                                          gw_convictions_of(convictions, &(gw_peer_id){{7}}) != NULL));
+        cr_assert(kind != GW_MSG_INSTALL ||
+                  (back.install->spared_count == 2 && back.install->spared[1].bytes[0] == 6));
         const gw_inventory *told = kind == GW_MSG_VOTE ? &back.report->inventory[0] : NULL;
         cr_assert(told == NULL || (told->epoch == 6 && told->ignored && !told->ended));
         size_t again_length = gw_message_encode(&back, &again);
@@ -188,7 +195,7 @@ Test(message, bytes_are_pinned) {
     gw_message m = sample(GW_MSG_CLAIM, &view, NULL, NULL);
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
-    uint8_t expected[2 + 32 + 8 + 16 + 16] = {11, 16, 0x11};
+    uint8_t expected[2 + 32 + 8 + 16 + 16] = {12, 16, 0x11};
     expected[34] = 9;
     expected[42] = 0x22;
     expected[58] = 17;
@@ -233,10 +240,10 @@ Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
         cr_expect_eq(is_read(&m), i == 0, "report");
         report = (gw_report){.promised_epoch = epochs[i]};
         cr_expect_eq(is_read(&m), i == 0, "promised");
-        report = (gw_report){.conviction_count = 1, .convictions[0].epoch = epochs[i]};
+        report = (gw_report){.convictions = {.count = 1, .list[0].epoch = epochs[i]}};
         cr_expect_eq(is_read(&m), i == 0, "of a verdict");
-        report = (gw_report){.loaded_epoch = epochs[i]};
-        cr_expect_eq(is_read(&m), i == 0, "of the state");
+        report = (gw_report){.heard_epoch = epochs[i]};
+        cr_expect_eq(is_read(&m), i == 0, "of a verdict that it heard");
         report = (gw_report){.inventory_count = 1, .inventory[0].epoch = epochs[i]};
         cr_expect_eq(is_read(&m), i == 0, "of a checkpoint");
         gw_install *resuming = small_install();
@@ -312,7 +319,7 @@ Test(message, another_version_is_named) {
     gw_message m;
     gw_err err;
     cr_assert(!gw_message_decode(bytes, sizeof bytes, &m, &err));
-    cr_assert(strstr(err.text, "version 12") != NULL, "%s", err.text);
+    cr_assert(strstr(err.text, "version 13") != NULL, "%s", err.text);
 }
 
 Test(message, a_damaged_view_in_a_list_ends_the_reading) {

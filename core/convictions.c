@@ -1,0 +1,87 @@
+#include "core/convictions.h"
+
+#include "core/check.h"
+#include "core/view.h"
+
+static gw_conviction *find(gw_convictions *convictions, const gw_peer_id *id) {
+    for (uint32_t i = 0; i < convictions->count; i++)
+        if (gw_peer_id_equal(&convictions->list[i].id, id)) return &convictions->list[i];
+    return NULL;
+}
+
+static void remove_at(gw_convictions *convictions, uint32_t at) {
+    GW_CHECK(at < convictions->count);
+    convictions->list[at] = convictions->list[--convictions->count];
+}
+
+/* Equal ones go by their peers, so that whoever unites the same sets forgets the same one. */
+static bool is_earlier(const gw_conviction *a, const gw_conviction *b) {
+    return a->epoch < b->epoch || (a->epoch == b->epoch && gw_peer_id_compare(&a->id, &b->id) < 0);
+}
+
+static uint32_t earliest(const gw_convictions *convictions) {
+    uint32_t at = 0;
+    for (uint32_t i = 1; i < convictions->count; i++)
+        if (is_earlier(&convictions->list[i], &convictions->list[at])) at = i;
+    return at;
+}
+
+bool gw_convictions_add(gw_convictions *convictions, const gw_conviction *one) {
+    GW_CHECK(convictions->count <= GW_MAX_CONVICTIONS);
+    gw_conviction *known = find(convictions, &one->id);
+    if (known != NULL) {
+        const gw_conviction before = *known;
+        if (one->epoch > known->epoch) known->epoch = one->epoch;
+        if (one->step < known->step) known->step = one->step;
+        return known->epoch != before.epoch || known->step != before.step;
+    }
+    if (convictions->count == GW_MAX_CONVICTIONS) {
+        uint32_t at = earliest(convictions);
+        if (is_earlier(one, &convictions->list[at])) return false;
+        remove_at(convictions, at);
+    }
+    convictions->list[convictions->count++] = *one;
+    return true;
+}
+
+bool gw_convictions_unite(gw_convictions *into, const gw_convictions *more) {
+    bool changed = false;
+    for (uint32_t i = 0; i < more->count; i++) changed |= gw_convictions_add(into, &more->list[i]);
+    return changed;
+}
+
+const gw_conviction *gw_convictions_of(const gw_convictions *convictions, const gw_peer_id *id) {
+    for (uint32_t i = 0; i < convictions->count; i++)
+        if (gw_peer_id_equal(&convictions->list[i].id, id)) return &convictions->list[i];
+    return NULL;
+}
+
+bool gw_convictions_drop(gw_convictions *convictions, const gw_peer_id *id) {
+    gw_conviction *known = find(convictions, id);
+    if (known == NULL) return false;
+    remove_at(convictions, (uint32_t)(known - convictions->list));
+    return true;
+}
+
+void gw_convictions_put(gw_writer *w, const gw_convictions *convictions) {
+    gw_put_u32(w, convictions->count);
+    for (uint32_t i = 0; i < convictions->count; i++) {
+        gw_put_peer_id(w, &convictions->list[i].id);
+        gw_put_u64(w, convictions->list[i].epoch);
+        gw_put_u64(w, convictions->list[i].step);
+    }
+}
+
+void gw_convictions_get(gw_reader *r, gw_convictions *convictions) {
+    *convictions = (gw_convictions){0};
+    uint32_t count = gw_get_u32(r);
+    if (count > GW_MAX_CONVICTIONS) r->failed = true;
+    for (uint32_t i = 0; i < count && !r->failed; i++) {
+        gw_conviction one;
+        gw_get_peer_id(r, &one.id);
+        one.epoch = gw_get_epoch(r);
+        one.step = gw_get_u64(r);
+        if (!r->failed && gw_convictions_of(convictions, &one.id) != NULL) r->failed = true;
+        if (!r->failed) gw_convictions_add(convictions, &one);
+    }
+}

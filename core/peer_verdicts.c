@@ -1,0 +1,102 @@
+/* What comes of a verdict (core/peer_verify.c) for who does not hear it. A peer that was found to compute or
+ * to hold other bits may be cut off before, go on alone, and come back ahead of those who found it, or be
+ * started again and bring what it saved meanwhile. Until it has heard, what it holds counts for nothing, nor
+ * do checkpoints of later steps that it alone tells of. Convictions are kept as losses are
+ * (core/peer_poison.c): in the durable record, told with every vote, united in every install. With the
+ * install the peer hears of its own, gives up what must not count, and its next vote says so. */
+#include "core/peer_state.h"
+
+#include "core/check.h"
+
+#include <stdlib.h>
+
+void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id) {
+    const gw_conviction one = {.id = *id, .epoch = p->view.epoch, .step = p->step};
+    GW_CHECK(gw_view_rank(&p->view, id) >= 0);
+    bool own = gw_peer_id_equal(id, &p->config.id), news = own && p->heard_epoch < one.epoch;
+    if (news) p->heard_epoch = one.epoch;
+    if (!own) news = gw_convictions_add(&p->convictions, &one);
+    if (news) gw_votes_persist(p);
+}
+
+/* ---- at a proposer
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* Where a majority rules nobody goes on alone: those with whom it has installed a view since agree with it,
+ * and may have shown what it holds. */
+static bool is_served(const gw_report *r, const gw_conviction *conviction, bool majority) {
+    return r->heard_epoch >= conviction->epoch || (majority && r->installed_epoch > conviction->epoch);
+}
+
+static void unite_convictions(const gw_attempt *a, bool majority, gw_convictions *all) {
+    for (uint32_t i = 0; i < a->view.count; i++) gw_convictions_unite(all, &a->reports[i]->convictions);
+    for (uint32_t i = 0; i < a->view.count; i++) {
+        const gw_conviction *one = gw_convictions_of(all, &a->view.members[i].id);
+        if (one != NULL && is_served(a->reports[i], one, majority)) gw_convictions_drop(all, &one->id);
+    }
+}
+
+/* Whether a voter that is not convicted tells of that checkpoint. */
+static bool others_have(const gw_attempt *a, const gw_convictions *convictions, const gw_hash *root) {
+    for (uint32_t i = 0; i < a->view.count; i++) {
+        const gw_report *r = a->reports[i];
+        if (gw_convictions_of(convictions, &a->view.members[i].id) != NULL) continue;
+        for (uint32_t k = 0; k < r->inventory_count; k++)
+            if (gw_hash_equal(&r->inventory[k].root, root)) return true;
+    }
+    return false;
+}
+
+/* Of what this voter saved after that step keeps what others have as well. */
+static void discount_inventory(const gw_attempt *a, gw_report *r, uint64_t step, gw_install *i) {
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < r->inventory_count; k++) {
+        gw_inventory *one = &r->inventory[k];
+        bool later = one->step > step, spared = later && others_have(a, &i->convictions, &one->root);
+        if (later && !spared) {
+            gw_set_free(&one->chunks);
+            continue;
+        }
+        if (spared) i->spared[i->spared_count++] = one->root;
+        r->inventory[kept++] = *one;
+    }
+    r->inventory_count = kept;
+    if (r->whole_step > step) r->whole_step = 0;
+}
+
+void gw_verdicts_discount(const gw_attempt *a, bool majority, gw_install *i) {
+    unite_convictions(a, majority, &i->convictions);
+    GW_CHECK(i->spared == NULL);
+    i->spared = calloc((size_t)i->convictions.count * GW_MAX_INVENTORY + 1, sizeof *i->spared);
+    GW_CHECK_MEMORY(i->spared != NULL);
+    for (uint32_t rank = 0; rank < a->view.count; rank++) {
+        const gw_conviction *one = gw_convictions_of(&i->convictions, &a->view.members[rank].id);
+        if (one == NULL) continue;
+        a->reports[rank]->has_state = false;
+        if (!majority) discount_inventory(a, a->reports[rank], one->step, i);
+    }
+}
+
+/* ---- at who is told
+ * --------------------------------------------------------------------------------------------------- */
+
+/* A load may need chunks that have no manifest here, and a disk that hangs deletes nothing. */
+static bool may_delete(const gw_peer *p, const gw_install *i) {
+    return !p->disk_hangs && !(i->load == GW_LOAD_MANIFEST && p->inventory.strays);
+}
+
+bool gw_verdicts_hear(gw_peer *p, const gw_install *i) {
+    const gw_conviction *own = gw_convictions_of(&i->convictions, &p->config.id);
+    bool hears = own != NULL && own->epoch > p->heard_epoch;
+    gw_convictions others = i->convictions;
+    gw_convictions_drop(&others, &p->config.id);
+    bool changed = gw_convictions_unite(&p->convictions, &others) || p->convictions.count != others.count;
+    p->convictions = others;
+    if (hears) {
+        p->heard_epoch = own->epoch;
+        if (!p->ballot.majority)
+            gw_kept_give_up_after(p, own->step, i->spared, i->spared_count, may_delete(p, i));
+    }
+    if (hears || changed) gw_votes_persist(p);
+    return hears;
+}
