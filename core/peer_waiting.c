@@ -297,6 +297,18 @@ static void widen_founding(gw_peer *p) {
     gw_views_propose(p, m.members, m.ready);
 }
 
+/* Where a majority rules: by all that is heard half of its members or more are gone, and it may be what is
+ * left of one that has ended, and can admit nobody. Any other flock will, once its shards or its checkpoint
+ * are done. */
+static bool may_be_remnant(const gw_peer *p, const gw_contact *flock) {
+    uint32_t living = 0;
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *one = &p->contacts[i];
+        living += runs_this_job(p, one) && gw_view_name_equal(&one->view_name, &flock->view_name);
+    }
+    return p->ballot.majority && 2 * living <= flock->view_count;
+}
+
 /* Where a majority rules: the flock does not admit this peer, as it is left behind, out of reach, or has made
  * a promise; and those who have no view, or are left behind in one, are enough to go on. So this flock is
  * not, and interrupted in nothing; while a peer with the record of a view that leads nowhere joins whoever
@@ -577,8 +589,7 @@ void gw_waiting_consider(gw_peer *p) {
     if (p->phase != GW_AT_WAITING || p->attempt.active || p->applying) return;
 
     if (flock != NULL) {
-        /* It may be what is left of one that has ended, and can admit nobody. */
-        if (p->end.known && !p->config.fast && is_asked_in_vain(p, flock))
+        if (p->end.known && !p->config.fast && is_asked_in_vain(p, flock) && may_be_remnant(p, flock))
             gw_end_consider(p);
         else
             gw_end_hope(p);

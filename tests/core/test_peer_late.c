@@ -474,3 +474,60 @@ Test(peer_late, what_is_heard_twice_counts_once) {
         echo(echoes_ns[i], GW_QUORUM_MAJORITY);
     }
 }
+
+/* ---- who has the job's end on record, and comes to a flock that has yet to get there ---- */
+
+#define SECONDS UINT64_C(1000000000)
+
+/* Two run, with steps of a minute, in which they admit nobody who asks once their shards are done; the third
+ * comes with so many of three chunks of the job's last checkpoint on its disk. */
+static void come_with_the_end(flock *f, gw_quorum quorum, gw_inventory *end, uint32_t chunks) {
+    const uint32_t founders = quorum == GW_QUORUM_MAJORITY ? 3 : 2;
+    flock_open(f, 3, founders, 50, quorum);
+    for (uint32_t i = 0; i < founders; i++) flock_start(f, i);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+    flock_kill(f, 2);
+    while (!flock_in_view_of(f, 0, 2) || !flock_in_view_of(f, 1, 2)) cr_assert(!flock_run(f, NULL, 1));
+    for (uint32_t i = 0; i < 2; i++) f->peers[i].seal_ns = 60 * SECONDS;
+    flock_run_for(f, SECONDS);
+    *end = (gw_inventory){.step = 50,
+                          .root = {{9}},
+                          .fingerprint = flock_state_after(50),
+                          .ended = true,
+                          .chunks = gw_set_of(FLOCK_CHUNKS)};
+    for (uint32_t k = 0; k < chunks; k++) gw_set_add(&end->chunks, k);
+    f->peers[2].found = end;
+    f->peers[2].found_count = 1;
+    flock_start(f, 2);
+}
+
+/* It waits until it is admitted, and they go on from there. */
+Test(peer_late, who_has_the_end_brings_it_to_a_flock_that_runs) {
+    const gw_quorum quorums[] = {GW_QUORUM_ANY, GW_QUORUM_MAJORITY};
+    for (int i = 0; i < 2; i++) {
+        flock f;
+        gw_inventory end;
+        come_with_the_end(&f, quorums[i], &end, FLOCK_CHUNKS);
+        const uint64_t began_ns = f.now;
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        cr_expect_lt((f.now - began_ns) / SECONDS, 300, "%s", f.peers[2].finish_text);
+        gw_set_free(&end.chunks);
+        flock_close(&f);
+    }
+}
+
+/* Of two members who is not the lowest cannot go on alone, and waits: had the newcomer ended meanwhile it
+ * would take that for the job's end. */
+Test(peer_late, who_has_the_end_does_not_take_a_member_with_it) {
+    flock f;
+    gw_inventory end;
+    come_with_the_end(&f, GW_QUORUM_MAJORITY, &end, 1);
+    flock_run_for(&f, 120 * SECONDS);
+    cr_assert_not(f.peers[2].finished, "%s", f.peers[2].finish_text);
+    flock_kill(&f, 0);
+    const uint64_t until_ns = f.now + 30 * SECONDS;
+    while (f.now < until_ns && !f.peers[1].finished) cr_assert(!flock_run(&f, NULL, 1));
+    cr_expect_not(f.peers[1].finished, "%s", f.peers[1].finish_text);
+    gw_set_free(&end.chunks);
+    flock_close(&f);
+}
