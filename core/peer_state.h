@@ -278,7 +278,10 @@ struct gw_peer {
     bool careful;
     uint32_t cuts[GW_MAX_MEMBERS + 1];
     uint64_t speeds[GW_MAX_MEMBERS];
-    uint64_t own_speed;
+    uint64_t own_speed;   /* of the last step in which it had a shard; 0 = it has had none */
+    uint64_t speed_ns;    /* when that was measured */
+    uint64_t idle_shards; /* after a time for so many shards without one the speed counts as not known */
+    bool speed_old;       /* it does */
     uint32_t tag;
     gw_token seal_token, reduce_token, apply_token, load_token;
     gw_load_kind load_kind; /* of the last LOAD */
@@ -498,6 +501,7 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event);
 void gw_steps_applied(gw_peer *p, const gw_event *event);
 void gw_steps_shard_lost(gw_peer *p, const gw_event *event);
 void gw_steps_consider(gw_peer *p);
+uint64_t gw_steps_speed(const gw_peer *p); /* to deal by; 0 = not known */
 
 /* ---- peer_verify.c ---- */
 void gw_verify_deal(gw_peer *p, gw_action *deal); /* chooses */

@@ -15,7 +15,10 @@ enum {
         500,              /* a victim that has not published this step's word is looked at again after this */
     MOST_LOST_CLAIMS = 2, /* of one step: a peer that loses more cannot do its share */
     NOBODY_RETRY_US = 50000,
+    LEAST_IDLE_SHARDS = 16,
+    MOST_IDLE_SHARDS = 1024,
 };
+#define SHARD_NS UINT64_C(1000000000000) /* over a speed: what one shard takes */
 
 /* ---- dealing
  * ------------------------------------------------------------------------------------------------------ */
@@ -252,17 +255,40 @@ static void first_bad(const gw_peer *p, const int64_t *slots, gw_bad *bad) {
                     .index = (uint64_t)least[GW_SLOT_BAD_INDEX]};
 }
 
+/* Who stood still for a moment was slow in that step, and of few shards is dealt none after it, so that
+ * nothing would measure it again. After a while it counts as not known, and is dealt what the mean is. Where
+ * it is slow still the others wait for one shard of it: so a while is many of these, and twice as many each
+ * time. */
+static void note_speed(gw_peer *p, uint64_t measured) {
+    if (measured > 0) {
+        if (!p->speed_old) p->idle_shards = LEAST_IDLE_SHARDS;
+        p->own_speed = measured;
+        p->speed_ns = p->now;
+        p->speed_old = false;
+        return;
+    }
+    if (p->own_speed == 0 || p->speed_old) return;
+    GW_CHECK(p->idle_shards >= LEAST_IDLE_SHARDS && p->now >= p->speed_ns);
+    if (p->now - p->speed_ns < p->idle_shards * (SHARD_NS / p->own_speed)) return;
+    p->speed_old = true;
+    if (p->idle_shards < MOST_IDLE_SHARDS) p->idle_shards *= 2;
+}
+
+uint64_t gw_steps_speed(const gw_peer *p) {
+    return p->speed_old ? 0 : p->own_speed;
+}
+
 void gw_steps_sealed(gw_peer *p, const gw_event *event) {
     if (p->phase != GW_AT_SEALING || event->token != p->seal_token) return;
     p->seal_token = 0;
-    if (event->speed > 0) p->own_speed = event->speed;
+    note_speed(p, event->speed);
     if (p->lacks_shard) return; /* a view in which it is dealt again has been asked for */
     p->phase = GW_AT_REDUCING;
     gw_action *reduce = gw_peer_act(p, GW_ACT_REDUCE);
     reduce->token = p->reduce_token = gw_peer_token(p);
     reduce->step = p->step;
     int64_t *row = reduce->slots;
-    row[GW_SLOT_SPEED] = (int64_t)p->own_speed;
+    row[GW_SLOT_SPEED] = (int64_t)gw_steps_speed(p);
     row[GW_SLOT_FINGERPRINT] = (int64_t)p->fingerprint;
     if (gw_peer_is_leader(p)) row[GW_SLOT_DECISIONS] = gw_saves_decide(p);
     if (p->unwritable) row[GW_SLOT_FLAGS] |= GW_FLAG_UNWRITABLE;

@@ -259,7 +259,7 @@ static gw_report *make_report(const gw_peer *p) {
         r->claimed = gw_set_copy(&p->claimed);
     }
     r->failures = p->failures;
-    r->speed = p->own_speed;
+    r->speed = gw_steps_speed(p);
     r->strays = p->inventory.strays;
     if (p->doubt.any && p->doubt.step == p->step) memcpy(r->accused, p->doubt.accused, sizeof r->accused);
     r->convictions = p->convictions;

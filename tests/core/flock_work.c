@@ -7,12 +7,17 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+static uint64_t measured_speed(const flock_peer *p) {
+    if (p->speed == 0) return 1000;
+    return gw_set_count(&p->added) > 0 ? p->speed : 0;
+}
+
 static void seal_if_done(flock *f, uint32_t i) {
     flock_peer *p = &f->peers[i];
     if (p->sealing == 0) return;
     gw_event event = {.kind = GW_EV_SEALED,
                       .token = p->sealing,
-                      .speed = 1000,
+                      .speed = measured_speed(p),
                       .checks = p->checks,
                       .count = p->check_count};
     if (p->bad_shard) event.bad = (gw_bad){.present = true, .shard = 3 + i, .tensor = 1, .index = 7};
