@@ -542,6 +542,7 @@ static bool waits_for_room(const gw_peer *p) {
 
 static const char *phase_text(const gw_peer *p) {
     if (waits_for_room(p)) return "waiting for a disk with room for the final state";
+    if (p->leaving && p->phase == GW_AT_PAUSED) return "leaving: writing a checkpoint";
     static const char *const names[] = {
         [GW_AT_WAITING] = "waiting for peers",
         [GW_AT_FROZEN] = "changing the view",

@@ -109,7 +109,23 @@ static void load_nothing(gw_peer *p) {
     gw_install_loaded(p, &failed);
 }
 
+/* --fresh is one peer's word until all say it: the leader's counts where nobody has a state. */
+static void say_if_fresh(gw_peer *p, const gw_install *i) {
+    const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
+    if (i->load == GW_LOAD_MANIFEST && p->config.fresh)
+        gw_peer_say(p, GW_WARN,
+                    "this peer was started with --fresh, but goes on from the checkpoint of step %" PRIu64
+                    ", as others were not: to begin anew, start all with --fresh",
+                    i->step);
+    if (i->load == GW_LOAD_INIT && newest != NULL)
+        gw_peer_say(p, GW_WARN,
+                    "beginning at step 0, though the checkpoint of step %" PRIu64
+                    " is here: not all of it is, or the leader was started with --fresh",
+                    newest->step);
+}
+
 static void load_state(gw_peer *p, const gw_install *i) {
+    say_if_fresh(p, i);
     p->phase = GW_AT_LOADING;
     p->load_token = gw_peer_token(p);
     p->load_kind = i->load;
@@ -188,8 +204,7 @@ static void note_install(gw_peer *p, const gw_install *i, bool grew) {
     if (!repaired) return;
     p->steps_repaired++;
     p->shards_repaired += dealt;
-    gw_action *repair =
-        gw_peer_notice(p, GW_NOTICE_REPAIR, "%u of %u shards dealt again", dealt, i->missing.size);
+    gw_action *repair = gw_peer_notice(p, GW_NOTICE_REPAIR, "%s", i->cause);
     repair->step = i->step;
     repair->count = dealt;
 }

@@ -82,3 +82,27 @@ Test(peer_fresh, who_joins_does_not_bring_back_the_run_that_it_was_in) {
         flock_close(&f);
     }
 }
+
+/* Whether it begins anew is the leader's to say where nobody has a state; the others are told of it either
+ * way. */
+Test(peer_fresh, where_not_all_say_so_it_is_told_what_became_of_it) {
+    bool anew[2] = {false, false};
+    for (uint32_t fresh = 0; fresh < 2; fresh++) {
+        flock f;
+        flock_open(&f, 2, 2, STEPS, GW_QUORUM_ANY);
+        for (uint32_t i = 0; i < 2; i++) {
+            keep_old_checkpoint(&f.peers[i], 0, true, false);
+            f.peers[i].config.fresh = i == fresh;
+            f.peers[i].seal_ns = SECOND;
+        }
+        flock_start_all(&f);
+        while (!flock_in_view_of(&f, 0, 2)) cr_assert(!flock_run(&f, NULL, 1));
+        flock_run_for(&f, SECOND / 2);
+        anew[fresh] = flock_status(&f, 0).step < STEPS / 4;
+        cr_expect_eq(anew[fresh], flock_leader(&f) == fresh);
+        cr_expect_eq(flock_said(&f, 1 - fresh, "though the checkpoint of step 1000 is here"), anew[fresh]);
+        cr_expect_eq(flock_said(&f, fresh, "start all with --fresh"), !anew[fresh]);
+        flock_close(&f);
+    }
+    cr_expect_neq(anew[0], anew[1]);
+}
