@@ -197,6 +197,7 @@ static void note_install(gw_peer *p, const gw_install *i, bool grew) {
     p->views_installed++;
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_VIEW, "%s", i->cause);
     notice->view = gw_actions_copy(p->actions, &p->view, sizeof p->view);
+    notice->step = i->step;
     notice->duration_ns = p->cause_ns == 0 ? i->cause_age_ns : p->now - p->cause_ns;
     uint32_t dealt = gw_set_count(&i->missing);
     bool again = dealt < i->missing.size || gw_losses_in_step(&i->losses, i->step);

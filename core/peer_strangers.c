@@ -189,7 +189,7 @@ void gw_strangers_consider(gw_peer *p) {
         if (!stays || !asked_to_join(p, c)) continue;
         char id[GW_SHORT_TEXT];
         gw_peer_finish(p, GW_FINISH_DENIED, NULL,
-                       "peer %s %s (%s), and so do %" PRIu32 " in all, %" PRIu32 " do as this one. %s",
+                       "peer %s %s (%s). There are %" PRIu32 " such peers, and %" PRIu32 " like this one. %s",
                        gw_peer_id_short(&c->id, id), what_it_does(c), c->difference, theirs.count, own.count,
                        what_to_do(c));
         return;

@@ -354,7 +354,8 @@ static void say_cannot_propose(gw_peer *p, bool full, const gw_view *lacks) {
     else if (lacks != NULL)
         gw_peer_waits(p,
                       "only %u of the %u members of view %" PRIu64
-                      " can be reached: not a majority, so this side waits",
+                      " can be reached: not a majority, so this side waits for more of them (gone for "
+                      "good: godwit force-view)",
                       gw_view_common(lacks, &p->attempt.view), lacks->count, lacks->epoch);
     else
         gw_peer_waits(p,
@@ -480,6 +481,7 @@ void gw_views_force(gw_peer *p) {
     gw_peer_say(p, GW_WARN,
                 "the operator forces a view of whoever can be reached: the other side must not go on");
     p->forced = true;
+    gw_views_need_change(p, "the operator forces a view");
     retry_later(p, 0);
     p->propose_at_ns = p->patience_ns = p->now;
 }

@@ -224,7 +224,7 @@ typedef enum gw_notice {
     GW_NOTICE_PEER_ALIVE, /* peer */
     GW_NOTICE_PEER_DEAD,  /* peer */
     GW_NOTICE_PEER_LEFT,  /* peer */
-    GW_NOTICE_VIEW,       /* installed: view, text (cause), duration_ns since the cause was known */
+    GW_NOTICE_VIEW,       /* installed: view, step, text (cause), duration_ns since the cause was known */
     GW_NOTICE_STEP, /* step `step` committed: nothing of it may be shown before. count = members that made it,
                        fingerprint of the state after it. At most one applied step is not committed */
     GW_NOTICE_REPAIR,     /* step, count = shards dealt again, text */

@@ -157,8 +157,9 @@ void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *ad
                     const char *reason) {
     char id[GW_SHORT_TEXT], at[GW_ADDR_TEXT] = "";
     if (addr != NULL && addr->family != 0) gw_addr_text(addr, at);
-    say(events, "peer %s%s%s is %s%s%s", gw_peer_id_short(peer, id), at[0] != '\0' ? " at " : "", at, state,
-        reason != NULL ? ": " : "", reason != NULL ? reason : "");
+    const char *verb = strcmp(state, "left") == 0 ? "has" : "is";
+    say(events, "peer %s%s%s %s %s%s%s", gw_peer_id_short(peer, id), at[0] != '\0' ? " at " : "", at, verb,
+        state, reason != NULL ? ": " : "", reason != NULL ? reason : "");
     if (!wants_json(events)) return;
     json_t *object = object_of("peer");
     gw_json_peer(object, "peer", peer);

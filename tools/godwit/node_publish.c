@@ -151,7 +151,6 @@ void gw_node_corrupted(gw_node *node, const gw_peer_id *peer, const char *eviden
 void gw_node_notice(gw_node *node, const gw_action *action) {
     gw_events *events = node->console->events;
     gw_shown *shown = &node->shown;
-    gw_peer_status status;
     switch (action->notice) {
     case GW_NOTICE_PHASE:
         snprintf(shown->phase, sizeof shown->phase, "%s", action->text);
@@ -170,8 +169,7 @@ void gw_node_notice(gw_node *node, const gw_action *action) {
     case GW_NOTICE_VIEW:
         shown->counter[GW_COUNT_VIEWS]++;
         shown->phase[0] = '\0';
-        gw_peer_status_get(node->peer, &status);
-        gw_events_view(events, action->view, &node->self.id, status.step, action->text, action->duration_ns);
+        gw_events_view(events, action->view, &node->self.id, action->step, action->text, action->duration_ns);
         break;
     case GW_NOTICE_STEP:
         step_done(node, action);
