@@ -264,7 +264,7 @@ static bool take_record(const uint8_t *bytes, size_t count) {
 static bool take_known(const uint8_t *bytes, size_t count) {
     gw_known known = {.count = 0};
     gw_reader r = gw_reader_on(bytes, count);
-    gw_known_get(&r, &known, NOW_S);
+    gw_known_get(&r, &known);
     GW_CHECK(known.count <= GW_KNOWN_PEERS && (!r.failed || known.count == 0));
     return known.count > 0;
 }

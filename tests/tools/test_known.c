@@ -37,10 +37,10 @@ static size_t put(const gw_known *known, uint8_t *bytes) {
 }
 
 static bool get(const uint8_t *bytes, size_t length, const gw_hash *of_cluster, const gw_hash *of_job,
-                uint64_t now_s, gw_known *known) {
+                gw_known *known) {
     gw_reader r = gw_reader_on(bytes, length);
     *known = (gw_known){.cluster = *of_cluster, .job = *of_job};
-    gw_known_get(&r, known, now_s);
+    gw_known_get(&r, known);
     return !r.failed;
 }
 
@@ -65,7 +65,7 @@ Test(known, of_too_many_those_seen_last_stay) {
     cr_assert(!has(&known, oldest, 1));
     uint8_t bytes[GW_KNOWN_BYTES];
     gw_known back;
-    cr_assert(get(bytes, put(&known, bytes), &known.cluster, &known.job, 5000, &back));
+    cr_assert(get(bytes, put(&known, bytes), &known.cluster, &known.job, &back));
     cr_assert_eq(back.count, GW_KNOWN_PEERS);
 }
 
@@ -75,16 +75,27 @@ Test(known, another_jobs_or_clusters_peers_and_old_ones_are_not_used) {
     uint64_t now_s = 100 * DAY_S;
     note(&known, 1, 7117, now_s);
     note(&known, 2, 7118, now_s - (GW_KNOWN_DAYS + 1) * DAY_S);
-    note(&known, 3, 7119, now_s + DAY_S); /* by a clock that was wrong then */
+    note(&known, 3, 7119, now_s - GW_KNOWN_DAYS * DAY_S);
     size_t length = put(&known, bytes);
-    cr_assert(get(bytes, length, &cluster, &job, now_s, &back));
+    cr_assert(get(bytes, length, &cluster, &job, &back));
     cr_assert_eq(back.count, 2);
     cr_assert(has(&back, 1, 7117) && has(&back, 3, 7119));
-    cr_assert(get(bytes, length, &other, &job, now_s, &back));
+    cr_assert(get(bytes, length, &other, &job, &back));
     cr_assert_eq(back.count, 0);
-    cr_assert(get(bytes, length, &cluster, &other, now_s, &back));
+    cr_assert(get(bytes, length, &cluster, &other, &back));
     cr_assert_eq(back.count, 0);
     cr_assert(gw_hash_equal(&back.job, &other), "it goes on remembering for its own");
+}
+
+/* Nothing was seen later: all nodes were down, or it was by a clock of 1970. */
+Test(known, peers_seen_together_are_forgotten_by_no_calendar) {
+    gw_known known = {.cluster = cluster, .job = job}, back;
+    uint8_t bytes[GW_KNOWN_BYTES];
+    note(&known, 1, 7117, 40);
+    note(&known, 2, 7118, 50);
+    cr_assert(get(bytes, put(&known, bytes), &cluster, &job, &back));
+    cr_assert_eq(back.count, 2);
+    cr_assert_eq(gw_known_newest(&back), 50);
 }
 
 Test(known, a_damaged_file_says_nothing) {
@@ -95,13 +106,13 @@ Test(known, a_damaged_file_says_nothing) {
     size_t length = put(&known, bytes);
     cr_assert_eq(length, 1 + 32 + 32 + 4 + 2 * (16 + 19 + 8));
     for (size_t cut = 0; cut < length; cut++) {
-        cr_assert(!get(bytes, cut, &cluster, &job, 1000, &back), "cut at %zu", cut);
+        cr_assert(!get(bytes, cut, &cluster, &job, &back), "cut at %zu", cut);
         cr_assert_eq(back.count, 0);
     }
-    cr_assert(!get(bytes, length + 1, &cluster, &job, 1000, &back));
+    cr_assert(!get(bytes, length + 1, &cluster, &job, &back));
     bytes[0] = 9;
-    cr_assert(!get(bytes, length, &cluster, &job, 1000, &back), "another version");
+    cr_assert(!get(bytes, length, &cluster, &job, &back), "another version");
     bytes[0] = 1;
     bytes[65] = bytes[66] = bytes[67] = bytes[68] = 0xFF;
-    cr_assert(!get(bytes, length, &cluster, &job, 1000, &back), "too many");
+    cr_assert(!get(bytes, length, &cluster, &job, &back), "too many");
 }

@@ -169,6 +169,7 @@ static bool serve(gw_node *node, gw_err *err) {
     gw_node_started(node);
     look_at_work(node);
     gw_node_publish_loop(node);
+    gw_node_remember_loop(node);
     gw_loop_run(node->loop);
     gw_loop_watch_close(node->loop_watch);
     GW_CHECK(node->finished);

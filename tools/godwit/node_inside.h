@@ -103,6 +103,14 @@ typedef struct gw_signals {
     gw_claims *claims;    /* what runs when a signal ends the process is nobody's fault */
 } gw_signals;
 
+/* The file of known peers (node_remember.c). */
+typedef struct gw_remembering {
+    gw_known known;
+    uint64_t begun_ns, begun_s; /* the file's clock said so at this process's */
+    atomic_bool failed;         /* the last write: the next look makes another */
+    gw_timer timer;
+} gw_remembering;
+
 /* What people see (node_publish.c). */
 typedef struct gw_shown {
     uint64_t started_ns, step_ns; /* of the last committed step */
@@ -139,7 +147,7 @@ typedef struct gw_node {
     gw_payloads *payloads; /* NULL: the job's shards have none */
     gw_workers *workers;
     gw_claims *claims; /* NULL: there is none */
-    gw_known known;
+    gw_remembering remembering;
     gw_held_state state;
 
     /* This peer and its ways out. */
@@ -214,9 +222,11 @@ gw_param *gw_node_shared_params(const gw_node *node, uint32_t *count);
  */
 void gw_node_tell_other_job(const gw_node *node, const gw_manifest *other);
 
-/* node_remember.c. Fills in config->known; keeps the members of an installed view for the next life. */
+/* node_remember.c. Fills in config->known; keeps the members of an installed view for the next life, and from
+ * _loop on sees to it that those who stay are not forgotten for that. */
 void gw_node_recall(gw_node *node, gw_peer_config *config);
 void gw_node_remember(gw_node *node, const gw_view *view);
+void gw_node_remember_loop(gw_node *node);
 
 /* node_links.c: sockets of the control plane. */
 bool gw_node_listen(gw_node *node, gw_err *err);

@@ -26,6 +26,13 @@ bool gw_known_note(gw_known *known, const gw_peer_id *id, const gw_addr *addr, u
     return true;
 }
 
+uint64_t gw_known_newest(const gw_known *known) {
+    uint64_t newest = 0;
+    for (uint32_t i = 0; i < known->count; i++)
+        if (known->peers[i].seen_s > newest) newest = known->peers[i].seen_s;
+    return newest;
+}
+
 void gw_known_put(gw_writer *w, const gw_known *known) {
     gw_put_u8(w, VERSION);
     gw_put_hash(w, &known->cluster);
@@ -38,7 +45,16 @@ void gw_known_put(gw_writer *w, const gw_known *known) {
     }
 }
 
-void gw_known_get(gw_reader *r, gw_known *known, uint64_t now_s) {
+static void forget_old(gw_known *known) {
+    uint64_t newest = gw_known_newest(known);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < known->count; i++)
+        if (newest - known->peers[i].seen_s <= (uint64_t)GW_KNOWN_DAYS * DAY_S)
+            known->peers[kept++] = known->peers[i];
+    known->count = kept;
+}
+
+void gw_known_get(gw_reader *r, gw_known *known) {
     gw_hash cluster, job;
     if (gw_get_u8(r) != VERSION) r->failed = true;
     gw_get_hash(r, &cluster);
@@ -52,11 +68,11 @@ void gw_known_get(gw_reader *r, gw_known *known, uint64_t now_s) {
         gw_get_peer_id(r, &peer.id);
         gw_get_addr(r, &peer.addr);
         peer.seen_s = gw_get_u64(r);
-        bool old = now_s > peer.seen_s && now_s - peer.seen_s > (uint64_t)GW_KNOWN_DAYS * DAY_S;
-        if (ours && !old && find(known, &peer.id) == NULL) known->peers[known->count++] = peer;
+        if (ours && find(known, &peer.id) == NULL) known->peers[known->count++] = peer;
     }
     if (!gw_reader_done(r)) {
         r->failed = true;
         known->count = 0;
     }
+    forget_old(known);
 }

@@ -509,6 +509,7 @@ bool gw_node_close(gw_node *node) {
     gw_timer_cancel(&node->watchdog);
     gw_timer_cancel(&node->flush);
     gw_timer_cancel(&node->shown.timer);
+    gw_timer_cancel(&node->remembering.timer);
     gw_helper_close(node->stacks);
     if (node->work.hangs) {
         gw_claims_clear(node->claims);
