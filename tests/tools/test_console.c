@@ -154,7 +154,7 @@ static void update_written(gw_display *display) {
 }
 
 #define LEFT_OUT                                                                                             \
-    "godwit: stdout: 1 lines are left out so far: they were not read in time, or there was no room for "     \
+    "godwit: stdout: 1 lines are left out so far: they were not taken in time, or there was no room for "    \
     "them\n"
 #define LONG_LINE                                                                                            \
     "..................................................................................................."    \

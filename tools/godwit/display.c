@@ -97,14 +97,19 @@ static void draw(gw_display *display) {
     display->drawn = true;
 }
 
+static const char *what_follows(const gw_display *display, int failure) {
+    if (gw_outlet_failure_stays(display->out, failure)) return "nothing more is written there";
+    return gw_outlet_lacks_room(failure) ? "until there is room lines are left out"
+                                         : "it is tried again, and lines wait";
+}
+
 static void say_failure(gw_display *display, int failure) {
     bool said = display->failure_said;
     display->failure_said = failure != 0;
     if (failure == 0 || said || display->err == display->out) return;
     put_text(display->err, "godwit: stdout: %s; %s, the run goes on\n",
              failure == EPIPE ? "nobody reads it any more" : strerror(failure),
-             gw_outlet_failure_stays(failure) ? "nothing more is written there"
-                                              : "until there is room lines are left out");
+             what_follows(display, failure));
 }
 
 /* What became of stdout, where it can still be said. How much is missing is said once the outage is over, or
@@ -117,7 +122,7 @@ static void say_trouble(gw_display *display, bool at_end) {
     if (left_out == display->left_out_said) return;
     display->left_out_said = left_out;
     put_text(display->err,
-             "godwit: stdout: %" PRIu64 " lines are left out so far: they were not read in time, or there "
+             "godwit: stdout: %" PRIu64 " lines are left out so far: they were not taken in time, or there "
              "was no room for them\n",
              left_out);
 }

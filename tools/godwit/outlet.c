@@ -10,16 +10,22 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#define FIRST_PAUSE_NS UINT64_C(10000000)
+#define MOST_PAUSE_NS  UINT64_C(5000000000)
+#define LAST_NS        UINT64_C(2000000000) /* so long it is tried again once it closes */
 
 typedef struct piece {
     struct piece *next;
-    size_t count;
+    size_t count, done; /* bytes; those that are written already */
     char bytes[];
 } piece;
 
 struct gw_outlet {
     int fd;
+    bool device; /* a terminal, say */
     pthread_t thread;
     pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t changed;
@@ -28,11 +34,11 @@ struct gw_outlet {
     uint64_t left_out;
     int failure;
     bool closing;
+    uint64_t give_up_ns; /* once it closes */
 };
 
-/* Returns the errno, or 0; *done: how many bytes were written. */
+/* Returns the errno, or 0; adds to *done how many bytes were written. */
 static int write_bytes(int fd, const char *bytes, size_t count, size_t *done) {
-    *done = 0;
     while (*done < count) {
         ssize_t written = write(fd, bytes + *done, count - *done);
         if (written >= 0) {
@@ -47,30 +53,67 @@ static int write_bytes(int fd, const char *bytes, size_t count, size_t *done) {
     return 0;
 }
 
-/* *torn: a line was begun and is not whole. */
-static int write_piece(int fd, const piece *one, bool *torn) {
-    size_t done;
+/* The thread's own. */
+typedef struct writing {
+    bool torn; /* a line was begun, and its end is left out */
+    bool given_up;
+    uint64_t pause_ns; /* before the attempt that is made now; 0: it is the first one */
+} writing;
+
+static int write_piece(int fd, piece *one, bool *torn) {
+    size_t done = 0;
     int failure = *torn ? write_bytes(fd, "\n", 1, &done) : 0;
     if (failure != 0) return failure;
-    failure = write_bytes(fd, one->bytes, one->count, &done);
-    *torn = failure != 0 && done > 0;
-    return failure;
+    *torn = false;
+    return write_bytes(fd, one->bytes, one->count, &one->done);
+}
+
+bool gw_outlet_lacks_room(int failure) {
+    return failure == ENOSPC || failure == EDQUOT || failure == EFBIG;
+}
+
+/* Before a piece is tried again, with the lock held. False: there is no time left for that. */
+static bool pause_writing(gw_outlet *outlet, writing *w) {
+    bool closing = outlet->closing;
+    w->pause_ns = w->pause_ns == 0 ? FIRST_PAUSE_NS : 2 * w->pause_ns;
+    if (w->pause_ns > MOST_PAUSE_NS) w->pause_ns = MOST_PAUSE_NS;
+    uint64_t end = gw_now_ns() + w->pause_ns;
+    if (closing && end > outlet->give_up_ns) return false;
+    while (outlet->closing == closing)
+        if (!gw_cond_wait_until(&outlet->changed, &outlet->lock, end)) return true;
+    w->pause_ns = 0; /* it has begun to close: at once */
+    return true;
+}
+
+/* With the lock held, which it gives back while it writes. True: the piece has to be tried again. */
+static bool attempt(gw_outlet *outlet, writing *w, piece *one) {
+    if (gw_outlet_failure_stays(outlet, outlet->failure)) return false;
+    int failure = outlet->failure;
+    if (!w->given_up) {
+        pthread_mutex_unlock(&outlet->lock);
+        failure = write_piece(outlet->fd, one, &w->torn);
+        pthread_mutex_lock(&outlet->lock);
+        outlet->failure = failure;
+        bool again =
+            failure != 0 && !gw_outlet_lacks_room(failure) && !gw_outlet_failure_stays(outlet, failure);
+        if (again && pause_writing(outlet, w)) return true;
+        w->given_up = again;
+        w->pause_ns = 0;
+        if (failure != 0 && one->done > 0) w->torn = true;
+    }
+    if (failure != 0 && !gw_outlet_failure_stays(outlet, failure)) outlet->left_out++;
+    return false;
 }
 
 static void *run(void *context) {
     gw_outlet *outlet = context;
-    bool torn = false;
+    writing w = {0};
     pthread_mutex_lock(&outlet->lock);
     for (;;) {
         while (outlet->first == NULL && !outlet->closing) pthread_cond_wait(&outlet->changed, &outlet->lock);
         piece *one = outlet->first;
         if (one == NULL) break;
-        int failure = outlet->failure;
-        pthread_mutex_unlock(&outlet->lock);
-        if (!gw_outlet_failure_stays(failure)) failure = write_piece(outlet->fd, one, &torn);
-        pthread_mutex_lock(&outlet->lock);
-        if (failure != 0 && !gw_outlet_failure_stays(failure)) outlet->left_out++;
-        outlet->failure = failure;
+        if (attempt(outlet, &w, one)) continue;
         outlet->first = one->next;
         if (outlet->first == NULL) outlet->end = &outlet->first;
         outlet->waiting -= one->count;
@@ -97,7 +140,9 @@ gw_outlet *gw_outlet_open(int fd, gw_err *err) {
         gw_fail(err, GW_E_NOMEM, "output: out of memory");
         return NULL;
     }
+    struct stat status;
     outlet->fd = fd;
+    outlet->device = fstat(fd, &status) == 0 && S_ISCHR(status.st_mode);
     outlet->end = &outlet->first;
     pthread_mutex_init(&outlet->lock, NULL);
     gw_cond_init(&outlet->changed);
@@ -114,6 +159,7 @@ int gw_outlet_close(gw_outlet *outlet) {
     if (outlet == NULL) return 0;
     pthread_mutex_lock(&outlet->lock);
     outlet->closing = true;
+    outlet->give_up_ns = gw_now_ns() + LAST_NS;
     pthread_cond_broadcast(&outlet->changed);
     pthread_mutex_unlock(&outlet->lock);
     pthread_join(outlet->thread, NULL);
@@ -130,6 +176,7 @@ void gw_outlet_put(gw_outlet *outlet, const char *bytes, size_t count) {
     GW_CHECK_MEMORY(one != NULL);
     one->next = NULL;
     one->count = count;
+    one->done = 0;
     memcpy(one->bytes, bytes, count);
     pthread_mutex_lock(&outlet->lock);
     bool fits = outlet->waiting + count <= GW_OUTLET_BYTES;
@@ -167,8 +214,20 @@ int gw_outlet_failure(gw_outlet *outlet) {
     return failure;
 }
 
-bool gw_outlet_failure_stays(int failure) {
-    return failure != 0 && failure != ENOSPC && failure != EDQUOT && failure != EFBIG;
+bool gw_outlet_failure_stays(const gw_outlet *outlet, int failure) {
+    switch (failure) {
+    case EPIPE: /* the reader has gone */
+    case ECONNRESET:
+    case ENOTCONN:
+    case EBADF:
+    case EINVAL:
+        return true;
+    case EIO: /* the terminal has; of a file these are a server or a disk that may answer again */
+    case ENXIO:
+        return outlet->device;
+    default:
+        return false;
+    }
 }
 
 uint64_t gw_outlet_left_out(gw_outlet *outlet) {
