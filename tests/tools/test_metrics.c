@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { TEXT = 20000 };
@@ -19,23 +21,34 @@ enum { TEXT = 20000 };
 #define JOB "0123abcd"
 
 static int good_blocks = -1; /* how many can be read of a file; below 0: all */
+static atomic_int blocks;    /* that were read of files so far */
+
+static bool block_is_good(void) {
+    atomic_fetch_add(&blocks, 1);
+    if (good_blocks < 0 || good_blocks-- > 0) return true;
+    good_blocks = 0;
+    errno = EIO;
+    return false;
+}
 
 static ssize_t read_block(void *file, char *bytes, size_t room) {
-    if (good_blocks-- > 0) return (ssize_t)fread(bytes, 1, room, file);
-    errno = EIO;
-    return -1;
+    return block_is_good() ? (ssize_t)fread(bytes, 1, room, file) : -1;
 }
 
 static int close_file(void *file) {
     return fclose(file);
 }
 
-/* In front of the C library's. */
+/* In front of the C library's, both of them. */
+ssize_t pread(int fd, void *bytes, size_t room, off_t at) {
+    return block_is_good() ? syscall(SYS_pread64, fd, bytes, room, at) : -1;
+}
+
 FILE *fopen(const char *path, const char *mode) {
     static FILE *(*real)(const char *, const char *);
     if (real == NULL) real = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
     FILE *file = real(path, mode);
-    if (file == NULL || good_blocks < 0) return file;
+    if (file == NULL || mode[0] != 'r') return file;
     return fopencookie(file, mode, (cookie_io_functions_t){.read = read_block, .close = close_file});
 }
 
@@ -171,11 +184,11 @@ Test(metrics, what_is_somebody_elses_stays_as_it_is) {
                                         HEADER "\n1,ffffffff,train,1,2,3,4\n"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         write_text("a.csv", texts[i]);
-        refuse("a.csv", GW_E_INVALID, i < 3 ? "is no row of metrics" : "rows of another job (ffffffff");
+        refuse("a.csv", GW_E_INVALID, i < 3 ? "no row of metrics at byte" : "rows of another job (ffffffff");
         cr_assert_str_eq(content("a.csv"), texts[i]);
     }
     write_text("a.jsonl", "{\"event\":1}\n");
-    refuse("a.jsonl", GW_E_INVALID, "line 1 is no row");
+    refuse("a.jsonl", GW_E_INVALID, "no row of metrics at byte 0");
     refuse("a.txt", GW_E_USAGE, "neither .csv nor .jsonl");
     refuse("none/a.csv", GW_E_IO, "cannot write");
     gw_metrics_file file = open_file("b.csv", false);
@@ -195,7 +208,9 @@ Test(metrics, a_row_that_cannot_take_its_place_changes_nothing) {
     gw_metrics_row row2 = row(2, "note=a");
     gw_err err;
     cr_assert_not(gw_metrics_file_add(&file, &row2, &err));
-    cr_assert_not_null(strstr(err.text, "line 3 is no row"), "%s", err.text);
+    char expected[100];
+    snprintf(expected, sizeof expected, "no row of metrics at byte %d", (int)(second - text));
+    cr_assert_not_null(strstr(err.text, expected), "%s", err.text);
     add(&file, 4, "note=c");
     gw_metrics_file_close(&file);
     cr_assert_str_eq(
@@ -265,6 +280,99 @@ static void sink(void *context, gw_level level, const char *room, const char *te
     cr_assert(level == GW_WARN && strcmp(room, "metrics") == 0);
     snprintf(said, sizeof said, "%s", text);
     atomic_fetch_add(&warnings, 1);
+}
+
+/* A copy of what is there is kept, and the file emptied: the next row is no longer where it ended. */
+Test(metrics, a_file_that_is_emptied_begins_anew) {
+    static const char *const names[] = {"a.csv", "a.jsonl"};
+    gw_log_set_sink(sink, NULL);
+    for (int i = 0; i < 2; i++) {
+        gw_metrics_file file = open_file(names[i], false);
+        add(&file, 1, "loss=1");
+        add(&file, 2, "loss=1");
+        cr_assert_eq(truncate(scratch_path(names[i]), 0), 0);
+        add(&file, 3, "accuracy=2");
+        add(&file, 4, "accuracy=2");
+        gw_metrics_file_close(&file);
+        cr_assert_eq(atomic_load(&warnings), i + 1);
+        cr_assert_not_null(strstr(said, "was cut by another process"), "%s", said);
+        file = open_file(names[i], false);
+        cr_assert_eq(file.last, 4);
+        gw_metrics_file_close(&file);
+    }
+    cr_assert_str_eq(content("a.csv"), HEADER ",accuracy\n" ROW(3) ",2\n" ROW(4) ",2\n");
+    cr_assert_eq(strncmp(content("a.jsonl"), "{\"step\":3,", 10), 0);
+}
+
+/* With a new file in its place, and without. */
+Test(metrics, a_file_that_is_moved_away_is_followed_by_another) {
+    gw_log_set_sink(NULL, NULL);
+    for (int made = 0; made < 2; made++) {
+        gw_metrics_file file = open_file("a.csv", true);
+        add(&file, 1, "loss=1");
+        add(&file, 2, "loss=1");
+        cr_assert_eq(rename(scratch_path("a.csv"), scratch_path("a.csv.1")), 0);
+        if (made) write_text("a.csv", "");
+        add(&file, 3, "loss=1");
+        refuse("a.csv", GW_E_DENIED, "another process writes it");
+        add(&file, 4, "more=1");
+        gw_metrics_file_close(&file);
+        cr_assert_str_eq(content("a.csv.1"), HEADER ",loss\n" ROW(1) ",1\n" ROW(2) ",1\n");
+        cr_assert_str_eq(content("a.csv"), HEADER ",loss,more\n" ROW(3) ",1,\n" ROW(4) ",,1\n");
+    }
+}
+
+/* What takes its place is somebody else's: rows are missing until that is gone. */
+Test(metrics, a_file_in_the_place_of_ours_is_left_alone) {
+    gw_metrics_file file = open_file("a.csv", false);
+    gw_metrics_row second = row(2, "loss=1");
+    gw_err err;
+    add(&file, 1, "loss=1");
+    cr_assert_eq(unlink(scratch_path("a.csv")), 0);
+    write_text("a.csv", "a line\n");
+    cr_assert_not(gw_metrics_file_add(&file, &second, &err));
+    cr_assert_str_eq(content("a.csv"), "a line\n");
+    cr_assert_eq(unlink(scratch_path("a.csv")), 0);
+    add(&file, 3, "loss=1");
+    gw_metrics_file_close(&file);
+    cr_assert_str_eq(content("a.csv"), HEADER ",loss\n" ROW(3) ",1\n");
+}
+
+/* As it is where a program wrote on at its old end. */
+Test(metrics, a_file_that_begins_with_zeros_is_put_aside) {
+    static const char cut[] = "\0\0\0\0" ROW(3) ",1\n";
+    char kept[sizeof cut];
+    gw_log_set_sink(sink, NULL);
+    scratch_write("target.csv", cut, sizeof cut - 1);
+    cr_assert_eq(symlink("target.csv", scratch_path("a.csv")), 0);
+    gw_metrics_file file = open_file("a.csv", false);
+    cr_assert_not_null(strstr(said, "target.csv.cut now"), "%s", said);
+    add(&file, 4, "loss=1");
+    gw_metrics_file_close(&file);
+    cr_assert_str_eq(content("target.csv"), HEADER ",loss\n" ROW(4) ",1\n");
+    FILE *in = fopen(scratch_path("target.csv.cut"), "r");
+    cr_assert_not_null(in);
+    cr_assert_eq(fread(kept, 1, sizeof kept, in), sizeof cut - 1);
+    cr_assert_eq(memcmp(kept, cut, sizeof cut - 1), 0);
+    fclose(in);
+    scratch_write("target.csv", cut, sizeof cut - 1);
+    refuse("a.csv", GW_E_INVALID, "begins with zeros; remove it, or");
+}
+
+/* Whose end is all that a resumption needs. */
+Test(metrics, a_large_file_is_not_read_from_its_beginning) {
+    enum { ROWS = 20000 };
+    gw_metrics_file file = open_file("a.csv", false);
+    for (uint64_t step = 1; step <= ROWS; step++) add(&file, step, "loss=1");
+    uint64_t end = file.end;
+    gw_metrics_file_close(&file);
+    atomic_store(&blocks, 0);
+    file = open_file("a.csv", false);
+    add(&file, ROWS - 1, "loss=1");
+    cr_assert_lt(atomic_load(&blocks), 30);
+    cr_assert_eq(file.last, ROWS - 1);
+    cr_assert_eq(file.end, end - strlen(ROW(20000) ",1\n"));
+    gw_metrics_file_close(&file);
 }
 
 Test(metrics, a_full_disk_is_one_warning_and_no_end) {

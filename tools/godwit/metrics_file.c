@@ -1,6 +1,7 @@
 #include "tools/godwit/metrics_file.h"
 
 #include "core/check.h"
+#include "core/log.h"
 #include "kernels/output.h"
 #include "tools/godwit/json.h"
 
@@ -11,11 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Every row begins with these. */
 static const char *const fixed[] = {"step", "job", "phase", "time", "ms", "members", "shards"};
-enum { FIXED = sizeof fixed / sizeof fixed[0], JOB = 1, LINE = 2000 };
+enum { FIXED = sizeof fixed / sizeof fixed[0], JOB = 1, LINE = 2000, ROW_BEGIN = 100, BLOCK = 4096 };
 
 static const char json_begin[] = "{\"step\":", json_job[] = ",\"job\":\"";
 
@@ -64,78 +66,127 @@ static bool read_header(gw_metrics_file *file, const char *line) {
     return true;
 }
 
-/* One line of the file at a time, from its beginning: fopen's reading of our descriptor. */
-typedef struct lines {
-    FILE *in;
-    char *text;
-    size_t room;
-    uint64_t begin, end, number; /* of the line that was read last */
-    int error;                   /* errno of a read that failed; 0: none has */
-} lines;
-
-static bool lines_open(const gw_metrics_file *file, lines *l, gw_err *err) {
-    *l = (lines){.in = fopen(file->path, "re")};
-    return l->in != NULL || gw_fail_errno(err, errno, "cannot read %s", file->path);
-}
-
-/* False: there is no further whole line, or it cannot be read (lines_read). */
-static bool lines_next(lines *l) {
-    ssize_t length = getline(&l->text, &l->room, l->in);
-    if (length <= 0 || l->text[length - 1] != '\n') {
-        if (!feof(l->in)) l->error = errno;
-        return false;
+static bool read_at(const gw_metrics_file *file, char *bytes, size_t count, uint64_t at, gw_err *err) {
+    for (size_t done = 0; done < count;) {
+        ssize_t got = pread(file->fd, bytes + done, count - done, (off_t)(at + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return gw_fail_errno(err, errno, "cannot read %s", file->path);
+        if (got == 0) return gw_fail(err, GW_E_IO, "%s was cut while it was read", file->path);
+        done += (size_t)got;
     }
-    l->begin = l->end;
-    l->end += (uint64_t)length;
-    l->number++;
     return true;
 }
 
-/* What cannot be read is not the end: rows that follow would be lost. */
-static bool lines_read(const gw_metrics_file *file, const lines *l, gw_err *err) {
-    return l->error == 0 || gw_fail_errno(err, l->error, "cannot read %s", file->path);
-}
-
-static void lines_close(lines *l) {
-    fclose(l->in);
-    free(l->text);
-}
-
-/* Finds the end of the rows before step `before`, and the last of them. When it fails, *file is as it was. */
-static bool scan(gw_metrics_file *file, uint64_t before, gw_err *err) {
-    lines l;
-    bool good = true;
-    uint64_t end = 0, last = 0;
-    if (!lines_open(file, &l, err)) return false;
-    while (good && lines_next(&l)) {
-        uint64_t step;
-        const char *job;
-        bool header = file->format == GW_METRICS_CSV && l.number == 1;
-        if (header && read_header(file, l.text)) {
-            end = l.end;
-        } else if (header || !read_row(file, l.text, &step, &job)) {
-            good = gw_fail(err, GW_E_INVALID, "%s: line %" PRIu64 " is no row of metrics; name another file",
-                           file->path, l.number);
-        } else if (strncmp(job, file->job, sizeof file->job - 1) != 0) {
-            good = gw_fail(err, GW_E_INVALID,
-                           "%s: holds rows of another job (%.8s, this one is %s); name another file, or "
-                           "remove it",
-                           file->path, job, file->job);
-        } else {
-            if (step >= before) break;
-            end = l.end;
-            last = step;
+/* Where the line begins that ends at `end`, its newline counted: at `least`, unless another ends behind that.
+ */
+static bool find_begin(const gw_metrics_file *file, uint64_t least, uint64_t end, uint64_t *begin,
+                       gw_err *err) {
+    char block[BLOCK];
+    uint64_t at = end - 1;
+    while (at > least) {
+        size_t count = at - least < sizeof block ? (size_t)(at - least) : sizeof block;
+        if (!read_at(file, block, count, at - count, err)) return false;
+        const char *newline = memrchr(block, '\n', count);
+        if (newline != NULL) {
+            *begin = at - count + (uint64_t)(newline - block) + 1;
+            return true;
         }
+        at -= count;
     }
-    good = good && lines_read(file, &l, err);
-    lines_close(&l);
-    if (!good) return false;
-    file->end = end;
-    file->last = last;
+    *begin = least;
+    return true;
+}
+
+static bool no_row(const gw_metrics_file *file, uint64_t at, gw_err *err) {
+    return gw_fail(err, GW_E_INVALID, "%s: no row of metrics at byte %" PRIu64 "; name another file",
+                   file->path, at);
+}
+
+/* Where the first row begins; `whole`: where the last whole line ends. */
+static bool scan_header(gw_metrics_file *file, uint64_t whole, uint64_t *rows, gw_err *err) {
+    char line[LINE];
+    size_t count = whole < LINE ? (size_t)whole : LINE;
+    *rows = 0;
+    file->columns = 0;
+    if (file->format != GW_METRICS_CSV || whole == 0) return true;
+    if (!read_at(file, line, count, 0, err)) return false;
+    char *newline = memchr(line, '\n', count);
+    if (newline == NULL) return no_row(file, 0, err);
+    *newline = '\0';
+    if (!read_header(file, line)) return no_row(file, 0, err);
+    *rows = (uint64_t)(newline - line) + 1;
+    return true;
+}
+
+/* The step of our row that begins there. */
+static bool scan_row(const gw_metrics_file *file, uint64_t begin, uint64_t end, uint64_t *step, gw_err *err) {
+    char line[ROW_BEGIN + 1] = "";
+    const char *job;
+    size_t count = end - begin < ROW_BEGIN ? (size_t)(end - begin) : ROW_BEGIN;
+    if (!read_at(file, line, count, begin, err)) return false;
+    line[count] = '\0';
+    if (!read_row(file, line, step, &job)) return no_row(file, begin, err);
+    if (strncmp(job, file->job, sizeof file->job - 1) == 0) return true;
+    return gw_fail(err, GW_E_INVALID,
+                   "%s: holds rows of another job (%.8s, this one is %s); name another file, or remove it",
+                   file->path, job, file->job);
+}
+
+/* Finds the end of the rows before step `before`, and the last of them: from the end on, as steps rise and a
+ * file of weeks is large. When it fails, *file is as it was. */
+static bool scan(gw_metrics_file *file, uint64_t before, gw_err *err) {
+    gw_metrics_file found = *file;
+    struct stat stat;
+    uint64_t whole, rows, begin, step;
+    if (fstat(file->fd, &stat) != 0) return gw_fail_errno(err, errno, "cannot read %s", file->path);
+    if (!find_begin(file, 0, (uint64_t)stat.st_size + 1, &whole, err)) return false;
+    if (!scan_header(&found, whole, &rows, err)) return false;
+    if (rows < whole && !scan_row(file, rows, whole, &step, err)) return false;
+    found.last = 0;
+    found.end = whole;
+    while (found.last == 0 && found.end > rows) {
+        if (!find_begin(file, rows, found.end, &begin, err)) return false;
+        if (!scan_row(file, begin, found.end, &step, err)) return false;
+        if (step < before)
+            found.last = step;
+        else
+            found.end = begin;
+    }
+    found.torn = true; /* perhaps: what follows is cut off with the next row */
+    *file = found;
     return true;
 }
 
 /* ---- opening ---- */
+
+/* Somebody cut the file while another program wrote on where it was: there are zeros for what is missing, and
+ * rows without a header behind them. They stay, elsewhere. */
+static bool put_aside(gw_metrics_file *file, gw_err *err) {
+    char first = '1', *target = realpath(file->path, NULL), *aside = NULL;
+    if (pread(file->fd, &first, 1, 0) < 0 || target == NULL) {
+        free(target);
+        return gw_fail_errno(err, errno, "cannot read %s", file->path);
+    }
+    bool good = true;
+    if (first == '\0') {
+        GW_CHECK_MEMORY(asprintf(&aside, "%s.cut", target) >= 0);
+        good = access(aside, F_OK) != 0 ||
+               gw_fail(err, GW_E_INVALID, "%s begins with zeros; remove it, or %s", file->path, aside);
+        if (good && rename(target, aside) != 0)
+            good = gw_fail_errno(err, errno, "cannot rename %s", file->path);
+    }
+    if (good && aside != NULL) {
+        gw_log(GW_WARN, "metrics",
+               "%s begins with zeros, as it was cut by others: it is %s now, and begun anew", file->path,
+               aside);
+        close(file->fd);
+        file->fd = gw_output_lock(file->path, 0, err);
+        good = file->fd >= 0;
+    }
+    free(aside);
+    free(target);
+    return good;
+}
 
 bool gw_metrics_file_open(const char *path, const char *job, bool fresh, gw_metrics_file *file, gw_err *err) {
     *file = (gw_metrics_file){.fd = -1};
@@ -147,9 +198,8 @@ bool gw_metrics_file_open(const char *path, const char *job, bool fresh, gw_metr
     if (good) file->fd = gw_output_lock(path, 0, err);
     if (good && file->fd < 0 && err->code == GW_E_DENIED)
         gw_fail(err, GW_E_DENIED, "%s: another process writes it; every peer needs a file of its own", path);
-    good = file->fd >= 0 && scan(file, UINT64_MAX, err);
+    good = file->fd >= 0 && put_aside(file, err) && scan(file, UINT64_MAX, err);
     if (good && fresh) file->end = file->last = file->columns = 0;
-    file->torn = true; /* cut off with the first row: a peer that cannot start must not cost the file */
     if (!good) gw_metrics_file_close(file);
     return good;
 }
@@ -267,6 +317,43 @@ static void put_row(const gw_metrics_file *file, const gw_metrics_row *row, FILE
     fputc('\n', out);
 }
 
+/* One line of the file at a time, from its beginning: fopen's reading of our descriptor. */
+typedef struct lines {
+    FILE *in;
+    char *text;
+    size_t room;
+    uint64_t begin, end, number; /* of the line that was read last */
+    int error;                   /* errno of a read that failed; 0: none has */
+} lines;
+
+static bool lines_open(const gw_metrics_file *file, lines *l, gw_err *err) {
+    *l = (lines){.in = fopen(file->path, "re")};
+    return l->in != NULL || gw_fail_errno(err, errno, "cannot read %s", file->path);
+}
+
+/* False: there is no further whole line, or it cannot be read (lines_read). */
+static bool lines_next(lines *l) {
+    ssize_t length = getline(&l->text, &l->room, l->in);
+    if (length <= 0 || l->text[length - 1] != '\n') {
+        if (!feof(l->in)) l->error = errno;
+        return false;
+    }
+    l->begin = l->end;
+    l->end += (uint64_t)length;
+    l->number++;
+    return true;
+}
+
+/* What cannot be read is not the end: rows that follow would be lost. */
+static bool lines_read(const gw_metrics_file *file, const lines *l, gw_err *err) {
+    return l->error == 0 || gw_fail_errno(err, l->error, "cannot read %s", file->path);
+}
+
+static void lines_close(lines *l) {
+    fclose(l->in);
+    free(l->text);
+}
+
 /* What is there, with `added` empty cells behind every row, in a file that takes its place. */
 static bool widen(gw_metrics_file *file, uint32_t added, gw_err *err) {
     gw_output output;
@@ -324,8 +411,33 @@ static bool add_csv(gw_metrics_file *file, const gw_metrics_row *row, gw_err *er
     return good;
 }
 
+/* By whoever rotates logs: it has another name now, or is gone. */
+static bool reopen(gw_metrics_file *file, gw_err *err) {
+    gw_metrics_file named;
+    if (!gw_metrics_file_open(file->path, file->job, false, &named, err)) return false;
+    gw_log(GW_INFO, "metrics", "%s was moved away; rows go on in a file of that name", file->path);
+    gw_metrics_file_close(file);
+    *file = named;
+    return true;
+}
+
+/* A file is rotated by moving it away, or by copying and emptying it. To write where it ended would leave a
+ * hole in front of the row. */
+static bool follow_rotation(gw_metrics_file *file, gw_err *err) {
+    struct stat ours, named;
+    if (fstat(file->fd, &ours) != 0) return gw_fail_errno(err, errno, "cannot write %s", file->path);
+    bool there = stat(file->path, &named) == 0;
+    if (!there && errno != ENOENT) return gw_fail_errno(err, errno, "cannot write %s", file->path);
+    if (!there || named.st_ino != ours.st_ino || named.st_dev != ours.st_dev) return reopen(file, err);
+    if ((uint64_t)ours.st_size >= file->end) return true;
+    if (!scan(file, UINT64_MAX, err)) return false;
+    gw_log(GW_WARN, "metrics", "%s was cut by another process: rows go on from what is left", file->path);
+    return true;
+}
+
 bool gw_metrics_file_add(gw_metrics_file *file, const gw_metrics_row *row, gw_err *err) {
     GW_CHECK(row->step >= 1);
+    if (!follow_rotation(file, err)) return false;
     if (row->step <= file->last) {
         if (!scan(file, row->step, err)) return false;
         if (ftruncate(file->fd, (off_t)file->end) != 0)

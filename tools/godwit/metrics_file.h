@@ -5,6 +5,9 @@
  * ("loss=0.31 lr=0.0006"). CSV has a column for each key that ever came: when a new one does, the file is
  * written anew with one column more. The file is this process's alone while it is open (flock).
  *
+ * It may be rotated under us: moved away or removed, or copied and emptied. Then the next row begins another
+ * file of that name, or this one anew.
+ *
  * Thread: a file belongs to its caller. Everything here may wait for the disk. */
 #ifndef GODWIT_TOOLS_GODWIT_METRICS_FILE_H
 #define GODWIT_TOOLS_GODWIT_METRICS_FILE_H
