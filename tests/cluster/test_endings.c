@@ -2,10 +2,13 @@
 #include "lab.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define SYNTHETIC "synthetic --steps 40 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1"
 
@@ -80,9 +83,22 @@ Test(endings, second_signal) {
     lab_close(l);
 }
 
+/* Peers have no controlling terminal from now on, or the one that is opened here. */
+static void leave_terminal(void) {
+    cr_assert(getsid(0) == getpid() || setsid() > 0);
+}
+
+static void open_terminal(void) {
+    leave_terminal();
+    int other_end = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    cr_assert(other_end >= 0 && grantpt(other_end) == 0 && unlockpt(other_end) == 0);
+    cr_assert_geq(open(ptsname(other_end), O_RDWR | O_CLOEXEC), 0); /* a session's first is its own */
+}
+
 /* As timeout(1) does: the process, and then its group. */
 Test(endings, two_signals_at_once_are_one) {
     static const int pairs[][2] = {{SIGTERM, SIGINT}, {SIGHUP, SIGTERM}};
+    open_terminal();
     for (int i = 0; i < 2; i++) {
         lab *l = lab_open();
         lab_peer *peer = lab_start(l, "one", NULL, "synthetic --shards 8 --shard-ms 2 --workers 1");
@@ -99,6 +115,7 @@ Test(endings, two_signals_at_once_are_one) {
 /* A closed terminal, a lost connection: it leaves, with a checkpoint. Under nohup it goes on. */
 Test(endings, sighup_leaves_unless_it_was_ignored) {
     lab *l = lab_open();
+    open_terminal();
     lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC);
     lab_wait_step(l, peer, 5);
     lab_signal(peer, SIGHUP);
@@ -110,6 +127,24 @@ Test(endings, sighup_leaves_unless_it_was_ignored) {
     lab_wait_event(l, peer, "resumed");
     lab_wait_step(l, peer, left_at + 1);
     lab_signal(peer, SIGHUP);
+    lab_state(l, peer, "done");
+    lab_close(l);
+}
+
+static bool says_that_it_goes_on(const json_t *event, const void *unused) {
+    (void)unused;
+    const char *text = lab_text(event, "text");
+    return text != NULL && strstr(text, "no terminal was closed") != NULL;
+}
+
+/* As logrotate does it to a service. */
+Test(endings, sighup_without_a_terminal_ends_nothing) {
+    lab *l = lab_open();
+    leave_terminal();
+    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC);
+    lab_wait_step(l, peer, 5);
+    lab_signal(peer, SIGHUP);
+    lab_wait(l, peer, says_that_it_goes_on, NULL, "that it goes on");
     lab_state(l, peer, "done");
     lab_close(l);
 }

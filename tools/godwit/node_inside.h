@@ -94,6 +94,7 @@ typedef struct gw_work {
 typedef struct gw_signals {
     pthread_t thread;
     bool open;
+    bool terminal;        /* this process was started with a controlling one */
     sigset_t before;      /* the caller's mask */
     pthread_mutex_t lock; /* of the rest */
     bool polite;          /* the next signal asks this peer to leave; otherwise it ends the process */

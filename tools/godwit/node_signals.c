@@ -1,11 +1,16 @@
 /* SIGTERM, SIGINT, SIGHUP and SIGALRM, on a thread of their own, so that they are obeyed whatever the loop, a
  * worker or a disk does. Until the loop runs nobody depends on this peer: a signal ends the process as it is.
  * Then the first one asks it to leave, and the next one ends it at once. So does one while it closes, and
- * CLOSE_S: what then still runs cannot be ended from outside; the process can. */
+ * CLOSE_S: what then still runs cannot be ended from outside; the process can.
+ *
+ * SIGHUP is that of a terminal which was closed only where there was one. Elsewhere it is logrotate's or
+ * systemd's way of asking for files to be opened anew: there is nothing to do then, and least of all to end.
+ */
 #include "core/check.h"
 #include "core/log.h"
 #include "tools/godwit/node_inside.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,6 +34,12 @@ static void our_signals(sigset_t *ours) {
             sigaddset(ours, ending[i]);
 }
 
+static bool has_terminal(void) {
+    int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+}
+
 /* With the lock held. */
 static void obey(gw_node *node, int number) {
     gw_signals *s = &node->signals;
@@ -37,6 +48,11 @@ static void obey(gw_node *node, int number) {
         gw_display_flush(node->console->display, FLUSH_NS);
         gw_claims_clear(s->claims);
         _exit(s->code);
+    }
+    if (number == SIGHUP && !s->terminal) {
+        gw_log(GW_INFO, "node", "%s: no terminal was closed; going on (SIGTERM asks this peer to leave)",
+               strsignal(number));
+        return;
     }
     if (s->asked_ns != 0 && gw_now_ns() < s->asked_ns + ECHO_NS) return;
     if (!s->polite) {
@@ -70,6 +86,7 @@ bool gw_signals_open(gw_node *node, gw_err *err) {
     signal(SIGPIPE, SIG_IGN);
     pthread_sigmask(SIG_BLOCK, &ours, &node->signals.before);
     pthread_mutex_init(&node->signals.lock, NULL);
+    node->signals.terminal = has_terminal(); /* when it is closed it is gone */
     int failure = pthread_create(&node->signals.thread, NULL, signals_main, node);
     node->signals.open = failure == 0;
     return failure == 0 || gw_fail_errno(err, failure, "signal thread");

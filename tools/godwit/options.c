@@ -570,7 +570,9 @@ static const char run_doc[] =
     "'godwit run JOB --help' lists "
     "its own options too. Defaults are in parentheses.\n\n"
     "SIGTERM, SIGINT or SIGHUP: leave politely, the others go on; another one half a second later or more: "
-    "at once. One that was ignored when the peer was started (nohup, a script's '&') stays so. 'godwit stop' "
+    "at once. One that was ignored when the peer was started (nohup, a script's '&') stays so, and SIGHUP "
+    "ends "
+    "nothing where there is no terminal. 'godwit stop' "
     "stops the whole job. Run again in the same "
     "directory, a job resumes.";
 
