@@ -191,6 +191,60 @@ Test(display, a_disk_that_is_full_at_the_end_is_told_once) {
                                "run goes on\n" LEFT_OUT);
 }
 
+/* That `text` is `count` lines, which are the same behind their times, and after them `last`. */
+static void expect_times(const char *text, int count, const char *line, const char *last) {
+    static const char form[] = "dddd-dd-ddTdd:dd:dd.ddd+dd:dd ";
+    for (int i = 0; i < count; i++) {
+        for (const char *at = form; *at != '\0'; at++, text++)
+            cr_assert(*at == 'd' ? *text >= '0' && *text <= '9' : *text == *at, "%s", text);
+        cr_assert_eq(strncmp(text, line, strlen(line)), 0, "%s", text);
+        text += strlen(line);
+    }
+    cr_expect_str_eq(text, last);
+}
+
+Test(display, what_is_kept_has_date_and_time) {
+    gw_err err;
+    char text[1000] = "";
+    setenv("TZ", "UTC0", 1);
+    redirect(STDOUT_FILENO);
+    redirect(STDERR_FILENO);
+    gw_display *display = gw_display_open(GW_DISPLAY_AUTO, &err);
+    cr_assert_not_null(display, "%s", err.text);
+    gw_display_say(display, "something");
+    gw_display_say(display, "something");
+    gw_display_out(display, "godwit: done");
+    gw_display_log(display, "warn  node: trouble");
+    gw_display_err(display, "godwit: failed");
+    cr_assert(gw_display_close(display));
+    cr_assert_gt(pread(STDOUT_FILENO, text, sizeof text - 1, 0), 0);
+    expect_times(text, 2, "something\n", "godwit: done\n");
+    memset(text, 0, sizeof text);
+    cr_assert_gt(pread(STDERR_FILENO, text, sizeof text - 1, 0), 0);
+    expect_times(text, 1, "warn  node: trouble\n", "godwit: failed\n");
+}
+
+/* There a line is seen when it comes. */
+Test(display, a_terminal_shows_no_dates) {
+    char text[200] = "";
+    int reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    cr_assert(reader >= 0 && grantpt(reader) == 0 && unlockpt(reader) == 0);
+    int terminal = open(ptsname(reader), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    cr_assert(dup2(terminal, STDOUT_FILENO) >= 0 && dup2(terminal, STDERR_FILENO) >= 0);
+    gw_display *display = silent_display();
+    gw_display_say(display, "something");
+    gw_display_log(display, "trouble");
+    cr_assert(gw_display_close(display));
+    size_t used = 0;
+    while (strstr(text, "trouble\r\n") == NULL) {
+        ssize_t got = read(reader, text + used, sizeof text - 1 - used);
+        cr_assert_gt(got, 0);
+        used += (size_t)got;
+    }
+    cr_expect_eq(strncmp(text, "something\r\n", 11), 0, "%s", text);
+    cr_expect_eq(strlen(text), strlen("something\r\n12:34:56.789 trouble\r\n"), "%s", text);
+}
+
 Test(snapshot, json_has_what_was_put_in) {
     char *text = gw_snapshot_json(busy());
     json_t *object = json_loads(text, 0, NULL);

@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "tools/godwit/outlet.h"
 #include "tools/godwit/report.h"
+#include "tools/godwit/stamp.h"
 #include "tools/godwit/wrap.h"
 
 #include <errno.h>
@@ -29,6 +30,7 @@ struct gw_display {
     pthread_mutex_t lock;
     gw_outlet *out, *err; /* one and the same when both lead to one place, so that the order is kept */
     bool silent, live;
+    bool on_terminal, log_on_terminal; /* stdout is, stderr is */
     bool failure_said;
     uint64_t left_out_said;
     bool drawn; /* the live line is on the screen */
@@ -63,7 +65,9 @@ gw_display *gw_display_open(gw_display_mode mode, gw_err *err) {
     const char *terminal = getenv("TERM");
     bool dumb = terminal == NULL || strcmp(terminal, "dumb") == 0;
     display->silent = mode == GW_DISPLAY_SILENT;
-    display->live = !display->silent && !dumb && isatty(STDOUT_FILENO) == 1;
+    display->on_terminal = isatty(STDOUT_FILENO) == 1;
+    display->log_on_terminal = isatty(STDERR_FILENO) == 1;
+    display->live = !display->silent && !dumb && display->on_terminal;
     display->shown_step = UINT64_MAX;
     GW_CHECK(pthread_mutex_init(&display->lock, NULL) == 0);
     display->out = gw_outlet_open(STDOUT_FILENO, err);
@@ -273,6 +277,25 @@ static void update_live(gw_display *display, const gw_node_snapshot *snapshot, u
     draw(display);
 }
 
+/* In front of a line. */
+typedef struct said {
+    char at[GW_STAMP_TEXT + 1];
+} said;
+
+static said said_now(bool dated) {
+    struct timespec now;
+    char stamp[GW_STAMP_TEXT];
+    said line;
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(line.at, sizeof line.at, "%s ", gw_stamp(&now, dated, stamp));
+    return line;
+}
+
+/* On stdout; nothing where a line is seen when it comes. */
+static said said_out(const gw_display *display) {
+    return display->on_terminal ? (said){""} : said_now(true);
+}
+
 static void update_plain(gw_display *display, const gw_node_snapshot *snapshot, uint64_t now) {
     uint64_t interval = display->plain_lines < PLAIN_SOON ? PLAIN_INTERVAL_MS : PLAIN_LATER_INTERVAL_MS;
     if (display->shown_step == UINT64_MAX) { /* the first line is not for a run that has not begun */
@@ -285,7 +308,7 @@ static void update_plain(gw_display *display, const gw_node_snapshot *snapshot, 
     display->plain_lines++;
     char line[MAX_WIDTH + 1];
     gw_display_format(snapshot, MAX_WIDTH, line, sizeof line);
-    put_text(display->out, "%s\n", line);
+    put_text(display->out, "%s%s\n", said_out(display).at, line);
 }
 
 void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot) {
@@ -299,19 +322,27 @@ void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot) {
     pthread_mutex_unlock(&display->lock);
 }
 
-static void print_above(gw_display *display, gw_outlet *outlet, const char *text) {
+static void print_above(gw_display *display, gw_outlet *outlet, const char *at, const char *text) {
     pthread_mutex_lock(&display->lock);
     bool was_drawn = display->drawn;
     erase(display);
-    put_text(outlet, "%s\n", text);
+    put_text(outlet, "%s%s\n", at, text);
     if (was_drawn) draw(display);
     pthread_mutex_unlock(&display->lock);
 }
 
 void gw_display_out(gw_display *display, const char *text) {
-    print_above(display, display->out, text);
+    print_above(display, display->out, "", text);
 }
 
 void gw_display_err(gw_display *display, const char *text) {
-    print_above(display, display->err, text);
+    print_above(display, display->err, "", text);
+}
+
+void gw_display_say(gw_display *display, const char *text) {
+    print_above(display, display->out, said_out(display).at, text);
+}
+
+void gw_display_log(gw_display *display, const char *text) {
+    print_above(display, display->err, said_now(!display->log_on_terminal).at, text);
 }

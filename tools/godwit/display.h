@@ -1,6 +1,6 @@
 /* What a person sees of a run. On a terminal stdout has one live line, redrawn at most ten times a second; in
- * a pipe a plain line now and then; with --json or --quiet nothing of either. Everything that this process
- * prints goes through here, so that nothing tears the live line.
+ * a pipe a plain line now and then, with date and time; with --json or --quiet nothing of either. Everything
+ * that this process prints goes through here, so that nothing tears the live line.
  *
  * Nothing here waits for whoever reads (tools/godwit/outlet.h), but for the end. Thread: any. */
 #ifndef GODWIT_TOOLS_GODWIT_DISPLAY_H
@@ -32,6 +32,10 @@ void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot);
 /* One line (without newline) to stdout or stderr, above the live line. */
 void gw_display_out(gw_display *display, const char *text);
 void gw_display_err(gw_display *display, const char *text);
+/* The same of what happens in the course of a run, with the time: to stdout unless that is a terminal, where
+ * one sees it happen; to stderr. */
+void gw_display_say(gw_display *display, const char *text);
+void gw_display_log(gw_display *display, const char *text);
 
 /* The live line for a terminal of `width` columns: never longer than that. Pure. */
 void gw_display_format(const gw_node_snapshot *snapshot, size_t width, char *line, size_t size);

@@ -77,7 +77,7 @@ static void say(gw_events *events, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    gw_display_out(events->display, text);
+    gw_display_say(events->display, text);
 }
 
 static bool wants_json(const gw_events *events) {

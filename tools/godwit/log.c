@@ -2,7 +2,6 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
-#include <time.h>
 
 static _Atomic uint64_t warnings;
 
@@ -10,14 +9,9 @@ static void sink(void *context, gw_level level, const char *room, const char *te
     const gw_log_target *target = context;
     if (level >= GW_WARN) atomic_fetch_add_explicit(&warnings, 1, memory_order_relaxed);
     if (level < target->least) return;
-    struct timespec now;
-    struct tm local;
-    clock_gettime(CLOCK_REALTIME, &now);
-    localtime_r(&now.tv_sec, &local);
     char line[1200];
-    snprintf(line, sizeof line, "%02d:%02d:%02d.%03ld %-5s %s: %s", local.tm_hour, local.tm_min, local.tm_sec,
-             now.tv_nsec / 1000000, gw_level_name(level), room, text);
-    gw_display_err(target->display, line);
+    snprintf(line, sizeof line, "%-5s %s: %s", gw_level_name(level), room, text);
+    gw_display_log(target->display, line);
     if (target->events != NULL) gw_events_log(target->events, level, room, text);
 }
 
