@@ -2,6 +2,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/store.h"
 #include "core/ballot.h"
+#include "core/convictions.h"
 #include "core/peer.h"
 #include "net/identity.h"
 #include "target.h"
@@ -125,6 +126,13 @@ static void add_written(fuzz_add *add, void *context, uint8_t which, const gw_wr
     add(context, bytes, w->length + 1);
 }
 
+/* Of one other peer, and what this one has heard of itself. */
+static void put_convictions(gw_writer *w) {
+    const gw_convictions convictions = {.count = 1, .list = {{.id = {{6}}, .epoch = 5, .step = 16}}};
+    gw_convictions_put(w, &convictions);
+    gw_put_u64(w, 3);
+}
+
 /* The claims of lives lost make the longest of these files. */
 enum { MOST_LEFT = 8 << 10 };
 
@@ -154,6 +162,7 @@ static void leftovers_examples(fuzz_add *add, void *context) {
         gw_losses_add(&losses, &(gw_loss){.id = {{5}}, .boot = 3, .step = 17, .shard = GW_LOSS_ANY});
         gw_put_hash(&w, &job);
         gw_losses_put(&w, &losses);
+        put_convictions(&w);
         if (which == PROMISES_TO_MANY) add_written(add, context, RECORD, &w);
         gw_ballot_close(&ballot);
     }
@@ -198,6 +207,7 @@ static void add_record(fuzz_add *add, void *context, const gw_ballot *ballot, co
     gw_ballot_put(&w, ballot);
     gw_put_hash(&w, &job);
     gw_losses_put(&w, losses);
+    put_convictions(&w);
     add_written(add, context, RECORD, &w);
 }
 
