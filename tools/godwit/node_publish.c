@@ -217,37 +217,37 @@ static double own_speed(const gw_node *node) {
 }
 
 static void fill_self(const gw_node *node, const gw_peer_status *status, gw_node_snapshot *s) {
-    gw_snapshot_peer *peer = &s->peers[s->peer_count++];
-    *peer = (gw_snapshot_peer){.id = node->self.id,
-                               .addr = node->local.listen,
-                               .self = true,
-                               .member = s->members > 0,
-                               .leader = s->epoch > 0 && gw_peer_id_equal(&s->leader, &node->self.id),
-                               .linked = true,
-                               .boot = node->self.incarnation.boot,
-                               .step = status->committed_step,
-                               .speed = own_speed(node),
-                               .checkpoint_step = status->checkpoint_step};
-    snprintf(peer->state, sizeof peer->state, "alive");
+    gw_snapshot_peer peer = {.id = node->self.id,
+                             .addr = node->local.listen,
+                             .state = "alive",
+                             .self = true,
+                             .member = s->members > 0,
+                             .leader = s->epoch > 0 && gw_peer_id_equal(&s->leader, &node->self.id),
+                             .linked = true,
+                             .boot = node->self.incarnation.boot,
+                             .step = status->committed_step,
+                             .speed = own_speed(node),
+                             .checkpoint_step = status->checkpoint_step};
+    gw_snapshot_add(s, &peer);
 }
 
 static void fill_peers(const gw_node *node, gw_node_snapshot *s) {
     gw_peer_contact_info info;
-    for (uint32_t i = 0; s->peer_count < GW_SNAPSHOT_PEERS && gw_peer_contact_at(node->peer, i, &info); i++) {
+    for (uint32_t i = 0; gw_peer_contact_at(node->peer, i, &info); i++) {
         if (gw_peer_id_equal(&info.id, &node->self.id)) continue;
-        gw_snapshot_peer *peer = &s->peers[s->peer_count++];
-        *peer = (gw_snapshot_peer){.id = info.id,
-                                   .addr = info.addr,
-                                   .member = info.member,
-                                   .leader = info.leader,
-                                   .linked = info.linked,
-                                   .boot = info.incarnation.boot,
-                                   .step = info.step,
-                                   .speed = (double)info.speed / 1000.0,
-                                   .checkpoint_step = info.checkpoint_step};
-        snprintf(peer->state, sizeof peer->state, "%s", info.state);
+        gw_snapshot_peer peer = {.id = info.id,
+                                 .addr = info.addr,
+                                 .member = info.member,
+                                 .leader = info.leader,
+                                 .linked = info.linked,
+                                 .boot = info.incarnation.boot,
+                                 .step = info.step,
+                                 .speed = (double)info.speed / 1000.0,
+                                 .checkpoint_step = info.checkpoint_step};
+        snprintf(peer.state, sizeof peer.state, "%s", info.state);
         gw_path_kind path = gw_wires_path(node->wires, &info.id);
-        if (path != 0) snprintf(peer->path, sizeof peer->path, "%s", gw_path_kind_name(path));
+        if (path != 0) snprintf(peer.path, sizeof peer.path, "%s", gw_path_kind_name(path));
+        gw_snapshot_add(s, &peer);
     }
 }
 
