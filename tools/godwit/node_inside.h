@@ -118,6 +118,8 @@ typedef struct gw_shown {
     gw_snapshot_checkpoint checkpoints[GW_SNAPSHOT_CHECKPOINTS];
     uint32_t checkpoint_count;
     gw_timer timer;
+    uint64_t published_ns;
+    bool soon;                  /* a step waits to be shown: the timer is set for it */
     gw_node_snapshot *snapshot; /* reused */
 } gw_shown;
 

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #define PUBLISH_NS UINT64_C(250000000)
+/* Nobody looks more often, and where many peers are known a snapshot takes longer than a short step. */
+#define SOON_NS UINT64_C(50000000)
 
 enum { STALLED = 4 }; /* usual steps without one: the means say nothing of now */
 
@@ -148,6 +150,21 @@ void gw_node_corrupted(gw_node *node, const gw_peer_id *peer, const char *eviden
            gw_peer_id_short(peer, name), evidence);
 }
 
+static void publish_again(void *node);
+
+static bool publish_at(gw_node *node, uint64_t when_ns) {
+    gw_err err;
+    bool set = gw_timer_set(node->loop, &node->shown.timer, when_ns, publish_again, node, &err);
+    if (!set) gw_log(GW_ERROR, "node", "%s", err.text);
+    return set;
+}
+
+/* Steps may be many between two snapshots: the last of them is always shown, a moment later. */
+static void publish_soon(gw_node *node) {
+    gw_shown *shown = &node->shown;
+    if (!shown->soon) shown->soon = publish_at(node, shown->published_ns + SOON_NS);
+}
+
 void gw_node_notice(gw_node *node, const gw_action *action) {
     gw_events *events = node->console->events;
     gw_shown *shown = &node->shown;
@@ -203,7 +220,8 @@ void gw_node_notice(gw_node *node, const gw_action *action) {
         gw_events_healed(events, action->text);
         break;
     }
-    if (action->notice == GW_NOTICE_STEP || action->notice == GW_NOTICE_VIEW) gw_node_publish(node);
+    if (action->notice == GW_NOTICE_STEP) publish_soon(node);
+    if (action->notice == GW_NOTICE_VIEW) gw_node_publish(node);
 }
 
 /* ---- the snapshot ---- */
@@ -308,6 +326,7 @@ void gw_node_publish(gw_node *node) {
     gw_shown *shown = &node->shown;
     gw_node_snapshot *s = shown->snapshot;
     uint64_t now = gw_now_ns();
+    shown->published_ns = now;
     memset(s, 0, sizeof *s);
     s->time = wall_clock();
     s->uptime_s = (double)(now - shown->started_ns) * 1e-9;
@@ -357,9 +376,9 @@ void gw_node_publish(gw_node *node) {
 
 static void publish_again(void *context) {
     gw_node *node = context;
+    node->shown.soon = false;
     gw_node_publish(node);
-    gw_err err;
-    gw_timer_set(node->loop, &node->shown.timer, gw_now_ns() + PUBLISH_NS, publish_again, node, &err);
+    (void)publish_at(node, node->shown.published_ns + PUBLISH_NS); /* else the next step does */
 }
 
 void gw_node_publish_start(gw_node *node) {
