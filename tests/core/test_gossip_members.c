@@ -286,6 +286,26 @@ Test(gossip_members, the_number_of_a_ping_that_is_waited_for_is_never_0) {
     gw_gossip_destroy(w.gossip);
 }
 
+/* ---- the dead ---- */
+
+/* Else the dead would be news again at every start where they were. */
+Test(gossip_members, a_ping_meant_for_another_tells_of_no_death) {
+    gossip_world w;
+    gossip_world_open(&w);
+    gossip_meet_alice_and_bob(&w);
+    gw_peer_id dead = stranger(0);
+    gw_gossip_record death = gossip_about(&dead, &alices, GW_GOSSIP_IS_DEAD, 1, 0);
+    gw_gossip_packet ping = {.type = GW_GOSSIP_PING, .sender = bob, .target = dead};
+    ping.incarnation = (gw_incarnation){.boot = 1, .nonce = 10};
+    uint32_t told = w.told;
+    gossip_hear(&w, ping, &bobs, &death);
+    cr_expect_null(gw_gossip_find(w.gossip, &dead));
+    cr_expect_eq(w.told, told);
+    gossip_hear_rumour(&w, &death);
+    cr_expect_not_null(gw_gossip_find(w.gossip, &dead), "a rumour does");
+    gw_gossip_destroy(w.gossip);
+}
+
 /* ---- what is forgotten ---- */
 
 /* The last member takes the place of the one that is forgotten: its suspicion and its rumour must follow. */
