@@ -2,7 +2,12 @@
 
 #include "core/check.h"
 
-enum { PACE_LEAST = 64, PACE_MOST = 1024 /* peers between which probes become more seldom */ };
+enum {
+    PACE_LEAST = 64,
+    PACE_MOST = 1024, /* peers between which probes become more seldom */
+    LATELY_DEAD = 8,  /* to whom every other ping to the dead goes */
+    DEAD_TRIES = 32,  /* of the dead at most are looked at for another one */
+};
 
 /* Lifeguard's local health multiplier: a peer that misses answers is perhaps slow itself, and waits longer.
  */
@@ -202,28 +207,56 @@ void gw_gossip_period(gw_gossip *g, uint64_t now_ns) {
     if (entry != NULL) gw_gossip_probe_start(g, entry, now_ns);
 }
 
+/* Where another one lives now nobody else is to be found, and who lives there need not hear of the dead. */
+static bool may_be_there(const gw_gossip *g, const gw_gossip_entry *entry) {
+    return !gw_gossip_lives_at(g, gw_gossip_addr_of(entry));
+}
+
+static bool is_pinged(const gw_gossip_entry *entry) {
+    return entry->public.state == GW_GOSSIP_IS_DEAD && entry->public.addr_count > 0;
+}
+
+/* One of the last to die, by lot. Most of the dead may be lives that ended for good long ago, as where each
+ * start has a new identity; whoever is cut off is soon met again all the same. NULL: not to be found. */
+static const gw_gossip_entry *lately_dead(gw_gossip *g) {
+    const gw_gossip_entry *last[LATELY_DEAD];
+    uint32_t count = 0;
+    for (uint32_t i = 1; i < g->count; i++) {
+        const gw_gossip_entry *entry = g->entries[i];
+        if (!is_pinged(entry)) continue;
+        if (count == LATELY_DEAD && entry->since_ns <= last[count - 1]->since_ns) continue;
+        uint32_t place = count < LATELY_DEAD ? count++ : count - 1;
+        for (; place > 0 && entry->since_ns > last[place - 1]->since_ns; place--)
+            last[place] = last[place - 1];
+        last[place] = entry;
+    }
+    if (count == 0) return NULL;
+    const gw_gossip_entry *chosen = last[gw_rng_below(&g->rng, count)];
+    return may_be_there(g, chosen) ? chosen : NULL;
+}
+
+/* Of all the dead the next, so that each has its turn. NULL: there is none, or so many could not be there. */
+static const gw_gossip_entry *next_dead(gw_gossip *g) {
+    uint32_t tries = 0;
+    for (uint32_t i = 0; i < g->count && tries < DEAD_TRIES; i++) {
+        g->next_dead = (g->next_dead + 1) % g->count;
+        const gw_gossip_entry *entry = g->entries[g->next_dead];
+        if (!is_pinged(entry)) continue;
+        if (may_be_there(g, entry)) return entry;
+        tries++;
+    }
+    return NULL;
+}
+
 void gw_gossip_revive(gw_gossip *g, uint64_t now_ns) {
     /* All the dead together are probed by all the living together: about two probes a pause reach each. */
     uint64_t pause_ns = g->config.timing.revive_ns;
     if (g->dead > 0 && g->live > 2 * g->dead) pause_ns = pause_ns * g->live / (2 * g->dead);
     g->revive_due = now_ns + pause_ns - pause_ns / 8 + gw_rng_below(&g->rng, pause_ns / 4 + 1);
     if (g->dead == 0) return;
-    uint32_t start = (uint32_t)gw_rng_below(&g->rng, g->count);
-    for (uint32_t i = 0; i < g->count; i++) {
-        const gw_gossip_entry *entry = g->entries[(start + i) % g->count];
-        if (entry->public.state != GW_GOSSIP_IS_DEAD || entry->public.addr_count == 0) continue;
-        gw_gossip_ping(g, gw_gossip_addr_of(entry), entry, 0);
-        return;
-    }
-}
-
-static bool is_live_member(const gw_gossip *g, const gw_addr *addr) {
-    for (uint32_t i = 0; i < g->count; i++) {
-        const gw_gossip_entry *entry = g->entries[i];
-        for (uint32_t a = 0; gw_gossip_is_live(entry) && a < entry->public.addr_count; a++)
-            if (gw_addr_equal(&entry->public.addr[a], addr)) return true;
-    }
-    return false;
+    const gw_gossip_entry *entry = g->revivals++ % 2 == 0 ? lately_dead(g) : NULL;
+    if (entry == NULL) entry = next_dead(g);
+    if (entry != NULL) gw_gossip_ping(g, gw_gossip_addr_of(entry), entry, 0);
 }
 
 void gw_gossip_try_seeds(gw_gossip *g, uint64_t now_ns) {
@@ -239,7 +272,7 @@ void gw_gossip_try_seeds(gw_gossip *g, uint64_t now_ns) {
     for (uint32_t i = 0; i < g->config.seed_count; i++) {
         const gw_addr *seed = &g->seeds[g->next_seed];
         g->next_seed = (g->next_seed + 1) % g->config.seed_count;
-        if (is_live_member(g, seed)) continue;
+        if (gw_gossip_lives_at(g, seed)) continue;
         gw_gossip_send_digest(g, seed, false);
         if (!alone) return;
     }

@@ -72,17 +72,22 @@ static void answer_standing(gw_gossip *g, const gw_gossip_packet *packet, const 
         gw_gossip_accuse(g, from, entry);
 }
 
+/* A ping tells its target what it is accused of. Whoever gets one that is meant for another, as it has the
+ * address that a dead one had, hears no news: else that death would be told anew at each start there, for
+ * ever. */
+static gw_gossip_source source_of(const gw_gossip_packet *packet, const gw_gossip_record *record) {
+    bool own = gw_peer_id_equal(&record->id, &packet->sender) &&
+               gw_same_life(&record->incarnation, &packet->incarnation);
+    if (own) return GW_FROM_SUBJECT;
+    bool of_target = packet->type == GW_GOSSIP_PING && gw_peer_id_equal(&record->id, &packet->target);
+    return packet->type == GW_GOSSIP_ENTRIES || of_target ? GW_FROM_SYNC : GW_FROM_RUMOUR;
+}
+
 static void take(gw_gossip *g, const gw_gossip_packet *packet, const gw_gossip_record *records,
                  uint32_t count, const gw_addr *from, uint64_t now_ns) {
     hear_sender(g, packet, from, now_ns);
-    for (uint32_t i = 0; i < count; i++) {
-        bool own = gw_peer_id_equal(&records[i].id, &packet->sender) &&
-                   gw_same_life(&records[i].incarnation, &packet->incarnation);
-        gw_gossip_source source = own                                 ? GW_FROM_SUBJECT
-                                  : packet->type == GW_GOSSIP_ENTRIES ? GW_FROM_SYNC
-                                                                      : GW_FROM_RUMOUR;
-        gw_gossip_merge(g, &records[i], source, from, now_ns);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        gw_gossip_merge(g, &records[i], source_of(packet, &records[i]), from, now_ns);
     bool self = gw_peer_id_equal(&packet->sender, &g->self->public.id);
     if (!self) answer_standing(g, packet, from, now_ns);
     dispatch(g, packet, from, now_ns);

@@ -41,6 +41,12 @@ enum {
 
 #define GW_GOSSIP_LEFT_KEPT_NS (600 * UINT64_C(1000000000))
 
+/* The dead are remembered for two reasons: to be found again when a partition ends, however long that lasts,
+ * and so that nobody takes old news of them for life. Whose address another member has will not be found
+ * there, and after a day such news are as old as those of who was cut off for as long: whoever brings one
+ * hears in a second or two that it is wrong. */
+#define GW_GOSSIP_REPLACED_KEPT_NS (24 * 3600 * UINT64_C(1000000000))
+
 enum { GW_NEWS = 0, GW_METAS = 1 }; /* the two queues: states first, blobs as bandwidth allows */
 
 /* A member as this peer knows it, in memory of its own; or one of a roster, which others read, too. */
@@ -99,8 +105,9 @@ struct gw_gossip {
     uint32_t order_count, cursor;
     gw_peer_id watched[GW_GOSSIP_WATCHED]; /* the next live members on the ring, the next first */
     uint32_t watched_count;
-    bool ring_known;  /* or they have to be looked for */
-    uint32_t periods; /* so far */
+    bool ring_known;              /* or they have to be looked for */
+    uint32_t periods;             /* so far */
+    uint32_t revivals, next_dead; /* pings to the dead so far; where the last of those in turn was */
 
     gw_rumours rumours[2];
     double meta_tokens; /* bytes that blobs may still use */
@@ -149,14 +156,16 @@ void gw_gossip_entry_free(const gw_gossip_entry *entry); /* unless it is a roste
 void gw_gossip_entry_set(gw_gossip *g, gw_gossip_entry *entry, gw_gossip_state state, uint64_t now_ns);
 /* Replaces the blob that public.meta owns; false: out of memory, nothing changed. */
 bool gw_gossip_entry_set_meta(gw_gossip_entry *entry, const void *meta, uint8_t bytes);
-/* Forgets those that left long ago, and the oldest dead when they outnumber the living by far. */
+/* Forgets one that left long ago, or died long ago and was replaced, or the oldest of the dead when they
+ * outnumber the living by far. */
 void gw_gossip_reap(gw_gossip *g, uint64_t now_ns);
 /* The next member of the round that is alive or suspect; NULL when there is none. */
 const gw_gossip_entry *gw_gossip_next_in_round(gw_gossip *g);
 /* Up to `most` different random members, alive or suspect, without self and `except` (may be NULL). */
 uint32_t gw_gossip_choose(gw_gossip *g, const gw_peer_id *except, uint32_t *numbers, uint32_t most);
 bool gw_gossip_is_live(const gw_gossip_entry *entry);
-unsigned gw_gossip_log2(uint32_t n); /* rounded up; 0 for n <= 1 */
+bool gw_gossip_lives_at(const gw_gossip *g, const gw_addr *addr); /* one that is alive or suspect */
+unsigned gw_gossip_log2(uint32_t n);                              /* rounded up; 0 for n <= 1 */
 
 /* --- gossip_ring.c --- */
 /* A member has become live, or has ceased to be. */

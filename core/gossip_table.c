@@ -163,8 +163,31 @@ static void entry_remove(gw_gossip *g, uint32_t number) {
     new_round(g);
 }
 
+bool gw_gossip_lives_at(const gw_gossip *g, const gw_addr *addr) {
+    for (uint32_t i = 0; i < g->count; i++) {
+        const gw_gossip_entry *entry = g->entries[i];
+        for (uint32_t a = 0; gw_gossip_is_live(entry) && a < entry->public.addr_count; a++)
+            if (gw_addr_equal(&entry->public.addr[a], addr)) return true;
+    }
+    return false;
+}
+
+/* One that died long ago, and where it was another one lives; 0: the one that was looked at is not such. It
+ * is the next after the last that was pinged in its turn, so that another is looked at the next time. */
+static uint32_t find_replaced(const gw_gossip *g, uint64_t now_ns) {
+    for (uint32_t i = 0; i < g->count; i++) {
+        uint32_t number = (g->next_dead + 1 + i) % g->count;
+        const gw_gossip_entry *entry = g->entries[number];
+        if (entry->public.state != GW_GOSSIP_IS_DEAD || entry->public.addr_count == 0 ||
+            now_ns - entry->since_ns <= GW_GOSSIP_REPLACED_KEPT_NS)
+            continue;
+        return gw_gossip_lives_at(g, gw_gossip_addr_of(entry)) ? number : 0;
+    }
+    return 0;
+}
+
 void gw_gossip_reap(gw_gossip *g, uint64_t now_ns) {
-    uint32_t oldest = 0, left_long_ago = 0;
+    uint32_t oldest = 0, left_long_ago = 0, replaced = find_replaced(g, now_ns);
     for (uint32_t i = 1; i < g->count; i++) {
         const gw_gossip_entry *entry = g->entries[i];
         if (entry->public.state == GW_GOSSIP_IS_DEAD &&
@@ -176,6 +199,8 @@ void gw_gossip_reap(gw_gossip *g, uint64_t now_ns) {
     uint32_t most_dead = 2 * g->live > 256 ? 2 * g->live : 256;
     if (left_long_ago != 0)
         entry_remove(g, left_long_ago);
+    else if (replaced != 0)
+        entry_remove(g, replaced);
     else if (g->dead > most_dead)
         entry_remove(g, oldest);
 }

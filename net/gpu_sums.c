@@ -55,7 +55,10 @@ struct gw_gpu_sums {
     uint32_t ranks;
     gw_err why; /* BROKEN */
     bool lost;
-    bool ending; /* the machine drains: it was aborted */
+    bool ending;                /* the machine drains: it was aborted */
+    gw_nccl_id id;              /* made last */
+    bool forms_own;             /* the communicator is of that id */
+    uint32_t made, made_formed; /* ids; those of them whose communicators were there */
 };
 
 static bool same_fence(const gw_fence *a, const gw_fence *b) {
@@ -102,14 +105,26 @@ static void leave(gw_gpu_sums *s) {
     atomic_store(&s->inside_ns, 0);
 }
 
-static void make_id(gw_gpu_sums *s, const gw_fence *fence) {
-    gw_nccl_id id;
-    gw_err err;
+/* NCCL keeps a thread and a socket for an id until all its ranks have joined, and there is no way to have it
+ * let go: whose communicator did not come to be may have left them. */
+static bool try_id(gw_gpu_sums *s, gw_err *err) {
+    if (s->made - s->made_formed >= GW_GPU_SUMS_ORPHANS)
+        return gw_fail(
+            err, GW_E_LIMIT,
+            "NCCL: %d communicators of this process did not come to be, and each may hold a thread and a "
+            "socket: there are no others before it is started again",
+            GW_GPU_SUMS_ORPHANS);
     enter(s);
-    bool good = gw_nccl_make_id(&s->api, &id, &err);
+    bool good = gw_nccl_make_id(&s->api, &s->id, err);
     leave(s);
-    if (good) {
-        s->events.id_made(s->events.context, &id);
+    s->made += good;
+    return good;
+}
+
+static void make_id(gw_gpu_sums *s, const gw_fence *fence) {
+    gw_err err;
+    if (try_id(s, &err)) {
+        s->events.id_made(s->events.context, &s->id);
         return;
     }
     s->fence = *fence;
@@ -122,6 +137,7 @@ static void form(gw_gpu_sums *s, const wishes *w) {
     s->fence = w->form_fence;
     s->standing = FORMING;
     s->ranks = w->team.ranks;
+    s->forms_own = s->made > 0 && memcmp(&s->id, &w->team.id, sizeof s->id) == 0;
     enter(s);
     gw_nccl_form(s->nccl, &w->team, gw_now_ns());
     leave(s);
@@ -177,6 +193,7 @@ static void poll_machine(gw_gpu_sums *s) {
         break;
     case GW_NCCL_FORMED:
         s->standing = FORMED;
+        s->made_formed += s->forms_own;
         s->events.formed(s->events.context, &s->fence);
         break;
     case GW_NCCL_SUMMED:

@@ -38,8 +38,11 @@ gw_gpu_sums *gw_gpu_sums_open(const gw_nccl_options *options, const gw_gpu_sums_
  * NULL is allowed. */
 bool gw_gpu_sums_close(gw_gpu_sums *sums, uint64_t patience_ns);
 
-/* Wants an id; `failed` tells of this view that there can be none. An abort may come before it is made: then
- * none is. */
+/* So many ids whose communicators did not come to be may have left a thread and a socket of NCCL's each. */
+enum { GW_GPU_SUMS_ORPHANS = 1024 };
+
+/* Wants an id; `failed` tells of this view that there can be none, as GW_GPU_SUMS_ORPHANS were made in vain,
+ * or NCCL does not make one. An abort may come before it is made: then none is. */
 void gw_gpu_sums_make_id(gw_gpu_sums *sums, const gw_fence *fence);
 /* Forms the view's communicator, after ending that of another view. */
 void gw_gpu_sums_form(gw_gpu_sums *sums, const gw_fence *fence, const gw_nccl_team *team);

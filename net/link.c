@@ -4,7 +4,9 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "core/wire.h"
+#include "net/quiet.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +54,7 @@ struct gw_links {
     gw_rng rng;
     uint64_t serial; /* of the last connection */
     uint64_t offers; /* made so far, to anybody */
+    gw_quiet clones;
     gw_timer heartbeat;
     gw_timer sweep; /* frees peers that are of no use any more, never inside a callback */
 };
@@ -348,10 +351,12 @@ static bool judge_life(connection *c, const gw_remote *remote) {
     gw_incarnation known = gw_stream_remote(held->stream)->incarnation, found = remote->incarnation;
     if (gw_same_life(&known, &found)) return true;
     char text[GW_SHORT_TEXT];
-    if (known.boot == found.boot)
+    uint64_t times;
+    if (known.boot == found.boot && gw_quiet_may_speak(&p->links->clones, gw_now_ns(), &times))
         gw_log(GW_WARN, "net/link",
-               "two processes use the identity of peer %s: one --dir is a copy of the other",
-               gw_peer_id_short(&p->id, text));
+               "two processes use the identity of peer %s, seen %" PRIu64
+               " time%s: one --dir is a copy of the other",
+               gw_peer_id_short(&p->id, text), times, times == 1 ? "" : "s");
     if (known.boot >= found.boot) return false;
     if (p->offered != NULL) drop(p->offered);
     lose_link(p, "the peer has restarted");

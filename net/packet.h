@@ -12,7 +12,7 @@
  * refused. Two lives of equal boot are clones of one directory: both are delivered, so that gossip can expose
  * them. At most GW_PACKET_SENDERS lives are remembered, and the one not heard for longest gives way: an old
  * packet of a forgotten sender could be replayed, which gossip's own incarnation numbers make harmless.
- * What is dropped is counted and logged, at most once in five seconds for a reason.
+ * What is dropped is counted and, for each reason, logged ever more seldom (net/quiet.h).
  * Thread: belongs to one thread. Pure but for randomness and the log. */
 #ifndef GODWIT_NET_PACKET_H
 #define GODWIT_NET_PACKET_H

@@ -188,7 +188,7 @@ static void on_ended(void *context, void *owner, const gw_err *why) {
     } else if (l == &e->ask || l == &e->read) {
         gw_rdma_connection_drop(l->connection);
         l->connection = NULL;
-        if (l == &e->read) gw_rdma_reader_lost(e->reader);
+        if (l == &e->read) gw_rdma_reader_lost(e->reader, why);
     } else {
         fail_end(e, why);
     }

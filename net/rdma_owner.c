@@ -10,6 +10,8 @@
 #define LENT_REGIONS (UINT64_C(1) << 30) /* bytes that are registered for others at most */
 #define LENT_ANSWERS (UINT64_C(1) << 28)
 
+#define LOOK_NS UINT64_C(30000000000) /* whether words that a failure took can be had again */
+
 struct gw_rdma_owner {
     const gw_path_host *host;
     gw_rdma_memory *memory; /* NULL: let go of */
@@ -21,8 +23,15 @@ struct gw_rdma_owner {
     gw_fence fence; /* zeros: none, or it is moving */
     gw_peer_id *members;
     uint32_t member_count;
-    bool without; /* the words could not be registered, and that has been said */
+    bool without;  /* the words could not be registered, and that has been said */
+    gw_timer look; /* the control thread's */
 };
+
+static void look_again(void *owner);
+
+static bool plan_look(gw_rdma_owner *owner, gw_err *err) {
+    return gw_timer_set(owner->host->loop, &owner->look, gw_now_ns() + LOOK_NS, look_again, owner, err);
+}
 
 gw_rdma_owner *gw_rdma_owner_open(const gw_path_host *host, gw_rdma_memory *memory, gw_err *err) {
     static const gw_rdma_loans_limits limits = {.kept = LENT_REGIONS, .answers = LENT_ANSWERS};
@@ -36,14 +45,15 @@ gw_rdma_owner *gw_rdma_owner_open(const gw_path_host *host, gw_rdma_memory *memo
         free(owner);
         return NULL;
     }
+    owner->host = host;
     owner->loans = gw_rdma_loans_open(memory, &limits);
-    if (owner->loans == NULL) {
-        gw_fail(err, GW_E_NOMEM, "net/rdma: no memory");
+    if (owner->loans == NULL) gw_fail(err, GW_E_NOMEM, "net/rdma: no memory");
+    if (owner->loans == NULL || !plan_look(owner, err)) {
+        gw_rdma_loans_close(owner->loans);
         gw_rdma_words_close(owner->words);
         free(owner);
         return NULL;
     }
-    owner->host = host;
     owner->memory = gw_rdma_memory_hold(memory);
     pthread_mutex_init(&owner->lock, NULL);
     return owner;
@@ -52,6 +62,7 @@ gw_rdma_owner *gw_rdma_owner_open(const gw_path_host *host, gw_rdma_memory *memo
 void gw_rdma_owner_close(gw_rdma_owner *owner) {
     if (owner == NULL) return;
     GW_CHECK(owner->guests == NULL);
+    gw_timer_cancel(&owner->look);
     gw_rdma_words_close(owner->words);
     gw_rdma_loans_close(owner->loans);
     gw_rdma_memory_close(owner->memory);
@@ -247,16 +258,35 @@ bool gw_rdma_owner_take(gw_rdma_owner *owner, gw_rdma_memory *memory, gw_err *er
     return gw_rdma_words_take(owner->words, memory, err);
 }
 
+/* Under the lock: what a loss took from the guests is theirs again without a fence, if it can be had. */
+static void publish_again(gw_rdma_owner *owner) {
+    owner->without = true; /* the loss was told */
+    publish(owner);
+    tell_all(owner);
+}
+
+/* Not between a fence's beginning and its end: the words are on their way to fresh memory. */
+static bool is_fenced(const gw_rdma_owner *owner) {
+    return owner->fence.epoch > 0;
+}
+
 void gw_rdma_owner_found(gw_rdma_owner *owner) {
     uint64_t address;
     uint32_t rkey;
     pthread_mutex_lock(&owner->lock);
-    /* Not between a fence's beginning and its end: the words are on their way to fresh memory. */
-    if (owner->fence.epoch > 0 && !gw_rdma_words_key(owner->words, &address, &rkey)) {
-        owner->without = true;
+    if (is_fenced(owner) && !gw_rdma_words_key(owner->words, &address, &rkey)) {
         gw_rdma_words_look(owner->words);
-        publish(owner);
-        tell_all(owner);
+        publish_again(owner);
     }
     pthread_mutex_unlock(&owner->lock);
+}
+
+/* Views may not change for weeks, and a port that was up all the time does not say that it is back. */
+static void look_again(void *context) {
+    gw_rdma_owner *owner = context;
+    gw_err err;
+    pthread_mutex_lock(&owner->lock);
+    if (is_fenced(owner) && gw_rdma_words_due(owner->words)) publish_again(owner);
+    pthread_mutex_unlock(&owner->lock);
+    if (!plan_look(owner, &err)) gw_log(GW_ERROR, "net/rdma", "%s", err.text);
 }

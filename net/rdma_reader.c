@@ -23,6 +23,9 @@ enum {
     FLUSH_POLLS = 100000,
     BARREN_MOST = 3, /* queue pairs in a row that broke before anything was READ by them */
 };
+/* Until READs that failed are tried again: it doubles, as that of a path that failed (net/fabric.h). */
+#define PAUSE_NS         UINT64_C(30000000000)
+#define LONGEST_PAUSE_NS UINT64_C(600000000000)
 _Static_assert(PARTS <= (int)GW_RDMA_LENT_MOST, "the owner lends them all");
 _Static_assert(GW_RDMA_READ_LEAST >= (int)GW_SMALL_BYTES, "words are read by the askers");
 
@@ -64,11 +67,12 @@ struct gw_rdma_reader {
     pthread_mutex_t lock;
     pthread_cond_t said; /* saying is 0 again */
     /* under the lock */
-    uint32_t saying;      /* threads that are giving completions to the end */
-    gw_rdma_queue *queue; /* NULL: none */
-    bool connected;       /* the queue may be used */
-    uint32_t barren;      /* see BARREN_MOST */
-    bool over;            /* none is to be had: nothing more is READ */
+    uint32_t saying;             /* threads that are giving completions to the end */
+    gw_rdma_queue *queue;        /* NULL: none */
+    bool connected;              /* the queue may be used */
+    uint32_t barren;             /* see BARREN_MOST */
+    bool over;                   /* none is to be had: nothing is READ before again_ns */
+    uint64_t again_ns, pause_ns; /* pause_ns: of the last; 0: READs work */
     uint64_t ids;
     task *first, **last; /* that wait, in order */
     part parts[PARTS];
@@ -215,6 +219,38 @@ static void say(gw_rdma_reader *reader, const endings *ended) {
     if (--reader->saying == 0) pthread_cond_broadcast(&reader->said);
 }
 
+/* ---- whether READs work; under the lock ---- */
+
+/* Nothing is READ for a while. */
+static void rest(gw_rdma_reader *reader, const gw_err *why) {
+    char id[GW_SHORT_TEXT];
+    bool news = reader->pause_ns == 0;
+    reader->over = true;
+    reader->pause_ns = news ? PAUSE_NS : 2 * reader->pause_ns;
+    if (reader->pause_ns > LONGEST_PAUSE_NS) reader->pause_ns = LONGEST_PAUSE_NS;
+    reader->again_ns = gw_now_ns() + reader->pause_ns;
+    gw_log(news ? GW_WARN : GW_DEBUG, "net/rdma",
+           "%s: large transfers from peer %s come in messages; the next try is in %llu s", why->text,
+           gw_peer_id_short(&reader->end->peer, id), (unsigned long long)(reader->pause_ns / 1000000000u));
+}
+
+/* One queue pair more: if it breaks before anything was READ they do not work yet. */
+static void rouse(gw_rdma_reader *reader) {
+    if (!reader->over || gw_now_ns() < reader->again_ns) return;
+    reader->over = false;
+    reader->barren = BARREN_MOST - 1;
+}
+
+/* Something was READ. */
+static void note_success(gw_rdma_reader *reader) {
+    char id[GW_SHORT_TEXT];
+    reader->barren = 0;
+    if (reader->pause_ns == 0) return;
+    reader->pause_ns = 0;
+    gw_log(GW_INFO, "net/rdma", "large transfers from peer %s are READ again",
+           gw_peer_id_short(&reader->end->peer, id));
+}
+
 /* ---- the queue pair; on the control thread ---- */
 
 typedef struct harvest {
@@ -231,7 +267,7 @@ static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) 
     p->pieces--;
     p->failed = p->failed || outcome != GW_RDMA_DONE;
     if (outcome == GW_RDMA_DONE) {
-        h->reader->barren = 0;
+        note_success(h->reader);
         host->pulled(h->reader->end, work->bytes);
         if (p->of->op.landed != NULL) atomic_fetch_add(p->of->op.landed, work->bytes);
     }
@@ -283,16 +319,15 @@ static void poll_queue(gw_rdma_reader *reader, harvest *h) {
         gw_rdma_queue_poll(reader->queue, &handlers);
 }
 
-/* The queue pair has broken. What it was READing goes by the lanes, the rest by the next one. Where that
- * breaks as well, time after time, READs do not work between these two. */
+/* The queue pair has broken. What it was READING goes by the lanes, the rest by the next one. Where that
+ * breaks as well, time after time, READs do not work between these two for the time being. */
 static void replace_queue(gw_rdma_reader *reader, const gw_err *why, bool refused, endings *ended) {
     char id[GW_SHORT_TEXT];
-    if (!refused) reader->barren++;
-    reader->over = reader->over || reader->barren == BARREN_MOST;
-    if (!refused)
-        gw_log(reader->over ? GW_WARN : GW_INFO, "net/rdma", "%s: large transfers from peer %s %s", why->text,
-               gw_peer_id_short(&reader->end->peer, id),
-               reader->over ? "come in messages from now on" : "begin again");
+    if (!refused && ++reader->barren == BARREN_MOST)
+        rest(reader, why);
+    else if (!refused)
+        gw_log(GW_INFO, "net/rdma", "%s: large transfers from peer %s begin again", why->text,
+               gw_peer_id_short(&reader->end->peer, id));
     drop_queue(reader);
     forgo_all(reader, !reader->over, ended);
 }
@@ -350,11 +385,11 @@ void gw_rdma_reader_use(gw_rdma_reader *reader) {
     look_after(reader); /* arms and feeds it */
 }
 
-void gw_rdma_reader_lost(gw_rdma_reader *reader) {
+void gw_rdma_reader_lost(gw_rdma_reader *reader, const gw_err *why) {
     endings ended = {NULL};
     pthread_mutex_lock(&reader->lock);
     if (reader->queue != NULL) {
-        reader->over = !reader->connected;
+        if (!reader->connected) rest(reader, why);
         drop_queue(reader);
         forgo_all(reader, false, &ended);
         ask(reader);
@@ -432,6 +467,7 @@ gw_path_posted gw_rdma_reader_post(gw_rdma_reader *reader, const gw_op *op) {
     if (t == NULL) return GW_PATH_PASS;
     *t = (task){.op = *op, .waits = true, .status = GW_OP_OK};
     pthread_mutex_lock(&reader->lock);
+    rouse(reader);
     bool can = !reader->over;
     if (can) {
         *reader->last = t;
@@ -500,6 +536,7 @@ void gw_rdma_reader_close(gw_rdma_reader *reader) {
     *at = reader->next;
     pthread_mutex_lock(&reader->lock);
     reader->over = true;
+    reader->again_ns = UINT64_MAX;
     end_all(reader);
     drop_queue(reader);
     pthread_mutex_unlock(&reader->lock);

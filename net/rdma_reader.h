@@ -12,6 +12,10 @@
  * of a READ, refuses the READ's first packet, which who has had that one does not heed, and its retries run
  * out as if there were nobody. Whether there is somebody shows in the lanes, by what goes there instead.
  *
+ * Where several in a row break before anything was READ, or one cannot be connected, all goes by the lanes
+ * for a while, 30 s and then ever longer, up to ten minutes; the log says when that begins, and when it is
+ * over.
+ *
  * Threads: _takes, _post and _abandon any; the rest is the control thread's. Completions and what is passed
  * on come on the control thread, and from _post, _abandon and _close. */
 #ifndef GODWIT_NET_RDMA_READER_H
@@ -50,7 +54,7 @@ bool gw_rdma_reader_lent(gw_rdma_reader *reader, const gw_rdma_told_lent *lent);
 gw_rdma_queue *gw_rdma_reader_renew(gw_rdma_reader *reader, gw_err *err);
 /* It is connected. */
 void gw_rdma_reader_use(gw_rdma_reader *reader);
-/* Its connection failed, or the other side has ended it. In the first case nothing is READ any more. */
-void gw_rdma_reader_lost(gw_rdma_reader *reader);
+/* Its connection failed, or the other side has ended it. In the first case nothing is READ for a while. */
+void gw_rdma_reader_lost(gw_rdma_reader *reader, const gw_err *why);
 
 #endif

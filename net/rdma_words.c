@@ -11,7 +11,7 @@ enum { RECENT = 16 /* fences whose keys are not used again */ };
 
 /* Until a device that was lost is looked at again; it doubles. Each look may hold up a fence for a second. */
 #define PAUSE_NS         UINT64_C(30000000000)
-#define LONGEST_PAUSE_NS UINT64_C(3600000000000)
+#define LONGEST_PAUSE_NS UINT64_C(600000000000)
 
 struct gw_rdma_words {
     gw_rdma_memory *memory; /* NULL: let go of */
@@ -203,6 +203,13 @@ void gw_rdma_words_look(gw_rdma_words *words) {
     pthread_rwlock_wrlock(&words->lock);
     words->again_ns = 0;
     pthread_rwlock_unlock(&words->lock);
+}
+
+bool gw_rdma_words_due(gw_rdma_words *words) {
+    pthread_rwlock_rdlock(&words->lock);
+    bool due = words->region == NULL && words->memory != NULL && gw_now_ns() >= words->again_ns;
+    pthread_rwlock_unlock(&words->lock);
+    return due;
 }
 
 bool gw_rdma_words_key(gw_rdma_words *words, uint64_t *address, uint32_t *rkey) {

@@ -23,6 +23,8 @@ void gw_rdma_words_withdraw(gw_rdma_words *words);
  * may still be on their way. A device that has failed is looked at first, for a second at most, and where it
  * does not act not again for ever longer. */
 bool gw_rdma_words_publish(gw_rdma_words *words, gw_err *err);
+/* Whether a failure keeps them from being published, and it is time to try again. */
+bool gw_rdma_words_due(gw_rdma_words *words);
 /* The device says that it is back: the next _publish looks at it, however lately it was looked at in vain. */
 void gw_rdma_words_look(gw_rdma_words *words);
 /* The device was removed: withdraws them, and lets go of it. Until _take they cannot be published. */

@@ -168,3 +168,33 @@ Test(counters, a_small_flock_with_small_sums_sends_little) {
     for (int i = 0; i < 2; i++) lab_kill(l, peers[i]);
     lab_close(l);
 }
+
+/* When the peer gathered what it shows now. */
+static double shown_at(const lab_peer *peer) {
+    gw_err err;
+    char *text = gw_control_ask(peer->dir, "status", &err);
+    cr_assert_not_null(text, "%s", err.text);
+    json_t *object = json_loads(text, 0, NULL);
+    cr_assert_not_null(object, "%s", text);
+    double at = json_real_value(json_object_get(object, "time"));
+    json_decref(object);
+    free(text);
+    return at;
+}
+
+/* To gather it takes as long as a short step or longer: it is not done for each. */
+Test(counters, short_steps_share_a_snapshot) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "p0", NULL, "synthetic --shards 1 --workers 1 --state-bytes 4k");
+    lab_wait_step(l, peer, 100);
+    double at = shown_at(peer);
+    for (int shown = 0; shown < 10;) {
+        double next = shown_at(peer);
+        lab_pump(l);
+        if (next == at) continue;
+        cr_expect_geq(next - at, 0.045);
+        at = next;
+        shown++;
+    }
+    lab_close(l);
+}

@@ -286,7 +286,112 @@ Test(gossip_members, the_number_of_a_ping_that_is_waited_for_is_never_0) {
     gw_gossip_destroy(w.gossip);
 }
 
+/* ---- the dead ---- */
+
+/* One stranger's death, where it lived at `addr`. */
+static void hear_of_death(gossip_world *w, uint32_t number, const gw_addr *addr) {
+    gw_peer_id id = stranger(number);
+    gw_gossip_record death = gossip_about(&id, addr, GW_GOSSIP_IS_DEAD, 1, 0);
+    death.proven = true;
+    gossip_hear_rumour(w, &death);
+}
+
+/* Where each start has an identity of its own, hundreds are remembered that will never come back. */
+Test(gossip_members, who_died_last_is_looked_for_soon_however_many_died_before) {
+    gossip_world w;
+    gossip_world_open(&w);
+    gossip_meet_alice_and_bob(&w);
+    hear_of(&w, 0, 250, GW_GOSSIP_IS_DEAD);
+    w.now_ns += 3600 * GOSSIP_SECOND;
+    gw_gossip_record death = gossip_about(&alice, &alices, GW_GOSSIP_IS_DEAD, 1, 0);
+    death.proven = true;
+    gossip_hear_rumour(&w, &death);
+    cr_expect_geq(run_and_count(&w, 15 * GOSSIP_SECOND, GW_GOSSIP_PING, &alice), 3);
+    gw_gossip_destroy(w.gossip);
+}
+
+Test(gossip_members, each_of_the_dead_has_its_turn) {
+    enum { DEAD = 100 };
+    gossip_world w;
+    gossip_world_open(&w);
+    hear_of(&w, 0, DEAD, GW_GOSSIP_IS_DEAD);
+    bool found[DEAD] = {false};
+    for (uint64_t until_ns = w.now_ns + 50 * GOSSIP_SECOND; w.now_ns < until_ns;) {
+        uint32_t before = w.sent;
+        gossip_run(&w, 5 * GOSSIP_MS);
+        for (uint32_t i = before; i < w.sent; i++)
+            for (uint32_t k = 0; k < DEAD; k++) {
+                gw_peer_id id = stranger(k);
+                found[k] |= gw_peer_id_equal(&w.packet[i % GOSSIP_KEPT].target, &id);
+            }
+    }
+    for (uint32_t k = 0; k < DEAD; k++) cr_expect(found[k], "%u", k);
+    gw_gossip_destroy(w.gossip);
+}
+
+Test(gossip_members, the_dead_are_not_looked_for_where_another_one_lives) {
+    gossip_world w;
+    gossip_world_open(&w);
+    gossip_meet_alice_and_bob(&w);
+    for (uint32_t i = 0; i < 20; i++) hear_of_death(&w, i, &alices);
+    const gw_addr elsewhere = strangers_address(20);
+    hear_of_death(&w, 20, &elsewhere);
+    uint32_t before = w.sent, pings = 0;
+    gossip_run(&w, 1200 * GOSSIP_MS); /* alice does not answer: she is suspected, but lives still */
+    cr_assert_eq(gossip_state_of(&w, &alice), GW_GOSSIP_IS_SUSPECT);
+    cr_assert_leq(w.sent - before, GOSSIP_KEPT);
+    for (uint32_t i = before; i < w.sent; i++) {
+        const gw_gossip_packet *packet = &w.packet[i % GOSSIP_KEPT];
+        if (packet->type != GW_GOSSIP_PING) continue;
+        for (uint32_t k = 0; k <= 20; k++) {
+            gw_peer_id id = stranger(k);
+            bool about = gw_peer_id_equal(&packet->target, &id);
+            cr_expect(!about || k == 20, "%u", k);
+            pings += about;
+        }
+    }
+    cr_expect_geq(pings, 4);
+    gw_gossip_destroy(w.gossip);
+}
+
+/* Else the dead would be news again at every start where they were. */
+Test(gossip_members, a_ping_meant_for_another_tells_of_no_death) {
+    gossip_world w;
+    gossip_world_open(&w);
+    gossip_meet_alice_and_bob(&w);
+    gw_peer_id dead = stranger(0);
+    gw_gossip_record death = gossip_about(&dead, &alices, GW_GOSSIP_IS_DEAD, 1, 0);
+    gw_gossip_packet ping = {.type = GW_GOSSIP_PING, .sender = bob, .target = dead};
+    ping.incarnation = (gw_incarnation){.boot = 1, .nonce = 10};
+    uint32_t told = w.told;
+    gossip_hear(&w, ping, &bobs, &death);
+    cr_expect_null(gw_gossip_find(w.gossip, &dead));
+    cr_expect_eq(w.told, told);
+    gossip_hear_rumour(&w, &death);
+    cr_expect_not_null(gw_gossip_find(w.gossip, &dead), "a rumour does");
+    gw_gossip_destroy(w.gossip);
+}
+
 /* ---- what is forgotten ---- */
+
+Test(gossip_members, who_was_replaced_is_forgotten_after_a_day) {
+    gossip_world w;
+    gossip_world_open(&w);
+    gossip_meet_alice_and_bob(&w);
+    const gw_addr elsewhere = strangers_address(1);
+    const gw_peer_id replaced = stranger(0), cut_off = stranger(1);
+    hear_of_death(&w, 0, &alices);
+    hear_of_death(&w, 1, &elsewhere);
+    for (uint32_t hours = 0; hours <= 48; hours++, w.now_ns += 3600 * GOSSIP_SECOND) {
+        for (int i = 0; i < 4; i++) {
+            gw_gossip_revive(w.gossip, w.now_ns);
+            gw_gossip_reap(w.gossip, w.now_ns);
+        }
+        cr_expect_eq(gw_gossip_find(w.gossip, &replaced) == NULL, hours > 24, "%u hours", hours);
+        cr_expect_not_null(gw_gossip_find(w.gossip, &cut_off), "it may come back when a partition ends");
+    }
+    gw_gossip_destroy(w.gossip);
+}
 
 /* The last member takes the place of the one that is forgotten: its suspicion and its rumour must follow. */
 Test(gossip_members, who_left_long_ago_is_forgotten_and_nobody_else) {

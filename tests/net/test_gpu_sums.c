@@ -310,10 +310,10 @@ Test(gpu_sums, an_id_that_came_is_not_called_missing) {
     for (unsigned epoch = 1; epoch <= 50 && !told; epoch++) {
         gw_fence fence = fence_of(epoch);
         peer_start(&p, epoch, epoch);
-        for (uint64_t end = gw_now_ns() + 20000000; gw_now_ns() < end;) {
-            unsigned ids = p.ids;
-            gw_gpu_sums_make_id(p.sums, &fence);
-            await(&p, &p.ids, ids + 1);
+        uint64_t end = gw_now_ns() + 20000000;
+        gw_gpu_sums_make_id(p.sums, &fence);
+        await(&p, &p.ids, epoch);
+        while (gw_now_ns() < end) {
         }
         peer_form(&p, epoch, 1);
         await(&p, &p.dones, epoch);
@@ -361,6 +361,38 @@ Test(gpu_sums, communicators_that_end_while_they_form_are_counted) {
     await(&p, &p.dones, 1);
     cr_assert_eq(gw_gpu_sums_cut(p.sums).communicators, 2);
     cr_assert_eq(gw_gpu_sums_cut(p.sums).sums, 0);
+    peer_close(&p);
+    expect_tidy();
+}
+
+/* Each may have left a thread and a socket. Those of the communicators that came to be have not. */
+Test(gpu_sums, ids_that_were_made_in_vain_are_limited) {
+    enum { FORMED = 3 };
+    peer p;
+    gw_fence fence;
+    unsigned made = 0;
+    fake_reset(1);
+    peer_open(&p, 0, PATIENCE_NS, PATIENCE_NS);
+    for (uint64_t epoch = 1; epoch <= FORMED; epoch++) {
+        fence = fence_of(epoch);
+        gw_gpu_sums_make_id(p.sums, &fence);
+        await(&p, &p.ids, ++made);
+        const gw_nccl_team team = {.id = p.id, .ranks = 1};
+        gw_gpu_sums_form(p.sums, &fence, &team);
+        await(&p, &p.forms, made);
+    }
+    for (unsigned i = 0; i < GW_GPU_SUMS_ORPHANS; i++) {
+        gw_gpu_sums_make_id(p.sums, &fence);
+        await(&p, &p.ids, ++made);
+    }
+    fence = fence_of(FORMED + 1);
+    gw_gpu_sums_make_id(p.sums, &fence);
+    await(&p, &p.failures, 1);
+    cr_assert_eq(p.ids, made);
+    cr_assert_not_null(strstr(p.err.text, "started again"), "%s", p.err.text);
+    peer_start(&p, FORMED + 1, 1);
+    await(&p, &p.dones, 1);
+    cr_assert_eq(p.status, GW_COLLECTIVE_FAILED, "and sums go another way");
     peer_close(&p);
     expect_tidy();
 }

@@ -1,5 +1,6 @@
 /* Control links: one between two peers whoever dials, and the truth about a peer that is gone. Each peer is a
  * listener and links of its own; all share one loop, so that a test decides when anything happens. */
+#include "core/log.h"
 #include "core/rng.h"
 #include "net/link.h"
 #include "tests/net/flock.h"
@@ -365,6 +366,41 @@ Test(link, a_clone_of_ourselves_is_reported_as_such) {
     want_at(&p.a, &p.b, &clone.addr, 1);
     flock_turn_until(p.loop, a_went_down, &p);
     cr_assert_eq(last_event(&p.a)->fault, GW_FAULT_CLONE);
+    stop(&clone);
+    close_pair(&p);
+}
+
+static unsigned clone_warnings;
+
+static void count_clone_warnings(void *context, gw_level level, const char *room, const char *text) {
+    (void)context, (void)level, (void)room;
+    clone_warnings += strstr(text, "two processes use the identity") != NULL;
+}
+
+typedef struct turned_away {
+    const node *clone;
+    size_t downs;
+} turned_away;
+
+static bool clone_is_turned_away(void *context) {
+    const turned_away *t = context;
+    return t->clone->downs >= t->downs;
+}
+
+/* A copied directory that is left running for weeks. */
+Test(link, a_clone_that_dials_again_and_again_is_not_told_of_each_time) {
+    pair p;
+    node clone = {0};
+    gw_log_set_sink(count_clone_warnings, NULL);
+    open_pair(&p, "1", "1");
+    want(&p.a, &p.b);
+    flock_turn_until(p.loop, linked, &p);
+    flock_revive(&clone.peer, number_of(&p.b), "1", 1, 9);
+    start_at(&clone, p.loop, (gw_addr){0});
+    want(&clone, &p.a);
+    flock_turn_until(p.loop, clone_is_turned_away, &(turned_away){&clone, 4});
+    cr_expect_eq(clone_warnings, 1, "%u lines", clone_warnings);
+    cr_expect(linked(&p));
     stop(&clone);
     close_pair(&p);
 }

@@ -103,10 +103,37 @@ Test(wires, dials_that_fail_are_not_all_told) {
         remote.id.bytes[1] = i;
         gw_wires_follow(r.node.wires, &remote);
     }
-    uint64_t end_ns = gw_now_ns() + UINT64_C(500000000); /* each is dialled four times more by then */
+    uint64_t end_ns = gw_now_ns() + UINT64_C(500000000); /* each is dialled five times more by then */
     cr_assert(gw_timer_set(r.node.loop, &timer, end_ns, look_no_longer, &over, &err), "%s", err.text);
     while (!over) gw_loop_turn(r.node.loop, UINT64_MAX);
     cr_expect_eq(warnings, 1);
+}
+
+static uint64_t dialled_ns[6];
+static uint32_t dials;
+
+gw_stream *__wrap_gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *to, gw_stream_kind kind,
+                                 uint64_t word, const gw_stream_events *events, gw_err *err);
+gw_stream *__real_gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *to, gw_stream_kind kind,
+                                 uint64_t word, const gw_stream_events *events, gw_err *err);
+
+gw_stream *__wrap_gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *to, gw_stream_kind kind,
+                                 uint64_t word, const gw_stream_events *events, gw_err *err) {
+    if (dials < sizeof dialled_ns / sizeof *dialled_ns) dialled_ns[dials] = gw_now_ns();
+    dials++;
+    return __real_gw_stream_dial(loop, local, to, kind, word, events, err);
+}
+
+Test(wires, who_cannot_be_dialled_is_dialled_ever_later) {
+    gw_remote remote = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
+    memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id: ours to dial */
+    use_up_descriptors();
+    gw_wires_follow(r.node.wires, &remote);
+    while (dials < 6) gw_loop_turn(r.node.loop, UINT64_MAX);
+    for (uint32_t i = 0; i < 5; i++)
+        cr_expect_geq(dialled_ns[i + 1] - dialled_ns[i], gw_wires_pause_ns(i), "after dial %u", i);
+    gw_wires_follow(r.node.wires, &remote);
+    cr_expect_eq(dials, 7, "a control link that comes up is a reason to try at once");
 }
 
 Test(wires, whose_links_do_not_last_is_dialled_ever_later) {

@@ -256,7 +256,8 @@ static int connect_to(const char *dir, gw_err *err) {
     return -1;
 }
 
-static char *read_answer(int fd, gw_err *err) {
+/* *unheard: the peer hung up with the request unread. */
+static char *read_answer(int fd, bool *unheard, gw_err *err) {
     char *text = NULL, chunk[4096];
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
@@ -274,6 +275,7 @@ static char *read_answer(int fd, gw_err *err) {
         return text;
     }
     free(text);
+    *unheard = got < 0 && why == ECONNRESET && length == 0;
     if (got < 0 && (why == EAGAIN || why == EWOULDBLOCK))
         fail_silent(err);
     else
@@ -281,15 +283,35 @@ static char *read_answer(int fd, gw_err *err) {
     return NULL;
 }
 
-char *gw_control_ask(const char *dir, const char *request, gw_err *err) {
+/* *unheard: there is no answer, as the peer has hung up and not read the request. */
+static char *ask_once(const char *dir, const char *line, bool *unheard, gw_err *err) {
+    *unheard = false;
     int fd = connect_to(dir, err);
     if (fd < 0) return NULL;
     set_timeout(fd, ANSWER_TIMEOUT_S);
     char *answer = NULL;
-    if (send_all(fd, request, strlen(request)) && send_all(fd, "\n", 1))
-        answer = read_answer(fd, err);
-    else
+    if (send_all(fd, line, strlen(line))) {
+        answer = read_answer(fd, unheard, err);
+    } else {
+        *unheard = errno == EPIPE;
         gw_fail_errno(err, errno, "%s/%s: send", dir, socket_name);
+    }
     close(fd);
+    return answer;
+}
+
+/* The peer gives up a client that says nothing for CLIENT_TIMEOUT_S: on a machine that is busy enough one
+ * that was about to. The request goes as one piece, so that one which was not read was not obeyed either, and
+ * is repeated. */
+char *gw_control_ask(const char *dir, const char *request, gw_err *err) {
+    char *line;
+    bool unheard;
+    if (asprintf(&line, "%s\n", request) < 0) {
+        gw_fail(err, GW_E_NOMEM, "out of memory");
+        return NULL;
+    }
+    char *answer = ask_once(dir, line, &unheard, err);
+    if (unheard) answer = ask_once(dir, line, &unheard, err);
+    free(line);
     return answer;
 }

@@ -1,8 +1,10 @@
 #include "tools/godwit/events.h"
 
 #include "core/check.h"
+#include "net/loop.h"
 #include "tools/godwit/json.h"
 #include "tools/godwit/report.h"
+#include "tools/godwit/said.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -16,7 +18,7 @@ struct gw_events {
     gw_events_mode mode;
     gw_display *display;
     pthread_mutex_t lock; /* guards phase */
-    char phase[160];
+    gw_said_phase phase;
 };
 
 gw_events *gw_events_open(gw_events_mode mode, gw_display *display, gw_err *err) {
@@ -142,8 +144,7 @@ void gw_events_listening(gw_events *events, const char *what, const gw_addr *add
 
 void gw_events_phase(gw_events *events, const char *text) {
     pthread_mutex_lock(&events->lock);
-    bool news = strcmp(events->phase, text) != 0;
-    if (news) snprintf(events->phase, sizeof events->phase, "%s", text);
+    bool news = gw_said_phase_is_news(&events->phase, text, gw_now_ns());
     pthread_mutex_unlock(&events->lock);
     if (!news) return;
     if (strcmp(text, "computing") != 0) say(events, "%s", text);

@@ -5,6 +5,7 @@
 #include "tools/godwit/node_inside.h"
 #include "tools/godwit/node_record.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -223,6 +224,17 @@ static void save(gw_node *node, const gw_action *action) {
 
 /* ---- the end ---- */
 
+/* Some trouble, such as a stranger that is started again and again, lasts for weeks. */
+static void say(gw_node *node, const gw_action *action) {
+    uint64_t times = 1;
+    if (action->level == GW_WARN && !gw_said_may_speak(&node->warned, action->text, gw_now_ns(), &times))
+        return;
+    if (times == 1)
+        gw_log(action->level, "peer", "%s", action->text);
+    else
+        gw_log(action->level, "peer", "%s (%" PRIu64 " times)", action->text, times);
+}
+
 static void finish(gw_node *node, const gw_action *action) {
     node->finished = true;
     node->finish = action->finish;
@@ -302,7 +314,7 @@ void gw_node_act(gw_node *node, const gw_action *action) {
         persist(node, action);
         break;
     case GW_ACT_LOG:
-        gw_log(action->level, "peer", "%s", action->text);
+        say(node, action);
         break;
     case GW_ACT_NOTICE:
         gw_node_notice(node, action);

@@ -35,6 +35,7 @@
 #include "tools/godwit/node_save.h"
 #include "tools/godwit/node_wires.h"
 #include "tools/godwit/node_workers.h"
+#include "tools/godwit/said.h"
 #include "tools/godwit/watchdog.h"
 
 #include <pthread.h>
@@ -127,6 +128,8 @@ typedef struct gw_shown {
     gw_snapshot_checkpoint checkpoints[GW_SNAPSHOT_CHECKPOINTS];
     uint32_t checkpoint_count;
     gw_timer timer;
+    uint64_t published_ns;
+    bool soon;                  /* a step waits to be shown: the timer is set for it */
     gw_node_snapshot *snapshot; /* reused */
 } gw_shown;
 
@@ -184,8 +187,9 @@ typedef struct gw_node {
     gw_watchdog dog;
     gw_loop_watch *loop_watch;
     bool feeding;
-    gw_view view;  /* installed */
-    uint64_t step; /* that was begun last */
+    gw_said warned; /* by the brain */
+    gw_view view;   /* installed */
+    uint64_t step;  /* that was begun last */
     gw_reduction reduction;
     _Atomic uint64_t fetched_bytes, served_bytes;
     bool unfenced;         /* the fence cannot be moved: this peer is about to leave */

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #define PUBLISH_NS UINT64_C(250000000)
+/* Nobody looks more often, and where many peers are known a snapshot takes longer than a short step. */
+#define SOON_NS UINT64_C(50000000)
 
 enum { STALLED = 4 }; /* usual steps without one: the means say nothing of now */
 
@@ -148,6 +150,21 @@ void gw_node_corrupted(gw_node *node, const gw_peer_id *peer, const char *eviden
            gw_peer_id_short(peer, name), evidence);
 }
 
+static void publish_again(void *node);
+
+static bool publish_at(gw_node *node, uint64_t when_ns) {
+    gw_err err;
+    bool set = gw_timer_set(node->loop, &node->shown.timer, when_ns, publish_again, node, &err);
+    if (!set) gw_log(GW_ERROR, "node", "%s", err.text);
+    return set;
+}
+
+/* Steps may be many between two snapshots: the last of them is always shown, a moment later. */
+static void publish_soon(gw_node *node) {
+    gw_shown *shown = &node->shown;
+    if (!shown->soon) shown->soon = publish_at(node, shown->published_ns + SOON_NS);
+}
+
 void gw_node_notice(gw_node *node, const gw_action *action) {
     gw_events *events = node->console->events;
     gw_shown *shown = &node->shown;
@@ -201,7 +218,8 @@ void gw_node_notice(gw_node *node, const gw_action *action) {
         gw_events_healed(events, action->text);
         break;
     }
-    if (action->notice == GW_NOTICE_STEP || action->notice == GW_NOTICE_VIEW) gw_node_publish(node);
+    if (action->notice == GW_NOTICE_STEP) publish_soon(node);
+    if (action->notice == GW_NOTICE_VIEW) gw_node_publish(node);
 }
 
 /* ---- the snapshot ---- */
@@ -215,37 +233,37 @@ static double own_speed(const gw_node *node) {
 }
 
 static void fill_self(const gw_node *node, const gw_peer_status *status, gw_node_snapshot *s) {
-    gw_snapshot_peer *peer = &s->peers[s->peer_count++];
-    *peer = (gw_snapshot_peer){.id = node->self.id,
-                               .addr = node->local.listen,
-                               .self = true,
-                               .member = s->members > 0,
-                               .leader = s->epoch > 0 && gw_peer_id_equal(&s->leader, &node->self.id),
-                               .linked = true,
-                               .boot = node->self.incarnation.boot,
-                               .step = status->committed_step,
-                               .speed = own_speed(node),
-                               .checkpoint_step = status->checkpoint_step};
-    snprintf(peer->state, sizeof peer->state, "alive");
+    gw_snapshot_peer peer = {.id = node->self.id,
+                             .addr = node->local.listen,
+                             .state = "alive",
+                             .self = true,
+                             .member = s->members > 0,
+                             .leader = s->epoch > 0 && gw_peer_id_equal(&s->leader, &node->self.id),
+                             .linked = true,
+                             .boot = node->self.incarnation.boot,
+                             .step = status->committed_step,
+                             .speed = own_speed(node),
+                             .checkpoint_step = status->checkpoint_step};
+    gw_snapshot_add(s, &peer);
 }
 
 static void fill_peers(const gw_node *node, gw_node_snapshot *s) {
     gw_peer_contact_info info;
-    for (uint32_t i = 0; s->peer_count < GW_SNAPSHOT_PEERS && gw_peer_contact_at(node->peer, i, &info); i++) {
+    for (uint32_t i = 0; gw_peer_contact_at(node->peer, i, &info); i++) {
         if (gw_peer_id_equal(&info.id, &node->self.id)) continue;
-        gw_snapshot_peer *peer = &s->peers[s->peer_count++];
-        *peer = (gw_snapshot_peer){.id = info.id,
-                                   .addr = info.addr,
-                                   .member = info.member,
-                                   .leader = info.leader,
-                                   .linked = info.linked,
-                                   .boot = info.incarnation.boot,
-                                   .step = info.step,
-                                   .speed = (double)info.speed / 1000.0,
-                                   .checkpoint_step = info.checkpoint_step};
-        snprintf(peer->state, sizeof peer->state, "%s", info.state);
+        gw_snapshot_peer peer = {.id = info.id,
+                                 .addr = info.addr,
+                                 .member = info.member,
+                                 .leader = info.leader,
+                                 .linked = info.linked,
+                                 .boot = info.incarnation.boot,
+                                 .step = info.step,
+                                 .speed = (double)info.speed / 1000.0,
+                                 .checkpoint_step = info.checkpoint_step};
+        snprintf(peer.state, sizeof peer.state, "%s", info.state);
         gw_path_kind path = gw_wires_path(node->wires, &info.id);
-        if (path != 0) snprintf(peer->path, sizeof peer->path, "%s", gw_path_kind_name(path));
+        if (path != 0) snprintf(peer.path, sizeof peer.path, "%s", gw_path_kind_name(path));
+        gw_snapshot_add(s, &peer);
     }
 }
 
@@ -306,6 +324,7 @@ void gw_node_publish(gw_node *node) {
     gw_shown *shown = &node->shown;
     gw_node_snapshot *s = shown->snapshot;
     uint64_t now = gw_now_ns();
+    shown->published_ns = now;
     memset(s, 0, sizeof *s);
     s->time = wall_clock();
     s->uptime_s = (double)(now - shown->started_ns) * 1e-9;
@@ -355,9 +374,9 @@ void gw_node_publish(gw_node *node) {
 
 static void publish_again(void *context) {
     gw_node *node = context;
+    node->shown.soon = false;
     gw_node_publish(node);
-    gw_err err;
-    gw_timer_set(node->loop, &node->shown.timer, gw_now_ns() + PUBLISH_NS, publish_again, node, &err);
+    (void)publish_at(node, node->shown.published_ns + PUBLISH_NS); /* else the next step does */
 }
 
 void gw_node_publish_start(gw_node *node) {

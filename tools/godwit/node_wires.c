@@ -14,10 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REDIAL_NS  UINT64_C(100000000)
+#define REDIAL_NS  UINT64_C(10000000)
 #define SETTLE_NS  UINT64_C(1000000000)
 #define LASTING_NS UINT64_C(1000000000)
-enum { MOST_VAIN = 10 /* pauses double so often */ };
+/* Pauses double so often: up to ten seconds after links that did not last, to one after dials that failed, as
+ * of control links, so that not much time is lost once what this peer lacked is there again. */
+enum { MOST_VAIN = 10, MOST_FAILED = 7 };
 
 /* Wires that were dropped and are kept: a peer that is dialled in vain soon after was of the life that its
  * wire tells. */
@@ -42,6 +44,7 @@ struct gw_wire {
     gw_timer redial;
     dial dials[2 + GW_FABRIC_LANES];
     uint32_t dialling;
+    uint32_t failed;         /* dials in a row, since the control link came up */
     _Atomic uint64_t landed; /* bytes of what was fetched from there; any thread */
     /* under the lock */
     bool standing;
@@ -196,7 +199,7 @@ static bool is_standing(gw_wires *wires, const gw_wire *wire) {
 }
 
 uint64_t gw_wires_pause_ns(uint32_t vain) {
-    return (REDIAL_NS / 10) << (vain < MOST_VAIN ? vain : MOST_VAIN);
+    return REDIAL_NS << (vain < MOST_VAIN ? vain : MOST_VAIN);
 }
 
 static uint64_t pause_of(gw_wires *wires, const gw_wire *wire) {
@@ -208,7 +211,7 @@ static uint64_t pause_of(gw_wires *wires, const gw_wire *wire) {
 
 /* ---- dialling ---- */
 
-/* While descriptors have run out, every peer is dialled in vain ten times a second. */
+/* While descriptors have run out, every peer is dialled in vain. */
 static void say_failed(gw_wires *wires, const gw_err *why) {
     uint64_t times;
     if (gw_quiet_may_speak(&wires->failures, gw_now_ns(), &times))
@@ -245,7 +248,8 @@ static void look_again(void *context) {
 
 static void give_up(gw_wire *wire) {
     drop_dials(wire);
-    dial_later(wire, REDIAL_NS);
+    dial_later(wire, gw_wires_pause_ns(wire->failed));
+    if (wire->failed < MOST_FAILED) wire->failed++;
 }
 
 static void on_ready(void *context, gw_stream *stream, const gw_remote *remote) {
@@ -267,6 +271,8 @@ static void on_ready(void *context, gw_stream *stream, const gw_remote *remote) 
     if (!gw_fabric_adopt(wire->wires->transport, &detached, &err)) {
         say_failed(wire->wires, &err);
         give_up(wire);
+    } else if (wire->dialling == 0) {
+        wire->failed = 0;
     }
 }
 
@@ -330,6 +336,7 @@ void gw_wires_follow(gw_wires *wires, const gw_remote *remote) {
     wire->followed = true;
     wire->life = remote->incarnation;
     wire->addr = remote->listen;
+    wire->failed = 0;
     if (!we_dial(wire)) return;
     if (reborn) {
         end_connections(wire);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static const gw_counter_info infos[GW_COUNTERS] = {
@@ -75,6 +76,22 @@ const char *gw_packet_drop_name(gw_packet_verdict verdict) {
         [GW_PACKET_OWN] = "own",
     };
     return names[verdict];
+}
+
+static int interest_in(const gw_snapshot_peer *peer) {
+    bool lives = strcmp(peer->state, "alive") == 0 || strcmp(peer->state, "suspect") == 0;
+    return peer->self ? 3 : peer->member ? 2 : lives;
+}
+
+void gw_snapshot_add(gw_node_snapshot *snapshot, const gw_snapshot_peer *peer) {
+    if (snapshot->peer_count < GW_SNAPSHOT_PEERS) {
+        snapshot->peers[snapshot->peer_count++] = *peer;
+        return;
+    }
+    gw_snapshot_peer *least = &snapshot->peers[0];
+    for (uint32_t i = 1; i < snapshot->peer_count; i++)
+        if (interest_in(&snapshot->peers[i]) < interest_in(least)) least = &snapshot->peers[i];
+    if (interest_in(least) < interest_in(peer)) *least = *peer;
 }
 
 struct gw_board {

@@ -125,10 +125,11 @@ typedef struct gw_node_snapshot {
     double checkpoint_age_s;  /* since it became complete; NAN = not in this run, or none */
 
     uint64_t counter[GW_COUNTERS];
-    uint64_t packets[GW_PACKET_VERDICTS];      /* gossip packets that came, by what was made of them */
-    uint32_t health;                           /* of the gossip: 0 = good, 8 = this peer is very slow */
-    uint32_t half_open;                        /* connections that have not said yet who they are */
-    gw_snapshot_peer peers[GW_SNAPSHOT_PEERS]; /* this peer and every other that it knows, by id */
+    uint64_t packets[GW_PACKET_VERDICTS]; /* gossip packets that came, by what was made of them */
+    uint32_t health;                      /* of the gossip: 0 = good, 8 = this peer is very slow */
+    uint32_t half_open;                   /* connections that have not said yet who they are */
+    gw_snapshot_peer
+        peers[GW_SNAPSHOT_PEERS]; /* this peer and the others that it knows (gw_snapshot_add), by id */
     uint32_t peer_count;
     gw_snapshot_checkpoint checkpoints[GW_SNAPSHOT_CHECKPOINTS]; /* newest first */
     uint32_t checkpoint_count;
@@ -136,6 +137,10 @@ typedef struct gw_node_snapshot {
     uint32_t gpu_count;
     char sums[16]; /* how the GPU's latest sums went: "nccl", "host memory"; empty: no GPU, or none yet */
 } gw_node_snapshot;
+
+/* Lists one more peer. Where there is no room: in the place of one of less interest. This peer comes before
+ * members, they before others that live, and all of them before the dead, of whom many may be known. */
+void gw_snapshot_add(gw_node_snapshot *snapshot, const gw_snapshot_peer *peer);
 
 /* Where the newest snapshot lies. Thread: all functions may be called from any thread; publish and copy hold
  * a lock for one memcpy. */

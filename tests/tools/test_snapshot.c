@@ -1,0 +1,58 @@
+/* Which peers a snapshot lists when more are known than it has room for. */
+#include "tools/godwit/snapshot.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static gw_node_snapshot *snapshot;
+
+static void open_snapshot(void) {
+    snapshot = calloc(1, sizeof *snapshot);
+    cr_assert_not_null(snapshot);
+}
+
+static void close_snapshot(void) {
+    free(snapshot);
+}
+
+TestSuite(snapshot, .init = open_snapshot, .fini = close_snapshot);
+
+static void add(uint32_t number, const char *state, bool self, bool member) {
+    gw_snapshot_peer peer = {.self = self, .member = member};
+    memcpy(peer.id.bytes, &number, sizeof number);
+    snprintf(peer.state, sizeof peer.state, "%s", state);
+    gw_snapshot_add(snapshot, &peer);
+}
+
+static uint32_t count(const char *state, bool members) {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < snapshot->peer_count; i++)
+        found += strcmp(snapshot->peers[i].state, state) == 0 && snapshot->peers[i].member == members;
+    return found;
+}
+
+Test(snapshot, the_dead_take_no_place_of_the_living) {
+    add(0, "alive", true, true);
+    for (uint32_t i = 1; i <= 300; i++) add(i, i % 2 == 0 ? "dead" : "left", false, false);
+    for (uint32_t i = 301; i <= 310; i++) add(i, "alive", false, true);
+    for (uint32_t i = 311; i <= 315; i++) add(i, "suspect", false, false);
+    cr_expect_eq(snapshot->peer_count, GW_SNAPSHOT_PEERS);
+    cr_expect_eq(count("alive", true), 11, "this peer and ten members");
+    cr_expect_eq(count("suspect", false), 5);
+    cr_expect_eq(count("dead", false) + count("left", false), GW_SNAPSHOT_PEERS - 16);
+}
+
+Test(snapshot, members_come_before_others_that_live) {
+    for (uint32_t i = 1; i <= GW_SNAPSHOT_PEERS; i++) add(i, "alive", false, false);
+    for (uint32_t i = 1; i < GW_SNAPSHOT_PEERS; i++) add(1000 + i, i == 1 ? "dead" : "alive", false, true);
+    add(0, "alive", true, false);
+    add(2000, "alive", false, false); /* nobody is of less interest */
+    cr_expect_eq(count("alive", true), GW_SNAPSHOT_PEERS - 2);
+    cr_expect_eq(count("dead", true), 1, "a member until there is a view without it");
+    cr_expect_eq(count("alive", false), 1);
+    bool self = false;
+    for (uint32_t i = 0; i < snapshot->peer_count; i++) self |= snapshot->peers[i].self;
+    cr_expect(self);
+}
