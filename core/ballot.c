@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECORD_VERSION = 3, VIEW_WIRE_BYTES = 16 + 76 + GW_MAX_MEMBERS * 32 };
+enum { VIEW_WIRE_BYTES = 16 + 76 + GW_MAX_MEMBERS * 32 };
 
 void gw_ballot_open(gw_ballot *ballot, bool majority) {
     memset(ballot, 0, sizeof *ballot);
@@ -142,7 +142,7 @@ size_t gw_ballot_bytes(const gw_ballot *ballot) {
 }
 
 void gw_ballot_put(gw_writer *w, const gw_ballot *ballot) {
-    gw_put_u8(w, RECORD_VERSION);
+    gw_put_u8(w, GW_BALLOT_VERSION);
     gw_put_u64(w, ballot->highest);
     gw_put_u64(w, ballot->voted);
     gw_put_u8(w, ballot->installed.epoch > 0);
@@ -152,7 +152,7 @@ void gw_ballot_put(gw_writer *w, const gw_ballot *ballot) {
 }
 
 void gw_ballot_get(gw_reader *r, gw_ballot *ballot) {
-    if (gw_get_u8(r) != RECORD_VERSION) r->failed = true;
+    if (gw_get_u8(r) != GW_BALLOT_VERSION) r->failed = true;
     ballot->highest = gw_get_epoch(r);
     ballot->voted = gw_get_epoch(r);
     if (gw_get_u8(r) != 0) gw_view_get(r, &ballot->installed);

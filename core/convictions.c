@@ -85,3 +85,34 @@ void gw_convictions_get(gw_reader *r, gw_convictions *convictions) {
         if (!r->failed) gw_convictions_add(convictions, &one);
     }
 }
+
+void gw_given_up_add(gw_given_up *given_up, const gw_hash *root) {
+    gw_given_up_drop(given_up, root);
+    if (given_up->count < sizeof given_up->roots / sizeof given_up->roots[0])
+        given_up->roots[given_up->count++] = *root;
+}
+
+bool gw_given_up_drop(gw_given_up *given_up, const gw_hash *root) {
+    for (uint32_t i = 0; i < given_up->count; i++)
+        if (gw_hash_equal(&given_up->roots[i], root)) {
+            given_up->roots[i] = given_up->roots[--given_up->count];
+            return true;
+        }
+    return false;
+}
+
+void gw_given_up_put(gw_writer *w, const gw_given_up *given_up) {
+    gw_put_u32(w, given_up->count);
+    for (uint32_t i = 0; i < given_up->count; i++) gw_put_hash(w, &given_up->roots[i]);
+}
+
+void gw_given_up_get(gw_reader *r, gw_given_up *given_up) {
+    *given_up = (gw_given_up){0};
+    uint32_t count = gw_get_u32(r);
+    if (count > sizeof given_up->roots / sizeof given_up->roots[0]) r->failed = true;
+    for (uint32_t i = 0; i < count && !r->failed; i++) {
+        gw_hash root;
+        gw_get_hash(r, &root);
+        gw_given_up_add(given_up, &root);
+    }
+}

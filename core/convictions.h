@@ -32,6 +32,19 @@ const gw_conviction *gw_convictions_of(const gw_convictions *convictions, const 
 /* True when there was one. */
 bool gw_convictions_drop(gw_convictions *convictions, const gw_peer_id *id);
 
+/* Checkpoints that a convicted peer has given up, and that may be on its disk still. */
+typedef struct gw_given_up {
+    uint32_t count;
+    gw_hash roots[64];
+} gw_given_up;
+
+/* Of more than there is room for the latest are left out. */
+void gw_given_up_add(gw_given_up *given_up, const gw_hash *root);
+bool gw_given_up_drop(gw_given_up *given_up, const gw_hash *root); /* true when it was there */
+void gw_given_up_put(gw_writer *w, const gw_given_up *given_up);
+/* Fails the reader on more than there is room for. */
+void gw_given_up_get(gw_reader *r, gw_given_up *given_up);
+
 void gw_convictions_put(gw_writer *w, const gw_convictions *convictions);
 /* Fails the reader on more than GW_MAX_CONVICTIONS, or two of one peer. */
 void gw_convictions_get(gw_reader *r, gw_convictions *convictions);

@@ -223,7 +223,14 @@ static bool read_record(gw_peer *p, const gw_peer_config *config, gw_err *err) {
     gw_get_hash(&r, &job);
     gw_losses_get(&r, &p->losses);
     gw_convictions_get(&r, &p->convictions);
-    p->heard_epoch = gw_get_epoch(&r);
+    p->heard_epoch = p->recorded_epoch = gw_get_epoch(&r);
+    gw_given_up_get(&r, &p->given_up);
+    if (!gw_reader_done(&r) && config->record[0] != GW_BALLOT_VERSION)
+        return gw_fail(
+            err, GW_E_CORRUPT,
+            "core/peer: the protocol record of this directory is of version %u, this build writes "
+            "version %d: go on with the build that wrote it, or join afresh with another directory",
+            config->record[0], GW_BALLOT_VERSION);
     if (!gw_reader_done(&r))
         return gw_fail(err, GW_E_CORRUPT,
                        "core/peer: the protocol record of this directory is damaged at byte %zu; "
@@ -272,6 +279,7 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
         return NULL;
     }
     promise_no_earlier_views(p);
+    gw_kept_given_up_before(p);
     p->losses_changed = gw_poison_start(p);
     if (p->ballot.later_count > 0) {
         p->last_promise.epoch = p->ballot.later[p->ballot.later_count - 1].epoch;

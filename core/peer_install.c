@@ -112,7 +112,7 @@ static void load_nothing(gw_peer *p) {
 /* --fresh is one peer's word until all say it: the leader's counts where nobody has a state. */
 static void say_if_fresh(gw_peer *p, const gw_install *i) {
     const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
-    if (i->load == GW_LOAD_MANIFEST && p->config.fresh)
+    if (i->load == GW_LOAD_MANIFEST && p->config.fresh && p->views_installed == 1)
         gw_peer_say(p, GW_WARN,
                     "this peer was started with --fresh, but goes on from the checkpoint of step %" PRIu64
                     ", as others were not: to begin anew, start all with --fresh",
@@ -371,6 +371,7 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
     if (event->outcome == GW_DONE) {
         p->has_state = !other;
         p->state_view = p->load_view;
+        p->loaded_epoch = p->load_view.epoch;
         p->effects_step = 0; /* those of its last step may have been of other bits, or of nobody who lives */
         p->step = p->load_step;
         gw_poison_forget(p, p->step);

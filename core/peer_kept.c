@@ -27,8 +27,13 @@ static void keep_no_more(gw_peer *p, uint32_t at) {
     memmove(p->kept + at, p->kept + at + 1, (--p->kept_count - at) * sizeof *p->kept);
 }
 
+void gw_kept_take_back(gw_peer *p, const gw_hash *root) {
+    if (gw_given_up_drop(&p->given_up, root)) gw_votes_persist(p);
+}
+
 /* Steps may leave a state as it was: then its root is that of another step as well. */
 static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
+    gw_kept_take_back(p, root);
     for (uint32_t i = 0; i < p->kept_count; i++) {
         if (!gw_hash_equal(&p->kept[i].root, root)) continue;
         if (p->kept[i].step == step) return;
@@ -258,29 +263,30 @@ static bool is_one_of(const gw_hash *roots, uint32_t count, const gw_hash *root)
     return false;
 }
 
-/* What it has gone on from. */
-static void forget_kept_after(gw_peer *p, uint64_t step, const gw_hash *spared, uint32_t count) {
+void gw_kept_give_up_after(gw_peer *p, uint64_t step, const gw_hash *spared, uint32_t count) {
+    gw_peer_inventory *here = &p->inventory;
     bool known = false;
+    for (uint32_t i = here->count; i-- > 0;) {
+        if (here->list[i].step <= step || is_one_of(spared, count, &here->list[i].root)) continue;
+        gw_given_up_add(&p->given_up, &here->list[i].root);
+        gw_peer_inventory_forget(here, i);
+    }
     for (uint32_t i = p->kept_count; i-- > 0;)
         if (p->kept[i].step > step && !is_one_of(spared, count, &p->kept[i].root)) keep_no_more(p, i);
     for (uint32_t i = 0; i < p->kept_count; i++) known |= p->kept[i].step == p->saved_step;
     if (!known) p->saved_step = p->kept_count > 0 ? p->kept[p->kept_count - 1].step : UINT64_MAX;
 }
 
-/* Where they cannot be deleted now the next checkpoint that is complete does it. */
-void gw_kept_give_up_after(gw_peer *p, uint64_t step, const gw_hash *spared, uint32_t count, bool now) {
-    gw_peer_inventory *here = &p->inventory;
-    const uint32_t before = here->count;
-    for (uint32_t i = before; i-- > 0;)
-        if (here->list[i].step > step && !is_one_of(spared, count, &here->list[i].root))
-            gw_peer_inventory_forget(here, i);
-    if (here->count == before) return;
-    forget_kept_after(p, step, spared, count);
-    if (!now) return;
-    gw_hash *roots = calloc(here->count + 1u, sizeof *roots);
-    GW_CHECK_MEMORY(roots != NULL);
-    keep_only(p, roots, gw_peer_inventory_range(here, 0, UINT64_MAX, roots, here->count));
-    free(roots);
+/* What has been deleted since is nothing to remember. */
+void gw_kept_given_up_before(gw_peer *p) {
+    const gw_given_up before = p->given_up;
+    p->given_up.count = 0;
+    for (uint32_t i = p->inventory.count; i-- > 0;) {
+        const gw_hash root = p->inventory.list[i].root;
+        if (!is_one_of(before.roots, before.count, &root)) continue;
+        gw_given_up_add(&p->given_up, &root);
+        gw_peer_inventory_forget(&p->inventory, i);
+    }
 }
 
 void gw_kept_complete(gw_peer *p, uint64_t step, const gw_hash *root) {

@@ -341,6 +341,7 @@ static void note_written(gw_peer *p) {
                                .fingerprint = s->fingerprint,
                                .ended = s->final && !p->stopped,
                                .chunks = {.size = p->config.state_chunks}};
+    gw_kept_take_back(p, &s->own_root);
     gw_peer_inventory_wrote(&p->inventory, &what, s->chunks, s->chunk_count);
 }
 

@@ -315,7 +315,10 @@ struct gw_peer {
     gw_testimony testimony;
     gw_doubt doubt;             /* until a view is installed, or the step is over */
     gw_convictions convictions; /* of others, which have not heard it; part of the durable record */
-    uint64_t heard_epoch;       /* of the last one of its own that it knows of; part of the durable record */
+    uint64_t heard_epoch;       /* of the last one of its own that it knows of; part of the durable record, */
+    uint64_t recorded_epoch;    /* which has this one by now */
+    gw_given_up given_up;       /* for that; part of the durable record */
+    uint64_t loaded_epoch;      /* of the view in which the state was loaded; 0 = in none */
     uint32_t faults;            /* times that this life was found to compute or hold other bits */
     uint64_t pause_since_ns;    /* members wait, for newcomers or at a boundary; 0 = they do not */
     uint64_t joiners_since_ns;  /* at the leader, in the middle of a step: newcomers wait; 0 = none */
@@ -532,11 +535,13 @@ void gw_verify_tell(gw_peer *p, const gw_peer_id *peer, const char *format, ...)
 void gw_verify_doubted(const gw_attempt *attempt, gw_set *doubted);
 
 /* ---- peer_verdicts.c ---- */
-/* A member was found wrong in this view, at this step. */
-void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id);
-/* Makes the reports of a proposal tell of convicted peers only what may be believed, and sets convictions and
- * spared checkpoints of *install. */
+/* A member was found wrong in this view; what it has of more than `step` steps counts for nothing. */
+void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id, uint64_t step);
+/* Makes the reports of a proposal tell of convicted peers only what may be believed, and sets the convictions
+ * of *install. */
 void gw_verdicts_discount(const gw_attempt *attempt, bool majority, gw_install *install);
+/* Once all convictions are there sets the spared checkpoints of *install. */
+void gw_verdicts_spare(const gw_attempt *attempt, gw_install *install);
 /* Of what is installed here. True: others have convicted this peer, which hears of it only now. */
 bool gw_verdicts_hear(gw_peer *p, const gw_install *install);
 
@@ -621,8 +626,12 @@ void gw_kept_complete_late(gw_peer *p, const gw_message *message); /* COMPLETE, 
 void gw_kept_make_room(gw_peer *p, bool again);
 /* The view goes on from the present state though a later one is on record as the job's end: it goes. */
 void gw_kept_give_up_later(gw_peer *p);
-/* Those of more than `step` steps, but these. now: the disk may be asked to delete. */
-void gw_kept_give_up_after(gw_peer *p, uint64_t step, const gw_hash *spared, uint32_t count, bool now);
+/* Those of more than `step` steps, but these: they are known no more, now or in a later life. The next
+ * checkpoint that is complete has them deleted. */
+void gw_kept_give_up_after(gw_peer *p, uint64_t step, const gw_hash *spared, uint32_t count);
+void gw_kept_given_up_before(gw_peer *p); /* in an earlier life */
+/* The flock has come to that one, or goes on from it: it was right. */
+void gw_kept_take_back(gw_peer *p, const gw_hash *root);
 
 /* ---- peer_final.c ---- */
 void gw_final_not_hashed(gw_peer *p); /* nobody could even hash some of it: tried again, but not for ever */

@@ -10,8 +10,8 @@
 
 #include <stdlib.h>
 
-void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id) {
-    const gw_conviction one = {.id = *id, .epoch = p->view.epoch, .step = p->step};
+void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id, uint64_t step) {
+    const gw_conviction one = {.id = *id, .epoch = p->view.epoch, .step = step};
     GW_CHECK(gw_view_rank(&p->view, id) >= 0);
     bool own = gw_peer_id_equal(id, &p->config.id), news = own && p->heard_epoch < one.epoch;
     if (news) p->heard_epoch = one.epoch;
@@ -28,19 +28,24 @@ static bool is_served(const gw_report *r, const gw_conviction *conviction, bool 
     return r->heard_epoch >= conviction->epoch || (majority && r->installed_epoch > conviction->epoch);
 }
 
+/* Those that have been served say nothing of the others. */
 static void unite_convictions(const gw_attempt *a, bool majority, gw_convictions *all) {
-    for (uint32_t i = 0; i < a->view.count; i++) gw_convictions_unite(all, &a->reports[i]->convictions);
     for (uint32_t i = 0; i < a->view.count; i++) {
-        const gw_conviction *one = gw_convictions_of(all, &a->view.members[i].id);
-        if (one != NULL && is_served(a->reports[i], one, majority)) gw_convictions_drop(all, &one->id);
+        const gw_convictions *told = &a->reports[i]->convictions;
+        for (uint32_t k = 0; k < told->count; k++) {
+            int rank = gw_view_rank(&a->view, &told->list[k].id);
+            if (rank < 0 || !is_served(a->reports[rank], &told->list[k], majority))
+                gw_convictions_add(all, &told->list[k]);
+        }
     }
 }
 
-/* Whether a voter that is not convicted tells of that checkpoint. */
+/* Whether a voter that is not convicted tells of that checkpoint, which its own disk may have refused. */
 static bool others_have(const gw_attempt *a, const gw_convictions *convictions, const gw_hash *root) {
     for (uint32_t i = 0; i < a->view.count; i++) {
         const gw_report *r = a->reports[i];
         if (gw_convictions_of(convictions, &a->view.members[i].id) != NULL) continue;
+        if (r->whole_step > 0 && gw_hash_equal(&r->whole_root, root)) return true;
         for (uint32_t k = 0; k < r->inventory_count; k++)
             if (gw_hash_equal(&r->inventory[k].root, root)) return true;
     }
@@ -48,42 +53,62 @@ static bool others_have(const gw_attempt *a, const gw_convictions *convictions, 
 }
 
 /* Of what this voter saved after that step keeps what others have as well. */
-static void discount_inventory(const gw_attempt *a, gw_report *r, uint64_t step, gw_install *i) {
+static void discount_inventory(const gw_attempt *a, gw_report *r, uint64_t step, const gw_convictions *all) {
     uint32_t kept = 0;
     for (uint32_t k = 0; k < r->inventory_count; k++) {
         gw_inventory *one = &r->inventory[k];
-        bool later = one->step > step, spared = later && others_have(a, &i->convictions, &one->root);
-        if (later && !spared) {
+        if (one->step <= step || others_have(a, all, &one->root))
+            r->inventory[kept++] = *one;
+        else
             gw_set_free(&one->chunks);
-            continue;
-        }
-        if (spared) i->spared[i->spared_count++] = one->root;
-        r->inventory[kept++] = *one;
     }
     r->inventory_count = kept;
     if (r->whole_step > step) r->whole_step = 0;
 }
 
+/* Where a majority rules: it holds what all had agreed on, and may have shown, before it was found wrong, and
+ * nobody else does. */
+static bool is_needed(const gw_attempt *a, const gw_convictions *all, const gw_conviction *one,
+                      const gw_report *r) {
+    if (!r->has_state || r->step > one->step) return false;
+    for (uint32_t i = 0; i < a->view.count; i++)
+        if (a->reports[i]->has_state && a->reports[i]->installed_epoch >= r->installed_epoch &&
+            gw_convictions_of(all, &a->view.members[i].id) == NULL)
+            return false;
+    return true;
+}
+
 void gw_verdicts_discount(const gw_attempt *a, bool majority, gw_install *i) {
-    unite_convictions(a, majority, &i->convictions);
+    gw_convictions *all = &i->convictions;
+    unite_convictions(a, majority, all);
+    for (uint32_t rank = 0; rank < a->view.count; rank++) {
+        gw_report *r = a->reports[rank];
+        const gw_conviction *one = gw_convictions_of(all, &a->view.members[rank].id);
+        if (one == NULL) continue;
+        if (majority && is_needed(a, all, one, r)) {
+            gw_convictions_drop(all, &a->view.members[rank].id);
+            continue;
+        }
+        r->has_state = false;
+        if (!majority) discount_inventory(a, r, one->step, all);
+    }
+}
+
+void gw_verdicts_spare(const gw_attempt *a, gw_install *i) {
     GW_CHECK(i->spared == NULL);
     i->spared = calloc((size_t)i->convictions.count * GW_MAX_INVENTORY + 1, sizeof *i->spared);
     GW_CHECK_MEMORY(i->spared != NULL);
     for (uint32_t rank = 0; rank < a->view.count; rank++) {
+        const gw_report *r = a->reports[rank];
         const gw_conviction *one = gw_convictions_of(&i->convictions, &a->view.members[rank].id);
-        if (one == NULL) continue;
-        a->reports[rank]->has_state = false;
-        if (!majority) discount_inventory(a, a->reports[rank], one->step, i);
+        for (uint32_t k = 0; one != NULL && k < r->inventory_count; k++)
+            if (r->inventory[k].step > one->step && others_have(a, &i->convictions, &r->inventory[k].root))
+                i->spared[i->spared_count++] = r->inventory[k].root;
     }
 }
 
 /* ---- at who is told
  * --------------------------------------------------------------------------------------------------- */
-
-/* A load may need chunks that have no manifest here, and a disk that hangs deletes nothing. */
-static bool may_delete(const gw_peer *p, const gw_install *i) {
-    return !p->disk_hangs && !(i->load == GW_LOAD_MANIFEST && p->inventory.strays);
-}
 
 bool gw_verdicts_hear(gw_peer *p, const gw_install *i) {
     const gw_conviction *own = gw_convictions_of(&i->convictions, &p->config.id);
@@ -94,9 +119,8 @@ bool gw_verdicts_hear(gw_peer *p, const gw_install *i) {
     p->convictions = others;
     if (hears) {
         p->heard_epoch = own->epoch;
-        if (!p->ballot.majority)
-            gw_kept_give_up_after(p, own->step, i->spared, i->spared_count, may_delete(p, i));
+        if (!p->ballot.majority) gw_kept_give_up_after(p, own->step, i->spared, i->spared_count);
     }
     if (hears || changed) gw_votes_persist(p);
-    return hears;
+    return hears && p->loaded_epoch <= own->epoch; /* or it has given up that state for another reason */
 }

@@ -91,6 +91,11 @@ static poll poll_states(const gw_peer *p, const int64_t *slots) {
     return result;
 }
 
+/* The state of that step is what is wrong; of a shard only what comes of it. */
+static uint64_t before(uint64_t step) {
+    return step > 0 ? step - 1 : 0;
+}
+
 static void tell_outvoted(gw_peer *p, const gw_peer_id *peer, uint64_t held, uint64_t most) {
     gw_verify_tell(p, peer,
                    "it holds other bits of the state than most (%016" PRIx64 ", not %016" PRIx64
@@ -116,7 +121,7 @@ bool gw_verify_states_agree(gw_peer *p, const int64_t *slots) {
     for (uint32_t rank = 0; rank < p->view.count; rank++) {
         int64_t one = fingerprint_at(slots, rank);
         if (one == held.most) continue;
-        gw_verdicts_remember(p, &p->view.members[rank].id);
+        gw_verdicts_remember(p, &p->view.members[rank].id, before(p->step));
         tell_outvoted(p, &p->view.members[rank].id, (uint64_t)one, (uint64_t)held.most);
     }
     if ((int64_t)p->fingerprint != held.most) own_fault(p, OUTVOTED);
@@ -133,7 +138,10 @@ void gw_verify_name_outvoted(gw_peer *p, gw_install *i) {
     for (uint32_t rank = 0; rank < i->view.count; rank++) {
         const gw_report *r = p->attempt.reports[rank];
         if (!is_outvoted(p, i, r->has_state, r->step, r->fingerprint)) continue;
-        const gw_conviction one = {.id = i->view.members[rank].id, .epoch = i->view.epoch, .step = i->step};
+        const gw_conviction one = {/* in this one it hears so, and may be found wrong again */
+                                   .id = i->view.members[rank].id,
+                                   .epoch = i->view.epoch - 1,
+                                   .step = before(i->step)};
         gw_convictions_add(&i->convictions, &one);
         tell_outvoted(p, &one.id, r->fingerprint, i->fingerprint);
     }
@@ -229,7 +237,7 @@ static void convict(gw_peer *p, int wrong) {
     const gw_testimony *t = &p->testimony;
     const gw_peer_id *id = &p->doubt.accused[wrong];
     char name[GW_SHORT_TEXT], what[160];
-    gw_verdicts_remember(p, id);
+    gw_verdicts_remember(p, id, p->step);
     gw_verify_tell(p, id,
                    "it computed %016" PRIx64 " for shard %" PRIu32 ", others %016" PRIx64
                    "; asked once more it got %016" PRIx64,

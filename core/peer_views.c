@@ -707,6 +707,7 @@ static void conclude(gw_peer *p) {
     }
     if (text[0] != '\0') gw_peer_say(p, GW_WARN, "%s", text);
     gw_verify_name_outvoted(p, i);
+    gw_verdicts_spare(a, i);
     unite_losses(p, i);
     i->cause_age_ns = p->cause_ns == 0 ? 0 : p->now - p->cause_ns;
     snprintf(i->cause, sizeof i->cause, "%s", p->cause[0] == '\0' ? "founded" : p->cause);

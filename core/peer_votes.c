@@ -136,7 +136,7 @@ void gw_votes_persist(gw_peer *p) {
     size_t capacity =
         (majority ? gw_ballot_bytes(&p->ballot) : p->old_ballot_length + gw_ballot_bytes(&none)) +
         sizeof p->job.bytes + 4 + p->losses.count * GW_LOSS_BYTES + 4 +
-        p->convictions.count * GW_CONVICTION_BYTES + sizeof p->heard_epoch;
+        p->convictions.count * GW_CONVICTION_BYTES + sizeof p->heard_epoch + 4 + sizeof p->given_up.roots;
     uint8_t *bytes = malloc(capacity);
     GW_CHECK_MEMORY(bytes != NULL);
     gw_writer w = gw_writer_on(bytes, capacity);
@@ -148,6 +148,7 @@ void gw_votes_persist(gw_peer *p) {
     gw_losses_put(&w, &p->losses);
     gw_convictions_put(&w, &p->convictions);
     gw_put_u64(&w, p->heard_epoch);
+    gw_given_up_put(&w, &p->given_up);
     GW_CHECK(!w.failed);
     gw_action *action = gw_peer_act(p, GW_ACT_PERSIST);
     action->token = p->record_token = gw_peer_token(p);
@@ -198,7 +199,10 @@ void gw_votes_frozen(gw_peer *p, const gw_event *event) {
 }
 
 void gw_votes_persisted(gw_peer *p, const gw_event *event) {
-    if (event->token == p->record_token) p->record_token = 0;
+    if (event->token == p->record_token) {
+        p->record_token = 0;
+        if (event->outcome != GW_FAILED) p->recorded_epoch = p->heard_epoch;
+    }
     if (event->token != p->persist_token) return;
     /* Whoever may forget a promise must not make it: without a durable record there is no vote. */
     gw_patience_persisted(p, event->outcome != GW_FAILED);
@@ -222,11 +226,15 @@ static bool is_grounded(const gw_peer *p) {
 }
 
 /* Of how many steps the checkpoints at least are that a vote tells: of more than the state, and from the
- * newest whole one on, as the state may be one of two, and a later one may be whole with what others have.
- * Who knows of none tells all. */
+ * newest whole one on, as the state may be one of two, and a later one may be whole with what others have;
+ * with exact sums from the oldest one that is kept, as others may have it of a peer that is convicted. Who
+ * knows of none tells all. */
 static uint64_t least_told(const gw_peer *p) {
     if (!p->has_state || p->saved_step == UINT64_MAX || !gw_kept_knows_course(p)) return 0;
-    return p->saved_step <= p->step ? p->saved_step : p->step + 1;
+    uint64_t least = p->saved_step <= p->step ? p->saved_step : p->step + 1;
+    for (uint32_t i = 0; i < p->kept_count && !p->config.fast; i++)
+        if (p->kept[i].step < least) least = p->kept[i].step;
+    return least;
 }
 
 static gw_report *make_report(const gw_peer *p) {
@@ -263,7 +271,7 @@ static gw_report *make_report(const gw_peer *p) {
     r->strays = p->inventory.strays;
     if (p->doubt.any && p->doubt.step == p->step) memcpy(r->accused, p->doubt.accused, sizeof r->accused);
     r->convictions = p->convictions;
-    r->heard_epoch = p->heard_epoch;
+    r->heard_epoch = p->recorded_epoch;
     r->losses = p->losses;
     uint64_t epoch = p->has_state ? gw_saves_epoch(p, p->state_view.epoch) : 0;
     r->inventory_count =

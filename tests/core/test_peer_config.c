@@ -74,10 +74,12 @@ Test(peer_config, a_damaged_record_is_refused_wherever_it_ends) {
     c.inventory_count = 0;
     c.record = f.peers[0].record;
     for (c.record_length = 1; c.record_length < f.peers[0].record_length; c.record_length++)
-        expect_refused(&c, GW_E_CORRUPT, "protocol record");
+        expect_refused(&c, GW_E_CORRUPT, "damaged at byte");
     gw_peer *peer = gw_peer_create(&c, &err);
     cr_assert_not_null(peer, "%s", err.text);
     gw_peer_destroy(peer);
+    f.peers[0].record[0]--;
+    expect_refused(&c, GW_E_CORRUPT, "go on with the build that wrote it");
     flock_close(&f);
 }
 

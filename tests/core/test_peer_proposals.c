@@ -253,8 +253,9 @@ static const gw_report *own_vote(const flock *f, uint32_t proposer) {
     return a->active ? a->reports[gw_view_rank(&a->view, &f->peers[proposer].config.id)] : NULL;
 }
 
-/* Others may hold other bits of that state, and have to go back. */
-Test(peer_proposals, who_has_a_state_tells_its_checkpoints_from_the_newest_whole_one_on) {
+/* Others may hold other bits of that state, and have to go back; or what a peer that is convicted tells
+ * counts if these tell it as well. */
+Test(peer_proposals, who_has_a_state_tells_its_checkpoints_from_the_oldest_kept_one_on) {
     flock f;
     flock_open(&f, 3, 3, 2000, GW_QUORUM_ANY);
     f.checkpoint_steps = 4;
@@ -267,8 +268,9 @@ Test(peer_proposals, who_has_a_state_tells_its_checkpoints_from_the_newest_whole
     const gw_report *vote;
     while ((vote = own_vote(&f, leader)) == NULL) cr_assert(!flock_run(&f, NULL, 1));
     cr_assert(vote->has_state && vote->step >= 8);
-    cr_assert_eq(vote->inventory_count, 1);
+    cr_assert_eq(vote->inventory_count, 2);
     cr_assert_eq(vote->inventory[0].step, 8);
+    cr_assert_eq(vote->inventory[1].step, 4);
     flock_close(&f);
 }
 

@@ -1,49 +1,5 @@
 /* Verdicts that a peer does not hear, as it is cut off before: it goes on alone, and comes back ahead. */
-#include "flock.h"
-
-#include "core/peer_state.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { MOST_EVENTS = 400000 };
-#define SECONDS UINT64_C(1000000000)
-#define RUN_UNTIL(condition)                                                                                 \
-    while (!(condition)) cr_assert(!flock_run(&f, NULL, 1))
-
-static bool computing(const flock *f, uint32_t i, uint32_t members) {
-    return flock_in_view_of(f, i, members) && strcmp(flock_status(f, i).phase, "computing") == 0;
-}
-
-static bool others_know_the_verdict(const flock *f) {
-    return f->peers[0].corruptions > 0 && f->peers[1].corruptions > 0;
-}
-
-static bool is_ahead_alone(const flock *f) {
-    return flock_in_view_of(f, 2, 1) && f->peers[2].step > f->peers[0].step + 3;
-}
-
-/* Peer 2 of three is convicted by 0 and 1, is cut off before it hears so, and goes on alone. */
-static void convict_and_part(flock *f, uint32_t count, uint64_t checkpoint_steps) {
-    flock_open(f, count, 3, 400, GW_QUORUM_ANY);
-    f->verify = GW_VERIFY_WHOLE;
-    f->checkpoint_steps = checkpoint_steps;
-    for (uint32_t i = 0; i < 3; i++) flock_start(f, i);
-    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
-    f->breaks =
-        (flock_break){.kind = GW_MSG_WITNESS, .from = -1, .to = 2, .times = UINT32_MAX, .quiet = true};
-    f->peers[2].wrongs = 1;
-    cr_assert(flock_run(f, others_know_the_verdict, MOST_EVENTS));
-    for (uint32_t i = 0; i < count; i++) {
-        if (i == 2) continue;
-        flock_cut(f, i, 2, true);
-        f->peers[i].seal_ns = 10 * SECONDS;
-    }
-    f->breaks = (flock_break){0};
-    cr_assert(flock_run(f, is_ahead_alone, MOST_EVENTS));
-    f->peers[2].seal_ns = 10 * SECONDS;
-}
+#include "convicted.h"
 
 /* They fetch nothing of it. In a later view it is one of them again. */
 Test(peer_verdicts, who_went_on_alone_is_bound_by_a_verdict_that_it_has_not_heard) {
@@ -174,6 +130,7 @@ Test(peer_verdicts, no_word_of_the_accused_is_needed_where_the_others_agree) {
  * sum. */
 static void outvote_2(flock *pf, uint32_t *leader, uint32_t *stays, bool install_lost) {
     flock_open(pf, 4, 4, 400, GW_QUORUM_ANY);
+    pf->verify = GW_VERIFY_WHOLE;
     flock_start_all(pf);
     cr_assert(flock_run(pf, flock_at_step_5, MOST_EVENTS));
     for (uint32_t i = 0; i < 4; i++) pf->peers[i].seal_ns = 5 * SECONDS;
@@ -198,7 +155,9 @@ Test(peer_verdicts, who_is_outvoted_after_a_good_sum_is_named) {
     RUN_UNTIL(flock_in_view_of(&f, 2, 3));
     cr_expect_eq(f.peers[2].loads, 2, "it was outvoted, and fetched the state");
     cr_expect_gt(f.peers[leader].corruptions + f.peers[2].corruptions, 0, "nobody says so");
-    cr_expect_eq(f.peers[leader].brain->convictions.count, 1);
+    cr_assert_eq(f.peers[leader].brain->convictions.count, 1);
+    cr_expect_eq(f.peers[leader].brain->convictions.list[0].step, f.peers[leader].step - 1,
+                 "the state of that step is the wrong one");
     flock_close(&f);
 }
 
@@ -228,126 +187,53 @@ Test(peer_verdicts, who_was_outvoted_and_cut_off_is_not_believed_later) {
     }
 }
 
-/* ---- what a vote may tell ---- */
-
-typedef struct hearing { /* peer 1 tells of a conviction of peer 2, in view 3 at step 10 */
-    uint64_t heard_epoch, installed_epoch;
-    bool majority, others_have_it; /* the checkpoint of step 20 */
-} hearing;
-
-typedef struct believed { /* of peer 2, which told of a state, and of checkpoints of steps 30, 20 and 10 */
-    bool state, convicted;
-    uint32_t checkpoints, spared;
-    uint64_t whole_step;
-} believed;
-
-static gw_report *told(uint32_t checkpoints) {
-    gw_report *r = calloc(1, sizeof *r);
-    cr_assert(r != NULL);
-    r->inventory_count = checkpoints;
-    for (uint32_t i = 0; i < checkpoints; i++)
-        r->inventory[i] =
-            (gw_inventory){.step = 30 - 10 * i, .root = {{(uint8_t)(30 - 10 * i)}}, .chunks = gw_set_of(4)};
-    return r;
-}
-
-static believed discount(const hearing *h) {
-    gw_attempt *attempt = calloc(1, sizeof *attempt);
-    gw_install *install = calloc(1, sizeof *install);
-    cr_assert(attempt != NULL && install != NULL);
-    gw_report *knows = told(0), *tells = told(3);
-    knows->convictions = (gw_convictions){.count = 1, .list = {{{{2}}, 3, 10}}};
-    if (h->others_have_it) {
-        knows->inventory_count = 1;
-        knows->inventory[0] = (gw_inventory){.step = 20, .root = {{20}}, .chunks = gw_set_of(4)};
-    }
-    tells->has_state = true;
-    tells->whole_step = 30;
-    tells->heard_epoch = h->heard_epoch;
-    tells->installed_epoch = h->installed_epoch;
-    attempt->view.count = 2;
-    attempt->view.members[0] = (gw_member){{{1}}, 1, 1};
-    attempt->view.members[1] = (gw_member){{{2}}, 1, 1};
-    attempt->reports[0] = knows;
-    attempt->reports[1] = tells;
-    gw_verdicts_discount(attempt, h->majority, install);
-    const believed result = {tells->has_state, install->convictions.count == 1, tells->inventory_count,
-                             install->spared_count, tells->whole_step};
-    cr_expect(result.spared == 0 || gw_hash_equal(&install->spared[0], &knows->inventory[0].root));
-    gw_report_free(knows);
-    gw_report_free(tells);
-    gw_install_free(install);
-    free(attempt);
-    return result;
-}
-
-Test(peer_verdicts, what_a_convicted_peer_tells_counts_for_nothing_until_it_has_heard) {
-    for (int majority = 0; majority < 2; majority++) {
-        const hearing not_yet = {2, 3, majority, false};
-        believed b = discount(&not_yet);
-        cr_expect(!b.state && b.convicted);
-        cr_expect_eq(b.checkpoints, majority ? 3 : 1, "nobody saves alone where a majority rules");
-        cr_expect_eq(b.whole_step, majority ? 30 : 0);
-        const hearing by_now = {3, 3, majority, false};
-        b = discount(&by_now);
-        cr_expect(b.state && !b.convicted && b.checkpoints == 3 && b.whole_step == 30);
-        const hearing in_a_later_view = {2, 4, majority, false};
-        b = discount(&in_a_later_view);
-        cr_expect_eq(b.state, majority, "alone, or with a majority that may have shown it");
-        cr_expect_eq(b.convicted, !majority);
-    }
-}
-
-Test(peer_verdicts, a_checkpoint_that_others_have_as_well_counts_and_stays) {
-    const hearing shared = {2, 3, false, true};
-    const believed b = discount(&shared);
-    cr_expect(!b.state && b.convicted);
-    cr_expect_eq(b.checkpoints, 2);
-    cr_expect_eq(b.spared, 1);
-}
-
-/* ---- what is given up ---- */
-
-/* Peer 2 has gone on alone, with checkpoints, and its disk hangs as it hears of its conviction. */
-Test(peer_verdicts, what_a_disk_that_hangs_cannot_delete_is_told_no_more) {
+/* It has heard that its state was wrong with the view in which it computes a shard wrong, and is cut off. */
+Test(peer_verdicts, who_is_convicted_again_in_the_view_that_told_it_so_is_bound_as_well) {
     flock f;
-    convict_and_part(&f, 3, 2);
-    flock_run_for(&f, SECONDS / 10);
-    const uint64_t alone = f.peers[2].saved_step;
-    cr_assert_gt(alone, f.peers[0].step);
-    f.peers[2].brain->disk_hangs = true;
-    const uint32_t loads[2] = {f.peers[0].loads, f.peers[1].loads};
-    for (uint32_t i = 0; i < 2; i++) flock_mend(&f, i, 2);
-    RUN_UNTIL(computing(&f, 0, 3) && computing(&f, 1, 3) && computing(&f, 2, 3));
-    cr_expect_eq(f.peers[2].saved_step, alone, "it is there still");
-    const gw_peer_inventory *known = &f.peers[2].brain->inventory;
-    cr_expect(known->strays);
-    for (uint32_t i = 0; i < known->count; i++) cr_expect_lt(known->list[i].step, alone);
-    cr_expect(f.peers[2].brain->saved_step == UINT64_MAX || f.peers[2].brain->saved_step < alone);
-    flock_kill(&f, 1);
-    RUN_UNTIL(computing(&f, 0, 2) && computing(&f, 2, 2));
-    for (uint32_t i = 0; i < 1; i++) cr_expect_eq(f.peers[i].loads, loads[i]);
+    uint32_t leader, stays;
+    outvote_2(&f, &leader, &stays, false);
+    RUN_UNTIL(computing(&f, leader, 3) && computing(&f, stays, 3) && computing(&f, 2, 3));
+    const uint64_t epoch = f.peers[2].brain->view.epoch;
+    f.breaks = (flock_break){.kind = GW_MSG_WITNESS, .from = -1, .to = 2, .times = UINT32_MAX, .quiet = true};
+    f.peers[2].wrongs = 1;
+    const uint32_t before[2] = {f.peers[leader].corruptions, f.peers[stays].corruptions};
+    RUN_UNTIL(f.peers[leader].corruptions > before[0] && f.peers[stays].corruptions > before[1]);
+    cr_assert_eq(f.peers[2].brain->view.epoch, epoch);
+    flock_cut(&f, leader, 2, true);
+    flock_cut(&f, stays, 2, true);
+    f.peers[leader].seal_ns = f.peers[stays].seal_ns = 10 * SECONDS;
+    f.peers[2].seal_ns = SECONDS / 1000;
+    f.breaks = (flock_break){0};
+    RUN_UNTIL(flock_in_view_of(&f, 2, 1) && f.peers[2].step > f.peers[leader].step + 4);
+    f.peers[2].seal_ns = 10 * SECONDS;
+    const uint32_t loads[2] = {f.peers[leader].loads, f.peers[stays].loads};
+    flock_mend(&f, leader, 2);
+    flock_mend(&f, stays, 2);
+    RUN_UNTIL(f.peers[2].finished);
+    cr_expect_eq(f.peers[2].finish, GW_FINISH_FAILED, "its second fault");
+    cr_expect_eq(f.peers[leader].loads, loads[0]);
+    cr_expect_eq(f.peers[stays].loads, loads[1]);
     flock_close(&f);
 }
 
-/* Who was convicted by a flock that counted far must hear one that has begun to count anew. */
-Test(peer_verdicts, a_flock_that_begins_anew_counts_on_from_what_its_members_have_heard) {
+/* By majority, with float sums: it alone still holds what all have agreed on, and shown. */
+Test(peer_verdicts, what_was_shown_is_not_taken_back_for_a_conviction) {
     flock f;
-    flock_open(&f, 3, 3, 400, GW_QUORUM_ANY);
+    flock_open(&f, 3, 3, 60, GW_QUORUM_MAJORITY);
     f.verify = GW_VERIFY_WHOLE;
+    f.checkpoint_steps = 4;
+    for (uint32_t i = 0; i < 3; i++) {
+        f.peers[i].config.fast = true;
+        f.peers[i].config.effects = false;
+    }
     flock_start_all(&f);
     cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
-    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
-    flock_start_all(&f);
-    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
-    f.peers[2].wrongs = 1;
-    RUN_UNTIL(f.peers[2].corruptions > 0 && computing(&f, 2, 3));
-    const uint64_t heard = f.peers[2].brain->heard_epoch;
-    cr_assert_gt(heard, 0);
-    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
-    flock_start_all(&f);
-    RUN_UNTIL(computing(&f, 0, 3) && computing(&f, 1, 3) && computing(&f, 2, 3));
-    cr_expect_gt(f.peers[2].brain->view.epoch, heard);
-    cr_expect_eq(f.peers[2].brain->heard_epoch, heard, "it is on record");
+    convict_2(&f);
+    for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
+    const uint64_t shown = f.peers[2].shown_step;
+    f.peers[2].shown_step = 0;
+    flock_start(&f, 0);
+    RUN_UNTIL(computing(&f, 0, 2) && computing(&f, 2, 2));
+    cr_expect_geq(f.peers[0].step, shown);
     flock_close(&f);
 }

@@ -126,11 +126,12 @@ static void add_written(fuzz_add *add, void *context, uint8_t which, const gw_wr
     add(context, bytes, w->length + 1);
 }
 
-/* Of one other peer, and what this one has heard of itself. */
+/* Of one other peer, and what this one has heard of itself, and given up. */
 static void put_convictions(gw_writer *w) {
     const gw_convictions convictions = {.count = 1, .list = {{.id = {{6}}, .epoch = 5, .step = 16}}};
     gw_convictions_put(w, &convictions);
     gw_put_u64(w, 3);
+    gw_given_up_put(w, &(gw_given_up){.count = 1, .roots = {{{8}}}});
 }
 
 /* The claims of lives lost make the longest of these files. */
