@@ -548,7 +548,8 @@ Test(peer, promises_of_a_run_by_majority_outlive_one_without) {
     cr_assert(flock_run(&f, somebody_died, MOST_EVENTS));
     flock_run(&f, all_survivors_know, MOST_EVENTS);
     cr_assert_eq(f.peers[0].record_length, before + GW_LOSS_BYTES);
-    const size_t rest = 4 + 4 + 8 + 4; /* numbers of losses, of convictions, what it has heard, and given up */
+    const size_t rest =
+        4 + 4 + 8 + 4; /* numbers of losses, of convictions, what it has heard, and given up */
     cr_assert_arr_eq(f.peers[0].record, record, before - rest);
     free(record);
     flock_close(&f);
