@@ -550,6 +550,41 @@ Test(http, answers_beyond_the_descriptors_that_select_can_wait_for) {
     gw_board_close(board);
 }
 
+/* It does not try to take the connection all the time, and answers when it can. */
+Test(http, waits_for_a_descriptor_without_spinning) {
+    gw_err err;
+    char answer[500];
+    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
+    gw_board *board = gw_board_open(&err);
+    gw_board_publish(board, busy());
+    gw_http *http = gw_http_open(&any, board, &bound, &err);
+    cr_assert_not_null(http, "%s", err.text);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(bound.port)};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), free_fd = dup(fd);
+    close(free_fd);
+    struct rlimit usual, none;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    none = usual;
+    none.rlim_cur = (rlim_t)free_fd;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    double before = cpu_seconds();
+    cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    static const char request[] = "GET /healthz HTTP/1.0\r\n\r\n";
+    cr_assert_eq(send(fd, request, sizeof request - 1, MSG_NOSIGNAL), (ssize_t)sizeof request - 1);
+    struct pollfd answered = {.fd = fd, .events = POLLIN};
+    cr_expect_eq(poll(&answered, 1, 1000), 0);
+    cr_expect_lt(cpu_seconds() - before, 0.2);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    ssize_t got = recv(fd, answer, sizeof answer - 1, 0);
+    cr_assert_gt(got, 0);
+    answer[got] = '\0';
+    cr_expect_not_null(strstr(answer, " 200 "), "'%s'", answer);
+    close(fd);
+    gw_http_close(http);
+    gw_board_close(board);
+}
+
 Test(http, serves_three_paths_and_refuses_the_rest) {
     static const struct {
         const char *request, *status, *contains;
