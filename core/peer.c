@@ -416,6 +416,10 @@ static void dispatch(gw_peer *p, const gw_event *event) {
     case GW_EV_LINK_DOWN:
         gw_contacts_link(p, event);
         break;
+    case GW_EV_DATA_UP:
+    case GW_EV_DATA_DOWN:
+        gw_links_data(p, event);
+        break;
     case GW_EV_MESSAGE:
         on_message(p, event);
         break;
@@ -490,7 +494,8 @@ static void dispatch(gw_peer *p, const gw_event *event) {
 
 /* What a peer does as time goes by, in this order; each may be the end of it. */
 static void (*const on_its_own[])(gw_peer *p) = {gw_steps_consider,   gw_saves_consider, gw_patience_consider,
-                                                 gw_install_consider, gw_views_consider, gw_waiting_consider};
+                                                 gw_install_consider, gw_links_consider, gw_views_consider,
+                                                 gw_waiting_consider};
 
 void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions *actions) {
     GW_CHECK(now_ns > 0 && now_ns >= p->now && p->actions == NULL);

@@ -39,6 +39,7 @@ void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_
     f->parted = some(count, sizeof *f->parted);
     f->unheard = some(count, sizeof *f->unheard);
     f->data_broken = some(count, sizeof *f->data_broken);
+    f->data_lost = some(count, sizeof *f->data_lost);
     f->longer_ns = some(count, sizeof *f->longer_ns);
     f->now = 1000000;
     f->steps = steps;
@@ -145,5 +146,6 @@ void flock_close(flock *f) {
     free(f->parted);
     free(f->unheard);
     free(f->data_broken);
+    free(f->data_lost);
     free(f->longer_ns);
 }

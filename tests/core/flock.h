@@ -154,6 +154,7 @@ typedef struct flock {
     bool (*parted)[FLOCK_MOST];      /* nor datagrams */
     bool (*unheard)[FLOCK_MOST];     /* from one to the other: its datagrams are lost, links stand */
     bool (*data_broken)[FLOCK_MOST]; /* reductions with both fail; control links stand */
+    bool (*data_lost)[FLOCK_MOST];   /* no data link stands between the two, and both worlds say so */
     const gw_peer_id *blobs_lost;    /* nobody hears what this peer gossips of itself but that it lives */
     uint32_t reductions_to_fail;     /* all members' do, and nobody is to blame */
     uint32_t rows_to_damage;         /* sums in which what a member decides arrives otherwise */
@@ -175,6 +176,10 @@ void flock_kill(flock *f, uint32_t i);
 /* Cuts the link between two (and, when `datagrams`, everything else), or mends it. */
 void flock_cut(flock *f, uint32_t a, uint32_t b, bool datagrams);
 void flock_mend(flock *f, uint32_t a, uint32_t b);
+/* The data link between two, beside their control link. `at_fault`: whose world tells that it fails there;
+ * else neither's. */
+void flock_lose_data(flock *f, uint32_t a, uint32_t b, int at_fault);
+void flock_mend_data(flock *f, uint32_t a, uint32_t b);
 /* SIGSTOP and SIGCONT. */
 void flock_stop(flock *f, uint32_t i);
 void flock_continue(flock *f, uint32_t i);
