@@ -512,6 +512,64 @@ Test(control, waits_for_a_descriptor_without_spinning) {
     cr_expect_eq(rmdir(dir), 0);
 }
 
+/* Its peer was stopped, and goes on: who asked has been told that it failed. */
+Test(control, what_is_no_longer_asked_for_is_not_done) {
+    gw_err err;
+    char dir[] = "/tmp/godwit-console-XXXXXX";
+    static const char *const requests[] = {"stop\n", "force-view\n"};
+    cr_assert_not_null(mkdtemp(dir));
+    gw_board *board = gw_board_open(&err);
+    _Atomic int stops = 0;
+    gw_control *control = gw_control_open(dir, board, count_stop, &stops, &err);
+    cr_assert_not_null(control, "%s", err.text);
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    snprintf(to.sun_path, sizeof to.sun_path, "%s/control.sock", dir);
+    for (int i = 0; i < 2; i++) {
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), free_fd = dup(fd);
+        close(free_fd);
+        struct rlimit usual, none;
+        cr_assert_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
+        none = usual;
+        none.rlim_cur = (rlim_t)free_fd; /* nobody takes the connection before it has ended */
+        cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+        cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+        cr_assert_eq(send(fd, requests[i], strlen(requests[i]), MSG_NOSIGNAL), (ssize_t)strlen(requests[i]));
+        close(fd);
+        cr_assert_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
+        free(gw_control_ask(dir, "status", &err)); /* which is answered after it */
+    }
+    cr_expect_eq(atomic_load(&stops), 0);
+    gw_control_close(control);
+    gw_board_close(board);
+    cr_expect_eq(rmdir(dir), 0);
+}
+
+/* Who has said all there is to say waits for the answer. */
+Test(control, who_only_says_no_more_is_still_there) {
+    gw_err err;
+    char dir[] = "/tmp/godwit-console-XXXXXX", answer[200];
+    cr_assert_not_null(mkdtemp(dir));
+    gw_board *board = gw_board_open(&err);
+    _Atomic int stops = 0;
+    gw_control *control = gw_control_open(dir, board, count_stop, &stops, &err);
+    cr_assert_not_null(control, "%s", err.text);
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    snprintf(to.sun_path, sizeof to.sun_path, "%s/control.sock", dir);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    cr_assert_eq(send(fd, "stop\n", 5, MSG_NOSIGNAL), 5);
+    shutdown(fd, SHUT_WR);
+    ssize_t got = recv(fd, answer, sizeof answer - 1, 0);
+    cr_assert_gt(got, 0);
+    answer[got] = '\0';
+    cr_expect_str_eq(answer, "{\"ok\":true}\n");
+    cr_expect_eq(atomic_load(&stops), 1);
+    close(fd);
+    gw_control_close(control);
+    gw_board_close(board);
+    cr_expect_eq(rmdir(dir), 0);
+}
+
 /* ---- HTTP ---- */
 
 /* Sends `request` as it is and reads until the server closes. */

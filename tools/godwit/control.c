@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +87,18 @@ static void answer_status(gw_control *control, int fd) {
     free(snapshot);
 }
 
+/* The asker has waited for so long that it gave up, and says that it has failed: somebody may have acted upon
+ * that since. (One that only has no more to say is still there.) */
+static bool has_hung_up(int fd) {
+    struct pollfd asker = {.fd = fd};
+    return poll(&asker, 1, 0) > 0 && (asker.revents & (POLLHUP | POLLERR)) != 0;
+}
+
 static void take(gw_control *control, int fd, gw_request request, const char *text) {
+    if (has_hung_up(fd)) {
+        gw_log(GW_WARN, "control", "%s, by somebody who has given up waiting since: nothing is done", text);
+        return;
+    }
     gw_log(GW_INFO, "control", "%s", text);
     control->request(control->context, request);
     static const char ok[] = "{\"ok\":true}\n";
