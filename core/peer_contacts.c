@@ -259,20 +259,32 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
                              gw_peer_id_short(&contact->id, id), left ? "left" : "died");
 }
 
+/* Of two processes of one identity one goes on. To all others a later start is the next life of the same
+ * peer, and its earlier one is dead. Of two that were started as often they keep whom they heard of first:
+ * who is in a view is known. */
+static bool is_the_one(const gw_peer *p, const gw_incarnation *other) {
+    const gw_incarnation *life = &p->config.incarnation;
+    return other->boot < life->boot || (other->boot == life->boot && p->view.epoch > 0);
+}
+
 static void peer_cloned(gw_peer *p, const gw_gossip_event *event) {
-    char id[GW_SHORT_TEXT], addr[GW_ADDR_TEXT];
+    char id[GW_SHORT_TEXT], addr[GW_ADDR_TEXT], where[GW_ADDR_TEXT + 8] = "";
     gw_peer_id_short(&event->member->id, id);
-    gw_addr_text(&event->other_addr, addr);
-    if (gw_peer_id_equal(&event->member->id, &p->config.id))
+    if (event->other_addr.family != 0)
+        snprintf(where, sizeof where, " at %s", gw_addr_text(&event->other_addr, addr));
+    bool of_ours = gw_peer_id_equal(&event->member->id, &p->config.id);
+    if (of_ours && !is_the_one(p, &event->other))
         gw_peer_finish(
             p, GW_FINISH_DENIED, NULL,
-            "another process (%s) runs with this peer's identity %s: its directory is a copy of this one; "
-            "give every peer a --dir of its own",
-            addr, id);
+            "another process%s runs with this peer's identity %s: its directory is a copy of this one; give "
+            "every peer a --dir of its own",
+            where, id);
     else
-        gw_peer_say(p, GW_WARN,
-                    "two processes run with one identity %s (one of them at %s): a copied directory", id,
-                    addr);
+        gw_peer_say(p, GW_WARN, "two processes run with one identity %s (%s%s): a copied directory", id,
+                    of_ours            ? "this one, and another"
+                    : where[0] != '\0' ? "one of them"
+                                       : "it is said",
+                    where);
 }
 
 void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
