@@ -50,7 +50,7 @@ gw_acceptor *gw_acceptor_open(int listen_fd, gw_accepted *accepted, void *contex
     if (failed != 0)
         gw_fail_errno(err, failed, "eventfd");
     else if ((failed = pthread_create(&acceptor->thread, NULL, accept_main, acceptor)) != 0)
-        gw_fail_errno(err, failed, "pthread_create");
+        gw_fail_thread(err, failed, "pthread_create");
     if (failed == 0) return acceptor;
     if (acceptor->wake_fd >= 0) close(acceptor->wake_fd);
     free(acceptor);
