@@ -86,8 +86,8 @@ void flock_start(flock *f, uint32_t i) {
     p->config.record = p->record;
     p->config.record_length = p->record_length;
     p->config.inventory = p->found != NULL ? p->found : &inventory;
-    p->config.fell = &p->fell;
-    p->config.fell_count = p->fell.boot != 0;
+    p->config.fell = p->fell_before != NULL ? p->fell_before : &p->fell;
+    p->config.fell_count = p->fell_before != NULL ? p->fell_before_count : p->fell.boot != 0;
     p->config.inventory_count = p->found != NULL ? p->found_count : p->saved_step > 0;
     p->fence = (gw_view){0};
     p->word = p->step = p->sealing = p->reducing = 0;
