@@ -235,7 +235,8 @@ typedef enum gw_notice {
     GW_NOTICE_STEAL,      /* peer = victim, count = shards taken */
     GW_NOTICE_JOINED,     /* count = newcomers, duration_ns = how long the flock paused */
     GW_NOTICE_CHECKPOINT, /* step, root: complete */
-    GW_NOTICE_RESUMED,    /* step, root */
+    GW_NOTICE_RESUMING,   /* step, root: this checkpoint is to be read */
+    GW_NOTICE_RESUMED,    /* step, root: its state is in place */
     GW_NOTICE_HEALED,     /* text */
     GW_NOTICE_CORRUPT,    /* peer (zeros = not known), step, text (evidence): it computed, held or sent other
                              bits */

@@ -89,12 +89,13 @@ typedef struct flock_peer {
     bool damaged;          /* chunk 0 of its checkpoint is, which shows when it is read */
     bool disk_full;        /* it can store neither chunks nor manifests, only hash */
     flock_store store;
-    uint32_t saves;       /* SAVE actions so far */
-    uint32_t checkpoints; /* that it was told are complete */
-    bool loses_shard;     /* the next shard it takes is lost, and nobody notices */
-    uint32_t gives_back;  /* so many of the next shards that it takes it says it cannot begin */
-    bool manifests_fail;  /* only its manifests cannot be written */
-    uint32_t loads;       /* LOAD actions so far */
+    uint32_t saves;             /* SAVE actions so far */
+    uint32_t checkpoints;       /* that it was told are complete */
+    uint32_t resuming, resumed; /* how often it said that it reads a checkpoint, and that it has */
+    bool loses_shard;           /* the next shard it takes is lost, and nobody notices */
+    uint32_t gives_back;        /* so many of the next shards that it takes it says it cannot begin */
+    bool manifests_fail;        /* only its manifests cannot be written */
+    uint32_t loads;             /* LOAD actions so far */
     uint32_t loads_to_fail;
     bool manifests_unloadable; /* states of checkpoints cannot be fetched */
     bool manifests_lost;       /* nor are there manifests of them any more, as all others say */

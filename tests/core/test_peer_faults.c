@@ -749,3 +749,21 @@ Test(peer_faults, of_shards_computed_together_all_are_named_that_it_may_be) {
         cr_expect_eq(strncmp(text, texts[count - 1], strlen(texts[count - 1])), 0, "%s", text);
     }
 }
+
+/* ---- what is said of a checkpoint ---- */
+
+Test(peer_faults, who_has_not_read_a_checkpoint_has_not_resumed) {
+    flock f;
+    flock_open(&f, 2, 2, 60, GW_QUORUM_ANY);
+    f.checkpoint_steps = 2;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_all_have_a_checkpoint, MOST_EVENTS));
+    for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
+    f.peers[1].reads_hang = true;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(f.peers[0].finish, GW_FINISH_DONE, "%s", f.peers[0].finish_text);
+    cr_expect(f.peers[0].resuming == 1 && f.peers[0].resumed == 1);
+    cr_expect(f.peers[1].resuming == 1 && f.peers[1].resumed == 0);
+    flock_close(&f);
+}

@@ -188,6 +188,9 @@ void gw_node_notice(gw_node *node, const gw_action *action) {
     case GW_NOTICE_CHECKPOINT:
         checkpoint_done(node, action);
         break;
+    case GW_NOTICE_RESUMING:
+        gw_events_resuming(events, action->step, &action->root);
+        break;
     case GW_NOTICE_RESUMED:
         gw_events_resumed(events, action->step, &action->root);
         break;
