@@ -83,6 +83,7 @@ static void checkpoint_done(gw_node *node, const gw_action *action) {
                                  .held = shown->save_chunks};
     shown->checkpoint_count = kept + 1;
     uint64_t took = shown->save_ns ? shown->checkpoint_ns - shown->save_ns : 0;
+    shown->save_ns = 0;
     uint64_t written = gw_saver_written(node->saver);
     gw_events_checkpoint(node->console->events, action->step, &action->root,
                          written - shown->counter[GW_COUNT_CHECKPOINT_BYTES], took);
