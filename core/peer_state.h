@@ -370,8 +370,9 @@ struct gw_peer {
     uint64_t part_step;      /* of the last one begun here since the last RETAIN; UINT64_MAX = none */
     uint64_t room_step;      /* of the last one for which all was deleted that can go; UINT64_MAX = none */
     bool unwritable_said;    /* until something was written again */
-    bool given_up_said;      /* a checkpoint was given up, and none is complete since */
-    uint32_t late_saves;     /* checkpoints in a row that took too long */
+    char unwritable_why[200];
+    bool given_up_said;                     /* a checkpoint was given up, and none is complete since */
+    uint32_t late_saves;                    /* checkpoints in a row that took too long */
     bool member_unwritable[GW_MAX_MEMBERS]; /* as far as this peer has heard */
     bool unwritable_to_all[GW_MAX_MEMBERS]; /* as the last sum or view told all members: chunks go by this */
     uint32_t final_failures;                /* final checkpoints in a row that nobody could hash */

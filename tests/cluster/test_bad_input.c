@@ -168,6 +168,20 @@ Test(bad_input, a_checkpoint_beside_a_full_disk_took_its_own_time) {
     lab_close(l);
 }
 
+/* The lock and all open files are as they were: only what is to be written shows it. */
+Test(bad_input, a_directory_that_is_removed_is_told) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC " --checkpoint-every 2 --save-timeout 0s");
+    lab_wait_event(l, peer, "checkpoint");
+    char command[LAB_PATH + 16];
+    snprintf(command, sizeof command, "rm -rf %s", peer->dir);
+    cr_assert_eq(system(command), 0);
+    lab_wait(l, peer, has_text, "is gone: it was removed or renamed", "a warning");
+    unsaved_state(l, peer);
+    cr_expect_not_null(strstr(lab_text(lab_last(peer, "done"), "text"), "is gone: it was removed"));
+    lab_close(l);
+}
+
 /* ---- strangers ---- */
 
 enum { NOISES = 400, CALLERS = 40, NOISE_BYTES = 1500 };
