@@ -52,6 +52,14 @@ static gw_node_snapshot *busy(void) {
     return &s;
 }
 
+Test(display, shows_that_the_disk_fails) {
+    char line[200];
+    gw_node_snapshot *s = busy();
+    s->disk_fails = true;
+    gw_display_format(s, 150, line, sizeof line);
+    cr_expect_not_null(strstr(line, "saved 300  disk fails  1:55 left"), "%s", line);
+}
+
 Test(display, shows_everything_where_there_is_room) {
     char line[200];
     gw_display_format(busy(), 150, line, sizeof line);
@@ -249,6 +257,11 @@ Test(snapshot, metrics_are_well_formed) {
     text = gw_snapshot_metrics(resumed);
     cr_assert_not_null(strstr(text, "\ngodwit_checkpoint_step 300\n"));
     cr_assert_null(strstr(text, "checkpoint_age"), "%s", text);
+    cr_assert_not_null(strstr(text, "\ngodwit_disk_writable 1\n"));
+    free(text);
+    resumed->disk_fails = true;
+    text = gw_snapshot_metrics(resumed);
+    cr_assert_not_null(strstr(text, "\ngodwit_disk_writable 0\n"));
     free(text);
 }
 
