@@ -86,15 +86,12 @@ static void note_failure(running *run, const gw_err *err) {
     pthread_mutex_unlock(&run->lock);
 }
 
-static void *work(void *context) {
-    running *run = context;
+static void *chunk_room(const running *run) {
+    return malloc(gw_chunk_room(run->restore->manifest->state_bytes));
+}
+
+static void work(running *run, void *bytes) {
     gw_err err;
-    void *bytes = malloc(GW_CHUNK_BYTES);
-    if (bytes == NULL) {
-        gw_fail(&err, GW_E_NOMEM, "checkpoint/restore: out of memory for a chunk");
-        note_failure(run, &err);
-        return NULL;
-    }
     for (;;) {
         pthread_mutex_lock(&run->lock);
         bool ended = run->failed || run->next == run->restore->manifest->chunk_count;
@@ -105,8 +102,25 @@ static void *work(void *context) {
         fail_chunk(run->restore, index, &err);
         note_failure(run, &err);
     }
+}
+
+/* Without memory it is one thread less. */
+static void *help(void *context) {
+    void *bytes = chunk_room(context);
+    if (bytes != NULL) work(context, bytes);
     free(bytes);
     return NULL;
+}
+
+static void work_here(running *run) {
+    gw_err err;
+    void *bytes = chunk_room(run);
+    if (bytes == NULL) gw_fail(&err, GW_E_NOMEM, "checkpoint/restore: out of memory for a chunk");
+    if (bytes == NULL)
+        note_failure(run, &err);
+    else
+        work(run, bytes);
+    free(bytes);
 }
 
 bool gw_restore_run(const gw_restore *restore, gw_restore_stats *stats, gw_err *err) {
@@ -116,11 +130,11 @@ bool gw_restore_run(const gw_restore *restore, gw_restore_stats *stats, gw_err *
     pthread_t helpers[GW_RESTORE_THREADS];
     uint32_t started = 0;
     while (started + 1 < restore->threads && started + 1 < restore->manifest->chunk_count)
-        if (pthread_create(&helpers[started], NULL, work, &run) != 0)
+        if (pthread_create(&helpers[started], NULL, help, &run) != 0)
             break; /* fewer threads do as well, later */
         else
             started++;
-    work(&run);
+    work_here(&run);
     for (uint32_t i = 0; i < started; i++) pthread_join(helpers[i], NULL);
     pthread_mutex_destroy(&run.lock);
     *stats = run.stats;

@@ -267,6 +267,17 @@ static bool put_locked(gw_store *store, put_files *files, gw_store_item *items, 
     return false;
 }
 
+/* Somebody removed it under the peer, whose lock and open files do not notice. */
+static bool fail_if_gone(const gw_store *store, gw_err *err) {
+    struct stat status;
+    if (stat(store->dir, &status) == 0 || errno != ENOENT) return false;
+    return gw_fail(
+        err, GW_E_IO,
+        "the directory %s is gone: it was removed or renamed while this peer runs, and with it its "
+        "checkpoints, its identity and its key; it stays gone until the peer is started again",
+        store->dir);
+}
+
 bool gw_store_put(gw_store *store, uint64_t tag, gw_store_item *items, uint32_t count, gw_err *err) {
     GW_CHECK(store->mode == GW_STORE_WRITE && count <= GW_STORE_BATCH);
     put_files *files = malloc(sizeof *files);
@@ -282,7 +293,7 @@ bool gw_store_put(gw_store *store, uint64_t tag, gw_store_item *items, uint32_t 
         pthread_mutex_unlock(&store->put_lock);
     }
     free(files);
-    return done;
+    return done || fail_if_gone(store, err);
 }
 
 /* ---- read ---- */

@@ -101,7 +101,7 @@ bool gw_ckpt_open(gw_store *store, size_t staging_bytes, gw_ckpt_done_fn *done, 
     if (failed != 0) {
         gw_staging_free(&opened->staging);
         free(opened);
-        return gw_fail_errno(err, failed, "checkpoint/writer: starting its thread");
+        return gw_fail_thread(err, failed, "checkpoint/writer: starting its thread");
     }
     *writer = opened;
     return true;

@@ -16,6 +16,10 @@ uint32_t gw_chunk_length(uint64_t state_bytes, uint32_t index) {
     return left < GW_CHUNK_BYTES ? (uint32_t)left : GW_CHUNK_BYTES;
 }
 
+uint32_t gw_chunk_room(uint64_t state_bytes) {
+    return state_bytes == 0 ? 1 : gw_chunk_length(state_bytes, 0);
+}
+
 uint64_t gw_chunk_offset(uint32_t index) {
     return (uint64_t)index * GW_CHUNK_BYTES;
 }

@@ -28,6 +28,8 @@ enum {
 uint32_t gw_chunk_count(uint64_t state_bytes);
 /* The bytes in chunk `index`, which must be below gw_chunk_count. */
 uint32_t gw_chunk_length(uint64_t state_bytes, uint32_t index);
+/* Room for any chunk of it; at least 1, so that malloc of it fails only without memory. */
+uint32_t gw_chunk_room(uint64_t state_bytes);
 /* Where chunk `index` begins in the image. */
 uint64_t gw_chunk_offset(uint32_t index);
 

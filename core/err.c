@@ -17,6 +17,11 @@ bool gw_fail(gw_err *err, gw_code code, const char *format, ...) {
     return false;
 }
 
+static void append(gw_err *err, const char *before, const char *text) {
+    size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, "%s%s", before, text);
+}
+
 bool gw_fail_errno(gw_err *err, int errno_value, const char *format, ...) {
     GW_CHECK(err != NULL);
     va_list args;
@@ -24,8 +29,21 @@ bool gw_fail_errno(gw_err *err, int errno_value, const char *format, ...) {
     err->code = errno_value == ENOMEM ? GW_E_NOMEM : GW_E_IO;
     vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
-    size_t used = strlen(err->text);
-    snprintf(err->text + used, sizeof err->text - used, ": %s", strerror(errno_value));
+    append(err, ": ", strerror(errno_value));
+    return false;
+}
+
+/* Too many of them, and too little room for one more's stack, are the same EAGAIN. */
+bool gw_fail_thread(gw_err *err, int errno_value, const char *format, ...) {
+    GW_CHECK(err != NULL);
+    va_list args;
+    va_start(args, format);
+    err->code = errno_value == ENOMEM ? GW_E_NOMEM : GW_E_IO;
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    append(err, ": ", strerror(errno_value));
+    if (errno_value == EAGAIN || errno_value == ENOMEM)
+        append(err, "", " (no more threads: see `ulimit -u` and `ulimit -v`, and the container's limits)");
     return false;
 }
 
@@ -37,7 +55,6 @@ bool gw_fail_in(gw_err *err, const char *format, ...) {
     va_start(args, format);
     vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
-    size_t used = strlen(err->text);
-    snprintf(err->text + used, sizeof err->text - used, ": %s", inner);
+    append(err, ": ", inner);
     return false;
 }

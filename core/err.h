@@ -38,6 +38,10 @@ bool gw_fail(gw_err *err, gw_code code, const char *format, ...) __attribute__((
 bool gw_fail_errno(gw_err *err, int errno_value, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same of a thread that pthread_create did not start: what limits those is said as well. */
+bool gw_fail_thread(gw_err *err, int errno_value, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Puts context in front of an error that is already set ("context: text") and returns false. */
 bool gw_fail_in(gw_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

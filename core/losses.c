@@ -71,6 +71,15 @@ static uint32_t lives_lost_at(const gw_losses *losses, uint64_t step, uint32_t s
     return lives;
 }
 
+static void add_tie(gw_poison *poison, uint32_t shard) {
+    const uint32_t most = GW_POISON_NAMED - 1;
+    uint32_t at = poison->ties < most ? poison->ties : most;
+    poison->ties++;
+    for (; at > 0 && poison->tied[at - 1] > shard; at--)
+        if (at < most) poison->tied[at] = poison->tied[at - 1];
+    if (at < most) poison->tied[at] = shard;
+}
+
 bool gw_losses_poison(const gw_losses *losses, uint64_t step, gw_poison *poison) {
     *poison = (gw_poison){.step = UINT64_MAX};
     for (uint32_t i = 0; i < losses->count; i++) {
@@ -89,8 +98,9 @@ bool gw_losses_poison(const gw_losses *losses, uint64_t step, gw_poison *poison)
         bool first = one->step == poison->step && one->shard != GW_LOSS_ANY && one->shard != poison->shard;
         for (uint32_t k = 0; k < i && first; k++)
             first = losses->list[k].step != one->step || losses->list[k].shard != one->shard;
-        poison->ties += first && lives_lost_at(losses, one->step, one->shard) ==
-                                     lives_lost_at(losses, one->step, poison->shard);
+        if (first &&
+            lives_lost_at(losses, one->step, one->shard) == lives_lost_at(losses, one->step, poison->shard))
+            add_tie(poison, one->shard);
     }
     return poison->lives > 0;
 }

@@ -39,11 +39,13 @@ uint32_t gw_losses_lives(const gw_losses *losses, const gw_peer_id *id, uint64_t
 /* Whether this life's loss in this step is known, but not its shard. */
 bool gw_losses_lacks_shard(const gw_losses *losses, const gw_peer_id *id, uint64_t boot, uint64_t step);
 
+enum { GW_POISON_NAMED = 4 };
 typedef struct gw_poison {
     uint64_t step;
     uint32_t shard; /* the lowest of those that most lives were lost at */
     uint32_t lives; /* lost at it */
-    uint32_t ties;  /* how many other shards as many were lost at */
+    uint32_t ties;  /* how many other shards as many were lost at, computed together with it each time */
+    uint32_t tied[GW_POISON_NAMED - 1]; /* the lowest of those, rising */
 } gw_poison;
 /* The poison shard of the first step, from `step` on, that has one. Losses at unknown shards of a step count
  * as one with every shard of it: the first of a step comes before anybody says what it computes. */

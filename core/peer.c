@@ -430,6 +430,10 @@ static void dispatch(gw_peer *p, const gw_event *event) {
     case GW_EV_LINK_DOWN:
         gw_contacts_link(p, event);
         break;
+    case GW_EV_DATA_UP:
+    case GW_EV_DATA_DOWN:
+        gw_links_data(p, event);
+        break;
     case GW_EV_MESSAGE:
         on_message(p, event);
         break;
@@ -504,7 +508,8 @@ static void dispatch(gw_peer *p, const gw_event *event) {
 
 /* What a peer does as time goes by, in this order; each may be the end of it. */
 static void (*const on_its_own[])(gw_peer *p) = {gw_steps_consider,   gw_saves_consider, gw_patience_consider,
-                                                 gw_install_consider, gw_views_consider, gw_waiting_consider};
+                                                 gw_install_consider, gw_links_consider, gw_views_consider,
+                                                 gw_waiting_consider};
 
 void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions *actions) {
     GW_CHECK(now_ns > 0 && now_ns >= p->now && p->actions == NULL);
@@ -572,6 +577,7 @@ void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
     *status = (gw_peer_status){
         .phase = phase_text(p),
         .waits = p->phase == GW_AT_WAITING || gw_votes_wait_long(p) || waits_for_room(p),
+        .disk_writable = !p->unwritable_said && !p->disk_hangs,
         .view = p->view.epoch > 0 ? &p->view : NULL,
         .step = p->step,
         .fingerprint = p->fingerprint,

@@ -97,6 +97,7 @@ typedef struct gw_peer_status {
      * peer that is about to fetch the state. */
     uint64_t committed_step, committed_fingerprint;
     bool has_state;
+    bool disk_writable;       /* as far as is known: nothing that was to be written has failed since */
     uint64_t checkpoint_step; /* newest complete one known; UINT64_MAX = none */
     gw_hash checkpoint_root;
     uint64_t views_installed, steps_repaired, shards_repaired, steals, shards_stolen;

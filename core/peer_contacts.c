@@ -9,13 +9,9 @@
 
 enum {
     META_VERSION = 2,
-    UNLINKED_MS = 1000,
     AGAIN_MS = 10000,  /* who was here longer than that does not come again and again */
     AWAY_MS = 120000,  /* nor who was away for longer than that */
-    PATH_FAILURES = 2, /* reductions that a broken path may fail before one of its ends is left out */
-    PATH_FAILURES_OTHER = 4,
-    PATH_FORGIVEN_MS = 60000, /* then it is tried again */
-    REFUSED_MS = 2000,        /* no refusal is on its way for longer */
+    REFUSED_MS = 2000, /* no refusal is on its way for longer */
 };
 
 static gw_id_records records(const gw_peer *p) {
@@ -176,7 +172,7 @@ static void drop_link(gw_peer *p, gw_contact *contact) {
 /* What a link has said was said by the life that it was to. */
 static void see_life(gw_contact *contact, const gw_incarnation *life) {
     if (gw_same_life(&contact->linked_life, life)) return;
-    contact->said_end = contact->said_fell = false;
+    contact->said_end = contact->said_fell = contact->data_missing = contact->data_flaps = false;
 }
 
 static void begin_life(gw_contact *contact, const gw_incarnation *life) {
@@ -263,20 +259,32 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
                              gw_peer_id_short(&contact->id, id), left ? "left" : "died");
 }
 
+/* Of two processes of one identity one goes on. To all others a later start is the next life of the same
+ * peer, and its earlier one is dead. Of two that were started as often they keep whom they heard of first:
+ * who is in a view is known. */
+static bool is_the_one(const gw_peer *p, const gw_incarnation *other) {
+    const gw_incarnation *life = &p->config.incarnation;
+    return other->boot < life->boot || (other->boot == life->boot && p->view.epoch > 0);
+}
+
 static void peer_cloned(gw_peer *p, const gw_gossip_event *event) {
-    char id[GW_SHORT_TEXT], addr[GW_ADDR_TEXT];
+    char id[GW_SHORT_TEXT], addr[GW_ADDR_TEXT], where[GW_ADDR_TEXT + 8] = "";
     gw_peer_id_short(&event->member->id, id);
-    gw_addr_text(&event->other_addr, addr);
-    if (gw_peer_id_equal(&event->member->id, &p->config.id))
+    if (event->other_addr.family != 0)
+        snprintf(where, sizeof where, " at %s", gw_addr_text(&event->other_addr, addr));
+    bool of_ours = gw_peer_id_equal(&event->member->id, &p->config.id);
+    if (of_ours && !is_the_one(p, &event->other))
         gw_peer_finish(
             p, GW_FINISH_DENIED, NULL,
-            "another process (%s) runs with this peer's identity %s: its directory is a copy of this one; "
-            "give every peer a --dir of its own",
-            addr, id);
+            "another process%s runs with this peer's identity %s: its directory is a copy of this one; give "
+            "every peer a --dir of its own",
+            where, id);
     else
-        gw_peer_say(p, GW_WARN,
-                    "two processes run with one identity %s (one of them at %s): a copied directory", id,
-                    addr);
+        gw_peer_say(p, GW_WARN, "two processes run with one identity %s (%s%s): a copied directory", id,
+                    of_ours            ? "this one, and another"
+                    : where[0] != '\0' ? "one of them"
+                                       : "it is said",
+                    where);
 }
 
 void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
@@ -390,7 +398,7 @@ bool gw_contacts_greeted(const gw_contact *contact) {
 }
 
 bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact) {
-    return gw_contacts_greeted(contact) && p->now >= contact->blocked_until_ns;
+    return gw_contacts_greeted(contact) && gw_links_carry(p, contact) && p->now >= contact->blocked_until_ns;
 }
 
 bool gw_contacts_is_member(const gw_peer *p, const gw_contact *contact) {
@@ -403,38 +411,4 @@ bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank) {
     if (gw_peer_id_equal(&member->id, &p->config.id)) return gw_member_is(member, &p->config.incarnation);
     const gw_contact *contact = gw_peer_contact(p, &member->id);
     return contact != NULL && contact->alive && gw_member_is(member, &contact->incarnation);
-}
-
-static uint64_t missed_from_ns(const gw_peer *p, const gw_contact *contact) {
-    return contact->linked ? UINT64_MAX : contact->unlinked_since_ns + gw_peer_ms(p, UNLINKED_MS);
-}
-
-bool gw_contacts_linked_lately(const gw_peer *p, const gw_contact *contact) {
-    return p->now < missed_from_ns(p, contact);
-}
-
-const gw_contact *gw_contacts_missing_link(gw_peer *p) {
-    const gw_contact *missing = NULL;
-    if (p->now < p->links_due_ns) return NULL;
-    uint64_t due_ns = UINT64_MAX;
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
-        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
-        if (contact == NULL || !contact->alive) continue;
-        uint64_t from_ns = missed_from_ns(p, contact);
-        if (missing == NULL && p->now >= from_ns) missing = contact;
-        if (from_ns < due_ns) due_ns = from_ns;
-    }
-    p->links_due_ns = due_ns;
-    return missing;
-}
-
-/* Both ends of the path see it broken, and they must not throw out each other: the leader stays, or the lower
- * id. The other one insists only when that has not helped (a path that is broken in one direction). */
-bool gw_contacts_path_broken(const gw_peer *p, const gw_contact *contact) {
-    if (contact->path_failures == 0 || p->now >= contact->path_failed_ns + gw_peer_ms(p, PATH_FORGIVEN_MS))
-        return false;
-    bool theirs_leads = p->view.epoch > 0 && gw_peer_id_equal(&p->view.leader, &contact->id);
-    bool ours_stays =
-        gw_peer_is_leader(p) || (!theirs_leads && gw_peer_id_compare(&p->config.id, &contact->id) < 0);
-    return contact->path_failures >= (ours_stays ? PATH_FAILURES : PATH_FAILURES_OTHER);
 }

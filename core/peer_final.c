@@ -3,6 +3,7 @@
 #include "core/peer_state.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 enum { MOST_FAILURES = 3, AGAIN_MS = 5000 };
 
@@ -24,15 +25,24 @@ void gw_final_not_hashed(gw_peer *p) {
                    p->save.step, p->final_failures, culprit);
 }
 
+/* What this peer's own disk fails of, if it does. */
+static const char *why_here(const gw_peer *p, char *text, size_t capacity) {
+    snprintf(text, capacity, "%s%s%s", p->unwritable_said ? " (here: " : "",
+             p->unwritable_said ? p->unwritable_why : "", p->unwritable_said ? ")" : "");
+    return text;
+}
+
 bool gw_final_waits_for_room(gw_peer *p) {
+    char why[sizeof p->unwritable_why + 16];
     if (p->unsaved_ns == 0) p->unsaved_ns = p->now;
     if (p->now >= p->unsaved_ns + p->config.save_timeout_ns) return false;
     if (!p->unsaved_said)
-        gw_peer_say(p, GW_WARN,
-                    "the final state (step %" PRIu64
-                    ") is not saved: nobody could store all of it. Trying again for %.0f s (--save-timeout): "
-                    "make room in --dir, of one peer at least",
-                    p->save.step, (double)p->config.save_timeout_ns * 1e-9);
+        gw_peer_say(
+            p, GW_WARN,
+            "the final state (step %" PRIu64
+            ") is not saved: nobody could store all of it%s. Trying again for %.0f s (--save-timeout): "
+            "make room in --dir, of one peer at least",
+            p->save.step, why_here(p, why, sizeof why), (double)p->config.save_timeout_ns * 1e-9);
     p->unsaved_said = true;
     if (p->save.again_ns == 0) p->save.again_ns = p->now + gw_peer_ms(p, AGAIN_MS);
     return true;
@@ -45,11 +55,14 @@ void gw_final_consider(gw_peer *p) {
 }
 
 void gw_final_unsaved(gw_peer *p, uint64_t step, const gw_hash *root) {
+    char why[sizeof p->unwritable_why + 16];
     p->end.unsaved = true;
     p->end_sent = root != NULL;
-    gw_peer_finish(p, GW_FINISH_UNSAVED, root,
-                   "%s step %" PRIu64
-                   ", but nobody could store all of the last state: it is lost. The last complete checkpoint "
-                   "stays; with room in --dir the same command goes on from there",
-                   p->stopped || p->end.stopped ? "stopped at" : "the job has come to its end,", step);
+    gw_peer_finish(
+        p, GW_FINISH_UNSAVED, root,
+        "%s step %" PRIu64
+        ", but nobody could store all of the last state: it is lost%s. The last complete checkpoint "
+        "stays on the disks that have it; with room in --dir the same command goes on from there",
+        p->stopped || p->end.stopped ? "stopped at" : "the job has come to its end,", step,
+        why_here(p, why, sizeof why));
 }

@@ -101,6 +101,12 @@ static const gw_peer_id *list_donors(gw_peer *p, const gw_install *i, bool holde
     return gw_actions_copy(p->actions, donors, *count * sizeof donors[0]);
 }
 
+static void notice_resume(gw_peer *p, gw_notice kind, uint64_t step, const gw_hash *root) {
+    gw_action *notice = gw_peer_notice(p, kind, "from the checkpoint of step %" PRIu64, step);
+    notice->step = step;
+    notice->root = *root;
+}
+
 /* A disk that hangs would have this peer end, and with it the state that it holds. Those who can load the
  * checkpoint have it in memory when the next view is made. */
 static void load_nothing(gw_peer *p) {
@@ -153,10 +159,7 @@ static void load_state(gw_peer *p, const gw_install *i) {
         for (uint32_t k = 0; k < i->view.count; k++)
             inventories[k] = *gw_actions_copy_set(p->actions, &i->inventories[k]);
         load->inventories = inventories;
-        gw_action *notice =
-            gw_peer_notice(p, GW_NOTICE_RESUMED, "from the checkpoint of step %" PRIu64, i->step);
-        notice->step = i->step;
-        notice->root = i->root;
+        notice_resume(p, GW_NOTICE_RESUMING, i->step, &i->root);
     } else {
         load->donors = peers;
     }
@@ -377,8 +380,10 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         gw_poison_forget(p, p->step);
         p->fingerprint = event->fingerprint;
         gw_kept_took_state(p);
-        if (!other && p->load_kind == GW_LOAD_MANIFEST)
-            gw_kept_resumed(p, p->load_step, &p->load_root); /* not before: it may not be whole */
+        if (!other && p->load_kind == GW_LOAD_MANIFEST) { /* not before: it may not be whole */
+            gw_kept_resumed(p, p->load_step, &p->load_root);
+            notice_resume(p, GW_NOTICE_RESUMED, p->load_step, &p->load_root);
+        }
         if (!other && !p->ballot.majority) gw_commit_agreed(p);
     }
     if (event->outcome != GW_DONE || other) {

@@ -80,16 +80,28 @@ static bool note(gw_peer *p, const gw_contact *contact, uint32_t shard) {
                                                 .shard = shard});
 }
 
+/* All that it may be, up to a few: "4 or 5", "4, 5, 6, 7 or one of 2 more". */
+static void list_shards(const gw_poison *poison, char *text, size_t capacity) {
+    uint32_t named = poison->ties < GW_POISON_NAMED ? poison->ties : GW_POISON_NAMED - 1;
+    int used = snprintf(text, capacity, "%" PRIu32, poison->shard);
+    for (uint32_t i = 0; i < named; i++) {
+        bool last = i + 1 == poison->ties;
+        used += snprintf(text + used, capacity - (size_t)used, "%s%" PRIu32, last ? " or " : ", ",
+                         poison->tied[i]);
+    }
+    if (poison->ties > named)
+        snprintf(text + used, capacity - (size_t)used, " or one of %" PRIu32 " more", poison->ties - named);
+}
+
 static void name(gw_peer *p, const gw_poison *poison) {
-    char others[60] = "";
-    if (poison->ties > 0)
-        snprintf(others, sizeof others, " (or one of %" PRIu32 " computed together with it)", poison->ties);
+    char shards[100]; /* of some that were computed together nobody can tell which it is */
+    list_shards(poison, shards, sizeof shards);
     if (poison->step == p->step) p->fell_at = poison->shard + 1;
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
-                   "shard %" PRIu32 " of step %" PRIu64
-                   " is poison%s: whoever computes it dies, fails or hangs "
-                   "(%" PRIu32 " so far); when its data or code are mended, start with --forget-losses",
-                   poison->shard, poison->step, others, poison->lives);
+                   "shard %s of step %" PRIu64
+                   " is poison: whoever computes it dies, fails or hangs (%" PRIu32
+                   " so far); when its data or code are mended, start with --forget-losses",
+                   shards, poison->step, poison->lives);
 }
 
 static void judge(gw_peer *p, uint64_t step) {

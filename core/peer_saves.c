@@ -7,6 +7,7 @@
 #include "core/placement.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -423,6 +424,7 @@ static void cannot_write(gw_peer *p) {
 
 /* Once: the disk is tried again every minute, and may stay full for days. */
 static void say_unwritable(gw_peer *p, const gw_event *event) {
+    snprintf(p->unwritable_why, sizeof p->unwritable_why, "%s", gw_peer_why(event));
     if (p->unwritable_said) return;
     p->unwritable_said = true;
     bool others = gw_saves_anyone_writes(p, gw_peer_own_rank(p));

@@ -87,8 +87,14 @@ typedef struct gw_contact {
     uint64_t life_since_ns; /* when this life was first heard of */
     uint64_t gone_ns;       /* when it was last heard to be dead */
     uint64_t alive_since_ns, unlinked_since_ns, blocked_until_ns;
-    bool ended;             /* not alive, and not just silent: it left, or its address refuses connections */
-    uint32_t blocks;        /* how often in a row it was blocked: each time for twice as long */
+    bool ended;           /* not alive, and not just silent: it left, or its address refuses connections */
+    uint32_t blocks;      /* how often in a row it was blocked: each time for twice as long */
+    bool data_missing;    /* no data link to it stands, */
+    bool data_fails_here; /* for a reason of this peer's own, */
+    bool data_said;       /* which the log has said */
+    bool data_flaps;      /* the last one that did was gone at once */
+    uint64_t data_missing_since_ns, data_up_ns;
+    char data_why[96];      /* for people */
     uint32_t path_failures; /* reductions in a row that failed between it and this peer */
     uint64_t path_failed_ns;
     /* from its blob */
@@ -221,6 +227,7 @@ struct gw_peer {
     gw_id_index contact_index;
     uint64_t gossiped_epoch; /* the highest that any contact's blob has named */
     uint64_t links_due_ns;   /* no member of the view misses its link before; 0 = look */
+    uint64_t data_due_ns;    /* nor is there anything to say of a missing data link */
     uint8_t meta[GW_GOSSIP_META_BYTES];
     size_t meta_length;
 
@@ -367,8 +374,9 @@ struct gw_peer {
     uint64_t part_step;      /* of the last one begun here since the last RETAIN; UINT64_MAX = none */
     uint64_t room_step;      /* of the last one for which all was deleted that can go; UINT64_MAX = none */
     bool unwritable_said;    /* until something was written again */
-    bool given_up_said;      /* a checkpoint was given up, and none is complete since */
-    uint32_t late_saves;     /* checkpoints in a row that took too long */
+    char unwritable_why[200];
+    bool given_up_said;                     /* a checkpoint was given up, and none is complete since */
+    uint32_t late_saves;                    /* checkpoints in a row that took too long */
     bool member_unwritable[GW_MAX_MEMBERS]; /* as far as this peer has heard */
     bool unwritable_to_all[GW_MAX_MEMBERS]; /* as the last sum or view told all members: chunks go by this */
     uint32_t final_failures;                /* final checkpoints in a row that nobody could hash */
@@ -419,13 +427,26 @@ bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank);
 bool gw_contacts_greeted(const gw_contact *contact);
 /* And it is not kept out of proposals for a while. */
 bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact);
-/* Linked, or without a link for so short a time that it will come back. */
-bool gw_contacts_linked_lately(const gw_peer *p, const gw_contact *contact);
-/* The first member of the view that lives and has been without a link for longer; NULL = none. */
-const gw_contact *gw_contacts_missing_link(gw_peer *p);
-/* The control link stands, but reductions with this member go on failing: one of the two must go. */
-bool gw_contacts_path_broken(const gw_peer *p, const gw_contact *contact);
 bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact);
+
+/* ---- peer_links.c ---- */
+void gw_links_data(gw_peer *p, const gw_event *event);
+/* Linked to a member, by control and by data, or without it for so short a time that it will come back. */
+bool gw_links_lately(gw_peer *p, const gw_contact *contact);
+/* Linked as this peer has to be to whoever is admitted. */
+bool gw_links_admit(const gw_peer *p, const gw_contact *contact);
+/* Its data link stands, and not for a moment only. */
+bool gw_links_carry(const gw_peer *p, const gw_contact *contact);
+/* The first member of the view that lives and has been without a link for longer; NULL = none. */
+const gw_contact *gw_links_missing(gw_peer *p);
+/* Its links stand, but reductions with this member go on failing: one of the two must go. */
+bool gw_links_path_broken(const gw_peer *p, const gw_contact *contact);
+enum { GW_LINK_TEXT = 160 };
+/* Which link to it is missing, and why; returns `text`. */
+const char *gw_links_describe(const gw_contact *contact, char *text, size_t capacity);
+/* Somebody of this job who could be in a view with this peer but for its data link; NULL = nobody. */
+const gw_contact *gw_links_newcomer_without_data(const gw_peer *p);
+void gw_links_consider(gw_peer *p);
 
 /* ---- peer_strangers.c ---- */
 bool gw_strangers_is_one(const gw_peer *p, const gw_message *hello);

@@ -85,17 +85,17 @@ static bool asks_about_later_view(gw_peer *p) {
     return false;
 }
 
-static bool is_reachable(const gw_peer *p, const gw_contact *contact) {
-    return p->now >= contact->blocked_until_ns && gw_contacts_linked_lately(p, contact) &&
-           !gw_contacts_path_broken(p, contact);
+static bool is_reachable(gw_peer *p, const gw_contact *contact) {
+    return p->now >= contact->blocked_until_ns && gw_links_lately(p, contact) &&
+           !gw_links_path_broken(p, contact);
 }
 
 /* A living member that this peer has lost its link to and does not get back: the step would wait for ever for
  * its word and its sum. */
 static void consider_links(gw_peer *p) {
-    char id[GW_SHORT_TEXT];
-    const gw_contact *contact = gw_contacts_missing_link(p);
-    if (contact != NULL) gw_views_need_change(p, "no link to peer %s", gw_peer_id_short(&contact->id, id));
+    char text[GW_LINK_TEXT];
+    const gw_contact *contact = gw_links_missing(p);
+    if (contact != NULL) gw_views_need_change(p, "%s", gw_links_describe(contact, text, sizeof text));
 }
 
 static uint32_t living_members(gw_peer *p, gw_member *members) {
@@ -122,8 +122,12 @@ static const gw_peer_id *repairer(const gw_peer *p) {
     return missed_view(p) ? &p->missed.leader : &p->view.leader;
 }
 
-static bool asks_for_repair(const gw_peer *p) {
-    return !gw_peer_id_equal(repairer(p), &p->config.id);
+/* Not whom the links are missing to: a leader that is cut off would repair the view its own way, and alone.
+ */
+static bool asks_for_repair(gw_peer *p) {
+    if (gw_peer_id_equal(repairer(p), &p->config.id)) return false;
+    const gw_contact *contact = gw_peer_contact(p, repairer(p));
+    return contact == NULL || gw_links_lately(p, contact);
 }
 
 static void ask_for_repair(gw_peer *p) {
@@ -204,10 +208,11 @@ uint64_t gw_views_deadline(const gw_peer *p) {
     if (p->attempt.active) next = p->attempt.resend_ns;
     /* own_position and friends only read. */
     if (p->need_change && !p->attempt.active && !p->applying) {
-        uint64_t due = propose_time((gw_peer *)(uintptr_t)p);
+        gw_peer *reader = (gw_peer *)(uintptr_t)p;
+        uint64_t due = propose_time(reader);
         if (due < p->ask_view_at_ns) due = p->ask_view_at_ns;
         uint64_t again = p->repair_sent_ns + gw_peer_ms(p, 500);
-        if (asks_for_repair(p) && again < due) due = again;
+        if (asks_for_repair(reader) && again < due) due = again;
         next = due;
     }
     bool patient = p->phase == GW_AT_FROZEN || p->phase == GW_AT_PAUSED;
@@ -508,8 +513,8 @@ static void keep_attempt(gw_peer *p) {
     for (uint32_t i = 0; i < a->view.count; i++) {
         all &= a->reports[i] != NULL;
         const gw_contact *contact = gw_peer_contact(p, &a->view.members[i].id);
-        bool gone = !gw_contacts_member_lives(p, &a->view, i) ||
-                    (contact != NULL && !gw_contacts_linked_lately(p, contact));
+        bool gone =
+            !gw_contacts_member_lives(p, &a->view, i) || (contact != NULL && !gw_links_lately(p, contact));
         if (gone) {
             retry_later(p, 0);
             p->propose_at_ns = p->now; /* no rival to give way to */

@@ -68,8 +68,8 @@ static const gw_peer_id *unlinked_member(gw_peer *p, const gw_view *view) {
         if (gw_peer_id_equal(id, &p->config.id)) continue;
         const gw_contact *contact = gw_peer_contact(p, id);
         bool old_member = p->view.epoch > 0 && gw_view_rank(&p->view, id) >= 0;
-        if (contact != NULL && gw_contacts_path_broken(p, contact)) return id;
-        if (contact != NULL && (contact->linked || (old_member && gw_contacts_linked_lately(p, contact))))
+        if (contact != NULL && gw_links_path_broken(p, contact)) return id;
+        if (contact != NULL && (old_member ? gw_links_lately(p, contact) : gw_links_admit(p, contact)))
             continue;
         return id;
     }

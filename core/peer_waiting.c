@@ -148,6 +148,12 @@ static const gw_contact *leader_to_ask(gw_peer *p, const gw_contact *flock) {
     return leads && is_near(p, leader) ? leader : NULL;
 }
 
+static void say_no_link(gw_peer *p, const gw_contact *flock, const gw_contact *leader) {
+    char text[GW_LINK_TEXT];
+    gw_peer_waits(p, "a flock of %u runs at step %" PRIu64 "; waiting for its leader: %s", flock->view_count,
+                  flock->step, gw_links_describe(leader, text, sizeof text));
+}
+
 static void ask_to_join(gw_peer *p, const gw_contact *flock) {
     const gw_contact *leader = leader_to_ask(p, flock);
     if (leader == NULL) {
@@ -157,8 +163,7 @@ static void ask_to_join(gw_peer *p, const gw_contact *flock) {
     char id[GW_SHORT_TEXT];
     gw_peer_id_short(&flock->leader, id);
     if (!gw_contacts_ready(p, leader)) {
-        gw_peer_waits(p, "a flock of %u runs at step %" PRIu64 "; waiting for a link to its leader %s",
-                      flock->view_count, flock->step, id);
+        say_no_link(p, flock, leader);
         return;
     }
     if (flock->view_count >= GW_MAX_MEMBERS) say_no_room(p);
@@ -231,6 +236,16 @@ static bool are_too_few(const gw_peer *p, const muster *m) {
     return lately && m->ready < p->config.peers && m->ready <= p->too_few && m->newest_ns <= p->too_few_ns;
 }
 
+static void say_too_few(gw_peer *p, uint32_t ready) {
+    char text[GW_LINK_TEXT];
+    const gw_contact *missing = gw_links_newcomer_without_data(p);
+    if (missing == NULL)
+        gw_peer_waits(p, "waiting for %u peers: %u here", p->config.peers, ready);
+    else
+        gw_peer_waits(p, "waiting for %u peers: %u here; %s", p->config.peers, ready,
+                      gw_links_describe(missing, text, sizeof text));
+}
+
 /* Whether this peer should found a view now. */
 static bool may_found(gw_peer *p, const muster *m) {
     const gw_peer_config *c = &p->config;
@@ -243,7 +258,7 @@ static bool may_found(gw_peer *p, const muster *m) {
      * nothing about who else goes on from it. */
     bool resumes = p->ballot.installed.epoch > 0 || (m->checkpoint && !p->ballot.majority);
     if (!resumes && m->ready < c->peers) {
-        gw_peer_waits(p, "waiting for %u peers: %u here", c->peers, m->ready);
+        say_too_few(p, m->ready);
         return false;
     }
     if (are_too_few(p, m)) {

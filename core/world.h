@@ -76,6 +76,9 @@ typedef enum gw_event_kind {
     GW_EV_DATAGRAM,  /* addr, bytes */
     GW_EV_LINK_UP,   /* peer, incarnation: an authenticated control link stands */
     GW_EV_LINK_DOWN, /* peer, incarnation (of the last link; boot 0 = there was none), link_end */
+    GW_EV_DATA_UP,   /* peer: the data link beside a control link stands; until the world tells otherwise, it
+                        does */
+    GW_EV_DATA_DOWN, /* peer, text, own_fault: it does not, and why; the world is already making it again */
     GW_EV_MESSAGE, /* peer, bytes: in order and once while a link stands; what was in flight when it broke is
                       lost */
     GW_EV_DRY,     /* tag: own word and private range are empty and a worker is idle; once per DEAL or TAKE */
@@ -120,6 +123,7 @@ typedef struct gw_event {
     gw_peer_id peer;
     gw_incarnation incarnation;
     gw_link_end link_end;
+    bool own_fault; /* DATA_DOWN: what fails, fails here */
     gw_addr addr;
     const uint8_t *bytes; /* valid during the call */
     size_t length;
@@ -231,7 +235,8 @@ typedef enum gw_notice {
     GW_NOTICE_STEAL,      /* peer = victim, count = shards taken */
     GW_NOTICE_JOINED,     /* count = newcomers, duration_ns = how long the flock paused */
     GW_NOTICE_CHECKPOINT, /* step, root: complete */
-    GW_NOTICE_RESUMED,    /* step, root */
+    GW_NOTICE_RESUMING,   /* step, root: this checkpoint is to be read */
+    GW_NOTICE_RESUMED,    /* step, root: its state is in place */
     GW_NOTICE_HEALED,     /* text */
     GW_NOTICE_CORRUPT,    /* peer (zeros = not known), step, text (evidence): it computed, held or sent other
                              bits */

@@ -35,8 +35,10 @@ void gw_blas_multiply(size_t rows, size_t columns, size_t inner, gw_operand a, g
                       float *c, size_t c_stride);
 
 /* Checks that the loaded library is a serial one, and asks this program for its buffers, as must be for the
- * above to hold; any other is refused with GW_E_UNSUPPORTED. (The dynamic linker takes whatever it finds by
- * the serial one's name.) Call once before threads start. */
+ * above to hold; any other is refused with GW_E_UNSUPPORTED; and that there is room for a first buffer,
+ * without which the library would try for ever (GW_E_NOMEM). Threads that find no room for more of them wait
+ * for each other. (The dynamic linker takes whatever it finds by the serial one's name.) Call once before
+ * threads start. */
 bool gw_blas_check(gw_err *err);
 
 #endif

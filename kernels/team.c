@@ -67,7 +67,7 @@ gw_team *gw_team_open(uint32_t members, gw_err *err) {
         m->number = team->count;
         int failure = pthread_create(&m->thread, NULL, member_main, m);
         if (failure == 0) continue;
-        gw_fail_errno(err, failure, "thread %u of %u", team->count, members);
+        gw_fail_thread(err, failure, "thread %u of %u", team->count, members);
         gw_team_close(team);
         return NULL;
     }

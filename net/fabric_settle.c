@@ -685,7 +685,7 @@ bool gw_settle_open(gw_fabric *f, const gw_rdma_options *rdma, gw_err *err) {
             return false;
         }
     int failed = pthread_create(&f->control, NULL, control_main, f);
-    if (failed != 0) return gw_fail_errno(err, failed, "net/fabric: pthread_create");
+    if (failed != 0) return gw_fail_thread(err, failed, "net/fabric: pthread_create");
     f->controlled = true;
     return true;
 }

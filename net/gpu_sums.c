@@ -369,7 +369,7 @@ gw_gpu_sums *gw_gpu_sums_open(const gw_nccl_options *options, const gw_gpu_sums_
     gw_cond_init(&s->changed);
     int result = pthread_create(&s->thread, NULL, run, s);
     if (result == 0) return s;
-    gw_fail_errno(err, result, "NCCL: thread");
+    gw_fail_thread(err, result, "NCCL: thread");
     gw_nccl_close(s->nccl);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);

@@ -355,7 +355,7 @@ static bool start_thread(gw_lane_thread *lane, gw_err *err) {
         epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, lane->event_fd, &event) != 0)
         return gw_fail_errno(err, errno, "net/lane_thread: epoll");
     int failed = pthread_create(&lane->thread, NULL, lane_main, lane);
-    if (failed != 0) return gw_fail_errno(err, failed, "net/lane_thread: pthread_create");
+    if (failed != 0) return gw_fail_thread(err, failed, "net/lane_thread: pthread_create");
     return true;
 }
 

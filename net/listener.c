@@ -4,6 +4,7 @@
 #include "core/log.h"
 #include "net/address.h"
 #include "net/quiet.h"
+#include "net/reserve.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -240,7 +241,8 @@ static void on_ready(void *context, uint32_t events) {
     for (int i = 0; i < ACCEPTS_A_TURN; i++) {
         struct sockaddr_storage address = {0};
         socklen_t bytes = sizeof address;
-        int fd = accept4(listener->fd, (struct sockaddr *)&address, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = gw_reserve_spare(
+            accept4(listener->fd, (struct sockaddr *)&address, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (fd < 0) {
             if (gw_accept_lacks_resources(errno)) take_a_break(listener, errno);
             return; /* EAGAIN: no more; others belong to a connection that is gone already */

@@ -73,7 +73,7 @@ gw_provider *gw_provider_open(const gw_fetch_provider *source,
     pthread_cond_init(&provider->asked, NULL);
     int failed = pthread_create(&provider->thread, NULL, provider_main, provider);
     if (failed != 0) {
-        gw_fail_errno(err, failed, "net/provider: pthread_create");
+        gw_fail_thread(err, failed, "net/provider: pthread_create");
         free(provider);
         return NULL;
     }

@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "core/wire.h"
+#include "net/reserve.h"
 #include "net/shm_channel.h"
 #include "net/shm_words.h"
 
@@ -197,14 +198,14 @@ static gw_path_posted shm_post(gw_path_end *base, const gw_op *op, gw_completion
 
 static bool make_bells(shm_end *end, uint32_t count, gw_err *err) {
     for (uint32_t i = 0; i < count; i++) {
-        end->bells[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        end->bells[i] = gw_reserve_spare(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         if (end->bells[i] < 0) return gw_fail_errno(err, errno, "net/shm: eventfd");
     }
     return true;
 }
 
 static bool make_rings(shm_end *end, uint32_t count, gw_err *err) {
-    end->rings = memfd_create("godwit-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    end->rings = gw_reserve_spare(memfd_create("godwit-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (end->rings < 0) return gw_fail_errno(err, errno, "net/shm: memfd_create");
     if (ftruncate(end->rings, (off_t)gw_shm_rings_bytes(count)) != 0 ||
         fcntl(end->rings, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)

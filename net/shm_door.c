@@ -1,6 +1,7 @@
 #include "net/shm_door.h"
 
 #include "core/check.h"
+#include "net/reserve.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@ static socklen_t address_of(const char name[GW_DOOR_NAME], struct sockaddr_un *a
 }
 
 static int make_socket(gw_err *err) {
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = gw_reserve_spare(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd < 0) gw_fail_errno(err, errno, "net/shm_door: socket");
     return fd;
 }
@@ -55,7 +56,7 @@ int gw_door_connect(const char name[GW_DOOR_NAME], gw_err *err) {
 }
 
 int gw_door_accept(int door, gw_err *err) {
-    int fd = accept4(door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = gw_reserve_spare(accept4(door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
     err->code = GW_OK;
     if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
         gw_fail_errno(err, errno, "net/shm_door: accept");
@@ -99,6 +100,12 @@ static void take_fds(struct msghdr *message, gw_door_packet *packet) {
     }
 }
 
+static bool takes_reserve(const gw_door_packet *packet) {
+    bool takes = false;
+    for (uint32_t i = 0; i < packet->fd_count; i++) takes |= gw_reserve_holds(packet->fds[i]);
+    return takes;
+}
+
 int gw_door_receive(int fd, gw_door_packet *packet, gw_err *err) {
     _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(GW_DOOR_FDS * sizeof(int))];
     struct iovec part = {packet->bytes, GW_DOOR_BYTES};
@@ -115,7 +122,7 @@ int gw_door_receive(int fd, gw_door_packet *packet, gw_err *err) {
     if (got <= 0) return -1;
     packet->count = (uint32_t)got;
     take_fds(&message, packet);
-    if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0) return 1;
+    if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 && !takes_reserve(packet)) return 1;
     gw_door_drop(packet);
     gw_fail(err, GW_E_INVALID, "net/shm_door: a packet that is too long, or no descriptors are left");
     return -1;

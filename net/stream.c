@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "net/address.h"
+#include "net/reserve.h"
 #include "net/send_queue.h"
 
 #include <errno.h>
@@ -444,7 +445,7 @@ gw_stream *gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *t
                           uint64_t word, const gw_stream_events *events, gw_err *err) {
     struct sockaddr_storage address;
     socklen_t bytes = gw_address_to_sockaddr(to, &address);
-    int fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = gw_reserve_spare(socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (fd < 0) {
         gw_fail_errno(err, errno, "cannot make a socket");
         return NULL;

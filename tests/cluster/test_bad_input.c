@@ -147,6 +147,41 @@ Test(bad_input, one_full_disk_costs_no_checkpoint) {
     lab_close(l);
 }
 
+/* Nor is its time the sum of all before it. */
+Test(bad_input, a_checkpoint_beside_a_full_disk_took_its_own_time) {
+    lab *l = lab_open();
+    lab_peer *peers[2];
+    lab_flock(l, 2, SYNTHETIC " --checkpoint-every 2", peers);
+    fill_disk(peers[1]);
+    lab_state(l, peers[1], "done");
+    double before = 0;
+    uint32_t count = 0;
+    for (size_t i = 0; i < json_array_size(peers[1]->events); i++) {
+        const json_t *event = json_array_get(peers[1]->events, i);
+        if (strcmp(lab_text(event, "event"), "checkpoint") != 0) continue;
+        double now = json_real_value(json_object_get(event, "time"));
+        double took_ms = json_number_value(json_object_get(event, "took_ms"));
+        if (count++ > 0) cr_expect_lt(took_ms, (now - before) * 1e3, "%u: %g ms", count, took_ms);
+        before = now;
+    }
+    cr_expect_gt(count, 3);
+    lab_close(l);
+}
+
+/* The lock and all open files are as they were: only what is to be written shows it. */
+Test(bad_input, a_directory_that_is_removed_is_told) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC " --checkpoint-every 2 --save-timeout 0s");
+    lab_wait_event(l, peer, "checkpoint");
+    char command[LAB_PATH + 16];
+    snprintf(command, sizeof command, "rm -rf %s", peer->dir);
+    cr_assert_eq(system(command), 0);
+    lab_wait(l, peer, has_text, "is gone: it was removed or renamed", "a warning");
+    unsaved_state(l, peer);
+    cr_expect_not_null(strstr(lab_text(lab_last(peer, "done"), "text"), "is gone: it was removed"));
+    lab_close(l);
+}
+
 /* ---- strangers ---- */
 
 enum { NOISES = 400, CALLERS = 40, NOISE_BYTES = 1500 };

@@ -366,8 +366,7 @@ static void leave_damaged(lab *l, lab_peer **peers, const char *args) {
     cr_assert_neq(a_chunk[0], '\0', "no chunk in %s", peers[0]->dir);
 }
 
-/* From the checkpoint, not anew: "resumed" comes before that was read, and it might not have been to be had.
- */
+/* From the checkpoint, not anew. */
 static void expect_resumed(lab *l, lab_peer **peers) {
     for (int i = 0; i < 3; i++) {
         uint64_t from = lab_number(lab_wait_event(l, peers[i], "resumed"), "step");

@@ -39,6 +39,7 @@ void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_
     f->parted = some(count, sizeof *f->parted);
     f->unheard = some(count, sizeof *f->unheard);
     f->data_broken = some(count, sizeof *f->data_broken);
+    f->data_lost = some(count, sizeof *f->data_lost);
     f->longer_ns = some(count, sizeof *f->longer_ns);
     f->now = 1000000;
     f->steps = steps;
@@ -85,8 +86,8 @@ void flock_start(flock *f, uint32_t i) {
     p->config.record = p->record;
     p->config.record_length = p->record_length;
     p->config.inventory = p->found != NULL ? p->found : &inventory;
-    p->config.fell = &p->fell;
-    p->config.fell_count = p->fell.boot != 0;
+    p->config.fell = p->fell_before != NULL ? p->fell_before : &p->fell;
+    p->config.fell_count = p->fell_before != NULL ? p->fell_before_count : p->fell.boot != 0;
     p->config.inventory_count = p->found != NULL ? p->found_count : p->saved_step > 0;
     p->fence = (gw_view){0};
     p->word = p->step = p->sealing = p->reducing = 0;
@@ -145,5 +146,6 @@ void flock_close(flock *f) {
     free(f->parted);
     free(f->unheard);
     free(f->data_broken);
+    free(f->data_lost);
     free(f->longer_ns);
 }

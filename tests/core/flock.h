@@ -69,9 +69,11 @@ typedef struct flock_peer {
     gw_finish finish;
     char finish_text[600];
     gw_hash final_root;
-    uint32_t computed;       /* shards, all steps */
-    int64_t dies_at_shard;   /* when it takes this shard; -1 = never */
-    gw_loss fell;            /* what it was at when it died of that, for its next life; boot 0 = nothing */
+    uint32_t computed;          /* shards, all steps */
+    int64_t dies_at_shard;      /* when it takes this shard; -1 = never */
+    gw_loss fell;               /* what it was at when it died of that, for its next life; boot 0 = nothing */
+    const gw_loss *fell_before; /* what all lives before its next one were at; NULL: as above */
+    uint32_t fell_before_count;
     uint64_t dies_at_step;   /* and only in this step; 0 = in any */
     int64_t fails_at_shard;  /* cannot compute this one; -1 = all can be */
     int64_t breaks_at_shard; /* its device breaks down at this one; -1 = at none */
@@ -87,12 +89,13 @@ typedef struct flock_peer {
     bool damaged;          /* chunk 0 of its checkpoint is, which shows when it is read */
     bool disk_full;        /* it can store neither chunks nor manifests, only hash */
     flock_store store;
-    uint32_t saves;       /* SAVE actions so far */
-    uint32_t checkpoints; /* that it was told are complete */
-    bool loses_shard;     /* the next shard it takes is lost, and nobody notices */
-    uint32_t gives_back;  /* so many of the next shards that it takes it says it cannot begin */
-    bool manifests_fail;  /* only its manifests cannot be written */
-    uint32_t loads;       /* LOAD actions so far */
+    uint32_t saves;             /* SAVE actions so far */
+    uint32_t checkpoints;       /* that it was told are complete */
+    uint32_t resuming, resumed; /* how often it said that it reads a checkpoint, and that it has */
+    bool loses_shard;           /* the next shard it takes is lost, and nobody notices */
+    uint32_t gives_back;        /* so many of the next shards that it takes it says it cannot begin */
+    bool manifests_fail;        /* only its manifests cannot be written */
+    uint32_t loads;             /* LOAD actions so far */
     uint32_t loads_to_fail;
     bool manifests_unloadable; /* states of checkpoints cannot be fetched */
     bool manifests_lost;       /* nor are there manifests of them any more, as all others say */
@@ -155,6 +158,7 @@ typedef struct flock {
     bool (*parted)[FLOCK_MOST];      /* nor datagrams */
     bool (*unheard)[FLOCK_MOST];     /* from one to the other: its datagrams are lost, links stand */
     bool (*data_broken)[FLOCK_MOST]; /* reductions with both fail; control links stand */
+    bool (*data_lost)[FLOCK_MOST];   /* no data link stands between the two, and both worlds say so */
     const gw_peer_id *blobs_lost;    /* nobody hears what this peer gossips of itself but that it lives */
     uint32_t reductions_to_fail;     /* all members' do, and nobody is to blame */
     uint32_t rows_to_damage;         /* sums in which what a member decides arrives otherwise */
@@ -176,6 +180,10 @@ void flock_kill(flock *f, uint32_t i);
 /* Cuts the link between two (and, when `datagrams`, everything else), or mends it. */
 void flock_cut(flock *f, uint32_t a, uint32_t b, bool datagrams);
 void flock_mend(flock *f, uint32_t a, uint32_t b);
+/* The data link between two, beside their control link. `at_fault`: whose world tells that it fails there;
+ * else neither's. */
+void flock_lose_data(flock *f, uint32_t a, uint32_t b, int at_fault);
+void flock_mend_data(flock *f, uint32_t a, uint32_t b);
 /* SIGSTOP and SIGCONT. */
 void flock_stop(flock *f, uint32_t i);
 void flock_continue(flock *f, uint32_t i);

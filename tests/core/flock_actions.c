@@ -52,6 +52,8 @@ static void log_line(const flock *f, uint32_t i, flock_peer *p, const char *text
 static void note(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     if (a->notice == GW_NOTICE_CHECKPOINT) p->checkpoints++;
+    if (a->notice == GW_NOTICE_RESUMING) p->resuming++;
+    if (a->notice == GW_NOTICE_RESUMED) p->resumed++;
     if (a->notice == GW_NOTICE_VERIFIED) p->verified += a->count;
     if (a->notice == GW_NOTICE_CORRUPT) p->corruptions++;
     if (a->notice == GW_NOTICE_HEALED) p->offers++;

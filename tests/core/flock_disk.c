@@ -20,11 +20,13 @@ void flock_load(flock *f, uint32_t i, const gw_action *a) {
     if (a->load_kind == GW_LOAD_MANIFEST && p->reads_hang) return;
     gw_event event = {.kind = GW_EV_LOADED, .token = a->token, .outcome = GW_DONE, .text = f->reason};
     if (a->load_kind == GW_LOAD_PEERS) {
-        flock_peer *donor = &f->peers[flock_index(f, &a->donors[0])];
+        int from = flock_index(f, &a->donors[0]);
+        flock_peer *donor = &f->peers[from];
         if (donor->flip_lent) donor->state ^= 1;
         donor->flip_lent = false;
         if (donor->brain == NULL || donor->step != a->step || donor->state != flock_state_after(a->step))
             event.outcome = GW_FAILED;
+        if (f->data_lost[i][from]) event.outcome = GW_FAILED;
     }
     if (a->load_kind == GW_LOAD_MANIFEST && p->manifests_unloadable) event.outcome = GW_FAILED;
     if (p->loads_to_fail > 0) {

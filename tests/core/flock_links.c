@@ -29,6 +29,27 @@ void flock_refuse(flock *f, uint32_t i, uint32_t other) {
                           .link_end = GW_LINK_REFUSED});
 }
 
+static void tell_data(flock *f, uint32_t to, uint32_t about, bool own_fault) {
+    bool lost = f->data_lost[to][about];
+    flock_post(f, to, 1000,
+               (gw_event){.kind = lost ? GW_EV_DATA_DOWN : GW_EV_DATA_UP,
+                          .peer = f->peers[about].config.id,
+                          .text = lost ? "no descriptor is left" : NULL,
+                          .own_fault = own_fault});
+}
+
+void flock_lose_data(flock *f, uint32_t a, uint32_t b, int at_fault) {
+    f->data_lost[a][b] = f->data_lost[b][a] = true;
+    tell_data(f, a, b, at_fault == (int)a);
+    tell_data(f, b, a, at_fault == (int)b);
+}
+
+void flock_mend_data(flock *f, uint32_t a, uint32_t b) {
+    f->data_lost[a][b] = f->data_lost[b][a] = false;
+    tell_data(f, a, b, false);
+    tell_data(f, b, a, false);
+}
+
 void flock_link(flock *f, uint32_t a, uint32_t b) {
     if (f->peers[a].linked[b] || f->peers[a].brain == NULL || f->cut[a][b]) return;
     if (f->peers[b].brain == NULL) {
@@ -44,6 +65,8 @@ void flock_link(flock *f, uint32_t a, uint32_t b) {
                (gw_event){.kind = GW_EV_LINK_UP,
                           .peer = f->peers[a].config.id,
                           .incarnation = f->peers[a].config.incarnation});
+    tell_data(f, a, b, false);
+    tell_data(f, b, a, false);
 }
 
 static void break_link(flock *f, uint32_t a, uint32_t b) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static bool path_is_broken(const flock *f, uint32_t a, uint32_t b) {
-    return f->data_broken[a][b] || f->cut[a][b];
+    return f->data_broken[a][b] || f->data_lost[a][b] || f->cut[a][b];
 }
 
 /* A reduction over a broken path fails at all; the two ends of the path know whom they missed. */

@@ -94,7 +94,7 @@ void flock_word(flock *f, uint32_t i, const gw_action *a) {
     gw_event event = {
         .kind = swap ? GW_EV_WORD_SWAPPED : GW_EV_WORD_READ, .token = a->token, .word = v->word};
     bool fenced = v->brain == NULL || !gw_view_name_equal(&v->fence.name, &f->peers[i].fence.name);
-    fenced |= !f->peers[i].linked[victim];
+    fenced |= !f->peers[i].linked[victim] || f->data_lost[i][victim];
     event.word_outcome = fenced ? GW_WORD_FENCED : GW_WORD_OK;
     if (swap && !fenced) {
         if (v->word == a->expected)

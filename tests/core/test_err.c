@@ -56,3 +56,14 @@ Test(log, goes_to_the_sink_and_nowhere_without_one) {
     cr_assert_str_eq(h.text, "heard 2");
     cr_assert_str_eq(gw_level_name(h.level), "error");
 }
+
+Test(err, a_thread_that_does_not_start_names_its_limits) {
+    gw_err err;
+    cr_assert_not(gw_fail_thread(&err, EAGAIN, "net/here: thread %d", 3));
+    cr_expect_eq(err.code, GW_E_IO);
+    cr_expect(strstr(err.text, "net/here: thread 3: Resource temporarily unavailable (") != NULL &&
+                  strstr(err.text, "`ulimit -u` and `ulimit -v`") != NULL,
+              "%s", err.text);
+    cr_assert_not(gw_fail_thread(&err, EPERM, "thread"));
+    cr_expect_str_eq(err.text, "thread: Operation not permitted");
+}

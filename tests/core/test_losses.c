@@ -89,10 +89,24 @@ Test(losses, what_died_together_is_suspected_together) {
     cr_assert(gw_losses_poison(&l, 0, &poison));
     cr_assert_eq(poison.shard, 4);
     cr_assert_eq(poison.ties, 1);
+    cr_assert_eq(poison.tied[0], 9);
     add(&l, 4, 1, 5, 9);
     cr_assert(gw_losses_poison(&l, 0, &poison));
     cr_assert_eq(poison.shard, 9);
     cr_assert_eq(poison.ties, 0);
+}
+
+/* The lowest of them, whatever order they come in. */
+Test(losses, of_many_that_died_together_a_few_are_named) {
+    static const uint32_t shards[] = {8, 3, 11, 5, 2, 7};
+    gw_losses l = {0};
+    gw_poison poison;
+    for (uint8_t peer = 1; peer <= 3; peer++)
+        for (int i = 0; i < 6; i++) add(&l, peer, 1, 5, shards[i]);
+    cr_assert(gw_losses_poison(&l, 0, &poison));
+    cr_assert_eq(poison.shard, 2);
+    cr_assert_eq(poison.ties, 5);
+    cr_assert(poison.tied[0] == 3 && poison.tied[1] == 5 && poison.tied[2] == 7);
 }
 
 Test(losses, the_earliest_step_counts_and_others_are_no_ties) {

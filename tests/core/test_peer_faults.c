@@ -713,3 +713,57 @@ Test(peer_faults, a_shard_is_named_by_last_words_that_come_after_the_death) {
     bring_last_words(100000);
     bring_last_words(200000000); /* gossip is faster than votes */
 }
+
+/* ---- shards that were computed together ---- */
+
+/* Three lives of this peer were lost while they computed these; what it says of it. */
+static const char *named(const uint32_t *shards, uint32_t count) {
+    static char text[600];
+    gw_loss fell[24];
+    flock f;
+    flock_open(&f, 1, 1, 20, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 3 * count; i++)
+        fell[i] = (gw_loss){
+            .id = f.peers[0].config.id, .boot = 1 + i / count, .step = 5, .shard = shards[i % count]};
+    f.peers[0].config.incarnation.boot = 3;
+    f.peers[0].fell_before = fell;
+    f.peers[0].fell_before_count = 3 * count;
+    flock_start(&f, 0);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(f.peers[0].finish, GW_FINISH_FAILED);
+    memcpy(text, f.peers[0].finish_text, sizeof text);
+    flock_close(&f);
+    return text;
+}
+
+Test(peer_faults, of_shards_computed_together_all_are_named_that_it_may_be) {
+    static const uint32_t shards[] = {5, 4, 9, 7, 8, 6};
+    static const char *const texts[] = {"shard 5 of step 5 is poison:",
+                                        "shard 4 or 5 of step 5 is poison:",
+                                        "shard 4, 5 or 9 of step 5 is poison:",
+                                        "shard 4, 5, 7 or 9 of step 5 is poison:",
+                                        "shard 4, 5, 7, 8 or one of 1 more of step 5 is poison:",
+                                        "shard 4, 5, 6, 7 or one of 2 more of step 5 is poison:"};
+    for (uint32_t count = 1; count <= 6; count++) {
+        const char *text = named(shards, count);
+        cr_expect_eq(strncmp(text, texts[count - 1], strlen(texts[count - 1])), 0, "%s", text);
+    }
+}
+
+/* ---- what is said of a checkpoint ---- */
+
+Test(peer_faults, who_has_not_read_a_checkpoint_has_not_resumed) {
+    flock f;
+    flock_open(&f, 2, 2, 60, GW_QUORUM_ANY);
+    f.checkpoint_steps = 2;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_all_have_a_checkpoint, MOST_EVENTS));
+    for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
+    f.peers[1].reads_hang = true;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_eq(f.peers[0].finish, GW_FINISH_DONE, "%s", f.peers[0].finish_text);
+    cr_expect(f.peers[0].resuming == 1 && f.peers[0].resumed == 1);
+    cr_expect(f.peers[1].resuming == 1 && f.peers[1].resumed == 0);
+    flock_close(&f);
+}

@@ -356,3 +356,22 @@ Test(peer_full, with_float_sums_who_fetched_finds_whole_what_the_other_had_come_
     cr_expect_eq(flock_chunks_of(&f.peers[last], &second), before);
     flock_close(&f);
 }
+
+/* It is no reason to wait for anything, and shows all the same. */
+Test(peer_full, who_asks_is_told_that_a_disk_cannot_be_written) {
+    flock f;
+    flock_open(&f, 2, 2, LONG, GW_QUORUM_ANY);
+    f.checkpoint_steps = 4;
+    for (uint32_t i = 0; i < 2; i++) f.peers[i].seal_ns = SECOND;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_all_have_a_checkpoint, MOST_EVENTS));
+    cr_assert(flock_status(&f, 0).disk_writable && flock_status(&f, 1).disk_writable);
+    f.peers[1].disk_full = true;
+    flock_run_for(&f, 30 * SECOND);
+    cr_expect(flock_status(&f, 0).disk_writable);
+    cr_expect(!flock_status(&f, 1).disk_writable && !flock_status(&f, 1).waits);
+    f.peers[1].disk_full = false;
+    flock_run_for(&f, 120 * SECOND);
+    cr_expect(flock_status(&f, 1).disk_writable);
+    flock_close(&f);
+}

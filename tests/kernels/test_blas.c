@@ -2,6 +2,8 @@
  * wrong. And which libraries are taken. */
 #include "kernels/blas.h"
 
+#include "address_space.h"
+
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -98,4 +100,30 @@ Test(blas, transposed_operands_and_beta) {
                      1.0f, c, 2);
     const float sum[] = {11, 14, 12, 15, 13, 16};
     cr_assert_arr_eq(c, sum, sizeof sum);
+}
+
+/* The library tries again without end. */
+Test(blas, without_room_for_a_buffer_it_is_refused, .timeout = 60) {
+    gw_err err;
+    leave_address_space(100 << 20);
+    cr_assert_not(gw_blas_check(&err));
+    cr_expect_eq(err.code, GW_E_NOMEM);
+    cr_expect_not_null(strstr(err.text, "`ulimit -v` allows: raise it"), "%s", err.text);
+}
+
+Test(blas, threads_without_room_for_buffers_wait_for_each_other, .timeout = 60) {
+    gw_err err;
+    int wrong[4] = {0};
+    pthread_t threads[4];
+    pthread_attr_t small_stack;
+    cr_assert(gw_blas_check(&err), "%s", err.text);
+    fill();
+    shape = &packed;
+    multiply(expected);
+    pthread_attr_init(&small_stack);
+    pthread_attr_setstacksize(&small_stack, 1 << 20);
+    leave_address_space(60 << 20);
+    for (int i = 0; i < 4; i++) cr_assert_eq(pthread_create(&threads[i], &small_stack, repeat, &wrong[i]), 0);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < 4; i++) cr_assert_eq(wrong[i], 0, "thread %d", i);
 }

@@ -168,7 +168,7 @@ Test(claims, a_copy_of_this_peer_on_the_same_machine_stays_out) {
     uint32_t count;
     gw_claims *claims = reopen(&job, 4, 1, &fell, &count);
     free(fell);
-    expect_refused(dir, "in use by a peer of the same identity");
+    expect_refused(dir, "runs with this peer's identity");
     gw_claims_close(claims);
 }
 

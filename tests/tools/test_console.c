@@ -52,6 +52,14 @@ static gw_node_snapshot *busy(void) {
     return &s;
 }
 
+Test(display, shows_that_the_disk_fails) {
+    char line[200];
+    gw_node_snapshot *s = busy();
+    s->disk_fails = true;
+    gw_display_format(s, 150, line, sizeof line);
+    cr_expect_not_null(strstr(line, "saved 300  disk fails  1:55 left"), "%s", line);
+}
+
 Test(display, shows_everything_where_there_is_room) {
     char line[200];
     gw_display_format(busy(), 150, line, sizeof line);
@@ -303,6 +311,11 @@ Test(snapshot, metrics_are_well_formed) {
     text = gw_snapshot_metrics(resumed);
     cr_assert_not_null(strstr(text, "\ngodwit_checkpoint_step 300\n"));
     cr_assert_null(strstr(text, "checkpoint_age"), "%s", text);
+    cr_assert_not_null(strstr(text, "\ngodwit_disk_writable 1\n"));
+    free(text);
+    resumed->disk_fails = true;
+    text = gw_snapshot_metrics(resumed);
+    cr_assert_not_null(strstr(text, "\ngodwit_disk_writable 0\n"));
     free(text);
 }
 
@@ -566,6 +579,64 @@ Test(control, waits_for_a_descriptor_without_spinning) {
     cr_expect_eq(rmdir(dir), 0);
 }
 
+/* Its peer was stopped, and goes on: who asked has been told that it failed. */
+Test(control, what_is_no_longer_asked_for_is_not_done) {
+    gw_err err;
+    char dir[] = "/tmp/godwit-console-XXXXXX";
+    static const char *const requests[] = {"stop\n", "force-view\n"};
+    cr_assert_not_null(mkdtemp(dir));
+    gw_board *board = gw_board_open(&err);
+    _Atomic int stops = 0;
+    gw_control *control = gw_control_open(dir, board, count_stop, &stops, &err);
+    cr_assert_not_null(control, "%s", err.text);
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    snprintf(to.sun_path, sizeof to.sun_path, "%s/control.sock", dir);
+    for (int i = 0; i < 2; i++) {
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), free_fd = dup(fd);
+        close(free_fd);
+        struct rlimit usual, none;
+        cr_assert_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
+        none = usual;
+        none.rlim_cur = (rlim_t)free_fd; /* nobody takes the connection before it has ended */
+        cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+        cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+        cr_assert_eq(send(fd, requests[i], strlen(requests[i]), MSG_NOSIGNAL), (ssize_t)strlen(requests[i]));
+        close(fd);
+        cr_assert_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
+        free(gw_control_ask(dir, "status", &err)); /* which is answered after it */
+    }
+    cr_expect_eq(atomic_load(&stops), 0);
+    gw_control_close(control);
+    gw_board_close(board);
+    cr_expect_eq(rmdir(dir), 0);
+}
+
+/* Who has said all there is to say waits for the answer. */
+Test(control, who_only_says_no_more_is_still_there) {
+    gw_err err;
+    char dir[] = "/tmp/godwit-console-XXXXXX", answer[200];
+    cr_assert_not_null(mkdtemp(dir));
+    gw_board *board = gw_board_open(&err);
+    _Atomic int stops = 0;
+    gw_control *control = gw_control_open(dir, board, count_stop, &stops, &err);
+    cr_assert_not_null(control, "%s", err.text);
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    snprintf(to.sun_path, sizeof to.sun_path, "%s/control.sock", dir);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    cr_assert_eq(send(fd, "stop\n", 5, MSG_NOSIGNAL), 5);
+    shutdown(fd, SHUT_WR);
+    ssize_t got = recv(fd, answer, sizeof answer - 1, 0);
+    cr_assert_gt(got, 0);
+    answer[got] = '\0';
+    cr_expect_str_eq(answer, "{\"ok\":true}\n");
+    cr_expect_eq(atomic_load(&stops), 1);
+    close(fd);
+    gw_control_close(control);
+    gw_board_close(board);
+    cr_expect_eq(rmdir(dir), 0);
+}
+
 /* ---- HTTP ---- */
 
 /* Sends `request` as it is and reads until the server closes. */
@@ -600,6 +671,41 @@ Test(http, answers_beyond_the_descriptors_that_select_can_wait_for) {
     for (int i = 0; i < 1100; i++) cr_assert_geq(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
     exchange(&bound, "GET /healthz HTTP/1.0\r\n\r\n", answer, sizeof answer);
     cr_expect_not_null(strstr(answer, " 200 "), "'%s'", answer);
+    gw_http_close(http);
+    gw_board_close(board);
+}
+
+/* It does not try to take the connection all the time, and answers when it can. */
+Test(http, waits_for_a_descriptor_without_spinning) {
+    gw_err err;
+    char answer[500];
+    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
+    gw_board *board = gw_board_open(&err);
+    gw_board_publish(board, busy());
+    gw_http *http = gw_http_open(&any, board, &bound, &err);
+    cr_assert_not_null(http, "%s", err.text);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(bound.port)};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), free_fd = dup(fd);
+    close(free_fd);
+    struct rlimit usual, none;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    none = usual;
+    none.rlim_cur = (rlim_t)free_fd;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    double before = cpu_seconds();
+    cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    static const char request[] = "GET /healthz HTTP/1.0\r\n\r\n";
+    cr_assert_eq(send(fd, request, sizeof request - 1, MSG_NOSIGNAL), (ssize_t)sizeof request - 1);
+    struct pollfd answered = {.fd = fd, .events = POLLIN};
+    cr_expect_eq(poll(&answered, 1, 1000), 0);
+    cr_expect_lt(cpu_seconds() - before, 0.2);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    ssize_t got = recv(fd, answer, sizeof answer - 1, 0);
+    cr_assert_gt(got, 0);
+    answer[got] = '\0';
+    cr_expect_not_null(strstr(answer, " 200 "), "'%s'", answer);
+    close(fd);
     gw_http_close(http);
     gw_board_close(board);
 }

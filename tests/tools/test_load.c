@@ -1,4 +1,5 @@
 /* Loads: that a large one is seen to get on, and what one from a checkpoint that fails says of this disk. */
+#include "address_space.h"
 #include "core/chunk.h"
 #include "core/exact.h"
 #include "manifest_rig.h"
@@ -142,6 +143,20 @@ Test(load, a_manifest_that_cannot_be_read_just_now_may_name_chunks_here) {
     cr_assert_not(gw_load_from_checkpoint(&load, NULL, &err));
     cr_assert_eq(refused, 0);
     cr_assert_eq(load.sound.size, 0, "told of %u chunks", load.sound.size);
+}
+
+/* ---- little memory ---- */
+
+/* A whole chunk's room is not to be had, and no chunk is so long. Its one chunk is nowhere. */
+Test(load, a_small_state_needs_no_room_for_a_large_one) {
+    uint8_t image[RIG_STATE_BYTES];
+    gw_load load = {.node = node, .kind = GW_LOAD_MANIFEST, .step = 5, .root = rig_save_manifest(5, RIG_JOB)};
+    leave_address_space(GW_CHUNK_BYTES / 2);
+    cr_assert_not(gw_load_from_checkpoint(&load, image, &err));
+    cr_expect_eq(err.code, GW_E_NOTFOUND, "%s", err.text);
+    cr_expect_eq(load.sound.size, 1);
+    cr_expect_eq(gw_set_count(&load.sound), 0);
+    gw_set_free(&load.sound);
 }
 
 /* ---- holders that send other bytes ---- */

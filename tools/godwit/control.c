@@ -2,17 +2,15 @@
 
 #include "core/check.h"
 #include "core/log.h"
-#include "net/listener.h"
+#include "tools/godwit/acceptor.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -26,12 +24,11 @@ enum {
     CLIENT_TIMEOUT_S = 2,
     CONNECT_TIMEOUT_S = 3,
     ANSWER_TIMEOUT_S = 10,
-    RETRY_MS = 100,
 };
 
 struct gw_control {
-    int directory_fd, listen_fd, wake_fd;
-    pthread_t thread;
+    int directory_fd, listen_fd;
+    gw_acceptor *acceptor;
     gw_board *board;
     gw_control_request *request;
     void *context;
@@ -90,7 +87,18 @@ static void answer_status(gw_control *control, int fd) {
     free(snapshot);
 }
 
+/* The asker has waited for so long that it gave up, and says that it has failed: somebody may have acted upon
+ * that since. (One that only has no more to say is still there.) */
+static bool has_hung_up(int fd) {
+    struct pollfd asker = {.fd = fd};
+    return poll(&asker, 1, 0) > 0 && (asker.revents & (POLLHUP | POLLERR)) != 0;
+}
+
 static void take(gw_control *control, int fd, gw_request request, const char *text) {
+    if (has_hung_up(fd)) {
+        gw_log(GW_WARN, "control", "%s, by somebody who has given up waiting since: nothing is done", text);
+        return;
+    }
     gw_log(GW_INFO, "control", "%s", text);
     control->request(control->context, request);
     static const char ok[] = "{\"ok\":true}\n";
@@ -113,22 +121,10 @@ static void serve(gw_control *control, int fd) {
     }
 }
 
-static void *control_thread(void *argument) {
-    gw_control *control = argument;
-    struct pollfd fds[2] = {{.fd = control->wake_fd, .events = POLLIN},
-                            {.fd = control->listen_fd, .events = POLLIN}};
-    bool rests = false;
-    for (;;) {
-        if (poll(fds, rests ? 1 : 2, rests ? RETRY_MS : -1) < 0 && errno != EINTR) break;
-        if (fds[0].revents != 0) break;
-        if (!rests && fds[1].revents == 0) continue;
-        int client = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-        rests = client < 0 && gw_accept_lacks_resources(errno);
-        if (client < 0) continue;
-        serve(control, client);
-        close(client);
-    }
-    return NULL;
+static void accepted(void *context, int fd, const struct sockaddr *from, socklen_t bytes) {
+    (void)from, (void)bytes;
+    serve(context, fd);
+    close(fd);
 }
 
 static bool open_socket(gw_control *control, const char *dir, gw_err *err) {
@@ -146,8 +142,6 @@ static bool open_socket(gw_control *control, const char *dir, gw_err *err) {
     if (fchmodat(control->directory_fd, socket_name, 0600, 0) != 0)
         return gw_fail_errno(err, errno, "chmod %s/%s", dir, socket_name);
     if (listen(control->listen_fd, 8) != 0) return gw_fail_errno(err, errno, "listen");
-    control->wake_fd = eventfd(0, EFD_CLOEXEC);
-    if (control->wake_fd < 0) return gw_fail_errno(err, errno, "eventfd");
     return true;
 }
 
@@ -157,7 +151,6 @@ static void release(gw_control *control) {
         close(control->directory_fd);
     }
     if (control->listen_fd >= 0) close(control->listen_fd);
-    if (control->wake_fd >= 0) close(control->wake_fd);
     free(control);
 }
 
@@ -168,18 +161,11 @@ gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_request
         gw_fail(err, GW_E_NOMEM, "control: out of memory");
         return NULL;
     }
-    *control = (gw_control){.directory_fd = -1,
-                            .listen_fd = -1,
-                            .wake_fd = -1,
-                            .board = board,
-                            .request = request,
-                            .context = context};
-    bool opened = open_socket(control, dir, err);
-    if (opened) {
-        int failure = pthread_create(&control->thread, NULL, control_thread, control);
-        if (failure != 0) opened = gw_fail_errno(err, failure, "pthread_create");
-    }
-    if (opened) return control;
+    *control = (gw_control){
+        .directory_fd = -1, .listen_fd = -1, .board = board, .request = request, .context = context};
+    if (open_socket(control, dir, err))
+        control->acceptor = gw_acceptor_open(control->listen_fd, accepted, control, err);
+    if (control->acceptor != NULL) return control;
     gw_fail_in(err, "control");
     release(control);
     return NULL;
@@ -187,9 +173,7 @@ gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_request
 
 void gw_control_close(gw_control *control) {
     if (control == NULL) return;
-    uint64_t one = 1;
-    GW_CHECK(write(control->wake_fd, &one, sizeof one) == sizeof one);
-    pthread_join(control->thread, NULL);
+    gw_acceptor_close(control->acceptor);
     release(control);
 }
 

@@ -174,7 +174,7 @@ typedef struct part {
     char text[200], brief[200];
 } part;
 
-enum { PARTS = 8 };
+enum { PARTS = 9 };
 
 static part *add(part parts[PARTS], int *count, int rank) {
     GW_CHECK(*count < PARTS);
@@ -229,6 +229,11 @@ static int fill_parts(const gw_node_snapshot *s, part parts[PARTS]) {
     if (s->checkpoint_step != UINT64_MAX) {
         next = add(parts, &count, 7);
         snprintf(next->text, sizeof next->text, "saved %" PRIu64, s->checkpoint_step);
+        memcpy(next->brief, next->text, sizeof next->brief);
+    }
+    if (s->disk_fails) {
+        next = add(parts, &count, 3);
+        snprintf(next->text, sizeof next->text, "disk fails");
         memcpy(next->brief, next->text, sizeof next->brief);
     }
     if (s->step_ms > 0 && s->steps > s->step) {

@@ -265,15 +265,23 @@ void gw_events_checkpoint(gw_events *events, uint64_t step, const gw_hash *root,
     print_object(events, object);
 }
 
-void gw_events_resumed(gw_events *events, uint64_t step, const gw_hash *root) {
+static void tell_resume(gw_events *events, const char *what, uint64_t step, const gw_hash *root) {
     char hex[GW_HASH_TEXT];
     gw_hex(root->bytes, 4, hex);
-    say(events, "resumed from the checkpoint of step %" PRIu64 " (%s)", step, hex);
+    say(events, "%s from the checkpoint of step %" PRIu64 " (%s)", what, step, hex);
     if (!wants_json(events)) return;
-    json_t *object = object_of("resumed");
+    json_t *object = object_of(what);
     gw_json_count(object, "step", step);
     gw_json_hash(object, "root", root);
     print_object(events, object);
+}
+
+void gw_events_resuming(gw_events *events, uint64_t step, const gw_hash *root) {
+    tell_resume(events, "resuming", step, root);
+}
+
+void gw_events_resumed(gw_events *events, uint64_t step, const gw_hash *root) {
+    tell_resume(events, "resumed", step, root);
 }
 
 void gw_events_healed(gw_events *events, const char *text) {

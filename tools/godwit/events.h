@@ -71,6 +71,8 @@ void gw_events_joined(gw_events *events, uint64_t step, uint32_t newcomers, uint
 /* A checkpoint became complete. bytes: written by this peer. took_ns: 0 = not known. */
 void gw_events_checkpoint(gw_events *events, uint64_t step, const gw_hash *root, uint64_t bytes,
                           uint64_t took_ns);
+/* A checkpoint is about to be read; its state is in place. */
+void gw_events_resuming(gw_events *events, uint64_t step, const gw_hash *root);
 void gw_events_resumed(gw_events *events, uint64_t step, const gw_hash *root);
 void gw_events_healed(gw_events *events, const char *text);
 /* A log line; tools/godwit/log.h calls it. */

@@ -135,7 +135,7 @@ gw_gpu_watch *gw_gpu_watch_open(const gw_nvml_api *api, const gw_watched_gpu *gp
     gw_cond_init(&w->changed);
     int result = pthread_create(&w->thread, NULL, run, w);
     if (result != 0) {
-        gw_fail_errno(err, result, "GPU figures: thread");
+        gw_fail_thread(err, result, "GPU figures: thread");
         free_watch(w);
         return NULL;
     }

@@ -1,18 +1,23 @@
 #include "tools/godwit/http.h"
 
-#include "core/check.h"
 #include "net/address.h"
+#include "tools/godwit/acceptor.h"
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-enum { CONNECTIONS = 64, TIMEOUT_S = 10, MEMORY_BYTES = 32 * 1024 };
+enum { BACKLOG = 64, CONNECTIONS = 64, TIMEOUT_S = 10, MEMORY_BYTES = 32 * 1024 };
 
 struct gw_http {
     struct MHD_Daemon *daemon;
+    gw_acceptor *acceptor;
+    int fd;
     gw_board *board;
 };
 
@@ -85,48 +90,65 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return serve(context, connection, path);
 }
 
-gw_http *gw_http_open(const gw_addr *addr, gw_board *board, gw_addr *bound, gw_err *err) {
+/* libmicrohttpd's own thread would try again at once, and again, to take a connection for which there is no
+ * descriptor. It has it closed where it cannot take it. */
+static void accepted(void *context, int fd, const struct sockaddr *from, socklen_t bytes) {
+    gw_http *http = context;
+    MHD_add_connection(http->daemon, fd, from, bytes);
+}
+
+static bool listen_on(gw_http *http, const gw_addr *addr, gw_addr *bound, gw_err *err) {
+    struct sockaddr_storage address;
+    socklen_t bytes = gw_address_to_sockaddr(addr, &address), got = sizeof address;
     char text[GW_ADDR_TEXT];
+    int on = 1;
+    http->fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (http->fd >= 0) setsockopt(http->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* past TIME_WAIT */
+    if (http->fd >= 0 && address.ss_family == AF_INET6)
+        setsockopt(http->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    if (http->fd >= 0 && bind(http->fd, (struct sockaddr *)&address, bytes) == 0 &&
+        listen(http->fd, BACKLOG) == 0 && getsockname(http->fd, (struct sockaddr *)&address, &got) == 0) {
+        *bound = gw_address_from_sockaddr((struct sockaddr *)&address);
+        return true;
+    }
+    gw_addr_text(addr, text);
+    if (errno != EADDRINUSE) return gw_fail_errno(err, errno, "http: cannot listen on %s", text);
+    return gw_fail(
+        err, GW_E_IO,
+        "http: the port of %s is in use: another process listens there. Stop it, or choose another "
+        "--http [HOST:]PORT (port 0 picks a free one)",
+        text);
+}
+
+static bool start(gw_http *http, gw_err *err) {
+    /* Left to itself it takes select(), which ends at 1024 descriptors; a large flock's peer has more. By
+     * epoll it does not see that a client has said all it will. */
+    unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET;
+    errno = 0;
+    http->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, http, MHD_OPTION_CONNECTION_LIMIT,
+                                    (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
+                                    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES, MHD_OPTION_END);
+    if (http->daemon == NULL) return gw_fail_errno(err, errno, "http: cannot start a server");
+    http->acceptor = gw_acceptor_open(http->fd, accepted, http, err);
+    return http->acceptor != NULL || gw_fail_in(err, "http");
+}
+
+gw_http *gw_http_open(const gw_addr *addr, gw_board *board, gw_addr *bound, gw_err *err) {
     gw_http *http = calloc(1, sizeof *http);
     if (http == NULL) {
         gw_fail(err, GW_E_NOMEM, "http: out of memory");
         return NULL;
     }
     http->board = board;
-    struct sockaddr_storage address;
-    gw_address_to_sockaddr(addr, &address);
-    /* Left to itself it takes select(), which ends at 1024 descriptors; a large flock's peer has more. By
-     * epoll it does not see that a client has said all it will. */
-    unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ITC;
-    if (addr->family == 6) flags |= MHD_USE_IPv6;
-    errno = 0;
-    http->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, http, MHD_OPTION_SOCK_ADDR, &address,
-                                    MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
-                                    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
-                                    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES, MHD_OPTION_END);
-    if (http->daemon == NULL) {
-        if (errno == EADDRINUSE)
-            gw_fail(
-                err, GW_E_IO,
-                "http: the port of %s is in use: another process listens there. Stop it, or choose another "
-                "--http [HOST:]PORT (port 0 picks a free one)",
-                gw_addr_text(addr, text));
-        else if (errno != 0)
-            gw_fail_errno(err, errno, "http: cannot listen on %s", gw_addr_text(addr, text));
-        else
-            gw_fail(err, GW_E_IO, "http: cannot listen on %s", gw_addr_text(addr, text));
-        free(http);
-        return NULL;
-    }
-    *bound = *addr;
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_BIND_PORT);
-    GW_CHECK(info != NULL);
-    bound->port = info->port;
-    return http;
+    if (listen_on(http, addr, bound, err) && start(http, err)) return http;
+    gw_http_close(http);
+    return NULL;
 }
 
 void gw_http_close(gw_http *http) {
     if (http == NULL) return;
-    MHD_stop_daemon(http->daemon);
+    gw_acceptor_close(http->acceptor);
+    if (http->daemon != NULL) MHD_stop_daemon(http->daemon);
+    if (http->fd >= 0) close(http->fd);
     free(http);
 }

@@ -76,7 +76,7 @@ gw_loop_watch *gw_loop_watch_open(gw_loop *loop, uint64_t patience_ns, gw_loop_h
     pthread_mutex_init(&w->lock, NULL);
     int failure = pthread_create(&w->thread, NULL, run, w);
     if (failure == 0) return w;
-    gw_fail_errno(err, failure, "the thread that watches the event loop");
+    gw_fail_thread(err, failure, "the thread that watches the event loop");
     gw_timer_cancel(&w->timer);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);

@@ -215,10 +215,11 @@ void gw_node_started(gw_node *node) {
 }
 
 static void save(gw_node *node, const gw_action *action) {
-    if (!action->flag) {
-        node->shown.save_ns = gw_now_ns();
-        node->shown.save_chunks = action->count;
-    }
+    gw_shown *shown = &node->shown;
+    bool same = shown->save_ns != 0 && shown->save_step == action->step; /* its disk has failed meanwhile */
+    if (!same) shown->save_ns = gw_now_ns();
+    shown->save_step = action->step;
+    shown->save_chunks = action->flag ? 0 : action->count;
     gw_saver_save(node->saver, action);
 }
 

@@ -108,7 +108,7 @@ static bool is_ours(int fd, const char *path, size_t *bytes, gw_err *err) {
         return gw_fail(err, GW_E_UNSUPPORTED, "%s: its file system is not in memory (tmpfs)", path);
     if (!S_ISREG(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 077) != 0 ||
         status.st_nlink != 1)
-        return gw_fail(err, GW_E_DENIED, "%s: not a file that this user alone has; remove it", path);
+        return gw_fail(err, GW_E_INVALID, "%s: not a file that this user alone has; remove it", path);
     *bytes = (size_t)status.st_size;
     return *bytes <= bytes_for(MOST_WORKERS) || gw_fail(err, GW_E_CORRUPT, "%s: too large; remove it", path);
 }
@@ -117,8 +117,12 @@ static bool open_file(gw_claims *claims, size_t *before, gw_err *err) {
     claims->fd = open(claims->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (claims->fd < 0) return gw_fail_errno(err, errno, "%s", claims->path);
     if (!is_ours(claims->fd, claims->path, before, err)) return false;
-    return flock(claims->fd, LOCK_EX | LOCK_NB) == 0 ||
-           gw_fail_errno(err, errno, "%s: in use by a peer of the same identity", claims->path);
+    if (flock(claims->fd, LOCK_EX | LOCK_NB) == 0) return true;
+    if (errno != EWOULDBLOCK) return gw_fail_errno(err, errno, "%s: flock", claims->path);
+    return gw_fail(err, GW_E_DENIED,
+                   "another process on this machine runs with this peer's identity (it has %s): --dir is a "
+                   "copy of its directory; give every peer a --dir of its own",
+                   claims->path);
 }
 
 /* All of the file has its room: a store into the mapping cannot fail later. */

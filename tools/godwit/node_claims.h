@@ -22,8 +22,8 @@ typedef struct gw_claims gw_claims;
 
 /* Opens the peer's file in `folder` for this life of it and `workers` workers. What the lives before it left
  * there of this job goes to *fell (malloced, the caller frees; NULL: nothing), and stays in the file beside
- * what this life is at. NULL where the folder is not in memory or is full, and where the file is another
- * user's or in use. */
+ * what this life is at. NULL where the folder is not in memory or is full, where the file is another
+ * user's, and (GW_E_DENIED, of nothing else) where a process of this identity has it. */
 gw_claims *gw_claims_open(const char *folder, const gw_hash *job, const gw_peer_id *self, uint64_t boot,
                           uint32_t workers, gw_loss **fell, uint32_t *fell_count, gw_err *err);
 /* Where it is: by the peer's id, so that its next life finds it. */

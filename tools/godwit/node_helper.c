@@ -51,7 +51,7 @@ gw_helper *gw_helper_open(const char *name, gw_err *err) {
     pthread_cond_init(&helper->wake, NULL);
     int failure = pthread_create(&helper->thread, NULL, helper_main, helper);
     if (failure != 0) {
-        gw_fail_errno(err, failure, "helper thread");
+        gw_fail_thread(err, failure, "helper thread");
         pthread_cond_destroy(&helper->wake);
         pthread_mutex_destroy(&helper->lock);
         free(helper);

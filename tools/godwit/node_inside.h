@@ -117,8 +117,8 @@ typedef struct gw_remembering {
 typedef struct gw_shown {
     uint64_t started_ns, step_ns; /* of the last committed step */
     uint64_t computed, step_stolen;
-    uint32_t members; /* that committed the last step */
-    uint64_t save_ns; /* the last SAVE began */
+    uint32_t members;            /* that committed the last step */
+    uint64_t save_ns, save_step; /* the first SAVE of the last checkpoint; 0: that is complete */
     uint32_t save_chunks;
     double step_ms, step_shards; /* means */
     uint64_t counter[GW_COUNTERS];

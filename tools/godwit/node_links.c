@@ -30,6 +30,14 @@ static void link_up(void *context, const gw_peer_id *peer, const gw_remote *remo
                                    .peer = *peer,
                                    .incarnation = remote->incarnation,
                                    .addr = remote->listen});
+    gw_wires_tell(node->wires, peer);
+}
+
+static void data_link(void *context, const gw_peer_id *peer, bool stands, const char *why, bool own_fault) {
+    gw_node_feed(context, &(gw_event){.kind = stands ? GW_EV_DATA_UP : GW_EV_DATA_DOWN,
+                                      .peer = *peer,
+                                      .text = why,
+                                      .own_fault = own_fault});
 }
 
 static void link_down(void *context, const gw_peer_id *peer, gw_closed why, gw_fault fault,
@@ -98,8 +106,11 @@ bool gw_node_listen(gw_node *node, gw_err *err) {
     node->links = gw_links_open(node->loop, &node->local, &link_events, err);
     if (!node->links) return false;
     gw_fetch_provider provider = gw_node_provider(node);
-    gw_wires_options how = {node->options->transports, node->options->rdma,
-                            node->options->time_scale_percent};
+    gw_wires_options how = {.kinds = node->options->transports,
+                            .rdma = node->options->rdma,
+                            .time_scale_percent = node->options->time_scale_percent,
+                            .told = data_link,
+                            .told_context = node};
     node->wires =
         gw_wires_open(node->loop, &node->local, &how, &provider, gw_node_collective_done, node, err);
     if (!node->wires || !gw_transport_share_words(gw_wires_transport(node->wires), GW_REGION_RANGE, 1, err))

@@ -206,11 +206,12 @@ static bool restore_write(void *context, uint64_t offset, const void *bytes, uin
     return true;
 }
 
-/* What is left of it here, every chunk read and compared: one damaged chunk is seldom alone. */
+/* What is left of it here, every chunk read and compared: one damaged chunk is seldom alone. Of no size where
+ * there is no memory to read them into: then nothing is known. */
 static gw_set sound_chunks(gw_node *node, const gw_manifest *manifest) {
+    uint8_t *bytes = malloc(gw_chunk_room(manifest->state_bytes));
+    if (bytes == NULL) return (gw_set){0};
     gw_set sound = gw_set_of(manifest->chunk_count);
-    uint8_t *bytes = malloc(GW_CHUNK_BYTES);
-    GW_CHECK_MEMORY(bytes != NULL);
     for (uint32_t i = 0; i < manifest->chunk_count && !atomic_load(&node->ending); i++) {
         gw_err err;
         uint32_t length = gw_chunk_length(manifest->state_bytes, i);
@@ -252,8 +253,9 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
         gw_log(GW_WARN, "checkpoint", "%u damaged chunks of step %llu were replaced from other peers",
                stats.damaged, (unsigned long long)load->step);
     if (stats.unstored > 0) gw_log(GW_WARN, "checkpoint", "not stored here: %s", stats.unstored_err.text);
-    bool by_others = !good && stats.damaged == 0 && (err->code == GW_E_PEER || err->code == GW_E_ABORTED);
-    if (!good && !by_others) load->sound = sound_chunks(node, &manifest);
+    bool by_others = stats.damaged == 0 && (err->code == GW_E_PEER || err->code == GW_E_ABORTED);
+    bool disk_is_well = !good && (by_others || err->code == GW_E_NOMEM);
+    if (!good && !disk_is_well) load->sound = sound_chunks(node, &manifest);
     if (good && load->fingerprint == 0) load->fingerprint = manifest.fingerprint;
     gw_manifest_free(&manifest);
     return good;

@@ -480,7 +480,7 @@ static bool open_inside(gw_payloads *p, gw_err *err) {
     for (uint32_t i = 0; i < p->staged_count; i++) p->staged[i].shard = NOBODY;
     for (; p->fetcher_count < FETCHERS; p->fetcher_count++) {
         int failure = pthread_create(&p->fetchers[p->fetcher_count], NULL, fetcher_main, p);
-        if (failure != 0) return gw_fail_errno(err, failure, "thread");
+        if (failure != 0) return gw_fail_thread(err, failure, "thread");
     }
     return true;
 }

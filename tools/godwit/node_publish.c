@@ -85,6 +85,7 @@ static void checkpoint_done(gw_node *node, const gw_action *action) {
                                  .held = shown->save_chunks};
     shown->checkpoint_count = kept + 1;
     uint64_t took = shown->save_ns ? shown->checkpoint_ns - shown->save_ns : 0;
+    shown->save_ns = 0;
     uint64_t written = gw_saver_written(node->saver);
     gw_events_checkpoint(node->console->events, action->step, &action->root,
                          written - shown->counter[GW_COUNT_CHECKPOINT_BYTES], took);
@@ -203,6 +204,9 @@ void gw_node_notice(gw_node *node, const gw_action *action) {
     case GW_NOTICE_CHECKPOINT:
         checkpoint_done(node, action);
         break;
+    case GW_NOTICE_RESUMING:
+        gw_events_resuming(events, action->step, &action->root);
+        break;
     case GW_NOTICE_RESUMED:
         gw_events_resumed(events, action->step, &action->root);
         break;
@@ -284,6 +288,7 @@ static void fill_brain(const gw_node *node, gw_node_snapshot *s) {
         s->leader = status.view->leader;
         s->members = status.view->count;
     }
+    s->disk_fails = !status.disk_writable;
     s->step = status.committed_step;
     s->fingerprint = status.committed_fingerprint;
     s->checkpoint_step = status.checkpoint_step;

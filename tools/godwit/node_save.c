@@ -267,19 +267,20 @@ uint64_t gw_saver_written(gw_saver *saver) {
 /* ---- what is on disk at the start ---- */
 
 /* Those that were set aside are read: it may have been for nothing. */
-static gw_set chunks_here(gw_store *store, const gw_manifest *manifest) {
+static bool chunks_here(gw_store *store, const gw_manifest *manifest, gw_set *found, gw_err *err) {
+    uint8_t *bytes = malloc(gw_chunk_room(manifest->state_bytes));
+    if (bytes == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a chunk of a checkpoint");
     gw_set here = gw_set_of(manifest->chunk_count);
-    uint8_t *bytes = malloc(GW_CHUNK_BYTES);
-    GW_CHECK_MEMORY(bytes != NULL);
     for (uint32_t i = 0; i < manifest->chunk_count; i++) {
         const gw_hash *name = &manifest->chunks[i];
         uint32_t length = gw_chunk_length(manifest->state_bytes, i);
-        gw_err err;
-        if (gw_store_has(store, name, length) || gw_store_read(store, name, bytes, length, &err))
+        gw_err why;
+        if (gw_store_has(store, name, length) || gw_store_read(store, name, bytes, length, &why))
             gw_set_add(&here, i);
     }
     free(bytes);
-    return here;
+    *found = here;
+    return true;
 }
 
 static bool has_strays(gw_store *store, const gw_catalog *catalog) {
@@ -309,24 +310,26 @@ bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_by
     *count = 0;
     *list = calloc(catalog.good_count ? catalog.good_count : 1, sizeof **list);
     GW_CHECK_MEMORY(*list != NULL);
-    for (uint32_t i = 0; i < catalog.good_count; i++) {
+    bool good = true;
+    for (uint32_t i = 0; i < catalog.good_count && good; i++) {
         const gw_manifest *manifest = &catalog.good[i];
         if (!gw_hash_equal(&manifest->job_id, job_id) || manifest->state_bytes != state_bytes) continue;
-        (*list)[(*count)++] = (gw_inventory){
+        gw_inventory *one = &(*list)[(*count)++];
+        *one = (gw_inventory){
             .epoch = manifest->epoch,
             .step = manifest->step,
             .root = manifest->root,
             .fingerprint = manifest->fingerprint,
             .ended = manifest->ended,
-            .chunks = chunks_here(store, manifest),
         };
+        good = chunks_here(store, manifest, &one->chunks, err);
     }
     if (*count == 0 && catalog.good_count > 0) {
         *other = catalog.good[0];
         catalog.good[0] = (gw_manifest){0};
     }
     gw_catalog_free(&catalog);
-    return true;
+    return good;
 }
 
 void gw_inventory_free(gw_inventory *list, uint32_t count) {

@@ -89,7 +89,7 @@ bool gw_signals_open(gw_node *node, gw_err *err) {
     node->signals.terminal = has_terminal(); /* when it is closed it is gone */
     int failure = pthread_create(&node->signals.thread, NULL, signals_main, node);
     node->signals.open = failure == 0;
-    return failure == 0 || gw_fail_errno(err, failure, "signal thread");
+    return failure == 0 || gw_fail_thread(err, failure, "signal thread");
 }
 
 void gw_signals_polite(gw_node *node) {

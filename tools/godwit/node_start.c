@@ -379,16 +379,16 @@ static bool read_record(const gw_node *node, void **bytes, size_t *length, gw_er
                    path);
 }
 
-/* What the last life was computing when it ended; NULL = nothing. */
-static gw_loss *read_claims(gw_node *node, uint32_t *count) {
-    gw_loss *fell;
-    gw_err err;
+/* What the last life was computing when it ended; *fell NULL = nothing. False: a process of this identity
+ * runs on this machine, and was here first. */
+static bool read_claims(gw_node *node, gw_loss **fell, uint32_t *count, gw_err *err) {
     node->claims = gw_claims_open(GW_CLAIMS_FOLDER, &node->job_id, &node->self.id,
-                                  node->self.incarnation.boot, node->options->workers, &fell, count, &err);
+                                  node->self.incarnation.boot, node->options->workers, fell, count, err);
+    if (node->claims == NULL && err->code == GW_E_DENIED) return false;
     if (node->claims == NULL)
         gw_log(GW_WARN, "node", "a shard that kills this process will not be known after a restart: %s",
-               err.text);
-    return fell;
+               err->text);
+    return true;
 }
 
 static bool open_brain(gw_node *node, gw_err *err) {
@@ -405,7 +405,8 @@ static bool open_brain(gw_node *node, gw_err *err) {
                                   &inventory_count, &config.strays, &other, err);
     if (other.job_name[0] != '\0') gw_node_tell_other_job(node, &other);
     gw_manifest_free(&other);
-    gw_loss *fell = read_claims(node, &config.fell_count);
+    gw_loss *fell = NULL;
+    good = good && read_claims(node, &fell, &config.fell_count, err);
     if (good) {
         config.fell = fell;
         config.record = record;

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,6 +52,8 @@ struct gw_wire {
     uint64_t link;
     gw_path_kind kind;
     uint64_t up_ns;
+    char why[96];      /* it does not stand; empty: nothing is known to have failed */
+    bool own_fault;    /* that is a fault of this peer's own */
     uint32_t vain;     /* links in a row that did not last, or did not come up although their streams had */
     uint32_t fetching; /* operations that count what has landed */
 };
@@ -60,6 +63,8 @@ struct gw_wires {
     const gw_local *local;
     gw_transport *transport;
     gw_collective *collective;
+    gw_wires_told *told;
+    void *told_context;
     uint32_t streams;
     uint64_t attempts;
     int spare;         /* a descriptor, for the fence; -1: none could be had */
@@ -155,6 +160,17 @@ uint64_t gw_wires_corrupt(gw_wires *wires) {
 
 static void look_again(void *context);
 
+static void post_look(gw_wires *wires) {
+    gw_err err;
+    gw_loop_post(wires->loop, look_again, wires, &err);
+}
+
+/* With the lock held. */
+static void note_why(gw_wire *wire, const char *why, bool own_fault) {
+    snprintf(wire->why, sizeof wire->why, "%s", why);
+    wire->own_fault = own_fault;
+}
+
 static void link_up(void *context, const gw_peer_id *peer, uint64_t link, gw_path_kind kind) {
     char text[GW_SHORT_TEXT];
     gw_log(GW_INFO, "node/wires", "data link to %s: %s", gw_peer_id_short(peer, text),
@@ -167,9 +183,11 @@ static void link_up(void *context, const gw_peer_id *peer, uint64_t link, gw_pat
         wire->link = link;
         wire->kind = kind;
         wire->up_ns = gw_now_ns();
+        note_why(wire, "", false);
     }
     pthread_cond_broadcast(&wires->changed);
     pthread_mutex_unlock(&wires->lock);
+    post_look(wires);
 }
 
 static void link_down(void *context, const gw_peer_id *peer, uint64_t link, const gw_err *why) {
@@ -184,11 +202,11 @@ static void link_down(void *context, const gw_peer_id *peer, uint64_t link, cons
         bool lasted = wire->standing && gw_now_ns() - wire->up_ns >= LASTING_NS;
         wire->vain = lasted ? 0 : wire->vain + 1;
         wire->standing = false;
+        note_why(wire, why->text, false);
     }
     pthread_cond_broadcast(&wires->changed);
     pthread_mutex_unlock(&wires->lock);
-    gw_err err;
-    gw_loop_post(wires->loop, look_again, wires, &err);
+    post_look(wires);
 }
 
 static bool is_standing(gw_wires *wires, const gw_wire *wire) {
@@ -211,9 +229,14 @@ static uint64_t pause_of(gw_wires *wires, const gw_wire *wire) {
 
 /* ---- dialling ---- */
 
-/* While descriptors have run out, every peer is dialled in vain. */
-static void say_failed(gw_wires *wires, const gw_err *why) {
+/* On its own side, for a reason that others have no part in. While descriptors have run out, every peer is
+ * dialled in vain. */
+static void fail_here(gw_wires *wires, gw_wire *wire, const gw_err *why) {
     uint64_t times;
+    pthread_mutex_lock(&wires->lock);
+    note_why(wire, why->text, true);
+    pthread_mutex_unlock(&wires->lock);
+    post_look(wires);
     if (gw_quiet_may_speak(&wires->failures, gw_now_ns(), &times))
         gw_log(GW_WARN, "node/wires", "%" PRIu64 " data stream%s failed: %s", times, times == 1 ? "" : "s",
                why->text);
@@ -240,10 +263,39 @@ static void dial_later(gw_wire *wire, uint64_t pause_ns) {
         gw_log(GW_WARN, "node/wires", "cannot dial: %s", err.text);
 }
 
+static void tell(gw_wires *wires, gw_wire *wire) {
+    char why[sizeof wire->why];
+    if (wires->told == NULL || wires->stopped || !wire->followed) return;
+    pthread_mutex_lock(&wires->lock);
+    bool stands = wire->standing, own_fault = wire->own_fault;
+    memcpy(why, wire->why, sizeof why);
+    pthread_mutex_unlock(&wires->lock);
+    const char *otherwise = we_dial(wire) ? "it does not answer" : "it has made none";
+    wires->told(wires->told_context, &wire->id, stands, why[0] != '\0' ? why : otherwise, own_fault);
+}
+
+void gw_wires_tell(gw_wires *wires, const gw_peer_id *peer) {
+    gw_wire *wire = find(wires, peer);
+    if (wire) tell(wires, wire);
+}
+
+/* What is told may have wires dropped, and forgotten. */
+static void tell_all(gw_wires *wires) {
+    uint32_t count = 0, told = 0;
+    for (const gw_wire *wire = wires->first; wire; wire = wire->next) count += wire->followed;
+    gw_peer_id *ids = malloc((count + 1) * sizeof *ids);
+    GW_CHECK_MEMORY(ids != NULL);
+    for (const gw_wire *wire = wires->first; wire; wire = wire->next)
+        if (wire->followed) ids[told++] = wire->id;
+    for (uint32_t i = 0; i < count; i++) gw_wires_tell(wires, &ids[i]);
+    free(ids);
+}
+
 static void look_again(void *context) {
     gw_wires *wires = context;
     for (gw_wire *wire = wires->first; wire; wire = wire->next)
         if (wire->dialling == 0 && !is_standing(wires, wire)) dial_later(wire, pause_of(wires, wire));
+    tell_all(wires);
 }
 
 static void give_up(gw_wire *wire) {
@@ -269,7 +321,7 @@ static void on_ready(void *context, gw_stream *stream, const gw_remote *remote) 
     d->stream = NULL;
     wire->dialling--;
     if (!gw_fabric_adopt(wire->wires->transport, &detached, &err)) {
-        say_failed(wire->wires, &err);
+        fail_here(wire->wires, wire, &err);
         give_up(wire);
     } else if (wire->dialling == 0) {
         wire->failed = 0;
@@ -287,7 +339,12 @@ static void on_closed(void *context, gw_stream *stream, gw_closed why, gw_fault 
     GW_CHECK(d->stream == stream);
     gw_log(GW_DEBUG, "node/wires", "dialling a data stream: %s", text);
     d->stream = NULL;
+    gw_wires *wires = d->wire->wires;
+    pthread_mutex_lock(&wires->lock);
+    note_why(d->wire, text, false);
+    pthread_mutex_unlock(&wires->lock);
     give_up(d->wire);
+    post_look(wires);
 }
 
 static void dial_all(void *context) {
@@ -306,7 +363,7 @@ static void dial_all(void *context) {
         d->stream = gw_stream_dial(wires->loop, wires->local, &wire->addr, GW_STREAM_DATA,
                                    gw_fabric_stream_word(attempt, i, wires->streams), &events, &err);
         if (!d->stream) {
-            say_failed(wires, &err);
+            fail_here(wires, wire, &err);
             give_up(wire);
             return;
         }
@@ -372,7 +429,7 @@ void gw_wires_drop(gw_wires *wires, const gw_peer_id *peer) {
 }
 
 void gw_wires_adopt(gw_wires *wires, gw_stream *stream) {
-    find_or_add(wires, &gw_stream_remote(stream)->id);
+    gw_wire *wire = find_or_add(wires, &gw_stream_remote(stream)->id);
     gw_detached detached;
     gw_err err;
     bool good = gw_stream_detach(stream, &detached, &err);
@@ -380,7 +437,7 @@ void gw_wires_adopt(gw_wires *wires, gw_stream *stream) {
         gw_stream_close(stream);
     else
         good = gw_fabric_adopt(wires->transport, &detached, &err);
-    if (!good) say_failed(wires, &err);
+    if (!good) fail_here(wires, wire, &err);
 }
 
 /* ---- the rest ---- */
@@ -423,6 +480,8 @@ gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_wires_opt
     }
     wires->loop = loop;
     wires->local = local;
+    wires->told = how->told;
+    wires->told_context = how->told_context;
     wires->spare = keep_spare();
     pthread_mutex_init(&wires->lock, NULL);
     gw_cond_init(&wires->changed);

@@ -29,11 +29,18 @@ struct gw_wire_op {
     struct gw_wire *from; /* gw_wires_post's */
 };
 
+/* On the loop: whether a data link stands to a peer whose control link does, when that may have changed;
+ * where not, why, and whether that is a fault of this peer's own. */
+typedef void gw_wires_told(void *context, const gw_peer_id *peer, bool stands, const char *why,
+                           bool own_fault);
+
 /* By which paths data go, and how patient they are. */
 typedef struct gw_wires_options {
     uint32_t kinds; /* GW_FABRIC_TCP | ... */
     gw_rdma_options rdma;
     uint32_t time_scale_percent;
+    gw_wires_told *told; /* may be NULL */
+    void *told_context;
 } gw_wires_options;
 
 /* `local` must outlive the wires. The provider answers others' fetches. */
@@ -49,6 +56,8 @@ void gw_wires_close(gw_wires *wires);
 
 /* The control link to a peer came up. */
 void gw_wires_follow(gw_wires *wires, const gw_remote *remote);
+/* Tells anew whether its data link stands. */
+void gw_wires_tell(gw_wires *wires, const gw_peer_id *peer);
 /* It went down: data connections that stand stay, but are not dialled again. */
 void gw_wires_unfollow(gw_wires *wires, const gw_peer_id *peer);
 /* The life of the peer whose control link came up last; zeros if none did, or it was dropped long ago. */

@@ -57,7 +57,7 @@ gw_workers *gw_workers_open(gw_device *device, uint32_t count, gw_payloads *payl
         GW_CHECK_MEMORY(worker->upcoming != NULL);
         int failure = pthread_create(&worker->thread, NULL, gw_worker_main, worker);
         if (failure != 0) {
-            gw_fail_errno(err, failure, "workers: thread %u", i);
+            gw_fail_thread(err, failure, "workers: thread %u", i);
             gw_workers_close(pool);
             return NULL;
         }

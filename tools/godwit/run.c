@@ -43,7 +43,8 @@ int gw_run_main(int argc, char **argv) {
     if (!good) return fail(command, &err);
     int code = 1;
     if (gw_console_open(&options, &console, &err)) {
-        if (gw_compute_settle(&options.compute, options.job, &options.workers, &err))
+        if (gw_descriptors_check(options.peers, options.http != NULL, &err) &&
+            gw_compute_settle(&options.compute, options.job, &options.workers, &err))
             code = gw_node_run(&options, &console);
         else
             code = fail(command, &err);

@@ -15,14 +15,17 @@ static const struct argp_option dir_option[] = {
 
 static const char stop_doc[] =
     "Stops the whole job: every peer ends at the same step, after a checkpoint of it.\v"
-    "Returns as soon as the peer in DIR has taken the request. To take one peer out of a running job, send "
+    "Returns as soon as the peer in DIR has taken the request; where that fails, nothing is done later "
+    "either. To take one peer out of a running job, send "
     "it "
     "SIGTERM instead: the others go on.";
 
 static const char force_view_doc[] =
     "Lets the peers that can reach each other go on although they are no majority (--quorum majority).\v"
     "The way out when most peers of a flock are lost for good. The others must never go on with this job by "
-    "themselves: make sure that they are down. Returns as soon as the peer in DIR has taken the request.";
+    "themselves: make sure that they are down. Returns as soon as the peer in DIR has taken the request; "
+    "where "
+    "that fails, nothing is done later either.";
 
 static error_t parse_dir(int key, char *arg, struct argp_state *state) {
     const char **dir = state->input;

@@ -156,15 +156,17 @@ static bool was_begun(const sim_cluster *c, uint64_t step, uint32_t shard) {
 bool sim_names_poison(const sim_cluster *c, const sim_peer *p) {
     unsigned shard;
     uint64_t step;
-    if (p->finish != GW_FINISH_FAILED || strstr(p->finish_text, " is poison") == NULL) return false;
-    if (sscanf(p->finish_text, "shard %u of step %" SCNu64, &shard, &step) != 2) return false;
+    const char *behind = strstr(p->finish_text, " of step "), * or = strstr(p->finish_text, " or ");
+    if (p->finish != GW_FINISH_FAILED || behind == NULL || strstr(behind, " is poison") == NULL) return false;
+    if (sscanf(p->finish_text, "shard %u", &shard) != 1) return false;
+    if (sscanf(behind, " of step %" SCNu64, &step) != 1) return false;
     uint32_t lost = 0, most = 0;
     for (uint32_t i = 0; i < c->death_count; i++) {
         const sim_death *death = &c->deaths[i];
         lost += death->step == step || death->step + 1 == step || (death->unseen && death->step > step);
         if (death->step == step && death->begun.size > most) most = death->begun.size;
     }
-    bool begun = was_begun(c, step, shard), ties = strstr(p->finish_text, "(or one of ") != NULL;
+    bool begun = was_begun(c, step, shard), ties = or != NULL && or < behind;
     for (uint32_t other = 0; other < most && ties && !begun; other++) begun = was_begun(c, step, other);
     return lost >= GW_POISON_LOSSES && begun;
 }
