@@ -360,6 +360,7 @@ static uint64_t count_failure(gw_peer *p) {
 /* Whether nothing suggests that this very state can still be fetched. Of a checkpoint, the links to those who
  * have the rest may come and go, and which of its chunks are here is told to the others after each try. */
 static bool fails_for_good(gw_peer *p) {
+    if (gw_links_lack_data(p)) return false; /* which either come back, or leave this peer or those out */
     bool often = count_failure(p) >= MOST_LOAD_FAILURES;
     bool may_be_reached =
         p->load_kind == GW_LOAD_MANIFEST && p->now < p->failing_since_ns + gw_peer_ms(p, HOLDERS_MS);

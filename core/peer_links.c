@@ -43,6 +43,14 @@ static bool is_cut_off(gw_peer *p) {
     return others > 1 && 2 * missing > others;
 }
 
+bool gw_links_lack_data(gw_peer *p) {
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
+        if (contact != NULL && contact->alive && contact->data_missing) return true;
+    }
+    return false;
+}
+
 static uint64_t data_patience_ms(gw_peer *p, const gw_contact *contact) {
     if (contact->data_fails_here || is_cut_off(p)) return DATA_CUT_OFF_MS;
     return stays(p, contact) ? DATA_MS : DATA_OTHER_MS;

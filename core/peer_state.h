@@ -437,6 +437,8 @@ bool gw_links_lately(gw_peer *p, const gw_contact *contact);
 bool gw_links_admit(const gw_peer *p, const gw_contact *contact);
 /* Its data link stands, and not for a moment only. */
 bool gw_links_carry(const gw_peer *p, const gw_contact *contact);
+/* A data link to a member that lives is missing, for however short a time. */
+bool gw_links_lack_data(gw_peer *p);
 /* The first member of the view that lives and has been without a link for longer; NULL = none. */
 const gw_contact *gw_links_missing(gw_peer *p);
 /* Its links stand, but reductions with this member go on failing: one of the two must go. */

@@ -70,7 +70,7 @@ static bool tells_of_leaving(const json_t *event, const void *context) {
 }
 
 /* Its thread hangs in `call`, which is noticed: `what`. The peer says good-bye, so that no shard that it had
- * claimed is held to have killed it. */
+ * claimed is held to have killed it. Where the others could not begin with it, it is started again. */
 static void ends_its_peer(const char *args, const char *call, const char *thread, int n, const char *caller,
                           const char *what) {
     char stuck[64], all[512];
@@ -83,6 +83,7 @@ static void ends_its_peer(const char *args, const char *call, const char *thread
     cr_expect_eq(lab_end(l, peers[2]), 1);
     cr_expect(says(peers[2], what), "%s", peers[2]->stderr_text);
     expect_stack(peers[2], thread, call, caller);
+    if (lab_last(peers[0], "view") == NULL) lab_start(l, "p2", peers[0], all);
     expect_right(l, peers, args);
     lab_close(l);
 }

@@ -101,6 +101,29 @@ Test(peer_links, a_newcomer_without_data_links_is_not_admitted) {
     flock_close(&f);
 }
 
+/* Its links are to blame that it cannot fetch the state: it does not give up over that. */
+Test(peer_links, who_loses_its_data_links_as_it_fetches_the_state_waits_for_them) {
+    flock f;
+    flock_open(&f, 3, 2, STEPS, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = 50000000;
+    f.peers[2].load_ns = SECONDS / 50;
+    flock_start(&f, 0);
+    flock_start(&f, 1);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    f.peers[2].loads_to_fail = UINT32_MAX;
+    flock_start(&f, 2);
+    while (f.peers[2].loads == 0) cr_assert(!flock_run(&f, NULL, 1));
+    lose_all(&f, 2, false);
+    flock_run_for(&f, 20 * SECONDS);
+    cr_assert(!f.peers[2].finished, "%s", f.peers[2].finish_text);
+    for (uint32_t i = 0; i < 2; i++) cr_assert(flock_in_view_of(&f, i, 2));
+    f.peers[2].loads_to_fail = 0;
+    mend_all(&f, 2);
+    flock_run_for(&f, 5 * SECONDS);
+    for (uint32_t i = 0; i < 3; i++) cr_assert(flock_in_view_of(&f, i, 3));
+    flock_close(&f);
+}
+
 /* Where the founders are too few without it they say what they wait for. */
 Test(peer_links, who_founds_says_whose_data_link_is_missing) {
     flock f;

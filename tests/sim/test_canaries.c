@@ -486,7 +486,7 @@ static gw_sim_options torn(void) { /* members end one reduction differently, and
     options.checkpoint_steps = 0;
     options.partition_ms = 600;
     options.break_ms = 100;
-    options.crash_ms = 0;
+    options.crash_ms = options.data_ms = 0;
     options.fault_ms = 10000;
     return options;
 }

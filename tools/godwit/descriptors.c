@@ -53,7 +53,7 @@ bool gw_descriptors_check(uint32_t peers, bool http, gw_err *err) {
         gw_log(GW_WARN, "node",
                "a run of %" PRIu32 " peers needs about %" PRIu64
                " descriptors in each, and `ulimit -n` allows "
-               "%" PRIu64 " here: raise it, or this peer will be left out",
+               "%" PRIu64 " here: raise it, or this peer may be left out",
                expected, all, (uint64_t)limit.rlim_cur);
     return true;
 }

@@ -217,6 +217,9 @@ typedef struct sim_link { /* between two peers; side 0 is the lower number */
     uint64_t pause_ns[2];      /* until the next dial of this side */
     uint64_t arrival_ns[2];    /* the last thing planned to arrive at this side: order is kept */
     uint64_t sent[2], taken[2];
+    bool data_told[2];  /* this side knows that the data link is gone */
+    bool data_fault[2]; /* and that it is so for a reason of its own */
+    uint64_t data_lost_until_ns;
     uint64_t stalled_ns[2]; /* since when messages to this side cannot pass; 0 = they can */
 } sim_link;
 
@@ -439,6 +442,12 @@ void sim_partition(sim_cluster *c);
 void sim_blind(sim_cluster *c);
 void sim_clog(sim_cluster *c);
 void sim_break_link(sim_cluster *c);
+void sim_lose_data(sim_cluster *c);
+void sim_mend_data(sim_cluster *c); /* all that is lost */
+/* cluster_data.c: the data link beside the control link of two, which may be lost although that stands. */
+bool sim_data_lost(sim_cluster *c, uint32_t a, uint32_t b);
+bool sim_data_lost_in(sim_cluster *c, const gw_view *view, uint32_t a); /* to another member */
+void sim_data_tell_anew(sim_cluster *c, sim_peer *p, uint32_t other); /* behind the news of a control link */
 
 /* --- faults_core.c --- */
 void sim_leave_a_core(sim_cluster *c);

@@ -14,8 +14,9 @@ typedef struct fetch {
     uint64_t told[SIM_PEERS];           /* of holders: the chunks that they say they have, bits */
 } fetch;
 
-static bool may_fetch(const sim_cluster *c, const sim_peer *p, const sim_peer *from) {
+static bool may_fetch(sim_cluster *c, const sim_peer *p, const sim_peer *from) {
     if (p == from) return true;
+    if (sim_data_lost(c, p->number, from->number)) return false;
     return from->brain != NULL && from->paused_until_ns <= sim_now(c) &&
            sim_reaches_both(c, p->number, from->number);
 }
@@ -81,13 +82,13 @@ static bool failed_by_others(sim_cluster *c, const sim_peer *p, const fetch *f, 
 }
 
 /* Without a manifest here, who cannot be reached may have it. */
-static bool somebody_is_away(const sim_cluster *c, const sim_peer *p, const fetch *f) {
+static bool somebody_is_away(sim_cluster *c, const sim_peer *p, const fetch *f) {
     for (uint32_t i = 0; i < f->count; i++)
         if (!may_fetch(c, p, &c->peers[f->sources[i]])) return true;
     return false;
 }
 
-static bool donor_at_hand(const sim_cluster *c, const sim_peer *p, const fetch *f, uint64_t *state) {
+static bool donor_at_hand(sim_cluster *c, const sim_peer *p, const fetch *f, uint64_t *state) {
     for (uint32_t i = 0; i < f->count; i++) {
         const sim_peer *donor = &c->peers[f->sources[i]];
         if (donor == p || !may_fetch(c, p, donor) || !donor->m.has_state || donor->m.step != f->step)

@@ -61,6 +61,7 @@ static void told_up(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_event event = {.kind = GW_EV_LINK_UP, .peer = other->id};
     event.incarnation = (gw_incarnation){.boot = other->boot, .nonce = other->nonce};
     sim_event(c, p, &event);
+    sim_data_tell_anew(c, p, op->from);
 }
 
 static void told_down(sim_cluster *c, sim_peer *p, const sim_op *op) {
@@ -84,6 +85,9 @@ static void come_up(sim_cluster *c, sim_link *link, sim_peer *p, sim_peer *q) {
                        .session = link->session + 1,
                        .dialling = {link->dialling[0], link->dialling[1]},
                        .pause_ns = {link->pause_ns[0], link->pause_ns[1]},
+                       .data_told = {link->data_told[0], link->data_told[1]},
+                       .data_fault = {link->data_fault[0], link->data_fault[1]},
+                       .data_lost_until_ns = link->data_lost_until_ns,
                        .arrival_ns = {link->arrival_ns[0], link->arrival_ns[1]}};
     sim_peer *ends[] = {p, q};
     for (int i = 0; i < 2; i++) {

@@ -226,6 +226,17 @@ static void refuse(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, SIM_MS, &op);
 }
 
+static void hurt(sim_cluster *c, sim_reduction *r) {
+    if (r->broken) return;
+    r->broken = true;
+    for (uint32_t i = 0; i < r->view.count; i++) {
+        sim_entry *e = &r->entry[i];
+        if (!e->entered || e->ended) continue;
+        e->lucky = r->entered == r->view.count && sim_chance(c, 0.4);
+        if (!e->lucky) fail_later(c, r, e);
+    }
+}
+
 void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_memory *m = &p->m;
     if (m->flipped) {
@@ -254,6 +265,7 @@ void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
                       r->step);
         return;
     }
+    if (sim_data_lost_in(c, &r->view, p->number)) hurt(c, r);
     *e = (sim_entry){.entered = true,
                      .peer = p->number,
                      .life = p->boot,
@@ -279,17 +291,6 @@ void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
         op.x = front_of(&r->view.name);
         op.y = r->step;
         sim_later(c, sim_between(c, SIM_MS, 4 * SIM_MS), &op);
-    }
-}
-
-static void hurt(sim_cluster *c, sim_reduction *r) {
-    if (r->broken) return;
-    r->broken = true;
-    for (uint32_t i = 0; i < r->view.count; i++) {
-        sim_entry *e = &r->entry[i];
-        if (!e->entered || e->ended) continue;
-        e->lucky = r->entered == r->view.count && sim_chance(c, 0.4);
-        if (!e->lucky) fail_later(c, r, e);
     }
 }
 

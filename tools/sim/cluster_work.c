@@ -377,6 +377,11 @@ static void unknown(sim_cluster *c, sim_peer *p, const sim_op *op) {
     answer(c, p, op->token, GW_WORD_UNKNOWN, 0);
 }
 
+/* Nothing has happened. */
+static void unreachable(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    answer(c, p, op->token, GW_WORD_FENCED, 0);
+}
+
 static void ask(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_memory *m = &p->m;
     sim_peer *victim = sim_by_id(c, &action->peer); /* NULL: it is another peer now */
@@ -393,6 +398,12 @@ static void ask(sim_cluster *c, sim_peer *p, const gw_action *action) {
                                                   .swap = swap};
     if (link == NULL || !link->up) {
         sim_op op = sim_op_to(p, unknown);
+        op.token = action->token;
+        sim_later(c, 1000, &op);
+        return;
+    }
+    if (sim_data_lost(c, p->number, victim->number)) {
+        sim_op op = sim_op_to(p, unreachable);
         op.token = action->token;
         sim_later(c, 1000, &op);
         return;

@@ -221,6 +221,7 @@ static const fault faults[] = {
     {sim_blind, offsetof(gw_sim_options, blind_ms)},
     {sim_clog, offsetof(gw_sim_options, clog_ms)},
     {sim_break_link, offsetof(gw_sim_options, break_ms)},
+    {sim_lose_data, offsetof(gw_sim_options, data_ms)},
     {leave_one, offsetof(gw_sim_options, leave_ms)},
     {stop_job, offsetof(gw_sim_options, stop_ms)},
     {lose_device, offsetof(gw_sim_options, device_ms)},
@@ -275,6 +276,7 @@ void sim_faults_end(sim_cluster *c) {
     gw_sim_network_open_ways(&c->network);
     gw_sim_weather *weather = &c->network.weather;
     weather->drop = weather->duplicate = weather->garble = weather->tail = 0;
+    sim_mend_data(c);
     sim_leave_a_core(c);
     name_living_seeds(c);
     for (uint32_t i = 0; i < c->count; i++) {

@@ -60,6 +60,8 @@ const gw_sim_option gw_sim_option_table[] = {
     {"clog-ms", "MS", "from one peer to another nothing moves for up to 3 s, and arrives then", AT(clog_ms),
      0, LONG, 0.25, 200, 4000, true},
     {"break-ms", "MS", "a control link breaks", AT(break_ms), 0, LONG, 0.5, 100, 5000, true},
+    {"data-ms", "MS", "data links of a peer are gone for up to 30 s, beside control links that stand",
+     AT(data_ms), 0, LONG, 0, 0, 0, true},
     {"drop", "PERMILLE", "datagrams lost", AT(drop_permille), 0, 1000, 0.5, 1, 300, true},
     {"duplicate", "PERMILLE", "datagrams doubled", AT(duplicate_permille), 0, 1000, 0.3, 1, 100, true},
     {"garble", "PERMILLE", "datagrams that arrive with flipped bits", AT(garble_permille), 0, 1000, 0.2, 1,
@@ -326,6 +328,14 @@ static void draw_records(gw_sim_options *o) {
     set_unset(&o->spoil_permille, spoils ? spoil : 0);
 }
 
+/* Data links that are gone while control links stand: likewise. */
+static void draw_data(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0xda7aULL);
+    bool on = gw_rng_unit(&rng) < 0.2;
+    uint32_t drawn = between(&rng, 1000, 10000);
+    set_unset(&o->data_ms, on ? drawn * spread(o) : 0);
+}
+
 /* Those who wait for the holders of what was shown, or saved, give up soon, and make other steps of it:
  * likewise. */
 static void draw_resume(gw_sim_options *o) {
@@ -369,6 +379,7 @@ void gw_sim_draw(gw_sim_options *o) {
     draw_device(o);
     draw_bad_machines(o);
     draw_records(o);
+    draw_data(o);
     draw_resume(o);
     set_unset(&o->bound_ms, draw_bound_ms(o));
 }

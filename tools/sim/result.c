@@ -23,6 +23,7 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
         [GW_SIM_BLIND] = "pairs parted",
         [GW_SIM_CLOG] = "clogged ways",
         [GW_SIM_BREAK] = "broken links",
+        [GW_SIM_LOST_DATA] = "lost data links",
         [GW_SIM_DROP] = "datagrams lost",
         [GW_SIM_DUPLICATE] = "datagrams doubled",
         [GW_SIM_GARBLE] = "datagrams garbled",

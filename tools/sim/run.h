@@ -21,6 +21,7 @@ typedef enum gw_sim_fault {
     GW_SIM_BLIND,
     GW_SIM_CLOG,
     GW_SIM_BREAK,
+    GW_SIM_LOST_DATA,
     GW_SIM_DROP,
     GW_SIM_DUPLICATE,
     GW_SIM_GARBLE,
