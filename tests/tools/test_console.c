@@ -584,6 +584,15 @@ static void exchange(const gw_addr *addr, const char *request, char *answer, siz
     close(fd);
 }
 
+static gw_http *open_http(const gw_addr *addr, gw_board *board, gw_addr *bound) {
+    gw_err err;
+    int fd = gw_http_bind(addr, bound, &err);
+    cr_assert_geq(fd, 0, "%s", err.text);
+    gw_http *http = gw_http_open(fd, board, &err);
+    cr_assert_not_null(http, "%s", err.text);
+    return http;
+}
+
 /* As a large flock's peer has them open. */
 Test(http, answers_beyond_the_descriptors_that_select_can_wait_for) {
     struct rlimit limit;
@@ -595,8 +604,7 @@ Test(http, answers_beyond_the_descriptors_that_select_can_wait_for) {
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     gw_board *board = gw_board_open(&err);
     gw_board_publish(board, busy());
-    gw_http *http = gw_http_open(&any, board, &bound, &err);
-    cr_assert_not_null(http, "%s", err.text);
+    gw_http *http = open_http(&any, board, &bound);
     for (int i = 0; i < 1100; i++) cr_assert_geq(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
     exchange(&bound, "GET /healthz HTTP/1.0\r\n\r\n", answer, sizeof answer);
     cr_expect_not_null(strstr(answer, " 200 "), "'%s'", answer);
@@ -623,8 +631,7 @@ Test(http, serves_three_paths_and_refuses_the_rest) {
     static char answer[65536];
     gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
     gw_board *board = gw_board_open(&err);
-    gw_http *http = gw_http_open(&any, board, &bound, &err);
-    cr_assert_not_null(http, "%s", err.text);
+    gw_http *http = open_http(&any, board, &bound);
     cr_assert_neq(bound.port, 0);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         exchange(&bound, cases[i].request, answer, sizeof answer);
@@ -635,7 +642,7 @@ Test(http, serves_three_paths_and_refuses_the_rest) {
         gw_board_publish(board, busy());
     }
     gw_addr again;
-    cr_assert_null(gw_http_open(&bound, board, &again, &err), "the port is in use");
+    cr_assert_eq(gw_http_bind(&bound, &again, &err), -1, "the port is in use");
     cr_assert_not_null(strstr(err.text, "is in use: another process listens there. Stop it, or"), "%s",
                        err.text);
     gw_http_close(http);

@@ -1,13 +1,15 @@
 #include "tools/godwit/http.h"
 
-#include "core/check.h"
 #include "net/address.h"
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 enum { CONNECTIONS = 64, TIMEOUT_S = 10, MEMORY_BYTES = 32 * 1024 };
 
@@ -85,44 +87,60 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return serve(context, connection, path);
 }
 
-gw_http *gw_http_open(const gw_addr *addr, gw_board *board, gw_addr *bound, gw_err *err) {
+/* Why not: the errno. */
+static bool refused(const gw_addr *addr, int why, gw_err *err) {
     char text[GW_ADDR_TEXT];
-    gw_http *http = calloc(1, sizeof *http);
-    if (http == NULL) {
-        gw_fail(err, GW_E_NOMEM, "http: out of memory");
-        return NULL;
-    }
-    http->board = board;
+    gw_addr_text(addr, text);
+    if (why != EADDRINUSE) return gw_fail_errno(err, why, "http: cannot listen on %s", text);
+    return gw_fail(
+        err, GW_E_IO,
+        "http: the port of %s is in use: another process listens there. Stop it, or choose another "
+        "--http [HOST:]PORT (port 0 picks a free one)",
+        text);
+}
+
+static bool bind_to(int fd, const gw_addr *addr, gw_addr *bound) {
     struct sockaddr_storage address;
-    gw_address_to_sockaddr(addr, &address);
-    /* Left to itself it takes select(), which ends at 1024 descriptors; a large flock's peer has more. By
-     * epoll it does not see that a client has said all it will. */
-    unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ITC;
-    if (addr->family == 6) flags |= MHD_USE_IPv6;
-    errno = 0;
-    http->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, http, MHD_OPTION_SOCK_ADDR, &address,
-                                    MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
-                                    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
-                                    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES, MHD_OPTION_END);
-    if (http->daemon == NULL) {
-        if (errno == EADDRINUSE)
-            gw_fail(
-                err, GW_E_IO,
-                "http: the port of %s is in use: another process listens there. Stop it, or choose another "
-                "--http [HOST:]PORT (port 0 picks a free one)",
-                gw_addr_text(addr, text));
-        else if (errno != 0)
-            gw_fail_errno(err, errno, "http: cannot listen on %s", gw_addr_text(addr, text));
-        else
-            gw_fail(err, GW_E_IO, "http: cannot listen on %s", gw_addr_text(addr, text));
+    socklen_t bytes = gw_address_to_sockaddr(addr, &address);
+    int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* past TIME_WAIT */
+    if (addr->family == 6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    if (bind(fd, (struct sockaddr *)&address, bytes) != 0) return false;
+    bytes = sizeof address;
+    if (getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) return false;
+    *bound = gw_address_from_sockaddr((struct sockaddr *)&address);
+    return true;
+}
+
+int gw_http_bind(const gw_addr *addr, gw_addr *bound, gw_err *err) {
+    int family = addr->family == 6 ? AF_INET6 : AF_INET;
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && bind_to(fd, addr, bound)) return fd;
+    refused(addr, errno, err);
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+gw_http *gw_http_open(int fd, gw_board *board, gw_err *err) {
+    gw_http *http = calloc(1, sizeof *http);
+    if (http == NULL || listen(fd, SOMAXCONN) != 0) {
+        gw_fail_errno(err, errno, "http: cannot listen");
+        close(fd);
         free(http);
         return NULL;
     }
-    *bound = *addr;
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_BIND_PORT);
-    GW_CHECK(info != NULL);
-    bound->port = info->port;
-    return http;
+    http->board = board;
+    /* Left to itself it takes select(), which ends at 1024 descriptors; a large flock's peer has more. By
+     * epoll it does not see that a client has said all it will. */
+    unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ITC;
+    http->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, http, MHD_OPTION_LISTEN_SOCKET, fd,
+                                    MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
+                                    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
+                                    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES, MHD_OPTION_END);
+    if (http->daemon != NULL) return http;
+    gw_fail(err, GW_E_IO, "http: libmicrohttpd does not start"); /* it may have closed the socket, or not */
+    free(http);
+    return NULL;
 }
 
 void gw_http_close(gw_http *http) {
