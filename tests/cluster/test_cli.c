@@ -177,7 +177,21 @@ static int shell(const char *arguments) {
 Test(cli, what_could_not_be_printed_is_no_success) {
     cr_expect_eq(shell("--version >/dev/full 2>/dev/null"), 1);
     cr_expect_eq(shell("run digits --help >/dev/full 2>/dev/null"), 1);
-    cr_expect_eq(shell("--version >&- 2>&- <&-"), 0, "nobody wants to read it");
+    cr_expect_eq(shell("--version >&- 2>&- <&-"), 1);
+    cr_expect_eq(shell("--version 2>&- <&- >/dev/null"), 0);
+}
+
+/* A run's last line has the hash that it was for. */
+Test(cli, a_run_whose_last_line_was_lost_is_no_success) {
+    static const char *const ends[] = {">&- 2>/dev/null", ">/dev/full 2>/dev/null", ">/dev/null"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char *dir = folder(), line[200];
+        snprintf(line, sizeof line, "run synthetic --steps 1 --shard-ms 0 --listen 127.0.0.1:0 --dir %s %s",
+                 dir, ends[i]);
+        cr_expect_eq(shell(line), i < 2, "%s", ends[i]);
+        snprintf(line, sizeof line, "rm -r %s", dir);
+        cr_assert_eq(system(line), 0);
+    }
 }
 
 Test(cli, the_build_script_names_what_it_does_not_know) {

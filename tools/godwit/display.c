@@ -107,12 +107,16 @@ static const char *what_follows(const gw_display *display, int failure) {
                                          : "it is tried again, and lines wait";
 }
 
+static const char *what_ails(int failure) {
+    if (failure == EPIPE) return "nobody reads it any more";
+    return failure == EBADF ? "it is closed" : strerror(failure);
+}
+
 static void say_failure(gw_display *display, int failure) {
     bool said = display->failure_said;
     display->failure_said = failure != 0;
     if (failure == 0 || said || display->err == display->out) return;
-    put_text(display->err, "godwit: stdout: %s; %s, the run goes on\n",
-             failure == EPIPE ? "nobody reads it any more" : strerror(failure),
+    put_text(display->err, "godwit: stdout: %s; %s, the run goes on\n", what_ails(failure),
              what_follows(display, failure));
 }
 
