@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define SYNTHETIC "synthetic --steps 40 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1"
@@ -79,6 +80,7 @@ Test(endings, second_signal) {
     lab_wait(l, peers[1], says_that_it_leaves, NULL, "that it is asked to leave");
     cr_expect_eq(lab_insist(l, peers[1], SIGINT), 128 + SIGINT);
     cr_expect_null(lab_last(peers[1], "done"));
+    expect_stderr(peers[1], ": ended at once\n");
     lab_kill(l, peers[0]);
     lab_close(l);
 }
@@ -146,6 +148,20 @@ Test(endings, sighup_without_a_terminal_ends_nothing) {
     lab_signal(peer, SIGHUP);
     lab_wait(l, peer, says_that_it_goes_on, NULL, "that it goes on");
     lab_state(l, peer, "done");
+    lab_close(l);
+}
+
+/* Ctrl-\ on a terminal, with the core that it is for. */
+Test(endings, sigquit_ends_at_once_and_says_so) {
+    const struct rlimit no_core = {0};
+    cr_assert_eq(setrlimit(RLIMIT_CORE, &no_core), 0);
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC);
+    lab_wait_step(l, peer, 5);
+    lab_signal(peer, SIGQUIT);
+    cr_expect_eq(lab_end(l, peer), 128 + SIGQUIT);
+    cr_expect(WIFSIGNALED(peer->status));
+    expect_stderr(peer, ": ended at once\n");
     lab_close(l);
 }
 

@@ -245,6 +245,32 @@ Test(display, a_terminal_shows_no_dates) {
     cr_expect_eq(strlen(text), strlen("something\r\n12:34:56.789 trouble\r\n"), "%s", text);
 }
 
+/* What a shell prints next must not stand behind the live line. */
+Test(display, who_ends_at_once_leaves_no_live_line) {
+    char text[2000] = "";
+    gw_err err;
+    setenv("TERM", "xterm", 1);
+    int reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    cr_assert(reader >= 0 && grantpt(reader) == 0 && unlockpt(reader) == 0);
+    int terminal = open(ptsname(reader), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    cr_assert(dup2(terminal, STDOUT_FILENO) >= 0 && dup2(terminal, STDERR_FILENO) >= 0);
+    gw_display *display = gw_display_open(GW_DISPLAY_AUTO, &err);
+    cr_assert_not_null(display, "%s", err.text);
+    gw_display_update(display, busy());
+    gw_display_err(display, "ended");
+    gw_display_flush(display, UINT64_C(60000000000));
+    gw_display_update(display, busy());
+    gw_display_err(display, "$");
+    cr_assert(gw_display_close(display));
+    cr_assert_eq(fcntl(reader, F_SETFL, O_NONBLOCK), 0);
+    size_t used = 0;
+    for (ssize_t got; (got = read(reader, text + used, sizeof text - 1 - used)) > 0;) used += (size_t)got;
+    const char *last = strstr(text, "$\r\n");
+    cr_assert_not_null(last, "%s", text);
+    cr_expect_not_null(strstr(text, "step 312"), "%s", text);
+    cr_expect_null(strstr(last, "step 312"), "%s", text);
+}
+
 Test(snapshot, json_has_what_was_put_in) {
     char *text = gw_snapshot_json(busy());
     json_t *object = json_loads(text, 0, NULL);

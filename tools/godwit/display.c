@@ -136,6 +136,11 @@ static void say_trouble(gw_display *display, bool at_end) {
 }
 
 void gw_display_flush(gw_display *display, uint64_t patience_ns) {
+    pthread_mutex_lock(&display->lock);
+    erase(display);
+    display->live = false;
+    display->silent = true; /* nor a plain line behind what was said last */
+    pthread_mutex_unlock(&display->lock);
     gw_outlet_flush(display->out, patience_ns);
     gw_outlet_flush(display->err, patience_ns);
 }
