@@ -110,7 +110,8 @@ static bool check_init(const gw_params *params, const gw_gpt_weights *first, con
                        gw_err *err) {
     const char *init = gw_param_text(params, "init");
     if (job->init.list == NULL) return true;
-    bool good = gw_gpt_file_check(&job->gpt, &job->init, err);
+    uint32_t heads = first != NULL ? first->gpt.heads : gw_gpt_file_heads(init);
+    bool good = gw_gpt_file_check(&job->gpt, &job->init, heads, err);
     if (good && first == NULL) good = gw_gpt_file_check_config(&job->gpt, init, err);
     if (good && first != NULL && first->gpt.heads != job->gpt.heads)
         good = gw_fail(err, GW_E_USAGE, "its model has %u heads, and this one %u: see --heads",
