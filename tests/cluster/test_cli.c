@@ -245,6 +245,14 @@ static outcome run_once(const char *arguments) {
     return o;
 }
 
+/* Without a key nobody is asked for anything; on loopback it is this machine's own affair. */
+Test(cli, http_that_others_reach_is_warned_of) {
+    outcome o = run_once("run synthetic --steps 1 --shards 2 --shard-ms 0 --http 0.0.0.0:0");
+    cr_expect_eq(o.code, 0, "%s", o.err);
+    cr_expect_not_null(strstr(o.err, "--http 0.0.0.0:0: whoever reaches this address reads"), "%s", o.err);
+    cr_expect_str_empty(run_once("run synthetic --steps 1 --shards 2 --shard-ms 0 --http 0").err);
+}
+
 /* That this machine lacks what nobody asked for (an RDMA device) is no news. */
 Test(cli, a_run_without_trouble_says_nothing_on_stderr) {
     outcome o = run_once("run synthetic --steps 1 --shards 2 --shard-ms 0");

@@ -471,7 +471,14 @@ static bool bind_http(gw_node *node, gw_err *err) {
     if (!gw_address_resolve(node->options->http, wanted, GW_RESOLVE_ADDRS, &count, err))
         return gw_fail_in(err, "--http %s", node->options->http);
     node->http_fd = gw_http_bind(&wanted[0], &node->http_addr, err);
-    return node->http_fd >= 0;
+    if (node->http_fd < 0) return false;
+    if (node->keyring.count == 0 && !gw_address_is_loopback(&node->http_addr))
+        gw_log(
+            GW_WARN, "node",
+            "--http %s: whoever reaches this address reads what this peer does: it asks for no password (and "
+            "changes nothing). --http PORT is for this machine alone",
+            node->options->http);
+    return true;
 }
 
 static bool open_http(gw_node *node, gw_err *err) {
