@@ -114,7 +114,10 @@ Test(cli, numbers_are_whole_and_within_bounds) {
     refused("sim --steps 1e3", "--steps: '1e3'");
     refused("sim --forks 3x3+-1", "--forks 3x3+-1");
     refused("sim --without leader", "--without takes a rule out of --forks");
+    refused("sim --forks 3x3 --without foo",
+            "--without: 'foo' is not one of promises, listed, installed, lowest, leader, lives");
     refused("generate --tokens 5x .", "--tokens: '5x'");
+    refused("generate --tokens 0 .", "--tokens: '0'");
     refused("export --step newest .", "--step: 'newest'");
 }
 
@@ -283,6 +286,7 @@ Test(cli, nonsense_is_refused_by_name) {
     refused("keygen", "FILE");
     refused("sim --peers 0", "--peers");
     refused("keygen a b", "'b'");
+    cr_expect_eq(shell("keygen '' 2>&1 | grep -q 'FILE: the name is empty'"), 0);
     refused("help fly", "'fly'");
 }
 
@@ -302,8 +306,14 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run digits --listen 127.0.0.1:70000", "--listen");
     refused("run digits --join 127.0.0.1:1,there", "--join");
     refused("run digits --http nowhere", "--http");
-    refused("run digits --checkpoint-every often", "a number of steps");
-    refused("run digits --checkpoint-every 0", "--checkpoint-every");
+    static const char *const never[] = {"often", "0", "0s", "5q", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
+        char line[80], said[80];
+        snprintf(line, sizeof line, "run digits --checkpoint-every %s", never[i]);
+        snprintf(said, sizeof said, "'%s' is neither a number of steps from 1 on, nor a time such as",
+                 never[i]);
+        refused(line, said);
+    }
     refused("run digits --quorum most", "--quorum");
     refused("run digits --quorum majority", "--peers");
     refused("run digits --reduce fast", "--quorum majority");
