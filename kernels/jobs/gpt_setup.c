@@ -60,7 +60,7 @@ const gw_option gpt_options[] = {
     {"recompute", NULL, NULL, "compute layers again instead of keeping them: less memory, a third slower",
      true},
     {"graphs", "on|off|auto", "auto",
-     "start a shard on a GPU as one CUDA graph, instead of kernel by kernel; auto: where kernels are short",
+     "start a shard on a GPU as one CUDA graph, instead of kernel by kernel; auto: if kernels are short",
      true},
     {NULL, NULL, NULL, NULL, false},
 };

@@ -79,12 +79,15 @@ static void refused(const char *arguments, const char *named) {
     cr_expect_not_null(strstr(o.err, named), "godwit %s: '%s' does not name '%s'", arguments, o.err, named);
 }
 
+/* argp breaks a line that would just fit into one and another of blanks. */
 static void fits_80_columns(const char *arguments) {
     outcome o = godwit(arguments);
     cr_expect_eq(o.code, 0, "godwit %s: %d %s", arguments, o.code, o.err);
     char *rest = NULL;
-    for (char *line = strtok_r(o.out, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+    for (char *line = strtok_r(o.out, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         cr_expect_leq(strlen(line), 80, "godwit %s: '%s'", arguments, line);
+        cr_expect_neq(line[strspn(line, " ")], '\0', "godwit %s: a line of blanks", arguments);
+    }
 }
 
 static char *folder(void) {
@@ -233,7 +236,8 @@ Test(cli, every_help_fits_a_terminal) {
                                         "bench allreduce --help",
                                         "generate --help",
                                         "tokenize --help",
-                                        "plot --help"};
+                                        "plot --help",
+                                        "bench gpt --help"};
     for (size_t i = 0; i < sizeof helps / sizeof helps[0]; i++) fits_80_columns(helps[i]);
 }
 
