@@ -43,7 +43,8 @@ struct gw_listener {
 static bool refused(const gw_addr *addr, const char *protocol, int why, gw_err *err) {
     char text[GW_ADDR_TEXT];
     gw_addr_text(addr, text);
-    if (why != EADDRINUSE) return gw_fail_errno(err, why, "cannot listen on %s (%s)", text, protocol);
+    const char *next = why == EACCES ? ": ports below 1024 are root's, choose a higher one" : "";
+    if (why != EADDRINUSE) return gw_fail_errno(err, why, "cannot listen on %s (%s)%s", text, protocol, next);
     return gw_fail(
         err, GW_E_IO,
         "%s port of %s is in use: another process listens there. Stop it, or choose another --listen "

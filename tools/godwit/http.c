@@ -91,7 +91,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 static bool refused(const gw_addr *addr, int why, gw_err *err) {
     char text[GW_ADDR_TEXT];
     gw_addr_text(addr, text);
-    if (why != EADDRINUSE) return gw_fail_errno(err, why, "http: cannot listen on %s", text);
+    const char *next = why == EACCES ? ": ports below 1024 are root's, choose a higher one" : "";
+    if (why != EADDRINUSE) return gw_fail_errno(err, why, "http: cannot listen on %s%s", text, next);
     return gw_fail(
         err, GW_E_IO,
         "http: the port of %s is in use: another process listens there. Stop it, or choose another "

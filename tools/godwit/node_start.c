@@ -315,7 +315,9 @@ static void resolve_seeds(const gw_node *node, gw_peer_config *config) {
         bool said = false;
         while (!gw_address_resolve(node->options->seeds[i], found, GW_RESOLVE_ADDRS, &count, &err)) {
             count = 0;
-            if (!said) gw_log(GW_WARN, "node", "--join %s: %s", node->options->seeds[i], err.text);
+            if (!said)
+                gw_log(GW_WARN, "node", "--join %s: %s%s", node->options->seeds[i], err.text,
+                       err.code == GW_E_NOTFOUND ? "; it is asked for until --join-timeout has passed" : "");
             said = true;
             if (err.code != GW_E_NOTFOUND || gw_now_ns() >= end) break;
             sleep(1);
