@@ -32,7 +32,10 @@ bool gw_dirlock_take(const char *dir, gw_dirlock *lock, gw_err *err) {
     if (!gw_durable_path(path, err, "%s/lock", dir)) return false;
     if (!gw_durable_root(gw_io_system(), dir, err)) return false;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0) return gw_fail_errno(err, errno, "checkpoint/dirlock: opening %s", path);
+    if (fd < 0) {
+        const char *next = errno == EACCES ? " (another user's? Run as that one, or name another --dir)" : "";
+        return gw_fail_errno(err, errno, "checkpoint/dirlock: opening %s%s", path, next);
+    }
     int result;
     do result = flock(fd, LOCK_EX | LOCK_NB);
     while (result < 0 && errno == EINTR);

@@ -35,7 +35,8 @@ bool gw_durable_folder(gw_io *io, const char *path, bool *created, gw_err *err) 
         if (S_ISDIR(status.st_mode)) return true;
         mkdir_errno = ENOTDIR;
     }
-    return gw_fail_errno(err, mkdir_errno, "checkpoint/durable: creating folder %s", path);
+    const char *next = mkdir_errno == ENOENT ? " (make the folder above it first, by mkdir -p)" : "";
+    return gw_fail_errno(err, mkdir_errno, "checkpoint/durable: creating folder %s%s", path, next);
 }
 
 static int flush(gw_io *io, int fd, bool folder) {

@@ -125,8 +125,9 @@ static bool check_head(const gw_safetensors *file, gw_err *err) {
 }
 
 /* How to ask for the model that the file's weights are of; "" where it cannot be told, or is not what
- * differs. */
-static void advise(const gw_gpt *gpt, const gw_safetensors *file, char *text, size_t size) {
+ * differs. No tensor shows how many heads it has. */
+static void advise(const gw_gpt *gpt, const gw_safetensors *file, uint32_t own_heads, char *text,
+                   size_t size) {
     const gw_safetensor *words = find(file, "wte.weight");
     uint32_t layers = layers_in(file), context = gw_gpt_file_context(file);
     text[0] = '\0';
@@ -135,18 +136,20 @@ static void advise(const gw_gpt *gpt, const gw_safetensors *file, char *text, si
     uint32_t channels = (uint32_t)words->dim[1];
     if (layers == gpt->layers && channels == gpt->channels && context >= gpt->context) return;
     const char *model = gw_gpt_model_of(layers, channels, context);
+    char number[40] = " with the --heads it was made with";
+    if (own_heads > 0) snprintf(number, sizeof number, " --heads %u", own_heads);
     if (model != NULL)
         snprintf(text, size, "; its weights are of --model %s", model);
     else
-        snprintf(text, size, "; its weights are of --layers %u --channels %u --context %u", layers, channels,
-                 context);
+        snprintf(text, size, "; its weights are of --layers %u --channels %u --context %u%s", layers,
+                 channels, context, number);
 }
 
-bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, gw_err *err) {
+bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, uint32_t own_heads, gw_err *err) {
     if (check_parameters(gpt, file, err) && check_layers(gpt, file, err)) return check_head(file, err);
-    char advice[120];
+    char advice[160];
     gw_err what = *err;
-    advise(gpt, file, advice, sizeof advice);
+    advise(gpt, file, own_heads, advice, sizeof advice);
     return gw_fail(err, what.code, "%s%s", what.text, advice);
 }
 
@@ -290,6 +293,16 @@ static bool check_value(const json_t *config, const json_t *own, const char *nam
     free(said);
     free(wanted);
     return false;
+}
+
+uint32_t gw_gpt_file_heads(const char *weights) {
+    gw_err err;
+    char *path = gw_gpt_file_config(weights, &err);
+    json_t *config = path != NULL ? read_config(path, &err) : NULL;
+    json_int_t said = json_integer_value(json_object_get(config, heads));
+    json_decref(config);
+    free(path);
+    return said > 0 && said <= UINT32_MAX ? (uint32_t)said : 0;
 }
 
 bool gw_gpt_file_check_config(const gw_gpt *gpt, const char *weights, gw_err *err) {

@@ -16,8 +16,8 @@ uint32_t gw_gpt_file_context(const gw_safetensors *file);
 /* That the file has every parameter of the model, F32, F16 or BF16, of the right shape, the positions at
  * least as many as the context, no more layers, and no lm_head.weight but the embedding again. Names may
  * begin with "transformer."; what else is in the file does not matter. Reads the embedding where there is
- * such a head. */
-bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, gw_err *err);
+ * such a head. `own_heads`: of the file's model, to say what it takes; 0: not known. */
+bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, uint32_t own_heads, gw_err *err);
 
 /* Copies elements [first, first + count) of parameter `number` to `values`, as floats. After a successful
  * check. Fails when the file was written to since it was opened. Any thread. */
@@ -39,6 +39,9 @@ char *gw_gpt_file_config(const char *weights, gw_err *err);
 
 /* Writes the config.json of such a model; `dropout` is what it was trained with. */
 bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const gw_output *output, gw_err *err);
+
+/* How many heads the config.json beside the file `weights` says; 0: it is not there, or says nothing. */
+uint32_t gw_gpt_file_heads(const char *weights);
 
 /* That the config.json beside the file `weights`, where there is one, says nothing that this model computes
  * in another way and that no tensor's shape shows: the number of heads and of layers, the activation

@@ -353,7 +353,8 @@ static bool start_thread(gw_lane_thread *lane, gw_err *err) {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &lane->event_fd};
     if (lane->epoll_fd < 0 || lane->event_fd < 0 ||
         epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, lane->event_fd, &event) != 0)
-        return gw_fail_errno(err, errno, "net/lane_thread: epoll");
+        return gw_fail_errno(err, errno, "net/lane_thread: epoll%s",
+                             errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
     int failed = pthread_create(&lane->thread, NULL, lane_main, lane);
     if (failed != 0) return gw_fail_thread(err, failed, "net/lane_thread: pthread_create");
     return true;

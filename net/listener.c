@@ -40,11 +40,23 @@ struct gw_listener {
 
 /* Binding */
 
+/* `why`: the errno. */
+static bool refused(const gw_addr *addr, const char *protocol, int why, gw_err *err) {
+    char text[GW_ADDR_TEXT];
+    gw_addr_text(addr, text);
+    const char *next = why == EACCES ? ": ports below 1024 are root's, choose a higher one" : "";
+    if (why != EADDRINUSE) return gw_fail_errno(err, why, "cannot listen on %s (%s)%s", text, protocol, next);
+    return gw_fail(
+        err, GW_E_IO,
+        "%s port of %s is in use: another process listens there. Stop it, or choose another --listen "
+        "HOST:PORT (port 0 picks a free one)",
+        protocol, text);
+}
+
 static int make_socket(const gw_addr *addr, int type, gw_err *err) {
     struct sockaddr_storage address;
     socklen_t bytes = gw_address_to_sockaddr(addr, &address);
     const char *protocol = type == SOCK_STREAM ? "TCP" : "UDP";
-    char text[GW_ADDR_TEXT];
     int on = 1, off = 0, fd = socket(address.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         gw_fail_errno(err, errno, "cannot make a %s socket", protocol);
@@ -55,23 +67,12 @@ static int make_socket(const gw_addr *addr, int type, gw_err *err) {
         gw_stream_tune(fd);
     }
     if (address.ss_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (bind(fd, (struct sockaddr *)&address, bytes) != 0 ||
-        (type == SOCK_STREAM && listen(fd, BACKLOG) != 0)) {
-        int why = errno;
-        close(fd);
-        gw_addr_text(addr, text);
-        if (why == EADDRINUSE)
-            gw_fail(
-                err, GW_E_IO,
-                "%s port of %s is in use: another process listens there. Stop it, or choose another --listen "
-                "HOST:PORT (port 0 picks a free one)",
-                protocol, text);
-        else
-            gw_fail_errno(err, why, "cannot listen on %s (%s)", text, protocol);
-        errno = why;
-        return -1;
-    }
-    return fd;
+    if (bind(fd, (struct sockaddr *)&address, bytes) == 0) return fd;
+    int why = errno;
+    close(fd);
+    refused(addr, protocol, why, err);
+    errno = why;
+    return -1;
 }
 
 bool gw_endpoint_bind(const gw_addr *wanted, int *tcp_fd, int *udp_fd, gw_addr *bound, gw_err *err) {
@@ -252,6 +253,16 @@ static void on_ready(void *context, uint32_t events) {
     }
 }
 
+static bool begin_listening(int fd, gw_err *err) {
+    struct sockaddr_storage address = {0};
+    socklen_t bytes = sizeof address;
+    if (listen(fd, BACKLOG) == 0) return true;
+    int why = errno;
+    getsockname(fd, (struct sockaddr *)&address, &bytes);
+    gw_addr addr = gw_address_from_sockaddr((struct sockaddr *)&address);
+    return refused(&addr, "TCP", why, err);
+}
+
 gw_listener *gw_listener_open(gw_loop *loop, const gw_local *local, int tcp_fd,
                               const gw_listener_events *events, gw_err *err) {
     GW_CHECK(events->accepted != NULL);
@@ -266,7 +277,9 @@ gw_listener *gw_listener_open(gw_loop *loop, const gw_local *local, int tcp_fd,
     listener->events = *events;
     listener->fd = tcp_fd;
     listener->ring.newer = listener->ring.older = &listener->ring;
-    if (gw_watch_add(loop, &listener->watch, tcp_fd, EPOLLIN, on_ready, listener, err)) return listener;
+    if (begin_listening(tcp_fd, err) &&
+        gw_watch_add(loop, &listener->watch, tcp_fd, EPOLLIN, on_ready, listener, err))
+        return listener;
     close(tcp_fd);
     free(listener);
     return NULL;

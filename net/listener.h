@@ -17,7 +17,8 @@ enum { GW_HALF_OPEN = 64, GW_HALF_OPEN_SHARE = 12 };
 
 /* Binds both sockets of a peer to `wanted`; port 0 picks one that is free for both. *bound is the address
  * with its port. A port in use fails with GW_E_IO and says so. The caller closes the sockets or hands them to
- * gw_listener_open and gw_udp_open. */
+ * gw_listener_open and gw_udp_open: until then the port is taken, and who dials it is refused, as if nobody
+ * were there. */
 bool gw_endpoint_bind(const gw_addr *wanted, int *tcp_fd, int *udp_fd, gw_addr *bound, gw_err *err);
 
 /* Whether accept(2) failed for want of what may come back. The connection stays in the queue and the socket
@@ -37,7 +38,8 @@ typedef struct gw_listener_events {
     void (*failed)(void *context, const gw_addr *from, gw_closed why, gw_fault fault, const char *text);
 } gw_listener_events;
 
-/* Takes `tcp_fd`, bound and listening (also on failure: closed). `local` must outlive the listener. */
+/* Listens on `tcp_fd`, which is bound, and takes it (also on failure: closed). `local` must outlive the
+ * listener. */
 gw_listener *gw_listener_open(gw_loop *loop, const gw_local *local, int tcp_fd,
                               const gw_listener_events *events, gw_err *err);
 /* Handshakes in progress. */

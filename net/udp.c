@@ -51,6 +51,15 @@ static void ready(void *context, uint32_t events) {
     if (udp->closed) free(udp);
 }
 
+/* Datagrams that came before anybody was here to answer are no news any more: a question of minutes ago, or
+ * of one that has died since. Bounded, as more may come. */
+static void forget_early(int fd) {
+    enum { MOST = 1 << 16 };
+    char byte;
+    for (int i = 0; i < MOST; i++)
+        if (recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno != ECONNREFUSED) return;
+}
+
 gw_udp *gw_udp_open(gw_loop *loop, int fd, gw_udp_received *received, void *context, gw_err *err) {
     GW_CHECK(received != NULL);
     gw_udp *udp = calloc(1, sizeof *udp);
@@ -67,6 +76,7 @@ gw_udp *gw_udp_open(gw_loop *loop, int fd, gw_udp_received *received, void *cont
         udp->family = bound.ss_family;
         udp->received = received;
         udp->context = context;
+        forget_early(fd);
         if (gw_watch_add(loop, &udp->watch, fd, EPOLLIN, ready, udp, err)) return udp;
     }
     free(udp);

@@ -16,7 +16,7 @@ typedef struct gw_udp gw_udp;
 typedef void gw_udp_received(void *context, const gw_addr *from, uint8_t *bytes, size_t count);
 
 /* Takes `fd`, a bound non-blocking datagram socket (net/listener.h makes one), also when it fails (closed).
- */
+ * What has come there before is dropped. */
 gw_udp *gw_udp_open(gw_loop *loop, int fd, gw_udp_received *received, void *context, gw_err *err);
 /* Sends one datagram, or drops it: what the kernel does not take at once is lost, as on any network. */
 void gw_udp_send(gw_udp *udp, const gw_addr *to, const uint8_t *bytes, size_t count);

@@ -38,7 +38,8 @@ const gw_option gpt_options[] = {
     {"vocab", "N", NULL, "different tokens (default: 256 for bytes, else the model's)", false},
     {"lr", "X", NULL, "highest learning rate", false},
     {"epochs", "X", "1", "how often every window is seen", false},
-    {"updates", "N", NULL, "updates of the whole training, instead of --epochs", false},
+    {"updates", "N", NULL,
+     "updates of the whole training, instead of --epochs; evaluations are steps beside them", false},
     {"batch-tokens", "N", NULL, "tokens of an update (default 24 shards)", false},
     {"micro-batch", "N", NULL, "windows of a shard (default: about 256 tokens, or the batch)", false},
     {"schedule", "NAME", "cosine", "of the learning rate: cosine, linear, wsd or constant", false},
@@ -59,7 +60,7 @@ const gw_option gpt_options[] = {
     {"recompute", NULL, NULL, "compute layers again instead of keeping them: less memory, a third slower",
      true},
     {"graphs", "on|off|auto", "auto",
-     "start a shard on a GPU as one CUDA graph, instead of kernel by kernel; auto: where kernels are short",
+     "start a shard on a GPU as one CUDA graph, instead of kernel by kernel; auto: if kernels are short",
      true},
     {NULL, NULL, NULL, NULL, false},
 };
@@ -109,7 +110,8 @@ static bool check_init(const gw_params *params, const gw_gpt_weights *first, con
                        gw_err *err) {
     const char *init = gw_param_text(params, "init");
     if (job->init.list == NULL) return true;
-    bool good = gw_gpt_file_check(&job->gpt, &job->init, err);
+    uint32_t heads = first != NULL ? first->gpt.heads : gw_gpt_file_heads(init);
+    bool good = gw_gpt_file_check(&job->gpt, &job->init, heads, err);
     if (good && first == NULL) good = gw_gpt_file_check_config(&job->gpt, init, err);
     if (good && first != NULL && first->gpt.heads != job->gpt.heads)
         good = gw_fail(err, GW_E_USAGE, "its model has %u heads, and this one %u: see --heads",
@@ -166,10 +168,26 @@ static bool read_batch(const gw_params *params, gpt_job *job, gw_err *err) {
     return true;
 }
 
+/* An option with a fallback has a value also where nobody gave one. */
+static bool check_length(const gw_params *params, gw_err *err) {
+    const char *updates = gw_param_text(params, "updates"), *epochs = gw_param_text(params, "epochs");
+    return updates == NULL || strcmp(epochs, "1") == 0 ||
+           gw_fail(err, GW_E_USAGE, "--updates %s and --epochs %s: one of them says how long the training is",
+                   updates, epochs);
+}
+
+/* What a step count means that people did not ask for. */
+static void describe_length(gpt_job *job) {
+    unsigned long long updates = job->updates, evaluations = job->steps - job->updates;
+    size_t used = strlen(job->data_text);
+    snprintf(job->data_text + used, sizeof job->data_text - used, "; %llu update%s and %llu evaluation%s",
+             updates, updates == 1 ? "" : "s", evaluations, evaluations == 1 ? "" : "s");
+}
+
 static bool read_length(const gw_params *params, gpt_job *job, gw_err *err) {
     double epochs;
     const double most = 1e12; /* of updates */
-    if (!gw_param_real(params, "epochs", 1e-6, 1e9, &epochs, err)) return false;
+    if (!check_length(params, err) || !gw_param_real(params, "epochs", 1e-6, 1e9, &epochs, err)) return false;
     double asked = __builtin_ceil(epochs * (double)job->data.windows / job->batch);
     int64_t updates = (int64_t)(asked < most ? asked : most), eval_every = 0;
     if (!gw_gpt_option(params, "updates", 1, (int64_t)most, &updates, err) ||
@@ -189,6 +207,7 @@ static bool read_length(const gw_params *params, gpt_job *job, gw_err *err) {
         return gw_fail(err, GW_E_USAGE, "--val-tokens: %lld make more than %d shards", (long long)tokens,
                        GW_MAX_SHARDS);
     job->steps += (job->updates + job->eval_every - 1) / job->eval_every;
+    describe_length(job);
     return true;
 }
 

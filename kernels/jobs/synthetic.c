@@ -57,16 +57,24 @@ bool synthetic_is_at(const synthetic_place *at, uint64_t step, uint32_t shard) {
     return at->given && at->step == step && at->shard == shard;
 }
 
+static bool read_size(const gw_params *params, const char *name, int64_t least, int64_t most, int64_t *bytes,
+                      gw_err *err) {
+    return gw_param_integer(params, name, least, most, true, bytes, err) ||
+           gw_fail(err, GW_E_USAGE,
+                   "--%s: '%s' is not a number of bytes from %lld to %lld, or one with k, m or g", name,
+                   gw_param_text(params, name), (long long)least, (long long)most);
+}
+
 static bool read_options(const gw_params *params, synthetic *job, gw_err *err) {
     int64_t shards, bytes, pushed, seed, payload, copies;
     double shard_ms, skew;
     if (!gw_param_integer(params, "shards", 1, GW_MAX_SHARDS, false, &shards, err)) return false;
     if (!gw_param_real(params, "shard-ms", 0, 3600e3, &shard_ms, err)) return false;
     if (!gw_param_real(params, "skew", 0.001, 1000, &skew, err)) return false;
-    if (!gw_param_integer(params, "state-bytes", 4096, (int64_t)1 << 40, true, &bytes, err)) return false;
+    if (!read_size(params, "state-bytes", 4096, (int64_t)1 << 40, &bytes, err)) return false;
     if (!gw_param_integer(params, "sum-elements", 1, 1 << 28, true, &pushed, err)) return false;
     if (!gw_param_integer(params, "seed", 0, INT64_MAX, false, &seed, err)) return false;
-    if (!gw_param_integer(params, "payload-bytes", 0, (int64_t)1 << 40, true, &payload, err)) return false;
+    if (!read_size(params, "payload-bytes", 0, (int64_t)1 << 40, &payload, err)) return false;
     if (!gw_param_integer(params, "payload-copies", 1, 16, false, &copies, err)) return false;
     if (!read_place(params, "crash-shard", &job->crash, err)) return false;
     if (!read_place(params, "bad-shard", &job->bad, err)) return false;

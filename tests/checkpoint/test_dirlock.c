@@ -81,4 +81,8 @@ Test(dirlock, a_directory_that_cannot_be_is_an_error) {
     cr_assert_not_null(strstr(err.text, "Not a directory"), "%s", err.text);
     cr_assert_not(gw_dirlock_take(below, &lock, &err));
     cr_assert_eq(lock.fd, -1);
+    snprintf(below, sizeof below, "%s/no/dir", folder);
+    cr_assert_not(gw_dirlock_take(below, &lock, &err));
+    cr_assert_not_null(strstr(err.text, "/no/dir (make the folder above it first, by mkdir -p): No such"),
+                       "%s", err.text);
 }

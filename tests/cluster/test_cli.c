@@ -79,12 +79,15 @@ static void refused(const char *arguments, const char *named) {
     cr_expect_not_null(strstr(o.err, named), "godwit %s: '%s' does not name '%s'", arguments, o.err, named);
 }
 
+/* argp breaks a line that would just fit into one and another of blanks. */
 static void fits_80_columns(const char *arguments) {
     outcome o = godwit(arguments);
     cr_expect_eq(o.code, 0, "godwit %s: %d %s", arguments, o.code, o.err);
     char *rest = NULL;
-    for (char *line = strtok_r(o.out, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+    for (char *line = strtok_r(o.out, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         cr_expect_leq(strlen(line), 80, "godwit %s: '%s'", arguments, line);
+        cr_expect_neq(line[strspn(line, " ")], '\0', "godwit %s: a line of blanks", arguments);
+    }
 }
 
 static char *folder(void) {
@@ -114,7 +117,10 @@ Test(cli, numbers_are_whole_and_within_bounds) {
     refused("sim --steps 1e3", "--steps: '1e3'");
     refused("sim --forks 3x3+-1", "--forks 3x3+-1");
     refused("sim --without leader", "--without takes a rule out of --forks");
+    refused("sim --forks 3x3 --without foo",
+            "--without: 'foo' is not one of promises, listed, installed, lowest, leader, lives");
     refused("generate --tokens 5x .", "--tokens: '5x'");
+    refused("generate --tokens 0 .", "--tokens: '0'");
     refused("export --step newest .", "--step: 'newest'");
 }
 
@@ -177,7 +183,21 @@ static int shell(const char *arguments) {
 Test(cli, what_could_not_be_printed_is_no_success) {
     cr_expect_eq(shell("--version >/dev/full 2>/dev/null"), 1);
     cr_expect_eq(shell("run digits --help >/dev/full 2>/dev/null"), 1);
-    cr_expect_eq(shell("--version >&- 2>&- <&-"), 0, "nobody wants to read it");
+    cr_expect_eq(shell("--version >&- 2>&- <&-"), 1);
+    cr_expect_eq(shell("--version 2>&- <&- >/dev/null"), 0);
+}
+
+/* A run's last line has the hash that it was for. */
+Test(cli, a_run_whose_last_line_was_lost_is_no_success) {
+    static const char *const ends[] = {">&- 2>/dev/null", ">/dev/full 2>/dev/null", ">/dev/null"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char *dir = folder(), line[200];
+        snprintf(line, sizeof line, "run synthetic --steps 1 --shard-ms 0 --listen 127.0.0.1:0 --dir %s %s",
+                 dir, ends[i]);
+        cr_expect_eq(shell(line), i < 2, "%s", ends[i]);
+        snprintf(line, sizeof line, "rm -r %s", dir);
+        cr_assert_eq(system(line), 0);
+    }
 }
 
 Test(cli, the_build_script_names_what_it_does_not_know) {
@@ -216,7 +236,8 @@ Test(cli, every_help_fits_a_terminal) {
                                         "bench allreduce --help",
                                         "generate --help",
                                         "tokenize --help",
-                                        "plot --help"};
+                                        "plot --help",
+                                        "bench gpt --help"};
     for (size_t i = 0; i < sizeof helps / sizeof helps[0]; i++) fits_80_columns(helps[i]);
 }
 
@@ -229,6 +250,14 @@ static outcome run_once(const char *arguments) {
     snprintf(remove_it, sizeof remove_it, "rm -r %s", dir);
     cr_expect_eq(system(remove_it), 0);
     return o;
+}
+
+/* Without a key nobody is asked for anything; on loopback it is this machine's own affair. */
+Test(cli, http_that_others_reach_is_warned_of) {
+    outcome o = run_once("run synthetic --steps 1 --shards 2 --shard-ms 0 --http 0.0.0.0:0");
+    cr_expect_eq(o.code, 0, "%s", o.err);
+    cr_expect_not_null(strstr(o.err, "--http 0.0.0.0:0: whoever reaches this address reads"), "%s", o.err);
+    cr_expect_str_empty(run_once("run synthetic --steps 1 --shards 2 --shard-ms 0 --http 0").err);
 }
 
 /* That this machine lacks what nobody asked for (an RDMA device) is no news. */
@@ -261,6 +290,7 @@ Test(cli, nonsense_is_refused_by_name) {
     refused("keygen", "FILE");
     refused("sim --peers 0", "--peers");
     refused("keygen a b", "'b'");
+    cr_expect_eq(shell("keygen '' 2>&1 | grep -q 'FILE: the name is empty'"), 0);
     refused("help fly", "'fly'");
 }
 
@@ -280,8 +310,14 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run digits --listen 127.0.0.1:70000", "--listen");
     refused("run digits --join 127.0.0.1:1,there", "--join");
     refused("run digits --http nowhere", "--http");
-    refused("run digits --checkpoint-every often", "a number of steps");
-    refused("run digits --checkpoint-every 0", "--checkpoint-every");
+    static const char *const never[] = {"often", "0", "0s", "5q", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
+        char line[80], said[80];
+        snprintf(line, sizeof line, "run digits --checkpoint-every %s", never[i]);
+        snprintf(said, sizeof said, "'%s' is neither a number of steps from 1 on, nor a time such as",
+                 never[i]);
+        refused(line, said);
+    }
     refused("run digits --quorum most", "--quorum");
     refused("run digits --quorum majority", "--peers");
     refused("run digits --reduce fast", "--quorum majority");

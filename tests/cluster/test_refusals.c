@@ -99,6 +99,35 @@ Test(refusals, a_machine_that_computes_other_bits_does_not_join) {
     lab_close(l);
 }
 
+/* A state that no machine can make: what costs nothing to find out is said before it is tried. */
+Test(refusals, what_is_wrong_with_addresses_and_files_is_said_before_the_state_is_made) {
+    lab *l = lab_open();
+    lab_peer *first = lab_start(l, "first", NULL, SYNTHETIC " --steps 1000000");
+    char taken[40];
+    snprintf(taken, sizeof taken, "127.0.0.1:%u", first->port);
+    const struct {
+        const char *listen, *option, *said;
+    } cases[] = {
+        {"0.0.0.0:0", "", "without a key only loopback is allowed"},
+        {taken, "", "is in use: another process listens there. Stop it, or choose another --listen"},
+        {"nosuch.invalid:1", "", "--listen nosuch.invalid:1: "},
+        {NULL, " --advertise nosuch.invalid:1", "--advertise nosuch.invalid:1: "},
+        {NULL, " --http nosuch.invalid:1", "--http nosuch.invalid:1: "},
+        {NULL, " --http ", "is in use: another process listens there. Stop it, or choose another --http"},
+        {NULL, " --metrics /nonexistent/a.csv", "--metrics: cannot write /nonexistent/a.csv"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char args[LAB_PATH];
+        bool port = strcmp(cases[i].option, " --http ") == 0;
+        snprintf(args, sizeof args, "synthetic --state-bytes 1000g --workers 1%s%s", cases[i].option,
+                 port ? taken : "");
+        lab_peer *peer = lab_launch(l, "other", NULL, cases[i].listen, args);
+        refused(l, peer, 1, cases[i].said);
+    }
+    lab_kill(l, first);
+    lab_close(l);
+}
+
 #define LARGE "synthetic --steps 2 --shards 4 --shard-ms 0 --workers 1 --state-bytes "
 
 /* A state that comes from others lies beside the one that it replaces until it has been checked. */

@@ -85,7 +85,7 @@ static bool take_safetensors(const uint8_t *bytes, size_t count) {
         for (uint64_t i = 0; i < tensor->size; i++) sum += tensor->bytes[i];
     }
     GW_CHECK(file.map_bytes > 0 && sum < UINT32_MAX);
-    if (gw_gpt_file_check(&tiny, &file, &err))
+    if (gw_gpt_file_check(&tiny, &file, 0, &err))
         for (uint32_t i = 0; i < gw_gpt_parameters(&tiny); i++) {
             gw_gpt_parameter p = gw_gpt_parameter_of(&tiny, i);
             float values[64];

@@ -62,7 +62,7 @@ static bool take_http(const uint8_t *bytes, size_t count) {
     static gw_addr bound;
     gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}};
     gw_err err;
-    if (http == NULL) http = gw_http_open(&any, filled_board(), &bound, &err);
+    if (http == NULL) http = gw_http_open(gw_http_bind(&any, &bound, &err), filled_board(), &err);
     GW_CHECK(http != NULL);
     struct sockaddr_storage address;
     socklen_t length = gw_address_to_sockaddr(&bound, &address);

@@ -255,13 +255,13 @@ Test(gpt_file, names_without_prefix_and_other_tensors_do_not_matter) {
     cr_assert(gw_safetensors_open(plain_write(&model, "plain"), &file, &err), "%s", err.text);
     cr_assert_eq(gw_gpt_file_vocabulary(&file), 5);
     cr_assert_eq(gw_gpt_file_context(&file), 3);
-    cr_assert(gw_gpt_file_check(&tiny, &file, &err), "%s", err.text);
+    cr_assert(gw_gpt_file_check(&tiny, &file, 0, &err), "%s", err.text);
     gw_safetensors_close(&file);
 
     strcpy(model.list[4].dtype, "I16");
     model.list[4].size /= 2;
     cr_assert(gw_safetensors_open(plain_write(&model, "half"), &file, &err), "%s", err.text);
-    cr_assert_not(gw_gpt_file_check(&tiny, &file, &err));
+    cr_assert_not(gw_gpt_file_check(&tiny, &file, 0, &err));
     cr_assert_not_null(strstr(err.text, "is I16; F32, F16 and BF16 are what can be read"), "%s", err.text);
     gw_safetensors_close(&file);
 }
@@ -278,8 +278,10 @@ Test(gpt_file, init_of_a_model_of_more_layers_is_refused) {
     trial *t = open_trial(NULL, "10");
     write_model(t, model);
     refuse_init(words, first);
+    refuse_init("--context 10 with the --heads it was made with", first);
     write_config(&shape);
     refuse_init(words, first);
+    refuse_init("--context 10 --heads 2", first);
     const float *parameters[GW_GPT_PARAMETERS];
     for (uint32_t i = 0; i < gw_gpt_parameters(&shape); i++) parameters[i] = parameter(t, i);
     const gw_gpt_weights weights = {shape, parameters};
@@ -287,6 +289,7 @@ Test(gpt_file, init_of_a_model_of_more_layers_is_refused) {
     checkpoint.open = open_in_memory;
     in_memory = &weights;
     refuse_type(&checkpoint, words, first);
+    refuse_type(&checkpoint, "--context 10 --heads 2", first);
     trial_close(t);
 
     gw_gpt deeper = shape;
@@ -377,7 +380,7 @@ static void read_halves(const char *dtype, const uint16_t *bits, float *values, 
     model.list[0].bytes = (const uint8_t *)bits;
     model.list[0].size = 20;
     cr_assert(gw_safetensors_open(plain_write(&model, "half"), &file, &err), "%s", err.text);
-    cr_assert(gw_gpt_file_check(&tiny, &file, &err), "%s", err.text);
+    cr_assert(gw_gpt_file_check(&tiny, &file, 0, &err), "%s", err.text);
     cr_assert(gw_gpt_file_read(&tiny, &file, 0, 10 - count, count, values, &err), "%s", err.text);
     gw_safetensors_close(&file);
 }

@@ -139,6 +139,8 @@ static void expect_validation(const char *text, double loss, bool bytes) {
 Test(gpt_job, evaluations_follow_updates_and_train_nothing) {
     trial *t = trial_open(&gw_job_gpt, PAIRS(TINY));
     cr_assert_eq(t->plan.steps, 19);
+    cr_expect_not_null(strstr(t->plan.data_text, "bytes; 16 updates and 3 evaluations"), "%s",
+                       t->plan.data_text);
     trial_init(t, UINT64_MAX);
     uint32_t validation = trial_tensor(t, "loss.validation"), words = trial_tensor(t, "wte.weight"),
              count = trial_tensor(t, "sum.count");
@@ -417,6 +419,9 @@ Test(gpt_job, refuses_options_that_make_no_sense) {
     refuse("data", "/nowhere", "--data: there is no file /nowhere");
     refuse("val", "/nowhere", "--val: there is no file /nowhere");
     refuse("val-tokens", "6", "--val-tokens");
+    cr_assert_not(trial_opens(&gw_job_gpt,
+                              PAIRS("data", text_path, "context", "7", "updates", "9", "epochs", "2"), &err));
+    cr_assert_not_null(strstr(err.text, "--updates 9 and --epochs 2: one of them says"), "%s", err.text);
     refuse("warmup", "1000000", "--warmup: 1000000 updates are more than all there are, ");
     refuse("decay-updates", "5", "--decay-updates: only --schedule wsd has such a way down, not cosine");
 #define WSD "data", text_path, "context", "7", "schedule", "wsd", "updates"

@@ -81,15 +81,15 @@ Test(synthetic, the_state_depends_on_the_payload_and_not_on_who_had_it) {
 }
 
 Test(synthetic, payload_options_out_of_bounds_are_named) {
-    const char *const bad[][3] = {{"payload-bytes", "-1", NULL},
-                                  {"payload-bytes", "2000000g", NULL},
-                                  {"payload-bytes", "much", NULL},
-                                  {"payload-copies", "0", NULL},
-                                  {"payload-copies", "17", NULL}};
+    const char *const bad[][3] = {{"payload-bytes", "-1", NULL},   {"payload-bytes", "2000000g", NULL},
+                                  {"payload-bytes", "much", NULL}, {"state-bytes", "4x", NULL},
+                                  {"payload-copies", "0", NULL},   {"payload-copies", "17", NULL}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         gw_err err;
         cr_assert_not(trial_opens(&gw_job_synthetic, bad[i], &err));
         cr_assert_not_null(strstr(err.text, bad[i][0]), "%s", err.text);
         cr_assert_eq(err.code, GW_E_USAGE);
+        bool size = strstr(bad[i][0], "-bytes") != NULL;
+        cr_assert_eq(strstr(err.text, ", or one with k, m or g") != NULL, size, "%s", err.text);
     }
 }

@@ -352,6 +352,29 @@ static bool has_one(void *context) {
     return ((inbox *)context)->count > 0;
 }
 
+/* The port is taken long before anybody answers there: whoever asked meanwhile may be dead. */
+Test(udp, what_came_before_it_was_opened_is_dropped) {
+    gw_err err;
+    gw_loop *loop = gw_loop_open(&err);
+    inbox a = {0}, b = {0};
+    gw_addr a_addr, b_addr;
+    int a_tcp, b_tcp, a_udp, b_udp;
+    flock_bind(&a_addr, &a_tcp, &a_udp);
+    flock_bind(&b_addr, &b_tcp, &b_udp);
+    a.udp = gw_udp_open(loop, a_udp, received, &a, &err);
+    for (int i = 0; i < 5; i++) gw_udp_send(a.udp, &b_addr, (const uint8_t *)"early", 5);
+    b.udp = gw_udp_open(loop, b_udp, received, &b, &err);
+    gw_udp_send(a.udp, &b_addr, (const uint8_t *)"x", 1);
+    flock_turn_until(loop, has_one, &b);
+    cr_assert_eq(b.bytes[0], 1);
+    cr_assert_eq(b.count, 1);
+    gw_udp_close(a.udp);
+    gw_udp_close(b.udp);
+    close(a_tcp);
+    close(b_tcp);
+    gw_loop_close(loop);
+}
+
 Test(udp, may_be_closed_from_its_own_callback) {
     gw_err err;
     gw_loop *loop = gw_loop_open(&err);

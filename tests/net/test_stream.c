@@ -638,12 +638,39 @@ Test(stream, what_is_lost_is_sent_again_soon) {
     close_world(&w);
 }
 
+/* A peer has its port before it has its state: who dials it then has to try another one, and is not kept
+ * waiting for a handshake. */
+Test(listener, whoever_dials_a_port_that_is_bound_only_is_refused) {
+    world w;
+    gw_err err;
+    gw_addr addr;
+    int tcp, udp;
+    struct sockaddr_storage address;
+    flock_bind(&addr, &tcp, &udp);
+    socklen_t bytes = gw_address_to_sockaddr(&addr, &address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&address, bytes), -1);
+    cr_assert_eq(errno, ECONNREFUSED);
+    close(fd);
+    connect_world(&w, "1", GW_STREAM_CONTROL);
+    gw_listener_events events = {.context = &w, .accepted = on_accepted};
+    gw_listener *listener = gw_listener_open(w.loop, &w.server.local, tcp, &events, &err);
+    cr_assert_not_null(listener, "%s", err.text);
+    close(flock_connect(&addr));
+    gw_listener_close(listener);
+    close(udp);
+    close_world(&w);
+}
+
 Test(listener, a_port_in_use_is_named_with_what_to_do) {
     gw_err err;
     gw_addr addr, again;
     int tcp, udp, tcp2, udp2;
     char text[GW_ADDR_TEXT];
     flock_bind(&addr, &tcp, &udp);
+    cr_assert(!gw_endpoint_bind(&addr, &tcp2, &udp2, &again, &err));
+    cr_assert_not_null(strstr(err.text, "UDP"), "%s", err.text);
+    cr_assert_eq(listen(tcp, 1), 0);
     cr_assert(!gw_endpoint_bind(&addr, &tcp2, &udp2, &again, &err));
     cr_assert_not_null(strstr(err.text, gw_addr_text(&addr, text)), "%s", err.text);
     cr_assert_not_null(strstr(err.text, "in use"));

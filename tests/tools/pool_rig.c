@@ -101,6 +101,7 @@ static bool unit(gw_device *device, gw_unit_work work, uint64_t number, uint64_t
     pthread_mutex_lock(&rig->lock);
     rig->units[number]++;
     rig->inside_at_unit += rig->inside;
+    while (rig->holds_units) pthread_cond_wait(&rig->changed, &rig->lock);
     bool good = rig->failing_unit == 0 || number != rig->failing_unit;
     pthread_mutex_unlock(&rig->lock);
     *part = number;

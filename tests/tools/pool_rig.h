@@ -50,6 +50,7 @@ typedef struct pool_rig {
     uint32_t noting[2];                  /* by `runs`: workers inside it */
     uint32_t lanes, lanes_refused_from;  /* open; a lane of this number or more is refused, 0 = none is */
     uint32_t units[RIG_UNITS], failing_unit;
+    bool holds_units;                                               /* none returns */
     uint32_t probes[GW_DEVICE_PARTS], inside_part[GW_DEVICE_PARTS]; /* by part of the device */
     bool wrong;              /* part 1 computes probes to other numbers */
     uint32_t inside_at_unit; /* shards that ran when a unit did: must be 0 */

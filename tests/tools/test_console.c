@@ -253,6 +253,32 @@ Test(display, a_terminal_shows_no_dates) {
     cr_expect_eq(strlen(text), strlen("something\r\n12:34:56.789 trouble\r\n"), "%s", text);
 }
 
+/* What a shell prints next must not stand behind the live line. */
+Test(display, who_ends_at_once_leaves_no_live_line) {
+    char text[2000] = "";
+    gw_err err;
+    setenv("TERM", "xterm", 1);
+    int reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    cr_assert(reader >= 0 && grantpt(reader) == 0 && unlockpt(reader) == 0);
+    int terminal = open(ptsname(reader), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    cr_assert(dup2(terminal, STDOUT_FILENO) >= 0 && dup2(terminal, STDERR_FILENO) >= 0);
+    gw_display *display = gw_display_open(GW_DISPLAY_AUTO, &err);
+    cr_assert_not_null(display, "%s", err.text);
+    gw_display_update(display, busy());
+    gw_display_err(display, "ended");
+    gw_display_flush(display, UINT64_C(60000000000));
+    gw_display_update(display, busy());
+    gw_display_err(display, "$");
+    cr_assert(gw_display_close(display));
+    cr_assert_eq(fcntl(reader, F_SETFL, O_NONBLOCK), 0);
+    size_t used = 0;
+    for (ssize_t got; (got = read(reader, text + used, sizeof text - 1 - used)) > 0;) used += (size_t)got;
+    const char *last = strstr(text, "$\r\n");
+    cr_assert_not_null(last, "%s", text);
+    cr_expect_not_null(strstr(text, "step 312"), "%s", text);
+    cr_expect_null(strstr(last, "step 312"), "%s", text);
+}
+
 Test(snapshot, json_has_what_was_put_in) {
     char *text = gw_snapshot_json(busy());
     json_t *object = json_loads(text, 0, NULL);
@@ -655,6 +681,15 @@ static void exchange(const gw_addr *addr, const char *request, char *answer, siz
     close(fd);
 }
 
+static gw_http *open_http(const gw_addr *addr, gw_board *board, gw_addr *bound) {
+    gw_err err;
+    int fd = gw_http_bind(addr, bound, &err);
+    cr_assert_geq(fd, 0, "%s", err.text);
+    gw_http *http = gw_http_open(fd, board, &err);
+    cr_assert_not_null(http, "%s", err.text);
+    return http;
+}
+
 /* As a large flock's peer has them open. */
 Test(http, answers_beyond_the_descriptors_that_select_can_wait_for) {
     struct rlimit limit;
@@ -666,8 +701,7 @@ Test(http, answers_beyond_the_descriptors_that_select_can_wait_for) {
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     gw_board *board = gw_board_open(&err);
     gw_board_publish(board, busy());
-    gw_http *http = gw_http_open(&any, board, &bound, &err);
-    cr_assert_not_null(http, "%s", err.text);
+    gw_http *http = open_http(&any, board, &bound);
     for (int i = 0; i < 1100; i++) cr_assert_geq(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
     exchange(&bound, "GET /healthz HTTP/1.0\r\n\r\n", answer, sizeof answer);
     cr_expect_not_null(strstr(answer, " 200 "), "'%s'", answer);
@@ -682,8 +716,7 @@ Test(http, waits_for_a_descriptor_without_spinning) {
     gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
     gw_board *board = gw_board_open(&err);
     gw_board_publish(board, busy());
-    gw_http *http = gw_http_open(&any, board, &bound, &err);
-    cr_assert_not_null(http, "%s", err.text);
+    gw_http *http = open_http(&any, board, &bound);
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(bound.port)};
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), free_fd = dup(fd);
@@ -729,8 +762,7 @@ Test(http, serves_three_paths_and_refuses_the_rest) {
     static char answer[65536];
     gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
     gw_board *board = gw_board_open(&err);
-    gw_http *http = gw_http_open(&any, board, &bound, &err);
-    cr_assert_not_null(http, "%s", err.text);
+    gw_http *http = open_http(&any, board, &bound);
     cr_assert_neq(bound.port, 0);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         exchange(&bound, cases[i].request, answer, sizeof answer);
@@ -741,7 +773,7 @@ Test(http, serves_three_paths_and_refuses_the_rest) {
         gw_board_publish(board, busy());
     }
     gw_addr again;
-    cr_assert_null(gw_http_open(&bound, board, &again, &err), "the port is in use");
+    cr_assert_eq(gw_http_bind(&bound, &again, &err), -1, "the port is in use");
     cr_assert_not_null(strstr(err.text, "is in use: another process listens there. Stop it, or"), "%s",
                        err.text);
     gw_http_close(http);

@@ -379,8 +379,8 @@ Test(metrics, a_full_disk_is_one_warning_and_no_end) {
     gw_err err;
     gw_log_set_sink(sink, NULL);
     for (int life = 0; life < 2; life++) {
-        gw_metrics *metrics = gw_metrics_open(scratch_path("a.csv"), JOB, false, &err);
-        cr_assert_not_null(metrics, "%s", err.text);
+        gw_metrics *metrics = gw_metrics_open(scratch_path("a.csv"), &err);
+        cr_assert(metrics != NULL && gw_metrics_begin(metrics, JOB, false, &err), "%s", err.text);
         limit_files(life == 0 ? 10 : RLIM_INFINITY);
         for (uint64_t step = 1; step <= 20; step++) {
             gw_metrics_row one = row(step, "loss=1");
@@ -391,7 +391,7 @@ Test(metrics, a_full_disk_is_one_warning_and_no_end) {
         cr_assert_not_null(strstr(said, "the job goes on"), "%s", said);
         cr_assert_eq(strlen(content("a.csv")) > 0, life == 1);
     }
-    cr_assert_null(gw_metrics_open(scratch_path("no/a.csv"), JOB, false, &err));
+    cr_assert_null(gw_metrics_open(scratch_path("no/a.csv"), &err));
     cr_assert_not_null(strstr(err.text, "--metrics: cannot write"), "%s", err.text);
     gw_metrics_add(NULL, NULL); /* nobody wants any */
 }

@@ -31,8 +31,8 @@ static size_t longest(const char *text) {
 
 Test(status, columns_are_as_wide_as_they_must_be) {
     char *text = table(80, "10.0.0.12:7117", "7");
-    cr_assert_str_eq(text, "  peer     address        state   role   path step shards/s saved\n"
-                           "* 01234567 10.0.0.12:7117 suspect leader rdma    7  12345.6     -\n");
+    cr_assert_str_eq(text, "  peer     address        state   role   path step  busy/s saved\n"
+                           "* 01234567 10.0.0.12:7117 suspect leader rdma    7 12345.6     -\n");
     free(text);
 }
 
@@ -47,7 +47,7 @@ Test(status, shortens_addresses_where_there_is_no_room) {
     const char *address = "[2001:db8:1111:2222:3333:4444:5555:6666]:65535";
     char *text = table(80, address, "99999999");
     cr_assert_eq(longest(text), 80, "%s", text);
-    cr_assert_not_null(strstr(text, " [2001:db8:1111:2222:33... suspect"), "%s", text);
+    cr_assert_not_null(strstr(text, " [2001:db8:1111:2222:333... suspect"), "%s", text);
     free(text);
     text = table(SIZE_MAX, address, "99999999");
     cr_assert_not_null(strstr(text, address), "%s", text);

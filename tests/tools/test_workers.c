@@ -1,6 +1,8 @@
 /* The worker pool by itself: what it claims, what it leaves to thieves, and how it stops. */
 #include "pool_rig.h"
 
+#include "core/log.h"
+
 #include <criterion/criterion.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -529,6 +531,31 @@ Test(workers, a_unit_that_fails_fails_them_all) {
     cr_assert_not(gw_workers_units(rig.pool, GW_UNIT_APPLY, &sum, &err));
     cr_assert_str_eq(err.text, "unit 40 tore");
     cr_assert_not(gw_workers_units(rig.pool, GW_UNIT_APPLY, &sum, &err), "and leaves the pool usable");
+    rig_close(&rig);
+}
+
+static void let_units_go(void *context, gw_level level, const char *room, const char *text) {
+    (void)room;
+    cr_expect_eq(level, GW_INFO);
+    cr_expect_str_eq(text, "making the state, 0.0 of 2.0 GiB");
+    pthread_mutex_lock(&rig.lock);
+    ++*(uint32_t *)context;
+    rig.holds_units = false;
+    pthread_cond_broadcast(&rig.changed);
+    pthread_mutex_unlock(&rig.lock);
+}
+
+/* Nothing else is printed before a peer has its state. */
+Test(workers, a_state_that_takes_long_to_make_is_told_of, .timeout = 60) {
+    uint32_t told = 0;
+    uint64_t sum;
+    gw_err err;
+    rig_open(&rig, 2, false);
+    rig.layout.image_bytes = UINT64_C(2) << 30;
+    gw_log_set_sink(let_units_go, &told);
+    rig.holds_units = true; /* until that line comes */
+    cr_assert(gw_workers_units(rig.pool, GW_UNIT_INIT, &sum, &err));
+    cr_assert_eq(told, 1);
     rig_close(&rig);
 }
 

@@ -107,12 +107,16 @@ static const char *what_follows(const gw_display *display, int failure) {
                                          : "it is tried again, and lines wait";
 }
 
+static const char *what_ails(int failure) {
+    if (failure == EPIPE) return "nobody reads it any more";
+    return failure == EBADF ? "it is closed" : strerror(failure);
+}
+
 static void say_failure(gw_display *display, int failure) {
     bool said = display->failure_said;
     display->failure_said = failure != 0;
     if (failure == 0 || said || display->err == display->out) return;
-    put_text(display->err, "godwit: stdout: %s; %s, the run goes on\n",
-             failure == EPIPE ? "nobody reads it any more" : strerror(failure),
+    put_text(display->err, "godwit: stdout: %s; %s, the run goes on\n", what_ails(failure),
              what_follows(display, failure));
 }
 
@@ -132,6 +136,11 @@ static void say_trouble(gw_display *display, bool at_end) {
 }
 
 void gw_display_flush(gw_display *display, uint64_t patience_ns) {
+    pthread_mutex_lock(&display->lock);
+    erase(display);
+    display->live = false;
+    display->silent = true; /* nor a plain line behind what was said last */
+    pthread_mutex_unlock(&display->lock);
     gw_outlet_flush(display->out, patience_ns);
     gw_outlet_flush(display->err, patience_ns);
 }

@@ -24,7 +24,8 @@ gw_display *gw_display_open(gw_display_mode mode, gw_err *err); /* NULL on failu
  * could not be written to stdout. Lines that were lost before, because the disk was full or the reader slow,
  * do not count, as they are told. NULL is allowed. */
 bool gw_display_close(gw_display *display);
-/* For a process that is to end without closing: waits until all is written, at most so long. */
+/* For a process that is to end without closing: erases the live line for good, and waits until all is
+ * written, for each output at most so long. */
 void gw_display_flush(gw_display *display, uint64_t patience_ns);
 
 /* Shows progress if it is time to. Cheap: call it at every step and several times a second. */

@@ -78,7 +78,7 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
         a->bytes = true;
         return 0;
     case KEY_TOKENS:
-        a->tokens = gw_number_of_option(state, "--tokens", arg, 0, TOKENS_MOST);
+        a->tokens = gw_number_of_option(state, "--tokens", arg, 1, TOKENS_MOST);
         return 0;
     case KEY_TEMPERATURE:
         a->sampling.temperature = number(state, "temperature", arg, 1e6);

@@ -14,7 +14,7 @@ void gw_help_print(FILE *out) {
           "  godwit export DIR --to FILE  a trained gpt as safetensors, for transformers\n"
           "  godwit generate DIR          let a trained gpt go on with a text\n"
           "  godwit plot FILE             draw the metrics of a run (run --metrics FILE)\n"
-          "  godwit devices               RDMA devices, and what they miss\n"
+          "  godwit devices               GPUs and RDMA devices, and what they miss\n"
           "  godwit sim [OPTION...]       the same protocol on simulated, failing networks\n"
           "  godwit bench WHAT            measure: allreduce, steal, aead, digits, ...\n"
           "\n"

@@ -97,27 +97,39 @@ static void accepted(void *context, int fd, const struct sockaddr *from, socklen
     MHD_add_connection(http->daemon, fd, from, bytes);
 }
 
-static bool listen_on(gw_http *http, const gw_addr *addr, gw_addr *bound, gw_err *err) {
-    struct sockaddr_storage address;
-    socklen_t bytes = gw_address_to_sockaddr(addr, &address), got = sizeof address;
+/* Why not: the errno. */
+static bool refused(const gw_addr *addr, int why, gw_err *err) {
     char text[GW_ADDR_TEXT];
-    int on = 1;
-    http->fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (http->fd >= 0) setsockopt(http->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* past TIME_WAIT */
-    if (http->fd >= 0 && address.ss_family == AF_INET6)
-        setsockopt(http->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-    if (http->fd >= 0 && bind(http->fd, (struct sockaddr *)&address, bytes) == 0 &&
-        listen(http->fd, BACKLOG) == 0 && getsockname(http->fd, (struct sockaddr *)&address, &got) == 0) {
-        *bound = gw_address_from_sockaddr((struct sockaddr *)&address);
-        return true;
-    }
     gw_addr_text(addr, text);
-    if (errno != EADDRINUSE) return gw_fail_errno(err, errno, "http: cannot listen on %s", text);
+    const char *next = why == EACCES ? ": ports below 1024 are root's, choose a higher one" : "";
+    if (why != EADDRINUSE) return gw_fail_errno(err, why, "http: cannot listen on %s%s", text, next);
     return gw_fail(
         err, GW_E_IO,
         "http: the port of %s is in use: another process listens there. Stop it, or choose another "
         "--http [HOST:]PORT (port 0 picks a free one)",
         text);
+}
+
+static bool bind_to(int fd, const gw_addr *addr, gw_addr *bound) {
+    struct sockaddr_storage address;
+    socklen_t bytes = gw_address_to_sockaddr(addr, &address);
+    int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* past TIME_WAIT */
+    if (addr->family == 6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    if (bind(fd, (struct sockaddr *)&address, bytes) != 0) return false;
+    bytes = sizeof address;
+    if (getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) return false;
+    *bound = gw_address_from_sockaddr((struct sockaddr *)&address);
+    return true;
+}
+
+int gw_http_bind(const gw_addr *addr, gw_addr *bound, gw_err *err) {
+    int family = addr->family == 6 ? AF_INET6 : AF_INET;
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && bind_to(fd, addr, bound)) return fd;
+    refused(addr, errno, err);
+    if (fd >= 0) close(fd);
+    return -1;
 }
 
 static bool start(gw_http *http, gw_err *err) {
@@ -133,14 +145,17 @@ static bool start(gw_http *http, gw_err *err) {
     return http->acceptor != NULL || gw_fail_in(err, "http");
 }
 
-gw_http *gw_http_open(const gw_addr *addr, gw_board *board, gw_addr *bound, gw_err *err) {
+gw_http *gw_http_open(int fd, gw_board *board, gw_err *err) {
     gw_http *http = calloc(1, sizeof *http);
     if (http == NULL) {
         gw_fail(err, GW_E_NOMEM, "http: out of memory");
+        close(fd);
         return NULL;
     }
+    http->fd = fd;
     http->board = board;
-    if (listen_on(http, addr, bound, err) && start(http, err)) return http;
+    bool listens = listen(fd, BACKLOG) == 0 || gw_fail_errno(err, errno, "http: cannot listen");
+    if (listens && start(http, err)) return http;
     gw_http_close(http);
     return NULL;
 }

@@ -14,9 +14,12 @@
 
 typedef struct gw_http gw_http;
 
-/* Listens on `addr`; *bound is that with the port that was chosen for 0. The board must outlive it. NULL on
- * failure. */
-gw_http *gw_http_open(const gw_addr *addr, gw_board *board, gw_addr *bound, gw_err *err);
+/* A socket that has `addr`; *bound is that with the port that was chosen for 0. Who connects is refused until
+ * it is served. -1 on failure. */
+int gw_http_bind(const gw_addr *addr, gw_addr *bound, gw_err *err);
+
+/* Serves at this socket, which it takes, also when it fails. The board must outlive it. NULL on failure. */
+gw_http *gw_http_open(int fd, gw_board *board, gw_err *err);
 void gw_http_close(gw_http *http); /* NULL is allowed */
 
 #endif

@@ -68,7 +68,11 @@ static bool judge(const char *path, uint32_t manifests, uint32_t chunks, const g
     if (chunks > 0)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%u chunk%s",
                  manifests > 0 ? " and " : "", chunks, plural(chunks));
-    return gw_fail(err, GW_E_CORRUPT, "%s: %s damaged: %s", path, text, why->text);
+    return gw_fail(
+        err, GW_E_CORRUPT,
+        "%s: %s damaged: %s. A peer that goes on here gets what is damaged from others that hold it; "
+        "without such, an older checkpoint may be whole",
+        path, text, why->text);
 }
 
 /* The newest checkpoint in full, below the list of all. */

@@ -17,6 +17,7 @@ static error_t parse_keygen(int key, char *arg, struct argp_state *state) {
     switch (key) {
     case ARGP_KEY_ARG:
         if (*file != NULL) argp_error(state, "there is one FILE only; what is '%s'?", arg);
+        if (arg[0] == '\0') argp_error(state, "FILE: the name is empty");
         *file = arg;
         return 0;
     case ARGP_KEY_END:

@@ -44,10 +44,11 @@ static int dispatch(int argc, char **argv) {
 }
 
 /* A standard descriptor that is closed would be given to the next file opened, and what is printed would be
- * written into that. */
+ * written into that. What takes its place cannot be written to: what is printed there is lost, and that
+ * shows. */
 static void occupy_descriptors(void) {
     int fd = 0;
-    while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDONLY);
     if (fd >= 0) close(fd);
 }
 

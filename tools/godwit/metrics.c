@@ -25,10 +25,10 @@ typedef struct task {
     char report[];
 } task;
 
-gw_metrics *gw_metrics_open(const char *path, const char *job, bool fresh, gw_err *err) {
+gw_metrics *gw_metrics_open(const char *path, gw_err *err) {
     gw_metrics *metrics = calloc(1, sizeof *metrics);
     bool good = metrics != NULL || gw_fail(err, GW_E_NOMEM, "out of memory");
-    if (good && (good = gw_metrics_file_open(path, job, fresh, &metrics->file, err))) {
+    if (good && (good = gw_metrics_file_hold(path, &metrics->file, err))) {
         metrics->helper = gw_helper_open("gw-metrics", err);
         good = metrics->helper != NULL;
         if (!good) gw_metrics_file_close(&metrics->file);
@@ -37,6 +37,10 @@ gw_metrics *gw_metrics_open(const char *path, const char *job, bool fresh, gw_er
     gw_fail_in(err, "--metrics");
     free(metrics);
     return NULL;
+}
+
+bool gw_metrics_begin(gw_metrics *metrics, const char *job, bool fresh, gw_err *err) {
+    return gw_metrics_file_begin(&metrics->file, job, fresh, err) || gw_fail_in(err, "--metrics");
 }
 
 void gw_metrics_close(gw_metrics *metrics) {

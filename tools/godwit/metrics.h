@@ -9,8 +9,10 @@
 
 typedef struct gw_metrics gw_metrics;
 
-/* As gw_metrics_file_open; NULL on failure. */
-gw_metrics *gw_metrics_open(const char *path, const char *job, bool fresh, gw_err *err);
+/* As gw_metrics_file_hold; NULL on failure. */
+gw_metrics *gw_metrics_open(const char *path, gw_err *err);
+/* As gw_metrics_file_begin, before the first row. */
+bool gw_metrics_begin(gw_metrics *metrics, const char *job, bool fresh, gw_err *err);
 /* Writes what waits. NULL is allowed. */
 void gw_metrics_close(gw_metrics *metrics);
 

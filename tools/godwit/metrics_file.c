@@ -126,7 +126,7 @@ static bool scan_row(const gw_metrics_file *file, uint64_t begin, uint64_t end, 
     if (!read_at(file, line, count, begin, err)) return false;
     line[count] = '\0';
     if (!read_row(file, line, step, &job)) return no_row(file, begin, err);
-    if (strncmp(job, file->job, sizeof file->job - 1) == 0) return true;
+    if (strncmp(job, file->job, strlen(file->job)) == 0) return true;
     return gw_fail(err, GW_E_INVALID,
                    "%s: holds rows of another job (%.8s, this one is %s); name another file, or remove it",
                    file->path, job, file->job);
@@ -188,20 +188,32 @@ static bool put_aside(gw_metrics_file *file, gw_err *err) {
     return good;
 }
 
-bool gw_metrics_file_open(const char *path, const char *job, bool fresh, gw_metrics_file *file, gw_err *err) {
+bool gw_metrics_file_hold(const char *path, gw_metrics_file *file, gw_err *err) {
     *file = (gw_metrics_file){.fd = -1};
     if (!gw_metrics_format_of(path, &file->format, err)) return false;
-    snprintf(file->job, sizeof file->job, "%s", job);
-    GW_CHECK(strlen(file->job) == sizeof file->job - 1);
     file->path = strdup(path);
     bool good = file->path != NULL || gw_fail(err, GW_E_NOMEM, "%s: out of memory", path);
     if (good) file->fd = gw_output_lock(path, 0, err);
     if (good && file->fd < 0 && err->code == GW_E_DENIED)
         gw_fail(err, GW_E_DENIED, "%s: another process writes it; every peer needs a file of its own", path);
     good = file->fd >= 0 && put_aside(file, err) && scan(file, UINT64_MAX, err);
-    if (good && fresh) file->end = file->last = file->columns = 0;
     if (!good) gw_metrics_file_close(file);
     return good;
+}
+
+bool gw_metrics_file_begin(gw_metrics_file *file, const char *job, bool fresh, gw_err *err) {
+    snprintf(file->job, sizeof file->job, "%s", job);
+    GW_CHECK(strlen(file->job) == sizeof file->job - 1);
+    if (!scan(file, UINT64_MAX, err)) return false;
+    if (fresh) file->end = file->last = file->columns = 0;
+    return true;
+}
+
+bool gw_metrics_file_open(const char *path, const char *job, bool fresh, gw_metrics_file *file, gw_err *err) {
+    if (!gw_metrics_file_hold(path, file, err)) return false;
+    if (gw_metrics_file_begin(file, job, fresh, err)) return true;
+    gw_metrics_file_close(file);
+    return false;
 }
 
 void gw_metrics_file_close(gw_metrics_file *file) {

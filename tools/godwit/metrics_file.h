@@ -33,7 +33,7 @@ typedef struct gw_metrics_row {
 typedef struct gw_metrics_file {
     gw_metrics_format format;
     char *path;
-    char job[9]; /* the beginning of the job's id */
+    char job[9]; /* the beginning of the job's id; empty until it has begun: any */
     int fd;
     bool torn;          /* there may be bytes behind the whole rows */
     uint64_t end, last; /* bytes of whole rows; step of the last one, 0: there is none */
@@ -44,10 +44,14 @@ typedef struct gw_metrics_file {
 /* By what the path ends with: .csv or .jsonl. Fails with GW_E_USAGE. */
 bool gw_metrics_format_of(const char *path, gw_metrics_format *format, gw_err *err);
 
-/* Opens or makes the file; `job`: 8 hexadecimal digits. Rows of an earlier life of the job stay, but not a
- * last line that is not whole; `fresh`: no row stays. What does not stay is there until the first row is
- * added. Fails when there is something else in it or rows of another job (GW_E_INVALID), or another process
- * has it open (GW_E_DENIED). */
+/* Opens or makes the file, before it is known which job its rows will be of. Fails when there is something
+ * else in it (GW_E_INVALID), or another process has it open (GW_E_DENIED). */
+bool gw_metrics_file_hold(const char *path, gw_metrics_file *file, gw_err *err);
+/* `job`: 8 hexadecimal digits. Rows of an earlier life of the job stay, but not a last line that is not
+ * whole; `fresh`: no row stays. What does not stay is there until the first row is added. Fails when there
+ * are rows of another job (GW_E_INVALID). */
+bool gw_metrics_file_begin(gw_metrics_file *file, const char *job, bool fresh, gw_err *err);
+/* Both. On failure there is nothing to close. */
 bool gw_metrics_file_open(const char *path, const char *job, bool fresh, gw_metrics_file *file, gw_err *err);
 void gw_metrics_file_close(gw_metrics_file *file);
 

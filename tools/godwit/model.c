@@ -307,7 +307,11 @@ static bool load_first(source *s, char *const *dirs, const gw_model_choice *choi
                            (unsigned long long)manifest->step);
         if (s->program == NULL || err->code == GW_E_NOMEM) return false;
     }
-    return tried > 0 ? false : fail_empty(s, dirs[0], choice, err);
+    if (tried == 0) return fail_empty(s, dirs[0], choice, err);
+    gw_err why = *err;
+    return why.code == GW_E_CORRUPT &&
+           gw_fail(err, why.code, "%s: give the directories of the other peers too, or another --step",
+                   why.text);
 }
 
 bool gw_model_load(char *const *dirs, uint32_t dir_count, const gw_model_choice *choice, const char *program,

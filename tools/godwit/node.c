@@ -201,7 +201,8 @@ static int fail(gw_console *console, const gw_err *err) {
 int gw_node_run(const gw_run_options *options, gw_console *console) {
     gw_node *node = calloc(1, sizeof *node);
     GW_CHECK_MEMORY(node != NULL);
-    *node = (gw_node){.options = options, .console = console, .lock.fd = -1, .tcp_fd = -1, .udp_fd = -1};
+    *node = (gw_node){
+        .options = options, .console = console, .lock.fd = -1, .tcp_fd = -1, .udp_fd = -1, .http_fd = -1};
     gw_err err = {0};
     pthread_setname_np(pthread_self(), "godwit"); /* "exe" after --cpu-class, which starts itself again */
     gw_stacks_open();

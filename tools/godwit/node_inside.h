@@ -176,6 +176,8 @@ typedef struct gw_node {
     gw_helper *compute, *disk, *stacks;
     gw_control *control;
     gw_http *http;
+    int http_fd; /* until it is served */
+    gw_addr http_addr;
     gw_metrics *metrics; /* NULL: nobody wants any */
     int tcp_fd, udp_fd;
     gw_signals signals;
@@ -233,7 +235,8 @@ void gw_node_recall(gw_node *node, gw_peer_config *config);
 void gw_node_remember(gw_node *node, const gw_view *view);
 void gw_node_remember_loop(gw_node *node);
 
-/* node_links.c: sockets of the control plane. */
+/* node_links.c: sockets of the control plane. Their port is taken first, where nobody is answered yet. */
+bool gw_node_bind(gw_node *node, gw_err *err);
 bool gw_node_listen(gw_node *node, gw_err *err);
 void gw_node_unlisten(gw_node *node);
 

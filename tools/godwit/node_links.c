@@ -95,8 +95,11 @@ static bool advertised(gw_node *node, gw_addr *addr, gw_err *err) {
     return true;
 }
 
+bool gw_node_bind(gw_node *node, gw_err *err) {
+    return bind_endpoint(node, err) && advertised(node, &node->local.listen, err);
+}
+
 bool gw_node_listen(gw_node *node, gw_err *err) {
-    if (!bind_endpoint(node, err) || !advertised(node, &node->local.listen, err)) return false;
     node->packets = gw_packets_open(&node->self, &node->keyring, &node->local.cluster, err);
     if (!node->packets) return false;
     node->udp = gw_udp_open(node->loop, node->udp_fd, received, node, err);

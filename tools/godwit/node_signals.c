@@ -1,7 +1,8 @@
-/* SIGTERM, SIGINT, SIGHUP and SIGALRM, on a thread of their own, so that they are obeyed whatever the loop, a
- * worker or a disk does. Until the loop runs nobody depends on this peer: a signal ends the process as it is.
- * Then the first one asks it to leave, and the next one ends it at once. So does one while it closes, and
- * CLOSE_S: what then still runs cannot be ended from outside; the process can.
+/* SIGTERM, SIGINT, SIGHUP, SIGQUIT and SIGALRM, on a thread of their own, so that they are obeyed whatever
+ * the loop, a worker or a disk does. Until the loop runs nobody depends on this peer: a signal ends the
+ * process as it is. Then the first one asks it to leave, and the next one ends it at once. So does one while
+ * it closes, and CLOSE_S: what then still runs cannot be ended from outside; the process can. SIGQUIT always
+ * does, with the core that it is for.
  *
  * SIGHUP is that of a terminal which was closed only where there was one. Elsewhere it is logrotate's or
  * systemd's way of asking for files to be opened anew: there is nothing to do then, and least of all to end.
@@ -15,7 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FLUSH_NS UINT64_C(1000000000)
+#define FLUSH_NS   UINT64_C(1000000000)
+#define AT_ONCE_NS UINT64_C(200000000) /* a terminal that stands still must not hold what ends at once */
 
 /* timeout(1) and some shells signal a process and then its group: it gets two for one. */
 #define ECHO_NS UINT64_C(500000000)
@@ -25,7 +27,7 @@ enum { CLOSE_S = 30 };
 /* Blocked signals are queued although they are ignored: those that whoever started this process had it ignore
  * (nohup(1), a shell's `&`) stay out. SIGALRM is needed for closing. */
 static void our_signals(sigset_t *ours) {
-    static const int ending[] = {SIGHUP, SIGINT, SIGTERM};
+    static const int ending[] = {SIGHUP, SIGINT, SIGTERM, SIGQUIT};
     struct sigaction inherited;
     sigemptyset(ours);
     sigaddset(ours, SIGALRM);
@@ -38,6 +40,21 @@ static bool has_terminal(void) {
     int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (fd >= 0) close(fd);
     return fd >= 0;
+}
+
+/* With the lock held. */
+_Noreturn static void end_at_once(gw_node *node, int number) {
+    gw_claims_clear(node->signals.claims);
+    gw_log(GW_INFO, "node", "%s: ended at once", strsignal(number));
+    gw_display_flush(node->console->display, AT_ONCE_NS);
+    if (number == SIGQUIT) {
+        sigset_t quit;
+        sigemptyset(&quit);
+        sigaddset(&quit, SIGQUIT);
+        raise(SIGQUIT);
+        pthread_sigmask(SIG_UNBLOCK, &quit, NULL);
+    }
+    _exit(128 + number);
 }
 
 /* With the lock held. */
@@ -54,11 +71,9 @@ static void obey(gw_node *node, int number) {
                strsignal(number));
         return;
     }
+    if (number == SIGQUIT) end_at_once(node, number);
     if (s->asked_ns != 0 && gw_now_ns() < s->asked_ns + ECHO_NS) return;
-    if (!s->polite) {
-        gw_claims_clear(s->claims);
-        _exit(128 + number);
-    }
+    if (!s->polite) end_at_once(node, number);
     s->polite = false;
     s->asked_ns = gw_now_ns();
     gw_log(GW_INFO, "node", "%s: leaving (once more ends it at once)", strsignal(number));

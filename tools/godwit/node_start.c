@@ -315,7 +315,9 @@ static void resolve_seeds(const gw_node *node, gw_peer_config *config) {
         bool said = false;
         while (!gw_address_resolve(node->options->seeds[i], found, GW_RESOLVE_ADDRS, &count, &err)) {
             count = 0;
-            if (!said) gw_log(GW_WARN, "node", "--join %s: %s", node->options->seeds[i], err.text);
+            if (!said)
+                gw_log(GW_WARN, "node", "--join %s: %s%s", node->options->seeds[i], err.text,
+                       err.code == GW_E_NOTFOUND ? "; it is asked for until --join-timeout has passed" : "");
             said = true;
             if (err.code != GW_E_NOTFOUND || gw_now_ns() >= end) break;
             sleep(1);
@@ -465,24 +467,49 @@ static bool open_self(gw_node *node, gw_err *err) {
     return true;
 }
 
-static bool open_http(gw_node *node, gw_err *err) {
+static bool bind_http(gw_node *node, gw_err *err) {
     if (!node->options->http) return true;
-    gw_addr wanted[GW_RESOLVE_ADDRS], bound;
+    gw_addr wanted[GW_RESOLVE_ADDRS];
     size_t count;
     if (!gw_address_resolve(node->options->http, wanted, GW_RESOLVE_ADDRS, &count, err))
         return gw_fail_in(err, "--http %s", node->options->http);
-    node->http = gw_http_open(&wanted[0], node->console->board, &bound, err);
+    node->http_fd = gw_http_bind(&wanted[0], &node->http_addr, err);
+    if (node->http_fd < 0) return false;
+    if (node->keyring.count == 0 && !gw_address_is_loopback(&node->http_addr))
+        gw_log(
+            GW_WARN, "node",
+            "--http %s: whoever reaches this address reads what this peer does: it asks for no password (and "
+            "changes nothing). --http PORT is for this machine alone",
+            node->options->http);
+    return true;
+}
+
+static bool open_http(gw_node *node, gw_err *err) {
+    if (!node->options->http) return true;
+    node->http = gw_http_open(node->http_fd, node->console->board, err);
+    node->http_fd = -1;
     if (!node->http) return false;
-    gw_events_listening(node->console->events, "http", &bound);
+    gw_events_listening(node->console->events, "http", &node->http_addr);
     return true;
 }
 
 static bool open_metrics(gw_node *node, gw_err *err) {
-    char job[9];
     if (node->options->metrics == NULL) return true;
-    gw_hex(node->job_id.bytes, 4, job);
-    node->metrics = gw_metrics_open(node->options->metrics, job, node->options->fresh, err);
+    node->metrics = gw_metrics_open(node->options->metrics, err);
     return node->metrics != NULL;
+}
+
+static bool begin_metrics(gw_node *node, gw_err *err) {
+    char job[9];
+    if (node->metrics == NULL) return true;
+    gw_hex(node->job_id.bytes, 4, job);
+    return gw_metrics_begin(node->metrics, job, node->options->fresh, err);
+}
+
+/* What costs nothing to find out: who named a port that is in use should not have to wait for that until all
+ * data are read and a large state is made. */
+static bool open_cheap(gw_node *node, gw_err *err) {
+    return open_self(node, err) && gw_node_bind(node, err) && bind_http(node, err) && open_metrics(node, err);
 }
 
 bool gw_node_open(gw_node *node, gw_err *err) {
@@ -493,9 +520,9 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     node->loop = gw_loop_open(err);
     if (!node->loop) return false;
     node->mail = gw_mailbox_open(node->loop, gw_node_deliver, node, err);
-    if (!node->mail || !open_self(node, err) || !open_job(node, err)) return false;
+    if (!node->mail || !open_cheap(node, err) || !open_job(node, err)) return false;
     if (!open_payloads(node, err) || !open_device(node, err) || !identify(node, err)) return false;
-    if (!open_metrics(node, err) || !open_saver(node, err)) return false;
+    if (!begin_metrics(node, err) || !open_saver(node, err)) return false;
     node->compute = gw_helper_open("gw-compute", err);
     if (!node->compute || !(node->disk = gw_helper_open("gw-disk", err))) return false;
     if (!(node->stacks = gw_helper_open("gw-stacks", err))) return false;
@@ -506,6 +533,7 @@ bool gw_node_open(gw_node *node, gw_err *err) {
 bool gw_node_close(gw_node *node) {
     gw_control_close(node->control);
     gw_http_close(node->http);
+    if (node->http_fd >= 0) close(node->http_fd);
     gw_timer_cancel(&node->deadline);
     gw_timer_cancel(&node->watchdog);
     gw_timer_cancel(&node->flush);

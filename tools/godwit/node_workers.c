@@ -1,6 +1,7 @@
 #include "tools/godwit/node_workers.h"
 
 #include "core/check.h"
+#include "core/log.h"
 #include "core/range.h"
 #include "net/condition.h"
 #include "net/loop.h"
@@ -8,6 +9,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+#define TELL_NS       UINT64_C(1000000000) /* so long people wait without a word */
+#define TELL_AGAIN_NS UINT64_C(10000000000)
 
 /* Waits until every thread has its lane, or one could not have it. */
 static bool wait_open(gw_workers *pool, gw_err *err) {
@@ -305,6 +309,29 @@ void gw_workers_quiet(gw_workers *pool) {
     pthread_mutex_unlock(&pool->lock);
 }
 
+/* With the lock held, of what somebody who looks at a terminal may wait for. */
+static void tell_task(const gw_workers *pool) {
+    const gw_pool_task *task = &pool->task;
+    double gib = (double)pool->device->layout->image_bytes * 0x1p-30;
+    if (task->probe)
+        gw_log(GW_INFO, "node", "computing shard %u of step %llu, whose bits are compared with others'",
+               task->shard, (unsigned long long)task->step);
+    else if (task->work == GW_UNIT_INIT)
+        gw_log(GW_INFO, "node", "making the state, %.1f of %.1f GiB",
+               gib * (double)task->ended / (double)task->count, gib);
+}
+
+/* With the lock held. */
+static void await_task(gw_workers *pool) {
+    const gw_pool_task *task = &pool->task;
+    uint64_t tell_ns = gw_now_ns() + TELL_NS;
+    while (task->busy > 0 || (task->next < task->count && !task->failed)) {
+        if (gw_cond_wait_until(&pool->quiet, &pool->lock, tell_ns)) continue;
+        tell_task(pool);
+        tell_ns = gw_now_ns() + TELL_AGAIN_NS;
+    }
+}
+
 /* Fills in *task what came of it. */
 static bool run_task(gw_workers *pool, gw_pool_task *task, gw_err *err) {
     pthread_mutex_lock(&pool->lock);
@@ -313,8 +340,7 @@ static bool run_task(gw_workers *pool, gw_pool_task *task, gw_err *err) {
     pool->task = *task;
     pool->task.active = true;
     pthread_cond_broadcast(&pool->wake);
-    while (pool->task.busy > 0 || (pool->task.next < pool->task.count && !pool->task.failed))
-        pthread_cond_wait(&pool->quiet, &pool->lock);
+    await_task(pool);
     pool->task.active = false;
     *task = pool->task;
     if (task->failed) *err = task->err;

@@ -84,7 +84,8 @@ void gw_workers_freeze(gw_workers *workers, gw_frozen *frozen);
 /* Any thread that may wait: until no shard runs, dropped ones included. */
 void gw_workers_quiet(gw_workers *workers);
 /* Any one thread that may wait, while no deal is being worked at: waits until no shard runs, dropped ones
- * included, runs every unit on the workers, and adds up the state's fingerprint. */
+ * included, runs every unit on the workers, and adds up the state's fingerprint. The log says how far it is
+ * with GW_UNIT_INIT, if that takes more than a second. */
 bool gw_workers_units(gw_workers *workers, gw_unit_work work, uint64_t *fingerprint, gw_err *err);
 /* As GW_UNIT_APPLY of these; each unit is hashed just before it is applied: *before, the fingerprint of the
  * state that was found. */

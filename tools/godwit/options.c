@@ -271,16 +271,15 @@ static bool parse_metrics(gw_run_options *options, const char *text, gw_err *err
 static bool parse_checkpoint_every(gw_run_options *options, const char *text, gw_err *err) {
     options->checkpoint_steps = options->checkpoint_ns = 0;
     if (strcmp(text, "off") == 0) return true;
-    if (strspn(text, "0123456789") == strlen(text))
-        return parse_steps("checkpoint-every", text, &options->checkpoint_steps, err);
-    if (!parse_time("checkpoint-every", text, &options->checkpoint_ns, err))
-        return gw_fail(
-            err, GW_E_USAGE,
-            "--checkpoint-every: '%s' is neither a number of steps, nor a time such as 30s or 5m, nor "
-            "'off'",
-            text);
-    if (options->checkpoint_ns > 0) return true;
-    return gw_fail(err, GW_E_USAGE, "--checkpoint-every: 0 makes no sense; 'off' saves the last state only");
+    bool steps = strspn(text, "0123456789") == strlen(text);
+    bool good = steps ? parse_steps("checkpoint-every", text, &options->checkpoint_steps, err)
+                      : parse_time("checkpoint-every", text, &options->checkpoint_ns, err);
+    if (good && (steps || options->checkpoint_ns > 0)) return true;
+    return gw_fail(
+        err, GW_E_USAGE,
+        "--checkpoint-every: '%s' is neither a number of steps from 1 on, nor a time such as 30s or "
+        "5m, nor 'off', which saves the last state only",
+        text);
 }
 
 static bool take_place(gw_run_options *o, int key, char *arg, gw_err *err) {

@@ -28,7 +28,9 @@ static const struct argp_option status_options[] = {
 
 static const char status_doc[] = "Asks the peer that runs in DIR: its job, step and speed, the peers it "
                                  "knows, the leader, the view, and who "
-                                 "has which checkpoint.";
+                                 "has which checkpoint. A peer's busy/s are the shards that it computes a "
+                                 "second while it computes: what all "
+                                 "of them reach together is less, by what passes between the steps.";
 
 static error_t parse_status(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;

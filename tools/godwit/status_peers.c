@@ -11,7 +11,7 @@ typedef struct row {
 } row;
 
 static const row header = {
-    .cell = {"", "peer", "address", "state", "role", "path", "step", "shards/s", "saved"}};
+    .cell = {"", "peer", "address", "state", "role", "path", "step", "busy/s", "saved"}};
 
 /* Text; "-" where there is none. */
 static void put_text(char cell[CELL], const json_t *peer, const char *key, int most) {

@@ -144,8 +144,15 @@ static void forks(struct argp_state *state, const char *text, arguments *a) {
 static gw_forks_without rule(struct argp_state *state, const char *text) {
     int one = GW_FORKS_WITH_ALL + 1;
     while (one < GW_FORKS_RULES && strcmp(text, gw_forks_rule_name((gw_forks_without)one)) != 0) one++;
-    if (one == GW_FORKS_RULES) argp_error(state, "--without %s: there is no such rule", text);
-    return (gw_forks_without)one;
+    if (one < GW_FORKS_RULES) return (gw_forks_without)one;
+    char known[200] = "";
+    for (one = GW_FORKS_WITH_ALL + 1; one < GW_FORKS_RULES; one++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "",
+                 gw_forks_rule_name((gw_forks_without)one));
+    }
+    argp_error(state, "--without: '%s' is not one of %s", text, known);
+    return GW_FORKS_WITH_ALL;
 }
 
 /* What `what` does not heed must not be given with it. */

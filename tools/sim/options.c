@@ -67,7 +67,7 @@ const gw_sim_option gw_sim_option_table[] = {
     {"garble", "PERMILLE", "datagrams that arrive with flipped bits", AT(garble_permille), 0, 1000, 0.2, 1,
      50, true},
     {"delay-us", "US", "longest way of a datagram", AT(delay_us), 1, LONG, 1, 100, 5000, false},
-    {"tail", "PERMILLE", "what takes up to 50 times longer, and is overtaken", AT(tail_permille), 0, 1000,
+    {"tail", "PERMILLE", "what takes up to 50 times as long, and is overtaken", AT(tail_permille), 0, 1000,
      0.25, 1, 50, true},
     {"full-ms", "MS", "a disk is full for up to 3 s, but for small files", AT(full_ms), 0, LONG, 0.2, 1000,
      8000, true},
@@ -105,8 +105,7 @@ const gw_sim_option gw_sim_option_table[] = {
      false},
     {"resume-ms", "MS", "--resume-timeout, 0 = 10 s, or 60 s with float sums", AT(resume_ms), 0, LONG, 0, 0,
      0, false},
-    {"bound-ms", "MS",
-     "within this time the job must then be done (default: 120000, or by the length of a long haul)",
+    {"bound-ms", "MS", "within this time the job must then be done (120000, or by the length of a long haul)",
      AT(bound_ms), 1, LONG, 0, 0, 0, false},
 };
 const uint32_t gw_sim_option_count = sizeof gw_sim_option_table / sizeof *gw_sim_option_table;
