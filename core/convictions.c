@@ -3,10 +3,11 @@
 #include "core/check.h"
 #include "core/view.h"
 
-static gw_conviction *find(gw_convictions *convictions, const gw_peer_id *id) {
-    for (uint32_t i = 0; i < convictions->count; i++)
-        if (gw_peer_id_equal(&convictions->list[i].id, id)) return &convictions->list[i];
-    return NULL;
+/* Where that of this peer is; `count`: there is none. */
+static uint32_t find(const gw_convictions *convictions, const gw_peer_id *id) {
+    uint32_t at = 0;
+    while (at < convictions->count && !gw_peer_id_equal(&convictions->list[at].id, id)) at++;
+    return at;
 }
 
 static void remove_at(gw_convictions *convictions, uint32_t at) {
@@ -28,8 +29,9 @@ static uint32_t earliest(const gw_convictions *convictions) {
 
 bool gw_convictions_add(gw_convictions *convictions, const gw_conviction *one) {
     GW_CHECK(convictions->count <= GW_MAX_CONVICTIONS);
-    gw_conviction *known = find(convictions, &one->id);
-    if (known != NULL) {
+    uint32_t found = find(convictions, &one->id);
+    if (found < convictions->count) {
+        gw_conviction *known = &convictions->list[found];
         const gw_conviction before = *known;
         if (one->epoch > known->epoch) known->epoch = one->epoch;
         if (one->step < known->step) known->step = one->step;
@@ -51,15 +53,14 @@ bool gw_convictions_unite(gw_convictions *into, const gw_convictions *more) {
 }
 
 const gw_conviction *gw_convictions_of(const gw_convictions *convictions, const gw_peer_id *id) {
-    for (uint32_t i = 0; i < convictions->count; i++)
-        if (gw_peer_id_equal(&convictions->list[i].id, id)) return &convictions->list[i];
-    return NULL;
+    uint32_t found = find(convictions, id);
+    return found < convictions->count ? &convictions->list[found] : NULL;
 }
 
 bool gw_convictions_drop(gw_convictions *convictions, const gw_peer_id *id) {
-    gw_conviction *known = find(convictions, id);
-    if (known == NULL) return false;
-    remove_at(convictions, (uint32_t)(known - convictions->list));
+    uint32_t found = find(convictions, id);
+    if (found == convictions->count) return false;
+    remove_at(convictions, found);
     return true;
 }
 
@@ -88,8 +89,7 @@ void gw_convictions_get(gw_reader *r, gw_convictions *convictions) {
 
 void gw_given_up_add(gw_given_up *given_up, const gw_hash *root) {
     gw_given_up_drop(given_up, root);
-    if (given_up->count < sizeof given_up->roots / sizeof given_up->roots[0])
-        given_up->roots[given_up->count++] = *root;
+    if (given_up->count < GW_MAX_GIVEN_UP) given_up->roots[given_up->count++] = *root;
 }
 
 bool gw_given_up_drop(gw_given_up *given_up, const gw_hash *root) {
@@ -109,7 +109,7 @@ void gw_given_up_put(gw_writer *w, const gw_given_up *given_up) {
 void gw_given_up_get(gw_reader *r, gw_given_up *given_up) {
     *given_up = (gw_given_up){0};
     uint32_t count = gw_get_u32(r);
-    if (count > sizeof given_up->roots / sizeof given_up->roots[0]) r->failed = true;
+    if (count > GW_MAX_GIVEN_UP) r->failed = true;
     for (uint32_t i = 0; i < count && !r->failed; i++) {
         gw_hash root;
         gw_get_hash(r, &root);

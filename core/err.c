@@ -22,26 +22,27 @@ static void append(gw_err *err, const char *before, const char *text) {
     snprintf(err->text + used, sizeof err->text - used, "%s%s", before, text);
 }
 
-bool gw_fail_errno(gw_err *err, int errno_value, const char *format, ...) {
+static void fail_errno(gw_err *err, int errno_value, const char *format, va_list args) {
     GW_CHECK(err != NULL);
-    va_list args;
-    va_start(args, format);
     err->code = errno_value == ENOMEM ? GW_E_NOMEM : GW_E_IO;
     vsnprintf(err->text, sizeof err->text, format, args);
-    va_end(args);
     append(err, ": ", strerror(errno_value));
+}
+
+bool gw_fail_errno(gw_err *err, int errno_value, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fail_errno(err, errno_value, format, args);
+    va_end(args);
     return false;
 }
 
 /* Too many of them, and too little room for one more's stack, are the same EAGAIN. */
 bool gw_fail_thread(gw_err *err, int errno_value, const char *format, ...) {
-    GW_CHECK(err != NULL);
     va_list args;
     va_start(args, format);
-    err->code = errno_value == ENOMEM ? GW_E_NOMEM : GW_E_IO;
-    vsnprintf(err->text, sizeof err->text, format, args);
+    fail_errno(err, errno_value, format, args);
     va_end(args);
-    append(err, ": ", strerror(errno_value));
     if (errno_value == EAGAIN || errno_value == ENOMEM)
         append(err, "", " (no more threads: see `ulimit -u` and `ulimit -v`, and the container's limits)");
     return false;

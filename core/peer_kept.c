@@ -157,14 +157,19 @@ static const gw_kept *newest_whole(const gw_peer *p) {
     return newer && gw_peer_inventory_find(&p->inventory, &found->root) != NULL ? found : known;
 }
 
+static bool is_one_of(const gw_hash *roots, uint32_t count, const gw_hash *root) {
+    for (uint32_t i = 0; i < count; i++)
+        if (gw_hash_equal(&roots[i], root)) return true;
+    return false;
+}
+
 /* Fills up to as many as are to be kept with the newest here that are not named yet, and that, when `behind`,
  * this peer's state has come from: this life may not have heard that they are complete. */
 static uint32_t fill_up(const gw_peer *p, bool behind, gw_hash *roots, uint32_t count) {
     const gw_peer_inventory *here = &p->inventory;
     for (uint32_t i = 0; i < here->count && count < p->config.keep && !here->fresh; i++) {
         const gw_kept one = {here->list[i].step, here->list[i].root};
-        bool named = false;
-        for (uint32_t k = 0; k < count; k++) named |= gw_hash_equal(&roots[k], &one.root);
+        bool named = is_one_of(roots, count, &one.root);
         if (!named && (!behind || gw_kept_is_behind(p, &one))) roots[count++] = one.root;
     }
     return count;
@@ -255,12 +260,6 @@ void gw_kept_give_up_later(gw_peer *p) {
         if (p->kept[i].step <= p->step) roots[count++] = p->kept[i].root;
     keep_only(p, roots, count);
     free(roots);
-}
-
-static bool is_one_of(const gw_hash *roots, uint32_t count, const gw_hash *root) {
-    for (uint32_t i = 0; i < count; i++)
-        if (gw_hash_equal(&roots[i], root)) return true;
-    return false;
 }
 
 void gw_kept_give_up_after(gw_peer *p, uint64_t step, const gw_hash *spared, uint32_t count) {
