@@ -569,17 +569,37 @@ Test(control, a_stopped_peer_is_told_from_one_that_answers) {
     cr_expect_eq(rmdir(dir), 0);
 }
 
+typedef struct served {
+    char dir[40];
+    gw_board *board;
+    gw_control *control;
+    _Atomic int *stops;
+    struct sockaddr_un at;
+} served;
+
+static served serve(void) {
+    gw_err err;
+    served s = {.dir = "/tmp/godwit-console-XXXXXX", .at = {.sun_family = AF_UNIX}};
+    cr_assert_not_null(mkdtemp(s.dir));
+    s.stops = calloc(1, sizeof *s.stops);
+    s.board = gw_board_open(&err);
+    s.control = gw_control_open(s.dir, s.board, count_stop, s.stops, &err);
+    cr_assert_not_null(s.control, "%s", err.text);
+    snprintf(s.at.sun_path, sizeof s.at.sun_path, "%s/control.sock", s.dir);
+    return s;
+}
+
+static void end_serving(served *s) {
+    gw_control_close(s->control);
+    gw_board_close(s->board);
+    free(s->stops);
+    cr_expect_eq(rmdir(s->dir), 0);
+}
+
 /* It does not try to take the connection all the time, and answers when it can. */
 Test(control, waits_for_a_descriptor_without_spinning) {
-    gw_err err;
-    char dir[] = "/tmp/godwit-console-XXXXXX", answer[200];
-    cr_assert_not_null(mkdtemp(dir));
-    gw_board *board = gw_board_open(&err);
-    _Atomic int stops = 0;
-    gw_control *control = gw_control_open(dir, board, count_stop, &stops, &err);
-    cr_assert_not_null(control, "%s", err.text);
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    snprintf(to.sun_path, sizeof to.sun_path, "%s/control.sock", dir);
+    char answer[200];
+    served server = serve();
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), free_fd = dup(fd);
     close(free_fd);
     struct rlimit usual, none;
@@ -588,7 +608,7 @@ Test(control, waits_for_a_descriptor_without_spinning) {
     none.rlim_cur = (rlim_t)free_fd;
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
     double before = cpu_seconds();
-    cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&server.at, sizeof server.at), 0);
     cr_assert_eq(send(fd, "stop\n", 5, MSG_NOSIGNAL), 5);
     struct pollfd answered = {.fd = fd, .events = POLLIN};
     cr_expect_eq(poll(&answered, 1, 1000), 0);
@@ -598,25 +618,16 @@ Test(control, waits_for_a_descriptor_without_spinning) {
     cr_assert_gt(got, 0);
     answer[got] = '\0';
     cr_expect_str_eq(answer, "{\"ok\":true}\n");
-    cr_expect_eq(atomic_load(&stops), 1);
+    cr_expect_eq(atomic_load(server.stops), 1);
     close(fd);
-    gw_control_close(control);
-    gw_board_close(board);
-    cr_expect_eq(rmdir(dir), 0);
+    end_serving(&server);
 }
 
 /* Its peer was stopped, and goes on: who asked has been told that it failed. */
 Test(control, what_is_no_longer_asked_for_is_not_done) {
     gw_err err;
-    char dir[] = "/tmp/godwit-console-XXXXXX";
     static const char *const requests[] = {"stop\n", "force-view\n"};
-    cr_assert_not_null(mkdtemp(dir));
-    gw_board *board = gw_board_open(&err);
-    _Atomic int stops = 0;
-    gw_control *control = gw_control_open(dir, board, count_stop, &stops, &err);
-    cr_assert_not_null(control, "%s", err.text);
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    snprintf(to.sun_path, sizeof to.sun_path, "%s/control.sock", dir);
+    served server = serve();
     for (int i = 0; i < 2; i++) {
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), free_fd = dup(fd);
         close(free_fd);
@@ -625,42 +636,31 @@ Test(control, what_is_no_longer_asked_for_is_not_done) {
         none = usual;
         none.rlim_cur = (rlim_t)free_fd; /* nobody takes the connection before it has ended */
         cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-        cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+        cr_assert_eq(connect(fd, (struct sockaddr *)&server.at, sizeof server.at), 0);
         cr_assert_eq(send(fd, requests[i], strlen(requests[i]), MSG_NOSIGNAL), (ssize_t)strlen(requests[i]));
         close(fd);
         cr_assert_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
-        free(gw_control_ask(dir, "status", &err)); /* which is answered after it */
+        free(gw_control_ask(server.dir, "status", &err)); /* which is answered after it */
     }
-    cr_expect_eq(atomic_load(&stops), 0);
-    gw_control_close(control);
-    gw_board_close(board);
-    cr_expect_eq(rmdir(dir), 0);
+    cr_expect_eq(atomic_load(server.stops), 0);
+    end_serving(&server);
 }
 
 /* Who has said all there is to say waits for the answer. */
 Test(control, who_only_says_no_more_is_still_there) {
-    gw_err err;
-    char dir[] = "/tmp/godwit-console-XXXXXX", answer[200];
-    cr_assert_not_null(mkdtemp(dir));
-    gw_board *board = gw_board_open(&err);
-    _Atomic int stops = 0;
-    gw_control *control = gw_control_open(dir, board, count_stop, &stops, &err);
-    cr_assert_not_null(control, "%s", err.text);
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    snprintf(to.sun_path, sizeof to.sun_path, "%s/control.sock", dir);
+    char answer[200];
+    served server = serve();
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&server.at, sizeof server.at), 0);
     cr_assert_eq(send(fd, "stop\n", 5, MSG_NOSIGNAL), 5);
     shutdown(fd, SHUT_WR);
     ssize_t got = recv(fd, answer, sizeof answer - 1, 0);
     cr_assert_gt(got, 0);
     answer[got] = '\0';
     cr_expect_str_eq(answer, "{\"ok\":true}\n");
-    cr_expect_eq(atomic_load(&stops), 1);
+    cr_expect_eq(atomic_load(server.stops), 1);
     close(fd);
-    gw_control_close(control);
-    gw_board_close(board);
-    cr_expect_eq(rmdir(dir), 0);
+    end_serving(&server);
 }
 
 /* ---- HTTP ---- */
