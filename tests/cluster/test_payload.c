@@ -203,7 +203,7 @@ static void expect_end(const char *args, int code, const char *why) {
 }
 
 Test(payload, sizes_that_cannot_be) {
-    expect_end("synthetic --payload-bytes 2000g", 2, "--payload-bytes: '2000g' is not a whole number");
+    expect_end("synthetic --payload-bytes 2000g", 2, "--payload-bytes: '2000g' is not a number of bytes");
     expect_end("synthetic --payload-bytes 1k --payload-copies 0", 2, "--payload-copies");
     expect_end("synthetic --payload-bytes 1000g --shards 4000", 1, "address space for 4000 blocks");
     expect_end("synthetic --payload-bytes 1k --shards 5000", 1, "4096 is the most");
