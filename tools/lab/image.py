@@ -21,7 +21,10 @@ import time
 
 META_PACKAGE = "linux-image-amd64"
 # crc32_generic: without it no RDMA link can be added, and the message does not say why.
-MODULES = "crc32_generic virtio_pci virtio_net virtio_console 9pnet_virtio 9p overlay ib_uverbs rdma_ucm rdma_rxe"
+MODULES = (
+    "crc32_generic virtio_pci virtio_net virtio_console 9pnet_virtio 9p overlay ib_uverbs rdma_ucm rdma_rxe "
+    "veth bridge nft_numgen sch_tbf sch_netem"  # what tools/chaos takes
+)
 INIT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "init.sh")
 BUSYBOX = "/bin/busybox"
 UNUSED_S = 7 * 24 * 3600  # after that an initramfs of another source tree is removed

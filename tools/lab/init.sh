@@ -41,6 +41,9 @@ for folder in proc sys dev; do
 done
 mkdir -p /root/dev/pts /root/dev/shm /root/lab
 mount -t devpts devpts /root/dev/pts
+# What tools/chaos starves processors by.
+mount -t cgroup2 cgroup /root/sys/fs/cgroup
+echo +cpu >/root/sys/fs/cgroup/cgroup.subtree_control
 for folder in dev/shm run; do
     mount -t tmpfs -o mode=1777 tmpfs /root/$folder
 done
