@@ -95,6 +95,26 @@ void gw_gossip_start(gw_gossip *g, uint64_t now_ns) {
     if (g->config.seed_count > 0) g->next_seed = (uint32_t)gw_rng_below(&g->rng, g->config.seed_count);
 }
 
+static bool is_seed(const gw_gossip *g, const gw_addr *addr) {
+    for (uint32_t i = 0; i < g->config.seed_count; i++)
+        if (gw_addr_equal(&g->seeds[i], addr)) return true;
+    return false;
+}
+
+void gw_gossip_seek(gw_gossip *g, const gw_addr *seeds, uint32_t count, uint64_t now_ns) {
+    GW_CHECK(count <= GW_GOSSIP_SEEDS);
+    uint32_t first_new = 0;
+    while (first_new < count && is_seed(g, &seeds[first_new])) first_new++;
+    for (uint32_t i = 0; i < count; i++) g->seeds[i] = seeds[i];
+    g->config.seed_count = count;
+    g->next_seed = first_new < count ? first_new : 0;
+    if (!g->started || g->leaving) return;
+    if (count == 0)
+        g->seed_due = UINT64_MAX;
+    else if (first_new < count)
+        g->seed_due = now_ns;
+}
+
 uint64_t gw_gossip_next_deadline(const gw_gossip *g) {
     const uint64_t due[] = {g->period_due, g->rumour_due, g->suspicion_due, g->probe_due, g->relay_due,
                             g->sync_due,   g->revive_due, g->seed_due,      g->meta_due};

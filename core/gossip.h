@@ -144,6 +144,10 @@ bool gw_gossip_enroll(gw_gossip *gossip, const gw_gossip_roster *roster, gw_err 
 /* Begins to probe and to look for seeds. Once, first. Sinks. */
 void gw_gossip_start(gw_gossip *gossip, uint64_t now_ns);
 
+/* Looks for these from now on instead of for the seeds of before: copied, at most GW_GOSSIP_SEEDS (checked).
+ * Where one is new, the next tick is due at once, and asks that one first. */
+void gw_gossip_seek(gw_gossip *gossip, const gw_addr *seeds, uint32_t count, uint64_t now_ns);
+
 /* One datagram as received (decrypted). Never trusts it: malformed ones are dropped and counted. Sinks. */
 void gw_gossip_datagram(gw_gossip *gossip, const gw_addr *from, const void *bytes, size_t length,
                         uint64_t now_ns);

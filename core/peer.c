@@ -133,14 +133,18 @@ static void sink_event(void *context, const gw_gossip_event *event) {
     gw_contacts_gossip_event(context, event);
 }
 
+/* Where gossip looks for others; returns how many they are. */
+static uint32_t sought(const gw_peer_config *c, gw_addr seeds[GW_GOSSIP_SEEDS]) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < c->seed_count && count < GW_GOSSIP_SEEDS; i++) seeds[count++] = c->seeds[i];
+    for (uint32_t i = 0; i < c->known_count && count < GW_GOSSIP_SEEDS; i++) seeds[count++] = c->known[i];
+    return count;
+}
+
 static bool open_gossip(gw_peer *p, gw_err *err) {
     const gw_peer_config *c = &p->config;
     gw_addr seeds[GW_GOSSIP_SEEDS];
-    uint32_t seed_count = 0;
-    for (uint32_t i = 0; i < c->seed_count && seed_count < GW_GOSSIP_SEEDS; i++)
-        seeds[seed_count++] = c->seeds[i];
-    for (uint32_t i = 0; i < c->known_count && seed_count < GW_GOSSIP_SEEDS; i++)
-        seeds[seed_count++] = c->known[i];
+    uint32_t seed_count = sought(c, seeds);
     gw_gossip_config gossip = {.id = c->id,
                                .incarnation = c->incarnation,
                                .cluster = c->cluster,
@@ -198,6 +202,7 @@ static char *identity_and_rules(const gw_peer_config *c) {
 static void copy_config(gw_peer *p, const gw_peer_config *config) {
     p->config = *config;
     if (p->config.time_scale_percent == 0) p->config.time_scale_percent = 100;
+    p->config.joins |= config->seed_count > 0;
     p->identity = identity_and_rules(config);
     gw_peer_inventory_open(&p->inventory, config->inventory, config->inventory_count, config->fresh);
     p->inventory.strays = config->strays;
@@ -411,6 +416,15 @@ static void on_stop(gw_peer *p) {
     if (p->view.epoch > 0 && !gw_peer_is_leader(p)) gw_saves_remind(p);
 }
 
+static void on_seeds(gw_peer *p, const gw_event *event) {
+    GW_CHECK(event->count <= GW_MAX_SEEDS);
+    for (uint32_t i = 0; i < event->count; i++) p->config.seeds[i] = event->seeds[i];
+    p->config.seed_count = event->count;
+    gw_addr seeds[GW_GOSSIP_SEEDS];
+    uint32_t count = sought(&p->config, seeds);
+    gw_gossip_seek(p->gossip, seeds, count, p->now);
+}
+
 static void on_device_lost(gw_peer *p, const gw_event *event) {
     gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s; this peer leaves, the others compute its shards",
                    event->text == NULL ? "the device has broken down" : event->text);
@@ -493,6 +507,9 @@ static void dispatch(gw_peer *p, const gw_event *event) {
         break;
     case GW_EV_SHARD_LOST:
         gw_steps_shard_lost(p, event);
+        break;
+    case GW_EV_SEEDS:
+        on_seeds(p, event);
         break;
     case GW_EV_STOP:
         on_stop(p);

@@ -26,8 +26,9 @@ typedef struct gw_peer_config {
     gw_hash cluster;
     gw_addr addrs[GW_MAX_ADDRS]; /* where others reach this peer (TCP and UDP) */
     uint32_t addr_count;
-    gw_addr seeds[GW_MAX_SEEDS];
+    gw_addr seeds[GW_MAX_SEEDS]; /* known now; later ones come by GW_EV_SEEDS */
     uint32_t seed_count;
+    bool joins; /* there are seeds to join, though no address of one may be known yet; implied by a seed */
     /* Where peers of this job were met by an earlier life: tried like seeds, but nobody waits for them, and
      * who is found there running another job is left alone. */
     gw_addr known[GW_MAX_KNOWN];
@@ -59,7 +60,7 @@ typedef struct gw_peer_config {
     bool forget_losses;                       /* and what is known of peers that were lost at a shard */
     const gw_loss *fell;        /* what its last life was computing when it ended unexpectedly; copied */
     uint32_t fell_count;        /* 0 = nothing, or not known */
-    uint64_t join_timeout_ns;   /* with seeds: found nothing before one is reached or this has passed */
+    uint64_t join_timeout_ns;   /* who joins: found nothing before one is reached or this has passed */
     uint64_t resume_timeout_ns; /* how long to wait for the holders of a newer checkpoint (with exact sums,
                                    where no older one is whole); ten times as long for peers whose processes
                                    have ended, where nothing can go on without them */

@@ -249,9 +249,12 @@ static void say_too_few(gw_peer *p, uint32_t ready) {
 /* Whether this peer should found a view now. */
 static bool may_found(gw_peer *p, const muster *m) {
     const gw_peer_config *c = &p->config;
-    bool waits_for_seed = c->seed_count > 0 && !m->met_anybody && p->now < p->started_ns + c->join_timeout_ns;
+    bool waits_for_seed = c->joins && !m->met_anybody && p->now < p->started_ns + c->join_timeout_ns;
     if (waits_for_seed) {
-        gw_peer_waits(p, "no seed answers yet");
+        const char *none =
+            c->seed_count == 0 ? "no name of a seed leads anywhere yet" : "no seed answers yet";
+        gw_peer_waits(p, "%s: waiting up to %.0f s for one (--join-timeout)", none,
+                      (double)c->join_timeout_ns * 1e-9);
         return false;
     }
     /* Where a majority rules, the founding view has all: without a record of a view, a checkpoint proves
@@ -266,7 +269,7 @@ static bool may_found(gw_peer *p, const muster *m) {
         return false;
     }
     bool enough = c->peers > 1 && m->ready >= c->peers;
-    bool alone = c->seed_count == 0 && c->known_count == 0 && c->peers == 1 && m->ready + m->unready == 1;
+    bool alone = !c->joins && c->known_count == 0 && c->peers == 1 && m->ready + m->unready == 1;
     bool settled = m->unready == 0 && p->now >= m->newest_ns + gw_peer_ms(p, SETTLE_MS);
     bool restless = p->now >= m->first_ns + gw_peer_ms(p, UNSETTLED_MS);
     return enough || alone || settled || restless;
@@ -276,6 +279,17 @@ static bool may_found(gw_peer *p, const muster *m) {
  * view, and may hold the latest state. */
 static void muster_founders(const gw_peer *p, muster *m) {
     take_muster(p, UINT64_MAX, m);
+}
+
+static void say_alone(gw_peer *p) {
+    const gw_peer_config *c = &p->config;
+    char seed[GW_ADDR_TEXT] = "their names lead nowhere";
+    if (c->seed_count > 0) gw_addr_text(&c->seeds[0], seed);
+    p->said_alone = true;
+    gw_peer_say(p, GW_WARN,
+                "no seed (%s%s) has answered for %.0f s: beginning alone. Where one runs, its --key or "
+                "--cluster differs, or packets do not reach it",
+                seed, c->seed_count > 1 ? ", ..." : "", (double)(p->now - p->started_ns) * 1e-9);
 }
 
 static void consider_founding(gw_peer *p) {
@@ -289,15 +303,7 @@ static void consider_founding(gw_peer *p) {
     uint64_t due = p->found_since_ns + m.lower * gw_peer_ms(p, FOUND_STAGGER_MS);
     if (p->now < due || p->now < p->propose_at_ns) return;
     p->found_since_ns = 0;
-    if (p->config.seed_count > 0 && !m.met_anybody && !p->said_alone) {
-        p->said_alone = true;
-        char seed[GW_ADDR_TEXT];
-        gw_peer_say(p, GW_WARN,
-                    "no seed (%s%s) has answered for %.0f s: beginning alone. Where one runs, its --key or "
-                    "--cluster differs, or packets do not reach it",
-                    gw_addr_text(&p->config.seeds[0], seed), p->config.seed_count > 1 ? ", ..." : "",
-                    (double)(p->now - p->started_ns) * 1e-9);
-    }
+    if (p->config.joins && !m.met_anybody && !p->said_alone) say_alone(p);
     p->cause_ns = p->now;
     gw_views_propose(p, m.members, m.ready);
 }

@@ -110,6 +110,7 @@ typedef enum gw_event_kind {
                            doing: it cannot go on, and no shard is held to have ended it */
     GW_EV_SHARD_LOST,   /* shard, text: a worker has claimed a shard and will not begin it, as its payload
                            cannot be      had; comes before the SEALED that leaves it out */
+    GW_EV_SEEDS,        /* seeds[count]: where the seeds are now; replaces what was told before */
     GW_EV_STOP,         /* the user wants the whole job to stop, checkpoint first */
     GW_EV_LEAVE,        /* the user wants this peer to leave politely */
     GW_EV_FORCE_VIEW,   /* the operator's way out of a lost majority: form a view of whoever is reachable */
@@ -125,6 +126,7 @@ typedef struct gw_event {
     gw_link_end link_end;
     bool own_fault; /* DATA_DOWN: what fails, fails here */
     gw_addr addr;
+    const gw_addr *seeds; /* valid during the call */
     const uint8_t *bytes; /* valid during the call */
     size_t length;
     gw_word_outcome word_outcome;

@@ -40,6 +40,20 @@ static bool listed(const gw_addr *addrs, size_t count, const gw_addr *addr) {
     return false;
 }
 
+bool gw_address_literal(const char *text, gw_addr *addr) {
+    char host[GW_HOST_TEXT];
+    uint16_t port = 0;
+    gw_err err;
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    if (!gw_address_parse(text, host, &port, &err) || getaddrinfo(host, NULL, &hints, &found) != 0)
+        return false;
+    *addr = gw_address_from_sockaddr(found->ai_addr);
+    addr->port = port;
+    freeaddrinfo(found);
+    return addr->family != 0;
+}
+
 bool gw_address_resolve(const char *text, gw_addr *addrs, size_t capacity, size_t *count, gw_err *err) {
     GW_CHECK(capacity > 0);
     char host[GW_HOST_TEXT];

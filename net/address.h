@@ -15,6 +15,9 @@ enum { GW_HOST_TEXT = 256, GW_RESOLVE_ADDRS = 16 };
 /* Splits "HOST:PORT" or "[V6]:PORT" without looking anything up. Fails with GW_E_USAGE. Any thread. */
 bool gw_address_parse(const char *text, char host[GW_HOST_TEXT], uint16_t *port, gw_err *err);
 
+/* Whether "HOST:PORT" is an address and no name, and which; asks nobody. Any thread. */
+bool gw_address_literal(const char *text, gw_addr *addr);
+
 /* Every address that "HOST:PORT" names, at most `capacity`, without doubles; *count is at least 1. Asks the
  * resolver (getaddrinfo) and so may *block for seconds*: call it off the loop's thread, unless HOST is
  * numeric. Malformed: GW_E_USAGE. Unknown name: GW_E_NOTFOUND. Any thread. */

@@ -291,6 +291,49 @@ Test(gossip, who_has_company_asks_one_seed_after_the_other) {
     gw_gossip_destroy(w.gossip);
 }
 
+Test(gossip, other_seeds_are_asked_instead_and_new_ones_at_once) {
+    gw_addr seeds[3];
+    for (uint8_t i = 0; i < 3; i++) seeds[i] = (gw_addr){.family = 4, .ip = {10, 9, 0, i}, .port = 1000};
+    gossip_world w = {.now_ns = GOSSIP_SECOND};
+    gw_gossip_config config = gossip_config(&w);
+    gw_err err;
+    cr_assert(gw_gossip_create(&config, &w.gossip, &err));
+    gw_gossip_start(w.gossip, w.now_ns);
+    gossip_meet_alice_and_bob(&w);
+    uint32_t before = w.sent;
+    gw_gossip_seek(w.gossip, seeds, 2, w.now_ns);
+    gw_gossip_tick(w.gossip, w.now_ns);
+    cr_assert_eq(w.sent, before + 1);
+    cr_assert(gw_addr_equal(&w.to[before % GOSSIP_KEPT], &seeds[0]));
+    gw_gossip_seek(w.gossip, seeds, 3, w.now_ns); /* of which the last is new */
+    gw_gossip_tick(w.gossip, w.now_ns);
+    cr_assert(gw_addr_equal(&w.to[(before + 1) % GOSSIP_KEPT], &seeds[2]));
+    gw_gossip_seek(w.gossip, &seeds[1], 1, w.now_ns); /* which is known: it has time */
+    gw_gossip_tick(w.gossip, w.now_ns);
+    cr_assert_eq(w.sent, before + 2);
+    for (uint32_t i = 0; i < 3; i++) gw_gossip_try_seeds(w.gossip, w.now_ns);
+    for (uint32_t i = 2; i < 5; i++) cr_assert(gw_addr_equal(&w.to[(before + i) % GOSSIP_KEPT], &seeds[1]));
+    gw_gossip_destroy(w.gossip);
+}
+
+Test(gossip, without_seeds_none_is_asked_any_more) {
+    gw_addr seed = {.family = 4, .ip = {10, 9, 0, 1}, .port = 1000};
+    gossip_world w = {.now_ns = GOSSIP_SECOND};
+    gw_gossip_config config = gossip_config(&w);
+    config.seeds = &seed;
+    config.seed_count = 1;
+    gw_err err;
+    cr_assert(gw_gossip_create(&config, &w.gossip, &err));
+    gw_gossip_start(w.gossip, w.now_ns);
+    gossip_run(&w, 60 * GOSSIP_SECOND);
+    uint32_t before = w.sent;
+    cr_assert_gt(before, 0);
+    gw_gossip_seek(w.gossip, NULL, 0, w.now_ns);
+    gossip_run(&w, 60 * GOSSIP_SECOND);
+    cr_assert_eq(w.sent, before);
+    gw_gossip_destroy(w.gossip);
+}
+
 Test(gossip, a_hint_probes_at_once) {
     gossip_world w;
     gossip_world_open(&w);

@@ -131,6 +131,50 @@ Test(peer_config, peers_met_by_an_earlier_life_are_tried_like_seeds) {
     flock_close(&f);
 }
 
+/* Their names lead somewhere only later: until then nobody begins alone. */
+Test(peer_config, seeds_that_are_told_later_are_joined) {
+    flock f;
+    flock_open(&f, 2, 1, 100000, GW_QUORUM_ANY);
+    f.peers[1].config.seed_count = 0;
+    f.peers[1].config.joins = true;
+    flock_start_all(&f);
+    flock_run_for(&f, f.peers[1].config.join_timeout_ns / 2);
+    cr_assert_eq(flock_status(&f, 1).views_installed, 0);
+    flock_tell(&f, 1, (gw_event){.kind = GW_EV_SEEDS, .seeds = f.peers[0].config.addrs, .count = 1});
+    flock_run_for(&f, f.peers[1].config.join_timeout_ns / 4);
+    cr_expect(flock_in_view_of(&f, 0, 2) && flock_in_view_of(&f, 1, 2));
+    cr_expect_eq(flock_said(&f, 1, "beginning alone"), 0);
+    flock_close(&f);
+}
+
+Test(peer_config, without_an_address_of_a_seed_it_begins_alone_in_the_end) {
+    flock f;
+    flock_open(&f, 1, 1, 20, GW_QUORUM_ANY);
+    f.peers[0].config.joins = true;
+    flock_start_all(&f);
+    flock_run_for(&f, f.peers[0].config.join_timeout_ns / 2);
+    cr_assert_eq(flock_status(&f, 0).views_installed, 0);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 1);
+    cr_expect_eq(flock_said(&f, 0, "their names lead nowhere"), 1);
+    flock_close(&f);
+}
+
+/* Two that began alone; then a seed of one has moved to where the other is. */
+Test(peer_config, a_seed_that_has_moved_is_found_where_it_is_now) {
+    flock f;
+    flock_open(&f, 2, 1, 100000, GW_QUORUM_ANY);
+    f.peers[1].config.seeds[0] = (gw_addr){.family = 4, .ip = {10, 0, 0, 9}, .port = 1};
+    flock_start_all(&f);
+    flock_run_for(&f, 2 * f.peers[1].config.join_timeout_ns);
+    cr_assert(flock_in_view_of(&f, 0, 1) && flock_in_view_of(&f, 1, 1));
+    const gw_addr *moved = f.peers[0].config.addrs;
+    flock_tell(&f, 1, (gw_event){.kind = GW_EV_SEEDS, .seeds = moved, .count = 1});
+    flock_run_for(&f, f.peers[1].config.join_timeout_ns);
+    cr_expect(flock_in_view_of(&f, 0, 2) && flock_in_view_of(&f, 1, 2));
+    flock_close(&f);
+}
+
 Test(peer_config, more_addresses_than_fit_do_no_harm) {
     flock f;
     flock_open(&f, 2, 2, 20, GW_QUORUM_ANY);

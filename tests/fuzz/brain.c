@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { HEAD = 3, SCRIPT = 4096, FIRST_EVENTS = 100, LAST_EVENTS = 1500, JOB_EVENTS = 20000 };
-enum { SAY_RAW, SAY_FITTING, DATAGRAM, BREAK_LINK, ASK, FATES, KILL, START, WAIT, CUT, FILL };
+enum { SAY_RAW, SAY_FITTING, DATAGRAM, BREAK_LINK, ASK, FATES, KILL, START, WAIT, CUT, FILL, DATA, SEEDS };
 enum { RECORDED = 16, DISK_LOST = 32 }; /* of KILL, beside the brain's number */
 
 typedef struct script {
@@ -106,6 +106,12 @@ static bool operate(world *w, uint8_t operation, const uint8_t *bytes, size_t le
     case FILL:
         w->brains[i].disk_full = second % 2 == 1;
         return true;
+    case DATA:
+        world_data(w, i, second % 16 % w->count, second < 16);
+        return true;
+    case SEEDS:
+        world_tell_seeds(w, i, second);
+        return true;
     default:
         return false;
     }
@@ -177,7 +183,7 @@ static void add_quiet(fuzz_add *add, void *context) {
 }
 
 /* One is killed, and started again; all are; a disk is lost; much of what is asked for comes late; one is cut
- * off for a while; and all disks are full. */
+ * off for a while, or without data links; and all disks are full. */
 static void add_disturbed(fuzz_add *add, void *context) {
     static const uint8_t kinds[] = {WORLD_THREE, WORLD_THREE | WORLD_MAJORITY,
                                     WORLD_THREE | WORLD_MAJORITY | WORLD_FAST | 3 * WORLD_VERIFY,
@@ -185,7 +191,7 @@ static void add_disturbed(fuzz_add *add, void *context) {
     static const uint8_t late[] = {0, 0, 64, 0, 80, 72, 0, 4, 0, 56, 0, 0, 112, 0, 0, 6, 0, 0, 72, 0, 0, 96};
     for (size_t k = 0; k < sizeof kinds; k++) {
         script one = {.bytes = {kinds[k]}, .count = 1}, all = one, fates = one, disk = one, cut = one,
-               full = one;
+               full = one, data = one;
         put(&one, KILL | 0xF0, (uint8_t[]){1 | RECORDED}, 1);
         put(&one, WAIT, (uint8_t[]){40}, 1);
         put(&one, START, (uint8_t[]){1}, 1);
@@ -200,6 +206,11 @@ static void add_disturbed(fuzz_add *add, void *context) {
         put(&cut, WAIT, (uint8_t[]){200}, 1);
         for (uint8_t i = 0; i < 2; i++) put(&cut, CUT, (uint8_t[]){2, 16 | i}, 2);
         for (uint8_t i = 0; i < WORLD_BRAINS; i++) put(&full, FILL, (uint8_t[]){i, 1}, 2);
+        for (uint8_t i = 0; i < 2; i++) put(&data, DATA, (uint8_t[]){2, i}, 2);
+        for (uint8_t i = 0; i < 2; i++) put(&data, SEEDS, (uint8_t[]){i, i == 0 ? 6 : 0}, 2);
+        put(&data, WAIT, (uint8_t[]){200}, 1);
+        for (uint8_t i = 0; i < 2; i++) put(&data, DATA, (uint8_t[]){2, 16 | i}, 2);
+        add_job(add, context, &data);
         add_job(add, context, &cut);
         add_job(add, context, &full);
         add_job(add, context, &one);

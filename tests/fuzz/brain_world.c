@@ -136,6 +136,7 @@ static void handle(world *w, world_event *e) {
         e->event.check_table = (const int64_t *)e->owned + e->table_at;
     }
     if (e->event.kind == GW_EV_STORED) e->event.hashes = e->owned;
+    if (e->event.kind == GW_EV_SEEDS) e->event.seeds = e->owned;
     if (e->event.kind == GW_EV_MESSAGE || e->event.kind == GW_EV_DATAGRAM) e->event.bytes = e->owned;
     happen(w, b, e);
     record(b, e);
@@ -215,6 +216,24 @@ void world_cut(world *w, uint32_t a, uint32_t b, bool on) {
     world_break_link(w, a, b);
     w->cut[a][b] = w->cut[b][a] = on;
     if (!on) post_redial(w, a, b, MESSAGE_NS);
+}
+
+void world_data(world *w, uint32_t a, uint32_t b, bool lost) {
+    const uint32_t ends[] = {a, b};
+    for (int k = 0; k < 2 && a != b; k++)
+        world_post(w, ends[k], MESSAGE_NS,
+                   (gw_event){.kind = lost ? GW_EV_DATA_DOWN : GW_EV_DATA_UP,
+                              .peer = w->brains[ends[1 - k]].config.id,
+                              .own_fault = k == 0,
+                              .text = lost ? "it is gone" : NULL});
+}
+
+void world_tell_seeds(world *w, uint32_t i, uint32_t bits) {
+    gw_addr seeds[WORLD_BRAINS];
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < w->count; k++)
+        if ((bits >> k & 1) != 0) seeds[count++] = w->brains[k].config.addrs[0];
+    world_post_bytes(w, i, (gw_event){.kind = GW_EV_SEEDS, .count = count}, seeds, count * sizeof *seeds);
 }
 
 /* ---- lives ---- */

@@ -109,6 +109,10 @@ bool world_is_done(const world *w); /* every brain has finished, and one has the
 
 void world_break_link(world *w, uint32_t a, uint32_t b);
 void world_cut(world *w, uint32_t a, uint32_t b, bool on);
+/* Both are told that their data link is lost, or stands again; what goes over it is not touched. */
+void world_data(world *w, uint32_t a, uint32_t b, bool lost);
+/* A brain is told that its seeds are the brains with these bits. */
+void world_tell_seeds(world *w, uint32_t i, uint32_t bits);
 /* A brain is gone, its disk stays. `recorded`: what it had asked to be recorded is durable. */
 void world_kill(world *w, uint32_t i, bool recorded);
 void world_start(world *w, uint32_t i);

@@ -55,6 +55,18 @@ Test(address, numeric_hosts_resolve_to_themselves) {
     cr_assert_eq(addrs[0].port, 81);
 }
 
+Test(address, literal_is_what_needs_no_look_up) {
+    gw_addr addr;
+    char text[GW_ADDR_TEXT];
+    cr_assert(gw_address_literal("10.1.2.3:80", &addr));
+    cr_assert_str_eq(gw_addr_text(&addr, text), "10.1.2.3:80");
+    cr_assert(gw_address_literal("[fe80::9]:81", &addr));
+    cr_assert_str_eq(gw_addr_text(&addr, text), "[fe80:0:0:0:0:0:0:9]:81");
+    static const char *const others[] = {"localhost:80", "10.1.2.3.example:80", "10.1.2.3", "10.1.2.3:x", ""};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        cr_expect(!gw_address_literal(others[i], &addr), "%s", others[i]);
+}
+
 Test(address, an_unknown_name_is_not_found) {
     gw_err err;
     gw_addr addrs[4];

@@ -157,11 +157,22 @@ static void loop_hangs(void *context, double seconds) {
 
 /* ---- the run ---- */
 
+/* On the thread that looks seeds up. */
+static void seeds_told(void *context, const gw_addr *addrs, uint32_t count) {
+    const gw_node *node = context;
+    gw_mail *mail = gw_mail_new(GW_EV_SEEDS, 0);
+    gw_mail_seeds(mail, addrs, count);
+    gw_mailbox_post(node->mail, mail);
+}
+
 static bool serve(gw_node *node, gw_err *err) {
     node->control = gw_control_open(node->options->dir, node->console->board, take_request, node, err);
     if (!node->control) return false;
     gw_signals_polite(node);
-    uint64_t patience_ns = node->options->hang_timeout_ns;
+    const gw_run_options *options = node->options;
+    if (!gw_seeds_open(options->seeds, options->seed_count, seeds_told, node, &node->seeds, err))
+        return false;
+    uint64_t patience_ns = options->hang_timeout_ns;
     node->dog = (gw_watchdog){.patience_ns = patience_ns, .interval_ns = WATCH_NS};
     node->loop_watch = gw_loop_watch_open(node->loop, patience_ns, loop_hangs, node, err);
     if (!node->loop_watch) return false;

@@ -36,6 +36,7 @@
 #include "tools/godwit/node_wires.h"
 #include "tools/godwit/node_workers.h"
 #include "tools/godwit/said.h"
+#include "tools/godwit/seeds.h"
 #include "tools/godwit/watchdog.h"
 
 #include <pthread.h>
@@ -152,6 +153,7 @@ typedef struct gw_node {
     gw_workers *workers;
     gw_claims *claims; /* NULL: there is none */
     gw_remembering remembering;
+    gw_seeds *seeds; /* NULL: none of them is a name */
     gw_held_state state;
 
     /* This peer and its ways out. */

@@ -64,6 +64,14 @@ void gw_mail_bytes(gw_mail *mail, const void *bytes, size_t length) {
     mail->event.length = length;
 }
 
+void gw_mail_seeds(gw_mail *mail, const gw_addr *addrs, uint32_t count) {
+    mail->seeds = calloc(count + 1, sizeof *addrs);
+    GW_CHECK_MEMORY(mail->seeds != NULL);
+    memcpy(mail->seeds, addrs, count * sizeof *addrs);
+    mail->event.seeds = mail->seeds;
+    mail->event.count = count;
+}
+
 void gw_mail_free(gw_mail *mail) {
     gw_set_free(&mail->held);
     gw_set_free(&mail->claimed);
@@ -71,6 +79,7 @@ void gw_mail_free(gw_mail *mail) {
     free(mail->hashes);
     free(mail->checks);
     free(mail->bytes);
+    free(mail->seeds);
     free(mail);
 }
 

@@ -20,6 +20,7 @@ typedef struct gw_mail {
     gw_hash *hashes;
     gw_check *checks;
     uint8_t *bytes;
+    gw_addr *seeds;
 } gw_mail;
 
 typedef void gw_mail_deliver(void *context, gw_mail *mail);
@@ -37,6 +38,8 @@ void gw_mail_text(gw_mail *mail, const char *text);
 void gw_mail_outcome(gw_mail *mail, const gw_err *why);
 /* Copies; event.bytes and event.length are set. */
 void gw_mail_bytes(gw_mail *mail, const void *bytes, size_t length);
+/* Copies; event.seeds and event.count are set. */
+void gw_mail_seeds(gw_mail *mail, const gw_addr *addrs, uint32_t count);
 /* Takes the mail. Any thread. */
 void gw_mailbox_post(gw_mailbox *box, gw_mail *mail);
 /* For the one who delivers: frees the mail after the call. */

@@ -304,29 +304,6 @@ static uint32_t own_addrs(const gw_node *node, gw_addr *addrs) {
     return count > 0 ? count : 1;
 }
 
-/* Seeds may come up later, and so may their names: one that cannot be resolved now is asked for again until
- * the time to join has passed. */
-static void resolve_seeds(const gw_node *node, gw_peer_config *config) {
-    uint64_t end = gw_now_ns() + node->options->join_timeout_ns;
-    for (uint32_t i = 0; i < node->options->seed_count; i++) {
-        gw_addr found[GW_RESOLVE_ADDRS];
-        size_t count = 0;
-        gw_err err;
-        bool said = false;
-        while (!gw_address_resolve(node->options->seeds[i], found, GW_RESOLVE_ADDRS, &count, &err)) {
-            count = 0;
-            if (!said)
-                gw_log(GW_WARN, "node", "--join %s: %s%s", node->options->seeds[i], err.text,
-                       err.code == GW_E_NOTFOUND ? "; it is asked for until --join-timeout has passed" : "");
-            said = true;
-            if (err.code != GW_E_NOTFOUND || gw_now_ns() >= end) break;
-            sleep(1);
-        }
-        for (size_t k = 0; k < count && config->seed_count < GW_MAX_SEEDS; k++)
-            config->seeds[config->seed_count++] = found[k];
-    }
-}
-
 static void fill_config(gw_node *node, gw_peer_config *config) {
     const gw_run_options *options = node->options;
     *config = (gw_peer_config){
@@ -362,7 +339,8 @@ static void fill_config(gw_node *node, gw_peer_config *config) {
         .time_scale_percent = options->time_scale_percent,
     };
     config->addr_count = own_addrs(node, config->addrs);
-    resolve_seeds(node, config);
+    config->joins = options->seed_count > 0;
+    config->seed_count = gw_seeds_known(options->seeds, options->seed_count, config->seeds);
     gw_node_recall(node, config);
 }
 
@@ -531,6 +509,7 @@ bool gw_node_open(gw_node *node, gw_err *err) {
 }
 
 bool gw_node_close(gw_node *node) {
+    gw_seeds_close(node->seeds);
     gw_control_close(node->control);
     gw_http_close(node->http);
     if (node->http_fd >= 0) close(node->http_fd);

@@ -1,0 +1,94 @@
+/* Seeds that are names: they may lead nowhere at first, and elsewhere later. */
+#include "lab.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORK "synthetic --shards 8 --shard-ms 10 --workers 1"
+
+static char names[LAB_PATH];
+
+/* What the resolver of peers that are started from now on finds under seed.test; NULL: nothing. */
+static void lead(const lab *l, const char *address) {
+    char next[LAB_PATH + 8];
+    snprintf(names, sizeof names, "%s/names", l->dir);
+    snprintf(next, sizeof next, "%s.next", names);
+    FILE *file = fopen(next, "w");
+    cr_assert_not_null(file);
+    if (address != NULL) fprintf(file, "seed.test %s\n", address);
+    cr_assert_eq(fclose(file), 0);
+    cr_assert_eq(rename(next, names), 0);
+    cr_assert(setenv("RESOLVER", names, 1) == 0 && setenv("LD_PRELOAD", GODWIT_RESOLVER, 1) == 0);
+}
+
+static bool is_asked_again(const json_t *event, const void *none) {
+    (void)none;
+    return strstr(lab_text(event, "text"), "--join seed.test:") != NULL &&
+           strstr(lab_text(event, "text"), "; it is asked for again and again") != NULL;
+}
+
+static lab_peer *start_joiner(lab *l, const char *name, uint16_t port, const char *more) {
+    char args[300];
+    snprintf(args, sizeof args, WORK " --join seed.test:%u %s", port, more);
+    return lab_start(l, name, NULL, args);
+}
+
+/* Both stop in the same state, which is that of a peer alone. */
+static void stop_and_compare(lab *l, lab_peer *one, lab_peer *two) {
+    char text[LAB_PATH + 100];
+    snprintf(text, sizeof text, "stop --dir %s", one->dir);
+    cr_assert_eq(lab_command(text), 0);
+    const char *hash = lab_state(l, one, "stopped");
+    cr_expect_str_eq(lab_state(l, two, "stopped"), hash);
+    unsetenv("LD_PRELOAD");
+    snprintf(text, sizeof text, WORK " --steps %llu",
+             (unsigned long long)lab_number(lab_last(one, "done"), "steps"));
+    cr_expect_str_eq(lab_undisturbed(l, text), hash);
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define NEEDS_PRELOAD cr_skip_test("a sanitizer's library must come before all others")
+#else
+#define NEEDS_PRELOAD (void)0
+#endif
+
+/* It takes part meanwhile, so that it can be looked at and stopped. */
+Test(seeds, a_name_that_comes_up_later_is_joined) {
+    NEEDS_PRELOAD;
+    lab *l = lab_open();
+    lead(l, NULL);
+    lab_peer *first = lab_start(l, "first", NULL, WORK);
+    lab_peer *joiner = start_joiner(l, "joiner", first->port, "--join-timeout 10m");
+    lab_wait(l, joiner, is_asked_again, NULL, "a warning");
+    lead(l, "127.0.0.1");
+    lab_wait_view(l, joiner, 2);
+    cr_expect_null(lab_last(joiner, "resumed"));
+    stop_and_compare(l, joiner, first);
+    lab_close(l);
+}
+
+Test(seeds, a_name_that_leads_elsewhere_later_is_followed) {
+    NEEDS_PRELOAD;
+    lab *l = lab_open();
+    lead(l, "127.0.0.2"); /* where nobody is */
+    lab_peer *moved = lab_launch(l, "moved", NULL, "127.0.0.3:0", WORK);
+    uint16_t port = (uint16_t)lab_number(lab_wait_event(l, moved, "listening"), "port");
+    lab_peer *joiner = start_joiner(l, "joiner", port, "--join-timeout 100ms");
+    lab_wait_view(l, joiner, 1);
+    lead(l, "127.0.0.3");
+    lab_wait_view(l, joiner, 2);
+    lab_wait_view(l, moved, 2);
+    stop_and_compare(l, joiner, moved);
+    lab_close(l);
+}
+
+/* As `names_that_lead_nowhere` may do for long, and a resolver may not answer at all. */
+Test(seeds, without_its_name_a_peer_begins_alone_in_the_end) {
+    NEEDS_PRELOAD;
+    lab *l = lab_open();
+    lead(l, NULL);
+    lab_state(l, start_joiner(l, "alone", 1, "--join-timeout 100ms --steps 5"), "done");
+    lab_close(l);
+}
