@@ -283,13 +283,17 @@ static void muster_founders(const gw_peer *p, muster *m) {
 
 static void say_alone(gw_peer *p) {
     const gw_peer_config *c = &p->config;
-    char seed[GW_ADDR_TEXT] = "their names lead nowhere";
-    if (c->seed_count > 0) gw_addr_text(&c->seeds[0], seed);
+    double seconds = (double)(p->now - p->started_ns) * 1e-9;
     p->said_alone = true;
+    if (c->seed_count == 0) {
+        gw_peer_say(p, GW_WARN, "no name of a seed has led anywhere for %.0f s: beginning alone", seconds);
+        return;
+    }
+    char seed[GW_ADDR_TEXT];
     gw_peer_say(p, GW_WARN,
                 "no seed (%s%s) has answered for %.0f s: beginning alone. Where one runs, its --key or "
                 "--cluster differs, or packets do not reach it",
-                seed, c->seed_count > 1 ? ", ..." : "", (double)(p->now - p->started_ns) * 1e-9);
+                gw_addr_text(&c->seeds[0], seed), c->seed_count > 1 ? ", ..." : "", seconds);
 }
 
 static void consider_founding(gw_peer *p) {
