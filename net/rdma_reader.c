@@ -73,6 +73,7 @@ struct gw_rdma_reader {
     uint32_t barren;             /* see BARREN_MOST */
     bool over;                   /* none is to be had: nothing is READ before again_ns */
     uint64_t again_ns, pause_ns; /* pause_ns: of the last; 0: READs work */
+    bool no_memory;              /* the last memory to read into could not be taken, which was said */
     uint64_t ids;
     task *first, **last; /* that wait, in order */
     part parts[PARTS];
@@ -425,10 +426,12 @@ static bool take_answer(gw_rdma_reader *reader, part *p, const gw_rdma_told_lent
     const uint8_t *into = (const uint8_t *)t->op.buffer + p->at;
     p->local = gw_rdma_memory_take(reader->memory, into, lent->bytes, GW_RDMA_LOCAL, &err);
     if (p->local == NULL) {
-        gw_log(GW_WARN, "net/rdma", "%s: it comes in messages", err.text);
+        gw_log(reader->no_memory ? GW_DEBUG : GW_WARN, "net/rdma", "%s: it comes in messages", err.text);
+        reader->no_memory = true;
         forgo(reader, p, ended);
         return true;
     }
+    reader->no_memory = false;
     p->state = LENT;
     p->bytes = lent->bytes;
     p->remote = lent->address;

@@ -27,6 +27,7 @@ static gw_rdma_readers *readers;
 static gw_loop *loop;
 static uint64_t now_ns = 1000 * SECOND;
 static bool breaks, cannot_connect; /* the queue pair */
+static bool no_memory;              /* to read into */
 static const gw_err broken = {.code = GW_E_PEER, .text = "it broke"};
 
 gw_rdma_memory *__wrap_gw_rdma_memory_hold(gw_rdma_memory *memory);
@@ -59,8 +60,10 @@ void __wrap_gw_rdma_memory_close(gw_rdma_memory *memory) {
 
 const gw_rdma_region *__wrap_gw_rdma_memory_take(gw_rdma_memory *memory, const void *start, size_t bytes,
                                                  gw_rdma_access access, gw_err *err) {
-    (void)memory, (void)start, (void)bytes, (void)access, (void)err;
-    return &region;
+    (void)memory, (void)start, (void)bytes, (void)access;
+    if (!no_memory) return &region;
+    gw_fail(err, GW_E_NOMEM, "it cannot be taken");
+    return NULL;
 }
 
 void __wrap_gw_rdma_memory_drop(gw_rdma_memory *memory, const gw_rdma_region *region_of) {
@@ -237,6 +240,21 @@ Test(rdma_reader, a_connection_that_failed_is_tried_again_later) {
     cr_assert(fetch());
     cr_assert_eq(completions, 1);
     cr_assert_not_null(strstr(last_line, "are READ again"), "%s", last_line);
+}
+
+/* As where little memory may be locked: that lasts, and each shard's input may be read so. */
+Test(rdma_reader, memory_that_cannot_be_taken_is_told_of_once) {
+    gw_log_set_sink(keep_line, NULL);
+    for (uint32_t time = 1; time <= 2; time++) {
+        no_memory = true;
+        for (uint32_t i = 0; i < 5; i++) cr_assert(fetch());
+        cr_assert_eq(passed, 5 * time);
+        cr_assert_not_null(strstr(last_line, "it cannot be taken: it comes in messages"), "%s", last_line);
+        cr_assert_eq(warnings, time);
+        no_memory = false;
+        cr_assert(fetch());
+        cr_assert_eq(completions, time);
+    }
 }
 
 Test(rdma_reader, what_broke_again_and_again_is_tried_again_later) {
