@@ -1,7 +1,7 @@
 #include "kernels/token_hash.h"
 
 #include "core/check.h"
-#include "core/log.h"
+#include "kernels/read_progress.h"
 #include "kernels/team.h"
 
 #include <pthread.h>
@@ -9,40 +9,20 @@
 #include <sodium.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { PIECE_BYTES = 1 << 20 }; /* that are read at once */
 enum { THREADS_MOST = 16 };     /* no disk keeps up with more */
-enum { TELL_S = 3 };            /* between two lines of the log, and before the first */
 
 typedef struct reading {
     const gw_plain_file *files;
     uint32_t count, head, width;
     gw_token_content *contents;
-    uint64_t bytes; /* of all files */
-    int64_t began_ns;
+    gw_read_progress progress;
     _Atomic uint32_t next; /* file that nobody has begun */
-    _Atomic uint64_t done; /* bytes */
-    _Atomic int64_t tell_ns;
-    pthread_mutex_t lock; /* of the two below */
-    uint32_t failed;      /* the first file that failed; count: none */
+    pthread_mutex_t lock;  /* of the two below */
+    uint32_t failed;       /* the first file that failed; count: none */
     gw_err err;
 } reading;
-
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static void tell(reading *r, const gw_plain_file *file, uint64_t bytes) {
-    double done = (double)(atomic_fetch_add(&r->done, bytes) + bytes);
-    int64_t now = now_ns(), due = atomic_load(&r->tell_ns);
-    if (now < due || !atomic_compare_exchange_strong(&r->tell_ns, &due, now + TELL_S * INT64_C(1000000000)))
-        return; /* or another thread tells it */
-    gw_log(GW_INFO, "data", "reading %s; %.2f of %.2f GB of data, %.0f MB/s", file->path, done * 1e-9,
-           (double)r->bytes * 1e-9, 1e3 * done / (double)(now - r->began_ns));
-}
 
 static uint32_t largest_of(const uint8_t *bytes, size_t count, uint32_t width) {
     uint32_t largest = 0;
@@ -68,7 +48,7 @@ static bool read_file(reading *r, uint32_t number, uint8_t *piece, gw_err *err) 
         crypto_generichash_update(&state, piece, length);
         uint32_t largest = head ? 0 : largest_of(piece, length, r->width);
         if (largest > content->largest) content->largest = largest;
-        tell(r, file, length);
+        gw_read_progress_add(&r->progress, file->path, length);
     }
     crypto_generichash_final(&state, content->hash.bytes, sizeof content->hash);
     return true;
@@ -117,19 +97,16 @@ bool gw_token_hash(const gw_plain_file *files, uint32_t count, uint32_t head, ui
                  .head = head,
                  .width = width,
                  .contents = contents,
-                 .began_ns = now_ns(),
                  .lock = PTHREAD_MUTEX_INITIALIZER,
                  .failed = count};
-    int64_t first_ns = r.began_ns + TELL_S * INT64_C(1000000000);
-    atomic_init(&r.tell_ns, first_ns);
-    for (uint32_t i = 0; i < count; i++) r.bytes += files[i].bytes;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++) bytes += files[i].bytes;
+    gw_read_progress_begin(&r.progress, bytes);
     if (!read_together(&r, threads < count ? threads : count, err)) return false;
     if (r.failed < count) {
         *err = r.err;
         return false;
     }
-    if (atomic_load(&r.tell_ns) != first_ns)
-        gw_log(GW_INFO, "data", "read %.2f GB of data in %.0f s", (double)r.bytes * 1e-9,
-               (double)(now_ns() - r.began_ns) * 1e-9);
+    gw_read_progress_end(&r.progress);
     return true;
 }

@@ -1,11 +1,13 @@
 #include "kernels/safetensors.h"
 
+#include "core/log.h"
 #include "core/rng.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static char path[64];
@@ -168,4 +170,53 @@ Test(safetensors, random_damage_does_no_harm) {
         gw_safetensors_close(&file);
     }
     cr_assert(opened > 0 && opened < ROUNDS);
+}
+
+/* ---- how long it takes ---- */
+
+static time_t second, pace; /* that the clock goes on each time somebody looks */
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *at);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *at) {
+    (void)clock;
+    *at = (struct timespec){.tv_sec = second += pace};
+    return 0;
+}
+
+static char lines[8][200];
+static uint32_t line_count;
+
+static void keep_line(void *context, gw_level level, const char *room, const char *text) {
+    (void)context;
+    cr_assert(level == GW_INFO && strcmp(room, "data") == 0);
+    cr_assert_lt(line_count, 8);
+    snprintf(lines[line_count++], sizeof lines[0], "%s", text);
+}
+
+Test(safetensors, all_of_a_file_is_hashed_and_where_it_takes_long_it_is_told) {
+    enum { BYTES = (5 << 20) + 17 };
+    uint8_t *bytes = calloc(1, BYTES);
+    cr_assert_not_null(bytes);
+    const gw_safetensor one = {
+        .name = "a", .dtype = "U8", .rank = 1, .dim = {BYTES}, .bytes = bytes, .size = BYTES};
+    gw_safetensors file;
+    gw_hash digest;
+    gw_err err;
+    cr_assert(gw_safetensors_write(path, &one, 1, &err), "%s", err.text);
+    gw_log_set_sink(keep_line, NULL);
+    cr_assert(gw_safetensors_open(path, &file, &err), "%s", err.text);
+    cr_expect_eq(line_count, 0);
+    gw_blake2b(file.map, file.map_bytes, &digest, sizeof digest);
+    cr_expect(gw_hash_equal(&file.digest, &digest));
+    gw_safetensors_close(&file);
+    pace = 2;
+    cr_assert(gw_safetensors_open(path, &file, &err), "%s", err.text);
+    cr_assert_eq(line_count, 4, "%u", line_count); /* of six pieces each second one, and the end */
+    char words[200];
+    snprintf(words, sizeof words, "reading %s; 0.00 of 0.01 GB of data, 1 MB/s", path);
+    cr_expect_str_eq(lines[0], words);
+    cr_expect_str_eq(lines[3], "read 0.01 GB of data in 14 s");
+    gw_log_set_sink(NULL, NULL);
+    gw_safetensors_close(&file);
+    free(bytes);
 }
