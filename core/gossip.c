@@ -107,7 +107,10 @@ void gw_gossip_seek(gw_gossip *g, const gw_addr *seeds, uint32_t count, uint64_t
     while (first_new < count && is_seed(g, &seeds[first_new])) first_new++;
     for (uint32_t i = 0; i < count; i++) g->seeds[i] = seeds[i];
     g->config.seed_count = count;
-    g->next_seed = first_new < count ? first_new : 0;
+    if (first_new < count)
+        g->next_seed = first_new;
+    else if (g->next_seed >= count)
+        g->next_seed = 0;
     if (!g->started || g->leaving) return;
     if (count == 0)
         g->seed_due = UINT64_MAX;

@@ -152,7 +152,7 @@ void gw_gossip_seek(gw_gossip *gossip, const gw_addr *seeds, uint32_t count, uin
 void gw_gossip_datagram(gw_gossip *gossip, const gw_addr *from, const void *bytes, size_t length,
                         uint64_t now_ns);
 
-/* When gw_gossip_tick is next due. Changes with every call that sinks. */
+/* When gw_gossip_tick is next due. Changes with every call that sinks, and with gw_gossip_seek. */
 uint64_t gw_gossip_next_deadline(const gw_gossip *gossip);
 
 /* Whether it is due for longer than timing.gap_ns: this process stood still. */

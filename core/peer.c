@@ -372,6 +372,7 @@ static void on_start(gw_peer *p) {
     GW_CHECK(!p->started);
     p->started = true;
     p->started_ns = p->now;
+    p->seeds_ns = p->config.seed_count > 0 ? p->now : 0;
     p->saved_ns = p->now;
     if (p->losses_changed) gw_votes_persist(p);
     gw_end_from_disk(p);
@@ -420,6 +421,7 @@ static void on_seeds(gw_peer *p, const gw_event *event) {
     GW_CHECK(event->count <= GW_MAX_SEEDS);
     for (uint32_t i = 0; i < event->count; i++) p->config.seeds[i] = event->seeds[i];
     p->config.seed_count = event->count;
+    if (p->seeds_ns == 0 && event->count > 0) p->seeds_ns = p->now;
     gw_addr seeds[GW_GOSSIP_SEEDS];
     uint32_t count = sought(&p->config, seeds);
     gw_gossip_seek(p->gossip, seeds, count, p->now);

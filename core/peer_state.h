@@ -219,6 +219,7 @@ struct gw_peer {
     gw_rng rng;
     gw_actions *actions; /* of the step in progress */
     uint64_t now, started_ns;
+    uint64_t seeds_ns; /* since when an address of a seed is known; 0 = none is */
     gw_token last_token;
     bool started;
 

@@ -11,6 +11,7 @@ enum {
     POLL_MS = 100,
     JOIN_MS = 500,        /* between two requests to be admitted */
     JOIN_LASTS_MS = 3000, /* a request counts this long */
+    SEED_MS = 3000,       /* that a seed has to answer in, found how late so ever */
     SETTLE_MS = 1500,     /* no news of peers for this long: whoever comes has come */
     UNSETTLED_MS = 10000, /* nobody came for the first time: who comes again and again is not waited for */
     GREETING_MS = 5000,   /* who is here but without a link is not waited for any longer */
@@ -246,14 +247,22 @@ static void say_too_few(gw_peer *p, uint32_t ready) {
                       gw_links_describe(missing, text, sizeof text));
 }
 
+/* Until when it waits for a seed to answer. One whose name has just led somewhere is given time as well. */
+static uint64_t seeds_deadline(const gw_peer *p) {
+    uint64_t timeout_ns = p->config.join_timeout_ns, answer_ns = gw_peer_ms(p, SEED_MS);
+    uint64_t deadline_ns = p->started_ns + timeout_ns;
+    if (p->seeds_ns == 0) return deadline_ns;
+    uint64_t answered_ns = p->seeds_ns + (answer_ns < timeout_ns ? answer_ns : timeout_ns);
+    return answered_ns > deadline_ns ? answered_ns : deadline_ns;
+}
+
 /* Whether this peer should found a view now. */
 static bool may_found(gw_peer *p, const muster *m) {
     const gw_peer_config *c = &p->config;
-    bool waits_for_seed = c->joins && !m->met_anybody && p->now < p->started_ns + c->join_timeout_ns;
-    if (waits_for_seed) {
+    if (c->joins && !m->met_anybody && p->now < seeds_deadline(p)) {
         const char *none =
             c->seed_count == 0 ? "no name of a seed leads anywhere yet" : "no seed answers yet";
-        gw_peer_waits(p, "%s: waiting up to %.0f s for one (--join-timeout)", none,
+        gw_peer_waits(p, "%s: waiting up to %g s for one (--join-timeout)", none,
                       (double)c->join_timeout_ns * 1e-9);
         return false;
     }
@@ -283,7 +292,7 @@ static void muster_founders(const gw_peer *p, muster *m) {
 
 static void say_alone(gw_peer *p) {
     const gw_peer_config *c = &p->config;
-    double seconds = (double)(p->now - p->started_ns) * 1e-9;
+    double seconds = (double)(p->now - (c->seed_count > 0 ? p->seeds_ns : p->started_ns)) * 1e-9;
     p->said_alone = true;
     if (c->seed_count == 0) {
         gw_peer_say(p, GW_WARN, "no name of a seed has led anywhere for %.0f s: beginning alone", seconds);

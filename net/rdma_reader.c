@@ -73,7 +73,7 @@ struct gw_rdma_reader {
     uint32_t barren;             /* see BARREN_MOST */
     bool over;                   /* none is to be had: nothing is READ before again_ns */
     uint64_t again_ns, pause_ns; /* pause_ns: of the last; 0: READs work */
-    bool no_memory;              /* the last memory to read into could not be taken, which was said */
+    uint64_t no_memory_ns;       /* when memory to read into could not be taken last; 0: never */
     uint64_t ids;
     task *first, **last; /* that wait, in order */
     part parts[PARTS];
@@ -401,7 +401,15 @@ void gw_rdma_reader_lost(gw_rdma_reader *reader, const gw_err *why) {
 
 /* ---- answers ---- */
 
-/* Under the lock. */
+/* Under the lock. Where little may be locked some can be had now and then, and no more: it is said again only
+ * when nothing of the kind has happened for a while. */
+static void say_no_memory(gw_rdma_reader *reader, const gw_err *why) {
+    uint64_t now = gw_now_ns();
+    bool said = reader->no_memory_ns != 0 && now < reader->no_memory_ns + LONGEST_PAUSE_NS;
+    reader->no_memory_ns = now;
+    gw_log(said ? GW_DEBUG : GW_WARN, "net/rdma", "%s: it comes in messages", why->text);
+}
+
 static bool take_answer(gw_rdma_reader *reader, part *p, const gw_rdma_told_lent *lent, endings *ended) {
     task *t = p->of;
     bool fetches = t->op.kind == GW_OP_FETCH;
@@ -426,12 +434,10 @@ static bool take_answer(gw_rdma_reader *reader, part *p, const gw_rdma_told_lent
     const uint8_t *into = (const uint8_t *)t->op.buffer + p->at;
     p->local = gw_rdma_memory_take(reader->memory, into, lent->bytes, GW_RDMA_LOCAL, &err);
     if (p->local == NULL) {
-        gw_log(reader->no_memory ? GW_DEBUG : GW_WARN, "net/rdma", "%s: it comes in messages", err.text);
-        reader->no_memory = true;
+        say_no_memory(reader, &err);
         forgo(reader, p, ended);
         return true;
     }
-    reader->no_memory = false;
     p->state = LENT;
     p->bytes = lent->bytes;
     p->remote = lent->address;

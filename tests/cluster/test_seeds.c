@@ -2,6 +2,7 @@
 #include "lab.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 static char names[LAB_PATH];
 
-/* What the resolver of peers that are started from now on finds under seed.test; NULL: nothing. */
+/* What the resolver of peers finds under seed.test from now on, of those that run as well; NULL: nothing. */
 static void lead(const lab *l, const char *address) {
     char next[LAB_PATH + 8];
     snprintf(names, sizeof names, "%s/names", l->dir);
@@ -84,11 +85,24 @@ Test(seeds, a_name_that_leads_elsewhere_later_is_followed) {
     lab_close(l);
 }
 
-/* As `names_that_lead_nowhere` may do for long, and a resolver may not answer at all. */
+/* Nor does it wait for one that is never answered, when it ends. */
 Test(seeds, without_its_name_a_peer_begins_alone_in_the_end) {
     NEEDS_PRELOAD;
     lab *l = lab_open();
     lead(l, NULL);
-    lab_state(l, start_joiner(l, "alone", 1, "--join-timeout 100ms --steps 5"), "done");
+    const char *args = "--join-timeout 100ms --steps 5 --join seed.test:1,silent.test:1";
+    lab_state(l, start_joiner(l, "alone", 1, args), "done");
+    lab_close(l);
+}
+
+/* Before it takes part in anything. */
+Test(seeds, who_waits_for_the_name_that_it_listens_on_ends_by_a_signal) {
+    NEEDS_PRELOAD;
+    lab *l = lab_open();
+    lead(l, NULL);
+    lab_peer *peer = lab_launch(l, "one", NULL, "silent.test:7117", WORK);
+    lab_wait_event(l, peer, "resolving");
+    lab_signal(peer, SIGINT);
+    cr_expect_eq(lab_end(l, peer), 128 + SIGINT);
     lab_close(l);
 }

@@ -147,6 +147,25 @@ Test(peer_config, seeds_that_are_told_later_are_joined) {
     flock_close(&f);
 }
 
+/* And is no seed that does not answer. */
+Test(peer_config, a_seed_that_is_told_of_at_the_last_moment_has_time_to_answer) {
+    flock f;
+    flock_open(&f, 2, 1, 100000, GW_QUORUM_ANY);
+    uint64_t timeout_ns = f.peers[1].config.join_timeout_ns;
+    f.peers[1].config.seed_count = 0;
+    f.peers[1].config.joins = true;
+    flock_start(&f, 1);
+    flock_run_for(&f, timeout_ns - 500000000);
+    flock_tell(&f, 1, (gw_event){.kind = GW_EV_SEEDS, .seeds = f.peers[0].config.addrs, .count = 1});
+    flock_run_for(&f, 1000000000);
+    cr_assert_eq(flock_status(&f, 1).views_installed, 0);
+    flock_start(&f, 0);
+    flock_run_for(&f, 1500000000);
+    cr_expect(flock_in_view_of(&f, 0, 2) && flock_in_view_of(&f, 1, 2));
+    cr_expect_eq(flock_said(&f, 1, "beginning alone"), 0);
+    flock_close(&f);
+}
+
 Test(peer_config, without_an_address_of_a_seed_it_begins_alone_in_the_end) {
     flock f;
     flock_open(&f, 1, 1, 20, GW_QUORUM_ANY);

@@ -54,7 +54,7 @@ static void feed_later(gw_node *node, const gw_event *event) {
     mail->event = *event;
     if (event->bytes) gw_mail_bytes(mail, event->bytes, event->length);
     if (event->text) gw_mail_text(mail, event->text);
-    GW_CHECK(!event->held && !event->slots && !event->hashes);
+    GW_CHECK(!event->held && !event->slots && !event->hashes && !event->seeds);
     gw_mailbox_post(node->mail, mail);
 }
 
@@ -170,7 +170,8 @@ static bool serve(gw_node *node, gw_err *err) {
     if (!node->control) return false;
     gw_signals_polite(node);
     const gw_run_options *options = node->options;
-    if (!gw_seeds_open(options->seeds, options->seed_count, seeds_told, node, &node->seeds, err))
+    if (!gw_seeds_open(options->seeds, options->seed_count, options->join_timeout_ns, seeds_told, node,
+                       &node->seeds, err))
         return false;
     uint64_t patience_ns = options->hang_timeout_ns;
     node->dog = (gw_watchdog){.patience_ns = patience_ns, .interval_ns = WATCH_NS};
