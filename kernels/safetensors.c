@@ -137,7 +137,7 @@ static bool hash_pieces(gw_safetensors *file, uint8_t *piece, gw_err *err) {
     return true;
 }
 
-static bool hash(gw_safetensors *file, gw_err *err) {
+bool gw_safetensors_read(gw_safetensors *file, gw_err *err) {
     uint8_t *piece = malloc(PIECE_BYTES);
     if (piece == NULL) return gw_fail(err, GW_E_NOMEM, "no memory to read %s", file->path);
     bool hashed = hash_pieces(file, piece, err);
@@ -151,12 +151,19 @@ static bool open_file(const char *path, gw_safetensors *file, gw_err *err) {
     if (!gw_plain_open(file->path, &file->file, err) || !gw_plain_map(&file->file, &file->map, err))
         return false;
     file->map_bytes = file->file.bytes;
-    return parse(file, err) ? hash(file, err) : gw_fail_in(err, "%s", path);
+    return parse(file, err) || gw_fail_in(err, "%s", path);
+}
+
+bool gw_safetensors_begin(const char *path, gw_safetensors *file, gw_err *err) {
+    *file = (gw_safetensors){.file = {.fd = -1}};
+    if (open_file(path, file, err)) return true;
+    gw_safetensors_close(file);
+    return false;
 }
 
 bool gw_safetensors_open(const char *path, gw_safetensors *file, gw_err *err) {
-    *file = (gw_safetensors){.file = {.fd = -1}};
-    if (open_file(path, file, err)) return true;
+    if (!gw_safetensors_begin(path, file, err)) return false;
+    if (gw_safetensors_read(file, err)) return true;
     gw_safetensors_close(file);
     return false;
 }

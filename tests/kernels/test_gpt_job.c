@@ -1,5 +1,6 @@
 /* The job gpt as a whole, in plain memory (trial.h) and on the CPU device. */
 #include "kernels/jobs/gpt.h"
+#include "kernels/token_hash.h"
 #include "kernels/tokens.h"
 #include "rig.h"
 #include "trial.h"
@@ -443,4 +444,57 @@ Test(gpt_job, refuses_options_that_make_no_sense) {
     cr_assert_eq(err.code, GW_E_USAGE);
     cr_assert_not_null(strstr(err.text, "--val-tokens: there is no evaluation without --val"), "%s",
                        err.text);
+}
+
+/* ---- what is told before data are read ---- */
+
+static uint32_t reads; /* of all of a set of files */
+
+bool __real_gw_token_hash(const gw_plain_file *files, uint32_t count, uint32_t head, uint32_t width,
+                          uint32_t threads, gw_token_content *contents, gw_err *err);
+bool __wrap_gw_token_hash(const gw_plain_file *files, uint32_t count, uint32_t head, uint32_t width,
+                          uint32_t threads, gw_token_content *contents, gw_err *err);
+bool __wrap_gw_token_hash(const gw_plain_file *files, uint32_t count, uint32_t head, uint32_t width,
+                          uint32_t threads, gw_token_content *contents, gw_err *err) {
+    reads++;
+    return __real_gw_token_hash(files, count, head, width, threads, contents, err);
+}
+
+/* Reading a hundred GB of data takes minutes. */
+Test(gpt_job, what_no_data_tell_is_told_before_they_are_read) {
+    static const char *const cases[][2] = {
+        {"schedule", "cosin"}, {"batch-tokens", "100"}, {"micro-batch", "200000"}, {"epochs", "x"},
+        {"updates", "0"},      {"eval-every", "0"},     {"val-tokens", "6"},       {"warmup", "x"},
+        {"warmup", "1000000"}, {"decay-updates", "5"},  {"min-lr", "2"},           {"beta1", "1"},
+        {"epsilon", "1e-12"},  {"dropout", "1"},        {"graphs", "yes"},         {"vocab", "0"},
+        {"val", "/nowhere"},   {"init", "/nowhere"},    {"init", text_path},       {"seed", "-1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char option[40];
+        snprintf(option, sizeof option, "--%s", cases[i][0]);
+        refuse(cases[i][0], cases[i][1], option);
+        cr_expect_eq(reads, 0, "%s %s", option, cases[i][1]);
+    }
+    refuse("vocab", "100", "--vocab: 100 is too small");
+    cr_expect_eq(reads, 2);
+}
+
+/* Before weights are loaded, which may take as long. */
+Test(gpt_job, what_no_file_tells_is_told_without_any) {
+    const gw_param good[] = {
+        {"data", "/nowhere"}, {"init", "/nowhere"},  {"model", "nano"},      {"epochs", "1"},
+        {"min-lr", "0"},      {"weight-decay", "0"}, {"beta1", "0.9"},       {"beta2", "0.95"},
+        {"epsilon", "1e-8"},  {"clip", "1"},         {"dropout", "0"},       {"eval-every", "250"},
+        {"seed", "1"},        {"graphs", "auto"},    {"schedule", "cosine"},
+    };
+    enum { COUNT = sizeof good / sizeof good[0] };
+    gw_param bad[COUNT];
+    gw_err err;
+    memcpy(bad, good, sizeof bad);
+    bad[COUNT - 1].value = "cosin";
+    const gw_params taken = {good, COUNT}, refused = {bad, COUNT};
+    cr_expect(gw_gpt_job_check(&taken, &err), "%s", err.text);
+    cr_assert_not(gw_gpt_job_check(&refused, &err));
+    cr_expect_eq(err.code, GW_E_USAGE);
+    cr_expect_not_null(strstr(err.text, "--schedule: 'cosin'"), "%s", err.text);
 }
