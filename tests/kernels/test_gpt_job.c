@@ -131,9 +131,15 @@ static void expect_validation(const char *text, double loss, bool bytes) {
     cr_expect_float_eq(value_in(text, "val_loss="), loss, 1e-6 * loss, "%s", text);
     cr_expect_float_eq(log(value_in(text, "perplexity=")), loss, 1e-6 * loss, "%s", text);
     if (bytes)
-        cr_expect_float_eq(exp2(value_in(text, "bits_per_byte=")), exp(loss), 1e-5 * exp(loss), "%s", text);
+        cr_expect_float_eq(exp2(value_in(text, " bits_per_byte=")), exp(loss), 1e-5 * exp(loss), "%s", text);
     else
         cr_expect_null(strstr(text, "bits"), "%s", text);
+}
+
+static void expect_training(const char *text, double loss) {
+    cr_expect_float_eq(value_in(text, "loss="), loss, 1e-6 * loss, "%s", text);
+    cr_expect_float_eq(exp2(value_in(text, " train_bits_per_byte=")), exp(loss), 1e-5 * exp(loss), "%s",
+                       text);
 }
 
 /* Evaluations after updates 6, 12 and 16: steps 6, 13 and 18. */
@@ -143,8 +149,8 @@ Test(gpt_job, evaluations_follow_updates_and_train_nothing) {
     cr_expect_not_null(strstr(t->plan.data_text, "bytes; 16 updates and 3 evaluations"), "%s",
                        t->plan.data_text);
     trial_init(t, UINT64_MAX);
-    uint32_t validation = trial_tensor(t, "loss.validation"), words = trial_tensor(t, "wte.weight"),
-             count = trial_tensor(t, "sum.count");
+    uint32_t training = trial_tensor(t, "loss"), validation = trial_tensor(t, "loss.validation"),
+             words = trial_tensor(t, "wte.weight"), count = trial_tensor(t, "sum.count");
     for (uint64_t step = 0; step < t->plan.steps; step++) {
         gw_phase phase;
         uint32_t shards = gw_job_gpt.shards(t->job, step, &phase);
@@ -163,10 +169,13 @@ Test(gpt_job, evaluations_follow_updates_and_train_nothing) {
         if (evaluate)
             expect_validation(text, *(double *)t->state[validation], true);
         else
-            cr_expect_null(strstr(text, "val"), "%s", text);
+            expect_training(text, *(double *)t->state[training]);
+        cr_expect_eq(strstr(text, " bits") != NULL, evaluate, "%s", text);
+        cr_expect_eq(strstr(text, "val") != NULL, evaluate, "%s", text);
         gw_state state = {t->state};
         gw_job_gpt.summary(t->job, step + 1, &state, text, sizeof text);
         cr_assert_eq(strstr(text, "val_loss=") != NULL, step >= 6, "after step %d: %s", (int)step, text);
+        expect_training(text, *(double *)t->state[training]);
         if (step >= 6) expect_validation(text, *(double *)t->state[validation], true);
     }
     trial_close(t);
@@ -188,6 +197,9 @@ Test(gpt_job, a_model_of_tokens_has_no_bits_per_byte) {
     trial_run(t, t->plan.steps);
     char text[200];
     double loss = *(double *)t->state[trial_tensor(t, "loss.validation")];
+    trial_sum(t, 0, TRIAL_FORWARD);
+    report(t, 0, text);
+    cr_expect_null(strstr(text, "bits"), "%s", text);
     trial_sum(t, 1, TRIAL_FORWARD);
     report(t, 1, text);
     expect_validation(text, loss, false);
