@@ -185,15 +185,25 @@ static bool read_batch(const gw_params *params, gpt_job *job, gw_err *err) {
     return true;
 }
 
-/* Options that others leave without a meaning. One with a fallback has a value also where nobody gave one. */
+/* An option with a fallback has a value also where nobody gave one: who gives that asks for nothing else. */
+static bool is_given(const gw_params *params, const char *name) {
+    const gw_option *option = gpt_options;
+    while (strcmp(option->name, name) != 0) option++;
+    const char *value = gw_param_text(params, name);
+    return value != NULL && (option->fallback == NULL || strcmp(value, option->fallback) != 0);
+}
+
+/* Options that others leave without a meaning. */
 static bool check_length(const gw_params *params, gw_err *err) {
-    const char *updates = gw_param_text(params, "updates"), *epochs = gw_param_text(params, "epochs");
-    if (updates != NULL && strcmp(epochs, "1") != 0)
+    static const char *const of_evaluations[] = {"val-tokens", "eval-every"};
+    if (is_given(params, "updates") && is_given(params, "epochs"))
         return gw_fail(err, GW_E_USAGE,
-                       "--updates %s and --epochs %s: one of them says how long the training is", updates,
-                       epochs);
-    return gw_param_text(params, "val") != NULL || gw_param_text(params, "val-tokens") == NULL ||
-           gw_fail(err, GW_E_USAGE, "--val-tokens: there is no evaluation without --val");
+                       "--updates %s and --epochs %s: one of them says how long the training is",
+                       gw_param_text(params, "updates"), gw_param_text(params, "epochs"));
+    for (int i = 0; i < 2; i++)
+        if (!is_given(params, "val") && is_given(params, of_evaluations[i]))
+            return gw_fail(err, GW_E_USAGE, "--%s: there is no evaluation without --val", of_evaluations[i]);
+    return true;
 }
 
 /* What a step count means that people did not ask for. */
@@ -249,7 +259,9 @@ static bool read_schedule(const gw_params *params, gpt_job *job, gw_err *err) {
         return gw_fail(err, GW_E_USAGE, "--schedule: '%s' is not one of cosine, linear, wsd, constant", name);
     if (!gw_param_real(params, "min-lr", 0.0, 1.0, &least, err)) return false;
     schedule->least = least * schedule->most;
-    return schedule->kind == GW_SCHEDULE_WSD || gw_param_text(params, "decay-updates") == NULL ||
+    if (schedule->kind == GW_SCHEDULE_CONSTANT && is_given(params, "min-lr"))
+        return gw_fail(err, GW_E_USAGE, "--min-lr: --schedule constant does not come down: take another one");
+    return schedule->kind == GW_SCHEDULE_WSD || !is_given(params, "decay-updates") ||
            gw_fail(err, GW_E_USAGE, "--decay-updates: only --schedule wsd has such a way down, not %s", name);
 }
 

@@ -451,11 +451,19 @@ Test(gpt_job, refuses_options_that_make_no_sense) {
     cr_assert_not_null(strstr(err.text, "--decay-updates: 10 updates are more than all there are, 9"), "%s",
                        err.text);
     cr_assert(trial_opens(&gw_job_gpt, PAIRS(WSD, "10"), &err), "%s", err.text);
-    cr_assert_not(
-        trial_opens(&gw_job_gpt, PAIRS("data", text_path, "context", "7", "val-tokens", "70"), &err));
+#define PLAIN "data", text_path, "context", "7"
+    cr_assert_not(trial_opens(&gw_job_gpt, PAIRS(PLAIN, "val-tokens", "70"), &err));
     cr_assert_eq(err.code, GW_E_USAGE);
     cr_assert_not_null(strstr(err.text, "--val-tokens: there is no evaluation without --val"), "%s",
                        err.text);
+    cr_assert_not(trial_opens(&gw_job_gpt, PAIRS(PLAIN, "eval-every", "10"), &err));
+    cr_assert_not_null(strstr(err.text, "--eval-every: there is no evaluation without --val"), "%s",
+                       err.text);
+    cr_assert_not(trial_opens(&gw_job_gpt, PAIRS(PLAIN, "schedule", "constant", "min-lr", "0.2"), &err));
+    cr_assert_not_null(strstr(err.text, "--min-lr: --schedule constant does not come down"), "%s", err.text);
+    cr_assert(trial_opens(&gw_job_gpt, PAIRS(PLAIN, "schedule", "constant"), &err), "%s", err.text);
+    cr_assert(trial_opens(&gw_job_gpt, PAIRS(PLAIN, "schedule", "linear", "min-lr", "0.2"), &err), "%s",
+              err.text);
 }
 
 /* ---- what is told before data are read ---- */
