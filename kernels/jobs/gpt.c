@@ -20,10 +20,12 @@ static bool gpt_open(const gw_params *params, void **job, gw_err *err) {
     return gw_gpt_job_open(params, NULL, job, err);
 }
 
-/* What takes less memory for a shard. */
+/* What takes less memory for a shard. A model of one layer has none that could be computed again. */
 static const char *lighter(const gpt_job *job) {
     bool windows = job->micro_batch > 1;
-    if (!job->recompute) return windows ? "--recompute or a smaller --micro-batch" : "--recompute";
+    bool recompute = gw_gpt_lane_bytes(&job->gpt, job->micro_batch, true) <
+                     gw_gpt_lane_bytes(&job->gpt, job->micro_batch, job->recompute);
+    if (recompute) return windows ? "--recompute or a smaller --micro-batch" : "--recompute";
     return windows ? "a smaller --micro-batch" : NULL;
 }
 
@@ -37,6 +39,8 @@ static bool gpt_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
         .lane_bytes = gw_gpt_lane_bytes(&job->gpt, job->micro_batch, job->recompute),
         .data_digest = job->data_digest,
         .lighter = lighter(job),
+        .smaller = job->init.list != NULL ? "the weights of a smaller model"
+                                          : "a smaller --model, or fewer --layers or --channels",
     };
     memcpy(plan->data_text, job->data_text, sizeof plan->data_text);
     return true;

@@ -371,7 +371,9 @@ Test(gpt_job, tells_what_takes_less_memory) {
     } cases[] = {{"2", "seed", "--recompute or a smaller --micro-batch"},
                  {"1", "seed", "--recompute"},
                  {"2", "recompute", "a smaller --micro-batch"},
-                 {"1", "recompute", NULL}};
+                 {"1", "recompute", NULL},
+                 {"2", "layers", "a smaller --micro-batch"}, /* one: which is kept, or is computed again */
+                 {"1", "layers", NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         trial *t = trial_open(&gw_job_gpt, PAIRS("data", text_path, "context", "7", "micro-batch",
                                                  cases[i].windows, cases[i].option, "1"));
@@ -379,6 +381,7 @@ Test(gpt_job, tells_what_takes_less_memory) {
         cr_expect(cases[i].lighter == NULL ? said == NULL
                                            : said != NULL && strcmp(said, cases[i].lighter) == 0,
                   "%s", said);
+        cr_expect_str_eq(t->plan.smaller, "a smaller --model, or fewer --layers or --channels");
         trial_close(t);
     }
 }

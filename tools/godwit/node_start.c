@@ -192,7 +192,8 @@ static bool estimate_memory(gw_node *node, gw_err *err) {
                            .workers = options->workers,
                            .rest_bytes = need - lanes,
                            .most_bytes = gw_memory_limit(),
-                           .lighter = node->plan.lighter};
+                           .lighter = node->plan.lighter,
+                           .smaller = node->plan.smaller};
     if (!gw_need_check(&known, "memory here", "the machine, or the container that this is, has", err))
         return false;
     warn_of_others(&known, node->first_model.bytes);
