@@ -32,9 +32,10 @@ const gw_option gpt_options[] = {
      "DIR@STEP or DIR@JOB:STEP takes that one, DIR@JOB: the newest of the job whose id begins so. Their "
      "model has to be of this shape; of more positions a smaller --context takes the first",
      true},
-    {"layers", "N", NULL, "layers (default: the model's, as for the next five)", false},
-    {"heads", "N", NULL, "attention heads of a layer", false},
-    {"channels", "N", NULL, "width of the model", false},
+    {"layers", "N", NULL, "layers, at most 80 (default: the model's, as for the next five)", false},
+    {"heads", "N", NULL,
+     "attention heads of a layer; on GPUs of at most 128 channels, in bf16 by steps of 16", false},
+    {"channels", "N", NULL, "width of the model; on GPUs at most 4096", false},
     {"context", "N", NULL, "tokens of a window", false},
     {"vocab", "N", NULL, "different tokens (default: 256 for bytes, else the model's)", false},
     {"lr", "X", NULL, "highest learning rate", false},
