@@ -94,8 +94,9 @@ typedef struct gw_plan {
     gw_hash data_digest; /* of the data the job reads; zeros when it reads none */
     char data_text[160]; /* what a person calls these data: "mnist in /data/mnist, 60000+10000 samples" */
     gw_payload_plan payload;
-    const char *lighter; /* for people: what makes lane_bytes less, "a smaller --micro-batch"; NULL = nothing
-                            that the job knows. The job's, until close */
+    /* For people: what makes lane_bytes less, "a smaller --micro-batch", and what the tensors; NULL = nothing
+     * that the job knows. The job's, until close. */
+    const char *lighter, *smaller;
 } gw_plan;
 
 /* Options of a job. Values reach open() as strings, defaults filled in. */

@@ -123,22 +123,33 @@ static bool add_merge(reading *r, char *line, size_t number, gw_err *err) {
     return gw_bpe_pairs_add(pairs, &pair, err);
 }
 
+/* The next line, without its end, if there is one. */
+static bool next_line(FILE *file, size_t number, char line[LINE_MOST], bool *there, gw_err *err) {
+    size_t length = 0;
+    int c;
+    while ((c = getc_unlocked(file)) != EOF && c != '\n') {
+        if (c == '\0')
+            return gw_fail(err, GW_E_INVALID, "line %zu has a zero byte, which no text has", number);
+        if (length == LINE_MOST - 2)
+            return gw_fail(err, GW_E_LIMIT, "line %zu is longer than %d bytes", number, LINE_MOST - 2);
+        line[length++] = (char)c;
+    }
+    if (ferror(file)) return gw_fail_errno(err, errno, "cannot read it");
+    *there = c != EOF || length > 0;
+    while (length > 0 && line[length - 1] == '\r') length--;
+    line[length] = '\0';
+    return true;
+}
+
 static bool read_merges(reading *r, FILE *file, gw_err *err) {
     char line[LINE_MOST];
-    bool read = true;
-    for (size_t number = 1; read && fgets(line, sizeof line, file) != NULL; number++) {
-        size_t length = strlen(line);
-        bool whole = length > 0 && line[length - 1] == '\n';
-        if (!whole && !feof(file)) {
-            read = gw_fail(err, GW_E_LIMIT, "line %zu is longer than %d bytes", number, LINE_MOST - 2);
-            break;
-        }
-        while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r')) line[--length] = '\0';
-        if (length == 0 || strncmp(line, "#version", 8) == 0) continue;
-        read = add_merge(r, line, number, err);
+    bool there = true;
+    for (size_t number = 1; there; number++) {
+        if (!next_line(file, number, line, &there, err)) return false;
+        bool version = number == 1 && strncmp(line, "#version", 8) == 0;
+        if (line[0] != '\0' && !version && !add_merge(r, line, number, err)) return false;
     }
-    if (read && ferror(file)) read = gw_fail_errno(err, errno, "cannot read it");
-    return read;
+    return true;
 }
 
 static bool read_file(reading *r, const char *dir, const char *name,

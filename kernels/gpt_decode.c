@@ -118,20 +118,33 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
+/* Who is among the likeliest: those above `least`, and of those that are as likely as that so many. */
+typedef struct bound {
+    float least;
+    uint32_t equal;
+} bound;
+
+static bound bound_of(uint32_t top, uint32_t vocabulary, const float *logits, float *scratch) {
+    memcpy(scratch, logits, vocabulary * sizeof *scratch);
+    qsort(scratch, vocabulary, sizeof *scratch, descending);
+    bound last = {scratch[top - 1], 0};
+    for (uint32_t i = top; i > 0 && scratch[i - 1] == last.least; i--) last.equal++;
+    return last;
+}
+
 uint32_t gw_gpt_sample(const gw_gpt_sampling *sampling, uint64_t draw, uint32_t vocabulary,
                        const float *logits, float *scratch) {
     uint32_t best = likeliest(vocabulary, logits);
     if (sampling->temperature <= 0.0) return best;
-    float least = -__builtin_inff();
-    if (sampling->top > 0 && sampling->top < vocabulary) {
-        memcpy(scratch, logits, vocabulary * sizeof *scratch);
-        qsort(scratch, vocabulary, sizeof *scratch, descending);
-        least = scratch[sampling->top - 1];
-    }
+    bound last = {-__builtin_inff(), vocabulary};
+    if (sampling->top > 0 && sampling->top < vocabulary)
+        last = bound_of(sampling->top, vocabulary, logits, scratch);
     double total = 0.0;
     for (uint32_t i = 0; i < vocabulary; i++) {
         double lag = ((double)logits[i] - (double)logits[best]) / sampling->temperature;
-        scratch[i] = logits[i] < least ? 0.0f : (float)gw_exp(lag);
+        bool in = logits[i] > last.least || (logits[i] == last.least && last.equal > 0);
+        if (in && logits[i] == last.least) last.equal--;
+        scratch[i] = in ? (float)gw_exp(lag) : 0.0f;
         total += (double)scratch[i];
     }
     gw_philox bits = gw_philox_at(gw_mix64(sampling->seed), 0, draw);

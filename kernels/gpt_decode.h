@@ -30,7 +30,7 @@ const float *gw_gpt_decoder_feed(gw_gpt_decoder *decoder, const uint32_t *tokens
 /* How the next token is drawn from logits. */
 typedef struct gw_gpt_sampling {
     double temperature; /* 0: always the likeliest */
-    uint32_t top;       /* only among so many likeliest; 0: among all */
+    uint32_t top;       /* only among so many likeliest, of equals the first; 0: among all */
     uint64_t seed;
 } gw_gpt_sampling;
 

@@ -4,10 +4,11 @@
 
 #include <stdio.h>
 
+/* What makes that part less which is too much. */
 static void advise(const gw_need *need, char *text, size_t size) {
     const char *lighter = need->lighter;
     if (need->rest_bytes > need->most_bytes)
-        snprintf(text, size, "a smaller job");
+        snprintf(text, size, "%s", need->smaller != NULL ? need->smaller : "a smaller job");
     else if (need->workers == 1 || need->lane_bytes > need->most_bytes - need->rest_bytes)
         snprintf(text, size, "%s", lighter != NULL ? lighter : "smaller shards");
     else

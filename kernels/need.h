@@ -9,9 +9,9 @@
 typedef struct gw_need {
     uint64_t lane_bytes; /* a worker's scratch */
     uint32_t workers;
-    uint64_t rest_bytes; /* all but the workers' */
-    uint64_t most_bytes; /* that there are */
-    const char *lighter; /* as gw_plan.lighter */
+    uint64_t rest_bytes;           /* all but the workers' */
+    uint64_t most_bytes;           /* that there are */
+    const char *lighter, *smaller; /* as in gw_plan */
 } gw_need;
 
 /* Fails with GW_E_LIMIT where it needs more than there is. `of`: of what memory, "memory here"; `has`: who

@@ -119,19 +119,30 @@ static bool parse(gw_safetensors *file, gw_err *err) {
     return read;
 }
 
-/* Which reads all of it, from a disk perhaps. */
-static void hash(gw_safetensors *file) {
+/* Through the descriptor, not the mapping: who reads there what is cut off meanwhile, or what a disk does not
+ * give, is killed. `piece`: PIECE_BYTES to read into. */
+static bool hash_pieces(gw_safetensors *file, uint8_t *piece, gw_err *err) {
     crypto_generichash_state state;
     gw_read_progress progress;
     gw_read_progress_begin(&progress, file->map_bytes);
     crypto_generichash_init(&state, NULL, 0, sizeof file->digest);
     for (uint64_t at = 0, length; at < file->map_bytes; at += length) {
         length = file->map_bytes - at < PIECE_BYTES ? file->map_bytes - at : PIECE_BYTES;
-        crypto_generichash_update(&state, file->map + at, length);
+        if (!gw_plain_read(&file->file, at, piece, length, err)) return false;
+        crypto_generichash_update(&state, piece, length);
         gw_read_progress_add(&progress, file->path, length);
     }
     crypto_generichash_final(&state, file->digest.bytes, sizeof file->digest);
     gw_read_progress_end(&progress);
+    return true;
+}
+
+bool gw_safetensors_read(gw_safetensors *file, gw_err *err) {
+    uint8_t *piece = malloc(PIECE_BYTES);
+    if (piece == NULL) return gw_fail(err, GW_E_NOMEM, "no memory to read %s", file->path);
+    bool hashed = hash_pieces(file, piece, err);
+    free(piece);
+    return hashed;
 }
 
 static bool open_file(const char *path, gw_safetensors *file, gw_err *err) {
@@ -140,14 +151,19 @@ static bool open_file(const char *path, gw_safetensors *file, gw_err *err) {
     if (!gw_plain_open(file->path, &file->file, err) || !gw_plain_map(&file->file, &file->map, err))
         return false;
     file->map_bytes = file->file.bytes;
-    if (!parse(file, err)) return gw_fail_in(err, "%s", path);
-    hash(file);
-    return true;
+    return parse(file, err) || gw_fail_in(err, "%s", path);
+}
+
+bool gw_safetensors_begin(const char *path, gw_safetensors *file, gw_err *err) {
+    *file = (gw_safetensors){.file = {.fd = -1}};
+    if (open_file(path, file, err)) return true;
+    gw_safetensors_close(file);
+    return false;
 }
 
 bool gw_safetensors_open(const char *path, gw_safetensors *file, gw_err *err) {
-    *file = (gw_safetensors){.file = {.fd = -1}};
-    if (open_file(path, file, err)) return true;
+    if (!gw_safetensors_begin(path, file, err)) return false;
+    if (gw_safetensors_read(file, err)) return true;
     gw_safetensors_close(file);
     return false;
 }

@@ -25,9 +25,14 @@ typedef struct gw_safetensors {
     gw_plain_file file; /* open while path is not NULL */
 } gw_safetensors;
 
-/* Maps and checks a file: every tensor lies within it and is as large as its shape says. Fails with
- * GW_E_NOTFOUND, GW_E_IO, GW_E_INVALID or GW_E_CORRUPT, naming the file and what is wrong in it; *file then
- * holds nothing. */
+/* Maps a file and checks its header: every tensor lies within it and is as large as its shape says. Its
+ * tensors are not read, and `digest` stays 0. Fails with GW_E_NOTFOUND, GW_E_IO, GW_E_INVALID or
+ * GW_E_CORRUPT, naming the file and what is wrong in it; *file then holds nothing. */
+bool gw_safetensors_begin(const char *path, gw_safetensors *file, gw_err *err);
+/* Reads all of it for its digest. Fails with GW_E_IO, GW_E_NOMEM, or GW_E_CORRUPT where it has shrunk. Blocks
+ * on the disk. */
+bool gw_safetensors_read(gw_safetensors *file, gw_err *err);
+/* Both; on failure *file holds nothing. */
 bool gw_safetensors_open(const char *path, gw_safetensors *file, gw_err *err);
 void gw_safetensors_close(gw_safetensors *file);
 

@@ -152,7 +152,7 @@ static void digest(gw_tokens *tokens, const gw_token_content *contents) {
     free(bytes);
 }
 
-static bool read_all(gw_tokens *tokens, gw_err *err) {
+bool gw_tokens_read(gw_tokens *tokens, gw_err *err) {
     uint32_t count = tokens->file_count;
     gw_plain_file *files = calloc(count, sizeof *files);
     gw_token_content *contents = calloc(count, sizeof *contents);
@@ -168,12 +168,19 @@ static bool read_all(gw_tokens *tokens, gw_err *err) {
     return read;
 }
 
-bool gw_tokens_open(const char *list, uint32_t context, gw_tokens *tokens, gw_err *err) {
+bool gw_tokens_begin(const char *list, uint32_t context, gw_tokens *tokens, gw_err *err) {
     GW_CHECK(context >= 1);
     *tokens = (gw_tokens){.context = context};
     bool opened = list_files(tokens, list, err);
     for (uint32_t i = 0; opened && i < tokens->file_count; i++) opened = open_file(tokens, i, err);
-    if (opened && cut(tokens, err) && read_all(tokens, err)) return true;
+    if (opened && cut(tokens, err)) return true;
+    gw_tokens_close(tokens);
+    return false;
+}
+
+bool gw_tokens_open(const char *list, uint32_t context, gw_tokens *tokens, gw_err *err) {
+    if (!gw_tokens_begin(list, context, tokens, err)) return false;
+    if (gw_tokens_read(tokens, err)) return true;
     gw_tokens_close(tokens);
     return false;
 }

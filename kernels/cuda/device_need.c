@@ -34,7 +34,8 @@ bool gw_cuda_device_fits(const gw_cuda_device *d, const gw_device_options *optio
                           .rest_bytes = gw_cuda_state_bytes(&d->layout) + d->layout.words * sizeof(int64_t) +
                                         gw_cuda_sums_need(&d->layout, options->reduce),
                           .most_bytes = free_bytes > kept ? free_bytes - kept : 0,
-                          .lighter = options->plan->lighter};
+                          .lighter = options->plan->lighter,
+                          .smaller = options->plan->smaller};
     snprintf(of, sizeof of, "GPU %d's memory", d->gpu.ordinal);
     snprintf(has, sizeof has, "free of its %.1f GiB, but for %.1f that libraries take, are",
              (double)all_bytes * 0x1p-30, (double)kept * 0x1p-30);

@@ -8,6 +8,7 @@
 #include "kernels/optimizer.h"
 #include "kernels/vmath.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +20,12 @@ static bool gpt_open(const gw_params *params, void **job, gw_err *err) {
     return gw_gpt_job_open(params, NULL, job, err);
 }
 
-/* What takes less memory for a shard. */
+/* What takes less memory for a shard. A model of one layer has none that could be computed again. */
 static const char *lighter(const gpt_job *job) {
     bool windows = job->micro_batch > 1;
-    if (!job->recompute) return windows ? "--recompute or a smaller --micro-batch" : "--recompute";
+    bool recompute = gw_gpt_lane_bytes(&job->gpt, job->micro_batch, true) <
+                     gw_gpt_lane_bytes(&job->gpt, job->micro_batch, job->recompute);
+    if (recompute) return windows ? "--recompute or a smaller --micro-batch" : "--recompute";
     return windows ? "a smaller --micro-batch" : NULL;
 }
 
@@ -36,6 +39,8 @@ static bool gpt_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
         .lane_bytes = gw_gpt_lane_bytes(&job->gpt, job->micro_batch, job->recompute),
         .data_digest = job->data_digest,
         .lighter = lighter(job),
+        .smaller = job->init.list != NULL ? "the weights of a smaller model"
+                                          : "a smaller --model, or fewer --layers or --channels",
     };
     memcpy(plan->data_text, job->data_text, sizeof plan->data_text);
     return true;
@@ -206,12 +211,27 @@ static bool gpt_apply(void *job_pointer, uint64_t step, const gw_range *range, c
     return true;
 }
 
-/* What a validation loss means: perplexity, and of bytes the bits that each takes. (Of all that is reported,
- * as many digits as shards' losses have in float32.) */
-static void describe_validation(const gpt_job *job, double loss, char *text, size_t size) {
-    int used = snprintf(text, size, "val_loss=%.7g perplexity=%.7g", loss, gw_exp(loss));
-    if (!job->data.shards && used > 0 && (size_t)used < size)
-        snprintf(text + used, size - (size_t)used, " bits_per_byte=%.7g", loss * 0x1.71547652b82fep0);
+/* Not a validation's key: of a table of both each is a column, and a curve. */
+static const char train_bits[] = "train_bits_per_byte";
+
+/* Adds to `text`, which has room for `size`, as far as it goes. */
+__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size, const char *format, ...) {
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+/* What a loss means where tokens are bytes: the bits that each takes. (Of all that is reported, as many
+ * digits as shards' losses have in float32.) */
+static void add_bits(const gpt_job *job, const char *key, double loss, char *text, size_t size) {
+    if (!job->data.shards) append(text, size, " %s=%.7g", key, loss * 0x1.71547652b82fep0);
+}
+
+static void add_validation(const gpt_job *job, double loss, char *text, size_t size) {
+    append(text, size, "val_loss=%.7g perplexity=%.7g", loss, gw_exp(loss));
+    add_bits(job, "bits_per_byte", loss, text, size);
 }
 
 static void gpt_report(void *job_pointer, uint64_t step, const gw_sums *sums, const gw_scalars *scalars,
@@ -221,13 +241,15 @@ static void gpt_report(void *job_pointer, uint64_t step, const gw_sums *sums, co
     const double *value = scalars->value;
     gpt_place place = gpt_place_of(job, step);
     bool train = place.phase == GW_TRAIN;
-    if (train)
-        snprintf(text, size, "loss=%.7g lr=%.7g norm=%.7g", value[LOSS], value[RATE], value[NORM]);
-    else
-        describe_validation(job, value[LOSS], text, size);
-    uint64_t updates = place.update + (train ? 1 : 0), used = strlen(text);
-    snprintf(text + used, size - used, " tokens=%llu",
-             (unsigned long long)(updates * job->batch * job->gpt.context));
+    text[0] = '\0';
+    if (train) {
+        append(text, size, "loss=%.7g lr=%.7g norm=%.7g", value[LOSS], value[RATE], value[NORM]);
+        add_bits(job, train_bits, value[LOSS], text, size);
+    } else {
+        add_validation(job, value[LOSS], text, size);
+    }
+    uint64_t updates = place.update + (train ? 1 : 0);
+    append(text, size, " tokens=%llu", (unsigned long long)(updates * job->batch * job->gpt.context));
 }
 
 static void gpt_summary(void *job_pointer, uint64_t steps_done, const gw_state *state, char *text,
@@ -235,13 +257,13 @@ static void gpt_summary(void *job_pointer, uint64_t steps_done, const gw_state *
     const gpt_job *job = job_pointer;
     text[0] = '\0';
     if (steps_done == 0) return;
-    int used =
-        snprintf(text, size, "loss=%.7g", *(const double *)state->data[job->results + GPT_RESULT_LOSS]);
+    double loss = *(const double *)state->data[job->results + GPT_RESULT_LOSS];
+    append(text, size, "loss=%.7g", loss);
+    add_bits(job, train_bits, loss, text, size);
     bool evaluated = job->eval_windows > 0 && (steps_done > job->eval_every || steps_done == job->steps);
-    if (!evaluated || used < 0 || (size_t)used + 1 >= size) return;
-    text[used] = ' ';
-    describe_validation(job, *(const double *)state->data[job->results + GPT_RESULT_VALIDATION],
-                        text + used + 1, size - (size_t)used - 1);
+    if (!evaluated) return;
+    append(text, size, " ");
+    add_validation(job, *(const double *)state->data[job->results + GPT_RESULT_VALIDATION], text, size);
 }
 
 const gw_job_type gw_job_gpt = {

@@ -14,6 +14,9 @@ typedef struct gw_gpt_weights {
     const float *const *parameters; /* by number; must stay until the job is closed */
 } gw_gpt_weights;
 
+/* What can be told of the options without a look at any file. Fails with GW_E_USAGE. */
+bool gw_gpt_job_check(const gw_params *params, gw_err *err);
+
 /* gw_job_gpt.open. Where `first` is not NULL, those are the weights that --init names, which is not read: the
  * job is the one that would begin with the file that gw_gpt_file_write makes of them. */
 bool gw_gpt_job_open(const gw_params *params, const gw_gpt_weights *first, void **job, gw_err *err);

@@ -17,6 +17,7 @@ enum { LEAST_DECAY = 2 };
  * layer has fifty. Starting one takes a processor a few us. */
 enum { SHORT_KERNELS = 1 << 20 };
 enum { DEFAULT_SHARDS = 24, DEFAULT_SHARD_TOKENS = 256, EVAL_BATCHES = 20, BYTE_VALUES = 256 };
+static const int64_t UPDATES_MOST = 1000000000000;
 
 const gw_option gpt_options[] = {
     {"data", "FILE,..", NULL,
@@ -31,9 +32,10 @@ const gw_option gpt_options[] = {
      "DIR@STEP or DIR@JOB:STEP takes that one, DIR@JOB: the newest of the job whose id begins so. Their "
      "model has to be of this shape; of more positions a smaller --context takes the first",
      true},
-    {"layers", "N", NULL, "layers (default: the model's, as for the next five)", false},
-    {"heads", "N", NULL, "attention heads of a layer", false},
-    {"channels", "N", NULL, "width of the model", false},
+    {"layers", "N", NULL, "layers, at most 80 (default: the model's, as for the next five)", false},
+    {"heads", "N", NULL,
+     "attention heads of a layer; on GPUs of at most 128 channels, in bf16 by steps of 16", false},
+    {"channels", "N", NULL, "width of the model; on GPUs at most 4096", false},
     {"context", "N", NULL, "tokens of a window", false},
     {"vocab", "N", NULL, "different tokens (default: 256 for bytes, else the model's)", false},
     {"lr", "X", NULL, "highest learning rate", false},
@@ -71,27 +73,37 @@ static bool read_model(const gw_params *params, gpt_job *job, gw_err *err) {
             gw_param_real(params, "lr", 0.0, 1e3, &job->schedule.most, err));
 }
 
+/* What was asked for, until files tell whether it fits them and what else is meant. */
+typedef struct wishes {
+    double epochs;
+    int64_t vocabulary, updates, val_tokens, warmup, decay; /* NOT_SAID: what fits */
+} wishes;
+enum { NOT_SAID = -1 };
+
+static int64_t said_or(int64_t said, int64_t otherwise) {
+    return said != NOT_SAID ? said : otherwise;
+}
+
 /* Weights that know more tokens than there are bytes have others for a text than its bytes, unless somebody
  * says that theirs are such a model's. */
-static bool read_vocabulary(const gw_params *params, gpt_job *job, gw_err *err) {
+static bool fit_vocabulary(const wishes *w, gpt_job *job, gw_err *err) {
     uint32_t known = gw_gpt_file_vocabulary(&job->init);
     bool shards = job->data.shards;
-    if (known > BYTE_VALUES && !shards && gw_param_text(params, "vocab") == NULL)
+    if (known > BYTE_VALUES && !shards && w->vocabulary == NOT_SAID)
         return gw_fail(
             err, GW_E_USAGE,
             "--init: a model of %u tokens, and --data is plain bytes: it takes token shards (.bin). "
             "If its tokens are bytes all the same, say --vocab %u",
             known, known);
-    int64_t vocabulary = known > 0 ? known : shards ? job->gpt.vocabulary : BYTE_VALUES;
-    if (!gw_gpt_option(params, "vocab", 1, 1 << 24, &vocabulary, err)) return false;
-    job->gpt.vocabulary = (uint32_t)vocabulary;
+    int64_t usual = known > 0 ? known : shards ? job->gpt.vocabulary : BYTE_VALUES;
+    job->gpt.vocabulary = (uint32_t)said_or(w->vocabulary, usual);
     return true;
 }
 
 static bool open_init(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
     const char *init = gw_param_text(params, "init");
     if (first != NULL) return gw_gpt_file_take(&first->gpt, first->parameters, &job->init, err);
-    return init == NULL || gw_safetensors_open(init, &job->init, err);
+    return init == NULL || gw_safetensors_begin(init, &job->init, err);
 }
 
 /* Positions are cut off for who asks for that. */
@@ -120,20 +132,28 @@ static bool check_init(const gw_params *params, const gw_gpt_weights *first, con
     return good || gw_fail_in(err, "--init: %s", init);
 }
 
-static bool read_data(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
+/* That all files are there and begin as they must. */
+static bool open_files(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
     const char *data = gw_param_text(params, "data"), *validation = gw_param_text(params, "val");
-    if (data == NULL)
-        return gw_fail(err, GW_E_USAGE,
-                       "gpt needs --data FILE: text, any bytes, or token shards to train on");
-    if (!gw_tokens_open(data, job->gpt.context, &job->data, err)) return gw_fail_in(err, "--data");
-    if (validation != NULL && !gw_tokens_open(validation, job->gpt.context, &job->validation, err))
+    if (!gw_tokens_begin(data, job->gpt.context, &job->data, err)) return gw_fail_in(err, "--data");
+    if (validation != NULL && !gw_tokens_begin(validation, job->gpt.context, &job->validation, err))
         return gw_fail_in(err, "--val");
     bool shards = job->data.shards;
     if (validation != NULL && job->validation.shards != shards)
         return gw_fail(err, GW_E_USAGE, "--val: is %s, but --data is %s",
                        shards ? "plain bytes" : "token shards", shards ? "token shards" : "plain bytes");
     if (!open_init(params, first, job, err)) return gw_fail_in(err, "--init");
-    if (!read_vocabulary(params, job, err) || !check_init(params, first, job, err)) return false;
+    snprintf(job->data_text, sizeof job->data_text, "%.100s, %llu %s", data,
+             (unsigned long long)job->data.tokens, shards ? "tokens" : "bytes");
+    return true;
+}
+
+/* All that is in them, which may take minutes: what can be told without that has been. */
+static bool read_files(gpt_job *job, gw_err *err) {
+    bool validation = job->validation.windows > 0, init = job->init.path != NULL;
+    if (!gw_tokens_read(&job->data, err)) return gw_fail_in(err, "--data");
+    if (validation && !gw_tokens_read(&job->validation, err)) return gw_fail_in(err, "--val");
+    if (init && !gw_safetensors_read(&job->init, err)) return gw_fail_in(err, "--init");
     const gw_tokens *sets[] = {&job->data, &job->validation};
     for (int i = 0; i < 2; i++)
         if (sets[i]->largest >= job->gpt.vocabulary)
@@ -141,8 +161,6 @@ static bool read_data(const gw_params *params, const gw_gpt_weights *first, gpt_
                            job->gpt.vocabulary, sets[i]->largest, i == 0 ? "data" : "val");
     gw_hash digests[] = {job->data.digest, job->validation.digest, job->init.digest};
     gw_blake2b(digests, sizeof digests, &job->data_digest, sizeof job->data_digest);
-    snprintf(job->data_text, sizeof job->data_text, "%.100s, %llu %s", data,
-             (unsigned long long)job->data.tokens, shards ? "tokens" : "bytes");
     return true;
 }
 
@@ -168,12 +186,25 @@ static bool read_batch(const gw_params *params, gpt_job *job, gw_err *err) {
     return true;
 }
 
-/* An option with a fallback has a value also where nobody gave one. */
+/* An option with a fallback has a value also where nobody gave one: who gives that asks for nothing else. */
+static bool is_given(const gw_params *params, const char *name) {
+    const gw_option *option = gpt_options;
+    while (strcmp(option->name, name) != 0) option++;
+    const char *value = gw_param_text(params, name);
+    return value != NULL && (option->fallback == NULL || strcmp(value, option->fallback) != 0);
+}
+
+/* Options that others leave without a meaning. */
 static bool check_length(const gw_params *params, gw_err *err) {
-    const char *updates = gw_param_text(params, "updates"), *epochs = gw_param_text(params, "epochs");
-    return updates == NULL || strcmp(epochs, "1") == 0 ||
-           gw_fail(err, GW_E_USAGE, "--updates %s and --epochs %s: one of them says how long the training is",
-                   updates, epochs);
+    static const char *const of_evaluations[] = {"val-tokens", "eval-every"};
+    if (is_given(params, "updates") && is_given(params, "epochs"))
+        return gw_fail(err, GW_E_USAGE,
+                       "--updates %s and --epochs %s: one of them says how long the training is",
+                       gw_param_text(params, "updates"), gw_param_text(params, "epochs"));
+    for (int i = 0; i < 2; i++)
+        if (!is_given(params, "val") && is_given(params, of_evaluations[i]))
+            return gw_fail(err, GW_E_USAGE, "--%s: there is no evaluation without --val", of_evaluations[i]);
+    return true;
 }
 
 /* What a step count means that people did not ask for. */
@@ -184,24 +215,25 @@ static void describe_length(gpt_job *job) {
              updates, updates == 1 ? "" : "s", evaluations, evaluations == 1 ? "" : "s");
 }
 
-static bool read_length(const gw_params *params, gpt_job *job, gw_err *err) {
-    double epochs;
-    const double most = 1e12; /* of updates */
-    if (!check_length(params, err) || !gw_param_real(params, "epochs", 1e-6, 1e9, &epochs, err)) return false;
-    double asked = __builtin_ceil(epochs * (double)job->data.windows / job->batch);
-    int64_t updates = (int64_t)(asked < most ? asked : most), eval_every = 0;
-    if (!gw_gpt_option(params, "updates", 1, (int64_t)most, &updates, err) ||
-        !gw_param_integer(params, "eval-every", 1, (int64_t)most, false, &eval_every, err))
+static bool read_wishes(const gw_params *params, gpt_job *job, wishes *w, gw_err *err) {
+    int64_t eval_every;
+    *w = (wishes){0.0, NOT_SAID, NOT_SAID, NOT_SAID, NOT_SAID, NOT_SAID};
+    if (!check_length(params, err) || !gw_param_real(params, "epochs", 1e-6, 1e9, &w->epochs, err) ||
+        !gw_gpt_option(params, "vocab", 1, 1 << 24, &w->vocabulary, err) ||
+        !gw_gpt_option(params, "updates", 1, UPDATES_MOST, &w->updates, err) ||
+        !gw_gpt_option(params, "val-tokens", job->gpt.context, INT64_MAX, &w->val_tokens, err) ||
+        !gw_gpt_option(params, "warmup", 0, INT64_MAX, &w->warmup, err) ||
+        !gw_gpt_option(params, "decay-updates", LEAST_DECAY, INT64_MAX, &w->decay, err) ||
+        !gw_param_integer(params, "eval-every", 1, UPDATES_MOST, false, &eval_every, err))
         return false;
-    job->updates = job->steps = (uint64_t)updates;
     job->eval_every = (uint64_t)eval_every;
-    int64_t context = job->gpt.context, all = (int64_t)job->validation.windows;
-    int64_t windows = all < EVAL_BATCHES * (int64_t)job->batch ? all : EVAL_BATCHES * (int64_t)job->batch;
-    int64_t tokens = windows * context;
-    if (!gw_gpt_option(params, "val-tokens", context, INT64_MAX, &tokens, err)) return false;
-    if (all == 0)
-        return gw_param_text(params, "val-tokens") == NULL ||
-               gw_fail(err, GW_E_USAGE, "--val-tokens: there is no evaluation without --val");
+    return true;
+}
+
+static bool fit_evaluations(const wishes *w, gpt_job *job, gw_err *err) {
+    int64_t all = (int64_t)job->validation.windows, context = job->gpt.context;
+    int64_t usual = all < EVAL_BATCHES * (int64_t)job->batch ? all : EVAL_BATCHES * (int64_t)job->batch;
+    int64_t tokens = said_or(w->val_tokens, usual * context);
     job->eval_windows = (uint64_t)(tokens / context < all ? tokens / context : all);
     if ((job->eval_windows + job->micro_batch - 1) / job->micro_batch > GW_MAX_SHARDS)
         return gw_fail(err, GW_E_USAGE, "--val-tokens: %lld make more than %d shards", (long long)tokens,
@@ -209,6 +241,14 @@ static bool read_length(const gw_params *params, gpt_job *job, gw_err *err) {
     job->steps += (job->updates + job->eval_every - 1) / job->eval_every;
     describe_length(job);
     return true;
+}
+
+static bool fit_length(const wishes *w, gpt_job *job, gw_err *err) {
+    const double most = (double)UPDATES_MOST;
+    double asked = __builtin_ceil(w->epochs * (double)job->data.windows / job->batch);
+    job->updates = (uint64_t)said_or(w->updates, asked < most ? (int64_t)asked : UPDATES_MOST);
+    job->steps = job->updates;
+    return job->validation.windows == 0 || fit_evaluations(w, job, err);
 }
 
 static bool read_schedule(const gw_params *params, gpt_job *job, gw_err *err) {
@@ -220,27 +260,31 @@ static bool read_schedule(const gw_params *params, gpt_job *job, gw_err *err) {
         return gw_fail(err, GW_E_USAGE, "--schedule: '%s' is not one of cosine, linear, wsd, constant", name);
     if (!gw_param_real(params, "min-lr", 0.0, 1.0, &least, err)) return false;
     schedule->least = least * schedule->most;
-    schedule->updates = job->updates;
-    if (schedule->kind != GW_SCHEDULE_WSD && gw_param_text(params, "decay-updates") != NULL)
-        return gw_fail(err, GW_E_USAGE, "--decay-updates: only --schedule wsd has such a way down, not %s",
-                       name);
-    int64_t warmup = (int64_t)(job->updates / 20 < 2000 ? job->updates / 20 : 2000);
-    int64_t decay = (int64_t)(job->updates / 5);
-    if (!gw_gpt_option(params, "warmup", 0, INT64_MAX, &warmup, err) ||
-        !gw_gpt_option(params, "decay-updates", LEAST_DECAY, INT64_MAX, &decay, err))
-        return false;
-    if (schedule->kind == GW_SCHEDULE_WSD && decay < LEAST_DECAY)
+    if (schedule->kind == GW_SCHEDULE_CONSTANT && is_given(params, "min-lr"))
+        return gw_fail(err, GW_E_USAGE, "--min-lr: --schedule constant does not come down: take another one");
+    return schedule->kind == GW_SCHEDULE_WSD || !is_given(params, "decay-updates") ||
+           gw_fail(err, GW_E_USAGE, "--decay-updates: only --schedule wsd has such a way down, not %s", name);
+}
+
+static bool fit_schedule(const wishes *w, gpt_job *job, gw_err *err) {
+    gw_schedule *schedule = &job->schedule;
+    int64_t updates = (int64_t)job->updates;
+    int64_t warmup = said_or(w->warmup, updates / 20 < 2000 ? updates / 20 : 2000);
+    int64_t decay = said_or(w->decay, updates / 5);
+    bool wsd = schedule->kind == GW_SCHEDULE_WSD;
+    if (wsd && decay < LEAST_DECAY)
         return gw_fail(
             err, GW_E_USAGE,
-            "--schedule wsd: a fifth of %llu updates is no way down: give --decay-updates, or take "
+            "--schedule wsd: a fifth of %lld updates is no way down: give --decay-updates, or take "
             "another schedule",
-            (unsigned long long)job->updates);
-    if (warmup > (int64_t)job->updates)
-        return gw_fail(err, GW_E_USAGE, "--warmup: %lld updates are more than all there are, %llu",
-                       (long long)warmup, (unsigned long long)job->updates);
-    if (decay > (int64_t)job->updates && schedule->kind == GW_SCHEDULE_WSD)
-        return gw_fail(err, GW_E_USAGE, "--decay-updates: %lld updates are more than all there are, %llu",
-                       (long long)decay, (unsigned long long)job->updates);
+            (long long)updates);
+    if (warmup > updates)
+        return gw_fail(err, GW_E_USAGE, "--warmup: %lld updates are more than all there are, %lld",
+                       (long long)warmup, (long long)updates);
+    if (wsd && decay > updates)
+        return gw_fail(err, GW_E_USAGE, "--decay-updates: %lld updates are more than all there are, %lld",
+                       (long long)decay, (long long)updates);
+    schedule->updates = job->updates;
     schedule->warmup = (uint64_t)warmup;
     schedule->decay = (uint64_t)decay;
     return true;
@@ -347,12 +391,35 @@ bool gpt_gather(const gpt_job *job, const gpt_place *place, uint32_t shard, uint
     return true;
 }
 
+static bool read_options(const gw_params *params, gpt_job *job, wishes *w, gw_err *err) {
+    if (gw_param_text(params, "data") == NULL)
+        return gw_fail(err, GW_E_USAGE,
+                       "gpt needs --data FILE: text, any bytes, or token shards to train on");
+    return read_model(params, job, err) && read_batch(params, job, err) && read_wishes(params, job, w, err) &&
+           read_schedule(params, job, err) && read_optimizer(params, job, err);
+}
+
+/* What takes longer comes later, as most mistakes are told by what takes no time. */
+static bool set_up(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
+    wishes w;
+    return read_options(params, job, &w, err) && gw_blas_check(err) && open_files(params, first, job, err) &&
+           fit_vocabulary(&w, job, err) && check_init(params, first, job, err) && fit_length(&w, job, err) &&
+           fit_schedule(&w, job, err) && read_files(job, err);
+}
+
+bool gw_gpt_job_check(const gw_params *params, gw_err *err) {
+    gpt_job *job = calloc(1, sizeof *job);
+    wishes w;
+    if (job == NULL) return gw_fail(err, GW_E_NOMEM, "gpt: out of memory");
+    bool good = read_options(params, job, &w, err);
+    gpt_close(job);
+    return good;
+}
+
 bool gw_gpt_job_open(const gw_params *params, const gw_gpt_weights *first, void **job_out, gw_err *err) {
     gpt_job *job = calloc(1, sizeof *job);
     if (job == NULL) return gw_fail(err, GW_E_NOMEM, "gpt: out of memory");
-    if (!read_model(params, job, err) || !gw_blas_check(err) || !read_data(params, first, job, err) ||
-        !read_batch(params, job, err) || !read_length(params, job, err) || !read_schedule(params, job, err) ||
-        !read_optimizer(params, job, err)) {
+    if (!set_up(params, first, job, err)) {
         gpt_close(job);
         return false;
     }

@@ -121,6 +121,7 @@ Test(cli, numbers_are_whole_and_within_bounds) {
             "--without: 'foo' is not one of promises, listed, installed, lowest, leader, lives");
     refused("generate --tokens 5x .", "--tokens: '5x'");
     refused("generate --tokens 0 .", "--tokens: '0'");
+    refused("generate --ignore-end .", "--ignore-end: only texts of a --tokenizer have an end");
     refused("export --step newest .", "--step: 'newest'");
 }
 

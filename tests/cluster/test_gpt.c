@@ -148,6 +148,10 @@ Test(gpt, damage_costs_one_checkpoint_and_not_the_model) {
     change_manifests(dir, 3, set_job, &one);
     const char *said = output(&code, "cd %s && " GODWIT_BINARY " export %s --to six 2>&1", l->dir, dir);
     cr_expect(code == 0 && strstr(said, "after step 6") != NULL, "%s", said);
+    cr_expect(strstr(said, "looks for model.safetensors, not for six\n") != NULL, "%s", said);
+    said =
+        output(&code, "cd %s && " GODWIT_BINARY " export %s 2>&1 && cmp six model.safetensors", l->dir, dir);
+    cr_expect(code == 0 && strstr(said, "looks for") == NULL, "%s", said);
     said = output(&code, "cd %s && " GODWIT_BINARY " export %s --to m4 --step 4 2>&1", l->dir, dir);
     cr_expect(code == 0 && strstr(said, "after step 4\n") != NULL, "%s", said);
     said = output(&code, "cd %s && " GODWIT_BINARY " export %s --step 5 2>&1", l->dir, dir);
@@ -427,6 +431,8 @@ Test(gpt, begins_with_the_weights_of_a_checkpoint) {
     cr_assert(code == 2 && strstr(said, "own --dir") != NULL, "%s", said);
     said = output(&code, RUN ". 2>&1", l->dir);
     cr_assert(code == 1 && strstr(said, "--init: . holds no checkpoint of a job gpt") != NULL, "%s", said);
+    said = output(&code, RUN ". --schedule cosin 2>&1", l->dir);
+    cr_assert(code == 2 && strstr(said, "--schedule: 'cosin' is not one of") != NULL, "%s", said);
     said = output(&code, RUN "p0,p2 --updates 1 2>&1", l->dir);
     cr_assert(code == 1 && strstr(said, "--init: p2: No such file or directory") != NULL, "%s", said);
     said = output(&code, "cd %s && " GODWIT_BINARY " export p2 2>&1", l->dir);

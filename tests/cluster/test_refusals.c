@@ -139,6 +139,8 @@ Test(refusals, a_state_that_does_not_fit_twice_where_it_may_be_fetched) {
     cr_assert_eq(setenv("LD_PRELOAD", GODWIT_SMALL_MACHINE, 1), 0); /* of 64 MiB */
     lab_peer *large = lab_launch(l, "large", NULL, NULL, LARGE "36m --join 127.0.0.1:1 --join-timeout 100ms");
     refused(l, large, 1, "this job needs 0.1 GiB of memory");
+    lab_peer *model = lab_launch(l, "model", NULL, NULL, "gpt --data " GODWIT_BINARY " --channels 512");
+    refused(l, model, 1, "Take a smaller --model, or fewer --layers or --channels");
     lab_state(l, lab_start(l, "alone", NULL, LARGE "36m"), "done");
     lab_peer *peers[2];
     lab_flock(l, 2, LARGE "16m", peers);

@@ -10,6 +10,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,8 @@ enum {
     MERGES = sizeof merges / sizeof merges[0],
     HELLO = BYTES + 3,
     WORLD = BYTES + 8,
-    END = BYTES + MERGES
+    END = BYTES + MERGES,
+    LAST = END + 9 /* where a vocabulary has a gap */
 };
 
 /* As the published files spell a byte, in JSON. */
@@ -204,32 +206,39 @@ Test(tokenize, progress_is_for_terminals) {
     cr_expect_str_eq(said, "t.bin: 3 tokens of 6 bytes, 1 file\n");
 }
 
-/* The bytes of the prompt and of the tokens that the model goes on with, by this seed. */
+/* The bytes of the prompt (NULL: the end of a text has none) and of the tokens that the model goes on with,
+ * by this seed: of those that the tokenizer has. Up to the first end, which *ends tells, or with all of them.
+ */
 static char *expect_text(char *state, const char *prompt, const gw_gpt_sampling *sampling, uint64_t count,
-                         size_t *text_length) {
+                         bool to_end, bool *ends) {
     const gw_model_choice choice = {.step = GW_MODEL_NEWEST};
     gw_model model;
     gw_gpt_decoder decoder;
     gw_bpe *bpe;
     gw_err err;
     uint32_t *tokens;
-    size_t known, length;
+    size_t known, length, text_length;
     char *text = NULL;
+    const char *begin = prompt != NULL ? prompt : "<|endoftext|>";
     cr_assert(gw_model_load(&state, 1, &choice, NULL, &model, &err), "%s", err.text);
     cr_assert(gw_gpt_decoder_open(&model.gpt, (const float *const *)model.parameters, &decoder, &err), "%s",
               err.text);
     cr_assert(gw_bpe_open(scratch_folder(), &bpe, &err), "%s", err.text);
-    cr_assert(gw_bpe_encode(bpe, prompt, strlen(prompt), &tokens, &known, &err), "%s", err.text);
-    FILE *out = open_memstream(&text, text_length);
+    cr_assert(gw_bpe_encode(bpe, begin, strlen(begin), &tokens, &known, &err), "%s", err.text);
+    FILE *out = open_memstream(&text, &text_length);
     float *scratch = calloc(model.gpt.vocabulary, sizeof *scratch);
     cr_assert(out != NULL && scratch != NULL);
-    fputs(prompt, out);
-    const float *logits = gw_gpt_decoder_feed(&decoder, tokens, (uint32_t)known);
+    if (prompt != NULL) fputs(prompt, out);
+    *ends = false;
+    gw_gpt_decoder_feed(&decoder, tokens, (uint32_t)known);
     for (uint64_t i = 0; i < count; i++) {
-        uint32_t token = gw_gpt_sample(sampling, i, model.gpt.vocabulary, logits, scratch);
+        for (uint32_t gap = END; gap < LAST; gap++) decoder.logits[gap] = -INFINITY;
+        uint32_t token = gw_gpt_sample(sampling, i, gw_bpe_size(bpe), decoder.logits, scratch);
+        *ends |= token == LAST;
+        if (*ends && to_end) break;
         const char *bytes = gw_bpe_decode(bpe, token, &length);
         fwrite(bytes, 1, length, out);
-        logits = gw_gpt_decoder_feed(&decoder, &token, 1);
+        gw_gpt_decoder_feed(&decoder, &token, 1);
     }
     fputc('\n', out);
     fclose(out);
@@ -238,36 +247,54 @@ static char *expect_text(char *state, const char *prompt, const gw_gpt_sampling 
     gw_bpe_close(bpe);
     gw_gpt_decoder_close(&decoder);
     gw_model_free(&model);
+    for (size_t i = 0; i < text_length; i++) text[i] = text[i] == '\0' ? '0' : text[i];
     return text;
 }
 
+/* What it writes, zero bytes as '0'. */
+static const char *generated(const char *state, const char *arguments, uint64_t seed) {
+    static char text[TEXT];
+    cr_assert_eq(shell("$godwit generate %s --tokenizer . --tokens 60 --temperature 1e6 --seed %d %s | tr "
+                       "'\\0' 0 >out",
+                       state, (int)seed, arguments),
+                 0, "%s", said);
+    FILE *in = fopen(scratch_path("out"), "r");
+    cr_assert_not_null(in);
+    text[fread(text, 1, sizeof text - 1, in)] = '\0';
+    fclose(in);
+    return text;
+}
+
+/* Of more tokens than the tokenizer has, whose numbers have a gap before the last one: any may come. Texts
+ * end early by some seeds. */
 Test(tokenize, a_model_of_the_tokens_writes_text) {
     lab *l = lab_open();
+    write_vocabulary(LAST);
     cr_assert_eq(shell("yes 'hello world' | head -n 100 >a; yes 'or held' | head -n 100 >b; " TOKENIZE "a b"),
                  0, "%s", said);
     char args[TEXT];
     snprintf(args, sizeof args,
              "gpt --data %s --vocab %d --layers 1 --heads 1 --channels 8 --context 64 --batch-tokens 512 "
              "--micro-batch 1 --workers 1 --updates 1",
-             scratch_path("t.bin"), END + 1);
+             scratch_path("t.bin"), LAST + 200);
     lab_undisturbed(l, args);
     char *state = l->peers[0].dir;
-    const gw_gpt_sampling sampling = {.temperature = 1e6, .seed = 5}; /* any token may come */
-    size_t expected_length;
-    char *expected = expect_text(state, "hello world", &sampling, 40, &expected_length);
-    cr_assert_eq(
-        shell("$godwit generate %s --tokenizer . --prompt 'hello world' --tokens 40 --temperature 1e6 "
-              "--seed 5 >out",
-              state),
-        0, "%s", said);
-    static char text[TEXT];
-    FILE *in = fopen(scratch_path("out"), "r");
-    size_t length = fread(text, 1, sizeof text - 1, in);
-    fclose(in);
-    cr_expect_eq(length, expected_length);
-    cr_expect_arr_eq(text, expected, length);
-    cr_expect_gt(length, strlen("hello world") + 41, "no token of several bytes: %s", text);
-    free(expected);
+    uint32_t ended = 0;
+    for (uint64_t seed = 1; seed <= 16; seed++) {
+        const gw_gpt_sampling sampling = {.temperature = 1e6, .seed = seed};
+        bool prompt = seed % 2 == 0, ends, same;
+        char *text = expect_text(state, prompt ? "hello world" : NULL, &sampling, 60, true, &ends);
+        char *whole = expect_text(state, prompt ? "hello world" : NULL, &sampling, 60, false, &same);
+        cr_assert_eq(ends, same);
+        cr_expect_eq(strstr(whole, "<|endoftext|>") != NULL, ends);
+        cr_expect_str_eq(generated(state, prompt ? "--prompt 'hello world'" : "", seed), text);
+        cr_expect_str_eq(
+            generated(state, prompt ? "--ignore-end --prompt 'hello world'" : "--ignore-end", seed), whole);
+        ended += ends;
+        free(text);
+        free(whole);
+    }
+    cr_expect(ended > 0 && ended < 16, "%u", ended);
     lab_close(l);
 }
 

@@ -105,6 +105,20 @@ Test(gpt_decode, sampling_follows_the_distribution) {
     }
 }
 
+/* A model that knows little thinks much equally likely. */
+Test(gpt_decode, of_equals_no_more_are_taken_than_were_asked_for) {
+    const float logits[] = {1.0f, 2.0f, 1.0f, 3.0f, 1.0f, 1.0f};
+    static const char *const taken[] = {"000100", "010100", "110100", "111100", "111110", "111111"};
+    float scratch[6];
+    for (uint32_t top = 1; top <= 6; top++) {
+        const gw_gpt_sampling sampling = {1.0, top, 1};
+        char seen[] = "000000";
+        for (uint64_t draw = 0; draw < 1000; draw++)
+            seen[gw_gpt_sample(&sampling, draw, 6, logits, scratch)] = '1';
+        cr_expect_str_eq(seen, taken[top - 1], "%u: %s", top, seen);
+    }
+}
+
 Test(gpt_decode, draws_repeat_by_seed) {
     float logits[VOCABULARY] = {0.0f}, scratch[VOCABULARY];
     gw_gpt_sampling one = {1.0, 0, 1}, other = {1.0, 0, 2};

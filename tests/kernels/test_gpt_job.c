@@ -1,5 +1,6 @@
 /* The job gpt as a whole, in plain memory (trial.h) and on the CPU device. */
 #include "kernels/jobs/gpt.h"
+#include "kernels/token_hash.h"
 #include "kernels/tokens.h"
 #include "rig.h"
 #include "trial.h"
@@ -130,9 +131,15 @@ static void expect_validation(const char *text, double loss, bool bytes) {
     cr_expect_float_eq(value_in(text, "val_loss="), loss, 1e-6 * loss, "%s", text);
     cr_expect_float_eq(log(value_in(text, "perplexity=")), loss, 1e-6 * loss, "%s", text);
     if (bytes)
-        cr_expect_float_eq(exp2(value_in(text, "bits_per_byte=")), exp(loss), 1e-5 * exp(loss), "%s", text);
+        cr_expect_float_eq(exp2(value_in(text, " bits_per_byte=")), exp(loss), 1e-5 * exp(loss), "%s", text);
     else
         cr_expect_null(strstr(text, "bits"), "%s", text);
+}
+
+static void expect_training(const char *text, double loss) {
+    cr_expect_float_eq(value_in(text, "loss="), loss, 1e-6 * loss, "%s", text);
+    cr_expect_float_eq(exp2(value_in(text, " train_bits_per_byte=")), exp(loss), 1e-5 * exp(loss), "%s",
+                       text);
 }
 
 /* Evaluations after updates 6, 12 and 16: steps 6, 13 and 18. */
@@ -142,8 +149,8 @@ Test(gpt_job, evaluations_follow_updates_and_train_nothing) {
     cr_expect_not_null(strstr(t->plan.data_text, "bytes; 16 updates and 3 evaluations"), "%s",
                        t->plan.data_text);
     trial_init(t, UINT64_MAX);
-    uint32_t validation = trial_tensor(t, "loss.validation"), words = trial_tensor(t, "wte.weight"),
-             count = trial_tensor(t, "sum.count");
+    uint32_t training = trial_tensor(t, "loss"), validation = trial_tensor(t, "loss.validation"),
+             words = trial_tensor(t, "wte.weight"), count = trial_tensor(t, "sum.count");
     for (uint64_t step = 0; step < t->plan.steps; step++) {
         gw_phase phase;
         uint32_t shards = gw_job_gpt.shards(t->job, step, &phase);
@@ -162,10 +169,13 @@ Test(gpt_job, evaluations_follow_updates_and_train_nothing) {
         if (evaluate)
             expect_validation(text, *(double *)t->state[validation], true);
         else
-            cr_expect_null(strstr(text, "val"), "%s", text);
+            expect_training(text, *(double *)t->state[training]);
+        cr_expect_eq(strstr(text, " bits") != NULL, evaluate, "%s", text);
+        cr_expect_eq(strstr(text, "val") != NULL, evaluate, "%s", text);
         gw_state state = {t->state};
         gw_job_gpt.summary(t->job, step + 1, &state, text, sizeof text);
         cr_assert_eq(strstr(text, "val_loss=") != NULL, step >= 6, "after step %d: %s", (int)step, text);
+        expect_training(text, *(double *)t->state[training]);
         if (step >= 6) expect_validation(text, *(double *)t->state[validation], true);
     }
     trial_close(t);
@@ -187,6 +197,9 @@ Test(gpt_job, a_model_of_tokens_has_no_bits_per_byte) {
     trial_run(t, t->plan.steps);
     char text[200];
     double loss = *(double *)t->state[trial_tensor(t, "loss.validation")];
+    trial_sum(t, 0, TRIAL_FORWARD);
+    report(t, 0, text);
+    cr_expect_null(strstr(text, "bits"), "%s", text);
     trial_sum(t, 1, TRIAL_FORWARD);
     report(t, 1, text);
     expect_validation(text, loss, false);
@@ -358,7 +371,9 @@ Test(gpt_job, tells_what_takes_less_memory) {
     } cases[] = {{"2", "seed", "--recompute or a smaller --micro-batch"},
                  {"1", "seed", "--recompute"},
                  {"2", "recompute", "a smaller --micro-batch"},
-                 {"1", "recompute", NULL}};
+                 {"1", "recompute", NULL},
+                 {"2", "layers", "a smaller --micro-batch"}, /* one: which is kept, or is computed again */
+                 {"1", "layers", NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         trial *t = trial_open(&gw_job_gpt, PAIRS("data", text_path, "context", "7", "micro-batch",
                                                  cases[i].windows, cases[i].option, "1"));
@@ -366,6 +381,7 @@ Test(gpt_job, tells_what_takes_less_memory) {
         cr_expect(cases[i].lighter == NULL ? said == NULL
                                            : said != NULL && strcmp(said, cases[i].lighter) == 0,
                   "%s", said);
+        cr_expect_str_eq(t->plan.smaller, "a smaller --model, or fewer --layers or --channels");
         trial_close(t);
     }
 }
@@ -438,9 +454,70 @@ Test(gpt_job, refuses_options_that_make_no_sense) {
     cr_assert_not_null(strstr(err.text, "--decay-updates: 10 updates are more than all there are, 9"), "%s",
                        err.text);
     cr_assert(trial_opens(&gw_job_gpt, PAIRS(WSD, "10"), &err), "%s", err.text);
-    cr_assert_not(
-        trial_opens(&gw_job_gpt, PAIRS("data", text_path, "context", "7", "val-tokens", "70"), &err));
+#define PLAIN "data", text_path, "context", "7"
+    cr_assert_not(trial_opens(&gw_job_gpt, PAIRS(PLAIN, "val-tokens", "70"), &err));
     cr_assert_eq(err.code, GW_E_USAGE);
     cr_assert_not_null(strstr(err.text, "--val-tokens: there is no evaluation without --val"), "%s",
                        err.text);
+    cr_assert_not(trial_opens(&gw_job_gpt, PAIRS(PLAIN, "eval-every", "10"), &err));
+    cr_assert_not_null(strstr(err.text, "--eval-every: there is no evaluation without --val"), "%s",
+                       err.text);
+    cr_assert_not(trial_opens(&gw_job_gpt, PAIRS(PLAIN, "schedule", "constant", "min-lr", "0.2"), &err));
+    cr_assert_not_null(strstr(err.text, "--min-lr: --schedule constant does not come down"), "%s", err.text);
+    cr_assert(trial_opens(&gw_job_gpt, PAIRS(PLAIN, "schedule", "constant"), &err), "%s", err.text);
+    cr_assert(trial_opens(&gw_job_gpt, PAIRS(PLAIN, "schedule", "linear", "min-lr", "0.2"), &err), "%s",
+              err.text);
+}
+
+/* ---- what is told before data are read ---- */
+
+static uint32_t reads; /* of all of a set of files */
+
+bool __real_gw_token_hash(const gw_plain_file *files, uint32_t count, uint32_t head, uint32_t width,
+                          uint32_t threads, gw_token_content *contents, gw_err *err);
+bool __wrap_gw_token_hash(const gw_plain_file *files, uint32_t count, uint32_t head, uint32_t width,
+                          uint32_t threads, gw_token_content *contents, gw_err *err);
+bool __wrap_gw_token_hash(const gw_plain_file *files, uint32_t count, uint32_t head, uint32_t width,
+                          uint32_t threads, gw_token_content *contents, gw_err *err) {
+    reads++;
+    return __real_gw_token_hash(files, count, head, width, threads, contents, err);
+}
+
+/* Reading a hundred GB of data takes minutes. */
+Test(gpt_job, what_no_data_tell_is_told_before_they_are_read) {
+    static const char *const cases[][2] = {
+        {"schedule", "cosin"}, {"batch-tokens", "100"}, {"micro-batch", "200000"}, {"epochs", "x"},
+        {"updates", "0"},      {"eval-every", "0"},     {"val-tokens", "6"},       {"warmup", "x"},
+        {"warmup", "1000000"}, {"decay-updates", "5"},  {"min-lr", "2"},           {"beta1", "1"},
+        {"epsilon", "1e-12"},  {"dropout", "1"},        {"graphs", "yes"},         {"vocab", "0"},
+        {"val", "/nowhere"},   {"init", "/nowhere"},    {"init", text_path},       {"seed", "-1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char option[40];
+        snprintf(option, sizeof option, "--%s", cases[i][0]);
+        refuse(cases[i][0], cases[i][1], option);
+        cr_expect_eq(reads, 0, "%s %s", option, cases[i][1]);
+    }
+    refuse("vocab", "100", "--vocab: 100 is too small");
+    cr_expect_eq(reads, 2);
+}
+
+/* Before weights are loaded, which may take as long. */
+Test(gpt_job, what_no_file_tells_is_told_without_any) {
+    const gw_param good[] = {
+        {"data", "/nowhere"}, {"init", "/nowhere"},  {"model", "nano"},      {"epochs", "1"},
+        {"min-lr", "0"},      {"weight-decay", "0"}, {"beta1", "0.9"},       {"beta2", "0.95"},
+        {"epsilon", "1e-8"},  {"clip", "1"},         {"dropout", "0"},       {"eval-every", "250"},
+        {"seed", "1"},        {"graphs", "auto"},    {"schedule", "cosine"},
+    };
+    enum { COUNT = sizeof good / sizeof good[0] };
+    gw_param bad[COUNT];
+    gw_err err;
+    memcpy(bad, good, sizeof bad);
+    bad[COUNT - 1].value = "cosin";
+    const gw_params taken = {good, COUNT}, refused = {bad, COUNT};
+    cr_expect(gw_gpt_job_check(&taken, &err), "%s", err.text);
+    cr_assert_not(gw_gpt_job_check(&refused, &err));
+    cr_expect_eq(err.code, GW_E_USAGE);
+    cr_expect_not_null(strstr(err.text, "--schedule: 'cosin'"), "%s", err.text);
 }

@@ -175,10 +175,12 @@ Test(safetensors, random_damage_does_no_harm) {
 /* ---- how long it takes ---- */
 
 static time_t second, pace; /* that the clock goes on each time somebody looks */
+static off_t cut;           /* what the file is cut to then; 0: it stays */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *at);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *at) {
     (void)clock;
+    if (cut > 0) cr_assert_eq(truncate(path, cut), 0);
     *at = (struct timespec){.tv_sec = second += pace};
     return 0;
 }
@@ -218,5 +220,26 @@ Test(safetensors, all_of_a_file_is_hashed_and_where_it_takes_long_it_is_told) {
     cr_expect_str_eq(lines[3], "read 0.01 GB of data in 14 s");
     gw_log_set_sink(NULL, NULL);
     gw_safetensors_close(&file);
+    free(bytes);
+}
+
+/* Behind its header, which is read by then. */
+Test(safetensors, a_file_that_is_cut_while_it_is_hashed_kills_nobody) {
+    enum { BYTES = 5 << 20, LEFT = 2 << 20 };
+    uint8_t *bytes = calloc(1, BYTES);
+    cr_assert_not_null(bytes);
+    const gw_safetensor one = {
+        .name = "a", .dtype = "U8", .rank = 1, .dim = {BYTES}, .bytes = bytes, .size = BYTES};
+    gw_safetensors file;
+    gw_err err;
+    char words[200];
+    cr_assert(gw_safetensors_write(path, &one, 1, &err), "%s", err.text);
+    cut = LEFT;
+    cr_assert_not(gw_safetensors_open(path, &file, &err));
+    cr_expect_eq(err.code, GW_E_CORRUPT);
+    snprintf(words, sizeof words, "and ends at %d", LEFT);
+    cr_expect_not_null(strstr(err.text, words), "%s", err.text);
+    cr_expect_not_null(strstr(err.text, path), "%s", err.text);
+    cr_expect(file.map == NULL && file.list == NULL && file.path == NULL);
     free(bytes);
 }

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define WEIGHTS "model.safetensors" /* as transformers call them */
+
 typedef struct arguments {
     char **dirs;
     uint32_t dir_count;
@@ -22,7 +24,7 @@ typedef struct arguments {
 enum { KEY_TO = 256, KEY_STEP, KEY_JOB };
 
 static const struct argp_option export_options[] = {
-    {"to", KEY_TO, "FILE", 0, "Write the weights here (model.safetensors), and config.json beside them", 0},
+    {"to", KEY_TO, "FILE", 0, "Write the weights here (" WEIGHTS "), and config.json beside them", 0},
     {"step", KEY_STEP, "N", 0, "The checkpoint of step N (the newest that is whole)", 0},
     {"job", KEY_JOB, "HEX", 0, "Of the job whose id begins so (the one that was saved last)", 0},
     {0},
@@ -88,6 +90,13 @@ static bool write_files(const gw_model *model, const char *weights, const char *
     return gw_output_end(&output, written, err);
 }
 
+/* It may be meant for something else, so this is no refusal. */
+static void tell_of_name(const char *to, const char *program) {
+    if (strcmp(basename(to), WEIGHTS) != 0)
+        fprintf(stderr, "%s: transformers' from_pretrained of a folder looks for " WEIGHTS ", not for %s\n",
+                program, basename(to));
+}
+
 static bool export(const arguments *a, const char *program, gw_err *err) {
     gw_model model;
     char *config = gw_gpt_file_config(a->to, err);
@@ -95,9 +104,11 @@ static bool export(const arguments *a, const char *program, gw_err *err) {
                 gw_model_load(a->dirs, a->dir_count, &a->choice, program, &model, err);
     if (done) {
         done = write_files(&model, a->to, config, err);
-        if (done)
+        if (done) {
             printf("%s: %llu parameters after step %llu\n", a->to,
                    (unsigned long long)gw_gpt_size(&model.gpt), (unsigned long long)model.step);
+            tell_of_name(a->to, program);
+        }
         gw_model_free(&model);
     }
     free(config);
@@ -105,7 +116,7 @@ static bool export(const arguments *a, const char *program, gw_err *err) {
 }
 
 int gw_export_main(int argc, char **argv) {
-    arguments a = {.to = "model.safetensors", .choice.step = GW_MODEL_NEWEST};
+    arguments a = {.to = WEIGHTS, .choice.step = GW_MODEL_NEWEST};
     const struct argp argp = {
         .options = export_options, .parser = parse_export, .args_doc = "DIR...", .doc = export_doc};
     if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) return 2;

@@ -137,7 +137,8 @@ static bool open_payloads(gw_node *node, gw_err *err) {
 static bool open_gpt(gw_node *node, gw_err *err) {
     const gw_params *params = &node->options->params;
     gw_model *model = &node->first_model;
-    if (!gw_init_load(params, node->options->dir, model, err)) return false;
+    /* Weights may take long to load: not for a command line that makes no sense. */
+    if (!gw_gpt_job_check(params, err) || !gw_init_load(params, node->options->dir, model, err)) return false;
     const gw_gpt_weights first = {model->gpt, (const float *const *)model->parameters};
     return gw_gpt_job_open(params, model->memory != NULL ? &first : NULL, &node->job, err);
 }
@@ -191,7 +192,8 @@ static bool estimate_memory(gw_node *node, gw_err *err) {
                            .workers = options->workers,
                            .rest_bytes = need - lanes,
                            .most_bytes = gw_memory_limit(),
-                           .lighter = node->plan.lighter};
+                           .lighter = node->plan.lighter,
+                           .smaller = node->plan.smaller};
     if (!gw_need_check(&known, "memory here", "the machine, or the container that this is, has", err))
         return false;
     warn_of_others(&known, node->first_model.bytes);
