@@ -195,7 +195,15 @@ void gw_events_view(gw_events *events, const gw_view *view, const gw_peer_id *se
     print_object(events, object);
 }
 
+static void say_evaluation(gw_events *events, const gw_event_step *step) {
+    char brief[256];
+    if (!step->evaluated || step->report == NULL || step->report[0] == '\0') return;
+    gw_report_brief(step->report, brief, sizeof brief);
+    say(events, "evaluation at step %" PRIu64 ": %s", step->step, brief);
+}
+
 void gw_events_step(gw_events *events, const gw_event_step *step) {
+    say_evaluation(events, step);
     if (!wants_json(events)) return;
     json_t *object = object_of("step");
     gw_json_count(object, "step", step->step);

@@ -56,9 +56,10 @@ typedef struct gw_event_step {
     uint64_t duration_ns;
     uint32_t members, shards, computed, stolen; /* of the step; computed here; of these stolen */
     uint64_t fingerprint;
+    bool evaluated; /* it was an evaluation, and the next step is none */
     const char *report;
 } gw_event_step;
-/* In sentences steps are not told one by one: the display shows them. */
+/* In sentences only evaluations are told: the display shows steps as they go by, and misses those. */
 void gw_events_step(gw_events *events, const gw_event_step *step);
 
 void gw_events_repair(gw_events *events, uint64_t step, uint32_t shards, const char *cause);

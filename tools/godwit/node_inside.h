@@ -126,6 +126,9 @@ typedef struct gw_shown {
     uint64_t checkpoint_ns;
     char phase[96], corruption[400];
     char applied[200], report[200]; /* of the step applied last; of the one committed last */
+    char latest[GW_REPORT_KEPT];    /* each key of reports as it was last */
+    char evaluation[200];           /* of the evaluation committed last, with which so many steps were done */
+    uint64_t evaluation_step;
     gw_snapshot_checkpoint checkpoints[GW_SNAPSHOT_CHECKPOINTS];
     uint32_t checkpoint_count;
     gw_timer timer;

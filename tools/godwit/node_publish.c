@@ -33,6 +33,22 @@ static void add_to_means(gw_shown *shown, double ms, uint32_t shards) {
     shown->step_shards = first ? shards : shown->step_shards * 0.9 + shards * 0.1;
 }
 
+/* Of several in a row the last one counts: a job that does nothing else would be told of all the time. */
+static bool ends_evaluation(const gw_node *node, uint64_t step, gw_phase phase) {
+    gw_phase next = GW_TRAIN;
+    if (phase != GW_EVALUATE) return false;
+    if (step + 1 < node->steps) (void)node->options->job->shards(node->job, step + 1, &next);
+    return next != GW_EVALUATE;
+}
+
+/* A step later another report stands in the place of this one. */
+static void keep_report(gw_shown *shown, uint64_t steps_done, gw_phase phase) {
+    gw_report_keep(shown->latest, shown->report);
+    if (phase != GW_EVALUATE || shown->report[0] == '\0') return;
+    memcpy(shown->evaluation, shown->report, sizeof shown->evaluation);
+    shown->evaluation_step = steps_done;
+}
+
 static void step_done(gw_node *node, const gw_action *action) {
     gw_shown *shown = &node->shown;
     uint64_t now = gw_now_ns();
@@ -44,6 +60,7 @@ static void step_done(gw_node *node, const gw_action *action) {
     shown->members = action->count;
     memcpy(shown->report, shown->applied,
            sizeof shown->report); /* no other step is applied before this one is shown */
+    keep_report(shown, action->step + 1, phase);
     shown->counter[GW_COUNT_STEPS]++;
     shown->counter[GW_COUNT_SHARDS] = computed;
     shown->counter[GW_COUNT_SHARDS_LOST] = gw_workers_lost(node->workers);
@@ -56,6 +73,7 @@ static void step_done(gw_node *node, const gw_action *action) {
                            .computed = (uint32_t)(computed - shown->computed),
                            .stolen = (uint32_t)shown->step_stolen,
                            .fingerprint = action->fingerprint,
+                           .evaluated = ends_evaluation(node, action->step, phase),
                            .report = shown->report};
     gw_events_step(node->console->events, &event);
     gw_metrics_row row = {.step = event.step,
@@ -346,6 +364,9 @@ void gw_node_publish(gw_node *node) {
     fill_speed(shown, now, s);
     s->workers = node->options->workers;
     snprintf(s->report, sizeof s->report, "%s", shown->report);
+    memcpy(s->latest, shown->latest, sizeof s->latest);
+    snprintf(s->evaluation, sizeof s->evaluation, "%s", shown->evaluation);
+    s->evaluation_step = shown->evaluation_step;
     s->rss_bytes = gw_rss_bytes();
     s->checkpoint_age_s = shown->checkpoint_ns ? (double)(now - shown->checkpoint_ns) * 1e-9 : (double)NAN;
     memcpy(s->counter, shown->counter, sizeof s->counter);
