@@ -267,6 +267,8 @@ Test(cli, a_run_without_trouble_says_nothing_on_stderr) {
     cr_expect_str_empty(o.err);
     const char *who = strchr(o.out, ' '); /* behind the time */
     cr_expect(who != NULL && strncmp(who, " godwit ", 8) == 0, "begins with who it is: %s", o.out);
+    const char *memory = strstr(o.out, " memory: about "), *id = strstr(o.out, " job id: ");
+    cr_expect(memory != NULL && id != NULL && memory < id, "%s", o.out);
 }
 
 static int times(const char *text, const char *what) {

@@ -38,6 +38,10 @@ typedef struct gw_event_start {
     uint64_t memory_bytes; /* estimate of what it will take */
     const char *data, *compute_class;
 } gw_event_start;
+/* What it is about to take of the machine, before it does: whoever is ended for that has said so. The job's
+ * id is not known yet. */
+void gw_events_opening(gw_events *events, const gw_event_start *start);
+/* The state is made, the first shard computed, and the id known. */
 void gw_events_start(gw_events *events, const gw_event_start *start);
 
 /* `what` is "gossip" (the peer's own port) or "http". */

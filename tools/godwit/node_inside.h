@@ -362,6 +362,7 @@ void gw_node_corrupted(gw_node *node, const gw_peer_id *peer, const char *eviden
 void gw_node_show_inventory(gw_node *node, const gw_inventory *list, uint32_t count);
 void gw_node_show_retained(gw_node *node, const gw_hash *roots, uint32_t count);
 void gw_node_publish(gw_node *node);
+void gw_node_publish_opening(gw_node *node); /* once it is known what it will take */
 void gw_node_publish_start(gw_node *node);
 void gw_node_publish_loop(gw_node *node); /* from now on several times a second */
 void gw_node_publish_end(gw_node *node);

@@ -405,11 +405,8 @@ static void publish_again(void *context) {
     (void)publish_at(node, node->shown.published_ns + PUBLISH_NS); /* else the next step does */
 }
 
-void gw_node_publish_start(gw_node *node) {
-    node->shown.snapshot = calloc(1, sizeof *node->shown.snapshot);
-    GW_CHECK_MEMORY(node->shown.snapshot != NULL);
-    node->shown.started_ns = gw_now_ns();
-    gw_event_start start = {.job = node->options->job->name,
+static gw_event_start start_of(const gw_node *node) {
+    return (gw_event_start){.job = node->options->job->name,
                             .params = &node->options->params,
                             .job_id = node->job_id,
                             .self = node->self.id,
@@ -420,6 +417,18 @@ void gw_node_publish_start(gw_node *node) {
                             .memory_bytes = node->memory_bytes,
                             .data = node->plan.data_text,
                             .compute_class = node->device->class_text};
+}
+
+void gw_node_publish_opening(gw_node *node) {
+    const gw_event_start start = start_of(node);
+    gw_events_opening(node->console->events, &start);
+}
+
+void gw_node_publish_start(gw_node *node) {
+    const gw_event_start start = start_of(node);
+    node->shown.snapshot = calloc(1, sizeof *node->shown.snapshot);
+    GW_CHECK_MEMORY(node->shown.snapshot != NULL);
+    node->shown.started_ns = gw_now_ns();
     gw_events_start(node->console->events, &start);
 }
 

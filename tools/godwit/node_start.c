@@ -226,6 +226,7 @@ static bool open_device(gw_node *node, gw_err *err) {
                       ? open_gpus(node, &options, err)
                       : gw_device_cpu_open(&options, &node->device, err);
     if (!opened || !estimate_memory(node, err)) return false;
+    gw_node_publish_opening(node);
     gw_node_gpus_open(node);
     gw_workers_events events = {.context = node,
                                 .dry = on_dry,
