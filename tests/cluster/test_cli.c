@@ -432,9 +432,14 @@ Test(cli, status_shows_the_last_evaluation) {
     outcome o = status_of(&s);
     cr_expect_eq(o.code, 0, "%s", o.err);
     cr_expect_null(strstr(o.out, "evaluation"), "%s", o.out);
+    cr_expect_null(strstr(o.out, "tokens"), "%s", o.out);
+    s.step_ms = 250;
+    s.shards_per_s = 64;
+    s.tokens_per_s = 65536;
     strcpy(s.evaluation, "val_loss=3.5000001 perplexity=33.1");
     s.evaluation_step = 251;
     o = status_of(&s);
+    cr_expect_not_null(strstr(o.out, ", 250.0 ms a step, 64.0 shards/s, 65536 tokens/s\n"), "%s", o.out);
     cr_expect_not_null(strstr(o.out, "\ncomputing; loss=3.25\nlast evaluation: step 251, val_loss=3.5 "
                                      "perplexity=33.1\n"),
                        "%s", o.out);

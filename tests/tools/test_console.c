@@ -101,6 +101,46 @@ Test(display, shows_of_reals_what_a_person_looks_at) {
     }
 }
 
+Test(display, shows_tokens_where_a_job_counts_them) {
+    char line[200];
+    gw_node_snapshot *s = busy();
+    s->tokens_per_s = 48211.4;
+    gw_display_format(s, 150, line, sizeof line);
+    cr_expect_not_null(strstr(line, "  116 shards/s  48211 tokens/s  4 peers  "), "%s", line);
+    gw_display_format(s, 79, line, sizeof line);
+    cr_expect_str_eq(line, "step 312/590  loss=0.1234  116/s  48211 tok/s  4 peers  leader 1f00  1:55 left");
+    char *text = gw_snapshot_metrics(s);
+    cr_expect_not_null(strstr(text, "\ngodwit_flock_tokens_per_second 48211.4\n"), "%s", text);
+    free(text);
+    s->tokens_per_s = 0;
+    text = gw_snapshot_metrics(s);
+    cr_expect_null(strstr(text, "tokens"), "%s", text);
+    free(text);
+}
+
+Test(display, counts_in_reports_are_whole) {
+    static const struct {
+        const char *report;
+        bool counts;
+        uint64_t count;
+    } cases[] = {
+        {"loss=3.25 tokens=1048576", true, 1048576},
+        {"tokens=18446744073709551615 x=1", true, UINT64_MAX},
+        {"tokens=18446744073709551616", false, 0},
+        {"tokens=1.5", false, 0},
+        {"tokens=", false, 0},
+        {"tokens=-1", false, 0},
+        {"retokens=4", false, 0},
+        {"", false, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t count = 0;
+        cr_expect_eq(gw_report_count(cases[i].report, "tokens", &count), cases[i].counts, "%s",
+                     cases[i].report);
+        if (cases[i].counts) cr_expect_eq(count, cases[i].count, "%s", cases[i].report);
+    }
+}
+
 Test(display, what_a_report_lacks_is_kept_of_those_before_it) {
     static const char *const cases[][2] = {
         {"loss=3 lr=1", "loss=3 lr=1"},

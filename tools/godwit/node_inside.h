@@ -121,7 +121,8 @@ typedef struct gw_shown {
     uint32_t members;            /* that committed the last step */
     uint64_t save_ns, save_step; /* the first SAVE of the last checkpoint; 0: that is complete */
     uint32_t save_chunks;
-    double step_ms, step_shards; /* means */
+    double step_ms, step_shards, step_tokens; /* means */
+    uint64_t tokens, tokens_step; /* that the job counted at last, with so many steps done; 0: it never did */
     uint64_t counter[GW_COUNTERS];
     uint64_t checkpoint_ns;
     char phase[96], corruption[400];

@@ -25,12 +25,28 @@ static double wall_clock(void) {
 
 /* ---- notices ---- */
 
+static double mean_with(bool first, double mean, double value) {
+    return first ? value : mean * 0.9 + value * 0.1;
+}
+
 /* The time that it took to wait for others is no step's: it counts as a long one. */
 static void add_to_means(gw_shown *shown, double ms, uint32_t shards) {
     bool first = shown->step_ms == 0;
     double most = first || ms < STALLED * shown->step_ms ? ms : STALLED * shown->step_ms;
-    shown->step_ms = first ? most : shown->step_ms * 0.9 + most * 0.1;
-    shown->step_shards = first ? shards : shown->step_shards * 0.9 + shards * 0.1;
+    shown->step_ms = mean_with(first, shown->step_ms, most);
+    shown->step_shards = mean_with(first, shown->step_shards, shards);
+}
+
+/* A job that counts what it trains on reports "tokens=N", of all steps so far (gpt does). What others did
+ * while this peer was not there is no step's. */
+static void add_tokens(gw_shown *shown, uint64_t steps_done) {
+    uint64_t now, before = shown->tokens;
+    bool follows = shown->tokens_step != 0 && shown->tokens_step + 1 == steps_done;
+    if (!gw_report_count(shown->report, "tokens", &now)) return;
+    shown->tokens = now;
+    shown->tokens_step = steps_done;
+    if (!follows || now < before) return;
+    shown->step_tokens = mean_with(shown->step_tokens == 0, shown->step_tokens, (double)(now - before));
 }
 
 /* Of several in a row the last one counts: a job that does nothing else would be told of all the time. */
@@ -66,6 +82,7 @@ static void step_done(gw_node *node, const gw_action *action) {
     shown->counter[GW_COUNT_SHARDS_LOST] = gw_workers_lost(node->workers);
     double ms = (double)took * 1e-6;
     add_to_means(shown, ms, shards);
+    add_tokens(shown, action->step + 1);
     gw_event_step event = {.step = action->step + 1,
                            .duration_ns = took,
                            .members = action->count,
@@ -341,6 +358,7 @@ static void fill_speed(const gw_shown *shown, uint64_t now, gw_node_snapshot *s)
     if (s->step_ms == 0) return;
     if (under_way_ms >= STALLED * s->step_ms) s->step_ms = under_way_ms;
     s->shards_per_s = shown->step_shards / s->step_ms * 1000.0;
+    s->tokens_per_s = shown->step_tokens / s->step_ms * 1000.0;
 }
 
 void gw_node_publish(gw_node *node) {

@@ -1,5 +1,6 @@
 #include "tools/godwit/report.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,19 @@ bool gw_report_next(const char **rest, char key[GW_REPORT_KEY], const char **val
         *length = word - (size_t)(equals + 1 - begin);
         return true;
     }
+}
+
+bool gw_report_count(const char *report, const char *key, uint64_t *count) {
+    char other[GW_REPORT_KEY], *end;
+    const char *value;
+    size_t length;
+    while (gw_report_next(&report, other, &value, &length)) {
+        if (strcmp(other, key) != 0 || length == 0 || strspn(value, "0123456789") != length) continue;
+        errno = 0;
+        *count = strtoull(value, &end, 10);
+        return errno == 0;
+    }
+    return false;
 }
 
 static bool has_key(const char *report, const char *key) {

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
     GW_REPORT_KEY = 32,   /* bytes of a key with its end; longer ones are passed over */
@@ -13,6 +14,9 @@ enum {
 /* The next key=value: copies the key, and points at the value's `length` bytes. *rest, at first the whole
  * text, moves on; false at its end. Words that are no key=value are passed over. */
 bool gw_report_next(const char **rest, char key[GW_REPORT_KEY], const char **value, size_t *length);
+
+/* The whole number that a report has under a key; false where it has none. */
+bool gw_report_count(const char *report, const char *key, uint64_t *count);
 
 /* Puts the keys of a report in front of those that were kept of reports before it, each with the value that
  * it had last. What does not fit is left out, of the oldest first. */

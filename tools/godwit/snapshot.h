@@ -116,6 +116,7 @@ typedef struct gw_node_snapshot {
     double step_ms;      /* recent mean wall time of a step; 0 = none yet. While none commits for much longer:
                             the time since the last */
     double shards_per_s; /* of the whole flock: recent steps' shards by their time, of step_ms's kind */
+    double tokens_per_s; /* the same of tokens; 0: the job counts none ("tokens=N" in its reports) */
     uint32_t workers;
     uint64_t fingerprint;        /* of the state after `step` steps */
     char report[160];            /* the job's words about its last step ("loss=0.31") */

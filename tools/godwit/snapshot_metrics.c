@@ -218,6 +218,9 @@ static void state(FILE *out, const gw_node_snapshot *s) {
     gauge(out, "step_seconds", "Recent mean wall time of a step; the time since the last once none commits.",
           s->step_ms / 1000);
     gauge(out, "flock_shards_per_second", "Shards that the whole flock computes a second.", s->shards_per_s);
+    if (s->tokens_per_s > 0)
+        gauge(out, "flock_tokens_per_second", "Tokens that the whole flock trains on a second.",
+              s->tokens_per_s);
     gauge(out, "workers", "Worker threads of this peer.", s->workers);
     gauge(out, "resident_memory_bytes", "Resident memory of this process.", (double)s->rss_bytes);
     gauge(out, "gossip_health", "0 = gossip is answered in time, 8 = this peer is very slow.", s->health);

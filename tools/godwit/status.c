@@ -105,6 +105,7 @@ static void print_run(const json_t *s) {
     if (count_of(s, "steps") > 0) printf(" of %lld", count_of(s, "steps"));
     if (real_of(s, "step_ms") > 0)
         printf(", %.1f ms a step, %.1f shards/s", real_of(s, "step_ms"), real_of(s, "shards_per_s"));
+    if (real_of(s, "tokens_per_s") > 0) printf(", %.0f tokens/s", real_of(s, "tokens_per_s"));
     putchar('\n');
     gw_report_brief(report != NULL ? report : "", brief, sizeof brief);
     print_text(text_of(s, "phase"), "; ", brief);
