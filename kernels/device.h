@@ -197,7 +197,8 @@ struct gw_device {
     uint32_t gpu_count;        /* 0, or one for each part */
     int gpus[GW_DEVICE_PARTS]; /* their ordinals (CUDA), by part */
     char class_text[200];      /* compute class: peers of an exact job must agree on it (kernels/class.h) */
-    uint64_t memory_bytes;     /* taken for state, accumulator, sums and the workers' scratch */
+    uint64_t memory_bytes; /* taken for state, accumulator, sums, the workers' scratch and, of a GPU's, the
+                              job's side */
 };
 
 /* 64-bit words of a bitmap of `shards` shards. */

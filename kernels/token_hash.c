@@ -1,11 +1,11 @@
 #include "kernels/token_hash.h"
 
 #include "core/check.h"
+#include "kernels/cores.h"
 #include "kernels/read_progress.h"
 #include "kernels/team.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <sodium.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -84,9 +84,8 @@ static bool read_together(reading *r, uint32_t threads, gw_err *err) {
 }
 
 uint32_t gw_token_hash_threads(void) {
-    cpu_set_t set;
-    int processors = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return processors < THREADS_MOST ? (uint32_t)processors : THREADS_MOST;
+    uint32_t cores = gw_cores();
+    return cores < THREADS_MOST ? cores : THREADS_MOST;
 }
 
 bool gw_token_hash(const gw_plain_file *files, uint32_t count, uint32_t head, uint32_t width,

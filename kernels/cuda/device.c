@@ -59,8 +59,8 @@ static void set_boundary(gw_device *device, const int64_t *words) {
 }
 
 static void count_memory(gw_cuda_device *d) {
-    d->device.memory_bytes =
-        d->image_bytes + gw_cuda_accumulator_bytes(d->accumulator) + gw_cuda_sums_bytes(d->sums);
+    d->device.memory_bytes = d->image_bytes + gw_cuda_accumulator_bytes(d->accumulator) +
+                             gw_cuda_sums_bytes(d->sums) + d->side_bytes + d->lanes_bytes;
 }
 
 static bool begin_reduce(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
@@ -221,10 +221,21 @@ static bool open_measured(gw_cuda_device *d, gw_err *err) {
     return true;
 }
 
+/* What it takes only the GPU knows: products' workspaces are a library's. */
+static bool open_side(gw_cuda_device *d, uint32_t workers, char *plan, gw_err *err) {
+    const gw_job_gpu *gpu = d->type->gpu;
+    uint64_t before = gw_cuda_device_free(d);
+    if (!gpu->open(d->job, &d->gpu, &d->side, plan, err)) return gw_fail_in(err, "job %s", d->type->name);
+    uint64_t after = gw_cuda_device_free(d);
+    d->side_bytes = after > 0 && after < before ? before - after : 0;
+    d->input_bytes = gpu->input_bytes != NULL ? gpu->input_bytes(d->job) : 0;
+    d->lanes_bytes = workers * gw_cuda_device_lane_bytes(d);
+    return true;
+}
+
 static bool open_parts(gw_cuda_device *d, const gw_cuda_info *info, const gw_device_options *options,
                        gw_err *err) {
     char plan[GW_GPU_PLAN_TEXT] = "";
-    const gw_job_gpu *gpu = d->type->gpu;
     d->sum = calloc(d->layout.tensor_count, sizeof *d->sum);
     d->sum_small = calloc(d->layout.tensor_count, sizeof *d->sum_small);
     if (d->sum == NULL || d->sum_small == NULL)
@@ -233,10 +244,8 @@ static bool open_parts(gw_cuda_device *d, const gw_cuda_info *info, const gw_dev
         !gw_cuda_try(d->gpu.ordinal, cudaStreamCreateWithFlags(&d->control, cudaStreamNonBlocking), err,
                      "cudaStreamCreate"))
         return false;
-    if (!gpu->open(d->job, &d->gpu, &d->side, plan, err)) return gw_fail_in(err, "job %s", d->type->name);
-    d->input_bytes = gpu->input_bytes != NULL ? gpu->input_bytes(d->job) : 0;
-    if (!gw_cuda_device_fits(d, options, err) || !name_class(d, info, plan, err) ||
-        !gw_cuda_state_open(d, err) || !open_measured(d, err))
+    if (!open_side(d, options->workers, plan, err) || !gw_cuda_device_fits(d, options, err) ||
+        !name_class(d, info, plan, err) || !gw_cuda_state_open(d, err) || !open_measured(d, err))
         return false;
     d->outcome = (gw_outcome){.type = d->type,
                               .job = d->job,

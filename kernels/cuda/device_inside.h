@@ -17,6 +17,8 @@ typedef struct gw_cuda_device {
     void *job, *side;
     gw_gpu gpu;
     uint64_t input_bytes; /* of a shard */
+    uint64_t side_bytes;  /* of the GPU's memory that opening the job's side has taken */
+    uint64_t lanes_bytes; /* of it, for the workers' lanes with their inputs, as it will be taken */
 
     cudaStream_t control; /* reductions, applies */
     gw_cuda_accumulator *accumulator;
@@ -55,8 +57,12 @@ static inline gw_cuda_device *gw_cuda_device_of(gw_device *device) {
 /* Makes the GPU current for the calling thread. */
 bool gw_cuda_device_use(const gw_cuda_device *device, gw_err *err);
 
-/* ---- device_need.c. Once the job's side is open: whether the rest will fit into what is free of the GPU's
- * memory; if not, the text says how much is needed, what for, and what takes less. ---- */
+/* ---- device_need.c. How much of the GPU's memory is free; 0: nobody knows, or it says little. ---- */
+uint64_t gw_cuda_device_free(const gw_cuda_device *device);
+/* What a worker's lane will take of it, with its inputs. Once the job's side is open. */
+uint64_t gw_cuda_device_lane_bytes(const gw_cuda_device *device);
+/* The same: whether the rest will fit into what is free; if not, the text says how much is needed, what for,
+ * and what takes less. */
 bool gw_cuda_device_fits(const gw_cuda_device *device, const gw_device_options *options, gw_err *err);
 
 /* ---- device_lost.c. After a call of the device that has failed while `doing` it ("checking a sum"): tells

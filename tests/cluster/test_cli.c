@@ -244,7 +244,7 @@ Test(cli, every_help_fits_a_terminal) {
 
 /* Runs it with a --dir of its own, which is removed then. */
 static outcome run_once(const char *arguments) {
-    char whole[200], remove_it[100];
+    char whole[500], remove_it[100];
     const char *dir = folder();
     snprintf(whole, sizeof whole, "%s --listen 127.0.0.1:0 --dir %s", arguments, dir);
     outcome o = godwit(whole);
@@ -268,6 +268,31 @@ Test(cli, a_run_without_trouble_says_nothing_on_stderr) {
     cr_expect_str_empty(o.err);
     const char *who = strchr(o.out, ' '); /* behind the time */
     cr_expect(who != NULL && strncmp(who, " godwit ", 8) == 0, "begins with who it is: %s", o.out);
+    const char *memory = strstr(o.out, " memory: about "), *id = strstr(o.out, " job id: ");
+    cr_expect(memory != NULL && id != NULL && memory < id, "%s", o.out);
+}
+
+static int times(const char *text, const char *what) {
+    int found = 0;
+    for (const char *at = text; (at = strstr(at, what)) != NULL; at += strlen(what)) found++;
+    return found;
+}
+
+/* Of steps only now and then one is shown: hardly ever an evaluation. */
+Test(cli, each_evaluation_has_a_line) {
+    const char *gpt = "run gpt --data " GODWIT_SOURCE "/README.md --val " GODWIT_SOURCE "/LICENSE "
+                      "--layers 1 --heads 1 --channels 8 --context 8 --batch-tokens 64 --micro-batch 8 "
+                      "--val-tokens 64 --updates 5 --eval-every 2 --workers 1";
+    char quiet[400];
+    outcome o = run_once(gpt);
+    cr_expect_eq(o.code, 0, "%s", o.err);
+    cr_expect_eq(times(o.out, " evaluation at step "), 3, "%s", o.out);
+    cr_expect_not_null(strstr(o.out, " evaluation at step 3: val_loss="), "%s", o.out);
+    cr_expect_not_null(strstr(o.out, " evaluation at step 8: val_loss="), "%s", o.out);
+    snprintf(quiet, sizeof quiet, "%s --quiet", gpt);
+    o = run_once(quiet);
+    cr_expect_eq(o.code, 0, "%s", o.err);
+    cr_expect_eq(times(o.out, "evaluation"), 0, "%s", o.out);
 }
 
 Test(cli, a_device_that_is_not_there_is_no_device_to_go_without) {
@@ -400,6 +425,25 @@ static outcome status_of(const gw_node_snapshot *snapshot) {
     gw_board_close(board);
     rmdir(dir);
     return o;
+}
+
+/* A step later the report is another's. */
+Test(cli, status_shows_the_last_evaluation) {
+    static gw_node_snapshot s = {.job = "gpt", .phase = "computing", .step = 312, .report = "loss=3.25"};
+    outcome o = status_of(&s);
+    cr_expect_eq(o.code, 0, "%s", o.err);
+    cr_expect_null(strstr(o.out, "evaluation"), "%s", o.out);
+    cr_expect_null(strstr(o.out, "tokens"), "%s", o.out);
+    s.step_ms = 250;
+    s.shards_per_s = 64;
+    s.tokens_per_s = 65536;
+    strcpy(s.evaluation, "val_loss=3.5000001 perplexity=33.1");
+    s.evaluation_step = 251;
+    o = status_of(&s);
+    cr_expect_not_null(strstr(o.out, ", 250.0 ms a step, 64.0 shards/s, 65536 tokens/s\n"), "%s", o.out);
+    cr_expect_not_null(strstr(o.out, "\ncomputing; loss=3.25\nlast evaluation: step 251, val_loss=3.5 "
+                                     "perplexity=33.1\n"),
+                       "%s", o.out);
 }
 
 /* Of each GPU what it tells, and a mark behind one that is not well. */

@@ -128,6 +128,28 @@ Test(counters, every_peers_speed_is_shown) {
 }
 
 /* A checkpoint of an earlier life is not new. */
+/* Of a job that counts its tokens; of 64 a step, in four shards. */
+Test(counters, tokens_are_told_as_shards_are) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL,
+                               "gpt --data " GODWIT_BINARY " --layers 1 --heads 1 --channels 8 --context 8 "
+                               "--batch-tokens 64 --micro-batch 2 --updates 100000000 --workers 1");
+    lab_wait_step(l, peer, 5);
+    json_t *status = status_after(l, peer, 5);
+    double shards = json_number_value(json_object_get(status, "shards_per_s")),
+           tokens = json_number_value(json_object_get(status, "tokens_per_s"));
+    cr_expect(shards > 0 && tokens > 15.99 * shards && tokens < 16.01 * shards, "%g, %g", tokens, shards);
+    json_decref(status);
+    lab_kill(l, peer);
+    peer = lab_start(l, "two", NULL, JOB " --steps 100000");
+    lab_wait_step(l, peer, 5);
+    status = status_after(l, peer, 5);
+    cr_expect_null(json_object_get(status, "tokens_per_s"));
+    json_decref(status);
+    lab_kill(l, peer);
+    lab_close(l);
+}
+
 Test(counters, the_age_of_a_checkpoint_is_not_known_after_a_resume) {
     lab *l = lab_open();
     lab_peer *peer = lab_start(l, "p", NULL, JOB " --steps 100000");

@@ -206,6 +206,18 @@ Test(endings, a_signal_while_opening_is_not_lost) {
     }
 }
 
+/* While it makes its state and computes a first shard, which others' memory may not leave it the time for. */
+Test(endings, who_is_killed_while_opening_has_said_what_it_takes) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_launch(l, "one", NULL, NULL,
+                                "synthetic --shards 8 --shard-ms 100000 --state-bytes 8m --workers 1");
+    const json_t *opening = lab_wait_event(l, peer, "opening");
+    cr_expect_geq(lab_number(opening, "memory_bytes"), 8 << 20);
+    cr_expect_null(lab_last(peer, "start"));
+    lab_kill(l, peer);
+    lab_close(l);
+}
+
 Test(endings, stop_and_resume) {
     lab *l = lab_open();
     lab_peer *peers[3], *again[3];

@@ -186,7 +186,7 @@ static void run_three(const char *const *order) {
         said = output(&code,
                       "cd %s && for dir in shared alone%d; do " GODWIT_BINARY " run " SMALL " %s "
                       "--checkpoint-every off --listen 127.0.0.1:0 --dir $dir >out%d 2>&1 || exit 1; done && "
-                      "sed -n 's/.*job gpt (\\(.*\\)), peer.*/\\1/p' out%d | tr -d '\\n'",
+                      "sed -n 's/.*job id: //p' out%d | tr -d '\\n'",
                       l->dir, i, order[i], i, i);
         cr_assert(code == 0 && strlen(said) == 8, "%s", said);
         strcpy(ids[i], said);

@@ -517,12 +517,18 @@ size_t fake_leaked(void) {
     return left;
 }
 
-size_t fake_bytes(void) {
+/* Of the GPUs from `first` on, before `end`. */
+static size_t bytes_of(int first, int end) {
     size_t bytes = 0;
     pthread_mutex_lock(&lock);
-    for (const struct memory *m = memories; m != NULL; m = m->next) bytes += m->device < GPUS ? m->bytes : 0;
+    for (const struct memory *m = memories; m != NULL; m = m->next)
+        bytes += m->device >= first && m->device < end ? m->bytes : 0;
     pthread_mutex_unlock(&lock);
     return bytes;
+}
+
+size_t fake_bytes(void) {
+    return bytes_of(0, GPUS);
 }
 
 void fake_free(size_t bytes) {
@@ -530,7 +536,8 @@ void fake_free(size_t bytes) {
 }
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all_bytes) {
-    *free_bytes = bytes_free;
+    size_t held = bytes_of(current, current + 1);
+    *free_bytes = held < bytes_free ? bytes_free - held : 0;
     *all_bytes = (size_t)2 << 30;
     return cudaSuccess;
 }

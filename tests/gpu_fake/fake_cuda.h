@@ -56,7 +56,8 @@ void fake_shared(size_t bytes);
 /* Memory of the GPU, pinned memory and graphs that were not freed. */
 size_t fake_leaked(void);
 
-/* Bytes of it that are a GPU's; and how many are said to be free from now on, 1 GiB at first. */
+/* Bytes of it that are a GPU's; and how many are said to be free from now on where none are, 1 GiB at first.
+ */
 size_t fake_bytes(void);
 void fake_free(size_t bytes);
 

@@ -575,6 +575,38 @@ static void check_estimate(const gw_job_type *type, const char *const *list, con
     }
 }
 
+static void open_as(bench *b, uint32_t workers, gw_precision precision) {
+    gw_err err;
+    b->options.workers = workers;
+    cr_assert(gw_device_cuda_open(&b->options, &(gw_gpu){0, precision}, &b->device, &err), "%s", err.text);
+}
+
+/* All that it takes once its workers have their lanes: also what the job keeps beside them, as weights in
+ * another type. */
+Test(gpu_failures, what_a_gpu_is_said_to_take_is_what_it_takes, .init = scratch_open, .fini = scratch_close) {
+    enum { WORKERS = 3 };
+    char data[300];
+    const char *const wide[] = {data,         "layers=2",  "heads=4",          "channels=256",
+                                "context=16", "vocab=256", "batch-tokens=256", "micro-batch=8",
+                                "updates=2",  NULL};
+    snprintf(data, sizeof data, "data=%s", scratch_write("text", "the quick brown fox jumps over it", 33));
+    bench b;
+    gw_err err;
+    gw_lane *lanes[WORKERS];
+    prepare_job(&b, &gw_job_gpt, wide);
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        open_as(&b, WORKERS, bf16 ? GW_PRECISION_BF16 : GW_PRECISION_TF32);
+        for (int i = 0; i < WORKERS; i++)
+            cr_assert(b.device->ops->lane_open(b.device, &lanes[i], &err), "%s", err.text);
+        size_t taken = fake_bytes(), said = b.device->memory_bytes;
+        cr_expect(said >= taken - taken / 50 && said <= taken + taken / 50, "%zu of %zu", said, taken);
+        for (int i = 1; i < WORKERS; i++) b.device->ops->lane_close(b.device, lanes[i]);
+        b.lane = lanes[0];
+        close_device(&b);
+    }
+    rig_close(&b.r);
+}
+
 Test(gpu_failures, what_will_not_fit_into_a_gpu_is_refused_at_start, .init = scratch_open,
      .fini = scratch_close) {
     static const char *const perceptron[] = {"samples=600", "hidden=900,900", "batch=600", "micro-batch=300",

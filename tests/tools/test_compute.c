@@ -5,17 +5,32 @@
 #include "kernels/jobs/synthetic.h"
 
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 static bool large_machine;
+static const char *quota; /* of this process's control group; NULL: what it is here */
 
 /* In front of the C library's. */
 int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set) {
     memset(set, large_machine ? 0xff : 0, bytes);
     return large_machine || syscall(SYS_sched_getaffinity, pid, bytes, set) >= 0 ? 0 : -1;
+}
+
+/* The same. */
+FILE *fopen(const char *path, const char *mode) {
+    static char list[] = "0::/\n", text[40];
+    FILE *(*real)(const char *, const char *) =
+        (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
+    if (quota == NULL) return real(path, mode);
+    snprintf(text, sizeof text, "%s", quota);
+    if (strcmp(path, "/proc/self/cgroup") == 0) return fmemopen(list, strlen(list), "r");
+    if (strcmp(path, "/sys/fs/cgroup/cpu.max") == 0) return fmemopen(text, strlen(text), "r");
+    return real(path, mode);
 }
 
 Test(compute, parses_devices) {
@@ -91,8 +106,26 @@ Test(compute, there_are_no_more_workers_than_may_multiply_at_once) {
     uint32_t workers = 0;
     gw_err err;
     large_machine = true;
+    quota = "max 100000\n";
     cr_assert(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err), "%s", err.text);
     cr_assert_eq(workers, GW_MAX_WORKERS);
+    cr_assert_str_eq(compute.text, "processors");
+}
+
+/* A container's share of a large machine. */
+Test(compute, there_are_no_more_workers_than_a_quota_gives_time_to) {
+    gw_compute compute = {.kind = GW_COMPUTE_CPU};
+    uint32_t workers = 0;
+    gw_err err;
+    large_machine = true;
+    quota = "250000 100000\n";
+    cr_assert(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err), "%s", err.text);
+    cr_expect_eq(workers, 3);
+    cr_expect_str_eq(compute.text, "processors; the container's quota leaves the time of 3 of 1024 cores");
+    workers = 7;
+    compute.precision = 0;
+    cr_assert(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err), "%s", err.text);
+    cr_expect_eq(workers, 7, "who says how many gets them");
 }
 
 Test(compute, a_job_without_code_for_gpus_computes_on_processors) {

@@ -39,6 +39,9 @@ static gw_node_snapshot *busy(void) {
                            .step_ms = 412,
                            .shards_per_s = 116.4,
                            .report = "loss=0.1234 note=fine",
+                           .latest = "loss=0.1234 note=fine val_loss=0.75",
+                           .evaluation = "val_loss=0.75 note=well",
+                           .evaluation_step = 251,
                            .checkpoint_step = 300,
                            .fingerprint = UINT64_MAX,
                            .peer_count = 2,
@@ -96,6 +99,70 @@ Test(display, shows_of_reals_what_a_person_looks_at) {
         cr_expect_lt(strlen(text), size);
         cr_expect_eq(strncmp(text, brief, size - 1), 0, "%s", text);
     }
+}
+
+Test(display, shows_tokens_where_a_job_counts_them) {
+    char line[200];
+    gw_node_snapshot *s = busy();
+    s->tokens_per_s = 48211.4;
+    gw_display_format(s, 150, line, sizeof line);
+    cr_expect_not_null(strstr(line, "  116 shards/s  48211 tokens/s  4 peers  "), "%s", line);
+    gw_display_format(s, 79, line, sizeof line);
+    cr_expect_str_eq(line, "step 312/590  loss=0.1234  116/s  48211 tok/s  4 peers  leader 1f00  1:55 left");
+    char *text = gw_snapshot_metrics(s);
+    cr_expect_not_null(strstr(text, "\ngodwit_flock_tokens_per_second 48211.4\n"), "%s", text);
+    free(text);
+    s->tokens_per_s = 0;
+    text = gw_snapshot_metrics(s);
+    cr_expect_null(strstr(text, "tokens"), "%s", text);
+    free(text);
+}
+
+Test(display, counts_in_reports_are_whole) {
+    static const struct {
+        const char *report;
+        bool counts;
+        uint64_t count;
+    } cases[] = {
+        {"loss=3.25 tokens=1048576", true, 1048576},
+        {"tokens=18446744073709551615 x=1", true, UINT64_MAX},
+        {"tokens=18446744073709551616", false, 0},
+        {"tokens=1.5", false, 0},
+        {"tokens=", false, 0},
+        {"tokens=-1", false, 0},
+        {"retokens=4", false, 0},
+        {"", false, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t count = 0;
+        cr_expect_eq(gw_report_count(cases[i].report, "tokens", &count), cases[i].counts, "%s",
+                     cases[i].report);
+        if (cases[i].counts) cr_expect_eq(count, cases[i].count, "%s", cases[i].report);
+    }
+}
+
+Test(display, what_a_report_lacks_is_kept_of_those_before_it) {
+    static const char *const cases[][2] = {
+        {"loss=3 lr=1", "loss=3 lr=1"},
+        {"val_loss=4 tokens=5", "val_loss=4 tokens=5 loss=3 lr=1"},
+        {"", "val_loss=4 tokens=5 loss=3 lr=1"},
+        {"word loss=2 lr=7 tokens=6", "loss=2 lr=7 tokens=6 val_loss=4"},
+        {"val_loss=1 val_loss=2 x=", "val_loss=1 x= loss=2 lr=7 tokens=6"},
+    };
+    char kept[GW_REPORT_KEPT] = "", many[20];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        gw_report_keep(kept, cases[i][0]);
+        cr_expect_str_eq(kept, cases[i][1]);
+    }
+    for (int i = 0; i < 100; i++) {
+        snprintf(many, sizeof many, "key%d=%d", i, i);
+        gw_report_keep(kept, many);
+        cr_expect_eq(strncmp(kept, many, strlen(many)), 0, "%s", kept);
+        cr_expect_lt(strlen(kept), sizeof kept);
+    }
+    const char *last = strrchr(kept, ' ');
+    cr_assert_not_null(last);
+    cr_expect_not_null(strchr(last, '='), "whole words: %s", kept);
 }
 
 Test(display, the_live_line_has_few_digits) {
@@ -286,6 +353,8 @@ Test(snapshot, json_has_what_was_put_in) {
     cr_assert_eq(json_integer_value(json_object_get(object, "step")), 312);
     cr_assert_str_eq(json_string_value(json_object_get(object, "cluster")), "a \"quoted\" \\ name");
     cr_assert_str_eq(json_string_value(json_object_get(object, "fingerprint")), "ffffffffffffffff");
+    cr_expect_str_eq(json_string_value(json_object_get(object, "evaluation")), "val_loss=0.75 note=well");
+    cr_expect_eq(json_integer_value(json_object_get(object, "evaluation_step")), 251);
     json_t *counters = json_object_get(object, "counters"), *peers = json_object_get(object, "peers");
     cr_assert_eq(json_object_size(counters), GW_COUNTERS);
     cr_assert_eq(json_integer_value(json_object_get(counters, "shards_stolen")), 118);
@@ -304,11 +373,13 @@ Test(snapshot, numbers_that_are_none_are_null) {
     s->step_ms = 0.0 / (s->step == 0);
     s->checkpoint_step = UINT64_MAX;
     s->checkpoint_age_s = (double)NAN;
+    s->evaluation[0] = '\0';
     char *text = gw_snapshot_json(s);
     json_t *object = json_loads(text, 0, NULL);
     cr_assert_not_null(object, "%s", text);
     cr_assert(json_is_null(json_object_get(object, "checkpoint_step")));
     cr_assert(json_is_null(json_object_get(object, "checkpoint_age_s")));
+    cr_assert(json_is_null(json_object_get(object, "evaluation_step")));
     json_decref(object);
     free(text);
 }
@@ -322,6 +393,9 @@ Test(snapshot, metrics_are_well_formed) {
     cr_assert_not_null(strstr(text, "\ngodwit_packets_dropped_total{reason=\"wrong_key\"} 2\n"));
     cr_assert_null(strstr(text, "} 5\n"), "good packets are not dropped");
     cr_assert_not_null(strstr(text, "\ngodwit_report{key=\"loss\"} 0.1234"));
+    cr_assert_not_null(strstr(text, "\ngodwit_report{key=\"val_loss\"} 0.75\n"),
+                       "steps ago, and still shown");
+    cr_assert_not_null(strstr(text, "\ngodwit_evaluation_step 251\n"));
     cr_assert_not_null(strstr(text, "\ngodwit_peers{state=\"dead\"} 1\n"));
     cr_assert_null(strstr(text, "note"), "a report that is no number is no metric");
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
@@ -348,7 +422,7 @@ Test(snapshot, metrics_are_well_formed) {
 /* As Prometheus spells them: one line that it cannot read costs the whole page. */
 Test(snapshot, metrics_spell_numbers_that_are_none) {
     gw_node_snapshot *s = busy();
-    strcpy(s->report, "loss=1 a=-nan b=inf c=-inf d=nan");
+    strcpy(s->latest, "loss=1 a=-nan b=inf c=-inf d=nan");
     s->step_ms = (double)NAN;
     char *text = gw_snapshot_metrics(s);
     cr_expect_not_null(strstr(text, "\ngodwit_report{key=\"loss\"} 1\ngodwit_report{key=\"a\"} NaN\n"

@@ -1,9 +1,9 @@
 #include "tools/godwit/compute.h"
 
 #include "core/log.h"
+#include "kernels/cores.h"
 #include "kernels/cuda/cuda.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,12 +63,14 @@ bool gw_compute_parse_precision(const char *text, gw_compute *compute, gw_err *e
     return gw_fail(err, GW_E_USAGE, "--precision: '%s' is none of fp32, tf32 and bf16", text);
 }
 
-static uint32_t cores(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    int count = CPU_COUNT(&set);
-    if (count < 1) return 1;
-    return count < GW_MAX_WORKERS ? (uint32_t)count : GW_MAX_WORKERS;
+/* More threads than there is time for only take turns: a quota's period ends with all of them stopped. */
+static uint32_t cores(gw_compute *compute) {
+    uint32_t count = gw_cores(), allowed = gw_cores_allowed();
+    size_t used = strlen(compute->text);
+    if (count < allowed)
+        snprintf(compute->text + used, sizeof compute->text - used,
+                 "; the container's quota leaves the time of %u of %u cores", count, allowed);
+    return count < GW_MAX_WORKERS ? count : GW_MAX_WORKERS;
 }
 
 /* "GPU 0, NVIDIA H100", "GPUs 0, 1, NVIDIA H100". */
@@ -104,9 +106,9 @@ static bool usable(gw_compute *compute, const gw_job_type *job, gw_err *err) {
 }
 
 /* Fills in how many there are, if nobody said so. */
-static bool count_workers(const gw_compute *compute, const gw_job_type *job, uint32_t *workers, gw_err *err) {
+static bool count_workers(gw_compute *compute, const gw_job_type *job, uint32_t *workers, gw_err *err) {
     bool cuda = compute->kind == GW_COMPUTE_CUDA;
-    if (*workers == 0 && !cuda) *workers = cores();
+    if (*workers == 0 && !cuda) *workers = cores(compute);
     if (*workers == 0) *workers = compute->gpu_count * (job->gpu->lanes > 0 ? job->gpu->lanes : GPU_WORKERS);
     if (!cuda || *workers >= compute->gpu_count) return true;
     return gw_fail(err, GW_E_USAGE, "--workers %u: each of %u GPUs needs one at least", *workers,

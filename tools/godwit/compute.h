@@ -29,9 +29,10 @@ bool gw_compute_parse(const char *text, gw_compute *compute, gw_err *err);
 bool gw_compute_parse_precision(const char *text, gw_compute *compute, gw_err *err);
 
 /* Makes AUTO one of the other two, and logs a warning where it passes over GPUs that are there; fills in the
- * text, the precision and, where it is 0, the number of workers: one a processor core, or a few a GPU, which
- * needs one at least; no more than GW_MAX_WORKERS. Fails with GW_E_USAGE where the wishes exclude each other,
- * and as the GPU does where CUDA was asked for and cannot be had. */
+ * text, the precision and, where it is 0, the number of workers: one a processor core that there is time
+ * for (gw_cores), or a few a GPU, which needs one at least; no more than GW_MAX_WORKERS. Fails with
+ * GW_E_USAGE where the wishes exclude each other, and as the GPU does where CUDA was asked for and cannot be
+ * had. */
 bool gw_compute_settle(gw_compute *compute, const gw_job_type *job, uint32_t *workers, gw_err *err);
 
 #endif

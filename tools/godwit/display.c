@@ -183,7 +183,7 @@ typedef struct part {
     char text[200], brief[200];
 } part;
 
-enum { PARTS = 9 };
+enum { PARTS = 10 };
 
 static part *add(part parts[PARTS], int *count, int rank) {
     GW_CHECK(*count < PARTS);
@@ -205,7 +205,7 @@ static void add_flock(const gw_node_snapshot *s, part parts[PARTS], int *count) 
     part *next = add(parts, count, 3);
     snprintf(next->text, sizeof next->text, "%" PRIu32 " peer%s", s->members, s->members == 1 ? "" : "s");
     memcpy(next->brief, next->text, sizeof next->brief);
-    next = add(parts, count, 6);
+    next = add(parts, count, 7);
     gw_peer_id_short(&s->leader, id);
     snprintf(next->text, sizeof next->text, leads ? "leads" : "leader %s", id);
     snprintf(next->brief, sizeof next->brief, leads ? "leads" : "leader %.4s", id);
@@ -234,9 +234,14 @@ static int fill_parts(const gw_node_snapshot *s, part parts[PARTS]) {
         snprintf(next->text, sizeof next->text, "%.*f shards/s", decimals, s->shards_per_s);
         snprintf(next->brief, sizeof next->brief, "%.*f/s", decimals, s->shards_per_s);
     }
+    if (s->tokens_per_s > 0) {
+        next = add(parts, &count, 6);
+        snprintf(next->text, sizeof next->text, "%.0f tokens/s", s->tokens_per_s);
+        snprintf(next->brief, sizeof next->brief, "%.0f tok/s", s->tokens_per_s);
+    }
     if (s->members > 0) add_flock(s, parts, &count);
     if (s->checkpoint_step != UINT64_MAX) {
-        next = add(parts, &count, 7);
+        next = add(parts, &count, 8);
         snprintf(next->text, sizeof next->text, "saved %" PRIu64, s->checkpoint_step);
         memcpy(next->brief, next->text, sizeof next->brief);
     }

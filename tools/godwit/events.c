@@ -100,23 +100,23 @@ static const char *time_text(uint64_t duration_ns, char text[24]) {
 
 /* ---- the events ---- */
 
-void gw_events_start(gw_events *events, const gw_event_start *start) {
-    char self[GW_SHORT_TEXT], job[GW_HASH_TEXT];
-    gw_hex(start->job_id.bytes, 4, job);
-    say(events, "godwit %s: job %s (%s), peer %s, %" PRIu32 " worker%s", GODWIT_VERSION, start->job, job,
+static void say_opening(gw_events *events, const gw_event_start *start) {
+    char self[GW_SHORT_TEXT];
+    say(events, "godwit %s: job %s, peer %s, %" PRIu32 " worker%s", GODWIT_VERSION, start->job,
         gw_peer_id_short(&start->self, self), start->workers, start->workers == 1 ? "" : "s");
     if (start->data != NULL && start->data[0] != '\0') say(events, "data: %s", start->data);
     say(events, "device: %s", start->device);
     double mib = (double)start->memory_bytes * 0x1p-20;
     say(events, "memory: about %.*f %s", mib < 1024.0 ? 0 : 1, mib < 1024.0 ? mib : mib / 1024.0,
         mib < 1024.0 ? "MiB" : "GiB");
-    if (!wants_json(events)) return;
-    json_t *object = object_of("start"), *params = json_object();
+}
+
+static json_t *start_object(const char *event, const gw_event_start *start) {
+    json_t *object = object_of(event), *params = json_object();
     for (uint32_t i = 0; i < start->params->count; i++)
         gw_json_text(params, start->params->list[i].name, start->params->list[i].value);
     gw_json_text(object, "version", GODWIT_VERSION);
     gw_json_text(object, "job", start->job);
-    gw_json_hash(object, "job_id", &start->job_id);
     json_object_set_new(object, "params", params);
     gw_json_peer(object, "peer", &start->self);
     gw_json_count(object, "boot", start->boot);
@@ -126,6 +126,21 @@ void gw_events_start(gw_events *events, const gw_event_start *start) {
     gw_json_count(object, "memory_bytes", start->memory_bytes);
     gw_json_text(object, "data", start->data);
     gw_json_text(object, "compute_class", start->compute_class);
+    return object;
+}
+
+void gw_events_opening(gw_events *events, const gw_event_start *start) {
+    say_opening(events, start);
+    if (wants_json(events)) print_object(events, start_object("opening", start));
+}
+
+void gw_events_start(gw_events *events, const gw_event_start *start) {
+    char job[GW_HASH_TEXT];
+    gw_hex(start->job_id.bytes, 4, job);
+    say(events, "job id: %s", job);
+    if (!wants_json(events)) return;
+    json_t *object = start_object("start", start);
+    gw_json_hash(object, "job_id", &start->job_id);
     print_object(events, object);
 }
 
@@ -195,7 +210,15 @@ void gw_events_view(gw_events *events, const gw_view *view, const gw_peer_id *se
     print_object(events, object);
 }
 
+static void say_evaluation(gw_events *events, const gw_event_step *step) {
+    char brief[256];
+    if (!step->evaluated || step->report == NULL || step->report[0] == '\0') return;
+    gw_report_brief(step->report, brief, sizeof brief);
+    say(events, "evaluation at step %" PRIu64 ": %s", step->step, brief);
+}
+
 void gw_events_step(gw_events *events, const gw_event_step *step) {
+    say_evaluation(events, step);
     if (!wants_json(events)) return;
     json_t *object = object_of("step");
     gw_json_count(object, "step", step->step);

@@ -38,6 +38,10 @@ typedef struct gw_event_start {
     uint64_t memory_bytes; /* estimate of what it will take */
     const char *data, *compute_class;
 } gw_event_start;
+/* What it is about to take of the machine, before it does: whoever is ended for that has said so. The job's
+ * id is not known yet. */
+void gw_events_opening(gw_events *events, const gw_event_start *start);
+/* The state is made, the first shard computed, and the id known. */
 void gw_events_start(gw_events *events, const gw_event_start *start);
 
 /* `what` is "gossip" (the peer's own port) or "http". */
@@ -56,9 +60,10 @@ typedef struct gw_event_step {
     uint64_t duration_ns;
     uint32_t members, shards, computed, stolen; /* of the step; computed here; of these stolen */
     uint64_t fingerprint;
+    bool evaluated; /* it was an evaluation, and the next step is none */
     const char *report;
 } gw_event_step;
-/* In sentences steps are not told one by one: the display shows them. */
+/* In sentences only evaluations are told: the display shows steps as they go by, and misses those. */
 void gw_events_step(gw_events *events, const gw_event_step *step);
 
 void gw_events_repair(gw_events *events, uint64_t step, uint32_t shards, const char *cause);

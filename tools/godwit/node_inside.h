@@ -121,11 +121,15 @@ typedef struct gw_shown {
     uint32_t members;            /* that committed the last step */
     uint64_t save_ns, save_step; /* the first SAVE of the last checkpoint; 0: that is complete */
     uint32_t save_chunks;
-    double step_ms, step_shards; /* means */
+    double step_ms, step_shards, step_tokens; /* means */
+    uint64_t tokens, tokens_step; /* that the job counted at last, with so many steps done; 0: it never did */
     uint64_t counter[GW_COUNTERS];
     uint64_t checkpoint_ns;
     char phase[96], corruption[400];
     char applied[200], report[200]; /* of the step applied last; of the one committed last */
+    char latest[GW_REPORT_KEPT];    /* each key of reports as it was last */
+    char evaluation[200];           /* of the evaluation committed last, with which so many steps were done */
+    uint64_t evaluation_step;
     gw_snapshot_checkpoint checkpoints[GW_SNAPSHOT_CHECKPOINTS];
     uint32_t checkpoint_count;
     gw_timer timer;
@@ -359,6 +363,7 @@ void gw_node_corrupted(gw_node *node, const gw_peer_id *peer, const char *eviden
 void gw_node_show_inventory(gw_node *node, const gw_inventory *list, uint32_t count);
 void gw_node_show_retained(gw_node *node, const gw_hash *roots, uint32_t count);
 void gw_node_publish(gw_node *node);
+void gw_node_publish_opening(gw_node *node); /* once it is known what it will take */
 void gw_node_publish_start(gw_node *node);
 void gw_node_publish_loop(gw_node *node); /* from now on several times a second */
 void gw_node_publish_end(gw_node *node);

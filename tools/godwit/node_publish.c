@@ -25,12 +25,44 @@ static double wall_clock(void) {
 
 /* ---- notices ---- */
 
+static double mean_with(bool first, double mean, double value) {
+    return first ? value : mean * 0.9 + value * 0.1;
+}
+
 /* The time that it took to wait for others is no step's: it counts as a long one. */
 static void add_to_means(gw_shown *shown, double ms, uint32_t shards) {
     bool first = shown->step_ms == 0;
     double most = first || ms < STALLED * shown->step_ms ? ms : STALLED * shown->step_ms;
-    shown->step_ms = first ? most : shown->step_ms * 0.9 + most * 0.1;
-    shown->step_shards = first ? shards : shown->step_shards * 0.9 + shards * 0.1;
+    shown->step_ms = mean_with(first, shown->step_ms, most);
+    shown->step_shards = mean_with(first, shown->step_shards, shards);
+}
+
+/* A job that counts what it trains on reports "tokens=N", of all steps so far (gpt does). What others did
+ * while this peer was not there is no step's. */
+static void add_tokens(gw_shown *shown, uint64_t steps_done) {
+    uint64_t now, before = shown->tokens;
+    bool follows = shown->tokens_step != 0 && shown->tokens_step + 1 == steps_done;
+    if (!gw_report_count(shown->report, "tokens", &now)) return;
+    shown->tokens = now;
+    shown->tokens_step = steps_done;
+    if (!follows || now < before) return;
+    shown->step_tokens = mean_with(shown->step_tokens == 0, shown->step_tokens, (double)(now - before));
+}
+
+/* Of several in a row the last one counts: a job that does nothing else would be told of all the time. */
+static bool ends_evaluation(const gw_node *node, uint64_t step, gw_phase phase) {
+    gw_phase next = GW_TRAIN;
+    if (phase != GW_EVALUATE) return false;
+    if (step + 1 < node->steps) (void)node->options->job->shards(node->job, step + 1, &next);
+    return next != GW_EVALUATE;
+}
+
+/* A step later another report stands in the place of this one. */
+static void keep_report(gw_shown *shown, uint64_t steps_done, gw_phase phase) {
+    gw_report_keep(shown->latest, shown->report);
+    if (phase != GW_EVALUATE || shown->report[0] == '\0') return;
+    memcpy(shown->evaluation, shown->report, sizeof shown->evaluation);
+    shown->evaluation_step = steps_done;
 }
 
 static void step_done(gw_node *node, const gw_action *action) {
@@ -44,11 +76,13 @@ static void step_done(gw_node *node, const gw_action *action) {
     shown->members = action->count;
     memcpy(shown->report, shown->applied,
            sizeof shown->report); /* no other step is applied before this one is shown */
+    keep_report(shown, action->step + 1, phase);
     shown->counter[GW_COUNT_STEPS]++;
     shown->counter[GW_COUNT_SHARDS] = computed;
     shown->counter[GW_COUNT_SHARDS_LOST] = gw_workers_lost(node->workers);
     double ms = (double)took * 1e-6;
     add_to_means(shown, ms, shards);
+    add_tokens(shown, action->step + 1);
     gw_event_step event = {.step = action->step + 1,
                            .duration_ns = took,
                            .members = action->count,
@@ -56,6 +90,7 @@ static void step_done(gw_node *node, const gw_action *action) {
                            .computed = (uint32_t)(computed - shown->computed),
                            .stolen = (uint32_t)shown->step_stolen,
                            .fingerprint = action->fingerprint,
+                           .evaluated = ends_evaluation(node, action->step, phase),
                            .report = shown->report};
     gw_events_step(node->console->events, &event);
     gw_metrics_row row = {.step = event.step,
@@ -323,6 +358,7 @@ static void fill_speed(const gw_shown *shown, uint64_t now, gw_node_snapshot *s)
     if (s->step_ms == 0) return;
     if (under_way_ms >= STALLED * s->step_ms) s->step_ms = under_way_ms;
     s->shards_per_s = shown->step_shards / s->step_ms * 1000.0;
+    s->tokens_per_s = shown->step_tokens / s->step_ms * 1000.0;
 }
 
 void gw_node_publish(gw_node *node) {
@@ -346,6 +382,9 @@ void gw_node_publish(gw_node *node) {
     fill_speed(shown, now, s);
     s->workers = node->options->workers;
     snprintf(s->report, sizeof s->report, "%s", shown->report);
+    memcpy(s->latest, shown->latest, sizeof s->latest);
+    snprintf(s->evaluation, sizeof s->evaluation, "%s", shown->evaluation);
+    s->evaluation_step = shown->evaluation_step;
     s->rss_bytes = gw_rss_bytes();
     s->checkpoint_age_s = shown->checkpoint_ns ? (double)(now - shown->checkpoint_ns) * 1e-9 : (double)NAN;
     memcpy(s->counter, shown->counter, sizeof s->counter);
@@ -384,11 +423,8 @@ static void publish_again(void *context) {
     (void)publish_at(node, node->shown.published_ns + PUBLISH_NS); /* else the next step does */
 }
 
-void gw_node_publish_start(gw_node *node) {
-    node->shown.snapshot = calloc(1, sizeof *node->shown.snapshot);
-    GW_CHECK_MEMORY(node->shown.snapshot != NULL);
-    node->shown.started_ns = gw_now_ns();
-    gw_event_start start = {.job = node->options->job->name,
+static gw_event_start start_of(const gw_node *node) {
+    return (gw_event_start){.job = node->options->job->name,
                             .params = &node->options->params,
                             .job_id = node->job_id,
                             .self = node->self.id,
@@ -399,6 +435,18 @@ void gw_node_publish_start(gw_node *node) {
                             .memory_bytes = node->memory_bytes,
                             .data = node->plan.data_text,
                             .compute_class = node->device->class_text};
+}
+
+void gw_node_publish_opening(gw_node *node) {
+    const gw_event_start start = start_of(node);
+    gw_events_opening(node->console->events, &start);
+}
+
+void gw_node_publish_start(gw_node *node) {
+    const gw_event_start start = start_of(node);
+    node->shown.snapshot = calloc(1, sizeof *node->shown.snapshot);
+    GW_CHECK_MEMORY(node->shown.snapshot != NULL);
+    node->shown.started_ns = gw_now_ns();
     gw_events_start(node->console->events, &start);
 }
 

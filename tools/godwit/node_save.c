@@ -34,6 +34,10 @@ struct gw_saver {
     uint64_t save_step;
 };
 
+uint64_t gw_saver_need(uint64_t image_bytes) {
+    return image_bytes < STAGING_BYTES ? image_bytes : STAGING_BYTES;
+}
+
 static bool read_state(void *context, uint64_t offset, void *bytes, size_t length, gw_err *err) {
     gw_saver *saver = context;
     gw_device *device = saver->options.device;

@@ -26,6 +26,8 @@ typedef struct gw_saver_options {
     uint32_t param_count;
 } gw_saver_options;
 
+/* Memory that a saver of a state of so many bytes takes at most: what it keeps while the disk writes. */
+uint64_t gw_saver_need(uint64_t image_bytes);
 gw_saver *gw_saver_open(const gw_saver_options *options, gw_err *err);
 /* What is queued is written first. NULL is allowed. */
 void gw_saver_close(gw_saver *saver);

@@ -184,7 +184,8 @@ static bool estimate_memory(gw_node *node, gw_err *err) {
     gw_reduce others = reduce_of(options);
     bool on_gpus = options->compute.kind == GW_COMPUTE_CUDA;
     uint64_t lane = on_gpus ? 0 : node->plan.lane_bytes, lanes = options->workers * lane;
-    uint64_t need = node->first_model.bytes + (on_gpus ? 0 : device->memory_bytes);
+    uint64_t need = node->first_model.bytes + (on_gpus ? 0 : device->memory_bytes) +
+                    gw_saver_need(device->layout->image_bytes);
     if (others != 0) need += device->layout->image_bytes; /* of a state that is fetched (node_state.c) */
     if (others != 0 && !on_gpus) need += gw_sum_store_need(device->layout, others);
     node->memory_bytes = on_gpus ? device->memory_bytes : need;
@@ -228,6 +229,7 @@ static bool open_device(gw_node *node, gw_err *err) {
                       ? open_gpus(node, &options, err)
                       : gw_device_cpu_open(&options, &node->device, err);
     if (!opened || !estimate_memory(node, err)) return false;
+    gw_node_publish_opening(node);
     gw_node_gpus_open(node);
     gw_workers_events events = {.context = node,
                                 .dry = on_dry,

@@ -1,5 +1,6 @@
 #include "tools/godwit/report.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,49 @@ bool gw_report_next(const char **rest, char key[GW_REPORT_KEY], const char **val
         *length = word - (size_t)(equals + 1 - begin);
         return true;
     }
+}
+
+bool gw_report_count(const char *report, const char *key, uint64_t *count) {
+    char other[GW_REPORT_KEY], *end;
+    const char *value;
+    size_t length;
+    while (gw_report_next(&report, other, &value, &length)) {
+        if (strcmp(other, key) != 0 || length == 0 || strspn(value, "0123456789") != length) continue;
+        errno = 0;
+        *count = strtoull(value, &end, 10);
+        return errno == 0;
+    }
+    return false;
+}
+
+static bool has_key(const char *report, const char *key) {
+    char other[GW_REPORT_KEY];
+    const char *value;
+    size_t length;
+    while (gw_report_next(&report, other, &value, &length))
+        if (strcmp(other, key) == 0) return true;
+    return false;
+}
+
+static void add_keys(char kept[GW_REPORT_KEPT], const char *report) {
+    char key[GW_REPORT_KEY];
+    const char *value;
+    size_t length, used = strlen(kept);
+    while (gw_report_next(&report, key, &value, &length)) {
+        size_t needed = (used > 0 ? 1 : 0) + strlen(key) + 1 + length;
+        if (needed >= GW_REPORT_KEPT - used || has_key(kept, key)) continue;
+        snprintf(kept + used, GW_REPORT_KEPT - used, "%s%s=%.*s", used > 0 ? " " : "", key, (int)length,
+                 value);
+        used += needed;
+    }
+}
+
+void gw_report_keep(char kept[GW_REPORT_KEPT], const char *report) {
+    char before[GW_REPORT_KEPT];
+    snprintf(before, sizeof before, "%s", kept);
+    kept[0] = '\0';
+    add_keys(kept, report);
+    add_keys(kept, before);
 }
 
 /* A key, a value or another word, as people look at it. */

@@ -84,9 +84,12 @@ static void set_run(json_t *root, const gw_node_snapshot *s) {
     gw_json_count(root, "steps", s->steps);
     gw_json_real(root, "step_ms", s->step_ms);
     gw_json_real(root, "shards_per_s", s->shards_per_s);
+    if (s->tokens_per_s > 0) gw_json_real(root, "tokens_per_s", s->tokens_per_s);
     gw_json_count(root, "workers", s->workers);
     gw_json_u64(root, "fingerprint", s->fingerprint);
     gw_json_text(root, "report", s->report);
+    gw_json_text(root, "evaluation", s->evaluation);
+    gw_json_step(root, "evaluation_step", s->evaluation[0] != '\0' ? s->evaluation_step : UINT64_MAX);
     gw_json_count(root, "rss_bytes", s->rss_bytes);
     gw_json_count(root, "gossip_health", s->health);
     gw_json_count(root, "half_open", s->half_open);

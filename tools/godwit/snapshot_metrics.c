@@ -57,11 +57,12 @@ static void info(FILE *out, const gw_node_snapshot *s) {
     fputs("\"} 1\n", out);
 }
 
-/* Numbers in the job's report ("loss=0.31 accuracy=0.97") become godwit_report{key="loss"}. */
+/* Numbers in the job's reports ("loss=0.31 accuracy=0.97") become godwit_report{key="loss"}. */
 static void report(FILE *out, const gw_node_snapshot *s) {
-    metric(out, "report", "gauge", "What the job said about its last step.");
-    char text[sizeof s->report], *rest = NULL;
-    snprintf(text, sizeof text, "%s", s->report);
+    metric(out, "report", "gauge",
+           "What the job said last under each key, be it of a step that trained or of an evaluation.");
+    char text[sizeof s->latest], *rest = NULL;
+    snprintf(text, sizeof text, "%s", s->latest);
     for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
         char *equals = strchr(word, '='), end;
         double value;
@@ -211,9 +212,15 @@ static void state(FILE *out, const gw_node_snapshot *s) {
     gauge(out, "leader", "1 on the leader.", leads);
     gauge(out, "step", "Steps of the job done.", (double)s->step);
     gauge(out, "steps_planned", "Steps of the whole job.", (double)s->steps);
+    if (s->evaluation[0] != '\0')
+        gauge(out, "evaluation_step", "Steps of the job done with its last evaluation in this run.",
+              (double)s->evaluation_step);
     gauge(out, "step_seconds", "Recent mean wall time of a step; the time since the last once none commits.",
           s->step_ms / 1000);
     gauge(out, "flock_shards_per_second", "Shards that the whole flock computes a second.", s->shards_per_s);
+    if (s->tokens_per_s > 0)
+        gauge(out, "flock_tokens_per_second", "Tokens that the whole flock trains on a second.",
+              s->tokens_per_s);
     gauge(out, "workers", "Worker threads of this peer.", s->workers);
     gauge(out, "resident_memory_bytes", "Resident memory of this process.", (double)s->rss_bytes);
     gauge(out, "gossip_health", "0 = gossip is answered in time, 8 = this peer is very slow.", s->health);

@@ -26,7 +26,8 @@ static const struct argp_option status_options[] = {
     {0},
 };
 
-static const char status_doc[] = "Asks the peer that runs in DIR: its job, step and speed, the peers it "
+static const char status_doc[] = "Asks the peer that runs in DIR: its job, step and speed, the last "
+                                 "evaluation since it was started, the peers it "
                                  "knows, the leader, the view, and who "
                                  "has which checkpoint. A peer's busy/s are the shards that it computes a "
                                  "second while it computes: what all "
@@ -86,6 +87,16 @@ static void print_text(const char *head, const char *between, const char *text) 
         puts(line);
 }
 
+/* Nothing before the first. */
+static void print_evaluation(const json_t *s) {
+    const char *evaluation = json_string_value(json_object_get(s, "evaluation"));
+    char head[64], brief[LINE];
+    if (evaluation == NULL || evaluation[0] == '\0') return;
+    snprintf(head, sizeof head, "last evaluation: step %lld", count_of(s, "evaluation_step"));
+    gw_report_brief(evaluation, brief, sizeof brief);
+    print_text(head, ", ", brief);
+}
+
 static void print_run(const json_t *s) {
     const char *corruption = json_string_value(json_object_get(s, "corruption"));
     const char *report = json_string_value(json_object_get(s, "report"));
@@ -94,9 +105,11 @@ static void print_run(const json_t *s) {
     if (count_of(s, "steps") > 0) printf(" of %lld", count_of(s, "steps"));
     if (real_of(s, "step_ms") > 0)
         printf(", %.1f ms a step, %.1f shards/s", real_of(s, "step_ms"), real_of(s, "shards_per_s"));
+    if (real_of(s, "tokens_per_s") > 0) printf(", %.0f tokens/s", real_of(s, "tokens_per_s"));
     putchar('\n');
     gw_report_brief(report != NULL ? report : "", brief, sizeof brief);
     print_text(text_of(s, "phase"), "; ", brief);
+    print_evaluation(s);
     if (count_of(s, "members") > 0)
         printf("view %lld: %lld peer%s, leader %.8s\n", count_of(s, "epoch"), count_of(s, "members"),
                count_of(s, "members") == 1 ? "" : "s", text_of(s, "leader"));
