@@ -2,9 +2,11 @@
 
 import contextlib
 import glob
+import importlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -77,6 +79,40 @@ class PyTorch(Row):
         for compiled, verdict_of in ((True, check.PASS), (False, check.SKIP)):
             with mock.patch.object(check.Checks, "torch_gpt", {"memory_bytes": 2e9, "compiled": compiled}):
                 self.assertEqual(verdict(self.checks, self.checks.gpt_memory)[0], verdict_of)
+
+
+class TimedAlike(unittest.TestCase):
+    """What PyTorch is measured by, beside what ours is."""
+
+    def setUp(self):
+        self.log = []
+        torch = mock.MagicMock()
+        torch.cuda.Event.side_effect = lambda **_: mock.Mock(
+            record=lambda: self.log.append("event"), elapsed_time=lambda _: 40.0
+        )
+        with mock.patch.dict(sys.modules, torch=torch):
+            self.bench = importlib.import_module("torch_bench")
+
+    def test_so_many_calls_lie_between_two_events(self):
+        self.assertEqual(self.bench.median_seconds(lambda: self.log.append("call"), 20), 0.002)
+        round_of = ["event", *["call"] * 20, "event"]
+        self.assertEqual(self.log, round_of * (self.bench.WARM + self.bench.ROUNDS))
+
+    def test_as_many_as_of_ours(self):
+        with open(os.path.join(HERE, "..", "..", "tools", "bench", "gpu.c")) as file:
+            source = file.read()
+        for name in ("ROUNDS", "WARM", "PRODUCTS", "ATTENTIONS"):
+            self.assertEqual(int(re.search(rf"\b{name} = (\d+)", source)[1]), getattr(self.bench, name), name)
+        for name, work in (("PRODUCTS", "multiply"), ("ATTENTIONS", "attend"), ("ATTENTIONS", "attend_back")):
+            self.assertIn(f"measure(b, {work}, {name}, ", source)
+        with mock.patch.object(self.bench, "median_seconds", return_value=1.0) as measured:
+            self.bench.gemm_rate(4)
+            self.bench.attention_rates(64)
+        self.assertEqual([call.args[1] for call in measured.call_args_list], [20, 20, 20])
+
+    def test_of_values_of_the_same_type(self):
+        with open(os.path.join(HERE, "..", "..", "tools", "bench", "gpu.c")) as file:
+            self.assertRegex(file.read(), r"shape = \{\.rows = SIZE, .*\.factor = true\};")
 
 
 class Looking(Row):
