@@ -115,6 +115,39 @@ class TimedAlike(unittest.TestCase):
             self.assertRegex(file.read(), r"shape = \{\.rows = SIZE, .*\.factor = true\};")
 
 
+class LibraryPath(unittest.TestCase):
+    """Of check.sh, with CUDA's libraries among Python's packages, and a godwit that finds these by itself."""
+
+    SCRIPT = os.path.join(HERE, "..", "..", "tools", "gpu", "check.sh")
+
+    def path(self, *versions):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("nccl/lib/libnccl.so.2", "cublas/lib/libcublasLt.so.13"):
+                file = os.path.join(folder, "nvidia", name)
+                os.makedirs(os.path.dirname(file))
+                open(file, "w").close()
+            godwit = os.path.join(folder, "godwit")
+            found = {name: {"version": "13"} if name in versions else {"error": "none"} for name in ("nccl", "cublaslt")}
+            with open(godwit, "w") as file:
+                file.write(f"#!/bin/sh\necho '{json.dumps(found)}'\nexit 1\n")
+            with open(os.path.join(folder, "sitecustomize.py"), "w") as file:
+                file.write(f"import sysconfig\nsysconfig.get_path = lambda _: {folder!r}\n")
+            os.chmod(godwit, 0o755)
+            with open(self.SCRIPT) as script:
+                function = re.search(r"^library_path\(\) {.*?^}$", script.read(), re.MULTILINE | re.DOTALL)[0]
+            environment = dict(os.environ, folder=folder, LD_LIBRARY_PATH="/own", PYTHONPATH=folder)
+            ran = subprocess.run(["bash", "-euc", function + "\nlibrary_path"], env=environment, capture_output=True)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            return ran.stdout.decode().replace(folder + "/nvidia/", "")
+
+    def test_what_is_found_without_them_is_taken_from_the_system(self):
+        self.assertEqual(self.path("nccl", "cublaslt"), "/own")
+
+    def test_only_what_is_missing_is_taken_from_pythons_packages_and_last(self):
+        self.assertEqual(self.path("nccl"), "/own:cublas/lib")
+        self.assertEqual(self.path(), "/own:nccl/lib:cublas/lib")
+
+
 class Looking(Row):
     """`godwit devices` finds no GPU, on a machine with these on its PCI bus: by vendor and class."""
 

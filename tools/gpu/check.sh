@@ -111,23 +111,29 @@ pack() {
     du -sh "$to"
 }
 
-# library_path: where our programs find what is packed with them, and CUDA's libraries where the dynamic linker
-# does not look: in Python's packages. For them alone: PyTorch, beside which they are measured, has its own.
+# library_path: where our programs find what is packed with them, and, behind all other places, those of CUDA's
+# libraries in Python's packages that they find nowhere else: it is the system's that users have. For them alone:
+# PyTorch, beside which they are measured, has its own.
 library_path() {
-    local place path=
+    local path=
     if [ -d "$folder/lib" ]; then
         path=$folder/lib
     fi
     path+=${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    for place in $(python3 -c '
-import glob, sysconfig
-for name in ("libnccl.so.2", "libcublasLt.so.*"):
-    for file in glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/lib/" + name):
-        print(file.rpartition("/")[0])
-' | sort -u); do
-        path+=:$place
-    done
-    printf '%s' "${path#:}"
+    LD_LIBRARY_PATH=${path#:} python3 -c '
+import glob, json, os, subprocess, sys, sysconfig
+command = [sys.argv[1], "devices", "--gpus", "--json"]
+try:
+    found = json.loads(subprocess.run(command, capture_output=True, timeout=60).stdout)
+except (OSError, ValueError, subprocess.TimeoutExpired):
+    found = {}  # what is wrong with it a row will say
+path = [os.environ["LD_LIBRARY_PATH"]]
+for name, file in (("nccl", "libnccl.so.2"), ("cublaslt", "libcublasLt.so.*")):
+    if "version" not in found.get(name, {}):
+        places = glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/lib/" + file)
+        path += sorted({os.path.dirname(place) for place in places} - set(path))
+print(":".join(filter(None, path)), end="")
+' "$folder/godwit"
 }
 
 while [ $# -gt 0 ]; do
