@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -45,7 +46,7 @@ class Frame(Row):
             reader = []
             with mock.patch.object(subprocess.Popen, "communicate", side_effect=too_late):
                 with self.assertRaises(subprocess.TimeoutExpired):
-                    self.checks.run(["sh", "-c", f"(printf x; exec sleep 1000) > {fifo} & wait"], 60)
+                    self.checks.run(["sh", "-c", f"(printf x; exec sleep 1000) > {fifo} & wait"], 30)
             self.assertEqual(os.read(reader[0], 1), b"")  # nobody has it open to write any more
             os.close(reader[0])
         self.assertEqual(self.checks.running, set())
@@ -54,8 +55,46 @@ class Frame(Row):
         checks = check.Checks("godwit", [], 0)
         started = mock.Mock()
         found, seen = verdict(checks, started)
-        self.assertEqual((found, seen), (check.FAIL, "no time was left for it"))
+        self.assertEqual((found, seen), (check.LATE, "no time was left for it"))
         started.assert_not_called()
+
+    def test_what_the_end_of_all_time_cuts_off_has_not_failed(self):
+        checks = check.Checks("godwit", [], 5.2)
+        found, seen = verdict(checks, lambda: checks.run(["sleep", "60"], 30))
+        self.assertEqual(found, check.LATE, seen)
+        self.assertIn("sleep 60: not done in the 5 s that were left", seen)
+        self.assertEqual(verdict(checks, mock.Mock(side_effect=check.flock.TooLate("no step")))[0], check.LATE)
+
+    def test_what_takes_longer_than_its_own_time_has_failed(self):
+        for why in (subprocess.TimeoutExpired("sleep", 0.1), check.flock.TooLate("no step")):
+            self.assertEqual(verdict(self.checks, mock.Mock(side_effect=why))[0], check.FAIL)
+
+    def test_what_was_not_reached_is_told_last_and_is_no_success(self):
+        checks = check.Checks("godwit", [], 0)
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            checks.check("speed", mock.Mock(), needs_gpu=False)
+            self.assertEqual(checks.table(), 1)
+        lines = out.getvalue().splitlines()
+        self.assertEqual(lines[-3], "0 passed, 0 failed, 0 skipped, 1 not reached")
+        self.assertRegex(lines[-1], "^The time was over .* neither passed nor failed are speed$")
+
+    def test_the_time_is_that_of_the_whole_script_without_a_build(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "tools", "gpu", "check.sh")
+            os.makedirs(os.path.dirname(script))
+            shutil.copy(LibraryPath.SCRIPT, script)
+            with open(script[: -len("sh")] + "py", "w") as file:
+                file.write("import sys\nprint(sys.argv[sys.argv.index('--seconds') + 1])\n")
+            os.mkdir(os.path.join(folder, "build"))
+            files = {"build/godwit": "sleep 2; echo {}", "cmake": ":", "ninja": "sleep 4"}
+            for name, does in files.items():
+                with open(os.path.join(folder, name), "w") as file:
+                    file.write(f"#!/bin/sh\n{does}\n")
+                os.chmod(file.name, 0o755)
+            os.mkdir(os.path.join(folder, "build", "tests"))
+            path = {**os.environ, "PATH": folder + ":" + os.environ["PATH"]}
+            out = subprocess.run([script, "--seconds", "100"], env=path, capture_output=True, text=True, check=True).stdout
+        self.assertIn(int(out.splitlines()[-1]), (96, 97, 98))
 
 
 class PyTorch(Row):
@@ -333,6 +372,48 @@ class Strict(unittest.TestCase):
         self.assertEqual(out.getvalue().splitlines()[-1], "Not judged: nothing")
 
 
+class Suites(Row):
+    """What they print, and write as TAP, on machines with and without a GPU."""
+
+    def passed(self, usable, tested, *results):
+        self.checks.devices = {"gpu_usable": usable}
+        err = f"[====] Synthesis: Tested: {tested} | Passing: {tested} | Failing: 0 | Crashing: 0"
+        return verdict(self.checks, lambda: self.checks.passed("\n".join(("1..3", *results)), err))
+
+    def test_both_are_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "test_gpu_some")
+            with open(program, "w") as file:
+                file.write("#!/bin/sh\necho 'ok - a::b  # SKIP for a reason' >${3#--tap=}\n")
+                file.write("echo 'Tested: 4 | Passing: 4 | Failing: 0 | Crashing: 0' >&2\n")
+            os.chmod(program, 0o755)
+            seen = verdict(self.checks, lambda: self.checks.suite(program))
+        self.assertEqual(seen, (check.PASS, "4 of 4 tests, 1 skipped (for a reason)"))
+
+    def test_what_was_skipped_is_shown(self):
+        skipped = "ok - suite::third  # SKIP there is one GPU"
+        self.assertEqual(self.passed(True, 3), (check.PASS, "3 of 3 tests"))
+        self.assertEqual(self.passed(True, 2, "ok - suite::first (0.00s)", skipped)[1], "2 of 2 tests, 1 skipped (there is one GPU)")
+        self.assertEqual(self.passed(False, 0, skipped)[0], check.SKIP)
+        self.assertEqual(self.passed(True, 0, skipped)[0], check.FAIL)
+
+    def test_every_test_of_a_gpu_is_skipped_without_one(self):
+        """So that a suite of which none was tried is no pass."""
+        for suite in glob.glob(os.path.join(HERE, "..", "gpu", "test_*.c")):
+            with open(suite) as file:
+                source = file.read()
+            for name, body in re.findall(r"^Test\(\w+, (\w+)[^{]*{\n(.*?)^}", source, re.MULTILINE | re.DOTALL):
+                openers = re.findall(r"^static \w+ (\w+)\([^{]*{\n(?: .*\n)*?    gpu_need\(\);", source, re.MULTILINE)
+                self.assertTrue(any(f"{need}(" in body for need in ("gpu_need", *openers)), f"{suite}: {name}")
+
+    def test_a_build_without_suites_fails_beside_a_gpu(self):
+        self.checks.devices = {"gpu_usable": True}
+        self.checks.tests = ["/build/tests/test_tools_gpus"]
+        self.assertEqual(verdict(self.checks, self.checks.has_suites)[0], check.FAIL)
+        self.checks.tests.append("/build/tests/test_gpu_exact")
+        self.assertEqual(verdict(self.checks, self.checks.has_suites), (check.PASS, "1 suites"))
+
+
 class Sanitized(Row):
     """A compute-sanitizer that prints this, with a suite on a machine that has a GPU."""
 
@@ -346,7 +427,7 @@ class Sanitized(Row):
         with tempfile.TemporaryDirectory() as folder:
             tool = os.path.join(folder, "compute-sanitizer")
             with open(tool, "w") as file:
-                file.write(f"#!/bin/sh\necho \"$*\" >{folder}/said\necho '{out}'\necho '{err}' >&2\n")
+                file.write(f"#!/bin/sh\necho \"$*\" $GODWIT_TEST_SLOW >{folder}/said\necho '{out}'\necho '{err}' >&2\n")
             os.chmod(tool, 0o755)
             path = {"PATH": folder + ":" + os.environ["PATH"]}
             with mock.patch.dict(os.environ, path), contextlib.redirect_stdout(io.StringIO()):
@@ -355,6 +436,22 @@ class Sanitized(Row):
                 with open(os.path.join(folder, "said")) as said:
                     self.command = said.read().split()
         return [(found, seen) for _, found, _, _, seen in self.checks.rows]
+
+    def test_order(self):
+        """What every job rests on before what takes minutes, and nothing twice."""
+        self.assertLess(set(check.SANITIZED_FIRST), set(check.SANITIZED))
+        self.assertEqual(set(check.SANITIZED_FIRST), {("memcheck", "test_gpu_exact"), ("memcheck", "test_gpu_kernels")})
+        ran = []
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.ExitStack() as stack:
+            for name in ("check", "check_flocks", "check_figures"):
+                stack.enter_context(mock.patch.object(self.checks, name, lambda *_, name=name, **__: ran.append(name)))
+            together = lambda name, function, asked, given, **_: ran.extend(given)  # noqa: E731
+            stack.enter_context(mock.patch.object(self.checks, "check_together", together))
+            self.checks.run_all()
+        sanitized = [step for step in ran if isinstance(step, tuple)]
+        self.assertEqual(sorted(sanitized), sorted(check.SANITIZED))
+        self.assertEqual(sanitized[:2], check.SANITIZED_FIRST)
+        self.assertTrue(ran.index("check_flocks") < ran.index(sanitized[0]) < ran.index("check_figures"))
 
     def test_a_suite_without_errors_passes(self):
         rows = self.sanitize(self.SUMMARY.format("0 errors"), self.TESTED.format(7))
@@ -376,7 +473,9 @@ class Sanitized(Row):
         for tool in ("memcheck", "racecheck", "synccheck"):
             self.sanitize(self.SUMMARY.format("0 errors"), self.TESTED.format(7), asked=(tool, "test_gpu_exact"))
             self.assertEqual(self.command[:2], ["--tool", tool])
-            self.assertEqual(self.command[-3:], ["/build/tests/test_gpu_exact", "--jobs", "1"])
+            self.assertEqual(self.command[-5:-2], ["/build/tests/test_gpu_exact", "--jobs", "1"])
+            self.assertEqual(self.command[-1], "1")  # GODWIT_TEST_SLOW
+            self.assertIn("--require-cuda-init no", " ".join(self.command))
             self.assertEqual(self.checks.rows[-1][0], f"{tool}: test_gpu_exact")
 
     def test_what_is_sanitized_is_there_and_is_no_suite_of_whole_jobs(self):

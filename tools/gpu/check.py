@@ -1,7 +1,7 @@
 """What tools/gpu/check.sh runs: each check gives one row of the table that comes last.
 
-A check returns (verdict, what was seen); Failed and Skipped end one early. Checks have a time limit, and so have all
-together: what there was no time for has failed.
+A check returns what was seen; Failed and Skipped end one early. Checks have a time limit, and so have all together: what
+there was no time for is told as such, and is no pass.
 """
 
 import argparse
@@ -26,7 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lab"))
 import flock  # noqa: E402
 
-PASS, FAIL, SKIP = "pass", "FAIL", "skip"
+PASS, FAIL, SKIP, LATE = "pass", "FAIL", "skip", "not reached"
 
 # A job whose steps are mostly reductions: 20 million parameters, of which an exact sum takes 160 MB. Each of three
 # peers sends and receives 213 MB of them over loopback, 20 ms and more at the 10 GB/s that sockets reach at best; its 4
@@ -48,12 +48,15 @@ PEAKS += [("H200 NVL", 835e12), ("H200", 989e12), ("A100", 312e12)]  # bf16, den
 LEAST_REDUCING = 0.3  # of the time: or else hardly anybody is killed inside a reduction
 MOST_FLOCKS = 5  # that are killed in, until a kill has struck where it should
 RECOVER_S = 3.0
+NVML_S = 20.0  # until a peer shows its GPU's figures, which it asks for once a second
 PROCESSES = 12
 TOGETHER = 4
 # What compute-sanitizer is asked of which suites: memory of all with kernels of ours, but for those of whole jobs and of
 # products, which take it minutes; races and barriers where the threads of a block pass each other most through shared
 # memory: tiles of attention, the exact sum's edges, norms and columns. Each has its row's time, and all of them together
-# what is left of the script's: the slowest tool begins.
+# what is left of the script's: the slowest tool begins. Those on which every job rests go before what is measured, which
+# takes minutes.
+SANITIZED_FIRST = [("memcheck", "test_gpu_exact"), ("memcheck", "test_gpu_kernels")]
 SANITIZED = [("racecheck", suite) for suite in ("test_gpu_attention", "test_gpu_gpt_rows", "test_gpu_exact")]
 SANITIZED += [("memcheck", suite) for suite in ("test_gpu_attention", "test_gpu_gpt_rows", "test_gpu_gpt_kernels")]
 SANITIZED += [("memcheck", suite) for suite in ("test_gpu_exact", "test_gpu_kernels", "test_gpu_graph")]
@@ -72,6 +75,10 @@ class Failed(Exception):
 
 class Skipped(Exception):
     """It cannot be tried here."""
+
+
+class NotReached(Exception):
+    """The time of all checks together was over before it was judged."""
 
 
 class OfSeveral(Skipped):
@@ -173,7 +180,7 @@ class Checks:
     def left(self, most):
         left = min(most, self.end - time.monotonic())
         if left < 5:
-            raise Failed("no time was left for it")
+            raise NotReached("no time was left for it")
         return left
 
     def row(self, name, function, asked="", needs_gpu=True):
@@ -189,6 +196,10 @@ class Checks:
             verdict, seen = FAIL if self.strict and not excused else SKIP, str(why)
         except Failed as why:
             verdict, seen = FAIL, str(why)
+        except NotReached as why:
+            verdict, seen = LATE, str(why)
+        except (subprocess.TimeoutExpired, flock.TooLate) as why:
+            verdict, seen = LATE if time.monotonic() >= self.end else FAIL, f"{type(why).__name__}: {why}"
         except Exception as why:  # whatever it is, the other rows are still to come
             verdict, seen = FAIL, f"{type(why).__name__}: {why}"
         print(f"[{verdict}] {name}: {seen}{f' (asked: {asked})' if asked else ''}", flush=True)
@@ -229,8 +240,10 @@ class Checks:
         self.running.add(process)
         try:
             out, err = process.communicate(timeout=limit)
-        except BaseException:
+        except BaseException as why:
             end_group(process)
+            if isinstance(why, subprocess.TimeoutExpired) and limit < seconds:
+                raise NotReached(f"{' '.join(command[:3])}: not done in the {limit:.0f} s that were left") from why
             raise
         finally:
             self.running.discard(process)
@@ -319,8 +332,22 @@ class Checks:
             raise Failed(f"this build has no {name}")
         return program
 
-    def passed(self, err):
-        """How many tests a suite has passed, of which it prints this."""
+    def has_suites(self):
+        """A build can be without tests (GODWIT_TESTS=OFF): then nothing of what follows would try a kernel by itself."""
+        suites = [test for test in self.tests if os.path.basename(test).startswith("test_gpu_")]
+        if not suites:
+            raise Failed("this build has no tests/test_gpu_...: configure it with -DGODWIT_TESTS=ON, and with nvcc")
+        return f"{len(suites)} suites"
+
+    def tested(self, program, seconds, before=(), environment=None):
+        """Runs a suite, as an argument of the command `before` if there is one: its TAP, stdout and stderr."""
+        with tempfile.NamedTemporaryFile("r", prefix="godwit-check-", suffix=".tap", errors="replace") as tap:
+            command = [*before, program, "--jobs", "1", f"--tap={tap.name}"]
+            out, err = self.run(command, seconds, environment)
+            return tap.read(), out, err
+
+    def passed(self, tap, err):
+        """How many tests a suite has passed, which prints this; what it has skipped is in its TAP alone."""
         found = re.search(r"Tested: (\d+) \| Passing: (\d+) \| Failing: (\d+) \| Crashing: (\d+)", err)
         if not found:
             raise Failed(f"it did not say how many tests passed: {err[-300:]}")
@@ -328,24 +355,27 @@ class Checks:
             if self.gpu():
                 raise Failed("all of its tests were skipped, although there is a GPU")
             raise Skipped("no GPU here")
-        return f"{found[2]} of {found[1]} tests"
+        skipped = re.findall(r"^ok - .*# SKIP *(.*)", tap, re.MULTILINE)
+        return f"{found[2]} of {found[1]} tests" + (f", {len(skipped)} skipped ({skipped[0]})" if skipped else "")
 
-    def suite(self, program, arguments=()):
-        _, err = self.run([program, "--jobs", "1", *arguments], 150)
-        return self.passed(err)
+    def suite(self, program):
+        tap, _, err = self.tested(program, 150)
+        return self.passed(tap, err)
 
     def sanitized(self, tool, name):
         sanitizer = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
         if sanitizer is None:
             raise Skipped("compute-sanitizer is not installed")
         command = [sanitizer, "--tool", tool, "--target-processes", "all", "--error-exitcode", "9"]
+        command += ["--require-cuda-init", "no"]  # the process that starts those of the tests does not use CUDA
         limit = 600 if (tool, name) in SANITIZED_JOBS else 120
-        out, err = self.run([*command, self.test_program(name), "--jobs", "1"], limit)
+        seldom = dict(os.environ, GODWIT_TEST_SLOW="1")
+        tap, out, err = self.tested(self.test_program(name), limit, command, seldom)
         # Errors in what a test starts do not reach the exit code of the whole. Races are counted in words of their own.
         errors = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)", out + err)
         if not errors or any(count != "0" for count in errors):
             raise Failed(f"compute-sanitizer does not say that there were no errors: {(out + err)[-300:]}")
-        return f"{self.passed(err)}, no errors"
+        return f"{self.passed(tap, err)}, no errors"
 
     # ---- flocks on one GPU
 
@@ -739,12 +769,14 @@ class Checks:
         self.check("GPU, driver and libraries", self.look, needs_gpu=False)
         self.check("without a GPU: falls back to the processor", self.falls_back, needs_gpu=False)
         self.check("without a GPU: --device cuda says so", self.asks_for_a_gpu, needs_gpu=False)
+        self.check("suites for a GPU", self.has_suites)
         self.check_together("{}", self.suite, "all pass", [(test,) for test in self.tests], needs_gpu=False)
         self.check_flocks()
+        self.check_together("{}: {}", self.sanitized, "no error", SANITIZED_FIRST)
         self.check_figures()
         self.check(f"one step of a full batch, {PROCESSES} processes", self.repeated, "one fingerprint")
-        sanitized = SANITIZED + (SANITIZED_JOBS if self.strict else [])
-        self.check_together("{}: {}", self.sanitized, "no error", sanitized)
+        sanitized = [asked for asked in SANITIZED if asked not in SANITIZED_FIRST]
+        self.check_together("{}: {}", self.sanitized, "no error", sanitized + (SANITIZED_JOBS if self.strict else []))
 
     def check_flocks(self):
         recovers = f"a sum cut, next step within {RECOVER_S:.0f} s"
@@ -784,15 +816,17 @@ class Checks:
         print("\n" + "=" * 140)
         for name, verdict, seconds, asked, seen in self.rows:
             first = seen.splitlines()[0][:120] if seen else ""
-            print(f"{verdict:<5} {name:<42} {seconds:6.1f} s  {asked:<36} {first}")
-        count = {verdict: sum(row[1] == verdict for row in self.rows) for verdict in (PASS, FAIL, SKIP)}
+            print(f"{verdict:<11} {name:<42} {seconds:6.1f} s  {asked:<36} {first}")
+        names = {verdict: [row[0] for row in self.rows if row[1] == verdict] for verdict in (PASS, FAIL, SKIP, LATE)}
+        count = {verdict: len(rows) for verdict, rows in names.items()}
         print("=" * 140)
         if not self.gpu():
             print("There is no GPU here that could be used: what needs one was skipped.")
-        print(f"{count[PASS]} passed, {count[FAIL]} failed, {count[SKIP]} skipped")
-        skipped = [name for name, verdict, *_ in self.rows if verdict == SKIP]
-        print(f"Not judged: {'; '.join(skipped) or 'nothing'}")
-        return 1 if count[FAIL] else 0
+        print(f"{count[PASS]} passed, {count[FAIL]} failed, {count[SKIP]} skipped, {count[LATE]} not reached")
+        print(f"Not judged: {'; '.join(names[SKIP]) or 'nothing'}")
+        if names[LATE]:
+            print("The time was over (--seconds gives more): neither passed nor failed are " + "; ".join(names[LATE]))
+        return 1 if count[FAIL] or count[LATE] else 0
 
 
 def main():
