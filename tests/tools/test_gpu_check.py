@@ -93,8 +93,8 @@ class Frame(Row):
                 os.chmod(file.name, 0o755)
             os.mkdir(os.path.join(folder, "build", "tests"))
             path = {**os.environ, "PATH": folder + ":" + os.environ["PATH"]}
-            out = subprocess.run([script, "--seconds", "100"], env=path, capture_output=True, text=True, check=True).stdout
-        self.assertIn(int(out.splitlines()[-1]), (96, 97, 98))
+            ran = subprocess.run([script, "--seconds", "100"], env=path, capture_output=True, text=True, check=True)
+        self.assertIn(int(ran.stdout.splitlines()[-1]), (96, 97, 98))
 
 
 class PyTorch(Row):
@@ -166,7 +166,8 @@ class LibraryPath(unittest.TestCase):
                 os.makedirs(os.path.dirname(file))
                 open(file, "w").close()
             godwit = os.path.join(folder, "godwit")
-            found = {name: {"version": "13"} if name in versions else {"error": "none"} for name in ("nccl", "cublaslt")}
+            found = {name: {"error": "none"} for name in ("nccl", "cublaslt")}
+            found.update({name: {"version": "13"} for name in versions})
             with open(godwit, "w") as file:
                 file.write(f"#!/bin/sh\necho '{json.dumps(found)}'\nexit 1\n")
             with open(os.path.join(folder, "sitecustomize.py"), "w") as file:
@@ -344,6 +345,69 @@ class Forming(Row):
         self.assertEqual(self.killed([1, 1], "host memory")[0], check.FAIL)
 
 
+class Together(Row):
+    """Two peers of which all that is known is what they print and show."""
+
+    def setUp(self):
+        super().setUp()
+        self.checks.has_device_option = True
+        self.birds = mock.MagicMock()
+        self.birds.__enter__.return_value = self.birds
+        self.peers = [mock.Mock(errors="", done={"state": "ab" * 32}) for _ in range(2)]
+        self.birds.add.side_effect = self.peers
+        self.birds.gather_in.return_value = self.peers
+
+    def floats(self, sums="host memory", computed=(400, 2), cuda="cpu"):
+        self.birds.events = [(peer, {"event": "step", "computed": n}) for peer, n in zip(self.peers, computed)]
+        self.checks.godwit = lambda *_, **__: (json.dumps({"step": 9, "sums": sums}), "")
+        with mock.patch.object(check.flock, "Flock", return_value=self.birds):
+            return verdict(self.checks, lambda: self.checks.floats(("cuda:0", cuda), "host memory"))
+
+    def test_float_sums_to_one_hash_by_work_of_both_pass(self):
+        self.assertEqual(self.floats(), (check.PASS, "400 and 2 shards, sums by host memory: " + "ab" * 8))
+        given = [call.args[0] for call in self.birds.add.call_args_list]
+        self.assertEqual(given, [["--device", "cuda:0"], ["--device", "cpu"]])
+
+    def test_float_sums_fail_where_one_idles_or_they_go_another_way_or_end_otherwise(self):
+        self.assertIn("computed nothing", self.floats(computed=(400, 0))[1])
+        self.birds.add.side_effect = self.peers
+        self.assertIn("not go by host memory alone, but by {'nccl'}", self.floats(sums="nccl")[1])
+        self.birds.add.side_effect = self.peers
+        self.peers[1].done = {"state": "cd" * 32}
+        found, seen = self.floats()
+        self.assertEqual(found, check.FAIL)
+        self.assertIn("they ended with", seen)
+
+    def resumed(self, events):
+        self.checks.flock_of = lambda *_: (self.birds, [])
+        self.checks.same = lambda *_: "ab" * 8
+        self.birds.events_after.return_value = events
+        with mock.patch.object(check.Checks, "tokens", "tokens.bin"):
+            return verdict(self.checks, self.checks.gpt_resumed)
+
+    def test_who_begins_anew_has_not_resumed(self):
+        self.assertEqual(self.resumed([(None, {"step": 10})]), (check.PASS, "resumed at step 10: " + "ab" * 8))
+        self.assertTrue(all(peer.kill.called for peer in self.peers))
+        self.assertEqual(self.resumed([])[0], check.FAIL)
+
+    def shown(self, gpu, **device):
+        self.checks.devices = {"gpus": [device], **({"nvml_error": device["error"]} if "error" in device else {})}
+        self.checks.flock_of = lambda *_: (self.birds, [])
+        self.checks.godwit = lambda *_, **__: (json.dumps({"step": 9, "gpus": [gpu]}), "")
+        self.birds.step.return_value = 8
+        with mock.patch.object(check, "NVML_S", 0):
+            return verdict(self.checks, self.checks.shown_by_nvml)
+
+    def test_a_gpu_without_figures_fails(self):
+        gpu = {"memory_used_bytes": 3 << 30, "temperature_c": 41, "power_w": 310.5}
+        self.assertEqual(self.shown(gpu), (check.PASS, "memory_used_bytes 3.221e+09, temperature_c 41, power_w 310.5"))
+        for name in gpu:
+            self.assertEqual(self.shown({**gpu, name: 0})[0], check.FAIL, name)
+            self.assertEqual(self.shown({k: v for k, v in gpu.items() if k != name})[0], check.FAIL, name)
+        self.assertEqual(self.shown({"memory_used_bytes": 1}, mig=True)[0], check.PASS)
+        self.assertEqual(self.shown(gpu, error="it cannot be opened"), (check.FAIL, "it cannot be opened"))
+
+
 class Strict(unittest.TestCase):
     """What was not judged on a machine with a GPU, or without one."""
 
@@ -393,7 +457,8 @@ class Suites(Row):
     def test_what_was_skipped_is_shown(self):
         skipped = "ok - suite::third  # SKIP there is one GPU"
         self.assertEqual(self.passed(True, 3), (check.PASS, "3 of 3 tests"))
-        self.assertEqual(self.passed(True, 2, "ok - suite::first (0.00s)", skipped)[1], "2 of 2 tests, 1 skipped (there is one GPU)")
+        found, seen = self.passed(True, 2, "ok - suite::first (0.00s)", skipped)
+        self.assertEqual((found, seen), (check.PASS, "2 of 2 tests, 1 skipped (there is one GPU)"))
         self.assertEqual(self.passed(False, 0, skipped)[0], check.SKIP)
         self.assertEqual(self.passed(True, 0, skipped)[0], check.FAIL)
 

@@ -36,11 +36,16 @@ WIDE = ["digits", "--hidden", "4096,4096", "--samples", "4800", "--batch", "480"
 WIDE += ["--epochs", "1000"]
 # The same of 6 million, for more peers: each of eight sends 81 MB, and moves 1 GB of memory.
 NARROWER = ["digits", "--hidden", "2048,2048", *WIDE[3:]]
+FLOATS = [*NARROWER, "--steps", "240", "--reduce", "fast", "--quorum", "majority"]
 SMALL = ["digits", "--hidden", "256", "--samples", "4800", "--batch", "480", "--micro-batch", "40", "--epochs", "2"]
 LARGE = ["digits", "--hidden", "8192,8192", "--samples", "81920", "--batch", "8192", "--micro-batch", "2048"]
 LARGE += ["--epochs", "1000"]
 GPT_SMALL = ["--model", "nano", "--context", "128", "--vocab", "50257", "--micro-batch", "4", "--batch-tokens", "6144"]
 GPT_SMALL += ["--updates", "40", "--precision", "bf16"]
+# One with dropout of which checkpoints are soon written: of 3 million parameters, nearly all of them the vocabulary's.
+GPT_DROPPED = ["--layers", "2", "--heads", "2", "--channels", "64", "--context", "128", "--vocab", "50257"]
+GPT_DROPPED += ["--micro-batch", "4", "--batch-tokens", "3072", "--updates", "500", "--precision", "bf16"]
+GPT_DROPPED += ["--dropout", "0.1"]
 GPT_VOCABULARY = 50257
 GPT_OPERATIONS = 6 * 124439808 + 12 * 12 * 1024 * 768  # a token: 6 N + 12 L T C
 PEAKS = [("H100 PCIe", 756e12), ("H100 NVL", 835e12), ("H100", 989e12)]
@@ -512,6 +517,46 @@ class Checks:
             birds.wait_ends(peers, self.left(120))
             return f"two of three killed and back: {self.same(job, peers)}"
 
+    def floats(self, devices, sums):
+        """Two peers with float sums, which are of another type than exact ones, and may be of different devices."""
+        self.on_gpu()
+        birds = flock.Flock(self.binary, [*FLOATS, "--peers", "2"], ready_s=self.left(60))
+        with birds:
+            peers = [birds.add(["--device", device], SharedGpu(number)) for number, device in enumerate(devices)]
+            birds.wait_step(8, self.left(120))
+            on_gpus = [peer for peer, device in zip(peers, devices) if device != "cpu"]  # the others show no such thing
+            seen = {self.shown(birds, peer, 8).get("sums") for peer in on_gpus}
+            birds.wait_ends(peers, self.left(120))
+            steps = [(peer, event) for peer, event in birds.events if event["event"] == "step"]
+        if seen != {sums}:
+            raise Failed(f"sums do not go by {sums} alone, but by {seen}")
+        shards = [sum(event["computed"] for whose, event in steps if whose is peer) for peer in peers]
+        if 0 in shards:
+            raise Failed(f"a peer has computed nothing: {shards[0]} and {shards[1]} shards")
+        states = [peer.done["state"] for peer in peers]
+        if states[0] != states[1]:
+            raise Failed(f"they ended with {states[0]} and {states[1]}")
+        return f"{shards[0]} and {shards[1]} shards, sums by {sums}: {states[0][:16]}"
+
+    def shown_by_nvml(self):
+        """What `godwit status` tells of a GPU that computes."""
+        if "nvml_error" in self.devices:
+            raise Failed(self.devices["nvml_error"])
+        wanted = ["memory_used_bytes", "temperature_c", "power_w"]
+        if self.devices["gpus"][0].get("mig"):  # the rest is the whole GPU's
+            del wanted[1:]
+        birds, homes = self.flock_of(1, WIDE)
+        with birds:
+            peer = birds.gather_in(homes)[0]
+            until = time.monotonic() + NVML_S
+            while True:
+                birds.wait_step(birds.step() + 8, self.left(60))
+                shown = self.shown(birds, peer, 8)["gpus"]
+                if shown and all(shown[0].get(name, 0) > 0 for name in wanted):
+                    return ", ".join(f"{name} {shown[0][name]:.4g}" for name in wanted)
+                if time.monotonic() >= until:
+                    raise Failed(f"after {NVML_S:.0f} s {', '.join(wanted)} are not all shown: {shown}")
+
     def without_nccl(self):
         """One of two has no NCCL: sums go through host memory, to the same bytes."""
         birds, homes = self.flock_of(2, SMALL, {1: {"GODWIT_NCCL": "/nonexistent/libnccl.so.2"}})
@@ -700,6 +745,23 @@ class Checks:
             birds.wait_ends(peers[:1], self.left(120))
             return f"one of two killed: {self.same(job, peers[:1])}"
 
+    def gpt_resumed(self):
+        """Two peers that are both killed, and go on from what they have saved: what dropout draws is of the step, and
+        not of who computes it or has begun when."""
+        job = ["gpt", "--data", self.tokens, *GPT_DROPPED]
+        birds, homes = self.flock_of(2, [*job, "--checkpoint-every", "20", "--quorum", "majority"])
+        with birds:
+            peers = birds.gather_in(homes)
+            birds.wait(lambda: birds.events_after(0, "checkpoint"), self.left(60), "a checkpoint is saved", watch=peers)
+            moment = [peer.kill() for peer in peers][-1]
+            for peer in peers:
+                birds.start(peer)
+            birds.wait_ends(peers, self.left(120))
+            resumed = [event["step"] for _, event in birds.events_after(moment, "resumed")]
+            if not resumed:
+                raise Failed("they did not resume from a checkpoint")
+            return f"resumed at step {min(resumed)}: {self.same(job, peers)}"
+
     @Once
     def gpt_run(self):
         """Of `godwit run`: tokens a second of the median update, and the losses."""
@@ -787,9 +849,14 @@ class Checks:
         self.check("3 peers, one killed as NCCL forms", self.killed_forming, "hash of one")
         self.check("3 peers, killed and started again", self.killed_and_back, "hash of one")
         self.check("gpt: 2 peers, one killed", self.gpt_flock, "hash of one")
+        self.check("gpt, dropout: all killed and started again", self.gpt_resumed, "hash of one")
         self.check("one peer without NCCL", self.without_nccl, "hash of one")
         self.check("one peer with all GPUs", self.several, "hash of one")
         self.check("a processor in a flock of GPUs", self.mixed, "refused, both classes named")
+        of_gpus, of_both = (("cuda:0", "cuda:0"), "nccl"), (("cuda:0", "cpu"), "host memory")
+        self.check("2 peers, float sums", functools.partial(self.floats, *of_gpus), "one hash, by NCCL")
+        self.check("a processor and a GPU, float sums", functools.partial(self.floats, *of_both), "one hash, both compute")
+        self.check("the GPU's figures in status", self.shown_by_nvml, "memory, temperature, power")
 
     def check_figures(self):
         self.check("figures (godwit bench gpu)", self.measured)

@@ -11,8 +11,8 @@
 #                                                       has this script, and the build with its libraries as
 #                                                       build.tar.gz, which the script unpacks there
 #
-# It takes at most N seconds (450; 1800 with --strict), to which those of a build are added; what they are too few for is
-# told as not reached. It changes no setting of a GPU. Beside it, where it is installed, PyTorch is measured;
+# It takes at most N seconds (450; 1800 with --strict), to which those of a build are added; what they are too few for
+# is told as not reached. It changes no setting of a GPU. Beside it, where it is installed, PyTorch is measured;
 # GODWIT_TEST_DATA names a folder with text/shakespeare.txt, on which models of both are trained (it is packed, too).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -35,11 +35,13 @@ def copy_rate():
 
 
 def gemm_rate(size=4096):
-    """Of bf16 with sums in fp32. Several inputs in turn: they do not fit into the cache. Values as ours are, as some are
-    multiplied at less power than others, and so faster."""
-    a, b = (
-        [torch.empty(size, size, device="cuda", dtype=torch.bfloat16).uniform_(-1, 1) for _ in range(4)] for _ in range(2)
-    )
+    """Of bf16 with sums in fp32. Several inputs in turn: they do not fit into the cache. Values as ours are: some take less
+    power to multiply than others, and are faster."""
+
+    def factors():
+        return [torch.empty(size, size, device="cuda", dtype=torch.bfloat16).uniform_(-1, 1) for _ in range(4)]
+
+    a, b = factors(), factors()
     out = torch.empty(size, size, device="cuda", dtype=torch.bfloat16)
     turn = [0]
 
