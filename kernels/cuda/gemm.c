@@ -81,19 +81,20 @@ static const char *version_text(size_t version, char text[24]) {
     return text;
 }
 
+static bool is_good(const void *context, void *opened, gw_err *why) {
+    char theirs[24], ours[24];
+    (void)context;
+    if (!load_functions(opened, &library.call, why)) return false;
+    library.version = library.call.GetVersion();
+    return library.version >= CUBLAS_VERSION ||
+           gw_fail(why, GW_E_UNSUPPORTED, "version %s is older than %s, which this program was built with",
+                   version_text(library.version, theirs), version_text(CUBLAS_VERSION, ours));
+}
+
 /* With the lock held. */
 static bool open_library(gw_err *err) {
-    char theirs[24], ours[24];
-    if (library.open) return true;
-    void *opened = gw_cuda_library_open(library_name, err);
-    if (opened == NULL || !load_functions(opened, &library.call, err)) return false;
-    library.version = library.call.GetVersion();
-    if (library.version < CUBLAS_VERSION)
-        return gw_fail(err, GW_E_UNSUPPORTED,
-                       "%s is version %s, older than %s, which this program was built with", library_name,
-                       version_text(library.version, theirs), version_text(CUBLAS_VERSION, ours));
-    library.open = true;
-    return true;
+    if (!library.open) library.open = gw_cuda_library_open(library_name, is_good, NULL, err) != NULL;
+    return library.open;
 }
 
 bool gw_cuda_libraries(gw_err *err) {

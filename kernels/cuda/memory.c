@@ -32,12 +32,25 @@ void gw_cuda_give(int gpu, void *memory) {
     (void)cudaGetLastError();
 }
 
+/* What takes less of the GPU's memory does not help here. */
+static bool no_host_room(int gpu, size_t bytes, gw_err *err) {
+    (void)cudaGetLastError();
+    return gw_fail(
+        err, GW_E_NOMEM,
+        "GPU %d: cudaHostAlloc of %zu MiB of host memory: %s (%s); it is this machine's memory that is "
+        "full, or what a container or a control group may have of it, not the GPU's: end other "
+        "programs, or allow this one more",
+        gpu, bytes >> 20, cudaGetErrorString(cudaErrorMemoryAllocation),
+        cudaGetErrorName(cudaErrorMemoryAllocation));
+}
+
 bool gw_cuda_pin(int gpu, size_t bytes, void **memory, gw_err *err) {
     *memory = NULL;
     size_t taken = bytes > 0 ? bytes : 1;
-    return gw_cuda_try(gpu, cudaSetDevice(gpu), err, "cudaSetDevice") &&
-           gw_cuda_try(gpu, cudaHostAlloc(memory, taken, cudaHostAllocPortable), err,
-                       "cudaHostAlloc of %zu MiB of host memory", taken >> 20);
+    if (!gw_cuda_try(gpu, cudaSetDevice(gpu), err, "cudaSetDevice")) return false;
+    cudaError_t status = cudaHostAlloc(memory, taken, cudaHostAllocPortable);
+    if (status == cudaErrorMemoryAllocation) return no_host_room(gpu, taken, err);
+    return gw_cuda_try(gpu, status, err, "cudaHostAlloc of %zu MiB of host memory", taken >> 20);
 }
 
 void gw_cuda_unpin(int gpu, void *memory) {

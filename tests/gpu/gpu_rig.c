@@ -26,6 +26,10 @@ bool gpu_is_real(void) {
     return strcmp(properties.name, "a stand-in") != 0;
 }
 
+unsigned gpu_repeats(void) {
+    return gpu_is_real() && getenv("GODWIT_TEST_SLOW") == NULL ? 99 : 2;
+}
+
 void gpu_good(cudaError_t status, const char *what) {
     cr_assert_eq(status, cudaSuccess, "%s: %s", what, cudaGetErrorString(status));
 }

@@ -11,11 +11,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ends the test as skipped, and says why, if there is no GPU. */
+/* Ends the test as skipped, and says why, if there is no GPU. Every test here begins with it, so that a suite
+ * of which anything was tested was tested on a GPU. */
 void gpu_need(void);
 
 /* False on the stand-in for a GPU (tests/gpu_fake), which is slow. */
 bool gpu_is_real(void);
+
+/* How often a test repeats what has to end alike every time: often on a real GPU, and a few times where that
+ * takes long: on the stand-in, and where GODWIT_TEST_SLOW is set, as tools/gpu/check.py does under
+ * compute-sanitizer. */
+unsigned gpu_repeats(void);
 
 /* Fails the test with CUDA's words. */
 void gpu_good(cudaError_t status, const char *what);

@@ -247,7 +247,7 @@ Test(gpu_attention, one_result_whatever_the_order_of_blocks) {
         for (int rounded = 0; rounded < 2; rounded++) {
             gpu_shuffle(0);
             answer first = compute(&a, rounded);
-            for (uint64_t seed = 1; seed < (gpu_is_real() ? 100 : 3); seed++) {
+            for (uint64_t seed = 1; seed <= gpu_repeats(); seed++) {
                 gpu_shuffle(seed);
                 answer again = compute(&a, rounded);
                 cr_assert_eq(memcmp(again.out, first.out, out), 0);
@@ -261,6 +261,7 @@ Test(gpu_attention, one_result_whatever_the_order_of_blocks) {
 }
 
 Test(gpu_attention, sizes_that_are_refused) {
+    gpu_need();
     gw_cuda_attention wide = sized(1, 8, 2, 129), odd = sized(1, 8, 2, 24), uneven = sized(1, 8, 3, 21);
     uneven.channels = 64;
     cr_assert(strstr(gw_cuda_attention_refuses(&wide, false), "128"));

@@ -226,6 +226,7 @@ Test(gpu_graph, a_shard_of_an_accumulator_that_was_emptied_meanwhile_is_not_star
 }
 
 Test(gpu_graph, there_are_as_many_as_there_are_kinds_of_work) {
+    gpu_need();
     gw_cuda_graphs graphs = {.count = 0};
     int inputs[2];
     for (uint64_t i = 0; i < GW_CUDA_GRAPHS; i++) {

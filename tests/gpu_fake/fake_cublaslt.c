@@ -279,9 +279,10 @@ static const struct {
 #undef ONE
 };
 
-void *gw_cuda_library_open(const char *name, gw_err *err) {
-    (void)name, (void)err;
-    return refused;
+void *gw_cuda_library_open(const char *name, gw_cuda_library_judge *is_good, const void *context,
+                           gw_err *err) {
+    (void)name;
+    return is_good(context, refused, err) ? refused : NULL;
 }
 
 void *gw_cuda_library_function(void *library, const char *library_name, const char *name, gw_err *err) {

@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/driver.h"
+#include "kernels/cuda/memory.h"
 #include "kernels/group.h"
 #include "kernels/jobs/digits.h"
 #include "kernels/jobs/gpt.h"
@@ -103,6 +104,25 @@ Test(gpu_failures, whatever_fails_while_opening_nothing_is_lost) {
     prepare(&b);
     cr_assert_gt(fail_opening(&b), 10);
     rig_close(&b.r);
+}
+
+/* Which memory it is that is full decides what helps. */
+Test(gpu_failures, full_memory_of_the_host_is_not_called_the_gpus) {
+    gw_err err;
+    void *memory;
+    fake_fail(1, cudaErrorMemoryAllocation);
+    cr_assert_not(gw_cuda_pin(1, 3 << 20, &memory, &err));
+    cr_expect_eq(err.code, GW_E_NOMEM);
+    cr_expect_not_null(strstr(err.text, "GPU 1: cudaHostAlloc of 3 MiB of host memory: "), "%s", err.text);
+    cr_expect_not_null(strstr(err.text, "this machine's memory that is full"), "%s", err.text);
+    cr_expect_null(strstr(err.text, "less of the GPU's memory"), "%s", err.text);
+    cr_expect_eq(cudaGetLastError(), cudaSuccess);
+    fake_fail(1, cudaErrorMemoryAllocation);
+    cr_assert_not(gw_cuda_take(1, 3 << 20, &memory, &err));
+    cr_expect_not_null(strstr(err.text, "less of the GPU's memory"), "%s", err.text);
+    fake_fail(1, cudaErrorDevicesUnavailable);
+    cr_assert_not(gw_cuda_pin(1, 3 << 20, &memory, &err));
+    cr_expect_not_null(strstr(err.text, "compute mode"), "%s", err.text);
 }
 
 /* Who will sum with others has the memory for it before the first step. */

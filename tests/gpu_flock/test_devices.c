@@ -85,6 +85,15 @@ Test(gpu_devices, gpus_and_libraries_are_listed_for_programs) {
     json_decref(found);
 }
 
+/* NVML is a machine's own: there are no stand-ins' figures where it is, and none where it is not. */
+Test(gpu_devices, why_there_are_no_figures_is_told_to_programs_too) {
+    int code;
+    bool without = strstr(output_of("devices --gpus", &code), "\nno figures of GPUs:\n") != NULL;
+    json_t *found = json_of("devices --gpus --json", &code);
+    cr_expect_eq(json_object_get(found, "nvml_error") != NULL, without);
+    json_decref(found);
+}
+
 /* Wherever somebody asks for GPUs it is said that the driver is too old, and what to do. */
 Test(gpu_devices, a_driver_that_is_too_old) {
     int code;

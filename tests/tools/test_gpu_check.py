@@ -2,9 +2,12 @@
 
 import contextlib
 import glob
+import importlib
 import io
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -43,7 +46,7 @@ class Frame(Row):
             reader = []
             with mock.patch.object(subprocess.Popen, "communicate", side_effect=too_late):
                 with self.assertRaises(subprocess.TimeoutExpired):
-                    self.checks.run(["sh", "-c", f"(printf x; exec sleep 1000) > {fifo} & wait"], 60)
+                    self.checks.run(["sh", "-c", f"(printf x; exec sleep 1000) > {fifo} & wait"], 30)
             self.assertEqual(os.read(reader[0], 1), b"")  # nobody has it open to write any more
             os.close(reader[0])
         self.assertEqual(self.checks.running, set())
@@ -52,8 +55,46 @@ class Frame(Row):
         checks = check.Checks("godwit", [], 0)
         started = mock.Mock()
         found, seen = verdict(checks, started)
-        self.assertEqual((found, seen), (check.FAIL, "no time was left for it"))
+        self.assertEqual((found, seen), (check.LATE, "no time was left for it"))
         started.assert_not_called()
+
+    def test_what_the_end_of_all_time_cuts_off_has_not_failed(self):
+        checks = check.Checks("godwit", [], 5.2)
+        found, seen = verdict(checks, lambda: checks.run(["sleep", "60"], 30))
+        self.assertEqual(found, check.LATE, seen)
+        self.assertIn("sleep 60: not done in the 5 s that were left", seen)
+        self.assertEqual(verdict(checks, mock.Mock(side_effect=check.flock.TooLate("no step")))[0], check.LATE)
+
+    def test_what_takes_longer_than_its_own_time_has_failed(self):
+        for why in (subprocess.TimeoutExpired("sleep", 0.1), check.flock.TooLate("no step")):
+            self.assertEqual(verdict(self.checks, mock.Mock(side_effect=why))[0], check.FAIL)
+
+    def test_what_was_not_reached_is_told_last_and_is_no_success(self):
+        checks = check.Checks("godwit", [], 0)
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            checks.check("speed", mock.Mock(), needs_gpu=False)
+            self.assertEqual(checks.table(), 1)
+        lines = out.getvalue().splitlines()
+        self.assertEqual(lines[-3], "0 passed, 0 failed, 0 skipped, 1 not reached")
+        self.assertRegex(lines[-1], "^The time was over .* neither passed nor failed are speed$")
+
+    def test_the_time_is_that_of_the_whole_script_without_a_build(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "tools", "gpu", "check.sh")
+            os.makedirs(os.path.dirname(script))
+            shutil.copy(LibraryPath.SCRIPT, script)
+            with open(script[: -len("sh")] + "py", "w") as file:
+                file.write("import sys\nprint(sys.argv[sys.argv.index('--seconds') + 1])\n")
+            os.mkdir(os.path.join(folder, "build"))
+            files = {"build/godwit": "sleep 2; echo {}", "cmake": ":", "ninja": "sleep 4"}
+            for name, does in files.items():
+                with open(os.path.join(folder, name), "w") as file:
+                    file.write(f"#!/bin/sh\n{does}\n")
+                os.chmod(file.name, 0o755)
+            os.mkdir(os.path.join(folder, "build", "tests"))
+            path = {**os.environ, "PATH": folder + ":" + os.environ["PATH"]}
+            ran = subprocess.run([script, "--seconds", "100"], env=path, capture_output=True, text=True, check=True)
+        self.assertIn(int(ran.stdout.splitlines()[-1]), (96, 97, 98))
 
 
 class PyTorch(Row):
@@ -77,6 +118,74 @@ class PyTorch(Row):
         for compiled, verdict_of in ((True, check.PASS), (False, check.SKIP)):
             with mock.patch.object(check.Checks, "torch_gpt", {"memory_bytes": 2e9, "compiled": compiled}):
                 self.assertEqual(verdict(self.checks, self.checks.gpt_memory)[0], verdict_of)
+
+
+class TimedAlike(unittest.TestCase):
+    """What PyTorch is measured by, beside what ours is."""
+
+    def setUp(self):
+        self.log = []
+        torch = mock.MagicMock()
+        torch.cuda.Event.side_effect = lambda **_: mock.Mock(
+            record=lambda: self.log.append("event"), elapsed_time=lambda _: 40.0
+        )
+        with mock.patch.dict(sys.modules, torch=torch):
+            self.bench = importlib.import_module("torch_bench")
+
+    def test_so_many_calls_lie_between_two_events(self):
+        self.assertEqual(self.bench.median_seconds(lambda: self.log.append("call"), 20), 0.002)
+        round_of = ["event", *["call"] * 20, "event"]
+        self.assertEqual(self.log, round_of * (self.bench.WARM + self.bench.ROUNDS))
+
+    def test_as_many_as_of_ours(self):
+        with open(os.path.join(HERE, "..", "..", "tools", "bench", "gpu.c")) as file:
+            source = file.read()
+        for name in ("ROUNDS", "WARM", "PRODUCTS", "ATTENTIONS"):
+            self.assertEqual(int(re.search(rf"\b{name} = (\d+)", source)[1]), getattr(self.bench, name), name)
+        for name, work in (("PRODUCTS", "multiply"), ("ATTENTIONS", "attend"), ("ATTENTIONS", "attend_back")):
+            self.assertIn(f"measure(b, {work}, {name}, ", source)
+        with mock.patch.object(self.bench, "median_seconds", return_value=1.0) as measured:
+            self.bench.gemm_rate(4)
+            self.bench.attention_rates(64)
+        self.assertEqual([call.args[1] for call in measured.call_args_list], [20, 20, 20])
+
+    def test_of_values_of_the_same_type(self):
+        with open(os.path.join(HERE, "..", "..", "tools", "bench", "gpu.c")) as file:
+            self.assertRegex(file.read(), r"shape = \{\.rows = SIZE, .*\.factor = true\};")
+
+
+class LibraryPath(unittest.TestCase):
+    """Of check.sh, with CUDA's libraries among Python's packages, and a godwit that finds these by itself."""
+
+    SCRIPT = os.path.join(HERE, "..", "..", "tools", "gpu", "check.sh")
+
+    def path(self, *versions):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("nccl/lib/libnccl.so.2", "cublas/lib/libcublasLt.so.13"):
+                file = os.path.join(folder, "nvidia", name)
+                os.makedirs(os.path.dirname(file))
+                open(file, "w").close()
+            godwit = os.path.join(folder, "godwit")
+            found = {name: {"error": "none"} for name in ("nccl", "cublaslt")}
+            found.update({name: {"version": "13"} for name in versions})
+            with open(godwit, "w") as file:
+                file.write(f"#!/bin/sh\necho '{json.dumps(found)}'\nexit 1\n")
+            with open(os.path.join(folder, "sitecustomize.py"), "w") as file:
+                file.write(f"import sysconfig\nsysconfig.get_path = lambda _: {folder!r}\n")
+            os.chmod(godwit, 0o755)
+            with open(self.SCRIPT) as script:
+                function = re.search(r"^library_path\(\) {.*?^}$", script.read(), re.MULTILINE | re.DOTALL)[0]
+            environment = dict(os.environ, folder=folder, LD_LIBRARY_PATH="/own", PYTHONPATH=folder)
+            ran = subprocess.run(["bash", "-euc", function + "\nlibrary_path"], env=environment, capture_output=True)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            return ran.stdout.decode().replace(folder + "/nvidia/", "")
+
+    def test_what_is_found_without_them_is_taken_from_the_system(self):
+        self.assertEqual(self.path("nccl", "cublaslt"), "/own")
+
+    def test_only_what_is_missing_is_taken_from_pythons_packages_and_last(self):
+        self.assertEqual(self.path("nccl"), "/own:cublas/lib")
+        self.assertEqual(self.path(), "/own:nccl/lib:cublas/lib")
 
 
 class Looking(Row):
@@ -236,6 +345,69 @@ class Forming(Row):
         self.assertEqual(self.killed([1, 1], "host memory")[0], check.FAIL)
 
 
+class Together(Row):
+    """Two peers of which all that is known is what they print and show."""
+
+    def setUp(self):
+        super().setUp()
+        self.checks.has_device_option = True
+        self.birds = mock.MagicMock()
+        self.birds.__enter__.return_value = self.birds
+        self.peers = [mock.Mock(errors="", done={"state": "ab" * 32}) for _ in range(2)]
+        self.birds.add.side_effect = self.peers
+        self.birds.gather_in.return_value = self.peers
+
+    def floats(self, sums="host memory", computed=(400, 2), cuda="cpu"):
+        self.birds.events = [(peer, {"event": "step", "computed": n}) for peer, n in zip(self.peers, computed)]
+        self.checks.godwit = lambda *_, **__: (json.dumps({"step": 9, "sums": sums}), "")
+        with mock.patch.object(check.flock, "Flock", return_value=self.birds):
+            return verdict(self.checks, lambda: self.checks.floats(("cuda:0", cuda), "host memory"))
+
+    def test_float_sums_to_one_hash_by_work_of_both_pass(self):
+        self.assertEqual(self.floats(), (check.PASS, "400 and 2 shards, sums by host memory: " + "ab" * 8))
+        given = [call.args[0] for call in self.birds.add.call_args_list]
+        self.assertEqual(given, [["--device", "cuda:0"], ["--device", "cpu"]])
+
+    def test_float_sums_fail_where_one_idles_or_they_go_another_way_or_end_otherwise(self):
+        self.assertIn("computed nothing", self.floats(computed=(400, 0))[1])
+        self.birds.add.side_effect = self.peers
+        self.assertIn("not go by host memory alone, but by {'nccl'}", self.floats(sums="nccl")[1])
+        self.birds.add.side_effect = self.peers
+        self.peers[1].done = {"state": "cd" * 32}
+        found, seen = self.floats()
+        self.assertEqual(found, check.FAIL)
+        self.assertIn("they ended with", seen)
+
+    def resumed(self, events):
+        self.checks.flock_of = lambda *_: (self.birds, [])
+        self.checks.same = lambda *_: "ab" * 8
+        self.birds.events_after.return_value = events
+        with mock.patch.object(check.Checks, "tokens", "tokens.bin"):
+            return verdict(self.checks, self.checks.gpt_resumed)
+
+    def test_who_begins_anew_has_not_resumed(self):
+        self.assertEqual(self.resumed([(None, {"step": 10})]), (check.PASS, "resumed at step 10: " + "ab" * 8))
+        self.assertTrue(all(peer.kill.called for peer in self.peers))
+        self.assertEqual(self.resumed([])[0], check.FAIL)
+
+    def shown(self, gpu, **device):
+        self.checks.devices = {"gpus": [device], **({"nvml_error": device["error"]} if "error" in device else {})}
+        self.checks.flock_of = lambda *_: (self.birds, [])
+        self.checks.godwit = lambda *_, **__: (json.dumps({"step": 9, "gpus": [gpu]}), "")
+        self.birds.step.return_value = 8
+        with mock.patch.object(check, "NVML_S", 0):
+            return verdict(self.checks, self.checks.shown_by_nvml)
+
+    def test_a_gpu_without_figures_fails(self):
+        gpu = {"memory_used_bytes": 3 << 30, "temperature_c": 41, "power_w": 310.5}
+        self.assertEqual(self.shown(gpu), (check.PASS, "memory_used_bytes 3.221e+09, temperature_c 41, power_w 310.5"))
+        for name in gpu:
+            self.assertEqual(self.shown({**gpu, name: 0})[0], check.FAIL, name)
+            self.assertEqual(self.shown({k: v for k, v in gpu.items() if k != name})[0], check.FAIL, name)
+        self.assertEqual(self.shown({"memory_used_bytes": 1}, mig=True)[0], check.PASS)
+        self.assertEqual(self.shown(gpu, error="it cannot be opened"), (check.FAIL, "it cannot be opened"))
+
+
 class Strict(unittest.TestCase):
     """What was not judged on a machine with a GPU, or without one."""
 
@@ -264,6 +436,49 @@ class Strict(unittest.TestCase):
         self.assertEqual(out.getvalue().splitlines()[-1], "Not judged: nothing")
 
 
+class Suites(Row):
+    """What they print, and write as TAP, on machines with and without a GPU."""
+
+    def passed(self, usable, tested, *results):
+        self.checks.devices = {"gpu_usable": usable}
+        err = f"[====] Synthesis: Tested: {tested} | Passing: {tested} | Failing: 0 | Crashing: 0"
+        return verdict(self.checks, lambda: self.checks.passed("\n".join(("1..3", *results)), err))
+
+    def test_both_are_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "test_gpu_some")
+            with open(program, "w") as file:
+                file.write("#!/bin/sh\necho 'ok - a::b  # SKIP for a reason' >${3#--tap=}\n")
+                file.write("echo 'Tested: 4 | Passing: 4 | Failing: 0 | Crashing: 0' >&2\n")
+            os.chmod(program, 0o755)
+            seen = verdict(self.checks, lambda: self.checks.suite(program))
+        self.assertEqual(seen, (check.PASS, "4 of 4 tests, 1 skipped (for a reason)"))
+
+    def test_what_was_skipped_is_shown(self):
+        skipped = "ok - suite::third  # SKIP there is one GPU"
+        self.assertEqual(self.passed(True, 3), (check.PASS, "3 of 3 tests"))
+        found, seen = self.passed(True, 2, "ok - suite::first (0.00s)", skipped)
+        self.assertEqual((found, seen), (check.PASS, "2 of 2 tests, 1 skipped (there is one GPU)"))
+        self.assertEqual(self.passed(False, 0, skipped)[0], check.SKIP)
+        self.assertEqual(self.passed(True, 0, skipped)[0], check.FAIL)
+
+    def test_every_test_of_a_gpu_is_skipped_without_one(self):
+        """So that a suite of which none was tried is no pass."""
+        for suite in glob.glob(os.path.join(HERE, "..", "gpu", "test_*.c")):
+            with open(suite) as file:
+                source = file.read()
+            for name, body in re.findall(r"^Test\(\w+, (\w+)[^{]*{\n(.*?)^}", source, re.MULTILINE | re.DOTALL):
+                openers = re.findall(r"^static \w+ (\w+)\([^{]*{\n(?: .*\n)*?    gpu_need\(\);", source, re.MULTILINE)
+                self.assertTrue(any(f"{need}(" in body for need in ("gpu_need", *openers)), f"{suite}: {name}")
+
+    def test_a_build_without_suites_fails_beside_a_gpu(self):
+        self.checks.devices = {"gpu_usable": True}
+        self.checks.tests = ["/build/tests/test_tools_gpus"]
+        self.assertEqual(verdict(self.checks, self.checks.has_suites)[0], check.FAIL)
+        self.checks.tests.append("/build/tests/test_gpu_exact")
+        self.assertEqual(verdict(self.checks, self.checks.has_suites), (check.PASS, "1 suites"))
+
+
 class Sanitized(Row):
     """A compute-sanitizer that prints this, with a suite on a machine that has a GPU."""
 
@@ -277,7 +492,7 @@ class Sanitized(Row):
         with tempfile.TemporaryDirectory() as folder:
             tool = os.path.join(folder, "compute-sanitizer")
             with open(tool, "w") as file:
-                file.write(f"#!/bin/sh\necho \"$*\" >{folder}/said\necho '{out}'\necho '{err}' >&2\n")
+                file.write(f"#!/bin/sh\necho \"$*\" $GODWIT_TEST_SLOW >{folder}/said\necho '{out}'\necho '{err}' >&2\n")
             os.chmod(tool, 0o755)
             path = {"PATH": folder + ":" + os.environ["PATH"]}
             with mock.patch.dict(os.environ, path), contextlib.redirect_stdout(io.StringIO()):
@@ -286,6 +501,22 @@ class Sanitized(Row):
                 with open(os.path.join(folder, "said")) as said:
                     self.command = said.read().split()
         return [(found, seen) for _, found, _, _, seen in self.checks.rows]
+
+    def test_order(self):
+        """What every job rests on before what takes minutes, and nothing twice."""
+        self.assertLess(set(check.SANITIZED_FIRST), set(check.SANITIZED))
+        self.assertEqual(set(check.SANITIZED_FIRST), {("memcheck", "test_gpu_exact"), ("memcheck", "test_gpu_kernels")})
+        ran = []
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.ExitStack() as stack:
+            for name in ("check", "check_flocks", "check_figures"):
+                stack.enter_context(mock.patch.object(self.checks, name, lambda *_, name=name, **__: ran.append(name)))
+            together = lambda name, function, asked, given, **_: ran.extend(given)  # noqa: E731
+            stack.enter_context(mock.patch.object(self.checks, "check_together", together))
+            self.checks.run_all()
+        sanitized = [step for step in ran if isinstance(step, tuple)]
+        self.assertEqual(sorted(sanitized), sorted(check.SANITIZED))
+        self.assertEqual(sanitized[:2], check.SANITIZED_FIRST)
+        self.assertTrue(ran.index("check_flocks") < ran.index(sanitized[0]) < ran.index("check_figures"))
 
     def test_a_suite_without_errors_passes(self):
         rows = self.sanitize(self.SUMMARY.format("0 errors"), self.TESTED.format(7))
@@ -307,7 +538,9 @@ class Sanitized(Row):
         for tool in ("memcheck", "racecheck", "synccheck"):
             self.sanitize(self.SUMMARY.format("0 errors"), self.TESTED.format(7), asked=(tool, "test_gpu_exact"))
             self.assertEqual(self.command[:2], ["--tool", tool])
-            self.assertEqual(self.command[-3:], ["/build/tests/test_gpu_exact", "--jobs", "1"])
+            self.assertEqual(self.command[-5:-2], ["/build/tests/test_gpu_exact", "--jobs", "1"])
+            self.assertEqual(self.command[-1], "1")  # GODWIT_TEST_SLOW
+            self.assertIn("--require-cuda-init no", " ".join(self.command))
             self.assertEqual(self.checks.rows[-1][0], f"{tool}: test_gpu_exact")
 
     def test_what_is_sanitized_is_there_and_is_no_suite_of_whole_jobs(self):

@@ -30,7 +30,10 @@ typedef struct options {
 
 #include <jansson.h>
 
-enum { ELEMENTS = 1 << 26, ROUNDS = 15, WARM = 3, SIZE = 4096, TURNS = 4, PRODUCTS = 20 };
+enum { ELEMENTS = 1 << 26, ROUNDS = 15, WARM = 3, SIZE = 4096, TURNS = 4 };
+/* Calls between two events: what takes less than a millisecond is started again before it has ended, as in a
+ * model, or else starting it would be measured. tools/gpu/torch_bench.py measures PyTorch's as often. */
+enum { PRODUCTS = 20, ATTENTIONS = 20 };
 
 /* Arrays of ELEMENTS, far larger than any cache, and matrices in turns that do not fit into it either. */
 typedef struct bench {
@@ -46,6 +49,7 @@ typedef struct bench {
     uint32_t plan;
     void *a[TURNS], *b[TURNS], *workspace;
     float *c;
+    int turn;
     const struct attending *attending; /* while attention is measured */
     gw_err err;
 } bench;
@@ -104,10 +108,14 @@ static bool sgd(bench *b) {
 }
 
 static bool multiply(bench *b) {
-    for (int i = 0; i < PRODUCTS; i++) {
-        gw_gemm_operands product = {.a = b->a[i % TURNS], .b = b->b[i % TURNS], .c = b->c};
-        if (!gw_gemm_run(b->gemm, b->plan, &product, b->workspace, b->stream, &b->err)) return false;
-    }
+    b->turn = (b->turn + 1) % TURNS;
+    gw_gemm_operands product = {.a = b->a[b->turn], .b = b->b[b->turn], .c = b->c};
+    return gw_gemm_run(b->gemm, b->plan, &product, b->workspace, b->stream, &b->err);
+}
+
+static bool run_times(bench *b, work *run, int calls) {
+    for (int i = 0; i < calls; i++)
+        if (!run(b)) return false;
     return true;
 }
 
@@ -116,12 +124,12 @@ static int by_size(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Median seconds of one call. */
-static bool measure(bench *b, work *run, double *seconds) {
+/* Median seconds of so many calls, as those of one. */
+static bool measure(bench *b, work *run, int calls, double *seconds) {
     double took[ROUNDS];
     for (int i = -WARM; i < ROUNDS; i++) {
         float ms = 0;
-        if (!good(b, cudaEventRecord(b->begin, b->stream), "cudaEventRecord") || !run(b) ||
+        if (!good(b, cudaEventRecord(b->begin, b->stream), "cudaEventRecord") || !run_times(b, run, calls) ||
             !good(b, cudaEventRecord(b->end, b->stream), "cudaEventRecord") ||
             !good(b, cudaEventSynchronize(b->end), "measuring") ||
             !good(b, cudaEventElapsedTime(&ms, b->begin, b->end), "cudaEventElapsedTime"))
@@ -129,7 +137,7 @@ static bool measure(bench *b, work *run, double *seconds) {
         if (i >= 0) took[i] = (double)ms * 1e-3;
     }
     qsort(took, ROUNDS, sizeof *took, by_size);
-    *seconds = took[ROUNDS / 2];
+    *seconds = took[ROUNDS / 2] / calls;
     return true;
 }
 
@@ -159,7 +167,7 @@ typedef struct memory_row {
 static bool measure_rows(bench *b, const memory_row *rows, size_t count, json_t *figures) {
     for (size_t i = 0; i < count; i++) {
         double seconds;
-        if (!measure(b, rows[i].run, &seconds)) return false;
+        if (!measure(b, rows[i].run, 1, &seconds)) return false;
         json_object_set_new(figures, rows[i].name, json_real((double)rows[i].bytes * ELEMENTS / seconds));
     }
     return true;
@@ -259,9 +267,10 @@ static bool measure_model(bench *b, json_t *figures) {
 
 /* ---- products ---- */
 
+/* The result has the factors' type, as PyTorch's has. */
 static bool open_product(bench *b) {
     size_t count = (size_t)SIZE * SIZE;
-    gw_gemm_shape shape = {.rows = SIZE, .columns = SIZE, .inner = SIZE};
+    gw_gemm_shape shape = {.rows = SIZE, .columns = SIZE, .inner = SIZE, .factor = true};
     bool bf16 = b->gpu.precision == GW_PRECISION_BF16;
     if (!gw_gemm_open(&b->gpu, &b->gemm, &b->err) || !gw_gemm_plan(b->gemm, &shape, &b->plan, &b->err) ||
         !take(b, GW_GEMM_WORKSPACE, &b->workspace) || !take(b, count * sizeof *b->c, &b->c))
@@ -296,12 +305,12 @@ static bool measure_products(bench *b, json_t *figures) {
     } rows[] = {{"gemm_bf16_flops", GW_PRECISION_BF16},
                 {"gemm_tf32_flops", GW_PRECISION_TF32},
                 {"gemm_fp32_flops", GW_PRECISION_FP32}};
-    const double operations = 2.0 * SIZE * SIZE * SIZE * PRODUCTS;
+    const double operations = 2.0 * SIZE * SIZE * SIZE;
     bool done = true;
     for (size_t i = 0; done && i < sizeof rows / sizeof rows[0]; i++) {
         double seconds;
         b->gpu.precision = rows[i].precision;
-        done = open_product(b) && measure(b, multiply, &seconds);
+        done = open_product(b) && measure(b, multiply, PRODUCTS, &seconds);
         if (done) json_object_set_new(figures, rows[i].name, json_real(operations / seconds));
         close_product(b);
     }
@@ -372,7 +381,8 @@ static bool measure_attention(bench *b, json_t *figures) {
                                  .channels = CHANNELS}};
         double forward = 0, backward = 0;
         b->attending = &a;
-        done = open_attention(&a) && measure(b, attend, &forward) && measure(b, attend_back, &backward);
+        done = open_attention(&a) && measure(b, attend, ATTENTIONS, &forward) &&
+               measure(b, attend_back, ATTENTIONS, &backward);
         close_attention(&a);
         if (!done) break;
         json_object_set_new(figures, rows[i].forward, json_real(operations / forward));

@@ -175,6 +175,7 @@ void gw_gpu_survey_json(const gw_gpu_survey *s, json_t *object) {
     json_object_set_new(object, "gpus", list);
     gw_json_flag(object, "gpu_usable", gw_gpu_survey_usable(s));
     if (s->count == 0) gw_json_text(object, "gpu_error", s->missing.text);
+    if (s->count > 0 && s->nvml == NULL) gw_json_text(object, "nvml_error", s->nvml_missing.text);
     if (s->driver[0] != '\0') gw_json_text(object, "driver", s->driver);
     if (s->cuda.driver != 0) gw_json_text(object, "driver_cuda", cuda_text(s->cuda.driver, version));
     if (s->cuda.runtime != 0) gw_json_text(object, "cuda", cuda_text(s->cuda.runtime, version));

@@ -1,7 +1,7 @@
 """What tools/gpu/check.sh runs: each check gives one row of the table that comes last.
 
-A check returns (verdict, what was seen); Failed and Skipped end one early. Checks have a time limit, and so have all
-together: what there was no time for has failed.
+A check returns what was seen; Failed and Skipped end one early. Checks have a time limit, and so have all together: what
+there was no time for is told as such, and is no pass.
 """
 
 import argparse
@@ -26,7 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lab"))
 import flock  # noqa: E402
 
-PASS, FAIL, SKIP = "pass", "FAIL", "skip"
+PASS, FAIL, SKIP, LATE = "pass", "FAIL", "skip", "not reached"
 
 # A job whose steps are mostly reductions: 20 million parameters, of which an exact sum takes 160 MB. Each of three
 # peers sends and receives 213 MB of them over loopback, 20 ms and more at the 10 GB/s that sockets reach at best; its 4
@@ -36,11 +36,16 @@ WIDE = ["digits", "--hidden", "4096,4096", "--samples", "4800", "--batch", "480"
 WIDE += ["--epochs", "1000"]
 # The same of 6 million, for more peers: each of eight sends 81 MB, and moves 1 GB of memory.
 NARROWER = ["digits", "--hidden", "2048,2048", *WIDE[3:]]
+FLOATS = [*NARROWER, "--steps", "240", "--reduce", "fast", "--quorum", "majority"]
 SMALL = ["digits", "--hidden", "256", "--samples", "4800", "--batch", "480", "--micro-batch", "40", "--epochs", "2"]
 LARGE = ["digits", "--hidden", "8192,8192", "--samples", "81920", "--batch", "8192", "--micro-batch", "2048"]
 LARGE += ["--epochs", "1000"]
 GPT_SMALL = ["--model", "nano", "--context", "128", "--vocab", "50257", "--micro-batch", "4", "--batch-tokens", "6144"]
 GPT_SMALL += ["--updates", "40", "--precision", "bf16"]
+# One with dropout of which checkpoints are soon written: of 3 million parameters, nearly all of them the vocabulary's.
+GPT_DROPPED = ["--layers", "2", "--heads", "2", "--channels", "64", "--context", "128", "--vocab", "50257"]
+GPT_DROPPED += ["--micro-batch", "4", "--batch-tokens", "3072", "--updates", "500", "--precision", "bf16"]
+GPT_DROPPED += ["--dropout", "0.1"]
 GPT_VOCABULARY = 50257
 GPT_OPERATIONS = 6 * 124439808 + 12 * 12 * 1024 * 768  # a token: 6 N + 12 L T C
 PEAKS = [("H100 PCIe", 756e12), ("H100 NVL", 835e12), ("H100", 989e12)]
@@ -48,12 +53,15 @@ PEAKS += [("H200 NVL", 835e12), ("H200", 989e12), ("A100", 312e12)]  # bf16, den
 LEAST_REDUCING = 0.3  # of the time: or else hardly anybody is killed inside a reduction
 MOST_FLOCKS = 5  # that are killed in, until a kill has struck where it should
 RECOVER_S = 3.0
+NVML_S = 20.0  # until a peer shows its GPU's figures, which it asks for once a second
 PROCESSES = 12
 TOGETHER = 4
 # What compute-sanitizer is asked of which suites: memory of all with kernels of ours, but for those of whole jobs and of
 # products, which take it minutes; races and barriers where the threads of a block pass each other most through shared
 # memory: tiles of attention, the exact sum's edges, norms and columns. Each has its row's time, and all of them together
-# what is left of the script's: the slowest tool begins.
+# what is left of the script's: the slowest tool begins. Those on which every job rests go before what is measured, which
+# takes minutes.
+SANITIZED_FIRST = [("memcheck", "test_gpu_exact"), ("memcheck", "test_gpu_kernels")]
 SANITIZED = [("racecheck", suite) for suite in ("test_gpu_attention", "test_gpu_gpt_rows", "test_gpu_exact")]
 SANITIZED += [("memcheck", suite) for suite in ("test_gpu_attention", "test_gpu_gpt_rows", "test_gpu_gpt_kernels")]
 SANITIZED += [("memcheck", suite) for suite in ("test_gpu_exact", "test_gpu_kernels", "test_gpu_graph")]
@@ -72,6 +80,10 @@ class Failed(Exception):
 
 class Skipped(Exception):
     """It cannot be tried here."""
+
+
+class NotReached(Exception):
+    """The time of all checks together was over before it was judged."""
 
 
 class OfSeveral(Skipped):
@@ -173,7 +185,7 @@ class Checks:
     def left(self, most):
         left = min(most, self.end - time.monotonic())
         if left < 5:
-            raise Failed("no time was left for it")
+            raise NotReached("no time was left for it")
         return left
 
     def row(self, name, function, asked="", needs_gpu=True):
@@ -189,6 +201,10 @@ class Checks:
             verdict, seen = FAIL if self.strict and not excused else SKIP, str(why)
         except Failed as why:
             verdict, seen = FAIL, str(why)
+        except NotReached as why:
+            verdict, seen = LATE, str(why)
+        except (subprocess.TimeoutExpired, flock.TooLate) as why:
+            verdict, seen = LATE if time.monotonic() >= self.end else FAIL, f"{type(why).__name__}: {why}"
         except Exception as why:  # whatever it is, the other rows are still to come
             verdict, seen = FAIL, f"{type(why).__name__}: {why}"
         print(f"[{verdict}] {name}: {seen}{f' (asked: {asked})' if asked else ''}", flush=True)
@@ -229,8 +245,10 @@ class Checks:
         self.running.add(process)
         try:
             out, err = process.communicate(timeout=limit)
-        except BaseException:
+        except BaseException as why:
             end_group(process)
+            if isinstance(why, subprocess.TimeoutExpired) and limit < seconds:
+                raise NotReached(f"{' '.join(command[:3])}: not done in the {limit:.0f} s that were left") from why
             raise
         finally:
             self.running.discard(process)
@@ -319,8 +337,22 @@ class Checks:
             raise Failed(f"this build has no {name}")
         return program
 
-    def passed(self, err):
-        """How many tests a suite has passed, of which it prints this."""
+    def has_suites(self):
+        """A build can be without tests (GODWIT_TESTS=OFF): then nothing of what follows would try a kernel by itself."""
+        suites = [test for test in self.tests if os.path.basename(test).startswith("test_gpu_")]
+        if not suites:
+            raise Failed("this build has no tests/test_gpu_...: configure it with -DGODWIT_TESTS=ON, and with nvcc")
+        return f"{len(suites)} suites"
+
+    def tested(self, program, seconds, before=(), environment=None):
+        """Runs a suite, as an argument of the command `before` if there is one: its TAP, stdout and stderr."""
+        with tempfile.NamedTemporaryFile("r", prefix="godwit-check-", suffix=".tap", errors="replace") as tap:
+            command = [*before, program, "--jobs", "1", f"--tap={tap.name}"]
+            out, err = self.run(command, seconds, environment)
+            return tap.read(), out, err
+
+    def passed(self, tap, err):
+        """How many tests a suite has passed, which prints this; what it has skipped is in its TAP alone."""
         found = re.search(r"Tested: (\d+) \| Passing: (\d+) \| Failing: (\d+) \| Crashing: (\d+)", err)
         if not found:
             raise Failed(f"it did not say how many tests passed: {err[-300:]}")
@@ -328,24 +360,27 @@ class Checks:
             if self.gpu():
                 raise Failed("all of its tests were skipped, although there is a GPU")
             raise Skipped("no GPU here")
-        return f"{found[2]} of {found[1]} tests"
+        skipped = re.findall(r"^ok - .*# SKIP *(.*)", tap, re.MULTILINE)
+        return f"{found[2]} of {found[1]} tests" + (f", {len(skipped)} skipped ({skipped[0]})" if skipped else "")
 
-    def suite(self, program, arguments=()):
-        _, err = self.run([program, "--jobs", "1", *arguments], 150)
-        return self.passed(err)
+    def suite(self, program):
+        tap, _, err = self.tested(program, 150)
+        return self.passed(tap, err)
 
     def sanitized(self, tool, name):
         sanitizer = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
         if sanitizer is None:
             raise Skipped("compute-sanitizer is not installed")
         command = [sanitizer, "--tool", tool, "--target-processes", "all", "--error-exitcode", "9"]
+        command += ["--require-cuda-init", "no"]  # the process that starts those of the tests does not use CUDA
         limit = 600 if (tool, name) in SANITIZED_JOBS else 120
-        out, err = self.run([*command, self.test_program(name), "--jobs", "1"], limit)
+        seldom = dict(os.environ, GODWIT_TEST_SLOW="1")
+        tap, out, err = self.tested(self.test_program(name), limit, command, seldom)
         # Errors in what a test starts do not reach the exit code of the whole. Races are counted in words of their own.
         errors = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)", out + err)
         if not errors or any(count != "0" for count in errors):
             raise Failed(f"compute-sanitizer does not say that there were no errors: {(out + err)[-300:]}")
-        return f"{self.passed(err)}, no errors"
+        return f"{self.passed(tap, err)}, no errors"
 
     # ---- flocks on one GPU
 
@@ -481,6 +516,46 @@ class Checks:
                 )
             birds.wait_ends(peers, self.left(120))
             return f"two of three killed and back: {self.same(job, peers)}"
+
+    def floats(self, devices, sums):
+        """Two peers with float sums, which are of another type than exact ones, and may be of different devices."""
+        self.on_gpu()
+        birds = flock.Flock(self.binary, [*FLOATS, "--peers", "2"], ready_s=self.left(60))
+        with birds:
+            peers = [birds.add(["--device", device], SharedGpu(number)) for number, device in enumerate(devices)]
+            birds.wait_step(8, self.left(120))
+            on_gpus = [peer for peer, device in zip(peers, devices) if device != "cpu"]  # the others show no such thing
+            seen = {self.shown(birds, peer, 8).get("sums") for peer in on_gpus}
+            birds.wait_ends(peers, self.left(120))
+            steps = [(peer, event) for peer, event in birds.events if event["event"] == "step"]
+        if seen != {sums}:
+            raise Failed(f"sums do not go by {sums} alone, but by {seen}")
+        shards = [sum(event["computed"] for whose, event in steps if whose is peer) for peer in peers]
+        if 0 in shards:
+            raise Failed(f"a peer has computed nothing: {shards[0]} and {shards[1]} shards")
+        states = [peer.done["state"] for peer in peers]
+        if states[0] != states[1]:
+            raise Failed(f"they ended with {states[0]} and {states[1]}")
+        return f"{shards[0]} and {shards[1]} shards, sums by {sums}: {states[0][:16]}"
+
+    def shown_by_nvml(self):
+        """What `godwit status` tells of a GPU that computes."""
+        if "nvml_error" in self.devices:
+            raise Failed(self.devices["nvml_error"])
+        wanted = ["memory_used_bytes", "temperature_c", "power_w"]
+        if self.devices["gpus"][0].get("mig"):  # the rest is the whole GPU's
+            del wanted[1:]
+        birds, homes = self.flock_of(1, WIDE)
+        with birds:
+            peer = birds.gather_in(homes)[0]
+            until = time.monotonic() + NVML_S
+            while True:
+                birds.wait_step(birds.step() + 8, self.left(60))
+                shown = self.shown(birds, peer, 8)["gpus"]
+                if shown and all(shown[0].get(name, 0) > 0 for name in wanted):
+                    return ", ".join(f"{name} {shown[0][name]:.4g}" for name in wanted)
+                if time.monotonic() >= until:
+                    raise Failed(f"after {NVML_S:.0f} s {', '.join(wanted)} are not all shown: {shown}")
 
     def without_nccl(self):
         """One of two has no NCCL: sums go through host memory, to the same bytes."""
@@ -670,6 +745,23 @@ class Checks:
             birds.wait_ends(peers[:1], self.left(120))
             return f"one of two killed: {self.same(job, peers[:1])}"
 
+    def gpt_resumed(self):
+        """Two peers that are both killed, and go on from what they have saved: what dropout draws is of the step, and
+        not of who computes it or has begun when."""
+        job = ["gpt", "--data", self.tokens, *GPT_DROPPED]
+        birds, homes = self.flock_of(2, [*job, "--checkpoint-every", "20", "--quorum", "majority"])
+        with birds:
+            peers = birds.gather_in(homes)
+            birds.wait(lambda: birds.events_after(0, "checkpoint"), self.left(60), "a checkpoint is saved", watch=peers)
+            moment = [peer.kill() for peer in peers][-1]
+            for peer in peers:
+                birds.start(peer)
+            birds.wait_ends(peers, self.left(120))
+            resumed = [event["step"] for _, event in birds.events_after(moment, "resumed")]
+            if not resumed:
+                raise Failed("they did not resume from a checkpoint")
+            return f"resumed at step {min(resumed)}: {self.same(job, peers)}"
+
     @Once
     def gpt_run(self):
         """Of `godwit run`: tokens a second of the median update, and the losses."""
@@ -739,12 +831,14 @@ class Checks:
         self.check("GPU, driver and libraries", self.look, needs_gpu=False)
         self.check("without a GPU: falls back to the processor", self.falls_back, needs_gpu=False)
         self.check("without a GPU: --device cuda says so", self.asks_for_a_gpu, needs_gpu=False)
+        self.check("suites for a GPU", self.has_suites)
         self.check_together("{}", self.suite, "all pass", [(test,) for test in self.tests], needs_gpu=False)
         self.check_flocks()
+        self.check_together("{}: {}", self.sanitized, "no error", SANITIZED_FIRST)
         self.check_figures()
         self.check(f"one step of a full batch, {PROCESSES} processes", self.repeated, "one fingerprint")
-        sanitized = SANITIZED + (SANITIZED_JOBS if self.strict else [])
-        self.check_together("{}: {}", self.sanitized, "no error", sanitized)
+        sanitized = [asked for asked in SANITIZED if asked not in SANITIZED_FIRST]
+        self.check_together("{}: {}", self.sanitized, "no error", sanitized + (SANITIZED_JOBS if self.strict else []))
 
     def check_flocks(self):
         recovers = f"a sum cut, next step within {RECOVER_S:.0f} s"
@@ -755,9 +849,14 @@ class Checks:
         self.check("3 peers, one killed as NCCL forms", self.killed_forming, "hash of one")
         self.check("3 peers, killed and started again", self.killed_and_back, "hash of one")
         self.check("gpt: 2 peers, one killed", self.gpt_flock, "hash of one")
+        self.check("gpt, dropout: all killed and started again", self.gpt_resumed, "hash of one")
         self.check("one peer without NCCL", self.without_nccl, "hash of one")
         self.check("one peer with all GPUs", self.several, "hash of one")
         self.check("a processor in a flock of GPUs", self.mixed, "refused, both classes named")
+        of_gpus, of_both = (("cuda:0", "cuda:0"), "nccl"), (("cuda:0", "cpu"), "host memory")
+        self.check("2 peers, float sums", functools.partial(self.floats, *of_gpus), "one hash, by NCCL")
+        self.check("a processor and a GPU, float sums", functools.partial(self.floats, *of_both), "one hash, both compute")
+        self.check("the GPU's figures in status", self.shown_by_nvml, "memory, temperature, power")
 
     def check_figures(self):
         self.check("figures (godwit bench gpu)", self.measured)
@@ -784,15 +883,17 @@ class Checks:
         print("\n" + "=" * 140)
         for name, verdict, seconds, asked, seen in self.rows:
             first = seen.splitlines()[0][:120] if seen else ""
-            print(f"{verdict:<5} {name:<42} {seconds:6.1f} s  {asked:<36} {first}")
-        count = {verdict: sum(row[1] == verdict for row in self.rows) for verdict in (PASS, FAIL, SKIP)}
+            print(f"{verdict:<11} {name:<42} {seconds:6.1f} s  {asked:<36} {first}")
+        names = {verdict: [row[0] for row in self.rows if row[1] == verdict] for verdict in (PASS, FAIL, SKIP, LATE)}
+        count = {verdict: len(rows) for verdict, rows in names.items()}
         print("=" * 140)
         if not self.gpu():
             print("There is no GPU here that could be used: what needs one was skipped.")
-        print(f"{count[PASS]} passed, {count[FAIL]} failed, {count[SKIP]} skipped")
-        skipped = [name for name, verdict, *_ in self.rows if verdict == SKIP]
-        print(f"Not judged: {'; '.join(skipped) or 'nothing'}")
-        return 1 if count[FAIL] else 0
+        print(f"{count[PASS]} passed, {count[FAIL]} failed, {count[SKIP]} skipped, {count[LATE]} not reached")
+        print(f"Not judged: {'; '.join(names[SKIP]) or 'nothing'}")
+        if names[LATE]:
+            print("The time was over (--seconds gives more): neither passed nor failed are " + "; ".join(names[LATE]))
+        return 1 if count[FAIL] or count[LATE] else 0
 
 
 def main():

@@ -11,9 +11,9 @@
 #                                                       has this script, and the build with its libraries as
 #                                                       build.tar.gz, which the script unpacks there
 #
-# It takes at most N seconds (450; 1800 with --strict), plus those of a build. It changes no setting of a GPU. Beside
-# it, where it is installed, PyTorch is measured; GODWIT_TEST_DATA names a folder with text/shakespeare.txt, on which
-# models of both are trained (it is packed, too).
+# It takes at most N seconds (450; 1800 with --strict), to which those of a build are added; what they are too few for
+# is told as not reached. It changes no setting of a GPU. Beside it, where it is installed, PyTorch is measured;
+# GODWIT_TEST_DATA names a folder with text/shakespeare.txt, on which models of both are trained (it is packed, too).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -22,6 +22,8 @@ seconds=
 strict=()
 as_is=
 pack=
+SECONDS=0 # bash counts them from here on
+built=0   # of these, what a build has taken
 data=${GODWIT_TEST_DATA:-$PWD/data} # what models are compared on; a packed tree has its own
 text=text/shakespeare.txt
 
@@ -52,11 +54,13 @@ build() {
         command -v "$tool" >/dev/null || die "no $tool, to build $folder/godwit: see --as-is and --pack"
     done
     printf 'building in %s what is not up to date: some minutes at most\n' "$folder"
+    local begun=$SECONDS
     mkdir -p "$folder"
     if ! { configure && ninja -C "$folder" all; } >"$folder/check.log" 2>&1; then
         cat "$folder/check.log" >&2
         die "the build failed"
     fi
+    built=$((SECONDS - begun))
 }
 
 # configure: of a build that is there its options stay.
@@ -111,23 +115,29 @@ pack() {
     du -sh "$to"
 }
 
-# library_path: where our programs find what is packed with them, and CUDA's libraries where the dynamic linker
-# does not look: in Python's packages. For them alone: PyTorch, beside which they are measured, has its own.
+# library_path: where our programs find what is packed with them, and, behind all other places, those of CUDA's
+# libraries in Python's packages that they find nowhere else: it is the system's that users have. For them alone:
+# PyTorch, beside which they are measured, has its own.
 library_path() {
-    local place path=
+    local path=
     if [ -d "$folder/lib" ]; then
         path=$folder/lib
     fi
     path+=${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    for place in $(python3 -c '
-import glob, sysconfig
-for name in ("libnccl.so.2", "libcublasLt.so.*"):
-    for file in glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/lib/" + name):
-        print(file.rpartition("/")[0])
-' | sort -u); do
-        path+=:$place
-    done
-    printf '%s' "${path#:}"
+    LD_LIBRARY_PATH=${path#:} python3 -c '
+import glob, json, os, subprocess, sys, sysconfig
+command = [sys.argv[1], "devices", "--gpus", "--json"]
+try:
+    found = json.loads(subprocess.run(command, capture_output=True, timeout=60).stdout)
+except (OSError, ValueError, subprocess.TimeoutExpired):
+    found = {}  # what is wrong with it a row will say
+path = [os.environ["LD_LIBRARY_PATH"]]
+for name, file in (("nccl", "libnccl.so.2"), ("cublaslt", "libcublasLt.so.*")):
+    if "version" not in found.get(name, {}):
+        places = glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/lib/" + file)
+        path += sorted({os.path.dirname(place) for place in places} - set(path))
+print(":".join(filter(None, path)), end="")
+' "$folder/godwit"
 }
 
 while [ $# -gt 0 ]; do
@@ -137,7 +147,10 @@ while [ $# -gt 0 ]; do
         case $1 in
         --build) folder=$2 ;;
         --pack) pack=$2 ;;
-        --seconds) seconds=$2 ;;
+        --seconds)
+            [[ $2 =~ ^[0-9]+$ ]] || die "--seconds wants a whole number"
+            seconds=$2
+            ;;
         esac
         shift 2
         ;;
@@ -172,4 +185,7 @@ if [ -z "$seconds" ]; then
     seconds=450
     [ ${#strict[@]} -eq 0 ] || seconds=1800
 fi
-exec python3 tools/gpu/check.py "${strict[@]}" --seconds "$seconds" --library-path "$(library_path)" --data "$data" "$folder/godwit" "${tests[@]}"
+path=$(library_path)
+seconds=$((seconds + built - SECONDS))
+exec python3 tools/gpu/check.py "${strict[@]}" --seconds "$seconds" --library-path "$path" --data "$data" \
+    "$folder/godwit" "${tests[@]}"

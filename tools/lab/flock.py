@@ -19,6 +19,10 @@ class Trouble(Exception):
     """The flock did not do what was waited for."""
 
 
+class TooLate(Trouble):
+    """It had not done so when the time was up."""
+
+
 class Here:
     """Where a peer's processes run: this machine. (lab_flock.py has another such place.)"""
 
@@ -209,7 +213,7 @@ class Flock:
         self.wait(lambda: peer.port and peer.id, self.ready_s, f"peer {peer.number} listens", watch=[peer])
 
     def wait(self, condition, seconds, what, watch=()):
-        """Waits until condition() is true, and returns that. Trouble when time is up or a peer of `watch` ends."""
+        """Waits until condition() is true, and returns that. TooLate when time is up, Trouble when a peer of `watch` ends."""
         deadline = time.monotonic() + seconds
         with self.changed:
             while True:
@@ -221,7 +225,7 @@ class Flock:
                         raise Trouble(f"peer {peer.number} ended ({peer.ended}) before {what}:\n{peer.errors}")
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise Trouble(f"after {seconds} s still not: {what}\n{self.last_words()}")
+                    raise TooLate(f"after {seconds} s still not: {what}\n{self.last_words()}")
                 self.changed.wait(min(left, 0.5))
 
     def last_words(self):
