@@ -161,6 +161,17 @@ Test(refusals, a_state_that_does_not_fit_beside_what_a_checkpoint_takes) {
     lab_close(l);
 }
 
+/* Mostly the kernel gives no such piece, so that there is nothing to be reckoned. */
+Test(refusals, a_state_that_no_machine_has_is_refused_with_what_is_smaller) {
+    lab *l = lab_open();
+    lab_peer *state = lab_launch(l, "state", NULL, NULL, LARGE "1000g");
+    refused(l, state, 1, ". Take a smaller job");
+    lab_peer *model =
+        lab_launch(l, "model", NULL, NULL, "gpt --data " GODWIT_BINARY " --layers 80 --channels 65536");
+    refused(l, model, 1, ". Take a smaller --model, or fewer --layers or --channels");
+    lab_close(l);
+}
+
 static bool has_warned(const lab_peer *peer, const char *words) {
     size_t i;
     const json_t *event;

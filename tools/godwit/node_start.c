@@ -215,6 +215,15 @@ static bool open_gpus(gw_node *node, const gw_device_options *options, gw_err *e
                : gw_device_group_open(options, compute.gpu_count, open_gpu, &compute, &node->device, err);
 }
 
+/* What the kernel refuses in one piece is refused before it can be reckoned with what there is (below). */
+static bool open_processors(gw_node *node, const gw_device_options *options, gw_err *err) {
+    if (gw_device_cpu_open(options, &node->device, err)) return true;
+    gw_err why = *err;
+    const char *smaller = node->plan.smaller != NULL ? node->plan.smaller : "a smaller job";
+    if (why.code != GW_E_NOMEM) return false;
+    return gw_fail(err, GW_E_NOMEM, "%s: more than can be had here. Take %s", why.text, smaller);
+}
+
 static bool open_device(gw_node *node, gw_err *err) {
     gw_device_options options = {.type = node->options->job,
                                  .job = node->job,
@@ -225,9 +234,8 @@ static bool open_device(gw_node *node, gw_err *err) {
                                  .reduce = reduce_of(node->options),
                                  .lost = gw_node_device_lost,
                                  .context = node};
-    bool opened = node->options->compute.kind == GW_COMPUTE_CUDA
-                      ? open_gpus(node, &options, err)
-                      : gw_device_cpu_open(&options, &node->device, err);
+    bool opened = node->options->compute.kind == GW_COMPUTE_CUDA ? open_gpus(node, &options, err)
+                                                                 : open_processors(node, &options, err);
     if (!opened || !estimate_memory(node, err)) return false;
     gw_node_publish_opening(node);
     gw_node_gpus_open(node);
