@@ -129,7 +129,8 @@ static void print_network(const gw_gossip_figures *f) {
 
 void gw_gossip_figures_print(const gw_gossip_figures *f) {
     printf("gossip of %u peers, %u of them slow, virtual time\n"
-           "  at rest, sent by each peer   %.0f B/s in %.1f datagrams/s\n"
+           "  at rest, sent by each peer   %.0f B/s in %.1f datagrams/s (no job runs: nobody has news of "
+           "steps)\n"
            "  crash known to the first     %.2f s on average of %u\n"
            "  crash known to all           %.2f s on average, %.2f s at worst\n",
            f->peers, f->slow, f->bytes_per_s, f->datagrams_per_s, f->first_s, f->crashes, f->all_mean_s,
