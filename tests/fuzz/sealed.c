@@ -508,7 +508,7 @@ static bool take_handshake(const uint8_t *bytes, size_t count) {
     }
 }
 
-const fuzz_target fuzz_handshake = {"handshake", 1500, 1400, handshake_examples, NULL, take_handshake};
+const fuzz_target fuzz_handshake = {"handshake", 3000, 1400, handshake_examples, NULL, take_handshake};
 
 /* ---- records: the first byte is the algorithm, then a stream of them ---- */
 
