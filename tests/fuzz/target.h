@@ -42,6 +42,8 @@ extern const fuzz_target fuzz_gossip, fuzz_message, fuzz_headers, fuzz_replies;
 extern const fuzz_target fuzz_packet, fuzz_handshake, fuzz_record;
 /* links.c */
 extern const fuzz_target fuzz_frames, fuzz_team;
+/* door.c */
+extern const fuzz_target fuzz_door;
 /* rings.c */
 extern const fuzz_target fuzz_rings;
 /* brain.c */
