@@ -44,6 +44,8 @@ extern const fuzz_target fuzz_packet, fuzz_handshake, fuzz_record;
 extern const fuzz_target fuzz_frames, fuzz_team;
 /* door.c */
 extern const fuzz_target fuzz_door;
+/* names.c */
+extern const fuzz_target fuzz_names;
 /* rings.c */
 extern const fuzz_target fuzz_rings;
 /* brain.c */
