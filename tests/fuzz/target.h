@@ -37,8 +37,15 @@ extern const fuzz_target *const fuzz_targets[];
 extern const fuzz_target fuzz_tokens, fuzz_safetensors, fuzz_config, fuzz_bpe, fuzz_text, fuzz_idx,
     fuzz_metrics, fuzz_keys;
 /* wires.c */
-extern const fuzz_target fuzz_gossip, fuzz_packet, fuzz_handshake, fuzz_record, fuzz_message, fuzz_headers,
-    fuzz_replies;
+extern const fuzz_target fuzz_gossip, fuzz_message, fuzz_headers, fuzz_replies;
+/* sealed.c */
+extern const fuzz_target fuzz_packet, fuzz_handshake, fuzz_record;
+/* links.c */
+extern const fuzz_target fuzz_frames, fuzz_team;
+/* door.c */
+extern const fuzz_target fuzz_door;
+/* names.c */
+extern const fuzz_target fuzz_names;
 /* rings.c */
 extern const fuzz_target fuzz_rings;
 /* brain.c */
