@@ -187,7 +187,7 @@ Test(seeds, what_is_shown_of_float_sums_is_shown_alike) {
 
 /* What is drawn fits together, and all of it is drawn. */
 Test(seeds, bad_machines_are_drawn_where_they_can_be_found) {
-    uint32_t wrong = 0, flips = 0, poison = 0;
+    uint32_t wrong = 0, flips = 0, poison = 0, shares = 0, small = 0;
     for (uint64_t seed = 1; seed <= 1000; seed++) {
         gw_sim_options options = gw_sim_unset(seed);
         gw_sim_draw(&options);
@@ -197,10 +197,14 @@ Test(seeds, bad_machines_are_drawn_where_they_can_be_found) {
         wrong += options.wrong_permille != 0;
         flips += options.flip_ms != 0;
         poison += options.poison_step != 0;
+        shares += options.verify_permille != 0 && options.verify_permille < 1000;
+        small += options.verify_permille != 0 && options.verify_permille <= 100;
     }
     cr_assert(wrong > 25 && wrong < 100, "%u", wrong);
     cr_assert(flips > 10 && flips < 50, "%u", flips);
     cr_assert(poison > 25 && poison < 100, "%u", poison);
+    cr_assert(shares > 25 && shares < 100, "%u", shares);
+    cr_assert(small > 10 && small < 50, "%u", small);
 }
 
 static gw_sim_options undisturbed(uint64_t seed) {
