@@ -41,3 +41,21 @@ const outcome *sim_command(const char *options) {
     o.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
     return &o;
 }
+
+bool sim_next_line(const char **text, char *line, size_t size) {
+    size_t length = strcspn(*text, "\n");
+    if ((*text)[length] == '\0') return false;
+    cr_assert_lt(length, size);
+    memcpy(line, *text, length);
+    line[length] = '\0';
+    *text += length + 1;
+    return true;
+}
+
+const char *sim_read_traced(const char *line, double *at_s) {
+    int end = 0;
+    cr_assert_eq(sscanf(line, " %lf %n", at_s, &end), 1, "%s", line);
+    cr_assert(end > 12 && line[end] != '\0', "%s", line);
+    for (const char *c = line; *c != '\0'; c++) cr_assert(*c >= ' ' && *c <= '~', "%s", line);
+    return line + end;
+}

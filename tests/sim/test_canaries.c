@@ -337,25 +337,6 @@ Test(canaries, the_sum_of_another_step_is_applied) {
     find(&options, ", its sum is of step", apply_the_next_step);
 }
 
-Test(canaries, a_sum_of_other_states_is_applied) {
-    gw_sim_options options = {.steps = 5};
-    for (int way = 0; way < 2; way++) {
-        gw_sim_result result = {.failed = false};
-        gw_action apply = {.kind = GW_ACT_APPLY, .step = 2};
-        sim_cluster *c = sim_cluster_new(1);
-        c->options = &options;
-        c->result = &result;
-        sim_memory *m = &c->peers[0].m;
-        m->has_state = true;
-        m->step = 2;
-        m->state = 8;
-        m->sum = (sim_sum){.there = true, .step = 2, .state = way == 0 ? 9 : 8, .mixed = way == 1};
-        sim_apply(c, &c->peers[0], &apply);
-        cr_assert_not_null(strstr(result.why, "that was computed from other states"));
-        free(c);
-    }
-}
-
 /* ---- what was found to be wrong ---- */
 
 static void see_no_dispute(gw_peer *peer, gw_event *event, gw_actions *actions) {
@@ -384,6 +365,47 @@ static void keep_the_state(gw_peer *peer, gw_actions *actions, uint32_t at) {
     __real_gw_peer_step(peer, &event, now_ns, actions);
 }
 
+static bool is_blame(const gw_action *action) {
+    return action->kind == GW_ACT_NOTICE && action->notice == GW_NOTICE_CORRUPT;
+}
+
+static void blame_another(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    for (uint32_t i = 0; i < SIM_PEERS && is_blame(action); i++) {
+        if (brains[i].peer == NULL || gw_peer_id_equal(&brains[i].id, &action->peer)) continue;
+        action->peer = brains[i].id;
+        return;
+    }
+}
+
+static void blame_twice(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    if (is_blame(&actions->list[at])) add_copy(actions, at);
+}
+
+/* Of two that compute a shard each is heard to have got what the other got: so all believe. */
+static void mix_up(gw_peer *peer, gw_event *event, gw_actions *actions) {
+    static int64_t table[GW_VERIFY_TABLE];
+    (void)peer, (void)actions;
+    if (event->kind != GW_EV_REDUCED || event->check_table == NULL) return;
+    memcpy(table, event->check_table, sizeof table);
+    for (int64_t *entry = table; entry < table + GW_VERIFY_TABLE; entry += GW_VERIFY_WORDS) {
+        int64_t own = entry[1], *again = entry + (entry[2] != 0 ? 3 : 5);
+        if (*again == 0) continue;
+        entry[1] = *again;
+        *again = own;
+    }
+    event->check_table = table;
+}
+
+static void see_damage(gw_peer *peer, gw_event *event, gw_actions *actions) {
+    (void)peer, (void)actions;
+    if (event->kind != GW_EV_LOOKED) return;
+    event->outcome = GW_FAILED;
+    event->damaged = true;
+}
+
 static gw_sim_options with_wrong_contributions(void) {
     gw_sim_options options = quiet();
     options.verify_permille = 1000;
@@ -407,6 +429,21 @@ Test(canaries, who_computes_wrong_brings_its_work_or_its_state) {
     find(&options, " with the state that it had when peer ", keep_the_state);
     options.majority = options.fast = 1;
     find(&options, " what it had computed before peer ", keep_what_was_added);
+}
+
+Test(canaries, who_did_no_wrong_is_blamed) {
+    const char *phrase = " wrongly blames peer ";
+    gw_sim_options sound = quiet(), options = with_wrong_contributions();
+    sound.verify_permille = 1000;
+    find(&options, phrase, blame_another);
+    find(&options, phrase, blame_twice);
+    find_believed(&sound, phrase, see_damage, NULL);
+    find_believed(&options, phrase, mix_up, NULL);
+    options.majority = options.fast = 1;
+    find_believed(&options, phrase, mix_up, NULL);
+    options.verify_permille = 100;
+    options.wrong_permille = 200;
+    find_believed(&options, phrase, mix_up, NULL);
 }
 
 /* ---- views ---- */
@@ -562,6 +599,14 @@ static void give_up(gw_peer *peer, gw_actions *actions, uint32_t at) {
     end_as(peer, actions, at, GW_FINISH_FAILED, "for no reason");
 }
 
+static void leave_as_faulty(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    end_as(peer, actions, at, GW_FINISH_FAILED, "the machine is faulty");
+}
+
+static void call_it_a_tie(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    end_as(peer, actions, at, GW_FINISH_FAILED, "nobody can tell which are right");
+}
+
 static bool is_end(const gw_action *action) {
     return action->kind == GW_ACT_FINISH && action->finish == GW_FINISH_DONE;
 }
@@ -599,6 +644,14 @@ Test(canaries, a_peer_ends_for_no_reason) {
     gw_sim_options options = quiet();
     find(&options, "nothing has happened to it that allows it", leave_unasked);
     find(&options, "gave up: for no reason", give_up);
+}
+
+/* That some bits were wrong somewhere is no reason. */
+Test(canaries, a_peer_ends_for_what_another_did) {
+    gw_sim_options options = with_wrong_contributions();
+    const char *phrase = "nothing has happened to it that allows it";
+    assert_found(&options, &(canary){.phrase = phrase, .act = leave_as_faulty, .after = GW_SIM_WRONG});
+    assert_found(&options, &(canary){.phrase = phrase, .act = call_it_a_tie, .after = GW_SIM_WRONG});
 }
 
 Test(canaries, a_job_ends_otherwise_than_it_should) {
@@ -788,26 +841,6 @@ Test(canaries, a_garbled_datagram_passes) {
 
 /* ---- what is printed of a seed that fails ---- */
 
-/* The next line of *text; false behind the last one. */
-static bool next_line(const char **text, char *line, size_t size) {
-    size_t length = strcspn(*text, "\n");
-    if ((*text)[length] == '\0') return false;
-    cr_assert_lt(length, size);
-    memcpy(line, *text, length);
-    line[length] = '\0';
-    *text += length + 1;
-    return true;
-}
-
-/* A line of the trace: when it was, and what happened, for people. */
-static const char *read_traced(const char *line, double *at_s) {
-    int end = 0;
-    cr_assert_eq(sscanf(line, " %lf %n", at_s, &end), 1, "%s", line);
-    cr_assert(end > 12 && line[end] != '\0', "%s", line);
-    for (const char *c = line; *c != '\0'; c++) cr_assert(*c >= ' ' && *c <= '~', "%s", line);
-    return line + end;
-}
-
 /* Lists of what is missing are dealt where somebody has died: that it takes, and nothing else. */
 Test(canaries, a_seed_that_fails_is_shrunk_and_its_trace_is_told) {
     enum { LINE = GW_SIM_COMMAND + 100, LINES = 60 };
@@ -819,18 +852,18 @@ Test(canaries, a_seed_that_fails_is_shrunk_and_its_trace_is_told) {
     const char *rest = o->out, *wrong;
     char line[LINE], why[LINE];
     uint32_t faults = 0, lines = 0, crashes = 0, views = 0;
-    cr_assert(next_line(&rest, line, sizeof line));
+    cr_assert(sim_next_line(&rest, line, sizeof line));
     cr_expect_str_eq(line, "seed 2: looking for the fewest options that fail");
 
     gw_sim_options kept;
     gw_sim_result result;
-    cr_assert(next_line(&rest, line, sizeof line));
+    cr_assert(sim_next_line(&rest, line, sizeof line));
     cr_assert(gw_sim_command_read(line, &kept, &wrong), "%s", wrong);
     cr_expect_gt(kept.crash_ms, 0, "%s", line);
     for (uint32_t i = 0; i < gw_sim_option_count; i++)
         faults += gw_sim_option_table[i].fault && *gw_sim_option_value(&kept, &gw_sim_option_table[i]) != 0;
     cr_expect_eq(faults, 1, "%s", line);
-    cr_assert(next_line(&rest, why, sizeof why));
+    cr_assert(sim_next_line(&rest, why, sizeof why));
     gw_sim_run(&kept, &result);
     cr_assert(result.failed, "%s", line);
     cr_assert_eq(strncmp(why, "  fails with: ", 14), 0, "%s", why);
@@ -839,10 +872,10 @@ Test(canaries, a_seed_that_fails_is_shrunk_and_its_trace_is_told) {
 
     double last_s = 0, at_s;
     const char *what = "";
-    cr_assert(next_line(&rest, line, sizeof line));
+    cr_assert(sim_next_line(&rest, line, sizeof line));
     cr_expect_str_eq(line, "  the end of its trace:");
-    for (; next_line(&rest, line, sizeof line); lines++, last_s = at_s) {
-        what = read_traced(line, &at_s);
+    for (; sim_next_line(&rest, line, sizeof line); lines++, last_s = at_s) {
+        what = sim_read_traced(line, &at_s);
         cr_expect_geq(at_s, last_s, "%s", line);
         crashes += strstr(what, " CRASHES") != NULL;
         views += strstr(what, " VIEW ") != NULL;

@@ -193,6 +193,22 @@ Test(cluster, who_is_out_of_its_view_may_hear_late_that_a_checkpoint_is_complete
     cr_expect_not(may_be_complete(0));
 }
 
+/* ---- sums ---- */
+
+Test(cluster, a_sum_of_other_states_is_found_as_it_is_applied) {
+    const gw_action apply = {.kind = GW_ACT_APPLY, .step = 2};
+    for (int way = 0; way < 2; way++) {
+        anew();
+        sim_memory *m = &c->peers[0].m;
+        m->has_state = true;
+        m->step = 2;
+        m->state = 8;
+        m->sum = (sim_sum){.there = true, .step = 2, .state = way == 0 ? 9 : 8, .mixed = way == 1};
+        sim_apply(c, &c->peers[0], &apply);
+        cr_assert_not_null(strstr(result.why, "that was computed from other states"));
+    }
+}
+
 /* ---- what was shown ---- */
 
 /* Peer 0 shows another state of step 0 than was shown, which peer 1 holds, of whom something is told. */

@@ -46,22 +46,31 @@ static void assert_that_much_went_wrong(const gw_sim_result *all) {
     cr_assert_gt(all->steals, 1000);
 }
 
+/* Whether their job gets done is not asked of runs that end early. */
+static void assert_that_few_ended_early(const gw_sim_result *all, uint64_t poisoned, uint64_t unseen) {
+    cr_assert_leq(all->poisoned, poisoned);
+    cr_assert_leq(all->unseen, unseen);
+}
+
 Test(seeds, quorum_any) {
     gw_sim_result all;
     seeds(1, 200, false, false, &all);
     assert_that_much_went_wrong(&all);
+    assert_that_few_ended_early(&all, 20, 4);
 }
 
 Test(seeds, quorum_majority) {
     gw_sim_result all;
     seeds(1001, 1200, true, false, &all);
     assert_that_much_went_wrong(&all);
+    assert_that_few_ended_early(&all, 20, 4);
 }
 
 Test(seeds, reduce_fast) {
     gw_sim_result all;
     seeds(2001, 2200, true, true, &all);
     assert_that_much_went_wrong(&all);
+    assert_that_few_ended_early(&all, 20, 4);
 }
 
 /* What a fetch from disks needs to fail by others comes together seldom. */
@@ -90,6 +99,7 @@ Test(seeds, every_kind_of_fault_happens) {
     }
     for (int fault = 0; fault < GW_SIM_FAULTS; fault++)
         cr_expect_gt(all.faults[fault], 0, "no %s", gw_sim_fault_name((gw_sim_fault)fault));
+    assert_that_few_ended_early(&all, 20, 4);
 }
 
 /* As few as a majority of every view takes that one of them has installed or promised. */
@@ -107,6 +117,7 @@ Test(seeds, what_is_left_of_a_majority_finishes_the_job) {
         gw_sim_result_add(&all, &result);
     }
     cr_assert_gt(all.faults[GW_SIM_GONE], 100);
+    assert_that_few_ended_early(&all, 10, 2);
 }
 
 /* The excuses of the simulator's checks stay few. */
@@ -118,6 +129,7 @@ Test(seeds, as_many_checkpoints_are_kept_as_should_be) {
     cr_assert_leq(all.spoilt + all.told_lost, 15);
     cr_assert_leq(all.told_late, 300);
     cr_assert_leq(all.waiting, 30);
+    assert_that_few_ended_early(&all, 10, 2);
 }
 
 /* On disks that lose what is on them, too. */
@@ -143,6 +155,7 @@ Test(seeds, what_disks_have_lost_excuses_little) {
     cr_assert_leq(all.told_lost, 50);
     cr_assert_leq(all.told_late, 500);
     cr_assert_leq(all.waiting, 20);
+    assert_that_few_ended_early(&all, 10, 2);
 }
 
 /* Short steps and a network that is cut all the time: members end one reduction differently, and go separate
@@ -169,11 +182,12 @@ Test(seeds, what_is_shown_of_float_sums_is_shown_alike) {
     }
     cr_assert_gt(all.faults[GW_SIM_SPLIT_REDUCTION], 100);
     cr_assert_gt(all.steps_shown, 10000);
+    assert_that_few_ended_early(&all, 10, 2);
 }
 
 /* What is drawn fits together, and all of it is drawn. */
 Test(seeds, bad_machines_are_drawn_where_they_can_be_found) {
-    uint32_t wrong = 0, flips = 0, poison = 0;
+    uint32_t wrong = 0, flips = 0, poison = 0, shares = 0, small = 0;
     for (uint64_t seed = 1; seed <= 1000; seed++) {
         gw_sim_options options = gw_sim_unset(seed);
         gw_sim_draw(&options);
@@ -183,10 +197,14 @@ Test(seeds, bad_machines_are_drawn_where_they_can_be_found) {
         wrong += options.wrong_permille != 0;
         flips += options.flip_ms != 0;
         poison += options.poison_step != 0;
+        shares += options.verify_permille != 0 && options.verify_permille < 1000;
+        small += options.verify_permille != 0 && options.verify_permille <= 100;
     }
     cr_assert(wrong > 25 && wrong < 100, "%u", wrong);
     cr_assert(flips > 10 && flips < 50, "%u", flips);
     cr_assert(poison > 25 && poison < 100, "%u", poison);
+    cr_assert(shares > 25 && shares < 100, "%u", shares);
+    cr_assert(small > 10 && small < 50, "%u", small);
 }
 
 static gw_sim_options undisturbed(uint64_t seed) {
@@ -258,6 +276,7 @@ Test(seeds, repairs_never_get_stuck) {
         gw_sim_result_add(&all, &result);
     }
     cr_assert_gt(all.repairs, 5000);
+    assert_that_few_ended_early(&all, 10, 0);
     cr_assert_gt(all.faults[GW_SIM_LOST_ANSWER], 300);
     cr_assert_gt(all.faults[GW_SIM_LOST_CLAIM], 300);
     cr_assert_gt(all.faults[GW_SIM_SPLIT_REDUCTION], 50);
@@ -302,6 +321,7 @@ static void corrupt(uint64_t first, uint64_t last, uint32_t peers, bool majority
         cr_assert(!result.failed, "%s\n  %s", result.why, gw_sim_command(&options, command, sizeof command));
         gw_sim_result_add(all, &result);
     }
+    assert_that_few_ended_early(all, 0, 0);
 }
 
 Test(seeds, what_is_computed_wrong_is_found_before_it_is_applied) {
@@ -343,4 +363,5 @@ Test(seeds, bits_that_flip_in_states_harm_no_flock_that_is_in_trouble) {
     }
     cr_assert_gt(all.faults[GW_SIM_FLIP], 200);
     cr_assert_gt(all.expelled, 10);
+    assert_that_few_ended_early(&all, 6, 10);
 }

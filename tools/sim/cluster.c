@@ -32,6 +32,7 @@ void sim_cluster_free(sim_cluster *c) {
     gw_sim_engine_destroy(c->engine);
     for (uint32_t i = 0; i < c->death_count; i++) gw_set_free(&c->deaths[i].begun);
     free(c->deaths);
+    free(c->errors);
     free(c->links);
     free(c->states);
     free(c->committed);

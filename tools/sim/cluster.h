@@ -127,6 +127,12 @@ typedef struct sim_verdict { /* a peer was found to compute, or to hold, wrong b
     uint64_t by[SIM_PEERS];  /* the lives that told so; 0 = did not */
 } sim_verdict;
 
+typedef struct sim_error { /* it computed a shard of this step, or held its state, wrong */
+    gw_peer_id id;
+    uint64_t step;
+    uint64_t paid; /* by this life, which has been found wrong since; 0 = none */
+} sim_error;
+
 /* What a process loses when it dies. */
 typedef struct sim_memory {
     bool has_state;
@@ -153,7 +159,8 @@ typedef struct sim_memory {
     uint32_t next_first, next_again;
     gw_check checks[2 * GW_VERIFY_MOST];
     uint32_t check_count;
-    bool flipped; /* the state is not what it was when it was made */
+    bool flipped;         /* the state is not what it was when it was made */
+    uint32_t found_wrong; /* how often this life has told that it was */
     sim_worker workers[SIM_WORKERS];
     uint32_t turns;
     gw_token seal_token;
@@ -295,6 +302,8 @@ struct sim_cluster {
     uint32_t complete_count;
     sim_death *deaths; /* of lives that ended, however: others may not have heard how */
     uint32_t death_count;
+    sim_error *errors; /* all that have been made: nobody else may be blamed */
+    uint32_t error_count, error_capacity;
     bool calm;                 /* no more faults */
     uint32_t seeds[SIM_SEEDS]; /* whom those that start are told to join */
     sim_peer peers[];
@@ -356,12 +365,14 @@ void sim_verify_deal(sim_peer *p, const gw_action *action);
 void sim_verify_keep(sim_peer *p, const sim_worker *worker, uint64_t value);
 /* What the peer computes of a shard, which may be wrong. */
 uint64_t sim_compute(sim_cluster *c, const sim_peer *p, uint32_t shard);
-/* It computes wrong, and nobody else is in its view to find that. */
-bool sim_computes_alone(const sim_cluster *c, const sim_peer *p);
+/* It has computed some of that step wrong, and nobody else is in its view to find that. */
+bool sim_computes_alone(const sim_cluster *c, const sim_peer *p, uint64_t step);
+/* Its end, of which it says that somebody's bits were wrong, blames nobody who did no wrong. */
+bool sim_blames_rightly(const sim_cluster *c, const sim_peer *p);
 void sim_probe(sim_cluster *c, sim_peer *p, const gw_action *action);
 void sim_look(sim_cluster *c, sim_peer *p, const gw_action *action);
 /* Somebody tells who was found to compute, or to hold, wrong bits. */
-void sim_convict(sim_cluster *c, const sim_peer *by, const gw_action *notice);
+void sim_convict(sim_cluster *c, sim_peer *by, const gw_action *notice);
 void sim_check_expelled(sim_cluster *c, const sim_peer *p); /* as it enters a reduction */
 void sim_flip(sim_cluster *c);                              /* a bit of some peer's state, at any time */
 

@@ -87,7 +87,7 @@ static bool is_true(sim_cluster *c, const sim_peer *p, gw_sim_excuse excuse) {
     case GW_SIM_DEVICE:
         return p->device_lost;
     case GW_SIM_WRONG_BITS:
-        return faults[GW_SIM_WRONG] + faults[GW_SIM_FLIP] > 0;
+        return sim_blames_rightly(c, p);
     case GW_SIM_ALONE:
         return nobody_is_left(c, p);
     default:

@@ -387,7 +387,7 @@ static void check_value(sim_cluster *c, const sim_peer *p, uint64_t parent) {
     const sim_memory *m = &p->m;
     uint64_t right = sim_step_sum(c->options, parent, m->step - 1);
     if (m->sum.value == as_made(c, right, m->sum_name)) return;
-    if (sim_computes_alone(c, p))
+    if (sim_computes_alone(c, p, m->step - 1))
         c->result->unseen = 1;
     else
         sim_violation(c, "peer %u has applied a sum of step %" PRIu64 " that is not that of its shards",
@@ -412,7 +412,7 @@ static void check_applied(sim_cluster *c, const sim_peer *p, uint64_t parent) {
     } else if (c->options->fast) {
         check_lineage(c, p, parent);
         check_value(c, p, parent);
-    } else if (m->state != c->states[m->step] && sim_computes_alone(c, p)) {
+    } else if (m->state != c->states[m->step] && sim_computes_alone(c, p, m->step - 1)) {
         c->result->unseen = 1;
     } else if (m->state != c->states[m->step]) {
         sim_violation(c, "peer %u holds another state of step %" PRIu64 " than the undisturbed run",

@@ -7,6 +7,7 @@
 #include "core/check.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_in(const gw_action *deal, uint32_t shard) {
@@ -44,8 +45,25 @@ static bool is_faulty(const sim_cluster *c, const sim_peer *p) {
     return p->number == c->options->seed % c->count && c->options->wrong_permille > 0;
 }
 
-bool sim_computes_alone(const sim_cluster *c, const sim_peer *p) {
-    return is_faulty(c, p) && p->m.fence.count == 1;
+/* By name, as verdicts are: later lives hear of them, but not one that has lost its disk, and is another. */
+static void note_error(sim_cluster *c, const sim_peer *p) {
+    if (c->error_count == c->error_capacity) {
+        c->error_capacity = 2 * c->error_capacity + 16;
+        c->errors = realloc(c->errors, c->error_capacity * sizeof *c->errors);
+        GW_CHECK_MEMORY(c->errors != NULL);
+    }
+    c->errors[c->error_count++] = (sim_error){.id = p->id, .step = p->m.step};
+}
+
+static bool erred_in(const sim_cluster *c, const gw_peer_id *id, uint64_t step) {
+    bool any = false;
+    for (uint32_t i = 0; i < c->error_count && !any; i++)
+        any = c->errors[i].step == step && gw_peer_id_equal(&c->errors[i].id, id);
+    return any;
+}
+
+bool sim_computes_alone(const sim_cluster *c, const sim_peer *p, uint64_t step) {
+    return p->m.fence.count == 1 && is_faulty(c, p) && erred_in(c, &p->id, step);
 }
 
 uint64_t sim_compute(sim_cluster *c, const sim_peer *p, uint32_t shard) {
@@ -55,6 +73,7 @@ uint64_t sim_compute(sim_cluster *c, const sim_peer *p, uint32_t shard) {
     if (!gw_verify_is_chosen(m->chosen, m->chosen_count, shard)) return value;
     if (!sim_chance(c, c->options->wrong_permille / 1000.0)) return value;
     c->result->faults[GW_SIM_WRONG]++;
+    note_error(c, p);
     sim_trace(c, "peer %u computes shard %u of step %" PRIu64 " wrong", p->number, shard, m->step);
     return value ^ UINT64_C(1) << sim_between(c, 0, 63);
 }
@@ -98,8 +117,55 @@ static void add_verdict(sim_verdict *verdict, const sim_peer *by) {
     verdict->by[by->number] = by->boot;
 }
 
+/* A verdict on a shard, or on the state that is held, is of the step that its teller is in. That a state was
+ * outvoted a leader tells who may be in another one, and what others have found was in any earlier one. */
+static bool is_of_its_step(const char *text) {
+    static const char *const phrases[] = {"it computed ", "its state changed in memory"};
+    for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
+        if (strncmp(text, phrases[i], strlen(phrases[i])) == 0) return true;
+    return false;
+}
+
+static bool is_counted(const sim_error *error, const gw_action *notice, bool of_its_step) {
+    return gw_peer_id_equal(&error->id, &notice->peer) && (!of_its_step || error->step == notice->step);
+}
+
+/* Nobody comes by wrong bits through others: only chosen shards are wrong, no peer hands on a state that has
+ * changed, and once one is alone with what it has computed wrong, which another might fetch (README, what
+ * --verify cannot find), the run ends (check_applied). So whoever is named must have been wrong itself. And
+ * it must have been so since it last told of itself that it was: all that it had then it has given up, and a
+ * second time ends its life. */
+static void check_blame(sim_cluster *c, sim_peer *by, const gw_action *notice) {
+    const char *text = notice->text == NULL ? "" : notice->text;
+    bool own = gw_peer_id_equal(&notice->peer, &by->id), of_its_step = is_of_its_step(text), wrong = false;
+    if (gw_peer_id_is_none(&notice->peer)) return; /* not known: its end tells so, too */
+    for (uint32_t i = 0; i < c->error_count; i++)
+        wrong |= is_counted(&c->errors[i], notice, of_its_step) && (!own || c->errors[i].paid != by->boot);
+    for (uint32_t i = 0; i < c->error_count && own; i++)
+        if (is_counted(&c->errors[i], notice, false)) c->errors[i].paid = by->boot;
+    by->m.found_wrong += own;
+    if (wrong) return;
+    const sim_peer *p = sim_by_id(c, &notice->peer);
+    sim_violation(c, "peer %u wrongly blames peer %d at step %" PRIu64 ": %s", by->number,
+                  p == NULL ? -1 : (int)p->number, notice->step, text);
+}
+
+/* A life ends as a faulty machine the second time that it was found wrong. Nobody can tell who is wrong where
+ * one of two members is, or where two of them are; of one the others can. */
+bool sim_blames_rightly(const sim_cluster *c, const sim_peer *p) {
+    enum { TIMES_THAT_END = 2 };
+    gw_peer_status status;
+    gw_peer_status_get(p->brain, &status);
+    if (strstr(p->finish_text, "the machine is faulty") != NULL) return p->m.found_wrong >= TIMES_THAT_END;
+    uint32_t members = status.view == NULL ? 0 : status.view->count, wrong = 0;
+    for (uint32_t i = 0; i < members; i++) wrong += erred_in(c, &status.view->members[i].id, status.step);
+    if (strstr(p->finish_text, "in this machine's memory") != NULL) return erred_in(c, &p->id, status.step);
+    return wrong >= 2 || (wrong == 1 && members == 2);
+}
+
 /* Of who is in another view meanwhile it says nothing: that one began with what its own voters knew. */
-void sim_convict(sim_cluster *c, const sim_peer *by, const gw_action *notice) {
+void sim_convict(sim_cluster *c, sim_peer *by, const gw_action *notice) {
+    check_blame(c, by, notice);
     sim_peer *p = sim_by_id(c, &notice->peer);
     if (p == NULL || p->brain == NULL || !gw_view_name_equal(&p->m.installed, &by->m.installed)) return;
     add_verdict(&p->m.on_work, by);
@@ -158,6 +224,7 @@ static bool others_have_it(const sim_cluster *c, const sim_peer *p) {
 
 static void flip(sim_cluster *c, sim_peer *p) {
     c->result->faults[GW_SIM_FLIP]++;
+    note_error(c, p);
     p->m.flipped = true;
     p->m.state ^= UINT64_C(1) << sim_between(c, 0, 63);
     sim_trace(c, "a bit of peer %u's state flips", p->number);

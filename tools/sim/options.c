@@ -304,6 +304,22 @@ static void draw_core(gw_sim_options *o) {
     if (o->core == 0 || o->majority == 0) o->stay_permille = 0;
 }
 
+/* How many shards are computed twice, where any are: all, or a share that may be small. That too came after
+ * others had seeds to their name. */
+static uint32_t draw_share(const gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x5a4eULL);
+    bool all = gw_rng_unit(&rng) < 0.5, small = gw_rng_unit(&rng) < 0.5;
+    uint32_t drawn = between(&rng, 10, small ? 100 : 1000);
+    return all ? 1000 : drawn;
+}
+
+/* Of a share of the shards more are wrong, so that as many are. */
+static uint32_t as_often(uint32_t wrong, uint32_t share) {
+    enum { MOST = 500 };
+    uint32_t scaled = wrong * 1000 / share;
+    return scaled > MOST ? MOST : scaled;
+}
+
 /* A machine that computes or remembers wrong, and a shard that ends whoever computes it: likewise. */
 static void draw_bad_machines(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0xbadb175ULL);
@@ -311,9 +327,9 @@ static void draw_bad_machines(gw_sim_options *o) {
     bool poison = gw_rng_unit(&rng) < 0.05;
     uint32_t wrong = between(&rng, 1, 20), flip_ms = between(&rng, 200, 3000);
     uint32_t poison_step = between(&rng, 1, o->steps);
-    set_unset(&o->verify_permille, lot < 0.1 ? 1000 : 0);
+    set_unset(&o->verify_permille, lot < 0.1 ? draw_share(o) : 0);
     bool verified = o->verify_permille != 0, may_flip = verified && o->majority == 0;
-    set_unset(&o->wrong_permille, verified && lot >= 0.05 ? wrong : 0);
+    set_unset(&o->wrong_permille, verified && lot >= 0.05 ? as_often(wrong, o->verify_permille) : 0);
     set_unset(&o->flip_ms, may_flip && lot < 0.05 ? flip_ms * spread(o) : 0);
     set_unset(&o->poison_step, poison ? poison_step : 0);
 }
