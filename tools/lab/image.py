@@ -21,11 +21,12 @@ import time
 
 META_PACKAGE = "linux-image-amd64"
 # crc32_generic: without it no RDMA link can be added, and the message does not say why.
-MODULES = (
-    "crc32_generic virtio_pci virtio_net virtio_console 9pnet_virtio 9p overlay ib_uverbs rdma_ucm rdma_rxe "
-    "veth bridge nft_numgen sch_tbf sch_netem"  # what tools/chaos takes
-)
-INIT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "init.sh")
+MODULES = "crc32_generic virtio_pci virtio_net virtio_console 9pnet_virtio 9p overlay ib_uverbs rdma_ucm rdma_rxe"
+# What tools/chaos takes; the kernel asks for it (modprobe.sh), so that no other machine has it.
+ON_DEMAND = "veth bridge nft_numgen sch_tbf sch_netem"
+HERE = os.path.dirname(os.path.abspath(__file__))
+INIT = os.path.join(HERE, "init.sh")
+MODPROBE = os.path.join(HERE, "modprobe.sh")
 BUSYBOX = "/bin/busybox"
 UNUSED_S = 7 * 24 * 3600  # after that an initramfs of another source tree is removed
 TOOLS = {
@@ -104,7 +105,8 @@ def uncompressed(kernel):
 
 
 def unpack_kernel(package, folder):
-    """Fills folder with vmlinux, the modules, and `order`: their file names, each after those it needs."""
+    """Fills folder with vmlinux, the modules, and the lists `order` and `more` (of ON_DEMAND): their file names, each
+    after those it needs."""
     with tempfile.TemporaryDirectory(dir=cache_folder()) as work:
         output("apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root", package, cwd=work)
         (archive,) = glob.glob(os.path.join(work, "*.deb"))
@@ -117,20 +119,24 @@ def unpack_kernel(package, folder):
         os.mkdir(made)
         with open(image, "rb") as file, open(os.path.join(made, "vmlinux"), "wb") as plain:
             plain.write(uncompressed(file.read()))
-        order = {}
-        for module in MODULES.split():
-            needs = output(find_tool("modprobe"), "-d", tree, "-S", version, "--show-depends", module)
-            order.update((line.split()[1], None) for line in needs.splitlines() if line.startswith("insmod"))
-        for path in order:
+        known = {}
+        for name, modules in (("order", MODULES), ("more", ON_DEMAND)):
+            listed = {}
+            for module in modules.split():
+                needs = output(find_tool("modprobe"), "-d", tree, "-S", version, "--show-depends", module)
+                paths = [line.split()[1] for line in needs.splitlines() if line.startswith("insmod")]
+                listed.update((path, None) for path in paths if path not in known)
+            known.update(listed)
+            with open(os.path.join(made, name), "w") as file:
+                file.writelines(os.path.basename(path) + "\n" for path in listed)
+        for path in known:
             shutil.copy(path, made)
-        with open(os.path.join(made, "order"), "w") as file:
-            file.writelines(os.path.basename(path) + "\n" for path in order)
         os.rename(made, folder)
 
 
 def kernel_folder():
-    """A cached kernel that has all of MODULES, or a new one."""
-    tag = hashlib.sha256(MODULES.encode()).hexdigest()[:8]
+    """A cached kernel that has all of the modules, or a new one."""
+    tag = hashlib.sha256(f"{MODULES}, {ON_DEMAND}".encode()).hexdigest()[:8]
     cached = sorted(glob.glob(os.path.join(cache_folder(), f"linux-image-*-{tag}")), key=os.path.getmtime)
     if cached:
         return cached[-1]
@@ -143,11 +149,12 @@ def kernel_folder():
 
 def make_initramfs(kernel, path):
     with tempfile.TemporaryDirectory(dir=cache_folder()) as work:
-        for folder in ("bin", "modules", "proc", "sys", "dev"):
+        for folder in ("bin", "sbin", "modules", "proc", "sys", "dev"):
             os.mkdir(os.path.join(work, folder))
         shutil.copy(BUSYBOX, os.path.join(work, "bin"))
-        shutil.copy(INIT, os.path.join(work, "init"))
-        os.chmod(os.path.join(work, "init"), 0o755)
+        for source, name in ((INIT, "init"), (MODPROBE, "sbin/modprobe")):
+            shutil.copy(source, os.path.join(work, name))
+            os.chmod(os.path.join(work, name), 0o755)
         for name in os.listdir(kernel):
             if name != "vmlinux":
                 shutil.copy(os.path.join(kernel, name), os.path.join(work, "modules"))
@@ -165,7 +172,7 @@ def prepare():
     with locked(cache_folder()):
         kernel = kernel_folder()
         digest = hashlib.sha256(os.path.basename(kernel).encode())
-        for source in (INIT, BUSYBOX):
+        for source in (INIT, MODPROBE, BUSYBOX):
             with open(source, "rb") as file:
                 digest.update(file.read())
         initramfs = os.path.join(cache_folder(), f"initramfs-{digest.hexdigest()[:16]}")

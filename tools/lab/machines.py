@@ -430,6 +430,8 @@ class Machine:
     def check(self, command, timeout_s=60, env=None):
         """As run, for commands that must succeed: their output, or Trouble."""
         code, output = self.run(command, timeout_s, env)
+        if code == MACHINE_GONE and not self.alive:
+            raise Trouble(f"machine {self.number} ended at {command}:\n{output}{self.last_words()}")
         if code != 0:
             raise Trouble(f"machine {self.number}: {command}: exit code {code}\n{output}")
         return output
