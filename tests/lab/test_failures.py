@@ -1,13 +1,15 @@
 """What happens to a running flock when its RDMA fails and TCP, on a network of its own, does not: it goes on over
 TCP, says once why, takes RDMA again when it can, and the bytes are the same."""
 
+import functools
 import os
 import re
+import sys
 import time
 
 import tap
 from lab_flock import LabFlock
-from machines import Lab
+from machines import Lab, MachineEnded
 from same_bytes import KeptMachines, stop_and_compare
 
 BINARY = os.environ.get("GODWIT_BINARY", "build/godwit")
@@ -19,6 +21,23 @@ OPTIONS = ["--shard-ms", "5", "--transport", "auto", "--time-scale", "400", "--p
 # is to work.
 PATIENCE_S = 30 + 60 + 120 + 30
 WHERE = r"to peer [0-9a-f]{8}: net/rdma: rxe0 port 1(?: to [\d.:]+)?: "  # which device, which port, to whom
+
+
+def once_more_if_a_machine_ends(test):
+    """A machine's own kernel may fall over its RDMA device, whose port comes and goes: twice in a dozen runs Debian's 6.1
+    did. That is told, with its last words, and is no fault of what runs in it."""
+
+    @functools.wraps(test)
+    def run(self):
+        try:
+            return test(self)
+        except MachineEnded as ended:
+            print(f"once more: {ended}", file=sys.stderr, flush=True)
+        self.doCleanups()
+        self.setUp()
+        return test(self)
+
+    return run
 
 
 class Failures(KeptMachines):
@@ -68,6 +87,7 @@ class Failures(KeptMachines):
         for now, then in zip(after, before):
             self.assertGreater(now, then + 100)
 
+    @once_more_if_a_machine_ends
     def test_port_goes_down_and_comes_back(self):
         first, second = self.flock.peers
         self.addCleanup(self.two.run, "ip link set eth1 up")

@@ -125,6 +125,14 @@ def listen_at(path):
     return listener
 
 
+class MachineEnded(Trouble):
+    """A machine ended by itself beneath a command; the text has its last words."""
+
+    def __init__(self, machine, command, output):
+        machine.await_end()
+        super().__init__(f"machine {machine.number} ended at {command}:\n{output}{machine.last_words()}")
+
+
 class Keeper:
     """The lab's side of keeper.py."""
 
@@ -430,8 +438,8 @@ class Machine:
     def check(self, command, timeout_s=60, env=None):
         """As run, for commands that must succeed: their output, or Trouble."""
         code, output = self.run(command, timeout_s, env)
-        if code == MACHINE_GONE and not self.alive:
-            raise Trouble(f"machine {self.number} ended at {command}:\n{output}{self.last_words()}")
+        if code == MACHINE_GONE:
+            raise MachineEnded(self, command, output)
         if code != 0:
             raise Trouble(f"machine {self.number}: {command}: exit code {code}\n{output}")
         return output
