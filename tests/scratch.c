@@ -4,6 +4,7 @@
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,4 +44,12 @@ const char *scratch_write(const char *name, const void *bytes, size_t count) {
     FILE *file = fopen(path, "wb");
     cr_assert(file != NULL && fwrite(bytes, 1, count, file) == count && fclose(file) == 0, "%s", path);
     return path;
+}
+
+const char *scratch_write_text(const char *name, const char *text) {
+    return scratch_write(name, text, strlen(text));
+}
+
+void scratch_make_folder(const char *name) {
+    cr_assert_eq(mkdir(scratch_path(name), 0755), 0, "%s", name);
 }

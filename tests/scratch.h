@@ -14,5 +14,8 @@ const char *scratch_folder(void);
 const char *scratch_path(const char *name);
 /* Makes a file in it; returns its path. */
 const char *scratch_write(const char *name, const void *bytes, size_t count);
+const char *scratch_write_text(const char *name, const char *text);
+/* Makes a folder in it. */
+void scratch_make_folder(const char *name);
 
 #endif

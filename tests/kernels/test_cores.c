@@ -3,56 +3,46 @@
 #include "scratch.h"
 
 #include <criterion/criterion.h>
-#include <string.h>
-#include <sys/stat.h>
 
 TestSuite(cores, .init = scratch_open, .fini = scratch_close);
 
-static void write_text(const char *name, const char *text) {
-    scratch_write(name, text, strlen(text));
-}
-
-static void make_folder(const char *name) {
-    cr_assert_eq(mkdir(scratch_path(name), 0755), 0, "%s", name);
-}
-
 static uint64_t cores_with(const char *groups) {
-    write_text("list", groups);
+    scratch_write_text("list", groups);
     return gw_cores_of_groups(scratch_path("list"), scratch_folder());
 }
 
 Test(cores, the_least_of_a_group_and_those_above_counts) {
-    make_folder("a");
-    make_folder("a/b");
+    scratch_make_folder("a");
+    scratch_make_folder("a/b");
     cr_expect_eq(cores_with("0::/a/b\n"), UINT64_MAX, "no file says anything");
-    write_text("a/b/cpu.max", "max 100000\n");
+    scratch_write_text("a/b/cpu.max", "max 100000\n");
     cr_expect_eq(cores_with("0::/a/b\n"), UINT64_MAX);
-    write_text("a/cpu.max", "400000 100000\n");
+    scratch_write_text("a/cpu.max", "400000 100000\n");
     cr_expect_eq(cores_with("0::/a/b\n"), 4);
-    write_text("a/b/cpu.max", "800000 100000\n");
+    scratch_write_text("a/b/cpu.max", "800000 100000\n");
     cr_expect_eq(cores_with("0::/a/b\n"), 4);
-    write_text("a/b/cpu.max", "25000 20000\n");
+    scratch_write_text("a/b/cpu.max", "25000 20000\n");
     cr_expect_eq(cores_with("0::/a/b\n"), 2, "a part of one is one");
-    write_text("a/b/cpu.max", "1000 100000");
+    scratch_write_text("a/b/cpu.max", "1000 100000");
     cr_expect_eq(cores_with("0::/a/b\n"), 1);
     cr_expect_eq(cores_with("0::/a\n"), 4);
     cr_expect_eq(cores_with("0::/\n"), UINT64_MAX);
-    write_text("cpu.max", "50000 100000\n");
+    scratch_write_text("cpu.max", "50000 100000\n");
     cr_expect_eq(cores_with("0::/docker/0123\n"), 1, "a container's own group is the root");
 }
 
 Test(cores, the_first_version_has_a_hierarchy_of_its_own) {
     const char *groups = "9:cpu,cpuacct:/job\n4:hugetlb,memory:/x\n0::/\n";
-    make_folder("cpu");
-    make_folder("cpu/job");
-    write_text("cpu/cpu.cfs_quota_us", "-1\n");
+    scratch_make_folder("cpu");
+    scratch_make_folder("cpu/job");
+    scratch_write_text("cpu/cpu.cfs_quota_us", "-1\n");
     cr_expect_eq(cores_with(groups), UINT64_MAX, "half of it");
-    write_text("cpu/cpu.cfs_period_us", "100000\n");
+    scratch_write_text("cpu/cpu.cfs_period_us", "100000\n");
     cr_expect_eq(cores_with(groups), UINT64_MAX);
-    write_text("cpu/job/cpu.cfs_quota_us", "650000\n");
-    write_text("cpu/job/cpu.cfs_period_us", "100000\n");
+    scratch_write_text("cpu/job/cpu.cfs_quota_us", "650000\n");
+    scratch_write_text("cpu/job/cpu.cfs_period_us", "100000\n");
     cr_expect_eq(cores_with(groups), 7);
-    write_text("cpu/cpu.cfs_quota_us", "300000\n");
+    scratch_write_text("cpu/cpu.cfs_quota_us", "300000\n");
     cr_expect_eq(cores_with(groups), 3);
     cr_expect_eq(cores_with("4:hugetlb,memory:/job\n"), UINT64_MAX);
 }
@@ -61,7 +51,7 @@ Test(cores, what_makes_no_sense_is_no_quota) {
     static const char *const bad[] = {"",           "\n",         "200000\n", "-5 100000\n",
                                       "200000 0\n", "200000 x\n", "2x 1\n",   "99999999999999999999999 1\n"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        write_text("cpu.max", bad[i]);
+        scratch_write_text("cpu.max", bad[i]);
         cr_expect_eq(cores_with("0::/\n"), UINT64_MAX, "'%s'", bad[i]);
     }
     cr_expect_eq(gw_cores_of_groups(scratch_path("nothing"), scratch_folder()), UINT64_MAX);

@@ -24,8 +24,8 @@ WHERE = r"to peer [0-9a-f]{8}: net/rdma: rxe0 port 1(?: to [\d.:]+)?: "  # which
 
 
 def once_more_if_a_machine_ends(test):
-    """A machine's own kernel may fall over its RDMA device, whose port comes and goes: twice in a dozen runs Debian's 6.1
-    did. That is told, with its last words, and is no fault of what runs in it."""
+    """Twice in a dozen runs a machine ended as the port of its RDMA device came up, by its own kernel or QEMU, and why
+    is not known yet. It is told, with its last words; nothing in the test ends a machine there."""
 
     @functools.wraps(test)
     def run(self):
