@@ -11,6 +11,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* At the start of a test that has a library preloaded into peers (LD_PRELOAD): where it cannot be, skips it.
+ */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LAB_PRELOADS cr_skip_test("a sanitizer's library must come before all others")
+#else
+#define LAB_PRELOADS (void)0
+#endif
+
 enum { LAB_PEERS = 16, LAB_ARGS = 64, LAB_PATH = 512 };
 
 typedef struct lab_peer {

@@ -132,9 +132,7 @@ Test(refusals, what_is_wrong_with_addresses_and_files_is_said_before_the_state_i
 
 /* A state that comes from others lies beside the one that it replaces until it has been checked. */
 Test(refusals, a_state_that_does_not_fit_twice_where_it_may_be_fetched) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    cr_skip_test("a sanitizer's library must come before all others");
-#endif
+    LAB_PRELOADS;
     lab *l = lab_open();
     cr_assert_eq(setenv("LD_PRELOAD", GODWIT_SMALL_MACHINE, 1), 0); /* of 64 MiB */
     lab_peer *large = lab_launch(l, "large", NULL, NULL, LARGE "24m --join 127.0.0.1:1 --join-timeout 100ms");
@@ -151,9 +149,7 @@ Test(refusals, a_state_that_does_not_fit_twice_where_it_may_be_fetched) {
 
 /* A checkpoint is copied while the disk writes it, up to 256 MiB of it at once. */
 Test(refusals, a_state_that_does_not_fit_beside_what_a_checkpoint_takes) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    cr_skip_test("a sanitizer's library must come before all others");
-#endif
+    LAB_PRELOADS;
     lab *l = lab_open();
     cr_assert_eq(setenv("LD_PRELOAD", GODWIT_SMALL_MACHINE, 1), 0); /* of 64 MiB */
     refused(l, lab_launch(l, "large", NULL, NULL, LARGE "36m"), 1, "this job needs 0.1 GiB of memory");
@@ -184,9 +180,7 @@ static bool has_warned(const lab_peer *peer, const char *words) {
 
 /* Peers that would fit one by one: what others have now is no reason to refuse, but to warn. */
 Test(refusals, a_state_beside_others_that_leave_too_little_is_begun_with_a_warning) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    cr_skip_test("a sanitizer's library must come before all others");
-#endif
+    LAB_PRELOADS;
     lab *l = lab_open();
     cr_assert_eq(setenv("LD_PRELOAD", GODWIT_BUSY_MACHINE, 1), 0); /* which leave 16 MiB */
     static const char *const states[] = {"36m", "4m"};

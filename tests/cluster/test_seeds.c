@@ -49,15 +49,9 @@ static void stop_and_compare(lab *l, lab_peer *one, lab_peer *two) {
     cr_expect_str_eq(lab_undisturbed(l, text), hash);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define NEEDS_PRELOAD cr_skip_test("a sanitizer's library must come before all others")
-#else
-#define NEEDS_PRELOAD (void)0
-#endif
-
 /* It takes part meanwhile, so that it can be looked at and stopped. */
 Test(seeds, a_name_that_comes_up_later_is_joined) {
-    NEEDS_PRELOAD;
+    LAB_PRELOADS;
     lab *l = lab_open();
     lead(l, NULL);
     lab_peer *first = lab_start(l, "first", NULL, WORK);
@@ -71,7 +65,7 @@ Test(seeds, a_name_that_comes_up_later_is_joined) {
 }
 
 Test(seeds, a_name_that_leads_elsewhere_later_is_followed) {
-    NEEDS_PRELOAD;
+    LAB_PRELOADS;
     lab *l = lab_open();
     lead(l, "127.0.0.2"); /* where nobody is */
     lab_peer *moved = lab_launch(l, "moved", NULL, "127.0.0.3:0", WORK);
@@ -87,7 +81,7 @@ Test(seeds, a_name_that_leads_elsewhere_later_is_followed) {
 
 /* Nor does it wait for one that is never answered, when it ends. */
 Test(seeds, without_its_name_a_peer_begins_alone_in_the_end) {
-    NEEDS_PRELOAD;
+    LAB_PRELOADS;
     lab *l = lab_open();
     lead(l, NULL);
     const char *args = "--join-timeout 100ms --steps 5 --join seed.test:1,silent.test:1";
@@ -97,7 +91,7 @@ Test(seeds, without_its_name_a_peer_begins_alone_in_the_end) {
 
 /* Before it takes part in anything. */
 Test(seeds, who_waits_for_the_name_that_it_listens_on_ends_by_a_signal) {
-    NEEDS_PRELOAD;
+    LAB_PRELOADS;
     lab *l = lab_open();
     lead(l, NULL);
     lab_peer *peer = lab_launch(l, "one", NULL, "silent.test:7117", WORK);
