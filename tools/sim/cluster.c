@@ -41,6 +41,7 @@ void sim_cluster_free(sim_cluster *c) {
     free(c->shown);
     free(c->effects);
     free(c->damages);
+    free(c->gave_up);
     free(c);
 }
 
@@ -270,8 +271,10 @@ static void note_death(sim_cluster *c, const sim_peer *p) {
 
 static void end_process(sim_cluster *c, sim_peer *p) {
     sim_trace(c, "peer %u ends", p->number);
-    note_death(c, p);
-    if (!p->finished) p->ended_ns = sim_now(c);
+    if (!p->finished) {
+        note_death(c, p);
+        p->ended_ns = sim_now(c);
+    }
     gw_peer_destroy(p->brain);
     p->brain = NULL;
     sim_break_all(c, p);
@@ -287,6 +290,7 @@ static void flushed(sim_cluster *c, sim_peer *p, const sim_op *op) {
 
 static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_trace(c, "peer %u FINISH %d: %s", p->number, (int)action->finish, action->text);
+    note_death(c, p); /* others hear its last words before its process ends */
     p->finished = true;
     p->ended_ns = sim_now(c);
     p->finish = action->finish;
@@ -294,6 +298,7 @@ static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
     p->finish_step = action->step;
     snprintf(p->finish_text, sizeof p->finish_text, "%s", action->text == NULL ? "" : action->text);
     sim_judge_end(c, p);
+    sim_disk_check_stall(c, p, p->finish_text);
     c->result->expelled += strstr(p->finish_text, "the machine is faulty") != NULL;
     if (action->finish == GW_FINISH_DONE) {
         if (c->result->done_ns == 0) c->result->done_ns = sim_now(c);
@@ -331,6 +336,9 @@ static void note(sim_cluster *c, sim_peer *p, const gw_action *action) {
     case GW_NOTICE_STEP:
         sim_trace(c, "peer %u step %" PRIu64, p->number, action->step);
         sim_shows(c, p, action);
+        break;
+    case GW_NOTICE_BAD:
+        sim_told_bad(c, p, action);
         break;
     case GW_NOTICE_CORRUPT:
         sim_convict(c, p, action);
@@ -409,6 +417,7 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
         break;
     case GW_ACT_LOG:
         sim_trace(c, "peer %u %s: %s", p->number, gw_level_name(action->level), action->text);
+        sim_disk_check_stall(c, p, action->text);
         break;
     case GW_ACT_NOTICE:
         note(c, p, action);
@@ -443,6 +452,10 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     p->boot++;
     p->nonce = gw_rng_next(&c->rng);
     p->finished = p->told_end = p->host_down = p->abrupt = p->asked_to_leave = p->device_lost = false;
+    p->gave_up = p->heard_of_stop = false;
+    for (uint32_t i = 0; i < c->count; i++)
+        p->heard_of_stop |= sim_runs(&c->peers[i]) && c->peers[i].heard_of_stop;
+    p->by_name = o->names_permille != 0 && sim_chance(c, o->names_permille / 1000.0);
     p->timer_ns = UINT64_MAX;
     p->started_ns = sim_now(c);
     p->paused_until_ns = 0;
@@ -458,7 +471,8 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .addrs = {gw_sim_addr(p->number)},
                              .addr_count = 1,
                              .seeds = {gw_sim_addr(c->seeds[0]), gw_sim_addr(c->seeds[1])},
-                             .seed_count = SIM_SEEDS,
+                             .seed_count = p->by_name ? 0 : SIM_SEEDS,
+                             .joins = true,
                              .identity = "job=sim\n",
                              .probe = 1,
                              .steps = o->steps,
@@ -467,6 +481,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .state_chunks = SIM_CHUNKS,
                              .peers = o->founders,
                              .fast = o->fast,
+                             .skip_bad = o->skip,
                              .effects = true,
                              .verify = o->verify_permille * 1000,
                              .quorum = o->majority ? GW_QUORUM_MAJORITY : GW_QUORUM_ANY,
@@ -499,6 +514,9 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     p->disk.fell_count = 0;
     gw_event event = {.kind = GW_EV_START};
     sim_event(c, p, &event);
+    if (!p->by_name) return;
+    c->result->faults[GW_SIM_LATE_NAME]++;
+    sim_look_up(c, p, c->calm ? SIM_LOOK_UP_CALM_MS : SIM_LOOK_UP_MS);
 }
 
 void sim_crash(sim_cluster *c, sim_peer *p) {

@@ -3,12 +3,15 @@
  *
  *   cluster.c         processes: start, crash, pause; events in, actions out
  *   cluster_links.c   control links: ordered, breakable, refused by dead processes
+ *   cluster_seeds.c   where a peer is told that its seeds are
  *   cluster_verify.c  shards computed twice, bits that flip, and who was found wrong
+ *   cluster_bad.c     elements that are not finite
  *   cluster_work.c    workers, the accumulator, range words and one-sided operations
  *   cluster_reduce.c  collectives: each member ends on its own, well or not
  *   cluster_course.c  whether what peers tell of where a state has come from is true
  *   cluster_shown.c   what peers show, the job's effects, and whether they may
  *   cluster_end.c     who ends by itself, and whether it may
+ *   cluster_force.c   the operator, where a majority is lost
  *   cluster_disk.c    what survives a crash: chunks, manifests
  *   cluster_record.c  and records of votes and lost shards
  *   cluster_fetch.c   fetching states, from disks and peers
@@ -185,13 +188,17 @@ struct sim_peer {
     bool stepping;
     sim_record asked; /* of its last PERSIST, in whatever life, durable or not */
     uint64_t started_ns, ended_ns, timer_ns, paused_until_ns, persisted_ns;
-    uint64_t disk_full_until_ns, disk_hangs_until_ns, disk_slow_until_ns;
-    bool disk_ailed; /* it was full, hung or was slow once */
+    uint64_t disk_full_until_ns, disk_hangs_until_ns, disk_slow_until_ns, disk_crawls_until_ns;
+    bool disk_ailed; /* it was full, hung, crawled or was slow once */
+    bool disk_hung;
     uint64_t record_fails_until_ns;
-    double record_fails;                    /* how many of them until then */
-    bool record_ailed;                      /* once one could not be written */
-    bool asked_to_leave, device_lost;       /* this life */
-    uint32_t disks;                         /* that it has lost */
+    double record_fails;              /* how many of them until then */
+    bool record_ailed;                /* once one could not be written */
+    bool asked_to_leave, device_lost; /* this life, as the next three */
+    bool heard_of_stop; /* perhaps: it ran when the job was asked to stop, or with one that did */
+    bool gave_up;       /* a shard */
+    bool by_name;       /* its seeds are names that are looked up */
+    uint32_t disks;     /* that it has lost */
     uint64_t clock_since_ns, clock_base_ns; /* at that time its clock said this, */
     double clock_rate;                      /* and has run so fast since */
     double slowness;                        /* times the shard time */
@@ -292,7 +299,8 @@ struct sim_cluster {
     sim_held *held; /* fast only */
     uint32_t held_count, held_capacity;
     uint32_t *effects;               /* by step: how often its effects took place */
-    uint32_t *damages;               /* by step: how many reductions of it brought a damaged sum */
+    uint32_t *damages;               /* by step: how many reductions of it brought a damaged sum, */
+    uint32_t *gave_up;               /* and how many peers gave up a shard of it */
     uint64_t *shown;                 /* by step: the state that was shown last; 0 = none */
     gw_view newest;                  /* of the views that were installed */
     gw_hash final_root;              /* of the last peer that was done */
@@ -305,6 +313,8 @@ struct sim_cluster {
     sim_error *errors; /* all that have been made: nobody else may be blamed */
     uint32_t error_count, error_capacity;
     bool calm;                 /* no more faults */
+    bool forced;               /* an operator has forced a view */
+    uint64_t steps_seen;       /* by the operator: steps that had been applied when that one looked last */
     uint32_t seeds[SIM_SEEDS]; /* whom those that start are told to join */
     sim_peer peers[];
 };
@@ -354,6 +364,12 @@ void sim_break_all(sim_cluster *c, sim_peer *p); /* it died */
 void sim_message(sim_cluster *c, sim_peer *p, uint32_t to, const uint8_t *bytes, size_t length);
 bool sim_reaches_both(const sim_cluster *c, uint32_t a, uint32_t b);
 
+/* --- cluster_seeds.c --- */
+#define SIM_LOOK_UP_MS      8000
+#define SIM_LOOK_UP_CALM_MS 1000
+/* Its seeds are names: within so long it is told where they are. */
+void sim_look_up(sim_cluster *c, const sim_peer *p, uint64_t most_ms);
+
 /* --- cluster_work.c --- */
 void sim_work_action(sim_cluster *c, sim_peer *p, const gw_action *action);
 /* What waits for an answer over a link that broke will not get one. */
@@ -375,6 +391,17 @@ void sim_look(sim_cluster *c, sim_peer *p, const gw_action *action);
 void sim_convict(sim_cluster *c, sim_peer *by, const gw_action *notice);
 void sim_check_expelled(sim_cluster *c, const sim_peer *p); /* as it enters a reduction */
 void sim_flip(sim_cluster *c);                              /* a bit of some peer's state, at any time */
+
+/* --- cluster_bad.c --- */
+#define SIM_SKIPPED 0 /* takes the place of the sum where the update is skipped */
+/* How many such elements there are, and the first. */
+uint64_t sim_bad_in(const gw_sim_options *options, const sim_sum *sum, gw_bad *first);
+/* Of this step from this state, if nothing disturbs it. */
+uint64_t sim_state_after(const gw_sim_options *options, uint64_t state, uint64_t step);
+void sim_told_bad(sim_cluster *c, const sim_peer *p, const gw_action *notice);
+void sim_check_skip(sim_cluster *c, const sim_peer *p, const gw_action *apply);
+/* It has ended, as it should, of a sum that is bad. */
+bool sim_ends_of_bad(const sim_cluster *c, const sim_peer *p);
 
 /* --- cluster_reduce.c --- */
 void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action);
@@ -408,6 +435,9 @@ void sim_judge_end(sim_cluster *c, sim_peer *p); /* after its FINISH */
 /* It names a shard whose holders died, as often as it takes: that ends the job. */
 bool sim_names_poison(const sim_cluster *c, const sim_peer *p);
 
+/* --- cluster_force.c --- */
+void sim_force_later(sim_cluster *c); /* from now on: when nothing moves */
+
 /* --- cluster_disk.c --- */
 void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action);
 uint32_t sim_disk_inventory(const sim_cluster *c, const sim_peer *p, gw_inventory *inventory, uint32_t most);
@@ -423,9 +453,14 @@ uint64_t sim_disk_time(sim_cluster *c, const sim_peer *p, uint64_t least_ns, uin
 void sim_disk_unsynced(sim_cluster *c, sim_peer *p);
 /* Whom it was in a view with, its next life looks for too. */
 void sim_disk_remember(sim_cluster *c, sim_peer *p, const gw_view *view);
-void sim_disk_hang(sim_cluster *c, sim_peer *p, uint64_t for_ns);         /* from now on, for about as long */
-void sim_disk_end_hang(sim_cluster *c, sim_peer *p);                      /* soon, if it hangs */
+void sim_disk_hang(sim_cluster *c, sim_peer *p, uint64_t for_ns);  /* from now on, for about as long */
+void sim_disk_crawl(sim_cluster *c, sim_peer *p, uint64_t for_ns); /* likewise, telling that it goes on */
+void sim_disk_end_hang(sim_cluster *c, sim_peer *p);               /* soon, if it hangs or crawls */
+/* Who says that a disk stalls, or a fetch, has one that did. */
+void sim_disk_check_stall(sim_cluster *c, const sim_peer *p, const char *text);
 bool sim_disk_hangs(sim_cluster *c, const sim_peer *p, const sim_op *op); /* then `op` is tried again later */
+/* Or it crawls: all but small files wait. What waits tells now and then that it goes on. */
+bool sim_disk_waits(sim_cluster *c, sim_peer *p, const sim_op *op);
 gw_set sim_disk_sound(const sim_saved *saved); /* its chunks that are what they should be */
 sim_saved *sim_disk_saved_as(sim_disk *disk, const gw_hash *root, uint64_t step);
 

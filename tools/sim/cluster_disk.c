@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HANG_GRID_NS (100 * SIM_MS) /* what waits for a disk is tried again at these instants, in order */
+#define HANG_GRID_NS  (100 * SIM_MS)  /* what waits for a disk is tried again at these instants, in order */
+#define CRAWL_GRID_NS (5000 * SIM_MS) /* and what one that crawls is doing at these */
 
 static void free_saved(sim_saved *saved) {
     gw_set_free(&saved->chunks);
@@ -104,18 +105,28 @@ bool sim_disk_has_strays(const sim_disk *disk) {
     return any;
 }
 
+static uint64_t next_of(const sim_cluster *c, uint64_t grid_ns) {
+    return (sim_now(c) / grid_ns + 1) * grid_ns;
+}
+
 static uint64_t next_grid(const sim_cluster *c) {
-    return (sim_now(c) / HANG_GRID_NS + 1) * HANG_GRID_NS;
+    return next_of(c, HANG_GRID_NS);
 }
 
 /* Until one of the instants at which what waits is tried again: nothing that is asked for later comes first.
  */
 void sim_disk_hang(sim_cluster *c, sim_peer *p, uint64_t for_ns) {
+    p->disk_hung |= for_ns > 0;
     p->disk_hangs_until_ns = next_grid(c) + for_ns / HANG_GRID_NS * HANG_GRID_NS;
+}
+
+void sim_disk_crawl(sim_cluster *c, sim_peer *p, uint64_t for_ns) {
+    p->disk_crawls_until_ns = next_of(c, CRAWL_GRID_NS) + for_ns / CRAWL_GRID_NS * CRAWL_GRID_NS;
 }
 
 void sim_disk_end_hang(sim_cluster *c, sim_peer *p) {
     if (p->disk_hangs_until_ns > sim_now(c)) sim_disk_hang(c, p, 0);
+    if (p->disk_crawls_until_ns > sim_now(c)) sim_disk_crawl(c, p, 0);
 }
 
 /* What a hanging disk does happens when it does so no more, in the order it was asked for. */
@@ -123,6 +134,22 @@ bool sim_disk_hangs(sim_cluster *c, const sim_peer *p, const sim_op *op) {
     if (p->disk_hangs_until_ns <= sim_now(c)) return false;
     sim_later(c, next_grid(c) - sim_now(c), op);
     return true;
+}
+
+bool sim_disk_waits(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (sim_disk_hangs(c, p, op)) return true;
+    if (p->disk_crawls_until_ns <= sim_now(c)) return false;
+    bool goes_on = op->token != 0 && sim_now(c) % CRAWL_GRID_NS == 0;
+    sim_later(c, next_of(c, CRAWL_GRID_NS) - sim_now(c), op);
+    if (!goes_on) return true;
+    gw_event event = {.kind = GW_EV_PROGRESS, .token = op->token};
+    sim_event(c, p, &event);
+    return true;
+}
+
+void sim_disk_check_stall(sim_cluster *c, const sim_peer *p, const char *text) {
+    if (!p->disk_hung && strstr(text, "made no progress") != NULL)
+        sim_violation(c, "peer %u, whose disk never hung, says: %s", p->number, text);
 }
 
 /* How long a write takes. */
@@ -141,7 +168,7 @@ static bool is_given_up(const sim_peer *p, uint64_t step) {
 }
 
 static void chunk_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    if (sim_disk_hangs(c, p, op) || is_given_up(p, op->x)) return;
+    if (sim_disk_waits(c, p, op) || is_given_up(p, op->x)) return;
     if (p->disk_full_until_ns > sim_now(c)) return;
     sim_saved *saved = saved_of(&p->disk, op->x, op->z, true);
     gw_set_add(&saved->chunks, (uint32_t)op->y); /* one that is damaged is there, and is not written again */
@@ -150,7 +177,7 @@ static void chunk_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
 
 /* One of them may have met a full disk, whatever it is like now, or the save was given up before. */
 static void stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    if (sim_disk_hangs(c, p, op)) return;
+    if (sim_disk_waits(c, p, op)) return;
     uint32_t count = op->length / (uint32_t)sizeof(uint32_t);
     bool hash_only = op->y != 0, failed = !hash_only && p->disk_full_until_ns > sim_now(c);
     const sim_saved *saved = saved_of(&p->disk, op->z, op->x, false);
@@ -200,7 +227,7 @@ static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
 
 static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
     bool hash_only = op->y & 1;
-    if (!hash_only && sim_disk_hangs(c, p, op)) return;
+    if (!hash_only && sim_disk_waits(c, p, op)) return;
     bool failed = !hash_only && p->disk_full_until_ns > sim_now(c);
     gw_hash root;
     memcpy(&root, op->bytes, sizeof root);

@@ -12,9 +12,9 @@ static bool any_of(const uint64_t *faults, const gw_sim_fault *kinds, size_t cou
 }
 
 static bool disks_failed(const uint64_t *faults) {
-    static const gw_sim_fault kinds[] = {GW_SIM_FULL_DISK,     GW_SIM_HANGING_DISK, GW_SIM_SLOW_DISK,
-                                         GW_SIM_FLIPPED_CHUNK, GW_SIM_MISDIRECTED,  GW_SIM_LOST_CHUNK,
-                                         GW_SIM_TORN_CHUNK};
+    static const gw_sim_fault kinds[] = {GW_SIM_FULL_DISK,     GW_SIM_HANGING_DISK,  GW_SIM_SLOW_DISK,
+                                         GW_SIM_CRAWLING_DISK, GW_SIM_FLIPPED_CHUNK, GW_SIM_MISDIRECTED,
+                                         GW_SIM_LOST_CHUNK,    GW_SIM_TORN_CHUNK};
     return any_of(faults, kinds, sizeof kinds / sizeof *kinds);
 }
 
@@ -70,6 +70,8 @@ static bool nobody_is_left(sim_cluster *c, const sim_peer *p) {
     return !flock || (c->options->majority && lack_majority(c, heard));
 }
 
+#define MENDED_NS (30000 * SIM_MS) /* behind the last fault no disk fails any more */
+
 /* Whether it has happened. */
 static bool is_true(sim_cluster *c, const sim_peer *p, gw_sim_excuse excuse) {
     const uint64_t *faults = c->result->faults;
@@ -77,15 +79,18 @@ static bool is_true(sim_cluster *c, const sim_peer *p, gw_sim_excuse excuse) {
     case GW_SIM_LEFT:
         return p->asked_to_leave;
     case GW_SIM_STOPPED:
-        return faults[GW_SIM_STOP] > 0;
+        return p->heard_of_stop;
     case GW_SIM_MISSED_END:
-        return c->result->done_ns != 0 || faults[GW_SIM_STOP] > 0 || c->result->excused[GW_SIM_DISKS] > 0;
+        return c->result->done_ns != 0 || c->result->excused[GW_SIM_STOPPED] > 0 ||
+               c->result->excused[GW_SIM_DISKS] > 0;
     case GW_SIM_OWN_DISK:
         return p->disk_ailed || p->record_ailed;
     case GW_SIM_DISKS:
-        return disks_failed(faults);
+        return disks_failed(faults) && (!c->calm || sim_now(c) < c->result->healed_ns + MENDED_NS);
     case GW_SIM_DEVICE:
         return p->device_lost;
+    case GW_SIM_GAVE_UP:
+        return p->gave_up;
     case GW_SIM_WRONG_BITS:
         return sim_blames_rightly(c, p);
     case GW_SIM_ALONE:
@@ -106,6 +111,7 @@ static gw_sim_excuse excuse_of_failure(const char *text) {
         {"so that the others go on", GW_SIM_OWN_DISK},
         {"(failing disk: ", GW_SIM_DISKS},
         {"the others compute its shards", GW_SIM_DEVICE},
+        {"cannot be computed here", GW_SIM_GAVE_UP},
         {"or they all failed", GW_SIM_ALONE},
     };
     for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)

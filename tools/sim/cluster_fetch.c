@@ -104,7 +104,7 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     fetch f;
     memcpy(&f, op->bytes, sizeof f);
     uint64_t state = c->states[0];
-    if (f.kind == GW_LOAD_MANIFEST && sim_disk_hangs(c, p, op)) return;
+    if (f.kind == GW_LOAD_MANIFEST && sim_disk_waits(c, p, op)) return;
     bool there = f.kind == GW_LOAD_INIT       ? f.step == 0
                  : f.kind == GW_LOAD_MANIFEST ? chunks_at_hand(c, p, &f, &state)
                                               : donor_at_hand(c, p, &f, &state);

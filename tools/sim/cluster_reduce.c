@@ -174,6 +174,7 @@ static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *
     e->ended = true;
     m->reduce_token = 0;
     if (r->broken) c->result->faults[GW_SIM_SPLIT_REDUCTION]++;
+    gw_bad first;
     bool corrupt = !c->calm && sim_chance(c, c->options->corrupt_permille / 1000.0) && may_damage(c, r),
          whole = covers(&m->sum);
     if (corrupt) {
@@ -185,6 +186,7 @@ static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *
                       .outcome = GW_DONE,
                       .coverage_ok = whole,
                       .fingerprint_ok = !corrupt,
+                      .bad_count = sim_bad_in(c->options, &m->sum, &first),
                       .slots = whole && !corrupt ? slots : NULL,
                       .check_table = r->table != NULL ? r->table : zeros};
     if (!whole) sim_trace(c, "peer %u: sum of step %" PRIu64 " does not cover", p->number, r->step);
@@ -353,7 +355,7 @@ static void check_sum(sim_cluster *c, const sim_peer *p, const gw_action *action
     if (m->sum.mixed || (m->sum.state != m->state && !m->flipped))
         sim_violation(c, "peer %u applies a sum of step %" PRIu64 " that was computed from other states",
                       p->number, action->step);
-    if (!c->options->majority) return;
+    if (!c->options->majority || c->forced) return; /* those who are gone may have used the epoch */
 
     if (m->sum_epoch >= c->committed_capacity) {
         uint64_t capacity = 2 * m->sum_epoch + 64;
@@ -428,7 +430,7 @@ static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
         apply_refused(c, p, op);
         return;
     }
-    m->state = sim_next_state(m->state, m->sum.value);
+    m->state = sim_next_state(m->state, op->y ? as_made(c, SIM_SKIPPED, m->sum_name) : m->sum.value);
     m->step++;
     c->result->steps_applied++;
     check_applied(c, p, parent);
@@ -442,10 +444,12 @@ static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
 
 void sim_apply(sim_cluster *c, sim_peer *p, const gw_action *action) {
     check_sum(c, p, action);
+    sim_check_skip(c, p, action);
     if (c->result->failed) return;
     p->m.applying = true;
     sim_op op = sim_op_to(p, applied);
     op.token = action->token;
     op.x = action->look;
+    op.y = action->flag;
     sim_later(c, sim_between(c, SIM_MS / 5, 2 * SIM_MS), &op);
 }

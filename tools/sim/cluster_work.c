@@ -28,6 +28,7 @@ static uint64_t shard_ns(sim_cluster *c, const sim_peer *p) {
 static void sealed(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_event event = {
         .kind = GW_EV_SEALED, .token = op->token, .checks = p->m.checks, .count = p->m.check_count};
+    sim_bad_in(c->options, &p->m.accumulator, &event.bad);
     if (p->m.busy_ns > 0 && p->m.done > 0)
         event.speed = (uint64_t)(1e12 * (double)p->m.done * SIM_WORKERS / (double)p->m.busy_ns);
     p->m.done = p->m.busy_ns = 0;
@@ -96,8 +97,33 @@ static bool loses(sim_cluster *c, sim_peer *p, sim_worker *worker) {
     return true;
 }
 
+static void give_up(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    const sim_worker *worker = &p->m.workers[op->x];
+    if (!worker->busy || worker->turn != op->y) return; /* cancelled */
+    gw_event event = {.kind = GW_EV_SHARD_FAILED, .shard = worker->shard, .text = "out of memory"};
+    p->gave_up = true;
+    sim_event(c, p, &event);
+}
+
+/* The worker cannot compute its shard, and says so after a while. As many as would name the shard poison are
+ * to be more than chance. */
+static bool gives_up(sim_cluster *c, sim_peer *p, uint32_t w) {
+    uint64_t step = p->m.accumulator.step;
+    if (c->calm || c->options->fail_permille == 0 || c->gave_up[step] == GW_POISON_LOSSES - 1) return false;
+    if (!sim_chance(c, c->options->fail_permille / 1000.0)) return false;
+    c->gave_up[step]++;
+    c->result->faults[GW_SIM_FAILED_SHARD]++;
+    sim_trace(c, "peer %u cannot compute shard %u", p->number, p->m.workers[w].shard);
+    sim_op op = sim_op_to(p, give_up);
+    op.x = w;
+    op.y = p->m.workers[w].turn;
+    sim_later(c, sim_between(c, 1000, 2 * (uint64_t)c->options->shard_us * 1000), &op);
+    return true;
+}
+
 static void compute(sim_cluster *c, sim_peer *p, uint32_t w) {
     sim_memory *m = &p->m;
+    if (gives_up(c, p, w)) return;
     if (!m->workers[w].again && loses(c, p, &m->workers[w])) return;
     if (!m->has_state || m->step != m->accumulator.step) {
         sim_violation(c, "peer %u computes a shard of step %" PRIu64 " from the state of step %" PRIu64,

@@ -146,6 +146,7 @@ static void stop_job(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL || p->paused_until_ns > sim_now(c)) return;
     c->result->faults[GW_SIM_STOP]++;
+    for (uint32_t i = 0; i < c->count; i++) c->peers[i].heard_of_stop |= sim_runs(&c->peers[i]);
     sim_trace(c, "the job is to stop, says peer %u", p->number);
     gw_event event = {.kind = GW_EV_STOP};
     sim_event(c, p, &event);
@@ -179,6 +180,16 @@ static void hang_disk(sim_cluster *c) {
     uint64_t for_ns = sim_lasting_ns(c, for_ms);
     sim_trace(c, "the disk of peer %u hangs for %" PRIu64 " ms", p->number, for_ns / SIM_MS);
     sim_disk_hang(c, p, for_ns);
+}
+
+static void crawl_disk(sim_cluster *c) {
+    sim_peer *p = any_running(c);
+    if (p == NULL) return;
+    c->result->faults[GW_SIM_CRAWLING_DISK]++;
+    p->disk_ailed = true;
+    uint64_t for_ns = sim_lasting_ns(c, sim_between(c, 10000, 120000));
+    sim_trace(c, "the disk of peer %u crawls for %" PRIu64 " ms", p->number, for_ns / SIM_MS);
+    sim_disk_crawl(c, p, for_ns);
 }
 
 static void slow_disk(sim_cluster *c) {
@@ -227,6 +238,7 @@ static const fault faults[] = {
     {lose_device, offsetof(gw_sim_options, device_ms)},
     {fill_disk, offsetof(gw_sim_options, full_ms)},
     {hang_disk, offsetof(gw_sim_options, hang_ms)},
+    {crawl_disk, offsetof(gw_sim_options, crawl_ms)},
     {slow_disk, offsetof(gw_sim_options, slow_disk_ms)},
     {damage, offsetof(gw_sim_options, damage_ms)},
     {sim_flip, offsetof(gw_sim_options, flip_ms)},
@@ -265,7 +277,7 @@ static void name_living_seeds(sim_cluster *c) {
         if (!c->peers[i].gone) c->seeds[named++] = i;
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[i];
-        if (sim_runs(p) && p->m.fence.epoch == 0) sim_crash(c, p);
+        if (sim_runs(p) && p->m.fence.epoch == 0 && !p->by_name) sim_crash(c, p);
     }
 }
 
@@ -284,6 +296,7 @@ void sim_faults_end(sim_cluster *c) {
         p->disk_full_until_ns = p->disk_slow_until_ns = p->record_fails_until_ns = 0;
         sim_disk_end_hang(c, p);
         p->slowness = 1;
+        if (sim_runs(p) && p->by_name) sim_look_up(c, p, SIM_LOOK_UP_CALM_MS);
         if (p->brain == NULL && !stays_away(p)) restart_later(c, p, sim_between(c, 1, 1000) * SIM_MS);
     }
 }

@@ -5,7 +5,8 @@
  * they have promised: the core can do without them, and they are not to hold it up. Their ballots are the
  * records that they asked for last, which may not be durable and yet have been acted on, and those that are
  * durable, from which a next life goes on. Nothing more is asked for; but who has no record of a view can
- * only found the job anew, with all.
+ * only found the job anew, with all. And where an operator is to force a view (cluster_force.c), any are
+ * left.
  */
 #include "tools/sim/cluster.h"
 
@@ -104,10 +105,11 @@ static void draw_any(sim_cluster *c, lot *l) {
 void sim_leave_a_core(sim_cluster *c) {
     lot l = {0};
     if (c->options->core == 0 || (c->options->majority && c->result->done_ns != 0)) return;
-    if (c->options->majority)
+    if (c->options->majority && !c->options->force)
         draw_majority(c, &l);
     else
         draw_any(c, &l);
+    if (c->options->force) sim_force_later(c);
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[i];
         if (l.stays[i]) continue;

@@ -24,6 +24,8 @@ const gw_sim_option gw_sim_option_table[] = {
      "good; "
      "0 = all",
      AT(core), 0, GW_SIM_PEERS, 0.2, 1, 0, true},
+    {"force", "0|1", "1: the core is no majority, and an operator forces a view", AT(force), 0, 1, 0, 0, 0,
+     true},
     {"stay", "PERMILLE", "majority: who is left beside the core, which can do without them",
      AT(stay_permille), 0, 1000, 0.5, 1, 0, true},
     {"steps", "N", "steps of the job", AT(steps), 1, MANY_STEPS, 1, 1, 0, false},
@@ -39,6 +41,9 @@ const gw_sim_option gw_sim_option_table[] = {
      MANY_STEPS, 0.2, 1, 0, false},
     {"poison-step", "N", "whoever computes the last shard of step N dies of it, 0 = nobody", AT(poison_step),
      0, MANY_STEPS, 0, 0, 0, true},
+    {"bad-step", "N", "a third of the shards of step N have elements that are not finite, 0 = none",
+     AT(bad_step), 0, MANY_STEPS, 0, 0, 0, true},
+    {"skip", "0|1", "1: --on-bad skip", AT(skip), 0, 1, 0, 0, 0, true},
     {"crash-ms", "MS", "a process or host dies", AT(crash_ms), 0, LONG, 0.7, 500, 8000, true},
     {"power-ms", "MS", "all processes die at once", AT(power_ms), 0, LONG, 0.1, 3000, 15000, true},
     {"restart-ms", "MS", "mean time until it is started again", AT(restart_ms), 0, LONG, 1, 50, 4000, false},
@@ -74,6 +79,8 @@ const gw_sim_option gw_sim_option_table[] = {
     {"hang-ms", "MS", "a disk hangs for up to 90 s", AT(hang_ms), 0, LONG, 0.15, 2000, 15000, true},
     {"slow-disk-ms", "MS", "a disk takes up to 100 times longer, for up to 10 s", AT(slow_disk_ms), 0, LONG,
      0.2, 1000, 10000, true},
+    {"crawl-ms", "MS", "a disk takes up to two minutes for whatever it is asked, and goes on all the while",
+     AT(crawl_ms), 0, LONG, 0, 0, 0, true},
     {"damage-ms", "MS", "bits flip in a chunk on a disk, or a write goes over another one", AT(damage_ms), 0,
      LONG, 0.15, 500, 8000, true},
     {"unsynced", "PERMILLE", "chunks told durable just before a host dies that are lost or torn all the same",
@@ -88,6 +95,12 @@ const gw_sim_option gw_sim_option_table[] = {
     {"stop-ms", "MS", "the whole job is asked to stop, and started again", AT(stop_ms), 0, LONG, 0.15, 3000,
      15000, true},
     {"device-ms", "MS", "what a peer computes with breaks down", AT(device_ms), 0, LONG, 0, 0, 0, true},
+    {"fail", "PERMILLE", "shards that a worker cannot compute, so that its peer ends", AT(fail_permille), 0,
+     1000, 0, 0, 0, true},
+    {"names", "PERMILLE",
+     "lives whose seeds are names, known only after a while, and at first perhaps by an address that was "
+     "theirs before",
+     AT(names_permille), 0, 1000, 0, 0, 0, true},
     {"corrupt", "PERMILLE", "sums that a member finds damaged", AT(corrupt_permille), 0, 1000, 0.2, 1, 10,
      true},
     {"lose", "PERMILLE", "claimed shards that are given back for lack of their payload", AT(lose_permille), 0,
@@ -301,7 +314,9 @@ static void draw_core(gw_sim_options *o) {
     bool stay = gw_rng_unit(&rng) < 0.5;
     uint32_t staying = between(&rng, 100, 900);
     set_unset(&o->stay_permille, stay ? staying : 0);
-    if (o->core == 0 || o->majority == 0) o->stay_permille = 0;
+    bool force = gw_rng_unit(&rng) < 0.3;
+    set_unset(&o->force, force);
+    if (o->core == 0 || o->majority == 0) o->stay_permille = o->force = 0;
 }
 
 /* How many shards are computed twice, where any are: all, or a share that may be small. That too came after
@@ -351,6 +366,22 @@ static void draw_data(gw_sim_options *o) {
     set_unset(&o->data_ms, on ? drawn * spread(o) : 0);
 }
 
+/* Sums that are not finite, shards that cannot be computed, seeds that are names, disks that crawl: likewise.
+ */
+static void draw_latest(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x10bULL);
+    double bad = gw_rng_unit(&rng);
+    bool fails = gw_rng_unit(&rng) < 0.15, named = gw_rng_unit(&rng) < 0.2;
+    uint32_t step = between(&rng, 1, o->steps), fail = between(&rng, 1, 20), names = between(&rng, 100, 1000);
+    set_unset(&o->bad_step, bad < 0.08 ? step : 0);
+    set_unset(&o->skip, bad < 0.05);
+    set_unset(&o->fail_permille, fails ? fail : 0);
+    set_unset(&o->names_permille, named ? names : 0);
+    bool crawls = gw_rng_unit(&rng) < 0.1;
+    uint32_t crawl_ms = between(&rng, 2000, 15000);
+    set_unset(&o->crawl_ms, crawls ? crawl_ms * spread(o) : 0);
+}
+
 /* Those who wait for the holders of what was shown, or saved, give up soon, and make other steps of it:
  * likewise. */
 static void draw_resume(gw_sim_options *o) {
@@ -395,6 +426,7 @@ void gw_sim_draw(gw_sim_options *o) {
     draw_bad_machines(o);
     draw_records(o);
     draw_data(o);
+    draw_latest(o);
     draw_resume(o);
     set_unset(&o->bound_ms, draw_bound_ms(o));
 }

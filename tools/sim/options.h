@@ -20,8 +20,9 @@ enum {
 typedef struct gw_sim_options {
     uint64_t seed;
     uint32_t peers, founders; /* the job is founded by at least so many, the others join */
-    uint32_t core; /* so many, drawn by lot, are left in the end, the others are gone; 0 = all. Majority: and
-                      whom it takes to be one of every view that any of them has installed or promised */
+    uint32_t core;  /* so many, drawn by lot, are left in the end, the others are gone; 0 = all. Majority: and
+                       whom it takes to be one of every view that any of them has installed or promised */
+    uint32_t force; /* 0 or 1; majority: any are left of it, and an operator forces a view */
     uint32_t stay_permille; /* majority: of those whom the core can do without, whatever they have promised */
     uint32_t steps, shards;
     uint32_t majority, fast;                  /* 0 or 1; fast needs majority */
@@ -29,14 +30,18 @@ typedef struct gw_sim_options {
     uint32_t checkpoint_steps, checkpoint_ms; /* 0 = not by this measure; both: only at the end */
     uint32_t end_step;    /* the job itself ends after so many steps, before `steps`; 0 = it does not */
     uint32_t poison_step; /* whoever computes the last shard of this step dies of it; 0 = none does */
+    uint32_t bad_step;    /* some contributions to this step have elements that are not finite; 0 = none do */
+    uint32_t skip;        /* 0 or 1: --on-bad skip */
     uint32_t crash_ms, power_ms, restart_ms, wipe_permille;
     uint32_t pause_ms, slow_permille, drift_permille, jump_ms;
     uint32_t partition_ms, flap_permille, blind_ms, clog_ms, break_ms, data_ms;
     uint32_t drop_permille, duplicate_permille, garble_permille, delay_us, tail_permille;
-    uint32_t full_ms, hang_ms, slow_disk_ms, damage_ms, unsynced_permille;
+    uint32_t full_ms, hang_ms, slow_disk_ms, crawl_ms, damage_ms, unsynced_permille;
     uint32_t record_ms, spoil_permille; /* of what is remembered of votes */
     uint32_t leave_ms, stop_ms, device_ms;
     uint32_t corrupt_permille;    /* a member of a reduction finds a sum with flipped bits */
+    uint32_t fail_permille;       /* a worker cannot compute a shard, and its peer ends */
+    uint32_t names_permille;      /* lives whose seeds are names that are looked up */
     uint32_t lose_permille;       /* a claimed shard is given back, as its payload cannot be had */
     uint32_t verify_permille;     /* shards that are computed twice (--verify) */
     uint32_t wrong_permille;      /* contributions of one peer, of such shards, that are wrong */

@@ -31,6 +31,7 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
         [GW_SIM_FULL_DISK] = "full disks",
         [GW_SIM_HANGING_DISK] = "hanging disks",
         [GW_SIM_SLOW_DISK] = "slow disks",
+        [GW_SIM_CRAWLING_DISK] = "crawling disks",
         [GW_SIM_FLIPPED_CHUNK] = "chunks with flipped bits",
         [GW_SIM_MISDIRECTED] = "chunks damaged by misdirected writes",
         [GW_SIM_LOST_CHUNK] = "chunks lost in a power loss",
@@ -41,6 +42,9 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
         [GW_SIM_LEAVE] = "leaves",
         [GW_SIM_STOP] = "stops",
         [GW_SIM_LOST_DEVICE] = "lost devices",
+        [GW_SIM_FAILED_SHARD] = "shards that could not be computed",
+        [GW_SIM_LATE_NAME] = "names of seeds known late",
+        [GW_SIM_STALE_NAME] = "names of seeds that led elsewhere",
         [GW_SIM_DAMAGED_SUM] = "damaged sums",
         [GW_SIM_WRONG] = "wrong contributions",
         [GW_SIM_FLIP] = "flipped states",
@@ -57,11 +61,11 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
 
 const char *gw_sim_excuse_name(gw_sim_excuse excuse) {
     static const char *const names[] = {
-        [GW_SIM_NO_EXCUSE] = "for no reason",  [GW_SIM_LEFT] = "asked to leave",
-        [GW_SIM_STOPPED] = "asked to stop",    [GW_SIM_MISSED_END] = "told that the job had ended",
-        [GW_SIM_OWN_DISK] = "for their disks", [GW_SIM_DISKS] = "as nobody could store the last state",
-        [GW_SIM_DEVICE] = "for their devices", [GW_SIM_WRONG_BITS] = "over wrong bits",
-        [GW_SIM_ALONE] = "as nobody was left",
+        [GW_SIM_NO_EXCUSE] = "for no reason",    [GW_SIM_LEFT] = "asked to leave",
+        [GW_SIM_STOPPED] = "asked to stop",      [GW_SIM_MISSED_END] = "told that the job had ended",
+        [GW_SIM_OWN_DISK] = "for their disks",   [GW_SIM_DISKS] = "as nobody could store the last state",
+        [GW_SIM_DEVICE] = "for their devices",   [GW_SIM_GAVE_UP] = "for shards that could not be computed",
+        [GW_SIM_WRONG_BITS] = "over wrong bits", [GW_SIM_ALONE] = "as nobody was left",
     };
     GW_CHECK(excuse < GW_SIM_EXCUSES);
     return names[excuse];
@@ -69,6 +73,8 @@ const char *gw_sim_excuse_name(gw_sim_excuse excuse) {
 
 void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->poisoned += one->poisoned;
+    into->bad += one->bad;
+    into->forced += one->forced;
     into->unseen += one->unseen;
     into->virtual_ns += one->virtual_ns;
     into->fire_ns += one->fire_ns;
@@ -152,8 +158,10 @@ void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t fail
         {all->told_late, "told to be complete after later ones, and not checked"},
         {all->told_lost, "told to be complete when disks had lost copies of them"},
         {all->resumes, "resumes"},
+        {all->forced, "views forced by an operator, as a majority was lost"},
         {all->waiting, "peers left waiting for what nobody knows any more"},
         {all->poisoned, "ended by poison"},
+        {all->bad, "ended by sums that were not finite"},
         {all->unseen, "ended by what nobody was left to see"},
     };
     printf("godwit sim: %" PRIu64 " seed%s, %" PRIu64 " failed, %.2f virtual hours\n", seeds,

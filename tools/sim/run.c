@@ -50,9 +50,10 @@ static void open_cluster(sim_cluster *c, const gw_sim_options *o, gw_sim_result 
     c->shown = calloc(o->steps + 1u, sizeof *c->shown);
     c->effects = calloc(o->steps + 1u, sizeof *c->effects);
     c->damages = calloc(o->steps + 1u, sizeof *c->damages);
-    GW_CHECK_MEMORY(c->shown != NULL && c->effects != NULL && c->damages != NULL);
+    c->gave_up = calloc(o->steps + 1u, sizeof *c->gave_up);
+    GW_CHECK_MEMORY(c->shown != NULL && c->effects != NULL && c->damages != NULL && c->gave_up != NULL);
     for (uint64_t step = 0; step < o->steps; step++)
-        c->states[step + 1] = sim_next_state(c->states[step], sim_step_sum(o, c->states[step], step));
+        c->states[step + 1] = sim_state_after(o, c->states[step], step);
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[i];
         *p = (sim_peer){.number = i, .slowness = 1, .clock_rate = 1, .clock_base_ns = sim_now(c)};
@@ -93,22 +94,25 @@ static void start_one(void *context, const gw_sim_event *event) {
     if (c->peers[event->a].brain == NULL && c->peers[event->a].boot == 0) sim_start(c, &c->peers[event->a]);
 }
 
-static bool failed_end(const sim_cluster *c, const sim_peer *p) {
-    return p->finished && (p->finish == GW_FINISH_FAILED || p->finish == GW_FINISH_DENIED) &&
-           !sim_names_poison(c, p) && !p->excused;
+static bool failed_end(const sim_peer *p) {
+    return p->finished && (p->finish == GW_FINISH_FAILED || p->finish == GW_FINISH_DENIED) && !p->excused;
+}
+
+/* As it should have. */
+static bool ended_early(const sim_cluster *c) {
+    return c->result->poisoned || c->result->bad || c->result->unseen;
 }
 
 /* Whether nothing more is to come; decides what that means. */
 static bool is_over(sim_cluster *c) {
     bool done = false, running = false;
-    if (c->result->unseen) return true;
+    if (ended_early(c)) return true;
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_peer *p = &c->peers[i];
-        if (p->finished && sim_names_poison(c, p)) {
-            c->result->poisoned = 1;
-            return true;
-        }
-        if (failed_end(c, p)) {
+        if (p->finished && sim_names_poison(c, p)) c->result->poisoned = 1;
+        if (p->finished && sim_ends_of_bad(c, p)) c->result->bad = 1;
+        if (ended_early(c)) return true;
+        if (failed_end(p)) {
             sim_violation(c, "peer %u gave up: %s", i, p->finish_text);
             return true;
         }
@@ -237,7 +241,7 @@ static void run_to_the_end(sim_cluster *c) {
     uint64_t until_ns = sim_now(c) + bound_ns(c->options);
     while (!c->result->failed && !is_over(c) && sim_now(c) < until_ns && c->result->done_ns == 0)
         run_until(c, sim_now(c) + 100 * SIM_MS);
-    if (c->result->failed || c->result->poisoned || c->result->unseen) return;
+    if (c->result->failed || ended_early(c)) return;
     if (c->result->done_ns == 0) {
         describe(c, text, sizeof text);
         sim_violation(c, "the job is not done %" PRIu64 " ms after everything was healed:%s",

@@ -29,6 +29,7 @@ typedef enum gw_sim_fault {
     GW_SIM_FULL_DISK,
     GW_SIM_HANGING_DISK,
     GW_SIM_SLOW_DISK,
+    GW_SIM_CRAWLING_DISK,
     GW_SIM_FLIPPED_CHUNK,
     GW_SIM_MISDIRECTED,
     GW_SIM_LOST_CHUNK,
@@ -39,6 +40,9 @@ typedef enum gw_sim_fault {
     GW_SIM_LEAVE,
     GW_SIM_STOP,
     GW_SIM_LOST_DEVICE,
+    GW_SIM_FAILED_SHARD,
+    GW_SIM_LATE_NAME,
+    GW_SIM_STALE_NAME,
     GW_SIM_DAMAGED_SUM,
     GW_SIM_WRONG,
     GW_SIM_FLIP,
@@ -62,6 +66,7 @@ typedef enum gw_sim_excuse {
     GW_SIM_OWN_DISK,
     GW_SIM_DISKS,
     GW_SIM_DEVICE,
+    GW_SIM_GAVE_UP,
     GW_SIM_WRONG_BITS,
     GW_SIM_ALONE,
     GW_SIM_EXCUSES,
@@ -73,6 +78,7 @@ typedef struct gw_sim_result {
     bool failed;
     char why[512];
     uint64_t poisoned; /* ended early: a shard was named poison after three deaths, as it should be */
+    uint64_t bad;      /* ended early: of a sum that is not finite, as it should be */
     uint64_t unseen;   /* ended early: whoever had computed a shard wrong was left alone in that step */
     /* By the clock of the trace: when faults ended, the first peer was done, the run ended; 0 = not. */
     uint64_t healed_ns, done_ns, ended_ns;
@@ -93,6 +99,7 @@ typedef struct gw_sim_result {
     /* such that were told to be complete and not asked for all their copies, as a later one had been told
      * before, or as disks had lost some since they held them */
     uint64_t told_late, told_lost;
+    uint64_t forced;  /* views that an operator has forced */
     uint64_t waiting; /* peers that wait for ever when the others have ended, as they may */
     uint64_t faults[GW_SIM_FAULTS];
     uint64_t excused[GW_SIM_EXCUSES]; /* processes that ended by themselves, and might */
