@@ -482,7 +482,19 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
     propose_to_silent(p);
 }
 
+/* Who would found a job beside one that runs gets no votes. */
+static bool is_new_beside_a_flock(const gw_peer *p) {
+    return p->ballot.majority && p->view.epoch == 0 && p->ballot.installed.epoch == 0 &&
+           gw_waiting_knows_flock(p);
+}
+
 void gw_views_force(gw_peer *p) {
+    if (is_new_beside_a_flock(p)) {
+        gw_peer_say(p, GW_WARN,
+                    "no view is forced here, as this peer was in none so far and others are in one: force it "
+                    "at one of them");
+        return;
+    }
     gw_peer_say(p, GW_WARN,
                 "the operator forces a view of whoever can be reached: the other side must not go on");
     p->forced = true;

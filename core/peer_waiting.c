@@ -256,10 +256,11 @@ static uint64_t seeds_deadline(const gw_peer *p) {
     return answered_ns > deadline_ns ? answered_ns : deadline_ns;
 }
 
-/* Whether this peer should found a view now. */
+/* Whether this peer should found a view now. An operator who forces one answers for those who are not here.
+ */
 static bool may_found(gw_peer *p, const muster *m) {
     const gw_peer_config *c = &p->config;
-    if (c->joins && !m->met_anybody && p->now < seeds_deadline(p)) {
+    if (c->joins && !m->met_anybody && p->now < seeds_deadline(p) && !p->forced) {
         const char *none =
             c->seed_count == 0 ? "no name of a seed leads anywhere yet" : "no seed answers yet";
         gw_peer_waits(p, "%s: waiting up to %g s for one (--join-timeout)", none,
@@ -269,11 +270,11 @@ static bool may_found(gw_peer *p, const muster *m) {
     /* Where a majority rules, the founding view has all: without a record of a view, a checkpoint proves
      * nothing about who else goes on from it. */
     bool resumes = p->ballot.installed.epoch > 0 || (m->checkpoint && !p->ballot.majority);
-    if (!resumes && m->ready < c->peers) {
+    if (!resumes && !p->forced && m->ready < c->peers) {
         say_too_few(p, m->ready);
         return false;
     }
-    if (are_too_few(p, m)) {
+    if (!p->forced && are_too_few(p, m)) {
         wait_for_founders(p, m->ready);
         return false;
     }
@@ -344,11 +345,13 @@ static bool may_be_remnant(const gw_peer *p, const gw_contact *flock) {
 }
 
 /* Where a majority rules: the flock does not admit this peer, as it is left behind, out of reach, or has made
- * a promise; and those who have no view, or are left behind in one, are enough to go on. So this flock is
- * not, and interrupted in nothing; while a peer with the record of a view that leads nowhere joins whoever
- * runs. */
+ * a promise; and those who have no view, or are left behind in one, are enough to go on, or an operator says
+ * so. So this flock is not, and interrupted in nothing; while a peer with the record of a view that leads
+ * nowhere joins whoever runs. */
 static bool goes_past(gw_peer *p, const gw_contact *flock) {
-    if (!p->ballot.majority || p->ballot.installed.epoch == 0 || !is_asked_in_vain(p, flock)) return false;
+    if (!p->ballot.majority || p->ballot.installed.epoch == 0) return false;
+    if (p->forced && may_be_remnant(p, flock)) return true;
+    if (!is_asked_in_vain(p, flock)) return false;
     muster m;
     take_muster(p, p->ballot.installed.epoch, &m);
     return gw_views_are_enough(p, m.members, m.ready);
