@@ -1,0 +1,137 @@
+/* What is kept, passed over or told of checkpoints, and what is written to them. */
+#include "canaries/canary.h"
+
+#include <criterion/criterion.h>
+
+static void find_after_damage(gw_sim_options options, const char *phrase, canary_deed act) {
+    options.damage_ms = 400;
+    canary_assert_found(&options, &(canary){.phrase = phrase, .act = act, .after = GW_SIM_FLIPPED_CHUNK});
+}
+
+static void find_after_wipe(gw_sim_options options, const char *phrase, canary_deed act) {
+    options.crash_ms = 1500;
+    options.wipe_permille = 500;
+    canary_assert_found(&options, &(canary){.phrase = phrase, .act = act, .after = GW_SIM_WIPE});
+}
+
+static void find_after_power_loss(gw_sim_options options, const char *phrase, canary_deed act) {
+    options.power_ms = 1500;
+    options.unsynced_permille = 700;
+    canary_assert_found(&options, &(canary){.phrase = phrase, .act = act, .after = GW_SIM_LOST_CHUNK});
+}
+
+/* ---- checkpoints ---- */
+
+enum { CHECKPOINTS_FIRST = 9 }; /* of some peer, before it goes wrong: faults come first */
+
+static void keep_none(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->kind == GW_ACT_RETAIN && canary_seen++ >= CHECKPOINTS_FIRST) action->count = 0;
+}
+
+static void keep_one(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    gw_peer_status status;
+    if (action->kind != GW_ACT_RETAIN || canary_seen++ < CHECKPOINTS_FIRST) return;
+    gw_peer_status_get(peer, &status);
+    action->hashes = gw_actions_copy(actions, &status.checkpoint_root, sizeof status.checkpoint_root);
+    action->count = 1;
+}
+
+static void write_nothing(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->kind == GW_ACT_SAVE && canary_seen++ >= CHECKPOINTS_FIRST) action->flag = true;
+}
+
+static void begin_anew(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->kind != GW_ACT_LOAD || action->load_kind != GW_LOAD_MANIFEST) return;
+    action->load_kind = GW_LOAD_INIT;
+    action->step = 0;
+}
+
+/* What disks have lost, some of them, excuses nothing of the rest. */
+Test(canary_checkpoints, the_last_checkpoint_is_deleted) {
+    const char *phrase = "has deleted the last copy of some of the checkpoint";
+    gw_sim_options options = canary_quiet();
+    options.peers = options.founders = 1;
+    options.fault_ms = 9000; /* it looks for others first */
+    canary_find(&options, phrase, keep_none);
+    find_after_damage(options, phrase, keep_none);
+    find_after_wipe(options, phrase, keep_none);
+}
+
+Test(canary_checkpoints, one_of_those_to_be_kept_is_deleted) {
+    const char *phrase = "that was told to be complete, and the last 2 are not all there";
+    gw_sim_options options = canary_quiet();
+    canary_find(&options, phrase, keep_one);
+    find_after_damage(options, phrase, keep_one);
+    find_after_wipe(options, phrase, keep_one);
+    find_after_power_loss(options, phrase, keep_one);
+}
+
+Test(canary_checkpoints, what_is_on_no_disk_is_told_to_be_complete) {
+    const char *phrase = "is complete, but of its chunk";
+    gw_sim_options options = canary_quiet();
+    canary_find(&options, phrase, write_nothing);
+    find_after_damage(options, phrase, write_nothing);
+    find_after_wipe(options, phrase, write_nothing);
+    find_after_power_loss(options, phrase, write_nothing);
+}
+
+Test(canary_checkpoints, a_complete_checkpoint_is_passed_over) {
+    gw_sim_options options = canary_quiet();
+    options.power_ms = 800;
+    options.fault_ms = 6000;
+    canary_find(&options, "but its view has all of the checkpoint", begin_anew);
+}
+
+/* A checkpoint that ends a job of float sums, and one who knows it goes on from another one. */
+Test(canary_checkpoints, an_end_on_record_is_undone) {
+    gw_sim_options options = {.fast = 1, .majority = 1, .founders = 3, .steps = 5};
+    gw_sim_result result = {.done_ns = 1};
+    gw_action load = {.kind = GW_ACT_LOAD, .load_kind = GW_LOAD_INIT};
+    sim_cluster *c = sim_cluster_new(1);
+    c->options = &options;
+    c->result = &result;
+    c->final_root = sim_root(5, 77);
+    sim_peer *p = &c->peers[0];
+    sim_name(p);
+    p->boot = 1;
+    p->brain = (gw_peer *)p; /* it runs; nothing asks it */
+    p->m.fence = (gw_view){.epoch = 3, .count = 1, .members[0] = {.id = p->id, .boot = 1}};
+    p->disk.saved[p->disk.saved_count++] =
+        (sim_saved){.step = 5, .state = 77, .manifest = true, .chunks = gw_set_of(SIM_CHUNKS)};
+    sim_check_load(c, p, &load);
+    cr_assert(!result.failed, "%s", result.why);
+    p->disk.saved[0].ended = true;
+    sim_check_load(c, p, &load);
+    cr_assert_not_null(strstr(result.why, "but its view knows that the job has ended"));
+    gw_set_free(&p->disk.saved[0].chunks);
+    free(c);
+}
+
+/* ---- what is saved ---- */
+
+static void save_the_next_step(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    actions->list[at].step += actions->list[at].kind == GW_ACT_SAVE;
+}
+
+static void name_other_chunks(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->kind != GW_ACT_MANIFEST) return;
+    gw_hash *hashes = gw_actions_copy(actions, action->hashes, action->count * sizeof *hashes);
+    hashes[0].bytes[0] ^= 1;
+    action->hashes = hashes;
+}
+
+Test(canary_checkpoints, another_state_is_saved_than_is_held) {
+    gw_sim_options options = canary_quiet();
+    canary_find(&options, "but holds step", save_the_next_step);
+    canary_find(&options, "of another state", name_other_chunks);
+}

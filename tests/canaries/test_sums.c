@@ -1,0 +1,155 @@
+/* Sums that are applied and should not be, and who is found to be wrong. */
+#include "canaries/canary.h"
+
+#include <criterion/criterion.h>
+
+/* ---- sums ---- */
+
+/* What is said of a sum is not believed; what its members decided is what they entered with. */
+static void believe_sum(gw_peer *peer, gw_event *event, gw_actions *actions) {
+    (void)actions;
+    static int64_t slots[SIM_PEERS * GW_SLOTS];
+    gw_peer_status status;
+    if (event->kind != GW_EV_REDUCED || event->outcome != GW_DONE || event->slots != NULL) return;
+    gw_peer_status_get(peer, &status);
+    if (status.view == NULL) return;
+    for (uint32_t rank = 0; rank < status.view->count; rank++)
+        memcpy(slots + (size_t)rank * GW_SLOTS, canary_row_of(&status.view->members[rank].id),
+               GW_SLOTS * sizeof *slots);
+    event->coverage_ok = event->fingerprint_ok = true;
+    event->slots = slots;
+}
+
+static void deal_one_twice(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->kind == GW_ACT_DEAL && action->first > 0 && action->first < action->end) action->first--;
+}
+
+static void deal_all_but_one(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->kind == GW_ACT_DEAL && action->first < action->end) action->end--;
+}
+
+static void apply_the_next_step(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    actions->list[at].step += actions->list[at].kind == GW_ACT_APPLY;
+}
+
+Test(canary_sums, a_damaged_sum_is_applied) {
+    gw_sim_options options = canary_quiet();
+    options.corrupt_permille = 100;
+    canary_find_believed(&options, "than the undisturbed run", believe_sum, NULL);
+    options.majority = options.fast = 1;
+    canary_find_believed(&options, "than others of its view", believe_sum, NULL);
+}
+
+Test(canary_sums, a_sum_with_a_shard_too_many_or_too_few_is_applied) {
+    gw_sim_options options = canary_quiet();
+    canary_find_believed(&options, " 2 times", believe_sum, deal_one_twice);
+    canary_find_believed(&options, " 0 times", believe_sum, deal_all_but_one);
+}
+
+Test(canary_sums, the_sum_of_another_step_is_applied) {
+    gw_sim_options options = canary_quiet();
+    canary_find(&options, ", its sum is of step", apply_the_next_step);
+}
+
+/* ---- what was found to be wrong ---- */
+
+static void see_no_dispute(gw_peer *peer, gw_event *event, gw_actions *actions) {
+    (void)peer, (void)actions;
+    if (event->kind == GW_EV_REDUCED) event->check_table = NULL;
+}
+
+/* At the step that it was thrown out of. */
+static bool goes_on_at_its_step(const gw_peer *peer, const gw_actions *actions, uint32_t at) {
+    bool installs = false;
+    for (uint32_t i = 0; i < at; i++) installs |= actions->list[i].kind == GW_ACT_INSTALL;
+    return installs && canary_step_of(peer) > 0 && actions->list[at].step == canary_step_of(peer);
+}
+
+static void keep_what_was_added(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    if (action->kind == GW_ACT_BEGIN_STEP && goes_on_at_its_step(peer, actions, at)) canary_drop(action);
+}
+
+static void keep_the_state(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    if (action->kind != GW_ACT_LOAD || !goes_on_at_its_step(peer, actions, at)) return;
+    gw_event event = {
+        .kind = GW_EV_LOADED, .token = action->token, .outcome = GW_DONE, .fingerprint = action->fingerprint};
+    canary_drop(action);
+    canary_hear(peer, &event, actions);
+}
+
+static bool is_blame(const gw_action *action) {
+    return action->kind == GW_ACT_NOTICE && action->notice == GW_NOTICE_CORRUPT;
+}
+
+static void blame_another(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (is_blame(action)) action->peer = canary_other_than(&action->peer);
+}
+
+static void blame_twice(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    if (is_blame(&actions->list[at])) canary_add_copy(actions, at);
+}
+
+/* Of two that compute a shard each is heard to have got what the other got: so all believe. */
+static void mix_up(gw_peer *peer, gw_event *event, gw_actions *actions) {
+    static int64_t table[GW_VERIFY_TABLE];
+    (void)peer, (void)actions;
+    if (event->kind != GW_EV_REDUCED || event->check_table == NULL) return;
+    memcpy(table, event->check_table, sizeof table);
+    for (int64_t *entry = table; entry < table + GW_VERIFY_TABLE; entry += GW_VERIFY_WORDS) {
+        int64_t own = entry[1], *again = entry + (entry[2] != 0 ? 3 : 5);
+        if (*again == 0) continue;
+        entry[1] = *again;
+        *again = own;
+    }
+    event->check_table = table;
+}
+
+static void see_damage(gw_peer *peer, gw_event *event, gw_actions *actions) {
+    (void)peer, (void)actions;
+    if (event->kind != GW_EV_LOOKED) return;
+    event->outcome = GW_FAILED;
+    event->damaged = true;
+}
+
+/* With float sums as with exact ones; where all shards are computed twice, and where a share of them is. */
+Test(canary_sums, what_is_computed_wrong_is_applied) {
+    gw_sim_options options = canary_with_wrong_contributions();
+    canary_find_believed(&options, "than the undisturbed run", see_no_dispute, NULL);
+    options.majority = options.fast = 1;
+    canary_find_believed(&options, "that is not that of its shards", see_no_dispute, NULL);
+    options.verify_permille = 200;
+    canary_find_believed(&options, "that is not that of its shards", see_no_dispute, NULL);
+}
+
+Test(canary_sums, who_computes_wrong_brings_its_work_or_its_state) {
+    gw_sim_options options = canary_with_wrong_contributions();
+    canary_find(&options, " what it had computed before peer ", keep_what_was_added);
+    canary_find(&options, " with the state that it had when peer ", keep_the_state);
+    options.majority = options.fast = 1;
+    canary_find(&options, " what it had computed before peer ", keep_what_was_added);
+}
+
+Test(canary_sums, who_did_no_wrong_is_blamed) {
+    const char *phrase = " wrongly blames peer ";
+    gw_sim_options sound = canary_quiet(), options = canary_with_wrong_contributions();
+    sound.verify_permille = 1000;
+    canary_find(&options, phrase, blame_another);
+    canary_find(&options, phrase, blame_twice);
+    canary_find_believed(&sound, phrase, see_damage, NULL);
+    canary_find_believed(&options, phrase, mix_up, NULL);
+    options.majority = options.fast = 1;
+    canary_find_believed(&options, phrase, mix_up, NULL);
+    options.verify_permille = 100;
+    options.wrong_permille = 200;
+    canary_find_believed(&options, phrase, mix_up, NULL);
+}
