@@ -297,6 +297,7 @@ struct gw_peer {
     gw_hash load_root;
     uint64_t load_epoch; /* of a checkpoint */
     gw_view_ref load_view;
+    uint64_t load_lives;   /* of its members, in one number */
     gw_kept load_whole;    /* what that view knows to be whole, behind the state that is loaded */
     gw_course course;      /* float sums: of the state that this peer holds */
     gw_course view_course; /* and of the one that its view began with */
@@ -333,8 +334,9 @@ struct gw_peer {
     uint64_t admit_at_ns;       /* none is admitted there before */
     uint64_t load_failures;     /* of the same state, one after another */
     uint64_t failing_since_ns;
-    uint64_t failed_step; /* that state: its step, and its checkpoint, if it is one */
+    uint64_t failed_step; /* that state: its step, and its checkpoint, if it is one, among these lives */
     gw_hash failed_root;
+    uint64_t failed_lives;
     gw_uncommitted uncommitted;
     uint64_t committed_step, committed_fingerprint; /* the newest state that others may see */
     uint64_t effects_step; /* steps behind the state whose last step's effects were asked for last */

@@ -409,9 +409,11 @@ bool gw_waiting_has_joiners(gw_peer *p) {
 }
 
 /* Not who has died in this step again and again: somebody who dies of every shard, and is back at once, would
- * have one shard named as what kills peers. A new step has forgotten that. */
+ * have one shard named as what kills peers. A new step has forgotten that; and the last state has no shards.
+ */
 static bool may_come_now(const gw_peer *p, const gw_contact *contact) {
-    return is_joining(p, contact) && gw_losses_lives(&p->losses, &contact->id, p->step) < MOST_LIVES_LOST;
+    if (!is_joining(p, contact)) return false;
+    return p->ended || gw_losses_lives(&p->losses, &contact->id, p->step) < MOST_LIVES_LOST;
 }
 
 /* Where a newcomer lives that has a view: it offered that one, or is missed here. */
@@ -548,7 +550,7 @@ static void consider_healing(gw_peer *p) {
 void gw_waiting_at_pause(gw_peer *p) {
     GW_CHECK(p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING);
     if (!gw_peer_is_leader(p) || p->attempt.active || p->end_sent) return;
-    if (p->phase == GW_AT_ENDING && !gw_waiting_has_joiners(p)) return;
+    if (p->phase == GW_AT_ENDING && !does_any(p, may_come_now)) return;
     if (p->cause[0] == '\0') {
         p->cause_ns = p->now;
         memcpy(p->cause, "newcomers", sizeof "newcomers");

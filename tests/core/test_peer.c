@@ -515,6 +515,42 @@ Test(peer, who_said_that_it_was_through_was_at_nothing) {
     cr_assert(third_makes_poison(ONLY_WITHDRAWN), "others of its workers may be at something");
 }
 
+static bool second_is_out(const flock *f) {
+    return flock_status(f, 2).view->count == 2 && flock_status(f, 3).view->count == 2;
+}
+
+static bool second_is_back(const flock *f) {
+    return flock_status(f, 1).view != NULL && flock_status(f, 2).view->count == 3;
+}
+
+/* It claims a shard that has cost one life, is left behind, is through with the shard while nobody hears it,
+ * comes back within the step, and dies. Of the first life that was lost nobody knows the shard. */
+Test(peer, what_one_claimed_before_it_was_left_behind_is_not_what_it_died_of) {
+    enum { CLAIMED = FLOCK_SHARDS - 1 };
+    flock f;
+    flock_open(&f, 5, 5, 20, GW_QUORUM_MAJORITY);
+    for (uint32_t i = 0; i < 5; i++) f.peers[i].rests = true;
+    flock_start_all(&f);
+    flock_run_for(&f, UINT64_C(10000000000));
+    flock_kill(&f, 4);
+    cr_assert(flock_run(&f, survivors_are_careful, MOST_EVENTS));
+    for (uint32_t i = 0; i < 2; i++) claim(&f, i, 0, CLAIMED);
+    flock_run_for(&f, UINT64_C(1000000000));
+    flock_kill(&f, 0);
+    flock_run_for(&f, UINT64_C(2000000000));
+    for (uint32_t i = 2; i < 4; i++) flock_cut(&f, 1, i, true);
+    cr_assert(flock_run(&f, second_is_out, MOST_EVENTS));
+    claim(&f, 1, 0, GW_LOSS_ANY);
+    for (uint32_t i = 2; i < 4; i++) flock_mend(&f, 1, i);
+    cr_assert(flock_run(&f, second_is_back, MOST_EVENTS));
+    cr_assert_eq(flock_status(&f, 2).step, 0);
+    flock_kill(&f, 1);
+    for (uint32_t i = 2; i < 4; i++) flock_wake(&f, i);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 2);
+    flock_close(&f);
+}
+
 /* Evidence is worth no more than a try: where the record cannot be written, the flock goes on all the same.
  */
 Test(peer, a_death_is_survived_by_those_whose_disks_cannot_note_it) {

@@ -637,6 +637,29 @@ Test(peer_faults, who_cannot_reach_the_holders_of_a_checkpoint_tries_for_half_a_
     flock_close(&f);
 }
 
+/* Whoever is started again has yet to find what of the checkpoint is damaged on its disk. */
+Test(peer_faults, who_cannot_fetch_a_checkpoint_waits_for_holders_that_are_started_again) {
+    const uint64_t pause_ns = UINT64_C(10000000000);
+    flock f;
+    flock_open(&f, 2, 2, 1000, GW_QUORUM_ANY);
+    f.checkpoint_steps = 2;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
+    for (uint32_t i = 0; i < 2; i++) f.peers[i].load_ns = UINT64_C(1000000000);
+    for (uint32_t i = 0; i < 2; i++) f.peers[i].loads_to_fail = 1000;
+    flock_start_all(&f);
+    for (int times = 0; times < 6; times++) {
+        flock_run_for(&f, pause_ns);
+        cr_assert_not(f.peers[1].finished, "after %d: %s", times, f.peers[1].finish_text);
+        flock_kill(&f, 0);
+        flock_start(&f, 0);
+    }
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS), "it tries for ever");
+    cr_assert_not_null(strstr(f.peers[1].finish_text, "could not be fetched"), "%s", f.peers[1].finish_text);
+    flock_close(&f);
+}
+
 /* ---- a part of a sum that changed in memory ---- */
 
 Test(peer_faults, who_finds_its_own_part_damaged_has_it_dealt_again) {
