@@ -136,14 +136,17 @@ bool sim_disk_hangs(sim_cluster *c, const sim_peer *p, const sim_op *op) {
     return true;
 }
 
+static void tell_progress(sim_cluster *c, sim_peer *p, gw_token token) {
+    gw_event event = {.kind = GW_EV_PROGRESS, .token = token};
+    sim_event(c, p, &event);
+}
+
 bool sim_disk_waits(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (sim_disk_hangs(c, p, op)) return true;
     if (p->disk_crawls_until_ns <= sim_now(c)) return false;
     bool goes_on = op->token != 0 && sim_now(c) % CRAWL_GRID_NS == 0;
     sim_later(c, next_of(c, CRAWL_GRID_NS) - sim_now(c), op);
-    if (!goes_on) return true;
-    gw_event event = {.kind = GW_EV_PROGRESS, .token = op->token};
-    sim_event(c, p, &event);
+    if (goes_on) tell_progress(c, p, op->token);
     return true;
 }
 
@@ -173,6 +176,7 @@ static void chunk_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_saved *saved = saved_of(&p->disk, op->x, op->z, true);
     gw_set_add(&saved->chunks, (uint32_t)op->y); /* one that is damaged is there, and is not written again */
     saved->written_ns[op->y] = sim_now(c);
+    tell_progress(c, p, op->token);
 }
 
 /* One of them may have met a full disk, whatever it is like now, or the save was given up before. */
@@ -213,6 +217,7 @@ static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
         op.x = action->step;
         op.y = action->chunks[i];
         op.z = p->m.state;
+        op.token = action->token;
         sim_later(c, i % 2 == 0 ? time_ns / 2 : time_ns - 1, &op);
     }
     sim_op op = sim_op_to(p, stored);

@@ -217,9 +217,10 @@ typedef struct tally { /* of checkpoints of which every chunk and a manifest is 
     bool last; /* the last one that was told, or a later one that nobody was told of, but all went on from */
 } tally;
 
-/* States are made again with other sums (fast): what a later view saved counts, and of one view the later
- * step. */
+/* That one itself, whichever of the views that saved it this disk knows; or a later one. States are made
+ * again with other sums (fast): what a later view saved counts, and of one view the later step. */
 static bool is_last(const sim_cluster *c, const sim_complete *last, const sim_saved *saved) {
+    if (saved->step == last->step && saved->state == last->state) return true;
     if (c->options->fast && saved->epoch != last->epoch) return saved->epoch > last->epoch;
     return saved->step >= last->step;
 }

@@ -191,10 +191,10 @@ static bool next_position(sim_memory *m, uint32_t *position) {
     return true;
 }
 
-/* The next shard: chosen ones first; their positions are passed over. */
-static bool next_shard(sim_cluster *c, sim_peer *p, sim_worker *next) {
+/* The next shard: chosen ones first; their positions are passed over. What the worker had claimed stands. */
+static bool next_shard(sim_cluster *c, sim_peer *p, bool claimed, sim_worker *next) {
     sim_memory *m = &p->m;
-    *next = (sim_worker){.busy = true, .turn = m->turns + 1};
+    *next = (sim_worker){.busy = true, .claimed = claimed, .turn = m->turns + 1};
     if (m->claiming && m->next_first < m->part.first_count) {
         next->shard = m->part.first[m->next_first++];
     } else if ((m->claiming || m->seal_token != 0) && m->next_again < m->part.again_count) {
@@ -221,7 +221,7 @@ static void feed(sim_cluster *c, sim_peer *p) {
     for (uint32_t w = 0; w < SIM_WORKERS && !p->finished; w++) {
         sim_worker *worker = &m->workers[w], next;
         if (worker->busy) continue;
-        if (!next_shard(c, p, &next)) {
+        if (!next_shard(c, p, worker->claimed, &next)) {
             correct_claims(c, p, false);
             if (m->dry_told || !m->claiming) return;
             m->dry_told = true;
