@@ -33,11 +33,12 @@ typedef struct ballots {
     bool any;              /* some view is known */
 } ballots;
 
-/* Whether it knows of a view. */
+/* Whether it knows of a view: a founding that was proposed, and may have come to nothing, is none. */
 static bool add_record(sim_cluster *c, ballots *b, const sim_record *record) {
     gw_ballot ballot;
     sim_ballot_read(record, &ballot);
-    bool knows = ballot.installed.epoch > 0 || ballot.later_count > 0;
+    bool knows = ballot.installed.epoch > 0;
+    for (uint32_t i = 0; i < ballot.later_count; i++) knows |= !gw_view_name_is_none(&ballot.later[i].parent);
     b->any |= knows;
     b->lost |= ballot.installed.epoch > 0 && !sim_is_majority(c, &ballot.installed, b->keeps);
     for (uint32_t i = 0; i < ballot.later_count; i++)
