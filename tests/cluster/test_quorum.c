@@ -72,6 +72,36 @@ Test(quorum, minority_waits) {
     lab_close(l);
 }
 
+static void force_view(const lab_peer *peer) {
+    char command[LAB_PATH + 32];
+    snprintf(command, sizeof command, "force-view --dir %s", peer->dir);
+    cr_assert_eq(lab_command(command), 0);
+}
+
+/* Two of three are lost for good: the last one goes on when its operator says so, in the life that saw them
+ * die, or in one that was started after all had been killed. */
+Test(quorum, an_operator_goes_on_with_what_is_left) {
+    for (int restarted = 0; restarted < 2; restarted++) {
+        lab *l = lab_open();
+        lab_peer *peers[3], *left;
+        start_three(l, peers, MAJORITY " --checkpoint-every 5");
+        lab_wait_step(l, peers[0], 12);
+        leave_first_alone(l, peers);
+        left = peers[0];
+        if (restarted) {
+            lab_kill(l, left);
+            left = lab_start(l, "p0", NULL, MAJORITY " --checkpoint-every 5");
+            lab_wait_event(l, left, "phase");
+        }
+        force_view(left);
+        const char *hash = lab_state(l, left, "done");
+        cr_expect_str_eq(
+            lab_undisturbed(l, "synthetic --steps 40 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1"),
+            hash, "restarted %d", restarted);
+        lab_close(l);
+    }
+}
+
 static json_t *status_of(const lab_peer *peer) {
     gw_err err;
     char *text = gw_control_ask(peer->dir, "status", &err);
