@@ -20,6 +20,17 @@ Test(canary_views, another_life_than_the_view_names_takes_part) {
     canary_find(&options, "outside a view, twice, or of another step", name_another_life);
 }
 
+static void admit_nobody_again(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    if (actions->list[at].kind != GW_ACT_NOTICE || actions->list[at].notice != GW_NOTICE_VIEW) return;
+    for (int times = 0; times < 6; times++) canary_add_copy(actions, at)->text = "newcomers";
+}
+
+Test(canary_views, view_follows_view_and_nobody_is_admitted) {
+    gw_sim_options options = canary_quiet();
+    canary_find(&options, "views for newcomers have admitted nobody", admit_nobody_again);
+}
+
 static void take_any_quorum(gw_peer_config *config) {
     config->quorum = GW_QUORUM_ANY;
 }

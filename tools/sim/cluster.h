@@ -142,7 +142,11 @@ typedef struct sim_memory {
     uint64_t step, state;
     uint64_t held_epoch, held_before; /* of the last view in which it had a state; before the present one */
     uint64_t without_epoch;           /* of the latest view that others went on in without it */
-    gw_view_name installed;           /* the last view that it has installed */
+    gw_view_name installed;           /* the last view that it has installed, */
+    uint64_t viewed[SIM_PEERS];       /* the lives of its members; 0 = is none, */
+    uint64_t viewed_step;             /* and the step that this one was in; */
+    bool proposed_others;             /* it has proposed one with somebody else since; */
+    uint32_t admitted_nobody; /* so many that it led were for newcomers, one after another, and had none */
     sim_verdict on_work, on_state;    /* of what it has added to the step; of its state */
     uint64_t saved_step, saved_state; /* of the last SAVE */
     bool has_open;                    /* a SAVE that writes, and has not been given up: */
