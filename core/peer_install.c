@@ -130,12 +130,6 @@ static void say_if_fresh(gw_peer *p, const gw_install *i) {
                     newest->step);
 }
 
-static uint64_t lives_of(const gw_view *view) {
-    uint64_t lives = 0;
-    for (uint32_t i = 0; i < view->count; i++) lives += gw_mix64(view->members[i].nonce);
-    return lives;
-}
-
 static void load_state(gw_peer *p, const gw_install *i) {
     say_if_fresh(p, i);
     p->phase = GW_AT_LOADING;
@@ -146,7 +140,6 @@ static void load_state(gw_peer *p, const gw_install *i) {
     p->load_root = i->root;
     p->load_epoch = i->root_epoch;
     p->load_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
-    p->load_lives = lives_of(&i->view);
     if (i->load == GW_LOAD_MANIFEST && p->disk_hangs) {
         load_nothing(p);
         return;
@@ -245,8 +238,10 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
         gw_contact *contact = &p->contacts[k];
         bool member = gw_view_rank(&p->view, &contact->id) >= 0;
         if (member || founded) contact->blocks = 0; /* those of founding were far shorter */
-        if (!member) contact->claims.heard = false; /* what it is through with out there it tells nobody */
-        if (!member) continue;
+        if (!member) {
+            gw_poison_left_out(contact);
+            continue;
+        }
         contact->joining_until_ns = contact->blocked_until_ns = 0;
         contact->offered = (gw_view_name){0};
     }
@@ -354,17 +349,24 @@ void gw_install_member_ready(gw_peer *p, const gw_contact *from, const gw_messag
     if (installed) start_if_all_ready(p);
 }
 
+static uint64_t lives_of(const gw_view *view) {
+    uint64_t lives = 0;
+    for (uint32_t i = 0; i < view->count; i++) lives += gw_mix64(view->members[i].nonce);
+    return lives;
+}
+
 /* How often this very state could not be fetched. Whoever finds one checkpoint damaged after another gets to
  * the end of them: each is corrected in what its holders tell, and not asked for again. A holder that was
  * started again has to find once more what is damaged, and may be long about it. */
 static uint64_t count_failure(gw_peer *p) {
-    bool found_out = p->load_kind != GW_LOAD_MANIFEST || p->failed_lives == p->load_lives;
+    uint64_t lives = lives_of(&p->view); /* which has not changed since the load began */
+    bool found_out = p->load_kind != GW_LOAD_MANIFEST || p->failed_lives == lives;
     bool same = found_out && p->failed_step == p->load_step && gw_hash_equal(&p->failed_root, &p->load_root);
     if (!same) p->load_failures = 0;
     if (p->load_failures == 0) p->failing_since_ns = p->now;
     p->failed_step = p->load_step;
     p->failed_root = p->load_root;
-    p->failed_lives = p->load_lives;
+    p->failed_lives = lives;
     return ++p->load_failures;
 }
 

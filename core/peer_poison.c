@@ -32,6 +32,11 @@ void gw_poison_linked(const gw_peer *p, gw_contact *contact, const gw_incarnatio
     if (again && gw_same_life(&contact->claims.life, life)) contact->claims.more = true;
 }
 
+/* What it is through with while it has no view it tells nobody. */
+void gw_poison_left_out(gw_contact *contact) {
+    contact->claims.heard = false;
+}
+
 /* In whatever view, when peers fall fast; and in the next step, for who has applied the sum sooner. */
 void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
     gw_claims *claims = &from->claims;

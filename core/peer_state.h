@@ -297,7 +297,6 @@ struct gw_peer {
     gw_hash load_root;
     uint64_t load_epoch; /* of a checkpoint */
     gw_view_ref load_view;
-    uint64_t load_lives;   /* of its members, in one number */
     gw_kept load_whole;    /* what that view knows to be whole, behind the state that is loaded */
     gw_course course;      /* float sums: of the state that this peer holds */
     gw_course view_course; /* and of the one that its view began with */
@@ -336,7 +335,7 @@ struct gw_peer {
     uint64_t failing_since_ns;
     uint64_t failed_step; /* that state: its step, and its checkpoint, if it is one, among these lives */
     gw_hash failed_root;
-    uint64_t failed_lives;
+    uint64_t failed_lives; /* in one number */
     gw_uncommitted uncommitted;
     uint64_t committed_step, committed_fingerprint; /* the newest state that others may see */
     uint64_t effects_step; /* steps behind the state whose last step's effects were asked for last */
@@ -582,6 +581,7 @@ uint64_t gw_retry_deadline(const gw_peer *p);
 void gw_poison_stood_still(gw_peer *p);
 void gw_poison_claim(gw_peer *p, const gw_event *event);
 void gw_poison_linked(const gw_peer *p, gw_contact *contact, const gw_incarnation *life); /* anew */
+void gw_poison_left_out(gw_contact *contact); /* of the view that goes on */
 void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *message);
 bool gw_poison_start(gw_peer *p); /* takes in how the last life ended; true: the record is to change */
 /* Takes over what others know; steps before `step` are done. May end this peer. */

@@ -256,28 +256,35 @@ static uint64_t seeds_deadline(const gw_peer *p) {
     return answered_ns > deadline_ns ? answered_ns : deadline_ns;
 }
 
-/* Whether this peer should found a view now. An operator who forces one answers for those who are not here.
- */
-static bool may_found(gw_peer *p, const muster *m) {
+/* For a seed, for those who are to begin the job, or for the rest of a checkpoint; says for which. */
+static bool waits_for_others(gw_peer *p, const muster *m) {
     const gw_peer_config *c = &p->config;
-    if (c->joins && !m->met_anybody && p->now < seeds_deadline(p) && !p->forced) {
+    if (c->joins && !m->met_anybody && p->now < seeds_deadline(p)) {
         const char *none =
             c->seed_count == 0 ? "no name of a seed leads anywhere yet" : "no seed answers yet";
         gw_peer_waits(p, "%s: waiting up to %g s for one (--join-timeout)", none,
                       (double)c->join_timeout_ns * 1e-9);
-        return false;
+        return true;
     }
     /* Where a majority rules, the founding view has all: without a record of a view, a checkpoint proves
      * nothing about who else goes on from it. */
     bool resumes = p->ballot.installed.epoch > 0 || (m->checkpoint && !p->ballot.majority);
-    if (!resumes && !p->forced && m->ready < c->peers) {
+    if (!resumes && m->ready < c->peers) {
         say_too_few(p, m->ready);
-        return false;
+        return true;
     }
-    if (!p->forced && are_too_few(p, m)) {
+    if (are_too_few(p, m)) {
         wait_for_founders(p, m->ready);
-        return false;
+        return true;
     }
+    return false;
+}
+
+/* Whether this peer should found a view now. An operator who forces one answers for those who are not here.
+ */
+static bool may_found(gw_peer *p, const muster *m) {
+    const gw_peer_config *c = &p->config;
+    if (!p->forced && waits_for_others(p, m)) return false;
     bool enough = c->peers > 1 && m->ready >= c->peers;
     bool alone = !c->joins && c->known_count == 0 && c->peers == 1 && m->ready + m->unready == 1;
     bool settled = m->unready == 0 && p->now >= m->newest_ns + gw_peer_ms(p, SETTLE_MS);
