@@ -13,9 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAJORITY                                                                                             \
-    "synthetic --steps 40 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1 --quorum majority --peers " \
-    "3"
+#define ALONE    "synthetic --steps 40 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1"
+#define MAJORITY ALONE " --quorum majority --peers 3"
 
 static void start_three(lab *l, lab_peer **peers, const char *args) {
     for (int i = 0; i < 3; i++) {
@@ -34,9 +33,7 @@ Test(quorum, majority_survives_one) {
     lab_kill(l, peers[leader]);
     const char *hash = lab_state(l, peers[(leader + 1) % 3], "done");
     cr_expect_str_eq(lab_state(l, peers[(leader + 2) % 3], "done"), hash);
-    cr_expect_str_eq(
-        lab_undisturbed(l, "synthetic --steps 40 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1"),
-        hash);
+    cr_expect_str_eq(lab_undisturbed(l, ALONE), hash);
     lab_close(l);
 }
 
@@ -95,9 +92,7 @@ Test(quorum, an_operator_goes_on_with_what_is_left) {
         }
         force_view(left);
         const char *hash = lab_state(l, left, "done");
-        cr_expect_str_eq(
-            lab_undisturbed(l, "synthetic --steps 40 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1"),
-            hash, "restarted %d", restarted);
+        cr_expect_str_eq(lab_undisturbed(l, ALONE), hash, "restarted %d", restarted);
         lab_close(l);
     }
 }

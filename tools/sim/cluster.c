@@ -1,7 +1,6 @@
 #include "tools/sim/cluster.h"
 
 #include "core/check.h"
-#include "core/message.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -314,33 +313,11 @@ static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, 200 * SIM_MS, &op);
 }
 
-/* A view for newcomers has somebody new in it, or was proposed with somebody first. One may die or be out of
- * reach meanwhile, so not every time; but views that only follow one another keep all others from what they
- * are at. */
-static void check_admits(sim_cluster *c, sim_peer *p, const gw_view *view, const char *cause) {
-    enum { MOST = 5 };
-    sim_memory *m = &p->m;
-    bool leads = gw_peer_id_equal(&view->leader, &p->id), in_vain = leads && !m->proposed_others;
-    in_vain &= strncmp(cause, "newcomers", strlen("newcomers")) == 0 && m->viewed_step == m->step;
-    for (uint32_t i = 0; i < c->count; i++) {
-        const sim_peer *q = &c->peers[i];
-        uint64_t life = gw_view_rank_of_life(view, &q->id, q->boot, q->nonce) >= 0 ? q->boot : 0;
-        in_vain &= life == m->viewed[i];
-        m->viewed[i] = life;
-    }
-    m->admitted_nobody = in_vain ? m->admitted_nobody + 1 : 0;
-    m->viewed_step = m->step;
-    m->proposed_others = false;
-    if (m->admitted_nobody >= MOST)
-        sim_violation(c, "peer %u leads view %" PRIu64 ", and %d views for newcomers have admitted nobody",
-                      p->number, view->epoch, MOST);
-}
-
 static void note(sim_cluster *c, sim_peer *p, const gw_action *action) {
     switch (action->notice) {
     case GW_NOTICE_VIEW:
         c->result->views++;
-        check_admits(c, p, action->view, action->text);
+        sim_check_admits(c, p, action->view, action->text);
         sim_disk_remember(c, p, action->view);
         sim_trace(c, "peer %u VIEW %" PRIu64 " of %u: %s", p->number, action->view->epoch,
                   action->view->count, action->text);
@@ -391,8 +368,7 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
         break;
     case GW_ACT_MESSAGE:
         sim_check_told(c, p, action);
-        if (other != NULL && action->bytes[1] == GW_MSG_PROPOSE)
-            p->m.proposed_others |= p->m.viewed[other->number] == 0;
+        if (other != NULL) sim_note_proposal(p, other, action);
         if (other != NULL) sim_message(c, p, other->number, action->bytes, action->length);
         break;
     case GW_ACT_INSTALL:

@@ -11,6 +11,7 @@
  *   cluster_course.c  whether what peers tell of where a state has come from is true
  *   cluster_shown.c   what peers show, the job's effects, and whether they may
  *   cluster_end.c     who ends by itself, and whether it may
+ *   cluster_views.c   whether views for newcomers admit anybody
  *   cluster_force.c   the operator, where a majority is lost
  *   cluster_disk.c    what survives a crash: chunks, manifests
  *   cluster_record.c  and records of votes and lost shards
@@ -439,6 +440,10 @@ void sim_judge_end(sim_cluster *c, sim_peer *p); /* after its FINISH */
 /* It names a shard whose holders died, as often as it takes: that ends the job. */
 bool sim_names_poison(const sim_cluster *c, const sim_peer *p);
 
+/* --- cluster_views.c --- */
+void sim_note_proposal(sim_peer *p, const sim_peer *to, const gw_action *message); /* perhaps it is one */
+void sim_check_admits(sim_cluster *c, sim_peer *p, const gw_view *view, const char *cause);
+
 /* --- cluster_force.c --- */
 void sim_force_later(sim_cluster *c); /* from now on: when nothing moves */
 
@@ -503,6 +508,8 @@ void sim_data_tell_anew(sim_cluster *c, sim_peer *p, uint32_t other); /* behind 
 void sim_leave_a_core(sim_cluster *c);
 /* majority: what a record says has been promised; to be closed. */
 void sim_ballot_read(const sim_record *record, gw_ballot *ballot);
+/* Whether it tells of a view that was installed. */
+bool sim_record_has_view(const sim_record *record);
 /* Whether of the view's members a majority are among these, by number. */
 bool sim_is_majority(sim_cluster *c, const gw_view *view, const bool *among);
 /* Of some view that it has installed or promised these are no majority. */

@@ -8,32 +8,33 @@
 
 enum { EVERY = 3, FIRST = 1, TENSOR = 2 }; /* which shards have them: there are at least four */
 
-static bool is_bad(const gw_sim_options *o, uint64_t step, uint32_t shard) {
-    return o->bad_step != 0 && step == o->bad_step && shard % EVERY == FIRST;
-}
-
 static gw_bad first_of(uint32_t shard) {
     return (gw_bad){
         .present = true, .shard = shard, .tensor = TENSOR, .index = (UINT64_C(1) << 40) + 1000 - shard};
 }
 
-uint64_t sim_bad_in(const gw_sim_options *o, const sim_sum *sum, gw_bad *first) {
+/* times: of the shards, those that count are in it; NULL: all do. */
+static uint64_t bad_among(const gw_sim_options *o, uint64_t step, uint32_t shards, const uint8_t *times,
+                          gw_bad *first) {
     uint64_t count = 0;
     *first = (gw_bad){.present = false};
-    for (uint32_t shard = sum->shards; shard-- > 0;) {
-        if (sum->times[shard] == 0 || !is_bad(o, sum->step, shard)) continue;
+    if (o->bad_step == 0 || step != o->bad_step) return 0;
+    for (uint32_t shard = shards; shard-- > 0;) {
+        if (shard % EVERY != FIRST || (times != NULL && times[shard] == 0)) continue;
         *first = first_of(shard);
         count += shard + 1;
     }
     return count;
 }
 
+uint64_t sim_bad_in(const gw_sim_options *o, const sim_sum *sum, gw_bad *first) {
+    return bad_among(o, sum->step, sum->shards, sum->times, first);
+}
+
 /* In all of a step. */
 static uint64_t bad_of(const gw_sim_options *o, uint64_t step) {
-    uint64_t count = 0;
-    for (uint32_t shard = 0; shard < sim_shards(o, step); shard++)
-        if (is_bad(o, step, shard)) count += shard + 1;
-    return count;
+    gw_bad first;
+    return bad_among(o, step, sim_shards(o, step), NULL, &first);
 }
 
 uint64_t sim_state_after(const gw_sim_options *o, uint64_t state, uint64_t step) {

@@ -14,19 +14,11 @@ static bool has_moved(sim_cluster *c) {
     return c->steps_seen != before || c->result->done_ns != 0;
 }
 
-static bool has_record(const sim_peer *p) {
-    gw_ballot ballot;
-    sim_ballot_read(&p->disk.record, &ballot);
-    bool has = ballot.installed.epoch > 0;
-    gw_ballot_close(&ballot);
-    return has;
-}
-
 /* One that is in a view; or was in one; or anyone. */
 static uint32_t rank_of(const sim_peer *p) {
     gw_peer_status status;
     gw_peer_status_get(p->brain, &status);
-    return status.view != NULL ? 3 : has_record(p) ? 2 : 1;
+    return status.view != NULL ? 3 : sim_record_has_view(&p->disk.record) ? 2 : 1;
 }
 
 static sim_peer *choose(sim_cluster *c) {

@@ -23,6 +23,14 @@ void sim_ballot_read(const sim_record *record, gw_ballot *ballot) {
     GW_CHECK(!r.failed);
 }
 
+bool sim_record_has_view(const sim_record *record) {
+    gw_ballot ballot;
+    sim_ballot_read(record, &ballot);
+    bool has = ballot.installed.epoch > 0;
+    gw_ballot_close(&ballot);
+    return has;
+}
+
 bool sim_is_majority(sim_cluster *c, const gw_view *view, const bool *among) {
     gw_view rest = {0};
     for (uint32_t i = 0; i < view->count; i++) {
@@ -59,13 +67,9 @@ static bool add_majorities(sim_cluster *c, lot *l, const sim_record *record) {
 
 /* Whether it lives in a view, or its next life will know of one. */
 static bool knows_view(const sim_peer *p) {
-    gw_ballot ballot;
     gw_peer_status status = {0};
-    sim_ballot_read(&p->disk.record, &ballot);
-    bool durable = ballot.installed.epoch > 0;
-    gw_ballot_close(&ballot);
     if (p->brain != NULL) gw_peer_status_get(p->brain, &status);
-    return durable || status.view != NULL;
+    return status.view != NULL || sim_record_has_view(&p->disk.record);
 }
 
 static void draw_majority(sim_cluster *c, lot *l) {
