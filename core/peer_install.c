@@ -44,7 +44,7 @@ static void start_if_all_ready(gw_peer *p) {
     if (gw_set_count(&p->ready) < p->view.count || waits_for_record(p)) return;
     note_pause(p);
     p->load_failures = 0;
-    if (p->end_given_up) gw_kept_give_up_later(p); /* not before: a load may need what has no manifest here */
+    if (p->end_given_up) gw_kept_give_up_end(p); /* not before: a load may need what has no manifest here */
     p->end_given_up = false;
     gw_commit_agreed(p);
     if (p->ended)

@@ -244,20 +244,21 @@ static void retain(gw_peer *p) {
     free(roots);
 }
 
-/* Those of more steps, or that end otherwise, are of an end that is given up: no later life may take them for
- * the job's. */
-void gw_kept_give_up_later(gw_peer *p) {
+/* How the job ended, other than by this peer's state. */
+static bool is_other_end(const gw_peer *p, const gw_inventory *one) {
+    bool end = one->ended || one->step >= p->config.steps;
+    return end && (one->step > p->step || one->fingerprint != p->fingerprint);
+}
+
+void gw_kept_give_up_end(gw_peer *p) {
     const gw_peer_inventory *here = &p->inventory;
     gw_hash *roots = calloc(here->count + p->kept_count + 1, sizeof *roots);
     GW_CHECK_MEMORY(roots != NULL);
     uint32_t count = 0;
-    for (uint32_t i = 0; i < here->count; i++) {
-        const gw_inventory *one = &here->list[i];
-        bool other_end = one->ended && one->fingerprint != p->fingerprint;
-        if (one->step <= p->step && !other_end) roots[count++] = one->root;
-    }
+    for (uint32_t i = 0; i < here->count; i++)
+        if (!is_other_end(p, &here->list[i])) roots[count++] = here->list[i].root;
     for (uint32_t i = 0; i < p->kept_count; i++)
-        if (p->kept[i].step <= p->step) roots[count++] = p->kept[i].root;
+        if (gw_peer_inventory_find(here, &p->kept[i].root) == NULL) roots[count++] = p->kept[i].root;
     keep_only(p, roots, count);
     free(roots);
 }

@@ -650,8 +650,8 @@ void gw_kept_complete(gw_peer *p, uint64_t step, const gw_hash *root);
 void gw_kept_complete_late(gw_peer *p, const gw_message *message); /* COMPLETE, not of the save under way */
 /* Before a checkpoint is stored; `again`: on a disk that has refused some. */
 void gw_kept_make_room(gw_peer *p, bool again);
-/* The view goes on from the present state though a later one is on record as the job's end: it goes. */
-void gw_kept_give_up_later(gw_peer *p);
+/* The view goes on from the present state though another one is on record as the job's end: that one goes. */
+void gw_kept_give_up_end(gw_peer *p);
 /* Those of more than `step` steps, but these: they are known no more, now or in a later life. The next
  * checkpoint that is complete has them deleted. */
 void gw_kept_give_up_after(gw_peer *p, uint64_t step, const gw_hash *spared, uint32_t count);

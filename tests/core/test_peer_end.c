@@ -213,6 +213,37 @@ Test(peer_end, with_float_sums_an_end_that_is_given_up_is_not_found_on_record_ag
     }
 }
 
+/* As above, and of an earlier checkpoint chunks are lost as well: those that are left may be of use to
+ * somebody, and no later one is whole yet. */
+Test(peer_end, with_float_sums_an_end_that_is_given_up_takes_no_other_checkpoint_with_it) {
+    enum { NEVER = 99 };
+    flock f;
+    gw_hash root = {{0}};
+    uint32_t lost = end_and_lose_a_holder(&f, &root);
+    gw_inventory found[2] = {{.epoch = 2, .step = STEPS, .root = root, .ended = true},
+                             {.epoch = 2, .step = 4, .root = {{4}}}};
+    for (uint32_t k = 0; k < 2; k++) {
+        found[k].fingerprint = flock_state_after(found[k].step);
+        found[k].chunks = gw_set_of(FLOCK_CHUNKS);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        if (i == lost) continue;
+        f.peers[i].found = found;
+        f.peers[i].found_count = 2;
+        f.peers[i].retained = NEVER;
+        flock_start(&f, i);
+    }
+    cr_assert(!flock_run(&f, NULL, 500), "they wait for the rest");
+    flock_tell(&f, 0, (gw_event){.kind = GW_EV_FORCE_VIEW});
+    while (f.peers[0].retained == NEVER) cr_assert(!flock_run(&f, NULL, 1));
+    cr_expect_eq(flock_status(&f, 0).step, 0);
+    cr_expect_eq(f.peers[0].retained, 1, "%u", f.peers[0].retained);
+    cr_expect_eq(f.peers[0].brain->inventory.count, 1);
+    cr_expect_eq(f.peers[0].brain->inventory.list[0].step, 4);
+    for (uint32_t k = 0; k < 2; k++) gw_set_free(&found[k].chunks);
+    flock_close(&f);
+}
+
 static bool all_but_odd_at_step_11(const flock *f) {
     for (uint32_t i = 0; i < f->count; i++)
         if (i != ODD && flock_status(f, i).step < 11) return false;
