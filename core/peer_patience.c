@@ -35,8 +35,10 @@ void gw_patience_progress(gw_peer *p, const gw_event *event) {
     if (event->token == p->disk_token) p->disk_moved_ns = p->now;
 }
 
+/* Whoever may forget a promise must not make it: without a durable record there is no vote. Losses and
+ * convictions alone are worth no failing. */
 void gw_patience_persist(gw_peer *p) {
-    if (p->persist_since_ns == 0) p->persist_since_ns = p->now;
+    if (p->ballot.majority && p->persist_since_ns == 0) p->persist_since_ns = p->now;
     p->persist_again_ns = 0;
 }
 

@@ -153,10 +153,8 @@ void gw_votes_persist(gw_peer *p) {
     gw_action *action = gw_peer_act(p, GW_ACT_PERSIST);
     action->token = p->record_token = gw_peer_token(p);
     p->record_due_ns = p->now + gw_peer_ms(p, RECORD_MS);
-    if (majority) { /* losses alone are worth no failing */
-        p->persist_token = action->token;
-        gw_patience_persist(p);
-    }
+    if (majority) p->persist_token = action->token;
+    gw_patience_persist(p);
     action->bytes = gw_actions_copy(p->actions, bytes, w.length);
     action->length = w.length;
     free(bytes);
@@ -199,14 +197,13 @@ void gw_votes_frozen(gw_peer *p, const gw_event *event) {
 }
 
 void gw_votes_persisted(gw_peer *p, const gw_event *event) {
-    if (event->token == p->record_token) {
-        p->record_token = 0;
-        if (event->outcome != GW_FAILED) p->recorded_epoch = p->heard_epoch;
-    }
+    if (event->token != p->record_token) return;
+    bool durable = event->outcome != GW_FAILED;
+    p->record_token = 0;
+    gw_patience_persisted(p, durable);
+    if (!durable) return;
+    p->recorded_epoch = p->heard_epoch;
     if (event->token != p->persist_token) return;
-    /* Whoever may forget a promise must not make it: without a durable record there is no vote. */
-    gw_patience_persisted(p, event->outcome != GW_FAILED);
-    if (event->outcome == GW_FAILED) return;
     p->persist_token = 0;
     gw_votes_send_if_ready(p);
 }

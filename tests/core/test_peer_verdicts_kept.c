@@ -208,3 +208,25 @@ Test(peer_verdicts_kept, a_flock_that_begins_anew_counts_on_from_what_its_member
     cr_expect_eq(f.peers[2].brain->heard_epoch, heard, "it is on record");
     flock_close(&f);
 }
+
+/* Until it is on record that it has heard, nothing that it comes to counts without the others. */
+Test(peer_verdicts_kept, who_has_heard_has_it_recorded_though_its_disk_is_full_for_a_while) {
+    flock f;
+    flock_open(&f, 3, 3, 400, GW_QUORUM_ANY);
+    f.verify = GW_VERIFY_WHOLE;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = SECONDS / 20;
+    f.peers[2].persists_fail = true;
+    f.peers[2].wrongs = 1;
+    RUN_UNTIL(f.peers[2].corruptions > 0 && computing(&f, 2, 3));
+    const gw_peer *convicted = f.peers[2].brain;
+    cr_assert_gt(convicted->heard_epoch, 0);
+    flock_run_for(&f, 3 * SECONDS);
+    cr_expect_eq(convicted->recorded_epoch, 0);
+    cr_expect_not(f.peers[2].finished, "that is worth no failing: %s", f.peers[2].finish_text);
+    f.peers[2].persists_fail = false;
+    flock_run_for(&f, 2 * SECONDS);
+    cr_expect_eq(convicted->recorded_epoch, convicted->heard_epoch);
+    flock_close(&f);
+}
