@@ -478,6 +478,9 @@ void sim_record_persist(sim_cluster *c, sim_peer *p, const gw_action *action);
 void sim_record_free(sim_disk *disk);
 void sim_record_fail(sim_cluster *c, sim_peer *p);  /* for a while from now on */
 void sim_record_ended(sim_cluster *c, sim_peer *p); /* its process, or its host */
+/* Whether this member's state and checkpoints count for nothing in the view that `p` has begun: it was found
+ * wrong, and nothing says for good that it knows (core/peer_verdicts.c). */
+bool sim_record_outlaws(const sim_peer *p, const sim_peer *member);
 /* Whether there is a record to be damaged; it must be noticed. */
 bool sim_record_spoils(sim_cluster *c, sim_peer *p);
 

@@ -15,30 +15,36 @@ static bool takes_part(const sim_peer *p, const gw_view *view) {
            p->m.fence.epoch <= view->epoch;
 }
 
-/* On how many disks of a view's members (NULL: of all) the chunk is as it should be. Members count what they
- * can tell of: of chunks without a manifest only those that were so when they started. */
-static uint32_t copies(sim_cluster *c, const gw_view *view, const gw_hash *root, uint64_t step,
-                       uint32_t chunk) {
+static bool is_sound(const sim_saved *saved, uint32_t chunk) {
+    return saved != NULL && gw_set_has(&saved->chunks, chunk) && !gw_set_has(&saved->damaged, chunk);
+}
+
+/* On how many disks the chunk is as it should be. */
+static uint32_t copies(sim_cluster *c, const gw_hash *root, uint64_t step, uint32_t chunk) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < c->count; i++) {
-        sim_peer *p = &c->peers[i];
-        if (view != NULL && !takes_part(p, view)) continue;
-        const sim_saved *saved = sim_disk_saved_as(&p->disk, root, step);
-        if (view != NULL && saved != NULL && !saved->manifest && !p->strays) continue;
-        count += saved != NULL && gw_set_has(&saved->chunks, chunk) && !gw_set_has(&saved->damaged, chunk);
-    }
+    for (uint32_t i = 0; i < c->count; i++)
+        count += is_sound(sim_disk_saved_as(&c->peers[i].disk, root, step), chunk);
     return count;
 }
 
-/* Whether a member knows what the chunks are those of. */
-static bool has_manifest(sim_cluster *c, const gw_view *view, const gw_hash *root, uint64_t step) {
+/* Whether members of the view that this peer has begun have all of it, and know what the chunks are those of.
+ * They count what they can tell of: of chunks without a manifest only those that were so when they started.
+ */
+static bool view_has(sim_cluster *c, const sim_peer *loads, const gw_hash *root, uint64_t step) {
+    gw_set there = gw_set_of(SIM_CHUNKS);
+    bool manifest = false;
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[i];
-        if (!takes_part(p, view)) continue;
         const sim_saved *saved = sim_disk_saved_as(&p->disk, root, step);
-        if (saved != NULL && saved->manifest) return true;
+        if (saved == NULL || !takes_part(p, &loads->m.fence) || sim_record_outlaws(loads, p)) continue;
+        manifest |= saved->manifest;
+        if (!saved->manifest && !p->strays) continue;
+        for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++)
+            if (is_sound(saved, chunk)) gw_set_add(&there, chunk);
     }
-    return false;
+    bool all = gw_set_count(&there) == SIM_CHUNKS;
+    gw_set_free(&there);
+    return manifest && all;
 }
 
 /* Whether a member of the view (NULL: anybody) had another disk, with which it lost that name. */
@@ -161,7 +167,7 @@ static bool check_copies(sim_cluster *c, const sim_peer *p, const gw_view *view,
     uint32_t least = least_copies(c, view);
     bool lost = false;
     for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++) {
-        uint32_t count = copies(c, NULL, &action->root, action->step, chunk);
+        uint32_t count = copies(c, &action->root, action->step, chunk);
         if (count >= least) continue;
         lost = true;
         if (count + lost_copies(c, view, &action->root, action->step, chunk) >= least) continue;
@@ -329,9 +335,7 @@ void sim_check_load(sim_cluster *c, const sim_peer *p, const gw_action *action) 
     if (from_disks) check_end_stays(c, p, action);
     if (!from_disks || last == NULL || last->failed_to_load) return;
     if (p->m.fence.epoch == 0 || !undoes(c, last, action)) return;
-    if (!has_manifest(c, &p->m.fence, &last->root, last->step)) return;
-    for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++)
-        if (copies(c, &p->m.fence, &last->root, last->step, chunk) == 0) return;
+    if (!view_has(c, p, &last->root, last->step)) return;
     sim_violation(
         c, "peer %u goes on from step %" PRIu64 ", but its view has all of the checkpoint of step %" PRIu64,
         p->number, action->step, last->step);

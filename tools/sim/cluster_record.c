@@ -5,6 +5,8 @@
 #include "tools/sim/cluster.h"
 
 #include "core/check.h"
+#include "core/convictions.h"
+#include "core/losses.h"
 #include "tools/godwit/node_record.h"
 
 #include <stdlib.h>
@@ -77,6 +79,38 @@ void sim_record_persist(sim_cluster *c, sim_peer *p, const gw_action *action) {
     told.token = action->token;
     told.x = op.x;
     sim_later(c, at_ns - sim_now(c) + sim_between(c, 1000, SIM_MS), &told);
+}
+
+/* ---- what it says of verdicts ---- */
+
+typedef struct verdicts {
+    gw_convictions of_others;
+    uint64_t heard; /* the epoch of the last one of its own */
+} verdicts;
+
+static verdicts read_verdicts(const sim_record *record) {
+    verdicts v = {.heard = 0};
+    if (record->length == 0) return v;
+    gw_reader r = gw_reader_on(record->bytes, record->length);
+    gw_ballot ballot;
+    gw_hash job;
+    gw_losses losses;
+    gw_ballot_open(&ballot, true);
+    gw_ballot_get(&r, &ballot);
+    gw_ballot_close(&ballot);
+    gw_get_hash(&r, &job);
+    gw_losses_get(&r, &losses);
+    gw_convictions_get(&r, &v.of_others);
+    v.heard = gw_get_u64(&r);
+    GW_CHECK(!r.failed);
+    return v;
+}
+
+bool sim_record_outlaws(const sim_peer *p, const sim_peer *member) {
+    const sim_disk *disk = &member->disk;
+    verdicts known = read_verdicts(&p->asked), own = read_verdicts(&member->asked),
+             durable = read_verdicts(disk->unflushed ? &disk->flushed : &disk->record);
+    return gw_convictions_of(&known.of_others, &member->id) != NULL || own.heard > durable.heard;
 }
 
 /* ---- and what goes wrong with it ---- */
