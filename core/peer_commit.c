@@ -28,9 +28,10 @@ static void show(gw_peer *p) {
 
 /* The effects of the step behind the committed state, also where this peer has not made that step: those that
  * did may have died before theirs took place. Effects of the steps before have: whoever holds a state has had
- * those of the step before take place, or, where it has fetched that state, those it has it from have. */
+ * those of the step before take place, or, where it has fetched that state, those it has it from have. One
+ * that was found to have changed in memory since it was applied is none to have effects of. */
 static void have_effects(gw_peer *p) {
-    if (!p->config.effects || p->step == 0 || p->effects_step == p->step) return;
+    if (!p->config.effects || !p->has_state || p->step == 0 || p->effects_step == p->step) return;
     p->effects_step = p->step;
     gw_action *commit = gw_peer_act(p, GW_ACT_COMMIT);
     commit->token = gw_peer_token(p);

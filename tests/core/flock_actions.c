@@ -33,6 +33,9 @@ static void note_shown(flock *f, uint32_t i, const gw_action *a) {
 static void note_effects(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     bool fails = p->effects_fail_at != 0 && a->step + 1 == p->effects_fail_at;
+    gw_peer_status status;
+    gw_peer_status_get(p->brain, &status);
+    cr_assert(status.has_state, "peer %u has effects of a state that it has dropped", i);
     cr_assert_eq(a->step + 1, p->step);
     cr_assert_eq(p->state, flock_state_after(p->step));
     if (a->step < FLOCK_EFFECTS && !fails) f->effects[a->step]++;

@@ -111,3 +111,22 @@ Test(effects, a_peer_that_cannot_have_them_ends_and_the_others_go_on) {
     expect_each_step(&f, 2);
     flock_close(&f);
 }
+
+/* Its state is found to have changed in memory at whatever moment: also before it hears from a checkpoint
+ * that all held the one that it has applied. */
+Test(effects, of_a_state_that_has_changed_in_memory_there_are_none) {
+    uint32_t found = 0;
+    for (uint64_t after = 1; after < 900; after += 3) {
+        flock f;
+        flock_open(&f, 3, 3, 12, GW_QUORUM_MAJORITY);
+        f.checkpoint_steps = 2;
+        flock_start_all(&f);
+        if (!flock_run(&f, NULL, after)) {
+            f.peers[1].damaged_state = true;
+            cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+            found += f.peers[1].corruptions;
+        }
+        flock_close(&f);
+    }
+    cr_expect_gt(found, 50);
+}
