@@ -2,6 +2,7 @@
 #include "tools/sim/run.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 
 enum { MOST_PEERS = 12 };
 
@@ -187,24 +188,45 @@ Test(seeds, what_is_shown_of_float_sums_is_shown_alike) {
 
 /* What is drawn fits together, and all of it is drawn. */
 Test(seeds, bad_machines_are_drawn_where_they_can_be_found) {
-    uint32_t wrong = 0, flips = 0, poison = 0, shares = 0, small = 0;
+    uint32_t wrong = 0, flips = 0, majority_flips = 0, fast_flips = 0, poison = 0, shares = 0, small = 0;
     for (uint64_t seed = 1; seed <= 1000; seed++) {
         gw_sim_options options = gw_sim_unset(seed);
         gw_sim_draw(&options);
         cr_assert(options.verify_permille != 0 || options.wrong_permille + options.flip_ms == 0);
-        cr_assert(options.majority == 0 || options.flip_ms == 0);
         cr_assert_lt(options.poison_step, options.steps + 1);
         wrong += options.wrong_permille != 0;
         flips += options.flip_ms != 0;
+        majority_flips += options.flip_ms != 0 && options.majority;
+        fast_flips += options.flip_ms != 0 && options.fast;
         poison += options.poison_step != 0;
         shares += options.verify_permille != 0 && options.verify_permille < 1000;
         small += options.verify_permille != 0 && options.verify_permille <= 100;
     }
     cr_assert(wrong > 25 && wrong < 100, "%u", wrong);
-    cr_assert(flips > 10 && flips < 50, "%u", flips);
+    cr_assert(flips > 20 && flips < 100, "%u", flips);
+    cr_assert(majority_flips > 10 && fast_flips > 5, "%u, %u", majority_flips, fast_flips);
     cr_assert(poison > 25 && poison < 100, "%u", poison);
     cr_assert(shares > 25 && shares < 100, "%u", shares);
     cr_assert(small > 10 && small < 50, "%u", small);
+}
+
+Test(seeds, bits_flip_in_states_whoever_rules) {
+    uint64_t flips[3] = {0};
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        gw_sim_options options = gw_sim_unset(seed);
+        gw_sim_result result;
+        options.haul = 0;
+        options.majority = seed % 3 > 0;
+        options.fast = seed % 3 > 1;
+        options.verify_permille = 100;
+        options.flip_ms = 1500;
+        gw_sim_draw(&options);
+        gw_sim_run(&options, &result);
+        cr_assert(!result.failed, "seed %" PRIu64 ": %s", seed, result.why);
+        flips[seed % 3] += result.faults[GW_SIM_FLIP];
+    }
+    for (uint32_t kind = 0; kind < 3; kind++)
+        cr_expect_gt(flips[kind], 20, "%u: %" PRIu64, kind, flips[kind]);
 }
 
 static gw_sim_options undisturbed(uint64_t seed) {

@@ -167,7 +167,8 @@ typedef struct sim_memory {
     uint32_t next_first, next_again;
     gw_check checks[2 * GW_VERIFY_MOST];
     uint32_t check_count;
-    bool flipped;         /* the state is not what it was when it was made */
+    bool flipped;         /* the state is not what it was when it was made, */
+    uint64_t unflipped;   /* which was this */
     uint32_t found_wrong; /* how often this life has told that it was */
     sim_worker workers[SIM_WORKERS];
     uint32_t turns;
@@ -394,6 +395,8 @@ void sim_probe(sim_cluster *c, sim_peer *p, const gw_action *action);
 void sim_look(sim_cluster *c, sim_peer *p, const gw_action *action);
 /* Somebody tells who was found to compute, or to hold, wrong bits. */
 void sim_convict(sim_cluster *c, sim_peer *by, const gw_action *notice);
+void sim_forgive(const sim_cluster *c, sim_peer *p, const gw_view *view); /* that it has installed */
+uint64_t sim_made_state(const sim_peer *p);                 /* its state as it was when it was made */
 void sim_check_expelled(sim_cluster *c, const sim_peer *p); /* as it enters a reduction */
 void sim_flip(sim_cluster *c);                              /* a bit of some peer's state, at any time */
 

@@ -184,6 +184,18 @@ static uint32_t who_knows(const sim_cluster *c, const gw_view *view, const sim_v
     return i;
 }
 
+/* By majority its state counts again when it has installed a view without those who found it wrong: the
+ * others agree with it, and may have shown it (core/peer_verdicts.c). */
+void sim_forgive(const sim_cluster *c, sim_peer *p, const gw_view *view) {
+    sim_verdict *verdict = &p->m.on_state;
+    bool later = c->options->majority && !gw_view_name_equal(&view->name, &verdict->in);
+    if (later && who_knows(c, view, verdict) == SIM_PEERS) *verdict = (sim_verdict){.by = {0}};
+}
+
+uint64_t sim_made_state(const sim_peer *p) {
+    return p->m.flipped ? p->m.unflipped : p->m.state;
+}
+
 /* Whoever was found to compute or to hold wrong bits takes part in the views after that with nothing that it
  * had: its part of the step is dropped, and its state fetched anew (core/peer_verify.c), as those tell who
  * found it, when they vote. Where none of these is a member nobody knows of it, and what it holds is computed
@@ -226,6 +238,7 @@ static void flip(sim_cluster *c, sim_peer *p) {
     c->result->faults[GW_SIM_FLIP]++;
     note_error(c, p);
     p->m.flipped = true;
+    p->m.unflipped = p->m.state;
     p->m.state ^= UINT64_C(1) << sim_between(c, 0, 63);
     sim_trace(c, "a bit of peer %u's state flips", p->number);
 }

@@ -108,8 +108,8 @@ const gw_sim_option gw_sim_option_table[] = {
     {"verify", "PERMILLE", "shards that are computed twice", AT(verify_permille), 0, 1000, 0, 0, 0, false},
     {"wrong", "PERMILLE", "of one peer's contributions of such shards, those that are wrong",
      AT(wrong_permille), 0, 1000, 0, 0, 0, true},
-    {"flip-ms", "MS", "a bit flips in a state in memory, at any time; needs --verify and --majority 0",
-     AT(flip_ms), 0, LONG, 0, 0, 0, true},
+    {"flip-ms", "MS", "a bit flips in a state in memory, at any time; needs --verify", AT(flip_ms), 0, LONG,
+     0, 0, 0, true},
     {"unanswered", "PERMILLE", "steals of which the thief never hears", AT(unanswered_permille), 0, 1000, 0.7,
      1, 50, true},
     {"haul", "N", "a long haul: what lasts, lasts up to N times as long, 0 = none", AT(haul), 0, 1000, 0, 0,
@@ -343,9 +343,9 @@ static void draw_bad_machines(gw_sim_options *o) {
     uint32_t wrong = between(&rng, 1, 20), flip_ms = between(&rng, 200, 3000);
     uint32_t poison_step = between(&rng, 1, o->steps);
     set_unset(&o->verify_permille, lot < 0.1 ? draw_share(o) : 0);
-    bool verified = o->verify_permille != 0, may_flip = verified && o->majority == 0;
+    bool verified = o->verify_permille != 0;
     set_unset(&o->wrong_permille, verified && lot >= 0.05 ? as_often(wrong, o->verify_permille) : 0);
-    set_unset(&o->flip_ms, may_flip && lot < 0.05 ? flip_ms * spread(o) : 0);
+    set_unset(&o->flip_ms, verified && lot < 0.05 ? flip_ms * spread(o) : 0);
     set_unset(&o->poison_step, poison ? poison_step : 0);
 }
 
