@@ -345,8 +345,9 @@ struct gw_peer {
     uint64_t load_moved_ns; /* when the LOAD in progress last got on */
     gw_token disk_token;    /* the last SAVE or MANIFEST without an answer; 0 = none */
     uint64_t disk_moved_ns;
-    bool disk_hangs;                             /* it has been silent for too long */
-    uint64_t persist_since_ns, persist_again_ns; /* the record is not durable since; 0 = it is */
+    bool disk_hangs;           /* it has been silent for too long */
+    uint64_t persist_since_ns; /* majority: the record is not durable since; 0 = it is */
+    uint64_t persist_again_ns; /* whoever rules: it was refused, and is written again; 0 = it was not */
 
     /* waiting */
     uint64_t stranger_ns; /* when the last one who runs another job said hello; 0 = nobody has */

@@ -26,6 +26,14 @@ static inline bool is_ahead_alone(const flock *f) {
     return flock_in_view_of(f, 2, 1) && f->peers[2].step > f->peers[0].step + 3;
 }
 
+/* All of its members are founders, at step 5, and compute every shard twice. */
+static inline void open_verified(flock *f, uint32_t count) {
+    flock_open(f, count, count, 400, GW_QUORUM_ANY);
+    f->verify = GW_VERIFY_WHOLE;
+    flock_start_all(f);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+}
+
 /* 0 and 1 convict 2, which does not hear so. */
 static inline void convict_2(flock *f) {
     f->breaks =

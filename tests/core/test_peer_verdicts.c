@@ -103,10 +103,7 @@ static bool all_but_the_accused_have_testified(const flock *f) {
 
 Test(peer_verdicts, no_word_of_the_accused_is_needed_where_the_others_agree) {
     flock f;
-    flock_open(&f, 4, 4, 400, GW_QUORUM_ANY);
-    f.verify = GW_VERIFY_WHOLE;
-    flock_start_all(&f);
-    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    open_verified(&f, 4);
     f.breaks = (flock_break){.kind = GW_MSG_WITNESS, .from = 2, .to = -1, .times = UINT32_MAX, .quiet = true};
     f.peers[2].wrongs = 1;
     RUN_UNTIL(all_but_the_accused_have_testified(&f) || f.peers[0].corruptions > 0);

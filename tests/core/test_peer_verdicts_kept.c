@@ -190,10 +190,7 @@ Test(peer_verdicts_kept, checkpoints_that_an_innocent_peer_knows_stay_on_the_con
 /* Who was convicted by a flock that counted far must hear one that has begun to count anew. */
 Test(peer_verdicts_kept, a_flock_that_begins_anew_counts_on_from_what_its_members_have_heard) {
     flock f;
-    flock_open(&f, 3, 3, 400, GW_QUORUM_ANY);
-    f.verify = GW_VERIFY_WHOLE;
-    flock_start_all(&f);
-    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    open_verified(&f, 3);
     for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
     flock_start_all(&f);
     cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
@@ -212,10 +209,7 @@ Test(peer_verdicts_kept, a_flock_that_begins_anew_counts_on_from_what_its_member
 /* Until it is on record that it has heard, nothing that it comes to counts without the others. */
 Test(peer_verdicts_kept, who_has_heard_has_it_recorded_though_its_disk_is_full_for_a_while) {
     flock f;
-    flock_open(&f, 3, 3, 400, GW_QUORUM_ANY);
-    f.verify = GW_VERIFY_WHOLE;
-    flock_start_all(&f);
-    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    open_verified(&f, 3);
     for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = SECONDS / 20;
     f.peers[2].persists_fail = true;
     f.peers[2].wrongs = 1;
