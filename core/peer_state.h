@@ -266,7 +266,7 @@ struct gw_peer {
     bool own_ready;
 
     /* freezing */
-    gw_token freeze_token, persist_token;
+    gw_token freeze_token;
     gw_token record_token;    /* the last PERSIST, until it is answered; 0 = it is */
     uint64_t record_due_ns;   /* with losses to remember the next step waits for it until then */
     uint64_t frozen_since_ns; /* at GW_AT_FROZEN: for one proposal after another */

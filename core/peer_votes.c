@@ -153,7 +153,6 @@ void gw_votes_persist(gw_peer *p) {
     gw_action *action = gw_peer_act(p, GW_ACT_PERSIST);
     action->token = p->record_token = gw_peer_token(p);
     p->record_due_ns = p->now + gw_peer_ms(p, RECORD_MS);
-    if (majority) p->persist_token = action->token;
     gw_patience_persist(p);
     action->bytes = gw_actions_copy(p->actions, bytes, w.length);
     action->length = w.length;
@@ -203,8 +202,6 @@ void gw_votes_persisted(gw_peer *p, const gw_event *event) {
     gw_patience_persisted(p, durable);
     if (!durable) return;
     p->recorded_epoch = p->heard_epoch;
-    if (event->token != p->persist_token) return;
-    p->persist_token = 0;
     gw_votes_send_if_ready(p);
 }
 
@@ -287,7 +284,7 @@ static void count_vote(gw_peer *p, const gw_peer_id *voter, gw_report *report) {
 
 void gw_votes_send_if_ready(gw_peer *p) {
     bool looks = p->reduce_token != 0 || p->look_token != 0; /* it may find the state damaged */
-    bool busy = p->applying || looks || p->load_token != 0 || p->persist_token != 0;
+    bool busy = p->applying || looks || p->load_token != 0 || p->persist_since_ns != 0;
     if (p->phase != GW_AT_FROZEN || !p->frozen || busy || p->vote_sent) return;
     bool own = gw_peer_id_equal(&p->voted.leader, &p->config.id);
     if (own && !p->attempt.active) return; /* given up while the vote was being made durable */

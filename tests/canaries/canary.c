@@ -74,6 +74,7 @@ gw_sim_options canary_quiet(void) {
     options.shards = CANARY_SHARDS;
     options.shard_us = 3000;
     options.majority = options.fast = options.end_step = options.verify_permille = 0;
+    options.replicas = options.keep = 0;
     options.checkpoint_steps = 2;
     options.fault_ms = 3000;
     options.restart_ms = 200;

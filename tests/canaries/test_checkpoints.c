@@ -2,6 +2,7 @@
 #include "canaries/canary.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 static void find_after_damage(gw_sim_options options, const char *phrase, canary_deed act) {
     options.damage_ms = 400;
@@ -80,6 +81,28 @@ Test(canary_checkpoints, what_is_on_no_disk_is_told_to_be_complete) {
     find_after_damage(options, phrase, write_nothing);
     find_after_wipe(options, phrase, write_nothing);
     find_after_power_loss(options, phrase, write_nothing);
+}
+
+static void copy_less(gw_peer_config *config) {
+    config->replicas--;
+}
+
+static void keep_less(gw_peer_config *config) {
+    config->keep--;
+}
+
+/* Whatever is asked for. */
+Test(canary_checkpoints, there_is_less_of_them_than_is_to_be) {
+    gw_sim_options options = canary_quiet();
+    options.peers = options.founders = GW_SIM_KEEP;
+    for (uint32_t asked = 3; asked <= GW_SIM_KEEP; asked++) {
+        char phrase[64];
+        options.replicas = options.keep = asked;
+        snprintf(phrase, sizeof phrase, "copies, not %u", asked);
+        canary_find_configured(&options, phrase, copy_less);
+        snprintf(phrase, sizeof phrase, "and the last %u are not all there", asked);
+        canary_find_configured(&options, phrase, keep_less);
+    }
 }
 
 Test(canary_checkpoints, a_complete_checkpoint_is_passed_over) {

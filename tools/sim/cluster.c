@@ -127,6 +127,16 @@ uint64_t sim_last_step(const gw_sim_options *options) {
     return options->end_step != 0 && options->end_step < options->steps ? options->end_step : options->steps;
 }
 
+uint32_t sim_replicas(const gw_sim_options *options) {
+    return options->replicas != 0 ? options->replicas : 2;
+}
+
+uint32_t sim_keep(const gw_sim_options *options) {
+    uint32_t keep = options->keep != 0 ? options->keep : 2;
+    GW_CHECK(keep <= GW_SIM_KEEP);
+    return keep;
+}
+
 uint64_t sim_resume_ns(const gw_sim_options *options) {
     if (options->resume_ms != 0) return options->resume_ms * SIM_MS;
     return (options->fast ? 60000 : 10000) * SIM_MS;
@@ -489,8 +499,8 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .quorum = o->majority ? GW_QUORUM_MAJORITY : GW_QUORUM_ANY,
                              .checkpoint_steps = o->checkpoint_steps,
                              .checkpoint_ns = o->checkpoint_ms * SIM_MS,
-                             .keep = SIM_KEEP,
-                             .replicas = SIM_REPLICAS,
+                             .keep = sim_keep(o),
+                             .replicas = sim_replicas(o),
                              .join_timeout_ns = 5000 * SIM_MS,
                              /* fast: whoever gives up waiting for a shown state may show another */
                              .resume_timeout_ns = sim_resume_ns(o),

@@ -47,8 +47,6 @@ enum {
     SIM_SAVED = 64,
     SIM_REDUCTIONS = 64,
     SIM_CHUNKS = 6,
-    SIM_REPLICAS = 2,
-    SIM_KEEP = 2,
     SIM_SEEDS = 2
 };
 
@@ -152,7 +150,7 @@ typedef struct sim_memory {
     uint64_t saved_step, saved_state; /* of the last SAVE */
     bool has_open;                    /* a SAVE that writes, and has not been given up: */
     uint64_t open_step;
-    gw_hash kept[SIM_KEEP]; /* it was told last that these are complete, or went on from them */
+    gw_hash kept[GW_SIM_KEEP]; /* it was told last that these are complete, or went on from them */
     uint32_t kept_count;
     sim_sum accumulator, sum;
     uint64_t sum_epoch, sum_name; /* the view that made the sum: its epoch and the front of its name */
@@ -304,15 +302,15 @@ struct sim_cluster {
     uint32_t made_count, made_capacity;
     sim_held *held; /* fast only */
     uint32_t held_count, held_capacity;
-    uint32_t *effects;               /* by step: how often its effects took place */
-    uint32_t *damages;               /* by step: how many reductions of it brought a damaged sum, */
-    uint32_t *gave_up;               /* and how many peers gave up a shard of it */
-    uint64_t *shown;                 /* by step: the state that was shown last; 0 = none */
-    gw_view newest;                  /* of the views that were installed */
-    gw_hash final_root;              /* of the last peer that was done */
-    uint64_t flap;                   /* which of the cuts may come and go */
-    gw_sim_garbler *garbler;         /* NULL before it is needed */
-    sim_complete complete[SIM_KEEP]; /* the newest checkpoints told to be complete, the last one first */
+    uint32_t *effects;                  /* by step: how often its effects took place */
+    uint32_t *damages;                  /* by step: how many reductions of it brought a damaged sum, */
+    uint32_t *gave_up;                  /* and how many peers gave up a shard of it */
+    uint64_t *shown;                    /* by step: the state that was shown last; 0 = none */
+    gw_view newest;                     /* of the views that were installed */
+    gw_hash final_root;                 /* of the last peer that was done */
+    uint64_t flap;                      /* which of the cuts may come and go */
+    gw_sim_garbler *garbler;            /* NULL before it is needed */
+    sim_complete complete[GW_SIM_KEEP]; /* the newest checkpoints told to be complete, the last one first */
     uint32_t complete_count;
     sim_death *deaths; /* of lives that ended, however: others may not have heard how */
     uint32_t death_count;
@@ -356,6 +354,8 @@ uint64_t sim_next_state(uint64_t state, uint64_t sum);
 uint32_t sim_shards(const void *context, uint64_t step);
 uint64_t sim_fingerprint(uint64_t state);
 uint64_t sim_last_step(const gw_sim_options *options); /* how many steps the job really has */
+uint32_t sim_replicas(const gw_sim_options *options);  /* --replicas of all */
+uint32_t sim_keep(const gw_sim_options *options);      /* --keep of all */
 uint64_t sim_resume_ns(const gw_sim_options *options); /* --resume-timeout of all */
 void sim_sum_free(sim_sum *sum);
 sim_sum sim_sum_copy(const sim_sum *sum);
@@ -492,8 +492,9 @@ void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action);
 
 /* --- cluster_kept.c --- */
 void sim_told_complete(sim_cluster *c, sim_peer *p, const gw_action *action);
-void sim_told_kept(sim_peer *p, const gw_hash *root); /* this life knows that it is complete */
-void sim_disks_lost(sim_cluster *c);                  /* some disk has just lost some of what was on it */
+void sim_told_kept(const sim_cluster *c, sim_peer *p,
+                   const gw_hash *root); /* this life knows that it is complete */
+void sim_disks_lost(sim_cluster *c);     /* some disk has just lost some of what was on it */
 void sim_check_load(sim_cluster *c, const sim_peer *p, const gw_action *action);
 void sim_check_kept(sim_cluster *c, const sim_peer *p);    /* after each RETAIN */
 void sim_failed_load(sim_cluster *c, const gw_hash *root); /* of a checkpoint; what is here of it is told */

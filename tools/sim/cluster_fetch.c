@@ -121,7 +121,7 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_set sound = known && own != NULL ? sim_disk_sound(own) : gw_set_of(SIM_CHUNKS);
     if (there) {
         if (own != NULL) own->damaged.words[0] = 0; /* written again from what others have */
-        if (f.kind == GW_LOAD_MANIFEST) sim_told_kept(p, &f.root);
+        if (f.kind == GW_LOAD_MANIFEST) sim_told_kept(c, p, &f.root);
         p->m.has_state = true;
         p->m.on_state = (sim_verdict){.by = {0}};
         p->m.held_epoch = f.epoch;

@@ -85,7 +85,8 @@ static uint32_t least_copies(const sim_cluster *c, const gw_view *view) {
     for (uint32_t i = 0; i < c->count; i++)
         sound += gw_view_rank(view, &c->peers[i].id) >= 0 && !c->peers[i].disk_ailed;
     if (sound == 0) return 1;
-    return sound < SIM_REPLICAS ? sound : SIM_REPLICAS;
+    uint32_t replicas = sim_replicas(c->options);
+    return sound < replicas ? sound : replicas;
 }
 
 /* The latest view that is known to have saved it. News of it may come in a later one. */
@@ -148,17 +149,19 @@ static void fill_in(sim_cluster *c, sim_complete *one, uint64_t epoch, const gw_
 }
 
 static void remember(sim_cluster *c, uint64_t epoch, const gw_action *action) {
-    memmove(c->complete + 1, c->complete, (SIM_KEEP - 1) * sizeof *c->complete);
-    if (c->complete_count < SIM_KEEP) c->complete_count++;
+    uint32_t keep = sim_keep(c->options);
+    memmove(c->complete + 1, c->complete, (keep - 1) * sizeof *c->complete);
+    if (c->complete_count < keep) c->complete_count++;
     fill_in(c, &c->complete[0], epoch, action);
 }
 
 /* As a brain remembers it: the latest last, none twice. */
-void sim_told_kept(sim_peer *p, const gw_hash *root) {
+void sim_told_kept(const sim_cluster *c, sim_peer *p, const gw_hash *root) {
     sim_memory *m = &p->m;
     for (uint32_t i = 0; i < m->kept_count; i++)
         if (gw_hash_equal(&m->kept[i], root)) return;
-    if (m->kept_count == SIM_KEEP) memmove(m->kept, m->kept + 1, --m->kept_count * sizeof *m->kept);
+    if (m->kept_count == sim_keep(c->options))
+        memmove(m->kept, m->kept + 1, --m->kept_count * sizeof *m->kept);
     m->kept[m->kept_count++] = *root;
 }
 
@@ -189,7 +192,7 @@ void sim_told_complete(sim_cluster *c, sim_peer *p, const gw_action *action) {
     gw_peer_status status;
     gw_peer_status_get(p->brain, &status);
     c->result->checkpoints++;
-    sim_told_kept(p, &action->root);
+    sim_told_kept(c, p, &action->root);
     uint64_t epoch = epoch_of(c, &action->root, action->step);
     sim_complete *before = told_before(c, &action->root);
     if (before != NULL && before->spoilt) {
@@ -218,7 +221,7 @@ static uint64_t chunks_there(const sim_cluster *c, uint64_t step, uint64_t state
 }
 
 typedef struct tally { /* of checkpoints of which every chunk and a manifest is on some disk */
-    uint64_t step[SIM_KEEP], state[SIM_KEEP];
+    uint64_t step[GW_SIM_KEEP], state[GW_SIM_KEEP];
     uint32_t count;
     bool last; /* the last one that was told, or a later one that nobody was told of, but all went on from */
 } tally;
@@ -236,7 +239,7 @@ static void add_to_tally(const sim_cluster *c, tally *t, const sim_complete *las
     t->last |= is_last(c, last, saved);
     for (uint32_t i = 0; i < t->count; i++)
         if (t->step[i] == saved->step && t->state[i] == saved->state) return;
-    if (t->count == SIM_KEEP) return;
+    if (t->count == GW_SIM_KEEP) return;
     t->step[t->count] = saved->step;
     t->state[t->count++] = saved->state;
 }
@@ -258,8 +261,8 @@ static void check_lost(sim_cluster *c, sim_complete *one) {
         if (!p->disk_ailed && (!c->options->fast || knows_complete(p, &one->root)))
             sim_violation(c,
                           "peer %u has deleted some of the checkpoint of step %" PRIu64
-                          " that was told to be complete, and the last %d are not all there",
-                          i, one->step, SIM_KEEP);
+                          " that was told to be complete, and the last %u are not all there",
+                          i, one->step, sim_keep(c->options));
     }
     if (missing == 0 || one->lost) return;
     one->lost = true;

@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "core/losses.h"
+#include "core/placement.h"
 #include "core/rng.h"
 #include "tools/godwit/number.h"
 
@@ -118,6 +119,8 @@ const gw_sim_option gw_sim_option_table[] = {
      false},
     {"resume-ms", "MS", "--resume-timeout, 0 = 10 s, or 60 s with float sums", AT(resume_ms), 0, LONG, 0, 0,
      0, false},
+    {"replicas", "N", "--replicas, 0 = 2", AT(replicas), 0, GW_MAX_REPLICAS, 0, 0, 0, false},
+    {"keep", "N", "--keep, 0 = 2", AT(keep), 0, GW_SIM_KEEP, 0, 0, 0, false},
     {"bound-ms", "MS", "within this time the job must then be done (120000, or by the length of a long haul)",
      AT(bound_ms), 1, LONG, 0, 0, 0, false},
 };
@@ -391,6 +394,15 @@ static void draw_resume(gw_sim_options *o) {
     set_unset(&o->resume_ms, on ? drawn : 0);
 }
 
+/* How much of what is saved there is to lose: likewise. */
+static void draw_kept(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x4ee9ULL);
+    bool copied = gw_rng_unit(&rng) < 0.3, kept = gw_rng_unit(&rng) < 0.3;
+    uint32_t replicas = between(&rng, 1, 5), keep = between(&rng, 1, GW_SIM_KEEP);
+    set_unset(&o->replicas, copied ? replicas : 0);
+    set_unset(&o->keep, kept ? keep : 0);
+}
+
 /* A long haul takes until whoever is left has computed all of it once more, and as long again; and once more
  * for each life that poison takes before it is named, as one that is alone, and saved nothing, begins anew.
  */
@@ -428,6 +440,7 @@ void gw_sim_draw(gw_sim_options *o) {
     draw_data(o);
     draw_latest(o);
     draw_resume(o);
+    draw_kept(o);
     set_unset(&o->bound_ms, draw_bound_ms(o));
 }
 

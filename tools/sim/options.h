@@ -11,6 +11,7 @@
 enum {
     GW_SIM_PEERS = 256,      /* most: as many as a view holds (core/view.h) */
     GW_SIM_DRAWN_PEERS = 64, /* most of a seed */
+    GW_SIM_KEEP = 4,         /* most checkpoints to be kept */
     GW_SIM_COMMAND = 1400    /* bytes that any command line fits into */
 };
 
@@ -51,6 +52,7 @@ typedef struct gw_sim_options {
     uint32_t fault_ms;            /* faults happen this long; then everything is healed */
     uint32_t bound_ms;            /* and the job must be done this much later */
     uint32_t resume_ms;           /* --resume-timeout; 0 = the usual one */
+    uint32_t replicas, keep;      /* --replicas, --keep (most GW_SIM_KEEP); 0 = as usual, 2 */
     FILE *trace;                  /* everything that happens is written here; NULL = nowhere */
 } gw_sim_options;
 
