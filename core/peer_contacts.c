@@ -172,7 +172,8 @@ static void drop_link(gw_peer *p, gw_contact *contact) {
 /* What a link has said was said by the life that it was to. */
 static void see_life(gw_contact *contact, const gw_incarnation *life) {
     if (gw_same_life(&contact->linked_life, life)) return;
-    contact->said_end = contact->said_fell = contact->data_missing = contact->data_flaps = false;
+    contact->said_job = contact->said_end = contact->said_fell = false;
+    contact->data_missing = contact->data_flaps = false;
 }
 
 static void begin_life(gw_contact *contact, const gw_incarnation *life) {
@@ -374,6 +375,7 @@ void gw_contacts_link(gw_peer *p, const gw_event *event) {
 static void greet(gw_peer *p, gw_contact *from) {
     from->greeted = true;
     from->differs = from->apart = false;
+    from->said_job = true;
     gw_views_link_up(p, from);
 }
 

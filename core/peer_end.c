@@ -163,7 +163,7 @@ static bool has_missed_flock(gw_peer *p) {
     for (uint32_t i = 0; i < p->contact_count; i++) {
         gw_contact *c = &p->contacts[i];
         bool met = c->has_view || c->linked_life.boot != 0;
-        if (!met || !gw_contacts_same_job(p, c)) continue;
+        if (!met || (!c->said_job && !gw_contacts_same_job(p, c))) continue;
         gw_contacts_look_for(p, c);
         if (c->has_view) add_company(&flock, c);
         add_company(&all, c);

@@ -211,19 +211,18 @@ void gw_kept_make_room(gw_peer *p, bool again) {
     free(roots);
 }
 
-/* Later checkpoints than this run has come to stay, too: whoever holds the rest of one may come yet. So do
+/* All that are later than this run has come to stay, too: whoever holds the rest of one may come yet. So do
  * those between what is kept, which others may have been told are complete, and keep instead of an earlier
  * one; and earlier ones, as many as are to be kept: this life may not have seen them complete. */
 static uint32_t exact_roots(const gw_peer *p, gw_hash *roots) {
     const gw_peer_inventory *here = &p->inventory;
     uint32_t count = kept_roots(p, roots), most = p->config.keep;
-    if (!here->fresh) {
-        count += gw_peer_inventory_range(here, 0, p->kept[0].step, roots + count, most - count);
-        count += gw_peer_inventory_range(here, p->saved_step + 1, UINT64_MAX, roots + count, most);
-    }
+    if (!here->fresh) count += gw_peer_inventory_range(here, 0, p->kept[0].step, roots + count, most - count);
     for (uint32_t i = 1; i < p->kept_count; i++)
         count += gw_peer_inventory_range(here, p->kept[i - 1].step + 1, p->kept[i].step, roots + count,
-                                         3 * most - count);
+                                         2 * most - count);
+    if (!here->fresh)
+        count += gw_peer_inventory_range(here, p->saved_step + 1, UINT64_MAX, roots + count, here->count);
     return count;
 }
 
@@ -236,10 +235,10 @@ static uint32_t float_roots(const gw_peer *p, gw_hash *roots) {
 static void retain(gw_peer *p) {
     uint32_t most = p->config.keep;
     GW_CHECK(p->kept_count > 0 && p->kept_count <= most);
-    gw_hash *roots = calloc(3 * (size_t)most, sizeof *roots);
+    gw_hash *roots = calloc(2 * (size_t)most + p->inventory.count, sizeof *roots);
     GW_CHECK_MEMORY(roots != NULL);
     uint32_t count = p->config.fast ? float_roots(p, roots) : exact_roots(p, roots);
-    GW_CHECK(count <= 3 * most);
+    GW_CHECK(count <= 2 * most + p->inventory.count);
     keep_only(p, roots, count);
     free(roots);
 }

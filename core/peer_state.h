@@ -73,9 +73,9 @@ typedef struct gw_contact {
     char difference[300]; /* for people */
     bool wanted;          /* a link has been asked for */
     gw_incarnation linked_life;
-    /* what that life has said by its link: the job has ended; how it fell (its blob may tell it, or be lost)
-     */
-    bool said_end, said_fell;
+    /* what that life has said by its link, as its blob may tell it, or be lost: it runs this job; that has
+     * ended; how it fell */
+    bool said_job, said_end, said_fell;
     gw_hash end_root; /* with said_end: of the last state */
     struct {
         bool blameless;

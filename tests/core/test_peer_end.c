@@ -653,3 +653,27 @@ Test(peer_end, the_last_peer_leaves_with_a_checkpoint_however_long_its_step) {
 Test(peer_end, who_all_leave_at_once_leave_with_a_checkpoint_however_long_the_step) {
     leave_within_long_steps(3);
 }
+
+static bool newcomer_was_greeted(const flock *f) {
+    const gw_peer *p = f->peers[1].brain;
+    return p != NULL && p->contact_count > 0 && p->contacts[0].greeted;
+}
+
+/* By the link to one of the job, whose process ends at once, and of whom gossip tells no more than that it
+ * lived. */
+Test(peer_end, who_came_as_the_last_one_left_does_not_wait_for_ever) {
+    flock f;
+    flock_open(&f, 2, 1, 50, GW_QUORUM_ANY);
+    f.peers[1].config.peers = 2;
+    f.blobs_lost = &f.peers[0].config.id;
+    flock_start(&f, 0);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    flock_start(&f, 1);
+    cr_assert(flock_run(&f, newcomer_was_greeted, MOST_EVENTS));
+    flock_kill(&f, 0);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_expect_eq(f.peers[1].finish, GW_FINISH_FAILED);
+    cr_expect_not_null(strstr(f.peers[1].finish_text, "the job ended without this peer"), "%s",
+                       f.peers[1].finish_text);
+    flock_close(&f);
+}

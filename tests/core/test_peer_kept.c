@@ -335,6 +335,33 @@ Test(peer_kept, a_checkpoint_that_others_were_told_of_is_kept_among_those_that_t
     flock_close(&f);
 }
 
+/* Of two later ones others have the rest, and the earlier of these alone may be whole. */
+Test(peer_kept, all_later_checkpoints_stay_until_the_job_comes_there_again) {
+    flock f;
+    flock_open(&f, 1, 1, LONG, GW_QUORUM_ANY);
+    gw_inventory found[2] = {{.step = 18, .root = {{18}}}, {.step = 14, .root = {{14}}}};
+    for (uint32_t k = 0; k < 2; k++) {
+        found[k].chunks = gw_set_of(FLOCK_CHUNKS);
+        gw_set_add(&found[k].chunks, k);
+    }
+    flock_peer *p = &f.peers[0];
+    f.checkpoint_steps = 5;
+    p->config.keep = 1;
+    p->found = found;
+    p->found_count = 2;
+    flock_start(&f, 0);
+    for (uint32_t saved = 1; saved <= 4; saved++) {
+        while (p->checkpoints < saved) cr_assert(!flock_run(&f, NULL, 1));
+        const gw_peer_inventory *here = &p->brain->inventory;
+        uint32_t later = saved <= 2 ? 2 : saved == 3 ? 1 : 0; /* 5, 10, 15, 20 */
+        cr_assert_eq(p->saved_step, 5 * (uint64_t)saved);
+        cr_assert_eq(p->retained, 1 + later, "step %u: %u", 5 * saved, p->retained);
+        for (uint32_t k = 0; k < later; k++) cr_expect_eq(here->list[k].step, found[k].step);
+    }
+    for (uint32_t k = 0; k < 2; k++) gw_set_free(&found[k].chunks);
+    flock_close(&f);
+}
+
 static bool one_is_alone(const flock *f) {
     return flock_in_view_of(f, 0, 1) || flock_in_view_of(f, 1, 1);
 }

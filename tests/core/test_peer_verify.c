@@ -219,6 +219,40 @@ static bool somebody_disputes(const flock *f) {
     return false;
 }
 
+static bool leader_loads(const flock *f) {
+    return strcmp(flock_status(f, flock_leader(f)).phase, "fetching the state") == 0;
+}
+
+static bool one_knows_of_a_loss_alone(const flock *f) {
+    const gw_peer *leader = f->peers[flock_leader(f)].brain;
+    uint64_t step = leader->step + 1;
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < f->count; i++) {
+        const gw_peer *p = f->peers[i].brain;
+        others += p != NULL && p->frozen && p->step == step && gw_losses_in_step(&p->losses, step);
+    }
+    return others == 1 && !gw_losses_in_step(&leader->losses, step);
+}
+
+/* The leader has yet to fetch the state of the step that another is at, who hears of a death in that step
+ * after its vote: it alone knows of that when the next view begins. */
+Test(peer_verify, all_choose_the_same_shards_whoever_has_heard_of_a_loss) {
+    flock f;
+    open_all(&f, 3, GW_VERIFY_WHOLE);
+    uint32_t leader = flock_leader(&f), ahead = (leader + 1) % 3, victim = (leader + 2) % 3;
+    f.peers[leader].load_ns = 50000000;
+    f.sum_for = ahead + 1;
+    cr_assert(flock_run(&f, leader_loads, MOST_EVENTS));
+    flock_cut(&f, ahead, victim, false); /* so that it hears of the death by gossip, after the proposal */
+    flock_kill(&f, victim);
+    cr_assert(flock_run(&f, one_knows_of_a_loss_alone, MOST_EVENTS));
+    run_out(&f);
+    flock_expect_done(&f, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        cr_expect_eq(flock_said(&f, i == 0 ? leader : ahead, "differ about shard"), 0);
+    flock_close(&f);
+}
+
 /* No verdict then: what both have added to the step is computed again. */
 Test(peer_verify, a_witness_that_dies_leaves_both_in_doubt) {
     flock f;

@@ -477,6 +477,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     memset(p->dials, 0, sizeof p->dials);
     memset(p->met, 0, sizeof p->met);
     memset(p->met_nonce, 0, sizeof p->met_nonce);
+    memset(p->greeted_by, 0, sizeof p->greeted_by);
     gw_peer_config config = {.id = p->id,
                              .incarnation = {.boot = p->boot, .nonce = p->nonce},
                              .cluster = {"sim"},

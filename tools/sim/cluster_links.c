@@ -234,10 +234,11 @@ static void arrives(sim_cluster *c, sim_peer *p, const sim_op *op) {
     }
     link->stalled_ns[side] = 0;
     link->taken[side]++;
-    bool ends = op->length > 1 && op->bytes[1] == GW_MSG_END;
-    p->told_end |= ends && c->peers[op->from].finish == GW_FINISH_DONE;
-    gw_event event = {
-        .kind = GW_EV_MESSAGE, .peer = c->peers[op->from].id, .bytes = op->bytes, .length = op->length};
+    const sim_peer *from = &c->peers[op->from];
+    uint8_t kind = op->length > 1 ? op->bytes[1] : 0;
+    if (kind == GW_MSG_HELLO) p->greeted_by[op->from] = from->boot;
+    p->told_end |= kind == GW_MSG_END && from->finish == GW_FINISH_DONE;
+    gw_event event = {.kind = GW_EV_MESSAGE, .peer = from->id, .bytes = op->bytes, .length = op->length};
     sim_event(c, p, &event);
 }
 

@@ -23,7 +23,7 @@ void sim_lose_disk(sim_cluster *c, sim_peer *p) {
     for (uint32_t i = 0; i < c->count; i++) {
         if (c->peers[i].wants[p->number]) sim_want_lost(c, &c->peers[i], &lost, true);
         c->peers[i].wants[p->number] = false;
-        c->peers[i].met[p->number] = c->peers[i].met_nonce[p->number] = 0;
+        c->peers[i].met[p->number] = c->peers[i].met_nonce[p->number] = c->peers[i].greeted_by[p->number] = 0;
     }
 }
 

@@ -237,7 +237,7 @@ static bool knows_of_the_end(sim_cluster *c, const sim_peer *p) {
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_peer *done = &c->peers[i];
         if (done->finish != GW_FINISH_DONE) continue;
-        met |= done->boot == p->met[i];
+        met |= done->boot == p->greeted_by[i];
         told |= had_met(c, p, done);
     }
     return told || (met && !waits_with_too_few(c, p) && !may_hope(c, p)) || (recorded && !c->options->fast);
