@@ -1,4 +1,4 @@
-/* Threads that get stuck elsewhere than in the job's code: the loop, a data thread, a reduction, the disk.
+/* Threads that get stuck elsewhere than in the job's code: the loop, a data thread, a reduction, a disk.
  * Each is noticed by its peer, which logs where it is, and the others go on. */
 #include "lab.h"
 
@@ -68,12 +68,13 @@ static bool tells_of_leaving(const json_t *event, const void *context) {
 }
 
 /* Its thread hangs in `call`, which is noticed: `what`. The peer says good-bye, so that no shard that it had
- * claimed is held to have killed it. Where the others could not begin with it, it is started again. */
-static void ends_its_peer(const char *args, const char *call, const char *thread, int n, const char *caller,
-                          const char *what) {
+ * claimed is held to have killed it. Where the others could not begin with it, it is started again. `among`:
+ * options that three run with, besides. */
+static void ends_its_peer(const char *args, const char *among, const char *call, const char *thread, int n,
+                          const char *caller, const char *what) {
     char stuck[64], all[512];
     snprintf(stuck, sizeof stuck, "%s %s %d", call, thread, n);
-    snprintf(all, sizeof all, "%s --peers 3", args);
+    snprintf(all, sizeof all, "%s --peers 3%s", args, among);
     lab *l = lab_open();
     lab_peer *peers[3];
     start(l, peers, all, stuck);
@@ -87,7 +88,7 @@ static void ends_its_peer(const char *args, const char *call, const char *thread
 }
 
 static void data_thread(const char *args, const char *thread, int n, const char *caller) {
-    ends_its_peer(args, "sendmsg", thread, n, caller, "a data thread hangs (--hang-timeout)");
+    ends_its_peer(args, "", "sendmsg", thread, n, caller, "a data thread hangs (--hang-timeout)");
 }
 
 /* In a reduction that all have entered the others see that nothing moves; before that they would wait for as
@@ -108,7 +109,7 @@ Test(stuck, the_data_thread_of_paths_that_hangs_ends_its_peer) {
 /* Where it takes the memory that it is to receive a sum in: all others wait for it there, and it for nobody.
  */
 Test(stuck, a_reduction_that_hangs_ends_its_peer) {
-    ends_its_peer(JOB, "mmap", "gw-compute", 1, "run_reduce",
+    ends_its_peer(JOB, "", "mmap", "gw-compute", 1, "run_reduce",
                   "a reduction hangs here where it waits for nobody (--hang-timeout)");
 }
 
@@ -133,6 +134,29 @@ Test(stuck, a_disk_that_hangs_is_told_and_stops_nobody) {
     lab_close(l);
 }
 
+#define SHORT " --hang-timeout 2s --time-scale 30"
+
+/* What it had promised is not durable, so that it cannot vote; and its end waits for no disk. */
+Test(stuck, a_record_that_a_disk_does_not_take_ends_its_peer) {
+    ends_its_peer(JOB, " --quorum majority --time-scale 30", "fdatasync", "gw-disk", 1, "gw_durable_",
+                  "the disk hangs: what this peer has promised is not recorded (--hang-timeout)");
+}
+
+Test(stuck, a_state_that_is_read_from_a_disk_that_hangs_ends_its_peer) {
+    const char *args = "synthetic --workers 1 --shards 2 --steps 1000000 --checkpoint-every 2" SHORT;
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "alone", NULL, args);
+    lab_wait_event(l, peer, "checkpoint");
+    lab_kill(l, peer);
+    peer = start_stuck(l, "alone", NULL, args, "read gw-compute 1");
+    cr_expect_eq(lab_end(l, peer), 1);
+    cr_expect(says(peer, "nothing of a state gets here"), "%s", peer->stderr_text);
+    cr_expect(says(peer, "has made no progress for 9 s"), "%s", peer->stderr_text);
+    cr_expect(says(peer, "is still at it; ending without it"), "%s", peer->stderr_text);
+    expect_stack(peer, "gw-compute", "read", "gw_load_from_checkpoint");
+    lab_close(l);
+}
+
 static bool tells_of_no_progress(const json_t *event, const void *context) {
     (void)context;
     return strcmp(lab_text(event, "event"), "warning") == 0 &&
@@ -147,7 +171,7 @@ Test(stuck, a_state_that_waits_for_a_disk_that_hangs_does_not_hang_itself) {
     lab_peer *peer =
         start_stuck(l, "alone", NULL,
                     "synthetic --workers 1 --shards 2 --state-bytes 320m --sum-elements 1024 --steps 1000 "
-                    "--checkpoint-every 2 --hang-timeout 2s --time-scale 30",
+                    "--checkpoint-every 2" SHORT,
                     "fdatasync gw-checkpoint 1");
     lab_wait(l, peer, tells_of_no_progress, NULL, "that the disk hangs");
     lab_mark(l, peer);

@@ -1,6 +1,6 @@
 /* Preloaded into a peer: a thread gets stuck in a call. STUCK="CALL THREAD N": the thread of that name (main:
  * the first one of the process) does not return from its N-th CALL, which is epoll_wait, fdatasync,
- * mmap or sendmsg. */
+ * mmap, read or sendmsg. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -48,6 +48,12 @@ void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offs
         (void *(*)(void *, size_t, int, int, int, off_t))dlsym(RTLD_NEXT, "mmap");
     pass("mmap");
     return real(at, bytes, protection, flags, fd, offset);
+}
+
+ssize_t read(int fd, void *bytes, size_t count) {
+    ssize_t (*real)(int, void *, size_t) = (ssize_t(*)(int, void *, size_t))dlsym(RTLD_NEXT, "read");
+    pass("read");
+    return real(fd, bytes, count);
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {

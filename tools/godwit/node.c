@@ -223,8 +223,8 @@ int gw_node_run(const gw_run_options *options, gw_console *console) {
     if (good) gw_node_publish_end(node);
     gw_signals_closing(node, good ? code : 1);
     if (!gw_node_close(node)) {
-        /* A worker's thread cannot be ended from outside; the process can. */
-        gw_log(GW_WARN, "node", "the job's code or a driver's is still running; ending without it");
+        /* A thread cannot be ended from outside; the process can. */
+        gw_log(GW_WARN, "node", "the job's code, a driver or a disk is still at it; ending without it");
         gw_display_flush(console->display, FLUSH_NS);
         _exit(good ? code : 1);
     }

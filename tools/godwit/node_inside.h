@@ -78,18 +78,31 @@ typedef enum gw_task_kind {
     GW_TASKS,
 } gw_task_kind;
 
+/* What a disk may hold, or peers that a state is fetched from: what to do then the brain knows. */
+typedef enum gw_wait {
+    GW_WAIT_LOAD,
+    GW_WAIT_SAVE, /* and MANIFEST */
+    GW_WAIT_RECORD,
+    GW_WAITS,
+} gw_wait;
+
+typedef struct gw_awaited {
+    gw_token token;    /* of the one given last; 0 = none is under way */
+    uint64_t moved_ns; /* when it got on last */
+    bool told;         /* that it has not since then */
+} gw_awaited;
+
 /* Whether helpers and checkpoint writer get on (node_progress.c). The loop's, but for the atomic ones. */
 typedef struct gw_work {
-    gw_token load, save;         /* under way, of SAVE and MANIFEST the one given last; 0 = none */
+    gw_awaited awaited[GW_WAITS];
     uint64_t load_step;          /* of the state that is brought here, or was last */
     gw_token task[GW_TASKS];     /* of each kind the one given last, until it has ended */
     uint32_t probed;             /* the shard of the last PROBE */
     bool hangs;                  /* a helper or a data thread: it cannot be waited for at the end */
-    bool save_hangs;             /* it was told */
     atomic_uint_fast64_t pieces; /* of states brought here: any thread adds */
     atomic_bool staging; /* the compute helper waits for the writer, which the brain has a deadline for */
-    uint64_t computed, saved;    /* as seen last */
-    uint64_t moved_ns, saved_ns; /* when anything, and the writer, got on last */
+    uint64_t computed, saved; /* as seen last */
+    uint64_t moved_ns;        /* when anything got on last */
 } gw_work;
 
 /* Who obeys signals, and how (node_signals.c). */
@@ -271,6 +284,9 @@ void gw_signals_close(gw_node *node);
 void gw_node_work_given(gw_node *node, const gw_action *action);
 void gw_node_work_done(gw_node *node, const gw_event *event);
 void gw_node_work_look(gw_node *node, uint64_t now_ns);
+/* As seen at the last look: something that was given to a helper or a thread of this peer cannot be waited
+ * for at the end. */
+bool gw_node_work_hangs(const gw_node *node);
 /* After FINISH: whether effects must still take place before this process may end. */
 bool gw_node_commits(gw_node *node, uint64_t now_ns);
 /* As gw_stacks_log, on the stacks helper. */

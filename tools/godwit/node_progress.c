@@ -1,7 +1,7 @@
 /* Whether what was given to the helpers and the checkpoint writer gets on: told to the brain, which knows
- * what to do about a LOAD, SAVE or MANIFEST that does not. Other tasks in which nothing gets on have failed
- * (node_task.c), unless they wait for a SAVE, and a reduction that hangs where it waits for no other peer
- * ends this one. */
+ * what to do about a LOAD, SAVE, MANIFEST or PERSIST that does not. Other tasks in which nothing gets on have
+ * failed (node_task.c), unless they wait for a SAVE, and a reduction that hangs where it waits for no other
+ * peer ends this one. */
 #include "core/check.h"
 #include "core/log.h"
 #include "tools/godwit/node_inside.h"
@@ -21,33 +21,59 @@ void gw_node_log_stacks(gw_node *node, const char *name) {
     gw_helper_give(node->stacks, run_log, copy);
 }
 
+static const struct {
+    const char *text, *threads[2];
+} waits[GW_WAITS] = {
+    [GW_WAIT_LOAD] = {"nothing of a state gets here: what it is read from hangs (--hang-timeout)",
+                      {"gw-compute"}},
+    [GW_WAIT_SAVE] = {"the disk hangs: nothing of a checkpoint gets on here (--hang-timeout)",
+                      {"gw-checkpoint", "gw-disk"}},
+    [GW_WAIT_RECORD] = {"the disk hangs: what this peer has promised is not recorded (--hang-timeout)",
+                        {"gw-disk"}},
+};
+
+static gw_wait wait_for(gw_action_kind kind) {
+    return kind == GW_ACT_LOAD                              ? GW_WAIT_LOAD
+           : kind == GW_ACT_SAVE || kind == GW_ACT_MANIFEST ? GW_WAIT_SAVE
+           : kind == GW_ACT_PERSIST                         ? GW_WAIT_RECORD
+                                                            : GW_WAITS;
+}
+
+static gw_wait wait_ended_by(gw_event_kind kind) {
+    return kind == GW_EV_LOADED                                    ? GW_WAIT_LOAD
+           : kind == GW_EV_STORED || kind == GW_EV_MANIFEST_STORED ? GW_WAIT_SAVE
+           : kind == GW_EV_PERSISTED                               ? GW_WAIT_RECORD
+                                                                   : GW_WAITS;
+}
+
+static void note_move(gw_awaited *a, uint64_t now_ns) {
+    a->moved_ns = now_ns;
+    a->told = false;
+}
+
 void gw_node_work_given(gw_node *node, const gw_action *action) {
-    gw_work *work = &node->work;
-    if (action->kind == GW_ACT_LOAD) {
-        work->load = action->token;
-        work->load_step = action->step;
-    }
-    if (action->kind == GW_ACT_SAVE || action->kind == GW_ACT_MANIFEST) {
-        if (work->save == 0) work->saved_ns = gw_now_ns();
-        work->save = action->token;
-    }
+    gw_wait wait = wait_for(action->kind);
+    if (wait == GW_WAITS) return;
+    gw_awaited *a = &node->work.awaited[wait];
+    if (a->token == 0) note_move(a, gw_now_ns()); /* otherwise it waits for the one before it */
+    a->token = action->token;
+    if (wait == GW_WAIT_LOAD) node->work.load_step = action->step;
 }
 
 void gw_node_work_done(gw_node *node, const gw_event *event) {
-    gw_work *work = &node->work;
-    if (event->kind == GW_EV_LOADED) {
-        work->load = 0;
-        work->moved_ns = gw_now_ns();
-    }
+    gw_wait wait = wait_ended_by(event->kind);
     gw_node_task_done(node, event);
-    if (event->token == work->save) {
-        work->save = 0;
-        work->save_hangs = false;
-    }
+    if (wait == GW_WAITS) return;
+    gw_awaited *a = &node->work.awaited[wait];
+    note_move(a, gw_now_ns());
+    if (event->token == a->token) a->token = 0;
+    if (wait == GW_WAIT_LOAD) node->work.moved_ns = a->moved_ns; /* for the tasks behind it */
 }
 
-static void tell(gw_node *node, gw_token token) {
-    if (token != 0) gw_node_feed(node, &(gw_event){.kind = GW_EV_PROGRESS, .token = token});
+static void got_on(gw_node *node, gw_wait wait, uint64_t now_ns) {
+    gw_awaited *a = &node->work.awaited[wait];
+    note_move(a, now_ns);
+    if (a->token != 0) gw_node_feed(node, &(gw_event){.kind = GW_EV_PROGRESS, .token = a->token});
 }
 
 /* Since when a reduction that must not wait for anybody is at it; 0 = there is none. One that was told to
@@ -67,14 +93,26 @@ bool gw_node_commits(gw_node *node, uint64_t now_ns) {
     return node->work.task[GW_TASK_COMMIT] != 0 && !node->work.hangs && !gw_node_task_hangs(node, 0);
 }
 
-/* The brain knows what to do about a disk that hangs; the log is to say where. */
-static void look_at_disk(gw_node *node) {
-    gw_work *work = &node->work;
-    if (work->save_hangs || work->save == 0 || !gw_watchdog_hangs(&node->dog, work->saved_ns, 0)) return;
-    work->save_hangs = true;
-    gw_log(GW_WARN, "node", "the disk hangs: nothing of a checkpoint gets on here (--hang-timeout)");
-    gw_node_log_stacks(node, "gw-checkpoint");
-    gw_node_log_stacks(node, "gw-disk");
+static bool stands(const gw_node *node, const gw_awaited *a) {
+    return a->token != 0 && gw_watchdog_hangs(&node->dog, a->moved_ns, 0);
+}
+
+/* The log is to say where. */
+static void look_at_awaited(gw_node *node) {
+    for (gw_wait wait = 0; wait < GW_WAITS; wait++) {
+        gw_awaited *a = &node->work.awaited[wait];
+        if (a->told || !stands(node, a)) continue;
+        a->told = true;
+        gw_log(GW_WARN, "node", "%s", waits[wait].text);
+        for (size_t i = 0; i < sizeof waits[wait].threads / sizeof *waits[wait].threads; i++)
+            if (waits[wait].threads[i] != NULL) gw_node_log_stacks(node, waits[wait].threads[i]);
+    }
+}
+
+bool gw_node_work_hangs(const gw_node *node) {
+    bool hangs = node->work.hangs;
+    for (int wait = 0; wait < GW_WAITS; wait++) hangs |= stands(node, &node->work.awaited[wait]);
+    return hangs;
 }
 
 /* For a thread that others wait for in a reduction, for as long as this peer is alive. */
@@ -105,9 +143,8 @@ void gw_node_work_look(gw_node *node, uint64_t now_ns) {
     if (computes || saves || atomic_load(&work->staging)) work->moved_ns = now_ns;
     uint64_t landed_ns = gw_payloads_landed_ns(node->payloads); /* which a PROBE may wait for */
     if (work->task[GW_TASK_PROBE] != 0 && landed_ns > work->moved_ns) work->moved_ns = landed_ns;
-    if (saves) work->saved_ns = now_ns;
-    if (computes) tell(node, work->load);
-    if (saves) tell(node, work->save);
-    look_at_disk(node);
+    if (computes) got_on(node, GW_WAIT_LOAD, now_ns);
+    if (saves) got_on(node, GW_WAIT_SAVE, now_ns);
+    look_at_awaited(node);
     if (!gw_node_task_hangs(node, usual_ns)) look_at_data(node, usual_ns);
 }

@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "tools/godwit/node_inside.h"
+#include "tools/godwit/stacks.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -62,6 +63,8 @@ static void obey(gw_node *node, int number) {
     gw_signals *s = &node->signals;
     if (number == SIGALRM && s->closing) {
         gw_log(GW_WARN, "node", "closing takes more than %d s: ending as it is", CLOSE_S);
+        gw_stacks_log_first();
+        gw_stacks_log("gw");
         gw_display_flush(node->console->display, FLUSH_NS);
         gw_claims_clear(s->claims);
         _exit(s->code);

@@ -531,7 +531,7 @@ bool gw_node_close(gw_node *node) {
     gw_timer_cancel(&node->shown.timer);
     gw_timer_cancel(&node->remembering.timer);
     gw_helper_close(node->stacks);
-    if (node->work.hangs) {
+    if (gw_node_work_hangs(node)) {
         gw_claims_clear(node->claims);
         return false;
     }
