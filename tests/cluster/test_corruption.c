@@ -204,6 +204,36 @@ Test(corruption, a_bit_of_a_sum) {
     lab_close(l);
 }
 
+/* Where sums depend on who added what there is no state of a peer alone to compare with. */
+static void expect_alike(lab *l, lab_peer **peers) {
+    const char *hash = lab_state(l, peers[0], "done");
+    for (int i = 1; i < 3; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash, "peer %d", i);
+}
+
+static void find(const char *way, const char *flip, const char *evidence, bool fast) {
+    char args[LAB_PATH];
+    snprintf(args, sizeof args, FLIPPER " --quorum majority%s", way);
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    start(l, peers, args, flip);
+    if (fast)
+        expect_alike(l, peers);
+    else
+        expect_right(l, peers, 3);
+    expect_found(peers, 3, evidence);
+    lab_close(l);
+}
+
+Test(corruption, whoever_rules_and_however_it_is_added_up) {
+    for (int fast = 0; fast < 2; fast++) {
+        const char *some = fast ? " --verify 1% --reduce fast" : " --verify 1%",
+                   *all = fast ? " --verify 100% --reduce fast" : " --verify 100%";
+        find(some, "--flip-weight 9", "its state changed in memory", fast);
+        find(all, "--flip-gradient 9", "asked once more", fast);
+        find(some, "--flip-sum 9", "it holds other bits of the state than most", fast);
+    }
+}
+
 /* Three peers, in the third of which a bit flips as tests/jobs/flip_send.c says. */
 static lab *start_sending(lab_peer **peers, const char *args, const char *flip) {
     LAB_PRELOADS;
