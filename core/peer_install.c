@@ -275,7 +275,8 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     p->end_step = i->step;
     p->end_given_up = i->end_given_up;
     if (!p->ended) gw_end_forget(p);
-    p->careful = gw_losses_in_step(&i->losses, i->step); /* not of what this peer alone has heard since */
+    p->agreed = i->losses;
+    p->careful = gw_losses_in_step(&p->agreed, i->step);
     p->shards = i->missing.size;
     bool holds = /* a checkpoint's state as well */
         p->has_state && p->step == i->step && i->fingerprint != 0 && p->fingerprint == i->fingerprint;

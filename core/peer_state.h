@@ -309,6 +309,7 @@ struct gw_peer {
     bool lacks_shard;     /* one of them was dealt in this view: a sum without it would be refused */
     gw_thief thief;
     gw_losses losses; /* of this job, from the present step on; part of the durable record */
+    gw_losses agreed; /* those that the view began with: all members are careful in the same steps */
     uint8_t
         *old_ballot; /* quorum any: what the record says of promises, which a run by majority made; kept */
     size_t old_ballot_length;

@@ -49,7 +49,7 @@ static void begin_whole_step(gw_peer *p) {
     begin->step = p->step;
     begin->shards = p->shards;
     p->accumulator_step = p->step;
-    p->careful = gw_losses_in_step(&p->losses, p->step); /* in a life before this one */
+    p->careful = gw_losses_in_step(&p->agreed, p->step); /* in a life before this one */
     gw_deal_cut(p->shards, p->speeds, p->view.count, p->cuts);
     gw_steps_begin(p, NULL, p->cuts);
 }

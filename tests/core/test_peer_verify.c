@@ -253,6 +253,26 @@ Test(peer_verify, all_choose_the_same_shards_whoever_has_heard_of_a_loss) {
     flock_close(&f);
 }
 
+static bool two_more_steps(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].step < 7) return false;
+    return true;
+}
+
+/* Of a step that the job has yet to come to. */
+Test(peer_verify, all_see_what_was_computed_wrong_whatever_one_has_heard_of_later_steps) {
+    flock f;
+    open_all(&f, 3, GW_VERIFY_WHOLE);
+    const gw_loss loss = {.id = {{9}}, .boot = 1, .step = 7, .shard = 3};
+    cr_assert(gw_losses_add(&f.peers[1].brain->losses, &loss));
+    cr_assert(flock_run(&f, two_more_steps, MOST_EVENTS));
+    f.peers[2].wrongs = 1;
+    run_out(&f);
+    flock_expect_done(&f, 3);
+    for (uint32_t i = 0; i < 3; i++) cr_expect_eq(f.peers[i].corruptions, 1, "peer %u", i);
+    flock_close(&f);
+}
+
 /* No verdict then: what both have added to the step is computed again. */
 Test(peer_verify, a_witness_that_dies_leaves_both_in_doubt) {
     flock f;
