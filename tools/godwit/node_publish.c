@@ -180,7 +180,8 @@ void gw_node_corrupted(gw_node *node, const gw_peer_id *peer, const char *eviden
     gw_peer_status status;
     char name[GW_SHORT_TEXT];
     gw_peer_status_get(node->peer, &status);
-    uint64_t step = node->work.awaited[GW_WAIT_LOAD].token != 0 ? node->work.load_step : status.committed_step;
+    uint64_t step =
+        node->work.awaited[GW_WAIT_LOAD].token != 0 ? node->work.load_step : status.committed_step;
     corrupted(node, step, peer, evidence);
     gw_log(GW_ERROR, "node", "corruption at step %llu: peer %s: %s", (unsigned long long)step,
            gw_peer_id_short(peer, name), evidence);

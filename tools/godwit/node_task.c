@@ -66,7 +66,8 @@ bool gw_node_task_hangs(gw_node *node, uint64_t usual_ns) {
     gw_work *work = &node->work;
     for (int kind = 0; kind < GW_TASKS; kind++) {
         /* Behind a LOAD, for which the brain has a deadline, a LOOK has not begun. */
-        if (work->task[kind] == 0 || (kind == GW_TASK_LOOK && work->awaited[GW_WAIT_LOAD].token != 0)) continue;
+        if (work->task[kind] == 0 || (kind == GW_TASK_LOOK && work->awaited[GW_WAIT_LOAD].token != 0))
+            continue;
         /* Effects have nothing to do with how long a shard takes. */
         if (!gw_watchdog_hangs(&node->dog, work->moved_ns, kind == GW_TASK_COMMIT ? 0 : usual_ns)) continue;
         work->hangs = true;
