@@ -114,7 +114,8 @@ static bool flipper_contribute(void *job, void *lane, uint64_t step, uint32_t sh
                                gw_emitter *emitter, gw_err *err) {
     const flipper *f = job;
     (void)err;
-    return contribute(job, (int64_t)step == f->weight, lane, step, shard, state, emitter);
+    bool flips = f->weight >= 0 && (int64_t)step >= f->weight; /* it may compute no shard of that step */
+    return contribute(job, flips, lane, step, shard, state, emitter);
 }
 
 static bool flipper_scalars(void *job, uint64_t step, const gw_sums *sums, const gw_state *state,
