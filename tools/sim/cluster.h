@@ -211,9 +211,8 @@ struct sim_peer {
     bool gone;               /* for good */
     uint64_t met[SIM_PEERS]; /* the last life of each that this life has had a link to; 0 = none */
     uint64_t met_nonce[SIM_PEERS];
-    uint64_t
-        greeted_by[SIM_PEERS]; /* the last life of each that has said to this life what it runs; 0 = none */
-    bool told_end;             /* this life was told that the job has ended, by one that ended it */
+    uint64_t greeted_by[SIM_PEERS]; /* the last life of each that has said hello to this one; 0 = none */
+    bool told_end;                  /* this life was told that the job has ended, by one that ended it */
     bool wants[SIM_PEERS];
     uint64_t seeks[SIM_PEERS], dials[SIM_PEERS]; /* bits: a name of an earlier disk is wanted; is dialled */
     sim_memory m;
