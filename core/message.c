@@ -15,9 +15,9 @@ const char *gw_message_name(gw_message_kind kind) {
         [GW_MSG_VIEW] = "view",         [GW_MSG_STORED] = "stored",     [GW_MSG_MANIFEST] = "manifest",
         [GW_MSG_RECORDED] = "recorded", [GW_MSG_COMPLETE] = "complete", [GW_MSG_END] = "end",
         [GW_MSG_CLAIM] = "claim",       [GW_MSG_ASK_STOP] = "ask-stop", [GW_MSG_ASK_SAVE] = "ask-save",
-        [GW_MSG_WITNESS] = "witness",   [GW_MSG_FELL] = "fell",
+        [GW_MSG_WITNESS] = "witness",   [GW_MSG_FELL] = "fell",         [GW_MSG_HALT] = "halt",
     };
-    return kind >= GW_MSG_HELLO && kind <= GW_MSG_FELL ? names[kind] : "unknown";
+    return kind >= GW_MSG_HELLO && kind <= GW_MSG_HALT ? names[kind] : "unknown";
 }
 
 static void *allocate(size_t count, size_t size) {
@@ -144,6 +144,10 @@ static void put_body(gw_writer *w, const gw_message *m) {
     case GW_MSG_REPAIR:
         gw_put_string(w, m->text);
         gw_put_u8(w, m->flag);
+        break;
+    case GW_MSG_HALT:
+        gw_put_u64(w, m->step);
+        gw_put_string(w, m->text);
         break;
     case GW_MSG_JOIN:
         gw_view_put(w, m->view);
@@ -421,6 +425,10 @@ static void get_body(gw_reader *r, gw_message *m) {
     case GW_MSG_REPAIR:
         m->text = get_text(r);
         m->flag = get_flag(r);
+        break;
+    case GW_MSG_HALT:
+        m->step = gw_get_u64(r);
+        m->text = get_text(r);
         break;
     case GW_MSG_JOIN:
         m->view = get_one_view(r);

@@ -12,7 +12,7 @@
 #include "core/world.h"
 
 enum {
-    GW_MESSAGE_VERSION = 12,
+    GW_MESSAGE_VERSION = 13,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
@@ -51,6 +51,8 @@ typedef enum gw_message_kind {
     GW_MSG_WITNESS,  /* about view: step, shard, value: fingerprint of what the sender computes of it */
     GW_MSG_FELL,     /* about view: step, shard (that made the sender give up, plus 1; 0 = none did); flag: no
                         shard is to blame. The sender's last words */
+    GW_MSG_HALT, /* about view, which the sender lives in, or which it has proposed: step; text = why nobody
+                    can tell which bits of its state, or of a shard of it, are right: no member may go on */
 } gw_message_kind;
 
 typedef enum gw_refusal {

@@ -188,13 +188,15 @@ static bool sane(const gw_peer_config *c, gw_err *err) {
 }
 
 /* What two peers must agree on without its being part of the job: a flock with two rules for who may go on
- * after a partition could go on twice. */
+ * after a partition could go on twice, and one that skips what others stop at would go on without them. */
 static char *identity_and_rules(const gw_peer_config *c) {
-    char *text, verify[40] = "verify=off\n"; /* else all digits of it: others would choose other shards */
-    if (c->verify > 0) snprintf(verify, sizeof verify, "verify=%.7g%%\n", (double)c->verify / 1e4);
-    int length = c->quorum == GW_QUORUM_MAJORITY ? asprintf(&text, "%squorum=majority\npeers=%" PRIu32 "\n%s",
-                                                            c->identity, c->peers, verify)
-                                                 : asprintf(&text, "%squorum=any\n%s", c->identity, verify);
+    char *text, peers[32] = "", verify[40] = "off";
+    bool majority = c->quorum == GW_QUORUM_MAJORITY;
+    if (majority) snprintf(peers, sizeof peers, "peers=%" PRIu32 "\n", c->peers);
+    /* All digits of it: others would choose other shards. */
+    if (c->verify > 0) snprintf(verify, sizeof verify, "%.7g%%", (double)c->verify / 1e4);
+    int length = asprintf(&text, "%squorum=%s\n%sverify=%s\non-bad=%s\n", c->identity,
+                          majority ? "majority" : "any", peers, verify, c->skip_bad ? "skip" : "stop");
     GW_CHECK_MEMORY(length >= 0);
     return text;
 }
@@ -348,6 +350,9 @@ static void on_message(gw_peer *p, const gw_event *event) {
             break;
         case GW_MSG_FELL:
             gw_poison_told(from, &message);
+            break;
+        case GW_MSG_HALT:
+            gw_halt_told(p, from, &message);
             break;
         case GW_MSG_END:
             gw_end_told(p, from, &message);

@@ -76,9 +76,7 @@ void gw_end_told(gw_peer *p, gw_contact *from, const gw_message *message) {
     from->said_end = true;
     from->end_root = message->hash;
     from->unsaved = message->unsaved;
-    bool decided = p->phase == GW_AT_FROZEN && gw_peer_id_equal(&p->voted.leader, &from->id) &&
-                   gw_view_name_equal(&p->voted.name, &message->name);
-    if (!decided) return;
+    if (!gw_votes_waits_for(p, from, &message->name)) return;
     gw_end_recorded(p, message->step, message->value, &message->hash, message->flag, message->unsaved);
     end_as_recorded(p, "");
 }

@@ -9,6 +9,7 @@
  *   peer_waiting.c  without a view: founding, joining; healing of two views
  *   peer_steps.c    a step's life: deal, steal, seal, reduce, check, apply
  *   peer_verify.c   shards computed twice; other bits than most hold
+ *   peer_halt.c     where nobody can tell who is right
  *   peer_retry.c    reductions that fail again and again
  *   peer_poison.c   a shard that spares nobody
  *   peer_commit.c   when others may see a step
@@ -490,6 +491,8 @@ enum { GW_PATIENCE_MS = 2000 }; /* how long a proposal that one voted for may ta
 void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *message); /* somebody proposes a view */
 void gw_votes_give(gw_peer *p, const gw_view *view, uint64_t base_epoch);
 void gw_votes_freeze(gw_peer *p);
+/* Frozen for this view, as `from` has proposed it. */
+bool gw_votes_waits_for(const gw_peer *p, const gw_contact *from, const gw_view_name *view);
 /* Frozen for longer than a proposal usually takes: people are told that it waits. */
 bool gw_votes_wait_long(const gw_peer *p);
 void gw_votes_persist(
@@ -530,6 +533,9 @@ void gw_steps_sealed(gw_peer *p, const gw_event *event);
 void gw_steps_reduced(gw_peer *p, const gw_event *event);
 void gw_steps_applied(gw_peer *p, const gw_event *event);
 void gw_steps_shard_lost(gw_peer *p, const gw_event *event);
+/* What this shard is computed from cannot be had just now, as the event tells: it is dealt again in another
+ * view, unless this peer has given back too many. */
+void gw_steps_give_back(gw_peer *p, uint32_t shard, const gw_event *event);
 void gw_steps_consider(gw_peer *p);
 uint64_t gw_steps_speed(const gw_peer *p); /* to deal by; 0 = not known */
 
@@ -571,6 +577,14 @@ void gw_verdicts_discount(const gw_attempt *attempt, bool majority, gw_install *
 void gw_verdicts_spare(const gw_attempt *attempt, gw_install *install);
 /* Of what is installed here. True: others have convicted this peer, which hears of it only now. */
 bool gw_verdicts_hear(gw_peer *p, const gw_install *install);
+
+/* ---- peer_halt.c ---- */
+/* Nobody can tell which bits are right, for the reason given: ends this peer, and, as far as they can be
+ * reached, all members of the view, which is the one that it lives in or has proposed. */
+void gw_halt(gw_peer *p, const gw_view *view, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void gw_halt_told(gw_peer *p, const gw_contact *from, const gw_message *message);
+/* A member that has left in the middle of a sum, or of a dispute about one, may have said why. */
+bool gw_halt_may_come(const gw_peer *p);
 
 /* ---- peer_retry.c ---- */
 void gw_retry_failed(gw_peer *p, const gw_event *event); /* asks for a new view, now or later, or gives up */

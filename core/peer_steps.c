@@ -209,15 +209,18 @@ void gw_steps_consider(gw_peer *p) {
 /* ---- claims given back
  * ----------------------------------------------------------------------------------------------- */
 
+void gw_steps_give_back(gw_peer *p, uint32_t shard, const gw_event *event) {
+    if (++p->lost_claims > MOST_LOST_CLAIMS)
+        gw_poison_give_up(p, shard, event);
+    else
+        gw_views_need_change(p, "shard %u is given back: %.60s", shard, gw_peer_why(event));
+}
+
 void gw_steps_shard_lost(gw_peer *p, const gw_event *event) {
     /* When this peer froze meanwhile, the shard is missing in its report anyway. */
     if (p->phase != GW_AT_COMPUTING && p->phase != GW_AT_SEALING) return;
-    if (++p->lost_claims > MOST_LOST_CLAIMS) {
-        gw_poison_give_up(p, event->shard, event);
-        return;
-    }
     p->lacks_shard = true;
-    gw_views_need_change(p, "shard %u is given back: %.60s", event->shard, gw_peer_why(event));
+    gw_steps_give_back(p, event->shard, event);
 }
 
 /* ---- sealing and reducing

@@ -111,11 +111,11 @@ bool gw_verify_states_agree(gw_peer *p, const int64_t *slots) {
         gw_verify_tell(p, NULL,
                        "%" PRIu32 " members hold %016" PRIx64 " as the state, %" PRIu32 " hold %016" PRIx64,
                        held.most_count, (uint64_t)held.most, held.second_count, (uint64_t)held.second);
-        gw_peer_finish(p, GW_FINISH_FAILED, NULL,
-                       "as many members hold one state of step %" PRIu64 " as another (%016" PRIx64
-                       ", %016" PRIx64 "), and nobody can tell which are right: start again to resume from "
-                       "the newest checkpoint, with one more peer or without any that fails a memory test",
-                       p->step, (uint64_t)held.most, (uint64_t)held.second);
+        gw_halt(p, &p->view,
+                "as many members hold one state of step %" PRIu64 " as another (%016" PRIx64 ", %016" PRIx64
+                "), and nobody can tell which are right: start again to resume from the newest checkpoint, "
+                "with one more peer or without any that fails a memory test",
+                p->step, (uint64_t)held.most, (uint64_t)held.second);
         return false;
     }
     for (uint32_t rank = 0; rank < p->view.count; rank++) {
@@ -205,15 +205,33 @@ static void doubt(gw_peer *p, const gw_dispute *d) {
     for (int i = 0; i < 2; i++) p->doubt.accused[i] = p->view.members[d->ranks[i]].id;
 }
 
+static void disagree(gw_peer *p, uint32_t rank) {
+    char id[GW_SHORT_TEXT];
+    gw_views_need_change(p, "to peer %s another shard is in dispute than here",
+                         gw_peer_id_short(&p->view.members[rank].id, id));
+}
+
+/* The table of a sum tells all members the same, unless one of them reads it wrong: it would wait for their
+ * testimony, or they for its, for ever. `disputed`: a shard, plus 1; 0 = none. */
+static bool others_agree(gw_peer *p, uint32_t disputed) {
+    const gw_testimony *t = &p->testimony;
+    bool heard = gw_view_name_equal(&t->view, &p->view.name) && t->step == p->step, agree = true;
+    for (uint32_t rank = 0; rank < p->view.count && heard && agree; rank++) {
+        agree = t->shard[rank] == 0 || t->shard[rank] == disputed;
+        if (!agree) disagree(p, rank);
+    }
+    return agree;
+}
+
 bool gw_verify_disputes(gw_peer *p, const gw_event *reduced) {
     gw_dispute d;
     uint32_t again;
-    if (p->chosen_count == 0 || reduced->check_table == NULL) return false;
+    if (p->chosen_count == 0 || reduced->check_table == NULL) return !others_agree(p, 0);
     bool any = gw_verify_find(reduced->check_table, p->chosen, p->chosen_count, p->view.count,
                               (uint32_t)gw_peer_own_rank(p), &d, &again);
     if (!any) {
         if (again > 0) gw_peer_notice(p, GW_NOTICE_VERIFIED, " ")->count = again;
-        return false;
+        return !others_agree(p, 0);
     }
     char one[GW_SHORT_TEXT], other[GW_SHORT_TEXT];
     doubt(p, &d);
@@ -268,7 +286,8 @@ static bool may_judge(const gw_peer *p) {
 static void judge(gw_peer *p) {
     const gw_dispute *d = &p->dispute;
     const gw_testimony *t = &p->testimony;
-    if (p->phase != GW_AT_DISPUTING || p->need_change || !may_judge(p)) return;
+    if (p->phase != GW_AT_DISPUTING || p->need_change || !others_agree(p, d->shard + 1) || !may_judge(p))
+        return;
     int wrong = gw_verify_judge(d, t->told, p->view.count);
     if (wrong >= 0) {
         convict(p, wrong);
@@ -278,12 +297,11 @@ static void judge(gw_peer *p) {
     gw_verify_tell(p, NULL, "peers %s and %s differ about shard %" PRIu32,
                    gw_peer_id_short(&p->doubt.accused[0], one), gw_peer_id_short(&p->doubt.accused[1], other),
                    d->shard);
-    gw_peer_finish(
-        p, GW_FINISH_FAILED, NULL,
-        "peers %s and %s compute different bits of shard %" PRIu32 " of step %" PRIu64
-        ", and nobody can tell which are right: start again with a third peer, or without the one that "
-        "fails a memory test",
-        one, other, d->shard, p->step);
+    gw_halt(p, &p->view,
+            "peers %s and %s compute different bits of shard %" PRIu32 " of step %" PRIu64
+            ", and nobody can tell which are right: start again with a third peer, or without the one that "
+            "fails a memory test",
+            one, other, d->shard, p->step);
 }
 
 static void bear_witness(gw_peer *p, const gw_peer_id *to) {
@@ -300,6 +318,10 @@ static void bear_witness(gw_peer *p, const gw_peer_id *to) {
 void gw_verify_probed(gw_peer *p, const gw_event *event) {
     if (event->token != p->probe_token || p->phase != GW_AT_DISPUTING) return;
     p->probe_token = 0;
+    if (event->outcome == GW_ABORTED) {
+        gw_steps_give_back(p, p->dispute.shard, event);
+        return;
+    }
     if (event->outcome != GW_DONE) {
         gw_poison_give_up(p, p->dispute.shard, event);
         return;
@@ -314,7 +336,11 @@ void gw_verify_probed(gw_peer *p, const gw_event *event) {
 
 void gw_verify_witness(gw_peer *p, const gw_contact *from, const gw_message *m) {
     int rank = gw_view_rank(&p->view, &from->id);
-    if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.name) || m->step != p->step) return;
+    if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.name) || m->step > p->step) return;
+    if (m->step < p->step) { /* made here, without a dispute */
+        disagree(p, (uint32_t)rank);
+        return;
+    }
     forget_old_testimony(p);
     p->testimony.shard[rank] = m->shard + 1;
     p->testimony.told[rank] = m->value;

@@ -130,8 +130,15 @@ static bool asks_for_repair(gw_peer *p) {
     return contact == NULL || gw_links_lately(p, contact);
 }
 
+/* Twice a second, and not while this peer would not propose either: the leader, who may have yet to hear what
+ * it has heard, proposes at once. */
+static uint64_t ask_time(const gw_peer *p) {
+    uint64_t due = p->repair_sent_ns == 0 ? 0 : p->repair_sent_ns + gw_peer_ms(p, 500);
+    return due > p->propose_at_ns ? due : p->propose_at_ns;
+}
+
 static void ask_for_repair(gw_peer *p) {
-    if (!asks_for_repair(p) || p->now < p->repair_sent_ns + gw_peer_ms(p, 500)) return;
+    if (!asks_for_repair(p) || p->now < ask_time(p)) return;
     p->repair_sent_ns = p->now;
     gw_message message = gw_peer_about_view(p, GW_MSG_REPAIR);
     if (missed_view(p)) {
@@ -146,6 +153,8 @@ static void ask_for_repair(gw_peer *p) {
 static uint64_t propose_time(gw_peer *p) {
     uint64_t since = p->cause_ns > p->patience_ns ? p->cause_ns : p->patience_ns;
     uint64_t due = since + own_position(p) * gw_peer_ms(p, STAGGER_MS);
+    if (gw_halt_may_come(p) && due < p->cause_ns + gw_peer_ms(p, GW_PATIENCE_MS))
+        due = p->cause_ns + gw_peer_ms(p, GW_PATIENCE_MS);
     return due > p->propose_at_ns ? due : p->propose_at_ns;
 }
 
@@ -211,8 +220,7 @@ uint64_t gw_views_deadline(const gw_peer *p) {
         gw_peer *reader = (gw_peer *)(uintptr_t)p;
         uint64_t due = propose_time(reader);
         if (due < p->ask_view_at_ns) due = p->ask_view_at_ns;
-        uint64_t again = p->repair_sent_ns + gw_peer_ms(p, 500);
-        if (asks_for_repair(reader) && again < due) due = again;
+        if (asks_for_repair(reader) && ask_time(p) < due) due = ask_time(p);
         next = due;
     }
     bool patient = p->phase == GW_AT_FROZEN || p->phase == GW_AT_PAUSED;
@@ -644,7 +652,7 @@ static bool some_absent(const gw_peer *p) {
 }
 
 /* A sum that fails its checks whatever is tried: says what is wrong with it, and who found that. */
-static void stop_job(gw_peer *p, const char *text) {
+static void give_up_sum(gw_peer *p, const char *text) {
     char finders[GW_SHORT_TEXT * 8] = "", id[GW_SHORT_TEXT];
     size_t used = 0;
     for (uint32_t rank = 0; rank < p->attempt.view.count && used + GW_SHORT_TEXT + 2 < sizeof finders;
@@ -717,9 +725,12 @@ static void conclude(gw_peer *p) {
         gw_install_free(i);
         return;
     }
-    if (answer == GW_REPAIR_STOP) {
+    if (answer == GW_REPAIR_STOP || answer == GW_REPAIR_HALT) {
         gw_install_free(i);
-        stop_job(p, text);
+        if (answer == GW_REPAIR_HALT)
+            gw_halt(p, &a->view, "%s", text);
+        else
+            give_up_sum(p, text);
         return;
     }
     if (text[0] != '\0') gw_peer_say(p, GW_WARN, "%s", text);

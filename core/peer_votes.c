@@ -175,6 +175,11 @@ void gw_votes_freeze(gw_peer *p) {
     gw_peer_act(p, GW_ACT_FREEZE)->token = p->freeze_token = gw_peer_token(p);
 }
 
+bool gw_votes_waits_for(const gw_peer *p, const gw_contact *from, const gw_view_name *view) {
+    return p->phase == GW_AT_FROZEN && gw_peer_id_equal(&p->voted.leader, &from->id) &&
+           gw_view_name_equal(&p->voted.name, view);
+}
+
 bool gw_votes_wait_long(const gw_peer *p) {
     return p->phase == GW_AT_FROZEN && p->now >= p->frozen_since_ns + gw_peer_ms(p, GW_PATIENCE_MS);
 }

@@ -466,7 +466,7 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
     const gw_report *rival = state == NULL ? NULL : find_rival(rules, reports, count, state, &rank);
     if (rival != NULL) {
         tell_rival(&install->view, state, rival, rank, text, text_size);
-        return GW_REPAIR_STOP;
+        return GW_REPAIR_HALT;
     }
     gw_repair_answer answer = state == NULL
                                   ? plan_start(rules, reports, settle, install, text, text_size)

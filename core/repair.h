@@ -25,13 +25,14 @@ typedef enum gw_repair_answer {
                        has it on record; nobody here has all of that state, but somebody absent may: see the
                        text */
     GW_REPAIR_STOP, /* the step's sum failed its checks a third time, with the same voters and nobody in
-                       doubt, or as many hold one state as another: see the text */
+                       doubt: see the text. Without this proposer the others may try once more */
+    GW_REPAIR_HALT, /* as many hold one state as another, so that nobody may go on: see the text */
 } gw_repair_answer;
 
 /* Fills everything of *install but view, losses, convictions, spared, cause and cause_age_ns (view is read:
  * its members are in the order of the reports). *install must be zeroed but for these, and owns its sets
  * afterwards. `settle`: make do with what the voters have, without waiting any longer. `text` (at least 200
- * bytes) explains WAIT, OVER and STOP, and warns of what READY leaves behind; empty otherwise. */
+ * bytes) explains WAIT, OVER, STOP and HALT, and warns of what READY leaves behind; empty otherwise. */
 gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
                                 gw_install *install, char *text, size_t text_size);
 

@@ -93,7 +93,8 @@ typedef enum gw_event_kind {
                       with (zeros = not known), and damaged: the state in memory is not what it was when it
                       was made; when GW_DONE: coverage_ok, fingerprint_ok, bad_count, and, when the sum is
                       right, slots and check_table; damaged: this peer's own part of a wrong sum is */
-    GW_EV_PROBED,  /* token, outcome, fingerprint: of a shard's contribution */
+    GW_EV_PROBED,  /* token, outcome, fingerprint: of a shard's contribution; text; GW_ABORTED: what it is
+                      computed from could not be had */
     GW_EV_LOOKED,  /* token, outcome, text; when GW_FAILED: damaged, as for REDUCED */
     GW_EV_APPLIED, /* token, outcome, text, fingerprint, stop; when GW_FAILED: damaged, as for REDUCED */
     GW_EV_COMMITTED, /* token, outcome, text: the job's effects of a step have taken place, or cannot */

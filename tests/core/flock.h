@@ -82,6 +82,7 @@ typedef struct flock_peer {
     uint32_t skipped;        /* updates that it was told to skip */
     bool poisoned;           /* when it freezes, a shard has been added in part */
     bool apply_fails, probe_fails;
+    uint32_t probes_lost;  /* for so many of the next that it computes nobody has the payload */
     bool loads_other_bits; /* whatever state it fetches */
     bool part_damaged;     /* of a wrong sum its own part is */
     bool spoils_sums;      /* every sum with its part is wrong */
@@ -105,6 +106,7 @@ typedef struct flock_peer {
     uint64_t apply_ns;         /* applying takes this much longer */
     uint64_t flip_step; /* when it has applied so many steps a bit of its state flips, once; 0 = never */
     uint64_t flip_save; /* when the state of this step is saved, one has flipped before, once; 0 = never */
+    bool flipped;       /* by flip_step, in some life */
     bool look_fails;
     gw_check checks[2 * GW_VERIFY_MOST]; /* of the deal */
     uint32_t check_count, chosen_count;

@@ -15,10 +15,16 @@ static void keep_said(flock_peer *p, const char *text) {
     p->said_length += length + 1;
 }
 
+/* Where no majority rules a peer shows what it has before it hears whether others have the same. */
+static void expect_right(const flock *f, uint32_t i, uint64_t state, uint64_t steps) {
+    bool excused = f->peers[i].flipped && f->quorum == GW_QUORUM_ANY;
+    cr_assert(excused || state == flock_state_after(steps), "peer %u, step %lu", i, steps - 1);
+}
+
 /* What is shown of a step is right, comes once, and in order. */
 static void note_shown(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
-    cr_assert_eq(a->fingerprint, flock_state_after(a->step + 1), "peer %u, step %lu", i, a->step);
+    expect_right(f, i, a->fingerprint, a->step + 1);
     cr_assert_geq(a->step + 1, p->shown_step + (f->quorum == GW_QUORUM_MAJORITY));
     p->shown_step = a->step + 1;
     for (uint32_t rank = 0; rank < p->fence.count; rank++) {
@@ -37,7 +43,7 @@ static void note_effects(flock *f, uint32_t i, const gw_action *a) {
     gw_peer_status_get(p->brain, &status);
     cr_assert(status.has_state, "peer %u has effects of a state that it has dropped", i);
     cr_assert_eq(a->step + 1, p->step);
-    cr_assert_eq(p->state, flock_state_after(p->step));
+    expect_right(f, i, p->state, p->step);
     if (a->step < FLOCK_EFFECTS && !fails) f->effects[a->step]++;
     flock_post(f, i, 100000,
                (gw_event){.kind = GW_EV_COMMITTED,

@@ -14,10 +14,11 @@ void flock_end_links(flock *f, uint32_t i) {
         gw_event down = {.kind = GW_EV_LINK_DOWN,
                          .peer = f->peers[i].config.id,
                          .incarnation = f->peers[i].config.incarnation};
+        uint64_t way_ns = f->message_ns + f->longer_ns[i][k]; /* behind what it said before */
         down.link_end = GW_LINK_CLOSED;
-        flock_post(f, k, 150000, down);
+        flock_post(f, k, way_ns + 50000, down);
         down.link_end = GW_LINK_REFUSED;
-        flock_post(f, k, 200000, down);
+        flock_post(f, k, way_ns + 100000, down);
     }
 }
 

@@ -117,6 +117,7 @@ void flock_apply(flock *f, uint32_t i, const gw_action *a) {
     cr_assert_eq(p->state, flock_state_after(p->step));
     if (p->step == p->flip_step) {
         p->state ^= 1;
+        p->flipped = true;
         p->flip_step = 0;
     }
     event = (gw_event){.kind = GW_EV_APPLIED,

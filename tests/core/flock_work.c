@@ -178,11 +178,13 @@ void flock_deal(flock *f, uint32_t i, const gw_action *a) {
 
 void flock_probe(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
+    gw_outcome outcome = p->probe_fails ? GW_FAILED : p->probes_lost > 0 ? GW_ABORTED : GW_DONE;
     cr_assert_eq(a->step, p->step);
+    p->probes_lost -= p->probes_lost > 0;
     flock_post(f, i, 500000,
                (gw_event){.kind = GW_EV_PROBED,
                           .token = a->token,
-                          .outcome = p->probe_fails ? GW_FAILED : GW_DONE,
+                          .outcome = outcome,
                           .text = f->reason,
                           .fingerprint = fingerprint_of(p, a->first)});
 }

@@ -59,9 +59,9 @@ Test(commit, members_with_other_bits_take_the_quorums_state_before_the_step_is_s
 }
 
 /* Half of the peers, from `who` on, get other bits. */
-static void flip_half(uint32_t count, uint32_t who, uint64_t step) {
+static void flip_half(uint32_t count, uint32_t who, uint64_t step, gw_quorum quorum) {
     flock f;
-    flock_open(&f, count, count, STEPS, GW_QUORUM_MAJORITY);
+    flock_open(&f, count, count, STEPS, quorum);
     for (uint32_t i = who; i < who + count / 2; i++) f.peers[i].flip_step = step;
     flock_start_all(&f);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
@@ -75,9 +75,41 @@ static void flip_half(uint32_t count, uint32_t who, uint64_t step) {
 
 Test(commit, where_as_many_hold_other_bits_nobody_goes_on) {
     for (uint32_t who = 0; who < 2; who++) {
-        flip_half(2, who, 6);
-        flip_half(4, 2 * who, 6);
+        flip_half(2, who, 6, GW_QUORUM_MAJORITY);
+        flip_half(4, 2 * who, 6, GW_QUORUM_MAJORITY);
+        flip_half(2, who, 6, GW_QUORUM_ANY);
+        flip_half(4, 2 * who, 6, GW_QUORUM_ANY);
     }
+}
+
+static bool all_at_step_6(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (flock_status(f, i).step != 6) return false;
+    return true;
+}
+
+/* Another dies before the next sum shows it: whoever proposes the next view finds it out, and says so. */
+Test(commit, where_as_many_vote_with_other_bits_nobody_goes_on) {
+    for (uint32_t victim = 0; victim < 3; victim++)
+        for (int any = 0; any < 2; any++) {
+            flock f;
+            flock_open(&f, 3, 3, STEPS, any ? GW_QUORUM_ANY : GW_QUORUM_MAJORITY);
+            f.peers[(victim + 1) % 3].flip_step = 6;
+            flock_start_all(&f);
+            cr_assert(flock_run(&f, all_at_step_6, MOST_EVENTS));
+            flock_kill(&f, victim);
+            cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+            uint32_t heard = 0;
+            for (uint32_t i = 0; i < 3; i++) {
+                if (i == victim) continue;
+                const char *text = f.peers[i].finish_text;
+                cr_expect_eq(f.peers[i].finish, GW_FINISH_FAILED, "peer %u", i);
+                cr_expect_not_null(strstr(text, "nobody can tell which are right"), "peer %u: %s", i, text);
+                heard += strstr(text, "(found by peer ") != NULL;
+            }
+            cr_expect_eq(heard, 1, "one has proposed the view, and told the other");
+            flock_close(&f);
+        }
 }
 
 /* No reduction follows. */

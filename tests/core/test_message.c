@@ -89,7 +89,7 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
     install->spared = calloc(2, sizeof *install->spared);
     install->spared[install->spared_count++] = (gw_hash){{5}};
     install->spared[install->spared_count++] = (gw_hash){{6}};
-    for (int kind = GW_MSG_HELLO; kind <= GW_MSG_FELL; kind++) {
+    for (int kind = GW_MSG_HELLO; kind <= GW_MSG_HALT; kind++) {
         gw_message m = sample((gw_message_kind)kind, &view, install, &report), back;
         uint8_t *bytes, *again;
         gw_err err;
@@ -195,7 +195,7 @@ Test(message, bytes_are_pinned) {
     gw_message m = sample(GW_MSG_CLAIM, &view, NULL, NULL);
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
-    uint8_t expected[2 + 32 + 8 + 16 + 16] = {12, 16, 0x11};
+    uint8_t expected[2 + 32 + 8 + 16 + 16] = {13, 16, 0x11};
     expected[34] = 9;
     expected[42] = 0x22;
     expected[58] = 17;
@@ -319,7 +319,7 @@ Test(message, another_version_is_named) {
     gw_message m;
     gw_err err;
     cr_assert(!gw_message_decode(bytes, sizeof bytes, &m, &err));
-    cr_assert(strstr(err.text, "version 13") != NULL, "%s", err.text);
+    cr_assert(strstr(err.text, "version 14") != NULL, "%s", err.text);
 }
 
 Test(message, a_damaged_view_in_a_list_ends_the_reading) {
@@ -341,5 +341,5 @@ Test(message, a_damaged_view_in_a_list_ends_the_reading) {
 Test(message, an_unknown_kind_has_a_name_for_people_too) {
     cr_assert_str_eq(gw_message_name(GW_MSG_HELLO), "hello");
     cr_assert_str_eq(gw_message_name(0), "unknown");
-    cr_assert_str_eq(gw_message_name(GW_MSG_FELL + 1), "unknown");
+    cr_assert_str_eq(gw_message_name(GW_MSG_HALT + 1), "unknown");
 }

@@ -256,21 +256,29 @@ Test(peer, who_gives_back_three_shards_of_a_step_gives_up_and_the_others_go_on) 
     flock_close(&f);
 }
 
-/* One that would go on after a partition where the others wait: the flock could go on twice. */
-Test(peer, another_quorum_is_turned_away_naming_both) {
-    flock f;
-    flock_open(&f, 3, 2, 5000, GW_QUORUM_MAJORITY);
-    flock_start(&f, 0);
-    flock_start(&f, 1);
-    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
-    f.peers[2].config.quorum = GW_QUORUM_ANY;
-    flock_start(&f, 2);
-    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    cr_assert_eq(f.peers[2].finish, GW_FINISH_DENIED);
-    cr_assert(strstr(f.peers[2].finish_text, "theirs: quorum=majority, here: quorum=any") != NULL, "%s",
-              f.peers[2].finish_text);
-    for (uint32_t i = 0; i < 2; i++) cr_assert_eq(f.peers[i].finish, GW_FINISH_DONE);
-    flock_close(&f);
+/* One that would go on after a partition where the others wait, or where the others stop: the flock could go
+ * on twice. */
+Test(peer, another_rule_is_turned_away_naming_both) {
+    for (int skips = 0; skips < 2; skips++) {
+        flock f;
+        flock_open(&f, 3, 2, 5000, GW_QUORUM_MAJORITY);
+        flock_start(&f, 0);
+        flock_start(&f, 1);
+        cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+        if (skips)
+            f.peers[2].config.skip_bad = true;
+        else
+            f.peers[2].config.quorum = GW_QUORUM_ANY;
+        flock_start(&f, 2);
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        const char *text = f.peers[2].finish_text, *part = skips
+                                                               ? "theirs: on-bad=stop, here: on-bad=skip"
+                                                               : "theirs: quorum=majority, here: quorum=any";
+        cr_assert_eq(f.peers[2].finish, GW_FINISH_DENIED);
+        cr_assert_not_null(strstr(text, part), "%s", text);
+        for (uint32_t i = 0; i < 2; i++) cr_assert_eq(f.peers[i].finish, GW_FINISH_DONE);
+        flock_close(&f);
+    }
 }
 
 Test(peer, a_bad_element_stops_every_peer_alike) {

@@ -106,8 +106,8 @@ static void tell_message(flock *f, uint32_t i, uint32_t from, gw_message m, bool
 }
 
 static const gw_message_kind short_kinds[] = {
-    GW_MSG_READY, GW_MSG_STORED, GW_MSG_MANIFEST, GW_MSG_RECORDED, GW_MSG_COMPLETE,
-    GW_MSG_END,   GW_MSG_CLAIM,  GW_MSG_WITNESS,  GW_MSG_ASK_STOP, GW_MSG_ASK_SAVE};
+    GW_MSG_READY, GW_MSG_STORED,  GW_MSG_MANIFEST, GW_MSG_RECORDED, GW_MSG_COMPLETE, GW_MSG_END,
+    GW_MSG_CLAIM, GW_MSG_WITNESS, GW_MSG_HALT,     GW_MSG_ASK_STOP, GW_MSG_ASK_SAVE};
 
 /* Of another view, step or job. */
 static void say_of_another(flock *f, uint32_t i, uint32_t from, const gw_view *view) {
@@ -313,7 +313,6 @@ Test(peer_late, who_asks_for_others_lives_is_not_heard) {
     gw_message m = {.kind = GW_MSG_JOIN, .job = offered.job, .view = &offered, .flag = true, .name = {{3}}};
     flock_tell(&f, leader, (gw_event){.kind = GW_EV_TIMER});
     tell_message(&f, leader, from, m, true);
-    m.flag = false;
     tell_message(&f, from, leader, m, true); /* to one that does not lead */
     uint64_t views = flock_status(&f, leader).views_installed;
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));

@@ -191,16 +191,19 @@ static void say_hello(flock *f, const char *identity) {
     free(bytes);
 }
 
+#define JOB "job=test\nlr=0.1\n"
+
 Test(peer_strangers, a_line_that_one_side_lacks_is_absent_there) {
     static const struct {
         const char *identity, *part;
     } cases[] = {
-        {"job=test\nlr=0.1\nquorum=any\nverify=5%\n", "(theirs: verify=5%, here: verify=off)"},
-        {"job=test\nlr=0.1\nverify=off\n", "(theirs: absent, here: quorum=any)"},
-        {"job=test\nlr=0.1\nquorum=any\nverify=off\nmore=1\n", "(theirs: more=1, here: absent)"},
-        {"job=test\nlr=0.2\nquorum=any\nverify=1%\n",
+        {JOB "quorum=any\nverify=5%\non-bad=stop\n", "(theirs: verify=5%, here: verify=off)"},
+        {JOB "verify=off\non-bad=stop\n", "(theirs: absent, here: quorum=any)"},
+        {JOB "quorum=any\nverify=off\non-bad=stop\nmore=1\n", "(theirs: more=1, here: absent)"},
+        {JOB "quorum=any\nverify=off\non-bad=skip\n", "(theirs: on-bad=skip, here: on-bad=stop)"},
+        {"job=test\nlr=0.2\nquorum=any\nverify=1%\non-bad=stop\n",
          "(theirs: lr=0.2, here: lr=0.1; theirs: verify=1%, here: verify=off)"},
-        {"", "here: quorum=any; and 1 more)"},
+        {"", "here: quorum=any; and 2 more)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         flock f;

@@ -11,6 +11,7 @@ enum { MOST_EVENTS = 200000, STEPS = 12 };
 
 static void open_all(flock *f, uint32_t count, uint32_t verify) {
     flock_open(f, count, count, STEPS, GW_QUORUM_ANY);
+    f->now = UINT64_C(10000000000); /* who wants a view asks its leader twice a second */
     f->verify = verify;
     flock_start_all(f);
     cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
@@ -121,6 +122,158 @@ Test(peer_verify, two_peers_that_both_insist_stop_the_job) {
     for (int i = 0; i < 2; i++)
         cr_expect_not_null(strstr(f.peers[i].finish_text, "nobody can tell which are right"), "%s",
                            f.peers[i].finish_text);
+    flock_close(&f);
+}
+
+static bool two_more_steps(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].step < 7) return false;
+    return true;
+}
+
+/* That the other has left is heard before its testimony, and before its sum. */
+Test(peer_verify, who_hears_first_that_the_other_left_does_not_go_on_alone) {
+    enum { LATE_NS = 20000000 };
+    for (uint32_t late = 0; late < 2; late++)
+        for (int states = 0; states < 2; states++) {
+            flock f;
+            open_all(&f, 2, GW_VERIFY_WHOLE);
+            f.longer_ns[1 - late][late] = LATE_NS;
+            if (states) {
+                f.peers[1].flip_step = 7;
+                cr_assert(flock_run(&f, two_more_steps, MOST_EVENTS));
+                f.sum_for = 2 - late;
+            } else {
+                f.peers[1].wrongs = UINT32_MAX;
+            }
+            run_out(&f);
+            for (int i = 0; i < 2; i++) {
+                const char *text = f.peers[i].finish_text;
+                cr_expect_eq(f.peers[i].finish, GW_FINISH_FAILED, "%d, late: %u", i, late);
+                cr_expect_not_null(strstr(text, "nobody can tell which are right"), "%s", text);
+            }
+            cr_expect_not_null(strstr(f.peers[late].finish_text, "(found by peer "), "%s",
+                               f.peers[late].finish_text);
+            flock_close(&f);
+        }
+}
+
+/* Who held it may be dead, and the next view finds another. It says nothing of the shard. */
+Test(peer_verify, a_shard_that_cannot_be_had_once_more_is_dealt_again) {
+    for (uint32_t who = 0; who < 3; who++) {
+        flock f;
+        open_all(&f, 3, GW_VERIFY_WHOLE);
+        f.peers[2].wrongs = 1;
+        f.peers[who].probes_lost = 1;
+        run_out(&f);
+        flock_expect_done(&f, 3);
+        cr_expect_eq(f.peers[who].probes_lost, 0);
+        for (uint32_t i = 0; i < 3; i++) {
+            cr_expect_eq(f.peers[i].brain->losses.count, 0);
+            cr_expect_eq(flock_said(&f, i, "differ about shard"), 1, "computed right the next time");
+        }
+        flock_close(&f);
+    }
+}
+
+static bool one_has_ended(const flock *f) {
+    return f->peers[1].finished;
+}
+
+Test(peer_verify, who_can_never_have_a_shard_once_more_ends) {
+    flock f;
+    open_all(&f, 3, GW_VERIFY_WHOLE);
+    f.peers[2].wrongs = f.peers[1].probes_lost = UINT32_MAX;
+    cr_assert(flock_run(&f, one_has_ended, MOST_EVENTS));
+    cr_expect_eq(f.peers[1].finish, GW_FINISH_FAILED);
+    cr_expect_not_null(strstr(f.peers[1].finish_text, "cannot be computed here"), "%s",
+                       f.peers[1].finish_text);
+    flock_close(&f);
+}
+
+static bool one_reduces(const flock *f) {
+    return strcmp(flock_status(f, 1).phase, "reducing") == 0;
+}
+
+static bool one_disputes(const flock *f) {
+    return strstr(flock_status(f, 1).phase, "disputed") != NULL;
+}
+
+/* A member, other than peer 1, whose word counts in its dispute, if it is in one. */
+static uint32_t witness_for_1(const flock *f) {
+    const gw_peer *p = f->peers[1].brain;
+    uint32_t at = f->count;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        uint32_t i = 0;
+        while (!gw_peer_id_equal(&f->peers[i].config.id, &p->view.members[rank].id)) i++;
+        bool accused =
+            p->phase == GW_AT_DISPUTING && (p->dispute.ranks[0] == rank || p->dispute.ranks[1] == rank);
+        if (!accused && i != 1) at = i;
+    }
+    cr_assert_lt(at, f->count);
+    return at;
+}
+
+static void tell_witness(flock *f, uint64_t step, uint32_t shard) {
+    const gw_peer *p = f->peers[1].brain;
+    uint32_t from = witness_for_1(f);
+    gw_message m = {.kind = GW_MSG_WITNESS,
+                    .job = p->job,
+                    .epoch = p->view.epoch,
+                    .name = p->view.name,
+                    .step = step,
+                    .shard = shard};
+    uint8_t *bytes;
+    size_t length = gw_message_encode(&m, &bytes);
+    f->breaks =
+        (flock_break){.kind = GW_MSG_WITNESS, .from = (int)from, .to = 1, .times = UINT32_MAX, .quiet = true};
+    flock_tell(
+        f, 1,
+        (gw_event){
+            .kind = GW_EV_MESSAGE, .peer = f->peers[from].config.id, .bytes = bytes, .length = length});
+    free(bytes);
+}
+
+/* Whose table of the sum is not what it was when that was made: nobody waits for it, nor it for others. */
+Test(peer_verify, who_disputes_what_others_do_not_holds_nobody_up) {
+    enum { EARLIER_STEP, THIS_STEP, OTHER_SHARD, CASES };
+    for (int which = 0; which < CASES; which++) {
+        flock f;
+        open_all(&f, 4, GW_VERIFY_WHOLE);
+        if (which == OTHER_SHARD) f.peers[2].wrongs = 1;
+        cr_assert(flock_run(&f, which == OTHER_SHARD ? one_disputes : one_reduces, MOST_EVENTS));
+        const gw_peer *p = f.peers[1].brain;
+        uint32_t shard = which == OTHER_SHARD ? (p->dispute.shard + 1) % FLOCK_SHARDS : 3;
+        uint64_t epoch = p->view.epoch;
+        tell_witness(&f, p->step - (which == EARLIER_STEP), shard);
+        run_out(&f);
+        flock_expect_done(&f, 4);
+        cr_expect_gt(flock_status(&f, 1).view->epoch, epoch, "case %d", which);
+        flock_close(&f);
+    }
+}
+
+/* Of another view, of an earlier step, or by one that is in neither view. */
+Test(peer_verify, only_members_at_the_same_step_are_told_to_halt) {
+    flock f;
+    open_all(&f, 3, GW_VERIFY_WHOLE);
+    const gw_peer *p = f.peers[1].brain;
+    char text[] = "nobody can tell";
+    gw_message m = {.kind = GW_MSG_HALT, .job = p->job, .epoch = p->view.epoch, .text = text};
+    for (int which = 0; which < 3; which++) {
+        m.name = which == 0 ? (gw_view_name){{7}} : p->view.name;
+        m.step = which == 1 ? p->step - 1 : p->step;
+        uint8_t *bytes;
+        size_t length = gw_message_encode(&m, &bytes);
+        flock_tell(
+            &f, 1,
+            (gw_event){
+                .kind = GW_EV_MESSAGE, .peer = f.peers[2].config.id, .bytes = bytes, .length = length});
+        free(bytes);
+        cr_expect_eq(f.peers[1].finished, which == 2, "case %d", which);
+    }
+    cr_expect_not_null(strstr(f.peers[1].finish_text, "nobody can tell (found by peer"), "%s",
+                       f.peers[1].finish_text);
     flock_close(&f);
 }
 
@@ -251,12 +404,6 @@ Test(peer_verify, all_choose_the_same_shards_whoever_has_heard_of_a_loss) {
     for (uint32_t i = 0; i < 2; i++)
         cr_expect_eq(flock_said(&f, i == 0 ? leader : ahead, "differ about shard"), 0);
     flock_close(&f);
-}
-
-static bool two_more_steps(const flock *f) {
-    for (uint32_t i = 0; i < f->count; i++)
-        if (f->peers[i].step < 7) return false;
-    return true;
 }
 
 /* Of a step that the job has yet to come to. */

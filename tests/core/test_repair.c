@@ -259,7 +259,7 @@ Test(repair, where_as_many_hold_other_bits_nobody_goes_on) {
                                 report_at(7, ".x..........", "............")};
         reports[odd]->fingerprint ^= 1;
         gw_install *install = plan_for(2);
-        cr_assert_eq(plan(reports, install, false), GW_REPAIR_STOP);
+        cr_assert_eq(plan(reports, install, false), GW_REPAIR_HALT);
         free_all(reports, 2, install);
     }
 }
@@ -277,7 +277,7 @@ Test(repair, where_as_many_hold_other_bits_an_earlier_state_counts_that_nobody_d
         char text[200];
         gw_repair_answer answer =
             gw_repair_plan(&with, (const gw_report *const *)reports, false, install, text, sizeof text);
-        cr_assert_eq(answer, fast ? GW_REPAIR_STOP : GW_REPAIR_READY);
+        cr_assert_eq(answer, fast ? GW_REPAIR_HALT : GW_REPAIR_READY);
         cr_assert_not_null(strstr(text, fast ? "nobody can tell" : "back to step 7"), "%s", text);
         if (!fast) {
             cr_assert_eq(install->step, 7);

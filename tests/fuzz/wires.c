@@ -153,7 +153,7 @@ static void message_examples(fuzz_add *add, void *context) {
     gw_loss loss = {.id = {{4}}, .boot = 1, .step = 17, .shard = 2};
     gw_losses_add(&report->losses, &loss);
     gw_losses_add(&install->losses, &loss);
-    for (int kind = GW_MSG_HELLO; kind <= GW_MSG_FELL; kind++) {
+    for (int kind = GW_MSG_HELLO; kind <= GW_MSG_HALT; kind++) {
         gw_message m = {.kind = (gw_message_kind)kind,
                         .epoch = 9,
                         .view = &view,

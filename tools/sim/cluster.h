@@ -382,6 +382,8 @@ void sim_work_action(sim_cluster *c, sim_peer *p, const gw_action *action);
 /* What waits for an answer over a link that broke will not get one. */
 void sim_work_broken(sim_cluster *c, sim_peer *p, uint32_t other);
 void sim_work_forget(sim_peer *p); /* frees the memory of a life */
+/* Whether what this shard is computed from cannot be had just now. */
+bool sim_loses(sim_cluster *c, sim_peer *p, uint32_t shard);
 
 /* --- cluster_verify.c --- */
 void sim_verify_deal(sim_peer *p, const gw_action *action);

@@ -79,7 +79,11 @@ uint64_t sim_compute(sim_cluster *c, const sim_peer *p, uint32_t shard) {
 }
 
 static void probed(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    gw_event event = {.kind = GW_EV_PROBED, .token = op->token, .outcome = GW_DONE, .fingerprint = op->x};
+    gw_event event = {.kind = GW_EV_PROBED,
+                      .token = op->token,
+                      .outcome = op->y != 0 ? GW_ABORTED : GW_DONE,
+                      .fingerprint = op->x};
+    if (op->y != 0) event.text = "its payload is gone";
     sim_event(c, p, &event);
 }
 
@@ -90,7 +94,8 @@ void sim_probe(sim_cluster *c, sim_peer *p, const gw_action *action) {
                       action->step, p->m.step);
     c->result->disputes++;
     op.token = action->token;
-    op.x = sim_compute(c, p, action->first);
+    op.y = sim_loses(c, p, action->first);
+    op.x = op.y != 0 ? 0 : sim_compute(c, p, action->first);
     sim_later(c, sim_between(c, SIM_MS, 20 * SIM_MS), &op);
 }
 

@@ -80,8 +80,7 @@ static void lost(sim_cluster *c, sim_peer *p, const sim_op *op) {
     feed(c, p);
 }
 
-/* The payload of the worker's shard cannot be had: the claim is given back. */
-static bool loses(sim_cluster *c, sim_peer *p, sim_worker *worker) {
+bool sim_loses(sim_cluster *c, sim_peer *p, uint32_t shard) {
     sim_memory *m = &p->m;
     if (c->calm || c->options->lose_permille == 0) return false;
     if (m->lost_step != m->accumulator.step) m->losses = 0;
@@ -89,7 +88,13 @@ static bool loses(sim_cluster *c, sim_peer *p, sim_worker *worker) {
     m->lost_step = m->accumulator.step;
     m->losses++;
     c->result->faults[GW_SIM_LOST_CLAIM]++;
-    sim_trace(c, "peer %u cannot have what shard %u needs", p->number, worker->shard);
+    sim_trace(c, "peer %u cannot have what shard %u needs", p->number, shard);
+    return true;
+}
+
+/* The claim is given back. */
+static bool loses(sim_cluster *c, sim_peer *p, sim_worker *worker) {
+    if (!sim_loses(c, p, worker->shard)) return false;
     worker->busy = false;
     sim_op op = sim_op_to(p, lost);
     op.x = worker->shard;

@@ -1,0 +1,49 @@
+/* Where nobody can tell which bits are right, nobody goes on. Whoever finds that out says so as it ends: to
+ * the others, who may have yet to find it, it would only be one that left, and of those who stay the wrong
+ * ones could be more. */
+#include "core/peer_state.h"
+
+#include "core/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void gw_halt(gw_peer *p, const gw_view *view, const char *format, ...) {
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    GW_CHECK(gw_view_rank(view, &p->config.id) >= 0);
+    gw_message message = {
+        .kind = GW_MSG_HALT, .epoch = view->epoch, .name = view->name, .step = p->step, .text = text};
+    for (uint32_t i = 0; i < view->count; i++)
+        if (!gw_peer_id_equal(&view->members[i].id, &p->config.id))
+            gw_peer_send(p, &view->members[i].id, &message);
+    gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s", text);
+}
+
+/* In the view that this peer lives in: of the step that it is at. Of one that it has made its own sum told
+ * nothing of the kind. */
+static bool is_of_this_step(const gw_peer *p, const gw_contact *from, const gw_message *m) {
+    return p->view.epoch > 0 && gw_view_name_equal(&p->view.name, &m->name) && m->step == p->step &&
+           gw_view_rank(&p->view, &from->id) >= 0;
+}
+
+void gw_halt_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
+    char id[GW_SHORT_TEXT];
+    GW_CHECK(m->kind == GW_MSG_HALT && m->text != NULL);
+    if (is_of_this_step(p, from, m) || gw_votes_waits_for(p, from, &m->name))
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%.400s (found by peer %s)", m->text,
+                       gw_peer_id_short(&from->id, id));
+}
+
+bool gw_halt_may_come(const gw_peer *p) {
+    bool summed = p->phase == GW_AT_REDUCING || p->phase == GW_AT_DISPUTING;
+    for (uint32_t i = 0; i < p->contact_count && summed; i++) {
+        const gw_contact *c = &p->contacts[i];
+        int rank = !c->alive && c->ended && c->linked ? gw_view_rank(&p->view, &c->id) : -1;
+        if (rank >= 0 && gw_member_is(&p->view.members[rank], &c->linked_life)) return true;
+    }
+    return false;
+}
