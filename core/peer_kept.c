@@ -163,14 +163,14 @@ static bool is_one_of(const gw_hash *roots, uint32_t count, const gw_hash *root)
     return false;
 }
 
-/* Fills up to as many as are to be kept with the newest here that are not named yet, and that, when `behind`,
- * this peer's state has come from: this life may not have heard that they are complete. */
-static uint32_t fill_up(const gw_peer *p, bool behind, gw_hash *roots, uint32_t count) {
+/* Fills up to as many as are to be kept with the newest here of so many steps at most that are not named yet:
+ * this life may not have heard that they are complete. With float sums nor may it know that its state has
+ * come from there, but it would not come from anywhere else if what is named turned out to be damaged. */
+static uint32_t fill_up(const gw_peer *p, uint64_t steps, gw_hash *roots, uint32_t count) {
     const gw_peer_inventory *here = &p->inventory;
     for (uint32_t i = 0; i < here->count && count < p->config.keep && !here->fresh; i++) {
-        const gw_kept one = {here->list[i].step, here->list[i].root};
-        bool named = is_one_of(roots, count, &one.root);
-        if (!named && (!behind || gw_kept_is_behind(p, &one))) roots[count++] = one.root;
+        const gw_inventory *one = &here->list[i];
+        if (one->step <= steps && !is_one_of(roots, count, &one->root)) roots[count++] = one->root;
     }
     return count;
 }
@@ -190,7 +190,7 @@ static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
     for (uint32_t i = p->kept_count; i-- > 0 && count < most;)
         if (&p->kept[i] != known && !gw_hash_equal(&p->kept[i].root, &whole->root))
             roots[count++] = p->kept[i].root;
-    count = fill_up(p, true, roots, count);
+    count = fill_up(p, p->step, roots, count);
     return count + gw_peer_inventory_after(here, gw_saves_epoch(p, p->view.epoch), p->step, roots + count);
 }
 
@@ -229,7 +229,7 @@ static uint32_t exact_roots(const gw_peer *p, gw_hash *roots) {
 /* As many as are to be kept: the newest here beside those that are known to be whole. Nobody goes back to a
  * course that was given up, but where a flock had to begin anew its user may. */
 static uint32_t float_roots(const gw_peer *p, gw_hash *roots) {
-    return fill_up(p, false, roots, kept_roots(p, roots));
+    return fill_up(p, UINT64_MAX, roots, kept_roots(p, roots));
 }
 
 static void retain(gw_peer *p) {

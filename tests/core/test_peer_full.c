@@ -204,6 +204,42 @@ Test(peer_full, of_two_that_are_kept_one_is_what_was_acknowledged) {
     flock_close(&f);
 }
 
+/* Float sums, two checkpoints kept, by a peer that goes on from the second one in its next life. Should that
+ * one turn out to be damaged there is the first. */
+Test(peer_full, with_float_sums_a_next_life_keeps_what_it_does_not_know_to_be_behind_its_state) {
+    flock f;
+    open_small(&f, 1, 1, GW_QUORUM_MAJORITY, 2, 1);
+    flock_peer *p = &f.peers[0];
+    gw_hash roots[2];
+    flock_start(&f, 0);
+    for (uint32_t k = 0; k < 2; k++) {
+        while (p->checkpoints <= k) cr_assert(!flock_run(&f, NULL, 1));
+        roots[k] = p->saved_root;
+    }
+    const uint64_t step = p->saved_step;
+    flock_kill(&f, 0);
+    gw_inventory found[2] = {{.step = step, .root = roots[1], .epoch = p->saved_epoch},
+                             {.step = step - 4, .root = roots[0], .epoch = p->saved_epoch}};
+    for (uint32_t k = 0; k < 2; k++) {
+        found[k].chunks = gw_set_of(FLOCK_CHUNKS);
+        gw_set_fill(&found[k].chunks);
+    }
+    p->found = found;
+    p->found_count = 2;
+    p->disk_full = true;
+    flock_start(&f, 0);
+    while (flock_said(&f, 0, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
+    cr_assert_eq(flock_status(&f, 0).checkpoint_step, step);
+    p->retained = 0;
+    while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
+    for (uint32_t k = 0; k < 2; k++) {
+        cr_expect_eq(flock_chunks_of(p, &roots[k]), 7, "of the checkpoint %u there are %x", k,
+                     flock_chunks_of(p, &roots[k]));
+        gw_set_free(&found[k].chunks);
+    }
+    flock_close(&f);
+}
+
 static bool three_go_on(const flock *f) {
     for (uint32_t i = 2; i < 5; i++)
         if (f->peers[i].brain == NULL || flock_status(f, i).view == NULL || flock_status(f, i).step < 10)
