@@ -356,6 +356,17 @@ int lab_command(const char *args) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+void lab_stop_alike(lab *l, lab_peer **peers, uint32_t count, const char *args) {
+    char text[LAB_PATH + 100], hash[65];
+    snprintf(text, sizeof text, "stop --dir %s", peers[0]->dir);
+    cr_assert_eq(lab_command(text), 0);
+    strcpy(hash, lab_state(l, peers[0], "stopped"));
+    for (uint32_t i = 1; i < count; i++) cr_expect_str_eq(lab_state(l, peers[i], "stopped"), hash, "%u", i);
+    snprintf(text, sizeof text, "%s --steps %llu --skew 0.01", args,
+             (unsigned long long)lab_number(lab_last(peers[0], "done"), "steps"));
+    cr_expect_str_eq(lab_undisturbed(l, text), hash);
+}
+
 void lab_key(const lab *l, const char *name, char path[LAB_PATH]) {
     char line[LAB_PATH + 16];
     snprintf(path, LAB_PATH, "%.400s/%s", l->dir, name);

@@ -91,6 +91,10 @@ int lab_end(lab *l, lab_peer *peer);
 const char *lab_state(lab *l, lab_peer *peer, const char *outcome);
 /* Starts one peer alone with ARGS, waits for its end and returns its state hash. */
 const char *lab_undisturbed(lab *l, const char *args);
+/* Ends a job that has no --steps, as those have that must go on for as long as a test takes: asks the first
+ * of these peers to stop it, and all of them stop in one state. It is that of a peer alone that runs ARGS, of
+ * `synthetic`, for as many steps. */
+void lab_stop_alike(lab *l, lab_peer **peers, uint32_t count, const char *args);
 /* Runs the binary with these arguments (separated by single spaces) to its end; returns its exit code. */
 int lab_command(const char *args);
 /* Makes a key file of this name in the lab's folder; its path. */

@@ -358,11 +358,14 @@ static int remove_manifest(const char *path, const struct stat *status, int type
     return type == FTW_F && strstr(path, "/manifests/") != NULL ? unlink(path) : 0;
 }
 
+/* For a life that is to end in the midst of the job, however late its end comes. */
+#define SLOW " --pause-us 20000"
+
 /* Of the only peer that has a chunk: it knows no more what it is of. */
 Test(corruption, a_manifest_that_is_lost) {
     lab *l = lab_open();
     lab_peer *peers[3];
-    start(l, peers, FLIPPER " --checkpoint-every 5 --replicas 1", "");
+    start(l, peers, FLIPPER " --checkpoint-every 5 --replicas 1" SLOW, "");
     lab_wait_event(l, peers[0], "checkpoint");
     for (int i = 0; i < 3; i++) lab_signal(peers[i], SIGSTOP);
     for (int i = 0; i < 3; i++) lab_kill(l, peers[i]);
@@ -388,10 +391,12 @@ static int flip_chunk(const char *path, const struct stat *status, int type, str
     return close(fd);
 }
 
+#define SAVING FLIPPER " --checkpoint-every 5 --replicas 3"
+
 /* Three peers, who all have every chunk, and whose processes have all died; and a bit of each of the first
  * one's has flipped. */
-static void leave_damaged(lab *l, lab_peer **peers, const char *args) {
-    start(l, peers, args, "");
+static void leave_damaged(lab *l, lab_peer **peers) {
+    start(l, peers, SAVING SLOW, "");
     lab_wait_event(l, peers[0], "checkpoint");
     for (int i = 0; i < 3; i++) lab_signal(peers[i], SIGSTOP);
     for (int i = 0; i < 3; i++) lab_kill(l, peers[i]);
@@ -424,13 +429,11 @@ static bool is_sound(const char *evidence) {
     return strcmp(strrchr(path, '/') + 1, digits) == 0;
 }
 
-#define SAVING FLIPPER " --checkpoint-every 5 --replicas 3"
-
 /* Whoever has it damaged says which, and has a good one from the others. */
 Test(corruption, a_bit_of_a_chunk_on_disk) {
     lab *l = lab_open();
     lab_peer *peers[3];
-    leave_damaged(l, peers, SAVING);
+    leave_damaged(l, peers);
     start(l, peers, SAVING, "");
     expect_resumed(l, peers);
     expect_right(l, peers, 3);
@@ -451,8 +454,8 @@ Test(corruption, whose_disk_has_damaged_a_chunk_is_shown) {
     lab *l = lab_open();
     lab_peer *peers[3];
     char part[64];
-    leave_damaged(l, peers, SAVING);
-    start(l, peers, SAVING SHOWN, "");
+    leave_damaged(l, peers);
+    start(l, peers, SAVING SHOWN " --keep 8", ""); /* so that the chunk is there until it is looked at */
     const json_t *event = lab_wait_event(l, peers[0], "corruption");
     snprintf(part, sizeof part, "peer %.8s: a chunk on its disk is damaged", id_of(peers[0]));
     expect_shown(l, peers[0], part, "\"corruptions\":1", "godwit_corruptions_total 1\n");

@@ -17,9 +17,9 @@ static uint64_t count(const json_t *status, const char *name) {
     return (uint64_t)json_integer_value(value);
 }
 
-/* What `godwit status --json` says once so many steps are counted: it is published a little after the events.
- */
-static json_t *status_after(lab *l, const lab_peer *peer, uint64_t steps) {
+/* What `godwit status --json` says once so many steps and checkpoints are counted: it is published a little
+ * after the events. */
+static json_t *status_after(lab *l, const lab_peer *peer, uint64_t steps, uint64_t checkpoints) {
     for (;;) {
         gw_err err;
         char *text = gw_control_ask(peer->dir, "status", &err);
@@ -27,7 +27,7 @@ static json_t *status_after(lab *l, const lab_peer *peer, uint64_t steps) {
         json_t *object = json_loads(text, 0, NULL);
         cr_assert_not_null(object, "%s", text);
         free(text);
-        if (count(object, "steps") >= steps) return object;
+        if (count(object, "steps") >= steps && count(object, "checkpoints") >= checkpoints) return object;
         json_decref(object);
         lab_pump(l);
     }
@@ -73,8 +73,8 @@ Test(counters, agree_with_the_other_peers_and_with_the_job) {
     lab_peer *peers[2];
     lab_flock(l, 2, JOB, peers);
     for (int i = 0; i < 2; i++) lab_wait_event(l, peers[i], "checkpoint");
-    json_t *before = status_after(l, peers[0], STEPS), *other = status_after(l, peers[1], STEPS),
-           *after = status_after(l, peers[0], count(other, "steps") + 1);
+    json_t *before = status_after(l, peers[0], STEPS, 1), *other = status_after(l, peers[1], STEPS, 1),
+           *after = status_after(l, peers[0], count(other, "steps") + 1, 1);
     expect_rising(before, after);
     expect_agree(before, other, after, "reduce_sent_bytes", "reduce_received_bytes");
     expect_agree(before, other, after, "reduce_received_bytes", "reduce_sent_bytes");
@@ -97,12 +97,12 @@ Test(counters, a_state_that_is_fetched_is_counted_on_both_sides) {
     lab_wait_step(l, peers[0], 3);
     peers[2] = lab_start(l, "late", peers[0], JOB);
     lab_wait_event(l, peers[2], "step");
-    json_t *late = status_after(l, peers[2], 2);
+    json_t *late = status_after(l, peers[2], 2, 0);
     cr_expect_geq(count(late, "fetched_bytes"), STATE_BYTES);
     json_decref(late);
     uint64_t served = 0;
     for (int i = 0; i < 2; i++) {
-        json_t *donor = status_after(l, peers[i], lab_number(lab_last(peers[2], "step"), "step"));
+        json_t *donor = status_after(l, peers[i], lab_number(lab_last(peers[2], "step"), "step"), 0);
         served += count(donor, "served_bytes");
         json_decref(donor);
     }
@@ -117,7 +117,7 @@ Test(counters, every_peers_speed_is_shown) {
     lab_peer *peers[2];
     lab_flock(l, 2, JOB, peers);
     lab_wait_step(l, peers[0], STEPS);
-    json_t *status = status_after(l, peers[0], STEPS), *list = json_object_get(status, "peers"), *peer;
+    json_t *status = status_after(l, peers[0], STEPS, 0), *list = json_object_get(status, "peers"), *peer;
     size_t i;
     cr_assert_eq(json_array_size(list), 2);
     json_array_foreach(list, i, peer)
@@ -135,7 +135,7 @@ Test(counters, tokens_are_told_as_shards_are) {
                                "gpt --data " GODWIT_BINARY " --layers 1 --heads 1 --channels 8 --context 8 "
                                "--batch-tokens 64 --micro-batch 2 --updates 100000000 --workers 1");
     lab_wait_step(l, peer, 5);
-    json_t *status = status_after(l, peer, 5);
+    json_t *status = status_after(l, peer, 5, 0);
     double shards = json_number_value(json_object_get(status, "shards_per_s")),
            tokens = json_number_value(json_object_get(status, "tokens_per_s"));
     cr_expect(shards > 0 && tokens > 15.99 * shards && tokens < 16.01 * shards, "%g, %g", tokens, shards);
@@ -143,7 +143,7 @@ Test(counters, tokens_are_told_as_shards_are) {
     lab_kill(l, peer);
     peer = lab_start(l, "two", NULL, JOB " --steps 100000");
     lab_wait_step(l, peer, 5);
-    status = status_after(l, peer, 5);
+    status = status_after(l, peer, 5, 0);
     cr_expect_null(json_object_get(status, "tokens_per_s"));
     json_decref(status);
     lab_kill(l, peer);
@@ -157,7 +157,7 @@ Test(counters, the_age_of_a_checkpoint_is_not_known_after_a_resume) {
     lab_kill(l, peer);
     peer = lab_start(l, "p", NULL, JOB " --steps 100000 --checkpoint-every off");
     lab_wait_event(l, peer, "resumed");
-    json_t *status = status_after(l, peer, 1);
+    json_t *status = status_after(l, peer, 1, 0);
     cr_expect_gt(json_integer_value(json_object_get(status, "checkpoint_step")), 0);
     cr_expect(json_is_null(json_object_get(status, "checkpoint_age_s")));
     json_decref(status);
@@ -183,7 +183,7 @@ Test(counters, a_small_flock_with_small_sums_sends_little) {
     lab_peer *peers[2];
     lab_flock(l, 2, JOB " --sum-elements 16", peers);
     lab_wait_step(l, peers[0], STEPS);
-    json_t *status = status_after(l, peers[0], STEPS);
+    json_t *status = status_after(l, peers[0], STEPS, 0);
     uint64_t steps = count(status, "steps"), sent = count(status, "reduce_sent_bytes");
     cr_expect(sent > 0 && sent < 4096 * steps, "%lu bytes in %lu steps", sent, steps);
     json_decref(status);

@@ -11,7 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SYNTHETIC "synthetic --steps 40 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1"
+#define ENDLESS   "synthetic --shards 24 --shard-ms 2 --state-bytes 64k --workers 1"
+#define SYNTHETIC ENDLESS " --steps 40"
+/* For a life that is to end in the midst of the job, however late its end comes. */
+#define SLOW SYNTHETIC " --skew 10"
 
 static void expect_stderr(const lab_peer *peer, const char *part) {
     cr_expect(peer->stderr_text && strstr(peer->stderr_text, part), "'%s' is not in: %s", part,
@@ -21,14 +24,12 @@ static void expect_stderr(const lab_peer *peer, const char *part) {
 Test(endings, sigterm_leaves) {
     lab *l = lab_open();
     lab_peer *peers[3];
-    lab_flock(l, 3, SYNTHETIC, peers);
+    lab_flock(l, 3, ENDLESS, peers);
     lab_wait_step(l, peers[0], 5);
     lab_signal(peers[1], SIGTERM);
     cr_expect_eq(lab_end(l, peers[1]), 0);
     cr_expect_str_eq(lab_text(lab_last(peers[1], "done"), "outcome"), "left");
-    const char *hash = lab_state(l, peers[0], "done");
-    cr_expect_str_eq(lab_state(l, peers[2], "done"), hash);
-    cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC), hash);
+    lab_stop_alike(l, (lab_peer *[]){peers[0], peers[2]}, 2, ENDLESS);
     lab_close(l);
 }
 
@@ -38,21 +39,21 @@ Test(endings, without_memory_for_a_fence_a_peer_goes) {
     lab *l = lab_open();
     lab_peer *peers[3];
     const struct rlimit small = {.rlim_cur = 32 * 1024, .rlim_max = 32 * 1024};
-    lab_flock(l, 3, SYNTHETIC " --checkpoint-every off", peers);
+    lab_flock(l, 3, ENDLESS " --checkpoint-every off", peers);
     lab_wait_step(l, peers[0], 3);
     cr_assert_eq(prlimit(peers[1]->pid, RLIMIT_FSIZE, &small, NULL), 0);
     lab_kill(l, peers[2]);
     cr_expect_eq(lab_end(l, peers[1]), 1);
     expect_stderr(peers[1], "the fence of a view: net/words: 65536 bytes of shared memory");
-    cr_expect_str_eq(lab_state(l, peers[0], "done"), lab_undisturbed(l, SYNTHETIC));
+    lab_stop_alike(l, peers, 1, ENDLESS);
     lab_close(l);
 }
 
 /* The last one to leave takes a checkpoint with it, and a later start goes on from there. */
 Test(endings, sigterm_alone_and_resume) {
     lab *l = lab_open();
-    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC);
-    lab_wait_step(l, peer, 5);
+    lab_peer *peer = lab_start(l, "one", NULL, SLOW);
+    lab_wait_step(l, peer, 2);
     lab_signal(peer, SIGINT);
     cr_expect_eq(lab_end(l, peer), 0);
     uint64_t left_at = lab_number(lab_last(peer, "done"), "steps");
@@ -118,8 +119,8 @@ Test(endings, two_signals_at_once_are_one) {
 Test(endings, sighup_leaves_unless_it_was_ignored) {
     lab *l = lab_open();
     open_terminal();
-    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC);
-    lab_wait_step(l, peer, 5);
+    lab_peer *peer = lab_start(l, "one", NULL, SLOW);
+    lab_wait_step(l, peer, 2);
     lab_signal(peer, SIGHUP);
     cr_expect_eq(lab_end(l, peer), 0);
     uint64_t left_at = lab_number(lab_last(peer, "done"), "steps");
@@ -143,11 +144,11 @@ static bool says_that_it_goes_on(const json_t *event, const void *unused) {
 Test(endings, sighup_without_a_terminal_ends_nothing) {
     lab *l = lab_open();
     leave_terminal();
-    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC);
-    lab_wait_step(l, peer, 5);
+    lab_peer *peer = lab_start(l, "one", NULL, ENDLESS);
+    lab_wait_step(l, peer, 2);
     lab_signal(peer, SIGHUP);
     lab_wait(l, peer, says_that_it_goes_on, NULL, "that it goes on");
-    lab_state(l, peer, "done");
+    lab_stop_alike(l, &peer, 1, ENDLESS);
     lab_close(l);
 }
 
@@ -156,8 +157,8 @@ Test(endings, sigquit_ends_at_once_and_says_so) {
     const struct rlimit no_core = {0};
     cr_assert_eq(setrlimit(RLIMIT_CORE, &no_core), 0);
     lab *l = lab_open();
-    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC);
-    lab_wait_step(l, peer, 5);
+    lab_peer *peer = lab_start(l, "one", NULL, ENDLESS);
+    lab_wait_step(l, peer, 2);
     lab_signal(peer, SIGQUIT);
     cr_expect_eq(lab_end(l, peer), 128 + SIGQUIT);
     cr_expect(WIFSIGNALED(peer->status));
@@ -171,10 +172,10 @@ Test(endings, sigint_and_sigterm_that_were_ignored_are_not_obeyed) {
     for (int i = 0; i < 2; i++) {
         lab *l = lab_open();
         signal(signals[i], SIG_IGN); /* what it starts inherits that */
-        lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC);
-        lab_wait_step(l, peer, 5);
+        lab_peer *peer = lab_start(l, "one", NULL, ENDLESS);
+        lab_wait_step(l, peer, 2);
         lab_signal(peer, signals[i]);
-        lab_state(l, peer, "done");
+        lab_stop_alike(l, &peer, 1, ENDLESS);
         lab_close(l);
     }
 }
@@ -182,8 +183,8 @@ Test(endings, sigint_and_sigterm_that_were_ignored_are_not_obeyed) {
 /* Closing has an alarm; one from outside is not that, and nothing is thrown away. */
 Test(endings, sigalrm_leaves) {
     lab *l = lab_open();
-    lab_peer *peer = lab_start(l, "one", NULL, SYNTHETIC);
-    lab_wait_step(l, peer, 5);
+    lab_peer *peer = lab_start(l, "one", NULL, ENDLESS);
+    lab_wait_step(l, peer, 2);
     lab_signal(peer, SIGALRM);
     lab_state(l, peer, "left");
     cr_expect_eq(lab_number(lab_last(peer, "checkpoint"), "step"),
@@ -221,8 +222,8 @@ Test(endings, who_is_killed_while_opening_has_said_what_it_takes) {
 Test(endings, stop_and_resume) {
     lab *l = lab_open();
     lab_peer *peers[3], *again[3];
-    lab_flock(l, 3, SYNTHETIC, peers);
-    lab_wait_step(l, peers[0], 5);
+    lab_flock(l, 3, SLOW, peers);
+    lab_wait_step(l, peers[0], 2);
     char command[600];
     snprintf(command, sizeof command, "stop --dir %s", peers[2]->dir);
     cr_assert_eq(lab_command(command), 0);
@@ -333,8 +334,7 @@ Test(endings, bad_element_skipped_by_any_number) {
 /* Weeks may be behind it. Nothing that was saved holds what is skipped, so that the bytes are those of a run
  * that skips from the start. */
 Test(endings, a_job_that_stopped_at_a_bad_element_goes_on_without_it) {
-    const char *args =
-        SYNTHETIC " --bad-shard 3:17 --checkpoint-every 1 --skew 10"; /* so that one is saved */
+    const char *args = SLOW " --bad-shard 3:17 --checkpoint-every 1"; /* so that one is saved */
     lab *l = lab_open();
     lab_peer *peers[2];
     lab_flock(l, 2, args, peers);

@@ -47,10 +47,11 @@ static char here[STEPS + 1][TEXT], there[STEPS + 1][TEXT];
 Test(metrics, a_peer_that_is_killed_and_resumes_has_every_step_once) {
     lab *l = lab_open();
     char args[2 * LAB_PATH];
-    snprintf(args, sizeof args, ARGS " --metrics %s/a.csv", l->dir);
+    snprintf(args, sizeof args, ARGS " --skew 4 --metrics %s/a.csv", l->dir); /* so that it ends midway */
     lab_peer *peer = lab_start(l, "a", NULL, args);
     lab_wait_event(l, peer, "checkpoint");
     lab_kill(l, peer);
+    snprintf(args, sizeof args, ARGS " --metrics %s/a.csv", l->dir);
     peer = lab_start(l, "a", NULL, args);
     lab_state(l, peer, "done");
     expect_job(l, "a.csv", lab_text(lab_last(peer, "start"), "job_id"));
@@ -67,7 +68,7 @@ Test(metrics, every_peer_may_write_its_own_and_they_agree) {
     char args[2 * LAB_PATH];
     lab_peer *peers[2];
     for (int i = 0; i < 2; i++) {
-        snprintf(args, sizeof args, ARGS " --peers 2 --metrics %s/%d.csv", l->dir, i);
+        snprintf(args, sizeof args, ARGS " --peers 2 --skew 2 --metrics %s/%d.csv", l->dir, i);
         peers[i] = lab_start(l, i == 0 ? "p0" : "p1", i == 0 ? NULL : peers[0], args);
     }
     lab_wait_step(l, peers[1], 10);

@@ -36,19 +36,6 @@ static lab_peer *start_joiner(lab *l, const char *name, uint16_t port, const cha
     return lab_start(l, name, NULL, args);
 }
 
-/* Both stop in the same state, which is that of a peer alone. */
-static void stop_and_compare(lab *l, lab_peer *one, lab_peer *two) {
-    char text[LAB_PATH + 100];
-    snprintf(text, sizeof text, "stop --dir %s", one->dir);
-    cr_assert_eq(lab_command(text), 0);
-    const char *hash = lab_state(l, one, "stopped");
-    cr_expect_str_eq(lab_state(l, two, "stopped"), hash);
-    unsetenv("LD_PRELOAD");
-    snprintf(text, sizeof text, WORK " --steps %llu",
-             (unsigned long long)lab_number(lab_last(one, "done"), "steps"));
-    cr_expect_str_eq(lab_undisturbed(l, text), hash);
-}
-
 /* It takes part meanwhile, so that it can be looked at and stopped. */
 Test(seeds, a_name_that_comes_up_later_is_joined) {
     LAB_PRELOADS;
@@ -60,7 +47,8 @@ Test(seeds, a_name_that_comes_up_later_is_joined) {
     lead(l, "127.0.0.1");
     lab_wait_view(l, joiner, 2);
     cr_expect_null(lab_last(joiner, "resumed"));
-    stop_and_compare(l, joiner, first);
+    unsetenv("LD_PRELOAD");
+    lab_stop_alike(l, (lab_peer *[]){joiner, first}, 2, WORK);
     lab_close(l);
 }
 
@@ -75,7 +63,8 @@ Test(seeds, a_name_that_leads_elsewhere_later_is_followed) {
     lead(l, "127.0.0.3");
     lab_wait_view(l, joiner, 2);
     lab_wait_view(l, moved, 2);
-    stop_and_compare(l, joiner, moved);
+    unsetenv("LD_PRELOAD");
+    lab_stop_alike(l, (lab_peer *[]){joiner, moved}, 2, WORK);
     lab_close(l);
 }
 

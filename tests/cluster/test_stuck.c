@@ -51,6 +51,11 @@ static void expect_right(lab *l, lab_peer **peers, const char *args) {
     for (int i = 0; i < 2; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash, "peer %d", i);
 }
 
+/* The last one, where the others could not begin with it. */
+static void start_again(lab *l, lab_peer **peers, const char *args) {
+    if (lab_last(peers[0], "view") == NULL) lab_start(l, "p2", peers[0], args);
+}
+
 Test(stuck, a_loop_that_does_not_turn_ends_its_process) {
     lab *l = lab_open();
     lab_peer *peers[3];
@@ -58,6 +63,7 @@ Test(stuck, a_loop_that_does_not_turn_ends_its_process) {
     cr_expect_eq(lab_end(l, peers[2]), 1);
     cr_expect(says(peers[2], "the event loop has been stuck for"), "%s", peers[2]->stderr_text);
     expect_stack(peers[2], "godwit", "epoll_wait", "gw_loop_run");
+    start_again(l, peers, JOB " --peers 3");
     expect_right(l, peers, JOB);
     lab_close(l);
 }
@@ -68,8 +74,7 @@ static bool tells_of_leaving(const json_t *event, const void *context) {
 }
 
 /* Its thread hangs in `call`, which is noticed: `what`. The peer says good-bye, so that no shard that it had
- * claimed is held to have killed it. Where the others could not begin with it, it is started again. `among`:
- * options that three run with, besides. */
+ * claimed is held to have killed it. `among`: options that three run with, besides. */
 static void ends_its_peer(const char *args, const char *among, const char *call, const char *thread, int n,
                           const char *caller, const char *what) {
     char stuck[64], all[512];
@@ -82,7 +87,7 @@ static void ends_its_peer(const char *args, const char *among, const char *call,
     cr_expect_eq(lab_end(l, peers[2]), 1);
     cr_expect(says(peers[2], what), "%s", peers[2]->stderr_text);
     expect_stack(peers[2], thread, call, caller);
-    if (lab_last(peers[0], "view") == NULL) lab_start(l, "p2", peers[0], all);
+    start_again(l, peers, all);
     expect_right(l, peers, args);
     lab_close(l);
 }

@@ -78,7 +78,7 @@ class Machines(unittest.TestCase):
 
     def test_command_out_of_time_is_killed(self):
         with self.assertRaises(Trouble):
-            self.one.run("echo $$ > /run/late; sleep 1000", timeout_s=3)
+            self.one.run("echo $$ > /run/late; sleep 1000", timeout_s=10)
         self.assertEqual(self.one.run("test -d /proc/$(cat /run/late)").code, 1)
 
     def test_queue_pair_within_one_machine(self):

@@ -62,7 +62,7 @@ class Frame(Row):
         checks = check.Checks("godwit", [], 5.2)
         found, seen = verdict(checks, lambda: checks.run(["sleep", "60"], 30))
         self.assertEqual(found, check.LATE, seen)
-        self.assertIn("sleep 60: not done in the 5 s that were left", seen)
+        self.assertRegex(seen, "sleep 60: not done in the [0-5] s that were left")
         self.assertEqual(verdict(checks, mock.Mock(side_effect=check.flock.TooLate("no step")))[0], check.LATE)
 
     def test_what_takes_longer_than_its_own_time_has_failed(self):
@@ -86,7 +86,7 @@ class Frame(Row):
             with open(script[: -len("sh")] + "py", "w") as file:
                 file.write("import sys\nprint(sys.argv[sys.argv.index('--seconds') + 1])\n")
             os.mkdir(os.path.join(folder, "build"))
-            files = {"build/godwit": "sleep 2; echo {}", "cmake": ":", "ninja": "sleep 4"}
+            files = {"build/godwit": "sleep 2; echo {}", "cmake": ":", "ninja": "sleep 8"}
             for name, does in files.items():
                 with open(os.path.join(folder, name), "w") as file:
                     file.write(f"#!/bin/sh\n{does}\n")
@@ -94,7 +94,7 @@ class Frame(Row):
             os.mkdir(os.path.join(folder, "build", "tests"))
             path = {**os.environ, "PATH": folder + ":" + os.environ["PATH"]}
             ran = subprocess.run([script, "--seconds", "100"], env=path, capture_output=True, text=True, check=True)
-        self.assertIn(int(ran.stdout.splitlines()[-1]), (96, 97, 98))
+        self.assertIn(int(ran.stdout.splitlines()[-1]), range(91, 99))
 
 
 class PyTorch(Row):
