@@ -92,7 +92,7 @@ static const struct argp_option run_options[] = {
     {"on-bad", KEY_ON_BAD, "stop|skip", 0,
      "What to do about a step with a value that is not finite: a job that has stopped there goes on from its "
      "last "
-     "checkpoint with skip, which leaves that update out (stop)",
+     "checkpoint with skip, which leaves that update out. The same on all peers (stop)",
      2},
     {"cpu-class", KEY_CPU_CLASS, "NAME", 0,
      "Compute as this kind of processor does (haswell, skylakex, zen, ...), for flocks of different ones", 2},
