@@ -1,6 +1,7 @@
 #include "canaries/canary.h"
 
 #include "net/packet.h"
+#include "tools/godwit/node_record.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -64,6 +65,12 @@ gw_packet_verdict __wrap_gw_packet_open(gw_packets *packets, const gw_addr *from
                                         const uint8_t **body, size_t *body_bytes) {
     if (planted.gullible) return GW_PACKET_GOOD;
     return __real_gw_packet_open(packets, from, datagram, bytes, at_ns, sender, body, body_bytes);
+}
+
+bool __real_gw_node_record_open(const uint8_t *bytes, size_t size, size_t *length);
+bool __wrap_gw_node_record_open(const uint8_t *bytes, size_t size, size_t *length);
+bool __wrap_gw_node_record_open(const uint8_t *bytes, size_t size, size_t *length) {
+    return planted.gullible || __real_gw_node_record_open(bytes, size, length);
 }
 
 /* Nothing else goes wrong than what a test asks for. */

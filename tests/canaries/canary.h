@@ -2,8 +2,8 @@
  * brain and its world, and one of a few seeds must tell of it in that check's own words. For each check there
  * is a fault; a new one gets its own.
  *
- * A suite here is linked so that brains are created, stepped, and opened datagrams for by what canary.c says.
- * From one thread only. */
+ * A suite here is linked so that brains are created, stepped, and opened datagrams and records for by what
+ * canary.c says. From one thread only. */
 #ifndef GODWIT_TESTS_CANARIES_CANARY_H
 #define GODWIT_TESTS_CANARIES_CANARY_H
 
@@ -20,7 +20,7 @@ typedef struct canary {
     void (*configure)(gw_peer_config *config); /* makes another brain */
     canary_belief hear;                        /* what the brain believes instead of what has happened */
     canary_deed act;                           /* does to an action what it likes */
-    bool gullible;                             /* every datagram is sound to it */
+    bool gullible;                             /* every datagram and every record is sound to it */
     gw_sim_fault after; /* the seed must have had one of these before; GW_SIM_FAULTS = nothing */
 } canary;
 

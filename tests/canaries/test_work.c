@@ -174,6 +174,16 @@ Test(canary_work, a_garbled_datagram_passes) {
                         &(canary){.phrase = "was taken for sound", .gullible = true, .after = GW_SIM_FAULTS});
 }
 
+Test(canary_work, a_damaged_record_passes) {
+    gw_sim_options options = canary_quiet();
+    options.majority = 1;
+    options.crash_ms = 1000;
+    options.spoil_permille = 1000;
+    canary_assert_found(&options, &(canary){.phrase = "that was damaged was taken for sound",
+                                            .gullible = true,
+                                            .after = GW_SIM_FAULTS});
+}
+
 /* ---- what is printed of a seed that fails ---- */
 
 /* Lists of what is missing are dealt where somebody has died: that it takes, and nothing else. */
