@@ -110,32 +110,41 @@ bool gw_end_of_others(gw_peer *p) {
     return true;
 }
 
-/* So many processes of this view have ended that the rest, without `but` (or NULL), can never be a majority
- * of it again, unless some come back. Those that only cannot be reached may go on without this peer, and are
- * waited for. */
-static bool is_lost(gw_peer *p, const gw_view *view, const gw_contact *but) {
+/* So many processes of this view have ended that the rest can never be a majority of it again, unless some
+ * come back. Those that only cannot be reached may go on without this peer, and are waited for.
+ * `without_tellers`: nor do those count who ask for a view that is lost itself. */
+static bool is_lost(gw_peer *p, const gw_view *view, bool without_tellers);
+
+/* Somebody who lives votes for nothing without a view that is lost. */
+static bool tells_of_lost(gw_peer *p, const gw_peer_id *id) {
+    for (uint32_t i = 0; i < p->learned_count; i++)
+        if (gw_peer_id_equal(&p->learned_from[i], id) && is_lost(p, &p->learned[i], false)) return true;
+    return false;
+}
+
+static bool is_lost(gw_peer *p, const gw_view *view, bool without_tellers) {
     gw_view rest;
     rest.count = 0;
     for (uint32_t rank = 0; rank < view->count; rank++) {
         gw_contact *c = gw_peer_contact(p, &view->members[rank].id);
         if (c != NULL) gw_contacts_look_for(p, c);
-        if (c == NULL || (c != but && (c->alive || !c->ended)))
-            rest.members[rest.count++] = view->members[rank];
+        bool gone = c != NULL && !c->alive && c->ended;
+        bool bound = c != NULL && c->alive && without_tellers && tells_of_lost(p, &c->id);
+        if (!gone && !bound) rest.members[rest.count++] = view->members[rank];
     }
     return !gw_view_majority(view, &rest);
 }
 
-/* One of the views that this peer needs a majority of is lost. Of those that others told of, while these
- * live, and nobody can go on without them: they alone ask for it. */
+/* One of the views that this peer needs a majority of is lost, also as some of the rest need one that is. Who
+ * was in none so far needs those that others tell of, while these live. */
 static bool is_remnant(gw_peer *p) {
     const gw_view *own = &p->ballot.installed;
     if (!p->ballot.majority) return false;
-    bool lost = own->epoch > 0 && is_lost(p, own, NULL);
-    for (uint32_t i = 0; i < p->ballot.later_count; i++) lost |= is_lost(p, &p->ballot.later[i], NULL);
-    for (uint32_t i = 0; i < p->learned_count; i++) {
+    bool lost = own->epoch > 0 && is_lost(p, own, true);
+    for (uint32_t i = 0; i < p->ballot.later_count; i++) lost |= is_lost(p, &p->ballot.later[i], true);
+    for (uint32_t i = 0; i < p->learned_count && own->epoch == 0; i++) {
         const gw_contact *from = gw_peer_contact(p, &p->learned_from[i]);
-        bool needed = from != NULL && from->alive && (own->epoch == 0 || is_lost(p, own, from));
-        lost |= needed && is_lost(p, &p->learned[i], NULL);
+        lost |= from != NULL && from->alive && is_lost(p, &p->learned[i], false);
     }
     return lost;
 }

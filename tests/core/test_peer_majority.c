@@ -370,6 +370,51 @@ Test(peer_majority, who_has_a_majority_again_has_hope) {
     flock_close(&f);
 }
 
+enum { SHRINKS = 7 };
+
+static bool one_in_view_of_4(const flock *f) {
+    return flock_in_view_of(f, 1, 4);
+}
+
+static bool one_in_view_of_3(const flock *f) {
+    return flock_in_view_of(f, 1, 3);
+}
+
+static bool one_in_view_of_2(const flock *f) {
+    return flock_in_view_of(f, 1, 2);
+}
+
+/* Seven are four, three, and then two, who end. Of the others all may be here again: four of seven, but one
+ * of them asks for the view of four, and another for that of three, and of these two are gone for good. */
+Test(peer_majority, those_who_cannot_all_do_without_who_is_gone_end) {
+    static const uint32_t minority[] = {0, 2, 5}, rest[] = {1, 3, 4, 6}, last[] = {1, 4, 6};
+    flock f;
+    flock_open(&f, SHRINKS, SHRINKS, 1000000, GW_QUORUM_MAJORITY);
+    for (uint32_t i = 0; i < SHRINKS; i++) f.peers[i].config.resume_timeout_ns = SECOND;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t k = 0; k < 4; k++) flock_cut(&f, minority[i], rest[k], true);
+    cr_assert(flock_run(&f, one_in_view_of_4, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) flock_cut(&f, 3, last[i], true);
+    cr_assert(flock_run(&f, one_in_view_of_3, MOST_EVENTS));
+    flock_kill(&f, 4);
+    cr_assert(flock_run(&f, one_in_view_of_2, MOST_EVENTS));
+    flock_kill(&f, 1);
+    flock_kill(&f, 6);
+    flock_start(&f, 4);
+    for (uint32_t i = 0; i < SHRINKS; i++)
+        for (uint32_t k = 0; k < i; k++) flock_mend(&f, i, k);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    for (uint32_t i = 0; i < SHRINKS; i++) {
+        if (i == 1 || i == 6) continue;
+        cr_expect_eq(f.peers[i].finish, GW_FINISH_FAILED, "peer %u", i);
+        cr_expect_not_null(strstr(f.peers[i].finish_text, "the processes of the others have ended"),
+                           "peer %u: %s", i, f.peers[i].finish_text);
+    }
+    flock_close(&f);
+}
+
 /* ---- a leader that does not answer ---- */
 
 /* The leader, another, and a third one that is killed. */

@@ -75,6 +75,7 @@ bool sim_can_lose_disk(sim_cluster *c, const sim_peer *p) {
         if (one->gone) continue;
         add_record(c, &b, &one->asked);
         bool knows = add_record(c, &b, &one->disk.record);
+        if (one->disk.unflushed) knows &= add_record(c, &b, &one->disk.flushed); /* after a power loss */
         ignorant += one != p && !knows;
     }
     return !b.lost && (!b.any || ignorant < c->options->founders);
