@@ -139,7 +139,8 @@ static bool is_counted(const sim_error *error, const gw_action *notice, bool of_
  * changed, and once one is alone with what it has computed wrong, which another might fetch (README, what
  * --verify cannot find), the run ends (check_applied). So whoever is named must have been wrong itself. And
  * it must have been so since it last told of itself that it was: all that it had then it has given up, and a
- * second time ends its life. */
+ * second time ends its life. (Not what an earlier life had of later steps, where the flock has begun anew
+ * since: those who were left behind with that may tell of it yet.) */
 static void check_blame(sim_cluster *c, sim_peer *by, const gw_action *notice) {
     const char *text = notice->text == NULL ? "" : notice->text;
     bool own = gw_peer_id_equal(&notice->peer, &by->id), of_its_step = is_of_its_step(text), wrong = false;
@@ -147,7 +148,8 @@ static void check_blame(sim_cluster *c, sim_peer *by, const gw_action *notice) {
     for (uint32_t i = 0; i < c->error_count; i++)
         wrong |= is_counted(&c->errors[i], notice, of_its_step) && (!own || c->errors[i].paid != by->boot);
     for (uint32_t i = 0; i < c->error_count && own; i++)
-        if (is_counted(&c->errors[i], notice, false)) c->errors[i].paid = by->boot;
+        if (is_counted(&c->errors[i], notice, false) && (!of_its_step || c->errors[i].step <= notice->step))
+            c->errors[i].paid = by->boot;
     by->m.found_wrong += own;
     if (wrong) return;
     const sim_peer *p = sim_by_id(c, &notice->peer);
