@@ -116,7 +116,7 @@ class PyTorch(Row):
     def test_memory_is_not_judged_by_one_that_compiled_nothing(self):
         self.checks.figures = {"gpt2_memory_bytes": 1e9}
         for compiled, verdict_of in ((True, check.PASS), (False, check.SKIP)):
-            with mock.patch.object(check.Checks, "torch_gpt", {"memory_bytes": 2e9, "compiled": compiled}):
+            with mock.patch.object(check.Figures, "torch_gpt", {"memory_bytes": 2e9, "compiled": compiled}):
                 self.assertEqual(verdict(self.checks, self.checks.gpt_memory)[0], verdict_of)
 
 
