@@ -516,6 +516,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     config.known_count = p->disk.known_count;
     config.inventory_count = sim_disk_inventory(c, p, inventory, SIM_SAVED);
     config.strays = p->strays = sim_disk_has_strays(&p->disk);
+    sim_begins_anew(c, p);
     gw_err err;
     p->brain = gw_peer_create(&config, &err);
     if (p->brain == NULL) {

@@ -487,6 +487,8 @@ void sim_record_ended(sim_cluster *c, sim_peer *p); /* its process, or its host 
 /* Whether this member's state and checkpoints count for nothing in the view that `p` has begun: it was found
  * wrong, and nothing says for good that it knows (core/peer_verdicts.c). */
 bool sim_record_outlaws(const sim_peer *p, const sim_peer *member);
+/* Whether its next life reads nothing of the last verdict on it that it has heard of. */
+bool sim_record_lacks_verdict(const sim_peer *p);
 /* Whether there is a record to be damaged; it must be noticed. */
 bool sim_record_spoils(sim_cluster *c, sim_peer *p);
 
@@ -496,8 +498,9 @@ void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action);
 /* --- cluster_kept.c --- */
 void sim_told_complete(sim_cluster *c, sim_peer *p, const gw_action *action);
 void sim_told_kept(const sim_cluster *c, sim_peer *p,
-                   const gw_hash *root); /* this life knows that it is complete */
-void sim_disks_lost(sim_cluster *c);     /* some disk has just lost some of what was on it */
+                   const gw_hash *root);                 /* this life knows that it is complete */
+void sim_disks_lost(sim_cluster *c);                     /* some disk has just lost some of what was on it */
+void sim_begins_anew(sim_cluster *c, const sim_peer *p); /* a life of it is about to */
 void sim_check_load(sim_cluster *c, const sim_peer *p, const gw_action *action);
 void sim_check_kept(sim_cluster *c, const sim_peer *p);    /* after each RETAIN */
 void sim_failed_load(sim_cluster *c, const gw_hash *root); /* of a checkpoint; what is here of it is told */

@@ -118,23 +118,34 @@ static bool is_newest(sim_cluster *c, uint64_t epoch, uint64_t step) {
 
 #define ALL_CHUNKS ((UINT64_C(1) << SIM_CHUNKS) - 1)
 
-/* Whether disks have all of it as it should be, each chunk on one that knows what it is. */
-static bool is_whole(sim_cluster *c, const sim_complete *one) {
+/* Whether disks, but for this peer's (NULL: all), have all of it as it should be, each chunk on one that
+ * knows what it is. */
+static bool is_whole(sim_cluster *c, const sim_complete *one, const sim_peer *without) {
     uint64_t there = 0;
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_saved *saved = sim_disk_saved_as(&c->peers[i].disk, &one->root, one->step);
-        if (saved != NULL && saved->manifest) there |= saved->chunks.words[0] & ~saved->damaged.words[0];
+        if (saved != NULL && saved->manifest && &c->peers[i] != without)
+            there |= saved->chunks.words[0] & ~saved->damaged.words[0];
     }
     return there == ALL_CHUNKS;
 }
 
-void sim_disks_lost(sim_cluster *c) {
+static void spoil(sim_cluster *c, const sim_peer *without) {
     for (uint32_t i = 0; i < c->complete_count; i++) {
         sim_complete *one = &c->complete[i];
-        if (one->spoilt || is_whole(c, one)) continue;
+        if (one->spoilt || is_whole(c, one, without)) continue;
         one->spoilt = true;
         c->result->spoilt++;
     }
+}
+
+void sim_disks_lost(sim_cluster *c) {
+    spoil(c, NULL);
+}
+
+/* Whoever remembers that verdict tells it again, and what this peer has saved since is given up. */
+void sim_begins_anew(sim_cluster *c, const sim_peer *p) {
+    if (sim_record_lacks_verdict(p)) spoil(c, p);
 }
 
 static void fill_in(sim_cluster *c, sim_complete *one, uint64_t epoch, const gw_action *action) {
@@ -196,7 +207,7 @@ void sim_told_complete(sim_cluster *c, sim_peer *p, const gw_action *action) {
     uint64_t epoch = epoch_of(c, &action->root, action->step);
     sim_complete *before = told_before(c, &action->root);
     if (before != NULL && before->spoilt) {
-        if (!is_whole(c, before)) return;
+        if (!is_whole(c, before, NULL)) return;
         fill_in(c, before, epoch, action); /* it has been saved again */
     } else if (is_newest(c, epoch, action->step)) {
         remember(c, epoch, action);

@@ -113,6 +113,10 @@ bool sim_record_outlaws(const sim_peer *p, const sim_peer *member) {
     return gw_convictions_of(&known.of_others, &member->id) != NULL || own.heard > durable.heard;
 }
 
+bool sim_record_lacks_verdict(const sim_peer *p) {
+    return read_verdicts(&p->asked).heard > read_verdicts(&p->disk.record).heard;
+}
+
 /* ---- and what goes wrong with it ---- */
 
 /* For I/O errors, now and then or always, or as the disk is full, for checkpoints, too. */
