@@ -39,7 +39,8 @@ void gw_halt_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
 }
 
 bool gw_halt_may_come(const gw_peer *p) {
-    bool summed = p->phase == GW_AT_REDUCING || p->phase == GW_AT_DISPUTING;
+    bool summed =
+        p->phase == GW_AT_REDUCING || p->phase == GW_AT_DISPUTING || p->phase == GW_AT_FROZEN; /* since */
     for (uint32_t i = 0; i < p->contact_count && summed; i++) {
         const gw_contact *c = &p->contacts[i];
         int rank = !c->alive && c->ended && c->linked ? gw_view_rank(&p->view, &c->id) : -1;

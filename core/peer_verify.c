@@ -337,7 +337,7 @@ void gw_verify_probed(gw_peer *p, const gw_event *event) {
 void gw_verify_witness(gw_peer *p, const gw_contact *from, const gw_message *m) {
     int rank = gw_view_rank(&p->view, &from->id);
     if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.name) || m->step > p->step) return;
-    if (m->step < p->step) { /* made here, without a dispute */
+    if (m->step < p->step || p->applying) { /* made here, or about to be, without a dispute */
         disagree(p, (uint32_t)rank);
         return;
     }
@@ -347,8 +347,12 @@ void gw_verify_witness(gw_peer *p, const gw_contact *from, const gw_message *m) 
     judge(p);
 }
 
+/* Not where it could not compute that shard once more. */
 void gw_verify_link_up(gw_peer *p, const gw_contact *contact) {
-    bool told = p->phase == GW_AT_DISPUTING && p->probe_token == 0;
+    const gw_testimony *t = &p->testimony;
+    bool of_this_sum = gw_view_name_equal(&t->view, &p->view.name) && t->step == p->step;
+    bool told =
+        p->phase == GW_AT_DISPUTING && of_this_sum && t->shard[gw_peer_own_rank(p)] == p->dispute.shard + 1;
     if (told) bear_witness(p, &contact->id);
 }
 

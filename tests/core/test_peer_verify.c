@@ -176,6 +176,28 @@ Test(peer_verify, a_shard_that_cannot_be_had_once_more_is_dealt_again) {
     }
 }
 
+static bool one_has_given_back(const flock *f) {
+    return f->peers[1].probes_lost == 0 && f->peers[1].brain->need_change;
+}
+
+/* Its link to the other comes back before there is another view: it has nothing to say to that. */
+Test(peer_verify, who_could_not_compute_a_shard_once_more_bears_no_witness) {
+    flock f;
+    flock_open(&f, 2, 2, STEPS, GW_QUORUM_ANY);
+    f.now = 10 * UINT64_C(1000000000);
+    f.verify = GW_VERIFY_WHOLE;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    f.peers[0].wrongs = 1;
+    f.peers[1].probes_lost = 1;
+    f.breaks = (flock_break){.kind = GW_MSG_REPAIR, .from = 1, .to = 0, .times = 1};
+    cr_assert(flock_run(&f, one_has_given_back, MOST_EVENTS));
+    run_out(&f);
+    cr_expect_eq(f.breaks.times, 0);
+    flock_expect_done(&f, 2);
+    flock_close(&f);
+}
+
 static bool one_has_ended(const flock *f) {
     return f->peers[1].finished;
 }
@@ -193,6 +215,10 @@ Test(peer_verify, who_can_never_have_a_shard_once_more_ends) {
 
 static bool one_reduces(const flock *f) {
     return strcmp(flock_status(f, 1).phase, "reducing") == 0;
+}
+
+static bool one_applies(const flock *f) {
+    return strcmp(flock_status(f, 1).phase, "applying") == 0;
 }
 
 static bool one_disputes(const flock *f) {
@@ -236,12 +262,16 @@ static void tell_witness(flock *f, uint64_t step, uint32_t shard) {
 
 /* Whose table of the sum is not what it was when that was made: nobody waits for it, nor it for others. */
 Test(peer_verify, who_disputes_what_others_do_not_holds_nobody_up) {
-    enum { EARLIER_STEP, THIS_STEP, OTHER_SHARD, CASES };
+    enum { EARLIER_STEP, THIS_STEP, OTHER_SHARD, WHILE_APPLYING, CASES };
     for (int which = 0; which < CASES; which++) {
         flock f;
         open_all(&f, 4, GW_VERIFY_WHOLE);
         if (which == OTHER_SHARD) f.peers[2].wrongs = 1;
-        cr_assert(flock_run(&f, which == OTHER_SHARD ? one_disputes : one_reduces, MOST_EVENTS));
+        cr_assert(flock_run(&f,
+                            which == OTHER_SHARD      ? one_disputes
+                            : which == WHILE_APPLYING ? one_applies
+                                                      : one_reduces,
+                            MOST_EVENTS));
         const gw_peer *p = f.peers[1].brain;
         uint32_t shard = which == OTHER_SHARD ? (p->dispute.shard + 1) % FLOCK_SHARDS : 3;
         uint64_t epoch = p->view.epoch;
