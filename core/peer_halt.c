@@ -8,18 +8,22 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+static void tell(gw_peer *p, const gw_view *view, char *why) {
+    GW_CHECK(gw_view_rank(view, &p->config.id) >= 0);
+    gw_message message = {
+        .kind = GW_MSG_HALT, .epoch = view->epoch, .name = view->name, .step = p->step, .text = why};
+    for (uint32_t i = 0; i < view->count; i++)
+        if (!gw_peer_id_equal(&view->members[i].id, &p->config.id))
+            gw_peer_send(p, &view->members[i].id, &message);
+}
+
 void gw_halt(gw_peer *p, const gw_view *view, const char *format, ...) {
     char text[400];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    GW_CHECK(gw_view_rank(view, &p->config.id) >= 0);
-    gw_message message = {
-        .kind = GW_MSG_HALT, .epoch = view->epoch, .name = view->name, .step = p->step, .text = text};
-    for (uint32_t i = 0; i < view->count; i++)
-        if (!gw_peer_id_equal(&view->members[i].id, &p->config.id))
-            gw_peer_send(p, &view->members[i].id, &message);
+    tell(p, view, text);
     gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s", text);
 }
 
@@ -30,12 +34,15 @@ static bool is_of_this_step(const gw_peer *p, const gw_contact *from, const gw_m
            gw_view_rank(&p->view, &from->id) >= 0;
 }
 
+/* Whoever says so may have no link to some: those who hear it pass it on. */
 void gw_halt_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
     char id[GW_SHORT_TEXT];
     GW_CHECK(m->kind == GW_MSG_HALT && m->text != NULL);
-    if (is_of_this_step(p, from, m) || gw_votes_waits_for(p, from, &m->name))
-        gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%.400s (found by peer %s)", m->text,
-                       gw_peer_id_short(&from->id, id));
+    bool here = is_of_this_step(p, from, m);
+    if (!here && !gw_votes_waits_for(p, from, &m->name)) return;
+    if (here) tell(p, &p->view, m->text);
+    gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%.400s (told by peer %s)", m->text,
+                   gw_peer_id_short(&from->id, id));
 }
 
 bool gw_halt_may_come(const gw_peer *p) {

@@ -167,6 +167,7 @@ typedef struct flock {
     const char *reason;              /* of what fails; NULL: none is given */
     uint32_t sum_for; /* the next sum reaches this peer, plus 1, alone: for the others the reduction fails;
                          0 = all */
+    bool sum_last;    /* that one gets it after it has failed for the others; else before */
     uint32_t sums_to_spoil;          /* they fail their checks */
     uint32_t effects[FLOCK_EFFECTS]; /* by step: how often its effects took place */
     flock_break breaks;

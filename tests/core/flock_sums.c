@@ -74,7 +74,7 @@ static void tell_reduced(flock *f, const gw_view *view) {
             event.outcome = GW_FAILED;
             event.text = "no data connection";
         }
-        flock_event *e = flock_post(f, i, lost ? 4000000 : 1000, event);
+        flock_event *e = flock_post(f, i, lost != f->sum_last ? 4000000 : 1000, event);
         f->peers[i].reducing = 0;
         if (!right || lost) continue; /* of a wrong sum nothing is believed */
         e->slots = malloc(sizeof slots);
@@ -82,6 +82,7 @@ static void tell_reduced(flock *f, const gw_view *view) {
         e->table_at = view->count * GW_SLOTS;
     }
     f->sum_for = 0;
+    f->sum_last = false;
 }
 
 void flock_reduce(flock *f, uint32_t i, const gw_action *a) {

@@ -105,7 +105,7 @@ Test(commit, where_as_many_vote_with_other_bits_nobody_goes_on) {
                 const char *text = f.peers[i].finish_text;
                 cr_expect_eq(f.peers[i].finish, GW_FINISH_FAILED, "peer %u", i);
                 cr_expect_not_null(strstr(text, "nobody can tell which are right"), "peer %u: %s", i, text);
-                heard += strstr(text, "(found by peer ") != NULL;
+                heard += strstr(text, "(told by peer ") != NULL;
             }
             cr_expect_eq(heard, 1, "one has proposed the view, and told the other");
             flock_close(&f);

@@ -152,8 +152,47 @@ Test(peer_verify, who_hears_first_that_the_other_left_does_not_go_on_alone) {
                 cr_expect_eq(f.peers[i].finish, GW_FINISH_FAILED, "%d, late: %u", i, late);
                 cr_expect_not_null(strstr(text, "nobody can tell which are right"), "%s", text);
             }
-            cr_expect_not_null(strstr(f.peers[late].finish_text, "(found by peer "), "%s",
+            cr_expect_not_null(strstr(f.peers[late].finish_text, "(told by peer "), "%s",
                                f.peers[late].finish_text);
+            flock_close(&f);
+        }
+}
+
+/* It has proposed to repair the view, and nobody but the other could vote. */
+Test(peer_verify, who_has_proposed_as_it_hears_that_the_other_left_does_not_go_on_alone) {
+    enum { LATE_NS = 20000000 };
+    for (uint32_t late = 0; late < 2; late++) {
+        flock f;
+        open_all(&f, 2, GW_VERIFY_WHOLE);
+        f.peers[1].flip_step = 7;
+        cr_assert(flock_run(&f, two_more_steps, MOST_EVENTS));
+        f.longer_ns[1 - late][late] = f.longer_ns[late][1 - late] = LATE_NS;
+        f.sum_for = 2 - late;
+        f.sum_last = true;
+        run_out(&f);
+        for (int i = 0; i < 2; i++) {
+            const char *text = f.peers[i].finish_text;
+            cr_expect_eq(f.peers[i].finish, GW_FINISH_FAILED, "%d, late: %u", i, late);
+            cr_expect_not_null(strstr(text, "nobody can tell which are right"), "%d: %s", i, text);
+        }
+        flock_close(&f);
+    }
+}
+
+Test(peer_verify, who_is_told_to_halt_tells_those_who_were_not) {
+    for (uint32_t who = 0; who < 4; who++)
+        for (uint32_t untold = 0; untold < 4; untold++) {
+            if (who == untold) continue;
+            flock f;
+            open_all(&f, 4, GW_VERIFY_WHOLE);
+            f.peers[0].flip_step = f.peers[1].flip_step = 7;
+            cr_assert(flock_run(&f, two_more_steps, MOST_EVENTS));
+            f.sum_for = who + 1;
+            f.breaks = (flock_break){
+                .kind = GW_MSG_HALT, .from = (int)who, .to = (int)untold, .times = 1, .quiet = true};
+            run_out(&f);
+            cr_expect_eq(f.breaks.times, 0);
+            cr_expect_eq(flock_finished(&f, GW_FINISH_FAILED), 4, "%u finds it, %u is not told", who, untold);
             flock_close(&f);
         }
 }
@@ -302,7 +341,7 @@ Test(peer_verify, only_members_at_the_same_step_are_told_to_halt) {
         free(bytes);
         cr_expect_eq(f.peers[1].finished, which == 2, "case %d", which);
     }
-    cr_expect_not_null(strstr(f.peers[1].finish_text, "nobody can tell (found by peer"), "%s",
+    cr_expect_not_null(strstr(f.peers[1].finish_text, "nobody can tell (told by peer"), "%s",
                        f.peers[1].finish_text);
     flock_close(&f);
 }
