@@ -47,6 +47,14 @@ static void assert_that_much_went_wrong(const gw_sim_result *all) {
     cr_assert_gt(all->steals, 1000);
 }
 
+/* What the bound allows is for disks that come back late. */
+static void assert_that_most_end_soon(const gw_sim_result *all) {
+    cr_assert_gt(all->calmed, 80);
+    cr_assert_lt(all->calm_ns / all->calmed, UINT64_C(30000000000));
+    cr_assert_gt(all->calm_most_ns, all->calm_ns / all->calmed);
+    cr_assert(all->calm_most_share > 0 && all->calm_most_share < 1);
+}
+
 /* Whether their job gets done is not asked of runs that end early. */
 static void assert_that_few_ended_early(const gw_sim_result *all, uint64_t poisoned, uint64_t unseen) {
     cr_assert_leq(all->poisoned, poisoned);
@@ -57,6 +65,7 @@ Test(seeds, quorum_any) {
     gw_sim_result all;
     seeds(1, 200, false, false, &all);
     assert_that_much_went_wrong(&all);
+    assert_that_most_end_soon(&all);
     assert_that_few_ended_early(&all, 20, 4);
 }
 

@@ -81,6 +81,10 @@ void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->hauls += one->hauls;
     into->haul_ns += one->haul_ns;
     into->haul_fire_ns += one->haul_fire_ns;
+    into->calmed += one->calmed;
+    into->calm_ns += one->calm_ns;
+    if (one->calm_most_ns > into->calm_most_ns) into->calm_most_ns = one->calm_most_ns;
+    if (one->calm_most_share > into->calm_most_share) into->calm_most_share = one->calm_most_share;
     into->events += one->events;
     into->views += one->views;
     into->repairs += one->repairs;
@@ -139,6 +143,13 @@ static double hours(uint64_t ns) {
     return (double)ns / 3.6e12;
 }
 
+static void print_calm(const gw_sim_result *all) {
+    double mean_ns = all->calmed == 0 ? 0 : (double)all->calm_ns / (double)all->calmed;
+    printf("%14" PRIu64 "  others done after all was healed: in %.1f s, at most %.1f s\n"
+           "%14.0f  %% at most of the time that it might take\n",
+           all->calmed, mean_ns / 1e9, (double)all->calm_most_ns / 1e9, all->calm_most_share * 100);
+}
+
 void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t failed) {
     const struct {
         uint64_t count;
@@ -169,6 +180,7 @@ void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t fail
     printf("%14.2f  of them under fire\n", hours(all->fire_ns));
     printf("%14" PRIu64 "  long hauls: %.2f virtual hours, %.2f under fire\n", all->hauls,
            hours(all->haul_ns), hours(all->haul_fire_ns));
+    print_calm(all);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         printf("%14" PRIu64 "  %s\n", rows[i].count, rows[i].what);
     print_list("ended by themselves:", list_counts(all->excused, GW_SIM_EXCUSES, excuse_name, false));

@@ -263,6 +263,16 @@ static bool lives_in_whole_view(sim_cluster *c, const sim_peer *p) {
     return true;
 }
 
+static void count_calm(const sim_cluster *c, uint64_t bound) {
+    gw_sim_result *r = c->result;
+    if (r->done_ns <= r->healed_ns) return;
+    uint64_t took_ns = r->done_ns - r->healed_ns;
+    r->calm_most_share = (double)took_ns / (double)bound;
+    if (c->options->haul != 0) return;
+    r->calmed = 1;
+    r->calm_ns = r->calm_most_ns = took_ns;
+}
+
 /* In calm: the job ends within the bound, and soon after the first peer all end. */
 static void run_to_the_end(sim_cluster *c) {
     char text[400] = "";
@@ -276,6 +286,7 @@ static void run_to_the_end(sim_cluster *c) {
                       text);
         return;
     }
+    count_calm(c, bound);
     run_until(c, sim_now(c) + aftermath_ns(c->options));
     sim_check_effects(c);
     bool waits = false; /* whoever has nothing that tells it of the end waits for ever */

@@ -85,6 +85,10 @@ typedef struct gw_sim_result {
     uint64_t virtual_ns;                   /* from the start until nothing more began or ended */
     uint64_t fire_ns;                      /* and of these, while faults happened */
     uint64_t hauls, haul_ns, haul_fire_ns; /* long hauls, and what of these times was theirs */
+    /* Jobs, but for long hauls, that were done after all was healed: how long after, in all and at most. And
+     * of all jobs the most of the time that one might take. */
+    uint64_t calmed, calm_ns, calm_most_ns;
+    double calm_most_share;
     uint64_t events;
     uint64_t views, repairs, steals, resumes, steps_applied;
     uint64_t steps_shown; /* (peer, step) that others may see */
