@@ -128,7 +128,8 @@ gw_arrival gw_asker_place(gw_asker *asker, const gw_reply *reply, uint32_t bytes
             return GW_ARRIVAL_REFUSE;
         due = bytes;
     }
-    if (reply->kind != op->kind || bytes != due || (!fetch && !reply->last)) return GW_ARRIVAL_REFUSE;
+    bool more = fetch && reply->status == GW_OP_OK; /* may follow */
+    if (reply->kind != op->kind || bytes != due || (!more && !reply->last)) return GW_ARRIVAL_REFUSE;
     *place = (struct iovec){bytes > 0 ? (uint8_t *)op->buffer + s->offset + s->landed : NULL, bytes};
     asker->landing = s;
     asker->landing_reply = *reply;
@@ -140,6 +141,8 @@ void gw_asker_landed(gw_asker *asker) {
     slot *s = asker->landing;
     const gw_reply *reply = &asker->landing_reply;
     GW_CHECK(s != NULL && s->busy && s->posted != NULL);
+    GW_CHECK(asker->landing_bytes == 0 ||
+             s->offset + s->landed + asker->landing_bytes <= s->posted->op.bytes);
     asker->landing = NULL;
     s->landed += asker->landing_bytes;
     s->whole = reply->value;

@@ -198,7 +198,8 @@ static gw_fault read_claims(gw_handshake *h, const uint8_t *plain, size_t plain_
     gw_get_string(&r, remote->build, sizeof remote->build);
     make_printable(remote->build);
     bool known = h->dialler ? kind == 0 : kind == GW_STREAM_CONTROL || kind == GW_STREAM_DATA;
-    if (!gw_reader_done(&r) || !known) return GW_FAULT_GARBAGE;
+    bool reachable = remote->listen.family != 0 && remote->listen.port != 0; /* who is linked is dialled */
+    if (!gw_reader_done(&r) || !known || !reachable) return GW_FAULT_GARBAGE;
     gw_identity_peer_id(public_key, &remote->id);
     remote->dialled = h->dialler;
     remote->kind = h->dialler ? h->kind : (gw_stream_kind)kind;

@@ -49,7 +49,7 @@ typedef struct gw_local {
     const gw_identity *identity;
     const gw_keyring *keyring;
     gw_hash cluster;
-    gw_addr listen;            /* where other peers reach us; an any-address: "wherever you see me from" */
+    gw_addr listen; /* where others reach us; before a handshake; an any-address: "where you see me from" */
     char build[GW_BUILD_TEXT]; /* the build's version, for people and for the compute class */
 } gw_local;
 
@@ -57,7 +57,7 @@ typedef struct gw_local {
 typedef struct gw_remote {
     gw_peer_id id;
     gw_incarnation incarnation;
-    gw_addr listen; /* filled from `from` where the peer said any-address (net/stream.h does) */
+    gw_addr listen; /* has a family and a port; an any-address: net/stream.h fills it from `from` */
     gw_addr from;   /* the socket's other end: set by net/stream.h */
     char build[GW_BUILD_TEXT];
     gw_stream_kind kind;

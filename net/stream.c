@@ -286,7 +286,7 @@ static void become_ready(gw_stream *stream) {
     gw_timer_cancel(&stream->timer);
     gw_remote *remote = &stream->remote;
     remote->from = stream->other;
-    if (remote->listen.family != 0 && gw_address_is_any(&remote->listen)) {
+    if (gw_address_is_any(&remote->listen)) {
         uint16_t port = remote->listen.port;
         remote->listen = stream->other;
         remote->listen.port = port;

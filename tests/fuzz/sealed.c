@@ -24,6 +24,7 @@ static void make_person(person *p, uint8_t number, bool key) {
     gw_identity_from_seed(seed, 1, number, &p->identity);
     p->keyring.count = key ? 1 : 0;
     p->local.identity = &p->identity;
+    p->local.listen = (gw_addr){.family = 4, .ip = {127, 0, 0, 1}, .port = 7117};
     p->local.keyring = &p->keyring;
     gw_cluster_id("fuzz", &p->local.cluster);
 }
@@ -394,6 +395,7 @@ static void check_remote(const rogue *r, gw_handshake *victim, const uint8_t *cl
     gw_handshake_finish(victim, &remote, &seal, &open);
     GW_CHECK(gw_peer_id_equal(&remote.id, &r->as.identity.id) && remote.dialled == !r->dials);
     GW_CHECK(remote.kind == GW_STREAM_CONTROL || remote.kind == GW_STREAM_DATA);
+    GW_CHECK(remote.listen.family != 0 && remote.listen.port != 0);
     GW_CHECK(memchr(remote.build, 0, sizeof remote.build) != NULL);
     for (const char *c = remote.build; *c != '\0'; c++) GW_CHECK(*c >= ' ' && *c <= '~');
     gw_writer w = gw_writer_on(again, sizeof again);
@@ -466,7 +468,7 @@ static size_t put_example_claims(uint8_t *at, size_t room, uint8_t flags, const 
 }
 
 static void handshake_examples(fuzz_add *add, void *context) {
-    static const gw_addr listen[3] = {{.family = 0}, {.family = 4, .port = 1}, {.family = 6, .port = 65535}};
+    static const gw_addr listen[3] = {{.port = 1}, {.family = 4, .port = 1}, {.family = 6, .port = 65535}};
     static const char *const builds[3] = {"", "0.1 of a build", "not \r\n printable \x7f\xff"};
     uint8_t bytes[TRANSCRIPT] = {NOISE};
     for (uint8_t who = 0; who <= WELCOME; who++) {

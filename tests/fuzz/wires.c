@@ -403,7 +403,7 @@ static void land(asked *a, const struct iovec *place, uint32_t bytes) {
 static size_t put_reply(uint8_t *at, uint32_t op, gw_reply reply, uint32_t bytes) {
     gw_writer w = gw_writer_on(at, REPLY);
     gw_put_u8(&w, (uint8_t)reply.kind);
-    gw_put_u8(&w, GW_OP_OK);
+    gw_put_u8(&w, (uint8_t)reply.status);
     gw_put_u8(&w, reply.last);
     gw_put_u8(&w, (uint8_t)op);
     gw_put_u32(&w, bytes);
@@ -415,19 +415,31 @@ static size_t put_reply(uint8_t *at, uint32_t op, gw_reply reply, uint32_t bytes
 
 static void reply_examples(fuzz_add *add, void *context) {
     uint8_t bytes[5 * REPLY], *at = bytes;
-    at += put_reply(at, 2, (gw_reply){.kind = GW_OP_FETCH_ADD, .last = true, .value = 4}, 0);
-    at += put_reply(at, 1, (gw_reply){.kind = GW_OP_FETCH, .value = 900}, 300);
-    at += put_reply(at, 1, (gw_reply){.kind = GW_OP_FETCH, .value = 900, .offset = 300}, 500);
-    at += put_reply(at, 0, (gw_reply){.kind = GW_OP_READ, .last = true}, 1000);
-    at += put_reply(at, 1, (gw_reply){.kind = GW_OP_FETCH, .last = true, .value = 900, .offset = 800}, 100);
+    at += put_reply(at, 2, (gw_reply){.kind = GW_OP_FETCH_ADD, .status = GW_OP_OK, .last = true, .value = 4},
+                    0);
+    at += put_reply(at, 1, (gw_reply){.kind = GW_OP_FETCH, .status = GW_OP_OK, .value = 900}, 300);
+    at += put_reply(at, 1, (gw_reply){.kind = GW_OP_FETCH, .status = GW_OP_OK, .value = 900, .offset = 300},
+                    500);
+    at += put_reply(at, 0, (gw_reply){.kind = GW_OP_READ, .status = GW_OP_OK, .last = true}, 1000);
+    at += put_reply(
+        at, 1, (gw_reply){.kind = GW_OP_FETCH, .status = GW_OP_OK, .last = true, .value = 900, .offset = 800},
+        100);
     add(context, bytes, (size_t)(at - bytes));
 }
 
-/* A later piece of a fetch says that the whole is nothing: it was written behind the buffer. */
+/* A later piece of a fetch says that the whole is nothing, or a failure between two does: it was written
+ * behind the buffer. */
 static void reply_found(fuzz_add *add, void *context) {
-    uint8_t bytes[2 * REPLY], *at = bytes;
-    at += put_reply(at, 1, (gw_reply){.kind = GW_OP_FETCH, .value = 900}, 300);
-    at += put_reply(at, 1, (gw_reply){.kind = GW_OP_FETCH, .value = 0, .offset = 300}, 900);
+    const gw_reply first = {.kind = GW_OP_FETCH, .status = GW_OP_OK, .value = 900};
+    uint8_t bytes[3 * REPLY], *at = bytes;
+    at += put_reply(at, 1, first, 300);
+    at += put_reply(at, 1, (gw_reply){.kind = GW_OP_FETCH, .status = GW_OP_OK, .offset = 300}, 900);
+    add(context, bytes, (size_t)(at - bytes));
+    at = bytes;
+    at += put_reply(at, 1, first, 300);
+    at += put_reply(at, 1, (gw_reply){.kind = GW_OP_FETCH, .status = GW_OP_UNAVAILABLE, .value = 10}, 0);
+    at += put_reply(at, 1, (gw_reply){.kind = GW_OP_FETCH, .status = GW_OP_OK, .value = 10, .offset = 300},
+                    900);
     add(context, bytes, (size_t)(at - bytes));
 }
 

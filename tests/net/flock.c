@@ -12,6 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+gw_addr flock_addr(uint16_t port) {
+    return (gw_addr){.family = 4, .ip = {127, 0, 0, 1}, .port = port};
+}
+
 void flock_revive(flock_peer *peer, uint8_t number, const char *keys, uint64_t boot, uint64_t nonce) {
     uint8_t seed[32];
     cr_assert(sodium_init() >= 0);
@@ -23,15 +27,12 @@ void flock_revive(flock_peer *peer, uint8_t number, const char *keys, uint64_t b
     peer->local.identity = &peer->identity;
     peer->local.keyring = &peer->keyring;
     gw_cluster_id("test", &peer->local.cluster);
+    peer->local.listen = flock_addr((uint16_t)(7100 + number));
     snprintf(peer->local.build, sizeof peer->local.build, "0.1.0-test");
 }
 
 void flock_hatch(flock_peer *peer, uint8_t number, const char *keys) {
     flock_revive(peer, number, keys, 1, 1000u + number);
-}
-
-gw_addr flock_addr(uint16_t port) {
-    return (gw_addr){.family = 4, .ip = {127, 0, 0, 1}, .port = port};
 }
 
 void flock_bind(gw_addr *addr, int *tcp_fd, int *udp_fd) {

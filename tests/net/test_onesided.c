@@ -142,9 +142,16 @@ static void send_piece(int fd, const gw_reply *reply, uint32_t bytes) {
     (void)send(fd, payload, bytes, MSG_NOSIGNAL); /* the header alone may end the link */
 }
 
-/* How long it all is, every piece says: what lies behind the buffer must not hang on that. */
-Test(onesided, a_fetch_whose_length_changes_on_the_way_ends_the_link) {
-    enum { ASKED = 1000, BEHIND = 64 << 10 };
+enum { ASKED = 1000, BEHIND = 64 << 10 };
+
+typedef struct piece {
+    gw_op_status status;
+    uint64_t value, offset;
+    uint32_t bytes;
+} piece;
+
+/* A fetch of so many bytes is answered by these pieces, of which one writes behind its buffer. */
+static void expect_refused(const piece *pieces, uint32_t count) {
     static uint8_t buffer[ASKED + BEHIND], canary[BEHIND];
     memset(buffer, 0xcc, sizeof buffer);
     memset(canary, 0xcc, sizeof canary);
@@ -161,11 +168,14 @@ Test(onesided, a_fetch_whose_length_changes_on_the_way_ends_the_link) {
     gw_transport_post(r->peers[0].transport, &op);
     cr_assert_eq(recv(fds[1], frame, sizeof frame, MSG_WAITALL), sizeof frame);
     cr_assert_eq(gw_header_decode(frame + 8, &request, &reply), GW_HEADER_REQUEST);
-    reply = (gw_reply){.kind = GW_OP_FETCH, .status = GW_OP_OK, .id = request.id, .value = ASKED};
-    send_piece(fds[1], &reply, ASKED - 1);
-    reply.value = 0;
-    reply.offset = ASKED - 1;
-    send_piece(fds[1], &reply, BEHIND);
+    for (uint32_t i = 0; i < count; i++) {
+        reply = (gw_reply){.kind = GW_OP_FETCH,
+                           .status = pieces[i].status,
+                           .id = request.id,
+                           .value = pieces[i].value,
+                           .offset = pieces[i].offset};
+        send_piece(fds[1], &reply, pieces[i].bytes);
+    }
     shutdown(fds[1], SHUT_WR); /* whoever took it all has the end of the link behind it */
     gw_completion c = rig_completion(&r->peers[0]);
     cr_assert(c.status == GW_OP_UNKNOWN && c.token == op.token);
@@ -173,4 +183,17 @@ Test(onesided, a_fetch_whose_length_changes_on_the_way_ends_the_link) {
     cr_assert_arr_eq(buffer + ASKED, canary, sizeof canary);
     rig_close(r);
     for (uint32_t i = 0; i < 3; i++) close(fds[i]);
+}
+
+/* How long it all is, every piece says: what lies behind the buffer must not hang on that. */
+Test(onesided, a_fetch_whose_length_changes_on_the_way_ends_the_link) {
+    const piece pieces[] = {{GW_OP_OK, ASKED, 0, ASKED - 1}, {GW_OP_OK, 0, ASKED - 1, BEHIND}};
+    expect_refused(pieces, 2);
+}
+
+/* Nor on one between them that brings nothing. */
+Test(onesided, a_fetch_that_goes_on_after_it_has_failed_ends_the_link) {
+    const piece pieces[] = {
+        {GW_OP_OK, ASKED, 0, ASKED - 1}, {GW_OP_UNAVAILABLE, 10, 0, 0}, {GW_OP_OK, 10, ASKED - 1, BEHIND}};
+    expect_refused(pieces, 3);
 }
