@@ -1,5 +1,7 @@
 #include "core/log.h"
 
+#include "core/utf8.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -18,6 +20,7 @@ void gw_log(gw_level level, const char *room, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    gw_utf8_make_printable(text); /* some of it may be what another peer said */
     current_sink(current_context, level, room, text);
 }
 

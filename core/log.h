@@ -7,7 +7,8 @@
 
 typedef enum gw_level { GW_DEBUG, GW_INFO, GW_WARN, GW_ERROR } gw_level;
 
-/* `room` is a constant such as "net/stream"; `text` has no newline and is valid during the call only. */
+/* `room` is a constant such as "net/stream"; `text` is one line without control characters, all of it UTF-8
+ * (core/utf8.h), whatever it was made of, and is valid during the call only. */
 typedef void gw_log_sink(void *context, gw_level level, const char *room, const char *text);
 
 void gw_log_set_sink(gw_log_sink *sink, void *context);

@@ -57,6 +57,19 @@ Test(log, goes_to_the_sink_and_nowhere_without_one) {
     cr_assert_str_eq(gw_level_name(h.level), "error");
 }
 
+/* What another peer says is in some lines: it must not begin one of its own, nor speak to the terminal. */
+Test(log, a_line_has_no_control_characters) {
+    heard h = {0};
+    gw_log_set_sink(hear, &h);
+    gw_log(GW_WARN, "core/test", "%s",
+           "a\nb\t\033[2J\x7f \xc2\x9b"
+           "2J \x9b \xed\xa0\x80 \xf0\x9f");
+    cr_expect_str_eq(h.text, "a?b??[2J? ??2J ? ??? ??");
+    gw_log(GW_WARN, "core/test", "%s", "Gr\xc3\xbc\xc3\x9f \xc2\xa0 \xe2\x82\xac \xf0\x9f\xa6\x86 ~");
+    cr_expect_str_eq(h.text, "Gr\xc3\xbc\xc3\x9f \xc2\xa0 \xe2\x82\xac \xf0\x9f\xa6\x86 ~");
+    gw_log_set_sink(NULL, NULL);
+}
+
 Test(err, a_thread_that_does_not_start_names_its_limits) {
     gw_err err;
     cr_assert_not(gw_fail_thread(&err, EAGAIN, "net/here: thread %d", 3));

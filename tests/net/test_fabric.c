@@ -382,6 +382,35 @@ Test(fabric, a_link_that_the_other_side_does_not_settle_is_given_up) {
     for (int i = 0; i < 6; i++) close(fds[i / 3][i % 3]);
 }
 
+static void expect_one_line(void *context, gw_level level, const char *room, const char *text) {
+    (void)level, (void)room;
+    if (strstr(text, "because") == NULL) return;
+    atomic_fetch_add((atomic_uint *)context, 1);
+    cr_expect_str_eq(strstr(text, "because"), "because??[2J");
+}
+
+/* Whether paths are settled here or there is TCP alone. */
+Test(fabric, what_the_other_side_says_forges_no_lines_and_no_escapes) {
+    static const char says[] = "because\n\033[2J";
+    atomic_uint lines = 0;
+    gw_log_set_sink(expect_one_line, &lines);
+    const uint32_t kinds[] = {both, GW_FABRIC_TCP};
+    for (unsigned i = 0; i < 2; i++) {
+        uint8_t payload[GW_SMALL_BYTES];
+        gw_peer_id other = rig_id(6);
+        int fds[3];
+        rig *r = rig_open_over(kinds[i], 1, 1, false);
+        rig_link_raw(r, 0, &other, fds);
+        if (kinds[i] == both) (void)expect_note(fds[0], GW_PATH_HELLO, payload);
+        send_note(fds[0], &(gw_path_note){.what = GW_PATH_USE}, (const uint8_t *)says, sizeof says - 1);
+        rig_wait_downs(&r->peers[0], 1);
+        cr_expect_eq(atomic_load(&lines), i + 1);
+        rig_close(r);
+        for (int k = 0; k < 3; k++) close(fds[k]);
+    }
+    gw_log_set_sink(NULL, NULL);
+}
+
 /* The try has failed, and nothing is to be tried again: the other side does not go by TCP any more. */
 Test(fabric, a_try_that_is_over_is_not_waited_for) {
     static uint8_t card[GW_SMALL_BYTES], payload[GW_SMALL_BYTES];

@@ -1,6 +1,7 @@
 /* What people and machines see of a peer: the live line, JSON, metrics, the control socket, HTTP. */
 #include "tools/godwit/control.h"
 #include "tools/godwit/display.h"
+#include "tools/godwit/events.h"
 #include "tools/godwit/http.h"
 #include "tools/godwit/json.h"
 #include "tools/godwit/report.h"
@@ -297,6 +298,27 @@ Test(display, what_is_kept_has_date_and_time) {
     memset(text, 0, sizeof text);
     cr_assert_gt(pread(STDERR_FILENO, text, sizeof text - 1, 0), 0);
     expect_times(text, 1, "warn  node: trouble\n", "godwit: failed\n");
+}
+
+/* Other peers' words among them. */
+Test(events, what_is_told_is_one_line_without_escapes) {
+    gw_err err;
+    char text[1000] = "";
+    redirect(STDOUT_FILENO);
+    redirect(STDERR_FILENO);
+    gw_display *display = gw_display_open(GW_DISPLAY_AUTO, &err);
+    cr_assert_not_null(display, "%s", err.text);
+    gw_events *events = gw_events_open(GW_EVENTS_PLAIN, display, &err);
+    cr_assert_not_null(events, "%s", err.text);
+    gw_events_repair(events, 7, 2, "lost\n\033[2J");
+    gw_events_done(events, &(gw_event_done){.outcome = "failed", .job = "digits", .text = "told\n\033[2J"});
+    gw_events_close(events);
+    cr_assert(gw_display_close(display));
+    cr_assert_gt(pread(STDOUT_FILENO, text, sizeof text - 1, 0), 0);
+    cr_expect_not_null(strstr(text, ": lost??[2J\n"), "%s", text);
+    memset(text, 0, sizeof text);
+    cr_assert_gt(pread(STDERR_FILENO, text, sizeof text - 1, 0), 0);
+    cr_expect_str_eq(text, "godwit: failed: told??[2J\n");
 }
 
 /* There a line is seen when it comes. */

@@ -1,6 +1,7 @@
 #include "tools/godwit/events.h"
 
 #include "core/check.h"
+#include "core/utf8.h"
 #include "net/loop.h"
 #include "tools/godwit/json.h"
 #include "tools/godwit/report.h"
@@ -79,6 +80,7 @@ static void say(gw_events *events, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    gw_utf8_make_printable(text); /* other peers' words are in some */
     gw_display_say(events->display, text);
 }
 
@@ -347,6 +349,7 @@ void gw_events_done(gw_events *events, const gw_event_done *done) {
                  strcmp(done->outcome, "unsaved") == 0;
     if (wrong && done->text != NULL && done->text[0] != '\0') {
         snprintf(text, sizeof text, "godwit: %s: %s", done->outcome, done->text);
+        gw_utf8_make_printable(text); /* as in say */
         gw_display_err(events->display, text);
     }
     if (!wants_json(events)) {
