@@ -2,6 +2,7 @@
 
 #include "checkpoint/durable.h"
 #include "checkpoint/pins.h"
+#include "checkpoint/sound.h"
 #include "core/check.h"
 
 #include <errno.h>
@@ -27,6 +28,7 @@ struct gw_store {
     pthread_mutex_t put_lock;
     uint64_t serial;       /* of temporary files */
     bool settled[FOLDERS]; /* the folder exists and was flushed once, so that what lies in it stays */
+    gw_sound sound;        /* with put_lock */
     /* Held while a chunk file is looked at and deleted, and by whoever adds a pin: so these cannot cross, and
      * may wait for the disk. Who takes pins back does not need it. Taken before pin_lock. */
     pthread_mutex_t delete_lock;
@@ -77,7 +79,8 @@ bool gw_store_open(const char *dir, gw_store_mode mode, gw_io *io, gw_store **st
     /* chooses the processor's fastest BLAKE2b */
     if (sodium_init() < 0) return gw_fail(err, GW_E_UNSUPPORTED, "libsodium cannot be initialised");
     gw_store *opened = calloc(1, sizeof *opened);
-    if (opened == NULL || (opened->dir = strdup(dir)) == NULL) {
+    if (opened == NULL || (opened->dir = strdup(dir)) == NULL || !gw_sound_init(&opened->sound)) {
+        if (opened != NULL) free(opened->dir);
         free(opened);
         return gw_fail(err, GW_E_NOMEM, "checkpoint/store: opening %s: out of memory", dir);
     }
@@ -101,6 +104,7 @@ void gw_store_close(gw_store *store) {
     pthread_mutex_destroy(&store->delete_lock);
     pthread_mutex_destroy(&store->pin_lock);
     gw_pins_free(&store->pins);
+    gw_sound_free(&store->sound);
     free(store->dir);
     free(store);
 }
@@ -201,7 +205,8 @@ static bool settle_folder(gw_store *store, uint8_t first, gw_err *err) {
 
 typedef struct put_files {
     char temporary[GW_STORE_BATCH][GW_PATH_BYTES];
-    int fd[GW_STORE_BATCH]; /* -1: nothing under way for this item */
+    int fd[GW_STORE_BATCH];     /* -1: nothing under way for this item */
+    bool sound[GW_STORE_BATCH]; /* what is there under its name may stay */
 } put_files;
 
 static bool write_temporary(gw_store *store, put_files *files, gw_store_item *items, uint32_t i,
@@ -211,7 +216,7 @@ static bool write_temporary(gw_store *store, put_files *files, gw_store_item *it
     if (!settle_folder(store, item->name.bytes[0], err)) return fail_chunk(err, &item->name);
     bool twin = false; /* the same bytes earlier in this batch */
     for (uint32_t j = 0; j < i; j++) twin = twin || gw_hash_equal(&items[j].name, &item->name);
-    if (twin || is_there(store, &item->name, item->length)) return true;
+    if (twin || (files->sound[i] && is_there(store, &item->name, item->length))) return true;
     char text[SHORT_DIGITS + 1];
     if (!gw_durable_path(files->temporary[i], err, "%s/tmp/%s-%llu", store->dir,
                          short_name(&item->name, text), (unsigned long long)store->serial++) ||
@@ -278,6 +283,11 @@ static bool fail_if_gone(const gw_store *store, gw_err *err) {
         store->dir);
 }
 
+/* Whether the file that is there under a chunk's name, if any, is as good as the bytes in hand: otherwise
+ * they are written, be it because nobody can tell. All checkpoints since it was written share that one file,
+ * and each put says once more that it is durable. Without put_lock, which setting it aside takes. */
+static bool is_sound(gw_store *store, const gw_store_item *item);
+
 bool gw_store_put(gw_store *store, uint64_t tag, gw_store_item *items, uint32_t count, gw_err *err) {
     GW_CHECK(store->mode == GW_STORE_WRITE && count <= GW_STORE_BATCH);
     put_files *files = malloc(sizeof *files);
@@ -287,6 +297,7 @@ bool gw_store_put(gw_store *store, uint64_t tag, gw_store_item *items, uint32_t 
         files->fd[i] = -1;
     }
     bool done = pin_items(store, tag, items, count, err);
+    for (uint32_t i = 0; i < count && done; i++) files->sound[i] = is_sound(store, &items[i]);
     if (done) {
         pthread_mutex_lock(&store->put_lock);
         done = put_locked(store, files, items, count, err);
@@ -299,8 +310,8 @@ bool gw_store_put(gw_store *store, uint64_t tag, gw_store_item *items, uint32_t 
 /* ---- read ---- */
 
 /* Renames a damaged file. False: a good one has taken its place since it was opened as `fd`, or another
- * reader has been here. */
-static bool set_aside(gw_store *store, const char *path, int fd) {
+ * reader has been here. Where it cannot be renamed the next put writes over it. */
+static bool set_aside(gw_store *store, const gw_hash *name, const char *path, int fd) {
     char aside[GW_PATH_BYTES];
     gw_err err;
     struct stat opened, now;
@@ -309,7 +320,10 @@ static bool set_aside(gw_store *store, const char *path, int fd) {
     pthread_mutex_lock(&store->put_lock);
     bool there = fstat(fd, &opened) == 0 && stat(path, &now) == 0 && opened.st_ino == now.st_ino &&
                  opened.st_dev == now.st_dev;
-    if (there) store->io->rename(store->io, path, aside);
+    if (there) {
+        gw_sound_forget(&store->sound, name);
+        store->io->rename(store->io, path, aside);
+    }
     pthread_mutex_unlock(&store->put_lock);
     return there;
 }
@@ -319,13 +333,22 @@ typedef struct reading {
     const gw_hash *name;
     void *bytes;
     uint32_t room, length;
-    bool exact; /* it has to fill the room */
+    bool exact;     /* it has to fill the room */
+    bool from_disk; /* what the page cache holds says nothing of what the disk does */
 } reading;
+
+/* Clean pages go, which is all that a flushed file has. That a file system keeps them is no error. */
+static void drop_pages(int fd) {
+    (void)!posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+}
 
 static bool read_verified(gw_store *store, int fd, const char *path, reading *r, gw_err *err) {
     size_t got;
     struct stat status;
-    if (!gw_durable_read_fd(store->io, fd, path, r->bytes, r->room, &got, err)) return false;
+    if (r->from_disk) drop_pages(fd);
+    bool had = gw_durable_read_fd(store->io, fd, path, r->bytes, r->room, &got, err);
+    if (r->from_disk) drop_pages(fd); /* nobody reads it soon */
+    if (!had) return false;
     if (fstat(fd, &status) < 0) return gw_fail_errno(err, errno, "looking at %s", path);
     if ((r->exact && got != r->room) || (uint64_t)status.st_size != got)
         return gw_fail(err, GW_E_CORRUPT, "%lld bytes in %s, not %u", (long long)status.st_size, path,
@@ -371,7 +394,7 @@ static bool read_in_place(gw_store *store, const char *path, reading *r, gw_err 
         return fail_chunk(err, r->name);
     }
     bool done = read_verified(store, fd, path, r, err) || fail_chunk(err, r->name);
-    bool news = !done && set_aside(store, path, fd) && err->code == GW_E_CORRUPT;
+    bool news = !done && set_aside(store, r->name, path, fd) && err->code == GW_E_CORRUPT;
     store->io->close(store->io, fd);
     if (news && store->damaged != NULL) store->damaged(store->damaged_context, err);
     return done;
@@ -396,6 +419,35 @@ bool gw_store_find(gw_store *store, const gw_hash *name, void *bytes, uint32_t *
     if (!read_chunk(store, &r, err)) return false;
     *length = r.length;
     return true;
+}
+
+/* ---- found by a put ---- */
+
+static bool was_read_lately(gw_store *store, const gw_hash *name) {
+    pthread_mutex_lock(&store->put_lock);
+    bool counts = gw_sound_counts(&store->sound, name);
+    pthread_mutex_unlock(&store->put_lock);
+    return counts;
+}
+
+/* Reads it into memory of its own; a damaged one is set aside by that. */
+static bool reads_well(gw_store *store, const gw_store_item *item) {
+    gw_err err; /* told to who watches; and the chunk is written once more, or that fails */
+    void *bytes = malloc(item->length);
+    reading r = {.name = &item->name, .bytes = bytes, .room = item->length, .exact = true, .from_disk = true};
+    bool good = bytes != NULL && read_chunk(store, &r, &err);
+    free(bytes);
+    atomic_fetch_add(&store->counted.changes, 1); /* it gets on, though it changes nothing */
+    if (!good) return false;
+    pthread_mutex_lock(&store->put_lock);
+    gw_sound_note(&store->sound, &item->name);
+    pthread_mutex_unlock(&store->put_lock);
+    return true;
+}
+
+static bool is_sound(gw_store *store, const gw_store_item *item) {
+    return is_there(store, &item->name, item->length) &&
+           (was_read_lately(store, &item->name) || reads_well(store, item));
 }
 
 /* ---- list and sweep ---- */

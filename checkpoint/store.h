@@ -1,8 +1,9 @@
 /* The chunks of one peer on its disk: DIR/chunks/<2 digits>/<64 digits>, named by what they hold.
  *
  * A chunk file is written under DIR/tmp, flushed, renamed and its folder flushed: a file under a chunk's name
- * is whole, or the disk has damaged it since. That is found by its hash at every read; a damaged file is set
- * aside as <64 digits>.damaged, so that a good copy can take its place.
+ * is whole, or the disk has damaged it since. That is found by its hash at every read, some of which a put of
+ * the same chunk makes; a damaged file is set aside as <64 digits>.damaged, so that a good copy can take its
+ * place.
  *
  * Pins: a chunk pinned under a tag (the checkpoint's step, say) is not deleted before that tag is released.
  * Everything put is pinned under the putter's tag; gw_store_pin pins what a peer has said it has. So a chunk
@@ -35,8 +36,8 @@ typedef enum gw_store_mode {
 bool gw_store_open(const char *dir, gw_store_mode mode, gw_io *io, gw_store **store, gw_err *err);
 /* NULL is allowed. No other thread may be inside. */
 void gw_store_close(gw_store *store);
-/* Is told that a chunk's bytes are not what its name says, by whoever reads it, on its thread; once, unless
- * the disk will not have the file set aside. */
+/* Is told that a chunk's bytes are not what its name says, by whoever reads or puts it, on its thread; once,
+ * unless the disk will not have the file set aside. */
 typedef void gw_store_damaged(void *context, const gw_err *err);
 /* Before any other thread is inside. */
 void gw_store_watch(gw_store *store, gw_store_damaged *damaged, void *context);
@@ -44,7 +45,7 @@ void gw_store_watch(gw_store *store, gw_store_damaged *damaged, void *context);
 const char *gw_store_dir(const gw_store *store);
 gw_io *gw_store_io(const gw_store *store);
 /* How many calls that change the disk have returned since it was opened, by whatever thread, of those that
- * went through that io. */
+ * went through that io, and chunks that a put has read: it changes as long as the disk gets on. */
 uint64_t gw_store_changes(gw_store *store);
 
 enum { GW_STORE_BATCH = 8 };
@@ -53,12 +54,14 @@ typedef struct gw_store_item {
     gw_hash name; /* must be the BLAKE2b-256 of the bytes: the caller has just computed or checked it */
     const void *bytes;
     uint32_t length; /* 1 to GW_CHUNK_BYTES */
-    bool written;    /* out: false when it was there already */
+    bool written;    /* out: false when it was there already, and sound */
 } gw_store_item;
 
 /* Makes up to GW_STORE_BATCH chunks durable together (one batch costs little more flushing than one chunk)
- * and pins them under `tag`. Chunks already there are not written again. On failure some may have been
- * stored; the error names the first that was not. */
+ * and pins them under `tag`. Chunks already there are not written again, unless they are damaged: they are
+ * read, from the disk and not from the page cache, the first time that a put finds them and now and then
+ * after that (checkpoint/sound.h), as by gw_store_read; what cannot be read is written. On failure some may
+ * have been stored; the error names the first that was not. */
 bool gw_store_put(gw_store *store, uint64_t tag, gw_store_item *items, uint32_t count, gw_err *err);
 
 /* Whether a file of that name and of `length` bytes is there, not set aside (its hash is not checked). */

@@ -1,6 +1,7 @@
 /* The chunk store: durable, verified, and never a crash whatever the disk does. */
 #include "checkpoint/store.h"
 
+#include "checkpoint/sound.h"
 #include "fixture.h"
 
 #include <criterion/criterion.h>
@@ -169,6 +170,100 @@ Test(store, who_watches_is_told_of_damage_that_cannot_be_set_aside) {
         cr_assert_not(gw_store_read(store, &item.name, bytes, item.length, &err));
         cr_assert_eq(told, i);
     }
+}
+
+/* All checkpoints share the file of a chunk that stays the same, and each says once more that it is durable.
+ */
+Test(store, a_chunk_that_is_damaged_is_healed_by_who_puts_it_again) {
+    gw_store_item item = put(1, "some bytes that will rot");
+    char path[512];
+    fixture_chunk_path(folder, &item.name, path);
+    fixture_damage(path);
+    gw_store_close(store);
+    cr_assert(gw_store_open(folder, GW_STORE_WRITE, NULL, &store, &err), "%s", err.text);
+    gw_store_watch(store, tell, &told);
+    cr_assert(put(2, "some bytes that will rot").written);
+    cr_assert_eq(told, 1);
+    cr_assert_not_null(strstr(text_told, path), "%s", text_told);
+    cr_assert_eq(fixture_count_files(folder, ".damaged"), 1);
+    cr_assert(gw_store_read(store, &item.name, bytes, item.length, &err), "%s", err.text);
+    cr_assert_not(put(3, "some bytes that will rot").written);
+    cr_assert_eq(told, 1);
+}
+
+/* That takes time, which a chunk that stays the same is to save. */
+Test(store, what_is_put_again_and_again_is_read_now_and_then) {
+    gw_store_item item = put(1, "frozen");
+    fixture_io faulty;
+    fixture_io_init(&faulty, CALL_READ, -1, 0);
+    reopen(&faulty);
+    put(1, "frozen");
+    int read = atomic_load(&faulty.seen);
+    cr_assert_gt(read, 0);
+    uint64_t changes = gw_store_changes(store);
+    for (int i = 0; i < GW_SOUND_FINDS; i++) put(1, "frozen");
+    cr_assert_eq(atomic_load(&faulty.seen), read);
+    cr_assert_eq(gw_store_changes(store), changes);
+    put(1, "frozen");
+    cr_assert_eq(atomic_load(&faulty.seen), 2 * read);
+    cr_assert_eq(gw_store_changes(store), changes + 1, "who waits for the disk sees that it gets on");
+    char path[512];
+    fixture_chunk_path(folder, &item.name, path);
+    fixture_damage(path);
+    for (int i = 0; i < GW_SOUND_FINDS; i++) cr_assert_not(put(1, "frozen").written);
+    cr_assert(put(1, "frozen").written);
+    cr_assert(gw_store_read(store, &item.name, bytes, item.length, &err), "%s", err.text);
+}
+
+/* Whoever has found it damaged, it is to be written, though it was read lately. */
+Test(store, what_cannot_be_set_aside_is_written_over) {
+    gw_store_item item = put(1, "some bytes that will rot");
+    char path[512];
+    fixture_io faulty;
+    fixture_io_init(&faulty, CALL_RENAME, -1, EIO);
+    faulty.once = true;
+    reopen(&faulty);
+    cr_assert_not(put(1, "some bytes that will rot").written);
+    fixture_chunk_path(folder, &item.name, path);
+    fixture_damage(path);
+    atomic_store(&faulty.left, 0);
+    cr_assert_not(gw_store_read(store, &item.name, bytes, item.length, &err));
+    cr_assert(gw_store_has(store, &item.name, item.length));
+    atomic_store(&faulty.left, 0);
+    cr_assert(put(1, "some bytes that will rot").written);
+    cr_assert_eq(fixture_count_files(folder, ".damaged"), 0);
+    cr_assert(gw_store_read(store, &item.name, bytes, item.length, &err), "%s", err.text);
+}
+
+Test(store, what_cannot_be_read_is_written_by_who_puts_it_again) {
+    static const fixture_call calls[] = {CALL_OPEN, CALL_READ};
+    gw_store_item item = put(1, "unreadable sector");
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        fixture_io faulty;
+        fixture_io_init(&faulty, calls[i], -1, EIO);
+        faulty.once = true;
+        reopen(&faulty);
+        atomic_store(&faulty.left, 0);
+        cr_assert(put(1, "unreadable sector").written);
+        cr_assert_eq(atomic_load(&faulty.left), -1, "the call failed");
+        cr_assert(gw_store_read(store, &item.name, bytes, item.length, &err), "%s", err.text);
+    }
+}
+
+/* Two of one place among those that were read lately. */
+Test(store, one_chunk_is_not_counted_on_for_another) {
+    gw_hash one = {{1, 2, 3}}, other = {{1, 2, 4}};
+    gw_sound sound;
+    cr_assert(gw_sound_init(&sound));
+    cr_assert_not(gw_sound_counts(&sound, &one));
+    gw_sound_note(&sound, &one);
+    cr_assert_not(gw_sound_counts(&sound, &other));
+    gw_sound_forget(&sound, &other);
+    cr_assert(gw_sound_counts(&sound, &one));
+    gw_sound_note(&sound, &other);
+    cr_assert_not(gw_sound_counts(&sound, &one));
+    cr_assert(gw_sound_counts(&sound, &other));
+    gw_sound_free(&sound);
 }
 
 Test(store, a_truncated_or_overlong_chunk_is_damaged) {
