@@ -270,6 +270,10 @@ uint64_t gw_fabric_busy_since(gw_transport *transport) {
     return first;
 }
 
+uint64_t gw_fabric_files_since(gw_transport *transport) {
+    return gw_provider_files_since(fabric_of(transport)->provider);
+}
+
 static const gw_transport_ops fabric_ops = {
     .add_region = fabric_add_region,
     .remove_region = fabric_remove_region,

@@ -55,6 +55,9 @@ uint32_t gw_fabric_streams(const gw_transport *transport);
  * for longest is at it; 0 = all wait for something to do. A turn does not wait for a peer, nor for more than
  * it can do at once. */
 uint64_t gw_fabric_busy_since(gw_transport *transport);
+/* Any thread: since when (gw_now_ns) `find` of the provider has been at a name that may be in a file; 0 = it
+ * is not. It takes as long as the disk does. */
+uint64_t gw_fabric_files_since(gw_transport *transport);
 
 /* The word that a dialler names a stream by (gw_stream_dial). `attempt`: above all that the dialler has used
  * for links to this peer, in all its lives, and below 2^48. `number`: 0 to streams - 1. */

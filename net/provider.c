@@ -1,19 +1,29 @@
 #include "net/provider.h"
 
 #include "core/check.h"
+#include "net/loop.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
-struct gw_provider {
-    gw_fetch_provider source;
-    void (*answered)(void *context, gw_lookup *lookup);
-    void *context;
+/* A thread that looks up, and what it is asked. */
+typedef struct finder {
+    gw_provider *provider;
+    const char *name;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t asked;
     gw_lookup *first, **last;
     bool closing;
+    _Atomic uint64_t since_ns; /* of the lookup that it is at; 0 = none */
+} finder;
+
+struct gw_provider {
+    gw_fetch_provider source;
+    void (*answered)(void *context, gw_lookup *lookup);
+    void *context;
+    finder memory, files;
 };
 
 static void give_back(gw_lookup *lookup) {
@@ -35,26 +45,54 @@ static void look_up(const gw_provider *provider, gw_lookup *lookup) {
         give_back(lookup);
 }
 
-static void *provider_main(void *argument) {
-    gw_provider *provider = argument;
-    pthread_mutex_lock(&provider->lock);
+static void answer(finder *f, gw_lookup *lookup) {
+    const gw_provider *provider = f->provider;
+    atomic_store(&f->since_ns, gw_now_ns());
+    look_up(provider, lookup);
+    atomic_store(&f->since_ns, 0);
+    provider->answered(provider->context, lookup);
+}
+
+static void *finder_main(void *argument) {
+    finder *f = argument;
+    pthread_setname_np(pthread_self(), f->name);
+    pthread_mutex_lock(&f->lock);
     for (;;) {
-        gw_lookup *lookup = provider->first;
+        gw_lookup *lookup = f->first;
         if (lookup != NULL) {
-            provider->first = lookup->next;
-            if (provider->first == NULL) provider->last = &provider->first;
-            pthread_mutex_unlock(&provider->lock);
-            look_up(provider, lookup);
-            provider->answered(provider->context, lookup);
-            pthread_mutex_lock(&provider->lock);
-        } else if (provider->closing) {
+            f->first = lookup->next;
+            if (f->first == NULL) f->last = &f->first;
+            pthread_mutex_unlock(&f->lock);
+            answer(f, lookup);
+            pthread_mutex_lock(&f->lock);
+        } else if (f->closing) {
             break;
         } else {
-            pthread_cond_wait(&provider->asked, &provider->lock);
+            pthread_cond_wait(&f->asked, &f->lock);
         }
     }
-    pthread_mutex_unlock(&provider->lock);
+    pthread_mutex_unlock(&f->lock);
     return NULL;
+}
+
+static bool start(gw_provider *provider, finder *f, const char *name, gw_err *err) {
+    f->provider = provider;
+    f->name = name;
+    f->last = &f->first;
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_cond_init(&f->asked, NULL);
+    int failed = pthread_create(&f->thread, NULL, finder_main, f);
+    return failed == 0 || gw_fail_thread(err, failed, "net/provider: pthread_create");
+}
+
+static void end(finder *f) {
+    pthread_mutex_lock(&f->lock);
+    f->closing = true;
+    pthread_cond_signal(&f->asked);
+    pthread_mutex_unlock(&f->lock);
+    pthread_join(f->thread, NULL);
+    pthread_mutex_destroy(&f->lock);
+    pthread_cond_destroy(&f->asked);
 }
 
 gw_provider *gw_provider_open(const gw_fetch_provider *source,
@@ -68,12 +106,12 @@ gw_provider *gw_provider_open(const gw_fetch_provider *source,
     provider->source = *source;
     provider->answered = answered;
     provider->context = context;
-    provider->last = &provider->first;
-    pthread_mutex_init(&provider->lock, NULL);
-    pthread_cond_init(&provider->asked, NULL);
-    int failed = pthread_create(&provider->thread, NULL, provider_main, provider);
-    if (failed != 0) {
-        gw_fail_thread(err, failed, "net/provider: pthread_create");
+    if (!start(provider, &provider->memory, "gw-data-memory", err)) {
+        free(provider);
+        return NULL;
+    }
+    if (!start(provider, &provider->files, "gw-data-files", err)) {
+        end(&provider->memory);
         free(provider);
         return NULL;
     }
@@ -81,23 +119,29 @@ gw_provider *gw_provider_open(const gw_fetch_provider *source,
 }
 
 void gw_provider_close(gw_provider *provider) {
-    pthread_mutex_lock(&provider->lock);
-    provider->closing = true;
-    pthread_cond_signal(&provider->asked);
-    pthread_mutex_unlock(&provider->lock);
-    pthread_join(provider->thread, NULL);
-    pthread_mutex_destroy(&provider->lock);
-    pthread_cond_destroy(&provider->asked);
+    end(&provider->memory);
+    end(&provider->files);
     free(provider);
 }
 
+uint64_t gw_provider_files_since(const gw_provider *provider) {
+    return atomic_load(&provider->files.since_ns);
+}
+
+static finder *finder_of(gw_provider *provider, const gw_lookup *lookup) {
+    const gw_fetch_provider *source = &provider->source;
+    bool in_memory = source->in_memory != NULL && source->in_memory(source->context, &lookup->name);
+    return in_memory ? &provider->memory : &provider->files;
+}
+
 void gw_provider_ask(gw_provider *provider, gw_lookup *lookup) {
+    finder *f = finder_of(provider, lookup);
     lookup->next = NULL;
-    pthread_mutex_lock(&provider->lock);
-    *provider->last = lookup;
-    provider->last = &lookup->next;
-    pthread_cond_signal(&provider->asked);
-    pthread_mutex_unlock(&provider->lock);
+    pthread_mutex_lock(&f->lock);
+    *f->last = lookup;
+    f->last = &lookup->next;
+    pthread_cond_signal(&f->asked);
+    pthread_mutex_unlock(&f->lock);
 }
 
 void gw_lookup_free(gw_lookup *lookup) {

@@ -1,5 +1,6 @@
-/* The thread that looks up what FETCH asks for (gw_fetch_provider.find may read a file), so that no data
- * thread waits for a disk. */
+/* The threads that look up what FETCH asks for, so that no data thread waits for a disk: one for what is in
+ * memory (gw-data-memory), one for the rest, which may be in files (gw-data-files). A disk that does not
+ * answer holds only the latter, and what is asked of it later. */
 #ifndef GODWIT_NET_PROVIDER_H
 #define GODWIT_NET_PROVIDER_H
 
@@ -23,11 +24,13 @@ typedef struct gw_lookup {
     uint64_t length;
 } gw_lookup;
 
-/* `answered` is called on the provider's thread, once a lookup. */
+/* `answered` is called once a lookup, on the provider's threads: on both at once, too. */
 gw_provider *gw_provider_open(const gw_fetch_provider *source,
                               void (*answered)(void *context, gw_lookup *lookup), void *context, gw_err *err);
-/* Answers what was asked, then ends the thread and frees. */
+/* Answers what was asked, then ends the threads and frees. */
 void gw_provider_close(gw_provider *provider);
+/* Any thread: since when (gw_now_ns) the lookup in files that is under way is; 0 = there is none. */
+uint64_t gw_provider_files_since(const gw_provider *provider);
 
 /* Any thread. */
 void gw_provider_ask(gw_provider *provider, gw_lookup *lookup);

@@ -102,14 +102,18 @@ typedef struct gw_completion {
     uint64_t value; /* CAS, FETCH_ADD: the word found. READ of 8 bytes: the word. FETCH: the length */
 } gw_completion;
 
-/* Serves FETCH: finds the bytes called `name`. On GW_OP_OK, *bytes and *length stand until `release`, which
- * is called once with the same `bytes` (any transport thread). Else GW_OP_NOTFOUND or GW_OP_UNAVAILABLE.
- * Called on a thread of its own, off the hot path: it may read a file. */
+/* Serves FETCH: `find` finds the bytes called `name`. On GW_OP_OK, *bytes and *length stand until `release`,
+ * which is called once with the same `bytes` (any transport thread). Else GW_OP_NOTFOUND or
+ * GW_OP_UNAVAILABLE. Called on two threads of its own, off the hot path: on one for names of which
+ * `in_memory` says that to find them takes no file, so that they wait for no disk; on the other, where it may
+ * read a file, for all others. `in_memory` (NULL: none is) goes by the name alone, whether or not it is
+ * there; any transport thread. */
 typedef struct gw_fetch_provider {
     void *context;
     gw_op_status (*find)(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,
                          uint64_t *length);
     void (*release)(void *context, const void *bytes, uint64_t length);
+    bool (*in_memory)(void *context, const gw_hash *name);
 } gw_fetch_provider;
 
 typedef struct gw_transport_events {

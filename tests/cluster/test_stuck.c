@@ -3,10 +3,12 @@
 #include "lab.h"
 
 #include <criterion/criterion.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SLEEPING "synthetic --workers 1 --shards 12 --steps 100 --shard-ms"
 #define WATCHED  GODWIT_FLIPPER_JOB " --workers 1 --hang-timeout 2s --transport "
@@ -182,5 +184,48 @@ Test(stuck, a_state_that_waits_for_a_disk_that_hangs_does_not_hang_itself) {
     lab_mark(l, peer);
     lab_wait_event(l, peer, "step");
     lab_kill(l, peer);
+    lab_close(l);
+}
+
+static int remove_chunk(const char *path, const struct stat *status, int type, struct FTW *at) {
+    (void)status, (void)at;
+    return type == FTW_F && strstr(path, "/chunks/") != NULL ? unlink(path) : 0;
+}
+
+/* What `godwit status` says now has this part. */
+static bool shows(const lab_peer *peer, const char *part) {
+    char command[LAB_PATH * 2], text[65536];
+    snprintf(command, sizeof command, GODWIT_BINARY " status --json --dir %s", peer->dir);
+    FILE *pipe = popen(command, "r");
+    cr_assert_not_null(pipe);
+    text[fread(text, 1, sizeof text - 1, pipe)] = '\0';
+    cr_assert_eq(pclose(pipe), 0, "%s", command);
+    return strstr(text, part) != NULL;
+}
+
+#define SERVING                                                                                              \
+    "synthetic --workers 1 --shards 12 --shard-ms 2 --state-bytes 256k --transport tcp --checkpoint-every "  \
+    "20"
+
+/* A peer lost its part of a checkpoint, asks for it, and gets no answer: the disk of the other one holds
+ * that. It gets the state all the same, from the other one's memory. */
+Test(stuck, a_disk_that_hangs_for_others_does_not_keep_the_state_from_them) {
+    lab *l = lab_open();
+    lab_peer *peers[2];
+    lab_flock(l, 2, SERVING SHORT, peers);
+    lab_wait_event(l, peers[0], "checkpoint");
+    lab_wait_event(l, peers[1], "checkpoint");
+    for (int i = 0; i < 2; i++) lab_kill(l, peers[i]);
+    cr_assert_eq(nftw(peers[1]->dir, remove_chunk, 16, FTW_PHYS), 0);
+    peers[0] = start_stuck(l, "p0", NULL, SERVING SHORT " --peers 2", "read gw-data-files 1");
+    peers[1] = lab_start(l, "p1", peers[0], SERVING SHORT " --peers 2");
+    lab_wait_event(l, peers[1], "step");
+    lab_wait(l, peers[0], tells_of_disk, NULL, "that the disk hangs");
+    while (!shows(peers[0], "\"disk_writable\":false")) lab_pump(l);
+    lab_stop_alike(l, peers, 2, SERVING SHORT);
+    cr_expect(says(peers[0], "the disk hangs: others get nothing of the checkpoints here"), "%s",
+              peers[0]->stderr_text);
+    expect_stack(peers[0], "gw-data-files", "read", "gw_store_find");
+    cr_expect(says(peers[0], "is still at it; ending without it"), "%s", peers[0]->stderr_text);
     lab_close(l);
 }

@@ -414,7 +414,7 @@ static void sim_post(gw_transport *transport, const gw_op *op) {
     leave(net);
 }
 
-static void on_answered(void *context, gw_lookup *lookup) { /* on the provider's thread */
+static void on_answered(void *context, gw_lookup *lookup) { /* on a thread of the provider's */
     sim_fabric *f = context;
     sim_net *net = enter(&f->base);
     lookup->next = f->answered;
@@ -577,7 +577,7 @@ static void sim_close(gw_transport *transport) {
     take_inbox(f);
     for (uint32_t i = 0; i < SIM_NET_PEERS; i++) unlink_one(f, i);
     leave(net);
-    gw_provider_close(f->provider); /* its thread may wait for the lock */
+    gw_provider_close(f->provider); /* its threads may wait for the lock */
     pthread_mutex_lock(&net->lock);
     take_inbox(f);
     net->peers[f->number] = NULL;

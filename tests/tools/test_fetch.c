@@ -1,15 +1,27 @@
 /* What a peer serves to others by name. */
 #include "checkpoint/catalog.h"
 #include "manifest_rig.h"
+#include "net/provider.h"
 #include "scratch.h"
 #include "tools/godwit/node_inside.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <semaphore.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+static bool read_state(gw_device *device, uint64_t offset, uint64_t bytes, void *to, gw_err *err) {
+    (void)device, (void)offset, (void)err;
+    memset(to, 1, bytes);
+    return true;
+}
+
 static const gw_layout layout = {.image_bytes = RIG_STATE_BYTES};
-static gw_device device = {.layout = &layout};
+static const gw_device_ops ops = {.state_read = read_state};
+static gw_device device = {.ops = &ops, .layout = &layout};
 static gw_node *node;
 static gw_err err;
 
@@ -104,21 +116,86 @@ Test(fetch, a_chunk_that_cannot_be_read_just_now_is_not_said_to_be_absent) {
     cr_assert_eq(look_up(&item.name, &bytes, &length), GW_OP_UNAVAILABLE);
 }
 
-/* Of a chunk that the disk would not give once. */
-Test(fetch, what_was_set_aside_for_nothing_is_served) {
-    gw_store_item item = {.bytes = "sound", .length = 5};
+/* Stores a chunk; its name, and its file. */
+static gw_hash store_chunk(const char *bytes, char path[GW_PATH_BYTES]) {
+    gw_store_item item = {.bytes = bytes, .length = (uint32_t)strlen(bytes)};
     gw_blake2b(item.bytes, item.length, item.name.bytes, sizeof item.name.bytes);
     cr_assert(gw_store_put(node->store, 1, &item, 1, &err), "%s", err.text);
-    char digits[GW_HASH_TEXT], path[GW_PATH_BYTES], aside[GW_PATH_BYTES];
+    char digits[GW_HASH_TEXT];
     gw_hex(item.name.bytes, sizeof item.name.bytes, digits);
     cr_assert(gw_durable_path(path, &err, "%s/chunks/%.2s/%s", scratch_folder(), digits, digits));
-    cr_assert(gw_durable_path(aside, &err, "%s/chunks/%.2s/%s.damaged", scratch_folder(), digits, digits));
+    return item.name;
+}
+
+/* Of a chunk that the disk would not give once. */
+Test(fetch, what_was_set_aside_for_nothing_is_served) {
+    char path[GW_PATH_BYTES], aside[GW_PATH_BYTES + 8];
+    gw_hash name = store_chunk("sound", path);
+    snprintf(aside, sizeof aside, "%s.damaged", path);
     cr_assert_eq(rename(path, aside), 0);
     gw_fetch_provider provider = gw_node_provider(node);
     const void *bytes;
     uint64_t length;
-    cr_assert_eq(look_up(&item.name, &bytes, &length), GW_OP_OK);
+    cr_assert_eq(look_up(&name, &bytes, &length), GW_OP_OK);
     cr_assert_eq(length, 5);
     cr_assert_arr_eq(bytes, "sound", 5);
     provider.release(provider.context, bytes, length);
+}
+
+enum { STEP = 10, FINGERPRINT = 5 };
+
+/* Whoever opens it waits until somebody writes to it. */
+static gw_hash store_in_pipe(char path[GW_PATH_BYTES]) {
+    gw_hash name = store_chunk("held", path);
+    cr_assert_eq(unlink(path), 0);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    return name;
+}
+
+static sem_t answers;
+
+static void answered(void *context, gw_lookup *lookup) {
+    (void)context, (void)lookup;
+    sem_post(&answers);
+}
+
+static gw_lookup *ask(gw_provider *provider, const gw_hash *name) {
+    gw_lookup *lookup = calloc(1, sizeof *lookup);
+    cr_assert_not_null(lookup);
+    lookup->name = *name;
+    lookup->capacity = GW_CHUNK_BYTES;
+    gw_provider_ask(provider, lookup);
+    return lookup;
+}
+
+static void hold_the_state(void) {
+    pthread_rwlock_init(&node->state.lock, NULL);
+    node->state.valid = true;
+    node->state.step = STEP;
+    node->state.fingerprint = FINGERPRINT;
+}
+
+Test(fetch, a_disk_that_does_not_answer_keeps_no_state_from_others, .timeout = 60) {
+    char path[GW_PATH_BYTES];
+    hold_the_state();
+    gw_hash held = store_in_pipe(path), here = gw_state_chunk_name(STEP, FINGERPRINT, 0);
+    gw_fetch_provider source = gw_node_provider(node);
+    cr_assert_eq(sem_init(&answers, 0, 0), 0);
+    gw_provider *provider = gw_provider_open(&source, answered, NULL, &err);
+    cr_assert_not_null(provider, "%s", err.text);
+    gw_lookup *of_chunk = ask(provider, &held);
+    int end = open(path, O_WRONLY); /* once it is being read; there is nothing to read */
+    cr_assert_geq(end, 0);
+    gw_lookup *of_state = ask(provider, &here);
+    cr_assert_eq(sem_wait(&answers), 0);
+    cr_expect_eq(of_state->status, GW_OP_OK);
+    cr_expect_eq(of_state->length, RIG_STATE_BYTES);
+    cr_expect_neq(gw_provider_files_since(provider), 0, "that of the chunk is under way");
+    close(end);
+    cr_assert_eq(sem_wait(&answers), 0);
+    cr_expect_eq(of_chunk->status, GW_OP_NOTFOUND, "nothing was in it");
+    cr_expect_eq(gw_provider_files_since(provider), 0);
+    gw_provider_close(provider);
+    gw_lookup_free(of_state);
+    gw_lookup_free(of_chunk);
 }

@@ -80,7 +80,7 @@ bool gw_node_fetch(gw_node *node, const gw_peer_id *peer, const gw_hash *name, v
                    gw_op_status_name(f.result.status));
 }
 
-/* ---- answering (on the one thread of net/provider) ---- */
+/* ---- answering (on the threads of net/provider: of files on one, of the state on the other) ---- */
 
 static const char state_mark[8] = "gwstate", manifest_mark[8] = "gwmanif";
 enum { MANIFEST_ROOT = 16 /* bytes of the root in a manifest's name */ };
@@ -167,13 +167,22 @@ static gw_op_status find_manifest(const gw_node *node, const gw_hash *name, void
     return good ? GW_OP_OK : GW_OP_UNAVAILABLE;
 }
 
+static bool is_of_state(const gw_hash *name) {
+    return memcmp(name->bytes, state_mark, sizeof state_mark) == 0;
+}
+
+static bool provided_from_memory(void *context, const gw_hash *name) {
+    (void)context;
+    return is_of_state(name);
+}
+
 static gw_op_status provide(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,
                             uint64_t *length) {
     (void)asker;
     gw_node *node = context;
     void *found = NULL;
     gw_op_status status;
-    if (memcmp(name->bytes, state_mark, sizeof state_mark) == 0)
+    if (is_of_state(name))
         status = find_state_chunk(node, name, &found, length);
     else if (memcmp(name->bytes, manifest_mark, sizeof manifest_mark) == 0)
         status = find_manifest(node, name, &found, length);
@@ -190,5 +199,6 @@ static void provided(void *context, const void *bytes, uint64_t length) {
 }
 
 gw_fetch_provider gw_node_provider(gw_node *node) {
-    return (gw_fetch_provider){.context = node, .find = provide, .release = provided};
+    return (gw_fetch_provider){
+        .context = node, .find = provide, .release = provided, .in_memory = provided_from_memory};
 }

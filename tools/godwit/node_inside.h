@@ -83,11 +83,12 @@ typedef enum gw_wait {
     GW_WAIT_LOAD,
     GW_WAIT_SAVE, /* and MANIFEST */
     GW_WAIT_RECORD,
+    GW_WAIT_LOOKUP, /* others', of what may be in a file: no action of the brain's */
     GW_WAITS,
 } gw_wait;
 
 typedef struct gw_awaited {
-    gw_token token;    /* of the one given last; 0 = none is under way */
+    gw_token token;    /* of the one given last; 0 = none is under way (LOOKUP: when it began) */
     uint64_t moved_ns; /* when it got on last */
     bool told;         /* that it has not since then */
 } gw_awaited;
@@ -287,6 +288,9 @@ void gw_node_work_look(gw_node *node, uint64_t now_ns);
 /* As seen at the last look: something that was given to a helper or a thread of this peer cannot be waited
  * for at the end. */
 bool gw_node_work_hangs(const gw_node *node);
+/* As seen at the last look: others get nothing of the checkpoints here, as the disk does not answer. The
+ * wires cannot be closed then. */
+bool gw_node_lookup_hangs(const gw_node *node);
 /* After FINISH: whether effects must still take place before this process may end. */
 bool gw_node_commits(gw_node *node, uint64_t now_ns);
 /* As gw_stacks_log, on the stacks helper. */

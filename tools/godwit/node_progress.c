@@ -1,7 +1,7 @@
 /* Whether what was given to the helpers and the checkpoint writer gets on: told to the brain, which knows
- * what to do about a LOAD, SAVE, MANIFEST or PERSIST that does not. Other tasks in which nothing gets on have
- * failed (node_task.c), unless they wait for a SAVE, and a reduction that hangs where it waits for no other
- * peer ends this one. */
+ * what to do about a LOAD, SAVE, MANIFEST or PERSIST that does not. Of what others ask of a disk that does
+ * not answer the log tells. Other tasks in which nothing gets on have failed (node_task.c), unless they wait
+ * for a SAVE, and a reduction that hangs where it waits for no other peer ends this one. */
 #include "core/check.h"
 #include "core/log.h"
 #include "tools/godwit/node_inside.h"
@@ -30,6 +30,8 @@ static const struct {
                       {"gw-checkpoint", "gw-disk"}},
     [GW_WAIT_RECORD] = {"the disk hangs: what this peer has promised is not recorded (--hang-timeout)",
                         {"gw-disk"}},
+    [GW_WAIT_LOOKUP] = {"the disk hangs: others get nothing of the checkpoints here (--hang-timeout)",
+                        {"gw-data-files"}},
 };
 
 static gw_wait wait_for(gw_action_kind kind) {
@@ -97,6 +99,15 @@ static bool stands(const gw_node *node, const gw_awaited *a) {
     return a->token != 0 && gw_watchdog_hangs(&node->dog, a->moved_ns, 0);
 }
 
+/* What others ask for comes and goes without the loop, but for when it began. */
+static void note_lookup(gw_node *node) {
+    gw_awaited *a = &node->work.awaited[GW_WAIT_LOOKUP];
+    uint64_t since_ns = gw_wires_files_since(node->wires);
+    if (since_ns == a->token) return;
+    note_move(a, since_ns);
+    a->token = since_ns;
+}
+
 /* The log is to say where. */
 static void look_at_awaited(gw_node *node) {
     for (gw_wait wait = 0; wait < GW_WAITS; wait++) {
@@ -109,9 +120,14 @@ static void look_at_awaited(gw_node *node) {
     }
 }
 
+bool gw_node_lookup_hangs(const gw_node *node) {
+    return stands(node, &node->work.awaited[GW_WAIT_LOOKUP]);
+}
+
 bool gw_node_work_hangs(const gw_node *node) {
     bool hangs = node->work.hangs;
-    for (int wait = 0; wait < GW_WAITS; wait++) hangs |= stands(node, &node->work.awaited[wait]);
+    for (int wait = 0; wait < GW_WAITS; wait++)
+        hangs |= wait != GW_WAIT_LOOKUP && stands(node, &node->work.awaited[wait]);
     return hangs;
 }
 
@@ -145,6 +161,7 @@ void gw_node_work_look(gw_node *node, uint64_t now_ns) {
     if (work->task[GW_TASK_PROBE] != 0 && landed_ns > work->moved_ns) work->moved_ns = landed_ns;
     if (computes) got_on(node, GW_WAIT_LOAD, now_ns);
     if (saves) got_on(node, GW_WAIT_SAVE, now_ns);
+    note_lookup(node);
     look_at_awaited(node);
     if (!gw_node_task_hangs(node, usual_ns)) look_at_data(node, usual_ns);
 }

@@ -324,7 +324,7 @@ static void fill_brain(const gw_node *node, gw_node_snapshot *s) {
         s->leader = status.view->leader;
         s->members = status.view->count;
     }
-    s->disk_fails = !status.disk_writable;
+    s->disk_fails = !status.disk_writable || gw_node_lookup_hangs(node);
     s->step = status.committed_step;
     s->fingerprint = status.committed_fingerprint;
     s->checkpoint_step = status.checkpoint_step;

@@ -549,7 +549,7 @@ bool gw_node_close(gw_node *node) {
     gw_helper_close(node->compute);
     gw_helper_close(node->disk);
     gw_metrics_close(node->metrics); /* rows that wait: what follows may end the process as it is */
-    if (!gw_node_gpus_close(node)) return false;
+    if (!gw_node_gpus_close(node) || gw_node_lookup_hangs(node)) return false;
     gw_wires_close(node->wires);
     gw_saver_close(node->saver);
     gw_store_close(node->store);

@@ -620,6 +620,10 @@ uint64_t gw_wires_busy_since(gw_wires *wires) {
     return gw_fabric_busy_since(wires->transport);
 }
 
+uint64_t gw_wires_files_since(gw_wires *wires) {
+    return gw_fabric_files_since(wires->transport);
+}
+
 gw_collective *gw_wires_collective(gw_wires *wires) {
     return wires->collective;
 }

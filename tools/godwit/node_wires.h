@@ -95,8 +95,9 @@ void gw_wires_wake(gw_wires *wires);
 void gw_wires_tell_corrupt(gw_wires *wires, const char *kind, const gw_peer_id *peer, const char *why);
 uint64_t gw_wires_corrupt(gw_wires *wires);
 
-/* Any thread: gw_fabric_busy_since. */
+/* Any thread: gw_fabric_busy_since, gw_fabric_files_since. */
 uint64_t gw_wires_busy_since(gw_wires *wires);
+uint64_t gw_wires_files_since(gw_wires *wires);
 gw_collective *gw_wires_collective(gw_wires *wires);
 
 #endif

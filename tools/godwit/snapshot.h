@@ -126,7 +126,7 @@ typedef struct gw_node_snapshot {
     char corruption[400];        /* the last one seen, with step, peer and evidence; empty = none */
     uint64_t rss_bytes;
 
-    bool disk_fails;          /* checkpoints cannot be written here */
+    bool disk_fails;          /* checkpoints cannot be written here, or others not read them */
     uint64_t checkpoint_step; /* newest complete one; UINT64_MAX = none */
     double checkpoint_age_s;  /* since it became complete; NAN = not in this run, or none */
 

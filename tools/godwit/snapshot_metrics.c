@@ -228,7 +228,8 @@ static void state(FILE *out, const gw_node_snapshot *s) {
         gauge(out, "sums_by_nccl", "1 while sums go from GPU to GPU, 0 while through host memory.",
               strcmp(s->sums, "nccl") == 0);
     gauge(out, "half_open_connections", "Connections that have not said yet who they are.", s->half_open);
-    gauge(out, "disk_writable", "0 while checkpoints cannot be written to this peer's --dir.",
+    gauge(out, "disk_writable",
+          "0 while checkpoints cannot be written to this peer's --dir, or a read there hangs.",
           !s->disk_fails);
     if (s->checkpoint_step == UINT64_MAX) return;
     gauge(out, "checkpoint_step", "Step of the newest complete checkpoint.", (double)s->checkpoint_step);

@@ -3,7 +3,7 @@
  * A thread is sent a signal, whose handler notes the return addresses; names are added by who asked. Of one
  * that takes no signal (it is inside of the kernel, say waiting for a disk that does not answer) the log gets
  * what the kernel tells of it. Threads go by their names (pthread_setname_np): gw-worker-3, gw-compute,
- * gw-disk, gw-checkpoint, gw-data-0, gw-gpu, gw-part-1. */
+ * gw-disk, gw-checkpoint, gw-data-files, gw-gpu, gw-part-1. */
 #ifndef GODWIT_TOOLS_GODWIT_STACKS_H
 #define GODWIT_TOOLS_GODWIT_STACKS_H
 
