@@ -26,7 +26,7 @@ static void arm(gw_node *node) {
     if (deadline == UINT64_MAX)
         gw_timer_cancel(&node->deadline);
     else
-        GW_CHECK(gw_timer_set(node->loop, &node->deadline, deadline, timer_due, node, &err));
+        GW_CHECK_MEMORY(gw_timer_set(node->loop, &node->deadline, deadline, timer_due, node, &err));
 }
 
 /* Leaves the loop when everything that was said has gone out, or after FLUSH_NS, and no effects wait. */
@@ -139,7 +139,7 @@ static void look_at_work(void *context) {
         gw_node_feed(node, &(gw_event){.kind = GW_EV_SHARD_FAILED, .shard = oldest.shard, .text = text});
         return;
     }
-    GW_CHECK(gw_timer_set(node->loop, &node->watchdog, now + WATCH_NS, look_at_work, node, &err));
+    GW_CHECK_MEMORY(gw_timer_set(node->loop, &node->watchdog, now + WATCH_NS, look_at_work, node, &err));
 }
 
 /* On the watch's thread. Others expel a peer whose gossip is silent; here nothing can be said to them, and

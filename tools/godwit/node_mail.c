@@ -107,5 +107,5 @@ void gw_mailbox_post(gw_mailbox *box, gw_mail *mail) {
     box->end = &mail->next;
     pthread_mutex_unlock(&box->lock);
     gw_err err;
-    if (wake) GW_CHECK(gw_loop_post(box->loop, deliver_all, box, &err));
+    if (wake) GW_CHECK_MEMORY(gw_loop_post(box->loop, deliver_all, box, &err));
 }

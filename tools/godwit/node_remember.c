@@ -96,5 +96,6 @@ static void look_again(void *context) {
 void gw_node_remember_loop(gw_node *node) {
     gw_remembering *remembering = &node->remembering;
     gw_err err;
-    GW_CHECK(gw_timer_set(node->loop, &remembering->timer, gw_now_ns() + LOOK_NS, look_again, node, &err));
+    GW_CHECK_MEMORY(
+        gw_timer_set(node->loop, &remembering->timer, gw_now_ns() + LOOK_NS, look_again, node, &err));
 }
