@@ -25,6 +25,7 @@ static lab_peer *start_stuck(lab *l, const char *name, const lab_peer *seed, con
     cr_assert(setenv("STUCK", stuck, 1) == 0 && setenv("LD_PRELOAD", GODWIT_STUCK, 1) == 0);
     lab_peer *peer = lab_start(l, name, seed, args);
     unsetenv("LD_PRELOAD");
+    unsetenv("STUCK2");
     return peer;
 }
 
@@ -147,6 +148,32 @@ Test(stuck, a_disk_that_hangs_is_told_and_stops_nobody) {
 Test(stuck, a_record_that_a_disk_does_not_take_ends_its_peer) {
     ends_its_peer(JOB, " --quorum majority --time-scale 30", "fdatasync", "gw-disk", 1, "gw_durable_",
                   "the disk hangs: what this peer has promised is not recorded (--hang-timeout)");
+}
+
+/* The program's file, which has the names for the log, may be on that disk. */
+Test(stuck, a_disk_that_the_program_is_on_as_well_ends_its_peer) {
+    const char *args = JOB " --peers 3 --quorum majority --time-scale 30";
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    cr_assert(setenv("STUCK2", "mmap gw-symbols 1", 1) == 0);
+    start(l, peers, args, "fdatasync gw-disk 1");
+    cr_expect_eq(lab_end(l, peers[2]), 1);
+    cr_expect(says(peers[2], "the disk hangs: what this peer has promised is not recorded"), "%s",
+              peers[2]->stderr_text);
+    expect_stack(peers[2], "gw-disk", " (stuck.so at 0x", " (godwit at 0x");
+    start_again(l, peers, args);
+    expect_right(l, peers, JOB);
+    lab_close(l);
+}
+
+/* Nothing that is done before such an end can hold it up for good. */
+Test(stuck, an_end_that_hangs_itself_is_the_kernels) {
+    lab *l = lab_open();
+    cr_assert(setenv("STUCK2", "opendir gw-loop-watch 1", 1) == 0);
+    lab_peer *peer = start_stuck(l, "alone", NULL, JOB " --steps 1000000", "epoll_wait main 100");
+    cr_expect_eq(lab_end(l, peer), 128 + SIGKILL);
+    cr_expect(says(peer, "the event loop has been stuck for"), "%s", peer->stderr_text);
+    lab_close(l);
 }
 
 Test(stuck, a_state_that_is_read_from_a_disk_that_hangs_ends_its_peer) {

@@ -1,5 +1,6 @@
 /* Stacks of threads that do not move, as the log gets them. */
 #include "core/log.h"
+#include "kernels/plain_file.h"
 #include "tools/godwit/node_inside.h"
 #include "tools/godwit/stacks.h"
 #include "tools/godwit/symbols.h"
@@ -69,9 +70,46 @@ static int times(const char *part) {
     return count;
 }
 
+/* A disk that hangs: who wants to read there waits until it is back. */
+typedef enum files { NO_FILES, SYMBOLS, UNWINDER } files;
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    files hang;
+} disk = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NO_FILES};
+
+static void hang(files some) {
+    pthread_mutex_lock(&disk.lock);
+    disk.hang = some;
+    pthread_cond_broadcast(&disk.changed);
+    pthread_mutex_unlock(&disk.lock);
+}
+
+static void read_disk(files some) {
+    pthread_mutex_lock(&disk.lock);
+    while (disk.hang == some) pthread_cond_wait(&disk.changed, &disk.lock);
+    pthread_mutex_unlock(&disk.lock);
+}
+
+bool __real_gw_plain_open(const char *path, gw_plain_file *file, gw_err *err);
+bool __wrap_gw_plain_open(const char *path, gw_plain_file *file, gw_err *err);
+int __real_backtrace(void **list, int size);
+int __wrap_backtrace(void **list, int size);
+
+bool __wrap_gw_plain_open(const char *path, gw_plain_file *file, gw_err *err) {
+    read_disk(SYMBOLS);
+    return __real_gw_plain_open(path, file, err);
+}
+
+int __wrap_backtrace(void **list, int size) {
+    read_disk(UNWINDER);
+    return __real_backtrace(list, size);
+}
+
 static void begin(void) {
+    gw_err err;
     gw_log_set_sink(keep, NULL);
-    gw_stacks_open();
+    cr_assert(gw_stacks_open(&err), "%s", err.text);
 }
 
 TestSuite(stacks, .init = begin);
@@ -101,6 +139,45 @@ Test(stacks, what_a_thread_hangs_in_is_named) {
     cr_expect(here != NULL && caller != NULL && here < caller, "%s", logged);
     cr_expect_null(strstr(logged, "takes no signal"), "%s", logged);
     end(&s);
+}
+#endif
+
+#if !defined(__SANITIZE_THREAD__)
+static void log_until(const char *name, const char *part) {
+    do {
+        logged[0] = '\0';
+        gw_stacks_log(name);
+    } while (times(part) == 0);
+}
+
+/* Addresses take the place of names, and who logs goes on. */
+Test(stacks, a_disk_that_hangs_costs_names_alone) {
+    sleeper s;
+    start(&s, "gw-sleeper", false);
+    hang(SYMBOLS);
+    for (int i = 0; i < 2; i++) {
+        log_until("gw-sleeper", " (test_tools_stacks at 0x");
+        cr_expect_eq(times("here_it_hangs"), 0, "%s", logged);
+    }
+    hang(NO_FILES);
+    log_until("gw-sleeper", " here_it_hangs+0x");
+    end(&s);
+}
+
+/* What a thread needs to tell where it is comes from that disk: it cannot be waited for. No other is led
+ * there. */
+Test(stacks, a_thread_that_hangs_as_it_answers_is_left_alone) {
+    sleeper first, other;
+    start(&first, "gw-first", false);
+    start(&other, "gw-other", false);
+    hang(UNWINDER);
+    gw_stacks_log("gw-first");
+    cr_expect_not_null(strstr(logged, "(gw-first), state S, takes no signal"), "%s", logged);
+    log_until("gw-other", "(gw-other), state S, is not asked, as another does not answer");
+    hang(NO_FILES);
+    log_until("gw-other", " here_it_hangs+0x");
+    end(&first);
+    end(&other);
 }
 #endif
 
@@ -158,6 +235,15 @@ Test(symbols, an_address_outside_of_any_file_stays_one) {
     int local;
     gw_symbol_text((uintptr_t)&local, text);
     cr_expect_eq(strncmp(text, "0x", 2), 0, "%s", text);
+}
+
+Test(symbols, without_names_there_are_places_in_files) {
+    char text[GW_SYMBOL_TEXT], start_of[64];
+    gw_symbol_place((uintptr_t)here_it_hangs, text);
+    snprintf(start_of, sizeof start_of, "%p (test_tools_stacks at 0x", (void *)(uintptr_t)here_it_hangs);
+    cr_expect_eq(strncmp(text, start_of, strlen(start_of)), 0, "%s", text);
+    gw_symbol_place(16, text);
+    cr_expect_str_eq(text, "0x10");
 }
 
 Test(symbols, functions_have_names_with_an_offset_and_their_file) {

@@ -146,6 +146,8 @@ static void look_at_work(void *context) {
  * what is stuck cannot be ended. */
 static void loop_hangs(void *context, double seconds) {
     gw_node *node = context;
+    gw_signals_end_soon(node);
+    gw_claims_clear(node->claims);
     gw_log(GW_ERROR, "node",
            "the event loop has been stuck for %.0f s (--hang-timeout): this process ends, so that the others "
            "go on without it and it can be started again",
@@ -217,8 +219,8 @@ int gw_node_run(const gw_run_options *options, gw_console *console) {
         .options = options, .console = console, .lock.fd = -1, .tcp_fd = -1, .udp_fd = -1, .http_fd = -1};
     gw_err err = {0};
     pthread_setname_np(pthread_self(), "godwit"); /* "exe" after --cpu-class, which starts itself again */
-    gw_stacks_open();
-    bool good = gw_signals_open(node, &err) && gw_node_open(node, &err) && serve(node, &err);
+    bool good =
+        gw_signals_open(node, &err) && gw_stacks_open(&err) && gw_node_open(node, &err) && serve(node, &err);
     int code = good ? exit_code_of(node) : 0;
     if (good) gw_node_publish_end(node);
     gw_signals_closing(node, good ? code : 1);

@@ -42,6 +42,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <time.h>
 
 /* One reduction: shared by the loop (which may end it), the compute helper and the data threads. */
 typedef struct gw_reduction {
@@ -117,6 +118,7 @@ typedef struct gw_signals {
     uint64_t asked_ns;    /* when one asked it to leave; 0 = none has */
     bool closing;         /* SIGALRM is the alarm of closing; before it is a signal as the others */
     int code;             /* of the process, when closing takes too long */
+    timer_t last;         /* by which the kernel kills the process; set at its last ways out */
     gw_claims *claims;    /* what runs when a signal ends the process is nobody's fault */
 } gw_signals;
 
@@ -276,6 +278,8 @@ void gw_node_thaw(gw_node *node);
 bool gw_signals_open(gw_node *node, gw_err *err);
 void gw_signals_polite(gw_node *node);
 void gw_signals_closing(gw_node *node, int code);
+/* Any thread that is about to end the process: should that hang, the process is killed some time later. */
+void gw_signals_end_soon(gw_node *node);
 /* Any thread: ends the process as it is, at once. What runs is nobody's fault. */
 _Noreturn void gw_signals_end(gw_node *node, int code);
 void gw_signals_forget_claims(gw_node *node); /* before they are closed */

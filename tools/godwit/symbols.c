@@ -103,15 +103,31 @@ static void describe(const image *file, uint64_t offset, const char *base, char 
         snprintf(text, GW_SYMBOL_TEXT, "%.60s+0x%" PRIx64, base, virtual_at);
 }
 
+/* The text of gw_symbol_place; false: of no file. */
+static bool place(uintptr_t address, char path[4096], uint64_t *offset, char text[GW_SYMBOL_TEXT]) {
+    bool found = find_mapping(address, path, offset);
+    if (found)
+        snprintf(text, GW_SYMBOL_TEXT, "0x%" PRIxPTR " (%.60s at 0x%" PRIx64 ")", address,
+                 strrchr(path, '/') + 1, *offset);
+    else
+        snprintf(text, GW_SYMBOL_TEXT, "0x%" PRIxPTR, address);
+    return found;
+}
+
+void gw_symbol_place(uintptr_t address, char text[GW_SYMBOL_TEXT]) {
+    char path[4096];
+    uint64_t offset;
+    place(address, path, &offset, text);
+}
+
 void gw_symbol_text(uintptr_t address, char text[GW_SYMBOL_TEXT]) {
     char path[4096];
     uint64_t offset;
     gw_plain_file file;
     gw_err err;
     image mapped = {0};
-    snprintf(text, GW_SYMBOL_TEXT, "0x%" PRIxPTR, address);
     /* A file that was replaced since is " (deleted)", and cannot be opened: its names would be others'. */
-    if (!find_mapping(address, path, &offset) || !gw_plain_open(path, &file, &err)) return;
+    if (!place(address, path, &offset, text) || !gw_plain_open(path, &file, &err)) return;
     mapped.size = file.bytes;
     bool good = gw_plain_map(&file, &mapped.bytes, &err);
     gw_plain_close(&file);
