@@ -8,7 +8,7 @@
 
 /* A piece that was asked for. */
 typedef struct slot {
-    bool busy;
+    bool busy, fetch;
     gw_posted *posted; /* NULL: abandoned, its replies are dropped */
     uint64_t id;
     uint64_t offset, bytes; /* of the piece in its operation */
@@ -63,10 +63,23 @@ void gw_asker_add(gw_asker *asker, gw_posted *posted) {
     asker->last = &posted->next;
 }
 
+/* A FETCH that was abandoned takes a slot until its last reply has come, so that this is known for what it
+ * is, but no room in the window: what it waits for, a disk, may never come. */
+static bool is_forsaken_fetch(const slot *s) {
+    return s->busy && s->fetch && s->posted == NULL;
+}
+
 static slot *free_slot(gw_asker *asker) {
-    for (uint32_t i = 0; i < asker->window; i++)
-        if (!asker->slots[i].busy) return &asker->slots[i];
-    return NULL;
+    slot *unused = NULL;
+    uint32_t in_flight = 0;
+    for (uint32_t i = GW_ASKER_WINDOW; i-- > 0;) {
+        slot *s = &asker->slots[i];
+        if (!s->busy)
+            unused = s;
+        else if (!is_forsaken_fetch(s))
+            in_flight++;
+    }
+    return in_flight < asker->window ? unused : NULL;
 }
 
 bool gw_asker_next(gw_asker *asker, gw_request *request, struct iovec *payload) {
@@ -80,7 +93,12 @@ bool gw_asker_next(gw_asker *asker, gw_request *request, struct iovec *payload) 
         if (bytes > GW_PIECE_BYTES) bytes = GW_PIECE_BYTES;
     }
     uint64_t id = ++asker->requests * GW_ASKER_WINDOW + (uint64_t)(s - asker->slots);
-    *s = (slot){.busy = true, .posted = posted, .id = id, .offset = posted->asked_bytes, .bytes = bytes};
+    *s = (slot){.busy = true,
+                .fetch = op->kind == GW_OP_FETCH,
+                .posted = posted,
+                .id = id,
+                .offset = posted->asked_bytes,
+                .bytes = bytes};
     *request = (gw_request){.kind = op->kind,
                             .region = op->region,
                             .bytes = op->kind == GW_OP_READ || op->kind == GW_OP_WRITE ? (uint32_t)bytes : 0,
@@ -167,7 +185,7 @@ static void end_all(gw_asker *asker) {
         posted->status = posted->asked ? GW_OP_UNKNOWN : GW_OP_UNREACHABLE;
         if (posted->in_flight == 0) complete(asker, posted);
     }
-    for (uint32_t i = 0; i < asker->window; i++) {
+    for (uint32_t i = 0; i < GW_ASKER_WINDOW; i++) {
         slot *s = &asker->slots[i];
         gw_posted *posted = s->posted;
         if (!s->busy || posted == NULL) continue;
@@ -177,7 +195,7 @@ static void end_all(gw_asker *asker) {
     }
 }
 
-void gw_asker_abandon(gw_asker *asker) {
+bool gw_asker_abandon(gw_asker *asker) {
     /* The reply whose payload was landing is as good as dropped. */
     if (asker->landing != NULL && asker->landing_reply.last) {
         gw_posted *posted = asker->landing->posted;
@@ -188,6 +206,9 @@ void gw_asker_abandon(gw_asker *asker) {
     }
     asker->landing = NULL;
     end_all(asker);
+    for (uint32_t i = 0; i < GW_ASKER_WINDOW; i++)
+        if (!is_forsaken_fetch(&asker->slots[i])) return true;
+    return false;
 }
 
 void gw_asker_close(gw_asker *asker) {

@@ -1,6 +1,6 @@
 /* The asking side of one-sided operations on one channel: which operations wait, which pieces of them are
- * asked for, where their answers go. Large READs are cut in pieces, a window of them in flight. Belongs to
- * the lane's thread. */
+ * asked for, where their answers go. Large READs are cut in pieces, a window of requests in flight, besides
+ * FETCHes that were abandoned and are not answered yet. Belongs to the lane's thread. */
 #ifndef GODWIT_NET_ASKER_H
 #define GODWIT_NET_ASKER_H
 
@@ -37,7 +37,9 @@ bool gw_asker_next(gw_asker *asker, gw_request *request, struct iovec *payload);
 gw_arrival gw_asker_place(gw_asker *asker, const gw_reply *reply, uint32_t bytes, struct iovec *place);
 /* The payload of the reply placed last is there. */
 void gw_asker_landed(gw_asker *asker);
-/* Completes everything with UNKNOWN. The channel must have been released: no `sent` or `landed` is due. */
-void gw_asker_abandon(gw_asker *asker);
+/* Completes everything with UNKNOWN. The channel must have been released: no `sent` or `landed` is due.
+ * False: nothing can be asked here any more until one of GW_ASKER_WINDOW abandoned FETCHes is answered, which
+ * may never be: the link is to end. */
+bool gw_asker_abandon(gw_asker *asker);
 
 #endif

@@ -425,6 +425,14 @@ static void let_go(gw_onesided *onesided, end *e) {
     gw_lane_thread_refuse(onesided->lane, e->peer, &err);
 }
 
+static void end_unanswered(gw_onesided *onesided, end *e) {
+    gw_err err;
+    gw_fail(&err, GW_E_PEER,
+            "net/onesided: the peer has not answered %d fetches, all given up by now: does its disk hang?",
+            GW_ASKER_WINDOW);
+    gw_lane_thread_refuse(onesided->lane, e->peer, &err);
+}
+
 void gw_onesided_abandon(gw_onesided *onesided, const gw_peer_id *peer) {
     gw_lane_thread_enter(onesided->lane);
     /* The rest of the inbox is left to the lane's thread: it may be for a channel that is not up yet. */
@@ -437,7 +445,7 @@ void gw_onesided_abandon(gw_onesided *onesided, const gw_peer_id *peer) {
     for (end *e = onesided->ends; e != NULL; e = e->next) {
         if (peer != NULL && !gw_peer_id_equal(&e->peer->id, peer)) continue;
         let_go(onesided, e);
-        gw_asker_abandon(e->asker);
+        if (!gw_asker_abandon(e->asker)) end_unanswered(onesided, e);
     }
     gw_lane_thread_leave(onesided->lane);
     gw_lane_thread_wake(onesided->lane);

@@ -159,7 +159,8 @@ void gw_transport_post(gw_transport *transport, const gw_op *op);
 
 /* Completes every outstanding operation on `peer` (NULL: on all), synchronously: with GW_OP_UNKNOWN, or
  * GW_OP_UNREACHABLE when it was not sent yet. What still arrives for it is dropped, and its buffer no longer
- * touched. How a peer resolves its steals when it freezes. The completions come from inside this call. */
+ * touched. How a peer resolves its steals when it freezes. The completions come from inside this call. A peer
+ * may leave FETCHes unanswered for ever, as its disk hangs: after many that were abandoned its link ends. */
 void gw_transport_abandon(gw_transport *transport, const gw_peer_id *peer);
 
 /* Ends the link to a peer, if there is one, and forgets how the paths to it fared. Outstanding operations

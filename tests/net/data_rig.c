@@ -86,12 +86,26 @@ static void on_done(void *context, const gw_collective_result *result) {
     pthread_mutex_unlock(&p->lock);
 }
 
+static void hold(rig_peer *p) {
+    pthread_mutex_lock(&p->lock);
+    while (!p->finds) pthread_cond_wait(&p->changed, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void rig_let_find(rig_peer *p) {
+    pthread_mutex_lock(&p->lock);
+    p->finds = true;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
 /* Serves one name, all bytes 7, of 1 MiB less one. */
 static gw_op_status find_sevens(void *context, const gw_peer_id *asker, const gw_hash *name,
                                 const void **bytes, uint64_t *length) {
     rig_peer *p = context;
     (void)asker;
     if (name->bytes[0] == RIG_UNAVAILABLE) return GW_OP_UNAVAILABLE;
+    if (name->bytes[0] == RIG_HELD) hold(p);
     if (name->bytes[0] != 7) return GW_OP_NOTFOUND;
     *length = (1 << 20) - 1;
     void *sevens = malloc(*length);

@@ -8,8 +8,9 @@
 #include <pthread.h>
 
 enum { RIG_PEERS = 8, RIG_REPORTS = 4096 };
-/* First bytes of names: the providers have an answer to 7, and none just now to the other. */
-enum { RIG_UNAVAILABLE = 8 };
+/* First bytes of names: the providers have an answer to 7, none just now to the second, and none to the third
+ * before rig_let_find. */
+enum { RIG_UNAVAILABLE = 8, RIG_HELD = 10 };
 enum { RIG_SIMULATED = 1 << 30 /* for kinds: no sockets, the simulator's network (sim_fabric.h); | seed */ };
 
 typedef struct rig_peer {
@@ -26,6 +27,7 @@ typedef struct rig_peer {
     uint32_t ups, downs;
     uint64_t up_link, down_link; /* the numbers of the last ones */
     uint32_t answers;            /* that its provider has given out and not got back */
+    bool finds;                  /* what is held as well */
     gw_path_kind kind;           /* of the link that came up last */
     struct sim_net *net;         /* NULL: not simulated */
     _Atomic uint64_t news;       /* what has been reported so far, of any kind */
@@ -71,6 +73,8 @@ void rig_wait_ups(rig_peer *p, uint32_t ups);
 void rig_wait_kind(rig_peer *p, gw_path_kind kind); /* until the last one goes so */
 uint32_t rig_downs(rig_peer *p);
 void rig_wait_downs(rig_peer *p, uint32_t downs);
+/* From now on the peer's provider says of what it was to hold that it is not there. */
+void rig_let_find(rig_peer *p);
 /* Until the peer's provider has got all its answers back. */
 void rig_wait_answers_back(rig_peer *p);
 uint64_t rig_results(rig_peer *p); /* how many have come */

@@ -430,8 +430,8 @@ static void sim_abandon(gw_transport *transport, const gw_peer_id *peer) {
     for (uint32_t i = 0; i < SIM_NET_PEERS; i++) {
         side *s = &f->sides[i];
         if (s->link == 0 || (peer != NULL && number_of(f, peer) != i)) continue;
-        gw_asker_abandon(s->ends[WORDS_STREAM].asker);
-        gw_asker_abandon(s->ends[BULK_STREAM].asker);
+        bool words = gw_asker_abandon(s->ends[WORDS_STREAM].asker);
+        if (!gw_asker_abandon(s->ends[BULK_STREAM].asker) || !words) break_soon(f, i);
     }
     leave(net);
 }

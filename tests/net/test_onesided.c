@@ -2,7 +2,7 @@
  * path must do is in conformance_words.c. */
 #include "data_rig.h"
 
-#include "net/request.h"
+#include "net/asker.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -196,4 +196,121 @@ Test(onesided, a_fetch_that_goes_on_after_it_has_failed_ends_the_link) {
     const piece pieces[] = {
         {GW_OP_OK, ASKED, 0, ASKED - 1}, {GW_OP_UNAVAILABLE, 10, 0, 0}, {GW_OP_OK, 10, ASKED - 1, BEHIND}};
     expect_refused(pieces, 3);
+}
+
+enum { WINDOW = 8 /* of large transfers */, FETCHED = 1000, READ_BYTES = 10000 };
+
+/* A peer that answers when the test says so. */
+typedef struct patient {
+    rig *r;
+    int fds[3];
+    uint8_t fetched[FETCHED], read[READ_BYTES];
+} patient;
+
+static void open_patient(patient *p) {
+    gw_peer_id peer = rig_id(5);
+    *p = (patient){.r = rig_open(1, 1, false)};
+    rig_link_raw(p->r, 0, &peer, p->fds);
+}
+
+static void close_patient(patient *p) {
+    rig_close(p->r);
+    for (uint32_t i = 0; i < 3; i++) close(p->fds[i]);
+}
+
+static gw_op post(patient *p, gw_op_kind kind) {
+    gw_op op = op_on(5, kind, 0);
+    op.region = DATA;
+    op.buffer = kind == GW_OP_FETCH ? p->fetched : p->read;
+    op.bytes = kind == GW_OP_FETCH ? FETCHED : READ_BYTES;
+    gw_transport_post(p->r->peers[0].transport, &op);
+    return op;
+}
+
+/* The peer's next request: of this kind; its id. */
+static uint64_t asked(const patient *p, gw_op_kind kind) {
+    uint8_t frame[72];
+    gw_request request;
+    gw_reply reply;
+    cr_assert_eq(recv(p->fds[1], frame, sizeof frame, MSG_WAITALL), sizeof frame, "it is asked for nothing");
+    cr_assert_eq(gw_header_decode(frame + 8, &request, &reply), GW_HEADER_REQUEST);
+    cr_assert_eq(request.kind, kind);
+    return request.id;
+}
+
+/* Asks for a window of names, and gives them up when the peer has been asked. */
+static void fetch_in_vain(patient *p, uint64_t ids[WINDOW]) {
+    rig_peer *peer = &p->r->peers[0];
+    for (uint32_t i = 0; i < WINDOW; i++) post(p, GW_OP_FETCH);
+    for (uint32_t i = 0; i < WINDOW; i++) ids[i] = asked(p, GW_OP_FETCH);
+    gw_transport_abandon(peer->transport, NULL);
+    for (uint32_t i = 0; i < WINDOW; i++) cr_assert_eq(rig_completion(peer).status, GW_OP_UNKNOWN);
+}
+
+static void read_well(patient *p) {
+    gw_op op = post(p, GW_OP_READ);
+    uint64_t id = asked(p, GW_OP_READ);
+    send_piece(p->fds[1], &(gw_reply){GW_OP_READ, GW_OP_OK, true, id, 0, 0}, READ_BYTES);
+    gw_completion c = rig_completion(&p->r->peers[0]);
+    cr_assert(c.status == GW_OP_OK && c.token == op.token);
+}
+
+Test(onesided, fetches_that_were_given_up_leave_room_for_reads) {
+    static uint8_t canary[FETCHED];
+    uint64_t ids[WINDOW];
+    patient p;
+    open_patient(&p);
+    memset(canary, 0xcc, sizeof canary);
+    memset(p.fetched, 0xcc, sizeof p.fetched);
+    fetch_in_vain(&p, ids);
+    read_well(&p);
+    for (uint32_t i = 0; i < WINDOW; i++) /* late, and to be dropped: they end no link */
+        send_piece(p.fds[1], &(gw_reply){GW_OP_FETCH, GW_OP_OK, true, ids[i], FETCHED, 0}, FETCHED);
+    read_well(&p);
+    cr_expect_arr_eq(p.fetched, canary, sizeof canary);
+    cr_expect_eq(rig_downs(&p.r->peers[0]), 0);
+    close_patient(&p);
+}
+
+Test(onesided, when_a_peer_has_answered_none_of_many_fetches_the_link_ends) {
+    uint64_t ids[WINDOW];
+    patient p;
+    open_patient(&p);
+    for (uint32_t round = 1; round < GW_ASKER_WINDOW / WINDOW; round++) {
+        fetch_in_vain(&p, ids);
+        read_well(&p);
+    }
+    cr_expect_eq(rig_downs(&p.r->peers[0]), 0);
+    fetch_in_vain(&p, ids);
+    rig_wait_downs(&p.r->peers[0], 1);
+    close_patient(&p);
+}
+
+/* The other side: it has as many fetches waiting for a disk as it may be sent, and serves all else. */
+Test(onesided, a_provider_that_does_not_return_holds_up_nothing_but_fetches) {
+    static uint8_t data[READ_BYTES], fetched[1 << 20], copy[READ_BYTES];
+    rig *r = two_peers(false, data, sizeof data);
+    rig_peer *p = &r->peers[0];
+    gw_op fetch = op_on(1, GW_OP_FETCH, 0), read = op_on(1, GW_OP_READ, 0);
+    fetch.name.bytes[0] = RIG_HELD;
+    fetch.buffer = fetched;
+    fetch.bytes = sizeof fetched;
+    read.region = DATA;
+    read.buffer = copy;
+    read.bytes = sizeof copy;
+    memset(data, 6, sizeof data);
+    for (uint32_t given_up = 0; given_up + 1 < GW_ASKER_WINDOW; given_up += WINDOW - 1) {
+        for (uint32_t i = 1; i < WINDOW; i++) gw_transport_post(p->transport, &fetch);
+        cr_assert_eq(rig_do(p, &read).status, GW_OP_OK); /* behind them, so that they have been asked for */
+        gw_transport_abandon(p->transport, NULL);
+        for (uint32_t i = 1; i < WINDOW; i++) cr_assert_eq(rig_completion(p).status, GW_OP_UNKNOWN);
+    }
+    cr_assert_eq(rig_do(p, &read).status, GW_OP_OK);
+    cr_expect_arr_eq(copy, data, sizeof data);
+    rig_let_find(&r->peers[1]);
+    fetch.name.bytes[0] = 7;
+    gw_completion c = rig_do(p, &fetch);
+    cr_expect(c.status == GW_OP_OK && c.value == sizeof fetched - 1 && fetched[c.value - 1] == 7);
+    cr_expect_eq(rig_downs(p) + rig_downs(&r->peers[1]), 0);
+    rig_close(r);
 }
