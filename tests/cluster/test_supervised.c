@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -130,6 +131,25 @@ Test(supervised, two_peers_name_their_poison_shard) {
 
 Test(supervised, three_peers_name_their_poison_shard) {
     poison(3);
+}
+
+#define HANGS GODWIT_FAULTY_JOB " --workers 1 --hang-timeout 2s --hang-shard 7"
+
+/* It ends before its disk has taken the record of that, if it ever does (tests/jobs/stuck.c). */
+Test(supervised, one_peer_names_a_shard_that_hangs_though_its_disk_does) {
+    LAB_PRELOADS;
+    lab *l = lab_open();
+    cr_assert(setenv("STUCK", "fdatasync gw-disk 1", 1) == 0 && setenv("LD_PRELOAD", GODWIT_STUCK, 1) == 0);
+    for (int life = 0; life < 4; life++) {
+        lab_peer *peer = lab_launch(l, "one", NULL, NULL, HANGS);
+        cr_expect_eq(lab_end(l, peer), 1);
+        const char *said =
+            life < 3 ? "shard 7 of step 3 cannot be computed here: worker 0" : "shard 7 of step 3 is poison";
+        cr_expect(peer->stderr_text != NULL && strstr(peer->stderr_text, said) != NULL, "life %d: %s", life,
+                  peer->stderr_text);
+    }
+    unsetenv("LD_PRELOAD");
+    lab_close(l);
 }
 
 /* ---- who was met before ---- */

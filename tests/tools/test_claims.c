@@ -238,3 +238,50 @@ Test(claims, damaged_files_say_nothing) {
     cr_assert_eq(left_behind(&job, 1, &fell), 0);
     free(fell);
 }
+
+static uint32_t told(uint64_t boot, uint64_t of_boot, uint32_t shard) {
+    gw_loss *fell;
+    uint32_t count;
+    gw_claims *claims = reopen(&job, boot, 1, &fell, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        cr_expect_eq(fell[i].boot, of_boot);
+        cr_expect_eq(fell[i].step, 11);
+        cr_expect_eq(fell[i].shard, shard);
+    }
+    free(fell);
+    gw_claims_close(claims);
+    return count;
+}
+
+/* What is not on disk when a process ends on purpose. */
+Test(claims, a_shard_given_up_at_is_told_however_the_process_ends) {
+    gw_loss *fell;
+    uint32_t count;
+    gw_claims *claims = reopen(&job, 4, 2, &fell, &count);
+    free(fell);
+    gw_claims_begin(claims, 0, 11, 5);
+    gw_claims_begin(claims, 1, 11, 6);
+    gw_claims_give_up(claims, 11, 6);
+    gw_claims_clear(claims);
+    gw_claims_begin(claims, 0, 11, 7); /* a worker that does not know yet */
+    gw_claims_close(claims);
+    cr_expect_eq(told(5, 4, 6), 1, "its neighbour is not to blame");
+    cr_expect_eq(told(6, 4, 6), 1, "until it is on disk");
+}
+
+Test(claims, a_shard_given_up_at_that_is_on_disk_is_not_kept) {
+    for (int after = 0; after < 2; after++) {
+        gw_loss *fell;
+        uint32_t count;
+        gw_claims *claims = reopen(&job, 4, 2, &fell, &count);
+        free(fell);
+        gw_claims_give_up(claims, 11, 6);
+        if (after) gw_claims_clear(claims);
+        gw_claims_drop_earlier(claims);
+        cr_expect_eq(access(path(), F_OK), 0, "of a record before it");
+        gw_claims_drop_own(claims);
+        if (!after) gw_claims_clear(claims);
+        cr_expect_neq(access(path(), F_OK), 0, "the process may end as it is");
+        gw_claims_close(claims);
+    }
+}

@@ -58,6 +58,14 @@ static void feed_later(gw_node *node, const gw_event *event) {
     gw_mailbox_post(node->mail, mail);
 }
 
+/* Before the brain has it recorded: the record may take longer than what is left of this process. */
+static void give_up(gw_node *node, uint32_t shard) {
+    gw_peer_status status;
+    gw_peer_status_get(node->peer, &status);
+    gw_claims_give_up(node->claims, status.step, shard);
+    node->gave_up = true;
+}
+
 void gw_node_feed(gw_node *node, const gw_event *event) {
     if (node->finished) gw_node_committed(node, event);
     if (node->finished || !node->peer) return;
@@ -65,6 +73,7 @@ void gw_node_feed(gw_node *node, const gw_event *event) {
         feed_later(node, event);
         return;
     }
+    if (event->kind == GW_EV_SHARD_FAILED) give_up(node, event->shard);
     node->feeding = true;
     gw_actions_reset(&node->actions);
     gw_peer_step(node->peer, event, gw_now_ns(), &node->actions);

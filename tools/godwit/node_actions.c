@@ -165,6 +165,7 @@ static void begin_step(gw_node *node, const gw_action *action) {
 typedef struct record {
     gw_node *node;
     gw_token token;
+    bool gave_up;  /* it says at which shard */
     size_t length; /* with its checksum */
     uint8_t bytes[];
 } record;
@@ -189,6 +190,7 @@ static void run_persist(void *context) {
         gw_log(GW_WARN, "node", "the protocol record is not on disk: %s", err.text);
     r->node->record_fails = !good;
     if (good) gw_claims_drop_earlier(r->node->claims);
+    if (good && r->gave_up) gw_claims_drop_own(r->node->claims);
     gw_mailbox_post(r->node->mail, mail);
     free(r);
 }
@@ -198,6 +200,7 @@ static void persist(gw_node *node, const gw_action *action) {
     GW_CHECK_MEMORY(r != NULL);
     r->node = node;
     r->token = action->token;
+    r->gave_up = node->gave_up;
     r->length = action->length + GW_NODE_RECORD_CHECKSUM;
     memcpy(r->bytes, action->bytes, action->length);
     gw_node_record_seal(r->bytes, action->length);

@@ -15,7 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum { MOST_WORKERS = 1 << 16 };
+enum { OWN, OF_WORKERS, MOST_PLACES = (1 << 16) + OF_WORKERS };
 #define MAGIC UINT64_C(0x3264616f62776774)
 
 typedef struct place {
@@ -31,10 +31,10 @@ typedef struct header {
     _Atomic uint64_t magic; /* 0 = the rest says nothing */
     _Atomic uint64_t boot;
     gw_hash job;
-    _Atomic uint64_t workers; /* how many of the places count */
+    _Atomic uint64_t counted; /* how many of the places say something */
     _Atomic uint64_t earlier_count;
     left earlier[GW_MAX_LOSSES]; /* as long as nothing else says it */
-    place places[];
+    place places[];              /* the one that this life gave up at; of each worker */
 } header;
 
 struct gw_claims {
@@ -46,21 +46,21 @@ struct gw_claims {
     char path[GW_PATH_BYTES];
 };
 
-static size_t bytes_for(uint64_t workers) {
-    return sizeof(header) + workers * sizeof(place);
+static size_t bytes_for(uint64_t places) {
+    return sizeof(header) + places * sizeof(place);
 }
 
 /* Whether the file is whole and about this job. */
 static bool is_of(const header *old, size_t bytes, const gw_hash *job) {
     return bytes >= sizeof *old && old->magic == MAGIC && gw_hash_equal(&old->job, job) &&
-           old->earlier_count <= GW_MAX_LOSSES && old->workers <= MOST_WORKERS &&
-           bytes >= bytes_for(old->workers);
+           old->earlier_count <= GW_MAX_LOSSES && old->counted <= MOST_PLACES &&
+           bytes >= bytes_for(old->counted);
 }
 
 /* Adds what the last life left to what is kept of those before it. */
 static void keep_left(header *memory) {
     uint64_t count = memory->earlier_count;
-    for (uint64_t i = 0; i < memory->workers && count < GW_MAX_LOSSES; i++) {
+    for (uint64_t i = 0; i < memory->counted && count < GW_MAX_LOSSES; i++) {
         uint64_t shard = memory->places[i].shard;
         if (shard == 0 || shard > UINT32_MAX) continue;
         memory->earlier[count++] =
@@ -76,7 +76,7 @@ static void renew(gw_claims *claims, const gw_hash *job, uint64_t boot) {
     for (size_t i = 0; i < places; i++) atomic_store(&memory->places[i].shard, 0);
     atomic_store(&memory->boot, boot);
     memory->job = *job;
-    atomic_store(&memory->workers, claims->workers);
+    atomic_store(&memory->counted, claims->workers + OF_WORKERS);
     atomic_store(&memory->magic, MAGIC);
 }
 
@@ -110,7 +110,7 @@ static bool is_ours(int fd, const char *path, size_t *bytes, gw_err *err) {
         status.st_nlink != 1)
         return gw_fail(err, GW_E_INVALID, "%s: not a file that this user alone has; remove it", path);
     *bytes = (size_t)status.st_size;
-    return *bytes <= bytes_for(MOST_WORKERS) || gw_fail(err, GW_E_CORRUPT, "%s: too large; remove it", path);
+    return *bytes <= bytes_for(MOST_PLACES) || gw_fail(err, GW_E_CORRUPT, "%s: too large; remove it", path);
 }
 
 static bool open_file(gw_claims *claims, size_t *before, gw_err *err) {
@@ -144,7 +144,8 @@ gw_claims *gw_claims_open(const char *folder, const gw_hash *job, const gw_peer_
     claims->fd = -1;
     size_t before = 0;
     bool good = gw_claims_path(folder, self, claims->path, err) && open_file(claims, &before, err);
-    claims->bytes = bytes_for(workers) > before ? bytes_for(workers) : before;
+    claims->bytes = bytes_for(workers + OF_WORKERS);
+    if (claims->bytes < before) claims->bytes = before;
     if (!good || !map_file(claims, err)) {
         if (claims->fd >= 0) close(claims->fd);
         free(claims);
@@ -162,18 +163,28 @@ gw_claims *gw_claims_open(const char *folder, const gw_hash *job, const gw_peer_
     return claims;
 }
 
-void gw_claims_drop_earlier(gw_claims *claims) {
-    if (claims != NULL) atomic_store(&claims->memory->earlier_count, 0);
+static void remove_if_empty(gw_claims *claims) {
+    const header *memory = claims->memory;
+    if (atomic_load(&memory->earlier_count) == 0 && atomic_load(&memory->places[OWN].shard) == 0 &&
+        !atomic_exchange(&claims->removed, true))
+        unlink(claims->path);
 }
 
-static void remove_if_empty(gw_claims *claims) {
-    if (atomic_load(&claims->memory->earlier_count) == 0 && !atomic_exchange(&claims->removed, true))
-        unlink(claims->path);
+void gw_claims_drop_earlier(gw_claims *claims) {
+    if (claims == NULL) return;
+    atomic_store(&claims->memory->earlier_count, 0);
+    if (atomic_load(&claims->cleared)) remove_if_empty(claims);
+}
+
+void gw_claims_drop_own(gw_claims *claims) {
+    if (claims == NULL) return;
+    atomic_store(&claims->memory->places[OWN].shard, 0);
+    if (atomic_load(&claims->cleared)) remove_if_empty(claims);
 }
 
 void gw_claims_clear(gw_claims *claims) {
     if (claims == NULL) return;
-    atomic_store(&claims->memory->workers, 0);
+    atomic_store(&claims->memory->counted, OF_WORKERS);
     atomic_store(&claims->cleared, true);
     remove_if_empty(claims);
 }
@@ -186,13 +197,20 @@ void gw_claims_close(gw_claims *claims) {
     free(claims);
 }
 
-void gw_claims_begin(gw_claims *claims, uint32_t worker, uint64_t step, uint32_t shard) {
-    GW_CHECK(worker < claims->workers);
-    place *at = &claims->memory->places[worker];
+static void fill(place *at, uint64_t step, uint32_t shard) {
     atomic_store(&at->step, step);
     atomic_store(&at->shard, (uint64_t)shard + 1);
 }
 
+void gw_claims_begin(gw_claims *claims, uint32_t worker, uint64_t step, uint32_t shard) {
+    GW_CHECK(worker < claims->workers);
+    fill(&claims->memory->places[OF_WORKERS + worker], step, shard);
+}
+
 void gw_claims_end(gw_claims *claims, uint32_t worker) {
-    atomic_store(&claims->memory->places[worker].shard, 0);
+    atomic_store(&claims->memory->places[OF_WORKERS + worker].shard, 0);
+}
+
+void gw_claims_give_up(gw_claims *claims, uint64_t step, uint32_t shard) {
+    if (claims != NULL) fill(&claims->memory->places[OWN], step, shard);
 }

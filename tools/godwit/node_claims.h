@@ -7,8 +7,11 @@
  * not of a shard. (A shard that takes machines down is known to the peers that have seen the others die.)
  * Without the file the run goes on.
  *
- * Threads: begin and end from any, for different workers at once; drop_earlier and clear from any; the rest
- * from one at a time. */
+ * A shard that this life gives up at is noted apart: how it ends does not matter to that, and a process that
+ * cannot wait for a hung worker cannot wait for its disk either, which is to take the record of it.
+ *
+ * Threads: begin and end from any, for different workers at once; the drops and clear from any; the rest from
+ * one at a time. */
 #ifndef GODWIT_GODWIT_NODE_CLAIMS_H
 #define GODWIT_GODWIT_NODE_CLAIMS_H
 
@@ -30,12 +33,16 @@ gw_claims *gw_claims_open(const char *folder, const gw_hash *job, const gw_peer_
 bool gw_claims_path(const char *folder, const gw_peer_id *self, char path[GW_PATH_BYTES], gw_err *err);
 /* What the lives before left is on disk elsewhere, or of no use. NULL is allowed. */
 void gw_claims_drop_earlier(gw_claims *claims);
+/* What this life gave up at is on disk elsewhere. NULL is allowed. */
+void gw_claims_drop_own(gw_claims *claims);
 /* Nothing is lost, whatever still runs: this process ends on purpose. The file goes, unless it still has what
- * lives before left. NULL is allowed. */
+ * lives before left, or this one gave up at; then it goes as that is dropped. NULL is allowed. */
 void gw_claims_clear(gw_claims *claims);
 /* Unmaps it; unless it was cleared, what it says stays. No other thread may be inside. NULL is allowed. */
 void gw_claims_close(gw_claims *claims);
 void gw_claims_begin(gw_claims *claims, uint32_t worker, uint64_t step, uint32_t shard);
 void gw_claims_end(gw_claims *claims, uint32_t worker);
+/* This life is lost at that shard, which will not end: its next one is told so. NULL is allowed. */
+void gw_claims_give_up(gw_claims *claims, uint64_t step, uint32_t shard);
 
 #endif

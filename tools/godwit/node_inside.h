@@ -219,6 +219,7 @@ typedef struct gw_node {
     bool unfenced;         /* the fence cannot be moved: this peer is about to leave */
     gw_token frozen_token; /* FREEZE waits for the reduction's end; 0 = none */
     gw_work work;
+    bool gave_up;      /* at a shard, of which the claims tell until the record does */
     bool record_fails; /* the disk helper's: the record could not be written last time */
     gw_shown shown;
 

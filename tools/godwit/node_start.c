@@ -541,8 +541,7 @@ bool gw_node_close(gw_node *node) {
     gw_payloads_freeze(node->payloads);
     if (node->wires) gw_wires_abandon(node->wires, NULL); /* what workers wait for */
     bool ended = gw_workers_end(node->workers, CLOSE_NS);
-    gw_claims_clear(
-        node->claims); /* whatever still runs: a shard that made this peer give up is in its record */
+    gw_claims_clear(node->claims); /* whatever still runs */
     if (!ended) return false;
     gw_node_unlisten(node); /* before the helpers: one may be fetching a state from a peer that is silent */
     gw_payloads_end(node->payloads);
