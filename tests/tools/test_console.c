@@ -26,6 +26,16 @@
 #include <time.h>
 #include <unistd.h>
 
+/* 0: the clock goes; else it stands there. */
+static _Atomic uint64_t standing_ns;
+
+uint64_t __real_gw_now_ns(void);
+uint64_t __wrap_gw_now_ns(void);
+uint64_t __wrap_gw_now_ns(void) {
+    uint64_t at_ns = atomic_load(&standing_ns);
+    return at_ns != 0 ? at_ns : __real_gw_now_ns();
+}
+
 static gw_node_snapshot *busy(void) {
     static gw_node_snapshot s;
     s = (gw_node_snapshot){.job = "digits",
@@ -777,8 +787,10 @@ static void exchange(const gw_addr *addr, const char *request, char *answer, siz
     close(fd);
 }
 
+/* What is shown does not get old. */
 static gw_http *open_http(const gw_addr *addr, gw_board *board, gw_addr *bound) {
     gw_err err;
+    atomic_store(&standing_ns, UINT64_C(1000000000000));
     int fd = gw_http_bind(addr, bound, &err);
     cr_assert_geq(fd, 0, "%s", err.text);
     gw_http *http = gw_http_open(fd, board, &err);
@@ -796,8 +808,8 @@ Test(http, answers_beyond_the_descriptors_that_select_can_wait_for) {
     limit.rlim_cur = 4096;
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     gw_board *board = gw_board_open(&err);
-    gw_board_publish(board, busy());
     gw_http *http = open_http(&any, board, &bound);
+    gw_board_publish(board, busy());
     for (int i = 0; i < 1100; i++) cr_assert_geq(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
     exchange(&bound, "GET /healthz HTTP/1.0\r\n\r\n", answer, sizeof answer);
     cr_expect_not_null(strstr(answer, " 200 "), "'%s'", answer);
@@ -811,8 +823,8 @@ Test(http, waits_for_a_descriptor_without_spinning) {
     char answer[500];
     gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
     gw_board *board = gw_board_open(&err);
-    gw_board_publish(board, busy());
     gw_http *http = open_http(&any, board, &bound);
+    gw_board_publish(board, busy());
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(bound.port)};
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), free_fd = dup(fd);
@@ -872,6 +884,39 @@ Test(http, serves_three_paths_and_refuses_the_rest) {
     cr_assert_eq(gw_http_bind(&bound, &again, &err), -1, "the port is in use");
     cr_assert_not_null(strstr(err.text, "is in use: another process listens there. Stop it, or"), "%s",
                        err.text);
+    gw_http_close(http);
+    gw_board_close(board);
+}
+
+#define STUCK_FOR_7_S "the event loop has not turned for 7 s"
+
+/* Only the loop knows anything new. */
+Test(http, a_loop_that_is_stuck_is_not_well) {
+    static const struct {
+        const char *request, *well, *stuck;
+    } cases[] = {
+        {"GET /healthz HTTP/1.0\r\n\r\n", " 200 ", " 503 "},
+        {"GET /healthz HTTP/1.0\r\n\r\n", "ok", STUCK_FOR_7_S},
+        {"GET /metrics HTTP/1.0\r\n\r\n", "\ngodwit_healthy 1\n", "\ngodwit_healthy 0\n"},
+        {"GET /api/state HTTP/1.0\r\n\r\n", "\"phase\":\"computing\"", "\"phase\":\"" STUCK_FOR_7_S},
+    };
+    static char answer[65536];
+    gw_err err;
+    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
+    gw_board *board = gw_board_open(&err);
+    gw_http *http = open_http(&any, board, &bound);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        gw_board_publish(board, busy());
+        atomic_fetch_add(&standing_ns, UINT64_C(4000000000));
+        exchange(&bound, cases[i].request, answer, sizeof answer);
+        cr_expect_not_null(strstr(answer, cases[i].well), "%s", answer);
+        atomic_fetch_add(&standing_ns, UINT64_C(3900000000));
+        exchange(&bound, cases[i].request, answer, sizeof answer);
+        cr_expect_not_null(strstr(answer, cases[i].stuck), "%s", answer);
+    }
+    gw_board_publish(board, busy());
+    exchange(&bound, cases[0].request, answer, sizeof answer);
+    cr_expect_not_null(strstr(answer, " 200 "), "as soon as it turns: %s", answer);
     gw_http_close(http);
     gw_board_close(board);
 }

@@ -1,10 +1,17 @@
-/* Which peers a snapshot lists when more are known than it has room for. */
+/* Which peers a snapshot lists when more are known than it has room for; how old it may be. */
 #include "tools/godwit/snapshot.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static uint64_t now_ns = 1000000000000;
+
+uint64_t __wrap_gw_now_ns(void);
+uint64_t __wrap_gw_now_ns(void) {
+    return now_ns;
+}
 
 static gw_node_snapshot *snapshot;
 
@@ -55,4 +62,20 @@ Test(snapshot, members_come_before_others_that_live) {
     bool self = false;
     for (uint32_t i = 0; i < snapshot->peer_count; i++) self |= snapshot->peers[i].self;
     cr_expect(self);
+}
+
+/* After its end there is nothing new. */
+Test(snapshot, who_has_ended_is_not_stuck) {
+    gw_err err;
+    gw_board *board = gw_board_open(&err);
+    cr_assert_not_null(board, "%s", err.text);
+    cr_expect_not(gw_board_copy(board, snapshot));
+    cr_expect_str_eq(snapshot->phase, "", "nor is who has yet to begin");
+    snapshot->ended = true;
+    strcpy(snapshot->phase, "finished");
+    gw_board_publish(board, snapshot);
+    now_ns += UINT64_C(60000000000);
+    cr_expect(gw_board_copy(board, snapshot));
+    cr_expect_str_eq(snapshot->phase, "finished");
+    gw_board_close(board);
 }

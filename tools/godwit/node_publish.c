@@ -317,6 +317,7 @@ static void fill_brain(const gw_node *node, gw_node_snapshot *s) {
     snprintf(s->corruption, sizeof s->corruption, "%s", node->shown.corruption);
     snprintf(s->phase, sizeof s->phase, "%s", node->shown.phase[0] ? node->shown.phase : status.phase);
     bool waits = status.waits || node->shown.phase[0] != '\0';
+    s->ended = node->finished;
     s->healthy = status.view != NULL && !node->finished && !waits;
     if (status.view) {
         s->epoch = status.view->epoch;

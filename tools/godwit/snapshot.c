@@ -1,12 +1,17 @@
 #include "tools/godwit/snapshot.h"
 
 #include "core/check.h"
+#include "net/loop.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* The loop publishes several times a second. */
+#define STUCK_NS UINT64_C(5000000000)
 
 static const gw_counter_info infos[GW_COUNTERS] = {
     [GW_COUNT_STEPS] = {"steps", "Steps applied by this peer."},
@@ -97,6 +102,7 @@ void gw_snapshot_add(gw_node_snapshot *snapshot, const gw_snapshot_peer *peer) {
 struct gw_board {
     pthread_mutex_t lock;
     bool published;
+    uint64_t published_ns;
     gw_node_snapshot snapshot;
 };
 
@@ -122,14 +128,26 @@ void gw_board_publish(gw_board *board, const gw_node_snapshot *snapshot) {
     pthread_mutex_lock(&board->lock);
     board->snapshot = *snapshot;
     board->published = true;
+    board->published_ns = gw_now_ns();
     pthread_mutex_unlock(&board->lock);
+}
+
+/* Nothing of what it says is so any more, except that it has ended. */
+static void tell_stuck(gw_node_snapshot *snapshot, uint64_t for_ns) {
+    if (snapshot->ended || for_ns < STUCK_NS) return;
+    snapshot->healthy = false;
+    snprintf(snapshot->phase, sizeof snapshot->phase,
+             "the event loop has not turned for %" PRIu64 " s: it is stuck, or this process was stopped",
+             for_ns / 1000000000);
 }
 
 bool gw_board_copy(gw_board *board, gw_node_snapshot *snapshot) {
     pthread_mutex_lock(&board->lock);
     *snapshot = board->snapshot;
     bool published = board->published;
+    uint64_t age_ns = published ? gw_now_ns() - board->published_ns : 0;
     pthread_mutex_unlock(&board->lock);
+    tell_stuck(snapshot, age_ns);
     return published;
 }
 

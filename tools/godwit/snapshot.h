@@ -106,6 +106,7 @@ typedef struct gw_node_snapshot {
     char phase[96]; /* what it is doing or waiting for, for people: "computing", "waiting for 2 of 4 peers" */
     bool healthy; /* computing or about to: what /healthz says. False when it has no view, waits or has ended
                    */
+    bool ended;   /* through; its last snapshot may stand for long */
 
     uint64_t epoch; /* 0 = no view */
     gw_view_name view;
@@ -154,7 +155,9 @@ typedef struct gw_board gw_board;
 gw_board *gw_board_open(gw_err *err); /* NULL on failure */
 void gw_board_close(gw_board *board); /* NULL is allowed */
 void gw_board_publish(gw_board *board, const gw_node_snapshot *snapshot);
-/* False, and an all-zero snapshot, before the first publish. */
+/* False, and an all-zero snapshot, before the first publish. One that is some seconds old, and not the last,
+ * is of a loop that is stuck, as far as anybody can tell: it is not healthy, and its phase says so. (So may a
+ * process that was stopped, when it is asked before its loop has turned again.) */
 bool gw_board_copy(gw_board *board, gw_node_snapshot *snapshot);
 
 /* This process's resident memory now, in bytes; 0 when /proc does not say. */
