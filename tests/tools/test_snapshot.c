@@ -1,4 +1,5 @@
-/* Which peers a snapshot lists when more are known than it has room for; how old it may be. */
+/* Which peers a snapshot lists when more are known than it has room for; how old it may be; what alarms are
+ * made of. */
 #include "tools/godwit/snapshot.h"
 
 #include <criterion/criterion.h>
@@ -62,6 +63,16 @@ Test(snapshot, members_come_before_others_that_live) {
     bool self = false;
     for (uint32_t i = 0; i < snapshot->peer_count; i++) self |= snapshot->peers[i].self;
     cr_expect(self);
+}
+
+/* An alarm for checkpoints that are too old must hear of none at all, too. */
+Test(snapshot, the_age_of_a_checkpoint_is_told_though_there_is_none) {
+    snapshot->checkpoint_step = UINT64_MAX;
+    snapshot->checkpoint_age_s = 4000.5;
+    char *text = gw_snapshot_metrics(snapshot);
+    cr_expect_not_null(strstr(text, "\ngodwit_checkpoint_age_seconds 4000.5\n"), "%s", text);
+    cr_expect_null(strstr(text, "godwit_checkpoint_step"), "%s", text);
+    free(text);
 }
 
 /* After its end there is nothing new. */

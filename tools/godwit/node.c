@@ -95,6 +95,7 @@ void gw_node_deliver(void *context, gw_mail *mail) {
         snprintf(node->shown.applied, sizeof node->shown.applied, "%s",
                  mail->event.bytes ? (const char *)mail->event.bytes : "");
     if (mail->event.kind == GW_EV_REDUCED) gw_node_reduced(node);
+    if (mail->created_ms != 0) gw_node_show_loaded(node, mail->created_ms);
     node->shown.counter[GW_COUNT_REDUCE_NS] += mail->took_ns;
     node->shown.counter[GW_COUNT_REDUCE_SENT] += mail->sent_bytes;
     node->shown.counter[GW_COUNT_REDUCE_RECEIVED] += mail->received_bytes;

@@ -140,7 +140,8 @@ typedef struct gw_shown {
     double step_ms, step_shards, step_tokens; /* means */
     uint64_t tokens, tokens_step; /* that the job counted at last, with so many steps done; 0: it never did */
     uint64_t counter[GW_COUNTERS];
-    uint64_t checkpoint_ns;
+    uint64_t checkpoint_ns; /* when the newest checkpoint known was `checkpoint_s` seconds old */
+    double checkpoint_s;
     char phase[96], corruption[400];
     char applied[200], report[200]; /* of the step applied last; of the one committed last */
     char latest[GW_REPORT_KEPT];    /* each key of reports as it was last */
@@ -366,6 +367,7 @@ typedef struct gw_load {
     gw_set *inventories; /* NULL for donors */
     gw_peer_id *members; /* of the view, for placement */
     uint32_t member_count;
+    uint64_t created_ms; /* of a checkpoint: when it was made (checkpoint/manifest.h) */
     gw_set sound; /* after a checkpoint that could not be had: its chunks that are here; size 0: as before */
 } gw_load;
 bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err);
@@ -386,6 +388,8 @@ void gw_node_notice(gw_node *node, const gw_action *action);
 void gw_node_corrupted(gw_node *node, const gw_peer_id *peer, const char *evidence);
 /* The checkpoints on this peer's disk at the start; those that stay. */
 void gw_node_show_inventory(gw_node *node, const gw_inventory *list, uint32_t count);
+/* The state is now that of a checkpoint which was made then (Unix time). */
+void gw_node_show_loaded(gw_node *node, uint64_t created_ms);
 void gw_node_show_retained(gw_node *node, const gw_hash *roots, uint32_t count);
 void gw_node_publish(gw_node *node);
 void gw_node_publish_opening(gw_node *node); /* once it is known what it will take */

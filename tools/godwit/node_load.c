@@ -257,6 +257,7 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
     bool disk_is_well = !good && (by_others || err->code == GW_E_NOMEM);
     if (!good && !disk_is_well) load->sound = sound_chunks(node, &manifest);
     if (good && load->fingerprint == 0) load->fingerprint = manifest.fingerprint;
+    load->created_ms = manifest.created_ms;
     gw_manifest_free(&manifest);
     return good;
 }

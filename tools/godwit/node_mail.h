@@ -14,7 +14,8 @@ typedef struct gw_mail {
     gw_event event;
     uint64_t ticket;                              /* CLAIM: for gw_workers_grant */
     uint64_t took_ns, sent_bytes, received_bytes; /* REDUCED */
-    char text[500];                               /* what event.text points to, when set by gw_mail_text */
+    uint64_t created_ms; /* LOADED: the checkpoint that the state is from (checkpoint/manifest.h); 0 = none */
+    char text[500];      /* what event.text points to, when set by gw_mail_text */
     gw_set held, claimed;
     int64_t *slots;
     gw_hash *hashes;

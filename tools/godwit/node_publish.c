@@ -109,6 +109,7 @@ static void checkpoint_done(gw_node *node, const gw_action *action) {
     gw_shown *shown = &node->shown;
     shown->counter[GW_COUNT_CHECKPOINTS]++;
     shown->checkpoint_ns = gw_now_ns();
+    shown->checkpoint_s = 0;
     uint32_t kept = shown->checkpoint_count < GW_SNAPSHOT_CHECKPOINTS ? shown->checkpoint_count
                                                                       : GW_SNAPSHOT_CHECKPOINTS - 1;
     memmove(shown->checkpoints + 1, shown->checkpoints, kept * sizeof shown->checkpoints[0]);
@@ -136,6 +137,13 @@ void gw_node_show_inventory(gw_node *node, const gw_inventory *list, uint32_t co
                                      .complete = true,
                                      .chunks = list[i].chunks.size,
                                      .held = gw_set_count(&list[i].chunks)};
+}
+
+/* By the clock of whoever wrote it, which may be ahead. */
+void gw_node_show_loaded(gw_node *node, uint64_t created_ms) {
+    double age_s = wall_clock() - (double)created_ms * 1e-3;
+    node->shown.checkpoint_ns = gw_now_ns();
+    node->shown.checkpoint_s = age_s > 0 ? age_s : 0;
 }
 
 void gw_node_show_retained(gw_node *node, const gw_hash *roots, uint32_t count) {
@@ -388,7 +396,7 @@ void gw_node_publish(gw_node *node) {
     snprintf(s->evaluation, sizeof s->evaluation, "%s", shown->evaluation);
     s->evaluation_step = shown->evaluation_step;
     s->rss_bytes = gw_rss_bytes();
-    s->checkpoint_age_s = shown->checkpoint_ns ? (double)(now - shown->checkpoint_ns) * 1e-9 : (double)NAN;
+    s->checkpoint_age_s = shown->checkpoint_s + (double)(now - shown->checkpoint_ns) * 1e-9;
     memcpy(s->counter, shown->counter, sizeof s->counter);
     s->counter[GW_COUNT_WARNINGS] = gw_log_warnings();
     s->counter[GW_COUNT_LINKS_CORRUPT] = gw_wires_corrupt(node->wires);
@@ -448,7 +456,7 @@ void gw_node_publish_start(gw_node *node) {
     const gw_event_start start = start_of(node);
     node->shown.snapshot = calloc(1, sizeof *node->shown.snapshot);
     GW_CHECK_MEMORY(node->shown.snapshot != NULL);
-    node->shown.started_ns = gw_now_ns();
+    node->shown.started_ns = node->shown.checkpoint_ns = gw_now_ns();
     gw_events_start(node->console->events, &start);
 }
 

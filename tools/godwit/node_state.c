@@ -146,6 +146,7 @@ static void run_load(void *context) {
     if (!good) gw_fail_in(&err, "state of step %llu", (unsigned long long)load->step);
     gw_mail_outcome(mail, good ? NULL : &err);
     mail->event.fingerprint = fingerprint;
+    mail->created_ms = good ? load->created_ms : 0;
     mail->held = load->sound;
     if (mail->held.size > 0) mail->event.held = &mail->held;
     gw_mailbox_post(load->node->mail, mail);

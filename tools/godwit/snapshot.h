@@ -129,7 +129,7 @@ typedef struct gw_node_snapshot {
 
     bool disk_fails;          /* checkpoints cannot be written here, or others not read them */
     uint64_t checkpoint_step; /* newest complete one; UINT64_MAX = none */
-    double checkpoint_age_s;  /* since it became complete; NAN = not in this run, or none */
+    double checkpoint_age_s;  /* since it became complete; while none is known since this process started */
 
     uint64_t counter[GW_COUNTERS];
     uint64_t packets[GW_PACKET_VERDICTS]; /* gossip packets that came, by what was made of them */

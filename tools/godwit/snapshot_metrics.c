@@ -231,10 +231,11 @@ static void state(FILE *out, const gw_node_snapshot *s) {
     gauge(out, "disk_writable",
           "0 while checkpoints cannot be written to this peer's --dir, or a read there hangs.",
           !s->disk_fails);
-    if (s->checkpoint_step == UINT64_MAX) return;
-    gauge(out, "checkpoint_step", "Step of the newest complete checkpoint.", (double)s->checkpoint_step);
-    if (isnan(s->checkpoint_age_s)) return;
-    gauge(out, "checkpoint_age_seconds", "Since it became complete.", s->checkpoint_age_s);
+    if (s->checkpoint_step != UINT64_MAX)
+        gauge(out, "checkpoint_step", "Step of the newest complete checkpoint.", (double)s->checkpoint_step);
+    gauge(out, "checkpoint_age_seconds",
+          "Since the newest complete checkpoint was made; while none is known, since this process started.",
+          s->checkpoint_age_s);
 }
 
 char *gw_snapshot_metrics(const gw_node_snapshot *snapshot) {
