@@ -292,16 +292,20 @@ static bool can_do_without(retaining *r, const gw_catalog *catalog, const gw_cat
     return true;
 }
 
+/* So that no manifest comes back after its chunks are gone: whoever has deleted it, and whether or not the
+ * flush succeeded then. */
+static bool flush_deletions(const retaining *r) {
+    char folder[GW_PATH_BYTES];
+    return gw_durable_path(folder, r->err, "%s/manifests", r->dir) &&
+           gw_durable_folder(r->io, folder, NULL, r->err) && gw_durable_sync_folder(r->io, folder, r->err);
+}
+
 /* Deletes what is to go and gathers the chunks of the rest. `needed` has room for all chunks of all. */
 static size_t prune(retaining *r, const gw_catalog *catalog, gw_hash *needed, bool *complete) {
     size_t count = 0;
-    bool deleted = false;
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         const gw_manifest *manifest = &catalog->good[i];
-        if (!is_kept(r, catalog, manifest) && delete_manifest(r, manifest)) {
-            deleted = true;
-            continue;
-        }
+        if (!is_kept(r, catalog, manifest) && delete_manifest(r, manifest)) continue;
         if (manifest->chunk_count > 0)
             memcpy(needed + count, manifest->chunks, manifest->chunk_count * sizeof *needed);
         count += manifest->chunk_count;
@@ -309,10 +313,7 @@ static size_t prune(retaining *r, const gw_catalog *catalog, gw_hash *needed, bo
     *complete = true;
     for (uint32_t i = 0; i < catalog->bad_count; i++)
         if (!can_do_without(r, catalog, &catalog->bad[i])) *complete = false;
-    char folder[GW_PATH_BYTES]; /* flushed, so that no manifest comes back after its chunks are gone */
-    if (deleted && !r->failed)
-        r->failed = !gw_durable_path(folder, r->err, "%s/manifests", r->dir) ||
-                    !gw_durable_sync_folder(r->io, folder, r->err);
+    if (!r->failed) r->failed = !flush_deletions(r);
     return count;
 }
 

@@ -27,6 +27,7 @@ struct gw_store {
     /* One put or set-aside at a time, or sweep of what was set aside. Taken before delete_lock. */
     pthread_mutex_t put_lock;
     uint64_t serial;       /* of temporary files */
+    bool chunks_settled;   /* so was DIR/chunks since a folder was made in it: */
     bool settled[FOLDERS]; /* the folder exists and was flushed once, so that what lies in it stays */
     gw_sound sound;        /* with put_lock */
     /* Held while a chunk file is looked at and deleted, and by whoever adds a pin: so these cannot cross, and
@@ -94,6 +95,7 @@ bool gw_store_open(const char *dir, gw_store_mode mode, gw_io *io, gw_store **st
         gw_store_close(opened);
         return gw_fail_in(err, "checkpoint/store: opening %s", dir);
     }
+    opened->chunks_settled = true;
     *store = opened;
     return true;
 }
@@ -188,19 +190,20 @@ static bool pin_items(gw_store *store, uint64_t tag, const gw_store_item *items,
 }
 
 /* Creates and flushes the folder of a chunk the first time it is used since the store was opened: a crashed
- * process may have renamed a chunk into it without the flush. */
+ * process may have renamed a chunk into it without the flush. A flush that failed is made up for, whatever is
+ * there by then. */
 static bool settle_folder(gw_store *store, uint8_t first, gw_err *err) {
     if (store->settled[first]) return true;
     char chunks[GW_PATH_BYTES], folder[GW_PATH_BYTES];
     bool created;
     if (!gw_durable_path(chunks, err, "%s/chunks", store->dir) ||
         !gw_durable_path(folder, err, "%s/%02x", chunks, first) ||
-        !gw_durable_folder(store->io, folder, &created, err) ||
-        (created && !gw_durable_sync_folder(store->io, chunks, err)) ||
-        !gw_durable_sync_folder(store->io, folder, err))
+        !gw_durable_folder(store->io, folder, &created, err))
         return false;
-    store->settled[first] = true;
-    return true;
+    if (created) store->chunks_settled = false;
+    if (!store->chunks_settled) store->chunks_settled = gw_durable_sync_folder(store->io, chunks, err);
+    store->settled[first] = store->chunks_settled && gw_durable_sync_folder(store->io, folder, err);
+    return store->settled[first];
 }
 
 typedef struct put_files {

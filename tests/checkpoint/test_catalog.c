@@ -126,6 +126,11 @@ Test(catalog, the_newest_is_of_the_job_that_was_saved_last) {
 Test(catalog, an_absent_folder_is_empty) {
     load();
     cr_assert_eq(catalog.good_count + catalog.bad_count, 0);
+    size_t needed;
+    bool complete;
+    cr_assert(retain(NULL, 0, &needed, &complete), "%s", err.text);
+    cr_assert(complete);
+    cr_assert_eq(needed, 0);
 }
 
 Test(catalog, lists_newest_first) {

@@ -187,6 +187,108 @@ Test(crash, power_lost_after_the_end_costs_no_names) {
     lose_power_after_the_first(LOSE_NAMES);
 }
 
+/* One flush of a folder fails, and what it was to keep is asked for once more. */
+static gw_io *lossy;
+static const char *unflushed; /* the folder of that name; NULL: none fails */
+
+static int fail_one_fsync(gw_io *io, int fd) {
+    char link[64], path[512];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length < 0) abort();
+    path[length] = '\0';
+    if (unflushed == NULL || strcmp(strrchr(path, '/') + 1, unflushed) != 0) return lossy->fsync(io, fd);
+    unflushed = NULL;
+    errno = EIO;
+    return -1;
+}
+
+/* Returns from it in a child that loses its power after it has done what it is to. */
+static bool in_a_child_that_loses_power(powerloss_kind kind, gw_io *io) {
+    fixture_remove(folder);
+    fixture_remove(shadows);
+    cr_assert_eq(mkdir(folder, 0700) | mkdir(shadows, 0700), 0);
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        lossy = powerloss_io(kind, -1, shadows);
+        *io = *lossy;
+        io->fsync = fail_one_fsync;
+        return true;
+    }
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    return false;
+}
+
+Test(crash, a_folder_whose_flush_failed_is_flushed_before_what_lies_in_it_counts) {
+    gw_io io;
+    gw_store *store;
+    gw_store_item item = {.bytes = "some bytes", .length = 10};
+    gw_blake2b(item.bytes, item.length, item.name.bytes, sizeof item.name.bytes);
+    if (in_a_child_that_loses_power(LOSE_NAMES, &io)) {
+        if (!gw_store_open(folder, GW_STORE_WRITE, &io, &store, &err)) _exit(1);
+        unflushed = "chunks";
+        if (gw_store_put(store, 1, &item, 1, &err) || unflushed != NULL) _exit(2);
+        if (!gw_store_put(store, 1, &item, 1, &err)) _exit(3);
+        powerloss_now();
+    }
+    cr_assert(gw_store_open(folder, GW_STORE_WRITE, NULL, &store, &err), "%s", err.text);
+    cr_assert(gw_store_has(store, &item.name, item.length));
+    gw_store_close(store);
+}
+
+/* Deletes all checkpoints but that one, and what only they need. */
+static bool retain_only(gw_io *io, const fixture_image *image) {
+    gw_store *store;
+    gw_store_swept swept;
+    gw_hash *needed;
+    size_t count;
+    bool complete;
+    if (!gw_store_open(folder, GW_STORE_WRITE, io, &store, &err)) return false;
+    bool done = gw_catalog_retain(io, folder, &image->manifest.job_id, &image->manifest.root, 1, &needed,
+                                  &count, &complete, &err);
+    if (done) {
+        done = complete && gw_store_sweep(store, needed, count, &swept, &err);
+        free(needed);
+    }
+    gw_store_close(store);
+    return done;
+}
+
+/* A second checkpoint beside the first. */
+static bool add_checkpoint(gw_io *io, const fixture_image *image) {
+    gw_store *store;
+    gw_store_item items[FIXTURE_CHUNKS];
+    void *bytes;
+    size_t length;
+    for (uint32_t i = 0; i < FIXTURE_CHUNKS; i++)
+        items[i] = (gw_store_item){.name = image->chunks[i],
+                                   .bytes = image->bytes + gw_chunk_offset(i),
+                                   .length = gw_chunk_length(FIXTURE_STATE_BYTES, i)};
+    if (!gw_store_open(folder, GW_STORE_WRITE, io, &store, &err)) return false;
+    bool done = gw_store_put(store, 1, items, FIXTURE_CHUNKS, &err);
+    gw_store_close(store);
+    if (!done || !gw_manifest_encode(&image->manifest, &bytes, &length, &err)) return false;
+    done = gw_catalog_save(io, folder, bytes, length, &err);
+    free(bytes);
+    return done;
+}
+
+/* Otherwise the manifest comes back, and its chunks do not. */
+Test(crash, a_deletion_whose_flush_failed_is_flushed_before_its_chunks_go) {
+    gw_io io;
+    if (in_a_child_that_loses_power(LOSE_DELETION, &io)) {
+        if (!take_checkpoint(&io, old_image) || !add_checkpoint(&io, new_image)) _exit(1);
+        unflushed = "manifests";
+        if (retain_only(&io, new_image) || unflushed != NULL) _exit(2);
+        if (!retain_only(&io, new_image)) _exit(3);
+        powerloss_now();
+    }
+    cr_assert_eq(expect_a_whole_checkpoint("after the deletion", 0), 20);
+}
+
 /* The same with calls that fail instead: everything from the k-th call on is refused, as on a disk that has
  * become read-only, or only that call is. */
 static void fail_at_every_call(int error, bool once) {
