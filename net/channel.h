@@ -28,10 +28,11 @@ typedef struct gw_channel_ops {
      * this arranges for `fd` to become readable when a blocked receive or send can go on. False: it can
      * already, so do not sleep. No event may be lost between the last receive or send and this call. */
     bool (*arm)(gw_channel *, bool receive, bool send);
-    /* NULL: whatever is lost ends the channel by itself. Else called every GW_HEARTBEAT_NS: if nothing was
-     * sent since the last call, the next send says so, and the other side sees whether it has had everything.
-     */
-    void (*heartbeat)(gw_channel *);
+    /* NULL: whatever is lost ends the channel by itself. Else called every GW_HEARTBEAT_NS: the next send
+     * says something, if only that, by which the other side sees whether it has had everything. Returns how
+     * many calls in a row have found that nothing had come from the other side; 0 where it need say nothing,
+     * or is not listened to. */
+    uint32_t (*heartbeat)(gw_channel *);
     /* Frees it; no handler is called. */
     void (*close)(gw_channel *);
 } gw_channel_ops;

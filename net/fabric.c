@@ -304,6 +304,7 @@ static bool open_threads(gw_fabric *f, const gw_fabric_options *options, gw_err 
                                               : "gw-data-sums";
         f->lanes[i] = gw_lane_thread_open(name, gw_stream_lane(i), gw_fabric_broken, f, err);
         if (f->lanes[i] == NULL) return false;
+        if (options->silence_ns != 0) gw_lane_thread_bear(f->lanes[i], options->silence_ns);
     }
     f->provider = gw_provider_open(&options->provider, on_answered, f, err);
     if (f->provider == NULL) return false;

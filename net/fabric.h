@@ -36,6 +36,7 @@ typedef struct gw_fabric_options {
     uint32_t lanes;       /* 1 to GW_FABRIC_LANES; 1 unless there are idle cores and a fast network */
     uint64_t settle_ns;   /* how long a path may take to be established; 0: one second */
     uint64_t retry_ns;    /* until a path that failed is tried again, doubling; 0: 30 seconds */
+    uint64_t silence_ns;  /* how long the other side of a sealed stream may be silent; 0: GW_SILENCE_NS */
     gw_rdma_options rdma; /* which device, when RDMA is allowed */
     gw_transport_events events;
     gw_fetch_provider provider; /* find NULL: nothing is found here */

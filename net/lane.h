@@ -89,7 +89,8 @@ struct gw_transport_ops {
     /* How many lanes for messages there are; the same on every peer of a flock. They are numbered from 0. */
     uint32_t (*lanes)(const gw_transport *);
     /* Gives the lanes a user (copied), with an `up` for each channel that stands, or (NULL) takes it away,
-     * with no `down`s: synchronous, any thread but the lanes'. */
+     * with no `down`s: synchronous, any thread but the lanes'. Without one they say nothing, so that the
+     * other side's end a link for its silence (GW_SILENCE_NS). */
     void (*lane_use)(gw_transport *, const gw_lane_user *user);
     void (*lane_wake)(gw_transport *, uint32_t lane); /* any thread */
     /* Links that stood or had ended before the call are `up` or `down` after it. For `woken`, after it has

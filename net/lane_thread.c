@@ -58,6 +58,7 @@ struct gw_lane_thread {
     gw_lane_watch *watches[GW_LANE_WATCHES];
     uint32_t watch_count;
     uint64_t alarm_ns, heartbeat_ns;
+    uint32_t silence_most; /* heartbeats */
 };
 
 void gw_data_link_forget(gw_data_link *link) {
@@ -256,14 +257,24 @@ static bool heed_alarm(gw_lane_thread *lane) {
     return true;
 }
 
+static void end_silent(gw_lane_thread *lane, uint32_t i) {
+    gw_err err;
+    gw_fail(&err, GW_E_TIMEOUT,
+            "net/lane_thread: nothing has come from the peer for %u s, not even heartbeats, though the "
+            "connection stands: it hangs, or somebody on the way swallows them",
+            (unsigned)(lane->silence_most * (GW_HEARTBEAT_NS / 1000000000u)));
+    drop_seat(lane, i, &err);
+}
+
+/* Without a user nothing is sent or read. */
 static void beat(gw_lane_thread *lane, uint64_t now_ns) {
     if (now_ns < lane->heartbeat_ns) return;
     lane->heartbeat_ns = now_ns + GW_HEARTBEAT_NS;
-    for (uint32_t i = 0; i < lane->seat_count; i++) {
-        seat *s = lane->seats[i];
+    for (uint32_t i = lane->used ? lane->seat_count : 0; i > 0; i--) {
+        seat *s = lane->seats[i - 1];
         if (s->channel->ops->heartbeat == NULL) continue;
-        s->channel->ops->heartbeat(s->channel);
         s->pushed = true;
+        if (s->channel->ops->heartbeat(s->channel) > lane->silence_most) end_silent(lane, i - 1);
     }
 }
 
@@ -381,6 +392,7 @@ gw_lane_thread *gw_lane_thread_open(const char *name, uint32_t number, gw_lane_b
     lane->broken = broken;
     lane->context = context;
     lane->alarm_ns = UINT64_MAX;
+    gw_lane_thread_bear(lane, GW_SILENCE_NS);
     lane->epoll_fd = lane->event_fd = -1;
     pthread_mutex_init(&lane->gate, NULL);
     pthread_mutex_init(&lane->inbox_lock, NULL);
@@ -389,6 +401,10 @@ gw_lane_thread *gw_lane_thread_open(const char *name, uint32_t number, gw_lane_b
         return NULL;
     }
     return lane;
+}
+
+void gw_lane_thread_bear(gw_lane_thread *lane, uint64_t silence_ns) {
+    lane->silence_most = (uint32_t)(silence_ns / GW_HEARTBEAT_NS);
 }
 
 static void call(gw_lane_thread *lane) {

@@ -32,6 +32,9 @@ typedef void gw_lane_broken(void *context, gw_data_link *link, const gw_err *why
  */
 gw_lane_thread *gw_lane_thread_open(const char *name, uint32_t number, gw_lane_broken *broken, void *context,
                                     gw_err *err);
+/* How long the other side of a channel may be silent (net/channel.h, heartbeat), instead of GW_SILENCE_NS;
+ * before the lane has a user. */
+void gw_lane_thread_bear(gw_lane_thread *lane, uint64_t silence_ns);
 /* Ends the thread, with a `down` for every channel. Calls from other threads do nothing from now on. */
 void gw_lane_thread_stop(gw_lane_thread *lane);
 /* Frees a stopped lane. */

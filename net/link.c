@@ -25,7 +25,6 @@ struct connection {
     phase phase;
     uint64_t ordinal; /* of its offer */
     uint64_t serial;  /* tells it from every other connection of these links */
-    bool spoke;       /* since the last heartbeat */
 };
 
 struct peer {
@@ -56,7 +55,8 @@ struct gw_links {
     uint64_t offers; /* made so far, to anybody */
     gw_quiet clones;
     gw_timer heartbeat;
-    gw_timer sweep; /* frees peers that are of no use any more, never inside a callback */
+    uint32_t silence_most; /* heartbeats */
+    gw_timer sweep;        /* frees peers that are of no use any more, never inside a callback */
 };
 
 static void dial(peer *p);
@@ -437,11 +437,10 @@ static void on_message(void *context, gw_stream *stream, const uint8_t *bytes, s
         offered(c, bytes, count);
 }
 
-static void on_closed(void *context, gw_stream *stream, gw_closed why, gw_fault fault, const char *text) {
-    connection *c = context;
+/* The connection's stream is over. */
+static void lose(connection *c, gw_closed why, gw_fault fault, const char *text) {
     peer *p = c->peer;
     phase was = c->phase;
-    GW_CHECK(c->stream == stream);
     remove_connection(c);
     if (was != UP) {
         lose_way(p, why, fault, text);
@@ -455,19 +454,48 @@ static void on_closed(void *context, gw_stream *stream, gw_closed why, gw_fault 
     pursue(p);
 }
 
-/* The public face */
+static void on_closed(void *context, gw_stream *stream, gw_closed why, gw_fault fault, const char *text) {
+    connection *c = context;
+    GW_CHECK(c->stream == stream);
+    lose(c, why, fault, text);
+}
+
+/* Heartbeats */
+
+/* Whether the other side owes something on it: heartbeats, or, if it has no link, an offer. What was offered
+ * has a deadline of its own. */
+static bool is_owed(const connection *c) {
+    return c->phase == UP || (c->phase == SPARE && c->peer->link == NULL && !we_offer(c->peer));
+}
+
+/* One on which too many heartbeats have been missed, if there is any. */
+static connection *find_silent(peer *p) {
+    connection *silent = NULL;
+    for (connection *c = p->connections; c != NULL; c = c->next)
+        if (is_owed(c) && gw_stream_silence(c->stream) > p->links->silence_most) silent = c;
+    return silent;
+}
 
 static void beat(void *context) {
     gw_links *links = context;
     gw_err err;
     for (size_t i = 0; i < BUCKETS; i++)
-        for (peer *p = links->buckets[i]; p != NULL; p = p->next) {
-            if (p->link == NULL) continue;
-            if (!p->link->spoke) (void)gw_stream_send(p->link->stream, "", 0, &err); /* or it says more */
-            p->link->spoke = false;
+        for (peer *p = links->buckets[i]; p != NULL; p = p->next) { /* none is freed meanwhile: see sweep */
+            if (p->link != NULL) (void)gw_stream_send(p->link->stream, "", 0, &err); /* or much waits there */
+            connection *silent = find_silent(p);
+            if (silent == NULL) continue;
+            gw_stream_close(silent->stream);
+            lose(silent, GW_CLOSED_TIMEOUT, GW_FAULT_NONE,
+                 "nothing comes any more, not even heartbeats, though the connection stands");
         }
     if (!gw_timer_set(links->loop, &links->heartbeat, gw_now_ns() + GW_HEARTBEAT_NS, beat, links, &err))
         gw_log(GW_ERROR, "net/link", "%s", err.text);
+}
+
+/* The public face */
+
+void gw_links_bear(gw_links *links, uint64_t silence_ns) {
+    links->silence_most = (uint32_t)(silence_ns / GW_HEARTBEAT_NS);
 }
 
 gw_links *gw_links_open(gw_loop *loop, const gw_local *local, const gw_link_events *events, gw_err *err) {
@@ -480,6 +508,7 @@ gw_links *gw_links_open(gw_loop *loop, const gw_local *local, const gw_link_even
     links->loop = loop;
     links->local = local;
     links->events = *events;
+    gw_links_bear(links, GW_SILENCE_NS);
     uint64_t seed;
     randombytes_buf(&seed, sizeof seed);
     links->rng = gw_rng_seeded(seed);
@@ -548,7 +577,6 @@ bool gw_links_send(gw_links *links, const gw_peer_id *id, const void *bytes, siz
     GW_CHECK(count > 0);
     if (p == NULL || p->link == NULL)
         return gw_fail(err, GW_E_NOTFOUND, "no link to peer %s is up", gw_peer_id_short(id, text));
-    p->link->spoke = true;
     return gw_stream_send(p->link->stream, bytes, count, err) ||
            gw_fail_in(err, "link to peer %s", gw_peer_id_short(id, text));
 }

@@ -8,7 +8,9 @@
  * it has taken in its handshake: an offerer that still holds that very link learns that it broke.
  *
  * First message on a connection, from the offerer: version u8, 1, ordinal u64. From the taker: version u8, 2,
- * ordinal u64. After that, messages are the brain's, and empty ones are heartbeats (GW_HEARTBEAT_NS).
+ * ordinal u64. After that, messages are the brain's, and empty ones are heartbeats (GW_HEARTBEAT_NS). Where
+ * nothing comes any more, not even these, the link breaks (GW_SILENCE_NS); so does a connection on which the
+ * taker, without a link, waits so long for an offer.
  *
  * Down. When a link breaks, `down` tells why at once, and if the peer is wanted it is dialled again at every
  * address: at once, or after a pause if the link had not lasted a second. A round of dialling that fails
@@ -47,6 +49,8 @@ typedef struct gw_link_events {
 
 /* `local` must outlive the links. NULL on failure. */
 gw_links *gw_links_open(gw_loop *loop, const gw_local *local, const gw_link_events *events, gw_err *err);
+/* How long the other side of a link may be silent, instead of GW_SILENCE_NS; before there are any. */
+void gw_links_bear(gw_links *links, uint64_t silence_ns);
 /* Closes every link without events. NULL is allowed. */
 void gw_links_close(gw_links *links);
 

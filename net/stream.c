@@ -4,6 +4,7 @@
 #include "net/address.h"
 #include "net/reserve.h"
 #include "net/send_queue.h"
+#include "net/silence.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -55,6 +56,7 @@ struct gw_stream {
     size_t wanted;    /* length of the record that comes next, once its header is here; else 0 */
     uint8_t *message; /* records of a message that goes on */
     size_t message_bytes, message_capacity;
+    gw_silence silence;
     gw_send_queue out;
 };
 
@@ -185,6 +187,10 @@ bool gw_stream_send(gw_stream *stream, const void *bytes, size_t count, gw_err *
     return true;
 }
 
+uint32_t gw_stream_silence(gw_stream *stream) {
+    return gw_silence_beat(&stream->silence);
+}
+
 size_t gw_stream_queued(const gw_stream *stream) {
     return gw_send_queue_bytes(&stream->out);
 }
@@ -271,6 +277,7 @@ static void use_records(gw_stream *stream) {
             end(stream, GW_CLOSED_CORRUPT, GW_FAULT_NONE, err.text);
             return;
         }
+        gw_silence_record(&stream->silence);
         stream->in_start += bytes;
         stream->in_count -= bytes;
         stream->wanted = 0;
@@ -345,6 +352,7 @@ static void receive(gw_stream *stream) {
             return;
         }
         stream->in_count += (size_t)got;
+        gw_silence_bytes(&stream->silence, (size_t)got);
         if (stream->stage == SHAKING) shake(stream);
         if (stream->stage == READY) use_records(stream);
         if ((size_t)got >= budget || (size_t)got < room) return;

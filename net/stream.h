@@ -19,8 +19,18 @@
 #define GW_HANDSHAKE_NS 5000000000u
 /* Who controls the network can swallow a record and keep the connection. The next one shows it, by its
  * number: so there is one at least so often on all streams that are in use, as somebody may wait for the
- * answer. */
+ * answer. Who swallows that one as well, and all that come after it, is shown by their absence.
+ *
+ * Who says one: of a control stream both sides, on their loops, while it is the link (net/link.h); of a
+ * sealed data stream both sides, on the threads of their lanes, while the lane has a user, also while what
+ * came is parked (net/lane_thread.h). Between the records of a message there is none, but then these come. A
+ * plain data stream has no records, and no heartbeats. */
 #define GW_HEARTBEAT_NS 2000000000u
+/* And so long, at least, and at most GW_HEARTBEAT_NS longer, the other side may say nothing where this one
+ * reads what it says, counted in this side's own heartbeats (net/silence.h): then the connection ends. It is
+ * more than TCP may take to get one through (TCP_USER_TIMEOUT, 5 s), and than gossip gives who does not run;
+ * where gossip is more patient, so must this be. */
+#define GW_SILENCE_NS (4 * (uint64_t)GW_HEARTBEAT_NS)
 
 enum {
     GW_MESSAGE_BYTES = 16 << 20,      /* the longest message */
@@ -77,6 +87,9 @@ void gw_stream_set_events(gw_stream *stream, const gw_stream_events *events);
  * GW_E_LIMIT when more than GW_STREAM_QUEUE_BYTES would wait (nothing is queued then), or GW_E_NOMEM. A break
  * of the connection is reported by `closed`, not from inside this call. */
 bool gw_stream_send(gw_stream *stream, const void *bytes, size_t count, gw_err *err);
+/* For who has the other side say something at least every GW_HEARTBEAT_NS, and calls this as often: how many
+ * calls in a row have found that nothing had come (net/silence.h). */
+uint32_t gw_stream_silence(gw_stream *stream);
 /* Sealed bytes that the kernel has not taken yet. */
 size_t gw_stream_queued(const gw_stream *stream);
 /* NULL until ready. */

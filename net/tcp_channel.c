@@ -1,6 +1,7 @@
 #include "net/tcp_channel.h"
 
 #include "core/check.h"
+#include "net/silence.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -31,13 +32,14 @@ typedef struct tcp_channel {
         size_t frame_sent;
         uint8_t *records; /* sealed: records on their way, records[start, end) */
         size_t start, end;
-        bool spoke, heartbeat; /* since the last heartbeat; one is due */
+        bool heartbeat; /* one is due */
     } tx;
 
     struct {
         uint8_t *bytes; /* read and not used yet: bytes[start, end) */
         size_t start, end, capacity;
         uint8_t *scrap; /* plain: made when first needed */
+        gw_silence silence;
     } rx;
 
     gw_cipher seal, open;
@@ -189,7 +191,6 @@ static bool seal_record(tcp_channel *channel, gw_err *err) {
     }
     if (!gw_record_seal(&channel->seal, from, length, false, record, err)) return false;
     channel->tx.end += gw_record_bytes(&channel->seal, length);
-    channel->tx.spoke = true;
     return true;
 }
 
@@ -201,10 +202,13 @@ static bool seal_heartbeat(tcp_channel *channel, gw_err *err) {
     return true;
 }
 
-static void tcp_heartbeat(gw_channel *base) {
+/* What is parked is not read on: nothing is missed there. */
+static uint32_t tcp_heartbeat(gw_channel *base) {
     tcp_channel *channel = tcp_of(base);
-    channel->tx.heartbeat = channel->sealed && !channel->tx.spoke;
-    channel->tx.spoke = false;
+    channel->tx.heartbeat = channel->sealed;
+    if (channel->sealed && !base->in.parked) return gw_silence_beat(&channel->rx.silence);
+    channel->rx.silence = (gw_silence){0};
+    return 0;
 }
 
 static gw_flow send_sealed(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
@@ -323,6 +327,13 @@ static gw_flow receive_plain(tcp_channel *channel, const gw_lane_user *user, gw_
     return use_plain(channel, user, err);
 }
 
+static bool open_record(tcp_channel *channel, const uint8_t *record, size_t record_bytes, uint8_t *payload,
+                        gw_err *err) {
+    if (!gw_record_open(&channel->open, record, record_bytes, payload, err)) return false;
+    gw_silence_record(&channel->rx.silence);
+    return true;
+}
+
 /* Opens one whole record and uses its content. */
 static gw_flow use_record(tcp_channel *channel, const gw_lane_user *user, uint8_t *record,
                           size_t record_bytes, gw_err *err) {
@@ -333,14 +344,14 @@ static gw_flow use_record(tcp_channel *channel, const gw_lane_user *user, uint8_
         return broken(err, "the peer sent a record that overruns its message");
     if (channel->base.in.state == GW_INCOMING_LAND) {
         uint8_t *place = gw_cursor_contiguous(&channel->base.in.payload, length);
-        if (!gw_record_open(&channel->open, record, record_bytes, place != NULL ? place : plain, err))
+        if (!open_record(channel, record, record_bytes, place != NULL ? place : plain, err))
             return GW_FLOW_BROKEN;
         if (place != NULL) {
             gw_cursor_advance(&channel->base.in.payload, length);
             if (channel->base.in.payload.left == 0) gw_channel_received(&channel->base, user);
             return GW_FLOW_MORE;
         }
-    } else if (!gw_record_open(&channel->open, record, record_bytes, plain, err))
+    } else if (!open_record(channel, record, record_bytes, plain, err))
         return GW_FLOW_BROKEN;
     if (payload) {
         take_payload(channel, user, plain, length);
@@ -390,6 +401,7 @@ static gw_flow receive_sealed(tcp_channel *channel, const gw_lane_user *user, gw
     if (got < 0) return socket_trouble("receive", err);
     if (got == 0) return broken(err, "the peer closed the connection");
     channel->rx.end += (size_t)got;
+    gw_silence_bytes(&channel->rx.silence, (size_t)got);
     return use_sealed(channel, user, err);
 }
 

@@ -2,7 +2,8 @@
  * user names.
  *
  * Frame: version u8, 3 zero bytes, payload length u32, header of GW_LANE_HEADER bytes, payload. Between
- * messages there may be empty records: heartbeats (GW_HEARTBEAT_NS). */
+ * messages there may be empty records: heartbeats (GW_HEARTBEAT_NS). A side that reads, and has had neither
+ * these nor anything else for GW_SILENCE_NS, ends a channel in records; bare frames have no heartbeats. */
 #ifndef GODWIT_NET_TCP_CHANNEL_H
 #define GODWIT_NET_TCP_CHANNEL_H
 

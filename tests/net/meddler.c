@@ -59,6 +59,7 @@ struct meddler {
     pthread_t thread;
     atomic_bool closing, flooding;
     atomic_uint target, slow; /* bytes a second; 0: as fast as they come */
+    atomic_int deaf;          /* meddle_deaf */
     atomic_int strikes[MEDDLE_PLACES];
     atomic_ullong struck[MEDDLE_PLACES], flood_datagrams, flood_connections;
     /* The thread's. */
@@ -153,9 +154,14 @@ static bool meddle(meddler *m, pair *p, int direction, meddle_place place, meddl
     }
 }
 
+static bool is_deaf(meddler *m, int direction) {
+    return atomic_load(&m->deaf) == (direction == 0 ? MEDDLE_DEAF_TO_DIALLER : MEDDLE_DEAF_TO_TARGET);
+}
+
 static void pass(meddler *m, pair *p, int direction, uint8_t *unit, size_t bytes) {
     way *w = &p->ways[direction];
     meddle_place place = w->handshakes > 0 ? MEDDLE_HANDSHAKE : MEDDLE_RECORD;
+    if (place == MEDDLE_RECORD && is_deaf(m, direction)) return;
     if (place == MEDDLE_HANDSHAKE && direction == 0 && w->handshakes == 2 && bytes <= sizeof m->hello) {
         memcpy(m->hello, unit, bytes);
         m->hello_bytes = bytes;
@@ -271,11 +277,12 @@ static void accept_one(meddler *m) {
 }
 
 /* A side that has closed is told to the other when all has been passed on. */
-static void settle_pair(pair *p) {
+static void settle_pair(meddler *m, pair *p) {
     for (int i = 0; i < 2; i++)
         if (p->ways[i].out_bytes > 0) write_way(&p->ways[i]);
-    bool said = p->ways[0].out_bytes == 0 && p->ways[1].out_bytes == 0;
-    if ((p->cut || p->ways[0].ended || p->ways[1].ended) && said) close_pair(p);
+    bool said = p->ways[0].out_bytes == 0 && p->ways[1].out_bytes == 0, told = p->cut;
+    for (int i = 0; i < 2; i++) told = told || (p->ways[i].ended && !is_deaf(m, i));
+    if ((told || (p->ways[0].ended && p->ways[1].ended)) && said) close_pair(p);
 }
 
 /* ---- datagrams ---- */
@@ -384,7 +391,7 @@ static void *run(void *context) {
         for (pair *p = m->pairs; p < m->pairs + PAIRS; p++)
             for (int i = 0; i < 2 && p->open; i++)
                 fds[count++] =
-                    (struct pollfd){.fd = p->ways[i].from,
+                    (struct pollfd){.fd = p->ways[i].ended ? -1 : p->ways[i].from,
                                     .events = (short)((p->ways[i].next_ns > now ? 0 : POLLIN) |
                                                       (p->ways[1 - i].out_bytes > 0 ? POLLOUT : 0))};
         bool flooding = atomic_load(&m->flooding);
@@ -396,7 +403,7 @@ static void *run(void *context) {
         for (pair *p = m->pairs; p < m->pairs + PAIRS; p++) {
             for (int i = 0; i < 2 && p->open && !p->cut; i++)
                 if (!p->ways[i].ended) read_way(m, p, i);
-            if (p->open) settle_pair(p);
+            if (p->open) settle_pair(m, p);
         }
         if (flooding && atomic_load(&m->target) != 0) flood(m);
     }
@@ -456,6 +463,10 @@ void meddler_close(meddler *m) {
 
 void meddler_slow(meddler *m, uint32_t bytes_per_s) {
     atomic_store(&m->slow, bytes_per_s);
+}
+
+void meddler_swallow(meddler *m, meddle_deaf to) {
+    atomic_store(&m->deaf, (int)to);
 }
 
 void meddler_strike(meddler *m, meddle_place place, meddling kind) {

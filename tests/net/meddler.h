@@ -36,6 +36,15 @@ void meddler_close(meddler *m);
 /* From now on at most about so many bytes a second pass each way of each connection. */
 void meddler_slow(meddler *m, uint32_t bytes_per_s);
 
+/* From now on (or no longer) reads and acknowledges what the dialler of each connection says, or the target,
+ * and passes none of it on: no record, and not that it has closed. Handshakes pass. */
+typedef enum meddle_deaf {
+    MEDDLE_HEARS = 0,
+    MEDDLE_DEAF_TO_DIALLER = 1,
+    MEDDLE_DEAF_TO_TARGET = 2
+} meddle_deaf;
+void meddler_swallow(meddler *m, meddle_deaf to);
+
 /* Does that to the next thing there, once; in place of what was to be done there and is not yet. */
 void meddler_strike(meddler *m, meddle_place place, meddling kind);
 /* How often it has struck there. */

@@ -31,6 +31,7 @@ typedef struct node {
     uint64_t said, heard, last; /* messages; the number of the last one heard */
     uint64_t ups, downs, wrong; /* wrong: altered, repeated or out of order */
     bool up, quiet;             /* quiet: says no messages by itself */
+    gw_closed why;              /* it was down last */
     uint64_t datagrams_said, datagrams_heard, datagrams_wrong;
     bool got[MOST_DATAGRAMS];
 } node;
@@ -56,9 +57,10 @@ static void on_up(void *context, const gw_peer_id *peer, const gw_remote *remote
 }
 
 static void on_down(void *context, const gw_peer_id *peer, gw_closed why, gw_fault fault, const char *text) {
-    (void)peer, (void)why, (void)fault, (void)text;
+    (void)peer, (void)fault, (void)text;
     node *n = context;
     if (n->up) n->downs++;
+    n->why = why;
     n->up = false;
 }
 
@@ -169,21 +171,30 @@ static void wait_struck(meddle_place place, uint64_t struck) {
     flock_turn_until(s.loop, goes_on, NULL);
 }
 
-static void open_scene(const char *keys) {
+static void begin_scene(const char *keys, uint8_t a, uint8_t b) {
     gw_err err;
     s.loop = gw_loop_open(&err);
     flock_need(s.loop != NULL, &err);
-    start(&s.a, s.loop, 1, keys);
-    start(&s.b, s.loop, 2, keys);
+    start(&s.a, s.loop, a, keys);
+    start(&s.b, s.loop, b, keys);
     s.m = meddler_open(keys[0] != '\0');
     meddler_target(s.m, s.b.addr.port);
     s.a.other = s.b.peer.identity.id;
     s.b.other = s.a.peer.identity.id;
     s.a.other_addr = flock_addr(meddler_port(s.m));
     s.b.other_addr = flock_dead_addr();
+}
+
+static void link_scene(void) {
+    gw_err err;
     flock_need(gw_links_want(s.a.links, &s.a.other, &s.a.other_addr, 1, &err), &err);
     say(&s.a);
     say(&s.b);
+}
+
+static void open_scene(const char *keys) {
+    begin_scene(keys, 1, 2);
+    link_scene();
     wait_struck(MEDDLE_RECORD, 0);
 }
 
@@ -237,6 +248,63 @@ Test(attack, a_record_that_was_swallowed_is_noticed_though_nobody_says_more) {
     s.a.quiet = s.b.quiet = false;
     wait_struck(MEDDLE_RECORD, 1);
     expect_nothing_wrong();
+    close_scene();
+}
+
+static bool both_were_down(void *context) {
+    (void)context;
+    return s.a.downs > 0 && s.b.downs > 0;
+}
+
+/* All is acknowledged, and what the other side says comes, so that TCP and gossip see nothing. */
+static void swallow_all(meddle_deaf to, const node *unheard) {
+    open_scene("1");
+    s.a.quiet = s.b.quiet = true;
+    meddler_swallow(s.m, to);
+    flock_turn_until(s.loop, both_were_down, NULL);
+    cr_expect_eq(unheard->why, GW_CLOSED_TIMEOUT);
+    meddler_swallow(s.m, MEDDLE_HEARS);
+    s.a.quiet = s.b.quiet = false;
+    wait_struck(MEDDLE_RECORD, 0);
+    expect_nothing_wrong();
+    close_scene();
+}
+
+Test(attack, who_swallows_all_that_the_dialler_says_from_now_on_is_noticed) {
+    swallow_all(MEDDLE_DEAF_TO_DIALLER, &s.b);
+}
+
+Test(attack, who_swallows_all_that_the_other_side_says_from_now_on_is_noticed) {
+    swallow_all(MEDDLE_DEAF_TO_TARGET, &s.a);
+}
+
+static bool a_was_let_down(void *context) {
+    (void)context;
+    return s.a.why == GW_CLOSED_TIMEOUT;
+}
+
+/* Who was dialled offers a connection, and gives it up in the end; only who dialled wants a link. */
+Test(attack, an_offer_that_is_swallowed_with_all_that_follows_is_not_waited_for) {
+    begin_scene("1", 1, 2);
+    if (gw_peer_id_compare(&s.a.peer.identity.id, &s.b.peer.identity.id) > 0) {
+        close_scene();
+        begin_scene("1", 2, 1);
+    }
+    meddler_swallow(s.m, MEDDLE_DEAF_TO_TARGET);
+    link_scene();
+    flock_turn_until(s.loop, a_was_let_down, NULL);
+    meddler_swallow(s.m, MEDDLE_HEARS);
+    wait_struck(MEDDLE_RECORD, 0);
+    close_scene();
+}
+
+/* Longer than one that says nothing at all. */
+Test(attack, a_link_on_which_nobody_has_anything_to_say_stays) {
+    open_scene("1");
+    s.a.quiet = s.b.quiet = true;
+    uint64_t end = gw_now_ns() + GW_SILENCE_NS + 2 * (uint64_t)GW_HEARTBEAT_NS;
+    while (gw_now_ns() < end) gw_loop_turn(s.loop, 1000000);
+    cr_expect(s.a.up && s.b.up && s.a.downs == 0 && s.b.downs == 0);
     close_scene();
 }
 

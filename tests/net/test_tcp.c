@@ -3,6 +3,7 @@
 #include "data_rig.h"
 
 #include "net/request.h"
+#include "net/tcp_channel.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -223,6 +224,99 @@ Test(tcp, heartbeats_show_that_an_answer_was_swallowed) {
     rig_wait_downs(&r->peers[0], 1);
     for (uint32_t i = 0; i < 3; i++) close(fds[i]);
     rig_close(r);
+}
+
+/* Its streams stand, what it is sent is acknowledged, and nothing comes. Another link is as old, and nobody
+ * has anything to say on it but heartbeats. */
+Test(tcp, who_says_nothing_at_all_loses_the_link_and_who_has_nothing_to_say_does_not) {
+    gw_err err;
+    int fds[3];
+    gw_peer_id members[] = {rig_id(0), rig_id(1), rig_id(6)};
+    gw_fence fence = rig_fence(1);
+    rig *r = rig_open(2, 1, true);
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert(gw_transport_share_words(r->peers[i].transport, WORDS, 1, &err), "%s", err.text);
+        rig_move_fence(&r->peers[i], &fence, members, 3);
+    }
+    rig_link_raw(r, 0, &members[2], fds);
+    gw_op op = {.kind = GW_OP_FETCH_ADD, .peer = members[2], .fence = fence, .region = WORDS, .operand = 1};
+    gw_transport_post(r->peers[0].transport, &op);
+    cr_expect_eq(rig_completion(&r->peers[0]).status, GW_OP_UNKNOWN);
+    rig_wait_downs(&r->peers[0], 1);
+    op.peer = members[1];
+    cr_expect_eq(rig_do(&r->peers[0], &op).status, GW_OP_OK);
+    cr_expect_eq(rig_downs(&r->peers[0]), 1);
+    cr_expect_eq(rig_downs(&r->peers[1]), 0);
+    for (uint32_t i = 0; i < 3; i++) close(fds[i]);
+    rig_close(r);
+}
+
+static bool parks; /* what the channel's user makes of what comes: or drops it */
+
+static bool nothing_to_say(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+    (void)context, (void)peer, (void)message;
+    return false;
+}
+
+static gw_arrival park_or_drop(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+    (void)context, (void)peer, (void)message;
+    return parks ? GW_ARRIVAL_PARK : GW_ARRIVAL_DROP;
+}
+
+static const gw_lane_user listener = {.next = nothing_to_say, .arrive = park_or_drop};
+
+/* As its thread does: takes what has come, and then it is time for a heartbeat. */
+static uint32_t silence_of(gw_channel *channel) {
+    gw_err err;
+    gw_flow flow;
+    while ((flow = channel->ops->receive(channel, &listener, &err)) == GW_FLOW_MORE) continue;
+    cr_assert_neq(flow, GW_FLOW_BROKEN, "%s", err.text);
+    return channel->ops->heartbeat(channel);
+}
+
+/* Not while nothing is read; and a long record may take its time. */
+Test(tcp, silence_is_what_does_not_come_where_it_would_be_read) {
+    enum { LONG = 100000 };
+    static uint8_t record[LONG + EMPTY];
+    gw_peer_id peer = rig_id(4);
+    gw_cipher seal, open;
+    gw_err err;
+    int other;
+    uint8_t frame[FRAME] = {1};
+    stranger_ciphers(&seal, &open);
+    gw_detached stream = stream_of(&peer, 0, &other);
+    stream.open = seal;
+    stream.seal = open;
+    gw_channel *channel = gw_tcp_channel_open(&stream, 0, GW_LANE_PAYLOAD, &err);
+    cr_assert_not_null(channel, "%s", err.text);
+    for (uint32_t i = 1; i <= 3; i++) cr_expect_eq(silence_of(channel), i);
+    send_record(other, &seal, frame, 0);
+    cr_expect_eq(silence_of(channel), 1);
+    for (int i = 0; i < 4; i++) frame[4 + i] = (uint8_t)(LONG >> 8 * i);
+    send_record(other, &seal, frame, FRAME);
+    cr_expect_eq(silence_of(channel), 1);
+    cr_assert(gw_record_seal(&seal, record + GW_RECORD_HEADER, LONG, false, record, &err));
+    cr_assert_eq(send(other, record, 50000, 0), 50000);
+    cr_expect_eq(silence_of(channel), 0, "half of a record");
+    cr_assert_eq(send(other, record + 50000, 100, 0), 100);
+    cr_expect_eq(silence_of(channel), 1, "some bytes of it are not enough");
+    cr_assert_eq(send(other, record + 50100, sizeof record - 50100, 0), (ssize_t)sizeof record - 50100);
+    cr_expect_eq(silence_of(channel), 0);
+    parks = true;
+    memset(frame + 4, 0, 4);
+    send_record(other, &seal, frame, FRAME);
+    for (int i = 0; i < 3; i++) cr_expect_eq(silence_of(channel), 0, "it is not read");
+    parks = channel->in.parked = false;
+    for (uint32_t i = 1; i <= 2; i++) cr_expect_eq(silence_of(channel), i);
+    channel->ops->close(channel);
+    close(other);
+    stream = stream_of(&peer, 0, &other);
+    channel = gw_tcp_channel_open(&stream, 0, GW_LANE_PAYLOAD, &err);
+    cr_assert_not_null(channel, "%s", err.text);
+    for (uint32_t i = 0; i < 9; i++)
+        cr_expect_eq(silence_of(channel), 0, "without a key there are no heartbeats");
+    channel->ops->close(channel);
+    close(other);
 }
 
 Test(tcp, tampered_and_repeated_records_end_the_link) {

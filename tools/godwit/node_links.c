@@ -1,6 +1,7 @@
 /* The control plane's sockets: gossip datagrams, the listening socket, control links. Everything that comes
  * in becomes an event. */
 #include "core/check.h"
+#include "core/gossip.h"
 #include "core/log.h"
 #include "net/address.h"
 #include "tools/godwit/node_inside.h"
@@ -99,6 +100,14 @@ bool gw_node_bind(gw_node *node, gw_err *err) {
     return bind_endpoint(node, err) && advertised(node, &node->local.listen, err);
 }
 
+/* A peer that does not run is gossip's to expel, and no link of it may end sooner: as core/peer.c widens the
+ * times of gossip, so here. Heartbeats come as often as ever: it is never less. */
+static uint64_t silence_ns(const gw_run_options *options) {
+    uint64_t percent = options->time_scale_percent, usual_ns = gw_gossip_timing_default().period_ns;
+    if (options->probe_interval_ns != 0) percent = percent * options->probe_interval_ns / usual_ns;
+    return percent > 100 ? GW_SILENCE_NS * percent / 100 : GW_SILENCE_NS;
+}
+
 bool gw_node_listen(gw_node *node, gw_err *err) {
     node->packets = gw_packets_open(&node->self, &node->keyring, &node->local.cluster, err);
     if (!node->packets) return false;
@@ -108,10 +117,12 @@ bool gw_node_listen(gw_node *node, gw_err *err) {
     gw_link_events link_events = {.context = node, .up = link_up, .down = link_down, .message = link_message};
     node->links = gw_links_open(node->loop, &node->local, &link_events, err);
     if (!node->links) return false;
+    gw_links_bear(node->links, silence_ns(node->options));
     gw_fetch_provider provider = gw_node_provider(node);
     gw_wires_options how = {.kinds = node->options->transports,
                             .rdma = node->options->rdma,
                             .time_scale_percent = node->options->time_scale_percent,
+                            .silence_ns = silence_ns(node->options),
                             .told = data_link,
                             .told_context = node};
     node->wires =

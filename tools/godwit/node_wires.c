@@ -489,6 +489,7 @@ gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_wires_opt
         .kinds = how->kinds,
         .lanes = 1,
         .settle_ns = SETTLE_NS * how->time_scale_percent / 100,
+        .silence_ns = how->silence_ns,
         .rdma = scaled(&how->rdma, how->time_scale_percent),
         .events = {.context = wires, .completed = op_completed, .link_up = link_up, .link_down = link_down},
         .provider = *provider,
