@@ -84,27 +84,79 @@ static double cpu_seconds(void) {
     return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
 }
 
-/* As for `/healthz` of a peer that has no descriptors. */
-Test(descriptors, who_connects_while_there_are_none_keeps_no_processor_busy) {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof at;
+static int taken[2]; /* a pipe: what was taken is written into it */
+
+static gw_acceptor *open_acceptor(struct sockaddr_in *at) {
     gw_err err;
-    int taken[2], listening = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    cr_assert(pipe(taken) == 0 && bind(listening, (struct sockaddr *)&at, bytes) == 0 &&
-              listen(listening, 4) == 0 && getsockname(listening, (struct sockaddr *)&at, &bytes) == 0);
+    socklen_t bytes = sizeof *at;
+    int listening = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    *at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    cr_assert(pipe(taken) == 0 && bind(listening, (struct sockaddr *)at, bytes) == 0 &&
+              listen(listening, 4) == 0 && getsockname(listening, (struct sockaddr *)at, &bytes) == 0);
     gw_acceptor *acceptor = gw_acceptor_open(listening, take, &taken[1], &err);
     cr_assert_not_null(acceptor, "%s", err.text);
+    return acceptor;
+}
+
+/* As for `/healthz` of a peer that has no descriptors. */
+Test(descriptors, who_connects_while_there_are_none_keeps_no_processor_busy) {
+    struct sockaddr_in at;
+    gw_acceptor *acceptor = open_acceptor(&at);
     int fd = socket(AF_INET, SOCK_STREAM, 0), next = dup(fd);
     close(next);
     struct rlimit usual;
     cr_assert_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
     limit_to((uint64_t)next);
     double before = cpu_seconds();
-    cr_assert_eq(connect(fd, (struct sockaddr *)&at, bytes), 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
     struct pollfd told = {.fd = taken[0], .events = POLLIN};
     cr_expect_eq(poll(&told, 1, 1000), 0);
     cr_expect_lt(cpu_seconds() - before, 0.2);
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
     cr_expect_eq(poll(&told, 1, -1), 1);
     gw_acceptor_close(acceptor);
+}
+
+static int log_pipe[2];
+
+static void write_line(void *context, gw_level level, const char *room, const char *text) {
+    keep(context, level, room, text);
+    (void)!write(log_pipe[1], "x", 1);
+}
+
+/* Connects to one that cannot wait any more: poll takes no more descriptors than the limit allows. Until
+ * *usual is set again Criterion cannot say anything, either. */
+static gw_acceptor *open_acceptor_that_cannot_wait(struct rlimit *usual, bool *good) {
+    struct sockaddr_in at;
+    char byte;
+    cr_assert_eq(pipe(log_pipe), 0);
+    gw_log_set_sink(write_line, NULL);
+    gw_acceptor *acceptor = open_acceptor(&at);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, usual), 0);
+    struct rlimit none = {0, usual->rlim_max};
+    *good = setrlimit(RLIMIT_NOFILE, &none) == 0 && connect(fd, (struct sockaddr *)&at, sizeof at) == 0 &&
+            read(log_pipe[0], &byte, 1) == 1;
+    return acceptor;
+}
+
+Test(descriptors, who_connects_is_taken_though_one_could_not_be_waited_for, .timeout = 60) {
+    struct rlimit usual;
+    bool good;
+    char byte;
+    gw_acceptor *acceptor = open_acceptor_that_cannot_wait(&usual, &good);
+    good &= setrlimit(RLIMIT_NOFILE, &usual) == 0;
+    cr_assert(good);
+    cr_expect_not_null(strstr(said, "cannot be waited for: Invalid argument"), "%s", said);
+    cr_expect_eq(read(taken[0], &byte, 1), 1);
+    gw_acceptor_close(acceptor);
+}
+
+Test(descriptors, what_cannot_wait_for_connections_ends_when_it_is_to, .timeout = 60) {
+    struct rlimit usual;
+    bool good;
+    gw_acceptor *acceptor = open_acceptor_that_cannot_wait(&usual, &good);
+    gw_acceptor_close(acceptor);
+    good &= setrlimit(RLIMIT_NOFILE, &usual) == 0;
+    cr_assert(good);
 }

@@ -1,6 +1,7 @@
 #include "tools/godwit/acceptor.h"
 
 #include "core/check.h"
+#include "core/log.h"
 #include "net/listener.h"
 
 #include <errno.h>
@@ -8,7 +9,9 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { REST_MS = 100 };
@@ -20,15 +23,32 @@ struct gw_acceptor {
     void *context;
 };
 
+/* Whatever the kernel lacks for it comes back: whoever asks for the peer's status then is to be heard. */
+static void rest_instead(bool *said, int why) {
+    if (!*said)
+        gw_log(GW_WARN, "acceptor",
+               "connections of `godwit status`, `godwit stop` or --http cannot be waited for: %s; they are "
+               "looked for ten times a second",
+               strerror(why));
+    *said = true;
+    nanosleep(&(struct timespec){.tv_nsec = REST_MS * 1000000L}, NULL);
+}
+
+static bool was_woken(const gw_acceptor *acceptor) {
+    uint64_t count;
+    return read(acceptor->wake_fd, &count, sizeof count) == sizeof count;
+}
+
 static void *accept_main(void *argument) {
     gw_acceptor *acceptor = argument;
     struct pollfd fds[2] = {{.fd = acceptor->wake_fd, .events = POLLIN},
                             {.fd = acceptor->listen_fd, .events = POLLIN}};
-    bool rests = false;
+    bool rests = false, said = false;
     for (;;) {
-        if (poll(fds, rests ? 1 : 2, rests ? REST_MS : -1) < 0 && errno != EINTR) break;
-        if (fds[0].revents != 0) break;
-        if (!rests && fds[1].revents == 0) continue;
+        bool failed = poll(fds, rests ? 1 : 2, rests ? REST_MS : -1) < 0 && errno != EINTR;
+        if (failed) rest_instead(&said, errno);
+        if (was_woken(acceptor)) break;
+        if (!failed && !rests && fds[1].revents == 0) continue;
         struct sockaddr_storage from;
         socklen_t bytes = sizeof from;
         int fd = accept4(acceptor->listen_fd, (struct sockaddr *)&from, &bytes, SOCK_CLOEXEC);
@@ -45,7 +65,7 @@ gw_acceptor *gw_acceptor_open(int listen_fd, gw_accepted *accepted, void *contex
         return NULL;
     }
     *acceptor = (gw_acceptor){.listen_fd = listen_fd, .accepted = accepted, .context = context};
-    acceptor->wake_fd = eventfd(0, EFD_CLOEXEC);
+    acceptor->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int failed = acceptor->wake_fd < 0 ? errno : 0;
     if (failed != 0)
         gw_fail_errno(err, failed, "eventfd");

@@ -1,6 +1,7 @@
 /* A thread that takes the connections of a listening socket, one after the other, until it is closed. While
  * the process has no descriptors left for them it rests, and looks again ten times a second: a connection
- * that cannot be taken keeps its socket readable. */
+ * that cannot be taken keeps its socket readable. So it does, saying so once, where it cannot wait for them.
+ */
 #ifndef GODWIT_GODWIT_ACCEPTOR_H
 #define GODWIT_GODWIT_ACCEPTOR_H
 
