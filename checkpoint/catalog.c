@@ -300,8 +300,9 @@ static bool flush_deletions(const retaining *r) {
            gw_durable_folder(r->io, folder, NULL, r->err) && gw_durable_sync_folder(r->io, folder, r->err);
 }
 
-/* Deletes what is to go and gathers the chunks of the rest. `needed` has room for all chunks of all. */
-static size_t prune(retaining *r, const gw_catalog *catalog, gw_hash *needed, bool *complete) {
+/* Deletes what is to go and gathers the chunks of the rest. `needed` has room for all chunks of all. *bad:
+ * the first that cannot be done without, or NULL. */
+static size_t prune(retaining *r, const gw_catalog *catalog, gw_hash *needed, const gw_catalog_bad **bad) {
     size_t count = 0;
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         const gw_manifest *manifest = &catalog->good[i];
@@ -310,16 +311,16 @@ static size_t prune(retaining *r, const gw_catalog *catalog, gw_hash *needed, bo
             memcpy(needed + count, manifest->chunks, manifest->chunk_count * sizeof *needed);
         count += manifest->chunk_count;
     }
-    *complete = true;
+    *bad = NULL;
     for (uint32_t i = 0; i < catalog->bad_count; i++)
-        if (!can_do_without(r, catalog, &catalog->bad[i])) *complete = false;
+        if (!can_do_without(r, catalog, &catalog->bad[i]) && *bad == NULL) *bad = &catalog->bad[i];
     if (!r->failed) r->failed = !flush_deletions(r);
     return count;
 }
 
 bool gw_catalog_retain(gw_io *io, const char *dir, const gw_hash *job_id, const gw_hash *kept,
                        uint32_t kept_count, gw_hash **needed, size_t *needed_count, bool *complete,
-                       gw_err *err) {
+                       gw_err *why, gw_err *err) {
     gw_catalog catalog;
     if (!gw_catalog_load(io, dir, &catalog, err)) return false;
     size_t room = 1;
@@ -336,7 +337,10 @@ bool gw_catalog_retain(gw_io *io, const char *dir, const gw_hash *job_id, const 
                    .kept_count = kept_count,
                    .aside_count = catalog.aside_count,
                    .err = err};
-    *needed_count = prune(&r, &catalog, *needed, complete);
+    const gw_catalog_bad *bad;
+    *needed_count = prune(&r, &catalog, *needed, &bad);
+    *complete = bad == NULL;
+    if (bad != NULL) *why = bad->err;
     gw_catalog_free(&catalog);
     if (!r.failed) return true;
     free(*needed);

@@ -66,12 +66,12 @@ const gw_manifest *gw_catalog_newest(const gw_catalog *catalog);
  * collects the chunks that the manifests left need, of every job, into memory that the caller frees.
  * *complete is false when nobody can say which chunks are needed, so that none should be deleted: the only
  * manifest of a kept root is here and damaged, or one of any job cannot be read just now, or is of another
- * version. A manifest that is not here at all needs none; nor does a damaged one of another checkpoint, of
- * whatever job: it would keep all chunks here for ever. What was deleted, now or before, stays deleted after
- * a power failure. A file that cannot be deleted is GW_E_IO, with nothing collected, after all others have
- * been tried. */
+ * version; *why then says which, and what is wrong with it. A manifest that is not here at all needs none;
+ * nor does a damaged one of another checkpoint, of whatever job: it would keep all chunks here for ever. What
+ * was deleted, now or before, stays deleted after a power failure. A file that cannot be deleted is GW_E_IO,
+ * with nothing collected, after all others have been tried. */
 bool gw_catalog_retain(gw_io *io, const char *dir, const gw_hash *job_id, const gw_hash *kept,
                        uint32_t kept_count, gw_hash **needed, size_t *needed_count, bool *complete,
-                       gw_err *err);
+                       gw_err *why, gw_err *err);
 
 #endif

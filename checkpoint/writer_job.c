@@ -162,15 +162,17 @@ static bool retain(gw_store *store, const gw_ckpt_job *job, gw_err *err) {
     gw_hash *needed;
     size_t needed_count;
     bool complete;
+    gw_err why;
     if (!gw_catalog_retain(gw_store_io(store), gw_store_dir(store), &job->job_id, job->kept, job->kept_count,
-                           &needed, &needed_count, &complete, err))
+                           &needed, &needed_count, &complete, &why, err))
         return false;
     gw_store_swept swept;
-    bool done = complete ? gw_store_sweep(store, needed, needed_count, &swept, err)
-                         : gw_fail(err, GW_E_IO,
-                                   "checkpoint/writer: a manifest in %s/manifests cannot be read: until it "
-                                   "can be, or is moved away, no chunk is deleted",
-                                   gw_store_dir(store));
+    bool done = complete
+                    ? gw_store_sweep(store, needed, needed_count, &swept, err)
+                    : gw_fail(err, GW_E_IO,
+                              "checkpoint/writer: no chunk is deleted until this manifest can be read, or "
+                              "is moved away: %s",
+                              why.text);
     free(needed);
     return done;
 }

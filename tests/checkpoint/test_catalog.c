@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 static char folder[256];
-static gw_err err;
+static gw_err err, why; /* why: of a retention that is not complete */
 static gw_catalog catalog;
 
 static void setup(void) {
@@ -64,7 +64,7 @@ static void load(void) {
 static bool retain(const gw_hash *kept, uint32_t count, size_t *needed_count, bool *complete) {
     gw_hash *needed;
     if (!gw_catalog_retain(gw_io_system(), folder, &(gw_hash){{7}}, kept, count, &needed, needed_count,
-                           complete, &err))
+                           complete, &why, &err))
         return false;
     free(needed);
     return true;
@@ -270,6 +270,9 @@ Test(catalog, retain_says_when_a_kept_manifest_is_damaged) {
     fixture_damage(path);
     cr_assert(retain(&root, 1, &needed, &complete), "%s", err.text);
     cr_assert_not(complete);
+    manifest_path(7, 2, &root, path);
+    cr_assert_not_null(strstr(why.text, path), "%s", why.text);
+    cr_assert_eq(why.code, GW_E_CORRUPT, "%s", why.text);
     load();
     cr_assert_eq(catalog.bad_count, 1, "the kept one stays to be replaced");
     cr_assert_eq(fixture_count_files(folder, ".damaged"), 1, "the other is set aside");
@@ -284,7 +287,7 @@ Test(catalog, retain_leaves_alone_what_it_cannot_read) {
     fixture_io_init(&faulty, CALL_OPEN, 0, EMFILE);
     faulty.once = true;
     cr_assert(gw_catalog_retain(&faulty.io, folder, &(gw_hash){{7}}, NULL, 0, &needed, &needed_count,
-                                &complete, &err),
+                                &complete, &why, &err),
               "%s", err.text);
     free(needed);
     cr_assert_not(complete);
@@ -352,7 +355,7 @@ Test(catalog, retain_that_cannot_delete_is_an_error) {
     size_t needed_count;
     bool complete;
     cr_assert_not(gw_catalog_retain(&faulty.io, folder, &(gw_hash){{7}}, NULL, 0, &needed, &needed_count,
-                                    &complete, &err));
+                                    &complete, &why, &err));
     cr_assert_not_null(strstr(err.text, "Read-only file system"), "%s", err.text);
     cr_assert_not_null(strstr(err.text, "00000002-"), "%s", err.text);
     cr_assert_null(needed);

@@ -246,9 +246,10 @@ static bool retain_only(gw_io *io, const fixture_image *image) {
     gw_hash *needed;
     size_t count;
     bool complete;
+    gw_err why;
     if (!gw_store_open(folder, GW_STORE_WRITE, io, &store, &err)) return false;
     bool done = gw_catalog_retain(io, folder, &image->manifest.job_id, &image->manifest.root, 1, &needed,
-                                  &count, &complete, &err);
+                                  &count, &complete, &why, &err);
     if (done) {
         done = complete && gw_store_sweep(store, needed, count, &swept, &err);
         free(needed);

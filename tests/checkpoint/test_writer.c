@@ -261,7 +261,10 @@ Test(writer, retention_deletes_no_chunk_when_a_kept_manifest_is_damaged) {
     snprintf(path, sizeof path, "%s/manifests/%s", folder, name);
     fixture_damage(path);
     cr_assert(gw_ckpt_retain(writer, 99, &image->manifest.job_id, &image->manifest.root, 1, &err));
-    cr_assert_eq(mailbox_next(&box)->err.code, GW_E_IO, "nobody would hear of it");
+    const gw_err *why = &mailbox_next(&box)->err;
+    cr_assert_eq(why->code, GW_E_IO, "nobody would hear of it");
+    cr_assert_not_null(strstr(why->text, path), "%s", why->text);
+    cr_assert_not_null(strstr(why->text, "checksum"), "%s", why->text);
     cr_assert_eq(stored_chunks(image), FIXTURE_CHUNKS);
     retain(image, NULL, 0);
     cr_assert_eq(stored_chunks(image), 0);

@@ -66,14 +66,14 @@ static void keep(uint64_t one, uint64_t other) {
     bool complete;
     gw_store *store;
     gw_store_swept swept;
-    gw_err err;
+    gw_err err, why;
     cr_assert(gw_catalog_load(gw_io_system(), scratch_folder(), &catalog, &err), "%s", err.text);
     for (uint32_t i = 0; i < catalog.good_count; i++)
         if (catalog.good[i].step == one || catalog.good[i].step == other)
             kept[kept_count++] = catalog.good[i].root;
     gw_catalog_free(&catalog);
     cr_assert(gw_catalog_retain(gw_io_system(), scratch_folder(), &job, kept, kept_count, &needed,
-                                &needed_count, &complete, &err),
+                                &needed_count, &complete, &why, &err),
               "%s", err.text);
     cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, NULL, &store, &err), "%s", err.text);
     cr_assert(gw_store_sweep(store, needed, needed_count, &swept, &err), "%s", err.text);
