@@ -218,11 +218,7 @@ void gw_node_started(gw_node *node) {
 }
 
 static void save(gw_node *node, const gw_action *action) {
-    gw_shown *shown = &node->shown;
-    bool same = shown->save_ns != 0 && shown->save_step == action->step; /* its disk has failed meanwhile */
-    if (!same) shown->save_ns = gw_now_ns();
-    shown->save_step = action->step;
-    shown->save_chunks = action->flag ? 0 : action->count;
+    gw_node_show_save(node, action);
     gw_saver_save(node->saver, action);
 }
 

@@ -130,13 +130,22 @@ typedef struct gw_remembering {
     gw_timer timer;
 } gw_remembering;
 
+/* A SAVE that this process was given: how many chunks of that step's state are to be on this peer's disk. */
+typedef struct gw_shown_save {
+    uint64_t step;
+    uint32_t chunks;
+} gw_shown_save;
+
+enum { GW_SHOWN_SAVES = 4 };
+
 /* What people see (node_publish.c). */
 typedef struct gw_shown {
     uint64_t started_ns, step_ns; /* of the last committed step */
     uint64_t computed, step_stolen;
-    uint32_t members;            /* that committed the last step */
-    uint64_t save_ns, save_step; /* the first SAVE of the last checkpoint; 0: that is complete */
-    uint32_t save_chunks;
+    uint32_t members;                    /* that committed the last step */
+    uint64_t save_ns;                    /* the first SAVE of the last checkpoint; 0: that is complete */
+    gw_shown_save saves[GW_SHOWN_SAVES]; /* newest first: one may be told complete when the next has begun */
+    uint32_t save_count;
     double step_ms, step_shards, step_tokens; /* means */
     uint64_t tokens, tokens_step; /* that the job counted at last, with so many steps done; 0: it never did */
     uint64_t counter[GW_COUNTERS];
@@ -384,6 +393,8 @@ gw_hash gw_manifest_name(uint64_t step, const gw_hash *root);
 
 /* node_publish.c. */
 void gw_node_notice(gw_node *node, const gw_action *action);
+/* A SAVE that is about to be carried out. */
+void gw_node_show_save(gw_node *node, const gw_action *action);
 /* Somebody's chunk: shown and logged. */
 void gw_node_corrupted(gw_node *node, const gw_peer_id *peer, const char *evidence);
 /* The checkpoints on this peer's disk at the start; those that stay. */

@@ -105,8 +105,37 @@ static void step_done(gw_node *node, const gw_action *action) {
     shown->step_stolen = 0;
 }
 
+void gw_node_show_save(gw_node *node, const gw_action *action) {
+    gw_shown *shown = &node->shown;
+    bool again = shown->save_count > 0 && shown->saves[0].step == action->step; /* its disk has failed */
+    if (!again || shown->save_ns == 0) shown->save_ns = gw_now_ns();
+    if (!again) {
+        if (shown->save_count < GW_SHOWN_SAVES) shown->save_count++;
+        memmove(shown->saves + 1, shown->saves, (shown->save_count - 1) * sizeof shown->saves[0]);
+    }
+    shown->saves[0] = (gw_shown_save){action->step, action->flag ? 0 : action->count};
+}
+
+/* How many chunks of this checkpoint are here: by the SAVE of it, or, when an earlier life was given that, as
+ * was found at the start. What was shown of it until now is taken off the list. */
+static uint32_t take_held(gw_shown *shown, uint64_t step, const gw_hash *root) {
+    uint32_t held = 0, others = 0;
+    for (uint32_t i = 0; i < shown->checkpoint_count; i++) {
+        const gw_snapshot_checkpoint *one = &shown->checkpoints[i];
+        if (one->step == step && gw_hash_equal(&one->root, root))
+            held = one->held;
+        else
+            shown->checkpoints[others++] = *one;
+    }
+    shown->checkpoint_count = others;
+    for (uint32_t i = 0; i < shown->save_count; i++)
+        if (shown->saves[i].step == step) return shown->saves[i].chunks;
+    return held;
+}
+
 static void checkpoint_done(gw_node *node, const gw_action *action) {
     gw_shown *shown = &node->shown;
+    uint32_t held = take_held(shown, action->step, &action->root);
     shown->counter[GW_COUNT_CHECKPOINTS]++;
     shown->checkpoint_ns = gw_now_ns();
     shown->checkpoint_s = 0;
@@ -118,7 +147,7 @@ static void checkpoint_done(gw_node *node, const gw_action *action) {
                                  .root = action->root,
                                  .complete = true,
                                  .chunks = gw_chunk_count(node->device->layout->image_bytes),
-                                 .held = shown->save_chunks};
+                                 .held = held};
     shown->checkpoint_count = kept + 1;
     uint64_t took = shown->save_ns ? shown->checkpoint_ns - shown->save_ns : 0;
     shown->save_ns = 0;
