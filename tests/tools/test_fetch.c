@@ -31,11 +31,13 @@ static void setup(void) {
     cr_assert_not_null(node);
     node->device = &device;
     node->job_id = (gw_hash){{RIG_JOB}};
+    cr_assert_eq(pthread_rwlock_init(&node->state.lock, NULL), 0);
     cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, NULL, &node->store, &err), "%s", err.text);
 }
 
 static void teardown(void) {
     gw_store_close(node->store);
+    pthread_rwlock_destroy(&node->state.lock);
     free(node);
     scratch_close();
 }
@@ -168,16 +170,15 @@ static gw_lookup *ask(gw_provider *provider, const gw_hash *name) {
     return lookup;
 }
 
-static void hold_the_state(void) {
-    pthread_rwlock_init(&node->state.lock, NULL);
+static void hold_state(uint64_t fingerprint) {
     node->state.valid = true;
     node->state.step = STEP;
-    node->state.fingerprint = FINGERPRINT;
+    node->state.fingerprint = fingerprint;
 }
 
 Test(fetch, a_disk_that_does_not_answer_keeps_no_state_from_others, .timeout = 60) {
     char path[GW_PATH_BYTES];
-    hold_the_state();
+    hold_state(FINGERPRINT);
     gw_hash held = store_in_pipe(path), here = gw_state_chunk_name(STEP, FINGERPRINT, 0);
     gw_fetch_provider source = gw_node_provider(node);
     cr_assert_eq(sem_init(&answers, 0, 0), 0);
@@ -198,4 +199,21 @@ Test(fetch, a_disk_that_does_not_answer_keeps_no_state_from_others, .timeout = 6
     gw_provider_close(provider);
     gw_lookup_free(of_state);
     gw_lookup_free(of_chunk);
+}
+
+/* Fingerprint 0 is that of a state of zeros, not of any. */
+Test(fetch, a_state_is_served_to_who_asks_for_that_one_only) {
+    static const uint64_t fingerprints[] = {0, FINGERPRINT};
+    const void *bytes;
+    uint64_t length;
+    for (int own = 0; own < 2; own++) {
+        hold_state(fingerprints[own]);
+        for (int asked = 0; asked < 2; asked++) {
+            const gw_hash name = gw_state_chunk_name(STEP, fingerprints[asked], 0);
+            gw_op_status status = look_up(&name, &bytes, &length);
+            cr_expect_eq(status, own == asked ? GW_OP_OK : GW_OP_NOTFOUND);
+            gw_fetch_provider provider = gw_node_provider(node);
+            if (status == GW_OP_OK) provider.release(provider.context, bytes, length);
+        }
+    }
 }

@@ -19,10 +19,11 @@ static gw_device device = {.layout = &layout};
 static gw_node *node;
 static gw_err err;
 static bool away[PEERS];     /* else it has no manifest */
-static const uint8_t *state; /* that all serve; NULL: nobody has one */
-static gw_mail *mail;        /* what was posted last of what is for the brain */
-static gw_hash wrong;        /* the chunk of which all send other bytes */
-static gw_peer_id told[8];   /* of whom it was told that they had other bits */
+static const uint8_t *state; /* that all serve, of that fingerprint for all they know; NULL: nobody has one */
+static uint64_t fingerprint;
+static gw_mail *mail;      /* what was posted last of what is for the brain */
+static gw_hash wrong;      /* the chunk of which all send other bytes */
+static gw_peer_id told[8]; /* of whom it was told that they had other bits */
 static uint32_t told_count;
 
 bool __wrap_gw_node_fetch(gw_node *of, const gw_peer_id *peer, const gw_hash *name, void *bytes,
@@ -40,7 +41,7 @@ bool __wrap_gw_node_fetch(gw_node *of, const gw_peer_id *peer, const gw_hash *na
         return true;
     }
     for (uint32_t i = 0; state != NULL && i < gw_chunk_count(layout.image_bytes); i++) {
-        gw_hash own = gw_state_chunk_name(5, 0, i);
+        gw_hash own = gw_state_chunk_name(5, fingerprint, i);
         if (!gw_hash_equal(&own, name)) continue;
         memcpy(bytes, state + gw_chunk_offset(i), capacity);
         *length = capacity;
@@ -207,6 +208,22 @@ static uint64_t lay_out(gw_layout_tensor of[2], uint64_t first_bytes, uint64_t b
            gw_exact_state_fingerprint(of[1].first_word, of[1].bytes, state + first_bytes);
 }
 
+/* Its mail is the caller's to free. */
+static void load_from_donors(void) {
+    static const gw_device_ops ops = {.state_write = write_state};
+    gw_peer_id donors[PEERS] = {{{0}}, {{1}}, {{2}}};
+    device.ops = &ops;
+    gw_action action = {.kind = GW_ACT_LOAD,
+                        .load_kind = GW_LOAD_PEERS,
+                        .step = 5,
+                        .fingerprint = fingerprint,
+                        .count = PEERS,
+                        .donors = donors};
+    pthread_rwlock_init(&node->state.lock, NULL);
+    gw_node_load(node, &action);
+    pthread_rwlock_destroy(&node->state.lock);
+}
+
 /* After its last chunk there is still much to do, which the flock waits for. */
 Test(load, of_a_large_state_is_seen_to_get_on_behind_its_last_chunk) {
     const uint64_t bytes = (UINT64_C(128) << 20) + 100;
@@ -216,21 +233,36 @@ Test(load, of_a_large_state_is_seen_to_get_on_behind_its_last_chunk) {
     for (uint64_t i = 0; i < bytes; i++) image[i] = (uint8_t)(i * i >> 7);
     state = image;
     gw_layout_tensor of[2];
-    uint64_t fingerprint = lay_out(of, 13, bytes);
-    static const gw_device_ops ops = {.state_write = write_state};
-    device.ops = &ops;
-    pthread_rwlock_init(&node->state.lock, NULL);
-    gw_peer_id donors[PEERS] = {{{0}}, {{1}}, {{2}}};
-    gw_action action = {
-        .kind = GW_ACT_LOAD, .load_kind = GW_LOAD_PEERS, .step = 5, .count = PEERS, .donors = donors};
-    gw_node_load(node, &action);
+    fingerprint = lay_out(of, 13, bytes);
+    load_from_donors();
     cr_assert_eq(mail->event.outcome, GW_DONE, "%s", mail->event.text);
     cr_assert_eq(mail->event.fingerprint, fingerprint);
     cr_assert_eq(memcmp(written, image, bytes), 0);
     const uint32_t chunks = gw_chunk_count(bytes);
     cr_assert_gt(atomic_load(&node->work.pieces), chunks + 2, "of %u chunks", chunks);
     gw_mail_free(mail);
-    pthread_rwlock_destroy(&node->state.lock);
     free(written);
     free(image);
+}
+
+/* Its fingerprint is 0, which is one as any other. A bit of it flipped where it was. */
+Test(load, a_state_of_zeros_is_checked_as_others_are) {
+    enum { BYTES = 100 };
+    uint8_t image[BYTES] = {0};
+    gw_layout_tensor of[2];
+    written = calloc(1, BYTES);
+    cr_assert_not_null(written);
+    state = image;
+    fingerprint = lay_out(of, 13, BYTES);
+    cr_assert_eq(fingerprint, 0);
+    load_from_donors();
+    cr_assert_eq(mail->event.outcome, GW_DONE, "%s", mail->event.text);
+    gw_mail_free(mail);
+    image[50] = 1;
+    load_from_donors();
+    cr_assert_eq(mail->event.outcome, GW_FAILED);
+    cr_assert_not_null(strstr(mail->event.text, "instead of 0000000000000000"), "%s", mail->event.text);
+    cr_assert_eq(written[50], 0);
+    gw_mail_free(mail);
+    free(written);
 }

@@ -96,7 +96,7 @@ gw_hash gw_state_chunk_name(uint64_t step, uint64_t fingerprint, uint64_t index)
     return name;
 }
 
-/* A chunk of the state, if this peer has the very state that is asked for (fingerprint 0: of that step). */
+/* A chunk of the state, if this peer has the very state that is asked for. */
 static gw_op_status find_state_chunk(gw_node *node, const gw_hash *name, void **found, uint64_t *length) {
     gw_reader r = gw_reader_on(name->bytes + sizeof state_mark, sizeof name->bytes - sizeof state_mark);
     uint64_t step = gw_get_u64(&r), fingerprint = gw_get_u64(&r), index = gw_get_u64(&r);
@@ -107,8 +107,7 @@ static gw_op_status find_state_chunk(gw_node *node, const gw_hash *name, void **
     if (!copy) return GW_OP_UNAVAILABLE;
     gw_err err;
     pthread_rwlock_rdlock(&node->state.lock);
-    bool here = node->state.valid && node->state.step == step &&
-                (fingerprint == 0 || node->state.fingerprint == fingerprint);
+    bool here = node->state.valid && node->state.step == step && node->state.fingerprint == fingerprint;
     bool good = here && node->device->ops->state_read(node->device, gw_chunk_offset((uint32_t)index), size,
                                                       copy, &err);
     pthread_rwlock_unlock(&node->state.lock);

@@ -369,7 +369,8 @@ typedef struct gw_load {
     gw_node *node;
     gw_token token;
     gw_load_kind kind;
-    uint64_t step, fingerprint;
+    uint64_t step, fingerprint; /* of other members' state always known, also where it is 0: of zeros; of a
+                                   checkpoint at the latest when its manifest is here */
     gw_hash root;
     uint32_t count; /* of donors or holders */
     gw_peer_id *peers;

@@ -94,7 +94,7 @@ static bool load_image(gw_load *load, uint64_t *fingerprint, gw_err *err) {
                                             : gw_load_from_checkpoint(load, image, err);
     if (good) {
         *fingerprint = image_fingerprint(load->node, image);
-        if (load->fingerprint != 0 && load->fingerprint != *fingerprint)
+        if (load->fingerprint != *fingerprint)
             good = gw_fail(err, GW_E_CORRUPT, "the state has fingerprint %016llx instead of %016llx",
                            (unsigned long long)*fingerprint, (unsigned long long)load->fingerprint);
         /* Of a checkpoint that was written of other bits nothing is sound, though every chunk has its hash.
