@@ -199,7 +199,8 @@ static gw_flow rdma_receive(gw_channel *channel, const gw_lane_user *user, gw_er
 static bool rdma_arm(gw_channel *channel, bool receive, bool send) {
     rdma_channel *c = channel_of(channel);
     bool armed = gw_rdma_queue_arm(c->queue);
-    poll_queue(c);
+    while (poll_queue(c) > 0) { /* all that completed before it was armed: it makes no event */
+    }
     if (!armed || is_broken(c)) return !(receive || send);
     if (receive && c->rx.arrived != c->rx.used) return false;
     return !(send && has_room(c));
