@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "net/rdma_lender.h"
+#include "net/rdma_pause.h"
 
 #include <sodium.h>
 #include <stdlib.h>
@@ -38,6 +39,11 @@ struct gw_rdma_end {
     line serve; /* theirs; the connection is the guest's */
     gw_rdma_guest guest;
     atomic_bool redial; /* our queue pair was refused */
+    bool told;          /* the keys of their words are ours */
+    bool dialled_again; /* since they were told, or since a connection lasted: the next time after a pause */
+    gw_timer again;     /* set while `ask` has no connection, and is to be dialled */
+    uint64_t asks_since_ns;
+    gw_rdma_pause ask_pause;
     gw_rdma_reader *reader;
     line read; /* our READs */
     gw_rdma_lender *lender;
@@ -78,6 +84,7 @@ static bool dial(end *e, line *to, gw_rdma_queue *queue, gw_err *err) {
 /* A queue pair for our operations, the first or another one. Without it they go by the lanes. */
 static void dial_words(end *e) {
     gw_err err;
+    gw_timer_cancel(&e->again);
     gw_rdma_connection_drop(e->ask.connection);
     e->ask.connection = NULL;
     gw_rdma_queue *queue = gw_rdma_asker_renew(e->asker, &err);
@@ -104,12 +111,18 @@ static void dial_lanes(end *e) {
     }
 }
 
+static void ask(end *e) {
+    e->asks_since_ns = gw_now_ns();
+    gw_rdma_pause_end(&e->ask_pause, &e->base.peer, "operations on its words go directly again");
+    gw_rdma_asker_use(e->asker);
+}
+
 static void on_connected(void *context, void *owner) {
     line *l = owner;
     end *e = l->of;
     (void)context;
     l->connected = true;
-    if (l == &e->ask) gw_rdma_asker_use(e->asker);
+    if (l == &e->ask) ask(e);
     if (l == &e->read) gw_rdma_reader_use(e->reader);
     if (l == &e->ask || l == &e->read) return;
     for (uint32_t i = 1; i < host_of(e)->streams; i++)
@@ -177,18 +190,41 @@ static void on_accepted(void *context, void *owner, gw_rdma_connection *connecti
 
 /* ---- endings ---- */
 
+static void dial_words_again(void *context) {
+    end *e = context;
+    if (!e->failed) dial_words(e);
+}
+
+/* The connection that we ask by could not be made, or the other side has ended it. If the keys are ours
+ * nothing would have us dial until the next ones. The first time at once: who moves its fence refuses a dial
+ * that comes too soon, and its keys, told over another connection, may overtake that. */
+static void lose_ask(end *e, const gw_err *why) {
+    gw_err err;
+    uint64_t now = gw_now_ns(), pause = 0;
+    if (e->failed || !e->told) return;
+    if (e->ask.connected && now >= e->asks_since_ns + GW_RDMA_PAUSE_NS) e->dialled_again = false;
+    if (e->dialled_again)
+        pause =
+            gw_rdma_pause_begin(&e->ask_pause, &e->base.peer, why, "operations on its words go by the lanes");
+    e->dialled_again = true;
+    if (!gw_timer_set(host_of(e)->loop, &e->again, now + pause, dial_words_again, e, &err)) fail_end(e, &err);
+}
+
 static void on_ended(void *context, void *owner, const gw_err *why) {
     line *l = owner;
     end *e = l->of;
     (void)context;
-    if (l == &e->serve) { /* for operations alone: they go by the lanes until the next words are told */
+    if (l == &e->serve) { /* for operations alone: they go by the lanes until it dials again */
         gw_rdma_guest_dismiss(&e->guest);
     } else if (l == &e->lend) {
         stop_lending(e);
     } else if (l == &e->ask || l == &e->read) {
         gw_rdma_connection_drop(l->connection);
         l->connection = NULL;
-        if (l == &e->read) gw_rdma_reader_lost(e->reader, why);
+        if (l == &e->read)
+            gw_rdma_reader_lost(e->reader, why);
+        else
+            lose_ask(e, why);
     } else {
         fail_end(e, why);
     }
@@ -305,7 +341,10 @@ static void on_slots(end *e, const gw_rdma_told_slots *told) {
 }
 
 static void on_words(end *e, const gw_rdma_told_words *told) {
-    if (told->address == 0) { /* what is outstanding comes back refused */
+    e->told = told->address != 0;
+    e->dialled_again = false;
+    if (!e->told) { /* what is outstanding comes back refused */
+        gw_timer_cancel(&e->again);
         gw_rdma_asker_told(e->asker, told);
         gw_rdma_connection_drop(e->ask.connection);
         e->ask.connection = NULL;
@@ -351,6 +390,7 @@ void gw_rdma_end_message(gw_path_end *base, const uint8_t *bytes, uint32_t count
 /* ---- life ---- */
 
 static void free_end(end *e) {
+    gw_timer_cancel(&e->again);
     gw_rdma_asker_close(e->asker);
     gw_rdma_connection_drop(e->ask.connection);
     gw_rdma_guest_leave(&e->guest);

@@ -1,8 +1,9 @@
 /* One side of an RDMA path between two peers: its secrets, its queue pairs and how they are connected. Each
  * end has one queue pair for every lane, dialled by the side that leads, and one for its operations on the
  * other's words, dialled by itself: an operation that the other's fence refuses breaks nothing but the
- * asker's own queue pair, which is dialled anew. For the same reason a third kind is for READs of what is
- * lent; it is dialled when something has been.
+ * asker's own queue pair, which is dialled anew; so is one that could not be connected, as long as the keys
+ * are told: at once, and then after the pauses of net/rdma_pause.h. For the same reason a third kind is for
+ * READs of what is lent; it is dialled when something has been.
  *
  * Thread: the control thread, unless said otherwise. */
 #ifndef GODWIT_NET_RDMA_END_H

@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "net/rdma_lender.h"
+#include "net/rdma_pause.h"
 #include "net/request.h"
 
 #include <errno.h>
@@ -23,9 +24,6 @@ enum {
     FLUSH_POLLS = 100000,
     BARREN_MOST = 3, /* queue pairs in a row that broke before anything was READ by them */
 };
-/* Until READs that failed are tried again: it doubles, as that of a path that failed (net/fabric.h). */
-#define PAUSE_NS         UINT64_C(30000000000)
-#define LONGEST_PAUSE_NS UINT64_C(600000000000)
 _Static_assert(PARTS <= (int)GW_RDMA_LENT_MOST, "the owner lends them all");
 _Static_assert(GW_RDMA_READ_LEAST >= (int)GW_SMALL_BYTES, "words are read by the askers");
 
@@ -67,13 +65,14 @@ struct gw_rdma_reader {
     pthread_mutex_t lock;
     pthread_cond_t said; /* saying is 0 again */
     /* under the lock */
-    uint32_t saying;             /* threads that are giving completions to the end */
-    gw_rdma_queue *queue;        /* NULL: none */
-    bool connected;              /* the queue may be used */
-    uint32_t barren;             /* see BARREN_MOST */
-    bool over;                   /* none is to be had: nothing is READ before again_ns */
-    uint64_t again_ns, pause_ns; /* pause_ns: of the last; 0: READs work */
-    uint64_t no_memory_ns;       /* when memory to read into could not be taken last; 0: never */
+    uint32_t saying;      /* threads that are giving completions to the end */
+    gw_rdma_queue *queue; /* NULL: none */
+    bool connected;       /* the queue may be used */
+    uint32_t barren;      /* see BARREN_MOST */
+    bool over;            /* none is to be had: nothing is READ before again_ns */
+    uint64_t again_ns;
+    gw_rdma_pause pause;
+    uint64_t no_memory_ns; /* when memory to read into could not be taken last; 0: never */
     uint64_t ids;
     task *first, **last; /* that wait, in order */
     part parts[PARTS];
@@ -224,15 +223,9 @@ static void say(gw_rdma_reader *reader, const endings *ended) {
 
 /* Nothing is READ for a while. */
 static void rest(gw_rdma_reader *reader, const gw_err *why) {
-    char id[GW_SHORT_TEXT];
-    bool news = reader->pause_ns == 0;
     reader->over = true;
-    reader->pause_ns = news ? PAUSE_NS : 2 * reader->pause_ns;
-    if (reader->pause_ns > LONGEST_PAUSE_NS) reader->pause_ns = LONGEST_PAUSE_NS;
-    reader->again_ns = gw_now_ns() + reader->pause_ns;
-    gw_log(news ? GW_WARN : GW_DEBUG, "net/rdma",
-           "%s: large transfers from peer %s come in messages; the next try is in %llu s", why->text,
-           gw_peer_id_short(&reader->end->peer, id), (unsigned long long)(reader->pause_ns / 1000000000u));
+    reader->again_ns = gw_now_ns() + gw_rdma_pause_begin(&reader->pause, &reader->end->peer, why,
+                                                         "large transfers come in messages");
 }
 
 /* One queue pair more: if it breaks before anything was READ they do not work yet. */
@@ -244,12 +237,8 @@ static void rouse(gw_rdma_reader *reader) {
 
 /* Something was READ. */
 static void note_success(gw_rdma_reader *reader) {
-    char id[GW_SHORT_TEXT];
     reader->barren = 0;
-    if (reader->pause_ns == 0) return;
-    reader->pause_ns = 0;
-    gw_log(GW_INFO, "net/rdma", "large transfers from peer %s are READ again",
-           gw_peer_id_short(&reader->end->peer, id));
+    gw_rdma_pause_end(&reader->pause, &reader->end->peer, "large transfers are READ again");
 }
 
 /* ---- the queue pair; on the control thread ---- */
@@ -405,7 +394,7 @@ void gw_rdma_reader_lost(gw_rdma_reader *reader, const gw_err *why) {
  * when nothing of the kind has happened for a while. */
 static void say_no_memory(gw_rdma_reader *reader, const gw_err *why) {
     uint64_t now = gw_now_ns();
-    bool said = reader->no_memory_ns != 0 && now < reader->no_memory_ns + LONGEST_PAUSE_NS;
+    bool said = reader->no_memory_ns != 0 && now < reader->no_memory_ns + GW_RDMA_LONGEST_PAUSE_NS;
     reader->no_memory_ns = now;
     gw_log(said ? GW_DEBUG : GW_WARN, "net/rdma", "%s: it comes in messages", why->text);
 }
