@@ -1,8 +1,8 @@
-/* What people and machines see of a peer: the live line, JSON, metrics, the control socket, HTTP. */
+/* What people and machines see of a peer: the live line, JSON, metrics, the control socket. */
+#include "console_rig.h"
 #include "tools/godwit/control.h"
 #include "tools/godwit/display.h"
 #include "tools/godwit/events.h"
-#include "tools/godwit/http.h"
 #include "tools/godwit/json.h"
 #include "tools/godwit/report.h"
 #include "tools/godwit/snapshot.h"
@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,52 +22,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
-
-/* 0: the clock goes; else it stands there. */
-static _Atomic uint64_t standing_ns;
-
-uint64_t __real_gw_now_ns(void);
-uint64_t __wrap_gw_now_ns(void);
-uint64_t __wrap_gw_now_ns(void) {
-    uint64_t at_ns = atomic_load(&standing_ns);
-    return at_ns != 0 ? at_ns : __real_gw_now_ns();
-}
-
-static gw_node_snapshot *busy(void) {
-    static gw_node_snapshot s;
-    s = (gw_node_snapshot){.job = "digits",
-                           .cluster = "a \"quoted\" \\ name",
-                           .version = "1",
-                           .phase = "computing",
-                           .healthy = true,
-                           .epoch = 3,
-                           .members = 4,
-                           .step = 312,
-                           .steps = 590,
-                           .step_ms = 412,
-                           .shards_per_s = 116.4,
-                           .report = "loss=0.1234 note=fine",
-                           .latest = "loss=0.1234 note=fine val_loss=0.75",
-                           .evaluation = "val_loss=0.75 note=well",
-                           .evaluation_step = 251,
-                           .checkpoint_step = 300,
-                           .fingerprint = UINT64_MAX,
-                           .peer_count = 2,
-                           .peers = {{.state = "alive", .self = true, .checkpoint_step = 300},
-                                     {.state = "dead", .checkpoint_step = UINT64_MAX}}};
-    s.leader.bytes[0] = 0x1f;
-    s.counter[GW_COUNT_SHARDS_STOLEN] = 118;
-    s.counter[GW_COUNT_REDUCE_NS] = 1500000000;
-    s.packets[GW_PACKET_GOOD] = 5;
-    s.packets[GW_PACKET_WRONG_KEY] = 2;
-    return &s;
-}
 
 Test(display, shows_that_the_disk_fails) {
     char line[200];
-    gw_node_snapshot *s = busy();
+    gw_node_snapshot *s = rig_busy_snapshot();
     s->disk_fails = true;
     gw_display_format(s, 150, line, sizeof line);
     cr_expect_not_null(strstr(line, "saved 300  disk fails  1:55 left"), "%s", line);
@@ -76,14 +34,14 @@ Test(display, shows_that_the_disk_fails) {
 
 Test(display, shows_everything_where_there_is_room) {
     char line[200];
-    gw_display_format(busy(), 150, line, sizeof line);
+    gw_display_format(rig_busy_snapshot(), 150, line, sizeof line);
     cr_assert_str_eq(line, "step 312/590  loss=0.1234 note=fine  116 shards/s  4 peers  leader 1f000000  "
                            "saved 300  1:55 left");
 }
 
 Test(display, shows_everything_in_brief_on_80_columns) {
     char line[200];
-    gw_display_format(busy(), 79, line, sizeof line);
+    gw_display_format(rig_busy_snapshot(), 79, line, sizeof line);
     cr_assert_str_eq(line, "step 312/590  loss=0.1234  116/s  4 peers  leader 1f00  saved 300  1:55 left");
 }
 
@@ -114,7 +72,7 @@ Test(display, shows_of_reals_what_a_person_looks_at) {
 
 Test(display, shows_tokens_where_a_job_counts_them) {
     char line[200];
-    gw_node_snapshot *s = busy();
+    gw_node_snapshot *s = rig_busy_snapshot();
     s->tokens_per_s = 48211.4;
     gw_display_format(s, 150, line, sizeof line);
     cr_expect_not_null(strstr(line, "  116 shards/s  48211 tokens/s  4 peers  "), "%s", line);
@@ -178,7 +136,7 @@ Test(display, what_a_report_lacks_is_kept_of_those_before_it) {
 
 Test(display, the_live_line_has_few_digits) {
     char line[200];
-    gw_node_snapshot s = *busy();
+    gw_node_snapshot s = *rig_busy_snapshot();
     snprintf(s.report, sizeof s.report, "epoch=4 loss=0.1234567 accuracy=0.9876543");
     gw_display_format(&s, 150, line, sizeof line);
     cr_expect_not_null(strstr(line, "  epoch=4 loss=0.12346 accuracy=0.98765  "), "%s", line);
@@ -189,14 +147,14 @@ Test(display, the_live_line_has_few_digits) {
 Test(display, never_exceeds_the_width_and_keeps_the_step) {
     for (size_t width = 1; width < 150; width++) {
         char line[200];
-        gw_display_format(busy(), width, line, sizeof line);
+        gw_display_format(rig_busy_snapshot(), width, line, sizeof line);
         cr_assert_leq(strlen(line), width);
         if (width >= strlen("step 312/590")) cr_assert_eq(strncmp(line, "step 312/590", 12), 0);
     }
 }
 
 Test(display, says_what_a_peer_waits_for) {
-    gw_node_snapshot *s = busy();
+    gw_node_snapshot *s = rig_busy_snapshot();
     strcpy(s->phase, "waiting for 2 of 4 peers");
     char line[200];
     gw_display_format(s, 80, line, sizeof line);
@@ -235,7 +193,7 @@ static gw_display *silent_display(void) {
 
 static void update_written(gw_display *display) {
     gw_display_flush(display, UINT64_C(60000000000));
-    gw_display_update(display, busy());
+    gw_display_update(display, rig_busy_snapshot());
     gw_display_flush(display, UINT64_C(60000000000));
 }
 
@@ -363,10 +321,10 @@ Test(display, who_ends_at_once_leaves_no_live_line) {
     cr_assert(dup2(terminal, STDOUT_FILENO) >= 0 && dup2(terminal, STDERR_FILENO) >= 0);
     gw_display *display = gw_display_open(GW_DISPLAY_AUTO, &err);
     cr_assert_not_null(display, "%s", err.text);
-    gw_display_update(display, busy());
+    gw_display_update(display, rig_busy_snapshot());
     gw_display_err(display, "ended");
     gw_display_flush(display, UINT64_C(60000000000));
-    gw_display_update(display, busy());
+    gw_display_update(display, rig_busy_snapshot());
     gw_display_err(display, "$");
     cr_assert(gw_display_close(display));
     cr_assert_eq(fcntl(reader, F_SETFL, O_NONBLOCK), 0);
@@ -379,7 +337,7 @@ Test(display, who_ends_at_once_leaves_no_live_line) {
 }
 
 Test(snapshot, json_has_what_was_put_in) {
-    char *text = gw_snapshot_json(busy());
+    char *text = gw_snapshot_json(rig_busy_snapshot());
     json_t *object = json_loads(text, 0, NULL);
     cr_assert_not_null(object, "%s", text);
     cr_assert_eq(json_integer_value(json_object_get(object, "step")), 312);
@@ -401,7 +359,7 @@ Test(snapshot, json_has_what_was_put_in) {
 }
 
 Test(snapshot, numbers_that_are_none_are_null) {
-    gw_node_snapshot *s = busy();
+    gw_node_snapshot *s = rig_busy_snapshot();
     s->step_ms = 0.0 / (s->step == 0);
     s->checkpoint_step = UINT64_MAX;
     s->evaluation[0] = '\0';
@@ -416,7 +374,7 @@ Test(snapshot, numbers_that_are_none_are_null) {
 
 /* Every sample line belongs to a metric that HELP and TYPE lines came before. */
 Test(snapshot, metrics_are_well_formed) {
-    char *text = gw_snapshot_metrics(busy()), *rest = NULL, type[100] = "";
+    char *text = gw_snapshot_metrics(rig_busy_snapshot()), *rest = NULL, type[100] = "";
     cr_assert_not_null(strstr(text, "cluster=\"a \\\"quoted\\\" \\\\ name\""));
     cr_assert_not_null(strstr(text, "\ngodwit_shards_stolen_total 118\n"));
     cr_assert_not_null(strstr(text, "\ngodwit_reduce_seconds_total 1.5\n"));
@@ -436,7 +394,7 @@ Test(snapshot, metrics_are_well_formed) {
         cr_assert_eq(*end, '\0', "%s", line);
     }
     free(text);
-    gw_node_snapshot *failing = busy();
+    gw_node_snapshot *failing = rig_busy_snapshot();
     text = gw_snapshot_metrics(failing);
     cr_assert_not_null(strstr(text, "\ngodwit_checkpoint_step 300\n"));
     cr_assert_not_null(strstr(text, "\ngodwit_disk_writable 1\n"));
@@ -449,7 +407,7 @@ Test(snapshot, metrics_are_well_formed) {
 
 /* As Prometheus spells them: one line that it cannot read costs the whole page. */
 Test(snapshot, metrics_spell_numbers_that_are_none) {
-    gw_node_snapshot *s = busy();
+    gw_node_snapshot *s = rig_busy_snapshot();
     strcpy(s->latest, "loss=1 a=-nan b=inf c=-inf d=nan");
     s->step_ms = (double)NAN;
     char *text = gw_snapshot_metrics(s);
@@ -481,7 +439,7 @@ Test(snapshot, what_is_not_utf8_is_replaced) {
         cr_expect_str_eq(clean, cases[i].clean, "%d", (int)i);
         free(clean);
     }
-    gw_node_snapshot *s = busy();
+    gw_node_snapshot *s = rig_busy_snapshot();
     strcpy(s->job, "j\xff");
     char *text = gw_snapshot_json(s);
     json_t *object = json_loads(text, 0, NULL);
@@ -512,7 +470,7 @@ Test(snapshot, digests_in_reports_are_no_numbers) {
 }
 
 static gw_node_snapshot *with_gpus(void) {
-    gw_node_snapshot *s = busy();
+    gw_node_snapshot *s = rig_busy_snapshot();
     s->gpu_count = 2;
     s->gpus[0] = (gw_watched_gpu){.ordinal = 0,
                                   .name = "NVIDIA \"H200\"",
@@ -556,7 +514,7 @@ Test(snapshot, gpu_metrics_are_those_that_a_gpu_tells) {
     cr_assert_null(strstr(text, "godwit_gpu_temperature_celsius{"));
     cr_assert_not_null(strstr(text, "\ngodwit_sums_by_nccl 0\n"));
     free(text);
-    text = gw_snapshot_metrics(busy());
+    text = gw_snapshot_metrics(rig_busy_snapshot());
     cr_assert_null(strstr(text, "godwit_gpu_"), "a peer without GPUs has no such metrics");
     cr_assert_null(strstr(text, "godwit_sums_by_nccl"));
     free(text);
@@ -603,7 +561,7 @@ Test(control, answers_and_cleans_up) {
     cr_assert_not_null(answer, "%s", err.text);
     cr_assert_not_null(strstr(answer, "starting"));
     free(answer);
-    gw_board_publish(board, busy());
+    gw_board_publish(board, rig_busy_snapshot());
     answer = gw_control_ask(dir, "status", &err);
     cr_assert_not_null(strstr(answer, "\"step\":312"));
     free(answer);
@@ -640,12 +598,6 @@ Test(control, a_request_too_long_gets_no_answer_and_harms_nobody) {
     gw_control_close(control);
     gw_board_close(board);
     remove_deep(dir);
-}
-
-static double cpu_seconds(void) {
-    struct timespec used;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
 }
 
 /* Its socket listens, and nobody takes a connection: as many wait as may, and one more is told. */
@@ -709,12 +661,12 @@ Test(control, waits_for_a_descriptor_without_spinning) {
     none = usual;
     none.rlim_cur = (rlim_t)free_fd;
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-    double before = cpu_seconds();
+    double before = rig_cpu_seconds();
     cr_assert_eq(connect(fd, (struct sockaddr *)&server.at, sizeof server.at), 0);
     cr_assert_eq(send(fd, "stop\n", 5, MSG_NOSIGNAL), 5);
     struct pollfd answered = {.fd = fd, .events = POLLIN};
     cr_expect_eq(poll(&answered, 1, 1000), 0);
-    cr_expect_lt(cpu_seconds() - before, 0.2);
+    cr_expect_lt(rig_cpu_seconds() - before, 0.2);
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
     ssize_t got = recv(fd, answer, sizeof answer - 1, 0);
     cr_assert_gt(got, 0);
@@ -763,156 +715,4 @@ Test(control, who_only_says_no_more_is_still_there) {
     cr_expect_eq(atomic_load(server.stops), 1);
     close(fd);
     end_serving(&server);
-}
-
-/* ---- HTTP ---- */
-
-/* Sends `request` as it is and reads until the server closes. */
-static void exchange(const gw_addr *addr, const char *request, char *answer, size_t size) {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(addr->port)};
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-    cr_assert_eq(send(fd, request, strlen(request), MSG_NOSIGNAL), (ssize_t)strlen(request));
-    shutdown(fd, SHUT_WR);
-    size_t length = 0;
-    ssize_t got;
-    while (length < size - 1 && (got = recv(fd, answer + length, size - 1 - length, 0)) > 0)
-        length += (size_t)got;
-    answer[length] = '\0';
-    close(fd);
-}
-
-/* What is shown does not get old. */
-static gw_http *open_http(const gw_addr *addr, gw_board *board, gw_addr *bound) {
-    gw_err err;
-    atomic_store(&standing_ns, UINT64_C(1000000000000));
-    int fd = gw_http_bind(addr, bound, &err);
-    cr_assert_geq(fd, 0, "%s", err.text);
-    gw_http *http = gw_http_open(fd, board, &err);
-    cr_assert_not_null(http, "%s", err.text);
-    return http;
-}
-
-/* As a large flock's peer has them open. */
-Test(http, answers_beyond_the_descriptors_that_select_can_wait_for) {
-    struct rlimit limit;
-    gw_err err;
-    char answer[500];
-    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
-    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    limit.rlim_cur = 4096;
-    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    gw_board *board = gw_board_open(&err);
-    gw_http *http = open_http(&any, board, &bound);
-    gw_board_publish(board, busy());
-    for (int i = 0; i < 1100; i++) cr_assert_geq(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
-    exchange(&bound, "GET /healthz HTTP/1.0\r\n\r\n", answer, sizeof answer);
-    cr_expect_not_null(strstr(answer, " 200 "), "'%s'", answer);
-    gw_http_close(http);
-    gw_board_close(board);
-}
-
-/* It does not try to take the connection all the time, and answers when it can. */
-Test(http, waits_for_a_descriptor_without_spinning) {
-    gw_err err;
-    char answer[500];
-    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
-    gw_board *board = gw_board_open(&err);
-    gw_http *http = open_http(&any, board, &bound);
-    gw_board_publish(board, busy());
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(bound.port)};
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), free_fd = dup(fd);
-    close(free_fd);
-    struct rlimit usual, none;
-    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
-    none = usual;
-    none.rlim_cur = (rlim_t)free_fd;
-    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-    double before = cpu_seconds();
-    cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-    static const char request[] = "GET /healthz HTTP/1.0\r\n\r\n";
-    cr_assert_eq(send(fd, request, sizeof request - 1, MSG_NOSIGNAL), (ssize_t)sizeof request - 1);
-    struct pollfd answered = {.fd = fd, .events = POLLIN};
-    cr_expect_eq(poll(&answered, 1, 1000), 0);
-    cr_expect_lt(cpu_seconds() - before, 0.2);
-    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
-    ssize_t got = recv(fd, answer, sizeof answer - 1, 0);
-    cr_assert_gt(got, 0);
-    answer[got] = '\0';
-    cr_expect_not_null(strstr(answer, " 200 "), "'%s'", answer);
-    close(fd);
-    gw_http_close(http);
-    gw_board_close(board);
-}
-
-Test(http, serves_three_paths_and_refuses_the_rest) {
-    static const struct {
-        const char *request, *status, *contains;
-    } cases[] = {
-        {"GET /healthz HTTP/1.0\r\n\r\n", " 503 ", "starting"},
-        {"GET /healthz HTTP/1.0\r\n\r\n", " 200 ", "ok"},
-        {"GET /api/state HTTP/1.0\r\n\r\n", " 200 ", "\"step\":312"},
-        {"GET /metrics HTTP/1.0\r\n\r\n", " 200 ", "godwit_step 312"},
-        {"HEAD /metrics HTTP/1.0\r\n\r\n", " 200 ", "text/plain"},
-        {"GET /api/../etc/passwd HTTP/1.0\r\n\r\n", " 404 ", "/metrics"},
-        {"GET / HTTP/1.0\r\n\r\n", " 404 ", ""},
-        {"POST /api/state HTTP/1.0\r\nContent-Length: 5\r\n\r\nhello", " 405 ", "Allow: GET, HEAD"},
-        {"DELETE /metrics HTTP/1.0\r\n\r\n", " 405 ", ""},
-        {"\x16\x03\x01 this is no HTTP\r\n\r\n", " 400 ", ""},
-    };
-    gw_err err;
-    static char answer[65536];
-    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
-    gw_board *board = gw_board_open(&err);
-    gw_http *http = open_http(&any, board, &bound);
-    cr_assert_neq(bound.port, 0);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        exchange(&bound, cases[i].request, answer, sizeof answer);
-        char *line_end = strchr(answer, '\r');
-        const char *status = strstr(answer, cases[i].status);
-        cr_expect(status != NULL && status < line_end, "%s -> %.60s", cases[i].request, answer);
-        cr_expect_not_null(strstr(answer, cases[i].contains), "%s -> %s", cases[i].request, answer);
-        gw_board_publish(board, busy());
-    }
-    gw_addr again;
-    cr_assert_eq(gw_http_bind(&bound, &again, &err), -1, "the port is in use");
-    cr_assert_not_null(strstr(err.text, "is in use: another process listens there. Stop it, or"), "%s",
-                       err.text);
-    gw_http_close(http);
-    gw_board_close(board);
-}
-
-#define STUCK_FOR_7_S "the event loop has not turned for 7 s"
-
-/* Only the loop knows anything new. */
-Test(http, a_loop_that_is_stuck_is_not_well) {
-    static const struct {
-        const char *request, *well, *stuck;
-    } cases[] = {
-        {"GET /healthz HTTP/1.0\r\n\r\n", " 200 ", " 503 "},
-        {"GET /healthz HTTP/1.0\r\n\r\n", "ok", STUCK_FOR_7_S},
-        {"GET /metrics HTTP/1.0\r\n\r\n", "\ngodwit_healthy 1\n", "\ngodwit_healthy 0\n"},
-        {"GET /api/state HTTP/1.0\r\n\r\n", "\"phase\":\"computing\"", "\"phase\":\"" STUCK_FOR_7_S},
-    };
-    static char answer[65536];
-    gw_err err;
-    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
-    gw_board *board = gw_board_open(&err);
-    gw_http *http = open_http(&any, board, &bound);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        gw_board_publish(board, busy());
-        atomic_fetch_add(&standing_ns, UINT64_C(4000000000));
-        exchange(&bound, cases[i].request, answer, sizeof answer);
-        cr_expect_not_null(strstr(answer, cases[i].well), "%s", answer);
-        atomic_fetch_add(&standing_ns, UINT64_C(3900000000));
-        exchange(&bound, cases[i].request, answer, sizeof answer);
-        cr_expect_not_null(strstr(answer, cases[i].stuck), "%s", answer);
-    }
-    gw_board_publish(board, busy());
-    exchange(&bound, cases[0].request, answer, sizeof answer);
-    cr_expect_not_null(strstr(answer, " 200 "), "as soon as it turns: %s", answer);
-    gw_http_close(http);
-    gw_board_close(board);
 }

@@ -39,7 +39,7 @@ typedef struct gw_wires_options {
     uint32_t kinds; /* GW_FABRIC_TCP | ... */
     gw_rdma_options rdma;
     uint32_t time_scale_percent;
-    uint64_t silence_ns;  /* as in gw_fabric_options */
+    uint64_t silence_ns; /* as in gw_fabric_options */
     gw_wires_told *told; /* may be NULL */
     void *told_context;
 } gw_wires_options;
