@@ -14,7 +14,7 @@
 enum { PEERS = 3 };
 
 static gw_layout layout;
-static const gw_run_options options = {.time_scale_percent = 100};
+static const gw_run_options options = {.time_scale_percent = 100, .replicas = 1};
 static gw_device device = {.layout = &layout};
 static gw_node *node;
 static gw_err err;
@@ -25,6 +25,9 @@ static gw_mail *mail;      /* what was posted last of what is for the brain */
 static gw_hash wrong;      /* the chunk of which all send other bytes */
 static gw_peer_id told[8]; /* of whom it was told that they had other bits */
 static uint32_t told_count;
+static uint32_t
+    gives_after[PEERS]; /* it serves zeros, but does not answer when it is asked so often before */
+static _Atomic uint32_t asked_of[PEERS];
 
 bool __wrap_gw_node_fetch(gw_node *of, const gw_peer_id *peer, const gw_hash *name, void *bytes,
                           uint64_t capacity, uint64_t *length, gw_err *why);
@@ -35,6 +38,13 @@ bool __wrap_gw_node_fetch(gw_node *of, const gw_peer_id *peer, const gw_hash *na
                           uint64_t capacity, uint64_t *length, gw_err *why) {
     (void)of;
     *length = 0;
+    if (gives_after[peer->bytes[0]] != 0) {
+        if (atomic_fetch_add(&asked_of[peer->bytes[0]], 1) + 1 < gives_after[peer->bytes[0]])
+            return gw_fail(why, GW_E_PEER, "silent");
+        memset(bytes, 0, capacity);
+        *length = capacity;
+        return true;
+    }
     if (gw_hash_equal(name, &wrong)) {
         memset(bytes, 0, capacity);
         *length = capacity;
@@ -185,6 +195,51 @@ Test(load, who_sends_other_bytes_of_a_chunk_is_told) {
     cr_assert(gw_peer_id_equal(&told[0], &peers[1]) && gw_peer_id_equal(&told[1], &peers[2]));
     gw_set_free(&load.sound);
     for (uint32_t i = 0; i < PEERS; i++) gw_set_free(&inventories[i]);
+}
+
+/* ---- holders that do not answer ---- */
+
+enum { CHUNKS = 24, AT_ONCE = 8 };
+
+/* Of a checkpoint of which the second and the third peer, or those of them that give anything, hold all. */
+static bool load_zeros(void) {
+    gw_peer_id peers[PEERS] = {{{0}}, {{1}}, {{2}}};
+    gw_set inventories[PEERS] = {gw_set_of(CHUNKS), gw_set_of(CHUNKS), gw_set_of(CHUNKS)};
+    for (uint32_t i = 1; i < PEERS; i++)
+        if (gives_after[i] != 0) gw_set_fill(&inventories[i]);
+    layout.image_bytes = (uint64_t)CHUNKS * GW_CHUNK_BYTES;
+    uint8_t *image = malloc(layout.image_bytes);
+    cr_assert_not_null(image);
+    node->self.id = peers[0];
+    gw_load load = {.node = node,
+                    .kind = GW_LOAD_MANIFEST,
+                    .step = 5,
+                    .root = rig_save_zeros(5, RIG_JOB, CHUNKS),
+                    .peers = peers,
+                    .count = PEERS,
+                    .inventories = inventories,
+                    .members = peers + 1, /* nothing is to be kept here */
+                    .member_count = PEERS - 1};
+    bool good = gw_load_from_checkpoint(&load, image, &err);
+    gw_set_free(&load.sound);
+    for (uint32_t i = 0; i < PEERS; i++) gw_set_free(&inventories[i]);
+    free(image);
+    return good;
+}
+
+/* Its disk hangs, say: each chunk that it is asked for takes ten seconds. */
+Test(load, who_does_not_answer_is_asked_after_those_who_do) {
+    gives_after[1] = UINT32_MAX;
+    gives_after[2] = 1;
+    cr_assert(load_zeros(), "%s", err.text);
+    cr_expect_leq(atomic_load(&asked_of[1]), AT_ONCE);
+    cr_expect_eq(atomic_load(&asked_of[2]), CHUNKS);
+}
+
+Test(load, who_alone_holds_a_chunk_is_asked_for_it_once_more) {
+    gives_after[1] = 2;
+    cr_assert(load_zeros(), "%s", err.text);
+    cr_expect_geq(atomic_load(&asked_of[1]), CHUNKS + 1);
 }
 
 /* ---- a large state ---- */

@@ -159,6 +159,7 @@ static bool find_manifest(gw_load *load, gw_manifest *manifest, gw_err *err) {
 typedef struct restoring {
     gw_load *load;
     uint8_t *image;
+    atomic_bool *silent; /* by holder: it has not given a chunk that it has, which may have taken long */
 } restoring;
 
 /* What one of the holders has sent is not what was asked for. */
@@ -173,19 +174,27 @@ static void tell_wrong(const gw_load *load, const gw_peer_id *holder, uint32_t i
     gw_mailbox_post(load->node->mail, mail);
 }
 
+/* Asks all holders in turn, beginning with another one for each chunk; and then those that are silent: of one
+ * whose disk hangs every chunk would be waited for. */
 static bool restore_fetch(void *context, uint32_t index, uint32_t *asked, const gw_hash *name, void *bytes,
                           uint32_t length, gw_err *err) {
-    gw_load *load = ((restoring *)context)->load;
+    const restoring *r = context;
+    gw_load *load = r->load;
     if (*asked > 0) tell_wrong(load, &load->peers[(index + *asked - 1) % load->count], index);
     gw_fail(err, GW_E_NOTFOUND, "no peer that is here holds it");
-    while (*asked < load->count) {
+    while (*asked < 2 * load->count) {
+        bool last = *asked >= load->count;
         uint32_t holder = (index + (*asked)++) % load->count;
+        if (atomic_load(&r->silent[holder]) != last) continue;
         const gw_set *has = &load->inventories[holder];
         if (gw_peer_id_equal(&load->peers[holder], &load->node->self.id)) continue;
         if (index >= has->size || !gw_set_has(has, index)) continue;
         uint64_t got;
         if (atomic_load(&load->node->ending)) return gw_fail(err, GW_E_ABORTED, "this peer is ending");
-        if (!gw_node_fetch(load->node, &load->peers[holder], name, bytes, length, &got, err)) continue;
+        if (!gw_node_fetch(load->node, &load->peers[holder], name, bytes, length, &got, err)) {
+            if (err->code != GW_E_NOTFOUND) atomic_store(&r->silent[holder], true);
+            continue;
+        }
         if (got == length) return true;
         gw_fail(err, GW_E_CORRUPT, "%llu bytes instead of %u", (unsigned long long)got, length);
     }
@@ -235,7 +244,8 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
     if (!find_manifest(load, &manifest, err)) return false;
     bool good = manifest.state_bytes == node->device->layout->image_bytes;
     if (!good) gw_fail(err, GW_E_CORRUPT, "the manifest is not of a state of this job's size");
-    restoring r = {.load = load, .image = image};
+    restoring r = {.load = load, .image = image, .silent = calloc(load->count + 1, sizeof *r.silent)};
+    GW_CHECK_MEMORY(r.silent != NULL);
     gw_restore restore = {
         .manifest = &manifest,
         .store = node->store,
@@ -249,6 +259,7 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
     gw_restore_stats stats = {0};
     good = good && gw_restore_run(&restore, &stats, err);
     gw_store_release(node->store, load->step);
+    free(r.silent);
     if (good && stats.damaged > 0)
         gw_log(GW_WARN, "checkpoint", "%u damaged chunks of step %llu were replaced from other peers",
                stats.damaged, (unsigned long long)load->step);
