@@ -120,8 +120,8 @@ bool gw_asker_next(gw_asker *asker, gw_request *request, struct iovec *payload) 
 /* One piece is answered in full: the operation may be done. */
 static void settle(gw_asker *asker, slot *s, gw_op_status status) {
     gw_posted *posted = s->posted;
+    GW_CHECK(s->busy && posted != NULL);
     s->busy = false;
-    if (posted == NULL) return;
     if (status != GW_OP_OK && posted->status == 0) posted->status = status;
     posted->in_flight--;
     if (posted->status != 0 && posted->waiting) stop_waiting(asker, posted);
