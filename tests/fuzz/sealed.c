@@ -468,7 +468,8 @@ static size_t put_example_claims(uint8_t *at, size_t room, uint8_t flags, const 
 }
 
 static void handshake_examples(fuzz_add *add, void *context) {
-    static const gw_addr listen[3] = {{.port = 1}, {.family = 4, .port = 1}, {.family = 6, .port = 65535}};
+    static const gw_addr listen[3] = {
+        {.family = 4, .port = 1}, {.family = 4, .ip = {10, 1}, .port = 7}, {.family = 6, .port = 65535}};
     static const char *const builds[3] = {"", "0.1 of a build", "not \r\n printable \x7f\xff"};
     uint8_t bytes[TRANSCRIPT] = {NOISE};
     for (uint8_t who = 0; who <= WELCOME; who++) {
