@@ -78,13 +78,6 @@ static struct {
     files hang;
 } disk = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NO_FILES};
 
-static void hang(files some) {
-    pthread_mutex_lock(&disk.lock);
-    disk.hang = some;
-    pthread_cond_broadcast(&disk.changed);
-    pthread_mutex_unlock(&disk.lock);
-}
-
 static void read_disk(files some) {
     pthread_mutex_lock(&disk.lock);
     while (disk.hang == some) pthread_cond_wait(&disk.changed, &disk.lock);
@@ -143,6 +136,13 @@ Test(stacks, what_a_thread_hangs_in_is_named) {
 #endif
 
 #if !defined(__SANITIZE_THREAD__)
+static void hang(files some) {
+    pthread_mutex_lock(&disk.lock);
+    disk.hang = some;
+    pthread_cond_broadcast(&disk.changed);
+    pthread_mutex_unlock(&disk.lock);
+}
+
 static void log_until(const char *name, const char *part) {
     do {
         logged[0] = '\0';
