@@ -134,7 +134,7 @@ static void writer_done(void *context, const gw_ckpt_done *done) {
 static gw_param *copy_params(const gw_param *params, uint32_t count) {
     gw_param *copy = calloc(count ? count : 1, sizeof *copy);
     GW_CHECK_MEMORY(copy != NULL);
-    memcpy(copy, params, count * sizeof *copy);
+    if (count > 0) memcpy(copy, params, count * sizeof *copy); /* params may be NULL where there are none */
     return copy;
 }
 
