@@ -181,12 +181,13 @@ void rig_connect(rig *r, uint32_t a, uint32_t b) {
         sim_net_link(r->net, a, b);
         return;
     }
+    int fds[2 + GW_FABRIC_LANES][2];
     r->attempts++;
+    for (uint32_t number = 0; number < 2 + r->lanes; number++) connect_pair(fds[number]);
+    if (r->connected != NULL) r->connected();
     for (uint32_t number = 0; number < 2 + r->lanes; number++) {
-        int fds[2];
-        connect_pair(fds);
-        hand_over(r, &r->peers[a], &r->peers[b].id, fds[0], true, number);
-        hand_over(r, &r->peers[b], &r->peers[a].id, fds[1], false, number);
+        hand_over(r, &r->peers[a], &r->peers[b].id, fds[number][0], true, number);
+        hand_over(r, &r->peers[b], &r->peers[a].id, fds[number][1], false, number);
     }
 }
 

@@ -34,6 +34,7 @@ typedef struct rig_peer {
 } rig_peer;
 
 typedef struct rig {
+    void (*connected)(void); /* the sockets of a link are there, and nobody has them yet; may be NULL */
     uint32_t count, lanes;
     bool sealed;
     struct sim_net *net; /* NULL: not simulated */
