@@ -182,7 +182,7 @@ static bool restore_fetch(void *context, uint32_t index, uint32_t *asked, const 
     gw_load *load = r->load;
     if (*asked > 0) tell_wrong(load, &load->peers[(index + *asked - 1) % load->count], index);
     gw_fail(err, GW_E_NOTFOUND, "no peer that is here holds it");
-    while (*asked < 2 * load->count) {
+    while (load->count > 0 && *asked < 2 * load->count) {
         bool last = *asked >= load->count;
         uint32_t holder = (index + (*asked)++) % load->count;
         if (atomic_load(&r->silent[holder]) != last) continue;
