@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -654,26 +653,10 @@ static void end_serving(served *s) {
 Test(control, waits_for_a_descriptor_without_spinning) {
     char answer[200];
     served server = serve();
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), free_fd = dup(fd);
-    close(free_fd);
-    struct rlimit usual, none;
-    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
-    none = usual;
-    none.rlim_cur = (rlim_t)free_fd;
-    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-    double before = rig_cpu_seconds();
-    cr_assert_eq(connect(fd, (struct sockaddr *)&server.at, sizeof server.at), 0);
-    cr_assert_eq(send(fd, "stop\n", 5, MSG_NOSIGNAL), 5);
-    struct pollfd answered = {.fd = fd, .events = POLLIN};
-    cr_expect_eq(poll(&answered, 1, 1000), 0);
-    cr_expect_lt(rig_cpu_seconds() - before, 0.2);
-    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
-    ssize_t got = recv(fd, answer, sizeof answer - 1, 0);
-    cr_assert_gt(got, 0);
-    answer[got] = '\0';
+    rig_ask_without_descriptors((struct sockaddr *)&server.at, sizeof server.at, "stop\n", answer,
+                                sizeof answer);
     cr_expect_str_eq(answer, "{\"ok\":true}\n");
     cr_expect_eq(atomic_load(server.stops), 1);
-    close(fd);
     end_serving(&server);
 }
 
