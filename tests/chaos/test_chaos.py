@@ -4,6 +4,7 @@ what its reports rest on: cuts that overlap, who had a right to end, and nothing
 
 import contextlib
 import io
+import json
 import os
 import random
 import re
@@ -269,7 +270,7 @@ class EndsByThemselves(unittest.TestCase):
                 ["sh", "-c", "echo $0 >>$1", words.pop(0), errors], stdout=subprocess.PIPE, text=True
             )
             words = ["first", "second"]
-            peer = Peer(types.SimpleNamespace(folder=folder, binary="", job=[], peers=[], changed=threading.Condition()), 1, (), home)
+            peer = Peer(types.SimpleNamespace(folder=folder, words=folder, binary="", job=[], peers=[], changed=threading.Condition()), 1, (), home)
             for said in ("first\n", "second\n"):
                 peer.start()
                 peer.reader.join()
@@ -423,7 +424,7 @@ def flock_of(*views):
 
 def run_of(flock):
     """A run at time 0 with that flock, which has done nothing yet."""
-    options = types.SimpleNamespace(seed=1, peers=len(flock.peers), kinds=["none"], majority=False)
+    options = types.SimpleNamespace(seed=1, peers=len(flock.peers), kinds=["none"], majority=False, logs=None)
     run = Chaos(flock, None, options, jobs.sleeping())
     run.began = 0
     for peer in flock.peers:
@@ -736,6 +737,21 @@ class Short(unittest.TestCase):
         self.assertRegex(said, r"clock step +[1-9]")
         self.assertIn("ended by themselves and were started again 0", said)
         self.assertEqual(self.of_the_dead() - before, set())
+
+    def test_logs_keep_what_each_peer_wrote_and_told(self):
+        with tempfile.TemporaryDirectory() as folder:
+            logs = os.path.join(folder, "logs")
+            self.run_chaos("--minutes", "0.08", "--peers", "2", "--kinds", "kill", "--logs", logs)
+            self.assertEqual(sorted(os.listdir(logs)), ["events.jsonl", "peer1.err", "peer2.err"])
+            with open(os.path.join(logs, "events.jsonl")) as file:
+                events = [json.loads(line) for line in file]
+            self.assertEqual({event["number"] for event in events if event["event"] == "step"}, {1, 2})
+            with open(os.path.join(logs, "peer1.err")) as file:
+                self.assertIn("data link to", file.read())
+            again = [sys.executable, CHAOS, "--binary", BINARY, "--logs", logs]
+            done = subprocess.run(again, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn("exists already", done.stderr)
 
     @contextlib.contextmanager
     def long_run(self, folder):

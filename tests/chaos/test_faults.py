@@ -133,7 +133,7 @@ class InPlaces(unittest.TestCase):
     def setUp(self):
         self.flock = self.enterContext(Flock("plain", []))
         self.network = self.enterContext(places.Network(2, self.flock.folder, CLOCK if os.path.exists(CLOCK) else None))
-        options = types.SimpleNamespace(seed=1, peers=2, kinds=["none"], majority=False, minutes=60)
+        options = types.SimpleNamespace(seed=1, peers=2, kinds=["none"], majority=False, minutes=60, logs=None)
         self.chaos = Chaos(self.flock, self.network, options, jobs.sleeping())
         self.chaos.began = time.time()
 

@@ -17,10 +17,12 @@ have kept (course.py), and a peer that lived for the second half of the run take
   --verify PART  have such a share of the shards computed twice, like 5%
   --binary PATH  default build/godwit
   --timeline F   where the picture goes (default chaos.svg in the current folder)
+  --logs FOLDER  a new folder that keeps what the peers wrote (peerN.err) and told (events.jsonl)
 """
 
 import argparse
 import collections
+import json
 import os
 import random
 import signal
@@ -179,6 +181,7 @@ class Chaos:
         """Takes the events that have come since."""
         with self.flock.changed:
             events, self.flock.events[:] = list(self.flock.events), []
+        self.keep(events)
         for peer, event in events:
             self.course.take(peer.number, event)
             if event["event"] != "step" or event["step"] <= self.newest_step:
@@ -188,6 +191,11 @@ class Chaos:
             for strike in self.pending:
                 if strike.recovery is None and event["time"] > strike.began:
                     strike.recovery = event["time"] - strike.began
+
+    def keep(self, events):
+        if self.options.logs:
+            with open(os.path.join(self.options.logs, "events.jsonl"), "a") as file:
+                file.writelines(json.dumps({"number": peer.number, **event}) + "\n" for peer, event in events)
 
     def whole(self):
         """Whether all that can be are in one view: who has been started again, too."""
@@ -346,16 +354,22 @@ def options_of():
     parser.add_argument("--verify", metavar="PART", default="off")
     parser.add_argument("--binary", default="build/godwit")
     parser.add_argument("--timeline", default="chaos.svg")
+    parser.add_argument("--logs")
     options = parser.parse_args()
     wrong = set(options.kinds) - {kind.name for kind in faults.KINDS}
     if wrong or not 1 <= options.peers <= 200:
         parser.error(f"there is no kind {sorted(wrong)}" if wrong else "--peers is from 1 to 200")
+    if options.logs and os.path.exists(options.logs):
+        parser.error(f"--logs: {options.logs} exists already; name a folder that does not")
     return options
 
 
 def run(options):
     job = jobs.JOBS[options.job]()
-    with Flock(options.binary, jobs.endless(job, options.peers, options.majority, options.verify)) as flock:
+    if options.logs:
+        os.makedirs(options.logs)
+    arguments = jobs.endless(job, options.peers, options.majority, options.verify)
+    with Flock(options.binary, arguments, words=options.logs) as flock:
         key = os.path.join(flock.folder, "key")
         subprocess.run([flock.binary, "keygen", key], check=True, stdout=subprocess.DEVNULL)
         flock.job += ["--key", key]

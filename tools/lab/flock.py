@@ -60,7 +60,7 @@ class Peer:
         self.extra = list(extra)
         self.home = home
         self.directory = os.path.join(flock.folder, f"peer{number}")
-        self.error_file = self.directory + ".err"
+        self.error_file = os.path.join(flock.words, f"peer{number}.err")
         self.errors_from = 0
         self.process = None
         self.reader = None
@@ -156,13 +156,14 @@ class Peer:
 
 
 class Flock:
-    def __init__(self, binary, job, within=None, ready_s=60):
+    def __init__(self, binary, job, within=None, ready_s=60, words=None):
         """within: where its folder is made, if not in the system's place for such. ready_s: how long a peer may take
-        until it listens."""
+        until it listens. words: a folder in which what its peers write to stderr is kept, if it is to be."""
         self.ready_s = ready_s
         self.binary = os.path.abspath(binary)
         self.job = list(job)
         self.folder = tempfile.mkdtemp(prefix="godwit-", dir=within)
+        self.words = words or self.folder
         self.peers = []
         self.events = []  # (peer, event) in the order they were read
         self.changed = threading.Condition(threading.RLock())
