@@ -52,6 +52,10 @@ static void expect_shown(uint32_t at, uint64_t step, uint32_t held) {
     cr_expect_eq(one->chunks, CHUNKS);
 }
 
+static bool is_complete(uint32_t at) {
+    return node->shown.checkpoints[at].complete;
+}
+
 Test(publish, of_a_checkpoint_its_own_chunks_are_shown_though_the_next_has_begun) {
     save(10, 3, false);
     save(20, 5, false);
@@ -78,5 +82,16 @@ Test(publish, of_a_checkpoint_of_an_earlier_life_is_shown_what_was_found) {
     expect_shown(0, 10, 2);
     expect_shown(1, 5, 0);
     cr_expect_eq(node->shown.checkpoint_count, 2, "once");
+    cr_expect(is_complete(0));
+    cr_expect_not(is_complete(1), "nobody has said so");
     for (int i = 0; i < 2; i++) gw_set_free(&found[i].chunks);
+}
+
+Test(publish, what_was_found_whole_is_complete_whoever_says_so) {
+    gw_inventory found = {.step = 10, .root = {{10}}, .chunks = gw_set_of(CHUNKS)};
+    for (uint32_t i = 0; i < CHUNKS; i++) gw_set_add(&found.chunks, i);
+    gw_node_show_inventory(node, &found, 1);
+    expect_shown(0, 10, CHUNKS);
+    cr_expect(is_complete(0));
+    gw_set_free(&found.chunks);
 }

@@ -163,7 +163,7 @@ void gw_node_show_inventory(gw_node *node, const gw_inventory *list, uint32_t co
         shown->checkpoints[shown->checkpoint_count++] =
             (gw_snapshot_checkpoint){.step = list[i].step,
                                      .root = list[i].root,
-                                     .complete = true,
+                                     .complete = gw_set_count(&list[i].chunks) == list[i].chunks.size,
                                      .chunks = list[i].chunks.size,
                                      .held = gw_set_count(&list[i].chunks)};
 }

@@ -82,11 +82,11 @@ typedef struct gw_snapshot_peer {
     uint64_t checkpoint_step; /* newest it holds chunks of; UINT64_MAX = none */
 } gw_snapshot_peer;
 
-/* A checkpoint this peer knows: complete, or being written. */
+/* A checkpoint this peer knows, of this process's life or found on its disk when it began. */
 typedef struct gw_snapshot_checkpoint {
     uint64_t step;
-    gw_hash root; /* zeros while it is open */
-    bool complete;
+    gw_hash root;
+    bool complete; /* it was told, or all is on this disk; of others that were found it is not known */
     uint32_t chunks, held; /* of the whole state; on this peer's disk */
 } gw_snapshot_checkpoint;
 

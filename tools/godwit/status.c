@@ -173,7 +173,7 @@ static void print_checkpoints(const json_t *checkpoints) {
     json_array_foreach(checkpoints, i, checkpoint) {
         bool complete = json_is_true(json_object_get(checkpoint, "complete"));
         printf("  %10lld  %-16.16s  %-9s %lld of %lld\n", count_of(checkpoint, "step"),
-               text_of(checkpoint, "root"), complete ? "complete" : "open", count_of(checkpoint, "held"),
+               text_of(checkpoint, "root"), complete ? "complete" : "found", count_of(checkpoint, "held"),
                count_of(checkpoint, "chunks"));
     }
 }
