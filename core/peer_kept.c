@@ -198,9 +198,9 @@ static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
  * here when this process began may be somebody's yet, and checkpoints that were not called complete may be
  * all the same: they stay until the disk has refused some, and then as many as are to be kept of all these.
  * What is here of this very state is of use. */
-void gw_kept_make_room(gw_peer *p, bool again) {
+void gw_kept_make_room(gw_peer *p, bool lacks_room) {
     bool left = p->part_step != UINT64_MAX && p->part_step != p->save.step && !p->inventory.strays;
-    bool refused = again && p->room_step != p->save.step;
+    bool refused = lacks_room && p->room_step != p->save.step;
     if (!left && !refused) return;
     if (refused) p->room_step = p->save.step;
     gw_hash *roots = calloc(2 * (size_t)p->inventory.count + p->kept_count + 1, sizeof *roots);

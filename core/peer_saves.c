@@ -11,12 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    SAVE_LASTS_MS =
-        60000, /* a checkpoint that takes longer is abandoned, and the next may take twice as long: */
-    MOST_DOUBLINGS = 6,     /* some slow disk must get one done */
-    WRITE_AGAIN_MS = 60000, /* a disk that refused is tried again after this: it may have room by then */
-};
+/* A checkpoint that takes longer is abandoned, and the next may take twice as long, so that some slow disk
+ * gets one done. A disk that refused is tried again, and ever more seldom: what it lacked may be there soon,
+ * as descriptors are, or in days, as room may be. What gives way there is what nobody knows to be complete,
+ * and who knows may come yet: it does so once the disk has refused for so long. */
+enum { SAVE_LASTS_MS = 60000, MOST_DOUBLINGS = 6, WRITE_AGAIN_MS = 4000, WRITE_AGAIN_MOST_MS = 60000 };
 
 void gw_saves_free(gw_save *save) {
     free(save->chunks);
@@ -36,7 +35,7 @@ void gw_saves_free(gw_save *save) {
 static bool is_due(const gw_peer *p) {
     const gw_peer_config *c = &p->config;
     if (p->want_save) return true;
-    if (p->now < p->save_again_ns) return false;
+    if (p->now < p->save_again_ns && !gw_saves_anyone_writes(p, -1)) return false;
     if (p->save_again_ns != 0 && (c->checkpoint_steps != 0 || c->checkpoint_ns != 0)) return true;
     if (c->checkpoint_steps != 0 && (p->step + 1) % c->checkpoint_steps == 0) return true;
     return c->checkpoint_ns != 0 && p->now >= p->saved_ns + c->checkpoint_ns;
@@ -152,10 +151,11 @@ void gw_saves_open(gw_peer *p, bool final) {
         p->unsaved_ns = 0;
         p->unsaved_said = false;
     }
-    bool again = p->unwritable && !p->disk_hangs &&
-                 (p->now >= p->write_again_ns || (final && !gw_saves_anyone_writes(p, -1)));
+    bool last = final && !gw_saves_anyone_writes(p, -1);
+    bool again = p->unwritable && !p->disk_hangs && (last || p->now >= p->write_again_ns);
     if (again) p->unwritable = false;
-    if (!p->unwritable) gw_kept_make_room(p, again);
+    bool lacks_room = again && (last || p->now >= p->refused_ns + gw_peer_ms(p, WRITE_AGAIN_MOST_MS));
+    if (!p->unwritable) gw_kept_make_room(p, lacks_room);
     store_chunks(p, p->unwritable);
     for (uint32_t i = 0; i < p->contact_count; i++) take_early(p, &p->contacts[i]);
 }
@@ -226,10 +226,18 @@ static void note_disk(gw_peer *p, uint32_t rank, bool failed) {
     p->member_unwritable[rank] |= failed;
 }
 
-/* Nobody could store it. Before a disk is tried again the next would only be hashed; then it is due, however
- * long the interval. */
+/* After so many times in a row, of which this is the last. */
+static uint64_t write_again_at(const gw_peer *p, uint32_t times) {
+    uint64_t wait_ms = WRITE_AGAIN_MS;
+    GW_CHECK(times > 0);
+    while (--times > 0 && wait_ms < WRITE_AGAIN_MOST_MS) wait_ms *= 2;
+    return p->now + gw_peer_ms(p, wait_ms < WRITE_AGAIN_MOST_MS ? wait_ms : WRITE_AGAIN_MOST_MS);
+}
+
+/* Nobody could store it. Before a disk is tried again, or somebody comes who has one, the next would only be
+ * hashed; then it is due, however long the interval. */
 static void ended_unsaved(gw_peer *p) {
-    p->save_again_ns = p->now + gw_peer_ms(p, WRITE_AGAIN_MS);
+    p->save_again_ns = write_again_at(p, ++p->unsaved_times);
 }
 
 /* All members hold the state that is being saved: if it is the present one, the step that led to it may be
@@ -364,7 +372,7 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsave
                 step);
         p->given_up_said = true;
     } else {
-        p->late_saves = 0;
+        p->late_saves = p->unsaved_times = 0;
         p->given_up_said = false;
         gw_kept_complete(p, step, root);
     }
@@ -419,22 +427,27 @@ void gw_saves_link_up(gw_peer *p, const gw_contact *contact) {
 
 static void cannot_write(gw_peer *p) {
     p->unwritable = true;
-    p->write_again_ns = p->now + gw_peer_ms(p, WRITE_AGAIN_MS);
+    if (p->refusals == 0) p->refused_ns = p->now;
+    p->write_again_ns = write_again_at(p, ++p->refusals);
 }
 
-/* Once: the disk is tried again every minute, and may stay full for days. */
+/* Once: the disk may stay full for days. */
 static void say_unwritable(gw_peer *p, const gw_event *event) {
     snprintf(p->unwritable_why, sizeof p->unwritable_why, "%s", gw_peer_why(event));
     if (p->unwritable_said) return;
     p->unwritable_said = true;
     bool others = gw_saves_anyone_writes(p, gw_peer_own_rank(p));
     gw_peer_say(p, GW_WARN,
-                "checkpoints cannot be written here: %s; the run goes on, %s, and this disk is tried again "
-                "every minute",
+                "checkpoints cannot be written here: %s; the run goes on, %s, and this disk is tried again, "
+                "each minute in the end",
                 gw_peer_why(event), others ? "others keep its share" : "nothing of it is saved");
 }
 
-static void say_writable(gw_peer *p) {
+/* A disk that others were not to count on has shown by a manifest alone that it may be counted on again;
+ * whether it has room for chunks is seen when it is. */
+static void took_part(gw_peer *p) {
+    const gw_save *s = &p->save;
+    if (s->chunk_count > 0 || gw_set_has(&s->placed, (uint32_t)gw_peer_own_rank(p))) p->refusals = 0;
     if (!p->unwritable_said) return;
     p->unwritable_said = false;
     gw_peer_say(p, GW_INFO, "checkpoints can be written here again");
@@ -522,7 +535,7 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
         cannot_write(p);
         say_unwritable(p, event);
     } else if (!p->unwritable) {
-        say_writable(p);
+        took_part(p);
     }
     s->own_unrecorded = event->outcome != GW_DONE || s->unwritten;
     /* When the leader goes on all the same, nobody could write it. */

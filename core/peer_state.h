@@ -366,8 +366,9 @@ struct gw_peer {
     bool saved_behind;   /* noted since a state was loaded last, which goes on from it */
     gw_kept found;       /* a newer one, of which this view's disks had all when it began; step 0: none */
     uint64_t saved_ns;
-    uint64_t save_again_ns; /* the last one could be stored by nobody: the next is due then, and none before
-                               without need; 0 = it could */
+    uint64_t save_again_ns; /* the last one could be stored by nobody: the next is due then, or when somebody
+                               can, and none before without need; 0 = it could */
+    uint32_t unsaved_times; /* such ones in a row */
     gw_end end;
     bool said_alone, said_no_room;
     uint64_t lonely_ns;   /* since when it can do nothing without others; 0 = it can */
@@ -376,6 +377,8 @@ struct gw_peer {
     uint32_t kept_count;
     bool want_save, want_stop, leaving, unwritable, end_sent;
     uint64_t write_again_ns; /* while unwritable */
+    uint32_t refusals;       /* of the disk here, in a row, */
+    uint64_t refused_ns;     /* and the first of them */
     uint64_t part_step;      /* of the last one begun here since the last RETAIN; UINT64_MAX = none */
     uint64_t room_step;      /* of the last one for which all was deleted that can go; UINT64_MAX = none */
     bool unwritable_said;    /* until something was written again */
@@ -664,8 +667,8 @@ void gw_kept_told_whole(gw_peer *p, const gw_kept *whole);
 /* All members have recorded it, this peer among them: earlier ones go. */
 void gw_kept_complete(gw_peer *p, uint64_t step, const gw_hash *root);
 void gw_kept_complete_late(gw_peer *p, const gw_message *message); /* COMPLETE, not of the save under way */
-/* Before a checkpoint is stored; `again`: on a disk that has refused some. */
-void gw_kept_make_room(gw_peer *p, bool again);
+/* Before a checkpoint is stored; `lacks_room`: on a disk that has refused some for a while. */
+void gw_kept_make_room(gw_peer *p, bool lacks_room);
 /* The view goes on from the present state though another one is on record as the job's end: that one goes. */
 void gw_kept_give_up_end(gw_peer *p);
 /* Those of more than `step` steps, but these: they are known no more, now or in a later life. The next

@@ -214,3 +214,12 @@ void flock_persist(flock *f, uint32_t i, const gw_action *a) {
     flock_post(f, i, begins_ns + p->persist_ns + 1000 - f->now,
                (gw_event){.kind = GW_EV_PERSISTED, .token = a->token});
 }
+
+void flock_await_room_made(flock *f, uint32_t i) {
+    flock_peer *p = &f->peers[i];
+    while (p->brain->room_step == UINT64_MAX) {
+        p->retained = 0;
+        cr_assert(!flock_run(f, NULL, 1));
+    }
+    while (p->retained == 0) cr_assert(!flock_run(f, NULL, 1));
+}

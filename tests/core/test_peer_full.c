@@ -63,10 +63,8 @@ static void fetch_once(flock *f, uint32_t a, uint32_t b) {
 }
 
 static void await_room_made(flock *f, uint32_t a, uint32_t b) {
-    while (flock_said(f, a, "cannot be written here") == 0 || flock_said(f, b, "cannot be written here") == 0)
-        cr_assert(!flock_run(f, NULL, 1));
-    f->peers[a].retained = f->peers[b].retained = 0;
-    while (f->peers[a].retained == 0 || f->peers[b].retained == 0) cr_assert(!flock_run(f, NULL, 1));
+    flock_await_room_made(f, a);
+    flock_await_room_made(f, b);
 }
 
 static void expect_one_whole(const flock *f, uint32_t a, uint32_t b, const gw_hash *first,
@@ -155,9 +153,7 @@ Test(peer_full, what_is_whole_no_longer_does_not_push_out_what_is_known_to_be) {
     cr_assert_eq(flock_chunks_of(p, &first), 7, "and the first is");
     cr_assert_eq(flock_status(&f, last).checkpoint_step, 4);
     fill_disk(&f, last);
-    while (flock_said(&f, last, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
-    p->retained = 0;
-    while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
+    flock_await_room_made(&f, last);
     cr_expect_eq(
         flock_chunks_of(p, &first), 7,
         "the only acknowledged one had all its chunks here, and is left with %x; of the other there are %x",
@@ -194,10 +190,7 @@ Test(peer_full, of_two_that_are_kept_one_is_what_was_acknowledged) {
     uint32_t before = flock_chunks_of(p, &first);
     cr_assert_gt(before, 0);
     for (uint32_t i = 0; i < 4; i++) f.peers[i].disk_full = true;
-    while (flock_said(&f, last, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
-    cr_assert_eq(flock_status(&f, last).checkpoint_step, 4);
-    p->retained = 0;
-    while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
+    flock_await_room_made(&f, last);
     cr_assert_eq(flock_status(&f, last).checkpoint_step, 4, "it is all that is known to be complete");
     cr_expect_eq(flock_chunks_of(p, &first), before, "it keeps %d, and of the acknowledged one %x",
                  (int)p->retained, flock_chunks_of(p, &first));
@@ -228,10 +221,8 @@ Test(peer_full, with_float_sums_a_next_life_keeps_what_it_does_not_know_to_be_be
     p->found_count = 2;
     p->disk_full = true;
     flock_start(&f, 0);
-    while (flock_said(&f, 0, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
+    flock_await_room_made(&f, 0);
     cr_assert_eq(flock_status(&f, 0).checkpoint_step, step);
-    p->retained = 0;
-    while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
     for (uint32_t k = 0; k < 2; k++) {
         cr_expect_eq(flock_chunks_of(p, &roots[k]), 7, "of the checkpoint %u there are %x", k,
                      flock_chunks_of(p, &roots[k]));
@@ -309,9 +300,7 @@ Test(peer_full, with_float_sums_a_record_that_was_given_up_does_not_hide_what_is
             cr_assert(!flock_run(&f, NULL, 1));
         for (uint32_t i = 1; i < 5; i++) f.peers[i].disk_full = true;
         uint32_t before = flock_chunks_of(p, &second);
-        while (flock_said(&f, 1, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
-        p->retained = 0;
-        while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
+        flock_await_room_made(&f, 1);
         cr_assert_eq(flock_status(&f, 2).checkpoint_step, 8);
         cr_expect_eq(flock_status(&f, 1).checkpoint_step, 8, "later %d: it knows %d", later,
                      (int)flock_status(&f, 1).checkpoint_step);
@@ -386,9 +375,7 @@ Test(peer_full, with_float_sums_who_fetched_finds_whole_what_the_other_had_come_
     uint32_t before = flock_chunks_of(&f.peers[last], &second);
     cr_assert_gt(before, 0);
     for (uint32_t i = 0; i < 5; i++) f.peers[i].disk_full = true;
-    while (flock_said(&f, last, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
-    f.peers[last].retained = 0;
-    while (f.peers[last].retained == 0) cr_assert(!flock_run(&f, NULL, 1));
+    flock_await_room_made(&f, last);
     cr_expect_eq(flock_chunks_of(&f.peers[last], &second), before);
     flock_close(&f);
 }

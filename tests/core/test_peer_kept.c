@@ -117,9 +117,7 @@ Test(peer_kept, a_checkpoint_known_complete_by_late_news_is_not_what_a_full_disk
         const gw_hash root = p->saved_root;
         f.peers[flock_leader(&f)].disk_full = true;
         p->store.room = p->store.count;
-        while (flock_said(&f, odd, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
-        p->retained = 0;
-        while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
+        flock_await_room_made(&f, odd);
         cr_assert_eq(p->store.manifest_count, 1, "it was refused, and what can go has gone");
         cr_assert_gt(flock_chunks_of(p, &root), 0, "fast %d", fast);
         flock_close(&f);
@@ -189,9 +187,7 @@ Test(peer_kept, a_full_disk_gives_up_older_checkpoints_before_one_that_may_be_co
     uint32_t chunks = flock_chunks_of(p, &root);
     flock_kill(&f, flock_leader(&f));
     p->store.room = p->store.count;
-    while (flock_said(&f, odd, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
-    p->retained = 0;
-    while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
+    flock_await_room_made(&f, odd);
     cr_assert_eq(p->retained, 2);
     cr_assert_gt(chunks, 0);
     cr_assert_eq(flock_chunks_of(p, &root), chunks);
@@ -219,9 +215,7 @@ Test(peer_kept, a_full_disk_keeps_what_is_whole_though_all_who_were_told_so_are_
     flock_start(&f, third);
     while (flock_status(&f, odd).view->count != 2) cr_assert(!flock_run(&f, NULL, 1));
     cr_assert_lt(flock_status(&f, odd).checkpoint_step, step, "nobody here was told");
-    while (flock_said(&f, odd, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
-    p->retained = 0;
-    while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
+    flock_await_room_made(&f, odd);
     cr_assert_eq(flock_chunks_of(p, &root), chunks);
     flock_close(&f);
 }
@@ -252,13 +246,12 @@ Test(peer_kept, a_full_disk_keeps_as_many_as_it_should_though_this_life_knows_of
     flock_start(&f, 0);
     while (!flock_in_view_of(&f, 0, 2)) cr_assert(!flock_run(&f, NULL, 1));
     cr_assert_eq(flock_status(&f, 0).checkpoint_step, UINT64_MAX, "it knows of none");
-    p->store.room = p->store.count;
+    p->disk_full = true;
     f.peers[1].disk_full = false;
     uint32_t told = p->checkpoints;
     while (p->checkpoints == told) cr_assert(!flock_run(&f, NULL, 1));
     cr_assert_gt(flock_said(&f, 0, "cannot be written here"), 0);
-    p->retained = 0;
-    while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
+    flock_await_room_made(&f, 0);
     cr_assert_eq(p->checkpoints, told + 1, "room was made before the next was complete");
     cr_expect_eq(p->retained, 2);
     cr_expect_gt(flock_chunks_of(p, &before), 0);
@@ -294,9 +287,7 @@ Test(peer_kept, with_float_sums_a_checkpoint_that_was_given_up_does_not_fill_a_d
         flock_start_all(&f);
         cr_assert(flock_run(&f, all_resume_from_4, MOST_EVENTS));
         for (uint32_t i = 0; i < 3; i++) f.peers[i].disk_full = true;
-        while (flock_said(&f, 0, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 1));
-        p->retained = 0;
-        while (p->retained == 0) cr_assert(!flock_run(&f, NULL, 1));
+        flock_await_room_made(&f, 0);
         cr_expect_eq(p->saved_step, fast ? 0 : 900, "fast %d: it has gone", fast);
         flock_close(&f);
     }

@@ -122,11 +122,7 @@ static void fill_disks(told *t) {
     flock *f = &t->f;
     for (uint32_t i = 0; i < f->count; i++) f->peers[i].disk_full = true;
     for (uint32_t i = 0; i < f->count; i++)
-        while (f->peers[i].brain != NULL && flock_said(f, i, "cannot be written here") == 0)
-            cr_assert(!flock_run(f, NULL, 1));
-    for (uint32_t i = 0; i < f->count; i++) f->peers[i].retained = 0;
-    for (uint32_t i = 0; i < f->count; i++)
-        while (f->peers[i].brain != NULL && f->peers[i].retained == 0) cr_assert(!flock_run(f, NULL, 1));
+        if (f->peers[i].brain != NULL) flock_await_room_made(f, i);
 }
 
 static uint32_t left_of(const told *t, const gw_hash *root) {
