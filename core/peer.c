@@ -601,7 +601,7 @@ void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
     *status = (gw_peer_status){
         .phase = phase_text(p),
         .waits = p->phase == GW_AT_WAITING || gw_votes_wait_long(p) || waits_for_room(p),
-        .disk_writable = !p->unwritable_said && !p->disk_hangs,
+        .disk_writable = !p->unwritable && !p->unwritable_said && !p->disk_hangs,
         .view = p->view.epoch > 0 ? &p->view : NULL,
         .step = p->step,
         .fingerprint = p->fingerprint,

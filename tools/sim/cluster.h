@@ -150,6 +150,7 @@ typedef struct sim_memory {
     uint64_t saved_step, saved_state; /* of the last SAVE */
     bool has_open;                    /* a SAVE that writes, and has not been given up: */
     uint64_t open_step;
+    bool gave_way; /* it has deleted while its disk refused: what stays then may be less than --keep */
     gw_hash kept[GW_SIM_KEEP]; /* it was told last that these are complete, or went on from them */
     uint32_t kept_count;
     sim_sum accumulator, sum;
@@ -193,11 +194,10 @@ struct sim_peer {
     sim_record asked; /* of its last PERSIST, in whatever life, durable or not */
     uint64_t started_ns, ended_ns, timer_ns, paused_until_ns, persisted_ns;
     uint64_t disk_full_until_ns, disk_hangs_until_ns, disk_slow_until_ns, disk_crawls_until_ns;
-    bool disk_ailed; /* it was full, hung, crawled or was slow once */
-    bool disk_hung;
+    bool disk_refuses;         /* it was full or hung, and has taken no checkpoint since; when it has, */
+    uint64_t disk_counts_from; /* those of this step and later count on it again */
     uint64_t record_fails_until_ns;
     double record_fails;              /* how many of them until then */
-    bool record_ailed;                /* once one could not be written */
     bool asked_to_leave, device_lost; /* this life, as the next three */
     bool heard_of_stop; /* perhaps: it ran when the job was asked to stop, or with one that did */
     bool gave_up;       /* a shard */
@@ -471,8 +471,10 @@ void sim_disk_remember(sim_cluster *c, sim_peer *p, const gw_view *view);
 void sim_disk_hang(sim_cluster *c, sim_peer *p, uint64_t for_ns);  /* from now on, for about as long */
 void sim_disk_crawl(sim_cluster *c, sim_peer *p, uint64_t for_ns); /* likewise, telling that it goes on */
 void sim_disk_end_hang(sim_cluster *c, sim_peer *p);               /* soon, if it hangs or crawls */
-/* Who says that a disk stalls, or a fetch, has one that did. */
+/* Who says that a disk stalls, or a fetch, has one that does. */
 void sim_disk_check_stall(sim_cluster *c, const sim_peer *p, const char *text);
+/* It hangs or refuses something, or did while a brain may be about to end for that. */
+bool sim_disk_ails(const sim_cluster *c, const sim_peer *p);
 bool sim_disk_hangs(sim_cluster *c, const sim_peer *p, const sim_op *op); /* then `op` is tried again later */
 /* Or it crawls: all but small files wait. What waits tells now and then that it goes on. */
 bool sim_disk_waits(sim_cluster *c, sim_peer *p, const sim_op *op);

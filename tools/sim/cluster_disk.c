@@ -116,7 +116,6 @@ static uint64_t next_grid(const sim_cluster *c) {
 /* Until one of the instants at which what waits is tried again: nothing that is asked for later comes first.
  */
 void sim_disk_hang(sim_cluster *c, sim_peer *p, uint64_t for_ns) {
-    p->disk_hung |= for_ns > 0;
     p->disk_hangs_until_ns = next_grid(c) + for_ns / HANG_GRID_NS * HANG_GRID_NS;
 }
 
@@ -150,9 +149,20 @@ bool sim_disk_waits(sim_cluster *c, sim_peer *p, const sim_op *op) {
     return true;
 }
 
+/* A brain notices after half a minute, and says so within a second. */
+#define PATIENCE_NS (31000 * SIM_MS)
+
 void sim_disk_check_stall(sim_cluster *c, const sim_peer *p, const char *text) {
-    if (!p->disk_hung && strstr(text, "made no progress") != NULL)
-        sim_violation(c, "peer %u, whose disk never hung, says: %s", p->number, text);
+    bool hung = p->disk_hangs_until_ns != 0 && sim_now(c) < p->disk_hangs_until_ns + PATIENCE_NS;
+    if (!hung && strstr(text, "made no progress") != NULL)
+        sim_violation(c, "peer %u, whose disk does not hang, says: %s", p->number, text);
+}
+
+bool sim_disk_ails(const sim_cluster *c, const sim_peer *p) {
+    uint64_t until_ns =
+        p->disk_full_until_ns > p->disk_hangs_until_ns ? p->disk_full_until_ns : p->disk_hangs_until_ns;
+    if (until_ns < p->record_fails_until_ns) until_ns = p->record_fails_until_ns;
+    return until_ns != 0 && sim_now(c) < until_ns + PATIENCE_NS;
 }
 
 /* How long a write takes. */
@@ -230,6 +240,16 @@ static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, time_ns, &op);
 }
 
+/* Others count on it from the next checkpoint on, if it counts on itself: it may have given up to write. */
+static void note_taken(sim_peer *p, uint64_t step) {
+    gw_peer_status status;
+    if (!p->disk_refuses || !sim_runs(p)) return;
+    gw_peer_status_get(p->brain, &status);
+    if (!status.disk_writable) return;
+    p->disk_refuses = false;
+    p->disk_counts_from = step + 1;
+}
+
 static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
     bool hash_only = op->y & 1;
     if (!hash_only && sim_disk_waits(c, p, op)) return;
@@ -248,6 +268,7 @@ static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
                       .text = failed ? "disk full" : NULL,
                       .root = root};
     sim_event(c, p, &event);
+    if (!hash_only && !failed) note_taken(p, op->x);
 }
 
 /* Whose disk hangs has been asked for no chunk, not even for its hash, and has only what the others tell to
@@ -283,6 +304,7 @@ static void retain(sim_peer *p, const gw_action *action) {
     sim_disk *disk = &p->disk;
     uint32_t kept = 0;
     p->m.has_open = false;
+    p->m.gave_way |= p->disk_refuses;
     for (uint32_t i = 0; i < disk->saved_count; i++) {
         gw_hash root = sim_root(disk->saved[i].step, disk->saved[i].state);
         bool keep = false;

@@ -84,7 +84,7 @@ static bool is_true(sim_cluster *c, const sim_peer *p, gw_sim_excuse excuse) {
         return c->result->done_ns != 0 || c->result->excused[GW_SIM_STOPPED] > 0 ||
                c->result->excused[GW_SIM_DISKS] > 0;
     case GW_SIM_OWN_DISK:
-        return p->disk_ailed || p->record_ailed;
+        return sim_disk_ails(c, p);
     case GW_SIM_DISKS:
         return disks_failed(faults) && (!c->calm || sim_now(c) < c->result->healed_ns + MENDED_NS);
     case GW_SIM_DEVICE:

@@ -77,13 +77,15 @@ static uint32_t lost_copies(sim_cluster *c, const gw_view *view, const gw_hash *
     return count;
 }
 
-/* How many copies there must be of each chunk: as many as there are replicas, or members whose disks have
- * never refused anything. view NULL: of one that is over for who hears of it late. */
-static uint32_t least_copies(const sim_cluster *c, const gw_view *view) {
+/* How many copies there must be of each chunk: as many as there are replicas, or members whose disks are
+ * counted on. view NULL: of one that is over for who hears of it late. */
+static uint32_t least_copies(const sim_cluster *c, const gw_view *view, uint64_t step) {
     uint32_t sound = 0;
     if (view == NULL) return 1;
-    for (uint32_t i = 0; i < c->count; i++)
-        sound += gw_view_rank(view, &c->peers[i].id) >= 0 && !c->peers[i].disk_ailed;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const sim_peer *p = &c->peers[i];
+        sound += gw_view_rank(view, &p->id) >= 0 && !p->disk_refuses && step >= p->disk_counts_from;
+    }
     if (sound == 0) return 1;
     uint32_t replicas = sim_replicas(c->options);
     return sound < replicas ? sound : replicas;
@@ -178,7 +180,7 @@ void sim_told_kept(const sim_cluster *c, sim_peer *p, const gw_hash *root) {
 
 /* Whether disks had to have lost some for there to be as few as there are. */
 static bool check_copies(sim_cluster *c, const sim_peer *p, const gw_view *view, const gw_action *action) {
-    uint32_t least = least_copies(c, view);
+    uint32_t least = least_copies(c, view, action->step);
     bool lost = false;
     for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++) {
         uint32_t count = copies(c, &action->root, action->step, chunk);
@@ -269,7 +271,7 @@ static void check_lost(sim_cluster *c, sim_complete *one) {
         const sim_peer *p = &c->peers[i];
         if ((one->had[i] & missing) == 0 || !sim_runs(p) || p->boot != one->life[i]) continue;
         unheard = true;
-        if (!p->disk_ailed && (!c->options->fast || knows_complete(p, &one->root)))
+        if (!p->m.gave_way && (!c->options->fast || knows_complete(p, &one->root)))
             sim_violation(c,
                           "peer %u has deleted some of the checkpoint of step %" PRIu64
                           " that was told to be complete, and the last %u are not all there",

@@ -125,11 +125,10 @@ void sim_record_fail(sim_cluster *c, sim_peer *p) {
     uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 100, 3000) : sim_between(c, 3000, 30000);
     p->record_fails_until_ns = sim_now(c) + sim_lasting_ns(c, for_ms);
     p->record_fails = full || always ? 1 : 0.5;
-    p->record_ailed = true;
     sim_trace(c, "the disk of peer %u takes no record%s", p->number, full ? ", as it is full" : "");
     if (!full) return;
     c->result->faults[GW_SIM_FULL_DISK]++;
-    p->disk_ailed = true;
+    p->disk_refuses = true;
     if (p->disk_full_until_ns < p->record_fails_until_ns) p->disk_full_until_ns = p->record_fails_until_ns;
 }
 

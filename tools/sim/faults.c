@@ -166,7 +166,7 @@ static void fill_disk(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL) return;
     c->result->faults[GW_SIM_FULL_DISK]++;
-    p->disk_ailed = true;
+    p->disk_refuses = true;
     p->disk_full_until_ns = sim_now(c) + sim_lasting_ns(c, sim_between(c, 100, 3000));
     sim_trace(c, "the disk of peer %u is full", p->number);
 }
@@ -175,7 +175,7 @@ static void hang_disk(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL) return;
     c->result->faults[GW_SIM_HANGING_DISK]++;
-    p->disk_ailed = true;
+    p->disk_refuses = true;
     uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 100, 5000) : sim_between(c, 5000, 90000);
     uint64_t for_ns = sim_lasting_ns(c, for_ms);
     sim_trace(c, "the disk of peer %u hangs for %" PRIu64 " ms", p->number, for_ns / SIM_MS);
@@ -186,7 +186,6 @@ static void crawl_disk(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL) return;
     c->result->faults[GW_SIM_CRAWLING_DISK]++;
-    p->disk_ailed = true;
     uint64_t for_ns = sim_lasting_ns(c, sim_between(c, 10000, 120000));
     sim_trace(c, "the disk of peer %u crawls for %" PRIu64 " ms", p->number, for_ns / SIM_MS);
     sim_disk_crawl(c, p, for_ns);
@@ -196,7 +195,6 @@ static void slow_disk(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL) return;
     c->result->faults[GW_SIM_SLOW_DISK]++;
-    p->disk_ailed = true;
     p->disk_slow_until_ns = sim_now(c) + sim_lasting_ns(c, sim_between(c, 500, 10000));
     sim_trace(c, "the disk of peer %u is slow", p->number);
 }
