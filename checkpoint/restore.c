@@ -42,12 +42,19 @@ static void count(running *run, uint32_t *what, uint32_t more) {
     pthread_mutex_unlock(&run->lock);
 }
 
+static void note_here(running *run, uint32_t index) {
+    pthread_mutex_lock(&run->lock);
+    if (run->restore->here != NULL) gw_set_add(run->restore->here, index);
+    pthread_mutex_unlock(&run->lock);
+}
+
 /* Stores a fetched chunk where it belongs. That this fails (a full disk) does not fail the restore. */
 static void store(running *run, uint32_t index, const void *bytes, uint32_t length) {
     const gw_restore *restore = run->restore;
     gw_store_item item = {.name = restore->manifest->chunks[index], .bytes = bytes, .length = length};
     gw_err err;
     bool done = gw_store_put(restore->store, restore->tag, &item, 1, &err);
+    if (done) note_here(run, index);
     pthread_mutex_lock(&run->lock);
     if (done) {
         run->stats.stored++;
@@ -74,6 +81,7 @@ static bool restore_chunk(running *run, uint32_t index, void *bytes, gw_err *err
     if (!here && !fetch(restore, index, bytes, length, err))
         return damaged ? gw_fail_in(err, "%s; and from peers", local.text) : false;
     count(run, here ? &run->stats.local : &run->stats.fetched, 1);
+    if (here) note_here(run, index);
     bool wanted = damaged || (restore->keep != NULL && restore->keep(restore->context, index));
     if (!here && wanted && restore->store != NULL) store(run, index, bytes, length);
     return restore->write(restore->context, gw_chunk_offset(index), bytes, length, err);
@@ -125,6 +133,7 @@ static void work_here(running *run) {
 
 bool gw_restore_run(const gw_restore *restore, gw_restore_stats *stats, gw_err *err) {
     GW_CHECK(restore->threads >= 1 && restore->threads <= GW_RESTORE_THREADS && restore->write != NULL);
+    GW_CHECK(restore->here == NULL || restore->here->size == restore->manifest->chunk_count);
     running run = {.restore = restore};
     pthread_mutex_init(&run.lock, NULL);
     pthread_t helpers[GW_RESTORE_THREADS];

@@ -7,6 +7,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/store.h"
 #include "core/err.h"
+#include "core/set.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,6 +32,8 @@ typedef struct gw_restore {
      * parts. */
     bool (*write)(void *context, uint64_t offset, const void *bytes, uint32_t length, gw_err *err);
     void *context;
+    gw_set *here; /* of the manifest's chunks; those that are in the store, as they should be, are added.
+                     NULL: is not asked for */
 
     uint32_t threads; /* 1 to GW_RESTORE_THREADS; chunks are handled in parallel by as many threads */
 } gw_restore;

@@ -139,6 +139,7 @@ static void load_state(gw_peer *p, const gw_install *i) {
     p->load_fingerprint = i->fingerprint;
     p->load_root = i->root;
     p->load_epoch = i->root_epoch;
+    p->load_ended = i->ended;
     p->load_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
     if (i->load == GW_LOAD_MANIFEST && p->disk_hangs) {
         load_nothing(p);
@@ -381,6 +382,15 @@ static bool fails_for_good(gw_peer *p) {
     return often && !may_be_reached;
 }
 
+static gw_inventory loaded_checkpoint(const gw_peer *p) {
+    return (gw_inventory){.epoch = p->load_epoch,
+                          .step = p->load_step,
+                          .root = p->load_root,
+                          .fingerprint = p->load_fingerprint,
+                          .ended = p->load_ended,
+                          .chunks = {.size = p->config.state_chunks}};
+}
+
 void gw_install_loaded(gw_peer *p, const gw_event *event) {
     if (event->token != p->load_token) return;
     p->load_token = 0;
@@ -396,6 +406,8 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         p->fingerprint = event->fingerprint;
         gw_kept_took_state(p);
         if (!other && p->load_kind == GW_LOAD_MANIFEST) { /* not before: it may not be whole */
+            const gw_inventory what = loaded_checkpoint(p);
+            gw_peer_inventory_loaded(&p->inventory, &what, event->held);
             gw_kept_resumed(p, p->load_step, &p->load_root);
             notice_resume(p, GW_NOTICE_RESUMED, p->load_step, &p->load_root);
         }
@@ -404,11 +416,7 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
     if (event->outcome != GW_DONE || other) {
         const char *why = other ? "its fingerprint differs" : gw_peer_why(event);
         if (p->load_kind == GW_LOAD_MANIFEST) {
-            const gw_inventory what = {.epoch = p->load_epoch,
-                                       .step = p->load_step,
-                                       .root = p->load_root,
-                                       .fingerprint = p->load_fingerprint,
-                                       .chunks = {.size = p->config.state_chunks}};
+            const gw_inventory what = loaded_checkpoint(p);
             gw_peer_inventory_failed(&p->inventory, &what, event->held);
         }
         /* Its sources may have died: no fault of this state's. */

@@ -86,6 +86,15 @@ void gw_peer_inventory_forget(gw_peer_inventory *inventory, uint32_t index) {
     inventory->strays = true;
 }
 
+void gw_peer_inventory_loaded(gw_peer_inventory *inventory, const gw_inventory *what, const gw_set *held) {
+    if (held == NULL || held->size != what->chunks.size) return;
+    gw_inventory *entry = find(inventory, &what->root);
+    if (entry == NULL) entry = insert(inventory, what);
+    entry->ignored = false;
+    gw_set_free(&entry->chunks);
+    entry->chunks = gw_set_copy(held);
+}
+
 void gw_peer_inventory_failed(gw_peer_inventory *inventory, const gw_inventory *what, const gw_set *sound) {
     if (sound == NULL) return;
     if (sound->size != what->chunks.size) {

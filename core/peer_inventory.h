@@ -27,6 +27,9 @@ void gw_peer_inventory_wrote(gw_peer_inventory *inventory, const gw_inventory *w
 void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, uint32_t count);
 /* That entry is known no more; its chunks may be here still. */
 void gw_peer_inventory_forget(gw_peer_inventory *inventory, uint32_t index);
+/* It was loaded, so that its manifest is here, and these chunks of it are, of which some were fetched, or of
+ * no use without the manifest. `held` NULL: what is known stays. */
+void gw_peer_inventory_loaded(gw_peer_inventory *inventory, const gw_inventory *what, const gw_set *held);
 /* A load of this checkpoint failed. `sound`: its chunks that are of use here, strays among them, as its
  * manifest has shown, which is here now. None, where nobody had it: no stray has a chance any more. NULL: the
  * failure says nothing of this disk, and what is known stays. */

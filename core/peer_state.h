@@ -296,7 +296,8 @@ struct gw_peer {
     gw_load_kind load_kind; /* of the last LOAD */
     uint64_t load_step, load_fingerprint;
     gw_hash load_root;
-    uint64_t load_epoch; /* of a checkpoint */
+    uint64_t load_epoch; /* of a checkpoint, and */
+    bool load_ended;     /* whether it is that of the last state, by the job's own decision */
     gw_view_ref load_view;
     gw_kept load_whole;    /* what that view knows to be whole, behind the state that is loaded */
     gw_course course;      /* float sums: of the state that this peer holds */

@@ -138,8 +138,8 @@ typedef struct gw_event {
                        none */
     gw_bad bad;
     uint64_t accumulator_step; /* FROZEN: the step the accumulator belongs to */
-    /* LOADED, from a checkpoint that failed: held = its chunks that are here and sound, none where its
-     * manifest cannot be had; NULL = as before: others failed, not this disk. */
+    /* LOADED, from a checkpoint: held = its chunks that are here and sound now. After one that failed: none
+     * where its manifest cannot be had; NULL = as before: others failed, not this disk. */
     const gw_set *held, *claimed; /* FROZEN: of that step; NULL = none. held: wholly added. claimed: being
                                      computed now, will be added later unless the accumulator is dropped */
     bool poisoned;                /* FROZEN: a shard was added in part: nothing may be held */

@@ -75,7 +75,7 @@ Test(canary_bad, a_peer_ends_of_what_has_not_happened) {
     canary_find(&options, phrase, stop_unasked);
     canary_find(&options, "gave up: 12 elements", blame_a_sum);
     crawling.crawl_ms = 500;
-    canary_assert_found(&crawling, &(canary){.phrase = "whose disk never hung, says: fetching",
+    canary_assert_found(&crawling, &(canary){.phrase = "nothing has happened to it that allows it: fetching",
                                              .act = blame_its_disk,
                                              .after = GW_SIM_CRAWLING_DISK});
 }

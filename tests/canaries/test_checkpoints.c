@@ -54,6 +54,13 @@ static void begin_anew(gw_peer *peer, gw_actions *actions, uint32_t at) {
     action->step = 0;
 }
 
+/* Some of them are written; all are told to be. */
+static void write_some(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->kind == GW_ACT_SAVE && canary_seen++ >= CHECKPOINTS_FIRST) action->flag |= canary_seen & 1;
+}
+
 /* What disks have lost, some of them, excuses nothing of the rest. */
 Test(canary_checkpoints, the_last_checkpoint_is_deleted) {
     const char *phrase = "has deleted the last copy of some of the checkpoint";
@@ -81,6 +88,16 @@ Test(canary_checkpoints, what_is_on_no_disk_is_told_to_be_complete) {
     find_after_damage(options, phrase, write_nothing);
     find_after_wipe(options, phrase, write_nothing);
     find_after_power_loss(options, phrase, write_nothing);
+}
+
+/* Slowness refuses nothing, and what was full takes its share again, seconds later. */
+Test(canary_checkpoints, who_had_a_bad_disk_once_is_counted_on_later) {
+    const char *phrase = "is complete, but of its chunk";
+    gw_sim_options slow = canary_quiet(), full = canary_quiet();
+    slow.shard_us = full.shard_us = 30000;
+    slow.slow_disk_ms = full.full_ms = 1000;
+    canary_assert_found(&slow, &(canary){.phrase = phrase, .act = write_some, .after = GW_SIM_SLOW_DISK});
+    canary_assert_found(&full, &(canary){.phrase = phrase, .act = write_some, .after = GW_SIM_FULL_DISK});
 }
 
 static void copy_less(gw_peer_config *config) {

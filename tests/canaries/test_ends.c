@@ -51,6 +51,46 @@ static void overhear_the_end(gw_peer *peer, gw_event *event, gw_actions *actions
     if (event->kind == GW_EV_APPLIED) event->stop = false;
 }
 
+/* Hashed, and not written; and nobody is told that it is complete. */
+static void keep_nothing_of_the_end(gw_peer *peer, gw_actions *actions, uint32_t at, gw_action_kind kind) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->step < CANARY_STEPS) return;
+    if (action->kind == kind) action->flag = true;
+    if (action->kind == GW_ACT_NOTICE && action->notice == GW_NOTICE_CHECKPOINT) canary_drop(action);
+}
+
+static void keep_no_chunk_of_the_end(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    keep_nothing_of_the_end(peer, actions, at, GW_ACT_SAVE);
+}
+
+static void keep_no_manifest_of_the_end(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    keep_nothing_of_the_end(peer, actions, at, GW_ACT_MANIFEST);
+}
+
+static void stop_at_once(gw_peer *peer, gw_event *event, gw_actions *actions) {
+    (void)peer;
+    if (event->kind != GW_EV_STOP) return;
+    *event = (gw_event){.kind = GW_EV_TIMER};
+    gw_action *action = gw_actions_add(actions, GW_ACT_FINISH);
+    action->finish = GW_FINISH_STOPPED;
+    action->text = "stopped";
+    action->step = 1;
+    action->root.bytes[0] = 1;
+}
+
+static void leave_one_that_is_stopped(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    canary_end(peer, actions, at, GW_FINISH_LEFT, "the others ended the job");
+}
+
+static void lose_the_end(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    canary_end(peer, actions, at, GW_FINISH_UNSAVED, "nobody could store it");
+}
+
+static void leave_for_its_disk(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    canary_end(peer, actions, at, GW_FINISH_FAILED, "this peer leaves, so that the others go on");
+}
+
 static void want_no_copies(gw_peer_config *config) {
     config->replicas = 0;
 }
@@ -83,4 +123,34 @@ Test(canary_ends, a_job_does_not_begin_or_end) {
     options.bound_ms = 5000;
     canary_find(&options, "is not done", reduce_nothing);
     canary_find_configured(&options, "cannot start", want_no_copies);
+}
+
+Test(canary_ends, what_is_done_or_stopped_is_on_no_disk) {
+    gw_sim_options options = canary_quiet();
+    canary_find(&options, "of whose chunk", keep_no_chunk_of_the_end);
+    canary_find(&options, "of which there is no manifest", keep_no_manifest_of_the_end);
+    options.stop_ms = 1000;
+    canary_find_believed(&options, "ended with another root than it should", stop_at_once, NULL);
+}
+
+/* They run again. */
+Test(canary_ends, a_peer_ends_for_others_that_have_stopped_before) {
+    gw_sim_options options = canary_quiet();
+    options.stop_ms = 300;
+    const char *phrase = "nothing has happened to it that allows it";
+    canary_assert_found(&options,
+                        &(canary){.phrase = phrase, .act = leave_one_that_is_stopped, .after = GW_SIM_STOP});
+}
+
+/* A disk that was slow refuses nothing, and one that was full is not all of them. */
+Test(canary_ends, a_peer_ends_for_what_no_disk_has_done) {
+    gw_sim_options options = canary_quiet();
+    const char *phrase = "nothing has happened to it that allows it";
+    options.slow_disk_ms = 200;
+    canary_assert_found(&options,
+                        &(canary){.phrase = phrase, .act = leave_for_its_disk, .after = GW_SIM_SLOW_DISK});
+    options.slow_disk_ms = 0;
+    options.full_ms = 2000;
+    canary_assert_found(&options,
+                        &(canary){.phrase = phrase, .act = lose_the_end, .after = GW_SIM_FULL_DISK});
 }

@@ -99,11 +99,15 @@ Test(restore, from_this_disk_alone) {
 
 Test(restore, missing_chunks_come_from_peers_and_are_kept_where_placed) {
     hold(1);
+    gw_set here = gw_set_of(FIXTURE_CHUNKS);
     gw_restore restore = request();
     restore.keep = keep_last;
+    restore.here = &here;
     gw_restore_stats stats;
     cr_assert(gw_restore_run(&restore, &stats, &err), "%s", err.text);
     expect_whole();
+    cr_assert(!gw_set_has(&here, 0) && gw_set_has(&here, 1) && gw_set_has(&here, 2));
+    gw_set_free(&here);
     cr_assert_eq(stats.local, 1);
     cr_assert_eq(stats.fetched, 2);
     cr_assert_eq(stats.stored, 1);
@@ -189,13 +193,17 @@ Test(restore, another_peer_is_asked_after_one_that_sends_wrong_bytes) {
 
 Test(restore, a_full_disk_does_not_fail_it) {
     atomic_store(&disk.left, 0);
+    gw_set here = gw_set_of(FIXTURE_CHUNKS);
     gw_restore restore = request();
     restore.keep = keep_last;
+    restore.here = &here;
     gw_restore_stats stats;
     cr_assert(gw_restore_run(&restore, &stats, &err), "%s", err.text);
     expect_whole();
     cr_assert_eq(stats.unstored, 1);
     cr_assert_eq(stats.stored, 0);
+    cr_assert_eq(gw_set_count(&here), 0, "what could not be stored is not here");
+    gw_set_free(&here);
     cr_assert_not_null(strstr(stats.unstored_err.text, "No space left"), "%s", stats.unstored_err.text);
 }
 

@@ -238,6 +238,42 @@ Test(peer_inventory, strays_are_known_when_a_load_has_had_their_manifest) {
     gw_set_free(&sound);
 }
 
+/* What was of no use before, as nothing said what it is of, and what was fetched. */
+Test(peer_inventory, what_was_loaded_is_here) {
+    const gw_inventory what = one(8);
+    gw_set held = gw_set_of(CHUNKS), other = gw_set_of(CHUNKS + 1);
+    gw_set_add(&held, 2);
+    gw_peer_inventory_open(&inventory, NULL, 0, false);
+    gw_peer_inventory_loaded(&inventory, &what, NULL);
+    gw_peer_inventory_loaded(&inventory, &what, &other);
+    tell(0, MOST);
+    cr_assert_eq(told_count, 0);
+    gw_peer_inventory_loaded(&inventory, &what, &held);
+    tell(0, MOST);
+    cr_assert_eq(told_count, 1);
+    cr_assert(gw_set_has(&told[0].chunks, 2));
+    cr_assert_eq(gw_set_count(&told[0].chunks), 1);
+    gw_set_add(&held, 3);
+    gw_peer_inventory_loaded(&inventory, &what, &held);
+    tell(0, MOST);
+    cr_assert_eq(told_count, 1, "once");
+    cr_assert_eq(gw_set_count(&told[0].chunks), 2);
+    gw_set_free(&held);
+    gw_set_free(&other);
+}
+
+/* Others have gone on from it, and so does this run now. */
+Test(peer_inventory, what_was_loaded_is_ignored_no_more) {
+    gw_inventory before = one(8);
+    before.chunks = gw_set_of(CHUNKS);
+    gw_peer_inventory_open(&inventory, &before, 1, true);
+    cr_assert(gw_peer_inventory_find(&inventory, &before.root)->ignored);
+    gw_set_add(&before.chunks, 1);
+    gw_peer_inventory_loaded(&inventory, &before, &before.chunks);
+    cr_expect_not(gw_peer_inventory_find(&inventory, &before.root)->ignored);
+    gw_set_free(&before.chunks);
+}
+
 Test(peer_inventory, a_vote_tells_the_newest_and_of_steps_that_count_only) {
     gw_peer_inventory_open(&inventory, NULL, 0, false);
     for (uint64_t step = 1; step <= 40; step++) write_chunks(step, NULL, 0);

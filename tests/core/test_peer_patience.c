@@ -1,6 +1,8 @@
 /* A peer whose world hangs: it lives, is linked and gossips, and what it was asked to do never ends. */
 #include "flock.h"
 
+#include "core/peer_state.h" /* disk_hangs */
+
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -193,6 +195,9 @@ Test(peer_patience, a_disk_that_answers_at_last_is_used_again) {
     flock_start_all(&f);
     while (f.peers[1].abandoned == 0) cr_assert(!flock_run(&f, NULL, 10));
     f.peers[1].save_ns = 0;
+    while (f.peers[1].brain->disk_hangs) cr_assert(!flock_run(&f, NULL, 1));
+    cr_expect_not(flock_status(&f, 1).disk_writable, "it has answered, and is not tried yet");
+    while (!flock_status(&f, 1).disk_writable) cr_assert(!flock_run(&f, NULL, 10));
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     flock_expect_done(&f, 3);
     cr_assert_eq(f.peers[1].saved_step, 300);

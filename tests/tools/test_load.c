@@ -201,6 +201,9 @@ Test(load, who_sends_other_bytes_of_a_chunk_is_told) {
 
 enum { CHUNKS = 24, AT_ONCE = 8 };
 
+static bool keeps;               /* whether all of it is to be kept here, or nothing */
+static uint32_t said_to_be_here; /* chunks, after a load that went well */
+
 /* Of a checkpoint of which the second and the third peer, or those of them that give anything, hold all. */
 static bool load_zeros(void) {
     gw_peer_id peers[PEERS] = {{{0}}, {{1}}, {{2}}};
@@ -218,9 +221,11 @@ static bool load_zeros(void) {
                     .peers = peers,
                     .count = PEERS,
                     .inventories = inventories,
-                    .members = peers + 1, /* nothing is to be kept here */
-                    .member_count = PEERS - 1};
+                    .members = keeps ? peers : peers + 1,
+                    .member_count = keeps ? 1 : PEERS - 1};
     bool good = gw_load_from_checkpoint(&load, image, &err);
+    cr_assert_eq(load.sound.size, CHUNKS);
+    said_to_be_here = gw_set_count(&load.sound);
     gw_set_free(&load.sound);
     for (uint32_t i = 0; i < PEERS; i++) gw_set_free(&inventories[i]);
     free(image);
@@ -240,6 +245,16 @@ Test(load, who_alone_holds_a_chunk_is_asked_for_it_once_more) {
     gives_after[1] = 2;
     cr_assert(load_zeros(), "%s", err.text);
     cr_expect_geq(atomic_load(&asked_of[1]), CHUNKS + 1);
+}
+
+/* Should its state in memory be lost, that is what it goes on from. */
+Test(load, what_was_kept_of_it_is_told_to_be_here) {
+    gives_after[1] = gives_after[2] = 1;
+    cr_assert(load_zeros(), "%s", err.text);
+    cr_expect_eq(said_to_be_here, 0);
+    keeps = true;
+    cr_assert(load_zeros(), "%s", err.text);
+    cr_expect_eq(said_to_be_here, CHUNKS);
 }
 
 /* ---- a large state ---- */

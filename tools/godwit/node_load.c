@@ -245,6 +245,7 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
     bool good = manifest.state_bytes == node->device->layout->image_bytes;
     if (!good) gw_fail(err, GW_E_CORRUPT, "the manifest is not of a state of this job's size");
     restoring r = {.load = load, .image = image, .silent = calloc(load->count + 1, sizeof *r.silent)};
+    gw_set here = gw_set_of(manifest.chunk_count);
     GW_CHECK_MEMORY(r.silent != NULL);
     gw_restore restore = {
         .manifest = &manifest,
@@ -254,6 +255,7 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
         .keep = restore_keep,
         .write = restore_write,
         .context = &r,
+        .here = &here,
         .threads = LOAD_THREADS,
     };
     gw_restore_stats stats = {0};
@@ -266,6 +268,8 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
     if (stats.unstored > 0) gw_log(GW_WARN, "checkpoint", "not stored here: %s", stats.unstored_err.text);
     bool by_others = stats.damaged == 0 && (err->code == GW_E_PEER || err->code == GW_E_ABORTED);
     bool disk_is_well = !good && (by_others || err->code == GW_E_NOMEM);
+    if (good) load->sound = here;
+    if (!good) gw_set_free(&here);
     if (!good && !disk_is_well) load->sound = sound_chunks(node, &manifest);
     if (good && load->fingerprint == 0) load->fingerprint = manifest.fingerprint;
     load->created_ms = manifest.created_ms;

@@ -99,6 +99,7 @@ static bool load_image(gw_load *load, uint64_t *fingerprint, gw_err *err) {
                            (unsigned long long)*fingerprint, (unsigned long long)load->fingerprint);
         /* Of a checkpoint that was written of other bits nothing is sound, though every chunk has its hash.
          */
+        if (!good) gw_set_free(&load->sound);
         if (!good && load->kind == GW_LOAD_MANIFEST) load->sound = gw_set_of(gw_chunk_count(bytes));
     }
     if (good) {

@@ -319,6 +319,7 @@ static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
         if (!gw_hash_equal(&root, &action->root))
             sim_violation(c, "peer %u ended with another root than it should", p->number);
     }
+    if (action->finish == GW_FINISH_DONE || action->finish == GW_FINISH_STOPPED) sim_check_saved_end(c, p);
     sim_op op = sim_op_to(p, flushed);
     sim_later(c, 200 * SIM_MS, &op);
 }

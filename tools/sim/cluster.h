@@ -309,6 +309,7 @@ struct sim_cluster {
     uint64_t *shown;                    /* by step: the state that was shown last; 0 = none */
     gw_view newest;                     /* of the views that were installed */
     gw_hash final_root;                 /* of the last peer that was done */
+    gw_hash saved_end;                  /* of the last end that was looked at: done, or stopped */
     uint64_t flap;                      /* which of the cuts may come and go */
     gw_sim_garbler *garbler;            /* NULL before it is needed */
     sim_complete complete[GW_SIM_KEEP]; /* the newest checkpoints told to be complete, the last one first */
@@ -504,7 +505,8 @@ void sim_told_kept(const sim_cluster *c, sim_peer *p,
 void sim_disks_lost(sim_cluster *c);                     /* some disk has just lost some of what was on it */
 void sim_begins_anew(sim_cluster *c, const sim_peer *p); /* a life of it is about to */
 void sim_check_load(sim_cluster *c, const sim_peer *p, const gw_action *action);
-void sim_check_kept(sim_cluster *c, const sim_peer *p);    /* after each RETAIN */
+void sim_check_kept(sim_cluster *c, const sim_peer *p); /* after each RETAIN */
+void sim_check_saved_end(sim_cluster *c, const sim_peer *p); /* it is done, or has stopped */
 void sim_failed_load(sim_cluster *c, const gw_hash *root); /* of a checkpoint; what is here of it is told */
 
 /* --- faults_network.c --- */

@@ -118,10 +118,12 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
         return;
     }
     gw_event event = {.kind = GW_EV_LOADED, .token = op->token, .outcome = there ? GW_DONE : GW_FAILED};
-    gw_set sound = known && own != NULL ? sim_disk_sound(own) : gw_set_of(SIM_CHUNKS);
+    gw_set sound = known && own != NULL ? sim_disk_sound(own) : gw_set_of(SIM_CHUNKS), here = {0};
     if (there) {
         if (own != NULL) own->damaged.words[0] = 0; /* written again from what others have */
         if (f.kind == GW_LOAD_MANIFEST) sim_told_kept(c, p, &f.root);
+        if (own != NULL) here = gw_set_copy(&own->chunks);
+        if (own != NULL) event.held = &here;
         p->m.has_state = true;
         p->m.on_state = (sim_verdict){.by = {0}};
         p->m.held_epoch = f.epoch;
@@ -139,6 +141,7 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     }
     sim_event(c, p, &event);
     gw_set_free(&sound);
+    gw_set_free(&here);
 }
 
 /* Exact: the state of a later step is the better one, unless somebody may have computed it wrong. */

@@ -309,6 +309,38 @@ void sim_check_kept(sim_cluster *c, const sim_peer *p) {
         if (!c->complete[i].spoilt) check_lost(c, &c->complete[i]);
 }
 
+static bool has_manifest(sim_cluster *c, const gw_hash *root, uint64_t step) {
+    bool has = false;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const sim_saved *saved = sim_disk_saved_as(&c->peers[i].disk, root, step);
+        has |= saved != NULL && saved->manifest;
+    }
+    return has;
+}
+
+/* Done, or stopped, says whoever is the first to: then the state is on disks, but for what these have lost.
+ * Who says so later may find that others have gone on from there. */
+void sim_check_saved_end(sim_cluster *c, const sim_peer *p) {
+    const gw_hash none = {0}, *root = &p->finish_root;
+    const gw_view *view = p->m.fence.epoch > 0 ? &p->m.fence : NULL;
+    bool before_all = p->finish == GW_FINISH_STOPPED && gw_hash_equal(root, &none);
+    if (before_all || gw_hash_equal(root, &c->saved_end)) return;
+    c->saved_end = *root;
+    uint64_t state = c->options->fast ? c->shown[p->finish_step] : c->states[p->finish_step];
+    gw_hash right = sim_root(p->finish_step, state);
+    if (p->finish == GW_FINISH_STOPPED && !gw_hash_equal(root, &right))
+        sim_violation(c, "peer %u ended with another root than it should", p->number);
+    if (!has_manifest(c, root, p->finish_step) && c->options->damage_ms == 0 &&
+        c->options->wipe_permille == 0)
+        sim_violation(c, "peer %u ended at step %" PRIu64 ", of which there is no manifest", p->number,
+                      p->finish_step);
+    for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++)
+        if (copies(c, root, p->finish_step, chunk) == 0 &&
+            lost_copies(c, view, root, p->finish_step, chunk) == 0)
+            sim_violation(c, "peer %u ended at step %" PRIu64 ", of whose chunk %u there is no copy",
+                          p->number, p->finish_step, chunk);
+}
+
 void sim_failed_load(sim_cluster *c, const gw_hash *root) {
     sim_complete *one = told_before(c, root);
     if (one != NULL) one->failed_to_load = true;
