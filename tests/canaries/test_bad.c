@@ -48,6 +48,21 @@ Test(canary_bad, a_sum_that_is_not_finite_is_applied_or_one_that_is_is_not) {
 
 /* ---- who ends ---- */
 
+static void end_once(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    gw_action *action = &actions->list[at];
+    if (action->kind == GW_ACT_FINISH && canary_seen++ > 0) canary_drop(action);
+}
+
+/* What stops the job stops it at each peer. */
+Test(canary_bad, one_peer_stops_the_job_and_the_others_stay) {
+    const char *phrase = "a peer has stopped the job, others do not end";
+    gw_sim_options bad = with_a_bad_sum(false), poisoned = canary_quiet();
+    poisoned.poison_step = 6;
+    canary_find(&bad, phrase, end_once);
+    canary_find(&poisoned, phrase, end_once);
+}
+
 static void give_up_a_shard(gw_peer *peer, gw_actions *actions, uint32_t at) {
     canary_end(peer, actions, at, GW_FINISH_FAILED, "shard 3 of step 7 cannot be computed here: it can");
 }

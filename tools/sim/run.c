@@ -122,29 +122,30 @@ static void start_one(void *context, const gw_sim_event *event) {
     if (c->peers[event->a].brain == NULL && c->peers[event->a].boot == 0) sim_start(c, &c->peers[event->a]);
 }
 
+/* It stops the job, as it should. */
+static bool stops_the_job(sim_cluster *c, const sim_peer *p) {
+    bool poisoned = p->finished && sim_names_poison(c, p), bad = p->finished && sim_ends_of_bad(c, p);
+    c->result->poisoned |= poisoned;
+    c->result->bad |= bad;
+    return poisoned || bad;
+}
+
 static bool failed_end(const sim_peer *p) {
     return p->finished && (p->finish == GW_FINISH_FAILED || p->finish == GW_FINISH_DENIED) && !p->excused;
 }
 
-/* As it should have. */
-static bool ended_early(const sim_cluster *c) {
-    return c->result->poisoned || c->result->bad || c->result->unseen;
-}
-
-/* Whether nothing more is to come; decides what that means. */
+/* Whether nothing more is to come; decides what that means. Each peer stops the job by itself. */
 static bool is_over(sim_cluster *c) {
     bool done = false, running = false;
-    if (ended_early(c)) return true;
+    if (c->result->unseen) return true;
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_peer *p = &c->peers[i];
-        if (p->finished && sim_names_poison(c, p)) c->result->poisoned = 1;
-        if (p->finished && sim_ends_of_bad(c, p)) c->result->bad = 1;
-        if (ended_early(c)) return true;
-        if (failed_end(p)) {
+        bool stops = stops_the_job(c, p);
+        if (!stops && failed_end(p)) {
             sim_violation(c, "peer %u gave up: %s", i, p->finish_text);
             return true;
         }
-        done |= p->finished && p->finish == GW_FINISH_DONE;
+        done |= stops || (p->finished && p->finish == GW_FINISH_DONE);
         running |= sim_runs(p);
     }
     return done && !running && c->calm;
@@ -273,13 +274,35 @@ static void count_calm(const sim_cluster *c, uint64_t bound) {
     r->calm_ns = r->calm_most_ns = took_ns;
 }
 
+/* What stopped the job at one peer stops it at all: who goes on without those that have ended comes to it, or
+ * to the job's end. By majority those who have ended may be missing. */
+static void check_all_stop(sim_cluster *c) {
+    char text[400] = "";
+    bool goes_on = false;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const sim_peer *p = &c->peers[i];
+        if (!sim_runs(p)) continue;
+        bool lives = c->options->majority ? lives_in_whole_view(c, p) : view_of(p) != NULL;
+        goes_on |= lives;
+        c->result->waiting += !lives;
+    }
+    if (c->result->failed || !goes_on) return;
+    describe(c, text, sizeof text);
+    sim_violation(c, "a peer has stopped the job, others do not end:%s", text);
+}
+
 /* In calm: the job ends within the bound, and soon after the first peer all end. */
 static void run_to_the_end(sim_cluster *c) {
     char text[400] = "";
     const uint64_t bound = bound_ns(c), until_ns = sim_now(c) + bound;
     while (!c->result->failed && !is_over(c) && sim_now(c) < until_ns && c->result->done_ns == 0)
         run_until(c, sim_now(c) + 100 * SIM_MS);
-    if (c->result->failed || ended_early(c)) return;
+    if (c->result->failed || c->result->unseen) return;
+    if (c->result->done_ns == 0 && (c->result->poisoned || c->result->bad)) {
+        run_until(c, sim_now(c) + aftermath_ns(c->options));
+        check_all_stop(c);
+        return;
+    }
     if (c->result->done_ns == 0) {
         describe(c, text, sizeof text);
         sim_violation(c, "the job is not done %" PRIu64 " ms after everything was healed:%s", bound / SIM_MS,
