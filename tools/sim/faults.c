@@ -279,6 +279,11 @@ static void name_living_seeds(sim_cluster *c) {
     }
 }
 
+/* When it was so is known still: brains are patient. */
+static void end_now(const sim_cluster *c, uint64_t *until_ns) {
+    if (*until_ns > sim_now(c)) *until_ns = sim_now(c);
+}
+
 void sim_faults_end(sim_cluster *c) {
     sim_trace(c, "CALM: no more faults");
     c->calm = true;
@@ -291,7 +296,9 @@ void sim_faults_end(sim_cluster *c) {
     name_living_seeds(c);
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[i];
-        p->disk_full_until_ns = p->disk_slow_until_ns = p->record_fails_until_ns = 0;
+        end_now(c, &p->disk_full_until_ns);
+        end_now(c, &p->disk_slow_until_ns);
+        end_now(c, &p->record_fails_until_ns);
         sim_disk_end_hang(c, p);
         p->slowness = 1;
         if (sim_runs(p) && p->by_name) sim_look_up(c, p, SIM_LOOK_UP_CALM_MS);
