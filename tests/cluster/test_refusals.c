@@ -100,6 +100,46 @@ Test(refusals, a_machine_that_computes_other_bits_does_not_join) {
     lab_close(l);
 }
 
+#define FAST                                                                                                 \
+    "digits --samples 1200 --hidden 32 --epochs 400 --workers 1 --peers 2 --quorum majority --reduce fast"
+
+static void ask_to_stop(const lab_peer *peer) {
+    char command[LAB_PATH + 32];
+    snprintf(command, sizeof command, "stop --dir %s", peer->dir);
+    cr_assert_eq(lab_command(command), 0);
+}
+
+/* Another class computes other bits of a shard, and neither is wrong. */
+Test(refusals, another_class_does_not_join_float_sums_that_are_verified) {
+    lab *l = lab_open();
+    lab_peer *first = lab_start(l, "first", NULL, FAST " --verify 100% --cpu-class haswell");
+    lab_peer *second = lab_start(l, "second", first, FAST " --verify 100% --cpu-class haswell");
+    lab_wait_step(l, first, 2);
+    lab_peer *other = lab_launch(l, "other", first, NULL, FAST " --verify 100% --cpu-class nehalem");
+    refused(l, other, 1, "theirs: class=cpu ");
+    expect_stderr(other, "core=Haswell");
+    expect_stderr(other, "here: class=cpu ");
+    expect_stderr(other, "core=Nehalem");
+    ask_to_stop(first);
+    cr_expect_str_eq(lab_state(l, first, "stopped"), lab_state(l, second, "stopped"));
+    cr_expect_null(strstr(first->stderr_text, "it computed"), "%s", first->stderr_text);
+    lab_close(l);
+}
+
+Test(refusals, another_class_joins_float_sums_that_nobody_verifies) {
+    lab *l = lab_open();
+    lab_peer *first = lab_start(l, "first", NULL, FAST " --cpu-class haswell");
+    lab_peer *second = lab_start(l, "second", first, FAST " --cpu-class haswell");
+    lab_wait_step(l, first, 2);
+    lab_peer *other = lab_start(l, "other", first, FAST " --cpu-class nehalem");
+    lab_wait_view(l, first, 3);
+    ask_to_stop(first);
+    const char *hash = lab_state(l, first, "stopped");
+    cr_expect_str_eq(lab_state(l, second, "stopped"), hash);
+    cr_expect_str_eq(lab_state(l, other, "stopped"), hash);
+    lab_close(l);
+}
+
 /* A state that no machine can make: what costs nothing to find out is said before it is tried. */
 Test(refusals, what_is_wrong_with_addresses_and_files_is_said_before_the_state_is_made) {
     lab *l = lab_open();

@@ -24,6 +24,12 @@ gw_param *gw_node_shared_params(const gw_node *node, uint32_t *count) {
     return list;
 }
 
+/* Float sums are nobody's bits but all members get the same, and applying them is the same on every device.
+ * Shards that two compute and compare have the same bits within one class only. */
+bool gw_node_mixes_classes(const gw_node *node) {
+    return node->options->fast && node->options->verify == 0;
+}
+
 static void write_identity(const gw_node *node, FILE *out) {
     const gw_job_type *type = node->options->job;
     fprintf(out, "job=%s\napi=%u\n", type->name, type->api);
@@ -37,10 +43,8 @@ static void write_identity(const gw_node *node, FILE *out) {
     char digest[GW_HASH_TEXT], build[GW_BUILD_ID_TEXT];
     gw_hex(node->plan.data_digest.bytes, sizeof node->plan.data_digest.bytes, digest);
     fprintf(out, "data=%s\n", digest);
-    /* Float sums are nobody's bits but all members get the same, and applying them is the same on every
-     * device. */
     gw_build_id(build);
-    if (node->options->fast)
+    if (gw_node_mixes_classes(node))
         fprintf(out, "build=%s\n", build);
     else
         fprintf(out, "class=%s\n", node->device->class_text);

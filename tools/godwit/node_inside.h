@@ -254,6 +254,8 @@ bool gw_node_close(gw_node *node);
 
 /* node_identity.c. Fills in identity and job_id; describes what differs to people by its lines. */
 bool gw_node_identify(gw_node *node, gw_err *err);
+/* Whether peers of other compute classes may take part. */
+bool gw_node_mixes_classes(const gw_node *node);
 /* The parameters that are part of the identity, in the order of the job's table; the caller frees the list.
  */
 gw_param *gw_node_shared_params(const gw_node *node, uint32_t *count);

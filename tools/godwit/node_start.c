@@ -269,7 +269,7 @@ static bool compute_probe(gw_node *node, gw_err *err) {
     uint64_t state;
     if (!gw_workers_units(node->workers, GW_UNIT_INIT, &state, err)) return gw_fail_in(err, "initial state");
     if (!probe_shard(node, err)) return gw_fail_in(err, "probe");
-    if (node->options->fast) node->probe = 0; /* devices of other classes may take part: the state alone */
+    if (gw_node_mixes_classes(node)) node->probe = 0; /* the state alone */
     node->probe = gw_mix64(node->probe ^ gw_mix64(state));
     return true;
 }
