@@ -5,14 +5,16 @@
 #include "kernels/output.h"
 #include "kernels/tokens.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TOKEN_BYTES = 2, WAITING = GW_TOKEN_SHARDS_REST };
+enum { TOKEN_BYTES = 2, WAITING = GW_TOKEN_SHARDS_REST, NUMBER_DIGITS = 6 };
 
 struct gw_token_shards {
     uint64_t most;
@@ -28,11 +30,17 @@ struct gw_token_shards {
 
 static const char extension[] = ".bin";
 
+/* Without the extension, if it has that one. */
+static size_t stem_length(const char *name) {
+    size_t length = strlen(name), end = strlen(extension);
+    return length > end && strcmp(name + length - end, extension) == 0 ? length - end : length;
+}
+
 /* Of the file with this number, from 1 on; the caller frees. */
 static bool number_name(const char *name, uint32_t number, char **numbered, gw_err *err) {
-    size_t length = strlen(name), end = strlen(extension);
-    if (length > end && strcmp(name + length - end, extension) == 0) length -= end;
-    if (asprintf(numbered, "%.*s_%06u%s", (int)length, name, number, extension) >= 0) return true;
+    if (asprintf(numbered, "%.*s_%0*u%s", (int)stem_length(name), name, NUMBER_DIGITS, number, extension) >=
+        0)
+        return true;
     *numbered = NULL;
     return gw_fail(err, GW_E_NOMEM, "out of memory");
 }
@@ -56,14 +64,42 @@ static bool may_replace(const char *path, gw_err *err) {
                           "%s is there and is no token shard: name another file, or move it away", path);
 }
 
+/* Whether a file of a folder is one that the name with this stem has with any number. */
+static bool is_numbered(const char *file, const char *stem, size_t length) {
+    if (strncmp(file, stem, length) != 0 || file[length] != '_') return false;
+    const char *number = file + length + 1;
+    return strspn(number, "0123456789") == NUMBER_DIGITS && strcmp(number + NUMBER_DIGITS, extension) == 0;
+}
+
+/* The first file of any run under this name, in `found`; "" where there is none. False: the folder does not
+ * say, errno. */
+static bool find_numbered(DIR *folder, const char *stem, size_t length, char found[NAME_MAX + 1]) {
+    const struct dirent *entry;
+    found[0] = '\0';
+    while ((void)(errno = 0), (entry = readdir(folder)) != NULL)
+        if (is_numbered(entry->d_name, stem, length) &&
+            (found[0] == '\0' || strcmp(entry->d_name, found) < 0))
+            snprintf(found, NAME_MAX + 1, "%s", entry->d_name);
+    return errno == 0;
+}
+
+/* Of another run any number may be left: its first file may have been moved away. */
 static bool have_none_numbered(const char *name, gw_err *err) {
-    char *first;
-    if (!number_name(name, 1, &first, err)) return false;
-    bool none = !there_is(first) ||
-                gw_fail(err, GW_E_DENIED,
-                        "%s is there, of another run: name another file, or remove that run's first", first);
-    free(first);
-    return none;
+    char found[NAME_MAX + 1] = "";
+    const char *slash = strrchr(name, '/');
+    size_t before = slash != NULL ? (size_t)(slash + 1 - name) : 0;
+    char *parent = before > 0 ? strndup(name, before) : strdup(".");
+    if (parent == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
+    DIR *folder = opendir(parent);
+    bool known = folder != NULL && find_numbered(folder, name + before, stem_length(name) - before, found);
+    if (!known) gw_fail_errno(err, errno, "cannot look for older files in %s", parent);
+    if (folder != NULL) closedir(folder);
+    free(parent);
+    if (!known || found[0] == '\0') return known;
+    return gw_fail(
+        err, GW_E_DENIED,
+        "%.*s%s is there, of another run: name another file, or remove all files of that run first",
+        (int)before, name, found);
 }
 
 /* Room for the header, which is written when the tokens have been counted. */

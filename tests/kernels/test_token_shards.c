@@ -139,12 +139,16 @@ Test(token_shards, several_files_are_beside_what_a_link_names) {
     cr_assert_eq(files_there(), 2);
 }
 
-static void refuse(const char *name, gw_code code, const char *words) {
+static void refuse_path(const char *path, gw_code code, const char *words) {
     gw_token_shards *shards;
     gw_err err;
-    cr_assert_not(gw_token_shards_open(scratch_path(name), LEAST, &shards, &err), "%s", name);
+    cr_assert_not(gw_token_shards_open(path, LEAST, &shards, &err), "%s", path);
     cr_assert_eq(err.code, code, "%s", err.text);
     cr_assert_not_null(strstr(err.text, words), "%s", err.text);
+}
+
+static void refuse(const char *name, gw_code code, const char *words) {
+    refuse_path(scratch_path(name), code, words);
 }
 
 Test(token_shards, nothing_of_another_kind_or_run_is_overwritten) {
@@ -157,10 +161,24 @@ Test(token_shards, nothing_of_another_kind_or_run_is_overwritten) {
     refuse("nowhere/t.bin", GW_E_IO, "cannot write");
     scratch_write("old_000001.bin", "", 0);
     refuse("old.bin", GW_E_DENIED, "old_000001.bin is there, of another run");
-    cr_assert_eq(files_there(), 4);
+    scratch_write("left_000100.bin", "", 0);
+    scratch_write("left_000007.bin", "", 0); /* the first ones were moved away */
+    refuse("left.bin", GW_E_DENIED, "left_000007.bin is there, of another run");
+    refuse("left", GW_E_DENIED, "remove all files of that run");
+    cr_assert_eq(files_there(), 6);
+}
+
+Test(token_shards, a_name_is_free_beside_others) {
+    static const char *const others[] = {"other_000001.bin", "t_1.bin",      "t_0000001.bin",
+                                         "t_000001.txt",     "t_00000a.bin", "t_000001.bin.bak",
+                                         "t-000001.bin",     "tt_000001.bin"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) scratch_write(others[i], "", 0);
+    write_all("t.bin", 2 * LEAST, 2, "t_000001.bin", "t_000002.bin");
+    cr_assert_eq(chdir(scratch_folder()), 0);
+    refuse_path("t.bin", GW_E_DENIED, "t_000001.bin is there, of another run");
     scratch_write("empty", "", 0); /* as mktemp makes it */
     write_all("empty", 100, 1, "empty", "empty");
-    cr_assert_eq(files_there(), 5);
+    cr_assert_eq(files_there(), 11);
 }
 
 Test(token_shards, several_files_take_no_place_beside_an_older_one) {
