@@ -30,12 +30,12 @@ typedef struct gw_cuda_graph {
     uint32_t *tensors; /* that it adds to, each once and whole */
     uint32_t tensor_count;
     cudaGraphExec_t add, store; /* added to sums, or stored over them; NULL: not recorded yet */
+    uint32_t failures;          /* in a row; after GW_CUDA_GRAPH_TRIES of them this graph is given up */
 } gw_cuda_graph;
 
 typedef struct gw_cuda_graphs {
     gw_cuda_graph list[GW_CUDA_GRAPHS];
     uint32_t count;
-    uint32_t failures; /* in a row; after GW_CUDA_GRAPH_TRIES of them there are no graphs any more */
 } gw_cuda_graphs;
 
 /* Nothing of them runs. */

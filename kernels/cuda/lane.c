@@ -284,28 +284,27 @@ static bool record_both(gw_lane *lane, const gw_gpu_shard *what, gw_cuda_graph *
            (graph->add != NULL || record(lane, what, graph, GW_CUDA_ADD, &graph->add, err));
 }
 
-static void note_failure(gw_lane *lane, const char *what, const gw_err *err) {
-    bool last = ++lane->graphs.failures == GW_CUDA_GRAPH_TRIES;
+static void note_failure(gw_cuda_graph *graph, const char *what, const gw_err *err) {
+    bool last = ++graph->failures == GW_CUDA_GRAPH_TRIES;
     gw_log(GW_WARN, "kernels/cuda", "a shard was not %s as a graph, but kernel by kernel%s: %s", what,
-           last ? ", and so are all from now on" : "", err->text);
+           last ? ", and so are all of its kind from now on" : "", err->text);
 }
 
 /* The graph of a shard; NULL: it is to be started piece by piece, as the first of its kind always is. */
-static const gw_cuda_graph *graph_of(gw_lane *lane, const gw_gpu_shard *what) {
+static gw_cuda_graph *graph_of(gw_lane *lane, const gw_gpu_shard *what) {
     const gw_cuda_device *d = lane->owner;
     const gw_job_gpu *job = d->type->gpu;
     uint64_t number = job->graph == NULL ? 0 : job->graph(d->job, what->step, what->shard);
     gw_err err;
     if (number == 0 || lane->probing || lane->emitter.payload != NULL) return NULL;
-    if (lane->graphs.failures == GW_CUDA_GRAPH_TRIES) return NULL;
     const gw_cuda_work work = {number, what->input, lane->entry.shards};
     gw_cuda_graph *graph = gw_cuda_graph_find(&lane->graphs, &work, d->layout.tensor_count);
-    if (graph == NULL) return NULL;
+    if (graph == NULL || graph->failures == GW_CUDA_GRAPH_TRIES) return NULL;
     bool met = graph->met;
     graph->met = true;
     if (!met) return NULL;
     if (!record_both(lane, what, graph, &err)) {
-        note_failure(lane, "recorded", &err);
+        note_failure(graph, "recorded", &err);
         return NULL;
     }
     return graph;
@@ -313,14 +312,14 @@ static const gw_cuda_graph *graph_of(gw_lane *lane, const gw_gpu_shard *what) {
 
 /* By its graph if there is one and it can be started, or else piece by piece. */
 static bool compute(gw_lane *lane, const gw_gpu_shard *what, gw_err *err) {
-    const gw_cuda_graph *graph = graph_of(lane, what);
+    gw_cuda_graph *graph = graph_of(lane, what);
     bool started;
     if (graph == NULL) return contribute(lane, what, err);
     bool good = gw_cuda_accumulator_launch(lane->owner->accumulator, &lane->entry, graph, lane->stream,
                                            &started, err);
-    if (good) lane->graphs.failures = 0;
+    if (good) graph->failures = 0;
     if (started) return good;
-    note_failure(lane, "started", err);
+    note_failure(graph, "started", err);
     return contribute(lane, what, err);
 }
 

@@ -703,17 +703,22 @@ static const char *const recorded[] = {
     "data=",           "layers=1",      "heads=1",   "channels=16", "context=8", "vocab=128",
     "batch-tokens=64", "micro-batch=1", "updates=2", "graphs=on",   NULL};
 
-static void prepare_recorded(bench *b, char data[300]) {
+static void prepare_kinds(bench *b, char data[300], const char *micro_batch) {
     static const char *list[sizeof recorded / sizeof recorded[0]];
     gw_err err;
     memcpy(list, recorded, sizeof recorded);
     snprintf(data, 300, "data=%s", scratch_write("text", "the quick brown fox jumps over it", 33));
     list[0] = data;
+    list[7] = micro_batch;
     prepare_job(b, &gw_job_gpt, list);
     cr_assert(open_device(b, &err), "%s", err.text);
     cr_assert(init(b, &err), "%s", err.text);
     gw_log_set_sink(count_warnings, NULL);
     warnings = 0;
+}
+
+static void prepare_recorded(bench *b, char data[300]) {
+    prepare_kinds(b, data, recorded[7]);
 }
 
 /* Of which the first shard, number 0, has been started piece by piece, as every first one is. */
@@ -814,6 +819,41 @@ Test(gpu_failures, recording_is_given_up_after_some_tries, .init = scratch_open,
     size_t before = fake_graphs();
     cr_assert_eq(contribute(&b, 1, 0, &err), GW_SHARD_HELD, "%s", err.text);
     cr_assert_eq(fake_graphs(), before + 1);
+    close_device(&b);
+    cr_assert_eq(fake_leaked(), 0);
+    rig_close(&b.r);
+}
+
+/* The step begins once more, shard 0 is a graph, and then comes shard 2. */
+static gw_contributed contribute_after_another(bench *b, unsigned call, gw_err *err) {
+    size_t before = fake_graphs();
+    b->device->ops->step_begin(b->device, 0);
+    cr_assert_eq(contribute(b, 0, 0, err), GW_SHARD_HELD, "%s", err->text);
+    cr_assert_eq(fake_graphs(), before + 1);
+    return contribute(b, 2, call, err);
+}
+
+/* Of the three shards the last one is some sequences short, and so a graph of another kind. */
+Test(gpu_failures, a_graph_that_works_gives_another_no_more_tries, .init = scratch_open,
+     .fini = scratch_close) {
+    bench b;
+    gw_err err;
+    char data[300];
+    unsigned call = 0;
+    prepare_kinds(&b, data, "micro-batch=3");
+    while (warnings == 0) { /* until the call that begins to record is found */
+        renew_lane(&b);
+        cr_assert_eq(contribute(&b, 2, 0, &err), GW_SHARD_HELD, "%s", err.text);
+        (void)contribute_after_another(&b, ++call, &err);
+        cr_assert_leq(call, 100);
+    }
+    for (unsigned tries = 2; tries <= 6; tries++) {
+        size_t before = fake_graphs();
+        gw_contributed done = contribute_after_another(&b, call, &err);
+        cr_assert_eq(done, tries <= 3 ? GW_SHARD_HELD : GW_SHARD_FAILED, "try %u: %s", tries, err.text);
+        cr_assert_eq(warnings, tries <= 3 ? tries : 3, "try %u", tries);
+        cr_assert_eq(fake_graphs(), before + 1);
+    }
     close_device(&b);
     cr_assert_eq(fake_leaked(), 0);
     rig_close(&b.r);
