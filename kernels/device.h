@@ -163,12 +163,12 @@ typedef struct gw_device_ops {
      * carries the sums over peers. Emptying the accumulator clears them. */
     void (*set_boundary)(gw_device *device, const int64_t *words);
 
-    /* Control. Prepares a reduction of the present step; fails with GW_E_INVALID while shards are in flight
-     * or the accumulator is poisoned. The segments of `send` are read only and of
-     * `receive` may hold anything; both belong to the collective until reduce_end or the next reduce_begin.
-     * ALONE has neither. `place`: GPU only where device->gpu_count says that there are some, and then the
-     * lists have as many segments for each GPU, in the order of device->gpus, and every GPU is one to sum
-     * with; may change from call to call. */
+    /* Control, whose floating-point mode it may set, as reduce_end may. Prepares a reduction of the present
+     * step; fails with GW_E_INVALID while shards are in flight or the accumulator is poisoned. The segments
+     * of `send` are read only and of `receive` may hold anything; both belong to the collective until
+     * reduce_end or the next reduce_begin. ALONE has neither. `place`: GPU only where device->gpu_count says
+     * that there are some, and then the lists have as many segments for each GPU, in the order of
+     * device->gpus, and every GPU is one to sum with; may change from call to call. */
     bool (*reduce_begin)(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
                          gw_segments *receive, gw_err *err);
     /* Control. Checks what was received. When coverage and fingerprint are right it becomes the sum of the
@@ -177,7 +177,8 @@ typedef struct gw_device_ops {
     /* Control. Boundary words of the present step's sum. */
     void (*boundary)(gw_device *device, int64_t *words);
 
-    /* Control, after a good reduce_end. Runs the job's scalars; units may be applied after it. */
+    /* Control, whose floating-point mode it sets, after a good reduce_end. Runs the job's scalars; units may
+     * be applied after it. */
     bool (*scalars)(gw_device *device, gw_scalars *scalars, gw_err *err);
     /* Control, while no unit runs. Has the job's effects of step `step` take place: the present state came of
      * that step. Only where the job has any. */

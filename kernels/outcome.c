@@ -11,8 +11,15 @@ bool gw_outcome_scalars(gw_outcome *o, gw_ledger *ledger, uint64_t step, gw_scal
     gw_sums sums = {o->sum, o->tensors, o->measured};
     gw_state state = {o->state};
     gw_fpmode_set();
-    if (o->type->scalars != NULL && !o->type->scalars(o->job, step, &sums, &state, &o->scalars, err))
-        return gw_fail_in(err, "job %s: step %llu: scalars", o->type->name, (unsigned long long)step);
+    bool done = o->type->scalars == NULL || o->type->scalars(o->job, step, &sums, &state, &o->scalars, err);
+    if (!done) {
+        gw_fail_in(err, "job %s: step %llu: scalars", o->type->name, (unsigned long long)step);
+    } else if (!gw_fpmode_right()) {
+        done = gw_fail(err, GW_E_INVALID, "job %s: step %llu: scalars changed the floating-point mode",
+                       o->type->name, (unsigned long long)step);
+    }
+    gw_fpmode_set();
+    if (!done) return false;
     o->ready = true;
     *scalars = o->scalars;
     return true;

@@ -1,6 +1,7 @@
 #include "kernels/sums.h"
 
 #include "core/check.h"
+#include "kernels/fpmode.h"
 #include "kernels/memory.h"
 
 #include <stdlib.h>
@@ -103,6 +104,7 @@ static bool find_sum(const gw_layout *layout, uint32_t tensor, uint64_t *word) {
 }
 
 static void pack_floats(gw_sum_store *s, const int64_t *words) {
+    gw_fpmode_set();
     for (uint32_t t = 0; t < s->layout->tensor_count; t++) {
         uint64_t at;
         if (!find_sum(s->layout, t, &at)) continue;
@@ -114,6 +116,7 @@ static void pack_floats(gw_sum_store *s, const int64_t *words) {
 /* Back to integers, on zeros; the headers get the fingerprint of what came out, so that one check serves both
  * modes. A float sum out of range is bad, alike on all peers. */
 static void unpack_floats(gw_sum_store *s, int64_t *words) {
+    gw_fpmode_set();
     for (uint32_t b = 0; b + 1 < s->layout->bucket_count; b++) {
         const gw_layout_bucket *bucket = &s->layout->buckets[b];
         memset(words + bucket->data, 0, bucket->count * sizeof *words);

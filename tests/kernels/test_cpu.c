@@ -262,6 +262,148 @@ DEVICE_TEST(float_sums_are_rounded) {
     cr_assert_neq(fast, exact); /* or it would not be in float */
 }
 
+/* By tensor, NULL for one that is not summed: sums over all shards of the elements, and of their amounts. */
+typedef struct exactly {
+    int64_t *sum[GW_MAX_TENSORS];
+    double *amount[GW_MAX_TENSORS];
+} exactly;
+
+static const int64_t *received_of(const rig *r, uint32_t tensor) {
+    const gw_layout *layout = r->device[0]->layout;
+    const gw_segment *bucket = &r->received[0].list[layout->of[tensor].bucket];
+    return (const int64_t *)bucket->data + GW_EXACT_HEADER + layout->of[tensor].first;
+}
+
+static void add_shard(const rig *r, exactly *all) {
+    for (uint32_t t = 0; t < r->plan.tensor_count; t++) {
+        const int64_t *words = all->sum[t] != NULL ? received_of(r, t) : NULL;
+        for (uint64_t i = 0; words != NULL && i < r->device[0]->layout->of[t].elements; i++) {
+            all->sum[t][i] += words[i];
+            all->amount[t][i] += __builtin_fabs((double)words[i]);
+        }
+    }
+}
+
+/* Of step 0, from one shard after the other. */
+static void add_exactly(rig *r, exactly *all) {
+    gw_phase phase;
+    uint32_t shards = r->type->shards(r->job, 0, &phase);
+    *all = (exactly){{NULL}, {NULL}};
+    for (uint32_t t = 0; t < r->plan.tensor_count; t++) {
+        if (r->plan.tensors[t].role == GW_STATE) continue;
+        all->sum[t] = calloc(r->device[0]->layout->of[t].elements, sizeof *all->sum[t]);
+        all->amount[t] = calloc(r->device[0]->layout->of[t].elements, sizeof *all->amount[t]);
+    }
+    for (uint32_t shard = 0; shard < shards; shard++) {
+        for (uint32_t d = 0; d < r->devices; d++) r->device[d]->ops->step_begin(r->device[d], 0);
+        rig_contribute(r, 0, 0, shard, shards);
+        rig_reduce(r, GW_REDUCE_EXACT);
+        add_shard(r, all);
+    }
+}
+
+static exactly expected; /* of step 0 */
+static uint32_t addends;
+
+/* A sum of n floats that are rounded integers, in any order: no addend passes more than n roundings, of 2^-24
+ * of what is rounded each, so that it is off by (1 + 2^-24)^n - 1 < (n + 1) * 2^-24 of the amounts' sum at
+ * most; to make it an integer again takes another half. Nothing is so small that it would lose more. */
+static bool compare_sums(void *job, uint64_t step, const gw_sums *sums, const gw_state *state,
+                         gw_scalars *scalars, gw_err *err) {
+    (void)job, (void)step, (void)state, (void)scalars, (void)err;
+    for (uint32_t t = 0; t < GW_MAX_TENSORS; t++) {
+        if (expected.sum[t] == NULL) continue;
+        uint64_t elements = 1, far = 0;
+        for (uint32_t k = 0; k < sums->tensors[t].rank; k++) elements *= sums->tensors[t].dim[k];
+        for (uint64_t i = 0; i < elements; i++) {
+            double bound = 0.5 + (addends + 1) * 0x1p-24 * expected.amount[t][i];
+            double off = __builtin_fabs((double)(sums->data[t][i] - expected.sum[t][i]));
+            cr_assert_leq(off, bound, "%s[%llu]", sums->tensors[t].name, (unsigned long long)i);
+            far += __builtin_fabs((double)expected.sum[t][i]) > 4 * bound;
+        }
+        if (strcmp(sums->tensors[t].name, "correct") == 0) continue; /* there may be none */
+        cr_assert_gt(far, 0, "%s: another sum would have done", sums->tensors[t].name);
+    }
+    return true;
+}
+
+static void compare_float_sums(const gw_job_type *job, const char *const *list) {
+    rig r;
+    gw_job_type type = *job;
+    type.scalars = compare_sums;
+    for (uint32_t devices = 1; devices <= 3; devices += 2) {
+        rig_open(&r, &type, list, devices, 2);
+        rig_init(&r);
+        add_exactly(&r, &expected);
+        addends = devices * rig_parts;
+        rig_step(&r, 0, GW_REDUCE_FAST);
+        for (uint32_t t = 0; t < GW_MAX_TENSORS; t++) free(expected.sum[t]), free(expected.amount[t]);
+        rig_close(&r);
+    }
+}
+
+DEVICE_TEST(float_sums_are_the_exact_ones_but_for_rounding) {
+    compare_float_sums(&gw_job_synthetic, quick);
+    compare_float_sums(gw_job_find("digits"), few_digits);
+}
+
+/* The state after a float sum of one device, which is begun and ended by a thread in these rounding modes. */
+static uint64_t fast_step_in(int begin_mode, int end_mode) {
+    rig r;
+    gw_err err;
+    gw_scalars scalars;
+    gw_segments send, receive;
+    rig_open(&r, &gw_job_synthetic, quick, 1, 2);
+    rig_init(&r);
+    gw_device *device = r.device[0];
+    device->ops->step_begin(device, 0);
+    rig_contribute(&r, 0, 0, 0, 1);
+    fesetround(begin_mode);
+    cr_assert(device->ops->reduce_begin(device, GW_REDUCE_FAST, GW_PLACE_HOST, &send, &receive, &err));
+    for (uint32_t s = 0; s < send.count; s++)
+        memcpy(receive.list[s].data, send.list[s].data,
+               send.list[s].count * (send.list[s].is_float ? sizeof(float) : sizeof(int64_t)));
+    fesetround(end_mode);
+    gw_verdict verdict = finish(&r, 0);
+    cr_assert(verdict.coverage_ok && verdict.fingerprint_ok && verdict.bad == 0);
+    cr_assert(device->ops->scalars(device, &scalars, &err), "%s", err.text);
+    uint64_t fingerprint = rig_units(&r, 0, GW_UNIT_APPLY);
+    rig_close(&r);
+    return fingerprint;
+}
+
+Test(cpu, float_sums_are_rounded_alike_whatever_mode_a_thread_has) {
+    uint64_t nearest = fast_step_in(FE_TONEAREST, FE_TONEAREST);
+    cr_expect_eq(fast_step_in(FE_UPWARD, FE_TONEAREST), nearest);
+    cr_expect_eq(fast_step_in(FE_TONEAREST, FE_UPWARD), nearest);
+}
+
+static bool scalars_upward(void *job, uint64_t step, const gw_sums *sums, const gw_state *state,
+                           gw_scalars *scalars, gw_err *err) {
+    bool good = gw_job_synthetic.scalars(job, step, sums, state, scalars, err);
+    fesetround(FE_UPWARD);
+    return good;
+}
+
+DEVICE_TEST(scalars_that_change_the_rounding_mode_fail) {
+    rig r;
+    gw_err err = {0};
+    gw_scalars scalars;
+    gw_job_type type = gw_job_synthetic;
+    type.scalars = scalars_upward;
+    rig_open(&r, &type, quick, 1, 2);
+    rig_init(&r);
+    r.device[0]->ops->step_begin(r.device[0], 0);
+    rig_contribute(&r, 0, 0, 0, 1);
+    rig_reduce(&r, GW_REDUCE_ALONE);
+    cr_assert(finish(&r, 0).fingerprint_ok);
+    cr_assert_not(r.device[0]->ops->scalars(r.device[0], &scalars, &err));
+    cr_expect(strstr(err.text, "job synthetic: step 0: scalars changed the floating-point mode") != NULL,
+              "%s", err.text);
+    cr_expect(gw_fpmode_right());
+    rig_close(&r);
+}
+
 DEVICE_TEST(probe_is_the_same_everywhere_and_adds_nothing) {
     rig r;
     gw_err err;
