@@ -85,6 +85,16 @@ Test(crossent, what_is_not_finite_stays_visible) {
         }
 }
 
+Test(crossent, minus_infinity_is_a_class_of_probability_0) {
+    float row[] = {1.0f, -INFINITY, 0.5f}, two[] = {1.0f, 0.5f};
+    const uint32_t target = 0, impossible = 1;
+    cr_expect_eq(gw_crossent(1, 3, 3, row, &target, 1.0f), gw_crossent(1, 2, 2, two, &target, 1.0f));
+    cr_expect(row[0] == two[0] && row[1] == 0.0f && row[2] == two[1]);
+    float of_target[] = {1.0f, -INFINITY, 0.5f}, all[] = {-INFINITY, -INFINITY};
+    cr_expect_eq(gw_crossent(1, 3, 3, of_target, &impossible, 1.0f), (double)INFINITY);
+    cr_expect(isnan(gw_crossent(1, 2, 2, all, &target, 1.0f)));
+}
+
 Test(crossent, bits_are_pinned) {
     enum { CLASSES = 1301 };
     static double wide[ROWS * CLASSES];

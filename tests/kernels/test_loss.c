@@ -76,6 +76,16 @@ Test(loss, what_is_not_finite_stays_visible) {
     }
 }
 
+Test(loss, minus_infinity_is_a_class_of_probability_0) {
+    float row[] = {1.0f, -INFINITY, 0.5f}, two[] = {1.0f, 0.5f};
+    const uint8_t label = 0, impossible = 1;
+    cr_expect_eq(gw_loss_softmax(row, &label, 1, 3, 1.0f).sum, gw_loss_softmax(two, &label, 1, 2, 1.0f).sum);
+    cr_expect(row[0] == two[0] && row[1] == 0.0f && row[2] == two[1]);
+    float of_label[] = {1.0f, -INFINITY, 0.5f}, all[] = {-INFINITY, -INFINITY};
+    cr_expect_eq(gw_loss_softmax(of_label, &impossible, 1, 3, 1.0f).sum, (double)INFINITY);
+    cr_expect(isnan(gw_loss_softmax(all, &label, 1, 2, 1.0f).sum));
+}
+
 Test(loss, of_equal_logits_the_first_counts) {
     float row[] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
     const uint8_t label[] = {1, 0};
