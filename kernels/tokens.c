@@ -4,10 +4,12 @@
 #include "core/wire.h"
 #include "kernels/token_hash.h"
 
+#include <errno.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char extension[] = ".bin"; /* of a shard */
 
@@ -41,14 +43,20 @@ static bool add_path(gw_tokens *tokens, const char *path, gw_err *err) {
 
 static bool add_matching(gw_tokens *tokens, const char *pattern, gw_err *err) {
     glob_t found;
-    int result = glob(pattern, 0, NULL, &found); /* sorted */
-    if (result != 0)
-        return gw_fail(err, result == GLOB_NOMATCH ? GW_E_NOTFOUND : GW_E_IO, "no file matches '%s'",
-                       pattern);
+    errno = 0;
+    int result = glob(pattern, GLOB_ERR, NULL, &found); /* sorted */
+    if (result == GLOB_NOMATCH) return gw_fail(err, GW_E_NOTFOUND, "no file matches '%s'", pattern);
+    if (result == GLOB_NOSPACE) return gw_fail(err, GW_E_NOMEM, "no memory for a list of files");
+    if (result != 0) return gw_fail_errno(err, errno, "cannot look for files that match '%s'", pattern);
     bool added = true;
     for (size_t i = 0; i < found.gl_pathc && added; i++) added = add_path(tokens, found.gl_pathv[i], err);
     globfree(&found);
     return added;
+}
+
+/* A name is a pattern where it is no file's own. */
+static bool is_pattern(const char *name) {
+    return strpbrk(name, "*?[") != NULL && access(name, F_OK) != 0;
 }
 
 static bool list_files(gw_tokens *tokens, const char *list, gw_err *err) {
@@ -58,8 +66,7 @@ static bool list_files(gw_tokens *tokens, const char *list, gw_err *err) {
         if (item[0] == '\0')
             listed = gw_fail(err, GW_E_USAGE, "'%s' is not a list of files separated by commas", list);
         else
-            listed =
-                strpbrk(item, "*?[") != NULL ? add_matching(tokens, item, err) : add_path(tokens, item, err);
+            listed = is_pattern(item) ? add_matching(tokens, item, err) : add_path(tokens, item, err);
     }
     free(copy);
     return listed;

@@ -35,9 +35,10 @@ typedef struct gw_tokens {
     gw_hash digest;           /* of kind, context and tokens, in order; not of names */
 } gw_tokens;
 
-/* `list`: paths separated by commas; those with *, ? or [ stand for all files that match, sorted. Opens them
- * and looks at how they begin, which takes no time: `largest` and `digest` stay 0. Fails with GW_E_NOTFOUND,
- * GW_E_IO, or GW_E_CORRUPT / GW_E_INVALID naming file and offset; *tokens then holds nothing. */
+/* `list`: paths separated by commas; one with *, ? or [ stands for all files that match, sorted, unless there
+ * is a file of that very name. Opens them and looks at how they begin, which takes no time: `largest` and
+ * `digest` stay 0. Fails with GW_E_NOTFOUND, GW_E_IO (also where a folder does not tell what is in it), or
+ * GW_E_CORRUPT / GW_E_INVALID naming file and offset; *tokens then holds nothing. */
 bool gw_tokens_begin(const char *list, uint32_t context, gw_tokens *tokens, gw_err *err);
 /* Reads every file once (kernels/token_hash.h), before windows are asked for. Fails as that does. Blocks on
  * the disk. */

@@ -198,6 +198,24 @@ Test(tokens, what_cannot_be_data_is_refused_with_the_reason) {
     refuse(",b", 8, GW_E_USAGE, "not a list of files");
 }
 
+Test(tokens, a_file_may_be_called_what_looks_like_a_pattern) {
+    scratch_write("notes [1].txt", "abcdefghi", 9);
+    scratch_write("notes 1.txt", "abcdefghijk", 11);
+    gw_tokens tokens = open_all(scratch_path("notes [1].txt"), 8);
+    cr_expect(tokens.file_count == 1 && tokens.tokens == 9);
+    gw_tokens_close(&tokens);
+    cr_assert_eq(unlink(scratch_path("notes [1].txt")), 0);
+    tokens = open_all(scratch_path("notes [1].txt"), 8); /* and now it is one */
+    cr_expect(tokens.file_count == 1 && tokens.tokens == 11);
+    gw_tokens_close(&tokens);
+}
+
+Test(tokens, a_folder_that_cannot_be_read_is_not_called_empty) {
+    cr_assert_eq(symlink("loop", scratch_path("loop")), 0);
+    refuse(scratch_path("loop/*.txt"), 8, GW_E_IO, "loop/*.txt': Too many levels of symbolic links");
+    refuse(scratch_path("nowhere/*.txt"), 8, GW_E_IO, "nowhere/*.txt': No such file or directory");
+}
+
 /* Whoever leaves out one after the other starts as often. */
 Test(tokens, files_that_are_too_short_are_told_of_at_once) {
     scratch_write("a", "1234567890", 10);
