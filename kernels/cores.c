@@ -2,8 +2,11 @@
 
 #include "kernels/control_groups.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <string.h>
+
+enum { MOST_CORES = 1 << 20 }; /* that are looked for */
 
 /* Microseconds of time in each period of so many. */
 static uint64_t cores_in(uint64_t quota, uint64_t period) {
@@ -28,10 +31,22 @@ uint64_t gw_cores_of_groups(const char *list, const char *mounts) {
     return gw_groups_least(list, mounts, "cpu", cores_of_group);
 }
 
+/* In a set with room for so many; 0: the kernel knows of more, or does not tell, errno. */
+static uint32_t count_allowed(size_t room) {
+    cpu_set_t *set = CPU_ALLOC(room);
+    size_t bytes = CPU_ALLOC_SIZE(room);
+    if (set == NULL) return 0;
+    int count = sched_getaffinity(0, bytes, set) == 0 ? CPU_COUNT_S(bytes, set) : 0;
+    CPU_FREE(set);
+    return (uint32_t)count;
+}
+
 uint32_t gw_cores_allowed(void) {
-    cpu_set_t set;
-    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return count > 1 ? (uint32_t)count : 1;
+    uint32_t count = 0;
+    errno = EINVAL; /* what the kernel says of a set that is too small for it */
+    for (size_t room = CPU_SETSIZE; count == 0 && errno == EINVAL && room <= MOST_CORES; room *= 2)
+        count = count_allowed(room);
+    return count > 1 ? count : 1;
 }
 
 uint32_t gw_cores(void) {
