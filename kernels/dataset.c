@@ -86,6 +86,10 @@ bool gw_dataset_read(const char *directory, gw_dataset *set, gw_err *err) {
     return true;
 }
 
+uint64_t gw_dataset_drawn_bytes(uint32_t train_count, uint32_t test_count) {
+    return ((uint64_t)train_count + test_count) * (GW_STROKES_SIDE * GW_STROKES_SIDE + 1);
+}
+
 static bool draw_images(uint64_t seed, uint64_t first, uint32_t count, gw_images *images, gw_err *err) {
     images->count = count;
     images->pixels = malloc((size_t)count * GW_STROKES_SIDE * GW_STROKES_SIDE);

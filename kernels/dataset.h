@@ -29,6 +29,8 @@ bool gw_dataset_read(const char *directory, gw_dataset *set, gw_err *err);
 /* Draws train_count and test_count digits of 28 x 28 (kernels/strokes.h): no file needed, the same bytes on
  * every machine. Fails only for lack of memory, and then *set holds nothing. */
 bool gw_dataset_draw(uint64_t seed, uint32_t train_count, uint32_t test_count, gw_dataset *set, gw_err *err);
+/* The memory that it takes. */
+uint64_t gw_dataset_drawn_bytes(uint32_t train_count, uint32_t test_count);
 
 /* BLAKE2b-256 of the sizes and of all pixels and labels: equal for equal data, whatever the files were. */
 gw_hash gw_dataset_digest(const gw_dataset *set);

@@ -1,7 +1,10 @@
 #include "kernels/jobs/digits_setup.h"
 
 #include "core/check.h"
+#include "core/log.h"
 #include "kernels/blas.h"
+#include "kernels/memory_limit.h"
+#include "kernels/need.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +12,7 @@
 
 enum {
     SAMPLES_DEFAULT = 24000, /* drawn digits: a sixth as many are drawn for the test set */
+    TELL_FROM = 1000000,     /* drawing so many is told, as it takes long */
     TEST_SHARDS = 48,
     TEST_ROWS_MOST = 500,
 };
@@ -111,6 +115,21 @@ static void measure_pixels(digits_job *job) {
     job->pixel_shift = (float)(-mean / deviation);
 }
 
+/* Drawing fills memory that would otherwise only be reserved: what there is not must not be begun. */
+static bool draw_data(uint32_t count, gw_dataset *data, gw_err *err) {
+    uint32_t test_count = count / 6;
+    const gw_need need = {.workers = 1,
+                          .rest_bytes = gw_dataset_drawn_bytes(count, test_count),
+                          .most_bytes = gw_memory_limit(),
+                          .smaller = "fewer --samples"};
+    if (!gw_need_check(&need, "memory here", "the machine, or the container that this is, has", err))
+        return false;
+    if (count >= TELL_FROM)
+        gw_log(GW_INFO, "data", "drawing %u digits, %.2f GB: some seconds a million", count + test_count,
+               (double)need.rest_bytes * 1e-9);
+    return gw_dataset_draw(drawing_seed, count, test_count, data, err);
+}
+
 static bool read_data(const gw_params *params, digits_job *job, gw_err *err) {
     const char *directory = gw_param_text(params, "data"), *samples = gw_param_text(params, "samples");
     gw_dataset *data = &job->data;
@@ -122,7 +141,7 @@ static bool read_data(const gw_params *params, digits_job *job, gw_err *err) {
         int64_t count = SAMPLES_DEFAULT;
         if (samples != NULL && !gw_param_integer(params, "samples", 6, 100000000, false, &count, err))
             return false;
-        if (!gw_dataset_draw(drawing_seed, (uint32_t)count, (uint32_t)(count / 6), data, err)) return false;
+        if (!draw_data((uint32_t)count, data, err)) return false;
     }
     job->data_digest = gw_dataset_digest(data);
     measure_pixels(job);

@@ -188,6 +188,18 @@ Test(refusals, a_state_that_does_not_fit_twice_where_it_may_be_fetched) {
     lab_close(l);
 }
 
+Test(refusals, drawn_digits_that_do_not_fit) {
+    LAB_PRELOADS;
+    lab *l = lab_open();
+    cr_assert_eq(setenv("LD_PRELOAD", GODWIT_SMALL_MACHINE, 1), 0); /* of 64 MiB */
+    lab_peer *many = lab_launch(l, "many", NULL, NULL, "digits --samples 100000 --steps 1");
+    refused(l, many, 1, "this job needs 0.1 GiB of memory here; the machine");
+    expect_stderr(many, "Take fewer --samples");
+    lab_state(l, lab_start(l, "few", NULL, "digits --samples 600 --hidden 8 --steps 1 --workers 1"), "done");
+    cr_assert_eq(unsetenv("LD_PRELOAD"), 0);
+    lab_close(l);
+}
+
 /* A checkpoint is copied while the disk writes it, up to 256 MiB of it at once. */
 Test(refusals, a_state_that_does_not_fit_beside_what_a_checkpoint_takes) {
     LAB_PRELOADS;
