@@ -13,7 +13,7 @@ enum { INPUT_BYTES = 64 * 1024, TYPE_U8 = 0x08 };
 typedef struct source {
     gw_plain_file file;
     uint64_t taken; /* bytes of it */
-    bool gzip, stream_ended;
+    bool gzip, stream_ended, padded;
     z_stream stream;
     uint64_t offset;
     uint8_t input[INPUT_BYTES];
@@ -46,10 +46,25 @@ static void source_close(source *s) {
     gw_plain_close(&s->file);
 }
 
+/* Behind the last member there may be zeros, up to the end of the file: tapes and disks fill their last block
+ * so. */
+static void skip_padding(source *s) {
+    while (s->stream.avail_in > 0 && *s->stream.next_in == 0) {
+        s->stream.next_in++;
+        s->stream.avail_in--;
+        s->padded = true;
+    }
+}
+
 /* Inflates into stream.next_out until that is full, the input runs out or a member ends. */
 static bool inflate_some(source *s, gw_err *err) {
     uInt before = s->stream.avail_out;
     if (s->stream_ended) { /* another member may follow */
+        skip_padding(s);
+        if (s->stream.avail_in == 0) return true;
+        if (s->padded)
+            return gw_fail(err, GW_E_CORRUPT, "%s: the gzip stream goes on after zeros at offset %llu",
+                           s->file.path, (unsigned long long)s->offset);
         s->stream_ended = false;
         inflateReset(&s->stream);
     }

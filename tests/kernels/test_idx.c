@@ -53,6 +53,36 @@ Test(idx, reads_plain_and_gzip) {
     accept(count, true);
 }
 
+/* A gzip file with so many zeros behind it, and then `last`, unless that is 0. */
+static bool read_padded(size_t zeros, uint8_t last, gw_err *err) {
+    idx_folder folder = idx_folder_make();
+    char path[IDX_PATH];
+    gw_idx idx;
+    idx_write(&folder, "file", file, compose(), true);
+    FILE *out = fopen(idx_path(&folder, "file", path), "ab");
+    cr_assert_not_null(out);
+    for (size_t i = 0; i < zeros; i++) fputc(0, out);
+    if (last != 0) fputc(last, out);
+    fclose(out);
+    bool read = gw_idx_read(path, 3, 60, &idx, err);
+    if (read) cr_expect_arr_eq(idx.bytes, elements, 60);
+    gw_idx_free(&idx);
+    idx_folder_remove(&folder);
+    return read;
+}
+
+/* As gzip does. */
+Test(idx, takes_zeros_behind_the_end_of_gzip) {
+    static const size_t zeros[] = {1, 100, 65536, 200000}; /* in one piece of the input, and in several */
+    for (size_t i = 0; i < sizeof zeros / sizeof zeros[0]; i++) {
+        gw_err err = {0};
+        cr_expect(read_padded(zeros[i], 0, &err), "%zu: %s", zeros[i], err.text);
+        cr_expect_not(read_padded(zeros[i], 0x1f, &err));
+        cr_expect(err.code == GW_E_CORRUPT && strstr(err.text, "after zeros at offset 76") != NULL, "%s",
+                  err.text);
+    }
+}
+
 Test(idx, refuses_every_truncation) {
     size_t count = compose();
     for (size_t length = 0; length < count; length++) {
