@@ -162,8 +162,11 @@ uint8_t gw_strokes_draw(uint64_t seed, uint64_t index, uint8_t *pixels) {
     float reach = half_width + 1.0f;
     add_glyph(squared, glyphs[digit], &h, reach);
     if (roll(&d) % 4 == 0) { /* a stray mark */
-        point from = {(float)between(&d, 0, SIDE), (float)between(&d, 0, SIDE)};
-        point to = {from.x + (float)between(&d, -7, 7), from.y + (float)between(&d, -7, 7)};
+        point from, to;      /* one statement each: a list says nothing of what is rolled first */
+        from.x = (float)between(&d, 0, SIDE);
+        from.y = (float)between(&d, 0, SIDE);
+        to.x = from.x + (float)between(&d, -7, 7);
+        to.y = from.y + (float)between(&d, -7, 7);
         add_segment(squared, from, to, reach);
     }
     uint8_t noise[PIXELS];
