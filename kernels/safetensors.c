@@ -49,7 +49,9 @@ static bool read_entry(const char *name, const json_t *entry, const uint8_t *dat
     uint64_t elements, bytes;
     if (dtype == NULL || strlen(dtype) >= sizeof tensor->dtype || json_array_size(offsets) != 2 ||
         !json_is_integer(from) || !json_is_integer(to))
-        return gw_fail(err, GW_E_INVALID, "tensor '%.80s' has no dtype, or no two data_offsets", name);
+        return gw_fail(err, GW_E_INVALID,
+                       "tensor '%.80s' has no dtype of up to %zu characters, or no two data_offsets", name,
+                       sizeof tensor->dtype - 1);
     *tensor = (gw_safetensor){.name = name};
     memcpy(tensor->dtype, dtype, strlen(dtype) + 1);
     if (!read_shape(json_object_get(entry, "shape"), tensor, &elements))

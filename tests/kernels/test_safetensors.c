@@ -120,6 +120,8 @@ Test(safetensors, damage_is_refused_with_the_reason) {
     refuse(GOOD, 16, 20, "damaged: its header");
     refuse("[1]", 16, 0, "no object");
     refuse("{\"a\":3}", 16, 0, "no dtype");
+    refuse("{\"a\":{\"dtype\":\"F32_LONG\",\"shape\":[2,2],\"data_offsets\":[0,16]}}", 16, 0,
+           "'a' has no dtype of up to 7 characters");
     refuse("{\"a\":{\"dtype\":\"F32\",\"shape\":[4,4],\"data_offsets\":[0,16]}}", 16, 0,
            "not what its shape says");
     refuse("{\"a\":{\"dtype\":\"F32\",\"shape\":[-4],\"data_offsets\":[0,16]}}", 16, 0, "no shape");
