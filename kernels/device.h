@@ -8,7 +8,7 @@
  *   [zero()]                               a repair throws the held shards away; shards in flight are dropped
  *   set_boundary(words)                    this peer's integers for the boundary
  *   reduce_begin(mode, place, &send, ...)  no contribute running; the collective sums send -> receive
- *   reduce_end(&verdict)                   checked; a right sum is kept until the *next* right one exists
+ *   reduce_end(&verdict)                   checked; a right sum is kept until the next reduce_begin
  *   scalars()                              from here on the state changes
  *   unit(GW_UNIT_APPLY, ...) for each unit from the worker threads; the parts add up to the fingerprint
  *   step_begin(t + 1)

@@ -11,7 +11,7 @@
 
 enum { GW_NORM_BLOCK = 4096, GW_NORM_FRAC_BITS = 48 };
 
-/* A sum of squares in units of 2^-48. Of values below 2^24, 2^32 of them fit. */
+/* A sum of squares in units of 2^-48. Fewer than 2^20 blocks fit, whatever is in them. */
 typedef unsigned __int128 gw_norm;
 
 /* A block's sum of squares in such units: high 2^54 + low, low below 2^54. */
@@ -20,7 +20,7 @@ typedef struct gw_norm_term {
 } gw_norm_term;
 
 GW_ANYWHERE static inline gw_norm_term gw_norm_cut(double squares) {
-    const double most = 0x1p60; /* 4096 squares of 2^24 */
+    const double most = 0x1p60; /* as of 4096 values of 2^24 */
     /* In two parts, as 2^60 in these units has 108 bits. */
     double units = (squares < most ? squares : most) * 0x1p48;
     gw_norm_term term;
@@ -29,7 +29,8 @@ GW_ANYWHERE static inline gw_norm_term gw_norm_cut(double squares) {
     return term;
 }
 
-/* Adds the squares of sum[i] * scale, blocks counted from sum[0]. Values of 2^24 or more count as that. */
+/* Adds the squares of sum[i] * scale, blocks counted from sum[0]. A block whose squares make 2^60 or more
+ * counts as that. */
 void gw_norm_add(gw_norm *norm, size_t count, const int64_t *sum, double scale);
 
 /* The same from words that each count 2^32 times what the one before does: what a GPU makes of it. */

@@ -4,7 +4,7 @@
 
 #include "core/rng.h"
 
-/* Uniform in [-1, 1), element i of the noise `key`. */
+/* Uniform in [-1, 1], element i of the noise `key`. */
 GW_ANYWHERE static inline float synthetic_noise(uint64_t key, uint64_t i) {
     return (float)(int32_t)(gw_mix64(key + i) >> 32) * 0x1p-31f;
 }

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { COUNT = 5 * GW_NORM_BLOCK + 1003 };
 
@@ -46,6 +47,19 @@ Test(norm, the_largest_sums_do_not_wrap) {
     gw_norm norm = 0;
     gw_norm_add(&norm, COUNT, sum, 1.0); /* far above what counts in full */
     cr_assert_float_eq(gw_norm_value(norm), sqrt(6.0) * 0x1p30, 1.0);
+}
+
+/* It is a block that is cut, and not a value. */
+Test(norm, a_large_value_among_small_ones_counts_in_full) {
+    memset(sum, 0, sizeof sum);
+    sum[GW_NORM_BLOCK + 5] = 1 << 29;
+    gw_norm norm = 0;
+    gw_norm_add(&norm, COUNT, sum, 1.0);
+    cr_assert_eq(gw_norm_value(norm), 0x1p29);
+    sum[GW_NORM_BLOCK + 5] = INT64_C(1) << 31;
+    norm = 0;
+    gw_norm_add(&norm, COUNT, sum, 1.0);
+    cr_assert_eq(gw_norm_value(norm), 0x1p30);
 }
 
 Test(norm, bits_are_pinned) {
