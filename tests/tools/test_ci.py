@@ -1,0 +1,141 @@
+"""What runs for every change (.ci/run), with a stand-in for build.sh: how it ends, and that nothing outlives it."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import uuid
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "lab"))
+import processes  # noqa: E402
+import tap  # noqa: E402
+
+SOURCE = HERE.parent.parent
+PATIENCE_S = 30
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+GOOD = """
+case $1 in
+test) echo "3 passed, 0 failed, 1 skipped" ;;
+lint) echo "lint: clean" ;;
+esac
+"""
+
+# Both halves go on for ever, as pipelines.
+ENDLESS = """
+echo "$1 begins"
+touch "began-$1"
+sleep 1000 | cat
+"""
+STUBBORN = f"""
+if [ "$1" = test ]; then trap '' TERM; fi
+{ENDLESS}"""
+
+
+def heed():
+    """In a child: what a shell's background job or nohup ignores is ignored no longer."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
+
+
+class Run(unittest.TestCase):
+    def setUp(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.tree = pathlib.Path(folder) / "tree"
+        (self.tree / ".ci").mkdir(parents=True)
+        shutil.copy(SOURCE / ".ci" / "run", self.tree / ".ci" / "run")
+        self.logs = pathlib.Path(folder) / "logs"
+        self.logs.mkdir()
+        self.mark = f"GODWIT_TEST_MARK={uuid.uuid4()}"
+        self.addCleanup(processes.kill_marked, self.mark)
+
+    def builds(self, script):
+        (self.tree / "build.sh").write_text(f"#!/usr/bin/env bash\n{script}")
+        (self.tree / "build.sh").chmod(0o700)
+
+    def start(self):
+        name, value = self.mark.split("=")
+        surroundings = {**os.environ, name: value, "TMPDIR": str(self.logs)}
+        process = subprocess.Popen([self.tree / ".ci" / "run"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   text=True, env=surroundings, preexec_fn=heed)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def outcome(self):
+        """(exit code, the last two lines)"""
+        process = self.start()
+        said, _ = process.communicate(timeout=PATIENCE_S)
+        return process.returncode, said.splitlines()[-2:]
+
+    def wait_until(self, condition):
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
+    def under_way(self, script=ENDLESS):
+        """A run of which both halves have begun."""
+        self.builds(script)
+        for began in self.tree.glob("began-*"):
+            began.unlink()
+        process = self.start()
+        self.wait_until(lambda: all((self.tree / f"began-{what}").exists() for what in ("test", "lint")))
+        return process
+
+    def test_its_last_line_is_the_counts(self):
+        self.builds(GOOD)
+        self.assertEqual(self.outcome(), (0, ["lint: clean", "3 passed, 0 failed, 1 skipped"]))
+        self.assertEqual(list(self.logs.iterdir()), [])
+
+    def test_it_fails_when_one_half_does_or_nothing_is_counted(self):
+        for what in ("test", "lint"):
+            self.builds(f"{GOOD}[ $1 != {what} ]")
+            self.assertEqual(self.outcome(), (1, ["not good: see above", "3 passed, 0 failed, 1 skipped"]))
+        self.builds("true")
+        self.assertEqual(self.outcome(), (1, []))
+
+    def end(self, process, number):
+        process.send_signal(number)
+        process.wait(PATIENCE_S)
+        self.assertEqual(processes.marked(self.mark), {})
+        self.assertEqual(process.returncode, 128 + number)
+        self.assertEqual(list(self.logs.iterdir()), [])
+
+    def test_who_ends_it_ends_all_that_it_has_started(self):
+        for number in ENDING:
+            self.end(self.under_way(), number)
+
+    def test_what_heeds_no_signal_is_killed(self):
+        self.end(self.under_way(STUBBORN), signal.SIGTERM)
+
+    def test_a_second_one_is_refused(self):
+        first = self.under_way()
+        code, said = self.outcome()
+        self.assertEqual((code, len(said)), (1, 1))
+        self.assertIn("another one runs in this tree", said[0])
+        self.assertIsNone(first.poll())
+        self.end(first, signal.SIGTERM)
+        self.builds(GOOD)
+        self.assertEqual(self.outcome()[0], 0)
+
+    def test_none_begins_beside_the_tests_of_one_that_was_killed(self):
+        first = self.under_way()
+        first.kill()
+        first.wait(PATIENCE_S)
+        self.assertEqual(self.outcome()[0], 1)
+        processes.kill_marked(self.mark)
+        self.wait_until(lambda: not processes.marked(self.mark))
+        self.builds(GOOD)
+        self.assertEqual(self.outcome()[0], 0)
+
+
+if __name__ == "__main__":
+    tap.main(lambda: None)
