@@ -17,7 +17,8 @@ import unittest
 import unittest.mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "lab"), os.path.join(HERE, "..", "..", "tools", "chaos")]
+TOOLS = os.path.join(HERE, "..", "..", "tools")
+sys.path[:0] = [os.path.join(HERE, "..", "lab"), os.path.join(TOOLS, "chaos"), os.path.join(TOOLS, "lab")]
 import faults  # noqa: E402
 import jobs  # noqa: E402
 import places  # noqa: E402

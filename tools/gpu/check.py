@@ -110,17 +110,6 @@ class SharedGpu(flock.Here):
             **(extra or {}),
         )
 
-    def launch(self, command, errors):
-        with open(errors, "ab") as file:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=file,
-                start_new_session=True,
-                env=self.environment,
-            )
-
 
 class Checks(Figures):
     def __init__(self, binary, tests, seconds, library_path="", data=None, strict=False):

@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from flock import Flock, Trouble, run_alone, same_as_alone  # noqa: E402
+from flock import Flock, Trouble, bind_life, end_on_signals, run_alone, same_as_alone  # noqa: E402
 from ledger import Ledger  # noqa: E402
 from rdma_bench import rdma  # noqa: E402
 from tables import median, row, table, tell_wrongs, wrong  # noqa: E402
@@ -111,7 +111,7 @@ def hashes(binary, quick):
 
 def bench_part(binary, *words):
     """What `godwit bench` prints with these words."""
-    code = subprocess.run([binary, "bench", *words], check=False).returncode
+    code = subprocess.run([binary, "bench", *words], check=False, preexec_fn=bind_life).returncode
     if code != 0:
         wrong(f"godwit bench {' '.join(words)}: exit code {code}")
 
@@ -242,9 +242,8 @@ def silence(binary, quick):
 def false_deaths(binary, quick):
     table("3. false deaths with every core oversubscribed 4 times")
     seconds = 60 if quick else 600
-    hogs = [
-        subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 * (os.cpu_count() or 1))
-    ]
+    hog = [sys.executable, "-c", "while True: pass"]
+    hogs = [subprocess.Popen(hog, preexec_fn=bind_life) for _ in range(4 * (os.cpu_count() or 1))]
     try:
         with flock_of(binary, SMALL_STEPS, 4, ["--workers", "1"]) as flock:
             began, first = time.time(), flock.step()
@@ -498,7 +497,7 @@ def main():
             parser.error(f"there is no table '{word}'; there are {', '.join(TABLES)}")
     quick = "quick" in a.words
     chosen = [word for word in a.words if word != "quick"] or list(TABLES)
-    signal.signal(signal.SIGTERM, lambda *ignored: sys.exit(143))
+    end_on_signals()
     for name in chosen:
         try:
             TABLES[name](a.binary, quick)

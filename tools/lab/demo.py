@@ -4,12 +4,11 @@ result has the same bytes as a run that nobody disturbed.
 
 import argparse
 import os
-import signal
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from flock import Flock, Trouble, same_as_alone  # noqa: E402
+from flock import Flock, Trouble, end_on_signals, same_as_alone  # noqa: E402
 
 JOB = ["digits", "--samples", "36000", "--epochs", "20", "--hidden", "256"]
 PEERS = 4
@@ -118,7 +117,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split(": ", 1)[1])
     parser.add_argument("binary", metavar="GODWIT", help="the program")
     binary = parser.parse_args().binary
-    signal.signal(signal.SIGTERM, lambda *ignored: sys.exit(143))
+    end_on_signals()
     story = Story()
     print("Four peers learn to tell digits apart. Two of them will be killed.\n", flush=True)
     try:

@@ -5,14 +5,19 @@ happens. Every process that was started is ended when the flock is closed, and i
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
+
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
 
 
 class Trouble(Exception):
@@ -23,9 +28,29 @@ class TooLate(Trouble):
     """It had not done so when the time was up."""
 
 
+def bind_life():
+    """In a child, before it becomes its program: it dies with the thread that has started it, however that ends."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def end_on_signals():
+    """SIGTERM, or a terminal that is closed, ends this process as an exception does: what it has started is ended
+    first. Under nohup the second one stays ignored."""
+    ending = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+
+    def end(number, frame):
+        for each in ending:  # a terminal may say it twice: the first time is enough
+            signal.signal(each, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    for number in ending:
+        signal.signal(number, end)
+
+
 class Here:
     """Where a peer's processes run: this machine. (lab_flock.py has another such place.)"""
 
+    environment = None  # of what runs here, if it is not ours
     address = "127.0.0.1"
     port = 0  # where a peer listens; 0: anywhere, another one each time
 
@@ -38,7 +63,13 @@ class Here:
         with open(errors, "ab") as file:
             try:
                 return subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=file, start_new_session=True
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=file,
+                    env=self.environment,
+                    start_new_session=True,
+                    preexec_fn=bind_life,
                 )
             except OSError as error:
                 raise Trouble(f"{command[0]} cannot be started: {error.strerror}") from error
@@ -64,11 +95,11 @@ class Peer:
         self.errors_from = 0
         self.process = None
         self.reader = None
+        self.id = None
         self.forget()
 
     def forget(self):
-        """Nothing is known yet of the process that is about to start."""
-        self.id = None
+        """Nothing is known yet of the process that is about to start, but that it will have its directory's id."""
         self.port = None
         self.view = None
         self.step = 0

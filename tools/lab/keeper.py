@@ -8,7 +8,6 @@ what it started.
 usage: keeper.py FOLDER
 """
 
-import ctypes
 import json
 import os
 import selectors
@@ -17,13 +16,12 @@ import signal
 import subprocess
 import sys
 
-PR_SET_PDEATHSIG = 1
+from flock import bind_life
 
 
 class Keeper:
     def __init__(self):
         self.children = {}  # pid: Popen
-        self.libc = ctypes.CDLL(None)
 
     def say(self, **words):
         try:
@@ -31,14 +29,10 @@ class Keeper:
         except OSError:
             pass  # nobody is there to read it; stdin's end says so too
 
-    def bind_life(self):
-        """In a child, before it becomes the program: it dies with this process."""
-        self.libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
     def spawn(self, command, log):
         with open(log, "wb") as file:
             child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-                                     preexec_fn=self.bind_life)
+                                     preexec_fn=bind_life)
         self.children[child.pid] = child
         return {"pid": child.pid}
 

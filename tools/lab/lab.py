@@ -17,11 +17,11 @@ Without one, lines of this kind are read from stdin:
 import argparse
 import os
 import shlex
-import signal
 import sys
 import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from flock import end_on_signals  # noqa: E402
 from machines import Lab, Trouble  # noqa: E402
 
 
@@ -86,7 +86,7 @@ def parse():
 
 def main():
     options, command = parse()
-    signal.signal(signal.SIGTERM, lambda *ignored: sys.exit(143))
+    end_on_signals()
     try:
         with Lab(options.count, options.cores, options.memory, memlock=options.memlock) as lab:
             machines = lab.start_all()

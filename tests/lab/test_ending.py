@@ -1,0 +1,120 @@
+"""Whoever ends a tool that drives a flock, in whatever way, ends its peers; and what is left of a peer is removed."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import uuid
+
+import processes
+import tap  # which knows the way to tools/lab
+from flock import HERE, Flock, Peer
+
+BINARY = os.environ.get("GODWIT_BINARY", "build/godwit")
+TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "lab")
+PATIENCE_S = 60
+SOON_S = 10
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+# A peer: its first life leaves claims behind when it is killed, and its second one does not come to say who it is.
+STAND_IN = """#!/bin/sh
+[ -e {claims} ] || echo '{{"event": "start", "time": 1, "peer": "{id}"}}'
+touch {claims}
+exec sleep 1000
+"""
+
+
+def wait_until(condition, seconds=PATIENCE_S):
+    """Whether it came to that in time."""
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+class Tools(unittest.TestCase):
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.mark = f"GODWIT_TEST_MARK={uuid.uuid4()}"
+        self.addCleanup(processes.kill_marked, self.mark)
+
+    def start(self, tool, *words, count, ignored=()):
+        """The tool, with its peers, which run."""
+
+        def settle():  # what a shell's background job or nohup ignores is heeded again
+            for number in ENDING:
+                signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+
+        name, value = self.mark.split("=")
+        command = [sys.executable, os.path.join(TOOLS, tool), os.path.abspath(BINARY), *words]
+        surroundings = {"env": {**os.environ, name: value, "TMPDIR": self.folder}, "preexec_fn": settle}
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen(command, cwd=self.folder, **surroundings, **quiet)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.assertTrue(wait_until(lambda: len(self.peers()) == count))
+        return process
+
+    def peers(self):
+        return [command for command in processes.marked(self.mark).values() if " run " in command]
+
+    def assert_all_gone(self):
+        wait_until(lambda: not processes.marked(self.mark), SOON_S)
+        self.assertEqual(processes.marked(self.mark), {})
+
+    def end(self, process, number):
+        """Its exit code; no process of it stays."""
+        process.send_signal(number)
+        code = process.wait(PATIENCE_S)
+        self.assert_all_gone()
+        return code
+
+    def test_a_terminal_that_is_closed_ends_the_peers_of_a_measurement(self):
+        self.assertEqual(self.end(self.start("bench.py", "memory", count=2), signal.SIGHUP), 128 + signal.SIGHUP)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_a_measurement_that_is_killed_takes_its_peers_with_it(self):
+        self.assertEqual(self.end(self.start("bench.py", "memory", count=2), signal.SIGKILL), -signal.SIGKILL)
+
+    def test_so_it_takes_what_makes_the_machine_busy(self):
+        tool = self.start("bench.py", "quick", "false-deaths", count=4)
+        self.assertGreater(len(processes.marked(self.mark)), 1 + 4)
+        self.end(tool, signal.SIGKILL)
+
+    def test_a_terminal_that_is_closed_ends_the_demos_peers(self):
+        self.assertEqual(self.end(self.start("demo.py", count=4), signal.SIGHUP), 128 + signal.SIGHUP)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_under_nohup_it_goes_on(self):
+        tool = self.start("bench.py", "memory", count=2, ignored=[signal.SIGHUP])
+        tool.send_signal(signal.SIGHUP)
+        time.sleep(1)
+        self.assertEqual((tool.poll(), len(self.peers())), (None, 2))
+        self.assertEqual(self.end(tool, signal.SIGTERM), 128 + signal.SIGTERM)
+
+
+class Claims(unittest.TestCase):
+    def test_those_of_a_peer_that_is_just_starting_again_are_removed(self):
+        identity = uuid.uuid4().hex
+        claims = f"/dev/shm/godwit-computing-{identity}"
+        self.addCleanup(lambda: os.path.exists(claims) and os.unlink(claims))
+        with tempfile.TemporaryDirectory() as folder:
+            binary = os.path.join(folder, "godwit")
+            with open(binary, "w") as file:
+                file.write(STAND_IN.format(claims=claims, id=identity))
+            os.chmod(binary, 0o700)
+            with Flock(binary, []) as flock:
+                peer = Peer(flock, 1, [], HERE)
+                flock.peers.append(peer)
+                peer.start()
+                flock.wait(lambda: peer.id and os.path.exists(claims), PATIENCE_S, "claims")
+                peer.kill()
+                peer.start()
+        self.assertFalse(os.path.exists(claims))
+
+
+if __name__ == "__main__":
+    tap.main(lambda: None)
