@@ -3,15 +3,50 @@
 import contextlib
 import io
 import sys
+import types
 import unittest
 from unittest import mock
 
 import tap  # which knows the way to tools/lab
 import bench
+import rdma_bench
 import tables
 from flock import Trouble
 
 FAILS = "/bin/false"
+
+
+class Killed:
+    """A flock that is killed; whoever is started again tells that it has resumed from that step."""
+
+    def __init__(self, step):
+        self.peers = [types.SimpleNamespace(done={"state": "one"}, signal=lambda number: None) for _ in range(4)]
+        self.job = ["--peers", "4"]
+        self.step = step
+        self.told = [(self.peers[0], {"event": "checkpoint", "step": 40})]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *ignored):
+        pass
+
+    def living(self):
+        return []
+
+    def start(self, peer):
+        self.told.append((peer, {"event": "resumed", "step": self.step}))
+
+    def events_after(self, moment, kind):
+        return [(peer, event) for peer, event in self.told if event["event"] == kind]
+
+    def wait(self, condition, *ignored):
+        assert condition()
+
+    def wait_step(self, *ignored):
+        pass
+
+    wait_ends = wait_step
 
 
 class Wrongs(unittest.TestCase):
@@ -60,6 +95,42 @@ class Wrongs(unittest.TestCase):
         code, end = self.run_bench(FAILS, "micro")
         self.assertEqual(code, 1)
         self.assertIn("godwit bench steal --transport shm: exit code 1\n", end)
+
+    def test_a_resumption_that_begins_anew(self):
+        self.put(flock_of=lambda *ignored: Killed(0))
+        with self.assertRaisesRegex(Trouble, "nobody resumed"):
+            bench.resumed("godwit", ["synthetic"], 100)
+        self.put(flock_of=lambda *ignored: Killed(40))
+        self.assertEqual(bench.resumed("godwit", ["synthetic"], 100), {"one"})
+
+    def run_mnist(self, accuracy):
+        done = {"summary": {"accuracy": accuracy}, "seconds": 1}
+        self.put(mnist_folder=lambda: "mnist", run_alone=lambda *ignored: done, bench_part=lambda *ignored: None)
+        return self.run_bench("godwit", "mnist")
+
+    def test_a_model_that_learns_too_little(self):
+        self.assertEqual(self.run_mnist(0.975), (0, ""))
+        code, end = self.run_mnist(0.9749)
+        self.assertEqual((code, end.count("accuracy: 0.9749: >= 0.975")), (1, 1))
+
+    def run_checkpoint(self, shares):
+        self.put(checkpoint_run=lambda *ignored: 300, checkpoint_bytes=lambda binary: shares)
+        return self.run_bench("godwit", "quick", "checkpoint")
+
+    def test_a_checkpoint_that_is_not_written_twice(self):
+        self.assertEqual(self.run_checkpoint([0.5, 0.3125, 0.875, 0.3125]), (0, ""))
+        for shares in ([0.5, 0.3125, 0.875, 0], [1, 1, 1, 1]):
+            code, end = self.run_checkpoint(shares)
+            self.assertEqual((code, end.count("50 % of it")), (1, 1), shares)
+            tables.WRONGS.clear()
+
+    def test_what_this_machine_cannot_measure(self):
+        self.put(mnist_folder=lambda: None, bench_part=lambda *ignored: None)
+        self.enterContext(mock.patch.object(rdma_bench, "missing", lambda: "no QEMU"))
+        code, end = self.run_bench("godwit", "mnist", "rdma")
+        self.assertEqual(code, 1)
+        self.assertEqual(end, "  mnist: accuracy not measured: GODWIT_TEST_DATA names no folder with mnist/ in it\n"
+                              "  rdma: not measured: no QEMU\n")
 
     def test_a_state_that_is_not_that_of_one_peer(self):
         self.put(same_as_alone=lambda *ignored: (False, None))

@@ -165,7 +165,7 @@ def rdma(binary, quick):
     table("9. over RDMA, in emulated machines; in brackets what perftest reaches there")
     reason = missing()
     if reason:
-        print(f"not measured: {reason}")
+        wrong(f"rdma: not measured: {reason}")
         return
     binary = os.path.abspath(binary)
     rounds = 2 if quick else 5
