@@ -49,6 +49,38 @@ class Killed:
     wait_ends = wait_step
 
 
+class Churned:
+    """A flock and its clock: it commits ten steps a second, and a peer takes one to start."""
+
+    def __init__(self, count):
+        self.now = 0
+        self.peers = [types.SimpleNamespace(number=i + 1, kill=lambda: self.now) for i in range(count)]
+
+    def time(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+    def living(self):
+        return self.peers
+
+    def start(self, peer):
+        self.sleep(1)
+
+    def events_after(self, moment, kind):
+        return [(None, {"time": step / 10, "step": step}) for step in range(1, int(10 * self.now) + 1)]
+
+
+class Churn(unittest.TestCase):
+    def test_a_peer_is_live_from_its_launch_on(self):
+        flock = Churned(6)
+        with mock.patch.object(bench, "time", flock):
+            kills, commits, allowed = bench.kill_and_restart(flock, 30)
+        self.assertEqual(kills, 5)
+        self.assertAlmostEqual(allowed, 6 * commits[-1][0] - 2 * kills, delta=0.2)
+
+
 class Wrongs(unittest.TestCase):
     def setUp(self):
         self.enterContext(mock.patch.object(tables, "WRONGS", []))
