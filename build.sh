@@ -171,22 +171,25 @@ run_test_command() {
 
 sanitize() {
     need "${build_packages[@]}" "${lab_packages[@]}"
-    local bad=0
+    local bad=0 found=0
     say "== address and undefined behaviour"
     UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 sanitize_with build-asan address,undefined "$@" || bad=1
     say "== threads"
     sanitize_with build-tsan thread "$@" || bad=1
+    [ $found -eq 1 ] || die "sanitize: nothing was tested: no suite has '${1-}' in its name"
     return $bad
 }
 
-# sanitize_with FOLDER SANITIZERS [PATTERN]: builds and runs what there is by such names.
+# sanitize_with FOLDER SANITIZERS [PATTERN]: builds and runs what there is by such names, and says in `found` that there
+# is some: not every sanitizer has all suites.
 sanitize_with() {
     local folder=$1 options=("-DGODWIT_SANITIZE=$2" -DCMAKE_BUILD_TYPE=RelWithDebInfo) pattern=${3:-.}
-    cmake -S . -B "$folder" -G Ninja "${options[@]}" >/dev/null
+    cmake -S . -B "$folder" -G Ninja "${options[@]}" >/dev/null || die "$folder cannot be configured"
     if [ -z "$(suites_in "$folder" "$pattern")" ]; then
         say "no suites with '$pattern' in their names"
         return 0
     fi
+    found=1
     build "$folder" all "${options[@]}"
     run_tests "$folder" "$pattern"
 }
