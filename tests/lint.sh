@@ -16,10 +16,10 @@ complain() {
 mapfile -t sources < <(git ls-files --cached --others --exclude-standard -- '*.c' '*.h' '*.cu' '*.cuh' | sort)
 mapfile -t scripts < <(git ls-files --cached --others --exclude-standard -- '*.sh' '.ci/run' | sort)
 
-# forbid FOLDER PATTERN WHY: no #include line of the folder matches.
+# forbid FOLDER PATTERN WHY: no #include line of the folder matches; '' is the whole tree.
 forbid() {
     local found
-    found=$(printf '%s\n' "${sources[@]}" | grep "^$1/" | xargs -r grep -nE "^ *# *include *$2")
+    found=$(printf '%s\n' "${sources[@]}" | grep "^${1:+$1/}" | xargs -r grep -HnE "^ *# *include *$2")
     if [ -n "$found" ]; then
         complain "$3"
         printf '%s\n' "$found" >&2
@@ -33,7 +33,7 @@ forbid core '<(sys/.*|net.*|arpa/.*|unistd|fcntl|poll|pthread|threads|time|diren
 forbid net '"(kernels|checkpoint|tools)/' "a wing includes another or from above:"
 forbid kernels '"(net|checkpoint|tools)/' "a wing includes another or from above:"
 forbid checkpoint '"(net|kernels|tools)/' "a wing includes another or from above:"
-forbid . '"\.\.?/' "includes are written from the root:"
+forbid '' '"([^"]*/)?\.\.?/' "includes are written from the root:"
 
 for file in "${sources[@]}"; do
     lines=$(wc -l <"$file")
@@ -44,8 +44,8 @@ done
 
 for file in "${sources[@]}"; do
     case $file in
-    *.h)
-        guard=GODWIT_$(printf '%s' "${file%.h}" | tr 'a-z/' 'A-Z_')_H
+    *.h | *.cuh)
+        guard=GODWIT_$(printf '%s' "$file" | tr 'a-z/.' 'A-Z__')
         short=${guard/GODWIT_TOOLS_/GODWIT_}
         if ! grep -qE "^#ifndef ($guard|$short)\$" "$file"; then
             complain "$file: its guard should be $guard"
@@ -72,7 +72,9 @@ mapfile -t units < <(sed -n "s#^ *\"file\": \"$PWD/\(.*\.c\)\".*#\1#p" "$folder/
 echo "clang-tidy: ${#units[@]} files"
 tidy=(clang-tidy -p "$folder" --quiet --extra-arg=-Wno-unknown-warning-option --extra-arg=-include
     --extra-arg=tests/analyzer.h)
-if ! printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -n 1 "${tidy[@]}" >"$folder/tidy.log" 2>/dev/null; then
+if [ ${#units[@]} -eq 0 ]; then
+    complain "$folder/compile_commands.json names no file of this tree"
+elif ! printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -n 1 "${tidy[@]}" >"$folder/tidy.log" 2>/dev/null; then
     grep -v '^$' "$folder/tidy.log" >&2
     complain "clang-tidy is not content"
 fi

@@ -1,0 +1,117 @@
+"""The rules of the house (tests/lint.sh) in a small tree: each one complains of what breaks it. The programs that it
+calls have stand-ins."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "lab"))
+import tap  # noqa: E402
+
+LINT = HERE.parent / "lint.sh"
+SURROUNDINGS = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # as a hook has them
+PROGRAMS = ("clang-format", "clang-tidy", "shellcheck")
+SOUND = {
+    "core/peer.h": "#ifndef GODWIT_CORE_PEER_H\n#define GODWIT_CORE_PEER_H\n#endif\n",
+    "core/peer.c": '#include "core/peer.h"\n#include <string.h>\n',
+    "kernels/cuda/block.cuh": "#ifndef GODWIT_KERNELS_CUDA_BLOCK_CUH\n#endif\n",
+    "net/loop.c": '#include "core/peer.h"\n#include <sys/socket.h>\n',
+    "tools/godwit/node.h": '#ifndef GODWIT_GODWIT_NODE_H\n#include "net/loop.h"\n#endif\n',
+}
+
+# Of each rule about includes, in their order: what breaks it.
+BREAKS = [
+    [("core", '"net/loop.h"'), ("core", '"kernels/job.h"'), ("core", '"checkpoint/store.h"'), ("core", '"tools/a.h"')],
+    [("core", f"<{name}.h>") for name in ("sys/socket", "netinet/in", "arpa/inet", "unistd", "pthread", "time")],
+    [("net", '"kernels/job.h"'), ("net", '"checkpoint/store.h"'), ("net", '"tools/godwit/node.h"')],
+    [("kernels", '"net/loop.h"'), ("kernels", '"checkpoint/store.h"'), ("kernels", '"tools/godwit/node.h"')],
+    [("checkpoint", '"net/loop.h"'), ("checkpoint", '"kernels/job.h"'), ("checkpoint", '"tools/godwit/node.h"')],
+    [(folder, name) for folder in ("core", "tests/core", "tools") for name in ('"../x.h"', '"./x.h"', '"net/../x.h"')],
+]
+
+
+class Rules(unittest.TestCase):
+    def setUp(self):
+        self.root = pathlib.Path(os.path.realpath(self.enterContext(tempfile.TemporaryDirectory())))
+        self.tree = self.root / "tree"
+        (self.tree / "tests").mkdir(parents=True)
+        shutil.copy(LINT, self.tree / "tests")
+        (self.root / "bin").mkdir()
+        for name in PROGRAMS:
+            (self.root / "bin" / name).write_text(f'#!/bin/sh\necho {name}: "$@"\n[ "$FAILS" != {name} ]\n')
+            (self.root / "bin" / name).chmod(0o700)
+        for path, text in SOUND.items():
+            self.write(path, text)
+        commands = [{"file": str(self.tree / "core" / "peer.c")}]
+        (self.root / "compile_commands.json").write_text(json.dumps(commands, indent=1))
+        self.git("init", "-q")
+
+    def git(self, *words):
+        subprocess.run(["git", *words], cwd=self.tree, env=SURROUNDINGS, check=True, capture_output=True)
+
+    def write(self, path, text):
+        (self.tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.tree / path).write_text(text)
+
+    def lint(self, fails=""):
+        """(exit code, complaints)"""
+        surroundings = {**SURROUNDINGS, "PATH": f"{self.root}/bin:{os.environ['PATH']}", "FAILS": fails}
+        command = [self.tree / "tests" / "lint.sh", self.root]
+        done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    def assert_complains(self, *words):
+        code, said = self.lint()
+        self.assertEqual(code, 1, words)
+        for word in words:
+            self.assertIn(word, said)
+
+    def test_a_sound_tree_is_clean(self):
+        self.assertEqual(self.lint(), (0, ""))
+
+    def test_each_rule_about_includes_fires(self):
+        self.assertEqual(len(re.findall("^forbid ", LINT.read_text(), re.MULTILINE)), len(BREAKS))
+        for folder, name in [one for rule in BREAKS for one in rule]:
+            path = f"{folder}/broken.c"
+            self.write(path, f"\n#include {name}\n")
+            self.assert_complains(f"\n{path}:2:#include {name}\n")
+            (self.tree / path).unlink()
+
+    def test_a_file_has_900_lines_at_most(self):
+        self.write("net/long.c", "\n" * 900)
+        self.assertEqual(self.lint(), (0, ""))
+        self.write("net/long.c", "\n" * 901)
+        self.assert_complains("net/long.c: 901 lines")
+
+    def test_a_header_is_guarded_by_its_path(self):
+        self.write("core/a.h", "#ifndef GODWIT_CORE_B_H\n")
+        self.write("kernels/cuda/a.cuh", "#pragma once\n")
+        self.assert_complains("core/a.h: its guard should be GODWIT_CORE_A_H",
+                              "kernels/cuda/a.cuh: its guard should be GODWIT_KERNELS_CUDA_A_CUH")
+
+    def test_what_a_program_made_is_not_tracked(self):
+        made = ["build-asan/a.txt", "tools/__pycache__/a.txt", "core/peer.o"]
+        for path in made:
+            self.write(path, "")
+        self.assertEqual(self.lint(), (0, ""))
+        self.git("add", "--force", *made)
+        self.assert_complains(*made)
+
+    def test_a_build_that_compiles_none_of_its_files_is_not_clean(self):
+        (self.root / "compile_commands.json").write_text("[]")
+        self.assert_complains("names no file of this tree")
+
+    def test_each_program_is_heeded(self):
+        for name in PROGRAMS:
+            self.assertEqual(self.lint(fails=name)[0], 1, name)
+
+
+if __name__ == "__main__":
+    tap.main(lambda: None if shutil.which("git") else "it is not installed", "git")
