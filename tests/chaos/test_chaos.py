@@ -28,6 +28,7 @@ import jobs  # noqa: E402
 import places  # noqa: E402
 import report  # noqa: E402
 import tap  # noqa: E402
+from bits import Bits  # noqa: E402
 from chaos import Chaos, Strike  # noqa: E402
 from course import Course  # noqa: E402
 from flock import Peer, Trouble  # noqa: E402
@@ -508,6 +509,91 @@ class Help(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for option in ("--minutes", "--every", "--seed", "--peers", "--kinds", "--job", "--majority", "--verify"):
             self.assertIn(f"\n  {option}", done.stdout)
+
+
+def corruption(evidence):
+    return {"event": "corruption", "time": 5, "step": 86, "peer": "42898534875f0a9b", "evidence": evidence}
+
+
+def damage(path):
+    return corruption(f"a chunk on its disk is damaged: checkpoint/store: chunk 8df2: hash differs in {path}")
+
+
+def refusal(what):
+    return f"the sum of step 7 was refused: {what}"
+
+
+class WrongBits(unittest.TestCase):
+    def told(self, strikes, *events):
+        bits = Bits(strikes)
+        for event in events:
+            bits.take(event)
+        return bits
+
+    def struck(self, kind, *paths):
+        fault = kind(types.SimpleNamespace(rng=None))
+        fault.damaged = paths
+        return Strike(fault, "", 1, 2)
+
+    def test_what_peers_call_a_corruption_is_wrong(self):
+        for evidence in ("its state changed in memory after it was made (1234)", "peers 1 and 2 differ about shard 3"):
+            for strikes in ([], [self.struck(faults.Corrupt, "/disks/2/8df2"), self.struck(faults.Memory)]):
+                bits = self.told(strikes, corruption(evidence), corruption(evidence))
+                self.assertEqual(bits.wrongs, [f"corruption at step 86: peer 42898534: {evidence}"])
+                self.assertEqual(bits.explained, 0)
+
+    def test_a_chunk_in_which_a_fault_has_flipped_a_bit_is_explained_and_no_other(self):
+        flip = self.struck(faults.Corrupt, "/disks/2/8df2")
+        decay = self.struck(faults.PowerLoss, "/disks/3/a", "/disks/3/b")
+        bits = self.told([flip, decay], *map(damage, ("/disks/2/8df2", "/disks/3/a", "/disks/3/b")))
+        self.assertEqual((bits.explained, bits.wrongs), (3, []))
+        self.assertTrue(flip.fault.happened)  # though its file was gone before anybody looked
+        bits = self.told([flip, decay], *map(damage, ("/disks/1/8df2", "/disks/2/8df2a", "/disks/3/c")))
+        self.assertEqual((bits.explained, len(bits.wrongs)), (0, 3))
+        shorter = corruption("a chunk on its disk is damaged: chunk 8df2: 7 bytes in /disks/2/8df2, not 9")
+        self.assertEqual(len(self.told([flip, decay], shorter).wrongs), 1)
+
+    def test_what_fails_its_checks_is_wrong_wherever_that_is_told(self):
+        causes = ("its coverage is wrong, bucket 3", "its fingerprint is wrong, bucket 0", "the members' states differ")
+        for cause in causes:
+            told = [{"event": kind, "step": 7, "cause": refusal(cause)} for kind in ("view", "repair")]
+            told += [{"event": "error", "text": f"the sum of step 7 is not applied: {cause}"}]
+            for event in told:
+                self.assertEqual(self.told([], event).wrongs, [event.get("cause", event.get("text"))])
+            self.assertEqual(len(self.told([], *told, *told).wrongs), 2)
+
+    def test_what_faults_rightly_cause_is_not_wrong(self):
+        causes = ["leader 64ad50b6 died (asked by b5019991)", "newcomers", "a reduction failed: sums: no memory"]
+        told = [{"event": kind, "step": 7, "cause": cause} for kind in ("view", "repair") for cause in causes]
+        told += [{"event": "error", "text": damage("/disks/2/8df2")["evidence"]}, {"event": "step", "step": 7}]
+        self.assertEqual(self.told([], *told).wrongs, [])
+
+    def test_a_run_in_which_a_peer_told_of_one_does_not_pass(self):
+        run = run_of(flock_of("a"))
+        run.same, run.faults = True, [self.struck(faults.Kill)]
+        self.assertTrue(run.passed())
+        repair = {"event": "repair", "step": 7, "cause": refusal("its coverage is wrong")}
+        run.flock.events.append((run.flock.peers[0], repair))
+        run.drain()
+        self.assertFalse(run.passed())
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            report.print_bits(run)
+        self.assertIn("WRONG: the sum of step 7 was refused: its coverage is wrong\n", said.getvalue())
+
+    def test_what_is_told_after_the_last_step_counts_as_well(self):
+        run = run_of(flock_of("a"))
+        run.flock.gather_in, run.flock.wait_step = lambda places: [], lambda step, seconds: None
+        run.flock.peers[0].process = types.SimpleNamespace(poll=lambda: 0, pid=0)
+        run.network, run.rage, run.judge = types.SimpleNamespace(places=[]), lambda: None, lambda: None
+
+        def heal():
+            run.settle()
+            run.flock.events.append((run.flock.peers[0], corruption("its state changed in memory")))
+
+        run.heal = heal
+        chaos_module.go_through(run)
+        self.assertEqual(len(run.bits.wrongs), 1)
 
 
 class WhatIsReported(unittest.TestCase):

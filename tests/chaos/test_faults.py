@@ -281,14 +281,15 @@ class Disks(InPlaces):
         self.write(self.network.places[0], "manifest")
         before = self.contents(paths)
         fault = self.strike(faults.Corrupt)
-        self.assertEqual(self.flips(paths, before), [path == fault.path for path in paths])
+        self.assertEqual(self.flips(paths, before), [path in fault.damaged for path in paths])
+        self.assertEqual(len(fault.damaged), 1)
 
     def test_of_every_other_power_loss_all_chunks_of_one_disk_have_another_bit(self):
         paths = [self.write(place, f"chunks/{i}", os.urandom(100)) for place in self.network.places for i in range(2)]
         before = self.contents(paths)
         fault = self.strike(faults.PowerLoss)
-        self.assertEqual(len(fault.decayed), 2)
-        self.assertEqual(self.flips(paths, before), [path in fault.decayed for path in paths])
+        self.assertEqual(len(fault.damaged), 2)
+        self.assertEqual(self.flips(paths, before), [path in fault.damaged for path in paths])
         before = self.contents(paths)
         self.assertEqual(fault.decay(), "")
         self.assertEqual(self.flips(paths, before), [0] * 4)

@@ -4,7 +4,8 @@ Peers run in network namespaces that this makes, with a disk each. A fault strik
 up all is mended, the job is stopped, and its state must have the same bytes as an undisturbed run of one peer has.
 Ctrl-C or SIGTERM makes the time be up now, and a second one ends all at once. Needs root. Exit code 0: same bytes, no
 process ended but when a fault had ended it or denied it something (deaths.py), no step was lost that something should
-have kept (course.py), and a peer that lived for the second half of the run takes no more than in its middle (use.py).
+have kept (course.py), no peer told of wrong bits that no fault had flipped (bits.py), and a peer that lived for the
+second half of the run takes no more than in its middle (use.py).
 
   --minutes N    how long (default 2; fractions are allowed)
   --every S      seconds between two faults (default 5)
@@ -33,6 +34,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lab"))
+import bits  # noqa: E402
 import course  # noqa: E402
 import deaths  # noqa: E402
 import faults  # noqa: E402
@@ -79,7 +81,7 @@ class Chaos:
         self.faults, self.step_marks = [], []
         self.unread = []  # chunks that nobody read: they are no faults, and are not among them once all is settled
         self.pending = []  # of the faults those that last, or are not recovered from
-        self.course = course.Course(self.faults)
+        self.course, self.bits = course.Course(self.faults), bits.Bits(self.faults)
         self.skipped, self.kinds = [], []
         self.decays = False  # whether a disk did, when power was lost last
         self.use, self.growth = Use(), None
@@ -177,12 +179,18 @@ class Chaos:
         strike.fault.end()
         strike.ended = time.time()
 
-    def drain(self):
-        """Takes the events that have come since."""
+    def hear(self):
+        """The events that have come since, of which none is missed by what is kept or what looks for wrong bits."""
         with self.flock.changed:
             events, self.flock.events[:] = list(self.flock.events), []
         self.keep(events)
-        for peer, event in events:
+        for _, event in events:
+            self.bits.take(event)
+        return events
+
+    def drain(self):
+        """Takes the events that have come since."""
+        for peer, event in self.hear():
             self.course.take(peer.number, event)
             if event["event"] != "step" or event["step"] <= self.newest_step:
                 continue
@@ -339,7 +347,7 @@ class Chaos:
         return self.growth.leaks() if self.growth else []
 
     def passed(self):
-        return self.same and not (self.crashes or self.course.wrongs or self.leaks())
+        return self.same and not (self.crashes or self.course.wrongs or self.bits.wrongs or self.leaks())
 
 
 def options_of():
@@ -405,6 +413,7 @@ def go_through(chaos):
             if peer.process is not None and peer.process.poll() is None:
                 peer.process.kill()
                 peer.reader.join()
+        chaos.hear()
     chaos.judge()
 
 

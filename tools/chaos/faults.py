@@ -22,6 +22,7 @@ class Fault:
     deadly = False  # the process of its victim may end
     parts = False  # peers, so that some do not know what others have
     spoils = None  # the number of the peer whose disk may lose what it has, or not take it
+    damaged = ()  # chunks in which it has flipped a bit
     happened = True  # anybody may have felt it; what nobody has is no fault (look() may find out)
     weight = 1.0  # how often, beside others
 
@@ -46,6 +47,10 @@ class Fault:
         """Whether that peer may rightly give up because of this (deaths.py)."""
         del peer
         return False
+
+    def has_damaged(self, evidence):
+        """Whether it is the cause of what a peer says of a chunk (bits.py)."""
+        return any(evidence.endswith(f"hash differs in {path}") for path in self.damaged)
 
     def victim(self):
         """A living peer that no other fault has at the moment."""
@@ -313,16 +318,16 @@ class Corrupt(Fault):
         chunks = chunks_of(place)
         if not chunks:
             return None
-        self.path = self.rng.choice(chunks)
+        path = self.rng.choice(chunks)
         try:
-            flip_bit(self.path, self.rng)
+            flip_bit(path, self.rng)
         except FileNotFoundError:
             return None  # deleted meanwhile
-        self.spoils = place.number
-        return f"a bit flips in chunk {os.path.basename(self.path)[:12]} of peer {place.number}"
+        self.spoils, self.damaged = place.number, [path]
+        return f"a bit flips in chunk {os.path.basename(path)[:12]} of peer {place.number}"
 
     def look(self):
-        self.happened = self.happened or was_read(self.path)
+        self.happened = self.happened or any(map(was_read, self.damaged))
 
 
 class PowerLoss(Fault):
@@ -333,8 +338,7 @@ class PowerLoss(Fault):
     least_s, most_s = 0.3, 2.0
     weight = 0.5  # in the first half of a run one in some three minutes: each costs about ten live peer-seconds
 
-    decayed = ()  # chunks
-    read = False  # any of them was
+    read = False  # any chunk of the disk that had decayed was
 
     def begin(self):
         peers = self.chaos.flock.peers
@@ -357,13 +361,13 @@ class PowerLoss(Fault):
         if not self.chaos.decays:
             return ""
         place = self.rng.choice(holders)
-        self.spoils, self.decayed = place.number, chunks_of(place)
-        for path in self.decayed:
+        self.spoils, self.damaged = place.number, chunks_of(place)
+        for path in self.damaged:
             flip_bit(path, self.rng)
         return f", and bits flip in all chunks of peer {place.number}"
 
     def look(self):
-        self.read = self.read or any(map(was_read, self.decayed))
+        self.read = self.read or any(map(was_read, self.damaged))
 
     def end(self):
         for peer in self.chaos.flock.peers:

@@ -104,9 +104,15 @@ def print_steps(run):
     print(f"{in_power_losses} in {len(course.power_losses)} power losses, ", end="")
     print(f"{course.lost_in_cuts} that only processes had, cut off from others, that ended")
     print(f"    power losses after which the newest complete checkpoint had to be gone on from: {len(judged)}")
-    decayed = [strike.fault for strike in run.faults if strike.kind == faults.PowerLoss.name and strike.fault.decayed]
+    decayed = [strike.fault for strike in run.faults if strike.kind == faults.PowerLoss.name and strike.fault.damaged]
     print(f"    disks that had decayed then: {len(decayed)}, of which read: {sum(fault.read for fault in decayed)}")
     for wrong in course.wrongs:
+        print(f"    WRONG: {wrong}")
+
+
+def print_bits(run):
+    print(f"corruptions that peers told of and a fault explains: {run.bits.explained}")
+    for wrong in run.bits.wrongs:
         print(f"    WRONG: {wrong}")
 
 
@@ -155,6 +161,7 @@ def print_report(run):
     print(f"\nfaults {len(run.faults)}, of {len(run.counts)} kinds, in {run.seconds:.0f} s")
     print(f"    beside these: bits that flipped in chunks that nobody read, which is no fault: {len(run.unread)}")
     print_steps(run)
+    print_bits(run)
     print(f"processes that ended by themselves and were started again {run.ended}")
     print(f"processes that no fault had ended or denied anything: {len(run.crashes)}")
     print_work(run)
