@@ -251,6 +251,32 @@ class EndsByThemselves(unittest.TestCase):
         self.assertTrue(deaths.is_explained(-signal.SIGABRT, deaths.NO_MEMORY + "x != NULL", True))
         self.assertFalse(deaths.is_explained(-signal.SIGABRT, deaths.NO_MEMORY + "x != NULL", False))
 
+    def test_no_denial_explains_wrong_bits_a_shard_that_kills_or_a_damaged_record(self):
+        for words in (
+            "step 9: this peer's state changed in memory, and this was not its first error: the machine is faulty",
+            "the state of step 9 changed in this machine's memory, and no other peer holds it: start again",
+            "peers 1 and 2 compute different bits of shard 3 of step 9, and nobody can tell which are right",
+            "the sum of step 9 failed its checks 3 times, the last time after all was computed again (not seen here)",
+            "4 elements of the sum of step 9 are not finite or out of range, the first in shard 3, tensor w, element 5",
+            "shard 3 of step 9 is poison: whoever computes it dies, fails or hangs (2 so far)",
+            "shard 3 of step 9 cannot be computed here: shard 3 of step 9 comes out as 12 on part 1 of this peer",
+            "shard 3 of step 9 cannot be computed here: READ from 1: the bytes have another hash than they should",
+            "the state of step 9 could not be fetched: its fingerprint differs",
+            "whether the state of step 9 is sound could not be seen: the state has fingerprint 12 instead of 34",
+        ):
+            self.assertFalse(deaths.is_explained(1, f"warn  peer: x\ngodwit: failed: {words}\n", True), words)
+        for words in (
+            "core/peer: the protocol record of this directory is damaged at byte 9",
+            "the record of this peer's votes, /x/votes, is damaged; a peer that forgot its votes must not vote",
+            "identity: /x/boot is damaged: it should hold a decimal number",
+        ):
+            self.assertFalse(deaths.is_explained(1, f"godwit: {words}\n", True), words)
+
+    def test_a_damaged_chunk_that_a_peer_found_before_it_ended_explains_nothing_else(self):
+        words = f"error node: {damage('/disks/2/8df2')['evidence']}\ngodwit: failed: the fence of a view: no memory\n"
+        self.assertTrue(deaths.is_explained(1, words, True))
+        self.assertFalse(deaths.is_explained(1, words, False))
+
     def test_what_is_denied_is_missed_a_little_longer(self):
         peer, other = types.SimpleNamespace(process=process(7)), types.SimpleNamespace(process=process(8))
         self.assertTrue(deaths.denied(peer, [denial(peer)], 104 + deaths.AFTERMATH_S))
