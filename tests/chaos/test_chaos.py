@@ -639,6 +639,43 @@ class WhatIsReported(unittest.TestCase):
         self.assertNotIn("\ncorrupt chunk", said.getvalue())
 
 
+class NothingStrikes(unittest.TestCase):
+    def run_with(self, kinds, peers, majority=False):
+        """A run that can make these faults, where nothing that the network needs is lacking."""
+        options = types.SimpleNamespace(seed=1, peers=peers, kinds=kinds, majority=majority, logs=None)
+        network = types.SimpleNamespace(can_shape=lambda *queue: True, can_drop=lambda: True, clock=None)
+        with contextlib.redirect_stdout(io.StringIO()):
+            return Chaos(flock_of(*"a" * peers), network, options, jobs.sleeping())
+
+    def test_what_needs_another_peer_is_no_fault_of_one_alone(self):
+        kinds = [faults.Kill, faults.Wipe, faults.Cut, faults.CutOneWay, faults.Flap]
+        kinds += [faults.Delay, faults.SlowLink, faults.Drop]
+        alone = self.run_with([kind.name for kind in kinds], 1)
+        self.assertEqual(alone.kinds, [])
+        self.assertEqual({why for _, why in alone.skipped}, {"there is no other peer"})
+        self.assertEqual(set(self.run_with([kind.name for kind in kinds], 2).kinds), set(kinds))
+
+    def test_where_all_make_the_majority_nobody_can_be_killed(self):
+        self.assertEqual(self.run_with(["kill"], 2, majority=True).skipped, [("kill", "all 2 peers are needed")])
+        self.assertEqual(self.run_with(["kill"], 3, majority=True).kinds, [faults.Kill])
+
+    def test_a_run_without_any_kind_is_refused_by_name(self):
+        with self.assertRaisesRegex(Trouble, r"'kill' \(there is no other peer\), 'cut' \(there is no other peer\)"):
+            self.run_with(["kill", "cut"], 1).need_kinds()
+        self.run_with(["kill", "stop and continue"], 1).need_kinds()
+
+    def test_a_run_in_which_nothing_has_struck_passes_only_if_it_was_cut_short(self):
+        run = self.run_with(["kill"], 2)
+        run.same = True
+        self.assertFalse(run.passed())
+        run.faults = [Strike(faults.Kill(run), "", 1, 2)]
+        self.assertTrue(run.passed())
+        run.faults = []
+        with contextlib.redirect_stderr(io.StringIO()), unittest.mock.patch.object(chaos_module, "handle"):
+            run.enough(signal.SIGINT, None)
+        self.assertTrue(run.passed())
+
+
 class RunsThatGoWrong(unittest.TestCase):
     def test_what_ends_as_it_is_hurt_is_nothing_to_hurt(self):
         run = run_of(flock_of("a"))
@@ -815,6 +852,24 @@ class Short(unittest.TestCase):
         done = subprocess.run(command, capture_output=True, text=True, env=surroundings)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("GODWIT_TEST_DATA names no folder with mnist in it", done.stderr)
+
+    def fail_chaos(self, *extra):
+        """What it wrote; it must have ended with 1."""
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, CHAOS, "--binary", BINARY, "--timeline", os.path.join(folder, "chaos.svg")]
+            done = subprocess.run([*command, *extra], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        return done.stdout, done.stderr
+
+    def test_what_nothing_can_strike_is_not_even_started(self):
+        said, why = self.fail_chaos("--peers", "1", "--kinds", "cut")
+        self.assertEqual(said, "chaos: no 'cut': there is no other peer\n")
+        self.assertEqual(why, "chaos: no fault can be made: 'cut' (there is no other peer)\n")
+
+    def test_a_run_that_nothing_has_struck_fails_and_says_so(self):
+        said, _ = self.fail_chaos("--minutes", "0.05", "--every", "1", "--peers", "2", "--kinds", "corrupt chunk")
+        self.assertIn("\nfaults 0, of 0 kinds, in 3 s\n    NOTHING HAS STRUCK: this run shows nothing\n", said)
+        self.assertIn("same bytes as an undisturbed single-peer run: yes", said)
 
     def test_a_flock_of_two_that_is_cut_all_the_time_comes_together_again(self):
         self.run_chaos("--minutes", "0.15", "--seed", "2", "--peers", "2", "--kinds", "cut,cut one way,flapping cut")

@@ -5,7 +5,7 @@ up all is mended, the job is stopped, and its state must have the same bytes as 
 Ctrl-C or SIGTERM makes the time be up now, and a second one ends all at once. Needs root. Exit code 0: same bytes, no
 process ended but when a fault had ended it or denied it something (deaths.py), no step was lost that something should
 have kept (course.py), no peer told of wrong bits that no fault had flipped (bits.py), and a peer that lived for the
-second half of the run takes no more than in its middle (use.py).
+second half of the run takes no more than in its middle (use.py). Nor does a run pass in which nothing has struck.
 
   --minutes N    how long (default 2; fractions are allowed)
   --every S      seconds between two faults (default 5)
@@ -87,6 +87,7 @@ class Chaos:
         self.use, self.growth = Use(), None
         self.began = self.seconds = None  # when the faults begin, and how long they strike
         self.settled = False  # what is reported is complete, but for the judgement
+        self.cut_short = False  # by who interrupts it
         self.steps = self.state = self.alone = self.same = None  # not judged
         self.models = {}
         self.ended = self.newest_step = 0
@@ -101,6 +102,11 @@ class Chaos:
             else:
                 self.skipped.append((kind.name, why))
                 print(f"chaos: no '{kind.name}': {why}", flush=True)
+
+    def need_kinds(self):
+        """Before anything is started that nothing would strike."""
+        if not self.kinds:
+            raise Trouble("no fault can be made: " + ", ".join(f"'{name}' ({why})" for name, why in self.skipped))
 
     # --- what faults ask for ---
 
@@ -261,7 +267,7 @@ class Chaos:
     def enough(self, number, frame):
         """Who interrupts a long run is told what it has come to; who does so twice only ends it."""
         handle(interrupted, ENDING)
-        self.until = 0
+        self.until, self.cut_short = 0, True
         print("chaos: no more faults; all is mended now and judged; interrupt once more to end at once", file=sys.stderr)
 
     def rage(self):
@@ -346,8 +352,13 @@ class Chaos:
     def leaks(self):
         return self.growth.leaks() if self.growth else []
 
+    def idle(self):
+        """Whether nothing has struck, though it had the time: such a run shows nothing."""
+        return not self.faults and not self.cut_short
+
     def passed(self):
-        return self.same and not (self.crashes or self.course.wrongs or self.bits.wrongs or self.leaks())
+        wrongs = self.crashes or self.course.wrongs or self.bits.wrongs or self.leaks()
+        return self.same and not wrongs and not self.idle()
 
 
 def options_of():
@@ -384,6 +395,7 @@ def run(options):
         clock = os.path.join(os.path.dirname(flock.binary), "chaos_clock.so")
         with Network(options.peers, flock.folder, clock if os.path.exists(clock) else None) as network:
             chaos = Chaos(flock, network, options, job)
+            chaos.need_kinds()
             go_through_and_tell(chaos)
             return chaos.passed()
 

@@ -15,6 +15,11 @@ import time
 LONG_S = 12.0  # of what no peer dies: long enough that the next two or three come on top
 
 
+def lonely(chaos):
+    """Why nothing can be done to what peers say to each other; None: it can."""
+    return "there is no other peer" if chaos.peers == 1 else None
+
+
 class Fault:
     name = ""
     least_s, most_s = 0.3, 4.0  # how long one lasts
@@ -66,6 +71,11 @@ class Kill(Fault):
     name = "kill"
     kills = deadly = True
 
+    @staticmethod
+    def missing(chaos):
+        needed = None if chaos.peers > chaos.needed() else f"all {chaos.peers} peers are needed"
+        return lonely(chaos) or needed
+
     def begin(self):
         peer = self.victim()
         if peer is None:
@@ -83,7 +93,8 @@ class Wipe(Kill):
 
     @staticmethod
     def missing(chaos):
-        return "with two disks a majority may be lost for good" if chaos.options.majority else None
+        lost = "with two disks a majority may be lost for good" if chaos.options.majority else None
+        return lost or Kill.missing(chaos)
 
     def begin(self):
         text = super().begin()
@@ -117,12 +128,14 @@ class Cut(Fault):
     one_way = False
     apart = True  # who is cut off cannot take part meanwhile
 
+    @staticmethod
+    def missing(chaos):
+        return lonely(chaos)
+
     def begin(self):
         places = list(self.chaos.network.places)
         self.rng.shuffle(places)
-        some = self.rng.randrange(1, len(places)) if len(places) > 1 else 0
-        if some == 0:
-            return None
+        some = self.rng.randrange(1, len(places))
         self.pairs = [(a, b) for a in places[:some] for b in places[some:]]
         self.pairs += [] if self.one_way else [(b, a) for a, b in self.pairs]
         self.deafen(True)
@@ -157,7 +170,7 @@ class Flap(Cut):
         # how many numbers it takes depends on the clock, and which fault is next on those that chaos takes
         self.paces = random.Random(self.rng.random())
         self.plan_turn(time.time())
-        return text and text.replace("are cut off", "are cut off and back again and again")
+        return text.replace("are cut off", "are cut off and back again and again")
 
     def plan_turn(self, now):
         self.turns_at = now + self.paces.uniform(self.least_turn_s, self.most_turn_s)
@@ -210,7 +223,8 @@ class Shape(Setting):
     @classmethod
     def missing(cls, chaos):
         kind = cls.queue[0]
-        return None if chaos.network.can_shape(*cls.queue) else f"tc has no {kind} here (the module sch_{kind})"
+        lacks = None if chaos.network.can_shape(*cls.queue) else f"tc has no {kind} here (the module sch_{kind})"
+        return lonely(chaos) or lacks
 
     def apply(self, value):
         return self.place.shape(*value or ())
@@ -238,7 +252,8 @@ class Drop(Setting):
 
     @staticmethod
     def missing(chaos):
-        return None if chaos.network.can_drop() else "there is no nft that can drop packets at random"
+        lacks = None if chaos.network.can_drop() else "there is no nft that can drop packets at random"
+        return lonely(chaos) or lacks
 
     def apply(self, value):
         return self.place.drop(value or 0)

@@ -159,6 +159,8 @@ def print_use(run):
 def print_report(run):
     print_faults(run)
     print(f"\nfaults {len(run.faults)}, of {len(run.counts)} kinds, in {run.seconds:.0f} s")
+    if run.idle():
+        print("    NOTHING HAS STRUCK: this run shows nothing")
     print(f"    beside these: bits that flipped in chunks that nobody read, which is no fault: {len(run.unread)}")
     print_steps(run)
     print_bits(run)
