@@ -43,7 +43,7 @@ import ledger  # noqa: E402
 import report  # noqa: E402
 import timeline  # noqa: E402
 from flock import Flock, Trouble, same_as_alone  # noqa: E402
-from places import Network, missing  # noqa: E402
+from places import INTERRUPTIONS, Network, missing, own_name, sweep  # noqa: E402
 from use import Use  # noqa: E402
 
 PATIENCE_S = 180
@@ -345,6 +345,7 @@ class Chaos:
             {(one["steps"], one["state"]) for one in done},
             seconds=3600,
             then=lambda peer: export("alone", [peer]),
+            within=self.flock.folder,
         )
         self.alone, self.models = alone["state"], models
         self.same = self.same and len(set(models.values())) <= 1
@@ -388,7 +389,7 @@ def run(options):
     if options.logs:
         os.makedirs(options.logs)
     arguments = jobs.endless(job, options.peers, options.majority, options.verify)
-    with Flock(options.binary, arguments, words=options.logs) as flock:
+    with Flock(options.binary, arguments, words=options.logs, name=own_name()) as flock:
         key = os.path.join(flock.folder, "key")
         subprocess.run([flock.binary, "keygen", key], check=True, stdout=subprocess.DEVNULL)
         flock.job += ["--key", key]
@@ -439,6 +440,8 @@ def tell(chaos):
 
 
 def interrupted(number, frame):
+    """Once is enough: another one would only end what cleans up."""
+    handle(signal.SIG_IGN, INTERRUPTIONS)
     raise KeyboardInterrupt
 
 
@@ -449,12 +452,13 @@ def handle(handler, numbers):
 
 def main():
     options = options_of()
-    handle(interrupted, (*ENDING, signal.SIGHUP))  # a shell's background job would ignore the first
-    why = missing()
-    if why is not None:
-        print(f"chaos: {why}", file=sys.stderr)
-        return 2
+    handle(interrupted, INTERRUPTIONS)  # a shell's background job would ignore the first
     try:
+        why = missing()
+        if why is not None:
+            print(f"chaos: {why}", file=sys.stderr)
+            return 2
+        sweep()
         return 0 if run(options) else 1
     except (Trouble, RuntimeError, LookupError, subprocess.CalledProcessError) as trouble:
         print(f"chaos: {trouble}", file=sys.stderr)

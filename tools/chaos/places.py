@@ -1,18 +1,46 @@
 """Where peers run under chaos: each in a network namespace of its own, on one bridge in another, with a file
-system and a CPU group of its own. Needs root, iproute2 and util-linux. Nothing is left when it is closed.
+system and a CPU group of its own. Needs root, iproute2 and util-linux. Nothing is left when it is closed. What a run
+leaves whose process is killed is found by its name, in which the process stands, and goes with the next one (sweep).
 """
 
+import contextlib
 import os
+import re
 import shutil
+import signal
 import struct
 import subprocess
+import tempfile
 import time
 
 from flock import bind_life
 
+INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DISK_BYTES = 64 << 20
 NOWHERE = "02:00:00:00:ff:ff"  # a hardware address that no peer has
 CPU_GROUPS = "/sys/fs/cgroup"
+PARENT_GROUPS = (os.path.join(CPU_GROUPS, "cpu"), CPU_GROUPS)
+NAMESPACES = "/run/netns"
+NAME = re.compile(r"godwit-chaos-([1-9]\d*)(-.*)?")
+
+
+def own_name():
+    """What the name of everything begins with that this process makes."""
+    return f"godwit-chaos-{os.getpid()}"
+
+
+@contextlib.contextmanager
+def uninterrupted():
+    """Who interrupts meanwhile does so when it is over: what is half made, or half gone, would stay."""
+    came = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in INTERRUPTIONS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def run(*command, quiet=False):
@@ -47,12 +75,12 @@ class Place:
         run("ip", "-n", self.name, "link", "set", "lo", "up")
         run("ip", "-n", self.name, "link", "set", "eth0", "up")
         os.mkdir(self.disk)
-        run("mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "godwit-chaos", self.disk)
+        run("mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", self.network.name, self.disk)
         self.set_clock(0)
         self.open_group()
 
     def open_group(self):
-        for parent in (os.path.join(CPU_GROUPS, "cpu"), CPU_GROUPS):
+        for parent in PARENT_GROUPS:
             group = os.path.join(parent, self.name)
             try:
                 os.mkdir(group)
@@ -81,6 +109,7 @@ class Place:
         if self.group is not None:
             try:
                 os.rmdir(self.group)
+                self.group = None
             except OSError as error:
                 print(f"chaos: {self.group} stays: {error}")
 
@@ -92,7 +121,7 @@ class Place:
         clock = {"LD_PRELOAD": self.network.clock, "GODWIT_CHAOS_CLOCK": self.clock_file} if self.network.clock else {}
         with open(errors, "ab") as file:
             return subprocess.Popen(
-                ["nsenter", f"--net=/run/netns/{self.name}", "--", *command],
+                ["nsenter", f"--net={NAMESPACES}/{self.name}", "--", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=file,
@@ -142,7 +171,7 @@ class Place:
         )
 
     def filter(self, rules):
-        return run("nsenter", f"--net=/run/netns/{self.name}", "--", "nft", rules, quiet=True)
+        return run("nsenter", f"--net={NAMESPACES}/{self.name}", "--", "nft", rules, quiet=True)
 
     def starve(self, percent):
         """What runs here gets so much of one processor; 100 = all it wants again."""
@@ -159,12 +188,40 @@ def missing():
     for program in ("ip", "tc", "nsenter", "mount"):
         if shutil.which(program) is None:
             return f"there is no program '{program}'"
-    name = f"godwit-chaos-{os.getpid()}-try"
-    if not run("ip", "netns", "add", name, quiet=True):
-        return "no network namespace can be made"
-    works = run("ip", "-n", name, "link", "add", "bridge", "type", "bridge", quiet=True)
-    run("ip", "netns", "del", name, quiet=True)
+    name = f"{own_name()}-try"
+    with uninterrupted():
+        if not run("ip", "netns", "add", name, quiet=True):
+            return "no network namespace can be made"
+        works = run("ip", "-n", name, "link", "add", "bridge", "type", "bridge", quiet=True)
+        run("ip", "netns", "del", name, quiet=True)
     return None if works else "a network namespace can have no bridge"
+
+
+def is_left(name):
+    """Whether it was made by such a process, which is no more. A number that another process has by now stays."""
+    process = NAME.fullmatch(name)
+    return process is not None and not os.path.exists(f"/proc/{process[1]}")
+
+
+def left_in(folder):
+    return filter(is_left, os.listdir(folder) if os.path.isdir(folder) else [])
+
+
+def sweep():
+    """Takes away what runs have left whose process is dead: one that is killed cleans nothing up."""
+    with open("/proc/self/mounts") as file:
+        mounts = [line.split()[:2] for line in file]
+    for source, target in mounts:
+        if is_left(source):
+            run("umount", "--lazy", re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), target), quiet=True)
+    for name in left_in(NAMESPACES):
+        run("ip", "netns", "del", name, quiet=True)
+    for parent in PARENT_GROUPS:
+        for name in left_in(parent):
+            with contextlib.suppress(OSError):
+                os.rmdir(os.path.join(parent, name))
+    for name in left_in(tempfile.gettempdir()):
+        shutil.rmtree(os.path.join(tempfile.gettempdir(), name), ignore_errors=True)
 
 
 class Network:
@@ -173,7 +230,7 @@ class Network:
 
     def __init__(self, count, folder, clock=None):
         self.clock = clock
-        self.name = f"godwit-chaos-{os.getpid()}"
+        self.name = own_name()
         self.short = f"gw{os.getpid() % 100000}"  # names of interfaces have 15 letters
         self.disks = os.path.join(folder, "disks")
         self.places = [Place(self, number + 1) for number in range(count)]
@@ -185,8 +242,9 @@ class Network:
             run("ip", "-n", self.name, "link", "add", "bridge", "type", "bridge")
             run("ip", "-n", self.name, "link", "set", "bridge", "up")
             for place in self.places:
-                place.open()
-        except (OSError, RuntimeError):
+                with uninterrupted():
+                    place.open()
+        except BaseException:  # who interrupts it has nobody else to clean up
             self.close()
             raise
         return self
@@ -195,10 +253,11 @@ class Network:
         self.close()
 
     def close(self):
-        for place in self.places:
-            place.close()
-        run("ip", "netns", "del", self.name, quiet=True)
-        shutil.rmtree(self.disks, ignore_errors=True)
+        with uninterrupted():
+            for place in self.places:
+                place.close()
+            run("ip", "netns", "del", self.name, quiet=True)
+            shutil.rmtree(self.disks, ignore_errors=True)
 
     def can_shape(self, *queue):
         works = self.places[0].shape(*queue)

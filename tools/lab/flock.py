@@ -187,13 +187,14 @@ class Peer:
 
 
 class Flock:
-    def __init__(self, binary, job, within=None, ready_s=60, words=None):
+    def __init__(self, binary, job, within=None, ready_s=60, words=None, name="godwit"):
         """within: where its folder is made, if not in the system's place for such. ready_s: how long a peer may take
-        until it listens. words: a folder in which what its peers write to stderr is kept, if it is to be."""
+        until it listens. words: a folder in which what its peers write to stderr is kept, if it is to be. name: what
+        that of its folder begins with."""
         self.ready_s = ready_s
         self.binary = os.path.abspath(binary)
         self.job = list(job)
-        self.folder = tempfile.mkdtemp(prefix="godwit-", dir=within)
+        self.folder = tempfile.mkdtemp(prefix=f"{name}-", dir=within)
         self.words = words or self.folder
         self.peers = []
         self.events = []  # (peer, event) in the order they were read
@@ -301,9 +302,10 @@ class Flock:
         return self.wait(found, seconds, "the next step")
 
 
-def run_alone(binary, job, extra=(), seconds=600, then=None):
-    """An undisturbed run of one peer: its done event. then(peer) is called while its directory is still there."""
-    with Flock(binary, job) as flock:
+def run_alone(binary, job, extra=(), seconds=600, then=None, within=None):
+    """An undisturbed run of one peer: its done event. then(peer) is called while its directory is still there, in a
+    folder `within`."""
+    with Flock(binary, job, within) as flock:
         peer = flock.add(extra)
         flock.wait_ends([peer], seconds)
         if then is not None:
@@ -311,9 +313,9 @@ def run_alone(binary, job, extra=(), seconds=600, then=None):
         return peer.done
 
 
-def same_as_alone(binary, job, ends, seconds=600, then=None):
+def same_as_alone(binary, job, ends, seconds=600, then=None, within=None):
     """ends: {(steps, state)} of the peers of a flock that had that job, in so many steps. Whether an undisturbed peer
     comes to just that; and its done event."""
     steps = max(steps for steps, _ in ends)
-    alone = run_alone(binary, [*job, "--steps", str(steps)], seconds=seconds, then=then)
+    alone = run_alone(binary, [*job, "--steps", str(steps)], seconds=seconds, then=then, within=within)
     return ends == {(alone["steps"], alone["state"])}, alone
