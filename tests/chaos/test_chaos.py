@@ -335,7 +335,8 @@ class StepsThatAreLost(unittest.TestCase):
 
     def view(self, name):
         for peer in name.split():
-            self.course.take(int(peer), {"event": "view", "name": name, "members": name.split()})
+            self.now += 0.1
+            self.course.take(int(peer), {"event": "view", "name": name, "members": name.split(), "time": self.now})
 
     def steps(self, peers, *steps):
         for step in steps:
@@ -343,12 +344,12 @@ class StepsThatAreLost(unittest.TestCase):
                 self.now += 1
                 self.course.take(peer, {"event": "step", "step": step, "time": self.now})
 
-    def checkpoint(self, step):
+    def checkpoint(self, step, peer=1):
         self.now += 1
-        self.course.take(1, {"event": "checkpoint", "step": step, "time": self.now})
+        self.course.take(peer, {"event": "checkpoint", "step": step, "time": self.now})
 
     def struck(self, **fault):
-        fault = types.SimpleNamespace(**{"parts": False, "spoils": None, **fault})
+        fault = types.SimpleNamespace(**{"parts": False, "spoils": None, "silences": None, **fault})
         self.strikes.append(types.SimpleNamespace(fault=fault, began=self.now, ended=self.now + 1))
 
     def power_loss(self, resumed, **fault):
@@ -389,12 +390,143 @@ class StepsThatAreLost(unittest.TestCase):
     def test_steps_of_one_side_of_a_cut_end_with_it(self):
         self.view(ALL)
         self.steps((1, 2), 3)
+        self.struck(parts=True)
         self.view(LEFT)
         self.view(RIGHT)
         self.steps((1,), 4, 5, 6, 7, 8, 9)
         self.course.ended(1)
         self.steps((2,), 4, 5)
         self.assertEqual((self.course.lost_in_cuts, self.course.wrongs), (6, []))
+
+    def all_end(self):
+        """One after another, at step 50, with a complete checkpoint of step 49; the first one is back at once."""
+        self.view(ALL)
+        self.steps((1, 2), 49)
+        self.checkpoint(49)
+        self.steps((1, 2), 50)
+        self.course.ended(1)
+        self.view(RIGHT)
+        self.course.ended(2)
+
+    def lost(self):
+        return self.course.lost_in_cuts, self.course.lost_with_all
+
+    def test_when_all_have_ended_one_after_another_the_checkpoint_is_gone_on_from(self):
+        self.all_end()
+        self.view(LEFT)
+        self.steps((1,), 1)
+        told = "when all had ended who had step 50, step 0 was gone on from, behind the complete checkpoint of step 49"
+        self.assertEqual(self.course.wrongs, [told])
+        self.setUp()
+        self.all_end()
+        self.view(LEFT)
+        self.steps((1,), 50, 51)
+        self.assertEqual((self.lost(), self.course.wrongs), ((0, 0), []))
+
+    def test_what_came_since_the_checkpoint_is_lost_with_all(self):
+        self.view(ALL)
+        self.steps((1, 2), 40)
+        self.checkpoint(40)
+        self.steps((1, 2), *range(41, 51))
+        self.course.ended(1)
+        self.course.ended(2)
+        self.view(LEFT)
+        self.steps((1,), 41)
+        self.assertEqual((self.lost(), self.course.wrongs), ((0, 10), []))
+
+    def test_a_cut_that_was_over_before_they_last_met_is_no_excuse_and_a_later_one_is(self):
+        self.struck(parts=True)
+        self.now += 10
+        self.all_end()
+        self.view(LEFT)
+        self.steps((1,), 1)
+        self.assertEqual((self.lost(), len(self.course.wrongs)), ((0, 50), 1))
+        self.setUp()
+        self.all_end()
+        self.view(LEFT)
+        self.struck(parts=True)
+        self.steps((1,), 1)
+        self.assertEqual((self.lost(), self.course.wrongs), ((50, 0), []))
+
+    def test_the_life_before_met_others_and_not_this_one(self):
+        self.view(ALL)
+        self.steps((1, 2), 3)
+        self.course.ended(1)
+        self.view(LEFT)  # again, and is cut off
+        self.struck(parts=True)
+        self.now += 10
+        self.view(RIGHT)
+        self.steps((2,), 4, 5, 6, 7, 8)
+        self.course.ended(2)
+        self.view(ALL)  # with a new life of the second one
+        self.steps((1, 2), 4)
+        self.assertEqual((self.lost(), self.course.wrongs), ((5, 0), []))
+
+    def one_saves_alone(self, waits_s):
+        """The checkpoint of step 9, while the first one is dead, or has come back and not been seen for a while."""
+        self.view(ALL)
+        self.steps((1, 2), 5)
+        self.course.ended(1)
+        self.view(RIGHT)
+        self.steps((2,), 6, 7, 8, 9)
+        self.checkpoint(9, peer=2)
+        self.course.ended(2)
+        self.course.take(2, {"event": "start", "time": self.now})
+        self.now += waits_s
+        self.view(LEFT)
+        self.steps((1,), 6)
+
+    def test_who_has_the_checkpoint_and_has_just_begun_is_not_waited_for(self):
+        self.one_saves_alone(waits_s=1)
+        self.assertEqual((self.lost(), self.course.wrongs), ((0, 4), []))
+
+    def test_who_has_the_checkpoint_and_has_long_been_there_is_asked(self):
+        self.one_saves_alone(waits_s=60)
+        self.assertEqual(len(self.course.wrongs), 1)
+
+    def test_disks_that_failed_count_as_not_there(self):
+        self.all_end()
+        self.struck(spoils=1)
+        self.view(LEFT)
+        self.steps((1,), 1)
+        self.assertEqual((self.lost(), self.course.wrongs), ((0, 50), []))
+
+    def three_save(self, *silent, before=False):
+        """The checkpoint of step 9, which two of them have; all come back, and the first one goes on without them."""
+        self.view("2 3 4")
+        self.steps((2, 3, 4), *range(1, 10))
+        if before:
+            self.struck_silent(silent)
+        self.checkpoint(9, peer=2)
+        self.now += 60
+        for peer in (2, 3, 4):
+            self.course.ended(peer)
+            self.course.take(peer, {"event": "start", "time": self.now})
+        self.now += 60
+        if not before:
+            self.struck_silent(silent)
+        self.view(LEFT)
+        self.steps((1,), 1)
+
+    def struck_silent(self, silent):
+        for peer in silent:
+            self.struck(silences=peer)
+
+    def test_who_was_silent_counts_as_not_there(self):
+        for silent, wrongs in (((), 1), ((2,), 1), ((2, 3), 0)):
+            self.setUp()
+            self.three_save(*silent)
+            self.assertEqual((self.lost(), len(self.course.wrongs)), ((0, 9), wrongs), silent)
+
+    def test_to_whom_was_silent_himself_nobody_was_there(self):
+        self.three_save(1)
+        self.assertEqual((self.lost(), self.course.wrongs), ((0, 9), []))
+
+    def test_who_was_silent_when_it_was_saved_may_not_have_it(self):
+        for silent, wrongs in (((2,), 1), ((2, 3), 0)):
+            self.setUp()
+            self.three_save(*silent, before=True)
+            self.assertEqual((self.lost(), len(self.course.wrongs)), ((0, 9), wrongs), silent)
 
     def test_a_power_loss_takes_what_came_since_the_newest_checkpoint(self):
         self.power_loss(resumed=5)
@@ -598,7 +730,7 @@ class WrongBits(unittest.TestCase):
         run = run_of(flock_of("a"))
         run.same, run.faults = True, [self.struck(faults.Kill)]
         self.assertTrue(run.passed())
-        repair = {"event": "repair", "step": 7, "cause": refusal("its coverage is wrong")}
+        repair = {"event": "repair", "time": 5, "step": 7, "cause": refusal("its coverage is wrong")}
         run.flock.events.append((run.flock.peers[0], repair))
         run.drain()
         self.assertFalse(run.passed())

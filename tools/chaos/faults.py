@@ -28,6 +28,7 @@ class Fault:
     parts = False  # peers, so that some do not know what others have
     spoils = None  # the number of the peer whose disk may lose what it has, or not take it
     damaged = ()  # chunks in which it has flipped a bit
+    silences = None  # the number of the peer that others may take for dead meanwhile, or it them
     happened = True  # anybody may have felt it; what nobody has is no fault (look() may find out)
     weight = 1.0  # how often, beside others
 
@@ -114,6 +115,7 @@ class Stop(Fault):
         if self.victim() is None:
             return None
         self.chaos.stop(self.peer, True)
+        self.silences = self.peer.number
         return f"peer {self.peer.number} is stopped"
 
     def end(self):
@@ -232,6 +234,7 @@ class Shape(Setting):
     def begin(self):
         if not self.lay(self.queue):
             return None
+        self.silences = self.place.number
         return f"what peer {self.place.number} sends: {' '.join(self.queue)}"
 
 
@@ -261,6 +264,7 @@ class Drop(Setting):
     def begin(self):
         if not self.lay(self.percent):
             return None
+        self.silences = self.place.number
         return f"of what arrives at peer {self.place.number} {self.percent} % is lost"
 
 
@@ -402,6 +406,7 @@ class Starve(Fault):
             return None
         percent = self.rng.choice([2, 5, 20])
         self.peer.home.starve(percent)
+        self.silences = self.peer.number
         return f"peer {self.peer.number} gets {percent} % of a processor"
 
     def end(self):
@@ -420,6 +425,7 @@ class Limit(Fault):
         pid = self.pid = self.peer.process.pid
         self.before = resource.prlimit(pid, self.what)
         resource.prlimit(pid, self.what, (self.in_use(pid), self.before[1]))
+        self.silences = self.peer.number
         return f"peer {self.peer.number} gets no more {self.name}"
 
     def end(self):

@@ -99,10 +99,11 @@ def print_power(cost, run):
 def print_steps(run):
     course = run.course
     judged = [loss for loss in course.power_losses if loss.judged]
-    in_power_losses = course.lost_in_power_losses()
-    print(f"steps committed {course.newest}, lost and done again {in_power_losses + course.lost_in_cuts}: ", end="")
+    in_power_losses, in_cuts, with_all = course.lost_in_power_losses(), course.lost_in_cuts, course.lost_with_all
+    print(f"steps committed {course.newest}, lost and done again {in_power_losses + in_cuts + with_all}: ", end="")
     print(f"{in_power_losses} in {len(course.power_losses)} power losses, ", end="")
-    print(f"{course.lost_in_cuts} that only processes had, cut off from others, that ended")
+    print(f"{in_cuts} that only processes had, cut off from others, that ended, ", end="")
+    print(f"{with_all} that all who had them ended with, one after another")
     print(f"    power losses after which the newest complete checkpoint had to be gone on from: {len(judged)}")
     decayed = [strike.fault for strike in run.faults if strike.kind == faults.PowerLoss.name and strike.fault.damaged]
     print(f"    disks that had decayed then: {len(decayed)}, of which read: {sum(fault.read for fault in decayed)}")
