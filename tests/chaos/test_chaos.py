@@ -645,7 +645,8 @@ class HowLongFaultsAreFelt(unittest.TestCase):
         self.assertTrue(run.whole())
 
     def test_what_nobody_recovers_from_is_told(self):
-        self.assertEqual(report.middle_and_worst([0.1, None, 0.3]), ("200", "never"))
+        self.assertEqual(report.middle_and_worst([0.1, None, 0.3]), ("300", "never"))
+        self.assertEqual(report.middle_and_worst([0.1, None, None]), ("never", "never"))
         self.assertEqual(report.middle_and_worst([None]), ("never", "never"))
         self.assertEqual(report.middle_and_worst([]), ("-", "-"))
         self.assertEqual(report.middle_and_worst([0.1, 0.3]), ("200", "300"))
@@ -770,6 +771,18 @@ class WhatIsReported(unittest.TestCase):
         self.assertIn("in chunks that nobody read, which is no fault: 2\n", said.getvalue())
         self.assertNotIn("\ncorrupt chunk", said.getvalue())
 
+    def test_what_was_not_there_to_be_judged_is_told(self):
+        run = run_of(flock_of("a"))
+        run.flock.job, run.seconds, run.kinds = ["synthetic"], 9, [faults.Kill, faults.Cut]
+        run.flock.peers[0].process, run.faults = process(0), [Strike(faults.Kill(run), "", 1, 2)]
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            run.settle()
+            report.print_report(run)
+        self.assertIn("\ncut                  never struck\n", said.getvalue())
+        self.assertNotIn("kill                 never", said.getvalue())
+        self.assertIn("whether that grows is not judged: peer 1 has not lived for long enough\n", said.getvalue())
+
 
 class NothingStrikes(unittest.TestCase):
     def run_with(self, kinds, peers, majority=False):
@@ -850,14 +863,32 @@ class RunsThatGoWrong(unittest.TestCase):
 
 
 class WhatFaultsCost(unittest.TestCase):
-    def test_what_comes_before_a_power_loss_is_recovered_from_costs_nothing_of_its_own(self):
-        def fault(kind, began, recovery):
-            return types.SimpleNamespace(kind=kind, began=began, recovery=recovery)
-
-        listed = [fault("cut", 0, 1), fault("power loss", 5, 12), fault("kill", 10, 7), fault("cut", 20, 1)]
-        run = types.SimpleNamespace(began=0, faults=listed, step_marks=[(0, (0,)), (25, (0,))], job=jobs.sleeping())
+    def losses(self, *listed):
+        """Of faults (kind, when, how long until a step was new) in a run of 40 s whose last step was at 25 s."""
+        listed = [types.SimpleNamespace(kind=kind, began=began, recovery=recovery) for kind, began, recovery in listed]
+        marks, ledger = [(0, (0,)), (25, (0,))], types.SimpleNamespace(at=40)
+        run = types.SimpleNamespace(began=0, faults=listed, step_marks=marks, ledger=ledger, job=jobs.sleeping())
         run.between = lambda since, until: (0, until - since, 0)
-        self.assertEqual(report.losses(run), {"cut": [5, 5], "power loss": [12]})
+        return report.losses(run)
+
+    def test_what_comes_before_a_power_loss_is_recovered_from_costs_nothing_of_its_own(self):
+        lost = self.losses(("cut", 0, 1), ("power loss", 5, 12), ("kill", 10, 7), ("cut", 20, 1))
+        self.assertEqual(lost, {"cut": [5, 5], "power loss": [12]})
+
+    def test_what_is_not_recovered_from_costs_all_that_is_left(self):
+        self.assertEqual(self.losses(("cut", 20, 1), ("kill", 26, None)), {"cut": [6], "kill": [14]})
+        self.assertEqual(self.losses(("power loss", 26, None), ("kill", 27, None)), {"power loss": [14]})
+
+    def test_a_run_that_gets_stuck_has_worked_less(self):
+        for recovery, live in ((1, 5), (None, 9)):
+            run = run_of(flock_of("a"))
+            run.ledger.begin(0)
+            run.flock.peers[0].process, run.seconds = process(0), 9
+            run.faults, run.step_marks = [Strike(faults.Kill(run), "", 1, 2)], [(0, (0,)), (5, (1,))]
+            run.faults[0].recovery = recovery
+            with unittest.mock.patch.object(chaos_module.time, "time", lambda: 9):
+                run.settle()
+            self.assertEqual(run.live_s, live)
 
 
 class WhatProcessesTake(unittest.TestCase):

@@ -152,6 +152,13 @@ class InPlaces(unittest.TestCase):
     def finish(self):
         self.chaos.finish(self.chaos.faults[0])
 
+    def silenced_by(self, kind):
+        """Whom such a fault silences, which is over then."""
+        silences = self.strike(kind).silences
+        self.finish()
+        self.chaos.faults.clear()
+        return silences
+
     def write(self, place, name, data=b""):
         path = os.path.join(place.disk, "state", name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -250,6 +257,12 @@ class Networks(InPlaces):
         until = time.monotonic() + PATIENCE_S
         while self.passage_s(way) >= 0.01:
             self.assertLess(time.monotonic(), until)
+
+
+    def test_who_is_heard_badly_may_be_taken_for_dead(self):
+        for kind in (faults.SlowLink, faults.Drop):
+            with unittest.mock.patch.object(self.chaos.rng, "choice", lambda several: several[1]):
+                self.assertEqual(self.silenced_by(kind), 2, kind.name)
 
 
 class Disks(InPlaces):
@@ -388,6 +401,11 @@ class Processes(InPlaces):
         begun, before = self.next_turn(peer), self.throttled(peer)
         self.next_turn(peer, lambda turn: turn["cpu"] > begun["cpu"] + 0.1)
         self.assertEqual(self.throttled(peer), before)
+
+    def test_who_stands_still_or_lacks_something_may_be_taken_for_dead(self):
+        for kind in (faults.Stop, faults.Starve, faults.Descriptors, faults.Memory):
+            with unittest.mock.patch.object(self.chaos.rng, "choice", lambda several: several[-1]):
+                self.assertEqual(self.silenced_by(kind), 2, kind.name)
 
     def test_who_has_no_more_descriptors_can_open_nothing(self):
         self.assert_is_denied(faults.Descriptors, "opened", "mapped")

@@ -1,8 +1,8 @@
 """Whether peers have told of wrong bits. What they repair out of sight comes to the same bytes at the end, and is a bug
 all the same: nothing that chaos does changes a sum, a shard or a state.
 
-Faults flip bits on disks only. Who reads such a chunk tells of it, and that is explained. Nothing else that a peer calls
-a corruption is, nor is a sum that failed its checks, nor are states of one step that differ.
+Faults flip bits on disks only. Who reads such a chunk tells of it, and that is explained. Nothing else is that a peer
+calls a corruption, nor is a sum that failed its checks, nor are states of one step that differ.
 """
 
 # Where an event says why there is another view, or what went wrong here (core/peer_steps.c, core/peer_saves.c).

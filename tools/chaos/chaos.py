@@ -319,7 +319,9 @@ class Chaos:
             self.step_marks = self.step_marks or [(now, (self.newest_step,))]
             self.ledger.close(now)
             self.growth = self.use.growth(self.flock.peers[0].process.pid)
-            self.process_s, self.live_s, self.done_s = self.between(self.step_marks[0][0], self.step_marks[-1][0])
+            stuck = any(strike.recovery is None for strike in self.faults)  # the time since the last step counts, too
+            until = now if stuck else self.step_marks[-1][0]
+            self.process_s, self.live_s, self.done_s = self.between(self.step_marks[0][0], until)
 
     def between(self, since, until):
         """Seconds of processes, live peer-seconds and seconds of shards that were committed, between two times."""

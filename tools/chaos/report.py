@@ -17,23 +17,25 @@ ASKED_PERCENT = 95  # of the live peer-seconds, as of a flock that loses peers (
 
 
 def milliseconds(seconds):
-    return f"{seconds * 1000:.0f}"
+    return "never" if math.isinf(seconds) else f"{seconds * 1000:.0f}"
 
 
 def losses(run):
     """kind -> live peer-seconds that each fault of it cost, from its beginning to that of the next fault; of a power
-    loss until a step is new again, and faults that come before then are not counted."""
+    loss until a step is new again, and faults that come before then are not counted. The last one costs what was lost
+    until the last step, or, where no step came any more, until the end."""
     found = {}
-    if run.job.step_s is None:
+    if run.job.step_s is None or not run.faults:
         return found
-    last = run.step_marks[-1][0]
-    ends = [fault.began for fault in run.faults[1:]] + [last]
+    end_of_all = run.ledger.at
+    ends = [fault.began for fault in run.faults[1:]]
+    ends += [end_of_all if run.faults[-1].recovery is None else run.step_marks[-1][0]]
     recovered = run.began
     for fault, end in zip(run.faults, ends):
         if fault.began < recovered:
             continue
         if fault.kind == faults.PowerLoss.name:
-            end = recovered = last if fault.recovery is None else fault.began + fault.recovery
+            end = recovered = end_of_all if fault.recovery is None else fault.began + fault.recovery
         _, live, done = run.between(fault.began, end)
         found.setdefault(fault.kind, []).append(live - done)
     return found
@@ -53,12 +55,11 @@ def quiet_steps(run):
 
 
 def middle_and_worst(seconds):
-    """As columns; None among them: never."""
-    known = [one for one in seconds if one is not None]
+    """As columns; None among them: never, which is longer than any time."""
     if not seconds:
         return "-", "-"
-    worst = milliseconds(max(known)) if len(known) == len(seconds) else "never"
-    return milliseconds(statistics.median(known)) if known else "never", worst
+    all_seconds = [math.inf if one is None else one for one in seconds]
+    return milliseconds(statistics.median(all_seconds)), milliseconds(max(all_seconds))
 
 
 def print_row(name, times, waits, returns, costs):
@@ -84,6 +85,9 @@ def print_faults(run):
         ours = [fault for fault in run.faults if fault.kind == kind]
         waits, returns = ([getattr(fault, what) for fault in ours] for what in ("recovery", "reunion"))
         print_row(kind, len(ours), middle_and_worst(waits), middle_and_worst(returns), lost.get(kind))
+    for kind in run.kinds:
+        if kind.name not in run.counts:
+            print(f"{kind.name:20} never struck")
     for kind, why in run.skipped:
         print(f"{kind:20} skipped: {why}")
     print(LEGEND)
@@ -144,13 +148,13 @@ def print_use(run):
         early, late = ("-" if median is None else f"{median[i] / unit:.1f}" for median in medians)
         print(f"{what} of a peer{' in MiB' * (i == 0)}: {early} in the first tenth, {late} in the last", end="")
         print(f" (medians), at most {run.use.most[i] / unit:.1f}")
-    growth = run.growth
+    growth, who = run.growth, f"peer {run.flock.peers[0].number}"
     if growth is None:
+        print(f"    whether that grows is not judged: {who} has not lived for long enough")
         return
     an_hour, in_all = use.ALLOWED_BYTES_H / 1024, use.ALLOWED_BYTES / 1024
-    who = f"peer {run.flock.peers[0].number}, which nothing ended since the middle of the run"
     grew = f"{growth.bytes_h / 1024:.0f} KiB and {growth.descriptors_h:.1f} descriptors an hour in {growth.hours:.1f} h"
-    print(f"    {who}, grew by {grew}")
+    print(f"    {who}, which nothing ended since the middle of the run, grew by {grew}")
     print(f"    (asked for: at most {an_hour:.0f} KiB and {use.ALLOWED_DESCRIPTORS_H}, beside {in_all:.0f} KiB", end="")
     print(f" and {use.ALLOWED_DESCRIPTORS} that come and go{'; too short to judge' * (growth.hours < use.JUDGED_H)})")
     for what in run.leaks():
