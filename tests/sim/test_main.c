@@ -83,8 +83,12 @@ Test(main, faults_are_counted_by_kind) {
     free(text);
 }
 
-Test(main, what_gossip_does_not_heed_is_refused) {
+Test(main, what_is_not_heeded_is_refused) {
     static const char *const lines[][2] = {
+        {"--seeds 1..9 --shrink", "--shrink is of one seed"},
+        {"--core 0 --stay 500", "--stay and --force do not go with --core 0"},
+        {"--core 2 --force 1 --quorum any", "does not go with --quorum any"},
+        {"--core 5 --peers 5", "--core 5: of --peers 5 somebody must be gone for good"},
         {"--gossip 10 --wipe 3", "--wipe does not go with --gossip"},
         {"--peers 5 --gossip 10", "--peers does not go with --gossip"},
         {"--gossip 10 --quorum any", "--quorum does not go with --gossip"},

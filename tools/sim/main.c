@@ -177,11 +177,24 @@ static bool has_cuts(const gw_sim_options *o) {
     return given_or(o->partition_ms, 0) != 0 || given_or(o->blind_ms, 0) != 0 || given_or(o->clog_ms, 0) != 0;
 }
 
+/* What a seed would not heed. */
+static void check_run(struct argp_state *state, const arguments *a) {
+    const gw_sim_options *o = &a->run;
+    bool of_a_core = given_or(o->stay_permille, 0) != 0 || given_or(o->force, 0) != 0;
+    if (a->shrink && a->first != a->last) argp_error(state, "--shrink is of one seed: give --seed");
+    if (of_a_core && o->core == 0) argp_error(state, "--stay and --force do not go with --core 0");
+    if (given_or(o->force, 0) != 0 && o->majority == 0)
+        argp_error(state, "--force is where a majority rules: it does not go with --quorum any");
+    if (o->core != GW_SIM_UNSET && o->peers != GW_SIM_UNSET && o->core != 0 && o->core >= o->peers)
+        argp_error(state, "--core %u: of --peers %u somebody must be gone for good", o->core, o->peers);
+}
+
 static void check_together(struct argp_state *state, const arguments *a) {
     static const char *const of_gossip[] = {"slow",     "drop",    "duplicate",    "garble",
                                             "delay-us", "tail",    "partition-ms", "flap",
                                             "blind-ms", "clog-ms", "fault-ms",     NULL};
     static const char *const none[] = {NULL};
+    check_run(state, a);
     if (a->without != GW_FORKS_WITH_ALL && a->forks.peers == 0)
         argp_error(state, "--without takes a rule out of --forks: give that too");
     if (a->forks.peers != 0 && a->gossip != 0) argp_error(state, "--forks does not go with --gossip");
