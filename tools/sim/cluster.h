@@ -191,7 +191,9 @@ struct sim_peer {
     gw_peer *brain; /* NULL = not running */
     gw_actions actions;
     bool stepping;
-    sim_record asked; /* of its last PERSIST, in whatever life, durable or not */
+    sim_record asked;    /* of its last PERSIST, in whatever life, durable or not */
+    uint64_t stopped_ns; /* when its last life that stopped did; 0 = none did; */
+    uint64_t unsaved_ns; /* and its last that could save nothing */
     uint64_t started_ns, ended_ns, timer_ns, paused_until_ns, persisted_ns;
     uint64_t disk_full_until_ns, disk_hangs_until_ns, disk_slow_until_ns, disk_crawls_until_ns;
     bool disk_refuses;         /* it was full or hung, and has taken no checkpoint since; when it has, */
@@ -505,9 +507,9 @@ void sim_told_kept(const sim_cluster *c, sim_peer *p,
 void sim_disks_lost(sim_cluster *c);                     /* some disk has just lost some of what was on it */
 void sim_begins_anew(sim_cluster *c, const sim_peer *p); /* a life of it is about to */
 void sim_check_load(sim_cluster *c, const sim_peer *p, const gw_action *action);
-void sim_check_kept(sim_cluster *c, const sim_peer *p); /* after each RETAIN */
+void sim_check_kept(sim_cluster *c, const sim_peer *p);      /* after each RETAIN */
 void sim_check_saved_end(sim_cluster *c, const sim_peer *p); /* it is done, or has stopped */
-void sim_failed_load(sim_cluster *c, const gw_hash *root); /* of a checkpoint; what is here of it is told */
+void sim_failed_load(sim_cluster *c, const gw_hash *root);   /* of a checkpoint; what is here of it is told */
 
 /* --- faults_network.c --- */
 void sim_partition(sim_cluster *c);

@@ -13,15 +13,6 @@ static bool all_disks_ail(const sim_cluster *c, const sim_peer *p) {
     return all;
 }
 
-/* And has not been started again: who would hear from it that it runs cannot have missed its end. */
-static bool others_ended_so(const sim_cluster *c, const sim_peer *p, gw_finish how) {
-    for (uint32_t i = 0; i < c->count; i++) {
-        const sim_peer *other = &c->peers[i];
-        if (other != p && other->finished && other->finish == how) return true;
-    }
-    return false;
-}
-
 static bool others_ended(const sim_cluster *c, const sim_peer *p) {
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_peer *other = &c->peers[i];
@@ -38,8 +29,20 @@ static void list_heard(const sim_cluster *c, const sim_peer *p, bool *heard) {
         const sim_peer *other = &c->peers[i];
         uint64_t since_ns =
             other->started_ns > c->result->healed_ns ? other->started_ns : c->result->healed_ns;
+        if (since_ns < p->paused_until_ns) since_ns = p->paused_until_ns;
         heard[i] = other == p || (sim_runs(other) && c->calm && sim_now(c) >= since_ns + HEARD_NS);
     }
+}
+
+/* In this life of the peer, and it has not heard that such a one runs again, as it would in calm. */
+static bool others_have_stopped(const sim_cluster *c, const sim_peer *p, bool unsaved) {
+    bool heard[SIM_PEERS], stopped = false;
+    list_heard(c, p, heard);
+    for (uint32_t i = 0; i < c->count; i++) {
+        const sim_peer *other = &c->peers[i];
+        stopped |= !heard[i] && (unsaved ? other->unsaved_ns : other->stopped_ns) >= p->started_ns;
+    }
+    return stopped;
 }
 
 static bool has_view(const sim_peer *p) {
@@ -82,12 +85,11 @@ static bool is_true(sim_cluster *c, const sim_peer *p, gw_sim_excuse excuse) {
     case GW_SIM_STOPPED:
         return p->heard_of_stop;
     case GW_SIM_MISSED_END:
-        return c->result->done_ns != 0 || others_ended_so(c, p, GW_FINISH_STOPPED) ||
-               others_ended_so(c, p, GW_FINISH_UNSAVED);
+        return c->result->done_ns != 0 || others_have_stopped(c, p, false) || others_have_stopped(c, p, true);
     case GW_SIM_OWN_DISK:
         return sim_disk_ails(c, p);
     case GW_SIM_DISKS:
-        return all_disks_ail(c, p) || others_ended_so(c, p, GW_FINISH_UNSAVED);
+        return all_disks_ail(c, p) || others_have_stopped(c, p, true);
     case GW_SIM_DEVICE:
         return p->device_lost;
     case GW_SIM_GAVE_UP:
@@ -138,6 +140,8 @@ static gw_sim_excuse excuse_of(const sim_peer *p) {
 void sim_judge_end(sim_cluster *c, sim_peer *p) {
     gw_sim_excuse excuse = excuse_of(p);
     p->excused = excuse != GW_SIM_NO_EXCUSE && is_true(c, p, excuse);
+    if (p->finish == GW_FINISH_STOPPED) p->stopped_ns = sim_now(c);
+    if (p->finish == GW_FINISH_UNSAVED) p->unsaved_ns = sim_now(c);
     if (p->excused)
         c->result->excused[excuse]++;
     else if (excuse != GW_SIM_NO_EXCUSE)
